@@ -1,0 +1,84 @@
+// Package schema holds the words that every other package shares: the service
+// types, the unified requests and what makes them valid, token usage, and the
+// error body of the unified API.
+package schema
+
+import (
+	"fmt"
+	"strings"
+)
+
+// ServiceType is one of the seven kinds of model request that the gateway routes.
+type ServiceType uint8
+
+// The service types, in the order in which people list them.
+const (
+	Chat ServiceType = iota
+	Embedding
+	Rerank
+	TTS
+	STT
+	ImgGen
+	ImgEdit
+
+	// ServiceTypeCount sizes arrays that are indexed by ServiceType.
+	ServiceTypeCount = int(ImgEdit) + 1
+)
+
+var serviceNames = [ServiceTypeCount]string{"chat", "embedding", "rerank", "tts", "stt", "imgGen", "imgEdit"}
+
+// ServiceTypes returns every service type in its listing order.
+func ServiceTypes() []ServiceType {
+	all := make([]ServiceType, ServiceTypeCount)
+	for i := range all {
+		all[i] = ServiceType(i)
+	}
+	return all
+}
+
+// String returns the name that the configuration and the API use.
+func (t ServiceType) String() string {
+	if int(t) >= ServiceTypeCount {
+		return fmt.Sprintf("ServiceType(%d)", t)
+	}
+	return serviceNames[t]
+}
+
+// MarshalText writes the name of the service type.
+func (t ServiceType) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
+
+// UnmarshalText reads a service type in any of its spellings.
+func (t *ServiceType) UnmarshalText(text []byte) error {
+	parsed, err := ParseServiceType(string(text))
+	if err != nil {
+		return err
+	}
+	*t = parsed
+	return nil
+}
+
+// ParseServiceType reads a service type in any of its spellings: imgGen,
+// img-gen, img_gen and IMG_GEN are the same.
+func ParseServiceType(name string) (ServiceType, error) {
+	folded := Fold(name)
+	for i, known := range serviceNames {
+		if folded == Fold(known) {
+			return ServiceType(i), nil
+		}
+	}
+	return 0, fmt.Errorf("unknown service type %q (known: %s)", name, strings.Join(serviceNames[:], ", "))
+}
+
+// Fold reduces a name to the form in which kebab-case, camelCase and snake_case
+// spellings of it are equal.
+func Fold(name string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '-' || r == '_':
+			return -1
+		case r >= 'A' && r <= 'Z':
+			return r + ('a' - 'A')
+		}
+		return r
+	}, name)
+}
