@@ -1,0 +1,28 @@
+// Package adapter speaks the dialects of the backends: it turns a unified
+// request into a backend call and a backend's answer into a unified reply. It
+// opens no sockets.
+package adapter
+
+// Call is a request to a backend, described as data. Whoever owns the
+// connection decides how its bytes travel.
+type Call struct {
+	Method string
+	// Path is the path and query on the backend's host; it starts with a slash.
+	Path   string
+	Header []Header
+	// Body is sent as its segments one after another. The segments may share
+	// memory with the caller's request and must not change until the call ended.
+	Body [][]byte
+}
+
+// Header is one header field of a Call.
+type Header struct{ Name, Value string }
+
+// Length returns the number of bytes of the body.
+func (c *Call) Length() int {
+	n := 0
+	for _, segment := range c.Body {
+		n += len(segment)
+	}
+	return n
+}
