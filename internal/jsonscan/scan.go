@@ -1,0 +1,392 @@
+package jsonscan
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+	"unicode/utf16"
+	"unicode/utf8"
+	"unsafe"
+)
+
+// Error says what is wrong with a text and where.
+type Error struct {
+	Offset int
+	Reason string
+}
+
+// Error returns the reason with its place.
+func (e *Error) Error() string { return fmt.Sprintf("%s at byte %d", e.Reason, e.Offset) }
+
+// key is a key of an object that is still open.
+type key struct {
+	// print is the length and the first bytes: different prints mean different keys.
+	print uint64
+	text  []byte
+}
+
+// linearKeys is the size up to which an object's keys are compared one by one;
+// larger objects get a set, so that hostile ones cost no quadratic time.
+const linearKeys = 24
+
+// Parse checks the text and records its upper levels. The Document keeps a
+// reference to data.
+func (d *Document) Parse(data []byte) error {
+	d.data = data
+	d.nodes = d.nodes[:0]
+	d.keys = d.keys[:0]
+	i := skipSpace(data, 0)
+	if i == len(data) {
+		return fail(i, "the text is empty")
+	}
+	i, err := d.value(i, 0, node{})
+	if err != nil {
+		d.nodes = d.nodes[:0]
+		return err
+	}
+	if i = skipSpace(data, i); i != len(data) {
+		d.nodes = d.nodes[:0]
+		return fail(i, "unexpected text after the value")
+	}
+	return nil
+}
+
+// value scans one value that starts at i and returns where it ends. The node
+// carries the key, if the value has one.
+func (d *Document) value(i, depth int, n node) (end int, err error) {
+	self := -1
+	if depth <= recordDepth {
+		self = len(d.nodes)
+		n.start = uint32(i)
+		d.nodes = append(d.nodes, n)
+	}
+	var kind Kind
+	escaped := false
+	switch c := d.data[i]; c {
+	case '"':
+		kind = String
+		end, escaped, err = d.str(i + 1)
+	case '{':
+		kind = Object
+		end, err = d.object(i, depth+1)
+	case '[':
+		kind = Array
+		end, err = d.array(i, depth+1)
+	case 't':
+		kind = True
+		end, err = d.literal(i, "true")
+	case 'f':
+		kind = False
+		end, err = d.literal(i, "false")
+	case 'n':
+		kind = Null
+		end, err = d.literal(i, "null")
+	default:
+		kind = Number
+		end, err = d.number(i)
+	}
+	if err == nil && self >= 0 {
+		rec := &d.nodes[self]
+		rec.end, rec.next, rec.kind, rec.escaped = uint32(end), uint32(len(d.nodes)), kind, escaped
+	}
+	return end, err
+}
+
+func (d *Document) object(i, depth int) (int, error) {
+	if depth > MaxDepth {
+		return 0, fail(i, "nested deeper than 128 levels")
+	}
+	base := len(d.keys)
+	var many map[string]struct{}
+	i = skipSpace(d.data, i+1)
+	if i < len(d.data) && d.data[i] == '}' {
+		return i + 1, nil
+	}
+	for {
+		if i >= len(d.data) || d.data[i] != '"' {
+			return 0, d.unexpected(i, "expected a key in double quotes")
+		}
+		keyStart := i + 1
+		keyEnd, escaped, err := d.str(keyStart)
+		if err != nil {
+			return 0, err
+		}
+		if !d.AllowDuplicateKeys {
+			many, err = d.remember(base, many, keyStart, keyEnd-1, escaped)
+			if err != nil {
+				return 0, err
+			}
+		}
+		if i = skipSpace(d.data, keyEnd); i >= len(d.data) || d.data[i] != ':' {
+			return 0, d.unexpected(i, "expected ':' after a key")
+		}
+		if i = skipSpace(d.data, i+1); i >= len(d.data) {
+			return 0, d.unexpected(i, "expected a value")
+		}
+		i, err = d.value(i, depth, node{keyStart: uint32(keyStart), keyEnd: uint32(keyEnd - 1), escapedKey: escaped})
+		if err != nil {
+			return 0, err
+		}
+		if i = skipSpace(d.data, i); i >= len(d.data) {
+			return 0, d.unexpected(i, "expected ',' or '}'")
+		}
+		switch d.data[i] {
+		case '}':
+			d.keys = d.keys[:base]
+			return i + 1, nil
+		case ',':
+			i = skipSpace(d.data, i+1)
+		default:
+			return 0, d.unexpected(i, "expected ',' or '}'")
+		}
+	}
+}
+
+// remember adds a key to those of the innermost object, which start at base,
+// and fails when it is there already.
+func (d *Document) remember(base int, many map[string]struct{}, start, end int, escaped bool) (map[string]struct{}, error) {
+	text := d.data[start:end]
+	if escaped {
+		text = Unescape(nil, text)
+	}
+	if many != nil {
+		// The set lives no longer than the scan, during which data does not change.
+		name := unsafe.String(unsafe.SliceData(text), len(text))
+		if _, dup := many[name]; dup {
+			return nil, duplicate(start, text)
+		}
+		many[name] = struct{}{}
+		return many, nil
+	}
+	print := keyPrint(text)
+	for _, k := range d.keys[base:] {
+		if k.print == print && bytes.Equal(k.text, text) {
+			return nil, duplicate(start, text)
+		}
+	}
+	d.keys = append(d.keys, key{print, text})
+	if len(d.keys)-base < linearKeys {
+		return nil, nil
+	}
+	many = make(map[string]struct{}, 2*linearKeys)
+	for _, k := range d.keys[base:] {
+		many[unsafe.String(unsafe.SliceData(k.text), len(k.text))] = struct{}{}
+	}
+	return many, nil
+}
+
+func keyPrint(text []byte) uint64 {
+	if len(text) >= 8 {
+		return binary.LittleEndian.Uint64(text) ^ uint64(len(text))<<56
+	}
+	print := uint64(len(text)) << 56
+	for i, c := range text {
+		print |= uint64(c) << (8 * i)
+	}
+	return print
+}
+
+func (d *Document) array(i, depth int) (int, error) {
+	if depth > MaxDepth {
+		return 0, fail(i, "nested deeper than 128 levels")
+	}
+	i = skipSpace(d.data, i+1)
+	if i < len(d.data) && d.data[i] == ']' {
+		return i + 1, nil
+	}
+	for {
+		if i >= len(d.data) {
+			return 0, d.unexpected(i, "expected a value")
+		}
+		var err error
+		if i, err = d.value(i, depth, node{}); err != nil {
+			return 0, err
+		}
+		if i = skipSpace(d.data, i); i >= len(d.data) {
+			return 0, d.unexpected(i, "expected ',' or ']'")
+		}
+		switch d.data[i] {
+		case ']':
+			return i + 1, nil
+		case ',':
+			i = skipSpace(d.data, i+1)
+		default:
+			return 0, d.unexpected(i, "expected ',' or ']'")
+		}
+	}
+}
+
+const (
+	ones  = 0x0101010101010101
+	highs = 0x8080808080808080
+)
+
+// str scans a string whose content starts at i and returns the position after
+// its closing quote. It looks at eight bytes at a time for the four things that
+// matter: a quote, a backslash, a control character, a byte beyond ASCII.
+func (d *Document) str(start int) (end int, escaped bool, err error) {
+	data := d.data
+	i := start
+	var beyond uint64
+	for {
+		for i+8 <= len(data) {
+			w := binary.LittleEndian.Uint64(data[i:])
+			beyond |= w
+			quote := w ^ ones*'"'
+			slash := w ^ ones*'\\'
+			stop := ((quote - ones) &^ quote) | ((slash - ones) &^ slash) | ((w - ones*0x20) &^ w)
+			if stop &= highs; stop != 0 {
+				i += bits.TrailingZeros64(stop) >> 3
+				break
+			}
+			i += 8
+		}
+		for i < len(data) && data[i] != '"' && data[i] != '\\' && data[i] >= 0x20 {
+			beyond |= uint64(data[i])
+			i++
+		}
+		if i >= len(data) {
+			return 0, false, fail(start-1, "unterminated string")
+		}
+		switch data[i] {
+		case '"':
+			if beyond&highs != 0 && !utf8.Valid(data[start:i]) {
+				return 0, false, fail(start, "invalid UTF-8 in a string")
+			}
+			return i + 1, escaped, nil
+		case '\\':
+			escaped = true
+			if i, err = d.escape(i); err != nil {
+				return 0, false, err
+			}
+		default:
+			return 0, false, fail(i, "control character in a string")
+		}
+	}
+}
+
+// escape checks the escape sequence at i and returns the position after it.
+func (d *Document) escape(i int) (int, error) {
+	if i+1 >= len(d.data) {
+		return 0, fail(i, "unterminated string")
+	}
+	switch d.data[i+1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return i + 2, nil
+	case 'u':
+	default:
+		return 0, fail(i, "unknown escape sequence")
+	}
+	r := hexRune(d.data[i+2:])
+	if r < 0 {
+		return 0, fail(i, "\\u needs four hexadecimal digits")
+	}
+	if !utf16.IsSurrogate(r) {
+		return i + 6, nil
+	}
+	if rest := d.data[i+6:]; len(rest) >= 6 && rest[0] == '\\' && rest[1] == 'u' {
+		if utf16.DecodeRune(r, hexRune(rest[2:])) != utf8.RuneError {
+			return i + 12, nil
+		}
+	}
+	return 0, fail(i, "half of a surrogate pair in a string")
+}
+
+// hexRune reads four hexadecimal digits, or returns -1.
+func hexRune(data []byte) rune {
+	if len(data) < 4 {
+		return -1
+	}
+	var r rune
+	for _, c := range data[:4] {
+		switch {
+		case c >= '0' && c <= '9':
+			c -= '0'
+		case c >= 'a' && c <= 'f':
+			c -= 'a' - 10
+		case c >= 'A' && c <= 'F':
+			c -= 'A' - 10
+		default:
+			return -1
+		}
+		r = r<<4 | rune(c)
+	}
+	return r
+}
+
+func (d *Document) literal(i int, word string) (int, error) {
+	if len(d.data)-i < len(word) || string(d.data[i:i+len(word)]) != word {
+		return 0, d.unexpected(i, "expected a value")
+	}
+	return i + len(word), nil
+}
+
+func (d *Document) number(start int) (int, error) {
+	i := start
+	if d.data[i] == '-' {
+		i++
+	}
+	switch {
+	case i < len(d.data) && d.data[i] == '0':
+		i++
+	case i < len(d.data) && isDigit(d.data[i]):
+		i = skipDigits(d.data, i)
+	default:
+		return 0, d.unexpected(start, "expected a value")
+	}
+	if i < len(d.data) && d.data[i] == '.' {
+		after := skipDigits(d.data, i+1)
+		if after == i+1 {
+			return 0, d.unexpected(after, "expected a digit after the decimal point")
+		}
+		i = after
+	}
+	if i < len(d.data) && d.data[i]|0x20 == 'e' {
+		i++
+		if i < len(d.data) && (d.data[i] == '+' || d.data[i] == '-') {
+			i++
+		}
+		after := skipDigits(d.data, i)
+		if after == i {
+			return 0, d.unexpected(after, "expected a digit in the exponent")
+		}
+		i = after
+	}
+	return i, nil
+}
+
+func (d *Document) unexpected(i int, reason string) error {
+	if i >= len(d.data) {
+		return fail(len(d.data), "unexpected end of the text: "+reason)
+	}
+	return fail(i, reason)
+}
+
+func fail(offset int, reason string) *Error { return &Error{Offset: offset, Reason: reason} }
+
+func duplicate(offset int, name []byte) *Error {
+	const shown = 64
+	if len(name) > shown {
+		name = name[:shown]
+	}
+	return fail(offset, fmt.Sprintf("duplicate key %q", name))
+}
+
+func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' }
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+func skipSpace(data []byte, i int) int {
+	for i < len(data) && data[i] <= ' ' && isSpace(data[i]) {
+		i++
+	}
+	return i
+}
+
+func skipDigits(data []byte, i int) int {
+	for i < len(data) && isDigit(data[i]) {
+		i++
+	}
+	return i
+}

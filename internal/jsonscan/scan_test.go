@@ -1,0 +1,223 @@
+package jsonscan
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+func TestParseAccepts(t *testing.T) {
+	for _, text := range []string{
+		`{}`, `[]`, `null`, `true`, `false`, `0`, `-0`, `1.5e-10`, `1E+2`, `""`, ` {"a" : [ 1 , 2 ] } `,
+		`"\"\\\/\b\f\n\r\t\u00e9\ud83d\ude00"`, `"é你好🙂"`, `{"a":{"a":1},"b":[{"a":1},{"a":2}]}`,
+		`"exactly8"`, `"1234567"`, `[` + strings.Repeat(`"x",`, 100) + `"y"]`,
+		strings.Repeat(`[`, MaxDepth) + strings.Repeat(`]`, MaxDepth),
+	} {
+		var doc Document
+		if err := doc.Parse([]byte(text)); err != nil {
+			t.Errorf("%.60s: %v", text, err)
+		}
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	for text, reason := range map[string]string{
+		``:                                      "the text is empty at byte 0",
+		`  `:                                    "the text is empty at byte 2",
+		`{`:                                     "unexpected end of the text: expected a key in double quotes at byte 1",
+		`{"a"`:                                  "unexpected end of the text: expected ':' after a key at byte 4",
+		`{"a":`:                                 "unexpected end of the text: expected a value at byte 5",
+		`{"a":1`:                                "unexpected end of the text: expected ',' or '}' at byte 6",
+		`{"a":1,}`:                              "expected a key in double quotes at byte 7",
+		`{a:1}`:                                 "expected a key in double quotes at byte 1",
+		`[1,]`:                                  "expected a value at byte 3",
+		`[1 2]`:                                 "expected ',' or ']' at byte 3",
+		`[`:                                     "unexpected end of the text: expected a value at byte 1",
+		`1 2`:                                   "unexpected text after the value at byte 2",
+		`{}{}`:                                  "unexpected text after the value at byte 2",
+		`01`:                                    "unexpected text after the value at byte 1",
+		`1.`:                                    "unexpected end of the text: expected a digit after the decimal point at byte 2",
+		`1e`:                                    "unexpected end of the text: expected a digit in the exponent at byte 2",
+		`+1`:                                    "expected a value at byte 0",
+		`-`:                                     "expected a value at byte 0",
+		`NaN`:                                   "expected a value at byte 0",
+		`nul`:                                   "expected a value at byte 0",
+		"\ufeff{}":                              "expected a value at byte 0",
+		`"abc`:                                  "unterminated string at byte 0",
+		`"a\`:                                   "unterminated string at byte 2",
+		`"a\x"`:                                 "unknown escape sequence at byte 2",
+		`"\u12"`:                                "\\u needs four hexadecimal digits at byte 1",
+		"\"a\nb\"":                              "control character in a string at byte 2",
+		"\"longer than eight \x01\"":            "control character in a string at byte 19",
+		"\"\xff\"":                              "invalid UTF-8 in a string at byte 1",
+		"\"\xc0\xaf\"":                          "invalid UTF-8 in a string at byte 1",
+		"\"\xed\xa0\x80\"":                      "invalid UTF-8 in a string at byte 1",
+		`"\ud800"`:                              "half of a surrogate pair in a string at byte 1",
+		`"\ud800\u0041"`:                        "half of a surrogate pair in a string at byte 1",
+		`"\udc00"`:                              "half of a surrogate pair in a string at byte 1",
+		`{"model":"a","model":"b"}`:             `duplicate key "model" at byte 14`,
+		`{"x":[{"y":{"a":1,"a":2}}]}`:           `duplicate key "a" at byte 19`,
+		`{"model":1,"\u006dodel":2}`:            `duplicate key "model" at byte 12`,
+		`{"longer-than-8":1,"longer-than-8":2}`: `duplicate key "longer-than-8" at byte 20`,
+		strings.Repeat(`[`, MaxDepth+1):         "nested deeper than 128 levels at byte 128",
+		strings.Repeat(`{"a":`, 10_000):         "nested deeper than 128 levels at byte 640",
+	} {
+		var doc Document
+		err := doc.Parse([]byte(text))
+		if err == nil {
+			t.Errorf("%.60q was accepted, want: %s", text, reason)
+		} else if err.Error() != reason {
+			t.Errorf("%.60q: %v, want: %s", text, err, reason)
+		}
+		if doc.Root().Kind() != Absent {
+			t.Errorf("%.60q: a refused text still has a root", text)
+		}
+	}
+}
+
+func TestDuplicatesAreFoundInObjectsOfAnySize(t *testing.T) {
+	for size := 1; size < 4*linearKeys; size++ {
+		var b strings.Builder
+		b.WriteString(`{"before":{"k0":0},`)
+		for i := range size {
+			fmt.Fprintf(&b, `"k%d":{"k0":%d},`, i, i)
+		}
+		var doc Document
+		distinct := b.String() + `"last":1}`
+		if err := doc.Parse([]byte(distinct)); err != nil {
+			t.Fatalf("%d distinct keys: %v", size, err)
+		}
+		for _, dup := range []int{0, size / 2, size - 1} {
+			text := b.String() + fmt.Sprintf(`"k%d":1}`, dup)
+			if err := doc.Parse([]byte(text)); err == nil {
+				t.Fatalf("key %d of %d stands twice and was not found", dup, size)
+			}
+			doc.AllowDuplicateKeys = true
+			if err := doc.Parse([]byte(text)); err != nil {
+				t.Fatalf("duplicates allowed: %v", err)
+			}
+			doc.AllowDuplicateKeys = false
+		}
+	}
+}
+
+func TestLookup(t *testing.T) {
+	text := `{"model":"m","esc\u0061ped":"a\nb","n":1.0,"big":12345678901234567890,"off":null,
+		"messages":[{"role":"user","content":[{"deep":1}]},{"role":"tool"}],"empty":[ ],"opts":{"a":true}}`
+	var doc Document
+	if err := doc.Parse([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	root := doc.Root()
+	for path, want := range map[string]string{
+		"model": `"m"`, "escaped": `"a\nb"`, "big": "12345678901234567890", "empty": "[ ]", "missing": "",
+	} {
+		if got := string(root.Get(path).Raw()); got != want {
+			t.Errorf("%s = %s, want %s", path, got, want)
+		}
+	}
+	if got := string(root.Get("escaped").Text()); got != "a\nb" {
+		t.Errorf("text without escapes = %q", got)
+	}
+	if n, ok := root.Get("n").Int(); !ok || n != 1 {
+		t.Errorf("1.0 as a whole number = %d, %v", n, ok)
+	}
+	if _, ok := root.Get("big").Int(); ok {
+		t.Error("a number beyond int64 was read as one")
+	}
+	if root.Get("off").Given() || root.Get("missing").Given() || !root.Get("opts").Get("a").Given() {
+		t.Error("null and absent are not given, true is")
+	}
+	if !root.Get("empty").Empty() || root.Get("opts").Empty() || root.Get("missing").Empty() {
+		t.Error("only [ ] is empty")
+	}
+	var roles []string
+	for m := root.Get("messages").First(); m.Kind() != Absent; m = m.Next() {
+		roles = append(roles, string(m.Get("role").Text()))
+	}
+	if strings.Join(roles, ",") != "user,tool" {
+		t.Errorf("roles = %v", roles)
+	}
+	start, end := root.Get("n").MemberSpan()
+	if got := text[start:end]; got != `"n":1.0` {
+		t.Errorf("member span = %s", got)
+	}
+	if v := root.Get("messages").First().Get("content").First(); v.Kind() != Absent {
+		t.Error("values deeper than the record are not to be found")
+	}
+}
+
+// oracle is the strict tokenizer that the scanner must agree with.
+func oracle(text []byte) error {
+	dec := jsontext.NewDecoder(strings.NewReader(string(text)))
+	if err := dec.SkipValue(); err != nil {
+		return err
+	}
+	if _, err := dec.ReadToken(); !errors.Is(err, io.EOF) {
+		return errors.New("text after the value")
+	}
+	return nil
+}
+
+func depthOf(text []byte) int {
+	deepest := 0
+	dec := jsontext.NewDecoder(strings.NewReader(string(text)))
+	for {
+		if _, err := dec.ReadToken(); err != nil {
+			return deepest
+		}
+		deepest = max(deepest, dec.StackDepth())
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{
+		`{"model":"m","messages":[{"role":"user","content":"hi"}]}`, `{"a":1,"a":2}`, `{"a":1,"\u0061":2}`,
+		"\"\xff\"", `"\ud83d\ude00"`, `"\ud83d"`, `[1,2.5,-0,1e400,0.1e-9]`, `{"a":{"b":[{}]}} `, "\"\x7f\u2028\"", `tru`,
+		strings.Repeat("[", 200) + strings.Repeat("]", 200), string(chatBody(1 << 10)),
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var doc Document
+		err := doc.Parse(text)
+		want := oracle(text)
+		switch {
+		case err == nil && want != nil:
+			t.Fatalf("accepted %q, the oracle says %v", text, want)
+		case err != nil && want == nil && depthOf(text) <= MaxDepth:
+			t.Fatalf("refused %q (%v), the oracle accepts it", text, err)
+		case err == nil:
+			checkSpans(t, doc.Root())
+		}
+	})
+}
+
+// checkSpans requires that every recorded value is a JSON text by itself.
+func checkSpans(t *testing.T, v Value) {
+	t.Helper()
+	if err := oracle(v.Raw()); err != nil {
+		t.Fatalf("recorded value %q: %v", v.Raw(), err)
+	}
+	for c := v.First(); c.Kind() != Absent; c = c.Next() {
+		checkSpans(t, c)
+	}
+	if v.Kind() == String {
+		want, err := jsontext.AppendUnquote(nil, v.Raw())
+		if err != nil || string(want) != string(v.Text()) {
+			t.Fatalf("text of %q = %q, want %q (%v)", v.Raw(), v.Text(), want, err)
+		}
+	}
+}
+
+func TestParseDoesNotAllocate(t *testing.T) {
+	body := chatBody(1 << 10)
+	var doc Document
+	if n := testing.AllocsPerRun(100, func() { _ = doc.Parse(body) }); n > 0 {
+		t.Errorf("%v allocations per scan, want none", n)
+	}
+}
