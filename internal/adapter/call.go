@@ -3,8 +3,11 @@
 // opens no sockets.
 package adapter
 
+import "github.com/patchbay-ai/patchbay/internal/jsonscan"
+
 // Call is a request to a backend, described as data. Whoever owns the
-// connection decides how its bytes travel.
+// connection decides how its bytes travel. The zero value is ready; reuse it to
+// keep its memory.
 type Call struct {
 	Method string
 	// Path is the path and query on the backend's host; it starts with a slash.
@@ -13,6 +16,8 @@ type Call struct {
 	// Body is sent as its segments one after another. The segments may share
 	// memory with the caller's request and must not change until the call ended.
 	Body [][]byte
+
+	edits []jsonscan.Edit
 }
 
 // Header is one header field of a Call.
@@ -25,4 +30,12 @@ func (c *Call) Length() int {
 		n += len(segment)
 	}
 	return n
+}
+
+// Reset lets go of what the call shares with a request.
+func (c *Call) Reset() {
+	clear(c.Header)
+	clear(c.Body)
+	clear(c.edits)
+	c.Header, c.Body, c.edits = c.Header[:0], c.Body[:0], c.edits[:0]
 }

@@ -164,6 +164,15 @@ func (v Value) Key() []byte {
 	return raw
 }
 
+// RawKey returns the key of a member as it came, between its quotes.
+func (v Value) RawKey() []byte {
+	if v.doc == nil {
+		return nil
+	}
+	n := v.node()
+	return v.doc.data[n.keyStart:n.keyEnd]
+}
+
 // Raw returns the bytes of v as they came.
 func (v Value) Raw() []byte {
 	if v.doc == nil {

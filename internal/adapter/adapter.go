@@ -1,0 +1,58 @@
+package adapter
+
+import (
+	"errors"
+	"io"
+
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// Adapter speaks one dialect.
+type Adapter interface {
+	// Call describes the call that puts a request to a backend. The call may
+	// share memory with the request.
+	Call(req *schema.Request, to *Target, call *Call) error
+	// Reply turns a whole answer into a unified one. The reply may share memory
+	// with the body.
+	Reply(req *schema.Request, body []byte, reply *Reply) error
+	// Events reads a streamed answer.
+	Events(req *schema.Request, body io.Reader) Events
+}
+
+// Events is a streamed answer in the unified shape.
+type Events interface {
+	// Next returns the next chunk as compact JSON, good until the following
+	// call. The error is io.EOF when the answer is complete, ErrTruncated when
+	// the stream ended too early, ErrInvalid or a *Failure when the backend sent
+	// something else than an answer, and the reader's own error otherwise.
+	Next() ([]byte, error)
+	// Usage returns what the backend has reported so far.
+	Usage() schema.Usage
+}
+
+// Reply is a whole answer in the unified shape. The zero value is ready; reuse
+// it to keep its memory.
+type Reply struct {
+	Segments [][]byte
+	Usage    schema.Usage
+
+	doc   jsonscan.Document
+	edits []jsonscan.Edit
+}
+
+// Reset lets go of the answer.
+func (r *Reply) Reset() {
+	clear(r.Segments)
+	clear(r.edits)
+	r.Segments, r.edits, r.Usage = r.Segments[:0], r.edits[:0], schema.Usage{}
+	r.doc.Reset()
+}
+
+// What can be wrong with an answer besides a backend's own complaint.
+var (
+	// ErrTruncated means that a stream ended before the answer was complete.
+	ErrTruncated = errors.New("the backend's stream ended before the answer was complete")
+	// ErrInvalid means that the answer is not what the dialect prescribes.
+	ErrInvalid = errors.New("the backend's answer is not what its dialect prescribes")
+)

@@ -1,0 +1,160 @@
+package adapter
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// openAI speaks the dialect that the unified API has itself, so bodies pass
+// through both ways and only a few places in them are touched.
+type openAI struct{}
+
+// The pieces that are spliced into bodies. Nobody writes to them.
+var (
+	jsonTrue         = []byte("true")
+	withUsage        = []byte(`"include_usage":true`)
+	withUsageObject  = []byte(`{"include_usage":true}`)
+	withStreamUsage  = []byte(`"stream_options":{"include_usage":true}`)
+	nullFingerprint  = []byte(`"system_fingerprint":null`)
+	completionObject = []byte(`"object":"chat.completion"`)
+)
+
+// Call passes the body on with the backend's model name, with the members of
+// extra_body at the top level, and with usage asked for in every stream.
+func (openAI) Call(req *schema.Request, to *Target, call *Call) error {
+	call.Method, call.Path = "POST", to.Path
+	call.Header = append(call.Header[:0], to.Header...)
+	if req.Stream {
+		call.Header = append(call.Header, Header{"Accept", "text/event-stream"})
+	} else {
+		call.Header = append(call.Header, Header{"Accept", "application/json"})
+	}
+	edits := call.edits[:0]
+	root := req.Body.Root()
+	if to.Model != nil {
+		edits = append(edits, root.Get("model").Replace(to.Model))
+	}
+	extra := root.Get("extra_body")
+	if extra.Kind() != jsonscan.Absent {
+		edits = flatten(edits, root, extra)
+	}
+	if req.Stream && !req.IncludeUsage {
+		edits = askForUsage(edits, root, extra)
+	}
+	call.edits = edits
+	call.Body = req.Body.Splice(call.Body[:0], edits)
+	return nil
+}
+
+// flatten moves the members of extra_body to where it stands. A member that the
+// caller gave itself stays out; one that it gave as null is filled in there.
+func flatten(edits []jsonscan.Edit, root, extra jsonscan.Value) []jsonscan.Edit {
+	var members []byte
+	for m := extra.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+		given := root.Get(string(m.Key()))
+		switch {
+		case given.Given():
+		case given.Kind() == jsonscan.Null:
+			edits = append(edits, given.Replace(m.Raw()))
+		default:
+			if members != nil {
+				members = append(members, ',')
+			}
+			members = append(members, '"')
+			members = append(members, m.RawKey()...)
+			members = append(members, `":`...)
+			members = append(members, m.Raw()...)
+		}
+	}
+	if members == nil {
+		return append(edits, extra.Remove())
+	}
+	start, end := extra.MemberSpan()
+	return append(edits, jsonscan.Edit{Start: start, End: end, With: members})
+}
+
+// askForUsage makes a backend report usage although the caller did not ask:
+// tokens are counted for every stream.
+func askForUsage(edits []jsonscan.Edit, root, extra jsonscan.Value) []jsonscan.Edit {
+	options := root.Get("stream_options")
+	switch options.Kind() {
+	case jsonscan.Object:
+		if v := options.Get("include_usage"); v.Kind() != jsonscan.Absent {
+			return append(edits, v.Replace(jsonTrue))
+		}
+		return append(edits, options.Insert(withUsage))
+	case jsonscan.Null:
+		if extra.Get("stream_options").Given() {
+			return edits // filled in from extra_body, whose wish stands
+		}
+		return append(edits, options.Replace(withUsageObject))
+	}
+	if extra.Get("stream_options").Given() {
+		return edits
+	}
+	return append(edits, root.Insert(withStreamUsage))
+}
+
+// Reply passes a completion on under the model name that the caller used.
+func (openAI) Reply(req *schema.Request, body []byte, reply *Reply) error {
+	doc := &reply.doc
+	doc.AllowDuplicateKeys = true
+	if err := doc.Parse(body); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	root := doc.Root()
+	if err := complaint(root); err != nil {
+		return err
+	}
+	if choices := root.Get("choices"); choices.Kind() != jsonscan.Array || choices.Empty() {
+		return fmt.Errorf("%w: no choices", ErrInvalid)
+	}
+	reply.Usage = schema.ReadUsage(root.Get("usage"))
+	edits := renameModel(reply.edits[:0], root, req.Body.Root().Get("model").Raw())
+	if root.Get("system_fingerprint").Kind() == jsonscan.Absent {
+		edits = append(edits, root.Insert(nullFingerprint))
+	}
+	if root.Get("object").Kind() == jsonscan.Absent {
+		edits = append(edits, root.Insert(completionObject))
+	}
+	reply.edits = edits
+	reply.Segments = doc.Splice(reply.Segments[:0], edits)
+	return nil
+}
+
+// renameModel gives a reply or chunk the caller's name of the model, and takes
+// out an error that is null, which some clients take for an error.
+func renameModel(edits []jsonscan.Edit, root jsonscan.Value, model []byte) []jsonscan.Edit {
+	switch v := root.Get("model"); {
+	case v.Kind() == jsonscan.Absent:
+		edits = append(edits, root.Insert(append([]byte(`"model":`), model...)))
+	case !bytes.Equal(v.Raw(), model):
+		edits = append(edits, v.Replace(model))
+	}
+	if v := root.Get("error"); v.Kind() == jsonscan.Null {
+		edits = append(edits, v.Remove())
+	}
+	return edits
+}
+
+// Events reads server-sent events of completion chunks.
+func (openAI) Events(req *schema.Request, body io.Reader) Events {
+	return &openAIEvents{
+		sse:          NewSSE(body),
+		model:        bytes.Clone(req.Body.Root().Get("model").Raw()),
+		includeUsage: req.IncludeUsage,
+	}
+}
+
+// quote writes text as a JSON string.
+func quote(text string) []byte {
+	// The error is about invalid UTF-8 only, which is replaced, and the result is good.
+	quoted, _ := jsontext.AppendQuote(nil, text)
+	return quoted
+}

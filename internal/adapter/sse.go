@@ -1,0 +1,207 @@
+package adapter
+
+import (
+	"bytes"
+	"errors"
+	"io"
+)
+
+// MaxEvent is how large one event of a stream may be. A backend that never ends
+// its line costs this much memory and no more.
+const MaxEvent = 4 << 20
+
+// ErrEventTooLarge means that an event of a stream exceeded MaxEvent.
+var ErrEventTooLarge = errors.New("an event of the backend's stream is too large")
+
+// firstRead is the buffer that a stream begins with: most events are small, and
+// thousands of streams may wait at once.
+const firstRead = 2 << 10
+
+// Event is one server-sent event. Its bytes are good until the next one is read.
+type Event struct {
+	Name []byte
+	Data []byte
+}
+
+// SSE reads server-sent events: any line ends, comments, several data lines,
+// any split of the bytes.
+type SSE struct {
+	from io.Reader
+	err  error // what the reader said last
+
+	buf  []byte
+	base int // where the current event begins
+	end  int // where the bytes end
+
+	// Positions in the current event, counted from base.
+	line   int // the line that is being read begins here
+	seen   int // no line end before here
+	name   span
+	data   span
+	joined []byte // the data of an event with several data lines
+	lines  int    // data lines so far
+	skipLF bool   // the last line ended in CR, a following LF belongs to it
+	fresh  bool   // nothing was read yet: a byte order mark may come
+}
+
+type span struct{ from, to int }
+
+// NewSSE returns a reader of the events in from.
+func NewSSE(from io.Reader) *SSE { return &SSE{from: from, fresh: true} }
+
+// Next returns the next event that has data. At the end of the stream an event
+// that lacks only its closing empty line is still returned.
+func (s *SSE) Next() (Event, error) {
+	s.base += s.line
+	s.line, s.seen, s.lines, s.name, s.data = 0, 0, 0, span{}, span{}
+	for {
+		line, ok := s.takeLine()
+		if !ok {
+			if err := s.fill(); err != nil {
+				return s.last(err)
+			}
+			continue
+		}
+		if line.from != line.to {
+			s.field(line)
+			continue
+		}
+		if s.lines > 0 {
+			return s.event(), nil
+		}
+		// An empty line without data before it: the event had none.
+		s.base += s.line
+		s.line, s.seen, s.name = 0, 0, span{}
+	}
+}
+
+// takeLine returns the next whole line and moves behind its end.
+func (s *SSE) takeLine() (span, bool) {
+	if s.skipLF && s.base+s.line < s.end {
+		if s.buf[s.base+s.line] == '\n' {
+			s.line++
+		}
+		s.skipLF = false
+		s.seen = max(s.seen, s.line)
+	}
+	rest := s.buf[s.base+s.seen : s.end]
+	stop := bytes.IndexByte(rest, '\n')
+	if stop >= 0 {
+		rest = rest[:stop]
+	}
+	if cr := bytes.IndexByte(rest, '\r'); cr >= 0 {
+		stop = cr
+	}
+	if stop < 0 {
+		s.seen = s.end - s.base
+		return span{}, false
+	}
+	line := span{s.line, s.seen + stop}
+	s.skipLF = s.buf[s.base+line.to] == '\r'
+	s.line = line.to + 1
+	s.seen = s.line
+	return line, true
+}
+
+var (
+	fieldData  = []byte("data")
+	fieldEvent = []byte("event")
+	byteOrder  = []byte("\xef\xbb\xbf")
+)
+
+// field takes in one line that is not empty.
+func (s *SSE) field(line span) {
+	text := s.buf[s.base+line.from : s.base+line.to]
+	if s.fresh {
+		s.fresh = false
+		if bytes.HasPrefix(text, byteOrder) {
+			line.from += len(byteOrder)
+			text = text[len(byteOrder):]
+		}
+	}
+	name, value := text, span{line.to, line.to}
+	if colon := bytes.IndexByte(text, ':'); colon >= 0 {
+		name = text[:colon]
+		value.from = line.from + colon + 1
+		if value.from < line.to && s.buf[s.base+value.from] == ' ' {
+			value.from++
+		}
+	}
+	switch {
+	case bytes.Equal(name, fieldData):
+		s.addData(value)
+	case bytes.Equal(name, fieldEvent):
+		s.name = value
+	}
+}
+
+func (s *SSE) addData(value span) {
+	s.lines++
+	if s.lines == 1 {
+		s.data = value
+		return
+	}
+	if s.lines == 2 {
+		s.joined = append(s.joined[:0], s.bytes(s.data)...)
+	}
+	s.joined = append(s.joined, '\n')
+	s.joined = append(s.joined, s.bytes(value)...)
+}
+
+func (s *SSE) bytes(at span) []byte { return s.buf[s.base+at.from : s.base+at.to] }
+
+func (s *SSE) event() Event {
+	e := Event{Name: s.bytes(s.name), Data: s.bytes(s.data)}
+	if s.lines > 1 {
+		e.Data = s.joined
+		// JSON allows no raw line breaks inside strings, so in the payloads that
+		// travel here a line break is only space, and one line holds them all.
+		for i, c := range e.Data {
+			if c == '\n' {
+				e.Data[i] = ' '
+			}
+		}
+	}
+	return e
+}
+
+// last ends the stream: what lacks only its empty line counts as an event.
+func (s *SSE) last(err error) (Event, error) {
+	if !errors.Is(err, io.EOF) {
+		return Event{}, err
+	}
+	if s.base+s.line < s.end {
+		s.field(span{s.line, s.end - s.base})
+		s.line = s.end - s.base
+	}
+	if s.lines == 0 {
+		return Event{}, io.EOF
+	}
+	return s.event(), nil
+}
+
+// fill reads more bytes behind those that are there.
+func (s *SSE) fill() error {
+	if s.err != nil {
+		return s.err
+	}
+	if s.base > 0 && s.end == len(s.buf) {
+		s.end = copy(s.buf, s.buf[s.base:s.end])
+		s.base = 0
+	}
+	if s.end == len(s.buf) {
+		if len(s.buf) >= MaxEvent {
+			return ErrEventTooLarge
+		}
+		grown := make([]byte, min(max(firstRead, 2*len(s.buf)), MaxEvent))
+		copy(grown, s.buf[:s.end])
+		s.buf = grown
+	}
+	n, err := s.from.Read(s.buf[s.end:])
+	s.end += n
+	s.err = err
+	if n > 0 {
+		return nil
+	}
+	return err
+}

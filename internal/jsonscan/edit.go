@@ -1,0 +1,69 @@
+package jsonscan
+
+// Edit replaces a part of a text.
+type Edit struct {
+	Start, End int
+	With       []byte
+
+	comma bool // a comma follows what was put in
+}
+
+var commaText = []byte{','}
+
+// Replace returns the edit that gives v another value, written as JSON.
+func (v Value) Replace(with []byte) Edit {
+	start, end := v.Span()
+	return Edit{Start: start, End: end, With: with}
+}
+
+// Insert returns the edit that puts members, written as JSON without a comma
+// around them, in front of the first member of the object v.
+func (v Value) Insert(members []byte) Edit {
+	start, _ := v.Span()
+	return Edit{Start: start + 1, End: start + 1, With: members, comma: !v.Empty()}
+}
+
+// Remove returns the edit that takes the member v out of its object, together
+// with the comma that becomes superfluous.
+func (v Value) Remove() Edit {
+	data := v.doc.data
+	start, end := v.MemberSpan()
+	if after := skipSpace(data, end); data[after] == ',' {
+		return Edit{Start: start, End: after + 1}
+	}
+	before := start - 1
+	for isSpace(data[before]) {
+		before--
+	}
+	if data[before] == ',' {
+		start = before
+	}
+	return Edit{Start: start, End: end}
+}
+
+// Splice appends to dst the segments of the text with the edits made. The edits
+// must not overlap; they are brought into order here.
+func (d *Document) Splice(dst [][]byte, edits []Edit) [][]byte {
+	for i := range edits {
+		for j := i; j > 0 && edits[j].Start < edits[j-1].Start; j-- {
+			edits[j], edits[j-1] = edits[j-1], edits[j]
+		}
+	}
+	at := 0
+	for _, e := range edits {
+		if e.Start > at {
+			dst = append(dst, d.data[at:e.Start])
+		}
+		if len(e.With) > 0 {
+			dst = append(dst, e.With)
+		}
+		if e.comma {
+			dst = append(dst, commaText)
+		}
+		at = e.End
+	}
+	if at < len(d.data) {
+		dst = append(dst, d.data[at:])
+	}
+	return dst
+}

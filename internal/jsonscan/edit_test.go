@@ -1,0 +1,40 @@
+package jsonscan
+
+import (
+	"bytes"
+	"testing"
+)
+
+func TestSplice(t *testing.T) {
+	for name, c := range map[string]struct {
+		text, want string
+		edits      func(root Value) []Edit
+	}{
+		"no edit": {`{"a":1}`, `{"a":1}`, func(Value) []Edit { return nil }},
+		"replace a value": {`{"a":1,"model":"x" }`, `{"a":1,"model":"y" }`, func(r Value) []Edit {
+			return []Edit{r.Get("model").Replace([]byte(`"y"`))}
+		}},
+		"insert into an object":       {`{"a":1}`, `{"b":2,"a":1}`, func(r Value) []Edit { return []Edit{r.Insert([]byte(`"b":2`))} }},
+		"insert into an empty object": {`{ }`, `{"b":2 }`, func(r Value) []Edit { return []Edit{r.Insert([]byte(`"b":2`))} }},
+		"remove the first":            {`{ "a":1 , "b":2}`, `{  "b":2}`, func(r Value) []Edit { return []Edit{r.Get("a").Remove()} }},
+		"remove the last":             {`{"a":1 , "b":2 }`, `{"a":1  }`, func(r Value) []Edit { return []Edit{r.Get("b").Remove()} }},
+		"remove the only one":         {`{ "a":1 }`, `{  }`, func(r Value) []Edit { return []Edit{r.Get("a").Remove()} }},
+		"several in any order": {`{"a":1,"b":2,"c":3}`, `{"z":0,"a":9,"c":3}`, func(r Value) []Edit {
+			return []Edit{r.Get("b").Remove(), r.Get("a").Replace([]byte("9")), r.Insert([]byte(`"z":0`))}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var doc Document
+			if err := doc.Parse([]byte(c.text)); err != nil {
+				t.Fatal(err)
+			}
+			got := bytes.Join(doc.Splice(nil, c.edits(doc.Root())), nil)
+			if string(got) != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+			if err := new(Document).Parse(got); err != nil {
+				t.Errorf("the result is no JSON: %v", err)
+			}
+		})
+	}
+}

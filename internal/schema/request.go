@@ -1,0 +1,150 @@
+package schema
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+)
+
+// Request is a unified request that passed validation. It keeps the body as it
+// came; Model and User are views into it and live no longer than it does.
+type Request struct {
+	Service ServiceType
+	Model   []byte
+	User    []byte
+	// Stream says that the caller wants the answer as an event stream, and
+	// IncludeUsage that it wants the usage in it.
+	Stream       bool
+	IncludeUsage bool
+
+	Body jsonscan.Document
+}
+
+// Reset makes r ready for reuse and lets go of the body.
+func (r *Request) Reset() {
+	r.Body.Reset()
+	r.Service, r.Model, r.User, r.Stream, r.IncludeUsage = 0, nil, nil, false, false
+}
+
+// Field returns a top-level field of the body. A field that the caller did not
+// give may come from extra_body instead, whose members count as if they stood
+// at the top level.
+func (r *Request) Field(name string) jsonscan.Value {
+	root := r.Body.Root()
+	if v := root.Get(name); v.Given() {
+		return v
+	}
+	return root.Get("extra_body").Get(name)
+}
+
+// parse scans the body and checks what all requests have in common.
+func (r *Request) parse(service ServiceType, body []byte) error {
+	r.Service = service
+	if err := r.Body.Parse(body); err != nil {
+		return invalidJSON(err)
+	}
+	root := r.Body.Root()
+	if root.Kind() != jsonscan.Object {
+		return &Error{Message: "The request body must be a JSON object.", Type: TypeInvalidRequest, Code: CodeInvalidJSON}
+	}
+	if v := root.Get("extra_body"); v.Given() && v.Kind() != jsonscan.Object {
+		return wrongType("extra_body", "an object")
+	}
+	model := root.Get("model")
+	switch {
+	case !model.Given():
+		return MissingParameter("model")
+	case model.Kind() != jsonscan.String:
+		return wrongType("model", "a string")
+	}
+	r.Model = model.Text()
+	if err := checkModelName(r.Model); err != nil {
+		return err
+	}
+	if v := r.Field("user"); v.Given() {
+		if v.Kind() != jsonscan.String {
+			return wrongType("user", "a string")
+		}
+		r.User = v.Text()
+	}
+	return nil
+}
+
+// maxModelName is generous: registries name models by owner, repository, file and tag.
+const maxModelName = 512
+
+func checkModelName(name []byte) error {
+	blank := true
+	for _, c := range name {
+		if c < ' ' || c == 0x7f {
+			return InvalidValue("model", "'model' must not contain control characters.")
+		}
+		blank = blank && c == ' '
+	}
+	if blank {
+		return MissingParameter("model")
+	}
+	if len(name) > maxModelName {
+		return InvalidValue("model", "'model' is longer than "+strconv.Itoa(maxModelName)+" bytes.")
+	}
+	return nil
+}
+
+func invalidJSON(err error) *Error {
+	var at *jsonscan.Error
+	if !errors.As(err, &at) {
+		at = &jsonscan.Error{Reason: err.Error()}
+	}
+	return &Error{
+		Message: fmt.Sprintf("The request body is not valid JSON: %s.", at.Error()),
+		Type:    TypeInvalidRequest,
+		Code:    CodeInvalidJSON,
+	}
+}
+
+func wrongType(param, want string) *Error {
+	return InvalidValue(param, "'"+param+"' must be "+want+".")
+}
+
+// number checks that an optional field is a number between least and most.
+func (r *Request) number(name string, least, most float64) error {
+	v := r.Field(name)
+	if !v.Given() {
+		return nil
+	}
+	if v.Kind() != jsonscan.Number {
+		return wrongType(name, "a number")
+	}
+	if f, ok := v.Float(); !ok || f < least || f > most {
+		return InvalidValue(name, fmt.Sprintf("'%s' must be between %v and %v.", name, least, most))
+	}
+	return nil
+}
+
+// integer checks that an optional field is a whole number.
+func (r *Request) integer(name string) error {
+	v := r.Field(name)
+	if !v.Given() {
+		return nil
+	}
+	if _, ok := v.Int(); !ok {
+		return wrongType(name, "an integer")
+	}
+	return nil
+}
+
+// boolean returns an optional field that must be true or false.
+func (r *Request) boolean(name string) (bool, error) {
+	v := r.Field(name)
+	switch {
+	case !v.Given():
+		return false, nil
+	case v.Kind() == jsonscan.True:
+		return true, nil
+	case v.Kind() == jsonscan.False:
+		return false, nil
+	}
+	return false, wrongType(name, "true or false")
+}

@@ -1,0 +1,41 @@
+package schema
+
+import "github.com/patchbay-ai/patchbay/internal/jsonscan"
+
+// Usage is what a backend reported about the tokens of one answer.
+type Usage struct {
+	Prompt, Completion, Total int64
+	// Known is false when the backend reported nothing that makes sense.
+	Known bool
+}
+
+// ReadUsage reads a usage object. Counts that are no whole numbers, negative or
+// absurdly large make the report unknown rather than wrong.
+func ReadUsage(v jsonscan.Value) Usage {
+	if v.Kind() != jsonscan.Object {
+		return Usage{}
+	}
+	var u Usage
+	var ok [3]bool
+	u.Prompt, ok[0] = tokens(v.Get("prompt_tokens"))
+	u.Completion, ok[1] = tokens(v.Get("completion_tokens"))
+	u.Total, ok[2] = tokens(v.Get("total_tokens"))
+	if !ok[0] || !ok[1] || !ok[2] {
+		return Usage{}
+	}
+	if u.Total == 0 {
+		u.Total = u.Prompt + u.Completion
+	}
+	u.Known = u.Total > 0 || v.Get("total_tokens").Given()
+	return u
+}
+
+// tokens reads one count; a count that is not given is zero.
+func tokens(v jsonscan.Value) (n int64, ok bool) {
+	const most = 1 << 40
+	if !v.Given() {
+		return 0, true
+	}
+	n, ok = v.Int()
+	return n, ok && n >= 0 && n <= most
+}
