@@ -1,0 +1,13 @@
+package schema
+
+import "net/netip"
+
+// Caller is who sent a request.
+type Caller struct {
+	// Addr is the client's address, behind the proxies that are trusted.
+	Addr netip.Addr
+	// RequestID names the request in logs, here and at the backend.
+	RequestID string
+	// Authorization is the caller's own credential, for instances that want it.
+	Authorization string
+}
