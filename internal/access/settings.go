@@ -1,0 +1,179 @@
+// Package access decides who may do what: roles of management tokens, and the
+// keys with which callers use the unified API.
+package access
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// Role is what the bearer of a management token may do.
+type Role uint8
+
+// The roles; each may do what the ones before it may. The zero value is no role.
+const (
+	Viewer Role = iota + 1
+	Operator
+	Admin
+)
+
+var roleNames = [...]string{"VIEWER", "OPERATOR", "ADMIN"}
+
+// Names returns the name of every role.
+func (Role) Names() []string { return append([]string(nil), roleNames[:]...) }
+
+// Valid tells whether r is one of the roles.
+func (r Role) Valid() bool { return r >= Viewer && r <= Admin }
+
+// String returns the name in capitals, or nothing where there is no role.
+func (r Role) String() string {
+	if !r.Valid() {
+		return ""
+	}
+	return roleNames[r-1]
+}
+
+// MarshalText writes the name in capitals.
+func (r Role) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// UnmarshalText reads the name of a role in any case.
+func (r *Role) UnmarshalText(text []byte) error {
+	for i, known := range roleNames {
+		if strings.EqualFold(string(text), known) {
+			*r = Role(i + 1)
+			return nil
+		}
+	}
+	return fmt.Errorf("unknown role %q (known: %s)", text, strings.Join(roleNames[:], ", "))
+}
+
+// Settings say who is let in.
+type Settings struct {
+	Enabled bool `json:"enabled"`
+	// AllowOpen permits listening beyond loopback while Enabled is false.
+	AllowOpen bool    `json:"allowOpen"`
+	Tokens    []Token `json:"tokens"`
+	Keys      []Key   `json:"keys"`
+}
+
+// Token lets its bearer manage the gateway. Only its hash is stored.
+type Token struct {
+	Name        string `json:"name"`
+	Role        Role   `json:"role"`
+	TokenSHA256 string `json:"tokenSha256"`
+}
+
+// Key lets its bearer use the unified API. Only its hash is stored.
+type Key struct {
+	ID        string `json:"id"`
+	Tenant    string `json:"tenant"`
+	KeySHA256 string `json:"keySha256"`
+	// Services and Models narrow what the key is good for; empty means everything.
+	Services []schema.ServiceType `json:"services"`
+	Models   []string             `json:"models"`
+	// ExpiresAt is an RFC 3339 time; empty means never.
+	ExpiresAt string `json:"expiresAt"`
+}
+
+// DefaultSettings returns what holds where nothing is configured: an open gateway.
+func DefaultSettings() Settings { return Settings{} }
+
+// Equal tells whether both settings are the same.
+func (s Settings) Equal(other Settings) bool {
+	return s.Enabled == other.Enabled && s.AllowOpen == other.AllowOpen &&
+		slices.Equal(s.Tokens, other.Tokens) && slices.EqualFunc(s.Keys, other.Keys, Key.Equal)
+}
+
+// Equal tells whether both keys are the same.
+func (k Key) Equal(other Key) bool {
+	return k.ID == other.ID && k.Tenant == other.Tenant && k.KeySHA256 == other.KeySHA256 &&
+		slices.Equal(k.Services, other.Services) && slices.Equal(k.Models, other.Models) &&
+		k.ExpiresAt == other.ExpiresAt
+}
+
+// Clone returns a copy that shares nothing with s.
+func (s Settings) Clone() Settings {
+	s.Tokens = slices.Clone(s.Tokens)
+	s.Keys = slices.Clone(s.Keys)
+	for i := range s.Keys {
+		s.Keys[i].Services = slices.Clone(s.Keys[i].Services)
+		s.Keys[i].Models = slices.Clone(s.Keys[i].Models)
+	}
+	return s
+}
+
+// Check reports every field that has a value it may not have. Its messages never
+// repeat a hash.
+func (s Settings) Check(report func(path, message string)) {
+	names, hashes := firstUse{}, firstUse{}
+	for i, token := range s.Tokens {
+		at := fmt.Sprintf("tokens[%d].", i)
+		names.check(token.Name, at+"name", report)
+		if !token.Role.Valid() {
+			report(at+"role", "is required (ADMIN, OPERATOR or VIEWER)")
+		}
+		if checkHash(token.TokenSHA256, at+"tokenSha256", report) {
+			hashes.check(token.TokenSHA256, at+"tokenSha256", report)
+		}
+	}
+	ids, hashes := firstUse{}, firstUse{}
+	for i, key := range s.Keys {
+		at := fmt.Sprintf("keys[%d].", i)
+		ids.check(key.ID, at+"id", report)
+		if checkHash(key.KeySHA256, at+"keySha256", report) {
+			hashes.check(key.KeySHA256, at+"keySha256", report)
+		}
+		key.checkScope(at, report)
+	}
+}
+
+func (k Key) checkScope(at string, report func(path, message string)) {
+	for i, service := range k.Services {
+		if slices.Contains(k.Services[:i], service) {
+			report(fmt.Sprintf("%sservices[%d]", at, i), service.String()+" is listed twice")
+		}
+	}
+	for i, model := range k.Models {
+		if model == "" {
+			report(fmt.Sprintf("%smodels[%d]", at, i), "must not be empty")
+		}
+	}
+	if k.ExpiresAt == "" {
+		return
+	}
+	if _, err := time.Parse(time.RFC3339, k.ExpiresAt); err != nil {
+		report(at+"expiresAt", `want a time such as "2030-01-31T00:00:00Z"`)
+	}
+}
+
+// firstUse remembers where a value that must be unique was seen first.
+type firstUse map[string]string
+
+func (f firstUse) check(value, path string, report func(path, message string)) {
+	if value == "" {
+		report(path, "is required")
+		return
+	}
+	if first, taken := f[value]; taken {
+		report(path, "is the same as in "+first)
+		return
+	}
+	f[value] = path[:strings.LastIndexByte(path, '.')]
+}
+
+func checkHash(hash, path string, report func(path, message string)) bool {
+	if hash == "" {
+		report(path, "is required")
+		return false
+	}
+	isForeign := func(r rune) bool { return (r < '0' || r > '9') && (r < 'a' || r > 'f') }
+	if len(hash) != 64 || strings.ContainsFunc(hash, isForeign) {
+		report(path, "want a SHA-256 as 64 lower-case hexadecimal digits")
+		return false
+	}
+	return true
+}

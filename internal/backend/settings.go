@@ -1,0 +1,250 @@
+// Package backend is one instance of a model server: its settings, its living
+// state, and the checks that tell whether it is healthy.
+package backend
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+const (
+	maxWeight     = 1e6
+	maxNameLength = 256
+)
+
+// Settings describe one instance.
+type Settings struct {
+	// Name is the model name that callers ask for.
+	Name    string `json:"name"`
+	BaseURL string `json:"baseUrl"`
+	// Path replaces the path that the adapter would call; empty leaves it.
+	Path   string `json:"path"`
+	APIKey string `json:"apiKey"`
+	// Weight is the instance's share of the traffic; 0 means none.
+	Weight  float64 `json:"weight"`
+	Enabled bool    `json:"enabled"`
+	// Adapter is the dialect; empty means the one of the service.
+	Adapter string `json:"adapter"`
+	// UpstreamModel is the name by which the backend knows the model; empty means Name.
+	UpstreamModel string `json:"upstreamModel"`
+	// Headers are added to every call.
+	Headers map[string]string `json:"headers"`
+	// ForwardAuthorization sends the caller's own Authorization to the backend.
+	ForwardAuthorization bool `json:"forwardAuthorization"`
+}
+
+// DefaultSettings returns what holds for the fields that an instance leaves out.
+func DefaultSettings() Settings { return Settings{Weight: 1, Enabled: true} }
+
+// SetDefaults makes s the default settings.
+func (s *Settings) SetDefaults() { *s = DefaultSettings() }
+
+// ID returns the identifier of the instance, made of name and base URL exactly
+// as they were written.
+func (s Settings) ID() string { return s.Name + "@" + s.BaseURL }
+
+// Equal tells whether both settings describe the same instance alike.
+func (s Settings) Equal(other Settings) bool {
+	return s.Name == other.Name && s.BaseURL == other.BaseURL && s.Path == other.Path &&
+		s.APIKey == other.APIKey && s.Weight == other.Weight && s.Enabled == other.Enabled &&
+		s.Adapter == other.Adapter && s.UpstreamModel == other.UpstreamModel &&
+		s.ForwardAuthorization == other.ForwardAuthorization && maps.Equal(s.Headers, other.Headers)
+}
+
+// Clone returns a copy that shares nothing with s.
+func (s Settings) Clone() Settings {
+	s.Headers = maps.Clone(s.Headers)
+	return s
+}
+
+// Check reports every field that has a value it may not have. Its messages never
+// repeat the base URL, the key or a header: any of them may hold a secret.
+func (s Settings) Check(report func(path, message string)) {
+	checkName(s.Name, "name", true, report)
+	checkName(s.UpstreamModel, "upstreamModel", false, report)
+	if message := baseURLFault(s.BaseURL); message != "" {
+		report("baseUrl", message)
+	}
+	if message := pathFault(s.Path); message != "" {
+		report("path", message)
+	}
+	if strings.ContainsFunc(s.APIKey, unicode.IsControl) {
+		report("apiKey", "must not contain control characters or line breaks")
+	}
+	if math.IsNaN(s.Weight) || s.Weight < 0 || s.Weight > maxWeight {
+		report("weight", "must be between 0 (no traffic) and 1000000, not "+strconv.FormatFloat(s.Weight, 'g', -1, 64))
+	}
+	s.checkHeaders(report)
+}
+
+func checkName(name, path string, required bool, report func(path, message string)) {
+	switch {
+	case name == "":
+		if required {
+			report(path, "is required")
+		}
+	case strings.TrimSpace(name) != name:
+		report(path, "must not begin or end with a space")
+	case strings.ContainsFunc(name, unicode.IsControl):
+		report(path, "must not contain control characters")
+	case len(name) > maxNameLength:
+		report(path, fmt.Sprintf("must not be longer than %d bytes", maxNameLength))
+	}
+}
+
+func baseURLFault(raw string) string {
+	if raw == "" {
+		return "is required"
+	}
+	if strings.ContainsFunc(raw, isSpaceOrControl) {
+		return "must not contain spaces or control characters"
+	}
+	parsed, err := url.Parse(raw)
+	if err != nil {
+		return "is not a valid URL"
+	}
+	if parsed.Scheme != "http" && parsed.Scheme != "https" {
+		return "must begin with http:// or https://"
+	}
+	if parsed.User != nil {
+		return "must not contain a user name or password; use api-key or headers"
+	}
+	if parsed.Hostname() == "" {
+		return "has no host"
+	}
+	if port := parsed.Port(); port != "" {
+		if number, err := strconv.ParseUint(port, 10, 16); err != nil || number == 0 {
+			return "has a port outside 1..65535"
+		}
+	}
+	if strings.Contains(raw, "?") {
+		return "must not have a query"
+	}
+	if strings.Contains(raw, "#") {
+		return "must not have a fragment"
+	}
+	if hasParentSegment(parsed.Path) {
+		return `must not contain a ".." segment`
+	}
+	return ""
+}
+
+func pathFault(raw string) string {
+	if raw == "" {
+		return ""
+	}
+	if strings.ContainsFunc(raw, isSpaceOrControl) {
+		return "must not contain spaces or control characters"
+	}
+	if !strings.HasPrefix(raw, "/") {
+		return `must begin with "/"`
+	}
+	if strings.Contains(raw, "#") {
+		return "must not have a fragment"
+	}
+	// A query is allowed: some hosted backends want an api-version there.
+	path, _, _ := strings.Cut(raw, "?")
+	decoded, err := url.PathUnescape(path)
+	if err != nil {
+		return "has a broken %-escape"
+	}
+	if hasParentSegment(decoded) {
+		return `must not contain a ".." segment`
+	}
+	return ""
+}
+
+func isSpaceOrControl(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
+
+func hasParentSegment(path string) bool {
+	return slices.Contains(strings.FieldsFunc(path, func(r rune) bool { return r == '/' || r == '\\' }), "..")
+}
+
+func (s Settings) checkHeaders(report func(path, message string)) {
+	seen := make(map[string]string, len(s.Headers))
+	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
+		path := "headers[" + strconv.Quote(name) + "]"
+		lower := strings.ToLower(name)
+		if first, twice := seen[lower]; twice {
+			report(path, fmt.Sprintf("is the same header as %q", first))
+			continue
+		}
+		seen[lower] = name
+		switch {
+		case !isToken(name):
+			report(path, "is not a valid header name")
+		case belongsToConnection(lower):
+			report(path, "is a header that the connection itself decides")
+		case strings.ContainsFunc(s.Headers[name], func(r rune) bool { return r != '\t' && unicode.IsControl(r) }):
+			report(path, "must not contain control characters or line breaks")
+		}
+	}
+}
+
+// isToken tells whether name is made of the characters of HTTP field names.
+func isToken(name string) bool {
+	if name == "" {
+		return false
+	}
+	return !strings.ContainsFunc(name, func(r rune) bool {
+		isAlphanumeric := r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+		return !isAlphanumeric && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+	})
+}
+
+func belongsToConnection(lowerName string) bool {
+	switch lowerName {
+	case "connection", "content-length", "host", "keep-alive", "proxy-connection", "te", "trailer",
+		"transfer-encoding", "upgrade":
+		return true
+	}
+	return false
+}
+
+// HealthSettings say how the instances of a service are watched.
+type HealthSettings struct {
+	Enabled  bool            `json:"enabled"`
+	Interval schema.Duration `json:"interval"`
+	Timeout  schema.Duration `json:"timeout"`
+	// UnhealthyThreshold is the number of failed checks in a row that takes an
+	// instance out of traffic, HealthyThreshold the number of good ones that
+	// brings it back.
+	UnhealthyThreshold int `json:"unhealthyThreshold"`
+	HealthyThreshold   int `json:"healthyThreshold"`
+}
+
+// DefaultHealthSettings returns what holds where nothing is configured.
+func DefaultHealthSettings() HealthSettings {
+	return HealthSettings{
+		Enabled:            true,
+		Interval:           schema.Duration(30 * time.Second),
+		Timeout:            schema.Duration(5 * time.Second),
+		UnhealthyThreshold: 2,
+		HealthyThreshold:   1,
+	}
+}
+
+// Check reports every field that has a value it may not have.
+func (s HealthSettings) Check(report func(path, message string)) {
+	if s.Interval <= 0 {
+		report("interval", "must be longer than 0")
+	}
+	if s.Timeout <= 0 {
+		report("timeout", "must be longer than 0")
+	}
+	if s.UnhealthyThreshold < 1 {
+		report("unhealthyThreshold", fmt.Sprintf("must be at least 1, not %d", s.UnhealthyThreshold))
+	}
+	if s.HealthyThreshold < 1 {
+		report("healthyThreshold", fmt.Sprintf("must be at least 1, not %d", s.HealthyThreshold))
+	}
+}

@@ -1,0 +1,150 @@
+package balance
+
+import (
+	"math"
+	"math/rand/v2"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+
+	"github.com/patchbay-ai/patchbay/internal/backend"
+)
+
+// Balancer picks one of the instances that may be picked. The list is never
+// empty and holds instances of one pool in the order of their slots.
+type Balancer interface {
+	Pick(from []*backend.Instance, client netip.Addr) *backend.Instance
+}
+
+// New returns a balancer for a pool of the given size.
+func New(strategy Strategy, size int) Balancer {
+	switch strategy {
+	case Random:
+		return weightedRandom{}
+	case LeastConnections:
+		return &leastConnections{}
+	case IPHash:
+		return rendezvous{}
+	default:
+		return &roundRobin{credit: make([]int64, size)}
+	}
+}
+
+// Carry hands the progress of a balancer over to its successor, so that an edit
+// of the configuration does not start the round anew. The slots say where each
+// instance of the new pool stood in the old one, -1 for those that are new.
+func Carry(to, from Balancer, slots []int) {
+	next, ok := to.(*roundRobin)
+	prev, was := from.(*roundRobin)
+	if !ok || !was {
+		return
+	}
+	prev.mu.Lock()
+	defer prev.mu.Unlock()
+	for slot, old := range slots {
+		if old >= 0 {
+			next.credit[slot] = prev.credit[old]
+		}
+	}
+}
+
+// roundRobin is smooth weighted round robin: every instance earns its share in
+// each turn, the richest one is picked and pays what all earned. Weights 5:1:1
+// give a b a c a a a rather than five a in a row.
+type roundRobin struct {
+	mu     sync.Mutex
+	credit []int64 // by slot
+}
+
+func (b *roundRobin) Pick(from []*backend.Instance, _ netip.Addr) *backend.Instance {
+	if len(from) == 1 {
+		return from[0]
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var best *backend.Instance
+	var total int64
+	for _, i := range from {
+		total += i.Share
+		b.credit[i.Slot] += i.Share
+		if best == nil || b.credit[i.Slot] > b.credit[best.Slot] {
+			best = i
+		}
+	}
+	b.credit[best.Slot] -= total
+	return best
+}
+
+// weightedRandom picks with a probability in proportion to the weight.
+type weightedRandom struct{}
+
+func (weightedRandom) Pick(from []*backend.Instance, _ netip.Addr) *backend.Instance {
+	var total int64
+	for _, i := range from {
+		total += i.Share
+	}
+	at := rand.Int64N(total)
+	for _, i := range from {
+		if at -= i.Share; at < 0 {
+			return i
+		}
+	}
+	return from[len(from)-1]
+}
+
+// leastConnections picks the instance with the fewest calls in flight for its
+// weight. Ties go round, so that idle instances share the work.
+type leastConnections struct{ turn atomic.Uint64 }
+
+func (b *leastConnections) Pick(from []*backend.Instance, _ netip.Addr) *backend.Instance {
+	start := int(b.turn.Add(1) % uint64(len(from)))
+	best := from[start]
+	for n := 1; n < len(from); n++ {
+		i := from[(start+n)%len(from)]
+		// Compared crosswise: a/x < b/y without division.
+		if i.InFlight()*best.Share < best.InFlight()*i.Share {
+			best = i
+		}
+	}
+	return best
+}
+
+// rendezvous lets every instance bid for a client by a hash of both, so that an
+// edit moves only the clients of the instances that it touched.
+type rendezvous struct{}
+
+func (rendezvous) Pick(from []*backend.Instance, client netip.Addr) *backend.Instance {
+	var best *backend.Instance
+	highest := math.Inf(-1)
+	address := client.As16()
+	for _, i := range from {
+		h := hash(hash(offset, string(address[:])), i.ID)
+		// The weighted form: -w/ln(u) for u uniform in (0,1) is highest for an
+		// instance with a probability in proportion to its weight.
+		u := (float64(mix(h)>>11) + 0.5) / (1 << 53)
+		if bid := -float64(i.Share) / math.Log(u); bid > highest {
+			best, highest = i, bid
+		}
+	}
+	return best
+}
+
+// offset is where an FNV-1a hash begins. The hash must be the same in every
+// process, so that several gateways send a client to the same instance.
+const offset = 0xcbf29ce484222325
+
+func hash(h uint64, text string) uint64 {
+	for i := range len(text) {
+		h = (h ^ uint64(text[i])) * 0x100000001b3
+	}
+	return h
+}
+
+// mix spreads the bits of a hash whose high bits change little.
+func mix(x uint64) uint64 {
+	x ^= x >> 33
+	x *= 0xff51afd7ed558ccd
+	x ^= x >> 33
+	x *= 0xc4ceb9fe1a85ec53
+	return x ^ x>>33
+}

@@ -1,0 +1,292 @@
+package config
+
+import (
+	"encoding"
+	"fmt"
+	"net/netip"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// defaulter is a list element or mapping value that has defaults of its own.
+type defaulter interface{ SetDefaults() }
+
+// givenHook is a group of settings that wants to know that somebody wrote it
+// down, before its fields are read.
+type givenHook interface{ Given() }
+
+// decoder fills values with what the tree says and leaves the rest as it is, so
+// the values must hold their defaults.
+type decoder struct {
+	problems *Problems
+	// written holds the node of every setting that was given, by its path.
+	written map[string]*node
+	// failed holds the paths whose value could not be used.
+	failed map[string]bool
+	fields map[reflect.Type][]field
+}
+
+func newDecoder(problems *Problems) *decoder {
+	return &decoder{
+		problems: problems,
+		written:  make(map[string]*node),
+		failed:   make(map[string]bool),
+		fields:   make(map[reflect.Type][]field),
+	}
+}
+
+func (d *decoder) decode(from *node, path string, to reflect.Value) {
+	if from.fault != "" {
+		d.fail(from, path, from.fault)
+		return
+	}
+	if from.kind == absent {
+		return
+	}
+	d.written[path] = from
+	if to.Kind() == reflect.Pointer {
+		if to.IsNil() {
+			to.Set(freshValue(to.Type().Elem()).Addr())
+		}
+		to = to.Elem()
+	}
+	if to.Type() == reflect.TypeFor[netip.Prefix]() {
+		d.decodePrefix(from, path, to)
+		return
+	}
+	if target, ok := to.Addr().Interface().(encoding.TextUnmarshaler); ok {
+		d.decodeText(from, path, to, target)
+		return
+	}
+	switch to.Kind() {
+	case reflect.Struct:
+		d.decodeStruct(from, path, to)
+	case reflect.Map:
+		d.decodeMap(from, path, to)
+	case reflect.Slice:
+		d.decodeSlice(from, path, to)
+	default:
+		d.decodeBasic(from, path, to)
+	}
+}
+
+// fail reports that the value at path cannot be used.
+func (d *decoder) fail(from *node, path, message string) {
+	d.failed[path] = true
+	if from.fromOutside || isSecretName(path) {
+		message = mask(message, from.text)
+	}
+	d.report(from.origin, path, message)
+}
+
+func (d *decoder) report(at origin, path, message string) {
+	d.problems.add(at, path, message)
+}
+
+// expect reports a value of the wrong kind.
+func (d *decoder) expect(want kind, from *node, path string) bool {
+	if from.kind == want {
+		return true
+	}
+	d.fail(from, path, fmt.Sprintf("want %s, found %s", want, from.kind))
+	d.reportFaults(from, path)
+	return false
+}
+
+// reportFaults reports what is wrong inside a value that nobody will decode.
+func (d *decoder) reportFaults(from *node, path string) {
+	if from.fault != "" {
+		d.fail(from, path, from.fault)
+	}
+	for _, entry := range from.entries {
+		d.reportFaults(entry.value, joinWritten(path, entry.key))
+	}
+	for i, item := range from.items {
+		d.reportFaults(item, indexed(path, i))
+	}
+}
+
+func (d *decoder) decodeStruct(from *node, path string, to reflect.Value) {
+	if !d.expect(mapping, from, path) {
+		return
+	}
+	if hook, ok := to.Addr().Interface().(givenHook); ok {
+		hook.Given()
+	}
+	fields, cached := d.fields[to.Type()]
+	if !cached {
+		fields = fieldsOf(to.Type())
+		d.fields[to.Type()] = fields
+	}
+	seen := make(map[string]entry)
+	for _, entry := range explicitFirst(from.entries) {
+		found, known := findField(fields, entry.key)
+		if !known {
+			unknown := joinWritten(path, entry.key)
+			d.report(entry.origin, unknown, fmt.Sprintf("unknown key %q", entry.key)+suggest(entry.key, fieldNames(fields)))
+			d.reportFaults(entry.value, unknown)
+			continue
+		}
+		if d.repeats(seen, found.name, entry, join(path, found.name)) {
+			continue
+		}
+		d.decode(entry.value, join(path, found.name), to.Field(found.index))
+	}
+}
+
+// explicitFirst puts the entries that a merge key brought in behind the others.
+func explicitFirst(entries []entry) []entry {
+	if !slices.ContainsFunc(entries, func(e entry) bool { return e.merged }) {
+		return entries
+	}
+	ordered := make([]entry, 0, len(entries))
+	for _, wantMerged := range []bool{false, true} {
+		for _, entry := range entries {
+			if entry.merged == wantMerged {
+				ordered = append(ordered, entry)
+			}
+		}
+	}
+	return ordered
+}
+
+// repeats tells whether a key was there before, and reports it unless it came
+// from a merge.
+func (d *decoder) repeats(seen map[string]entry, name string, again entry, path string) bool {
+	first, twice := seen[name]
+	if !twice {
+		seen[name] = again
+		return false
+	}
+	if again.merged {
+		return true
+	}
+	d.report(again.origin, path, duplicateKey(again, first))
+	d.reportFaults(again.value, path)
+	return true
+}
+
+func duplicateKey(again, first entry) string {
+	place := first.origin.String()
+	if first.origin.line > 0 {
+		place = fmt.Sprintf("line %d", first.origin.line)
+	}
+	message := fmt.Sprintf("duplicate key %q, first given at %s", again.key, place)
+	if first.key != again.key {
+		message += fmt.Sprintf(" as %q", first.key)
+	}
+	return message
+}
+
+func (d *decoder) decodeMap(from *node, path string, to reflect.Value) {
+	if !d.expect(mapping, from, path) {
+		return
+	}
+	if to.IsNil() {
+		to.Set(reflect.MakeMap(to.Type()))
+	}
+	seen := make(map[string]entry)
+	for _, entry := range explicitFirst(from.entries) {
+		key, name, ok := d.mapKey(entry, path, to.Type().Key())
+		if !ok || d.repeats(seen, name, entry, name) || entry.value.kind == absent {
+			continue
+		}
+		value := freshValue(to.Type().Elem())
+		if present := to.MapIndex(key); present.IsValid() {
+			value.Set(present)
+		}
+		d.decode(entry.value, name, value)
+		to.SetMapIndex(key, value)
+	}
+}
+
+// mapKey reads a key and returns it with the path of its value. Plain text keys
+// belong to the user and are kept as written.
+func (d *decoder) mapKey(entry entry, path string, keyType reflect.Type) (key reflect.Value, name string, ok bool) {
+	key = reflect.New(keyType).Elem()
+	target, isNamed := key.Addr().Interface().(encoding.TextUnmarshaler)
+	if !isNamed {
+		key.SetString(entry.key)
+		return key, keyed(path, entry.key), true
+	}
+	if err := target.UnmarshalText([]byte(entry.key)); err != nil {
+		d.report(entry.origin, joinWritten(path, entry.key), unknownName(entry.key, keyType, err))
+		d.reportFaults(entry.value, joinWritten(path, entry.key))
+		return key, "", false
+	}
+	return key, join(path, kebab(fmt.Sprint(key.Interface()))), true
+}
+
+// unknownName words the refusal of a name: with a suggestion where the type
+// tells its names.
+func unknownName(written string, valueType reflect.Type, err error) string {
+	noun, names := namesOf(valueType)
+	if names == nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("unknown %s %q", noun, written) + suggest(written, names)
+}
+
+func (d *decoder) decodeSlice(from *node, path string, to reflect.Value) {
+	elem := to.Type().Elem()
+	if from.kind == scalar && from.isLine && isScalarType(elem) {
+		from = splitLine(from)
+	}
+	if !d.expect(list, from, path) {
+		return
+	}
+	// The given list replaces the default one.
+	decoded := reflect.MakeSlice(to.Type(), len(from.items), len(from.items))
+	to.Set(decoded)
+	for i, item := range from.items {
+		at := indexed(path, i)
+		if item.kind == absent {
+			d.fail(item, at, "is empty")
+			continue
+		}
+		decoded.Index(i).Set(freshValue(elem))
+		d.decode(item, at, decoded.Index(i))
+		// Rules that compare the elements of a list would judge a value that
+		// nobody wrote, so they are left out for the whole list.
+		if d.failed[at] && isScalarType(elem) {
+			d.failed[path] = true
+		}
+	}
+}
+
+// splitLine makes a list of a text with commas.
+func splitLine(line *node) *node {
+	split := *line
+	split.kind = list
+	if line.text == "" {
+		return &split
+	}
+	for part := range strings.SplitSeq(line.text, ",") {
+		item := *line
+		item.text = strings.TrimSpace(part)
+		split.items = append(split.items, &item)
+	}
+	return &split
+}
+
+// freshValue returns a settable value of the type that holds its defaults.
+func freshValue(valueType reflect.Type) reflect.Value {
+	fresh := reflect.New(valueType)
+	if target, ok := fresh.Interface().(defaulter); ok {
+		target.SetDefaults()
+	}
+	return fresh.Elem()
+}
+
+// isScalarType tells whether values of the type are written as one word.
+func isScalarType(valueType reflect.Type) bool {
+	if reflect.PointerTo(valueType).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
+		return true
+	}
+	switch valueType.Kind() {
+	case reflect.Struct, reflect.Map, reflect.Slice, reflect.Pointer:
+		return false
+	}
+	return true
+}

@@ -1,0 +1,64 @@
+package config
+
+import (
+	"reflect"
+	"testing"
+)
+
+func TestDecoderReadsPointersAndNamedMaps(t *testing.T) {
+	type inner struct {
+		Count int8 `json:"count"`
+	}
+	type outer struct {
+		Inner   *inner           `json:"inner"`
+		Absent  *inner           `json:"absent"`
+		ByLevel map[LogLevel]int `json:"byLevel"`
+		Ignored string
+	}
+	var problems Problems
+	tree := reader{file: "f", problems: &problems}
+	root := tree.readYAML([]byte("inner: {count: 5}\nabsent: null\nby_level: {WARN: 3, wrn: 1}\nignored: x\n"))
+	var got outer
+	newDecoder(&problems).decode(root, "", reflect.ValueOf(&got).Elem())
+	if got.Inner == nil || got.Inner.Count != 5 || got.Absent != nil || got.ByLevel[LevelWarn] != 3 {
+		t.Errorf("got %+v", got)
+	}
+	want := `f:3:21  by-level.wrn: unknown log level "wrn" (did you mean "warn"?)` + "\n" +
+		`f:4:1  ignored: unknown key "ignored" (known: inner, absent, by-level)`
+	if problems.Error() != want {
+		t.Errorf("problems:\n%v", problems)
+	}
+}
+
+func TestSmallIntegersDoNotOverflow(t *testing.T) {
+	var small int8
+	if err := setInt("128", reflect.ValueOf(&small).Elem()); err == nil {
+		t.Error("128 fits into 8 bits")
+	}
+}
+
+func TestPaths(t *testing.T) {
+	for camel, want := range map[string]string{
+		"baseUrl": "base-url", "clientIpEnable": "client-ip-enable", "keySha256": "key-sha256",
+		"instances[0].baseUrl": "instances[0].base-url", `headers["X-FooBar"]`: `headers["X-FooBar"]`,
+		`customTags["a]b"].someThing`: `custom-tags["a]b"].some-thing`, "fail_open": "fail-open", "a[": "a[",
+	} {
+		if got := kebab(camel); got != want {
+			t.Errorf("kebab(%s) is %s, want %s", camel, got, want)
+		}
+	}
+	for path, want := range map[string]string{
+		"a.b.c": "a.b", "a": "", "": "", "a.b[3]": "a.b", `a.h["x.y]"]`: "a.h", "a[1].b[22]": "a[1].b", "a[1].b": "a[1]", "[0]": "",
+	} {
+		if got := parent(path); got != want {
+			t.Errorf("parent(%s) is %s, want %s", path, got, want)
+		}
+	}
+}
+
+func TestMaskHidesOnlyTheSecret(t *testing.T) {
+	got := mask(`want "30s", found "hush \"now\"" or "now"`, `say hush "now"`)
+	if want := `want "30s", found "****" or "****"`; got != want {
+		t.Errorf("got %s", got)
+	}
+}

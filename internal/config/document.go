@@ -1,0 +1,199 @@
+// Package config is the written configuration: one document that composes the
+// settings of every package, read from a file, the environment and the command
+// line, with every mistake reported at once and where it was made.
+package config
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/balance"
+	"github.com/patchbay-ai/patchbay/internal/breaker"
+	"github.com/patchbay-ai/patchbay/internal/metrics"
+	"github.com/patchbay-ai/patchbay/internal/quota"
+	"github.com/patchbay-ai/patchbay/internal/ratelimit"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// Document is everything that can be configured.
+type Document struct {
+	Server     Server                         `json:"server"`
+	Limits     Limits                         `json:"limits"`
+	Services   map[schema.ServiceType]Service `json:"services"`
+	Monitoring metrics.Settings               `json:"monitoring"`
+	Quota      quota.Settings                 `json:"quota"`
+	Store      Store                          `json:"store"`
+	Redis      Redis                          `json:"redis"`
+	Security   access.Settings                `json:"security"`
+	Log        Log                            `json:"log"`
+}
+
+// Server says where the gateway listens and where it keeps its files.
+type Server struct {
+	Listen  string `json:"listen"`
+	DataDir string `json:"dataDir"`
+	// ShutdownGrace is how long running requests may take to end after a stop.
+	ShutdownGrace schema.Duration `json:"shutdownGrace"`
+	// TrustedProxies are the addresses whose word about the client's address counts.
+	TrustedProxies []netip.Prefix `json:"trustedProxies"`
+}
+
+// Limits bound what one request may cost.
+type Limits struct {
+	JSONBody         Bytes           `json:"jsonBody"`
+	MultipartBody    Bytes           `json:"multipartBody"`
+	ConnectTimeout   schema.Duration `json:"connectTimeout"`
+	FirstByteTimeout schema.Duration `json:"firstByteTimeout"`
+	IdleTimeout      schema.Duration `json:"idleTimeout"`
+	// MaxAttempts is the number of instances that one request may try.
+	MaxAttempts int `json:"maxAttempts"`
+}
+
+// Service is the policy of one service type and the instances that serve it.
+type Service struct {
+	LoadBalancer balance.Strategy `json:"loadBalancer"`
+	// Adapter is the dialect of the instances that name none.
+	Adapter        string                 `json:"adapter"`
+	RateLimit      ratelimit.Settings     `json:"rateLimit"`
+	CircuitBreaker breaker.Settings       `json:"circuitBreaker"`
+	HealthCheck    backend.HealthSettings `json:"healthCheck"`
+	Instances      []backend.Settings     `json:"instances"`
+}
+
+// Store says where durable state lives.
+type Store struct {
+	// URL is the database of the quota ledger; relative paths are inside the data directory.
+	URL string `json:"url"`
+	// Config is where configuration versions live; empty means files in the data directory.
+	Config string `json:"config"`
+}
+
+// Redis says where the shared counters live.
+type Redis struct {
+	URL string `json:"url"`
+}
+
+// Log describes what is written to standard error, and how.
+type Log struct {
+	Level  LogLevel  `json:"level"`
+	Format LogFormat `json:"format"`
+	// Access writes a line for every request.
+	Access bool `json:"access"`
+}
+
+// Default returns the document of a gateway that was told nothing: all seven
+// service types, no instances.
+func Default() *Document {
+	services := make(map[schema.ServiceType]Service, schema.ServiceTypeCount)
+	for _, serviceType := range schema.ServiceTypes() {
+		services[serviceType] = DefaultService()
+	}
+	return &Document{
+		Server: Server{
+			Listen:        "127.0.0.1:8080",
+			DataDir:       "./data",
+			ShutdownGrace: schema.Duration(30 * time.Second),
+			TrustedProxies: []netip.Prefix{
+				netip.PrefixFrom(netip.AddrFrom4([4]byte{127}), 8),
+				netip.PrefixFrom(netip.IPv6Loopback(), 128),
+			},
+		},
+		Limits: Limits{
+			JSONBody:         32 * MiB,
+			MultipartBody:    256 * MiB,
+			ConnectTimeout:   schema.Duration(5 * time.Second),
+			FirstByteTimeout: schema.Duration(300 * time.Second),
+			IdleTimeout:      schema.Duration(120 * time.Second),
+			MaxAttempts:      2,
+		},
+		Services:   services,
+		Monitoring: metrics.DefaultSettings(),
+		Quota:      quota.DefaultSettings(),
+		Store:      Store{URL: "sqlite:quota.db"},
+		Redis:      Redis{URL: "redis://127.0.0.1:6379/0"},
+		Security:   access.DefaultSettings(),
+		Log:        Log{Level: LevelInfo, Format: FormatAuto, Access: true},
+	}
+}
+
+// DefaultService returns the policy of a service type that nobody configured.
+func DefaultService() Service {
+	return Service{
+		LoadBalancer:   balance.RoundRobin,
+		Adapter:        "openai",
+		RateLimit:      ratelimit.DefaultSettings(),
+		CircuitBreaker: breaker.DefaultSettings(),
+		HealthCheck:    backend.DefaultHealthSettings(),
+	}
+}
+
+// SetDefaults makes s the default service.
+func (s *Service) SetDefaults() { *s = DefaultService() }
+
+// Clone returns a copy that shares nothing with d.
+func (d *Document) Clone() *Document {
+	copied := *d
+	copied.Server.TrustedProxies = slices.Clone(d.Server.TrustedProxies)
+	copied.Monitoring = d.Monitoring.Clone()
+	copied.Quota = d.Quota.Clone()
+	copied.Security = d.Security.Clone()
+	if d.Services != nil {
+		copied.Services = make(map[schema.ServiceType]Service, len(d.Services))
+		for serviceType, service := range d.Services {
+			copied.Services[serviceType] = service.Clone()
+		}
+	}
+	return &copied
+}
+
+// Clone returns a copy that shares nothing with s.
+func (s Service) Clone() Service {
+	s.Instances = slices.Clone(s.Instances)
+	for i := range s.Instances {
+		s.Instances[i] = s.Instances[i].Clone()
+	}
+	return s
+}
+
+// Equal tells whether both services have the same policy and the same instances
+// in the same order.
+func (s Service) Equal(other Service) bool {
+	return s.SamePolicy(other) && slices.EqualFunc(s.Instances, other.Instances, backend.Settings.Equal)
+}
+
+// SamePolicy tells whether both services are alike apart from their instances.
+func (s Service) SamePolicy(other Service) bool {
+	return s.LoadBalancer == other.LoadBalancer && s.Adapter == other.Adapter &&
+		s.RateLimit == other.RateLimit && s.CircuitBreaker == other.CircuitBreaker &&
+		s.HealthCheck == other.HealthCheck
+}
+
+// EqualServices tells whether both sets of services are the same.
+func EqualServices(a, b map[schema.ServiceType]Service) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for serviceType, service := range a {
+		other, configured := b[serviceType]
+		if !configured || !service.Equal(other) {
+			return false
+		}
+	}
+	return true
+}
+
+// Equal tells whether both documents say the same.
+func (d *Document) Equal(other *Document) bool {
+	return d.Server.equal(other.Server) && d.Limits == other.Limits &&
+		EqualServices(d.Services, other.Services) && d.Monitoring.Equal(other.Monitoring) &&
+		d.Quota.Equal(other.Quota) && d.Store == other.Store && d.Redis == other.Redis &&
+		d.Security.Equal(other.Security) && d.Log == other.Log
+}
+
+func (s Server) equal(other Server) bool {
+	return s.Listen == other.Listen && s.DataDir == other.DataDir && s.ShutdownGrace == other.ShutdownGrace &&
+		slices.Equal(s.TrustedProxies, other.TrustedProxies)
+}

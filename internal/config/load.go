@@ -1,0 +1,169 @@
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// Source is everything from which a configuration is made. The command line wins
+// over the environment, the environment over the file, the file over defaults.
+type Source struct {
+	// File is the name of the file in messages; relative ${file:...} references
+	// begin in its directory.
+	File string
+	// Content is the content of the file; nil means that there is none.
+	Content []byte
+	// Env is the environment in the form of os.Environ. Besides overriding
+	// settings it is what ${VAR} refers to.
+	Env []string
+	// Set are the key=value arguments of --set, in their order.
+	Set []string
+	// KnownAdapter says why an adapter cannot serve a service type; nil means
+	// that adapters are not checked.
+	KnownAdapter AdapterCheck
+}
+
+// AdapterCheck returns an error where the adapter does not exist or cannot serve
+// the service type.
+type AdapterCheck func(adapter string, serviceType schema.ServiceType) error
+
+// Loaded is a configuration without mistakes.
+type Loaded struct {
+	Document *Document
+	// Origins says where each given value came from, by the path of the setting:
+	// "patchbay.yaml:3:7", "environment PATCHBAY_LOG_LEVEL" or "--set log.level".
+	Origins map[string]string
+	// Warnings are worth a line in the log.
+	Warnings []string
+}
+
+// Load makes a configuration of its sources. The error, if any, is of type
+// Problems and holds every mistake.
+func Load(src Source) (*Loaded, error) {
+	var problems Problems
+	variables := parseEnviron(src.Env)
+	root := readFile(src, variables, &problems)
+	over := overrides{root: root, problems: &problems}
+	over.fromEnvironment(variables)
+	over.fromCommandLine(src.Set)
+
+	document := Default()
+	decoder := newDecoder(&problems)
+	decoder.decode(root, "", reflect.ValueOf(document).Elem())
+	document.Quota.Normalize()
+	for _, problem := range document.Validate(src.KnownAdapter) {
+		decoder.locate(problem)
+	}
+	if len(problems) > 0 {
+		problems.sort()
+		return nil, problems
+	}
+	return &Loaded{Document: document, Origins: decoder.origins(), Warnings: over.warnings}, nil
+}
+
+// readFile returns the tree of the file, an empty one where there is nothing to read.
+func readFile(src Source, variables map[string]string, problems *Problems) *node {
+	file := src.File
+	if file == "" {
+		file = "configuration"
+	}
+	substitution := substituter{variables: variables, directory: filepath.Dir(src.File)}
+	yaml := reader{file: file, substitute: substitution.expand, problems: problems}
+	root := yaml.readYAML(src.Content)
+	if root == nil || root.kind == absent {
+		return &node{kind: mapping, origin: origin{file: file}}
+	}
+	unwrap(root, problems)
+	spread(root, problems)
+	return root
+}
+
+// unwrap lifts what stands under a leading patchbay: level. A section that
+// stands both inside and outside becomes a duplicate key.
+func unwrap(root *node, problems *Problems) {
+	var lifted []entry
+	var first *entry
+	for _, e := range root.entries {
+		if schema.Fold(e.key) != "patchbay" {
+			lifted = append(lifted, e)
+			continue
+		}
+		if first != nil {
+			problems.add(e.origin, "patchbay", duplicateKey(e, *first))
+		}
+		first = &e
+		if kind := e.value.kind; kind != mapping && kind != absent {
+			problems.add(e.value.origin, "patchbay", fmt.Sprintf("want %s, found %s", mapping, kind))
+		}
+		lifted = append(lifted, e.value.entries...)
+	}
+	root.entries = lifted
+}
+
+// spread puts settings that are written with their full name, as in
+// quota.enabled: true, where they belong.
+func spread(root *node, problems *Problems) {
+	var nested, dotted []entry
+	for _, e := range root.entries {
+		if strings.Contains(e.key, ".") {
+			dotted = append(dotted, e)
+		} else {
+			nested = append(nested, e)
+		}
+	}
+	root.entries = nested
+	for _, e := range dotted {
+		to, err := findPlace(e.key)
+		if err != nil {
+			problems.add(e.origin, joinWritten("", e.key), err.Error())
+			continue
+		}
+		if first := root.find(to.steps); first != nil && first.kind != absent {
+			problems.add(e.origin, to.path(), duplicateKey(e, entry{key: e.key, origin: first.origin}))
+			continue
+		}
+		if err := put(root, to.steps, e.value); err != nil {
+			problems.add(e.origin, to.path(), err.Error())
+		}
+	}
+}
+
+// locate adds a broken rule to the problems, with the place where the value was
+// written. What could not be decoded was reported before and is left out.
+func (d *decoder) locate(problem Problem) {
+	for path := problem.Path; ; path = parent(path) {
+		if d.failed[path] {
+			return
+		}
+		if path == "" {
+			break
+		}
+	}
+	if from, given := d.written[problem.Path]; given && (from.fromOutside || isSecretName(problem.Path)) {
+		problem.Message = mask(problem.Message, from.text)
+	}
+	for path := problem.Path; ; path = parent(path) {
+		if from, given := d.written[path]; given {
+			d.report(from.origin, problem.Path, problem.Message)
+			return
+		}
+		if path == "" {
+			break
+		}
+	}
+	*d.problems = append(*d.problems, problem)
+}
+
+func (d *decoder) origins() map[string]string {
+	origins := make(map[string]string)
+	for path, from := range d.written {
+		if from.kind == scalar {
+			origins[path] = from.origin.String()
+		}
+	}
+	return origins
+}

@@ -1,0 +1,121 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Problem is one mistake in the configuration.
+type Problem struct {
+	// File is the file, or in words where else the value came from ("environment
+	// PATCHBAY_LOG_LEVEL", "--set log.level"). Empty means that nobody knows.
+	File string
+	// Line and Column count from 1; they are 0 where File is no file.
+	Line, Column int
+	// Path is the full name of the setting, in kebab-case.
+	Path    string
+	Message string
+}
+
+// String prints the problem on one line.
+func (p Problem) String() string {
+	var out strings.Builder
+	if p.File != "" {
+		out.WriteString(origin{p.File, p.Line, p.Column}.String() + "  ")
+	}
+	if p.Path != "" {
+		out.WriteString(p.Path + ": ")
+	}
+	out.WriteString(p.Message)
+	return out.String()
+}
+
+// Problems are all the mistakes of a configuration, in the order in which a
+// reader of the file meets them; those of other origins come last.
+type Problems []Problem
+
+// Error prints one line for each problem.
+func (p Problems) Error() string {
+	lines := make([]string, len(p))
+	for i, problem := range p {
+		lines[i] = problem.String()
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (p *Problems) add(at origin, path, message string) {
+	const longest = 400
+	if len(message) > longest {
+		message = strings.ToValidUTF8(message[:longest], "") + "..."
+	}
+	*p = append(*p, Problem{File: at.file, Line: at.line, Column: at.column, Path: path, Message: message})
+}
+
+func (p Problems) sort() {
+	slices.SortStableFunc(p, func(a, b Problem) int {
+		aInFile, bInFile := a.Line > 0, b.Line > 0
+		if aInFile != bInFile {
+			if aInFile {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+}
+
+// origin is where a value was written.
+type origin struct {
+	file         string
+	line, column int
+}
+
+func (o origin) String() string {
+	if o.line == 0 {
+		return o.file
+	}
+	return fmt.Sprintf("%s:%d:%d", o.file, o.line, o.column)
+}
+
+// mask hides, in a message about a value that must stay secret, every quoted
+// part of the value. Messages quote values with %q and never print them bare.
+func mask(message, secret string) string {
+	if secret == "" {
+		return message
+	}
+	var out strings.Builder
+	for {
+		start := strings.IndexByte(message, '"')
+		if start < 0 {
+			break
+		}
+		quoted, err := strconv.QuotedPrefix(message[start:])
+		if err != nil {
+			break
+		}
+		out.WriteString(message[:start])
+		message = message[start+len(quoted):]
+		if content, err := strconv.Unquote(quoted); err != nil || content == "" || strings.Contains(secret, content) {
+			quoted = `"****"`
+		}
+		out.WriteString(quoted)
+	}
+	return out.String() + message
+}
+
+// isSecretName tells whether a setting of this name may hold a secret.
+func isSecretName(path string) bool {
+	if strings.Contains(path, ".headers[") {
+		return true
+	}
+	name := strings.ToLower(path[strings.LastIndexByte(path, '.')+1:])
+	for _, word := range []string{"key", "token", "secret", "password", "sha256", "url"} {
+		if strings.Contains(name, word) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,58 @@
+package config
+
+import (
+	"bytes"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// syntaxProblem reports an error of the YAML library. The library tells the line
+// in words, for some errors one too low, and the column not at all.
+func (r *reader) syntaxProblem(err error, content []byte) {
+	message := strings.TrimPrefix(err.Error(), "yaml: ")
+	at := origin{file: r.file, line: 1, column: 1}
+	if parts := regexp.MustCompile(`^line (\d+): (.*)$`).FindStringSubmatch(message); parts != nil {
+		at.line, _ = strconv.Atoi(parts[1])
+		message = parts[2]
+		if countsFromZero(message) {
+			at.line++
+		}
+	} else if parts := regexp.MustCompile(`^unknown anchor '(.*)' referenced$`).FindStringSubmatch(message); parts != nil {
+		before, _, _ := bytes.Cut(content, []byte("*"+parts[1]))
+		at.line = bytes.Count(before, []byte("\n")) + 1
+		at.column = len(before) - bytes.LastIndexByte(before, '\n')
+	}
+	r.problems.add(at, "", "not valid YAML: "+message)
+}
+
+// countsFromZero tells the messages of the library's parser from those of its
+// scanner: the parser numbers lines from 0.
+func countsFromZero(message string) bool {
+	switch message {
+	case "did not find expected <document start>", "did not find expected node content",
+		"did not find expected '-' indicator", "did not find expected key",
+		"did not find expected ',' or ']'", "did not find expected ',' or '}'",
+		"found undefined tag handle", "found duplicate %YAML directive",
+		"found incompatible YAML document", "found duplicate %TAG directive":
+		return true
+	}
+	return false
+}
+
+// shield stands for a colon that the YAML library would misread. It is a
+// private character that nobody types.
+const shield = "\uf8f0"
+
+// shieldColons hides the colons at the beginning of IPv6 addresses such as
+// ::1/128. In [brackets] YAML lets a word begin with colons, but the library
+// takes them for the end of a key. Columns stay as they are.
+func shieldColons(content []byte) []byte {
+	if bytes.Contains(content, []byte(shield)) {
+		return content
+	}
+	address := regexp.MustCompile(`([\[,\s])::([0-9a-fA-F/])`)
+	return address.ReplaceAll(content, []byte("${1}"+shield+shield+"${2}"))
+}
+
+func unshieldColons(text string) string { return strings.ReplaceAll(text, shield, ":") }

@@ -1,0 +1,217 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// node is a value as it was written, before anybody knows its type. The tree of
+// the file is made of nodes, and overrides are put into the same tree: that way
+// everything is decoded once, by one set of rules, and remembers its origin.
+type node struct {
+	kind   kind
+	origin origin
+	// text is the content of a scalar.
+	text string
+	// fault says why a scalar has no value; it is reported when the value is needed.
+	fault string
+	// fromOutside marks text that came from a variable or another file and may
+	// therefore be secret.
+	fromOutside bool
+	// isLine marks text in which a list is written with commas, as in
+	// environment variables.
+	isLine  bool
+	entries []entry
+	items   []*node
+}
+
+type kind uint8
+
+const (
+	absent kind = iota // null: as if nothing had been written
+	scalar
+	mapping
+	list
+)
+
+func (k kind) String() string {
+	switch k {
+	case scalar:
+		return "a single value"
+	case mapping:
+		return "a mapping"
+	case list:
+		return "a list"
+	}
+	return "nothing"
+}
+
+// entry is one key of a mapping.
+type entry struct {
+	key    string
+	origin origin
+	value  *node
+	// merged marks what a merge key (<<) brought in: it yields to explicit keys.
+	merged bool
+}
+
+const (
+	// maxDepth is far deeper than any setting.
+	maxDepth = 64
+	// maxAliasNodes stops aliases of aliases that unfold to a huge tree.
+	maxAliasNodes = 100_000
+)
+
+// reader turns YAML into nodes.
+type reader struct {
+	file       string
+	substitute func(text string) substitution
+	problems   *Problems
+	// open holds the values that are being read, to find aliases inside them.
+	open map[*yaml.Node]bool
+	// aliasDepth is above 0 while an alias is unfolded; aliasNodes counts what
+	// aliases have brought in.
+	aliasDepth, aliasNodes int
+}
+
+// readYAML reads one document. It returns nil where there is none.
+func (r *reader) readYAML(content []byte) *node {
+	decoder := yaml.NewDecoder(bytes.NewReader(shieldColons(content)))
+	var document yaml.Node
+	switch err := decoder.Decode(&document); {
+	case errors.Is(err, io.EOF):
+		return nil
+	case err != nil:
+		r.syntaxProblem(err, content)
+		return nil
+	}
+	var second yaml.Node
+	switch err := decoder.Decode(&second); {
+	case err == nil:
+		r.report(&second, "a second document begins here; a configuration is one document")
+	case !errors.Is(err, io.EOF):
+		r.syntaxProblem(err, content)
+	}
+	if len(document.Content) == 0 {
+		return nil
+	}
+	r.open = make(map[*yaml.Node]bool)
+	return r.read(document.Content[0], 0)
+}
+
+func (r *reader) report(at *yaml.Node, message string) {
+	r.problems.add(origin{r.file, at.Line, at.Column}, "", message)
+}
+
+func (r *reader) read(from *yaml.Node, depth int) *node {
+	to := &node{origin: origin{r.file, from.Line, from.Column}}
+	if depth > maxDepth {
+		to.fault = "is nested too deeply"
+		to.kind = scalar
+		return to
+	}
+	if r.aliasDepth > 0 {
+		r.aliasNodes++
+	}
+	if from.Anchor != "" {
+		r.open[from] = true
+		defer delete(r.open, from)
+	}
+	switch from.Kind {
+	case yaml.ScalarNode:
+		r.readScalar(from, to)
+	case yaml.SequenceNode:
+		to.kind = list
+		for _, item := range from.Content {
+			to.items = append(to.items, r.read(item, depth+1))
+		}
+	case yaml.MappingNode:
+		to.kind = mapping
+		for i := 0; i+1 < len(from.Content); i += 2 {
+			r.readEntry(from.Content[i], from.Content[i+1], to, depth)
+		}
+	case yaml.AliasNode:
+		return r.readAlias(from, to, depth)
+	}
+	return to
+}
+
+func (r *reader) readAlias(from *yaml.Node, to *node, depth int) *node {
+	to.kind = scalar
+	if r.open[from.Alias] {
+		to.fault = fmt.Sprintf("alias %q stands inside the value that it names", from.Value)
+		return to
+	}
+	if r.aliasNodes > maxAliasNodes {
+		to.fault = "aliases unfold to too many values"
+		return to
+	}
+	r.aliasDepth++
+	unfolded := r.read(from.Alias, depth+1)
+	r.aliasDepth--
+	unfolded.origin = to.origin
+	return unfolded
+}
+
+func (r *reader) readEntry(key, value *yaml.Node, to *node, depth int) {
+	keyOrigin := origin{r.file, key.Line, key.Column}
+	if key.Kind == yaml.AliasNode {
+		key = key.Alias
+	}
+	if key.Kind != yaml.ScalarNode {
+		r.report(key, "a key must be a single word")
+		return
+	}
+	read := r.read(value, depth+1)
+	if key.ShortTag() != "!!merge" {
+		to.entries = append(to.entries, entry{key: unshieldColons(key.Value), origin: keyOrigin, value: read})
+		return
+	}
+	sources := []*node{read}
+	if read.kind == list {
+		sources = read.items
+	}
+	for _, source := range sources {
+		if source.kind != mapping {
+			r.report(key, "<< must name a mapping or a list of mappings")
+			return
+		}
+		for _, merged := range source.entries {
+			merged.merged = true
+			to.entries = append(to.entries, merged)
+		}
+	}
+}
+
+func (r *reader) readScalar(from *yaml.Node, to *node) {
+	to.kind = scalar
+	switch tag := from.ShortTag(); tag {
+	case "!!null":
+		to.kind = absent
+		return
+	case "!!str", "!!int", "!!float", "!!bool", "!!timestamp", "!!merge":
+	default:
+		to.fault = fmt.Sprintf("has the YAML tag %q, which means nothing here", tag)
+		return
+	}
+	to.text = unshieldColons(from.Value)
+	if r.substitute == nil || !strings.Contains(to.text, "$") {
+		return
+	}
+	result := r.substitute(to.text)
+	to.text, to.fault, to.fromOutside = result.text, result.fault, result.fromOutside
+	const quoted = yaml.SingleQuotedStyle | yaml.DoubleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
+	isPlain := from.Style&quoted == 0
+	if isPlain && result.whole {
+		to.isLine = true
+		// An empty variable in plain text is like an empty value in the file.
+		if to.text == "" && to.fault == "" {
+			to.kind = absent
+		}
+	}
+}

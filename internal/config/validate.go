@@ -1,0 +1,171 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+const (
+	maxAttempts = 10
+	minBodySize = 1 * KiB
+)
+
+// Validate checks every rule of the document and returns what is broken, without
+// positions. Adapters are checked by the function, or not at all where it is nil.
+func (d *Document) Validate(known AdapterCheck) Problems {
+	var problems Problems
+	// under returns a callback for the settings below a path.
+	under := func(base string) func(path, message string) {
+		return func(path, message string) {
+			problems = append(problems, Problem{Path: join(base, kebab(path)), Message: message})
+		}
+	}
+	d.Server.check(under("server"))
+	d.Limits.check(under("limits"))
+	for _, serviceType := range schema.ServiceTypes() {
+		if service, configured := d.Services[serviceType]; configured {
+			service.Check(serviceType, known, under("services."+kebab(serviceType.String())))
+		}
+	}
+	d.Monitoring.Check(under("monitoring"))
+	d.Quota.Check(under("quota"))
+	d.Store.check(under("store"))
+	d.Redis.check(under("redis"))
+	d.Security.Check(under("security"))
+	d.Log.check(under("log"))
+	return problems
+}
+
+// Check reports every field of the service that has a value it may not have.
+func (s Service) Check(serviceType schema.ServiceType, known AdapterCheck, report func(path, message string)) {
+	if !s.LoadBalancer.Valid() {
+		report("loadBalancer", "unknown strategy")
+	}
+	if s.Adapter == "" {
+		report("adapter", "must not be empty")
+	} else {
+		checkAdapter(s.Adapter, serviceType, known, "adapter", report)
+	}
+	s.RateLimit.Check(within("rateLimit.", report))
+	s.CircuitBreaker.Check(within("circuitBreaker.", report))
+	s.HealthCheck.Check(within("healthCheck.", report))
+
+	first := make(map[string]int, len(s.Instances))
+	for i, instance := range s.Instances {
+		at := indexed("instances", i)
+		instance.Check(within(at+".", report))
+		if instance.Adapter != "" {
+			checkAdapter(instance.Adapter, serviceType, known, at+".adapter", report)
+		}
+		if instance.Name == "" || instance.BaseURL == "" {
+			continue
+		}
+		// The base URL is not repeated: a wrong one may hold a password.
+		if other, taken := first[instance.ID()]; taken {
+			report(at, "has the same name and base-url as "+indexed("instances", other))
+			continue
+		}
+		first[instance.ID()] = i
+	}
+}
+
+func within(prefix string, report func(path, message string)) func(path, message string) {
+	return func(path, message string) { report(prefix+path, message) }
+}
+
+func checkAdapter(adapter string, serviceType schema.ServiceType, known AdapterCheck, path string, report func(path, message string)) {
+	if known == nil {
+		return
+	}
+	if err := known(adapter, serviceType); err != nil {
+		report(path, err.Error())
+	}
+}
+
+func (s Server) check(report func(path, message string)) {
+	if message := listenFault(s.Listen); message != "" {
+		report("listen", message)
+	}
+	if s.DataDir == "" {
+		report("dataDir", "must not be empty")
+	} else if strings.ContainsRune(s.DataDir, 0) {
+		report("dataDir", "must not contain a zero byte")
+	}
+	if s.ShutdownGrace < 0 {
+		report("shutdownGrace", "must not be negative")
+	}
+	for i, prefix := range s.TrustedProxies {
+		if !prefix.IsValid() {
+			report(indexed("trustedProxies", i), "is not an address range")
+		}
+	}
+}
+
+func listenFault(listen string) string {
+	shape := fmt.Sprintf("want host:port such as 127.0.0.1:8080, found %q", listen)
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil || strings.ContainsFunc(host, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) || r == '/' }) {
+		return shape
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return fmt.Sprintf("the port must be a number from 0 to 65535, found %q", port)
+	}
+	return ""
+}
+
+func (l Limits) check(report func(path, message string)) {
+	checkBodySize(l.JSONBody, "jsonBody", report)
+	checkBodySize(l.MultipartBody, "multipartBody", report)
+	checkTimeout(l.ConnectTimeout, "connectTimeout", report)
+	checkTimeout(l.FirstByteTimeout, "firstByteTimeout", report)
+	checkTimeout(l.IdleTimeout, "idleTimeout", report)
+	if l.MaxAttempts < 1 || l.MaxAttempts > maxAttempts {
+		report("maxAttempts", fmt.Sprintf("must be between 1 and %d, not %d", maxAttempts, l.MaxAttempts))
+	}
+}
+
+func checkBodySize(size Bytes, path string, report func(path, message string)) {
+	if size < minBodySize {
+		report(path, fmt.Sprintf("must be at least %s, not %s", minBodySize, size))
+	}
+}
+
+func checkTimeout(timeout schema.Duration, path string, report func(path, message string)) {
+	if timeout <= 0 {
+		report(path, "must be longer than 0")
+	}
+}
+
+// check looks at the beginning only: who opens the store knows the rest. The
+// messages never repeat an address, which may hold a password.
+func (s Store) check(report func(path, message string)) {
+	scheme, rest, _ := strings.Cut(s.URL, ":")
+	switch {
+	case scheme == "sqlite" && rest != "":
+	case (scheme == "postgres" || scheme == "postgresql") && strings.HasPrefix(rest, "//"):
+	default:
+		report("url", "must begin with sqlite: or postgres://")
+	}
+}
+
+func (r Redis) check(report func(path, message string)) {
+	// redis+cluster, rediss+sentinel and the like are told apart by the client.
+	scheme, _, found := strings.Cut(r.URL, "://")
+	if !found || !strings.HasPrefix(scheme, "redis") && scheme != "unix" {
+		report("url", "must begin with redis:// or rediss://")
+	}
+}
+
+func (l Log) check(report func(path, message string)) {
+	if _, err := oneOf("log level", string(l.Level), l.Level.Names()); err != nil {
+		report("level", err.Error())
+	}
+	if _, err := oneOf("log format", string(l.Format), l.Format.Names()); err != nil {
+		report("format", err.Error())
+	}
+}

@@ -1,0 +1,185 @@
+// Package quota is the ledger: it counts requests and tokens by tenant, key,
+// user, service and model in windows of calendar time.
+package quota
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// Window is a kind of calendar window in which the ledger counts.
+type Window uint8
+
+// The windows, from the shortest to the longest.
+const (
+	Minute Window = iota
+	Hour
+	Day
+	Month
+
+	// WindowCount sizes arrays that are indexed by Window.
+	WindowCount = int(Month) + 1
+)
+
+var windowNames = [WindowCount]string{"MINUTE", "HOUR", "DAY", "MONTH"}
+
+// Windows returns every window, from the shortest to the longest.
+func Windows() []Window { return []Window{Minute, Hour, Day, Month} }
+
+// Names returns the name of every window.
+func (Window) Names() []string { return append([]string(nil), windowNames[:]...) }
+
+// String returns the name in capitals.
+func (w Window) String() string {
+	if int(w) >= WindowCount {
+		return fmt.Sprintf("Window(%d)", uint8(w))
+	}
+	return windowNames[w]
+}
+
+// MarshalText writes the name in capitals.
+func (w Window) MarshalText() ([]byte, error) { return []byte(w.String()), nil }
+
+// UnmarshalText reads a name in any case.
+func (w *Window) UnmarshalText(text []byte) error {
+	parsed, err := ParseWindow(string(text))
+	if err != nil {
+		return err
+	}
+	*w = parsed
+	return nil
+}
+
+// ParseWindow reads the name of a window in any case.
+func ParseWindow(name string) (Window, error) {
+	for i, known := range windowNames {
+		if strings.EqualFold(name, known) {
+			return Window(i), nil
+		}
+	}
+	return 0, fmt.Errorf("unknown window %q (known: %s)", name, strings.Join(windowNames[:], ", "))
+}
+
+// Settings describe the ledger.
+type Settings struct {
+	Enabled bool `json:"enabled"`
+	// FailOpen lets requests pass when the ledger fails.
+	FailOpen bool `json:"failOpen"`
+	// FlushIntervalSeconds is the time between two writes of snapshots.
+	FlushIntervalSeconds int `json:"flushIntervalSeconds"`
+	// Windows are the windows that are counted; one left out is not.
+	Windows     []Window    `json:"windows"`
+	Retention   Retention   `json:"retention"`
+	Distributed Distributed `json:"distributed"`
+}
+
+// Retention says how long the counts of each window are kept.
+type Retention struct {
+	Minute Period `json:"minute"`
+	Hour   Period `json:"hour"`
+	Day    Period `json:"day"`
+	Month  Period `json:"month"`
+}
+
+// Of returns the retention of one window.
+func (r Retention) Of(w Window) Period {
+	switch w {
+	case Minute:
+		return r.Minute
+	case Hour:
+		return r.Hour
+	case Day:
+		return r.Day
+	}
+	return r.Month
+}
+
+// Distributed describes counting in a store that several gateways share.
+type Distributed struct {
+	Enabled   bool   `json:"enabled"`
+	KeyPrefix string `json:"keyPrefix"`
+	// Timeout bounds one command to the store.
+	Timeout schema.Duration `json:"timeout"`
+	// DegradeToLocal keeps counting in this process while the store is away.
+	DegradeToLocal bool `json:"degradeToLocal"`
+}
+
+const (
+	minTimeout       = schema.Duration(time.Millisecond)
+	maxTimeout       = schema.Duration(5 * time.Second)
+	maxFlushSeconds  = 1_000_000_000
+	maxKeyPrefixSize = 128
+)
+
+// DefaultSettings returns what holds where nothing is configured: a ledger that
+// is off.
+func DefaultSettings() Settings {
+	return Settings{
+		FailOpen:             true,
+		FlushIntervalSeconds: 60,
+		Windows:              Windows(),
+		Retention: Retention{
+			Minute: Period{1, Days},
+			Hour:   Period{2, Days},
+			Day:    Period{35, Days},
+			Month:  Period{13, Months},
+		},
+		Distributed: Distributed{
+			KeyPrefix:      "patchbay:quota",
+			Timeout:        schema.Duration(50 * time.Millisecond),
+			DegradeToLocal: true,
+		},
+	}
+}
+
+// Normalize moves the store's timeout into the range that is served, so that
+// every reader sees the value that is in force.
+func (s *Settings) Normalize() {
+	s.Distributed.Timeout = min(max(s.Distributed.Timeout, minTimeout), maxTimeout)
+}
+
+// Equal tells whether both settings are the same.
+func (s Settings) Equal(other Settings) bool {
+	return s.Enabled == other.Enabled && s.FailOpen == other.FailOpen &&
+		s.FlushIntervalSeconds == other.FlushIntervalSeconds && slices.Equal(s.Windows, other.Windows) &&
+		s.Retention == other.Retention && s.Distributed == other.Distributed
+}
+
+// Clone returns a copy that shares nothing with s.
+func (s Settings) Clone() Settings {
+	s.Windows = slices.Clone(s.Windows)
+	return s
+}
+
+// Check reports every field that has a value it may not have.
+func (s Settings) Check(report func(path, message string)) {
+	if s.FlushIntervalSeconds < 1 {
+		report("flushIntervalSeconds", fmt.Sprintf("must be at least 1, not %d", s.FlushIntervalSeconds))
+	} else if s.FlushIntervalSeconds > maxFlushSeconds {
+		report("flushIntervalSeconds", fmt.Sprintf("must not be more than %d", maxFlushSeconds))
+	}
+	for i, window := range s.Windows {
+		if slices.Contains(s.Windows[:i], window) {
+			report(fmt.Sprintf("windows[%d]", i), window.String()+" is listed twice")
+		}
+	}
+	for _, window := range Windows() {
+		if err := s.Retention.Of(window).valid(); err != nil {
+			report("retention."+strings.ToLower(window.String()), err.Error())
+		}
+	}
+	prefix := s.Distributed.KeyPrefix
+	switch {
+	case prefix == "":
+		report("distributed.keyPrefix", "must not be empty")
+	case len(prefix) > maxKeyPrefixSize:
+		report("distributed.keyPrefix", fmt.Sprintf("must not be longer than %d bytes", maxKeyPrefixSize))
+	case strings.ContainsFunc(prefix, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }):
+		report("distributed.keyPrefix", "must not contain spaces or control characters")
+	}
+}

@@ -1,0 +1,66 @@
+package quota_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/quota"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+func TestPeriodsAreReadWithAUnit(t *testing.T) {
+	for written, want := range map[string]string{
+		"13mo": "13mo", "35d": "35d", "2h": "2h", "90m": "90m", "30s": "30s", "7": "7d", "007": "7d", " 1D ": "1d", "2MO": "2mo", "1200mo": "",
+		"0": "", "0d": "", "-1d": "", "": "", "d": "", "1w": "", "1.5d": "", "1d2h": "", "99999999999": "", "101y": "", "40000d": "", "1ms": "", "1om": "",
+	} {
+		var got quota.Period
+		err := got.UnmarshalText([]byte(written))
+		if (err == nil) != (want != "") || err == nil && got.String() != want {
+			t.Errorf("%q: %v, %v", written, got, err)
+		}
+	}
+}
+
+func TestPeriodsOfMonthsFollowTheCalendar(t *testing.T) {
+	at := time.Date(2026, 5, 15, 12, 0, 0, 0, time.UTC)
+	for period, want := range map[quota.Period]time.Time{
+		{Amount: 13, Unit: quota.Months}:  time.Date(2025, 4, 15, 12, 0, 0, 0, time.UTC),
+		{Amount: 1, Unit: quota.Days}:     at.Add(-24 * time.Hour),
+		{Amount: 90, Unit: quota.Seconds}: at.Add(-90 * time.Second),
+	} {
+		if got := period.Before(at); !got.Equal(want) {
+			t.Errorf("%v before: %v", period, got)
+		}
+	}
+}
+
+func TestSettingsRules(t *testing.T) {
+	var paths []string
+	collect := func(path, _ string) { paths = append(paths, path) }
+	if quota.DefaultSettings().Check(collect); paths != nil {
+		t.Errorf("the defaults break rules of %v", paths)
+	}
+	bad := quota.Settings{Windows: []quota.Window{quota.Day, quota.Day}}
+	bad.Check(collect)
+	want := []string{
+		"flushIntervalSeconds", "windows[1]", "retention.minute", "retention.hour", "retention.day", "retention.month",
+		"distributed.keyPrefix",
+	}
+	if !slices.Equal(paths, want) {
+		t.Errorf("broken rules of %v", paths)
+	}
+}
+
+func TestTimeoutIsClamped(t *testing.T) {
+	for given, want := range map[time.Duration]time.Duration{
+		0: time.Millisecond, 50 * time.Millisecond: 50 * time.Millisecond, time.Minute: 5 * time.Second,
+	} {
+		settings := quota.DefaultSettings()
+		settings.Distributed.Timeout = schema.Duration(given)
+		settings.Normalize()
+		if got := settings.Distributed.Timeout.Std(); got != want {
+			t.Errorf("%v became %v", given, got)
+		}
+	}
+}
