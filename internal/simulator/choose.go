@@ -1,0 +1,131 @@
+package simulator
+
+import (
+	"sync"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Behaviour is a lasting way to answer.
+type Behaviour struct {
+	Step Step
+	// Every makes only each so-maniest request be answered by Step and the
+	// others normally; 0 and 1 mean every request.
+	Every int
+}
+
+// Script sets how the next requests are answered: one step each, then as the
+// options say. It replaces what is left of an earlier script. Probes (GET and
+// HEAD requests) and requests with a wrong key consume no step.
+func (b *Backend) Script(steps ...Step) { b.choice.setScript(steps, false) }
+
+// ScriptForever is like Script, but the last step stays in force.
+func (b *Backend) ScriptForever(steps ...Step) { b.choice.setScript(steps, true) }
+
+// SetDefault replaces Options.Default.
+func (b *Backend) SetDefault(behaviour Behaviour) { b.choice.setDefault(behaviour) }
+
+// SetProbe sets how GET and HEAD requests, such as health checks, are answered.
+func (b *Backend) SetProbe(step Step) { b.choice.setProbe(step) }
+
+// ScriptLeft returns how many steps of the script were not consumed yet.
+func (b *Backend) ScriptLeft() int {
+	b.choice.mu.Lock()
+	defer b.choice.mu.Unlock()
+	return len(b.choice.script)
+}
+
+// chooser decides which step answers a request.
+type chooser struct {
+	mu       sync.Mutex
+	script   []Step
+	forever  bool
+	fallback *recurring
+	models   map[string]*recurring // the map itself never changes
+	probe    Step
+}
+
+// recurring is a behaviour beside the count of requests it has seen.
+type recurring struct {
+	Behaviour
+	seen int
+}
+
+func newChooser(options Options) *chooser {
+	c := &chooser{
+		fallback: &recurring{Behaviour: options.Default},
+		models:   make(map[string]*recurring, len(options.Behaviours)),
+	}
+	for model, behaviour := range options.Behaviours {
+		c.models[model] = &recurring{Behaviour: behaviour}
+	}
+	return c
+}
+
+func (c *chooser) setScript(steps []Step, forever bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.script, c.forever = append([]Step(nil), steps...), forever
+}
+
+func (c *chooser) setDefault(behaviour Behaviour) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fallback = &recurring{Behaviour: behaviour}
+}
+
+func (c *chooser) setProbe(step Step) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.probe = step
+}
+
+func (c *chooser) forProbe() Step {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.probe
+}
+
+// forRequest consumes and returns the step for a request with this body.
+func (c *chooser) forRequest(body []byte) Step {
+	model := ""
+	if len(c.models) > 0 { // only the demo pays for a second look at the body
+		model = modelOf(body)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.script) > 0 {
+		step := c.script[0]
+		if len(c.script) > 1 || !c.forever {
+			c.script = c.script[1:]
+		}
+		return step
+	}
+	if behaviour, found := c.models[model]; found {
+		return behaviour.next()
+	}
+	return c.fallback.next()
+}
+
+func (r *recurring) next() Step {
+	r.seen++
+	if r.Every > 1 && r.seen%r.Every != 0 {
+		return Step{}
+	}
+	return r.Step
+}
+
+// modelOf finds the model in a body that may be anything.
+func modelOf(body []byte) string {
+	var request struct {
+		Model string `json:"model"`
+	}
+	_ = json.Unmarshal(body, &request, lenient()) // the service reports what is wrong
+	return request.Model
+}
+
+// lenient makes decoding as forgiving as real backends are.
+func lenient() json.Options {
+	return json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+}

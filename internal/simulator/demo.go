@@ -1,0 +1,47 @@
+package simulator
+
+import (
+	"net/http"
+	"time"
+)
+
+// Models of the demo.
+const (
+	DemoChat  = "demo-chat"  // answers normally
+	DemoSlow  = "demo-slow"  // the first token comes late
+	DemoFlaky = "demo-flaky" // every third call answers 500
+	DemoCut   = "demo-cut"   // the answer breaks off in the middle
+	DemoHang  = "demo-hang"  // never answers
+	DemoDown  = "demo-down"  // the connection is dropped without an answer
+)
+
+const (
+	// DemoTokenDelay makes about 30 tokens a second.
+	DemoTokenDelay = 33 * time.Millisecond
+	// DemoSlowStart is the usual delay of DemoSlow.
+	DemoSlowStart = 2 * time.Second
+)
+
+// DownURL is the base URL of a backend that does not run. Port 1 is privileged
+// and outside the range of ephemeral ports, so no other listener lands on it.
+const DownURL = "http://127.0.0.1:1"
+
+// Demo returns the options of a backend of the demo. slowStart is the delay of
+// DemoSlow before its first token; zero means DemoSlowStart.
+func Demo(name string, slowStart time.Duration) Options {
+	if slowStart == 0 {
+		slowStart = DemoSlowStart
+	}
+	return Options{
+		Name:       name,
+		Models:     []string{DemoChat},
+		TokenDelay: DemoTokenDelay,
+		Behaviours: map[string]Behaviour{
+			DemoSlow:  {Step: Step{FirstDelay: slowStart}},
+			DemoFlaky: {Step: Step{Status: http.StatusInternalServerError}, Every: 3},
+			DemoCut:   {Step: Step{Stop: StopReset, After: 10}},
+			DemoHang:  {Step: Step{Hang: true}},
+			DemoDown:  {Step: Step{Reset: true}},
+		},
+	}
+}

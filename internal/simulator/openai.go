@@ -1,0 +1,88 @@
+package simulator
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+)
+
+// apiError is an error in OpenAI's shape; param and code may be empty.
+type apiError struct{ message, kind, param, code string }
+
+func (e apiError) json() []byte {
+	out := appendString([]byte(`{"error":{"message":`), e.message)
+	out = appendString(append(out, `,"type":`...), e.kind)
+	out = appendStringOrNull(append(out, `,"param":`...), e.param)
+	out = appendStringOrNull(append(out, `,"code":`...), e.code)
+	return append(out, "}}"...)
+}
+
+func invalidRequest(param, code, message string) *apiError {
+	return &apiError{message: message, kind: "invalid_request_error", param: param, code: code}
+}
+
+func answerHealth(x *exchange) {
+	x.send(http.StatusOK, "application/json", []byte(`{"status":"ok"}`))
+}
+
+// answerModels lists the models the backend knows, or one of its own where it
+// knows every name.
+func answerModels(x *exchange) {
+	options := &x.backend.options
+	names := slices.Clone(options.Models)
+	for _, name := range slices.Sorted(maps.Keys(options.Behaviours)) {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		names = []string{"simulated"}
+	}
+	out := []byte(`{"object":"list","data":[`)
+	for i, name := range names {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = appendString(append(out, `{"id":`...), name)
+		out = appendString(append(out, `,"object":"model","created":1767225600,"owned_by":`...), options.Name)
+		out = append(out, '}')
+	}
+	x.send(http.StatusOK, "application/json", append(out, "]}"...))
+}
+
+func answerUnknownPath(x *exchange) {
+	x.fail(http.StatusNotFound, *invalidRequest("", "unknown_url",
+		"Unknown request URL: "+x.request.Method+" "+x.request.URL.Path+"."))
+}
+
+// appendString adds a JSON string. Bytes above ASCII pass as they are, valid
+// or not, because a step may want a text that is no UTF-8.
+func appendString(dst []byte, text string) []byte {
+	const digits = "0123456789abcdef"
+	dst = append(dst, '"')
+	from := 0
+	for i := range len(text) {
+		c := text[i]
+		if c >= ' ' && c != '"' && c != '\\' {
+			continue
+		}
+		dst = append(dst, text[from:i]...)
+		from = i + 1
+		switch c {
+		case '"', '\\':
+			dst = append(dst, '\\', c)
+		case '\n':
+			dst = append(dst, '\\', 'n')
+		default:
+			dst = append(dst, '\\', 'u', '0', '0', digits[c>>4], digits[c&15])
+		}
+	}
+	return append(append(dst, text[from:]...), '"')
+}
+
+func appendStringOrNull(dst []byte, text string) []byte {
+	if text == "" {
+		return append(dst, "null"...)
+	}
+	return appendString(dst, text)
+}

@@ -1,0 +1,23 @@
+package simulator
+
+import "net/http"
+
+// service makes the answer to one request and sends it through the exchange.
+type service func(*exchange)
+
+// routes lists everything a backend serves, one line each.
+func (b *Backend) routes() *http.ServeMux {
+	mux := http.NewServeMux()
+	add := func(pattern string, answer service) {
+		mux.Handle(pattern, answer)
+	}
+	add("GET /health", answerHealth)
+	add("GET /v1/models", answerModels)
+	add("POST /v1/chat/completions", answerChat)
+	add("/", answerUnknownPath)
+	return mux
+}
+
+// ServeHTTP lets a service be a route. The exchange comes as the writer,
+// because the mux only passes on what it was given.
+func (s service) ServeHTTP(w http.ResponseWriter, _ *http.Request) { s(w.(*exchange)) }

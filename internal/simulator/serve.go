@@ -1,0 +1,116 @@
+package simulator
+
+import (
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// maxBody bounds what a client can make the simulator hold in memory.
+const maxBody = 256 << 20
+
+// serve takes one request through its stages.
+func (b *Backend) serve(w http.ResponseWriter, r *http.Request, routes *http.ServeMux) {
+	b.handlers.Add(1)
+	defer b.handlers.Done()
+	x := &exchange{ResponseWriter: w, backend: b, request: r, serial: b.served.Add(1)}
+	if b.listener.down.Load() { // the connection is older than the outage
+		x.resetNow()
+		return
+	}
+	notes := b.requests
+	if isProbe(r) {
+		notes = b.probes
+	}
+	entry := notes.arrive(r)
+	defer func() { notes.end(entry, x.left) }()
+
+	body, err := readBody(r)
+	x.body = body
+	admitted := b.admits(r)
+	if err == nil && admitted {
+		x.step = b.choose(r, body)
+	}
+	// Only now, so that a test that waited for the request may script the next one.
+	notes.receive(entry, body)
+	switch {
+	case err != nil:
+		x.abandon()
+	case !admitted:
+		x.fail(http.StatusUnauthorized, apiError{
+			message: "Incorrect API key provided: " + presentedKey(r) + ".",
+			kind:    "invalid_request_error",
+			code:    "invalid_api_key",
+		})
+	default:
+		b.answer(x, routes)
+	}
+	if x.broken {
+		// The only way to make net/http end a connection without completing
+		// the answer.
+		panic(http.ErrAbortHandler)
+	}
+}
+
+func (b *Backend) choose(r *http.Request, body []byte) Step {
+	if isProbe(r) {
+		return b.choice.forProbe()
+	}
+	return b.choice.forRequest(body)
+}
+
+// answer does what the step wants in place of an answer, or lets the service answer.
+func (b *Backend) answer(x *exchange, routes *http.ServeMux) {
+	step := &x.step
+	if step.Hang {
+		x.hold()
+		return
+	}
+	if !x.pause(step.HeaderDelay) {
+		return
+	}
+	switch {
+	case step.Reset:
+		x.resetNow()
+	case step.Raw != "":
+		x.writeRaw()
+	case step.replaces():
+		x.replace()
+	default:
+		routes.ServeHTTP(x, x.request)
+	}
+}
+
+// isProbe tells requests that only look from requests that want an answer.
+func isProbe(r *http.Request) bool {
+	return r.Method == http.MethodGet || r.Method == http.MethodHead
+}
+
+// readBody reads the whole body before anything else is done: net/http watches
+// for the client's leaving only from then on.
+func readBody(r *http.Request) ([]byte, error) {
+	if r.ContentLength > 0 && r.ContentLength <= maxBody {
+		body := make([]byte, r.ContentLength)
+		n, err := io.ReadFull(r.Body, body)
+		return body[:n], err
+	}
+	return io.ReadAll(io.LimitReader(r.Body, maxBody))
+}
+
+func (b *Backend) admits(r *http.Request) bool {
+	return b.options.Key == "" || r.URL.Path == "/health" || presentedKey(r) == b.options.Key
+}
+
+func presentedKey(r *http.Request) string {
+	return strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+}
+
+// knows reports whether the backend serves a model of this name.
+func (b *Backend) knows(model string) bool {
+	if len(b.options.Models) == 0 || slices.Contains(b.options.Models, model) {
+		return true
+	}
+	_, found := b.options.Behaviours[model]
+	return found
+}

@@ -1,0 +1,148 @@
+package simulator
+
+import (
+	"net/http"
+	"time"
+)
+
+// Step describes how one request is answered. The zero value is the normal
+// answer; every field departs from it in one way, and fields combine.
+//
+// Events of a stream are counted from the first one, which for chat is the
+// event that names the role; [DONE] is not counted.
+type Step struct {
+	// Reset resets the connection before anything of an answer is sent.
+	Reset bool
+	// Hang never answers: it holds the request until the client leaves.
+	Hang bool
+	// HeaderDelay passes before the answer's head is sent.
+	HeaderDelay time.Duration
+	// FirstDelay passes between the head of a stream and its first event. A
+	// plain answer has no such moment and is sent whole after it.
+	FirstDelay time.Duration
+	// EventDelay passes between events, in place of Options.TokenDelay;
+	// negative means none. In a plain answer it passes between slices.
+	EventDelay time.Duration
+
+	// Raw is written to the connection verbatim in place of an HTTP answer,
+	// status line included; then Stop decides how the connection ends.
+	Raw string
+	// Status and Body replace the answer. A Status alone answers with
+	// OpenAI's error object (or nothing below 400), a Body alone has status 200.
+	Status int
+	Body   string
+	// NoBody sends an empty body with Status.
+	NoBody bool
+	// Header is set on any answer, replaced or not. Content-Type, where
+	// absent, is guessed from Body.
+	Header http.Header
+	// Plain answers with one JSON completion although a stream was asked.
+	Plain bool
+
+	// Text replaces what a chat answers. Its bytes reach the wire as they are,
+	// even if they are no UTF-8.
+	Text string
+	// NoFinish leaves out the events that carry a finish_reason.
+	NoFinish bool
+	// NoDone leaves out [DONE].
+	NoDone bool
+	// RoleAlways repeats the role in every delta.
+	RoleAlways bool
+	// ErrorNull puts "error":null into every event.
+	ErrorNull bool
+	// Extra are JSON members, such as `"vendor":{"a":1}`, added to the plain
+	// answer and to every event.
+	Extra string
+	// Usage says where usage appears; UsageValue replaces its JSON value.
+	Usage      Usage
+	UsageValue string
+
+	// Framing is how events are put into lines.
+	Framing Framing
+	// Slice sends the body in pieces of so many bytes, each flushed.
+	Slice int
+
+	// Stop ends the answer early after After events, or in the middle of a
+	// plain body. A stream with fewer events stops before [DONE].
+	Stop  Stop
+	After int
+	// MidEvent sends half of the next event before Stop.
+	MidEvent bool
+	// Inject is written verbatim after After events; without Stop the stream
+	// then goes on.
+	Inject string
+	// Tail is written verbatim after [DONE].
+	Tail string
+}
+
+// Stop is a way in which an answer ends early.
+type Stop int
+
+// Ways to end early. In a plain answer, whose Content-Length is that of the
+// whole body, StopReset, StopClose and StopStall come after half of it.
+const (
+	StopNever Stop = iota
+	StopReset      // the connection is reset (RST)
+	StopClose      // the connection is closed (FIN) inside the HTTP body
+	StopEnd        // the HTTP body ends properly, though the answer is not complete
+	StopStall      // nothing more is sent until the client leaves
+)
+
+// Usage says where an answer reports its usage; values combine.
+type Usage uint
+
+// Places of usage. The zero value is OpenAI's rule: in a plain answer always,
+// in a stream when asked, as a last event without choices.
+const (
+	UsageFinal    Usage = 1 << iota // a last event without choices, asked or not
+	UsageOnFinish                   // on the last event that has a finish_reason
+	UsageEvery                      // the counts so far on every event
+	UsageNull                       // null on every event that has no value
+	UsageNone                       // nowhere, not even in a plain answer
+)
+
+// Framing is how the events of a stream are written as lines.
+type Framing struct {
+	// LineEnd is "\n" if empty.
+	LineEnd string
+	// NoSpace leaves out the space after "data:".
+	NoSpace bool
+	// MultiLine spreads the JSON of an event over two data lines.
+	MultiLine bool
+	// Before is written verbatim before every event, for example ": ping\n\n"
+	// or "event: message\n".
+	Before string
+}
+
+// Events for Step.Inject and Step.Tail.
+const (
+	// BrokenEvent is an event whose JSON is cut in the middle.
+	BrokenEvent = "data: {\"id\":\"chatcmpl-broken\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"he\n\n"
+	// DoneEvent ends a stream once more.
+	DoneEvent = "data: [DONE]\n\n"
+)
+
+// HTMLPage is what a proxy in front of a backend says when the backend is away.
+const HTMLPage = "<!DOCTYPE html>\n<html><head><title>502 Bad Gateway</title></head>" +
+	"<body><h1>502 Bad Gateway</h1></body></html>\n"
+
+// ErrorEvent returns an event that holds an error object.
+func ErrorEvent(message, kind, code string) string {
+	return "data: " + ErrorObject(message, kind, code) + "\n\n"
+}
+
+// ErrorObject returns an error body in OpenAI's shape.
+func ErrorObject(message, kind, code string) string {
+	return string(apiError{message: message, kind: kind, code: code}.json())
+}
+
+// ErrorText returns an error body that is only a text, as Ollama's are.
+func ErrorText(message string) string {
+	return string(append(appendString([]byte(`{"error":`), message), '}'))
+}
+
+// replaces reports whether the step gives the answer itself.
+func (s *Step) replaces() bool { return s.Status != 0 || s.Body != "" || s.NoBody }
+
+// disturbs reports whether something happens after After events.
+func (s *Step) disturbs() bool { return s.Stop != StopNever || s.Inject != "" }
