@@ -1,0 +1,135 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/adapter"
+	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/proxy/transport"
+)
+
+const (
+	// maxReply bounds an answer that has to be whole before it is passed on.
+	maxReply = 64 << 20
+	// maxComplaint is how much of an error reply is read; its text is short.
+	maxComplaint = 64 << 10
+)
+
+// try puts the request to one instance and waits until the answer has begun:
+// until all of a plain answer is there, or the first event of a stream.
+func (r *Reply) try(ctx context.Context, instance *backend.Instance) *fault {
+	r.Instance, r.held, r.outcome = instance, true, backend.Success
+	speak := instance.Kind.Speak()
+	if err := speak.Call(r.req, instance.Target, &r.call); err != nil {
+		return r.classify(err)
+	}
+	r.call.Header = append(r.call.Header, adapter.Header{Name: "X-Request-Id", Value: r.caller.RequestID})
+	if instance.Target.ForwardAuthorization && r.caller.Authorization != "" {
+		r.call.Header = withAuthorization(r.call.Header, r.caller.Authorization)
+	}
+	firstByte := r.limits.FirstByteTimeout.Std()
+	deadline := time.Now().Add(firstByte)
+	response, err := r.proxy.client.Send(ctx, instance.Origin, &r.call, transport.Timeouts{
+		Connect:   r.limits.ConnectTimeout.Std(),
+		FirstByte: firstByte,
+		Idle:      r.limits.IdleTimeout.Std(),
+	})
+	if err != nil {
+		return r.classify(err)
+	}
+	r.response = response
+	if err := r.begin(speak, deadline); err != nil {
+		return r.classify(err)
+	}
+	r.FirstByte = time.Now()
+	return nil
+}
+
+// withAuthorization puts the caller's credential in place of the instance's.
+func withAuthorization(header []adapter.Header, value string) []adapter.Header {
+	header = slices.DeleteFunc(header, func(h adapter.Header) bool { return strings.EqualFold(h.Name, "Authorization") })
+	return append(header, adapter.Header{Name: "Authorization", Value: value})
+}
+
+// begin reads as much of the response as must be there before the client is
+// told that the request succeeded.
+func (r *Reply) begin(speak adapter.Adapter, deadline time.Time) error {
+	response := r.response
+	if encoding := response.Header("Content-Encoding"); encoding != "" && encoding != "identity" {
+		return fmt.Errorf("%w: it is compressed, which was not asked for", adapter.ErrInvalid)
+	}
+	if response.Status != 200 {
+		return r.refusal()
+	}
+	contentType := strings.ToLower(response.Header("Content-Type"))
+	if r.req.Stream && !strings.Contains(contentType, "json") && !strings.Contains(contentType, "html") {
+		// Silence before the first event is part of the wait for an answer.
+		response.SetDeadline(deadline)
+		r.events = speak.Events(r.req, (*backendBody)(r))
+		first, err := r.events.Next()
+		if err != nil {
+			r.events = nil
+			return err
+		}
+		response.SetDeadline(time.Time{})
+		r.pending = first
+		return nil
+	}
+	if !r.req.Stream && strings.HasPrefix(contentType, "text/event-stream") {
+		return fmt.Errorf("%w: it is a stream, which was not asked for", adapter.ErrInvalid)
+	}
+	if err := r.readBody(maxReply); err != nil {
+		return err
+	}
+	if err := speak.Reply(r.req, r.body, &r.plain); err != nil {
+		return err
+	}
+	if !r.req.Stream {
+		return nil
+	}
+	events, err := adapter.CompletionEvents(r.req, slices.Concat(r.plain.Segments...), r.plain.Usage)
+	if err != nil {
+		return err
+	}
+	r.events = events
+	return nil
+}
+
+// refusal reads a response whose status is no success.
+func (r *Reply) refusal() error {
+	status := r.response.Status
+	if status < 400 {
+		// Redirects are not followed: the key must not go where a backend points.
+		return fmt.Errorf("%w: status %d", adapter.ErrInvalid, status)
+	}
+	retryAfter := parseRetryAfter(r.response.Header, time.Now())
+	// A body that cannot be read whole still leaves the status to report.
+	_ = r.readBody(maxComplaint)
+	return &refused{Failure: adapter.ReadFailure(status, r.body), retryAfter: retryAfter}
+}
+
+// readBody reads the body of the response into the reply's own buffer.
+func (r *Reply) readBody(limit int) error {
+	r.body = r.body[:0]
+	for {
+		if len(r.body) > limit {
+			return fmt.Errorf("%w: larger than %d bytes", adapter.ErrInvalid, limit)
+		}
+		if len(r.body) == cap(r.body) {
+			r.body = slices.Grow(r.body, max(4<<10, len(r.body)))
+		}
+		n, err := r.response.Read(r.body[len(r.body):cap(r.body)])
+		r.body = r.body[:len(r.body)+n]
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}

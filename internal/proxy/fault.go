@@ -1,0 +1,189 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/adapter"
+	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/proxy/transport"
+	"github.com/patchbay-ai/patchbay/internal/routing"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// fault is why an attempt failed: what the caller is told, what it means for
+// the instance, and whether another instance may do better.
+type fault struct {
+	err       *schema.Error
+	outcome   backend.Outcome
+	elsewhere bool
+}
+
+// refused is a response with an error status.
+type refused struct {
+	*adapter.Failure
+	retryAfter time.Duration
+}
+
+// classify turns what went wrong in an attempt or a stream into a fault.
+func (r *Reply) classify(err error) *fault {
+	var mistake *schema.Error
+	var refusal *refused
+	var failure *adapter.Failure
+	switch {
+	case errors.As(err, &mistake): // the request cannot be said in the backend's dialect
+		return &fault{err: mistake, outcome: backend.Cancelled}
+	case errors.As(err, &refusal):
+		return r.classifyStatus(refusal)
+	case errors.As(err, &failure):
+		return backendFault(r.upstream("The backend reported an error in its answer.", failure))
+	case errors.Is(err, transport.ErrTimeout):
+		return backendFault(apiError(schema.CodeUpstreamTimeout, "The backend did not answer in time."))
+	case errors.Is(err, adapter.ErrTruncated):
+		return backendFault(apiError(schema.CodeUpstreamTruncated, "The backend's stream ended before the answer was complete."))
+	case errors.Is(err, transport.ErrConnect):
+		return backendFault(apiError(schema.CodeUpstreamError, "The backend could not be reached."))
+	case errors.Is(err, adapter.ErrInvalid), errors.Is(err, adapter.ErrEventTooLarge), errors.Is(err, transport.ErrProtocol):
+		return backendFault(apiError(schema.CodeUpstreamError, "The backend's answer could not be understood."))
+	}
+	message, code := "The connection to the backend broke.", schema.CodeUpstreamError
+	if r.events != nil {
+		message, code = "The backend's stream broke before the answer was complete.", schema.CodeUpstreamTruncated
+	}
+	return backendFault(apiError(code, message))
+}
+
+func backendFault(err *schema.Error) *fault {
+	return &fault{err: err, outcome: backend.Failure, elsewhere: true}
+}
+
+func apiError(code, message string) *schema.Error {
+	return &schema.Error{Message: message, Type: schema.TypeAPI, Code: code}
+}
+
+// classifyStatus decides what an error status means.
+func (r *Reply) classifyStatus(refusal *refused) *fault {
+	status := refusal.Status
+	err := r.upstream(fmt.Sprintf("The backend answered with status %d.", status), refusal.Failure)
+	switch {
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		// The caller can neither see nor mend the credential that was refused.
+		err.Message = "The backend refused the gateway's credentials."
+		err.Code = schema.CodeUpstreamAuth
+		return &fault{err: err, outcome: backend.Cancelled}
+	case status == http.StatusTooManyRequests:
+		err.Message = "The backend's own rate limit was reached."
+		err.Type, err.Code = schema.TypeRateLimit, schema.CodeUpstreamRateLimit
+		err.RetryAfter = max(refusal.retryAfter, time.Second)
+		return &fault{err: err, outcome: backend.Cancelled, elsewhere: true}
+	case status < 500:
+		err.Type, err.Status = schema.TypeInvalidRequest, status
+		return &fault{err: err, outcome: backend.Cancelled}
+	}
+	err.Status = status
+	err.RetryAfter = refusal.retryAfter
+	if status == http.StatusServiceUnavailable {
+		err.RetryAfter = max(refusal.retryAfter, time.Second)
+	}
+	return &fault{err: err, outcome: backend.Failure, elsewhere: failsOver(status)}
+}
+
+// failsOver lists the statuses that another instance may not answer with.
+func failsOver(status int) bool {
+	switch status {
+	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return true
+	}
+	return false
+}
+
+// upstream makes the error that passes on what a backend said.
+func (r *Reply) upstream(message string, f *adapter.Failure) *schema.Error {
+	err := apiError(schema.CodeUpstreamError, message)
+	details := map[string]any{}
+	if f.Status != http.StatusOK {
+		details["upstream_status"] = f.Status
+	}
+	if text := r.Instance.Target.Clean(f.Message); text != "" {
+		details["upstream_message"] = text
+	}
+	err.Details = details
+	return err
+}
+
+// parseRetryAfter reads the wait that a backend asks for: in the precise form
+// that some send, in seconds, or as a date.
+func parseRetryAfter(header func(string) string, now time.Time) time.Duration {
+	if ms, err := strconv.ParseFloat(header("Retry-After-Ms"), 64); err == nil && ms > 0 && ms < 1e9 {
+		return time.Duration(ms * float64(time.Millisecond))
+	}
+	value := strings.TrimSpace(header("Retry-After"))
+	if seconds, err := strconv.ParseFloat(value, 64); err == nil && seconds > 0 && seconds < 1e9 {
+		return time.Duration(seconds * float64(time.Second))
+	}
+	if at, err := http.ParseTime(value); err == nil && at.After(now) {
+		return at.Sub(now)
+	}
+	return 0
+}
+
+// unknownModel says that nobody serves the model, and which names come near.
+func unknownModel(service *routing.Service, req *schema.Request) *schema.Error {
+	name := string(req.Model)
+	var known []string
+	if service != nil {
+		for _, pool := range service.Pools {
+			known = append(known, pool.Model)
+		}
+	}
+	err := &schema.Error{
+		Message: fmt.Sprintf("No instance serves the model %q for %s.", name, req.Service),
+		Type:    schema.TypeServiceUnavailable,
+		Code:    schema.CodeServiceUnavailable,
+		NoRetry: true,
+	}
+	const shown = 5
+	near := schema.Nearest(name, known, shown)
+	switch {
+	case len(known) == 0:
+		err.Message += fmt.Sprintf(" No instances are configured for %s.", req.Service)
+	case len(near) > 0:
+		err.Message += " Did you mean " + quotedList(near) + "?"
+	default:
+		near = known[:min(shown, len(known))]
+		err.Message += " Configured are, for example, " + quotedList(near) + "."
+	}
+	err.Details = map[string]any{"model": name, "nearest": near}
+	return err
+}
+
+// nobodyReady says why none of a pool's instances can take the request.
+func nobodyReady(pool *routing.Pool) *schema.Error {
+	type candidate struct {
+		Instance string `json:"instance"`
+		Reason   string `json:"reason"`
+	}
+	candidates := make([]candidate, 0, len(pool.Instances))
+	for _, i := range pool.Instances {
+		candidates = append(candidates, candidate{i.Handle, i.WhyNot()})
+	}
+	return &schema.Error{
+		Message:    fmt.Sprintf("No instance of the model %q is available for %s.", pool.Model, pool.Service.Type),
+		Type:       schema.TypeServiceUnavailable,
+		Code:       schema.CodeServiceUnavailable,
+		RetryAfter: time.Second,
+		Details:    map[string]any{"model": pool.Model, "candidates": candidates},
+	}
+}
+
+func quotedList(names []string) string {
+	quoted := make([]string, len(names))
+	for i, name := range names {
+		quoted[i] = strconv.Quote(name)
+	}
+	return strings.Join(quoted, ", ")
+}

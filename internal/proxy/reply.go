@@ -1,0 +1,138 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/adapter"
+	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/proxy/transport"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// Reply is the answer to one request. It belongs to the goroutine that asked
+// for it, which closes it; after that it must not be touched.
+type Reply struct {
+	// Model is the configured name, Instance the one that answered or failed
+	// last, Attempts how many were tried.
+	Model    string
+	Instance *backend.Instance
+	Attempts int
+	// FirstByte is when the answer began.
+	FirstByte time.Time
+
+	proxy  *Proxy
+	req    *schema.Request
+	caller *schema.Caller
+	limits *config.Limits
+
+	candidates []*backend.Instance
+	tried      []*backend.Instance
+	call       adapter.Call
+	plain      adapter.Reply
+	body       []byte
+
+	response   *transport.Response
+	beforeWait func()
+	events     adapter.Events
+	pending    []byte // the first event, which was waited for
+	held       bool   // the instance is acquired
+	outcome    backend.Outcome
+}
+
+// Segments returns a whole answer, nil for a stream.
+func (r *Reply) Segments() [][]byte { return r.plain.Segments }
+
+// Streaming reports whether the answer is a stream of events.
+func (r *Reply) Streaming() bool { return r.events != nil }
+
+// Next returns the next event of a stream, good until the following call, and
+// io.EOF after the last one of a complete answer. Any other error is a
+// *schema.Error, or the context's own when the client left.
+func (r *Reply) Next(ctx context.Context) ([]byte, error) {
+	if event := r.pending; event != nil {
+		r.pending = nil
+		return event, nil
+	}
+	event, err := r.events.Next()
+	if err == nil || errors.Is(err, io.EOF) {
+		return event, err
+	}
+	if ctx.Err() != nil {
+		r.outcome = backend.Cancelled
+		return nil, context.Cause(ctx)
+	}
+	failed := r.classify(err)
+	r.outcome = failed.outcome
+	return nil, failed.err
+}
+
+// BeforeWait sets what is called whenever Next has used up what has arrived and
+// turns to the backend for more: the moment to send on what was held back.
+func (r *Reply) BeforeWait(f func()) { r.beforeWait = f }
+
+// backendBody is the body of the response as the dialect reads it.
+type backendBody Reply
+
+func (b *backendBody) Read(p []byte) (int, error) {
+	if b.beforeWait != nil {
+		b.beforeWait()
+	}
+	return b.response.Read(p)
+}
+
+// Sent reports whether the request has left whole, so that its memory may be
+// used again.
+func (r *Reply) Sent() bool { return r.response == nil || r.response.Sent() }
+
+// Usage returns what the backend reported.
+func (r *Reply) Usage() schema.Usage {
+	if r.events != nil {
+		return r.events.Usage()
+	}
+	return r.plain.Usage
+}
+
+// Abandon says that the client left before it had the whole answer.
+func (r *Reply) Abandon() { r.outcome = backend.Cancelled }
+
+// Close settles the request: the instance is free again and has its outcome.
+func (r *Reply) Close() {
+	r.release(r.outcome)
+	p := r.proxy
+	r.reset()
+	p.replies.Put(r)
+}
+
+// release gives the instance back if it is still held.
+func (r *Reply) release(outcome backend.Outcome) {
+	if r.response != nil {
+		_ = r.response.Close() // the answer was read or given up; nothing depends on it
+		r.response = nil
+	}
+	if r.held {
+		r.held = false
+		r.Instance.Release(outcome)
+	}
+}
+
+// keepBody is the largest buffer that stays with a Reply for its next use.
+const keepBody = 256 << 10
+
+func (r *Reply) reset() {
+	clear(r.candidates[:cap(r.candidates)])
+	clear(r.tried)
+	r.call.Reset()
+	r.plain.Reset()
+	body := r.body[:0]
+	if cap(body) > keepBody {
+		body = nil
+	}
+	*r = Reply{
+		candidates: r.candidates[:0], tried: r.tried[:0],
+		call: r.call, plain: r.plain, body: body,
+	}
+}

@@ -1,0 +1,114 @@
+package transport
+
+import (
+	"io"
+	"time"
+)
+
+// framing is how the end of a body is found.
+type framing uint8
+
+const (
+	empty framing = iota
+	fixed
+	chunked
+	untilClose
+)
+
+// bodyState is how far the reading of a body has come.
+type bodyState struct {
+	framing  framing
+	chunk    chunkStep
+	left     int64 // bytes to come: of a fixed body, or of the current chunk
+	overhead int   // bytes of extensions and trailers seen in a chunked body
+	done     bool  // every byte of the message was consumed
+	draining bool  // take only what has already come
+}
+
+func (b *bodyState) begin(h head, method string) {
+	switch {
+	case method == "HEAD", h.status == 204, h.status == 304:
+		b.framing = empty
+	case h.chunked:
+		b.framing = chunked
+	case h.length > 0:
+		b.framing, b.left = fixed, h.length
+	case h.length == 0:
+		b.framing = empty
+	default:
+		b.framing = untilClose
+	}
+	b.done = b.framing == empty
+}
+
+// length is that of the body before any of it was read; -1 when unknown.
+func (b *bodyState) length() int64 {
+	switch b.framing {
+	case empty, fixed:
+		return b.left
+	}
+	return -1
+}
+
+// next reads a piece of the body; io.EOF is its proper end.
+func (r *Response) next(p []byte) (int, error) {
+	switch r.body.framing {
+	case fixed:
+		return r.nextFixed(p)
+	case chunked:
+		return r.nextChunked(p)
+	case untilClose:
+		n, err := r.take(p)
+		r.body.done = err == io.EOF
+		return n, err
+	}
+	return 0, io.EOF
+}
+
+func (r *Response) nextFixed(p []byte) (int, error) {
+	if r.body.left == 0 {
+		return 0, io.EOF
+	}
+	n, err := r.take(p[:min(int64(len(p)), r.body.left)])
+	r.body.left -= int64(n)
+	r.body.done = r.body.left == 0
+	return n, cut(err)
+}
+
+// take moves bytes of the connection into p, reading once when none are
+// buffered. Long reads go around the buffer.
+func (r *Response) take(p []byte) (int, error) {
+	c := r.conn
+	if c.r == c.w {
+		if len(p) >= bufferSize && !r.body.draining {
+			return c.read(p, r.readDue())
+		}
+		if err := r.fill(); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(p, c.buf[c.r:c.w])
+	c.r += n
+	return n, nil
+}
+
+// fill reads once into the buffer.
+func (r *Response) fill() error {
+	if !r.body.draining {
+		return r.conn.fill(r.readDue())
+	}
+	if !r.conn.fillNow() {
+		return io.ErrNoProgress
+	}
+	return nil
+}
+
+func (r *Response) readDue() time.Time {
+	if !r.deadline.IsZero() {
+		return r.deadline
+	}
+	if r.limits.Idle <= 0 {
+		return time.Time{}
+	}
+	return time.Now().Add(r.limits.Idle)
+}

@@ -1,0 +1,163 @@
+// Package transport carries calls to backends: a lean HTTP/1.1 client that
+// writes a request and reads its reply on the caller's goroutine.
+//
+// It does what a gateway needs and nothing else: no redirects, no proxies from
+// the environment, no compression, no cookies, no HTTP/2.
+package transport
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/adapter"
+)
+
+// Options are the settings of a Client. The zero value is ready for use.
+type Options struct {
+	// MaxIdlePerHost is how many idle connections are kept per backend;
+	// default 1024, so that a burst does not have to connect again.
+	MaxIdlePerHost int
+	// IdleTimeout is how long a connection may idle; default 90 s. Most
+	// servers close earlier, which is noticed; this is for those that do not.
+	IdleTimeout time.Duration
+	// TLS is the base of the TLS settings: roots, client certificates. The
+	// protocol (http/1.1), the least version (1.2) and, if empty, the server
+	// name are set by the Client.
+	TLS *tls.Config
+	// Control sees every resolved address before it is connected to, and can
+	// refuse it; see net.Dialer.Control. It is not used when Dial is set.
+	Control func(network, address string, c syscall.RawConn) error
+	// Dial replaces net.Dialer.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+}
+
+// Timeouts are the limits of one call; zero means none.
+type Timeouts struct {
+	// Connect bounds name resolution, connecting and TLS together.
+	Connect time.Duration
+	// FirstByte bounds the time from the end of writing to the end of the
+	// reply's head.
+	FirstByte time.Duration
+	// Idle bounds the wait of each read of the body, and how long a request
+	// may make no progress in leaving (FirstByte does when Idle is zero).
+	Idle time.Duration
+}
+
+// Client sends calls and owns the idle connections. It is safe for concurrent
+// use. Close it to stop its goroutine.
+type Client struct {
+	dialer  func(ctx context.Context, network, addr string) (net.Conn, error)
+	tls     *tls.Config
+	idle    pool
+	buffers sync.Pool // *[bufferSize]byte: read buffers, lent for a call
+	scratch sync.Pool // *[]byte: heads of requests, lent while writing
+}
+
+// New returns a Client.
+func New(o Options) *Client {
+	c := &Client{dialer: o.Dial, tls: secureConfig(o.TLS)}
+	if c.dialer == nil {
+		c.dialer = (&net.Dialer{Control: o.Control}).DialContext
+	}
+	c.idle.max = cmp.Or(max(o.MaxIdlePerHost, 0), 1024)
+	c.idle.ttl = cmp.Or(max(o.IdleTimeout, 0), 90*time.Second)
+	c.idle.stacks = make(map[target]*stack)
+	c.buffers.New = func() any { return new([bufferSize]byte) }
+	c.scratch.New = func() any { b := make([]byte, 0, 2<<10); return &b }
+	return c
+}
+
+// Close closes the idle connections and stops the reaper. Calls under way are
+// not touched; their connections close when they end. Later calls fail.
+func (c *Client) Close() { c.idle.close() }
+
+// Send sends a call and returns when the head of the reply has come. The
+// Response must be closed. The segments of the call's body must not change
+// until then, or until Send returned an error.
+//
+// When ctx ends, the call ends at once, whatever it is doing, the reading of
+// the body included, and the backend sees its connection closed.
+//
+// A call that breaks on a reused connection before a byte of a reply came is
+// sent again, once, on a fresh one: backends close idle connections whenever
+// they like.
+func (c *Client) Send(ctx context.Context, to Origin, call *adapter.Call, limits Timeouts) (*Response, error) {
+	if ctx.Err() != nil {
+		return nil, ended(ctx, "connect", to.addr)
+	}
+	scratch := c.scratch.Get().(*[]byte)
+	head, length, err := appendHead((*scratch)[:0], to, call)
+	*scratch = head
+	if err != nil {
+		c.putScratch(scratch)
+		return nil, err
+	}
+	r, err := c.send(ctx, to, outgoing{call.Method, head, call.Body, length}, limits)
+	// An upload that outlives its reply's head still reads the head it writes.
+	if err != nil || r.up == nil {
+		c.putScratch(scratch)
+	}
+	return r, err
+}
+
+// outgoing is a request ready to be written.
+type outgoing struct {
+	method string
+	head   []byte
+	body   [][]byte
+	length int
+}
+
+func (c *Client) send(ctx context.Context, to Origin, out outgoing, limits Timeouts) (*Response, error) {
+	cn := c.idle.take(to.target)
+	if cn == nil {
+		if c.idle.isClosed() {
+			return nil, &Error{Step: "connect", Addr: to.addr, class: ErrConnect, cause: net.ErrClosed}
+		}
+		cn, err := c.dial(ctx, to, limits.Connect)
+		if err != nil {
+			return nil, err
+		}
+		return attempt(ctx, cn, out, limits)
+	}
+	r, err := attempt(ctx, cn, out, limits)
+	if err == nil || cn.heard || !errors.Is(err, ErrReset) {
+		return r, err
+	}
+	fresh, dialErr := c.dial(ctx, to, limits.Connect)
+	if dialErr != nil {
+		return nil, afterReset(dialErr)
+	}
+	r, err = attempt(ctx, fresh, out, limits)
+	if err != nil {
+		return nil, err
+	}
+	r.Resent = true
+	return r, nil
+}
+
+// afterReset is a failure to connect for the second sending. It is no
+// ErrConnect: the first may have reached the backend.
+func afterReset(err error) error {
+	e, ok := errors.AsType[*Error](err)
+	switch {
+	case !ok || !errors.Is(err, ErrConnect):
+		return err
+	case errors.Is(err, ErrTimeout):
+		return &Error{Step: e.Step, Addr: e.Addr, class: ErrReset, cause: ErrTimeout}
+	}
+	return &Error{Step: e.Step, Addr: e.Addr, class: ErrReset, cause: e.cause}
+}
+
+func (c *Client) putScratch(b *[]byte) {
+	// Twice a record: what gathering may grow it to. Longer heads are rare.
+	if cap(*b) <= 2*recordSize {
+		c.scratch.Put(b)
+	}
+}

@@ -1,0 +1,176 @@
+package transport
+
+import (
+	"io"
+	"net"
+	"sync/atomic"
+	"time"
+)
+
+// bufferSize is what a stream keeps while it waits. Four KiB hold the head of
+// every common reply and a few dozen events; larger reads bypass the buffer.
+const bufferSize = 4 << 10
+
+// conn is one connection to a backend. At any time it belongs to one call or
+// to the idle pool. Only abort may be called by others.
+type conn struct {
+	client *Client
+	to     target
+	nc     net.Conn // what is read and written: the socket, or TLS over it
+	socket net.Conn // closing it interrupts everything at once
+	secure bool
+	vector bool   // the socket takes many pieces in one system call
+	probe  *probe // nil where the socket cannot be probed
+
+	// buf[r:w] holds bytes that have come and were not consumed. buf is small,
+	// which is borrowed from the client's pool, or larger for a long head.
+	buf   []byte
+	small *[bufferSize]byte
+	r, w  int
+	heard bool    // a byte of a reply came in during this call
+	stray [1]byte // where quiet reads to: a field, so that it need not be allocated
+
+	reads, writes alarm
+	vec           net.Buffers
+
+	// abortFn is abort as a value, made once for context.AfterFunc.
+	abortFn func()
+	// sent is set when the request left whole; abort asks from elsewhere.
+	sent atomic.Bool
+
+	reused    bool
+	idleSince time.Time
+}
+
+func newConn(client *Client, to target, nc, socket net.Conn) *conn {
+	c := &conn{client: client, to: to, nc: nc, socket: socket, secure: nc != socket}
+	c.probe = newProbe(socket)
+	_, tcp := nc.(*net.TCPConn)
+	c.vector = tcp
+	c.reads.set = nc.SetReadDeadline
+	c.writes.set = nc.SetWriteDeadline
+	c.abortFn = c.abort
+	return c
+}
+
+// begin prepares the connection for a call.
+func (c *conn) begin() {
+	c.sent.Store(false)
+	c.heard = false
+	if c.small == nil {
+		c.small = c.client.buffers.Get().(*[bufferSize]byte)
+	}
+	c.buf = c.small[:]
+	c.r, c.w = 0, 0
+}
+
+// end gives the buffer back. Nothing may read from the connection before the
+// next begin.
+func (c *conn) end() {
+	if c.small != nil {
+		c.client.buffers.Put(c.small)
+	}
+	c.small, c.buf = nil, nil
+}
+
+// abort closes the connection; whoever is blocked on it wakes. While the
+// request is still leaving, the connection is reset instead of closed: a
+// backend that stopped reading would not see the end behind the bytes queued
+// before it. Later a close is better, because the kernel repeats it when it
+// is lost.
+func (c *conn) abort() {
+	if !c.sent.Load() {
+		if s, ok := c.socket.(interface{ SetLinger(int) error }); ok {
+			_ = s.SetLinger(0)
+		}
+	}
+	_ = c.socket.Close()
+}
+
+func (c *conn) buffered() []byte { return c.buf[c.r:c.w] }
+
+// read reads once, waiting until due at most (zero: for ever).
+func (c *conn) read(p []byte, due time.Time) (int, error) {
+	c.reads.arrange(due)
+	for {
+		n, err := c.nc.Read(p)
+		if n > 0 {
+			c.heard = true
+			return n, nil
+		}
+		if err == nil {
+			return 0, io.ErrNoProgress
+		}
+		if !expired(err) || !due.IsZero() && !time.Now().Before(due) {
+			return 0, err
+		}
+		c.reads.reset(due)
+	}
+}
+
+// fill reads once into the buffer, which has room or can make some.
+func (c *conn) fill(due time.Time) error {
+	c.makeRoom()
+	n, err := c.read(c.buf[c.w:], due)
+	c.w += n
+	return err
+}
+
+// fillNow is fill with what has already come; false means that this was
+// nothing.
+func (c *conn) fillNow() bool {
+	c.makeRoom()
+	n, _ := c.readNow(c.buf[c.w:])
+	c.w += n
+	return n > 0
+}
+
+// readNow reads without waiting; open is false when the peer has closed.
+func (c *conn) readNow(p []byte) (n int, open bool) {
+	if c.secure {
+		// TLS hands out what it has decrypted before it looks at the socket,
+		// and survives a read deadline.
+		c.reads.reset(time.Unix(1, 0))
+		n, err := c.nc.Read(p)
+		c.reads.reset(time.Time{})
+		return n, n > 0 || expired(err)
+	}
+	if c.probe == nil {
+		return 0, true
+	}
+	n, waiting := c.probe.read(p)
+	return n, n > 0 || waiting
+}
+
+// quiet reports whether an idle connection may be used again: the peer has
+// neither closed it nor sent anything nobody asked for, which the next call
+// would take for its reply.
+func (c *conn) quiet() bool {
+	if c.secure && c.probe != nil {
+		if n, waiting := c.probe.read(c.stray[:]); n > 0 || !waiting {
+			return false
+		}
+	}
+	n, open := c.readNow(c.stray[:])
+	return n == 0 && open
+}
+
+func (c *conn) makeRoom() {
+	if c.r == c.w {
+		c.r, c.w = 0, 0
+		c.buf = c.small[:] // a buffer grown for a long head has served
+		return
+	}
+	if c.w == len(c.buf) {
+		c.w = copy(c.buf, c.buf[c.r:c.w])
+		c.r = 0
+	}
+}
+
+// grow doubles a full buffer.
+func (c *conn) grow() {
+	larger := make([]byte, 2*len(c.buf))
+	c.w = copy(larger, c.buf[c.r:c.w])
+	c.r = 0
+	c.buf = larger
+}

@@ -1,0 +1,71 @@
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"time"
+)
+
+// dial opens a connection within limit (zero: none), name resolution and TLS
+// included.
+func (c *Client) dial(ctx context.Context, to Origin, limit time.Duration) (*conn, error) {
+	bounded := ctx
+	if limit > 0 {
+		var cancel context.CancelFunc
+		bounded, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	socket, err := c.dialer(bounded, "tcp", to.addr)
+	if err != nil {
+		return nil, connectError(ctx, bounded, to, err)
+	}
+	if !to.secure {
+		return newConn(c, to.target, socket, socket), nil
+	}
+	config := c.tls
+	if config.ServerName == "" {
+		config = config.Clone()
+		config.ServerName = to.name
+	}
+	secured := tls.Client(socket, config)
+	if err := secured.HandshakeContext(bounded); err != nil {
+		_ = socket.Close()
+		return nil, connectError(ctx, bounded, to, err)
+	}
+	return newConn(c, to.target, secured, socket), nil
+}
+
+// connectError tells the caller's end from our limit and both from a refusal.
+func connectError(ctx, bounded context.Context, to Origin, err error) error {
+	if ctx.Err() != nil {
+		return ended(ctx, "connect", to.addr)
+	}
+	timeout, ok := errors.AsType[net.Error](err)
+	if bounded.Err() != nil || ok && timeout.Timeout() {
+		return &Error{Step: "connect", Addr: to.addr, class: ErrConnectTimeout}
+	}
+	return &Error{Step: "connect", Addr: to.addr, class: ErrConnect, cause: err}
+}
+
+// secureConfig derives the TLS settings of all connections from those given.
+func secureConfig(given *tls.Config) *tls.Config {
+	config := given.Clone()
+	if config == nil {
+		config = &tls.Config{}
+	}
+	config.NextProtos = []string{"http/1.1"}
+	config.MinVersion = max(config.MinVersion, tls.VersionTLS12)
+	// A request is of no use before it is whole: small first records would
+	// only add system calls.
+	config.DynamicRecordSizingDisabled = true
+	if config.ClientSessionCache == nil {
+		config.ClientSessionCache = tls.NewLRUClientSessionCache(sessions)
+	}
+	return config
+}
+
+// sessions is how many backends can be resumed with: more than any gateway
+// talks to, and small (a session is a few KiB).
+const sessions = 256

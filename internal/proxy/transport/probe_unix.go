@@ -1,0 +1,59 @@
+//go:build unix
+
+package transport
+
+import (
+	"net"
+	"syscall"
+)
+
+// probe reads from a socket without waiting, past the deadlines of net.Conn.
+// It serves one goroutine at a time.
+type probe struct {
+	raw syscall.RawConn
+	// try is the method value of attempt, made once so that probing does not
+	// allocate; into, n and err are its arguments and results.
+	try  func(fd uintptr)
+	into []byte
+	n    int
+	err  error
+}
+
+// newProbe returns nil for connections that are not TCP sockets.
+func newProbe(nc net.Conn) *probe {
+	tcp, ok := nc.(*net.TCPConn)
+	if !ok {
+		return nil
+	}
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	p := &probe{raw: raw}
+	p.try = p.attempt
+	return p
+}
+
+// read is one non-blocking read; waiting is true when nothing has come and the
+// peer has not closed.
+func (p *probe) read(b []byte) (n int, waiting bool) {
+	p.into = b
+	// Control, unlike Read, does not look at deadlines: the one of the last
+	// call may have passed while the connection was idle.
+	err := p.raw.Control(p.try)
+	p.into = nil
+	if err != nil {
+		return 0, false
+	}
+	return p.n, p.err == syscall.EAGAIN || p.err == syscall.EWOULDBLOCK
+}
+
+func (p *probe) attempt(fd uintptr) {
+	for {
+		p.n, p.err = syscall.Read(int(fd), p.into)
+		if p.err != syscall.EINTR {
+			break
+		}
+	}
+	p.n = max(p.n, 0)
+}

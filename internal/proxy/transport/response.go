@@ -1,0 +1,252 @@
+package transport
+
+import (
+	"context"
+	"io"
+	"iter"
+	"net"
+	"strings"
+	"time"
+)
+
+const (
+	// earlyReply is how long a reply is awaited after the request could not be
+	// written: a backend that refuses a request says so before it closes.
+	earlyReply = 250 * time.Millisecond
+	// settle is how long Close waits for an upload whose reply is complete:
+	// the goroutine that wrote the last byte may only not have run since.
+	settle = 5 * time.Millisecond
+	// drainLimit is how much of an unread rest is worth reading to keep a
+	// connection: no more than one read.
+	drainLimit = bufferSize
+)
+
+// Response is a reply whose head has come. It serves one goroutine at a time;
+// to interrupt a Read from elsewhere, end the call's context.
+type Response struct {
+	Status int
+	// Length is the length of the body, -1 when the backend did not say.
+	Length int64
+	// Reused says that the connection had served before.
+	Reused bool
+	// Resent says that a reused connection broke first and that this reply is
+	// to the second sending.
+	Resent bool
+
+	head string // the reply's head as it came
+
+	ctx      context.Context
+	stop     func() bool // takes back the watch on ctx; nil when there is none
+	conn     *conn       // nil once closed
+	limits   Timeouts
+	deadline time.Time // of reads; zero: limits.Idle
+
+	up       *upload   // nil for bodies written in line
+	writeErr error     // why the request did not leave whole, in line
+	sentAt   time.Time // when writing in line ended
+
+	body bodyState
+	keep bool  // the connection may serve again after this reply
+	err  error // what Read answers from now on
+}
+
+// attempt sends a request on a connection and reads the head of the reply.
+// When it fails the connection is gone and nothing of the request is in use.
+func attempt(ctx context.Context, c *conn, out outgoing, limits Timeouts) (*Response, error) {
+	c.begin()
+	r := &Response{Reused: c.reused, ctx: ctx, conn: c, limits: limits}
+	if ctx.Done() != nil {
+		r.stop = context.AfterFunc(ctx, c.abortFn)
+	}
+	r.write(out)
+	if err := r.readHead(out.method); err != nil {
+		err = r.explainHead(err)
+		r.discard()
+		return nil, err
+	}
+	if r.up != nil {
+		r.up.answered.Store(true)
+	}
+	return r, nil
+}
+
+// write sends a short request, or sets a long one on its way.
+func (r *Response) write(out outgoing) {
+	limit := r.limits.Idle
+	if limit <= 0 {
+		limit = r.limits.FirstByte
+	}
+	if out.length > inlineLimit {
+		r.up = startUpload(r.conn, out.head, out.body, limit)
+		return
+	}
+	r.writeErr = r.conn.write(out.head, out.body, limit)
+	r.sentAt = time.Now()
+	if r.writeErr == nil {
+		r.conn.sent.Store(true)
+	}
+}
+
+// Header returns the first value of a field, or "". It does not allocate.
+func (r *Response) Header(name string) string {
+	for rest := afterLine(r.head); rest != ""; rest = afterLine(rest) {
+		if len(rest) > len(name) && rest[len(name)] == ':' && strings.EqualFold(rest[:len(name)], name) {
+			return fieldValue(rest[len(name)+1:])
+		}
+	}
+	return ""
+}
+
+// Fields yields every field of the head in order, names as the backend wrote
+// them.
+func (r *Response) Fields() iter.Seq2[string, string] {
+	return func(yield func(name, value string) bool) {
+		for rest := afterLine(r.head); rest != ""; rest = afterLine(rest) {
+			name, value, ok := strings.Cut(rest, ":")
+			if !ok || strings.ContainsAny(name, "\r\n") { // the empty line at the end
+				return
+			}
+			if !yield(name, fieldValue(value)) {
+				return
+			}
+		}
+	}
+}
+
+// SetDeadline replaces the idle limit of the following reads by one moment for
+// all of them, such as when the first event must have come. The zero time
+// brings the idle limit back.
+func (r *Response) SetDeadline(t time.Time) { r.deadline = t }
+
+// Read reads the body. It returns what has come without waiting for more, and
+// io.EOF at the body's proper end; a body that was cut short ends in an
+// ErrReset that wraps io.ErrUnexpectedEOF.
+func (r *Response) Read(p []byte) (int, error) {
+	if r.err != nil {
+		return 0, r.err
+	}
+	if len(p) == 0 {
+		return 0, nil
+	}
+	n, err := r.next(p)
+	if err == io.EOF {
+		r.err = io.EOF
+	} else if err != nil {
+		r.err = r.explainBody(err)
+		r.conn.abort() // the backend should know now, not at Close
+	}
+	if n > 0 {
+		return n, nil // what comes after these bytes is the next call's
+	}
+	return 0, r.err
+}
+
+// Close ends the call. The connection is kept for others when the body was
+// read to its end, or when what is left of it is short and has already come;
+// otherwise it is closed, and the backend notices. Close never fails; calling
+// it again does nothing.
+func (r *Response) Close() error {
+	if r.conn == nil {
+		return nil
+	}
+	if r.keep && r.err == nil && !r.body.done {
+		r.drain()
+	}
+	if !r.reusable() {
+		r.discard()
+		return nil
+	}
+	c := r.conn
+	r.conn = nil
+	c.end()
+	c.client.idle.put(c)
+	r.close()
+	return nil
+}
+
+// reusable takes the watch on the context back and reports whether the
+// connection is in step: request out, reply in, nothing more.
+func (r *Response) reusable() bool {
+	if !r.keep || !r.body.done || len(r.conn.buffered()) > 0 {
+		return false
+	}
+	if r.up != nil && !r.up.settled() {
+		return false
+	}
+	// Once the watch has fired the connection is closed or about to be, even
+	// if the reply was complete.
+	return r.stop == nil || r.stop()
+}
+
+// settled waits a moment for an upload and reports whether it went well.
+func (u *upload) settled() bool {
+	if !u.finished() {
+		timer := time.NewTimer(settle)
+		defer timer.Stop()
+		select {
+		case <-u.done:
+		case <-timer.C:
+			return false
+		}
+	}
+	return u.err == nil
+}
+
+// discard closes the connection and waits until nothing uses the request.
+func (r *Response) discard() {
+	c := r.conn
+	r.conn = nil
+	if r.stop != nil {
+		r.stop()
+	}
+	c.abort()
+	if r.up != nil {
+		<-r.up.done
+	}
+	c.end()
+	r.close()
+}
+
+// close makes further reads fail.
+func (r *Response) close() {
+	if r.err == nil {
+		r.err = net.ErrClosed
+	}
+}
+
+// drain reads a short rest of the body that has already come.
+func (r *Response) drain() {
+	if r.body.framing == fixed && r.body.left > drainLimit {
+		return
+	}
+	r.body.draining = true
+	var sink [512]byte
+	for range drainLimit / len(sink) {
+		if _, err := r.next(sink[:]); err != nil || r.body.done {
+			return
+		}
+	}
+}
+
+// explainHead says why no head came.
+func (r *Response) explainHead(err error) error {
+	if _, malformed := err.(flaw); malformed {
+		return explain(r.ctx, "read head", r.conn.to.addr, err, nil)
+	}
+	if r.up != nil && r.up.finished() && r.up.err != nil {
+		err = r.up.err
+	} else if r.writeErr != nil {
+		err = r.writeErr
+	} else {
+		return explain(r.ctx, "read head", r.conn.to.addr, err, ErrFirstByteTimeout)
+	}
+	return explain(r.ctx, "write", r.conn.to.addr, err, ErrWriteTimeout)
+}
+
+func (r *Response) explainBody(err error) error {
+	timeout := ErrIdleTimeout
+	if !r.deadline.IsZero() {
+		timeout = ErrDeadline
+	}
+	return explain(r.ctx, "read body", r.conn.to.addr, err, timeout)
+}

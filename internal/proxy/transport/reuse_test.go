@@ -1,0 +1,360 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+func TestConnectionIsReused(t *testing.T) {
+	c := client(t, Options{})
+	for _, reply := range []string{ok, chunkedHead + chunk("ok") + "0\r\n\r\n", "HTTP/1.1 204 No Content\r\n\r\n"} {
+		to := answering(t, reply)
+		for i := range 3 {
+			if r, _ := mustAsk(t, c, to, post("x")); r.Reused != (i > 0) || r.Resent {
+				t.Errorf("%q, call %d: reused %v, resent %v", reply, i, r.Reused, r.Resent)
+			}
+		}
+	}
+	// A body that is known to be complete need not be read to io.EOF.
+	to := answering(t, ok)
+	for i := range 3 {
+		r, err := c.Send(t.Context(), to, post("x"), Timeouts{})
+		if err != nil || r.Reused != (i > 0) {
+			t.Fatal(r, err)
+		}
+		io.ReadFull(r, make([]byte, 2))
+		r.Close()
+	}
+}
+
+func TestCloseIsIdempotent(t *testing.T) {
+	c := client(t, Options{})
+	to := answering(t, ok)
+	r, _ := mustAsk(t, c, to, post("x"))
+	for range 3 {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := idleCount(c); n != 1 {
+		t.Errorf("%d connections kept", n)
+	}
+	if r.Header("content-length") != "2" {
+		t.Error("fields are gone after Close")
+	}
+	r, err := c.Send(t.Context(), to, post("x"), Timeouts{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	if _, err := r.Read(make([]byte, 1)); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("read after close: %v", err)
+	}
+}
+
+// Closing early keeps the connection when the rest is short and there, and
+// closes it when the rest is long or has not come.
+func TestCloseBeforeTheEnd(t *testing.T) {
+	tests := []struct {
+		name, before, after string // sent before and after the caller read 2 bytes
+		kept                bool
+	}{
+		{"short rest in the buffer", "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123456789", "", true},
+		{"last chunk in the buffer", chunkedHead + chunk("ok") + "0\r\n\r\n", "", true},
+		{"last chunk on its way", chunkedHead + chunk("ok"), "0\r\n\r\n", true},
+		{"rest not there", "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n01", "", false},
+		{"long rest", "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + strings.Repeat("x", 100000), "", false},
+		{"stream goes on", chunkedHead + chunk("ok") + chunk(strings.Repeat("x", 10000)), "", false},
+		{"until close", "HTTP/1.1 200 OK\r\n\r\nok", "", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			more, said, gone := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+			to := backend(t, func(p *peer) {
+				p.request()
+				p.say(tt.before)
+				<-more
+				p.say(tt.after)
+				close(said)
+				_, err := p.in.ReadByte()
+				gone <- err
+			})
+			c := client(t, Options{})
+			r, err := c.Send(t.Context(), to, post("x"), Timeouts{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.ReadFull(r, make([]byte, 2)); err != nil {
+				t.Fatal(err)
+			}
+			close(more)
+			await(t, "rest of the reply", said)
+			r.Close()
+			if kept := idleCount(c) == 1; kept != tt.kept {
+				t.Errorf("kept %v", kept)
+			}
+			if !tt.kept {
+				await(t, "backend noticing", gone)
+			}
+		})
+	}
+}
+
+// A connection that was closed, or on which bytes came that nobody asked for,
+// is not used: no call ever sees them.
+func TestStaleConnectionIsNotUsed(t *testing.T) {
+	for name, end := range map[string]func(p *peer){
+		"closed": func(p *peer) {},
+		"reset":  func(p *peer) { p.SetLinger(0) },
+		"smuggled reply": func(p *peer) {
+			p.say("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil")
+			p.in.ReadByte()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			again, closed := make(chan struct{}), make(chan struct{}, 1)
+			to := backend(t, func(p *peer) {
+				p.request()
+				p.say(ok)
+				if p.n > 0 {
+					return
+				}
+				<-again
+				end(p)
+				p.CloseWrite()
+				closed <- struct{}{}
+			})
+			c := client(t, Options{})
+			mustAsk(t, c, to, post("1"))
+			again <- struct{}{}
+			if name == "smuggled reply" {
+				// The backend leaves only when we closed; look at the socket
+				// until the bytes are there.
+				awaitBytes(t, c)
+			} else {
+				await(t, "backend closing", closed)
+			}
+			r, body := mustAsk(t, c, to, post("2"))
+			if body != "ok" || r.Reused {
+				t.Errorf("got %q, reused %v", body, r.Reused)
+			}
+		})
+	}
+}
+
+// awaitBytes waits until something has come on the only idle connection,
+// without consuming it.
+func awaitBytes(t *testing.T, c *Client) {
+	t.Helper()
+	c.idle.mu.Lock()
+	defer c.idle.mu.Unlock()
+	for _, s := range c.idle.stacks {
+		raw, err := s.conns[0].socket.(*net.TCPConn).SyscallConn()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.conns[0].socket.SetReadDeadline(time.Now().Add(patience))
+		first := true
+		err = raw.Read(func(uintptr) bool { ready := !first; first = false; return ready })
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// scripted hands out connections one after another.
+func scripted(conns ...net.Conn) func(context.Context, string, string) (net.Conn, error) {
+	var n atomic.Int32
+	return func(context.Context, string, string) (net.Conn, error) {
+		i := int(n.Add(1)) - 1
+		if i >= len(conns) {
+			return nil, errors.New("no more connections")
+		}
+		return conns[i], nil
+	}
+}
+
+// A call is sent again when, and only when, a reused connection broke before a
+// byte of a reply.
+func TestSendingAgain(t *testing.T) {
+	mem := func(s string) net.Conn { return &memory{in: strings.NewReader(s)} }
+	tests := []struct {
+		name   string
+		conns  []net.Conn
+		calls  int // the last one is judged
+		resent bool
+		fails  error
+	}{
+		{"reused and silent", []net.Conn{mem(ok), mem(ok)}, 2, true, nil},
+		{"reused, then a byte", []net.Conn{mem(ok + "H"), mem(ok)}, 2, false, ErrReset},
+		{"fresh", []net.Conn{mem(""), mem(ok)}, 1, false, ErrReset},
+		{"only once", []net.Conn{mem(ok), mem(""), mem(ok)}, 2, false, ErrReset},
+		{"backend gone meanwhile", []net.Conn{mem(ok)}, 2, false, ErrReset},
+		{"malformed", []net.Conn{mem(ok + "XXXX\r\n\r\n"), mem(ok)}, 2, false, ErrProtocol},
+	}
+	for _, tt := range tests {
+		for _, size := range []int{10, inlineLimit + 1} {
+			for _, nc := range tt.conns {
+				m := nc.(*memory)
+				m.done = false
+				m.in.Seek(0, io.SeekStart)
+				m.step = 1 // so that no byte after a reply is seen with it
+			}
+			c := client(t, Options{Dial: scripted(tt.conns...)})
+			var r *Response
+			var err error
+			for range tt.calls {
+				r, _, err = ask(t, c, origin(t, "http://h"), post(strings.Repeat("x", size)))
+			}
+			if tt.fails != nil {
+				is(t, err, tt.fails)
+				isNot(t, err, ErrConnect)
+				continue
+			}
+			if err != nil || r.Resent != tt.resent || r.Reused {
+				t.Errorf("%s, %d bytes: %+v, %v", tt.name, size, r, err)
+			}
+		}
+	}
+}
+
+// Backends close idle connections at random moments; no caller sees it, and
+// no reply goes to another's request.
+func TestStaleReuseRace(t *testing.T) {
+	t.Run("probed", func(t *testing.T) { staleReuse(t, Options{}) })
+	// Without the probe every closed connection is found by sending on it.
+	t.Run("not probed", func(t *testing.T) {
+		staleReuse(t, Options{Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			nc, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+			return struct{ net.Conn }{nc}, err
+		}})
+	})
+}
+
+func staleReuse(t *testing.T, o Options) {
+	var served atomic.Int64
+	to := backend(t, func(p *peer) {
+		for {
+			id, ok := p.request()
+			if !ok {
+				return
+			}
+			served.Add(1)
+			p.say(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(id), id))
+			if rand.IntN(3) == 0 {
+				// Now, or when the next request may just be on its way.
+				for range rand.IntN(2000) {
+					p.RemoteAddr()
+				}
+				if rand.IntN(2) == 0 {
+					p.SetLinger(0)
+				}
+				return
+			}
+		}
+	})
+	c := client(t, o)
+	const workers, each = 8, 625
+	var all sync.WaitGroup
+	var resent atomic.Int64
+	for w := range workers {
+		all.Go(func() {
+			for i := range each {
+				id := fmt.Sprintf("%d/%d", w, i)
+				r, body, err := ask(t, c, to, post(id))
+				if err != nil || body != id {
+					t.Errorf("%s: got %q, %v", id, body, err)
+					return
+				}
+				if r.Resent {
+					resent.Add(1)
+				}
+			}
+		})
+	}
+	all.Wait()
+	t.Logf("%d calls, %d sent again, %d served", workers*each, resent.Load(), served.Load())
+}
+
+func TestIdleConnectionsAreCapped(t *testing.T) {
+	const cap = 3
+	var together sync.WaitGroup
+	together.Add(2 * cap)
+	to := backend(t, func(p *peer) {
+		p.request()
+		together.Done()
+		together.Wait()
+		p.say(ok)
+		p.in.ReadByte()
+	})
+	c := client(t, Options{MaxIdlePerHost: cap})
+	var all sync.WaitGroup
+	for range 2 * cap {
+		all.Go(func() { ask(t, c, to, post("x")) })
+	}
+	all.Wait()
+	if n := idleCount(c); n != cap {
+		t.Errorf("%d connections kept", n)
+	}
+}
+
+func TestIdleConnectionsExpire(t *testing.T) {
+	gone := make(chan error, 1)
+	to := backend(t, func(p *peer) {
+		p.request()
+		p.say(ok)
+		_, err := p.in.ReadByte()
+		gone <- err
+	})
+	c := client(t, Options{IdleTimeout: 20 * time.Millisecond})
+	mustAsk(t, c, to, post("x"))
+	if err := await(t, "expiry", gone); err != io.EOF {
+		t.Errorf("backend saw %v", err)
+	}
+	if n := idleCount(c); n != 0 {
+		t.Errorf("%d connections kept", n)
+	}
+}
+
+func TestClientClose(t *testing.T) {
+	gone := make(chan error, 2)
+	hold := make(chan struct{})
+	to := backend(t, func(p *peer) {
+		body, _ := p.request()
+		if body == "slow" {
+			p.say("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\no")
+			<-hold
+			p.say("k")
+		} else {
+			p.say(ok)
+		}
+		_, err := p.in.ReadByte()
+		gone <- err
+	})
+	c := New(Options{})
+	slow, err := c.Send(t.Context(), to, post("slow"), Timeouts{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustAsk(t, c, to, post("x"))
+	c.Close()
+	c.Close()
+	await(t, "idle connection closing", gone)
+	close(hold)
+	if body, err := io.ReadAll(slow); err != nil || string(body) != "ok" {
+		t.Errorf("call under way was disturbed: %q, %v", body, err)
+	}
+	slow.Close()
+	await(t, "last connection closing", gone)
+	_, err = c.Send(t.Context(), to, post("x"), Timeouts{})
+	is(t, err, ErrConnect, net.ErrClosed)
+}

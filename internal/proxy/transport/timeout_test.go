@@ -1,0 +1,236 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/adapter"
+)
+
+// short is a limit that runs out in the tests; soon is when that must be seen
+// at the latest, on a busy machine.
+const (
+	short = 40 * time.Millisecond
+	soon  = 2 * time.Second
+)
+
+func TestTimeouts(t *testing.T) {
+	tests := []struct {
+		name   string
+		serve  func(p *peer)
+		call   *adapter.Call
+		secure bool
+		limits Timeouts
+		want   error
+		not    error
+	}{
+		{"handshake", func(p *peer) {}, post("x"), true, Timeouts{Connect: short}, ErrConnectTimeout, ErrReset},
+		{"write", func(p *peer) {}, post(strings.Repeat("x", 64<<20)), false, Timeouts{Idle: short}, ErrWriteTimeout, ErrReset},
+		{"write, by the first byte's limit", func(p *peer) {}, post(strings.Repeat("x", 64<<20)), false, Timeouts{FirstByte: short}, ErrWriteTimeout, ErrReset},
+		{"first byte", func(p *peer) { p.request() }, post("x"), false, Timeouts{FirstByte: short, Idle: patience}, ErrFirstByteTimeout, ErrReset},
+		{"first byte after a long request", func(p *peer) { p.request() }, post(strings.Repeat("x", 1<<20)), false, Timeouts{FirstByte: short, Idle: patience}, ErrFirstByteTimeout, ErrWriteTimeout},
+		{"rest of the head", func(p *peer) { p.request(); p.say("HTTP/1.1 200") }, post("x"), false, Timeouts{FirstByte: short, Idle: patience}, ErrFirstByteTimeout, ErrReset},
+		{"after an interim reply", func(p *peer) { p.request(); p.say("HTTP/1.1 100 Continue\r\n\r\n") }, post("x"), false, Timeouts{FirstByte: short, Idle: patience}, ErrFirstByteTimeout, ErrReset},
+		{"idle", func(p *peer) { p.request(); p.say(chunkedHead + chunk("x")) }, post("x"), false, Timeouts{FirstByte: patience, Idle: short}, ErrIdleTimeout, ErrReset},
+		{"idle, fixed length", func(p *peer) { p.request(); p.say("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nx") }, post("x"), false, Timeouts{FirstByte: patience, Idle: short}, ErrIdleTimeout, ErrReset},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			gone := make(chan struct{}, 1)
+			over := make(chan struct{})
+			to := backend(t, func(p *peer) {
+				tt.serve(p)
+				if tt.want == ErrWriteTimeout {
+					<-over // without reading
+				}
+				io.Copy(io.Discard, p.in)
+				gone <- struct{}{}
+			})
+			if tt.secure {
+				to = origin(t, "https://"+to.Addr())
+			}
+			c := client(t, Options{})
+			start := time.Now()
+			r, err := c.Send(t.Context(), to, tt.call, tt.limits)
+			if err == nil {
+				_, err = io.ReadAll(r)
+				r.Close()
+			}
+			took := time.Since(start)
+			close(over)
+			is(t, err, ErrTimeout, tt.want)
+			isNot(t, err, tt.not, context.DeadlineExceeded)
+			if took < short || took > soon {
+				t.Errorf("took %v", took)
+			}
+			if n := idleCount(c); n != 0 {
+				t.Errorf("%d connections kept", n)
+			}
+			await(t, "backend noticing", gone)
+		})
+	}
+}
+
+func TestConnectTimeoutBoundsDialling(t *testing.T) {
+	c := client(t, Options{Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		<-ctx.Done() // as a resolver that does not answer
+		return nil, ctx.Err()
+	}})
+	_, err := c.Send(t.Context(), origin(t, "http://h"), post("x"), Timeouts{Connect: short})
+	is(t, err, ErrConnectTimeout, ErrConnect, ErrTimeout)
+	isNot(t, err, context.DeadlineExceeded)
+}
+
+func TestConnectErrors(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln.Close()
+	_, err = client(t, Options{}).Send(t.Context(), origin(t, "http://"+ln.Addr().String()), post("x"), Timeouts{Connect: patience})
+	is(t, err, ErrConnect, syscall.ECONNREFUSED)
+	isNot(t, err, ErrTimeout, ErrReset)
+
+	refused := errors.New("address not allowed")
+	guarded := client(t, Options{Control: func(_, address string, _ syscall.RawConn) error {
+		if strings.HasPrefix(address, "127.") {
+			return refused
+		}
+		return nil
+	}})
+	_, err = guarded.Send(t.Context(), answering(t, ok), post("x"), Timeouts{})
+	is(t, err, ErrConnect, refused)
+}
+
+// Events that keep coming are never cut, however long the stream lasts, and
+// silence is cut after the limit and not before: the limit runs from the last
+// event although the deadline of the connection was set long before.
+func TestIdleRunsFromTheLastEvent(t *testing.T) {
+	const idle, events = 80 * time.Millisecond, 10
+	last := make(chan time.Time, 1)
+	to := backend(t, func(p *peer) {
+		p.request()
+		p.say(chunkedHead)
+		tick := time.NewTicker(idle / 4)
+		defer tick.Stop()
+		for range events {
+			<-tick.C
+			last <- time.Now()
+			p.say(chunk("data: x\n\n"))
+			if len(last) > 0 {
+				<-last
+			}
+		}
+		last <- time.Now()
+		p.in.ReadByte()
+	})
+	r, err := client(t, Options{}).Send(t.Context(), to, post("x"), Timeouts{Idle: idle})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	body, err := io.ReadAll(r)
+	silence := time.Since(<-last)
+	is(t, err, ErrIdleTimeout)
+	if len(body) != events*len("data: x\n\n") {
+		t.Errorf("%d bytes came", len(body))
+	}
+	if silence < idle-5*time.Millisecond || silence > soon {
+		t.Errorf("cut after a silence of %v", silence)
+	}
+}
+
+// A deadline bounds all reads until it is taken back.
+func TestSetDeadline(t *testing.T) {
+	next := make(chan string)
+	to := backend(t, func(p *peer) {
+		p.request()
+		p.say(chunkedHead)
+		for s := range next {
+			p.say(s)
+		}
+		p.in.ReadByte()
+	})
+	c := client(t, Options{})
+	r, err := c.Send(t.Context(), to, post("x"), Timeouts{Idle: patience})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	buf := make([]byte, 10)
+	r.SetDeadline(time.Now().Add(patience))
+	next <- chunk("a")
+	if _, err := r.Read(buf); err != nil {
+		t.Fatal(err)
+	}
+	r.SetDeadline(time.Now().Add(-time.Second))
+	next <- chunk("b")
+	r.SetDeadline(time.Time{}) // one that passed unused does no harm
+	if _, err := r.Read(buf); err != nil {
+		t.Fatal(err)
+	}
+	r.SetDeadline(time.Now().Add(short))
+	_, err = r.Read(buf)
+	is(t, err, ErrTimeout, ErrDeadline)
+	isNot(t, err, ErrIdleTimeout)
+	if _, again := r.Read(buf); again != err {
+		t.Errorf("second read: %v", again)
+	}
+	close(next)
+}
+
+// A connection whose deadlines passed while it was idle serves again, with
+// limits and without.
+func TestOldDeadlinesDoNotReachTheNextCall(t *testing.T) {
+	to := backend(t, func(p *peer) {
+		for {
+			if _, ok := p.request(); !ok {
+				return
+			}
+			p.say(ok)
+		}
+	})
+	c := client(t, Options{})
+	for i, limits := range []Timeouts{{FirstByte: short, Idle: short}, {}, {FirstByte: short, Idle: short}, {FirstByte: patience, Idle: patience}} {
+		r, err := c.Send(t.Context(), to, post("x"), limits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.ReadAll(r)
+		r.Close()
+		if r.Reused != (i > 0) || r.Resent {
+			t.Errorf("call %d: reused %v, resent %v", i, r.Reused, r.Resent)
+		}
+		<-time.After(2 * short) // the deadlines have to pass
+	}
+}
+
+// A timeout on a reused connection is not answered by sending again.
+func TestTimeoutIsNotSentAgain(t *testing.T) {
+	requests := make(chan string, 10)
+	to := backend(t, func(p *peer) {
+		for {
+			body, alive := p.request()
+			if !alive {
+				return
+			}
+			requests <- body
+			if body == "1" {
+				p.say(ok)
+			}
+		}
+	})
+	c := client(t, Options{})
+	mustAsk(t, c, to, post("1"))
+	_, err := c.Send(t.Context(), to, post("2"), Timeouts{FirstByte: short})
+	is(t, err, ErrFirstByteTimeout)
+	if n := len(requests); n != 2 {
+		t.Errorf("backend saw %d requests", n)
+	}
+}

@@ -1,0 +1,147 @@
+package transport
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// inlineLimit is the longest body that is written before the reply is
+	// awaited: it fits into the buffers of both kernels, so that writing it
+	// does not wait for a backend that answers without reading. A goroutine
+	// for every ordinary chat request would cost more than its write.
+	inlineLimit = 64 << 10
+	// recordSize is how much is gathered for one write where pieces cannot be
+	// handed over together; it is the largest TLS record.
+	recordSize = 16 << 10
+	// stretch is the longest write under one deadline on TLS, which does not
+	// survive a write deadline: long enough to be cheap, short enough that a
+	// slow link moves it within any sensible limit.
+	stretch = 4 * recordSize
+)
+
+// write sends head and body. It fails with a timeout when nothing moves for
+// limit (zero: never); up to twice that can pass, because only the moment of
+// waking shows whether anything moved.
+func (c *conn) write(head []byte, body [][]byte, limit time.Duration) error {
+	if c.vector {
+		return c.writeVector(head, body, limit)
+	}
+	return c.writePieces(head, body, limit)
+}
+
+func (c *conn) writeVector(head []byte, body [][]byte, limit time.Duration) error {
+	all := append(c.vec[:0], head)
+	for _, segment := range body {
+		if len(segment) > 0 {
+			all = append(all, segment)
+		}
+	}
+	c.vec = all
+	due := after(time.Now(), limit)
+	c.writes.arrange(due)
+	var err error
+	for {
+		var n int64
+		n, err = c.vec.WriteTo(c.nc) // moves c.vec past what was written
+		if err == nil || !expired(err) {
+			break
+		}
+		now := time.Now()
+		if n > 0 {
+			due = after(now, limit)
+		}
+		if !due.IsZero() && !now.Before(due) {
+			break
+		}
+		c.writes.reset(due)
+	}
+	clear(all) // an idle connection must not hold on to a body
+	c.vec = all[:0]
+	return err
+}
+
+// writePieces gathers small pieces and writes long ones as they are.
+func (c *conn) writePieces(head []byte, body [][]byte, limit time.Duration) error {
+	scratch := c.client.scratch.Get().(*[]byte)
+	defer c.client.putScratch(scratch)
+	*scratch = append((*scratch)[:0], head...)
+	for _, segment := range body {
+		for len(segment) > 0 {
+			gathered := len(*scratch)
+			if gathered == 0 && len(segment) >= recordSize {
+				n := min(len(segment), stretch)
+				if err := c.writeOnce(segment[:n], limit); err != nil {
+					return err
+				}
+				segment = segment[n:]
+				continue
+			}
+			n := min(len(segment), max(recordSize-gathered, 0))
+			*scratch = append(*scratch, segment[:n]...)
+			segment = segment[n:]
+			if gathered+n < recordSize {
+				continue
+			}
+			if err := c.writeOnce(*scratch, limit); err != nil {
+				return err
+			}
+			*scratch = (*scratch)[:0]
+		}
+	}
+	if len(*scratch) == 0 {
+		return nil
+	}
+	return c.writeOnce(*scratch, limit)
+}
+
+func (c *conn) writeOnce(p []byte, limit time.Duration) error {
+	due := after(time.Now(), limit)
+	if !due.IsZero() || !c.writes.at.IsZero() {
+		c.writes.reset(due)
+	}
+	_, err := c.nc.Write(p)
+	return err
+}
+
+// upload is a long body on its way, written by a goroutine of its own while
+// the call awaits the reply.
+type upload struct {
+	done     chan struct{}
+	answered atomic.Bool // the head of the reply has come
+
+	// Valid once done is closed.
+	err     error
+	endedAt time.Time
+}
+
+// startUpload sends head and body in the background. The segments of body are
+// in use until done is closed, which closing the connection hastens.
+func startUpload(c *conn, head []byte, body [][]byte, limit time.Duration) *upload {
+	u := &upload{done: make(chan struct{})}
+	go func() {
+		err := c.write(head, body, limit)
+		if err == nil {
+			c.sent.Store(true)
+		}
+		u.err, u.endedAt = err, time.Now()
+		close(u.done)
+		// The reader finds out about a broken connection by itself, but not
+		// that a whole one takes nothing any more. An answer that has begun
+		// may be read to its end all the same.
+		if expired(err) && !u.answered.Load() {
+			c.abort()
+		}
+	}()
+	return u
+}
+
+// finished reports whether the upload has ended, well or not.
+func (u *upload) finished() bool {
+	select {
+	case <-u.done:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,188 @@
+// Package routing compiles the written configuration into the table that
+// requests are routed by. A table never changes; a new configuration makes a
+// new one, and what lives in the old one lives on where it still applies.
+package routing
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/balance"
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// Table is a compiled configuration.
+type Table struct {
+	Limits config.Limits
+
+	services [schema.ServiceTypeCount]*Service
+	models   []Model
+}
+
+// Service is one service type of a table.
+type Service struct {
+	Type   schema.ServiceType
+	Policy config.Service
+	// Pools are sorted by their models.
+	Pools []*Pool
+
+	byModel map[string]*Pool
+}
+
+// Pool is the instances that serve one model of a service type.
+type Pool struct {
+	Service   *Service
+	Model     string
+	Instances []*backend.Instance
+	Balancer  balance.Balancer
+}
+
+// Model is one entry of the list of models.
+type Model struct {
+	ID      string
+	Service schema.ServiceType
+	Adapter string
+	Created time.Time
+}
+
+// Compile makes the table of a document. The previous table, which may be nil,
+// lends its living state to the instances that are still there.
+func Compile(doc *config.Document, previous *Table) (*Table, error) {
+	t := &Table{Limits: doc.Limits}
+	for _, serviceType := range schema.ServiceTypes() {
+		policy, configured := doc.Services[serviceType]
+		if !configured {
+			continue
+		}
+		var old *Service
+		if previous != nil {
+			old = previous.services[serviceType]
+		}
+		s, err := compileService(serviceType, policy, old)
+		if err != nil {
+			return nil, fmt.Errorf("services.%s: %w", serviceType, err)
+		}
+		t.services[serviceType] = s
+	}
+	t.models = t.listModels()
+	return t, nil
+}
+
+func compileService(serviceType schema.ServiceType, policy config.Service, old *Service) (*Service, error) {
+	s := &Service{Type: serviceType, Policy: policy, byModel: map[string]*Pool{}}
+	for n, settings := range policy.Instances {
+		var state *backend.State
+		if before := old.instance(settings.ID()); before != nil {
+			state = before.State
+		}
+		instance, err := backend.New(settings, serviceType, policy.Adapter, state)
+		if err != nil {
+			return nil, fmt.Errorf("instances[%d]: %w", n, err)
+		}
+		pool := s.byModel[settings.Name]
+		if pool == nil {
+			pool = &Pool{Service: s, Model: settings.Name}
+			s.byModel[settings.Name] = pool
+			s.Pools = append(s.Pools, pool)
+		}
+		instance.Slot = len(pool.Instances)
+		pool.Instances = append(pool.Instances, instance)
+	}
+	slices.SortFunc(s.Pools, func(a, b *Pool) int { return cmp.Compare(a.Model, b.Model) })
+	for _, pool := range s.Pools {
+		pool.Balancer = balance.New(policy.LoadBalancer, len(pool.Instances))
+		if before := old.Find(pool.Model); before != nil && old.Policy.LoadBalancer == policy.LoadBalancer {
+			balance.Carry(pool.Balancer, before.Balancer, pool.slotsIn(before))
+		}
+	}
+	return s, nil
+}
+
+// instance finds an instance by its identifier; a nil Service has none.
+func (s *Service) instance(id string) *backend.Instance {
+	if s == nil {
+		return nil
+	}
+	for _, pool := range s.Pools {
+		for _, i := range pool.Instances {
+			if i.ID == id {
+				return i
+			}
+		}
+	}
+	return nil
+}
+
+// slotsIn returns where the instances of p stand in an older pool.
+func (p *Pool) slotsIn(older *Pool) []int {
+	slots := make([]int, len(p.Instances))
+	for n, i := range p.Instances {
+		slots[n] = slices.IndexFunc(older.Instances, func(o *backend.Instance) bool { return o.ID == i.ID })
+	}
+	return slots
+}
+
+// Service returns a service type of the table, nil when it is not configured.
+func (t *Table) Service(serviceType schema.ServiceType) *Service { return t.services[serviceType] }
+
+// Find returns the pool of a model, nil when nobody serves it.
+func (s *Service) Find(model string) *Pool {
+	if s == nil {
+		return nil
+	}
+	return s.byModel[model]
+}
+
+// FindBytes is Find for a name that still stands in a request.
+func (s *Service) FindBytes(model []byte) *Pool {
+	if s == nil {
+		return nil
+	}
+	return s.byModel[string(model)]
+}
+
+// Instances returns every instance of the table.
+func (t *Table) Instances() []*backend.Instance {
+	var all []*backend.Instance
+	for _, s := range t.services {
+		if s == nil {
+			continue
+		}
+		for _, pool := range s.Pools {
+			all = append(all, pool.Instances...)
+		}
+	}
+	return all
+}
+
+// Models returns every model of every service type once, sorted by name.
+func (t *Table) Models() []Model { return t.models }
+
+func (t *Table) listModels() []Model {
+	var models []Model
+	seen := map[string]bool{}
+	for _, s := range t.services {
+		if s == nil {
+			continue
+		}
+		for _, pool := range s.Pools {
+			if seen[pool.Model] {
+				continue
+			}
+			seen[pool.Model] = true
+			first := pool.Instances[0]
+			models = append(models, Model{
+				ID:      pool.Model,
+				Service: s.Type,
+				Adapter: first.Kind.TypeName,
+				Created: first.Since(),
+			})
+		}
+	}
+	slices.SortFunc(models, func(a, b Model) int { return cmp.Compare(a.ID, b.ID) })
+	return models
+}
