@@ -1,0 +1,14 @@
+//go:build unix
+
+package control
+
+import (
+	"os"
+	"syscall"
+)
+
+// lockExclusively takes the file for this process until it is closed or the
+// process ends, however it ends.
+func lockExclusively(f *os.File) error {
+	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+}
