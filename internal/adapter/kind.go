@@ -29,8 +29,16 @@ var kinds = []*Kind{
 		Name:     "openai",
 		Aliases:  []string{"normal"},
 		TypeName: "OpenAIAdapter",
-		Paths:    map[schema.ServiceType]string{schema.Chat: "/v1/chat/completions"},
-		speak:    openAI{},
+		Paths: map[schema.ServiceType]string{
+			schema.Chat:      "/v1/chat/completions",
+			schema.Embedding: "/v1/embeddings",
+			schema.Rerank:    "/v1/rerank",
+			schema.TTS:       "/v1/audio/speech",
+			schema.STT:       "/v1/audio/transcriptions",
+			schema.ImgGen:    "/v1/images/generations",
+			schema.ImgEdit:   "/v1/images/edits",
+		},
+		speak: openAI{},
 	},
 }
 

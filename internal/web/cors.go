@@ -1,0 +1,67 @@
+package web
+
+import (
+	"net/http"
+	"strings"
+)
+
+// Values of headers that are the same in every reply. Nobody writes to them.
+var (
+	anyOrigin   = []string{"*"}
+	noSniff     = []string{"nosniff"}
+	corsMethods = []string{"GET, POST, PUT, DELETE, OPTIONS"}
+	// Browsers hide from pages every header that is not named here.
+	exposed = []string{"x-request-id, retry-after, retry-after-ms, x-should-retry, x-router-instance, x-router-attempts, " +
+		"x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests"}
+	preflightAge  = []string{"600"}
+	preflightVary = []string{"Access-Control-Request-Headers"}
+)
+
+// allowOrigin lets pages of any origin read the reply. Credentials are never
+// allowed with it, so a page learns nothing that it could not ask for itself.
+func allowOrigin(h http.Header) {
+	h["Access-Control-Allow-Origin"] = anyOrigin
+	h["Access-Control-Expose-Headers"] = exposed
+}
+
+// preflight answers the question of a browser whether a page may send a request.
+func preflight(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h["Access-Control-Allow-Methods"] = corsMethods
+	h["Access-Control-Allow-Headers"] = []string{allowedHeaders(r.Header.Get("Access-Control-Request-Headers"))}
+	h["Access-Control-Max-Age"] = preflightAge
+	h["Vary"] = preflightVary
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// allowedHeaders lists the headers that are always allowed and those that the
+// page asks for: official clients send a dozen of their own.
+func allowedHeaders(asked string) string {
+	const most = 40
+	allowed := []string{"Content-Type", "Authorization"}
+	seen := map[string]bool{"content-type": true, "authorization": true}
+	for name := range strings.SplitSeq(asked, ",") {
+		name = strings.ToLower(strings.TrimSpace(name))
+		if len(allowed) == most || seen[name] || !isToken(name) {
+			continue
+		}
+		seen[name] = true
+		allowed = append(allowed, name)
+	}
+	return strings.Join(allowed, ", ")
+}
+
+// isToken reports whether name can be the name of a header.
+func isToken(name string) bool {
+	const longest = 100
+	if name == "" || len(name) > longest {
+		return false
+	}
+	for _, c := range []byte(name) {
+		alphanumeric := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+		if !alphanumeric && !strings.ContainsRune("!#$%&'*+-.^_`|~", rune(c)) {
+			return false
+		}
+	}
+	return true
+}

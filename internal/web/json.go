@@ -1,0 +1,41 @@
+package web
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+var contentJSON = []string{"application/json"}
+
+// WriteJSON answers with a value as JSON.
+func WriteJSON(w http.ResponseWriter, status int, value any) {
+	body, err := json.Marshal(value, json.Deterministic(true))
+	if err != nil {
+		// Values are made here and can be encoded; one that cannot is a defect.
+		status = http.StatusInternalServerError
+		body = ErrorBody(&schema.Error{Message: "The reply could not be encoded.", Type: schema.TypeInternal, Code: schema.CodeInternal})
+	}
+	header := w.Header()
+	header["Content-Type"] = contentJSON
+	header["Content-Length"] = []string{strconv.Itoa(len(body))}
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // a client that left does not need it
+}
+
+// ErrorBody encodes an error as the unified API shows it.
+func ErrorBody(e *schema.Error) []byte {
+	body, err := json.Marshal(struct {
+		Error *schema.Error `json:"error"`
+	}{e}, json.Deterministic(true))
+	if err == nil {
+		return body
+	}
+	// The details are the only part that can be more than text.
+	plain := *e
+	plain.Details = nil
+	return ErrorBody(&plain)
+}

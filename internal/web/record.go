@@ -1,0 +1,79 @@
+// Package web is what every HTTP surface of the gateway shares: the connection
+// and its refusals, request ids, the caller's address, CORS, panics, the access
+// log, and finding the handler of a path.
+package web
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// Record is what is known about one request when it ended; it becomes a line of
+// the access log. Handlers fill in what they learn.
+type Record struct {
+	RequestID string
+	Started   time.Time
+	Status    int
+	Bytes     int64
+
+	Service   string
+	Model     string
+	Instance  string
+	Attempts  int
+	FirstByte time.Duration
+	Usage     schema.Usage
+	ErrorCode string
+	// Gone says that the client left before it had its answer.
+	Gone bool
+}
+
+// Response is the client's side of one exchange. It remembers what was written
+// for the record.
+type Response struct {
+	http.ResponseWriter
+	Record Record
+
+	conn *Conn
+}
+
+// RecordOf returns the record of the request that w answers. A writer that no
+// Shell made has a record of its own, which nobody reads.
+func RecordOf(w http.ResponseWriter) *Record {
+	if response, ok := w.(*Response); ok {
+		return &response.Record
+	}
+	return new(Record)
+}
+
+// WriteHeader remembers the status and passes it on.
+func (w *Response) WriteHeader(status int) {
+	if w.Record.Status == 0 && status >= 200 {
+		w.Record.Status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write counts the bytes and passes them on.
+func (w *Response) Write(p []byte) (int, error) {
+	if w.Record.Status == 0 {
+		w.Record.Status = http.StatusOK
+	}
+	n, err := w.ResponseWriter.Write(p)
+	w.Record.Bytes += int64(n)
+	return n, err
+}
+
+// Flush sends what was written so far.
+func (w *Response) Flush() {
+	if flusher, ok := w.ResponseWriter.(http.Flusher); ok {
+		flusher.Flush()
+	}
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (w *Response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// Begun reports whether the answer is on its way.
+func (w *Response) Begun() bool { return w.Record.Status != 0 }

@@ -1,0 +1,74 @@
+package web
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// Router finds the handler of a request. Paths that nobody has and methods that
+// a path does not have are answered by the functions it was made with, in the
+// manner of the surface that was asked.
+type Router struct {
+	mux      *http.ServeMux
+	notFound func(w http.ResponseWriter, r *http.Request)
+	notThus  func(w http.ResponseWriter, r *http.Request, allow string)
+}
+
+// NewRouter returns a Router without routes.
+func NewRouter(notFound func(w http.ResponseWriter, r *http.Request), wrongMethod func(w http.ResponseWriter, r *http.Request, allow string)) *Router {
+	router := &Router{mux: http.NewServeMux(), notFound: notFound, notThus: wrongMethod}
+	router.mux.HandleFunc("/", router.unrouted)
+	return router
+}
+
+// Handle adds a route, such as "GET /v1/models/{id...}".
+func (router *Router) Handle(pattern string, handler http.HandlerFunc) {
+	router.mux.HandleFunc(pattern, handler)
+}
+
+// ServeHTTP passes a request to its handler.
+func (router *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if dotted(r.URL.Path) {
+		router.notFound(w, r) // never cleaned: what was checked must be what is served
+		return
+	}
+	router.mux.ServeHTTP(w, r)
+}
+
+// unrouted answers what no route takes.
+func (router *Router) unrouted(w http.ResponseWriter, r *http.Request) {
+	methods := router.methods(r)
+	switch {
+	case r.Method == http.MethodOptions:
+		if len(methods) > 0 {
+			w.Header().Set("Allow", strings.Join(append(methods, http.MethodOptions), ", "))
+		}
+		preflight(w, r)
+	case len(methods) > 0:
+		allow := strings.Join(append(methods, http.MethodOptions), ", ")
+		w.Header().Set("Allow", allow)
+		router.notThus(w, r, allow)
+	default:
+		router.notFound(w, r)
+	}
+}
+
+// methods returns those for which the path of a request has a route.
+func (router *Router) methods(r *http.Request) []string {
+	var methods []string
+	probe := *r
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch} {
+		probe.Method = method
+		if _, pattern := router.mux.Handler(&probe); pattern != "/" && pattern != "" {
+			methods = append(methods, method)
+		}
+	}
+	return methods
+}
+
+// dotted reports whether a path has segments that mean another one.
+func dotted(path string) bool {
+	return strings.Contains(path, "/.") &&
+		slices.ContainsFunc(strings.Split(path, "/"), func(s string) bool { return s == "." || s == ".." })
+}

@@ -1,0 +1,234 @@
+package web
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// Shell is the outermost handler: what happens to every request before its
+// handler sees it and after it is done.
+type Shell struct {
+	next    http.Handler
+	options Options
+	running *inFlight
+}
+
+// Options are the settings of a Shell.
+type Options struct {
+	Log *slog.Logger
+	// AccessLog writes a line for every request.
+	AccessLog bool
+	// Fail answers a request that cannot be handled: one that is malformed, or
+	// one whose handler panicked.
+	Fail func(w http.ResponseWriter, err *schema.Error)
+}
+
+// NewShell returns a Shell around a handler.
+func NewShell(next http.Handler, options Options) *Shell {
+	return &Shell{next: next, options: options, running: newInFlight()}
+}
+
+// ServeHTTP runs one request.
+func (s *Shell) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	response := &Response{ResponseWriter: w, conn: connOf(r.Context())}
+	record := &response.Record
+	record.Started = time.Now()
+	record.RequestID = requestID(r.Header)
+	header := w.Header()
+	header["X-Request-Id"] = []string{record.RequestID}
+	header["X-Content-Type-Options"] = noSniff
+	allowOrigin(header)
+	if response.conn != nil {
+		response.conn.handling(true)
+		defer response.conn.handling(false)
+	}
+	if counts(r.URL.Path) {
+		s.running.enter()
+		defer s.running.leave()
+	}
+	defer s.finish(response, r)
+	if response.conn != nil && response.conn.ambiguous() {
+		// Two lengths for one body are how requests are smuggled past a proxy.
+		header.Set("Connection", "close")
+		s.options.Fail(response, &schema.Error{
+			Message: "The request has both Content-Length and Transfer-Encoding.",
+			Type:    schema.TypeInvalidRequest,
+			Code:    schema.CodeInvalidBody,
+		})
+		return
+	}
+	s.next.ServeHTTP(response, cleanPath(r))
+}
+
+// finish ends a request: it catches a panic and writes the record.
+func (s *Shell) finish(w *Response, r *http.Request) {
+	if p := recover(); p != nil {
+		err, _ := p.(error)
+		if errors.Is(err, http.ErrAbortHandler) {
+			s.log(w, r)
+			panic(p)
+		}
+		s.options.Log.LogAttrs(r.Context(), slog.LevelError, "handler panicked",
+			slog.String("request_id", w.Record.RequestID), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+		if w.Begun() {
+			s.log(w, r)
+			panic(http.ErrAbortHandler) // half an answer must not look whole
+		}
+		s.options.Fail(w, &schema.Error{Message: "The gateway failed to handle the request.", Type: schema.TypeInternal, Code: schema.CodeInternal})
+	}
+	s.log(w, r)
+}
+
+// statusGone is what logs say of a client that left; nobody receives it.
+const statusGone = 499
+
+func (s *Shell) log(w *Response, r *http.Request) {
+	level := slog.LevelInfo
+	if !counts(r.URL.Path) {
+		level = slog.LevelDebug // probes come every few seconds and say nothing
+	}
+	if !s.options.AccessLog || !s.options.Log.Enabled(context.Background(), level) {
+		return
+	}
+	record := &w.Record
+	status := record.Status
+	if record.Gone {
+		status = statusGone
+	}
+	attrs := make([]slog.Attr, 0, 16)
+	attrs = append(attrs,
+		slog.String("request_id", record.RequestID),
+		slog.String("method", r.Method),
+		slog.String("path", r.URL.Path),
+		slog.Int("status", status),
+		slog.Float64("duration_ms", milliseconds(time.Since(record.Started))))
+	if record.Service != "" {
+		attrs = append(attrs, slog.String("service", record.Service), slog.String("model", record.Model),
+			slog.String("instance", record.Instance), slog.Int("attempts", record.Attempts))
+	}
+	if record.FirstByte > 0 {
+		attrs = append(attrs, slog.Float64("ttft_ms", milliseconds(record.FirstByte)))
+	}
+	if record.Usage.Known {
+		attrs = append(attrs, slog.Int64("prompt_tokens", record.Usage.Prompt), slog.Int64("completion_tokens", record.Usage.Completion))
+	}
+	if record.ErrorCode != "" {
+		attrs = append(attrs, slog.String("error_code", record.ErrorCode))
+	}
+	if retry := r.Header.Get("X-Stainless-Retry-Count"); retry != "" && retry != "0" && len(retry) < 4 {
+		attrs = append(attrs, slog.String("client_retry", retry))
+	}
+	s.options.Log.LogAttrs(context.Background(), level, "request", attrs...)
+}
+
+func milliseconds(d time.Duration) float64 {
+	return float64(d.Round(10*time.Microsecond)) / float64(time.Millisecond)
+}
+
+// requestID takes over the caller's id where it is fit for logs and headers,
+// else makes one.
+func requestID(h http.Header) string {
+	if given := h["X-Request-Id"]; len(given) == 1 && saneID(given[0]) {
+		return given[0]
+	}
+	return "req_" + rand.Text()
+}
+
+func saneID(id string) bool {
+	const longest = 128
+	if id == "" || len(id) > longest {
+		return false
+	}
+	for i := range len(id) {
+		if id[i] <= ' ' || id[i] >= 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// cleanPath makes paths that differ only in superfluous slashes the same, so
+// that nobody is redirected: clients do not repeat a POST body.
+func cleanPath(r *http.Request) *http.Request {
+	path := r.URL.Path
+	if !strings.Contains(path, "//") && (len(path) < 2 || path[len(path)-1] != '/') {
+		return r
+	}
+	cleaned := *r
+	url := *r.URL
+	url.Path = collapse(url.Path)
+	if url.RawPath != "" {
+		url.RawPath = collapse(url.RawPath)
+	}
+	cleaned.URL = &url
+	return &cleaned
+}
+
+func collapse(path string) string {
+	for strings.Contains(path, "//") {
+		path = strings.ReplaceAll(path, "//", "/")
+	}
+	if len(path) > 1 {
+		path = strings.TrimSuffix(path, "/")
+	}
+	return path
+}
+
+// ClientAddr returns the address of the client: the socket's, or behind trusted
+// proxies the right-most address that is not one of them.
+func ClientAddr(r *http.Request, trusted []netip.Prefix) netip.Addr {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}
+	}
+	addr := peer.Addr().Unmap()
+	forwarded := r.Header["X-Forwarded-For"]
+	for n := len(forwarded) - 1; n >= 0; n-- {
+		hops := forwarded[n]
+		for hops != "" {
+			if !isTrusted(addr, trusted) {
+				return addr
+			}
+			var hop string
+			if comma := strings.LastIndexByte(hops, ','); comma >= 0 {
+				hops, hop = hops[:comma], hops[comma+1:]
+			} else {
+				hops, hop = "", hops
+			}
+			next, ok := parseHop(strings.TrimSpace(hop))
+			if !ok {
+				return addr // what a trusted proxy did not understand is not trusted
+			}
+			addr = next
+		}
+	}
+	return addr
+}
+
+func parseHop(text string) (netip.Addr, bool) {
+	if addr, err := netip.ParseAddr(strings.Trim(text, "[]")); err == nil {
+		return addr.Unmap().WithZone(""), true
+	}
+	if withPort, err := netip.ParseAddrPort(text); err == nil {
+		return withPort.Addr().Unmap().WithZone(""), true
+	}
+	return netip.Addr{}, false
+}
+
+func isTrusted(addr netip.Addr, trusted []netip.Prefix) bool {
+	for _, prefix := range trusted {
+		if prefix.Contains(addr) {
+			return true
+		}
+	}
+	return false
+}

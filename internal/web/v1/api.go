@@ -1,0 +1,140 @@
+// Package v1 is the unified API: the endpoints under /v1 that every client of
+// an OpenAI-compatible service knows, and the statuses of their errors.
+package v1
+
+import (
+	"net/http"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/proxy"
+	"github.com/patchbay-ai/patchbay/internal/routing"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/web"
+)
+
+// API answers the unified endpoints.
+type API struct {
+	proxy   *proxy.Proxy
+	current *routing.Current
+	options Options
+	pool    sync.Pool
+}
+
+// Options are the settings of the API that do not change while it runs.
+type Options struct {
+	// TrustedProxies may name the client's address.
+	TrustedProxies []netip.Prefix
+	// Guard checks API keys; nil leaves the API open.
+	Guard *access.Guard
+	// KeepAlive is the silence in a stream after which a comment is sent, so
+	// that proxies on the way do not take it for dead. Zero means 15 s.
+	KeepAlive time.Duration
+}
+
+// New returns the unified API in front of a proxy.
+func New(p *proxy.Proxy, current *routing.Current, options Options) *API {
+	if options.KeepAlive == 0 {
+		// Some clients give up on streams with many comments in a row, so this
+		// is not the place to be eager.
+		options.KeepAlive = 15 * time.Second
+	}
+	return &API{proxy: p, current: current, options: options, pool: sync.Pool{New: func() any { return new(exchange) }}}
+}
+
+// Chat answers POST /v1/chat/completions.
+func (a *API) Chat(w http.ResponseWriter, r *http.Request) {
+	x := a.begin(w, r, schema.Chat)
+	defer a.end(x)
+	if !a.identify(x) || !x.readJSON(int64(a.current.Load().Limits.JSONBody)) {
+		return
+	}
+	if err := x.request.ParseChat(x.body); err != nil {
+		x.fail(err)
+		return
+	}
+	a.answer(x)
+}
+
+// identify checks the caller's key. It answers itself, with false, when there
+// is none that is good.
+func (a *API) identify(x *exchange) bool {
+	if a.options.Guard == nil {
+		return true
+	}
+	key, err := a.options.Guard.Identify(x.r.Header, time.Now())
+	if err != nil {
+		x.fail(err)
+		return false
+	}
+	x.key = key
+	return true
+}
+
+// answer routes a request that is complete and valid, and passes the reply on.
+func (a *API) answer(x *exchange) {
+	if x.key != nil {
+		if err := x.key.May(x.request.Service, x.request.Model); err != nil {
+			x.fail(err)
+			return
+		}
+	}
+	ctx := x.r.Context()
+	reply, err := a.proxy.Do(ctx, &x.request, &x.caller)
+	defer func() {
+		x.record.Usage = reply.Usage()
+		reply.Close()
+	}()
+	x.record.Model, x.record.Attempts = reply.Model, reply.Attempts
+	if reply.Model == "" {
+		x.record.Model = shorten(string(x.request.Model)) // nobody serves it
+	}
+	header := x.w.Header()
+	if reply.Instance != nil {
+		x.record.Instance = reply.Instance.ID
+		header["X-Router-Instance"] = []string{reply.Instance.Handle}
+	}
+	header["X-Router-Attempts"] = attemptsText(reply.Attempts)
+	switch {
+	case err != nil:
+		x.fail(err)
+		return
+	case reply.Streaming():
+		x.record.FirstByte = reply.FirstByte.Sub(x.record.Started)
+		x.stream(ctx, reply, a.options.KeepAlive)
+	default:
+		x.record.FirstByte = reply.FirstByte.Sub(x.record.Started)
+		x.whole(reply)
+	}
+}
+
+func attemptsText(n int) []string {
+	if n < len(smallNumbers) {
+		return smallNumbers[n : n+1 : n+1]
+	}
+	return []string{"many"}
+}
+
+// smallNumbers covers the attempts that a request can make.
+var smallNumbers = []string{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10"}
+
+// begin takes what is known of a request from its head.
+func (a *API) begin(w http.ResponseWriter, r *http.Request, service schema.ServiceType) *exchange {
+	x := a.pool.Get().(*exchange)
+	x.w, x.r, x.record = w, r, web.RecordOf(w)
+	x.record.Service = service.String()
+	x.caller = schema.Caller{
+		Addr:          web.ClientAddr(r, a.options.TrustedProxies),
+		RequestID:     x.record.RequestID,
+		Authorization: r.Header.Get("Authorization"),
+	}
+	return x
+}
+
+func (a *API) end(x *exchange) {
+	x.letGo()
+	x.w, x.r, x.record, x.key, x.caller = nil, nil, nil, nil, schema.Caller{}
+	a.pool.Put(x)
+}

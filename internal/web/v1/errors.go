@@ -1,0 +1,101 @@
+package v1
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/web"
+)
+
+// statusOf is the table of errors of the unified API: the one place that knows
+// which status an error has.
+func statusOf(e *schema.Error) int {
+	if e.Status != 0 {
+		return e.Status
+	}
+	switch e.Code {
+	case schema.CodeInvalidJSON, schema.CodeInvalidValue, schema.CodeMissingParameter, schema.CodeInvalidBody, schema.CodeInvalidHTTP:
+		return http.StatusBadRequest
+	case schema.CodeInvalidAPIKey:
+		return http.StatusUnauthorized
+	case schema.CodePermissionDenied:
+		return http.StatusForbidden
+	case schema.CodeUnknownEndpoint, schema.CodeModelNotFound:
+		return http.StatusNotFound
+	case schema.CodeMethodNotAllowed:
+		return http.StatusMethodNotAllowed
+	case schema.CodeRequestTimeout:
+		return http.StatusRequestTimeout
+	case schema.CodeRequestTooLarge:
+		return http.StatusRequestEntityTooLarge
+	case schema.CodeUnsupportedMedia:
+		return http.StatusUnsupportedMediaType
+	case schema.CodeRateLimitExceeded, schema.CodeUpstreamRateLimit:
+		return http.StatusTooManyRequests
+	case schema.CodeUpstreamError, schema.CodeUpstreamAuth, schema.CodeUpstreamTruncated:
+		return http.StatusBadGateway
+	case schema.CodeServiceUnavailable, schema.CodeCircuitBreakerOpen:
+		return http.StatusServiceUnavailable
+	case schema.CodeUpstreamTimeout:
+		return http.StatusGatewayTimeout
+	}
+	return http.StatusInternalServerError
+}
+
+// longestWait is the longest that a client is told to wait: some wait for as
+// long as they are told, whatever that is. Beyond it they are told not to retry.
+const longestWait = 30 * time.Second
+
+// WriteError answers a request with an error.
+func WriteError(w http.ResponseWriter, e *schema.Error) {
+	header := w.Header()
+	if header["X-Router-Attempts"] == nil {
+		header["X-Router-Attempts"] = smallNumbers[:1:1]
+	}
+	noRetry := e.NoRetry
+	if wait := e.RetryAfter; wait > 0 {
+		noRetry = noRetry || wait > longestWait
+		wait = min(wait, longestWait)
+		seconds := max(1, int64((wait+time.Second-1)/time.Second))
+		header.Set("Retry-After", strconv.FormatInt(seconds, 10))
+		header.Set("Retry-After-Ms", strconv.FormatInt(wait.Milliseconds(), 10))
+	}
+	if noRetry {
+		header.Set("X-Should-Retry", "false")
+	}
+	body := web.ErrorBody(e)
+	header["Content-Type"] = contentJSON
+	header["Content-Length"] = []string{strconv.Itoa(len(body))}
+	w.WriteHeader(statusOf(e))
+	_, _ = w.Write(body) // a client that left does not need it
+}
+
+// NotFound answers a path that does not exist.
+func NotFound(w http.ResponseWriter, r *http.Request) {
+	WriteError(w, &schema.Error{
+		Message: "There is no endpoint " + r.Method + " " + shorten(r.URL.Path) +
+			". Available are POST /v1/chat/completions, GET /v1/models and GET /v1/models/{id}.",
+		Type: schema.TypeNotFound,
+		Code: schema.CodeUnknownEndpoint,
+	})
+}
+
+// WrongMethod answers a path that exists for other methods.
+func WrongMethod(w http.ResponseWriter, r *http.Request, allow string) {
+	WriteError(w, &schema.Error{
+		Message: "The method " + shorten(r.Method) + " is not allowed for " + shorten(r.URL.Path) + "; allowed are " + allow + ".",
+		Type:    schema.TypeInvalidRequest,
+		Code:    schema.CodeMethodNotAllowed,
+	})
+}
+
+// shorten cuts what a client sent to a length that fits a message.
+func shorten(text string) string {
+	const longest = 120
+	if len(text) > longest {
+		return text[:longest] + "…"
+	}
+	return text
+}

@@ -1,0 +1,115 @@
+package v1
+
+import (
+	"net/http"
+	"sync"
+	"time"
+)
+
+const (
+	// writeTime is how long a client may leave a write unread. A stuck client
+	// must not hold a backend's slot for ever.
+	writeTime = 30 * time.Second
+	// heldBack is how much is collected while events are at hand; more than
+	// this goes out even if there are still more.
+	heldBack = 16 << 10
+)
+
+// eventWriter writes server-sent events. Events that arrived together leave
+// together; silence is filled with comments. The comments come from a timer, so
+// writing is guarded.
+type eventWriter struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	silence time.Duration
+
+	mu       sync.Mutex
+	buf      []byte
+	err      error
+	last     time.Time // when something was sent
+	deadline time.Time // of the connection
+	timer    *time.Timer
+	closed   bool
+}
+
+func newEventWriter(w http.ResponseWriter, silence time.Duration) *eventWriter {
+	e := &eventWriter{w: w, control: http.NewResponseController(w), silence: silence, last: time.Now()}
+	e.timer = time.AfterFunc(silence, e.comment)
+	return e
+}
+
+// event adds one event. It is sent by the next flush.
+func (e *eventWriter) event(data []byte) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.buf = append(e.buf, "data: "...)
+	e.buf = append(e.buf, data...)
+	e.buf = append(e.buf, "\n\n"...)
+	if len(e.buf) >= heldBack {
+		e.send()
+	}
+	return e.err
+}
+
+// flush sends what was collected.
+func (e *eventWriter) flush() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.send()
+}
+
+// lastFlush is flush for the end of a stream, where the error matters.
+func (e *eventWriter) lastFlush() error {
+	e.flush()
+	return e.err
+}
+
+// send writes the buffer through to the client.
+func (e *eventWriter) send() {
+	if len(e.buf) == 0 || e.err != nil {
+		return
+	}
+	now := time.Now()
+	if e.deadline.Sub(now) < writeTime/2 {
+		e.deadline = now.Add(writeTime)
+		// A writer without deadlines is one of a test; nothing hangs on it.
+		_ = e.control.SetWriteDeadline(e.deadline)
+	}
+	if _, e.err = e.w.Write(e.buf); e.err == nil {
+		e.err = e.control.Flush()
+	}
+	e.last = now
+	const keep = 64 << 10
+	if cap(e.buf) > keep {
+		e.buf = nil
+	}
+	e.buf = e.buf[:0]
+}
+
+// comment keeps a silent stream alive. Instead of being set back by every
+// event, the timer looks how long the silence has lasted when it fires.
+func (e *eventWriter) comment() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed || e.err != nil {
+		return
+	}
+	if rest := e.silence - time.Since(e.last); rest > 0 {
+		e.timer.Reset(rest)
+		return
+	}
+	e.buf = append(e.buf, ": keep-alive\n\n"...)
+	e.send()
+	e.timer.Reset(e.silence)
+}
+
+// close stops the comments; after it nothing is written.
+func (e *eventWriter) close() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.closed = true
+	e.timer.Stop()
+	if !e.deadline.IsZero() {
+		_ = e.control.SetWriteDeadline(time.Time{})
+	}
+}

@@ -1,0 +1,245 @@
+package v1
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/proxy"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/web"
+)
+
+// exchange is the client's side of one request: its head, its body, the writer
+// of the reply. Nothing else in this package knows the HTTP server.
+type exchange struct {
+	w       http.ResponseWriter
+	r       *http.Request
+	record  *web.Record
+	caller  schema.Caller
+	key     *access.Key // nil when the API is open
+	request schema.Request
+	body    []byte
+}
+
+const (
+	// keepBuffer is the largest body buffer that is kept for the next request.
+	keepBuffer = 1 << 20
+	// A body must arrive within bodyTime plus a second for every bodyRate bytes
+	// that did: slow links are fine, connections held open by drops are not.
+	bodyTime = 30 * time.Second
+	bodyRate = 64 << 10
+)
+
+// letGo gives the body up. The request must not be used after that.
+func (x *exchange) letGo() {
+	x.request.Reset()
+	if cap(x.body) > keepBuffer {
+		x.body = nil
+	}
+	x.body = x.body[:0]
+}
+
+// readJSON reads the body, whatever type it claims to have: curl sends forms by
+// default. It answers itself, with false, when the body cannot be had.
+func (x *exchange) readJSON(limit int64) bool {
+	if encoding := x.r.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
+		x.fail(&schema.Error{
+			Message: "Compressed request bodies are not accepted; send the body as it is.",
+			Type:    schema.TypeInvalidRequest,
+			Code:    schema.CodeUnsupportedMedia,
+		})
+		return false
+	}
+	if strings.HasPrefix(x.r.Header.Get("Content-Type"), "multipart/") {
+		x.fail(&schema.Error{
+			Message: "This endpoint takes a JSON body, not a form.",
+			Type:    schema.TypeInvalidRequest,
+			Code:    schema.CodeUnsupportedMedia,
+		})
+		return false
+	}
+	if x.r.ContentLength > limit {
+		x.tooLarge(limit)
+		return false
+	}
+	err := x.readBody(limit)
+	switch {
+	case err == nil:
+		return true
+	case errors.Is(err, errTooLarge):
+		x.tooLarge(limit)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		x.refuseBody("The request body did not arrive in time.", schema.CodeRequestTimeout)
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		x.refuseBody("The request body ended too early.", schema.CodeInvalidBody)
+	default:
+		x.refuseBody("The request body could not be read.", schema.CodeInvalidBody)
+	}
+	return false
+}
+
+var errTooLarge = errors.New("the body is too large")
+
+func (x *exchange) readBody(limit int64) error {
+	control := http.NewResponseController(x.w)
+	expected := max(x.r.ContentLength, 0)
+	x.body = slices.Grow(x.body[:0], int(min(expected, keepBuffer))+1)
+	waits := false // a body that came with its head needs no deadline
+	for {
+		if len(x.body) == cap(x.body) {
+			x.body = slices.Grow(x.body, len(x.body))
+		}
+		n, err := x.r.Body.Read(x.body[len(x.body):cap(x.body)])
+		x.body = x.body[:len(x.body)+n]
+		if int64(len(x.body)) > limit {
+			return errTooLarge
+		}
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		waits = true
+		// Without a deadline the connection is as it was, which is no reason to fail.
+		_ = control.SetReadDeadline(x.record.Started.Add(bodyTime + time.Duration(len(x.body)/bodyRate)*time.Second))
+	}
+	if waits {
+		_ = control.SetReadDeadline(time.Time{})
+	}
+	return nil
+}
+
+// tooLarge refuses a body without reading the rest of it.
+func (x *exchange) tooLarge(limit int64) {
+	x.refuseBody("The request body is larger than the "+strconv.FormatInt(limit, 10)+" bytes that are allowed.", schema.CodeRequestTooLarge)
+}
+
+// refuseBody answers a request whose body was not read to its end; nothing
+// sensible can follow it on the same connection.
+func (x *exchange) refuseBody(message, code string) {
+	x.w.Header().Set("Connection", "close")
+	x.fail(&schema.Error{Message: message, Type: schema.TypeInvalidRequest, Code: code})
+}
+
+// fail answers with an error; a client that left gets nothing.
+func (x *exchange) fail(err error) {
+	var known *schema.Error
+	if !errors.As(err, &known) {
+		if x.r.Context().Err() != nil && !errors.Is(err, web.ErrStopping) {
+			x.record.Gone = true
+			x.record.ErrorCode = "client_cancelled"
+			return
+		}
+		known = unexpected(err)
+	}
+	x.record.ErrorCode = known.Code
+	WriteError(x.w, known)
+}
+
+// unexpected turns an error that no step named into one for the caller.
+func unexpected(err error) *schema.Error {
+	if errors.Is(err, web.ErrStopping) {
+		return &schema.Error{
+			Message:    "The gateway is shutting down.",
+			Type:       schema.TypeServiceUnavailable,
+			Code:       schema.CodeServiceUnavailable,
+			RetryAfter: time.Second,
+		}
+	}
+	return &schema.Error{Message: "The gateway failed to handle the request.", Type: schema.TypeInternal, Code: schema.CodeInternal}
+}
+
+// whole sends an answer that is there.
+func (x *exchange) whole(reply *proxy.Reply) {
+	segments := reply.Segments()
+	length := 0
+	for _, s := range segments {
+		length += len(s)
+	}
+	header := x.w.Header()
+	header["Content-Type"] = contentJSON
+	header["Content-Length"] = []string{strconv.Itoa(length)}
+	x.w.WriteHeader(http.StatusOK)
+	for _, s := range segments {
+		if _, err := x.w.Write(s); err != nil {
+			x.gone(reply)
+			return
+		}
+	}
+}
+
+// gone notes that the client left in the middle of its answer.
+func (x *exchange) gone(reply *proxy.Reply) {
+	reply.Abandon()
+	x.record.Gone = true
+}
+
+var (
+	contentJSON   = []string{"application/json"}
+	contentEvents = []string{"text/event-stream; charset=utf-8"}
+	noCache       = []string{"no-cache"}
+	noBuffering   = []string{"no"}
+)
+
+// stream sends the events of an answer as they come. The head is written only
+// now, when the first event is there.
+func (x *exchange) stream(ctx context.Context, reply *proxy.Reply, keepAlive time.Duration) {
+	if reply.Sent() {
+		x.letGo() // thousands of streams must not hold on to their requests
+	}
+	header := x.w.Header()
+	header["Content-Type"] = contentEvents
+	header["Cache-Control"] = noCache
+	header["X-Accel-Buffering"] = noBuffering
+	x.w.WriteHeader(http.StatusOK)
+	out := newEventWriter(x.w, keepAlive)
+	defer out.close()
+	reply.BeforeWait(out.flush)
+	for {
+		event, err := reply.Next(ctx)
+		if err == nil {
+			err = out.event(event)
+			if err == nil {
+				continue
+			}
+			x.gone(reply)
+			return
+		}
+		x.endStream(ctx, reply, out, err)
+		return
+	}
+}
+
+// endStream ends a stream: with the mark that says the answer is complete, or
+// with an error event and no mark.
+func (x *exchange) endStream(ctx context.Context, reply *proxy.Reply, out *eventWriter, err error) {
+	if errors.Is(err, io.EOF) {
+		if out.event(doneMark) != nil || out.lastFlush() != nil {
+			x.gone(reply)
+		}
+		return
+	}
+	var known *schema.Error
+	if !errors.As(err, &known) {
+		if ctx.Err() != nil && !errors.Is(err, web.ErrStopping) {
+			x.gone(reply)
+			return
+		}
+		known = unexpected(err)
+	}
+	x.record.ErrorCode = known.Code
+	if out.event(web.ErrorBody(known)) != nil || out.lastFlush() != nil {
+		x.gone(reply)
+	}
+}
+
+var doneMark = []byte("[DONE]")
