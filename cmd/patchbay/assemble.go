@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/control"
+	"github.com/patchbay-ai/patchbay/internal/proxy"
+	"github.com/patchbay-ai/patchbay/internal/proxy/transport"
+	"github.com/patchbay-ai/patchbay/internal/routing"
+	"github.com/patchbay-ai/patchbay/internal/web"
+	"github.com/patchbay-ai/patchbay/internal/web/actuator"
+	v1 "github.com/patchbay-ai/patchbay/internal/web/v1"
+)
+
+// gateway is the running program: everything is wired here, once.
+type gateway struct {
+	doc     *config.Document
+	log     *slog.Logger
+	store   *control.Store
+	control *control.Control
+	client  *transport.Client
+	ops     *actuator.API
+	shell   *web.Shell
+	server  *http.Server
+	// abort ends the requests that are still running when the grace is over.
+	abort    context.CancelCauseFunc
+	listener net.Listener
+	served   chan error
+	close    sync.Once
+}
+
+// assemble wires a gateway from a configuration and opens its listener. Nothing
+// is answered before serve.
+func assemble(doc *config.Document, log *slog.Logger) (*gateway, error) {
+	if err := mayListen(doc); err != nil {
+		return nil, err
+	}
+	listener, err := listen(doc.Server.Listen)
+	if err != nil {
+		return nil, err
+	}
+	store, err := control.OpenStore(doc.Server.DataDir)
+	if err != nil {
+		_ = listener.Close()
+		return nil, &exitError{exitFailed, err}
+	}
+	current := new(routing.Current)
+	ctl, err := control.Open(store, doc, current, log)
+	if err != nil {
+		_ = listener.Close()
+		return nil, &exitError{exitFailed, errors.Join(err, store.Close())}
+	}
+	g := &gateway{doc: doc, log: log, store: store, control: ctl, listener: listener, served: make(chan error, 1)}
+	g.client = transport.New(transport.Options{})
+	g.ops = new(actuator.API)
+	api := v1.New(proxy.New(current, g.client), current, v1.Options{
+		TrustedProxies: doc.Server.TrustedProxies,
+		Guard:          access.NewGuard(doc.Security),
+	})
+	g.shell = web.NewShell(routes(api, g.ops), web.Options{Log: log, AccessLog: doc.Log.Access, Fail: v1.WriteError})
+	g.server = g.newServer()
+	return g, nil
+}
+
+// newServer sets every limit that the HTTP server leaves open by default.
+func (g *gateway) newServer() *http.Server {
+	base, abort := context.WithCancelCause(context.Background())
+	g.abort = abort
+	return &http.Server{
+		Handler: g.shell,
+		// A head that takes longer is an attack or a dead line.
+		ReadHeaderTimeout: 15 * time.Second,
+		// No ReadTimeout and no WriteTimeout: both count from the start of a
+		// request and would cut long streams. Bodies and writes have their own
+		// deadlines where they are read and written.
+		IdleTimeout:    120 * time.Second,
+		MaxHeaderBytes: web.MaxHeaderBytes,
+		ErrorLog:       slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),
+		BaseContext:    func(net.Listener) context.Context { return base },
+		ConnContext:    web.ConnContext,
+	}
+}
+
+// serve answers requests until stop.
+func (g *gateway) serve() {
+	go func() { g.served <- g.server.Serve(web.Listener{Listener: g.listener}) }()
+}
+
+// address returns where the gateway listens.
+func (g *gateway) address() string { return g.listener.Addr().String() }
+
+// stop lets running requests end for as long as the grace lasts, then ends
+// them, and closes everything. The listener stays open while requests run, so
+// that probes see that the gateway is leaving.
+func (g *gateway) stop(ctx context.Context) {
+	g.close.Do(func() {
+		g.ops.Drain()
+		grace, cancel := context.WithTimeout(ctx, g.doc.Server.ShutdownGrace.Std())
+		defer cancel()
+		if g.shell.Drain(grace) != nil {
+			g.abort(web.ErrStopping)
+		}
+		// What is left has its answer or its error; this is the time to write it.
+		last, cancelLast := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+		defer cancelLast()
+		_ = g.server.Shutdown(last)
+		_ = g.server.Close()
+		<-g.served
+		g.abort(web.ErrStopping)
+		g.client.Close()
+		if err := g.store.Close(); err != nil {
+			g.log.Error("closing the store", "error", err)
+		}
+	})
+}
+
+// listen opens the listener; a port in use has an exit code of its own.
+func listen(address string) (net.Listener, error) {
+	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, &exitError{exitPort, fmt.Errorf("%s is in use by another program; stop it, or choose another address with --listen (port 0 picks a free one)", address)}
+	}
+	if err != nil {
+		return nil, &exitError{exitFailed, fmt.Errorf("cannot listen on %s: %w", address, err)}
+	}
+	return listener, nil
+}
+
+// mayListen refuses to be open to other machines by accident.
+func mayListen(doc *config.Document) error {
+	if doc.Security.Enabled || doc.Security.AllowOpen || isLoopback(doc.Server.Listen) {
+		return nil
+	}
+	return &exitError{exitConfig, fmt.Errorf("refusing to listen on %s without security: anyone who reaches it could use and change everything. "+
+		"Set security.enabled: true with tokens and keys, or listen on 127.0.0.1, or accept the risk with security.allow-open: true", doc.Server.Listen)}
+}
+
+func isLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	if host == "localhost" {
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.IsLoopback()
+}

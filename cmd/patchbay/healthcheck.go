@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func newHealthcheck(env []string, stdout io.Writer) *cobra.Command {
+	flags := &settingFlags{env: env}
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "healthcheck",
+		Short: "Ask a running gateway whether it is ready (for containers)",
+		Long: `Asks the address that serve would listen on with the same flags, and exits
+with 0 when the gateway there is ready, else with 1.`,
+		Example: `  patchbay healthcheck
+  patchbay healthcheck --listen 127.0.0.1:9000`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			loaded, err := flags.load()
+			if err != nil {
+				return err
+			}
+			if err := askReadiness(cmd.Context(), dialable(loaded.Document.Server.Listen), timeout); err != nil {
+				return &exitError{exitFailed, err}
+			}
+			fmt.Fprintln(stdout, "ready")
+			return nil
+		},
+	}
+	flags.register(cmd)
+	cmd.Flags().DurationVar(&timeout, "timeout", 3*time.Second, "how long to wait for the answer")
+	return cmd
+}
+
+func askReadiness(ctx context.Context, address string, timeout time.Duration) error {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/actuator/health/readiness", nil)
+	if err != nil {
+		return err
+	}
+	client := &http.Client{Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true}}
+	response, err := client.Do(request)
+	if err != nil {
+		return fmt.Errorf("no gateway answers at %s: %w", address, err)
+	}
+	_ = response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("the gateway at %s is not ready (status %d)", address, response.StatusCode)
+	}
+	return nil
+}
+
+// dialable turns an address to listen on into one to connect to: a wildcard is
+// reached over loopback.
+func dialable(listen string) string {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return listen
+	}
+	if host == "" {
+		host = "127.0.0.1"
+	}
+	if addr, err := netip.ParseAddr(host); err == nil && addr.IsUnspecified() {
+		host = "127.0.0.1"
+		if addr.Is6() {
+			host = "::1"
+		}
+	}
+	return net.JoinHostPort(host, port)
+}

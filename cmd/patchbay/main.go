@@ -1,0 +1,98 @@
+// Command patchbay is a gateway that routes AI model requests from one
+// OpenAI-compatible API to the backends that serve them.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Set by the build; see the Makefile.
+var (
+	version = "dev"
+	commit  = ""
+	date    = ""
+)
+
+// Exit codes that scripts may depend on.
+const (
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 2
+	exitConfig = 3
+	exitPort   = 7
+)
+
+// exitError is an error that decides the exit code of the program.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string { return e.err.Error() }
+func (e *exitError) Unwrap() error { return e.err }
+
+func main() { os.Exit(run(os.Args[1:], os.Environ(), os.Stdout, os.Stderr)) }
+
+// run is the whole program; tests call it too.
+func run(args, env []string, stdout, stderr io.Writer) int {
+	root := newRoot(env, stdout, stderr)
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.Execute()
+	if err == nil {
+		return exitOK
+	}
+	code := exitUsage // whatever cobra itself complains about
+	var decided *exitError
+	if errors.As(err, &decided) {
+		code = decided.code
+	}
+	fmt.Fprintf(stderr, "patchbay: %s\n", strings.TrimSpace(err.Error()))
+	return code
+}
+
+func newRoot(env []string, stdout, stderr io.Writer) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "patchbay",
+		Short: "One OpenAI-compatible API in front of all your AI backends",
+		Long: `Patchbay routes AI model requests from one OpenAI-compatible API to the
+backends that you run or rent. It balances, fails over, and lets you change
+everything while it runs.
+
+Exit codes: 0 ok, 1 failed, 2 wrong usage, 3 bad or missing configuration or a
+start refused for safety, 7 the port is in use.`,
+		Example: `  patchbay demo                       try it: simulated backends, no model needed
+  patchbay serve --config my.yaml     run it
+  patchbay check --config my.yaml     find every mistake in a configuration`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Version:       version,
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetVersionTemplate("patchbay {{.Version}}\n")
+	root.AddCommand(newServe(env, stderr), newDemo(env, stderr), newCheck(env, stdout), newHealthcheck(env, stdout), newVersion(stdout))
+	return root
+}
+
+func newVersion(stdout io.Writer) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version",
+		Example: "  patchbay version\n  patchbay version --json",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return printVersion(stdout, asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print commit, date, Go version and platform as JSON")
+	return cmd
+}

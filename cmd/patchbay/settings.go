@@ -1,0 +1,87 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/patchbay-ai/patchbay/internal/adapter"
+	"github.com/patchbay-ai/patchbay/internal/config"
+)
+
+// defaultFile is the configuration that is read when none is named and it is there.
+const defaultFile = "patchbay.yaml"
+
+// settingFlags are the flags from which a configuration is made. The verbs that
+// need one share them.
+type settingFlags struct {
+	env     []string
+	file    string
+	listen  string
+	dataDir string
+	set     []string
+}
+
+func (f *settingFlags) register(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVarP(&f.file, "config", "c", "", "configuration file (default $PATCHBAY_CONFIG, then ./"+defaultFile+" if it is there)")
+	flags.StringVar(&f.listen, "listen", "", "address to listen on (default 127.0.0.1:8080); port 0 picks a free one")
+	flags.StringVar(&f.dataDir, "data-dir", "", "directory for versions and state (default ./data)")
+	flags.StringArrayVar(&f.set, "set", nil, "override one setting, such as services.chat.load-balancer=random; may be repeated")
+}
+
+// path returns the configuration file in use; none is the empty string.
+func (f *settingFlags) path() string {
+	if f.file != "" {
+		return f.file
+	}
+	for _, entry := range f.env {
+		if path, ok := strings.CutPrefix(entry, "PATCHBAY_CONFIG="); ok && path != "" {
+			return path
+		}
+	}
+	if _, err := os.Stat(defaultFile); err == nil {
+		return defaultFile
+	}
+	return ""
+}
+
+// load reads the configuration. The error carries the exit code.
+func (f *settingFlags) load() (*config.Loaded, error) {
+	source := config.Source{File: f.path(), Env: f.env, Set: f.overrides(), KnownAdapter: adapter.Check}
+	if source.File != "" {
+		content, err := os.ReadFile(source.File)
+		if err != nil {
+			if errors.Is(err, fs.ErrNotExist) {
+				err = fmt.Errorf("the configuration file %s does not exist", source.File)
+			}
+			return nil, &exitError{exitConfig, err}
+		}
+		source.Content = content
+	}
+	loaded, err := config.Load(source)
+	if err != nil {
+		return nil, &exitError{exitConfig, fmt.Errorf("the configuration has mistakes:\n%w", err)}
+	}
+	return loaded, nil
+}
+
+// overrides returns the --set arguments; the flags that have their own name
+// come last and win.
+func (f *settingFlags) overrides() []string {
+	set := append([]string(nil), f.set...)
+	if f.listen != "" {
+		set = append(set, "server.listen="+quoteYAML(f.listen))
+	}
+	if f.dataDir != "" {
+		set = append(set, "server.data-dir="+quoteYAML(f.dataDir))
+	}
+	return set
+}
+
+// quoteYAML keeps a text from being read as anything but a text.
+func quoteYAML(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
