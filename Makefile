@@ -1,0 +1,132 @@
+# Patchbay needs Go and make. What else a target can use, it looks for, and says
+# so when it is not there.
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+
+BINARY   := bin/patchbay
+SKIPS    := bin/skipped
+CLIENTS  := test/clients
+FUZZTIME ?= 10s
+BENCH    ?= .
+
+# Without git, or outside a clone, the binary says that it does not know.
+VERSION = $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+COMMIT  = $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+DATE    = $(shell git log -1 --format=%cI 2>/dev/null || echo unknown)
+STAMP   = -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)
+
+# grpcnotrace keeps html/template out, and with it half of the binary.
+BUILD   = CGO_ENABLED=0 go build -trimpath -buildvcs=false -tags grpcnotrace -ldflags "-s -w $(STAMP)"
+SOURCES = find . -name '*.go' -not -path '*/node_modules/*' -not -path './bin/*'
+
+# A step that cannot run says why. In `make test` that is all; asked for by name
+# it is a failure.
+skip = { echo "$(1)" >> $(SKIPS); echo "skipped: $(1)"; test -n "$(MAY_SKIP)"; }
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: build ## Start the demo: a gateway with simulated backends (ARGS="--listen 127.0.0.1:9000")
+	@exec $(BINARY) demo $(ARGS)
+
+.PHONY: build
+build: ## Build bin/patchbay, one static binary
+	@$(BUILD) -o $(BINARY) ./cmd/patchbay
+
+.PHONY: test
+test: MAY_SKIP := yes
+test: begin fmt-check vet unit lint clients ## Run everything CI runs
+	@if test -s $(SKIPS); then \
+		echo "passed; skipped: $$(awk 'NR > 1 { printf "; " } { printf "%s", $$0 }' $(SKIPS))"; \
+	else \
+		echo "passed; skipped: nothing"; \
+	fi
+
+.PHONY: test-short
+test-short: ## Run the quick tests only
+	@go test -short ./...
+
+.PHONY: lint
+lint: ## Run the linters
+	@mkdir -p bin
+	@if linter=$$(go tool -modfile=tools/go.mod -n golangci-lint 2>bin/lint.log); then \
+		echo "golangci-lint run"; \
+		"$$linter" run ./... && cd $(CLIENTS) && "$$linter" run ./...; \
+	else \
+		tail -n 3 bin/lint.log; $(call skip,lint: golangci-lint could not be built); \
+	fi
+
+.PHONY: clients
+clients: build ## Run the official clients against the binary
+	@echo "client tests in Go"
+	@cd $(CLIENTS) && PATCHBAY_BIN=$(CURDIR)/$(BINARY) go test -count=1 -timeout 3m ./...
+	@if ! command -v npm >/dev/null; then \
+		$(call skip,$(notdir $(wildcard $(CLIENTS)/*.test.js)): npm is not installed); \
+	elif ! node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)'; then \
+		$(call skip,$(notdir $(wildcard $(CLIENTS)/*.test.js)): Node is older than 20); \
+	else \
+		echo "client tests in Node"; \
+		$(MAKE) --no-print-directory $(CLIENTS)/node_modules/.package-lock.json && \
+		cd $(CLIENTS) && PATCHBAY_BIN=$(CURDIR)/$(BINARY) node --test --test-reporter=spec; \
+	fi
+
+$(CLIENTS)/node_modules/.package-lock.json: $(CLIENTS)/package-lock.json
+	@cd $(CLIENTS) && npm ci --no-audit --no-fund --loglevel=error
+	@touch $@
+
+.PHONY: bench
+bench: ## Run the benchmarks (BENCH=regexp)
+	@go test -run '^$$' -bench '$(BENCH)' -benchmem \
+		$$(grep -rl --include='*_test.go' '^func Benchmark' internal | xargs -n 1 dirname | sort -u | sed 's|^|./|')
+
+.PHONY: fuzz
+fuzz: ## Run each fuzz target for FUZZTIME (10s)
+	@for package in $$(go list ./...); do \
+		for target in $$(go test -list '^Fuzz' $$package | grep '^Fuzz'); do \
+			echo "$$package $$target"; \
+			go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$package || exit 1; \
+		done; \
+	done
+
+.PHONY: fmt
+fmt: ## Format the Go files
+	@$(SOURCES) -exec gofmt -l -w {} +
+
+.PHONY: clean
+clean: ## Remove what was built and installed here
+	@rm -rf bin $(CLIENTS)/node_modules
+
+.PHONY: begin
+begin:
+	@mkdir -p bin
+	@rm -f $(SKIPS)
+
+.PHONY: fmt-check
+fmt-check:
+	@unformatted=$$($(SOURCES) -exec gofmt -l {} +) && test -z "$$unformatted" || \
+		{ echo "not formatted, run 'make fmt':" $$unformatted; exit 1; }
+
+.PHONY: vet
+vet:
+	@echo "go vet ./..."
+	@go vet ./...
+
+# The log of every test goes to a file; shown are the packages that passed, or
+# all but the passes when something failed.
+.PHONY: unit
+unit:
+	@race=; \
+	if test "$$(go env CGO_ENABLED)" = 1 && command -v $$(go env CC) >/dev/null; then race=-race; \
+	else $(call skip,race detector: no C compiler); fi; \
+	echo "go test $$race ./..."; \
+	if go test -v $$race -timeout 8m ./... > bin/test.log 2>&1; then \
+		grep '^ok' bin/test.log; \
+	else \
+		grep -Ev '^(=== |PASS$$|\?)|^ *--- (PASS|SKIP)' bin/test.log; exit 1; \
+	fi
+	@awk '/^=== (RUN|CONT|NAME)/ { test = $$3; next } \
+		/^ +[^ ]+\.go:[0-9]+: / { sub(/^ +[^ ]+ /, ""); why[test] = $$0; next } \
+		/^ *--- SKIP: / { print $$3 ": " why[$$3] }' bin/test.log >> $(SKIPS)
