@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import OpenAI from 'openai';
-import { prompt, start, weather } from './gateway.js';
+import { anyBackend, prompt, start, weather } from './gateway.js';
 
 const bounded = { timeout: 30_000 };
 const tools = [{ type: 'function', function: { name: 'get_weather', parameters: weather } }];
@@ -64,7 +64,7 @@ for (const asked of [true, false]) {
     const plain = await client.chat.completions.create(ask('demo-chat'));
     const options = asked ? { stream_options: { include_usage: true } } : {};
     const seen = await read(await client.chat.completions.create({ ...ask('demo-chat'), ...options, stream: true }));
-    assert.equal(seen.text, plain.choices[0].message.content);
+    assert.equal(anyBackend(seen.text), anyBackend(plain.choices[0].message.content));
     assert.equal(seen.finish, 'stop');
     assert.ok(seen.chunks >= 3, `${seen.chunks} chunks: that is no stream`);
     assert.equal(seen.usages, asked ? 1 : 0);
@@ -74,7 +74,7 @@ for (const asked of [true, false]) {
 test('the stream() helper collects the same answer', bounded, async () => {
   const plain = await client.chat.completions.create(ask('demo-chat'));
   const content = await client.chat.completions.stream(ask('demo-chat')).finalContent();
-  assert.equal(content, plain.choices[0].message.content);
+  assert.equal(anyBackend(content), anyBackend(plain.choices[0].message.content));
 });
 
 test('tool call', bounded, async () => {
