@@ -29,6 +29,7 @@ type gateway struct {
 	log     *slog.Logger
 	store   *control.Store
 	control *control.Control
+	current *routing.Current
 	client  *transport.Client
 	ops     *actuator.API
 	shell   *web.Shell
@@ -41,8 +42,9 @@ type gateway struct {
 }
 
 // assemble wires a gateway from a configuration and opens its listener. Nothing
-// is answered before serve.
-func assemble(doc *config.Document, log *slog.Logger) (*gateway, error) {
+// is answered before serve. The options are those of the unified API that the
+// configuration does not decide.
+func assemble(doc *config.Document, log *slog.Logger, options v1.Options) (*gateway, error) {
 	if err := mayListen(doc); err != nil {
 		return nil, err
 	}
@@ -61,13 +63,12 @@ func assemble(doc *config.Document, log *slog.Logger) (*gateway, error) {
 		_ = listener.Close()
 		return nil, &exitError{exitFailed, errors.Join(err, store.Close())}
 	}
-	g := &gateway{doc: doc, log: log, store: store, control: ctl, listener: listener, served: make(chan error, 1)}
+	g := &gateway{doc: doc, log: log, store: store, control: ctl, current: current, listener: listener, served: make(chan error, 1)}
 	g.client = transport.New(transport.Options{})
 	g.ops = new(actuator.API)
-	api := v1.New(proxy.New(current, g.client), current, v1.Options{
-		TrustedProxies: doc.Server.TrustedProxies,
-		Guard:          access.NewGuard(doc.Security),
-	})
+	options.TrustedProxies = doc.Server.TrustedProxies
+	options.Guard = access.NewGuard(doc.Security)
+	api := v1.New(proxy.New(current, g.client), current, options)
 	g.shell = web.NewShell(routes(api, g.ops), web.Options{Log: log, AccessLog: doc.Log.Access, Fail: v1.WriteError})
 	g.server = g.newServer()
 	return g, nil

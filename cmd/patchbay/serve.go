@@ -17,6 +17,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/control"
 	"github.com/patchbay-ai/patchbay/internal/logs"
+	v1 "github.com/patchbay-ai/patchbay/internal/web/v1"
 )
 
 func newServe(env []string, stderr io.Writer) *cobra.Command {
@@ -78,7 +79,7 @@ func runGateway(flags *settingFlags, loaded *config.Loaded, log *slog.Logger, re
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer signal.Stop(signals)
-	g, err := assemble(loaded.Document, log)
+	g, err := assemble(loaded.Document, log, v1.Options{})
 	if err != nil {
 		return err
 	}

@@ -8,16 +8,28 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// Adapter speaks one dialect.
+// Adapter speaks one dialect for one service type.
 type Adapter interface {
 	// Call describes the call that puts a request to a backend. The call may
 	// share memory with the request.
 	Call(req *schema.Request, to *Target, call *Call) error
 	// Reply turns a whole answer into a unified one. The reply may share memory
-	// with the body.
-	Reply(req *schema.Request, body []byte, reply *Reply) error
+	// with the answer.
+	Reply(req *schema.Request, answer Answer, reply *Reply) error
+}
+
+// Streamer is an Adapter for a service type whose answers can be streams of
+// events.
+type Streamer interface {
+	Adapter
 	// Events reads a streamed answer.
 	Events(req *schema.Request, body io.Reader) Events
+}
+
+// Answer is what a backend sent, whole.
+type Answer struct {
+	ContentType string
+	Body        []byte
 }
 
 // Events is a streamed answer in the unified shape.
@@ -34,8 +46,9 @@ type Events interface {
 // Reply is a whole answer in the unified shape. The zero value is ready; reuse
 // it to keep its memory.
 type Reply struct {
-	Segments [][]byte
-	Usage    schema.Usage
+	Segments    [][]byte
+	ContentType string // empty means JSON
+	Usage       schema.Usage
 
 	doc   jsonscan.Document
 	edits []jsonscan.Edit
@@ -46,6 +59,7 @@ func (r *Reply) Reset() {
 	clear(r.Segments)
 	clear(r.edits)
 	r.Segments, r.edits, r.Usage = r.Segments[:0], r.edits[:0], schema.Usage{}
+	r.ContentType = ""
 	r.doc.Reset()
 }
 

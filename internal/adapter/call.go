@@ -3,7 +3,11 @@
 // opens no sockets.
 package adapter
 
-import "github.com/patchbay-ai/patchbay/internal/jsonscan"
+import (
+	"io"
+
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+)
 
 // Call is a request to a backend, described as data. Whoever owns the
 // connection decides how its bytes travel. The zero value is ready; reuse it to
@@ -16,6 +20,8 @@ type Call struct {
 	// Body is sent as its segments one after another. The segments may share
 	// memory with the caller's request and must not change until the call ended.
 	Body [][]byte
+	// Upload is sent instead of Body if it is set: a body too large for memory.
+	Upload *Upload
 
 	edits []jsonscan.Edit
 }
@@ -23,8 +29,18 @@ type Call struct {
 // Header is one header field of a Call.
 type Header struct{ Name, Value string }
 
+// Upload is a body that is read from somewhere while it is sent.
+type Upload struct {
+	Length int64
+	// Open reads the body from its beginning; every attempt opens it anew.
+	Open func() io.Reader
+}
+
 // Length returns the number of bytes of the body.
 func (c *Call) Length() int {
+	if c.Upload != nil {
+		return int(c.Upload.Length)
+	}
 	n := 0
 	for _, segment := range c.Body {
 		n += len(segment)
@@ -37,5 +53,5 @@ func (c *Call) Reset() {
 	clear(c.Header)
 	clear(c.Body)
 	clear(c.edits)
-	c.Header, c.Body, c.edits = c.Header[:0], c.Body[:0], c.edits[:0]
+	c.Header, c.Body, c.edits, c.Upload = c.Header[:0], c.Body[:0], c.edits[:0], nil
 }

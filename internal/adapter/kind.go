@@ -9,37 +9,38 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// Kind is one kind of backend: the dialect it speaks and how it differs from
-// others of the same dialect, as data.
+// Kind is one kind of backend: what it can serve, in which dialect, and how it
+// differs from others of the same dialect, as data.
 type Kind struct {
 	// Name is what people write in the configuration; Aliases are read as well.
 	Name    string
 	Aliases []string
 	// TypeName is how the model list names the adapter.
 	TypeName string
-	// Paths holds the default path for each service type that the kind supports.
-	Paths map[schema.ServiceType]string
-
-	speak Adapter
+	// Routes holds the service types that the kind supports.
+	Routes map[schema.ServiceType]Route
+	// KeyHeader is the header that carries the credential, and KeyPrefix what
+	// stands before it; empty means Authorization with a bearer token.
+	KeyHeader, KeyPrefix string
+	// Headers go along with every call.
+	Headers []Header
+	// Quirks are the ways in which the kind departs from its dialect.
+	Quirks Quirks
 }
 
-// kinds is the table of everything that can stand behind an instance.
-var kinds = []*Kind{
-	{
-		Name:     "openai",
-		Aliases:  []string{"normal"},
-		TypeName: "OpenAIAdapter",
-		Paths: map[schema.ServiceType]string{
-			schema.Chat:      "/v1/chat/completions",
-			schema.Embedding: "/v1/embeddings",
-			schema.Rerank:    "/v1/rerank",
-			schema.TTS:       "/v1/audio/speech",
-			schema.STT:       "/v1/audio/transcriptions",
-			schema.ImgGen:    "/v1/images/generations",
-			schema.ImgEdit:   "/v1/images/edits",
-		},
-		speak: openAI{},
-	},
+// Route is how a kind serves one service type.
+type Route struct {
+	// Path is where calls go unless the instance says otherwise.
+	Path  string
+	Speak Adapter
+}
+
+// Quirks are departures of a kind from its dialect.
+type Quirks struct {
+	// NoStreamUsage means that a request for usage in a stream is refused.
+	NoStreamUsage bool
+	// TextDocuments means that documents to rank must be texts, not objects.
+	TextDocuments bool
 }
 
 // Lookup finds a kind by its name or an alias, in any spelling.
@@ -64,7 +65,7 @@ func Check(name string, service schema.ServiceType) error {
 	if err != nil {
 		return err
 	}
-	if _, ok := k.Paths[service]; !ok {
+	if _, ok := k.Routes[service]; !ok {
 		return fmt.Errorf("adapter %q cannot serve %s (can: %s)", name, service, strings.Join(names(&service), ", "))
 	}
 	return nil
@@ -75,7 +76,7 @@ func names(service *schema.ServiceType) []string {
 	var list []string
 	for _, k := range kinds {
 		if service != nil {
-			if _, ok := k.Paths[*service]; !ok {
+			if _, ok := k.Routes[*service]; !ok {
 				continue
 			}
 		}
@@ -84,9 +85,6 @@ func names(service *schema.ServiceType) []string {
 	sort.Strings(list)
 	return list
 }
-
-// Speak returns the kind's dialect.
-func (k *Kind) Speak() Adapter { return k.speak }
 
 // Endpoint is what an adapter needs to know of an instance.
 type Endpoint struct {
@@ -101,11 +99,15 @@ type Endpoint struct {
 // Target is an Endpoint made ready for calls: all that can be known of them
 // before a request comes.
 type Target struct {
+	Speak                Adapter
 	Path                 string
 	Header               []Header
 	ForwardAuthorization bool
-	// Model is the backend's name for the model as JSON, nil for the caller's.
-	Model []byte
+	// Model is the backend's name for the model, empty for the caller's, and
+	// ModelJSON the same as a JSON text.
+	Model     string
+	ModelJSON []byte
+	Quirks    Quirks
 
 	secrets []string
 }
@@ -116,28 +118,45 @@ func (k *Kind) Target(service schema.ServiceType, e Endpoint) (*Target, error) {
 	if err != nil {
 		return nil, fmt.Errorf("base address: %w", err)
 	}
+	route := k.Routes[service]
 	t := &Target{
-		Path:                 joinPath(base.EscapedPath(), e.Path, k.Paths[service]),
+		Speak:                route.Speak,
+		Path:                 joinPath(base.EscapedPath(), e.Path, route.Path),
 		ForwardAuthorization: e.ForwardAuthorization,
+		Model:                e.Model,
+		Quirks:               k.Quirks,
 		secrets:              []string{e.BaseURL, base.Host},
 	}
 	if e.Model != "" {
-		t.Model = quote(e.Model)
+		t.ModelJSON = quote(e.Model)
 	}
-	t.Header = append(t.Header, Header{"Content-Type", "application/json"})
 	own := map[string]bool{}
 	for _, name := range sortedKeys(e.Headers) {
 		own[strings.ToLower(name)] = true
 		t.Header = append(t.Header, Header{name, e.Headers[name]})
 		t.secrets = append(t.secrets, e.Headers[name])
 	}
+	for _, h := range k.Headers {
+		if !own[strings.ToLower(h.Name)] {
+			t.Header = append(t.Header, h)
+		}
+	}
 	if e.APIKey != "" {
 		t.secrets = append(t.secrets, e.APIKey)
-		if !own["authorization"] {
-			t.Header = append(t.Header, Header{"Authorization", "Bearer " + e.APIKey})
+		key := k.credential(e.APIKey)
+		if !own[strings.ToLower(key.Name)] {
+			t.Header = append(t.Header, key)
 		}
 	}
 	return t, nil
+}
+
+// credential puts a key where the dialect wants it.
+func (k *Kind) credential(key string) Header {
+	if k.KeyHeader != "" {
+		return Header{k.KeyHeader, k.KeyPrefix + key}
+	}
+	return Header{"Authorization", "Bearer " + key}
 }
 
 // joinPath joins the path of a base address with the instance's own path or,

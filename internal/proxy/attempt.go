@@ -11,6 +11,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/adapter"
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/proxy/transport"
+	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
 const (
@@ -18,13 +19,15 @@ const (
 	maxReply = 64 << 20
 	// maxComplaint is how much of an error reply is read; its text is short.
 	maxComplaint = 64 << 10
+	// binaryRead is how much of a binary answer is passed on at a time.
+	binaryRead = 16 << 10
 )
 
 // try puts the request to one instance and waits until the answer has begun:
 // until all of a plain answer is there, or the first event of a stream.
 func (r *Reply) try(ctx context.Context, instance *backend.Instance) *fault {
 	r.Instance, r.held, r.outcome = instance, true, backend.Success
-	speak := instance.Kind.Speak()
+	speak := instance.Target.Speak
 	if err := speak.Call(r.req, instance.Target, &r.call); err != nil {
 		return r.classify(err)
 	}
@@ -67,26 +70,20 @@ func (r *Reply) begin(speak adapter.Adapter, deadline time.Time) error {
 		return r.refusal()
 	}
 	contentType := strings.ToLower(response.Header("Content-Type"))
-	if r.req.Stream && !strings.Contains(contentType, "json") && !strings.Contains(contentType, "html") {
-		// Silence before the first event is part of the wait for an answer.
-		response.SetDeadline(deadline)
-		r.events = speak.Events(r.req, (*backendBody)(r))
-		first, err := r.events.Next()
-		if err != nil {
-			r.events = nil
-			return err
-		}
-		response.SetDeadline(time.Time{})
-		r.pending = first
-		return nil
+	whole := strings.Contains(contentType, "json") || strings.Contains(contentType, "html")
+	if r.req.Service == schema.TTS && !whole {
+		return r.beginBinary(contentType, deadline)
 	}
-	if !r.req.Stream && strings.HasPrefix(contentType, "text/event-stream") {
+	if streamer, ok := speak.(adapter.Streamer); ok && r.req.Stream && !whole {
+		return r.beginEvents(streamer, deadline)
+	}
+	if strings.HasPrefix(contentType, "text/event-stream") {
 		return fmt.Errorf("%w: it is a stream, which was not asked for", adapter.ErrInvalid)
 	}
 	if err := r.readBody(maxReply); err != nil {
 		return err
 	}
-	if err := speak.Reply(r.req, r.body, &r.plain); err != nil {
+	if err := speak.Reply(r.req, adapter.Answer{ContentType: contentType, Body: r.body}, &r.plain); err != nil {
 		return err
 	}
 	if !r.req.Stream {
@@ -97,6 +94,39 @@ func (r *Reply) begin(speak adapter.Adapter, deadline time.Time) error {
 		return err
 	}
 	r.events = events
+	return nil
+}
+
+// beginEvents waits for the first event of a stream. Silence before it is part
+// of the wait for an answer.
+func (r *Reply) beginEvents(speak adapter.Streamer, deadline time.Time) error {
+	r.response.SetDeadline(deadline)
+	r.events = speak.Events(r.req, (*backendBody)(r))
+	first, err := r.events.Next()
+	if err != nil {
+		r.events = nil
+		return err
+	}
+	r.response.SetDeadline(time.Time{})
+	r.pending = first
+	return nil
+}
+
+// beginBinary waits for the first bytes of an answer that is passed on as it is.
+func (r *Reply) beginBinary(contentType string, deadline time.Time) error {
+	r.response.SetDeadline(deadline)
+	r.body = slices.Grow(r.body[:0], binaryRead)
+	n, err := r.response.Read(r.body[:binaryRead])
+	if err == io.EOF && n == 0 {
+		return fmt.Errorf("%w: it is empty", adapter.ErrInvalid)
+	}
+	if err != nil && err != io.EOF {
+		return err
+	}
+	r.response.SetDeadline(time.Time{})
+	r.body = r.body[:n]
+	r.binary = true
+	r.plain.ContentType = adapter.AudioType(contentType, r.req.AudioFormat(), r.body)
 	return nil
 }
 

@@ -39,12 +39,38 @@ type Reply struct {
 	beforeWait func()
 	events     adapter.Events
 	pending    []byte // the first event, which was waited for
-	held       bool   // the instance is acquired
+	binary     bool
+	held       bool // the instance is acquired
 	outcome    backend.Outcome
 }
 
-// Segments returns a whole answer, nil for a stream.
+// Segments returns a whole answer, nil for any other.
 func (r *Reply) Segments() [][]byte { return r.plain.Segments }
+
+// ContentType returns the type of an answer that is no stream of events; empty
+// means JSON.
+func (r *Reply) ContentType() string { return r.plain.ContentType }
+
+// Binary reports whether the answer is passed on as the bytes that it is.
+func (r *Reply) Binary() bool { return r.binary }
+
+// Chunk returns the next bytes of a binary answer, good until the following
+// call, and io.EOF at its end. Errors are as with Next.
+func (r *Reply) Chunk(ctx context.Context) ([]byte, error) {
+	if len(r.body) == 0 {
+		n, err := r.response.Read(r.body[:cap(r.body)])
+		if err == io.EOF {
+			return nil, err
+		}
+		if err != nil {
+			return nil, r.broken(ctx, err)
+		}
+		return r.body[:n], nil
+	}
+	first := r.body
+	r.body = r.body[:0]
+	return first, nil
+}
 
 // Streaming reports whether the answer is a stream of events.
 func (r *Reply) Streaming() bool { return r.events != nil }
@@ -61,13 +87,18 @@ func (r *Reply) Next(ctx context.Context) ([]byte, error) {
 	if err == nil || errors.Is(err, io.EOF) {
 		return event, err
 	}
+	return nil, r.broken(ctx, err)
+}
+
+// broken notes that an answer failed after it had begun, and says why.
+func (r *Reply) broken(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		r.outcome = backend.Cancelled
-		return nil, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
 	failed := r.classify(err)
 	r.outcome = failed.outcome
-	return nil, failed.err
+	return failed.err
 }
 
 // BeforeWait sets what is called whenever Next has used up what has arrived and

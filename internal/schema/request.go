@@ -18,14 +18,21 @@ type Request struct {
 	// IncludeUsage that it wants the usage in it.
 	Stream       bool
 	IncludeUsage bool
+	// Base64 says that embeddings are wanted in base64, and ImageFormat in which
+	// form images are, if the caller cares.
+	Base64      bool
+	ImageFormat string
 
+	// Body is the JSON text of the request; the service types that take files
+	// have a Form instead.
 	Body jsonscan.Document
+	Form *Form
 }
 
 // Reset makes r ready for reuse and lets go of the body.
 func (r *Request) Reset() {
 	r.Body.Reset()
-	r.Service, r.Model, r.User, r.Stream, r.IncludeUsage = 0, nil, nil, false, false
+	*r = Request{Body: r.Body}
 }
 
 // Field returns a top-level field of the body. A field that the caller did not
@@ -68,6 +75,23 @@ func (r *Request) parse(service ServiceType, body []byte) error {
 			return wrongType("user", "a string")
 		}
 		r.User = v.Text()
+	}
+	return nil
+}
+
+// parseForm checks what all forms have in common.
+func (r *Request) parseForm(service ServiceType, form *Form) error {
+	r.Service, r.Form = service, form
+	model, _ := form.Value("model")
+	if model == "" {
+		return MissingParameter("model")
+	}
+	r.Model = []byte(model)
+	if err := checkModelName(r.Model); err != nil {
+		return err
+	}
+	if user, ok := form.Value("user"); ok {
+		r.User = []byte(user)
 	}
 	return nil
 }

@@ -1,3 +1,5 @@
+//go:build unix
+
 package transport
 
 import (
@@ -13,17 +15,6 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/adapter"
-)
-
-var (
-	chatRequest = []byte(`{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat("word ", 200) + `"}]}`)
-	plainReply  = func() string {
-		body := `{"choices":[{"message":{"content":"` + strings.Repeat("word ", 200) + `"}}]}`
-		return "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nDate: Mon, 02 Nov 2026 10:00:00 GMT\r\nServer: uvicorn\r\nX-Request-Id: 0123456789abcdef\r\nContent-Length: " +
-			strconv.Itoa(len(body)) + "\r\n\r\n" + body
-	}()
-	streamReply = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n" +
-		strings.Repeat(chunk(`data: {"id":"chatcmpl-1","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":" word"}}]}`+"\n\n"), 100) + "0\r\n\r\n"
 )
 
 // loopback is a backend that costs as little as possible: it counts bytes

@@ -174,7 +174,8 @@ func TestContextDeadlineIsNotOurTimeout(t *testing.T) {
 
 // The request's memory is free when the call has ended, however it ended.
 func TestBodyIsReleasedAtTheEnd(t *testing.T) {
-	for name, reply := range map[string]string{"answered early": ok, "no answer": ""} {
+	const early = "HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+	for name, reply := range map[string]string{"answered early": early, "no answer": ""} {
 		t.Run(name, func(t *testing.T) {
 			to := backend(t, func(p *peer) {
 				p.in.Peek(1)
@@ -186,7 +187,7 @@ func TestBodyIsReleasedAtTheEnd(t *testing.T) {
 			c := client(t, Options{})
 			body := bytes.Repeat([]byte("x"), 32<<20)
 			for range 3 {
-				r, err := c.Send(t.Context(), to, &adapter.Call{Method: "POST", Path: "/", Body: [][]byte{body}}, Timeouts{})
+				r, err := c.Send(t.Context(), to, &adapter.Call{Method: "POST", Path: "/", Body: [][]byte{body}}, Timeouts{FirstByte: patience})
 				if err == nil {
 					r.Close()
 				}

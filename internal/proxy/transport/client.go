@@ -99,10 +99,11 @@ func (c *Client) Send(ctx context.Context, to Origin, call *adapter.Call, limits
 		return nil, err
 	}
 	r, err := c.send(ctx, to, outgoing{call.Method, head, call.Body, length}, limits)
-	// An upload that outlives its reply's head still reads the head it writes.
-	if err != nil || r.up == nil {
-		c.putScratch(scratch)
+	if err == nil && r.up != nil {
+		r.scratch = scratch // the upload may still be writing it
+		return r, nil
 	}
+	c.putScratch(scratch)
 	return r, err
 }
 

@@ -42,6 +42,7 @@ type Response struct {
 	deadline time.Time // of reads; zero: limits.Idle
 
 	up       *upload   // nil for bodies written in line
+	scratch  *[]byte   // the head that up writes, to be given back after it
 	writeErr error     // why the request did not leave whole, in line
 	sentAt   time.Time // when writing in line ended
 
@@ -156,11 +157,8 @@ func (r *Response) Close() error {
 		r.discard()
 		return nil
 	}
-	c := r.conn
-	r.conn = nil
-	c.end()
+	c := r.release()
 	c.client.idle.put(c)
-	r.close()
 	return nil
 }
 
@@ -194,24 +192,30 @@ func (u *upload) settled() bool {
 
 // discard closes the connection and waits until nothing uses the request.
 func (r *Response) discard() {
-	c := r.conn
-	r.conn = nil
 	if r.stop != nil {
 		r.stop()
 	}
-	c.abort()
+	r.conn.abort()
 	if r.up != nil {
 		<-r.up.done
 	}
-	c.end()
-	r.close()
+	r.release()
 }
 
-// close makes further reads fail.
-func (r *Response) close() {
+// release takes the connection away, gives back what was borrowed for the call
+// and makes further reads fail. Nothing may be under way any more.
+func (r *Response) release() *conn {
+	c := r.conn
+	r.conn = nil
+	c.end()
+	if r.scratch != nil {
+		c.client.putScratch(r.scratch)
+		r.scratch = nil
+	}
 	if r.err == nil {
 		r.err = net.ErrClosed
 	}
+	return c
 }
 
 // drain reads a short rest of the body that has already come.

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/adapter"
 )
@@ -92,6 +93,31 @@ func TestTLSStaleConnection(t *testing.T) {
 			t.Fatalf("got %q, reused %v", body, r.Reused)
 		}
 		server.CloseClientConnections()
+	}
+}
+
+// TLS survives the wake-ups that turn out to be too early.
+func TestTLSIdleTimeout(t *testing.T) {
+	const idle, events = 80 * time.Millisecond, 8
+	c, to := secureBackend(t, func(w http.ResponseWriter, r *http.Request) {
+		tick := time.NewTicker(idle / 4)
+		defer tick.Stop()
+		for range events {
+			<-tick.C
+			io.WriteString(w, "x")
+			http.NewResponseController(w).Flush()
+		}
+		<-r.Context().Done()
+	}, nil)
+	r, err := c.Send(t.Context(), to, post("x"), Timeouts{Idle: idle})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	body, err := io.ReadAll(r)
+	is(t, err, ErrIdleTimeout)
+	if len(body) != events {
+		t.Errorf("%d events came", len(body))
 	}
 }
 

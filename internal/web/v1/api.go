@@ -44,20 +44,6 @@ func New(p *proxy.Proxy, current *routing.Current, options Options) *API {
 	return &API{proxy: p, current: current, options: options, pool: sync.Pool{New: func() any { return new(exchange) }}}
 }
 
-// Chat answers POST /v1/chat/completions.
-func (a *API) Chat(w http.ResponseWriter, r *http.Request) {
-	x := a.begin(w, r, schema.Chat)
-	defer a.end(x)
-	if !a.identify(x) || !x.readJSON(int64(a.current.Load().Limits.JSONBody)) {
-		return
-	}
-	if err := x.request.ParseChat(x.body); err != nil {
-		x.fail(err)
-		return
-	}
-	a.answer(x)
-}
-
 // identify checks the caller's key. It answers itself, with false, when there
 // is none that is good.
 func (a *API) identify(x *exchange) bool {
@@ -102,12 +88,13 @@ func (a *API) answer(x *exchange) {
 		x.fail(err)
 		return
 	case reply.Streaming():
-		x.record.FirstByte = reply.FirstByte.Sub(x.record.Started)
 		x.stream(ctx, reply, a.options.KeepAlive)
+	case reply.Binary():
+		x.binary(ctx, reply)
 	default:
-		x.record.FirstByte = reply.FirstByte.Sub(x.record.Started)
 		x.whole(reply)
 	}
+	x.record.FirstByte = reply.FirstByte.Sub(x.record.Started)
 }
 
 func attemptsText(n int) []string {

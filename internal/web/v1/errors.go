@@ -76,7 +76,8 @@ func WriteError(w http.ResponseWriter, e *schema.Error) {
 func NotFound(w http.ResponseWriter, r *http.Request) {
 	WriteError(w, &schema.Error{
 		Message: "There is no endpoint " + r.Method + " " + shorten(r.URL.Path) +
-			". Available are POST /v1/chat/completions, GET /v1/models and GET /v1/models/{id}.",
+			". Available are POST /v1/chat/completions, /v1/embeddings, /v1/rerank, /v1/audio/speech, /v1/audio/transcriptions, " +
+			"/v1/images/generations and /v1/images/edits, and GET /v1/models.",
 		Type: schema.TypeNotFound,
 		Code: schema.CodeUnknownEndpoint,
 	})

@@ -27,6 +27,7 @@ type exchange struct {
 	key     *access.Key // nil when the API is open
 	request schema.Request
 	body    []byte
+	spool   spool
 }
 
 const (
@@ -45,6 +46,7 @@ func (x *exchange) letGo() {
 		x.body = nil
 	}
 	x.body = x.body[:0]
+	x.spool.close()
 }
 
 // readJSON reads the body, whatever type it claims to have: curl sends forms by
@@ -167,10 +169,40 @@ func (x *exchange) whole(reply *proxy.Reply) {
 	}
 	header := x.w.Header()
 	header["Content-Type"] = contentJSON
+	if contentType := reply.ContentType(); contentType != "" {
+		header["Content-Type"] = []string{contentType}
+	}
 	header["Content-Length"] = []string{strconv.Itoa(length)}
 	x.w.WriteHeader(http.StatusOK)
 	for _, s := range segments {
 		if _, err := x.w.Write(s); err != nil {
+			x.gone(reply)
+			return
+		}
+	}
+}
+
+// binary passes an answer on as it comes. One that breaks off is cut off here
+// too: a connection that ends in the middle is the only way to say so.
+func (x *exchange) binary(ctx context.Context, reply *proxy.Reply) {
+	x.w.Header()["Content-Type"] = []string{reply.ContentType()}
+	x.w.WriteHeader(http.StatusOK)
+	control := http.NewResponseController(x.w)
+	for {
+		chunk, err := reply.Chunk(ctx)
+		if errors.Is(err, io.EOF) {
+			_ = control.SetWriteDeadline(time.Time{})
+			return
+		}
+		if err != nil {
+			x.record.ErrorCode = schema.CodeUpstreamTruncated
+			panic(http.ErrAbortHandler)
+		}
+		_ = control.SetWriteDeadline(time.Now().Add(writeTime))
+		if _, err = x.w.Write(chunk); err == nil {
+			err = control.Flush()
+		}
+		if err != nil {
 			x.gone(reply)
 			return
 		}

@@ -11,9 +11,9 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// openAI speaks the dialect that the unified API has itself, so bodies pass
+// openAIChat speaks the dialect that the unified API has itself, so bodies pass
 // through both ways and only a few places in them are touched.
-type openAI struct{}
+type openAIChat struct{}
 
 // The pieces that are spliced into bodies. Nobody writes to them.
 var (
@@ -27,29 +27,36 @@ var (
 
 // Call passes the body on with the backend's model name, with the members of
 // extra_body at the top level, and with usage asked for in every stream.
-func (openAI) Call(req *schema.Request, to *Target, call *Call) error {
-	call.Method, call.Path = "POST", to.Path
-	call.Header = append(call.Header[:0], to.Header...)
-	if req.Stream {
-		call.Header = append(call.Header, Header{"Accept", "text/event-stream"})
-	} else {
-		call.Header = append(call.Header, Header{"Accept", "application/json"})
-	}
+func (openAIChat) Call(req *schema.Request, to *Target, call *Call) error {
+	accept := "application/json"
 	edits := call.edits[:0]
+	if req.Stream {
+		accept = "text/event-stream"
+		if !req.IncludeUsage && !to.Quirks.NoStreamUsage {
+			root := req.Body.Root()
+			edits = askForUsage(edits, root, root.Get("extra_body"))
+		}
+	}
+	passJSON(req, to, call, accept, edits)
+	return nil
+}
+
+// passJSON describes a call whose body is the caller's own, with the given
+// edits and those that every body needs: the backend's name of the model, and
+// the members of extra_body at the top level.
+func passJSON(req *schema.Request, to *Target, call *Call, accept string, edits []jsonscan.Edit) {
+	call.Method, call.Path = "POST", to.Path
+	call.Header = append(append(call.Header[:0], to.Header...),
+		Header{"Content-Type", "application/json"}, Header{"Accept", accept})
 	root := req.Body.Root()
-	if to.Model != nil {
-		edits = append(edits, root.Get("model").Replace(to.Model))
+	if to.ModelJSON != nil {
+		edits = append(edits, root.Get("model").Replace(to.ModelJSON))
 	}
-	extra := root.Get("extra_body")
-	if extra.Kind() != jsonscan.Absent {
+	if extra := root.Get("extra_body"); extra.Kind() != jsonscan.Absent {
 		edits = flatten(edits, root, extra)
-	}
-	if req.Stream && !req.IncludeUsage {
-		edits = askForUsage(edits, root, extra)
 	}
 	call.edits = edits
 	call.Body = req.Body.Splice(call.Body[:0], edits)
-	return nil
 }
 
 // flatten moves the members of extra_body to where it stands. A member that the
@@ -102,10 +109,10 @@ func askForUsage(edits []jsonscan.Edit, root, extra jsonscan.Value) []jsonscan.E
 }
 
 // Reply passes a completion on under the model name that the caller used.
-func (openAI) Reply(req *schema.Request, body []byte, reply *Reply) error {
+func (openAIChat) Reply(req *schema.Request, answer Answer, reply *Reply) error {
 	doc := &reply.doc
 	doc.AllowDuplicateKeys = true
-	if err := doc.Parse(body); err != nil {
+	if err := doc.Parse(answer.Body); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	root := doc.Root()
@@ -144,7 +151,7 @@ func renameModel(edits []jsonscan.Edit, root jsonscan.Value, model []byte) []jso
 }
 
 // Events reads server-sent events of completion chunks.
-func (openAI) Events(req *schema.Request, body io.Reader) Events {
+func (openAIChat) Events(req *schema.Request, body io.Reader) Events {
 	return &openAIEvents{
 		sse:          NewSSE(body),
 		model:        bytes.Clone(req.Body.Root().Get("model").Raw()),

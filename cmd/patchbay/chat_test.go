@@ -1,0 +1,311 @@
+package main
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/patchbay-ai/patchbay/internal/simulator"
+)
+
+// oddReply is a completion with everything that a decoder would lose: big
+// integers, digits, order, escapes, spaces, unknown members.
+const oddReply = `{ "zeta":1, "id":"x","object":"chat.completion","created":1,"model":"their-name",` +
+	`"choices":[{"index":0,"message":{"role":"assistant","content":"h\u00e9 \/","reasoning_content":"r"},"finish_reason":"stop","vendor":1e2}],` +
+	`"big":123456789012345678901234567890,"trailing":1.10,"neg":-0,"system_fingerprint":null,"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3,"extra":1.50}, "a" : [ ] }`
+
+func TestReplyPassesByteForByteExceptForTheModel(t *testing.T) {
+	for name, test := range map[string]struct{ from, want string }{
+		"odd formatting": {oddReply, strings.Replace(oddReply, `"their-name"`, `"m"`, 1)},
+		"the caller's name already": {
+			`{"id":"x","object":"chat.completion","system_fingerprint":"f","model":"m","choices":[{}]}`,
+			`{"id":"x","object":"chat.completion","system_fingerprint":"f","model":"m","choices":[{}]}`,
+		},
+		"error null in front": {
+			`{"error":null,"id":"x","object":"chat.completion","model":"m","choices":[{}],"system_fingerprint":null}`,
+			`{"id":"x","object":"chat.completion","model":"m","choices":[{}],"system_fingerprint":null}`,
+		},
+		"error null in the middle": {
+			`{"id":"x","object":"chat.completion" , "error" : null , "model":"y","choices":[{}],"system_fingerprint":null}`,
+			`{"id":"x","object":"chat.completion" ,  "model":"m","choices":[{}],"system_fingerprint":null}`,
+		},
+		"error null at the end": {
+			`{"id":"x","object":"chat.completion","model":"y","choices":[{}],"system_fingerprint":null,"error":null}`,
+			`{"id":"x","object":"chat.completion","model":"m","choices":[{}],"system_fingerprint":null}`,
+		},
+		"a nested error null is data": {
+			`{"id":"x","object":"chat.completion","model":"m","choices":[{"error":null}],"system_fingerprint":null}`,
+			`{"id":"x","object":"chat.completion","model":"m","choices":[{"error":null}],"system_fingerprint":null}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, _ := startOne(t, simulator.Step{Body: test.from})
+			got := r.chat(plainHi).succeeds(t)
+			if got.body != test.want {
+				t.Errorf("got  %s\nwant %s", got.body, test.want)
+			}
+			if got.header.Get("Content-Type") != "application/json" {
+				t.Errorf("Content-Type %q", got.header.Get("Content-Type"))
+			}
+		})
+	}
+}
+
+func TestReplyGetsTheMembersThatClientsRequire(t *testing.T) {
+	r, _ := startOne(t, simulator.Step{Body: `{"choices":[{"index":0}]}`})
+	body := r.chat(plainHi).succeeds(t).body
+	for _, member := range []string{`"object":"chat.completion"`, `"model":"m"`, `"system_fingerprint":null`, `"choices":[{"index":0}]`} {
+		if strings.Count(body, member) != 1 {
+			t.Errorf("%s is not there once: %s", member, body)
+		}
+	}
+}
+
+func TestRequestPassesByteForByte(t *testing.T) {
+	r, b := startOne(t)
+	body := `{ "zeta" : 123456789012345678901234567890, "model":"m", "u":1.10,"v":1e2,"w":-0,"temperature":1.50, ` +
+		`"messages":[ {"name":"n","role":"user","content":"h\u00e9 \/ \ud83d\ude00","x":1E+2} ],"__proto__":{"a":[]},"Model":"other","max_tokens":100 }`
+	r.chat(body).succeeds(t)
+	if got := string(onlyRequest(t, b).Body); got != body {
+		t.Errorf("the backend got %s\nwant            %s", got, body)
+	}
+}
+
+func TestExtraBodyJoinsTheUpstreamBody(t *testing.T) {
+	const head = `{"model":"m","messages":[{"role":"user","content":"hi"}]`
+	for name, test := range map[string]struct{ sent, want string }{
+		"members move to the top":     {head + `,"extra_body":{"a":1.10,"b":{"c":[1e2]}}}`, head + `,"a":1.10,"b":{"c":[1e2]}}`},
+		"the caller's own field wins": {head + `,"a":1,"extra_body":{"a":2,"b":3}}`, head + `,"a":1,"b":3}`},
+		"only fields given already":   {head + `,"a":1,"extra_body":{"a":2}}`, head + `,"a":1}`},
+		"a null field is not given":   {head + `,"a":null,"extra_body":{"a":2}}`, head + `,"a":2}`},
+		"empty":                       {head + `,"extra_body":{}}`, head + `}`},
+		"null":                        {head + `,"extra_body":null}`, head + `}`},
+		"in front":                    {`{"extra_body":{"k":"v"},` + head[1:] + `}`, `{"k":"v",` + head[1:] + `}`},
+		"in front and empty":          {`{"extra_body":{},` + head[1:] + `}`, head + `}`},
+		"model and messages stay":     {head + `,"extra_body":{"model":"z","messages":[],"k":1}}`, head + `,"k":1}`},
+		"a key with an escape":        {head + `,"extra_body":{"k\u00e9":1}}`, head + `,"k\u00e9":1}`},
+		"itself inside itself":        {head + `,"extra_body":{"extra_body":{"x":1},"k":1}}`, head + `,"k":1}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, b := startOne(t)
+			r.chat(test.sent).succeeds(t)
+			if got := string(onlyRequest(t, b).Body); got != test.want {
+				t.Errorf("the backend got %s\nwant            %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestExtraBodyCountsAsGiven(t *testing.T) {
+	r, b := startOne(t)
+	answer := r.chat(`{"model":"m","messages":[{"role":"user","content":"hi"}],"extra_body":{"stream":true,"stream_options":{"include_usage":true}}}`).succeeds(t)
+	events := eventsOf(t, answer.body)
+	if events[len(events)-1] != "[DONE]" || decodeChunk(t, events[len(events)-2]).Usage == nil {
+		t.Errorf("no stream with usage: %q", events)
+	}
+	if got := string(onlyRequest(t, b).Body); !strings.Contains(got, `"stream":true,"stream_options":{"include_usage":true}`) {
+		t.Errorf("the backend got %s", got)
+	}
+}
+
+// Usage is counted for every stream, so every backend is asked for it.
+func TestUsageIsAskedInEveryStream(t *testing.T) {
+	for name, member := range map[string]string{
+		"no options":            ``,
+		"options null":          `,"stream_options":null`,
+		"options empty":         `,"stream_options":{}`,
+		"other options":         `,"stream_options":{"include_obfuscation":false}`,
+		"usage false":           `,"stream_options":{"include_usage":false}`,
+		"usage null":            `,"stream_options":{"include_usage":null}`,
+		"usage true":            `,"stream_options":{"include_usage":true}`,
+		"extra_body false":      `,"extra_body":{"stream_options":{"include_usage":false}}`,
+		"extra_body empty":      `,"extra_body":{"stream_options":{}}`,
+		"extra_body over null":  `,"stream_options":null,"extra_body":{"stream_options":{"include_usage":false}}`,
+		"extra_body beside own": `,"stream_options":{},"extra_body":{"stream_options":{"include_usage":false}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, b := startOne(t)
+			answer := r.chat(`{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]` + member + `}`).succeeds(t)
+			got := string(onlyRequest(t, b).Body)
+			if strings.Count(got, `"include_usage":true`) != 1 || strings.Count(got, "stream_options") != 1 {
+				t.Errorf("usage is not asked once: %s", got)
+			}
+			wanted := strings.Contains(member, `"include_usage":true`)
+			if sent := strings.Contains(answer.body, `"usage":{`); sent != wanted {
+				t.Errorf("usage reached the caller: %t, asked: %t", sent, wanted)
+			}
+		})
+	}
+	t.Run("not in a plain request", func(t *testing.T) {
+		r, b := startOne(t)
+		r.chat(plainHi).succeeds(t)
+		if got := string(onlyRequest(t, b).Body); got != plainHi {
+			t.Errorf("the backend got %s", got)
+		}
+	})
+}
+
+func TestUpstreamModelIsMappedBothWays(t *testing.T) {
+	b := startBackend(t)
+	r := startGateway(t, chatYAML(instance("m", b.URL(), `upstream-model: 'their "name"'`)))
+	plain := r.chat(plainHi).succeeds(t)
+	if !strings.Contains(plain.body, `"model":"m"`) || strings.Contains(plain.body, "their") {
+		t.Errorf("the reply names another model: %s", plain.body)
+	}
+	streamed := r.chat(streamHi).succeeds(t)
+	for _, event := range eventsOf(t, streamed.body) {
+		if event != "[DONE]" && decodeChunk(t, event).Model != "m" {
+			t.Errorf("a chunk names another model: %s", event)
+		}
+	}
+	for _, request := range b.Requests() {
+		if !strings.HasPrefix(string(request.Body), `{"model":"their \"name\"",`) {
+			t.Errorf("the backend got %s", request.Body)
+		}
+	}
+}
+
+func TestBaseURLAndPath(t *testing.T) {
+	for name, test := range map[string]struct{ suffix, path, want string }{
+		"without version":       {"", "", "/v1/chat/completions"},
+		"trailing slash":        {"/", "", "/v1/chat/completions"},
+		"with version":          {"/v1", "", "/v1/chat/completions"},
+		"version and slash":     {"/v1/", "", "/v1/chat/completions"},
+		"deeper, with version":  {"/openai/v1", "", "/openai/v1/chat/completions"},
+		"deeper, without":       {"/openai", "", "/openai/v1/chat/completions"},
+		"own path":              {"", "/x/chat?api-version=1", "/x/chat?api-version=1"},
+		"own path under a base": {"/base/v1", "/chat", "/base/v1/chat"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := startBackend(t, simulator.Step{Body: oddReply})
+			var more []string
+			if test.path != "" {
+				more = append(more, "path: "+quoteYAML(test.path))
+			}
+			r := startGateway(t, chatYAML(instance("m", b.URL()+test.suffix, more...)))
+			r.chat(plainHi).succeeds(t)
+			if got := onlyRequest(t, b); got.Path != test.want || got.Method != http.MethodPost {
+				t.Errorf("called %s %s, want %s", got.Method, got.Path, test.want)
+			}
+		})
+	}
+}
+
+func TestHeadersToTheBackend(t *testing.T) {
+	const callers = "Bearer callers-own"
+	for name, test := range map[string]struct {
+		settings []string
+		want     map[string]string // "" means absent
+	}{
+		"nothing configured": {nil, map[string]string{"Authorization": "", "Content-Type": "application/json"}},
+		"key":                {[]string{"api-key: k1234"}, map[string]string{"Authorization": "Bearer k1234"}},
+		"headers":            {[]string{"headers: {X-One: a b, x-two: '2'}"}, map[string]string{"X-One": "a b", "X-Two": "2", "Authorization": ""}},
+		"own authorization wins over the key": {
+			[]string{"api-key: k1234", "headers: {authorization: Basic abc}"}, map[string]string{"Authorization": "Basic abc"},
+		},
+		"forwarded":          {[]string{"forward-authorization: true"}, map[string]string{"Authorization": callers}},
+		"forwarded over key": {[]string{"api-key: k1234", "forward-authorization: true"}, map[string]string{"Authorization": callers}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := startBackend(t)
+			r := startGateway(t, chatYAML(instance("m", b.URL(), test.settings...)))
+			r.chat(plainHi, "Authorization", callers, "X-Api-Key", "callers-key", "Cookie", "c=1", "X-Custom", "x", "Accept-Encoding", "gzip").succeeds(t)
+			got := onlyRequest(t, b).Header
+			for name, value := range test.want {
+				if strings.Join(got.Values(name), "|") != value {
+					t.Errorf("%s: %q, want %q", name, got.Values(name), value)
+				}
+			}
+			for _, name := range []string{"X-Api-Key", "Cookie", "X-Custom", "Accept-Encoding", "X-Forwarded-For"} {
+				if got.Get(name) != "" {
+					t.Errorf("%s was passed on: %q", name, got.Get(name))
+				}
+			}
+		})
+	}
+	t.Run("the key stays when the caller has none to forward", func(t *testing.T) {
+		b := startBackend(t)
+		r := startGateway(t, chatYAML(instance("m", b.URL(), "api-key: k1234", "forward-authorization: true")))
+		r.chat(plainHi).succeeds(t)
+		if got := onlyRequest(t, b).Header.Get("Authorization"); got != "Bearer k1234" {
+			t.Errorf("Authorization %q", got)
+		}
+	})
+}
+
+func TestRequestIDs(t *testing.T) {
+	made := regexp.MustCompile(`^req_[A-Z2-7]{20,}$`)
+	for name, given := range map[string]string{
+		"none": "", "sane": "trace-1/2:3", "longest": strings.Repeat("x", 128),
+		"too long": strings.Repeat("x", 129), "with a space": "a b", "beyond ASCII": "é",
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, b := startOne(t)
+			var headers []string
+			if given != "" {
+				headers = []string{"X-Request-Id", given}
+			}
+			id := r.chat(plainHi, headers...).succeeds(t).header.Get("X-Request-Id")
+			switch name {
+			case "sane", "longest":
+				if id != given {
+					t.Errorf("id %q, want the caller's", id)
+				}
+			default:
+				if !made.MatchString(id) {
+					t.Errorf("id %q was not made here", id)
+				}
+			}
+			if got := onlyRequest(t, b).Header.Get("X-Request-Id"); got != id {
+				t.Errorf("the backend got the id %q, the caller %q", got, id)
+			}
+			if !strings.Contains(r.logs.String(), id) {
+				t.Error("the log does not have the id")
+			}
+		})
+	}
+}
+
+func TestRepliesNameInstanceAndAttempts(t *testing.T) {
+	r, b := startOne(t)
+	for _, body := range []string{plainHi, streamHi} {
+		header := r.chat(body).succeeds(t).header
+		if header.Get("X-Router-Attempts") != "1" || !regexp.MustCompile(`^i-[0-9a-f]{10}$`).MatchString(header.Get("X-Router-Instance")) {
+			t.Errorf("attempts %q, instance %q", header.Get("X-Router-Attempts"), header.Get("X-Router-Instance"))
+		}
+		for name, values := range header {
+			if strings.Contains(strings.Join(values, " "), strings.TrimPrefix(b.URL(), "http://")) {
+				t.Errorf("%s shows the backend's address: %q", name, values)
+			}
+		}
+	}
+}
+
+func TestChatWithoutVersionInThePathAndAnyContentType(t *testing.T) {
+	r, b := startOne(t)
+	for _, contentType := range []string{"application/x-www-form-urlencoded", "text/plain", "application/json; charset=utf-8", "nonsense"} {
+		r.do(http.MethodPost, "/chat/completions", plainHi, "Content-Type", contentType).succeeds(t)
+	}
+	for _, request := range b.Requests() {
+		if request.Header.Get("Content-Type") != "application/json" || string(request.Body) != plainHi {
+			t.Errorf("the backend got %q %s", request.Header.Get("Content-Type"), request.Body)
+		}
+	}
+}
+
+func TestLargeRequestPasses(t *testing.T) {
+	r, b := startOne(t)
+	body := `{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat("0123456789", 500_000) + `"}]}`
+	r.chat(body).succeeds(t)
+	if got := onlyRequest(t, b); got.BodyLength != len(body) || string(got.Body) != body {
+		t.Errorf("%d bytes arrived of %d, or others", got.BodyLength, len(body))
+	}
+}
+
+func TestWeightlessCredentialsAreFineWhenTheAPIIsOpen(t *testing.T) {
+	r, _ := startOne(t)
+	for _, credential := range []string{"Bearer dummy", "Bearer ", "Bearer undefined", "nonsense"} {
+		r.chat(plainHi, "Authorization", credential).succeeds(t)
+	}
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// binary is the program as users run it, for what only a process of its own
+// can show: signals, exit codes, crashes. TestMain builds it.
+var binary string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "patchbay-e2e-")
+	if err == nil {
+		binary = filepath.Join(dir, "patchbay")
+		err = build(binary)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		_ = os.RemoveAll(dir)
+		os.Exit(code)
+	}))
+}
+
+func build(to string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	command := exec.CommandContext(ctx, "go", "build", "-o", to, ".")
+	command.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if output, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("building patchbay: %w\n%s", err, output)
+	}
+	return nil
+}
+
+// within is how long anything may take that is expected to happen: far longer
+// than it does, so that only a defect reaches it, also on a busy machine.
+const within = 15 * time.Second
+
+// eventually waits until a condition holds. It is for state that tells nobody
+// when it changes.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(within)
+	defer deadline.Stop()
+	look := time.NewTicker(2 * time.Millisecond)
+	defer look.Stop()
+	for !holds() {
+		select {
+		case <-look.C:
+		case <-deadline.C:
+			t.Fatalf("still waiting: %s", what)
+		}
+	}
+}
+
+// deadline returns a context that ends when nothing can be expected any more.
+func deadline(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func mustWrite(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// replaceFile puts a file in the place of another in one step, as deployments do.
+func replaceFile(t *testing.T, path, content string) {
+	t.Helper()
+	mustWrite(t, path+".next", content)
+	if err := os.Rename(path+".next", path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func mustRead(t *testing.T, path string) []byte {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return bytes.Clone(content)
+}

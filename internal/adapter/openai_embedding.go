@@ -1,0 +1,212 @@
+package adapter
+
+import (
+	"cmp"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"unsafe"
+
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// openAIEmbedding passes embeddings requests on. Backends are always asked for
+// numbers; what the caller wants is made here, so that it never depends on what
+// a backend understands.
+type openAIEmbedding struct{}
+
+var asFloats = []byte(`"float"`)
+
+// Call passes the body on.
+func (openAIEmbedding) Call(req *schema.Request, to *Target, call *Call) error {
+	edits := call.edits[:0]
+	if v := req.Body.Root().Get("encoding_format"); v.Given() {
+		edits = append(edits, v.Replace(asFloats))
+	}
+	passJSON(req, to, call, "application/json", edits)
+	return nil
+}
+
+// Reply gives every vector the form that was asked for.
+func (openAIEmbedding) Reply(req *schema.Request, answer Answer, reply *Reply) error {
+	doc := &reply.doc
+	doc.AllowDuplicateKeys = true
+	if err := doc.Parse(answer.Body); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	root := doc.Root()
+	if err := complaint(root); err != nil {
+		return err
+	}
+	data := root.Get("data")
+	if data.Kind() != jsonscan.Array || data.Empty() {
+		return fmt.Errorf("%w: no embeddings", ErrInvalid)
+	}
+	reply.Usage = schema.ReadUsage(root.Get("usage"))
+	edits := renameModel(reply.edits[:0], root, req.Body.Root().Get("model").Raw())
+	if root.Get("object").Kind() == jsonscan.Absent {
+		edits = append(edits, root.Insert(listObject))
+	}
+	wanted, _ := req.Field("dimensions").Int()
+	for item := data.First(); item.Kind() != jsonscan.Absent; item = item.Next() {
+		vector := item.Get("embedding")
+		converted, err := convertVector(vector, req.Base64, int(wanted))
+		if err != nil {
+			return err
+		}
+		if converted != nil {
+			edits = append(edits, vector.Replace(converted))
+		}
+	}
+	reply.edits = edits
+	reply.Segments = doc.Splice(reply.Segments[:0], edits)
+	if !inOrder(data) {
+		return reorder(reply)
+	}
+	return nil
+}
+
+var listObject = []byte(`"object":"list"`)
+
+// convertVector returns the vector in the wanted form, nil if it has it.
+func convertVector(vector jsonscan.Value, toBase64 bool, wanted int) ([]byte, error) {
+	var length int
+	var converted []byte
+	switch vector.Kind() {
+	case jsonscan.Array:
+		raw := vector.Raw()
+		if !toBase64 {
+			length = countNumbers(raw)
+			break
+		}
+		bits, err := appendFloats(nil, raw)
+		if err != nil {
+			return nil, err
+		}
+		length = len(bits) / floatSize
+		converted = quoteBase64(bits)
+	case jsonscan.String:
+		bits, err := base64.StdEncoding.AppendDecode(nil, vector.Text())
+		if err != nil || len(bits)%floatSize != 0 {
+			return nil, fmt.Errorf("%w: a vector in unreadable base64", ErrInvalid)
+		}
+		length = len(bits) / floatSize
+		if !toBase64 {
+			converted = appendNumbers(nil, bits)
+		}
+	default:
+		return nil, fmt.Errorf("%w: an item without a vector", ErrInvalid)
+	}
+	if wanted > 0 && length != wanted {
+		return nil, schema.InvalidValue("dimensions", fmt.Sprintf("The model gives vectors of %d dimensions and does not make them %d.", length, wanted))
+	}
+	return converted, nil
+}
+
+const floatSize = 4
+
+// appendFloats turns a JSON array of numbers into little-endian float32 values.
+func appendFloats(dst, array []byte) ([]byte, error) {
+	dst = slices.Grow(dst, len(array)/2)
+	for i := 1; i < len(array); {
+		for i < len(array) && (array[i] <= ' ' || array[i] == ',') {
+			i++
+		}
+		if array[i] == ']' {
+			return dst, nil
+		}
+		start := i
+		for array[i] != ',' && array[i] != ']' && array[i] > ' ' {
+			i++
+		}
+		number := array[start:i]
+		f, err := strconv.ParseFloat(unsafe.String(unsafe.SliceData(number), len(number)), 32)
+		if err != nil {
+			return nil, fmt.Errorf("%w: a vector of something else than numbers", ErrInvalid)
+		}
+		dst = binary.LittleEndian.AppendUint32(dst, math.Float32bits(float32(f)))
+	}
+	return dst, nil
+}
+
+// appendNumbers turns little-endian float32 values into a JSON array.
+func appendNumbers(dst, bits []byte) []byte {
+	dst = append(dst, '[')
+	for i := 0; i < len(bits); i += floatSize {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		f := float64(math.Float32frombits(binary.LittleEndian.Uint32(bits[i:])))
+		if math.IsNaN(f) || math.IsInf(f, 0) {
+			f = 0 // JSON has no word for it
+		}
+		dst = strconv.AppendFloat(dst, f, 'g', -1, 32)
+	}
+	return append(dst, ']')
+}
+
+func quoteBase64(bits []byte) []byte {
+	quoted := make([]byte, 0, base64.StdEncoding.EncodedLen(len(bits))+2)
+	quoted = append(quoted, '"')
+	quoted = base64.StdEncoding.AppendEncode(quoted, bits)
+	return append(quoted, '"')
+}
+
+func countNumbers(array []byte) int {
+	n := 0
+	for _, c := range array {
+		if c == ',' {
+			n++
+		}
+	}
+	if n == 0 && len(array) <= 2 {
+		return 0
+	}
+	return n + 1
+}
+
+// inOrder reports whether the items stand in the order of their inputs.
+func inOrder(data jsonscan.Value) bool {
+	position := int64(0)
+	for item := data.First(); item.Kind() != jsonscan.Absent; item = item.Next() {
+		if index, ok := item.Get("index").Int(); ok && index != position {
+			return false
+		}
+		position++
+	}
+	return true
+}
+
+// reorder puts the items of a finished reply into the order of their inputs.
+func reorder(reply *Reply) error {
+	body := slices.Concat(reply.Segments...)
+	doc := &reply.doc
+	if err := doc.Parse(body); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	data := doc.Root().Get("data")
+	var items []jsonscan.Value
+	for item := data.First(); item.Kind() != jsonscan.Absent; item = item.Next() {
+		items = append(items, item)
+	}
+	slices.SortStableFunc(items, func(a, b jsonscan.Value) int {
+		x, _ := a.Get("index").Int()
+		y, _ := b.Get("index").Int()
+		return cmp.Compare(x, y)
+	})
+	sorted := []byte{'['}
+	for i, item := range items {
+		if i > 0 {
+			sorted = append(sorted, ',')
+		}
+		sorted = append(sorted, item.Raw()...)
+	}
+	sorted = append(sorted, ']')
+	reply.edits = append(reply.edits[:0], data.Replace(sorted))
+	reply.Segments = doc.Splice(reply.Segments[:0], reply.edits)
+	return nil
+}

@@ -1,0 +1,87 @@
+package adapter
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// openAIImage passes image requests on: generations as JSON, edits as forms.
+type openAIImage struct{}
+
+// Call passes the request on.
+func (openAIImage) Call(req *schema.Request, to *Target, call *Call) error {
+	if req.Form != nil {
+		passForm(req, to, call)
+		return nil
+	}
+	passJSON(req, to, call, "application/json", call.edits[:0])
+	return nil
+}
+
+// Reply passes images on. A caller that asked for one form never gets the other
+// in its place: bytes can be given as an address that contains them, but an
+// address that only the gateway may reach is no substitute for bytes.
+func (openAIImage) Reply(req *schema.Request, answer Answer, reply *Reply) error {
+	doc := &reply.doc
+	doc.AllowDuplicateKeys = true
+	if err := doc.Parse(answer.Body); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	root := doc.Root()
+	if err := complaint(root); err != nil {
+		return err
+	}
+	data := root.Get("data")
+	if data.Kind() != jsonscan.Array || data.Empty() {
+		return fmt.Errorf("%w: no images", ErrInvalid)
+	}
+	reply.Usage = schema.ReadUsage(root.Get("usage"))
+	edits := reply.edits[:0]
+	for image := data.First(); image.Kind() != jsonscan.Absent; image = image.Next() {
+		address, content := image.Get("url"), image.Get("b64_json")
+		hasAddress := address.Kind() == jsonscan.String && len(address.Text()) > 0
+		hasContent := content.Kind() == jsonscan.String && len(content.Text()) > 0
+		switch {
+		case !hasAddress && !hasContent:
+			return fmt.Errorf("%w: an image without content", ErrInvalid)
+		case req.ImageFormat == "b64_json" && !hasContent:
+			return fmt.Errorf("%w: an address instead of the image that was asked for", ErrInvalid)
+		case req.ImageFormat == "url" && !hasAddress:
+			edits = append(edits, inlineImage(image, address, content))
+		}
+	}
+	if root.Get("created").Kind() != jsonscan.Number {
+		edits = append(edits, stampCreated(root))
+	}
+	reply.edits = edits
+	reply.Segments = doc.Splice(reply.Segments[:0], edits)
+	return nil
+}
+
+// inlineImage turns the content of an image into an address that contains it.
+func inlineImage(image, address, content jsonscan.Value) jsonscan.Edit {
+	text := content.Text()
+	inline := append([]byte(`"data:`), imageType(text)...)
+	inline = append(inline, ";base64,"...)
+	inline = append(inline, text...)
+	inline = append(inline, '"')
+	if address.Kind() != jsonscan.Absent {
+		return address.Replace(inline)
+	}
+	start, end := content.MemberSpan()
+	return jsonscan.Edit{Start: start, End: end, With: append([]byte(`"url":`), inline...)}
+}
+
+// imageType tells the type of an image by how its base64 form begins.
+func imageType(content []byte) string {
+	switch {
+	case bytes.HasPrefix(content, []byte("/9j/")):
+		return "image/jpeg"
+	case bytes.HasPrefix(content, []byte("UklGR")):
+		return "image/webp"
+	}
+	return "image/png"
+}

@@ -1,0 +1,216 @@
+package adapter
+
+import (
+	"cmp"
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// rerank speaks the shape that backends for ranking share: a query and
+// documents in, results with an index and a score out.
+type rerank struct{}
+
+// Call passes the body on.
+func (rerank) Call(req *schema.Request, to *Target, call *Call) error {
+	edits := call.edits[:0]
+	if documents := req.Body.Root().Get("documents"); to.Quirks.TextDocuments && hasObjects(documents) {
+		edits = append(edits, documents.Replace(textArray(documents)))
+	}
+	passJSON(req, to, call, "application/json", edits)
+	return nil
+}
+
+// Reply makes the unified reply of the results. Order, number and documents are
+// seen to here, whatever the backend made of those wishes.
+func (rerank) Reply(req *schema.Request, answer Answer, reply *Reply) error {
+	doc := &reply.doc
+	doc.AllowDuplicateKeys = true
+	if err := doc.Parse(answer.Body); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	root := doc.Root()
+	if err := complaint(root); err != nil {
+		return err
+	}
+	list := root.Get("results")
+	if !list.Given() {
+		list = root.Get("data")
+	}
+	if list.Kind() != jsonscan.Array {
+		return fmt.Errorf("%w: no results", ErrInvalid)
+	}
+	return ranked(req, root, list, reply)
+}
+
+// teiRerank speaks the shape of Text Embeddings Inference.
+type teiRerank struct{}
+
+// Call puts query and texts into a body of its own; the rest of the caller's
+// fields means nothing there.
+func (teiRerank) Call(req *schema.Request, to *Target, call *Call) error {
+	call.Method, call.Path = "POST", to.Path
+	call.Header = append(append(call.Header[:0], to.Header...),
+		Header{"Content-Type", "application/json"}, Header{"Accept", "application/json"})
+	body := append([]byte(`{"query":`), req.Field("query").Raw()...)
+	body = append(body, `,"texts":`...)
+	body = append(body, textArray(req.Field("documents"))...)
+	for _, name := range []string{"truncate", "raw_scores", "truncation_direction"} {
+		if v := req.Field(name); v.Given() {
+			body = append(body, `,"`+name+`":`...)
+			body = append(body, v.Raw()...)
+		}
+	}
+	call.Body = append(call.Body[:0], append(body, '}'))
+	return nil
+}
+
+// Reply makes the unified reply of a bare list of scores.
+func (teiRerank) Reply(req *schema.Request, answer Answer, reply *Reply) error {
+	doc := &reply.doc
+	doc.AllowDuplicateKeys = true
+	if err := doc.Parse(answer.Body); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	if err := complaint(doc.Root()); err != nil {
+		return err
+	}
+	if doc.Root().Kind() != jsonscan.Array {
+		return fmt.Errorf("%w: no results", ErrInvalid)
+	}
+	return ranked(req, jsonscan.Value{}, doc.Root(), reply)
+}
+
+// result is one ranked document.
+type result struct {
+	index int64
+	score float64
+	raw   []byte // the score as the backend wrote it
+}
+
+// ranked writes the unified reply.
+func ranked(req *schema.Request, root, list jsonscan.Value, reply *Reply) error {
+	var documents []jsonscan.Value
+	for v := req.Field("documents").First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+		documents = append(documents, v)
+	}
+	results, err := readResults(list, len(documents))
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(results, func(a, b result) int { return cmp.Compare(b.score, a.score) })
+	if top, ok := req.Field("top_n").Int(); ok {
+		results = results[:min(int64(len(results)), top)]
+	}
+	reply.Usage = rankUsage(root)
+	out := appendHead(nil, root, req)
+	withDocuments := req.Field("return_documents").Kind() == jsonscan.True
+	for i, r := range results {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, `{"index":`...)
+		out = strconv.AppendInt(out, r.index, 10)
+		out = append(append(out, `,"score":`...), r.raw...)
+		out = append(append(out, `,"relevance_score":`...), r.raw...)
+		if withDocuments {
+			out = append(out, `,"document":{"text":`...)
+			out = append(out, documentText(documents[r.index])...)
+			out = append(out, '}')
+		}
+		out = append(out, '}')
+	}
+	out = append(out, `],"usage":{"total_tokens":`...)
+	out = strconv.AppendInt(out, reply.Usage.Total, 10)
+	reply.Segments = append(reply.Segments[:0], append(out, "}}"...))
+	return nil
+}
+
+func readResults(list jsonscan.Value, documents int) ([]result, error) {
+	var results []result
+	seen := make([]bool, documents)
+	for v := list.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+		index, ok := v.Get("index").Int()
+		if !ok || index < 0 || index >= int64(documents) || seen[index] {
+			return nil, fmt.Errorf("%w: a result for no document", ErrInvalid)
+		}
+		seen[index] = true
+		score := v.Get("relevance_score")
+		if !score.Given() {
+			score = v.Get("score")
+		}
+		value, ok := score.Float()
+		if !ok {
+			return nil, fmt.Errorf("%w: a result without a score", ErrInvalid)
+		}
+		results = append(results, result{index, value, score.Raw()})
+	}
+	return results, nil
+}
+
+// appendHead begins the reply: what identifies it, what the backend said beside
+// the results, and the start of the list.
+func appendHead(out []byte, root jsonscan.Value, req *schema.Request) []byte {
+	out = append(out, `{"id":`...)
+	if id := root.Get("id"); id.Kind() == jsonscan.String {
+		out = append(out, id.Raw()...)
+	} else {
+		out = append(out, `"rerank-`+rand.Text()+`"`...)
+	}
+	out = append(append(out, `,"model":`...), req.Body.Root().Get("model").Raw()...)
+	if meta := root.Get("meta"); meta.Given() {
+		out = append(append(out, `,"meta":`...), meta.Raw()...)
+	}
+	return append(out, `,"results":[`...)
+}
+
+// rankUsage reads the tokens in the two places where backends report them.
+func rankUsage(root jsonscan.Value) schema.Usage {
+	if usage := schema.ReadUsage(root.Get("usage")); usage.Known {
+		return usage
+	}
+	tokens := root.Get("meta").Get("tokens")
+	in, ok := tokens.Get("input_tokens").Int()
+	if !ok || in < 0 {
+		return schema.Usage{}
+	}
+	out, _ := tokens.Get("output_tokens").Int()
+	return schema.Usage{Prompt: in, Completion: max(out, 0), Total: in + max(out, 0), Known: true}
+}
+
+func hasObjects(documents jsonscan.Value) bool {
+	for v := documents.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+		if v.Kind() == jsonscan.Object {
+			return true
+		}
+	}
+	return false
+}
+
+// textArray writes documents as an array of their texts.
+func textArray(documents jsonscan.Value) []byte {
+	out := []byte{'['}
+	for v := documents.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(out, documentText(v)...)
+	}
+	return append(out, ']')
+}
+
+// documentText returns the text of a document as JSON; one that has no text is
+// ranked by all that it has.
+func documentText(v jsonscan.Value) []byte {
+	if v.Kind() == jsonscan.String {
+		return v.Raw()
+	}
+	if text := v.Get("text"); text.Kind() == jsonscan.String {
+		return text.Raw()
+	}
+	return quote(string(v.Raw()))
+}

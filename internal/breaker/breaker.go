@@ -1,0 +1,237 @@
+package breaker
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Breaker is the circuit breaker of one instance. All methods may be called at
+// the same time. Only differences between the times passed in matter, and they
+// are taken on the monotonic clock where the times carry it.
+type Breaker struct {
+	// gate is what the hot path needs to know, in one word: flags and above them
+	// the generation. It is derived from the fields below, by publish.
+	gate atomic.Uint64
+	// retryAt is when an open breaker allows a trial, counted from start.
+	retryAt atomic.Int64
+
+	start   time.Time
+	observe func(Change)
+
+	mu          sync.Mutex
+	settings    Settings
+	mode        Mode
+	state       State
+	generation  uint64
+	failures    int // in a row
+	trials      int // in flight
+	successes   int // of trials, since the breaker is half open
+	opened      time.Time
+	lastFailure time.Time
+}
+
+// The flags of the gate.
+const (
+	gatePasses uint64 = 1 << iota // a call may pass
+	gateTrial                     // calls that pass are trials: take one under the lock
+	gateTimed                     // a call may pass from retryAt on
+	gateClean                     // a success would change nothing
+
+	gateFlagBits = iota
+)
+
+// Permit is the right to make one call. It knows in which generation of the
+// breaker's state it was given, so that a late result cannot disturb a later
+// state. The zero value belongs to no generation.
+type Permit struct{ generation uint64 }
+
+// Change tells an observer that a breaker has another state or mode.
+type Change struct {
+	From, To State
+	Mode     Mode
+	Failures int // in a row, at the moment of the change
+	At       time.Time
+}
+
+// New returns a closed breaker with settings that passed Check. The observer may
+// be nil; it is called once for each change, without a lock held, in the
+// goroutine that caused it.
+func New(settings Settings, start time.Time, observe func(Change)) *Breaker {
+	b := &Breaker{start: start, observe: observe, settings: settings, generation: 1}
+	b.publish()
+	return b
+}
+
+// Ready reports whether a call could pass now. It changes nothing.
+func (b *Breaker) Ready(now time.Time) bool {
+	gate := b.gate.Load()
+	if gate&gatePasses != 0 {
+		return true
+	}
+	return gate&gateTimed != 0 && b.sinceStart(now) >= b.retryAt.Load()
+}
+
+// Acquire takes the permit for one call, which must be given back by one Done.
+// False means that the breaker refuses, perhaps because others took the last
+// trial since Ready was asked.
+func (b *Breaker) Acquire(now time.Time) (Permit, bool) {
+	gate := b.gate.Load()
+	if gate&(gatePasses|gateTrial) == gatePasses {
+		return Permit{gate >> gateFlagBits}, true
+	}
+	// A refusal must stay cheap: the herd that waits for a recovery asks often.
+	if !b.Ready(now) {
+		return Permit{}, false
+	}
+	return b.acquireTrial(now)
+}
+
+func (b *Breaker) acquireTrial(now time.Time) (Permit, bool) {
+	b.mu.Lock()
+	before := b.shown()
+	// What Ready saw may be over by now.
+	if !b.Ready(now) {
+		b.mu.Unlock()
+		return Permit{}, false
+	}
+	if b.counting() && b.state == Open {
+		b.enter(HalfOpen)
+	}
+	if b.counting() && b.state == HalfOpen {
+		b.trials++
+	}
+	b.publish()
+	permit := Permit{b.generation}
+	change, changed := b.changeSince(before, now)
+	b.mu.Unlock()
+	b.report(change, changed)
+	return permit, true
+}
+
+// Done gives a permit back with the outcome of its call. A result of an earlier
+// generation is ignored.
+func (b *Breaker) Done(permit Permit, outcome Outcome, now time.Time) {
+	gate := b.gate.Load()
+	if gate>>gateFlagBits != permit.generation {
+		return
+	}
+	if outcome == Success && gate&gateClean != 0 || outcome == Cancelled && gate&gateTrial == 0 {
+		return
+	}
+	b.mu.Lock()
+	before := b.shown()
+	if b.generation == permit.generation && b.counting() {
+		b.settle(outcome, now)
+		b.publish()
+	}
+	change, changed := b.changeSince(before, now)
+	b.mu.Unlock()
+	b.report(change, changed)
+}
+
+// settle counts the result of a call that began in the present generation.
+// An open breaker gives no permits, so there are two cases.
+func (b *Breaker) settle(outcome Outcome, now time.Time) {
+	if b.state == HalfOpen {
+		if b.trials == 0 {
+			return // given back twice
+		}
+		b.trials--
+	}
+	switch outcome {
+	case Failure:
+		b.failures++
+		b.lastFailure = now
+		if b.state == HalfOpen || b.failures >= b.settings.FailureThreshold {
+			b.opened = now
+			b.enter(Open)
+		}
+	case Success:
+		if b.state == Closed {
+			b.failures = 0
+			return
+		}
+		b.successes++
+		if b.successes >= b.settings.SuccessThreshold {
+			b.reset()
+		}
+	case Cancelled:
+	}
+}
+
+// RetryAfter returns how long to wait for the next trial: 0 where a call could
+// pass now. While all trials are taken the end of one cannot be foretold, and
+// nobody knows when an operator lets go; the answers are then a moment and the
+// recovery timeout.
+func (b *Breaker) RetryAfter(now time.Time) time.Duration {
+	if b.Ready(now) {
+		return 0
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch b.shown() {
+	case look{Open, Auto}:
+		return max(0, time.Duration(b.retryAt.Load())-time.Duration(b.sinceStart(now)))
+	case look{Open, ForcedOpen}:
+		return b.settings.RecoveryTimeout.Std()
+	case look{HalfOpen, Auto}:
+		return trialsTakenPause
+	}
+	return 0
+}
+
+// trialsTakenPause is the wait that callers are told while all trials are taken.
+const trialsTakenPause = time.Second
+
+func (b *Breaker) sinceStart(now time.Time) int64 { return int64(now.Sub(b.start)) }
+
+// counting reports whether results mean anything. An operator's word is above
+// the settings: forcing works on a breaker that is switched off, too.
+func (b *Breaker) counting() bool { return b.mode == Auto && b.settings.Enabled }
+
+// enter begins a new generation in the given state.
+func (b *Breaker) enter(state State) {
+	b.state = state
+	b.generation++
+	b.trials, b.successes = 0, 0
+}
+
+// reset enters the state of a new breaker.
+func (b *Breaker) reset() {
+	b.enter(Closed)
+	b.failures = 0
+}
+
+// publish derives what the hot path reads; it ends every change of the fields.
+func (b *Breaker) publish() {
+	var flags uint64
+	switch {
+	case b.mode == ForcedOpen:
+	case !b.counting():
+		flags = gatePasses | gateClean
+	case b.state == Closed:
+		flags = gatePasses
+		if b.failures == 0 {
+			flags |= gateClean
+		}
+	case b.state == Open:
+		flags = gateTimed
+		b.retryAt.Store(saturatingAdd(b.sinceStart(b.opened), int64(b.settings.RecoveryTimeout)))
+	case b.trials < b.settings.SuccessThreshold:
+		flags = gatePasses | gateTrial
+	default:
+		flags = gateTrial
+	}
+	b.gate.Store(b.generation<<gateFlagBits | flags)
+}
+
+// saturatingAdd keeps a recovery timeout that means "never" from turning into
+// one that is over already.
+func saturatingAdd(a, b int64) int64 {
+	if sum := a + b; sum >= a {
+		return sum
+	}
+	return math.MaxInt64
+}

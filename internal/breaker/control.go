@@ -1,0 +1,98 @@
+package breaker
+
+import "time"
+
+// Update replaces the settings and keeps state and counts. New thresholds act
+// from the next result on; a new recovery timeout also moves the end of the pause
+// that an open breaker is in. Switching the breaker off forgets what it knew,
+// because nothing would keep that true.
+func (b *Breaker) Update(settings Settings, now time.Time) {
+	b.mu.Lock()
+	before := b.shown()
+	if settings != b.settings {
+		switched := settings.Enabled != b.settings.Enabled
+		b.settings = settings
+		if switched {
+			b.reset()
+		}
+		b.publish()
+	}
+	change, changed := b.changeSince(before, now)
+	b.mu.Unlock()
+	b.report(change, changed)
+}
+
+// Force lets an operator decide about the state until Auto releases the breaker,
+// which then starts closed and clean. Asking for the present mode changes nothing.
+func (b *Breaker) Force(mode Mode, now time.Time) {
+	b.mu.Lock()
+	before := b.shown()
+	if mode != b.mode {
+		b.mode = mode
+		b.reset()
+		b.publish()
+	}
+	change, changed := b.changeSince(before, now)
+	b.mu.Unlock()
+	b.report(change, changed)
+}
+
+// Snapshot is a breaker at one moment.
+type Snapshot struct {
+	State            State
+	Forced           Mode // Auto where no operator forces the state
+	FailureCount     int
+	FailureThreshold int
+	SuccessThreshold int
+	Timeout          time.Duration
+	LastFailure      time.Time // zero where there was none
+	// NextRetry is when an open breaker allows a trial, zero where the breaker is
+	// not open or an operator holds it. It is in the past from the end of the
+	// pause until the first trial begins.
+	NextRetry time.Time
+}
+
+// Snapshot returns the breaker as it is now, and changes nothing.
+func (b *Breaker) Snapshot() Snapshot {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	shown := b.shown()
+	s := Snapshot{
+		State:            shown.state,
+		Forced:           shown.mode,
+		FailureCount:     b.failures,
+		FailureThreshold: b.settings.FailureThreshold,
+		SuccessThreshold: b.settings.SuccessThreshold,
+		Timeout:          b.settings.RecoveryTimeout.Std(),
+		LastFailure:      b.lastFailure,
+	}
+	if b.state == Open {
+		s.NextRetry = b.opened.Add(s.Timeout)
+	}
+	return s
+}
+
+// look is what people see of a breaker.
+type look struct {
+	state State
+	mode  Mode
+}
+
+func (b *Breaker) shown() look {
+	if b.mode == ForcedOpen {
+		return look{Open, ForcedOpen}
+	}
+	return look{b.state, b.mode}
+}
+
+// changeSince returns what there is to report, and whether there is anything.
+func (b *Breaker) changeSince(before look, now time.Time) (Change, bool) {
+	after := b.shown()
+	return Change{From: before.state, To: after.state, Mode: after.mode, Failures: b.failures, At: now}, after != before
+}
+
+func (b *Breaker) report(change Change, changed bool) {
+	if changed && b.observe != nil {
+		b.observe(change)
+	}
+}

@@ -1,0 +1,198 @@
+package breaker
+
+import (
+	"testing"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"pgregory.net/rapid"
+)
+
+// model is a breaker as one would explain it: no atomics, no flags, and every
+// permit remembers the period (the stay in one state) that it belongs to.
+type model struct {
+	settings  Settings
+	mode      Mode
+	state     State
+	period    int
+	failures  int
+	successes int
+	inFlight  int // trials of this period
+	opened    time.Time
+}
+
+type issued struct {
+	permit Permit
+	period int
+	trial  bool
+}
+
+func (m *model) begin(state State) {
+	m.state, m.period, m.successes, m.inFlight = state, m.period+1, 0, 0
+}
+
+func (m *model) clean() { m.begin(Closed); m.failures = 0 }
+
+func (m *model) active() bool { return m.settings.Enabled && m.mode == Auto }
+
+func (m *model) ready(now time.Time) bool {
+	switch {
+	case m.mode == ForcedOpen:
+		return false
+	case !m.active() || m.state == Closed:
+		return true
+	case m.state == Open:
+		return now.Sub(m.opened) >= m.settings.RecoveryTimeout.Std()
+	}
+	return m.inFlight < m.settings.SuccessThreshold
+}
+
+func (m *model) acquire() (trial bool) {
+	if !m.active() || m.state == Closed {
+		return false
+	}
+	if m.state == Open {
+		m.begin(HalfOpen)
+	}
+	m.inFlight++
+	return true
+}
+
+func (m *model) done(p issued, outcome Outcome, now time.Time) {
+	if p.period != m.period || !m.active() {
+		return
+	}
+	if p.trial {
+		m.inFlight--
+	}
+	switch {
+	case outcome == Failure:
+		m.failures++
+		if p.trial || m.failures >= m.settings.FailureThreshold {
+			m.opened = now
+			m.begin(Open)
+		}
+	case outcome == Success && p.trial:
+		if m.successes++; m.successes >= m.settings.SuccessThreshold {
+			m.clean()
+		}
+	case outcome == Success:
+		m.failures = 0
+	}
+}
+
+func anySettings(t *rapid.T) Settings {
+	return Settings{
+		Enabled:          rapid.IntRange(0, 9).Draw(t, "enabled") > 0,
+		FailureThreshold: rapid.IntRange(1, 4).Draw(t, "failureThreshold"),
+		RecoveryTimeout:  schema.Duration(time.Duration(rapid.IntRange(1, 20).Draw(t, "timeout")) * time.Second),
+		SuccessThreshold: rapid.IntRange(1, 4).Draw(t, "successThreshold"),
+	}
+}
+
+func TestBreakerBehavesLikeItsModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		now := time.Now()
+		m := &model{settings: anySettings(t)}
+		b := New(m.settings, now, nil)
+		var out []issued
+
+		settleOne := func(t *rapid.T, outcome Outcome) {
+			if len(out) == 0 {
+				t.Skip("nothing in flight")
+			}
+			i := rapid.IntRange(0, len(out)-1).Draw(t, "permit")
+			b.Done(out[i].permit, outcome, now)
+			m.done(out[i], outcome, now)
+			out = append(out[:i], out[i+1:]...)
+		}
+		acquire := func(t *rapid.T) {
+			permit, ok := b.Acquire(now)
+			if ok != m.ready(now) {
+				t.Fatalf("acquire: %v, model %v", ok, m.ready(now))
+			}
+			if ok {
+				trial := m.acquire()
+				out = append(out, issued{permit, m.period, trial})
+			}
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"acquire":      acquire,
+			"acquireAgain": acquire, // more calls than edits
+			"succeed":      func(t *rapid.T) { settleOne(t, Success) },
+			"fail":         func(t *rapid.T) { settleOne(t, Failure) },
+			"cancel":       func(t *rapid.T) { settleOne(t, Cancelled) },
+			"wait": func(t *rapid.T) {
+				now = now.Add(time.Duration(rapid.IntRange(1, 15000).Draw(t, "ms")) * time.Millisecond)
+			},
+			"update": func(t *rapid.T) {
+				settings := anySettings(t)
+				switched := settings.Enabled != m.settings.Enabled
+				b.Update(settings, now)
+				if m.settings = settings; switched {
+					m.clean()
+				}
+			},
+			"force": func(t *rapid.T) {
+				mode := Mode(rapid.IntRange(0, modeCount-1).Draw(t, "mode"))
+				b.Force(mode, now)
+				if mode != m.mode {
+					m.mode = mode
+					m.clean()
+				}
+			},
+			"": func(t *rapid.T) { compare(t, b, m, now) },
+		})
+		recovers(t, b, m.settings, out, now)
+	})
+}
+
+func compare(t *rapid.T, b *Breaker, m *model, now time.Time) {
+	before := b.Snapshot()
+	if got, want := b.Ready(now), m.ready(now); got != want {
+		t.Fatalf("ready: %v, model %v", got, want)
+	}
+	if after := b.Snapshot(); after != before {
+		t.Fatalf("asking changed %+v to %+v", before, after)
+	}
+	if wait := b.RetryAfter(now); (wait == 0) != m.ready(now) {
+		t.Fatalf("retry after %v, ready %v", wait, m.ready(now))
+	}
+	state := m.state
+	if m.mode == ForcedOpen {
+		state = Open
+	}
+	if before.State != state || before.FailureCount != m.failures || before.Forced != m.mode {
+		t.Fatalf("%+v, model %+v", before, m)
+	}
+	if b.trials != m.inFlight || b.trials < 0 || b.failures < 0 || b.successes < 0 {
+		t.Fatalf("%d trials, model %d; %d failures, %d successes", b.trials, m.inFlight, b.failures, b.successes)
+	}
+	wantRetry := time.Time{}
+	if m.state == Open {
+		wantRetry = m.opened.Add(m.settings.RecoveryTimeout.Std())
+	}
+	if before.NextRetry != wantRetry {
+		t.Fatalf("next retry %v, model %v", before.NextRetry, wantRetry)
+	}
+}
+
+// recovers proves that from any state, once the calls in flight have ended and
+// nobody forces the breaker, waiting and succeeding closes it.
+func recovers(t *rapid.T, b *Breaker, settings Settings, out []issued, now time.Time) {
+	for _, p := range out {
+		b.Done(p.permit, Cancelled, now)
+	}
+	b.Force(Auto, now)
+	now = now.Add(settings.RecoveryTimeout.Std())
+	for range settings.SuccessThreshold {
+		permit, ok := b.Acquire(now)
+		if !ok {
+			t.Fatalf("refuses after the pause: %+v", b.Snapshot())
+		}
+		b.Done(permit, Success, now)
+	}
+	if s := b.Snapshot(); s.State != Closed || s.FailureCount != 0 {
+		t.Fatalf("not closed after all trials succeeded: %+v", s)
+	}
+}

@@ -1,0 +1,81 @@
+package breaker
+
+import (
+	"fmt"
+
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// State is what a breaker does with calls.
+type State uint8
+
+// The states. The zero value is the one that a breaker starts in.
+const (
+	Closed   State = iota // calls pass, failures in a row are counted
+	Open                  // calls are refused until the recovery timeout is over
+	HalfOpen              // a few calls pass as trials
+
+	stateCount = int(HalfOpen) + 1
+)
+
+var stateNames = [stateCount]string{"CLOSED", "OPEN", "HALF_OPEN"}
+
+// String returns the name in capitals.
+func (s State) String() string {
+	if int(s) >= stateCount {
+		return fmt.Sprintf("State(%d)", uint8(s))
+	}
+	return stateNames[s]
+}
+
+// MarshalText writes the name in capitals.
+func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// Outcome is what a call that a breaker let pass says about its backend.
+type Outcome uint8
+
+// The outcomes. Cancelled says nothing: a trial is given back and no count
+// changes. It also serves for replies that are no fault of the backend but no
+// proof of its health either.
+const (
+	Success Outcome = iota
+	Failure
+	Cancelled
+)
+
+// Mode says who decides about the state: the breaker or an operator.
+type Mode uint8
+
+// The modes. The zero value leaves the decision to the breaker.
+const (
+	Auto Mode = iota
+	ForcedOpen
+	ForcedClosed
+
+	modeCount = int(ForcedClosed) + 1
+)
+
+var modeNames = [modeCount]string{"AUTO", "OPEN", "CLOSED"}
+
+// String returns the name by which operators ask for the mode.
+func (m Mode) String() string {
+	if int(m) >= modeCount {
+		return fmt.Sprintf("Mode(%d)", uint8(m))
+	}
+	return modeNames[m]
+}
+
+// MarshalText writes the name by which operators ask for the mode.
+func (m Mode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
+
+// UnmarshalText reads OPEN, CLOSED or AUTO in any case.
+func (m *Mode) UnmarshalText(text []byte) error {
+	folded := schema.Fold(string(text))
+	for i, name := range modeNames {
+		if folded == schema.Fold(name) {
+			*m = Mode(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("unknown state %q (known: OPEN, CLOSED, AUTO)", text)
+}

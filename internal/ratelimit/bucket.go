@@ -1,0 +1,90 @@
+package ratelimit
+
+import "time"
+
+// bucket counts for three of the algorithms. A token bucket that is refilled and
+// a leaky meter that drains are one thing seen from two sides: what the meter
+// holds is what the bucket lacks. A warm-up is a bucket that is small and slow
+// at first.
+type bucket struct {
+	parts int64 // in the bucket
+	at    int64 // when they were counted
+}
+
+func (b *bucket) fill(r *rules, now int64) { *b = bucket{parts: r.burstAt(now), at: now} }
+
+// level is what the bucket holds at a time. Refused requests do not store it: a
+// level computed in many small steps would lose a fraction of a part in each
+// step of a warm-up.
+func (b *bucket) level(r *rules, now int64) int64 {
+	if now <= b.at {
+		return b.parts
+	}
+	return min(r.burstAt(now), b.parts+r.gain(b.at, now))
+}
+
+func (b *bucket) decide(r *rules, now int64, spend bool, d *Decision) {
+	now = max(now, b.at)
+	level := b.level(r, now)
+	d.Limited = true
+	d.Limit = r.capacity
+	d.Allowed = level >= part
+	if spend && d.Allowed {
+		level -= part
+		b.parts, b.at = level, now
+	}
+	d.Remaining = int(level / part)
+	d.ResetAfter = b.untilFull(r, now, level)
+	if d.Remaining == 0 {
+		d.RetryAfter = b.until(r, now, part)
+	}
+}
+
+// untilNext is the time until one more whole request has flowed in; 0 where the
+// bucket is full.
+func (b *bucket) untilNext(r *rules, now int64) time.Duration {
+	now = max(now, b.at)
+	level := b.level(r, now)
+	if level >= r.burst {
+		return 0
+	}
+	return b.until(r, now, (level/part+1)*part)
+}
+
+// until is the time until the bucket holds as much as is needed.
+func (b *bucket) until(r *rules, now, needed int64) time.Duration {
+	if now >= r.warmEnd {
+		return time.Duration(divideUp(max(0, needed-b.level(r, now)), r.rate))
+	}
+	// The curve of a warm-up is searched, not solved, so that a retry after
+	// exactly this time finds what it was promised, whatever the rounding.
+	low, high := int64(0), r.warmEnd-now
+	if missing := needed - b.level(r, r.warmEnd); missing > 0 {
+		return time.Duration(high + divideUp(missing, r.rate))
+	}
+	for low < high {
+		middle := low + (high-low)/2
+		if b.level(r, now+middle) >= needed {
+			high = middle
+		} else {
+			low = middle + 1
+		}
+	}
+	return time.Duration(low)
+}
+
+// untilFull is the time until the bucket holds its whole capacity.
+func (b *bucket) untilFull(r *rules, now, level int64) time.Duration {
+	warm := max(0, r.warmEnd-now)
+	if warm > 0 {
+		level = min(r.burst, level+r.gain(now, r.warmEnd))
+	}
+	return time.Duration(warm + divideUp(r.burst-level, r.rate))
+}
+
+// adapt keeps what was spent when the rules change, up to the new burst.
+func (b *bucket) adapt(old, new *rules, now int64) {
+	now = max(now, b.at)
+	spent := old.burstAt(now) - b.level(old, now)
+	b.parts, b.at = max(0, new.burstAt(now)-spent), now
+}

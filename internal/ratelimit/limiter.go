@@ -1,0 +1,98 @@
+package ratelimit
+
+import (
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Limiter counts the requests of one service, as a whole or client by client.
+// All methods may be called at the same time. Only differences between the times
+// passed in matter, and they are taken on the monotonic clock where the times
+// carry it; a time before the latest one counts as the latest one.
+type Limiter struct {
+	start time.Time
+	plan  atomic.Pointer[plan]
+	mu    sync.Mutex // one Update at a time
+}
+
+// Decision is the answer to one request.
+type Decision struct {
+	// Limited is false where no limit is in force; the numbers below then mean
+	// nothing.
+	Limited bool
+	Allowed bool
+	// Limit is the capacity, and Remaining how many more requests would be
+	// allowed at once.
+	Limit, Remaining int
+	// ResetAfter is the time until nothing counts as spent any more.
+	ResetAfter time.Duration
+	// RetryAfter is the time until the next request would be allowed: 0 while
+	// Remaining is above 0.
+	RetryAfter time.Duration
+}
+
+// plan is what a request needs to know, replaced whole by Update. The counts it
+// points to outlive it where the algorithm stays the same.
+type plan struct {
+	settings Settings
+	shared   *sharedTally
+	clients  *clientTable
+}
+
+// New returns a limiter with settings that passed Check, at the start of its
+// warm-up, if it has one.
+func New(settings Settings, start time.Time) *Limiter {
+	l := &Limiter{start: start}
+	l.plan.Store(l.fresh(settings, 0))
+	return l
+}
+
+func (l *Limiter) fresh(settings Settings, now int64) *plan {
+	return &plan{
+		settings: settings,
+		shared:   newSharedTally(newRules(settings, now, sharedMarks), now),
+		clients:  newClientTable(newRules(settings, now, clientMarks), maxClients),
+	}
+}
+
+// Allow counts one request if the limit allows it. A refused request costs
+// nothing. The client matters only where every client has a limit of its own.
+func (l *Limiter) Allow(client netip.Addr, now time.Time) Decision {
+	p := l.plan.Load()
+	if !p.settings.Enabled {
+		return Decision{Allowed: true}
+	}
+	// Layers below fill the decision in place: handing it up from one to the next
+	// by value takes as long as deciding.
+	var d Decision
+	if p.settings.ClientIPEnable {
+		p.clients.take(client, l.sinceStart(now), &d)
+	} else {
+		p.shared.take(l.sinceStart(now), &d)
+	}
+	return d
+}
+
+// Update replaces the settings. What was spent stays spent where the algorithm
+// is the same, up to the new capacity; a new rate acts from now on. With another
+// algorithm the limiter starts anew.
+func (l *Limiter) Update(settings Settings, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	old := l.plan.Load()
+	if settings == old.settings {
+		return
+	}
+	at := l.sinceStart(now)
+	if settings.Algorithm != old.settings.Algorithm {
+		l.plan.Store(l.fresh(settings, at))
+		return
+	}
+	old.shared.update(settings, at)
+	old.clients.update(settings, at)
+	l.plan.Store(&plan{settings: settings, shared: old.shared, clients: old.clients})
+}
+
+func (l *Limiter) sinceStart(now time.Time) int64 { return int64(now.Sub(l.start)) }

@@ -1,0 +1,94 @@
+package ratelimit
+
+import (
+	"math/bits"
+	"time"
+)
+
+// part is the number of parts that make one request. A bucket that is refilled
+// with r requests a second gains exactly r parts a nanosecond, so that counting
+// loses nothing at any rate.
+const part = int64(time.Second)
+
+// coldFactor is how many times smaller burst and rate are at the start of a
+// warm-up.
+const coldFactor = 3
+
+// longestWarmUp is for ever, and leaves room to add to it.
+const longestWarmUp = int64(1) << 61
+
+// rules are settings in the units that counting needs: parts, and nanoseconds
+// since the limiter began. They never change once made.
+type rules struct {
+	algorithm Algorithm
+	capacity  int
+	burst     int64 // parts
+	rate      int64 // parts a nanosecond
+
+	// A warm-up lasts from warmStart to warmEnd; they are equal where there is none.
+	warmStart, warmEnd int64
+
+	// window is the length of a sliding window, marks how many points in time it
+	// remembers, and grain how far apart they are at least.
+	window, grain int64
+	marks         int
+}
+
+func newRules(s Settings, warmStart int64, marks int) *rules {
+	r := &rules{
+		algorithm: s.Algorithm,
+		capacity:  s.Capacity,
+		burst:     int64(s.Capacity) * part,
+		rate:      int64(s.RefillRate),
+		warmStart: warmStart,
+		warmEnd:   warmStart,
+		marks:     marks,
+	}
+	if s.Algorithm == WarmUp {
+		r.warmEnd += min(int64(s.WarmUpPeriod), longestWarmUp)
+	}
+	r.window = max(int64(time.Second), divideUp(r.burst, r.rate))
+	if s.Capacity > marks {
+		r.grain = r.window / int64(marks-2)
+	}
+	return r
+}
+
+// warmth is the share of burst and rate that is in force during a warm-up.
+func (r *rules) warmth(t int64) float64 {
+	done := float64(t-r.warmStart) / float64(r.warmEnd-r.warmStart)
+	return (1 + (coldFactor-1)*done) / coldFactor
+}
+
+// burstAt is how much a bucket can hold: at least one request, or a small
+// capacity would refuse everything until the warm-up is over.
+func (r *rules) burstAt(t int64) int64 {
+	if t >= r.warmEnd {
+		return r.burst
+	}
+	return max(part, int64(float64(r.burst)*r.warmth(t)))
+}
+
+// gain is how much flows into a bucket between two times, up to the burst.
+func (r *rules) gain(from, to int64) int64 {
+	if from >= r.warmEnd {
+		return r.steadyGain(to - from)
+	}
+	ramp := min(to, r.warmEnd)
+	mean := (r.warmth(from) + r.warmth(ramp)) / 2
+	gained := float64(r.rate) * float64(ramp-from) * mean
+	if gained >= float64(r.burst) {
+		return r.burst
+	}
+	return min(r.burst, int64(gained)+r.steadyGain(to-ramp))
+}
+
+func (r *rules) steadyGain(elapsed int64) int64 {
+	overflow, gained := bits.Mul64(uint64(elapsed), uint64(r.rate))
+	if overflow != 0 || gained > uint64(r.burst) {
+		return r.burst
+	}
+	return int64(gained)
+}
+
+func divideUp(a, b int64) int64 { return (a + b - 1) / b }

@@ -1,0 +1,91 @@
+package ratelimit
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// Snapshot is a limiter at one moment.
+type Snapshot struct {
+	Enabled    bool
+	Algorithm  Algorithm
+	Capacity   int
+	Remaining  int // of the limit that all share
+	RefillRate int
+	// NextRefill is when one more request will be available; the present where
+	// nothing is spent.
+	NextRefill time.Time
+	// PerClient says that each client has its own limit and none is shared.
+	PerClient bool
+	// Clients are those that asked last, the latest first, without those that
+	// asked long ago.
+	Clients []ClientSnapshot
+}
+
+// ClientSnapshot is what one client has left.
+type ClientSnapshot struct {
+	// Client is an IPv4 address (32 bits) or an IPv6 network (64 bits); it is not
+	// valid where the address of the client is unknown.
+	Client      netip.Prefix
+	Remaining   int
+	Capacity    int
+	LastRequest time.Time
+}
+
+// Snapshot returns the limiter as it is now, with at most so many clients, and
+// counts nothing.
+func (l *Limiter) Snapshot(now time.Time, clients int) Snapshot {
+	p := l.plan.Load()
+	at := l.sinceStart(now)
+	shared, next := p.shared.look(at)
+	s := Snapshot{
+		Enabled:    p.settings.Enabled,
+		Algorithm:  p.settings.Algorithm,
+		Capacity:   p.settings.Capacity,
+		Remaining:  shared.Remaining,
+		RefillRate: p.settings.RefillRate,
+		NextRefill: now.Add(next),
+		PerClient:  p.settings.ClientIPEnable,
+	}
+	if p.settings.Enabled && p.settings.ClientIPEnable {
+		s.Clients = p.clients.latest(now, at, clients)
+	}
+	return s
+}
+
+// latest lists the clients that asked last.
+func (t *clientTable) latest(now time.Time, at int64, most int) []ClientSnapshot {
+	var all []ClientSnapshot
+	for i := range t.shards {
+		all = t.shards[i].appendLatest(all, now, at, most)
+	}
+	slices.SortStableFunc(all, func(a, b ClientSnapshot) int { return b.LastRequest.Compare(a.LastRequest) })
+	return all[:min(most, len(all))]
+}
+
+func (s *clientShard) appendLatest(all []ClientSnapshot, now time.Time, at int64, most int) []ClientSnapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.ring.next
+	for range most {
+		if c == &s.ring || at-c.seen >= idleAfter {
+			break
+		}
+		all = append(all, ClientSnapshot{
+			Client:      shown(c.key),
+			Remaining:   c.tally.peek(s.rules, at).Remaining,
+			Capacity:    s.rules.capacity,
+			LastRequest: now.Add(-time.Duration(at - c.seen)),
+		})
+		c = c.next
+	}
+	return all
+}
+
+func shown(key netip.Addr) netip.Prefix {
+	if key.Is4() {
+		return netip.PrefixFrom(key, 32)
+	}
+	return netip.PrefixFrom(key, 64)
+}

@@ -1,0 +1,85 @@
+package ratelimit
+
+import (
+	"sync"
+	"time"
+)
+
+// tally is what one party has spent: a window for the algorithm that slides, a
+// bucket for the others.
+type tally struct {
+	bucket bucket
+	window window
+}
+
+func (t *tally) begin(r *rules, now int64) {
+	t.bucket.fill(r, now)
+	t.window.clear()
+}
+
+// decide answers one request, into a decision that is zero. Without spend it
+// tells what the answer would be.
+func (t *tally) decide(r *rules, now int64, spend bool, d *Decision) {
+	if r.algorithm == SlidingWindow {
+		t.window.decide(r, now, spend, d)
+	} else {
+		t.bucket.decide(r, now, spend, d)
+	}
+}
+
+func (t *tally) peek(r *rules, now int64) Decision {
+	var d Decision
+	t.decide(r, now, false, &d)
+	return d
+}
+
+func (t *tally) untilNext(r *rules, now int64) time.Duration {
+	if r.algorithm == SlidingWindow {
+		return t.window.untilNext(r, now)
+	}
+	return t.bucket.untilNext(r, now)
+}
+
+// adapt follows new rules of the same algorithm. A window needs nothing: it
+// remembers requests, not what they cost.
+func (t *tally) adapt(old, new *rules, now int64) {
+	if new.algorithm != SlidingWindow {
+		t.bucket.adapt(old, new, now)
+	}
+}
+
+// sharedMarks bounds the memory of a window that all clients share to 64 KiB.
+const sharedMarks = 4096
+
+// sharedTally is the one that all clients of a service share.
+type sharedTally struct {
+	mu    sync.Mutex
+	rules *rules
+	tally tally
+}
+
+func newSharedTally(r *rules, now int64) *sharedTally {
+	s := &sharedTally{rules: r}
+	s.tally.begin(r, now)
+	return s
+}
+
+func (s *sharedTally) take(now int64, d *Decision) {
+	s.mu.Lock()
+	s.tally.decide(s.rules, now, true, d)
+	s.mu.Unlock()
+}
+
+func (s *sharedTally) look(now int64) (Decision, time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tally.peek(s.rules, now), s.tally.untilNext(s.rules, now)
+}
+
+func (s *sharedTally) update(settings Settings, now int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := newRules(settings, s.rules.warmStart, sharedMarks)
+	s.tally.adapt(s.rules, next, now)
+	s.rules = next
+}

@@ -1,0 +1,106 @@
+package ratelimit
+
+import "time"
+
+// window counts for the sliding window: it remembers when requests were allowed
+// and forgets them one window later.
+//
+// Up to as many requests as the rules allow marks, every request has a mark of
+// its own and the count is exact. For larger capacities requests that come within
+// one grain of time share a mark, which carries the time of the latest of them.
+// They are then forgotten together, up to one grain late and never early: no
+// window of the right length ever holds more than the capacity, and at most one
+// grain in a window (under a hundredth) is given away.
+type window struct {
+	ring   []mark // grows to what is needed, at most rules.marks
+	oldest int
+	used   int
+	total  int   // requests in all marks
+	opened int64 // time of the first request of the newest mark
+	now    int64 // the latest time that was asked for
+}
+
+type mark struct {
+	latest int64
+	count  int
+}
+
+// smallestRing is enough for most clients of a limit per client.
+const smallestRing = 8
+
+func (w *window) clear() { *w = window{ring: w.ring} }
+
+func (w *window) decide(r *rules, now int64, spend bool, d *Decision) {
+	now = w.forget(r, now)
+	d.Limited = true
+	d.Limit = r.capacity
+	d.Allowed = w.total < r.capacity
+	if spend && d.Allowed {
+		w.add(r, now)
+	}
+	d.Remaining = max(0, r.capacity-w.total)
+	if w.used > 0 {
+		d.ResetAfter = time.Duration(r.window - (now - w.newest().latest))
+	}
+	if d.Remaining == 0 {
+		d.RetryAfter = w.untilBelow(r, now, r.capacity)
+	}
+}
+
+// forget drops the marks that are a window old, and returns the time as the
+// window sees it: never earlier than before, for what it forgot is gone.
+func (w *window) forget(r *rules, now int64) int64 {
+	w.now = max(w.now, now)
+	for w.used > 0 && w.now-w.ring[w.oldest].latest >= r.window {
+		w.total -= w.ring[w.oldest].count
+		w.oldest = (w.oldest + 1) % len(w.ring)
+		w.used--
+	}
+	return w.now
+}
+
+func (w *window) newest() *mark { return &w.ring[(w.oldest+w.used-1)%len(w.ring)] }
+
+func (w *window) add(r *rules, now int64) {
+	w.total++
+	// The second reason holds only after an edit of the rules; sharing a mark is
+	// always safe.
+	if w.used > 0 && (now-w.opened <= r.grain || w.used == r.marks) {
+		m := w.newest()
+		m.latest = now
+		m.count++
+		return
+	}
+	if w.used == len(w.ring) {
+		w.grow(r.marks)
+	}
+	w.used++
+	*w.newest() = mark{latest: now, count: 1}
+	w.opened = now
+}
+
+func (w *window) grow(most int) {
+	ring := make([]mark, min(most, max(smallestRing, 2*len(w.ring))))
+	n := copy(ring, w.ring[w.oldest:])
+	copy(ring[n:], w.ring[:w.oldest])
+	w.ring, w.oldest = ring, 0
+}
+
+// untilNext is the time until the oldest requests are forgotten; 0 where there
+// are none.
+func (w *window) untilNext(r *rules, now int64) time.Duration {
+	return w.untilBelow(r, w.forget(r, now), w.total)
+}
+
+// untilBelow is the time until fewer requests count than the given number. The
+// oldest mark is enough unless the capacity was lowered.
+func (w *window) untilBelow(r *rules, now int64, number int) time.Duration {
+	left := w.total
+	for i := range w.used {
+		m := w.ring[(w.oldest+i)%len(w.ring)]
+		if left -= m.count; left < number {
+			return time.Duration(r.window - (now - m.latest))
+		}
+	}
+	return 0
+}

@@ -1,0 +1,59 @@
+package schema
+
+import "github.com/patchbay-ai/patchbay/internal/jsonscan"
+
+// ParseEmbedding reads and checks an embeddings request.
+func (r *Request) ParseEmbedding(body []byte) error {
+	if err := r.parse(Embedding, body); err != nil {
+		return err
+	}
+	if err := r.checkInput(); err != nil {
+		return err
+	}
+	format := r.Field("encoding_format")
+	switch {
+	case !format.Given():
+	case format.Kind() != jsonscan.String:
+		return wrongType("encoding_format", "a string")
+	default:
+		switch string(format.Text()) {
+		case "float":
+		case "base64":
+			r.Base64 = true
+		default:
+			return InvalidValue("encoding_format", "'encoding_format' must be float or base64.")
+		}
+	}
+	return r.integer("dimensions")
+}
+
+// checkInput accepts a text, texts, or token ids in the two shapes that
+// official clients send.
+func (r *Request) checkInput() error {
+	const want = "a string, an array of strings, or arrays of token ids"
+	input := r.Field("input")
+	switch input.Kind() {
+	case jsonscan.Absent, jsonscan.Null:
+		return MissingParameter("input")
+	case jsonscan.String:
+		return nil
+	case jsonscan.Array:
+	default:
+		return wrongType("input", want)
+	}
+	if input.Empty() {
+		return InvalidValue("input", "'input' must not be empty.")
+	}
+	first := input.First().Kind()
+	for v := input.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+		switch v.Kind() {
+		case jsonscan.String, jsonscan.Number, jsonscan.Array:
+		default:
+			return wrongType("input", want)
+		}
+		if v.Kind() != first {
+			return wrongType("input", want)
+		}
+	}
+	return nil
+}

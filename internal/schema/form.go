@@ -1,0 +1,49 @@
+package schema
+
+import (
+	"io"
+	"strings"
+)
+
+// Form is a request that came as a form: its parts in the order in which they
+// came. Small values are in memory; files are wherever they were put.
+type Form struct{ Parts []Part }
+
+// Part is one part of a form: a value, or a file.
+type Part struct {
+	Name  string
+	Value string
+	File  *File // nil for a value
+}
+
+// File is an uploaded file.
+type File struct {
+	Filename    string
+	ContentType string
+	Size        int64
+	// Open reads the file from its beginning, any number of times.
+	Open func() io.Reader
+}
+
+// is reports whether a part has the name; clients write arrays as name[].
+func (p *Part) is(name string) bool { return strings.TrimSuffix(p.Name, "[]") == name }
+
+// Value returns the value of a field; ok is false when it is not there.
+func (f *Form) Value(name string) (value string, ok bool) {
+	for i := range f.Parts {
+		if p := &f.Parts[i]; p.File == nil && p.is(name) {
+			return p.Value, true
+		}
+	}
+	return "", false
+}
+
+// HasFile reports whether the form has a file of the name.
+func (f *Form) HasFile(name string) bool {
+	for i := range f.Parts {
+		if p := &f.Parts[i]; p.File != nil && p.is(name) {
+			return true
+		}
+	}
+	return false
+}

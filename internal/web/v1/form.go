@@ -1,0 +1,211 @@
+package v1
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+const (
+	// smallFile is how much of an upload stays in memory; the rest goes to a
+	// temporary file, because the name of the model may come after the file and
+	// a second backend may have to be tried.
+	smallFile = 64 << 10
+	// maxValue bounds a field that is no file, and maxParts their number.
+	maxValue = 1 << 20
+	maxParts = 64
+	// copyBuffer is how much of an upload is in hand while it is written away.
+	copyBuffer = 32 << 10
+)
+
+// readForm reads the form of a request. It answers itself, with nil, when there
+// is none that can be read. The form is good until the exchange ends.
+func (x *exchange) readForm(limit int64) *schema.Form {
+	mediaType, params, err := mime.ParseMediaType(x.r.Header.Get("Content-Type"))
+	if err != nil || mediaType != "multipart/form-data" || params["boundary"] == "" {
+		x.fail(&schema.Error{
+			Message: "This endpoint takes a form (multipart/form-data with a boundary).",
+			Type:    schema.TypeInvalidRequest,
+			Code:    schema.CodeUnsupportedMedia,
+		})
+		return nil
+	}
+	if x.r.ContentLength > limit {
+		x.tooLarge(limit)
+		return nil
+	}
+	body := &patientReader{x: x, control: http.NewResponseController(x.w), limit: limit}
+	form, err := x.spool.readParts(multipart.NewReader(body, params["boundary"]))
+	body.done()
+	switch {
+	case err == nil:
+		return form
+	case errors.Is(err, errTooLarge):
+		x.tooLarge(limit)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		x.refuseBody("The request body did not arrive in time.", schema.CodeRequestTimeout)
+	case errors.Is(err, errNoSpace):
+		x.fail(unexpected(err))
+	default:
+		x.refuseBody("The form could not be read: "+formFault(err)+".", schema.CodeInvalidBody)
+	}
+	return nil
+}
+
+var (
+	errTooManyParts = errors.New("it has too many parts")
+	errLongValue    = errors.New("a field is too long")
+	errNoSpace      = errors.New("the upload could not be stored")
+)
+
+// formFault says what is wrong with a form in words that do not change with the
+// library that found it.
+func formFault(err error) string {
+	switch {
+	case errors.Is(err, errTooManyParts), errors.Is(err, errLongValue):
+		return err.Error()
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		return "it ended too early"
+	}
+	return "it is malformed"
+}
+
+// patientReader reads a body within a limit, and gives it time in proportion to
+// what has come.
+type patientReader struct {
+	x       *exchange
+	control *http.ResponseController
+	limit   int64
+	read    int64
+	renewed int64
+}
+
+func (p *patientReader) Read(b []byte) (int, error) {
+	n, err := p.x.r.Body.Read(b)
+	p.read += int64(n)
+	if p.read > p.limit {
+		return 0, errTooLarge
+	}
+	if p.read-p.renewed >= bodyRate || p.renewed == 0 {
+		p.renewed = max(p.read, 1)
+		_ = p.control.SetReadDeadline(p.x.record.Started.Add(bodyTime + time.Duration(p.read/bodyRate)*time.Second))
+	}
+	return n, err
+}
+
+// done lifts the deadline: from here on reading only watches for the client.
+func (p *patientReader) done() { _ = p.control.SetReadDeadline(time.Time{}) }
+
+// spool keeps the files of a form. All files of one form share one temporary
+// file, which has no name any more while it is used, so that nothing can leave
+// it behind.
+type spool struct {
+	file *os.File
+	size int64
+}
+
+// close frees the temporary file.
+func (s *spool) close() {
+	if s.file != nil {
+		_ = s.file.Close()
+		_ = os.Remove(s.file.Name()) // where an open file could not be removed
+		*s = spool{}
+	}
+}
+
+func (s *spool) readParts(reader *multipart.Reader) (*schema.Form, error) {
+	form := new(schema.Form)
+	for {
+		part, err := reader.NextRawPart()
+		if err == io.EOF {
+			return form, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(form.Parts) == maxParts {
+			return nil, errTooManyParts
+		}
+		read, err := s.readPart(part)
+		if err != nil {
+			return nil, err
+		}
+		if read.Name != "" {
+			form.Parts = append(form.Parts, read)
+		}
+	}
+}
+
+func (s *spool) readPart(part *multipart.Part) (schema.Part, error) {
+	read := schema.Part{Name: part.FormName()}
+	_, params, _ := mime.ParseMediaType(part.Header.Get("Content-Disposition"))
+	filename, isFile := params["filename"]
+	if !isFile {
+		value, err := io.ReadAll(io.LimitReader(part, maxValue+1))
+		if err == nil && len(value) > maxValue {
+			err = errLongValue
+		}
+		read.Value = string(value)
+		return read, err
+	}
+	file := &schema.File{Filename: filename, ContentType: part.Header.Get("Content-Type")}
+	if file.ContentType == "" {
+		file.ContentType = "application/octet-stream"
+	}
+	read.File = file
+	start, err := io.ReadAll(io.LimitReader(part, smallFile))
+	if err != nil {
+		return read, err
+	}
+	if len(start) < smallFile {
+		file.Size = int64(len(start))
+		file.Open = func() io.Reader { return bytes.NewReader(start) }
+		return read, nil
+	}
+	return read, s.spill(file, start, part)
+}
+
+// spill writes a file that is too large for memory away.
+func (s *spool) spill(file *schema.File, start []byte, rest io.Reader) error {
+	if s.file == nil {
+		temp, err := os.CreateTemp("", "patchbay-upload-*")
+		if err != nil {
+			return fmt.Errorf("%w: %w", errNoSpace, err)
+		}
+		_ = os.Remove(temp.Name()) // fails where open files cannot be removed; close tries again
+		s.file = temp
+	}
+	offset := s.size
+	if _, err := s.file.Write(start); err != nil {
+		return fmt.Errorf("%w: %w", errNoSpace, err)
+	}
+	s.size += int64(len(start))
+	buffer := make([]byte, copyBuffer)
+	for {
+		n, err := rest.Read(buffer)
+		if n > 0 {
+			if _, err := s.file.Write(buffer[:n]); err != nil {
+				return fmt.Errorf("%w: %w", errNoSpace, err)
+			}
+			s.size += int64(n)
+		}
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+	}
+	file.Size = s.size - offset
+	temp := s.file
+	file.Open = func() io.Reader { return io.NewSectionReader(temp, offset, file.Size) }
+	return nil
+}
