@@ -90,6 +90,7 @@ func (g *gateway) newServer() *http.Server {
 		ErrorLog:       slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),
 		BaseContext:    func(net.Listener) context.Context { return base },
 		ConnContext:    web.ConnContext,
+		ConnState:      web.ConnState,
 	}
 }
 

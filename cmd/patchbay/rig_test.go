@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"io"
 	"log/slog"
 	"net"
@@ -153,6 +154,7 @@ type reply struct {
 	header http.Header
 	body   string
 	err    error // how reading the body ended, if not well
+	closes bool  // the connection ends with this answer
 }
 
 // chat posts a chat request; headers are pairs of name and value.
@@ -171,7 +173,7 @@ func (r *rig) do(method, path, body string, headers ...string) reply {
 func drain(response *http.Response) reply {
 	defer response.Body.Close()
 	content, err := io.ReadAll(response.Body)
-	return reply{response.StatusCode, response.Header, string(content), err}
+	return reply{response.StatusCode, response.Header, string(content), err, response.Close}
 }
 
 // open sends a request and returns when the head of the answer is there.
@@ -393,7 +395,7 @@ func (r *rig) instances(model string) []*backend.Instance {
 
 // outcomes returns how the calls of an instance ended so far.
 func outcomes(i *backend.Instance) (success, failure, cancelled int64) {
-	return i.Ended(backend.Success), i.Ended(backend.Failure), i.Ended(backend.Cancelled)
+	return i.Ended(breaker.Success), i.Ended(breaker.Failure), i.Ended(breaker.Cancelled)
 }
 
 // onlyRequest returns the one request that a backend got.
@@ -501,4 +503,19 @@ func (g *gate) answer(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "data: %s\n\ndata: [DONE]\n\n", gateLast)
 	case <-r.Context().Done():
 	}
+}
+
+// countLines returns how many lines of a log have all these parts.
+func countLines(log string, parts ...string) int {
+	count := 0
+next:
+	for line := range strings.Lines(log) {
+		for _, part := range parts {
+			if !strings.Contains(line, part) {
+				continue next
+			}
+		}
+		count++
+	}
+	return count
 }

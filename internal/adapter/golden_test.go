@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -21,7 +22,8 @@ import (
 // A golden transcript is one exchange with a backend, written from its
 // documentation or recorded from a real server. It begins with settings, one
 // "name: value" a line (kind, service, base-url, path, api-key, upstream-model,
-// header.NAME), then has sections:
+// header.NAME; status when it is not 200, line-ends when they are crlf or cr),
+// then has sections:
 //
 //	-- request --   the unified request (for forms: name=value lines, @ for a file)
 //	-- sent --      method and path, then headers that must be there, an empty
@@ -181,6 +183,18 @@ func (g golden) run(t *testing.T) {
 		return
 	}
 	contentType, body, _ := strings.Cut(g.sections["answer"], "\n\n")
+	if status, ok := g.settings["status"]; ok {
+		code, err := strconv.Atoi(status)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.checkError(t, ReadFailure(code, []byte(body)))
+		return
+	}
+	if ends, ok := g.settings["line-ends"]; ok {
+		// Raw carriage returns would not survive in a text file under version control.
+		body = strings.ReplaceAll(body, "\n", map[string]string{"crlf": "\r\n", "cr": "\r"}[ends])
+	}
 	if g.has("events") {
 		for name, reader := range map[string]func(string) io.Reader{
 			"whole":        func(s string) io.Reader { return strings.NewReader(s) },

@@ -5,11 +5,14 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
+	"net/netip"
 	"sync/atomic"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/adapter"
+	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/proxy/transport"
+	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -24,40 +27,41 @@ type Instance struct {
 	Kind       *adapter.Kind
 	Target     *adapter.Target
 	Origin     transport.Origin
+	Timeouts   Timeouts
 	// Slot is the place of the instance in its pool, and Share its weight in
 	// thousandths, so that shares add up exactly.
 	Slot  int
 	Share int64
 
+	policy Policy
 	*State
+}
+
+// Policy is what an instance takes over from its service.
+type Policy struct {
+	Adapter  string
+	Breaker  breaker.Settings
+	Limit    ratelimit.Settings // in force only if its scope is the instance
+	Timeouts Timeouts
 }
 
 // State is what lives and changes about an instance.
 type State struct {
+	Breaker *breaker.Breaker
+	// Limiter limits this instance alone; it exists whether or not it is on.
+	Limiter *ratelimit.Limiter
+
 	since    time.Time
 	inFlight atomic.Int64
-	outcomes [outcomeCount]atomic.Int64
+	outcomes [3]atomic.Int64 // by breaker.Outcome
 }
-
-// Outcome is how a call to an instance ended.
-type Outcome uint8
-
-// The outcomes. A caller that left says nothing about the instance, so it is
-// neither a success nor a failure.
-const (
-	Success Outcome = iota
-	Failure
-	Cancelled
-
-	outcomeCount = int(Cancelled) + 1
-)
 
 // New prepares an instance. The state is the one that it had before, or nil for
 // an instance that is new.
-func New(settings Settings, service schema.ServiceType, serviceAdapter string, state *State) (*Instance, error) {
+func New(settings Settings, service schema.ServiceType, policy Policy, state *State, now time.Time) (*Instance, error) {
 	name := settings.Adapter
 	if name == "" {
-		name = serviceAdapter
+		name = policy.Adapter
 	}
 	if err := adapter.Check(name, service); err != nil {
 		return nil, err
@@ -81,8 +85,15 @@ func New(settings Settings, service schema.ServiceType, serviceAdapter string, s
 	if err != nil {
 		return nil, fmt.Errorf("base address: %w", err)
 	}
+	if policy.Limit.Scope != ratelimit.PerInstance {
+		policy.Limit.Enabled = false
+	}
 	if state == nil {
-		state = &State{since: time.Now()}
+		state = &State{
+			Breaker: breaker.New(policy.Breaker, now, nil),
+			Limiter: ratelimit.New(policy.Limit, now),
+			since:   now,
+		}
 	}
 	return &Instance{
 		Settings: settings,
@@ -92,9 +103,18 @@ func New(settings Settings, service schema.ServiceType, serviceAdapter string, s
 		Kind:     kind,
 		Target:   target,
 		Origin:   origin,
+		Timeouts: settings.Timeouts.Or(policy.Timeouts),
 		Share:    share(settings.Weight),
+		policy:   policy,
 		State:    state,
 	}, nil
+}
+
+// Activate makes the living state follow the settings. It is called when the
+// instance's configuration comes into force, not before.
+func (i *Instance) Activate(now time.Time) {
+	i.Breaker.Update(i.policy.Breaker, now)
+	i.Limiter.Update(i.policy.Limit, now)
 }
 
 // handle makes an opaque name that stays the same as long as the instance does.
@@ -111,35 +131,88 @@ func share(weight float64) int64 {
 	return max(1, int64(math.Round(weight*1000)))
 }
 
-// Ready reports whether the instance may be picked. Asking changes nothing.
-func (i *Instance) Ready() bool { return i.Settings.Enabled && i.Share > 0 }
+// Obstacle is what keeps an instance from taking a request.
+type Obstacle uint8
 
-// WhyNot returns why the instance gets no traffic, or the empty string.
-func (i *Instance) WhyNot() string {
+// The obstacles, the more lasting ones first.
+const (
+	NoObstacle Obstacle = iota
+	Disabled
+	NoWeight
+	Unhealthy
+	BreakerOpen
+	AtLimit
+	NoSlot
+)
+
+// Obstacle returns what keeps the instance from taking a request now. Asking
+// changes nothing.
+func (i *Instance) Obstacle(now time.Time) Obstacle {
 	switch {
 	case !i.Settings.Enabled:
-		return "disabled"
+		return Disabled
 	case i.Share == 0:
-		return "weight 0"
+		return NoWeight
+	case !i.Breaker.Ready(now):
+		return BreakerOpen
+	case i.policy.Limit.Enabled && !i.Limiter.Peek(netip.Addr{}, now).Allowed:
+		return AtLimit
+	case i.full():
+		return NoSlot
 	}
-	return ""
+	return NoObstacle
+}
+
+func (i *Instance) full() bool {
+	return i.Settings.MaxConcurrency > 0 && i.inFlight.Load() >= int64(i.Settings.MaxConcurrency)
+}
+
+// WhyNot describes an obstacle for people.
+func (i *Instance) WhyNot(o Obstacle, now time.Time) string {
+	switch o {
+	case NoObstacle:
+		return "ready"
+	case Disabled:
+		return "disabled"
+	case NoWeight:
+		return "weight 0"
+	case Unhealthy:
+		return "unhealthy"
+	case BreakerOpen:
+		return "circuit breaker open, next trial in " + i.Breaker.RetryAfter(now).Round(time.Millisecond).String()
+	case AtLimit:
+		return "at its rate limit"
+	case NoSlot:
+		return fmt.Sprintf("all %d slots taken", i.Settings.MaxConcurrency)
+	}
+	return "unknown"
 }
 
 // Acquire takes the instance for one call; false means that it is no longer
 // ready and another one must be picked. Every Acquire that succeeds is followed
-// by one Release.
-func (i *Instance) Acquire() bool {
-	if !i.Ready() {
-		return false
+// by one Release with its permit.
+func (i *Instance) Acquire(now time.Time) (breaker.Permit, bool) {
+	running := i.inFlight.Add(1)
+	if limit := i.Settings.MaxConcurrency; limit > 0 && running > int64(limit) {
+		i.inFlight.Add(-1)
+		return breaker.Permit{}, false
 	}
-	i.inFlight.Add(1)
-	return true
+	if i.policy.Limit.Enabled && !i.Limiter.Allow(netip.Addr{}, now).Allowed {
+		i.inFlight.Add(-1)
+		return breaker.Permit{}, false
+	}
+	permit, ok := i.Breaker.Acquire(now)
+	if !ok {
+		i.inFlight.Add(-1)
+	}
+	return permit, ok
 }
 
 // Release ends a call.
-func (i *Instance) Release(outcome Outcome) {
+func (i *Instance) Release(permit breaker.Permit, outcome breaker.Outcome, now time.Time) {
 	i.inFlight.Add(-1)
 	i.outcomes[outcome].Add(1)
+	i.Breaker.Done(permit, outcome, now)
 }
 
 // Since returns when the instance was added.
@@ -149,4 +222,4 @@ func (s *State) Since() time.Time { return s.since }
 func (s *State) InFlight() int64 { return s.inFlight.Load() }
 
 // Ended returns the number of calls that ended with the given outcome.
-func (s *State) Ended(outcome Outcome) int64 { return s.outcomes[outcome].Load() }
+func (s *State) Ended(outcome breaker.Outcome) int64 { return s.outcomes[outcome].Load() }

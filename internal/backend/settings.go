@@ -40,6 +40,11 @@ type Settings struct {
 	Headers map[string]string `json:"headers"`
 	// ForwardAuthorization sends the caller's own Authorization to the backend.
 	ForwardAuthorization bool `json:"forwardAuthorization"`
+	// MaxConcurrency is how many requests the instance gets at a time; 0 means
+	// as many as there are.
+	MaxConcurrency int `json:"maxConcurrency"`
+	// Timeouts replace those of the service where they are set.
+	Timeouts Timeouts `json:"timeouts"`
 }
 
 // DefaultSettings returns what holds for the fields that an instance leaves out.
@@ -57,7 +62,8 @@ func (s Settings) Equal(other Settings) bool {
 	return s.Name == other.Name && s.BaseURL == other.BaseURL && s.Path == other.Path &&
 		s.APIKey == other.APIKey && s.Weight == other.Weight && s.Enabled == other.Enabled &&
 		s.Adapter == other.Adapter && s.UpstreamModel == other.UpstreamModel &&
-		s.ForwardAuthorization == other.ForwardAuthorization && maps.Equal(s.Headers, other.Headers)
+		s.ForwardAuthorization == other.ForwardAuthorization && s.MaxConcurrency == other.MaxConcurrency &&
+		s.Timeouts == other.Timeouts && maps.Equal(s.Headers, other.Headers)
 }
 
 // Clone returns a copy that shares nothing with s.
@@ -82,6 +88,9 @@ func (s Settings) Check(report func(path, message string)) {
 	}
 	if math.IsNaN(s.Weight) || s.Weight < 0 || s.Weight > maxWeight {
 		report("weight", "must be between 0 (no traffic) and 1000000, not "+strconv.FormatFloat(s.Weight, 'g', -1, 64))
+	}
+	if s.MaxConcurrency < 0 {
+		report("maxConcurrency", "must not be negative")
 	}
 	s.checkHeaders(report)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/balance"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
+	"github.com/patchbay-ai/patchbay/internal/queue"
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -48,8 +49,28 @@ type Limits struct {
 	ConnectTimeout   schema.Duration `json:"connectTimeout"`
 	FirstByteTimeout schema.Duration `json:"firstByteTimeout"`
 	IdleTimeout      schema.Duration `json:"idleTimeout"`
+	// FirstTokenTimeout bounds the wait for the first event of a stream, and
+	// TotalTimeout a whole answer; 0 sets no bound of its own.
+	FirstTokenTimeout schema.Duration `json:"firstTokenTimeout"`
+	TotalTimeout      schema.Duration `json:"totalTimeout"`
 	// MaxAttempts is the number of instances that one request may try.
 	MaxAttempts int `json:"maxAttempts"`
+	// MaxInFlight is how many requests may run at once; more are turned away.
+	MaxInFlight int `json:"maxInFlight"`
+	// Memory is how much memory the program may use before it turns requests
+	// away; 0 leaves it to the environment's GOMEMLIMIT.
+	Memory Bytes `json:"memory"`
+}
+
+// Timeouts are the limits on the phases of a call.
+func (l *Limits) Timeouts() backend.Timeouts {
+	return backend.Timeouts{
+		Connect:    l.ConnectTimeout,
+		FirstByte:  l.FirstByteTimeout,
+		FirstToken: l.FirstTokenTimeout,
+		Idle:       l.IdleTimeout,
+		Total:      l.TotalTimeout,
+	}
 }
 
 // Service is the policy of one service type and the instances that serve it.
@@ -60,6 +81,8 @@ type Service struct {
 	RateLimit      ratelimit.Settings     `json:"rateLimit"`
 	CircuitBreaker breaker.Settings       `json:"circuitBreaker"`
 	HealthCheck    backend.HealthSettings `json:"healthCheck"`
+	Queue          queue.Settings         `json:"queue"`
+	Timeouts       backend.Timeouts       `json:"timeouts"`
 	Instances      []backend.Settings     `json:"instances"`
 }
 
@@ -108,6 +131,7 @@ func Default() *Document {
 			FirstByteTimeout: schema.Duration(300 * time.Second),
 			IdleTimeout:      schema.Duration(120 * time.Second),
 			MaxAttempts:      2,
+			MaxInFlight:      10_000,
 		},
 		Services:   services,
 		Monitoring: metrics.DefaultSettings(),
@@ -127,6 +151,7 @@ func DefaultService() Service {
 		RateLimit:      ratelimit.DefaultSettings(),
 		CircuitBreaker: breaker.DefaultSettings(),
 		HealthCheck:    backend.DefaultHealthSettings(),
+		Queue:          queue.DefaultSettings(),
 	}
 }
 
@@ -168,7 +193,7 @@ func (s Service) Equal(other Service) bool {
 func (s Service) SamePolicy(other Service) bool {
 	return s.LoadBalancer == other.LoadBalancer && s.Adapter == other.Adapter &&
 		s.RateLimit == other.RateLimit && s.CircuitBreaker == other.CircuitBreaker &&
-		s.HealthCheck == other.HealthCheck
+		s.HealthCheck == other.HealthCheck && s.Queue == other.Queue && s.Timeouts == other.Timeouts
 }
 
 // EqualServices tells whether both sets of services are the same.

@@ -54,6 +54,7 @@ func (s Service) Check(serviceType schema.ServiceType, known AdapterCheck, repor
 	s.RateLimit.Check(within("rateLimit.", report))
 	s.CircuitBreaker.Check(within("circuitBreaker.", report))
 	s.HealthCheck.Check(within("healthCheck.", report))
+	s.Queue.Check(within("queue.", report))
 
 	first := make(map[string]int, len(s.Instances))
 	for i, instance := range s.Instances {
@@ -119,6 +120,9 @@ func listenFault(listen string) string {
 }
 
 func (l Limits) check(report func(path, message string)) {
+	if l.MaxInFlight < 0 {
+		report("maxInFlight", "must not be negative (0 means no limit)")
+	}
 	checkBodySize(l.JSONBody, "jsonBody", report)
 	checkBodySize(l.MultipartBody, "multipartBody", report)
 	checkTimeout(l.ConnectTimeout, "connectTimeout", report)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/adapter"
-	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/proxy/transport"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -23,10 +23,12 @@ const (
 	binaryRead = 16 << 10
 )
 
-// try puts the request to one instance and waits until the answer has begun:
-// until all of a plain answer is there, or the first event of a stream.
-func (r *Reply) try(ctx context.Context, instance *backend.Instance) *fault {
-	r.Instance, r.held, r.outcome = instance, true, backend.Success
+// try puts the request to the instance that was picked and waits until the
+// answer has begun: until all of a plain answer is there, or the first event of
+// a stream.
+func (r *Reply) try(ctx context.Context) *fault {
+	instance := r.Instance
+	r.outcome = breaker.Success
 	speak := instance.Target.Speak
 	if err := speak.Call(r.req, instance.Target, &r.call); err != nil {
 		return r.classify(err)
@@ -35,12 +37,19 @@ func (r *Reply) try(ctx context.Context, instance *backend.Instance) *fault {
 	if instance.Target.ForwardAuthorization && r.caller.Authorization != "" {
 		r.call.Header = withAuthorization(r.call.Header, r.caller.Authorization)
 	}
-	firstByte := r.limits.FirstByteTimeout.Std()
-	deadline := time.Now().Add(firstByte)
+	limits := &instance.Timeouts
+	if limits.Total > 0 {
+		ctx = r.within(ctx, limits.Total.Std())
+	}
+	firstToken := limits.FirstToken
+	if firstToken == 0 {
+		firstToken = limits.FirstByte
+	}
+	deadline := time.Now().Add(firstToken.Std())
 	response, err := r.proxy.client.Send(ctx, instance.Origin, &r.call, transport.Timeouts{
-		Connect:   r.limits.ConnectTimeout.Std(),
-		FirstByte: firstByte,
-		Idle:      r.limits.IdleTimeout.Std(),
+		Connect:   limits.Connect.Std(),
+		FirstByte: limits.FirstByte.Std(),
+		Idle:      limits.Idle.Std(),
 	})
 	if err != nil {
 		return r.classify(err)
@@ -51,6 +60,15 @@ func (r *Reply) try(ctx context.Context, instance *backend.Instance) *fault {
 	}
 	r.FirstByte = time.Now()
 	return nil
+}
+
+// errTotal is the cause with which a call ends that took too long as a whole.
+var errTotal = fmt.Errorf("%w: the whole answer took too long", transport.ErrTimeout)
+
+// within bounds a call as a whole; the bound is lifted when the reply is closed.
+func (r *Reply) within(ctx context.Context, total time.Duration) context.Context {
+	ctx, r.cancel = context.WithTimeoutCause(ctx, total, errTotal)
+	return ctx
 }
 
 // withAuthorization puts the caller's credential in place of the instance's.

@@ -10,7 +10,9 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/adapter"
 	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/proxy/transport"
+	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -19,7 +21,7 @@ import (
 // the instance, and whether another instance may do better.
 type fault struct {
 	err       *schema.Error
-	outcome   backend.Outcome
+	outcome   breaker.Outcome
 	elsewhere bool
 }
 
@@ -36,7 +38,7 @@ func (r *Reply) classify(err error) *fault {
 	var failure *adapter.Failure
 	switch {
 	case errors.As(err, &mistake): // the request cannot be said in the backend's dialect
-		return &fault{err: mistake, outcome: backend.Cancelled}
+		return &fault{err: mistake, outcome: breaker.Cancelled}
 	case errors.As(err, &refusal):
 		return r.classifyStatus(refusal)
 	case errors.As(err, &failure):
@@ -58,7 +60,7 @@ func (r *Reply) classify(err error) *fault {
 }
 
 func backendFault(err *schema.Error) *fault {
-	return &fault{err: err, outcome: backend.Failure, elsewhere: true}
+	return &fault{err: err, outcome: breaker.Failure, elsewhere: true}
 }
 
 func apiError(code, message string) *schema.Error {
@@ -74,22 +76,22 @@ func (r *Reply) classifyStatus(refusal *refused) *fault {
 		// The caller can neither see nor mend the credential that was refused.
 		err.Message = "The backend refused the gateway's credentials."
 		err.Code = schema.CodeUpstreamAuth
-		return &fault{err: err, outcome: backend.Cancelled}
+		return &fault{err: err, outcome: breaker.Cancelled}
 	case status == http.StatusTooManyRequests:
 		err.Message = "The backend's own rate limit was reached."
 		err.Type, err.Code = schema.TypeRateLimit, schema.CodeUpstreamRateLimit
 		err.RetryAfter = max(refusal.retryAfter, time.Second)
-		return &fault{err: err, outcome: backend.Cancelled, elsewhere: true}
+		return &fault{err: err, outcome: breaker.Cancelled, elsewhere: true}
 	case status < 500:
 		err.Type, err.Status = schema.TypeInvalidRequest, status
-		return &fault{err: err, outcome: backend.Cancelled}
+		return &fault{err: err, outcome: breaker.Cancelled}
 	}
 	err.Status = status
 	err.RetryAfter = refusal.retryAfter
 	if status == http.StatusServiceUnavailable {
 		err.RetryAfter = max(refusal.retryAfter, time.Second)
 	}
-	return &fault{err: err, outcome: backend.Failure, elsewhere: failsOver(status)}
+	return &fault{err: err, outcome: breaker.Failure, elsewhere: failsOver(status)}
 }
 
 // failsOver lists the statuses that another instance may not answer with.
@@ -161,22 +163,62 @@ func unknownModel(service *routing.Service, req *schema.Request) *schema.Error {
 	return err
 }
 
-// nobodyReady says why none of a pool's instances can take the request.
-func nobodyReady(pool *routing.Pool) *schema.Error {
+// unavailable says why none of the pool's instances can take the request.
+func (r *Reply) unavailable(now time.Time) *schema.Error {
 	type candidate struct {
 		Instance string `json:"instance"`
 		Reason   string `json:"reason"`
 	}
-	candidates := make([]candidate, 0, len(pool.Instances))
-	for _, i := range pool.Instances {
-		candidates = append(candidates, candidate{i.Handle, i.WhyNot()})
+	var candidates []candidate
+	open, limited := false, false
+	wait := time.Duration(0)
+	for _, i := range r.pool.Instances {
+		o := i.Obstacle(now)
+		candidates = append(candidates, candidate{i.Handle, i.WhyNot(o, now)})
+		limited = limited || o == backend.AtLimit
+		if o == backend.BreakerOpen {
+			if next := i.Breaker.RetryAfter(now); !open || next < wait {
+				wait = next
+			}
+			open = true
+		}
 	}
-	return &schema.Error{
-		Message:    fmt.Sprintf("No instance of the model %q is available for %s.", pool.Model, pool.Service.Type),
+	err := &schema.Error{
+		Message:    fmt.Sprintf("No instance of the model %q is available for %s.", r.pool.Model, r.pool.Service.Type),
 		Type:       schema.TypeServiceUnavailable,
 		Code:       schema.CodeServiceUnavailable,
 		RetryAfter: time.Second,
-		Details:    map[string]any{"model": pool.Model, "candidates": candidates},
+		Details:    map[string]any{"model": r.pool.Model, "candidates": candidates},
+	}
+	switch {
+	case limited:
+		err.Message = fmt.Sprintf("Every instance of the model %q is at its rate limit.", r.pool.Model)
+		err.Type, err.Code = schema.TypeRateLimit, schema.CodeRateLimitExceeded
+	case open:
+		err.Message = fmt.Sprintf("The circuit breakers of the model %q are open after repeated failures of its backends.", r.pool.Model)
+		err.Type, err.Code = schema.TypeCircuitBreakerOpen, schema.CodeCircuitBreakerOpen
+		err.RetryAfter = max(wait, time.Millisecond)
+	}
+	return err
+}
+
+// noSlot says that all slots are taken and that waiting did not help.
+func noSlot(pool *routing.Pool, wait time.Duration) *schema.Error {
+	return &schema.Error{
+		Message:    fmt.Sprintf("All slots of the model %q are taken.", pool.Model),
+		Type:       schema.TypeRateLimit,
+		Code:       schema.CodeNoSlot,
+		RetryAfter: wait,
+	}
+}
+
+// overLimit says that a rate limit is reached.
+func overLimit(d ratelimit.Decision) *schema.Error {
+	return &schema.Error{
+		Message:    fmt.Sprintf("The rate limit of %d requests is reached; the next one is allowed in %s.", d.Limit, d.RetryAfter.Round(time.Millisecond)),
+		Type:       schema.TypeRateLimit,
+		Code:       schema.CodeRateLimitExceeded,
+		RetryAfter: max(d.RetryAfter, time.Millisecond),
 	}
 }
 

@@ -6,9 +6,10 @@ package proxy
 import (
 	"context"
 	"sync"
+	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/proxy/transport"
+	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -17,6 +18,7 @@ import (
 type Proxy struct {
 	current *routing.Current
 	client  *transport.Client
+	budget  budget
 	replies sync.Pool
 }
 
@@ -27,73 +29,79 @@ func New(current *routing.Current, client *transport.Client) *Proxy {
 
 // Do answers a request. On success the caller reads the reply and closes it; on
 // failure the error is a *schema.Error, or the context's own when the client
-// left. The Reply is returned in both cases and tells what was tried.
+// left. The Reply is returned in both cases, tells what was tried, and must be
+// closed.
 //
-// The steps, top to bottom: find the pool, pick an instance, call it; a failure
-// that another instance may not have leads to the next one, as long as nothing
-// was sent to the client.
+// The steps, top to bottom: find the pool, take part in its limits, pick an
+// instance, call it. A failure that another instance may not have leads to the
+// next one, as long as nothing was sent to the client.
 func (p *Proxy) Do(ctx context.Context, req *schema.Request, caller *schema.Caller) (*Reply, error) {
 	r := p.replies.Get().(*Reply)
 	r.proxy, r.req, r.caller = p, req, caller
+	p.budget.enter()
 	table := p.current.Load()
 	service := table.Service(req.Service)
 	pool := service.FindBytes(req.Model)
 	if pool == nil {
 		return r, unknownModel(service, req)
 	}
-	r.Model = pool.Model
-	r.limits = &table.Limits
+	r.Model, r.pool = pool.Model, pool
+	now := time.Now()
+	// Whoever is not served for want of instances is not counted by the limits.
+	if err := r.refuseAtOnce(now); err != nil {
+		return r, err
+	}
+	if err := r.limit(now); err != nil {
+		return r, err
+	}
+	return r, r.attempts(ctx, table.Limits.MaxAttempts)
+}
+
+// limit counts the request in the limits of its service type and model.
+func (r *Reply) limit(now time.Time) error {
+	for _, limiter := range [...]*ratelimit.Limiter{r.pool.Service.Limiter, r.pool.Limiter} {
+		decision := limiter.Allow(r.caller.Addr, now)
+		if decision.Limited {
+			r.Limit = decision
+		}
+		if !decision.Allowed {
+			return overLimit(decision)
+		}
+	}
+	return nil
+}
+
+// attempts tries one instance after the other until one answers.
+func (r *Reply) attempts(ctx context.Context, most int) error {
 	var failed *fault
-	for r.Attempts < table.Limits.MaxAttempts {
-		instance := r.pick(pool)
-		if instance == nil {
-			break
+	retrying := false // a place in the budget is taken
+	defer func() {
+		if retrying {
+			r.proxy.budget.retried()
+		}
+	}()
+	for r.Attempts < most {
+		if err := r.pick(ctx); err != nil {
+			if failed != nil {
+				break // the failure says more than the lack of another instance
+			}
+			return err
 		}
 		r.Attempts++
-		if failed = r.try(ctx, instance); failed == nil {
-			return r, nil
-		}
-		r.release(failed.outcome)
-		if !failed.elsewhere || ctx.Err() != nil {
-			break
-		}
-	}
-	if err := ctx.Err(); err != nil {
-		return r, context.Cause(ctx)
-	}
-	if failed == nil {
-		return r, nobodyReady(pool)
-	}
-	return r, failed.err
-}
-
-// pick chooses and acquires an instance that was not tried yet, or returns nil
-// when there is none.
-func (r *Reply) pick(pool *routing.Pool) *backend.Instance {
-	for {
-		r.candidates = r.candidates[:0]
-		for _, i := range pool.Instances {
-			if i.Ready() && !r.wasTried(i) {
-				r.candidates = append(r.candidates, i)
-			}
-		}
-		if len(r.candidates) == 0 {
+		if failed = r.try(ctx); failed == nil {
 			return nil
 		}
-		instance := pool.Balancer.Pick(r.candidates, r.caller.Addr)
-		if instance.Acquire() {
-			r.tried = append(r.tried, instance)
-			return instance
+		r.release(failed.outcome)
+		if !failed.elsewhere || ctx.Err() != nil || r.Attempts == most {
+			break
 		}
-		// Somebody took its last place between the question and the answer.
-	}
-}
-
-func (r *Reply) wasTried(i *backend.Instance) bool {
-	for _, t := range r.tried {
-		if t == i {
-			return true
+		if !retrying && !r.proxy.budget.mayRetry() {
+			break
 		}
+		retrying = true
 	}
-	return false
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return failed.err
 }

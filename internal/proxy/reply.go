@@ -8,8 +8,10 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/adapter"
 	"github.com/patchbay-ai/patchbay/internal/backend"
-	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/proxy/transport"
+	"github.com/patchbay-ai/patchbay/internal/ratelimit"
+	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -23,11 +25,13 @@ type Reply struct {
 	Attempts int
 	// FirstByte is when the answer began.
 	FirstByte time.Time
+	// Limit is where the request stands in the limit that covers it, if any does.
+	Limit ratelimit.Decision
 
 	proxy  *Proxy
 	req    *schema.Request
 	caller *schema.Caller
-	limits *config.Limits
+	pool   *routing.Pool
 
 	candidates []*backend.Instance
 	tried      []*backend.Instance
@@ -41,7 +45,9 @@ type Reply struct {
 	pending    []byte // the first event, which was waited for
 	binary     bool
 	held       bool // the instance is acquired
-	outcome    backend.Outcome
+	permit     breaker.Permit
+	cancel     context.CancelFunc // ends the bound on the whole call
+	outcome    breaker.Outcome
 }
 
 // Segments returns a whole answer, nil for any other.
@@ -93,7 +99,7 @@ func (r *Reply) Next(ctx context.Context) ([]byte, error) {
 // broken notes that an answer failed after it had begun, and says why.
 func (r *Reply) broken(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		r.outcome = backend.Cancelled
+		r.outcome = breaker.Cancelled
 		return context.Cause(ctx)
 	}
 	failed := r.classify(err)
@@ -128,25 +134,31 @@ func (r *Reply) Usage() schema.Usage {
 }
 
 // Abandon says that the client left before it had the whole answer.
-func (r *Reply) Abandon() { r.outcome = backend.Cancelled }
+func (r *Reply) Abandon() { r.outcome = breaker.Cancelled }
 
 // Close settles the request: the instance is free again and has its outcome.
 func (r *Reply) Close() {
 	r.release(r.outcome)
+	r.proxy.budget.leave()
 	p := r.proxy
 	r.reset()
 	p.replies.Put(r)
 }
 
 // release gives the instance back if it is still held.
-func (r *Reply) release(outcome backend.Outcome) {
+func (r *Reply) release(outcome breaker.Outcome) {
 	if r.response != nil {
 		_ = r.response.Close() // the answer was read or given up; nothing depends on it
 		r.response = nil
 	}
+	if r.cancel != nil {
+		r.cancel()
+		r.cancel = nil
+	}
 	if r.held {
 		r.held = false
-		r.Instance.Release(outcome)
+		r.Instance.Release(r.permit, outcome, time.Now())
+		r.pool.Queue.Wake()
 	}
 }
 

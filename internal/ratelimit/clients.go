@@ -69,12 +69,12 @@ func clientKey(addr netip.Addr) netip.Addr {
 	return netip.PrefixFrom(addr, 64).Masked().Addr()
 }
 
-func (t *clientTable) take(addr netip.Addr, now int64, d *Decision) {
+func (t *clientTable) decide(addr netip.Addr, now int64, spend bool, d *Decision) {
 	key := clientKey(addr)
 	s := &t.shards[maphash.Comparable(t.seed, key)%clientShards]
 	s.mu.Lock()
 	c := s.find(key, now)
-	c.tally.decide(s.rules, now, true, d)
+	c.tally.decide(s.rules, now, spend, d)
 	s.mu.Unlock()
 }
 

@@ -60,6 +60,15 @@ func (l *Limiter) fresh(settings Settings, now int64) *plan {
 // Allow counts one request if the limit allows it. A refused request costs
 // nothing. The client matters only where every client has a limit of its own.
 func (l *Limiter) Allow(client netip.Addr, now time.Time) Decision {
+	return l.decide(client, now, true)
+}
+
+// Peek tells what Allow would answer, and counts nothing.
+func (l *Limiter) Peek(client netip.Addr, now time.Time) Decision {
+	return l.decide(client, now, false)
+}
+
+func (l *Limiter) decide(client netip.Addr, now time.Time, spend bool) Decision {
 	p := l.plan.Load()
 	if !p.settings.Enabled {
 		return Decision{Allowed: true}
@@ -68,9 +77,9 @@ func (l *Limiter) Allow(client netip.Addr, now time.Time) Decision {
 	// by value takes as long as deciding.
 	var d Decision
 	if p.settings.ClientIPEnable {
-		p.clients.take(client, l.sinceStart(now), &d)
+		p.clients.decide(client, l.sinceStart(now), spend, &d)
 	} else {
-		p.shared.take(l.sinceStart(now), &d)
+		p.shared.decide(l.sinceStart(now), spend, &d)
 	}
 	return d
 }

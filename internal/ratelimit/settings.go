@@ -77,6 +77,8 @@ type Settings struct {
 	ClientIPEnable bool `json:"clientIpEnable"`
 	// WarmUpPeriod is how long WarmUp takes to reach the full rate.
 	WarmUpPeriod schema.Duration `json:"warmUpPeriod"`
+	// Scope is what one limiter covers.
+	Scope Scope `json:"scope"`
 }
 
 // DefaultSettings returns what holds where nothing is configured: no limit.

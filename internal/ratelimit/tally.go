@@ -64,9 +64,9 @@ func newSharedTally(r *rules, now int64) *sharedTally {
 	return s
 }
 
-func (s *sharedTally) take(now int64, d *Decision) {
+func (s *sharedTally) decide(now int64, spend bool, d *Decision) {
 	s.mu.Lock()
-	s.tally.decide(s.rules, now, true, d)
+	s.tally.decide(s.rules, now, spend, d)
 	s.mu.Unlock()
 }
 

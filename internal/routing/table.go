@@ -12,6 +12,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/balance"
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/queue"
+	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -27,6 +29,8 @@ type Table struct {
 type Service struct {
 	Type   schema.ServiceType
 	Policy config.Service
+	// Limiter covers the whole service type; it exists whether or not it is on.
+	Limiter *ratelimit.Limiter
 	// Pools are sorted by their models.
 	Pools []*Pool
 
@@ -39,6 +43,10 @@ type Pool struct {
 	Model     string
 	Instances []*backend.Instance
 	Balancer  balance.Balancer
+	// Limiter covers this model; it exists whether or not it is on.
+	Limiter *ratelimit.Limiter
+	// Queue is where requests wait while all slots of the pool are taken.
+	Queue *queue.Queue
 }
 
 // Model is one entry of the list of models.
@@ -52,6 +60,7 @@ type Model struct {
 // Compile makes the table of a document. The previous table, which may be nil,
 // lends its living state to the instances that are still there.
 func Compile(doc *config.Document, previous *Table) (*Table, error) {
+	now := time.Now()
 	t := &Table{Limits: doc.Limits}
 	for _, serviceType := range schema.ServiceTypes() {
 		policy, configured := doc.Services[serviceType]
@@ -62,7 +71,7 @@ func Compile(doc *config.Document, previous *Table) (*Table, error) {
 		if previous != nil {
 			old = previous.services[serviceType]
 		}
-		s, err := compileService(serviceType, policy, old)
+		s, err := compileService(serviceType, policy, doc.Limits.Timeouts(), old, now)
 		if err != nil {
 			return nil, fmt.Errorf("services.%s: %w", serviceType, err)
 		}
@@ -72,14 +81,25 @@ func Compile(doc *config.Document, previous *Table) (*Table, error) {
 	return t, nil
 }
 
-func compileService(serviceType schema.ServiceType, policy config.Service, old *Service) (*Service, error) {
+func compileService(serviceType schema.ServiceType, policy config.Service, limits backend.Timeouts, old *Service, now time.Time) (*Service, error) {
 	s := &Service{Type: serviceType, Policy: policy, byModel: map[string]*Pool{}}
+	if old != nil {
+		s.Limiter = old.Limiter
+	} else {
+		s.Limiter = ratelimit.New(scoped(policy.RateLimit, ratelimit.PerService), now)
+	}
+	shared := backend.Policy{
+		Adapter:  policy.Adapter,
+		Breaker:  policy.CircuitBreaker,
+		Limit:    policy.RateLimit,
+		Timeouts: policy.Timeouts.Or(limits),
+	}
 	for n, settings := range policy.Instances {
 		var state *backend.State
 		if before := old.instance(settings.ID()); before != nil {
 			state = before.State
 		}
-		instance, err := backend.New(settings, serviceType, policy.Adapter, state)
+		instance, err := backend.New(settings, serviceType, shared, state, now)
 		if err != nil {
 			return nil, fmt.Errorf("instances[%d]: %w", n, err)
 		}
@@ -94,12 +114,47 @@ func compileService(serviceType schema.ServiceType, policy config.Service, old *
 	}
 	slices.SortFunc(s.Pools, func(a, b *Pool) int { return cmp.Compare(a.Model, b.Model) })
 	for _, pool := range s.Pools {
-		pool.Balancer = balance.New(policy.LoadBalancer, len(pool.Instances))
-		if before := old.Find(pool.Model); before != nil && old.Policy.LoadBalancer == policy.LoadBalancer {
-			balance.Carry(pool.Balancer, before.Balancer, pool.slotsIn(before))
-		}
+		pool.takeOver(old.Find(pool.Model), now)
 	}
 	return s, nil
+}
+
+// takeOver gives a pool what lives in its predecessor, or a new life.
+func (p *Pool) takeOver(before *Pool, now time.Time) {
+	policy := &p.Service.Policy
+	p.Balancer = balance.New(policy.LoadBalancer, len(p.Instances))
+	if before == nil {
+		p.Limiter = ratelimit.New(scoped(policy.RateLimit, ratelimit.PerModel), now)
+		p.Queue = queue.New()
+		return
+	}
+	p.Limiter, p.Queue = before.Limiter, before.Queue
+	if before.Service.Policy.LoadBalancer == policy.LoadBalancer {
+		balance.Carry(p.Balancer, before.Balancer, p.slotsIn(before))
+	}
+}
+
+// scoped returns the settings of a limiter that is on only for its own scope.
+func scoped(s ratelimit.Settings, scope ratelimit.Scope) ratelimit.Settings {
+	s.Enabled = s.Enabled && s.Scope == scope
+	return s
+}
+
+// activate makes what lives in the table follow its settings.
+func (t *Table) activate(now time.Time) {
+	for _, s := range t.services {
+		if s == nil {
+			continue
+		}
+		s.Limiter.Update(scoped(s.Policy.RateLimit, ratelimit.PerService), now)
+		for _, pool := range s.Pools {
+			pool.Limiter.Update(scoped(s.Policy.RateLimit, ratelimit.PerModel), now)
+			for _, i := range pool.Instances {
+				i.Activate(now)
+			}
+			pool.Queue.Wake() // there may be more room now
+		}
+	}
 }
 
 // instance finds an instance by its identifier; a nil Service has none.

@@ -10,4 +10,14 @@ type Caller struct {
 	RequestID string
 	// Authorization is the caller's own credential, for instances that want it.
 	Authorization string
+	// KeyID names the API key that was presented, if keys are required.
+	KeyID string
+}
+
+// Key is what tells callers apart who take turns: the API key, else the address.
+func (c *Caller) Key() string {
+	if c.KeyID != "" {
+		return c.KeyID
+	}
+	return c.Addr.String()
 }

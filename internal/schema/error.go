@@ -54,6 +54,8 @@ const (
 	CodeUnsupportedMedia   = "unsupported_media_type"
 	CodeServiceUnavailable = "service_unavailable"
 	CodeCircuitBreakerOpen = "circuit_breaker_open"
+	CodeNoSlot             = "concurrency_limit_reached"
+	CodeOverloaded         = "overloaded"
 	CodeRateLimitExceeded  = "rate_limit_exceeded"
 	CodeUpstreamError      = "upstream_error"
 	CodeUpstreamAuth       = "upstream_auth_failed"

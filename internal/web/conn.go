@@ -19,9 +19,10 @@ import (
 type Conn struct {
 	net.Conn
 
-	mu   sync.Mutex // the server reads on while a handler runs
-	busy bool       // a handler is answering
-	head headWatch
+	mu    sync.Mutex // the server reads on while a handler runs
+	busy  bool       // a request is being answered
+	head  headWatch
+	early []byte // of the next request, read while the last one was answered
 }
 
 // Listener hands out connections as *Conn.
@@ -52,32 +53,47 @@ func connOf(ctx context.Context) *Conn {
 	return conn
 }
 
-// handling says that a handler begins or ends its answer.
-func (c *Conn) handling(begins bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !begins {
-		c.head = headWatch{}
+// ConnState tells a connection that it awaits its next request; it goes into
+// http.Server.ConnState. A handler's end would be too early: the server then
+// still reads what the handler left of the body.
+func ConnState(c net.Conn, state http.ConnState) {
+	conn, ok := c.(*Conn)
+	if !ok || state != http.StateIdle {
+		return
 	}
-	c.busy = begins
+	conn.mu.Lock()
+	defer conn.mu.Unlock()
+	conn.busy, conn.head = false, headWatch{}
+	conn.head.write(conn.early)
+	conn.early = conn.early[:0]
 }
 
-// ambiguous reports whether the head of the current request had both lengths.
-func (c *Conn) ambiguous() bool {
+// ambiguous begins the answer to a request and reports whether its head may
+// have had both lengths. A head that was not seen whole, because it came along
+// with the request before it, is beyond suspicion only if it has one.
+func (c *Conn) ambiguous(r *http.Request) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.head.length && c.head.encoding
+	c.busy = true
+	if c.head.isOf(r) {
+		return c.head.length && c.head.encoding
+	}
+	// The server drops the losing length from the header before anybody sees it.
+	return len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1) && r.ContentLength != 0
 }
 
 // Read passes the client's bytes on and watches the heads among them. While a
-// handler runs they are a body, or already the next request, which the server
-// does not take before the handler is done.
+// request is answered they are its body, except for the single byte by which
+// the server notices that a client left: that one begins the next request.
 func (c *Conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n > 0 {
 		c.mu.Lock()
-		if !c.busy {
+		switch {
+		case !c.busy:
 			c.head.write(p[:n])
+		case len(p) == 1:
+			c.early = append(c.early, p[0])
 		}
 		c.mu.Unlock()
 	}
@@ -101,6 +117,9 @@ var (
 	// refusalHead is all that the server's refusals have for a head. A handler's
 	// reply always has more, and in another order.
 	refusalHead = []byte("\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n")
+	// An expectation that the server does not know is refused without a body.
+	noExpectation = []byte("417 Expectation Failed")
+	emptyBody     = []byte("\r\nContent-Length: 0\r\n")
 )
 
 // refusedWith returns the status line's code and reason if p is a refusal of
@@ -110,6 +129,9 @@ func refusedWith(p []byte) (status string, ok bool) {
 	rest, ok := bytes.CutPrefix(p, statusStart)
 	if !ok {
 		return "", false
+	}
+	if bytes.HasPrefix(rest, noExpectation) && bytes.Contains(rest, emptyBody) {
+		return string(noExpectation), true
 	}
 	end := bytes.Index(rest[:min(len(rest), longestStatus)], refusalHead[:2])
 	if end < 0 || !bytes.HasPrefix(rest[end:], refusalHead) {
@@ -125,17 +147,25 @@ func refusal(status string) []byte {
 		Type:    schema.TypeInvalidRequest,
 		Code:    schema.CodeInvalidHTTP,
 	})
-	return fmt.Appendf(nil, "HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", status, len(body), body)
+	return fmt.Appendf(nil, "HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nX-Request-Id: %s\r\n"+
+		"Access-Control-Allow-Origin: *\r\nConnection: close\r\n\r\n%s", status, len(body), newRequestID(), body)
 }
 
 // headWatch looks at the lines of a head as they come, however they are cut,
 // for the two fields that must not stand together.
 type headWatch struct {
 	length, encoding bool
-	ended            bool // the empty line was seen; what follows is no head
+	ended            bool   // the empty line was seen; what follows is no head
+	request          string // the beginning of the request line
 	start            [24]byte
 	n                int  // bytes of the current line in start
 	long             bool // the line is longer than start
+}
+
+// isOf reports whether the head that was seen is, from its first line to its
+// last, the one of a request.
+func (h *headWatch) isOf(r *http.Request) bool {
+	return h.ended && strings.HasPrefix(r.Method+" "+r.RequestURI+" "+r.Proto, h.request)
 }
 
 func (h *headWatch) write(p []byte) {
@@ -159,8 +189,13 @@ func (h *headWatch) write(p []byte) {
 // line looks at a whole line of the head.
 func (h *headWatch) line() {
 	text := h.start[:h.n]
+	empty := len(bytes.TrimRight(text, "\r")) == 0 && !h.long
 	switch {
-	case len(bytes.TrimRight(text, "\r")) == 0 && !h.long:
+	case h.request == "": // empty lines before a request are skipped by the server, too
+		if !empty {
+			h.request = string(bytes.TrimRight(text, "\r"))
+		}
+	case empty:
 		h.ended = true
 	case hasFieldName(text, "content-length"):
 		h.length = true

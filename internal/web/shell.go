@@ -47,16 +47,12 @@ func (s *Shell) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header["X-Request-Id"] = []string{record.RequestID}
 	header["X-Content-Type-Options"] = noSniff
 	allowOrigin(header)
-	if response.conn != nil {
-		response.conn.handling(true)
-		defer response.conn.handling(false)
-	}
 	if counts(r.URL.Path) {
 		s.running.enter()
 		defer s.running.leave()
 	}
 	defer s.finish(response, r)
-	if response.conn != nil && response.conn.ambiguous() {
+	if response.conn != nil && response.conn.ambiguous(r) {
 		// Two lengths for one body are how requests are smuggled past a proxy.
 		header.Set("Connection", "close")
 		s.options.Fail(response, &schema.Error{
@@ -140,8 +136,10 @@ func requestID(h http.Header) string {
 	if given := h["X-Request-Id"]; len(given) == 1 && saneID(given[0]) {
 		return given[0]
 	}
-	return "req_" + rand.Text()
+	return newRequestID()
 }
+
+func newRequestID() string { return "req_" + rand.Text() }
 
 func saneID(id string) bool {
 	const longest = 128

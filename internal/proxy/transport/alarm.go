@@ -13,17 +13,12 @@ type alarm struct {
 }
 
 // arrange makes sure that an operation wakes at due or earlier; a zero due
-// means that it may take forever.
+// means that it need not.
 func (a *alarm) arrange(due time.Time) {
-	if due.IsZero() {
-		if !a.at.IsZero() {
-			a.reset(due)
-		}
+	if due.IsZero() || !a.at.IsZero() && !a.at.After(due) {
 		return
 	}
-	if a.at.IsZero() || a.at.After(due) {
-		a.reset(due)
-	}
+	a.reset(due)
 }
 
 // reset sets the deadline whatever was set before. Its error is left to the

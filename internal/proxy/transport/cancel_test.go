@@ -8,6 +8,8 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -26,6 +28,9 @@ type phase struct {
 	serve  func(p *peer, ready func())
 	secure bool
 	call   *adapter.Call
+	// reset says that the request is still leaving, so that an orderly end
+	// would queue up behind it.
+	reset bool
 }
 
 var phases = []phase{
@@ -33,7 +38,7 @@ var phases = []phase{
 		p.in.Peek(1)
 		ready()
 	}},
-	{name: "writing", call: post(strings.Repeat("x", 64<<20)), serve: func(p *peer, ready func()) {
+	{name: "writing", reset: true, call: post(strings.Repeat("x", 64<<20)), serve: func(p *peer, ready func()) {
 		p.in.Peek(1)
 		ready()
 	}},
@@ -56,7 +61,7 @@ var phases = []phase{
 		p.say(chunkedHead + chunk("data: 1\n\n"))
 		ready()
 	}},
-	{name: "answered while writing", call: post(strings.Repeat("x", 64<<20)), serve: func(p *peer, ready func()) {
+	{name: "answered while writing", reset: true, call: post(strings.Repeat("x", 64<<20)), serve: func(p *peer, ready func()) {
 		p.in.Peek(1)
 		p.say(chunkedHead + chunk("data: 1\n\n"))
 		ready()
@@ -71,8 +76,11 @@ func TestCancel(t *testing.T) {
 			ready, gone := make(chan struct{}), make(chan time.Time, 1)
 			to := backend(t, func(p *peer) {
 				ph.serve(p, func() { close(ready) })
-				io.Copy(io.Discard, p.in)
+				_, err := io.Copy(io.Discard, p.in)
 				gone <- time.Now()
+				if ph.reset && !errors.Is(err, syscall.ECONNRESET) {
+					t.Errorf("backend saw %v", err)
+				}
 			})
 			if ph.secure {
 				to = origin(t, "https://"+to.Addr())
@@ -194,6 +202,58 @@ func TestBodyIsReleasedAtTheEnd(t *testing.T) {
 				clear(body) // the race detector objects if it is still being read
 			}
 		})
+	}
+}
+
+// A context that ends after its call has no hold on the connection any more.
+func TestCancelAfterTheEnd(t *testing.T) {
+	var conns atomic.Int32
+	to := backend(t, func(p *peer) {
+		conns.Add(1)
+		for {
+			if _, alive := p.request(); !alive {
+				return
+			}
+			p.say(ok)
+		}
+	})
+	c := client(t, Options{})
+	for range 100 {
+		ctx, cancel := context.WithCancel(t.Context())
+		if err := drainAll(ctx, c, to, post("x")); err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+	}
+	if n := conns.Load(); n != 1 {
+		t.Errorf("%d connections were needed", n)
+	}
+}
+
+// A context that ends before Close takes the connection with it, although the
+// reply is complete.
+func TestCancelBeforeClose(t *testing.T) {
+	gone := make(chan struct{})
+	to := backend(t, func(p *peer) {
+		p.request()
+		p.say(ok)
+		p.in.ReadByte()
+		close(gone)
+	})
+	c := client(t, Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	r, err := c.Send(ctx, to, post("x"), Timeouts{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body, err := io.ReadAll(r); err != nil || string(body) != "ok" {
+		t.Errorf("got %q, %v", body, err)
+	}
+	cancel()
+	await(t, "backend noticing", gone)
+	r.Close()
+	if n := idleCount(c); n != 0 {
+		t.Errorf("%d connections kept", n)
 	}
 }
 

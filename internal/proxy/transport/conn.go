@@ -129,10 +129,10 @@ func (c *conn) fillNow() bool {
 func (c *conn) readNow(p []byte) (n int, open bool) {
 	if c.secure {
 		// TLS hands out what it has decrypted before it looks at the socket,
-		// and survives a read deadline.
+		// and survives a read deadline. The next read finds this one passed
+		// and sets its own.
 		c.reads.reset(time.Unix(1, 0))
 		n, err := c.nc.Read(p)
-		c.reads.reset(time.Time{})
 		return n, n > 0 || expired(err)
 	}
 	if c.probe == nil {

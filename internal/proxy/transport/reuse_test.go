@@ -36,6 +36,25 @@ func TestConnectionIsReused(t *testing.T) {
 	}
 }
 
+// An idle connection keeps nothing of the calls it served.
+func TestIdleConnectionHoldsNoMemory(t *testing.T) {
+	c := client(t, Options{})
+	to := answering(t, ok)
+	for _, size := range []int{10, inlineLimit + 1} {
+		mustAsk(t, c, to, post("x", strings.Repeat("x", size)))
+		cn := c.idle.pop(to.target)
+		for _, piece := range cn.vec[:cap(cn.vec)] {
+			if piece != nil {
+				t.Errorf("%d bytes of a request are held", len(piece))
+			}
+		}
+		if cn.buf != nil || cn.small != nil {
+			t.Error("the buffer is held")
+		}
+		c.idle.put(cn)
+	}
+}
+
 func TestCloseIsIdempotent(t *testing.T) {
 	c := client(t, Options{})
 	to := answering(t, ok)

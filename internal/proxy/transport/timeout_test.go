@@ -113,7 +113,7 @@ func TestConnectErrors(t *testing.T) {
 // event although the deadline of the connection was set long before.
 func TestIdleRunsFromTheLastEvent(t *testing.T) {
 	const idle, events = 80 * time.Millisecond, 10
-	last := make(chan time.Time, 1)
+	last, gone := make(chan time.Time, 1), make(chan struct{})
 	to := backend(t, func(p *peer) {
 		p.request()
 		p.say(chunkedHead)
@@ -121,14 +121,11 @@ func TestIdleRunsFromTheLastEvent(t *testing.T) {
 		defer tick.Stop()
 		for range events {
 			<-tick.C
-			last <- time.Now()
 			p.say(chunk("data: x\n\n"))
-			if len(last) > 0 {
-				<-last
-			}
 		}
 		last <- time.Now()
 		p.in.ReadByte()
+		close(gone)
 	})
 	r, err := client(t, Options{}).Send(t.Context(), to, post("x"), Timeouts{Idle: idle})
 	if err != nil {
@@ -144,6 +141,7 @@ func TestIdleRunsFromTheLastEvent(t *testing.T) {
 	if silence < idle-5*time.Millisecond || silence > soon {
 		t.Errorf("cut after a silence of %v", silence)
 	}
+	await(t, "backend noticing before Close", gone)
 }
 
 // A deadline bounds all reads until it is taken back.

@@ -56,8 +56,7 @@ func (c *conn) writeVector(head []byte, body [][]byte, limit time.Duration) erro
 		}
 		c.writes.reset(due)
 	}
-	clear(all) // an idle connection must not hold on to a body
-	c.vec = all[:0]
+	c.vec = all[:0] // WriteTo dropped the pieces, so that no body is held
 	return err
 }
 

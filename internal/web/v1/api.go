@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
@@ -21,6 +22,7 @@ type API struct {
 	current *routing.Current
 	options Options
 	pool    sync.Pool
+	running atomic.Int64
 }
 
 // Options are the settings of the API that do not change while it runs.
@@ -29,6 +31,9 @@ type Options struct {
 	TrustedProxies []netip.Prefix
 	// Guard checks API keys; nil leaves the API open.
 	Guard *access.Guard
+	// Overloaded reports whether there is no memory left for more requests; nil
+	// means that there always is.
+	Overloaded func() bool
 	// KeepAlive is the silence in a stream after which a comment is sent, so
 	// that proxies on the way do not take it for dead. Zero means 15 s.
 	KeepAlive time.Duration
@@ -55,7 +60,7 @@ func (a *API) identify(x *exchange) bool {
 		x.fail(err)
 		return false
 	}
-	x.key = key
+	x.key, x.caller.KeyID = key, key.ID
 	return true
 }
 
@@ -83,6 +88,7 @@ func (a *API) answer(x *exchange) {
 		header["X-Router-Instance"] = []string{reply.Instance.Handle}
 	}
 	header["X-Router-Attempts"] = attemptsText(reply.Attempts)
+	x.showLimit(reply.Limit)
 	switch {
 	case err != nil:
 		x.fail(err)
@@ -120,7 +126,29 @@ func (a *API) begin(w http.ResponseWriter, r *http.Request, service schema.Servi
 	return x
 }
 
+// admit turns a request away, with false, when there are too many already. That
+// costs next to nothing, so that those who are served do not suffer.
+func (a *API) admit(x *exchange) bool {
+	running := a.running.Add(1)
+	most := int64(a.current.Load().Limits.MaxInFlight)
+	if (most == 0 || running <= most) && (a.options.Overloaded == nil || !a.options.Overloaded()) {
+		return true
+	}
+	if x.r.ContentLength != 0 {
+		// The body is not read, so nothing can follow it on this connection.
+		x.w.Header().Set("Connection", "close")
+	}
+	x.fail(&schema.Error{
+		Message:    "The gateway is overloaded; try again shortly.",
+		Type:       schema.TypeServiceUnavailable,
+		Code:       schema.CodeOverloaded,
+		RetryAfter: time.Second,
+	})
+	return false
+}
+
 func (a *API) end(x *exchange) {
+	a.running.Add(-1)
 	x.letGo()
 	x.w, x.r, x.record, x.key, x.caller = nil, nil, nil, nil, schema.Caller{}
 	a.pool.Put(x)

@@ -32,11 +32,11 @@ func statusOf(e *schema.Error) int {
 		return http.StatusRequestEntityTooLarge
 	case schema.CodeUnsupportedMedia:
 		return http.StatusUnsupportedMediaType
-	case schema.CodeRateLimitExceeded, schema.CodeUpstreamRateLimit:
+	case schema.CodeRateLimitExceeded, schema.CodeUpstreamRateLimit, schema.CodeNoSlot:
 		return http.StatusTooManyRequests
 	case schema.CodeUpstreamError, schema.CodeUpstreamAuth, schema.CodeUpstreamTruncated:
 		return http.StatusBadGateway
-	case schema.CodeServiceUnavailable, schema.CodeCircuitBreakerOpen:
+	case schema.CodeServiceUnavailable, schema.CodeCircuitBreakerOpen, schema.CodeOverloaded:
 		return http.StatusServiceUnavailable
 	case schema.CodeUpstreamTimeout:
 		return http.StatusGatewayTimeout

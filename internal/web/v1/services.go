@@ -45,10 +45,11 @@ func (a *API) ImageEdits(w http.ResponseWriter, r *http.Request) {
 func (a *API) json(w http.ResponseWriter, r *http.Request, service schema.ServiceType, parse func(*schema.Request, []byte) error) {
 	x := a.begin(w, r, service)
 	defer a.end(x)
-	if !a.identify(x) || !x.readJSON(int64(a.current.Load().Limits.JSONBody)) {
+	if !a.admit(x) || !a.identify(x) || !x.readJSON(int64(a.current.Load().Limits.JSONBody)) {
 		return
 	}
 	if err := parse(&x.request, x.body); err != nil {
+		a.peekLimit(x, service)
 		x.fail(err)
 		return
 	}
@@ -59,7 +60,7 @@ func (a *API) json(w http.ResponseWriter, r *http.Request, service schema.Servic
 func (a *API) form(w http.ResponseWriter, r *http.Request, service schema.ServiceType, parse func(*schema.Request, *schema.Form) error) {
 	x := a.begin(w, r, service)
 	defer a.end(x)
-	if !a.identify(x) {
+	if !a.admit(x) || !a.identify(x) {
 		return
 	}
 	form := x.readForm(int64(a.current.Load().Limits.MultipartBody))
@@ -67,6 +68,7 @@ func (a *API) form(w http.ResponseWriter, r *http.Request, service schema.Servic
 		return
 	}
 	if err := parse(&x.request, form); err != nil {
+		a.peekLimit(x, service)
 		x.fail(err)
 		return
 	}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/simulator"
+)
+
+// A client that leaves takes its call to the backend with it, within 100 ms,
+// and that is neither a success nor a failure of the instance.
+//
+// The machine of the tests is shared, so a goroutine may be late by itself:
+// the best of a few tries counts. A gateway that looks only now and then is
+// late in all of them.
+func TestClientThatLeavesCancelsTheBackend(t *testing.T) {
+	const tries, limit = 4, 100 * time.Millisecond
+	for name, test := range map[string]struct {
+		step     simulator.Step
+		body     string
+		received int // events that the client waits for before it leaves; -1: none, not even the head
+	}{
+		"plain, before the head":   {simulator.Step{Hang: true}, plainHi, -1},
+		"plain, inside the body":   {simulator.Step{Stop: simulator.StopStall}, plainHi, -1},
+		"stream, before the head":  {simulator.Step{Hang: true}, streamHi, -1},
+		"stream, before any event": {simulator.Step{FirstDelay: time.Minute}, streamHi, -1},
+		"stream, in the middle":    {simulator.Step{Stop: simulator.StopStall, After: 3, Text: "a b c d e"}, streamHi, 3},
+		"stream, while it flows":   {simulator.Step{EventDelay: time.Millisecond, Text: longText}, streamHi, 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, b := startOne(t)
+			b.ScriptForever(test.step)
+			best := time.Hour
+			for try := 1; try <= tries && best > limit; try++ {
+				best = min(best, leave(t, r, b, test.body, test.received, try))
+				i := r.instances("m")[0]
+				eventually(t, "nothing is in flight", func() bool { return i.InFlight() == 0 })
+				if success, failure, cancelled := outcomes(i); success != 0 || failure != 0 || cancelled != int64(try) {
+					t.Errorf("outcomes %d %d %d, want only %d cancelled", success, failure, cancelled, try)
+				}
+			}
+			if best > limit {
+				t.Errorf("the backend noticed after %s at best", best)
+			}
+		})
+	}
+}
+
+const longText = "a b c d e f g h i j k l m n o p q r s t u v w x y z a b c d e f g h i j k l m n o p q r s t u v w x y z " +
+	"a b c d e f g h i j k l m n o p q r s t u v w x y z a b c d e f g h i j k l m n o p q r s t u v w x y z"
+
+// leave sends a request, leaves it and returns how long the backend took to notice.
+func leave(t *testing.T, r *rig, b *simulator.Backend, body string, received, nth int) time.Duration {
+	t.Helper()
+	ctx, cancel := context.WithCancel(deadline(t))
+	defer cancel()
+	ended := make(chan struct{})
+	if received >= 0 {
+		events := r.stream(ctx, body)
+		for range received {
+			if _, err := events.next(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		close(ended)
+	} else {
+		go func() {
+			defer close(ended)
+			response, err := r.client.Do(r.request(ctx, http.MethodPost, "/v1/chat/completions", body))
+			if err == nil {
+				t.Errorf("an answer: %d", response.StatusCode)
+				_ = response.Body.Close()
+			}
+		}()
+		if err := b.WaitRequests(ctx, nth); err != nil {
+			t.Fatal(err)
+		}
+	}
+	left := time.Now()
+	cancel()
+	if err := b.WaitCancelled(deadline(t), nth); err != nil {
+		t.Fatal(err)
+	}
+	<-ended
+	requests := b.Requests()
+	return requests[len(requests)-1].Cancelled.Sub(left)
+}
+
+func TestClientThatLeavesIsLoggedAsGone(t *testing.T) {
+	r, b := startOne(t, simulator.Step{Hang: true})
+	leave(t, r, b, plainHi, -1, 1)
+	eventually(t, "the log says so", func() bool {
+		return countLines(r.logs.String(), `"status":499`, `"error_code":"client_cancelled"`) == 1
+	})
+}
+
+// Leaving between two attempts starts no second one.
+func TestClientThatLeavesIsNotFailedOver(t *testing.T) {
+	a, b := startBackend(t, simulator.Step{Hang: true}), startBackend(t)
+	r := startGateway(t, poolYAML(a, b))
+	leave(t, r, a, plainHi, -1, 1)
+	eventually(t, "nothing is in flight", func() bool { return r.instances("m")[0].InFlight() == 0 })
+	eventually(t, "the request is logged", func() bool { return countLines(r.logs.String(), `"status":499`) == 1 })
+	if b.Stats().Arrived != 0 {
+		t.Error("another instance was tried for nobody")
+	}
+}

@@ -1,0 +1,410 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/patchbay-ai/patchbay/internal/simulator"
+)
+
+// postHead is the head of a chat request on a bare connection, without its end.
+const postHead = "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n"
+
+// rawPost is a whole chat request on a bare connection.
+func rawPost(body string, headers ...string) string {
+	return postHead + strings.Join(append(headers, fmt.Sprintf("Content-Length: %d\r\n\r\n", len(body))), "") + body
+}
+
+// chunked is a body in chunked coding.
+func chunked(body string) string { return fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body) }
+
+func TestMalformedHTTPGetsAnErrorBody(t *testing.T) {
+	r, b := startOne(t)
+	for name, test := range map[string]struct {
+		request string
+		status  int
+	}{
+		"no request line":        {"nonsense\r\n\r\n", 400},
+		"no version":             {"GET /v1/models\r\n\r\n", 400},
+		"unknown version":        {"GET /v1/models HTTP/3.0\r\nHost: x\r\n\r\n", 505},
+		"space in the target":    {"GET /v1/mod els HTTP/1.1\r\nHost: x\r\n\r\n", 400},
+		"broken escape":          {"GET /v1/%zz HTTP/1.1\r\nHost: x\r\n\r\n", 400},
+		"no host":                {"GET /v1/models HTTP/1.1\r\n\r\n", 400},
+		"two hosts":              {"GET /v1/models HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", 400},
+		"space before the colon": {"GET /v1/models HTTP/1.1\r\nHost: x\r\nA : b\r\n\r\n", 400},
+		"no colon":               {"GET /v1/models HTTP/1.1\r\nHost: x\r\nnonsense\r\n\r\n", 400},
+		"odd header name":        {"GET /v1/models HTTP/1.1\r\nHost: x\r\na(b): c\r\n\r\n", 400},
+		"control in a header":    {"GET /v1/models HTTP/1.1\r\nHost: x\r\na: b\x01\r\n\r\n", 400},
+		"negative length":        {postHead + "Content-Length: -1\r\n\r\n", 400},
+		"length that is a word":  {postHead + "Content-Length: ten\r\n\r\n", 400},
+		"two lengths":            {postHead + "Content-Length: 1\r\nContent-Length: 2\r\n\r\nxx", 400},
+		"unknown coding":         {postHead + "Transfer-Encoding: gzip, chunked\r\n\r\n", 501},
+		"two codings":            {postHead + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n", 501},
+		"headers of 70 KiB":      {"GET /v1/models HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 70<<10) + "\r\n\r\n", 431},
+		"target of 70 KiB":       {"GET /v1/models?" + strings.Repeat("x", 70<<10) + " HTTP/1.1\r\nHost: x\r\n\r\n", 431},
+		"10,000 headers":         {"GET /v1/models HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("A: 12345678\r\n", 10_000) + "\r\n", 431},
+		"unknown expectation":    {postHead + "Expect: a-miracle\r\nContent-Length: 0\r\n\r\n", 417},
+	} {
+		t.Run(name, func(t *testing.T) {
+			answer := r.sendRaw(test.request)
+			answer.failsWith(t, test.status, invalidRequest, "invalid_http", "")
+			if !answer.closes {
+				t.Error("the connection stays open after what cannot be understood")
+			}
+		})
+	}
+	if b.Stats().Arrived != 0 {
+		t.Error("the backend got a request")
+	}
+	r.chat(plainHi).succeeds(t)
+}
+
+func TestHeadersUpTo60KiBAreFine(t *testing.T) {
+	r, _ := startOne(t)
+	r.chat(plainHi, "X-Long", strings.Repeat("x", 60<<10)).succeeds(t)
+}
+
+// Two lengths for one body are how requests are smuggled past a proxy.
+func TestContentLengthBesideTransferEncodingIsRefused(t *testing.T) {
+	both := chunked(plainHi)
+	length := fmt.Sprintf("Content-Length: %d\r\n", len(both))
+	for name, request := range map[string]string{
+		"length first":  postHead + length + "Transfer-Encoding: chunked\r\n\r\n" + both,
+		"length last":   postHead + "Transfer-Encoding: chunked\r\n" + length + "\r\n" + both,
+		"in any case":   postHead + "tRANSFER-eNCODING: chunked\r\ncONTENT-lENGTH: 3\r\n\r\n" + both,
+		"length zero":   postHead + "Transfer-Encoding: chunked\r\nContent-Length: 0\r\n\r\n" + both,
+		"far apart":     postHead + length + "X: " + strings.Repeat("x", 20_000) + "\r\nTransfer-Encoding: chunked\r\n\r\n" + both,
+		"without CR":    strings.ReplaceAll(postHead, "\r", "") + "Content-Length: 3\nTransfer-Encoding: chunked\n\n" + both,
+		"unknown route": "POST /nowhere HTTP/1.1\r\nHost: x\r\n" + length + "Transfer-Encoding: chunked\r\n\r\n" + both,
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, b := startOne(t)
+			answer := r.sendRaw(request)
+			answer.failsWith(t, 400, invalidRequest, "invalid_body", "")
+			if !answer.closes || b.Stats().Arrived != 0 {
+				t.Errorf("the connection closes: %t; the backend got %d requests", answer.closes, b.Stats().Arrived)
+			}
+		})
+	}
+	t.Run("either alone is fine", func(t *testing.T) {
+		r, _ := startOne(t)
+		r.sendRaw(rawPost(plainHi, "Connection: close\r\n")).succeeds(t)
+		r.sendRaw(postHead + "Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n" + chunked(plainHi)).succeeds(t)
+	})
+	t.Run("in pieces", func(t *testing.T) {
+		r, _ := startOne(t)
+		conn := r.dialRaw()
+		for _, c := range []byte(postHead + length + "Transfer-Encoding: chunked\r\n\r\n") {
+			if _, err := conn.Write([]byte{c}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		readRaw(t, bufio.NewReader(conn), http.MethodPost).failsWith(t, 400, invalidRequest, "invalid_body", "")
+	})
+}
+
+// What is refused on a fresh connection is refused on a used one, too: nothing
+// that went before may blind the gateway.
+func TestContentLengthBesideTransferEncodingIsRefusedLater(t *testing.T) {
+	smuggled := postHead + "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n" + chunked(plainHi)
+	blind := strings.Repeat("a\r\n\r\n", 2000)
+	for name, first := range map[string]string{
+		"after an answer":             rawPost(plainHi),
+		"after a body nobody read":    fmt.Sprintf("POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(blind), blind),
+		"after a chunked request":     postHead + "Transfer-Encoding: chunked\r\n\r\n" + chunked(plainHi),
+		"after a request for a model": "GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n",
+	} {
+		for _, together := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, pipelined %t", name, together), func(t *testing.T) {
+				r, _ := startOne(t)
+				conn := r.dialRaw()
+				replies := bufio.NewReader(conn)
+				send := func(text string) {
+					if _, err := io.WriteString(conn, text); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if together {
+					send(first + smuggled)
+					readRaw(t, replies, http.MethodPost)
+				} else {
+					send(first)
+					readRaw(t, replies, http.MethodPost)
+					send(smuggled)
+				}
+				readRaw(t, replies, http.MethodPost).failsWith(t, 400, invalidRequest, "invalid_body", "")
+			})
+		}
+	}
+}
+
+// A body is no head, whatever it looks like.
+func TestBodyThatLooksLikeAHeadHarmsNothing(t *testing.T) {
+	r, _ := startOne(t)
+	body := strings.Repeat("\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n", 400)
+	conn := r.dialRaw()
+	replies := bufio.NewReader(conn)
+	for range 3 {
+		request := fmt.Sprintf("POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+		if _, err := io.WriteString(conn, request); err != nil {
+			t.Fatal(err)
+		}
+		readRaw(t, replies, http.MethodPost).failsWith(t, 404, "not_found_error", "unknown_endpoint", "")
+		for _, good := range []string{rawPost(plainHi), postHead + "Transfer-Encoding: chunked\r\n\r\n" + chunked(plainHi)} {
+			if _, err := io.WriteString(conn, good); err != nil {
+				t.Fatal(err)
+			}
+			readRaw(t, replies, http.MethodPost).succeeds(t)
+		}
+	}
+}
+
+func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
+	r, _ := startOne(t)
+	conn := r.dialRaw()
+	var requests strings.Builder
+	for n := range 10 {
+		requests.WriteString(rawPost(strings.Replace(plainHi, "hi", fmt.Sprintf("number %d.", n), 1), fmt.Sprintf("X-Request-Id: id-%d\r\n", n)))
+	}
+	if _, err := io.WriteString(conn, requests.String()); err != nil {
+		t.Fatal(err)
+	}
+	replies := bufio.NewReader(conn)
+	for n := range 10 {
+		answer := readRaw(t, replies, http.MethodPost).succeeds(t)
+		if answer.header.Get("X-Request-Id") != fmt.Sprintf("id-%d", n) || !strings.Contains(answer.body, fmt.Sprintf("number %d.", n)) {
+			t.Errorf("answer %d is %s %s", n, answer.header.Get("X-Request-Id"), answer.body)
+		}
+	}
+}
+
+func TestSlowHeadIsClosed(t *testing.T) {
+	if got := startGateway(t, "").server.ReadHeaderTimeout; got != 15*time.Second {
+		t.Errorf("a head may take %s, want 15s", got)
+	}
+	r := startWith(t, setup{headTime: 100 * time.Millisecond})
+	for name, sent := range map[string]string{"nothing": "", "half a head": "GET /v1/models HTTP/1.1\r\nHost: x\r\n"} {
+		t.Run(name, func(t *testing.T) {
+			conn := r.dialRaw()
+			if _, err := io.WriteString(conn, sent); err != nil {
+				t.Fatal(err)
+			}
+			if content, err := io.ReadAll(conn); err != nil || strings.HasPrefix(string(content), "HTTP/1.1 2") {
+				t.Errorf("the connection was not closed: %q, %v", content, err)
+			}
+		})
+	}
+}
+
+func TestExpectContinueIsAnswered(t *testing.T) {
+	r, _ := startOne(t)
+	conn := r.dialRaw()
+	if _, err := fmt.Fprintf(conn, "%sExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", postHead, len(plainHi)); err != nil {
+		t.Fatal(err)
+	}
+	replies := bufio.NewReader(conn)
+	if line, err := replies.ReadString('\n'); err != nil || line != "HTTP/1.1 100 Continue\r\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	if _, err := replies.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(conn, plainHi); err != nil {
+		t.Fatal(err)
+	}
+	readRaw(t, replies, http.MethodPost).succeeds(t)
+}
+
+func TestMethods(t *testing.T) {
+	r, b := startOne(t)
+	for _, test := range []struct{ method, path, allow string }{
+		{http.MethodGet, "/v1/chat/completions", "POST, OPTIONS"},
+		{http.MethodPut, "/v1/chat/completions", "POST, OPTIONS"},
+		{http.MethodPatch, "/chat/completions", "POST, OPTIONS"},
+		{http.MethodTrace, "/v1/chat/completions", "POST, OPTIONS"},
+		{"BREW", "/v1/chat/completions", "POST, OPTIONS"},
+		{http.MethodPost, "/v1/models", "GET, HEAD, OPTIONS"},
+		{http.MethodDelete, "/v1/models/m", "GET, HEAD, OPTIONS"},
+		{http.MethodPost, "/actuator/health", "GET, HEAD, OPTIONS"},
+	} {
+		answer := r.do(test.method, test.path, "")
+		answer.failsWith(t, 405, invalidRequest, "method_not_allowed", "")
+		if got := answer.header.Get("Allow"); got != test.allow {
+			t.Errorf("%s %s: Allow %q, want %q", test.method, test.path, got, test.allow)
+		}
+	}
+	for _, path := range []string{"/v1/models", "/v1/models/m", "/actuator/health", "/actuator/health/readiness"} {
+		if answer := r.do(http.MethodHead, path, ""); answer.status != 200 || answer.body != "" {
+			t.Errorf("HEAD %s: %d %q", path, answer.status, answer.body)
+		}
+	}
+	if answer := r.do(http.MethodHead, "/v1/chat/completions", ""); answer.status != 405 || answer.header.Get("Allow") != "POST, OPTIONS" {
+		t.Errorf("HEAD of chat: %d, Allow %q", answer.status, answer.header.Get("Allow"))
+	}
+	if answer := r.do(http.MethodOptions, "/v1/chat/completions", ""); answer.status != 204 || answer.header.Get("Allow") != "POST, OPTIONS" {
+		t.Errorf("OPTIONS: %d, Allow %q", answer.status, answer.header.Get("Allow"))
+	}
+	if b.Stats().Arrived != 0 {
+		t.Errorf("the backend got %d requests", b.Stats().Arrived)
+	}
+}
+
+func TestUnknownPaths(t *testing.T) {
+	r, _ := startOne(t)
+	for _, path := range []string{
+		"/", "/v1", "/v1/", "/v1/files", "/v1/chat", "/v1/chat/completions/x", "/V1/models", "/v2/chat/completions",
+		"/v1/../v1/models", "/v1/%2e%2e/v1/models", "/v1/./models", "/%2e%2e/%2e%2e/etc/passwd", "/actuator", "/v1/" + strings.Repeat("x", 5000),
+	} {
+		conn := r.dialRaw() // a client would clean the path
+		if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path); err != nil {
+			t.Fatal(err)
+		}
+		fault := readRaw(t, bufio.NewReader(conn), http.MethodGet).failsWith(t, 404, "not_found_error", "unknown_endpoint", "")
+		if !strings.Contains(fault.Message, "/v1/chat/completions") || len(fault.Message) > 500 {
+			t.Errorf("%s: the message helps nobody: %s", path, fault.Message)
+		}
+	}
+}
+
+func TestSuperfluousSlashesAreNoRedirect(t *testing.T) {
+	r, b := startOne(t)
+	paths := []string{"//v1//chat/completions/", "/v1/chat/completions/", "/v1///chat//completions", "//chat/completions//"}
+	for _, path := range paths {
+		conn := r.dialRaw()
+		request := strings.Replace(rawPost(plainHi), "/v1/chat/completions", path, 1)
+		if _, err := io.WriteString(conn, request); err != nil {
+			t.Fatal(err)
+		}
+		if answer := readRaw(t, bufio.NewReader(conn), http.MethodPost); answer.status != 200 {
+			t.Errorf("%s: %d %v %s", path, answer.status, answer.header, answer.body)
+		}
+	}
+	if b.Stats().Arrived != len(paths) {
+		t.Errorf("the backend got %d requests", b.Stats().Arrived)
+	}
+}
+
+func TestCORS(t *testing.T) {
+	r, b := startOne(t)
+	t.Run("preflight", func(t *testing.T) {
+		answer := r.do(http.MethodOptions, "/v1/chat/completions", "", "Origin", "https://page.example",
+			"Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization,Content-Type, X-Stainless-Lang,x-stainless-lang, bad name,x-custom")
+		if answer.status != 204 || answer.body != "" {
+			t.Errorf("%d %q", answer.status, answer.body)
+		}
+		for name, want := range map[string]string{
+			"Access-Control-Allow-Origin":      "*",
+			"Access-Control-Allow-Methods":     "GET, POST, PUT, DELETE, OPTIONS",
+			"Access-Control-Allow-Headers":     "Content-Type, Authorization, x-stainless-lang, x-custom",
+			"Access-Control-Max-Age":           "600",
+			"Access-Control-Allow-Credentials": "",
+			"Vary":                             "Access-Control-Request-Headers",
+		} {
+			if got := answer.header.Get(name); got != want {
+				t.Errorf("%s: %q, want %q", name, got, want)
+			}
+		}
+		if b.Stats().Arrived != 0 {
+			t.Error("the backend got the preflight")
+		}
+	})
+	t.Run("endless headers are cut", func(t *testing.T) {
+		var asked strings.Builder
+		for n := range 500 {
+			fmt.Fprintf(&asked, "x-%d,", n)
+		}
+		got := r.do(http.MethodOptions, "/v1/models", "", "Access-Control-Request-Headers", asked.String()).header.Get("Access-Control-Allow-Headers")
+		if names := strings.Count(got, ",") + 1; names != 40 {
+			t.Errorf("%d names are allowed", names)
+		}
+	})
+	b.Script(simulator.Step{}, simulator.Step{}, simulator.Step{Status: 429})
+	for name, answer := range map[string]reply{
+		"plain": r.chat(plainHi), "stream": r.chat(streamHi), "error of a backend": r.chat(plainHi), "error of ours": r.chat("{}"),
+		"unknown path": r.do(http.MethodGet, "/v1/nowhere", ""), "models": r.do(http.MethodGet, "/v1/models", ""),
+	} {
+		t.Run(name, func(t *testing.T) {
+			if answer.header.Get("Access-Control-Allow-Origin") != "*" || answer.header.Get("Access-Control-Allow-Credentials") != "" {
+				t.Errorf("header %v", answer.header)
+			}
+			exposed := ", " + answer.header.Get("Access-Control-Expose-Headers") + ","
+			for _, name := range []string{
+				"x-request-id", "retry-after", "retry-after-ms", "x-should-retry", "x-router-instance", "x-router-attempts",
+				"x-ratelimit-limit-requests", "x-ratelimit-remaining-requests", "x-ratelimit-reset-requests",
+			} {
+				if !strings.Contains(exposed, " "+name+",") {
+					t.Errorf("pages cannot read %s: %s", name, exposed)
+				}
+			}
+		})
+	}
+}
+
+func TestModels(t *testing.T) {
+	b := startBackend(t)
+	names := []string{"org/model:7b", "qwen2:7b", "plain", "with space", "日本語", "a/b/c", "100%"}
+	var instances []string
+	for _, name := range names {
+		instances = append(instances, instance(name, b.URL()))
+	}
+	instances = append(instances, instance("plain", b.URL()+"/second"), instance("off", b.URL(), "enabled: false"))
+	r := startGateway(t, chatYAML(instances...)+"")
+	begun := time.Now().Unix()
+	for _, path := range []string{"/v1/models", "/models", "/v1/models/", "/v1/models?x=y"} {
+		var list struct {
+			Object string `json:"object"`
+			Data   []struct {
+				ID      string `json:"id"`
+				Object  string `json:"object"`
+				Created int64  `json:"created"`
+				OwnedBy string `json:"owned_by"`
+			} `json:"data"`
+		}
+		if err := json.Unmarshal([]byte(r.do(http.MethodGet, path, "").succeeds(t).body), &list); err != nil {
+			t.Fatal(err)
+		}
+		seen := map[string]int{}
+		for _, model := range list.Data {
+			seen[model.ID]++
+			if model.Object != "model" || model.OwnedBy == "" || model.Created < begun-60 || model.Created > begun+60 {
+				t.Errorf("entry %+v", model)
+			}
+		}
+		if list.Object != "list" || len(list.Data) != len(names)+1 {
+			t.Errorf("%s: %+v", path, list)
+		}
+		for _, name := range names {
+			if seen[name] != 1 {
+				t.Errorf("%s is listed %d times", name, seen[name])
+			}
+		}
+	}
+	for path, want := range map[string]string{
+		"/v1/models/plain": "plain", "/models/plain": "plain", "/v1/models/qwen2:7b": "qwen2:7b", "/v1/models/qwen2%3A7b": "qwen2:7b",
+		"/v1/models/org/model:7b": "org/model:7b", "/v1/models/org%2Fmodel:7b": "org/model:7b", "/v1/models/org%2fmodel%3A7b": "org/model:7b",
+		"/v1/models/a/b/c": "a/b/c", "/v1/models/a%2Fb/c": "a/b/c", "/v1/models/with%20space": "with space", "/v1/models/100%25": "100%",
+		"/v1/models/%E6%97%A5%E6%9C%AC%E8%AA%9E": "日本語",
+	} {
+		conn := r.dialRaw()
+		if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path); err != nil {
+			t.Fatal(err)
+		}
+		answer := readRaw(t, bufio.NewReader(conn), http.MethodGet)
+		if answer.status != 200 || !strings.HasPrefix(answer.body, `{"id":"`+want+`","object":"model",`) {
+			t.Errorf("%s: %d %s", path, answer.status, answer.body)
+		}
+	}
+	for _, path := range []string{"/v1/models/nothing", "/v1/models/org", "/v1/models/PLAIN"} {
+		r.do(http.MethodGet, path, "").failsWith(t, 404, "not_found_error", "model_not_found", "model")
+	}
+	if body := startGateway(t, "").do(http.MethodGet, "/v1/models", "").succeeds(t).body; body != `{"object":"list","data":[]}` {
+		t.Errorf("a gateway without instances lists %s", body)
+	}
+}

@@ -1,0 +1,424 @@
+package main
+
+import (
+	"github.com/patchbay-ai/patchbay/internal/breaker"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/simulator"
+)
+
+// Requests for the model m that ask for a stream.
+const streamUsage = `{"model":"m","stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"hi"}]}`
+
+func TestStreamIsWhatTheBackendSaid(t *testing.T) {
+	r, _ := startOne(t, simulator.Step{Text: "one two three"})
+	answer := r.chat(streamHi).succeeds(t)
+	for name, want := range map[string]string{
+		"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache",
+		"X-Accel-Buffering": "no", "Content-Length": "", "Access-Control-Allow-Origin": "*",
+	} {
+		if got := answer.header.Get(name); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	events := eventsOf(t, answer.body)
+	if text := textOf(t, events); text != "one two three" {
+		t.Errorf("text %q", text)
+	}
+	if len(events) != 6 || events[5] != "[DONE]" {
+		t.Fatalf("events %q", events)
+	}
+	first, last := decodeChunk(t, events[0]), decodeChunk(t, events[4])
+	if first.Choices[0].Delta.Role != "assistant" || first.Object != "chat.completion.chunk" || first.Model != "m" {
+		t.Errorf("the first chunk is %s", events[0])
+	}
+	if reason := last.Choices[0].FinishReason; reason == nil || *reason != "stop" {
+		t.Errorf("the last chunk is %s", events[4])
+	}
+	if !strings.HasSuffix(answer.body, "data: [DONE]\n\n") {
+		t.Error("[DONE] is not the last thing")
+	}
+}
+
+// What fails before the first event is an ordinary error with its own status.
+func TestFailureBeforeTheFirstEventIsAStatus(t *testing.T) {
+	for name, test := range map[string]struct {
+		step   simulator.Step
+		status int
+		kind   string
+		code   string
+	}{
+		"error event first":       {simulator.Step{Inject: simulator.ErrorEvent("no", "server_error", "x")}, 502, "api_error", "upstream_error"},
+		"broken event first":      {simulator.Step{Inject: simulator.BrokenEvent}, 502, "api_error", "upstream_error"},
+		"no event, clean end":     {simulator.Step{Stop: simulator.StopEnd}, 502, "api_error", "upstream_stream_truncated"},
+		"no event, closed":        {simulator.Step{Stop: simulator.StopClose}, 502, "api_error", ""},
+		"no event, reset":         {simulator.Step{Stop: simulator.StopReset}, 502, "api_error", ""},
+		"half an event":           {simulator.Step{Stop: simulator.StopEnd, MidEvent: true}, 502, "api_error", ""},
+		"only [DONE]":             {simulator.Step{Body: simulator.DoneEvent}, 502, "api_error", "upstream_stream_truncated"},
+		"only comments":           {simulator.Step{Body: "data:\n\n", Header: http.Header{"Content-Type": {"text/event-stream"}}}, 502, "api_error", ""},
+		"an array":                {simulator.Step{Body: "data: []\n\n"}, 502, "api_error", "upstream_error"},
+		"empty body":              {simulator.Step{NoBody: true, Header: http.Header{"Content-Type": {"text/event-stream"}}}, 502, "api_error", "upstream_stream_truncated"},
+		"status 503":              {simulator.Step{Status: 503}, 503, "api_error", "upstream_error"},
+		"no event in time":        {simulator.Step{FirstDelay: time.Minute}, 504, "api_error", "upstream_timeout"},
+		"no head in time":         {simulator.Step{Hang: true}, 504, "api_error", "upstream_timeout"},
+		"comments but no event":   {simulator.Step{Body: ": ping\n\n: ping\n\n", Header: http.Header{"Content-Type": {"text/event-stream"}}}, 502, "api_error", "upstream_stream_truncated"},
+		"invalid UTF-8 first":     {simulator.Step{Body: "data: {\"choices\":[{\"delta\":{\"content\":\"\xff\"}}]}\n\n"}, 502, "api_error", "upstream_error"},
+		"JSON without a choice":   {simulator.Step{Body: `{"id":"x","choices":[]}`}, 502, "api_error", "upstream_error"},
+		"JSON that is an error":   {simulator.Step{Body: simulator.ErrorObject("no", "x", "y")}, 502, "api_error", "upstream_error"},
+		"a page":                  {simulator.Step{Body: simulator.HTMLPage}, 502, "api_error", "upstream_error"},
+		"compressed":              {simulator.Step{Header: http.Header{"Content-Encoding": {"gzip"}}}, 502, "api_error", "upstream_error"},
+		"JSON with half a choice": {simulator.Step{Plain: true, Stop: simulator.StopClose}, 502, "api_error", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := startBackend(t, test.step)
+			r := startGateway(t, poolYAML(b)+"limits: {first-byte-timeout: 300ms}\n")
+			answer := r.chat(streamHi)
+			code := test.code
+			if code == "" { // the bytes do not tell which of the two it was
+				code = faultOf(t, answer.body).Code
+				if code != "upstream_error" && code != "upstream_stream_truncated" {
+					t.Errorf("code %q", code)
+				}
+			}
+			answer.failsWith(t, test.status, test.kind, code, "")
+			if strings.Contains(answer.body, "data:") {
+				t.Errorf("events in an error: %s", answer.body)
+			}
+		})
+	}
+}
+
+// What fails after the first event is an event, and [DONE] never follows it.
+func TestFailureAfterTheFirstEventIsAnErrorEvent(t *testing.T) {
+	const long = "one two three four five"
+	for name, test := range map[string]struct {
+		step simulator.Step
+		code string
+	}{
+		"reset":                  {simulator.Step{Stop: simulator.StopReset, After: 3}, "upstream_stream_truncated"},
+		"closed in the body":     {simulator.Step{Stop: simulator.StopClose, After: 3}, "upstream_stream_truncated"},
+		"clean end":              {simulator.Step{Stop: simulator.StopEnd, After: 3}, "upstream_stream_truncated"},
+		"reset in an event":      {simulator.Step{Stop: simulator.StopReset, After: 3, MidEvent: true}, "upstream_stream_truncated"},
+		"clean end in an event":  {simulator.Step{Stop: simulator.StopEnd, After: 3, MidEvent: true}, ""},
+		"closed in an event":     {simulator.Step{Stop: simulator.StopClose, After: 3, MidEvent: true}, "upstream_stream_truncated"},
+		"no finish, no [DONE]":   {simulator.Step{NoFinish: true, NoDone: true}, "upstream_stream_truncated"},
+		"broken event":           {simulator.Step{Inject: simulator.BrokenEvent, After: 3}, "upstream_error"},
+		"error event":            {simulator.Step{Inject: simulator.ErrorEvent("out of memory", "server_error", "oom"), After: 3}, "upstream_error"},
+		"error event of a text":  {simulator.Step{Inject: "data: " + simulator.ErrorText("out of memory") + "\n\n", After: 3}, "upstream_error"},
+		"error object of vLLM":   {simulator.Step{Inject: `data: {"object":"error","message":"out of memory","code":500}` + "\n\n", After: 3}, "upstream_error"},
+		"event that is no chunk": {simulator.Step{Inject: "data: 1\n\n", After: 3}, "upstream_error"},
+		"invalid UTF-8":          {simulator.Step{Inject: "data: {\"a\":\"\xff\"}\n\n", After: 3}, "upstream_error"},
+		"silence":                {simulator.Step{Stop: simulator.StopStall, After: 3}, "upstream_timeout"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if test.step.Text == "" {
+				test.step.Text = long
+			}
+			b := startBackend(t, test.step)
+			r := startGateway(t, poolYAML(b)+"limits: {idle-timeout: 300ms}\n")
+			answer := r.chat(streamHi).succeeds(t)
+			events := eventsOf(t, answer.body)
+			last := events[len(events)-1]
+			if !strings.HasPrefix(last, `{"error":{`) || !strings.Contains(answer.body, "\n\ndata: {\"error\":{") {
+				t.Fatalf("the last event is %q", last)
+			}
+			fault := faultOf(t, last)
+			if test.code != "" && fault.Code != test.code || fault.Type != "api_error" {
+				t.Errorf("the error is %s", last)
+			}
+			if strings.Contains(answer.body, "[DONE]") {
+				t.Error("[DONE] after an error")
+			}
+			if text := textOf(t, events); !strings.HasPrefix(long, text) || text == "" {
+				t.Errorf("text %q is no beginning of what the backend said", text)
+			}
+			success, failure, cancelled := outcomes(r.instances("m")[0])
+			if success != 0 || failure != 1 || cancelled != 0 {
+				t.Errorf("outcomes %d %d %d, want one failure", success, failure, cancelled)
+			}
+			if name == "error event" && !strings.Contains(last, "out of memory") {
+				t.Errorf("the backend's text is lost: %s", last)
+			}
+		})
+	}
+}
+
+func TestCompleteStreamsEndWithOneDone(t *testing.T) {
+	for name, step := range map[string]simulator.Step{
+		"normal":                     {},
+		"finish without [DONE]":      {NoDone: true},
+		"[DONE] without finish":      {NoFinish: true},
+		"two [DONE]":                 {Tail: simulator.DoneEvent},
+		"data after [DONE]":          {Tail: "data: " + gateLast + "\n\n" + simulator.DoneEvent},
+		"error after [DONE]":         {Tail: simulator.ErrorEvent("late", "x", "y")},
+		"garbage after [DONE]":       {Tail: simulator.BrokenEvent},
+		"reset after finish":         {Stop: simulator.StopReset, After: 99},
+		"closed after finish":        {Stop: simulator.StopClose, After: 99},
+		"last event has no end":      {NoDone: true, Tail: "data: [DONE]"},
+		"role in every chunk":        {RoleAlways: true},
+		"error null in every chunk":  {ErrorNull: true},
+		"unknown members everywhere": {Extra: `"x":1.10`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			step.Text = "one two three"
+			r, _ := startOne(t, step)
+			answer := r.chat(streamHi).succeeds(t)
+			events := eventsOf(t, answer.body)
+			if strings.Count(answer.body, "[DONE]") != 1 || events[len(events)-1] != "[DONE]" {
+				t.Errorf("events %q", events)
+			}
+			if text := textOf(t, events); text != "one two three" {
+				t.Errorf("text %q", text)
+			}
+			if strings.Contains(answer.body, `"error"`) {
+				t.Errorf("an error in %s", answer.body)
+			}
+			if step.Extra != "" && strings.Count(answer.body, step.Extra) != len(events)-1 {
+				t.Errorf("unknown members are lost: %s", answer.body)
+			}
+			eventually(t, "the call is a success", func() bool { return r.instances("m")[0].Ended(breaker.Success) == 1 })
+		})
+	}
+}
+
+// The usage reaches the caller exactly when it asked, and then once and last.
+func TestUsageReachesWhoAsked(t *testing.T) {
+	for name, places := range map[string]simulator.Usage{
+		"as asked": 0, "on the finish": simulator.UsageOnFinish, "on every chunk": simulator.UsageEvery,
+		"on every chunk and last": simulator.UsageEvery | simulator.UsageFinal, "null and last": simulator.UsageNull | simulator.UsageFinal,
+		"always last": simulator.UsageFinal, "nowhere": simulator.UsageNone, "null only": simulator.UsageNull,
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, _ := startOne(t, simulator.Step{Text: "one two", Usage: places}, simulator.Step{Text: "one two", Usage: places})
+			reported := places&(simulator.UsageOnFinish|simulator.UsageEvery|simulator.UsageFinal) != 0 || places == 0
+			asked := eventsOf(t, r.chat(streamUsage).succeeds(t).body)
+			usageChunks := 0
+			for i, event := range asked[:len(asked)-1] {
+				if c := decodeChunk(t, event); len(c.Choices) == 0 {
+					usageChunks++
+					if i != len(asked)-2 || !strings.Contains(string(c.Usage), `"completion_tokens":2`) {
+						t.Errorf("the usage is not last or not right: %q", asked)
+					}
+				}
+			}
+			if want := map[bool]int{true: 1, false: 0}[reported]; usageChunks != want {
+				t.Errorf("%d usage chunks, want %d: %q", usageChunks, want, asked)
+			}
+			quiet := eventsOf(t, r.chat(streamHi).succeeds(t).body)
+			for _, event := range quiet[:len(quiet)-1] {
+				if len(decodeChunk(t, event).Choices) == 0 {
+					t.Errorf("a usage chunk that nobody asked for: %s", event)
+				}
+			}
+			if textOf(t, quiet) != "one two" || textOf(t, asked) != "one two" {
+				t.Errorf("text %q and %q", textOf(t, quiet), textOf(t, asked))
+			}
+			if logged := strings.Count(r.logs.String(), `"completion_tokens":2`); reported && logged != 2 {
+				t.Errorf("the usage was counted %d times in the log, want 2", logged)
+			}
+		})
+	}
+}
+
+func TestUsageThatMakesNoSenseHarmsNothing(t *testing.T) {
+	for _, value := range []string{
+		`{"prompt_tokens":-1,"completion_tokens":2,"total_tokens":1}`, `{"prompt_tokens":1e308}`, `{"total_tokens":9223372036854775808}`,
+		`{"total_tokens":"12"}`, `{"total_tokens":1.5}`, `"x"`, `[]`, `7`, `{}`, `{"total_tokens":{"a":1}}`,
+	} {
+		step := simulator.Step{Text: "one two", Usage: simulator.UsageOnFinish, UsageValue: value}
+		r, _ := startOne(t, step, step)
+		if events := eventsOf(t, r.chat(streamHi).succeeds(t).body); textOf(t, events) != "one two" || events[len(events)-1] != "[DONE]" {
+			t.Errorf("usage %s: %q", value, events)
+		}
+		if body := r.chat(plainHi).succeeds(t).body; !strings.Contains(body, `"usage":`+value) {
+			t.Errorf("usage %s is not passed on as it was: %s", value, body)
+		}
+		if strings.Contains(r.logs.String(), "completion_tokens") {
+			t.Errorf("usage %s was believed", value)
+		}
+	}
+}
+
+func TestPlainCompletionBecomesAStream(t *testing.T) {
+	t.Run("text", func(t *testing.T) {
+		r, _ := startOne(t, simulator.Step{Plain: true, Text: "whole at once"}, simulator.Step{Plain: true, Text: "whole at once"})
+		for _, body := range []string{streamHi, streamUsage} {
+			answer := r.chat(body).succeeds(t)
+			if answer.header.Get("Content-Type") != "text/event-stream; charset=utf-8" {
+				t.Errorf("Content-Type %q", answer.header.Get("Content-Type"))
+			}
+			events := eventsOf(t, answer.body)
+			if textOf(t, events) != "whole at once" || events[len(events)-1] != "[DONE]" || strings.Count(answer.body, "[DONE]") != 1 {
+				t.Errorf("events %q", events)
+			}
+			first := decodeChunk(t, events[0])
+			if first.Object != "chat.completion.chunk" || first.Model != "m" || first.ID == "" || first.Choices[0].Delta.Role != "assistant" {
+				t.Errorf("the first chunk is %s", events[0])
+			}
+			finished := slices.ContainsFunc(events[:len(events)-1], func(event string) bool {
+				c := decodeChunk(t, event)
+				return len(c.Choices) == 1 && c.Choices[0].FinishReason != nil && *c.Choices[0].FinishReason == "stop"
+			})
+			usage := strings.Count(answer.body, `"choices":[],"usage":{`)
+			if want := strings.Count(body, "include_usage"); !finished || usage != want {
+				t.Errorf("finished %t, usage chunks %d, want %d: %q", finished, usage, want, events)
+			}
+		}
+	})
+	t.Run("tool calls", func(t *testing.T) {
+		r, _ := startOne(t, simulator.Step{Plain: true})
+		events := eventsOf(t, r.chat(`{"model":"m","stream":true,"messages":[{"role":"user","content":"weather"}],"tool_choice":"required",`+
+			`"tools":[{"type":"function","function":{"name":"weather","parameters":{"type":"object","properties":{"city":{"type":"string"}}}}}]}`).succeeds(t).body)
+		first := decodeChunk(t, events[0])
+		if len(first.Choices) != 1 || len(first.Choices[0].Delta.ToolCalls) != 1 {
+			t.Fatalf("events %q", events)
+		}
+		call := string(first.Choices[0].Delta.ToolCalls[0])
+		for _, part := range []string{`"index":0`, `"name":"weather"`, `"type":"function"`, `"arguments":"{\"city\":`} {
+			if !strings.Contains(call, part) {
+				t.Errorf("no %s in %s", part, call)
+			}
+		}
+		if !strings.Contains(events[1], `"finish_reason":"tool_calls"`) {
+			t.Errorf("events %q", events)
+		}
+	})
+	t.Run("several choices", func(t *testing.T) {
+		r, _ := startOne(t, simulator.Step{Plain: true, Text: "x"})
+		events := eventsOf(t, r.chat(`{"model":"m","stream":true,"n":2,"messages":[{"role":"user","content":"hi"}]}`).succeeds(t).body)
+		seen := map[int]string{}
+		for _, event := range events[:len(events)-1] {
+			for _, choice := range decodeChunk(t, event).Choices {
+				seen[choice.Index] += choice.Delta.Content
+			}
+		}
+		if len(seen) != 2 || seen[0] != "x" || seen[1] != "x" {
+			t.Errorf("choices %v of %q", seen, events)
+		}
+	})
+}
+
+// However a backend writes its lines and however the bytes are cut, the caller
+// sees the same.
+func TestFramingAndSlicesMakeNoDifference(t *testing.T) {
+	const text = "日本語 and 😀 and ascii"
+	clean := func(events []string) []string {
+		for i, event := range events {
+			if id, rest, ok := strings.Cut(event, `,"object"`); ok && strings.HasPrefix(id, `{"id":`) { // differs by design
+				event = rest
+			}
+			if before, after, ok := strings.Cut(event, `"created":`); ok {
+				_, after, _ = strings.Cut(after, ",")
+				event = before + after
+			}
+			events[i] = strings.ReplaceAll(event, " \"object\"", "\"object\"")
+		}
+		return events
+	}
+	r, _ := startOne(t, simulator.Step{Text: text})
+	want := clean(eventsOf(t, r.chat(streamHi).succeeds(t).body))
+	for name, step := range map[string]simulator.Step{
+		"comments":                 {Framing: simulator.Framing{Before: ": ping\n\n"}},
+		"names and ids":            {Framing: simulator.Framing{Before: "event: message\nid: 7\nretry: 5\n"}},
+		"CRLF":                     {Framing: simulator.Framing{LineEnd: "\r\n"}},
+		"CR":                       {Framing: simulator.Framing{LineEnd: "\r"}},
+		"no space":                 {Framing: simulator.Framing{NoSpace: true}},
+		"several lines":            {Framing: simulator.Framing{MultiLine: true}},
+		"bytes one by one":         {Slice: 1},
+		"bytes one by one, CRLF":   {Slice: 1, Framing: simulator.Framing{LineEnd: "\r\n", MultiLine: true, Before: ":\r\n\r\n"}},
+		"slices across characters": {Slice: 7},
+		"byte order mark":          {Inject: "\ufeff"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			step.Text = text
+			r, _ := startOne(t, step)
+			got := eventsOf(t, r.chat(streamHi).succeeds(t).body)
+			if name == "several lines" || name == "bytes one by one, CRLF" {
+				for i := range got { // the line break became a space
+					got[i] = strings.Replace(got[i], `, "object"`, `,"object"`, 1)
+				}
+			}
+			if got = clean(got); !slices.Equal(got, want) {
+				t.Errorf("got  %q\nwant %q", got, want)
+			}
+		})
+	}
+}
+
+func TestEventsArriveOneByOne(t *testing.T) {
+	g := startGate(t)
+	r := startGateway(t, chatYAML(instance("m", g.url)))
+	events := r.stream(deadline(t), streamHi)
+	// The backend sends nothing more before it is told, so this event was not held back.
+	if first, err := events.next(); err != nil || first != gateFirst {
+		t.Fatalf("the first event: %q, %v", first, err)
+	}
+	g.open <- struct{}{}
+	rest, err := events.rest()
+	if err != nil || !slices.Equal(rest, []string{gateLast, "[DONE]"}) {
+		t.Errorf("the rest: %q, %v", rest, err)
+	}
+}
+
+func TestSilenceIsFilledWithComments(t *testing.T) {
+	g := startGate(t)
+	r := startWith(t, setup{yaml: chatYAML(instance("m", g.url)), keepAlive: 20 * time.Millisecond})
+	events := r.stream(deadline(t), streamHi)
+	if first, err := events.next(); err != nil || first != gateFirst {
+		t.Fatalf("the first event: %q, %v", first, err)
+	}
+	for range 3 {
+		comment, err := events.next()
+		if err != nil || comment != ": keep-alive" {
+			t.Fatalf("in the silence came %q, %v", comment, err)
+		}
+	}
+	g.open <- struct{}{}
+	rest, err := events.rest()
+	rest = slices.DeleteFunc(rest, func(event string) bool { return event == ": keep-alive" })
+	if err != nil || !slices.Equal(rest, []string{gateLast, "[DONE]"}) {
+		t.Errorf("the rest: %q, %v", rest, err)
+	}
+}
+
+func TestNothingIsSentBeforeTheFirstEvent(t *testing.T) {
+	// With comments every millisecond a head that is sent too early would be seen.
+	b := startBackend(t, simulator.Step{FirstDelay: time.Minute})
+	r := startWith(t, setup{yaml: poolYAML(b) + "limits: {first-byte-timeout: 300ms}\n", keepAlive: time.Millisecond})
+	r.chat(streamHi).failsWith(t, http.StatusGatewayTimeout, "api_error", "upstream_timeout", "")
+}
+
+func TestLargeEvents(t *testing.T) {
+	event := func(size int) string {
+		const head, tail = `{"choices":[{"delta":{"content":"`, `"},"finish_reason":"stop"}],"model":"m"}`
+		return head + strings.Repeat("x", size-len(head)-len(tail)) + tail
+	}
+	for name, size := range map[string]int{"64 KiB": 64 << 10, "1 MiB": 1 << 20, "nearly 4 MiB": 4<<20 - 1024} {
+		t.Run(name, func(t *testing.T) {
+			r, _ := startOne(t, simulator.Step{Inject: "data: " + event(size) + "\n\n", After: 1, Stop: simulator.StopEnd})
+			events := eventsOf(t, r.chat(streamHi).succeeds(t).body)
+			if len(events) != 3 || events[1] != event(size) || events[2] != "[DONE]" {
+				t.Errorf("%d events, the second with %d bytes", len(events), len(events[min(1, len(events)-1)]))
+			}
+		})
+	}
+	for name, inject := range map[string]string{
+		"over 4 MiB":          "data: " + event(4<<20+1) + "\n\n",
+		"a line without end":  "data: " + strings.Repeat("x", 5<<20),
+		"many lines, 5 MiB":   strings.Repeat("data: "+strings.Repeat("x", 1<<20)+"\n", 5) + "\n",
+		"a comment, no end":   ": " + strings.Repeat("x", 5<<20),
+		"a field that is odd": strings.Repeat("x", 5<<20),
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, _ := startOne(t, simulator.Step{Inject: inject, After: 1, Stop: simulator.StopStall})
+			events := eventsOf(t, r.chat(streamHi).succeeds(t).body)
+			if len(events) != 2 || faultOf(t, events[1]).Code != "upstream_error" {
+				t.Errorf("%d events, the last is %.200s", len(events), events[len(events)-1])
+			}
+		})
+	}
+}

@@ -1,0 +1,306 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/simulator"
+)
+
+// both runs a test for a plain and for a streamed request.
+func both(t *testing.T, test func(t *testing.T, body string)) {
+	t.Helper()
+	t.Run("plain", func(t *testing.T) { test(t, plainHi) })
+	t.Run("streamed", func(t *testing.T) { test(t, streamHi) })
+}
+
+// Every status of a backend, with bodies of every shape, becomes an error that
+// clients can read.
+func TestStatusesOfBackends(t *testing.T) {
+	const text = "the backend's own words"
+	shapes := map[string]simulator.Step{
+		"object":          {Body: simulator.ErrorObject(text, "some_type", "some_code")},
+		"text in error":   {Body: simulator.ErrorText(text)},
+		"message":         {Body: `{"message":"` + text + `"}`},
+		"detail":          {Body: `{"detail":"` + text + `"}`},
+		"plain text":      {Body: text},
+		"JSON string":     {Body: `"` + text + `"`},
+		"page":            {Body: simulator.HTMLPage},
+		"nothing":         {NoBody: true},
+		"invalid UTF-8":   {Body: "\xff\xfe"},
+		"JSON array":      {Body: `[1]`},
+		"cut in the body": {Body: simulator.ErrorObject(text, "t", "c"), Stop: simulator.StopClose},
+	}
+	type want struct {
+		status     int
+		kind, code string
+	}
+	for status, want := range map[int]want{
+		400: {400, invalidRequest, "upstream_error"},
+		401: {502, "api_error", "upstream_auth_failed"},
+		403: {502, "api_error", "upstream_auth_failed"},
+		404: {404, invalidRequest, "upstream_error"},
+		409: {409, invalidRequest, "upstream_error"},
+		418: {418, invalidRequest, "upstream_error"},
+		422: {422, invalidRequest, "upstream_error"},
+		429: {429, "rate_limit_exceeded", "upstream_rate_limited"},
+		500: {500, "api_error", "upstream_error"},
+		501: {501, "api_error", "upstream_error"},
+		502: {502, "api_error", "upstream_error"},
+		503: {503, "api_error", "upstream_error"},
+		504: {504, "api_error", "upstream_error"},
+		599: {599, "api_error", "upstream_error"},
+	} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			both(t, func(t *testing.T, body string) {
+				r, b := startOne(t)
+				for shape, step := range shapes {
+					step.Status = status
+					b.Script(step)
+					fault := r.chat(body).failsWith(t, want.status, want.kind, want.code, "")
+					if strings.Contains(step.Body, text) && step.Stop == 0 && !strings.Contains(string(fault.Details), text) {
+						t.Errorf("%s: the backend's text is lost: %s", shape, fault.Details)
+					}
+					if strings.Contains(string(fault.Details), "<h1>") || strings.Contains(fault.Message, text) {
+						t.Errorf("%s: the backend's text is where it does not belong: %s, %s", shape, fault.Message, fault.Details)
+					}
+				}
+				i := r.instances("m")[0]
+				eventually(t, "nothing is in flight", func() bool { return i.InFlight() == 0 })
+				success, failure, cancelled := outcomes(i)
+				if blamed := status >= 500; success != 0 || (failure > 0) != blamed || (cancelled > 0) == blamed {
+					t.Errorf("outcomes %d %d %d", success, failure, cancelled)
+				}
+			})
+		})
+	}
+}
+
+func TestRetryAfterOfBackends(t *testing.T) {
+	at := func(d time.Duration) string { return time.Now().Add(d).UTC().Format(http.TimeFormat) }
+	for name, test := range map[string]struct {
+		status         int
+		header         http.Header
+		seconds        string // several allowed values, separated by |
+		retryIsUseless bool
+	}{
+		"none on 429":          {429, nil, "1", false},
+		"seconds":              {429, http.Header{"Retry-After": {"7"}}, "7", false},
+		"fraction":             {429, http.Header{"Retry-After": {"1.2"}}, "2", false},
+		"at the cap":           {429, http.Header{"Retry-After": {"30"}}, "30", false},
+		"beyond the cap":       {429, http.Header{"Retry-After": {"31"}}, "30", true},
+		"far beyond the cap":   {429, http.Header{"Retry-After": {"99999"}}, "30", true},
+		"date":                 {429, http.Header{"Retry-After": {at(10 * time.Second)}}, "8|9|10", false},
+		"date beyond the cap":  {429, http.Header{"Retry-After": {at(time.Hour)}}, "30", true},
+		"date in the past":     {429, http.Header{"Retry-After": {at(-time.Hour)}}, "1", false},
+		"zero":                 {429, http.Header{"Retry-After": {"0"}}, "1", false},
+		"negative":             {429, http.Header{"Retry-After": {"-5"}}, "1", false},
+		"garbage":              {429, http.Header{"Retry-After": {"soon"}}, "1", false},
+		"infinite":             {429, http.Header{"Retry-After": {"Inf"}}, "1", false},
+		"milliseconds win":     {429, http.Header{"Retry-After": {"9"}, "Retry-After-Ms": {"2500"}}, "3", false},
+		"few milliseconds":     {429, http.Header{"Retry-After-Ms": {"20"}}, "1", false},
+		"503 with seconds":     {503, http.Header{"Retry-After": {"4"}}, "4", false},
+		"503 without":          {503, nil, "1", false},
+		"503 beyond the cap":   {503, http.Header{"Retry-After": {"120"}}, "30", true},
+		"500 has none to give": {500, nil, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, _ := startOne(t, simulator.Step{Status: test.status, Header: test.header})
+			answer := r.chat(plainHi)
+			if answer.status != test.status {
+				t.Fatalf("status %d: %s", answer.status, answer.body)
+			}
+			got, exact := answer.header.Get("Retry-After"), answer.header.Get("Retry-After-Ms")
+			if !strings.Contains("|"+test.seconds+"|", "|"+got+"|") || (got == "") != (exact == "") {
+				t.Errorf("Retry-After %q, retry-after-ms %q, want %s", got, exact, test.seconds)
+			}
+			if useless := answer.header.Get("X-Should-Retry") == "false"; useless != test.retryIsUseless {
+				t.Errorf("x-should-retry %q", answer.header.Get("X-Should-Retry"))
+			}
+		})
+	}
+}
+
+// What is no answer at all is a 502, whatever status it claims.
+func TestGarbageFromBackends(t *testing.T) {
+	for name, step := range map[string]simulator.Step{
+		"error inside a 200":       {Body: simulator.ErrorObject("no", "t", "c")},
+		"error text inside a 200":  {Body: simulator.ErrorText("no")},
+		"error object inside":      {Body: `{"object":"error","message":"no","type":"x","code":500}`},
+		"page with 200":            {Body: simulator.HTMLPage},
+		"no JSON":                  {Body: "hello"},
+		"half of the JSON":         {Body: oddReply, Stop: simulator.StopEnd},
+		"empty":                    {NoBody: true},
+		"no choices":               {Body: `{"id":"x"}`},
+		"empty choices":            {Body: `{"id":"x","choices":[]}`},
+		"choices null":             {Body: `{"id":"x","choices":null}`},
+		"array":                    {Body: `[]`},
+		"invalid UTF-8":            {Body: "{\"choices\":[{\"message\":{\"content\":\"\xff\"}}]}"},
+		"too deep":                 {Body: `{"choices":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`},
+		"redirect":                 {Status: 302, Header: http.Header{"Location": {"http://127.0.0.1:1/elsewhere"}}},
+		"permanent redirect":       {Status: 308, Header: http.Header{"Location": {"/v1/chat/completions"}}},
+		"no content":               {Status: 204, NoBody: true},
+		"not modified":             {Status: 304, NoBody: true},
+		"compressed":               {Body: oddReply, Header: http.Header{"Content-Encoding": {"gzip"}}},
+		"not HTTP":                 {Raw: "SSH-2.0-OpenSSH_9.2\r\n"},
+		"status line only":         {Raw: "HTTP/1.1 200 OK\r\n"},
+		"head only":                {Raw: "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n"},
+		"status of two digits":     {Raw: "HTTP/1.1 20 OK\r\nContent-Length: 2\r\n\r\n{}"},
+		"two lengths":              {Raw: "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}"},
+		"negative length":          {Raw: "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n{}"},
+		"bad chunking":             {Raw: "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"},
+		"upgrade":                  {Raw: "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"},
+		"endless head":             {Raw: "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 2<<20) + "\r\n\r\n"},
+		"reset before the head":    {Reset: true},
+		"closed before the head":   {Raw: " "},
+		"reset inside the body":    {Stop: simulator.StopReset, Body: oddReply},
+		"closed inside the body":   {Stop: simulator.StopClose, Body: oddReply},
+		"reset after half a head":  {Raw: "HTTP/1.1 200 OK\r\nContent-Le", Stop: simulator.StopReset},
+		"closed after half a head": {Raw: "HTTP/1.1 200 OK\r\nContent-Le"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			both(t, func(t *testing.T, body string) {
+				r, b := startOne(t, step)
+				answer := r.chat(body)
+				code := faultOf(t, answer.body).Code
+				if code != "upstream_stream_truncated" || body == plainHi {
+					code = "upstream_error"
+				}
+				answer.failsWith(t, http.StatusBadGateway, "api_error", code, "")
+				if b.Stats().Arrived != 1 {
+					t.Errorf("the backend got %d requests", b.Stats().Arrived)
+				}
+				i := r.instances("m")[0]
+				if success, failure, cancelled := outcomes(i); success != 0 || failure != 1 || cancelled != 0 || i.InFlight() != 0 {
+					t.Errorf("outcomes %d %d %d, in flight %d", success, failure, cancelled, i.InFlight())
+				}
+			})
+		})
+	}
+	t.Run("a stream where none was asked", func(t *testing.T) {
+		r, _ := startOne(t, simulator.Step{Body: "data: " + gateLast + "\n\n" + simulator.DoneEvent})
+		r.chat(plainHi).failsWith(t, http.StatusBadGateway, "api_error", "upstream_error", "")
+	})
+}
+
+func TestBackendThatIsNotThere(t *testing.T) {
+	both(t, func(t *testing.T, body string) {
+		r := startGateway(t, chatYAML(instance("m", simulator.DownURL)))
+		answer := r.chat(body)
+		answer.failsWith(t, http.StatusBadGateway, "api_error", "upstream_error", "")
+		if strings.Contains(answer.body, "127.0.0.1") {
+			t.Errorf("the address is shown: %s", answer.body)
+		}
+	})
+	t.Run("a name that does not exist", func(t *testing.T) {
+		r := startGateway(t, chatYAML(instance("m", "http://no-such-host.invalid:1234"))+"limits: {connect-timeout: 2s}\n")
+		answer := r.chat(plainHi)
+		if answer.status != http.StatusBadGateway && answer.status != http.StatusGatewayTimeout {
+			t.Errorf("status %d: %s", answer.status, answer.body)
+		}
+		if strings.Contains(answer.body, "no-such-host") {
+			t.Errorf("the address is shown: %s", answer.body)
+		}
+	})
+}
+
+func TestBackendThatIsTooSlow(t *testing.T) {
+	for name, step := range map[string]simulator.Step{
+		"no head":             {Hang: true},
+		"late head":           {HeaderDelay: time.Minute},
+		"silent in the body":  {Stop: simulator.StopStall, Body: oddReply},
+		"silent in the head":  {Raw: "HTTP/1.1 200 OK\r\n", Stop: simulator.StopStall},
+		"silent in the first": {Raw: "H", Stop: simulator.StopStall},
+	} {
+		t.Run(name, func(t *testing.T) {
+			both(t, func(t *testing.T, body string) {
+				b := startBackend(t, step)
+				r := startGateway(t, poolYAML(b)+"limits: {first-byte-timeout: 300ms, idle-timeout: 300ms}\n")
+				begun := time.Now()
+				r.chat(body).failsWith(t, http.StatusGatewayTimeout, "api_error", "upstream_timeout", "")
+				if took := time.Since(begun); took < 250*time.Millisecond || took > 5*time.Second {
+					t.Errorf("it took %s", took)
+				}
+				if err := b.WaitIdle(deadline(t)); err != nil {
+					t.Errorf("the backend is still at it: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// Whatever a backend says, it cannot make the gateway give away its secrets.
+func TestSecretsNeverReachCallers(t *testing.T) {
+	const key, header = "sk-canary-0123456789abcdef", "header-canary-42"
+	b := startBackend(t)
+	host := strings.TrimPrefix(b.URL(), "http://")
+	r := startGateway(t, chatYAML(instance("m", b.URL()+"/secret-path/v1", "api-key: "+key, "headers: {X-Token: "+header+"}", "path: /p")))
+	leak := "Incorrect API key provided: " + key + " for " + b.URL() + "/secret-path/v1 at " + host +
+		" (" + header + "), sent Authorization: Bearer other-canary-77 to http://10.1.2.3:8080/x and 10.9.8.7"
+	secrets := []string{key, header, host, b.URL(), "secret-path", "other-canary", "10.1.2.3", "10.9.8.7"}
+	steps := map[string]simulator.Step{
+		"error inside a 200": {Body: simulator.ErrorObject(leak, "t", "c")},
+		"redirect":           {Status: 302, Body: leak, Header: http.Header{"Location": {b.URL() + "/" + key}}},
+		"garbage":            {Body: leak},
+		"in headers":         {Status: 500, Header: http.Header{"X-Leak": {leak}, "Set-Cookie": {"k=" + key}, "Server": {key}}},
+	}
+	for _, status := range []int{400, 401, 403, 404, 422, 429, 500, 503} {
+		steps[fmt.Sprint(status, " object")] = simulator.Step{Status: status, Body: simulator.ErrorObject(leak, key, key)}
+		steps[fmt.Sprint(status, " text")] = simulator.Step{Status: status, Body: leak}
+		steps[fmt.Sprint(status, " odd")] = simulator.Step{Status: status, Body: `{"` + key + `":"` + leak + `"}`}
+	}
+	for name, step := range steps {
+		t.Run(name, func(t *testing.T) {
+			both(t, func(t *testing.T, body string) {
+				b.Script(step)
+				answer := r.chat(body)
+				if answer.status < 400 {
+					t.Fatalf("status %d", answer.status)
+				}
+				noneOf(t, fmt.Sprint(answer.header)+answer.body, secrets...)
+			})
+		})
+	}
+	t.Run("error event", func(t *testing.T) {
+		b.Script(simulator.Step{Body: "data: " + gateFirst + "\n\n" + simulator.ErrorEvent(leak, key, key)})
+		answer := r.chat(streamHi).succeeds(t)
+		if !strings.Contains(answer.body, `data: {"error":{`) {
+			t.Fatalf("no error event: %s", answer.body)
+		}
+		noneOf(t, answer.body, secrets...)
+	})
+	t.Run("good answer", func(t *testing.T) {
+		b.Script(simulator.Step{Body: oddReply, Header: http.Header{"Set-Cookie": {"a=b"}, "Server": {"x"}, "X-Upstream": {key}, "X-Request-Id": {"theirs"}}})
+		answer := r.chat(plainHi).succeeds(t)
+		noneOf(t, fmt.Sprint(answer.header), key, "a=b", "theirs", "Server", "X-Upstream")
+	})
+	noneOf(t, r.logs.String(), key, header, "other-canary")
+}
+
+func TestHostOfABackendIsNotShownWithoutItsPortEither(t *testing.T) {
+	b := startBackend(t, simulator.Step{Status: 500, Body: simulator.ErrorObject("getaddrinfo localhost failed", "t", "c")})
+	r := startGateway(t, chatYAML(instance("m", strings.Replace(b.URL(), "127.0.0.1", "localhost", 1))))
+	noneOf(t, r.chat(plainHi).body, "localhost")
+}
+
+func TestLongTextOfABackendIsCut(t *testing.T) {
+	r, _ := startOne(t, simulator.Step{Status: 500, Body: simulator.ErrorText(strings.Repeat("é\n ", 10_000))})
+	answer := r.chat(plainHi)
+	answer.failsWith(t, 500, "api_error", "upstream_error", "")
+	if len(answer.body) > 2000 || strings.Contains(answer.body, `\n`) {
+		t.Errorf("%d bytes: %.300s", len(answer.body), answer.body)
+	}
+}
+
+// noneOf checks that a text gives none of the secrets away.
+func noneOf(t *testing.T, text string, secrets ...string) {
+	t.Helper()
+	for _, secret := range secrets {
+		if strings.Contains(text, secret) {
+			t.Errorf("%q is shown in %.1000s", secret, text)
+		}
+	}
+}

@@ -1,0 +1,28 @@
+package v1
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/ratelimit"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// showLimit tells the caller where it stands in the limit that covers it.
+func (x *exchange) showLimit(d ratelimit.Decision) {
+	if !d.Limited {
+		return
+	}
+	header := x.w.Header()
+	header["X-Ratelimit-Limit-Requests"] = []string{strconv.Itoa(d.Limit)}
+	header["X-Ratelimit-Remaining-Requests"] = []string{strconv.Itoa(d.Remaining)}
+	header["X-Ratelimit-Reset-Requests"] = []string{d.ResetAfter.Round(time.Millisecond).String()}
+}
+
+// peekLimit shows the limit on the reply to a request that did not get as far as
+// being counted.
+func (a *API) peekLimit(x *exchange, service schema.ServiceType) {
+	if s := a.current.Load().Service(service); s != nil {
+		x.showLimit(s.Limiter.Peek(x.caller.Addr, time.Now()))
+	}
+}
