@@ -11,10 +11,10 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/adapter"
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
-	"github.com/patchbay-ai/patchbay/internal/proxy/transport"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/transport"
 )
 
 // fault is why an attempt failed: what the caller is told, what it means for
@@ -43,6 +43,8 @@ func (r *Reply) classify(err error) *fault {
 		return r.classifyStatus(refusal)
 	case errors.As(err, &failure):
 		return backendFault(r.upstream("The backend reported an error in its answer.", failure))
+	case errors.Is(err, transport.ErrInvalidCall):
+		return &fault{err: apiError(schema.CodeInternal, "The gateway could not put the request to the backend."), outcome: breaker.Cancelled}
 	case errors.Is(err, transport.ErrTimeout):
 		return backendFault(apiError(schema.CodeUpstreamTimeout, "The backend did not answer in time."))
 	case errors.Is(err, adapter.ErrTruncated):

@@ -8,10 +8,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/proxy/transport"
+	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/transport"
 )
 
 // Proxy answers unified requests from backends.
@@ -91,8 +92,12 @@ func (r *Reply) attempts(ctx context.Context, most int) error {
 		if failed = r.try(ctx); failed == nil {
 			return nil
 		}
+		gone := ctx.Err() != nil
+		if gone {
+			failed.outcome = breaker.Cancelled // whatever broke then, the instance did not do it
+		}
 		r.release(failed.outcome)
-		if !failed.elsewhere || ctx.Err() != nil || r.Attempts == most {
+		if gone || !failed.elsewhere || r.Attempts == most {
 			break
 		}
 		if !retrying && !r.proxy.budget.mayRetry() {

@@ -79,7 +79,8 @@ func (c *Client) Close() { c.idle.close() }
 
 // Send sends a call and returns when the head of the reply has come. The
 // Response must be closed. The segments of the call's body must not change
-// until then, or until Send returned an error.
+// until then, or until Send returned an error; the same holds for an upload,
+// whose reader must not block, because ending a call waits for it.
 //
 // When ctx ends, the call ends at once, whatever it is doing, the reading of
 // the body included, and the backend sees its connection closed.
@@ -98,7 +99,7 @@ func (c *Client) Send(ctx context.Context, to Origin, call *adapter.Call, limits
 		c.putScratch(scratch)
 		return nil, err
 	}
-	r, err := c.send(ctx, to, outgoing{call.Method, head, call.Body, length}, limits)
+	r, err := c.send(ctx, to, outgoing{call.Method, head, call.Body, call.Upload, length}, limits)
 	if err == nil && r.up != nil {
 		r.scratch = scratch // the upload may still be writing it
 		return r, nil
@@ -112,6 +113,7 @@ type outgoing struct {
 	method string
 	head   []byte
 	body   [][]byte
+	upload *adapter.Upload // instead of body, if not nil
 	length int
 }
 

@@ -1,6 +1,8 @@
 package transport
 
 import (
+	"io"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -94,6 +96,28 @@ func (c *conn) writePieces(head []byte, body [][]byte, limit time.Duration) erro
 	return c.writeOnce(*scratch, limit)
 }
 
+// writeFrom sends head and length bytes of body, a record at a time.
+func (c *conn) writeFrom(head []byte, body io.Reader, length int64, limit time.Duration) error {
+	scratch := c.client.scratch.Get().(*[]byte)
+	defer c.client.putScratch(scratch)
+	*scratch = slices.Grow(append((*scratch)[:0], head...), recordSize)
+	for {
+		gathered := len(*scratch)
+		piece := (*scratch)[:gathered+int(min(length, recordSize))]
+		n, err := io.ReadFull(body, piece[gathered:])
+		if err != nil {
+			return &sourceError{cut(err)}
+		}
+		if err := c.writeOnce(piece, limit); err != nil {
+			return err
+		}
+		if length -= int64(n); length == 0 {
+			return nil
+		}
+		*scratch = (*scratch)[:0]
+	}
+}
+
 func (c *conn) writeOnce(p []byte, limit time.Duration) error {
 	due := after(time.Now(), limit)
 	if !due.IsZero() || !c.writes.at.IsZero() {
@@ -114,21 +138,27 @@ type upload struct {
 	endedAt time.Time
 }
 
-// startUpload sends head and body in the background. The segments of body are
-// in use until done is closed, which closing the connection hastens.
-func startUpload(c *conn, head []byte, body [][]byte, limit time.Duration) *upload {
+// startUpload sends a request in the background. Its memory is in use until
+// done is closed, which closing the connection hastens.
+func startUpload(c *conn, out outgoing, limit time.Duration) *upload {
 	u := &upload{done: make(chan struct{})}
 	go func() {
-		err := c.write(head, body, limit)
+		var err error
+		if out.upload != nil {
+			err = c.writeFrom(out.head, out.upload.Open(), out.upload.Length, limit)
+		} else {
+			err = c.write(out.head, out.body, limit)
+		}
 		if err == nil {
 			c.sent.Store(true)
 		}
 		u.err, u.endedAt = err, time.Now()
 		close(u.done)
 		// The reader finds out about a broken connection by itself, but not
-		// that a whole one takes nothing any more. An answer that has begun
-		// may be read to its end all the same.
-		if expired(err) && !u.answered.Load() {
+		// that a whole one takes, or gets, nothing any more. An answer that
+		// has begun may be read to its end all the same.
+		_, ours := err.(*sourceError)
+		if (ours || expired(err)) && !u.answered.Load() {
 			c.abort()
 		}
 	}()

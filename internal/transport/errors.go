@@ -32,7 +32,8 @@ var (
 	ErrDeadline error = &class{text: "deadline passed", parents: []error{ErrTimeout}}
 
 	// ErrInvalidCall is the ErrProtocol that is our own fault: the call cannot
-	// be written as HTTP/1.1. Nothing was sent and no backend is to blame.
+	// be written as HTTP/1.1, or its upload could not be read. No whole request
+	// was sent and no backend is to blame.
 	ErrInvalidCall error = &class{text: "invalid call", parents: []error{ErrProtocol}}
 )
 
@@ -76,6 +77,13 @@ type flaw string
 
 func (f flaw) Error() string { return string(f) }
 
+// sourceError says that an upload gave less than its length. The text of the
+// cause is left out: it may name files.
+type sourceError struct{ cause error }
+
+func (*sourceError) Error() string   { return "upload ended early" }
+func (e *sourceError) Unwrap() error { return e.cause }
+
 // ended is the error of a call whose context is done.
 func ended(ctx context.Context, step, addr string) error {
 	return &Error{Step: step, Addr: addr, class: ctx.Err(), cause: context.Cause(ctx)}
@@ -89,6 +97,9 @@ func explain(ctx context.Context, step, addr string, err, timeout error) error {
 	}
 	if f, ok := errors.AsType[flaw](err); ok {
 		return &Error{Step: step, Addr: addr, class: ErrProtocol, cause: f}
+	}
+	if s, ok := errors.AsType[*sourceError](err); ok {
+		return &Error{Step: step, Addr: addr, class: ErrInvalidCall, cause: s}
 	}
 	if expired(err) {
 		return &Error{Step: step, Addr: addr, class: timeout}

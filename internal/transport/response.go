@@ -77,8 +77,8 @@ func (r *Response) write(out outgoing) {
 	if limit <= 0 {
 		limit = r.limits.FirstByte
 	}
-	if out.length > inlineLimit {
-		r.up = startUpload(r.conn, out.head, out.body, limit)
+	if out.length > inlineLimit || out.upload != nil {
+		r.up = startUpload(r.conn, out, limit)
 		return
 	}
 	r.writeErr = r.conn.write(out.head, out.body, limit)
@@ -113,6 +113,9 @@ func (r *Response) Fields() iter.Seq2[string, string] {
 		}
 	}
 }
+
+// Sent reports whether the request has left whole: its body may change again.
+func (r *Response) Sent() bool { return r.up == nil || r.up.finished() }
 
 // SetDeadline replaces the idle limit of the following reads by one moment for
 // all of them, such as when the first event must have come. The zero time

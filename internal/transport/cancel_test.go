@@ -42,6 +42,10 @@ var phases = []phase{
 		p.in.Peek(1)
 		ready()
 	}},
+	{name: "uploading", reset: true, call: uploading(64<<20, func() io.Reader { return strings.NewReader(strings.Repeat("x", 64<<20)) }), serve: func(p *peer, ready func()) {
+		p.in.Peek(1)
+		ready()
+	}},
 	{name: "awaiting the head", call: post("x"), serve: func(p *peer, ready func()) {
 		p.request()
 		ready()

@@ -11,11 +11,7 @@ import (
 // the body. A call that would not be one unambiguous HTTP/1.1 request is
 // refused, so that no text of a caller can smuggle a second one.
 func appendHead(b []byte, to Origin, call *adapter.Call) ([]byte, int, error) {
-	length := 0
-	for _, segment := range call.Body {
-		length += len(segment)
-	}
-	if err := validate(to, call, length); err != nil {
+	if err := validate(to, call); err != nil {
 		return b, 0, &Error{Step: "write", Addr: to.addr, class: ErrInvalidCall, cause: err}
 	}
 	b = append(b, call.Method...)
@@ -38,6 +34,7 @@ func appendHead(b []byte, to Origin, call *adapter.Call) ([]byte, int, error) {
 	if !agent {
 		b = append(b, "User-Agent: patchbay\r\n"...)
 	}
+	length := call.Length()
 	if length > 0 || takesBody(call.Method) {
 		b = append(b, "Content-Length: "...)
 		b = strconv.AppendInt(b, int64(length), 10)
@@ -50,14 +47,12 @@ func takesBody(method string) bool {
 	return method == "POST" || method == "PUT" || method == "PATCH"
 }
 
-func validate(to Origin, call *adapter.Call, length int) error {
+func validate(to Origin, call *adapter.Call) error {
 	if to.addr == "" {
 		return flaw("no origin")
 	}
-	// A length that is not kept leaves the backend waiting, or reading the
-	// next request as this one's body.
-	if call.Length() != length {
-		return flaw("body is not in its segments")
+	if u := call.Upload; u != nil && (u.Open == nil || u.Length < 0 || len(call.Body) > 0) {
+		return flaw("malformed upload")
 	}
 	if !isToken(call.Method) {
 		return flaw("malformed method")

@@ -81,6 +81,8 @@ func TestInvalidCallIsNotSent(t *testing.T) {
 		"CRLF in path":      {Method: "GET", Path: "/ HTTP/1.1\r\nX: secret"},
 		"fragment":          {Method: "GET", Path: "/a#b"},
 		"absolute":          {Method: "GET", Path: "http://other/"},
+		"upload and body":   {Method: "POST", Path: "/", Upload: &adapter.Upload{Open: func() io.Reader { return nil }}, Body: [][]byte{nil}},
+		"empty upload":      {Method: "POST", Path: "/", Upload: &adapter.Upload{}},
 	}
 	for name, call := range calls {
 		m := &memory{in: strings.NewReader(ok)}

@@ -33,6 +33,7 @@ func TestTimeouts(t *testing.T) {
 		{"handshake", func(p *peer) {}, post("x"), true, Timeouts{Connect: short}, ErrConnectTimeout, ErrReset},
 		{"write", func(p *peer) {}, post(strings.Repeat("x", 64<<20)), false, Timeouts{Idle: short}, ErrWriteTimeout, ErrReset},
 		{"write, by the first byte's limit", func(p *peer) {}, post(strings.Repeat("x", 64<<20)), false, Timeouts{FirstByte: short}, ErrWriteTimeout, ErrReset},
+		{"upload", func(p *peer) {}, uploading(64<<20, func() io.Reader { return strings.NewReader(strings.Repeat("x", 64<<20)) }), false, Timeouts{Idle: short}, ErrWriteTimeout, ErrReset},
 		{"first byte", func(p *peer) { p.request() }, post("x"), false, Timeouts{FirstByte: short, Idle: patience}, ErrFirstByteTimeout, ErrReset},
 		{"first byte after a long request", func(p *peer) { p.request() }, post(strings.Repeat("x", 1<<20)), false, Timeouts{FirstByte: short, Idle: patience}, ErrFirstByteTimeout, ErrWriteTimeout},
 		{"rest of the head", func(p *peer) { p.request(); p.say("HTTP/1.1 200") }, post("x"), false, Timeouts{FirstByte: short, Idle: patience}, ErrFirstByteTimeout, ErrReset},
