@@ -15,7 +15,7 @@ var ErrEventTooLarge = errors.New("an event of the backend's stream is too large
 
 // firstRead is the buffer that a stream begins with: most events are small, and
 // thousands of streams may wait at once.
-const firstRead = 2 << 10
+const firstRead = 4 << 10
 
 // Event is one server-sent event. Its bytes are good until the next one is read.
 type Event struct {
@@ -42,6 +42,7 @@ type SSE struct {
 	lines  int    // data lines so far
 	skipLF bool   // the last line ended in CR, a following LF belongs to it
 	fresh  bool   // nothing was read yet: a byte order mark may come
+	cut    bool   // the last event lacked its closing empty line
 }
 
 type span struct{ from, to int }
@@ -70,6 +71,7 @@ func (s *SSE) Next() (Event, error) {
 			return s.event(), nil
 		}
 		// An empty line without data before it: the event had none.
+		s.fresh = false
 		s.base += s.line
 		s.line, s.seen, s.name = 0, 0, span{}
 	}
@@ -177,6 +179,7 @@ func (s *SSE) last(err error) (Event, error) {
 	if s.lines == 0 {
 		return Event{}, io.EOF
 	}
+	s.cut = true
 	return s.event(), nil
 }
 
@@ -191,7 +194,8 @@ func (s *SSE) fill() error {
 	}
 	if s.end == len(s.buf) {
 		if len(s.buf) >= MaxEvent {
-			return ErrEventTooLarge
+			s.err = ErrEventTooLarge
+			return s.err
 		}
 		grown := make([]byte, min(max(firstRead, 2*len(s.buf)), MaxEvent))
 		copy(grown, s.buf[:s.end])

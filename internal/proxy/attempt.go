@@ -119,7 +119,7 @@ func (r *Reply) begin(speak adapter.Adapter, deadline time.Time) error {
 // of the wait for an answer.
 func (r *Reply) beginEvents(speak adapter.Streamer, deadline time.Time) error {
 	r.response.SetDeadline(deadline)
-	r.events = speak.Events(r.req, (*backendBody)(r))
+	r.events = speak.Events(r.req, r.response)
 	first, err := r.events.Next()
 	if err != nil {
 		r.events = nil

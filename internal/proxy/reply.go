@@ -40,7 +40,6 @@ type Reply struct {
 	body       []byte
 
 	response   *transport.Response
-	beforeWait func()
 	events     adapter.Events
 	pending    []byte // the first event, which was waited for
 	binary     bool
@@ -109,16 +108,10 @@ func (r *Reply) broken(ctx context.Context, err error) error {
 
 // BeforeWait sets what is called whenever Next has used up what has arrived and
 // turns to the backend for more: the moment to send on what was held back.
-func (r *Reply) BeforeWait(f func()) { r.beforeWait = f }
-
-// backendBody is the body of the response as the dialect reads it.
-type backendBody Reply
-
-func (b *backendBody) Read(p []byte) (int, error) {
-	if b.beforeWait != nil {
-		b.beforeWait()
+func (r *Reply) BeforeWait(f func()) {
+	if r.response != nil {
+		r.response.BeforeWait = f
 	}
-	return b.response.Read(p)
 }
 
 // Sent reports whether the request has left whole, so that its memory may be

@@ -81,7 +81,7 @@ func (r *Response) take(p []byte) (int, error) {
 	c := r.conn
 	if c.r == c.w {
 		if len(p) >= bufferSize && !r.body.draining {
-			return c.read(p, r.readDue())
+			return c.read(p, r.beforeRead())
 		}
 		if err := r.fill(); err != nil {
 			return 0, err
@@ -95,12 +95,20 @@ func (r *Response) take(p []byte) (int, error) {
 // fill reads once into the buffer.
 func (r *Response) fill() error {
 	if !r.body.draining {
-		return r.conn.fill(r.readDue())
+		return r.conn.fill(r.beforeRead())
 	}
 	if !r.conn.fillNow() {
 		return io.ErrNoProgress
 	}
 	return nil
+}
+
+// beforeRead prepares a read of the network and returns until when it may wait.
+func (r *Response) beforeRead() time.Time {
+	if r.BeforeWait != nil {
+		r.BeforeWait()
+	}
+	return r.readDue()
 }
 
 func (r *Response) readDue() time.Time {

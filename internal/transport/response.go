@@ -29,6 +29,9 @@ type Response struct {
 	Length int64
 	// Reused says that the connection had served before.
 	Reused bool
+	// BeforeWait, if set, is called whenever what has come is used up and Read
+	// turns to the network for more.
+	BeforeWait func()
 	// Resent says that a reused connection broke first and that this reply is
 	// to the second sending.
 	Resent bool
