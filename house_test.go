@@ -28,6 +28,7 @@ var floors = []string{
 	"internal/jsonscan",
 	"internal/schema",
 	"internal/logs",
+	"internal/memory",
 	"internal/metrics",
 	"internal/breaker",
 	"internal/ratelimit",

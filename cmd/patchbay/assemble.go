@@ -13,8 +13,10 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/control"
+	"github.com/patchbay-ai/patchbay/internal/memory"
 	"github.com/patchbay-ai/patchbay/internal/proxy"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/transport"
@@ -38,7 +40,12 @@ type gateway struct {
 	abort    context.CancelCauseFunc
 	listener net.Listener
 	served   chan error
-	close    sync.Once
+	// background is what runs beside the requests until quit.
+	background sync.WaitGroup
+	quit       context.CancelFunc
+	checker    *backend.Checker
+	memory     *memory.Watch
+	close      sync.Once
 }
 
 // assemble wires a gateway from a configuration and opens its listener. Nothing
@@ -68,10 +75,29 @@ func assemble(doc *config.Document, log *slog.Logger, options v1.Options) (*gate
 	g.ops = new(actuator.API)
 	options.TrustedProxies = doc.Server.TrustedProxies
 	options.Guard = access.NewGuard(doc.Security)
+	g.memory = memory.New(int64(doc.Limits.Memory))
+	options.Overloaded = g.memory.Short
+	g.checker = g.newChecker()
 	api := v1.New(proxy.New(current, g.client), current, options)
 	g.shell = web.NewShell(routes(api, g.ops), web.Options{Log: log, AccessLog: doc.Log.Access, Fail: v1.WriteError})
 	g.server = g.newServer()
 	return g, nil
+}
+
+// newChecker returns the health checker of the instances in the table in force.
+func (g *gateway) newChecker() *backend.Checker {
+	return backend.NewChecker(backend.CheckerOptions{
+		Source: func() []*backend.Instance { return g.current.Load().Instances() },
+		Settings: func(i *backend.Instance) backend.HealthSettings {
+			if service := g.current.Load().Service(i.Service); service != nil {
+				return service.Policy.HealthCheck
+			}
+			return backend.HealthSettings{}
+		},
+		Health: func(i *backend.Instance) *backend.Health { return &i.Health },
+		Client: g.client,
+		Log:    g.log,
+	})
 }
 
 // newServer sets every limit that the HTTP server leaves open by default.
@@ -96,6 +122,10 @@ func (g *gateway) newServer() *http.Server {
 
 // serve answers requests until stop.
 func (g *gateway) serve() {
+	ctx, quit := context.WithCancel(context.Background())
+	g.quit = quit
+	g.background.Go(func() { g.checker.Run(ctx) })
+	g.background.Go(func() { g.memory.Run(ctx) })
 	go func() { g.served <- g.server.Serve(web.Listener{Listener: g.listener}) }()
 }
 
@@ -120,6 +150,8 @@ func (g *gateway) stop(ctx context.Context) {
 		_ = g.server.Close()
 		<-g.served
 		g.abort(web.ErrStopping)
+		g.quit()
+		g.background.Wait()
 		g.client.Close()
 		if err := g.store.Close(); err != nil {
 			g.log.Error("closing the store", "error", err)

@@ -42,11 +42,8 @@ func runDemo(flags *settingFlags, stderr io.Writer) error {
 		defer func() { _ = os.RemoveAll(dir) }()
 		flags.dataDir = dir
 	}
-	loaded, err := flags.load()
-	if err != nil {
-		return err
-	}
-	backends, err := addDemo(loaded.Document)
+	demo := config.Default()
+	backends, err := addDemo(demo)
 	defer func() {
 		for _, b := range backends {
 			b.Close()
@@ -54,6 +51,16 @@ func runDemo(flags *settingFlags, stderr io.Writer) error {
 	}()
 	if err != nil {
 		return &exitError{exitFailed, err}
+	}
+	flags.extend = func(doc *config.Document) {
+		for serviceType, service := range doc.Services {
+			service.Instances = append(service.Instances, demo.Services[serviceType].Clone().Instances...)
+			doc.Services[serviceType] = service
+		}
+	}
+	loaded, err := flags.loadFirst()
+	if err != nil {
+		return err
 	}
 	log := newLog(stderr, loaded.Document.Log)
 	return runGateway(flags, loaded, log, func(g *gateway) { _, _ = io.WriteString(stderr, welcome(g)) })

@@ -408,3 +408,29 @@ func TestModels(t *testing.T) {
 		t.Errorf("a gateway without instances lists %s", body)
 	}
 }
+
+// Clients of the last century know no chunks: their stream ends with the connection.
+func TestHTTP10(t *testing.T) {
+	r, _ := startOne(t, simulator.Step{Text: "one two"}, simulator.Step{Text: "one two"})
+	for _, body := range []string{plainHi, streamHi} {
+		conn := r.dialRaw()
+		if _, err := fmt.Fprintf(conn, "POST /v1/chat/completions HTTP/1.0\r\nContent-Length: %d\r\n\r\n%s", len(body), body); err != nil {
+			t.Fatal(err)
+		}
+		content, err := io.ReadAll(conn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		head, rest, _ := strings.Cut(string(content), "\r\n\r\n")
+		if !strings.HasPrefix(head, "HTTP/1.0 200 OK\r\n") || strings.Contains(head, "chunked") {
+			t.Errorf("head %s", head)
+		}
+		if body == streamHi {
+			if events := eventsOf(t, rest); textOf(t, events) != "one two" || events[len(events)-1] != "[DONE]" {
+				t.Errorf("events %q", events)
+			}
+		} else if !strings.Contains(rest, `"content":"one two"`) {
+			t.Errorf("body %s", rest)
+		}
+	}
+}

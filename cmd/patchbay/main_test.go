@@ -46,7 +46,7 @@ func build(to string) error {
 
 // within is how long anything may take that is expected to happen: far longer
 // than it does, so that only a defect reaches it, also on a busy machine.
-const within = 15 * time.Second
+const within = 30 * time.Second
 
 // eventually waits until a condition holds. It is for state that tells nobody
 // when it changes.

@@ -37,7 +37,7 @@ the file.`,
   patchbay serve --set 'services.chat.instances=[{name: llama3, base-url: "http://127.0.0.1:8000"}]'`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			loaded, err := flags.load()
+			loaded, err := flags.loadFirst()
 			if err != nil {
 				return err
 			}
@@ -93,7 +93,7 @@ func runGateway(flags *settingFlags, loaded *config.Loaded, log *slog.Logger, re
 	reload := func() { g.reload(flags) }
 	if path := flags.path(); path != "" {
 		background.Go(func() {
-			if err := control.Watch(ctx, path, reload); err != nil {
+			if err := control.Watch(ctx, path, flags.seen, reload); err != nil {
 				log.Warn("the configuration file is not watched; send SIGHUP after a change", "error", err)
 			}
 		})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/adapter"
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/control"
 )
 
 // defaultFile is the configuration that is read when none is named and it is there.
@@ -24,6 +25,11 @@ type settingFlags struct {
 	listen  string
 	dataDir string
 	set     []string
+
+	// extend adds what no file says, every time that one is read; it may be nil.
+	extend func(*config.Document)
+	// seen is the file as it was before it was read first.
+	seen control.Fingerprint
 }
 
 func (f *settingFlags) register(cmd *cobra.Command) {
@@ -50,6 +56,12 @@ func (f *settingFlags) path() string {
 	return ""
 }
 
+// loadFirst is load for a program that goes on to watch the file.
+func (f *settingFlags) loadFirst() (*config.Loaded, error) {
+	f.seen = control.Look(f.path())
+	return f.load()
+}
+
 // load reads the configuration. The error carries the exit code.
 func (f *settingFlags) load() (*config.Loaded, error) {
 	source := config.Source{File: f.path(), Env: f.env, Set: f.overrides(), KnownAdapter: adapter.Check}
@@ -66,6 +78,9 @@ func (f *settingFlags) load() (*config.Loaded, error) {
 	loaded, err := config.Load(source)
 	if err != nil {
 		return nil, &exitError{exitConfig, fmt.Errorf("the configuration has mistakes:\n%w", err)}
+	}
+	if f.extend != nil {
+		f.extend(loaded.Document)
 	}
 	return loaded, nil
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"net/http"
 	"slices"
 	"strings"
@@ -180,7 +179,10 @@ func TestCompleteStreamsEndWithOneDone(t *testing.T) {
 			if step.Extra != "" && strings.Count(answer.body, step.Extra) != len(events)-1 {
 				t.Errorf("unknown members are lost: %s", answer.body)
 			}
-			eventually(t, "the call is a success", func() bool { return r.instances("m")[0].Ended(breaker.Success) == 1 })
+			eventually(t, "the call is a success", func() bool {
+				success, failure, cancelled := outcomes(r.instances("m")[0])
+				return success == 1 && failure == 0 && cancelled == 0
+			})
 		})
 	}
 }

@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
@@ -36,6 +37,9 @@ func CompletionEvents(req *schema.Request, body []byte, usage schema.Usage) (Eve
 		return err
 	}
 	for i, c := range whole.Choices {
+		if c == nil {
+			return nil, fmt.Errorf("%w: a choice that is null", ErrInvalid)
+		}
 		if c["index"] == nil {
 			c["index"] = jsontext.Value(fmt.Sprint(i))
 		}
@@ -44,7 +48,7 @@ func CompletionEvents(req *schema.Request, body []byte, usage schema.Usage) (Eve
 			return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 		}
 		finish := c["finish_reason"]
-		if finish == nil {
+		if finish == nil || finish.Kind() == 'n' {
 			return nil, fmt.Errorf("%w: no finish_reason", ErrInvalid)
 		}
 		logprobs := c["logprobs"]
@@ -56,7 +60,7 @@ func CompletionEvents(req *schema.Request, body []byte, usage schema.Usage) (Eve
 			}
 		}
 	}
-	if req.IncludeUsage && whole.Usage != nil {
+	if req.IncludeUsage && whole.Usage != nil && whole.Usage.Kind() == '{' {
 		if err := chunk([]choiceChunk{}, whole.Usage); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 		}
@@ -88,6 +92,9 @@ func deltaOf(message jsontext.Value) (jsontext.Value, error) {
 	if err := json.Unmarshal(message, &fields, jsontext.AllowDuplicateNames(true)); err != nil {
 		return nil, err
 	}
+	if fields == nil {
+		return nil, errors.New("a message that is null")
+	}
 	if fields["role"] == nil {
 		fields["role"] = jsontext.Value(`"assistant"`)
 	}
@@ -97,6 +104,9 @@ func deltaOf(message jsontext.Value) (jsontext.Value, error) {
 			return nil, err
 		}
 		for i, call := range list {
+			if call == nil {
+				return nil, errors.New("a tool call that is null")
+			}
 			call["index"] = jsontext.Value(fmt.Sprint(i))
 		}
 		numbered, err := json.Marshal(list, json.Deterministic(true))

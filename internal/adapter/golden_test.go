@@ -180,6 +180,9 @@ func (g golden) run(t *testing.T) {
 		g.checkSent(t, &call)
 	}
 	if !g.has("answer") {
+		if g.has("error") {
+			t.Fatalf("the request was translated, want the error %q", g.section("error"))
+		}
 		return
 	}
 	contentType, body, _ := strings.Cut(g.sections["answer"], "\n\n")
@@ -211,6 +214,9 @@ func (g golden) run(t *testing.T) {
 	if err := target.Speak.Reply(req, Answer{ContentType: contentType, Body: []byte(body)}, &reply); err != nil {
 		g.checkError(t, err)
 		return
+	}
+	if g.has("error") {
+		t.Fatalf("the answer was translated, want the error %q", g.section("error"))
 	}
 	got := bytes.Join(reply.Segments, nil)
 	if reply.ContentType != "" {

@@ -3,6 +3,7 @@ package adapter
 import (
 	"fmt"
 	"net/url"
+	"regexp"
 	"sort"
 	"strings"
 
@@ -24,6 +25,9 @@ type Kind struct {
 	KeyHeader, KeyPrefix string
 	// Headers go along with every call.
 	Headers []Header
+	// Health is the path that tells whether the backend lives, without work for
+	// it or cost for us; empty means that connecting is all that may be tried.
+	Health string
 	// Quirks are the ways in which the kind departs from its dialect.
 	Quirks Quirks
 }
@@ -125,7 +129,7 @@ func (k *Kind) Target(service schema.ServiceType, e Endpoint) (*Target, error) {
 		ForwardAuthorization: e.ForwardAuthorization,
 		Model:                e.Model,
 		Quirks:               k.Quirks,
-		secrets:              []string{e.BaseURL, base.Host},
+		secrets:              secretsOf(base, e),
 	}
 	if e.Model != "" {
 		t.ModelJSON = quote(e.Model)
@@ -134,7 +138,6 @@ func (k *Kind) Target(service schema.ServiceType, e Endpoint) (*Target, error) {
 	for _, name := range sortedKeys(e.Headers) {
 		own[strings.ToLower(name)] = true
 		t.Header = append(t.Header, Header{name, e.Headers[name]})
-		t.secrets = append(t.secrets, e.Headers[name])
 	}
 	for _, h := range k.Headers {
 		if !own[strings.ToLower(h.Name)] {
@@ -142,7 +145,6 @@ func (k *Kind) Target(service schema.ServiceType, e Endpoint) (*Target, error) {
 		}
 	}
 	if e.APIKey != "" {
-		t.secrets = append(t.secrets, e.APIKey)
 		key := k.credential(e.APIKey)
 		if !own[strings.ToLower(key.Name)] {
 			t.Header = append(t.Header, key)
@@ -159,15 +161,21 @@ func (k *Kind) credential(key string) Header {
 	return Header{"Authorization", "Bearer " + key}
 }
 
+// versionPattern matches the part of a path that names a version: v1, v4, v1beta,
+// v1-openai.
+var versionPattern = regexp.MustCompile(`^v[0-9]+([a-z-].*)?$`)
+
 // joinPath joins the path of a base address with the instance's own path or,
-// where there is none, with the kind's default, whose version is not doubled.
+// where there is none, with the kind's default. A base address that ends as the
+// default begins, or in a version, stands for that part of the default.
 func joinPath(base, own, fallback string) string {
 	base = strings.TrimSuffix(base, "/")
 	if own != "" {
 		return base + own
 	}
-	version, rest, _ := strings.Cut(strings.TrimPrefix(fallback, "/"), "/")
-	if strings.HasSuffix(base, "/"+version) {
+	first, rest, _ := strings.Cut(strings.TrimPrefix(fallback, "/"), "/")
+	last := base[strings.LastIndexByte(base, '/')+1:]
+	if last == first || versionPattern.MatchString(first) && versionPattern.MatchString(last) {
 		return base + "/" + rest
 	}
 	return base + fallback

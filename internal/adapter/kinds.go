@@ -8,26 +8,31 @@ var kinds = []*Kind{
 		Name:     "openai",
 		Aliases:  []string{"normal"},
 		TypeName: "OpenAIAdapter",
+		Health:   "/v1/models",
 		Routes:   openAIRoutes(schema.ServiceTypes()...),
 	},
 	{
 		Name:     "vllm",
 		TypeName: "VLLMAdapter",
+		Health:   "/health",
 		Routes:   openAIRoutes(schema.Chat, schema.Embedding, schema.Rerank, schema.STT),
 	},
 	{
 		Name:     "gpustack",
 		TypeName: "GPUStackAdapter",
+		Health:   "/v1/models",
 		Routes:   openAIRoutes(schema.ServiceTypes()...),
 	},
 	{
 		Name:     "xinference",
 		TypeName: "XinferenceAdapter",
+		Health:   "/v1/models",
 		Routes:   openAIRoutes(schema.ServiceTypes()...),
 	},
 	{
 		Name:     "localai",
 		TypeName: "LocalAIAdapter",
+		Health:   "/readyz",
 		Routes:   openAIRoutes(schema.Chat, schema.Embedding, schema.Rerank, schema.TTS, schema.STT, schema.ImgGen),
 		Quirks:   Quirks{TextDocuments: true},
 	},
@@ -35,6 +40,7 @@ var kinds = []*Kind{
 		Name:     "llamacpp",
 		Aliases:  []string{"llama.cpp", "llama-server"},
 		TypeName: "LlamaCppAdapter",
+		Health:   "/health",
 		Routes:   openAIRoutes(schema.Chat, schema.Embedding, schema.Rerank, schema.STT),
 		Quirks:   Quirks{TextDocuments: true},
 	},
@@ -55,9 +61,37 @@ var kinds = []*Kind{
 	{
 		Name:     "tei",
 		TypeName: "TEIAdapter",
+		Health:   "/health",
 		Routes: map[schema.ServiceType]Route{
 			schema.Rerank:    {Path: "/rerank", Speak: teiRerank{}},
 			schema.Embedding: {Path: "/v1/embeddings", Speak: openAIEmbedding{}},
+		},
+	},
+	{
+		Name:     "ollama",
+		TypeName: "OllamaAdapter",
+		Health:   "/api/version",
+		Routes: map[schema.ServiceType]Route{
+			schema.Chat:      {Path: "/api/chat", Speak: ollamaChat{}},
+			schema.Embedding: {Path: "/api/embed", Speak: ollamaEmbedding{}},
+		},
+	},
+	{
+		Name:      "anthropic",
+		Aliases:   []string{"claude"},
+		TypeName:  "AnthropicAdapter",
+		Routes:    map[schema.ServiceType]Route{schema.Chat: {Path: "/v1/messages", Speak: anthropicChat{}}},
+		KeyHeader: "x-api-key",
+		Headers:   []Header{{"anthropic-version", "2023-06-01"}},
+	},
+	{
+		Name:      "gemini",
+		Aliases:   []string{"google"},
+		TypeName:  "GeminiAdapter",
+		KeyHeader: "x-goog-api-key",
+		Routes: map[schema.ServiceType]Route{
+			schema.Chat:      {Path: "/v1beta/models/{model}:generateContent", Speak: geminiChat{}},
+			schema.Embedding: {Path: "/v1beta/models/{model}:batchEmbedContents", Speak: geminiEmbedding{}},
 		},
 	},
 }

@@ -30,21 +30,28 @@ var (
 func (openAIChat) Call(req *schema.Request, to *Target, call *Call) error {
 	accept := "application/json"
 	edits := call.edits[:0]
+	var set field
 	if req.Stream {
 		accept = "text/event-stream"
 		if !req.IncludeUsage && !to.Quirks.NoStreamUsage {
-			root := req.Body.Root()
-			edits = askForUsage(edits, root, root.Get("extra_body"))
+			edits, set = askForUsage(edits, req.Body.Root())
 		}
 	}
-	passJSON(req, to, call, accept, edits)
+	passJSON(req, to, call, accept, edits, set)
 	return nil
 }
 
+// field is a field of a body and the value that it gets, written as JSON.
+type field struct {
+	name  string
+	value []byte
+}
+
 // passJSON describes a call whose body is the caller's own, with the given
-// edits and those that every body needs: the backend's name of the model, and
-// the members of extra_body at the top level.
-func passJSON(req *schema.Request, to *Target, call *Call, accept string, edits []jsonscan.Edit) {
+// edits, with another value for one field if the caller gave it, and with what
+// every body needs: the backend's name of the model, and the members of
+// extra_body at the top level.
+func passJSON(req *schema.Request, to *Target, call *Call, accept string, edits []jsonscan.Edit, set field) {
 	call.Method, call.Path = "POST", to.Path
 	call.Header = append(append(call.Header[:0], to.Header...),
 		Header{"Content-Type", "application/json"}, Header{"Accept", accept})
@@ -52,8 +59,11 @@ func passJSON(req *schema.Request, to *Target, call *Call, accept string, edits 
 	if to.ModelJSON != nil {
 		edits = append(edits, root.Get("model").Replace(to.ModelJSON))
 	}
+	if v := root.Get(set.name); v.Given() {
+		edits = append(edits, v.Replace(set.value))
+	}
 	if extra := root.Get("extra_body"); extra.Kind() != jsonscan.Absent {
-		edits = flatten(edits, root, extra)
+		edits = flatten(edits, root, extra, set)
 	}
 	call.edits = edits
 	call.Body = req.Body.Splice(call.Body[:0], edits)
@@ -61,14 +71,18 @@ func passJSON(req *schema.Request, to *Target, call *Call, accept string, edits 
 
 // flatten moves the members of extra_body to where it stands. A member that the
 // caller gave itself stays out; one that it gave as null is filled in there.
-func flatten(edits []jsonscan.Edit, root, extra jsonscan.Value) []jsonscan.Edit {
+func flatten(edits []jsonscan.Edit, root, extra jsonscan.Value, set field) []jsonscan.Edit {
 	var members []byte
 	for m := extra.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
-		given := root.Get(string(m.Key()))
+		name := string(m.Key())
+		given, value := root.Get(name), m.Raw()
+		if name == set.name && m.Given() {
+			value = set.value
+		}
 		switch {
 		case given.Given():
 		case given.Kind() == jsonscan.Null:
-			edits = append(edits, given.Replace(m.Raw()))
+			edits = append(edits, given.Replace(value))
 		default:
 			if members != nil {
 				members = append(members, ',')
@@ -76,7 +90,7 @@ func flatten(edits []jsonscan.Edit, root, extra jsonscan.Value) []jsonscan.Edit 
 			members = append(members, '"')
 			members = append(members, m.RawKey()...)
 			members = append(members, `":`...)
-			members = append(members, m.Raw()...)
+			members = append(members, value...)
 		}
 	}
 	if members == nil {
@@ -87,25 +101,36 @@ func flatten(edits []jsonscan.Edit, root, extra jsonscan.Value) []jsonscan.Edit 
 }
 
 // askForUsage makes a backend report usage although the caller did not ask:
-// tokens are counted for every stream.
-func askForUsage(edits []jsonscan.Edit, root, extra jsonscan.Value) []jsonscan.Edit {
+// tokens are counted for every stream. Options that stand in extra_body are
+// returned as the field to set.
+func askForUsage(edits []jsonscan.Edit, root jsonscan.Value) ([]jsonscan.Edit, field) {
 	options := root.Get("stream_options")
-	switch options.Kind() {
-	case jsonscan.Object:
+	if options.Kind() == jsonscan.Object {
 		if v := options.Get("include_usage"); v.Kind() != jsonscan.Absent {
-			return append(edits, v.Replace(jsonTrue))
+			return append(edits, v.Replace(jsonTrue)), field{}
 		}
-		return append(edits, options.Insert(withUsage))
-	case jsonscan.Null:
-		if extra.Get("stream_options").Given() {
-			return edits // filled in from extra_body, whose wish stands
+		return append(edits, options.Insert(withUsage)), field{}
+	}
+	if extra := root.Get("extra_body").Get("stream_options"); extra.Given() {
+		return edits, field{"stream_options", askIn(extra)}
+	}
+	if options.Kind() == jsonscan.Null {
+		return append(edits, options.Replace(withUsageObject)), field{}
+	}
+	return append(edits, root.Insert(withStreamUsage)), field{}
+}
+
+// askIn writes stream options anew, with usage asked for.
+func askIn(options jsonscan.Value) []byte {
+	out := append([]byte{'{'}, withUsage...)
+	for m := options.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+		if string(m.Key()) == "include_usage" {
+			continue
 		}
-		return append(edits, options.Replace(withUsageObject))
+		out = append(append(out, `,"`...), m.RawKey()...)
+		out = append(append(out, `":`...), m.Raw()...)
 	}
-	if extra.Get("stream_options").Given() {
-		return edits
-	}
-	return append(edits, root.Insert(withStreamUsage))
+	return append(out, '}')
 }
 
 // Reply passes a completion on under the model name that the caller used.

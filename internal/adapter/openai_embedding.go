@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/base64"
 	"encoding/binary"
@@ -23,11 +24,7 @@ var asFloats = []byte(`"float"`)
 
 // Call passes the body on.
 func (openAIEmbedding) Call(req *schema.Request, to *Target, call *Call) error {
-	edits := call.edits[:0]
-	if v := req.Body.Root().Get("encoding_format"); v.Given() {
-		edits = append(edits, v.Replace(asFloats))
-	}
-	passJSON(req, to, call, "application/json", edits)
+	passJSON(req, to, call, "application/json", call.edits[:0], field{"encoding_format", asFloats})
 	return nil
 }
 
@@ -80,7 +77,10 @@ func convertVector(vector jsonscan.Value, toBase64 bool, wanted int) ([]byte, er
 	case jsonscan.Array:
 		raw := vector.Raw()
 		if !toBase64 {
-			length = countNumbers(raw)
+			var ok bool
+			if length, ok = countNumbers(raw); !ok {
+				return nil, errNotNumbers
+			}
 			break
 		}
 		bits, err := appendFloats(nil, raw)
@@ -109,26 +109,30 @@ func convertVector(vector jsonscan.Value, toBase64 bool, wanted int) ([]byte, er
 
 const floatSize = 4
 
+var errNotNumbers = fmt.Errorf("%w: a vector of something else than numbers", ErrInvalid)
+
 // appendFloats turns a JSON array of numbers into little-endian float32 values.
 func appendFloats(dst, array []byte) ([]byte, error) {
 	dst = slices.Grow(dst, len(array)/2)
 	for i := 1; i < len(array); {
-		for i < len(array) && (array[i] <= ' ' || array[i] == ',') {
+		for array[i] <= ' ' || array[i] == ',' {
 			i++
 		}
 		if array[i] == ']' {
 			return dst, nil
 		}
-		start := i
-		for array[i] != ',' && array[i] != ']' && array[i] > ' ' {
-			i++
+		f, length, ok := plainFloat(array[i:])
+		if !ok {
+			length = bytes.IndexAny(array[i:], ",] \t\r\n")
+			number := array[i : i+length]
+			wide, err := strconv.ParseFloat(unsafe.String(unsafe.SliceData(number), length), 32)
+			if err != nil {
+				return nil, errNotNumbers
+			}
+			f = float32(wide)
 		}
-		number := array[start:i]
-		f, err := strconv.ParseFloat(unsafe.String(unsafe.SliceData(number), len(number)), 32)
-		if err != nil {
-			return nil, fmt.Errorf("%w: a vector of something else than numbers", ErrInvalid)
-		}
-		dst = binary.LittleEndian.AppendUint32(dst, math.Float32bits(float32(f)))
+		i += length
+		dst = binary.LittleEndian.AppendUint32(dst, math.Float32bits(f))
 	}
 	return dst, nil
 }
@@ -156,17 +160,24 @@ func quoteBase64(bits []byte) []byte {
 	return append(quoted, '"')
 }
 
-func countNumbers(array []byte) int {
-	n := 0
-	for _, c := range array {
-		if c == ',' {
+// countNumbers returns the length of a JSON array; ok is false if it holds
+// anything else than numbers.
+func countNumbers(array []byte) (n int, ok bool) {
+	empty := true
+	for _, c := range array[1 : len(array)-1] {
+		switch {
+		case c == ',':
 			n++
+		case c == '"', c > '9' && c|0x20 != 'e':
+			return 0, false
+		case c > ' ':
+			empty = false
 		}
 	}
-	if n == 0 && len(array) <= 2 {
-		return 0
+	if empty {
+		return 0, true
 	}
-	return n + 1
+	return n + 1, true
 }
 
 // inOrder reports whether the items stand in the order of their inputs.

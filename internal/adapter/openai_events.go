@@ -57,6 +57,14 @@ func (e *openAIEvents) Next() ([]byte, error) {
 			e.done = true
 		default:
 			chunk, err := e.chunk(event.Data)
+			if e.sse.cut && errors.Is(err, ErrInvalid) {
+				// Half an event: the stream ended within it.
+				if !e.finished {
+					return nil, ErrTruncated
+				}
+				e.done = true
+				continue
+			}
 			if chunk != nil || err != nil {
 				return chunk, err
 			}
@@ -86,6 +94,9 @@ func (e *openAIEvents) chunk(data []byte) ([]byte, error) {
 	usage := root.Get("usage")
 	if usage.Given() {
 		e.sawUsage(root, usage)
+		if !choices.Given() {
+			return nil, nil // clients choke on it; the caller gets a chunk of our own
+		}
 		if choices.Empty() {
 			if !e.includeUsage {
 				return nil, nil

@@ -17,7 +17,7 @@ func (openAIImage) Call(req *schema.Request, to *Target, call *Call) error {
 		passForm(req, to, call)
 		return nil
 	}
-	passJSON(req, to, call, "application/json", call.edits[:0])
+	passJSON(req, to, call, "application/json", call.edits[:0], field{})
 	return nil
 }
 
@@ -63,11 +63,10 @@ func (openAIImage) Reply(req *schema.Request, answer Answer, reply *Reply) error
 
 // inlineImage turns the content of an image into an address that contains it.
 func inlineImage(image, address, content jsonscan.Value) jsonscan.Edit {
-	text := content.Text()
-	inline := append([]byte(`"data:`), imageType(text)...)
+	raw := content.Raw()
+	inline := append([]byte(`"data:`), imageType(content.Text())...)
 	inline = append(inline, ";base64,"...)
-	inline = append(inline, text...)
-	inline = append(inline, '"')
+	inline = append(inline, raw[1:]...) // with the closing quote
 	if address.Kind() != jsonscan.Absent {
 		return address.Replace(inline)
 	}

@@ -13,7 +13,7 @@ type openAISpeech struct{}
 
 // Call passes the body on.
 func (openAISpeech) Call(req *schema.Request, to *Target, call *Call) error {
-	passJSON(req, to, call, "*/*", call.edits[:0])
+	passJSON(req, to, call, "*/*", call.edits[:0], field{})
 	return nil
 }
 

@@ -25,33 +25,52 @@ func (openAITranscription) Reply(req *schema.Request, answer Answer, reply *Repl
 	format := req.TranscriptFormat()
 	doc := &reply.doc
 	doc.AllowDuplicateKeys = true
-	isJSON := doc.Parse(answer.Body) == nil && doc.Root().Kind() == jsonscan.Object
-	if isJSON {
-		if err := complaint(doc.Root()); err != nil {
-			return err
-		}
+	var root jsonscan.Value
+	if doc.Parse(answer.Body) == nil {
+		root = doc.Root()
 	}
-	wantsJSON := strings.HasSuffix(format, "json")
-	switch {
-	case wantsJSON && isJSON:
-		if doc.Root().Get("text").Kind() != jsonscan.String {
-			return fmt.Errorf("%w: no text", ErrInvalid)
-		}
-		reply.Usage = schema.ReadUsage(doc.Root().Get("usage"))
-		reply.Segments = append(reply.Segments[:0], answer.Body)
-	case !utf8.Valid(answer.Body) || strings.Contains(answer.ContentType, "html") && looksLikeHTML(answer.Body):
+	if root.Kind() == jsonscan.Object {
+		return transcriptObject(root, format, reply)
+	}
+	text := answer.Body
+	switch labelled := strings.Contains(answer.ContentType, "json"); {
+	case labelled && root.Kind() == jsonscan.String:
+		text = root.Text()
+	case labelled, !utf8.Valid(text), strings.Contains(answer.ContentType, "html") && looksLikeHTML(text):
 		return fmt.Errorf("%w: no text", ErrInvalid)
-	case wantsJSON && format == "json":
-		reply.Segments = append(reply.Segments[:0], []byte(`{"text":`), quote(string(answer.Body)), []byte("}"))
-	case wantsJSON:
+	}
+	switch {
+	case format == "json":
+		reply.Segments = append(reply.Segments[:0], []byte(`{"text":`), quote(string(text)), []byte("}"))
+	case strings.HasSuffix(format, "json"):
 		return fmt.Errorf("%w: no JSON", ErrInvalid)
 	default:
-		text := answer.Body
-		if isJSON && format == "text" && doc.Root().Get("text").Kind() == jsonscan.String {
-			text = doc.Root().Get("text").Text()
-		}
-		reply.ContentType = "text/plain; charset=utf-8"
+		reply.ContentType = plainText
 		reply.Segments = append(reply.Segments[:0], text)
+	}
+	return nil
+}
+
+const plainText = "text/plain; charset=utf-8"
+
+// transcriptObject passes on a transcript that came as an object.
+func transcriptObject(root jsonscan.Value, format string, reply *Reply) error {
+	if err := complaint(root); err != nil {
+		return err
+	}
+	text := root.Get("text")
+	switch {
+	case text.Kind() != jsonscan.String:
+		return fmt.Errorf("%w: no text", ErrInvalid)
+	case strings.HasSuffix(format, "json"):
+		reply.Usage = schema.ReadUsage(root.Get("usage"))
+		reply.Segments = append(reply.Segments[:0], reply.doc.Data())
+	case format == "text":
+		reply.Usage = schema.ReadUsage(root.Get("usage"))
+		reply.ContentType = plainText
+		reply.Segments = append(reply.Segments[:0], text.Text())
+	default:
+		return fmt.Errorf("%w: JSON instead of %s", ErrInvalid, format)
 	}
 	return nil
 }

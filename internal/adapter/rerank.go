@@ -17,11 +17,11 @@ type rerank struct{}
 
 // Call passes the body on.
 func (rerank) Call(req *schema.Request, to *Target, call *Call) error {
-	edits := call.edits[:0]
-	if documents := req.Body.Root().Get("documents"); to.Quirks.TextDocuments && hasObjects(documents) {
-		edits = append(edits, documents.Replace(textArray(documents)))
+	var set field
+	if documents := req.Field("documents"); to.Quirks.TextDocuments && hasObjects(documents) {
+		set = field{"documents", textArray(documents)}
 	}
-	passJSON(req, to, call, "application/json", edits)
+	passJSON(req, to, call, "application/json", call.edits[:0], set)
 	return nil
 }
 
@@ -173,13 +173,7 @@ func rankUsage(root jsonscan.Value) schema.Usage {
 	if usage := schema.ReadUsage(root.Get("usage")); usage.Known {
 		return usage
 	}
-	tokens := root.Get("meta").Get("tokens")
-	in, ok := tokens.Get("input_tokens").Int()
-	if !ok || in < 0 {
-		return schema.Usage{}
-	}
-	out, _ := tokens.Get("output_tokens").Int()
-	return schema.Usage{Prompt: in, Completion: max(out, 0), Total: in + max(out, 0), Known: true}
+	return schema.ReadUsage(root.Get("meta").Get("tokens"))
 }
 
 func hasObjects(documents jsonscan.Value) bool {
@@ -209,8 +203,13 @@ func documentText(v jsonscan.Value) []byte {
 	if v.Kind() == jsonscan.String {
 		return v.Raw()
 	}
+	raw := v.Raw()
+	var deep jsonscan.Document // one within extra_body lies too deep to be looked into
+	if v.First().Kind() == jsonscan.Absent && deep.Parse(raw) == nil {
+		v = deep.Root()
+	}
 	if text := v.Get("text"); text.Kind() == jsonscan.String {
 		return text.Raw()
 	}
-	return quote(string(v.Raw()))
+	return quote(string(raw))
 }

@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -50,6 +51,7 @@ type State struct {
 	Breaker *breaker.Breaker
 	// Limiter limits this instance alone; it exists whether or not it is on.
 	Limiter *ratelimit.Limiter
+	Health  Health
 
 	since    time.Time
 	inFlight atomic.Int64
@@ -153,6 +155,8 @@ func (i *Instance) Obstacle(now time.Time) Obstacle {
 		return Disabled
 	case i.Share == 0:
 		return NoWeight
+	case !i.Health.Healthy():
+		return Unhealthy
 	case !i.Breaker.Ready(now):
 		return BreakerOpen
 	case i.policy.Limit.Enabled && !i.Limiter.Peek(netip.Addr{}, now).Allowed:
@@ -177,7 +181,7 @@ func (i *Instance) WhyNot(o Obstacle, now time.Time) string {
 	case NoWeight:
 		return "weight 0"
 	case Unhealthy:
-		return "unhealthy"
+		return cmp.Or(i.Health.Reason(), "unhealthy")
 	case BreakerOpen:
 		return "circuit breaker open, next trial in " + i.Breaker.RetryAfter(now).Round(time.Millisecond).String()
 	case AtLimit:

@@ -14,6 +14,7 @@ import (
 	"unicode"
 
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/transport"
 )
 
 const (
@@ -129,6 +130,9 @@ func baseURLFault(raw string) string {
 	}
 	if parsed.Hostname() == "" {
 		return "has no host"
+	}
+	if transport.ForbiddenHost(parsed.Hostname()) {
+		return "must not be a link-local address or a cloud's metadata service"
 	}
 	if port := parsed.Port(); port != "" {
 		if number, err := strconv.ParseUint(port, 10, 16); err != nil || number == 0 {

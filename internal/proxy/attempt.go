@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/adapter"
+	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/transport"
@@ -52,6 +53,9 @@ func (r *Reply) try(ctx context.Context) *fault {
 		Idle:      limits.Idle.Std(),
 	})
 	if err != nil {
+		if backend.IsRefusal(err) {
+			instance.Health.Refused(time.Now())
+		}
 		return r.classify(err)
 	}
 	r.response = response
@@ -88,7 +92,8 @@ func (r *Reply) begin(speak adapter.Adapter, deadline time.Time) error {
 		return r.refusal()
 	}
 	contentType := strings.ToLower(response.Header("Content-Type"))
-	whole := strings.Contains(contentType, "json") || strings.Contains(contentType, "html")
+	whole := strings.Contains(contentType, "html") ||
+		strings.Contains(contentType, "json") && !strings.Contains(contentType, "ndjson")
 	if r.req.Service == schema.TTS && !whole {
 		return r.beginBinary(contentType, deadline)
 	}

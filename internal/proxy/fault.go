@@ -136,8 +136,7 @@ func parseRetryAfter(header func(string) string, now time.Time) time.Duration {
 }
 
 // unknownModel says that nobody serves the model, and which names come near.
-func unknownModel(service *routing.Service, req *schema.Request) *schema.Error {
-	name := string(req.Model)
+func unknownModel(service *routing.Service, serviceType schema.ServiceType, name string) *schema.Error {
 	var known []string
 	if service != nil {
 		for _, pool := range service.Pools {
@@ -145,7 +144,7 @@ func unknownModel(service *routing.Service, req *schema.Request) *schema.Error {
 		}
 	}
 	err := &schema.Error{
-		Message: fmt.Sprintf("No instance serves the model %q for %s.", name, req.Service),
+		Message: fmt.Sprintf("No instance serves the model %q for %s.", name, serviceType),
 		Type:    schema.TypeServiceUnavailable,
 		Code:    schema.CodeServiceUnavailable,
 		NoRetry: true,
@@ -154,7 +153,7 @@ func unknownModel(service *routing.Service, req *schema.Request) *schema.Error {
 	near := schema.Nearest(name, known, shown)
 	switch {
 	case len(known) == 0:
-		err.Message += fmt.Sprintf(" No instances are configured for %s.", req.Service)
+		err.Message += fmt.Sprintf(" No instances are configured for %s.", serviceType)
 	case len(near) > 0:
 		err.Message += " Did you mean " + quotedList(near) + "?"
 	default:
@@ -166,7 +165,7 @@ func unknownModel(service *routing.Service, req *schema.Request) *schema.Error {
 }
 
 // unavailable says why none of the pool's instances can take the request.
-func (r *Reply) unavailable(now time.Time) *schema.Error {
+func unavailable(pool *routing.Pool, now time.Time) *schema.Error {
 	type candidate struct {
 		Instance string `json:"instance"`
 		Reason   string `json:"reason"`
@@ -174,7 +173,7 @@ func (r *Reply) unavailable(now time.Time) *schema.Error {
 	var candidates []candidate
 	open, limited := false, false
 	wait := time.Duration(0)
-	for _, i := range r.pool.Instances {
+	for _, i := range pool.Instances {
 		o := i.Obstacle(now)
 		candidates = append(candidates, candidate{i.Handle, i.WhyNot(o, now)})
 		limited = limited || o == backend.AtLimit
@@ -186,18 +185,18 @@ func (r *Reply) unavailable(now time.Time) *schema.Error {
 		}
 	}
 	err := &schema.Error{
-		Message:    fmt.Sprintf("No instance of the model %q is available for %s.", r.pool.Model, r.pool.Service.Type),
+		Message:    fmt.Sprintf("No instance of the model %q is available for %s.", pool.Model, pool.Service.Type),
 		Type:       schema.TypeServiceUnavailable,
 		Code:       schema.CodeServiceUnavailable,
 		RetryAfter: time.Second,
-		Details:    map[string]any{"model": r.pool.Model, "candidates": candidates},
+		Details:    map[string]any{"model": pool.Model, "candidates": candidates},
 	}
 	switch {
 	case limited:
-		err.Message = fmt.Sprintf("Every instance of the model %q is at its rate limit.", r.pool.Model)
+		err.Message = fmt.Sprintf("Every instance of the model %q is at its rate limit.", pool.Model)
 		err.Type, err.Code = schema.TypeRateLimit, schema.CodeRateLimitExceeded
 	case open:
-		err.Message = fmt.Sprintf("The circuit breakers of the model %q are open after repeated failures of its backends.", r.pool.Model)
+		err.Message = fmt.Sprintf("The circuit breakers of the model %q are open after repeated failures of its backends.", pool.Model)
 		err.Type, err.Code = schema.TypeCircuitBreakerOpen, schema.CodeCircuitBreakerOpen
 		err.RetryAfter = max(wait, time.Millisecond)
 	}

@@ -3,10 +3,12 @@ package proxy
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/queue"
+	"github.com/patchbay-ai/patchbay/internal/routing"
 )
 
 // pick chooses and acquires an instance that was not tried yet. While all slots
@@ -24,7 +26,7 @@ func (r *Reply) pick(ctx context.Context) error {
 		}
 		worst := r.obstacle(now)
 		if worst != backend.NoSlot && worst != backend.NoObstacle {
-			return r.unavailable(now)
+			return unavailable(r.pool, now)
 		}
 		settings := r.pool.Service.Policy.Queue
 		if settings.Size == 0 || r.Attempts > 0 {
@@ -47,12 +49,7 @@ func (r *Reply) pick(ctx context.Context) error {
 // acquireReady picks among the instances that are ready now.
 func (r *Reply) acquireReady(now time.Time) bool {
 	for {
-		r.candidates = r.candidates[:0]
-		for _, i := range r.pool.Instances {
-			if i.Obstacle(now) == backend.NoObstacle && !r.wasTried(i) {
-				r.candidates = append(r.candidates, i)
-			}
-		}
+		r.candidates = appendReady(r.candidates[:0], r.pool, r.tried, now)
 		if len(r.candidates) == 0 {
 			return false
 		}
@@ -68,13 +65,25 @@ func (r *Reply) acquireReady(now time.Time) bool {
 	}
 }
 
+// appendReady adds the instances of a pool that may be picked now.
+func appendReady(to []*backend.Instance, pool *routing.Pool, tried []*backend.Instance, now time.Time) []*backend.Instance {
+	for _, i := range pool.Instances {
+		if i.Obstacle(now) == backend.NoObstacle && !slices.Contains(tried, i) {
+			to = append(to, i)
+		}
+	}
+	return to
+}
+
 // obstacle returns what keeps the pool's untried instances from taking the
 // request: the least lasting obstacle among them, because that is what to wait
 // for.
-func (r *Reply) obstacle(now time.Time) backend.Obstacle {
+func (r *Reply) obstacle(now time.Time) backend.Obstacle { return obstacle(r.pool, r.tried, now) }
+
+func obstacle(pool *routing.Pool, tried []*backend.Instance, now time.Time) backend.Obstacle {
 	least := backend.Disabled
-	for _, i := range r.pool.Instances {
-		if r.wasTried(i) {
+	for _, i := range pool.Instances {
+		if slices.Contains(tried, i) {
 			continue
 		}
 		o := i.Obstacle(now)
@@ -92,14 +101,5 @@ func (r *Reply) refuseAtOnce(now time.Time) error {
 	case backend.NoObstacle, backend.NoSlot:
 		return nil
 	}
-	return r.unavailable(now)
-}
-
-func (r *Reply) wasTried(i *backend.Instance) bool {
-	for _, t := range r.tried {
-		if t == i {
-			return true
-		}
-	}
-	return false
+	return unavailable(r.pool, now)
 }

@@ -44,7 +44,7 @@ func (p *Proxy) Do(ctx context.Context, req *schema.Request, caller *schema.Call
 	service := table.Service(req.Service)
 	pool := service.FindBytes(req.Model)
 	if pool == nil {
-		return r, unknownModel(service, req)
+		return r, unknownModel(service, req.Service, string(req.Model))
 	}
 	r.Model, r.pool = pool.Model, pool
 	now := time.Now()

@@ -39,14 +39,14 @@ type Reply struct {
 	plain      adapter.Reply
 	body       []byte
 
-	response   *transport.Response
-	events     adapter.Events
-	pending    []byte // the first event, which was waited for
-	binary     bool
-	held       bool // the instance is acquired
-	permit     breaker.Permit
-	cancel     context.CancelFunc // ends the bound on the whole call
-	outcome    breaker.Outcome
+	response *transport.Response
+	events   adapter.Events
+	pending  []byte // the first event, which was waited for
+	binary   bool
+	held     bool // the instance is acquired
+	permit   breaker.Permit
+	cancel   context.CancelFunc // ends the bound on the whole call
+	outcome  breaker.Outcome
 }
 
 // Segments returns a whole answer, nil for any other.

@@ -25,14 +25,21 @@ type prompt struct {
 	stops  []string
 	limit  int    // of tokens per answer; 0 means none
 	script string // replaces the text of the answer
+
+	thinks     bool // aloud, before the answer
+	wholeCalls bool // the dialect cannot say half of a tool call
 }
 
-// answer is what the simulator says: a text or a tool call.
+// answer is what the simulator says: a text or a tool call, and perhaps a
+// thought before it.
 type answer struct {
-	text   string
-	call   *toolCall
-	tokens int
-	finish string
+	thought       string
+	text          string
+	call          *toolCall
+	tokens        int // of all that is said
+	thoughtTokens int
+	finish        string
+	stopped       string // the stop sequence that ended the text
 }
 
 // spoken returns the part of an answer that is sent token by token.
@@ -47,17 +54,43 @@ func (a *answer) spoken() string {
 // numbers the alternatives for one prompt.
 func (p *prompt) reply(name string, choice int) answer {
 	seed := seedOf(p.said) + uint64(choice)
-	if called := p.calledTool(); called != nil {
-		arguments, count, cut := limitTokens(called.arguments(), p.limit)
-		return answer{
-			call:   &toolCall{id: "call_" + hex(seed), name: called.name, arguments: arguments},
-			tokens: count,
-			finish: finishOf(finishTool, cut),
-		}
+	if !p.thinks {
+		return p.conclude(name, seed, p.limit)
 	}
-	text, count, cut := limitTokens(cutAtStop(p.text(name, seed), p.stops), p.limit)
-	return answer{text: text, tokens: count, finish: finishOf(finishStop, cut)}
+	thought, count, cut := limitTokens("Someone says "+quote(p.said)+". A model would think now… I am "+name+" and only count words.", p.limit)
+	a := answer{tokens: count, finish: finishLength}
+	if rest := p.limit - count; p.limit == 0 {
+		a = p.conclude(name, seed, 0)
+		a.tokens += count
+	} else if !cut && rest > 0 {
+		a = p.conclude(name, seed, rest)
+		a.tokens += count
+	}
+	a.thought, a.thoughtTokens = thought, count
+	return a
 }
+
+// conclude makes the answer itself, of at most limit tokens.
+func (p *prompt) conclude(name string, seed uint64, limit int) answer {
+	if called := p.calledTool(); called != nil {
+		arguments, count, cut := limitTokens(called.arguments(), limit)
+		a := answer{tokens: count, finish: finishOf(finishTool, cut)}
+		if !cut || !p.wholeCalls {
+			a.call = &toolCall{id: "call_" + hex(seed), name: called.name, arguments: arguments}
+		}
+		return a
+	}
+	text, stopped := cutAtStop(p.text(name, seed), p.stops)
+	text, count, cut := limitTokens(text, limit)
+	if cut {
+		stopped = ""
+	}
+	return answer{text: text, tokens: count, finish: finishOf(finishStop, cut), stopped: stopped}
+}
+
+// saysThink reports whether the prompt itself asks for a thought. Capitals, so
+// that nobody gets one by chance.
+func (p *prompt) saysThink() bool { return strings.Contains(p.said, "THINK") }
 
 func finishOf(normal string, cut bool) string {
 	if cut {

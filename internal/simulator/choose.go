@@ -87,11 +87,11 @@ func (c *chooser) forProbe() Step {
 	return c.probe
 }
 
-// forRequest consumes and returns the step for a request with this body.
-func (c *chooser) forRequest(body []byte) Step {
+// forRequest consumes and returns the step for a request.
+func (c *chooser) forRequest(x *exchange) Step {
 	model := ""
 	if len(c.models) > 0 { // only the demo pays for a second look at the body
-		model = modelOf(body)
+		model = x.askedModel()
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -116,12 +116,18 @@ func (r *recurring) next() Step {
 	return r.Step
 }
 
-// modelOf finds the model in a body that may be anything.
-func modelOf(body []byte) string {
+// askedModel finds the model that a request names, whatever its dialect.
+func (x *exchange) askedModel() string {
+	if model, _, found := geminiCall(x.request.URL.Path); found {
+		return model
+	}
+	if x.form != nil {
+		return x.form.value("model")
+	}
 	var request struct {
 		Model string `json:"model"`
 	}
-	_ = json.Unmarshal(body, &request, lenient()) // the service reports what is wrong
+	_ = json.Unmarshal(x.body, &request, lenient()) // the service reports what is wrong
 	return request.Model
 }
 

@@ -13,6 +13,16 @@ const (
 	DemoCut   = "demo-cut"   // the answer breaks off in the middle
 	DemoHang  = "demo-hang"  // never answers
 	DemoDown  = "demo-down"  // the connection is dropped without an answer
+
+	DemoOllama    = "demo-ollama"     // chat in Ollama's dialect
+	DemoClaude    = "demo-claude"     // chat in Anthropic's dialect
+	DemoGemini    = "demo-gemini"     // chat in Gemini's dialect
+	DemoEmbedding = "demo-embedding"  // texts with common words are close
+	DemoRerank    = "demo-rerank"     // texts with the words of the query come first
+	DemoSpeech    = "demo-tts"        // a tone for every word
+	DemoListen    = "demo-stt"        // says what kind of file came
+	DemoImage     = "demo-image"      // the prompt, drawn
+	DemoImageEdit = "demo-image-edit" // the upload, tinted
 )
 
 const (
@@ -26,15 +36,19 @@ const (
 // and outside the range of ephemeral ports, so no other listener lands on it.
 const DownURL = "http://127.0.0.1:1"
 
-// Demo returns the options of a backend of the demo. slowStart is the delay of
-// DemoSlow before its first token; zero means DemoSlowStart.
+// Demo returns the options of a backend of the demo, which serves all of its
+// models. slowStart is the delay of DemoSlow before its first token; zero means
+// DemoSlowStart.
 func Demo(name string, slowStart time.Duration) Options {
 	if slowStart == 0 {
 		slowStart = DemoSlowStart
 	}
 	return Options{
-		Name:       name,
-		Models:     []string{DemoChat},
+		Name: name,
+		Models: []string{
+			DemoChat, DemoOllama, DemoClaude, DemoGemini, DemoEmbedding,
+			DemoRerank, DemoSpeech, DemoListen, DemoImage, DemoImageEdit,
+		},
 		TokenDelay: DemoTokenDelay,
 		Behaviours: map[string]Behaviour{
 			DemoSlow:  {Step: Step{FirstDelay: slowStart}},

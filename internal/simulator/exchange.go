@@ -17,7 +17,9 @@ type exchange struct {
 	http.ResponseWriter
 	backend *Backend
 	request *http.Request
-	body    []byte
+	dialect dialect
+	body    []byte // of a request that is no form
+	form    *form  // nil otherwise
 	step    Step
 	serial  uint64 // counts the requests of the backend
 
@@ -25,9 +27,9 @@ type exchange struct {
 	left   time.Time // when the client was found gone
 }
 
-// fail answers with an error in OpenAI's shape.
+// fail answers with an error in the shape of the dialect.
 func (x *exchange) fail(status int, problem apiError) {
-	x.send(status, "application/json", problem.json())
+	x.send(status, "application/json", x.dialect.errorBody(status, problem))
 }
 
 // replace answers with what the step holds.
@@ -39,7 +41,11 @@ func (x *exchange) replace() {
 	}
 	body := step.Body
 	if body == "" && status >= http.StatusBadRequest {
-		body = ErrorObject("The simulated backend was told to answer "+strconv.Itoa(status)+".", "server_error", "simulated_fault")
+		body = string(x.dialect.errorBody(status, apiError{
+			message: "The simulated backend was told to answer " + strconv.Itoa(status) + ".",
+			kind:    "server_error",
+			code:    "simulated_fault",
+		}))
 	}
 	if step.NoBody {
 		body = ""
@@ -65,6 +71,9 @@ func (x *exchange) send(status int, contentType string, body []byte) {
 		return
 	}
 	half := body[:len(body)/2]
+	if step.AfterBytes > 0 {
+		half = body[:min(len(body), step.AfterBytes)]
+	}
 	if step.Stop == StopEnd {
 		body = half
 	}

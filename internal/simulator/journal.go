@@ -109,14 +109,14 @@ func (j *journal) arrive(r *http.Request) *Request {
 	return entry
 }
 
-func (j *journal) receive(entry *Request, body []byte) {
+func (j *journal) receive(entry *Request, body received) {
 	var kept []byte
 	if j.bodyCap > 0 {
-		kept = append(kept, body[:min(len(body), j.bodyCap)]...)
+		kept = append(kept, body.first[:min(len(body.first), j.bodyCap)]...)
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	entry.Body, entry.BodyLength = kept, len(body)
+	entry.Body, entry.BodyLength = kept, body.length
 	j.stats.Received++
 	j.tell()
 }

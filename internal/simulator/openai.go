@@ -4,6 +4,8 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+
+	"github.com/go-json-experiment/json"
 )
 
 // apiError is an error in OpenAI's shape; param and code may be empty.
@@ -17,6 +19,17 @@ func (e apiError) json() []byte {
 	return append(out, "}}"...)
 }
 
+// openAI is the dialect of OpenAI and of the many who speak it.
+type openAI struct{}
+
+func (openAI) errorBody(_ int, problem apiError) []byte { return problem.json() }
+
+func (openAI) errorEvent(message string) []byte {
+	return []byte(ErrorEvent(message, "server_error", "simulated_fault"))
+}
+
+func (openAI) key(r *http.Request) string { return bearer(r) }
+
 func invalidRequest(param, code, message string) *apiError {
 	return &apiError{message: message, kind: "invalid_request_error", param: param, code: code}
 }
@@ -28,26 +41,59 @@ func answerHealth(x *exchange) {
 // answerModels lists the models the backend knows, or one of its own where it
 // knows every name.
 func answerModels(x *exchange) {
-	options := &x.backend.options
-	names := slices.Clone(options.Models)
-	for _, name := range slices.Sorted(maps.Keys(options.Behaviours)) {
+	out := []byte(`{"object":"list","data":[`)
+	for i, name := range x.backend.models() {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = appendString(append(out, `{"id":`...), name)
+		out = appendString(append(out, `,"object":"model","created":1767225600,"owned_by":`...), x.backend.options.Name)
+		out = append(out, '}')
+	}
+	x.send(http.StatusOK, "application/json", append(out, "]}"...))
+}
+
+// models returns the names that the backend lists.
+func (b *Backend) models() []string {
+	names := slices.Clone(b.options.Models)
+	for _, name := range slices.Sorted(maps.Keys(b.options.Behaviours)) {
 		if !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
 	if len(names) == 0 {
-		names = []string{"simulated"}
+		return []string{"simulated"}
 	}
-	out := []byte(`{"object":"list","data":[`)
-	for i, name := range names {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = appendString(append(out, `{"id":`...), name)
-		out = appendString(append(out, `,"object":"model","created":1767225600,"owned_by":`...), options.Name)
-		out = append(out, '}')
+	return names
+}
+
+// decode reads the JSON body of a request, or answers what is wrong with it.
+func (x *exchange) decode(request any) bool {
+	if err := json.Unmarshal(x.body, request, lenient()); err != nil {
+		x.fail(http.StatusBadRequest, *invalidRequest("", "invalid_json",
+			"We could not parse the body of your request: "+err.Error()))
+		return false
 	}
-	x.send(http.StatusOK, "application/json", append(out, "]}"...))
+	return true
+}
+
+// serves reports whether the backend serves a model that was named, or answers
+// that it does not.
+func (x *exchange) serves(model string) bool {
+	switch {
+	case model == "":
+		x.fail(http.StatusBadRequest, *invalidRequest("model", "missing_required_parameter", "You must provide a model parameter."))
+		return false
+	case !x.backend.knows(model):
+		x.fail(http.StatusNotFound, *invalidRequest("model", "model_not_found", "The model '"+model+"' does not exist."))
+		return false
+	}
+	return true
+}
+
+// refuse answers that a parameter is missing or wrong.
+func (x *exchange) refuse(param, message string) {
+	x.fail(http.StatusBadRequest, *invalidRequest(param, "invalid_value", message))
 }
 
 func answerUnknownPath(x *exchange) {

@@ -52,18 +52,14 @@ const mostChoices = 128
 // answerChat serves POST /v1/chat/completions.
 func answerChat(x *exchange) {
 	var request chatRequest
-	if err := json.Unmarshal(x.body, &request, lenient()); err != nil {
-		x.fail(http.StatusBadRequest, *invalidRequest("", "invalid_json",
-			"We could not parse the body of your request: "+err.Error()))
+	if !x.decode(&request) {
 		return
 	}
 	if problem := request.check(); problem != nil {
 		x.fail(http.StatusBadRequest, *problem)
 		return
 	}
-	if !x.backend.knows(request.Model) {
-		x.fail(http.StatusNotFound, *invalidRequest("model", "model_not_found",
-			"The model '"+request.Model+"' does not exist."))
+	if !x.serves(request.Model) {
 		return
 	}
 	prompt, problem := request.prompt()

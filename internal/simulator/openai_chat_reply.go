@@ -65,7 +65,7 @@ func (r *chatReply) plain() []byte {
 	if r.step.Usage&UsageNone == 0 {
 		out = r.appendUsage(append(out, `,"usage":`...), total)
 	}
-	return r.close(out)
+	return r.step.close(out)
 }
 
 // stream sends the reply as chunks: every answer's role first, then a token of
@@ -101,7 +101,7 @@ func (r *chatReply) stream(s *eventStream) {
 	if r.sendsFinalUsage() && !s.event(r.usageChunk()) {
 		return
 	}
-	s.done("[DONE]")
+	s.done("", "[DONE]")
 }
 
 func (r *chatReply) opening(object string) []byte {
@@ -148,7 +148,7 @@ func (r *chatReply) finishChunk(i int, finish string, last bool) []byte {
 
 func (r *chatReply) usageChunk() []byte {
 	out := append(append(r.out[:0], r.head...), `"choices":[],"usage":`...)
-	r.out = r.close(r.appendUsage(out, r.said))
+	r.out = r.step.close(r.appendUsage(out, r.said))
 	return r.out
 }
 
@@ -169,7 +169,7 @@ func (r *chatReply) endChoice(out []byte, finish string, last bool) []byte {
 	case places&UsageNull != 0, r.sendsFinalUsage():
 		out = append(out, `,"usage":null`...)
 	}
-	r.out = r.close(out)
+	r.out = r.step.close(out)
 	return r.out
 }
 
@@ -180,17 +180,6 @@ func (r *chatReply) sendsFinalUsage() bool {
 		return r.usageAsked
 	}
 	return r.step.Usage&UsageFinal != 0
-}
-
-// close adds what the step wants in every JSON object and ends it.
-func (r *chatReply) close(out []byte) []byte {
-	if r.step.ErrorNull {
-		out = append(out, `,"error":null`...)
-	}
-	if r.step.Extra != "" {
-		out = append(append(out, ','), r.step.Extra...)
-	}
-	return append(out, '}')
 }
 
 func (r *chatReply) appendUsage(out []byte, completion int) []byte {

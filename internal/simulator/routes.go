@@ -12,8 +12,29 @@ func (b *Backend) routes() *http.ServeMux {
 		mux.Handle(pattern, answer)
 	}
 	add("GET /health", answerHealth)
+
 	add("GET /v1/models", answerModels)
 	add("POST /v1/chat/completions", answerChat)
+	add("POST /v1/embeddings", answerEmbeddings)
+	add("POST /rerank", answerRerank)
+	add("POST /v1/rerank", answerRerank)
+	add("POST /v2/rerank", answerRerank)
+	add("POST /v1/audio/speech", answerSpeech)
+	add("POST /v1/audio/transcriptions", answerTranscription)
+	add("POST /v1/images/generations", answerImages)
+	add("POST "+imageEditsPath, answerImageEdit)
+	add("GET "+imagesPath+"{name}", answerImage)
+
+	add("GET /api/version", answerOllamaVersion)
+	add("GET /api/tags", answerOllamaTags)
+	add("POST /api/chat", answerOllamaChat)
+	add("POST /api/embed", answerOllamaEmbed)
+
+	add("POST /v1/messages", answerMessages)
+
+	add("GET /v1beta/models", answerGeminiModels)
+	add("POST "+geminiPath+"{call}", answerGemini)
+
 	add("/", answerUnknownPath)
 	return mux
 }

@@ -143,11 +143,11 @@ func (s *sampler) resolve(ref string) jsontext.Value {
 func (w *schema) typeName() string {
 	var one string
 	if json.Unmarshal(w.Type, &one) == nil {
-		return one
+		return strings.ToLower(one) // Gemini writes STRING
 	}
 	var several []string
 	if json.Unmarshal(w.Type, &several) == nil && len(several) > 0 {
-		return several[0]
+		return strings.ToLower(several[0])
 	}
 	switch {
 	case w.Properties != nil:

@@ -10,11 +10,18 @@ import (
 // maxBody bounds what a client can make the simulator hold in memory.
 const maxBody = 256 << 20
 
+// received is what the journal is told about a body: its first bytes, as many
+// as the journal wants, and its length.
+type received struct {
+	first  []byte
+	length int
+}
+
 // serve takes one request through its stages.
 func (b *Backend) serve(w http.ResponseWriter, r *http.Request, routes *http.ServeMux) {
 	b.handlers.Add(1)
 	defer b.handlers.Done()
-	x := &exchange{ResponseWriter: w, backend: b, request: r, serial: b.served.Add(1)}
+	x := &exchange{ResponseWriter: w, backend: b, request: r, dialect: dialectOf(r.URL.Path), serial: b.served.Add(1)}
 	if b.listener.down.Load() { // the connection is older than the outage
 		x.resetNow()
 		return
@@ -26,11 +33,10 @@ func (b *Backend) serve(w http.ResponseWriter, r *http.Request, routes *http.Ser
 	entry := notes.arrive(r)
 	defer func() { notes.end(entry, x.left) }()
 
-	body, err := readBody(r)
-	x.body = body
-	admitted := b.admits(r)
+	body, err := x.receive(notes.bodyCap)
+	admitted := b.admits(x)
 	if err == nil && admitted {
-		x.step = b.choose(r, body)
+		x.step = b.choose(x)
 	}
 	// Only now, so that a test that waited for the request may script the next one.
 	notes.receive(entry, body)
@@ -39,7 +45,7 @@ func (b *Backend) serve(w http.ResponseWriter, r *http.Request, routes *http.Ser
 		x.abandon()
 	case !admitted:
 		x.fail(http.StatusUnauthorized, apiError{
-			message: "Incorrect API key provided: " + presentedKey(r) + ".",
+			message: "Incorrect API key provided: " + x.dialect.key(r) + ".",
 			kind:    "invalid_request_error",
 			code:    "invalid_api_key",
 		})
@@ -53,11 +59,11 @@ func (b *Backend) serve(w http.ResponseWriter, r *http.Request, routes *http.Ser
 	}
 }
 
-func (b *Backend) choose(r *http.Request, body []byte) Step {
-	if isProbe(r) {
+func (b *Backend) choose(x *exchange) Step {
+	if isProbe(x.request) {
 		return b.choice.forProbe()
 	}
-	return b.choice.forRequest(body)
+	return b.choice.forRequest(x)
 }
 
 // answer does what the step wants in place of an answer, or lets the service answer.
@@ -87,8 +93,21 @@ func isProbe(r *http.Request) bool {
 	return r.Method == http.MethodGet || r.Method == http.MethodHead
 }
 
-// readBody reads the whole body before anything else is done: net/http watches
-// for the client's leaving only from then on.
+// receive reads the whole body before anything else is done: net/http watches
+// for the client's leaving only from then on. Forms may be larger than memory
+// and are read as they come; of them, only the first bytes are reported.
+func (x *exchange) receive(first int) (received, error) {
+	if boundary := formBoundary(x.request); boundary != "" {
+		var body received
+		var err error
+		x.form, body, err = readForm(x.request, boundary, first)
+		return body, err
+	}
+	body, err := readBody(x.request)
+	x.body = body
+	return received{body, len(body)}, err
+}
+
 func readBody(r *http.Request) ([]byte, error) {
 	if r.ContentLength > 0 && r.ContentLength <= maxBody {
 		body := make([]byte, r.ContentLength)
@@ -98,12 +117,9 @@ func readBody(r *http.Request) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(r.Body, maxBody))
 }
 
-func (b *Backend) admits(r *http.Request) bool {
-	return b.options.Key == "" || r.URL.Path == "/health" || presentedKey(r) == b.options.Key
-}
-
-func presentedKey(r *http.Request) string {
-	return strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+func (b *Backend) admits(x *exchange) bool {
+	path := x.request.URL.Path
+	return b.options.Key == "" || path == "/health" || strings.HasPrefix(path, imagesPath) || x.dialect.key(x.request) == b.options.Key
 }
 
 // knows reports whether the backend serves a model of this name.

@@ -34,11 +34,12 @@ type Options struct {
 	// Models are the names the backend knows, beside those of Behaviours;
 	// others are answered with 404. Empty means that every name is known.
 	Models []string
-	// Key, when set, must come as a bearer token with every request except
-	// GET /health. The refusal repeats the key that was presented, as some
-	// real backends do.
+	// Key, when set, must come with every request, as a bearer token or in
+	// the header of the dialect, except with GET /health and for images. The
+	// refusal repeats the key that was presented, as some real backends do.
 	Key string
-	// TokenDelay passes between two events of a stream. Plain answers come at once.
+	// TokenDelay passes between two events of a stream, which for speech is a
+	// chunk of audio. Plain answers come at once.
 	TokenDelay time.Duration
 	// Default is how requests are answered that neither the script nor
 	// Behaviours decide.
@@ -78,6 +79,7 @@ type Backend struct {
 	requests *journal
 	probes   *journal
 	served   atomic.Uint64
+	gallery  gallery
 
 	ctx       context.Context // ends when Close is called, and every request with it
 	cancel    context.CancelFunc

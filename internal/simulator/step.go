@@ -8,8 +8,11 @@ import (
 // Step describes how one request is answered. The zero value is the normal
 // answer; every field departs from it in one way, and fields combine.
 //
-// Events of a stream are counted from the first one, which for chat is the
-// event that names the role; [DONE] is not counted.
+// Events of a stream are counted from the first one, which for chat in OpenAI's
+// dialect is the event that names the role; [DONE] is not counted. Other
+// dialects count what they send: Ollama its lines, Anthropic and Gemini their
+// events, speech its chunks of audio. What a dialect has no place for, such as
+// [DONE] in Gemini's, does nothing there.
 type Step struct {
 	// Reset resets the connection before anything of an answer is sent.
 	Reset bool
@@ -27,8 +30,8 @@ type Step struct {
 	// Raw is written to the connection verbatim in place of an HTTP answer,
 	// status line included; then Stop decides how the connection ends.
 	Raw string
-	// Status and Body replace the answer. A Status alone answers with
-	// OpenAI's error object (or nothing below 400), a Body alone has status 200.
+	// Status and Body replace the answer. A Status alone answers with the
+	// error of the dialect (or nothing below 400), a Body alone has status 200.
 	Status int
 	Body   string
 	// NoBody sends an empty body with Status.
@@ -36,15 +39,17 @@ type Step struct {
 	// Header is set on any answer, replaced or not. Content-Type, where
 	// absent, is guessed from Body.
 	Header http.Header
-	// Plain answers with one JSON completion although a stream was asked.
+	// Plain answers with one JSON completion although a stream was asked, and
+	// gives speech a Content-Length.
 	Plain bool
 
 	// Text replaces what a chat answers. Its bytes reach the wire as they are,
 	// even if they are no UTF-8.
 	Text string
-	// NoFinish leaves out the events that carry a finish_reason.
+	// NoFinish leaves out the events that carry a finish_reason; for Ollama
+	// the done_reason itself, for Anthropic message_delta.
 	NoFinish bool
-	// NoDone leaves out [DONE].
+	// NoDone leaves out [DONE], Ollama's last line, Anthropic's message_stop.
 	NoDone bool
 	// RoleAlways repeats the role in every delta.
 	RoleAlways bool
@@ -66,11 +71,17 @@ type Step struct {
 	// plain body. A stream with fewer events stops before [DONE].
 	Stop  Stop
 	After int
+	// AfterBytes makes Stop come after so many bytes of the body instead.
+	AfterBytes int
 	// MidEvent sends half of the next event before Stop.
 	MidEvent bool
 	// Inject is written verbatim after After events; without Stop the stream
 	// then goes on.
 	Inject string
+	// StreamError is the message of an error event in the shape of the dialect,
+	// sent after After events; the answer ends there, properly unless Stop
+	// says otherwise. Plain answers and audio have no place for it.
+	StreamError string
 	// Tail is written verbatim after [DONE].
 	Tail string
 }
@@ -79,7 +90,8 @@ type Step struct {
 type Stop int
 
 // Ways to end early. In a plain answer, whose Content-Length is that of the
-// whole body, StopReset, StopClose and StopStall come after half of it.
+// whole body, StopReset, StopClose and StopStall come after half of it, or
+// after Step.AfterBytes.
 const (
 	StopNever Stop = iota
 	StopReset      // the connection is reset (RST)
@@ -91,8 +103,9 @@ const (
 // Usage says where an answer reports its usage; values combine.
 type Usage uint
 
-// Places of usage. The zero value is OpenAI's rule: in a plain answer always,
-// in a stream when asked, as a last event without choices.
+// Places of usage. The zero value is the rule of the dialect. OpenAI's is: in a
+// plain answer always, in a stream when asked, as a last event without choices.
+// The others report usage unasked and know only UsageNone.
 const (
 	UsageFinal    Usage = 1 << iota // a last event without choices, asked or not
 	UsageOnFinish                   // on the last event that has a finish_reason
@@ -145,4 +158,17 @@ func ErrorText(message string) string {
 func (s *Step) replaces() bool { return s.Status != 0 || s.Body != "" || s.NoBody }
 
 // disturbs reports whether something happens after After events.
-func (s *Step) disturbs() bool { return s.Stop != StopNever || s.Inject != "" }
+func (s *Step) disturbs() bool {
+	return s.Stop != StopNever && s.AfterBytes == 0 || s.Inject != "" || s.StreamError != ""
+}
+
+// close adds what the step wants in every JSON object and ends it.
+func (s *Step) close(object []byte) []byte {
+	if s.ErrorNull {
+		object = append(object, `,"error":null`...)
+	}
+	if s.Extra != "" {
+		object = append(append(object, ','), s.Extra...)
+	}
+	return append(object, '}')
+}

@@ -6,26 +6,43 @@ import (
 	"time"
 )
 
-const eventStreamType = "text/event-stream"
+const (
+	eventStreamType = "text/event-stream"
+	linesType       = "application/x-ndjson"
+)
 
-// eventStream sends server-sent events the way the step of its exchange says.
+// framed is how the events of a stream become bytes.
+type framed int
+
+const (
+	asEvents framed = iota // server-sent events, as Step.Framing says
+	asLines                // one JSON text per line
+	asBytes                // events are bytes already
+)
+
+// eventStream sends events the way the step of its exchange says.
 type eventStream struct {
 	x         *exchange
+	framed    framed
 	delay     time.Duration
 	frame     []byte // reused for every event
 	sent      int
+	written   int // bytes
 	disturbed bool
 	over      bool
 }
 
-// stream starts an answer that is a stream of events.
-func (x *exchange) stream() *eventStream {
-	s := &eventStream{x: x, delay: x.backend.options.TokenDelay}
+// stream starts an answer that is a stream of server-sent events.
+func (x *exchange) stream() *eventStream { return x.streamAs(asEvents, eventStreamType) }
+
+// streamAs starts an answer that is a stream of events.
+func (x *exchange) streamAs(framed framed, contentType string) *eventStream {
+	s := &eventStream{x: x, framed: framed, delay: x.backend.options.TokenDelay}
 	if x.step.EventDelay != 0 {
 		s.delay = x.step.EventDelay
 	}
 	header := x.Header()
-	header.Set("Content-Type", eventStreamType)
+	header.Set("Content-Type", contentType)
 	header.Set("Cache-Control", "no-cache")
 	x.setHeader()
 	x.WriteHeader(http.StatusOK)
@@ -38,7 +55,10 @@ func (x *exchange) stream() *eventStream {
 
 // event sends one event. It returns false when the stream is over, which may
 // be before its end.
-func (s *eventStream) event(payload []byte) bool {
+func (s *eventStream) event(payload []byte) bool { return s.named("", payload) }
+
+// named sends one event that has a name.
+func (s *eventStream) named(name string, payload []byte) bool {
 	if s.over {
 		return false
 	}
@@ -47,25 +67,25 @@ func (s *eventStream) event(payload []byte) bool {
 		return false
 	}
 	if s.sent == s.x.step.After {
-		s.disturb(payload)
+		s.disturb(name, payload)
 	}
-	return s.put(payload, s.x.step.Framing.MultiLine)
+	return s.put(name, payload, s.x.step.Framing.MultiLine)
 }
 
-// done sends the marker that ends the stream.
-func (s *eventStream) done(marker string) {
+// done ends the stream with an event that says so; without one it just ends.
+func (s *eventStream) done(name, marker string) {
 	step := &s.x.step
 	if s.over {
 		return
 	}
-	s.disturb([]byte(marker))
-	if !step.NoDone {
-		s.put([]byte(marker), false)
+	s.disturb(name, []byte(marker))
+	if !step.NoDone && marker != "" {
+		s.put(name, []byte(marker), false)
 	}
 	s.verbatim([]byte(step.Tail))
 }
 
-func (s *eventStream) put(payload []byte, multiLine bool) bool {
+func (s *eventStream) put(name string, payload []byte, multiLine bool) bool {
 	if s.over {
 		return false
 	}
@@ -74,32 +94,57 @@ func (s *eventStream) put(payload []byte, multiLine bool) bool {
 		s.over = true
 		return false
 	}
-	s.frame = s.x.step.Framing.append(s.frame[:0], payload, multiLine)
+	s.appendFrame(name, payload, multiLine)
 	s.sent++
 	return s.verbatim(s.frame)
+}
+
+// appendFrame makes the frame of an event.
+func (s *eventStream) appendFrame(name string, payload []byte, multiLine bool) {
+	s.frame = s.frame[:0]
+	switch s.framed {
+	case asEvents:
+		s.frame = s.x.step.Framing.append(s.frame, name, payload, multiLine)
+	case asLines:
+		s.frame = append(append(s.frame, payload...), s.x.step.Framing.lineEnd()...)
+	case asBytes:
+		s.frame = append(s.frame, payload...)
+	}
 }
 
 func (s *eventStream) verbatim(data []byte) bool {
 	if s.over || len(data) == 0 {
 		return !s.over
 	}
+	if limit := s.x.step.AfterBytes; limit > 0 && s.x.step.Stop != StopNever && s.written+len(data) > limit {
+		s.over = true
+		if s.x.write(data[:limit-s.written], 0) && s.x.flush() {
+			s.x.stop()
+		}
+		return false
+	}
+	s.written += len(data)
 	s.over = !s.x.write(data, 0) || !s.x.flush()
 	return !s.over
 }
 
 // disturb does, once, what the step wants after After events; next is what
 // would come now.
-func (s *eventStream) disturb(next []byte) {
+func (s *eventStream) disturb(name string, next []byte) {
 	step := &s.x.step
 	if s.disturbed || !step.disturbs() {
 		return
 	}
 	s.disturbed = true
-	if !s.verbatim([]byte(step.Inject)) || step.Stop == StopNever {
+	inject := []byte(step.Inject)
+	if step.StreamError != "" && s.framed != asBytes {
+		inject = append(inject, s.x.dialect.errorEvent(step.StreamError)...)
+	}
+	if !s.verbatim(inject) || step.Stop == StopNever && step.StreamError == "" {
 		return
 	}
 	if step.MidEvent {
-		s.frame = step.Framing.append(s.frame[:0], next, false)
+		s.appendFrame(name, next, false)
 		if !s.verbatim(s.frame[:len(s.frame)/2]) {
 			return
 		}
@@ -110,17 +155,23 @@ func (s *eventStream) disturb(next []byte) {
 	}
 }
 
-// append adds an event with this payload to dst.
-func (f *Framing) append(dst, payload []byte, multiLine bool) []byte {
-	lineEnd := f.LineEnd
-	if lineEnd == "" {
-		lineEnd = "\n"
+func (f *Framing) lineEnd() string {
+	if f.LineEnd == "" {
+		return "\n"
 	}
-	field := "data: "
+	return f.LineEnd
+}
+
+// append adds an event with this payload, and perhaps a name, to dst.
+func (f *Framing) append(dst []byte, name string, payload []byte, multiLine bool) []byte {
+	lineEnd, field := f.lineEnd(), "data: "
 	if f.NoSpace {
 		field = "data:"
 	}
 	dst = append(dst, f.Before...)
+	if name != "" {
+		dst = append(append(append(dst, "event: "...), name...), lineEnd...)
+	}
 	dst = append(dst, field...)
 	if multiLine {
 		// The first comma of an event of ours stands between two members.

@@ -84,15 +84,16 @@ func limitTokens(text string, limit int) (string, int, bool) {
 	return text, count, false
 }
 
-// cutAtStop cuts a text before the earliest stop sequence.
-func cutAtStop(text string, stops []string) string {
+// cutAtStop cuts a text before the earliest stop sequence and returns that
+// sequence beside it.
+func cutAtStop(text string, stops []string) (before, hit string) {
 	for _, stop := range stops {
 		if stop == "" {
 			continue
 		}
-		if before, _, found := strings.Cut(text, stop); found {
-			text = before
+		if shorter, _, found := strings.Cut(text, stop); found {
+			text, hit = shorter, stop
 		}
 	}
-	return text
+	return text, hit
 }

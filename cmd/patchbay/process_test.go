@@ -1,0 +1,371 @@
+package main
+
+import (
+	"bytes"
+	"net"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/patchbay-ai/patchbay/internal/simulator"
+)
+
+// runHere runs the program in this process, for what ends by itself.
+func runHere(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	var out, errs bytes.Buffer
+	code = run(args, nil, &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+func TestExitCodes(t *testing.T) {
+	taken, err := new(net.ListenConfig).Listen(deadline(t), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	good, bad := filepath.Join(t.TempDir(), "good.yaml"), filepath.Join(t.TempDir(), "bad.yaml")
+	mustWrite(t, good, "log: {level: warn}\n")
+	mustWrite(t, bad, "nonsense: 1\n")
+	used := startWith(t, setup{dataDir: t.TempDir()})
+	for name, test := range map[string]struct {
+		code int
+		says string
+		args []string
+	}{
+		"help":                     {0, "", []string{"--help"}},
+		"no verb":                  {0, "", nil},
+		"version":                  {0, "", []string{"version"}},
+		"--version":                {0, "", []string{"--version"}},
+		"good file":                {0, "", []string{"check", "--config", good}},
+		"data directory in use":    {1, "in use by another process", []string{"serve", "--listen", "127.0.0.1:0", "--data-dir", used.doc.Server.DataDir}},
+		"data directory is a file": {1, good, []string{"serve", "--listen", "127.0.0.1:0", "--data-dir", good}},
+		"nobody to check":          {1, "no gateway answers at 127.0.0.1:1", []string{"healthcheck", "--listen", "127.0.0.1:1"}},
+		"address of nobody":        {1, "192.0.2.1", []string{"serve", "--listen", "192.0.2.1:0", "--set", "security.allow-open=true"}},
+		"unknown verb":             {2, "sevre", []string{"sevre"}},
+		"unknown flag":             {2, "--colour", []string{"serve", "--colour"}},
+		"unknown short flag":       {2, "'x'", []string{"serve", "-x"}},
+		"flag without its value":   {2, "--config", []string{"check", "--config"}},
+		"superfluous argument":     {2, "patchbay.yaml", []string{"serve", "patchbay.yaml"}},
+		"bad duration":             {2, "--timeout", []string{"healthcheck", "--timeout", "soon"}},
+		"missing file":             {3, "nowhere.yaml does not exist", []string{"serve", "--config", "nowhere.yaml"}},
+		"missing file, check":      {3, "nowhere.yaml does not exist", []string{"check", "--config", "nowhere.yaml"}},
+		"bad file":                 {3, "bad.yaml:1:1", []string{"serve", "--config", bad}},
+		"bad override":             {3, "limits.max-attempts", []string{"serve", "--set", "limits.max-attempts=0"}},
+		"all interfaces":           {3, "refusing to listen on 0.0.0.0:0", []string{"serve", "--listen", "0.0.0.0:0"}},
+		"all interfaces, IPv6":     {3, "refusing to listen on [::]:0", []string{"serve", "--listen", "[::]:0"}},
+		"no host":                  {3, "refusing to listen on :0", []string{"serve", "--listen", ":0"}},
+		"another machine's":        {3, "refusing to listen", []string{"check", "--listen", "192.168.1.1:80"}},
+		"demo for everybody":       {3, "refusing to listen", []string{"demo", "--listen", "0.0.0.0:0"}},
+		"port in use":              {7, taken.Addr().String() + " is in use", []string{"serve", "--listen", taken.Addr().String()}},
+		"port in use, demo":        {7, "--listen", []string{"demo", "--listen", taken.Addr().String()}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, stdout, stderr := runHere(t, test.args...)
+			if code != test.code {
+				t.Errorf("exit code %d, want %d: %s%s", code, test.code, stdout, stderr)
+			}
+			if !strings.Contains(stderr, test.says) {
+				t.Errorf("it does not say %q: %s", test.says, stderr)
+			}
+			if code == exitUsage && (strings.Count(stderr, "\n") != 1 || stdout != "") {
+				t.Errorf("more than a line: %q %q", stdout, stderr)
+			}
+			if code == exitOK && (stdout == "" || stderr != "") {
+				t.Errorf("stdout %q, stderr %q", stdout, stderr)
+			}
+		})
+	}
+}
+
+func TestListeningForEverybodyIsPossibleOnPurpose(t *testing.T) {
+	for _, setting := range []string{"security.allow-open=true", "security.enabled=true"} {
+		if code, stdout, stderr := runHere(t, "check", "--listen", "0.0.0.0:80", "--set", setting); code != exitOK {
+			t.Errorf("%s: %d %s%s", setting, code, stdout, stderr)
+		}
+	}
+	for _, listen := range []string{"localhost:80", "127.9.9.9:80", "[::1]:80"} {
+		if code, stdout, stderr := runHere(t, "check", "--listen", listen); code != exitOK {
+			t.Errorf("%s: %d %s%s", listen, code, stdout, stderr)
+		}
+	}
+	c := serving(t, "--set", "security.allow-open=true")
+	c.waitFor("security.allow-open is set")
+}
+
+func TestHelpOfEveryVerb(t *testing.T) {
+	for _, verb := range []string{"serve", "demo", "check", "healthcheck", "version"} {
+		for _, args := range [][]string{{verb, "--help"}, {verb, "-h"}, {"help", verb}} {
+			code, stdout, stderr := runHere(t, args...)
+			if code != exitOK || stderr != "" || !strings.Contains(stdout, "Examples:\n  patchbay "+verb) {
+				t.Errorf("%v: %d %q\n%s", args, code, stderr, stdout)
+			}
+		}
+	}
+	for _, args := range [][]string{nil, {"-h"}, {"help"}, {"--help"}} {
+		code, stdout, _ := runHere(t, args...)
+		for _, part := range []string{"Examples:\n  patchbay demo", "serve", "check", "healthcheck", "version", "Exit codes: 0 ok, 1 failed, 2 wrong usage, 3 "} {
+			if code != exitOK || !strings.Contains(stdout, part) {
+				t.Errorf("%v: %d, no %q in\n%s", args, code, part, stdout)
+			}
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	_, plain, _ := runHere(t, "version")
+	if !strings.HasPrefix(plain, "patchbay "+version) || strings.Count(plain, "\n") != 1 {
+		t.Errorf("%q", plain)
+	}
+	_, text, _ := runHere(t, "version", "--json")
+	var fields map[string]string
+	if err := json.Unmarshal([]byte(text), &fields); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"version", "commit", "date", "go", "platform"} {
+		if _, there := fields[name]; !there {
+			t.Errorf("no %s in %s", name, text)
+		}
+	}
+	if fields["version"] != version || !strings.HasPrefix(fields["go"], "go1.") || !strings.Contains(fields["platform"], "/") {
+		t.Errorf("%s", text)
+	}
+}
+
+func TestCheckListsEveryProblem(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "many.yaml")
+	mustWrite(t, file, `server: {listen: 127.0.0.1:80, shutdown-grase: 1s}
+limits: {max-attempts: 0, json-body: lots}
+services:
+  chat:
+    load-balancer: round-robbin
+    adapter: openia
+    instances:
+      - {name: a, base-url: ftp://x}
+      - {name: b, base-url: "http://x", api-key: "${UNSET_VARIABLE}", weight: -1}
+      - {name: b}
+quota: {enabled: maybe}
+`)
+	code, stdout, stderr := runHere(t, "check", "--config", file)
+	if code != exitConfig || stdout != "" {
+		t.Errorf("%d %q", code, stdout)
+	}
+	for _, place := range []string{
+		":1:", "shutdown-grase", "shutdown-grace", ":2:", "max-attempts", "json-body", ":5:", "round-robbin", ":6:", "openia",
+		":8:", ":9:", "UNSET_VARIABLE", "weight", ":10:", "base-url", ":11:", "enabled",
+	} {
+		if !strings.Contains(stderr, place) {
+			t.Errorf("nothing about %s in\n%s", place, stderr)
+		}
+	}
+	if lines := strings.Count(stderr, file+":"); lines < 10 {
+		t.Errorf("%d problems with a place, want at least 10:\n%s", lines, stderr)
+	}
+}
+
+func TestHealthcheck(t *testing.T) {
+	r := startGateway(t, "")
+	code, stdout, stderr := runHere(t, "healthcheck", "--listen", r.address())
+	if code != exitOK || stdout != "ready\n" || stderr != "" {
+		t.Errorf("%d %q %q", code, stdout, stderr)
+	}
+	_, port, _ := net.SplitHostPort(r.address())
+	if code, _, stderr := runHere(t, "healthcheck", "--listen", "0.0.0.0:"+port); code != exitOK {
+		t.Errorf("a wildcard is not asked over loopback: %d %s", code, stderr)
+	}
+	r.ops.Drain()
+	if code, _, stderr := runHere(t, "healthcheck", "--listen", r.address()); code != exitFailed || !strings.Contains(stderr, "not ready") {
+		t.Errorf("%d %q", code, stderr)
+	}
+	t.Run("somebody who never answers", func(t *testing.T) {
+		silent, err := new(net.ListenConfig).Listen(deadline(t), "tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer silent.Close()
+		if code, _, _ := runHere(t, "healthcheck", "--listen", silent.Addr().String(), "--timeout", "50ms"); code != exitFailed {
+			t.Errorf("exit code %d", code)
+		}
+	})
+}
+
+func TestServeWithoutAConfigurationIsUp(t *testing.T) {
+	c := serving(t)
+	for _, path := range []string{"/actuator/health", "/actuator/health/readiness", "/actuator/health/liveness"} {
+		if answer := c.ask(http.MethodGet, path, ""); answer.status != 200 || !strings.Contains(answer.body, `"status":"UP"`) {
+			t.Errorf("%s: %d %s", path, answer.status, answer.body)
+		}
+	}
+	c.signal(syscall.SIGTERM)
+	c.exits(exitOK)
+}
+
+func TestInterruptStopsToo(t *testing.T) {
+	c := serving(t)
+	c.signal(syscall.SIGINT)
+	c.exits(exitOK)
+}
+
+func TestDemoSaysWhatToDo(t *testing.T) {
+	c := startChild(t, "demo", "--listen", "127.0.0.1:0")
+	c.waitFor("Ctrl-C stops")
+	said := c.stderr.String()
+	_, rest, found := strings.Cut(said, "curl http://")
+	address, _, _ := strings.Cut(rest, "/")
+	_, rest, _ = strings.Cut(rest, "-d '")
+	body, _, quoted := strings.Cut(rest, "'")
+	if !found || !quoted {
+		t.Fatalf("no command to try in\n%s", said)
+	}
+	request, err := http.NewRequestWithContext(deadline(t), http.MethodPost, "http://"+address+"/v1/chat/completions", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answer := drain(response); answer.status != 200 || !strings.Contains(answer.body, `"content":"`) {
+		t.Errorf("%d %s", answer.status, answer.body)
+	}
+	c.signal(syscall.SIGHUP) // there is no file, so there is nothing to lose
+	c.waitFor("nothing changed")
+	c.signal(syscall.SIGTERM)
+	c.exits(exitOK)
+	if left, _ := filepath.Glob(filepath.Join(strings.TrimPrefix(c.command.Env[2], "TMPDIR="), "*")); len(left) > 0 {
+		t.Errorf("the demo left %v behind", left)
+	}
+}
+
+// gateChild is a process whose only backend is a gate, with one open stream
+// that has its first event.
+func gateChild(t *testing.T, settings string) (*child, *gate, *eventReader) {
+	t.Helper()
+	g := startGate(t)
+	file := filepath.Join(t.TempDir(), "patchbay.yaml")
+	mustWrite(t, file, chatYAML(instance("m", g.url))+settings)
+	c := serving(t, "--config", file)
+	events := c.stream(streamHi)
+	if first, err := events.next(); err != nil || first != gateFirst {
+		t.Fatalf("the first event: %q, %v", first, err)
+	}
+	return c, g, events
+}
+
+func TestStopLetsAStreamFinish(t *testing.T) {
+	c, g, events := gateChild(t, "")
+	c.signal(syscall.SIGTERM)
+	eventually(t, "readiness is refused", func() bool { return c.ask(http.MethodGet, "/actuator/health/readiness", "").status == 503 })
+	if answer := c.ask(http.MethodGet, "/actuator/health/liveness", ""); answer.status != 200 {
+		t.Errorf("not alive while it stops: %d", answer.status)
+	}
+	select {
+	case <-c.exited:
+		t.Fatal("it did not wait for the stream")
+	default:
+	}
+	close(g.open)
+	if rest, err := events.rest(); err != nil || !slices.Equal(rest, []string{gateLast, "[DONE]"}) {
+		t.Errorf("the rest of the stream: %q, %v", rest, err)
+	}
+	c.exits(exitOK)
+	if !strings.Contains(c.stderr.String(), `"msg":"stopped"`) {
+		t.Error("it does not say that it stopped")
+	}
+}
+
+func TestStopEndsAStreamWhenTheGraceIsOver(t *testing.T) {
+	c, _, events := gateChild(t, "server: {shutdown-grace: 200ms}\n")
+	c.signal(syscall.SIGTERM)
+	rest, err := events.rest()
+	if err != nil || len(rest) != 1 {
+		t.Fatalf("the rest of the stream: %q, %v", rest, err)
+	}
+	if fault := faultOf(t, rest[0]); fault.Code != "service_unavailable" || fault.Type != "service_unavailable" {
+		t.Errorf("the error is %s", rest[0])
+	}
+	c.exits(exitOK)
+}
+
+func TestStopEndsAPlainRequestWhenTheGraceIsOver(t *testing.T) {
+	b := startBackend(t, simulator.Step{Hang: true})
+	r := startGateway(t, poolYAML(b))
+	answers := make(chan reply, 1)
+	go func() { answers <- r.chat(plainHi) }()
+	if err := b.WaitRequests(deadline(t), 1); err != nil {
+		t.Fatal(err)
+	}
+	r.halt()
+	answer := <-answers
+	answer.failsWith(t, 503, "service_unavailable", "service_unavailable", "")
+	if answer.header.Get("Retry-After") == "" {
+		t.Error("no Retry-After")
+	}
+}
+
+func TestSecondSignalEndsAtOnce(t *testing.T) {
+	c, _, _ := gateChild(t, "server: {shutdown-grace: 10m}\n")
+	c.signal(syscall.SIGTERM)
+	c.waitFor(`"msg":"stopping"`)
+	begun := time.Now()
+	c.signal(syscall.SIGTERM)
+	c.exits(exitFailed)
+	if took := time.Since(begun); took > 5*time.Second {
+		t.Errorf("it took %s", took)
+	}
+}
+
+// Logs that nobody looks at are JSON, line by line, and hold neither what was
+// said nor any key.
+func TestLogsAreJSONWithoutWordsOrKeys(t *testing.T) {
+	const prompt, key, callers, answered = "canary-of-the-prompt", "sk-canary-of-the-backend", "canary-of-the-caller", "canary-of-the-answer"
+	b := startBackend(t)
+	b.Script(
+		simulator.Step{Text: answered}, simulator.Step{Text: answered}, simulator.Step{Status: 500, Body: simulator.ErrorText(prompt + key)},
+		simulator.Step{Body: simulator.ErrorText(prompt + key)}, simulator.Step{Text: answered + " b c", Stop: simulator.StopReset, After: 2})
+	file := filepath.Join(t.TempDir(), "patchbay.yaml")
+	mustWrite(t, file, chatYAML(instance("m", b.URL(), "api-key: "+key))+"log: {level: debug}\n")
+	c := serving(t, "--config", file)
+	for _, body := range []string{plainHi, streamHi, plainHi, plainHi, streamHi, `{"model":"x","messages":"hi"}`, `{"model":"hi",` + someMessages + `}x`} {
+		ctx := deadline(t)
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url()+"/v1/chat/completions?key="+callers, strings.NewReader(strings.ReplaceAll(body, `"hi"`, `"`+prompt+`"`)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Authorization", "Bearer "+callers)
+		request.Header.Set("X-Api-Key", callers)
+		response, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		drain(response)
+	}
+	mustWrite(t, file, chatYAML(instance("m", b.URL(), "api-key: ['"+key+"']", `headers: {"bad name": `+key+`}`)))
+	c.waitFor("the configuration file has mistakes")
+	c.signal(syscall.SIGTERM)
+	c.exits(exitOK)
+	log := c.stderr.String()
+	noneOf(t, log, prompt, key, callers, answered)
+	if countLines(log, `"msg":"request"`) != 7 {
+		t.Errorf("%d requests are logged, want 7", countLines(log, `"msg":"request"`))
+	}
+	for line := range strings.Lines(log) {
+		var entry map[string]jsontext.Value
+		if err := json.Unmarshal([]byte(line), &entry); err != nil || entry["ts"] == nil || entry["level"] == nil || entry["msg"] == nil {
+			t.Errorf("no entry of a log (%v): %s", err, line)
+		}
+	}
+	for _, part := range []string{`"request_id":"req_`, `"service":"chat"`, `"model":"m"`, `"status":200`, `"duration_ms":`, `"ttft_ms":`, `"prompt_tokens":`, `"attempts":1`} {
+		if !strings.Contains(log, part) {
+			t.Errorf("the log has no %s", part)
+		}
+	}
+}

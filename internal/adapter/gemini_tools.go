@@ -1,0 +1,149 @@
+package adapter
+
+import (
+	"strconv"
+
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// addGeminiTools adds the tools and the choice among them.
+func addGeminiTools(body *geminiObject, req *schema.Request) error {
+	if tools := req.Field("tools"); tools.Kind() == jsonscan.Array && !tools.Empty() {
+		list, err := geminiTools(tools)
+		if err != nil {
+			return err
+		}
+		body.add("tools", list)
+	}
+	choice := req.Field("tool_choice")
+	if !choice.Given() {
+		return nil
+	}
+	calling, err := geminiChoiceOf(choice)
+	if err != nil {
+		return err
+	}
+	var config geminiObject
+	config.add("functionCallingConfig", calling)
+	for _, name := range []string{"toolConfig", "tool_config"} {
+		for m := req.Field(name).First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+			config.addField(lowerCamel(string(m.Key())), m)
+		}
+	}
+	body.add("toolConfig", config.bytes())
+	return nil
+}
+
+// geminiTools writes the functions as one tool, and after it the tools that the
+// caller wrote in the backend's own words.
+func geminiTools(tools jsonscan.Value) ([]byte, error) {
+	var doc jsonscan.Document
+	if err := doc.Parse(tools.Raw()); err != nil {
+		return nil, err
+	}
+	var functions, native []byte
+	i := 0
+	for tool := doc.Root().First(); tool.Kind() != jsonscan.Absent; tool = tool.Next() {
+		place := "tools[" + strconv.Itoa(i) + "]"
+		i++
+		switch kind := tool.Get("type"); {
+		case tool.Kind() != jsonscan.Object:
+			return nil, schema.InvalidValue(place, "'"+place+"' must be an object.")
+		case string(kind.Text()) == "function":
+			if functions != nil {
+				functions = append(functions, ',')
+			}
+			var err error
+			if functions, err = appendDeclaration(functions, tool.Get("function"), place+".function"); err != nil {
+				return nil, err
+			}
+		case kind.Given():
+			return nil, schema.InvalidValue(place+".type", "'"+place+".type' must be function for this backend.")
+		default:
+			native = append(append(native, ','), tool.Raw()...)
+		}
+	}
+	if functions == nil {
+		return append(append([]byte{'['}, native[1:]...), ']'), nil
+	}
+	list := append(append([]byte(`[{"functionDeclarations":[`), functions...), "]}"...)
+	return append(append(list, native...), ']'), nil
+}
+
+func appendDeclaration(dst []byte, function jsonscan.Value, place string) ([]byte, error) {
+	name := function.Get("name")
+	if name.Kind() != jsonscan.String {
+		return nil, schema.MissingParameter(place + ".name")
+	}
+	dst = append(append(dst, `{"name":`...), name.Raw()...)
+	if v := function.Get("description"); v.Kind() == jsonscan.String {
+		dst = append(append(dst, `,"description":`...), v.Raw()...)
+	}
+	if v := function.Get("parameters"); v.Given() {
+		reduced, err := reduceGeminiSchema(v.Raw(), place+".parameters")
+		if err != nil {
+			return nil, err
+		}
+		// A function without parameters must have no schema of them either.
+		if len(reduced.properties) > 0 {
+			dst = reduced.append(append(dst, `,"parameters":`...), false)
+		}
+	}
+	return append(dst, '}'), nil
+}
+
+// geminiChoiceOf writes how the model may choose among the functions.
+func geminiChoiceOf(choice jsonscan.Value) ([]byte, error) {
+	wrong := schema.InvalidValue("tool_choice", "'tool_choice' must be none, auto, required, a function or allowed tools.")
+	if choice.Kind() == jsonscan.String {
+		switch string(choice.Text()) {
+		case "auto":
+			return []byte(`{"mode":"AUTO"}`), nil
+		case "none":
+			return []byte(`{"mode":"NONE"}`), nil
+		case "required", "any":
+			return []byte(`{"mode":"ANY"}`), nil
+		}
+		return nil, wrong
+	}
+	var doc jsonscan.Document
+	if err := doc.Parse(choice.Raw()); err != nil {
+		return nil, err
+	}
+	root := doc.Root()
+	if string(root.Get("type").Text()) == "allowed_tools" {
+		return geminiAllowed(root.Get("allowed_tools"), wrong)
+	}
+	name := root.Get("function").Get("name")
+	if name.Kind() != jsonscan.String {
+		return nil, wrong
+	}
+	out := append([]byte(`{"mode":"ANY","allowedFunctionNames":[`), name.Raw()...)
+	return append(out, "]}"...), nil
+}
+
+// geminiAllowed writes a choice among some of the functions. AUTO takes no
+// names; the mode that leaves the model free and takes them is VALIDATED.
+func geminiAllowed(allowed jsonscan.Value, wrong error) ([]byte, error) {
+	out := []byte(`{"mode":"VALIDATED","allowedFunctionNames":[`)
+	if string(allowed.Get("mode").Text()) == "required" {
+		out = []byte(`{"mode":"ANY","allowedFunctionNames":[`)
+	}
+	var doc jsonscan.Document
+	if err := doc.Parse(allowed.Get("tools").Raw()); err != nil {
+		return nil, wrong
+	}
+	comma := false
+	for tool := doc.Root().First(); tool.Kind() != jsonscan.Absent; tool = tool.Next() {
+		name := tool.Get("function").Get("name")
+		if name.Kind() != jsonscan.String {
+			return nil, wrong
+		}
+		if comma {
+			out = append(out, ',')
+		}
+		out, comma = append(out, name.Raw()...), true
+	}
+	return append(out, "]}"...), nil
+}

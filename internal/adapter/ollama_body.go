@@ -1,0 +1,193 @@
+package adapter
+
+import (
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// ollamaBody is a request in the making: its members, and those of the options
+// ollamaText it.
+type ollamaBody struct {
+	top, options ollamaMembers
+}
+
+// ollamaMembers is the inside of a JSON object. Who comes first wins.
+type ollamaMembers struct {
+	text  []byte
+	names map[string]struct{}
+}
+
+func (l *ollamaMembers) put(name string, value []byte) {
+	if _, taken := l.names[name]; taken {
+		return
+	}
+	if l.names == nil {
+		l.names = make(map[string]struct{})
+	}
+	l.names[name] = struct{}{}
+	if len(l.text) > 0 {
+		l.text = append(l.text, ',')
+	}
+	// The error is about invalid UTF-8 only, which a scanned request has not.
+	l.text, _ = jsontext.AppendQuote(l.text, name)
+	l.text = append(l.text, ':')
+	l.text = append(l.text, value...)
+}
+
+func newOllamaBody(req *schema.Request, to *Target) *ollamaBody {
+	b := new(ollamaBody)
+	model := to.ModelJSON
+	if model == nil {
+		model = req.Body.Root().Get("model").Raw()
+	}
+	b.top.put("model", model)
+	return b
+}
+
+// send describes the call but for its body.
+func (b *ollamaBody) send(to *Target, call *Call, accept string) {
+	call.Method, call.Path = "POST", to.Path
+	call.Header = append(append(call.Header[:0], to.Header...),
+		Header{"Content-Type", "application/json"}, Header{"Accept", accept})
+}
+
+// text returns the body without its closing brace.
+func (b *ollamaBody) text() []byte {
+	text := append([]byte{'{'}, b.top.text...)
+	if len(b.options.text) > 0 {
+		text = append(text, `,"options":{`...)
+		text = append(text, b.options.text...)
+		text = append(text, '}')
+	}
+	return text
+}
+
+// sampling translates the fields that Ollama wants among its options.
+func (b *ollamaBody) sampling(req *schema.Request) error {
+	for _, field := range []struct{ unified, option string }{
+		{"max_completion_tokens", "num_predict"},
+		{"max_tokens", "num_predict"},
+		{"stop", "stop"},
+		{"temperature", "temperature"},
+		{"top_p", "top_p"},
+		{"top_k", "top_k"},
+		{"seed", "seed"},
+		{"presence_penalty", "presence_penalty"},
+		{"frequency_penalty", "frequency_penalty"},
+		{"repeat_penalty", "repeat_penalty"},
+		{"repetition_penalty", "repeat_penalty"},
+	} {
+		if err := b.option(field.option, field.unified, req.Field(field.unified)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// option adds an option. Those that Ollama knows are checked, because it answers
+// a wrong type as if the fault were its own, which would speak against the
+// instance.
+func (b *ollamaBody) option(name, param string, v jsonscan.Value) error {
+	if !v.Given() {
+		return nil
+	}
+	kind := v.Kind()
+	switch name {
+	case "num_predict", "num_ctx", "num_keep", "num_batch", "num_gpu", "main_gpu", "num_thread",
+		"draft_num_predict", "repeat_last_n", "seed", "temperature", "top_k", "top_p", "min_p", "typical_p",
+		"presence_penalty", "frequency_penalty", "repeat_penalty":
+		if kind != jsonscan.Number {
+			return schema.InvalidValue(param, "'"+param+"' must be a number.")
+		}
+	case "use_mmap":
+		if kind != jsonscan.True && kind != jsonscan.False {
+			return schema.InvalidValue(param, "'"+param+"' must be true or false.")
+		}
+	case "stop":
+		return b.stop(param, v)
+	}
+	b.options.put(name, v.Raw())
+	return nil
+}
+
+// stop adds the stop texts, of which Ollama wants an array.
+func (b *ollamaBody) stop(param string, v jsonscan.Value) error {
+	if v.Kind() == jsonscan.String {
+		text := append([]byte{'['}, v.Raw()...)
+		b.options.put("stop", append(text, ']'))
+		return nil
+	}
+	if v.Kind() != jsonscan.Array {
+		return schema.InvalidValue(param, "'"+param+"' must be a string or an array of strings.")
+	}
+	if !v.Empty() {
+		b.options.put("stop", v.Raw())
+	}
+	return nil
+}
+
+// ollamaPlace says what becomes of a field.
+type ollamaPlace uint8
+
+const (
+	ollamaOption     ollamaPlace = iota // it goes among the options
+	ollamaTopLevel                      // it stays where it is
+	ollamaTranslated                    // it has a meaning here, or none for the backend
+)
+
+// chatExtensions passes on what the unified API does not know.
+func (b *ollamaBody) chatExtensions(req *schema.Request) error {
+	return b.extensions(req, func(name string) ollamaPlace {
+		switch name {
+		case "keep_alive", "think", "format", "truncate", "shift", "logprobs", "top_logprobs":
+			return ollamaTopLevel
+		case "model", "messages", "stream", "stream_options", "extra_body", "user", "n", "tools", "tool_choice",
+			"parallel_tool_calls", "functions", "function_call", "response_format", "reasoning_effort", "reasoning",
+			"max_tokens", "max_completion_tokens", "stop", "temperature", "top_p", "top_k", "seed",
+			"presence_penalty", "frequency_penalty", "repeat_penalty", "repetition_penalty", "logit_bias",
+			"modalities", "audio", "prediction", "store", "metadata", "service_tier", "verbosity",
+			"safety_identifier", "prompt_cache_key", "prompt_cache_retention", "web_search_options":
+			return ollamaTranslated
+		}
+		return ollamaOption
+	})
+}
+
+// extensions passes on the fields that are not translated, those of extra_body
+// after the caller's own: clients for the unified API put what they do not know
+// in either place.
+func (b *ollamaBody) extensions(req *schema.Request, placeOf func(string) ollamaPlace) error {
+	root := req.Body.Root()
+	for _, source := range []jsonscan.Value{root, root.Get("extra_body")} {
+		for v := source.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+			if err := b.extension(v, placeOf); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (b *ollamaBody) extension(v jsonscan.Value, placeOf func(string) ollamaPlace) error {
+	name := string(v.Key())
+	switch {
+	case !v.Given():
+	case name == "options":
+		if v.Kind() != jsonscan.Object {
+			return schema.InvalidValue(name, "'options' must be an object.")
+		}
+		for o := v.First(); o.Kind() != jsonscan.Absent; o = o.Next() {
+			key := string(o.Key())
+			if err := b.option(key, "options."+key, o); err != nil {
+				return err
+			}
+		}
+	case placeOf(name) == ollamaTopLevel:
+		b.top.put(name, v.Raw())
+	case placeOf(name) == ollamaOption:
+		return b.option(name, name, v)
+	}
+	return nil
+}

@@ -1,0 +1,128 @@
+package adapter
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// ollamaEmbedding speaks Ollama's own embeddings dialect, which takes many texts
+// at once.
+type ollamaEmbedding struct{}
+
+// Call translates an embeddings request.
+func (ollamaEmbedding) Call(req *schema.Request, to *Target, call *Call) error {
+	input := req.Field("input")
+	switch {
+	case input.Kind() == jsonscan.String:
+		if len(input.Text()) == 0 {
+			// Ollama takes it for a wish to load the model and gives no vector.
+			return schema.InvalidValue("input", "'input' must not be empty.")
+		}
+	case input.First().Kind() != jsonscan.String:
+		return schema.InvalidValue("input", "'input' must be a string or an array of strings: the backend of this model takes no token ids. Send the text itself.")
+	}
+	body := newOllamaBody(req, to)
+	if v := req.Field("dimensions"); v.Given() {
+		body.top.put("dimensions", v.Raw())
+	}
+	err := body.extensions(req, func(name string) ollamaPlace {
+		switch name {
+		case "keep_alive", "truncate":
+			return ollamaTopLevel
+		case "model", "input", "encoding_format", "dimensions", "user", "extra_body":
+			return ollamaTranslated
+		}
+		return ollamaOption
+	})
+	if err != nil {
+		return err
+	}
+	body.send(to, call, "application/json")
+	call.Body = append(call.Body[:0], append(body.text(), `,"input":`...), input.Raw(), ollamaEnd)
+	return nil
+}
+
+// Reply gives every vector the form that was asked for.
+func (ollamaEmbedding) Reply(req *schema.Request, answer Answer, reply *Reply) error {
+	root, err := readOllamaVectors(&reply.doc, answer.Body)
+	if err != nil {
+		return err
+	}
+	vectors := root.Get("embeddings")
+	wanted, _ := req.Field("dimensions").Int()
+	segments := append(reply.Segments[:0], []byte(`{"object":"list","data":[`))
+	count := 0
+	for v := vectors.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+		vector, err := convertVector(v, req.Base64, int(wanted))
+		if err != nil {
+			return err
+		}
+		if vector == nil {
+			vector = v.Raw()
+		}
+		segments = append(segments, ollamaItem(count), vector)
+		count++
+	}
+	if asked := ollamaInputs(req.Field("input")); count != asked {
+		return fmt.Errorf("%w: %d vectors for %d inputs", ErrInvalid, count, asked)
+	}
+	if n, ok := ollamaCount(root.Get("prompt_eval_count")); ok && n > 0 {
+		reply.Usage = schema.Usage{Prompt: n, Total: n, Known: true}
+	}
+	tail := append([]byte(`}],"model":`), req.Body.Root().Get("model").Raw()...)
+	// Clients require the usage, known or not.
+	tail = append(tail, `,"usage":{"prompt_tokens":`...)
+	tail = strconv.AppendInt(tail, reply.Usage.Prompt, 10)
+	tail = append(tail, `,"total_tokens":`...)
+	tail = strconv.AppendInt(tail, reply.Usage.Total, 10)
+	reply.Segments = append(segments, append(tail, `}}`...))
+	return nil
+}
+
+// readOllamaVectors scans an answer with vectors. It scans it as the only
+// element of an array: one level further down, the numbers lie too deep to be
+// recorded one by one, which would cost many times the memory of the answer.
+func readOllamaVectors(doc *jsonscan.Document, body []byte) (jsonscan.Value, error) {
+	nested := make([]byte, 0, len(body)+2)
+	nested = append(nested, '[')
+	nested = append(nested, body...)
+	nested = append(nested, ']')
+	doc.AllowDuplicateKeys = true
+	if err := doc.Parse(nested); err != nil {
+		return jsonscan.Value{}, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	root := doc.Root().First()
+	if err := complaint(root); err != nil {
+		return jsonscan.Value{}, err
+	}
+	vectors := root.Get("embeddings")
+	if vectors.Kind() != jsonscan.Array || vectors.Empty() || root.Next().Kind() != jsonscan.Absent {
+		return jsonscan.Value{}, fmt.Errorf("%w: no embeddings", ErrInvalid)
+	}
+	return root, nil
+}
+
+// ollamaItem returns what stands before the vector of an item.
+func ollamaItem(index int) []byte {
+	var item []byte
+	if index > 0 {
+		item = append(item, `},`...)
+	}
+	item = append(item, `{"object":"embedding","index":`...)
+	item = strconv.AppendInt(item, int64(index), 10)
+	return append(item, `,"embedding":`...)
+}
+
+func ollamaInputs(input jsonscan.Value) int {
+	if input.Kind() == jsonscan.String {
+		return 1
+	}
+	n := 0
+	for v := input.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+		n++
+	}
+	return n
+}

@@ -1,0 +1,136 @@
+package adapter
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// ollamaWhole collects the lines of an answer.
+type ollamaWhole struct {
+	ollamaAnswer
+	text, thinking, calls, logprobs []byte
+}
+
+// Reply makes a completion of an answer, which may be one object or the lines
+// of a stream that ended.
+func (ollamaChat) Reply(req *schema.Request, answer Answer, reply *Reply) error {
+	w := ollamaWhole{ollamaAnswer: newOllamaAnswer()}
+	model := req.Body.Root().Get("model").Raw()
+	line, err := readOllamaLine(&reply.doc, answer.Body)
+	if !errors.Is(err, ErrInvalid) {
+		if err != nil {
+			return err
+		}
+		return w.finishReply(reply, &line, model)
+	}
+	if line, rest := nextOllamaLine(answer.Body); len(rest) == 0 || !ollamaObject(line) {
+		return err
+	}
+	return w.lines(answer.Body, model, reply)
+}
+
+// lines reads an answer of several lines.
+func (w *ollamaWhole) lines(body, model []byte, reply *Reply) error {
+	for {
+		var data []byte
+		data, body = nextOllamaLine(body)
+		if len(data) == 0 {
+			return ErrTruncated
+		}
+		line, err := readOllamaLine(&reply.doc, data)
+		if err != nil {
+			return err
+		}
+		if line.done {
+			return w.finishReply(reply, &line, model)
+		}
+		if err := w.add(&line); err != nil {
+			return err
+		}
+	}
+}
+
+// nextOllamaLine returns the first line of a body that is not empty, and what
+// follows it.
+func nextOllamaLine(body []byte) (line, rest []byte) {
+	body = bytes.TrimLeft(body, " \t\r\n")
+	line, rest, _ = bytes.Cut(body, []byte("\n"))
+	return bytes.TrimRight(line, " \t\r"), bytes.TrimSpace(rest)
+}
+
+// ollamaObject reports whether a line may be an object rather than a piece of one.
+func ollamaObject(line []byte) bool {
+	return len(line) > 1 && line[0] == '{' && line[len(line)-1] == '}'
+}
+
+// add takes in a line.
+func (w *ollamaWhole) add(line *ollamaLine) (err error) {
+	if err := w.saw(line); err != nil {
+		return err
+	}
+	w.text = append(w.text, line.text...)
+	w.thinking = append(w.thinking, line.thinking...)
+	w.logprobs = appendOllamaLogprobs(w.logprobs, line.logprobs)
+	w.calls, err = w.appendCalls(w.calls, line.calls, false)
+	return err
+}
+
+// finishReply writes the completion after its last line.
+func (w *ollamaWhole) finishReply(reply *Reply, line *ollamaLine, model []byte) error {
+	if !line.done {
+		return ErrTruncated
+	}
+	if err := w.add(line); err != nil {
+		return err
+	}
+	out := w.head(nil, "chat.completion", line.created, model)
+	out = append(out, `{"index":0,"message":{"role":"assistant","content":`...)
+	if len(w.text) == 0 && len(w.calls) > 0 {
+		out = append(out, `null`...)
+	} else {
+		out = appendOllamaText(out, w.text)
+	}
+	out = append(out, `,"refusal":null`...)
+	out = appendOllamaThinking(out, w.thinking)
+	if len(w.calls) > 0 {
+		out = append(out, `,"tool_calls":[`...)
+		out = append(out, w.calls...)
+		out = append(out, ']')
+	}
+	out = append(out, `},"logprobs":`...)
+	if len(w.logprobs) > 0 {
+		out = append(out, `{"content":[`...)
+		out = append(out, w.logprobs...)
+		out = append(out, `],"refusal":null}`...)
+	} else {
+		out = append(out, `null`...)
+	}
+	out = append(out, `,"finish_reason":"`+w.finish(line.reason)+`"}]`...)
+	if reply.Usage = line.usage(); reply.Usage.Known {
+		out = append(out, `,"usage":`...)
+		out = appendOllamaUsage(out, reply.Usage)
+	}
+	out = append(out, '}')
+	reply.Segments = append(reply.Segments[:0], out)
+	return nil
+}
+
+// appendOllamaText appends a text whose escapes are still there.
+func appendOllamaText(dst, text []byte) []byte {
+	dst = append(dst, '"')
+	dst = append(dst, text...)
+	return append(dst, '"')
+}
+
+// appendOllamaThinking appends the thinking, under both names that clients know.
+func appendOllamaThinking(dst, thinking []byte) []byte {
+	if len(thinking) == 0 {
+		return dst
+	}
+	dst = append(dst, `,"reasoning_content":`...)
+	dst = appendOllamaText(dst, thinking)
+	dst = append(dst, `,"reasoning":`...)
+	return appendOllamaText(dst, thinking)
+}

@@ -1,0 +1,318 @@
+package backend
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/transport"
+)
+
+const (
+	// lookEvery is how often the checker reads the current instances: how late
+	// it may notice an edit, or a mark that traffic made.
+	lookEvery = 500 * time.Millisecond
+	// maxProbes is how many probes run at a time, and maxSlow how many of them
+	// may be of backends that were silent the last time: the rest is for those
+	// that answer, which the silent ones must not delay.
+	maxProbes = 16
+	maxSlow   = 12
+	// stagger is the distance between the first probes of instances that
+	// appear together.
+	stagger = 10 * time.Millisecond
+)
+
+// CheckerOptions are what a Checker works with. Connect and Log may be nil.
+type CheckerOptions struct {
+	// Source returns the current instances. It is asked again and again, so
+	// nobody has to tell the checker of an edit.
+	Source func() []*Instance
+	// Settings returns how an instance is to be watched, and Health where what
+	// is found about it is kept: the identity of an instance through edits.
+	Settings func(*Instance) HealthSettings
+	Health   func(*Instance) *Health
+	Client   *transport.Client
+	// Connect opens a connection and closes it again, for the kinds that are
+	// not asked more; nil means a plain dialer with the system's certificates.
+	Connect func(ctx context.Context, to transport.Origin) error
+	Log     *slog.Logger
+}
+
+// Checker watches the health of the current instances.
+type Checker struct{ options CheckerOptions }
+
+// NewChecker returns a checker; Run starts it.
+func NewChecker(options CheckerOptions) *Checker {
+	if options.Connect == nil {
+		options.Connect = connectTo
+	}
+	if options.Log == nil {
+		options.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Checker{options}
+}
+
+// Run probes the instances until ctx ends and returns when all that it started
+// has ended. From then on nothing is held against any instance, so a gateway
+// that stops lets its last requests end first.
+func (c *Checker) Run(ctx context.Context) {
+	w := &watch{
+		CheckerOptions: c.options,
+		prober:         prober{c.options.Client, c.options.Connect},
+		members:        make(map[*Health]*member),
+		groups:         make(map[target]*group),
+		// Room for all, so that a probe can end when nobody listens any more.
+		results: make(chan result, maxProbes),
+	}
+	defer w.end()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case r := <-w.results:
+			w.settle(r)
+		}
+		now := time.Now()
+		if !now.Before(w.nextLook) {
+			w.look(now)
+			w.nextLook = now.Add(lookEvery)
+		}
+		w.launch(ctx, now)
+		timer.Reset(w.wake(now).Sub(now))
+	}
+}
+
+// watch is the state of one Run; one goroutine owns it.
+type watch struct {
+	CheckerOptions
+	prober   prober
+	members  map[*Health]*member
+	groups   map[target]*group
+	round    uint64 // counts the looks
+	nextLook time.Time
+	results  chan result
+	probes   sync.WaitGroup
+	running  int
+	slow     int // of the running, those of backends that were silent
+}
+
+// member is one instance that is watched.
+type member struct {
+	health   *Health
+	instance *Instance
+	settings HealthSettings
+	group    *group
+	key      string // all that a probe sends along, to notice a change of it
+	shown    Status // what the log was told
+	round    uint64 // the latest look that found the instance
+}
+
+// result is how a probe ended.
+type result struct {
+	group *group
+	verdict
+	ended time.Time
+	took  time.Duration
+	slow  bool
+}
+
+// look reads the current instances: it takes up new ones, forgets those that are
+// gone and notices what traffic found out.
+func (w *watch) look(now time.Time) {
+	w.round++
+	for _, g := range w.groups {
+		g.members = g.members[:0]
+	}
+	fresh := 0
+	for _, i := range w.Source() {
+		settings := w.Settings(i)
+		if !i.Settings.Enabled || !settings.Enabled {
+			continue
+		}
+		m := w.member(i)
+		m.settings = settings
+		m.round = w.round
+		if m.instance != i && m.point(w, i) {
+			m.group.hasten(now.Add(min(time.Duration(fresh)*stagger, settings.Interval.Std())))
+			fresh++
+		}
+		m.group.members = append(m.group.members, m)
+		if m.health.suspected() {
+			m.group.pause = firstPause
+			m.group.hasten(now)
+		}
+		w.tell(m)
+	}
+	w.forget()
+	for _, g := range w.groups {
+		g.agree(now)
+	}
+}
+
+// member returns the record of an instance, new where its living state is.
+func (w *watch) member(i *Instance) *member {
+	health := w.Health(i)
+	m := w.members[health]
+	if m == nil {
+		health.watch()
+		m = &member{health: health}
+		w.members[health] = m
+	}
+	return m
+}
+
+// point directs a member to what its instance says now, and reports whether that
+// differs from what was probed before.
+func (m *member) point(w *watch, i *Instance) bool {
+	at := targetOf(i)
+	key := joined(i.Target.Header)
+	same := m.group != nil && m.group.target == at && m.key == key
+	m.instance, m.key = i, key
+	if same {
+		return false
+	}
+	g := w.groups[at]
+	if g == nil {
+		g = &group{target: at}
+		w.groups[at] = g
+	}
+	m.group = g
+	return true
+}
+
+// forget lets go of the instances that the latest look did not find. Probes that
+// nobody waits for any more are ended.
+func (w *watch) forget() {
+	for health, m := range w.members {
+		if m.round != w.round {
+			health.release()
+			w.tell(m)
+			delete(w.members, health)
+		}
+	}
+	for at, g := range w.groups {
+		if len(g.members) > 0 {
+			continue
+		}
+		if g.running {
+			g.cancel()
+		}
+		delete(w.groups, at)
+	}
+}
+
+// launch starts the probes that are due, the longest waiting first.
+func (w *watch) launch(ctx context.Context, now time.Time) {
+	var due []*group
+	for _, g := range w.groups {
+		if !g.running && !g.due.After(now) {
+			due = append(due, g)
+		}
+	}
+	slices.SortFunc(due, func(a, b *group) int { return cmp.Compare(a.due.UnixNano(), b.due.UnixNano()) })
+	for _, g := range due {
+		if w.running == maxProbes {
+			return
+		}
+		if g.silent && w.slow == maxSlow {
+			continue
+		}
+		w.start(ctx, g)
+	}
+}
+
+func (w *watch) start(ctx context.Context, g *group) {
+	bounded, cancel := context.WithTimeout(ctx, g.timeout)
+	g.running, g.cancel = true, cancel
+	w.running++
+	if g.silent {
+		w.slow++
+	}
+	r := result{group: g, slow: g.silent}
+	to, path, header := g.origin, g.path, g.members[0].instance.Target.Header
+	w.probes.Go(func() {
+		defer cancel()
+		began := time.Now()
+		r.verdict = w.prober.probe(bounded, to, path, header)
+		r.ended = time.Now()
+		r.took = r.ended.Sub(began)
+		w.results <- r
+	})
+}
+
+// settle shares the result of a probe among the members and plans the next one.
+// A group that was forgotten meanwhile has no members left.
+func (w *watch) settle(r result) {
+	g := r.group
+	g.running = false
+	w.running--
+	if r.slow {
+		w.slow--
+	}
+	g.silent = r.finding == dead && r.took >= g.timeout
+	for _, m := range g.members {
+		w.tell(m) // what traffic did meanwhile
+		m.learn(r)
+		w.tell(m)
+	}
+	g.plan(r.finding, r.ended)
+}
+
+func (m *member) learn(r result) {
+	switch {
+	case r.finding == alive && r.took > m.settings.Timeout.Std():
+		// Another member was willing to wait longer.
+		m.health.Failed(r.ended, r.took, causeTimeout, m.settings)
+	case r.finding == alive:
+		m.health.Succeeded(r.ended, r.took, m.settings)
+	case r.finding == loading:
+		m.health.Warming(r.ended, r.took)
+	case r.finding == dead:
+		m.health.Failed(r.ended, r.took, r.cause, m.settings)
+	}
+}
+
+// wake returns when there is something to do without a result coming in. What is
+// due already waits for a place, and a result makes one.
+func (w *watch) wake(now time.Time) time.Time {
+	next := w.nextLook
+	for _, g := range w.groups {
+		if !g.running && g.due.After(now) && g.due.Before(next) {
+			next = g.due
+		}
+	}
+	return next
+}
+
+// tell logs a change of status, whoever brought it about.
+func (w *watch) tell(m *member) {
+	s := m.health.Snapshot()
+	if s.Status == m.shown {
+		return
+	}
+	level := slog.LevelInfo
+	switch {
+	case s.Status == StatusUnhealthy:
+		level = slog.LevelWarn
+	case s.Status == StatusUnknown, m.shown == StatusUnknown && s.Status == StatusHealthy:
+		level = slog.LevelDebug // the rule at every start, and whenever checks end
+	}
+	w.Log.LogAttrs(context.Background(), level, "health changed",
+		slog.String("instance", m.instance.ID), slog.String("service", m.instance.Service.String()),
+		slog.String("from", m.shown.String()), slog.String("to", s.Status.String()), slog.String("cause", s.Cause))
+	m.shown = s.Status
+}
+
+// end waits for the probes and lets go of every instance.
+func (w *watch) end() {
+	w.probes.Wait()
+	for health := range w.members {
+		health.release()
+	}
+}

@@ -1,0 +1,203 @@
+package backend
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Status is what the checks say about an instance.
+type Status uint8
+
+// The statuses. Instances of the first two get traffic, the others do not.
+const (
+	StatusUnknown   Status = iota // no check has decided yet
+	StatusHealthy                 // it answers
+	StatusUnhealthy               // checks or traffic failed
+	StatusWarming                 // it answers, but only that it is loading a model
+
+	statusCount = int(StatusWarming) + 1
+)
+
+var statusNames = [statusCount]string{"UNKNOWN", "HEALTHY", "UNHEALTHY", "WARMING"}
+
+// String returns the name in capitals.
+func (s Status) String() string {
+	if int(s) >= statusCount {
+		return fmt.Sprintf("Status(%d)", uint8(s))
+	}
+	return statusNames[s]
+}
+
+// MarshalText writes the name in capitals.
+func (s Status) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// Traffic tells whether an instance of this status may be picked.
+func (s Status) Traffic() bool { return s == StatusUnknown || s == StatusHealthy }
+
+// Health is what is known about one instance from checks and from traffic. The
+// zero value is an instance that was never checked and gets traffic. It holds
+// nothing but health: no check ever touches the counters of live calls. It must
+// not be copied.
+type Health struct {
+	// out is all that requests look at.
+	out atomic.Bool
+
+	mu sync.Mutex
+	// watched means that a checker is there to take a mark back.
+	watched bool
+	// suspect means that traffic marked the instance and the checker has not
+	// looked since.
+	suspect   bool
+	status    Status
+	since     time.Time
+	checked   time.Time
+	took      time.Duration
+	refused   time.Time
+	cause     string
+	good, bad int // checks in a row
+}
+
+// Healthy tells whether the instance may get traffic.
+func (h *Health) Healthy() bool { return !h.out.Load() }
+
+// Succeeded notes a check that ended now and found the instance well.
+func (h *Health) Succeeded(now time.Time, took time.Duration, settings HealthSettings) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.note(now, took) {
+		return
+	}
+	h.good++
+	h.bad = 0
+	// What is only warming up has never failed: there is no doubt to overcome.
+	if h.status != StatusUnhealthy || h.good >= settings.HealthyThreshold {
+		h.become(StatusHealthy, now, "")
+	}
+}
+
+// Failed notes a check that ended now without success. The cause is a short
+// class such as "timeout", never a text that came from the backend.
+func (h *Health) Failed(now time.Time, took time.Duration, cause string, settings HealthSettings) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.note(now, took)
+	h.good = 0
+	h.bad++
+	h.cause = cause
+	if h.bad >= settings.UnhealthyThreshold {
+		h.become(StatusUnhealthy, now, cause)
+	}
+}
+
+// Warming notes a check that ended now and found the instance loading a model.
+// It gets no traffic, at once, because it said itself that it can serve none;
+// the first success brings it back.
+func (h *Health) Warming(now time.Time, took time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.note(now, took) {
+		return
+	}
+	h.good, h.bad = 0, 0
+	h.become(StatusWarming, now, "")
+}
+
+// Refused notes that a call just found nobody at the instance's address. That
+// leaves no doubt, so it marks the instance without waiting for a threshold, and
+// the checker looks at it soon. Where no checker watches the instance, because
+// checks are switched off, nobody could take the mark back, and none is made.
+func (h *Health) Refused(now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.watched {
+		return
+	}
+	h.suspect = h.suspect || h.status != StatusUnhealthy
+	h.refused = now
+	h.good = 0
+	h.become(StatusUnhealthy, now, causeRefused)
+}
+
+// HealthSnapshot is the health of an instance at one moment.
+type HealthSnapshot struct {
+	Status Status
+	// Since is when the status began, zero for StatusUnknown.
+	Since time.Time
+	// LastCheck is when the latest check ended, and ResponseTime how long it
+	// took; both zero before the first one.
+	LastCheck    time.Time
+	ResponseTime time.Duration
+	// Cause is the class of the failure: of the one that took the instance out,
+	// or of the latest check where it is still in. It holds no address and
+	// nothing that the backend said.
+	Cause string
+}
+
+// Snapshot returns the health as it is now.
+func (h *Health) Snapshot() HealthSnapshot {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return HealthSnapshot{
+		Status:       h.status,
+		Since:        h.since,
+		LastCheck:    h.checked,
+		ResponseTime: h.took,
+		Cause:        h.cause,
+	}
+}
+
+// Reason says in a few words why the instance gets no traffic, for people who
+// may not know its address. It is empty where traffic is allowed.
+func (h *Health) Reason() string {
+	switch s := h.Snapshot(); s.Status {
+	case StatusUnhealthy:
+		return "unhealthy: " + s.Cause
+	case StatusWarming:
+		return "warming up"
+	}
+	return ""
+}
+
+// note keeps when the check was and tells whether its good news is current: a
+// check that was under way when traffic was refused tells of the time before.
+func (h *Health) note(now time.Time, took time.Duration) bool {
+	h.checked, h.took = now, took
+	return !h.refused.After(now.Add(-took))
+}
+
+func (h *Health) become(status Status, now time.Time, cause string) {
+	h.cause = cause
+	if h.status == status {
+		return
+	}
+	h.status, h.since = status, now
+	h.out.Store(!status.Traffic())
+}
+
+// watch says that a checker looks after the instance from now on.
+func (h *Health) watch() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.watched = true
+}
+
+// release says that no checker does any more. What was held against the
+// instance is forgotten, because nobody would notice that it is over.
+func (h *Health) release() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.watched, h.suspect, h.good, h.bad = false, false, 0, 0
+	h.checked, h.took, h.refused = time.Time{}, 0, time.Time{}
+	h.become(StatusUnknown, time.Time{}, "")
+}
+
+// suspected tells, once, that traffic marked the instance.
+func (h *Health) suspected() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	suspect := h.suspect
+	h.suspect = false
+	return suspect
+}

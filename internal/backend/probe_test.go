@@ -1,0 +1,309 @@
+package backend
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/adapter"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/simulator"
+	"github.com/patchbay-ai/patchbay/internal/transport"
+)
+
+// patience is how long a test waits for what must happen; only a failing test
+// ever waits for it.
+const patience = 20 * time.Second
+
+func TestEveryKindIsAskedInItsCheapestWay(t *testing.T) {
+	for kind, want := range map[string]string{
+		"openai":     "/v1/models",
+		"gpustack":   "/v1/models",
+		"xinference": "/v1/models",
+		"vllm":       "/health",
+		"llamacpp":   "/health",
+		"tei":        "/health",
+		"localai":    "/readyz",
+		"ollama":     "/api/version",
+		// Hosted: an answer may cost, and a wrong key may lock the right one out.
+		"cohere": "", "jina": "", "anthropic": "", "gemini": "",
+	} {
+		k, err := adapter.Lookup(kind)
+		if err != nil {
+			t.Logf("no such kind yet: %s", kind)
+			continue
+		}
+		if k.Health != want {
+			t.Errorf("%s is asked at %q, want %q", kind, k.Health, want)
+		}
+	}
+}
+
+func TestTheHealthPathRespectsTheBaseURL(t *testing.T) {
+	for _, c := range []struct{ kind, base, want string }{
+		{"vllm", "http://h", "/health"},
+		{"vllm", "http://h/", "/health"},
+		{"vllm", "http://h/v1", "/health"},
+		{"vllm", "http://h/v1/", "/health"},
+		{"vllm", "http://h/team/a%20b/v1", "/team/a%20b/health"},
+		{"openai", "http://h", "/v1/models"},
+		{"openai", "http://h/v1", "/v1/models"},
+		{"openai", "http://h/api/v1/", "/api/v1/models"},
+		{"openai", "http://h/api", "/api/v1/models"},
+		{"localai", "http://h/v1", "/readyz"},
+		{"cohere", "http://h/v2", ""},
+	} {
+		i := makeInstance(t, c.kind, "m", c.base, nil, nil)
+		if got := healthPath(i); got != c.want {
+			t.Errorf("%s at %s: %q, want %q", c.kind, c.base, got, c.want)
+		}
+	}
+	ownRoute := &Instance{Settings: Settings{BaseURL: "http://h/api"}, Kind: &adapter.Kind{Health: "/api/version"}}
+	if got := healthPath(ownRoute); got != "/api/version" {
+		t.Errorf("the first segment is doubled or lost: %q", got)
+	}
+}
+
+// probeOnce probes an instance as a checker would.
+func probeOnce(t *testing.T, i *Instance, options transport.Options, timeout time.Duration) verdict {
+	t.Helper()
+	client := transport.New(options)
+	defer client.Close()
+	p := prober{client, connectTo}
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
+	defer cancel()
+	return p.probe(ctx, i.Origin, healthPath(i), i.Target.Header)
+}
+
+func TestWhatAnAnswerMeans(t *testing.T) {
+	b := startBackend(t, simulator.Options{})
+	for name, c := range map[string]struct {
+		step simulator.Step
+		want verdict
+	}{
+		"200":                   {simulator.Step{}, verdict{finding: alive}},
+		"204":                   {simulator.Step{Status: 204, NoBody: true}, verdict{finding: alive}},
+		"redirect":              {simulator.Step{Status: 302, NoBody: true, Header: http.Header{"Location": {"http://127.0.0.1:1/"}}}, verdict{finding: alive}},
+		"wrong key":             {simulator.Step{Status: 401}, verdict{finding: alive}},
+		"forbidden":             {simulator.Step{Status: 403}, verdict{finding: alive}},
+		"no such path":          {simulator.Step{Status: 404}, verdict{finding: alive}},
+		"method not allowed":    {simulator.Step{Status: 405}, verdict{finding: alive}},
+		"too many requests":     {simulator.Step{Status: 429}, verdict{finding: alive}},
+		"a long answer":         {simulator.Step{Body: strings.Repeat(" ", 1<<20)}, verdict{finding: alive}},
+		"an answer cut short":   {simulator.Step{Body: `{"data":[]}`, Stop: simulator.StopClose}, verdict{finding: alive}},
+		"500":                   {simulator.Step{Status: 500}, verdict{dead, "status 500"}},
+		"502 page":              {simulator.Step{Status: 502, Body: simulator.HTMLPage}, verdict{dead, "status 502"}},
+		"504":                   {simulator.Step{Status: 504, NoBody: true}, verdict{dead, "status 504"}},
+		"503":                   {simulator.Step{Status: 503}, verdict{dead, "status 503"}},
+		"503 without a body":    {simulator.Step{Status: 503, NoBody: true}, verdict{dead, "status 503"}},
+		"llama.cpp loads":       {simulator.Step{Status: 503, Body: `{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}`}, verdict{finding: loading}},
+		"plain text loads":      {simulator.Step{Status: 503, Body: "model is loading"}, verdict{finding: loading}},
+		"loading cut short":     {simulator.Step{Status: 503, Body: `{"status":"loading model"}` + strings.Repeat(" ", 100), Stop: simulator.StopClose}, verdict{finding: loading}},
+		"loading failed":        {simulator.Step{Status: 503, Body: `{"error":{"message":"Loading model failed"}}`}, verdict{dead, "status 503"}},
+		"a page that says so":   {simulator.Step{Status: 503, Body: "<html>loading</html>"}, verdict{dead, "status 503"}},
+		"said beyond 4 KiB":     {simulator.Step{Status: 503, Body: strings.Repeat(" ", 4<<10) + "loading"}, verdict{dead, "status 503"}},
+		"500 that says so":      {simulator.Step{Status: 500, Body: `{"error":"loading"}`}, verdict{dead, "status 500"}},
+		"reset":                 {simulator.Step{Reset: true}, verdict{dead, "connection reset"}},
+		"closed without a word": {simulator.Step{Raw: "HT"}, verdict{dead, "connection reset"}},
+		"garbage":               {simulator.Step{Raw: "SSH-2.0-OpenSSH_9.9\r\n\r\n"}, verdict{dead, "not HTTP"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b.SetProbe(c.step)
+			i := makeInstance(t, "openai", "m", b.URL(), nil, nil)
+			if got := probeOnce(t, i, transport.Options{}, patience); got != c.want {
+				t.Errorf("%+v, want %+v", got, c.want)
+			}
+		})
+	}
+	b.SetProbe(simulator.Step{Hang: true})
+	i := makeInstance(t, "openai", "m", b.URL(), nil, nil)
+	if got := probeOnce(t, i, transport.Options{}, 10*time.Millisecond); got != (verdict{dead, "timeout"}) {
+		t.Errorf("silence: %+v", got)
+	}
+	if n := b.Stats().Arrived; n != 0 {
+		t.Errorf("%d requests that ask for work", n)
+	}
+}
+
+func TestAProbeBringsTheInstancesKeyAndHeaders(t *testing.T) {
+	b := startBackend(t, simulator.Options{Key: "sk-right"})
+	i := makeInstance(t, "openai", "m", b.URL()+"/v1", nil, func(s *Settings) {
+		s.APIKey = "sk-right"
+		s.Headers = map[string]string{"X-Team": "red"}
+		s.Path = "/elsewhere?api-version=1"
+	})
+	probeOnce(t, i, transport.Options{}, patience)
+	seen := b.Probes()
+	if len(seen) != 1 || seen[0].Method != "GET" || seen[0].Path != "/v1/models" || seen[0].BodyLength != 0 ||
+		seen[0].Header.Get("Authorization") != "Bearer sk-right" || seen[0].Header.Get("X-Team") != "red" {
+		t.Errorf("%+v", seen)
+	}
+}
+
+func TestACallThatWeCannotWriteIsNotTheBackendsFault(t *testing.T) {
+	b := startBackend(t, simulator.Options{})
+	i := makeInstance(t, "openai", "m", b.URL(), nil, func(s *Settings) {
+		s.Headers = map[string]string{"Accept-Encoding": "gzip"}
+	})
+	if got := probeOnce(t, i, transport.Options{}, patience); got.finding != alive {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestHostedBackendsAreOnlyConnectedTo(t *testing.T) {
+	b := startBackend(t, simulator.Options{})
+	i := makeInstance(t, "cohere", "m", b.URL(), nil, func(s *Settings) { s.APIKey = "sk" })
+	if got := probeOnce(t, i, transport.Options{}, patience); got.finding != alive {
+		t.Errorf("%+v", got)
+	}
+	if len(b.Probes()) != 0 || b.Stats().Arrived != 0 {
+		t.Error("something was asked")
+	}
+	gone := makeInstance(t, "cohere", "m", "http://"+vacant(t), nil, nil)
+	if got := probeOnce(t, gone, transport.Options{}, patience); got != (verdict{dead, "connection refused"}) {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestConnectingIncludesTLS(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // a handshake fails here on purpose
+	server.StartTLS()
+	defer server.Close()
+	i := makeInstance(t, "cohere", "m", server.URL, nil, nil)
+	if got := probeOnce(t, i, transport.Options{}, patience); got != (verdict{dead, "TLS handshake"}) {
+		t.Errorf("a certificate nobody vouches for: %+v", got)
+	}
+	b := startBackend(t, simulator.Options{})
+	plain := makeInstance(t, "jina", "m", strings.Replace(b.URL(), "http:", "https:", 1), nil, nil)
+	if got := probeOnce(t, plain, transport.Options{}, patience); got != (verdict{dead, "TLS handshake"}) {
+		t.Errorf("no TLS there: %+v", got)
+	}
+}
+
+func TestCausesHoldNoAddress(t *testing.T) {
+	refused := &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 9), Port: 4}, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+	for want, err := range map[string]error{
+		"connection refused": refused,
+		"unreachable":        os.NewSyscallError("connect", syscall.EHOSTUNREACH),
+		"unknown host":       &net.DNSError{Err: "no such host", Name: "secret.internal", IsNotFound: true},
+		"name resolution":    &net.DNSError{Err: "server misbehaving", Name: "secret.internal", Server: "10.0.0.1:53"},
+		"timeout":            &net.DNSError{Err: "timeout", Name: "secret.internal", IsTimeout: true},
+		"TLS handshake":      fmt.Errorf("x: %w", x509Error()),
+		"no connection":      errors.New("10.0.0.9: something else"),
+	} {
+		client := transport.New(transport.Options{Dial: func(context.Context, string, string) (net.Conn, error) { return nil, err }})
+		p := prober{client, connectTo}
+		i := makeInstance(t, "vllm", "m", "http://10.0.0.9", nil, nil)
+		got := p.probe(t.Context(), i.Origin, "/health", nil)
+		client.Close()
+		if got != (verdict{dead, want}) {
+			t.Errorf("%v: %+v, want %q", err, got, want)
+		}
+	}
+}
+
+func x509Error() error {
+	_, err := new(x509.Certificate).Verify(x509.VerifyOptions{Roots: x509.NewCertPool()})
+	return &tls.CertificateVerificationError{Err: err}
+}
+
+func TestOurOwnExhaustionIsNotTheBackendsFault(t *testing.T) {
+	for _, number := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.EADDRNOTAVAIL} {
+		if got := judge(&net.OpError{Op: "dial", Err: os.NewSyscallError("socket", number)}); got.finding != nothing {
+			t.Errorf("%v: %+v", number, got)
+		}
+	}
+}
+
+func TestOnlyAbsenceIsARefusal(t *testing.T) {
+	client := transport.New(transport.Options{})
+	defer client.Close()
+	origin, err := transport.ParseOrigin("http://" + vacant(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = client.Send(t.Context(), origin, &adapter.Call{Method: "GET", Path: "/"}, transport.Timeouts{})
+	if !IsRefusal(err) {
+		t.Errorf("%v is no refusal", err)
+	}
+	for _, other := range []error{nil, transport.ErrConnectTimeout, transport.ErrReset, transport.ErrConnect, context.Canceled, &net.DNSError{IsNotFound: true}} {
+		if IsRefusal(other) {
+			t.Errorf("%v is a refusal", other)
+		}
+	}
+}
+
+// A whole life over real sockets: well, broken, dropped, loading, well again.
+func TestTheCheckerFollowsARealBackend(t *testing.T) {
+	b := startBackend(t, simulator.Options{})
+	f := newFleet(t)
+	f.watch(func(s *HealthSettings) { s.Interval = schema.Duration(minInterval) })
+	i := f.add("m", b.URL())
+	client := transport.New(transport.Options{})
+	defer client.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		NewChecker(f.options(client)).Run(ctx)
+		close(ended)
+	}()
+	await := func(status Status, cause string) {
+		t.Helper()
+		f.await(fmt.Sprintf("to=%v cause=%q", status, cause))
+		if f.of(i).Healthy() != status.Traffic() {
+			t.Errorf("traffic does not follow %v", status)
+		}
+	}
+	await(StatusHealthy, "")
+	b.SetProbe(simulator.Step{Status: 500})
+	await(StatusUnhealthy, "status 500")
+	b.SetProbe(simulator.Step{Status: 503, Body: `{"error":{"message":"Loading model"}}`})
+	await(StatusWarming, "")
+	b.SetProbe(simulator.Step{})
+	await(StatusHealthy, "")
+	b.SetDown(true)
+	await(StatusUnhealthy, "connection reset")
+	b.SetDown(false)
+	await(StatusHealthy, "")
+	f.of(i).Refused(time.Now())
+	f.await(`to=UNHEALTHY cause="connection refused"`) // the next probe may already have ended that
+	await(StatusHealthy, "")
+	stop()
+	<-ended
+	if f.status(i) != StatusUnknown {
+		t.Errorf("%v after the checker left", f.status(i))
+	}
+}
+
+func startBackend(t *testing.T, options simulator.Options) *simulator.Backend {
+	t.Helper()
+	b, err := simulator.Start(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	return b
+}
+
+// vacant returns an address where nobody listens.
+func vacant(t *testing.T) string {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}

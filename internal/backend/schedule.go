@@ -1,0 +1,127 @@
+package backend
+
+import (
+	"context"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/adapter"
+	"github.com/patchbay-ai/patchbay/internal/transport"
+)
+
+const (
+	// firstPause is the time between probes of a backend that was just found
+	// missing; it doubles up to the interval. warmingPause is the one of a
+	// backend that loads a model, which ends by itself and is worth noticing.
+	firstPause   = time.Second
+	warmingPause = 5 * time.Second
+	// minInterval keeps a careless setting from keeping backends busy.
+	minInterval = 100 * time.Millisecond
+)
+
+// target is what instances share that live and die together: several models
+// behind one server are probed once. Headers are part of it, as a gateway in
+// between may route by them; keys are not, as a server lives whoever asks.
+type target struct {
+	origin  transport.Origin
+	path    string
+	headers string
+}
+
+// targetOf returns what is probed for an instance.
+func targetOf(i *Instance) target {
+	return target{i.Origin, healthPath(i), flatten(i.Settings.Headers)}
+}
+
+func flatten(headers map[string]string) string {
+	list := make([]adapter.Header, 0, len(headers))
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		list = append(list, adapter.Header{Name: name, Value: headers[name]})
+	}
+	return joined(list)
+}
+
+// joined writes headers as one comparable text; none of them holds a newline.
+func joined(headers []adapter.Header) string {
+	var b strings.Builder
+	for _, h := range headers {
+		b.WriteString(h.Name + ":" + h.Value + "\n")
+	}
+	return b.String()
+}
+
+// group is the instances behind one target and when it is probed.
+type group struct {
+	target
+	members []*member
+	// interval is the shortest and timeout the longest that a member wants.
+	interval, timeout time.Duration
+	due               time.Time
+	// pause is the distance to the next probe of a backend that was found
+	// missing; 0 means that there is no such doubt.
+	pause   time.Duration
+	silent  bool // the last probe ran into its timeout
+	running bool
+	cancel  context.CancelFunc
+}
+
+// hasten brings the next probe forward.
+func (g *group) hasten(due time.Time) {
+	if g.due.IsZero() || due.Before(g.due) {
+		g.due = due
+	}
+}
+
+// agree settles what the members want. A shorter interval holds at once.
+func (g *group) agree(now time.Time) {
+	before := g.interval
+	g.interval, g.timeout = 0, 0
+	for _, m := range g.members {
+		interval := max(m.settings.Interval.Std(), minInterval)
+		if g.interval == 0 || interval < g.interval {
+			g.interval = interval
+		}
+		g.timeout = max(g.timeout, m.settings.Timeout.Std())
+	}
+	if g.interval < before {
+		g.hasten(now.Add(jitter(g.interval)))
+	}
+}
+
+// plan decides when the next probe is due.
+func (g *group) plan(found finding, now time.Time) {
+	delay := g.interval
+	switch {
+	case found == loading:
+		g.pause = 0
+		delay = min(delay, warmingPause)
+	case found == alive && g.every(StatusHealthy):
+		g.pause = 0
+	case found == alive && g.pause > 0: // more successes are needed
+		g.pause = firstPause
+		delay = min(delay, firstPause)
+	case found == dead && (g.pause > 0 || g.any(StatusUnknown)):
+		// Also what was never seen alive is looked at again soon: traffic goes
+		// there until the checks have decided.
+		pause := max(g.pause, firstPause)
+		delay = min(delay, pause)
+		g.pause = min(2*pause, max(g.interval, firstPause))
+	}
+	g.due = now.Add(jitter(delay))
+}
+
+func (g *group) any(status Status) bool {
+	return slices.ContainsFunc(g.members, func(m *member) bool { return m.health.Snapshot().Status == status })
+}
+
+func (g *group) every(status Status) bool {
+	return !slices.ContainsFunc(g.members, func(m *member) bool { return m.health.Snapshot().Status != status })
+}
+
+// jitter keeps the probes of many instances from falling into step.
+func jitter(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * (0.9 + 0.2*rand.Float64()))
+}

@@ -1,0 +1,83 @@
+// Package memory tells when the program is about to run out of memory, so that
+// new requests can be turned away while those that run still end well.
+package memory
+
+import (
+	"context"
+	"math"
+	"runtime/debug"
+	"runtime/metrics"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// Above the high mark the collector already works hard for every byte;
+	// below the low mark there is room again. Two marks, so that the answer
+	// does not change with every request.
+	highMark = 0.90
+	lowMark  = 0.80
+	// lookEvery is short against the time in which a burst fills memory, and
+	// long against the microseconds that looking takes.
+	lookEvery = 50 * time.Millisecond
+)
+
+// Watch looks at the memory of the program.
+type Watch struct {
+	limit int64
+	short atomic.Bool
+}
+
+// New sets the limit that the collector works towards and returns the watch of
+// it. Zero leaves the limit that the environment sets; without any limit memory
+// is never short.
+func New(limit int64) *Watch {
+	if limit > 0 {
+		debug.SetMemoryLimit(limit)
+	} else {
+		limit = debug.SetMemoryLimit(-1)
+	}
+	return &Watch{limit: limit}
+}
+
+// Short reports whether memory is short.
+func (w *Watch) Short() bool { return w.short.Load() }
+
+// Run watches until the context ends.
+func (w *Watch) Run(ctx context.Context) {
+	if w.limit == math.MaxInt64 {
+		return
+	}
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			w.judge(used())
+		}
+	}
+}
+
+func (w *Watch) judge(used uint64) {
+	share := float64(used) / float64(w.limit)
+	switch {
+	case share > highMark:
+		w.short.Store(true)
+	case share < lowMark:
+		w.short.Store(false)
+	}
+}
+
+// used is what counts against the limit: all that the runtime has mapped and
+// not given back.
+func used() uint64 {
+	samples := []metrics.Sample{
+		{Name: "/memory/classes/total:bytes"},
+		{Name: "/memory/classes/heap/released:bytes"},
+		{Name: "/memory/classes/heap/free:bytes"},
+	}
+	metrics.Read(samples)
+	return samples[0].Value.Uint64() - samples[1].Value.Uint64() - samples[2].Value.Uint64()
+}
