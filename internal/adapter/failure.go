@@ -64,6 +64,9 @@ func messageOf(v jsonscan.Value) string {
 	if v.Kind() == jsonscan.String {
 		return string(v.Text())
 	}
+	if first := v.First(); v.Kind() == jsonscan.Array && first.Kind() == jsonscan.Object {
+		return messageOf(first) // some wrap their errors in a list
+	}
 	for _, name := range []string{"error", "message", "detail", "msg"} {
 		if inner := v.Get(name); inner.Given() {
 			return messageOf(inner)

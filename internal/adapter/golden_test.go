@@ -39,7 +39,7 @@ type golden struct {
 	sections map[string]string
 }
 
-func readGolden(t *testing.T, path string) golden {
+func readGolden(t testing.TB, path string) golden {
 	t.Helper()
 	data, err := os.ReadFile(path)
 	if err != nil {

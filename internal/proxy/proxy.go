@@ -37,9 +37,7 @@ func New(current *routing.Current, client *transport.Client) *Proxy {
 // instance, call it. A failure that another instance may not have leads to the
 // next one, as long as nothing was sent to the client.
 func (p *Proxy) Do(ctx context.Context, req *schema.Request, caller *schema.Caller) (*Reply, error) {
-	r := p.replies.Get().(*Reply)
-	r.proxy, r.req, r.caller = p, req, caller
-	p.budget.enter()
+	r := p.begin(req, caller)
 	table := p.current.Load()
 	service := table.Service(req.Service)
 	pool := service.FindBytes(req.Model)
@@ -56,6 +54,14 @@ func (p *Proxy) Do(ctx context.Context, req *schema.Request, caller *schema.Call
 		return r, err
 	}
 	return r, r.attempts(ctx, table.Limits.MaxAttempts)
+}
+
+// begin returns the reply to a request, which Close gives back.
+func (p *Proxy) begin(req *schema.Request, caller *schema.Caller) *Reply {
+	r := p.replies.Get().(*Reply)
+	r.proxy, r.req, r.caller = p, req, caller
+	p.budget.enter()
+	return r
 }
 
 // limit counts the request in the limits of its service type and model.

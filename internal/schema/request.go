@@ -27,6 +27,8 @@ type Request struct {
 	// have a Form instead.
 	Body jsonscan.Document
 	Form *Form
+
+	extra jsonscan.Value // extra_body, looked up once
 }
 
 // Reset makes r ready for reuse and lets go of the body.
@@ -39,11 +41,10 @@ func (r *Request) Reset() {
 // give may come from extra_body instead, whose members count as if they stood
 // at the top level.
 func (r *Request) Field(name string) jsonscan.Value {
-	root := r.Body.Root()
-	if v := root.Get(name); v.Given() {
+	if v := r.Body.Root().Get(name); v.Given() {
 		return v
 	}
-	return root.Get("extra_body").Get(name)
+	return r.extra.Get(name)
 }
 
 // parse scans the body and checks what all requests have in common.
@@ -56,7 +57,8 @@ func (r *Request) parse(service ServiceType, body []byte) error {
 	if root.Kind() != jsonscan.Object {
 		return &Error{Message: "The request body must be a JSON object.", Type: TypeInvalidRequest, Code: CodeInvalidJSON}
 	}
-	if v := root.Get("extra_body"); v.Given() && v.Kind() != jsonscan.Object {
+	r.extra = root.Get("extra_body")
+	if r.extra.Given() && r.extra.Kind() != jsonscan.Object {
 		return wrongType("extra_body", "an object")
 	}
 	model := root.Get("model")

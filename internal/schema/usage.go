@@ -9,17 +9,19 @@ type Usage struct {
 	Known bool
 }
 
-// ReadUsage reads a usage object. Counts that are no whole numbers, negative or
-// absurdly large make the report unknown rather than wrong.
+// ReadUsage reads a usage object, under the names of the chat API or under those
+// that the newer APIs have (input_tokens, output_tokens). Counts that are no
+// whole numbers, negative or absurdly large make the report unknown rather than
+// wrong.
 func ReadUsage(v jsonscan.Value) Usage {
 	if v.Kind() != jsonscan.Object {
 		return Usage{}
 	}
 	var u Usage
 	var ok [3]bool
-	u.Prompt, ok[0] = tokens(v.Get("prompt_tokens"))
-	u.Completion, ok[1] = tokens(v.Get("completion_tokens"))
-	u.Total, ok[2] = tokens(v.Get("total_tokens"))
+	u.Prompt, ok[0] = tokens(v.Get("prompt_tokens"), v.Get("input_tokens"))
+	u.Completion, ok[1] = tokens(v.Get("completion_tokens"), v.Get("output_tokens"))
+	u.Total, ok[2] = tokens(v.Get("total_tokens"), jsonscan.Value{})
 	if !ok[0] || !ok[1] || !ok[2] {
 		return Usage{}
 	}
@@ -30,9 +32,13 @@ func ReadUsage(v jsonscan.Value) Usage {
 	return u
 }
 
-// tokens reads one count; a count that is not given is zero.
-func tokens(v jsonscan.Value) (n int64, ok bool) {
+// tokens reads one count under either of its names; a count that is not given
+// is zero.
+func tokens(v, other jsonscan.Value) (n int64, ok bool) {
 	const most = 1 << 40
+	if !v.Given() {
+		v = other
+	}
 	if !v.Given() {
 		return 0, true
 	}
