@@ -22,6 +22,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/transport"
 	"github.com/patchbay-ai/patchbay/internal/web"
 	"github.com/patchbay-ai/patchbay/internal/web/actuator"
+	"github.com/patchbay-ai/patchbay/internal/web/manage"
+	"github.com/patchbay-ai/patchbay/internal/web/openapi"
 	v1 "github.com/patchbay-ai/patchbay/internal/web/v1"
 )
 
@@ -34,6 +36,7 @@ type gateway struct {
 	current *routing.Current
 	client  *transport.Client
 	ops     *actuator.API
+	routes  []web.Route
 	shell   *web.Shell
 	server  *http.Server
 	// abort ends the requests that are still running when the grace is over.
@@ -70,18 +73,54 @@ func assemble(doc *config.Document, log *slog.Logger, options v1.Options) (*gate
 		_ = listener.Close()
 		return nil, &exitError{exitFailed, errors.Join(err, store.Close())}
 	}
+	keys, err := access.OpenKeyring(store.Data(), doc.Security)
+	if err != nil {
+		_ = listener.Close()
+		return nil, &exitError{exitFailed, errors.Join(err, store.Close())}
+	}
 	g := &gateway{doc: doc, log: log, store: store, control: ctl, current: current, listener: listener, served: make(chan error, 1)}
-	g.client = transport.New(transport.Options{})
+	g.client = transport.New(transport.Options{Control: transport.RefuseMetadata})
 	g.ops = new(actuator.API)
 	options.TrustedProxies = doc.Server.TrustedProxies
-	options.Guard = access.NewGuard(doc.Security)
+	options.Keys = keys
 	g.memory = memory.New(int64(doc.Limits.Memory))
 	options.Overloaded = g.memory.Short
 	g.checker = g.newChecker()
 	api := v1.New(proxy.New(current, g.client), current, options)
-	g.shell = web.NewShell(routes(api, g.ops), web.Options{Log: log, AccessLog: doc.Log.Access, Fail: v1.WriteError})
+	management := manage.New(manage.Options{Control: ctl, Current: current, Keys: keys, TrustedProxies: doc.Server.TrustedProxies, Log: log})
+	router, err := g.newSurface(surfaces{api, management, g.ops, openapi.NewPages()})
+	if err != nil {
+		_ = listener.Close()
+		return nil, &exitError{exitFailed, errors.Join(err, store.Close())}
+	}
+	g.shell = web.NewShell(router, web.Options{Log: log, AccessLog: doc.Log.Access, Fail: fail})
 	g.server = g.newServer()
 	return g, nil
+}
+
+// newSurface puts all that answers behind the gate.
+func (g *gateway) newSurface(s surfaces) (*web.Router, error) {
+	settings := g.doc.Security
+	if settings.Enabled && len(settings.Tokens) == 0 {
+		g.log.Warn("security is on and there is no management token: nobody can use the management API")
+	}
+	hosts := settings.AllowedHosts
+	if host, _, err := net.SplitHostPort(g.doc.Server.Listen); err == nil {
+		hosts = append([]string{host}, hosts...)
+	}
+	gate := web.NewGate(web.GateOptions{
+		Roster:         access.NewRoster(settings),
+		Loopback:       isLoopback(g.doc.Server.Listen),
+		Hosts:          hosts,
+		TrustedProxies: g.doc.Server.TrustedProxies,
+		Version:        g.control.Version,
+		Log:            g.log,
+	})
+	g.routes = s.routes()
+	if err := s.docs.Describe(version, g.routes); err != nil {
+		return nil, fmt.Errorf("the OpenAPI document: %w", err)
+	}
+	return newRouter(g.routes, gate), nil
 }
 
 // newChecker returns the health checker of the instances in the table in force.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -19,9 +21,11 @@ func newDemo(env []string, stderr io.Writer) *cobra.Command {
 		Use:   "demo",
 		Short: "Run the gateway with simulated backends: no model, key or network needed",
 		Long: `Runs the gateway in front of simulated backends that answer over real HTTP on
-loopback. Besides demo-chat there are models that misbehave, to see what the
-gateway makes of it: demo-slow, demo-flaky (every third call fails), demo-cut
-(streams break midway), demo-hang and demo-down.
+loopback, for every service type: demo-chat, demo-embedding, demo-rerank,
+demo-tts, demo-stt, demo-image and demo-image-edit, and chat in other dialects
+as demo-ollama, demo-claude and demo-gemini. Some models misbehave, to see what
+the gateway makes of it: demo-slow, demo-flaky (every third call fails),
+demo-cut (streams break midway), demo-hang and demo-down.
 
 Nothing is kept: the data directory is a temporary one unless you name one.`,
 		Example: `  patchbay demo
@@ -66,29 +70,70 @@ func runDemo(flags *settingFlags, stderr io.Writer) error {
 	return runGateway(flags, loaded, log, func(g *gateway) { _, _ = io.WriteString(stderr, welcome(g)) })
 }
 
+// demoInstance is an ordinary instance in front of a simulated backend.
+type demoInstance struct {
+	backend int // which of those that were started
+	service schema.ServiceType
+	model   string
+	adapter string // empty means the one of the service
+}
+
+// demoInstances lists what the demo has.
+func demoInstances() []demoInstance {
+	return []demoInstance{
+		{0, schema.Chat, simulator.DemoChat, ""},
+		{1, schema.Chat, simulator.DemoChat, ""},
+		{0, schema.Chat, simulator.DemoSlow, ""},
+		{0, schema.Chat, simulator.DemoFlaky, ""},
+		{0, schema.Chat, simulator.DemoCut, ""},
+		{0, schema.Chat, simulator.DemoHang, ""},
+		{0, schema.Chat, simulator.DemoDown, ""},
+		{2, schema.Chat, simulator.DemoOllama, "ollama"},
+		{2, schema.Chat, simulator.DemoClaude, "anthropic"},
+		{2, schema.Chat, simulator.DemoGemini, "gemini"},
+		{2, schema.Embedding, simulator.DemoEmbedding, ""},
+		{2, schema.Rerank, simulator.DemoRerank, ""},
+		{2, schema.TTS, simulator.DemoSpeech, ""},
+		{2, schema.STT, simulator.DemoListen, ""},
+		{2, schema.ImgGen, simulator.DemoImage, ""},
+		{2, schema.ImgEdit, simulator.DemoImageEdit, ""},
+	}
+}
+
 // addDemo starts the simulated backends and adds them to the configuration as
-// ordinary instances.
+// ordinary instances. What it has started it returns even when it fails.
 func addDemo(doc *config.Document) ([]*simulator.Backend, error) {
 	var started []*simulator.Backend
-	chat := doc.Services[schema.Chat]
-	add := func(b *simulator.Backend, models ...string) {
-		for _, model := range models {
-			settings := backend.DefaultSettings()
-			settings.Name, settings.BaseURL = model, b.URL()
-			chat.Instances = append(chat.Instances, settings)
-		}
-	}
-	for _, name := range []string{"A", "B"} {
+	for _, name := range []string{"A", "B", "C"} {
 		b, err := simulator.Start(simulator.Demo(name, simulator.DemoSlowStart))
 		if err != nil {
 			return started, err
 		}
 		started = append(started, b)
-		add(b, simulator.DemoChat)
 	}
-	add(started[0], simulator.DemoSlow, simulator.DemoFlaky, simulator.DemoCut, simulator.DemoHang, simulator.DemoDown)
-	doc.Services[schema.Chat] = chat
+	for _, instance := range demoInstances() {
+		settings := backend.DefaultSettings()
+		settings.Name, settings.BaseURL, settings.Adapter = instance.model, started[instance.backend].URL(), instance.adapter
+		service := doc.Services[instance.service]
+		service.Instances = append(service.Instances, settings)
+		doc.Services[instance.service] = service
+	}
 	return started, nil
+}
+
+// demoChats returns the models of chat, those with faults last.
+func demoChats() []string {
+	var good, faulty []string
+	for _, instance := range demoInstances() {
+		switch {
+		case instance.service != schema.Chat || slices.Contains(good, instance.model):
+		case instance.adapter == "" && instance.model != simulator.DemoChat:
+			faulty = append(faulty, instance.model)
+		default:
+			good = append(good, instance.model)
+		}
+	}
+	return append(good, faulty...)
 }
 
 // welcome tells a person what is there and gives one command that works.
@@ -103,6 +148,15 @@ func welcome(g *gateway) string {
 Try:
   curl %s/v1/chat/completions -d '{"model":"demo-chat","messages":[{"role":"user","content":"hi"}]}'
 
+Ready:
+  chat       /v1/chat/completions      %s
+  embedding  /v1/embeddings            demo-embedding
+  rerank     /v1/rerank                demo-rerank
+  tts        /v1/audio/speech          demo-tts
+  stt        /v1/audio/transcriptions  demo-stt
+  imgGen     /v1/images/generations    demo-image
+  imgEdit    /v1/images/edits          demo-image-edit
+
 Ctrl-C stops
-`, version, base, base, base, base)
+`, version, base, base, base, base, strings.Join(demoChats(), " "))
 }

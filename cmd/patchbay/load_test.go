@@ -1,61 +1,62 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"runtime"
-	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/patchbay-ai/patchbay/internal/simulator"
 )
 
-// 500 streams at once come through whole, each with its own content, and leave
-// nothing behind.
+// 500 streams that are open at the same time come through whole, each with its
+// own content, and leave nothing behind.
 func TestManyStreamsAtOnce(t *testing.T) {
 	const streams = 500
-	a, b := startBackend(t), startBackend(t)
-	for _, backend := range []*simulator.Backend{a, b} {
-		backend.ScriptForever(simulator.Step{EventDelay: 5 * time.Millisecond}) // so that all of them are open at once
-	}
-	r := startGateway(t, poolYAML(a, b))
+	a, b := startGate(t), startGate(t)
+	a.echo, b.echo = true, true
+	r := startGateway(t, chatYAML(instance("m", a.url), instance("m", b.url)))
 	before := runtime.NumGoroutine()
-	bodies := make([]string, streams)
-	failures := make([]error, streams)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	answers := make([]reply, streams)
 	var running sync.WaitGroup
 	for n := range streams {
 		running.Go(func() {
-			body := fmt.Sprintf(`{"model":"m","stream":true,"messages":[{"role":"user","content":"I am number %d."}]}`, n)
-			response, err := r.client.Do(r.request(deadline(t), http.MethodPost, "/v1/chat/completions", body))
+			request := r.request(ctx, http.MethodPost, "/v1/chat/completions", streamHi, "X-Request-Id", fmt.Sprintf("number-%d", n))
+			response, err := r.client.Do(request)
 			if err != nil {
-				failures[n] = err
+				answers[n].err = err
 				return
 			}
-			answer := drain(response)
-			bodies[n], failures[n] = answer.body, answer.err
-			if answer.status != 200 {
-				failures[n] = fmt.Errorf("status %d: %s", answer.status, answer.body)
-			}
+			answers[n] = drain(response)
 		})
 	}
+	for _, gate := range []*gate{a, b} { // every stream has begun before any may end
+		for range streams / 2 {
+			select {
+			case <-gate.entered:
+			case <-ctx.Done():
+				t.Fatal("not all streams begin")
+			}
+		}
+	}
+	for _, i := range r.instances("m") {
+		if i.InFlight() != streams/2 {
+			t.Errorf("%d streams are in flight at an instance, want %d", i.InFlight(), streams/2)
+		}
+	}
+	close(a.open)
+	close(b.open)
 	running.Wait()
-	for n, body := range bodies {
-		if failures[n] != nil {
-			t.Fatalf("stream %d: %v", n, failures[n])
+	for n, answer := range answers {
+		if answer.err != nil || answer.status != http.StatusOK {
+			t.Fatalf("stream %d: %d, %v", n, answer.status, answer.err)
 		}
-		events := eventsOf(t, body)
-		if text := textOf(t, events); !strings.Contains(text, fmt.Sprintf(`"I am number %d."`, n)) || events[len(events)-1] != "[DONE]" {
-			t.Fatalf("stream %d says %q", n, text)
-		}
-	}
-	if total := a.Stats().Arrived + b.Stats().Arrived; total != streams {
-		t.Errorf("the backends got %d requests", total)
-	}
-	for _, backend := range []*simulator.Backend{a, b} {
-		if peak := backend.Stats().PeakInFlight; peak < streams/4 {
-			t.Errorf("no more than %d streams were open at once at a backend; this test shows nothing", peak)
+		events := eventsOf(t, answer.body)
+		if text := textOf(t, events); text != fmt.Sprintf("first number-%d", n) || len(events) != 3 || events[2] != "[DONE]" {
+			t.Fatalf("stream %d says %q", n, events)
 		}
 	}
 	for _, i := range r.instances("m") {

@@ -465,6 +465,7 @@ type gate struct {
 	server  *http.Server
 	entered chan struct{} // a token for each stream whose first event is out
 	open    chan struct{} // a token lets one stream complete; closed lets all
+	echo    bool          // the end of a stream says the id of its request
 }
 
 const (
@@ -478,7 +479,7 @@ func startGate(t *testing.T) *gate {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &gate{url: "http://" + listener.Addr().String(), entered: make(chan struct{}, 100), open: make(chan struct{})}
+	g := &gate{url: "http://" + listener.Addr().String(), entered: make(chan struct{}, 1000), open: make(chan struct{})}
 	g.server = &http.Server{ReadHeaderTimeout: within, Handler: http.HandlerFunc(g.answer)}
 	done := make(chan struct{})
 	go func() {
@@ -500,7 +501,11 @@ func (g *gate) answer(w http.ResponseWriter, r *http.Request) {
 	g.entered <- struct{}{}
 	select {
 	case <-g.open:
-		fmt.Fprintf(w, "data: %s\n\ndata: [DONE]\n\n", gateLast)
+		last := gateLast
+		if g.echo {
+			last = strings.Replace(last, " last", " "+r.Header.Get("X-Request-Id"), 1)
+		}
+		fmt.Fprintf(w, "data: %s\n\ndata: [DONE]\n\n", last)
 	case <-r.Context().Done():
 	}
 }

@@ -22,20 +22,13 @@ type holder struct {
 	expires time.Time // zero means never
 }
 
-// NewGuard returns the guard for the settings, nil when the API is open.
-func NewGuard(s Settings) *Guard {
-	if !s.Enabled || len(s.Keys) == 0 {
-		return nil
-	}
-	g := &Guard{keys: make(map[[sha256.Size]byte]*holder, len(s.Keys))}
-	for _, key := range s.Keys {
-		var sum [sha256.Size]byte
-		// The settings were checked: the hash is hexadecimal, the time a time.
-		_, _ = hex.Decode(sum[:], []byte(key.KeySHA256))
-		expires, _ := time.Parse(time.RFC3339, key.ExpiresAt)
-		g.keys[sum] = &holder{Key: key, expires: expires}
-	}
-	return g
+// add lets the bearer of a key in.
+func (g *Guard) add(key Key) {
+	var sum [sha256.Size]byte
+	// The settings were checked: the hash is hexadecimal, the time a time.
+	_, _ = hex.Decode(sum[:], []byte(key.KeySHA256))
+	expires, _ := time.Parse(time.RFC3339, key.ExpiresAt)
+	g.keys[sum] = &holder{Key: key, expires: expires}
 }
 
 // Identify finds the key that a request presents. Only hashes are compared, so

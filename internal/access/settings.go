@@ -55,9 +55,13 @@ func (r *Role) UnmarshalText(text []byte) error {
 type Settings struct {
 	Enabled bool `json:"enabled"`
 	// AllowOpen permits listening beyond loopback while Enabled is false.
-	AllowOpen bool    `json:"allowOpen"`
-	Tokens    []Token `json:"tokens"`
-	Keys      []Key   `json:"keys"`
+	AllowOpen bool `json:"allowOpen"`
+	// AllowedHosts are the names, beside localhost and the like, by which an
+	// open gateway may be managed: a page in a browser that had its own name
+	// lead here is refused.
+	AllowedHosts []string `json:"allowedHosts"`
+	Tokens       []Token  `json:"tokens"`
+	Keys         []Key    `json:"keys"`
 }
 
 // Token lets its bearer manage the gateway. Only its hash is stored.
@@ -85,7 +89,7 @@ func DefaultSettings() Settings { return Settings{} }
 // Equal tells whether both settings are the same.
 func (s Settings) Equal(other Settings) bool {
 	return s.Enabled == other.Enabled && s.AllowOpen == other.AllowOpen &&
-		slices.Equal(s.Tokens, other.Tokens) && slices.EqualFunc(s.Keys, other.Keys, Key.Equal)
+		slices.Equal(s.AllowedHosts, other.AllowedHosts) && slices.Equal(s.Tokens, other.Tokens) && slices.EqualFunc(s.Keys, other.Keys, Key.Equal)
 }
 
 // Equal tells whether both keys are the same.
@@ -97,6 +101,7 @@ func (k Key) Equal(other Key) bool {
 
 // Clone returns a copy that shares nothing with s.
 func (s Settings) Clone() Settings {
+	s.AllowedHosts = slices.Clone(s.AllowedHosts)
 	s.Tokens = slices.Clone(s.Tokens)
 	s.Keys = slices.Clone(s.Keys)
 	for i := range s.Keys {
@@ -109,6 +114,11 @@ func (s Settings) Clone() Settings {
 // Check reports every field that has a value it may not have. Its messages never
 // repeat a hash.
 func (s Settings) Check(report func(path, message string)) {
+	for i, host := range s.AllowedHosts {
+		if host == "" || strings.ContainsAny(host, "/: *") {
+			report(fmt.Sprintf("allowedHosts[%d]", i), "want a host name without a port, such as patchbay.example.com")
+		}
+	}
 	names, hashes := firstUse{}, firstUse{}
 	for i, token := range s.Tokens {
 		at := fmt.Sprintf("tokens[%d].", i)

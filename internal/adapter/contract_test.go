@@ -319,7 +319,7 @@ func answers(t testing.TB, kind *Kind, service schema.ServiceType) (list []golde
 // of the transcripts cut and damaged.
 func garbage(t testing.TB, kind *Kind, service schema.ServiceType) []string {
 	t.Helper()
-	random := rand.New(rand.NewPCG(7, uint64(service))) //nolint:gosec // the same noise in every run
+	random := rand.New(rand.NewPCG(7, uint64(service)))
 	list := []string{
 		"", " ", "\n", "null", "true", "0", `""`, "[]", "{}", "[[]]", "[null]", `{"":null}`, "<html></html>", "\x00", "\xff\xfe", "\ufeff{}",
 		`{"choices":null}`, `{"choices":[null]}`, `{"choices":[1]}`, `{"choices":{}}`, `{"choices":[{"message":null}]}`, `{"choices":[{"delta":null}]}`,
@@ -467,7 +467,7 @@ func TestEverySplitOfAStreamGivesTheSameEvents(t *testing.T) {
 			t.Skip("no streams")
 		}
 		tried := 0
-		random := rand.New(rand.NewPCG(9, 9)) //nolint:gosec // the same splits in every run
+		random := rand.New(rand.NewPCG(9, 9))
 		for _, g := range answers(t, kind, service) {
 			if !g.has("events") {
 				continue

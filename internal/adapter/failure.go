@@ -64,7 +64,7 @@ func messageOf(v jsonscan.Value) string {
 	if v.Kind() == jsonscan.String {
 		return string(v.Text())
 	}
-	if first := v.First(); v.Kind() == jsonscan.Array && first.Kind() == jsonscan.Object {
+	if first := v.First(); v.Kind() == jsonscan.Array && first.Get("error").Given() {
 		return messageOf(first) // some wrap their errors in a list
 	}
 	for _, name := range []string{"error", "message", "detail", "msg"} {

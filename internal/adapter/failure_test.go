@@ -161,6 +161,7 @@ func TestReadFailureFindsTheMessage(t *testing.T) {
 		`{"detail":"a"}`:                       "a",
 		`{"detail":{"msg":"a"}}`:               "a",
 		`{"detail":[{"loc":["x"],"msg":"a"}]}`: `[{"loc":["x"],"msg":"a"}]`,
+		`[{"error":{"message":"a"}}]`:          "a",
 		`{"object":"error","message":"a"}`:     "a",
 		`{"msg":"a"}`:                          "a",
 		`{"error":"first","error":"second"}`:   "first",

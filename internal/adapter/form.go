@@ -28,7 +28,7 @@ func passForm(req *schema.Request, to *Target, call *Call) {
 			text = append(text, "\r\n\r\n"+value+"\r\n"...)
 			continue
 		}
-		text = append(text, "; filename=\""+escapeQuotes(part.File.Filename)+"\"\r\nContent-Type: "+part.File.ContentType+"\r\n\r\n"...)
+		text = append(text, "; filename=\""+escapeQuotes(nameOf(&part))+"\"\r\nContent-Type: "+part.File.ContentType+"\r\n\r\n"...)
 		pieces = append(pieces, piece{text: text}, piece{file: part.File})
 		text = []byte("\r\n")
 	}
@@ -36,6 +36,15 @@ func passForm(req *schema.Request, to *Target, call *Call) {
 	pieces = append(pieces, piece{text: text})
 	call.Body = call.Body[:0]
 	call.Upload = &Upload{Length: lengthOf(pieces), Open: func() io.Reader { return readPieces(pieces) }}
+}
+
+// nameOf returns the name of a file. One that has none gets one: backends tell
+// files from fields by it.
+func nameOf(part *schema.Part) string {
+	if part.File.Filename != "" {
+		return part.File.Filename
+	}
+	return strings.TrimSuffix(part.Name, "[]")
 }
 
 // piece is a part of an upload: text that is there, or a file.

@@ -14,6 +14,7 @@ import (
 	"testing/iotest"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -339,11 +340,19 @@ func (g golden) checkUsage(t *testing.T, got schema.Usage) {
 // whatever stands in its place. Numbers are compared by their digits.
 func same(t *testing.T, what, got, want string) {
 	t.Helper()
+	digits := json.WithUnmarshalers(json.UnmarshalFromFunc(func(from *jsontext.Decoder, to *any) error {
+		if from.PeekKind() != '0' {
+			return errors.ErrUnsupported
+		}
+		number, err := from.ReadValue()
+		*to = number.Clone()
+		return err
+	}))
 	var a, b any
-	if err := json.Unmarshal([]byte(got), &a); err != nil {
+	if err := json.Unmarshal([]byte(got), &a, digits); err != nil {
 		t.Fatalf("%s is no JSON: %v\n%s", what, err, got)
 	}
-	if err := json.Unmarshal([]byte(want), &b); err != nil {
+	if err := json.Unmarshal([]byte(want), &b, digits); err != nil {
 		t.Fatalf("the wanted %s is no JSON: %v\n%s", what, err, want)
 	}
 	if diff := cmp.Diff(b, a, cmp.FilterValues(func(x, y any) bool { return x == "<any>" || y == "<any>" }, cmp.Ignore())); diff != "" {

@@ -41,7 +41,8 @@ func (openAIChat) Call(req *schema.Request, to *Target, call *Call) error {
 	return nil
 }
 
-// field is a field of a body and the value that it gets, written as JSON.
+// field is a field of a body and the value that it gets, written as JSON; the
+// zero field is none.
 type field struct {
 	name  string
 	value []byte
@@ -59,7 +60,7 @@ func passJSON(req *schema.Request, to *Target, call *Call, accept string, edits 
 	if to.ModelJSON != nil {
 		edits = append(edits, root.Get("model").Replace(to.ModelJSON))
 	}
-	if v := root.Get(set.name); v.Given() {
+	if v := root.Get(set.name); set.value != nil && v.Given() {
 		edits = append(edits, v.Replace(set.value))
 	}
 	if extra := root.Get("extra_body"); extra.Kind() != jsonscan.Absent {
@@ -76,7 +77,7 @@ func flatten(edits []jsonscan.Edit, root, extra jsonscan.Value, set field) []jso
 	for m := extra.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
 		name := string(m.Key())
 		given, value := root.Get(name), m.Raw()
-		if name == set.name && m.Given() {
+		if set.value != nil && name == set.name && m.Given() {
 			value = set.value
 		}
 		switch {

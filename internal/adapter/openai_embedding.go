@@ -49,7 +49,9 @@ func (openAIEmbedding) Reply(req *schema.Request, answer Answer, reply *Reply) e
 		edits = append(edits, root.Insert(listObject))
 	}
 	wanted, _ := req.Field("dimensions").Int()
+	count := 0
 	for item := data.First(); item.Kind() != jsonscan.Absent; item = item.Next() {
+		count++
 		vector := item.Get("embedding")
 		converted, err := convertVector(vector, req.Base64, int(wanted))
 		if err != nil {
@@ -59,12 +61,28 @@ func (openAIEmbedding) Reply(req *schema.Request, answer Answer, reply *Reply) e
 			edits = append(edits, vector.Replace(converted))
 		}
 	}
+	if asked := inputsOf(req.Field("input")); count != asked {
+		return fmt.Errorf("%w: %d vectors for %d inputs", ErrInvalid, count, asked)
+	}
 	reply.edits = edits
 	reply.Segments = doc.Splice(reply.Segments[:0], edits)
 	if !inOrder(data) {
 		return reorder(reply)
 	}
 	return nil
+}
+
+// inputsOf returns how many vectors an input asks for. A list of token ids is
+// one text.
+func inputsOf(input jsonscan.Value) int {
+	if input.Kind() != jsonscan.Array || input.First().Kind() == jsonscan.Number {
+		return 1
+	}
+	n := 0
+	for v := input.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+		n++
+	}
+	return n
 }
 
 var listObject = []byte(`"object":"list"`)

@@ -29,7 +29,7 @@ var extremes = []float32{
 // vectors returns the extremes and random bit patterns, none of them infinite
 // or no number.
 func vectors() [][]float32 {
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same vectors in every run
+	random := rand.New(rand.NewPCG(1, 2))
 	list := [][]float32{{}, extremes}
 	for range 200 {
 		v := make([]float32, random.IntN(64))
@@ -89,7 +89,7 @@ func TestVectorsSurviveConversionBitByBit(t *testing.T) {
 // rounding twice goes wrong: at the middle between two float32 values and next
 // to it, and at the ends of the range.
 func TestPlainFloatIsRightOrDoesNotKnow(t *testing.T) {
-	random := rand.New(rand.NewPCG(5, 6)) //nolint:gosec // the same numbers in every run
+	random := rand.New(rand.NewPCG(5, 6))
 	known := 0
 	check := func(number string) {
 		t.Helper()
@@ -306,7 +306,7 @@ func BenchmarkEmbeddingBase64(b *testing.B) {
 }
 
 func embeddingAnswer(count, dimensions int) []byte {
-	random := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // the same vectors in every run
+	random := rand.New(rand.NewPCG(3, 4))
 	out := []byte(`{"object":"list","model":"m","data":[`)
 	for i := range count {
 		if i > 0 {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/adapter"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
+	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/transport"
@@ -52,10 +53,13 @@ type State struct {
 	// Limiter limits this instance alone; it exists whether or not it is on.
 	Limiter *ratelimit.Limiter
 	Health  Health
+	// Series are what metrics count of this instance.
+	Series *metrics.Instance
 
 	since    time.Time
 	inFlight atomic.Int64
 	outcomes [3]atomic.Int64 // by breaker.Outcome
+	busy     atomic.Int64    // time that calls took, all together
 }
 
 // New prepares an instance. The state is the one that it had before, or nil for
@@ -94,6 +98,7 @@ func New(settings Settings, service schema.ServiceType, policy Policy, state *St
 		state = &State{
 			Breaker: breaker.New(policy.Breaker, now, nil),
 			Limiter: ratelimit.New(policy.Limit, now),
+			Series:  metrics.NewInstance(),
 			since:   now,
 		}
 	}
@@ -217,6 +222,33 @@ func (i *Instance) Release(permit breaker.Permit, outcome breaker.Outcome, now t
 	i.inFlight.Add(-1)
 	i.outcomes[outcome].Add(1)
 	i.Breaker.Done(permit, outcome, now)
+}
+
+// Label names the instance in metrics: without scheme, path and credentials.
+func (i *Instance) Label() string { return i.Settings.Name + "@" + i.Origin.Addr() }
+
+// Took adds the time that an ended call took.
+func (s *State) Took(d time.Duration) { s.busy.Add(int64(d)) }
+
+// Calls returns how many calls were begun.
+func (s *State) Calls() int64 {
+	n := s.inFlight.Load()
+	for i := range s.outcomes {
+		n += s.outcomes[i].Load()
+	}
+	return n
+}
+
+// MeanTime returns how long calls took on average, 0 before the first has ended.
+func (s *State) MeanTime() time.Duration {
+	var n int64
+	for i := range s.outcomes {
+		n += s.outcomes[i].Load()
+	}
+	if n == 0 {
+		return 0
+	}
+	return time.Duration(s.busy.Load() / n)
 }
 
 // Since returns when the instance was added.

@@ -161,7 +161,7 @@ func isTLS(err error) bool {
 
 // connectTo opens a connection, with TLS where the origin has it, and closes it.
 func connectTo(ctx context.Context, to transport.Origin) error {
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", to.Addr())
+	conn, err := (&net.Dialer{Control: transport.RefuseMetadata}).DialContext(ctx, "tcp", to.Addr())
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,9 @@ import (
 // empty and holds instances of one pool in the order of their slots.
 type Balancer interface {
 	Pick(from []*backend.Instance, client netip.Addr) *backend.Instance
+	// Peek returns what Pick would, and changes nothing; nil where only chance
+	// knows.
+	Peek(from []*backend.Instance, client netip.Addr) *backend.Instance
 }
 
 // New returns a balancer for a pool of the given size.
@@ -32,8 +35,10 @@ func New(strategy Strategy, size int) Balancer {
 
 // Carry hands the progress of a balancer over to its successor, so that an edit
 // of the configuration does not start the round anew. The slots say where each
-// instance of the new pool stood in the old one, -1 for those that are new.
-func Carry(to, from Balancer, slots []int) {
+// instance of the new pool stood in the old one, -1 for those that are new. The
+// scale is how many times larger the weights of the new pool are in all: a debt
+// that was made with great weights would take small ones for ever to pay off.
+func Carry(to, from Balancer, slots []int, scale float64) {
 	next, ok := to.(*roundRobin)
 	prev, was := from.(*roundRobin)
 	if !ok || !was {
@@ -43,14 +48,14 @@ func Carry(to, from Balancer, slots []int) {
 	defer prev.mu.Unlock()
 	for slot, old := range slots {
 		if old >= 0 {
-			next.credit[slot] = prev.credit[old]
+			next.credit[slot] = int64(math.Round(float64(prev.credit[old]) * scale))
 		}
 	}
 }
 
 // roundRobin is smooth weighted round robin: every instance earns its share in
 // each turn, the richest one is picked and pays what all earned. Weights 5:1:1
-// give a b a c a a a rather than five a in a row.
+// give a a b a c a a rather than five a in a row.
 type roundRobin struct {
 	mu     sync.Mutex
 	credit []int64 // by slot
@@ -75,6 +80,18 @@ func (b *roundRobin) Pick(from []*backend.Instance, _ netip.Addr) *backend.Insta
 	return best
 }
 
+func (b *roundRobin) Peek(from []*backend.Instance, _ netip.Addr) *backend.Instance {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	best := from[0]
+	for _, i := range from[1:] {
+		if b.credit[i.Slot]+i.Share > b.credit[best.Slot]+best.Share {
+			best = i
+		}
+	}
+	return best
+}
+
 // weightedRandom picks with a probability in proportion to the weight.
 type weightedRandom struct{}
 
@@ -92,12 +109,27 @@ func (weightedRandom) Pick(from []*backend.Instance, _ netip.Addr) *backend.Inst
 	return from[len(from)-1]
 }
 
+func (weightedRandom) Peek(from []*backend.Instance, _ netip.Addr) *backend.Instance {
+	if len(from) == 1 {
+		return from[0]
+	}
+	return nil
+}
+
 // leastConnections picks the instance with the fewest calls in flight for its
 // weight. Ties go round, so that idle instances share the work.
 type leastConnections struct{ turn atomic.Uint64 }
 
 func (b *leastConnections) Pick(from []*backend.Instance, _ netip.Addr) *backend.Instance {
-	start := int(b.turn.Add(1) % uint64(len(from)))
+	return fewest(from, b.turn.Add(1))
+}
+
+func (b *leastConnections) Peek(from []*backend.Instance, _ netip.Addr) *backend.Instance {
+	return fewest(from, b.turn.Load()+1)
+}
+
+func fewest(from []*backend.Instance, turn uint64) *backend.Instance {
+	start := int(turn % uint64(len(from)))
 	best := from[start]
 	for n := 1; n < len(from); n++ {
 		i := from[(start+n)%len(from)]
@@ -127,6 +159,10 @@ func (rendezvous) Pick(from []*backend.Instance, client netip.Addr) *backend.Ins
 		}
 	}
 	return best
+}
+
+func (b rendezvous) Peek(from []*backend.Instance, client netip.Addr) *backend.Instance {
+	return b.Pick(from, client)
 }
 
 // offset is where an FNV-1a hash begins. The hash must be the same in every

@@ -25,6 +25,10 @@ type decoder struct {
 	// failed holds the paths whose value could not be used.
 	failed map[string]bool
 	fields map[reflect.Type][]field
+	// inJSON spells settings as JSON does, and readOnly names the members that
+	// are not settings and may come along, because reads have them.
+	inJSON   bool
+	readOnly []string
 }
 
 func newDecoder(problems *Problems) *decoder {
@@ -117,11 +121,17 @@ func (d *decoder) decodeStruct(from *node, path string, to reflect.Value) {
 	fields, cached := d.fields[to.Type()]
 	if !cached {
 		fields = fieldsOf(to.Type())
+		if d.inJSON {
+			fields = inCamelCase(fields)
+		}
 		d.fields[to.Type()] = fields
 	}
 	seen := make(map[string]entry)
 	for _, entry := range explicitFirst(from.entries) {
 		found, known := findField(fields, entry.key)
+		if !known && slices.Contains(d.readOnly, entry.key) {
+			continue
+		}
 		if !known {
 			unknown := joinWritten(path, entry.key)
 			d.report(entry.origin, unknown, fmt.Sprintf("unknown key %q", entry.key)+suggest(entry.key, fieldNames(fields)))
@@ -172,7 +182,10 @@ func duplicateKey(again, first entry) string {
 	if first.origin.line > 0 {
 		place = fmt.Sprintf("line %d", first.origin.line)
 	}
-	message := fmt.Sprintf("duplicate key %q, first given at %s", again.key, place)
+	message := fmt.Sprintf("duplicate key %q", again.key)
+	if place != "" {
+		message += ", first given at " + place
+	}
 	if first.key != again.key {
 		message += fmt.Sprintf(" as %q", first.key)
 	}

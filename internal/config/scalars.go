@@ -16,8 +16,15 @@ func (d *decoder) decodeText(from *node, path string, to reflect.Value, target e
 	if !d.expect(scalar, from, path) {
 		return
 	}
+	if from.form == jsonSwitch {
+		d.fail(from, path, fmt.Sprintf("want %s, found %s", jsonText, from.form))
+		return
+	}
 	if err := target.UnmarshalText([]byte(from.text)); err != nil {
 		message := unknownName(from.text, to.Type(), err)
+		if from.form != 0 {
+			message = err.Error() // which lists the names as the API spells them
+		}
 		if !strings.Contains(message, `"`+from.text+`"`) {
 			message += fmt.Sprintf(", found %q", from.text)
 		}
@@ -48,6 +55,10 @@ func (d *decoder) decodeBasic(from *node, path string, to reflect.Value) {
 	if !d.expect(scalar, from, path) {
 		return
 	}
+	if want := formOf(to.Kind()); from.form != 0 && from.form != want {
+		d.fail(from, path, fmt.Sprintf("want %s, found %s", want, from.form))
+		return
+	}
 	var err error
 	switch to.Kind() {
 	case reflect.String:
@@ -64,6 +75,17 @@ func (d *decoder) decodeBasic(from *node, path string, to reflect.Value) {
 	if err != nil {
 		d.fail(from, path, err.Error())
 	}
+}
+
+// formOf returns how JSON writes values of a kind.
+func formOf(kind reflect.Kind) form {
+	switch kind {
+	case reflect.String:
+		return jsonText
+	case reflect.Bool:
+		return jsonSwitch
+	}
+	return jsonNumber
 }
 
 func setBool(text string, to reflect.Value) error {

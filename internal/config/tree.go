@@ -25,9 +25,33 @@ type node struct {
 	fromOutside bool
 	// isLine marks text in which a list is written with commas, as in
 	// environment variables.
-	isLine  bool
+	isLine bool
+	// form says as what a scalar was written, where that matters: in JSON. It is
+	// 0 elsewhere.
+	form    form
 	entries []entry
 	items   []*node
+}
+
+// form is the way in which JSON writes a scalar.
+type form uint8
+
+const (
+	jsonText form = iota + 1
+	jsonNumber
+	jsonSwitch
+)
+
+func (f form) String() string {
+	switch f {
+	case jsonText:
+		return "a string"
+	case jsonNumber:
+		return "a number"
+	case jsonSwitch:
+		return "true or false"
+	}
+	return "a single value"
 }
 
 type kind uint8

@@ -4,11 +4,14 @@
 package control
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -24,24 +27,41 @@ type Control struct {
 	current *routing.Current
 	log     *slog.Logger
 
-	mu      sync.Mutex // serialises changes; requests never take it
+	// state is what is in force. It is replaced whole, so that reading it never
+	// waits for a change that is being written.
+	state atomic.Pointer[state]
+
+	mu     sync.Mutex // serialises changes; requests never take it
+	newest int        // the highest number ever used; numbers are not reused
+	source string
+	static Services // what the configuration file gave when it was read last
+}
+
+// state is a configuration in force. Nobody changes it.
+type state struct {
 	doc     *config.Document
 	version int
-	newest  int // the highest number ever used; numbers are not reused
-	source  string
+	since   routing.Since
 }
 
 // Origins of versions.
 const (
 	FromFile   = "file"
 	FromReload = "reload"
+	FromAPI    = "api"
+	FromReset  = "reset"
+	FromImport = "import"
 )
+
+// system is the author of what no person asked for.
+const system = "system"
 
 // Open puts the right configuration into force: the version that was current at
 // the last stop, unless the services of the configuration file changed since
 // they were last read; then the file becomes a new version.
 func Open(store *Store, doc *config.Document, current *routing.Current, log *slog.Logger) (*Control, error) {
-	c := &Control{store: store, current: current, log: log, doc: doc.Clone()}
+	c := &Control{store: store, current: current, log: log, source: sourceOf(doc), static: doc.Clone().Services}
+	c.state.Store(&state{doc: doc.Clone()})
 	numbers, err := store.List()
 	if err != nil {
 		return nil, fmt.Errorf("versions: %w", err)
@@ -49,112 +69,172 @@ func Open(store *Store, doc *config.Document, current *routing.Current, log *slo
 	if len(numbers) > 0 {
 		c.newest = numbers[len(numbers)-1]
 	}
-	last, err := store.current()
-	if err != nil {
-		log.Warn("the record of the current version cannot be read; taking the newest one that can", "error", err)
+	last, damage := store.current()
+	c.newest = max(c.newest, last.Version, last.Newest)
+	if damage != nil {
+		log.Warn("the record of the current version cannot be read; taking the newest version that can", "error", damage)
+		last.Source = c.source // whether the file changed since is not known; no edit is lost by thinking it did not
 	}
-	c.newest = max(c.newest, last.Version)
-	c.source = sourceOf(doc)
 	if len(numbers) == 0 || last.Source != c.source {
 		if len(numbers) > 0 {
 			log.Info("the configuration file changed since it was last read and becomes a new version", "version", c.newest+1)
 		}
-		return c, c.commit(c.doc, FromFile, "read from the configuration file")
+		return c, c.takeFile(c.newestReadable(last.Version, numbers, slog.LevelDebug))
 	}
-	version := c.newestReadable(last.Version, numbers)
+	version := c.newestReadable(last.Version, numbers, slog.LevelWarn)
 	if version == nil {
 		log.Warn("no stored version can be read; the configuration file becomes a new one", "version", c.newest+1)
-		return c, c.commit(c.doc, FromFile, "read from the configuration file")
+		return c, c.takeFile(nil)
 	}
-	c.doc.Services = version.Services
-	c.version = version.Number
-	table, err := routing.Compile(c.doc, nil)
+	if damage != nil {
+		if err := store.setCurrent(pointer{Version: version.Number, Newest: c.newest, Source: c.source}); err != nil {
+			return nil, fmt.Errorf("versions: %w", err)
+		}
+	}
+	next := &state{doc: c.state.Load().doc.Clone(), version: version.Number, since: version.since()}
+	next.doc.Services = version.Services
+	table, err := routing.CompileSince(next.doc, nil, next.since)
 	if err != nil {
 		return nil, fmt.Errorf("version %d: %w", version.Number, err)
 	}
-	current.Store(table)
+	c.put(next, table)
 	return c, nil
+}
+
+// takeFile makes a version of the configuration file. The version that was
+// current, if any, lends the times at which its instances were added.
+func (c *Control) takeFile(before *Version) error {
+	now := *c.state.Load()
+	if before != nil {
+		now.since = before.since()
+	}
+	c.state.Store(&now)
+	_, err := c.commit(now.doc, Change{Origin: FromFile, Author: system, Summary: "read from the configuration file"})
+	return err
 }
 
 // newestReadable returns the wanted version or, if that cannot be read, the
 // newest one that can. Files that cannot be read stay where they are.
-func (c *Control) newestReadable(wanted int, numbers []int) *Version {
-	candidates := []int{wanted}
-	for i := len(numbers) - 1; i >= 0; i-- {
-		candidates = append(candidates, numbers[i])
+func (c *Control) newestReadable(wanted int, numbers []int, level slog.Level) *Version {
+	var candidates []int
+	if wanted != 0 {
+		candidates = append(candidates, wanted)
+	}
+	for _, number := range slices.Backward(numbers) {
+		if number != wanted {
+			candidates = append(candidates, number)
+		}
 	}
 	for _, number := range candidates {
-		if number == 0 {
-			continue
-		}
 		v, err := c.store.Load(number)
 		if err == nil {
 			err = c.check(v)
 		}
 		if err == nil {
 			if number != wanted {
-				c.log.Warn("another version takes its place", "version", number)
+				c.log.Log(context.Background(), level, "another version takes its place", "version", number)
 			}
 			return v
 		}
-		c.log.Warn("a stored version cannot be used", "version", number, "error", err)
+		c.log.Log(context.Background(), level, "a stored version cannot be used", "version", number, "error", err)
 	}
 	return nil
 }
 
 func (c *Control) check(v *Version) error {
-	doc := c.doc.Clone()
+	doc := c.state.Load().doc.Clone()
 	doc.Services = v.Services
 	return validate(doc)
 }
 
 // Version returns the number of the version in force.
-func (c *Control) Version() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.version
+func (c *Control) Version() int { return c.state.Load().version }
+
+// Document returns the configuration in force and its version. Nobody may
+// change it.
+func (c *Control) Document() (*config.Document, int) {
+	now := c.state.Load()
+	return now.doc, now.version
 }
 
-// Apply changes the configuration: the edit gets a copy of the document and
-// changes it as it likes. When any step fails nothing has changed. An edit that
-// changes nothing makes no version.
-func (c *Control) Apply(origin, summary string, edit func(*config.Document) error) (version int, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	doc := c.doc.Clone()
-	if err := edit(doc); err != nil {
-		return c.version, err
-	}
-	if doc.Equal(c.doc) {
-		return c.version, nil
-	}
-	return c.version, c.commit(doc, origin, summary)
-}
-
-// commit validates, compiles, saves and puts a document into force, in that order.
-func (c *Control) commit(doc *config.Document, origin, summary string) error {
+// commit validates, compiles, saves and puts a document into force, in that
+// order. The caller has the lock.
+func (c *Control) commit(doc *config.Document, change Change) (Result, error) {
+	now := c.state.Load()
+	result := Result{Before: now.version, Version: now.version, Changed: true}
 	if err := validate(doc); err != nil {
-		return err
+		return result, err
 	}
-	table, err := routing.Compile(doc, c.current.Load())
+	at := time.Now().UTC()
+	next := &state{doc: doc, version: now.version, since: grown(doc.Services, now.since, at)}
+	table, err := routing.CompileSince(doc, c.current.Load(), next.since)
 	if err != nil {
-		return err
+		return result, err
 	}
-	number := c.version
-	if number == 0 || !config.EqualServices(doc.Services, c.doc.Services) {
-		number = c.newest + 1
-		v := &Version{Number: number, CreatedAt: time.Now().UTC(), Origin: origin, Summary: summary, Services: doc.Services}
-		if err := c.store.Save(v); err != nil {
-			return fmt.Errorf("saving the configuration: %w", err)
+	isNew := now.version == 0 || !config.EqualServices(doc.Services, now.doc.Services)
+	if isNew && now.version != 0 {
+		result.Differences = Compare(now.doc.Services, doc.Services)
+	}
+	result.Summary = change.Summary
+	if result.Summary == "" {
+		result.Summary = summarize(result.Differences)
+	}
+	if change.DryRun {
+		return result, nil
+	}
+	if isNew {
+		next.version = c.newest + 1
+		v := &Version{
+			Number: next.version, CreatedAt: at, Origin: change.Origin, Author: change.Author,
+			Summary: result.Summary, Added: next.since, Services: doc.Services,
 		}
-		c.newest = number
+		if err := c.save(v); err != nil {
+			return result, err
+		}
 	}
-	if err := c.store.setCurrent(pointer{Version: number, Source: c.source}); err != nil {
-		return fmt.Errorf("saving the configuration: %w", err)
+	if err := c.point(next.version); err != nil {
+		if isNew {
+			_ = c.store.remove(next.version) // nobody was told that it exists
+		}
+		return result, err
 	}
-	c.doc, c.version = doc, number
-	c.current.Store(table)
+	c.put(next, table)
+	result.Version = next.version
+	return result, nil
+}
+
+// save stores a version. One that may be on disk although saving it failed is
+// removed, and its number is not used again.
+func (c *Control) save(v *Version) error {
+	err := c.store.Save(v)
+	if err != nil && !c.store.has(v.Number) {
+		return fmt.Errorf("%w: %w", ErrSave, err)
+	}
+	c.newest = v.Number
+	if err != nil {
+		_ = c.store.remove(v.Number)
+		return fmt.Errorf("%w: %w", ErrSave, err)
+	}
 	return nil
+}
+
+// point makes a version the current one on disk. If that fails the old one
+// still is, as far as the disk allows.
+func (c *Control) point(version int) error {
+	err := c.store.setCurrent(pointer{Version: version, Newest: c.newest, Source: c.source})
+	if err == nil {
+		return nil
+	}
+	if before := c.Version(); before != 0 {
+		_ = c.store.setCurrent(pointer{Version: before, Newest: c.newest, Source: c.source})
+	}
+	return fmt.Errorf("%w: %w", ErrSave, err)
+}
+
+// put brings a state into force.
+func (c *Control) put(next *state, table *routing.Table) {
+	c.state.Store(next)
+	c.current.Store(table)
 }
 
 // Reload takes the services and limits of a document that was read from the
@@ -162,20 +242,26 @@ func (c *Control) commit(doc *config.Document, origin, summary string) error {
 func (c *Control) Reload(doc *config.Document) (changed bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	next := c.doc.Clone()
+	now := c.state.Load().doc
+	next := now.Clone()
 	previous := c.source
 	if source := sourceOf(doc); source != c.source {
 		next.Services = doc.Clone().Services
 		c.source = source
 	}
 	next.Limits = doc.Limits
-	if next.Equal(c.doc) && previous == c.source {
+	if next.Equal(now) && previous == c.source {
 		return false, nil
 	}
-	if err := c.commit(next, FromReload, "the configuration file changed"); err != nil {
+	summary := "the configuration file changed"
+	if differences := Compare(now.Services, next.Services); len(differences) > 0 {
+		summary += ": " + summarize(differences)
+	}
+	if _, err := c.commit(next, Change{Origin: FromReload, Author: system, Summary: summary}); err != nil {
 		c.source = previous
 		return false, err
 	}
+	c.static = doc.Clone().Services
 	return true, nil
 }
 

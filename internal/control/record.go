@@ -8,6 +8,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -15,10 +16,41 @@ import (
 type Version struct {
 	Number    int       `json:"version"`
 	CreatedAt time.Time `json:"createdAt"`
-	// Origin says where the change came from, Summary what it changed.
-	Origin   string   `json:"origin"`
-	Summary  string   `json:"summary"`
-	Services Services `json:"services"`
+	// Origin says where the change came from, Author who made it, Summary what
+	// it changed.
+	Origin  string `json:"origin"`
+	Author  string `json:"author,omitzero"`
+	Summary string `json:"summary"`
+	// Added is when each instance was added.
+	Added    routing.Since `json:"added,omitzero"`
+	Services Services      `json:"services"`
+}
+
+// since returns when the instances of the version were added. Versions of older
+// programs do not say; their instances are as old as the version.
+func (v *Version) since() routing.Since {
+	return grown(v.Services, v.Added, v.CreatedAt)
+}
+
+// grown returns when the instances of the services were added: as before, or
+// now for those that are new.
+func grown(services Services, before routing.Since, now time.Time) routing.Since {
+	since := make(routing.Since, len(services))
+	for serviceType, service := range services {
+		if len(service.Instances) == 0 {
+			continue
+		}
+		added := make(map[string]time.Time, len(service.Instances))
+		for _, instance := range service.Instances {
+			id := instance.ID()
+			added[id] = now
+			if known, ok := before[serviceType][id]; ok {
+				added[id] = known
+			}
+		}
+		since[serviceType] = added
+	}
+	return since
 }
 
 // Services are the configured service types.
@@ -28,7 +60,7 @@ type Services map[schema.ServiceType]config.Service
 // written before a setting existed gets the setting's default.
 func (s *Services) UnmarshalJSON(data []byte) error {
 	var raw map[schema.ServiceType]jsontext.Value
-	if err := json.Unmarshal(data, &raw, strict); err != nil {
+	if err := json.Unmarshal(data, &raw, strict()); err != nil {
 		return err
 	}
 	*s = make(Services, len(raw))
@@ -44,7 +76,7 @@ func (s *Services) UnmarshalJSON(data []byte) error {
 
 func readService(data jsontext.Value) (config.Service, error) {
 	service := config.DefaultService()
-	if err := json.Unmarshal(data, &service, strict); err != nil {
+	if err := json.Unmarshal(data, &service, strict()); err != nil {
 		return service, err
 	}
 	var lists struct {
@@ -55,7 +87,7 @@ func readService(data jsontext.Value) (config.Service, error) {
 	}
 	for i, value := range lists.Instances {
 		service.Instances[i] = backend.DefaultSettings()
-		if err := json.Unmarshal(value, &service.Instances[i], strict); err != nil {
+		if err := json.Unmarshal(value, &service.Instances[i], strict()); err != nil {
 			return service, err
 		}
 	}
@@ -64,4 +96,4 @@ func readService(data jsontext.Value) (config.Service, error) {
 
 // strict refuses what this program does not know: a version that a newer one
 // wrote must not lose half of its meaning without a word.
-var strict = json.RejectUnknownMembers(true)
+func strict() json.Options { return json.RejectUnknownMembers(true) }

@@ -17,10 +17,14 @@ const (
 	pollTime = 30 * time.Second
 )
 
-// Watch calls changed whenever the content of a file has changed, and returns
-// when the context ends. It watches the directory, because editors and mounted
-// volumes replace files instead of writing to them.
-func Watch(ctx context.Context, path string, changed func()) error {
+// Fingerprint identifies the content of a file.
+type Fingerprint [sha256.Size]byte
+
+// Watch calls changed whenever the content of a file is no longer what it was
+// last, at first the one that was seen, and returns when the context ends. It
+// watches the directory, because editors and mounted volumes replace files
+// instead of writing to them.
+func Watch(ctx context.Context, path string, seen Fingerprint, changed func()) error {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
 		return err
@@ -29,10 +33,10 @@ func Watch(ctx context.Context, path string, changed func()) error {
 	if err := watcher.Add(filepath.Dir(path)); err != nil {
 		return err
 	}
-	last := fingerprint(path)
+	last := seen
 	poll := time.NewTicker(pollTime)
 	defer poll.Stop()
-	settle := time.NewTimer(0) // a change before the watch began is not missed
+	settle := time.NewTimer(0) // what changed before the watch began is not missed
 	defer settle.Stop()
 	for {
 		select {
@@ -45,7 +49,7 @@ func Watch(ctx context.Context, path string, changed func()) error {
 		case <-poll.C:
 			settle.Reset(0)
 		case <-settle.C:
-			if now := fingerprint(path); now != last {
+			if now := Look(path); now != last {
 				last = now
 				changed()
 			}
@@ -53,9 +57,9 @@ func Watch(ctx context.Context, path string, changed func()) error {
 	}
 }
 
-// fingerprint identifies the content of a file; one that cannot be read right
-// now has the same fingerprint as an empty one, and is read again later.
-func fingerprint(path string) [sha256.Size]byte {
+// Look returns the fingerprint of a file; one that cannot be read right now has
+// the same as an empty one, and is read again later.
+func Look(path string) Fingerprint {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		data = nil

@@ -1,4 +1,3 @@
-// Package metrics counts what the gateway does and prints it for scrapers.
 package metrics
 
 import (
@@ -67,6 +66,8 @@ type Settings struct {
 	CustomTags  map[string]string `json:"customTags"`
 	Sampling    Sampling          `json:"sampling"`
 	Performance Performance       `json:"performance"`
+	// Calls is how many of the latest calls are remembered; it is read at start.
+	Calls int `json:"calls"`
 }
 
 // Sampling records only a part of the requests.
@@ -87,6 +88,7 @@ const (
 	maxTagValueLength = 256
 	maxTags           = 32
 	maxBatchSize      = 1_000_000
+	maxCalls          = 100_000
 )
 
 // DefaultSettings returns what holds where nothing is configured.
@@ -99,6 +101,7 @@ func DefaultSettings() Settings {
 		CustomTags:         map[string]string{},
 		Sampling:           Sampling{Rate: 1},
 		Performance:        Performance{BatchSize: 100, FlushInterval: Interval(10 * time.Second)},
+		Calls:              1000,
 	}
 }
 
@@ -108,7 +111,7 @@ func (s Settings) Equal(other Settings) bool {
 		s.CollectionInterval == other.CollectionInterval &&
 		slices.Equal(s.EnabledCategories, other.EnabledCategories) &&
 		maps.Equal(s.CustomTags, other.CustomTags) &&
-		s.Sampling == other.Sampling && s.Performance == other.Performance
+		s.Sampling == other.Sampling && s.Performance == other.Performance && s.Calls == other.Calls
 }
 
 // Clone returns a copy that shares nothing with s.
@@ -143,6 +146,9 @@ func (s Settings) Check(report func(path, message string)) {
 	}
 	if s.Performance.FlushInterval <= 0 {
 		report("performance.flushInterval", "must be longer than 0")
+	}
+	if s.Calls < 0 || s.Calls > maxCalls {
+		report("calls", fmt.Sprintf("must be between 0 and %d, not %d", maxCalls, s.Calls))
 	}
 }
 

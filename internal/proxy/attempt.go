@@ -38,6 +38,7 @@ func (r *Reply) try(ctx context.Context) *fault {
 	if instance.Target.ForwardAuthorization && r.caller.Authorization != "" {
 		r.call.Header = withAuthorization(r.call.Header, r.caller.Authorization)
 	}
+	r.call.Header = r.withTrace(r.call.Header)
 	limits := &instance.Timeouts
 	if limits.Total > 0 {
 		ctx = r.within(ctx, limits.Total.Std())
@@ -46,7 +47,8 @@ func (r *Reply) try(ctx context.Context) *fault {
 	if firstToken == 0 {
 		firstToken = limits.FirstByte
 	}
-	deadline := time.Now().Add(firstToken.Std())
+	sent := time.Now()
+	deadline := sent.Add(firstToken.Std())
 	response, err := r.proxy.client.Send(ctx, instance.Origin, &r.call, transport.Timeouts{
 		Connect:   limits.Connect.Std(),
 		FirstByte: limits.FirstByte.Std(),
@@ -56,13 +58,17 @@ func (r *Reply) try(ctx context.Context) *fault {
 		if backend.IsRefusal(err) {
 			instance.Health.Refused(time.Now())
 		}
+		r.noteWait(sent, time.Now())
 		return r.classify(err)
 	}
 	r.response = response
-	if err := r.begin(speak, deadline); err != nil {
+	err = r.begin(speak, deadline)
+	r.FirstByte = time.Now()
+	r.noteWait(sent, r.FirstByte)
+	if err != nil {
+		r.FirstByte = time.Time{}
 		return r.classify(err)
 	}
-	r.FirstByte = time.Now()
 	return nil
 }
 
@@ -106,6 +112,7 @@ func (r *Reply) begin(speak adapter.Adapter, deadline time.Time) error {
 	if err := r.readBody(maxReply); err != nil {
 		return err
 	}
+	r.answered = time.Now()
 	if err := speak.Reply(r.req, adapter.Answer{ContentType: contentType, Body: r.body}, &r.plain); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/queue"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 )
@@ -21,28 +22,57 @@ func (r *Reply) pick(ctx context.Context) error {
 		// Who comes while others wait goes to the back, unless it is its turn.
 		if again || r.Attempts > 0 || r.pool.Queue.Len() == 0 {
 			if r.acquireReady(now) {
+				if again && r.due() {
+					r.pool.Queue.Wake() // there is more room than one turn was given for
+				}
 				return nil
 			}
 		}
 		worst := r.obstacle(now)
 		if worst != backend.NoSlot && worst != backend.NoObstacle {
+			if again {
+				r.pool.Queue.Wake() // the others wait in vain, too
+			}
 			return unavailable(r.pool, now)
 		}
 		settings := r.pool.Service.Policy.Queue
 		if settings.Size == 0 || r.Attempts > 0 {
+			r.shed(metrics.ShedNoSlot)
 			return noSlot(r.pool, time.Second)
 		}
 		if deadline.IsZero() {
 			deadline = now.Add(settings.Timeout.Std())
 		}
-		err := r.pool.Queue.Wait(ctx, r.caller.Key(), settings, deadline, again)
+		err := r.pool.Queue.Wait(ctx, r.caller.Key(), settings, deadline, again, r.due)
+		r.record.Queued += time.Since(now)
 		switch {
-		case errors.Is(err, queue.ErrFull), errors.Is(err, queue.ErrTimeout):
+		case errors.Is(err, queue.ErrFull):
+			r.shed(metrics.ShedQueueFull)
+			return noSlot(r.pool, time.Second)
+		case errors.Is(err, queue.ErrTimeout):
+			r.shed(metrics.ShedQueueTime)
 			return noSlot(r.pool, time.Second)
 		case err != nil:
 			return err
 		}
 		again = true
+		r.renew()
+	}
+}
+
+// due tells whether one of those who wait should have a turn: there is a place,
+// or there is nothing left to wait for.
+func (r *Reply) due() bool {
+	r.renew()
+	return r.obstacle(time.Now()) != backend.NoSlot
+}
+
+// renew makes a request that waited follow the edits of that time: who waits for
+// a slot must neither miss a new instance nor exceed a new bound. A pool that is
+// gone stays as it was.
+func (r *Reply) renew() {
+	if pool := r.proxy.current.Load().Service(r.req.Service).Find(r.Model); pool != nil {
+		r.pool = pool
 	}
 }
 
@@ -56,6 +86,7 @@ func (r *Reply) acquireReady(now time.Time) bool {
 		instance := r.pool.Balancer.Pick(r.candidates, r.caller.Addr)
 		if permit, ok := instance.Acquire(now); ok {
 			r.tried = append(r.tried, instance)
+			r.notePick(instance, now)
 			r.Instance, r.permit, r.held = instance, permit, true
 			return true
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/breaker"
+	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -21,6 +22,8 @@ type Proxy struct {
 	client  *transport.Client
 	budget  budget
 	replies sync.Pool
+	// recorder counts and records what was answered; nil does neither.
+	recorder *metrics.Recorder
 }
 
 // New returns a proxy that routes by the current table and calls over the client.
@@ -38,28 +41,35 @@ func New(current *routing.Current, client *transport.Client) *Proxy {
 // next one, as long as nothing was sent to the client.
 func (p *Proxy) Do(ctx context.Context, req *schema.Request, caller *schema.Caller) (*Reply, error) {
 	r := p.begin(req, caller)
-	table := p.current.Load()
-	service := table.Service(req.Service)
-	pool := service.FindBytes(req.Model)
+	err := r.answer(ctx, p.current.Load())
+	r.noteEnd(err)
+	return r, err
+}
+
+func (r *Reply) answer(ctx context.Context, table *routing.Table) error {
+	service := table.Service(r.req.Service)
+	pool := service.FindBytes(r.req.Model)
 	if pool == nil {
-		return r, unknownModel(service, req.Service, string(req.Model))
+		return unknownModel(service, r.req.Service, string(r.req.Model))
 	}
 	r.Model, r.pool = pool.Model, pool
 	now := time.Now()
 	// Whoever is not served for want of instances is not counted by the limits.
 	if err := r.refuseAtOnce(now); err != nil {
-		return r, err
+		return err
 	}
 	if err := r.limit(now); err != nil {
-		return r, err
+		return err
 	}
-	return r, r.attempts(ctx, table.Limits.MaxAttempts)
+	r.record.Limited = r.record.At(now)
+	return r.attempts(ctx, table.Limits.MaxAttempts)
 }
 
 // begin returns the reply to a request, which Close gives back.
 func (p *Proxy) begin(req *schema.Request, caller *schema.Caller) *Reply {
 	r := p.replies.Get().(*Reply)
 	r.proxy, r.req, r.caller = p, req, caller
+	r.startRecord()
 	p.budget.enter()
 	return r
 }
@@ -102,6 +112,7 @@ func (r *Reply) attempts(ctx context.Context, most int) error {
 		if gone {
 			failed.outcome = breaker.Cancelled // whatever broke then, the instance did not do it
 		}
+		r.record.Try().Code = failed.err.Code
 		r.release(failed.outcome)
 		if gone || !failed.elsewhere || r.Attempts == most {
 			break

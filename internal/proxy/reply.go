@@ -9,6 +9,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/adapter"
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
+	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -47,6 +48,8 @@ type Reply struct {
 	permit   breaker.Permit
 	cancel   context.CancelFunc // ends the bound on the whole call
 	outcome  breaker.Outcome
+	record   metrics.Call
+	answered time.Time // when the backend's part of a whole answer was there
 }
 
 // Segments returns a whole answer, nil for any other.
@@ -99,10 +102,13 @@ func (r *Reply) Next(ctx context.Context) ([]byte, error) {
 func (r *Reply) broken(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		r.outcome = breaker.Cancelled
-		return context.Cause(ctx)
+		cause := context.Cause(ctx)
+		r.noteEnd(cause)
+		return cause
 	}
 	failed := r.classify(err)
 	r.outcome = failed.outcome
+	r.noteEnd(failed.err)
 	return failed.err
 }
 
@@ -127,11 +133,15 @@ func (r *Reply) Usage() schema.Usage {
 }
 
 // Abandon says that the client left before it had the whole answer.
-func (r *Reply) Abandon() { r.outcome = breaker.Cancelled }
+func (r *Reply) Abandon() {
+	r.outcome = breaker.Cancelled
+	r.noteEnd(context.Canceled)
+}
 
 // Close settles the request: the instance is free again and has its outcome.
 func (r *Reply) Close() {
 	r.release(r.outcome)
+	r.finishRecord()
 	r.proxy.budget.leave()
 	p := r.proxy
 	r.reset()
@@ -150,7 +160,9 @@ func (r *Reply) release(outcome breaker.Outcome) {
 	}
 	if r.held {
 		r.held = false
-		r.Instance.Release(r.permit, outcome, time.Now())
+		now := time.Now()
+		r.Instance.Release(r.permit, outcome, now)
+		r.noteRelease(now)
 		r.pool.Queue.Wake()
 	}
 }

@@ -68,33 +68,53 @@ func (q *Queue) Len() int {
 	return q.waiting
 }
 
+// lookAgain is how often those who wait look for what nobody wakes them for: an
+// instance that is healthy again, a pause that is over.
+const lookAgain = 200 * time.Millisecond
+
 // Wait waits for a turn. It returns nil when it came, and the reason when it
 // did not: ErrFull, ErrTimeout, or the end of the context. A request that had
 // its turn and did not get a place after all waits again in front.
-func (q *Queue) Wait(ctx context.Context, caller string, s Settings, deadline time.Time, again bool) error {
+//
+// Due tells whether somebody should have a turn now. It is asked as soon as the
+// request is in the queue, because a place that became free just before that
+// woke nobody, and every now and then while it waits.
+func (q *Queue) Wait(ctx context.Context, caller string, s Settings, deadline time.Time, again bool, due func() bool) error {
 	w := &waiter{turn: make(chan struct{}, 1)}
 	if !q.enter(w, caller, s.Size, again) {
 		return ErrFull
 	}
-	timer := time.NewTimer(time.Until(deadline))
-	defer timer.Stop()
-	var err error
-	select {
-	case <-w.turn:
-		return nil
-	case <-ctx.Done():
-		err = context.Cause(ctx)
-	case <-timer.C:
-		err = ErrTimeout
-	}
-	if !q.leave(w, caller) {
+	err := q.await(ctx, w, deadline, due)
+	if err != nil && !q.leave(w, caller) {
 		// The turn came at the same moment; it must not be lost.
 		q.Wake()
 	}
 	return err
 }
 
-// Wake gives the next request its turn: a place has become free.
+func (q *Queue) await(ctx context.Context, w *waiter, deadline time.Time, due func() bool) error {
+	timer := time.NewTimer(time.Until(deadline))
+	defer timer.Stop()
+	look := time.NewTicker(lookAgain)
+	defer look.Stop()
+	for {
+		if due() {
+			q.Wake() // perhaps another one, whose turn it is
+		}
+		select {
+		case <-w.turn:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-timer.C:
+			return ErrTimeout
+		case <-look.C:
+		}
+	}
+}
+
+// Wake gives the next request its turn: a place has become free. Whoever has a
+// turn and does not use it, or sees that there is room for more, wakes the next.
 func (q *Queue) Wake() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -124,6 +144,9 @@ func (q *Queue) enter(w *waiter, caller string, size int, again bool) bool {
 	}
 	if again {
 		l.waiters = append([]*waiter{w}, l.waiters...)
+		q.unlink(l)
+		q.join(l)
+		q.next = l // it is still this caller's turn
 	} else {
 		l.waiters = append(l.waiters, w)
 	}
@@ -156,6 +179,11 @@ func (q *Queue) drop(l *line, i int) {
 		return
 	}
 	delete(q.callers, l.caller)
+	q.unlink(l)
+}
+
+// unlink takes a line out of the ring.
+func (q *Queue) unlink(l *line) {
 	if l.next == l {
 		q.next = nil
 		return

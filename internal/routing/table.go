@@ -22,8 +22,13 @@ type Table struct {
 	Limits config.Limits
 
 	services [schema.ServiceTypeCount]*Service
-	models   []Model
+	entries  []Model // one for each model of each service type
+	models   []Model // one for each model
 }
+
+// Since says when the instances of each service type were added, by their
+// identifiers.
+type Since map[schema.ServiceType]map[string]time.Time
 
 // Service is one service type of a table.
 type Service struct {
@@ -35,6 +40,7 @@ type Service struct {
 	Pools []*Pool
 
 	byModel map[string]*Pool
+	byID    map[string]*backend.Instance
 }
 
 // Pool is the instances that serve one model of a service type.
@@ -60,6 +66,11 @@ type Model struct {
 // Compile makes the table of a document. The previous table, which may be nil,
 // lends its living state to the instances that are still there.
 func Compile(doc *config.Document, previous *Table) (*Table, error) {
+	return CompileSince(doc, previous, nil)
+}
+
+// CompileSince is Compile for instances that may be older than the program.
+func CompileSince(doc *config.Document, previous *Table, since Since) (*Table, error) {
 	now := time.Now()
 	t := &Table{Limits: doc.Limits}
 	for _, serviceType := range schema.ServiceTypes() {
@@ -77,12 +88,13 @@ func Compile(doc *config.Document, previous *Table) (*Table, error) {
 		}
 		t.services[serviceType] = s
 	}
-	t.models = t.listModels()
+	t.entries = t.listEntries(since)
+	t.models = once(t.entries)
 	return t, nil
 }
 
 func compileService(serviceType schema.ServiceType, policy config.Service, limits backend.Timeouts, old *Service, now time.Time) (*Service, error) {
-	s := &Service{Type: serviceType, Policy: policy, byModel: map[string]*Pool{}}
+	s := &Service{Type: serviceType, Policy: policy, byModel: map[string]*Pool{}, byID: make(map[string]*backend.Instance, len(policy.Instances))}
 	if old != nil {
 		s.Limiter = old.Limiter
 	} else {
@@ -96,7 +108,7 @@ func compileService(serviceType schema.ServiceType, policy config.Service, limit
 	}
 	for n, settings := range policy.Instances {
 		var state *backend.State
-		if before := old.instance(settings.ID()); before != nil {
+		if before := old.Instance(settings.ID()); before != nil {
 			state = before.State
 		}
 		instance, err := backend.New(settings, serviceType, shared, state, now)
@@ -111,6 +123,7 @@ func compileService(serviceType schema.ServiceType, policy config.Service, limit
 		}
 		instance.Slot = len(pool.Instances)
 		pool.Instances = append(pool.Instances, instance)
+		s.byID[instance.ID] = instance
 	}
 	slices.SortFunc(s.Pools, func(a, b *Pool) int { return cmp.Compare(a.Model, b.Model) })
 	for _, pool := range s.Pools {
@@ -129,9 +142,18 @@ func (p *Pool) takeOver(before *Pool, now time.Time) {
 		return
 	}
 	p.Limiter, p.Queue = before.Limiter, before.Queue
-	if before.Service.Policy.LoadBalancer == policy.LoadBalancer {
-		balance.Carry(p.Balancer, before.Balancer, p.slotsIn(before))
+	if was := before.share(); was > 0 && before.Service.Policy.LoadBalancer == policy.LoadBalancer {
+		balance.Carry(p.Balancer, before.Balancer, p.slotsIn(before), float64(p.share())/float64(was))
 	}
+}
+
+// share is what the weights of the pool add up to.
+func (p *Pool) share() int64 {
+	var total int64
+	for _, i := range p.Instances {
+		total += i.Share
+	}
+	return total
 }
 
 // scoped returns the settings of a limiter that is on only for its own scope.
@@ -157,19 +179,12 @@ func (t *Table) activate(now time.Time) {
 	}
 }
 
-// instance finds an instance by its identifier; a nil Service has none.
-func (s *Service) instance(id string) *backend.Instance {
+// Instance finds an instance by its identifier; a nil Service has none.
+func (s *Service) Instance(id string) *backend.Instance {
 	if s == nil {
 		return nil
 	}
-	for _, pool := range s.Pools {
-		for _, i := range pool.Instances {
-			if i.ID == id {
-				return i
-			}
-		}
-	}
-	return nil
+	return s.byID[id]
 }
 
 // slotsIn returns where the instances of p stand in an older pool.
@@ -217,25 +232,51 @@ func (t *Table) Instances() []*backend.Instance {
 // Models returns every model of every service type once, sorted by name.
 func (t *Table) Models() []Model { return t.models }
 
-func (t *Table) listModels() []Model {
-	var models []Model
-	seen := map[string]bool{}
+// Entries returns every model of every service type, in the order of the
+// service types.
+func (t *Table) Entries() []Model { return t.entries }
+
+func (t *Table) listEntries(since Since) []Model {
+	var entries []Model
 	for _, s := range t.services {
 		if s == nil {
 			continue
 		}
 		for _, pool := range s.Pools {
-			if seen[pool.Model] {
-				continue
-			}
-			seen[pool.Model] = true
-			first := pool.Instances[0]
-			models = append(models, Model{
+			entries = append(entries, Model{
 				ID:      pool.Model,
 				Service: s.Type,
-				Adapter: first.Kind.TypeName,
-				Created: first.Since(),
+				Adapter: pool.Instances[0].Kind.TypeName,
+				Created: pool.created(since[s.Type]),
 			})
+		}
+	}
+	return entries
+}
+
+// created returns when the first of the pool's instances was added.
+func (p *Pool) created(since map[string]time.Time) time.Time {
+	var first time.Time
+	for _, i := range p.Instances {
+		added, known := since[i.ID]
+		if !known {
+			added = i.Since()
+		}
+		if first.IsZero() || added.Before(first) {
+			first = added
+		}
+	}
+	return first
+}
+
+// once leaves one entry of each model, sorted by name.
+func once(entries []Model) []Model {
+	var models []Model
+	seen := map[string]bool{}
+	for _, m := range entries {
+		if !seen[m.ID] {
+			seen[m.ID] = true
+			models = append(models, m)
 		}
 	}
 	slices.SortFunc(models, func(a, b Model) int { return cmp.Compare(a.ID, b.ID) })

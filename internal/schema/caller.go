@@ -1,6 +1,9 @@
 package schema
 
-import "net/netip"
+import (
+	"net/netip"
+	"time"
+)
 
 // Caller is who sent a request.
 type Caller struct {
@@ -12,6 +15,12 @@ type Caller struct {
 	Authorization string
 	// KeyID names the API key that was presented, if keys are required.
 	KeyID string
+	// Arrived is when the head of the request had come, Ready when all of it was
+	// there.
+	Arrived, Ready time.Time
+	// Traceparent and Tracestate are the request's place in a distributed trace,
+	// as it was sent.
+	Traceparent, Tracestate string
 }
 
 // Key is what tells callers apart who take turns: the API key, else the address.

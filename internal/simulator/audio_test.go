@@ -300,8 +300,8 @@ func TestFormatsOfRecordings(t *testing.T) {
 		{"wav with other chunks", "RIFF\x00\x00\x00\x00WAVELIST\x03\x00\x00\x00abc\x00" + oneSecond()[12:], "WAV", 1},
 		{"wav cut in its head", "RIFF\x00\x00\x00\x00WAVE", "WAV", 12.0 / usualRate},
 		{"mp3", "ID3" + strings.Repeat("x", usualRate-3), "MP3", 1},
-		{"mp3 without a tag", "\xff\xfb" + strings.Repeat("x", usualRate-2), "MP3", 1},
-		{"ours", string(appendMP3(nil, note{12, 1})), "MP3", 96.0 / usualRate},
+		{"mp3 without a tag", "\xff\xfb\x90" + strings.Repeat("x", usualRate-3), "MP3", 1}, // 128 kbit/s
+		{"ours", string(appendMP3(nil, note{12, 1})), "MP3", 0.024},
 		{"flac", "fLaC", "FLAC", 4.0 / usualRate},
 		{"ogg", "OggS", "Ogg", 4.0 / usualRate},
 		{"m4a", "\x00\x00\x00\x20ftypM4A ", "MP4", 12.0 / usualRate},

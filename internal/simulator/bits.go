@@ -20,7 +20,4 @@ func (b *bits) put(value uint64, width int) {
 	}
 }
 
-// pad fills the last byte with zeros.
-func (b *bits) pad() { b.free = 0 }
-
 func (b *bits) length() int { return 8*len(b.out) - b.free }

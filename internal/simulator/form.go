@@ -41,7 +41,11 @@ func (f *form) value(name string) string {
 
 // formBoundary returns the boundary of a multipart body, or nothing.
 func formBoundary(r *http.Request) string {
-	kind, parameters, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	said := r.Header.Get("Content-Type")
+	if !strings.HasPrefix(strings.ToLower(said), "multipart/") { // parsing costs more than all the rest
+		return ""
+	}
+	kind, parameters, err := mime.ParseMediaType(said)
 	if err != nil || kind != "multipart/form-data" {
 		return ""
 	}

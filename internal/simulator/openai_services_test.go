@@ -196,6 +196,35 @@ func TestRerankInTheShapeOfTEI(t *testing.T) {
 	}
 }
 
+func TestUsageOfOtherServicesObeysTheStep(t *testing.T) {
+	r := newRig(t, Options{})
+	ask := map[string]func() reply{
+		"embeddings": func() reply { return r.post("/v1/embeddings", `{"model":"m","input":"a"}`) },
+		"rerank":     func() reply { return r.post("/v1/rerank", `{"model":"m","query":"a","documents":["a"]}`) },
+		"cohere":     func() reply { return r.post("/v2/rerank", `{"model":"m","query":"a","documents":["a"]}`) },
+		"images":     func() reply { return r.post("/v1/images/generations", `{"model":"m","prompt":"a","size":"16x16"}`) },
+		"stt": func() reply {
+			return r.sendForm("/v1/audio/transcriptions", part{"model", "", "m"}, part{"file", "a.wav", oneSecond()})
+		},
+		"ollama": func() reply { return r.post("/api/embed", `{"model":"m","input":"a"}`) },
+	}
+	for name, ask := range ask {
+		r.Script(Step{Usage: UsageNone, Extra: `"vendor":1`})
+		if got := ask(); got.status != 200 || strings.Contains(got.body, "tokens") || strings.Contains(got.body, "prompt_eval_count") ||
+			strings.Contains(got.body, `"duration"`) || !strings.HasSuffix(got.body, `,"vendor":1}`) {
+			t.Errorf("%s: %+v", name, got)
+		}
+		r.Script(Step{UsageValue: `{"odd":true}`})
+		if got := ask(); !strings.Contains(got.body, `"usage":{"odd":true}`) && name != "cohere" && name != "ollama" {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	r.Script(Step{Text: "what was said"})
+	if got := ask["stt"](); !strings.HasPrefix(got.body, `{"text":"what was said"`) {
+		t.Errorf("got %+v", got)
+	}
+}
+
 func TestBadRerankRequests(t *testing.T) {
 	r := newRig(t, Options{})
 	for _, rest := range []string{`"documents":["a"]`, `"query":"a"`, `"query":"a","documents":[]`, `"query":"a","documents":[3]`, `"query":"a","documents":["a"],"top_n":0`} {

@@ -67,7 +67,7 @@ func newTranscript(x *exchange, file *upload) *transcript {
 	}
 	length := fmt.Sprintf("It lasts %.2f seconds", r.seconds)
 	if !r.exact {
-		length = fmt.Sprintf("It may last about %.0f seconds", r.seconds)
+		length = fmt.Sprintf("It may last about %.1f seconds", r.seconds)
 	}
 	t := &transcript{language: x.form.value("language"), seconds: r.seconds}
 	if t.language == "" {

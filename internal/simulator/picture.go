@@ -14,11 +14,25 @@ const (
 	mostPixels  = 16 << 20 // of an upload
 )
 
-// colourOf returns a colour that a seed stands for, neither dark nor bright.
+// colourOf returns a strong colour that a seed stands for, on which white can be
+// read: one channel is high, one low and one anywhere between.
 func colourOf(seed uint64) color.RGBA {
+	const high, low = 180, 40
 	seed = mix(seed)
-	channel := func(shift int) uint8 { return uint8(64 + seed>>shift&0x7f) }
-	return color.RGBA{channel(0), channel(8), channel(16), 255}
+	between := uint8(low + seed%(high-low))
+	switch seed >> 32 % 6 {
+	case 0:
+		return color.RGBA{high, between, low, 255}
+	case 1:
+		return color.RGBA{high, low, between, 255}
+	case 2:
+		return color.RGBA{between, high, low, 255}
+	case 3:
+		return color.RGBA{low, high, between, 255}
+	case 4:
+		return color.RGBA{between, low, high, 255}
+	}
+	return color.RGBA{low, between, high, 255}
 }
 
 // paint returns a PNG with a text on a colour that the seed stands for.

@@ -35,10 +35,23 @@ func inspect(file *upload) recording {
 			r.format = magic.format
 		}
 	}
-	if len(head) > 1 && head[0] == 0xff && head[1]&0xe6 == 0xe2 { // a frame of layer III
+	if len(head) > 2 && head[0] == 0xff && head[1]&0xe6 == 0xe2 { // a frame of layer III
 		r.format = "MP3"
+		if rate := mp3Rate(head); rate > 0 {
+			r.seconds = float64(file.size) / float64(rate)
+		}
 	}
 	return r
+}
+
+// mp3Rate returns the bytes per second that the first frame of a file has; the
+// others may differ.
+func mp3Rate(head []byte) int {
+	rates := [...]int{0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160, 0}
+	if head[1]&0x18 == 0x18 { // MPEG-1; others are version 2 or 2.5
+		rates = [...]int{0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 0}
+	}
+	return rates[head[2]>>4] * 1000 / 8
 }
 
 // inspectWAV reads the chunks of a WAV file up to its samples.

@@ -43,7 +43,7 @@ type Step struct {
 	// gives speech a Content-Length.
 	Plain bool
 
-	// Text replaces what a chat answers. Its bytes reach the wire as they are,
+	// Text replaces what a chat answers or a transcription heard. Its bytes reach the wire as they are,
 	// even if they are no UTF-8.
 	Text string
 	// NoFinish leaves out the events that carry a finish_reason; for Ollama

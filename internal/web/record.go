@@ -27,6 +27,12 @@ type Record struct {
 	ErrorCode string
 	// Gone says that the client left before it had its answer.
 	Gone bool
+
+	// What a change of the configuration did, for the audit log: the versions
+	// before and after it, and what changed in words that hold no secrets.
+	Before, After int
+	Change        string
+	DryRun        bool
 }
 
 // Response is the client's side of one exchange. It remembers what was written

@@ -10,14 +10,17 @@ import (
 // a path does not have are answered by the functions it was made with, in the
 // manner of the surface that was asked.
 type Router struct {
-	mux      *http.ServeMux
+	mux *http.ServeMux
+	// rest has the routes that could be meant by the same path as another one,
+	// to which they yield.
+	rest     *http.ServeMux
 	notFound func(w http.ResponseWriter, r *http.Request)
 	notThus  func(w http.ResponseWriter, r *http.Request, allow string)
 }
 
 // NewRouter returns a Router without routes.
 func NewRouter(notFound func(w http.ResponseWriter, r *http.Request), wrongMethod func(w http.ResponseWriter, r *http.Request, allow string)) *Router {
-	router := &Router{mux: http.NewServeMux(), notFound: notFound, notThus: wrongMethod}
+	router := &Router{mux: http.NewServeMux(), rest: http.NewServeMux(), notFound: notFound, notThus: wrongMethod}
 	router.mux.HandleFunc("/", router.unrouted)
 	return router
 }
@@ -25,6 +28,11 @@ func NewRouter(notFound func(w http.ResponseWriter, r *http.Request), wrongMetho
 // Handle adds a route, such as "GET /v1/models/{id...}".
 func (router *Router) Handle(pattern string, handler http.HandlerFunc) {
 	router.mux.HandleFunc(pattern, handler)
+}
+
+// HandleRest adds a route for what none of the others takes.
+func (router *Router) HandleRest(pattern string, handler http.HandlerFunc) {
+	router.rest.HandleFunc(pattern, handler)
 }
 
 // ServeHTTP passes a request to its handler.
@@ -38,6 +46,10 @@ func (router *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // unrouted answers what no route takes.
 func (router *Router) unrouted(w http.ResponseWriter, r *http.Request) {
+	if _, pattern := router.rest.Handler(r); pattern != "" {
+		router.rest.ServeHTTP(w, r)
+		return
+	}
 	methods := router.methods(r)
 	switch {
 	case r.Method == http.MethodOptions:
@@ -60,7 +72,9 @@ func (router *Router) methods(r *http.Request) []string {
 	probe := *r
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch} {
 		probe.Method = method
-		if _, pattern := router.mux.Handler(&probe); pattern != "/" && pattern != "" {
+		_, pattern := router.mux.Handler(&probe)
+		_, rest := router.rest.Handler(&probe)
+		if pattern != "/" && pattern != "" || rest != "" {
 			methods = append(methods, method)
 		}
 	}

@@ -29,7 +29,7 @@ type Options struct {
 	AccessLog bool
 	// Fail answers a request that cannot be handled: one that is malformed, or
 	// one whose handler panicked.
-	Fail func(w http.ResponseWriter, err *schema.Error)
+	Fail func(w http.ResponseWriter, r *http.Request, err *schema.Error)
 }
 
 // NewShell returns a Shell around a handler.
@@ -55,7 +55,7 @@ func (s *Shell) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if response.conn != nil && response.conn.ambiguous(r) {
 		// Two lengths for one body are how requests are smuggled past a proxy.
 		header.Set("Connection", "close")
-		s.options.Fail(response, &schema.Error{
+		s.options.Fail(response, r, &schema.Error{
 			Message: "The request has both Content-Length and Transfer-Encoding.",
 			Type:    schema.TypeInvalidRequest,
 			Code:    schema.CodeInvalidBody,
@@ -79,7 +79,7 @@ func (s *Shell) finish(w *Response, r *http.Request) {
 			s.log(w, r)
 			panic(http.ErrAbortHandler) // half an answer must not look whole
 		}
-		s.options.Fail(w, &schema.Error{Message: "The gateway failed to handle the request.", Type: schema.TypeInternal, Code: schema.CodeInternal})
+		s.options.Fail(w, r, &schema.Error{Message: "The gateway failed to handle the request.", Type: schema.TypeInternal, Code: schema.CodeInternal})
 	}
 	s.log(w, r)
 }

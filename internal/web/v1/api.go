@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/proxy"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -29,8 +30,10 @@ type API struct {
 type Options struct {
 	// TrustedProxies may name the client's address.
 	TrustedProxies []netip.Prefix
-	// Guard checks API keys; nil leaves the API open.
-	Guard *access.Guard
+	// Keys are the API keys that callers need; nil leaves the API open.
+	Keys *access.Keyring
+	// Recorder counts the requests that are refused here; nil counts nothing.
+	Recorder *metrics.Recorder
 	// Overloaded reports whether there is no memory left for more requests; nil
 	// means that there always is.
 	Overloaded func() bool
@@ -52,10 +55,11 @@ func New(p *proxy.Proxy, current *routing.Current, options Options) *API {
 // identify checks the caller's key. It answers itself, with false, when there
 // is none that is good.
 func (a *API) identify(x *exchange) bool {
-	if a.options.Guard == nil {
+	guard := a.options.Keys.Guard()
+	if guard == nil {
 		return true
 	}
-	key, err := a.options.Guard.Identify(x.r.Header, time.Now())
+	key, err := guard.Identify(x.r.Header, time.Now())
 	if err != nil {
 		x.fail(err)
 		return false
@@ -73,9 +77,11 @@ func (a *API) answer(x *exchange) {
 		}
 	}
 	ctx := x.r.Context()
+	x.routed = true
 	reply, err := a.proxy.Do(ctx, &x.request, &x.caller)
 	defer func() {
 		x.record.Usage = reply.Usage()
+		reply.Answered(x.record.Status)
 		reply.Close()
 	}()
 	x.record.Model, x.record.Attempts = reply.Model, reply.Attempts
@@ -118,10 +124,14 @@ func (a *API) begin(w http.ResponseWriter, r *http.Request, service schema.Servi
 	x := a.pool.Get().(*exchange)
 	x.w, x.r, x.record = w, r, web.RecordOf(w)
 	x.record.Service = service.String()
+	x.recorder, x.service, x.routed = a.options.Recorder, service, false
 	x.caller = schema.Caller{
+		Arrived:       x.record.Started,
 		Addr:          web.ClientAddr(r, a.options.TrustedProxies),
 		RequestID:     x.record.RequestID,
 		Authorization: r.Header.Get("Authorization"),
+		Traceparent:   r.Header.Get("Traceparent"),
+		Tracestate:    r.Header.Get("Tracestate"),
 	}
 	return x
 }

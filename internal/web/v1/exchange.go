@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/proxy"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
@@ -28,6 +29,10 @@ type exchange struct {
 	request schema.Request
 	body    []byte
 	spool   spool
+
+	recorder *metrics.Recorder
+	service  schema.ServiceType
+	routed   bool // the proxy has it and counts it
 }
 
 const (
@@ -52,12 +57,7 @@ func (x *exchange) letGo() {
 // readJSON reads the body, whatever type it claims to have: curl sends forms by
 // default. It answers itself, with false, when the body cannot be had.
 func (x *exchange) readJSON(limit int64) bool {
-	if encoding := x.r.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
-		x.fail(&schema.Error{
-			Message: "Compressed request bodies are not accepted; send the body as it is.",
-			Type:    schema.TypeInvalidRequest,
-			Code:    schema.CodeUnsupportedMedia,
-		})
+	if x.compressed() {
 		return false
 	}
 	if strings.HasPrefix(x.r.Header.Get("Content-Type"), "multipart/") {
@@ -86,6 +86,20 @@ func (x *exchange) readJSON(limit int64) bool {
 		x.refuseBody("The request body could not be read.", schema.CodeInvalidBody)
 	}
 	return false
+}
+
+// compressed refuses, with true, a body that is compressed.
+func (x *exchange) compressed() bool {
+	encoding := x.r.Header.Get("Content-Encoding")
+	if encoding == "" || strings.EqualFold(encoding, "identity") {
+		return false
+	}
+	x.fail(&schema.Error{
+		Message: "Compressed request bodies are not accepted; send the body as it is.",
+		Type:    schema.TypeInvalidRequest,
+		Code:    schema.CodeUnsupportedMedia,
+	})
+	return true
 }
 
 var errTooLarge = errors.New("the body is too large")
@@ -145,6 +159,9 @@ func (x *exchange) fail(err error) {
 	}
 	x.record.ErrorCode = known.Code
 	WriteError(x.w, known)
+	if !x.routed {
+		x.countRefusal(known.Code)
+	}
 }
 
 // unexpected turns an error that no step named into one for the caller.

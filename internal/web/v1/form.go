@@ -9,6 +9,7 @@ import (
 	"mime/multipart"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -19,9 +20,11 @@ const (
 	// temporary file, because the name of the model may come after the file and
 	// a second backend may have to be tried.
 	smallFile = 64 << 10
-	// maxValue bounds a field that is no file, and maxParts their number.
-	maxValue = 1 << 20
-	maxParts = 64
+	// maxParts bounds the number of parts, maxValues all fields together that
+	// are no files, and maxName what a part is called.
+	maxParts  = 64
+	maxValues = 1 << 20
+	maxName   = 1 << 10
 	// copyBuffer is how much of an upload is in hand while it is written away.
 	copyBuffer = 32 << 10
 )
@@ -29,6 +32,9 @@ const (
 // readForm reads the form of a request. It answers itself, with nil, when there
 // is none that can be read. The form is good until the exchange ends.
 func (x *exchange) readForm(limit int64) *schema.Form {
+	if x.compressed() {
+		return nil
+	}
 	mediaType, params, err := mime.ParseMediaType(x.r.Header.Get("Content-Type"))
 	if err != nil || mediaType != "multipart/form-data" || params["boundary"] == "" {
 		x.fail(&schema.Error{
@@ -43,7 +49,11 @@ func (x *exchange) readForm(limit int64) *schema.Form {
 		return nil
 	}
 	body := &patientReader{x: x, control: http.NewResponseController(x.w), limit: limit}
-	form, err := x.spool.readParts(multipart.NewReader(body, params["boundary"]))
+	form, err := x.spool.readParts(multipart.NewReader(wholeForm(body), params["boundary"]))
+	if err == nil {
+		// The server watches for a client that leaves only behind the body's end.
+		_, err = io.Copy(io.Discard, body)
+	}
 	body.done()
 	switch {
 	case err == nil:
@@ -62,7 +72,8 @@ func (x *exchange) readForm(limit int64) *schema.Form {
 
 var (
 	errTooManyParts = errors.New("it has too many parts")
-	errLongValue    = errors.New("a field is too long")
+	errLongValue    = errors.New("its fields are too long")
+	errLongName     = errors.New("a name in it is too long")
 	errNoSpace      = errors.New("the upload could not be stored")
 )
 
@@ -70,13 +81,25 @@ var (
 // library that found it.
 func formFault(err error) string {
 	switch {
-	case errors.Is(err, errTooManyParts), errors.Is(err, errLongValue):
+	case errors.Is(err, errTooManyParts), errors.Is(err, errLongValue), errors.Is(err, errLongName):
 		return err.Error()
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return "it ended too early"
 	}
 	return "it is malformed"
 }
+
+// wholeForm makes the end of a body an error for who reads a form from it: a
+// form ends before that, with its last boundary. The line break lets that
+// boundary be the end of the body.
+func wholeForm(body io.Reader) io.Reader {
+	return io.MultiReader(body, strings.NewReader("\r\n"), cutOff{})
+}
+
+// cutOff is where a form ends too early.
+type cutOff struct{}
+
+func (cutOff) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
 // patientReader reads a body within a limit, and gives it time in proportion to
 // what has come.
@@ -108,8 +131,9 @@ func (p *patientReader) done() { _ = p.control.SetReadDeadline(time.Time{}) }
 // file, which has no name any more while it is used, so that nothing can leave
 // it behind.
 type spool struct {
-	file *os.File
-	size int64
+	file   *os.File
+	size   int64
+	values int // bytes of the fields that are no files
 }
 
 // close frees the temporary file.
@@ -117,8 +141,8 @@ func (s *spool) close() {
 	if s.file != nil {
 		_ = s.file.Close()
 		_ = os.Remove(s.file.Name()) // where an open file could not be removed
-		*s = spool{}
 	}
+	*s = spool{}
 }
 
 func (s *spool) readParts(reader *multipart.Reader) (*schema.Form, error) {
@@ -138,25 +162,44 @@ func (s *spool) readParts(reader *multipart.Reader) (*schema.Form, error) {
 		if err != nil {
 			return nil, err
 		}
-		if read.Name != "" {
+		if read.Name != "" && !leftOut(read.File) {
 			form.Parts = append(form.Parts, read)
 		}
 	}
+}
+
+// leftOut tells a file that nobody chose: browsers send such a field with
+// neither a name nor a content.
+func leftOut(file *schema.File) bool { return file != nil && file.Size == 0 && file.Filename == "" }
+
+// isFileField lists the fields that hold files, also where a client leaves out
+// the name of the file.
+func isFileField(name string) bool {
+	switch strings.TrimSuffix(name, "[]") {
+	case "file", "image", "mask":
+		return true
+	}
+	return false
 }
 
 func (s *spool) readPart(part *multipart.Part) (schema.Part, error) {
 	read := schema.Part{Name: part.FormName()}
 	_, params, _ := mime.ParseMediaType(part.Header.Get("Content-Disposition"))
 	filename, isFile := params["filename"]
-	if !isFile {
-		value, err := io.ReadAll(io.LimitReader(part, maxValue+1))
-		if err == nil && len(value) > maxValue {
+	contentType := part.Header.Get("Content-Type")
+	if max(len(read.Name), len(filename), len(contentType)) > maxName {
+		return read, errLongName
+	}
+	if !isFile && !isFileField(read.Name) {
+		value, err := io.ReadAll(io.LimitReader(part, int64(maxValues-s.values)+1))
+		s.values += len(value)
+		if err == nil && s.values > maxValues {
 			err = errLongValue
 		}
 		read.Value = string(value)
 		return read, err
 	}
-	file := &schema.File{Filename: filename, ContentType: part.Header.Get("Content-Type")}
+	file := &schema.File{Filename: filename, ContentType: contentType}
 	if file.ContentType == "" {
 		file.ContentType = "application/octet-stream"
 	}

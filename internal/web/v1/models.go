@@ -59,10 +59,11 @@ func (a *API) Model(w http.ResponseWriter, r *http.Request) {
 
 // admitted checks the caller's key for an endpoint without a body.
 func (a *API) admitted(w http.ResponseWriter, r *http.Request) bool {
-	if a.options.Guard == nil {
+	guard := a.options.Keys.Guard()
+	if guard == nil {
 		return true
 	}
-	if _, err := a.options.Guard.Identify(r.Header, time.Now()); err != nil {
+	if _, err := guard.Identify(r.Header, time.Now()); err != nil {
 		WriteError(w, err)
 		return false
 	}

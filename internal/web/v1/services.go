@@ -2,6 +2,7 @@ package v1
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -48,6 +49,7 @@ func (a *API) json(w http.ResponseWriter, r *http.Request, service schema.Servic
 	if !a.admit(x) || !a.identify(x) || !x.readJSON(int64(a.current.Load().Limits.JSONBody)) {
 		return
 	}
+	x.caller.Ready = time.Now()
 	if err := parse(&x.request, x.body); err != nil {
 		a.peekLimit(x, service)
 		x.fail(err)
@@ -67,6 +69,7 @@ func (a *API) form(w http.ResponseWriter, r *http.Request, service schema.Servic
 	if form == nil {
 		return
 	}
+	x.caller.Ready = time.Now()
 	if err := parse(&x.request, form); err != nil {
 		a.peekLimit(x, service)
 		x.fail(err)

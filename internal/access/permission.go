@@ -1,0 +1,71 @@
+package access
+
+import "strings"
+
+// Permission is the code of what a route lets its callers do, such as
+// config:instance:write: an area, a thing in it, and what is done with it.
+type Permission string
+
+// Two kinds of routes have no code of their own.
+const (
+	// Anyone is for routes that tell nothing worth keeping.
+	Anyone Permission = "anyone"
+	// ByKey is for the unified API, which asks for its own keys.
+	ByKey Permission = "by-key"
+)
+
+// The codes of the management routes. Those that end in :read and :write are
+// for viewers and operators; what ends otherwise is for administrators alone.
+const (
+	ReadTypes      Permission = "config:type:read"
+	WriteTypes     Permission = "config:type:write"
+	ReadInstances  Permission = "config:instance:read"
+	WriteInstances Permission = "config:instance:write"
+	ReadVersions   Permission = "config:version:read"
+	WriteVersions  Permission = "config:version:write"
+	ReadModels     Permission = "model:read"
+	ReadRoutes     Permission = "route:read"
+	ManageKeys     Permission = "auth:key:manage"
+
+	// The codes of the ledger are the specification's own.
+	ReadQuota      Permission = "config:quota:read"
+	WriteQuota     Permission = "config:quota:write"
+	ReadQuotaUsage Permission = "monitoring:quota:read"
+
+	ReadMonitoring  Permission = "monitoring:config:read"
+	WriteMonitoring Permission = "monitoring:config:write"
+	ReadMetrics     Permission = "monitoring:metrics:read"
+	ReadActuator    Permission = "actuator:details:read"
+	WriteLoggers    Permission = "actuator:logger:write"
+)
+
+// Holds tells whether a role has a permission.
+func (r Role) Holds(p Permission) bool {
+	switch r {
+	case Admin:
+		return true
+	case Operator:
+		return strings.HasSuffix(string(p), ":read") || strings.HasSuffix(string(p), ":write")
+	case Viewer:
+		return strings.HasSuffix(string(p), ":read")
+	}
+	return false
+}
+
+// Valid tells whether p has the shape of a code, or is one of the two words for
+// routes that have none.
+func (p Permission) Valid() bool {
+	if p == Anyone || p == ByKey {
+		return true
+	}
+	parts := strings.Split(string(p), ":")
+	if len(parts) < 2 {
+		return false
+	}
+	for _, part := range parts {
+		if part == "" || strings.ContainsFunc(part, func(r rune) bool { return (r < 'a' || r > 'z') && r != '-' }) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,143 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Given tells which settings a JSON text gave.
+type Given map[string]bool
+
+// Has tells whether the text gave a setting, by its path in camelCase. A null
+// gives nothing.
+func (g Given) Has(path string) bool { return g[path] }
+
+// DecodeJSON puts the settings of a JSON object where target points, on top of
+// what is there: what the text does not give stays. Keys are read in every
+// spelling; one that nobody knows, one that comes twice and a value of another
+// type are mistakes, except that the readOnly ones may come along and change
+// nothing. The error is of type Problems, with paths in camelCase.
+func DecodeJSON(data []byte, target any, readOnly ...string) (Given, error) {
+	root, err := readJSON(data)
+	if err != nil {
+		return nil, Problems{{Message: err.Error()}}
+	}
+	if root.kind != mapping {
+		return nil, Problems{{Message: "want a JSON object"}}
+	}
+	var problems Problems
+	d := newDecoder(&problems)
+	d.inJSON, d.readOnly = true, readOnly
+	d.decode(root, "", reflect.ValueOf(target).Elem())
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	given := make(Given, len(d.written))
+	for path := range d.written {
+		given[path] = true
+	}
+	return given, nil
+}
+
+// inCamelCase names fields as JSON does.
+func inCamelCase(fields []field) []field {
+	named := make([]field, len(fields))
+	for i, f := range fields {
+		f.name = camel(f.name)
+		named[i] = f
+	}
+	return named
+}
+
+func camel(kebab string) string {
+	parts := strings.Split(kebab, "-")
+	for i := 1; i < len(parts); i++ {
+		if parts[i] != "" {
+			parts[i] = strings.ToUpper(parts[i][:1]) + parts[i][1:]
+		}
+	}
+	return strings.Join(parts, "")
+}
+
+// readJSON turns a JSON text into nodes. Keys that come twice are left to the
+// decoder, which knows all spellings.
+func readJSON(data []byte) (*node, error) {
+	decoder := jsontext.NewDecoder(bytes.NewReader(data), jsontext.AllowDuplicateNames(true))
+	root, err := readValue(decoder, 0)
+	if err == nil {
+		_, err = decoder.ReadToken()
+		if errors.Is(err, io.EOF) {
+			return root, nil
+		}
+		if err == nil {
+			err = errors.New("something follows the object")
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		return nil, errors.New("the body is empty; want a JSON object")
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, errors.New("the body is not valid JSON: it ends too early")
+	}
+	var syntax *jsontext.SyntacticError
+	if errors.As(err, &syntax) {
+		return nil, fmt.Errorf("the body is not valid JSON: %w at byte %d", syntax.Err, syntax.ByteOffset)
+	}
+	return nil, fmt.Errorf("the body is not valid JSON: %w", err)
+}
+
+func readValue(from *jsontext.Decoder, depth int) (*node, error) {
+	if depth > maxDepth {
+		return nil, errors.New("it is nested too deeply")
+	}
+	token, err := from.ReadToken()
+	if err != nil {
+		return nil, err
+	}
+	switch token.Kind() {
+	case jsontext.KindNull:
+		return new(node), nil
+	case jsontext.KindTrue, jsontext.KindFalse:
+		return &node{kind: scalar, form: jsonSwitch, text: token.String()}, nil
+	case jsontext.KindString:
+		return &node{kind: scalar, form: jsonText, text: token.String()}, nil
+	case jsontext.KindNumber:
+		return &node{kind: scalar, form: jsonNumber, text: token.String()}, nil
+	case jsontext.KindBeginArray:
+		to := &node{kind: list}
+		for from.PeekKind() != jsontext.KindEndArray {
+			item, err := readValue(from, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			to.items = append(to.items, item)
+		}
+		_, err := from.ReadToken()
+		return to, err
+	}
+	return readObject(from, depth)
+}
+
+func readObject(from *jsontext.Decoder, depth int) (*node, error) {
+	to := &node{kind: mapping}
+	for from.PeekKind() != jsontext.KindEndObject {
+		name, err := from.ReadToken()
+		if err != nil {
+			return nil, err
+		}
+		key := name.String() // the token is only good until the next one
+		value, err := readValue(from, depth+1)
+		if err != nil {
+			return nil, err
+		}
+		to.entries = append(to.entries, entry{key: key, value: value})
+	}
+	_, err := from.ReadToken()
+	return to, err
+}

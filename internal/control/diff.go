@@ -1,0 +1,269 @@
+package control
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// Difference is one thing that two configurations do not have in common. It
+// holds no secrets: keys and headers are masked.
+type Difference struct {
+	Service schema.ServiceType `json:"service"`
+	// Instance is the identifier of the instance that differs, empty where the
+	// difference is one of the service type.
+	Instance string `json:"instance,omitzero"`
+	// Field is what differs, empty where the whole was added or removed.
+	Field string `json:"field,omitzero"`
+	Kind  string `json:"kind"`
+	From  any    `json:"from,omitzero"`
+	To    any    `json:"to,omitzero"`
+}
+
+// Kinds of differences.
+const (
+	Added   = "added"
+	Removed = "removed"
+	Changed = "changed"
+)
+
+// Compare lists what must change in one configuration to get the other.
+func Compare(from, to Services) []Difference {
+	var found []Difference
+	for _, serviceType := range schema.ServiceTypes() {
+		before, had := from[serviceType]
+		after, has := to[serviceType]
+		switch {
+		case had && has:
+			found = append(found, compareService(serviceType, before, after)...)
+		case had:
+			found = append(found, Difference{Service: serviceType, Kind: Removed})
+		case has:
+			found = append(found, Difference{Service: serviceType, Kind: Added})
+			found = append(found, compareInstances(serviceType, nil, after.Instances)...)
+		}
+	}
+	return found
+}
+
+func compareService(serviceType schema.ServiceType, before, after config.Service) []Difference {
+	var found []Difference
+	if !before.SamePolicy(after) {
+		b, a := before, after
+		b.Instances, a.Instances = nil, nil
+		found = compareFields(Difference{Service: serviceType}, fieldsOf(b), fieldsOf(a))
+	}
+	return append(found, compareInstances(serviceType, before.Instances, after.Instances)...)
+}
+
+func compareInstances(serviceType schema.ServiceType, before, after []backend.Settings) []Difference {
+	var found []Difference
+	old := make(map[string]backend.Settings, len(before))
+	for _, instance := range before {
+		old[instance.ID()] = instance
+	}
+	var kept []string
+	isKept := make(map[string]bool, len(after))
+	for _, instance := range after {
+		id := instance.ID()
+		at := Difference{Service: serviceType, Instance: id}
+		previous, had := old[id]
+		switch {
+		case !had:
+			at.Kind = Added
+			found = append(found, at)
+			continue
+		case !previous.Equal(instance):
+			found = append(found, compareFields(at, fieldsOf(hidden(previous)), fieldsOf(hidden(instance)))...)
+			found = append(found, compareSecrets(at, previous, instance)...)
+		}
+		kept = append(kept, id)
+		isKept[id] = true
+	}
+	var stayed []string
+	for _, instance := range before {
+		if isKept[instance.ID()] {
+			stayed = append(stayed, instance.ID())
+			continue
+		}
+		found = append(found, Difference{Service: serviceType, Instance: instance.ID(), Kind: Removed})
+	}
+	if !slices.Equal(stayed, kept) {
+		found = append(found, Difference{Service: serviceType, Field: "instances", Kind: Changed, From: stayed, To: kept})
+	}
+	return found
+}
+
+// hidden returns an instance without what must not be shown; compareSecrets
+// looks at that.
+func hidden(s backend.Settings) backend.Settings {
+	s.APIKey, s.Headers = "", nil
+	return s
+}
+
+func compareSecrets(at Difference, before, after backend.Settings) []Difference {
+	var found []Difference
+	note := func(field, from, to string) {
+		if from == to {
+			return
+		}
+		at.Field, at.Kind, at.From, at.To = field, Changed, access.Mask(from), access.Mask(to)
+		found = append(found, at)
+	}
+	note("apiKey", before.APIKey, after.APIKey)
+	for _, name := range slices.Sorted(maps.Keys(merged(before.Headers, after.Headers))) {
+		note("headers["+strconv.Quote(name)+"]", before.Headers[name], after.Headers[name])
+	}
+	return found
+}
+
+func merged(a, b map[string]string) map[string]string {
+	all := make(map[string]string, len(a)+len(b))
+	maps.Copy(all, a)
+	maps.Copy(all, b)
+	return all
+}
+
+func compareFields(at Difference, before, after map[string]any) []Difference {
+	var found []Difference
+	for _, name := range slices.Sorted(maps.Keys(after)) {
+		if before[name] != after[name] {
+			at.Field, at.Kind, at.From, at.To = name, Changed, before[name], after[name]
+			found = append(found, at)
+		}
+	}
+	return found
+}
+
+// fieldsOf returns the single values of settings by their names, such as
+// rateLimit.capacity.
+func fieldsOf(settings any) map[string]any {
+	// Settings can always be encoded.
+	data, _ := json.Marshal(settings)
+	var tree map[string]any
+	_ = json.Unmarshal(data, &tree)
+	flat := make(map[string]any)
+	flatten("", tree, flat)
+	return flat
+}
+
+func flatten(prefix string, tree map[string]any, flat map[string]any) {
+	for name, value := range tree {
+		switch v := value.(type) {
+		case map[string]any:
+			flatten(prefix+name+".", v, flat)
+		case []any:
+			// Lists are compared element by element, elsewhere.
+		default:
+			flat[prefix+name] = v
+		}
+	}
+}
+
+// Text prints the difference on one line.
+func (d Difference) Text() string {
+	var out strings.Builder
+	sign := map[string]string{Added: "+ ", Removed: "- ", Changed: "~ "}[d.Kind]
+	out.WriteString(sign + d.Service.String())
+	if d.Instance != "" {
+		out.WriteString(" " + d.Instance)
+	}
+	if d.Field != "" {
+		fmt.Fprintf(&out, ": %s %v → %v", d.Field, shown(d.From), shown(d.To))
+	}
+	return out.String()
+}
+
+func shown(value any) any {
+	if value == "" || value == nil {
+		return "(none)"
+	}
+	return value
+}
+
+// summarize says in one short line what changed.
+func summarize(differences []Difference) string {
+	const longest = 240
+	var parts []string
+	for _, serviceType := range schema.ServiceTypes() {
+		if part := summarizeService(serviceType, differences); part != "" {
+			parts = append(parts, serviceType.String()+": "+part)
+		}
+	}
+	if len(parts) == 0 {
+		return "settings beside the services"
+	}
+	line := strings.Join(parts, "; ")
+	if len(line) > longest {
+		line = strings.ToValidUTF8(line[:longest], "") + "…"
+	}
+	return line
+}
+
+func summarizeService(serviceType schema.ServiceType, differences []Difference) string {
+	var added, removed, words []string
+	for _, d := range differences {
+		switch {
+		case d.Service != serviceType:
+		case d.Instance == "" && d.Field == "":
+			words = append(words, d.Kind)
+		case d.Field == "instances":
+			words = append(words, "order of the instances")
+		case d.Field != "" && d.Instance != "":
+			words = append(words, fmt.Sprintf("%s on %s", d.change(), label(d.Instance)))
+		case d.Field != "":
+			words = append(words, d.change())
+		case d.Kind == Added:
+			added = append(added, label(d.Instance))
+		default:
+			removed = append(removed, label(d.Instance))
+		}
+	}
+	return strings.Join(append(append(words, counted("+", added)...), counted("-", removed)...), ", ")
+}
+
+func (d Difference) change() string {
+	if d.Field == "apiKey" || strings.HasPrefix(d.Field, "headers[") {
+		return d.Field + " changed"
+	}
+	return fmt.Sprintf("%s %v→%v", d.Field, shown(d.From), shown(d.To))
+}
+
+func counted(sign string, instances []string) []string {
+	const named = 3
+	if len(instances) == 0 {
+		return nil
+	}
+	noun := "instances"
+	if len(instances) == 1 {
+		noun = "instance"
+	}
+	text := fmt.Sprintf("%s%d %s %s", sign, len(instances), noun, strings.Join(instances[:min(named, len(instances))], " "))
+	if len(instances) > named {
+		text += " …"
+	}
+	return []string{text}
+}
+
+// label shortens the identifier of an instance to its name and host.
+func label(id string) string {
+	// The base URL begins at the last "@" before its scheme; names may hold "@".
+	for _, scheme := range []string{"@https://", "@http://"} {
+		if at := strings.LastIndex(id, scheme); at >= 0 {
+			if parsed, err := url.Parse(id[at+1:]); err == nil {
+				return id[:at] + "@" + parsed.Host
+			}
+		}
+	}
+	return id
+}

@@ -1,0 +1,162 @@
+// Package durable writes files that a crash leaves whole: with their old
+// content or with the new, never with half of it.
+package durable
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Dir is a directory whose files only their owner may read. One process at a
+// time works in it.
+type Dir struct {
+	path string
+	// Before is asked before each step of a write, and may fail it; nil lets all
+	// pass. Tests look at the disk from here, and break it.
+	Before func(Step) error
+}
+
+// Step is one of the things that a write does, in this order.
+type Step string
+
+// The steps of a write, and the one of a removal.
+const (
+	Create  Step = "create"
+	Fill    Step = "fill"
+	Sync    Step = "sync"
+	Rename  Step = "rename"
+	SyncDir Step = "sync directory"
+	Remove  Step = "remove"
+)
+
+// aside is what the name of an unfinished file begins with.
+const aside = ".new-"
+
+// Unfinished returns the name under which something is made that will get its
+// own name when it is whole; Open removes what never got there.
+func Unfinished(name string) string { return aside + name }
+
+// Open opens or makes a directory, and removes what a crash left of unfinished
+// writes: nobody reads it, and it may hold secrets.
+func Open(path string) (*Dir, error) {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(path)
+	for _, entry := range entries {
+		if strings.HasPrefix(entry.Name(), aside) {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(path, entry.Name())))
+		}
+	}
+	return &Dir{path: path}, err
+}
+
+// Path returns where a file of the directory is.
+func (d *Dir) Path(name string) string { return filepath.Join(d.path, name) }
+
+// Read returns the content of a file.
+func (d *Dir) Read(name string) ([]byte, error) { return os.ReadFile(d.Path(name)) }
+
+// Names lists the files of the directory.
+func (d *Dir) Names() ([]string, error) {
+	entries, err := os.ReadDir(d.path)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, entry := range entries {
+		if entry.Type().IsRegular() && !strings.HasPrefix(entry.Name(), aside) {
+			names = append(names, entry.Name())
+		}
+	}
+	return names, nil
+}
+
+// Write gives a file new content: written aside, synced, renamed, and the
+// rename synced too. After an error the file has its old content, unless the
+// last step failed: then nobody knows which one a crash would leave.
+func (d *Dir) Write(name string, content []byte) (err error) {
+	if err := d.before(Create); err != nil {
+		return err
+	}
+	file, err := os.CreateTemp(d.path, aside+"*") // with mode 0600
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(file.Name())
+		}
+	}()
+	if err = d.fill(file, content); err != nil {
+		_ = file.Close()
+		return err
+	}
+	if err = file.Close(); err != nil {
+		return err
+	}
+	if err = d.before(Rename); err != nil {
+		return err
+	}
+	if err = os.Rename(file.Name(), d.Path(name)); err != nil {
+		return err
+	}
+	return d.sync()
+}
+
+func (d *Dir) fill(file *os.File, content []byte) error {
+	if err := d.before(Fill); err != nil {
+		return err
+	}
+	if _, err := file.Write(content); err != nil {
+		return err
+	}
+	if err := d.before(Sync); err != nil {
+		return err
+	}
+	return file.Sync()
+}
+
+// Remove removes a file for good.
+func (d *Dir) Remove(name string) error {
+	if err := d.before(Remove); err != nil {
+		return err
+	}
+	if err := os.Remove(d.Path(name)); err != nil {
+		return err
+	}
+	return d.sync()
+}
+
+// Move gives a file or directory below this one another name.
+func (d *Dir) Move(from, to string) error {
+	if err := os.Rename(d.Path(from), d.Path(to)); err != nil {
+		return err
+	}
+	return d.sync()
+}
+
+func (d *Dir) sync() error {
+	if err := d.before(SyncDir); err != nil {
+		return err
+	}
+	dir, err := os.Open(d.path)
+	if err != nil {
+		return err
+	}
+	err = dir.Sync()
+	return errors.Join(err, dir.Close())
+}
+
+func (d *Dir) before(step Step) error {
+	if d.Before == nil {
+		return nil
+	}
+	if err := d.Before(step); err != nil {
+		return fmt.Errorf("%s: %w", step, err)
+	}
+	return nil
+}

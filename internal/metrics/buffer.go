@@ -1,0 +1,66 @@
+package metrics
+
+import "sync/atomic"
+
+// buffer is a bounded queue for many writers that never wait: a ring of slots,
+// each with a ticket that says whose turn it is. A slot is free for the writer
+// whose position equals the ticket, and full for the reader whose position is
+// one less.
+type buffer struct {
+	slots []slot
+	mask  uint64
+	head  atomic.Uint64 // the next position to write
+	tail  atomic.Uint64 // the next position to read
+}
+
+type slot struct {
+	ticket atomic.Uint64
+	call   Call
+}
+
+// newBuffer returns a buffer for a number of calls that is a power of two.
+func newBuffer(size int) *buffer {
+	b := &buffer{slots: make([]slot, size), mask: uint64(size - 1)}
+	for i := range b.slots {
+		b.slots[i].ticket.Store(uint64(i))
+	}
+	return b
+}
+
+// push copies a call into the buffer; false means that there is no room.
+func (b *buffer) push(c *Call) bool {
+	for {
+		at := b.head.Load()
+		s := &b.slots[at&b.mask]
+		switch ticket := s.ticket.Load(); {
+		case ticket == at:
+			if b.head.CompareAndSwap(at, at+1) {
+				s.call = *c
+				s.ticket.Store(at + 1)
+				return true
+			}
+		case ticket < at:
+			return false // the reader is a whole round behind
+		}
+	}
+}
+
+// pop takes the oldest call out. Only one goroutine may call it at a time.
+func (b *buffer) pop(c *Call) bool {
+	at := b.tail.Load()
+	s := &b.slots[at&b.mask]
+	if s.ticket.Load() != at+1 {
+		return false
+	}
+	*c = s.call
+	s.call.Reset() // strings must not live on in an idle buffer
+	b.tail.Store(at + 1)
+	s.ticket.Store(at + uint64(len(b.slots)))
+	return true
+}
+
+// len returns how many calls wait, about.
+func (b *buffer) len() int {
+	tail := b.tail.Load() // first: head never falls behind it
+	return int(b.head.Load() - tail)
+}

@@ -1,0 +1,114 @@
+package metrics
+
+import (
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// maxTries is how many attempts of a call are described; of more, the latest.
+const maxTries = 4
+
+// Call is the record of one request: what it was, how it ended, and when each
+// step was over. It holds names that the configuration knows and numbers, never
+// anything that was said.
+type Call struct {
+	RequestID string
+	Service   schema.ServiceType
+	// Model is the configured name, empty where nobody serves what was asked.
+	Model string
+	// Instance is the identifier of the one that answered or failed last.
+	Instance string
+	// KeyID names the API key, where keys are required.
+	KeyID    string
+	Started  time.Time
+	Streamed bool
+
+	Status   Status
+	Rejected Reason
+	// Code is the code of the error, empty for a success.
+	Code string
+	// HTTP is the status that the client was sent, 0 if none was.
+	HTTP int
+	// Gone says that the client left before it had the whole answer.
+	Gone  bool
+	Usage schema.Usage
+
+	// When each step was over, counted from Started; zero for steps that were
+	// not reached. Ready is when the request had been read, Limited when the
+	// limits had let it pass.
+	Ready, Limited, FirstByte, Ended time.Duration
+	// Queued is how long it waited for a slot, Upstream how long for backends.
+	Queued, Upstream time.Duration
+
+	// Attempts counts all of them; Tries are the latest, oldest first.
+	Attempts int
+	Tries    [maxTries]Try
+
+	Trace Trace
+
+	series *Instance // of the instance that answered last
+}
+
+// Try is one attempt of a call.
+type Try struct {
+	Instance string
+	// Began is when the instance was picked, Sent when the backend's connection
+	// was asked for, FirstByte when its answer began, Ended when it was over: all
+	// counted from the start of the call.
+	Began, Sent, FirstByte, Ended time.Duration
+	// Reused says that the connection had served before.
+	Reused bool
+	// Code is the code of the failure, empty for a success.
+	Code string
+	Span SpanID
+}
+
+// TraceID and SpanID are identifiers of distributed tracing.
+type (
+	TraceID [16]byte
+	// SpanID is never zero where there is a span.
+	SpanID [8]byte
+)
+
+// Trace is the place of a call in a distributed trace; the zero value is none.
+type Trace struct {
+	ID           TraceID
+	Span, Parent SpanID
+}
+
+// Traced tells whether the call belongs to a trace that is exported.
+func (c *Call) Traced() bool { return c.Trace.ID != TraceID{} }
+
+// Reset makes the record that of another call.
+func (c *Call) Reset() { *c = Call{} }
+
+// Begin adds an attempt.
+func (c *Call) Begin(instance string, now time.Time) {
+	if c.Attempts >= maxTries {
+		copy(c.Tries[:], c.Tries[1:])
+	}
+	c.Attempts++
+	*c.Try() = Try{Instance: instance, Began: c.At(now)}
+	c.Instance = instance
+}
+
+// Try returns the latest attempt; there must be one.
+func (c *Call) Try() *Try { return &c.Tries[min(c.Attempts, maxTries)-1] }
+
+// Described returns the attempts that the record describes.
+func (c *Call) Described() []Try { return c.Tries[:min(c.Attempts, maxTries)] }
+
+// At returns a moment counted from the start of the call.
+func (c *Call) At(now time.Time) time.Duration { return now.Sub(c.Started) }
+
+// Overhead returns the time that the gateway took for itself: from the moment at
+// which it had the request until it had begun the answer, or sent it where it
+// came whole, without the waits for backends and slots.
+func (c *Call) Overhead() time.Duration {
+	end := c.Ended
+	if c.Streamed && c.FirstByte > 0 {
+		end = c.FirstByte
+	}
+	return end - c.Ready - c.Queued - c.Upstream
+}

@@ -1,0 +1,267 @@
+package metrics
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// Counter only grows.
+type Counter struct{ n atomic.Int64 }
+
+// Add adds to the count.
+func (c *Counter) Add(n int64) { c.n.Add(n) }
+
+// Value returns the count.
+func (c *Counter) Value() int64 { return c.n.Load() }
+
+// Timer counts lengths of time and adds them up.
+type Timer struct {
+	count, sum, longest atomic.Int64
+}
+
+// Observe counts one length of time.
+func (t *Timer) Observe(d time.Duration) {
+	t.count.Add(1)
+	t.sum.Add(int64(d))
+	raise(&t.longest, int64(d))
+}
+
+func raise(to *atomic.Int64, n int64) {
+	for {
+		old := to.Load()
+		if n <= old || to.CompareAndSwap(old, n) {
+			return
+		}
+	}
+}
+
+// maxBuckets is the largest number of bounds of a histogram.
+const maxBuckets = 14
+
+// bounds are the upper bounds of a histogram's buckets.
+type bounds [maxBuckets]time.Duration
+
+// requestBounds reach from a cached embedding to a long answer.
+var requestBounds = bounds{
+	5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond,
+	250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2500 * time.Millisecond, 5 * time.Second,
+	10 * time.Second, 30 * time.Second, 60 * time.Second, 120 * time.Second,
+}
+
+// overheadBounds are for what the gateway itself takes.
+var overheadBounds = bounds{
+	25 * time.Microsecond, 50 * time.Microsecond, 100 * time.Microsecond, 200 * time.Microsecond, 500 * time.Microsecond,
+	time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond,
+	50 * time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond, time.Second,
+}
+
+// Histogram counts lengths of time by their size. It is made by newHistogram
+// and must not be copied.
+type Histogram struct {
+	bounds       *bounds
+	counts       [maxBuckets + 1]atomic.Uint64
+	sum, longest atomic.Int64
+	exemplars    [maxBuckets + 1]atomic.Pointer[exemplar]
+}
+
+// exemplar is one observation of a bucket that can be looked up as a trace.
+type exemplar struct {
+	trace string
+	took  time.Duration
+	at    time.Time
+}
+
+// Observe counts one length of time.
+func (h *Histogram) Observe(d time.Duration) {
+	h.counts[h.bucket(d)].Add(1)
+	h.sum.Add(int64(d))
+	raise(&h.longest, int64(d))
+}
+
+func (h *Histogram) bucket(d time.Duration) int {
+	for i, bound := range h.bounds {
+		if d <= bound {
+			return i
+		}
+	}
+	return maxBuckets
+}
+
+// illustrate keeps an observation as the example of its bucket.
+func (h *Histogram) illustrate(trace string, took time.Duration, at time.Time) {
+	h.exemplars[h.bucket(took)].Store(&exemplar{trace, took, at})
+}
+
+// HistogramSnapshot is a histogram at one moment.
+type HistogramSnapshot struct {
+	bounds    *bounds
+	counts    [maxBuckets + 1]uint64
+	exemplars [maxBuckets + 1]*exemplar
+	Count     uint64
+	Sum, Max  time.Duration
+}
+
+// Snapshot returns the histogram as it is now. Its count is the sum of its
+// buckets, whatever is counted meanwhile.
+func (h *Histogram) Snapshot() HistogramSnapshot {
+	s := HistogramSnapshot{bounds: h.bounds, Sum: time.Duration(h.sum.Load()), Max: time.Duration(h.longest.Load())}
+	for i := range h.counts {
+		s.counts[i] = h.counts[i].Load()
+		s.exemplars[i] = h.exemplars[i].Load()
+		s.Count += s.counts[i]
+	}
+	return s
+}
+
+// Mean returns the average, 0 where nothing was counted.
+func (s *HistogramSnapshot) Mean() time.Duration {
+	if s.Count == 0 {
+		return 0
+	}
+	return s.Sum / time.Duration(s.Count)
+}
+
+// merge adds another histogram of the same bounds.
+func (s *HistogramSnapshot) merge(other *HistogramSnapshot) {
+	for i := range s.counts {
+		s.counts[i] += other.counts[i]
+		if s.exemplars[i] == nil {
+			s.exemplars[i] = other.exemplars[i]
+		}
+	}
+	s.Count += other.Count
+	s.Sum += other.Sum
+	s.Max = max(s.Max, other.Max)
+}
+
+// Status is how a request ended that reached routing.
+type Status uint8
+
+// The statuses.
+const (
+	Success Status = iota
+	Failed
+	TimedOut
+	BreakerOpen
+
+	statusCount = int(BreakerOpen) + 1
+)
+
+var statusNames = [statusCount]string{"success", "error", "timeout", "circuit_breaker"}
+
+// String returns the value of the label.
+func (s Status) String() string { return statusNames[s] }
+
+// Reason is why a request was turned away before a backend saw it.
+type Reason uint8
+
+// The reasons. The zero value means that it was not.
+const (
+	NotRejected Reason = iota
+	InvalidRequest
+	Unauthorized
+	Forbidden
+	TooLarge
+	BodyTimeout
+	UnsupportedMedia
+	RateLimited
+	NoSlot
+	Overloaded // counted as shed, not as rejected
+
+	reasonCount = int(Overloaded) + 1
+)
+
+var reasonNames = [reasonCount]string{
+	"", "invalid_request", "unauthorized", "forbidden", "too_large", "body_timeout", "unsupported_media", "rate_limit", "concurrency_limit", "overload",
+}
+
+// String returns the value of the label.
+func (r Reason) String() string { return reasonNames[r] }
+
+// Shed is why the gateway gave up work that it had no room for.
+type Shed uint8
+
+// The ways in which work is shed.
+const (
+	ShedOverload  Shed = iota // too many requests in flight, or too little memory
+	ShedNoSlot                // all slots taken and nobody may wait
+	ShedQueueFull             // too many wait already
+	ShedQueueTime             // it waited for too long
+
+	shedCount = int(ShedQueueTime) + 1
+)
+
+var shedNames = [shedCount]string{"overload", "no_slot", "queue_full", "queue_timeout"}
+
+// Instance is the series of one instance. It lives as long as the instance's
+// state and must not be copied.
+type Instance struct {
+	requests            [statusCount]Counter
+	cancelled           Counter
+	tokensIn, tokensOut Counter
+	duration            Histogram
+	firstToken          Histogram
+	// Failovers counts the calls after whose failure another instance was tried.
+	Failovers Counter
+}
+
+// NewInstance returns series at zero.
+func NewInstance() *Instance {
+	i := new(Instance)
+	i.prepare()
+	return i
+}
+
+func (i *Instance) prepare() { i.duration.bounds, i.firstToken.bounds = &requestBounds, &requestBounds }
+
+// Requests returns how many requests ended with a status on this instance.
+func (i *Instance) Requests(s Status) int64 { return i.requests[s].Value() }
+
+// Service is the series of a service type.
+type Service struct {
+	// none is for the requests that no instance answered.
+	none      Instance
+	rejected  [reasonCount]Counter
+	shed      [shedCount]Counter
+	queueWait Histogram
+	overhead  Histogram
+}
+
+func (s *Service) prepare() {
+	s.none.prepare()
+	s.queueWait.bounds, s.overhead.bounds = &requestBounds, &overheadBounds
+}
+
+// count adds a call that has ended.
+func (s *Service) count(i *Instance, c *Call) {
+	if c.Rejected != NotRejected {
+		s.rejected[c.Rejected].Add(1)
+		return
+	}
+	if i == nil {
+		i = &s.none
+	}
+	i.requests[c.Status].Add(1)
+	i.duration.Observe(c.Ended)
+	if c.Gone {
+		i.cancelled.Add(1)
+	}
+	if c.Streamed && c.FirstByte > 0 {
+		i.firstToken.Observe(c.FirstByte)
+	}
+	if c.Usage.Known {
+		i.tokensIn.Add(c.Usage.Prompt)
+		i.tokensOut.Add(c.Usage.Completion)
+	}
+	if c.Queued > 0 {
+		s.queueWait.Observe(c.Queued)
+	}
+	if c.Attempts > 0 && c.Overhead() >= 0 {
+		s.overhead.Observe(c.Overhead())
+	}
+}
+
+// services holds the series of every service type.
+type services [schema.ServiceTypeCount]Service

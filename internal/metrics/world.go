@@ -1,0 +1,103 @@
+package metrics
+
+import "github.com/patchbay-ai/patchbay/internal/schema"
+
+// World is the living state of routing at one moment, as far as a scrape shows
+// it. Whoever owns the routing table makes it.
+type World struct {
+	Services  []ServiceView
+	Instances []InstanceView
+}
+
+// ServiceView is a configured service type.
+type ServiceView struct {
+	Service schema.ServiceType
+	// Waiting counts the requests in its queues.
+	Waiting int
+	// Remaining is what its rate limit leaves, where it is not by client.
+	Remaining int
+	// Clients are what each client has left, where every client has its own
+	// limit; there are few.
+	Clients   []ClientView
+	PerClient bool
+}
+
+// ClientView is what a client has left of its limit.
+type ClientView struct {
+	Client    string
+	Remaining int
+}
+
+// InstanceView is a configured instance.
+type InstanceView struct {
+	Service schema.ServiceType
+	// Label names the instance without scheme, path and credentials.
+	Label    string
+	Series   *Instance
+	InFlight int64
+	// Breaker is 0 for closed, 1 for open, 2 for half open.
+	Breaker int
+	Weight  float64
+	Healthy bool
+}
+
+// merged puts the instances together that have the same label: two paths of one
+// server are told apart by their identifiers, which no label may show.
+func merged(instances []InstanceView) []mergedInstance {
+	type key struct {
+		service schema.ServiceType
+		label   string
+	}
+	index := make(map[key]int, len(instances))
+	all := make([]mergedInstance, 0, len(instances))
+	for _, i := range instances {
+		k := key{i.Service, i.Label}
+		n, there := index[k]
+		if !there {
+			index[k] = len(all)
+			all = append(all, newMerged(i))
+			continue
+		}
+		all[n].add(i)
+	}
+	return all
+}
+
+// mergedInstance is what a scrape shows of the instances with one label.
+type mergedInstance struct {
+	InstanceView
+	requests             [statusCount]int64
+	cancelled, failovers int64
+	tokensIn, tokensOut  int64
+	duration, firstToken HistogramSnapshot
+}
+
+func newMerged(i InstanceView) mergedInstance {
+	m := mergedInstance{InstanceView: i}
+	m.duration, m.firstToken = i.Series.duration.Snapshot(), i.Series.firstToken.Snapshot()
+	m.addCounts(i.Series)
+	return m
+}
+
+func (m *mergedInstance) addCounts(s *Instance) {
+	for n := range s.requests {
+		m.requests[n] += s.requests[n].Value()
+	}
+	m.cancelled += s.cancelled.Value()
+	m.failovers += s.Failovers.Value()
+	m.tokensIn += s.tokensIn.Value()
+	m.tokensOut += s.tokensOut.Value()
+}
+
+func (m *mergedInstance) add(i InstanceView) {
+	m.addCounts(i.Series)
+	duration, firstToken := i.Series.duration.Snapshot(), i.Series.firstToken.Snapshot()
+	m.duration.merge(&duration)
+	m.firstToken.merge(&firstToken)
+	m.InFlight += i.InFlight
+	m.Weight += i.Weight
+	m.Healthy = m.Healthy || i.Healthy
+	if i.Breaker == 1 || m.Breaker == 0 { // an open one says most
+		m.Breaker = i.Breaker
+	}
+}

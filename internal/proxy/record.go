@@ -1,0 +1,153 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/adapter"
+	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/metrics"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// Record counts and records what is answered from now on. It is called before
+// the first request.
+func (p *Proxy) Record(to *metrics.Recorder) { p.recorder = to }
+
+// startRecord begins the record of a request.
+func (r *Reply) startRecord() {
+	c := &r.record
+	c.Started = r.caller.Arrived
+	if c.Started.IsZero() {
+		c.Started = time.Now()
+	}
+	if !r.caller.Ready.IsZero() {
+		c.Ready = c.At(r.caller.Ready)
+	}
+	c.RequestID, c.KeyID, c.Service = r.caller.RequestID, r.caller.KeyID, r.req.Service
+	if r.proxy.recorder.Tracing() {
+		c.Trace = r.proxy.recorder.StartTrace(r.caller.Traceparent)
+	}
+}
+
+// notePick begins an attempt. The instance that failed before it, if any, had
+// its place taken.
+func (r *Reply) notePick(next *backend.Instance, now time.Time) {
+	if r.Attempts > 0 && r.proxy.recorder.On() {
+		r.Instance.Series.Failovers.Add(1)
+	}
+	r.record.Begin(next.ID, now)
+}
+
+// noteWait adds the time that was spent waiting for a backend. The part of a
+// whole answer that was spent on understanding it is the gateway's own.
+func (r *Reply) noteWait(sent, now time.Time) {
+	if r.answered.After(sent) {
+		now = r.answered
+	}
+	r.record.Upstream += now.Sub(sent)
+	try := r.record.Try()
+	try.Sent = r.record.At(sent)
+	if r.response != nil {
+		try.FirstByte, try.Reused = r.record.At(now), r.response.Reused
+	}
+}
+
+// noteRelease ends an attempt.
+func (r *Reply) noteRelease(now time.Time) {
+	try := r.record.Try()
+	try.Ended = r.record.At(now)
+	r.Instance.Took(try.Ended - try.Began)
+}
+
+// shed counts a request that was given up for want of room.
+func (r *Reply) shed(how metrics.Shed) { r.proxy.recorder.Shed(r.req.Service, how) }
+
+// codeCancelled is what records say of a client that left.
+const codeCancelled = "client_cancelled"
+
+// noteEnd notes why a request was not answered, or not to its end.
+func (r *Reply) noteEnd(err error) {
+	var known *schema.Error
+	switch {
+	case err == nil:
+	case errors.As(err, &known):
+		r.record.Code = known.Code
+	case errors.Is(err, context.Canceled):
+		r.record.Gone, r.record.Code = true, codeCancelled
+	default: // the gateway stops
+		r.record.Code = schema.CodeServiceUnavailable
+	}
+}
+
+// Answered says which status the client was sent.
+func (r *Reply) Answered(status int) { r.record.HTTP = status }
+
+// finishRecord counts the request, once, on the instance that answered last.
+func (r *Reply) finishRecord() {
+	recorder := r.proxy.recorder
+	if !recorder.On() {
+		return
+	}
+	c := &r.record
+	c.Model, c.Usage, c.Streamed = r.Model, r.Usage(), r.events != nil || r.binary
+	if !r.FirstByte.IsZero() {
+		c.FirstByte = c.At(r.FirstByte)
+	}
+	c.Ended = c.At(time.Now())
+	c.Status, c.Rejected = verdict(c)
+	if r.Instance == nil {
+		recorder.Finish(nil, c)
+		return
+	}
+	if try := c.Try(); try.Code == "" {
+		try.Code = c.Code // it broke after it had begun
+	}
+	recorder.Finish(r.Instance.Series, c)
+}
+
+// verdict sorts a request by how it ended. A client that left in the middle of
+// an answer had been served well until then.
+func verdict(c *metrics.Call) (metrics.Status, metrics.Reason) {
+	if c.Gone {
+		if c.FirstByte > 0 {
+			return metrics.Success, metrics.NotRejected
+		}
+		return metrics.Failed, metrics.NotRejected
+	}
+	switch c.Code {
+	case "":
+		return metrics.Success, metrics.NotRejected
+	case schema.CodeUpstreamTimeout:
+		return metrics.TimedOut, metrics.NotRejected
+	case schema.CodeCircuitBreakerOpen:
+		return metrics.BreakerOpen, metrics.NotRejected
+	case schema.CodeRateLimitExceeded:
+		return metrics.Failed, metrics.RateLimited
+	case schema.CodeNoSlot:
+		return metrics.Failed, metrics.NoSlot
+	case schema.CodeInvalidValue, schema.CodeMissingParameter, schema.CodeInvalidBody, schema.CodeInvalidJSON:
+		return metrics.Failed, metrics.InvalidRequest // it cannot be said in the backend's dialect
+	}
+	return metrics.Failed, metrics.NotRejected
+}
+
+// withTrace says to the backend where its call stands in a distributed trace. A
+// trace that the gateway takes no part in is passed on as it came.
+func (r *Reply) withTrace(header []adapter.Header) []adapter.Header {
+	parent := r.caller.Traceparent
+	if r.record.Traced() {
+		try := r.record.Try()
+		try.Span = metrics.NewSpanID()
+		parent = metrics.Traceparent(r.record.Trace.ID, try.Span)
+	}
+	if parent == "" {
+		return header
+	}
+	header = append(header, adapter.Header{Name: "Traceparent", Value: parent})
+	if state := r.caller.Tracestate; state != "" {
+		header = append(header, adapter.Header{Name: "Tracestate", Value: state})
+	}
+	return header
+}

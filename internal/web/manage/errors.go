@@ -1,0 +1,113 @@
+package manage
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/control"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/web"
+)
+
+// mistake is something wrong with what a caller sent.
+type mistake struct{ field, text string }
+
+func (m *mistake) Error() string { return m.field + ": " + m.text }
+
+// wrong says what is wrong with a field of a request.
+func wrong(field, format string, args ...any) error {
+	return &mistake{field, fmt.Sprintf(format, args...)}
+}
+
+// Errors that the callers of the API can make, beside those of the packages below.
+var (
+	errNotFound = errors.New("not found")
+	errTooLarge = errors.New("the body is larger than 1 MiB")
+	errTooSlow  = errors.New("the body did not arrive in time")
+)
+
+// statusOf is the table of errors of the management API: the one place that
+// knows which status an error has.
+func statusOf(err error) int {
+	var m *mistake
+	var problems config.Problems
+	switch {
+	case errors.As(err, &m), errors.As(err, &problems),
+		errors.Is(err, control.ErrCurrent), errors.Is(err, access.ErrKeyExists), errors.Is(err, access.ErrKeyStatic):
+		return http.StatusBadRequest
+	case errors.Is(err, errNotFound), errors.Is(err, control.ErrNoVersion), errors.Is(err, access.ErrNoKey):
+		return http.StatusNotFound
+	case errors.Is(err, errTooSlow):
+		return http.StatusRequestTimeout
+	case errors.Is(err, control.ErrMoved):
+		return http.StatusConflict
+	case errors.Is(err, errTooLarge):
+		return http.StatusRequestEntityTooLarge
+	}
+	return http.StatusInternalServerError
+}
+
+// fail answers with an error. What is not the caller's doing is logged, and the
+// caller learns only that it happened.
+func (a *API) fail(w http.ResponseWriter, err error) {
+	status := statusOf(err)
+	message := sentence(err)
+	if status == http.StatusInternalServerError {
+		a.options.Log.Error("a management operation failed", "request_id", web.RecordOf(w).RequestID, "error", err)
+		message = "The operation failed inside the gateway; nothing was changed."
+		if errors.Is(err, control.ErrSave) || errors.Is(err, access.ErrKeySave) {
+			message = "Saving failed; nothing was changed."
+		}
+	}
+	web.Refuse(w, status, message)
+}
+
+// sentence says all that is wrong on one line.
+func sentence(err error) string {
+	const longest = 2000
+	text := err.Error()
+	var problems config.Problems
+	if errors.As(err, &problems) {
+		lines := make([]string, len(problems))
+		for i, problem := range problems {
+			lines[i] = problem.String()
+		}
+		text = strings.Join(lines, "; ")
+	}
+	if len(text) > longest {
+		text = strings.ToValidUTF8(text[:longest], "") + "…"
+	}
+	return text
+}
+
+// NotFound answers a path under /api that does not exist.
+func NotFound(w http.ResponseWriter, r *http.Request) {
+	web.Refuse(w, http.StatusNotFound, "There is no operation "+shorten(r.Method+" "+r.URL.Path)+"; all of them are in /openapi.json.")
+}
+
+// WrongMethod answers a path under /api that exists for other methods.
+func WrongMethod(w http.ResponseWriter, r *http.Request, allow string) {
+	web.Refuse(w, http.StatusMethodNotAllowed, "The method "+shorten(r.Method)+" is not allowed here; allowed are "+allow+".")
+}
+
+// Fail answers a request whose handler broke.
+func Fail(w http.ResponseWriter, e *schema.Error) {
+	status := http.StatusInternalServerError
+	if e.Type == schema.TypeInvalidRequest {
+		status = http.StatusBadRequest
+	}
+	web.Refuse(w, status, e.Message)
+}
+
+// shorten cuts what a client sent to a length that fits a message.
+func shorten(text string) string {
+	const longest = 160
+	if len(text) > longest {
+		return strings.ToValidUTF8(text[:longest], "") + "…"
+	}
+	return text
+}

@@ -1,0 +1,187 @@
+package manage
+
+import (
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/balance"
+	"github.com/patchbay-ai/patchbay/internal/breaker"
+	"github.com/patchbay-ai/patchbay/internal/proxy"
+	"github.com/patchbay-ai/patchbay/internal/ratelimit"
+	"github.com/patchbay-ai/patchbay/internal/routing"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/web"
+)
+
+// modelEntry is an entry of the list of models.
+type modelEntry struct {
+	ID          string             `json:"id"`
+	Object      string             `json:"object"`
+	Created     int64              `json:"created"`
+	OwnedBy     string             `json:"owned_by"`
+	ServiceType schema.ServiceType `json:"service_type"`
+	Adapter     string             `json:"adapter"`
+}
+
+// Models answers GET /api/models.
+func (a *API) Models(w http.ResponseWriter, r *http.Request) {
+	p, err := pageOf(r)
+	if err != nil {
+		a.fail(w, err)
+		return
+	}
+	entries := []modelEntry{}
+	for _, m := range a.table().Entries() {
+		entries = append(entries, modelEntry{
+			ID: m.ID, Object: "model", Created: m.Created.Unix(), OwnedBy: "patchbay", ServiceType: m.Service, Adapter: m.Adapter,
+		})
+	}
+	if p != nil {
+		entries = cut(p, entries)
+	}
+	web.Succeed(w, http.StatusOK, "The models of all service types.", struct {
+		Object string       `json:"object"`
+		Data   []modelEntry `json:"data"`
+		Page   *page        `json:"page,omitzero"`
+	}{"list", entries, p})
+}
+
+// explanation is how a routing decision is read.
+type explanation struct {
+	Service    schema.ServiceType `json:"service"`
+	Model      string             `json:"model"`
+	ClientIP   string             `json:"clientIp"`
+	Strategy   *balance.Strategy  `json:"strategy"`
+	Candidates []candidateView    `json:"candidates"`
+	// Pick is the identifier of the instance that would be called. It is null
+	// where none would, and where the strategy leaves it to chance.
+	Pick *string `json:"pick"`
+	// Why says how the pick came about, in words.
+	Why     string       `json:"why"`
+	Limits  limitViews   `json:"limits"`
+	Queue   queueView    `json:"queue"`
+	Refusal *refusalView `json:"refusal"`
+}
+
+type candidateView struct {
+	InstanceID     string        `json:"instanceId"`
+	Handle         string        `json:"handle"`
+	Eligible       bool          `json:"eligible"`
+	Reason         string        `json:"reason,omitzero"`
+	Weight         float64       `json:"weight"`
+	Chance         float64       `json:"chance"`
+	InFlight       int64         `json:"inFlight"`
+	HealthStatus   string        `json:"healthStatus"`
+	CircuitBreaker breaker.State `json:"circuitBreaker"`
+}
+
+type limitViews struct {
+	Service limitView `json:"service"`
+	Model   limitView `json:"model"`
+}
+
+type limitView struct {
+	Limited      bool  `json:"limited"`
+	Allowed      bool  `json:"allowed"`
+	Capacity     int   `json:"capacity"`
+	Remaining    int   `json:"remaining"`
+	RetryAfterMS int64 `json:"retryAfterMs"`
+}
+
+type queueView struct {
+	Waiting int `json:"waiting"`
+	Size    int `json:"size"`
+}
+
+type refusalView struct {
+	Type         string `json:"type"`
+	Code         string `json:"code"`
+	Message      string `json:"message"`
+	RetryAfterMS int64  `json:"retryAfterMs"`
+}
+
+// Explain answers GET /api/route/explain: what would happen to a request now.
+func (a *API) Explain(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	serviceType, err := schema.ParseServiceType(shorten(query.Get("service")))
+	switch {
+	case query.Get("service") == "":
+		err = wrong("service", "is required")
+	case err != nil:
+		err = wrong("service", "%v", err)
+	case query.Get("model") == "":
+		err = wrong("model", "is required")
+	}
+	if err != nil {
+		a.fail(w, err)
+		return
+	}
+	client := web.ClientAddr(r, a.options.TrustedProxies)
+	if text := query.Get("clientIp"); text != "" {
+		if client, err = netip.ParseAddr(text); err != nil {
+			a.fail(w, wrong("clientIp", "want an address such as 192.0.2.1"))
+			return
+		}
+		client = client.Unmap().WithZone("")
+	}
+	x := proxy.Explain(a.table(), serviceType, query.Get("model"), client, time.Now())
+	web.Succeed(w, http.StatusOK, "What would happen to a request now.", viewExplanation(x, serviceType, query.Get("model"), client))
+}
+
+func viewExplanation(x proxy.Explanation, serviceType schema.ServiceType, model string, client netip.Addr) explanation {
+	view := explanation{
+		Service: serviceType, Model: model, ClientIP: client.String(), Candidates: []candidateView{},
+		Limits: limitViews{viewLimit(x.ServiceLimit), viewLimit(x.ModelLimit)},
+	}
+	for _, c := range x.Candidates {
+		view.Candidates = append(view.Candidates, candidateView{
+			InstanceID: c.ID, Handle: c.Handle, Eligible: c.Reason == "", Reason: c.Reason,
+			Weight: c.Settings.Weight, Chance: c.Chance, InFlight: c.InFlight(),
+			HealthStatus: c.Health.Snapshot().Status.String(), CircuitBreaker: c.Breaker.Snapshot().State,
+		})
+	}
+	if x.Pool != nil {
+		strategy := x.Pool.Service.Policy.LoadBalancer
+		view.Strategy = &strategy
+		view.Queue = queueView{x.Waiting, x.Pool.Service.Policy.Queue.Size}
+	}
+	if x.Refusal != nil {
+		view.Refusal = &refusalView{x.Refusal.Type, x.Refusal.Code, x.Refusal.Message, x.Refusal.RetryAfter.Milliseconds()}
+	}
+	if x.Pick != nil {
+		view.Pick = &x.Pick.ID
+	}
+	view.Why = why(x)
+	return view
+}
+
+func why(x proxy.Explanation) string {
+	switch {
+	case x.Refusal != nil:
+		return "the request would be refused"
+	case x.Pick != nil:
+		return x.Pool.Service.Policy.LoadBalancer.String() + " would pick it now"
+	case anyEligible(x.Pool):
+		return "chance decides, in proportion to the weights"
+	}
+	return "all slots are taken; the request would wait for one"
+}
+
+func anyEligible(pool *routing.Pool) bool {
+	now := time.Now()
+	for _, i := range pool.Instances {
+		if i.Obstacle(now) == backend.NoObstacle {
+			return true
+		}
+	}
+	return false
+}
+
+func viewLimit(d ratelimit.Decision) limitView {
+	if !d.Limited {
+		return limitView{Allowed: true}
+	}
+	return limitView{true, d.Allowed, d.Limit, d.Remaining, d.RetryAfter.Milliseconds()}
+}

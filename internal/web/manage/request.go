@@ -1,0 +1,169 @@
+package manage
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/control"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/web"
+)
+
+const (
+	// maxBody is far more than any configuration that a person writes.
+	maxBody = 1 << 20
+	// bodyTime is how long a body may take.
+	bodyTime = 30 * time.Second
+)
+
+// readBody returns the body of a request.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if r.ContentLength > maxBody {
+		w.Header().Set("Connection", "close") // what is not read must not be taken for a request
+		return nil, errTooLarge
+	}
+	connection := http.NewResponseController(w)
+	_ = connection.SetReadDeadline(time.Now().Add(bodyTime)) // a writer without one is not a connection
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	_ = connection.SetReadDeadline(time.Time{})
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		w.Header().Set("Connection", "close")
+		return nil, errTooSlow
+	case err != nil:
+		return nil, wrong("body", "could not be read")
+	case len(body) > maxBody:
+		w.Header().Set("Connection", "close")
+		return nil, errTooLarge
+	}
+	return body, nil
+}
+
+// changeOf reads who wants a change, and on what terms.
+func changeOf(r *http.Request) (control.Change, error) {
+	change := control.Change{Origin: control.FromAPI, Author: web.IdentityOf(r).Name}
+	var err error
+	if change.DryRun, err = flag(r, "dryRun"); err != nil {
+		return change, err
+	}
+	change.IfVersion, err = ifMatch(r.Header.Get("If-Match"))
+	return change, err
+}
+
+// flag reads a switch of the query; naming it alone turns it on.
+func flag(r *http.Request, name string) (bool, error) {
+	values, given := r.URL.Query()[name]
+	if !given || values[0] == "" {
+		return given, nil
+	}
+	on, err := strconv.ParseBool(values[0])
+	if err != nil {
+		return false, wrong(name, "want true or false")
+	}
+	return on, nil
+}
+
+// ifMatch reads a version, bare or written as an entity tag.
+func ifMatch(value string) (int, error) {
+	if value == "" || value == "*" {
+		return 0, nil
+	}
+	number, err := strconv.Atoi(strings.Trim(strings.TrimPrefix(value, "W/"), `"`))
+	if err != nil || number < 1 {
+		return 0, wrong("If-Match", "want the number of a version")
+	}
+	return number, nil
+}
+
+// serviceOf reads the service type in the path.
+func serviceOf(r *http.Request) (schema.ServiceType, error) {
+	serviceType, err := schema.ParseServiceType(shorten(r.PathValue("serviceType")))
+	if err != nil && r.Method == http.MethodPost {
+		return 0, wrong("serviceType", "%v", err)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("serviceType: %w: %w", errNotFound, err)
+	}
+	return serviceType, nil
+}
+
+// versionOf reads a version number. What is a whole number but cannot be one of
+// a version is 0, which no version has.
+func versionOf(field, text string) (int, error) {
+	digits := strings.TrimPrefix(text, "-")
+	isForeign := func(r rune) bool { return r < '0' || r > '9' }
+	if digits == "" || strings.ContainsFunc(digits, isForeign) {
+		return 0, wrong(field, "want the number of a version, found %q", shorten(text))
+	}
+	number, err := strconv.Atoi(text)
+	if err != nil || number < 0 {
+		return 0, nil // too large, or negative
+	}
+	return number, nil
+}
+
+// page is the part of a list that a request asks for.
+type page struct {
+	Number        int `json:"number"`
+	Size          int `json:"size"`
+	TotalElements int `json:"totalElements"`
+	TotalPages    int `json:"totalPages"`
+}
+
+// list returns what a reply shows of a list: all of it, or the page that the
+// request asks for and how many there are.
+func list[T any](r *http.Request, all []T) (any, error) {
+	if all == nil {
+		all = []T{}
+	}
+	p, err := pageOf(r)
+	if err != nil || p == nil {
+		return all, err
+	}
+	return struct {
+		Content []T  `json:"content"`
+		Page    page `json:"page"`
+	}{cut(p, all), *p}, nil
+}
+
+// cut returns the elements of the page.
+func cut[T any](p *page, all []T) []T {
+	p.TotalElements = len(all)
+	p.TotalPages = (len(all) + p.Size - 1) / p.Size
+	if p.Number > p.TotalPages {
+		return []T{}
+	}
+	start := (p.Number - 1) * p.Size
+	return all[start:min(start+p.Size, len(all))]
+}
+
+// pageOf reads page and size, nil where neither is given.
+func pageOf(r *http.Request) (*page, error) {
+	const most, usual = 100, 20
+	query := r.URL.Query()
+	if !query.Has("page") && !query.Has("size") {
+		return nil, nil //nolint:nilnil // no page is asked for
+	}
+	p := &page{Number: 1, Size: usual}
+	for _, part := range []struct {
+		name string
+		to   *int
+		most int
+	}{{"page", &p.Number, 1 << 30}, {"size", &p.Size, most}} {
+		if !query.Has(part.name) {
+			continue
+		}
+		number, err := strconv.Atoi(query.Get(part.name))
+		if err != nil || number < 1 || number > part.most {
+			return nil, wrong(part.name, "want a number from 1 to %d", part.most)
+		}
+		*part.to = number
+	}
+	return p, nil
+}

@@ -1,0 +1,65 @@
+package openapi
+
+import (
+	"embed"
+	"net/http"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/patchbay-ai/patchbay/internal/web"
+)
+
+// files are the viewer: a page, its script and its style.
+//
+//go:embed viewer
+var files embed.FS
+
+// Pages answers with the document and the page that shows it.
+type Pages struct{ document []byte }
+
+// NewPages returns the pages; Describe gives them their document.
+func NewPages() *Pages { return new(Pages) }
+
+// Describe makes the document of the routes.
+func (p *Pages) Describe(version string, routes []web.Route) error {
+	var err error
+	p.document, err = json.Marshal(Document(version, routes), json.Deterministic(true))
+	return err
+}
+
+// Document answers GET /openapi.json.
+func (p *Pages) Document(w http.ResponseWriter, _ *http.Request) {
+	send(w, "application/json", p.document)
+}
+
+// Viewer answers GET /docs/api.
+func (p *Pages) Viewer(w http.ResponseWriter, _ *http.Request) { serveFile(w, "index.html") }
+
+// File answers GET /docs/api/{file}.
+func (p *Pages) File(w http.ResponseWriter, r *http.Request) { serveFile(w, r.PathValue("file")) }
+
+func serveFile(w http.ResponseWriter, name string) {
+	contentType := map[string]string{
+		"index.html": "text/html; charset=utf-8",
+		"viewer.js":  "text/javascript; charset=utf-8",
+		"viewer.css": "text/css; charset=utf-8",
+	}[name]
+	content, err := files.ReadFile("viewer/" + name)
+	if err != nil || contentType == "" {
+		web.Refuse(w, http.StatusNotFound, "There is no such file.")
+		return
+	}
+	// Everything comes from here, and nobody may show the page inside another.
+	w.Header().Set("Content-Security-Policy",
+		"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+	w.Header().Set("Referrer-Policy", "no-referrer")
+	send(w, contentType, content)
+}
+
+func send(w http.ResponseWriter, contentType string, content []byte) {
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Content-Length", strconv.Itoa(len(content)))
+	w.WriteHeader(http.StatusOK)
+	_, _ = w.Write(content) // a client that left does not need it
+}
