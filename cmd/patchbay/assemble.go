@@ -18,6 +18,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/control"
 	"github.com/patchbay-ai/patchbay/internal/memory"
 	"github.com/patchbay-ai/patchbay/internal/proxy"
+	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/transport"
 	"github.com/patchbay-ai/patchbay/internal/web"
@@ -35,6 +36,7 @@ type gateway struct {
 	control *control.Control
 	current *routing.Current
 	client  *transport.Client
+	ledger  *quota.Ledger
 	ops     *actuator.API
 	routes  []web.Route
 	shell   *web.Shell
@@ -86,8 +88,11 @@ func assemble(doc *config.Document, log *slog.Logger, options v1.Options) (*gate
 	g.memory = memory.New(int64(doc.Limits.Memory))
 	options.Overloaded = g.memory.Short
 	g.checker = g.newChecker()
-	api := v1.New(proxy.New(current, g.client), current, options)
-	management := manage.New(manage.Options{Control: ctl, Current: current, Keys: keys, TrustedProxies: doc.Server.TrustedProxies, Log: log})
+	g.ledger = newLedger(doc, log)
+	requests := proxy.New(current, g.client)
+	requests.Count(g.ledger)
+	api := v1.New(requests, current, options)
+	management := manage.New(manage.Options{Control: ctl, Current: current, Keys: keys, Ledger: g.ledger, TrustedProxies: doc.Server.TrustedProxies, Log: log})
 	router, err := g.newSurface(surfaces{api, management, g.ops, openapi.NewPages()})
 	if err != nil {
 		_ = listener.Close()
@@ -192,6 +197,7 @@ func (g *gateway) stop(ctx context.Context) {
 		g.quit()
 		g.background.Wait()
 		g.client.Close()
+		g.closeLedger()
 		if err := g.store.Close(); err != nil {
 			g.log.Error("closing the store", "error", err)
 		}

@@ -40,6 +40,7 @@ func TestReplyPassesByteForByteExceptForTheModel(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r, _ := startOne(t, simulator.Step{Body: test.from})
 			got := r.chat(plainHi).succeeds(t)
 			if got.body != test.want {
@@ -88,6 +89,7 @@ func TestExtraBodyJoinsTheUpstreamBody(t *testing.T) {
 		"itself inside itself":        {head + `,"extra_body":{"extra_body":{"x":1},"k":1}}`, head + `,"k":1}`},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r, b := startOne(t)
 			r.chat(test.sent).succeeds(t)
 			if got := string(onlyRequest(t, b).Body); got != test.want {
@@ -125,6 +127,7 @@ func TestUsageIsAskedInEveryStream(t *testing.T) {
 		"extra_body beside own": `,"stream_options":{},"extra_body":{"stream_options":{"include_usage":false}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r, b := startOne(t)
 			answer := r.chat(`{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]` + member + `}`).succeeds(t)
 			got := string(onlyRequest(t, b).Body)

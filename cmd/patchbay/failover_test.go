@@ -26,6 +26,7 @@ func TestFailoverToTheSibling(t *testing.T) {
 	}
 	for name, step := range faults {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			both(t, func(t *testing.T, body string) {
 				a, b := startBackend(t, step), startBackend(t, simulator.Step{Text: "rescued"})
 				r := startGateway(t, poolYAML(a, b)+"limits: {first-byte-timeout: 300ms, idle-timeout: 300ms}\n")
@@ -83,6 +84,7 @@ func TestNoFailoverAfterTheFirstEvent(t *testing.T) {
 		"silence":     {Stop: simulator.StopStall, After: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			a, b := startBackend(t, step), startBackend(t)
 			r := startGateway(t, poolYAML(a, b)+"limits: {idle-timeout: 300ms}\n")
 			answer := r.chat(streamHi).succeeds(t)

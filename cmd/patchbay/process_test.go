@@ -299,12 +299,22 @@ func TestStopEndsAPlainRequestWhenTheGraceIsOver(t *testing.T) {
 	b := startBackend(t, simulator.Step{Hang: true})
 	r := startGateway(t, poolYAML(b))
 	answers := make(chan reply, 1)
-	go func() { answers <- r.chat(plainHi) }()
+	go func() {
+		response, err := r.client.Do(r.request(deadline(t), http.MethodPost, "/v1/chat/completions", plainHi))
+		if err != nil {
+			answers <- reply{err: err}
+			return
+		}
+		answers <- drain(response)
+	}()
 	if err := b.WaitRequests(deadline(t), 1); err != nil {
 		t.Fatal(err)
 	}
 	r.halt()
 	answer := <-answers
+	if answer.status == 0 {
+		t.Fatalf("no answer: %v", answer.err)
+	}
 	answer.failsWith(t, 503, "service_unavailable", "service_unavailable", "")
 	if answer.header.Get("Retry-After") == "" {
 		t.Error("no Retry-After")

@@ -76,6 +76,11 @@ func (s surfaces) routes() []web.Route {
 		{Pattern: "DELETE /api/config/version/{version}", Permission: access.WriteVersions, Handler: m.DeleteVersion},
 		{Pattern: "POST /api/config/merge/backup", Permission: access.WriteVersions, Handler: m.Backup},
 
+		{Pattern: "GET /api/config/quota", Permission: access.ReadQuota, Handler: m.QuotaConfig},
+		{Pattern: "PUT /api/config/quota", Permission: access.WriteQuota, Handler: m.EditQuota},
+		{Pattern: "GET /api/monitoring/quota/status", Permission: access.ReadQuotaUsage, Handler: m.QuotaStatus},
+		{Pattern: "GET /api/monitoring/quota/usage", Permission: access.ReadQuotaUsage, Handler: m.QuotaUsage},
+
 		{Pattern: "GET /api/auth/keys", Permission: access.ManageKeys, Handler: m.Keys},
 		{Pattern: "POST /api/auth/keys", Permission: access.ManageKeys, Handler: m.IssueKey},
 		{Pattern: "DELETE /api/auth/keys/{id}", Permission: access.ManageKeys, Handler: m.RevokeKey},

@@ -153,6 +153,7 @@ func (g *gateway) reload(flags *settingFlags) {
 	default:
 		g.log.Info("configuration read again; nothing changed", "version", g.control.Version())
 	}
+	g.ledger.Reload(loaded.Document.Quota)
 	if parts := needRestart(g.doc, loaded.Document); len(parts) > 0 {
 		g.log.Warn("these settings changed and take effect at the next start", "settings", parts)
 	}
@@ -162,6 +163,6 @@ func (g *gateway) reload(flags *settingFlags) {
 // at start only.
 func needRestart(running, next *config.Document) []string {
 	return slices.DeleteFunc(running.Differences(next), func(section string) bool {
-		return section == "services" || section == "limits"
+		return section == "services" || section == "limits" || section == "quota" && running.Quota.SameUntilRestart(next.Quota)
 	})
 }

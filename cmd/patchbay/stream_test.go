@@ -73,6 +73,7 @@ func TestFailureBeforeTheFirstEventIsAStatus(t *testing.T) {
 		"JSON with half a choice": {simulator.Step{Plain: true, Stop: simulator.StopClose}, 502, "api_error", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			b := startBackend(t, test.step)
 			r := startGateway(t, poolYAML(b)+"limits: {first-byte-timeout: 300ms}\n")
 			answer := r.chat(streamHi)
@@ -114,6 +115,7 @@ func TestFailureAfterTheFirstEventIsAnErrorEvent(t *testing.T) {
 		"silence":                {simulator.Step{Stop: simulator.StopStall, After: 3}, "upstream_timeout"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			if test.step.Text == "" {
 				test.step.Text = long
 			}
@@ -163,6 +165,7 @@ func TestCompleteStreamsEndWithOneDone(t *testing.T) {
 		"unknown members everywhere": {Extra: `"x":1.10`},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			step.Text = "one two three"
 			r, _ := startOne(t, step)
 			answer := r.chat(streamHi).succeeds(t)
@@ -195,6 +198,7 @@ func TestUsageReachesWhoAsked(t *testing.T) {
 		"always last": simulator.UsageFinal, "nowhere": simulator.UsageNone, "null only": simulator.UsageNull,
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			r, _ := startOne(t, simulator.Step{Text: "one two", Usage: places}, simulator.Step{Text: "one two", Usage: places})
 			reported := places&(simulator.UsageOnFinish|simulator.UsageEvery|simulator.UsageFinal) != 0 || places == 0
 			asked := eventsOf(t, r.chat(streamUsage).succeeds(t).body)

@@ -57,6 +57,7 @@ func TestStatusesOfBackends(t *testing.T) {
 		599: {599, "api_error", "upstream_error"},
 	} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			t.Parallel()
 			both(t, func(t *testing.T, body string) {
 				r, b := startOne(t)
 				for shape, step := range shapes {
@@ -164,6 +165,7 @@ func TestGarbageFromBackends(t *testing.T) {
 		"closed after half a head": {Raw: "HTTP/1.1 200 OK\r\nContent-Le"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			both(t, func(t *testing.T, body string) {
 				r, b := startOne(t, step)
 				answer := r.chat(body)
@@ -218,6 +220,7 @@ func TestBackendThatIsTooSlow(t *testing.T) {
 		"silent in the first": {Raw: "H", Stop: simulator.StopStall},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			both(t, func(t *testing.T, body string) {
 				b := startBackend(t, step)
 				r := startGateway(t, poolYAML(b)+"limits: {first-byte-timeout: 300ms, idle-timeout: 300ms}\n")

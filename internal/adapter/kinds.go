@@ -2,6 +2,17 @@ package adapter
 
 import "github.com/patchbay-ai/patchbay/internal/schema"
 
+// The routes of backends that serve a service type as the unified API itself does.
+var (
+	chatRoute          = Route{Path: "/v1/chat/completions", Speak: openAIChat{}}
+	embeddingRoute     = Route{Path: "/v1/embeddings", Speak: openAIEmbedding{}}
+	rerankRoute        = Route{Path: "/v1/rerank", Speak: rerank{}}
+	speechRoute        = Route{Path: "/v1/audio/speech", Speak: openAISpeech{}}
+	transcriptionRoute = Route{Path: "/v1/audio/transcriptions", Speak: openAITranscription{}}
+	imageRoute         = Route{Path: "/v1/images/generations", Speak: openAIImage{}}
+	imageEditRoute     = Route{Path: "/v1/images/edits", Speak: openAIImage{}}
+)
+
 // kinds is the table of everything that can stand behind an instance.
 var kinds = []*Kind{
 	{
@@ -9,40 +20,81 @@ var kinds = []*Kind{
 		Aliases:  []string{"normal"},
 		TypeName: "OpenAIAdapter",
 		Health:   "/v1/models",
-		Routes:   openAIRoutes(schema.ServiceTypes()...),
+		Routes: map[schema.ServiceType]Route{
+			schema.Chat:      chatRoute,
+			schema.Embedding: embeddingRoute,
+			schema.Rerank:    rerankRoute,
+			schema.TTS:       speechRoute,
+			schema.STT:       transcriptionRoute,
+			schema.ImgGen:    imageRoute,
+			schema.ImgEdit:   imageEditRoute,
+		},
 	},
 	{
 		Name:     "vllm",
 		TypeName: "VLLMAdapter",
 		Health:   "/health",
-		Routes:   openAIRoutes(schema.Chat, schema.Embedding, schema.Rerank, schema.STT),
+		Routes: map[schema.ServiceType]Route{
+			schema.Chat:      chatRoute,
+			schema.Embedding: embeddingRoute,
+			schema.Rerank:    rerankRoute,
+			schema.STT:       transcriptionRoute,
+		},
 	},
 	{
 		Name:     "gpustack",
 		TypeName: "GPUStackAdapter",
 		Health:   "/v1/models",
-		Routes:   openAIRoutes(schema.ServiceTypes()...),
+		Routes: map[schema.ServiceType]Route{
+			schema.Chat:      chatRoute,
+			schema.Embedding: embeddingRoute,
+			schema.Rerank:    rerankRoute,
+			schema.TTS:       speechRoute,
+			schema.STT:       transcriptionRoute,
+			schema.ImgGen:    imageRoute,
+			schema.ImgEdit:   imageEditRoute,
+		},
 	},
 	{
 		Name:     "xinference",
 		TypeName: "XinferenceAdapter",
 		Health:   "/v1/models",
-		Routes:   openAIRoutes(schema.ServiceTypes()...),
+		Routes: map[schema.ServiceType]Route{
+			schema.Chat:      chatRoute,
+			schema.Embedding: embeddingRoute,
+			schema.Rerank:    rerankRoute,
+			schema.TTS:       speechRoute,
+			schema.STT:       transcriptionRoute,
+			schema.ImgGen:    imageRoute,
+			schema.ImgEdit:   imageEditRoute,
+		},
 	},
 	{
 		Name:     "localai",
 		TypeName: "LocalAIAdapter",
 		Health:   "/readyz",
-		Routes:   openAIRoutes(schema.Chat, schema.Embedding, schema.Rerank, schema.TTS, schema.STT, schema.ImgGen),
-		Quirks:   Quirks{TextDocuments: true},
+		Routes: map[schema.ServiceType]Route{
+			schema.Chat:      chatRoute,
+			schema.Embedding: embeddingRoute,
+			schema.Rerank:    rerankRoute,
+			schema.TTS:       speechRoute,
+			schema.STT:       transcriptionRoute,
+			schema.ImgGen:    imageRoute,
+		},
+		Quirks: Quirks{TextDocuments: true},
 	},
 	{
 		Name:     "llamacpp",
 		Aliases:  []string{"llama.cpp", "llama-server"},
 		TypeName: "LlamaCppAdapter",
 		Health:   "/health",
-		Routes:   openAIRoutes(schema.Chat, schema.Embedding, schema.Rerank, schema.STT),
-		Quirks:   Quirks{TextDocuments: true},
+		Routes: map[schema.ServiceType]Route{
+			schema.Chat:      chatRoute,
+			schema.Embedding: embeddingRoute,
+			schema.Rerank:    rerankRoute,
+			schema.STT:       transcriptionRoute,
+		},
+		Quirks: Quirks{TextDocuments: true},
 	},
 	{
 		Name:     "cohere",
@@ -54,8 +106,8 @@ var kinds = []*Kind{
 		Name:     "jina",
 		TypeName: "JinaAdapter",
 		Routes: map[schema.ServiceType]Route{
-			schema.Rerank:    {Path: "/v1/rerank", Speak: rerank{}},
-			schema.Embedding: {Path: "/v1/embeddings", Speak: openAIEmbedding{}},
+			schema.Rerank:    rerankRoute,
+			schema.Embedding: embeddingRoute,
 		},
 	},
 	{
@@ -64,7 +116,7 @@ var kinds = []*Kind{
 		Health:   "/health",
 		Routes: map[schema.ServiceType]Route{
 			schema.Rerank:    {Path: "/rerank", Speak: teiRerank{}},
-			schema.Embedding: {Path: "/v1/embeddings", Speak: openAIEmbedding{}},
+			schema.Embedding: embeddingRoute,
 		},
 	},
 	{
@@ -94,29 +146,4 @@ var kinds = []*Kind{
 			schema.Embedding: {Path: "/v1beta/models/{model}:batchEmbedContents", Speak: geminiEmbedding{}},
 		},
 	},
-}
-
-// openAIRoutes are the routes of a backend that serves the given service types
-// as the unified API itself does.
-func openAIRoutes(services ...schema.ServiceType) map[schema.ServiceType]Route {
-	routes := make(map[schema.ServiceType]Route, len(services))
-	for _, service := range services {
-		switch service {
-		case schema.Chat:
-			routes[service] = Route{Path: "/v1/chat/completions", Speak: openAIChat{}}
-		case schema.Embedding:
-			routes[service] = Route{Path: "/v1/embeddings", Speak: openAIEmbedding{}}
-		case schema.Rerank:
-			routes[service] = Route{Path: "/v1/rerank", Speak: rerank{}}
-		case schema.TTS:
-			routes[service] = Route{Path: "/v1/audio/speech", Speak: openAISpeech{}}
-		case schema.STT:
-			routes[service] = Route{Path: "/v1/audio/transcriptions", Speak: openAITranscription{}}
-		case schema.ImgGen:
-			routes[service] = Route{Path: "/v1/images/generations", Speak: openAIImage{}}
-		case schema.ImgEdit:
-			routes[service] = Route{Path: "/v1/images/edits", Speak: openAIImage{}}
-		}
-	}
-	return routes
 }

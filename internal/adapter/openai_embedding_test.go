@@ -282,10 +282,12 @@ func decodeVector(text []byte) (bits []uint32, ok bool) {
 // BenchmarkEmbeddingBase64 makes base64 of 2,048 vectors of 1,536 numbers, as
 // JSON text with the digits that backends in Python and C++ write.
 func BenchmarkEmbeddingBase64(b *testing.B) {
-	answer := embeddingAnswer(2048, 1536)
+	const inputs = 2048
+	answer := embeddingAnswer(inputs, 1536)
+	input := `"input":["a"` + strings.Repeat(`,"a"`, inputs-1) + `]`
 	for name, body := range map[string]string{
-		"base64": `{"model":"m","input":"a","encoding_format":"base64"}`,
-		"float":  `{"model":"m","input":"a"}`,
+		"base64": `{"model":"m","encoding_format":"base64",` + input + `}`,
+		"float":  `{"model":"m",` + input + `}`,
 	} {
 		req := new(schema.Request)
 		if err := req.ParseEmbedding([]byte(body)); err != nil {

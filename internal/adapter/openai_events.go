@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -112,8 +113,9 @@ func (e *openAIEvents) chunk(data []byte) ([]byte, error) {
 	if len(e.edits) == 0 {
 		return data, nil
 	}
-	e.segments = e.doc.Splice(e.segments[:0], e.edits)
-	e.out = e.out[:0]
+	const perEdit = 3 // what stands before it, what it puts in, a comma
+	e.segments = e.doc.Splice(slices.Grow(e.segments[:0], perEdit*len(e.edits)+1), e.edits)
+	e.out = slices.Grow(e.out[:0], 2*len(data)) // room for longer ones that follow
 	for _, s := range e.segments {
 		e.out = append(e.out, s...)
 	}

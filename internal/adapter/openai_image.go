@@ -50,7 +50,7 @@ func (openAIImage) Reply(req *schema.Request, answer Answer, reply *Reply) error
 		case req.ImageFormat == "b64_json" && !hasContent:
 			return fmt.Errorf("%w: an address instead of the image that was asked for", ErrInvalid)
 		case req.ImageFormat == "url" && !hasAddress:
-			edits = append(edits, inlineImage(image, address, content))
+			edits = append(edits, inlineImage(address, content))
 		}
 	}
 	if root.Get("created").Kind() != jsonscan.Number {
@@ -62,7 +62,7 @@ func (openAIImage) Reply(req *schema.Request, answer Answer, reply *Reply) error
 }
 
 // inlineImage turns the content of an image into an address that contains it.
-func inlineImage(image, address, content jsonscan.Value) jsonscan.Edit {
+func inlineImage(address, content jsonscan.Value) jsonscan.Edit {
 	raw := content.Raw()
 	inline := append([]byte(`"data:`), imageType(content.Text())...)
 	inline = append(inline, ";base64,"...)

@@ -15,7 +15,7 @@ var ErrEventTooLarge = errors.New("an event of the backend's stream is too large
 
 // firstRead is the buffer that a stream begins with: most events are small, and
 // thousands of streams may wait at once.
-const firstRead = 4 << 10
+const firstRead = 2 << 10
 
 // Event is one server-sent event. Its bytes are good until the next one is read.
 type Event struct {

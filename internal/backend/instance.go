@@ -206,15 +206,18 @@ func (i *Instance) Acquire(now time.Time) (breaker.Permit, bool) {
 		i.inFlight.Add(-1)
 		return breaker.Permit{}, false
 	}
-	if i.policy.Limit.Enabled && !i.Limiter.Allow(netip.Addr{}, now).Allowed {
-		i.inFlight.Add(-1)
-		return breaker.Permit{}, false
-	}
 	permit, ok := i.Breaker.Acquire(now)
 	if !ok {
 		i.inFlight.Add(-1)
+		return permit, false
 	}
-	return permit, ok
+	// The limit comes last: a permit can be given back, what it counts cannot.
+	if i.policy.Limit.Enabled && !i.Limiter.Allow(netip.Addr{}, now).Allowed {
+		i.Breaker.Done(permit, breaker.Cancelled, now)
+		i.inFlight.Add(-1)
+		return breaker.Permit{}, false
+	}
+	return permit, true
 }
 
 // Release ends a call.

@@ -103,8 +103,10 @@ type Redis struct {
 type Log struct {
 	Level  LogLevel  `json:"level"`
 	Format LogFormat `json:"format"`
-	// Access writes a line for every request.
-	Access bool `json:"access"`
+	// Access writes a line for every request, and AccessSample is the part of
+	// those that went well that get one.
+	Access       bool    `json:"access"`
+	AccessSample float64 `json:"accessSample"`
 }
 
 // Default returns the document of a gateway that was told nothing: all seven
@@ -139,7 +141,7 @@ func Default() *Document {
 		Store:      Store{URL: "sqlite:quota.db"},
 		Redis:      Redis{URL: "redis://127.0.0.1:6379/0"},
 		Security:   access.DefaultSettings(),
-		Log:        Log{Level: LevelInfo, Format: FormatAuto, Access: true},
+		Log:        Log{Level: LevelInfo, Format: FormatAuto, Access: true, AccessSample: 1},
 	}
 }
 

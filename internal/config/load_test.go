@@ -18,6 +18,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
+	"github.com/patchbay-ai/patchbay/internal/queue"
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -94,7 +95,7 @@ func TestSampleLoads(t *testing.T) {
 	}
 	want.Limits = config.Limits{
 		JSONBody: 16 * config.MiB, MultipartBody: 64_000_000, ConnectTimeout: seconds(2),
-		FirstByteTimeout: seconds(90), IdleTimeout: seconds(90), MaxAttempts: 3,
+		FirstByteTimeout: seconds(90), IdleTimeout: seconds(90), MaxAttempts: 3, MaxInFlight: 10_000,
 	}
 	want.Services[schema.Chat] = config.Service{
 		LoadBalancer: balance.LeastConnections,
@@ -107,6 +108,7 @@ func TestSampleLoads(t *testing.T) {
 		HealthCheck: backend.HealthSettings{
 			Enabled: true, Interval: seconds(10), Timeout: seconds(1), UnhealthyThreshold: 3, HealthyThreshold: 2,
 		},
+		Queue: queue.DefaultSettings(),
 		Instances: []backend.Settings{
 			{Name: "llama3:8b", BaseURL: "http://10.1.0.5:11434", Weight: 2.5, Enabled: true},
 			{
@@ -124,6 +126,7 @@ func TestSampleLoads(t *testing.T) {
 		EnabledCategories: []metrics.Category{metrics.CategoryRequest}, CustomTags: map[string]string{"region": "eu_1"},
 		Sampling:    metrics.Sampling{Enabled: true, Rate: 0.25},
 		Performance: metrics.Performance{BatchSize: 10, FlushInterval: metrics.Interval(5 * time.Second)},
+		Calls:       metrics.DefaultSettings().Calls,
 	}
 	want.Quota = quota.Settings{
 		Enabled: true, FlushIntervalSeconds: 5, Windows: []quota.Window{quota.Day, quota.Month},
@@ -147,7 +150,7 @@ func TestSampleLoads(t *testing.T) {
 			ExpiresAt: "2031-05-01T00:00:00Z",
 		}},
 	}
-	want.Log = config.Log{Level: config.LevelWarn, Format: config.FormatJSON}
+	want.Log = config.Log{Level: config.LevelWarn, Format: config.FormatJSON, AccessSample: 1}
 	if diff := cmp.Diff(want, got, compare); diff != "" {
 		t.Error(diff)
 	}

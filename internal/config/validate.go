@@ -172,4 +172,7 @@ func (l Log) check(report func(path, message string)) {
 	if _, err := oneOf("log format", string(l.Format), l.Format.Names()); err != nil {
 		report("format", err.Error())
 	}
+	if !(l.AccessSample >= 0 && l.AccessSample <= 1) { // written so that it catches NaN too
+		report("accessSample", "must be between 0 and 1")
+	}
 }

@@ -1,11 +1,14 @@
 // Package logs makes the program's log: lines for people on a terminal, JSON
-// for programs everywhere else.
+// for programs everywhere else, and a level for every logger's name that can be
+// changed while the program runs.
 package logs
 
 import (
+	"context"
 	"io"
 	"log/slog"
-	"time"
+	"slices"
+	"sync"
 )
 
 // Format is how lines are written.
@@ -17,18 +20,94 @@ const (
 	Text
 )
 
-// New returns a logger that writes lines of at least the given level.
+// New returns a logger that writes lines of at least the given level. The
+// attribute NameKey, given by With, names a logger, whose level then is its own.
 func New(w io.Writer, format Format, level slog.Leveler) *slog.Logger {
+	levels := newLevels(level.Level())
+	appendLine := appendJSON
 	if format == Text {
-		return slog.New(&terminal{out: w, level: level})
+		appendLine = appendText
 	}
-	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{
-		Level: level,
-		ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
-			if len(groups) == 0 && a.Key == slog.TimeKey {
-				return slog.String("ts", a.Value.Time().UTC().Format(time.RFC3339Nano))
-			}
-			return a
-		},
-	}))
+	return slog.New(&handler{
+		out:    &output{w: w, append: appendLine, lines: sync.Pool{New: func() any { return new([]byte) }}},
+		levels: levels,
+		level:  levels.follow(""),
+	})
+}
+
+// NameKey is the attribute that names a logger.
+const NameKey = "logger"
+
+// Named returns a logger of the given dotted name. Its level is that of the
+// longest configured beginning of its name.
+func Named(log *slog.Logger, name string) *slog.Logger { return log.With(NameKey, name) }
+
+// LevelsOf returns the levels of a logger that New made; of any other, levels
+// that nothing follows.
+func LevelsOf(log *slog.Logger) *Levels {
+	if h, ok := log.Handler().(*handler); ok {
+		return h.levels
+	}
+	return newLevels(slog.LevelInfo)
+}
+
+// output is where all loggers write.
+type output struct {
+	append func(line []byte, name string, attrs []slog.Attr, r *slog.Record) []byte
+	lines  sync.Pool
+
+	mu sync.Mutex
+	w  io.Writer
+}
+
+// handler is one logger.
+type handler struct {
+	out    *output
+	levels *Levels
+	level  *slog.LevelVar
+	name   string
+	group  string
+	attrs  []slog.Attr
+}
+
+// Enabled tells whether a line of this level is written.
+func (h *handler) Enabled(_ context.Context, level slog.Level) bool { return level >= h.level.Level() }
+
+// WithAttrs returns a logger whose lines all have these attributes.
+func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	next := *h
+	next.attrs = slices.Clip(h.attrs)
+	for _, a := range attrs {
+		if a.Key == NameKey && h.group == "" {
+			next.name = a.Value.String()
+			next.level = h.levels.follow(next.name)
+			continue
+		}
+		a.Key = h.group + a.Key
+		next.attrs = append(next.attrs, a)
+	}
+	return &next
+}
+
+// WithGroup returns a logger whose attributes are named with the group in front.
+func (h *handler) WithGroup(name string) slog.Handler {
+	next := *h
+	next.group += name + "."
+	return &next
+}
+
+// longestLine is the largest buffer that is kept for the next line.
+const longestLine = 16 << 10
+
+// Handle writes one line in one write.
+func (h *handler) Handle(_ context.Context, r slog.Record) error {
+	line := h.out.lines.Get().(*[]byte)
+	*line = h.out.append((*line)[:0], h.name, h.attrs, &r)
+	h.out.mu.Lock()
+	_, err := h.out.w.Write(*line)
+	h.out.mu.Unlock()
+	if cap(*line) <= longestLine {
+		h.out.lines.Put(line)
+	}
+	return err
 }

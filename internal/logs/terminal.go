@@ -1,60 +1,37 @@
 package logs
 
 import (
-	"context"
-	"io"
 	"log/slog"
 	"strconv"
 	"strings"
-	"sync"
 )
 
-// terminal writes one short line per record: time, level, message, then what
-// belongs to it. A request gets the form in which people read requests.
-type terminal struct {
-	out   io.Writer
-	level slog.Leveler
-	attrs []slog.Attr
-	mu    sync.Mutex
-}
-
-func (t *terminal) Enabled(_ context.Context, level slog.Level) bool { return level >= t.level.Level() }
-
-func (t *terminal) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &terminal{out: t.out, level: t.level, attrs: append(t.attrs[:len(t.attrs):len(t.attrs)], attrs...)}
-}
-
-// WithGroup ignores groups: nothing here logs in groups, and a terminal has no
-// use for them.
-func (t *terminal) WithGroup(string) slog.Handler { return t }
-
-// Handle writes one record.
-func (t *terminal) Handle(_ context.Context, r slog.Record) error {
-	line := make([]byte, 0, 256)
+// appendText writes one short line: time, level, message, then what belongs to
+// it. A request gets the form in which people read requests.
+func appendText(line []byte, name string, given []slog.Attr, r *slog.Record) []byte {
 	line = r.Time.AppendFormat(line, "15:04:05 ")
-	line = append(line, r.Level.String()...)
-	for n := len(r.Level.String()); n < len("ERROR "); n++ {
+	level := LevelName(r.Level)
+	line = append(line, level...)
+	for n := len(level); n < len("ERROR "); n++ {
 		line = append(line, ' ')
 	}
-	attrs := make([]slog.Attr, 0, 16)
-	attrs = append(attrs, t.attrs...)
+	attrs := make([]slog.Attr, 0, 24)
+	attrs = append(attrs, given...)
 	r.Attrs(func(a slog.Attr) bool {
 		attrs = append(attrs, a)
 		return true
 	})
 	if r.Message == "request" {
-		line = appendRequest(line, attrs)
-	} else {
-		line = append(line, r.Message...)
-		for _, a := range attrs {
-			line = appendAttr(line, a)
-		}
+		return append(appendRequest(line, attrs), '\n')
 	}
-	line = append(line, '\n')
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	_, err := t.out.Write(line)
-	return err
+	line = append(line, r.Message...)
+	if name != "" {
+		line = appendAttr(line, slog.String(NameKey, name))
+	}
+	for _, a := range attrs {
+		line = appendAttr(line, a)
+	}
+	return append(line, '\n')
 }
 
 // appendRequest writes "chat demo-chat -> a@… 200 412ms ttft=83ms 12+48 tokens req_9f3".

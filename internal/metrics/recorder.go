@@ -34,40 +34,27 @@ type Recorder struct {
 	mu       sync.Mutex // one change at a time
 	settings atomic.Pointer[Settings]
 	version  atomic.Int64
-
-	stop context.CancelFunc
-	done chan struct{}
 }
 
-// NewRecorder returns a recorder with settings that passed Check. Its pipeline
-// runs until Close.
+// NewRecorder returns a recorder with settings that passed Check. It counts at
+// once; Run moves its records on.
 func NewRecorder(settings Settings) *Recorder {
-	r := &Recorder{started: time.Now(), done: make(chan struct{})}
+	r := &Recorder{started: time.Now()}
 	r.pipe = newPipeline(settings.Calls, r.retune)
 	for i := range r.services {
 		r.services[i].prepare()
 	}
 	r.pipe.level.changed = r.started
 	r.apply(settings.Clone())
-	ctx, cancel := context.WithCancel(context.Background())
-	r.stop = cancel
-	go func() {
-		defer close(r.done)
-		r.pipe.run(ctx)
-	}()
 	return r
 }
+
+// Run moves records on until ctx ends, and then those that are left.
+func (r *Recorder) Run(ctx context.Context) { r.pipe.run(ctx) }
 
 // EndStreams ends the live subscriptions, so that a shutdown need not wait for
 // their readers.
 func (r *Recorder) EndStreams() { r.pipe.hub.close() }
-
-// Close stops the pipeline, after it has passed on what it holds.
-func (r *Recorder) Close() {
-	r.EndStreams()
-	r.stop()
-	<-r.done
-}
 
 // On tells whether anything is counted.
 func (r *Recorder) On() bool { return r != nil && r.on.Load() }

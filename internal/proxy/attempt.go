@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -43,15 +44,16 @@ func (r *Reply) try(ctx context.Context) *fault {
 	if limits.Total > 0 {
 		ctx = r.within(ctx, limits.Total.Std())
 	}
-	firstToken := limits.FirstToken
-	if firstToken == 0 {
-		firstToken = limits.FirstByte
+	firstByte, firstToken := limits.FirstByte.Std(), cmp.Or(limits.FirstToken, limits.FirstByte).Std()
+	if r.req.Stream {
+		// Many backends send the head together with the first event.
+		firstByte = min(firstByte, firstToken)
 	}
 	sent := time.Now()
-	deadline := sent.Add(firstToken.Std())
+	deadline := sent.Add(firstToken)
 	response, err := r.proxy.client.Send(ctx, instance.Origin, &r.call, transport.Timeouts{
 		Connect:   limits.Connect.Std(),
-		FirstByte: limits.FirstByte.Std(),
+		FirstByte: firstByte,
 		Idle:      limits.Idle.Std(),
 	})
 	if err != nil {

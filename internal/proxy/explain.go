@@ -66,17 +66,13 @@ func Explain(table *routing.Table, serviceType schema.ServiceType, model string,
 // refusal finds the first reason for which the request would be turned away, in
 // the order in which Do looks for them.
 func (x *Explanation) refusal(now time.Time) *schema.Error {
-	worst := obstacle(x.Pool, nil, now)
-	if worst != backend.NoObstacle && worst != backend.NoSlot {
-		return unavailable(x.Pool, now)
+	if err := refusal(x.Pool, x.Waiting, now); err != nil {
+		return err
 	}
 	for _, limit := range []ratelimit.Decision{x.ServiceLimit, x.ModelLimit} {
 		if !limit.Allowed {
 			return overLimit(limit)
 		}
-	}
-	if worst == backend.NoSlot && x.Waiting >= x.Pool.Service.Policy.Queue.Size {
-		return noSlot(x.Pool, time.Second)
 	}
 	return nil
 }

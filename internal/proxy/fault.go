@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -171,17 +172,15 @@ func unavailable(pool *routing.Pool, now time.Time) *schema.Error {
 		Reason   string `json:"reason"`
 	}
 	var candidates []candidate
-	open, limited := false, false
-	wait := time.Duration(0)
+	open, limited := time.Duration(-1), time.Duration(-1) // until the first trial, the first refill
 	for _, i := range pool.Instances {
 		o := i.Obstacle(now)
 		candidates = append(candidates, candidate{i.Handle, i.WhyNot(o, now)})
-		limited = limited || o == backend.AtLimit
-		if o == backend.BreakerOpen {
-			if next := i.Breaker.RetryAfter(now); !open || next < wait {
-				wait = next
-			}
-			open = true
+		switch o {
+		case backend.AtLimit:
+			limited = sooner(limited, i.Limiter.Peek(netip.Addr{}, now).RetryAfter)
+		case backend.BreakerOpen:
+			open = sooner(open, i.Breaker.RetryAfter(now))
 		}
 	}
 	err := &schema.Error{
@@ -192,15 +191,24 @@ func unavailable(pool *routing.Pool, now time.Time) *schema.Error {
 		Details:    map[string]any{"model": pool.Model, "candidates": candidates},
 	}
 	switch {
-	case limited:
+	case limited >= 0:
 		err.Message = fmt.Sprintf("Every instance of the model %q is at its rate limit.", pool.Model)
 		err.Type, err.Code = schema.TypeRateLimit, schema.CodeRateLimitExceeded
-	case open:
+		err.RetryAfter = max(limited, time.Millisecond)
+	case open >= 0:
 		err.Message = fmt.Sprintf("The circuit breakers of the model %q are open after repeated failures of its backends.", pool.Model)
 		err.Type, err.Code = schema.TypeCircuitBreakerOpen, schema.CodeCircuitBreakerOpen
-		err.RetryAfter = max(wait, time.Millisecond)
+		err.RetryAfter = max(open, time.Millisecond)
 	}
 	return err
+}
+
+// sooner returns the shorter of two waits; below zero there is none yet.
+func sooner(a, b time.Duration) time.Duration {
+	if a < 0 {
+		return b
+	}
+	return min(a, b)
 }
 
 // noSlot says that all slots are taken and that waiting did not help.

@@ -10,41 +10,39 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/queue"
 	"github.com/patchbay-ai/patchbay/internal/routing"
+	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
 // pick chooses and acquires an instance that was not tried yet. While all slots
 // are taken it waits in the pool's queue.
 func (r *Reply) pick(ctx context.Context) error {
-	var deadline time.Time
-	again := false // it had its turn and found nothing
+	// Who comes while others wait goes to the back. A second attempt does not
+	// wait: it has been served already, badly.
+	if r.Attempts > 0 || r.pool.Queue.Quiet() {
+		if r.acquireReady(time.Now()) {
+			return nil
+		}
+	}
+	now := time.Now()
+	settings := r.pool.Service.Policy.Queue
+	switch worst := r.obstacle(now); {
+	case worst != backend.NoSlot && worst != backend.NoObstacle:
+		return unavailable(r.pool, now)
+	case settings.Size == 0 || r.Attempts > 0:
+		r.shed(metrics.ShedNoSlot)
+		return noSlot(r.pool, time.Second)
+	}
+	return r.wait(ctx, settings)
+}
+
+// wait waits for a slot in the queue.
+func (r *Reply) wait(ctx context.Context, settings queue.Settings) error {
+	line := r.pool.Queue
+	began := time.Now()
+	defer func() { r.record.Queued += time.Since(began) }()
+	var standing queue.Standing
 	for {
-		now := time.Now()
-		// Who comes while others wait goes to the back, unless it is its turn.
-		if again || r.Attempts > 0 || r.pool.Queue.Len() == 0 {
-			if r.acquireReady(now) {
-				if again && r.due() {
-					r.pool.Queue.Wake() // there is more room than one turn was given for
-				}
-				return nil
-			}
-		}
-		worst := r.obstacle(now)
-		if worst != backend.NoSlot && worst != backend.NoObstacle {
-			if again {
-				r.pool.Queue.Wake() // the others wait in vain, too
-			}
-			return unavailable(r.pool, now)
-		}
-		settings := r.pool.Service.Policy.Queue
-		if settings.Size == 0 || r.Attempts > 0 {
-			r.shed(metrics.ShedNoSlot)
-			return noSlot(r.pool, time.Second)
-		}
-		if deadline.IsZero() {
-			deadline = now.Add(settings.Timeout.Std())
-		}
-		err := r.pool.Queue.Wait(ctx, r.caller.Key(), settings, deadline, again, r.due)
-		r.record.Queued += time.Since(now)
+		err := line.Wait(ctx, r.caller.Key(), &standing, settings, began.Add(settings.Timeout.Std()), r.due)
 		switch {
 		case errors.Is(err, queue.ErrFull):
 			r.shed(metrics.ShedQueueFull)
@@ -55,8 +53,16 @@ func (r *Reply) pick(ctx context.Context) error {
 		case err != nil:
 			return err
 		}
-		again = true
 		r.renew()
+		now := time.Now()
+		if r.acquireReady(now) {
+			line.Done(r.due)
+			return nil
+		}
+		if worst := r.obstacle(now); worst != backend.NoSlot && worst != backend.NoObstacle {
+			line.Done(r.due) // the others wait in vain, too
+			return unavailable(r.pool, now)
+		}
 	}
 }
 
@@ -128,9 +134,27 @@ func obstacle(pool *routing.Pool, tried []*backend.Instance, now time.Time) back
 
 // refuseAtOnce turns a request away that no instance can take, now or soon.
 func (r *Reply) refuseAtOnce(now time.Time) error {
-	switch r.obstacle(now) {
-	case backend.NoObstacle, backend.NoSlot:
+	err := refusal(r.pool, r.pool.Queue.Len(), now)
+	switch {
+	case err == nil:
 		return nil
+	case err.Code == schema.CodeNoSlot && r.pool.Service.Policy.Queue.Size > 0:
+		r.shed(metrics.ShedQueueFull)
+	case err.Code == schema.CodeNoSlot:
+		r.shed(metrics.ShedNoSlot)
 	}
-	return unavailable(r.pool, now)
+	return err
+}
+
+// refusal says why a request to a pool is turned away at once; nil where it gets
+// an instance, or a place in the queue of which so many are taken.
+func refusal(pool *routing.Pool, waiting int, now time.Time) *schema.Error {
+	worst := obstacle(pool, nil, now)
+	switch {
+	case worst != backend.NoObstacle && worst != backend.NoSlot:
+		return unavailable(pool, now)
+	case (worst == backend.NoSlot || waiting > 0) && waiting >= pool.Service.Policy.Queue.Size:
+		return noSlot(pool, time.Second)
+	}
+	return nil
 }

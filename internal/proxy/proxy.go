@@ -10,6 +10,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
+	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -24,6 +25,8 @@ type Proxy struct {
 	replies sync.Pool
 	// recorder counts and records what was answered; nil does neither.
 	recorder *metrics.Recorder
+	// ledger counts what reaches a backend; nil counts nothing.
+	ledger *quota.Ledger
 }
 
 // New returns a proxy that routes by the current table and calls over the client.
@@ -37,11 +40,14 @@ func New(current *routing.Current, client *transport.Client) *Proxy {
 // closed.
 //
 // The steps, top to bottom: find the pool, take part in its limits, pick an
-// instance, call it. A failure that another instance may not have leads to the
+// instance, count the request in the ledger, call it. A failure that another instance may not have leads to the
 // next one, as long as nothing was sent to the client.
 func (p *Proxy) Do(ctx context.Context, req *schema.Request, caller *schema.Caller) (*Reply, error) {
 	r := p.begin(req, caller)
 	err := r.answer(ctx, p.current.Load())
+	if err != nil {
+		r.ticket.Settle(schema.Usage{}) // no attempt answered, so none tells its cost
+	}
 	r.noteEnd(err)
 	return r, err
 }
@@ -103,6 +109,12 @@ func (r *Reply) attempts(ctx context.Context, most int) error {
 				break // the failure says more than the lack of another instance
 			}
 			return err
+		}
+		if r.Attempts == 0 {
+			if err := r.admit(); err != nil {
+				r.release(breaker.Cancelled)
+				return err
+			}
 		}
 		r.Attempts++
 		if failed = r.try(ctx); failed == nil {

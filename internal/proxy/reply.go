@@ -10,6 +10,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
+	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -48,6 +49,7 @@ type Reply struct {
 	permit   breaker.Permit
 	cancel   context.CancelFunc // ends the bound on the whole call
 	outcome  breaker.Outcome
+	ticket   quota.Ticket // its place in the quota ledger
 	record   metrics.Call
 	answered time.Time // when the backend's part of a whole answer was there
 }
@@ -140,6 +142,7 @@ func (r *Reply) Abandon() {
 
 // Close settles the request: the instance is free again and has its outcome.
 func (r *Reply) Close() {
+	r.Settle()
 	r.release(r.outcome)
 	r.finishRecord()
 	r.proxy.budget.leave()

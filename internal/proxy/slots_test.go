@@ -24,13 +24,13 @@ import (
 // desk is a proxy without backends: requests are routed and settled by hand.
 type desk struct {
 	*Proxy
-	t   *testing.T
+	t   testing.TB
 	doc *config.Document
 }
 
 // newDesk returns a desk whose chat service has the model m at so many
 // instances. Edit changes the service before it is put into force.
-func newDesk(t *testing.T, instances int, edit func(*config.Service)) *desk {
+func newDesk(t testing.TB, instances int, edit func(*config.Service)) *desk {
 	t.Helper()
 	doc := config.Default()
 	chat := doc.Services[schema.Chat]
@@ -76,11 +76,17 @@ func waiting(size int, timeout time.Duration) queue.Settings {
 
 func (d *desk) pool() *routing.Pool { return d.current.Load().Service(schema.Chat).Find("m") }
 
-// ask brings a request as far as its instance: limits, slots, queue.
-func (d *desk) ask(ctx context.Context, caller int) (*Reply, error) {
+// request returns a request that has found its pool.
+func (d *desk) request(caller int) *Reply {
 	req := &schema.Request{Service: schema.Chat, Model: []byte("m")}
 	r := d.begin(req, &schema.Caller{Addr: netip.AddrFrom4([4]byte{192, 0, 2, byte(caller)})})
 	r.Model, r.pool = "m", d.pool()
+	return r
+}
+
+// ask brings a request as far as its instance: limits, slots, queue.
+func (d *desk) ask(ctx context.Context, caller int) (*Reply, error) {
+	r := d.request(caller)
 	now := time.Now()
 	if err := r.refuseAtOnce(now); err != nil {
 		return r, err
@@ -157,4 +163,244 @@ func TestNoFreeSlotIsEverForgotten(t *testing.T) {
 			})
 		})
 	}
+}
+
+// arrival is a request in the background.
+type arrival struct {
+	reply *Reply
+	err   error
+	after time.Duration // how long it took to get an instance or a refusal
+}
+
+// comes lets a request arrive now. The channel has what became of it.
+func (d *desk) comes(ctx context.Context, caller int) <-chan arrival {
+	done := make(chan arrival, 1)
+	began := time.Now()
+	go func() {
+		r, err := d.ask(ctx, caller)
+		done <- arrival{r, err, time.Since(began)}
+	}()
+	synctest.Wait()
+	return done
+}
+
+// A service that takes a second each, four at a time; one caller sends 60, then
+// another sends one. The one waits for the end of a call that runs and, at
+// worst, for one turn of the other caller.
+func TestLoneCallerWaitsAtMostTwoServiceTimes(t *testing.T) {
+	for _, places := range []int{1, 4} {
+		t.Run(fmt.Sprint(places), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := newDesk(t, 1, slots(places, waiting(100, time.Hour)))
+				began := time.Now()
+				serve := func(caller int, waited *time.Duration) {
+					r := d.hold(caller)
+					*waited = time.Since(began)
+					<-time.After(time.Second)
+					r.settle(breaker.Success)
+				}
+				var all sync.WaitGroup
+				var busy [60]time.Duration
+				for n := range busy {
+					all.Go(func() { serve(1, &busy[n]) })
+				}
+				synctest.Wait()
+				<-time.After(time.Millisecond) // the first ones are under way
+				var lone time.Duration
+				all.Go(func() { serve(2, &lone) })
+				all.Wait()
+				if lone > 2*time.Second {
+					t.Errorf("the lone caller waited %v", lone)
+				}
+				last := time.Duration(0)
+				for _, waited := range busy {
+					last = max(last, waited)
+				}
+				// 61 seconds of work at so many places at a time: none was idle.
+				if want := time.Duration((61-1)/places) * time.Second; last != want && lone != want {
+					t.Errorf("the last one began after %v, want %v", last, want)
+				}
+				t.Logf("%d slots: the lone caller waited %v, the last of the 60 %v", places, lone, last)
+			})
+		})
+	}
+}
+
+func TestWaitersAreToldAtOnceWhenTheBreakerOpens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, 1, func(s *config.Service) {
+			slots(1, waiting(100, time.Hour))(s)
+			s.CircuitBreaker.FailureThreshold = 1
+		})
+		running := d.hold(1)
+		var all []<-chan arrival
+		for n := range 10 {
+			all = append(all, d.comes(context.Background(), n))
+		}
+		running.settle(breaker.Failure)
+		synctest.Wait()
+		for _, done := range all {
+			a := <-done
+			if codeOf(a.err) != schema.CodeCircuitBreakerOpen || a.after > 0 {
+				t.Errorf("after %v: %v", a.after, a.err)
+			}
+			a.reply.Close()
+		}
+		if d.pool().Queue.Len() != 0 {
+			t.Errorf("%d still wait", d.pool().Queue.Len())
+		}
+	})
+}
+
+// What becomes free without a call that ends is found, too.
+func TestWaitersNoticeWhatNobodyTellsThem(t *testing.T) {
+	type change func(d *desk)
+	trip := func(d *desk) { // the second instance fails and its breaker opens
+		second := d.pool().Instances[1]
+		permit, _ := second.Acquire(time.Now())
+		second.Release(permit, breaker.Failure, time.Now())
+	}
+	for name, row := range map[string]struct {
+		before, after change
+		within        time.Duration
+	}{
+		"a breaker's pause is over": {trip, func(*desk) { <-time.After(10 * time.Second) }, time.Second},
+		"an operator closes a breaker": {
+			func(d *desk) { d.pool().Instances[1].Breaker.Force(breaker.ForcedOpen, time.Now()) },
+			func(d *desk) { d.pool().Instances[1].Breaker.Force(breaker.Auto, time.Now()) }, time.Second,
+		},
+		"an edit adds slots": {
+			func(d *desk) { d.edit(func(s *config.Service) { s.Instances[1].Enabled = false }) },
+			func(d *desk) { d.edit(func(s *config.Service) { s.Instances[0].MaxConcurrency = 3 }) }, 0,
+		},
+		"an edit adds an instance": {
+			func(d *desk) { d.edit(func(s *config.Service) { s.Instances[1].Enabled = false }) },
+			func(d *desk) {
+				d.edit(func(s *config.Service) {
+					added := s.Instances[0]
+					added.BaseURL = "http://new.test"
+					s.Instances = append(s.Instances, added)
+				})
+			}, 0,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := newDesk(t, 2, func(s *config.Service) {
+					slots(1, waiting(10, time.Hour))(s)
+					s.CircuitBreaker.FailureThreshold, s.CircuitBreaker.SuccessThreshold = 1, 1
+					s.CircuitBreaker.RecoveryTimeout = schema.Duration(10 * time.Second)
+				})
+				row.before(d)
+				running := d.hold(1)
+				next := d.comes(context.Background(), 2)
+				row.after(d)
+				changed := time.Now()
+				a := <-next
+				if took := time.Since(changed); a.err != nil || took > row.within {
+					t.Fatalf("served after %v: %v", took, a.err)
+				}
+				a.reply.settle(breaker.Success)
+				running.settle(breaker.Success)
+			})
+		})
+	}
+}
+
+// Requests that wait while the slots become fewer keep to the new number.
+func TestFewerSlotsHoldForThoseWhoWaitAlready(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, 1, slots(4, waiting(10, time.Hour)))
+		var running []*Reply
+		for range 4 {
+			running = append(running, d.hold(1))
+		}
+		var all []<-chan arrival
+		for range 4 {
+			all = append(all, d.comes(context.Background(), 2))
+		}
+		d.edit(slots(1, waiting(10, time.Hour)))
+		instance := d.pool().Instances[0]
+		for _, r := range running {
+			r.settle(breaker.Success)
+			synctest.Wait()
+		}
+		for n, done := range all {
+			if instance.InFlight() != 1 {
+				t.Fatalf("%d in flight with one slot", instance.InFlight())
+			}
+			a := <-done
+			if a.err != nil {
+				t.Fatalf("request %d after %v: %v", n, a.after, a.err)
+			}
+			a.reply.settle(breaker.Success)
+			synctest.Wait()
+		}
+	})
+}
+
+func TestQueueRefusesWhatDoesNotFit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, 1, slots(1, waiting(2, 5*time.Second)))
+		running := d.hold(1)
+		first, second := d.comes(context.Background(), 1), d.comes(context.Background(), 2)
+		full := <-d.comes(context.Background(), 3)
+		if codeOf(full.err) != schema.CodeNoSlot || full.after > 0 {
+			t.Errorf("beyond the size: %v after %v", full.err, full.after)
+		}
+		full.reply.Close()
+		for _, done := range []<-chan arrival{first, second} {
+			late := <-done
+			if codeOf(late.err) != schema.CodeNoSlot || late.after != 5*time.Second {
+				t.Errorf("beyond the time: %v after %v", late.err, late.after)
+			}
+			late.reply.Close()
+		}
+		running.settle(breaker.Success)
+	})
+}
+
+func TestWithoutAQueueNobodyWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, 2, slots(1, waiting(0, time.Minute)))
+		one, two := d.hold(1), d.hold(1)
+		if one.Instance == two.Instance {
+			t.Error("the second slot is at the same instance")
+		}
+		third := <-d.comes(context.Background(), 1)
+		if codeOf(third.err) != schema.CodeNoSlot || third.after > 0 {
+			t.Errorf("%v after %v", third.err, third.after)
+		}
+		third.reply.Close()
+		one.settle(breaker.Cancelled)
+		if three := d.hold(1); three.Instance != d.pool().Instances[0] {
+			t.Error("the slot that became free is not used")
+		} else {
+			three.settle(breaker.Success)
+		}
+		two.settle(breaker.Success)
+	})
+}
+
+// A client that leaves while it waits is gone at once and costs nobody a turn.
+func TestAbandonedRequestLeavesTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, 1, slots(1, waiting(10, time.Hour)))
+		running := d.hold(1)
+		ctx, cancel := context.WithCancel(context.Background())
+		leaves, stays := d.comes(ctx, 1), d.comes(context.Background(), 2)
+		cancel()
+		synctest.Wait()
+		gone := <-leaves
+		if !errors.Is(gone.err, context.Canceled) || gone.after > 0 || d.pool().Queue.Len() != 1 {
+			t.Errorf("%v after %v, %d wait", gone.err, gone.after, d.pool().Queue.Len())
+		}
+		gone.reply.Close()
+		running.settle(breaker.Success)
+		next := <-stays
+		if next.err != nil || next.after > 0 {
+			t.Errorf("%v after %v", next.err, next.after)
+		}
+		next.reply.settle(breaker.Success)
+	})
 }

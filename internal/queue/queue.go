@@ -5,6 +5,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -43,6 +44,8 @@ var (
 type Queue struct {
 	mu      sync.Mutex
 	waiting int
+	turns   int    // given and not ended
+	entered uint64 // how many ever came
 	callers map[string]*line
 	// next is the caller whose turn it is; the lines of all callers that wait
 	// form a ring.
@@ -56,7 +59,14 @@ type line struct {
 	prev, next *line
 }
 
-type waiter struct{ turn chan struct{} }
+type waiter struct {
+	number uint64 // those who came earlier have lower ones
+	turn   chan struct{}
+}
+
+// Standing is what a request keeps between its turns. The zero value is that of
+// a request that comes.
+type Standing struct{ number uint64 }
 
 // New returns an empty queue.
 func New() *Queue { return &Queue{callers: map[string]*line{}} }
@@ -68,26 +78,35 @@ func (q *Queue) Len() int {
 	return q.waiting
 }
 
+// Quiet reports whether nobody waits or is about to use its turn. Who comes then
+// may take a place without waiting.
+func (q *Queue) Quiet() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.waiting+q.turns == 0
+}
+
 // lookAgain is how often those who wait look for what nobody wakes them for: an
 // instance that is healthy again, a pause that is over.
 const lookAgain = 200 * time.Millisecond
 
 // Wait waits for a turn. It returns nil when it came, and the reason when it
-// did not: ErrFull, ErrTimeout, or the end of the context. A request that had
-// its turn and did not get a place after all waits again in front.
+// did not: ErrFull, ErrTimeout, or the end of the context. Whoever had a turn
+// ends it with Done, or, if it did not get a place after all, waits again with
+// the same standing: in front.
 //
 // Due tells whether somebody should have a turn now. It is asked as soon as the
 // request is in the queue, because a place that became free just before that
 // woke nobody, and every now and then while it waits.
-func (q *Queue) Wait(ctx context.Context, caller string, s Settings, deadline time.Time, again bool, due func() bool) error {
-	w := &waiter{turn: make(chan struct{}, 1)}
-	if !q.enter(w, caller, s.Size, again) {
+func (q *Queue) Wait(ctx context.Context, caller string, standing *Standing, s Settings, deadline time.Time, due func() bool) error {
+	w := &waiter{number: standing.number, turn: make(chan struct{}, 1)}
+	if !q.enter(w, caller, s.Size) {
 		return ErrFull
 	}
+	standing.number = w.number
 	err := q.await(ctx, w, deadline, due)
 	if err != nil && !q.leave(w, caller) {
-		// The turn came at the same moment; it must not be lost.
-		q.Wake()
+		q.Done(func() bool { return true }) // the turn came at the same moment; it must not be lost
 	}
 	return err
 }
@@ -99,7 +118,7 @@ func (q *Queue) await(ctx context.Context, w *waiter, deadline time.Time, due fu
 	defer look.Stop()
 	for {
 		if due() {
-			q.Wake() // perhaps another one, whose turn it is
+			q.nudge()
 		}
 		select {
 		case <-w.turn:
@@ -113,11 +132,36 @@ func (q *Queue) await(ctx context.Context, w *waiter, deadline time.Time, due fu
 	}
 }
 
-// Wake gives the next request its turn: a place has become free. Whoever has a
-// turn and does not use it, or sees that there is room for more, wakes the next.
+// Done ends a turn. There may be more room than the turn was given for, so the
+// next one has its turn where that is due.
+func (q *Queue) Done(due func() bool) {
+	q.mu.Lock()
+	q.turns--
+	q.mu.Unlock()
+	// Asked only now: whoever saw room while this turn lasted left it to us.
+	if due() {
+		q.nudge()
+	}
+}
+
+// Wake gives the next request its turn: a place has become free.
 func (q *Queue) Wake() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.wake()
+}
+
+// nudge is Wake for those who only saw that there is room. While somebody has a
+// turn the room may be the one that is meant for it; its end looks again.
+func (q *Queue) nudge() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.turns == 0 {
+		q.wake()
+	}
+}
+
+func (q *Queue) wake() {
 	if q.next == nil {
 		return
 	}
@@ -127,12 +171,16 @@ func (q *Queue) Wake() {
 	if q.next == l {
 		q.next = l.next
 	}
+	q.turns++
 	w.turn <- struct{}{}
 }
 
-func (q *Queue) enter(w *waiter, caller string, size int, again bool) bool {
+// enter puts a waiter into the line of its caller; false means that there are
+// too many already. One that has a number had a turn, which ends here.
+func (q *Queue) enter(w *waiter, caller string, size int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	again := w.number > 0
 	if q.waiting >= size && !again {
 		return false
 	}
@@ -143,11 +191,18 @@ func (q *Queue) enter(w *waiter, caller string, size int, again bool) bool {
 		q.join(l)
 	}
 	if again {
-		l.waiters = append([]*waiter{w}, l.waiters...)
+		q.turns--
+		at := slices.IndexFunc(l.waiters, func(other *waiter) bool { return other.number > w.number })
+		if at < 0 {
+			at = len(l.waiters)
+		}
+		l.waiters = slices.Insert(l.waiters, at, w)
 		q.unlink(l)
 		q.join(l)
 		q.next = l // it is still this caller's turn
 	} else {
+		q.entered++
+		w.number = q.entered
 		l.waiters = append(l.waiters, w)
 	}
 	q.waiting++

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -29,10 +30,11 @@ type hall struct {
 	mu       sync.Mutex
 	ended    []string // "a1" had its turn, "a1 full", "a1 timeout", "a1 left"
 	leave    map[string]context.CancelFunc
+	standing map[string]*Standing
 }
 
 func newHall(size int) *hall {
-	return &hall{q: New(), settings: Settings{Size: size, Timeout: schema.Duration(time.Minute)}, leave: map[string]context.CancelFunc{}}
+	return &hall{q: New(), settings: Settings{Size: size, Timeout: schema.Duration(time.Minute)}, leave: map[string]context.CancelFunc{}, standing: map[string]*Standing{}}
 }
 
 var errLeft = errors.New("left")
@@ -41,9 +43,13 @@ var errLeft = errors.New("left")
 func (h *hall) enter(name string, again bool) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	h.leave[name] = func() { cancel(errLeft) }
+	if !again {
+		h.standing[name] = new(Standing)
+	}
+	standing := h.standing[name]
 	deadline := time.Now().Add(h.settings.Timeout.Std())
 	go func() {
-		err := h.q.Wait(ctx, name[:1], h.settings, deadline, again, never)
+		err := h.q.Wait(ctx, name[:1], standing, h.settings, deadline, never)
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		switch {
@@ -191,8 +197,9 @@ func TestTurnOfALeavingWaiterIsHandedOn(t *testing.T) {
 			var all sync.WaitGroup
 			for _, wait := range []context.Context{ctx, context.Background()} {
 				all.Go(func() {
-					if q.Wait(wait, "a", settings, time.Now().Add(time.Minute), false, never) == nil {
+					if q.Wait(wait, "a", new(Standing), settings, time.Now().Add(time.Minute), never) == nil {
 						got.Add(1)
+						q.Done(never)
 					}
 				})
 			}
@@ -221,7 +228,7 @@ func TestWhoWaitsLooksForItself(t *testing.T) {
 		var free atomic.Bool
 		wait := func() time.Duration {
 			began := time.Now()
-			if err := New().Wait(context.Background(), "a", settings, began.Add(time.Minute), false, free.Load); err != nil {
+			if err := New().Wait(context.Background(), "a", new(Standing), settings, began.Add(time.Minute), free.Load); err != nil {
 				t.Error(err)
 			}
 			return time.Since(began)
@@ -251,7 +258,9 @@ func (m *model) enter(name string, again bool) {
 	if again {
 		m.ring = slices.DeleteFunc(m.ring, func(c string) bool { return c == caller })
 		m.ring = append([]string{caller}, m.ring...)
-		m.lines[caller] = append([]string{name}, m.lines[caller]...)
+		m.lines[caller] = append(m.lines[caller], name)
+		number := func(name string) int { n, _ := strconv.Atoi(name[1:]); return n }
+		slices.SortFunc(m.lines[caller], func(a, b string) int { return number(a) - number(b) })
 	} else {
 		if !slices.Contains(m.ring, caller) {
 			m.ring = append(m.ring, caller)
@@ -374,10 +383,14 @@ func TestEveryFreePlaceIsUsedWhileSomebodyWaits(t *testing.T) {
 			return false
 		}
 		visit := func(ctx context.Context, caller string) error {
-			for turn := false; !take(); turn = true {
-				if err := q.Wait(ctx, caller, settings, time.Now().Add(time.Minute), turn, free); err != nil {
-					return err
+			if !q.Quiet() || !take() {
+				var standing Standing
+				for standing.number == 0 || !take() {
+					if err := q.Wait(ctx, caller, &standing, settings, time.Now().Add(time.Minute), free); err != nil {
+						return err
+					}
 				}
+				q.Done(free)
 			}
 			served.Add(1)
 			runtime.Gosched()

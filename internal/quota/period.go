@@ -69,10 +69,14 @@ func (p *Period) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Before returns the moment that lies p before t.
+// Before returns the moment that lies p before t. A day that the month before
+// does not have becomes its last one: months are counted, not days.
 func (p Period) Before(t time.Time) time.Time {
 	if p.Unit == Months {
-		return t.AddDate(0, -p.Amount, 0)
+		day := t.Day()
+		first := t.AddDate(0, 0, 1-day).AddDate(0, -p.Amount, 0)
+		last := first.AddDate(0, 1, -1).Day()
+		return first.AddDate(0, 0, min(day, last)-1)
 	}
 	return t.Add(-time.Duration(p.Amount) * p.Unit.length())
 }

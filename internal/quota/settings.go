@@ -76,6 +76,8 @@ type Settings struct {
 	Windows     []Window    `json:"windows"`
 	Retention   Retention   `json:"retention"`
 	Distributed Distributed `json:"distributed"`
+	// JournalSync says when what is counted reaches the disk.
+	JournalSync Sync `json:"journalSync"`
 }
 
 // Retention says how long the counts of each window are kept.
@@ -147,7 +149,14 @@ func (s *Settings) Normalize() {
 func (s Settings) Equal(other Settings) bool {
 	return s.Enabled == other.Enabled && s.FailOpen == other.FailOpen &&
 		s.FlushIntervalSeconds == other.FlushIntervalSeconds && slices.Equal(s.Windows, other.Windows) &&
-		s.Retention == other.Retention && s.Distributed == other.Distributed
+		s.Retention == other.Retention && s.Distributed == other.Distributed && s.JournalSync == other.JournalSync
+}
+
+// SameUntilRestart tells whether both settings are the same apart from what can
+// be changed while the ledger runs.
+func (s Settings) SameUntilRestart(other Settings) bool {
+	s.Enabled, s.FailOpen, s.Windows = other.Enabled, other.FailOpen, other.Windows
+	return s.Equal(other)
 }
 
 // Clone returns a copy that shares nothing with s.

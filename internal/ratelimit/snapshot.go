@@ -83,6 +83,18 @@ func (s *clientShard) appendLatest(all []ClientSnapshot, now time.Time, at int64
 	return all
 }
 
+// ClientName writes a client for people: an address, or the network of an IPv6
+// subscriber.
+func ClientName(client netip.Prefix) string {
+	switch {
+	case !client.IsValid():
+		return "unknown"
+	case client.IsSingleIP():
+		return client.Addr().String()
+	}
+	return client.String()
+}
+
 func shown(key netip.Addr) netip.Prefix {
 	if key.Is4() {
 		return netip.PrefixFrom(key, 32)

@@ -215,6 +215,32 @@ func (s *Service) FindBytes(model []byte) *Pool {
 	return s.byModel[string(model)]
 }
 
+// LimitSnapshot returns the rate limit of the service type as it is now, with at
+// most so many clients. Where the limit is one of every model or instance, it is
+// the one that has least left.
+func (s *Service) LimitSnapshot(now time.Time, clients int) ratelimit.Snapshot {
+	least := s.Limiter.Snapshot(now, clients)
+	consider := func(l *ratelimit.Limiter) {
+		next := l.Snapshot(now, clients)
+		if next.Enabled && (!least.Enabled || next.Remaining < least.Remaining) {
+			least = next
+		}
+	}
+	switch s.Policy.RateLimit.Scope {
+	case ratelimit.PerModel:
+		for _, pool := range s.Pools {
+			consider(pool.Limiter)
+		}
+	case ratelimit.PerInstance:
+		for _, pool := range s.Pools {
+			for _, i := range pool.Instances {
+				consider(i.Limiter)
+			}
+		}
+	}
+	return least
+}
+
 // Instances returns every instance of the table.
 func (t *Table) Instances() []*backend.Instance {
 	var all []*backend.Instance

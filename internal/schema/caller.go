@@ -15,6 +15,9 @@ type Caller struct {
 	Authorization string
 	// KeyID names the API key that was presented, if keys are required.
 	KeyID string
+	// Tenant is on whose account the request is: the key's tenant or, where no
+	// keys are required, whom the request names.
+	Tenant string
 	// Arrived is when the head of the request had come, Ready when all of it was
 	// there.
 	Arrived, Ready time.Time

@@ -62,6 +62,7 @@ const (
 	CodeUpstreamRateLimit  = "upstream_rate_limited"
 	CodeUpstreamTimeout    = "upstream_timeout"
 	CodeUpstreamTruncated  = "upstream_stream_truncated"
+	CodeLedgerUnavailable  = "quota_ledger_unavailable"
 	CodeInternal           = "internal_error"
 )
 

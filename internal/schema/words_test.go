@@ -114,6 +114,7 @@ func TestNearestNames(t *testing.T) {
 		{"gpt4o", 5, []string{"gpt-4o"}},
 		{"gpt_4o_mini", 1, []string{"gpt-4o-mini"}},
 		{"gtp-4o", 5, []string{"gpt-4o"}},
+		{"gtp-o4", 5, []string{"gpt-4o"}},
 		{"bge-m", 5, []string{"bge-m3"}},
 		{"something else entirely", 5, []string{}},
 		{"llama3.1:8b", 0, []string{}},

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"context"
 	"crypto/rand"
 	"errors"
 	"log/slog"
@@ -11,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/logs"
+	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -19,14 +20,19 @@ import (
 type Shell struct {
 	next    http.Handler
 	options Options
+	access  *slog.Logger
 	running *inFlight
 }
 
 // Options are the settings of a Shell.
 type Options struct {
 	Log *slog.Logger
-	// AccessLog writes a line for every request.
-	AccessLog bool
+	// AccessLog writes a line for every request, or for a part of those that
+	// went well: AccessSample, from 0 to 1.
+	AccessLog    bool
+	AccessSample float64
+	// Recorder counts requests; nil counts nothing.
+	Recorder *metrics.Recorder
 	// Fail answers a request that cannot be handled: one that is malformed, or
 	// one whose handler panicked.
 	Fail func(w http.ResponseWriter, r *http.Request, err *schema.Error)
@@ -34,7 +40,7 @@ type Options struct {
 
 // NewShell returns a Shell around a handler.
 func NewShell(next http.Handler, options Options) *Shell {
-	return &Shell{next: next, options: options, running: newInFlight()}
+	return &Shell{next: next, options: options, access: logs.Named(options.Log, "access"), running: newInFlight()}
 }
 
 // ServeHTTP runs one request.
@@ -82,52 +88,6 @@ func (s *Shell) finish(w *Response, r *http.Request) {
 		s.options.Fail(w, r, &schema.Error{Message: "The gateway failed to handle the request.", Type: schema.TypeInternal, Code: schema.CodeInternal})
 	}
 	s.log(w, r)
-}
-
-// statusGone is what logs say of a client that left; nobody receives it.
-const statusGone = 499
-
-func (s *Shell) log(w *Response, r *http.Request) {
-	level := slog.LevelInfo
-	if !counts(r.URL.Path) {
-		level = slog.LevelDebug // probes come every few seconds and say nothing
-	}
-	if !s.options.AccessLog || !s.options.Log.Enabled(context.Background(), level) {
-		return
-	}
-	record := &w.Record
-	status := record.Status
-	if record.Gone {
-		status = statusGone
-	}
-	attrs := make([]slog.Attr, 0, 16)
-	attrs = append(attrs,
-		slog.String("request_id", record.RequestID),
-		slog.String("method", r.Method),
-		slog.String("path", r.URL.Path),
-		slog.Int("status", status),
-		slog.Float64("duration_ms", milliseconds(time.Since(record.Started))))
-	if record.Service != "" {
-		attrs = append(attrs, slog.String("service", record.Service), slog.String("model", record.Model),
-			slog.String("instance", record.Instance), slog.Int("attempts", record.Attempts))
-	}
-	if record.FirstByte > 0 {
-		attrs = append(attrs, slog.Float64("ttft_ms", milliseconds(record.FirstByte)))
-	}
-	if record.Usage.Known {
-		attrs = append(attrs, slog.Int64("prompt_tokens", record.Usage.Prompt), slog.Int64("completion_tokens", record.Usage.Completion))
-	}
-	if record.ErrorCode != "" {
-		attrs = append(attrs, slog.String("error_code", record.ErrorCode))
-	}
-	if retry := r.Header.Get("X-Stainless-Retry-Count"); retry != "" && retry != "0" && len(retry) < 4 {
-		attrs = append(attrs, slog.String("client_retry", retry))
-	}
-	s.options.Log.LogAttrs(context.Background(), level, "request", attrs...)
-}
-
-func milliseconds(d time.Duration) float64 {
-	return float64(d.Round(10*time.Microsecond)) / float64(time.Millisecond)
 }
 
 // requestID takes over the caller's id where it is fit for logs and headers,

@@ -1,50 +1,244 @@
-// Package actuator answers the operational endpoints under /actuator.
 package actuator
 
 import (
 	"net/http"
-	"sync/atomic"
+	"sync"
+	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/web"
+	"github.com/shirou/gopsutil/v4/disk"
+
+	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/breaker"
+	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// API answers the operational endpoints.
-type API struct{ draining atomic.Bool }
-
-// Drain makes the gateway not ready: load balancers look elsewhere while the
-// requests that it has come to their end.
-func (a *API) Drain() { a.draining.Store(true) }
-
+// health is a status, and what it is made of.
 type health struct {
-	Status string   `json:"status"`
-	Groups []string `json:"groups,omitzero"`
+	Status     string            `json:"status"`
+	Components map[string]health `json:"components,omitzero"`
+	Details    any               `json:"details,omitzero"`
+	Groups     []string          `json:"groups,omitzero"`
 }
 
 const (
 	up           = "UP"
+	down         = "DOWN"
 	outOfService = "OUT_OF_SERVICE"
 )
 
-// Health answers GET /actuator/health.
-func (a *API) Health(w http.ResponseWriter, _ *http.Request) {
-	status, code := a.readiness()
-	web.WriteJSON(w, code, health{Status: status, Groups: []string{"liveness", "readiness"}})
+// severity orders statuses, the worst last.
+func severity(status string) int {
+	switch status {
+	case down:
+		return 2
+	case outOfService:
+		return 1
+	}
+	return 0
+}
+
+// code returns the HTTP status of a health.
+func (h health) code() int {
+	if severity(h.Status) > 0 {
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusOK
+}
+
+// Health answers GET /actuator/health. Who may not see details learns the
+// status alone.
+func (a *API) Health(w http.ResponseWriter, r *http.Request) {
+	h := a.health(false)
+	if !seesDetails(r) {
+		h.Components = nil
+	}
+	reply(w, r, h.code(), h)
+}
+
+// DetailedHealth answers GET /actuator/health/detailed.
+func (a *API) DetailedHealth(w http.ResponseWriter, r *http.Request) {
+	h := a.health(true)
+	reply(w, r, h.code(), h)
+}
+
+// HealthComponent answers GET /actuator/health/{component}.
+func (a *API) HealthComponent(w http.ResponseWriter, r *http.Request) {
+	component, known := a.components(false)[r.PathValue("component")]
+	if !known {
+		w.WriteHeader(http.StatusNotFound)
+		return
+	}
+	reply(w, r, component.code(), component)
 }
 
 // Liveness answers GET /actuator/health/liveness: the process runs.
-func (a *API) Liveness(w http.ResponseWriter, _ *http.Request) {
-	web.WriteJSON(w, http.StatusOK, health{Status: up})
+func (a *API) Liveness(w http.ResponseWriter, r *http.Request) {
+	reply(w, r, http.StatusOK, health{Status: up})
 }
 
 // Readiness answers GET /actuator/health/readiness: requests are welcome.
-func (a *API) Readiness(w http.ResponseWriter, _ *http.Request) {
-	status, code := a.readiness()
-	web.WriteJSON(w, code, health{Status: status})
+func (a *API) Readiness(w http.ResponseWriter, r *http.Request) {
+	h := health{Status: a.readiness()}
+	reply(w, r, h.code(), h)
 }
 
-func (a *API) readiness() (status string, code int) {
+func (a *API) readiness() string {
 	if a.draining.Load() {
-		return outOfService, http.StatusServiceUnavailable
+		return outOfService
 	}
-	return up, http.StatusOK
+	return up
+}
+
+// health is the worst of readiness and all components.
+func (a *API) health(detailed bool) health {
+	h := health{Status: a.readiness(), Components: a.components(detailed), Groups: []string{"liveness", "readiness"}}
+	for _, component := range h.Components {
+		if severity(component.Status) > severity(h.Status) {
+			h.Status = component.Status
+		}
+	}
+	return h
+}
+
+func (a *API) components(detailed bool) map[string]health {
+	return map[string]health{
+		"ping":        {Status: up},
+		"diskSpace":   a.disk.health(),
+		"modelRouter": a.routerHealth(detailed),
+	}
+}
+
+type routerDetails struct {
+	ActiveInstances      int    `json:"activeInstances"`
+	TotalInstances       int    `json:"totalInstances"`
+	CircuitBreakerStatus string `json:"circuitBreakerStatus"`
+	// Services are for those who want all of it.
+	Services map[string]*serviceHealth `json:"services,omitzero"`
+}
+
+type serviceHealth struct {
+	TotalInstances   int              `json:"totalInstances"`
+	HealthyInstances int              `json:"healthyInstances"`
+	Instances        []instanceHealth `json:"instances"`
+}
+
+type instanceHealth struct {
+	ID     string `json:"id"`
+	URL    string `json:"url"`
+	Status string `json:"status"`
+	// LastCheck is null before the first check.
+	LastCheck    *string `json:"lastCheck"`
+	ResponseTime float64 `json:"responseTime"`
+	Error        string  `json:"error,omitzero"`
+}
+
+// routerHealth is down when instances are meant to serve and none can.
+func (a *API) routerHealth(detailed bool) health {
+	table := a.options.Current.Load()
+	details := routerDetails{CircuitBreakerStatus: breaker.Closed.String()}
+	if detailed {
+		details.Services = map[string]*serviceHealth{}
+	}
+	enabled := 0
+	for _, serviceType := range schema.ServiceTypes() {
+		s := table.Service(serviceType)
+		if s == nil {
+			continue
+		}
+		service := &serviceHealth{Instances: []instanceHealth{}}
+		for _, pool := range s.Pools {
+			for _, i := range pool.Instances {
+				details.TotalInstances++
+				service.TotalInstances++
+				if i.Settings.Enabled {
+					enabled++
+					details.CircuitBreakerStatus = worseBreaker(details.CircuitBreakerStatus, i.Breaker.Snapshot().State)
+				}
+				if isUp(i) {
+					details.ActiveInstances++
+					service.HealthyInstances++
+				}
+				if detailed {
+					service.Instances = append(service.Instances, describe(i))
+				}
+			}
+		}
+		if detailed {
+			details.Services[serviceType.String()] = service
+		}
+	}
+	h := health{Status: up, Details: details}
+	if enabled > 0 && details.ActiveInstances == 0 {
+		h.Status = down
+	}
+	return h
+}
+
+func worseBreaker(shown string, state breaker.State) string {
+	if state == breaker.Open || state == breaker.HalfOpen && shown == breaker.Closed.String() {
+		return state.String()
+	}
+	return shown
+}
+
+func describe(i *backend.Instance) instanceHealth {
+	checked := i.Health.Snapshot()
+	view := instanceHealth{
+		ID: i.ID, URL: i.Settings.BaseURL, Status: up,
+		ResponseTime: float64(checked.ResponseTime.Microseconds()) / 1000,
+	}
+	if !checked.LastCheck.IsZero() {
+		at := instant(checked.LastCheck)
+		view.LastCheck = &at
+	}
+	switch {
+	case !i.Settings.Enabled:
+		view.Status, view.Error = down, "disabled"
+	case !i.Health.Healthy():
+		view.Status, view.Error = down, i.Health.Reason()
+	}
+	return view
+}
+
+// diskWatch looks at the disk of the data directory, at most every ten seconds:
+// probes must not wait for a disk.
+type diskWatch struct {
+	path string
+
+	mu     sync.Mutex
+	looked time.Time
+	last   diskDetails
+}
+
+type diskDetails struct {
+	Total     uint64 `json:"total"`
+	Free      uint64 `json:"free"`
+	Threshold uint64 `json:"threshold"`
+	Exists    bool   `json:"exists"`
+}
+
+// diskThreshold is the free space below which the disk counts as full.
+const diskThreshold = 10 << 20
+
+func (d *diskWatch) health() health {
+	details := d.look(time.Now())
+	h := health{Status: up, Details: details}
+	if details.Exists && details.Free < details.Threshold {
+		h.Status = down
+	}
+	return h
+}
+
+func (d *diskWatch) look(now time.Time) diskDetails {
+	const often = 10 * time.Second
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.looked.IsZero() || now.Sub(d.looked) >= often {
+		d.looked = now
+		d.last = diskDetails{Threshold: diskThreshold}
+		if usage, err := disk.Usage(d.path); err == nil {
+			d.last.Total, d.last.Free, d.last.Exists = usage.Total, usage.Free, true
+		}
+	}
+	return d.last
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/control"
+	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
@@ -22,6 +23,7 @@ type Options struct {
 	Control *control.Control
 	Current *routing.Current
 	Keys    *access.Keyring
+	Ledger  *quota.Ledger
 	// TrustedProxies may name the client's address.
 	TrustedProxies []netip.Prefix
 	Log            *slog.Logger

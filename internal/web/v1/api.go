@@ -23,6 +23,7 @@ type API struct {
 	current *routing.Current
 	options Options
 	pool    sync.Pool
+	inputs  sync.Pool
 	running atomic.Int64
 }
 
@@ -49,7 +50,11 @@ func New(p *proxy.Proxy, current *routing.Current, options Options) *API {
 		// is not the place to be eager.
 		options.KeepAlive = 15 * time.Second
 	}
-	return &API{proxy: p, current: current, options: options, pool: sync.Pool{New: func() any { return new(exchange) }}}
+	return &API{
+		proxy: p, current: current, options: options,
+		pool:   sync.Pool{New: func() any { return new(exchange) }},
+		inputs: sync.Pool{New: func() any { return new(input) }},
+	}
 }
 
 // identify checks the caller's key. It answers itself, with false, when there
@@ -57,6 +62,7 @@ func New(p *proxy.Proxy, current *routing.Current, options Options) *API {
 func (a *API) identify(x *exchange) bool {
 	guard := a.options.Keys.Guard()
 	if guard == nil {
+		x.caller.Tenant = x.r.Header.Get("X-Tenant-Id")
 		return true
 	}
 	key, err := guard.Identify(x.r.Header, time.Now())
@@ -64,7 +70,7 @@ func (a *API) identify(x *exchange) bool {
 		x.fail(err)
 		return false
 	}
-	x.key, x.caller.KeyID = key, key.ID
+	x.key, x.caller.KeyID, x.caller.Tenant = key, key.ID, key.Tenant
 	return true
 }
 
@@ -94,7 +100,11 @@ func (a *API) answer(x *exchange) {
 		header["X-Router-Instance"] = []string{reply.Instance.Handle}
 	}
 	header["X-Router-Attempts"] = attemptsText(reply.Attempts)
-	x.showLimit(reply.Limit)
+	if reply.Limit.Limited {
+		x.showLimit(reply.Limit)
+	} else if reply.Instance != nil {
+		x.showInstanceLimit(reply.Instance)
+	}
 	switch {
 	case err != nil:
 		x.fail(err)
@@ -125,6 +135,8 @@ func (a *API) begin(w http.ResponseWriter, r *http.Request, service schema.Servi
 	x.w, x.r, x.record = w, r, web.RecordOf(w)
 	x.record.Service = service.String()
 	x.recorder, x.service, x.routed = a.options.Recorder, service, false
+	x.current = a.current
+	x.take(&a.inputs)
 	x.caller = schema.Caller{
 		Arrived:       x.record.Started,
 		Addr:          web.ClientAddr(r, a.options.TrustedProxies),

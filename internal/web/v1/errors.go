@@ -36,7 +36,7 @@ func statusOf(e *schema.Error) int {
 		return http.StatusTooManyRequests
 	case schema.CodeUpstreamError, schema.CodeUpstreamAuth, schema.CodeUpstreamTruncated:
 		return http.StatusBadGateway
-	case schema.CodeServiceUnavailable, schema.CodeCircuitBreakerOpen, schema.CodeOverloaded:
+	case schema.CodeServiceUnavailable, schema.CodeCircuitBreakerOpen, schema.CodeOverloaded, schema.CodeLedgerUnavailable:
 		return http.StatusServiceUnavailable
 	case schema.CodeUpstreamTimeout:
 		return http.StatusGatewayTimeout
@@ -60,7 +60,8 @@ func WriteError(w http.ResponseWriter, e *schema.Error) {
 		wait = min(wait, longestWait)
 		seconds := max(1, int64((wait+time.Second-1)/time.Second))
 		header.Set("Retry-After", strconv.FormatInt(seconds, 10))
-		header.Set("Retry-After-Ms", strconv.FormatInt(wait.Milliseconds(), 10))
+		// Rounded up: who comes a moment too early is refused once more.
+		header.Set("Retry-After-Ms", strconv.FormatInt(int64((wait+time.Millisecond-1)/time.Millisecond), 10))
 	}
 	if noRetry {
 		header.Set("X-Should-Retry", "false")

@@ -9,11 +9,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/proxy"
+	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
@@ -25,9 +28,12 @@ type exchange struct {
 	r       *http.Request
 	record  *web.Record
 	caller  schema.Caller
+	current *routing.Current
 	key     *access.Key // nil when the API is open
 	request schema.Request
 	body    []byte
+	input   *input
+	inputs  *sync.Pool
 	spool   spool
 
 	recorder *metrics.Recorder
@@ -44,14 +50,35 @@ const (
 	bodyRate = 64 << 10
 )
 
-// letGo gives the body up. The request must not be used after that.
+// input is the memory that reading and scanning a request takes. It is lent to
+// an exchange for as long as the request is needed, which for a stream is much
+// shorter than the exchange.
+type input struct {
+	body []byte
+	scan jsonscan.Document
+}
+
+// take lends the exchange its input.
+func (x *exchange) take(inputs *sync.Pool) {
+	x.inputs = inputs
+	x.input = inputs.Get().(*input)
+	x.body, x.request.Body = x.input.body, x.input.scan
+}
+
+// letGo gives the request up. It must not be used after that.
 func (x *exchange) letGo() {
-	x.request.Reset()
-	if cap(x.body) > keepBuffer {
-		x.body = nil
-	}
-	x.body = x.body[:0]
 	x.spool.close()
+	if x.input == nil {
+		return
+	}
+	x.request.Reset()
+	x.input.body, x.input.scan = x.body[:0], x.request.Body
+	if cap(x.body) > keepBuffer {
+		x.input.body = nil
+	}
+	x.body, x.request = nil, schema.Request{}
+	x.inputs.Put(x.input)
+	x.input = nil
 }
 
 // readJSON reads the body, whatever type it claims to have: curl sends forms by
@@ -158,6 +185,9 @@ func (x *exchange) fail(err error) {
 		known = unexpected(err)
 	}
 	x.record.ErrorCode = known.Code
+	if x.w.Header()["X-Ratelimit-Limit-Requests"] == nil {
+		x.peekLimit()
+	}
 	WriteError(x.w, known)
 	if !x.routed {
 		x.countRefusal(known.Code)
@@ -179,6 +209,7 @@ func unexpected(err error) *schema.Error {
 
 // whole sends an answer that is there.
 func (x *exchange) whole(reply *proxy.Reply) {
+	reply.Settle()
 	segments := reply.Segments()
 	length := 0
 	for _, s := range segments {
@@ -208,6 +239,7 @@ func (x *exchange) binary(ctx context.Context, reply *proxy.Reply) {
 	for {
 		chunk, err := reply.Chunk(ctx)
 		if errors.Is(err, io.EOF) {
+			reply.Settle() // before the mark that ends the body
 			_ = control.SetWriteDeadline(time.Time{})
 			return
 		}
@@ -272,6 +304,7 @@ func (x *exchange) stream(ctx context.Context, reply *proxy.Reply, keepAlive tim
 // with an error event and no mark.
 func (x *exchange) endStream(ctx context.Context, reply *proxy.Reply, out *eventWriter, err error) {
 	if errors.Is(err, io.EOF) {
+		reply.Settle() // who reads the mark may rely on the count
 		if out.event(doneMark) != nil || out.lastFlush() != nil {
 			x.gone(reply)
 		}

@@ -51,7 +51,6 @@ func (a *API) json(w http.ResponseWriter, r *http.Request, service schema.Servic
 	}
 	x.caller.Ready = time.Now()
 	if err := parse(&x.request, x.body); err != nil {
-		a.peekLimit(x, service)
 		x.fail(err)
 		return
 	}
@@ -71,7 +70,6 @@ func (a *API) form(w http.ResponseWriter, r *http.Request, service schema.Servic
 	}
 	x.caller.Ready = time.Now()
 	if err := parse(&x.request, form); err != nil {
-		a.peekLimit(x, service)
 		x.fail(err)
 		return
 	}

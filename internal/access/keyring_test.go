@@ -1,0 +1,165 @@
+package access_test
+
+import (
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/durable"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+func openKeys(t *testing.T, path string, s access.Settings) *access.Keyring {
+	t.Helper()
+	dir, err := durable.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := access.OpenKeyring(dir, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keys
+}
+
+func lets(k *access.Keyring, key string) bool {
+	guard := k.Guard()
+	if guard == nil {
+		return true
+	}
+	_, err := guard.Identify(http.Header{"Authorization": {"Bearer " + key}}, time.Now())
+	return err == nil
+}
+
+func TestIssuedKeysWorkAtOnceAndAreStoredAsHashesOnly(t *testing.T) {
+	path := t.TempDir()
+	secured := access.Settings{Enabled: true}
+	keys := openKeys(t, path, secured)
+	if keys.Guard() != nil {
+		t.Error("there is a guard without a key")
+	}
+	text, issued, err := keys.Issue(access.Key{Tenant: "acme", Services: []schema.ServiceType{schema.Chat}}, "ops", time.Now(), false)
+	if err != nil || !strings.HasPrefix(text, "pb-") || len(text) != 3+43 || issued.ID == "" {
+		t.Fatalf("%q %+v %v", text, issued, err)
+	}
+	if !lets(keys, text) || lets(keys, "pb-wrong") || lets(keys, issued.KeySHA256) {
+		t.Error("the key is not in force, or another one is")
+	}
+	file := filepath.Join(path, "keys.json")
+	content, err := os.ReadFile(file)
+	info, _ := os.Stat(file)
+	if err != nil || strings.Contains(string(content), text) || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v %v %s", err, info.Mode(), content)
+	}
+	again := openKeys(t, path, secured)
+	if !lets(again, text) {
+		t.Error("a restart forgets the key")
+	}
+	if err := again.Revoke(issued.ID, time.Now(), false); err != nil {
+		t.Fatal(err)
+	}
+	if lets(again, text) || again.Guard() == nil {
+		t.Error("the last key is revoked and everybody is let in")
+	}
+	if last := openKeys(t, path, secured); lets(last, text) || last.Guard() == nil {
+		t.Error("a restart forgets that the key is revoked")
+	}
+}
+
+func TestKeysThatCannotBeIssuedOrRevoked(t *testing.T) {
+	keys := openKeys(t, t.TempDir(), access.Settings{Enabled: true, Keys: []access.Key{{ID: "static", KeySHA256: strings.Repeat("0a", 32)}}})
+	issue := func(id string) error {
+		_, _, err := keys.Issue(access.Key{ID: id}, "ops", time.Now(), false)
+		return err
+	}
+	if err := issue("a"); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		name      string
+		got, want error
+	}{ // one after the other
+		{"twice", issue("a"), access.ErrKeyExists},
+		{"of the file", issue("static"), access.ErrKeyExists},
+		{"revoke the file's", keys.Revoke("static", time.Now(), false), access.ErrKeyStatic},
+		{"revoke unknown", keys.Revoke("nobody", time.Now(), false), access.ErrNoKey},
+		{"revoke, dry", keys.Revoke("a", time.Now(), true), nil},
+		{"revoke", keys.Revoke("a", time.Now(), false), nil},
+		{"revoke again", keys.Revoke("a", time.Now(), false), access.ErrKeyRevoked},
+	} {
+		if !errors.Is(step.got, step.want) {
+			t.Errorf("%s: %v, want %v", step.name, step.got, step.want)
+		}
+	}
+	if err := issue("a"); err != nil {
+		t.Errorf("the id of a revoked key: %v", err)
+	}
+}
+
+func TestDamagedKeysAreNoKeys(t *testing.T) {
+	for _, damage := range []string{"", "x", `{"keys":[{"id":"a"}]}`, `{"keys":[],"more":1}`} {
+		path := t.TempDir()
+		if err := os.WriteFile(filepath.Join(path, "keys.json"), []byte(damage), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		dir, _ := durable.Open(path)
+		if _, err := access.OpenKeyring(dir, access.Settings{}); err == nil {
+			t.Errorf("%q is taken for keys", damage)
+		}
+	}
+}
+
+func TestMasks(t *testing.T) {
+	for secret, want := range map[string]string{"": "", "a": "****", "12345678": "****", "123456789": "****6789", "sk-long-secret-wxyz": "****wxyz"} {
+		if got := access.Mask(secret); got != want || secret != "" && !access.IsMask(got) {
+			t.Errorf("the mask of %q is %q, want %q", secret, got, want)
+		}
+	}
+	for _, text := range []string{"", "sk-1", "***1", "****12345"} {
+		if access.IsMask(text) {
+			t.Errorf("%q is taken for a mask", text)
+		}
+	}
+}
+
+func TestRolesHoldTheirPermissions(t *testing.T) {
+	for _, test := range []struct {
+		role access.Role
+		code access.Permission
+		want bool
+	}{
+		{access.Admin, access.ManageKeys, true}, {access.Admin, access.WriteQuota, true}, {access.Operator, access.WriteQuota, true},
+		{access.Operator, access.ReadQuotaUsage, true}, {access.Operator, access.ManageKeys, false}, {access.Viewer, access.ReadQuota, true},
+		{access.Viewer, access.WriteQuota, false}, {access.Viewer, access.ManageKeys, false}, {0, access.ReadModels, false},
+	} {
+		if got := test.role.Holds(test.code); got != test.want {
+			t.Errorf("%s and %s: %t", test.role, test.code, got)
+		}
+	}
+}
+
+func TestOnlyOneWholeBearerTokenIdentifies(t *testing.T) {
+	const hashOfFoo = "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"
+	roster := access.NewRoster(access.Settings{Enabled: true, Tokens: []access.Token{{Name: "ops", Role: access.Operator, TokenSHA256: hashOfFoo}}})
+	for _, test := range []struct {
+		given []string
+		want  bool
+	}{
+		{nil, false}, {[]string{""}, false}, {[]string{"Bearer foo"}, true}, {[]string{"bearer foo"}, true}, {[]string{"Bearer  foo "}, true},
+		{[]string{"Basic foo"}, false}, {[]string{"foo"}, false}, {[]string{"Bearer foo", "Bearer foo"}, false}, {[]string{"Bearer foo, Bearer foo"}, false},
+		{[]string{"Bearer " + hashOfFoo}, false}, {[]string{"Bearer " + strings.Repeat("x", 9000)}, false},
+	} {
+		who, ok := roster.Identify(http.Header{"Authorization": test.given})
+		if ok != test.want || ok && (who.Name != "ops" || who.SeesSecrets) {
+			t.Errorf("%q: %+v %t", test.given, who, ok)
+		}
+	}
+	if access.NewRoster(access.Settings{}) != nil {
+		t.Error("an open gateway has a roster")
+	}
+}

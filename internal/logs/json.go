@@ -1,0 +1,102 @@
+package logs
+
+import (
+	"fmt"
+	"log/slog"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// appendJSON writes a record as one JSON object.
+func appendJSON(line []byte, name string, attrs []slog.Attr, r *slog.Record) []byte {
+	line = append(line, `{"ts":"`...)
+	line = r.Time.UTC().AppendFormat(line, time.RFC3339Nano)
+	line = append(line, `","level":"`...)
+	line = append(line, LevelName(r.Level)...)
+	line = append(line, '"')
+	if name != "" {
+		line = appendQuoted(append(line, `,"logger":`...), name)
+	}
+	line = appendQuoted(append(line, `,"msg":`...), r.Message)
+	for _, a := range attrs {
+		line = appendMember(line, "", a)
+	}
+	r.Attrs(func(a slog.Attr) bool {
+		line = appendMember(line, "", a)
+		return true
+	})
+	return append(line, "}\n"...)
+}
+
+// appendMember writes an attribute; the members of a group get its name in front.
+func appendMember(line []byte, group string, a slog.Attr) []byte {
+	value := a.Value.Resolve()
+	if value.Kind() == slog.KindGroup {
+		for _, member := range value.Group() {
+			line = appendMember(line, group+a.Key+".", member)
+		}
+		return line
+	}
+	if a.Key == "" {
+		return line
+	}
+	line = append(line, ',')
+	if group != "" {
+		a.Key = group + a.Key
+	}
+	line = appendQuoted(line, a.Key)
+	line = append(line, ':')
+	return appendValue(line, value)
+}
+
+func appendValue(line []byte, v slog.Value) []byte {
+	switch v.Kind() {
+	case slog.KindString:
+		return appendQuoted(line, v.String())
+	case slog.KindInt64:
+		return strconv.AppendInt(line, v.Int64(), 10)
+	case slog.KindUint64:
+		return strconv.AppendUint(line, v.Uint64(), 10)
+	case slog.KindBool:
+		return strconv.AppendBool(line, v.Bool())
+	case slog.KindFloat64:
+		if f := v.Float64(); !math.IsNaN(f) && !math.IsInf(f, 0) {
+			return strconv.AppendFloat(line, f, 'f', -1, 64)
+		}
+	case slog.KindTime:
+		return append(v.Time().UTC().AppendFormat(append(line, '"'), time.RFC3339Nano), '"')
+	case slog.KindDuration:
+		return appendQuoted(line, v.Duration().String())
+	case slog.KindAny:
+		if _, isError := v.Any().(error); isError {
+			break
+		}
+		if encoded, err := json.Marshal(v.Any()); err == nil {
+			return append(line, encoded...)
+		}
+	}
+	return appendQuoted(line, fmt.Sprint(v.Any()))
+}
+
+// appendQuoted writes a text; what is no UTF-8 in it is replaced.
+func appendQuoted(line []byte, text string) []byte {
+	if isPlainASCII(text) {
+		return append(append(append(line, '"'), text...), '"')
+	}
+	// The error says that something was replaced, which is what should happen.
+	line, _ = jsontext.AppendQuote(line, text)
+	return line
+}
+
+func isPlainASCII(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
+}

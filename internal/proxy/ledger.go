@@ -1,0 +1,42 @@
+package proxy
+
+import (
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/quota"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// Count counts every request that reaches a backend in a ledger. It is called
+// before the first request.
+func (p *Proxy) Count(in *quota.Ledger) { p.ledger = in }
+
+// admit counts the request, once for all its attempts, in the windows in which
+// it arrived. An instance is held for it: what is refused before is not
+// counted.
+func (r *Reply) admit() error {
+	if !r.proxy.ledger.On() {
+		return nil
+	}
+	arrived := r.caller.Arrived
+	if arrived.IsZero() {
+		arrived = time.Now()
+	}
+	err := r.proxy.ledger.Admit(&r.ticket, quota.Subject{
+		Tenant: r.caller.Tenant, APIKey: r.caller.KeyID, User: r.req.User, Service: r.req.Service, Model: r.Model,
+	}, arrived)
+	if err != nil {
+		return &schema.Error{
+			Message:    "The quota ledger cannot count this request now, and requests must not pass uncounted.",
+			Type:       schema.TypeServiceUnavailable,
+			Code:       schema.CodeLedgerUnavailable,
+			RetryAfter: time.Second,
+		}
+	}
+	return nil
+}
+
+// Settle adds what the answer cost to the ledger. It is called before the last
+// byte of a complete answer is sent: whoever has all of it may rely on the
+// count, whatever happens to this process. Close settles what was given up.
+func (r *Reply) Settle() { r.ticket.Settle(r.Usage()) }

@@ -1,0 +1,243 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/patchbay-ai/patchbay/internal/breaker"
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/ratelimit"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// limited returns an edit that limits the service to so many requests.
+func limited(capacity int, scope ratelimit.Scope) func(*config.Service) {
+	return func(s *config.Service) {
+		s.RateLimit.Enabled, s.RateLimit.Scope = true, scope
+		s.RateLimit.Capacity, s.RateLimit.RefillRate = capacity, 1
+	}
+}
+
+// remaining returns what is left of the limit of the service type.
+func (d *desk) remaining() int {
+	return d.pool().Service.Limiter.Snapshot(time.Now(), 0).Remaining
+}
+
+// Whoever is refused for another reason than the limit has nothing to pay.
+func TestRefusedRequestsCostNothing(t *testing.T) {
+	for name, prepare := range map[string]func(*desk){
+		"disabled":  func(d *desk) { d.edit(func(s *config.Service) { s.Instances[0].Enabled = false }) },
+		"no weight": func(d *desk) { d.edit(func(s *config.Service) { s.Instances[0].Weight = 0 }) },
+		"open":      func(d *desk) { d.pool().Instances[0].Breaker.Force(breaker.ForcedOpen, time.Now()) },
+		"no slot": func(d *desk) {
+			d.edit(slots(1, waiting(0, time.Minute)))
+			permit, _ := d.pool().Instances[0].Acquire(time.Now())
+			d.t.Cleanup(func() { d.pool().Instances[0].Release(permit, breaker.Success, time.Now()) })
+		},
+		"at the limit": func(d *desk) {
+			for range 5 {
+				d.hold(1).settle(breaker.Success)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := newDesk(t, 1, limited(5, ratelimit.PerService))
+				prepare(d)
+				before := d.remaining()
+				for range 3 {
+					r, err := d.ask(context.Background(), 1)
+					if err == nil {
+						t.Fatal("it was served")
+					}
+					r.Close()
+				}
+				if after := d.remaining(); after != before {
+					t.Errorf("%d left before, %d after", before, after)
+				}
+			})
+		})
+	}
+}
+
+// An instance at its limit is passed over; when all are, the caller learns when
+// the first of them has room.
+func TestLimitsOfInstances(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, 2, func(s *config.Service) {
+			limited(3, ratelimit.PerInstance)(s)
+			s.RateLimit.Algorithm = ratelimit.SlidingWindow // of 3 s
+		})
+		for range 6 {
+			d.hold(1).settle(breaker.Success)
+		}
+		for _, i := range d.pool().Instances {
+			if i.Ended(breaker.Success) != 3 {
+				t.Errorf("%s answered %d of 6", i.ID, i.Ended(breaker.Success))
+			}
+		}
+		<-time.After(time.Second)
+		r, err := d.ask(context.Background(), 1)
+		known, ok := errors.AsType[*schema.Error](err)
+		if !ok || known.Code != schema.CodeRateLimitExceeded || known.Type != schema.TypeRateLimit {
+			t.Fatalf("beyond both limits: %v", err)
+		}
+		if known.RetryAfter != 2*time.Second {
+			t.Errorf("retry after %v, want the 2 s until the window has moved on", known.RetryAfter)
+		}
+		r.Close()
+		<-time.After(known.RetryAfter)
+		d.hold(1).settle(breaker.Success)
+	})
+}
+
+// A trial that others were faster to take costs no part of the instance's limit.
+func TestLimitOfAnInstanceIsNotSpentOnRefusals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, 1, func(s *config.Service) {
+			limited(1000, ratelimit.PerInstance)(s)
+			s.CircuitBreaker.FailureThreshold, s.CircuitBreaker.SuccessThreshold = 1, 2
+		})
+		d.hold(1).settle(breaker.Failure)
+		<-time.After(30 * time.Second)
+		instance := d.pool().Instances[0]
+		spent := func() int { return 1000 - instance.Limiter.Snapshot(time.Now(), 0).Remaining }
+		before := spent()
+		var admitted atomic.Int64
+		release := make(chan struct{})
+		var all sync.WaitGroup
+		for range 500 {
+			all.Go(func() {
+				r, err := d.ask(context.Background(), 1)
+				if err == nil {
+					admitted.Add(1)
+					<-release
+				}
+				r.settle(breaker.Success)
+			})
+		}
+		synctest.Wait()
+		if n := admitted.Load(); n != 2 || spent()-before != 2 || instance.InFlight() != 2 {
+			t.Errorf("%d trials, %d counted, %d in flight, want 2 each", n, spent()-before, instance.InFlight())
+		}
+		close(release)
+		all.Wait()
+	})
+}
+
+// The budget never holds more than its share, never refuses below its floor, and
+// is empty at the end.
+func TestRetryBudget(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var b budget
+		inFlight, retries := 0, 0
+		for range rapid.IntRange(1, 200).Draw(t, "steps") {
+			switch rapid.SampledFrom([]string{"enter", "enter", "leave", "retry", "retry", "retried"}).Draw(t, "step") {
+			case "enter":
+				b.enter()
+				inFlight++
+			case "leave":
+				if inFlight > retries {
+					b.leave()
+					inFlight--
+				}
+			case "retry":
+				may := b.mayRetry()
+				if want := retries < max(3, inFlight/5); may != want {
+					t.Fatalf("with %d in flight and %d retries: %v", inFlight, retries, may)
+				}
+				if may {
+					retries++
+				}
+			case "retried":
+				if retries > 0 {
+					b.retried()
+					retries--
+				}
+			}
+		}
+		for ; retries > 0; retries-- {
+			b.retried()
+		}
+		for ; inFlight > 0; inFlight-- {
+			b.leave()
+		}
+		if b.inFlight.Load() != 0 || b.retries.Load() != 0 {
+			t.Fatalf("%d in flight, %d retries at the end", b.inFlight.Load(), b.retries.Load())
+		}
+	})
+}
+
+// Many at once never hold more than the share.
+func TestRetryBudgetUnderContention(t *testing.T) {
+	var b budget
+	const callers = 100
+	for range callers {
+		b.enter()
+	}
+	var held, most atomic.Int64
+	var all sync.WaitGroup
+	for range callers {
+		all.Go(func() {
+			for range 500 {
+				if !b.mayRetry() {
+					continue
+				}
+				n := held.Add(1)
+				for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+				}
+				held.Add(-1)
+				b.retried()
+			}
+		})
+	}
+	all.Wait()
+	if most.Load() > callers/5 || b.retries.Load() != 0 {
+		t.Errorf("%d retries at once of %d requests, %d left", most.Load(), callers, b.retries.Load())
+	}
+}
+
+// What Explain foretells is what happens, and asking costs nothing.
+func TestExplainForetellsWithoutCost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, 2, func(s *config.Service) {
+			slots(1, waiting(0, time.Minute))(s)
+			limited(3, ratelimit.PerService)(s)
+		})
+		caller := &schema.Caller{}
+		look := func() Explanation {
+			for range 3 { // asking twice more changes nothing
+				Explain(d.current.Load(), schema.Chat, "m", caller.Addr, time.Now())
+			}
+			return Explain(d.current.Load(), schema.Chat, "m", caller.Addr, time.Now())
+		}
+		var running []*Reply
+		for range 2 {
+			foretold := look()
+			r := d.hold(1)
+			if foretold.Refusal != nil || foretold.Pick != r.Instance {
+				t.Errorf("foretold %v, %v", foretold.Pick, foretold.Refusal)
+			}
+			running = append(running, r)
+		}
+		if x := look(); x.Refusal == nil || x.Refusal.Code != schema.CodeNoSlot || x.Candidates[0].Reason != "all 1 slots taken" {
+			t.Errorf("without a slot: %+v", x)
+		}
+		running[0].settle(breaker.Success)
+		d.hold(1).settle(breaker.Success)
+		if x := look(); x.Refusal == nil || x.Refusal.Code != schema.CodeRateLimitExceeded || x.Pick != nil {
+			t.Errorf("at the limit: %+v", x)
+		}
+		running[1].settle(breaker.Success)
+		if x := Explain(d.current.Load(), schema.Chat, "n", caller.Addr, time.Now()); x.Refusal == nil || !x.Refusal.NoRetry {
+			t.Errorf("an unknown model: %+v", x)
+		}
+	})
+}

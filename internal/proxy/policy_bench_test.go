@@ -1,0 +1,94 @@
+package proxy
+
+import (
+	"testing"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/balance"
+	"github.com/patchbay-ai/patchbay/internal/breaker"
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/queue"
+	"github.com/patchbay-ai/patchbay/internal/ratelimit"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// benchStrategies are measured each on its own.
+func benchStrategies() []balance.Strategy {
+	return []balance.Strategy{balance.RoundRobin, balance.Random, balance.LeastConnections, balance.IPHash}
+}
+
+// everyPolicy switches on all that can be: slots, a queue, a limit, breakers.
+func everyPolicy(strategy balance.Strategy) func(*config.Service) {
+	return func(s *config.Service) {
+		slots(1000, queue.Settings{Size: 100, Timeout: schema.Duration(time.Minute)})(s)
+		s.LoadBalancer = strategy
+		limited(1_000_000_000, ratelimit.PerService)(s)
+		s.RateLimit.RefillRate = 1_000_000_000
+	}
+}
+
+// pickAndSettle is the traffic policy of one request, and nothing else.
+func (r *Reply) pickAndSettle(b testing.TB) {
+	now := time.Now()
+	if !r.acquireReady(now) {
+		b.Fatal("nobody is ready")
+	}
+	r.held = false
+	r.tried = r.tried[:0]
+	r.Instance.Release(r.permit, breaker.Success, now)
+	r.pool.Queue.Wake()
+}
+
+// BenchmarkPickAcquireSettle is for one request among eight instances.
+func BenchmarkPickAcquireSettle(b *testing.B) {
+	for _, strategy := range benchStrategies() {
+		b.Run(strategy.String(), func(b *testing.B) {
+			r := newDesk(b, 8, everyPolicy(strategy)).request(1)
+			b.ReportAllocs()
+			for b.Loop() {
+				r.pickAndSettle(b)
+			}
+		})
+	}
+}
+
+// BenchmarkPolicyUnderContention is all of the policy with 32 goroutines for
+// each core; the time is what one request costs in CPU.
+func BenchmarkPolicyUnderContention(b *testing.B) {
+	for _, strategy := range benchStrategies() {
+		b.Run(strategy.String(), func(b *testing.B) {
+			d := newDesk(b, 8, everyPolicy(strategy))
+			b.ReportAllocs()
+			b.SetParallelism(32)
+			b.RunParallel(func(pb *testing.PB) {
+				r := d.request(1)
+				for pb.Next() {
+					now := time.Now()
+					if r.refuseAtOnce(now) != nil || r.limit(now) != nil {
+						b.Error("refused")
+						return
+					}
+					r.pickAndSettle(b)
+				}
+			})
+		})
+	}
+}
+
+// The policy of a request takes no memory.
+func TestPolicyDoesNotAllocate(t *testing.T) {
+	if testing.CoverMode() != "" || raceEnabled {
+		t.Skip("instrumented builds allocate on their own")
+	}
+	for _, strategy := range benchStrategies() {
+		r := newDesk(t, 8, everyPolicy(strategy)).request(1)
+		if n := testing.AllocsPerRun(200, func() {
+			if r.refuseAtOnce(time.Now()) != nil || r.limit(time.Now()) != nil {
+				t.Fatal("refused")
+			}
+			r.pickAndSettle(t)
+		}); n > 0 {
+			t.Errorf("%s: %v allocations", strategy, n)
+		}
+	}
+}

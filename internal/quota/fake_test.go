@@ -1,0 +1,280 @@
+package quota
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+var errFault = errors.New("fault on purpose")
+
+// MemorySnapshots is a database that can be away, or lose its answers.
+type MemorySnapshots struct {
+	mu   sync.Mutex
+	rows map[cellID]Row
+	// Down fails everything; Mute does what it is told and then says it failed.
+	Down, Mute bool
+	Writes     int
+}
+
+func (m *MemorySnapshots) Write(_ context.Context, rows []Row) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.Writes++
+	if m.Down {
+		return errFault
+	}
+	if m.rows == nil {
+		m.rows = map[cellID]Row{}
+	}
+	for i := range rows {
+		merge(m.rows, &rows[i])
+	}
+	if m.Mute {
+		return errFault
+	}
+	return nil
+}
+
+func (m *MemorySnapshots) Read(_ context.Context, filter Filter) ([]Row, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.Down {
+		return nil, errFault
+	}
+	var found []Row
+	for _, row := range m.rows {
+		if filter.includes(&row) {
+			found = append(found, row)
+		}
+	}
+	slices.SortFunc(found, func(a, b Row) int { return b.Start.Compare(a.Start) })
+	if filter.Limit > 0 {
+		found = found[:min(len(found), filter.Limit)]
+	}
+	return found, nil
+}
+
+func (m *MemorySnapshots) Expire(_ context.Context, w Window, before time.Time, limit int) (int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	removed := 0
+	for id, row := range m.rows {
+		if removed < limit && id.window == w && row.Start.Before(before) {
+			delete(m.rows, id)
+			removed++
+		}
+	}
+	return removed, nil
+}
+
+func (m *MemorySnapshots) Close() error { return nil }
+
+// MemoryCounter is a shared counter with the same faults.
+type MemoryCounter struct {
+	mu         sync.Mutex
+	rows       map[cellID]Row
+	mark       string
+	Down, Mute bool
+	Pushes     int
+}
+
+func (m *MemoryCounter) Push(_ context.Context, rows []Push) (lost bool, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.Pushes++
+	if m.Down {
+		return false, errFault
+	}
+	if m.rows == nil {
+		m.rows = map[cellID]Row{}
+	}
+	for i := range rows {
+		known := m.rows[idOf(&rows[i].Row)]
+		lost = lost || known.Requests < rows[i].SeenRequests || known.Tokens < rows[i].SeenTokens
+		merge(m.rows, &rows[i].Row)
+	}
+	if m.Mute {
+		return false, errFault
+	}
+	return lost, nil
+}
+
+func (m *MemoryCounter) Read(_ context.Context, windows []Instance) ([]Row, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.Down {
+		return nil, errFault
+	}
+	var found []Row
+	filter := Filter{Windows: windows}
+	for _, row := range m.rows {
+		if filter.includes(&row) {
+			found = append(found, row)
+		}
+	}
+	return found, nil
+}
+
+func (m *MemoryCounter) Mark(_ context.Context, mark string) (string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.Down {
+		return "", errFault
+	}
+	if m.mark == "" {
+		m.mark = mark
+	}
+	return m.mark, nil
+}
+
+func (m *MemoryCounter) Close() {}
+
+// Wipe loses everything.
+func (m *MemoryCounter) Wipe() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.rows, m.mark = nil, ""
+}
+
+// memoryDisk is a disk that can refuse, and that can be looked at as it would be
+// after a crash.
+type memoryDisk struct {
+	mu                               sync.Mutex
+	files                            map[string]*memoryFile
+	failCreate, failWrite, failSync  bool
+	failAfter                        int // bytes of a failing write that still arrive
+	creates, writes, syncs, removals int
+}
+
+type memoryFile struct {
+	disk   *memoryDisk
+	data   []byte
+	synced int
+	closed bool
+}
+
+func newMemoryDisk() *memoryDisk { return &memoryDisk{files: map[string]*memoryFile{}} }
+
+func (d *memoryDisk) open() error { return nil }
+
+func (d *memoryDisk) create(name string) (segment, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.creates++
+	if d.failCreate {
+		return nil, errFault
+	}
+	if d.files[name] != nil {
+		return nil, fs.ErrExist
+	}
+	f := &memoryFile{disk: d}
+	d.files[name] = f
+	return f, nil
+}
+
+func (f *memoryFile) Write(p []byte) (int, error) {
+	f.disk.mu.Lock()
+	defer f.disk.mu.Unlock()
+	f.disk.writes++
+	if f.closed {
+		return 0, fs.ErrClosed
+	}
+	if f.disk.failWrite {
+		n := min(f.disk.failAfter, len(p))
+		f.data = append(f.data, p[:n]...)
+		return n, errFault
+	}
+	f.data = append(f.data, p...)
+	return len(p), nil
+}
+
+func (f *memoryFile) Sync() error {
+	f.disk.mu.Lock()
+	defer f.disk.mu.Unlock()
+	f.disk.syncs++
+	if f.disk.failSync {
+		return errFault
+	}
+	f.synced = len(f.data)
+	return nil
+}
+
+func (f *memoryFile) Close() error {
+	f.disk.mu.Lock()
+	defer f.disk.mu.Unlock()
+	f.closed = true
+	return nil
+}
+
+func (d *memoryDisk) names() ([]string, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Sorted(maps.Keys(d.files)), nil
+}
+
+func (d *memoryDisk) read(name string) ([]byte, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if f := d.files[name]; f != nil {
+		return bytes.Clone(f.data), nil
+	}
+	return nil, fs.ErrNotExist
+}
+
+func (d *memoryDisk) remove(name string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.removals++
+	if d.files[name] == nil {
+		return fs.ErrNotExist
+	}
+	delete(d.files, name)
+	return nil
+}
+
+func (d *memoryDisk) rename(from, to string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.files[from] == nil {
+		return fs.ErrNotExist
+	}
+	d.files[to] = d.files[from]
+	delete(d.files, from)
+	return nil
+}
+
+// afterKill is the disk as it is when the process is dead: all that was written.
+func (d *memoryDisk) afterKill() *memoryDisk {
+	return d.after(func(f *memoryFile) int { return len(f.data) })
+}
+
+// afterPowerLoss is the disk with nothing but what was synced.
+func (d *memoryDisk) afterPowerLoss() *memoryDisk {
+	return d.after(func(f *memoryFile) int { return f.synced })
+}
+
+func (d *memoryDisk) after(length func(*memoryFile) int) *memoryDisk {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	next := newMemoryDisk()
+	for name, f := range d.files {
+		data := bytes.Clone(f.data[:length(f)])
+		next.files[name] = &memoryFile{disk: next, data: data, synced: len(data)}
+	}
+	return next
+}
+
+// last returns the newest segment.
+func (d *memoryDisk) last() *memoryFile {
+	names, _ := d.names()
+	if len(names) == 0 {
+		return nil
+	}
+	return d.files[names[len(names)-1]]
+}

@@ -1,0 +1,338 @@
+package quota
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+)
+
+// journal keeps what was counted since the last snapshot where a crash of the
+// process cannot reach it: every append is handed to the kernel before it
+// returns. Its records are totals, so that reading too much of it, or the same
+// twice, does no harm.
+type journal struct {
+	disk disk
+	sync Sync
+
+	mu       sync.Mutex
+	file     segment
+	sequence uint64 // of the segment that is written
+	ids      uint32 // numbers given in it
+	size     int64
+	buf      []byte
+	position uint64 // appends so far
+
+	// failure is why nothing can be written; nil while all is well.
+	failure atomic.Pointer[error]
+
+	// maintenance serialises what is done to whole segments; it is taken before mu.
+	maintenance sync.Mutex
+	read        bool   // what was on the disk at the start is known
+	synced      uint64 // position up to which all is on the disk
+	older       []uint64
+	corrupt     []uint64 // those of older that are put aside rather than removed
+	olderSize   int64
+}
+
+// keepBuffer is the largest buffer that an append leaves behind.
+const keepBuffer = 64 << 10
+
+var errJournalClosed = errors.New("the journal is closed")
+
+// newJournal returns a journal that is not open yet.
+func newJournal(d disk, s Sync) *journal {
+	j := &journal{disk: d, sync: s}
+	closed := errJournalClosed
+	j.failure.Store(&closed)
+	return j
+}
+
+// open makes a journal that cannot be written fit for it: what is on the disk
+// is read, unless that was done before, and a new segment begun. It returns
+// what was read now.
+func (j *journal) open() (*recovery, error) {
+	j.maintenance.Lock()
+	defer j.maintenance.Unlock()
+	var found *recovery
+	if !j.read {
+		err := j.disk.open()
+		if err == nil {
+			found, err = recoverSegments(j.disk)
+		}
+		if err != nil {
+			j.mu.Lock()
+			defer j.mu.Unlock()
+			return nil, j.fail(err)
+		}
+		j.read = true
+		j.older, j.corrupt, j.olderSize = found.segments, found.corrupt, found.size
+		if n := len(j.older); n > 0 {
+			j.sequence = j.older[n-1]
+		}
+	}
+	if err := j.next(); err != nil {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		return found, j.fail(err)
+	}
+	return found, nil
+}
+
+// next puts a new segment in the place of the one that is written.
+func (j *journal) next() error {
+	sequence := j.sequence + 1
+	file, err := j.disk.create(segmentName(sequence))
+	if err == nil {
+		if _, err = file.Write([]byte(segmentMagic)); err != nil {
+			err = errors.Join(err, file.Close())
+		}
+	}
+	if err != nil {
+		return err
+	}
+	j.mu.Lock()
+	old, position := j.file, j.position
+	if j.sequence > 0 && (len(j.older) == 0 || j.older[len(j.older)-1] < j.sequence) {
+		j.older = append(j.older, j.sequence)
+		j.olderSize += j.size
+	}
+	j.file, j.sequence, j.ids, j.size = file, sequence, 0, 0
+	j.failure.Store(nil)
+	j.mu.Unlock()
+	if old == nil {
+		return nil
+	}
+	if j.sync != SyncOff {
+		err = old.Sync()
+	}
+	if err == nil {
+		j.synced = max(j.synced, position)
+	}
+	return errors.Join(err, old.Close())
+}
+
+// append writes the totals of cells, and returns when the kernel has them. With
+// admit they are written with one more request, which is added to the cells
+// when it is written and not before.
+func (j *journal) append(cells []*cell, admit bool) error {
+	j.mu.Lock()
+	if failure := j.failure.Load(); failure != nil {
+		j.mu.Unlock()
+		return *failure
+	}
+	j.encode(cells, admit)
+	if len(j.buf) == 0 {
+		j.mu.Unlock()
+		return nil
+	}
+	n, err := j.file.Write(j.buf)
+	j.size += int64(n)
+	if err != nil {
+		// What follows half a record could not be read.
+		err = j.fail(err)
+		j.mu.Unlock()
+		return err
+	}
+	if admit {
+		for _, c := range cells {
+			if c != nil {
+				c.requests.Add(1)
+			}
+		}
+	}
+	j.position++
+	position := j.position
+	if cap(j.buf) > keepBuffer {
+		j.buf = nil
+	}
+	j.mu.Unlock()
+	if j.sync == SyncAlways {
+		// The count stands whatever comes of it; a failure is for those who follow.
+		_ = j.flush(position)
+	}
+	return nil
+}
+
+// encode fills the buffer: definitions of cells that this segment does not know
+// yet, and one update.
+func (j *journal) encode(cells []*cell, admit bool) {
+	j.buf = j.buf[:0]
+	known := 0
+	for _, c := range cells {
+		if c == nil {
+			continue
+		}
+		known++
+		if c.segment != j.sequence {
+			j.ids++
+			c.segment, c.id = j.sequence, j.ids
+			j.buf = appendDefinition(j.buf, c)
+		}
+	}
+	if known == 0 {
+		return
+	}
+	at := len(j.buf)
+	j.buf = beginRecord(j.buf, isUpdate)
+	more := int64(0)
+	if admit {
+		more = 1
+	}
+	for _, c := range cells {
+		if c != nil {
+			j.buf = appendTotals(j.buf, c.id, c.requests.Load()+more, c.tokens.Load())
+		}
+	}
+	j.buf = endRecord(j.buf, at)
+}
+
+// fail gives the segment up; mu is held.
+func (j *journal) fail(err error) error {
+	err = fmt.Errorf("journal: %w", err)
+	j.failure.Store(&err)
+	if j.file != nil {
+		_ = j.file.Close() // it is broken
+		j.file = nil
+	}
+	return err
+}
+
+// err returns why nothing can be written.
+func (j *journal) err() error {
+	if failure := j.failure.Load(); failure != nil {
+		return *failure
+	}
+	return nil
+}
+
+// flush sees to it that everything up to a position is on the disk. Many who
+// wait share one sync. After a failed sync the segment is given up: a second
+// one would succeed without the data.
+func (j *journal) flush(position uint64) error {
+	j.maintenance.Lock()
+	defer j.maintenance.Unlock()
+	return j.flushLocked(position)
+}
+
+func (j *journal) flushLocked(position uint64) error {
+	if j.synced >= position {
+		return nil
+	}
+	j.mu.Lock()
+	file, reached := j.file, j.position
+	j.mu.Unlock()
+	if file == nil {
+		return j.err()
+	}
+	if err := file.Sync(); err != nil {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		if j.file != file {
+			return j.err() // it was given up meanwhile
+		}
+		return j.fail(err)
+	}
+	j.synced = reached
+	return nil
+}
+
+// flushAll is flush for the ticker.
+func (j *journal) flushAll() error {
+	if j.sync == SyncOff {
+		return nil
+	}
+	j.mu.Lock()
+	position := j.position
+	j.mu.Unlock()
+	return j.flush(position)
+}
+
+// cut begins a new segment, unless nothing was written to the current one. It
+// returns the first segment that may hold more than memory held at its return.
+func (j *journal) cut() (uint64, error) {
+	j.maintenance.Lock()
+	defer j.maintenance.Unlock()
+	j.mu.Lock()
+	sequence, unused := j.sequence, j.size == 0 && j.file != nil
+	j.mu.Unlock()
+	if unused {
+		return sequence, nil
+	}
+	if err := j.next(); err != nil {
+		return 0, err
+	}
+	return j.sequence, nil
+}
+
+// drop removes the segments before a sequence number: what they hold is safe
+// elsewhere. Corrupt ones are put aside for people to look at.
+func (j *journal) drop(before uint64) error {
+	j.maintenance.Lock()
+	defer j.maintenance.Unlock()
+	var failed error
+	var kept, keptCorrupt []uint64
+	for _, n := range j.older {
+		bad := contains(j.corrupt, n)
+		if n < before {
+			var err error
+			if bad {
+				err = j.disk.rename(segmentName(n), segmentName(n)+asideSuffix)
+			} else {
+				err = j.disk.remove(segmentName(n))
+			}
+			if err == nil {
+				continue
+			}
+			failed = errors.Join(failed, err)
+		}
+		kept = append(kept, n)
+		if bad {
+			keptCorrupt = append(keptCorrupt, n)
+		}
+	}
+	j.older, j.corrupt = kept, keptCorrupt
+	if len(kept) == 0 {
+		j.olderSize = 0
+	}
+	return failed
+}
+
+func contains(all []uint64, n uint64) bool {
+	for _, one := range all {
+		if one == n {
+			return true
+		}
+	}
+	return false
+}
+
+// held returns the size of the segments on the disk.
+func (j *journal) held() (size int64, segments int) {
+	j.maintenance.Lock()
+	defer j.maintenance.Unlock()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.olderSize + j.size, len(j.older) + 1
+}
+
+// close ends the journal. An empty segment is removed, so that nothing is left
+// where there is nothing to keep.
+func (j *journal) close() error {
+	err := j.flushAll()
+	j.maintenance.Lock()
+	defer j.maintenance.Unlock()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.file == nil {
+		return err
+	}
+	err = errors.Join(err, j.file.Close())
+	j.file = nil
+	closed := errJournalClosed
+	j.failure.Store(&closed)
+	if j.size == 0 {
+		err = errors.Join(err, j.disk.remove(segmentName(j.sequence)))
+	}
+	return err
+}

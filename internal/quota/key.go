@@ -1,0 +1,74 @@
+package quota
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// Key is what requests and tokens are counted by. What is not known is empty.
+type Key struct {
+	Tenant  string
+	APIKey  string
+	User    string
+	Service schema.ServiceType
+	Model   string
+}
+
+// Subject is the Key of a request that has not been counted yet. Its user is a
+// view into the request and is not kept.
+type Subject struct {
+	Tenant  string
+	APIKey  string
+	User    []byte
+	Service schema.ServiceType
+	Model   string
+}
+
+// Overflow takes the place of what tells too many callers apart.
+const Overflow = "__overflow__"
+
+const (
+	// maxText bounds the parts of a key that a client sends.
+	maxText = 128
+	// maxModel is as long as a configured name can be.
+	maxModel = 512
+)
+
+// compare orders keys, so that those who write many rows do it in one order.
+func (k Key) compare(other Key) int {
+	return cmp.Or(
+		strings.Compare(k.Tenant, other.Tenant), strings.Compare(k.APIKey, other.APIKey), strings.Compare(k.User, other.User),
+		cmp.Compare(k.Service, other.Service), strings.Compare(k.Model, other.Model))
+}
+
+// tooLong tells whether a part of the subject has to be shortened before it can
+// be looked up.
+func (s *Subject) tooLong() bool {
+	return len(s.User) > maxText || len(s.Tenant) > maxText || len(s.APIKey) > maxText || len(s.Model) > maxModel
+}
+
+// key returns the key under which the subject is counted.
+func (s *Subject) key() Key {
+	return Key{
+		Tenant: storable(s.Tenant, maxText), APIKey: storable(s.APIKey, maxText), User: storable(string(s.User), maxText),
+		Service: s.Service, Model: storable(s.Model, maxModel),
+	}
+}
+
+// storable makes a text fit for every store: valid, without zero bytes, and
+// short. A long one becomes its hash, so that different ones stay different.
+func storable(text string, longest int) string {
+	if len(text) > longest {
+		sum := sha256.Sum256([]byte(text))
+		return "sha256:" + hex.EncodeToString(sum[:16])
+	}
+	if !utf8.ValidString(text) {
+		text = strings.ToValidUTF8(text, "\uFFFD")
+	}
+	return strings.ReplaceAll(text, "\x00", "\uFFFD")
+}

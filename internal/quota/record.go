@@ -1,0 +1,194 @@
+package quota
+
+import (
+	"bytes"
+	"encoding/binary"
+	"hash/crc32"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// A segment of the journal is a magic text and records. A record is the length
+// of its payload in two bytes, the CRC-32C of the payload in four, the payload.
+// The first byte of a payload says what it is: a definition gives a cell a
+// number, an update gives the totals of numbered cells. Every segment can be
+// read without the others.
+const (
+	segmentMagic = "patchbay quota 1\n"
+	recordHead   = 6
+	maxRecord    = 1<<16 - 1
+
+	isDefinition = 'D'
+	isUpdate     = 'U'
+)
+
+// damage is what is wrong with a segment.
+type damage uint8
+
+const (
+	intact damage = iota
+	// torn segments end within a record, as after a crash.
+	torn
+	// corrupt segments have a record that is not what was written.
+	corrupt
+)
+
+// beginRecord makes room for the head of a record.
+func beginRecord(buf []byte, kind byte) []byte {
+	return append(buf, 0, 0, 0, 0, 0, 0, kind)
+}
+
+// endRecord fills in the head of the record that began at a place.
+func endRecord(buf []byte, at int) []byte {
+	payload := buf[at+recordHead:]
+	binary.LittleEndian.PutUint16(buf[at:], uint16(len(payload))) //nolint:gosec // keys are bounded, and so are updates
+	binary.LittleEndian.PutUint32(buf[at+2:], crc32.Checksum(payload, crc32.MakeTable(crc32.Castagnoli)))
+	return buf
+}
+
+// appendDefinition appends the record that gives a cell its number.
+func appendDefinition(buf []byte, c *cell) []byte {
+	at := len(buf)
+	buf = beginRecord(buf, isDefinition)
+	buf = binary.AppendUvarint(buf, uint64(c.id))
+	buf = binary.AppendVarint(buf, c.start)
+	key := &c.line.key
+	for _, text := range [...]string{c.window.String(), c.writer, key.Tenant, key.APIKey, key.User, key.Service.String(), key.Model} {
+		buf = binary.AppendUvarint(buf, uint64(len(text)))
+		buf = append(buf, text...)
+	}
+	return endRecord(buf, at)
+}
+
+// appendTotals adds the totals of a cell to an update.
+func appendTotals(buf []byte, id uint32, requests, tokens int64) []byte {
+	buf = binary.AppendUvarint(buf, uint64(id))
+	buf = binary.AppendUvarint(buf, uint64(requests))
+	return binary.AppendUvarint(buf, uint64(tokens))
+}
+
+// readSegment passes the rows of a segment to a function, each as often as it
+// was updated. What comes before a damage is always used; after one, reading
+// goes on only if the next record is where this one says.
+func readSegment(data []byte, visit func(Row)) damage {
+	rest, ok := bytes.CutPrefix(data, []byte(segmentMagic))
+	if !ok {
+		if bytes.HasPrefix([]byte(segmentMagic), data) || blank(data) {
+			return torn
+		}
+		return corrupt
+	}
+	found := intact
+	defined := map[uint64]Row{}
+	for len(rest) > 0 {
+		payload, next, whole := cutRecord(rest)
+		if whole && readRecord(payload, defined, visit) {
+			rest = next
+			continue
+		}
+		if payload == nil || blank(rest) {
+			return max(found, torn)
+		}
+		if following, _, whole := cutRecord(next); len(next) == 0 || following == nil || !whole {
+			if len(next) == 0 {
+				return max(found, torn) // the last record; its end did not reach the disk
+			}
+			return corrupt
+		}
+		found, rest = corrupt, next
+	}
+	return found
+}
+
+// cutRecord splits a record off. The payload is nil if the data ends within it;
+// whole says that its checksum is right.
+func cutRecord(data []byte) (payload, rest []byte, whole bool) {
+	if len(data) < recordHead {
+		return nil, nil, false
+	}
+	length := int(binary.LittleEndian.Uint16(data))
+	if length == 0 || len(data) < recordHead+length {
+		return nil, nil, false
+	}
+	payload = data[recordHead : recordHead+length]
+	sum := crc32.Checksum(payload, crc32.MakeTable(crc32.Castagnoli))
+	return payload, data[recordHead+length:], sum == binary.LittleEndian.Uint32(data[2:])
+}
+
+// blank tells whether there are only zeros: what some file systems leave where
+// a write was under way.
+func blank(data []byte) bool { return len(bytes.Trim(data, "\x00")) == 0 }
+
+func readRecord(payload []byte, defined map[uint64]Row, visit func(Row)) bool {
+	r := reader{rest: payload[1:]}
+	switch payload[0] {
+	case isDefinition:
+		id := r.unsigned()
+		row, ok := r.definition()
+		if !ok {
+			return false
+		}
+		defined[id] = row
+	case isUpdate:
+		for len(r.rest) > 0 {
+			row, known := defined[r.unsigned()]
+			requests, tokens := r.unsigned(), r.unsigned()
+			if r.failed || requests > 1<<62 || tokens > 1<<62 {
+				return false
+			}
+			if !known {
+				continue // its definition was lost
+			}
+			row.Requests, row.Tokens = int64(requests), int64(tokens)
+			visit(row)
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+// reader takes a payload apart.
+type reader struct {
+	rest   []byte
+	failed bool
+}
+
+func (r *reader) unsigned() uint64 {
+	n, size := binary.Uvarint(r.rest)
+	if size <= 0 {
+		r.failed, r.rest = true, nil
+		return 0
+	}
+	r.rest = r.rest[size:]
+	return n
+}
+
+func (r *reader) text() string {
+	length := r.unsigned()
+	if r.failed || length > uint64(len(r.rest)) {
+		r.failed, r.rest = true, nil
+		return ""
+	}
+	text := string(r.rest[:length])
+	r.rest = r.rest[length:]
+	return text
+}
+
+func (r *reader) definition() (Row, bool) {
+	start, size := binary.Varint(r.rest)
+	if size <= 0 {
+		return Row{}, false
+	}
+	r.rest = r.rest[size:]
+	window, err := ParseWindow(r.text())
+	if err != nil {
+		return Row{}, false
+	}
+	row := Row{Window: window, Start: time.Unix(start, 0).UTC(), Writer: r.text()}
+	row.Key.Tenant, row.Key.APIKey, row.Key.User = r.text(), r.text(), r.text()
+	row.Key.Service, err = schema.ParseServiceType(r.text())
+	row.Key.Model = r.text()
+	return row, err == nil && !r.failed && row.Writer != ""
+}

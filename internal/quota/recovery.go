@@ -1,0 +1,60 @@
+package quota
+
+// recovery is what the journal of earlier processes holds.
+type recovery struct {
+	rows     []Row
+	segments []uint64
+	size     int64
+	torn     int
+	corrupt  []uint64
+}
+
+type cellID struct {
+	writer string
+	key    Key
+	window Window
+	start  int64
+}
+
+func idOf(row *Row) cellID { return cellID{row.Writer, row.Key, row.Window, row.Start.Unix()} }
+
+// merge adds a row to totals, cell by cell the greater of both.
+func merge(totals map[cellID]Row, row *Row) {
+	id := idOf(row)
+	known, there := totals[id]
+	if !there {
+		totals[id] = *row
+		return
+	}
+	known.Requests = max(known.Requests, row.Requests)
+	known.Tokens = max(known.Tokens, row.Tokens)
+	totals[id] = known
+}
+
+// recoverSegments reads every segment. Damage loses what is damaged and nothing
+// else; it is reported, not an error.
+func recoverSegments(d disk) (*recovery, error) {
+	sequences, err := segments(d)
+	if err != nil {
+		return nil, err
+	}
+	found := &recovery{segments: sequences}
+	totals := map[cellID]Row{}
+	for _, n := range sequences {
+		data, err := d.read(segmentName(n))
+		if err != nil {
+			return nil, err
+		}
+		found.size += int64(len(data))
+		switch readSegment(data, func(row Row) { merge(totals, &row) }) {
+		case torn:
+			found.torn++
+		case corrupt:
+			found.corrupt = append(found.corrupt, n)
+		}
+	}
+	for _, row := range totals {
+		found.rows = append(found.rows, row)
+	}
+	return found, nil
+}

@@ -1,0 +1,263 @@
+// Package redisstore is the counter of the quota ledger that several gateways
+// share: Redis or anything that speaks its protocol, alone, behind sentinels or
+// as a cluster.
+//
+// The rows of one window are fields of a few hashes, one for each group of
+// keys. All windows of a request are in the same group, so that one script call
+// reaches them in a cluster too; and a reader knows the names of all hashes
+// without searching for them.
+package redisstore
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/patchbay-ai/patchbay/internal/quota"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// Store is a connection to the shared counter.
+type Store struct {
+	client rueidis.Client
+	prefix string
+	script *rueidis.Lua
+}
+
+const (
+	// groups is how many parts of a cluster the rows are spread over.
+	groups = 8
+	// connectTime bounds dialling and writing where no context does.
+	connectTime = time.Second
+	// markTime is how long a mark stays; a new one costs a push of everything.
+	markTime = 7 * 24 * time.Hour
+	// separator stands between the parts of a field; none of them can hold it.
+	separator = "\x00"
+)
+
+// pushScript stores totals, field by field the greater of what is there and what
+// is given, and says whether less was there than the caller knows it was. Its
+// first argument comes back, so that a reply cannot be taken for another's.
+const pushScript = `
+local lost = 0
+for i = 1, #KEYS do
+  local at = 1 + (i - 1) * 6
+  local field = ARGV[at + 1]
+  local requests, tokens = tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
+  local known = redis.call('HGET', KEYS[i], field)
+  local knownRequests, knownTokens = 0, 0
+  if known then
+    local r, t = string.match(known, '^(%d+) (%d+)$')
+    knownRequests, knownTokens = tonumber(r) or 0, tonumber(t) or 0
+  end
+  if knownRequests < tonumber(ARGV[at + 4]) or knownTokens < tonumber(ARGV[at + 5]) then
+    lost = 1
+  end
+  if requests > knownRequests or tokens > knownTokens then
+    redis.call('HSET', KEYS[i], field, string.format('%.0f %.0f', math.max(requests, knownRequests), math.max(tokens, knownTokens)))
+    redis.call('EXPIREAT', KEYS[i], ARGV[at + 6])
+  end
+end
+return {ARGV[1], lost}
+`
+
+// Open connects to the store at an address. It fails if nobody answers before
+// the context ends. Errors never repeat the address, which may hold a password.
+func Open(ctx context.Context, address, prefix string) (*Store, error) {
+	option, err := parse(address)
+	if err != nil {
+		return nil, err
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		option.Dialer.Timeout = min(connectTime, max(time.Until(deadline), time.Millisecond))
+	}
+	type opened struct {
+		client rueidis.Client
+		err    error
+	}
+	done := make(chan opened, 1)
+	go func() {
+		client, err := rueidis.NewClient(option)
+		done <- opened{client, err}
+	}()
+	select {
+	case o := <-done:
+		if o.err != nil {
+			return nil, o.err
+		}
+		return &Store{client: o.client, prefix: prefix, script: rueidis.NewLuaScript(pushScript)}, nil
+	case <-ctx.Done():
+		go func() { // whatever comes of it is not needed
+			if o := <-done; o.client != nil {
+				o.client.Close()
+			}
+		}()
+		return nil, ctx.Err()
+	}
+}
+
+// parse reads an address. The kind of deployment may stand in its scheme, as in
+// redis+sentinel://; the client finds out by itself.
+func parse(address string) (rueidis.ClientOption, error) {
+	scheme, rest, _ := strings.Cut(address, "://")
+	kind, _, _ := strings.Cut(scheme, "+")
+	option, err := rueidis.ParseURL(kind + "://" + rest)
+	if err != nil {
+		return option, errors.New("the address of Redis cannot be read")
+	}
+	option.ClientName = "patchbay"
+	option.DisableCache = true
+	// A call that failed is reported: who waits for it cannot wait for another.
+	option.DisableRetry = true
+	option.Dialer.Timeout = connectTime
+	option.ConnWriteTimeout = connectTime
+	return option, nil
+}
+
+// Close lets go of the connection.
+func (s *Store) Close() { s.client.Close() }
+
+// Push stores rows and reports whether the store had less than it acknowledged.
+func (s *Store) Push(ctx context.Context, rows []quota.Push) (lost bool, err error) {
+	var keys, args [groups][]string
+	nonce := rand.Text()
+	for i := range rows {
+		row := &rows[i]
+		g := groupOf(&row.Key)
+		if args[g] == nil {
+			args[g] = append(args[g], nonce)
+		}
+		keys[g] = append(keys[g], s.hash(g, row.Window, row.Start))
+		args[g] = append(args[g], fieldOf(&row.Row), number(row.Requests), number(row.Tokens),
+			number(row.SeenRequests), number(row.SeenTokens), number(row.Expire.Unix()))
+	}
+	for g := range keys {
+		if keys[g] == nil {
+			continue
+		}
+		reply, err := s.script.Exec(ctx, s.client, keys[g], args[g]).ToArray()
+		if err != nil {
+			return lost, err
+		}
+		less, err := readReply(reply, nonce)
+		if err != nil {
+			return lost, err
+		}
+		lost = lost || less
+	}
+	return lost, nil
+}
+
+var errForeignReply = errors.New("the reply of Redis belongs to another request")
+
+func readReply(reply []rueidis.RedisMessage, nonce string) (lost bool, err error) {
+	if len(reply) != 2 {
+		return false, errForeignReply
+	}
+	if echo, err := reply[0].ToString(); err != nil || echo != nonce {
+		return false, errForeignReply
+	}
+	less, err := reply[1].AsInt64()
+	return less != 0, err
+}
+
+// Read returns every row of the windows that begin at these moments.
+func (s *Store) Read(ctx context.Context, windows []quota.Instance) ([]quota.Row, error) {
+	var commands rueidis.Commands
+	for _, w := range windows {
+		for g := range groups {
+			commands = append(commands, s.client.B().Hgetall().Key(s.hash(g, w.Window, w.Start)).Build())
+		}
+	}
+	if len(commands) == 0 {
+		return nil, nil
+	}
+	var rows []quota.Row
+	for i, reply := range s.client.DoMulti(ctx, commands...) {
+		fields, err := reply.AsStrMap()
+		if err != nil {
+			return nil, err
+		}
+		for field, value := range fields {
+			if row, ok := readField(field, value); ok {
+				row.Window, row.Start = windows[i/groups].Window, windows[i/groups].Start.UTC()
+				rows = append(rows, row)
+			}
+		}
+	}
+	return rows, nil
+}
+
+// Mark leaves a mark in every group that has none, and returns the marks.
+func (s *Store) Mark(ctx context.Context, mark string) (string, error) {
+	var get rueidis.Commands
+	for g := range groups {
+		get = append(get, s.client.B().Get().Key(s.mark(g)).Build())
+	}
+	marks := make([]string, groups)
+	for g, reply := range s.client.DoMulti(ctx, get...) {
+		found, err := reply.ToString()
+		if rueidis.IsRedisNil(err) {
+			found, err = s.leave(ctx, g, mark)
+		}
+		if err != nil {
+			return "", err
+		}
+		marks[g] = found
+	}
+	return strings.Join(marks, "."), nil
+}
+
+// leave leaves a mark in a group unless another gateway was faster.
+func (s *Store) leave(ctx context.Context, group int, mark string) (string, error) {
+	set := s.client.B().Set().Key(s.mark(group)).Value(mark).Nx().Ex(markTime).Build()
+	if err := s.client.Do(ctx, set).Error(); err != nil && !rueidis.IsRedisNil(err) {
+		return "", err
+	}
+	return s.client.Do(ctx, s.client.B().Get().Key(s.mark(group)).Build()).ToString()
+}
+
+func (s *Store) mark(group int) string { return fmt.Sprintf("%s:{q%d}:mark", s.prefix, group) }
+
+// hash returns the name of the hash with the rows of a group in a window.
+func (s *Store) hash(group int, w quota.Window, start time.Time) string {
+	return fmt.Sprintf("%s:{q%d}:%s:%s", s.prefix, group, w, start.UTC().Format("20060102150405"))
+}
+
+// groupOf returns the group of a key; every gateway finds the same.
+func groupOf(key *quota.Key) int {
+	h := fnv.New32a()
+	for _, part := range [...]string{key.Tenant, key.APIKey, key.User, key.Service.String(), key.Model} {
+		_, _ = h.Write([]byte(part)) // it never fails
+		_, _ = h.Write([]byte(separator))
+	}
+	return int(h.Sum32() % groups)
+}
+
+func fieldOf(row *quota.Row) string {
+	k := &row.Key
+	return strings.Join([]string{row.Writer, k.Tenant, k.APIKey, k.User, k.Service.String(), k.Model}, separator)
+}
+
+func readField(field, value string) (quota.Row, bool) {
+	parts := strings.Split(field, separator)
+	requests, tokens, ok := strings.Cut(value, " ")
+	if len(parts) != 6 || !ok {
+		return quota.Row{}, false
+	}
+	service, err := schema.ParseServiceType(parts[4])
+	row := quota.Row{Writer: parts[0], Key: quota.Key{Tenant: parts[1], APIKey: parts[2], User: parts[3], Service: service, Model: parts[5]}}
+	var wrong [2]error
+	row.Requests, wrong[0] = strconv.ParseInt(requests, 10, 64)
+	row.Tokens, wrong[1] = strconv.ParseInt(tokens, 10, 64)
+	return row, errors.Join(err, wrong[0], wrong[1]) == nil
+}
+
+func number(n int64) string { return strconv.FormatInt(n, 10) }

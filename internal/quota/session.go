@@ -1,0 +1,256 @@
+package quota
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// session is the ledger between being turned on and being off with everything
+// written. It is one writer.
+type session struct {
+	ledger   *Ledger
+	settings Settings // those that need a restart
+	book     *book
+	journal  *journal
+	shared   *shared // nil unless counting is distributed
+
+	// inFlight is the number of requests that will still settle; ended means
+	// that the session takes no more.
+	inFlight atomic.Int64
+
+	disk, stored *condition
+	damaged      atomic.Pointer[string]
+
+	flushing sync.Mutex // one flush at a time
+	retain   retainer
+
+	storeMu sync.Mutex
+	store   Snapshots
+
+	cancel context.CancelFunc
+	kick   chan struct{}
+	wait   sync.WaitGroup
+}
+
+const ended = -1 << 40
+
+func (l *Ledger) newSession() *session {
+	o := &l.options
+	s := &session{
+		ledger: l, settings: l.settings.Clone(),
+		book:    newBook(rand.Text()[:13]),
+		journal: newJournal(o.disk, l.settings.JournalSync),
+		disk:    &condition{log: o.Log, name: "the journal", code: "quota-journal-unavailable"},
+		stored:  &condition{log: o.Log, name: "the database", code: "quota-store-unavailable"},
+		kick:    make(chan struct{}, 1),
+	}
+	if s.settings.Distributed.Enabled {
+		s.shared = newShared(s)
+	}
+	return s
+}
+
+// begin opens what has to be open before the first request.
+func (s *session) begin() {
+	s.repair()
+	if s.shared != nil {
+		s.shared.begin()
+	}
+	if s.ledger.options.manual {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s.cancel = cancel
+	s.wait.Go(func() { s.keepJournal(ctx) })
+	if s.shared != nil {
+		s.wait.Go(func() { s.shared.keep(ctx) })
+	}
+	s.ledger.done.Go(func() { s.keepStore(ctx) })
+}
+
+// enter notes a request that will settle, unless the session has ended.
+func (s *session) enter() bool {
+	if s.inFlight.Add(1) > 0 {
+		return true
+	}
+	s.inFlight.Add(-1)
+	return false
+}
+
+func (s *session) leave() { s.inFlight.Add(-1) }
+
+// shut ends the session if nobody is in it.
+func (s *session) shut() bool { return s.inFlight.CompareAndSwap(0, ended) }
+
+// wake brings the next flush forward.
+func (s *session) wake() {
+	select {
+	case s.kick <- struct{}{}:
+	default:
+	}
+}
+
+func (r *running) admit(ticket *Ticket, who *Subject, second int64) error {
+	s := r.session
+	if !s.enter() {
+		return nil // turned off between the look and here
+	}
+	s.book.acquire(who, &r.windows, second, &ticket.cells)
+	if !s.count(ticket.cells[:], r.failOpen) {
+		s.release(ticket.cells[:])
+		ticket.cells = [WindowCount]*cell{}
+		s.ledger.stats.refused.Add(1)
+		return ErrUnavailable
+	}
+	ticket.session = s
+	s.ledger.stats.admitted.Add(1)
+	return nil
+}
+
+// count counts a request in its cells; false means that it must not pass, and
+// was not counted.
+func (s *session) count(cells []*cell, failOpen bool) bool {
+	// Where the shared counter may refuse a request it is asked first: a count
+	// cannot be taken back.
+	mayRefuse := s.shared != nil && !failOpen && !s.settings.Distributed.DegradeToLocal
+	if mayRefuse && s.shared.push(cells) != nil {
+		return false
+	}
+	if err := s.journal.append(cells, true); err != nil {
+		s.disk.note(err)
+		if !failOpen {
+			return false
+		}
+		for _, c := range cells {
+			if c != nil {
+				c.requests.Add(1)
+			}
+		}
+	}
+	if s.shared == nil {
+		return true
+	}
+	if mayRefuse {
+		s.shared.enqueue(cells)
+	} else if s.shared.push(cells) != nil {
+		s.ledger.stats.degradations.Add(1)
+	}
+	return true
+}
+
+// settle adds the tokens of a request that was counted.
+func (s *session) settle(cells []*cell, usage schema.Usage) {
+	if !usage.Known {
+		s.ledger.stats.unsettled.Add(1)
+	}
+	if usage.Known && usage.Total > 0 {
+		for _, c := range cells {
+			if c != nil {
+				c.tokens.Add(usage.Total)
+			}
+		}
+		if err := s.journal.append(cells, false); err != nil && !errors.Is(err, errJournalClosed) {
+			s.disk.note(err)
+		}
+		if s.shared != nil {
+			s.shared.enqueue(cells)
+		}
+	}
+	s.release(cells)
+}
+
+// release lets go of the cells of a request, and leaves.
+func (s *session) release(cells []*cell) {
+	for _, c := range cells {
+		if c != nil {
+			c.release()
+		}
+	}
+	s.leave()
+}
+
+// keepJournal brings the journal to the disk, and back to life.
+func (s *session) keepJournal(ctx context.Context) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if s.journal.err() != nil {
+			s.repair()
+			continue
+		}
+		if err := s.journal.flushAll(); err != nil {
+			s.disk.note(err)
+		}
+	}
+}
+
+// repair opens a journal that cannot be written. What it could not take is
+// written to the new segment, with all else that is not safe yet.
+func (s *session) repair() {
+	s.flushing.Lock()
+	defer s.flushing.Unlock()
+	found, err := s.journal.open()
+	if found != nil {
+		s.take(found)
+	}
+	if err == nil {
+		err = s.rewrite()
+	}
+	s.disk.note(err)
+}
+
+// take adds what earlier processes have left.
+func (s *session) take(found *recovery) {
+	log, stats := s.ledger.options.Log, &s.ledger.stats
+	s.book.restore(found.rows)
+	stats.tornSegments.Add(int64(found.torn))
+	stats.corruptSegments.Add(int64(len(found.corrupt)))
+	if found.torn > 0 {
+		log.Warn("quota: the journal was cut off by a crash; all before the cut is used", "segments", found.torn)
+	}
+	for _, n := range found.corrupt {
+		reason := "quota-journal-corrupt: " + segmentName(n) + " has records that are not what was written; the others are used, and the file is kept as " + segmentName(n) + asideSuffix
+		s.damaged.Store(&reason)
+		log.Error("quota: a segment of the journal is corrupt", "file", segmentName(n))
+	}
+	if len(found.rows) > 0 {
+		log.Info("quota: counts of an earlier process were recovered from the journal", "cells", len(found.rows))
+	}
+}
+
+// rewriteBatch is how many cells are written at once: requests wait for that
+// long at most.
+const rewriteBatch = 32
+
+// rewrite appends everything that is not safe elsewhere to the current segment.
+func (s *session) rewrite() error {
+	batch := make([]*cell, 0, rewriteBatch)
+	var failed error
+	write := func() {
+		if len(batch) > 0 && failed == nil {
+			failed = s.journal.append(batch, false)
+		}
+		batch = batch[:0]
+	}
+	s.book.each(func(c *cell) {
+		if c.saved() {
+			return
+		}
+		if batch = append(batch, c); len(batch) == cap(batch) {
+			write()
+		}
+	})
+	write()
+	return failed
+}

@@ -1,0 +1,376 @@
+package quota
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// shared is the counter that gateways share, seen from one of them. Requests
+// wait for it no longer than its timeout, and not at all while it is away.
+type shared struct {
+	session  *session
+	timeout  time.Duration
+	keepFor  time.Duration // after the end of a window
+	reassert time.Duration // between two times that everything is pushed
+	state    *condition
+	counter  atomic.Pointer[Counter]
+	failures atomic.Int32
+	// away means that nobody asks the counter until it has answered a probe. It
+	// holds the channel that was closed when that began, for those who wait.
+	away   atomic.Bool
+	leave  atomic.Pointer[chan struct{}]
+	lost   atomic.Bool // the counter has less than it had
+	pushes atomic.Int64
+
+	mu    sync.Mutex
+	queue []*cell // to be pushed
+
+	// The keeper's own.
+	mark       string
+	reasserted time.Time
+}
+
+const (
+	// A request that cannot reach the counter is one failure too many; of those
+	// that only wait, tolerated many in a row are let pass.
+	tolerated = 3
+	// pushEvery is how long tokens wait before they are pushed, and probeEvery
+	// the time between two looks at the counter.
+	pushEvery  = 250 * time.Millisecond
+	probeEvery = time.Second
+	// backgroundTime bounds what no request waits for.
+	backgroundTime = 2 * time.Second
+	pushBatch      = 256
+)
+
+var errAway = errors.New("the shared counter is away")
+
+func newShared(s *session) *shared {
+	interval := time.Duration(s.settings.FlushIntervalSeconds) * time.Second
+	h := &shared{
+		session: s, timeout: s.settings.Distributed.Timeout.Std(), keepFor: max(time.Hour, 2*interval),
+		reassert: min(max(interval, 10*time.Second), 5*time.Minute),
+		state:    &condition{log: s.ledger.options.Log, name: "the shared counter", code: redisUnavailable},
+	}
+	gone := make(chan struct{})
+	h.leave.Store(&gone)
+	return h
+}
+
+// begin tries to be connected before the first request comes.
+func (h *shared) begin() {
+	h.away.Store(true)
+	ctx, cancel := context.WithTimeout(context.Background(), max(h.timeout, time.Second/2))
+	defer cancel()
+	h.probe(ctx)
+}
+
+// keep keeps the counter up to date and finds out when it is away, back, or has
+// lost its data.
+func (h *shared) keep(ctx context.Context) {
+	tick := time.NewTicker(pushEvery)
+	defer tick.Stop()
+	var probed time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if time.Since(probed) >= jitter(probeEvery) {
+			h.probe(ctx)
+			probed = time.Now()
+		}
+		h.drain(ctx)
+	}
+}
+
+// probe looks at the counter: whether it is there, and still has what it had.
+func (h *shared) probe(ctx context.Context) {
+	err := h.connect(ctx)
+	if err == nil {
+		err = h.look(ctx)
+	}
+	if err != nil {
+		h.fail(err)
+		return
+	}
+	if h.away.Load() {
+		gone := make(chan struct{})
+		h.leave.Store(&gone)
+		h.away.Store(false)
+	}
+	h.failures.Store(0)
+	h.state.note(nil)
+}
+
+func (h *shared) connect(ctx context.Context) error {
+	if h.counter.Load() != nil {
+		return nil
+	}
+	opened, err := h.session.ledger.options.OpenCounter(ctx)
+	if err != nil {
+		return err
+	}
+	h.counter.Store(&opened)
+	return nil
+}
+
+// look reads the counter's mark. Where it is not the one that was there, or
+// where the counter was away, everything is pushed again: what this gateway
+// holds, and what others have put into the database.
+func (h *shared) look(ctx context.Context) error {
+	// A probe is as patient as a request, or the counter would be back for those
+	// who cannot wait for it.
+	short, cancel := context.WithTimeout(ctx, h.timeout)
+	mark, err := (*h.counter.Load()).Mark(short, rand.Text())
+	cancel()
+	if err != nil {
+		return err
+	}
+	other := mark != h.mark
+	again := h.lost.Load() || h.away.Load() || time.Since(h.reasserted) > h.reassert
+	if !other && !again {
+		return nil
+	}
+	h.lost.Store(false)
+	if err := h.pushAll(ctx); err != nil {
+		h.lost.Store(true)
+		return err
+	}
+	if other || again {
+		h.reseed(ctx)
+	}
+	h.mark, h.reasserted = mark, time.Now()
+	return nil
+}
+
+// pushAll pushes every cell whose window the counter keeps.
+func (h *shared) pushAll(ctx context.Context) error {
+	var cells []*cell
+	h.session.book.each(func(c *cell) { cells = append(cells, c) })
+	for len(cells) > 0 {
+		n := min(len(cells), pushBatch)
+		if err := h.sendPatiently(ctx, h.rows(cells[:n], false)); err != nil {
+			return err
+		}
+		cells = cells[n:]
+	}
+	return nil
+}
+
+// reseed pushes what the database has of the windows that are open: the shares
+// of gateways that are gone. Without the database they come later.
+func (h *shared) reseed(ctx context.Context) {
+	store, err := h.session.snapshots(ctx)
+	if err != nil {
+		return
+	}
+	rows, err := store.Read(ctx, Filter{Windows: openWindows(h.session.now(), Windows())})
+	if err != nil {
+		return
+	}
+	for len(rows) > 0 {
+		n := min(len(rows), pushBatch)
+		pushes := make([]Push, n)
+		for i := range pushes {
+			pushes[i] = Push{Row: rows[i], Expire: rows[i].Window.End(rows[i].Start).Add(h.keepFor)}
+		}
+		if h.sendPatiently(ctx, pushes) != nil {
+			return
+		}
+		rows = rows[n:]
+	}
+}
+
+func openWindows(now time.Time, windows []Window) []Instance {
+	open := make([]Instance, 0, len(windows))
+	for _, w := range windows {
+		open = append(open, Instance{w, w.Start(now)})
+	}
+	return open
+}
+
+// rows returns what there is to push of cells. With only changed, cells that
+// the counter knows are left out.
+func (h *shared) rows(cells []*cell, changed bool) []Push {
+	now := h.session.now()
+	pushes := make([]Push, 0, len(cells))
+	for _, c := range cells {
+		if c == nil {
+			continue
+		}
+		push := Push{Row: c.row(), of: c, SeenRequests: c.seenRequests.Load(), SeenTokens: c.seenTokens.Load()}
+		push.Expire = c.window.End(push.Start).Add(h.keepFor)
+		if push.Requests+push.Tokens == 0 || !push.Expire.After(now) || changed && push.Requests == push.SeenRequests && push.Tokens == push.SeenTokens {
+			continue
+		}
+		pushes = append(pushes, push)
+	}
+	return pushes
+}
+
+// send pushes rows, and notes in their cells what the counter has.
+func (h *shared) send(ctx context.Context, rows []Push) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	counter := h.counter.Load()
+	if counter == nil {
+		return errAway
+	}
+	h.pushes.Add(1)
+	lost, err := (*counter).Push(ctx, rows)
+	if err != nil {
+		return err
+	}
+	if lost {
+		h.lost.Store(true)
+	}
+	for i := range rows {
+		if c := rows[i].of; c != nil {
+			raise(&c.seenRequests, rows[i].Requests)
+			raise(&c.seenTokens, rows[i].Tokens)
+		}
+	}
+	return nil
+}
+
+// sendPatiently is send for what no request waits for.
+func (h *shared) sendPatiently(ctx context.Context, rows []Push) error {
+	ctx, cancel := context.WithTimeout(ctx, backgroundTime)
+	defer cancel()
+	return h.send(ctx, rows)
+}
+
+// raise sets a number that only grows.
+func raise(n *atomic.Int64, to int64) {
+	for {
+		known := n.Load()
+		if known >= to || n.CompareAndSwap(known, to) {
+			return
+		}
+	}
+}
+
+// push tells the counter about the cells of a request, and waits no longer than
+// the timeout. After an error they are pushed when the counter is back.
+func (h *shared) push(cells []*cell) error {
+	if h.away.Load() {
+		h.enqueue(cells)
+		return errAway
+	}
+	leave := *h.leave.Load()
+	ctx, cancel := context.WithTimeout(context.Background(), h.timeout)
+	defer cancel()
+	rows := h.rows(cells, false)
+	done := make(chan error, 1)
+	go func() { done <- h.send(ctx, rows) }()
+	var err error
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		err = ctx.Err() // whatever the client library is doing
+	case <-leave:
+		err = errAway
+	}
+	if err == nil {
+		h.failures.Store(0)
+		return nil
+	}
+	h.enqueue(cells)
+	if !errors.Is(err, errAway) {
+		h.fail(err)
+	}
+	return err
+}
+
+// fail notes that the counter did not answer.
+func (h *shared) fail(err error) {
+	code := redisUnavailable
+	if errors.Is(err, context.DeadlineExceeded) {
+		if h.failures.Add(1) < tolerated && !h.away.Load() {
+			return
+		}
+		code, err = redisTimeout, errTimeout
+	}
+	h.state.noteAs(code, err)
+	if !h.away.Swap(true) {
+		close(*h.leave.Load())
+	}
+}
+
+var errTimeout = errors.New("no answer within distributed.timeout")
+
+// The reasons for which a shared counter is away.
+const (
+	redisUnavailable = "quota-counter-redis-unavailable"
+	redisTimeout     = "quota-counter-redis-timeout"
+)
+
+// enqueue notes cells that have something to push.
+func (h *shared) enqueue(cells []*cell) {
+	for _, c := range cells {
+		if c == nil || c.queued.Swap(true) {
+			continue
+		}
+		h.mu.Lock()
+		h.queue = append(h.queue, c)
+		h.mu.Unlock()
+	}
+}
+
+// drain pushes what is queued.
+func (h *shared) drain(ctx context.Context) {
+	if h.away.Load() {
+		return // all is pushed when it is back
+	}
+	h.mu.Lock()
+	queue := h.queue
+	h.queue = nil
+	h.mu.Unlock()
+	for len(queue) > 0 {
+		batch := queue[:min(len(queue), pushBatch)]
+		for _, c := range batch {
+			c.queued.Store(false) // from here on a change queues it again
+		}
+		if err := h.sendPatiently(ctx, h.rows(batch, true)); err != nil {
+			h.fail(err)
+			h.enqueue(queue)
+			return
+		}
+		queue = queue[len(batch):]
+	}
+}
+
+// idle tells whether there is nothing left to push, or nobody to push it to.
+func (h *shared) idle() bool {
+	if h == nil || h.away.Load() {
+		return true
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.queue) == 0
+}
+
+// needs tells whether a cell has to stay because the counter lacks it.
+func (h *shared) needs(c *cell, now int64) bool {
+	if h == nil || c.window.endOf(c.start)+int64(h.keepFor/time.Second) <= now {
+		return false
+	}
+	return c.requests.Load() != c.seenRequests.Load() || c.tokens.Load() != c.seenTokens.Load()
+}
+
+// close pushes what is left and lets go of the counter.
+func (h *shared) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), backgroundTime)
+	defer cancel()
+	h.drain(ctx)
+	if counter := h.counter.Swap(nil); counter != nil {
+		(*counter).Close()
+	}
+}

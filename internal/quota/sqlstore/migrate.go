@@ -1,0 +1,86 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+)
+
+// migrations returns the statements that lead from each version of the tables
+// to the next. Both databases understand them.
+func migrations() []string {
+	return []string{
+		`CREATE TABLE quota_usage (
+			window_type   TEXT   NOT NULL,
+			window_start  BIGINT NOT NULL,
+			tenant_id     TEXT   NOT NULL,
+			api_key_id    TEXT   NOT NULL,
+			user_id       TEXT   NOT NULL,
+			service_type  TEXT   NOT NULL,
+			model         TEXT   NOT NULL,
+			writer        TEXT   NOT NULL,
+			request_count BIGINT NOT NULL,
+			token_count   BIGINT NOT NULL,
+			updated_at    BIGINT NOT NULL,
+			PRIMARY KEY (` + identity + `)
+		)`,
+	}
+}
+
+// lockNumber is the advisory lock under which gateways change the tables of a
+// database that they share.
+const lockNumber = 7_284_113_905
+
+// ErrNewer means that the database belongs to a newer release.
+var ErrNewer = errors.New("the tables of the database are of a newer release; upgrade, or use another database")
+
+// migrate brings the tables to the version of this release.
+func (s *Store) migrate(ctx context.Context) (err error) {
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = tx.Rollback() // the error that led here says more
+		}
+	}()
+	if s.postgres {
+		if _, err = tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock($1)", lockNumber); err != nil {
+			return err
+		}
+	}
+	if _, err = tx.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS quota_schema (version BIGINT NOT NULL)"); err != nil {
+		return err
+	}
+	var version int
+	err = tx.QueryRowContext(ctx, "SELECT version FROM quota_schema").Scan(&version)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		if _, err = tx.ExecContext(ctx, "INSERT INTO quota_schema (version) VALUES (0)"); err != nil {
+			return err
+		}
+	case err != nil:
+		return err
+	}
+	steps := migrations()
+	switch {
+	case version > len(steps):
+		return ErrNewer
+	case version == len(steps):
+		return tx.Commit()
+	}
+	for _, step := range steps[version:] {
+		if !s.postgres {
+			step += " WITHOUT ROWID"
+		}
+		if _, err = tx.ExecContext(ctx, step); err != nil {
+			return err
+		}
+	}
+	if _, err = tx.ExecContext(ctx, fmt.Sprintf("UPDATE quota_schema SET version = %d", len(steps))); err != nil {
+		return err
+	}
+	return tx.Commit()
+}

@@ -1,0 +1,293 @@
+// Package sqlstore keeps the totals of the quota ledger in a database: SQLite in
+// a file of the data directory, or PostgreSQL.
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+	_ "modernc.org/sqlite"             // the driver "sqlite"
+
+	"github.com/patchbay-ai/patchbay/internal/quota"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// Store is a database with the totals of the ledger.
+type Store struct {
+	db       *sql.DB
+	postgres bool
+}
+
+// Open opens the database at an address: "sqlite:" and a path, which is inside
+// the data directory if it is relative, or the address of a PostgreSQL server.
+// Tables that are missing are made. Errors never repeat the address, which may
+// hold a password.
+func Open(ctx context.Context, address, dataDir string) (*Store, error) {
+	var s *Store
+	var err error
+	if path, isFile := strings.CutPrefix(address, "sqlite:"); isFile {
+		s, err = openSQLite(ctx, strings.TrimPrefix(path, "//"), dataDir)
+	} else {
+		s, err = openPostgres(address)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := s.migrate(ctx); err != nil {
+		return nil, errors.Join(err, s.db.Close())
+	}
+	return s, nil
+}
+
+func openSQLite(ctx context.Context, path, dataDir string) (*Store, error) {
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(dataDir, path)
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	// Made here, because SQLite would let everybody read it. Its other files get
+	// the same mode.
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := file.Close(); err != nil {
+		return nil, err
+	}
+	// What is committed is on the disk: the journal lets go of it.
+	where := url.URL{Scheme: "file", Path: path, RawQuery: "_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=synchronous(FULL)"}
+	db, err := sql.Open("sqlite", where.String())
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(2) // one writes, one reads
+	return &Store{db: db}, errorOr(useWAL(ctx, db), db)
+}
+
+// useWAL lets reads go on while something is written. The file remembers it; on
+// a fresh one several processes may want it at once.
+func useWAL(ctx context.Context, db *sql.DB) error {
+	const tries = 5
+	var err error
+	for try := range tries {
+		if _, err = db.ExecContext(ctx, "PRAGMA journal_mode=WAL"); err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Duration(try+1) * 20 * time.Millisecond):
+		}
+	}
+	return err
+}
+
+func openPostgres(address string) (*Store, error) {
+	db, err := sql.Open("pgx", address)
+	if err != nil {
+		return nil, errors.New("the address of the database cannot be read")
+	}
+	db.SetMaxOpenConns(4)
+	db.SetMaxIdleConns(2)
+	db.SetConnMaxIdleTime(5 * time.Minute)
+	return &Store{db: db, postgres: true}, nil
+}
+
+func errorOr(err error, db *sql.DB) error {
+	if err != nil {
+		return errors.Join(err, db.Close())
+	}
+	return nil
+}
+
+// Close lets go of the database.
+func (s *Store) Close() error { return s.db.Close() }
+
+const (
+	// identity is what tells rows apart, in the order in which they are stored.
+	identity = "window_type, window_start, tenant_id, api_key_id, user_id, service_type, model, writer"
+	columns  = identity + ", request_count, token_count, updated_at"
+	// columnCount is how many columns there are, and writeBatch how many rows
+	// one statement writes.
+	columnCount = 11
+	writeBatch  = 250
+)
+
+// Write stores rows, each with the greater of the stored and the given values,
+// all of them or none.
+func (s *Store) Write(ctx context.Context, rows []quota.Row) (err error) {
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = tx.Rollback() // the error that led here says more
+		}
+	}()
+	now := time.Now().Unix()
+	args := make([]any, 0, writeBatch*columnCount)
+	var statement *sql.Stmt
+	for prepared := 0; len(rows) > 0; {
+		n := min(len(rows), writeBatch)
+		if n != prepared {
+			if statement, err = tx.PrepareContext(ctx, s.upsert(n)); err != nil {
+				return err
+			}
+			defer statement.Close() //nolint:gocritic // at most two: a full batch, and the last
+			prepared = n
+		}
+		args = args[:0]
+		for i := range rows[:n] {
+			r := &rows[i]
+			args = append(args, r.Window.String(), r.Start.Unix(), r.Key.Tenant, r.Key.APIKey, r.Key.User,
+				r.Key.Service.String(), r.Key.Model, r.Writer, r.Requests, r.Tokens, now)
+		}
+		if _, err = statement.ExecContext(ctx, args...); err != nil {
+			return err
+		}
+		rows = rows[n:]
+	}
+	return tx.Commit()
+}
+
+// upsert returns the statement that writes n rows.
+func (s *Store) upsert(n int) string {
+	greater := "max"
+	if s.postgres {
+		greater = "greatest"
+	}
+	var b strings.Builder
+	b.WriteString("INSERT INTO quota_usage (" + columns + ") VALUES ")
+	p := placeholders{postgres: s.postgres}
+	for i := range n {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteByte('(')
+		for c := range columnCount {
+			if c > 0 {
+				b.WriteByte(',')
+			}
+			b.WriteString(p.next())
+		}
+		b.WriteByte(')')
+	}
+	fmt.Fprintf(&b, " ON CONFLICT (%s) DO UPDATE SET request_count = %s(quota_usage.request_count, excluded.request_count),"+
+		" token_count = %s(quota_usage.token_count, excluded.token_count), updated_at = excluded.updated_at", identity, greater, greater)
+	return b.String()
+}
+
+// placeholders numbers the parameters of a statement in the manner of the
+// database.
+type placeholders struct {
+	postgres bool
+	n        int
+}
+
+func (p *placeholders) next() string {
+	p.n++
+	if p.postgres {
+		return fmt.Sprintf("$%d", p.n)
+	}
+	return "?"
+}
+
+// Read returns the rows that a filter lets pass.
+func (s *Store) Read(ctx context.Context, filter quota.Filter) ([]quota.Row, error) {
+	where, args := s.where(&filter)
+	if where == "" {
+		return nil, nil
+	}
+	query := "SELECT " + identity + ", request_count, token_count FROM quota_usage WHERE " + where + " ORDER BY window_start DESC"
+	if filter.Limit > 0 {
+		query += fmt.Sprintf(" LIMIT %d", filter.Limit)
+	}
+	found, err := s.db.QueryContext(ctx, query, args...) //nolint:gosec // put together from constants; values are parameters
+	if err != nil {
+		return nil, err
+	}
+	defer found.Close()
+	var rows []quota.Row
+	for found.Next() {
+		var row quota.Row
+		var window, service string
+		var start int64
+		if err := found.Scan(&window, &start, &row.Key.Tenant, &row.Key.APIKey, &row.Key.User, &service, &row.Key.Model,
+			&row.Writer, &row.Requests, &row.Tokens); err != nil {
+			return nil, err
+		}
+		var err error
+		if row.Window, err = quota.ParseWindow(window); err != nil {
+			continue // of a release that knows more windows
+		}
+		if row.Key.Service, err = schema.ParseServiceType(service); err != nil {
+			continue
+		}
+		row.Start = time.Unix(start, 0).UTC()
+		rows = append(rows, row)
+	}
+	return rows, found.Err()
+}
+
+// where returns the condition of a filter; it is empty if nothing can pass.
+func (s *Store) where(f *quota.Filter) (string, []any) {
+	p := placeholders{postgres: s.postgres}
+	var args []any
+	var windows []string
+	for _, w := range f.Windows {
+		windows = append(windows, "window_type = "+p.next()+" AND window_start = "+p.next())
+		args = append(args, w.Window.String(), w.Start.Unix())
+	}
+	if f.Windows == nil {
+		for _, kind := range f.Kinds {
+			windows = append(windows, "window_type = "+p.next()+" AND window_start >= "+p.next()+" AND window_start < "+p.next())
+			args = append(args, kind.String(), ceil(f.From), ceil(f.To))
+		}
+	}
+	if len(windows) == 0 {
+		return "", nil
+	}
+	where := "(" + strings.Join(windows, " OR ") + ")"
+	for _, part := range []struct{ column, value string }{
+		{"tenant_id", f.Tenant}, {"api_key_id", f.APIKey}, {"user_id", f.User}, {"service_type", f.Service}, {"model", f.Model},
+	} {
+		if part.value == "" {
+			continue
+		}
+		where += " AND " + part.column + " = " + p.next()
+		args = append(args, strings.ToValidUTF8(strings.ReplaceAll(part.value, "\x00", "\uFFFD"), "\uFFFD"))
+	}
+	return where, args
+}
+
+// ceil returns the first whole second that is not before t.
+func ceil(t time.Time) int64 {
+	if t.Nanosecond() > 0 {
+		return t.Unix() + 1
+	}
+	return t.Unix()
+}
+
+// Expire removes at most limit rows of a window that began before a moment.
+func (s *Store) Expire(ctx context.Context, window quota.Window, before time.Time, limit int) (int, error) {
+	p := placeholders{postgres: s.postgres}
+	statement := "DELETE FROM quota_usage WHERE (" + identity + ") IN (SELECT " + identity + " FROM quota_usage WHERE window_type = " +
+		p.next() + " AND window_start < " + p.next() + " LIMIT " + p.next() + ")"
+	result, err := s.db.ExecContext(ctx, statement, window.String(), before.Unix(), limit) //nolint:gosec // put together from constants
+	if err != nil {
+		return 0, err
+	}
+	removed, err := result.RowsAffected()
+	return int(removed), err
+}

@@ -1,0 +1,147 @@
+package quota
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+)
+
+// Usage is what was counted for one key in one window, over all writers.
+type Usage struct {
+	Key      Key
+	Window   Window
+	Start    time.Time
+	Requests int64
+	Tokens   int64
+}
+
+// Question asks for usage. Parts that are empty match anything.
+type Question struct {
+	Tenant, APIKey, User, Service, Model string
+	// Window is nil for all of them.
+	Window *Window
+	// From and To ask for the windows that began in between; where both are
+	// zero, for those that are open now.
+	From, To time.Time
+}
+
+// maxHistory is how many rows a question about the past is answered with.
+const maxHistory = 20_000
+
+// ErrTruncated means that a question about the past has more of an answer than
+// is given; the oldest windows are left out.
+var ErrTruncated = errors.New("there are more windows than are listed; the oldest are left out")
+
+// Usage answers a question from memory, the database and the shared counter,
+// and writes nothing. Enabled is false, and the answer empty, while the ledger
+// is off. An error comes along with what is known without the store that
+// failed.
+func (l *Ledger) Usage(ctx context.Context, q Question) (usage []Usage, enabled bool, err error) {
+	on := l.on.Load()
+	if on == nil {
+		return nil, false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTime)
+	defer cancel()
+	filter := l.filter(q, on)
+	totals, err := on.session.totals(ctx, &filter)
+	return sum(totals), true, err
+}
+
+func (l *Ledger) filter(q Question, on *running) Filter {
+	now := l.options.Now()
+	f := Filter{Tenant: q.Tenant, APIKey: q.APIKey, User: q.User, Service: q.Service, Model: q.Model}
+	history := !q.From.IsZero() || !q.To.IsZero()
+	var kinds []Window
+	for _, w := range Windows() {
+		if (q.Window == nil || *q.Window == w) && (history || on.windows[w]) {
+			kinds = append(kinds, w)
+		}
+	}
+	if !history {
+		f.Windows = openWindows(now, kinds)
+		return f
+	}
+	f.Kinds, f.From, f.To, f.Limit = kinds, q.From, q.To, maxHistory
+	if f.To.IsZero() {
+		f.To = now.Add(time.Second)
+	}
+	return f
+}
+
+// totals merges what memory and the stores know, writer by writer.
+func (s *session) totals(ctx context.Context, filter *Filter) (map[cellID]Row, error) {
+	totals := map[cellID]Row{}
+	add := func(rows []Row) {
+		for i := range rows {
+			if filter.includes(&rows[i]) {
+				merge(totals, &rows[i])
+			}
+		}
+	}
+	// The stores first: what moves from memory to a store meanwhile is then seen
+	// at least once, and twice does no harm.
+	var failed error
+	if s.shared != nil && !s.shared.away.Load() && filter.Windows != nil {
+		if counter := s.shared.counter.Load(); counter != nil {
+			rows, err := (*counter).Read(ctx, filter.Windows)
+			if err != nil {
+				failed = err
+			}
+			add(rows)
+		}
+	}
+	store, err := s.snapshots(ctx)
+	if err == nil {
+		var rows []Row
+		rows, err = store.Read(ctx, *filter)
+		if filter.Limit > 0 && len(rows) >= filter.Limit {
+			rows, err = whole(rows), ErrTruncated
+		}
+		add(rows)
+	}
+	if err != nil {
+		failed = err
+	}
+	s.book.each(func(c *cell) {
+		if !filter.matches(&c.line.key) {
+			return
+		}
+		if row := c.row(); row.Requests+row.Tokens > 0 && filter.includes(&row) {
+			merge(totals, &row)
+		}
+	})
+	return totals, failed
+}
+
+// whole leaves out the oldest windows of rows of which there are more: some of
+// their writers may be missing.
+func whole(rows []Row) []Row {
+	oldest := slices.MinFunc(rows, func(a, b Row) int { return a.Start.Compare(b.Start) }).Start
+	return slices.DeleteFunc(rows, func(r Row) bool { return r.Start.Equal(oldest) })
+}
+
+// sum adds up the writers, and sorts by window, time and key.
+func sum(totals map[cellID]Row) []Usage {
+	sums := map[cellID]*Usage{}
+	for id, row := range totals {
+		id.writer = ""
+		u := sums[id]
+		if u == nil {
+			u = &Usage{Key: row.Key, Window: row.Window, Start: row.Start}
+			sums[id] = u
+		}
+		u.Requests += row.Requests
+		u.Tokens += row.Tokens
+	}
+	usage := make([]Usage, 0, len(sums))
+	for _, u := range sums {
+		usage = append(usage, *u)
+	}
+	slices.SortFunc(usage, func(a, b Usage) int {
+		return cmp.Or(cmp.Compare(a.Window, b.Window), a.Start.Compare(b.Start), a.Key.compare(b.Key))
+	})
+	return usage
+}

@@ -1,0 +1,64 @@
+package quota
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Start returns the beginning of the window in which t lies: windows are
+// aligned to the calendar in UTC.
+func (w Window) Start(t time.Time) time.Time { return time.Unix(w.startOf(t.Unix()), 0).UTC() }
+
+// End returns the end of the window that begins at start; it belongs to the
+// next one.
+func (w Window) End(start time.Time) time.Time {
+	if w == Month {
+		return start.UTC().AddDate(0, 1, 0)
+	}
+	return start.UTC().Add(time.Duration(w.seconds()) * time.Second)
+}
+
+// seconds returns the length of a window other than the month.
+func (w Window) seconds() int64 {
+	switch w {
+	case Minute:
+		return 60
+	case Hour:
+		return 60 * 60
+	}
+	return 24 * 60 * 60
+}
+
+func (w Window) startOf(second int64) int64 {
+	if w == Month {
+		year, month, _ := time.Unix(second, 0).UTC().Date()
+		return time.Date(year, month, 1, 0, 0, 0, 0, time.UTC).Unix()
+	}
+	rest := second % w.seconds()
+	if rest < 0 {
+		rest += w.seconds() // before 1970
+	}
+	return second - rest
+}
+
+// endOf returns the end of the window that begins at a second.
+func (w Window) endOf(start int64) int64 { return w.End(time.Unix(start, 0)).Unix() }
+
+// calendar finds the starts of windows; it remembers the month, the only one
+// that takes more than a division.
+type calendar struct{ month atomic.Pointer[span] }
+
+type span struct{ start, end int64 }
+
+func (c *calendar) start(w Window, second int64) int64 {
+	if w != Month {
+		return w.startOf(second)
+	}
+	known := c.month.Load()
+	if known == nil || second < known.start || second >= known.end {
+		start := Month.startOf(second)
+		known = &span{start, Month.endOf(start)}
+		c.month.Store(known)
+	}
+	return known.start
+}

@@ -1,0 +1,121 @@
+// Package actuator answers the operational endpoints under /actuator, in the
+// shapes that tools made for Spring Boot's actuator expect.
+package actuator
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/logs"
+	"github.com/patchbay-ai/patchbay/internal/metrics"
+	"github.com/patchbay-ai/patchbay/internal/routing"
+	"github.com/patchbay-ai/patchbay/internal/web"
+)
+
+// API answers the operational endpoints.
+type API struct {
+	options    Options
+	exposition *metrics.Exposition
+	disk       diskWatch
+	env        environment
+	draining   atomic.Bool
+}
+
+// Options are what the API shows.
+type Options struct {
+	Current  *routing.Current
+	Recorder *metrics.Recorder
+	Levels   *logs.Levels
+	// Document is the static configuration, and DataDir in it where the disk is
+	// looked at.
+	Document *config.Document
+	Build    Build
+}
+
+// Build says what runs.
+type Build struct{ Version, Commit, Date string }
+
+// New returns the operational endpoints.
+func New(options Options) (*API, error) {
+	a := &API{options: options}
+	a.disk.path = options.Document.Server.DataDir
+	a.Describe(nil, nil)
+	var err error
+	a.exposition, err = metrics.NewExposition(options.Recorder, a.world, metrics.Build{
+		Version: options.Build.Version, Commit: options.Build.Commit, GoVersion: goVersion(),
+	})
+	return a, err
+}
+
+// Drain makes the gateway not ready: load balancers look elsewhere while the
+// requests that it has come to their end.
+func (a *API) Drain() { a.draining.Store(true) }
+
+// seesDetails tells whether a caller may see more than a status.
+func seesDetails(r *http.Request) bool { return web.IdentityOf(r).Role.Holds(access.ReadActuator) }
+
+const (
+	mediaJSON   = "application/json"
+	mediaVendor = "application/vnd.spring-boot.actuator.v3+json"
+	mediaOlder  = "application/vnd.spring-boot.actuator.v2+json"
+)
+
+// reply answers with a value as JSON, in the vendor's type if that was asked for.
+func reply(w http.ResponseWriter, r *http.Request, status int, value any) {
+	body, err := json.Marshal(value, json.Deterministic(true))
+	if err != nil {
+		web.WriteJSON(w, http.StatusInternalServerError, value) // which fails in the house's way
+		return
+	}
+	media := mediaJSON
+	accept := r.Header.Get("Accept")
+	for _, vendor := range [...]string{mediaVendor, mediaOlder} {
+		if strings.Contains(accept, vendor) {
+			media = vendor
+			break
+		}
+	}
+	header := w.Header()
+	header.Set("Content-Type", media)
+	header.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // a client that left does not need it
+}
+
+// fault is the error body of the surface.
+type fault struct {
+	Timestamp string `json:"timestamp"`
+	Status    int    `json:"status"`
+	Error     string `json:"error"`
+	Path      string `json:"path"`
+	Message   string `json:"message,omitzero"`
+}
+
+func fail(w http.ResponseWriter, r *http.Request, status int, message string) {
+	const longest = 200
+	path := r.URL.Path
+	if len(path) > longest {
+		path = path[:longest]
+	}
+	reply(w, r, status, fault{
+		Timestamp: instant(time.Now()), Status: status, Error: http.StatusText(status), Path: strings.ToValidUTF8(path, "?"), Message: message,
+	})
+}
+
+// NotFound answers a path that does not exist.
+func NotFound(w http.ResponseWriter, r *http.Request) { fail(w, r, http.StatusNotFound, "") }
+
+// WrongMethod answers a path that exists for other methods.
+func WrongMethod(w http.ResponseWriter, r *http.Request, allow string) {
+	fail(w, r, http.StatusMethodNotAllowed, "Allowed are "+allow+".")
+}
+
+// instant writes a moment as JSON has it.
+func instant(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }

@@ -1,0 +1,222 @@
+package actuator
+
+import (
+	"cmp"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/patchbay-ai/patchbay/internal/config"
+)
+
+// masked stands for every value that is not known to be harmless.
+const masked = "******"
+
+// environment is the configuration as it was put together at the start.
+type environment struct{ sources []source }
+
+type source struct {
+	Name       string              `json:"name"`
+	Properties map[string]property `json:"properties"`
+}
+
+type property struct {
+	Value  any    `json:"value"`
+	Origin string `json:"origin,omitzero"`
+}
+
+// Describe says where each setting came from, by its path, and which variables
+// the process was given. It is called before the first request.
+func (a *API) Describe(origins map[string]string, environ []string) {
+	values := map[string]any{}
+	flatten(values, "", a.options.Document)
+	properties := map[string]map[string]property{}
+	for path, value := range values {
+		name, origin := sourceOf(origins[path])
+		if properties[name] == nil {
+			properties[name] = map[string]property{}
+		}
+		if !isHarmless(path) {
+			value = masked
+		}
+		properties[name][path] = property{Value: value, Origin: origin}
+	}
+	variables := map[string]property{}
+	for _, entry := range environ {
+		if name, _, ok := strings.Cut(entry, "="); ok && name != "" {
+			variables[name] = property{Value: masked}
+		}
+	}
+	a.env.sources = []source{{Name: systemEnvironment, Properties: variables}}
+	for name, list := range properties {
+		a.env.sources = append(a.env.sources, source{name, list})
+	}
+	slices.SortFunc(a.env.sources, func(a, b source) int {
+		return cmp.Or(cmp.Compare(rank(a.Name), rank(b.Name)), cmp.Compare(a.Name, b.Name))
+	})
+}
+
+// The names of the sources, those that win first.
+const (
+	commandLine       = "commandLineArgs"
+	variablesUsed     = "patchbayEnvironment"
+	systemEnvironment = "systemEnvironment"
+	defaults          = "defaults"
+)
+
+func rank(name string) int {
+	if at := slices.Index([]string{commandLine, variablesUsed, systemEnvironment}, name); at >= 0 {
+		return at
+	}
+	if name == defaults {
+		return 4
+	}
+	return 3
+}
+
+// sourceOf sorts an origin, such as "patchbay.yaml:3:7", by its source.
+func sourceOf(origin string) (name, shown string) {
+	switch {
+	case origin == "":
+		return defaults, ""
+	case strings.HasPrefix(origin, "--"):
+		return commandLine, origin
+	case strings.HasPrefix(origin, "environment "):
+		return variablesUsed, origin
+	}
+	return position.ReplaceAllString(origin, ""), origin
+}
+
+var position = regexp.MustCompile(`:\d+:\d+$`)
+
+// harmless are the settings whose values tell nothing about secrets, addresses
+// or people. What is not listed is masked, so that a setting that is added later
+// is not shown by accident.
+var harmless = regexp.MustCompile(`^(` + strings.Join([]string{
+	`server\.(listen|shutdown-grace)`,
+	`limits\.[\w.-]+`,
+	`monitoring\.(enabled|prefix|collection-interval|enabled-categories\[\d+\]|calls|sampling\.\w+|performance\.[\w-]+)`,
+	`quota\.(enabled|fail-open|flush-interval-seconds|windows\[\d+\]|retention\.\w+|distributed\.(enabled|timeout|degrade-to-local))`,
+	`security\.(enabled|allow-open)`,
+	`log\.[\w-]+`,
+	`telemetry\.(enabled|protocol|sample)`,
+	`services\.[\w-]+\.(load-balancer|adapter)`,
+	`services\.[\w-]+\.(rate-limit|circuit-breaker|health-check|queue|timeouts)\.[\w-]+`,
+	`services\.[\w-]+\.instances\[\d+\]\.(name|weight|enabled|adapter|upstream-model|max-concurrency|forward-authorization|timeouts\.[\w-]+)`,
+}, "|") + `)$`)
+
+func isHarmless(path string) bool { return harmless.MatchString(path) }
+
+// flatten lists the scalars of a document by their paths.
+func flatten(to map[string]any, path string, value any) {
+	switch v := value.(type) {
+	case *config.Document:
+		if v == nil {
+			return
+		}
+		var tree map[string]any
+		encoded, err := json.Marshal(v)
+		if err == nil && json.Unmarshal(encoded, &tree) == nil {
+			flatten(to, "", tree)
+		}
+	case map[string]any:
+		for key, member := range v {
+			name := kebab(key)
+			if path != "" {
+				name = path + "." + name
+			}
+			flatten(to, name, member)
+		}
+	case []any:
+		for i, member := range v {
+			flatten(to, path+"["+strconv.Itoa(i)+"]", member)
+		}
+	default:
+		to[path] = v
+	}
+}
+
+func kebab(name string) string {
+	var out strings.Builder
+	for i, c := range name {
+		if c >= 'A' && c <= 'Z' {
+			if i > 0 {
+				out.WriteByte('-')
+			}
+			c += 'a' - 'A'
+		}
+		out.WriteRune(c)
+	}
+	return out.String()
+}
+
+type envView struct {
+	ActiveProfiles  []string `json:"activeProfiles"`
+	DefaultProfiles []string `json:"defaultProfiles"`
+	PropertySources []source `json:"propertySources"`
+}
+
+// Env answers GET /actuator/env.
+func (a *API) Env(w http.ResponseWriter, r *http.Request) {
+	sources := a.env.sources
+	if text := r.URL.Query().Get("pattern"); text != "" {
+		const longest = 200
+		pattern, err := regexp.Compile(text)
+		if err != nil || len(text) > longest {
+			fail(w, r, http.StatusBadRequest, "The pattern is not a regular expression.")
+			return
+		}
+		sources = matching(sources, pattern)
+	}
+	reply(w, r, http.StatusOK, envView{ActiveProfiles: []string{}, DefaultProfiles: []string{"default"}, PropertySources: sources})
+}
+
+func matching(sources []source, pattern *regexp.Regexp) []source {
+	left := make([]source, 0, len(sources))
+	for _, s := range sources {
+		kept := map[string]property{}
+		for name, p := range s.Properties {
+			if pattern.MatchString(name) {
+				kept[name] = p
+			}
+		}
+		left = append(left, source{s.Name, kept})
+	}
+	return left
+}
+
+// EnvProperty answers GET /actuator/env/{name}.
+func (a *API) EnvProperty(w http.ResponseWriter, r *http.Request) {
+	type place struct {
+		Name     string    `json:"name"`
+		Property *property `json:"property,omitzero"`
+	}
+	type found struct {
+		Source string `json:"source"`
+		Value  any    `json:"value"`
+	}
+	name := r.PathValue("name")
+	var first *found
+	places := make([]place, 0, len(a.env.sources))
+	for _, s := range a.env.sources {
+		at := place{Name: s.Name}
+		if p, ok := s.Properties[name]; ok {
+			at.Property = &p
+			if first == nil {
+				first = &found{s.Name, p.Value}
+			}
+		}
+		places = append(places, at)
+	}
+	if first == nil {
+		NotFound(w, r)
+		return
+	}
+	reply(w, r, http.StatusOK, map[string]any{
+		"property": first, "activeProfiles": []string{}, "defaultProfiles": []string{"default"}, "propertySources": places,
+	})
+}

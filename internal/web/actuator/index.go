@@ -1,0 +1,68 @@
+package actuator
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+)
+
+type link struct {
+	Href      string `json:"href"`
+	Templated bool   `json:"templated"`
+}
+
+// endpoints are what the index names, by their paths.
+var endpoints = [][2]string{
+	{"self", ""},
+	{"health", "/health"},
+	{"health-path", "/health/{*path}"},
+	{"info", "/info"},
+	{"env", "/env"},
+	{"env-toMatch", "/env/{toMatch}"},
+	{"loggers", "/loggers"},
+	{"loggers-name", "/loggers/{name}"},
+	{"metrics", "/metrics"},
+	{"metrics-requiredMetricName", "/metrics/{requiredMetricName}"},
+	{"prometheus", "/prometheus"},
+}
+
+// Index answers GET /actuator.
+func (a *API) Index(w http.ResponseWriter, r *http.Request) {
+	base := baseURL(r) + "/actuator"
+	links := make(map[string]link, len(endpoints))
+	for _, e := range endpoints {
+		links[e[0]] = link{Href: base + e[1], Templated: strings.Contains(e[1], "{")}
+	}
+	reply(w, r, http.StatusOK, map[string]any{"_links": links})
+}
+
+// What proxies and clients may say about the address under which they reach the
+// gateway; anything else is ignored.
+var (
+	saneHost   = regexp.MustCompile(`^[\w.:\[\]-]{1,255}$`)
+	sanePrefix = regexp.MustCompile(`^(/[\w.~-]+){1,8}$`)
+)
+
+// baseURL returns where the asker found the gateway.
+func baseURL(r *http.Request) string {
+	scheme, host, prefix := "http", r.Host, ""
+	if r.TLS != nil || strings.EqualFold(first(r, "X-Forwarded-Proto"), "https") {
+		scheme = "https"
+	}
+	if forwarded := first(r, "X-Forwarded-Host"); forwarded != "" {
+		host = forwarded
+	}
+	if !saneHost.MatchString(host) {
+		host = "localhost"
+	}
+	if forwarded := strings.TrimSuffix(first(r, "X-Forwarded-Prefix"), "/"); sanePrefix.MatchString(forwarded) {
+		prefix = forwarded
+	}
+	return scheme + "://" + host + prefix
+}
+
+// first returns the first element of a header's list.
+func first(r *http.Request, header string) string {
+	value, _, _ := strings.Cut(r.Header.Get(header), ",")
+	return strings.TrimSpace(value)
+}

@@ -1,0 +1,93 @@
+package actuator
+
+import (
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/patchbay-ai/patchbay/internal/logs"
+)
+
+type loggerView struct {
+	ConfiguredLevel *string `json:"configuredLevel"`
+	EffectiveLevel  string  `json:"effectiveLevel"`
+}
+
+func (a *API) logger(name string) loggerView {
+	level, own := a.options.Levels.Level(name)
+	view := loggerView{EffectiveLevel: logs.LevelName(level)}
+	if own {
+		view.ConfiguredLevel = &view.EffectiveLevel
+	}
+	return view
+}
+
+// Loggers answers GET /actuator/loggers.
+func (a *API) Loggers(w http.ResponseWriter, r *http.Request) {
+	loggers := map[string]loggerView{}
+	for _, name := range a.options.Levels.Names() {
+		loggers[name] = a.logger(name)
+	}
+	reply(w, r, http.StatusOK, map[string]any{"levels": logs.LevelNames(), "loggers": loggers, "groups": map[string]any{}})
+}
+
+// loggerName is what names of loggers look like: dotted, as everywhere.
+var loggerName = regexp.MustCompile(`^[\w$-]+(\.[\w$-]+)*$`)
+
+const longestLogger = 200
+
+// loggerOf returns the name that a request is about; false where there can be no
+// such logger.
+func loggerOf(r *http.Request) (string, bool) {
+	name := r.PathValue("name")
+	if strings.EqualFold(name, logs.Root) {
+		name = logs.Root
+	}
+	return name, len(name) <= longestLogger && loggerName.MatchString(name)
+}
+
+// Logger answers GET /actuator/loggers/{name}. A logger that nobody uses yet has
+// the level that it would have.
+func (a *API) Logger(w http.ResponseWriter, r *http.Request) {
+	name, ok := loggerOf(r)
+	if !ok {
+		NotFound(w, r)
+		return
+	}
+	reply(w, r, http.StatusOK, a.logger(name))
+}
+
+// SetLogger answers POST /actuator/loggers/{name}.
+func (a *API) SetLogger(w http.ResponseWriter, r *http.Request) {
+	const largest = 4 << 10
+	name, ok := loggerOf(r)
+	if !ok {
+		NotFound(w, r)
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, largest))
+	var given struct {
+		ConfiguredLevel *string `json:"configuredLevel"`
+	}
+	if err != nil || len(body) > 0 && json.Unmarshal(body, &given) != nil {
+		fail(w, r, http.StatusBadRequest, `The body must be a JSON object such as {"configuredLevel":"DEBUG"}.`)
+		return
+	}
+	if given.ConfiguredLevel == nil {
+		a.options.Levels.Clear(name)
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	level, err := logs.ParseLevel(*given.ConfiguredLevel)
+	if err == nil {
+		err = a.options.Levels.Set(name, level)
+	}
+	if err != nil {
+		fail(w, r, http.StatusBadRequest, err.Error())
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}

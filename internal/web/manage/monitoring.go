@@ -1,0 +1,210 @@
+package manage
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/patchbay-ai/patchbay/internal/metrics"
+	"github.com/patchbay-ai/patchbay/internal/routing"
+	"github.com/patchbay-ai/patchbay/internal/web"
+)
+
+// Monitoring answers the operations under /api/monitoring. They have no
+// envelope; errors are {"error": "..."}. Degradation, cache and circuit breaker
+// are those of the recording of calls, never of the traffic.
+type Monitoring struct {
+	recorder *metrics.Recorder
+	current  *routing.Current
+}
+
+// NewMonitoring returns the monitoring operations on a recorder and the table in
+// force.
+func NewMonitoring(recorder *metrics.Recorder, current *routing.Current) *Monitoring {
+	return &Monitoring{recorder, current}
+}
+
+func answer(w http.ResponseWriter, value any) { web.WriteJSON(w, http.StatusOK, value) }
+
+func complain(w http.ResponseWriter, status int, message string) {
+	web.WriteJSON(w, status, map[string]string{"error": message})
+}
+
+// take reads the body of a change into to, strictly. It answers itself, with
+// false, when the body is not what it should be.
+func take(w http.ResponseWriter, r *http.Request, to any) bool {
+	body, err := readBody(w, r)
+	if err != nil {
+		complain(w, statusOf(err), err.Error())
+		return false
+	}
+	if err := json.Unmarshal(body, to, json.RejectUnknownMembers(true)); err != nil {
+		complain(w, http.StatusBadRequest, "The body is not the JSON object that is expected here: "+reasonOf(err))
+		return false
+	}
+	return true
+}
+
+// reasonOf says what is wrong with a body, without what the library says around it.
+func reasonOf(err error) string {
+	var semantic *json.SemanticError
+	if !errors.As(err, &semantic) {
+		return "it is not valid JSON."
+	}
+	at := string(semantic.JSONPointer)
+	switch {
+	case errors.Is(err, json.ErrUnknownName):
+		return fmt.Sprintf("the member %s is unknown.", at)
+	case semantic.Err != nil:
+		return fmt.Sprintf("%s: %v.", at, semantic.Err)
+	}
+	return fmt.Sprintf("the member %q has the wrong type.", at)
+}
+
+// monitoringView is the monitoring configuration.
+type monitoringView struct {
+	Enabled            bool                `json:"enabled"`
+	Prefix             string              `json:"prefix"`
+	CollectionInterval metrics.Interval    `json:"collectionInterval"`
+	EnabledCategories  []metrics.Category  `json:"enabledCategories"`
+	CustomTags         map[string]string   `json:"customTags"`
+	Sampling           metrics.Sampling    `json:"sampling"`
+	Performance        metrics.Performance `json:"performance"`
+}
+
+func (m *Monitoring) view() monitoringView {
+	s := m.recorder.Settings()
+	return monitoringView{s.Enabled, s.Prefix, s.CollectionInterval, s.EnabledCategories, s.CustomTags, s.Sampling, s.Performance}
+}
+
+// Config answers GET /api/monitoring/config.
+func (m *Monitoring) Config(w http.ResponseWriter, _ *http.Request) { answer(w, m.view()) }
+
+// Snapshot answers GET /api/monitoring/config/snapshot.
+func (m *Monitoring) Snapshot(w http.ResponseWriter, _ *http.Request) {
+	answer(w, struct {
+		monitoringView `json:",inline"`
+		CapturedAt string `json:"capturedAt"`
+		Version    int64  `json:"version"`
+	}{m.view(), instant(time.Now()), m.recorder.Version()})
+}
+
+// update changes the configuration and answers with all of it.
+func (m *Monitoring) update(w http.ResponseWriter, change func(*metrics.Settings)) {
+	if err := m.recorder.Update(change); err != nil {
+		complain(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	answer(w, m.view())
+}
+
+// missing answers a body that lacks what it is about.
+func missing(w http.ResponseWriter, name string) {
+	complain(w, http.StatusBadRequest, "The member '"+name+"' is required.")
+}
+
+// PutEnabled answers PUT /api/monitoring/config/enabled.
+func (m *Monitoring) PutEnabled(w http.ResponseWriter, r *http.Request) {
+	var body struct {
+		Enabled *bool `json:"enabled"`
+	}
+	if !take(w, r, &body) {
+		return
+	}
+	if body.Enabled == nil {
+		missing(w, "enabled")
+		return
+	}
+	m.update(w, func(s *metrics.Settings) { s.Enabled = *body.Enabled })
+}
+
+// PutPrefix answers PUT /api/monitoring/config/prefix.
+func (m *Monitoring) PutPrefix(w http.ResponseWriter, r *http.Request) {
+	var body struct {
+		Prefix *string `json:"prefix"`
+	}
+	if !take(w, r, &body) {
+		return
+	}
+	if body.Prefix == nil {
+		missing(w, "prefix")
+		return
+	}
+	m.update(w, func(s *metrics.Settings) { s.Prefix = *body.Prefix })
+}
+
+// PutInterval answers PUT /api/monitoring/config/collection-interval.
+func (m *Monitoring) PutInterval(w http.ResponseWriter, r *http.Request) {
+	var body struct {
+		Interval *string `json:"interval"`
+	}
+	if !take(w, r, &body) {
+		return
+	}
+	if body.Interval == nil {
+		missing(w, "interval")
+		return
+	}
+	var interval metrics.Interval
+	if err := interval.UnmarshalText([]byte(*body.Interval)); err != nil {
+		complain(w, http.StatusBadRequest, "interval: "+err.Error())
+		return
+	}
+	m.update(w, func(s *metrics.Settings) { s.CollectionInterval = interval })
+}
+
+// PutCategories answers PUT /api/monitoring/config/categories.
+func (m *Monitoring) PutCategories(w http.ResponseWriter, r *http.Request) {
+	var body struct {
+		Categories *[]string `json:"categories"`
+	}
+	if !take(w, r, &body) {
+		return
+	}
+	if body.Categories == nil {
+		missing(w, "categories")
+		return
+	}
+	categories := make([]metrics.Category, len(*body.Categories))
+	for i, name := range *body.Categories {
+		if err := categories[i].UnmarshalText([]byte(name)); err != nil {
+			complain(w, http.StatusBadRequest, err.Error())
+			return
+		}
+	}
+	m.update(w, func(s *metrics.Settings) { s.EnabledCategories = categories })
+}
+
+// PutTags answers PUT /api/monitoring/config/custom-tags.
+func (m *Monitoring) PutTags(w http.ResponseWriter, r *http.Request) {
+	var body struct {
+		CustomTags *map[string]string `json:"customTags"`
+	}
+	if !take(w, r, &body) {
+		return
+	}
+	if body.CustomTags == nil {
+		missing(w, "customTags")
+		return
+	}
+	m.update(w, func(s *metrics.Settings) { s.CustomTags = *body.CustomTags })
+}
+
+// instant writes a moment in UTC.
+func instant(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
+
+// instantOrNull is instant for moments that may not have come.
+func instantOrNull(t time.Time) *string {
+	if t.IsZero() {
+		return nil
+	}
+	text := instant(t)
+	return &text
+}
+
+// shout writes a name as monitoring has it.
+func shout(name string) string { return strings.ToUpper(strings.ReplaceAll(name, "-", "_")) }

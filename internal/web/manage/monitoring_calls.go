@@ -1,0 +1,192 @@
+package manage
+
+import (
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/patchbay-ai/patchbay/internal/metrics"
+)
+
+// callView is one call without anything that was said in it.
+type callView struct {
+	RequestID  string     `json:"requestId"`
+	Time       string     `json:"time"`
+	Service    string     `json:"service"`
+	Model      string     `json:"model,omitzero"`
+	Instance   string     `json:"instance,omitzero"`
+	KeyID      string     `json:"keyId,omitzero"`
+	Status     string     `json:"status"`
+	HTTPStatus int        `json:"httpStatus,omitzero"`
+	ErrorCode  string     `json:"errorCode,omitzero"`
+	Streamed   bool       `json:"streamed"`
+	ClientGone bool       `json:"clientGone,omitzero"`
+	DurationMs float64    `json:"durationMs"`
+	FirstMs    float64    `json:"timeToFirstTokenMs,omitzero"`
+	Usage      *usageView `json:"usage,omitzero"`
+	Attempts   int        `json:"attempts"`
+	Timeline   timeline   `json:"timeline"`
+	Tries      []tryView  `json:"tries"`
+	TraceID    string     `json:"traceId,omitzero"`
+}
+
+type usageView struct {
+	PromptTokens     int64 `json:"promptTokens"`
+	CompletionTokens int64 `json:"completionTokens"`
+	TotalTokens      int64 `json:"totalTokens"`
+}
+
+// timeline is when each step was over, counted from the arrival, and how long
+// the waits were.
+type timeline struct {
+	ReceivedMs  float64 `json:"receivedMs"`
+	LimiterMs   float64 `json:"limiterMs,omitzero"`
+	FirstByteMs float64 `json:"firstByteMs,omitzero"`
+	EndMs       float64 `json:"endMs"`
+	QueuedMs    float64 `json:"queuedMs"`
+	UpstreamMs  float64 `json:"upstreamMs"`
+	GatewayMs   float64 `json:"gatewayMs"`
+}
+
+type tryView struct {
+	Instance  string  `json:"instance"`
+	PickMs    float64 `json:"pickMs"`
+	ConnectMs float64 `json:"connectMs,omitzero"`
+	// Reused says that no connection had to be opened.
+	Reused      bool    `json:"reusedConnection"`
+	FirstByteMs float64 `json:"firstByteMs,omitzero"`
+	EndMs       float64 `json:"endMs"`
+	ErrorCode   string  `json:"errorCode,omitzero"`
+}
+
+// rejected is the status of a call that no backend saw.
+const rejected = "rejected"
+
+func viewOfCall(c *metrics.Call) callView {
+	view := callView{
+		RequestID: c.RequestID, Time: instant(c.Started), Service: c.Service.String(), Model: c.Model, Instance: c.Instance, KeyID: c.KeyID,
+		Status: c.Status.String(), HTTPStatus: c.HTTP, ErrorCode: c.Code, Streamed: c.Streamed, ClientGone: c.Gone,
+		DurationMs: inMilliseconds(c.Ended), Attempts: c.Attempts, Tries: make([]tryView, 0, len(c.Described())),
+		Timeline: timeline{
+			ReceivedMs: inMilliseconds(c.Ready), LimiterMs: inMilliseconds(c.Limited), FirstByteMs: inMilliseconds(c.FirstByte),
+			EndMs: inMilliseconds(c.Ended), QueuedMs: inMilliseconds(c.Queued), UpstreamMs: inMilliseconds(c.Upstream), GatewayMs: inMilliseconds(c.Overhead()),
+		},
+	}
+	if c.Rejected != metrics.NotRejected {
+		view.Status = rejected
+	}
+	if c.Streamed {
+		view.FirstMs = inMilliseconds(c.FirstByte)
+	}
+	if c.Usage.Known {
+		view.Usage = &usageView{c.Usage.Prompt, c.Usage.Completion, c.Usage.Total}
+	}
+	for _, t := range c.Described() {
+		view.Tries = append(view.Tries, tryView{
+			Instance: t.Instance, PickMs: inMilliseconds(t.Began), ConnectMs: inMilliseconds(t.Sent), Reused: t.Reused,
+			FirstByteMs: inMilliseconds(t.FirstByte), EndMs: inMilliseconds(t.Ended), ErrorCode: t.Code,
+		})
+	}
+	if c.Traced() {
+		view.TraceID = hex.EncodeToString(c.Trace.ID[:])
+	}
+	return view
+}
+
+// Calls answers GET /api/monitoring/calls: the latest calls, the newest first,
+// of a service, model, instance or status if those are asked for.
+func (m *Monitoring) Calls(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	limit := 100
+	if text := query.Get("limit"); text != "" {
+		var err error
+		if limit, err = strconv.Atoi(text); err != nil || limit < 1 {
+			complain(w, http.StatusBadRequest, "limit: want a number from 1 on")
+			return
+		}
+	}
+	wanted := func(name, value string) bool { return !query.Has(name) || query.Get(name) == value }
+	calls := []callView{}
+	for c := range m.recorder.Calls() {
+		view := viewOfCall(c)
+		if wanted("service", view.Service) && wanted("model", view.Model) && wanted("instance", view.Instance) &&
+			wanted("status", view.Status) && wanted("requestId", view.RequestID) {
+			calls = append(calls, view)
+		}
+		if len(calls) == limit {
+			break
+		}
+	}
+	answer(w, map[string]any{"calls": calls, "capacity": m.recorder.Settings().Calls, "samplingRate": m.recorder.SamplingRate()})
+}
+
+// Call answers GET /api/monitoring/calls/{requestId}. Where a client used an id
+// more than once, it is the latest call.
+func (m *Monitoring) Call(w http.ResponseWriter, r *http.Request) {
+	id := r.PathValue("requestId")
+	for c := range m.recorder.Calls() {
+		if c.RequestID == id {
+			answer(w, viewOfCall(c))
+			return
+		}
+	}
+	complain(w, http.StatusNotFound, "No call of this id is remembered: it is too long ago, was not sampled, or did not happen.")
+}
+
+const (
+	// feedSilence is when a comment is sent, and feedWrite how long a reader may
+	// leave a write unread.
+	feedSilence = 15 * time.Second
+	feedWrite   = 10 * time.Second
+)
+
+// Stream answers GET /api/monitoring/stream: every call that is recorded from
+// now on, as server-sent events. Readers that fall behind are let go.
+func (m *Monitoring) Stream(w http.ResponseWriter, r *http.Request) {
+	feed, err := m.recorder.Subscribe()
+	if err != nil {
+		status := http.StatusServiceUnavailable
+		if errors.Is(err, metrics.ErrSubscribers) {
+			status = http.StatusTooManyRequests
+		}
+		complain(w, status, err.Error())
+		return
+	}
+	defer feed.Close()
+	header := w.Header()
+	header.Set("Content-Type", "text/event-stream; charset=utf-8")
+	header.Set("Cache-Control", "no-cache")
+	header.Set("X-Accel-Buffering", "no")
+	control := http.NewResponseController(w)
+	send := func(text []byte) bool {
+		_ = control.SetWriteDeadline(time.Now().Add(feedWrite)) // a writer without one is no connection
+		if _, err := w.Write(text); err != nil {
+			return false
+		}
+		return control.Flush() == nil
+	}
+	silence := time.NewTicker(feedSilence)
+	defer silence.Stop()
+	alive := send([]byte(": calls as they end\n\n"))
+	for alive {
+		select {
+		case <-r.Context().Done():
+			return
+		case <-silence.C:
+			alive = send([]byte(": still here\n\n"))
+		case call, open := <-feed.Calls:
+			if !open {
+				return
+			}
+			data, err := json.Marshal(viewOfCall(&call))
+			if err != nil {
+				continue // a view can be encoded; one that cannot is not worth the feed
+			}
+			alive = send(append(append([]byte("event: call\ndata: "), data...), "\n\n"...))
+		}
+	}
+}

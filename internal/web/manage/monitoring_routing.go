@@ -1,0 +1,227 @@
+package manage
+
+import (
+	"math"
+	"net/http"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/breaker"
+	"github.com/patchbay-ai/patchbay/internal/ratelimit"
+	"github.com/patchbay-ai/patchbay/internal/routing"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// byService makes the view of every service type of the table in force.
+func byService[T any](m *Monitoring, view func(*routing.Service) T) map[string]map[string]T {
+	services := map[string]T{}
+	table := m.current.Load()
+	for _, serviceType := range schema.ServiceTypes() {
+		if s := table.Service(serviceType); s != nil {
+			services[serviceType.String()] = view(s)
+		}
+	}
+	return map[string]map[string]T{"services": services}
+}
+
+func instancesOf(s *routing.Service) []*backend.Instance {
+	var all []*backend.Instance
+	for _, pool := range s.Pools {
+		all = append(all, pool.Instances...)
+	}
+	return all
+}
+
+// inMilliseconds has the precision that a person can use.
+func inMilliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+type instanceStatus struct {
+	ID              string   `json:"id"`
+	URL             string   `json:"url"`
+	Adapter         string   `json:"adapter"`
+	Status          string   `json:"status"`
+	LastHealthCheck *string  `json:"lastHealthCheck"`
+	ResponseTime    *float64 `json:"responseTime,omitzero"`
+	SuccessRate     *float64 `json:"successRate,omitzero"`
+	RequestCount    *int64   `json:"requestCount,omitzero"`
+	ErrorCount      *int64   `json:"errorCount,omitzero"`
+	BreakerState    string   `json:"circuitBreakerState"`
+	Weight          float64  `json:"weight"`
+	Enabled         bool     `json:"enabled"`
+	InFlight        int64    `json:"inFlight"`
+	Error           string   `json:"error,omitzero"`
+}
+
+// Instances answers GET /api/monitoring/instances.
+func (m *Monitoring) Instances(w http.ResponseWriter, _ *http.Request) {
+	answer(w, byService(m, func(s *routing.Service) map[string][]instanceStatus {
+		list := []instanceStatus{}
+		for _, i := range instancesOf(s) {
+			list = append(list, statusOfInstance(i))
+		}
+		return map[string][]instanceStatus{"instances": list}
+	}))
+}
+
+// statusOfInstance shows the counters of an instance that is healthy, and of
+// any other why it is not.
+func statusOfInstance(i *backend.Instance) instanceStatus {
+	health := i.Health.Snapshot()
+	view := instanceStatus{
+		ID: i.ID, URL: i.Settings.BaseURL, Adapter: shout(i.Kind.Name), Status: "HEALTHY",
+		LastHealthCheck: instantOrNull(health.LastCheck), BreakerState: i.Breaker.Snapshot().State.String(),
+		Weight: i.Settings.Weight, Enabled: i.Settings.Enabled, InFlight: i.InFlight(),
+	}
+	switch {
+	case !i.Settings.Enabled:
+		view.Error = "disabled"
+	case !i.Health.Healthy():
+		view.Error = i.Health.Reason()
+	}
+	if view.Error != "" {
+		view.Status = "UNHEALTHY"
+		return view
+	}
+	// A check tells how fast the backend answers now; before the first one the
+	// calls do.
+	took := health.ResponseTime
+	if took == 0 {
+		took = i.MeanTime()
+	}
+	responseTime, successRate := inMilliseconds(took), 1.0
+	good, bad := i.Ended(breaker.Success), i.Ended(breaker.Failure)
+	if good+bad > 0 {
+		successRate = float64(good) / float64(good+bad)
+	}
+	requests := i.Calls()
+	view.ResponseTime, view.SuccessRate, view.RequestCount, view.ErrorCount = &responseTime, &successRate, &requests, &bad
+	return view
+}
+
+type distribution struct {
+	Strategy      string           `json:"strategy"`
+	TotalRequests int64            `json:"totalRequests"`
+	Distribution  map[string]share `json:"distribution"`
+}
+
+type share struct {
+	Requests        int64   `json:"requests"`
+	Percentage      float64 `json:"percentage"`
+	AvgResponseTime float64 `json:"avgResponseTime"`
+}
+
+// LoadBalancer answers GET /api/monitoring/load-balancer. What is distributed
+// are calls, so a second attempt counts where it was made.
+func (m *Monitoring) LoadBalancer(w http.ResponseWriter, _ *http.Request) {
+	answer(w, byService(m, func(s *routing.Service) distribution {
+		instances := instancesOf(s)
+		counts := make([]int64, len(instances))
+		view := distribution{Strategy: shout(s.Policy.LoadBalancer.String()), Distribution: map[string]share{}}
+		for n, i := range instances {
+			counts[n] = i.Calls()
+			view.TotalRequests += counts[n]
+		}
+		percentages := percent(counts, view.TotalRequests)
+		for n, i := range instances {
+			view.Distribution[i.ID] = share{counts[n], percentages[n], inMilliseconds(i.MeanTime())}
+		}
+		return view
+	}))
+}
+
+// percent turns counts into percentages of two digits that add up to 100: what
+// rounding down leaves goes to those that lost most by it.
+func percent(counts []int64, total int64) []float64 {
+	out := make([]float64, len(counts))
+	if total == 0 {
+		return out
+	}
+	const whole = 100 * 100 // hundredths of a percent
+	parts, lost := make([]int64, len(counts)), make([]float64, len(counts))
+	left := int64(whole)
+	for n, count := range counts {
+		exact := float64(count) * whole / float64(total)
+		parts[n] = int64(math.Floor(exact))
+		lost[n] = exact - math.Floor(exact)
+		left -= parts[n]
+	}
+	for ; left > 0; left-- {
+		most := 0
+		for n := range lost {
+			if lost[n] > lost[most] {
+				most = n
+			}
+		}
+		parts[most]++
+		lost[most] = -1
+	}
+	for n := range parts {
+		out[n] = float64(parts[n]) / 100
+	}
+	return out
+}
+
+type limitStatus struct {
+	Enabled      bool          `json:"enabled"`
+	Algorithm    string        `json:"algorithm"`
+	GlobalLimit  globalLimit   `json:"globalLimit"`
+	ClientLimits []clientLimit `json:"clientLimits"`
+}
+
+type globalLimit struct {
+	Capacity   int    `json:"capacity"`
+	Remaining  int    `json:"remaining"`
+	RefillRate int    `json:"refillRate"`
+	NextRefill string `json:"nextRefill"`
+}
+
+type clientLimit struct {
+	ClientIP    string `json:"clientIp"`
+	Remaining   int    `json:"remaining"`
+	Capacity    int    `json:"capacity"`
+	LastRequest string `json:"lastRequest"`
+}
+
+// RateLimit answers GET /api/monitoring/rate-limit.
+func (m *Monitoring) RateLimit(w http.ResponseWriter, _ *http.Request) {
+	const clients = 100
+	now := time.Now()
+	answer(w, byService(m, func(s *routing.Service) limitStatus {
+		limit := s.LimitSnapshot(now, clients)
+		view := limitStatus{
+			Enabled: limit.Enabled, Algorithm: shout(limit.Algorithm.String()), ClientLimits: []clientLimit{},
+			GlobalLimit: globalLimit{limit.Capacity, limit.Remaining, limit.RefillRate, instant(limit.NextRefill)},
+		}
+		for _, c := range limit.Clients {
+			view.ClientLimits = append(view.ClientLimits, clientLimit{ratelimit.ClientName(c.Client), c.Remaining, c.Capacity, instant(c.LastRequest)})
+		}
+		return view
+	}))
+}
+
+type breakerStatus struct {
+	ID               string  `json:"id"`
+	Service          string  `json:"service"`
+	State            string  `json:"state"`
+	Forced           bool    `json:"forced"`
+	FailureCount     int     `json:"failureCount"`
+	FailureThreshold int     `json:"failureThreshold"`
+	SuccessThreshold int     `json:"successThreshold"`
+	Timeout          int64   `json:"timeout"`
+	LastFailure      *string `json:"lastFailure"`
+	NextRetry        *string `json:"nextRetry"`
+}
+
+// Breakers answers GET /api/monitoring/circuit-breaker.
+func (m *Monitoring) Breakers(w http.ResponseWriter, _ *http.Request) {
+	list := []breakerStatus{}
+	for _, i := range m.current.Load().Instances() {
+		s := i.Breaker.Snapshot()
+		list = append(list, breakerStatus{
+			ID: i.ID, Service: i.Service.String(), State: s.State.String(), Forced: s.Forced != breaker.Auto,
+			FailureCount: s.FailureCount, FailureThreshold: s.FailureThreshold, SuccessThreshold: s.SuccessThreshold,
+			Timeout: s.Timeout.Milliseconds(), LastFailure: instantOrNull(s.LastFailure), NextRetry: instantOrNull(s.NextRetry),
+		})
+	}
+	answer(w, map[string][]breakerStatus{"instances": list})
+}

@@ -1,0 +1,304 @@
+package manage
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/patchbay-ai/patchbay/internal/quota"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/web"
+)
+
+// The codes by which programs tell the errors of the quota operations apart.
+const (
+	codeInvalidRequest  = "INVALID_REQUEST"
+	codeRestartRequired = "RESTART_REQUIRED"
+)
+
+// quotaOff is the message of a read while the ledger is off.
+const quotaOff = "配额账本未启用"
+
+// quotaConfigView is how the configuration of the ledger is read.
+type quotaConfigView struct {
+	Enabled               bool              `json:"enabled"`
+	FailOpen              bool              `json:"failOpen"`
+	Windows               []quota.Window    `json:"windows"`
+	FlushIntervalSeconds  int               `json:"flushIntervalSeconds"`
+	Retention             quota.Retention   `json:"retention"`
+	Distributed           quotaDistribution `json:"distributed"`
+	BackendName           string            `json:"backendName"`
+	HotEditableFields     []string          `json:"hotEditableFields"`
+	RestartRequiredFields []string          `json:"restartRequiredFields"`
+}
+
+type quotaDistribution struct {
+	Enabled        bool   `json:"enabled"`
+	KeyPrefix      string `json:"keyPrefix"`
+	TimeoutMs      int64  `json:"timeoutMs"`
+	DegradeToLocal bool   `json:"degradeToLocal"`
+}
+
+func viewDistribution(d quota.Distributed) quotaDistribution {
+	return quotaDistribution{d.Enabled, d.KeyPrefix, d.Timeout.Std().Milliseconds(), d.DegradeToLocal}
+}
+
+// hotFields can be edited while the gateway runs, restartFields are fixed until
+// the next start.
+func hotFields() []string { return []string{"enabled", "failOpen", "windows"} }
+
+func restartFields() []string {
+	return []string{
+		"distributedEnabled", "distributedKeyPrefix", "distributedTimeoutMs", "distributedDegradeToLocal", "retention", "flushIntervalSeconds",
+	}
+}
+
+func viewQuotaConfig(s quota.Settings) quotaConfigView {
+	return quotaConfigView{
+		Enabled: s.Enabled, FailOpen: s.FailOpen, Windows: notNil(s.Windows), FlushIntervalSeconds: s.FlushIntervalSeconds,
+		Retention: s.Retention, Distributed: viewDistribution(s.Distributed), BackendName: s.Backend(),
+		HotEditableFields: hotFields(), RestartRequiredFields: restartFields(),
+	}
+}
+
+func notNil[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
+// QuotaConfig answers GET /api/config/quota.
+func (a *API) QuotaConfig(w http.ResponseWriter, _ *http.Request) {
+	web.Succeed(w, http.StatusOK, "The configuration of the quota ledger.", viewQuotaConfig(a.options.Ledger.Settings()))
+}
+
+// EditQuota answers PUT /api/config/quota.
+func (a *API) EditQuota(w http.ResponseWriter, r *http.Request) {
+	body, err := readBody(w, r)
+	if err != nil {
+		a.failQuota(w, err)
+		return
+	}
+	edit, err := readQuotaEdit(body)
+	if err != nil {
+		a.failQuota(w, err)
+		return
+	}
+	a.options.Ledger.Edit(edit)
+	settings := a.options.Ledger.Settings()
+	web.RecordOf(w).Change = fmt.Sprintf("quota: enabled %t, failOpen %t, windows %v", settings.Enabled, settings.FailOpen, settings.Windows)
+	web.Succeed(w, http.StatusOK, "The quota ledger is changed until the next restart or reload.", viewQuotaConfig(settings))
+}
+
+// errRestart means that a request wants to change what is fixed at start.
+var errRestart = errors.New("take effect at the next start only and cannot be changed here; leave them out, nothing was changed")
+
+// readQuotaEdit reads a change. The order of the checks is part of the API: no
+// body, fields that need a restart, no field at all, wrong values.
+func readQuotaEdit(body []byte) (quota.Edit, error) {
+	var edit quota.Edit
+	var fields map[string]jsontext.Value
+	if len(strings.TrimSpace(string(body))) == 0 {
+		return edit, wrong("body", "must not be empty")
+	}
+	if err := json.Unmarshal(body, &fields); err != nil {
+		return edit, wrong("body", "is not a JSON object: %v", err)
+	}
+	if fields == nil {
+		return edit, wrong("body", "must not be null")
+	}
+	var fixed, unknown []string
+	given := 0
+	for name, value := range fields {
+		switch {
+		case value.Kind() == 'n':
+		case slices.Contains(restartFields(), name), name == "distributed":
+			fixed = append(fixed, name)
+		case slices.Contains(hotFields(), name):
+			given++
+		default:
+			unknown = append(unknown, shorten(name))
+		}
+	}
+	slices.Sort(fixed)
+	slices.Sort(unknown)
+	switch {
+	case len(fixed) > 0:
+		return edit, fmt.Errorf("%s: %w", strings.Join(fixed, ", "), errRestart)
+	case len(unknown) > 0:
+		return edit, wrong(strings.Join(unknown, ", "), "unknown; known are %s", strings.Join(hotFields(), ", "))
+	case given == 0:
+		return edit, wrong("body", "at least one of %s must be given", strings.Join(hotFields(), ", "))
+	}
+	return edit, readHotFields(fields, &edit)
+}
+
+func readHotFields(fields map[string]jsontext.Value, edit *quota.Edit) error {
+	for name, to := range map[string]any{"enabled": &edit.Enabled, "failOpen": &edit.FailOpen} {
+		if value := fields[name]; value != nil && json.Unmarshal(value, to) != nil {
+			return wrong(name, "want true or false")
+		}
+	}
+	value := fields["windows"]
+	if value == nil || value.Kind() == 'n' {
+		return nil
+	}
+	var names []string
+	if json.Unmarshal(value, &names) != nil {
+		return wrong("windows", "want a list of names (MINUTE, HOUR, DAY, MONTH)")
+	}
+	edit.Windows = []quota.Window{}
+	for _, name := range names {
+		window, err := quota.ParseWindow(strings.TrimSpace(name))
+		if err != nil {
+			return wrong("windows", "%v", err)
+		}
+		if !slices.Contains(edit.Windows, window) {
+			edit.Windows = append(edit.Windows, window)
+		}
+	}
+	return nil
+}
+
+// failQuota answers with an error and its code.
+func (a *API) failQuota(w http.ResponseWriter, err error) {
+	envelope := web.Envelope{Message: sentence(err), ErrorCode: codeInvalidRequest}
+	status := statusOf(err)
+	if errors.Is(err, errRestart) {
+		status, envelope.ErrorCode = http.StatusBadRequest, codeRestartRequired
+	}
+	web.WriteJSON(w, status, envelope)
+}
+
+// quotaStatusView is how the state of the ledger is read.
+type quotaStatusView struct {
+	Enabled        bool              `json:"enabled"`
+	BackendName    string            `json:"backendName"`
+	Degraded       bool              `json:"degraded"`
+	DegradedReason string            `json:"degradedReason"`
+	FailOpen       bool              `json:"failOpen"`
+	Windows        []quota.Window    `json:"windows"`
+	Distributed    quotaDistribution `json:"distributed"`
+	RedisProbe     *quotaProbe       `json:"redisProbe,omitzero"`
+	CounterMetrics *quotaMetrics     `json:"counterMetrics,omitzero"`
+}
+
+type quotaProbe struct {
+	Reachable bool   `json:"reachable"`
+	Status    string `json:"status"`
+	Reason    string `json:"reason,omitzero"`
+}
+
+type quotaMetrics struct {
+	DegradationCount int64 `json:"degradationCount"`
+}
+
+// QuotaStatus answers GET /api/monitoring/quota/status.
+func (a *API) QuotaStatus(w http.ResponseWriter, r *http.Request) {
+	status := a.options.Ledger.Status(r.Context())
+	s := status.Settings
+	view := quotaStatusView{
+		Enabled: s.Enabled, BackendName: s.Backend(), Degraded: status.Reason != "", DegradedReason: status.Reason,
+		FailOpen: s.FailOpen, Windows: notNil(s.Windows), Distributed: viewDistribution(s.Distributed),
+	}
+	if status.Probe != nil {
+		view.RedisProbe = &quotaProbe{status.Probe.Reachable, status.Probe.Status, status.Probe.Reason}
+		view.CounterMetrics = &quotaMetrics{status.Degradations}
+	}
+	message := "The state of the quota ledger."
+	if !s.Enabled {
+		message = quotaOff
+	}
+	web.Succeed(w, http.StatusOK, message, view)
+}
+
+// quotaUsageView is one entry of what was counted.
+type quotaUsageView struct {
+	Dimensions   quotaDimensions `json:"dimensions"`
+	Window       quota.Window    `json:"window"`
+	WindowStart  time.Time       `json:"windowStart"`
+	RequestCount int64           `json:"requestCount"`
+	TokenCount   int64           `json:"tokenCount"`
+}
+
+type quotaDimensions struct {
+	TenantID    string             `json:"tenantId"`
+	APIKeyID    string             `json:"apiKeyId"`
+	UserID      string             `json:"userId"`
+	ServiceType schema.ServiceType `json:"serviceType"`
+	Model       string             `json:"model"`
+}
+
+// QuotaUsage answers GET /api/monitoring/quota/usage.
+func (a *API) QuotaUsage(w http.ResponseWriter, r *http.Request) {
+	question, err := quotaQuestion(r)
+	if err != nil {
+		a.failQuota(w, err)
+		return
+	}
+	usage, enabled, err := a.options.Ledger.Usage(r.Context(), question)
+	message := "What was counted."
+	switch {
+	case !enabled:
+		message = quotaOff
+	case errors.Is(err, quota.ErrTruncated):
+		message = "What was counted; " + err.Error() + "."
+	case err != nil:
+		message = "What this gateway holds; a store did not answer, so the counts of others and of earlier times may be missing."
+	}
+	views := make([]quotaUsageView, len(usage))
+	for i, u := range usage {
+		views[i] = quotaUsageView{
+			Dimensions: quotaDimensions{u.Key.Tenant, u.Key.APIKey, u.Key.User, u.Key.Service, u.Key.Model},
+			Window:     u.Window, WindowStart: u.Start.UTC(), RequestCount: u.Requests, TokenCount: u.Tokens,
+		}
+	}
+	data, err := list(r, views)
+	if err != nil {
+		a.failQuota(w, err)
+		return
+	}
+	web.Succeed(w, http.StatusOK, message, data)
+}
+
+// quotaQuestion reads what is asked for. It is checked whether or not the ledger
+// is on.
+func quotaQuestion(r *http.Request) (quota.Question, error) {
+	query := r.URL.Query()
+	q := quota.Question{
+		Tenant: query.Get("tenantId"), APIKey: query.Get("apiKeyId"), User: query.Get("userId"),
+		Service: query.Get("serviceType"), Model: query.Get("model"),
+	}
+	if service, err := schema.ParseServiceType(q.Service); err == nil {
+		q.Service = service.String()
+	}
+	if name := query.Get("window"); name != "" {
+		window, err := quota.ParseWindow(name)
+		if err != nil {
+			return q, wrong("window", "%v", fmt.Errorf("unknown window %q (known: MINUTE, HOUR, DAY, MONTH)", shorten(name)))
+		}
+		q.Window = &window
+	}
+	for name, to := range map[string]*time.Time{"from": &q.From, "to": &q.To} {
+		text := query.Get(name)
+		if text == "" {
+			continue
+		}
+		at, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			return q, wrong(name, "want a time such as 2026-01-31T00:00:00Z")
+		}
+		*to = at
+	}
+	if !q.From.IsZero() && !q.To.IsZero() && q.To.Before(q.From) {
+		return q, wrong("to", "must not be before from")
+	}
+	return q, nil
+}

@@ -1,0 +1,261 @@
+package v1
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// wire is a client's connection that notes what is done to it.
+type wire struct {
+	begun time.Time
+
+	mu        sync.Mutex
+	sent      []sending
+	held      bytes.Buffer
+	deadlines []time.Time
+	fail      error // of every write from now on
+}
+
+// sending is what reached the client in one go, and when.
+type sending struct {
+	at   time.Duration
+	text string
+}
+
+func newWire() *wire { return &wire{begun: time.Now()} }
+
+func (*wire) Header() http.Header { return http.Header{} }
+
+func (*wire) WriteHeader(int) {}
+
+func (w *wire) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.fail != nil {
+		return 0, w.fail
+	}
+	return w.held.Write(p)
+}
+
+func (w *wire) FlushError() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.fail != nil {
+		return w.fail
+	}
+	w.sent = append(w.sent, sending{time.Since(w.begun), w.held.String()})
+	w.held.Reset()
+	return nil
+}
+
+func (w *wire) SetWriteDeadline(at time.Time) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.deadlines = append(w.deadlines, at)
+	return nil
+}
+
+func (w *wire) snap(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fail = err
+}
+
+// got returns what was sent since the last time.
+func (w *wire) got() []sending {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	list := w.sent
+	w.sent = nil
+	return list
+}
+
+func wantSent(t *testing.T, w *wire, want ...sending) {
+	t.Helper()
+	if got := w.got(); !slices.Equal(got, want) {
+		t.Errorf("sent %+v, want %+v", got, want)
+	}
+}
+
+const comment = ": keep-alive\n\n"
+
+func TestSilenceIsFilledWithComments(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire()
+		e := newEventWriter(w, 15*time.Second)
+		time.Sleep(14 * time.Second)
+		wantSent(t, w)
+		time.Sleep(17 * time.Second)
+		wantSent(t, w, sending{15 * time.Second, comment}, sending{30 * time.Second, comment})
+		// An event breaks the silence; the next comment comes so long after it.
+		if err := e.event([]byte(`{"a":1}`)); err != nil {
+			t.Fatal(err)
+		}
+		e.flush()
+		time.Sleep(14 * time.Second)
+		wantSent(t, w, sending{31 * time.Second, "data: {\"a\":1}\n\n"})
+		time.Sleep(2 * time.Second)
+		wantSent(t, w, sending{46 * time.Second, comment})
+		e.close()
+		time.Sleep(time.Hour)
+		wantSent(t, w)
+	})
+}
+
+func TestStreamThatFlowsHasNoComments(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire()
+		e := newEventWriter(w, 15*time.Second)
+		for range 40 {
+			time.Sleep(3 * time.Second)
+			_ = e.event([]byte("x"))
+			e.flush()
+		}
+		e.close()
+		got := w.got()
+		if len(got) != 40 || slices.ContainsFunc(got, func(s sending) bool { return s.text != "data: x\n\n" }) {
+			t.Errorf("sent %+v", got)
+		}
+	})
+}
+
+func TestEventsThatComeTogetherLeaveTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire()
+		e := newEventWriter(w, time.Minute)
+		defer e.close()
+		for _, event := range []string{"a", "b", "c"} {
+			if err := e.event([]byte(event)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		wantSent(t, w)
+		e.flush()
+		wantSent(t, w, sending{0, "data: a\n\ndata: b\n\ndata: c\n\n"})
+		e.flush()
+		wantSent(t, w) // there is nothing left
+
+		// More than what is held back goes out by itself.
+		long := strings.Repeat("x", heldBack/4)
+		for range 4 {
+			_ = e.event([]byte(long))
+		}
+		if got := w.got(); len(got) != 1 || len(got[0].text) < heldBack {
+			t.Errorf("%d sendings", len(got))
+		}
+		// Held events are not overtaken by a comment.
+		_ = e.event([]byte("d"))
+		time.Sleep(time.Minute + time.Second)
+		wantSent(t, w, sending{time.Minute, "data: d\n\n" + comment})
+	})
+}
+
+func TestLargeEventsLeaveNoLargeBuffer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire()
+		e := newEventWriter(w, time.Minute)
+		defer e.close()
+		_ = e.event(make([]byte, 1<<20))
+		if len(w.got()) != 1 || cap(e.buf) > 64<<10 {
+			t.Errorf("%d bytes are kept", cap(e.buf))
+		}
+	})
+}
+
+func TestClientsHaveTimeToRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire()
+		e := newEventWriter(w, time.Hour)
+		send := func() {
+			_ = e.event([]byte("x"))
+			e.flush()
+		}
+		var want []time.Duration
+		send()
+		want = append(want, writeTime)
+		for range 7 { // more than half is left each time: one deadline serves many writes
+			time.Sleep(2 * time.Second)
+			send()
+		}
+		time.Sleep(2 * time.Second)
+		send()
+		want = append(want, 16*time.Second+writeTime)
+		e.close()
+		var got []time.Duration
+		for _, at := range w.deadlines[:len(w.deadlines)-1] {
+			got = append(got, at.Sub(w.begun))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("deadlines after %v, want %v", got, want)
+		}
+		// The connection may serve further requests, which have their own time.
+		if last := w.deadlines[len(w.deadlines)-1]; !last.IsZero() {
+			t.Errorf("the deadline %v stays", last)
+		}
+	})
+}
+
+func TestClientThatIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gone := errors.New("broken pipe")
+		w := newWire()
+		e := newEventWriter(w, 15*time.Second)
+		_ = e.event([]byte("a"))
+		e.flush()
+		w.snap(gone)
+		_ = e.event([]byte("b"))
+		if err := e.lastFlush(); !errors.Is(err, gone) {
+			t.Errorf("flush said %v", err)
+		}
+		if err := e.event([]byte("c")); !errors.Is(err, gone) {
+			t.Errorf("event said %v", err)
+		}
+		w.snap(nil) // whoever writes now shows
+		time.Sleep(time.Hour)
+		e.flush()
+		wantSent(t, w, sending{0, "data: a\n\n"})
+		e.close()
+	})
+}
+
+// A comment that cannot be sent ends the stream, too.
+func TestCommentsFindOutThatAClientIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gone := errors.New("broken pipe")
+		w := newWire()
+		e := newEventWriter(w, 15*time.Second)
+		defer e.close()
+		w.snap(gone)
+		time.Sleep(16 * time.Second)
+		if err := e.event([]byte("a")); !errors.Is(err, gone) {
+			t.Errorf("event said %v", err)
+		}
+	})
+}
+
+// Comments come from a goroutine of their own and never get into an event.
+func TestCommentsStandBetweenEvents(t *testing.T) {
+	w := newWire()
+	e := newEventWriter(w, time.Microsecond)
+	event := []byte(strings.Repeat("y", 100))
+	for range 2000 {
+		_ = e.event(event)
+		e.flush()
+	}
+	e.close()
+	var all strings.Builder
+	for _, s := range w.got() {
+		all.WriteString(s.text)
+	}
+	rest := strings.ReplaceAll(all.String(), comment, "")
+	if rest != strings.Repeat("data: "+string(event)+"\n\n", 2000) {
+		t.Error("the events are torn")
+	}
+}
