@@ -16,7 +16,9 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/control"
+	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/memory"
+	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/proxy"
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/routing"
@@ -38,9 +40,11 @@ type gateway struct {
 	client  *transport.Client
 	ledger  *quota.Ledger
 	ops     *actuator.API
-	routes  []web.Route
-	shell   *web.Shell
-	server  *http.Server
+	// recorder counts what happens and remembers the latest calls.
+	recorder *metrics.Recorder
+	routes   []web.Route
+	shell    *web.Shell
+	server   *http.Server
 	// abort ends the requests that are still running when the grace is over.
 	abort    context.CancelCauseFunc
 	listener net.Listener
@@ -82,7 +86,17 @@ func assemble(doc *config.Document, log *slog.Logger, options v1.Options) (*gate
 	}
 	g := &gateway{doc: doc, log: log, store: store, control: ctl, current: current, listener: listener, served: make(chan error, 1)}
 	g.client = transport.New(transport.Options{Control: transport.RefuseMetadata})
-	g.ops = new(actuator.API)
+	g.recorder = metrics.NewRecorder(doc.Monitoring)
+	g.ops, err = actuator.New(actuator.Options{
+		Current: current, Recorder: g.recorder, Levels: logs.LevelsOf(log), Document: doc,
+		Ledger: func() quota.Stats { return g.ledger.Stats() },
+		Build:  actuator.Build{Version: version, Commit: commit, Date: date},
+	})
+	if err != nil {
+		_ = listener.Close()
+		return nil, &exitError{exitFailed, errors.Join(err, store.Close())}
+	}
+	options.Recorder = g.recorder
 	options.TrustedProxies = doc.Server.TrustedProxies
 	options.Keys = keys
 	g.memory = memory.New(int64(doc.Limits.Memory))
@@ -90,15 +104,18 @@ func assemble(doc *config.Document, log *slog.Logger, options v1.Options) (*gate
 	g.checker = g.newChecker()
 	g.ledger = newLedger(doc, log)
 	requests := proxy.New(current, g.client)
+	requests.Record(g.recorder)
 	requests.Count(g.ledger)
 	api := v1.New(requests, current, options)
 	management := manage.New(manage.Options{Control: ctl, Current: current, Keys: keys, Ledger: g.ledger, TrustedProxies: doc.Server.TrustedProxies, Log: log})
-	router, err := g.newSurface(surfaces{api, management, g.ops, openapi.NewPages()})
+	router, err := g.newSurface(surfaces{api, management, g.ops, openapi.NewPages(), manage.NewMonitoring(g.recorder, current)})
 	if err != nil {
 		_ = listener.Close()
 		return nil, &exitError{exitFailed, errors.Join(err, store.Close())}
 	}
-	g.shell = web.NewShell(router, web.Options{Log: log, AccessLog: doc.Log.Access, Fail: fail})
+	g.shell = web.NewShell(router, web.Options{
+		Log: log, AccessLog: doc.Log.Access, AccessSample: doc.Log.AccessSample, Recorder: g.recorder, Fail: fail,
+	})
 	g.server = g.newServer()
 	return g, nil
 }
@@ -170,6 +187,7 @@ func (g *gateway) serve() {
 	g.quit = quit
 	g.background.Go(func() { g.checker.Run(ctx) })
 	g.background.Go(func() { g.memory.Run(ctx) })
+	g.background.Go(func() { g.recorder.Run(ctx) })
 	go func() { g.served <- g.server.Serve(web.Listener{Listener: g.listener}) }()
 }
 
@@ -182,6 +200,7 @@ func (g *gateway) address() string { return g.listener.Addr().String() }
 func (g *gateway) stop(ctx context.Context) {
 	g.close.Do(func() {
 		g.ops.Drain()
+		g.recorder.EndStreams()
 		grace, cancel := context.WithTimeout(ctx, g.doc.Server.ShutdownGrace.Std())
 		defer cancel()
 		if g.shell.Drain(grace) != nil {

@@ -260,7 +260,7 @@ func TestUnknownPaths(t *testing.T) {
 	r, _ := startOne(t)
 	for _, path := range []string{
 		"/", "/v1", "/v1/", "/v1/files", "/v1/chat", "/v1/chat/completions/x", "/V1/models", "/v2/chat/completions",
-		"/v1/../v1/models", "/v1/%2e%2e/v1/models", "/v1/./models", "/%2e%2e/%2e%2e/etc/passwd", "/actuator", "/v1/" + strings.Repeat("x", 5000),
+		"/v1/../v1/models", "/v1/%2e%2e/v1/models", "/v1/./models", "/%2e%2e/%2e%2e/etc/passwd", "/actuators", "/v1/" + strings.Repeat("x", 5000),
 	} {
 		conn := r.dialRaw() // a client would clean the path
 		if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path); err != nil {
@@ -432,5 +432,37 @@ func TestHTTP10(t *testing.T) {
 		} else if !strings.Contains(rest, `"content":"one two"`) {
 			t.Errorf("body %s", rest)
 		}
+	}
+}
+
+// A request that comes while the one before it is still answered is seen whole,
+// too: refused where it is ambiguous, and only there.
+func TestChunkedRequestDuringAnAnswer(t *testing.T) {
+	for name, test := range map[string]struct {
+		head   string
+		status int
+	}{
+		"good":      {"Transfer-Encoding: chunked\r\n\r\n", http.StatusOK},
+		"ambiguous": {"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n", http.StatusBadRequest},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := startGate(t)
+			r := startGateway(t, chatYAML(instance("m", g.url)))
+			conn := r.dialRaw()
+			for _, request := range []string{rawPost(streamHi), postHead + test.head + chunked(streamHi)} {
+				if _, err := io.WriteString(conn, request); err != nil {
+					t.Fatal(err)
+				}
+				if request == rawPost(streamHi) {
+					<-g.entered
+				}
+			}
+			close(g.open)
+			replies := bufio.NewReader(conn)
+			readRaw(t, replies, http.MethodPost).succeeds(t)
+			if answer := readRaw(t, replies, http.MethodPost); answer.status != test.status {
+				t.Errorf("status %d, want %d: %s", answer.status, test.status, answer.body)
+			}
+		})
 	}
 }

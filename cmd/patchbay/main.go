@@ -49,13 +49,14 @@ func run(args, env []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return exitOK
 	}
-	code := exitUsage // whatever cobra itself complains about
 	var decided *exitError
 	if errors.As(err, &decided) {
-		code = decided.code
+		fmt.Fprintf(stderr, "patchbay: %s\n", strings.TrimSpace(err.Error()))
+		return decided.code
 	}
-	fmt.Fprintf(stderr, "patchbay: %s\n", strings.TrimSpace(err.Error()))
-	return code
+	// Wrong usage is cobra's to find, and takes one line.
+	fmt.Fprintf(stderr, "patchbay: %s\n", strings.Join(strings.Fields(err.Error()), " "))
+	return exitUsage
 }
 
 func newRoot(env []string, stdout, stderr io.Writer) *cobra.Command {
@@ -74,7 +75,6 @@ start refused for safety, 7 the port is in use.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Version:       version,
-		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetVersionTemplate("patchbay {{.Version}}\n")

@@ -48,7 +48,7 @@ func TestBadManagementInputNamesTheFieldAndChangesNothing(t *testing.T) {
 		{[3]string{"PUT", instUp + "chat", `{"instanceId":"m@x@y@z","instance":{}}`}, 404, "instanceId"}, {[3]string{"PUT", instUp + "chat", `{"instanceId":"<script>alert(1)</script>","instance":{}}`}, 404, "instanceId"},
 		{[3]string{"PUT", instUp + "video", `{"instanceId":"m","instance":{}}`}, 404, "serviceType"},
 		{policy(`{"loadBalancer":"best"}`), 400, "loadBalancer"}, {policy(`{"loadBalancer":5}`), 400, "loadBalancer"}, {policy(`{"rateLimit":{"capacity":0}}`), 400, "rateLimit.capacity"},
-		{policy(`{"rateLimit":{"algorithm":"magic"}}`), 400, "rateLimit.algorithm"}, {policy(`{"rateLimit":{"client-ip":1}}`), 400, "rateLimit.clientIp"},
+		{policy(`{"rateLimit":{"algorithm":"magic"}}`), 400, "rateLimit.algorithm"}, {policy(`{"rateLimit":{"client-ip":1}}`), 400, "rateLimit.client-ip"},
 		{policy(`{"circuitBreaker":{"failureThreshold":1.5}}`), 400, "circuitBreaker.failureThreshold"}, {policy(`{"circuitBreaker":{"recoveryTimeout":-1}}`), 400, "circuitBreaker.recoveryTimeout"},
 		{policy(`{"instances":{}}`), 400, "instances"}, {policy(`{"instances":[{"name":"a","baseUrl":"http://x"},{"name":"a","baseUrl":"http://x"}]}`), 400, "instances[1]"},
 		{policy(`{"instances":[{"name":"a"}]}`), 400, "instances[0].baseUrl"}, {policy(`{"instances":[{"name":"a","baseUrl":"http://x","apiKey":"****"}]}`), 400, "instances[0].apiKey"},

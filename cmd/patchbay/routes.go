@@ -19,14 +19,15 @@ type surfaces struct {
 	manage  *manage.API
 	ops     *actuator.API
 	docs    *openapi.Pages
+	monitor *manage.Monitoring
 }
 
 // routes is everything that the gateway answers, one line each: what is asked,
 // what the caller must be permitted to, and who answers. Every line has its
 // description in internal/web/openapi.
 func (s surfaces) routes() []web.Route {
-	u, m, o, d := s.unified, s.manage, s.ops, s.docs
-	return []web.Route{
+	u, m, d := s.unified, s.manage, s.docs
+	return append([]web.Route{
 		{Pattern: "POST /v1/chat/completions", Permission: access.ByKey, Handler: u.Chat},
 		{Pattern: "POST /chat/completions", Permission: access.ByKey, Handler: u.Chat},
 		{Pattern: "POST /v1/embeddings", Permission: access.ByKey, Handler: u.Embeddings},
@@ -85,13 +86,60 @@ func (s surfaces) routes() []web.Route {
 		{Pattern: "POST /api/auth/keys", Permission: access.ManageKeys, Handler: m.IssueKey},
 		{Pattern: "DELETE /api/auth/keys/{id}", Permission: access.ManageKeys, Handler: m.RevokeKey},
 
-		{Pattern: "GET /actuator/health", Permission: access.Anyone, Handler: o.Health},
-		{Pattern: "GET /actuator/health/liveness", Permission: access.Anyone, Handler: o.Liveness},
-		{Pattern: "GET /actuator/health/readiness", Permission: access.Anyone, Handler: o.Readiness},
-
 		{Pattern: "GET /openapi.json", Permission: access.Anyone, Handler: d.Document},
 		{Pattern: "GET /docs/api", Permission: access.Anyone, Handler: d.Viewer},
 		{Pattern: "GET /docs/api/{file}", Permission: access.Anyone, Handler: d.File},
+	}, s.operations()...)
+}
+
+// operations are the routes by which the gateway is watched.
+func (s surfaces) operations() []web.Route {
+	o, n := s.ops, s.monitor
+	return []web.Route{
+		{Pattern: "GET /api/monitoring/config", Permission: access.ReadMonitoring, Handler: n.Config},
+		{Pattern: "PUT /api/monitoring/config/enabled", Permission: access.WriteMonitoring, Handler: n.PutEnabled},
+		{Pattern: "PUT /api/monitoring/config/prefix", Permission: access.WriteMonitoring, Handler: n.PutPrefix},
+		{Pattern: "PUT /api/monitoring/config/collection-interval", Permission: access.WriteMonitoring, Handler: n.PutInterval},
+		{Pattern: "PUT /api/monitoring/config/categories", Permission: access.WriteMonitoring, Handler: n.PutCategories},
+		{Pattern: "PUT /api/monitoring/config/custom-tags", Permission: access.WriteMonitoring, Handler: n.PutTags},
+		{Pattern: "GET /api/monitoring/config/snapshot", Permission: access.ReadMonitoring, Handler: n.Snapshot},
+		{Pattern: "GET /api/monitoring/health", Permission: access.ReadMonitoring, Handler: n.MonitoringHealth},
+		{Pattern: "GET /api/monitoring/overview", Permission: access.ReadMonitoring, Handler: n.Overview},
+		{Pattern: "GET /api/monitoring/errors/stats", Permission: access.ReadMonitoring, Handler: n.Errors},
+		{Pattern: "POST /api/monitoring/errors/reset", Permission: access.WriteMonitoring, Handler: n.ResetErrors},
+		{Pattern: "GET /api/monitoring/degradation/status", Permission: access.ReadMonitoring, Handler: n.Degradation},
+		{Pattern: "POST /api/monitoring/degradation/level", Permission: access.WriteMonitoring, Handler: n.SetLevel},
+		{Pattern: "POST /api/monitoring/degradation/auto-mode", Permission: access.WriteMonitoring, Handler: n.SetAutoMode},
+		{Pattern: "POST /api/monitoring/degradation/force-recovery", Permission: access.WriteMonitoring, Handler: n.ForceRecovery},
+		{Pattern: "GET /api/monitoring/cache/stats", Permission: access.ReadMonitoring, Handler: n.Cache},
+		{Pattern: "POST /api/monitoring/cache/clear", Permission: access.WriteMonitoring, Handler: n.ClearCache},
+		{Pattern: "GET /api/monitoring/circuit-breaker/stats", Permission: access.ReadMonitoring, Handler: n.BreakerStats},
+		{Pattern: "POST /api/monitoring/circuit-breaker/force-open", Permission: access.WriteMonitoring, Handler: n.ForceOpen},
+		{Pattern: "POST /api/monitoring/circuit-breaker/force-close", Permission: access.WriteMonitoring, Handler: n.ForceClose},
+		{Pattern: "GET /api/monitoring/instances", Permission: access.ReadMetrics, Handler: n.Instances},
+		{Pattern: "GET /api/monitoring/load-balancer", Permission: access.ReadMetrics, Handler: n.LoadBalancer},
+		{Pattern: "GET /api/monitoring/rate-limit", Permission: access.ReadMetrics, Handler: n.RateLimit},
+		{Pattern: "GET /api/monitoring/circuit-breaker", Permission: access.ReadMetrics, Handler: n.Breakers},
+		{Pattern: "GET /api/monitoring/calls", Permission: access.ReadMetrics, Handler: n.Calls},
+		{Pattern: "GET /api/monitoring/calls/{requestId}", Permission: access.ReadMetrics, Handler: n.Call},
+		{Pattern: "GET /api/monitoring/stream", Permission: access.ReadMetrics, Handler: n.Stream},
+
+		{Pattern: "GET /actuator", Permission: access.ReadActuator, Handler: o.Index},
+		{Pattern: "GET /actuator/health", Permission: access.Anyone, Handler: o.Health},
+		{Pattern: "GET /actuator/health/liveness", Permission: access.Anyone, Handler: o.Liveness},
+		{Pattern: "GET /actuator/health/readiness", Permission: access.Anyone, Handler: o.Readiness},
+		{Pattern: "GET /actuator/health/detailed", Permission: access.ReadActuator, Handler: o.DetailedHealth},
+		{Pattern: "GET /actuator/health/{component}", Permission: access.ReadActuator, Handler: o.HealthComponent},
+		{Pattern: "GET /actuator/info", Permission: access.Anyone, Handler: o.Info},
+		{Pattern: "GET /actuator/prometheus", Permission: access.Anyone, Handler: o.Prometheus},
+		{Pattern: "GET /metrics", Permission: access.Anyone, Handler: o.Prometheus},
+		{Pattern: "GET /actuator/metrics", Permission: access.ReadMetrics, Handler: o.Metrics},
+		{Pattern: "GET /actuator/metrics/{name}", Permission: access.ReadMetrics, Handler: o.Metric},
+		{Pattern: "GET /actuator/env", Permission: access.ReadActuator, Handler: o.Env},
+		{Pattern: "GET /actuator/env/{name}", Permission: access.ReadActuator, Handler: o.EnvProperty},
+		{Pattern: "GET /actuator/loggers", Permission: access.ReadActuator, Handler: o.Loggers},
+		{Pattern: "GET /actuator/loggers/{name}", Permission: access.ReadActuator, Handler: o.Logger},
+		{Pattern: "POST /actuator/loggers/{name}", Permission: access.WriteLoggers, Handler: o.SetLogger},
 	}
 }
 
@@ -112,19 +160,23 @@ func newRouter(routes []web.Route, gate *web.Gate) *web.Router {
 // manner.
 
 func notFound(w http.ResponseWriter, r *http.Request) {
-	if isManagement(r) {
+	switch {
+	case isManagement(r):
 		manage.NotFound(w, r)
-		return
+	case isActuator(r):
+		actuator.NotFound(w, r)
+	default:
+		v1.NotFound(w, r)
 	}
-	v1.NotFound(w, r)
 }
 
 func wrongMethod(w http.ResponseWriter, r *http.Request, allow string) {
-	if isManagement(r) {
+	switch {
+	case isManagement(r):
 		manage.WrongMethod(w, r, allow)
-		return
+	default:
+		v1.WrongMethod(w, r, allow)
 	}
-	v1.WrongMethod(w, r, allow)
 }
 
 func fail(w http.ResponseWriter, r *http.Request, err *schema.Error) {
@@ -136,3 +188,5 @@ func fail(w http.ResponseWriter, r *http.Request, err *schema.Error) {
 }
 
 func isManagement(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/api/") }
+
+func isActuator(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/actuator/") }

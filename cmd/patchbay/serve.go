@@ -83,6 +83,7 @@ func runGateway(flags *settingFlags, loaded *config.Loaded, log *slog.Logger, re
 	if err != nil {
 		return err
 	}
+	g.ops.Describe(loaded.Origins, flags.env)
 	if loaded.Document.Security.AllowOpen && !loaded.Document.Security.Enabled {
 		log.Warn("security.allow-open is set: anyone who reaches this address can use and change everything")
 	}
@@ -139,6 +140,11 @@ func (g *gateway) stopUnless(ctx context.Context, signals <-chan os.Signal) erro
 
 // reload reads the configuration file again. A bad file changes nothing.
 func (g *gateway) reload(flags *settingFlags) {
+	if flags.blank() {
+		// Most likely somebody is writing it; who wants nothing can say so.
+		g.log.Warn("the configuration file is empty; the running configuration stays")
+		return
+	}
 	loaded, err := flags.load()
 	if err != nil {
 		g.log.Error("the configuration file has mistakes; the running configuration stays", "error", err)

@@ -66,6 +66,16 @@ func TestSpeechThatSaysNotWhatItIs(t *testing.T) {
 	}
 }
 
+// Audio that was asked for as events is labelled as events.
+func TestSpeechAsEvents(t *testing.T) {
+	const events = "data: {\"type\":\"speech.audio.delta\",\"audio\":\"AAAA\"}\n\ndata: {\"type\":\"speech.audio.done\"}\n\n"
+	r, _ := startService(t, simulator.Step{Body: events})
+	answer := r.post("/v1/audio/speech", `{"model":"m","input":"x","voice":"v","stream_format":"sse"}`).succeeds(t)
+	if got := answer.header.Get("Content-Type"); got != "text/event-stream" || answer.body != events {
+		t.Errorf("%s: %q", got, answer.body)
+	}
+}
+
 // The first bytes are with the client while the backend still speaks.
 func TestSpeechIsStreamed(t *testing.T) {
 	r, b := startService(t, simulator.Step{Stop: simulator.StopStall, After: 2})

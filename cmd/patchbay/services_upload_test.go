@@ -178,6 +178,9 @@ func TestClientThatLeavesAfterAnUpload(t *testing.T) {
 	for name, wrap := range map[string]func(io.Reader) io.Reader{
 		"with a length": func(body io.Reader) io.Reader { return body },
 		"chunked":       func(body io.Reader) io.Reader { return struct{ io.Reader }{body} },
+		"with more behind the form": func(body io.Reader) io.Reader {
+			return io.MultiReader(body, strings.NewReader(strings.Repeat("e", 100<<10)))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, b := startService(t, simulator.Step{Hang: true})

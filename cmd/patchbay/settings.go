@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -83,6 +84,12 @@ func (f *settingFlags) load() (*config.Loaded, error) {
 		f.extend(loaded.Document)
 	}
 	return loaded, nil
+}
+
+// blank reports whether the configuration file is there and says nothing.
+func (f *settingFlags) blank() bool {
+	content, err := os.ReadFile(f.path())
+	return err == nil && len(bytes.TrimSpace(content)) == 0
 }
 
 // overrides returns the --set arguments; the flags that have their own name

@@ -39,7 +39,8 @@ func AudioType(said, asked string, first []byte) string {
 			return magic.contentType
 		}
 	}
-	if strings.HasPrefix(said, "audio/") {
+	// Callers may ask for the audio as events.
+	if strings.HasPrefix(said, "audio/") || strings.HasPrefix(said, "text/event-stream") {
 		return said
 	}
 	switch strings.ToLower(asked) {

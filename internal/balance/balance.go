@@ -146,19 +146,29 @@ func fewest(from []*backend.Instance, turn uint64) *backend.Instance {
 type rendezvous struct{}
 
 func (rendezvous) Pick(from []*backend.Instance, client netip.Addr) *backend.Instance {
-	var best *backend.Instance
-	highest := math.Inf(-1)
 	address := client.As16()
-	for _, i := range from {
-		h := hash(hash(offset, string(address[:])), i.ID)
-		// The weighted form: -w/ln(u) for u uniform in (0,1) is highest for an
-		// instance with a probability in proportion to its weight.
-		u := (float64(mix(h)>>11) + 0.5) / (1 << 53)
-		if bid := -float64(i.Share) / math.Log(u); bid > highest {
-			best, highest = i, bid
+	seed := hash(offset, string(address[:]))
+	best, highest := from[0], draw(seed, from[0])
+	for _, i := range from[1:] {
+		if u := draw(seed, i); outbids(u, i.Share, highest, best.Share) {
+			best, highest = i, u
 		}
 	}
 	return best
+}
+
+// draw is what an instance gets for a client: uniform in (0,1).
+func draw(seed uint64, i *backend.Instance) float64 {
+	return (float64(mix(hash(seed, i.ID))>>11) + 0.5) / (1 << 53)
+}
+
+// outbids compares two draws by their weights: -w/ln(u) is highest for an
+// instance with a probability in proportion to its weight.
+func outbids(u float64, share int64, v float64, other int64) bool {
+	if share == other {
+		return u > v // the logarithm changes nothing and takes its time
+	}
+	return -float64(share)/math.Log(u) > -float64(other)/math.Log(v)
 }
 
 func (b rendezvous) Peek(from []*backend.Instance, client netip.Addr) *backend.Instance {

@@ -64,12 +64,11 @@ type Try struct {
 	Span SpanID
 }
 
-// TraceID and SpanID are identifiers of distributed tracing.
-type (
-	TraceID [16]byte
-	// SpanID is never zero where there is a span.
-	SpanID [8]byte
-)
+// TraceID names a distributed trace; it is zero where there is none.
+type TraceID [16]byte
+
+// SpanID names a part of a trace; it is zero where there is none.
+type SpanID [8]byte
 
 // Trace is the place of a call in a distributed trace; the zero value is none.
 type Trace struct {

@@ -20,8 +20,7 @@ type collector struct {
 
 func newCollector(r *Recorder, world func() World, build Build) *collector {
 	c := &collector{recorder: r, world: world, build: build, system: newSystem(r.Started())}
-	for i := range families {
-		f := &families[i]
+	for i, f := range families {
 		c.descs[i] = prometheus.NewDesc(f.Name, f.Help, f.Labels, nil)
 	}
 	return c
@@ -41,6 +40,7 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 	for i := range instances {
 		s.instance(&instances[i])
 	}
+	s.ledger(&world.Ledger)
 	s.pipeline()
 	s.http()
 	s.runtime()
@@ -128,7 +128,7 @@ func (s *scrape) service(view *ServiceView) {
 
 // unlabelled describes a family by its first label alone.
 func (c *collector) unlabelled(family int) *prometheus.Desc {
-	f := &families[family]
+	f := families[family]
 	return prometheus.NewDesc(f.Name, f.Help, f.Labels[:1], nil)
 }
 
@@ -161,6 +161,24 @@ func oneIf(b bool) float64 {
 		return 1
 	}
 	return 0
+}
+
+func (s *scrape) ledger(l *LedgerView) {
+	s.value(famQuotaEnabled, oneIf(l.Enabled))
+	s.value(famQuotaAdmitted, float64(l.Admitted))
+	s.value(famQuotaRefused, float64(l.Refused))
+	s.value(famQuotaUnsettled, float64(l.Unsettled))
+	s.value(famQuotaDegradations, float64(l.Degradations))
+	s.value(famQuotaKeys, float64(l.Keys))
+	s.value(famQuotaJournal, float64(l.JournalBytes))
+	s.value(famQuotaFlush, l.LastFlush.Seconds())
+	for _, store := range [...]struct {
+		name string
+		StoreView
+	}{{"journal", l.Journal}, {"database", l.Database}, {"counter", l.Counter}} {
+		s.value(famQuotaHealthy, oneIf(store.Healthy), store.name)
+		s.value(famQuotaFailures, float64(store.Failures), store.name)
+	}
 }
 
 func (s *scrape) pipeline() {

@@ -58,6 +58,16 @@ const (
 	famRecordsWaiting
 	famSamplingRate
 	famErrors
+	famQuotaEnabled
+	famQuotaAdmitted
+	famQuotaRefused
+	famQuotaUnsettled
+	famQuotaDegradations
+	famQuotaKeys
+	famQuotaJournal
+	famQuotaFlush
+	famQuotaHealthy
+	famQuotaFailures
 	famBuildInfo
 	famHTTP
 	famHTTPMax
@@ -85,45 +95,56 @@ var (
 	onReason   = []string{"service", "reason"}
 	onArea     = []string{"area"}
 	onSurface  = []string{"uri", "outcome"}
+	onStore    = []string{"store"}
 )
 
 var families = [familyCount]Family{
-	famRequests:        {"model_router_requests_total", "model.router.requests.total", "Unified requests that reached routing, on the instance that answered last (none where no instance did).", "", CategoryRequest, []string{"service", "instance", "status"}, counter},
-	famDuration:        {"model_router_request_duration_seconds", "model.router.request.duration", "Time from the arrival of a unified request to the end of its answer.", "seconds", CategoryRequest, onInstance, histogram},
-	famDurationMax:     {"model_router_request_duration_seconds_max", "model.router.request.duration.max", "Longest request since the start.", "seconds", CategoryRequest, onInstance, gauge},
-	famFirstToken:      {"model_router_time_to_first_token_seconds", "model.router.time.to.first.token", "Time from the arrival of a request to the first event of its streamed answer.", "seconds", CategoryRequest, onInstance, histogram},
-	famFirstTokenMax:   {"model_router_time_to_first_token_seconds_max", "model.router.time.to.first.token.max", "Longest time to a first token since the start.", "seconds", CategoryRequest, onInstance, gauge},
-	famTokens:          {"model_router_tokens_total", "model.router.tokens.total", "Tokens that backends reported, by direction: input and output.", "tokens", CategoryRequest, []string{"service", "instance", "direction"}, counter},
-	famInFlight:        {"model_router_requests_in_flight", "model.router.requests.in.flight", "Calls to an instance that have not ended.", "", CategoryRequest, onInstance, gauge},
-	famFailovers:       {"model_router_failovers_total", "model.router.failovers.total", "Failed calls to an instance after which another instance was tried.", "", CategoryRequest, onInstance, counter},
-	famCancelled:       {"model_router_cancelled_requests_total", "model.router.cancelled.requests.total", "Requests whose client left before it had the whole answer; they are in requests_total too.", "", CategoryRequest, onInstance, counter},
-	famRejected:        {"model_router_rejected_requests_total", "model.router.rejected.requests.total", "Requests that were refused before a backend saw them: faults of the request and limits.", "", CategoryRequest, onReason, counter},
-	famShed:            {"model_router_shed_requests_total", "model.router.shed.requests.total", "Requests that were given up for want of room.", "", CategoryRequest, onReason, counter},
-	famQueueWait:       {"model_router_queue_wait_seconds", "model.router.queue.wait", "Time that requests waited for a slot, of those that had to.", "seconds", CategoryRequest, onService, histogram},
-	famQueueLength:     {"model_router_queue_length", "model.router.queue.length", "Requests that wait for a slot now.", "", CategoryRequest, onService, gauge},
-	famOverhead:        {"model_router_gateway_overhead_seconds", "model.router.gateway.overhead", "Time that the gateway itself took: from having the request to having begun (or sent, where it is whole) the answer, without waiting for backends and slots.", "seconds", CategoryRequest, onService, histogram},
-	famBreaker:         {"model_router_circuit_breaker_state", "model.router.circuit.breaker.state", "State of the circuit breaker: 0 CLOSED, 1 OPEN, 2 HALF_OPEN.", "", CategoryCustom, onInstance, gauge},
-	famRemaining:       {"model_router_rate_limit_remaining", "model.router.rate.limit.remaining", "Requests that the rate limit would allow at once; by client where each has its own limit; the capacity where no limit is in force.", "", CategoryCustom, []string{"service", "client_ip"}, gauge},
-	famWeight:          {"model_router_load_balancer_weight", "model.router.load.balancer.weight", "Configured weight of an instance; 0 gets no traffic.", "", CategoryCustom, onInstance, gauge},
-	famHealthy:         {"model_router_instance_healthy", "model.router.instance.healthy", "Whether an instance is enabled and healthy: 1 or 0.", "", CategoryCustom, onInstance, gauge},
-	famRecordsDropped:  {"model_router_monitoring_records_dropped_total", "model.router.monitoring.records.dropped.total", "Call records that were dropped because the buffer was full; counts are not affected.", "", CategoryCustom, nil, counter},
-	famRecordsWaiting:  {"model_router_monitoring_records_waiting", "model.router.monitoring.records.waiting", "Call records that wait in the pipeline.", "", CategoryCustom, nil, gauge},
-	famSamplingRate:    {"model_router_monitoring_sampling_ratio", "model.router.monitoring.sampling.ratio", "Part of the calls that is recorded, by sampling and degradation.", "", CategoryCustom, nil, gauge},
-	famErrors:          {"model_router_monitoring_error_components", "model.router.monitoring.error.components", "Parts of monitoring that reported errors lately.", "", CategoryCustom, nil, gauge},
-	famBuildInfo:       {"model_router_build_info", "model.router.build.info", "Always 1; the labels say what runs.", "", CategorySystem, []string{"version", "commit", "go_version"}, gauge},
-	famHTTP:            {"http_server_requests_seconds", "http.server.requests", "HTTP requests by surface and class of status.", "seconds", CategorySystem, onSurface, timer},
-	famHTTPMax:         {"http_server_requests_seconds_max", "http.server.requests.max", "Longest HTTP request since the start.", "seconds", CategorySystem, onSurface, gauge},
-	famMemoryUsed:      {"jvm_memory_used_bytes", "jvm.memory.used", "Memory in use. There is no JVM: heap is Go's heap objects, nonheap the rest of what the Go runtime has mapped and not returned.", "bytes", CategorySystem, onArea, gauge},
-	famMemoryCommitted: {"jvm_memory_committed_bytes", "jvm.memory.committed", "Memory held from the system. There is no JVM: heap is Go's heap including free spans, nonheap stacks and runtime structures.", "bytes", CategorySystem, onArea, gauge},
-	famMemoryMax:       {"jvm_memory_max_bytes", "jvm.memory.max", "Memory limit. There is no JVM: heap is Go's memory limit (GOMEMLIMIT), -1 where there is none; nonheap has none.", "bytes", CategorySystem, onArea, gauge},
-	famGCPause:         {"jvm_gc_pause_seconds", "jvm.gc.pause", "Pauses of garbage collection. There is no JVM: these are Go's stop-the-world pauses.", "seconds", CategorySystem, nil, timer},
-	famThreadsLive:     {"jvm_threads_live_threads", "jvm.threads.live", "There is no JVM: these are goroutines.", "threads", CategorySystem, nil, gauge},
-	famThreadsDaemon:   {"jvm_threads_daemon_threads", "jvm.threads.daemon", "There is no JVM: these are goroutines, none of which keeps the program alive but the first.", "threads", CategorySystem, nil, gauge},
-	famThreadsPeak:     {"jvm_threads_peak_threads", "jvm.threads.peak", "There is no JVM: this is the largest number of goroutines that a scrape has seen.", "threads", CategorySystem, nil, gauge},
-	famUptime:          {"process_uptime_seconds", "process.uptime", "Time since the start of the gateway.", "seconds", CategorySystem, nil, gauge},
-	famProcessCPU:      {"process_cpu_usage", "process.cpu.usage", "Part of all processors that the gateway used since the previous look, from 0 to 1.", "", CategorySystem, nil, gauge},
-	famSystemCPU:       {"system_cpu_usage", "system.cpu.usage", "Part of all processors that the whole system used since the previous look, from 0 to 1.", "", CategorySystem, nil, gauge},
-	famSystemCPUs:      {"system_cpu_count", "system.cpu.count", "Processors that the gateway may use.", "", CategorySystem, nil, gauge},
+	famRequests:          {"model_router_requests_total", "model.router.requests.total", "Unified requests that reached routing, on the instance that answered last (none where no instance did).", "requests", CategoryRequest, []string{"service", "instance", "status"}, counter},
+	famDuration:          {"model_router_request_duration_seconds", "model.router.request.duration", "Time from the arrival of a unified request to the end of its answer.", "seconds", CategoryRequest, onInstance, histogram},
+	famDurationMax:       {"model_router_request_duration_seconds_max", "model.router.request.duration.max", "Longest request since the start.", "seconds", CategoryRequest, onInstance, gauge},
+	famFirstToken:        {"model_router_time_to_first_token_seconds", "model.router.time.to.first.token", "Time from the arrival of a request to the first event of its streamed answer.", "seconds", CategoryRequest, onInstance, histogram},
+	famFirstTokenMax:     {"model_router_time_to_first_token_seconds_max", "model.router.time.to.first.token.max", "Longest time to a first token since the start.", "seconds", CategoryRequest, onInstance, gauge},
+	famTokens:            {"model_router_tokens_total", "model.router.tokens.total", "Tokens that backends reported, by direction: input and output.", "tokens", CategoryRequest, []string{"service", "instance", "direction"}, counter},
+	famInFlight:          {"model_router_requests_in_flight", "model.router.requests.in.flight", "Calls to an instance that have not ended.", "requests", CategoryRequest, onInstance, gauge},
+	famFailovers:         {"model_router_failovers_total", "model.router.failovers.total", "Failed calls to an instance after which another instance was tried.", "requests", CategoryRequest, onInstance, counter},
+	famCancelled:         {"model_router_cancelled_requests_total", "model.router.cancelled.requests.total", "Requests whose client left before it had the whole answer; they are in requests_total too.", "requests", CategoryRequest, onInstance, counter},
+	famRejected:          {"model_router_rejected_requests_total", "model.router.rejected.requests.total", "Requests that were refused before a backend saw them: faults of the request and limits.", "requests", CategoryRequest, onReason, counter},
+	famShed:              {"model_router_shed_requests_total", "model.router.shed.requests.total", "Requests that were given up for want of room.", "requests", CategoryRequest, onReason, counter},
+	famQueueWait:         {"model_router_queue_wait_seconds", "model.router.queue.wait", "Time that requests waited for a slot, of those that had to.", "seconds", CategoryRequest, onService, histogram},
+	famQueueLength:       {"model_router_queue_length", "model.router.queue.length", "Requests that wait for a slot now.", "requests", CategoryRequest, onService, gauge},
+	famOverhead:          {"model_router_gateway_overhead_seconds", "model.router.gateway.overhead", "Time that the gateway itself took: from having the request to having begun (or sent, where it is whole) the answer, without waiting for backends and slots.", "seconds", CategoryRequest, onService, histogram},
+	famBreaker:           {"model_router_circuit_breaker_state", "model.router.circuit.breaker.state", "State of the circuit breaker: 0 CLOSED, 1 OPEN, 2 HALF_OPEN.", "", CategoryCustom, onInstance, gauge},
+	famRemaining:         {"model_router_rate_limit_remaining", "model.router.rate.limit.remaining", "Requests that the rate limit would allow at once; by client where each has its own limit; the capacity where no limit is in force.", "requests", CategoryCustom, []string{"service", "client_ip"}, gauge},
+	famWeight:            {"model_router_load_balancer_weight", "model.router.load.balancer.weight", "Configured weight of an instance; 0 gets no traffic.", "", CategoryCustom, onInstance, gauge},
+	famHealthy:           {"model_router_instance_healthy", "model.router.instance.healthy", "Whether an instance is enabled and healthy: 1 or 0.", "", CategoryCustom, onInstance, gauge},
+	famRecordsDropped:    {"model_router_monitoring_records_dropped_total", "model.router.monitoring.records.dropped.total", "Call records that were dropped because the buffer was full; counts are not affected.", "records", CategoryCustom, nil, counter},
+	famRecordsWaiting:    {"model_router_monitoring_records_waiting", "model.router.monitoring.records.waiting", "Call records that wait in the pipeline.", "records", CategoryCustom, nil, gauge},
+	famSamplingRate:      {"model_router_monitoring_sampling_ratio", "model.router.monitoring.sampling.ratio", "Part of the calls that is recorded, by sampling and degradation.", "", CategoryCustom, nil, gauge},
+	famErrors:            {"model_router_monitoring_error_components", "model.router.monitoring.error.components", "Parts of monitoring that reported errors lately.", "", CategoryCustom, nil, gauge},
+	famQuotaEnabled:      {"model_router_quota_enabled", "model.router.quota.enabled", "Whether the quota ledger counts: 1 or 0.", "", CategoryCustom, nil, gauge},
+	famQuotaAdmitted:     {"model_router_quota_admitted_requests_total", "model.router.quota.admitted.requests.total", "Requests that the quota ledger counted.", "requests", CategoryCustom, nil, counter},
+	famQuotaRefused:      {"model_router_quota_refused_requests_total", "model.router.quota.refused.requests.total", "Requests that were turned away because the quota ledger could not count them.", "requests", CategoryCustom, nil, counter},
+	famQuotaUnsettled:    {"model_router_quota_unsettled_total", "model.router.quota.unsettled.total", "Counted requests of which no backend said how many tokens they cost.", "requests", CategoryCustom, nil, counter},
+	famQuotaDegradations: {"model_router_quota_degradations_total", "model.router.quota.degradations.total", "Requests that were counted here because the shared counter was not there.", "requests", CategoryCustom, nil, counter},
+	famQuotaKeys:         {"model_router_quota_keys", "model.router.quota.keys", "Sets of dimensions that the quota ledger holds in memory.", "keys", CategoryCustom, nil, gauge},
+	famQuotaJournal:      {"model_router_quota_journal_bytes", "model.router.quota.journal", "Size of the journal of the quota ledger.", "bytes", CategoryCustom, nil, gauge},
+	famQuotaFlush:        {"model_router_quota_last_flush_seconds", "model.router.quota.last.flush", "How long the latest flush of the quota ledger took.", "seconds", CategoryCustom, nil, gauge},
+	famQuotaHealthy:      {"model_router_quota_store_healthy", "model.router.quota.store.healthy", "Whether a store of the quota ledger is well, or not in use: 1 or 0.", "", CategoryCustom, onStore, gauge},
+	famQuotaFailures:     {"model_router_quota_store_failures_total", "model.router.quota.store.failures.total", "Failures of a store of the quota ledger.", "failures", CategoryCustom, onStore, counter},
+	famBuildInfo:         {"model_router_build_info", "model.router.build.info", "Always 1; the labels say what runs.", "", CategorySystem, []string{"version", "commit", "go_version"}, gauge},
+	famHTTP:              {"http_server_requests_seconds", "http.server.requests", "HTTP requests by surface and class of status.", "seconds", CategorySystem, onSurface, timer},
+	famHTTPMax:           {"http_server_requests_seconds_max", "http.server.requests.max", "Longest HTTP request since the start.", "seconds", CategorySystem, onSurface, gauge},
+	famMemoryUsed:        {"jvm_memory_used_bytes", "jvm.memory.used", "Memory in use. There is no JVM: heap is Go's heap objects, nonheap the rest of what the Go runtime has mapped and not returned.", "bytes", CategorySystem, onArea, gauge},
+	famMemoryCommitted:   {"jvm_memory_committed_bytes", "jvm.memory.committed", "Memory held from the system. There is no JVM: heap is Go's heap including free spans, nonheap stacks and runtime structures.", "bytes", CategorySystem, onArea, gauge},
+	famMemoryMax:         {"jvm_memory_max_bytes", "jvm.memory.max", "Memory limit. There is no JVM: heap is Go's memory limit (GOMEMLIMIT), -1 where there is none; nonheap has none.", "bytes", CategorySystem, onArea, gauge},
+	famGCPause:           {"jvm_gc_pause_seconds", "jvm.gc.pause", "Pauses of garbage collection. There is no JVM: these are Go's stop-the-world pauses.", "seconds", CategorySystem, nil, timer},
+	famThreadsLive:       {"jvm_threads_live_threads", "jvm.threads.live", "There is no JVM: these are goroutines.", "threads", CategorySystem, nil, gauge},
+	famThreadsDaemon:     {"jvm_threads_daemon_threads", "jvm.threads.daemon", "There is no JVM: these are goroutines, none of which keeps the program alive but the first.", "threads", CategorySystem, nil, gauge},
+	famThreadsPeak:       {"jvm_threads_peak_threads", "jvm.threads.peak", "There is no JVM: this is the largest number of goroutines that a scrape has seen.", "threads", CategorySystem, nil, gauge},
+	famUptime:            {"process_uptime_seconds", "process.uptime", "Time since the start of the gateway.", "seconds", CategorySystem, nil, gauge},
+	famProcessCPU:        {"process_cpu_usage", "process.cpu.usage", "Part of all processors that the gateway used since the previous look, from 0 to 1.", "", CategorySystem, nil, gauge},
+	famSystemCPU:         {"system_cpu_usage", "system.cpu.usage", "Part of all processors that the whole system used since the previous look, from 0 to 1.", "", CategorySystem, nil, gauge},
+	famSystemCPUs:        {"system_cpu_count", "system.cpu.count", "Processors that the gateway may use.", "", CategorySystem, nil, gauge},
 }
 
 // own tells whether the prefix belongs to the family's name.

@@ -40,18 +40,15 @@ func raise(to *atomic.Int64, n int64) {
 // maxBuckets is the largest number of bounds of a histogram.
 const maxBuckets = 14
 
-// bounds are the upper bounds of a histogram's buckets.
-type bounds [maxBuckets]time.Duration
-
 // requestBounds reach from a cached embedding to a long answer.
-var requestBounds = bounds{
+var requestBounds = []time.Duration{
 	5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond,
 	250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2500 * time.Millisecond, 5 * time.Second,
 	10 * time.Second, 30 * time.Second, 60 * time.Second, 120 * time.Second,
 }
 
 // overheadBounds are for what the gateway itself takes.
-var overheadBounds = bounds{
+var overheadBounds = []time.Duration{
 	25 * time.Microsecond, 50 * time.Microsecond, 100 * time.Microsecond, 200 * time.Microsecond, 500 * time.Microsecond,
 	time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond,
 	50 * time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond, time.Second,
@@ -60,7 +57,7 @@ var overheadBounds = bounds{
 // Histogram counts lengths of time by their size. It is made by newHistogram
 // and must not be copied.
 type Histogram struct {
-	bounds       *bounds
+	bounds       []time.Duration // the upper bounds of the buckets
 	counts       [maxBuckets + 1]atomic.Uint64
 	sum, longest atomic.Int64
 	exemplars    [maxBuckets + 1]atomic.Pointer[exemplar]
@@ -96,7 +93,7 @@ func (h *Histogram) illustrate(trace string, took time.Duration, at time.Time) {
 
 // HistogramSnapshot is a histogram at one moment.
 type HistogramSnapshot struct {
-	bounds    *bounds
+	bounds    []time.Duration
 	counts    [maxBuckets + 1]uint64
 	exemplars [maxBuckets + 1]*exemplar
 	Count     uint64
@@ -214,7 +211,7 @@ func NewInstance() *Instance {
 	return i
 }
 
-func (i *Instance) prepare() { i.duration.bounds, i.firstToken.bounds = &requestBounds, &requestBounds }
+func (i *Instance) prepare() { i.duration.bounds, i.firstToken.bounds = requestBounds, requestBounds }
 
 // Requests returns how many requests ended with a status on this instance.
 func (i *Instance) Requests(s Status) int64 { return i.requests[s].Value() }
@@ -231,7 +228,7 @@ type Service struct {
 
 func (s *Service) prepare() {
 	s.none.prepare()
-	s.queueWait.bounds, s.overhead.bounds = &requestBounds, &overheadBounds
+	s.queueWait.bounds, s.overhead.bounds = requestBounds, overheadBounds
 }
 
 // count adds a call that has ended.

@@ -1,12 +1,32 @@
 package metrics
 
-import "github.com/patchbay-ai/patchbay/internal/schema"
+import (
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
 
 // World is the living state of routing at one moment, as far as a scrape shows
 // it. Whoever owns the routing table makes it.
 type World struct {
 	Services  []ServiceView
 	Instances []InstanceView
+	Ledger    LedgerView
+}
+
+// LedgerView is the quota ledger.
+type LedgerView struct {
+	Enabled                                    bool
+	Admitted, Refused, Unsettled, Degradations int64
+	Keys, JournalBytes                         int64
+	LastFlush                                  time.Duration
+	Journal, Database, Counter                 StoreView
+}
+
+// StoreView is one of the stores of the ledger.
+type StoreView struct {
+	Healthy  bool
+	Failures int64
 }
 
 // ServiceView is a configured service type.

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -105,8 +106,18 @@ func (r *Reply) begin(speak adapter.Adapter, deadline time.Time) error {
 	if r.req.Service == schema.TTS && !whole {
 		return r.beginBinary(contentType, deadline)
 	}
+	r.body = r.body[:0]
 	if streamer, ok := speak.(adapter.Streamer); ok && r.req.Stream && !whole {
-		return r.beginEvents(streamer, deadline)
+		var err error
+		if !strings.Contains(contentType, "event-stream") && !strings.Contains(contentType, "ndjson") {
+			whole, err = r.startsAsJSON(deadline)
+		}
+		if err != nil {
+			return err
+		}
+		if !whole {
+			return r.beginEvents(streamer, deadline)
+		}
 	}
 	if strings.HasPrefix(contentType, "text/event-stream") {
 		return fmt.Errorf("%w: it is a stream, which was not asked for", adapter.ErrInvalid)
@@ -133,7 +144,11 @@ func (r *Reply) begin(speak adapter.Adapter, deadline time.Time) error {
 // of the wait for an answer.
 func (r *Reply) beginEvents(speak adapter.Streamer, deadline time.Time) error {
 	r.response.SetDeadline(deadline)
-	r.events = speak.Events(r.req, r.response)
+	body := io.Reader(r.response)
+	if len(r.body) > 0 {
+		body = io.MultiReader(bytes.NewReader(bytes.Clone(r.body)), r.response)
+	}
+	r.events = speak.Events(r.req, body)
 	first, err := r.events.Next()
 	if err != nil {
 		r.events = nil
@@ -142,6 +157,20 @@ func (r *Reply) beginEvents(speak adapter.Streamer, deadline time.Time) error {
 	r.response.SetDeadline(time.Time{})
 	r.pending = first
 	return nil
+}
+
+// startsAsJSON looks at the beginning of an answer whose type says nothing, and
+// reports whether it is a completion rather than a stream.
+func (r *Reply) startsAsJSON(deadline time.Time) (bool, error) {
+	r.response.SetDeadline(deadline)
+	defer r.response.SetDeadline(time.Time{})
+	r.body = slices.Grow(r.body, binaryRead)
+	n, err := r.response.Read(r.body[:binaryRead])
+	r.body = r.body[:n]
+	if err != nil && err != io.EOF {
+		return false, err
+	}
+	return bytes.HasPrefix(bytes.TrimLeft(r.body, " \t\r\n"), []byte("{")), nil
 }
 
 // beginBinary waits for the first bytes of an answer that is passed on as it is.
@@ -171,13 +200,13 @@ func (r *Reply) refusal() error {
 	}
 	retryAfter := parseRetryAfter(r.response.Header, time.Now())
 	// A body that cannot be read whole still leaves the status to report.
+	r.body = r.body[:0]
 	_ = r.readBody(maxComplaint)
 	return &refused{Failure: adapter.ReadFailure(status, r.body), retryAfter: retryAfter}
 }
 
-// readBody reads the body of the response into the reply's own buffer.
+// readBody reads the rest of the response into the reply's own buffer.
 func (r *Reply) readBody(limit int) error {
-	r.body = r.body[:0]
 	for {
 		if len(r.body) > limit {
 			return fmt.Errorf("%w: larger than %d bytes", adapter.ErrInvalid, limit)

@@ -132,17 +132,18 @@ func TestLimitOfAnInstanceIsNotSpentOnRefusals(t *testing.T) {
 	})
 }
 
-// The budget never holds more than its share, never refuses below its floor, and
-// is empty at the end.
+// The budget never holds more than its share, never refuses below its floor,
+// never spends more than was earned beyond the floor, and is empty at the end.
 func TestRetryBudget(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var b budget
-		inFlight, retries := 0, 0
-		for range rapid.IntRange(1, 200).Draw(t, "steps") {
-			switch rapid.SampledFrom([]string{"enter", "enter", "leave", "retry", "retry", "retried"}).Draw(t, "step") {
+		inFlight, retries, earned := 0, 0, 0
+		for range rapid.IntRange(1, 300).Draw(t, "steps") {
+			switch rapid.SampledFrom([]string{"enter", "enter", "enter", "leave", "retry", "retry", "retried"}).Draw(t, "step") {
 			case "enter":
 				b.enter()
 				inFlight++
+				earned = min(earned+1, 120)
 			case "leave":
 				if inFlight > retries {
 					b.leave()
@@ -150,11 +151,14 @@ func TestRetryBudget(t *testing.T) {
 				}
 			case "retry":
 				may := b.mayRetry()
-				if want := retries < max(3, inFlight/5); may != want {
-					t.Fatalf("with %d in flight and %d retries: %v", inFlight, retries, may)
+				if want := retries < 3 || retries < inFlight/5 && earned >= 6; may != want {
+					t.Fatalf("with %d in flight, %d retries and %d earned: %v", inFlight, retries, earned, may)
 				}
 				if may {
 					retries++
+					if earned >= 6 {
+						earned -= 6
+					}
 				}
 			case "retried":
 				if retries > 0 {
@@ -173,6 +177,34 @@ func TestRetryBudget(t *testing.T) {
 			t.Fatalf("%d in flight, %d retries at the end", b.inFlight.Load(), b.retries.Load())
 		}
 	})
+}
+
+// Second attempts that fail at once would all fit into a share of what is in
+// flight, one after the other. They have to be earned as well.
+func TestFastRetriesAreBounded(t *testing.T) {
+	var b budget
+	for range 100 {
+		b.enter() // requests that take their time
+	}
+	const requests = 10_000
+	allowed := 0
+	for range requests {
+		b.enter()
+		held := 0
+		for range 4 { // the floor and one more
+			if b.mayRetry() {
+				held++
+			}
+		}
+		allowed += held - 3
+		for range held {
+			b.retried()
+		}
+		b.leave()
+	}
+	if most := requests/6 + 20; allowed > most {
+		t.Errorf("%d retries beyond the floor for %d requests, want at most %d", allowed, requests, most)
+	}
 }
 
 // Many at once never hold more than the share.

@@ -42,7 +42,7 @@ const (
 // compare orders keys, so that those who write many rows do it in one order.
 func (k Key) compare(other Key) int {
 	return cmp.Or(
-		strings.Compare(k.Tenant, other.Tenant), strings.Compare(k.APIKey, other.APIKey), strings.Compare(k.User, other.User),
+		strings.Compare(k.User, other.User), strings.Compare(k.Tenant, other.Tenant), strings.Compare(k.APIKey, other.APIKey),
 		cmp.Compare(k.Service, other.Service), strings.Compare(k.Model, other.Model))
 }
 

@@ -32,6 +32,7 @@ type shared struct {
 	// The keeper's own.
 	mark       string
 	reasserted time.Time
+	unseeded   bool // what others have counted has not been pushed yet
 }
 
 const (
@@ -132,20 +133,17 @@ func (h *shared) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	other := mark != h.mark
-	again := h.lost.Load() || h.away.Load() || time.Since(h.reasserted) > h.reassert
-	if !other && !again {
-		return nil
+	if mark != h.mark || h.lost.Load() || h.away.Load() || time.Since(h.reasserted) > h.reassert {
+		h.lost.Store(false)
+		if err := h.pushAll(ctx); err != nil {
+			h.lost.Store(true)
+			return err
+		}
+		h.mark, h.reasserted, h.unseeded = mark, time.Now(), true
 	}
-	h.lost.Store(false)
-	if err := h.pushAll(ctx); err != nil {
-		h.lost.Store(true)
-		return err
+	if h.unseeded {
+		h.unseeded = h.reseed(ctx) != nil
 	}
-	if other || again {
-		h.reseed(ctx)
-	}
-	h.mark, h.reasserted = mark, time.Now()
 	return nil
 }
 
@@ -164,15 +162,17 @@ func (h *shared) pushAll(ctx context.Context) error {
 }
 
 // reseed pushes what the database has of the windows that are open: the shares
-// of gateways that are gone. Without the database they come later.
-func (h *shared) reseed(ctx context.Context) {
+// of gateways that are gone. Without the database it has to be done later.
+func (h *shared) reseed(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readTime)
+	defer cancel()
 	store, err := h.session.snapshots(ctx)
 	if err != nil {
-		return
+		return err
 	}
 	rows, err := store.Read(ctx, Filter{Windows: openWindows(h.session.now(), Windows())})
 	if err != nil {
-		return
+		return err
 	}
 	for len(rows) > 0 {
 		n := min(len(rows), pushBatch)
@@ -180,11 +180,12 @@ func (h *shared) reseed(ctx context.Context) {
 		for i := range pushes {
 			pushes[i] = Push{Row: rows[i], Expire: rows[i].Window.End(rows[i].Start).Add(h.keepFor)}
 		}
-		if h.sendPatiently(ctx, pushes) != nil {
-			return
+		if err := h.sendPatiently(ctx, pushes); err != nil {
+			return err
 		}
 		rows = rows[n:]
 	}
+	return nil
 }
 
 func openWindows(now time.Time, windows []Window) []Instance {

@@ -21,7 +21,7 @@ type Row struct {
 
 // compare orders rows by what identifies them, as a database stores them.
 func (r *Row) compare(other *Row) int {
-	return cmp.Or(cmp.Compare(r.Window, other.Window), r.Start.Compare(other.Start),
+	return cmp.Or(r.Start.Compare(other.Start), cmp.Compare(r.Window, other.Window),
 		r.Key.compare(other.Key), cmp.Compare(r.Writer, other.Writer))
 }
 

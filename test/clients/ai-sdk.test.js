@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
-import { generateText, jsonSchema, streamText, tool } from 'ai';
+import { cosineSimilarity, embed, embedMany, experimental_generateImage as generateImage, generateText, jsonSchema, streamText, tool } from 'ai';
 import { anyBackend, prompt, start, weather } from './gateway.js';
 
 const bounded = { timeout: 30_000 };
@@ -46,4 +46,29 @@ test('a stream that dies midway is an error', bounded, async () => {
   }
   assert.ok(text, 'what came before the cut is lost');
   assert.equal(errors.length, 1);
+});
+
+test('embeddings', bounded, async () => {
+  const model = provider.embeddingModel('demo-embedding');
+  const { embeddings, usage } = await embedMany({ model, values: ['a cat sits', 'a cat sits there', 'stock market'] });
+  assert.equal(embeddings.length, 3);
+  assert.ok(usage.tokens > 0);
+  assert.ok(cosineSimilarity(embeddings[0], embeddings[1]) > cosineSimilarity(embeddings[0], embeddings[2]) + 0.3);
+  const { embedding } = await embed({ model, value: 'a cat sits' });
+  assert.deepEqual(embedding, embeddings[0]);
+});
+
+test('image', bounded, async () => {
+  const { image } = await generateImage({ model: provider.imageModel('demo-image'), prompt: 'a cat', size: '64x64' });
+  assert.equal(image.mediaType, 'image/png');
+  assert.deepEqual(Array.from(image.uint8Array.slice(1, 4)), Array.from(Buffer.from('PNG')));
+});
+
+test('chat in the dialects of other backends', bounded, async () => {
+  for (const name of ['demo-ollama', 'demo-claude', 'demo-gemini']) {
+    const plain = await generateText({ model: provider(name), prompt });
+    const streamed = streamText({ model: provider(name), prompt });
+    assert.equal(await streamed.text, plain.text, name);
+    assert.equal((await streamed.usage).totalTokens, plain.usage.totalTokens, name);
+  }
 });

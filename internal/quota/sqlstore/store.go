@@ -114,8 +114,10 @@ func errorOr(err error, db *sql.DB) error {
 func (s *Store) Close() error { return s.db.Close() }
 
 const (
-	// identity is what tells rows apart, in the order in which they are stored.
-	identity = "window_type, window_start, tenant_id, api_key_id, user_id, service_type, model, writer"
+	// identity is what tells rows apart, in the order in which they are stored:
+	// by time, because that is how they are read and removed, and then by what
+	// differs most.
+	identity = "window_start, window_type, user_id, tenant_id, api_key_id, model, service_type, writer"
 	columns  = identity + ", request_count, token_count, updated_at"
 	// columnCount is how many columns there are, and writeBatch how many rows
 	// one statement writes.
@@ -150,8 +152,8 @@ func (s *Store) Write(ctx context.Context, rows []quota.Row) (err error) {
 		args = args[:0]
 		for i := range rows[:n] {
 			r := &rows[i]
-			args = append(args, r.Window.String(), r.Start.Unix(), r.Key.Tenant, r.Key.APIKey, r.Key.User,
-				r.Key.Service.String(), r.Key.Model, r.Writer, r.Requests, r.Tokens, now)
+			args = append(args, r.Start.Unix(), r.Window.String(), r.Key.User, r.Key.Tenant, r.Key.APIKey,
+				r.Key.Model, r.Key.Service.String(), r.Writer, r.Requests, r.Tokens, now)
 		}
 		if _, err = statement.ExecContext(ctx, args...); err != nil {
 			return err
@@ -223,7 +225,7 @@ func (s *Store) Read(ctx context.Context, filter quota.Filter) ([]quota.Row, err
 		var row quota.Row
 		var window, service string
 		var start int64
-		if err := found.Scan(&window, &start, &row.Key.Tenant, &row.Key.APIKey, &row.Key.User, &service, &row.Key.Model,
+		if err := found.Scan(&start, &window, &row.Key.User, &row.Key.Tenant, &row.Key.APIKey, &row.Key.Model, &service,
 			&row.Writer, &row.Requests, &row.Tokens); err != nil {
 			return nil, err
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
+	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
@@ -36,7 +37,9 @@ type Options struct {
 	// Document is the static configuration, and DataDir in it where the disk is
 	// looked at.
 	Document *config.Document
-	Build    Build
+	// Ledger returns what the quota ledger did; nil means that there is none.
+	Ledger func() quota.Stats
+	Build  Build
 }
 
 // Build says what runs.
@@ -111,11 +114,6 @@ func fail(w http.ResponseWriter, r *http.Request, status int, message string) {
 
 // NotFound answers a path that does not exist.
 func NotFound(w http.ResponseWriter, r *http.Request) { fail(w, r, http.StatusNotFound, "") }
-
-// WrongMethod answers a path that exists for other methods.
-func WrongMethod(w http.ResponseWriter, r *http.Request, allow string) {
-	fail(w, r, http.StatusMethodNotAllowed, "Allowed are "+allow+".")
-}
 
 // instant writes a moment as JSON has it.
 func instant(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }

@@ -1,6 +1,7 @@
 package actuator
 
 import (
+	"cmp"
 	"net/http"
 	"os"
 	"runtime"
@@ -22,7 +23,7 @@ func (a *API) Info(w http.ResponseWriter, r *http.Request) {
 		"build": fields{
 			"version": build.Version, "artifact": "patchbay", "name": "Patchbay", "group": "github.com/patchbay-ai", "time": build.time(),
 		},
-		"git": fields{"branch": "unknown", "commit": fields{"id": build.Commit, "time": build.time()}},
+		"git": fields{"branch": "unknown", "commit": fields{"id": cmp.Or(build.Commit, "unknown"), "time": build.time()}},
 		// There is no Java here; tools ask for these fields all the same.
 		"java":    fields{"version": goVersion(), "vendor": "Go (no JVM)"},
 		"go":      fields{"version": goVersion(), "compiler": runtime.Compiler, "os": runtime.GOOS, "arch": runtime.GOARCH},

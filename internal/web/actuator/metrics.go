@@ -165,8 +165,12 @@ func match(f *dto.MetricFamily, filter map[string]string) []*dto.Metric {
 // measure merges series: sums, and the largest of the maxima.
 func measure(kind dto.MetricType, series, maxima []*dto.Metric) []measurement {
 	var value, count, total, largest float64
+	unlimited := len(series) > 0
 	for _, m := range series {
-		value += m.GetCounter().GetValue() + m.GetGauge().GetValue() + m.GetUntyped().GetValue()
+		if m.GetGauge().GetValue() >= 0 { // below 0 means that there is no bound
+			value += m.GetCounter().GetValue() + m.GetGauge().GetValue() + m.GetUntyped().GetValue()
+			unlimited = false
+		}
 		count += float64(m.GetHistogram().GetSampleCount() + m.GetSummary().GetSampleCount())
 		total += m.GetHistogram().GetSampleSum() + m.GetSummary().GetSampleSum()
 	}
@@ -178,6 +182,9 @@ func measure(kind dto.MetricType, series, maxima []*dto.Metric) []measurement {
 			largest = max(largest, m.GetGauge().GetValue())
 		}
 		return []measurement{{"COUNT", count}, {"TOTAL_TIME", total}, {"MAX", largest}}
+	}
+	if unlimited {
+		value = -1
 	}
 	return []measurement{{"VALUE", value}}
 }

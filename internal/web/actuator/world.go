@@ -18,7 +18,7 @@ const shownClients = 50
 func (a *API) world() metrics.World {
 	now := time.Now()
 	table := a.options.Current.Load()
-	var world metrics.World
+	world := metrics.World{Ledger: a.ledgerView()}
 	for _, serviceType := range schema.ServiceTypes() {
 		s := table.Service(serviceType)
 		if s == nil {
@@ -32,6 +32,21 @@ func (a *API) world() metrics.World {
 		}
 	}
 	return world
+}
+
+func (a *API) ledgerView() metrics.LedgerView {
+	if a.options.Ledger == nil {
+		well := metrics.StoreView{Healthy: true}
+		return metrics.LedgerView{Journal: well, Database: well, Counter: well}
+	}
+	s := a.options.Ledger()
+	return metrics.LedgerView{
+		Enabled: s.Enabled, Admitted: s.Admitted, Refused: s.Refused, Unsettled: s.Unsettled, Degradations: s.Degradations,
+		Keys: s.Keys, JournalBytes: s.JournalBytes, LastFlush: s.LastFlushDuration,
+		Journal:  metrics.StoreView{Healthy: s.JournalHealthy, Failures: s.JournalFailures},
+		Database: metrics.StoreView{Healthy: s.StoreHealthy, Failures: s.StoreFailures},
+		Counter:  metrics.StoreView{Healthy: s.CounterHealthy, Failures: s.CounterFailures},
+	}
 }
 
 func serviceView(s *routing.Service, now time.Time) metrics.ServiceView {

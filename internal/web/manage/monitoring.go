@@ -88,8 +88,8 @@ func (m *Monitoring) Config(w http.ResponseWriter, _ *http.Request) { answer(w, 
 func (m *Monitoring) Snapshot(w http.ResponseWriter, _ *http.Request) {
 	answer(w, struct {
 		monitoringView `json:",inline"`
-		CapturedAt string `json:"capturedAt"`
-		Version    int64  `json:"version"`
+		CapturedAt     string `json:"capturedAt"`
+		Version        int64  `json:"version"`
 	}{m.view(), instant(time.Now()), m.recorder.Version()})
 }
 

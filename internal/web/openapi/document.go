@@ -53,6 +53,8 @@ func Operations() []Operation {
 	all = append(all, keys()...)
 	all = append(all, quotas()...)
 	all = append(all, actuator()...)
+	all = append(all, monitoring()...)
+	all = append(all, operations()...)
 	all = append(all, documents()...)
 	return all
 }

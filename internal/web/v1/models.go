@@ -30,6 +30,7 @@ func (a *API) Models(w http.ResponseWriter, r *http.Request) {
 		Object string  `json:"object"`
 		Data   []model `json:"data"`
 	}{Object: "list", Data: []model{}}
+	w.Header()["X-Router-Attempts"] = smallNumbers[:1:1]
 	for _, m := range a.current.Load().Models() {
 		list.Data = append(list.Data, modelOf(m))
 	}
@@ -44,6 +45,7 @@ func (a *API) Model(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("id")
 	for _, m := range a.current.Load().Models() {
 		if m.ID == id {
+			w.Header()["X-Router-Attempts"] = smallNumbers[:1:1]
 			web.WriteJSON(w, http.StatusOK, modelOf(m))
 			return
 		}

@@ -1,0 +1,682 @@
+package main
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"github.com/patchbay-ai/patchbay/internal/breaker"
+	"github.com/patchbay-ai/patchbay/internal/simulator"
+)
+
+// scrape returns the samples of a scrape by name and labels, as they are printed.
+func (r *rig) scrape() map[string]float64 {
+	r.t.Helper()
+	answer := r.do(http.MethodGet, "/actuator/prometheus", "").succeeds(r.t)
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(answer.body))
+	if err != nil {
+		r.t.Fatalf("%v in\n%s", err, answer.body)
+	}
+	if len(families) == 0 {
+		r.t.Fatal("the scrape is empty")
+	}
+	samples := map[string]float64{}
+	for line := range strings.Lines(answer.body) {
+		if name, value, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " "); ok && !strings.HasPrefix(line, "#") {
+			var n float64
+			if _, err := fmt.Sscan(value, &n); err != nil {
+				r.t.Fatalf("%q: %v", line, err)
+			}
+			samples[name] = n
+		}
+	}
+	return samples
+}
+
+// sum adds the samples of a family up that have all these labels.
+func sum(samples map[string]float64, family string, labels ...string) float64 {
+	total := 0.0
+	for name, value := range samples {
+		own, rest, _ := strings.Cut(name, "{")
+		if own == family && !slices.ContainsFunc(labels, func(label string) bool { return !strings.Contains(rest, label) }) {
+			total += value
+		}
+	}
+	return total
+}
+
+// get reads a JSON object.
+func (r *rig) get(path string, headers ...string) map[string]any {
+	r.t.Helper()
+	return decodeObject(r.t, r.do(http.MethodGet, path, "", headers...).succeeds(r.t).body)
+}
+
+func decodeObject(t *testing.T, body string) map[string]any {
+	t.Helper()
+	var object map[string]any
+	if err := json.Unmarshal([]byte(body), &object); err != nil {
+		t.Fatalf("%v: %s", err, body)
+	}
+	return object
+}
+
+// at follows a path of keys and numbers such as "a.0.b".
+func at(t *testing.T, value any, path string) any {
+	t.Helper()
+	for key := range strings.SplitSeq(path, "/") {
+		switch v := value.(type) {
+		case map[string]any:
+			member, there := v[key]
+			if !there {
+				t.Errorf("%s: there is no %s in %v", path, key, slices.Sorted(maps.Keys(v)))
+				return nil
+			}
+			value = member
+		case []any:
+			if len(v) == 0 {
+				t.Errorf("%s: empty", path)
+				return nil
+			}
+			value = v[0]
+		default:
+			t.Errorf("%s: %v has no members", path, value)
+			return nil
+		}
+	}
+	return value
+}
+
+// mixedBackend is a backend whose models misbehave, each in its way.
+func mixedBackend(t *testing.T) *simulator.Backend {
+	t.Helper()
+	b, err := simulator.Start(simulator.Options{Behaviours: map[string]simulator.Behaviour{
+		"fails":   {Step: simulator.Step{Status: 500}},
+		"refuses": {Step: simulator.Step{Status: 422}},
+		"hangs":   {Step: simulator.Step{Hang: true}},
+		"cut":     {Step: simulator.Step{Stop: simulator.StopReset, After: 3}},
+		"slow":    {Step: simulator.Step{EventDelay: 50 * time.Millisecond}},
+		"never":   {Step: simulator.Step{Hang: true}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	return b
+}
+
+// TestCountsAreExact drives a thousand requests of every kind and compares the
+// scrape with the driver's own count.
+func TestCountsAreExact(t *testing.T) {
+	b := mixedBackend(t)
+	var list []string
+	for _, name := range []string{"good", "fails", "refuses", "cut", "slow", "never", "open"} {
+		list = append(list, instance(name, b.URL()))
+	}
+	list = append(list, instance("hangs", b.URL(), "timeouts: {first-byte: 20ms}"), instance("limited", b.URL(), "max-concurrency: 1"), instance("gone", simulator.DownURL))
+	r := startGateway(t, "services: {chat: {circuit-breaker: {failure-threshold: 100000}, health-check: {enabled: false}, instances: [\n"+strings.Join(list, ",\n")+"]}}\n")
+	open := r.instances("open")[0]
+	open.Breaker.Force(breaker.ForcedOpen, time.Now())
+
+	type want struct{ status, instance, reason string }
+	var mu sync.Mutex
+	wanted := map[want]float64{}
+	expect := func(w want) {
+		mu.Lock()
+		defer mu.Unlock()
+		wanted[w]++
+	}
+	body := func(model, more string) string { return `{"model":"` + model + `"` + more + `,` + someMessages + `}` }
+	label := func(model string) string { return model + "@" + strings.TrimPrefix(b.URL(), "http://") }
+	// Each kind sends one request and says what it should count as.
+	kinds := []func(){
+		func() { r.chat(body("good", "")).succeeds(t); expect(want{"success", label("good"), ""}) },
+		func() { r.chat(body("good", `,"stream":true`)).succeeds(t); expect(want{"success", label("good"), ""}) },
+		func() { r.chat(body("fails", "")); expect(want{"error", label("fails"), ""}) },
+		func() { r.chat(body("refuses", "")); expect(want{"error", label("refuses"), ""}) },
+		func() { r.chat(body("cut", `,"stream":true`)); expect(want{"error", label("cut"), ""}) },
+		func() { r.chat(body("hangs", "")); expect(want{"timeout", label("hangs"), ""}) },
+		func() { r.chat(body("gone", "")); expect(want{"error", "gone@127.0.0.1:1", ""}) },
+		func() { r.chat(body("open", "")); expect(want{"circuit_breaker", "none", ""}) },
+		func() { r.chat(body("unknown-"+fmt.Sprint(rand.Int()), "")); expect(want{"error", "none", ""}) },
+		func() { r.chat(body("good", `,"temperature":9`)); expect(want{"", "", "invalid_request"}) },
+		func() { r.chat(`{"model":`); expect(want{"", "", "invalid_request"}) },
+		func() { // leaves in the middle of a stream
+			ctx, cancel := context.WithCancel(t.Context())
+			events := r.stream(ctx, body("slow", `,"stream":true`))
+			_, _ = events.next()
+			cancel()
+			expect(want{"success", label("slow"), ""})
+		},
+		func() { // leaves before there is an answer
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+			defer cancel()
+			response, err := r.client.Do(r.request(ctx, http.MethodPost, "/v1/chat/completions", body("never", "")))
+			if err == nil {
+				response.Body.Close()
+				t.Error("there is an answer")
+			}
+			expect(want{"error", label("never"), ""})
+		},
+	}
+	const requests, workers = 1000, 8
+	var work sync.WaitGroup
+	for w := range workers {
+		work.Go(func() {
+			for n := range requests / workers {
+				kinds[(n*workers+w)%len(kinds)]()
+			}
+		})
+	}
+	work.Wait()
+	eventually(t, "all requests are settled", func() bool {
+		s := r.scrape()
+		return sum(s, "model_router_requests_total")+sum(s, "model_router_rejected_requests_total") >= requests
+	})
+	samples := r.scrape()
+	total := 0.0
+	for w, n := range wanted {
+		got := sum(samples, "model_router_requests_total", `instance="`+w.instance+`"`, `status="`+w.status+`"`)
+		if w.reason != "" {
+			got = sum(samples, "model_router_rejected_requests_total", `reason="`+w.reason+`"`)
+		}
+		if got != n {
+			t.Errorf("%+v: %v counted, %v sent", w, got, n)
+		}
+		total += n
+	}
+	if got := sum(samples, "model_router_requests_total") + sum(samples, "model_router_rejected_requests_total"); got != total || total != requests {
+		t.Errorf("%v counted, %v sent", got, total)
+	}
+	if got := sum(samples, "model_router_request_duration_seconds_count"); got != sum(samples, "model_router_requests_total") {
+		t.Errorf("%v durations for %v requests", got, sum(samples, "model_router_requests_total"))
+	}
+	if got := sum(samples, "model_router_requests_in_flight"); got != 0 {
+		t.Errorf("%v in flight", got)
+	}
+	read := at(t, r.get("/actuator/metrics/model.router.requests.total?tag=status:success&tag=service:chat&tag=status:success"), "measurements/0/value")
+	if read != sum(samples, "model_router_requests_total", `status="success"`) {
+		t.Errorf("the metric read says %v", read)
+	}
+}
+
+func TestLimitsAndFailoversAreCounted(t *testing.T) {
+	bad, good := startBackend(t), startBackend(t)
+	bad.ScriptForever(simulator.Step{Status: 503})
+	r := startGateway(t, strings.Replace(poolYAML(bad, good), "services: {chat: {",
+		"services: {chat: {rate-limit: {capacity: 4, refill-rate: 1, client-ip-enable: true}, ", 1))
+	for range 4 {
+		r.chat(plainHi).succeeds(t)
+	}
+	r.chat(plainHi).failsWith(t, 429, "rate_limit_exceeded", "rate_limit_exceeded", "")
+	s := r.scrape()
+	label := func(b *simulator.Backend) string {
+		return `instance="m@` + strings.TrimPrefix(b.URL(), "http://") + `"`
+	}
+	if n := sum(s, "model_router_requests_total", label(good), `status="success"`); n != 4 {
+		t.Errorf("%v successes", n)
+	}
+	if n := sum(s, "model_router_requests_total", label(bad)); n != 0 {
+		t.Errorf("%v requests on the instance that was given up", n)
+	}
+	if n, tried := sum(s, "model_router_failovers_total", label(bad)), float64(bad.Stats().Arrived); n != tried || n == 0 {
+		t.Errorf("%v failovers after %v calls", n, tried)
+	}
+	if n := sum(s, "model_router_rejected_requests_total", `reason="rate_limit"`); n != 1 {
+		t.Errorf("%v rejected", n)
+	}
+	if n := sum(s, "model_router_tokens_total", label(good), `direction="output"`); n <= 0 {
+		t.Errorf("%v tokens", n)
+	}
+	if n := sum(s, "model_router_gateway_overhead_seconds_count", `service="chat"`); n != 4 {
+		t.Errorf("%v overheads", n)
+	}
+	if _, there := s[`model_router_rate_limit_remaining{client_ip="127.0.0.1",service="chat"}`]; !there {
+		t.Error("the limit of the client is not there")
+	}
+	if _, there := s[`model_router_rate_limit_remaining{service="chat"}`]; there {
+		t.Error("there is a common limit")
+	}
+}
+
+// Names and addresses that clients choose must not become series.
+func TestClientsCannotAddSeries(t *testing.T) {
+	b := startBackend(t)
+	r := startGateway(t, strings.Replace(poolYAML(b), "services: {chat: {", "services: {chat: {rate-limit: {capacity: 5, refill-rate: 1, client-ip-enable: true}, ", 1))
+	before := len(r.scrape())
+	requests := 100_000
+	if testing.Short() {
+		requests = 2_000
+	}
+	var work sync.WaitGroup
+	for w := range 4 {
+		work.Go(func() {
+			for n := range requests / 4 {
+				name := fmt.Sprintf("model-%d-%d", w, n)
+				if n%4 == 0 {
+					name = "m"
+				}
+				request := r.request(t.Context(), http.MethodPost, "/v1/chat/completions", `{"model":"`+name+`",`+someMessages+`}`,
+					"X-Forwarded-For", fmt.Sprintf("10.%d.%d.%d", w, n/250%250, n%250+1))
+				response, err := r.client.Do(request)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_, _ = io.Copy(io.Discard, response.Body)
+				response.Body.Close()
+			}
+		})
+	}
+	work.Wait()
+	const clients, classes = 50, 4
+	if after := len(r.scrape()); after > before+clients+3*classes {
+		t.Errorf("%d series became %d", before, after)
+	}
+	if list := at(t, r.get("/api/monitoring/rate-limit"), "services/chat/clientLimits").([]any); len(list) > 100 {
+		t.Errorf("%d clients are listed", len(list))
+	}
+}
+
+// fieldTable is every field of the monitoring and actuator objects of the
+// specification, by the path that answers it.
+var fieldTable = map[string][]string{
+	"/api/monitoring/config": {"enabled", "prefix", "collectionInterval", "enabledCategories/0", "customTags", "sampling/enabled", "sampling/rate",
+		"performance/batchSize", "performance/flushInterval"},
+	"/api/monitoring/config/snapshot": {"enabled", "prefix", "capturedAt", "version"},
+	"/api/monitoring/health":          {"status", "healthy", "details/metricsCollector", "details/prometheusRegistry", "details/configUpdater"},
+	"/api/monitoring/overview": {"enabled", "prefix", "enabledCategories/0", "healthy", "errorStats/activeErrorComponents", "errorStats/degradedComponents",
+		"errorStats/totalErrors", "degradationStatus/level", "degradationStatus/samplingRate", "degradationStatus/autoModeEnabled", "cacheStats/usageRatio",
+		"cacheStats/activeRetries", "circuitBreakerStats/state", "circuitBreakerStats/failureRate"},
+	"/api/monitoring/errors/stats":          {"activeErrorComponents", "degradedComponents", "totalErrors", "components"},
+	"/api/monitoring/degradation/status":    {"level", "levelDescription", "samplingRate", "autoModeEnabled", "timeSinceLastChange", "errorComponentCount"},
+	"/api/monitoring/cache/stats":           {"currentSize", "maxSize", "activeRetries", "queuedRetries", "usageRatio"},
+	"/api/monitoring/circuit-breaker/stats": {"state", "failureCount", "successCount", "requestCount", "failureRate"},
+	"/api/monitoring/instances": {"services/chat/instances/0/id", "services/chat/instances/0/url", "services/chat/instances/0/adapter", "services/chat/instances/0/status",
+		"services/chat/instances/0/lastHealthCheck", "services/chat/instances/0/responseTime", "services/chat/instances/0/successRate", "services/chat/instances/0/requestCount",
+		"services/chat/instances/0/errorCount", "services/chat/instances/0/circuitBreakerState", "services/chat/instances/0/weight"},
+	"/api/monitoring/load-balancer": {"services/chat/strategy", "services/chat/totalRequests", "services/chat/distribution"},
+	"/api/monitoring/rate-limit": {"services/chat/algorithm", "services/chat/globalLimit/capacity", "services/chat/globalLimit/remaining", "services/chat/globalLimit/refillRate",
+		"services/chat/globalLimit/nextRefill", "services/chat/clientLimits/0/clientIp", "services/chat/clientLimits/0/remaining", "services/chat/clientLimits/0/capacity",
+		"services/chat/clientLimits/0/lastRequest"},
+	"/api/monitoring/circuit-breaker": {"instances/0/id", "instances/0/service", "instances/0/state", "instances/0/failureCount", "instances/0/failureThreshold",
+		"instances/0/successThreshold", "instances/0/timeout", "instances/0/lastFailure", "instances/0/nextRetry"},
+	"/actuator/health": {"status", "components/diskSpace/status", "components/diskSpace/details/total", "components/diskSpace/details/free", "components/diskSpace/details/threshold",
+		"components/diskSpace/details/exists", "components/ping/status", "components/modelRouter/status", "components/modelRouter/details/activeInstances",
+		"components/modelRouter/details/totalInstances", "components/modelRouter/details/circuitBreakerStatus", "groups/0"},
+	"/actuator/health/detailed": {"components/modelRouter/details/services/chat/totalInstances", "components/modelRouter/details/services/chat/healthyInstances",
+		"components/modelRouter/details/services/chat/instances/0/id", "components/modelRouter/details/services/chat/instances/0/url",
+		"components/modelRouter/details/services/chat/instances/0/status", "components/modelRouter/details/services/chat/instances/0/lastCheck",
+		"components/modelRouter/details/services/chat/instances/0/responseTime"},
+	"/actuator/health/modelRouter":                  {"status", "details/activeInstances"},
+	"/actuator/metrics":                             {"names/0"},
+	"/actuator/metrics/model.router.requests.total": {"name", "description", "baseUnit", "measurements/0/statistic", "measurements/0/value", "availableTags/0/tag", "availableTags/0/values/0"},
+	"/actuator/info": {"app/name", "app/version", "app/description", "build/version", "build/artifact", "build/name", "build/group", "build/time", "git/branch",
+		"git/commit/id", "git/commit/time", "java/version", "java/vendor", "go/version"},
+	"/actuator/env":          {"activeProfiles", "propertySources/0/name", "propertySources/0/properties"},
+	"/actuator/loggers":      {"levels/0", "loggers/ROOT/configuredLevel", "loggers/ROOT/effectiveLevel", "groups"},
+	"/actuator/loggers/some": {"configuredLevel", "effectiveLevel"},
+	"/actuator":              {"_links/self/href", "_links/health/href", "_links/metrics-requiredMetricName/templated"},
+}
+
+func TestEveryFieldOfTheSpecification(t *testing.T) {
+	b := startBackend(t)
+	r := startGateway(t, strings.Replace(poolYAML(b), "services: {chat: {", "services: {chat: {rate-limit: {capacity: 50, refill-rate: 1, client-ip-enable: true}, ", 1))
+	r.chat(plainHi).succeeds(t)
+	for path, fields := range fieldTable {
+		object := r.get(path)
+		for _, field := range fields {
+			at(t, object, field)
+		}
+	}
+	names := at(t, r.get("/actuator/metrics"), "names").([]any)
+	for _, name := range []string{
+		"model.router.requests.total", "model.router.request.duration", "model.router.circuit.breaker.state", "model.router.rate.limit.remaining",
+		"model.router.load.balancer.weight", "jvm.memory.used", "jvm.memory.max", "jvm.gc.pause", "http.server.requests", "system.cpu.usage", "process.uptime",
+	} {
+		if !slices.Contains(names, any(name)) {
+			t.Errorf("the metric %s is not listed", name)
+		}
+		r.get("/actuator/metrics/" + name)
+	}
+	for _, path := range []string{"/actuator/metrics/none", "/actuator/metrics/model.router.requests.total?tag=service:none", "/actuator/health/none", "/actuator/loggers/.x", "/actuator/env/none", "/actuator/none"} {
+		if answer := r.do(http.MethodGet, path, ""); answer.status != 404 {
+			t.Errorf("%s: %d", path, answer.status)
+		}
+	}
+	if answer := r.do(http.MethodGet, "/actuator/metrics/jvm.memory.used?tag=area", ""); answer.status != 400 {
+		t.Errorf("a tag without a colon: %d", answer.status)
+	}
+}
+
+func TestLivingStateOfRouting(t *testing.T) {
+	backends := []*simulator.Backend{startBackend(t), startBackend(t), startBackend(t)}
+	r := startGateway(t, poolYAML(backends...))
+	for range 10 {
+		r.chat(plainHi).succeeds(t)
+	}
+	view := at(t, r.get("/api/monitoring/load-balancer"), "services/chat").(map[string]any)
+	percentages, requests := 0.0, 0.0
+	for id, share := range view["distribution"].(map[string]any) {
+		if !strings.HasPrefix(id, "m@http://") {
+			t.Errorf("instance %s", id)
+		}
+		percentages += share.(map[string]any)["percentage"].(float64)
+		requests += share.(map[string]any)["requests"].(float64)
+	}
+	if view["strategy"] != "ROUND_ROBIN" || view["totalRequests"] != 10.0 || requests != 10 || percentages < 99.999 || percentages > 100.001 {
+		t.Errorf("%v adds up to %v requests and %v %%", view, requests, percentages)
+	}
+	i := r.instances("m")[0]
+	i.Breaker.Force(breaker.ForcedOpen, time.Now())
+	if state := at(t, r.get("/api/monitoring/circuit-breaker"), "instances/0/state"); state != "OPEN" {
+		t.Errorf("breaker %v", state)
+	}
+	if n := sum(r.scrape(), "model_router_circuit_breaker_state"); n != 1 {
+		t.Errorf("the gauge says %v", n)
+	}
+	if state := at(t, r.get("/actuator/health"), "components/modelRouter/details/circuitBreakerStatus"); state != "OPEN" {
+		t.Errorf("health says %v", state)
+	}
+}
+
+func TestHealthIsDownWhenNobodyCanServe(t *testing.T) {
+	r := startGateway(t, "services: {chat: {health-check: {interval: 50ms, unhealthy-threshold: 1}, instances: ["+instance("m", simulator.DownURL)+"]}}")
+	eventually(t, "health is down", func() bool { return r.do(http.MethodGet, "/actuator/health", "").status == 503 })
+	object := decodeObject(t, r.do(http.MethodGet, "/actuator/health", "").body)
+	if object["status"] != "DOWN" || at(t, object, "components/modelRouter/status") != "DOWN" {
+		t.Errorf("%v", object)
+	}
+	for path, want := range map[string]int{"modelRouter": 503, "ping": 200, "readiness": 200, "liveness": 200, "detailed": 503} {
+		if got := r.do(http.MethodGet, "/actuator/health/"+path, "").status; got != want {
+			t.Errorf("%s: %d", path, got)
+		}
+	}
+	entry := at(t, r.get("/api/monitoring/instances"), "services/chat/instances/0").(map[string]any)
+	if entry["status"] != "UNHEALTHY" || entry["error"] == nil || entry["requestCount"] != nil || entry["successRate"] != nil {
+		t.Errorf("%v", entry)
+	}
+	idle := startGateway(t, "")
+	if got := idle.get("/actuator/health")["status"]; got != "UP" {
+		t.Errorf("without instances health is %v", got)
+	}
+}
+
+func TestMonitoringSettings(t *testing.T) {
+	r, _ := startOne(t)
+	r.chat(plainHi).succeeds(t)
+	put := func(path, body string) map[string]any {
+		t.Helper()
+		return decodeObject(t, r.do(http.MethodPut, "/api/monitoring/config/"+path, body).succeeds(t).body)
+	}
+	if got := put("prefix", `{"prefix":"acme"}`); got["prefix"] != "acme" {
+		t.Errorf("%v", got)
+	}
+	put("custom-tags", `{"customTags":{"env":"prod"}}`)
+	if n := sum(r.scrape(), "acme_requests_total", `env="prod"`, `status="success"`); n != 1 {
+		t.Errorf("%v requests under the new name", n)
+	}
+	if got := put("collection-interval", `{"interval":"PT1M"}`); got["collectionInterval"] != "PT1M" {
+		t.Errorf("%v", got)
+	}
+	put("categories", `{"categories":["request"]}`)
+	if _, there := r.scrape()["go_goroutines{env=\"prod\"}"]; there {
+		t.Error("the category system is off")
+	}
+	put("enabled", `{"enabled":false}`)
+	r.chat(plainHi).succeeds(t)
+	if body := r.do(http.MethodGet, "/actuator/prometheus", "").succeeds(t).body; body != "" {
+		t.Errorf("switched off: %s", body)
+	}
+	put("enabled", `{"enabled":true}`)
+	if n := sum(r.scrape(), "acme_requests_total", `status="success"`); n != 1 {
+		t.Errorf("%v requests", n)
+	}
+	for path, body := range map[string]string{
+		"enabled": `{"enabled":"yes"}`, "prefix": `{"prefix":"a b"}`, "collection-interval": `{"interval":"30"}`, "categories": `{"categories":["none"]}`, "custom-tags": `{"customTags":{"le":"x"}}`,
+	} {
+		for _, bad := range []string{body, `{}`, `{"a":1}`, `nonsense`, ``, `[]`} {
+			answer := r.do(http.MethodPut, "/api/monitoring/config/"+path, bad)
+			if message, _ := decodeObject(t, answer.body)["error"].(string); answer.status != 400 || message == "" {
+				t.Errorf("%s %s: %d %s", path, bad, answer.status, answer.body)
+			}
+		}
+	}
+	if got := r.get("/api/monitoring/config"); got["prefix"] != "acme" || got["collectionInterval"] != "PT1M" {
+		t.Errorf("a refused change took effect: %v", got)
+	}
+}
+
+func TestMonitoringPipelineIsSteered(t *testing.T) {
+	r, _ := startOne(t)
+	post := func(path, body string) map[string]any {
+		t.Helper()
+		return decodeObject(t, r.do(http.MethodPost, "/api/monitoring/"+path, body).succeeds(t).body)
+	}
+	calls := func() int {
+		t.Helper()
+		r.chat(plainHi).succeeds(t) // whatever monitoring does, traffic goes on
+		eventually(t, "the request is settled", func() bool { return sum(r.scrape(), "model_router_requests_in_flight") == 0 })
+		return len(at(t, r.get("/api/monitoring/calls"), "calls").([]any))
+	}
+	if n := calls(); n != 1 {
+		t.Errorf("%d calls", n)
+	}
+	if got := post("degradation/level", `{"level":"disabled"}`); got["level"] != "DISABLED" || got["samplingRate"] != 0.0 {
+		t.Errorf("%v", got)
+	}
+	if r.get("/api/monitoring/overview")["healthy"] != false || calls() != 1 {
+		t.Error("disabled it records")
+	}
+	if got := post("degradation/force-recovery", ""); got["level"] != "NORMAL" || got["samplingRate"] != 1.0 {
+		t.Errorf("%v", got)
+	}
+	if got := post("degradation/auto-mode", `{"enabled":false}`); got["autoModeEnabled"] != false {
+		t.Errorf("%v", got)
+	}
+	if got := post("circuit-breaker/force-open", ""); got["state"] != "OPEN" {
+		t.Errorf("%v", got)
+	}
+	if n := calls(); n != 1 {
+		t.Errorf("an open breaker lets records pass: %d", n)
+	}
+	if n := r.get("/api/monitoring/cache/stats")["currentSize"]; n != 1.0 {
+		t.Errorf("%v records wait", n)
+	}
+	if got := post("cache/clear", ""); got["currentSize"] != 0.0 {
+		t.Errorf("%v", got)
+	}
+	if got := post("circuit-breaker/force-close", ""); got["state"] != "CLOSED" {
+		t.Errorf("%v", got)
+	}
+	if n := calls(); n != 2 {
+		t.Errorf("%d calls", n)
+	}
+	r.recorder.NoteFault("a", "b", "why")
+	if got := r.get("/api/monitoring/errors/stats"); got["totalErrors"] != 1.0 || at(t, got, "components/0/lastError") != "why" {
+		t.Errorf("%v", got)
+	}
+	if got := post("errors/reset", `{"component":"a","operation":"b"}`); got["totalErrors"] != 0.0 {
+		t.Errorf("%v", got)
+	}
+	for path, body := range map[string]string{"degradation/level": `{"level":"LOW"}`, "degradation/auto-mode": `{}`, "errors/reset": `{"component":"a"}`} {
+		if answer := r.do(http.MethodPost, "/api/monitoring/"+path, body); answer.status != 400 || decodeObject(t, answer.body)["error"] == nil {
+			t.Errorf("%s: %d %s", path, answer.status, answer.body)
+		}
+	}
+}
+
+func TestCallsAndTheirFeed(t *testing.T) {
+	b := startBackend(t)
+	b.Script(simulator.Step{Status: 503}, simulator.Step{Text: "secret answer"})
+	other := startBackend(t)
+	other.ScriptForever(simulator.Step{Status: 503})
+	r := startGateway(t, poolYAML(b, other))
+	ctx, cancel := context.WithCancel(deadline(t))
+	defer cancel()
+	feed := r.open(ctx, http.MethodGet, "/api/monitoring/stream", "")
+	defer feed.Body.Close()
+	if kind := feed.Header.Get("Content-Type"); !strings.HasPrefix(kind, "text/event-stream") {
+		t.Fatalf("Content-Type %s", kind)
+	}
+	r.chat(plainHi, "X-Request-Id", "first")
+	lines := bufio.NewScanner(feed.Body)
+	var event string
+	for lines.Scan() && event == "" {
+		event, _ = strings.CutPrefix(lines.Text(), "data: ")
+		if !strings.HasPrefix(lines.Text(), "data: ") {
+			event = ""
+		}
+	}
+	call := decodeObject(t, event)
+	one := r.get("/api/monitoring/calls/first")
+	if call["requestId"] != "first" || one["attempts"] != 2.0 || one["httpStatus"] != 503.0 || one["status"] != "error" || len(one["tries"].([]any)) != 2 {
+		t.Errorf("%v\n%v", call, one)
+	}
+	if at(t, one, "tries/0/errorCode") != "upstream_error" || at(t, one, "timeline/endMs").(float64) <= 0 {
+		t.Errorf("%v", one)
+	}
+	if answer := r.do(http.MethodGet, "/api/monitoring/calls/none", ""); answer.status != 404 {
+		t.Errorf("%d", answer.status)
+	}
+	r.chat(`{"model":"a secret name",`+someMessages+`}`, "X-Request-Id", "second")
+	if list := at(t, r.get("/api/monitoring/calls?status=error&limit=1"), "calls").([]any); len(list) != 1 || at(t, list[0], "requestId") != "second" {
+		t.Errorf("%v", list)
+	}
+}
+
+func TestScrapeFormats(t *testing.T) {
+	r, _ := startOne(t)
+	plain := r.do(http.MethodGet, "/metrics?format=prometheus", "").succeeds(t)
+	if got := plain.header.Get("Content-Type"); got != "text/plain; version=0.0.4; charset=utf-8" {
+		t.Errorf("Content-Type %q", got)
+	}
+	modern := r.do(http.MethodGet, "/actuator/prometheus", "", "Accept",
+		"application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=0.0.4;q=0.2,*/*;q=0.1").succeeds(t)
+	if got := modern.header.Get("Content-Type"); got != "application/openmetrics-text; version=1.0.0; charset=utf-8" || !strings.HasSuffix(modern.body, "# EOF\n") {
+		t.Errorf("Content-Type %q, end %q", got, modern.body[max(0, len(modern.body)-20):])
+	}
+	packed := r.do(http.MethodGet, "/actuator/prometheus?includedNames=model_router_requests_total", "", "Accept-Encoding", "gzip").succeeds(t)
+	unpacked, err := gzip.NewReader(strings.NewReader(packed.body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := io.ReadAll(unpacked); err != nil || strings.Count(string(text), "# TYPE") != 1 {
+		t.Errorf("%v: %s", err, text)
+	}
+	vendor := r.do(http.MethodGet, "/actuator", "", "Accept", "application/vnd.spring-boot.actuator.v3+json", "X-Forwarded-Proto", "https", "X-Forwarded-Host", "gw.example", "X-Forwarded-Prefix", "/p")
+	if vendor.header.Get("Content-Type") != "application/vnd.spring-boot.actuator.v3+json" || at(t, decodeObject(t, vendor.body), "_links/health/href") != "https://gw.example/p/actuator/health" {
+		t.Errorf("%v %s", vendor.header, vendor.body)
+	}
+	if options := r.do(http.MethodOptions, "/actuator/env", ""); options.status/100 != 2 || strings.Contains(options.header.Get("Allow"), "POST") {
+		t.Errorf("%d Allow %q", options.status, options.header.Get("Allow"))
+	}
+	if wrong := r.do(http.MethodPost, "/actuator/env", "{}"); wrong.status != 405 || wrong.header.Get("Allow") == "" {
+		t.Errorf("%d", wrong.status)
+	}
+}
+
+func TestLoggersTakeEffect(t *testing.T) {
+	r, _ := startOne(t)
+	set := func(name, body string, want int) {
+		t.Helper()
+		if answer := r.do(http.MethodPost, "/actuator/loggers/"+name, body); answer.status != want || want == 204 && answer.body != "" {
+			t.Errorf("%s %s: %d %s", name, body, answer.status, answer.body)
+		}
+	}
+	lines := func() int {
+		t.Helper()
+		before := strings.Count(r.logs.String(), `"path":"/v1/chat/completions"`)
+		r.chat(plainHi).succeeds(t)
+		time.Sleep(20 * time.Millisecond)
+		return strings.Count(r.logs.String(), `"path":"/v1/chat/completions"`) - before
+	}
+	if n := lines(); n != 1 {
+		t.Errorf("%d lines", n)
+	}
+	set("access", `{"configuredLevel":"error"}`, 204)
+	if n := lines(); n != 0 {
+		t.Errorf("%d lines of a logger that is set to ERROR", n)
+	}
+	if got := r.get("/actuator/loggers/access.deeper"); got["configuredLevel"] != nil || got["effectiveLevel"] != "ERROR" {
+		t.Errorf("%v", got)
+	}
+	set("access", `{"configuredLevel":null}`, 204)
+	set("ROOT", `{"configuredLevel":"OFF"}`, 204)
+	if n := lines(); n != 0 {
+		t.Errorf("%d lines while all is off", n)
+	}
+	set("ROOT", `{"configuredLevel":"INFO"}`, 204)
+	if n := lines(); n != 1 {
+		t.Errorf("%d lines", n)
+	}
+	set("access", `{"configuredLevel":"LOUD"}`, 400)
+	set("access", `nonsense`, 400)
+}
+
+// canary marks everything that must not be seen.
+const canary = "c4n4ry"
+
+func TestNothingSecretIsShown(t *testing.T) {
+	b := startBackend(t)
+	b.Script(simulator.Step{Status: 500, Body: `{"error":{"message":"` + canary + `-upstream"}}`})
+	t.Setenv("MONITORING_CANARY", canary+"-environment")
+	r := startGateway(t, fmt.Sprintf(`
+services: {chat: {health-check: {enabled: false}, instances: [{name: m, base-url: '%s/%s-path', api-key: %[2]s-key, headers: {X-Secret: %[2]s-header}}]}}
+store: {url: 'postgres://u:%[2]s-password@127.0.0.1:1/x'}
+redis: {url: 'redis://:%[2]s-redis@127.0.0.1:1/0'}
+monitoring: {custom-tags: {}}
+`, b.URL(), canary))
+	r.ops.Describe(map[string]string{"services.chat.instances[0].api-key": "test.yaml:2:9"}, os.Environ())
+	r.chat(`{"model":"m","user":"`+canary+`-user","messages":[{"role":"user","content":"`+canary+`-prompt"}]}`, "Authorization", "Bearer "+canary+"-caller")
+	r.chat(`{"model":"`+canary+`-model","messages":[{"role":"user","content":"x"}]}`, "X-Api-Key", canary+"-caller")
+	r.do(http.MethodGet, "/"+canary+"-url?x="+canary+"-query", "")
+	urls := regexp.MustCompile(regexp.QuoteMeta("@"+b.URL()) + "/" + canary + "-path|" + regexp.QuoteMeta(b.URL()) + "/" + canary + "-path")
+	paths := slices.Collect(maps.Keys(fieldTable))
+	paths = append(paths, "/actuator/prometheus", "/api/monitoring/calls", "/actuator/env/services.chat.instances[0].api-key")
+	for _, path := range paths {
+		body := r.do(http.MethodGet, path, "").succeeds(t).body
+		if strings.HasPrefix(path, "/api/monitoring") || path == "/actuator/health/detailed" {
+			body = urls.ReplaceAllString(body, "") // the management API names instances by their addresses
+		}
+		if at := strings.Index(body, canary); at >= 0 {
+			t.Errorf("%s: %s", path, body[max(0, at-100):min(len(body), at+40)])
+		}
+	}
+	env := r.do(http.MethodGet, "/actuator/env", "").body
+	if !strings.Contains(env, "MONITORING_CANARY") || !strings.Contains(env, `"******"`) {
+		t.Errorf("the environment lacks names or masks: %s", env[:min(len(env), 500)])
+	}
+}
+
+// A real Prometheus, where one is installed, understands the scrape.
+func TestPromtoolReadsTheScrape(t *testing.T) {
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("promtool is not installed")
+	}
+	r, _ := startOne(t)
+	r.chat(plainHi).succeeds(t)
+	check := exec.CommandContext(t.Context(), promtool, "check", "metrics")
+	check.Stdin = strings.NewReader(r.do(http.MethodGet, "/actuator/prometheus", "").body)
+	if out, err := check.CombinedOutput(); err != nil && check.ProcessState.ExitCode() != 3 {
+		t.Errorf("%v: %s", err, out)
+	}
+}

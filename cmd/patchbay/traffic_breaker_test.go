@@ -1,0 +1,245 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/breaker"
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/simulator"
+)
+
+// breakerYAML is a configuration with breakers and without health checks.
+func breakerYAML(settings string, backends ...*simulator.Backend) string {
+	var list []string
+	for _, b := range backends {
+		list = append(list, instance("m", b.URL()))
+	}
+	return policyYAML("circuit-breaker: {"+settings+"}, "+noChecks, list...)
+}
+
+// breakerState returns the state of the first instance's breaker.
+func (r *rig) breakerState() breaker.State { return r.instances("m")[0].Breaker.Snapshot().State }
+
+func TestBreakerOpensAfterFailuresInARow(t *testing.T) {
+	b := startBackend(t)
+	r := startGateway(t, breakerYAML("failure-threshold: 3", b))
+	bad, good := simulator.Step{Status: 500}, simulator.Step{}
+	b.Script(bad, bad, good, bad, bad, bad) // a success in between starts the count anew
+	for n, want := range []int{500, 500, 200, 500, 500, 500, 503, 503} {
+		if got := r.chat(plainHi).status; got != want {
+			t.Fatalf("request %d: status %d, want %d", n, got, want)
+		}
+	}
+	refused := r.chat(streamHi)
+	fault := refused.failsWith(t, 503, "circuit_breaker_open", "circuit_breaker_open", "")
+	if wait := refused.retryOf(t); wait < 25*time.Second || wait > 30*time.Second || refused.header.Get("X-Should-Retry") != "" {
+		t.Errorf("wait %v, x-should-retry %q", wait, refused.header.Get("X-Should-Retry"))
+	}
+	if !strings.Contains(string(fault.Details), "circuit breaker open, next trial in") || !strings.Contains(string(fault.Details), r.instances("m")[0].Handle) {
+		t.Errorf("details %s", fault.Details)
+	}
+	if got := b.Stats().Arrived; got != 6 || refused.header.Get("X-Router-Attempts") != "0" {
+		t.Errorf("the backend got %d requests, attempts %q", got, refused.header.Get("X-Router-Attempts"))
+	}
+	// An edit of something else leaves it open.
+	r.revise(func(s *config.Service) { s.Instances[0].Weight = 5 })
+	r.chat(plainHi).failsWith(t, 503, "circuit_breaker_open", "circuit_breaker_open", "")
+}
+
+// A wait beyond 30 s is cut, and the caller is told not to try.
+func TestLongBreakerPauseIsNotWaitedFor(t *testing.T) {
+	b := startBackend(t, simulator.Step{Status: 500})
+	r := startGateway(t, breakerYAML("failure-threshold: 1, recovery-timeout: 10m", b))
+	r.chat(plainHi)
+	refused := r.chat(plainHi)
+	if wait := refused.retryOf(t); wait != 30*time.Second || refused.header.Get("X-Should-Retry") != "false" {
+		t.Errorf("wait %v, x-should-retry %q", wait, refused.header.Get("X-Should-Retry"))
+	}
+}
+
+// What is held against an instance and what is not. The threshold is one, so
+// that a single failure shows.
+func TestWhatCountsAsAFailure(t *testing.T) {
+	counts := map[string]simulator.Step{
+		"500":                  {Status: 500},
+		"501":                  {Status: 501},
+		"503":                  {Status: 503},
+		"reset":                {Reset: true},
+		"no head in time":      {Hang: true},
+		"garbage":              {Raw: "hello\r\n\r\n"},
+		"an error in a 200":    {Body: simulator.ErrorObject("no", "t", "c")},
+		"cut body":             {Stop: simulator.StopClose},
+		"cut stream":           {Stop: simulator.StopReset, After: 3},
+		"truncated stream":     {Stop: simulator.StopEnd, After: 3},
+		"silence in a stream":  {Stop: simulator.StopStall, After: 3},
+		"an error in a stream": {Inject: simulator.ErrorEvent("no", "t", "c"), After: 3},
+	}
+	counted := func(t *testing.T, step simulator.Step, body string) breaker.State {
+		b := startBackend(t, step)
+		r := startGateway(t, breakerYAML("failure-threshold: 1", b)+"limits: {first-byte-timeout: 200ms, idle-timeout: 200ms}\n")
+		r.chat(body)
+		eventually(t, "the call is settled", func() bool { return r.instances("m")[0].InFlight() == 0 })
+		return r.breakerState()
+	}
+	for name, step := range counts {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			both(t, func(t *testing.T, body string) {
+				if step.After > 0 && body == plainHi {
+					t.Skip("a matter of streams")
+				}
+				if got := counted(t, step, body); got != breaker.Open {
+					t.Errorf("the breaker is %v", got)
+				}
+			})
+		})
+	}
+	for _, status := range []int{400, 401, 403, 404, 408, 413, 422, 429} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			t.Parallel()
+			both(t, func(t *testing.T, body string) {
+				if got := counted(t, simulator.Step{Status: status}, body); got != breaker.Closed {
+					t.Errorf("the breaker is %v", got)
+				}
+			})
+		})
+	}
+}
+
+// Fifty clients that leave and fifty bad requests say nothing about a backend.
+func TestClientsThatLeaveDoNotCount(t *testing.T) {
+	b := startBackend(t)
+	r := startGateway(t, breakerYAML("failure-threshold: 2", b))
+	for n, step := range []simulator.Step{{Hang: true}, {Stop: simulator.StopStall, After: 2}} {
+		b.ScriptForever(step)
+		ctx, cancel := context.WithCancel(deadline(t))
+		var all []<-chan reply
+		for range 25 {
+			all = append(all, r.later(ctx, streamHi))
+		}
+		if err := b.WaitRequests(deadline(t), 25*(n+1)); err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		for _, done := range all {
+			<-done
+		}
+	}
+	b.ScriptForever(simulator.Step{Status: 400})
+	for range 50 {
+		r.chat(plainHi)
+	}
+	eventually(t, "nothing is in flight", func() bool { return r.instances("m")[0].InFlight() == 0 })
+	if s := r.instances("m")[0].Breaker.Snapshot(); s.State != breaker.Closed || s.FailureCount != 0 {
+		t.Errorf("%v with %d failures", s.State, s.FailureCount)
+	}
+}
+
+// A thousand callers at the moment of recovery: the backend sees as many as the
+// breaker permits and not one more, and the others are told to come back.
+func TestHalfOpenAdmitsTheTrialsAndNoMore(t *testing.T) {
+	b := startBackend(t, simulator.Step{Status: 500})
+	r := startGateway(t, breakerYAML("failure-threshold: 1, recovery-timeout: 100ms, success-threshold: 3", b))
+	r.chat(plainHi)
+	i := r.instances("m")[0]
+	eventually(t, "the pause is over", func() bool { return i.Breaker.Ready(time.Now()) })
+	b.ScriptForever(simulator.Step{Hang: true}) // a trial ends when its client leaves
+	ctx, cancel := context.WithCancel(deadline(t))
+	defer cancel()
+	replies := make(chan reply, 1000)
+	for range cap(replies) {
+		go func() { replies <- r.try(ctx, plainHi) }()
+	}
+	for range cap(replies) - 3 {
+		refused := <-replies
+		if refused.status != 503 || !strings.Contains(refused.body, `"circuit_breaker_open"`) || refused.header.Get("Retry-After") == "" {
+			t.Fatalf("status %d, %v: %s", refused.status, refused.err, refused.body)
+		}
+	}
+	stats := b.Stats()
+	if stats.InFlight != 3 || stats.PeakInFlight != 3 || stats.Arrived != 1+3 {
+		t.Errorf("the backend saw %+v", stats)
+	}
+	// Trials that are given up are given back; then three successes close it.
+	cancel()
+	for range 3 {
+		<-replies
+	}
+	eventually(t, "the trials are back", func() bool { return i.InFlight() == 0 })
+	b.Script()
+	for n := range 3 {
+		if got := i.Breaker.Snapshot().State; got != breaker.HalfOpen {
+			t.Fatalf("%v after %d successes", got, n)
+		}
+		r.chat(streamHi).succeeds(t)
+		eventually(t, "the trial is settled", func() bool { return i.InFlight() == 0 })
+	}
+	if i.Breaker.Snapshot().State != breaker.Closed {
+		t.Error("not closed after three successes")
+	}
+}
+
+func TestFailedTrialOpensAgain(t *testing.T) {
+	b := startBackend(t)
+	b.ScriptForever(simulator.Step{Status: 500})
+	r := startGateway(t, breakerYAML("failure-threshold: 1, recovery-timeout: 150ms", b))
+	r.chat(plainHi).failsWith(t, 500, "api_error", "upstream_error", "")
+	i := r.instances("m")[0]
+	opened := i.Breaker.Snapshot().NextRetry
+	eventually(t, "the pause is over", func() bool { return i.Breaker.Ready(time.Now()) })
+	r.chat(plainHi).failsWith(t, 500, "api_error", "upstream_error", "")
+	if s := i.Breaker.Snapshot(); s.State != breaker.Open || s.NextRetry.Sub(opened) < 150*time.Millisecond {
+		t.Errorf("%v, the next trial %v after the first", s.State, s.NextRetry.Sub(opened))
+	}
+	if got := b.Stats().Arrived; got != 2 {
+		t.Errorf("the backend got %d requests", got)
+	}
+}
+
+// An open breaker of one instance is the other one's traffic.
+func TestOpenBreakerLeavesTheOthers(t *testing.T) {
+	a, b := startBackend(t), startBackend(t)
+	a.ScriptForever(simulator.Step{Status: 503})
+	r := startGateway(t, breakerYAML("failure-threshold: 2", a, b))
+	for range 20 {
+		r.chat(plainHi).succeeds(t)
+	}
+	if got := a.Stats().Arrived; got != 2 || b.Stats().Arrived != 20 {
+		t.Errorf("requests %d and %d, want 2 and 20", got, b.Stats().Arrived)
+	}
+}
+
+// An operator's word is above what the breaker thinks, until it is taken back.
+func TestOperatorForcesABreaker(t *testing.T) {
+	b := startBackend(t)
+	r := startGateway(t, breakerYAML("failure-threshold: 2", b))
+	force := func(state string) {
+		t.Helper()
+		r.api(http.MethodPost, "/api/config/instance/circuit-breaker/chat", fmt.Sprintf(`{"instanceId":"m@%s","state":%q}`, b.URL(), state)).is(t, 200)
+	}
+	force("OPEN")
+	refused := r.chat(plainHi)
+	refused.failsWith(t, 503, "circuit_breaker_open", "circuit_breaker_open", "")
+	refused.retryOf(t)
+	force("AUTO")
+	r.chat(plainHi).succeeds(t)
+	force("CLOSED")
+	b.ScriptForever(simulator.Step{Status: 500})
+	for range 10 {
+		r.chat(plainHi).failsWith(t, 500, "api_error", "upstream_error", "")
+	}
+	if got := b.Stats().Arrived; got != 11 {
+		t.Errorf("the backend got %d requests", got)
+	}
+	force("AUTO") // it starts closed and clean, and thinks for itself again
+	for n, want := range []int{500, 500, 503} {
+		if got := r.chat(plainHi).status; got != want {
+			t.Errorf("request %d: status %d, want %d", n, got, want)
+		}
+	}
+}

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/simulator"
+)
+
+// When everything is down, second attempts must not double the load on what is
+// trying to come back: at most a fifth more reaches the backends. Breakers are
+// off, because they would hide it.
+func TestTotalOutageIsNotAmplified(t *testing.T) {
+	for name, step := range map[string]simulator.Step{
+		"at once":   {Status: 503},
+		"after 5ms": {Status: 503, HeaderDelay: 5 * time.Millisecond},
+		"reset":     {Reset: true, HeaderDelay: 2 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const callers, each = 100, 15
+			a, b := startBackend(t), startBackend(t)
+			r := startGateway(t, poolYAML(a, b))
+			for range 200 { // before the outage all was well
+				r.chat(plainHi).succeeds(t)
+			}
+			a.ScriptForever(step)
+			b.ScriptForever(step)
+			before := a.Stats().Arrived + b.Stats().Arrived
+			ctx := deadline(t)
+			var retried atomic.Int64
+			var all sync.WaitGroup
+			for range callers {
+				all.Go(func() {
+					for range each {
+						answer := r.try(ctx, plainHi)
+						if answer.status < 500 {
+							t.Errorf("status %d, %v", answer.status, answer.err)
+						}
+						if answer.header.Get("X-Router-Attempts") == "2" {
+							retried.Add(1)
+						}
+					}
+				})
+			}
+			all.Wait()
+			attempts := a.Stats().Arrived + b.Stats().Arrived - before
+			ratio := float64(attempts) / (callers * each)
+			t.Logf("%d attempts for %d requests: %.3f", attempts, callers*each, ratio)
+			if ratio > 1.2 {
+				t.Errorf("the outage is amplified %.3f times", ratio)
+			}
+			if retried.Load() == 0 {
+				t.Error("nothing was tried again; this test shows nothing")
+			}
+		})
+	}
+}
+
+// A quiet gateway may always fail over.
+func TestQuietGatewayAlwaysFailsOver(t *testing.T) {
+	a, b := startBackend(t), startBackend(t)
+	a.ScriptForever(simulator.Step{Status: 500})
+	r := startGateway(t, poolYAML(a, b))
+	for range 50 {
+		r.chat(plainHi).succeeds(t)
+	}
+}
+
+// Each phase of a call has its own bound, set for the gateway, for a service
+// type or for an instance, and the narrowest setting holds.
+func TestTimeoutsOfThePhases(t *testing.T) {
+	late := simulator.Step{FirstDelay: time.Minute}                           // head at once, first event late
+	mute := simulator.Step{Hang: true}                                        // no head
+	slow := simulator.Step{EventDelay: 40 * time.Millisecond, Text: longText} // alive all the time
+	stuck := simulator.Step{Stop: simulator.StopStall, After: 3}
+	for _, row := range []struct {
+		name     string
+		step     simulator.Step
+		limits   string
+		service  string
+		instance string
+		body     string
+		begun    bool // the failure comes in the middle of the stream
+	}{
+		{"first token, gateway", late, "first-token-timeout: 200ms", "", "", streamHi, false},
+		{"first token, service", late, "", "timeouts: {first-token: 200ms}", "", streamHi, false},
+		{"first token, instance", late, "first-token-timeout: 1m", "timeouts: {first-token: 1m}", "timeouts: {first-token: 200ms}", streamHi, false},
+		{"first token without a head", mute, "first-token-timeout: 200ms", "", "", streamHi, false},
+		{"first byte, gateway", mute, "first-byte-timeout: 200ms", "", "", plainHi, false},
+		{"first byte, service", mute, "", "timeouts: {first-byte: 200ms}", "", plainHi, false},
+		{"first byte, instance", mute, "", "", "timeouts: {first-byte: 200ms}", streamHi, false},
+		{"idle, service", stuck, "", "timeouts: {idle: 200ms}", "", streamHi, true},
+		{"idle, instance", stuck, "idle-timeout: 1m", "", "timeouts: {idle: 200ms}", streamHi, true},
+		{"total, gateway", slow, "total-timeout: 300ms", "", "", streamHi, true},
+		{"total, service", slow, "", "timeouts: {total: 300ms}", "", streamHi, true},
+		{"total, instance", slow, "", "", "timeouts: {total: 300ms}", streamHi, true},
+		{"total, no answer", mute, "", "timeouts: {total: 300ms}", "", plainHi, false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			b := startBackend(t, row.step)
+			policy, more := quietOnes, []string{}
+			if row.service != "" {
+				policy += ", " + row.service
+			}
+			if row.instance != "" {
+				more = append(more, row.instance)
+			}
+			r := startGateway(t, policyYAML(policy, instance("m", b.URL(), more...))+"limits: {"+row.limits+"}\n")
+			began := time.Now()
+			answer := r.chat(row.body)
+			if took := time.Since(began); took < 150*time.Millisecond || took > 10*time.Second {
+				t.Errorf("it took %v", took)
+			}
+			if !row.begun {
+				answer.failsWith(t, 504, "api_error", "upstream_timeout", "")
+			} else {
+				events := eventsOf(t, answer.succeeds(t).body)
+				if fault := faultOf(t, events[len(events)-1]); fault.Code != "upstream_timeout" || len(events) < 3 {
+					t.Errorf("%d events, the last one %+v", len(events), fault)
+				}
+			}
+			if err := b.WaitIdle(deadline(t)); err != nil {
+				t.Errorf("the backend is still at it: %v", err)
+			}
+			if _, failed, _ := outcomes(r.instances("m")[0]); failed != 1 {
+				t.Errorf("%d failures are held against the instance", failed)
+			}
+		})
+	}
+}
+
+// A first token in time makes the rest of the stream a matter of the idle limit
+// alone.
+func TestFirstTokenLimitEndsWithTheFirstToken(t *testing.T) {
+	r, b := startOne(t)
+	b.ScriptForever(simulator.Step{EventDelay: 30 * time.Millisecond})
+	r.halt()
+	r = startGateway(t, policyYAML(quietOnes+", timeouts: {first-token: 200ms}", instance("m", b.URL())))
+	if events := eventsOf(t, r.chat(streamHi).succeeds(t).body); events[len(events)-1] != "[DONE]" || len(events) < 8 {
+		t.Errorf("%d events, the last one %s", len(events), events[len(events)-1])
+	}
+}
+
+// Backends close idle connections whenever they like. The request that finds out
+// goes out again on a fresh one, to the same instance, and nothing is held
+// against it.
+func TestStaleConnectionIsNoFailure(t *testing.T) {
+	b := startBackend(t)
+	// The sibling would hide the resending, and the breaker opens at one failure.
+	r := startGateway(t, breakerYAML("failure-threshold: 1", b))
+	for n := range 20 {
+		b.Script(simulator.Step{}, simulator.Step{Reset: true}) // an answer, then a connection that is dead
+		// The connection of a plain answer is kept.
+		for _, body := range []string{plainHi, []string{plainHi, streamHi}[n%2]} {
+			if answer := r.chat(body).succeeds(t); answer.header.Get("X-Router-Attempts") != "1" {
+				t.Errorf("attempts %s", answer.header.Get("X-Router-Attempts"))
+			}
+		}
+	}
+	i := r.instances("m")[0]
+	eventually(t, "all is settled", func() bool { return i.InFlight() == 0 })
+	if success, failed, cancelled := outcomes(i); success != 40 || failed != 0 || cancelled != 0 {
+		t.Errorf("outcomes %d %d %d", success, failed, cancelled)
+	}
+	// A backend that restarts between two requests is the same case.
+	b.Close()
+	restart(t, b.URL())
+	r.chat(plainHi).succeeds(t)
+}
+
+// A request never goes back to an instance that it tried, whatever is left.
+func TestNobodyIsTriedTwice(t *testing.T) {
+	var all []*simulator.Backend
+	for range 3 {
+		b := startBackend(t)
+		b.ScriptForever(simulator.Step{Status: 503})
+		all = append(all, b)
+	}
+	r := startGateway(t, poolYAML(all...)+"limits: {max-attempts: 9}\n")
+	for range 20 {
+		if answer := r.chat(plainHi); answer.header.Get("X-Router-Attempts") != "3" {
+			t.Errorf("attempts %s", answer.header.Get("X-Router-Attempts"))
+		}
+	}
+	ids := map[string]int{}
+	for n, b := range all {
+		for _, request := range b.Requests() {
+			ids[fmt.Sprint(n, request.Header.Get("X-Request-Id"))]++
+		}
+	}
+	for id, times := range ids {
+		if times > 1 {
+			t.Errorf("%s came %d times", id, times)
+		}
+	}
+	if len(ids) != 60 || strings.Contains(fmt.Sprint(ids), "map[]") {
+		t.Errorf("%d attempts", len(ids))
+	}
+}

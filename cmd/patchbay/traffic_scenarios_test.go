@@ -1,0 +1,250 @@
+package main
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/breaker"
+	"github.com/patchbay-ai/patchbay/internal/simulator"
+)
+
+// scene is a primary that fails beside a sibling that is well. The sibling has
+// no weight of its own in the first pick: the primary is asked first.
+type scene struct {
+	*rig
+	t                *testing.T
+	primary, sibling *simulator.Backend
+}
+
+// sixtyWords is the canonical answer: sixty tokens.
+var sixtyWords = strings.TrimSpace(strings.Repeat("word ", 60))
+
+func newScene(t *testing.T, limits string, steps ...simulator.Step) *scene {
+	t.Helper()
+	primary, sibling := startBackend(t), startBackend(t)
+	for n := range steps {
+		if steps[n].Text == "" {
+			steps[n].Text = sixtyWords
+		}
+	}
+	primary.ScriptForever(steps...)
+	sibling.ScriptForever(simulator.Step{Text: "sibling " + sixtyWords})
+	r := startGateway(t, policyYAML("circuit-breaker: {failure-threshold: 3, recovery-timeout: 300ms, success-threshold: 1}, "+noChecks,
+		instance("m", primary.URL(), "weight: 10"), instance("m", sibling.URL(), "weight: 0.001"))+"limits: {"+limits+"}\n")
+	return &scene{r, t, primary, sibling}
+}
+
+// ask streams one request and returns its events.
+func (s *scene) ask(body string) (answer reply, events []string) {
+	s.t.Helper()
+	answer = s.chat(body)
+	if answer.status == http.StatusOK {
+		events = eventsOf(s.t, answer.body)
+	}
+	return answer, events
+}
+
+// complete checks that an answer is whole and says from whom it is.
+func (s *scene) complete(events []string, by string) {
+	s.t.Helper()
+	if len(events) == 0 || events[len(events)-1] != "[DONE]" {
+		s.t.Fatalf("no complete answer: %v", events)
+	}
+	want := map[string]string{"primary": sixtyWords, "sibling": "sibling " + sixtyWords}[by]
+	if text := textOf(s.t, events); text != want {
+		s.t.Errorf("the answer is %q, want the one of the %s", text, by)
+	}
+}
+
+// clearError checks that a stream ended with an error event, after the answer
+// had begun, and without the mark of a complete one.
+func (s *scene) clearError(events []string, code string) {
+	s.t.Helper()
+	if len(events) < 2 {
+		s.t.Fatalf("events %v", events)
+	}
+	if fault := faultOf(s.t, events[len(events)-1]); fault.Code != code {
+		s.t.Errorf("error %+v, want %s", fault, code)
+	}
+	if strings.Contains(strings.Join(events, "\n"), "[DONE]") || !strings.HasPrefix(sixtyWords, textOf(s.t, events)) {
+		s.t.Error("a cut answer looks like a whole one, or like another")
+	}
+}
+
+// tries checks how many requests reached both.
+func (s *scene) tries(primary, sibling int) {
+	s.t.Helper()
+	if p, b := s.primary.Stats().Arrived, s.sibling.Stats().Arrived; p != primary || b != sibling {
+		s.t.Errorf("the primary got %d and the sibling %d, want %d and %d", p, b, primary, sibling)
+	}
+}
+
+// The sixteen public failure scenarios: a fault on the primary, a healthy sibling
+// beside it, and what a caller of a stream must see. S08 and S14 end as a clear
+// error; going on with a cut answer elsewhere is not done.
+func TestSixteenFailureScenarios(t *testing.T) {
+	fine := simulator.Step{}
+	for name, play := range map[string]func(t *testing.T){
+		"S01 429 once with Retry-After": func(t *testing.T) {
+			s := newScene(t, "", simulator.Step{Status: 429, Header: http.Header{"Retry-After": {"2"}}}, fine)
+			_, events := s.ask(streamHi)
+			s.complete(events, "sibling")
+			s.tries(1, 1)
+			_, events = s.ask(streamHi) // a limit is no failure: the primary is asked again
+			s.complete(events, "primary")
+		},
+		"S02 429 for ever": func(t *testing.T) {
+			s := newScene(t, "", simulator.Step{Status: 429})
+			_, events := s.ask(streamHi)
+			s.complete(events, "sibling")
+			s.tries(1, 1)
+			if got := s.breakerState(); got != breaker.Closed {
+				t.Errorf("the breaker is %v", got)
+			}
+		},
+		"S03 500 once": func(t *testing.T) {
+			s := newScene(t, "", simulator.Step{Status: 500}, fine)
+			_, events := s.ask(streamHi)
+			s.complete(events, "sibling")
+			s.tries(1, 1)
+		},
+		"S04 503 for ever": func(t *testing.T) {
+			s := newScene(t, "", simulator.Step{Status: 503})
+			for range 6 {
+				_, events := s.ask(streamHi)
+				s.complete(events, "sibling")
+			}
+			s.tries(3, 6) // then its breaker is open
+		},
+		"S05 reset before any byte": func(t *testing.T) {
+			s := newScene(t, "", simulator.Step{Reset: true}, fine)
+			_, events := s.ask(streamHi)
+			s.complete(events, "sibling")
+			s.tries(1, 1)
+		},
+		"S06 accepts and never answers": func(t *testing.T) {
+			s := newScene(t, "first-byte-timeout: 300ms", simulator.Step{Hang: true})
+			began := time.Now()
+			answer, events := s.ask(streamHi)
+			s.complete(events, "sibling")
+			s.tries(1, 1) // the silent one is not asked twice
+			if took := time.Since(began); took < 250*time.Millisecond || took > 5*time.Second || answer.header.Get("X-Router-Attempts") != "2" {
+				t.Errorf("after %v and %s attempts", took, answer.header.Get("X-Router-Attempts"))
+			}
+		},
+		"S07 head at once, first token late": func(t *testing.T) {
+			s := newScene(t, "first-token-timeout: 300ms", simulator.Step{FirstDelay: 20 * time.Second})
+			began := time.Now()
+			_, events := s.ask(streamHi)
+			s.complete(events, "sibling")
+			s.tries(1, 1)
+			if took := time.Since(began); took > 15*time.Second {
+				t.Errorf("after %v", took)
+			}
+		},
+		"S08 dies after 40 of 60 tokens": func(t *testing.T) {
+			for _, stop := range []simulator.Stop{simulator.StopReset, simulator.StopClose, simulator.StopEnd} {
+				s := newScene(t, "", simulator.Step{Stop: stop, After: 41})
+				_, events := s.ask(streamHi)
+				s.clearError(events, "upstream_stream_truncated")
+				s.tries(1, 0)
+			}
+		},
+		"S09 silent after 20 tokens": func(t *testing.T) {
+			s := newScene(t, "idle-timeout: 300ms", simulator.Step{Stop: simulator.StopStall, After: 21}, fine)
+			began := time.Now()
+			_, events := s.ask(streamHi)
+			s.clearError(events, "upstream_timeout")
+			if took := time.Since(began); took > 5*time.Second {
+				t.Errorf("the stall was noticed after %v", took)
+			}
+			_, events = s.ask(streamHi) // healthy afterwards
+			s.complete(events, "primary")
+		},
+		"S10 tenth event is broken": func(t *testing.T) {
+			s := newScene(t, "", simulator.Step{Inject: simulator.BrokenEvent, After: 9})
+			_, events := s.ask(streamHi)
+			s.clearError(events, "upstream_error")
+			s.tries(1, 0)
+		},
+		"S11 complete without DONE": func(t *testing.T) {
+			s := newScene(t, "idle-timeout: 20s", simulator.Step{NoDone: true})
+			began := time.Now()
+			_, events := s.ask(strings.Replace(streamHi, `"stream":true`, `"stream":true,"stream_options":{"include_usage":true}`, 1))
+			s.complete(events, "primary")
+			if took := time.Since(began); took > 5*time.Second {
+				t.Errorf("it took %v", took)
+			}
+			if last := decodeChunk(t, events[len(events)-2]); !strings.Contains(string(last.Usage), "completion_tokens") {
+				t.Errorf("no usage: %s", events[len(events)-2])
+			}
+		},
+		"S12 context length exceeded": func(t *testing.T) {
+			s := newScene(t, "", simulator.Step{Status: 400, Body: simulator.ErrorObject("This model's maximum context length is 8192 tokens.", "invalid_request_error", "context_length_exceeded")})
+			answer, _ := s.ask(streamHi)
+			fault := answer.failsWith(t, 400, invalidRequest, "upstream_error", "")
+			if !strings.Contains(string(fault.Details), "maximum context length is 8192") {
+				t.Errorf("details %s", fault.Details)
+			}
+			s.tries(1, 0)
+		},
+		"S13 content policy": func(t *testing.T) {
+			s := newScene(t, "", simulator.Step{Status: 400, Body: simulator.ErrorObject("Rejected by the content policy.", "invalid_request_error", "content_policy_violation")})
+			answer, _ := s.ask(streamHi)
+			fault := answer.failsWith(t, 400, invalidRequest, "upstream_error", "")
+			if !strings.Contains(string(fault.Details), "Rejected by the content policy.") {
+				t.Errorf("details %s", fault.Details)
+			}
+			s.tries(1, 0)
+		},
+		"S14 cut, and the sibling refuses a prefix": func(t *testing.T) {
+			s := newScene(t, "", simulator.Step{Stop: simulator.StopReset, After: 41})
+			s.sibling.ScriptForever(simulator.Step{Status: 400, Body: simulator.ErrorObject("The last message must be of the user.", "invalid_request_error", "")})
+			_, events := s.ask(streamHi)
+			s.clearError(events, "upstream_stream_truncated") // never the sibling's 400
+			s.tries(1, 0)
+		},
+		"S15 away for a while, twenty requests": func(t *testing.T) {
+			s := newScene(t, "", simulator.Step{Status: 503})
+			for range 10 {
+				_, events := s.ask(streamHi)
+				s.complete(events, "sibling")
+			}
+			s.tries(3, 10)
+			s.primary.ScriptForever(simulator.Step{Text: sixtyWords})
+			first := s.instances("m")[0]
+			eventually(t, "the pause is over", func() bool { return first.Breaker.Ready(time.Now()) })
+			for range 10 {
+				_, events := s.ask(streamHi)
+				s.complete(events, "primary")
+			}
+			if got := s.breakerState(); got != breaker.Closed {
+				t.Errorf("the breaker is %v", got)
+			}
+		},
+		"S16 who answered is who is reported": func(t *testing.T) {
+			s := newScene(t, "", simulator.Step{Status: 503})
+			answer := s.chat(plainHi).succeeds(t)
+			if answer.header.Get("X-Router-Instance") != s.instances("m")[1].Handle || answer.header.Get("X-Router-Attempts") != "2" {
+				t.Errorf("headers %v", answer.header)
+			}
+			direct := onlyRequest(t, s.sibling)
+			if !strings.Contains(answer.body, `"completion_tokens":61`) || !strings.Contains(string(direct.Body), `"m"`) {
+				t.Errorf("the usage is not the sibling's: %s", answer.body)
+			}
+			if countLines(s.logs.String(), `"status":200`, s.sibling.URL()) != 1 {
+				t.Error("the access log does not name the sibling")
+			}
+			if success, failed, _ := outcomes(s.instances("m")[0]); success != 0 || failed != 1 {
+				t.Errorf("%d successes and %d failures of the primary", success, failed)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			play(t)
+		})
+	}
+}

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/simulator"
+)
+
+// slotsYAML is one backend with so many slots and a queue.
+func slotsYAML(b *simulator.Backend, slots int, queue string) string {
+	return policyYAML("queue: {"+queue+"}, "+quietOnes, instance("m", b.URL(), fmt.Sprintf("max-concurrency: %d", slots)))
+}
+
+// counter is a backend that counts what it works on: a call ends for it with
+// the last byte that it has to say, whatever the connection does after that.
+type counter struct {
+	*httptest.Server
+	running, peak, served atomic.Int64
+}
+
+func startCounter(t *testing.T) *counter {
+	c := new(counter)
+	c.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		now := c.running.Add(1)
+		for peak := c.peak.Load(); now > peak && !c.peak.CompareAndSwap(peak, now); peak = c.peak.Load() {
+		}
+		c.served.Add(1)
+		work := time.NewTimer(5 * time.Millisecond)
+		defer work.Stop()
+		if !strings.Contains(string(body), `"stream":true`) {
+			<-work.C
+			c.running.Add(-1)
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, oddReply)
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprintf(w, "data: %s\n\n", gateFirst)
+		_ = http.NewResponseController(w).Flush()
+		<-work.C
+		fmt.Fprintf(w, "data: %s\n\n", gateLast)
+		_ = http.NewResponseController(w).Flush()
+		c.running.Add(-1)
+		fmt.Fprint(w, "data: [DONE]\n\n")
+	}))
+	t.Cleanup(c.Close)
+	return c
+}
+
+// Sixty at once, four slots: all are served, and the backend never works on a
+// fifth, streams and edits in the middle included.
+func TestBackendWithFourSlotsNeverSeesAFifth(t *testing.T) {
+	b := startCounter(t)
+	r := startGateway(t, policyYAML("queue: {size: 100, timeout: 30s}, "+quietOnes, instance("m", b.URL, "max-concurrency: 4")))
+	var all []<-chan reply
+	for n := range 60 {
+		all = append(all, r.later(deadline(t), []string{plainHi, streamHi}[n%2], from(fmt.Sprintf("203.0.113.%d", n%5))...))
+		if n%20 == 10 {
+			r.revise(func(s *config.Service) { s.Instances[0].Weight++ })
+		}
+	}
+	for _, done := range all {
+		answer := <-done
+		answer.succeeds(t)
+	}
+	if b.peak.Load() != 4 || b.served.Load() != 60 || b.running.Load() != 0 {
+		t.Errorf("the backend saw %d at once and %d in all", b.peak.Load(), b.served.Load())
+	}
+}
+
+// Clients that leave give their slots back; the next ones get them.
+func TestSlotsComeBackHoweverCallsEnd(t *testing.T) {
+	b := startBackend(t)
+	r := startGateway(t, slotsYAML(b, 2, "size: 50, timeout: 20s"))
+	for n, step := range []simulator.Step{{Hang: true}, {Stop: simulator.StopStall, After: 2}} {
+		b.Script(step, step)
+		ctx, cancel := context.WithCancel(deadline(t))
+		one, two := r.later(ctx, streamHi), r.later(ctx, streamHi)
+		if err := b.WaitRequests(deadline(t), 2+4*n); err != nil {
+			t.Fatal(err)
+		}
+		waits := []<-chan reply{r.later(deadline(t), plainHi), r.later(deadline(t), streamHi)}
+		eventually(t, "two wait", func() bool { return r.line().Queue.Len() == 2 })
+		cancel()
+		<-one
+		<-two
+		for _, done := range waits {
+			answer := <-done
+			answer.succeeds(t)
+		}
+	}
+	for _, step := range []simulator.Step{{Reset: true}, {Status: 500}, {Status: 400}, {Stop: simulator.StopEnd, After: 1}} {
+		b.Script(step, step, step)
+		for range 3 {
+			r.chat(streamHi)
+		}
+	}
+	eventually(t, "all slots are free", func() bool { return r.instances("m")[0].InFlight() == 0 })
+	r.chat(plainHi).succeeds(t)
+}
+
+// One caller sends 60, another one: it waits at most two service times.
+func TestLoneCallerIsNotCrowdedOut(t *testing.T) {
+	const service = 60 * time.Millisecond
+	b := startBackend(t)
+	b.ScriptForever(simulator.Step{HeaderDelay: service})
+	r := startGateway(t, slotsYAML(b, 2, "size: 100, timeout: 30s"))
+	ctx, cancel := context.WithCancel(deadline(t))
+	var crowd []<-chan reply
+	for range 60 {
+		crowd = append(crowd, r.later(ctx, plainHi, from("203.0.113.1")...))
+	}
+	eventually(t, "the crowd waits", func() bool { return r.line().Queue.Len() == 58 })
+	began := time.Now()
+	r.chat(plainHi, from("203.0.113.2")...).succeeds(t)
+	took := time.Since(began)
+	t.Logf("a service time is %v; the lone caller had its answer after %v", service, took)
+	// Two service times of waiting and its own, and room for a busy machine.
+	if left := r.line().Queue.Len(); took > 3*service+500*time.Millisecond || left < 30 {
+		t.Errorf("the answer took %v, %d of the crowd still wait", took, left)
+	}
+	cancel()
+	for _, done := range crowd {
+		<-done
+	}
+	eventually(t, "nobody waits", func() bool { return r.line().Queue.Len() == 0 })
+}
+
+func TestFullQueueAndLongWaitAreRefused(t *testing.T) {
+	b := startBackend(t)
+	b.ScriptForever(simulator.Step{Hang: true})
+	r := startGateway(t, slotsYAML(b, 1, "size: 1, timeout: 300ms"))
+	ctx, cancel := context.WithCancel(deadline(t))
+	running := r.later(ctx, plainHi)
+	if err := b.WaitRequests(deadline(t), 1); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	waits := r.later(deadline(t), streamHi)
+	eventually(t, "one waits", func() bool { return r.line().Queue.Len() == 1 })
+	full := r.chat(plainHi)
+	full.failsWith(t, 429, "rate_limit_exceeded", "concurrency_limit_reached", "")
+	if full.retryOf(t) != time.Second || full.header.Get("X-Router-Attempts") != "0" {
+		t.Errorf("headers %v", full.header)
+	}
+	late := <-waits
+	late.failsWith(t, 429, "rate_limit_exceeded", "concurrency_limit_reached", "")
+	late.retryOf(t)
+	if took := time.Since(began); took < 300*time.Millisecond || took > 5*time.Second {
+		t.Errorf("it waited %v", took)
+	}
+	cancel()
+	<-running
+	if got := b.Stats().Arrived; got != 1 {
+		t.Errorf("the backend got %d requests", got)
+	}
+}
+
+// A client that leaves the queue is gone within 50 ms and never reaches a
+// backend.
+func TestAbandonedWaiterLeavesWithin50ms(t *testing.T) {
+	b := startBackend(t)
+	b.ScriptForever(simulator.Step{Hang: true})
+	r := startGateway(t, slotsYAML(b, 1, "size: 10, timeout: 1m"))
+	ctx, cancel := context.WithCancel(deadline(t))
+	running := r.later(ctx, plainHi)
+	if err := b.WaitRequests(deadline(t), 1); err != nil {
+		t.Fatal(err)
+	}
+	fastest := time.Hour
+	for range 5 { // the best of five is the gateway's, the others may be the machine's
+		gone, leaves := context.WithCancel(deadline(t))
+		waits := r.later(gone, plainHi)
+		eventually(t, "it waits", func() bool { return r.line().Queue.Len() == 1 })
+		left := time.Now()
+		leaves()
+		eventually(t, "it is gone", func() bool { return r.line().Queue.Len() == 0 })
+		fastest = min(fastest, time.Since(left))
+		<-waits
+	}
+	t.Logf("gone after %v", fastest)
+	if fastest > 50*time.Millisecond {
+		t.Errorf("gone after %v", fastest)
+	}
+	cancel()
+	<-running
+	if got := b.Stats().Arrived; got != 1 {
+		t.Errorf("the backend got %d requests", got)
+	}
+}

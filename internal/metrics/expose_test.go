@@ -1,0 +1,265 @@
+package metrics
+
+import (
+	"bytes"
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// aWorld is a world of so many instances.
+func aWorld(instances int) World {
+	w := World{Services: []ServiceView{{Service: schema.Chat, Remaining: 7}, {Service: schema.TTS, PerClient: true, Clients: []ClientView{{"192.0.2.1", 3}}}}}
+	for n := range instances {
+		w.Instances = append(w.Instances, InstanceView{
+			Service: schema.Chat, Label: fmt.Sprintf("m@gpu%d:8000", n), Series: NewInstance(), Weight: 1, Healthy: true,
+		})
+	}
+	return w
+}
+
+func expose(t testing.TB, r *Recorder, w World) *Exposition {
+	t.Helper()
+	e, err := NewExposition(r, func() World { return w }, Build{"1.0", "abc", "1.26"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// scrapeText returns a scrape as text, after it was parsed again.
+func scrapeText(t testing.TB, e *Exposition) (string, map[string]*dto.MetricFamily) {
+	t.Helper()
+	all, err := e.Scrape()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	encoder := expfmt.NewEncoder(&out, expfmt.NewFormat(expfmt.TypeTextPlain))
+	for _, f := range all {
+		if err := encoder.Encode(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	parsed, err := parser.TextToMetricFamilies(bytes.NewReader(out.Bytes()))
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, out.String())
+	}
+	return out.String(), parsed
+}
+
+func TestEveryFamilyIsThereAtZero(t *testing.T) {
+	text, parsed := scrapeText(t, expose(t, NewRecorder(DefaultSettings()), aWorld(1)))
+	for _, f := range Families() {
+		got := parsed[f.Name]
+		if got == nil {
+			t.Errorf("%s is missing", f.Name)
+			continue
+		}
+		if got.GetHelp() != f.Help || !strings.EqualFold(got.GetType().String(), f.Kind()) {
+			t.Errorf("%s is a %v: %s", f.Name, got.GetType(), got.GetHelp())
+		}
+	}
+	for _, line := range []string{
+		`model_router_requests_total{instance="m@gpu0:8000",service="chat",status="success"} 0`,
+		`model_router_requests_total{instance="m@gpu0:8000",service="chat",status="error"} 0`,
+		`model_router_requests_total{instance="m@gpu0:8000",service="chat",status="timeout"} 0`,
+		`model_router_requests_total{instance="m@gpu0:8000",service="chat",status="circuit_breaker"} 0`,
+		`model_router_requests_total{instance="none",service="chat",status="error"} 0`,
+		`model_router_requests_total{instance="none",service="chat",status="circuit_breaker"} 0`,
+		`model_router_request_duration_seconds_bucket{instance="m@gpu0:8000",service="chat",le="0.005"} 0`,
+		`model_router_request_duration_seconds_bucket{instance="m@gpu0:8000",service="chat",le="120"} 0`,
+		`model_router_request_duration_seconds_bucket{instance="m@gpu0:8000",service="chat",le="+Inf"} 0`,
+		`model_router_circuit_breaker_state{instance="m@gpu0:8000",service="chat"} 0`,
+		`model_router_rate_limit_remaining{service="chat"} 7`,
+		`model_router_rate_limit_remaining{client_ip="192.0.2.1",service="tts"} 3`,
+		`model_router_load_balancer_weight{instance="m@gpu0:8000",service="chat"} 1`,
+		`model_router_rejected_requests_total{reason="rate_limit",service="chat"} 0`,
+	} {
+		if !strings.Contains(text, line+"\n") {
+			t.Errorf("no line %s", line)
+		}
+	}
+}
+
+func TestPromtoolAgrees(t *testing.T) {
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("promtool is not installed")
+	}
+	text, _ := scrapeText(t, expose(t, NewRecorder(DefaultSettings()), aWorld(2)))
+	check := exec.CommandContext(t.Context(), promtool, "check", "metrics")
+	check.Stdin = strings.NewReader(text)
+	// It returns 3 for advice on style, which concerns names that others chose.
+	if out, err := check.CombinedOutput(); err != nil && check.ProcessState.ExitCode() != 3 {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+func TestChangesOfTheSettingsLoseNoCount(t *testing.T) {
+	r := NewRecorder(DefaultSettings())
+	world := aWorld(1)
+	e := expose(t, r, world)
+	count := func() {
+		r.Finish(world.Instances[0].Series, &Call{Service: schema.Chat, Started: time.Now(), Ended: time.Second})
+	}
+	has := func(line string, want bool) {
+		t.Helper()
+		if text, _ := scrapeText(t, e); strings.Contains(text, line+"\n") != want {
+			t.Errorf("%q is there: %v", line, !want)
+		}
+	}
+	update := func(change func(*Settings)) {
+		t.Helper()
+		if err := r.Update(change); err != nil {
+			t.Fatal(err)
+		}
+	}
+	count()
+	has(`model_router_requests_total{instance="m@gpu0:8000",service="chat",status="success"} 1`, true)
+	update(func(s *Settings) { s.Prefix = "acme" })
+	count()
+	has(`acme_requests_total{instance="m@gpu0:8000",service="chat",status="success"} 2`, true)
+	has(`# TYPE model_router_requests_total counter`, false)
+	update(func(s *Settings) { s.CustomTags = map[string]string{"env": "pro\"d", "version": "9"} })
+	count()
+	has(`acme_requests_total{env="pro\"d",instance="m@gpu0:8000",service="chat",status="success",version="9"} 3`, true)
+	has(`acme_build_info{commit="abc",env="pro\"d",go_version="1.26",version="1.0"} 1`, true) // its own label stays
+	update(func(s *Settings) { s.EnabledCategories = []Category{CategorySystem} })
+	count()
+	has(`# TYPE acme_requests_total counter`, false)
+	has(`# TYPE go_goroutines gauge`, true)
+	update(func(s *Settings) {
+		s.EnabledCategories, s.CustomTags, s.Prefix = []Category{CategoryRequest}, nil, "model_router"
+	})
+	has(`# TYPE go_goroutines gauge`, false)
+	has(`# TYPE model_router_circuit_breaker_state gauge`, false)
+	has(`model_router_requests_total{instance="m@gpu0:8000",service="chat",status="success"} 4`, true)
+	update(func(s *Settings) { s.Enabled = false })
+	if text, _ := scrapeText(t, e); text != "" {
+		t.Errorf("switched off it shows %s", text)
+	}
+	count() // is not counted: nothing is recorded
+	update(func(s *Settings) { s.Enabled = true })
+	has(`model_router_requests_total{instance="m@gpu0:8000",service="chat",status="success"} 4`, true)
+	if err := r.Update(func(s *Settings) { s.Prefix = "9" }); err == nil || r.Settings().Prefix != "model_router" {
+		t.Errorf("a bad prefix was taken: %v", err)
+	}
+	update(func(s *Settings) { s.EnabledCategories, s.Prefix = Categories(), "go" })
+	scrapeText(t, e) // names that collide must not break the scrape
+}
+
+func TestInstancesOfOneAddressAreOneSeries(t *testing.T) {
+	r := NewRecorder(DefaultSettings())
+	world := aWorld(1)
+	twin := world.Instances[0]
+	twin.Series, twin.Breaker = NewInstance(), 1
+	world.Instances = append(world.Instances, twin)
+	for _, i := range world.Instances {
+		r.Finish(i.Series, &Call{Service: schema.Chat, Started: time.Now(), Ended: 3 * time.Second, Usage: schema.Usage{Prompt: 2, Completion: 3, Total: 5, Known: true}})
+	}
+	text, _ := scrapeText(t, expose(t, r, world))
+	for _, line := range []string{
+		`model_router_requests_total{instance="m@gpu0:8000",service="chat",status="success"} 2`,
+		`model_router_request_duration_seconds_bucket{instance="m@gpu0:8000",service="chat",le="5"} 2`,
+		`model_router_request_duration_seconds_bucket{instance="m@gpu0:8000",service="chat",le="2.5"} 0`,
+		`model_router_request_duration_seconds_sum{instance="m@gpu0:8000",service="chat"} 6`,
+		`model_router_request_duration_seconds_max{instance="m@gpu0:8000",service="chat"} 3`,
+		`model_router_tokens_total{direction="input",instance="m@gpu0:8000",service="chat"} 4`,
+		`model_router_tokens_total{direction="output",instance="m@gpu0:8000",service="chat"} 6`,
+		`model_router_circuit_breaker_state{instance="m@gpu0:8000",service="chat"} 1`,
+	} {
+		if !strings.Contains(text, line+"\n") {
+			t.Errorf("no line %s", line)
+		}
+	}
+}
+
+func TestExemplarsNameTheTrace(t *testing.T) {
+	r := NewRecorder(DefaultSettings())
+	world := aWorld(1)
+	r.Finish(world.Instances[0].Series, &Call{RequestID: "a", Service: schema.Chat, Started: time.Now(), Ended: 3 * time.Second, Trace: Trace{ID: TraceID{0xab}, Span: SpanID{1}}})
+	if len(ids(r)) != 1 {
+		t.Fatal("not recorded")
+	}
+	all, err := expose(t, r, world).Scrape()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	encoder := expfmt.NewEncoder(&out, expfmt.NewFormat(expfmt.TypeOpenMetrics))
+	for _, f := range all {
+		if err := encoder.Encode(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !strings.Contains(out.String(), `le="5.0"} 1 # {trace_id="ab000000000000000000000000000000"} 3.0`) {
+		t.Error("no exemplar")
+	}
+}
+
+// A call as the proxy makes it.
+func benchCall() *Call {
+	c := &Call{
+		RequestID: "req_ABCDEFGHIJKLMNOPQRSTUVWXYZ", Service: schema.Chat, Model: "llama3", Started: time.Now(), Streamed: true,
+		Usage: schema.Usage{Prompt: 12, Completion: 345, Total: 357, Known: true},
+		Ready: time.Microsecond, FirstByte: 80 * time.Millisecond, Ended: 2 * time.Second, Upstream: 79 * time.Millisecond, Queued: time.Microsecond,
+	}
+	c.Begin("llama3@http://gpu1:8000", c.Started)
+	return c
+}
+
+func TestRecordingDoesNotAllocate(t *testing.T) {
+	r, series := NewRecorder(DefaultSettings()), NewInstance()
+	c := benchCall()
+	if n := testing.AllocsPerRun(1000, func() {
+		r.Finish(series, c)
+		r.HTTP("/v1/chat/completions", 200, time.Millisecond)
+		r.Shed(schema.Chat, ShedNoSlot)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkFinish(b *testing.B) {
+	series, c := NewInstance(), benchCall()
+	run := func(name string, change func(*Settings)) {
+		settings := DefaultSettings()
+		change(&settings)
+		r := NewRecorder(settings)
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			n := 0
+			for b.Loop() {
+				r.Finish(series, c)
+				if n++; n%(bufferSize/2) == 0 {
+					b.StopTimer()
+					r.ClearCache()
+					b.StartTimer()
+				}
+			}
+		})
+	}
+	run("counted and recorded", func(*Settings) {})
+	run("counted", func(s *Settings) { s.Sampling = Sampling{Enabled: true, Rate: 0} })
+	run("off", func(s *Settings) { s.Enabled = false })
+}
+
+func BenchmarkScrape200Instances(b *testing.B) {
+	e := expose(b, NewRecorder(DefaultSettings()), aWorld(200))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := e.Scrape(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

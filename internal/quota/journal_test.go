@@ -1,0 +1,168 @@
+package quota
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+func TestRestartReadsTheJournal(t *testing.T) {
+	b := newBench(t, nil)
+	b.count("u", b.now, 3)
+	var open Ticket
+	if err := b.Admit(&open, Subject{User: []byte("u"), Service: schema.Chat, Model: "m"}, b.now); err != nil {
+		t.Fatal(err)
+	}
+	// Killed with a request in flight: it is counted, and costs nothing.
+	after := newBenchOn(t, b.disk.afterKill(), b.sql, nil)
+	after.has("u", Day, map[string]string{day: "2/3"})
+	after.count("u", after.now, 5)
+	// Killed during a flush that reached the database, before the journal knew.
+	after.sql.Mute = true
+	_ = after.session.flush(context.Background())
+	after.sql.Mute = false
+	third := newBenchOn(t, after.disk.afterKill(), after.sql, nil)
+	third.has("u", Day, map[string]string{day: "3/8"})
+	third.flush()
+	third.has("u", Day, map[string]string{day: "3/8"})
+	if names, _ := third.disk.names(); len(names) != 1 {
+		t.Errorf("segments left: %v", names)
+	}
+}
+
+func TestPowerLossCostsNoMoreThanASecond(t *testing.T) {
+	for choice, want := range map[Sync]string{SyncEverySecond: "1/1", SyncAlways: "2/2"} {
+		b := newBench(t, func(s *Settings) { s.JournalSync = choice })
+		b.count("u", b.now, 1)
+		if err := b.session.journal.flushAll(); err != nil { // the ticker's
+			t.Fatal(err)
+		}
+		b.count("u", b.now, 1)
+		after := newBenchOn(t, b.disk.afterPowerLoss(), b.sql, nil)
+		after.has("u", Day, map[string]string{day: want})
+	}
+	b := newBench(t, func(s *Settings) { s.JournalSync = SyncOff })
+	b.count("u", b.now, 1)
+	b.flush()
+	if b.disk.syncs != 0 {
+		t.Errorf("%d syncs", b.disk.syncs)
+	}
+}
+
+func TestFailedSyncGivesTheSegmentUp(t *testing.T) {
+	b := newBench(t, nil)
+	b.count("u", b.now, 1)
+	b.disk.failSync = true
+	if err := b.session.journal.flushAll(); err == nil {
+		t.Fatal("the sync did not fail")
+	}
+	b.disk.failSync = false
+	if err := b.session.journal.flushAll(); err == nil {
+		t.Error("a second sync is believed")
+	}
+	b.session.repair()
+	if err := b.session.journal.flushAll(); err != nil {
+		t.Error(err)
+	}
+	// The new segment has it all: what the old one holds is not known.
+	disk := b.disk.afterPowerLoss()
+	delete(disk.files, segmentName(1))
+	after := newBenchOn(t, disk, b.sql, nil)
+	after.has("u", Day, map[string]string{day: "1/1"})
+}
+
+func TestTornSegmentIsUsedUpToTheTear(t *testing.T) {
+	b := newBench(t, nil)
+	b.count("u", b.now, 1)
+	whole := len(b.disk.last().data)
+	b.count("u", b.now, 10)
+	for cut := whole; cut < len(b.disk.last().data); cut++ {
+		disk := b.disk.afterKill()
+		disk.last().data = disk.last().data[:cut]
+		after := newBenchOn(t, disk, new(MemorySnapshots), nil)
+		got := after.counts("u", Day)[day]
+		if got != "1/1" && got != "2/1" { // the second request, without its tokens
+			t.Fatalf("cut at %d: %s", cut, got)
+		}
+		if s := after.Status(t.Context()); s.Reason != "" {
+			t.Errorf("cut at %d: %s", cut, s.Reason)
+		}
+	}
+	disk := b.disk.afterKill()
+	disk.last().data = append(disk.last().data, make([]byte, 4096)...) // a file system that grew the file first
+	after := newBenchOn(t, disk, new(MemorySnapshots), nil)
+	after.has("u", Day, map[string]string{day: "2/11"})
+	if s := after.Stats(); s.TornSegments != 1 || s.CorruptSegments != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestCorruptSegmentIsKeptAndReported(t *testing.T) {
+	b := newBench(t, nil)
+	b.count("u", b.now, 1)
+	middle := len(b.disk.last().data) - 3
+	b.count("u", b.now, 10)
+	disk := b.disk.afterKill()
+	disk.last().data[middle] ^= 0x10
+	after := newBenchOn(t, disk, b.sql, nil)
+	// Totals follow each other: what comes after the damage makes up for it.
+	after.has("u", Day, map[string]string{day: "2/11"})
+	if s := after.Status(t.Context()); !strings.HasPrefix(s.Reason, "quota-journal-corrupt: journal-") {
+		t.Errorf("reason %q", s.Reason)
+	}
+	after.flush()
+	names, _ := after.disk.names()
+	if len(names) != 2 || !strings.HasSuffix(names[0], asideSuffix) {
+		t.Errorf("files %v", names)
+	}
+	if s := after.Stats(); s.CorruptSegments != 1 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestEverySegmentCanBeReadAlone(t *testing.T) {
+	b := newBench(t, nil)
+	b.sql.Down = true
+	b.count("u", b.now, 1)
+	_ = b.session.flush(context.Background())
+	b.count("u", b.now, 1)
+	disk := b.disk.afterKill()
+	delete(disk.files, segmentName(1))
+	after := newBenchOn(t, disk, new(MemorySnapshots), nil)
+	after.has("u", Day, map[string]string{day: "2/2"})
+}
+
+// FuzzRecovery reads any bytes as a segment: it never panics, and what stands
+// before the first damage is kept.
+func FuzzRecovery(f *testing.F) {
+	good := []byte(segmentMagic)
+	c := &cell{line: &line{key: Key{Tenant: "t", User: "u", Model: "m"}}, writer: "w", window: Day, start: 1_700_006_400, id: 1}
+	good = appendDefinition(good, c)
+	at := len(good)
+	good = endRecord(appendTotals(beginRecord(good, isUpdate), 1, 3, 40), at)
+	f.Add([]byte(nil))
+	f.Add(good)
+	f.Add(good[len(segmentMagic):])
+	f.Add(append(bytes.Clone(good), 7, 0, 1, 2, 3, 4, isUpdate, 1, 2))
+	f.Add(make([]byte, 64))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		readSegment(data, func(row Row) {
+			if row.Writer == "" || row.Requests < 0 || row.Tokens < 0 {
+				t.Errorf("%+v", row)
+			}
+		})
+		found := map[cellID]Row{}
+		readSegment(append(bytes.Clone(good), data...), func(row Row) { merge(found, &row) })
+		kept := false
+		for _, row := range found {
+			kept = kept || row.Writer == "w" && row.Requests >= 3 && row.Tokens >= 40 && row.Start.Equal(time.Unix(1_700_006_400, 0))
+		}
+		if !kept {
+			t.Error("what was written before is lost")
+		}
+	})
+}

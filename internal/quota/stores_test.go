@@ -1,0 +1,317 @@
+package quota_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/patchbay-ai/patchbay/internal/quota"
+	"github.com/patchbay-ai/patchbay/internal/quota/redisstore"
+	"github.com/patchbay-ai/patchbay/internal/quota/sqlstore"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+func row(writer, user string, w quota.Window, start time.Time, requests, tokens int64) quota.Row {
+	return quota.Row{
+		Writer: writer, Key: quota.Key{Tenant: "acme", APIKey: "k", User: user, Service: schema.Chat, Model: "m"},
+		Window: w, Start: w.Start(start), Requests: requests, Tokens: tokens,
+	}
+}
+
+func byText(a, b quota.Row) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) }
+
+// snapshotStores are the stores that keep totals for good, each empty.
+func snapshotStores(t *testing.T) map[string]func(t *testing.T) quota.Snapshots {
+	return map[string]func(t *testing.T) quota.Snapshots{
+		"memory": func(*testing.T) quota.Snapshots { return new(quota.MemorySnapshots) },
+		"SQLite": func(t *testing.T) quota.Snapshots { return openSQL(t, "sqlite:quota.db", t.TempDir()) },
+		"PostgreSQL": func(t *testing.T) quota.Snapshots {
+			return openSQL(t, startPostgres(t).address, "")
+		},
+	}
+}
+
+func openSQL(t testing.TB, address, dir string) *sqlstore.Store {
+	t.Helper()
+	store, err := sqlstore.Open(t.Context(), address, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	return store
+}
+
+// TestSnapshotStores is the contract of every store that keeps totals.
+func TestSnapshotStores(t *testing.T) {
+	now := time.Date(2026, 5, 31, 23, 59, 59, 0, time.UTC)
+	for name, open := range snapshotStores(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := open(t)
+			ctx := t.Context()
+			write := func(rows ...quota.Row) {
+				t.Helper()
+				if err := store.Write(ctx, rows); err != nil {
+					t.Fatal(err)
+				}
+			}
+			read := func(f quota.Filter) []quota.Row {
+				t.Helper()
+				rows, err := store.Read(ctx, f)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return sorted(rows, byText)
+			}
+			current := quota.Filter{Windows: []quota.Instance{{Window: quota.Day, Start: quota.Day.Start(now)}}}
+
+			write(row("w1", "ann", quota.Day, now, 5, 50), row("w2", "ann", quota.Day, now, 1, 7))
+			write(row("w1", "ann", quota.Day, now, 3, 60)) // late: fewer requests, more tokens
+			want := []quota.Row{row("w1", "ann", quota.Day, now, 5, 60), row("w2", "ann", quota.Day, now, 1, 7)}
+			if diff := cmp.Diff(sorted(want, byText), read(current)); diff != "" {
+				t.Errorf("the greater values are not kept: %s", diff)
+			}
+
+			for _, odd := range []string{"'); DROP TABLE quota_usage;--", "%", "_", "多字节 😀", strings.Repeat("x", 128)} {
+				write(row("w1", odd, quota.Hour, now, 1, 1))
+				got := read(quota.Filter{User: odd, Windows: []quota.Instance{{Window: quota.Hour, Start: quota.Hour.Start(now)}}})
+				if len(got) != 1 || got[0].Key.User != odd {
+					t.Errorf("%q: %v", odd, got)
+				}
+			}
+
+			for i := range 10 {
+				write(row("w1", "old", quota.Minute, now.Add(time.Duration(-i)*time.Minute), 1, 0))
+			}
+			history := quota.Filter{User: "old", Kinds: []quota.Window{quota.Minute}, From: now.Add(-3 * time.Minute), To: now.Add(time.Second)}
+			if got := read(history); len(got) != 3 {
+				t.Errorf("history: %v", got)
+			}
+			history.From, history.Limit = time.Unix(0, 0), 4
+			if got := read(history); len(got) != 4 || got[0].Start.Before(now.Add(-4*time.Minute)) {
+				t.Errorf("the newest: %v", got)
+			}
+			history.Limit = 0
+			if removed, err := store.Expire(ctx, quota.Minute, quota.Minute.Start(now.Add(-5*time.Minute)), 3); removed != 3 || err != nil {
+				t.Errorf("%d rows removed at once, %v", removed, err)
+			}
+			if removed, err := store.Expire(ctx, quota.Minute, quota.Minute.Start(now.Add(-5*time.Minute)), 3); removed != 1 || err != nil {
+				t.Errorf("%d rows removed after that, %v", removed, err)
+			}
+			if got := read(history); len(got) != 6 {
+				t.Errorf("%d rows left", len(got))
+			}
+
+			var writers sync.WaitGroup
+			for w := range 4 {
+				writers.Go(func() {
+					for i := range 20 {
+						if err := store.Write(ctx, []quota.Row{row(fmt.Sprint("c", w%2), "many", quota.Month, now, int64(i+1), int64(i+1)*2)}); err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			writers.Wait()
+			got := read(quota.Filter{User: "many", Windows: []quota.Instance{{Window: quota.Month, Start: quota.Month.Start(now)}}})
+			if len(got) != 2 || got[0].Requests != 20 || got[1].Tokens != 40 {
+				t.Errorf("after many writers: %v", got)
+			}
+		})
+	}
+}
+
+func TestTablesAreMadeOnceAndNotDowngraded(t *testing.T) {
+	for name, address := range map[string]string{"SQLite": "sqlite:quota.db", "PostgreSQL": ""} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if address == "" {
+				address = startPostgres(t).address
+			}
+			var opened sync.WaitGroup
+			for range 4 {
+				opened.Go(func() {
+					store, err := sqlstore.Open(t.Context(), address, dir)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					_ = store.Close()
+				})
+			}
+			opened.Wait()
+			driver, where := "pgx", address
+			if name == "SQLite" {
+				driver, where = "sqlite", filepath.Join(dir, "quota.db")
+			}
+			db, err := sql.Open(driver, where)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := db.ExecContext(t.Context(), "UPDATE quota_schema SET version = 99"); err != nil {
+				t.Fatal(err)
+			}
+			_ = db.Close()
+			if _, err := sqlstore.Open(t.Context(), address, dir); !errors.Is(err, sqlstore.ErrNewer) {
+				t.Errorf("opened tables of a newer release: %v", err)
+			}
+		})
+	}
+}
+
+func TestDatabaseFilesAreTheOwnersAlone(t *testing.T) {
+	dir := t.TempDir()
+	store := openSQL(t, "sqlite:some #% name?.db", dir)
+	if err := store.Write(t.Context(), []quota.Row{row("w", "u", quota.Day, time.Now(), 1, 1)}); err != nil {
+		t.Fatal(err)
+	}
+	entries, _ := os.ReadDir(dir)
+	if len(entries) < 2 {
+		t.Errorf("%v", entries)
+	}
+	for _, entry := range entries {
+		if info, _ := entry.Info(); info.Mode().Perm() != 0o600 || !strings.HasPrefix(entry.Name(), "some #% name?.db") {
+			t.Errorf("%s has %v", entry.Name(), info.Mode())
+		}
+	}
+}
+
+func TestErrorsOfStoresHoldNoPassword(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	_, port := freeAddress(t)
+	for _, address := range []string{"postgres://u:hunter2@127.0.0.1:" + port + "/x", "postgres://u:hunter2@[::1/x", "postgres://u:hunter2@127.0.0.1:99999/x"} {
+		if _, err := sqlstore.Open(ctx, address, ""); err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%v", err)
+		}
+	}
+	for _, address := range []string{"redis://u:hunter2@127.0.0.1:" + port + "/0", "redis://u:hunter2@[::1/0", "redis://u:hunter2@127.0.0.1/hunter2"} {
+		if _, err := redisstore.Open(ctx, address, "p"); err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// TestSharedCounters is the contract of every counter that gateways share.
+func TestSharedCounters(t *testing.T) {
+	now := time.Now()
+	open := map[string]func(t *testing.T) quota.Counter{
+		"memory": func(*testing.T) quota.Counter { return new(quota.MemoryCounter) },
+		"Redis": func(t *testing.T) quota.Counter {
+			store, err := redisstore.Open(t.Context(), startRedis(t).address, "test:quota")
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(store.Close)
+			return store
+		},
+	}
+	for name, open := range open {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			counter := open(t)
+			ctx := t.Context()
+			push := func(r quota.Row, seenRequests, seenTokens int64) bool {
+				t.Helper()
+				lost, err := counter.Push(ctx, []quota.Push{{Row: r, SeenRequests: seenRequests, SeenTokens: seenTokens, Expire: now.Add(time.Hour)}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return lost
+			}
+			if push(row("w1", "ann", quota.Day, now, 5, 50), 0, 0) {
+				t.Error("a new row was lost")
+			}
+			if push(row("w1", "ann", quota.Day, now, 3, 60), 5, 50) || push(row("w1", "ann", quota.Day, now, 6, 60), 5, 60) {
+				t.Error("what is there was lost")
+			}
+			if !push(row("w1", "ann", quota.Day, now, 6, 60), 6, 61) {
+				t.Error("a loss was not noticed")
+			}
+			var many []quota.Push
+			for i := range 300 {
+				many = append(many, quota.Push{Row: row("w2", fmt.Sprint("u", i), quota.Minute, now, 1<<40, 1<<52), Expire: now.Add(time.Hour)})
+			}
+			if _, err := counter.Push(ctx, many); err != nil {
+				t.Fatal(err)
+			}
+			rows, err := counter.Read(ctx, []quota.Instance{{Window: quota.Day, Start: quota.Day.Start(now)}, {Window: quota.Minute, Start: quota.Minute.Start(now)}})
+			if err != nil || len(rows) != 301 {
+				t.Fatalf("%d rows, %v", len(rows), err)
+			}
+			for _, r := range rows {
+				if r.Writer == "w1" && cmp.Diff(r, row("w1", "ann", quota.Day, now, 6, 60)) != "" || r.Writer == "w2" && (r.Requests != 1<<40 || r.Tokens != 1<<52) {
+					t.Errorf("%+v", r)
+				}
+			}
+			first, err := counter.Mark(ctx, "one")
+			if err != nil || first == "" {
+				t.Fatalf("%q, %v", first, err)
+			}
+			if again, err := counter.Mark(ctx, "two"); again != first || err != nil {
+				t.Errorf("%q after %q, %v", again, first, err)
+			}
+		})
+	}
+}
+
+// TestLibcIsTheOneThatSQLiteWants: another version has crashed others.
+func TestLibcIsTheOneThatSQLiteWants(t *testing.T) {
+	ours, err := os.ReadFile("../../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := func(content []byte, module string) string {
+		found := regexp.MustCompile(`(?m)^\s*` + regexp.QuoteMeta(module) + ` (v\S+)`).FindSubmatch(content)
+		if found == nil {
+			t.Fatalf("no %s", module)
+		}
+		return string(found[1])
+	}
+	cache := os.Getenv("GOMODCACHE")
+	if cache == "" {
+		home, _ := os.UserHomeDir()
+		gopath := os.Getenv("GOPATH")
+		if gopath == "" {
+			gopath = filepath.Join(home, "go")
+		}
+		cache = filepath.Join(gopath, "pkg", "mod")
+	}
+	theirs, err := os.ReadFile(filepath.Join(cache, "modernc.org", "sqlite@"+version(ours, "modernc.org/sqlite"), "go.mod"))
+	if err != nil {
+		t.Skip("the module cache cannot be read: ", err)
+	}
+	if a, b := version(ours, "modernc.org/libc"), version(theirs, "modernc.org/libc"); a != b {
+		t.Errorf("go.mod has modernc.org/libc %s, SQLite wants %s", a, b)
+	}
+}
+
+// BenchmarkFlushManyRows writes what 100,000 live cells are.
+func BenchmarkFlushManyRows(b *testing.B) {
+	store := openSQL(b, "sqlite:quota.db", b.TempDir())
+	now := time.Now()
+	rows := make([]quota.Row, 100_000)
+	for i := range rows {
+		rows[i] = row("w", fmt.Sprintf("user-%06d", i/4), quota.Window(i%4), now, 1, 100)
+	}
+	slices.SortStableFunc(rows, func(a, b quota.Row) int { return a.Start.Compare(b.Start) })
+	for n := int64(1); b.Loop(); n++ {
+		for i := range rows {
+			rows[i].Requests = n
+		}
+		if err := store.Write(b.Context(), rows); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
