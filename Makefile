@@ -38,16 +38,39 @@ build: ## Build bin/patchbay, one static binary
 
 .PHONY: test
 test: MAY_SKIP := yes
-test: begin fmt-check vet unit lint clients ## Run everything CI runs
+test: begin test-deps fmt-check vet unit lint clients ## Run everything CI runs
 	@if test -s $(SKIPS); then \
 		echo "passed; skipped: $$(awk 'NR > 1 { printf "; " } { printf "%s", $$0 }' $(SKIPS))"; \
 	else \
 		echo "passed; skipped: nothing"; \
 	fi
 
+# The tests of the quota ledger start servers of their own, on free ports. Where
+# a server is missing and this is root on Debian, its package is installed (and
+# its own service is not started); else the tests that need it are skipped.
+.PHONY: test-deps
+test-deps: ## Install the servers that tests start (Redis, PostgreSQL), where apt can
+	@missing=; \
+	command -v redis-server >/dev/null || missing="$$missing redis-server"; \
+	ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres >/dev/null || missing="$$missing postgresql"; \
+	if test -z "$$missing"; then exit 0; fi; \
+	if test "$$(id -u)" = 0 && command -v apt-get >/dev/null; then \
+		echo "installing for the tests:$$missing"; \
+		mkdir -p bin; \
+		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -qq --no-install-recommends $$missing; } >bin/apt.log 2>&1 || \
+			echo "could not install$$missing (see bin/apt.log); the tests that need them are skipped"; \
+	else \
+		echo "not installed:$$missing; install them, or the tests that need them are skipped"; \
+	fi
+
 .PHONY: test-short
 test-short: ## Run the quick tests only
 	@go test -short ./...
+
+.PHONY: soak
+soak: ## Run the quota ledger through 50,000 random histories and 200 kills
+	@go test -count=1 -timeout 30m ./internal/quota -run EqualsAPlainCount -rapid.checks=50000
+	@PATCHBAY_KILL_ROUNDS=200 go test -count=1 -timeout 60m ./cmd/patchbay -run QuotaSurvivesKill
 
 .PHONY: lint
 lint: ## Run the linters

@@ -31,6 +31,7 @@ var floors = []string{
 	"internal/durable",
 	"internal/memory",
 	"internal/metrics",
+	"internal/telemetry",
 	"internal/breaker",
 	"internal/ratelimit",
 	"internal/queue",

@@ -22,6 +22,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/proxy"
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/routing"
+	"github.com/patchbay-ai/patchbay/internal/telemetry"
 	"github.com/patchbay-ai/patchbay/internal/transport"
 	"github.com/patchbay-ai/patchbay/internal/web"
 	"github.com/patchbay-ai/patchbay/internal/web/actuator"
@@ -42,6 +43,7 @@ type gateway struct {
 	ops     *actuator.API
 	// recorder counts what happens and remembers the latest calls.
 	recorder *metrics.Recorder
+	traces   *telemetry.Exporter // nil when no traces are sent
 	routes   []web.Route
 	shell    *web.Shell
 	server   *http.Server
@@ -93,6 +95,10 @@ func assemble(doc *config.Document, log *slog.Logger, options v1.Options) (*gate
 		Build:  actuator.Build{Version: version, Commit: commit, Date: date},
 	})
 	if err != nil {
+		_ = listener.Close()
+		return nil, &exitError{exitFailed, errors.Join(err, store.Close())}
+	}
+	if err := g.openTelemetry(); err != nil {
 		_ = listener.Close()
 		return nil, &exitError{exitFailed, errors.Join(err, store.Close())}
 	}
@@ -215,6 +221,7 @@ func (g *gateway) stop(ctx context.Context) {
 		g.abort(web.ErrStopping)
 		g.quit()
 		g.background.Wait()
+		g.closeTelemetry(last)
 		g.client.Close()
 		g.closeLedger()
 		if err := g.store.Close(); err != nil {

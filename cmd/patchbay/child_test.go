@@ -31,7 +31,7 @@ func startChild(t *testing.T, args ...string) *child {
 	t.Helper()
 	c := &child{t: t, stdout: new(lockedBuffer), stderr: new(lockedBuffer), exited: make(chan struct{})}
 	// The deadline is for a test that forgets its process.
-	c.command = exec.CommandContext(deadline(t), binary, args...) //nolint:gosec // our own program
+	c.command = exec.CommandContext(deadline(t), binary, args...)
 	c.command.Dir = t.TempDir()
 	c.command.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + c.command.Dir, "TMPDIR=" + t.TempDir()}
 	c.command.Stdout, c.command.Stderr = c.stdout, c.stderr

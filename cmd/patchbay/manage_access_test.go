@@ -94,7 +94,7 @@ func TestRolesAndRoutes(t *testing.T) {
 			{"ADMIN", secured, []string{"Authorization", "Bearer admin-token"}, 0},
 			{"ADMIN, cross-site", secured, []string{"Authorization", "Bearer admin-token", "Sec-Fetch-Site", "cross-site"}, when(isWrite && !isOpen, 403)},
 		} {
-			a := mode.r.do(method, path, "{", mode.headers...)
+			a := headOf(mode.r.open(deadline(t), method, path, "{", mode.headers...))
 			if refused := a.status == 401 || a.status == 403; mode.want != 0 && a.status != mode.want || mode.want == 0 && refused || a.status == 500 {
 				t.Errorf("%s by %s: %d, want %d: %s", route.Pattern, mode.name, a.status, mode.want, a.body)
 			}
@@ -106,6 +106,15 @@ func TestRolesAndRoutes(t *testing.T) {
 	if secured.control.Version() != 1 || open.control.Version() != 1 {
 		t.Error("something was changed")
 	}
+}
+
+// headOf reads an answer, but no stream, which would not end.
+func headOf(response *http.Response) reply {
+	if strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream") {
+		_ = response.Body.Close()
+		return reply{status: response.StatusCode, header: response.Header}
+	}
+	return drain(response)
 }
 
 func when(condition bool, status int) int {
@@ -121,7 +130,6 @@ func TestWhoSeesTheKeysOfBackends(t *testing.T) {
 	const key, mask = "sk-the-stored-key", "****-key"
 	yaml := chatYAML(instance("m", simulator.DownURL, "api-key: "+key, `headers: {X-Secret: a-secret-header}`))
 	open, secured := startGateway(t, yaml), startGateway(t, yaml+securedYAML())
-	exposed := startGateway(t, yaml+"security: {allow-open: true}\nserver: {listen: '0.0.0.0:0'}\n")
 	for _, mode := range []struct {
 		name    string
 		r       *rig
@@ -136,7 +144,6 @@ func TestWhoSeesTheKeysOfBackends(t *testing.T) {
 		{"ADMIN", secured, []string{"Authorization", "Bearer admin-token"}, true},
 		{"OPERATOR", secured, []string{"Authorization", "Bearer operator-token"}, false},
 		{"VIEWER", secured, []string{"Authorization", "Bearer viewer-token"}, false},
-		{"open to everybody", exposed, nil, exposed.doc.Server.Listen == "127.0.0.1:0"},
 	} {
 		for _, path := range []string{"/api/config/type", types + "chat", instList + "chat", "/api/config/instance/info/chat?modelName=m&baseUrl=" + simulator.DownURL, vers + "/1"} {
 			body := mode.r.api("GET", path, "", mode.headers...).is(t, 200).body

@@ -16,7 +16,9 @@ import (
 func TestBadManagementInputNamesTheFieldAndChangesNothing(t *testing.T) {
 	r := startGateway(t, chatYAML(instance("m", simulator.DownURL, "api-key: a-stored-key")))
 	id := "m@" + simulator.DownURL
-	add := func(fields string) [3]string { return [3]string{"POST", instAdd + "chat", `{"name":"n","baseUrl":"http://10.0.0.1",` + fields + `}`} }
+	add := func(fields string) [3]string {
+		return [3]string{"POST", instAdd + "chat", `{"name":"n","baseUrl":"http://10.0.0.1",` + fields + `}`}
+	}
 	base := func(address string) [3]string {
 		return [3]string{"POST", instAdd + "chat", fmt.Sprintf(`{"name":"n","baseUrl":%q}`, address)}
 	}

@@ -605,7 +605,7 @@ func TestLoggersTakeEffect(t *testing.T) {
 		t.Helper()
 		before := strings.Count(r.logs.String(), `"path":"/v1/chat/completions"`)
 		r.chat(plainHi).succeeds(t)
-		time.Sleep(20 * time.Millisecond)
+		r.do(http.MethodGet, "/actuator/health/liveness", "") // on the same connection, so the line was written
 		return strings.Count(r.logs.String(), `"path":"/v1/chat/completions"`) - before
 	}
 	if n := lines(); n != 1 {
@@ -666,7 +666,6 @@ monitoring: {custom-tags: {}}
 	}
 }
 
-// A real Prometheus, where one is installed, understands the scrape.
 func TestPromtoolReadsTheScrape(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
@@ -676,7 +675,7 @@ func TestPromtoolReadsTheScrape(t *testing.T) {
 	r.chat(plainHi).succeeds(t)
 	check := exec.CommandContext(t.Context(), promtool, "check", "metrics")
 	check.Stdin = strings.NewReader(r.do(http.MethodGet, "/actuator/prometheus", "").body)
-	if out, err := check.CombinedOutput(); err != nil && check.ProcessState.ExitCode() != 3 {
+	if out, err := check.CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, out)
 	}
 }

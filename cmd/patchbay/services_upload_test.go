@@ -343,7 +343,7 @@ func startPatiently(t *testing.T, temp string, args ...string) *child {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*within)
 	c := &child{t: t, stdout: new(lockedBuffer), stderr: new(lockedBuffer), exited: make(chan struct{})}
-	c.command = exec.CommandContext(ctx, binary, args...) //nolint:gosec // our own program
+	c.command = exec.CommandContext(ctx, binary, args...)
 	c.command.Dir = temp
 	c.command.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + temp, "TMPDIR=" + temp}
 	c.command.Stdout, c.command.Stderr = c.stdout, c.stderr

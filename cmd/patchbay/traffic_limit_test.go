@@ -67,21 +67,25 @@ func TestAlgorithmsAsCallersSeeThem(t *testing.T) {
 		t.Run(row.algorithm, func(t *testing.T) {
 			b := startBackend(t)
 			r := startGateway(t, policyYAML("rate-limit: {algorithm: "+row.algorithm+", capacity: 3, refill-rate: 1}, "+quietOnes, instance("m", b.URL())))
+			began := time.Now()
+			var passed []reply
 			for n := range row.passes {
-				body := []string{plainHi, streamHi}[n%2] // streams count like any other
-				if limit, remaining, reset := r.chat(body).succeeds(t).limitOf(t); limit != 3 || remaining != row.passes-1-n || reset <= 0 {
+				passed = append(passed, r.chat([]string{plainHi, streamHi}[n%2])) // streams count like any other
+			}
+			refused := r.chat(streamHi)
+			if time.Since(began) > 900*time.Millisecond {
+				t.Skip("the machine was away for a second, in which a request flowed in")
+			}
+			for n, answer := range passed {
+				if limit, remaining, reset := answer.succeeds(t).limitOf(t); limit != 3 || remaining != row.passes-1-n || reset <= 0 {
 					t.Errorf("after %d requests: %d of %d left, reset in %v", n+1, remaining, limit, reset)
 				}
 			}
-			for range 3 {
-				refused := r.chat(streamHi)
-				wait := refused.isOverLimit(t)
-				if wait < row.atLeast || wait > row.atMost {
-					t.Errorf("wait %v", wait)
-				}
-				if _, remaining, _ := refused.limitOf(t); remaining != 0 || refused.header.Get("X-Router-Attempts") != "0" || refused.header.Get("X-Should-Retry") != "" {
-					t.Errorf("%d remaining: %v", remaining, refused.header)
-				}
+			if wait := refused.isOverLimit(t); wait < row.atLeast || wait > row.atMost {
+				t.Errorf("wait %v", wait)
+			}
+			if _, remaining, _ := refused.limitOf(t); remaining != 0 || refused.header.Get("X-Router-Attempts") != "0" || refused.header.Get("X-Should-Retry") != "" {
+				t.Errorf("%d remaining: %v", remaining, refused.header)
 			}
 			if got := b.Stats().Arrived; got != row.passes {
 				t.Errorf("the backend got %d requests", got)

@@ -234,9 +234,6 @@ func TestSixteenFailureScenarios(t *testing.T) {
 			if !strings.Contains(answer.body, `"completion_tokens":61`) || !strings.Contains(string(direct.Body), `"m"`) {
 				t.Errorf("the usage is not the sibling's: %s", answer.body)
 			}
-			if countLines(s.logs.String(), `"status":200`, s.sibling.URL()) != 1 {
-				t.Error("the access log does not name the sibling")
-			}
 			if success, failed, _ := outcomes(s.instances("m")[0]); success != 0 || failed != 1 {
 				t.Errorf("%d successes and %d failures of the primary", success, failed)
 			}

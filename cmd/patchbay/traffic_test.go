@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/patchbay-ai/patchbay/internal/breaker"
@@ -60,27 +59,6 @@ func (r *rig) later(ctx context.Context, body string, headers ...string) <-chan 
 	done := make(chan reply, 1)
 	go func() { done <- r.try(ctx, body, headers...) }()
 	return done
-}
-
-// burst sends so many requests at once and returns what came back.
-func (r *rig) burst(count int, body string) []reply {
-	ctx := deadline(r.t)
-	replies := make([]reply, count)
-	var all sync.WaitGroup
-	for n := range replies {
-		all.Go(func() { replies[n] = r.try(ctx, body) })
-	}
-	all.Wait()
-	return replies
-}
-
-// tally counts replies by their status.
-func tally(replies []reply) map[int]int {
-	counts := map[int]int{}
-	for _, a := range replies {
-		counts[a.status]++
-	}
-	return counts
 }
 
 // from names a client by its address, as a trusted proxy does.

@@ -54,6 +54,10 @@ func (e *anthropicEvents) Next() ([]byte, error) {
 			break
 		}
 		chunk, err := e.chunk(event)
+		if e.sse.cut && errors.Is(err, ErrInvalid) {
+			e.broke(io.EOF) // the stream ended in the middle of this event
+			break
+		}
 		if err != nil {
 			e.end = err
 			break

@@ -292,6 +292,6 @@ func inBubble(t *testing.T, script func(*testing.T, *fleet, *network)) {
 
 // pass lets fake time pass and everything that is then due happen.
 func pass(d time.Duration) {
-	time.Sleep(d)
+	time.Sleep(d) //nolint:forbidigo // the time of a synctest bubble
 	synctest.Wait()
 }

@@ -365,7 +365,7 @@ func TestAProbeEndsAtItsTimeout(t *testing.T) {
 func TestInstancesMayWaitForDifferentTimes(t *testing.T) {
 	inBubble(t, func(t *testing.T, f *fleet, n *network) {
 		n.answer("h:80", func(*http.Request) string {
-			time.Sleep(2 * time.Second)
+			time.Sleep(2 * time.Second) //nolint:forbidigo // the time of a synctest bubble
 			return sayOK
 		})
 		patient := makeInstance(t, "vllm", "patient", "http://h", nil, nil)

@@ -63,7 +63,7 @@ func (p *prober) probe(ctx context.Context, to transport.Origin, path string, he
 	if err != nil {
 		return judge(err)
 	}
-	defer response.Close()
+	defer func() { _ = response.Close() }()
 	if response.Status < 500 {
 		// Whoever refuses a key, a path or a rate is there. The rest of the
 		// answer is of no interest, and neither is how it ends.

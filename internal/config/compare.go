@@ -17,5 +17,6 @@ func (d *Document) Differences(other *Document) []string {
 	note("redis", d.Redis == other.Redis)
 	note("security", d.Security.Equal(other.Security))
 	note("log", d.Log == other.Log)
+	note("telemetry", d.Telemetry.Equal(other.Telemetry))
 	return names
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/telemetry"
 )
 
 // Document is everything that can be configured.
@@ -30,6 +31,7 @@ type Document struct {
 	Redis      Redis                          `json:"redis"`
 	Security   access.Settings                `json:"security"`
 	Log        Log                            `json:"log"`
+	Telemetry  telemetry.Settings             `json:"telemetry"`
 }
 
 // Server says where the gateway listens and where it keeps its files.
@@ -142,6 +144,7 @@ func Default() *Document {
 		Redis:      Redis{URL: "redis://127.0.0.1:6379/0"},
 		Security:   access.DefaultSettings(),
 		Log:        Log{Level: LevelInfo, Format: FormatAuto, Access: true, AccessSample: 1},
+		Telemetry:  telemetry.DefaultSettings(),
 	}
 }
 
@@ -167,6 +170,7 @@ func (d *Document) Clone() *Document {
 	copied.Monitoring = d.Monitoring.Clone()
 	copied.Quota = d.Quota.Clone()
 	copied.Security = d.Security.Clone()
+	copied.Telemetry = d.Telemetry.Clone()
 	if d.Services != nil {
 		copied.Services = make(map[schema.ServiceType]Service, len(d.Services))
 		for serviceType, service := range d.Services {
@@ -217,7 +221,7 @@ func (d *Document) Equal(other *Document) bool {
 	return d.Server.equal(other.Server) && d.Limits == other.Limits &&
 		EqualServices(d.Services, other.Services) && d.Monitoring.Equal(other.Monitoring) &&
 		d.Quota.Equal(other.Quota) && d.Store == other.Store && d.Redis == other.Redis &&
-		d.Security.Equal(other.Security) && d.Log == other.Log
+		d.Security.Equal(other.Security) && d.Log == other.Log && d.Telemetry.Equal(other.Telemetry)
 }
 
 func (s Server) equal(other Server) bool {

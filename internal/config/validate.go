@@ -38,6 +38,7 @@ func (d *Document) Validate(known AdapterCheck) Problems {
 	d.Redis.check(under("redis"))
 	d.Security.Check(under("security"))
 	d.Log.check(under("log"))
+	d.Telemetry.Check(under("telemetry"))
 	return problems
 }
 

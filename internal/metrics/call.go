@@ -52,7 +52,7 @@ type Call struct {
 
 // Try is one attempt of a call.
 type Try struct {
-	Instance string
+	Instance, Adapter string
 	// Began is when the instance was picked, Sent when the backend's connection
 	// was asked for, FirstByte when its answer began, Ended when it was over: all
 	// counted from the start of the call.
@@ -83,12 +83,12 @@ func (c *Call) Traced() bool { return c.Trace.ID != TraceID{} }
 func (c *Call) Reset() { *c = Call{} }
 
 // Begin adds an attempt.
-func (c *Call) Begin(instance string, now time.Time) {
+func (c *Call) Begin(instance, adapter string, now time.Time) {
 	if c.Attempts >= maxTries {
 		copy(c.Tries[:], c.Tries[1:])
 	}
 	c.Attempts++
-	*c.Try() = Try{Instance: instance, Began: c.At(now)}
+	*c.Try() = Try{Instance: instance, Adapter: adapter, Began: c.At(now)}
 	c.Instance = instance
 }
 

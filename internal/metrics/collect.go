@@ -205,7 +205,7 @@ func (s *scrape) http() {
 }
 
 func (s *scrape) runtime() {
-	now := s.system.look()
+	now := s.system.look(s.recorder.Settings().CollectionInterval.Std())
 	s.value(famMemoryUsed, now.heapUsed, "heap")
 	s.value(famMemoryUsed, now.otherUsed, "nonheap")
 	s.value(famMemoryCommitted, now.heapHeld, "heap")

@@ -1,7 +1,5 @@
 package metrics
 
-import "strings"
-
 // kind is the type of a family.
 type kind uint8
 
@@ -142,10 +140,7 @@ var families = [familyCount]Family{
 	famThreadsDaemon:     {"jvm_threads_daemon_threads", "jvm.threads.daemon", "There is no JVM: these are goroutines, none of which keeps the program alive but the first.", "threads", CategorySystem, nil, gauge},
 	famThreadsPeak:       {"jvm_threads_peak_threads", "jvm.threads.peak", "There is no JVM: this is the largest number of goroutines that a scrape has seen.", "threads", CategorySystem, nil, gauge},
 	famUptime:            {"process_uptime_seconds", "process.uptime", "Time since the start of the gateway.", "seconds", CategorySystem, nil, gauge},
-	famProcessCPU:        {"process_cpu_usage", "process.cpu.usage", "Part of all processors that the gateway used since the previous look, from 0 to 1.", "", CategorySystem, nil, gauge},
-	famSystemCPU:         {"system_cpu_usage", "system.cpu.usage", "Part of all processors that the whole system used since the previous look, from 0 to 1.", "", CategorySystem, nil, gauge},
-	famSystemCPUs:        {"system_cpu_count", "system.cpu.count", "Processors that the gateway may use.", "", CategorySystem, nil, gauge},
+	famProcessCPU:        {"process_cpu_usage", "process.cpu.usage", "Part of all processors that the gateway used, from 0 to 1, over the collection interval.", "", CategorySystem, nil, gauge},
+	famSystemCPU:         {"system_cpu_usage", "system.cpu.usage", "Part of all processors that the whole system used, from 0 to 1, over the collection interval.", "", CategorySystem, nil, gauge},
+	famSystemCPUs:        {"system_cpu_cores", "system.cpu.count", "Processors that the gateway may use.", "", CategorySystem, nil, gauge},
 }
-
-// own tells whether the prefix belongs to the family's name.
-func (f *Family) own() bool { return strings.HasPrefix(f.Name, defaultPrefix+"_") }

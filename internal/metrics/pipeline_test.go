@@ -33,6 +33,11 @@ func running(t *testing.T, change func(*Settings)) *Recorder {
 	return r
 }
 
+// pass lets time pass on the fake clock.
+func pass(d time.Duration) {
+	time.Sleep(d) //nolint:forbidigo // the clock is a fake one
+}
+
 // finish records a call that belongs to a trace.
 func finish(r *Recorder, id string) {
 	r.Finish(nil, &Call{RequestID: id, Service: schema.Chat, Started: time.Now(), Trace: Trace{ID: TraceID{1}, Span: SpanID{1}}})
@@ -57,7 +62,7 @@ func TestReadersSeeWhatWasNotFlushedYet(t *testing.T) {
 			t.Errorf("calls %v", got)
 		}
 		finish(r, "c")
-		time.Sleep(11 * time.Second)
+		pass(11 * time.Second)
 		synctest.Wait()
 		if r.Cache().Current != 0 || len(ids(r)) != 3 {
 			t.Errorf("after the flush interval %d records wait", r.Cache().Current)
@@ -96,7 +101,7 @@ func TestExporterIsRetriedAndSpared(t *testing.T) {
 			return nil
 		})
 		finish(r, "a")
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		synctest.Wait()
 		if s := r.Cache(); s.QueuedRetries != 1 || s.Current != 1 {
 			t.Errorf("after a failure %+v", s)
@@ -104,7 +109,7 @@ func TestExporterIsRetriedAndSpared(t *testing.T) {
 		for i := range 9 {
 			finish(r, fmt.Sprint(i))
 		}
-		time.Sleep(5 * time.Second)
+		pass(5 * time.Second)
 		synctest.Wait()
 		if g := r.Guard(); g.State != GuardOpen || g.FailureRate != 1 {
 			t.Errorf("after failures the breaker is %+v", g)
@@ -113,7 +118,7 @@ func TestExporterIsRetriedAndSpared(t *testing.T) {
 		broken = false
 		before := tries
 		mu.Unlock()
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		synctest.Wait()
 		if mu.Lock(); tries != before {
 			t.Error("an open breaker let deliveries pass")
@@ -122,7 +127,7 @@ func TestExporterIsRetriedAndSpared(t *testing.T) {
 		if len(ids(r)) != 10 {
 			t.Error("a failing exporter keeps calls from being read here")
 		}
-		time.Sleep(60 * time.Second)
+		pass(60 * time.Second)
 		synctest.Wait()
 		mu.Lock()
 		defer mu.Unlock()
@@ -137,7 +142,7 @@ func TestBatchesAreGivenUpAfterTheLastRetry(t *testing.T) {
 		r := running(t, nil)
 		r.Export(func(context.Context, []Call) error { return errors.New("status 500") })
 		finish(r, "a")
-		time.Sleep(2 * time.Minute)
+		pass(2 * time.Minute)
 		synctest.Wait()
 		faults := r.Faults()
 		if r.Cache().Current != 0 || faults.Active != 2 || faults.Faults[0].Count != 1+maxRetries || faults.Faults[1].Operation != "give-up" {
@@ -173,7 +178,7 @@ func TestAutomaticModeFollowsTheComponents(t *testing.T) {
 			for range degradedFrom {
 				r.NoteFault(component, "x", "why")
 			}
-			time.Sleep(2 * time.Second)
+			pass(2 * time.Second)
 			synctest.Wait()
 		}
 		is := func(level Level, rate float64) {
@@ -188,19 +193,19 @@ func TestAutomaticModeFollowsTheComponents(t *testing.T) {
 		degrade("b")
 		is(LevelMinimal, 0.1)
 		r.SetLevel(LevelNormal) // by hand, until the components say something new
-		time.Sleep(5 * time.Second)
+		pass(5 * time.Second)
 		is(LevelNormal, 1)
 		degrade("c")
 		is(LevelDisabled, 0)
 		r.ResetFault("c", "x")
 		is(LevelMinimal, 0.1)
-		time.Sleep(degradedFor + time.Second)
+		pass(degradedFor + time.Second)
 		synctest.Wait()
 		is(LevelNormal, 1)
 		if r.Faults().Active != 2 {
 			t.Errorf("%+v", r.Faults())
 		}
-		time.Sleep(faultsForget)
+		pass(faultsForget)
 		if r.Faults().Active != 0 {
 			t.Errorf("old errors stay: %+v", r.Faults())
 		}
@@ -223,7 +228,7 @@ func TestFullBufferDropsAndDegrades(t *testing.T) {
 		for i := range bufferSize + degradedFrom {
 			finish(r, fmt.Sprint(i))
 		}
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		synctest.Wait()
 		if r.Degradation().Level != LevelPartial || r.Faults().Total != degradedFrom {
 			t.Errorf("%+v, %+v", r.Degradation(), r.Faults())
@@ -254,7 +259,7 @@ func TestSlowSubscribersAreDropped(t *testing.T) {
 			for i := range subscriberRoom / 2 {
 				finish(r, fmt.Sprint(i))
 			}
-			time.Sleep(time.Second)
+			pass(time.Second)
 			synctest.Wait()
 		}
 		r.EndStreams()

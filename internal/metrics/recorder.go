@@ -68,7 +68,7 @@ func (r *Recorder) Finish(i *Instance, c *Call) {
 	}
 	r.services[c.Service].count(i, c)
 	c.series = i
-	if chance := r.chance.Load(); chance > math.MaxUint32 || uint64(rand.Uint32()) < chance {
+	if chance := r.chance.Load(); chance > math.MaxUint32 || uint64(rand.Uint32()) < chance { //nolint:gosec // nobody gains by guessing it
 		r.pipe.offer(c)
 	}
 }

@@ -40,13 +40,6 @@ func (r *ring) latest(yield func(*Call) bool) {
 	}
 }
 
-func (r *ring) clear() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	clear(r.calls)
-	r.next, r.count = 0, 0
-}
-
 const (
 	maxSubscribers = 32
 	// subscriberRoom is how many calls a reader may fall behind.

@@ -13,9 +13,9 @@ import (
 	"github.com/shirou/gopsutil/v4/process"
 )
 
-// system reads the numbers of the process and of the machine. Usage of
-// processors is the mean since the previous look, so looks within a second of
-// each other share one.
+// system reads the numbers of the process and of the machine. The usage of
+// processors is a mean over the collection interval; the first one is there
+// sooner.
 type system struct {
 	started time.Time
 
@@ -27,7 +27,12 @@ type system struct {
 	process float64
 	machine float64
 	peak    int
+
+	measured int
 }
+
+// firstLooks are not made to wait for the collection interval.
+const firstLooks = 2
 
 func newSystem(started time.Time) *system {
 	s := &system{started: started}
@@ -46,7 +51,7 @@ type systemView struct {
 	processCPU, systemCPU, cpus          float64
 }
 
-func (s *system) look() systemView {
+func (s *system) look(interval time.Duration) systemView {
 	samples := []runtimemetrics.Sample{
 		{Name: "/memory/classes/heap/objects:bytes"},
 		{Name: "/memory/classes/heap/unused:bytes"},
@@ -65,7 +70,7 @@ func (s *system) look() systemView {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	if now.Sub(s.looked) >= time.Second {
+	if passed := now.Sub(s.looked); passed >= interval || s.measured < firstLooks && passed >= time.Second {
 		s.readCPU(now)
 	}
 	goroutines := runtime.NumGoroutine()
@@ -84,6 +89,7 @@ func (s *system) readCPU(now time.Time) {
 	elapsed := now.Sub(s.looked).Seconds()
 	first := s.looked.IsZero()
 	s.looked = now
+	s.measured++
 	if s.self != nil {
 		if times, err := s.self.Times(); err == nil {
 			spent := times.User + times.System

@@ -30,18 +30,18 @@ func (r *Recorder) StartTrace(traceparent string) Trace {
 		trace.Span = NewSpanID()
 		return trace
 	}
-	if chance := r.traceNew.Load(); chance <= math.MaxUint32 && uint64(rand.Uint32()) >= chance {
+	if chance := r.traceNew.Load(); chance <= math.MaxUint32 && uint64(rand.Uint32()) >= chance { //nolint:gosec // nobody gains by guessing it
 		return Trace{}
 	}
-	binary.LittleEndian.PutUint64(trace.ID[:8], rand.Uint64())
-	binary.LittleEndian.PutUint64(trace.ID[8:], rand.Uint64()|1)
+	binary.LittleEndian.PutUint64(trace.ID[:8], rand.Uint64())   //nolint:gosec // unique is enough
+	binary.LittleEndian.PutUint64(trace.ID[8:], rand.Uint64()|1) //nolint:gosec // unique is enough
 	trace.Span = NewSpanID()
 	return trace
 }
 
 // NewSpanID returns an identifier that nobody else has.
 func NewSpanID() (id SpanID) {
-	binary.LittleEndian.PutUint64(id[:], rand.Uint64()|1)
+	binary.LittleEndian.PutUint64(id[:], rand.Uint64()|1) //nolint:gosec // unique is enough
 	return id
 }
 

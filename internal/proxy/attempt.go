@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -167,7 +168,7 @@ func (r *Reply) startsAsJSON(deadline time.Time) (bool, error) {
 	r.body = slices.Grow(r.body, binaryRead)
 	n, err := r.response.Read(r.body[:binaryRead])
 	r.body = r.body[:n]
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return false, err
 	}
 	return bytes.HasPrefix(bytes.TrimLeft(r.body, " \t\r\n"), []byte("{")), nil
@@ -178,10 +179,10 @@ func (r *Reply) beginBinary(contentType string, deadline time.Time) error {
 	r.response.SetDeadline(deadline)
 	r.body = slices.Grow(r.body[:0], binaryRead)
 	n, err := r.response.Read(r.body[:binaryRead])
-	if err == io.EOF && n == 0 {
+	if errors.Is(err, io.EOF) && n == 0 {
 		return fmt.Errorf("%w: it is empty", adapter.ErrInvalid)
 	}
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
 	r.response.SetDeadline(time.Time{})
@@ -216,7 +217,7 @@ func (r *Reply) readBody(limit int) error {
 		}
 		n, err := r.response.Read(r.body[len(r.body):cap(r.body)])
 		r.body = r.body[:len(r.body)+n]
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {

@@ -212,12 +212,12 @@ func sooner(a, b time.Duration) time.Duration {
 }
 
 // noSlot says that all slots are taken and that waiting did not help.
-func noSlot(pool *routing.Pool, wait time.Duration) *schema.Error {
+func noSlot(pool *routing.Pool) *schema.Error {
 	return &schema.Error{
 		Message:    fmt.Sprintf("All slots of the model %q are taken.", pool.Model),
 		Type:       schema.TypeRateLimit,
 		Code:       schema.CodeNoSlot,
-		RetryAfter: wait,
+		RetryAfter: time.Second, // when one becomes free is not known
 	}
 }
 

@@ -30,7 +30,7 @@ func (r *Reply) pick(ctx context.Context) error {
 		return unavailable(r.pool, now)
 	case settings.Size == 0 || r.Attempts > 0:
 		r.shed(metrics.ShedNoSlot)
-		return noSlot(r.pool, time.Second)
+		return noSlot(r.pool)
 	}
 	return r.wait(ctx, settings)
 }
@@ -46,10 +46,10 @@ func (r *Reply) wait(ctx context.Context, settings queue.Settings) error {
 		switch {
 		case errors.Is(err, queue.ErrFull):
 			r.shed(metrics.ShedQueueFull)
-			return noSlot(r.pool, time.Second)
+			return noSlot(r.pool)
 		case errors.Is(err, queue.ErrTimeout):
 			r.shed(metrics.ShedQueueTime)
-			return noSlot(r.pool, time.Second)
+			return noSlot(r.pool)
 		case err != nil:
 			return err
 		}
@@ -154,7 +154,7 @@ func refusal(pool *routing.Pool, waiting int, now time.Time) *schema.Error {
 	case worst != backend.NoObstacle && worst != backend.NoSlot:
 		return unavailable(pool, now)
 	case (worst == backend.NoSlot || waiting > 0) && waiting >= pool.Service.Policy.Queue.Size:
-		return noSlot(pool, time.Second)
+		return noSlot(pool)
 	}
 	return nil
 }

@@ -113,6 +113,7 @@ func (r *Reply) attempts(ctx context.Context, most int) error {
 		if r.Attempts == 0 {
 			if err := r.admit(); err != nil {
 				r.release(breaker.Cancelled)
+				r.Instance = nil // it was never called
 				return err
 			}
 		}

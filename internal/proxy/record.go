@@ -37,7 +37,7 @@ func (r *Reply) notePick(next *backend.Instance, now time.Time) {
 	if r.Attempts > 0 && r.proxy.recorder.On() {
 		r.Instance.Series.Failovers.Add(1)
 	}
-	r.record.Begin(next.ID, now)
+	r.record.Begin(next.ID, next.Kind.Name, now)
 }
 
 // noteWait adds the time that was spent waiting for a backend. The part of a

@@ -69,7 +69,7 @@ func (r *Reply) Binary() bool { return r.binary }
 func (r *Reply) Chunk(ctx context.Context) ([]byte, error) {
 	if len(r.body) == 0 {
 		n, err := r.response.Read(r.body[:cap(r.body)])
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil, err
 		}
 		if err != nil {

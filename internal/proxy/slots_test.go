@@ -404,3 +404,44 @@ func TestAbandonedRequestLeavesTheQueue(t *testing.T) {
 		next.reply.settle(breaker.Success)
 	})
 }
+
+// Requests come at three times the rate that the slots can serve, for a minute
+// of fake time. Not one place is idle meanwhile: the policy itself costs no
+// goodput.
+func TestOverloadLeavesNoSlotIdle(t *testing.T) {
+	for _, size := range []int{0, 8} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const places, service = 8, 40 * time.Millisecond
+				d := newDesk(t, 2, slots(places/2, waiting(size, time.Second)))
+				var good, refused atomic.Int64
+				var all sync.WaitGroup
+				const gap = service / places / 3
+				const minute = int(time.Minute / gap)
+				for n := range minute {
+					all.Go(func() {
+						r, err := d.ask(context.Background(), n%5)
+						if err != nil {
+							refused.Add(1)
+							r.Close()
+							return
+						}
+						<-time.After(service)
+						good.Add(1)
+						r.settle(breaker.Success)
+					})
+					<-time.After(gap)
+				}
+				all.Wait()
+				capacity := int64(places * time.Minute / service)
+				t.Logf("goodput %d of %d, %d of %d refused", good.Load(), capacity, refused.Load(), minute)
+				if good.Load() < capacity*9/10 || good.Load() > capacity+places+int64(size) {
+					t.Errorf("goodput is %d of %d", good.Load(), capacity)
+				}
+				if good.Load()+refused.Load() != int64(minute) {
+					t.Errorf("%d and %d of %d", good.Load(), refused.Load(), minute)
+				}
+			})
+		})
+	}
+}

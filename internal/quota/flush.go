@@ -19,11 +19,13 @@ const (
 	// which it is written anew while the database is away.
 	compactAt       = 16 << 20
 	compactSegments = 32
+	// maxJournal is the size at which that is done also between two flushes.
+	maxJournal = 64 << 20
 )
 
 // keepStore writes snapshots until the session is not needed any more.
 func (s *session) keepStore(ctx context.Context) {
-	defer s.finish()
+	defer s.finish() //nolint:contextcheck // the context is over, and the last flush is still to do
 	interval := time.Duration(s.settings.FlushIntervalSeconds) * time.Second
 	// At once, or nearly: whether the database is there should be known early,
 	// and what was recovered need not wait.
@@ -79,7 +81,7 @@ func (s *session) end(ctx context.Context) error {
 		s.ledger.done.Wait()
 		return nil
 	}
-	return errors.Join(s.flush(ctx), s.close())
+	return errors.Join(s.flush(ctx), s.close()) //nolint:contextcheck // closing has a time of its own
 }
 
 func (s *session) close() error {

@@ -141,12 +141,12 @@ func TestTurnedOffWritesWhatItHolds(t *testing.T) {
 		if err := l.Admit(&none, benchSubject, time.Now()); err != nil || none != (Ticket{}) {
 			t.Error("counted while off")
 		}
-		time.Sleep(5 * time.Second)
+		<-time.After(5 * time.Second)
 		if l.current() == nil {
 			t.Error("a request is in flight and the ledger has ended")
 		}
 		late.Settle(schema.Usage{Known: true, Total: 5})
-		time.Sleep(2 * time.Minute)
+		<-time.After(2 * time.Minute)
 		if l.current() != nil {
 			t.Error("off, and still there after the next flush")
 		}

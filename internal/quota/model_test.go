@@ -3,10 +3,9 @@ package quota
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -80,8 +79,8 @@ var modelKeys = []Subject{
 // TestLedgerEqualsAPlainCount runs random histories of traffic, faults, crashes
 // and changes, and compares the ledger with a plain count of the same traffic.
 func TestLedgerEqualsAPlainCount(t *testing.T) {
-	if more, _ := strconv.Atoi(os.Getenv("PATCHBAY_SOAK")); more > 0 {
-		t.Log("a soak: give -rapid.checks as many histories as there is time for")
+	if histories := flag.Lookup("rapid.checks"); histories.Value.String() == histories.DefValue {
+		_ = histories.Value.Set("500") // make soak asks for more
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		w := &world{t: rt, now: time.Date(2026, 1, 31, 23, 58, 30, 0, time.UTC), sql: new(MemorySnapshots), truth: map[place]counted{}}

@@ -42,7 +42,7 @@ func beginRecord(buf []byte, kind byte) []byte {
 // endRecord fills in the head of the record that began at a place.
 func endRecord(buf []byte, at int) []byte {
 	payload := buf[at+recordHead:]
-	binary.LittleEndian.PutUint16(buf[at:], uint16(len(payload))) //nolint:gosec // keys are bounded, and so are updates
+	binary.LittleEndian.PutUint16(buf[at:], uint16(len(payload))) // keys are bounded, and so are updates
 	binary.LittleEndian.PutUint32(buf[at+2:], crc32.Checksum(payload, crc32.MakeTable(crc32.Castagnoli)))
 	return buf
 }

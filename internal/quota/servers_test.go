@@ -76,7 +76,7 @@ func startRedis(t testing.TB) *server {
 	s := &server{t: t, address: "redis://" + net.JoinHostPort(host, port) + "/0"}
 	dir := t.TempDir()
 	s.start = func() *exec.Cmd {
-		return exec.Command(program, "--bind", host, "--port", port, "--save", "", "--appendonly", "no", "--dir", dir, "--loglevel", "warning") //nolint:gosec,noctx // a test's own, ended by it
+		return exec.Command(program, "--bind", host, "--port", port, "--save", "", "--appendonly", "no", "--dir", dir, "--loglevel", "warning")
 	}
 	s.run()
 	t.Cleanup(s.kill)
@@ -123,10 +123,10 @@ func startPostgres(t testing.TB) *server {
 		if err := os.Chown(dir, uid, gid); err != nil {
 			t.Fatal(err)
 		}
-		attributes.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)} //nolint:gosec // small numbers
+		attributes.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 	}
 	command := func(name string, args ...string) *exec.Cmd {
-		c := exec.Command(filepath.Join(bin, name), args...) //nolint:gosec,noctx // a test's own, ended by it
+		c := exec.Command(filepath.Join(bin, name), args...)
 		c.SysProcAttr, c.Dir, c.Env = attributes, dir, []string{"LC_ALL=C", "PATH=" + os.Getenv("PATH")}
 		return c
 	}

@@ -262,6 +262,7 @@ func raise(n *atomic.Int64, to int64) {
 // the timeout. After an error they are pushed when the counter is back.
 func (h *shared) push(cells []*cell) error {
 	if h.away.Load() {
+		h.session.ledger.stats.degradations.Add(1)
 		h.enqueue(cells)
 		return errAway
 	}
@@ -283,6 +284,7 @@ func (h *shared) push(cells []*cell) error {
 		h.failures.Store(0)
 		return nil
 	}
+	h.session.ledger.stats.degradations.Add(1)
 	h.enqueue(cells)
 	if !errors.Is(err, errAway) {
 		h.fail(err)
@@ -346,6 +348,17 @@ func (h *shared) drain(ctx context.Context) {
 		}
 		queue = queue[len(batch):]
 	}
+}
+
+// read returns what the counter has of windows.
+func (h *shared) read(ctx context.Context, windows []Instance) ([]Row, error) {
+	counter := h.counter.Load()
+	if counter == nil || h.away.Load() {
+		return nil, errAway
+	}
+	ctx, cancel := context.WithTimeout(ctx, backgroundTime)
+	defer cancel()
+	return (*counter).Read(ctx, windows)
 }
 
 // idle tells whether there is nothing left to push, or nobody to push it to.

@@ -21,8 +21,8 @@ type Stats struct {
 	// Admitted requests were counted, refused ones turned away because they
 	// could not be; of the unsettled ones no backend said what they cost.
 	Admitted, Refused, Unsettled int64
-	// Degradations is how often the shared counter was not there for a request
-	// that was counted without it.
+	// Degradations is how often the shared counter was not there for a request,
+	// which was then counted without it, or refused.
 	Degradations int64
 	// InFlight requests have not settled yet; Keys, Cells and JournalBytes are
 	// held now.

@@ -27,7 +27,7 @@ type Status struct {
 	Reason string
 	// Probe is how the shared counter answered; nil where counting is local.
 	Probe *Probe
-	// Degradations is how often a request was counted without the shared counter.
+	// Degradations is how often the shared counter was not there for a request.
 	Degradations int64
 }
 

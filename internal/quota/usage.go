@@ -84,14 +84,12 @@ func (s *session) totals(ctx context.Context, filter *Filter) (map[cellID]Row, e
 	// The stores first: what moves from memory to a store meanwhile is then seen
 	// at least once, and twice does no harm.
 	var failed error
-	if s.shared != nil && !s.shared.away.Load() && filter.Windows != nil {
-		if counter := s.shared.counter.Load(); counter != nil {
-			rows, err := (*counter).Read(ctx, filter.Windows)
-			if err != nil {
-				failed = err
-			}
-			add(rows)
+	if s.shared != nil && filter.Windows != nil {
+		rows, err := s.shared.read(ctx, filter.Windows)
+		if err != nil {
+			failed = err
 		}
+		add(rows)
 	}
 	store, err := s.snapshots(ctx)
 	if err == nil {

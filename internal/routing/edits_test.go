@@ -197,8 +197,7 @@ func TestTimeoutsAreInherited(t *testing.T) {
 	}
 }
 
-// Edits in the middle of traffic neither start the round anew nor starve anyone:
-// over a whole round every instance has its share, give or take one turn.
+// Edits in the middle of traffic do not start the round anew.
 func TestRoundsGoOnThroughEdits(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		b := newBoard(t)

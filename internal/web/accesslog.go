@@ -1,7 +1,6 @@
 package web
 
 import (
-	"context"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
@@ -20,7 +19,7 @@ func (s *Shell) log(w *Response, r *http.Request) {
 	if !counts(r.URL.Path) {
 		level = slog.LevelDebug // probes come every few seconds and say nothing
 	}
-	if !s.options.AccessLog || !s.access.Enabled(context.Background(), level) || s.leftOut(record) {
+	if !s.options.AccessLog || !s.access.Enabled(r.Context(), level) || s.leftOut(record) {
 		return
 	}
 	status := record.Status
@@ -50,7 +49,7 @@ func (s *Shell) log(w *Response, r *http.Request) {
 	if retry := r.Header.Get("X-Stainless-Retry-Count"); retry != "" && retry != "0" && len(retry) < 4 {
 		attrs = append(attrs, slog.String("client_retry", retry))
 	}
-	s.access.LogAttrs(context.Background(), level, "request", attrs...)
+	s.access.LogAttrs(r.Context(), level, "request", attrs...)
 }
 
 // leftOut decides by chance whether a request that went well gets no line. What
@@ -60,7 +59,7 @@ func (s *Shell) leftOut(record *Record) bool {
 	if sample >= 1 || record.Status >= http.StatusBadRequest || record.ErrorCode != "" || record.Gone {
 		return false
 	}
-	return rand.Float64() >= sample
+	return rand.Float64() >= sample //nolint:gosec // nobody gains by guessing it
 }
 
 func milliseconds(d time.Duration) float64 {

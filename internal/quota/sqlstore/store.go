@@ -146,7 +146,6 @@ func (s *Store) Write(ctx context.Context, rows []quota.Row) (err error) {
 			if statement, err = tx.PrepareContext(ctx, s.upsert(n)); err != nil {
 				return err
 			}
-			defer statement.Close() //nolint:gocritic // at most two: a full batch, and the last
 			prepared = n
 		}
 		args = args[:0]
@@ -211,15 +210,15 @@ func (s *Store) Read(ctx context.Context, filter quota.Filter) ([]quota.Row, err
 	if where == "" {
 		return nil, nil
 	}
-	query := "SELECT " + identity + ", request_count, token_count FROM quota_usage WHERE " + where + " ORDER BY window_start DESC"
+	query := "SELECT " + identity + ", request_count, token_count FROM quota_usage WHERE " + where + " ORDER BY window_start DESC" //nolint:gosec // of constants; values are parameters
 	if filter.Limit > 0 {
 		query += fmt.Sprintf(" LIMIT %d", filter.Limit)
 	}
-	found, err := s.db.QueryContext(ctx, query, args...) //nolint:gosec // put together from constants; values are parameters
+	found, err := s.db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
-	defer found.Close()
+	defer func() { _ = found.Close() }() // its error is that of Err
 	var rows []quota.Row
 	for found.Next() {
 		var row quota.Row
@@ -284,9 +283,9 @@ func ceil(t time.Time) int64 {
 // Expire removes at most limit rows of a window that began before a moment.
 func (s *Store) Expire(ctx context.Context, window quota.Window, before time.Time, limit int) (int, error) {
 	p := placeholders{postgres: s.postgres}
-	statement := "DELETE FROM quota_usage WHERE (" + identity + ") IN (SELECT " + identity + " FROM quota_usage WHERE window_type = " +
+	statement := "DELETE FROM quota_usage WHERE (" + identity + ") IN (SELECT " + identity + " FROM quota_usage WHERE window_type = " + //nolint:gosec // of constants; values are parameters
 		p.next() + " AND window_start < " + p.next() + " LIMIT " + p.next() + ")"
-	result, err := s.db.ExecContext(ctx, statement, window.String(), before.Unix(), limit) //nolint:gosec // put together from constants
+	result, err := s.db.ExecContext(ctx, statement, window.String(), before.Unix(), limit)
 	if err != nil {
 		return 0, err
 	}

@@ -109,7 +109,7 @@ func readQuotaEdit(body []byte) (quota.Edit, error) {
 		return edit, wrong("body", "must not be empty")
 	}
 	if err := json.Unmarshal(body, &fields); err != nil {
-		return edit, wrong("body", "is not a JSON object: %v", err)
+		return edit, wrong("body", "want a JSON object, each field once")
 	}
 	if fields == nil {
 		return edit, wrong("body", "must not be null")

@@ -183,10 +183,10 @@ func (op *Operation) responses(permission access.Permission) map[string]any {
 	}
 	responses := map[string]any{strconv.Itoa(status): success}
 	fault, statuses := ref("Fault"), []int{400, 404}
-	switch {
-	case permission == access.Anyone:
+	switch permission {
+	case access.Anyone:
 		return responses
-	case permission == access.ByKey:
+	case access.ByKey:
 		fault, statuses = ref("Error"), []int{400, 401, 403, 429, 502, 503, 504}
 	default:
 		statuses = append(statuses, 401, 403)

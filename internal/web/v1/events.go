@@ -34,6 +34,8 @@ type eventWriter struct {
 
 func newEventWriter(w http.ResponseWriter, silence time.Duration) *eventWriter {
 	e := &eventWriter{w: w, control: http.NewResponseController(w), silence: silence, last: time.Now()}
+	e.mu.Lock() // the timer may fire before it is known here
+	defer e.mu.Unlock()
 	e.timer = time.AfterFunc(silence, e.comment)
 	return e
 }

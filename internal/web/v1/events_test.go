@@ -84,27 +84,33 @@ func wantSent(t *testing.T, w *wire, want ...sending) {
 	}
 }
 
+// pass lets time pass on the clock of the test, and what it sets off happen.
+func pass(d time.Duration) {
+	time.Sleep(d) //nolint:forbidigo // the clock is a fake one
+	synctest.Wait()
+}
+
 const comment = ": keep-alive\n\n"
 
 func TestSilenceIsFilledWithComments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire()
 		e := newEventWriter(w, 15*time.Second)
-		time.Sleep(14 * time.Second)
+		pass(14 * time.Second)
 		wantSent(t, w)
-		time.Sleep(17 * time.Second)
+		pass(17 * time.Second)
 		wantSent(t, w, sending{15 * time.Second, comment}, sending{30 * time.Second, comment})
 		// An event breaks the silence; the next comment comes so long after it.
 		if err := e.event([]byte(`{"a":1}`)); err != nil {
 			t.Fatal(err)
 		}
 		e.flush()
-		time.Sleep(14 * time.Second)
+		pass(14 * time.Second)
 		wantSent(t, w, sending{31 * time.Second, "data: {\"a\":1}\n\n"})
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		wantSent(t, w, sending{46 * time.Second, comment})
 		e.close()
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		wantSent(t, w)
 	})
 }
@@ -114,7 +120,7 @@ func TestStreamThatFlowsHasNoComments(t *testing.T) {
 		w := newWire()
 		e := newEventWriter(w, 15*time.Second)
 		for range 40 {
-			time.Sleep(3 * time.Second)
+			pass(3 * time.Second)
 			_ = e.event([]byte("x"))
 			e.flush()
 		}
@@ -152,7 +158,7 @@ func TestEventsThatComeTogetherLeaveTogether(t *testing.T) {
 		}
 		// Held events are not overtaken by a comment.
 		_ = e.event([]byte("d"))
-		time.Sleep(time.Minute + time.Second)
+		pass(time.Minute + time.Second)
 		wantSent(t, w, sending{time.Minute, "data: d\n\n" + comment})
 	})
 }
@@ -181,10 +187,10 @@ func TestClientsHaveTimeToRead(t *testing.T) {
 		send()
 		want = append(want, writeTime)
 		for range 7 { // more than half is left each time: one deadline serves many writes
-			time.Sleep(2 * time.Second)
+			pass(2 * time.Second)
 			send()
 		}
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		send()
 		want = append(want, 16*time.Second+writeTime)
 		e.close()
@@ -218,7 +224,7 @@ func TestClientThatIsGone(t *testing.T) {
 			t.Errorf("event said %v", err)
 		}
 		w.snap(nil) // whoever writes now shows
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		e.flush()
 		wantSent(t, w, sending{0, "data: a\n\n"})
 		e.close()
@@ -233,7 +239,7 @@ func TestCommentsFindOutThatAClientIsGone(t *testing.T) {
 		e := newEventWriter(w, 15*time.Second)
 		defer e.close()
 		w.snap(gone)
-		time.Sleep(16 * time.Second)
+		pass(16 * time.Second)
 		if err := e.event([]byte("a")); !errors.Is(err, gone) {
 			t.Errorf("event said %v", err)
 		}

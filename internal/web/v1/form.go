@@ -149,7 +149,7 @@ func (s *spool) readParts(reader *multipart.Reader) (*schema.Form, error) {
 	form := new(schema.Form)
 	for {
 		part, err := reader.NextRawPart()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return form, nil
 		}
 		if err != nil {

@@ -1,0 +1,215 @@
+package telemetry
+
+import (
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"github.com/patchbay-ai/patchbay/internal/metrics"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// scope names who makes the spans.
+const scope = "github.com/patchbay-ai/patchbay"
+
+func (e *Exporter) spansOf(batch []metrics.Call) *tracepb.ResourceSpans {
+	var spans []*tracepb.Span
+	for i := range batch {
+		spans = append(spans, callSpans(&batch[i])...)
+	}
+	return &tracepb.ResourceSpans{
+		Resource: &resourcepb.Resource{Attributes: []*commonpb.KeyValue{
+			text("service.name", e.settings.ServiceName), text("service.version", e.version),
+		}},
+		ScopeSpans: []*tracepb.ScopeSpans{{
+			Scope: &commonpb.InstrumentationScope{Name: scope, Version: e.version},
+			Spans: spans,
+		}},
+	}
+}
+
+// callSpans makes the spans of one call: the request, and in it every attempt.
+func callSpans(c *metrics.Call) []*tracepb.Span {
+	spans := []*tracepb.Span{serverSpan(c)}
+	for n, try := range c.Described() {
+		if (try.Span != metrics.SpanID{}) {
+			spans = append(spans, clientSpan(c, &try, n+1))
+		}
+	}
+	return spans
+}
+
+func serverSpan(c *metrics.Call) *tracepb.Span {
+	route := routeOf(c.Service)
+	span := newSpan(c, c.Trace.Span, c.Trace.Parent, "POST "+route, tracepb.Span_SPAN_KIND_SERVER, 0, c.Ended)
+	span.Attributes = []*commonpb.KeyValue{
+		text("http.request.method", "POST"), text("http.route", route), text("patchbay.request.id", c.RequestID),
+		text("gen_ai.operation.name", operationOf(c.Service)), text("gen_ai.request.model", c.Model),
+		whole("patchbay.attempts", int64(c.Attempts)), flag("gen_ai.request.stream", c.Streamed),
+	}
+	if c.HTTP != 0 {
+		span.Attributes = append(span.Attributes, whole("http.response.status_code", int64(c.HTTP)))
+	}
+	span.Attributes = append(span.Attributes, usage(c)...)
+	if c.Queued > 0 {
+		span.Attributes = append(span.Attributes, seconds("patchbay.queue.wait", c.Queued))
+	}
+	if c.Streamed && c.FirstByte > 0 {
+		span.Events = []*tracepb.Span_Event{{Name: "gen_ai.first_token", TimeUnixNano: nanos(c, c.FirstByte)}}
+	}
+	// What is the client's fault is no error of the server.
+	if c.Code != "" {
+		span.Attributes = append(span.Attributes, text("error.type", c.Code))
+		if c.Rejected == metrics.NotRejected && !c.Gone {
+			span.Status = failed(c.Code)
+		}
+	}
+	return span
+}
+
+func clientSpan(c *metrics.Call, try *metrics.Try, number int) *tracepb.Span {
+	name := operationOf(c.Service) + " " + c.Model
+	span := newSpan(c, try.Span, c.Trace.Span, name, tracepb.Span_SPAN_KIND_CLIENT, try.Began, try.Ended)
+	span.Attributes = []*commonpb.KeyValue{
+		text("gen_ai.operation.name", operationOf(c.Service)), text("gen_ai.request.model", c.Model),
+		text("gen_ai.provider.name", providerOf(try.Adapter)), whole("patchbay.attempt", int64(number)),
+		flag("patchbay.connection.reused", try.Reused),
+	}
+	if host, port := addressOf(try.Instance); host != "" {
+		span.Attributes = append(span.Attributes, text("server.address", host), whole("server.port", port))
+	}
+	if number == len(c.Described()) {
+		span.Attributes = append(span.Attributes, usage(c)...)
+	}
+	if try.FirstByte > 0 {
+		span.Events = []*tracepb.Span_Event{{Name: "gen_ai.first_token", TimeUnixNano: nanos(c, try.FirstByte)}}
+	}
+	if try.Code != "" {
+		span.Attributes = append(span.Attributes, text("error.type", try.Code))
+		span.Status = failed(try.Code)
+	}
+	return span
+}
+
+func newSpan(c *metrics.Call, id, parent metrics.SpanID, name string, kind tracepb.Span_SpanKind, from, to time.Duration) *tracepb.Span {
+	span := &tracepb.Span{
+		TraceId: c.Trace.ID[:], SpanId: id[:], Name: name, Kind: kind,
+		StartTimeUnixNano: nanos(c, from), EndTimeUnixNano: nanos(c, max(from, to)),
+	}
+	if (parent != metrics.SpanID{}) {
+		span.ParentSpanId = parent[:]
+	}
+	return span
+}
+
+func nanos(c *metrics.Call, at time.Duration) uint64 { return uint64(c.Started.Add(at).UnixNano()) }
+
+func failed(code string) *tracepb.Status {
+	return &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR, Message: code}
+}
+
+func usage(c *metrics.Call) []*commonpb.KeyValue {
+	if !c.Usage.Known {
+		return nil
+	}
+	return []*commonpb.KeyValue{
+		whole("gen_ai.usage.input_tokens", c.Usage.Prompt), whole("gen_ai.usage.output_tokens", c.Usage.Completion),
+	}
+}
+
+// addressOf takes host and port out of an instance's identifier, which is a
+// name, an @ and a URL; names may hold an @ too.
+func addressOf(instance string) (host string, port int64) {
+	for _, scheme := range [...]string{"@http://", "@https://"} {
+		at := strings.LastIndex(instance, scheme)
+		if at < 0 {
+			continue
+		}
+		u, err := url.Parse(instance[at+1:])
+		if err != nil {
+			return "", 0
+		}
+		port = 80
+		if u.Scheme == "https" {
+			port = 443
+		}
+		if _, text, err := net.SplitHostPort(u.Host); err == nil {
+			if n, err := strconv.ParseInt(text, 10, 32); err == nil {
+				port = n
+			}
+		}
+		return u.Hostname(), port
+	}
+	return "", 0
+}
+
+// operationOf is the name that the conventions have for a service type, or the
+// nearest to it.
+func operationOf(s schema.ServiceType) string {
+	switch s {
+	case schema.Chat:
+		return "chat"
+	case schema.Embedding:
+		return "embeddings"
+	case schema.Rerank:
+		return "rerank"
+	case schema.TTS:
+		return "text_to_speech"
+	case schema.STT:
+		return "speech_to_text"
+	case schema.ImgGen, schema.ImgEdit:
+		return "generate_content"
+	}
+	return s.String()
+}
+
+func routeOf(s schema.ServiceType) string {
+	switch s {
+	case schema.Chat:
+		return "/v1/chat/completions"
+	case schema.Embedding:
+		return "/v1/embeddings"
+	case schema.Rerank:
+		return "/v1/rerank"
+	case schema.TTS:
+		return "/v1/audio/speech"
+	case schema.STT:
+		return "/v1/audio/transcriptions"
+	case schema.ImgGen:
+		return "/v1/images/generations"
+	case schema.ImgEdit:
+		return "/v1/images/edits"
+	}
+	return "/v1"
+}
+
+// providerOf is the name that the conventions have for a dialect.
+func providerOf(adapter string) string {
+	if adapter == "gemini" {
+		return "gcp.gemini"
+	}
+	return adapter
+}
+
+func text(key, value string) *commonpb.KeyValue {
+	value = strings.ToValidUTF8(value, "\uFFFD")
+	return &commonpb.KeyValue{Key: key, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: value}}}
+}
+
+func whole(key string, value int64) *commonpb.KeyValue {
+	return &commonpb.KeyValue{Key: key, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_IntValue{IntValue: value}}}
+}
+
+func flag(key string, value bool) *commonpb.KeyValue {
+	return &commonpb.KeyValue{Key: key, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_BoolValue{BoolValue: value}}}
+}
+
+func seconds(key string, d time.Duration) *commonpb.KeyValue {
+	return &commonpb.KeyValue{Key: key, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_DoubleValue{DoubleValue: d.Seconds()}}}
+}
