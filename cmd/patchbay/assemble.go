@@ -44,6 +44,7 @@ type gateway struct {
 	// recorder counts what happens and remembers the latest calls.
 	recorder *metrics.Recorder
 	traces   *telemetry.Exporter // nil when no traces are sent
+	pusher   *telemetry.Pusher   // nil when no metrics are
 	routes   []web.Route
 	shell    *web.Shell
 	server   *http.Server
@@ -194,6 +195,9 @@ func (g *gateway) serve() {
 	g.background.Go(func() { g.checker.Run(ctx) })
 	g.background.Go(func() { g.memory.Run(ctx) })
 	g.background.Go(func() { g.recorder.Run(ctx) })
+	if g.pusher != nil {
+		g.background.Go(func() { g.pusher.Run(ctx) })
+	}
 	go func() { g.served <- g.server.Serve(web.Listener{Listener: g.listener}) }()
 }
 

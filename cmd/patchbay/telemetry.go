@@ -2,13 +2,26 @@ package main
 
 import (
 	"context"
+	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/telemetry"
 )
 
-// openTelemetry begins to send traces, if that is wanted.
+// openTelemetry prepares to send traces and metrics, as far as that is wanted.
 func (g *gateway) openTelemetry() error {
 	settings := g.doc.Telemetry
+	if settings.Metrics {
+		pusher, err := telemetry.NewPusher(telemetry.PusherOptions{
+			Settings: settings, Version: version, Started: g.recorder.Started(),
+			Gather:   g.ops.Exposition().Scrape,
+			Interval: func() time.Duration { return g.recorder.Settings().CollectionInterval.Std() },
+			Failed:   func(text string) { g.recorder.NoteFault("exporter", "metrics", text) },
+		})
+		if err != nil {
+			return err
+		}
+		g.pusher = pusher
+	}
 	if !settings.Enabled {
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	metricspb "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/grpc"
@@ -140,6 +141,71 @@ func testTraces(t *testing.T, c *collector, settings string) {
 	r.chat(plainHi, "Traceparent", parent[:53]+"00").succeeds(t)
 	if calls := r.get("/api/monitoring/calls?limit=1"); at(t, calls, "calls/0/status") != "success" || len(c.received()) < before {
 		t.Errorf("%v", calls)
+	}
+}
+
+// metricsCollector takes metrics over both protocols.
+type metricsCollector struct {
+	metricspb.UnimplementedMetricsServiceServer
+	mu     sync.Mutex
+	points map[string]float64 // of counters and histograms, by name
+}
+
+func (c *metricsCollector) Export(_ context.Context, request *metricspb.ExportMetricsServiceRequest) (*metricspb.ExportMetricsServiceResponse, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.points = map[string]float64{}
+	for _, m := range request.ResourceMetrics[0].ScopeMetrics[0].Metrics {
+		for _, point := range m.GetSum().GetDataPoints() {
+			c.points[m.Name] += point.GetAsDouble()
+		}
+		for _, point := range m.GetHistogram().GetDataPoints() {
+			var in uint64
+			for _, n := range point.BucketCounts {
+				in += n
+			}
+			if in == point.Count && len(point.BucketCounts) == len(point.ExplicitBounds)+1 {
+				c.points[m.Name] += float64(in)
+			}
+		}
+	}
+	return &metricspb.ExportMetricsServiceResponse{}, nil
+}
+
+func (c *metricsCollector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	request := new(metricspb.ExportMetricsServiceRequest)
+	if err := proto.Unmarshal(body, request); err != nil || r.URL.Path != "/v1/metrics" {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	_, _ = c.Export(r.Context(), request)
+}
+
+func TestMetricsOverOTLP(t *testing.T) {
+	c := new(metricsCollector)
+	overHTTP := httptest.NewServer(c)
+	defer overHTTP.Close()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	overGRPC := grpc.NewServer()
+	metricspb.RegisterMetricsServiceServer(overGRPC, c)
+	go func() { _ = overGRPC.Serve(listener) }()
+	defer overGRPC.Stop()
+	for protocol, endpoint := range map[string]string{"http": overHTTP.URL, "grpc": "http://" + listener.Addr().String()} {
+		r := startGateway(t, poolYAML(startBackend(t))+"telemetry: {metrics: true, protocol: "+protocol+", endpoint: '"+endpoint+"'}\nmonitoring: {collection-interval: PT0.1S}\n")
+		for range 3 {
+			r.chat(plainHi).succeeds(t)
+		}
+		eventually(t, "the metrics arrive over "+protocol, func() bool {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return c.points["model_router_requests_total"] == 3 && c.points["model_router_request_duration_seconds"] == 3
+		})
+		r.halt()
+		c.points = nil
 	}
 }
 

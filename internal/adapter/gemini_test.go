@@ -127,7 +127,7 @@ func BenchmarkGeminiEvents(b *testing.B) {
 		e := geminiChat{}.Events(req, bytes.NewReader(stream))
 		for {
 			if _, err := e.Next(); err != nil {
-				if err != io.EOF {
+				if !errors.Is(err, io.EOF) {
 					b.Fatal(err)
 				}
 				break

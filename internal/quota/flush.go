@@ -89,8 +89,8 @@ func (s *session) close() error {
 		s.shared.close()
 	}
 	err := s.journal.close()
-	s.storeMu.Lock()
-	defer s.storeMu.Unlock()
+	s.storeLock <- struct{}{}
+	defer func() { <-s.storeLock }()
 	if s.store != nil {
 		err = errors.Join(err, s.store.Close())
 		s.store = nil
@@ -100,8 +100,12 @@ func (s *session) close() error {
 
 // snapshots returns the store, opened if need be.
 func (s *session) snapshots(ctx context.Context) (Snapshots, error) {
-	s.storeMu.Lock()
-	defer s.storeMu.Unlock()
+	select {
+	case s.storeLock <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { <-s.storeLock }()
 	if s.store == nil {
 		opened, err := s.ledger.options.OpenSnapshots(ctx)
 		if err != nil {

@@ -437,6 +437,50 @@ func TestDatabaseThatIsAwayLosesNothing(t *testing.T) {
 	}
 }
 
+// TestDatabaseThatHangsDelaysNobody: not the requests, and not the counter that
+// gateways share.
+func TestDatabaseThatHangsDelaysNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis := new(MemoryCounter)
+		settings := DefaultSettings()
+		settings.Enabled, settings.Distributed.Enabled = true, true
+		l := New(settings, Options{
+			OpenSnapshots: func(ctx context.Context) (Snapshots, error) { <-ctx.Done(); return nil, ctx.Err() },
+			OpenCounter:   func(context.Context) (Counter, error) { return redis, nil },
+			disk:          newMemoryDisk(),
+		})
+		<-time.After(time.Minute)
+		redis.Wipe()
+		began := time.Now()
+		for range 10 {
+			var ticket Ticket
+			if err := l.Admit(&ticket, benchSubject, time.Now()); err != nil {
+				t.Fatal(err)
+			}
+			ticket.Settle(schema.Usage{Known: true, Total: 3})
+		}
+		if took := time.Since(began); took != 0 {
+			t.Errorf("requests waited %v", took)
+		}
+		redis.Wipe()
+		<-time.After(5 * time.Second)
+		rows, _ := redis.Read(t.Context(), openWindows(time.Now(), []Window{Month}))
+		if len(rows) != 1 || rows[0].Requests != 10 || rows[0].Tokens != 30 {
+			t.Errorf("the counter has %v", rows)
+		}
+		if _, _, err := l.Usage(t.Context(), Question{}); err == nil || time.Since(began) > 11*time.Second {
+			t.Errorf("usage after %v: %v", time.Since(began), err)
+		}
+		if !strings.HasPrefix(l.Status(t.Context()).Reason, "quota-store-unavailable") {
+			t.Errorf("%q", l.Status(t.Context()).Reason)
+		}
+		began = time.Now()
+		if err := l.Close(t.Context()); err != nil || time.Since(began) > 15*time.Second {
+			t.Errorf("closed after %v: %v", time.Since(began), err)
+		}
+	})
+}
+
 func TestConcurrentRequestsAreAllCounted(t *testing.T) {
 	b := newBench(t, nil)
 	var clients sync.WaitGroup

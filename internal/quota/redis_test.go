@@ -307,7 +307,8 @@ func TestRepliesThatGetLostDoNotCountTwice(t *testing.T) {
 // faultProxy stands between a gateway and Redis.
 type faultProxy struct {
 	address string
-	mute    atomic.Bool // replies are swallowed
+	mute    atomic.Bool  // replies are swallowed
+	delay   atomic.Int64 // of replies, in nanoseconds
 	mu      sync.Mutex
 	open    []net.Conn
 }
@@ -356,6 +357,9 @@ func (p *faultProxy) replies(client, backend net.Conn) {
 			_ = client.Close()
 			return
 		}
+		if delay := time.Duration(p.delay.Load()); delay > 0 {
+			<-time.After(delay)
+		}
 		if p.mute.Load() {
 			_ = client.Close() // half a conversation cannot go on
 			return
@@ -374,6 +378,33 @@ func (p *faultProxy) cut() {
 		_ = conn.Close()
 	}
 	p.open = nil
+}
+
+// TestSlowRedis is about one that answers, but not always in time.
+func TestSlowRedis(t *testing.T) {
+	redis := startRedis(t)
+	proxy := startFaultProxy(t, redis.address)
+	g := startLedger(t, shape{redis: proxy.address, edit: func(s *quota.Settings) {
+		s.Distributed.Timeout = schema.Duration(300 * time.Millisecond)
+	}})
+	g.requests(1)
+	proxy.delay.Store(int64(40 * time.Millisecond))
+	g.requests(10)
+	if status := g.Status(t.Context()); status.Reason != "" || status.Degradations != 0 {
+		t.Errorf("in time: %+v", status)
+	}
+	proxy.delay.Store(int64(500 * time.Millisecond))
+	for range 100 {
+		if took, err := g.request(); err != nil || took > 400*time.Millisecond {
+			t.Errorf("%v, %v", took, err)
+		}
+	}
+	failures := g.Stats().CounterFailures
+	if status := g.Status(t.Context()); status.Probe.Reachable || status.Degradations != 100 || failures == 0 {
+		t.Errorf("too late: %+v %+v, %d failures", status, status.Probe, failures)
+	}
+	proxy.delay.Store(0)
+	exactSoon(t, redis.address, 111, g)
 }
 
 func TestPostgresThatIsAwayLosesNothing(t *testing.T) {

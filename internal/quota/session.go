@@ -30,8 +30,10 @@ type session struct {
 	flushing sync.Mutex // one flush at a time
 	retain   retainer
 
-	storeMu sync.Mutex
-	store   Snapshots
+	// storeLock is held by who opens or closes the store; a channel, because
+	// others give up waiting.
+	storeLock chan struct{}
+	store     Snapshots
 
 	cancel context.CancelFunc
 	kick   chan struct{}
@@ -44,11 +46,12 @@ func (l *Ledger) newSession() *session {
 	o := &l.options
 	s := &session{
 		ledger: l, settings: l.settings.Clone(),
-		book:    newBook(rand.Text()[:13]),
-		journal: newJournal(o.disk, l.settings.JournalSync),
-		disk:    &condition{log: o.Log, name: "the journal", code: "quota-journal-unavailable"},
-		stored:  &condition{log: o.Log, name: "the database", code: "quota-store-unavailable"},
-		kick:    make(chan struct{}, 1),
+		book:      newBook(rand.Text()[:13]),
+		journal:   newJournal(o.disk, l.settings.JournalSync),
+		disk:      &condition{log: o.Log, name: "the journal", code: "quota-journal-unavailable"},
+		stored:    &condition{log: o.Log, name: "the database", code: "quota-store-unavailable"},
+		kick:      make(chan struct{}, 1),
+		storeLock: make(chan struct{}, 1),
 	}
 	if s.settings.Distributed.Enabled {
 		s.shared = newShared(s)

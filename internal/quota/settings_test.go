@@ -64,3 +64,18 @@ func TestTimeoutIsClamped(t *testing.T) {
 		}
 	}
 }
+
+func TestJournalSyncIsReadByName(t *testing.T) {
+	for i, name := range quota.Sync(0).Names() {
+		var got quota.Sync
+		if err := got.UnmarshalText([]byte(name)); err != nil || got != quota.Sync(i) || got.String() != name {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+	if err := new(quota.Sync).UnmarshalText([]byte("2s")); err == nil {
+		t.Error("2s was read")
+	}
+	if quota.DefaultSettings().JournalSync != quota.SyncEverySecond {
+		t.Error("the default is another")
+	}
+}

@@ -29,10 +29,14 @@ type shared struct {
 	mu    sync.Mutex
 	queue []*cell // to be pushed
 
+	// wanted counts the times that what others have counted had to be pushed,
+	// seeded is the last of them that was done.
+	wanted, seeded atomic.Int64
+	seeding        atomic.Bool
+
 	// The keeper's own.
 	mark       string
 	reasserted time.Time
-	unseeded   bool // what others have counted has not been pushed yet
 }
 
 const (
@@ -139,12 +143,30 @@ func (h *shared) look(ctx context.Context) error {
 			h.lost.Store(true)
 			return err
 		}
-		h.mark, h.reasserted, h.unseeded = mark, time.Now(), true
+		h.mark, h.reasserted = mark, time.Now()
+		h.wanted.Add(1)
 	}
-	if h.unseeded {
-		h.unseeded = h.reseed(ctx) != nil
-	}
+	h.seed(ctx)
 	return nil
+}
+
+// seed sees to it that everything is pushed that only the database has. That
+// may take as long as the database does, so nothing waits for it.
+func (h *shared) seed(ctx context.Context) {
+	wanted := h.wanted.Load()
+	if h.seeded.Load() == wanted || !h.seeding.CompareAndSwap(false, true) {
+		return
+	}
+	run := h.session.wait.Go
+	if h.session.ledger.options.manual {
+		run = func(f func()) { f() }
+	}
+	run(func() {
+		defer h.seeding.Store(false)
+		if h.reseed(ctx) == nil {
+			h.seeded.Store(wanted)
+		}
+	})
 }
 
 // pushAll pushes every cell whose window the counter keeps.

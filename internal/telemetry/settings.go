@@ -1,8 +1,8 @@
 // Package telemetry turns the records of calls into distributed traces and
 // sends them to a collector over OTLP: one span for the request, one for each
-// attempt at a backend, with the names of the GenAI semantic conventions. It
-// takes part in no request; the records come to it from the pipeline of package
-// metrics.
+// attempt at a backend, with the names of the GenAI semantic conventions. On
+// demand it sends metrics, too. It takes part in no request; the records come to
+// it from the pipeline of package metrics.
 package telemetry
 
 import (
@@ -67,6 +67,9 @@ type Settings struct {
 	// to 1. Requests that belong to a trace follow its decision.
 	Sample      float64 `json:"sample"`
 	ServiceName string  `json:"serviceName"`
+	// Metrics are sent to the collector too, every collection interval of
+	// monitoring, whether or not traces are.
+	Metrics bool `json:"metrics"`
 }
 
 // DefaultSettings returns what holds where nothing is configured: no traces.
@@ -75,7 +78,7 @@ func DefaultSettings() Settings { return Settings{Sample: 1, ServiceName: "patch
 // Equal tells whether both settings are the same.
 func (s Settings) Equal(other Settings) bool {
 	return s.Enabled == other.Enabled && s.Protocol == other.Protocol && s.Endpoint == other.Endpoint &&
-		s.Sample == other.Sample && s.ServiceName == other.ServiceName && maps.Equal(s.Headers, other.Headers)
+		s.Sample == other.Sample && s.ServiceName == other.ServiceName && s.Metrics == other.Metrics && maps.Equal(s.Headers, other.Headers)
 }
 
 // Clone returns a copy that shares nothing with s.

@@ -57,6 +57,9 @@ func New(options Options) (*API, error) {
 	return a, err
 }
 
+// Exposition returns the metrics that the scrape shows.
+func (a *API) Exposition() *metrics.Exposition { return a.exposition }
+
 // Drain makes the gateway not ready: load balancers look elsewhere while the
 // requests that it has come to their end.
 func (a *API) Drain() { a.draining.Store(true) }

@@ -103,7 +103,7 @@ var harmless = regexp.MustCompile(`^(` + strings.Join([]string{
 	`quota\.(enabled|fail-open|flush-interval-seconds|windows\[\d+\]|retention\.\w+|distributed\.(enabled|timeout|degrade-to-local))`,
 	`security\.(enabled|allow-open)`,
 	`log\.[\w-]+`,
-	`telemetry\.(enabled|protocol|sample)`,
+	`telemetry\.(enabled|protocol|sample|metrics|service-name)`,
 	`services\.[\w-]+\.(load-balancer|adapter)`,
 	`services\.[\w-]+\.(rate-limit|circuit-breaker|health-check|queue|timeouts)\.[\w-]+`,
 	`services\.[\w-]+\.instances\[\d+\]\.(name|weight|enabled|adapter|upstream-model|max-concurrency|forward-authorization|timeouts\.[\w-]+)`,

@@ -1,6 +1,7 @@
 package actuator
 
 import (
+	"bufio"
 	"compress/gzip"
 	"io"
 	"net/http"
@@ -14,6 +15,8 @@ import (
 const (
 	textType        = "text/plain; version=0.0.4; charset=utf-8"
 	openMetricsType = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+	// scrapeBuffer is how much of a scrape leaves at a time.
+	scrapeBuffer = 64 << 10
 )
 
 // Prometheus answers GET /actuator/prometheus and GET /metrics.
@@ -39,7 +42,8 @@ func (a *API) Prometheus(w http.ResponseWriter, r *http.Request) {
 		defer func() { _ = packed.Close() }() // a client that left does not need it
 		out = packed
 	}
-	encoder := expfmt.NewEncoder(out, format)
+	buffered := bufio.NewWriterSize(out, scrapeBuffer)
+	encoder := expfmt.NewEncoder(buffered, format)
 	for _, f := range families {
 		if encoder.Encode(f) != nil {
 			return // the client left
@@ -48,6 +52,7 @@ func (a *API) Prometheus(w http.ResponseWriter, r *http.Request) {
 	if closer, ok := encoder.(expfmt.Closer); ok {
 		_ = closer.Close() // writes the mark of the end
 	}
+	_ = buffered.Flush() // a client that left does not need it
 }
 
 // included leaves the families that were asked for by name, all if none was.
