@@ -45,14 +45,15 @@ test: begin test-deps fmt-check vet unit lint clients ## Run everything CI runs
 		echo "passed; skipped: nothing"; \
 	fi
 
-# The tests of the quota ledger start servers of their own, on free ports. Where
+# Some tests start servers of their own, on free ports. Where
 # a server is missing and this is root on Debian, its package is installed (and
 # its own service is not started); else the tests that need it are skipped.
 .PHONY: test-deps
-test-deps: ## Install the servers that tests start (Redis, PostgreSQL), where apt can
+test-deps: ## Install the servers that tests start (Redis, PostgreSQL, Prometheus), where apt can
 	@missing=; \
 	command -v redis-server >/dev/null || missing="$$missing redis-server"; \
 	ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres >/dev/null || missing="$$missing postgresql"; \
+	command -v promtool >/dev/null || missing="$$missing prometheus"; \
 	if test -z "$$missing"; then exit 0; fi; \
 	if test "$$(id -u)" = 0 && command -v apt-get >/dev/null; then \
 		echo "installing for the tests:$$missing"; \

@@ -77,7 +77,7 @@ func assemble(doc *config.Document, log *slog.Logger, options v1.Options) (*gate
 		return nil, &exitError{exitFailed, err}
 	}
 	current := new(routing.Current)
-	ctl, err := control.Open(store, doc, current, log)
+	ctl, err := openControl(store, doc, current, log)
 	if err != nil {
 		_ = listener.Close()
 		return nil, &exitError{exitFailed, errors.Join(err, store.Close())}
@@ -194,6 +194,7 @@ func (g *gateway) serve() {
 	g.quit = quit
 	g.background.Go(func() { g.checker.Run(ctx) })
 	g.background.Go(func() { g.memory.Run(ctx) })
+	g.background.Go(func() { g.control.Follow(ctx) })
 	g.background.Go(func() { g.recorder.Run(ctx) })
 	if g.pusher != nil {
 		g.background.Go(func() { g.pusher.Run(ctx) })

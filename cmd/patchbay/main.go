@@ -77,7 +77,6 @@ start refused for safety, 7 the port is in use.`,
 		Version:       version,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetVersionTemplate("patchbay {{.Version}}\n")
 	root.AddCommand(newServe(env, stderr), newDemo(env, stderr), newCheck(env, stdout), newHealthcheck(env, stdout), newKeys(env, stdout), newVersion(stdout))
 	return root
 }

@@ -127,10 +127,11 @@ func mixedBackend(t *testing.T) *simulator.Backend {
 func TestCountsAreExact(t *testing.T) {
 	b := mixedBackend(t)
 	var list []string
-	for _, name := range []string{"good", "fails", "refuses", "cut", "slow", "never", "open"} {
+	for _, name := range []string{"good", "fails", "refuses", "cut", "slow", "open"} {
 		list = append(list, instance(name, b.URL()))
 	}
-	list = append(list, instance("hangs", b.URL(), "timeouts: {first-byte: 20ms}"), instance("limited", b.URL(), "max-concurrency: 1"), instance("gone", simulator.DownURL))
+	silent := mixedBackend(t)
+	list = append(list, instance("never", silent.URL()), instance("hangs", b.URL(), "timeouts: {first-byte: 20ms}"), instance("limited", b.URL(), "max-concurrency: 1"), instance("gone", simulator.DownURL))
 	r := startGateway(t, "services: {chat: {circuit-breaker: {failure-threshold: 100000}, health-check: {enabled: false}, instances: [\n"+strings.Join(list, ",\n")+"]}}\n")
 	open := r.instances("open")[0]
 	open.Breaker.Force(breaker.ForcedOpen, time.Now())
@@ -145,6 +146,8 @@ func TestCountsAreExact(t *testing.T) {
 	}
 	body := func(model, more string) string { return `{"model":"` + model + `"` + more + `,` + someMessages + `}` }
 	label := func(model string) string { return model + "@" + strings.TrimPrefix(b.URL(), "http://") }
+	var leaving sync.Mutex
+	asked := 0 // requests that the silent backend got
 	// Each kind sends one request and says what it should count as.
 	kinds := []func(){
 		func() { r.chat(body("good", "")).succeeds(t); expect(want{"success", label("good"), ""}) },
@@ -165,15 +168,27 @@ func TestCountsAreExact(t *testing.T) {
 			cancel()
 			expect(want{"success", label("slow"), ""})
 		},
-		func() { // leaves before there is an answer
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+		func() { // leaves before there is an answer, and after the backend has the request
+			leaving.Lock()
+			defer leaving.Unlock()
+			ctx, cancel := context.WithCancel(deadline(t))
 			defer cancel()
-			response, err := r.client.Do(r.request(ctx, http.MethodPost, "/v1/chat/completions", body("never", "")))
-			if err == nil {
-				response.Body.Close()
-				t.Error("there is an answer")
+			left := make(chan struct{})
+			go func() {
+				defer close(left)
+				response, err := r.client.Do(r.request(ctx, http.MethodPost, "/v1/chat/completions", body("never", "")))
+				if err == nil {
+					response.Body.Close()
+					t.Error("there is an answer")
+				}
+			}()
+			asked++
+			if err := silent.WaitRequests(ctx, asked); err != nil {
+				t.Error(err)
 			}
-			expect(want{"error", label("never"), ""})
+			cancel()
+			<-left
+			expect(want{"error", "never@" + strings.TrimPrefix(silent.URL(), "http://"), ""})
 		},
 	}
 	const requests, workers = 1000, 8
@@ -262,8 +277,8 @@ func TestClientsCannotAddSeries(t *testing.T) {
 	r := startGateway(t, strings.Replace(poolYAML(b), "services: {chat: {", "services: {chat: {rate-limit: {capacity: 5, refill-rate: 1, client-ip-enable: true}, ", 1))
 	before := len(r.scrape())
 	requests := 100_000
-	if testing.Short() {
-		requests = 2_000
+	if testing.Short() || raced {
+		requests = 4_000
 	}
 	var work sync.WaitGroup
 	for w := range 4 {

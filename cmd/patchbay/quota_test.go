@@ -392,7 +392,7 @@ func (k *killClient) ask(ctx context.Context, base string, stream bool) bool {
 // times: whoever got all of an answer is counted with its tokens, and nobody
 // twice.
 func TestQuotaSurvivesKill(t *testing.T) {
-	rounds := 10
+	rounds := 20
 	if more, err := strconv.Atoi(os.Getenv("PATCHBAY_KILL_ROUNDS")); err == nil {
 		rounds = more
 	}

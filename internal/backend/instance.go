@@ -3,6 +3,7 @@ package backend
 import (
 	"cmp"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"math"
@@ -34,6 +35,8 @@ type Instance struct {
 	// thousandths, so that shares add up exactly.
 	Slot  int
 	Share int64
+	// Hash is made from the ID, the same in every process.
+	Hash uint64
 
 	policy Policy
 	*State
@@ -112,6 +115,7 @@ func New(settings Settings, service schema.ServiceType, policy Policy, state *St
 		Origin:   origin,
 		Timeouts: settings.Timeouts.Or(policy.Timeouts),
 		Share:    share(settings.Weight),
+		Hash:     idHash(settings.ID()),
 		policy:   policy,
 		State:    state,
 	}, nil
@@ -122,6 +126,12 @@ func New(settings Settings, service schema.ServiceType, policy Policy, state *St
 func (i *Instance) Activate(now time.Time) {
 	i.Breaker.Update(i.policy.Breaker, now)
 	i.Limiter.Update(i.policy.Limit, now)
+}
+
+// idHash spreads identifiers over all numbers.
+func idHash(id string) uint64 {
+	sum := sha256.Sum256([]byte(id))
+	return binary.BigEndian.Uint64(sum[:8])
 }
 
 // handle makes an opaque name that stays the same as long as the instance does.

@@ -1,6 +1,7 @@
 package balance
 
 import (
+	"encoding/binary"
 	"math"
 	"math/rand/v2"
 	"net/netip"
@@ -147,7 +148,7 @@ type rendezvous struct{}
 
 func (rendezvous) Pick(from []*backend.Instance, client netip.Addr) *backend.Instance {
 	address := client.As16()
-	seed := hash(offset, string(address[:]))
+	seed := mix(binary.BigEndian.Uint64(address[:8])) ^ binary.BigEndian.Uint64(address[8:])
 	best, highest := from[0], draw(seed, from[0])
 	for _, i := range from[1:] {
 		if u := draw(seed, i); outbids(u, i.Share, highest, best.Share) {
@@ -159,7 +160,7 @@ func (rendezvous) Pick(from []*backend.Instance, client netip.Addr) *backend.Ins
 
 // draw is what an instance gets for a client: uniform in (0,1).
 func draw(seed uint64, i *backend.Instance) float64 {
-	return (float64(mix(hash(seed, i.ID))>>11) + 0.5) / (1 << 53)
+	return (float64(mix(seed^i.Hash)>>11) + 0.5) / (1 << 53)
 }
 
 // outbids compares two draws by their weights: -w/ln(u) is highest for an
@@ -175,18 +176,8 @@ func (b rendezvous) Peek(from []*backend.Instance, client netip.Addr) *backend.I
 	return b.Pick(from, client)
 }
 
-// offset is where an FNV-1a hash begins. The hash must be the same in every
-// process, so that several gateways send a client to the same instance.
-const offset = 0xcbf29ce484222325
-
-func hash(h uint64, text string) uint64 {
-	for i := range len(text) {
-		h = (h ^ uint64(text[i])) * 0x100000001b3
-	}
-	return h
-}
-
-// mix spreads the bits of a hash whose high bits change little.
+// mix spreads the bits of a number over all of its places. It is the same in
+// every process, so that several gateways send a client to the same instance.
 func mix(x uint64) uint64 {
 	x ^= x >> 33
 	x *= 0xff51afd7ed558ccd

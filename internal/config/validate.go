@@ -156,6 +156,9 @@ func (s Store) check(report func(path, message string)) {
 	default:
 		report("url", "must begin with sqlite: or postgres://")
 	}
+	if s.Config != "" && !strings.HasPrefix(s.Config, "postgres://") && !strings.HasPrefix(s.Config, "postgresql://") {
+		report("config", "must be empty or begin with postgres://")
+	}
 }
 
 func (r Redis) check(report func(path, message string)) {

@@ -59,8 +59,13 @@ func (c *Control) Change(change Change, edit func(*config.Document) error) (Resu
 }
 
 func (c *Control) change(change Change, edit func(*config.Document) error) (Result, error) {
+	end, err := c.begin(change.DryRun)
 	now := c.state.Load()
 	unchanged := Result{Before: now.version, Version: now.version}
+	if err != nil {
+		return unchanged, err
+	}
+	defer end()
 	if err := c.expect(change.IfVersion); err != nil {
 		return unchanged, err
 	}
@@ -100,8 +105,13 @@ func (c *Control) Reset(change Change) (Result, error) {
 func (c *Control) Use(change Change, number int) (Result, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	end, err := c.begin(change.DryRun)
 	now := c.state.Load()
 	unchanged := Result{Before: now.version, Version: now.version}
+	if err != nil {
+		return unchanged, err
+	}
+	defer end()
 	if err := c.expect(change.IfVersion); err != nil {
 		return unchanged, err
 	}
@@ -127,7 +137,10 @@ func (c *Control) Use(change Change, number int) (Result, error) {
 		result.Version = now.version
 		return result, nil
 	}
-	if err := c.point(number); err != nil {
+	if err := c.publish(nil, number); err != nil {
+		return unchanged, err
+	}
+	if err := c.tolerate(c.point(number)); err != nil {
 		return unchanged, err
 	}
 	c.put(next, table)
@@ -138,8 +151,13 @@ func (c *Control) Use(change Change, number int) (Result, error) {
 func (c *Control) Delete(change Change, number int) (Result, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	end, err := c.begin(change.DryRun)
 	now := c.Version()
 	unchanged := Result{Before: now, Version: now}
+	if err != nil {
+		return unchanged, err
+	}
+	defer end()
 	if err := c.expect(change.IfVersion); err != nil {
 		return unchanged, err
 	}
@@ -153,13 +171,16 @@ func (c *Control) Delete(change Change, number int) (Result, error) {
 	if change.DryRun {
 		return deleted, nil
 	}
-	if number == c.newest {
+	if err := c.unpublish(number); err != nil {
+		return unchanged, err
+	}
+	if number == c.newest || c.session != nil {
 		// The highest number must outlive the file that has it.
-		if err := c.point(now); err != nil {
+		if err := c.tolerate(c.point(now)); err != nil {
 			return unchanged, err
 		}
 	}
-	if err := c.store.remove(number); err != nil {
+	if err := c.store.remove(number); err != nil && c.tolerate(err) != nil {
 		return unchanged, fmt.Errorf("%w: %w", ErrSave, err)
 	}
 	return deleted, nil

@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -35,6 +36,13 @@ type Control struct {
 	newest int        // the highest number ever used; numbers are not reused
 	source string
 	static Services // what the configuration file gave when it was read last
+
+	// What follows is for gateways that share their configuration.
+	shared  *Shared
+	place   place            // where in the shared log this gateway is
+	session *session         // the transaction of the write that is under way
+	waiting *config.Document // a configuration file that the log did not get yet
+	away    bool             // whether the log was away when it was last looked at
 }
 
 // state is a configuration in force. Nobody changes it.
@@ -60,7 +68,11 @@ const system = "system"
 // the last stop, unless the services of the configuration file changed since
 // they were last read; then the file becomes a new version.
 func Open(store *Store, doc *config.Document, current *routing.Current, log *slog.Logger) (*Control, error) {
-	c := &Control{store: store, current: current, log: log, source: sourceOf(doc), static: doc.Clone().Services}
+	return openWith(store, doc, current, log, nil)
+}
+
+func openWith(store *Store, doc *config.Document, current *routing.Current, log *slog.Logger, shared *Shared) (*Control, error) {
+	c := &Control{store: store, current: current, log: log, source: sourceOf(doc), static: doc.Clone().Services, shared: shared}
 	c.state.Store(&state{doc: doc.Clone()})
 	numbers, err := store.List()
 	if err != nil {
@@ -74,7 +86,9 @@ func Open(store *Store, doc *config.Document, current *routing.Current, log *slo
 	if damage != nil {
 		log.Warn("the record of the current version cannot be read; taking the newest version that can", "error", damage)
 		last.Source = c.source // whether the file changed since is not known; no edit is lost by thinking it did not
+		last.Log = ""
 	}
+	c.recall(&last, doc)
 	if len(numbers) == 0 || last.Source != c.source {
 		if len(numbers) > 0 {
 			log.Info("the configuration file changed since it was last read and becomes a new version", "version", c.newest+1)
@@ -87,7 +101,7 @@ func Open(store *Store, doc *config.Document, current *routing.Current, log *slo
 		return c, c.takeFile(nil)
 	}
 	if damage != nil {
-		if err := store.setCurrent(pointer{Version: version.Number, Newest: c.newest, Source: c.source}); err != nil {
+		if err := store.setCurrent(c.pointer(version.Number)); err != nil {
 			return nil, fmt.Errorf("versions: %w", err)
 		}
 	}
@@ -182,17 +196,23 @@ func (c *Control) commit(doc *config.Document, change Change) (Result, error) {
 	if change.DryRun {
 		return result, nil
 	}
+	var v *Version
 	if isNew {
 		next.version = c.newest + 1
-		v := &Version{
+		v = &Version{
 			Number: next.version, CreatedAt: at, Origin: change.Origin, Author: change.Author,
 			Summary: result.Summary, Added: next.since, Services: doc.Services,
 		}
-		if err := c.save(v); err != nil {
+	}
+	if err := c.publish(v, next.version); err != nil {
+		return result, err
+	}
+	if isNew {
+		if err := c.tolerate(c.save(v)); err != nil {
 			return result, err
 		}
 	}
-	if err := c.point(next.version); err != nil {
+	if err := c.tolerate(c.point(next.version)); err != nil {
 		if isNew {
 			_ = c.store.remove(next.version) // nobody was told that it exists
 		}
@@ -221,14 +241,18 @@ func (c *Control) save(v *Version) error {
 // point makes a version the current one on disk. If that fails the old one
 // still is, as far as the disk allows.
 func (c *Control) point(version int) error {
-	err := c.store.setCurrent(pointer{Version: version, Newest: c.newest, Source: c.source})
+	err := c.store.setCurrent(c.pointer(version))
 	if err == nil {
 		return nil
 	}
 	if before := c.Version(); before != 0 {
-		_ = c.store.setCurrent(pointer{Version: before, Newest: c.newest, Source: c.source})
+		_ = c.store.setCurrent(c.pointer(before))
 	}
 	return fmt.Errorf("%w: %w", ErrSave, err)
+}
+
+func (c *Control) pointer(version int) pointer {
+	return pointer{Version: version, Newest: c.newest, Source: c.source, Log: c.place.Log, Revision: c.place.Revision}
 }
 
 // put brings a state into force.
@@ -242,12 +266,31 @@ func (c *Control) put(next *state, table *routing.Table) {
 func (c *Control) Reload(doc *config.Document) (changed bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	changed, err = c.reload(doc)
+	c.waiting = nil
+	if errors.Is(err, ErrUnavailable) {
+		c.waiting = doc.Clone()
+	}
+	return changed, err
+}
+
+func (c *Control) reload(doc *config.Document) (changed bool, err error) {
+	previous, source := c.source, sourceOf(doc)
+	end, err := c.begin(source == previous)
+	if err != nil {
+		return false, err
+	}
+	defer end()
 	now := c.state.Load().doc
 	next := now.Clone()
-	previous := c.source
-	if source := sourceOf(doc); source != c.source {
-		next.Services = doc.Clone().Services
+	if source != previous {
 		c.source = source
+		if c.session == nil || c.session.head.Source != source { // else another gateway has read the same file
+			next.Services = doc.Clone().Services
+		}
+		if c.session != nil {
+			c.session.source = source
+		}
 	}
 	next.Limits = doc.Limits
 	if next.Equal(now) && previous == c.source {

@@ -222,6 +222,14 @@ const (
 	highs = 0x8080808080808080
 )
 
+// stops marks, in the high bit of each byte of a word, a quote, a backslash or a
+// control character. Only the lowest mark is exact, which is the one that counts.
+func stops(w uint64) uint64 {
+	quote := w ^ ones*'"'
+	slash := w ^ ones*'\\'
+	return (((quote - ones) &^ quote) | ((slash - ones) &^ slash) | ((w - ones*0x20) &^ w)) & highs
+}
+
 // str scans a string whose content starts at i and returns the position after
 // its closing quote. It looks at eight bytes at a time for the four things that
 // matter: a quote, a backslash, a control character, a byte beyond ASCII.
@@ -230,17 +238,19 @@ func (d *Document) str(start int) (end int, escaped bool, err error) {
 	i := start
 	var beyond uint64
 	for {
-		for i+8 <= len(data) {
-			w := binary.LittleEndian.Uint64(data[i:])
+		for i+16 <= len(data) {
+			w, next := binary.LittleEndian.Uint64(data[i:]), binary.LittleEndian.Uint64(data[i+8:])
 			beyond |= w
-			quote := w ^ ones*'"'
-			slash := w ^ ones*'\\'
-			stop := ((quote - ones) &^ quote) | ((slash - ones) &^ slash) | ((w - ones*0x20) &^ w)
-			if stop &= highs; stop != 0 {
+			if stop := stops(w); stop != 0 {
 				i += bits.TrailingZeros64(stop) >> 3
 				break
 			}
-			i += 8
+			beyond |= next
+			if stop := stops(next); stop != 0 {
+				i += 8 + bits.TrailingZeros64(stop)>>3
+				break
+			}
+			i += 16
 		}
 		for i < len(data) && data[i] != '"' && data[i] != '\\' && data[i] >= 0x20 {
 			beyond |= uint64(data[i])
@@ -249,33 +259,36 @@ func (d *Document) str(start int) (end int, escaped bool, err error) {
 		if i >= len(data) {
 			return 0, false, fail(start-1, "unterminated string")
 		}
-		switch data[i] {
-		case '"':
+		switch {
+		case data[i] == '"':
 			if beyond&highs != 0 && !utf8.Valid(data[start:i]) {
 				return 0, false, fail(start, "invalid UTF-8 in a string")
 			}
 			return i + 1, escaped, nil
-		case '\\':
+		case data[i] != '\\':
+			return 0, false, fail(i, "control character in a string")
+		case i+1 < len(data) && simpleEscape[data[i+1]]:
+			escaped = true
+			i += 2
+		default:
 			escaped = true
 			if i, err = d.escape(i); err != nil {
 				return 0, false, err
 			}
-		default:
-			return 0, false, fail(i, "control character in a string")
 		}
 	}
 }
 
-// escape checks the escape sequence at i and returns the position after it.
+// simpleEscape holds what may follow a backslash and is done with that.
+var simpleEscape = [256]bool{'"': true, '\\': true, '/': true, 'b': true, 'f': true, 'n': true, 'r': true, 't': true}
+
+// escape checks an escape sequence at i that is no simple one, and returns the
+// position after it.
 func (d *Document) escape(i int) (int, error) {
 	if i+1 >= len(d.data) {
 		return 0, fail(i, "unterminated string")
 	}
-	switch d.data[i+1] {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-		return i + 2, nil
-	case 'u':
-	default:
+	if d.data[i+1] != 'u' {
 		return 0, fail(i, "unknown escape sequence")
 	}
 	r := hexRune(d.data[i+2:])

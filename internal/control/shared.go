@@ -1,0 +1,382 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/routing"
+)
+
+// ErrUnavailable means that the database of the shared configuration did not
+// take a change.
+var ErrUnavailable = errors.New("the shared configuration cannot be written now; the last known one stays in force")
+
+// ErrUnconfirmed is ErrUnavailable at the worst moment: the answer to the commit
+// was lost.
+var ErrUnconfirmed = fmt.Errorf("%w; whether this change was taken shows when its database is back", ErrUnavailable)
+
+const (
+	// sharedPoll is how often the log is read if no notification comes: often
+	// enough for a change to be everywhere within a second.
+	sharedPoll = 750 * time.Millisecond
+	// sharedPatience is the longest time between two tries while the database
+	// is away.
+	sharedPatience = 3 * time.Second
+)
+
+// OpenShared is Open for a gateway that shares its configuration with others.
+// The files in the data directory are the last known state of the log; they
+// serve while the database is away. An empty log gets what this gateway has. In
+// any other the current version wins, unless this gateway followed the log
+// before and its configuration file changed since; then that becomes a version.
+func OpenShared(store *Store, doc *config.Document, current *routing.Current, log *slog.Logger, shared *Shared) (*Control, error) {
+	c, err := openWith(store, doc, current, log, shared)
+	if err != nil {
+		return nil, err
+	}
+	c.note(c.refresh(context.Background()))
+	return c, nil
+}
+
+// recall takes up where this gateway was in the log when it stopped. A file that
+// changed since has to wait for the log.
+func (c *Control) recall(last *pointer, doc *config.Document) {
+	if c.shared == nil || last.Log == "" {
+		return
+	}
+	c.place = place{Log: last.Log, Revision: last.Revision}
+	if last.Source != c.source {
+		c.waiting, c.source = doc.Clone(), last.Source
+	}
+}
+
+// Follow keeps this gateway up to date with the log until the context ends. It
+// returns at once if nothing is shared.
+func (c *Control) Follow(ctx context.Context) {
+	if c.shared == nil {
+		return
+	}
+	var ear *pgx.Conn
+	hangUp := func() {
+		if ear != nil {
+			last, cancel := bounded(context.Background())
+			defer cancel()
+			_ = ear.Close(last) // nothing is lost with it
+		}
+		ear = nil
+	}
+	defer func() {
+		hangUp()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.shared.drop()
+	}()
+	wait := sharedPoll / 4
+	for ctx.Err() == nil {
+		var err error
+		if ear == nil {
+			ear, err = c.shared.listen(ctx)
+		}
+		if err == nil {
+			err = c.refresh(ctx)
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		c.note(err)
+		if err != nil {
+			hangUp()
+			wait = min(2*wait, sharedPatience)
+			pause(ctx, wait/2+rand.N(wait/2))
+			continue
+		}
+		wait = sharedPoll / 4
+		next, cancel := context.WithTimeout(ctx, sharedPoll)
+		_, err = ear.WaitForNotification(next)
+		cancel()
+		if err != nil && ear.IsClosed() {
+			hangUp()
+		}
+	}
+}
+
+func pause(ctx context.Context, long time.Duration) {
+	timer := time.NewTimer(long)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// note logs when the log goes away and when it is back. Only one goroutine at a
+// time follows the log.
+func (c *Control) note(err error) {
+	switch {
+	case err != nil && !c.away:
+		c.log.Warn("the shared configuration cannot be followed; the last known one serves and nothing can be changed", "version", c.Version(), "error", err)
+	case err == nil && c.away:
+		c.log.Info("the shared configuration is followed again", "version", c.Version())
+	}
+	c.away = err != nil
+}
+
+// refresh brings this gateway up to date, and then the log with a file that
+// waited for it.
+func (c *Control) refresh(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s, err := c.shared.begin(ctx, false)
+	if err != nil {
+		return err
+	}
+	if s.head.Log == "" {
+		s.end()
+		if err := c.found(); err != nil {
+			return err
+		}
+		if s, err = c.shared.begin(ctx, false); err != nil {
+			return err
+		}
+	}
+	err = c.catchUp(s)
+	s.end()
+	if err != nil || c.waiting == nil {
+		return err
+	}
+	_, err = c.reload(c.waiting)
+	if errors.Is(err, ErrUnavailable) {
+		return err
+	}
+	c.waiting = nil
+	if err != nil {
+		c.log.Error("the configuration file was not taken; the running configuration stays", "error", err)
+	}
+	return nil
+}
+
+// found makes an empty log the one of this gateway's versions. If another one
+// does so at the same moment, the next refresh follows that.
+func (c *Control) found() error {
+	s, err := c.shared.begin(context.Background(), true)
+	if err != nil {
+		return err
+	}
+	defer s.end()
+	first := head{place: place{Log: newLog(), Revision: 1}, Version: c.Version(), Newest: c.newest, Source: c.source}
+	if isFirst, err := s.found(first); err != nil || !isFirst {
+		return err
+	}
+	numbers, err := c.store.List()
+	if err != nil {
+		return err
+	}
+	for _, number := range numbers {
+		v, err := c.store.Load(number)
+		if err != nil && number != first.Version {
+			continue // what cannot be read here is no use to others
+		}
+		if err == nil {
+			err = s.insert(v)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := s.commit(first); err != nil {
+		return err
+	}
+	c.place = first.place
+	c.log.Info("the shared configuration was empty and begins with this gateway's", "version", first.Version)
+	return c.point(first.Version)
+}
+
+// catchUp puts the current version of the log into force and makes the files
+// the same as the log. The caller has the lock.
+func (c *Control) catchUp(s *session) error {
+	if c.place == s.head.place {
+		return nil
+	}
+	now := c.state.Load()
+	sameLog := c.place.Log == s.head.Log && c.place.Revision <= s.head.Revision
+	moved := !sameLog || now.version != s.head.Version
+	next, table := now, c.current.Load()
+	if moved {
+		v, err := s.load(s.head.Version)
+		if err != nil {
+			return err
+		}
+		next = &state{doc: now.doc.Clone(), version: v.Number, since: v.since()}
+		next.doc.Services = v.Services
+		if err := validate(next.doc); err != nil {
+			return fmt.Errorf("version %d: %w", v.Number, err)
+		}
+		if table, err = routing.CompileSince(next.doc, c.current.Load(), next.since); err != nil {
+			return fmt.Errorf("version %d: %w", v.Number, err)
+		}
+	}
+	surplus, err := c.copyVersions(s, sameLog)
+	if moved {
+		// Also if the disk is full: what the others do counts.
+		c.put(next, table)
+		c.log.Info("the shared configuration changed", "version", next.version)
+	}
+	if err != nil {
+		return err
+	}
+	before := c.place
+	c.place, c.newest = s.head.place, s.head.Newest
+	if err := c.point(next.version); err != nil {
+		c.place = before
+		return err
+	}
+	for _, number := range surplus {
+		if err := c.store.remove(number); err != nil {
+			c.log.Warn("a version that the shared configuration does not have stays on disk", "version", number, "error", err)
+		}
+	}
+	return nil
+}
+
+// copyVersions writes the versions that the files lack, and returns those that
+// the log lacks. Files of another log are kept in a backup and then replaced.
+func (c *Control) copyVersions(s *session, sameLog bool) (surplus []int, err error) {
+	theirs, err := s.numbers()
+	if err != nil {
+		return nil, err
+	}
+	ours, err := c.store.List()
+	if err != nil {
+		return nil, err
+	}
+	if !sameLog && len(ours) > 0 {
+		path, _, err := c.store.backup(time.Now())
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrSave, err)
+		}
+		c.log.Info("the versions of the shared configuration replace those of this gateway, which are kept", "backup", path)
+	}
+	for _, number := range theirs {
+		if _, have := slices.BinarySearch(ours, number); have && sameLog {
+			continue
+		}
+		v, err := s.load(number)
+		if err != nil && number != s.head.Version {
+			c.log.Warn("a version of the shared configuration cannot be read", "version", number, "error", err)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := write(c.store.dir, fileOf(number), v); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrSave, err)
+		}
+	}
+	return slices.DeleteFunc(ours, func(number int) bool {
+		_, there := slices.BinarySearch(theirs, number)
+		return there
+	}), nil
+}
+
+// begin takes the log for a write and brings this gateway up to date, so that
+// the write starts from what everybody has. Without a log, and for a dry run,
+// it does nothing. The caller has the lock and calls end after the write.
+func (c *Control) begin(dryRun bool) (end func(), err error) {
+	if c.shared == nil || dryRun {
+		return func() {}, nil
+	}
+	s, err := c.shared.begin(context.Background(), true)
+	if err == nil && s.head.Log == "" {
+		s.end()
+		if err = c.found(); err == nil {
+			s, err = c.shared.begin(context.Background(), true)
+		}
+	}
+	if err == nil {
+		if err = c.catchUp(s); err != nil {
+			s.end()
+		}
+	}
+	if err != nil {
+		c.log.Warn("a change was refused: the shared configuration cannot be written", "error", err)
+		return nil, ErrUnavailable
+	}
+	c.session, c.newest = s, s.head.Newest
+	return func() {
+		s.end()
+		c.session = nil
+	}, nil
+}
+
+// publish writes to the log before anything is written here: a new version, if
+// any, and which one is current. Nothing happens without a log.
+func (c *Control) publish(v *Version, current int) error {
+	s := c.session
+	if s == nil {
+		if v != nil {
+			c.place = place{} // the files are not those of a log any more
+		}
+		return nil
+	}
+	if v == nil && current == s.head.Version && s.source == s.head.Source {
+		return nil
+	}
+	if v != nil {
+		if err := s.insert(v); err != nil {
+			return c.refused(err)
+		}
+	}
+	return c.move(current)
+}
+
+// unpublish removes a version from the log.
+func (c *Control) unpublish(number int) error {
+	s := c.session
+	if s == nil {
+		return nil
+	}
+	if err := s.remove(number); err != nil {
+		return c.refused(err)
+	}
+	return c.move(s.head.Version)
+}
+
+func (c *Control) move(current int) error {
+	s := c.session
+	next := s.head
+	next.Revision++
+	next.Version, next.Newest, next.Source = current, max(next.Newest, current), s.source
+	if err := s.move(next); err != nil {
+		return c.refused(err)
+	}
+	if err := s.commit(next); err != nil {
+		_ = c.refused(err)
+		return ErrUnconfirmed
+	}
+	c.place = next.place
+	return nil
+}
+
+func (c *Control) refused(err error) error {
+	c.log.Warn("a change was refused: the shared configuration cannot be written", "error", err)
+	return ErrUnavailable
+}
+
+// tolerate passes an error of the disk on, unless the log has the change
+// already: then it is in force everywhere, and the files follow when they can.
+func (c *Control) tolerate(err error) error {
+	if err == nil || c.session == nil || !c.session.committed {
+		return err
+	}
+	c.log.Error("the shared configuration has a change that could not be saved here; it is tried again", "error", err)
+	c.place.Revision = 0
+	return nil
+}

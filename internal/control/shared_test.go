@@ -1,0 +1,415 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/routing"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// database is a PostgreSQL of a test's own.
+type database struct {
+	t       *testing.T
+	address string
+	start   func() *exec.Cmd
+	process *exec.Cmd
+}
+
+// startDatabase makes a cluster in a temporary directory and starts it. As root
+// it runs as the user postgres, because PostgreSQL refuses to be root.
+func startDatabase(t *testing.T) *database {
+	t.Helper()
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
+	if onPath, err := exec.LookPath("postgres"); err == nil {
+		found = append(found, onPath)
+	}
+	if len(found) == 0 {
+		t.Skip("PostgreSQL is not installed")
+	}
+	bin := filepath.Dir(found[len(found)-1])
+	dir, err := os.MkdirTemp("", "patchbay-config-") // t.TempDir is not readable for others
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	attributes := &syscall.SysProcAttr{}
+	if os.Getuid() == 0 {
+		account, err := user.Lookup("postgres")
+		if err != nil {
+			t.Skip("there is no user postgres to run PostgreSQL as")
+		}
+		uid, _ := strconv.Atoi(account.Uid)
+		gid, _ := strconv.Atoi(account.Gid)
+		if err := os.Chown(dir, uid, gid); err != nil {
+			t.Fatal(err)
+		}
+		attributes.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	}
+	command := func(name string, args ...string) *exec.Cmd {
+		c := exec.Command(filepath.Join(bin, name), args...)
+		c.SysProcAttr, c.Dir, c.Env = attributes, dir, []string{"LC_ALL=C", "PATH=" + os.Getenv("PATH")}
+		return c
+	}
+	data := filepath.Join(dir, "data")
+	if out, err := command("initdb", "-D", data, "-U", "patchbay", "-A", "trust", "--no-sync").CombinedOutput(); err != nil {
+		t.Fatalf("initdb: %v\n%s", err, out)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, port, _ := net.SplitHostPort(listener.Addr().String())
+	_ = listener.Close()
+	d := &database{t: t, address: fmt.Sprintf("postgres://patchbay@%s:%s/postgres?sslmode=disable", host, port)}
+	d.start = func() *exec.Cmd {
+		return command("postgres", "-D", data, "-h", host, "-p", port, "-k", dir, "-c", "fsync=off")
+	}
+	d.run()
+	t.Cleanup(d.stop)
+	return d
+}
+
+func (d *database) run() {
+	d.t.Helper()
+	d.process = d.start()
+	if err := d.process.Start(); err != nil {
+		d.t.Fatal(err)
+	}
+	soon(d.t, 20*time.Second, "the database is ready", func() bool {
+		conn, err := pgx.Connect(context.Background(), d.address)
+		return err == nil && conn.Close(context.Background()) == nil
+	})
+}
+
+// stop ends the database at once, with all its connections.
+func (d *database) stop() {
+	if d.process != nil {
+		_ = d.process.Process.Signal(syscall.SIGINT)
+		_ = d.process.Wait()
+	}
+	d.process = nil
+}
+
+func soon(t *testing.T, longest time.Duration, what string, so func() bool) time.Duration {
+	t.Helper()
+	began := time.Now()
+	for !so() {
+		if time.Since(began) > longest {
+			t.Fatalf("not within %v: %s", longest, what)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	return time.Since(began)
+}
+
+// join opens a gateway's control on a shared configuration; leave stops it.
+func join(t *testing.T, address, dir string, doc *config.Document) (b *bench, leave func()) {
+	t.Helper()
+	store, err := OpenStore(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared, err := NewShared(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := new(routing.Current)
+	c, err := OpenShared(store, doc, table, slog.New(slog.NewTextHandler(io.Discard, nil)), shared)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var following sync.WaitGroup
+	following.Go(func() { c.Follow(ctx) })
+	leave = sync.OnceFunc(func() {
+		cancel()
+		following.Wait()
+		_ = store.Close()
+	})
+	t.Cleanup(leave)
+	return &bench{c, store, table}, leave
+}
+
+func names(b *bench) []string {
+	doc, _ := b.Document()
+	var found []string
+	for _, instance := range doc.Services[schema.Chat].Instances {
+		found = append(found, instance.Name)
+	}
+	return found
+}
+
+func has(b *bench, name string) func() bool {
+	return func() bool { return slices.Contains(names(b), name) }
+}
+
+func TestParallelWritersOfASharedConfigurationLoseNothing(t *testing.T) {
+	db := startDatabase(t)
+	one, _ := join(t, db.address, t.TempDir(), config.Default())
+	two, _ := join(t, db.address, t.TempDir(), config.Default())
+	const each = 100
+	var writers sync.WaitGroup
+	given := make([][]int, 2)
+	for i, b := range []*bench{one, two} {
+		writers.Go(func() {
+			for n := range each {
+				result, err := b.Change(Change{Origin: FromAPI}, add(fmt.Sprintf("writer%d-%d", i, n)))
+				if err != nil {
+					t.Errorf("writer %d: %v", i, err)
+					return
+				}
+				given[i] = append(given[i], result.Version)
+			}
+		})
+	}
+	writers.Wait()
+	all := slices.Concat(given...)
+	slices.Sort(all)
+	for i, number := range all {
+		if number != i+2 { // version 1 is the beginning
+			t.Fatalf("the versions given are %v", all)
+		}
+	}
+	for i := range given {
+		if !slices.IsSorted(given[i]) {
+			t.Errorf("writer %d got the versions %v", i, given[i])
+		}
+	}
+	soon(t, time.Second, "both are the same", func() bool { return one.Version() == two.Version() && one.describe(t) == two.describe(t) })
+	for i := range given {
+		for n := range each {
+			if name := fmt.Sprintf("writer%d-%d", i, n); !has(one, name)() || !has(two, name)() {
+				t.Errorf("the change %s is lost", name)
+			}
+		}
+	}
+	if numbers, err := two.Versions(); err != nil || len(numbers) != 2*each+1 {
+		t.Errorf("%d versions are listed, %v", len(numbers), err)
+	}
+}
+
+func TestASharedChangeIsEffectiveEverywhereWithinASecond(t *testing.T) {
+	db := startDatabase(t)
+	one, _ := join(t, db.address, t.TempDir(), config.Default())
+	two, _ := join(t, db.address, t.TempDir(), config.Default())
+	var took []time.Duration
+	for n := range 20 {
+		name := fmt.Sprint("model", n)
+		mustChange(t, one, add(name))
+		took = append(took, soon(t, time.Second, "the other has "+name, has(two, name)))
+	}
+	slices.Sort(took)
+	t.Logf("propagation: median %v, slowest %v", took[len(took)/2], took[len(took)-1])
+
+	if _, err := two.Use(Change{}, 3); err != nil {
+		t.Fatal(err)
+	}
+	soon(t, time.Second, "the rollback arrives", func() bool { return one.Version() == 3 && !has(one, "model5")() })
+	if _, err := two.Delete(Change{}, 21); err != nil {
+		t.Fatal(err)
+	}
+	soon(t, time.Second, "the deletion arrives", func() bool { return !one.store.has(21) })
+	if result := mustChange(t, one, add("later")); result.Version != 22 || result.Before != 3 {
+		t.Errorf("the next version is %d, after %d", result.Version, result.Before)
+	}
+	soon(t, time.Second, "the change arrives", has(two, "later"))
+	if _, err := two.Change(Change{IfVersion: 3}, add("stale")); !errors.Is(err, ErrMoved) {
+		t.Errorf("a stale writer gets %v", err)
+	}
+}
+
+func TestASharedChangeArrivesWithoutNotification(t *testing.T) {
+	db := startDatabase(t)
+	one, _ := join(t, db.address, t.TempDir(), config.Default())
+	two, _ := join(t, db.address, t.TempDir(), config.Default())
+	conn, err := pgx.Connect(t.Context(), db.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	mustChange(t, one, add("a"))
+	soon(t, time.Second, "the change arrives", has(two, "a"))
+	if _, err := conn.Exec(t.Context(), "UPDATE patchbay_config_current SET version = 1, revision = revision + 1"); err != nil {
+		t.Fatal(err)
+	}
+	took := soon(t, time.Second, "the poll sees it", func() bool { return one.Version() == 1 && two.Version() == 1 })
+	t.Logf("by the poll: %v", took)
+}
+
+func TestTheDatabaseOfTheSharedConfigurationGoesAway(t *testing.T) {
+	db := startDatabase(t)
+	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
+	one, _ := join(t, db.address, dirs[0], config.Default())
+	two, leave := join(t, db.address, dirs[1], config.Default())
+	mustChange(t, one, add("a"))
+	soon(t, time.Second, "the change arrives", has(two, "a"))
+	db.stop()
+	before := one.describe(t)
+	for name, write := range map[string]func() error{
+		"change": func() error { _, err := one.Change(Change{}, add("b")); return err },
+		"use":    func() error { _, err := one.Use(Change{}, 1); return err },
+		"delete": func() error { _, err := one.Delete(Change{}, 1); return err },
+		"reset":  func() error { _, err := one.Reset(Change{}); return err },
+	} {
+		if err := write(); !errors.Is(err, ErrUnavailable) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := one.Change(Change{DryRun: true}, add("b")); err != nil {
+		t.Errorf("a dry run: %v", err)
+	}
+	if after := one.describe(t); after != before {
+		t.Errorf("refused writes changed %s into %s", before, after)
+	}
+	// A restart serves what was known; a file that changed meanwhile waits.
+	leave()
+	changed := config.Default()
+	_ = add("of the file")(changed)
+	two, _ = join(t, db.address, dirs[1], changed)
+	three, _ := join(t, db.address, dirs[2], config.Default())
+	if !has(two, "a")() || has(two, "of the file")() || three.Version() != 1 {
+		t.Errorf("started without the database: %v, version %d", names(two), three.Version())
+	}
+	db.run()
+	took := soon(t, 6*time.Second, "all have the file's version", func() bool {
+		return has(one, "of the file")() && has(two, "of the file")() && has(three, "of the file")()
+	})
+	t.Logf("converged %v after the database was back", took)
+	mustChange(t, three, add("c"))
+	soon(t, time.Second, "all are the same", func() bool {
+		return one.describe(t) == two.describe(t) && two.describe(t) == three.describe(t) && has(one, "c")()
+	})
+}
+
+func TestJoiningASharedConfiguration(t *testing.T) {
+	db := startDatabase(t)
+	// A gateway that had files before brings its versions along.
+	dirs := []string{t.TempDir(), t.TempDir()}
+	alone := open(t, dirs[0], config.Default())
+	mustChange(t, alone, add("first"))
+	_ = alone.store.Close()
+	one, leave := join(t, db.address, dirs[0], config.Default())
+	if one.Version() != 2 || !has(one, "first")() {
+		t.Errorf("version %d with %v", one.Version(), names(one))
+	}
+	// The next one takes what is there, and keeps a copy of its own.
+	alone = open(t, dirs[1], config.Default())
+	for _, name := range []string{"x", "y", "z"} {
+		mustChange(t, alone, add(name))
+	}
+	_ = alone.store.Close()
+	two, _ := join(t, db.address, dirs[1], config.Default())
+	if one.describe(t) != two.describe(t) {
+		t.Errorf("%s and %s", one.describe(t), two.describe(t))
+	}
+	if kept, _ := filepath.Glob(filepath.Join(dirs[1], "backup-*", "*.json")); len(kept) != 4 {
+		t.Errorf("kept: %v", kept)
+	}
+	// The same new file on both becomes one version.
+	file := config.Default()
+	_ = add("rolled out")(file)
+	leave()
+	one, _ = join(t, db.address, dirs[0], file)
+	if one.Version() != 3 || !has(one, "rolled out")() {
+		t.Errorf("version %d with %v", one.Version(), names(one))
+	}
+	mustChange(t, one, add("by hand"))
+	if _, err := two.Reload(file); err != nil {
+		t.Fatal(err)
+	}
+	if two.Version() != 4 || !has(two, "by hand")() || !has(two, "rolled out")() {
+		t.Errorf("version %d with %v", two.Version(), names(two))
+	}
+	if _, err := NewShared("postgres://u:secret@[bad/"); err == nil || len(err.Error()) > 80 {
+		t.Errorf("a bad address: %v", err)
+	}
+}
+
+// wire passes connections on to a database until it is frozen.
+type wire struct {
+	net.Listener
+	frozen atomic.Bool
+}
+
+func (w *wire) carry(to string) {
+	for {
+		from, err := w.Accept()
+		if err != nil {
+			return
+		}
+		target, err := net.Dial("tcp", to)
+		if err != nil {
+			_ = from.Close()
+			continue
+		}
+		pass := func(a, b net.Conn) {
+			defer a.Close()
+			defer b.Close()
+			buffer := make([]byte, 1<<16)
+			for {
+				n, err := a.Read(buffer)
+				for w.frozen.Load() {
+					time.Sleep(time.Millisecond)
+				}
+				if _, failed := b.Write(buffer[:n]); err != nil || failed != nil {
+					return
+				}
+			}
+		}
+		go pass(from, target)
+		go pass(target, from)
+	}
+}
+
+func TestADatabaseThatDoesNotAnswerHoldsNothingUp(t *testing.T) {
+	db := startDatabase(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &wire{Listener: listener}
+	defer listener.Close()
+	target, _ := pgx.ParseConfig(db.address)
+	host := net.JoinHostPort(target.Host, strconv.Itoa(int(target.Port)))
+	go w.carry(host)
+	one, _ := join(t, strings.Replace(db.address, host, listener.Addr().String(), 1), t.TempDir(), config.Default())
+	two, _ := join(t, db.address, t.TempDir(), config.Default())
+	mustChange(t, one, add("a"))
+	w.frozen.Store(true)
+	defer w.frozen.Store(false)
+	began := time.Now()
+	_, err = one.Change(Change{}, add("b"))
+	if took := time.Since(began); !errors.Is(err, ErrUnavailable) || took > 5*sharedTimeout {
+		t.Errorf("%v after %v", err, took)
+	}
+	t.Logf("refused after %v", time.Since(began))
+	if !has(one, "a")() || one.Version() != 2 {
+		t.Errorf("version %d with %v", one.Version(), names(one))
+	}
+	soon(t, abandonedAfter+2*sharedTimeout, "the other can write", func() bool {
+		_, err := two.Change(Change{}, add("c"))
+		return err == nil
+	})
+	w.frozen.Store(false)
+	soon(t, 2*sharedPatience+2*sharedTimeout, "it follows again", has(one, "c"))
+}
