@@ -123,7 +123,7 @@ func TestThreeGatewaysShareOneConfiguration(t *testing.T) {
 				if time.Since(began) > limit {
 					t.Fatalf("gateway %d does not know %s after %v", i, model, limit)
 				}
-				time.Sleep(5 * time.Millisecond)
+				<-time.After(5 * time.Millisecond)
 			}
 		}
 		return time.Since(began)

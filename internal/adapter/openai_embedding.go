@@ -178,24 +178,20 @@ func quoteBase64(bits []byte) []byte {
 	return append(quoted, '"')
 }
 
-// countNumbers returns the length of a JSON array; ok is false if it holds
-// anything else than numbers.
+// countNumbers returns how many numbers a checked JSON array holds; ok is false
+// when it holds anything else. What is no number has one of a few letters in it,
+// and looking for those is much faster than looking at every byte.
 func countNumbers(array []byte) (n int, ok bool) {
-	empty := true
-	for _, c := range array[1 : len(array)-1] {
-		switch {
-		case c == ',':
-			n++
-		case c == '"', c > '9' && c|0x20 != 'e':
+	inner := array[1 : len(array)-1]
+	for _, other := range []byte(`"[{ntf`) {
+		if bytes.IndexByte(inner, other) >= 0 {
 			return 0, false
-		case c > ' ':
-			empty = false
 		}
 	}
-	if empty {
+	if len(bytes.TrimSpace(inner)) == 0 {
 		return 0, true
 	}
-	return n + 1, true
+	return bytes.Count(inner, []byte{','}) + 1, true
 }
 
 // inOrder reports whether the items stand in the order of their inputs.

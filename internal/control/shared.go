@@ -95,7 +95,7 @@ func (c *Control) Follow(ctx context.Context) {
 		if err != nil {
 			hangUp()
 			wait = min(2*wait, sharedPatience)
-			pause(ctx, wait/2+rand.N(wait/2))
+			pause(ctx, wait/2+rand.N(wait/2)) //nolint:gosec // spreads tries, keeps no secret
 			continue
 		}
 		wait = sharedPoll / 4

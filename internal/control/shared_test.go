@@ -1,6 +1,7 @@
 package control
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -74,10 +75,7 @@ func startDatabase(t *testing.T) *database {
 	if out, err := command("initdb", "-D", data, "-U", "patchbay", "-A", "trust", "--no-sync").CombinedOutput(); err != nil {
 		t.Fatalf("initdb: %v\n%s", err, out)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := listenHere(t)
 	host, port, _ := net.SplitHostPort(listener.Addr().String())
 	_ = listener.Close()
 	d := &database{t: t, address: fmt.Sprintf("postgres://patchbay@%s:%s/postgres?sslmode=disable", host, port)}
@@ -117,7 +115,7 @@ func soon(t *testing.T, longest time.Duration, what string, so func() bool) time
 		if time.Since(began) > longest {
 			t.Fatalf("not within %v: %s", longest, what)
 		}
-		time.Sleep(2 * time.Millisecond)
+		pause(t.Context(), 2*time.Millisecond)
 	}
 	return time.Since(began)
 }
@@ -246,7 +244,7 @@ func TestASharedChangeArrivesWithoutNotification(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close(context.Background())
+	defer func() { _ = conn.Close(context.Background()) }()
 	mustChange(t, one, add("a"))
 	soon(t, time.Second, "the change arrives", has(two, "a"))
 	if _, err := conn.Exec(t.Context(), "UPDATE patchbay_config_current SET version = 1, revision = revision + 1"); err != nil {
@@ -348,7 +346,33 @@ func TestJoiningASharedConfiguration(t *testing.T) {
 // wire passes connections on to a database until it is frozen.
 type wire struct {
 	net.Listener
-	frozen atomic.Bool
+	address string
+	frozen  atomic.Bool
+	// atCommit freezes it after the next commit passed.
+	atCommit atomic.Bool
+}
+
+func listenHere(t *testing.T) net.Listener {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return listener
+}
+
+func startWire(t *testing.T, db *database) *wire {
+	t.Helper()
+	w := &wire{Listener: listenHere(t)}
+	t.Cleanup(func() { _ = w.Close() })
+	target, err := pgx.ParseConfig(db.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := net.JoinHostPort(target.Host, strconv.Itoa(int(target.Port)))
+	w.address = strings.Replace(db.address, host, w.Addr().String(), 1)
+	go w.carry(host)
+	return w
 }
 
 func (w *wire) carry(to string) {
@@ -357,7 +381,7 @@ func (w *wire) carry(to string) {
 		if err != nil {
 			return
 		}
-		target, err := net.Dial("tcp", to)
+		target, err := new(net.Dialer).DialContext(context.Background(), "tcp", to)
 		if err != nil {
 			_ = from.Close()
 			continue
@@ -369,7 +393,10 @@ func (w *wire) carry(to string) {
 			for {
 				n, err := a.Read(buffer)
 				for w.frozen.Load() {
-					time.Sleep(time.Millisecond)
+					pause(context.Background(), time.Millisecond)
+				}
+				if bytes.Contains(buffer[:n], []byte("commit\x00")) && w.atCommit.Swap(false) {
+					w.frozen.Store(true)
 				}
 				if _, failed := b.Write(buffer[:n]); err != nil || failed != nil {
 					return
@@ -383,22 +410,14 @@ func (w *wire) carry(to string) {
 
 func TestADatabaseThatDoesNotAnswerHoldsNothingUp(t *testing.T) {
 	db := startDatabase(t)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &wire{Listener: listener}
-	defer listener.Close()
-	target, _ := pgx.ParseConfig(db.address)
-	host := net.JoinHostPort(target.Host, strconv.Itoa(int(target.Port)))
-	go w.carry(host)
-	one, _ := join(t, strings.Replace(db.address, host, listener.Addr().String(), 1), t.TempDir(), config.Default())
+	w := startWire(t, db)
+	one, _ := join(t, w.address, t.TempDir(), config.Default())
 	two, _ := join(t, db.address, t.TempDir(), config.Default())
 	mustChange(t, one, add("a"))
 	w.frozen.Store(true)
 	defer w.frozen.Store(false)
 	began := time.Now()
-	_, err = one.Change(Change{}, add("b"))
+	_, err := one.Change(Change{}, add("b"))
 	if took := time.Since(began); !errors.Is(err, ErrUnavailable) || took > 5*sharedTimeout {
 		t.Errorf("%v after %v", err, took)
 	}
@@ -412,4 +431,30 @@ func TestADatabaseThatDoesNotAnswerHoldsNothingUp(t *testing.T) {
 	})
 	w.frozen.Store(false)
 	soon(t, 2*sharedPatience+2*sharedTimeout, "it follows again", has(one, "c"))
+}
+
+func TestALostAnswerToACommitIsSaidToBeOpen(t *testing.T) {
+	db := startDatabase(t)
+	w := startWire(t, db)
+	one, _ := join(t, w.address, t.TempDir(), config.Default())
+	mustChange(t, one, add("a"))
+	w.atCommit.Store(true)
+	defer w.frozen.Store(false)
+	for n := range 10 {
+		_, err := one.Change(Change{}, add(fmt.Sprint("b", n)))
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, ErrUnconfirmed) || !errors.Is(err, ErrUnavailable) {
+			t.Fatal(err)
+		}
+		if has(one, fmt.Sprint("b", n))() {
+			t.Error("what was not confirmed is in force")
+		}
+		w.frozen.Store(false)
+		soon(t, 2*sharedPatience+2*sharedTimeout, "the change that was taken shows", has(one, fmt.Sprint("b", n)))
+		mustChange(t, one, add("c"))
+		return
+	}
+	t.Error("no commit was seen")
 }
