@@ -2,6 +2,7 @@ package adapter
 
 import (
 	"errors"
+	"fmt"
 	"io"
 
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
@@ -61,6 +62,16 @@ func (r *Reply) Reset() {
 	r.Segments, r.edits, r.Usage = r.Segments[:0], r.edits[:0], schema.Usage{}
 	r.ContentType = ""
 	r.doc.Reset()
+}
+
+// scan reads an answer that must be JSON and returns its root. An answer that is
+// the backend's own complaint is an error.
+func (r *Reply) scan(body []byte) (jsonscan.Value, error) {
+	r.doc.AllowDuplicateKeys = true
+	if err := r.doc.Parse(body); err != nil {
+		return jsonscan.Value{}, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return r.doc.Root(), complaint(r.doc.Root())
 }
 
 // What can be wrong with an answer besides a backend's own complaint.

@@ -136,13 +136,8 @@ func askIn(options jsonscan.Value) []byte {
 
 // Reply passes a completion on under the model name that the caller used.
 func (openAIChat) Reply(req *schema.Request, answer Answer, reply *Reply) error {
-	doc := &reply.doc
-	doc.AllowDuplicateKeys = true
-	if err := doc.Parse(answer.Body); err != nil {
-		return fmt.Errorf("%w: %w", ErrInvalid, err)
-	}
-	root := doc.Root()
-	if err := complaint(root); err != nil {
+	root, err := reply.scan(answer.Body)
+	if err != nil {
 		return err
 	}
 	if choices := root.Get("choices"); choices.Kind() != jsonscan.Array || choices.Empty() {
@@ -157,7 +152,7 @@ func (openAIChat) Reply(req *schema.Request, answer Answer, reply *Reply) error 
 		edits = append(edits, root.Insert(completionObject))
 	}
 	reply.edits = edits
-	reply.Segments = doc.Splice(reply.Segments[:0], edits)
+	reply.Segments = reply.doc.Splice(reply.Segments[:0], edits)
 	return nil
 }
 

@@ -30,13 +30,8 @@ func (openAIEmbedding) Call(req *schema.Request, to *Target, call *Call) error {
 
 // Reply gives every vector the form that was asked for.
 func (openAIEmbedding) Reply(req *schema.Request, answer Answer, reply *Reply) error {
-	doc := &reply.doc
-	doc.AllowDuplicateKeys = true
-	if err := doc.Parse(answer.Body); err != nil {
-		return fmt.Errorf("%w: %w", ErrInvalid, err)
-	}
-	root := doc.Root()
-	if err := complaint(root); err != nil {
+	root, err := reply.scan(answer.Body)
+	if err != nil {
 		return err
 	}
 	data := root.Get("data")
@@ -65,7 +60,7 @@ func (openAIEmbedding) Reply(req *schema.Request, answer Answer, reply *Reply) e
 		return fmt.Errorf("%w: %d vectors for %d inputs", ErrInvalid, count, asked)
 	}
 	reply.edits = edits
-	reply.Segments = doc.Splice(reply.Segments[:0], edits)
+	reply.Segments = reply.doc.Splice(reply.Segments[:0], edits)
 	if !inOrder(data) {
 		return reorder(reply)
 	}
@@ -232,6 +227,6 @@ func reorder(reply *Reply) error {
 	}
 	sorted = append(sorted, ']')
 	reply.edits = append(reply.edits[:0], data.Replace(sorted))
-	reply.Segments = doc.Splice(reply.Segments[:0], reply.edits)
+	reply.Segments = reply.doc.Splice(reply.Segments[:0], reply.edits)
 	return nil
 }

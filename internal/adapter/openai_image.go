@@ -25,13 +25,8 @@ func (openAIImage) Call(req *schema.Request, to *Target, call *Call) error {
 // in its place: bytes can be given as an address that contains them, but an
 // address that only the gateway may reach is no substitute for bytes.
 func (openAIImage) Reply(req *schema.Request, answer Answer, reply *Reply) error {
-	doc := &reply.doc
-	doc.AllowDuplicateKeys = true
-	if err := doc.Parse(answer.Body); err != nil {
-		return fmt.Errorf("%w: %w", ErrInvalid, err)
-	}
-	root := doc.Root()
-	if err := complaint(root); err != nil {
+	root, err := reply.scan(answer.Body)
+	if err != nil {
 		return err
 	}
 	data := root.Get("data")
@@ -57,7 +52,7 @@ func (openAIImage) Reply(req *schema.Request, answer Answer, reply *Reply) error
 		edits = append(edits, stampCreated(root))
 	}
 	reply.edits = edits
-	reply.Segments = doc.Splice(reply.Segments[:0], edits)
+	reply.Segments = reply.doc.Splice(reply.Segments[:0], edits)
 	return nil
 }
 

@@ -28,13 +28,8 @@ func (rerank) Call(req *schema.Request, to *Target, call *Call) error {
 // Reply makes the unified reply of the results. Order, number and documents are
 // seen to here, whatever the backend made of those wishes.
 func (rerank) Reply(req *schema.Request, answer Answer, reply *Reply) error {
-	doc := &reply.doc
-	doc.AllowDuplicateKeys = true
-	if err := doc.Parse(answer.Body); err != nil {
-		return fmt.Errorf("%w: %w", ErrInvalid, err)
-	}
-	root := doc.Root()
-	if err := complaint(root); err != nil {
+	root, err := reply.scan(answer.Body)
+	if err != nil {
 		return err
 	}
 	list := root.Get("results")
@@ -71,18 +66,14 @@ func (teiRerank) Call(req *schema.Request, to *Target, call *Call) error {
 
 // Reply makes the unified reply of a bare list of scores.
 func (teiRerank) Reply(req *schema.Request, answer Answer, reply *Reply) error {
-	doc := &reply.doc
-	doc.AllowDuplicateKeys = true
-	if err := doc.Parse(answer.Body); err != nil {
-		return fmt.Errorf("%w: %w", ErrInvalid, err)
-	}
-	if err := complaint(doc.Root()); err != nil {
+	root, err := reply.scan(answer.Body)
+	if err != nil {
 		return err
 	}
-	if doc.Root().Kind() != jsonscan.Array {
+	if root.Kind() != jsonscan.Array {
 		return fmt.Errorf("%w: no results", ErrInvalid)
 	}
-	return ranked(req, jsonscan.Value{}, doc.Root(), reply)
+	return ranked(req, jsonscan.Value{}, root, reply)
 }
 
 // result is one ranked document.
