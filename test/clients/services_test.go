@@ -177,7 +177,7 @@ func TestErrorsOfServices(t *testing.T) {
 			return err
 		}, "input"},
 		"speech": {func(c openai.Client) error {
-			_, err := c.Audio.Speech.New(limited(t), openai.AudioSpeechNewParams{ //nolint:bodyclose // there is none
+			_, err := c.Audio.Speech.New(limited(t), openai.AudioSpeechNewParams{
 				Model: "demo-tts", Input: "x", Speed: openai.Float(0.24),
 				Voice: openai.AudioSpeechNewParamsVoiceUnion{OfString: openai.String("v")},
 			})
