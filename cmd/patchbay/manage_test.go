@@ -347,6 +347,9 @@ func TestForcedBreakersAndExplanations(t *testing.T) {
 		t.Errorf("no weight: %s", got)
 	}
 	r.api("GET", "/api/route/explain?service=chat&model=unknown&clientIp=10.1.1.1", "").is(t, 200, `"code":"service_unavailable"`, `"candidates":[]`, `"clientIp":"10.1.1.1"`)
+	r.api("GET", "/api/route/explain?service=chat&model=m", "").is(t, 200, `"quota":{"enabled":false,"degraded":false,"degradedReason":"","failOpen":true}`)
+	r.api("PUT", "/api/config/quota", `{"enabled":true,"failOpen":false}`).is(t, 200)
+	r.api("GET", "/api/route/explain?service=chat&model=m", "").is(t, 200, `"quota":{"enabled":true,"degraded":false,"degradedReason":"","failOpen":false}`)
 	for _, bad := range []string{"model=m", "service=chat", "service=video&model=m", "service=chat&model=m&clientIp=here"} {
 		r.api("GET", "/api/route/explain?"+bad, "").is(t, 400)
 	}

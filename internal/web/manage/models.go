@@ -62,6 +62,7 @@ type explanation struct {
 	Why     string       `json:"why"`
 	Limits  limitViews   `json:"limits"`
 	Queue   queueView    `json:"queue"`
+	Quota   ledgerView   `json:"quota"`
 	Refusal *refusalView `json:"refusal"`
 }
 
@@ -93,6 +94,15 @@ type limitView struct {
 type queueView struct {
 	Waiting int `json:"waiting"`
 	Size    int `json:"size"`
+}
+
+// ledgerView is whether the request would be counted, and what a ledger that is
+// degraded means for it.
+type ledgerView struct {
+	Enabled        bool   `json:"enabled"`
+	Degraded       bool   `json:"degraded"`
+	DegradedReason string `json:"degradedReason"`
+	FailOpen       bool   `json:"failOpen"`
 }
 
 type refusalView struct {
@@ -127,7 +137,10 @@ func (a *API) Explain(w http.ResponseWriter, r *http.Request) {
 		client = client.Unmap().WithZone("")
 	}
 	x := proxy.Explain(a.table(), serviceType, query.Get("model"), client, time.Now())
-	web.Succeed(w, http.StatusOK, "What would happen to a request now.", viewExplanation(x, serviceType, query.Get("model"), client))
+	view := viewExplanation(x, serviceType, query.Get("model"), client)
+	ledger := a.options.Ledger.Status(r.Context())
+	view.Quota = ledgerView{ledger.Settings.Enabled, ledger.Reason != "", ledger.Reason, ledger.Settings.FailOpen}
+	web.Succeed(w, http.StatusOK, "What would happen to a request now.", view)
 }
 
 func viewExplanation(x proxy.Explanation, serviceType schema.ServiceType, model string, client netip.Addr) explanation {

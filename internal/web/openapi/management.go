@@ -45,7 +45,7 @@ func services() []Operation {
 			Reply: object(map[string]Schema{
 				"service": text(), "model": text(), "clientIp": text(), "strategy": text(), "pick": text(), "why": text(),
 				"candidates": arrayOf(object(map[string]Schema{"instanceId": text(), "eligible": boolean(), "reason": text(), "chance": number(), "inFlight": integer()})),
-				"limits":     anything(), "queue": anything(), "refusal": anything(),
+				"limits":     anything(), "queue": anything(), "quota": anything(), "refusal": anything(),
 			}),
 		},
 	}
