@@ -170,26 +170,6 @@ func TestStaleConnectionIsNotUsed(t *testing.T) {
 	}
 }
 
-// awaitBytes waits until something has come on the only idle connection,
-// without consuming it.
-func awaitBytes(t *testing.T, c *Client) {
-	t.Helper()
-	c.idle.mu.Lock()
-	defer c.idle.mu.Unlock()
-	for _, s := range c.idle.stacks {
-		raw, err := s.conns[0].socket.(*net.TCPConn).SyscallConn()
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.conns[0].socket.SetReadDeadline(time.Now().Add(patience))
-		first := true
-		err = raw.Read(func(uintptr) bool { ready := !first; first = false; return ready })
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // scripted hands out connections one after another.
 func scripted(conns ...net.Conn) func(context.Context, string, string) (net.Conn, error) {
 	var n atomic.Int32
