@@ -189,7 +189,7 @@ func TestEveryKindPutsTheKeyInItsHeader(t *testing.T) {
 func TestEveryKindCallsTheModelByTheBackendsName(t *testing.T) {
 	forEveryRoute(t, func(t *testing.T, kind *Kind, service schema.ServiceType) {
 		if _, ok := kind.Routes[service].Speak.(teiRerank); ok {
-			t.Skip("serves one model and wants no name")
+			return // it serves one model and wants no name
 		}
 		sent := func(model string) string {
 			call := callOf(t, kind, service, Endpoint{BaseURL: "http://backend.test:8000", Model: model}, false)
@@ -240,7 +240,7 @@ func TestOpenAIShapedKindsKeepUnknownFields(t *testing.T) {
 		switch kind.Routes[service].Speak.(type) {
 		case openAIChat, openAIEmbedding, openAIImage, openAISpeech, openAITranscription, rerank:
 		default:
-			t.Skip("a dialect of its own")
+			return // a dialect of its own
 		}
 		tried++
 		for _, stream := range []bool{false, true} {
@@ -465,7 +465,7 @@ func TestEverySplitOfAStreamGivesTheSameEvents(t *testing.T) {
 	forEveryRoute(t, func(t *testing.T, kind *Kind, service schema.ServiceType) {
 		streamer, ok := kind.Routes[service].Speak.(Streamer)
 		if !ok {
-			t.Skip("no streams")
+			return // no streams
 		}
 		tried := 0
 		random := rand.New(rand.NewPCG(9, 9))
@@ -493,7 +493,7 @@ func TestEverySplitOfAStreamGivesTheSameEvents(t *testing.T) {
 			}
 		}
 		if tried == 0 {
-			t.Skip("no transcript of a stream")
+			return // no transcript of a stream
 		}
 	})
 }
@@ -505,7 +505,7 @@ func TestABrokenConnectionIsNoEnd(t *testing.T) {
 	forEveryRoute(t, func(t *testing.T, kind *Kind, service schema.ServiceType) {
 		streamer, ok := kind.Routes[service].Speak.(Streamer)
 		if !ok {
-			t.Skip("no streams")
+			return // no streams
 		}
 		for _, g := range answers(t, kind, service) {
 			if !g.has("events") || !strings.HasSuffix(g.section("events"), "[DONE]") {

@@ -126,7 +126,7 @@ func FuzzClean(f *testing.F) {
 	target := plantedTarget(f)
 	f.Fuzz(func(t *testing.T, before, _, after string) {
 		if leaks(before+after) != "" || strings.Contains(before+after, "ary") || strings.ContainsAny(before+after, "0123456789") {
-			t.Skip("the surroundings say it already")
+			return // the surroundings say it already
 		}
 		for name, secret := range secrets {
 			// A word of the surroundings that grows into the secret makes it

@@ -18,7 +18,7 @@ func FuzzResponse(f *testing.F) {
 			t.Skip("length adds nothing")
 		}
 		if strings.Count(reply, "HTTP/1.1 101") > 0 {
-			t.Skip("net/http takes what follows for a body")
+			return // net/http takes what follows for a body
 		}
 		compare(t, "fuzz", reply)
 		whole, _ := read(t, "POST", reply, 0, 4096)
