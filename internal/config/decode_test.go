@@ -104,7 +104,7 @@ func TestWhatIsRefused(t *testing.T) {
 		{"port name", "server: {listen: ':http'}", `patchbay.yaml:1:18  server.listen: the port must be a number from 0 to 65535, found "http"`},
 		{"empty data dir", "server: {data-dir: ''}", "patchbay.yaml:1:20  server.data-dir: must not be empty"},
 		{"empty adapter", "services: {chat: {adapter: ''}}", "patchbay.yaml:1:28  services.chat.adapter: must not be empty"},
-		{"redis elsewhere", "redis: {url: 'http://u:p@h'}", "patchbay.yaml:1:14  redis.url: must begin with redis:// or rediss://"},
+		{"redis elsewhere", "redis: {url: 'http://u:p@h'}", "patchbay.yaml:1:14  redis.url: must begin with redis:// or rediss:// (with +sentinel or +cluster where there are several: redis+sentinel://host1:26379,host2:26379/master-name)"},
 		{"second value under unknown key", "lgo: {a: '${NOPE}'}", "patchbay.yaml:1:1  lgo: unknown key \"lgo\" (did you mean \"log\"?)\npatchbay.yaml:1:10  lgo.a: variable NOPE is not set and has no default"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

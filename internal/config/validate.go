@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/patchbay-ai/patchbay/internal/quota/redisstore"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -162,10 +163,8 @@ func (s Store) check(report func(path, message string)) {
 }
 
 func (r Redis) check(report func(path, message string)) {
-	// redis+cluster, rediss+sentinel and the like are told apart by the client.
-	scheme, _, found := strings.Cut(r.URL, "://")
-	if !found || !strings.HasPrefix(scheme, "redis") && scheme != "unix" {
-		report("url", "must begin with redis:// or rediss://")
+	if err := redisstore.Check(r.URL); err != nil {
+		report("url", err.Error())
 	}
 }
 

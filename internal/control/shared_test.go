@@ -8,16 +8,11 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"os"
-	"os/exec"
-	"os/user"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -26,87 +21,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/storetest"
 )
-
-// database is a PostgreSQL of a test's own.
-type database struct {
-	t       *testing.T
-	address string
-	start   func() *exec.Cmd
-	process *exec.Cmd
-}
-
-// startDatabase makes a cluster in a temporary directory and starts it. As root
-// it runs as the user postgres, because PostgreSQL refuses to be root.
-func startDatabase(t *testing.T) *database {
-	t.Helper()
-	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
-	if onPath, err := exec.LookPath("postgres"); err == nil {
-		found = append(found, onPath)
-	}
-	if len(found) == 0 {
-		t.Skip("PostgreSQL is not installed")
-	}
-	bin := filepath.Dir(found[len(found)-1])
-	dir, err := os.MkdirTemp("", "patchbay-config-") // t.TempDir is not readable for others
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	attributes := &syscall.SysProcAttr{}
-	if os.Getuid() == 0 {
-		account, err := user.Lookup("postgres")
-		if err != nil {
-			t.Skip("there is no user postgres to run PostgreSQL as")
-		}
-		uid, _ := strconv.Atoi(account.Uid)
-		gid, _ := strconv.Atoi(account.Gid)
-		if err := os.Chown(dir, uid, gid); err != nil {
-			t.Fatal(err)
-		}
-		attributes.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
-	}
-	command := func(name string, args ...string) *exec.Cmd {
-		c := exec.Command(filepath.Join(bin, name), args...)
-		c.SysProcAttr, c.Dir, c.Env = attributes, dir, []string{"LC_ALL=C", "PATH=" + os.Getenv("PATH")}
-		return c
-	}
-	data := filepath.Join(dir, "data")
-	if out, err := command("initdb", "-D", data, "-U", "patchbay", "-A", "trust", "--no-sync").CombinedOutput(); err != nil {
-		t.Fatalf("initdb: %v\n%s", err, out)
-	}
-	listener := listenHere(t)
-	host, port, _ := net.SplitHostPort(listener.Addr().String())
-	_ = listener.Close()
-	d := &database{t: t, address: fmt.Sprintf("postgres://patchbay@%s:%s/postgres?sslmode=disable", host, port)}
-	d.start = func() *exec.Cmd {
-		return command("postgres", "-D", data, "-h", host, "-p", port, "-k", dir, "-c", "fsync=off")
-	}
-	d.run()
-	t.Cleanup(d.stop)
-	return d
-}
-
-func (d *database) run() {
-	d.t.Helper()
-	d.process = d.start()
-	if err := d.process.Start(); err != nil {
-		d.t.Fatal(err)
-	}
-	soon(d.t, 20*time.Second, "the database is ready", func() bool {
-		conn, err := pgx.Connect(context.Background(), d.address)
-		return err == nil && conn.Close(context.Background()) == nil
-	})
-}
-
-// stop ends the database at once, with all its connections.
-func (d *database) stop() {
-	if d.process != nil {
-		_ = d.process.Process.Signal(syscall.SIGINT)
-		_ = d.process.Wait()
-	}
-	d.process = nil
-}
 
 func soon(t *testing.T, longest time.Duration, what string, so func() bool) time.Duration {
 	t.Helper()
@@ -162,9 +78,9 @@ func has(b *bench, name string) func() bool {
 }
 
 func TestParallelWritersOfASharedConfigurationLoseNothing(t *testing.T) {
-	db := startDatabase(t)
-	one, _ := join(t, db.address, t.TempDir(), config.Default())
-	two, _ := join(t, db.address, t.TempDir(), config.Default())
+	db := storetest.Postgres(t)
+	one, _ := join(t, db.URL, t.TempDir(), config.Default())
+	two, _ := join(t, db.URL, t.TempDir(), config.Default())
 	const each = 100
 	var writers sync.WaitGroup
 	given := make([][]int, 2)
@@ -207,9 +123,9 @@ func TestParallelWritersOfASharedConfigurationLoseNothing(t *testing.T) {
 }
 
 func TestASharedChangeIsEffectiveEverywhereWithinASecond(t *testing.T) {
-	db := startDatabase(t)
-	one, _ := join(t, db.address, t.TempDir(), config.Default())
-	two, _ := join(t, db.address, t.TempDir(), config.Default())
+	db := storetest.Postgres(t)
+	one, _ := join(t, db.URL, t.TempDir(), config.Default())
+	two, _ := join(t, db.URL, t.TempDir(), config.Default())
 	var took []time.Duration
 	for n := range 20 {
 		name := fmt.Sprint("model", n)
@@ -237,10 +153,10 @@ func TestASharedChangeIsEffectiveEverywhereWithinASecond(t *testing.T) {
 }
 
 func TestASharedChangeArrivesWithoutNotification(t *testing.T) {
-	db := startDatabase(t)
-	one, _ := join(t, db.address, t.TempDir(), config.Default())
-	two, _ := join(t, db.address, t.TempDir(), config.Default())
-	conn, err := pgx.Connect(t.Context(), db.address)
+	db := storetest.Postgres(t)
+	one, _ := join(t, db.URL, t.TempDir(), config.Default())
+	two, _ := join(t, db.URL, t.TempDir(), config.Default())
+	conn, err := pgx.Connect(t.Context(), db.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,13 +171,13 @@ func TestASharedChangeArrivesWithoutNotification(t *testing.T) {
 }
 
 func TestTheDatabaseOfTheSharedConfigurationGoesAway(t *testing.T) {
-	db := startDatabase(t)
+	db := storetest.Postgres(t)
 	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
-	one, _ := join(t, db.address, dirs[0], config.Default())
-	two, leave := join(t, db.address, dirs[1], config.Default())
+	one, _ := join(t, db.URL, dirs[0], config.Default())
+	two, leave := join(t, db.URL, dirs[1], config.Default())
 	mustChange(t, one, add("a"))
 	soon(t, time.Second, "the change arrives", has(two, "a"))
-	db.stop()
+	db.Kill()
 	before := one.describe(t)
 	for name, write := range map[string]func() error{
 		"change": func() error { _, err := one.Change(Change{}, add("b")); return err },
@@ -283,12 +199,12 @@ func TestTheDatabaseOfTheSharedConfigurationGoesAway(t *testing.T) {
 	leave()
 	changed := config.Default()
 	_ = add("of the file")(changed)
-	two, _ = join(t, db.address, dirs[1], changed)
-	three, _ := join(t, db.address, dirs[2], config.Default())
+	two, _ = join(t, db.URL, dirs[1], changed)
+	three, _ := join(t, db.URL, dirs[2], config.Default())
 	if !has(two, "a")() || has(two, "of the file")() || three.Version() != 1 {
 		t.Errorf("started without the database: %v, version %d", names(two), three.Version())
 	}
-	db.run()
+	db.Start()
 	took := soon(t, 6*time.Second, "all have the file's version", func() bool {
 		return has(one, "of the file")() && has(two, "of the file")() && has(three, "of the file")()
 	})
@@ -300,13 +216,13 @@ func TestTheDatabaseOfTheSharedConfigurationGoesAway(t *testing.T) {
 }
 
 func TestJoiningASharedConfiguration(t *testing.T) {
-	db := startDatabase(t)
+	db := storetest.Postgres(t)
 	// A gateway that had files before brings its versions along.
 	dirs := []string{t.TempDir(), t.TempDir()}
 	alone := open(t, dirs[0], config.Default())
 	mustChange(t, alone, add("first"))
 	_ = alone.store.Close()
-	one, leave := join(t, db.address, dirs[0], config.Default())
+	one, leave := join(t, db.URL, dirs[0], config.Default())
 	if one.Version() != 2 || !has(one, "first")() {
 		t.Errorf("version %d with %v", one.Version(), names(one))
 	}
@@ -316,7 +232,7 @@ func TestJoiningASharedConfiguration(t *testing.T) {
 		mustChange(t, alone, add(name))
 	}
 	_ = alone.store.Close()
-	two, _ := join(t, db.address, dirs[1], config.Default())
+	two, _ := join(t, db.URL, dirs[1], config.Default())
 	if one.describe(t) != two.describe(t) {
 		t.Errorf("%s and %s", one.describe(t), two.describe(t))
 	}
@@ -327,7 +243,7 @@ func TestJoiningASharedConfiguration(t *testing.T) {
 	file := config.Default()
 	_ = add("rolled out")(file)
 	leave()
-	one, _ = join(t, db.address, dirs[0], file)
+	one, _ = join(t, db.URL, dirs[0], file)
 	if one.Version() != 3 || !has(one, "rolled out")() {
 		t.Errorf("version %d with %v", one.Version(), names(one))
 	}
@@ -352,26 +268,16 @@ type wire struct {
 	atCommit atomic.Bool
 }
 
-func listenHere(t *testing.T) net.Listener {
+func startWire(t *testing.T, db *storetest.Server) *wire {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return listener
-}
-
-func startWire(t *testing.T, db *database) *wire {
-	t.Helper()
-	w := &wire{Listener: listenHere(t)}
+	w := &wire{Listener: listener}
 	t.Cleanup(func() { _ = w.Close() })
-	target, err := pgx.ParseConfig(db.address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	host := net.JoinHostPort(target.Host, strconv.Itoa(int(target.Port)))
-	w.address = strings.Replace(db.address, host, w.Addr().String(), 1)
-	go w.carry(host)
+	w.address = strings.Replace(db.URL, db.Address, w.Addr().String(), 1)
+	go w.carry(db.Address)
 	return w
 }
 
@@ -409,10 +315,10 @@ func (w *wire) carry(to string) {
 }
 
 func TestADatabaseThatDoesNotAnswerHoldsNothingUp(t *testing.T) {
-	db := startDatabase(t)
+	db := storetest.Postgres(t)
 	w := startWire(t, db)
 	one, _ := join(t, w.address, t.TempDir(), config.Default())
-	two, _ := join(t, db.address, t.TempDir(), config.Default())
+	two, _ := join(t, db.URL, t.TempDir(), config.Default())
 	mustChange(t, one, add("a"))
 	w.frozen.Store(true)
 	defer w.frozen.Store(false)
@@ -434,7 +340,7 @@ func TestADatabaseThatDoesNotAnswerHoldsNothingUp(t *testing.T) {
 }
 
 func TestALostAnswerToACommitIsSaidToBeOpen(t *testing.T) {
-	db := startDatabase(t)
+	db := storetest.Postgres(t)
 	w := startWire(t, db)
 	one, _ := join(t, w.address, t.TempDir(), config.Default())
 	mustChange(t, one, add("a"))

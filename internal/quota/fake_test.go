@@ -97,7 +97,9 @@ func (m *MemoryCounter) Push(_ context.Context, rows []Push) (lost bool, err err
 	for i := range rows {
 		known := m.rows[idOf(&rows[i].Row)]
 		lost = lost || known.Requests < rows[i].SeenRequests || known.Tokens < rows[i].SeenTokens
-		merge(m.rows, &rows[i].Row)
+		if rows[i].Requests+rows[i].Tokens > 0 {
+			merge(m.rows, &rows[i].Row)
+		}
 	}
 	if m.Mute {
 		return false, errFault

@@ -229,7 +229,7 @@ func (h *shared) rows(cells []*cell, changed bool) []Push {
 		}
 		push := Push{Row: c.row(), of: c, SeenRequests: c.seenRequests.Load(), SeenTokens: c.seenTokens.Load()}
 		push.Expire = c.window.End(push.Start).Add(h.keepFor)
-		if push.Requests+push.Tokens == 0 || !push.Expire.After(now) || changed && push.Requests == push.SeenRequests && push.Tokens == push.SeenTokens {
+		if !push.Expire.After(now) || changed && push.Requests == push.SeenRequests && push.Tokens == push.SeenTokens {
 			continue
 		}
 		pushes = append(pushes, push)

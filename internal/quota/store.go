@@ -42,8 +42,8 @@ type Snapshots interface {
 // Counter is the store that several gateways share while windows are open.
 type Counter interface {
 	// Push stores rows like Snapshots.Write, and drops each when its window has
-	// been over for the given time. It reports whether the store was found to
-	// have less than it acknowledged before.
+	// been over for the given time; a row of nothing is not stored. It reports
+	// whether the store was found to have less than it acknowledged before.
 	Push(ctx context.Context, rows []Push) (lost bool, err error)
 	// Read returns every row of the windows that begin at these moments.
 	Read(ctx context.Context, windows []Instance) ([]Row, error)

@@ -20,6 +20,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/quota/redisstore"
 	"github.com/patchbay-ai/patchbay/internal/quota/sqlstore"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/storetest"
 )
 
 func row(writer, user string, w quota.Window, start time.Time, requests, tokens int64) quota.Row {
@@ -37,7 +38,7 @@ func snapshotStores(t *testing.T) map[string]func(t *testing.T) quota.Snapshots 
 		"memory": func(*testing.T) quota.Snapshots { return new(quota.MemorySnapshots) },
 		"SQLite": func(t *testing.T) quota.Snapshots { return openSQL(t, "sqlite:quota.db", t.TempDir()) },
 		"PostgreSQL": func(t *testing.T) quota.Snapshots {
-			return openSQL(t, startPostgres(t).address, "")
+			return openSQL(t, storetest.Postgres(t).URL, "")
 		},
 	}
 }
@@ -137,7 +138,7 @@ func TestTablesAreMadeOnceAndNotDowngraded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			if address == "" {
-				address = startPostgres(t).address
+				address = storetest.Postgres(t).URL
 			}
 			var opened sync.WaitGroup
 			for range 4 {
@@ -190,13 +191,13 @@ func TestDatabaseFilesAreTheOwnersAlone(t *testing.T) {
 func TestErrorsOfStoresHoldNoPassword(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	_, port := freeAddress(t)
-	for _, address := range []string{"postgres://u:hunter2@127.0.0.1:" + port + "/x", "postgres://u:hunter2@[::1/x", "postgres://u:hunter2@127.0.0.1:99999/x"} {
+	nobody := storetest.FreeAddress(t)
+	for _, address := range []string{"postgres://u:hunter2@" + nobody + "/x", "postgres://u:hunter2@[::1/x", "postgres://u:hunter2@127.0.0.1:99999/x"} {
 		if _, err := sqlstore.Open(ctx, address, ""); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%v", err)
 		}
 	}
-	for _, address := range []string{"redis://u:hunter2@127.0.0.1:" + port + "/0", "redis://u:hunter2@[::1/0", "redis://u:hunter2@127.0.0.1/hunter2"} {
+	for _, address := range []string{"redis://u:hunter2@" + nobody + "/0", "redis://u:hunter2@[::1/0", "redis://u:hunter2@127.0.0.1/hunter2"} {
 		if _, err := redisstore.Open(ctx, address, "p"); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%v", err)
 		}
@@ -209,7 +210,7 @@ func TestSharedCounters(t *testing.T) {
 	open := map[string]func(t *testing.T) quota.Counter{
 		"memory": func(*testing.T) quota.Counter { return new(quota.MemoryCounter) },
 		"Redis": func(t *testing.T) quota.Counter {
-			store, err := redisstore.Open(t.Context(), startRedis(t).address, "test:quota")
+			store, err := redisstore.Open(t.Context(), storetest.Redis(t).URL, "test:quota")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -238,6 +239,10 @@ func TestSharedCounters(t *testing.T) {
 			}
 			if !push(row("w1", "ann", quota.Day, now, 6, 60), 6, 61) {
 				t.Error("a loss was not noticed")
+			}
+			// A total of nothing only asks whether the counter is there.
+			if push(row("w1", "nobody", quota.Day, now, 0, 0), 0, 0) {
+				t.Error("nothing was lost")
 			}
 			var many []quota.Push
 			for i := range 300 {

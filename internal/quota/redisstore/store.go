@@ -103,24 +103,6 @@ func Open(ctx context.Context, address, prefix string) (*Store, error) {
 	}
 }
 
-// parse reads an address. The kind of deployment may stand in its scheme, as in
-// redis+sentinel://; the client finds out by itself.
-func parse(address string) (rueidis.ClientOption, error) {
-	scheme, rest, _ := strings.Cut(address, "://")
-	kind, _, _ := strings.Cut(scheme, "+")
-	option, err := rueidis.ParseURL(kind + "://" + rest)
-	if err != nil {
-		return option, errors.New("the address of Redis cannot be read")
-	}
-	option.ClientName = "patchbay"
-	option.DisableCache = true
-	// A call that failed is reported: who waits for it cannot wait for another.
-	option.DisableRetry = true
-	option.Dialer.Timeout = connectTime
-	option.ConnWriteTimeout = connectTime
-	return option, nil
-}
-
 // Close lets go of the connection.
 func (s *Store) Close() { s.client.Close() }
 

@@ -1,0 +1,204 @@
+package quota_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/quota"
+	"github.com/patchbay-ai/patchbay/internal/quota/redisstore"
+	"github.com/patchbay-ai/patchbay/internal/quota/sqlstore"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/storetest"
+)
+
+// gateway is a ledger with its own journal, and stores that it may share.
+type gateway struct {
+	*quota.Ledger
+	t testing.TB
+}
+
+// options of a gateway of the tests.
+type shape struct {
+	redis string
+	sql   string // empty: a file of its own
+	dir   string
+	edit  func(*quota.Settings)
+}
+
+func startLedger(t testing.TB, s shape) *gateway {
+	t.Helper()
+	if s.dir == "" {
+		s.dir = t.TempDir()
+	}
+	if s.sql == "" {
+		s.sql = "sqlite:quota.db"
+	}
+	settings := quota.DefaultSettings()
+	settings.Enabled, settings.FlushIntervalSeconds = true, 1
+	settings.Distributed.Enabled = s.redis != ""
+	if s.edit != nil {
+		s.edit(&settings)
+	}
+	g := &gateway{t: t}
+	g.Ledger = quota.New(settings, quota.Options{
+		Dir: filepath.Join(s.dir, quota.JournalDir),
+		OpenSnapshots: func(ctx context.Context) (quota.Snapshots, error) {
+			store, err := sqlstore.Open(ctx, s.sql, s.dir)
+			if err != nil {
+				return nil, err
+			}
+			return store, nil
+		},
+		OpenCounter: func(ctx context.Context) (quota.Counter, error) {
+			store, err := redisstore.Open(ctx, s.redis, settings.Distributed.KeyPrefix)
+			if err != nil {
+				return nil, err
+			}
+			return store, nil
+		},
+	})
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		_ = g.Close(ctx)
+	})
+	return g
+}
+
+// request counts a request of one token and returns how long it was held up.
+func (g *gateway) request() (time.Duration, error) {
+	var ticket quota.Ticket
+	began := time.Now()
+	err := g.Admit(&ticket, quota.Subject{Tenant: "acme", User: []byte("ann"), Service: schema.Chat, Model: "m"}, began)
+	took := time.Since(began)
+	ticket.Settle(schema.Usage{Known: true, Total: 1})
+	return took, err
+}
+
+func (g *gateway) requests(n int) {
+	g.t.Helper()
+	for range n {
+		if _, err := g.request(); err != nil {
+			g.t.Fatal(err)
+		}
+	}
+}
+
+// month returns what a gateway says about the open month.
+func (g *gateway) month() (requests, tokens int64) {
+	w := quota.Month
+	usage, _, _ := g.Usage(context.Background(), quota.Question{Window: &w})
+	for _, u := range usage {
+		requests, tokens = requests+u.Requests, tokens+u.Tokens
+	}
+	return requests, tokens
+}
+
+// inRedis returns what Redis alone has of the open month, over all writers.
+func inRedis(address string) (requests, tokens int64) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	store, err := redisstore.Open(ctx, address, quota.DefaultSettings().Distributed.KeyPrefix)
+	if err != nil {
+		return -1, -1
+	}
+	defer store.Close()
+	rows, err := store.Read(ctx, []quota.Instance{{Window: quota.Month, Start: quota.Month.Start(time.Now())}})
+	if err != nil {
+		return -1, -1
+	}
+	for _, r := range rows {
+		requests, tokens = requests+r.Requests, tokens+r.Tokens
+	}
+	return requests, tokens
+}
+
+// exactSoon checks that Redis and every gateway have the truth within the time
+// that is promised.
+func exactSoon(t testing.TB, redis string, want int64, gateways ...*gateway) {
+	t.Helper()
+	within(t, 5*time.Second, fmt.Sprintf("Redis has %d", want), func() bool {
+		requests, tokens := inRedis(redis)
+		return requests == want && tokens == want
+	})
+	for i, g := range gateways {
+		within(t, 5*time.Second, fmt.Sprintf("gateway %d says %d", i, want), func() bool {
+			requests, tokens := g.month()
+			return requests == want && tokens == want && g.Status(t.Context()).Reason == ""
+		})
+	}
+}
+
+func TestGatewaysOnOneRedisAndOneDatabaseAddUp(t *testing.T) {
+	t.Parallel()
+	redis, sql := storetest.Redis(t), storetest.Postgres(t).URL
+	gateways := []*gateway{
+		startLedger(t, shape{redis: redis.URL, sql: sql}), startLedger(t, shape{redis: redis.URL, sql: sql}), startLedger(t, shape{sql: sql}),
+	}
+	var clients sync.WaitGroup
+	for _, g := range gateways {
+		for range 4 {
+			clients.Go(func() { g.requests(100) })
+		}
+	}
+	clients.Wait()
+	for i, g := range gateways {
+		within(t, 5*time.Second, fmt.Sprintf("gateway %d has the sum", i), func() bool {
+			requests, tokens := g.month()
+			return requests == 1200 && tokens == 1200
+		})
+	}
+}
+
+func TestRedisCluster(t *testing.T) {
+	t.Parallel()
+	redis := storetest.RedisCluster(t)
+	a := startLedger(t, shape{redis: redis.URL})
+	b := startLedger(t, shape{redis: strings.Replace(redis.URL, "redis://", "redis+cluster://", 1)})
+	a.requests(20)
+	b.requests(30)
+	exactSoon(t, redis.URL, 50, a, b)
+	// The windows of one request are on one node, those of several on several.
+	ctx := t.Context()
+	store, err := redisstore.Open(ctx, redis.URL, "spread")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if mark, err := store.Mark(ctx, "m"); err != nil || mark != strings.Repeat("m.", 7)+"m" {
+		t.Errorf("%q, %v", mark, err)
+	}
+	if rows, err := store.Read(ctx, []quota.Instance{{Window: quota.Day}}); len(rows) != 0 || err != nil {
+		t.Errorf("%v, %v", rows, err)
+	}
+}
+
+// TestRedisBehindSentinels loses the master: the replica that takes its place
+// has everything, also what the master had not told it yet.
+func TestRedisBehindSentinels(t *testing.T) {
+	t.Parallel()
+	redis := storetest.RedisSentinels(t)
+	a := startLedger(t, shape{redis: redis.URL})
+	b := startLedger(t, shape{redis: redis.URL})
+	a.requests(20)
+	b.requests(30)
+	exactSoon(t, redis.URL, 50, a, b)
+	redis.Replica.Freeze()
+	a.requests(10)
+	redis.Master.Kill()
+	redis.Replica.Thaw()
+	b.requests(10)
+	eventually(t, "the replica is the master", func() bool { return redis.Promoted() })
+	exactSoon(t, redis.URL, 70, a, b)
+	if requests, tokens := inRedis(redis.Replica.URL); requests != 70 || tokens != 70 {
+		t.Errorf("the new master has %d/%d", requests, tokens)
+	}
+	redis.Master.Start() // it learns that it is a replica now
+	a.requests(5)
+	exactSoon(t, redis.URL, 75, a, b)
+}

@@ -1,0 +1,98 @@
+package redisstore
+
+import (
+	"errors"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// Check tells whether an address can be read. What it says never repeats the
+// address, which may hold a password.
+func Check(address string) error {
+	_, err := parse(address)
+	return err
+}
+
+var (
+	errScheme  = errors.New("must begin with redis:// or rediss:// (with +sentinel or +cluster where there are several: redis+sentinel://host1:26379,host2:26379/master-name)")
+	errAddress = errors.New("is not an address of Redis, such as redis://user:password@host:6379/0")
+	errMaster  = errors.New("needs the name of the master that the sentinels watch: redis+sentinel://host1:26379,host2:26379/master-name")
+)
+
+// masterCheck is how often the sentinels are asked who the master is, besides
+// what they tell by themselves.
+const masterCheck = 2 * time.Second
+
+// parse reads an address: the form of the client library, and where there is
+// more than one host, these separated by commas. Sentinels are followed by the
+// name of the master, and by the database where it is not 0.
+func parse(address string) (rueidis.ClientOption, error) {
+	scheme, rest, found := strings.Cut(address, "://")
+	scheme, kind, _ := strings.Cut(scheme, "+")
+	if !found || !slices.Contains([]string{"redis", "rediss", "valkey", "valkeys", "unix"}, scheme) ||
+		!slices.Contains([]string{"", "cluster", "sentinel"}, kind) {
+		return rueidis.ClientOption{}, errScheme
+	}
+	port := "6379"
+	if kind == "sentinel" {
+		port = "26379"
+	}
+	rest, others := splitHosts(rest, port)
+	u, err := url.Parse(scheme + "://" + rest)
+	if err != nil {
+		return rueidis.ClientOption{}, errAddress
+	}
+	query := u.Query()
+	for _, other := range others {
+		query.Add("addr", other)
+	}
+	if kind == "sentinel" && !query.Has("master_set") {
+		master, database, _ := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
+		if master == "" {
+			return rueidis.ClientOption{}, errMaster
+		}
+		query.Set("master_set", master)
+		u.Path = "/" + database
+		if database == "" {
+			u.Path = ""
+		}
+	}
+	u.RawQuery = query.Encode()
+	option, err := rueidis.ParseURL(u.String())
+	if err != nil {
+		return option, errAddress
+	}
+	option.ClientName = "patchbay"
+	option.DisableCache = true
+	// A call that failed is reported: who waits for it cannot wait for another.
+	option.DisableRetry = true
+	option.Dialer.Timeout = connectTime
+	option.ConnWriteTimeout = connectTime
+	option.Sentinel.Dialer.Timeout = connectTime
+	option.Sentinel.TLSConfig = option.TLSConfig
+	option.Sentinel.Username, option.Sentinel.Password = query.Get("sentinel_username"), query.Get("sentinel_password")
+	option.Sentinel.TopologyRefreshInterval = masterCheck
+	return option, nil
+}
+
+// splitHosts takes the hosts after the first out of an address without its
+// scheme; each without a port gets the usual one.
+func splitHosts(rest, port string) (string, []string) {
+	end := len(rest)
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		end = i
+	}
+	begin := strings.LastIndexByte(rest[:end], '@') + 1
+	hosts := strings.Split(rest[begin:end], ",")
+	for i, host := range hosts {
+		if _, _, err := net.SplitHostPort(host); err != nil && host != "" {
+			hosts[i] = net.JoinHostPort(strings.Trim(host, "[]"), port)
+		}
+	}
+	return rest[:begin] + hosts[0] + rest[end:], hosts[1:]
+}

@@ -1,0 +1,63 @@
+package quota
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// deafCounter takes what it is told and never answers, whatever its context says.
+type deafCounter struct {
+	MemoryCounter
+
+	deaf  bool
+	ended chan struct{}
+}
+
+func (d *deafCounter) Push(ctx context.Context, rows []Push) (bool, error) {
+	if d.deaf {
+		<-d.ended
+	}
+	return d.MemoryCounter.Push(ctx, rows)
+}
+
+// TestRequestWaitsForTheTimeoutAndNotLonger: what a request waits for the shared
+// counter is its timeout to the nanosecond, even if the client library never
+// comes back; and after a few of them nobody waits.
+func TestRequestWaitsForTheTimeoutAndNotLonger(t *testing.T) {
+	for _, failOpen := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			redis := &deafCounter{ended: make(chan struct{})}
+			settings := DefaultSettings()
+			settings.Enabled, settings.Distributed.Enabled = true, true
+			settings.FailOpen, settings.Distributed.DegradeToLocal = failOpen, failOpen
+			settings.Distributed.Timeout = schema.Duration(70 * time.Millisecond)
+			l := New(settings, Options{
+				OpenSnapshots: func(context.Context) (Snapshots, error) { return new(MemorySnapshots), nil },
+				OpenCounter:   func(context.Context) (Counter, error) { return redis, nil },
+				disk:          newMemoryDisk(),
+			})
+			redis.deaf = true
+			for n := range 10 {
+				var ticket Ticket
+				began := time.Now()
+				err := l.Admit(&ticket, benchSubject, began)
+				want := settings.Distributed.Timeout.Std()
+				if n >= tolerated {
+					want = 0
+				}
+				if took := time.Since(began); took != want || (err == nil) != failOpen {
+					t.Errorf("request %d with fail-open %t waited %v: %v", n, failOpen, took, err)
+				}
+				ticket.Settle(schema.Usage{Known: true, Total: 3})
+			}
+			close(redis.ended)
+			if err := l.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

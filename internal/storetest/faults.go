@@ -1,0 +1,141 @@
+package storetest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+)
+
+// Faults is a Toxiproxy between a test and a server.
+type Faults struct {
+	URL     string // of the server, by way of the proxy
+	Address string
+
+	t   testing.TB
+	api string
+}
+
+// Between starts a proxy in front of a server.
+func Between(t testing.TB, s *Server) *Faults {
+	t.Helper()
+	host, port := freePort(t)
+	binary := toxiproxy(t)
+	proxy := &Server{t: t, Address: net.JoinHostPort(host, port)}
+	proxy.URL = "http://" + proxy.Address
+	proxy.command = func() *exec.Cmd {
+		return exec.CommandContext(context.Background(), binary, "-host", host, "-port", port)
+	}
+	f := &Faults{t: t, api: proxy.URL}
+	proxy.ready = func(ctx context.Context) error { return f.call(ctx, http.MethodGet, "/version", nil, nil) }
+	proxy.Start()
+	var made struct {
+		Listen string `json:"listen"`
+	}
+	f.tell("/proxies", map[string]any{"name": "store", "listen": host + ":0", "upstream": s.Address, "enabled": true}, &made)
+	f.Address = made.Listen
+	f.URL = strings.Replace(s.URL, s.Address, made.Listen, 1)
+	return f
+}
+
+// toxiproxy returns the path of the proxy, which the tools of this project have.
+func toxiproxy(t testing.TB) string {
+	t.Helper()
+	mod, err := exec.CommandContext(t.Context(), "go", "env", "GOMOD").Output()
+	if err != nil {
+		t.Skip("there is no go command to build Toxiproxy with")
+	}
+	tools := filepath.Join(filepath.Dir(strings.TrimSpace(string(mod))), "tools", "go.mod")
+	path, err := exec.CommandContext(t.Context(), "go", "tool", "-modfile="+tools, "-n", "github.com/Shopify/toxiproxy/v2/cmd/server").Output()
+	if err != nil {
+		t.Skip("Toxiproxy cannot be built")
+	}
+	return strings.TrimSpace(string(path))
+}
+
+// Slow delays everything that the server says.
+func (f *Faults) Slow(by time.Duration) {
+	f.t.Helper()
+	f.toxic("latency", map[string]any{"latency": by.Milliseconds()})
+}
+
+// Swallow drops everything that the server says, with the connection open.
+func (f *Faults) Swallow() {
+	f.t.Helper()
+	f.toxic("timeout", map[string]any{"timeout": 0})
+}
+
+// Tear ends a connection where the server would say the given number of bytes
+// more: it has done what it was told, and nobody hears of it.
+func (f *Faults) Tear(after int) {
+	f.t.Helper()
+	f.toxic("limit_data", map[string]any{"bytes": after})
+}
+
+// Heal takes back Slow, Swallow and Tear.
+func (f *Faults) Heal() {
+	f.t.Helper()
+	f.tell("/reset", nil, nil)
+}
+
+// Cut closes every connection, and Restore lets new ones through.
+func (f *Faults) Cut() {
+	f.t.Helper()
+	f.tell("/proxies/store", map[string]any{"enabled": false}, nil)
+}
+
+// Restore lets connections through again.
+func (f *Faults) Restore() {
+	f.t.Helper()
+	f.tell("/proxies/store", map[string]any{"enabled": true}, nil)
+}
+
+func (f *Faults) toxic(kind string, attributes map[string]any) {
+	f.t.Helper()
+	f.tell("/proxies/store/toxics", map[string]any{"type": kind, "stream": "downstream", "toxicity": 1, "attributes": attributes}, nil)
+}
+
+func (f *Faults) tell(path string, body, answer any) {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := f.call(ctx, http.MethodPost, path, body, answer); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *Faults) call(ctx context.Context, method, path string, body, answer any) error {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	request, err := http.NewRequestWithContext(ctx, method, f.api+path, bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request) //nolint:forbidigo // a test's client
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	said, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	if response.StatusCode >= http.StatusMultipleChoices {
+		return fmt.Errorf("%s %s: %s %s", method, path, response.Status, said)
+	}
+	if answer == nil {
+		return nil
+	}
+	return json.Unmarshal(said, answer)
+}

@@ -1,0 +1,137 @@
+// Package storetest starts the real servers that the stores are tested with, on
+// free ports of the loopback: Redis alone, as a cluster and behind sentinels,
+// PostgreSQL, and a proxy that makes the way to them slow, lossy or broken. A
+// test that needs what is not installed is skipped.
+package storetest
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Server is a server of a test's own, which ends with the test.
+type Server struct {
+	URL     string
+	Address string // host and port
+
+	t       testing.TB
+	command func() *exec.Cmd
+	ready   func(context.Context) error
+	process *os.Process
+	exited  chan struct{}
+}
+
+// Start starts a server that was stopped, on the address that it had, and waits
+// until it takes connections.
+func (s *Server) Start() {
+	s.t.Helper()
+	command := s.command()
+	if err := command.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	exited := make(chan struct{})
+	s.process, s.exited = command.Process, exited
+	go func() {
+		defer close(exited)
+		_ = command.Wait() // a server that was killed always says so
+	}()
+	s.t.Cleanup(s.Kill)
+	await(s.t, s.URL+" is ready", exited, s.ready)
+}
+
+// await waits until something is so, or what it depends on has ended.
+func await(t testing.TB, what string, ended <-chan struct{}, so func(context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := so(ctx)
+		if err == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ended:
+			t.Fatalf("not so: %s: the server has ended: %v", what, err)
+		case <-ctx.Done():
+			t.Fatalf("not so: %s: %v", what, err)
+		}
+	}
+}
+
+// Kill ends the server as a crash would.
+func (s *Server) Kill() {
+	s.signal(syscall.SIGKILL)
+	<-s.exited
+}
+
+// Freeze stops the server in the middle of what it does, with all connections
+// open; Thaw lets it go on.
+func (s *Server) Freeze() { s.signal(syscall.SIGSTOP) }
+
+// Thaw lets a frozen server go on.
+func (s *Server) Thaw() { s.signal(syscall.SIGCONT) }
+
+// signal tells the server and the processes that it has started, as PostgreSQL
+// does for every connection.
+func (s *Server) signal(sig syscall.Signal) {
+	for _, child := range s.children() {
+		_ = syscall.Kill(child, sig) // it may have ended by itself
+	}
+	if err := s.process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		s.t.Error(err)
+	}
+}
+
+func (s *Server) children() []int {
+	pid := strconv.Itoa(s.process.Pid)
+	list, _ := os.ReadFile(filepath.Join("/proc", pid, "task", pid, "children")) // not every system has it
+	var children []int
+	for _, field := range strings.Fields(string(list)) {
+		if child, err := strconv.Atoi(field); err == nil {
+			children = append(children, child)
+		}
+	}
+	return children
+}
+
+// FreeAddress returns an address that nobody listens on.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	return net.JoinHostPort(freePort(t))
+}
+
+func freePort(t testing.TB) (host, port string) {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	host, port, err = net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return host, port
+}
+
+// program returns the path of a program, or skips the test.
+func program(t testing.TB, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Skip(name + " is not installed")
+	}
+	return path
+}
