@@ -177,8 +177,8 @@ func (g *gateway) newServer() *http.Server {
 		// A head that takes longer is an attack or a dead line.
 		ReadHeaderTimeout: 15 * time.Second,
 		// No ReadTimeout and no WriteTimeout: both count from the start of a
-		// request and would cut long streams. Bodies and writes have their own
-		// deadlines where they are read and written.
+		// request and would cut long streams. web.Conn waits for bodies and for
+		// readers, and not for ever.
 		IdleTimeout:    120 * time.Second,
 		MaxHeaderBytes: web.MaxHeaderBytes,
 		ErrorLog:       slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),

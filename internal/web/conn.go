@@ -13,9 +13,11 @@ import (
 )
 
 // Conn stands between the HTTP server and a client's connection. It does the
-// two things that the server cannot be told to do: it notices a head with two
-// lengths for one body, and it gives the server's own refusals, which come
-// before any handler runs, the error body that every other refusal has.
+// three things that the server cannot be told to do: it notices a head with two
+// lengths for one body, it gives the server's own refusals, which come before
+// any handler runs, the error body that every other refusal has, and it does
+// not wait for ever for a client that neither sends its body nor takes its
+// reply.
 type Conn struct {
 	net.Conn
 
@@ -23,6 +25,8 @@ type Conn struct {
 	busy  bool       // a request is being answered
 	head  headWatch
 	early []byte // of the next request, read while the last one was answered
+
+	patience patience
 }
 
 // Listener hands out connections as *Conn.
@@ -66,6 +70,7 @@ func ConnState(c net.Conn, state http.ConnState) {
 	conn.busy, conn.head = false, headWatch{}
 	conn.head.write(conn.early)
 	conn.early = conn.early[:0]
+	conn.patience.ended()
 }
 
 // ambiguous begins the answer to a request and reports whether its head may
@@ -86,22 +91,43 @@ func (c *Conn) ambiguous(r *http.Request) bool {
 // request is answered they are its body, except for the single byte by which
 // the server notices that a client left: that one begins the next request.
 func (c *Conn) Read(p []byte) (int, error) {
+	body := len(p) > 1 && c.isBusy()
+	if body {
+		c.patience.forBody(c.Conn)
+	} else {
+		c.patience.forNews(c.Conn)
+	}
 	n, err := c.Conn.Read(p)
-	if n > 0 {
-		c.mu.Lock()
-		switch {
-		case !c.busy:
-			c.head.write(p[:n])
-		case len(p) == 1:
-			c.early = append(c.early, p[0])
-		}
-		c.mu.Unlock()
+	switch {
+	case n <= 0:
+	case body:
+		c.patience.got(n)
+	default:
+		c.noteHead(p[:n])
 	}
 	return n, err
 }
 
+func (c *Conn) isBusy() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.busy
+}
+
+// noteHead looks at bytes that are of a head, this one or the next.
+func (c *Conn) noteHead(p []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.busy {
+		c.early = append(c.early, p...)
+	} else {
+		c.head.write(p)
+	}
+}
+
 // Write passes replies on, except for a refusal of the server's own.
 func (c *Conn) Write(p []byte) (int, error) {
+	c.patience.forWrite(c.Conn, len(p))
 	status, ok := refusedWith(p)
 	if !ok {
 		return c.Conn.Write(p)

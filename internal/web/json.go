@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -13,7 +14,7 @@ var contentJSON = []string{"application/json"}
 
 // WriteJSON answers with a value as JSON.
 func WriteJSON(w http.ResponseWriter, status int, value any) {
-	body, err := json.Marshal(value, json.Deterministic(true))
+	body, err := Encode(value)
 	if err != nil {
 		// Values are made here and can be encoded; one that cannot is a defect.
 		status = http.StatusInternalServerError
@@ -26,16 +27,22 @@ func WriteJSON(w http.ResponseWriter, status int, value any) {
 	_, _ = w.Write(body) // a client that left does not need it
 }
 
+// Encode encodes a reply. Bytes that are no text, which clients can have put
+// into a path or a name, become the sign for that.
+func Encode(value any) ([]byte, error) {
+	return json.Marshal(value, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
+}
+
 // ErrorBody encodes an error as the unified API shows it.
 func ErrorBody(e *schema.Error) []byte {
-	body, err := json.Marshal(struct {
+	type body struct {
 		Error *schema.Error `json:"error"`
-	}{e}, json.Deterministic(true))
-	if err == nil {
-		return body
 	}
-	// The details are the only part that can be more than text.
-	plain := *e
-	plain.Details = nil
-	return ErrorBody(&plain)
+	encoded, err := Encode(body{e})
+	if err != nil { // the details are the only part that can be more than text
+		plain := *e
+		plain.Details = nil
+		encoded, _ = Encode(body{&plain})
+	}
+	return encoded
 }

@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/logs"
@@ -75,7 +73,7 @@ const (
 
 // reply answers with a value as JSON, in the vendor's type if that was asked for.
 func reply(w http.ResponseWriter, r *http.Request, status int, value any) {
-	body, err := json.Marshal(value, json.Deterministic(true))
+	body, err := web.Encode(value)
 	if err != nil {
 		web.WriteJSON(w, http.StatusInternalServerError, value) // which fails in the house's way
 		return

@@ -7,9 +7,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/patchbay-ai/patchbay/internal/metrics"
+	"github.com/patchbay-ai/patchbay/internal/web"
 )
 
 // callView is one call without anything that was said in it.
@@ -137,12 +136,8 @@ func (m *Monitoring) Call(w http.ResponseWriter, r *http.Request) {
 	complain(w, http.StatusNotFound, "No call of this id is remembered: it is too long ago, was not sampled, or did not happen.")
 }
 
-const (
-	// feedSilence is when a comment is sent, and feedWrite how long a reader may
-	// leave a write unread.
-	feedSilence = 15 * time.Second
-	feedWrite   = 10 * time.Second
-)
+// feedSilence is when a comment is sent.
+const feedSilence = 15 * time.Second
 
 // Stream answers GET /api/monitoring/stream: every call that is recorded from
 // now on, as server-sent events. Readers that fall behind are let go.
@@ -163,7 +158,6 @@ func (m *Monitoring) Stream(w http.ResponseWriter, r *http.Request) {
 	header.Set("X-Accel-Buffering", "no")
 	control := http.NewResponseController(w)
 	send := func(text []byte) bool {
-		_ = control.SetWriteDeadline(time.Now().Add(feedWrite)) // a writer without one is no connection
 		if _, err := w.Write(text); err != nil {
 			return false
 		}
@@ -182,7 +176,7 @@ func (m *Monitoring) Stream(w http.ResponseWriter, r *http.Request) {
 			if !open {
 				return
 			}
-			data, err := json.Marshal(viewOfCall(&call))
+			data, err := web.Encode(viewOfCall(&call))
 			if err != nil {
 				continue // a view can be encoded; one that cannot is not worth the feed
 			}

@@ -8,19 +8,14 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/control"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
 
-const (
-	// maxBody is far more than any configuration that a person writes.
-	maxBody = 1 << 20
-	// bodyTime is how long a body may take.
-	bodyTime = 30 * time.Second
-)
+// maxBody is far more than any configuration that a person writes.
+const maxBody = 1 << 20
 
 // readBody returns the body of a request.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
@@ -28,10 +23,7 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		w.Header().Set("Connection", "close") // what is not read must not be taken for a request
 		return nil, errTooLarge
 	}
-	connection := http.NewResponseController(w)
-	_ = connection.SetReadDeadline(time.Now().Add(bodyTime)) // a writer without one is not a connection
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
-	_ = connection.SetReadDeadline(time.Time{})
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		w.Header().Set("Connection", "close")

@@ -3,6 +3,7 @@ package v1
 import (
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -97,7 +98,7 @@ func WrongMethod(w http.ResponseWriter, r *http.Request, allow string) {
 func shorten(text string) string {
 	const longest = 120
 	if len(text) > longest {
-		return text[:longest] + "…"
+		return strings.ToValidUTF8(text[:longest], "") + "…"
 	}
 	return text
 }

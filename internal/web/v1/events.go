@@ -6,14 +6,9 @@ import (
 	"time"
 )
 
-const (
-	// writeTime is how long a client may leave a write unread. A stuck client
-	// must not hold a backend's slot for ever.
-	writeTime = 30 * time.Second
-	// heldBack is how much is collected while events are at hand; more than
-	// this goes out even if there are still more.
-	heldBack = 16 << 10
-)
+// heldBack is how much is collected while events are at hand; more than this
+// goes out even if there are still more.
+const heldBack = 16 << 10
 
 // eventWriter writes server-sent events. Events that arrived together leave
 // together; silence is filled with comments. The comments come from a timer, so
@@ -23,13 +18,12 @@ type eventWriter struct {
 	control *http.ResponseController
 	silence time.Duration
 
-	mu       sync.Mutex
-	buf      []byte
-	err      error
-	last     time.Time // when something was sent
-	deadline time.Time // of the connection
-	timer    *time.Timer
-	closed   bool
+	mu     sync.Mutex
+	buf    []byte
+	err    error
+	last   time.Time // when something was sent
+	timer  *time.Timer
+	closed bool
 }
 
 func newEventWriter(w http.ResponseWriter, silence time.Duration) *eventWriter {
@@ -71,16 +65,10 @@ func (e *eventWriter) send() {
 	if len(e.buf) == 0 || e.err != nil {
 		return
 	}
-	now := time.Now()
-	if e.deadline.Sub(now) < writeTime/2 {
-		e.deadline = now.Add(writeTime)
-		// A writer without deadlines is one of a test; nothing hangs on it.
-		_ = e.control.SetWriteDeadline(e.deadline)
-	}
 	if _, e.err = e.w.Write(e.buf); e.err == nil {
 		e.err = e.control.Flush()
 	}
-	e.last = now
+	e.last = time.Now()
 	const keep = 64 << 10
 	if cap(e.buf) > keep {
 		e.buf = nil
@@ -111,7 +99,4 @@ func (e *eventWriter) close() {
 	defer e.mu.Unlock()
 	e.closed = true
 	e.timer.Stop()
-	if !e.deadline.IsZero() {
-		_ = e.control.SetWriteDeadline(time.Time{})
-	}
 }

@@ -175,39 +175,6 @@ func TestLargeEventsLeaveNoLargeBuffer(t *testing.T) {
 	})
 }
 
-func TestClientsHaveTimeToRead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWire()
-		e := newEventWriter(w, time.Hour)
-		send := func() {
-			_ = e.event([]byte("x"))
-			e.flush()
-		}
-		var want []time.Duration
-		send()
-		want = append(want, writeTime)
-		for range 7 { // more than half is left each time: one deadline serves many writes
-			pass(2 * time.Second)
-			send()
-		}
-		pass(2 * time.Second)
-		send()
-		want = append(want, 16*time.Second+writeTime)
-		e.close()
-		var got []time.Duration
-		for _, at := range w.deadlines[:len(w.deadlines)-1] {
-			got = append(got, at.Sub(w.begun))
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("deadlines after %v, want %v", got, want)
-		}
-		// The connection may serve further requests, which have their own time.
-		if last := w.deadlines[len(w.deadlines)-1]; !last.IsZero() {
-			t.Errorf("the deadline %v stays", last)
-		}
-	})
-}
-
 func TestClientThatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gone := errors.New("broken pipe")

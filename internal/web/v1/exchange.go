@@ -41,14 +41,8 @@ type exchange struct {
 	routed   bool // the proxy has it and counts it
 }
 
-const (
-	// keepBuffer is the largest body buffer that is kept for the next request.
-	keepBuffer = 1 << 20
-	// A body must arrive within bodyTime plus a second for every bodyRate bytes
-	// that did: slow links are fine, connections held open by drops are not.
-	bodyTime = 30 * time.Second
-	bodyRate = 64 << 10
-)
+// keepBuffer is the largest body buffer that is kept for the next request.
+const keepBuffer = 1 << 20
 
 // input is the memory that reading and scanning a request takes. It is lent to
 // an exchange for as long as the request is needed, which for a stream is much
@@ -132,10 +126,8 @@ func (x *exchange) compressed() bool {
 var errTooLarge = errors.New("the body is too large")
 
 func (x *exchange) readBody(limit int64) error {
-	control := http.NewResponseController(x.w)
 	expected := max(x.r.ContentLength, 0)
 	x.body = slices.Grow(x.body[:0], int(min(expected, keepBuffer))+1)
-	waits := false // a body that came with its head needs no deadline
 	for {
 		if len(x.body) == cap(x.body) {
 			x.body = slices.Grow(x.body, len(x.body))
@@ -146,19 +138,12 @@ func (x *exchange) readBody(limit int64) error {
 			return errTooLarge
 		}
 		if err == io.EOF {
-			break
+			return nil
 		}
 		if err != nil {
 			return err
 		}
-		waits = true
-		// Without a deadline the connection is as it was, which is no reason to fail.
-		_ = control.SetReadDeadline(x.record.Started.Add(bodyTime + time.Duration(len(x.body)/bodyRate)*time.Second))
 	}
-	if waits {
-		_ = control.SetReadDeadline(time.Time{})
-	}
-	return nil
 }
 
 // tooLarge refuses a body without reading the rest of it.
@@ -240,14 +225,12 @@ func (x *exchange) binary(ctx context.Context, reply *proxy.Reply) {
 		chunk, err := reply.Chunk(ctx)
 		if errors.Is(err, io.EOF) {
 			reply.Settle() // before the mark that ends the body
-			_ = control.SetWriteDeadline(time.Time{})
 			return
 		}
 		if err != nil {
 			x.record.ErrorCode = schema.CodeUpstreamTruncated
 			panic(http.ErrAbortHandler)
 		}
-		_ = control.SetWriteDeadline(time.Now().Add(writeTime))
 		if _, err = x.w.Write(chunk); err == nil {
 			err = control.Flush()
 		}

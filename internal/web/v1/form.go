@@ -7,10 +7,8 @@ import (
 	"io"
 	"mime"
 	"mime/multipart"
-	"net/http"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -48,13 +46,12 @@ func (x *exchange) readForm(limit int64) *schema.Form {
 		x.tooLarge(limit)
 		return nil
 	}
-	body := &patientReader{x: x, control: http.NewResponseController(x.w), limit: limit}
+	body := &boundedReader{from: x.r.Body, left: limit}
 	form, err := x.spool.readParts(multipart.NewReader(wholeForm(body), params["boundary"]))
 	if err == nil {
 		// The server watches for a client that leaves only behind the body's end.
 		_, err = io.Copy(io.Discard, body)
 	}
-	body.done()
 	switch {
 	case err == nil:
 		return form
@@ -101,31 +98,19 @@ type cutOff struct{}
 
 func (cutOff) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// patientReader reads a body within a limit, and gives it time in proportion to
-// what has come.
-type patientReader struct {
-	x       *exchange
-	control *http.ResponseController
-	limit   int64
-	read    int64
-	renewed int64
+// boundedReader reads a body within a limit.
+type boundedReader struct {
+	from io.Reader
+	left int64
 }
 
-func (p *patientReader) Read(b []byte) (int, error) {
-	n, err := p.x.r.Body.Read(b)
-	p.read += int64(n)
-	if p.read > p.limit {
+func (b *boundedReader) Read(p []byte) (int, error) {
+	n, err := b.from.Read(p)
+	if b.left -= int64(n); b.left < 0 {
 		return 0, errTooLarge
-	}
-	if p.read-p.renewed >= bodyRate || p.renewed == 0 {
-		p.renewed = max(p.read, 1)
-		_ = p.control.SetReadDeadline(p.x.record.Started.Add(bodyTime + time.Duration(p.read/bodyRate)*time.Second))
 	}
 	return n, err
 }
-
-// done lifts the deadline: from here on reading only watches for the client.
-func (p *patientReader) done() { _ = p.control.SetReadDeadline(time.Time{}) }
 
 // spool keeps the files of a form. All files of one form share one temporary
 // file, which has no name any more while it is used, so that nothing can leave

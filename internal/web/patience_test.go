@@ -1,0 +1,175 @@
+package web
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// pipes is a listener whose connections are in memory, and so in a test's own
+// time.
+type pipes struct {
+	conns chan net.Conn
+	done  chan struct{}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error { close(p.done); return nil }
+
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// talk serves a handler in a test's own time and returns a client's connection.
+func talk(t *testing.T, handler http.HandlerFunc) net.Conn {
+	t.Helper()
+	listener := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
+	server := &http.Server{
+		Handler: NewShell(handler, Options{Log: slog.New(slog.DiscardHandler), Fail: func(http.ResponseWriter, *http.Request, *schema.Error) {}}), ConnContext: ConnContext, ConnState: ConnState,
+		ReadHeaderTimeout: 15 * time.Second,
+	}
+	go func() { _ = server.Serve(Listener{listener}) }()
+	client, served := net.Pipe()
+	listener.conns <- served
+	t.Cleanup(func() {
+		_ = client.Close()
+		_ = server.Close()
+		<-time.After(time.Minute) // the server takes leave slowly
+	})
+	return client
+}
+
+func say(t *testing.T, c net.Conn, text string) {
+	t.Helper()
+	if _, err := io.WriteString(c, text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestBodiesThatDoNotCome(t *testing.T) {
+	for name, test := range map[string]struct {
+		sent string
+		then func(c net.Conn)
+		want time.Duration
+	}{
+		"nothing":  {sent: "", want: 30 * time.Second},
+		"one byte": {sent: "x", want: 30 * time.Second},
+		"a drop every ten seconds": {then: func(c net.Conn) {
+			for range 3 {
+				<-time.After(9 * time.Second)
+				_, _ = io.WriteString(c, "x")
+			}
+		}, want: 30 * time.Second},
+		"a slow link": {then: func(c net.Conn) {
+			for range 100 { // a megabyte each ten seconds
+				<-time.After(10 * time.Second)
+				_, _ = io.WriteString(c, strings.Repeat("x", 1<<20))
+			}
+		}, want: 30*time.Second + (100<<20)/patienceRate*time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ended := make(chan error, 1)
+				c := talk(t, func(_ http.ResponseWriter, r *http.Request) {
+					_, err := io.Copy(io.Discard, r.Body)
+					ended <- err
+				})
+				began := time.Now()
+				say(t, c, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000000\r\n\r\n"+test.sent)
+				if test.then != nil {
+					test.then(c)
+				}
+				if err := <-ended; !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(began) != test.want {
+					t.Errorf("%v after %v, want it after %v", err, time.Since(began), test.want)
+				}
+			})
+		})
+	}
+}
+
+func TestRepliesThatNobodyReads(t *testing.T) {
+	for _, size := range []int{100 << 10, 100 << 20} {
+		synctest.Test(t, func(t *testing.T) {
+			ended := make(chan error, 1)
+			c := talk(t, func(w http.ResponseWriter, _ *http.Request) {
+				_, err := w.Write(make([]byte, size))
+				ended <- err
+			})
+			began := time.Now()
+			say(t, c, "GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+			err := <-ended
+			// The head and the first bytes are a write of their own.
+			if took := time.Since(began); !errors.Is(err, os.ErrDeadlineExceeded) || took < patienceTime || took > 2*patienceTime+allowance(int64(size)) {
+				t.Errorf("%d bytes: %v after %v", size, err, took)
+			}
+		})
+	}
+}
+
+// TestLongAnswersAreNotCut: only who waits for the client is bounded, and each
+// request has its own time.
+func TestLongAnswersAreNotCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := talk(t, func(w http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(r.Body)
+			for range 10 {
+				select {
+				case <-r.Context().Done():
+					t.Error("the client was taken for gone")
+				case <-time.After(time.Minute):
+				}
+				_, _ = w.Write([]byte("."))
+				_ = http.NewResponseController(w).Flush()
+			}
+			if err != nil || string(body) != "12345" {
+				t.Errorf("%q, %v", body, err)
+			}
+		})
+		answers := make(chan byte)
+		go func() {
+			buf := make([]byte, 1<<10)
+			for {
+				n, err := c.Read(buf)
+				if err != nil {
+					close(answers)
+					return
+				}
+				for _, b := range buf[:n] {
+					answers <- b
+				}
+			}
+		}()
+		for range 2 {
+			say(t, c, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\n12")
+			<-time.After(20 * time.Second)
+			say(t, c, "345")
+			text := ""
+			for !strings.HasSuffix(text, "\r\n0\r\n\r\n") {
+				b, open := <-answers
+				if !open {
+					t.Fatalf("cut after %q", text)
+				}
+				text += string(b)
+			}
+			if strings.Count(text, "\r\n.\r\n") != 10 {
+				t.Errorf("%q", text)
+			}
+			<-time.After(time.Hour) // no idle time is set here
+		}
+	})
+}
