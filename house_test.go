@@ -25,7 +25,6 @@ const module = "github.com/patchbay-ai/patchbay"
 // floors lists every package, the lowest first: a package imports only packages
 // printed above it. A row may stand here before its package exists.
 var floors = []string{
-	"internal/storetest",
 	"internal/jsonscan",
 	"internal/schema",
 	"internal/logs",
@@ -56,6 +55,7 @@ var floors = []string{
 	"internal/simulator",
 	"console",
 	"cmd/patchbay",
+	"internal/storetest", // above all others: only tests look up
 }
 
 const (

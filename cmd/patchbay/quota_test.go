@@ -1,20 +1,12 @@
 package main
 
 import (
-	"context"
 	"crypto/sha256"
 	"fmt"
-	"io"
-	"math/rand/v2"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -340,103 +332,4 @@ func TestQuotaSurvivesAStop(t *testing.T) {
 	}
 	again := startWith(t, setup{yaml: yaml, dataDir: dir})
 	again.hasCounted(2, tokens, "")
-}
-
-// client is one who talks to a gateway that will be killed.
-type killClient struct {
-	c      *child
-	user   string
-	sent   atomic.Int64
-	whole  atomic.Int64
-	tokens atomic.Int64
-}
-
-// ask sends one request and notes whether all of the answer came.
-func (k *killClient) ask(ctx context.Context, base string, stream bool) bool {
-	body := fmt.Sprintf(`{"model":"m","user":%q,"stream":%t,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"count me"}]}`, k.user, stream)
-	if !stream {
-		body = strings.Replace(body, `"stream_options":{"include_usage":true},`, "", 1)
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/v1/chat/completions", strings.NewReader(body))
-	if err != nil {
-		return false
-	}
-	k.sent.Add(1)
-	response, err := http.DefaultClient.Do(request) //nolint:forbidigo // a test's client
-	if err != nil {
-		return false
-	}
-	defer response.Body.Close()
-	content, err := io.ReadAll(response.Body)
-	text := string(content)
-	if stream {
-		// Who has the mark has the answer, whatever becomes of the connection.
-		if !strings.Contains(text, "data: [DONE]\n\n") {
-			return false
-		}
-	} else if err != nil || response.StatusCode != http.StatusOK {
-		return false
-	}
-	total := strings.LastIndex(text, `"total_tokens":`)
-	if total < 0 {
-		return false
-	}
-	digits := text[total+len(`"total_tokens":`):]
-	n, _ := strconv.ParseInt(digits[:strings.IndexAny(digits, ",}")], 10, 64)
-	k.whole.Add(1)
-	k.tokens.Add(n)
-	return true
-}
-
-// TestQuotaSurvivesKill kills the gateway at random moments under load, many
-// times: whoever got all of an answer is counted with its tokens, and nobody
-// twice.
-func TestQuotaSurvivesKill(t *testing.T) {
-	rounds := 20
-	if more, err := strconv.Atoi(os.Getenv("PATCHBAY_KILL_ROUNDS")); err == nil {
-		rounds = more
-	}
-	if testing.Short() {
-		rounds = 2
-	}
-	t.Cleanup(http.DefaultClient.CloseIdleConnections) //nolint:forbidigo // a test's client
-	b := startBackend(t)
-	dir := t.TempDir()
-	args := []string{
-		"--data-dir", dir, "--set", "quota.enabled=true", "--set", "quota.flush-interval-seconds=1", "--set", "log.access=false",
-		"--set", "services.chat.instances=[{name: m, base-url: '" + b.URL() + "'}]",
-	}
-	var all []*killClient
-	for round := range rounds {
-		c := serving(t, args...)
-		k := &killClient{c: c, user: fmt.Sprint("round-", round)}
-		all = append(all, k)
-		var clients sync.WaitGroup
-		base := c.url()
-		for n := range 6 {
-			clients.Go(func() {
-				for k.ask(deadline(t), base, n%2 == 0) {
-				}
-			})
-		}
-		eventually(t, "there is traffic", func() bool { return k.whole.Load() > 20 })
-		<-time.After(rand.N(1500 * time.Millisecond))
-		c.kill()
-		clients.Wait()
-	}
-	c := serving(t, args...)
-	var answered int64
-	for _, k := range all {
-		requests, tokens := counted(t, c.ask(http.MethodGet, longAgo+"&userId="+url.QueryEscape(k.user), ""))
-		answered += k.whole.Load()
-		cost := k.tokens.Load() / k.whole.Load() // all cost the same
-		unknown := k.sent.Load() - k.whole.Load()
-		if requests < k.whole.Load() || requests > k.sent.Load() || tokens < k.tokens.Load() || tokens > k.tokens.Load()+unknown*cost {
-			t.Errorf("%s: %d requests and %d tokens are counted; %d were sent, %d answered for %d tokens",
-				k.user, requests, tokens, k.sent.Load(), k.whole.Load(), k.tokens.Load())
-		}
-	}
-	t.Logf("%d answers in %d rounds", answered, rounds)
-	c.signal(syscall.SIGTERM)
-	c.exits(exitOK)
 }

@@ -21,8 +21,11 @@ type Ledger struct {
 	options Options
 	stats   counters
 
-	mu       sync.Mutex // changes of what follows
-	settings Settings   // in force
+	// changing is held while a change is put into force, which takes as long as
+	// disks and stores do; mu only while what follows is read or written.
+	changing sync.Mutex
+	mu       sync.Mutex
+	settings Settings // in force
 	// session is what counts, from the moment the ledger is turned on until,
 	// turned off again, all that was counted is safe. It may be on its way out
 	// while on is nil.
@@ -75,8 +78,8 @@ func New(settings Settings, options Options) *Ledger {
 		options.disk = folder{filepath.Clean(options.Dir)}
 	}
 	l := &Ledger{options: options, settings: settings.Clone()}
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.changing.Lock()
+	defer l.changing.Unlock()
 	l.apply()
 	return l
 }
@@ -104,6 +107,13 @@ type Edit struct {
 
 // Edit changes the ledger at once, until the next restart or reload.
 func (l *Ledger) Edit(edit Edit) {
+	l.changing.Lock()
+	defer l.changing.Unlock()
+	l.note(edit)
+	l.apply()
+}
+
+func (l *Ledger) note(edit Edit) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if edit.Enabled != nil {
@@ -115,7 +125,6 @@ func (l *Ledger) Edit(edit Edit) {
 	if edit.Windows != nil {
 		l.settings.Windows = slices.Clone(edit.Windows)
 	}
-	l.apply()
 }
 
 // Reload takes back every Edit: what can be changed at run time is as the
@@ -135,28 +144,43 @@ func (l *Ledger) Settings() Settings {
 	return l.settings.Clone()
 }
 
-// apply puts the settings into force; mu is held.
+// apply puts the settings into force; changing is held.
 func (l *Ledger) apply() {
-	if l.closed {
-		return
-	}
-	if !l.settings.Enabled {
-		if l.on.Swap(nil) != nil {
+	settings := l.Settings()
+	if !settings.Enabled {
+		if on := l.on.Swap(nil); on != nil {
 			l.options.Log.Info("quota: turned off; what was counted is written")
-			l.session.wake()
+			on.session.wake()
 		}
 		return
 	}
-	if l.session == nil {
+	for !l.turnOn(&settings) {
 		l.done.Wait() // the one before may still be closing its files
-		l.session = l.newSession()
-		l.session.begin()
+		next := l.newSession(&settings)
+		next.begin()
+		l.mu.Lock()
+		l.session = next
+		l.mu.Unlock()
 	}
-	next := &running{session: l.session, failOpen: l.settings.FailOpen}
-	for _, w := range l.settings.Windows {
+}
+
+// turnOn lets the session count. It reports false if there is none, which is so
+// too after one that was on its way out has left.
+func (l *Ledger) turnOn(settings *Settings) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return true // nothing is turned on any more
+	}
+	if l.session == nil {
+		return false
+	}
+	next := &running{session: l.session, failOpen: settings.FailOpen}
+	for _, w := range settings.Windows {
 		next.windows[w] = true
 	}
 	l.on.Store(next)
+	return true
 }
 
 // current returns the session, nil if there is none.
@@ -181,6 +205,8 @@ func (l *Ledger) retire(s *session) bool {
 // Close stops counting and writes what was counted. What cannot be written
 // before the context ends stays in the journal for the next start.
 func (l *Ledger) Close(ctx context.Context) error {
+	l.changing.Lock()
+	defer l.changing.Unlock()
 	l.mu.Lock()
 	s := l.session
 	l.closed = true

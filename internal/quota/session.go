@@ -42,12 +42,12 @@ type session struct {
 
 const ended = -1 << 40
 
-func (l *Ledger) newSession() *session {
+func (l *Ledger) newSession(settings *Settings) *session {
 	o := &l.options
 	s := &session{
-		ledger: l, settings: l.settings.Clone(),
+		ledger: l, settings: settings.Clone(),
 		book:      newBook(rand.Text()[:13]),
-		journal:   newJournal(o.disk, l.settings.JournalSync),
+		journal:   newJournal(o.disk, settings.JournalSync),
 		disk:      &condition{log: o.Log, name: "the journal", code: "quota-journal-unavailable"},
 		stored:    &condition{log: o.Log, name: "the database", code: "quota-store-unavailable"},
 		kick:      make(chan struct{}, 1),

@@ -61,3 +61,38 @@ func TestRequestWaitsForTheTimeoutAndNotLonger(t *testing.T) {
 		})
 	}
 }
+
+// TestTurningOnHoldsNobodyUp: while a journal is read and a store does not answer,
+// what the ledger says about itself does not wait.
+func TestTurningOnHoldsNobodyUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		settings := DefaultSettings()
+		settings.Distributed.Enabled = true
+		l := New(settings, Options{
+			OpenSnapshots: func(context.Context) (Snapshots, error) { return new(MemorySnapshots), nil },
+			OpenCounter:   func(ctx context.Context) (Counter, error) { <-ctx.Done(); return nil, ctx.Err() },
+			disk:          newMemoryDisk(),
+		})
+		began, on := time.Now(), true
+		done := make(chan struct{})
+		go func() { l.Edit(Edit{Enabled: &on}); close(done) }()
+		synctest.Wait() // it waits for the counter
+		if l.On() || !l.Settings().Enabled || l.Stats().Enabled || l.Status(t.Context()).Settings.FailOpen != settings.FailOpen {
+			t.Errorf("%+v", l.Settings())
+		}
+		if took := time.Since(began); took != 0 {
+			t.Errorf("held up for %v", took)
+		}
+		<-done
+		if took := time.Since(began); !l.On() || took == 0 {
+			t.Errorf("on: %t after %v", l.On(), took)
+		}
+		if err := l.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		l.Edit(Edit{Enabled: &on})
+		if l.On() {
+			t.Error("turned on after its end")
+		}
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os/exec"
@@ -81,22 +82,31 @@ func (f *Faults) Tear(after int) {
 	f.toxic("limit_data", map[string]any{"bytes": after})
 }
 
-// Heal takes back Slow, Swallow and Tear.
-func (f *Faults) Heal() {
-	f.t.Helper()
-	f.tell("/reset", nil, nil)
-}
-
-// Cut closes every connection, and Restore lets new ones through.
+// Cut closes every connection and lets none through.
 func (f *Faults) Cut() {
 	f.t.Helper()
 	f.tell("/proxies/store", map[string]any{"enabled": false}, nil)
 }
 
-// Restore lets connections through again.
-func (f *Faults) Restore() {
+// Any makes one fault of these, or none.
+func (f *Faults) Any() {
 	f.t.Helper()
-	f.tell("/proxies/store", map[string]any{"enabled": true}, nil)
+	switch rand.N(5) {
+	case 0:
+		f.Slow(rand.N(200 * time.Millisecond))
+	case 1:
+		f.Swallow()
+	case 2:
+		f.Tear(rand.N(2000))
+	case 3:
+		f.Cut()
+	}
+}
+
+// Heal takes all faults back.
+func (f *Faults) Heal() {
+	f.t.Helper()
+	f.tell("/reset", nil, nil)
 }
 
 func (f *Faults) toxic(kind string, attributes map[string]any) {
