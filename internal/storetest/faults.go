@@ -89,6 +89,8 @@ func (f *Faults) Cut() {
 }
 
 // Any makes one fault of these, or none.
+//
+//nolint:gosec // which fault it is need not be a secret
 func (f *Faults) Any() {
 	f.t.Helper()
 	switch rand.N(5) {
