@@ -47,15 +47,16 @@ test: begin test-deps fmt-check vet unit lint clients ## Run everything CI runs
 		echo "passed; skipped: nothing"; \
 	fi
 
-# Some tests start servers of their own, on free ports. Where
-# a server is missing and this is root on Debian, its package is installed (and
-# its own service is not started); else the tests that need it are skipped.
+# Some tests start servers of their own, on free ports, and a browser. Where one
+# is missing and this is root on Debian, its package is installed (and its own
+# service is not started); else the tests that need it are skipped.
 .PHONY: test-deps
-test-deps: ## Install the servers that tests start (Redis, PostgreSQL, Prometheus), where apt can
+test-deps: ## Install what tests start (Redis, PostgreSQL, Prometheus, Chromium), where apt can
 	@missing=; \
 	command -v redis-server >/dev/null || missing="$$missing redis-server"; \
 	ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres >/dev/null || missing="$$missing postgresql"; \
 	command -v promtool >/dev/null || missing="$$missing prometheus"; \
+	command -v chromium >/dev/null || missing="$$missing chromium"; \
 	if test -z "$$missing"; then exit 0; fi; \
 	if test "$$(id -u)" = 0 && command -v apt-get >/dev/null; then \
 		echo "installing for the tests:$$missing"; \
@@ -95,6 +96,7 @@ clients: build ## Run the official clients against the binary
 		$(call skip,$(notdir $(wildcard $(CLIENTS)/*.test.js)): Node is older than 20); \
 	else \
 		echo "client tests in Node"; \
+		command -v chromium >/dev/null || echo "viewer.test.js: no Chromium is installed" >> $(SKIPS); \
 		$(MAKE) --no-print-directory $(CLIENTS)/node_modules/.package-lock.json && \
 		cd $(CLIENTS) && PATCHBAY_BIN=$(CURDIR)/$(BINARY) node --test --test-reporter=spec; \
 	fi
