@@ -36,14 +36,19 @@ func (f folder) create(name string) (segment, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.Open(f.path)
-	if err == nil {
-		err = errors.Join(dir.Sync(), dir.Close())
-	}
-	if err != nil {
-		return nil, errors.Join(err, file.Close())
+	if err := f.sync(); err != nil {
+		return nil, errors.Join(err, file.Close(), f.remove(name))
 	}
 	return file, nil
+}
+
+// sync brings the names in the folder to the disk.
+func (f folder) sync() error {
+	dir, err := os.Open(f.path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
 }
 
 func (f folder) names() ([]string, error) {
@@ -75,20 +80,25 @@ func segmentName(sequence uint64) string {
 	return fmt.Sprintf("%s%012d%s", segmentPrefix, sequence, segmentSuffix)
 }
 
-// segments returns the sequence numbers of the segments on the disk, in order.
-func segments(d disk) ([]uint64, error) {
+// segments returns the sequence numbers of the segments on the disk, in order,
+// and the last number that was ever given: those that were put aside keep theirs.
+func segments(d disk) (found []uint64, last uint64, err error) {
 	names, err := d.names()
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	var found []uint64
 	for _, name := range names {
 		var n uint64
-		middle, isSegment := strings.CutSuffix(name, segmentSuffix)
-		if _, err := fmt.Sscanf(middle, segmentPrefix+"%d", &n); isSegment && err == nil && name == segmentName(n) {
+		segment, aside := strings.CutSuffix(name, asideSuffix)
+		middle, isSegment := strings.CutSuffix(segment, segmentSuffix)
+		if _, err := fmt.Sscanf(middle, segmentPrefix+"%d", &n); !isSegment || err != nil || segment != segmentName(n) {
+			continue
+		}
+		last = max(last, n)
+		if !aside {
 			found = append(found, n)
 		}
 	}
 	slices.Sort(found)
-	return found, nil
+	return found, last, nil
 }

@@ -2,6 +2,7 @@ package quota
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -53,7 +54,7 @@ func (m *MemorySnapshots) Read(_ context.Context, filter Filter) ([]Row, error) 
 			found = append(found, row)
 		}
 	}
-	slices.SortFunc(found, func(a, b Row) int { return b.Start.Compare(a.Start) })
+	slices.SortFunc(found, func(a, b Row) int { return cmp.Or(b.Start.Compare(a.Start), a.compare(&b)) })
 	if filter.Limit > 0 {
 		found = found[:min(len(found), filter.Limit)]
 	}

@@ -1,6 +1,7 @@
 package quota_test
 
 import (
+	"database/sql"
 	"errors"
 	"math/rand/v2"
 	"slices"
@@ -110,10 +111,17 @@ func TestRedisThatIsAwayAtTheStart(t *testing.T) {
 	if requests, _ := g.month(); requests != 5 {
 		t.Errorf("%d", requests)
 	}
+	var waits []time.Duration
 	for range 50 {
-		if took, err := g.request(); err != nil || took > 20*time.Millisecond {
-			t.Errorf("%v, %v", took, err)
+		took, err := g.request()
+		if err != nil {
+			t.Error(err)
 		}
+		waits = append(waits, took)
+	}
+	slices.Sort(waits)
+	if median := waits[25]; median > time.Millisecond {
+		t.Errorf("requests wait %v for nobody", median)
 	}
 }
 
@@ -206,6 +214,25 @@ func TestSlowRedis(t *testing.T) {
 	exactSoon(t, redis.URL, 111, g)
 }
 
+// TestFarRedisIsFilledAgain is about one that answers within the timeout, but
+// only just: what takes several round trips must not take their sum from it.
+func TestFarRedisIsFilledAgain(t *testing.T) {
+	t.Parallel()
+	redis := storetest.Redis(t)
+	way := storetest.Between(t, redis)
+	way.Slow(30 * time.Millisecond)
+	g := startLedger(t, shape{redis: way.URL})
+	g.requests(5)
+	exactSoon(t, redis.URL, 5, g)
+	storetest.FlushAll(t, redis)
+	g.requests(5)
+	exactSoon(t, redis.URL, 10, g)
+	redis.Kill()
+	g.requests(5)
+	redis.Start() // empty, and all connections are new
+	exactSoon(t, redis.URL, 15, g)
+}
+
 // TestFaultyWaysToBothStores has two gateways count while the ways to Redis and
 // to PostgreSQL are slow, deaf, torn and cut, in any combination.
 func TestFaultyWaysToBothStores(t *testing.T) {
@@ -254,6 +281,56 @@ func TestFaultyWaysToBothStores(t *testing.T) {
 	other := startLedger(t, shape{sql: postgres.URL})
 	if requests, tokens := other.month(); requests != counted.Load() || tokens != counted.Load() {
 		t.Errorf("%d/%d in the database, want %d", requests, tokens, counted.Load())
+	}
+}
+
+// TestTablesThatVanishAreMadeAgain: a database that was replaced by an empty one
+// gets what is not safe elsewhere.
+func TestTablesThatVanishAreMadeAgain(t *testing.T) {
+	t.Parallel()
+	postgres := storetest.Postgres(t)
+	g := startLedger(t, shape{sql: postgres.URL})
+	g.requests(10)
+	eventually(t, "written", func() bool { return g.Stats().RowsWritten > 0 })
+	db, err := sql.Open("pgx", postgres.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, statement := range []string{"DROP TABLE quota_usage", "DROP TABLE quota_schema"} {
+		if _, err := db.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g.requests(10)
+	within(t, 8*time.Second, "well again", func() bool { return g.Status(t.Context()).Reason == "" })
+	if requests, tokens := g.month(); requests != 20 || tokens != 20 {
+		t.Errorf("%d/%d", requests, tokens)
+	}
+}
+
+// TestTablesNeedNoRightToBeMadeTwice: who may only write opens what an owner has
+// made.
+func TestTablesNeedNoRightToBeMadeTwice(t *testing.T) {
+	t.Parallel()
+	postgres := storetest.Postgres(t)
+	openSQL(t, postgres.URL, "")
+	db, err := sql.Open("pgx", postgres.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, statement := range []string{
+		"CREATE ROLE counter LOGIN", "REVOKE CREATE ON SCHEMA public FROM PUBLIC",
+		"GRANT SELECT, INSERT, UPDATE, DELETE ON quota_usage, quota_schema TO counter",
+	} {
+		if _, err := db.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	store := openSQL(t, strings.Replace(postgres.URL, "patchbay@", "counter@", 1), "")
+	if err := store.Write(t.Context(), []quota.Row{row("w", "u", quota.Day, time.Now(), 1, 1)}); err != nil {
+		t.Error(err)
 	}
 }
 

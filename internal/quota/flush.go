@@ -116,6 +116,17 @@ func (s *session) snapshots(ctx context.Context) (Snapshots, error) {
 	return s.store, nil
 }
 
+// forget lets go of a store that failed: who opens it anew makes the tables that
+// are missing, and looks up the address again.
+func (s *session) forget() {
+	s.storeLock <- struct{}{}
+	defer func() { <-s.storeLock }()
+	if s.store != nil {
+		_ = s.store.Close() // it failed already
+		s.store = nil
+	}
+}
+
 // flush writes all that the database does not have, and then lets go of the
 // segments and cells that are not needed any more.
 func (s *session) flush(ctx context.Context) error { return s.flushWithin(ctx, flushTime) }
@@ -132,6 +143,7 @@ func (s *session) flushWithin(ctx context.Context, longest time.Duration) error 
 	rows, cells := s.unsaved()
 	if err := s.write(ctx, rows); err != nil {
 		s.stored.note(err)
+		s.forget()
 		s.compact()
 		return err
 	}

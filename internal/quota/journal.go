@@ -3,6 +3,8 @@ package quota
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -67,9 +69,7 @@ func (j *journal) open() (*recovery, error) {
 		}
 		j.read = true
 		j.older, j.corrupt, j.olderSize = found.segments, found.corrupt, found.size
-		if n := len(j.older); n > 0 {
-			j.sequence = j.older[n-1]
-		}
+		j.sequence = found.last
 	}
 	if err := j.next(); err != nil {
 		j.mu.Lock()
@@ -81,13 +81,7 @@ func (j *journal) open() (*recovery, error) {
 
 // next puts a new segment in the place of the one that is written.
 func (j *journal) next() error {
-	sequence := j.sequence + 1
-	file, err := j.disk.create(segmentName(sequence))
-	if err == nil {
-		if _, err = file.Write([]byte(segmentMagic)); err != nil {
-			err = errors.Join(err, file.Close())
-		}
-	}
+	sequence, file, err := j.begin()
 	if err != nil {
 		return err
 	}
@@ -110,6 +104,25 @@ func (j *journal) next() error {
 		j.synced = max(j.synced, position)
 	}
 	return errors.Join(err, old.Close())
+}
+
+// begin makes an empty segment with the next number that is free. One whose
+// beginning could not be written is no segment, and must not be in the way of
+// the next try.
+func (j *journal) begin() (sequence uint64, file segment, err error) {
+	sequence = j.sequence + 1
+	file, err = j.disk.create(segmentName(sequence))
+	for errors.Is(err, fs.ErrExist) {
+		sequence++
+		file, err = j.disk.create(segmentName(sequence))
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	if _, err = file.Write([]byte(segmentMagic)); err != nil {
+		return 0, nil, errors.Join(err, file.Close(), j.disk.remove(segmentName(sequence)))
+	}
+	return sequence, file, nil
 }
 
 // append writes the totals of cells, and returns when the kernel has them. With
@@ -250,9 +263,14 @@ func (j *journal) flushAll() error {
 
 // cut begins a new segment, unless nothing was written to the current one. It
 // returns the first segment that may hold more than memory held at its return.
+// A journal that has failed is not revived by it: what it could not take would
+// be missing.
 func (j *journal) cut() (uint64, error) {
 	j.maintenance.Lock()
 	defer j.maintenance.Unlock()
+	if err := j.err(); err != nil {
+		return 0, err
+	}
 	j.mu.Lock()
 	sequence, unused := j.sequence, j.size == 0 && j.file != nil
 	j.mu.Unlock()
@@ -273,7 +291,7 @@ func (j *journal) drop(before uint64) error {
 	var failed error
 	var kept, keptCorrupt []uint64
 	for _, n := range j.older {
-		bad := contains(j.corrupt, n)
+		bad := slices.Contains(j.corrupt, n)
 		if n < before {
 			var err error
 			if bad {
@@ -296,15 +314,6 @@ func (j *journal) drop(before uint64) error {
 		j.olderSize = 0
 	}
 	return failed
-}
-
-func contains(all []uint64, n uint64) bool {
-	for _, one := range all {
-		if one == n {
-			return true
-		}
-	}
-	return false
 }
 
 // held returns the size of the segments on the disk.

@@ -136,6 +136,96 @@ func TestEverySegmentCanBeReadAlone(t *testing.T) {
 	after.has("u", Day, map[string]string{day: "2/2"})
 }
 
+// TestFullDiskIsUsedAgain: a segment that could not be begun is not in the way
+// when there is room again.
+func TestFullDiskIsUsedAgain(t *testing.T) {
+	b := newBench(t, nil)
+	b.count("u", b.now, 1)
+	b.disk.failWrite, b.disk.failAfter = true, 5
+	b.count("u", b.now, 1)
+	for range 3 {
+		b.session.repair()
+	}
+	if s := b.Status(t.Context()); !strings.HasPrefix(s.Reason, "quota-journal-unavailable") {
+		t.Errorf("full: %q", s.Reason)
+	}
+	b.disk.failWrite = false
+	b.session.repair()
+	if s := b.Status(t.Context()); s.Reason != "" {
+		t.Errorf("with room again: %q", s.Reason)
+	}
+	b.count("u", b.now, 1)
+	after := newBenchOn(t, b.disk.afterKill(), new(MemorySnapshots), nil)
+	after.has("u", Day, map[string]string{day: "3/3"})
+}
+
+// TestFlushDoesNotReviveAJournal: only who also writes what the journal missed
+// may make it look well.
+func TestFlushDoesNotReviveAJournal(t *testing.T) {
+	b := newBench(t, nil)
+	b.disk.failWrite = true
+	b.count("u", b.now, 1)
+	b.disk.failWrite = false
+	b.sql.Down = true
+	if b.session.flush(t.Context()) == nil || b.session.journal.err() == nil {
+		t.Fatal("the journal is well, and the count is nowhere")
+	}
+	b.session.repair()
+	after := newBenchOn(t, b.disk.afterKill(), new(MemorySnapshots), nil)
+	after.has("u", Day, map[string]string{day: "1/1"})
+	if s := b.Status(t.Context()); strings.Contains(s.Reason, "journal") {
+		t.Errorf("%q", s.Reason)
+	}
+}
+
+// TestDamageLosesWhatIsDamaged flips every bit of a journal, one at a time.
+func TestDamageLosesWhatIsDamaged(t *testing.T) {
+	b := newBench(t, nil)
+	users := []string{"a", "b", "c", "d"}
+	for _, user := range users {
+		b.count(user, b.now, 1)
+	}
+	whole := b.disk.last().data
+	for at := range whole {
+		for bit := range 8 {
+			disk := b.disk.afterKill()
+			disk.last().data[at] ^= 1 << bit
+			after := newBenchOn(t, disk, new(MemorySnapshots), func(s *Settings) { s.Windows = nil })
+			kept := 0
+			for _, user := range users {
+				if after.counts(user, Month)["2026-05-01T00:00:00Z"] == "1/1" {
+					kept++
+				}
+			}
+			// The last record cannot be told from one that was cut off.
+			reported := after.Status(t.Context()).Reason != "" || at >= len(whole)-60
+			if kept < len(users)-1 || !reported {
+				t.Fatalf("byte %d, bit %d: %d of %d users are left, reported: %t", at, bit, kept, len(users), reported)
+			}
+		}
+	}
+}
+
+func TestEveryCorruptSegmentIsKept(t *testing.T) {
+	disk := newMemoryDisk()
+	for n := range 3 {
+		b := newBenchOn(t, disk, new(MemorySnapshots), nil)
+		b.count("u", b.now, 1)
+		b.count("u", b.now, 1)
+		disk = b.disk.afterKill()
+		disk.last().data[len(segmentMagic)+20] ^= 1
+		b = newBenchOn(t, disk, new(MemorySnapshots), nil)
+		b.flush()
+		if err := b.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		names, _ := disk.names()
+		if len(names) != n+1 {
+			t.Errorf("after %d: %v", n+1, names)
+		}
+	}
+}
+
 // FuzzRecovery reads any bytes as a segment: it never panics, and what stands
 // before the first damage is kept.
 func FuzzRecovery(f *testing.F) {

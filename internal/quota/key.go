@@ -61,14 +61,11 @@ func (s *Subject) key() Key {
 }
 
 // storable makes a text fit for every store: valid, without zero bytes, and
-// short. A long one becomes its hash, so that different ones stay different.
+// short. Any other becomes its hash, so that different ones stay different.
 func storable(text string, longest int) string {
-	if len(text) > longest {
-		sum := sha256.Sum256([]byte(text))
-		return "sha256:" + hex.EncodeToString(sum[:16])
+	if len(text) <= longest && utf8.ValidString(text) && strings.IndexByte(text, 0) < 0 {
+		return text
 	}
-	if !utf8.ValidString(text) {
-		text = strings.ToValidUTF8(text, "\uFFFD")
-	}
-	return strings.ReplaceAll(text, "\x00", "\uFFFD")
+	sum := sha256.Sum256([]byte(text))
+	return "sha256:" + hex.EncodeToString(sum[:16])
 }

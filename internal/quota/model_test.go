@@ -327,7 +327,7 @@ func (w *world) check() {
 		want[p] = c
 	}
 	for i, n := range w.nodes {
-		usage, _, err := n.Usage(context.Background(), Question{From: time.Unix(0, 0), To: w.now.AddDate(1, 0, 0)})
+		usage, _, err := n.Usage(context.Background(), Question{From: new(time.Unix(0, 0)), To: new(w.now.AddDate(1, 0, 0))})
 		if err != nil {
 			w.t.Fatal(err)
 		}

@@ -17,7 +17,8 @@ import (
 const (
 	segmentMagic = "patchbay quota 1\n"
 	recordHead   = 6
-	maxRecord    = 1<<16 - 1
+	// maxRecord is more than the longest key takes, or an update of a whole batch.
+	maxRecord = 8 << 10
 
 	isDefinition = 'D'
 	isUpdate     = 'U'
@@ -69,36 +70,49 @@ func appendTotals(buf []byte, id uint32, requests, tokens int64) []byte {
 }
 
 // readSegment passes the rows of a segment to a function, each as often as it
-// was updated. What comes before a damage is always used; after one, reading
-// goes on only if the next record is where this one says.
+// was updated. After a damage reading goes on with the next record that is whole;
+// where there is none, the segment ends there.
 func readSegment(data []byte, visit func(Row)) damage {
+	defined := map[uint64]Row{}
+	found := intact
 	rest, ok := bytes.CutPrefix(data, []byte(segmentMagic))
 	if !ok {
-		if bytes.HasPrefix([]byte(segmentMagic), data) || blank(data) {
+		switch rest = nextRecord(data); {
+		case rest != nil:
+			found = corrupt
+		case bytes.HasPrefix([]byte(segmentMagic), data), blank(data):
 			return torn
+		default:
+			return corrupt // nothing of ours can be seen in it
 		}
-		return corrupt
 	}
-	found := intact
-	defined := map[uint64]Row{}
 	for len(rest) > 0 {
 		payload, next, whole := cutRecord(rest)
 		if whole && readRecord(payload, defined, visit) {
 			rest = next
 			continue
 		}
-		if payload == nil || blank(rest) {
-			return max(found, torn)
+		if rest = nextRecord(rest[1:]); rest == nil {
+			return max(found, torn) // its end did not reach the disk
 		}
-		if following, _, whole := cutRecord(next); len(next) == 0 || following == nil || !whole {
-			if len(next) == 0 {
-				return max(found, torn) // the last record; its end did not reach the disk
-			}
-			return corrupt
-		}
-		found, rest = corrupt, next
+		found = corrupt
 	}
 	return found
+}
+
+// nextRecord returns the data from the first place on at which a whole record
+// begins, nil if there is none.
+func nextRecord(data []byte) []byte {
+	for ; len(data) > recordHead; data = data[1:] {
+		kind, length := data[recordHead], binary.LittleEndian.Uint16(data)
+		if kind != isDefinition && kind != isUpdate || length > maxRecord {
+			continue
+		}
+		if _, _, whole := cutRecord(data); whole {
+			return data
+		}
+	}
+	return nil
 }
 
 // cutRecord splits a record off. The payload is nil if the data ends within it;

@@ -4,6 +4,7 @@ package quota
 type recovery struct {
 	rows     []Row
 	segments []uint64
+	last     uint64 // the number of the newest, or of one that was put aside
 	size     int64
 	torn     int
 	corrupt  []uint64
@@ -34,11 +35,11 @@ func merge(totals map[cellID]Row, row *Row) {
 // recoverSegments reads every segment. Damage loses what is damaged and nothing
 // else; it is reported, not an error.
 func recoverSegments(d disk) (*recovery, error) {
-	sequences, err := segments(d)
+	sequences, last, err := segments(d)
 	if err != nil {
 		return nil, err
 	}
-	found := &recovery{segments: sequences}
+	found := &recovery{segments: sequences, last: last}
 	totals := map[cellID]Row{}
 	for _, n := range sequences {
 		data, err := d.read(segmentName(n))

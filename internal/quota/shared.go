@@ -19,10 +19,10 @@ type shared struct {
 	state    *condition
 	counter  atomic.Pointer[Counter]
 	failures atomic.Int32
-	// away means that nobody asks the counter until it has answered a probe. It
-	// holds the channel that was closed when that began, for those who wait.
-	away   atomic.Bool
-	leave  atomic.Pointer[chan struct{}]
+	// here is a channel that is closed when the counter goes away, for those who
+	// wait for it; nil means that it is away, and that nobody asks it until it has
+	// answered a probe.
+	here   atomic.Pointer[chan struct{}]
 	lost   atomic.Bool // the counter has less than it had
 	pushes atomic.Int64
 
@@ -56,19 +56,17 @@ var errAway = errors.New("the shared counter is away")
 
 func newShared(s *session) *shared {
 	interval := time.Duration(s.settings.FlushIntervalSeconds) * time.Second
-	h := &shared{
+	return &shared{
 		session: s, timeout: s.settings.Distributed.Timeout.Std(), keepFor: max(time.Hour, 2*interval),
 		reassert: min(max(interval, 10*time.Second), 5*time.Minute),
 		state:    &condition{log: s.ledger.options.Log, name: "the shared counter", code: redisUnavailable},
 	}
-	gone := make(chan struct{})
-	h.leave.Store(&gone)
-	return h
 }
+
+func (h *shared) away() bool { return h.here.Load() == nil }
 
 // begin tries to be connected before the first request comes.
 func (h *shared) begin() {
-	h.away.Store(true)
 	ctx, cancel := context.WithTimeout(context.Background(), max(h.timeout, time.Second/2))
 	defer cancel()
 	h.probe(ctx)
@@ -104,11 +102,8 @@ func (h *shared) probe(ctx context.Context) {
 		h.fail(err)
 		return
 	}
-	if h.away.Load() {
-		gone := make(chan struct{})
-		h.leave.Store(&gone)
-		h.away.Store(false)
-	}
+	leaves := make(chan struct{})
+	h.here.CompareAndSwap(nil, &leaves)
 	h.failures.Store(0)
 	h.state.note(nil)
 }
@@ -129,15 +124,11 @@ func (h *shared) connect(ctx context.Context) error {
 // where the counter was away, everything is pushed again: what this gateway
 // holds, and what others have put into the database.
 func (h *shared) look(ctx context.Context) error {
-	// A probe is as patient as a request, or the counter would be back for those
-	// who cannot wait for it.
-	short, cancel := context.WithTimeout(ctx, h.timeout)
-	mark, err := (*h.counter.Load()).Mark(short, rand.Text())
-	cancel()
+	mark, err := h.readMark(ctx)
 	if err != nil {
 		return err
 	}
-	if mark != h.mark || h.lost.Load() || h.away.Load() || time.Since(h.reasserted) > h.reassert {
+	if mark != h.mark || h.lost.Load() || h.away() || time.Since(h.reasserted) > h.reassert {
 		h.lost.Store(false)
 		if err := h.pushAll(ctx); err != nil {
 			h.lost.Store(true)
@@ -148,6 +139,24 @@ func (h *shared) look(ctx context.Context) error {
 	}
 	h.seed(ctx)
 	return nil
+}
+
+// readMark is as patient as a request, or the counter would be back for those who
+// cannot wait for it; but a connection that has to be made first takes longer.
+func (h *shared) readMark(ctx context.Context) (string, error) {
+	within := func(patience time.Duration) (string, error) {
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		return (*h.counter.Load()).Mark(ctx, rand.Text())
+	}
+	mark, err := within(h.timeout)
+	if err == nil || h.timeout >= backgroundTime {
+		return mark, err
+	}
+	if _, err = within(backgroundTime); err != nil {
+		return "", err
+	}
+	return within(h.timeout)
 }
 
 // seed sees to it that everything is pushed that only the database has. That
@@ -283,12 +292,12 @@ func raise(n *atomic.Int64, to int64) {
 // push tells the counter about the cells of a request, and waits no longer than
 // the timeout. After an error they are pushed when the counter is back.
 func (h *shared) push(cells []*cell) error {
-	if h.away.Load() {
+	here := h.here.Load()
+	if here == nil {
 		h.session.ledger.stats.degradations.Add(1)
 		h.enqueue(cells)
 		return errAway
 	}
-	leave := *h.leave.Load()
 	ctx, cancel := context.WithTimeout(context.Background(), h.timeout)
 	defer cancel()
 	rows := h.rows(cells, false)
@@ -299,7 +308,7 @@ func (h *shared) push(cells []*cell) error {
 	case err = <-done:
 	case <-ctx.Done():
 		err = ctx.Err() // whatever the client library is doing
-	case <-leave:
+	case <-*here:
 		err = errAway
 	}
 	if err == nil {
@@ -318,14 +327,14 @@ func (h *shared) push(cells []*cell) error {
 func (h *shared) fail(err error) {
 	code := redisUnavailable
 	if errors.Is(err, context.DeadlineExceeded) {
-		if h.failures.Add(1) < tolerated && !h.away.Load() {
+		if h.failures.Add(1) < tolerated && !h.away() {
 			return
 		}
 		code, err = redisTimeout, errTimeout
 	}
 	h.state.noteAs(code, err)
-	if !h.away.Swap(true) {
-		close(*h.leave.Load())
+	if here := h.here.Swap(nil); here != nil {
+		close(*here)
 	}
 }
 
@@ -351,7 +360,7 @@ func (h *shared) enqueue(cells []*cell) {
 
 // drain pushes what is queued.
 func (h *shared) drain(ctx context.Context) {
-	if h.away.Load() {
+	if h.away() {
 		return // all is pushed when it is back
 	}
 	h.mu.Lock()
@@ -375,7 +384,7 @@ func (h *shared) drain(ctx context.Context) {
 // read returns what the counter has of windows.
 func (h *shared) read(ctx context.Context, windows []Instance) ([]Row, error) {
 	counter := h.counter.Load()
-	if counter == nil || h.away.Load() {
+	if counter == nil || h.away() {
 		return nil, errAway
 	}
 	ctx, cancel := context.WithTimeout(ctx, backgroundTime)
@@ -385,7 +394,7 @@ func (h *shared) read(ctx context.Context, windows []Instance) ([]Row, error) {
 
 // idle tells whether there is nothing left to push, or nobody to push it to.
 func (h *shared) idle() bool {
-	if h == nil || h.away.Load() {
+	if h == nil || h.away() {
 		return true
 	}
 	h.mu.Lock()

@@ -24,6 +24,17 @@ func (d *deafCounter) Push(ctx context.Context, rows []Push) (bool, error) {
 	return d.MemoryCounter.Push(ctx, rows)
 }
 
+// sharedLedger is a ledger that counts with others.
+func sharedLedger(counter Counter, settings ...Settings) *Ledger {
+	settings = append(settings, DefaultSettings())
+	settings[0].Enabled, settings[0].Distributed.Enabled = true, true
+	return New(settings[0], Options{
+		OpenSnapshots: func(context.Context) (Snapshots, error) { return new(MemorySnapshots), nil },
+		OpenCounter:   func(context.Context) (Counter, error) { return counter, nil },
+		disk:          newMemoryDisk(),
+	})
+}
+
 // TestRequestWaitsForTheTimeoutAndNotLonger: what a request waits for the shared
 // counter is its timeout to the nanosecond, even if the client library never
 // comes back; and after a few of them nobody waits.
@@ -32,14 +43,9 @@ func TestRequestWaitsForTheTimeoutAndNotLonger(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			redis := &deafCounter{ended: make(chan struct{})}
 			settings := DefaultSettings()
-			settings.Enabled, settings.Distributed.Enabled = true, true
 			settings.FailOpen, settings.Distributed.DegradeToLocal = failOpen, failOpen
 			settings.Distributed.Timeout = schema.Duration(70 * time.Millisecond)
-			l := New(settings, Options{
-				OpenSnapshots: func(context.Context) (Snapshots, error) { return new(MemorySnapshots), nil },
-				OpenCounter:   func(context.Context) (Counter, error) { return redis, nil },
-				disk:          newMemoryDisk(),
-			})
+			l := sharedLedger(redis, settings)
 			redis.deaf = true
 			for n := range 10 {
 				var ticket Ticket

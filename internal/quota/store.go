@@ -79,7 +79,8 @@ type Filter struct {
 	Windows  []Instance
 	Kinds    []Window
 	From, To time.Time
-	// Limit bounds the number of rows, the newest first; 0 sets no bound.
+	// Limit bounds the number of rows, the newest first, with those of one window
+	// and key together; 0 sets no bound.
 	Limit int
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 )
@@ -23,8 +24,8 @@ type Question struct {
 	// Window is nil for all of them.
 	Window *Window
 	// From and To ask for the windows that began in between; where both are
-	// zero, for those that are open now.
-	From, To time.Time
+	// nil, for those that are open now.
+	From, To *time.Time
 }
 
 // maxHistory is how many rows a question about the past is answered with.
@@ -52,8 +53,12 @@ func (l *Ledger) Usage(ctx context.Context, q Question) (usage []Usage, enabled 
 
 func (l *Ledger) filter(q Question, on *running) Filter {
 	now := l.options.Now()
-	f := Filter{Tenant: q.Tenant, APIKey: q.APIKey, User: q.User, Service: q.Service, Model: q.Model}
-	history := !q.From.IsZero() || !q.To.IsZero()
+	// As they are stored.
+	f := Filter{
+		Tenant: storable(q.Tenant, maxText), APIKey: storable(q.APIKey, maxText), User: storable(q.User, maxText),
+		Service: q.Service, Model: storable(q.Model, maxModel),
+	}
+	history := q.From != nil || q.To != nil
 	var kinds []Window
 	for _, w := range Windows() {
 		if (q.Window == nil || *q.Window == w) && (history || on.windows[w]) {
@@ -64,9 +69,12 @@ func (l *Ledger) filter(q Question, on *running) Filter {
 		f.Windows = openWindows(now, kinds)
 		return f
 	}
-	f.Kinds, f.From, f.To, f.Limit = kinds, q.From, q.To, maxHistory
-	if f.To.IsZero() {
-		f.To = now.Add(time.Second)
+	f.Kinds, f.To, f.Limit = kinds, now.Add(time.Second), maxHistory
+	if q.From != nil {
+		f.From = *q.From
+	}
+	if q.To != nil {
+		f.To = *q.To
 	}
 	return f
 }
@@ -84,19 +92,21 @@ func (s *session) totals(ctx context.Context, filter *Filter) (map[cellID]Row, e
 	// The stores first: what moves from memory to a store meanwhile is then seen
 	// at least once, and twice does no harm.
 	var failed error
-	if s.shared != nil && filter.Windows != nil {
-		rows, err := s.shared.read(ctx, filter.Windows)
+	if open := filter.open(s.now()); s.shared != nil && len(open) > 0 {
+		rows, err := s.shared.read(ctx, open)
 		if err != nil {
 			failed = err
 		}
 		add(rows)
 	}
+	var cut *cutOff
 	store, err := s.snapshots(ctx)
 	if err == nil {
 		var rows []Row
 		rows, err = store.Read(ctx, *filter)
 		if filter.Limit > 0 && len(rows) >= filter.Limit {
-			rows, err = whole(rows), ErrTruncated
+			rows, cut = cutAfter(rows)
+			err = ErrTruncated
 		}
 		add(rows)
 	}
@@ -111,14 +121,53 @@ func (s *session) totals(ctx context.Context, filter *Filter) (map[cellID]Row, e
 			merge(totals, &row)
 		}
 	})
+	cut.apply(totals)
 	return totals, failed
 }
 
-// whole leaves out the oldest windows of rows of which there are more: some of
-// their writers may be missing.
-func whole(rows []Row) []Row {
-	oldest := slices.MinFunc(rows, func(a, b Row) int { return a.Start.Compare(b.Start) }).Start
-	return slices.DeleteFunc(rows, func(r Row) bool { return r.Start.Equal(oldest) })
+// open returns the windows that a filter asks for and that still count.
+func (f *Filter) open(now time.Time) []Instance {
+	if f.Windows != nil {
+		return f.Windows
+	}
+	return slices.DeleteFunc(openWindows(now, f.Kinds), func(w Instance) bool {
+		return w.Start.Before(f.From) || !w.Start.Before(f.To)
+	})
+}
+
+// cutOff is where an answer ends that has more to it: of the oldest start that
+// is listed, only some keys are.
+type cutOff struct {
+	start time.Time
+	whole map[cellID]bool // the keys of that start of which all writers are known
+}
+
+// cutAfter leaves the last key out of rows of which there are more, which come
+// in order: some of its writers may be missing.
+func cutAfter(rows []Row) ([]Row, *cutOff) {
+	last := idOf(&rows[len(rows)-1])
+	last.writer = ""
+	cut := &cutOff{start: rows[len(rows)-1].Start, whole: map[cellID]bool{}}
+	rows = slices.DeleteFunc(rows, func(r Row) bool {
+		id := idOf(&r)
+		id.writer = ""
+		if r.Start.Equal(cut.start) && id != last {
+			cut.whole[id] = true
+		}
+		return id == last
+	})
+	return rows, cut
+}
+
+// apply leaves out what is beyond the cut, whoever knows it.
+func (c *cutOff) apply(totals map[cellID]Row) {
+	if c == nil {
+		return
+	}
+	maps.DeleteFunc(totals, func(id cellID, row Row) bool {
+		id.writer = ""
+		return row.Start.Before(c.start) || row.Start.Equal(c.start) && !c.whole[id]
+	})
 }
 
 // sum adds up the writers, and sorts by window, time and key.

@@ -71,6 +71,8 @@ func parse(address string) (rueidis.ClientOption, error) {
 	option.DisableCache = true
 	// A call that failed is reported: who waits for it cannot wait for another.
 	option.DisableRetry = true
+	// A call that is late is given up, and not the connection with it.
+	option.AlwaysPipelining = true
 	option.Dialer.Timeout = connectTime
 	option.ConnWriteTimeout = connectTime
 	option.Sentinel.Dialer.Timeout = connectTime

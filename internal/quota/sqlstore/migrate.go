@@ -35,8 +35,13 @@ const lockNumber = 7_284_113_905
 // ErrNewer means that the database belongs to a newer release.
 var ErrNewer = errors.New("the tables of the database are of a newer release; upgrade, or use another database")
 
-// migrate brings the tables to the version of this release.
+// migrate brings the tables to the version of this release. Where they are, it
+// needs no right to make any.
 func (s *Store) migrate(ctx context.Context) (err error) {
+	var version int
+	if s.db.QueryRowContext(ctx, "SELECT version FROM quota_schema").Scan(&version) == nil && version == len(migrations()) {
+		return nil
+	}
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -54,7 +59,6 @@ func (s *Store) migrate(ctx context.Context) (err error) {
 	if _, err = tx.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS quota_schema (version BIGINT NOT NULL)"); err != nil {
 		return err
 	}
-	var version int
 	err = tx.QueryRowContext(ctx, "SELECT version FROM quota_schema").Scan(&version)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):

@@ -33,8 +33,8 @@ type Store struct {
 func Open(ctx context.Context, address, dataDir string) (*Store, error) {
 	var s *Store
 	var err error
-	if path, isFile := strings.CutPrefix(address, "sqlite:"); isFile {
-		s, err = openSQLite(ctx, strings.TrimPrefix(path, "//"), dataDir)
+	if path, isFile := fileOf(address); isFile {
+		s, err = openSQLite(ctx, path, dataDir)
 	} else {
 		s, err = openPostgres(address)
 	}
@@ -53,6 +53,9 @@ func openSQLite(ctx context.Context, path, dataDir string) (*Store, error) {
 	}
 	path, err := filepath.Abs(path)
 	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
 	}
 	// Made here, because SQLite would let everybody read it. Its other files get
@@ -210,9 +213,9 @@ func (s *Store) Read(ctx context.Context, filter quota.Filter) ([]quota.Row, err
 	if where == "" {
 		return nil, nil
 	}
-	query := "SELECT " + identity + ", request_count, token_count FROM quota_usage WHERE " + where + " ORDER BY window_start DESC" //nolint:gosec // of constants; values are parameters
+	query := "SELECT " + identity + ", request_count, token_count FROM quota_usage WHERE " + where //nolint:gosec // of constants; values are parameters
 	if filter.Limit > 0 {
-		query += fmt.Sprintf(" LIMIT %d", filter.Limit)
+		query += fmt.Sprintf(" ORDER BY %s LIMIT %d", strings.Replace(identity, "window_start", "window_start DESC", 1), filter.Limit)
 	}
 	found, err := s.db.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -267,7 +270,7 @@ func (s *Store) where(f *quota.Filter) (string, []any) {
 			continue
 		}
 		where += " AND " + part.column + " = " + p.next()
-		args = append(args, strings.ToValidUTF8(strings.ReplaceAll(part.value, "\x00", "\uFFFD"), "\uFFFD"))
+		args = append(args, part.value)
 	}
 	return where, args
 }

@@ -286,7 +286,7 @@ func quotaQuestion(r *http.Request) (quota.Question, error) {
 		}
 		q.Window = &window
 	}
-	for name, to := range map[string]*time.Time{"from": &q.From, "to": &q.To} {
+	for name, to := range map[string]**time.Time{"from": &q.From, "to": &q.To} {
 		text := query.Get(name)
 		if text == "" {
 			continue
@@ -295,9 +295,9 @@ func quotaQuestion(r *http.Request) (quota.Question, error) {
 		if err != nil {
 			return q, wrong(name, "want a time such as 2026-01-31T00:00:00Z")
 		}
-		*to = at
+		*to = &at
 	}
-	if !q.From.IsZero() && !q.To.IsZero() && q.To.Before(q.From) {
+	if q.From != nil && q.To != nil && q.To.Before(*q.From) {
 		return q, wrong("to", "must not be before from")
 	}
 	return q, nil

@@ -1,0 +1,68 @@
+package quota
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// TestLongHistoryIsCutBetweenKeys: what is listed is exact, whoever knows it, and
+// one window with very many keys does not vanish.
+func TestLongHistoryIsCutBetweenKeys(t *testing.T) {
+	now := time.Date(2026, 5, 31, 12, 0, 0, 0, time.UTC)
+	sql := new(MemorySnapshots)
+	var rows []Row
+	const users = maxHistory * 3 / 5
+	for n := range users {
+		for _, writer := range []string{"first", "second"} {
+			key := Key{User: fmt.Sprintf("u%05d", n), Model: "m"}
+			rows = append(rows, Row{Writer: writer, Key: key, Window: Month, Start: Month.Start(now), Requests: 1, Tokens: 2})
+		}
+	}
+	if err := sql.Write(t.Context(), rows); err != nil {
+		t.Fatal(err)
+	}
+	b := newBenchOn(t, newMemoryDisk(), sql, nil)
+	for _, user := range []string{"u00001", fmt.Sprintf("u%05d", users-1), "zz"} {
+		b.count(user, now, 2)
+	}
+	w := Month
+	usage, _, err := b.Usage(t.Context(), Question{Window: &w, From: new(time.Unix(0, 0)), To: new(now)})
+	if !errors.Is(err, ErrTruncated) || len(usage) != maxHistory/2-1 {
+		t.Fatalf("%d entries, %v", len(usage), err)
+	}
+	for _, u := range usage {
+		want := int64(2)
+		if u.Key.User == "u00001" {
+			want = 3
+		}
+		if u.Requests != want || u.Tokens != 2*want {
+			t.Errorf("%+v", u)
+		}
+	}
+}
+
+// TestHistoryOfOpenWindowsAsksTheSharedCounter: the same window has one value,
+// however it is asked for.
+func TestHistoryOfOpenWindowsAsksTheSharedCounter(t *testing.T) {
+	redis := new(MemoryCounter)
+	now := time.Now()
+	other := Row{Writer: "other", Key: Key{Model: "m"}, Window: Day, Start: Day.Start(now), Requests: 5, Tokens: 50}
+	if _, err := redis.Push(t.Context(), []Push{{Row: other, Expire: now.Add(time.Hour)}}); err != nil {
+		t.Fatal(err)
+	}
+	l := sharedLedger(redis)
+	w := Day
+	for _, q := range []Question{{Window: &w}, {Window: &w, From: new(Day.Start(now))}, {From: new(time.Time{})}} {
+		if usage, _, err := l.Usage(t.Context(), q); err != nil || len(usage) != 1 || usage[0].Requests != 5 {
+			t.Errorf("%+v: %v, %v", q, usage, err)
+		}
+	}
+	if usage, _, _ := l.Usage(t.Context(), Question{Window: &w, To: new(Day.Start(now))}); len(usage) != 0 {
+		t.Errorf("%v", usage)
+	}
+	if err := l.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
