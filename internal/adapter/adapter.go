@@ -80,4 +80,9 @@ var (
 	ErrTruncated = errors.New("the backend's stream ended before the answer was complete")
 	// ErrInvalid means that the answer is not what the dialect prescribes.
 	ErrInvalid = errors.New("the backend's answer is not what its dialect prescribes")
+	// ErrFormat means that the answer is a good one in another form than the
+	// caller asked for, and that the one cannot be made of the other. It is an
+	// ErrInvalid that says nothing against the backend: the next caller may ask
+	// for the form that it has.
+	ErrFormat = fmt.Errorf("%w: another form than the one that was asked for", ErrInvalid)
 )

@@ -1,7 +1,6 @@
 package adapter
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -48,14 +47,15 @@ func (e *anthropicEvents) Usage() schema.Usage { return e.usage.report() }
 // Next returns the next chunk for the caller.
 func (e *anthropicEvents) Next() ([]byte, error) {
 	for e.end == nil && !e.stopped {
+		dropLarge(&e.doc)
 		event, err := e.sse.Next()
 		if err != nil {
 			e.broke(err)
 			break
 		}
 		chunk, err := e.chunk(event)
-		if e.sse.cut && errors.Is(err, ErrInvalid) {
-			e.broke(io.EOF) // the stream ended in the middle of this event
+		if (e.sse.cut || e.finished) && errors.Is(err, ErrInvalid) {
+			e.broke(io.EOF) // the stream ended in the middle of this event, or before it
 			break
 		}
 		if err != nil {
@@ -92,8 +92,11 @@ func (e *anthropicEvents) broke(err error) {
 
 // chunk reads one event; it returns nil for one that the caller does not get.
 func (e *anthropicEvents) chunk(event Event) ([]byte, error) {
-	if bytes.Equal(event.Data, doneMark) {
+	if isDone(event.Data) {
 		return nil, nil // not of this dialect; some gateways add it
+	}
+	if err := event.complaint(); err != nil {
+		return nil, err
 	}
 	e.doc.AllowDuplicateKeys = true
 	if err := e.doc.Parse(event.Data); err != nil {
@@ -144,7 +147,7 @@ func (e *anthropicEvents) begin(id jsonscan.Value) {
 // role.
 func (e *anthropicEvents) open() {
 	e.begin(jsonscan.Value{})
-	e.out = append(append(e.out[:0], e.head...), `{"index":0,"delta":{`...)
+	e.out = append(append(fit(e.out), e.head...), `{"index":0,"delta":{`...)
 	if !e.begun {
 		e.out = append(e.out, `"role":"assistant",`...)
 	}
@@ -192,7 +195,7 @@ func (e *anthropicEvents) thought(root jsonscan.Value, text []byte) []byte {
 	}
 	if e.thinksAt(root) {
 		e.thinking = append(e.thinking, text...)
-		if len(e.thinking) > MaxEvent {
+		if len(e.thinking) > maxThinking {
 			e.thinkingAt, e.thinking = -1, nil // too much to keep
 		}
 	}
@@ -200,6 +203,10 @@ func (e *anthropicEvents) thought(root jsonscan.Value, text []byte) []byte {
 	e.out = appendAnthropicThinking(e.out, text)
 	return e.close()
 }
+
+// maxThinking is how much of a thinking block is kept to be given once more as a
+// whole.
+const maxThinking = 4 << 20
 
 // thinksAt reports whether an event belongs to the thinking block that is open.
 func (e *anthropicEvents) thinksAt(root jsonscan.Value) bool {
@@ -219,8 +226,8 @@ func (e *anthropicEvents) blockStart(root jsonscan.Value) []byte {
 		return e.text(anthropicText(block.Get("text")))
 	case "thinking":
 		e.thinkingAt = index
-		e.thinking = e.thinking[:0]
-		e.signature = append(e.signature[:0], anthropicText(block.Get("signature"))...)
+		e.thinking = fit(e.thinking)
+		e.signature = append(fit(e.signature), anthropicText(block.Get("signature"))...)
 		if text := anthropicText(block.Get("thinking")); len(text) > 0 {
 			return e.thought(root, text)
 		}
@@ -309,12 +316,12 @@ func (e *anthropicEvents) blockStop(root jsonscan.Value) []byte {
 // finish makes the chunk that says why the answer ended.
 func (e *anthropicEvents) finish(delta jsonscan.Value) []byte {
 	reason := delta.Get("stop_reason")
-	if !reason.Given() || e.finished {
+	if !isReason(reason) || e.finished {
 		return nil
 	}
 	e.finished = true
 	e.begin(jsonscan.Value{})
-	e.out = append(append(e.out[:0], e.head...), `{"index":0,"delta":{`...)
+	e.out = append(append(fit(e.out), e.head...), `{"index":0,"delta":{`...)
 	if !e.begun {
 		e.out = append(e.out, `"role":"assistant","content":""`...)
 	}
@@ -341,7 +348,7 @@ func (e *anthropicEvents) stop() ([]byte, error) {
 		return nil, nil
 	}
 	e.finished = true
-	e.out = append(append(e.out[:0], e.head...), `{"index":0,"delta":{},"logprobs":null,"finish_reason":"`...)
+	e.out = append(append(fit(e.out), e.head...), `{"index":0,"delta":{},"logprobs":null,"finish_reason":"`...)
 	e.out = append(e.out, anthropicFinish(nil, len(e.tools) > 0)...)
 	e.out = append(e.out, `"}]}`...)
 	return e.out, nil
@@ -349,7 +356,7 @@ func (e *anthropicEvents) stop() ([]byte, error) {
 
 // usageChunk makes the chunk that a caller asked for.
 func (e *anthropicEvents) usageChunk() []byte {
-	e.out = append(append(e.out[:0], e.head...), `],"usage":`...)
+	e.out = append(append(fit(e.out), e.head...), `],"usage":`...)
 	e.out = append(e.usage.append(e.out), '}')
 	return e.out
 }

@@ -24,7 +24,7 @@ func (anthropicChat) Reply(req *schema.Request, answer Answer, reply *Reply) err
 		return err
 	}
 	content, reason := root.Get("content"), root.Get("stop_reason")
-	if content.Kind() != jsonscan.Array || content.Empty() && !reason.Given() {
+	if content.Kind() != jsonscan.Array || content.Empty() && !isReason(reason) {
 		return fmt.Errorf("%w: no content", ErrInvalid)
 	}
 	var parts anthropicParts

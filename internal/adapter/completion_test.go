@@ -63,6 +63,14 @@ func TestCompletionBecomesAStream(t *testing.T) {
 			},
 		},
 		{
+			"what nobody knows goes with the first chunk", `{"id":"c1","created":7,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hey"},"finish_reason":"stop","stop_reason":1.0,"content_filter_results":{}}],"usage":` + usage + `,"timings":{"n":12345678901234567890,"s":"\/"},"warnings":[1.10]}`, true,
+			[]string{
+				`{` + head + `,"choices":[{"index":0,"delta":{"role":"assistant","content":"hey"},"finish_reason":null}],"timings":{"n":12345678901234567890,"s":"/"},"warnings":[1.10]}`,
+				`{` + head + `,"choices":[{"index":0,"delta":{},"finish_reason":"stop","stop_reason":1.0,"content_filter_results":{}}]}`,
+				`{` + head + `,"choices":[],"usage":` + usage + `}`,
+			},
+		},
+		{
 			"no id, no time", `{"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":""},"finish_reason":"stop"}]}`, false,
 			[]string{
 				`{"object":"chat.completion.chunk","model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}`,
@@ -143,6 +151,8 @@ func TestCompletionThatIsNoneBecomesNoStream(t *testing.T) {
 		`{"choices":[{"message":[],"finish_reason":"stop"}]}`,
 		`{"choices":[{"message":{"content":"x"}}]}`,
 		`{"choices":[{"message":{"content":"x"},"finish_reason":null}]}`,
+		`{"choices":[{"message":{"content":"x"},"finish_reason":""}]}`,
+		`{"choices":[{"message":{"content":"x"},"finish_reason":{}}]}`,
 		`{"choices":[{"message":{"content":"x","tool_calls":[null]},"finish_reason":"stop"}]}`,
 		`{"choices":[{"message":{"content":"x","tool_calls":["x"]},"finish_reason":"stop"}]}`,
 	} {

@@ -51,12 +51,38 @@ func ReadFailure(status int, body []byte) *Failure {
 
 // complaint returns the error that an answer carries, or nil.
 func complaint(root jsonscan.Value) error {
+	if root.Kind() == jsonscan.Array {
+		root = root.First() // some wrap their errors in a list
+	}
 	v := root.Get("error")
 	if !v.Given() && string(root.Get("object").Text()) != "error" {
 		return nil
 	}
 	return &Failure{Status: 200, Message: messageOf(root)}
 }
+
+// complaint returns the error that an event is by its name, whatever its data
+// look like, or nil.
+func (e Event) complaint() error {
+	if string(e.Name) != "error" {
+		return nil
+	}
+	return ReadFailure(200, e.Data)
+}
+
+// complains reports whether an object speaks as errors do, without calling
+// itself one.
+func complains(root jsonscan.Value) bool {
+	for _, name := range faultNames {
+		if root.Get(name).Given() {
+			return true
+		}
+	}
+	return false
+}
+
+// faultNames are the names under which backends tell what went wrong.
+var faultNames = [...]string{"error", "message", "detail", "msg"}
 
 // messageOf finds the text in the shapes of errors that backends use:
 // {"error":{"message":…}}, {"error":"…"}, {"message":…}, {"detail":…}, "…".
@@ -67,7 +93,7 @@ func messageOf(v jsonscan.Value) string {
 	if first := v.First(); v.Kind() == jsonscan.Array && first.Get("error").Given() {
 		return messageOf(first) // some wrap their errors in a list
 	}
-	for _, name := range []string{"error", "message", "detail", "msg"} {
+	for _, name := range faultNames {
 		if inner := v.Get(name); inner.Given() {
 			return messageOf(inner)
 		}

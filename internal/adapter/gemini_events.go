@@ -49,6 +49,7 @@ func (e *geminiEvents) Next() ([]byte, error) {
 
 func (e *geminiEvents) next() ([]byte, error) {
 	for !e.done {
+		dropLarge(&e.answer.doc, &e.answer.content, &e.answer.inner)
 		event, err := e.sse.Next()
 		switch {
 		case err != nil:
@@ -57,12 +58,15 @@ func (e *geminiEvents) next() ([]byte, error) {
 			}
 			// An unclean end takes nothing from an answer that was complete.
 			e.done = true
-		case bytes.Equal(event.Data, doneMark): // the dialect has none, but proxies add it
+		case isDone(event.Data): // the dialect has none, but proxies add it
 			e.done = true
 		default:
+			if err := event.complaint(); err != nil {
+				return nil, err
+			}
 			err := e.answer.take(event.Data)
-			if e.sse.cut && errors.Is(err, ErrInvalid) {
-				e.done = true // half an event: the stream ended within it
+			if (e.sse.cut || e.complete()) && errors.Is(err, ErrInvalid) {
+				e.done = true // half an event, or noise: the stream ended there
 				continue
 			}
 			if err != nil {
@@ -108,7 +112,7 @@ func (e *geminiEvents) begin() {
 	if e.head == nil {
 		e.head = e.answer.appendHead(nil, "chat.completion.chunk")
 	}
-	e.out = append(e.out[:0], e.head...)
+	e.out = append(fit(e.out), e.head...)
 }
 
 // chunk writes what an event brought, nil if that was nothing for the caller.
@@ -163,8 +167,8 @@ func (c *geminiChoice) pending() bool {
 
 // reset forgets what was sent.
 func (c *geminiChoice) reset() {
-	c.text, c.reasoning, c.toolCalls = c.text[:0], c.reasoning[:0], c.toolCalls[:0]
-	c.images, c.signature, c.logprobs = c.images[:0], c.signature[:0], c.logprobs[:0]
+	c.text, c.reasoning, c.toolCalls = fit(c.text), fit(c.reasoning), fit(c.toolCalls)
+	c.images, c.signature, c.logprobs = fit(c.images), fit(c.signature), fit(c.logprobs)
 }
 
 // appendDelta writes a choice with what it has to send. The first delta of a

@@ -256,7 +256,7 @@ func compactObject(v jsonscan.Value) []byte {
 		return []byte("{}")
 	}
 	compact := jsontext.Value(slices.Clone(v.Raw()))
-	if compact.Compact(jsontext.AllowDuplicateNames(true)) != nil {
+	if compact.Compact(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) != nil {
 		return v.Raw()
 	}
 	return compact
@@ -295,7 +295,7 @@ func (c *geminiChoice) end(reason, message []byte) error {
 	case "SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "LANGUAGE", "MODEL_ARMOR",
 		"IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION":
 		c.finish, c.reason = "content_filter", plainReason(reason)
-	case "FINISH_REASON_UNSPECIFIED":
+	case "", "FINISH_REASON_UNSPECIFIED":
 	case "MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS",
 		"MISSING_THOUGHT_SIGNATURE", "NO_IMAGE", "IMAGE_OTHER":
 		if len(message) == 0 {

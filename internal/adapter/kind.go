@@ -60,7 +60,11 @@ func Lookup(name string) (*Kind, error) {
 			}
 		}
 	}
-	return nil, fmt.Errorf("unknown adapter %q (known: %s)", name, strings.Join(names(nil), ", "))
+	known := names(nil)
+	if nearest := schema.Nearest(name, known, 1); len(nearest) > 0 {
+		return nil, fmt.Errorf("unknown adapter %q, did you mean %q? (known: %s)", name, nearest[0], strings.Join(known, ", "))
+	}
+	return nil, fmt.Errorf("unknown adapter %q (known: %s)", name, strings.Join(known, ", "))
 }
 
 // Check reports whether an adapter exists and can serve a service type.

@@ -71,7 +71,13 @@ func (n *NDJSON) fill() error {
 	if n.err != nil {
 		return n.err
 	}
-	if n.start > 0 && n.end == len(n.buf) {
+	switch {
+	case len(n.buf) > keepEvent && n.end-n.start <= keepEvent/2:
+		// The large line that was is over.
+		smaller := make([]byte, keepEvent)
+		n.end = copy(smaller, n.buf[n.start:n.end])
+		n.buf, n.seen, n.start = smaller, n.seen-n.start, 0
+	case n.start > 0 && n.end == len(n.buf):
 		n.end = copy(n.buf, n.buf[n.start:n.end])
 		n.seen -= n.start
 		n.start = 0

@@ -66,6 +66,26 @@ func TestNDJSONKeepsTheReadersError(t *testing.T) {
 	}
 }
 
+func TestNDJSONGivesMemoryBackWithoutLosingBytes(t *testing.T) {
+	var text strings.Builder
+	var want []string
+	for _, size := range []int{keepEvent, 1, 5 * keepEvent, 10, 20, 3 * keepEvent, 5} {
+		line := strings.Repeat("x", size)
+		want = append(want, line)
+		text.WriteString(line + "\r\n\n")
+	}
+	for _, size := range []int{7, 1000, keepEvent + 1, text.Len()} {
+		lines := NewNDJSON(&chunkedReader{[]byte(text.String()), size})
+		got, err := readLines(lines)
+		if diff := cmp.Diff(want, got); diff != "" || !errors.Is(err, io.EOF) {
+			t.Errorf("in pieces of %d: %v, lines differ", size, err)
+		}
+		if size == 7 && cap(lines.buf) > keepEvent {
+			t.Errorf("%d bytes of memory at the end, want at most %d", cap(lines.buf), keepEvent)
+		}
+	}
+}
+
 type neverEnding byte
 
 func (c neverEnding) Read(p []byte) (int, error) {

@@ -52,7 +52,7 @@ func (e *ollamaEvents) Next() ([]byte, error) {
 	}
 	if e.includeUsage && e.usage.Known && !e.usageSent {
 		e.usageSent = true
-		e.out = append(e.out[:0], e.prefix...)
+		e.out = append(fit(e.out), e.prefix...)
 		e.out = append(e.out, `],"usage":`...)
 		e.out = appendOllamaUsage(e.out, e.usage)
 		e.out = append(e.out, '}')
@@ -64,6 +64,7 @@ func (e *ollamaEvents) Next() ([]byte, error) {
 
 // read makes a chunk of the next line; it returns nil for one that says nothing.
 func (e *ollamaEvents) read() ([]byte, error) {
+	dropLarge(&e.doc, &e.inner)
 	data, err := e.lines.Next()
 	if err != nil {
 		if errors.Is(err, io.EOF) {
@@ -97,7 +98,7 @@ func (e *ollamaEvents) chunk(line *ollamaLine) ([]byte, error) {
 	if first {
 		e.prefix = e.head(nil, "chat.completion.chunk", line.created, e.model)
 	}
-	out := append(e.out[:0], e.prefix...)
+	out := append(fit(e.out), e.prefix...)
 	out = append(out, `{"index":0,"delta":{`...)
 	members := len(out)
 	if first {

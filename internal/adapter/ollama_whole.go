@@ -25,10 +25,11 @@ func (ollamaChat) Reply(req *schema.Request, answer Answer, reply *Reply) error 
 		}
 		return w.finishReply(reply, &line, model)
 	}
-	if line, rest := nextOllamaLine(answer.Body); len(rest) == 0 || !ollamaObject(line) {
+	body := bytes.TrimPrefix(answer.Body, byteOrder)
+	if line, rest := nextOllamaLine(body); len(rest) == 0 || !ollamaObject(line) {
 		return err
 	}
-	return w.lines(answer.Body, model, reply)
+	return w.lines(body, model, reply)
 }
 
 // lines reads an answer of several lines.

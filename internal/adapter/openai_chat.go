@@ -140,35 +140,90 @@ func (openAIChat) Reply(req *schema.Request, answer Answer, reply *Reply) error 
 	if err != nil {
 		return err
 	}
-	if choices := root.Get("choices"); choices.Kind() != jsonscan.Array || choices.Empty() {
+	m := readMembers(root)
+	if m.choices.Kind() != jsonscan.Array || m.choices.Empty() {
 		return fmt.Errorf("%w: no choices", ErrInvalid)
 	}
-	reply.Usage = schema.ReadUsage(root.Get("usage"))
-	edits := renameModel(reply.edits[:0], root, req.Body.Root().Get("model").Raw())
-	if root.Get("system_fingerprint").Kind() == jsonscan.Absent {
+	reply.Usage = schema.ReadUsage(m.usage)
+	edits := m.renameModel(reply.edits[:0], root, req.Body.Root().Get("model").Raw())
+	if m.fingerprint.Kind() == jsonscan.Absent {
 		edits = append(edits, root.Insert(nullFingerprint))
 	}
-	if root.Get("object").Kind() == jsonscan.Absent {
+	if m.created.Kind() == jsonscan.Absent {
+		edits = append(edits, root.Insert(appendCreated(nil)))
+	}
+	if m.object.Kind() == jsonscan.Absent {
 		edits = append(edits, root.Insert(completionObject))
+	}
+	if m.id.Kind() == jsonscan.Absent {
+		edits = append(edits, root.Insert(appendNewID(nil)))
 	}
 	reply.edits = edits
 	reply.Segments = reply.doc.Splice(reply.Segments[:0], edits)
 	return nil
 }
 
+// members are those of a completion, chunk or list that matter here.
+type members struct {
+	id, object, created, model, choices, usage, fault, kind, fingerprint jsonscan.Value
+}
+
+// readMembers goes through the members of an object once, which is what every
+// chunk of every stream costs. Of several with one name the first counts.
+func readMembers(root jsonscan.Value) (m members) {
+	if root.Kind() != jsonscan.Object {
+		return m
+	}
+	for v := root.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+		var to *jsonscan.Value
+		switch string(v.Key()) {
+		case "id":
+			to = &m.id
+		case "object":
+			to = &m.object
+		case "created":
+			to = &m.created
+		case "model":
+			to = &m.model
+		case "choices":
+			to = &m.choices
+		case "usage":
+			to = &m.usage
+		case "error":
+			to = &m.fault
+		case "type":
+			to = &m.kind
+		case "system_fingerprint":
+			to = &m.fingerprint
+		default:
+			continue
+		}
+		if to.Kind() == jsonscan.Absent {
+			*to = v
+		}
+	}
+	return m
+}
+
 // renameModel gives a reply or chunk the caller's name of the model, and takes
 // out an error that is null, which some clients take for an error.
-func renameModel(edits []jsonscan.Edit, root jsonscan.Value, model []byte) []jsonscan.Edit {
-	switch v := root.Get("model"); {
-	case v.Kind() == jsonscan.Absent:
-		edits = append(edits, root.Insert(append([]byte(`"model":`), model...)))
-	case !bytes.Equal(v.Raw(), model):
-		edits = append(edits, v.Replace(model))
+func (m *members) renameModel(edits []jsonscan.Edit, root jsonscan.Value, name []byte) []jsonscan.Edit {
+	switch {
+	case m.model.Kind() == jsonscan.Absent:
+		edits = append(edits, root.Insert(append([]byte(`"model":`), name...)))
+	case !bytes.Equal(m.model.Raw(), name):
+		edits = append(edits, m.model.Replace(name))
 	}
-	if v := root.Get("error"); v.Kind() == jsonscan.Null {
-		edits = append(edits, v.Remove())
+	if m.fault.Kind() == jsonscan.Null {
+		edits = append(edits, m.fault.Remove())
 	}
 	return edits
+}
+
+// isReason reports whether a finish_reason is one: some backends write an empty
+// text where others write null.
+func isReason(v jsonscan.Value) bool {
+	return v.Kind() == jsonscan.String && len(v.Raw()) > len(`""`)
 }
 
 // Events reads server-sent events of completion chunks.

@@ -38,15 +38,15 @@ func (openAIEmbedding) Reply(req *schema.Request, answer Answer, reply *Reply) e
 	if data.Kind() != jsonscan.Array || data.Empty() {
 		return fmt.Errorf("%w: no embeddings", ErrInvalid)
 	}
-	reply.Usage = schema.ReadUsage(root.Get("usage"))
-	edits := renameModel(reply.edits[:0], root, req.Body.Root().Get("model").Raw())
-	if root.Get("object").Kind() == jsonscan.Absent {
+	m := readMembers(root)
+	reply.Usage = schema.ReadUsage(m.usage)
+	edits := m.renameModel(reply.edits[:0], root, req.Body.Root().Get("model").Raw())
+	if m.object.Kind() == jsonscan.Absent {
 		edits = append(edits, root.Insert(listObject))
 	}
 	wanted, _ := req.Field("dimensions").Int()
 	count := 0
 	for item := data.First(); item.Kind() != jsonscan.Absent; item = item.Next() {
-		count++
 		vector := item.Get("embedding")
 		converted, err := convertVector(vector, req.Base64, int(wanted))
 		if err != nil {
@@ -55,6 +55,8 @@ func (openAIEmbedding) Reply(req *schema.Request, answer Answer, reply *Reply) e
 		if converted != nil {
 			edits = append(edits, vector.Replace(converted))
 		}
+		edits = completeItem(edits, item, count)
+		count++
 	}
 	if asked := inputsOf(req.Field("input")); count != asked {
 		return fmt.Errorf("%w: %d vectors for %d inputs", ErrInvalid, count, asked)
@@ -65,6 +67,18 @@ func (openAIEmbedding) Reply(req *schema.Request, answer Answer, reply *Reply) e
 		return reorder(reply)
 	}
 	return nil
+}
+
+// completeItem gives an item the members that clients require and that its
+// backend left out. Without a number it is the vector of the input in its place.
+func completeItem(edits []jsonscan.Edit, item jsonscan.Value, position int) []jsonscan.Edit {
+	if item.Get("index").Kind() == jsonscan.Absent {
+		edits = append(edits, item.Insert(strconv.AppendInt([]byte(`"index":`), int64(position), 10)))
+	}
+	if item.Get("object").Kind() == jsonscan.Absent {
+		edits = append(edits, item.Insert(embeddingObject))
+	}
+	return edits
 }
 
 // inputsOf returns how many vectors an input asks for. A list of token ids is
@@ -80,7 +94,10 @@ func inputsOf(input jsonscan.Value) int {
 	return n
 }
 
-var listObject = []byte(`"object":"list"`)
+var (
+	listObject      = []byte(`"object":"list"`)
+	embeddingObject = []byte(`"object":"embedding"`)
+)
 
 // convertVector returns the vector in the wanted form, nil if it has it.
 func convertVector(vector jsonscan.Value, toBase64 bool, wanted int) ([]byte, error) {

@@ -20,18 +20,30 @@ type openAIEvents struct {
 
 	usage    schema.Usage
 	rawUsage []byte // kept only for a caller that asked for usage
-	head     []byte // the members that all chunks share, for a chunk of our own
 	out      []byte
 	segments [][]byte
 	edits    []jsonscan.Edit
+
+	// The members that all chunks share, from the first chunk or made here, for
+	// chunks that lack them. They lie in the two arrays if they fit.
+	id, created  []byte
+	idSpace      [64]byte
+	createdSpace [32]byte
 
 	begun     bool // a chunk went out
 	finished  bool // a finish_reason was seen
 	done      bool // nothing more is read
 	usageSent bool
+	large     bool // the last event was, and so is what it needed
 }
 
-var doneMark = []byte("[DONE]")
+var (
+	doneMark    = []byte("[DONE]")
+	chunkObject = []byte(`"object":"chat.completion.chunk"`)
+)
+
+// isDone tells the mark at the end of a stream; some put blanks around it.
+func isDone(data []byte) bool { return bytes.Equal(bytes.TrimSpace(data), doneMark) }
 
 // Usage returns the last report; backends that repeat it send running totals.
 func (e *openAIEvents) Usage() schema.Usage { return e.usage }
@@ -39,6 +51,7 @@ func (e *openAIEvents) Usage() schema.Usage { return e.usage }
 // Next returns the next chunk for the caller.
 func (e *openAIEvents) Next() ([]byte, error) {
 	for !e.done {
+		e.letGo()
 		event, err := e.sse.Next()
 		switch {
 		case err != nil:
@@ -51,23 +64,23 @@ func (e *openAIEvents) Next() ([]byte, error) {
 			// The answer was complete; a missing [DONE] or an unclean end takes
 			// nothing from it.
 			e.done = true
-		case bytes.Equal(event.Data, doneMark):
+		case isDone(event.Data):
 			if !e.begun {
 				return nil, ErrTruncated
 			}
 			e.done = true
 		default:
-			chunk, err := e.chunk(event.Data)
-			if e.sse.cut && errors.Is(err, ErrInvalid) {
-				// Half an event: the stream ended within it.
-				if !e.finished {
-					return nil, ErrTruncated
-				}
-				e.done = true
-				continue
-			}
-			if chunk != nil || err != nil {
+			chunk, err := e.chunk(event)
+			switch {
+			case err == nil && chunk == nil:
+			case !errors.Is(err, ErrInvalid):
 				return chunk, err
+			case e.finished:
+				e.done = true // nor does noise behind it
+			case e.sse.cut:
+				return nil, ErrTruncated // half an event: the stream ended within it
+			default:
+				return nil, err
 			}
 		}
 	}
@@ -78,67 +91,138 @@ func (e *openAIEvents) Next() ([]byte, error) {
 	return nil, io.EOF
 }
 
+// letGo gives back what a large event needed, now that its chunk was used.
+func (e *openAIEvents) letGo() {
+	if !e.large {
+		return
+	}
+	e.large = false
+	dropLarge(&e.doc)
+	clear(e.segments)
+	e.out = fit(e.out)
+}
+
 // chunk reads one event; it returns nil for one that the caller does not get.
-func (e *openAIEvents) chunk(data []byte) ([]byte, error) {
+func (e *openAIEvents) chunk(event Event) ([]byte, error) {
+	if err := event.complaint(); err != nil {
+		return nil, err
+	}
+	e.large = len(event.Data) > keepEvent
 	e.doc.AllowDuplicateKeys = true
-	if err := e.doc.Parse(data); err != nil {
+	if err := e.doc.Parse(event.Data); err != nil {
+		if len(bytes.TrimSpace(event.Data)) == 0 {
+			return nil, nil // a line that only keeps the connection alive
+		}
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	root := e.doc.Root()
-	if root.Kind() != jsonscan.Object {
-		return nil, fmt.Errorf("%w: an event that is no object", ErrInvalid)
+	m := readMembers(root)
+	if m.fault.Given() || string(m.object.Text()) == "error" || root.Kind() == jsonscan.Array {
+		if err := complaint(root); err != nil {
+			return nil, err
+		}
 	}
-	if err := complaint(root); err != nil {
-		return nil, err
-	}
-	choices := root.Get("choices")
-	usage := root.Get("usage")
-	if usage.Given() {
-		e.sawUsage(root, usage)
-		if !choices.Given() {
+	isChunk := m.choices.Kind() == jsonscan.Array
+	if m.usage.Given() {
+		e.identify(&m)
+		e.sawUsage(m.usage)
+		if !m.choices.Given() {
 			return nil, nil // clients choke on it; the caller gets a chunk of our own
 		}
-		if choices.Empty() {
+		if isChunk && m.choices.Empty() {
 			if !e.includeUsage {
 				return nil, nil
 			}
 			e.usageSent = true
 		}
 	}
-	for c := choices.First(); c.Kind() != jsonscan.Absent; c = c.Next() {
-		e.finished = e.finished || c.Get("finish_reason").Given()
+	if !isChunk {
+		return nil, e.noChunk(root, &m)
+	}
+	for c := m.choices.First(); c.Kind() != jsonscan.Absent; c = c.Next() {
+		if c.Kind() != jsonscan.Object {
+			return nil, fmt.Errorf("%w: a choice that is no object", ErrInvalid)
+		}
+		e.finished = e.finished || isReason(c.Get("finish_reason"))
 	}
 	e.begun = true
-	e.edits = renameModel(e.edits[:0], root, e.model)
+	e.identify(&m)
+	return e.edited(root, &m), nil
+}
+
+// noChunk judges an event that is JSON but no chunk: nil for one that may be
+// passed over. Whatever it says, the caller must not get it as if it were a
+// part of the answer.
+func (e *openAIEvents) noChunk(root jsonscan.Value, m *members) error {
+	switch kind := string(m.kind.Text()); {
+	case root.Kind() == jsonscan.Null, root.Kind() == jsonscan.Object && root.Empty(), kind == "ping", kind == "keepalive":
+		return nil // servers are known to keep connections alive with these
+	case complains(root):
+		return &Failure{Status: 200, Message: messageOf(root)}
+	case root.Kind() != jsonscan.Object:
+		return fmt.Errorf("%w: an event that is no object", ErrInvalid)
+	case e.finished:
+		return nil // the answer is complete, and this is no part of it
+	}
+	return fmt.Errorf("%w: an event that is no chunk", ErrInvalid)
+}
+
+// identify remembers what all chunks of the stream share.
+func (e *openAIEvents) identify(m *members) {
+	if e.id == nil {
+		if m.id.Kind() == jsonscan.String {
+			e.id = append(append(e.idSpace[:0], `"id":`...), m.id.Raw()...)
+		} else {
+			e.id = appendNewID(e.idSpace[:0])
+		}
+	}
+	if e.created == nil {
+		if m.created.Kind() == jsonscan.Number {
+			e.created = append(append(e.createdSpace[:0], `"created":`...), m.created.Raw()...)
+		} else {
+			e.created = appendCreated(e.createdSpace[:0])
+		}
+	}
+}
+
+// edited returns the chunk as the caller gets it: under its own name of the
+// model, and with the members that clients require.
+func (e *openAIEvents) edited(root jsonscan.Value, m *members) []byte {
+	e.edits = m.renameModel(e.edits[:0], root, e.model)
+	if m.created.Kind() == jsonscan.Absent {
+		e.edits = append(e.edits, root.Insert(e.created))
+	}
+	if m.object.Kind() == jsonscan.Absent {
+		e.edits = append(e.edits, root.Insert(chunkObject))
+	}
+	if m.id.Kind() == jsonscan.Absent {
+		e.edits = append(e.edits, root.Insert(e.id))
+	}
+	data := e.doc.Data()
 	if len(e.edits) == 0 {
-		return data, nil
+		return data
 	}
 	const perEdit = 3 // what stands before it, what it puts in, a comma
 	e.segments = e.doc.Splice(slices.Grow(e.segments[:0], perEdit*len(e.edits)+1), e.edits)
-	e.out = slices.Grow(e.out[:0], 2*len(data)) // room for longer ones that follow
+	room := 2 * len(data) // for longer ones that follow
+	if e.large {
+		room = len(data) + keepEvent
+	}
+	e.out = slices.Grow(e.out[:0], room)
 	for _, s := range e.segments {
 		e.out = append(e.out, s...)
 	}
-	return e.out, nil
+	return e.out
 }
 
-func (e *openAIEvents) sawUsage(root, usage jsonscan.Value) {
+func (e *openAIEvents) sawUsage(usage jsonscan.Value) {
 	report := schema.ReadUsage(usage)
 	if !report.Known {
 		return
 	}
 	e.usage = report
-	if !e.includeUsage {
-		return
-	}
-	e.rawUsage = append(e.rawUsage[:0], usage.Raw()...)
-	e.head = e.head[:0]
-	for _, name := range []string{"id", "created"} {
-		if v := root.Get(name); v.Given() {
-			e.head = append(e.head, `"`+name+`":`...)
-			e.head = append(e.head, v.Raw()...)
-			e.head = append(e.head, ',')
-		}
+	if e.includeUsage {
+		e.rawUsage = append(e.rawUsage[:0], usage.Raw()...)
 	}
 }
 
@@ -146,8 +230,10 @@ func (e *openAIEvents) sawUsage(root, usage jsonscan.Value) {
 // backend sent along with another one.
 func (e *openAIEvents) usageChunk() []byte {
 	e.out = append(e.out[:0], '{')
-	e.out = append(e.out, e.head...)
-	e.out = append(e.out, `"object":"chat.completion.chunk","model":`...)
+	for _, member := range [][]byte{e.id, chunkObject, e.created} {
+		e.out = append(append(e.out, member...), ',')
+	}
+	e.out = append(e.out, `"model":`...)
 	e.out = append(e.out, e.model...)
 	e.out = append(e.out, `,"choices":[],"usage":`...)
 	e.out = append(e.out, e.rawUsage...)

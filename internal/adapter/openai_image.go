@@ -3,6 +3,7 @@ package adapter
 import (
 	"bytes"
 	"fmt"
+	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -22,8 +23,9 @@ func (openAIImage) Call(req *schema.Request, to *Target, call *Call) error {
 }
 
 // Reply passes images on. A caller that asked for one form never gets the other
-// in its place: bytes can be given as an address that contains them, but an
-// address that only the gateway may reach is no substitute for bytes.
+// in its place: bytes can be given as an address that contains them and taken out
+// of one, but an address that only the gateway may reach is no substitute for
+// bytes.
 func (openAIImage) Reply(req *schema.Request, answer Answer, reply *Reply) error {
 	root, err := reply.scan(answer.Body)
 	if err != nil {
@@ -43,7 +45,9 @@ func (openAIImage) Reply(req *schema.Request, answer Answer, reply *Reply) error
 		case !hasAddress && !hasContent:
 			return fmt.Errorf("%w: an image without content", ErrInvalid)
 		case req.ImageFormat == "b64_json" && !hasContent:
-			return fmt.Errorf("%w: an address instead of the image that was asked for", ErrInvalid)
+			if edits, err = extractImage(edits, address, content); err != nil {
+				return err
+			}
 		case req.ImageFormat == "url" && !hasAddress:
 			edits = append(edits, inlineImage(address, content))
 		}
@@ -54,6 +58,22 @@ func (openAIImage) Reply(req *schema.Request, answer Answer, reply *Reply) error
 	reply.edits = edits
 	reply.Segments = reply.doc.Splice(reply.Segments[:0], edits)
 	return nil
+}
+
+// extractImage turns an address that contains an image into its content. Any
+// other address is an error.
+func extractImage(edits []jsonscan.Edit, address, content jsonscan.Value) ([]jsonscan.Edit, error) {
+	head, bytes, _ := strings.Cut(string(address.Text()), ",")
+	head = strings.ToLower(head)
+	if !strings.HasPrefix(head, "data:") || !strings.HasSuffix(head, ";base64") || bytes == "" {
+		return nil, fmt.Errorf("%w: an address instead of the image that was asked for", ErrFormat)
+	}
+	extracted := quote(bytes)
+	if content.Kind() != jsonscan.Absent {
+		return append(edits, content.Replace(extracted), address.Remove()), nil
+	}
+	start, end := address.MemberSpan()
+	return append(edits, jsonscan.Edit{Start: start, End: end, With: append([]byte(`"b64_json":`), extracted...)}), nil
 }
 
 // inlineImage turns the content of an image into an address that contains it.

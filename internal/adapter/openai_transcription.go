@@ -43,7 +43,7 @@ func (openAITranscription) Reply(req *schema.Request, answer Answer, reply *Repl
 	case format == "json":
 		reply.Segments = append(reply.Segments[:0], []byte(`{"text":`), quote(string(text)), []byte("}"))
 	case strings.HasSuffix(format, "json"):
-		return fmt.Errorf("%w: no JSON", ErrInvalid)
+		return fmt.Errorf("%w: no JSON", ErrFormat)
 	default:
 		reply.ContentType = plainText
 		reply.Segments = append(reply.Segments[:0], text)
@@ -70,7 +70,7 @@ func transcriptObject(root jsonscan.Value, format string, reply *Reply) error {
 		reply.ContentType = plainText
 		reply.Segments = append(reply.Segments[:0], text.Text())
 	default:
-		return fmt.Errorf("%w: JSON instead of %s", ErrInvalid, format)
+		return fmt.Errorf("%w: JSON instead of %s", ErrFormat, format)
 	}
 	return nil
 }

@@ -80,10 +80,12 @@ func (teiRerank) Reply(req *schema.Request, answer Answer, reply *Reply) error {
 type result struct {
 	index int64
 	score float64
-	raw   []byte // the score as the backend wrote it
+	raw   []byte         // the score as the backend wrote it
+	all   jsonscan.Value // the result as the backend wrote it
 }
 
-// ranked writes the unified reply.
+// ranked writes the unified reply: what it is to have, and what the backend said
+// besides, as it came.
 func ranked(req *schema.Request, root, list jsonscan.Value, reply *Reply) error {
 	var documents []jsonscan.Value
 	for v := req.Field("documents").First(); v.Kind() != jsonscan.Absent; v = v.Next() {
@@ -98,8 +100,13 @@ func ranked(req *schema.Request, root, list jsonscan.Value, reply *Reply) error 
 		results = results[:min(int64(len(results)), top)]
 	}
 	reply.Usage = rankUsage(root)
-	out := appendHead(nil, root, req)
+	out := make([]byte, 0, len(reply.doc.Data())+rankHead+rankEach*len(results))
+	out = appendHead(out, root, list, req)
 	withDocuments := req.Field("return_documents").Kind() == jsonscan.True
+	known := []string{"index", "score", "relevance_score", "document"}
+	if root.Kind() == jsonscan.Absent {
+		known = append(known, "text") // what a bare list calls the document
+	}
 	for i, r := range results {
 		if i > 0 {
 			out = append(out, ',')
@@ -113,13 +120,16 @@ func ranked(req *schema.Request, root, list jsonscan.Value, reply *Reply) error 
 			out = append(out, documentText(documents[r.index])...)
 			out = append(out, '}')
 		}
+		out = appendOthers(out, r.all, known...)
 		out = append(out, '}')
 	}
-	out = append(out, `],"usage":{"total_tokens":`...)
-	out = strconv.AppendInt(out, reply.Usage.Total, 10)
-	reply.Segments = append(reply.Segments[:0], append(out, "}}"...))
+	out = appendRankUsage(append(out, `],"usage":`...), root.Get("usage"), reply.Usage)
+	reply.Segments = append(reply.Segments[:0], append(out, '}'))
 	return nil
 }
+
+// What a reply takes beside the backend's own text, in all and for each result.
+const rankHead, rankEach = 128, 32
 
 func readResults(list jsonscan.Value, documents int) ([]result, error) {
 	var results []result
@@ -138,14 +148,14 @@ func readResults(list jsonscan.Value, documents int) ([]result, error) {
 		if !ok {
 			return nil, fmt.Errorf("%w: a result without a score", ErrInvalid)
 		}
-		results = append(results, result{index, value, score.Raw()})
+		results = append(results, result{index, value, score.Raw(), v})
 	}
 	return results, nil
 }
 
 // appendHead begins the reply: what identifies it, what the backend said beside
 // the results, and the start of the list.
-func appendHead(out []byte, root jsonscan.Value, req *schema.Request) []byte {
+func appendHead(out []byte, root, list jsonscan.Value, req *schema.Request) []byte {
 	out = append(out, `{"id":`...)
 	if id := root.Get("id"); id.Kind() == jsonscan.String {
 		out = append(out, id.Raw()...)
@@ -153,10 +163,36 @@ func appendHead(out []byte, root jsonscan.Value, req *schema.Request) []byte {
 		out = append(out, `"rerank-`+rand.Text()+`"`...)
 	}
 	out = append(append(out, `,"model":`...), req.Body.Root().Get("model").Raw()...)
-	if meta := root.Get("meta"); meta.Given() {
-		out = append(append(out, `,"meta":`...), meta.Raw()...)
-	}
+	out = appendOthers(out, root, "id", "model", "usage", "error", "results", string(list.Key()))
 	return append(out, `,"results":[`...)
+}
+
+// appendOthers appends the members of an object but for those that are named,
+// each after a comma.
+func appendOthers(out []byte, object jsonscan.Value, but ...string) []byte {
+	if object.Kind() != jsonscan.Object {
+		return out
+	}
+	for m := object.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+		if slices.Contains(but, string(m.Key())) {
+			continue
+		}
+		out = append(append(out, `,"`...), m.RawKey()...)
+		out = append(append(out, `":`...), m.Raw()...)
+	}
+	return out
+}
+
+// appendRankUsage appends the usage: what the backend reported, and the total if
+// that is not a part of it.
+func appendRankUsage(out []byte, given jsonscan.Value, usage schema.Usage) []byte {
+	out = append(out, `{"total_tokens":`...)
+	if total := given.Get("total_tokens"); total.Kind() == jsonscan.Number {
+		out = append(out, total.Raw()...)
+	} else {
+		out = strconv.AppendInt(out, usage.Total, 10)
+	}
+	return append(appendOthers(out, given, "total_tokens"), '}')
 }
 
 // rankUsage reads the tokens in the two places where backends report them.

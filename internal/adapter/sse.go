@@ -4,11 +4,34 @@ import (
 	"bytes"
 	"errors"
 	"io"
+
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 )
 
-// MaxEvent is how large one event of a stream may be. A backend that never ends
-// its line costs this much memory and no more.
-const MaxEvent = 4 << 20
+// MaxEvent is how large one event of a stream may be: pictures travel in them. A
+// backend that never ends its line costs this much memory and no more.
+const MaxEvent = 32 << 20
+
+// keepEvent is the largest buffer that a stream keeps for its next event; what a
+// larger one needed is given back.
+const keepEvent = 64 << 10
+
+// fit empties a buffer for its next use, unless it is too large to be kept.
+func fit(buf []byte) []byte {
+	if cap(buf) > keepEvent {
+		return nil
+	}
+	return buf[:0]
+}
+
+// dropLarge lets documents go that hold on to the text of a large event.
+func dropLarge(docs ...*jsonscan.Document) {
+	for _, doc := range docs {
+		if len(doc.Data()) > keepEvent {
+			doc.Reset()
+		}
+	}
+}
 
 // ErrEventTooLarge means that an event of a stream exceeded MaxEvent.
 var ErrEventTooLarge = errors.New("an event of the backend's stream is too large")
@@ -55,6 +78,7 @@ func NewSSE(from io.Reader) *SSE { return &SSE{from: from, fresh: true} }
 func (s *SSE) Next() (Event, error) {
 	s.base += s.line
 	s.line, s.seen, s.lines, s.name, s.data = 0, 0, 0, span{}, span{}
+	s.joined = fit(s.joined)
 	for {
 		line, ok := s.takeLine()
 		if !ok {
@@ -188,7 +212,13 @@ func (s *SSE) fill() error {
 	if s.err != nil {
 		return s.err
 	}
-	if s.base > 0 && s.end == len(s.buf) {
+	switch {
+	case len(s.buf) > keepEvent && s.end-s.base <= keepEvent/2:
+		// The large event that was is over.
+		smaller := make([]byte, keepEvent)
+		s.end = copy(smaller, s.buf[s.base:s.end])
+		s.buf, s.base = smaller, 0
+	case s.base > 0 && s.end == len(s.buf):
 		s.end = copy(s.buf, s.buf[s.base:s.end])
 		s.base = 0
 	}

@@ -167,9 +167,10 @@ type endless struct {
 }
 
 func (e *endless) Read(to []byte) (int, error) {
-	for i := range to {
-		to[i] = e.text[e.at]
-		e.at = (e.at + 1) % len(e.text)
+	for n := 0; n < len(to); {
+		some := copy(to[n:], e.text[e.at:])
+		n += some
+		e.at = (e.at + some) % len(e.text)
 	}
 	e.read += len(to)
 	return len(to), nil
@@ -183,7 +184,7 @@ func TestSSEStopsAtAnEventThatIsTooLarge(t *testing.T) {
 		"other fields without an end": "id: x\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			from := &endless{text: text}
+			from := &endless{text: strings.Repeat(text, 1000)}
 			s := NewSSE(from)
 			for range 3 { // the error stays
 				if _, err := s.Next(); !errors.Is(err, ErrEventTooLarge) {
@@ -216,6 +217,24 @@ func TestSSEPassesOnTheReadersError(t *testing.T) {
 	got, err := readAll(io.MultiReader(strings.NewReader("data: one\n\ndata: half"), iotest.ErrReader(broken)))
 	if !errors.Is(err, broken) || !slices.Equal(got, []told{{"", "one"}}) {
 		t.Errorf("events %q (%v), want the first one and %v", got, err, broken)
+	}
+}
+
+// TestSSEGivesMemoryBackWithoutLosingBytes goes from large events to small ones,
+// with the smaller buffer taken in the middle of all kinds of events.
+func TestSSEGivesMemoryBackWithoutLosingBytes(t *testing.T) {
+	small := strings.Repeat("event: e\ndata: a\ndata: b\n: c\n\n", 200)
+	stream := "\ufeff"
+	for _, size := range []int{keepEvent - 10, keepEvent, 2*keepEvent + 1, 5 * keepEvent} {
+		large := strings.Repeat("x", size)
+		stream += "data: " + large + "\n\n" + small + "data: " + large + "\ndata: " + large + "\r\n\r\n" + small
+	}
+	want := reference(stream)
+	for _, size := range []int{7, 33, 1000, 4096, keepEvent + 1, len(stream)} {
+		got, err := readAll(&pieces{rest: []byte(stream), size: func() int { return size }})
+		if !errors.Is(err, io.EOF) || !slices.Equal(got, want) {
+			t.Errorf("in pieces of %d: %d events (%v), want %d", size, len(got), err, len(want))
+		}
 	}
 }
 

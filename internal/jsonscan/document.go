@@ -2,8 +2,10 @@
 // levels are, in one pass and without decoding. Requests and replies are mostly
 // passed on as they came; this package finds the few places that matter.
 //
-// Strict means: RFC 8259 grammar, valid UTF-8, no lone surrogates, no duplicate
-// keys at any depth, no nesting beyond MaxDepth, nothing after the text.
+// Strict means: RFC 8259 grammar, valid UTF-8, no duplicate keys at any depth, no
+// nesting beyond MaxDepth, nothing after the text. An escape that is half of a
+// surrogate pair is grammatical and is passed on; as text it is U+FFFD, and keys
+// that are the same as text are duplicates.
 package jsonscan
 
 import (
@@ -243,7 +245,7 @@ func (v Value) Int() (i int64, ok bool) {
 }
 
 // Unescape appends to dst the content of a checked JSON string whose raw form,
-// without quotes, is given.
+// without quotes, is given. Half of a surrogate pair becomes U+FFFD.
 func Unescape(dst, raw []byte) []byte {
 	for i := 0; i < len(raw); i++ {
 		if raw[i] != '\\' {
@@ -266,8 +268,13 @@ func Unescape(dst, raw []byte) []byte {
 			r := hexRune(raw[i+1:])
 			i += 4
 			if utf16.IsSurrogate(r) {
-				r = utf16.DecodeRune(r, hexRune(raw[i+3:]))
-				i += 6
+				pair := rune(utf8.RuneError)
+				if rest := raw[i+1:]; len(rest) >= 6 && rest[0] == '\\' && rest[1] == 'u' {
+					pair = utf16.DecodeRune(r, hexRune(rest[2:]))
+				}
+				if r = pair; r != utf8.RuneError {
+					i += 6
+				}
 			}
 			dst = utf8.AppendRune(dst, r)
 		default: // quote, backslash, slash

@@ -10,6 +10,10 @@ type Edit struct {
 
 var commaText = []byte{','}
 
+func (e *Edit) before(other *Edit) bool {
+	return e.Start < other.Start || e.Start == other.Start && e.End < other.End
+}
+
 // Replace returns the edit that gives v another value, written as JSON.
 func (v Value) Replace(with []byte) Edit {
 	start, end := v.Span()
@@ -42,10 +46,11 @@ func (v Value) Remove() Edit {
 }
 
 // Splice appends to dst the segments of the text with the edits made. The edits
-// must not overlap; they are brought into order here.
+// must not overlap; they are brought into order here. What is put in stands
+// before what is replaced in the same place.
 func (d *Document) Splice(dst [][]byte, edits []Edit) [][]byte {
 	for i := range edits {
-		for j := i; j > 0 && edits[j].Start < edits[j-1].Start; j-- {
+		for j := i; j > 0 && edits[j].before(&edits[j-1]); j-- {
 			edits[j], edits[j-1] = edits[j-1], edits[j]
 		}
 	}

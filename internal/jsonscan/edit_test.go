@@ -22,6 +22,9 @@ func TestSplice(t *testing.T) {
 		"several in any order": {`{"a":1,"b":2,"c":3}`, `{"z":0,"a":9,"c":3}`, func(r Value) []Edit {
 			return []Edit{r.Get("b").Remove(), r.Get("a").Replace([]byte("9")), r.Insert([]byte(`"z":0`))}
 		}},
+		"remove the first and insert": {`{"a":1,"b":2}`, `{"x":0,"y":0,"b":2}`, func(r Value) []Edit {
+			return []Edit{r.Get("a").Remove(), r.Insert([]byte(`"x":0`)), r.Insert([]byte(`"y":0`))}
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var doc Document

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/bits"
-	"unicode/utf16"
 	"unicode/utf8"
 	"unsafe"
 )
@@ -30,9 +29,15 @@ type key struct {
 // larger objects get a set, so that hostile ones cost no quadratic time.
 const linearKeys = 24
 
+// byteOrder is the mark that some programs put in front of a text.
+const byteOrder = "\xef\xbb\xbf"
+
 // Parse checks the text and records its upper levels. The Document keeps a
-// reference to data.
+// reference to data. A byte order mark in front of the text is no part of it.
 func (d *Document) Parse(data []byte) error {
+	if len(data) > len(byteOrder) && string(data[:len(byteOrder)]) == byteOrder {
+		data = data[len(byteOrder):]
+	}
 	d.data = data
 	d.nodes = d.nodes[:0]
 	d.keys = d.keys[:0]
@@ -283,7 +288,8 @@ func (d *Document) str(start int) (end int, escaped bool, err error) {
 var simpleEscape = [256]bool{'"': true, '\\': true, '/': true, 'b': true, 'f': true, 'n': true, 'r': true, 't': true}
 
 // escape checks an escape sequence at i that is no simple one, and returns the
-// position after it.
+// position after it. Half of a surrogate pair is grammatical: the other half of
+// a character that was cut in two may stand in the text that follows.
 func (d *Document) escape(i int) (int, error) {
 	if i+1 >= len(d.data) {
 		return 0, fail(i, "unterminated string")
@@ -291,19 +297,10 @@ func (d *Document) escape(i int) (int, error) {
 	if d.data[i+1] != 'u' {
 		return 0, fail(i, "unknown escape sequence")
 	}
-	r := hexRune(d.data[i+2:])
-	if r < 0 {
+	if hexRune(d.data[i+2:]) < 0 {
 		return 0, fail(i, "\\u needs four hexadecimal digits")
 	}
-	if !utf16.IsSurrogate(r) {
-		return i + 6, nil
-	}
-	if rest := d.data[i+6:]; len(rest) >= 6 && rest[0] == '\\' && rest[1] == 'u' {
-		if utf16.DecodeRune(r, hexRune(rest[2:])) != utf8.RuneError {
-			return i + 12, nil
-		}
-	}
-	return 0, fail(i, "half of a surrogate pair in a string")
+	return i + 6, nil
 }
 
 // hexRune reads four hexadecimal digits, or returns -1.

@@ -39,7 +39,7 @@ func (r *Request) AudioFormat() string {
 
 // ParseTranscription checks a transcription form.
 func (r *Request) ParseTranscription(form *Form) error {
-	if err := r.parseForm(STT, form); err != nil {
+	if err := r.parseForm(STT, form, "file", "language", "temperature"); err != nil {
 		return err
 	}
 	if !form.HasFile("file") {

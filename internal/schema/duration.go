@@ -9,7 +9,7 @@ import (
 
 // Duration is a length of time that people write as a whole number of
 // milliseconds or with a unit ("30s", "1m30s"), and that JSON carries as
-// milliseconds.
+// milliseconds. What is shorter cannot be written: it would be lost there.
 type Duration time.Duration
 
 // Std returns d as a time.Duration.
@@ -50,6 +50,9 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	}
 	if parsed < 0 {
 		return errors.New("must not be negative")
+	}
+	if parsed%time.Millisecond != 0 {
+		return errors.New("must be a whole number of milliseconds")
 	}
 	*d = Duration(parsed)
 	return nil

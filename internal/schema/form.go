@@ -25,8 +25,12 @@ type File struct {
 	Open func() io.Reader
 }
 
-// is reports whether a part has the name; clients write arrays as name[].
-func (p *Part) is(name string) bool { return strings.TrimSuffix(p.Name, "[]") == name }
+// is reports whether a part has the name; clients write arrays as name[], and
+// some number their elements.
+func (p *Part) is(name string) bool {
+	plain, _, _ := strings.Cut(p.Name, "[")
+	return plain == name
+}
 
 // Value returns the value of a field; ok is false when it is not there.
 func (f *Form) Value(name string) (value string, ok bool) {
@@ -47,3 +51,29 @@ func (f *Form) HasFile(name string) bool {
 	}
 	return false
 }
+
+// takeOnce checks that fields which have one value are there once at most, and
+// gives their parts the plain name. A backend might go by another part than the
+// one that was looked at here, and by it serve another model than was permitted.
+func (f *Form) takeOnce(names ...string) error {
+	for _, name := range names {
+		found := false
+		for i := range f.Parts {
+			p := &f.Parts[i]
+			switch {
+			case !p.is(name):
+				continue
+			case found:
+				return InvalidValue(name, "'"+name+"' must be given only once.")
+			case p.File != nil && !isFile(name):
+				return InvalidValue(name, "'"+name+"' must be a value, not a file.")
+			}
+			found = true
+			p.Name = name
+		}
+	}
+	return nil
+}
+
+// isFile lists the fields that are files and of which a form has one.
+func isFile(name string) bool { return name == "file" || name == "mask" }

@@ -2,6 +2,7 @@ package schema_test
 
 import (
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,6 +51,31 @@ func TestForms(t *testing.T) {
 		{"transcription", "model=m file=@a temperature=hot", "temperature", schema.CodeInvalidValue},
 		{"transcription", "model=m file=@a temperature=NaN", "temperature", schema.CodeInvalidValue},
 		{"transcription", "model=m file=@a temperature=Inf", "temperature", schema.CodeInvalidValue},
+		{"transcription", "model=m file=@a timestamp_granularities[]=word timestamp_granularities[]=segment x=1 x=2", "", ""},
+		{"transcription", "model[]=m file=@a response_format[]=srt", "", ""},
+		{"transcription", "model=m model=other file=@a", "model", schema.CodeInvalidValue},
+		{"transcription", "model=m model=m file=@a", "model", schema.CodeInvalidValue},
+		{"transcription", "model=m file=@a model[]=other", "model", schema.CodeInvalidValue},
+		{"transcription", "model[]=m model[]=other file=@a", "model", schema.CodeInvalidValue},
+		{"transcription", "model=m model[0]=other file=@a", "model", schema.CodeInvalidValue},
+		{"transcription", "model=m model=@other file=@a", "model", schema.CodeInvalidValue},
+		{"transcription", "model=@other model=m file=@a", "model", schema.CodeInvalidValue},
+		{"transcription", "model=m model= file=@a", "model", schema.CodeInvalidValue},
+		{"transcription", "model=m file=@a file=@b", "file", schema.CodeInvalidValue},
+		{"transcription", "model=m file=@a response_format=json response_format=srt", "response_format", schema.CodeInvalidValue},
+		{"transcription", "model=m file=@a response_format=@srt", "response_format", schema.CodeInvalidValue},
+		{"transcription", "model=m file=@a temperature=0 temperature[]=hot", "temperature", schema.CodeInvalidValue},
+		{"transcription", "model=m file=@a stream=false stream=true", "stream", schema.CodeInvalidValue},
+		{"transcription", "model=m file=@a language=en language=de", "language", schema.CodeInvalidValue},
+		{"transcription", "model=m file=@a prompt=a prompt=b", "prompt", schema.CodeInvalidValue},
+		{"transcription", "model=m file=@a user=a user=b", "user", schema.CodeInvalidValue},
+		{"image edit", "model=m model=other image=@a prompt=p", "model", schema.CodeInvalidValue},
+		{"image edit", "model=m model[]=@other image=@a prompt=p", "model", schema.CodeInvalidValue},
+		{"image edit", "model=m image=@a prompt=p prompt=q", "prompt", schema.CodeInvalidValue},
+		{"image edit", "model=m image=@a prompt=p n=1 n=9", "n", schema.CodeInvalidValue},
+		{"image edit", "model=m image=@a prompt=p size=1x1 size[]=2x2", "size", schema.CodeInvalidValue},
+		{"image edit", "model=m image=@a mask=@b mask=@c prompt=p", "mask", schema.CodeInvalidValue},
+		{"image edit", "model=m image=@a image=@b image[]=@c image[]=@d prompt=p", "", ""},
 		{"image edit", "model=m image=@a prompt=p", "", ""},
 		{"image edit", "image[]=@a image[]=@b mask=@c prompt=p model=m n=2 size=1x1", "", ""},
 		{"image edit", "model=m image=@a prompt=p n= response_format=", "", ""},
@@ -100,6 +126,23 @@ func TestWhatIsReadOfAForm(t *testing.T) {
 	speech.Reset()
 	if err := speech.ParseSpeech([]byte(`{"model":"m","input":"a","voice":"v","extra_body":{"response_format":"wav"}}`)); err != nil || speech.AudioFormat() != "wav" {
 		t.Errorf("format %s (%v), want wav", speech.AudioFormat(), err)
+	}
+}
+
+// TestWhatWasLookedAtIsWhatIsSent wants the names that backends go by on the
+// fields that were read under another spelling.
+func TestWhatWasLookedAtIsWhatIsSent(t *testing.T) {
+	var req schema.Request
+	f := form("file[]=@a", "timestamp_granularities[]=word", "model[]=m", "response_format[]=srt", "x[]=1")
+	if err := req.ParseTranscription(f); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, part := range req.Form.Parts {
+		names = append(names, part.Name)
+	}
+	if want := []string{"file", "timestamp_granularities[]", "model", "response_format", "x[]"}; !slices.Equal(names, want) {
+		t.Errorf("the parts are %q, want %q", names, want)
 	}
 }
 

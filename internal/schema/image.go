@@ -35,7 +35,7 @@ func (r *Request) ParseImage(body []byte) error {
 
 // ParseImageEdit checks an image edit form.
 func (r *Request) ParseImageEdit(form *Form) error {
-	if err := r.parseForm(ImgEdit, form); err != nil {
+	if err := r.parseForm(ImgEdit, form, "mask", "n", "size", "quality"); err != nil {
 		return err
 	}
 	if !form.HasFile("image") {

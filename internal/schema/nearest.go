@@ -23,7 +23,7 @@ func Nearest(written string, known []string, n int) []string {
 		if len(other) > tooLong {
 			continue
 		}
-		if d := editDistance(folded, other); d <= max(2, len(other)/3) {
+		if d := editDistance(folded, other); d <= slips(other) {
 			near = append(near, candidate{name, d})
 		}
 	}
@@ -33,6 +33,15 @@ func Nearest(written string, known []string, n int) []string {
 		names = append(names, c.name)
 	}
 	return names
+}
+
+// slips is how many mistakes are likely in a name. Of a short one so little is
+// left after two that it could be any.
+func slips(name string) int {
+	if len(name) < 5 {
+		return 1
+	}
+	return max(2, len(name)/3)
 }
 
 // editDistance counts insertions, deletions, replacements and swaps of neighbours.

@@ -81,12 +81,18 @@ func (r *Request) parse(service ServiceType, body []byte) error {
 	return nil
 }
 
-// parseForm checks what all forms have in common.
-func (r *Request) parseForm(service ServiceType, form *Form) error {
+// parseForm checks what all forms have in common. Besides the fields that all
+// have, those that are named have one value.
+func (r *Request) parseForm(service ServiceType, form *Form, single ...string) error {
 	r.Service, r.Form = service, form
 	model, _ := form.Value("model")
 	if model == "" {
 		return MissingParameter("model")
+	}
+	for _, names := range [][]string{{"model", "user", "prompt", "response_format", "stream"}, single} {
+		if err := form.takeOnce(names...); err != nil {
+			return err
+		}
 	}
 	r.Model = []byte(model)
 	if err := checkModelName(r.Model); err != nil {

@@ -44,6 +44,10 @@ func (t ServiceType) String() string {
 	return serviceNames[t]
 }
 
+// ReportsTokens tells whether answers of the type normally say how many tokens
+// they cost. The others are counted in other things, if in any.
+func (t ServiceType) ReportsTokens() bool { return t == Chat || t == Embedding }
+
 // MarshalText writes the name of the service type.
 func (t ServiceType) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 

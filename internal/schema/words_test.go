@@ -60,7 +60,7 @@ func TestServiceTypesTravelAsTheirNames(t *testing.T) {
 func TestDurationsAreReadInBothForms(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"0": 0, "1": time.Millisecond, "1500": 1500 * time.Millisecond, "30s": 30 * time.Second, "1m30s": 90 * time.Second,
-		"0s": 0, "1.5h": 90 * time.Minute, "250us": 250 * time.Microsecond, "9223372036854": 9223372036854 * time.Millisecond,
+		"0s": 0, "1.5h": 90 * time.Minute, "9223372036854": 9223372036854 * time.Millisecond,
 	} {
 		var d, quoted schema.Duration
 		if err := d.UnmarshalText([]byte(text)); err != nil || d.Std() != want {

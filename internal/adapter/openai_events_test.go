@@ -1,0 +1,209 @@
+package adapter
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// chatRequest is a request for a stream of the model m.
+func chatRequest(t testing.TB) *schema.Request {
+	t.Helper()
+	req := new(schema.Request)
+	if err := req.ParseChat([]byte(`{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}`)); err != nil {
+		t.Fatal(err)
+	}
+	return req
+}
+
+// TestACharacterMayBeCutBetweenChunks sends an emoji half by half: the client
+// that puts the pieces together must get both halves as they came.
+func TestACharacterMayBeCutBetweenChunks(t *testing.T) {
+	const head = `{"id":"c1","object":"chat.completion.chunk","created":7,"model":"m","choices":[{"index":0,"delta":`
+	chunks := []string{
+		head + `{"role":"assistant","content":"\ud83d"},"finish_reason":null}]}`,
+		head + `{"content":"\ude00"},"finish_reason":null}]}`,
+		head + `{},"finish_reason":"stop"}]}`,
+	}
+	stream := "data: " + strings.Join(chunks, "\n\ndata: ") + "\n\n"
+	got, end := tellRaw(openAIChat{}.Events(chatRequest(t), strings.NewReader(stream)))
+	if !errors.Is(end, io.EOF) || !slices.Equal(got, chunks) {
+		t.Errorf("chunks %q (%v), want %q", got, end, chunks)
+	}
+	lines := `{"message":{"content":"\ud83d"},"done":false}` + "\n" + `{"message":{"content":"\ude00"},"done":false}` + "\n" + `{"done":true}` + "\n"
+	got, end = tellRaw(ollamaChat{}.Events(chatRequest(t), strings.NewReader(lines)))
+	if all := strings.Join(got, ""); !errors.Is(end, io.EOF) || !strings.Contains(all, `"\ud83d"`) || !strings.Contains(all, `"\ude00"`) {
+		t.Errorf("of lines came %q (%v)", got, end)
+	}
+}
+
+func tellRaw(events Events) (chunks []string, end error) {
+	for {
+		chunk, err := events.Next()
+		if err != nil {
+			return chunks, err
+		}
+		chunks = append(chunks, string(chunk))
+	}
+}
+
+func TestHalfACharacterInAReplyIsPassedOn(t *testing.T) {
+	body := `{"id":"c1","object":"chat.completion","created":7,"model":"m","system_fingerprint":null,"choices":[{"index":0,"message":{"role":"assistant","content":"a\ud83d"},"finish_reason":"stop"}]}`
+	var reply Reply
+	if err := (openAIChat{}).Reply(chatRequest(t), Answer{Body: []byte(body)}, &reply); err != nil {
+		t.Fatal(err)
+	}
+	if got := string(slices.Concat(reply.Segments...)); got != body {
+		t.Errorf("%s, want %s", got, body)
+	}
+	events, err := CompletionEvents(chatRequest(t), []byte(body), reply.Usage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first, err := events.Next(); err != nil || !strings.Contains(string(first), `"content":"a\ud83d"`) {
+		t.Errorf("as a stream it is %s (%v)", first, err)
+	}
+}
+
+// TestAStreamHasOneIDAndOneTime looks at chunks whose backend gave them neither.
+func TestAStreamHasOneIDAndOneTime(t *testing.T) {
+	const chunk = `data: {"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":null}]}` + "\n\n"
+	ids := map[string]bool{}
+	for range 2 {
+		chunks, _ := tellRaw(openAIChat{}.Events(chatRequest(t), strings.NewReader(strings.Repeat(chunk, 5))))
+		seen := map[string]bool{}
+		for _, text := range chunks {
+			var c struct {
+				ID      string `json:"id"`
+				Created int64  `json:"created"`
+				Object  string `json:"object"`
+			}
+			if err := json.Unmarshal([]byte(text), &c); err != nil || c.Created == 0 || !strings.HasPrefix(c.ID, "chatcmpl-") || c.Object != "chat.completion.chunk" {
+				t.Fatalf("%s (%v)", text, err)
+			}
+			seen[fmt.Sprint(c.ID, c.Created)] = true
+			ids[c.ID] = true
+		}
+		if len(chunks) != 5 || len(seen) != 1 {
+			t.Errorf("%d chunks with %d ids and times", len(chunks), len(seen))
+		}
+	}
+	if len(ids) != 2 {
+		t.Errorf("%d ids of two streams", len(ids))
+	}
+}
+
+// TestALargeEventIsNotKept sends pictures in events of 8 MiB: each is passed on,
+// and while the stream waits for the next event their memory is free.
+func TestALargeEventIsNotKept(t *testing.T) {
+	picture := strings.Repeat("iVBORw0K", 1<<20)
+	for name, c := range map[string]struct {
+		large, small string
+		open         func(io.Reader) (Events, func() int)
+	}{
+		"openai": {
+			`data: {"model":"other","choices":[{"index":0,"delta":{"content":"` + picture + `"},"finish_reason":null}]}` + "\n\n",
+			`data: {"model":"other","choices":[{"index":0,"delta":{"content":"x"},"finish_reason":null}]}` + "\n\n",
+			func(from io.Reader) (Events, func() int) {
+				e := openAIChat{}.Events(chatRequest(t), from).(*openAIEvents)
+				return e, func() int { return max(cap(e.sse.buf), cap(e.sse.joined), cap(e.out), len(e.doc.Data())) }
+			},
+		},
+		"openai in several lines": {
+			`data: {"model":"other","choices":[{"index":0,"delta":{"content":"` + picture + `"},` + "\ndata: " + `"finish_reason":null}]}` + "\n\n",
+			`data: {"model":"other","choices":[{"index":0,"delta":{"content":"x"},` + "\ndata: " + `"finish_reason":null}]}` + "\n\n",
+			func(from io.Reader) (Events, func() int) {
+				e := openAIChat{}.Events(chatRequest(t), from).(*openAIEvents)
+				return e, func() int { return max(cap(e.sse.buf), cap(e.sse.joined), cap(e.out), len(e.doc.Data())) }
+			},
+		},
+		"gemini": {
+			`data: {"candidates":[{"content":{"parts":[{"inlineData":{"mimeType":"image/png","data":"` + picture + `"}}]}}]}` + "\n\n",
+			`data: {"candidates":[{"content":{"parts":[{"text":"x"}]}}]}` + "\n\n",
+			func(from io.Reader) (Events, func() int) {
+				e := newGeminiEvents(chatRequest(t), from)
+				return e, func() int {
+					return max(cap(e.sse.buf), cap(e.out), cap(e.answer.choices[0].images), len(e.answer.doc.Data()), len(e.answer.inner.Data()))
+				}
+			},
+		},
+		"anthropic": {
+			`data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"` + picture + `"}}` + "\n\n",
+			`data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"x"}}` + "\n\n",
+			func(from io.Reader) (Events, func() int) {
+				e := anthropicChat{}.Events(chatRequest(t), from).(*anthropicEvents)
+				return e, func() int { return max(cap(e.sse.buf), cap(e.out), len(e.doc.Data())) }
+			},
+		},
+		"ollama": {
+			`{"message":{"content":"` + picture + `"},"done":false}` + "\n",
+			`{"message":{"content":"x"},"done":false}` + "\n",
+			func(from io.Reader) (Events, func() int) {
+				e := ollamaChat{}.Events(chatRequest(t), from).(*ollamaEvents)
+				return e, func() int { return max(cap(e.lines.buf), cap(e.out), len(e.doc.Data())) }
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var pieces []io.Reader // as they come over a connection
+			for _, event := range []string{c.large, c.small, c.large, c.small, c.small} {
+				pieces = append(pieces, strings.NewReader(event))
+			}
+			events, held := c.open(io.MultiReader(pieces...))
+			for i, want := range []int{len(picture), 1, len(picture), 1, 1} {
+				chunk, err := events.Next()
+				if err != nil || len(chunk) < want || want == 1 && len(chunk) > 500 {
+					t.Fatalf("event %d: a chunk of %d bytes (%v), want one around %d", i, len(chunk), err, want)
+				}
+				if got := held(); want == 1 && got > 2*keepEvent {
+					t.Errorf("%d bytes are held after event %d", got, i)
+				}
+			}
+		})
+	}
+}
+
+// TestOtherFormsSayNothingAgainstTheBackend wants them told from answers that
+// cannot be understood.
+func TestOtherFormsSayNothingAgainstTheBackend(t *testing.T) {
+	image := new(schema.Request)
+	if err := image.ParseImage([]byte(`{"model":"m","prompt":"p","response_format":"b64_json"}`)); err != nil {
+		t.Fatal(err)
+	}
+	transcript := func(format string) *schema.Request {
+		req := new(schema.Request)
+		if err := req.ParseTranscription(formOf("model=m\nfile=@a:x\nresponse_format=" + format)); err != nil {
+			t.Fatal(err)
+		}
+		return req
+	}
+	for _, c := range []struct {
+		speak      Adapter
+		req        *schema.Request
+		body       string
+		otherForms bool
+	}{
+		{openAIImage{}, image, `{"data":[{"url":"http://10.0.0.1/a.png"}]}`, true},
+		{openAIImage{}, image, `{"data":[{"url":"data:image/png,x"}]}`, true},
+		{openAIImage{}, image, `{"data":[{}]}`, false},
+		{openAIImage{}, image, `{"data":[]}`, false},
+		{openAIImage{}, image, `no`, false},
+		{openAITranscription{}, transcript("vtt"), `{"text":"hi"}`, true},
+		{openAITranscription{}, transcript("srt"), `{"text":"hi"}`, true},
+		{openAITranscription{}, transcript("verbose_json"), `hi`, true},
+		{openAITranscription{}, transcript("vtt"), `{"nothing":1}`, false},
+		{openAITranscription{}, transcript("vtt"), "\xff", false},
+	} {
+		err := c.speak.Reply(c.req, Answer{Body: []byte(c.body)}, new(Reply))
+		if !errors.Is(err, ErrInvalid) || errors.Is(err, ErrFormat) != c.otherForms {
+			t.Errorf("%s: %v, another form: %v", c.body, err, c.otherForms)
+		}
+	}
+}
