@@ -10,7 +10,8 @@ import (
 // Status is what the checks say about an instance.
 type Status uint8
 
-// The statuses. Instances of the first two get traffic, the others do not.
+// The statuses. Instances of the first two get traffic; the others do not, but for
+// one that is unhealthy only by what traffic found: see Health.Marked.
 const (
 	StatusUnknown   Status = iota // no check has decided yet
 	StatusHealthy                 // it answers
@@ -33,7 +34,7 @@ func (s Status) String() string {
 // MarshalText writes the name in capitals.
 func (s Status) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// Traffic tells whether an instance of this status may be picked.
+// Traffic tells whether nothing speaks against picking an instance of this status.
 func (s Status) Traffic() bool { return s == StatusUnknown || s == StatusHealthy }
 
 // Health is what is known about one instance from checks and from traffic. The
@@ -41,8 +42,9 @@ func (s Status) Traffic() bool { return s == StatusUnknown || s == StatusHealthy
 // nothing but health: no check ever touches the counters of live calls. It must
 // not be copied.
 type Health struct {
-	// out is all that requests look at.
-	out atomic.Bool
+	// out and marked are all that requests look at: by the checks the instance
+	// gets nothing; by traffic alone it is only avoided. Never both.
+	out, marked atomic.Bool
 
 	mu sync.Mutex
 	// watched means that a checker is there to take a mark back.
@@ -59,8 +61,16 @@ type Health struct {
 	good, bad int // checks in a row
 }
 
-// Healthy tells whether the instance may get traffic.
-func (h *Health) Healthy() bool { return !h.out.Load() }
+// Healthy tells whether nothing is held against the instance.
+func (h *Health) Healthy() bool { return !h.out.Load() && !h.marked.Load() }
+
+// Out tells that the checks found the instance unfit: it gets no traffic.
+func (h *Health) Out() bool { return h.out.Load() }
+
+// Marked tells that traffic found nobody at the instance's address and that no
+// check has confirmed it. It is avoided where another instance is well, and
+// tried where none is.
+func (h *Health) Marked() bool { return h.marked.Load() }
 
 // Succeeded notes a check that ended now and found the instance well.
 func (h *Health) Succeeded(now time.Time, took time.Duration, settings HealthSettings) {
@@ -74,6 +84,7 @@ func (h *Health) Succeeded(now time.Time, took time.Duration, settings HealthSet
 	// What is only warming up has never failed: there is no doubt to overcome.
 	if h.status != StatusUnhealthy || h.good >= settings.HealthyThreshold {
 		h.become(StatusHealthy, now, "")
+		h.hold(false, false)
 	}
 }
 
@@ -88,6 +99,7 @@ func (h *Health) Failed(now time.Time, took time.Duration, cause string, setting
 	h.cause = cause
 	if h.bad >= settings.UnhealthyThreshold {
 		h.become(StatusUnhealthy, now, cause)
+		h.hold(true, false)
 	}
 }
 
@@ -102,12 +114,13 @@ func (h *Health) Warming(now time.Time, took time.Duration) {
 	}
 	h.good, h.bad = 0, 0
 	h.become(StatusWarming, now, "")
+	h.hold(true, false)
 }
 
 // Refused notes that a call just found nobody at the instance's address. That
-// leaves no doubt, so it marks the instance without waiting for a threshold, and
-// the checker looks at it soon. Where no checker watches the instance, because
-// checks are switched off, nobody could take the mark back, and none is made.
+// marks the instance without waiting for a threshold, and the checker looks at
+// it soon. Where no checker watches the instance, because checks are switched
+// off, nobody might take the mark back, and none is made.
 func (h *Health) Refused(now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -118,6 +131,23 @@ func (h *Health) Refused(now time.Time) {
 	h.refused = now
 	h.good = 0
 	h.become(StatusUnhealthy, now, causeRefused)
+	if !h.out.Load() {
+		h.hold(false, true)
+	}
+}
+
+// Served notes that a call which began at the given time went well, and ended
+// now. It takes a mark back that is older than the call.
+func (h *Health) Served(began, now time.Time) {
+	if !h.marked.Load() {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.marked.Load() && began.After(h.refused) {
+		h.become(StatusHealthy, now, "")
+		h.hold(false, false)
+	}
 }
 
 // HealthSnapshot is the health of an instance at one moment.
@@ -173,7 +203,12 @@ func (h *Health) become(status Status, now time.Time, cause string) {
 		return
 	}
 	h.status, h.since = status, now
-	h.out.Store(!status.Traffic())
+}
+
+// hold sets what is held against the instance.
+func (h *Health) hold(out, marked bool) {
+	h.out.Store(out)
+	h.marked.Store(marked)
 }
 
 // watch says that a checker looks after the instance from now on.
@@ -191,6 +226,7 @@ func (h *Health) release() {
 	h.watched, h.suspect, h.good, h.bad = false, false, 0, 0
 	h.checked, h.took, h.refused = time.Time{}, 0, time.Time{}
 	h.become(StatusUnknown, time.Time{}, "")
+	h.hold(false, false)
 }
 
 // suspected tells, once, that traffic marked the instance.

@@ -143,6 +143,64 @@ func TestARefusalWithoutACheckerMarksNothing(t *testing.T) {
 	}
 }
 
+// What traffic alone found is a mark: the instance is avoided, not shut out, until
+// the checks have confirmed it.
+func TestAMarkIsSoftUntilChecksConfirmIt(t *testing.T) {
+	var h Health
+	h.watch()
+	s := thresholds(2, 2)
+	now := time.Now()
+	at := func(n int) time.Time { return now.Add(time.Duration(n) * time.Second) }
+	want := func(step string, status Status, out, marked bool) {
+		t.Helper()
+		if got := h.Snapshot().Status; got != status || h.Out() != out || h.Marked() != marked || h.Healthy() != (!out && !marked) {
+			t.Errorf("%s: %v, out %v, marked %v, healthy %v", step, got, h.Out(), h.Marked(), h.Healthy())
+		}
+	}
+	h.Refused(at(0))
+	want("refused", StatusUnhealthy, false, true)
+	h.Failed(at(1), 0, "connection refused", s)
+	want("one failed check", StatusUnhealthy, false, true)
+	h.Failed(at(2), 0, "connection refused", s)
+	want("confirmed", StatusUnhealthy, true, false)
+	h.Refused(at(3))
+	want("refused once more", StatusUnhealthy, true, false)
+	h.Served(at(4), at(5))
+	want("a late answer", StatusUnhealthy, true, false)
+	h.Succeeded(at(6), 0, s)
+	want("one good check", StatusUnhealthy, true, false)
+	h.Succeeded(at(7), 0, s)
+	want("back", StatusHealthy, false, false)
+	h.Refused(at(8))
+	h.Warming(at(9), 0)
+	want("warming", StatusWarming, true, false)
+	h.Succeeded(at(10), 0, s)
+	h.Refused(at(11))
+	h.release()
+	want("nobody watches", StatusUnknown, false, false)
+}
+
+// An answer takes a mark back if its call began after the mark was made: one that
+// was under way says nothing about the time since.
+func TestAnAnswerTakesAMarkBack(t *testing.T) {
+	var h Health
+	h.watch()
+	now := time.Now()
+	h.Served(now, now)
+	if got := h.Snapshot().Status; got != StatusUnknown {
+		t.Errorf("%v by an answer alone", got)
+	}
+	h.Refused(now)
+	h.Served(now.Add(-time.Second), now.Add(time.Second))
+	if !h.Marked() {
+		t.Error("taken back by a call that began before")
+	}
+	h.Served(now.Add(time.Second), now.Add(2*time.Second))
+	if got := h.Snapshot(); h.Marked() || got.Status != StatusHealthy || got.Cause != "" || !got.Since.Equal(now.Add(2*time.Second)) {
+		t.Errorf("after an answer: %+v", got)
+	}
+}
+
 // However an instance came to where it is, enough good checks in a row bring it
 // back, enough failed ones take it out, and the flag that requests read always
 // says what the status says.
@@ -152,7 +210,7 @@ func TestHealthIsAlwaysReachable(t *testing.T) {
 		h.watch()
 		s := thresholds(rapid.IntRange(1, 5).Draw(t, "unhealthy"), rapid.IntRange(1, 5).Draw(t, "healthy"))
 		now := time.Now()
-		for _, step := range rapid.SliceOf(rapid.IntRange(0, 3)).Draw(t, "steps") {
+		for _, step := range rapid.SliceOf(rapid.IntRange(0, 4)).Draw(t, "steps") {
 			now = now.Add(time.Second)
 			switch step {
 			case 0:
@@ -163,9 +221,11 @@ func TestHealthIsAlwaysReachable(t *testing.T) {
 				h.Warming(now, 0)
 			case 3:
 				h.Refused(now)
+			case 4:
+				h.Served(now.Add(-time.Millisecond), now)
 			}
-			if h.Healthy() != h.Snapshot().Status.Traffic() {
-				t.Fatalf("healthy %v at %+v", h.Healthy(), h.Snapshot())
+			if h.Healthy() != h.Snapshot().Status.Traffic() || h.Out() && h.Marked() {
+				t.Fatalf("healthy %v, out %v, marked %v at %+v", h.Healthy(), h.Out(), h.Marked(), h.Snapshot())
 			}
 		}
 		for range s.HealthyThreshold {
@@ -190,7 +250,8 @@ func TestHealthIsAlwaysReachable(t *testing.T) {
 
 func TestAskingForHealthAllocatesNothing(t *testing.T) {
 	var h Health
-	if n := testing.AllocsPerRun(100, func() { _ = h.Healthy() }); n != 0 {
+	now := time.Now()
+	if n := testing.AllocsPerRun(100, func() { _, _ = h.Out() || h.Marked(), h.Healthy(); h.Served(now, now) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

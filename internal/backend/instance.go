@@ -60,6 +60,7 @@ type State struct {
 	Series *metrics.Instance
 
 	since    time.Time
+	troubled atomic.Bool // the last word of a call was not a good one
 	inFlight atomic.Int64
 	outcomes [3]atomic.Int64 // by breaker.Outcome
 	busy     atomic.Int64    // time that calls took, all together
@@ -162,15 +163,27 @@ const (
 	NoSlot
 )
 
-// Obstacle returns what keeps the instance from taking a request now. Asking
-// changes nothing.
+// Busy tells that an obstacle says nothing against the instance: it is well, and
+// takes a request now or soon.
+func (o Obstacle) Busy() bool { return o == NoObstacle || o == AtLimit || o == NoSlot }
+
+// Milder returns the obstacle that is over sooner.
+func (o Obstacle) Milder(other Obstacle) Obstacle {
+	if o == NoObstacle || other == NoObstacle {
+		return NoObstacle
+	}
+	return max(o, other)
+}
+
+// Obstacle returns what keeps the instance from taking a request now; that it is
+// marked does not (see Health.Marked). Asking changes nothing.
 func (i *Instance) Obstacle(now time.Time) Obstacle {
 	switch {
 	case !i.Settings.Enabled:
 		return Disabled
 	case i.Share == 0:
 		return NoWeight
-	case !i.Health.Healthy():
+	case i.Health.Out():
 		return Unhealthy
 	case !i.Breaker.Ready(now):
 		return BreakerOpen
@@ -234,7 +247,27 @@ func (i *Instance) Acquire(now time.Time) (breaker.Permit, bool) {
 func (i *Instance) Release(permit breaker.Permit, outcome breaker.Outcome, now time.Time) {
 	i.inFlight.Add(-1)
 	i.outcomes[outcome].Add(1)
+	if outcome != breaker.Cancelled {
+		i.setTroubled(outcome == breaker.Failure)
+	}
 	i.Breaker.Done(permit, outcome, now)
+}
+
+// Troubled notes that the instance could not take a call, though that is no
+// failure of its own.
+func (s *State) Troubled() { s.setTroubled(true) }
+
+// setTroubled writes only what is new: most calls go as the one before.
+func (s *State) setTroubled(now bool) {
+	if s.troubled.Load() != now {
+		s.troubled.Store(now)
+	}
+}
+
+// Well tells that nothing speaks against the instance: it is healthy, its breaker
+// is closed, and it has not failed since its last success.
+func (s *State) Well() bool {
+	return !s.troubled.Load() && s.Health.Healthy() && s.Breaker.Closed()
 }
 
 // Label names the instance in metrics: without scheme, path and credentials.

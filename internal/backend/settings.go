@@ -148,6 +148,14 @@ func baseURLFault(raw string) string {
 	if hasParentSegment(parsed.Path) {
 		return `must not contain a ".." segment`
 	}
+	// An identifier is name@base-url: it leads to one instance only if the last
+	// address in it is the whole base URL.
+	if lower := strings.ToLower(raw); strings.Contains(lower, "@http://") || strings.Contains(lower, "@https://") {
+		return "must not contain another address"
+	}
+	if _, err := transport.ParseOrigin(raw); err != nil {
+		return "has a host or port that cannot be dialled; write names in ASCII (xn--...)"
+	}
 	return ""
 }
 

@@ -73,6 +73,9 @@ func (b *Breaker) Ready(now time.Time) bool {
 	return gate&gateTimed != 0 && b.sinceStart(now) >= b.retryAt.Load()
 }
 
+// Closed reports whether calls pass, and not only as trials.
+func (b *Breaker) Closed() bool { return b.gate.Load()&(gatePasses|gateTrial) == gatePasses }
+
 // Acquire takes the permit for one call, which must be given back by one Done.
 // False means that the breaker refuses, perhaps because others took the last
 // trial since Ready was asked.

@@ -155,6 +155,9 @@ func compare(t *rapid.T, b *Breaker, m *model, now time.Time) {
 	if after := b.Snapshot(); after != before {
 		t.Fatalf("asking changed %+v to %+v", before, after)
 	}
+	if got, want := b.Closed(), m.mode != ForcedOpen && (!m.active() || m.state == Closed); got != want {
+		t.Fatalf("closed: %v, model %v", got, want)
+	}
 	if wait := b.RetryAfter(now); (wait == 0) != m.ready(now) {
 		t.Fatalf("retry after %v, ready %v", wait, m.ready(now))
 	}

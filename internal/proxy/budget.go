@@ -4,7 +4,8 @@ import "sync/atomic"
 
 const (
 	// retryShare is the part of the requests in flight that may be second
-	// attempts: an outage must not double the load on what is left.
+	// attempts at instances that failed themselves: an outage must not double
+	// the load on what is left.
 	retryShare = 5 // one in five
 	// retryFloor are always allowed, so that a quiet gateway can fail over.
 	retryFloor = 3
@@ -13,15 +14,16 @@ const (
 	// faster than the first ones pass through it more often.
 	retryPrice = 6
 	// retrySavings is how many second attempts quiet times can save up, for the
-	// moment in which an instance goes away.
+	// moment in which an instance goes away, and how many can be owed.
 	retrySavings = 20
 )
 
-// budget keeps second attempts in proportion to the traffic.
+// budget keeps second attempts in proportion to the traffic of a service type.
 type budget struct {
 	inFlight atomic.Int64
 	retries  atomic.Int64
-	earned   atomic.Int64 // in requests
+	earned   atomic.Int64 // in requests; below zero it is owed
+	_        [40]byte     // one service type does not wait for the memory of another
 }
 
 func (b *budget) enter() {
@@ -45,6 +47,14 @@ func (b *budget) mayRetry() bool {
 	}
 	b.retries.Add(-1)
 	return false
+}
+
+// owe counts an attempt that is made in any case. At the beginning of an outage
+// all instances still seem to be well; what that costs, later attempts save.
+func (b *budget) owe() {
+	if b.earned.Load() > -retryPrice*retrySavings { // a few too many do no harm
+		b.earned.Add(-retryPrice)
+	}
 }
 
 // pay spends what one attempt costs, if that much was earned.

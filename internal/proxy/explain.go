@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/backend"
@@ -51,8 +52,8 @@ func Explain(table *routing.Table, serviceType schema.ServiceType, model string,
 	x.Waiting = x.Pool.Queue.Len()
 	x.ServiceLimit = service.Limiter.Peek(client, now)
 	x.ModelLimit = x.Pool.Limiter.Peek(client, now)
-	x.Candidates = candidates(x.Pool, now)
 	ready := appendReady(nil, x.Pool, nil, now)
+	x.Candidates = candidates(x.Pool, ready, now)
 	if len(ready) > 0 {
 		x.Pick = x.Pool.Balancer.Peek(ready, client)
 	}
@@ -77,14 +78,17 @@ func (x *Explanation) refusal(now time.Time) *schema.Error {
 	return nil
 }
 
-func candidates(pool *routing.Pool, now time.Time) []Candidate {
+func candidates(pool *routing.Pool, ready []*backend.Instance, now time.Time) []Candidate {
 	all := make([]Candidate, len(pool.Instances))
 	var total int64
 	for n, i := range pool.Instances {
 		all[n] = Candidate{Instance: i, Obstacle: i.Obstacle(now)}
 		if all[n].Obstacle == backend.NoObstacle {
-			total += i.Share
-			continue
+			if slices.Contains(ready, i) {
+				total += i.Share
+				continue
+			}
+			all[n].Obstacle = backend.Unhealthy // it is passed over
 		}
 		all[n].Reason = i.WhyNot(all[n].Obstacle, now)
 	}

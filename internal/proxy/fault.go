@@ -39,13 +39,17 @@ func (r *Reply) classify(err error) *fault {
 	var failure *adapter.Failure
 	switch {
 	case errors.As(err, &mistake): // the request cannot be said in the backend's dialect
-		return &fault{err: mistake, outcome: breaker.Cancelled}
+		return unserved(mistake)
 	case errors.As(err, &refusal):
 		return r.classifyStatus(refusal)
 	case errors.As(err, &failure):
 		return backendFault(r.upstream("The backend reported an error in its answer.", failure))
+	case errors.Is(err, adapter.ErrFormat):
+		return unserved(apiError(schema.CodeUpstreamError, "The backend's answer has another form than the one that was asked for"+reasonIn(err)+"."))
+	case errors.Is(err, errReplyTooLarge):
+		return unserved(apiError(schema.CodeUpstreamError, fmt.Sprintf("The backend's answer is larger than the %d MiB that the gateway takes in whole.", maxReply>>20)))
 	case errors.Is(err, transport.ErrInvalidCall):
-		return &fault{err: apiError(schema.CodeInternal, "The gateway could not put the request to the backend."), outcome: breaker.Cancelled}
+		return unserved(apiError(schema.CodeInternal, "The gateway could not put the request to the backend."))
 	case errors.Is(err, transport.ErrTimeout):
 		return backendFault(apiError(schema.CodeUpstreamTimeout, "The backend did not answer in time."))
 	case errors.Is(err, adapter.ErrTruncated):
@@ -66,6 +70,16 @@ func backendFault(err *schema.Error) *fault {
 	return &fault{err: err, outcome: breaker.Failure, elsewhere: true}
 }
 
+// unserved is a fault that says nothing against the instance and that another
+// one would have as well.
+func unserved(err *schema.Error) *fault { return &fault{err: err, outcome: breaker.Cancelled} }
+
+// reasonIn returns what an adapter says beyond ErrFormat; its texts are ours.
+func reasonIn(err error) string {
+	_, reason, _ := strings.Cut(err.Error(), adapter.ErrFormat.Error())
+	return reason
+}
+
 func apiError(code, message string) *schema.Error {
 	return &schema.Error{Message: message, Type: schema.TypeAPI, Code: code}
 }
@@ -79,7 +93,7 @@ func (r *Reply) classifyStatus(refusal *refused) *fault {
 		// The caller can neither see nor mend the credential that was refused.
 		err.Message = "The backend refused the gateway's credentials."
 		err.Code = schema.CodeUpstreamAuth
-		return &fault{err: err, outcome: breaker.Cancelled}
+		return unserved(err)
 	case status == http.StatusTooManyRequests:
 		err.Message = "The backend's own rate limit was reached."
 		err.Type, err.Code = schema.TypeRateLimit, schema.CodeUpstreamRateLimit
@@ -87,7 +101,7 @@ func (r *Reply) classifyStatus(refusal *refused) *fault {
 		return &fault{err: err, outcome: breaker.Cancelled, elsewhere: true}
 	case status < 500:
 		err.Type, err.Status = schema.TypeInvalidRequest, status
-		return &fault{err: err, outcome: breaker.Cancelled}
+		return unserved(err)
 	}
 	err.Status = status
 	err.RetryAfter = refusal.retryAfter
@@ -172,16 +186,27 @@ func unavailable(pool *routing.Pool, now time.Time) *schema.Error {
 		Reason   string `json:"reason"`
 	}
 	var candidates []candidate
-	open, limited := time.Duration(-1), time.Duration(-1) // until the first trial, the first refill
+	limited, open := time.Duration(-1), time.Duration(-1) // until the first refill, the first trial
+	shut, allShut := time.Duration(-1), true              // the same for breakers of unhealthy instances
 	for _, i := range pool.Instances {
 		o := i.Obstacle(now)
+		if o == backend.NoObstacle && i.Health.Marked() {
+			o = backend.Unhealthy // it is passed over for those that are only busy
+		}
 		candidates = append(candidates, candidate{i.Handle, i.WhyNot(o, now)})
 		switch o {
 		case backend.AtLimit:
 			limited = sooner(limited, i.Limiter.Peek(netip.Addr{}, now).RetryAfter)
 		case backend.BreakerOpen:
 			open = sooner(open, i.Breaker.RetryAfter(now))
+		case backend.Unhealthy:
+			wait := i.Breaker.RetryAfter(now) // 0: its breaker would let it pass
+			allShut = allShut && wait > 0
+			shut = sooner(shut, wait)
 		}
+	}
+	if open < 0 && allShut {
+		open = shut
 	}
 	err := &schema.Error{
 		Message:    fmt.Sprintf("No instance of the model %q is available for %s.", pool.Model, pool.Service.Type),

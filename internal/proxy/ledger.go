@@ -38,5 +38,14 @@ func (r *Reply) admit() error {
 
 // Settle adds what the answer cost to the ledger. It is called before the last
 // byte of a complete answer is sent: whoever has all of it may rely on the
-// count, whatever happens to this process. Close settles what was given up.
-func (r *Reply) Settle() { r.ticket.Settle(r.Usage()) }
+// count, whatever happens to this process. An answer of a kind that reports no
+// tokens cost none. Close settles what was given up.
+func (r *Reply) Settle() {
+	usage := r.Usage()
+	usage.Known = usage.Known || !r.record.Service.ReportsTokens()
+	r.ticket.Settle(usage)
+}
+
+// settleGivenUp settles an answer that was not complete: what the backend
+// reported until then is all that is known.
+func (r *Reply) settleGivenUp() { r.ticket.Settle(r.Usage()) }

@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
@@ -139,7 +140,7 @@ func TestRetryBudget(t *testing.T) {
 		var b budget
 		inFlight, retries, earned := 0, 0, 0
 		for range rapid.IntRange(1, 300).Draw(t, "steps") {
-			switch rapid.SampledFrom([]string{"enter", "enter", "enter", "leave", "retry", "retry", "retried"}).Draw(t, "step") {
+			switch rapid.SampledFrom([]string{"enter", "enter", "enter", "leave", "retry", "retry", "retried", "owe"}).Draw(t, "step") {
 			case "enter":
 				b.enter()
 				inFlight++
@@ -164,6 +165,11 @@ func TestRetryBudget(t *testing.T) {
 				if retries > 0 {
 					b.retried()
 					retries--
+				}
+			case "owe":
+				b.owe()
+				if earned > -120 {
+					earned -= 6
 				}
 			}
 		}
@@ -234,6 +240,64 @@ func TestRetryBudgetUnderContention(t *testing.T) {
 	if most.Load() > callers/5 || b.retries.Load() != 0 {
 		t.Errorf("%d retries at once of %d requests, %d left", most.Load(), callers, b.retries.Load())
 	}
+}
+
+// One service type's outage does not use up what another one may spend.
+func TestBudgetsOfServiceTypesAreSeparate(t *testing.T) {
+	d := newDesk(t, 1, func(*config.Service) {})
+	chat, other := d.request(1), d.begin(&schema.Request{Service: schema.Embedding}, &schema.Caller{})
+	for chat.budget().mayRetry() {
+	}
+	if chat.budget() == other.budget() || !other.budget().mayRetry() {
+		t.Error("embeddings may not be tried again because chats were")
+	}
+	// A stream lets go of its request before it ends.
+	*other.req = schema.Request{}
+	other.budget().retried()
+	other.Close()
+	if b := &d.budgets[schema.Embedding]; b.inFlight.Load() != 0 || b.retries.Load() != 0 {
+		t.Errorf("%d in flight, %d retries at the end", b.inFlight.Load(), b.retries.Load())
+	}
+}
+
+// A second attempt goes to an instance that is well if there is one, whatever the
+// budget says, and only within the budget to one that failed itself.
+func TestSecondAttemptsPreferWhoIsWell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, 3, func(*config.Service) {})
+		failed, bad, well := d.pool().Instances[0], d.pool().Instances[1], d.pool().Instances[2]
+		for _, i := range []*backend.Instance{failed, bad} {
+			permit, _ := i.Acquire(time.Now())
+			i.Release(permit, breaker.Failure, time.Now())
+		}
+		again := func() *backend.Instance {
+			r := d.request(1)
+			defer r.Close()
+			r.tried = append(r.tried, failed)
+			if !r.another() {
+				return nil
+			}
+			r.endRetry()
+			r.release(breaker.Cancelled)
+			return r.Instance
+		}
+		for d.request(1).budget().mayRetry() {
+		}
+		for range 20 {
+			if got := again(); got != well {
+				t.Fatalf("%v got the second attempt", got)
+			}
+		}
+		well.Troubled()
+		if got := again(); got != nil {
+			t.Errorf("%v got a second attempt that the budget does not allow", got)
+		}
+		permit, _ := bad.Acquire(time.Now())
+		bad.Release(permit, breaker.Success, time.Now())
+		if got := again(); got != bad {
+			t.Errorf("%v got the second attempt, not the one that recovered", got)
+		}
+	})
 }
 
 // What Explain foretells is what happens, and asking costs nothing.

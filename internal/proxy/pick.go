@@ -13,26 +13,56 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// pick chooses and acquires an instance that was not tried yet. While all slots
-// are taken it waits in the pool's queue.
+// pick chooses and acquires an instance. While all slots are taken it waits in
+// the pool's queue.
 func (r *Reply) pick(ctx context.Context) error {
-	// Who comes while others wait goes to the back. A second attempt does not
-	// wait: it has been served already, badly.
-	if r.Attempts > 0 || r.pool.Queue.Quiet() {
-		if r.acquireReady(time.Now()) {
-			return nil
-		}
+	// Who comes while others wait goes to the back.
+	if r.pool.Queue.Quiet() && r.acquireReady(time.Now()) {
+		return nil
 	}
 	now := time.Now()
 	settings := r.pool.Service.Policy.Queue
 	switch worst := r.obstacle(now); {
 	case worst != backend.NoSlot && worst != backend.NoObstacle:
 		return unavailable(r.pool, now)
-	case settings.Size == 0 || r.Attempts > 0:
+	case settings.Size == 0:
 		r.shed(metrics.ShedNoSlot)
 		return noSlot(r.pool)
 	}
 	return r.wait(ctx, settings)
+}
+
+// another picks an instance that was not tried yet, for one more attempt. That
+// does not wait: the request has been served already, badly. An instance that is
+// well gets it in any case; one that failed itself only within the budget, so
+// that an outage is not made worse.
+func (r *Reply) another() bool {
+	now := time.Now()
+	if r.acquire(now, (*backend.Instance).Well) {
+		r.budget().owe()
+		return true
+	}
+	switch r.obstacle(now) {
+	case backend.NoObstacle:
+	case backend.NoSlot:
+		r.shed(metrics.ShedNoSlot)
+		return false
+	default:
+		return false
+	}
+	if !r.retrying && !r.budget().mayRetry() {
+		return false
+	}
+	r.retrying = true
+	return r.acquireReady(now)
+}
+
+// endRetry gives the place in the budget back if one was taken.
+func (r *Reply) endRetry() {
+	if r.retrying {
+		r.retrying = false
+		r.budget().retried()
+	}
 }
 
 // wait waits for a slot in the queue.
@@ -83,9 +113,16 @@ func (r *Reply) renew() {
 }
 
 // acquireReady picks among the instances that are ready now.
-func (r *Reply) acquireReady(now time.Time) bool {
+func (r *Reply) acquireReady(now time.Time) bool { return r.acquire(now, nil) }
+
+// acquire picks among the instances that are ready now and, unless that is nil,
+// such as wanted.
+func (r *Reply) acquire(now time.Time, wanted func(*backend.Instance) bool) bool {
 	for {
 		r.candidates = appendReady(r.candidates[:0], r.pool, r.tried, now)
+		if wanted != nil {
+			r.candidates = keep(r.candidates, wanted)
+		}
 		if len(r.candidates) == 0 {
 			return false
 		}
@@ -102,10 +139,40 @@ func (r *Reply) acquireReady(now time.Time) bool {
 	}
 }
 
-// appendReady adds the instances of a pool that may be picked now.
+// keep leaves those of a list that are wanted, in its own memory.
+func keep(list []*backend.Instance, wanted func(*backend.Instance) bool) []*backend.Instance {
+	kept := list[:0]
+	for _, i := range list {
+		if wanted(i) {
+			kept = append(kept, i)
+		}
+	}
+	return kept
+}
+
+// appendReady adds the instances of a pool that may be picked now. One that
+// traffic found missing is among them only where no other is well: then it is
+// better than nothing.
 func appendReady(to []*backend.Instance, pool *routing.Pool, tried []*backend.Instance, now time.Time) []*backend.Instance {
+	well, marked := false, false
 	for _, i := range pool.Instances {
-		if i.Obstacle(now) == backend.NoObstacle && !slices.Contains(tried, i) {
+		switch {
+		case slices.Contains(tried, i):
+		case i.Health.Marked():
+			marked = true
+		default:
+			o := i.Obstacle(now)
+			well = well || o.Busy()
+			if o == backend.NoObstacle {
+				to = append(to, i)
+			}
+		}
+	}
+	if well || !marked {
+		return to
+	}
+	for _, i := range pool.Instances {
+		if i.Health.Marked() && i.Obstacle(now) == backend.NoObstacle && !slices.Contains(tried, i) {
 			to = append(to, i)
 		}
 	}
@@ -117,19 +184,27 @@ func appendReady(to []*backend.Instance, pool *routing.Pool, tried []*backend.In
 // for.
 func (r *Reply) obstacle(now time.Time) backend.Obstacle { return obstacle(r.pool, r.tried, now) }
 
+// obstacle goes by the same rules as appendReady.
 func obstacle(pool *routing.Pool, tried []*backend.Instance, now time.Time) backend.Obstacle {
-	least := backend.Disabled
+	least, marked := backend.Disabled, backend.Disabled
 	for _, i := range pool.Instances {
 		if slices.Contains(tried, i) {
 			continue
 		}
 		o := i.Obstacle(now)
+		if i.Health.Marked() {
+			marked = marked.Milder(o)
+			continue
+		}
 		if o == backend.NoObstacle {
 			return o
 		}
-		least = max(least, o)
+		least = least.Milder(o)
 	}
-	return least
+	if least.Busy() {
+		return least
+	}
+	return least.Milder(marked)
 }
 
 // refuseAtOnce turns a request away that no instance can take, now or soon.

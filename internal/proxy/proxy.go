@@ -21,7 +21,7 @@ import (
 type Proxy struct {
 	current *routing.Current
 	client  *transport.Client
-	budget  budget
+	budgets [schema.ServiceTypeCount]budget
 	replies sync.Pool
 	// recorder counts and records what was answered; nil does neither.
 	recorder *metrics.Recorder
@@ -76,7 +76,7 @@ func (p *Proxy) begin(req *schema.Request, caller *schema.Caller) *Reply {
 	r := p.replies.Get().(*Reply)
 	r.proxy, r.req, r.caller = p, req, caller
 	r.startRecord()
-	p.budget.enter()
+	r.budget().enter()
 	return r
 }
 
@@ -94,31 +94,24 @@ func (r *Reply) limit(now time.Time) error {
 	return nil
 }
 
+// budget is what second attempts of the request's service type are paid from.
+func (r *Reply) budget() *budget { return &r.proxy.budgets[r.record.Service] }
+
 // attempts tries one instance after the other until one answers.
 func (r *Reply) attempts(ctx context.Context, most int) error {
-	var failed *fault
-	retrying := false // a place in the budget is taken
-	defer func() {
-		if retrying {
-			r.proxy.budget.retried()
-		}
-	}()
-	for r.Attempts < most {
-		if err := r.pick(ctx); err != nil {
-			if failed != nil {
-				break // the failure says more than the lack of another instance
-			}
-			return err
-		}
-		if r.Attempts == 0 {
-			if err := r.admit(); err != nil {
-				r.release(breaker.Cancelled)
-				r.Instance = nil // it was never called
-				return err
-			}
-		}
+	defer r.endRetry()
+	if err := r.pick(ctx); err != nil {
+		return err
+	}
+	if err := r.admit(); err != nil {
+		r.release(breaker.Cancelled)
+		r.Instance = nil // it was never called
+		return err
+	}
+	for {
 		r.Attempts++
-		if failed = r.try(ctx); failed == nil {
+		failed := r.try(ctx)
+		if failed == nil {
 			return nil
 		}
 		gone := ctx.Err() != nil
@@ -127,16 +120,15 @@ func (r *Reply) attempts(ctx context.Context, most int) error {
 		}
 		r.record.Try().Code = failed.err.Code
 		r.release(failed.outcome)
-		if gone || !failed.elsewhere || r.Attempts == most {
-			break
+		if gone {
+			return context.Cause(ctx)
 		}
-		if !retrying && !r.proxy.budget.mayRetry() {
-			break
+		if failed.elsewhere {
+			r.Instance.Troubled()
 		}
-		retrying = true
+		// The failure says more than the lack of another instance.
+		if !failed.elsewhere || r.Attempts >= most || !r.another() {
+			return failed.err
+		}
 	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return failed.err
 }

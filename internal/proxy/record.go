@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/adapter"
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -131,23 +130,4 @@ func verdict(c *metrics.Call) (metrics.Status, metrics.Reason) {
 		return metrics.Failed, metrics.InvalidRequest // it cannot be said in the backend's dialect
 	}
 	return metrics.Failed, metrics.NotRejected
-}
-
-// withTrace says to the backend where its call stands in a distributed trace. A
-// trace that the gateway takes no part in is passed on as it came.
-func (r *Reply) withTrace(header []adapter.Header) []adapter.Header {
-	parent := r.caller.Traceparent
-	if r.record.Traced() {
-		try := r.record.Try()
-		try.Span = metrics.NewSpanID()
-		parent = metrics.Traceparent(r.record.Trace.ID, try.Span)
-	}
-	if parent == "" {
-		return header
-	}
-	header = append(header, adapter.Header{Name: "Traceparent", Value: parent})
-	if state := r.caller.Tracestate; state != "" {
-		header = append(header, adapter.Header{Name: "Tracestate", Value: state})
-	}
-	return header
 }

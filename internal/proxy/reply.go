@@ -45,20 +45,23 @@ type Reply struct {
 	events   adapter.Events
 	pending  []byte // the first event, which was waited for
 	binary   bool
+	framed   bool // events come in their frames
 	held     bool // the instance is acquired
+	retrying bool // a place in the budget is taken
 	permit   breaker.Permit
 	cancel   context.CancelFunc // ends the bound on the whole call
 	outcome  breaker.Outcome
 	ticket   quota.Ticket // its place in the quota ledger
 	record   metrics.Call
+	sent     time.Time // when the attempt began
 	answered time.Time // when the backend's part of a whole answer was there
 }
 
 // Segments returns a whole answer, nil for any other.
 func (r *Reply) Segments() [][]byte { return r.plain.Segments }
 
-// ContentType returns the type of an answer that is no stream of events; empty
-// means JSON.
+// ContentType returns the type of an answer; empty means JSON, or the events of
+// a chat.
 func (r *Reply) ContentType() string { return r.plain.ContentType }
 
 // Binary reports whether the answer is passed on as the bytes that it is.
@@ -67,23 +70,33 @@ func (r *Reply) Binary() bool { return r.binary }
 // Chunk returns the next bytes of a binary answer, good until the following
 // call, and io.EOF at its end. Errors are as with Next.
 func (r *Reply) Chunk(ctx context.Context) ([]byte, error) {
-	if len(r.body) == 0 {
-		n, err := r.response.Read(r.body[:cap(r.body)])
-		if errors.Is(err, io.EOF) {
-			return nil, err
-		}
-		if err != nil {
-			return nil, r.broken(ctx, err)
-		}
-		return r.body[:n], nil
+	if first := r.body; len(first) > 0 {
+		r.body = first[:0]
+		return first, nil
 	}
-	first := r.body
-	r.body = r.body[:0]
-	return first, nil
+	chunk, err := readChunk(r.response, r.body[:cap(r.body)])
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, r.broken(ctx, err)
+	}
+	return chunk, err
+}
+
+// readChunk reads once. Bytes that come together with an error are bytes first;
+// the error comes again.
+func readChunk(from io.Reader, into []byte) ([]byte, error) {
+	n, err := from.Read(into)
+	if n > 0 {
+		return into[:n], nil
+	}
+	return nil, err
 }
 
 // Streaming reports whether the answer is a stream of events.
 func (r *Reply) Streaming() bool { return r.events != nil }
+
+// Framed reports whether the events come in the frames in which they are sent,
+// names and the backend's own mark of the end included.
+func (r *Reply) Framed() bool { return r.framed }
 
 // Next returns the next event of a stream, good until the following call, and
 // io.EOF after the last one of a complete answer. Any other error is a
@@ -142,10 +155,10 @@ func (r *Reply) Abandon() {
 
 // Close settles the request: the instance is free again and has its outcome.
 func (r *Reply) Close() {
-	r.Settle()
+	r.settleGivenUp()
 	r.release(r.outcome)
 	r.finishRecord()
-	r.proxy.budget.leave()
+	r.budget().leave()
 	p := r.proxy
 	r.reset()
 	p.replies.Put(r)
@@ -165,6 +178,9 @@ func (r *Reply) release(outcome breaker.Outcome) {
 		r.held = false
 		now := time.Now()
 		r.Instance.Release(r.permit, outcome, now)
+		if outcome == breaker.Success {
+			r.Instance.Health.Served(r.sent, now)
+		}
 		r.noteRelease(now)
 		r.pool.Queue.Wake()
 	}

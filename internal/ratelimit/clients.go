@@ -73,8 +73,11 @@ func (t *clientTable) decide(addr netip.Addr, now int64, spend bool, d *Decision
 	key := clientKey(addr)
 	s := &t.shards[maphash.Comparable(t.seed, key)%clientShards]
 	s.mu.Lock()
-	c := s.find(key, now)
-	c.tally.decide(s.rules, now, spend, d)
+	if spend {
+		s.find(key, now).tally.decide(s.rules, now, true, d)
+	} else {
+		s.peek(key, now, d)
+	}
 	s.mu.Unlock()
 }
 
@@ -106,6 +109,18 @@ func (s *clientShard) find(key netip.Addr, now int64) *client {
 	}
 	c.seen = max(c.seen, now)
 	return c
+}
+
+// peek tells what a client would be answered. Asking is not coming: a client that
+// is not known stays unknown, and one that is does not count as seen.
+func (s *clientShard) peek(key netip.Addr, now int64, d *Decision) {
+	if c := s.byKey[key]; c != nil {
+		c.tally.decide(s.rules, now, false, d)
+		return
+	}
+	var fresh tally
+	fresh.begin(s.rules, now)
+	fresh.decide(s.rules, now, false, d)
 }
 
 // admit gives a new client a place and a fresh tally.

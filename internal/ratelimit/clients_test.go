@@ -210,3 +210,43 @@ func TestSnapshotListsTheLatestClients(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+// Asking for clients admits nobody, pushes nobody out, and does not count as
+// having come: the list of the latest stays as it is.
+func TestAskingForClientsChangesNothing(t *testing.T) {
+	for _, algorithm := range algorithms {
+		r := newRig(t, perClient(algorithm, 30, 1))
+		first := r.Peek(r.client, r.now)
+		if !first.Allowed || first.Remaining == 0 || first.Limit != 30 {
+			t.Errorf("%v: an unknown client would get %+v", algorithm, first)
+		}
+		if after := r.ask(); after.Remaining != first.Remaining-1 {
+			t.Errorf("%v: %+v was foretold, then came %+v", algorithm, first, after)
+		}
+		for n := range uint32(2 * maxClients) { // every place is taken
+			r.Allow(v4(n), r.now)
+		}
+		r.after(time.Second)
+		table, before := r.plan.Load().clients, r.Snapshot(r.now, 100)
+		size := table.size()
+		for n := range uint32(2 * maxClients) {
+			r.Peek(v4(1<<24+n), r.now)
+			r.Peek(v4(n), r.now)
+		}
+		if n := table.size(); n != size {
+			t.Errorf("%v: %d clients before, %d after", algorithm, size, n)
+		}
+		if diff := cmp.Diff(before, r.Snapshot(r.now, 100), cmpopts.EquateComparable(netip.Prefix{})); diff != "" {
+			t.Errorf("%v: %s", algorithm, diff)
+		}
+	}
+}
+
+func TestAskingForAnUnknownClientAllocatesNothing(t *testing.T) {
+	for _, algorithm := range algorithms {
+		r := newRig(t, perClient(algorithm, 30, 1))
+		if n := testing.AllocsPerRun(100, func() { r.Peek(r.client, r.now) }); n != 0 {
+			t.Errorf("%v: %v allocations", algorithm, n)
+		}
+	}
+}

@@ -23,8 +23,9 @@ type Options struct {
 	// MaxIdlePerHost is how many idle connections are kept per backend;
 	// default 1024, so that a burst does not have to connect again.
 	MaxIdlePerHost int
-	// IdleTimeout is how long a connection may idle; default 90 s. Most
-	// servers close earlier, which is noticed; this is for those that do not.
+	// IdleTimeout is how long a connection may idle where the backend does not
+	// say (Keep-Alive: timeout=); default 4 s. Common servers close after 5 s,
+	// and a call that is on its way at that moment is lost.
 	IdleTimeout time.Duration
 	// TLS is the base of the TLS settings: roots, client certificates. The
 	// protocol (http/1.1), the least version (1.2) and, if empty, the server
@@ -66,7 +67,7 @@ func New(o Options) *Client {
 		c.dialer = (&net.Dialer{Control: o.Control}).DialContext
 	}
 	c.idle.max = cmp.Or(max(o.MaxIdlePerHost, 0), 1024)
-	c.idle.ttl = cmp.Or(max(o.IdleTimeout, 0), 90*time.Second)
+	c.idle.ttl = cmp.Or(max(o.IdleTimeout, 0), 4*time.Second)
 	c.idle.stacks = make(map[target]*stack)
 	c.buffers.New = func() any { return new([bufferSize]byte) }
 	c.scratch.New = func() any { b := make([]byte, 0, 2<<10); return &b }
@@ -85,9 +86,9 @@ func (c *Client) Close() { c.idle.close() }
 // When ctx ends, the call ends at once, whatever it is doing, the reading of
 // the body included, and the backend sees its connection closed.
 //
-// A call that breaks on a reused connection before a byte of a reply came is
-// sent again, once, on a fresh one: backends close idle connections whenever
-// they like.
+// A call that could not be written whole to a reused connection is sent again,
+// once, on a fresh one: backends close idle connections whenever they like. One
+// that has left whole is never sent again: the backend may have worked on it.
 func (c *Client) Send(ctx context.Context, to Origin, call *adapter.Call, limits Timeouts) (*Response, error) {
 	if ctx.Err() != nil {
 		return nil, ended(ctx, "connect", to.addr)
@@ -130,12 +131,12 @@ func (c *Client) send(ctx context.Context, to Origin, out outgoing, limits Timeo
 		return attempt(ctx, cn, out, limits)
 	}
 	r, err := attempt(ctx, cn, out, limits)
-	if err == nil || cn.heard || !errors.Is(err, ErrReset) {
+	if err == nil || cn.heard || cn.sent.Load() || !errors.Is(err, ErrReset) {
 		return r, err
 	}
-	fresh, dialErr := c.dial(ctx, to, limits.Connect)
-	if dialErr != nil {
-		return nil, afterReset(dialErr)
+	fresh, err := c.dial(ctx, to, limits.Connect)
+	if err != nil {
+		return nil, err
 	}
 	r, err = attempt(ctx, fresh, out, limits)
 	if err != nil {
@@ -143,19 +144,6 @@ func (c *Client) send(ctx context.Context, to Origin, out outgoing, limits Timeo
 	}
 	r.Resent = true
 	return r, nil
-}
-
-// afterReset is a failure to connect for the second sending. It is no
-// ErrConnect: the first may have reached the backend.
-func afterReset(err error) error {
-	e, ok := errors.AsType[*Error](err)
-	switch {
-	case !ok || !errors.Is(err, ErrConnect):
-		return err
-	case errors.Is(err, ErrTimeout):
-		return &Error{Step: e.Step, Addr: e.Addr, class: ErrReset, cause: ErrTimeout}
-	}
-	return &Error{Step: e.Step, Addr: e.Addr, class: ErrReset, cause: e.cause}
 }
 
 func (c *Client) putScratch(b *[]byte) {

@@ -39,7 +39,7 @@ type conn struct {
 	sent atomic.Bool
 
 	reused    bool
-	idleSince time.Time
+	idleUntil time.Time
 }
 
 func newConn(client *Client, to target, nc, socket net.Conn) *conn {

@@ -40,6 +40,7 @@ func (r *Response) readHead(method string) error {
 		}
 		r.head, r.Status = text, h.status
 		r.keep = h.keepAlive() && r.writeErr == nil
+		r.lasts = h.lasts
 		r.body.begin(h, method)
 		r.Length = r.body.length()
 		if r.body.framing == untilClose {
@@ -114,6 +115,9 @@ type head struct {
 	chunked bool
 	close   bool // "Connection: close"
 	stay    bool // "Connection: keep-alive"
+	// lasts is how long an idle connection may be used, by "Keep-Alive:
+	// timeout="; below zero: not given.
+	lasts time.Duration
 }
 
 // keepAlive reports whether the backend leaves the connection open. A reply
@@ -130,7 +134,7 @@ func (h *head) keepAlive() bool {
 // lines, space around names and control characters are refused, because others
 // read them in different ways.
 func parseHead(text string) (head, error) {
-	h := head{length: -1}
+	h := head{length: -1, lasts: -1}
 	line, rest, _ := strings.Cut(text, "\n")
 	if !h.parseStatus(strings.TrimSuffix(line, "\r")) {
 		return h, flaw("malformed status line")
@@ -184,8 +188,11 @@ func (h *head) parseStatus(line string) bool {
 func (h *head) field(name, value string) error {
 	switch len(name) {
 	case len("connection"):
-		if equalFold(name, "connection") {
+		switch {
+		case equalFold(name, "connection"):
 			h.connection(value)
+		case equalFold(name, "keep-alive"):
+			h.keepAliveFor(value)
 		}
 	case len("content-length"):
 		if equalFold(name, "content-length") {
@@ -211,6 +218,25 @@ func (h *head) connection(value string) {
 		option = trim(option)
 		h.close = h.close || strings.EqualFold(option, "close")
 		h.stay = h.stay || strings.EqualFold(option, "keep-alive")
+	}
+}
+
+// longestStay bounds what a backend can make us keep.
+const longestStay = 2 * time.Minute
+
+// keepAliveFor reads how long the backend leaves an idle connection open. It is
+// used for a second less, or half of the time where that is short: a request
+// must have arrived before the backend closes.
+func (h *head) keepAliveFor(value string) {
+	for option := range strings.SplitSeq(value, ",") {
+		name, seconds, _ := strings.Cut(option, "=")
+		if !strings.EqualFold(trim(name), "timeout") {
+			continue
+		}
+		if n, ok := parseLength(trim(seconds)); ok {
+			said := time.Duration(min(n, int64(longestStay/time.Second))) * time.Second
+			h.lasts = max(said-time.Second, said/2)
+		}
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 // likely to have been closed by the backend, and the others can age and go.
 type pool struct {
 	max int           // per target
-	ttl time.Duration // how long a connection may idle
+	ttl time.Duration // how long a connection may idle where the backend does not say
 
 	mu     sync.Mutex
 	stacks map[target]*stack
@@ -28,7 +28,7 @@ func (p *pool) take(to target) *conn {
 		if c == nil {
 			return nil
 		}
-		if time.Since(c.idleSince) < p.ttl && c.quiet() {
+		if time.Now().Before(c.idleUntil) && c.quiet() {
 			c.reused = true
 			return c
 		}
@@ -51,10 +51,14 @@ func (p *pool) pop(to target) *conn {
 }
 
 // put keeps a connection that awaits nothing, or closes it when there are
-// enough.
-func (p *pool) put(c *conn) {
-	c.idleSince = time.Now()
-	if !p.push(c) {
+// enough. The stay is how long the backend said that it leaves the connection
+// open, below zero where it said nothing.
+func (p *pool) put(c *conn, stay time.Duration) {
+	if stay < 0 {
+		stay = p.ttl
+	}
+	c.idleUntil = time.Now().Add(stay)
+	if stay == 0 || !p.push(c) {
 		c.abort()
 	}
 }
@@ -119,29 +123,31 @@ func (p *pool) reap() {
 		case <-p.quit:
 			return
 		case now := <-tick.C:
-			for _, c := range p.expired(now.Add(-p.ttl)) {
+			for _, c := range p.expired(now) {
 				c.abort()
 			}
 		}
 	}
 }
 
-// expired removes the connections idle since before the given time. They lie
-// at the bottom of the stacks.
-func (p *pool) expired(before time.Time) []*conn {
+// expired removes the connections whose time was over before now. What backends
+// say may differ from one reply to the next, so all of them are looked at.
+func (p *pool) expired(now time.Time) []*conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var out []*conn
 	for to, s := range p.stacks {
-		n := 0
-		for n < len(s.conns) && s.conns[n].idleSince.Before(before) {
-			n++
+		kept := s.conns[:0]
+		for _, c := range s.conns {
+			if c.idleUntil.Before(now) {
+				out = append(out, c)
+			} else {
+				kept = append(kept, c)
+			}
 		}
-		out = append(out, s.conns[:n]...)
-		kept := copy(s.conns, s.conns[n:])
-		clear(s.conns[kept:])
-		s.conns = s.conns[:kept]
-		if kept == 0 {
+		clear(s.conns[len(kept):])
+		s.conns = kept
+		if len(kept) == 0 {
 			delete(p.stacks, to)
 		}
 	}

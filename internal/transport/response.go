@@ -32,8 +32,8 @@ type Response struct {
 	// BeforeWait, if set, is called whenever what has come is used up and Read
 	// turns to the network for more.
 	BeforeWait func()
-	// Resent says that a reused connection broke first and that this reply is
-	// to the second sending.
+	// Resent says that a reused connection did not take the whole request and
+	// that this reply is to the second sending.
 	Resent bool
 
 	head string // the reply's head as it came
@@ -49,9 +49,10 @@ type Response struct {
 	writeErr error     // why the request did not leave whole, in line
 	sentAt   time.Time // when writing in line ended
 
-	body bodyState
-	keep bool  // the connection may serve again after this reply
-	err  error // what Read answers from now on
+	body  bodyState
+	keep  bool          // the connection may serve again after this reply
+	lasts time.Duration // for how long the backend keeps it; below zero: it did not say
+	err   error         // what Read answers from now on
 }
 
 // attempt sends a request on a connection and reads the head of the reply.
@@ -164,7 +165,7 @@ func (r *Response) Close() error {
 		return nil
 	}
 	c := r.release()
-	c.client.idle.put(c)
+	c.client.idle.put(c, r.lasts)
 	return nil
 }
 

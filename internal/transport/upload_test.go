@@ -67,7 +67,7 @@ func TestUploadEndsEarly(t *testing.T) {
 
 // Every sending of an upload starts at its beginning.
 func TestUploadIsSentAgainWhole(t *testing.T) {
-	first, second := &memory{in: strings.NewReader(ok)}, &memory{in: strings.NewReader(ok)}
+	first, second := &breaks{memory: memory{in: strings.NewReader(ok)}, after: 3}, &memory{in: strings.NewReader(ok)}
 	c := client(t, Options{Dial: scripted(first, second)})
 	to := origin(t, "http://h")
 	mustAsk(t, c, to, post("x"))

@@ -67,10 +67,14 @@ func WriteError(w http.ResponseWriter, e *schema.Error) {
 	if noRetry {
 		header.Set("X-Should-Retry", "false")
 	}
+	status := statusOf(e)
+	if status == http.StatusUnauthorized {
+		header.Set("Www-Authenticate", "Bearer")
+	}
 	body := web.ErrorBody(e)
 	header["Content-Type"] = contentJSON
 	header["Content-Length"] = []string{strconv.Itoa(len(body))}
-	w.WriteHeader(statusOf(e))
+	w.WriteHeader(status)
 	_, _ = w.Write(body) // a client that left does not need it
 }
 
@@ -79,7 +83,7 @@ func NotFound(w http.ResponseWriter, r *http.Request) {
 	WriteError(w, &schema.Error{
 		Message: "There is no endpoint " + r.Method + " " + shorten(r.URL.Path) +
 			". Available are POST /v1/chat/completions, /v1/embeddings, /v1/rerank, /v1/audio/speech, /v1/audio/transcriptions, " +
-			"/v1/images/generations and /v1/images/edits, and GET /v1/models.",
+			"/v1/images/generations and /v1/images/edits, and GET /v1/models. GET /docs/api shows everything that there is.",
 		Type: schema.TypeNotFound,
 		Code: schema.CodeUnknownEndpoint,
 	})

@@ -47,6 +47,17 @@ func (e *eventWriter) event(data []byte) error {
 	return e.err
 }
 
+// frame adds one event that comes in its frame.
+func (e *eventWriter) frame(event []byte) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.buf = append(e.buf, event...)
+	if len(e.buf) >= heldBack {
+		e.send()
+	}
+	return e.err
+}
+
 // flush sends what was collected.
 func (e *eventWriter) flush() {
 	e.mu.Lock()

@@ -262,16 +262,24 @@ func (x *exchange) stream(ctx context.Context, reply *proxy.Reply, keepAlive tim
 	}
 	header := x.w.Header()
 	header["Content-Type"] = contentEvents
+	if contentType := reply.ContentType(); contentType != "" {
+		header["Content-Type"] = []string{contentType}
+	}
 	header["Cache-Control"] = noCache
 	header["X-Accel-Buffering"] = noBuffering
 	x.w.WriteHeader(http.StatusOK)
 	out := newEventWriter(x.w, keepAlive)
 	defer out.close()
 	reply.BeforeWait(out.flush)
+	framed := reply.Framed()
 	for {
 		event, err := reply.Next(ctx)
 		if err == nil {
-			err = out.event(event)
+			if framed {
+				err = out.frame(event)
+			} else {
+				err = out.event(event)
+			}
 			if err == nil {
 				continue
 			}
@@ -283,12 +291,15 @@ func (x *exchange) stream(ctx context.Context, reply *proxy.Reply, keepAlive tim
 	}
 }
 
-// endStream ends a stream: with the mark that says the answer is complete, or
-// with an error event and no mark.
+// endStream ends a stream: with the mark that says the answer is complete, where
+// the mark is ours to give, or with an error event and no mark.
 func (x *exchange) endStream(ctx context.Context, reply *proxy.Reply, out *eventWriter, err error) {
 	if errors.Is(err, io.EOF) {
 		reply.Settle() // who reads the mark may rely on the count
-		if out.event(doneMark) != nil || out.lastFlush() != nil {
+		if !reply.Framed() {
+			_ = out.event(doneMark) // flushing tells
+		}
+		if out.lastFlush() != nil {
 			x.gone(reply)
 		}
 		return

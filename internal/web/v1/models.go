@@ -2,6 +2,7 @@ package v1
 
 import (
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/routing"
@@ -23,32 +24,30 @@ func modelOf(m routing.Model) model {
 
 // Models answers GET /v1/models.
 func (a *API) Models(w http.ResponseWriter, r *http.Request) {
-	if !a.admitted(w, r) {
+	models, err := a.models(r)
+	if err != nil {
+		WriteError(w, err)
 		return
 	}
-	list := struct {
+	w.Header()["X-Router-Attempts"] = smallNumbers[:1:1]
+	web.WriteJSON(w, http.StatusOK, struct {
 		Object string  `json:"object"`
 		Data   []model `json:"data"`
-	}{Object: "list", Data: []model{}}
-	w.Header()["X-Router-Attempts"] = smallNumbers[:1:1]
-	for _, m := range a.current.Load().Models() {
-		list.Data = append(list.Data, modelOf(m))
-	}
-	web.WriteJSON(w, http.StatusOK, list)
+	}{"list", models})
 }
 
 // Model answers GET /v1/models/{id}.
 func (a *API) Model(w http.ResponseWriter, r *http.Request) {
-	if !a.admitted(w, r) {
+	models, err := a.models(r)
+	if err != nil {
+		WriteError(w, err)
 		return
 	}
 	id := r.PathValue("id")
-	for _, m := range a.current.Load().Models() {
-		if m.ID == id {
-			w.Header()["X-Router-Attempts"] = smallNumbers[:1:1]
-			web.WriteJSON(w, http.StatusOK, modelOf(m))
-			return
-		}
+	if n := slices.IndexFunc(models, func(m model) bool { return m.ID == id }); n >= 0 {
+		w.Header()["X-Router-Attempts"] = smallNumbers[:1:1]
+		web.WriteJSON(w, http.StatusOK, models[n])
+		return
 	}
 	param := "model"
 	WriteError(w, &schema.Error{
@@ -59,15 +58,27 @@ func (a *API) Model(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// admitted checks the caller's key for an endpoint without a body.
-func (a *API) admitted(w http.ResponseWriter, r *http.Request) bool {
-	guard := a.options.Keys.Guard()
-	if guard == nil {
-		return true
+// models lists what the caller may use, every model once. What a key is not
+// good for is not there for its bearer.
+func (a *API) models(r *http.Request) ([]model, *schema.Error) {
+	table := a.current.Load()
+	usable := func(routing.Model) bool { return true }
+	if guard := a.options.Keys.Guard(); guard != nil {
+		key, err := guard.Identify(r.Header, time.Now())
+		if err != nil {
+			return nil, err
+		}
+		good := make(map[string]bool)
+		for _, m := range table.Entries() {
+			good[m.ID] = good[m.ID] || key.May(m.Service, []byte(m.ID)) == nil
+		}
+		usable = func(m routing.Model) bool { return good[m.ID] }
 	}
-	if _, err := guard.Identify(r.Header, time.Now()); err != nil {
-		WriteError(w, err)
-		return false
+	models := []model{}
+	for _, m := range table.Models() {
+		if usable(m) {
+			models = append(models, modelOf(m))
+		}
 	}
-	return true
+	return models, nil
 }

@@ -1,0 +1,259 @@
+package proxy
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/adapter"
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+const (
+	// maxReply bounds an answer that has to be whole before it is passed on.
+	maxReply = 256 << 20
+	// maxComplaint is how much of an error reply is read; its text is short.
+	maxComplaint = 64 << 10
+	// binaryRead is how much of a binary answer is passed on at a time.
+	binaryRead = 16 << 10
+)
+
+// errReplyTooLarge means that an answer exceeds maxReply.
+var errReplyTooLarge = errors.New("the backend's answer is too large")
+
+// begin reads as much of the response as must be there before the client is
+// told that the request succeeded, and tells whether that was all of it.
+func (r *Reply) begin(speak adapter.Adapter, deadline time.Time) (whole bool, err error) {
+	response := r.response
+	if response.Status < 200 || response.Status > 299 {
+		return false, r.refusal()
+	}
+	if encodingOf(response.Header("Content-Encoding")) != "" {
+		return false, fmt.Errorf("%w: it is compressed, which was not asked for", adapter.ErrInvalid)
+	}
+	r.body = r.body[:0]
+	contentType := strings.ToLower(response.Header("Content-Type"))
+	switch shape := shapeOf(contentType); {
+	case r.req.Stream && shape != document:
+		if streamer, ok := speak.(adapter.Streamer); ok {
+			if begun, err := r.beginStream(streamer, shape, deadline); begun || err != nil {
+				return false, err
+			}
+		}
+	case shape == events && asksForEvents(r.req):
+		return false, r.beginPassing(deadline)
+	case shape == events:
+		return false, fmt.Errorf("%w: it is a stream, which was not asked for", adapter.ErrInvalid)
+	case shape == unknown && r.req.Service == schema.TTS:
+		return false, r.beginBinary(speak, contentType, deadline)
+	}
+	return true, r.takeWhole(speak, contentType)
+}
+
+// shape is what the type of an answer says about how to read it.
+type shape uint8
+
+const (
+	unknown  shape = iota // bytes
+	text                  // some text
+	document              // JSON or a page
+	events                // server-sent events
+	lines                 // JSON in lines
+)
+
+func shapeOf(contentType string) shape {
+	switch {
+	case strings.Contains(contentType, "event-stream"):
+		return events
+	case strings.Contains(contentType, "ndjson"):
+		return lines
+	case strings.Contains(contentType, "json"), strings.Contains(contentType, "html"):
+		return document
+	case strings.HasPrefix(contentType, "text/"):
+		return text
+	}
+	return unknown
+}
+
+// takeWhole reads an answer that is passed on when all of it is there.
+func (r *Reply) takeWhole(speak adapter.Adapter, contentType string) error {
+	if r.response.Length > maxReply {
+		return errReplyTooLarge
+	}
+	if err := r.readBody(maxReply); err != nil {
+		return err
+	}
+	r.answered = time.Now()
+	if err := speak.Reply(r.req, adapter.Answer{ContentType: contentType, Body: r.body}, &r.plain); err != nil {
+		return err
+	}
+	if !r.req.Stream {
+		return nil
+	}
+	events, err := adapter.CompletionEvents(r.req, slices.Concat(r.plain.Segments...), r.plain.Usage)
+	if err != nil {
+		return err
+	}
+	r.events = events
+	return nil
+}
+
+// beginStream begins an answer that was asked for as a stream. It has not begun,
+// without an error, where it turns out to be a whole completion.
+func (r *Reply) beginStream(speak adapter.Streamer, shape shape, deadline time.Time) (begun bool, err error) {
+	if shape != events && shape != lines {
+		isJSON, err := r.startsAsJSON(deadline)
+		if isJSON || err != nil {
+			return false, err
+		}
+	}
+	body := io.Reader(r.response)
+	if len(r.body) > 0 {
+		body = io.MultiReader(bytes.NewReader(bytes.Clone(r.body)), r.response)
+	}
+	return true, r.beginEvents(speak.Events(r.req, body), deadline)
+}
+
+// beginEvents waits for the first event of a stream. Silence before it is part
+// of the wait for an answer.
+func (r *Reply) beginEvents(from adapter.Events, deadline time.Time) error {
+	r.response.SetDeadline(deadline)
+	first, err := from.Next()
+	if err != nil {
+		return err
+	}
+	r.response.SetDeadline(time.Time{})
+	r.events, r.pending = from, first
+	return nil
+}
+
+// startsAsJSON looks at the beginning of an answer whose type says nothing, and
+// reports whether it is a completion rather than a stream.
+func (r *Reply) startsAsJSON(deadline time.Time) (bool, error) {
+	r.response.SetDeadline(deadline)
+	defer r.response.SetDeadline(time.Time{})
+	if err := r.readSome(); err != nil && !errors.Is(err, io.EOF) {
+		return false, err
+	}
+	return opensObject(r.body), nil
+}
+
+func opensObject(start []byte) bool {
+	return bytes.HasPrefix(bytes.TrimLeft(start, " \t\r\n"), []byte("{"))
+}
+
+// beginBinary waits for the first bytes of an answer that is passed on as it is.
+// A backend may give an error in its place, under any type or none.
+func (r *Reply) beginBinary(speak adapter.Adapter, contentType string, deadline time.Time) error {
+	r.response.SetDeadline(deadline)
+	err := r.readSome()
+	for err == nil && len(r.body) < maxComplaint && mayBeJSON(r.body) {
+		err = r.readSome()
+	}
+	switch {
+	case err != nil && !errors.Is(err, io.EOF):
+		return err
+	case len(r.body) == 0:
+		return fmt.Errorf("%w: it is empty", adapter.ErrInvalid)
+	case mayBeJSON(r.body) && isJSON(r.body):
+		return speak.Reply(r.req, adapter.Answer{ContentType: contentType, Body: r.body}, &r.plain)
+	}
+	r.response.SetDeadline(time.Time{})
+	r.binary = true
+	r.plain.ContentType = adapter.AudioType(contentType, r.req.AudioFormat(), r.body)
+	return nil
+}
+
+// mayBeJSON tells bytes with which an object may begin from those of audio, which
+// has bytes that no JSON text has.
+func mayBeJSON(start []byte) bool {
+	if !opensObject(start) {
+		return false
+	}
+	for _, c := range start {
+		if c < ' ' && c != '\t' && c != '\n' && c != '\r' {
+			return false
+		}
+	}
+	return true
+}
+
+func isJSON(body []byte) bool {
+	var doc jsonscan.Document
+	doc.AllowDuplicateKeys = true
+	return doc.Parse(body) == nil
+}
+
+// refusal reads a response whose status is no success.
+func (r *Reply) refusal() error {
+	status := r.response.Status
+	if status < 400 || status > 599 {
+		// Redirects are not followed: the key must not go where a backend points.
+		return fmt.Errorf("%w: status %d", adapter.ErrInvalid, status)
+	}
+	retryAfter := parseRetryAfter(r.response.Header, time.Now())
+	// A body that cannot be read whole still leaves the status to report.
+	r.body = r.body[:0]
+	_ = r.readBody(maxComplaint)
+	words := unpacked(r.body, encodingOf(r.response.Header("Content-Encoding")))
+	return &refused{Failure: adapter.ReadFailure(status, words), retryAfter: retryAfter}
+}
+
+// encodingOf reads how a body is compressed; empty means that it is not.
+func encodingOf(field string) string {
+	if strings.EqualFold(field, "identity") {
+		return ""
+	}
+	return strings.ToLower(field)
+}
+
+// unpacked returns what an error says that came compressed, unasked. Nothing
+// depends on it, so the beginning is enough.
+func unpacked(body []byte, encoding string) []byte {
+	switch encoding {
+	case "":
+		return body
+	case "gzip", "x-gzip":
+		from, err := gzip.NewReader(bytes.NewReader(body))
+		if err != nil {
+			return body // it only says so
+		}
+		words, _ := io.ReadAll(io.LimitReader(from, maxComplaint))
+		return words
+	}
+	return []byte("(a compressed text)")
+}
+
+// readBody reads the rest of the response into the reply's own buffer.
+func (r *Reply) readBody(limit int) error {
+	for {
+		if len(r.body) > limit {
+			return errReplyTooLarge
+		}
+		if len(r.body) == cap(r.body) {
+			r.body = slices.Grow(r.body, min(max(4<<10, len(r.body)), limit+1-len(r.body)))
+		}
+		n, err := r.response.Read(r.body[len(r.body):cap(r.body)])
+		r.body = r.body[:len(r.body)+n]
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// readSome reads once, behind what is there.
+func (r *Reply) readSome() error {
+	r.body = slices.Grow(r.body, binaryRead)
+	n, err := r.response.Read(r.body[len(r.body) : len(r.body)+binaryRead])
+	r.body = r.body[:len(r.body)+n]
+	return err
+}
