@@ -68,13 +68,14 @@ const maxConfigured = 1000
 // that of Root.
 type Levels struct {
 	mu         sync.Mutex
+	initial    slog.Level // of Root, at the start
 	root       slog.Level
 	configured map[string]slog.Level
 	used       map[string]*slog.LevelVar // what the loggers in use look at
 }
 
 func newLevels(root slog.Level) *Levels {
-	return &Levels{root: root, configured: map[string]slog.Level{}, used: map[string]*slog.LevelVar{}}
+	return &Levels{initial: root, root: root, configured: map[string]slog.Level{}, used: map[string]*slog.LevelVar{}}
 }
 
 // follow returns the level of a name, which changes with it.
@@ -143,10 +144,14 @@ func (l *Levels) Set(name string, level slog.Level) error {
 	return nil
 }
 
-// Clear takes a name's own level away. That of Root stays.
+// Clear takes a name's own level away. Root inherits from nobody and gets back
+// the level that it had at the start.
 func (l *Levels) Clear(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if isRoot(name) {
+		l.root = l.initial
+	}
 	delete(l.configured, name)
 	l.apply()
 }

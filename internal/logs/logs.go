@@ -18,6 +18,7 @@ type Format uint8
 const (
 	JSON Format = iota
 	Text
+	Coloured // Text for a terminal that shows colours
 )
 
 // New returns a logger that writes lines of at least the given level. The
@@ -25,8 +26,11 @@ const (
 func New(w io.Writer, format Format, level slog.Leveler) *slog.Logger {
 	levels := newLevels(level.Level())
 	appendLine := appendJSON
-	if format == Text {
+	switch format {
+	case Text:
 		appendLine = appendText
+	case Coloured:
+		appendLine = appendColoured
 	}
 	return slog.New(&handler{
 		out:    &output{w: w, append: appendLine, lines: sync.Pool{New: func() any { return new([]byte) }}},

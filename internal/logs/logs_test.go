@@ -74,6 +74,10 @@ func TestLevelsFollowTheLongestConfiguredName(t *testing.T) {
 	if writes(deep, slog.LevelWarn) || writes(root, slog.LevelWarn) || !writes(deep, slog.LevelError) {
 		t.Error("the root's level is not inherited")
 	}
+	levels.Clear("ROOT")
+	if writes(deep, slog.LevelDebug) || !writes(deep, slog.LevelInfo) || !writes(root, slog.LevelInfo) {
+		t.Error("the root does not have the level of the start again")
+	}
 	if names := levels.Names(); !slices.Equal(names, []string{"ROOT", "a.b.c", "a.bc"}) {
 		t.Errorf("names %v", names)
 	}

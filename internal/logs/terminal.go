@@ -6,12 +6,40 @@ import (
 	"strings"
 )
 
+// Access is the name of the logger whose lines are requests.
+const Access = "access"
+
 // appendText writes one short line: time, level, message, then what belongs to
 // it. A request gets the form in which people read requests.
 func appendText(line []byte, name string, given []slog.Attr, r *slog.Record) []byte {
+	return appendReadable(line, "", name, given, r)
+}
+
+// appendColoured is appendText with a level that catches the eye.
+func appendColoured(line []byte, name string, given []slog.Attr, r *slog.Record) []byte {
+	return appendReadable(line, colourOf(r.Level), name, given, r)
+}
+
+// colourOf returns the sequence that begins the colour of a level.
+func colourOf(level slog.Level) string {
+	switch {
+	case level >= slog.LevelError:
+		return "\x1b[31m" // red
+	case level >= slog.LevelWarn:
+		return "\x1b[33m" // yellow
+	case level >= slog.LevelInfo:
+		return "\x1b[32m" // green
+	}
+	return "\x1b[2m" // faint
+}
+
+func appendReadable(line []byte, colour, name string, given []slog.Attr, r *slog.Record) []byte {
 	line = r.Time.AppendFormat(line, "15:04:05 ")
 	level := LevelName(r.Level)
-	line = append(line, level...)
+	line = append(append(line, colour...), level...)
+	if colour != "" {
+		line = append(line, "\x1b[0m"...)
+	}
 	for n := len(level); n < len("ERROR "); n++ {
 		line = append(line, ' ')
 	}
@@ -21,7 +49,7 @@ func appendText(line []byte, name string, given []slog.Attr, r *slog.Record) []b
 		attrs = append(attrs, a)
 		return true
 	})
-	if r.Message == "request" {
+	if name == Access {
 		return append(appendRequest(line, attrs), '\n')
 	}
 	line = append(line, r.Message...)

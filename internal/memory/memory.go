@@ -24,20 +24,36 @@ const (
 
 // Watch looks at the memory of the program.
 type Watch struct {
-	limit int64
-	short atomic.Bool
+	// environment is the limit from outside, in force where no other is set.
+	environment int64
+	limit       atomic.Int64
+	// changed wakes Run, which alone decides what is short.
+	changed chan struct{}
+	short   atomic.Bool
 }
 
 // New sets the limit that the collector works towards and returns the watch of
 // it. Zero leaves the limit that the environment sets; without any limit memory
 // is never short.
 func New(limit int64) *Watch {
-	if limit > 0 {
-		debug.SetMemoryLimit(limit)
-	} else {
-		limit = debug.SetMemoryLimit(-1)
+	w := &Watch{environment: debug.SetMemoryLimit(-1), changed: make(chan struct{}, 1)}
+	w.SetLimit(limit)
+	return w
+}
+
+// SetLimit changes the limit, as New sets it, while the program runs.
+func (w *Watch) SetLimit(limit int64) {
+	if limit <= 0 {
+		limit = w.environment
 	}
-	return &Watch{limit: limit}
+	if w.limit.Swap(limit) == limit {
+		return
+	}
+	debug.SetMemoryLimit(limit)
+	select {
+	case w.changed <- struct{}{}:
+	default: // Run has not seen the change before this one
+	}
 }
 
 // Short reports whether memory is short.
@@ -45,23 +61,27 @@ func (w *Watch) Short() bool { return w.short.Load() }
 
 // Run watches until the context ends.
 func (w *Watch) Run(ctx context.Context) {
-	if w.limit == math.MaxInt64 {
-		return
-	}
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
+		looks := tick.C
+		if w.limit.Load() == math.MaxInt64 {
+			looks = nil // no need to wake up for nothing
+			tick.Stop()
+		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
-			w.judge(used())
+		case <-w.changed:
+			tick.Reset(lookEvery)
+		case <-looks:
 		}
+		w.judge(used())
 	}
 }
 
 func (w *Watch) judge(used uint64) {
-	share := float64(used) / float64(w.limit)
+	share := float64(used) / float64(w.limit.Load())
 	switch {
 	case share > highMark:
 		w.short.Store(true)

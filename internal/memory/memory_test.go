@@ -1,9 +1,16 @@
 package memory
 
-import "testing"
+import (
+	"context"
+	"runtime/debug"
+	"testing"
+	"testing/synctest"
+	"time"
+)
 
 func TestMemoryIsShortBetweenTheMarks(t *testing.T) {
-	w := &Watch{limit: 1000}
+	w := new(Watch)
+	w.limit.Store(1000)
 	for _, step := range []struct {
 		used uint64
 		want bool
@@ -15,6 +22,7 @@ func TestMemoryIsShortBetweenTheMarks(t *testing.T) {
 }
 
 func TestUsedGrowsWithWhatIsHeld(t *testing.T) {
+	debug.FreeOSMemory() // what earlier tests left behind does not count
 	before := used()
 	held := make([]byte, 64<<20)
 	for i := range held {
@@ -26,4 +34,39 @@ func TestUsedGrowsWithWhatIsHeld(t *testing.T) {
 	if held[0] != 1 {
 		t.Fatal("the memory must be alive until here")
 	}
+}
+
+// The limit can come, change and go while the program runs.
+func TestLimitChangesWhileItIsWatched(t *testing.T) {
+	environment := debug.SetMemoryLimit(-1)
+	t.Cleanup(func() { debug.SetMemoryLimit(environment) })
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		w := New(0)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			w.Run(ctx)
+		}()
+		little := int64(used()) / 2
+		for _, step := range []struct {
+			limit, inForce int64
+			short          bool
+		}{
+			{0, environment, false},
+			{little, little, true},
+			{1 << 50, 1 << 50, false},
+			{little, little, true},
+			{0, environment, false},
+		} {
+			w.SetLimit(step.limit)
+			<-time.After(2 * lookEvery) // the clock of the bubble
+			synctest.Wait()
+			if w.Short() != step.short || debug.SetMemoryLimit(-1) != step.inForce {
+				t.Errorf("limit %d: short %v, the collector works towards %d", step.limit, w.Short(), debug.SetMemoryLimit(-1))
+			}
+		}
+		cancel()
+		<-ended
+	})
 }

@@ -1,10 +1,7 @@
 package metrics
 
 import (
-	"strings"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -15,26 +12,17 @@ type collector struct {
 	world    func() World
 	build    Build
 	system   *system
-	descs    [familyCount]*prometheus.Desc
 }
 
-func newCollector(r *Recorder, world func() World, build Build) *collector {
-	c := &collector{recorder: r, world: world, build: build, system: newSystem(r.Started())}
-	for i, f := range families {
-		c.descs[i] = prometheus.NewDesc(f.Name, f.Help, f.Labels, nil)
-	}
-	return c
-}
-
-// Describe says nothing: which series there are changes with the configuration.
-func (c *collector) Describe(chan<- *prometheus.Desc) {}
-
-// Collect sends every series as it is now.
-func (c *collector) Collect(to chan<- prometheus.Metric) {
-	s := &scrape{collector: c, to: to}
+// collect returns every family that has series, with each of them as it is now.
+func (c *collector) collect() *sheet {
+	s := &scrape{collector: c, sheet: newSheet()}
 	world := c.world()
-	for _, service := range world.Services {
-		s.service(&service)
+	for _, service := range schema.ServiceTypes() {
+		s.service(service)
+	}
+	for i := range world.Services {
+		s.limits(&world.Services[i])
 	}
 	instances := merged(world.Instances)
 	for i := range instances {
@@ -44,70 +32,30 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 	s.pipeline()
 	s.http()
 	s.runtime()
+	return s.sheet
 }
 
 // scrape is one walk.
 type scrape struct {
 	*collector
-	to chan<- prometheus.Metric
-}
-
-func (s *scrape) send(m prometheus.Metric, err error) {
-	if err != nil {
-		// Labels are made valid before; what is left is a defect, and the rest of
-		// the scrape is worth more than a complaint about it.
-		s.recorder.NoteFault("prometheusRegistry", "collect", "a series could not be made")
-		return
-	}
-	s.to <- m
-}
-
-// value sends a counter or a gauge.
-func (s *scrape) value(family int, v float64, labels ...string) {
-	kind := prometheus.GaugeValue
-	if families[family].kind == counter {
-		kind = prometheus.CounterValue
-	}
-	s.send(prometheus.NewConstMetric(s.descs[family], kind, v, labels...))
-}
-
-func (s *scrape) timer(family int, count uint64, sum float64, labels ...string) {
-	s.send(prometheus.NewConstSummary(s.descs[family], count, sum, nil, labels...))
-}
-
-func (s *scrape) histogram(family int, h *HistogramSnapshot, labels ...string) {
-	buckets := make(map[float64]uint64, maxBuckets)
-	var below uint64
-	for i, bound := range h.bounds {
-		below += h.counts[i]
-		buckets[bound.Seconds()] = below
-	}
-	m, err := prometheus.NewConstHistogram(s.descs[family], h.Count, h.Sum.Seconds(), buckets, labels...)
-	var examples []prometheus.Exemplar
-	for _, e := range h.exemplars {
-		if e != nil {
-			examples = append(examples, prometheus.Exemplar{Value: e.took.Seconds(), Labels: prometheus.Labels{"trace_id": e.trace}, Timestamp: e.at})
-		}
-	}
-	if err == nil && len(examples) > 0 {
-		m, err = prometheus.NewMetricWithExemplars(m, examples...)
-	}
-	s.send(m, err)
+	*sheet
 }
 
 // none is the instance of requests that no instance answered.
 const none = "none"
 
-func (s *scrape) service(view *ServiceView) {
-	name := view.Service.String()
-	series := &s.recorder.services[view.Service]
+// service sends what was counted of a service type, whether or not it is
+// configured: who asks for one that is not was there all the same.
+func (s *scrape) service(service schema.ServiceType) {
+	name := service.String()
+	series := &s.recorder.services[service]
 	for _, status := range [...]Status{Failed, BreakerOpen} {
 		s.value(famRequests, float64(series.none.Requests(status)), name, none, status.String())
 	}
 	duration := series.none.duration.Snapshot()
 	s.histogram(famDuration, &duration, name, none)
 	s.value(famDurationMax, duration.Max.Seconds(), name, none)
-	s.value(famCancelled, float64(series.none.cancelled.Value()), name, none)
+	s.value(famCancelled, float64(series.none.left()), name, none)
 	for reason := InvalidRequest; reason < Overloaded; reason++ {
 		s.value(famRejected, float64(series.rejected[reason].Value()), name, reason.String())
 	}
@@ -116,27 +64,28 @@ func (s *scrape) service(view *ServiceView) {
 	}
 	wait, overhead := series.queueWait.Snapshot(), series.overhead.Snapshot()
 	s.histogram(famQueueWait, &wait, name)
+	s.value(famQueueWaitMax, wait.Max.Seconds(), name)
 	s.histogram(famOverhead, &overhead, name)
+	s.value(famOverheadMax, overhead.Max.Seconds(), name)
+}
+
+// limits sends where the limits of a configured service type stand.
+func (s *scrape) limits(view *ServiceView) {
+	name := view.Service.String()
 	s.value(famQueueLength, float64(view.Waiting), name)
 	if !view.PerClient {
-		s.send(prometheus.NewConstMetric(s.unlabelled(famRemaining), prometheus.GaugeValue, float64(view.Remaining), name))
+		s.value(famRemaining, float64(view.Remaining), name)
 	}
 	for _, client := range view.Clients {
 		s.value(famRemaining, float64(client.Remaining), name, client.Client)
 	}
 }
 
-// unlabelled describes a family by its first label alone.
-func (c *collector) unlabelled(family int) *prometheus.Desc {
-	f := families[family]
-	return prometheus.NewDesc(f.Name, f.Help, f.Labels[:1], nil)
-}
-
 // streams tells whether answers of a service type can be streams.
 func streams(t schema.ServiceType) bool { return t == schema.Chat || t == schema.TTS }
 
 func (s *scrape) instance(m *mergedInstance) {
-	service, label := m.Service.String(), strings.ToValidUTF8(m.Label, "\uFFFD")
+	service, label := m.Service.String(), m.Label
 	for status, n := range m.requests {
 		s.value(famRequests, float64(n), service, label, statusNames[status])
 	}
@@ -213,6 +162,7 @@ func (s *scrape) runtime() {
 	s.value(famMemoryMax, now.limit, "heap")
 	s.value(famMemoryMax, -1, "nonheap")
 	s.timer(famGCPause, now.pauses, now.paused)
+	s.value(famGCPauseMax, now.longestPause)
 	s.value(famThreadsLive, now.goroutines)
 	s.value(famThreadsDaemon, now.goroutines)
 	s.value(famThreadsPeak, now.peak)

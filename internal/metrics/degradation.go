@@ -18,6 +18,7 @@ const (
 	LevelDisabled
 
 	levelCount = int(LevelDisabled) + 1
+	undecided  = Level(levelCount)
 )
 
 var levels = [levelCount]struct {
@@ -58,7 +59,7 @@ type degradation struct {
 	mu      sync.Mutex
 	level   Level
 	auto    bool
-	wanted  Level // by the components, when it was last looked at
+	wanted  Level // by the components, when it was last looked at, or undecided
 	changed time.Time
 }
 
@@ -81,11 +82,15 @@ func (d *degradation) set(level Level, now time.Time) {
 	d.become(level, now)
 }
 
+// setAuto turns automatic mode on or off. When it is turned on, the next look at
+// the components decides, whatever the level was left at.
 func (d *degradation) setAuto(on bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if on && !d.auto {
+		d.wanted = undecided
+	}
 	d.auto = on
-	d.wanted = LevelNormal
 }
 
 // recover returns to normal, whatever was before.

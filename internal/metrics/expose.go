@@ -16,20 +16,25 @@ type Build struct{ Version, Commit, GoVersion string }
 
 // Exposition shows the counts of a recorder and the living state of routing.
 type Exposition struct {
-	recorder *Recorder
-	registry *prometheus.Registry
-	category map[string]Category
+	recorder  *Recorder
+	collector *collector
+	registry  *prometheus.Registry // of the Go runtime and the process
+	category  map[string]Category
 }
 
 // NewExposition returns the exposition of a recorder. The world is asked for
 // anew at every scrape.
 func NewExposition(r *Recorder, world func() World, build Build) (*Exposition, error) {
-	e := &Exposition{recorder: r, registry: prometheus.NewRegistry(), category: map[string]Category{}}
+	e := &Exposition{
+		recorder:  r,
+		collector: &collector{recorder: r, world: world, build: build, system: newSystem(r.Started())},
+		registry:  prometheus.NewRegistry(),
+		category:  map[string]Category{},
+	}
 	for i := range families {
 		e.category[families[i].Name] = families[i].Category
 	}
 	return e, errors.Join(
-		e.registry.Register(newCollector(r, world, build)),
 		e.registry.Register(collectors.NewGoCollector()),
 		e.registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})),
 	)
@@ -37,11 +42,12 @@ func NewExposition(r *Recorder, world func() World, build Build) (*Exposition, e
 
 // Gather returns every family under its inner name, whatever the settings say.
 func (e *Exposition) Gather() ([]*dto.MetricFamily, error) {
-	all, err := e.registry.Gather()
+	all := e.collector.collect().filled()
+	others, err := e.registry.Gather()
 	if err != nil {
 		e.recorder.NoteFault("prometheusRegistry", "gather", "some series could not be gathered")
 	}
-	return all, err
+	return append(all, others...), err
 }
 
 // Scrape returns the families as the settings want them shown: nothing where
@@ -70,23 +76,46 @@ func (e *Exposition) Scrape() ([]*dto.MetricFamily, error) {
 	return distinct(all), err
 }
 
-// tag adds the custom tags to every series that has no label of that name.
+// tag adds the custom tags to every series. None has a label of such a name: the
+// settings refuse it.
 func tag(f *dto.MetricFamily, tags map[string]string) {
 	if len(tags) == 0 {
 		return
 	}
 	for _, m := range f.Metric {
 		for name, value := range tags {
-			if !slices.ContainsFunc(m.Label, func(l *dto.LabelPair) bool { return l.GetName() == name }) {
-				m.Label = append(m.Label, &dto.LabelPair{Name: proto.String(name), Value: proto.String(value)})
-			}
+			m.Label = append(m.Label, &dto.LabelPair{Name: proto.String(name), Value: proto.String(value)})
 		}
-		slices.SortFunc(m.Label, func(a, b *dto.LabelPair) int { return strings.Compare(a.GetName(), b.GetName()) })
+		sortLabels(m.Label)
 	}
 }
 
-// distinct drops families whose name a prefix such as "go" has made that of
-// another one: a scrape with a name twice would be refused whole.
-func distinct(sorted []*dto.MetricFamily) []*dto.MetricFamily {
-	return slices.CompactFunc(sorted, func(a, b *dto.MetricFamily) bool { return a.GetName() == b.GetName() })
+// distinct drops families that have the name of another one, because a prefix
+// such as "go" has made it so, or because OpenMetrics names counters without
+// their ending: a scrape with a name twice would be refused whole. The counter
+// stays: what the Go runtime has beside one of them it also has by another name.
+func distinct(all []*dto.MetricFamily) []*dto.MetricFamily {
+	counters, taken := map[string]bool{}, make(map[string]bool, len(all))
+	for _, f := range all {
+		if name, isCounter := bareName(f); isCounter {
+			counters[name] = true
+		}
+	}
+	return slices.DeleteFunc(all, func(f *dto.MetricFamily) bool {
+		name, isCounter := bareName(f)
+		if taken[name] || counters[name] && !isCounter {
+			return true
+		}
+		taken[name] = true
+		return false
+	})
+}
+
+// bareName returns the name of a family in OpenMetrics, and whether it is a
+// counter.
+func bareName(f *dto.MetricFamily) (string, bool) {
+	if f.GetType() != dto.MetricType_COUNTER {
+		return f.GetName(), false
+	}
+	return strings.TrimSuffix(f.GetName(), "_total"), true
 }

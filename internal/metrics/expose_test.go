@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os/exec"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -129,10 +130,10 @@ func TestChangesOfTheSettingsLoseNoCount(t *testing.T) {
 	count()
 	has(`acme_requests_total{instance="m@gpu0:8000",service="chat",status="success"} 2`, true)
 	has(`# TYPE model_router_requests_total counter`, false)
-	update(func(s *Settings) { s.CustomTags = map[string]string{"env": "pro\"d", "version": "9"} })
+	update(func(s *Settings) { s.CustomTags = map[string]string{"env": "pro\"d", "team": "9"} })
 	count()
-	has(`acme_requests_total{env="pro\"d",instance="m@gpu0:8000",service="chat",status="success",version="9"} 3`, true)
-	has(`acme_build_info{commit="abc",env="pro\"d",go_version="1.26",version="1.0"} 1`, true) // its own label stays
+	has(`acme_requests_total{env="pro\"d",instance="m@gpu0:8000",service="chat",status="success",team="9"} 3`, true)
+	has(`acme_build_info{commit="abc",env="pro\"d",go_version="1.26",team="9",version="1.0"} 1`, true)
 	update(func(s *Settings) { s.EnabledCategories = []Category{CategorySystem} })
 	count()
 	has(`# TYPE acme_requests_total counter`, false)
@@ -190,7 +191,15 @@ func TestExemplarsNameTheTrace(t *testing.T) {
 	if len(ids(r)) != 1 {
 		t.Fatal("not recorded")
 	}
-	all, err := expose(t, r, world).Scrape()
+	if !strings.Contains(openMetrics(t, expose(t, r, world)), `le="5.0"} 1 # {trace_id="ab000000000000000000000000000000"} 3.0`) {
+		t.Error("no exemplar")
+	}
+}
+
+// openMetrics returns a scrape in that format.
+func openMetrics(t *testing.T, e *Exposition) string {
+	t.Helper()
+	all, err := e.Scrape()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,8 +210,142 @@ func TestExemplarsNameTheTrace(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if !strings.Contains(out.String(), `le="5.0"} 1 # {trace_id="ab000000000000000000000000000000"} 3.0`) {
-		t.Error("no exemplar")
+	return out.String()
+}
+
+// OpenMetrics names a counter without its ending, so names that differ in text
+// can be the same there.
+func TestNamesAreUniqueInOpenMetrics(t *testing.T) {
+	for _, prefix := range []string{defaultPrefix, "go", "process", "jvm"} {
+		r := NewRecorder(DefaultSettings())
+		if err := r.Update(func(s *Settings) { s.Prefix = prefix }); err != nil {
+			t.Fatal(err)
+		}
+		text := openMetrics(t, expose(t, r, aWorld(1)))
+		kinds, samples := map[string]string{}, map[string]string{}
+		family := ""
+		for line := range strings.Lines(text) {
+			if rest, ok := strings.CutPrefix(line, "# TYPE "); ok {
+				name, kind, _ := strings.Cut(strings.TrimSpace(rest), " ")
+				if before, twice := kinds[name]; twice {
+					t.Errorf("prefix %s: %s is a %s and a %s", prefix, name, before, kind)
+				}
+				family, kinds[name] = name, kind
+				continue
+			}
+			if strings.HasPrefix(line, "#") {
+				continue
+			}
+			name := line[:strings.IndexAny(line, "{ ")]
+			if owner, known := samples[name]; known && owner != family {
+				t.Errorf("prefix %s: %s is a sample of %s and of %s", prefix, name, owner, family)
+			}
+			samples[name] = family
+		}
+		if kinds["go_memstats_alloc_bytes"] != "counter" || kinds["go_memstats_heap_alloc_bytes"] != "gauge" {
+			t.Errorf("prefix %s: the allocations are a %q, the allocated bytes a %q",
+				prefix, kinds["go_memstats_alloc_bytes"], kinds["go_memstats_heap_alloc_bytes"])
+		}
+		if len(kinds) < familyCount {
+			t.Errorf("prefix %s: only %d families", prefix, len(kinds))
+		}
+	}
+}
+
+// What was counted is shown also when the service type is configured no longer;
+// where its limits stand is not.
+func TestServicesThatAreNotConfiguredAreCounted(t *testing.T) {
+	r := NewRecorder(DefaultSettings())
+	r.Finish(nil, &Call{Service: schema.Rerank, Started: time.Now(), Ended: time.Second, Status: Failed})
+	r.Finish(nil, &Call{Service: schema.Rerank, Started: time.Now(), Status: Failed, Rejected: InvalidRequest})
+	r.Shed(schema.Rerank, ShedOverload)
+	text, _ := scrapeText(t, expose(t, r, World{Services: []ServiceView{{Service: schema.Chat}}}))
+	for _, line := range []string{
+		`model_router_requests_total{instance="none",service="rerank",status="error"} 1`,
+		`model_router_request_duration_seconds_count{instance="none",service="rerank"} 1`,
+		`model_router_rejected_requests_total{reason="invalid_request",service="rerank"} 1`,
+		`model_router_shed_requests_total{reason="overload",service="rerank"} 1`,
+		`model_router_requests_total{instance="none",service="embedding",status="error"} 0`,
+		`model_router_queue_length{service="chat"} 0`,
+	} {
+		if !strings.Contains(text, line+"\n") {
+			t.Errorf("no line %s", line)
+		}
+	}
+	for _, name := range []string{"model_router_queue_length", "model_router_rate_limit_remaining"} {
+		if strings.Contains(text, name+`{service="rerank"}`) {
+			t.Errorf("there is a %s of a service type that is not configured", name)
+		}
+	}
+}
+
+func TestLongestTimesAreKept(t *testing.T) {
+	runtime.GC()
+	r := NewRecorder(DefaultSettings())
+	waited := Call{Service: schema.Chat, Started: time.Now(), Queued: 2 * time.Second, Ended: 3 * time.Second, Attempts: 1}
+	r.Finish(nil, &waited)
+	inVain := Call{Service: schema.Chat, Started: time.Now(), Queued: 7 * time.Second, Ended: 7 * time.Second, Rejected: NoSlot}
+	r.Finish(nil, &inVain)
+	text, parsed := scrapeText(t, expose(t, r, aWorld(1)))
+	for _, line := range []string{
+		`model_router_queue_wait_seconds_count{service="chat"} 2`, // also who waited in vain has waited
+		`model_router_queue_wait_seconds_sum{service="chat"} 9`,
+		`model_router_queue_wait_seconds_max{service="chat"} 7`,
+		`model_router_gateway_overhead_seconds_max{service="chat"} 1`,
+	} {
+		if !strings.Contains(text, line+"\n") {
+			t.Errorf("no line %s", line)
+		}
+	}
+	pauses := parsed["jvm_gc_pause_seconds"].Metric[0].GetSummary()
+	longest := parsed["jvm_gc_pause_seconds_max"].Metric[0].GetGauge().GetValue()
+	if longest <= 0 || longest > pauses.GetSampleSum() {
+		t.Errorf("the longest pause is %v, all of them together %v", longest, pauses.GetSampleSum())
+	}
+}
+
+// A tag of the name of a label would say the wrong thing on some series.
+func TestTagsCannotTakeTheNameOfALabel(t *testing.T) {
+	all, err := expose(t, NewRecorder(DefaultSettings()), aWorld(1)).Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{"le": true, "quantile": true}
+	for _, f := range all {
+		for _, m := range f.Metric {
+			for _, label := range m.Label {
+				names[label.GetName()] = true
+			}
+		}
+	}
+	for _, name := range []string{"direction", "client_ip", "version", "commit", "go_version", "uri", "outcome", "store", "area"} {
+		if !names[name] {
+			t.Errorf("no series has a label %s", name)
+		}
+	}
+	for name := range names {
+		r := NewRecorder(DefaultSettings())
+		if err := r.Update(func(s *Settings) { s.CustomTags = map[string]string{name: "x"} }); err == nil {
+			t.Errorf("the tag %s was accepted", name)
+		}
+	}
+}
+
+// Outcomes agree with the statuses of requests_total; who left is neither.
+func TestOutcomesFollowTheStatuses(t *testing.T) {
+	r, i := NewRecorder(DefaultSettings()), NewInstance()
+	for _, c := range []Call{
+		{Status: Success}, {Status: Success}, {Status: Failed}, {Status: TimedOut},
+		{Status: Success, Gone: true}, {Status: Failed, Gone: true},
+	} {
+		r.Finish(i, &c)
+	}
+	i.Failovers.Add(3)
+	if good, bad := i.Outcomes(); good != 2 || bad != 5 {
+		t.Errorf("%d went well, %d badly", good, bad)
+	}
+	if n := i.left(); n != 2 {
+		t.Errorf("%d clients left", n)
 	}
 }
 

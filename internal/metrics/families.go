@@ -46,8 +46,10 @@ const (
 	famRejected
 	famShed
 	famQueueWait
+	famQueueWaitMax
 	famQueueLength
 	famOverhead
+	famOverheadMax
 	famBreaker
 	famRemaining
 	famWeight
@@ -73,6 +75,7 @@ const (
 	famMemoryCommitted
 	famMemoryMax
 	famGCPause
+	famGCPauseMax
 	famThreadsLive
 	famThreadsDaemon
 	famThreadsPeak
@@ -108,9 +111,11 @@ var families = [familyCount]Family{
 	famCancelled:         {"model_router_cancelled_requests_total", "model.router.cancelled.requests.total", "Requests whose client left before it had the whole answer; they are in requests_total too.", "requests", CategoryRequest, onInstance, counter},
 	famRejected:          {"model_router_rejected_requests_total", "model.router.rejected.requests.total", "Requests that were refused before a backend saw them: faults of the request and limits.", "requests", CategoryRequest, onReason, counter},
 	famShed:              {"model_router_shed_requests_total", "model.router.shed.requests.total", "Requests that were given up for want of room.", "requests", CategoryRequest, onReason, counter},
-	famQueueWait:         {"model_router_queue_wait_seconds", "model.router.queue.wait", "Time that requests waited for a slot, of those that had to.", "seconds", CategoryRequest, onService, histogram},
+	famQueueWait:         {"model_router_queue_wait_seconds", "model.router.queue.wait", "Time that requests waited for a slot, of those that had to, whether or not they got one.", "seconds", CategoryRequest, onService, histogram},
+	famQueueWaitMax:      {"model_router_queue_wait_seconds_max", "model.router.queue.wait.max", "Longest wait for a slot since the start.", "seconds", CategoryRequest, onService, gauge},
 	famQueueLength:       {"model_router_queue_length", "model.router.queue.length", "Requests that wait for a slot now.", "requests", CategoryRequest, onService, gauge},
 	famOverhead:          {"model_router_gateway_overhead_seconds", "model.router.gateway.overhead", "Time that the gateway itself took: from having the request to having begun (or sent, where it is whole) the answer, without waiting for backends and slots.", "seconds", CategoryRequest, onService, histogram},
+	famOverheadMax:       {"model_router_gateway_overhead_seconds_max", "model.router.gateway.overhead.max", "Longest time that the gateway itself took for a request since the start.", "seconds", CategoryRequest, onService, gauge},
 	famBreaker:           {"model_router_circuit_breaker_state", "model.router.circuit.breaker.state", "State of the circuit breaker: 0 CLOSED, 1 OPEN, 2 HALF_OPEN.", "", CategoryCustom, onInstance, gauge},
 	famRemaining:         {"model_router_rate_limit_remaining", "model.router.rate.limit.remaining", "Requests that the rate limit would allow at once; by client where each has its own limit; the capacity where no limit is in force.", "requests", CategoryCustom, []string{"service", "client_ip"}, gauge},
 	famWeight:            {"model_router_load_balancer_weight", "model.router.load.balancer.weight", "Configured weight of an instance; 0 gets no traffic.", "", CategoryCustom, onInstance, gauge},
@@ -122,7 +127,7 @@ var families = [familyCount]Family{
 	famQuotaEnabled:      {"model_router_quota_enabled", "model.router.quota.enabled", "Whether the quota ledger counts: 1 or 0.", "", CategoryCustom, nil, gauge},
 	famQuotaAdmitted:     {"model_router_quota_admitted_requests_total", "model.router.quota.admitted.requests.total", "Requests that the quota ledger counted.", "requests", CategoryCustom, nil, counter},
 	famQuotaRefused:      {"model_router_quota_refused_requests_total", "model.router.quota.refused.requests.total", "Requests that were turned away because the quota ledger could not count them.", "requests", CategoryCustom, nil, counter},
-	famQuotaUnsettled:    {"model_router_quota_unsettled_total", "model.router.quota.unsettled.total", "Counted requests of which no backend said how many tokens they cost.", "requests", CategoryCustom, nil, counter},
+	famQuotaUnsettled:    {"model_router_quota_unsettled_total", "model.router.quota.unsettled.total", "Counted requests of which it is not known how many tokens they cost.", "requests", CategoryCustom, nil, counter},
 	famQuotaDegradations: {"model_router_quota_degradations_total", "model.router.quota.degradations.total", "Requests that were counted here because the shared counter was not there.", "requests", CategoryCustom, nil, counter},
 	famQuotaKeys:         {"model_router_quota_keys", "model.router.quota.keys", "Sets of dimensions that the quota ledger holds in memory.", "keys", CategoryCustom, nil, gauge},
 	famQuotaJournal:      {"model_router_quota_journal_bytes", "model.router.quota.journal", "Size of the journal of the quota ledger.", "bytes", CategoryCustom, nil, gauge},
@@ -136,6 +141,7 @@ var families = [familyCount]Family{
 	famMemoryCommitted:   {"jvm_memory_committed_bytes", "jvm.memory.committed", "Memory held from the system. There is no JVM: heap is Go's heap including free spans, nonheap stacks and runtime structures.", "bytes", CategorySystem, onArea, gauge},
 	famMemoryMax:         {"jvm_memory_max_bytes", "jvm.memory.max", "Memory limit. There is no JVM: heap is Go's memory limit (GOMEMLIMIT), -1 where there is none; nonheap has none.", "bytes", CategorySystem, onArea, gauge},
 	famGCPause:           {"jvm_gc_pause_seconds", "jvm.gc.pause", "Pauses of garbage collection. There is no JVM: these are Go's stop-the-world pauses.", "seconds", CategorySystem, nil, timer},
+	famGCPauseMax:        {"jvm_gc_pause_seconds_max", "jvm.gc.pause.max", "Longest pause of garbage collection. There is no JVM: it is the longest of Go's stop-the-world pauses that a scrape has seen; each sees the latest 256.", "seconds", CategorySystem, nil, gauge},
 	famThreadsLive:       {"jvm_threads_live_threads", "jvm.threads.live", "There is no JVM: these are goroutines.", "threads", CategorySystem, nil, gauge},
 	famThreadsDaemon:     {"jvm_threads_daemon_threads", "jvm.threads.daemon", "There is no JVM: these are goroutines, none of which keeps the program alive but the first.", "threads", CategorySystem, nil, gauge},
 	famThreadsPeak:       {"jvm_threads_peak_threads", "jvm.threads.peak", "There is no JVM: this is the largest number of goroutines that a scrape has seen.", "threads", CategorySystem, nil, gauge},

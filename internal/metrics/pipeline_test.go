@@ -221,6 +221,39 @@ func TestAutomaticModeFollowsTheComponents(t *testing.T) {
 	})
 }
 
+// Turned on, automatic mode takes over from whatever level was left, at once.
+func TestAutomaticModeTakesOver(t *testing.T) {
+	r := NewRecorder(DefaultSettings())
+	degrade := func(component string) {
+		for range degradedFrom {
+			r.NoteFault(component, "x", "why")
+		}
+	}
+	is := func(level Level, rate float64) {
+		t.Helper()
+		if got := r.Degradation(); got.Level != level || r.SamplingRate() != rate {
+			t.Errorf("level %v, rate %v; want %v, %v", got.Level, r.SamplingRate(), level, rate)
+		}
+	}
+	r.SetAutoMode(false)
+	r.SetLevel(LevelMinimal)
+	r.SetAutoMode(true)
+	is(LevelNormal, 1) // no component is degraded
+	r.SetAutoMode(false)
+	degrade("a")
+	is(LevelNormal, 1)
+	r.SetAutoMode(true)
+	is(LevelPartial, 0.5)
+	r.SetAutoMode(false)
+	r.ResetFault("a", "x")
+	is(LevelPartial, 0.5)
+	r.SetAutoMode(true)
+	is(LevelNormal, 1)
+	r.SetLevel(LevelMinimal)
+	r.SetAutoMode(true) // it was on: the level that was set by hand stays
+	is(LevelMinimal, 0.1)
+}
+
 func TestFullBufferDropsAndDegrades(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := running(t, nil)

@@ -196,7 +196,7 @@ var shedNames = [shedCount]string{"overload", "no_slot", "queue_full", "queue_ti
 // state and must not be copied.
 type Instance struct {
 	requests            [statusCount]Counter
-	cancelled           Counter
+	cancelled           [statusCount]Counter // those of them whose client left
 	tokensIn, tokensOut Counter
 	duration            Histogram
 	firstToken          Histogram
@@ -216,6 +216,28 @@ func (i *Instance) prepare() { i.duration.bounds, i.firstToken.bounds = requestB
 // Requests returns how many requests ended with a status on this instance.
 func (i *Instance) Requests(s Status) int64 { return i.requests[s].Value() }
 
+// left returns how many requests there were whose client left.
+func (i *Instance) left() int64 {
+	var n int64
+	for status := range i.cancelled {
+		n += i.cancelled[status].Value()
+	}
+	return n
+}
+
+// Outcomes returns how many calls to this instance went well and how many did
+// not, by the statuses of the requests; calls after whose failure another
+// instance was tried went badly here. Those whose client left are neither.
+func (i *Instance) Outcomes() (good, bad int64) {
+	// Who left is counted last and so read first: no difference is below 0.
+	good, bad = -i.cancelled[Success].Value(), i.Failovers.Value()
+	for _, status := range [...]Status{Failed, TimedOut} {
+		bad -= i.cancelled[status].Value()
+		bad += i.Requests(status)
+	}
+	return good + i.Requests(Success), bad
+}
+
 // Service is the series of a service type.
 type Service struct {
 	// none is for the requests that no instance answered.
@@ -233,6 +255,9 @@ func (s *Service) prepare() {
 
 // count adds a call that has ended.
 func (s *Service) count(i *Instance, c *Call) {
+	if c.Queued > 0 { // also of those who waited in vain
+		s.queueWait.Observe(c.Queued)
+	}
 	if c.Rejected != NotRejected {
 		s.rejected[c.Rejected].Add(1)
 		return
@@ -243,7 +268,7 @@ func (s *Service) count(i *Instance, c *Call) {
 	i.requests[c.Status].Add(1)
 	i.duration.Observe(c.Ended)
 	if c.Gone {
-		i.cancelled.Add(1)
+		i.cancelled[c.Status].Add(1)
 	}
 	if c.Streamed && c.FirstByte > 0 {
 		i.firstToken.Observe(c.FirstByte)
@@ -251,9 +276,6 @@ func (s *Service) count(i *Instance, c *Call) {
 	if c.Usage.Known {
 		i.tokensIn.Add(c.Usage.Prompt)
 		i.tokensOut.Add(c.Usage.Completion)
-	}
-	if c.Queued > 0 {
-		s.queueWait.Observe(c.Queued)
 	}
 	if c.Attempts > 0 && c.Overhead() >= 0 {
 		s.overhead.Observe(c.Overhead())

@@ -184,10 +184,12 @@ func isMetricName(name string) bool {
 	return name != ""
 }
 
+// isOwnLabel tells whether some series has a label of this name already, in the
+// families below or in those of the Go runtime.
 func isOwnLabel(name string) bool {
 	switch name {
-	case "service", "instance", "status", "client_ip", "reason", "le", "quantile":
+	case "le", "quantile", "version":
 		return true
 	}
-	return false
+	return slices.ContainsFunc(families[:], func(f Family) bool { return slices.Contains(f.Labels, name) })
 }

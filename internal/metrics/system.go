@@ -27,6 +27,7 @@ type system struct {
 	process float64
 	machine float64
 	peak    int
+	pause   time.Duration // the longest one that was seen
 
 	measured int
 }
@@ -46,7 +47,7 @@ func newSystem(started time.Time) *system {
 type systemView struct {
 	heapUsed, heapHeld, otherUsed, limit float64
 	pauses                               uint64
-	paused                               float64
+	paused, longestPause                 float64
 	goroutines, peak, uptime             float64
 	processCPU, systemCPU, cpus          float64
 }
@@ -75,10 +76,13 @@ func (s *system) look(interval time.Duration) systemView {
 	}
 	goroutines := runtime.NumGoroutine()
 	s.peak = max(s.peak, goroutines)
+	for _, pause := range gc.Pause {
+		s.pause = max(s.pause, pause)
+	}
 	held := of(0) + of(1) + of(2)
 	return systemView{
 		heapUsed: of(0), heapHeld: held, otherUsed: of(4) - held - of(3), limit: limit,
-		pauses: uint64(gc.NumGC), paused: gc.PauseTotal.Seconds(),
+		pauses: uint64(gc.NumGC), paused: gc.PauseTotal.Seconds(), longestPause: s.pause.Seconds(),
 		goroutines: float64(goroutines), peak: float64(s.peak), uptime: now.Sub(s.started).Seconds(),
 		processCPU: s.process, systemCPU: s.machine, cpus: float64(runtime.GOMAXPROCS(0)),
 	}

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"strings"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -71,6 +72,7 @@ func merged(instances []InstanceView) []mergedInstance {
 	index := make(map[key]int, len(instances))
 	all := make([]mergedInstance, 0, len(instances))
 	for _, i := range instances {
+		i.Label = strings.ToValidUTF8(i.Label, "\uFFFD") // before they are compared
 		k := key{i.Service, i.Label}
 		n, there := index[k]
 		if !there {
@@ -103,7 +105,7 @@ func (m *mergedInstance) addCounts(s *Instance) {
 	for n := range s.requests {
 		m.requests[n] += s.requests[n].Value()
 	}
-	m.cancelled += s.cancelled.Value()
+	m.cancelled += s.left()
 	m.failovers += s.Failovers.Value()
 	m.tokensIn += s.tokensIn.Value()
 	m.tokensOut += s.tokensOut.Value()

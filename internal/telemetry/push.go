@@ -45,7 +45,7 @@ type PusherOptions struct {
 	Failed func(text string)
 }
 
-// NewPusher returns a Pusher; Run starts it.
+// NewPusher returns a Pusher; Run starts it, and closes it at its end.
 func NewPusher(options PusherOptions) (*Pusher, error) {
 	p := &Pusher{options: options}
 	endpoint := cmp.Or(options.Settings.Endpoint, os.Getenv("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"), os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"))
@@ -108,6 +108,9 @@ func (p *Pusher) overGRPC(endpoint string) error {
 	}
 	return nil
 }
+
+// Close lets go of the connection of a Pusher that never runs.
+func (p *Pusher) Close() { p.close() }
 
 // Run sends metrics until ctx ends, and then once more.
 func (p *Pusher) Run(ctx context.Context) {

@@ -15,6 +15,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/routing"
+	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
 
@@ -40,8 +41,9 @@ type Options struct {
 	Build  Build
 }
 
-// Build says what runs.
-type Build struct{ Version, Commit, Date string }
+// Build says what runs: the version, and of the commit that it was made from
+// the name, the time in RFC 3339 and the branch. What is not known is empty.
+type Build struct{ Version, Commit, Date, Branch string }
 
 // New returns the operational endpoints.
 func New(options Options) (*API, error) {
@@ -115,6 +117,20 @@ func fail(w http.ResponseWriter, r *http.Request, status int, message string) {
 
 // NotFound answers a path that does not exist.
 func NotFound(w http.ResponseWriter, r *http.Request) { fail(w, r, http.StatusNotFound, "") }
+
+// WrongMethod answers a path that exists for other methods.
+func WrongMethod(w http.ResponseWriter, r *http.Request, allow string) {
+	fail(w, r, http.StatusMethodNotAllowed, "Allowed are "+allow+".")
+}
+
+// Fail answers a request that cannot be handled.
+func Fail(w http.ResponseWriter, r *http.Request, err *schema.Error) {
+	status := http.StatusInternalServerError
+	if err.Type == schema.TypeInvalidRequest {
+		status = http.StatusBadRequest
+	}
+	fail(w, r, status, err.Message)
+}
 
 // instant writes a moment as JSON has it.
 func instant(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }

@@ -101,11 +101,15 @@ func (a *API) health(detailed bool) health {
 }
 
 func (a *API) components(detailed bool) map[string]health {
-	return map[string]health{
+	all := map[string]health{
 		"ping":        {Status: up},
 		"diskSpace":   a.disk.health(),
 		"modelRouter": a.routerHealth(detailed),
 	}
+	if open, isOpen := a.securityHealth(); isOpen {
+		all["security"] = open
+	}
+	return all
 }
 
 type routerDetails struct {
@@ -223,7 +227,7 @@ const diskThreshold = 10 << 20
 func (d *diskWatch) health() health {
 	details := d.look(time.Now())
 	h := health{Status: up, Details: details}
-	if details.Exists && details.Free < details.Threshold {
+	if details.Free < details.Threshold { // where there is no directory, nothing is free
 		h.Status = down
 	}
 	return h

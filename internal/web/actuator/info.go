@@ -23,7 +23,7 @@ func (a *API) Info(w http.ResponseWriter, r *http.Request) {
 		"build": fields{
 			"version": build.Version, "artifact": "patchbay", "name": "Patchbay", "group": "github.com/patchbay-ai", "time": build.time(),
 		},
-		"git": fields{"branch": "unknown", "commit": fields{"id": cmp.Or(build.Commit, "unknown"), "time": build.time()}},
+		"git": fields{"branch": cmp.Or(build.Branch, unknown), "commit": fields{"id": cmp.Or(build.Commit, unknown), "time": cmp.Or(build.commitTime(), unknown)}},
 		// There is no Java here; tools ask for these fields all the same.
 		"java":    fields{"version": goVersion(), "vendor": "Go (no JVM)"},
 		"go":      fields{"version": goVersion(), "compiler": runtime.Compiler, "os": runtime.GOOS, "arch": runtime.GOARCH},
@@ -32,11 +32,23 @@ func (a *API) Info(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// time returns when the program was built: what the build said, else when the
-// program's file was written.
+// unknown stands for what the build did not say.
+const unknown = "unknown"
+
+// commitTime returns when the commit was made, empty where nobody knows.
+func (b Build) commitTime() string {
+	at, err := time.Parse(time.RFC3339, b.Date)
+	if err != nil {
+		return ""
+	}
+	return at.UTC().Format(time.RFC3339)
+}
+
+// time returns when the program was built: when its commit was made, so that
+// the same source is the same program, else when the program's file was written.
 func (b Build) time() string {
-	if at, err := time.Parse(time.RFC3339, b.Date); err == nil {
-		return at.UTC().Format(time.RFC3339)
+	if at := b.commitTime(); at != "" {
+		return at
 	}
 	if path, err := os.Executable(); err == nil {
 		if file, err := os.Stat(path); err == nil {

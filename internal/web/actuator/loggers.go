@@ -1,8 +1,10 @@
 package actuator
 
 import (
+	"errors"
 	"io"
 	"net/http"
+	"os"
 	"regexp"
 	"strings"
 
@@ -60,20 +62,39 @@ func (a *API) Logger(w http.ResponseWriter, r *http.Request) {
 	reply(w, r, http.StatusOK, a.logger(name))
 }
 
+// levelChange is the body of a change; no level, or null, clears it.
+type levelChange struct {
+	ConfiguredLevel *string `json:"configuredLevel"`
+}
+
+// readChange reads the body of a change. A member that is not known is refused:
+// a mistake in its name would clear the level. It answers itself, with nil, when
+// the body is not what it should be.
+func readChange(w http.ResponseWriter, r *http.Request) *levelChange {
+	const largest = 4 << 10
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, largest))
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		w.Header().Set("Connection", "close") // what is not read must not be taken for a request
+		fail(w, r, http.StatusRequestTimeout, "The body did not arrive in time.")
+		return nil
+	}
+	var given *levelChange
+	if err != nil || json.Unmarshal(body, &given, json.RejectUnknownMembers(true)) != nil || given == nil {
+		fail(w, r, http.StatusBadRequest, `The body must be a JSON object such as {"configuredLevel":"DEBUG"}, or null in place of the level to clear it.`)
+		return nil
+	}
+	return given
+}
+
 // SetLogger answers POST /actuator/loggers/{name}.
 func (a *API) SetLogger(w http.ResponseWriter, r *http.Request) {
-	const largest = 4 << 10
 	name, ok := loggerOf(r)
 	if !ok {
 		NotFound(w, r)
 		return
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, largest))
-	var given struct {
-		ConfiguredLevel *string `json:"configuredLevel"`
-	}
-	if err != nil || len(body) > 0 && json.Unmarshal(body, &given) != nil {
-		fail(w, r, http.StatusBadRequest, `The body must be a JSON object such as {"configuredLevel":"DEBUG"}.`)
+	given := readChange(w, r)
+	if given == nil {
 		return
 	}
 	if given.ConfiguredLevel == nil {

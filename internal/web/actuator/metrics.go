@@ -162,9 +162,9 @@ func match(f *dto.MetricFamily, filter map[string]string) []*dto.Metric {
 	return found
 }
 
-// measure merges series: sums, and the largest of the maxima.
+// measure merges series: sums, and the largest of the maxima where there are any.
 func measure(kind dto.MetricType, series, maxima []*dto.Metric) []measurement {
-	var value, count, total, largest float64
+	var value, count, total float64
 	unlimited := len(series) > 0
 	for _, m := range series {
 		if m.GetGauge().GetValue() >= 0 { // below 0 means that there is no bound
@@ -178,15 +178,33 @@ func measure(kind dto.MetricType, series, maxima []*dto.Metric) []measurement {
 	case dto.MetricType_COUNTER:
 		return []measurement{{"COUNT", value}}
 	case dto.MetricType_HISTOGRAM, dto.MetricType_SUMMARY, dto.MetricType_GAUGE_HISTOGRAM:
-		for _, m := range maxima {
-			largest = max(largest, m.GetGauge().GetValue())
+		measured := []measurement{{"COUNT", count}, {"TOTAL_TIME", total}}
+		if largest := largestOf(series, maxima); largest >= 0 {
+			measured = append(measured, measurement{"MAX", largest})
 		}
-		return []measurement{{"COUNT", count}, {"TOTAL_TIME", total}, {"MAX", largest}}
+		return measured
 	}
 	if unlimited {
 		value = -1
 	}
 	return []measurement{{"VALUE", value}}
+}
+
+// largestOf returns the largest of the maxima, or of the quantiles that are one
+// (those of the Go runtime are of its latest pauses); below 0 there is neither.
+func largestOf(series, maxima []*dto.Metric) float64 {
+	largest := -1.0
+	for _, m := range maxima {
+		largest = max(largest, m.GetGauge().GetValue())
+	}
+	for _, m := range series {
+		for _, q := range m.GetSummary().GetQuantile() {
+			if q.GetQuantile() == 1 && q.GetValue() > largest { // NaN is not
+				largest = q.GetValue()
+			}
+		}
+	}
+	return largest
 }
 
 // tagsOf lists the tags by which the series can still be told apart.

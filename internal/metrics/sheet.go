@@ -1,0 +1,100 @@
+package metrics
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+
+	dto "github.com/prometheus/client_model/go"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// sheet takes series down, family by family. Who fills it gives every series
+// once: hundreds of instances have thousands of them, and to compare them all
+// takes longer than to write them.
+type sheet [familyCount]*dto.MetricFamily
+
+func newSheet() *sheet {
+	s := new(sheet)
+	for i, f := range families {
+		s[i] = &dto.MetricFamily{Name: proto.String(f.Name), Help: proto.String(f.Help), Type: kindTypes[f.kind].Enum()}
+	}
+	return s
+}
+
+var kindTypes = [...]dto.MetricType{
+	counter: dto.MetricType_COUNTER, gauge: dto.MetricType_GAUGE, histogram: dto.MetricType_HISTOGRAM, timer: dto.MetricType_SUMMARY,
+}
+
+// filled returns the families that have series.
+func (s *sheet) filled() []*dto.MetricFamily {
+	return slices.DeleteFunc(s[:], func(f *dto.MetricFamily) bool { return len(f.Metric) == 0 })
+}
+
+// add takes a series down. Values are those of the family's labels, in their
+// order; the last may be left out.
+func (s *sheet) add(family int, m *dto.Metric, values []string) {
+	labels := families[family].Labels
+	pairs := make([]dto.LabelPair, len(values))
+	m.Label = make([]*dto.LabelPair, len(values))
+	for i := range values {
+		values[i] = strings.ToValidUTF8(values[i], "\uFFFD")
+		pairs[i].Name, pairs[i].Value = &labels[i], &values[i]
+		m.Label[i] = &pairs[i]
+	}
+	sortLabels(m.Label)
+	s[family].Metric = append(s[family].Metric, m)
+}
+
+func sortLabels(labels []*dto.LabelPair) {
+	slices.SortFunc(labels, func(a, b *dto.LabelPair) int { return cmp.Compare(*a.Name, *b.Name) })
+}
+
+// value adds a counter or a gauge.
+func (s *sheet) value(family int, v float64, labels ...string) {
+	if families[family].kind == counter {
+		s.add(family, &dto.Metric{Counter: &dto.Counter{Value: &v}}, labels)
+		return
+	}
+	s.add(family, &dto.Metric{Gauge: &dto.Gauge{Value: &v}}, labels)
+}
+
+// timer adds a count and a sum.
+func (s *sheet) timer(family int, count uint64, sum float64, labels ...string) {
+	s.add(family, &dto.Metric{Summary: &dto.Summary{SampleCount: &count, SampleSum: &sum}}, labels)
+}
+
+// histogram adds a histogram with its exemplars.
+func (s *sheet) histogram(family int, h *HistogramSnapshot, labels ...string) {
+	buckets := make([]dto.Bucket, len(h.bounds)+1)
+	list := make([]*dto.Bucket, len(buckets))
+	counts, bounds := make([]uint64, len(buckets)), make([]float64, len(buckets))
+	var below uint64
+	for i := range buckets {
+		at := i
+		bounds[i] = math.Inf(1)
+		if i < len(h.bounds) {
+			bounds[i] = h.bounds[i].Seconds()
+		} else {
+			at = maxBuckets
+		}
+		below += h.counts[at]
+		counts[i] = below
+		buckets[i].UpperBound, buckets[i].CumulativeCount = &bounds[i], &counts[i]
+		if e := h.exemplars[at]; e != nil {
+			buckets[i].Exemplar = exemplarOf(e)
+		}
+		list[i] = &buckets[i]
+	}
+	sum := h.Sum.Seconds()
+	s.add(family, &dto.Metric{Histogram: &dto.Histogram{SampleCount: &h.Count, SampleSum: &sum, Bucket: list}}, labels)
+}
+
+func exemplarOf(e *exemplar) *dto.Exemplar {
+	return &dto.Exemplar{
+		Label: []*dto.LabelPair{{Name: proto.String("trace_id"), Value: proto.String(e.trace)}},
+		Value: proto.Float64(e.took.Seconds()), Timestamp: timestamppb.New(e.at),
+	}
+}
