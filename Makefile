@@ -16,7 +16,9 @@ BENCH    ?= .
 VERSION = $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 COMMIT  = $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 DATE    = $(shell git log -1 --format=%cI 2>/dev/null || echo unknown)
-STAMP   = -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE)
+# A branch may have any name, and this one meets a shell.
+BRANCH  = $(shell git rev-parse --abbrev-ref HEAD 2>/dev/null | tr -cd 'A-Za-z0-9._/+-')
+STAMP   = -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE) -X main.branch=$(BRANCH)
 
 # grpcnotrace keeps html/template out, and with it half of the binary.
 BUILD   = CGO_ENABLED=0 go build -trimpath -buildvcs=false -tags grpcnotrace -ldflags "-s -w $(STAMP)"

@@ -379,7 +379,7 @@ func noMutableVariables(tr *tree) []string {
 					continue
 				}
 				for i, name := range s.Names {
-					if name.Name == "_" || f.Name.Name == "main" && slices.Contains([]string{"version", "commit", "date"}, name.Name) {
+					if name.Name == "_" || f.Name.Name == "main" && slices.Contains([]string{"version", "commit", "date", "branch"}, name.Name) {
 						continue
 					}
 					if pos, ok := changed[f.dir+"."+name.Name]; ok {

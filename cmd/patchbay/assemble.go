@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"runtime/debug"
 	"sync"
 	"syscall"
 	"time"
@@ -51,7 +52,9 @@ type gateway struct {
 	// abort ends the requests that are still running when the grace is over.
 	abort    context.CancelCauseFunc
 	listener net.Listener
-	served   chan error
+	// served is closed when the server has stopped, for the reason in failure.
+	served  chan struct{}
+	failure error
 	// background is what runs beside the requests until quit.
 	background sync.WaitGroup
 	quit       context.CancelFunc
@@ -63,68 +66,92 @@ type gateway struct {
 // assemble wires a gateway from a configuration and opens its listener. Nothing
 // is answered before serve. The options are those of the unified API that the
 // configuration does not decide.
-func assemble(doc *config.Document, log *slog.Logger, options v1.Options) (*gateway, error) {
+func assemble(doc *config.Document, log *slog.Logger, options v1.Options) (_ *gateway, err error) {
 	if err := mayListen(doc); err != nil {
 		return nil, err
 	}
-	listener, err := listen(doc.Server.Listen)
+	var opened closers
+	defer func() {
+		if err != nil {
+			opened.run()
+		}
+	}()
+	g := &gateway{doc: doc, log: log, current: new(routing.Current), served: make(chan struct{})}
+	if g.listener, err = listen(doc.Server.Listen); err != nil {
+		return nil, err
+	}
+	opened.add(func() { _ = g.listener.Close() })
+	if options.Keys, err = g.open(&opened); err != nil {
+		return nil, &exitError{exitFailed, err}
+	}
+	if err := g.wire(options, &opened); err != nil {
+		return nil, &exitError{exitFailed, err}
+	}
+	return g, nil
+}
+
+// open opens what the gateway keeps and what it is connected to, and returns
+// the keys of the unified API.
+func (g *gateway) open(opened *closers) (keys *access.Keyring, err error) {
+	if g.store, err = control.OpenStore(g.doc.Server.DataDir); err != nil {
+		return nil, err
+	}
+	opened.add(func() { _ = g.store.Close() })
+	if g.control, err = openControl(g.store, g.doc, g.current, g.log); err != nil {
+		return nil, err
+	}
+	opened.add(g.control.Close)
+	g.client = transport.New(transport.Options{Control: transport.RefuseMetadata})
+	opened.add(g.client.Close)
+	g.recorder = metrics.NewRecorder(g.doc.Monitoring)
+	g.ops, err = actuator.New(actuator.Options{
+		Current: g.current, Recorder: g.recorder, Levels: logs.LevelsOf(g.log), Document: g.doc,
+		Ledger: func() quota.Stats { return g.ledger.Stats() },
+		Build:  buildOf(debug.ReadBuildInfo()),
+	})
 	if err != nil {
 		return nil, err
 	}
-	store, err := control.OpenStore(doc.Server.DataDir)
-	if err != nil {
-		_ = listener.Close()
-		return nil, &exitError{exitFailed, err}
+	if err := g.openTelemetry(opened); err != nil {
+		return nil, err
 	}
-	current := new(routing.Current)
-	ctl, err := openControl(store, doc, current, log)
-	if err != nil {
-		_ = listener.Close()
-		return nil, &exitError{exitFailed, errors.Join(err, store.Close())}
-	}
-	keys, err := access.OpenKeyring(store.Data(), doc.Security)
-	if err != nil {
-		_ = listener.Close()
-		return nil, &exitError{exitFailed, errors.Join(err, store.Close())}
-	}
-	g := &gateway{doc: doc, log: log, store: store, control: ctl, current: current, listener: listener, served: make(chan error, 1)}
-	g.client = transport.New(transport.Options{Control: transport.RefuseMetadata})
-	g.recorder = metrics.NewRecorder(doc.Monitoring)
-	g.ops, err = actuator.New(actuator.Options{
-		Current: current, Recorder: g.recorder, Levels: logs.LevelsOf(log), Document: doc,
-		Ledger: func() quota.Stats { return g.ledger.Stats() },
-		Build:  actuator.Build{Version: version, Commit: commit, Date: date},
-	})
-	if err != nil {
-		_ = listener.Close()
-		return nil, &exitError{exitFailed, errors.Join(err, store.Close())}
-	}
-	if err := g.openTelemetry(); err != nil {
-		_ = listener.Close()
-		return nil, &exitError{exitFailed, errors.Join(err, store.Close())}
-	}
+	return access.OpenKeyring(g.store.Data(), g.doc.Security)
+}
+
+// wire connects the parts that answer requests with what was opened.
+func (g *gateway) wire(options v1.Options, opened *closers) error {
+	g.warnIfOpen(options.Keys)
 	options.Recorder = g.recorder
-	options.TrustedProxies = doc.Server.TrustedProxies
-	options.Keys = keys
-	g.memory = memory.New(int64(doc.Limits.Memory))
+	options.TrustedProxies = g.doc.Server.TrustedProxies
+	g.memory = memory.New(int64(g.doc.Limits.Memory))
 	options.Overloaded = g.memory.Short
 	g.checker = g.newChecker()
-	g.ledger = newLedger(doc, log)
-	requests := proxy.New(current, g.client)
+	g.ledger = newLedger(g.doc, g.log)
+	opened.add(g.closeLedger)
+	requests := proxy.New(g.current, g.client)
 	requests.Record(g.recorder)
 	requests.Count(g.ledger)
-	api := v1.New(requests, current, options)
-	management := manage.New(manage.Options{Control: ctl, Current: current, Keys: keys, Ledger: g.ledger, TrustedProxies: doc.Server.TrustedProxies, Log: log})
-	router, err := g.newSurface(surfaces{api, management, g.ops, openapi.NewPages(), manage.NewMonitoring(g.recorder, current)})
+	api := v1.New(requests, g.current, options)
+	management := manage.New(manage.Options{
+		Control: g.control, Current: g.current, Keys: options.Keys, Ledger: g.ledger, TrustedProxies: g.doc.Server.TrustedProxies, Log: g.log,
+	})
+	router, err := g.newSurface(surfaces{api, management, g.ops, openapi.NewPages(), manage.NewMonitoring(g.recorder, g.current)})
 	if err != nil {
-		_ = listener.Close()
-		return nil, &exitError{exitFailed, errors.Join(err, store.Close())}
+		return err
 	}
 	g.shell = web.NewShell(router, web.Options{
-		Log: log, AccessLog: doc.Log.Access, AccessSample: doc.Log.AccessSample, Recorder: g.recorder, Fail: fail,
+		Log: g.log, AccessLog: g.doc.Log.Access, AccessSample: g.doc.Log.AccessSample, Recorder: g.recorder, Fail: fail,
 	})
 	g.server = g.newServer()
-	return g, nil
+	return nil
+}
+
+// warnIfOpen says that security alone shuts nobody out of the unified API.
+func (g *gateway) warnIfOpen(keys *access.Keyring) {
+	if g.doc.Security.Enabled && keys.Guard() == nil && !isLoopback(g.doc.Server.Listen) {
+		g.log.Warn("security is on and there is no key: anyone who reaches this address can use /v1; set security.keys, or issue a key with patchbay keys create",
+			"address", g.doc.Server.Listen)
+	}
 }
 
 // newSurface puts all that answers behind the gate.
@@ -199,26 +226,29 @@ func (g *gateway) serve() {
 	if g.pusher != nil {
 		g.background.Go(func() { g.pusher.Run(ctx) })
 	}
-	go func() { g.served <- g.server.Serve(web.Listener{Listener: g.listener}) }()
+	go func() {
+		defer close(g.served)
+		g.failure = g.server.Serve(web.Listener{Listener: g.listener})
+	}()
 }
 
 // address returns where the gateway listens.
 func (g *gateway) address() string { return g.listener.Addr().String() }
 
 // stop lets running requests end for as long as the grace lasts, then ends
-// them, and closes everything. The listener stays open while requests run, so
-// that probes see that the gateway is leaving.
+// them, and closes everything. The listener stays open while the requests run
+// that it found, so that probes see that the gateway is leaving.
 func (g *gateway) stop(ctx context.Context) {
 	g.close.Do(func() {
 		g.ops.Drain()
 		g.recorder.EndStreams()
 		grace, cancel := context.WithTimeout(ctx, g.doc.Server.ShutdownGrace.Std())
 		defer cancel()
-		if g.shell.Drain(grace) != nil {
+		if g.shell.Drain(grace, func() { _ = g.listener.Close() }) != nil {
 			g.abort(web.ErrStopping)
 		}
 		// What is left has its answer or its error; this is the time to write it.
-		last, cancelLast := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+		last, cancelLast := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancelLast()
 		_ = g.server.Shutdown(last)
 		_ = g.server.Close()

@@ -19,24 +19,24 @@ func TestReplyPassesByteForByteExceptForTheModel(t *testing.T) {
 	for name, test := range map[string]struct{ from, want string }{
 		"odd formatting": {oddReply, strings.Replace(oddReply, `"their-name"`, `"m"`, 1)},
 		"the caller's name already": {
-			`{"id":"x","object":"chat.completion","system_fingerprint":"f","model":"m","choices":[{}]}`,
-			`{"id":"x","object":"chat.completion","system_fingerprint":"f","model":"m","choices":[{}]}`,
+			`{"id":"x","created":1,"object":"chat.completion","system_fingerprint":"f","model":"m","choices":[{}]}`,
+			`{"id":"x","created":1,"object":"chat.completion","system_fingerprint":"f","model":"m","choices":[{}]}`,
 		},
 		"error null in front": {
-			`{"error":null,"id":"x","object":"chat.completion","model":"m","choices":[{}],"system_fingerprint":null}`,
-			`{"id":"x","object":"chat.completion","model":"m","choices":[{}],"system_fingerprint":null}`,
+			`{"error":null,"id":"x","created":1,"object":"chat.completion","model":"m","choices":[{}],"system_fingerprint":null}`,
+			`{"id":"x","created":1,"object":"chat.completion","model":"m","choices":[{}],"system_fingerprint":null}`,
 		},
 		"error null in the middle": {
-			`{"id":"x","object":"chat.completion" , "error" : null , "model":"y","choices":[{}],"system_fingerprint":null}`,
-			`{"id":"x","object":"chat.completion" ,  "model":"m","choices":[{}],"system_fingerprint":null}`,
+			`{"id":"x","created":1,"object":"chat.completion" , "error" : null , "model":"y","choices":[{}],"system_fingerprint":null}`,
+			`{"id":"x","created":1,"object":"chat.completion" ,  "model":"m","choices":[{}],"system_fingerprint":null}`,
 		},
 		"error null at the end": {
-			`{"id":"x","object":"chat.completion","model":"y","choices":[{}],"system_fingerprint":null,"error":null}`,
-			`{"id":"x","object":"chat.completion","model":"m","choices":[{}],"system_fingerprint":null}`,
+			`{"id":"x","created":1,"object":"chat.completion","model":"y","choices":[{}],"system_fingerprint":null,"error":null}`,
+			`{"id":"x","created":1,"object":"chat.completion","model":"m","choices":[{}],"system_fingerprint":null}`,
 		},
 		"a nested error null is data": {
-			`{"id":"x","object":"chat.completion","model":"m","choices":[{"error":null}],"system_fingerprint":null}`,
-			`{"id":"x","object":"chat.completion","model":"m","choices":[{"error":null}],"system_fingerprint":null}`,
+			`{"id":"x","created":1,"object":"chat.completion","model":"m","choices":[{"error":null}],"system_fingerprint":null}`,
+			`{"id":"x","created":1,"object":"chat.completion","model":"m","choices":[{"error":null}],"system_fingerprint":null}`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestReplyPassesByteForByteExceptForTheModel(t *testing.T) {
 func TestReplyGetsTheMembersThatClientsRequire(t *testing.T) {
 	r, _ := startOne(t, simulator.Step{Body: `{"choices":[{"index":0}]}`})
 	body := r.chat(plainHi).succeeds(t).body
-	for _, member := range []string{`"object":"chat.completion"`, `"model":"m"`, `"system_fingerprint":null`, `"choices":[{"index":0}]`} {
+	for _, member := range []string{`"id":"chatcmpl-`, `"object":"chat.completion"`, `"created":`, `"model":"m"`, `"system_fingerprint":null`, `"choices":[{"index":0}]`} {
 		if strings.Count(body, member) != 1 {
 			t.Errorf("%s is not there once: %s", member, body)
 		}
@@ -66,10 +66,15 @@ func TestReplyGetsTheMembersThatClientsRequire(t *testing.T) {
 func TestRequestPassesByteForByte(t *testing.T) {
 	r, b := startOne(t)
 	body := `{ "zeta" : 123456789012345678901234567890, "model":"m", "u":1.10,"v":1e2,"w":-0,"temperature":1.50, ` +
-		`"messages":[ {"name":"n","role":"user","content":"h\u00e9 \/ \ud83d\ude00","x":1E+2} ],"__proto__":{"a":[]},"Model":"other","max_tokens":100 }`
+		`"messages":[ {"name":"n","role":"user","content":"h\u00e9 \/ \ud83d\ude00 \ud83d","x":1E+2} ],"\ude00":"\ud83d","__proto__":{"a":[]},"Model":"other","max_tokens":100 }`
 	r.chat(body).succeeds(t)
 	if got := string(onlyRequest(t, b).Body); got != body {
 		t.Errorf("the backend got %s\nwant            %s", got, body)
+	}
+	// A byte order mark is no part of the text behind it.
+	r.chat("\ufeff" + body).succeeds(t)
+	if got := b.Requests(); len(got) != 2 || string(got[1].Body) != body {
+		t.Errorf("the backend got %s\nwant            %s", got[len(got)-1].Body, body)
 	}
 }
 

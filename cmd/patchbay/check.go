@@ -10,11 +10,11 @@ import (
 func newCheck(env []string, stdout io.Writer) *cobra.Command {
 	flags := &settingFlags{env: env}
 	cmd := &cobra.Command{
-		Use:   "check",
+		Use:   "check [FILE]",
 		Short: "Check a configuration and list every mistake in it",
-		Example: `  patchbay check --config patchbay.yaml
+		Example: `  patchbay check patchbay.yaml
   patchbay check --config patchbay.yaml --set server.listen=0.0.0.0:80`,
-		Args: cobra.NoArgs,
+		Args: flags.takeFile,
 		RunE: func(*cobra.Command, []string) error {
 			loaded, err := flags.load()
 			if err != nil {
@@ -23,18 +23,26 @@ func newCheck(env []string, stdout io.Writer) *cobra.Command {
 			if err := mayListen(loaded.Document); err != nil {
 				return err
 			}
+			doc := loaded.Document
 			for _, warning := range loaded.Warnings {
 				fmt.Fprintln(stdout, "warning:", warning)
 			}
+			if doc.Security.Enabled && len(doc.Security.Keys) == 0 && !isLoopback(doc.Server.Listen) {
+				fmt.Fprintf(stdout, "warning: security is on and security.keys is empty: unless a key was issued (patchbay keys create), anyone who reaches %s can use /v1\n", doc.Server.Listen)
+			}
 			instances := 0
-			for _, service := range loaded.Document.Services {
+			for _, service := range doc.Services {
 				instances += len(service.Instances)
 			}
 			name := flags.path()
 			if name == "" {
 				name = "the default configuration"
 			}
-			fmt.Fprintf(stdout, "%s is good: %d instances\n", name, instances)
+			noun := "instances"
+			if instances == 1 {
+				noun = "instance"
+			}
+			fmt.Fprintf(stdout, "%s is good: %d %s\n", name, instances, noun)
 			return nil
 		},
 	}

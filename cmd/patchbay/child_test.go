@@ -29,11 +29,18 @@ type child struct {
 // an environment without settings.
 func startChild(t *testing.T, args ...string) *child {
 	t.Helper()
+	return startChildWith(t, nil, args...)
+}
+
+// startChildWith is startChild with these variables in the environment too.
+func startChildWith(t *testing.T, env []string, args ...string) *child {
+	t.Helper()
 	c := &child{t: t, stdout: new(lockedBuffer), stderr: new(lockedBuffer), exited: make(chan struct{})}
 	// The deadline is for a test that forgets its process.
 	c.command = exec.CommandContext(deadline(t), binary, args...)
 	c.command.Dir = t.TempDir()
 	c.command.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + c.command.Dir, "TMPDIR=" + t.TempDir()}
+	c.command.Env = append(c.command.Env, env...)
 	c.command.Stdout, c.command.Stderr = c.stdout, c.stderr
 	if err := c.command.Start(); err != nil {
 		t.Fatal(err)

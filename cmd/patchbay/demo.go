@@ -18,7 +18,7 @@ import (
 func newDemo(env []string, stderr io.Writer) *cobra.Command {
 	flags := &settingFlags{env: env}
 	cmd := &cobra.Command{
-		Use:   "demo",
+		Use:   "demo [FILE]",
 		Short: "Run the gateway with simulated backends: no model, key or network needed",
 		Long: `Runs the gateway in front of simulated backends that answer over real HTTP on
 loopback, for every service type: demo-chat, demo-embedding, demo-rerank,
@@ -30,22 +30,15 @@ demo-cut (streams break midway), demo-hang and demo-down.
 Nothing is kept: the data directory is a temporary one unless you name one.`,
 		Example: `  patchbay demo
   patchbay demo --listen 127.0.0.1:0`,
-		Args: cobra.NoArgs,
+		Args: flags.takeFile,
 		RunE: func(*cobra.Command, []string) error { return runDemo(flags, stderr) },
 	}
 	flags.register(cmd)
+	cmd.Flags().Lookup("data-dir").Usage = "directory for versions and state (default: a temporary one, removed at the end)"
 	return cmd
 }
 
 func runDemo(flags *settingFlags, stderr io.Writer) error {
-	if flags.dataDir == "" {
-		dir, err := os.MkdirTemp("", "patchbay-demo-")
-		if err != nil {
-			return &exitError{exitFailed, err}
-		}
-		defer func() { _ = os.RemoveAll(dir) }()
-		flags.dataDir = dir
-	}
 	demo := config.Default()
 	backends, err := addDemo(demo)
 	defer func() {
@@ -61,12 +54,21 @@ func runDemo(flags *settingFlags, stderr io.Writer) error {
 			service.Instances = append(service.Instances, demo.Services[serviceType].Clone().Instances...)
 			doc.Services[serviceType] = service
 		}
+		doc.Written = "" // the backends of the demo are not written anywhere
 	}
 	loaded, err := flags.loadFirst()
 	if err != nil {
 		return err
 	}
-	log := newLog(stderr, loaded.Document.Log)
+	if _, given := loaded.Origins["server.data-dir"]; !given {
+		dir, err := os.MkdirTemp("", "patchbay-demo-")
+		if err != nil {
+			return &exitError{exitFailed, err}
+		}
+		defer func() { _ = os.RemoveAll(dir) }()
+		flags.dataDir, loaded.Document.Server.DataDir = dir, dir // the flag is for when the file is read again
+	}
+	log := newLog(stderr, loaded.Document.Log, flags.env)
 	return runGateway(flags, loaded, log, func(g *gateway) { _, _ = io.WriteString(stderr, welcome(g)) })
 }
 
@@ -138,12 +140,13 @@ func demoChats() []string {
 
 // welcome tells a person what is there and gives one command that works.
 func welcome(g *gateway) string {
-	base := "http://" + g.address()
+	base := "http://" + dialable(g.address())
 	return fmt.Sprintf(`patchbay %s  demo: simulated backends, nothing leaves this machine
 
   API base  %s/v1        (any API key works)
   Models    %s/v1/models
   Health    %s/actuator/health
+  API docs  %s/docs/api
 
 Try:
   curl %s/v1/chat/completions -d '{"model":"demo-chat","messages":[{"role":"user","content":"hi"}]}'
@@ -158,5 +161,5 @@ Ready:
   imgEdit    /v1/images/edits          demo-image-edit
 
 Ctrl-C stops
-`, version, base, base, base, base, strings.Join(demoChats(), " "))
+`, version, base, base, base, base, base, strings.Join(demoChats(), " "))
 }

@@ -2,11 +2,16 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
+	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -41,9 +46,8 @@ with 0 when the gateway there is ready, else with 1.`,
 }
 
 func askReadiness(ctx context.Context, address string, timeout time.Duration) error {
-	if ctx == nil {
-		ctx = context.Background()
-	}
+	ctx, stop := untilSignal(ctx)
+	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/actuator/health/readiness", nil)
@@ -53,13 +57,37 @@ func askReadiness(ctx context.Context, address string, timeout time.Duration) er
 	client := &http.Client{Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true}}
 	response, err := client.Do(request)
 	if err != nil {
-		return fmt.Errorf("no gateway answers at %s: %w", address, err)
+		return fmt.Errorf("no gateway answers at %s: %w", address, inShort(err))
 	}
 	_ = response.Body.Close()
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("the gateway at %s is not ready (status %d)", address, response.StatusCode)
 	}
 	return nil
+}
+
+// untilSignal is for verbs that ask a gateway: a signal ends the asking, and
+// they say so. Those that run a gateway have their own way with signals.
+func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+}
+
+// inShort says in few words why a request got no answer. What was asked, and
+// how, the reader knows.
+func inShort(err error) error {
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return errors.New("nothing listens there")
+	case errors.Is(err, context.Canceled):
+		return errors.New("interrupted")
+	case errors.Is(err, context.DeadlineExceeded):
+		return errors.New("it takes too long")
+	}
+	var asked *url.Error
+	if errors.As(err, &asked) {
+		return asked.Err
+	}
+	return err
 }
 
 // dialable turns an address to listen on into one to connect to: a wildcard is
@@ -73,10 +101,7 @@ func dialable(listen string) string {
 		host = "127.0.0.1"
 	}
 	if addr, err := netip.ParseAddr(host); err == nil && addr.IsUnspecified() {
-		host = "127.0.0.1"
-		if addr.Is6() {
-			host = "::1"
-		}
+		host = "127.0.0.1" // who listens on [::] has both
 	}
 	return net.JoinHostPort(host, port)
 }

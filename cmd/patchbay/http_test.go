@@ -232,7 +232,6 @@ func TestMethods(t *testing.T) {
 		{"BREW", "/v1/chat/completions", "POST, OPTIONS"},
 		{http.MethodPost, "/v1/models", "GET, HEAD, OPTIONS"},
 		{http.MethodDelete, "/v1/models/m", "GET, HEAD, OPTIONS"},
-		{http.MethodPost, "/actuator/health", "GET, HEAD, OPTIONS"},
 	} {
 		answer := r.do(test.method, test.path, "")
 		answer.failsWith(t, 405, invalidRequest, "method_not_allowed", "")

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -25,6 +27,8 @@ import (
 type keyFlags struct {
 	settingFlags
 	url, token string
+	// makes says that a data directory that is not there is made.
+	makes bool
 }
 
 func newKeys(env []string, stdout io.Writer) *cobra.Command {
@@ -76,11 +80,16 @@ type keyLine struct {
 // at runs an action where the flags say.
 func (f *keyFlags) at(ctx context.Context, do func(keyDesk) error) error {
 	if f.url != "" {
+		ctx, stop := untilSignal(ctx)
+		defer stop()
 		return failed(do(&remoteDesk{ctx: ctx, base: strings.TrimSuffix(f.url, "/"), token: f.bearer()}))
 	}
 	loaded, err := f.load()
 	if err != nil {
 		return err
+	}
+	if _, err := os.Stat(loaded.Document.Server.DataDir); errors.Is(err, fs.ErrNotExist) && !f.makes {
+		return failed(fmt.Errorf("there is no data directory at %s", loaded.Document.Server.DataDir))
 	}
 	store, err := control.OpenStore(loaded.Document.Server.DataDir)
 	if errors.Is(err, control.ErrInUse) {
@@ -101,12 +110,7 @@ func (f *keyFlags) bearer() string {
 	if f.token != "" {
 		return f.token
 	}
-	for _, entry := range f.env {
-		if token, ok := strings.CutPrefix(entry, "PATCHBAY_TOKEN="); ok {
-			return token
-		}
-	}
-	return ""
+	return variable(f.env, "PATCHBAY_TOKEN")
 }
 
 func failed(err error) error {
@@ -117,7 +121,7 @@ func failed(err error) error {
 }
 
 func newKeysCreate(env []string, stdout io.Writer) *cobra.Command {
-	flags := &keyFlags{settingFlags: settingFlags{env: env}}
+	flags := &keyFlags{settingFlags: settingFlags{env: env}, makes: true}
 	var wanted access.Key
 	var services []string
 	var expires string
@@ -138,7 +142,7 @@ func newKeysCreate(env []string, stdout io.Writer) *cobra.Command {
 				}
 				wanted.Services = append(wanted.Services, serviceType)
 			}
-			return flags.at(contextOf(cmd), func(desk keyDesk) error {
+			return flags.at(cmd.Context(), func(desk keyDesk) error {
 				id, text, err := desk.issue(wanted)
 				if err == nil {
 					fmt.Fprintf(stdout, "id   %s\nkey  %s\n", id, text)
@@ -167,13 +171,6 @@ func expiry(text string, now time.Time) (string, error) {
 	return text, nil
 }
 
-func contextOf(cmd *cobra.Command) context.Context {
-	if ctx := cmd.Context(); ctx != nil {
-		return ctx
-	}
-	return context.Background()
-}
-
 func newKeysList(env []string, stdout io.Writer) *cobra.Command {
 	flags := &keyFlags{settingFlags: settingFlags{env: env}}
 	cmd := &cobra.Command{
@@ -182,7 +179,7 @@ func newKeysList(env []string, stdout io.Writer) *cobra.Command {
 		Example: "  patchbay keys list",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return flags.at(contextOf(cmd), func(desk keyDesk) error {
+			return flags.at(cmd.Context(), func(desk keyDesk) error {
 				lines, err := desk.list()
 				if err != nil {
 					return err
@@ -206,9 +203,17 @@ func newKeysRevoke(env []string, stdout io.Writer) *cobra.Command {
 		Use:     "revoke ID",
 		Short:   "Make a key useless",
 		Example: "  patchbay keys revoke team-a",
-		Args:    cobra.ExactArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			switch len(args) {
+			case 0:
+				return errors.New("the id of the key is missing; patchbay keys list shows the ids")
+			case 1:
+				return nil
+			}
+			return fmt.Errorf("want the id of one key, found %d", len(args))
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return flags.at(contextOf(cmd), func(desk keyDesk) error {
+			return flags.at(cmd.Context(), func(desk keyDesk) error {
 				err := desk.revoke(args[0])
 				if err == nil {
 					fmt.Fprintf(stdout, "revoked %s\n", args[0])
@@ -299,12 +304,12 @@ func (d *remoteDesk) ask(method, path string, body []byte, data any) error {
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		return fmt.Errorf("no gateway answers at %s: %w", d.base, err)
+		return fmt.Errorf("no gateway answers at %s: %w", d.base, inShort(err))
 	}
 	defer response.Body.Close()
 	content, err := io.ReadAll(io.LimitReader(response.Body, 16<<20))
 	if err != nil {
-		return err
+		return fmt.Errorf("the answer of %s did not come whole: %w", d.base, inShort(err))
 	}
 	answer := struct {
 		Success bool   `json:"success"`

@@ -381,7 +381,7 @@ func TestChangeDuringTheStartIsSeen(t *testing.T) {
 	out := new(lockedBuffer)
 	running, ended := make(chan *gateway, 1), make(chan error, 1)
 	go func() {
-		ended <- runGateway(flags, loaded, newLog(out, loaded.Document.Log), func(g *gateway) { running <- g })
+		ended <- runGateway(flags, loaded, newLog(out, loaded.Document.Log, nil), func(g *gateway) { running <- g })
 	}()
 	g := <-running
 	defer func() {

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ var (
 	version = "dev"
 	commit  = ""
 	date    = ""
+	branch  = ""
 )
 
 // Exit codes that scripts may depend on.
@@ -45,7 +47,7 @@ func run(args, env []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.Execute()
+	err := root.ExecuteContext(context.Background())
 	if err == nil {
 		return exitOK
 	}
@@ -70,8 +72,8 @@ everything while it runs.
 Exit codes: 0 ok, 1 failed, 2 wrong usage, 3 bad or missing configuration or a
 start refused for safety, 7 the port is in use.`,
 		Example: `  patchbay demo                       try it: simulated backends, no model needed
-  patchbay serve --config my.yaml     run it
-  patchbay check --config my.yaml     find every mistake in a configuration`,
+  patchbay serve my.yaml              run it
+  patchbay check my.yaml              find every mistake in a configuration`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Version:       version,

@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/sha256"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -113,6 +114,51 @@ func TestQuotaCountsWhatReachesABackend(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Services that are not counted in tokens cost none, and that is known as soon as
+// the answer is complete.
+func TestQuotaOfServicesWithoutTokens(t *testing.T) {
+	const picture = `{"created":1,"data":[{"url":"http://pictures.test/1.png"}]}`
+	sound, form := upload("file", "a.wav", "audio/wav", "RIFF"), []part{field("model", "m"), field("prompt", "p"), upload("image", "a.png", "image/png", "PNG")}
+	for name, test := range map[string]struct {
+		step      simulator.Step
+		ask       func(*rig) reply
+		tokens    int64
+		unsettled int64
+	}{
+		"speech":        {simulator.Step{}, func(r *rig) reply { return r.post("/v1/audio/speech", `{"model":"m","input":"hi","voice":"v"}`) }, 0, 0},
+		"transcription": {simulator.Step{Body: `{"text":"hi"}`}, func(r *rig) reply { return r.postForm(transcriptions, field("model", "m"), sound) }, 0, 0},
+		"with tokens":   {simulator.Step{Body: `{"text":"hi","usage":{"total_tokens":9}}`}, func(r *rig) reply { return r.postForm(transcriptions, field("model", "m"), sound) }, 9, 0},
+		"picture":       {simulator.Step{Body: picture}, func(r *rig) reply { return r.post("/v1/images/generations", `{"model":"m","prompt":"p"}`) }, 0, 0},
+		"edit":          {simulator.Step{Body: picture}, func(r *rig) reply { return r.postForm("/v1/images/edits", form...) }, 0, 0},
+		"ranking": {simulator.Step{Body: `{"results":[{"index":0,"score":1}]}`}, func(r *rig) reply {
+			return r.post("/v1/rerank", `{"model":"m","query":"q","documents":["a"]}`)
+		}, 0, 0},
+		"vectors":                {simulator.Step{Body: `{"data":[{"embedding":[1]}]}`}, func(r *rig) reply { return r.post("/v1/embeddings", `{"model":"m","input":"a"}`) }, 0, 1},
+		"speech that is refused": {simulator.Step{Status: 422}, func(r *rig) reply { return r.post("/v1/audio/speech", `{"model":"m","input":"hi","voice":"v"}`) }, 0, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := startBackend(t, test.step)
+			r := startGateway(t, everyService(b)+quotaOn)
+			test.ask(r)
+			r.hasCounted(1, test.tokens, "")
+			if got := r.ledger.Stats().Unsettled; got != test.unsettled {
+				t.Errorf("%d unsettled, want %d", got, test.unsettled)
+			}
+		})
+	}
+	t.Run("speech that breaks off", func(t *testing.T) {
+		b := startBackend(t, simulator.Step{Stop: simulator.StopReset, AfterBytes: 2000})
+		r := startGateway(t, everyService(b)+quotaOn)
+		response := r.open(deadline(t), http.MethodPost, "/v1/audio/speech", `{"model":"m","input":"a long text that takes its time to be said","voice":"v"}`)
+		_, err := io.Copy(io.Discard, response.Body)
+		_ = response.Body.Close()
+		eventually(t, "it is settled", func() bool { return r.ledger.Stats().Unsettled == 1 })
+		if err == nil {
+			t.Error("the answer did not break off")
+		}
+	})
 }
 
 func TestQuotaDimensions(t *testing.T) {

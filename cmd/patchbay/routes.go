@@ -49,42 +49,42 @@ func (s surfaces) routes() []web.Route {
 		{Pattern: "GET /v1/models/{id...}", Permission: access.ByKey, Handler: u.Model},
 		{Pattern: "GET /models/{id...}", Permission: access.ByKey, Handler: u.Model},
 
-		{Pattern: "GET /api/config/type", Permission: access.ReadTypes, Handler: m.Services},
-		{Pattern: "GET /api/config/type/services", Permission: access.ReadTypes, Handler: m.ServiceNames},
-		{Pattern: "GET /api/config/type/services/{serviceType}", Permission: access.ReadTypes, Handler: m.Service},
-		{Pattern: "POST /api/config/type/services/{serviceType}", Permission: access.WriteTypes, Handler: m.PutService},
-		{Pattern: "PUT /api/config/type/services/{serviceType}", Permission: access.WriteTypes, Handler: m.MergeService},
-		{Pattern: "DELETE /api/config/type/services/{serviceType}", Permission: access.WriteTypes, Handler: m.DeleteService},
-		{Pattern: "GET /api/config/type/{serviceType}/models", Permission: access.ReadTypes, Handler: m.ServiceModels},
-		{Pattern: "POST /api/config/type/reset", Permission: access.WriteTypes, Handler: m.Reset},
+		{Pattern: "GET /api/config/type", Permission: access.ReadTypes, Handler: m.Handle(m.Services)},
+		{Pattern: "GET /api/config/type/services", Permission: access.ReadTypes, Handler: m.Handle(m.ServiceNames)},
+		{Pattern: "GET /api/config/type/services/{serviceType}", Permission: access.ReadTypes, Handler: m.Handle(m.Service)},
+		{Pattern: "POST /api/config/type/services/{serviceType}", Permission: access.WriteTypes, Handler: m.Handle(m.PutService)},
+		{Pattern: "PUT /api/config/type/services/{serviceType}", Permission: access.WriteTypes, Handler: m.Handle(m.MergeService)},
+		{Pattern: "DELETE /api/config/type/services/{serviceType}", Permission: access.WriteTypes, Handler: m.Handle(m.DeleteService)},
+		{Pattern: "GET /api/config/type/{serviceType}/models", Permission: access.ReadTypes, Handler: m.Handle(m.ServiceModels)},
+		{Pattern: "POST /api/config/type/reset", Permission: access.WriteTypes, Handler: m.Handle(m.Reset)},
 
-		{Pattern: "GET /api/config/instance/type/{serviceType}", Permission: access.ReadInstances, Handler: m.Instances},
-		{Pattern: "GET /api/config/instance/info/{serviceType}", Permission: access.ReadInstances, Handler: m.InstanceInfo},
-		{Pattern: "POST /api/config/instance/add/{serviceType}", Permission: access.WriteInstances, Handler: m.AddInstance},
-		{Pattern: "PUT /api/config/instance/update/{serviceType}", Permission: access.WriteInstances, Handler: m.UpdateInstance},
-		{Pattern: "DELETE /api/config/instance/del/{serviceType}", Permission: access.WriteInstances, Handler: m.DeleteInstance},
-		{Pattern: "POST /api/config/instance/circuit-breaker/{serviceType}", Permission: access.WriteInstances, Handler: m.ForceBreaker},
+		{Pattern: "GET /api/config/instance/type/{serviceType}", Permission: access.ReadInstances, Handler: m.Handle(m.Instances)},
+		{Pattern: "GET /api/config/instance/info/{serviceType}", Permission: access.ReadInstances, Handler: m.Handle(m.InstanceInfo)},
+		{Pattern: "POST /api/config/instance/add/{serviceType}", Permission: access.WriteInstances, Handler: m.Handle(m.AddInstance)},
+		{Pattern: "PUT /api/config/instance/update/{serviceType}", Permission: access.WriteInstances, Handler: m.Handle(m.UpdateInstance)},
+		{Pattern: "DELETE /api/config/instance/del/{serviceType}", Permission: access.WriteInstances, Handler: m.Handle(m.DeleteInstance)},
+		{Pattern: "POST /api/config/instance/circuit-breaker/{serviceType}", Permission: access.WriteInstances, Handler: m.Handle(m.ForceBreaker)},
 
-		{Pattern: "GET /api/models", Permission: access.ReadModels, Handler: m.Models},
-		{Pattern: "GET /api/route/explain", Permission: access.ReadRoutes, Handler: m.Explain},
+		{Pattern: "GET /api/models", Permission: access.ReadModels, Handler: m.Handle(m.Models)},
+		{Pattern: "GET /api/route/explain", Permission: access.ReadRoutes, Handler: m.Handle(m.Explain)},
 
-		{Pattern: "GET /api/config/version", Permission: access.ReadVersions, Handler: m.Versions},
-		{Pattern: "GET /api/config/version/current", Permission: access.ReadVersions, Handler: m.CurrentVersion},
-		{Pattern: "GET /api/config/version/diff", Permission: access.ReadVersions, Handler: m.DiffVersions},
-		{Pattern: "GET /api/config/version/{version}", Permission: access.ReadVersions, Handler: m.Version},
-		{Pattern: "POST /api/config/version/rollback/{version}", Permission: access.WriteVersions, Handler: m.RollbackVersion},
-		{Pattern: "POST /api/config/version/apply/{version}", Permission: access.WriteVersions, Handler: m.ApplyVersion},
-		{Pattern: "DELETE /api/config/version/{version}", Permission: access.WriteVersions, Handler: m.DeleteVersion},
-		{Pattern: "POST /api/config/merge/backup", Permission: access.WriteVersions, Handler: m.Backup},
+		{Pattern: "GET /api/config/version", Permission: access.ReadVersions, Handler: m.Handle(m.Versions)},
+		{Pattern: "GET /api/config/version/current", Permission: access.ReadVersions, Handler: m.Handle(m.CurrentVersion)},
+		{Pattern: "GET /api/config/version/diff", Permission: access.ReadVersions, Handler: m.Handle(m.DiffVersions)},
+		{Pattern: "GET /api/config/version/{version}", Permission: access.ReadVersions, Handler: m.Handle(m.Version)},
+		{Pattern: "POST /api/config/version/rollback/{version}", Permission: access.WriteVersions, Handler: m.Handle(m.RollbackVersion)},
+		{Pattern: "POST /api/config/version/apply/{version}", Permission: access.WriteVersions, Handler: m.Handle(m.ApplyVersion)},
+		{Pattern: "DELETE /api/config/version/{version}", Permission: access.WriteVersions, Handler: m.Handle(m.DeleteVersion)},
+		{Pattern: "POST /api/config/merge/backup", Permission: access.WriteVersions, Handler: m.Handle(m.Backup)},
 
-		{Pattern: "GET /api/config/quota", Permission: access.ReadQuota, Handler: m.QuotaConfig},
-		{Pattern: "PUT /api/config/quota", Permission: access.WriteQuota, Handler: m.EditQuota},
-		{Pattern: "GET /api/monitoring/quota/status", Permission: access.ReadQuotaUsage, Handler: m.QuotaStatus},
-		{Pattern: "GET /api/monitoring/quota/usage", Permission: access.ReadQuotaUsage, Handler: m.QuotaUsage},
+		{Pattern: "GET /api/config/quota", Permission: access.ReadQuota, Handler: m.HandleQuota(m.QuotaConfig)},
+		{Pattern: "PUT /api/config/quota", Permission: access.WriteQuota, Handler: m.HandleQuota(m.EditQuota)},
+		{Pattern: "GET /api/monitoring/quota/status", Permission: access.ReadQuotaUsage, Handler: m.HandleQuota(m.QuotaStatus)},
+		{Pattern: "GET /api/monitoring/quota/usage", Permission: access.ReadQuotaUsage, Handler: m.HandleQuota(m.QuotaUsage)},
 
-		{Pattern: "GET /api/auth/keys", Permission: access.ManageKeys, Handler: m.Keys},
-		{Pattern: "POST /api/auth/keys", Permission: access.ManageKeys, Handler: m.IssueKey},
-		{Pattern: "DELETE /api/auth/keys/{id}", Permission: access.ManageKeys, Handler: m.RevokeKey},
+		{Pattern: "GET /api/auth/keys", Permission: access.ManageKeys, Handler: m.Handle(m.Keys)},
+		{Pattern: "POST /api/auth/keys", Permission: access.ManageKeys, Handler: m.Handle(m.IssueKey)},
+		{Pattern: "DELETE /api/auth/keys/{id}", Permission: access.ManageKeys, Handler: m.Handle(m.RevokeKey)},
 
 		{Pattern: "GET /openapi.json", Permission: access.Anyone, Handler: d.Document},
 		{Pattern: "GET /docs/api", Permission: access.Anyone, Handler: d.Viewer},
@@ -174,19 +174,30 @@ func wrongMethod(w http.ResponseWriter, r *http.Request, allow string) {
 	switch {
 	case isManagement(r):
 		manage.WrongMethod(w, r, allow)
+	case isActuator(r):
+		actuator.WrongMethod(w, r, allow)
 	default:
 		v1.WrongMethod(w, r, allow)
 	}
 }
 
 func fail(w http.ResponseWriter, r *http.Request, err *schema.Error) {
-	if isManagement(r) {
+	switch {
+	case isManagement(r):
 		manage.Fail(w, err)
-		return
+	case isActuator(r):
+		actuator.Fail(w, r, err)
+	default:
+		v1.WriteError(w, err)
 	}
-	v1.WriteError(w, err)
 }
 
-func isManagement(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/api/") }
+func isManagement(r *http.Request) bool { return isUnder(r, "/api") }
 
-func isActuator(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/actuator/") }
+func isActuator(r *http.Request) bool { return isUnder(r, "/actuator") }
+
+// isUnder tells whether the path of a request is root or begins with it.
+func isUnder(r *http.Request, root string) bool {
+	rest, begins := strings.CutPrefix(r.URL.Path, root)
+	return begins && (rest == "" || rest[0] == '/')
+}

@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"sync"
 	"syscall"
@@ -23,7 +25,7 @@ import (
 func newServe(env []string, stderr io.Writer) *cobra.Command {
 	flags := &settingFlags{env: env}
 	cmd := &cobra.Command{
-		Use:   "serve",
+		Use:   "serve [FILE]",
 		Short: "Run the gateway",
 		Long: `Runs the gateway until it gets SIGTERM or SIGINT; running requests then have
 server.shutdown-grace to end, and a second signal ends the program at once.
@@ -33,21 +35,19 @@ Every setting can also come from the environment: quota.fail-open is
 PATCHBAY_QUOTA_FAIL_OPEN. --set wins over the environment, the environment over
 the file.`,
 		Example: `  patchbay serve
-  patchbay serve --config patchbay.yaml --listen 127.0.0.1:9000
+  patchbay serve patchbay.yaml --listen 127.0.0.1:9000
   patchbay serve --set 'services.chat.instances=[{name: llama3, base-url: "http://127.0.0.1:8000"}]'`,
-		Args: cobra.NoArgs,
+		Args: flags.takeFile,
 		RunE: func(*cobra.Command, []string) error {
 			loaded, err := flags.loadFirst()
 			if err != nil {
 				return err
 			}
-			log := newLog(stderr, loaded.Document.Log)
+			log := newLog(stderr, loaded.Document.Log, env)
 			if path := flags.path(); path != "" {
 				log.Info("configuration read", "file", path)
 			}
-			return runGateway(flags, loaded, log, func(g *gateway) {
-				log.Info("listening", "address", "http://"+g.address(), "version", g.control.Version())
-			})
+			return runGateway(flags, loaded, log, (*gateway).introduce)
 		},
 	}
 	flags.register(cmd)
@@ -56,19 +56,48 @@ the file.`,
 
 // newLog returns the program's log: for people if standard error is a terminal,
 // unless the configuration says otherwise.
-func newLog(stderr io.Writer, settings config.Log) *slog.Logger {
-	format := logs.JSON
-	switch settings.Format {
-	case config.FormatText:
-		format = logs.Text
-	case config.FormatAuto:
-		if f, ok := stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-			format = logs.Text
-		}
-	}
+func newLog(stderr io.Writer, settings config.Log, env []string) *slog.Logger {
+	f, ok := stderr.(*os.File)
+	format := formatOf(settings.Format, ok && term.IsTerminal(int(f.Fd())), env)
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(settings.Level)) // the names are the same, and were checked
 	return logs.New(stderr, format, level)
+}
+
+// formatOf decides how lines look: coloured only where a terminal shows it and
+// nobody minds.
+func formatOf(wanted config.LogFormat, isTerminal bool, env []string) logs.Format {
+	switch {
+	case wanted == config.FormatJSON || wanted == config.FormatAuto && !isTerminal:
+		return logs.JSON
+	case isTerminal && variable(env, "NO_COLOR") == "":
+		return logs.Coloured
+	}
+	return logs.Text
+}
+
+// introduce says where the gateway is and, as long as it has nothing to do,
+// what to do next.
+func (g *gateway) introduce() {
+	base := "http://" + dialable(g.address())
+	data, err := filepath.Abs(g.doc.Server.DataDir)
+	if err != nil {
+		data = g.doc.Server.DataDir
+	}
+	where := []any{"address", base, "version", g.control.Version(), "docs", base + "/docs/api", "data", data}
+	if dialable(g.address()) != g.address() {
+		where = append(where, "listen", g.address())
+	}
+	g.log.Info("listening", where...)
+	if len(g.current.Load().Instances()) > 0 {
+		return
+	}
+	header := ""
+	if g.doc.Security.Enabled {
+		header = ` -H "Authorization: Bearer $TOKEN"`
+	}
+	g.log.Info("no instances are configured: add them as services.chat.instances in the configuration, or one with: curl " +
+		base + "/api/config/instance/add/chat" + header + ` -d '{"name":"llama3","baseUrl":"http://127.0.0.1:11434","adapter":"ollama"}'`)
 }
 
 // runGateway runs a gateway until a signal stops it.
@@ -103,10 +132,9 @@ func runGateway(flags *settingFlags, loaded *config.Loaded, log *slog.Logger, re
 	ready(g)
 	for {
 		select {
-		case err := <-g.served:
-			g.served <- err
+		case <-g.served:
 			g.stop(ctx)
-			return &exitError{exitFailed, fmt.Errorf("the listener failed: %w", err)}
+			return &exitError{exitFailed, fmt.Errorf("the listener failed: %w", g.failure)}
 		case sig := <-signals:
 			if sig == syscall.SIGHUP {
 				reload()
@@ -152,14 +180,19 @@ func (g *gateway) reload(flags *settingFlags) {
 	}
 	changed, err := g.control.Reload(loaded.Document)
 	switch {
+	case errors.Is(err, control.ErrUnavailable):
+		// Only what is shared waits for the others.
+		g.log.Warn("the services and limits of the configuration file wait for the database of the shared configuration", "error", err)
 	case err != nil:
 		g.log.Error("the configuration was not taken; the running one stays", "error", err)
+		return
 	case changed:
 		g.log.Info("configuration reloaded", "version", g.control.Version())
 	default:
 		g.log.Info("configuration read again; nothing changed", "version", g.control.Version())
 	}
 	g.ledger.Reload(loaded.Document.Quota)
+	g.memory.SetLimit(int64(loaded.Document.Limits.Memory))
 	if parts := needRestart(g.doc, loaded.Document); len(parts) > 0 {
 		g.log.Warn("these settings changed and take effect at the next start", "settings", parts)
 	}

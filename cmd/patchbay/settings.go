@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -41,15 +42,28 @@ func (f *settingFlags) register(cmd *cobra.Command) {
 	flags.StringArrayVar(&f.set, "set", nil, "override one setting, such as services.chat.load-balancer=random; may be repeated")
 }
 
+// takeFile takes the argument of a verb, if there is one, for the file of
+// --config.
+func (f *settingFlags) takeFile(_ *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return nil
+	case len(args) > 1:
+		return fmt.Errorf("want one configuration file, found %d: %s", len(args), strings.Join(args, " "))
+	case f.file != "":
+		return fmt.Errorf("want one configuration file, found %s and --config %s", args[0], f.file)
+	}
+	f.file = args[0]
+	return nil
+}
+
 // path returns the configuration file in use; none is the empty string.
 func (f *settingFlags) path() string {
 	if f.file != "" {
 		return f.file
 	}
-	for _, entry := range f.env {
-		if path, ok := strings.CutPrefix(entry, "PATCHBAY_CONFIG="); ok && path != "" {
-			return path
-		}
+	if path := variable(f.env, "PATCHBAY_CONFIG"); path != "" {
+		return path
 	}
 	if _, err := os.Stat(defaultFile); err == nil {
 		return defaultFile
@@ -103,6 +117,17 @@ func (f *settingFlags) overrides() []string {
 		set = append(set, "server.data-dir="+quoteYAML(f.dataDir))
 	}
 	return set
+}
+
+// variable returns the value of an environment variable; one that is not there
+// is empty, and of several the last counts.
+func variable(env []string, name string) string {
+	for _, entry := range slices.Backward(env) {
+		if value, ok := strings.CutPrefix(entry, name+"="); ok {
+			return value
+		}
+	}
+	return ""
 }
 
 // quoteYAML keeps a text from being read as anything but a text.

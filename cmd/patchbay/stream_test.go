@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/adapter"
 	"github.com/patchbay-ai/patchbay/internal/simulator"
 )
 
@@ -400,10 +401,11 @@ func TestNothingIsSentBeforeTheFirstEvent(t *testing.T) {
 
 func TestLargeEvents(t *testing.T) {
 	event := func(size int) string {
-		const head, tail = `{"choices":[{"delta":{"content":"`, `"},"finish_reason":"stop"}],"model":"m"}`
+		const head, tail = `{"id":"x","object":"chat.completion.chunk","created":1,"choices":[{"delta":{"content":"`, `"},"finish_reason":"stop"}],"model":"m"}`
 		return head + strings.Repeat("x", size-len(head)-len(tail)) + tail
 	}
-	for name, size := range map[string]int{"64 KiB": 64 << 10, "1 MiB": 1 << 20, "nearly 4 MiB": 4<<20 - 1024} {
+	const limit = adapter.MaxEvent
+	for name, size := range map[string]int{"64 KiB": 64 << 10, "1 MiB": 1 << 20, "nearly 32 MiB": limit - 1024} {
 		t.Run(name, func(t *testing.T) {
 			r, _ := startOne(t, simulator.Step{Inject: "data: " + event(size) + "\n\n", After: 1, Stop: simulator.StopEnd})
 			events := eventsOf(t, r.chat(streamHi).succeeds(t).body)
@@ -413,11 +415,11 @@ func TestLargeEvents(t *testing.T) {
 		})
 	}
 	for name, inject := range map[string]string{
-		"over 4 MiB":          "data: " + event(4<<20+1) + "\n\n",
-		"a line without end":  "data: " + strings.Repeat("x", 5<<20),
-		"many lines, 5 MiB":   strings.Repeat("data: "+strings.Repeat("x", 1<<20)+"\n", 5) + "\n",
-		"a comment, no end":   ": " + strings.Repeat("x", 5<<20),
-		"a field that is odd": strings.Repeat("x", 5<<20),
+		"over 32 MiB":         "data: " + event(limit+1) + "\n\n",
+		"a line without end":  "data: " + strings.Repeat("x", limit),
+		"many lines, 33 MiB":  strings.Repeat("data: "+strings.Repeat("x", 1<<20)+"\n", limit>>20+1) + "\n",
+		"a comment, no end":   ": " + strings.Repeat("x", limit),
+		"a field that is odd": strings.Repeat("x", limit),
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, _ := startOne(t, simulator.Step{Inject: inject, After: 1, Stop: simulator.StopStall})

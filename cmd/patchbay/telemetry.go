@@ -8,7 +8,7 @@ import (
 )
 
 // openTelemetry prepares to send traces and metrics, as far as that is wanted.
-func (g *gateway) openTelemetry() error {
+func (g *gateway) openTelemetry(opened *closers) error {
 	settings := g.doc.Telemetry
 	if settings.Metrics {
 		pusher, err := telemetry.NewPusher(telemetry.PusherOptions{
@@ -21,6 +21,7 @@ func (g *gateway) openTelemetry() error {
 			return err
 		}
 		g.pusher = pusher
+		opened.add(pusher.Close)
 	}
 	if !settings.Enabled {
 		return nil
@@ -30,6 +31,7 @@ func (g *gateway) openTelemetry() error {
 		return err
 	}
 	g.traces = exporter
+	opened.add(func() { g.closeTelemetry(context.Background()) })
 	g.recorder.Export(exporter.Export)
 	g.recorder.TraceNew(settings.Sample)
 	return nil

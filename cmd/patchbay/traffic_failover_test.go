@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,6 +19,7 @@ func TestTotalOutageIsNotAmplified(t *testing.T) {
 	for name, step := range map[string]simulator.Step{
 		"at once": {Status: 503},
 		"reset":   {Reset: true, HeaderDelay: 2 * time.Millisecond},
+		"limited": {Status: 429},
 	} {
 		t.Run(name, func(t *testing.T) {
 			const callers, each = 100, 15
@@ -36,7 +38,7 @@ func TestTotalOutageIsNotAmplified(t *testing.T) {
 				all.Go(func() {
 					for range each {
 						answer := r.try(ctx, plainHi)
-						if answer.status < 500 {
+						if answer.status < 500 && answer.status != step.Status {
 							t.Errorf("status %d, %v", answer.status, answer.err)
 						}
 						if answer.header.Get("X-Router-Attempts") == "2" {
@@ -54,6 +56,35 @@ func TestTotalOutageIsNotAmplified(t *testing.T) {
 			}
 			if retried.Load() == 0 {
 				t.Error("nothing was tried again; this test shows nothing")
+			}
+		})
+	}
+}
+
+// However many fail at one instance at the same time, another one that is well
+// takes them all.
+func TestOneInstanceThatIsWellTakesAll(t *testing.T) {
+	for name, step := range map[string]simulator.Step{
+		"503":     {Status: 503, HeaderDelay: 20 * time.Millisecond},
+		"reset":   {Reset: true, HeaderDelay: 20 * time.Millisecond},
+		"garbage": {Body: "no JSON", HeaderDelay: 20 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := startBackend(t), startBackend(t)
+			a.ScriptForever(step)
+			r := startGateway(t, poolYAML(a, b))
+			for range 5 {
+				var all []<-chan reply
+				for n := range 40 {
+					all = append(all, r.later(deadline(t), []string{plainHi, streamHi}[n%2]))
+				}
+				for _, done := range all {
+					answer := <-done
+					answer.succeeds(t)
+				}
+			}
+			if got := b.Stats().Arrived; got != 200 || a.Stats().Arrived != 100 {
+				t.Errorf("the one that is well got %d of 200, the other one %d", got, a.Stats().Arrived)
 			}
 		})
 	}
@@ -145,19 +176,24 @@ func TestFirstTokenLimitEndsWithTheFirstToken(t *testing.T) {
 	}
 }
 
-// Backends close idle connections whenever they like. The request that finds out
-// goes out again on a fresh one, to the same instance, and nothing is held
-// against it.
-func TestStaleConnectionIsNoFailure(t *testing.T) {
+// keptAnswer is a good answer on a connection that seems to stay open. The
+// backend closes it right after, as backends do with connections that idle.
+var keptAnswer = fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(oddReply), oddReply)
+
+// Backends close idle connections whenever they like. That is noticed before a
+// request goes out on one, and nothing is held against the instance.
+func TestClosedIdleConnectionIsNoFailure(t *testing.T) {
 	b := startBackend(t)
-	// The sibling would hide the resending, and the breaker opens at one failure.
+	// The sibling would hide a failure, and the breaker opens at one.
 	r := startGateway(t, breakerYAML("failure-threshold: 1", b))
 	for n := range 20 {
-		b.Script(simulator.Step{}, simulator.Step{Reset: true}) // an answer, then a connection that is dead
-		// The connection of a plain answer is kept.
+		b.Script(simulator.Step{Raw: keptAnswer}, simulator.Step{})
 		for _, body := range []string{plainHi, []string{plainHi, streamHi}[n%2]} {
 			if answer := r.chat(body).succeeds(t); answer.header.Get("X-Router-Attempts") != "1" {
 				t.Errorf("attempts %s", answer.header.Get("X-Router-Attempts"))
+			}
+			if err := b.WaitIdle(deadline(t)); err != nil { // and so the connection is closed
+				t.Fatal(err)
 			}
 		}
 	}
@@ -170,6 +206,41 @@ func TestStaleConnectionIsNoFailure(t *testing.T) {
 	b.Close()
 	restart(t, b.URL())
 	r.chat(plainHi).succeeds(t)
+}
+
+// A backend that has read a request may have worked on it. If its connection then
+// breaks, that is a failure like any other, also on a connection that had served
+// before: the request goes to another instance, and never to the same one again.
+func TestWhatABackendReadIsNotSentToItAgain(t *testing.T) {
+	for name, step := range map[string]simulator.Step{
+		"reset":  {Reset: true},
+		"closed": {Raw: " "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			both(t, func(t *testing.T, body string) {
+				a, b := startBackend(t, simulator.Step{}, step), startBackend(t)
+				alone := startGateway(t, poolYAML(a))
+				alone.chat(plainHi).succeeds(t) // its connection is kept
+				answer := alone.chat(body)
+				answer.failsWith(t, http.StatusBadGateway, "api_error", "upstream_error", "")
+				if got := a.Stats().Arrived; got != 2 || answer.header.Get("X-Router-Attempts") != "1" {
+					t.Errorf("the backend got %d requests, attempts %q", got, answer.header.Get("X-Router-Attempts"))
+				}
+				if success, failed, _ := outcomes(alone.instances("m")[0]); success != 1 || failed != 1 {
+					t.Errorf("outcomes %d %d", success, failed)
+				}
+				a.Script(simulator.Step{}, step)
+				r := startGateway(t, poolYAML(a, b))
+				for range 2 {
+					r.chat(plainHi).succeeds(t) // one for each
+				}
+				answer = r.chat(body).succeeds(t)
+				if a.Stats().Arrived != 4 || b.Stats().Arrived != 2 || answer.header.Get("X-Router-Attempts") != "2" {
+					t.Errorf("requests %d and %d, attempts %q", a.Stats().Arrived, b.Stats().Arrived, answer.header.Get("X-Router-Attempts"))
+				}
+			})
+		})
+	}
 }
 
 // A request never goes back to an instance that it tried, whatever is left.

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/simulator"
 )
 
@@ -100,5 +101,100 @@ func TestChecksNeverTouchLiveTraffic(t *testing.T) {
 		if probe.Method != "GET" || probe.BodyLength > 0 {
 			t.Errorf("a check was %s %s", probe.Method, probe.Path)
 		}
+	}
+}
+
+// onlyTraffic are checks that never decide: what is marked is marked by traffic,
+// and what is well again is well by traffic.
+const onlyTraffic = "health-check: {interval: 200ms, unhealthy-threshold: 1000, healthy-threshold: 1000}"
+
+// The only instance is tried although traffic found nobody there, so that its
+// breaker learns of it and opens; monitoring tells of it from the first refusal.
+func TestOnlyInstanceThatIsMarkedIsStillTried(t *testing.T) {
+	r := startGateway(t, policyYAML("circuit-breaker: {failure-threshold: 3}, "+onlyTraffic, instance("m", simulator.DownURL)))
+	i := r.instances("m")[0]
+	r.isWatched()
+	for range 3 {
+		r.chat(plainHi).failsWith(t, 502, "api_error", "upstream_error", "")
+		if s := i.Health.Snapshot(); s.Status.String() != "UNHEALTHY" || s.Cause != "connection refused" {
+			t.Errorf("%v: %s", s.Status, s.Cause)
+		}
+		for path, word := range map[string]string{
+			"/actuator/health": `"DOWN"`, "/api/monitoring/instances": `"UNHEALTHY"`,
+		} {
+			if view := r.do("GET", path, ""); !strings.Contains(view.body, word) {
+				t.Errorf("%s says nothing of it: %d %s", path, view.status, view.body)
+			}
+		}
+	}
+	refused := r.chat(streamHi)
+	refused.failsWith(t, 503, "circuit_breaker_open", "circuit_breaker_open", "")
+	if wait := refused.retryOf(t); wait < 20*time.Second || wait > 30*time.Second {
+		t.Errorf("wait %v", wait)
+	}
+}
+
+// isWatched waits until the checker has taken the instances up.
+func (r *rig) isWatched() {
+	r.t.Helper()
+	for _, i := range r.instances("m") {
+		eventually(r.t, "the checker looks at it", func() bool { return !i.Health.Snapshot().LastCheck.IsZero() })
+	}
+}
+
+// Once the checks have confirmed that nobody is there, nothing is sent there any
+// more; where the breaker is open as well, that is what callers are told.
+func TestConfirmedAbsenceEndsTheTries(t *testing.T) {
+	const confirmed = "health-check: {interval: 100ms, unhealthy-threshold: 1}"
+	for name, row := range map[string]struct{ breaker, kind, code string }{
+		"breaker closed": {"failure-threshold: 100", "service_unavailable", "service_unavailable"},
+		"breaker open":   {"failure-threshold: 1", "circuit_breaker_open", "circuit_breaker_open"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := startBackend(t)
+			r := startGateway(t, policyYAML("circuit-breaker: {"+row.breaker+"}, "+confirmed, instance("m", b.URL())))
+			r.isWatched()
+			b.Close()
+			r.chat(plainHi).failsWith(t, 502, "api_error", "upstream_error", "")
+			i := r.instances("m")[0]
+			eventually(t, "the checks have confirmed it", i.Health.Out)
+			answer := r.chat(plainHi)
+			fault := answer.failsWith(t, 503, row.kind, row.code, "")
+			if !strings.Contains(string(fault.Details), "unhealthy: connection refused") || answer.header.Get("Retry-After") == "" {
+				t.Errorf("details %s, headers %v", fault.Details, answer.header)
+			}
+			if success, failed, _ := outcomes(i); success != 0 || failed != 1 {
+				t.Errorf("%d successes and %d failures", success, failed)
+			}
+		})
+	}
+}
+
+// An instance that is marked is passed over while another one is well, also while
+// that one is busy, and explained so; an answer of its own takes the mark back.
+func TestMarkedInstanceIsTheLastResort(t *testing.T) {
+	gone, sibling := startBackend(t), startBackend(t)
+	r := startGateway(t, policyYAML(noBreaker+", queue: {size: 5, timeout: 200ms}, "+onlyTraffic,
+		instance("m", gone.URL()), instance("m", sibling.URL(), "max-concurrency: 1")))
+	r.isWatched()
+	marked, other := r.instances("m")[0], r.instances("m")[1]
+	gone.Close()
+	eventually(t, "traffic has found out", func() bool {
+		r.chat(plainHi).succeeds(t)
+		return marked.Health.Marked()
+	})
+	explained := r.do("GET", "/api/route/explain?service=chat&model=m", "").body
+	if !strings.Contains(explained, `"unhealthy: connection refused"`) {
+		t.Errorf("explained as %s", explained)
+	}
+	permit, _ := other.Acquire(time.Now()) // waiting for it in vain is better than what is known to fail
+	r.chat(plainHi).failsWith(t, 429, "rate_limit_exceeded", "concurrency_limit_reached", "")
+	other.Release(permit, breaker.Cancelled, time.Now())
+	other.Breaker.Force(breaker.ForcedOpen, time.Now())
+	r.chat(plainHi).failsWith(t, 502, "api_error", "upstream_error", "") // better than nothing
+	back := restart(t, gone.URL())
+	r.chat(plainHi).succeeds(t)
+	if marked.Health.Marked() || back.Stats().Arrived != 1 {
+		t.Errorf("still marked after %d answers", back.Stats().Arrived)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/simulator"
 )
 
 // limitOf reads the three headers of a limit.
@@ -65,16 +66,25 @@ func TestAlgorithmsAsCallersSeeThem(t *testing.T) {
 		{"warm-up", 1, time.Second, 3 * time.Second}, // cold: a third of the burst, a third of the rate
 	} {
 		t.Run(row.algorithm, func(t *testing.T) {
-			b := startBackend(t)
-			r := startGateway(t, policyYAML("rate-limit: {algorithm: "+row.algorithm+", capacity: 3, refill-rate: 1}, "+quietOnes, instance("m", b.URL())))
-			began := time.Now()
+			var b *simulator.Backend
 			var passed []reply
-			for n := range row.passes {
-				passed = append(passed, r.chat([]string{plainHi, streamHi}[n%2])) // streams count like any other
+			var refused reply
+			burst := func() time.Duration {
+				b = startBackend(t)
+				r := startGateway(t, policyYAML("rate-limit: {algorithm: "+row.algorithm+", capacity: 3, refill-rate: 1}, "+quietOnes, instance("m", b.URL())))
+				began := time.Now()
+				passed = nil
+				for n := range row.passes {
+					passed = append(passed, r.chat([]string{plainHi, streamHi}[n%2])) // streams count like any other
+				}
+				refused = r.chat(streamHi)
+				return time.Since(began)
 			}
-			refused := r.chat(streamHi)
-			if time.Since(began) > 900*time.Millisecond {
-				t.Skip("the machine was away for a second, in which a request flowed in")
+			// A machine that was away for a second let a request flow in.
+			if took := burst(); took > 900*time.Millisecond {
+				if took = burst(); took > 900*time.Millisecond {
+					t.Fatalf("four requests took %v, twice; nothing can be said about limits", took)
+				}
 			}
 			for n, answer := range passed {
 				if limit, remaining, reset := answer.succeeds(t).limitOf(t); limit != 3 || remaining != row.passes-1-n || reset <= 0 {

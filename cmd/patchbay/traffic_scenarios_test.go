@@ -85,163 +85,200 @@ func (s *scene) tries(primary, sibling int) {
 // beside it, and what a caller of a stream must see. S08 and S14 end as a clear
 // error; going on with a cut answer elsewhere is not done.
 func TestSixteenFailureScenarios(t *testing.T) {
-	fine := simulator.Step{}
-	for name, play := range map[string]func(t *testing.T){
-		"S01 429 once with Retry-After": func(t *testing.T) {
-			s := newScene(t, "", simulator.Step{Status: 429, Header: http.Header{"Retry-After": {"2"}}}, fine)
-			_, events := s.ask(streamHi)
-			s.complete(events, "sibling")
-			s.tries(1, 1)
-			_, events = s.ask(streamHi) // a limit is no failure: the primary is asked again
-			s.complete(events, "primary")
-		},
-		"S02 429 for ever": func(t *testing.T) {
-			s := newScene(t, "", simulator.Step{Status: 429})
-			_, events := s.ask(streamHi)
-			s.complete(events, "sibling")
-			s.tries(1, 1)
-			if got := s.breakerState(); got != breaker.Closed {
-				t.Errorf("the breaker is %v", got)
-			}
-		},
-		"S03 500 once": func(t *testing.T) {
-			s := newScene(t, "", simulator.Step{Status: 500}, fine)
-			_, events := s.ask(streamHi)
-			s.complete(events, "sibling")
-			s.tries(1, 1)
-		},
-		"S04 503 for ever": func(t *testing.T) {
-			s := newScene(t, "", simulator.Step{Status: 503})
-			for range 6 {
-				_, events := s.ask(streamHi)
-				s.complete(events, "sibling")
-			}
-			s.tries(3, 6) // then its breaker is open
-		},
-		"S05 reset before any byte": func(t *testing.T) {
-			s := newScene(t, "", simulator.Step{Reset: true}, fine)
-			_, events := s.ask(streamHi)
-			s.complete(events, "sibling")
-			s.tries(1, 1)
-		},
-		"S06 accepts and never answers": func(t *testing.T) {
-			s := newScene(t, "first-byte-timeout: 300ms", simulator.Step{Hang: true})
-			began := time.Now()
-			answer, events := s.ask(streamHi)
-			s.complete(events, "sibling")
-			s.tries(1, 1) // the silent one is not asked twice
-			if took := time.Since(began); took < 250*time.Millisecond || took > 5*time.Second || answer.header.Get("X-Router-Attempts") != "2" {
-				t.Errorf("after %v and %s attempts", took, answer.header.Get("X-Router-Attempts"))
-			}
-		},
-		"S07 head at once, first token late": func(t *testing.T) {
-			s := newScene(t, "first-token-timeout: 300ms", simulator.Step{FirstDelay: 20 * time.Second})
-			began := time.Now()
-			_, events := s.ask(streamHi)
-			s.complete(events, "sibling")
-			s.tries(1, 1)
-			if took := time.Since(began); took > 15*time.Second {
-				t.Errorf("after %v", took)
-			}
-		},
-		"S08 dies after 40 of 60 tokens": func(t *testing.T) {
-			for _, stop := range []simulator.Stop{simulator.StopReset, simulator.StopClose, simulator.StopEnd} {
-				s := newScene(t, "", simulator.Step{Stop: stop, After: 41})
-				_, events := s.ask(streamHi)
-				s.clearError(events, "upstream_stream_truncated")
-				s.tries(1, 0)
-			}
-		},
-		"S09 silent after 20 tokens": func(t *testing.T) {
-			s := newScene(t, "idle-timeout: 300ms", simulator.Step{Stop: simulator.StopStall, After: 21}, fine)
-			began := time.Now()
-			_, events := s.ask(streamHi)
-			s.clearError(events, "upstream_timeout")
-			if took := time.Since(began); took > 5*time.Second {
-				t.Errorf("the stall was noticed after %v", took)
-			}
-			_, events = s.ask(streamHi) // healthy afterwards
-			s.complete(events, "primary")
-		},
-		"S10 tenth event is broken": func(t *testing.T) {
-			s := newScene(t, "", simulator.Step{Inject: simulator.BrokenEvent, After: 9})
-			_, events := s.ask(streamHi)
-			s.clearError(events, "upstream_error")
-			s.tries(1, 0)
-		},
-		"S11 complete without DONE": func(t *testing.T) {
-			s := newScene(t, "idle-timeout: 20s", simulator.Step{NoDone: true})
-			began := time.Now()
-			_, events := s.ask(strings.Replace(streamHi, `"stream":true`, `"stream":true,"stream_options":{"include_usage":true}`, 1))
-			s.complete(events, "primary")
-			if took := time.Since(began); took > 5*time.Second {
-				t.Errorf("it took %v", took)
-			}
-			if last := decodeChunk(t, events[len(events)-2]); !strings.Contains(string(last.Usage), "completion_tokens") {
-				t.Errorf("no usage: %s", events[len(events)-2])
-			}
-		},
-		"S12 context length exceeded": func(t *testing.T) {
-			s := newScene(t, "", simulator.Step{Status: 400, Body: simulator.ErrorObject("This model's maximum context length is 8192 tokens.", "invalid_request_error", "context_length_exceeded")})
-			answer, _ := s.ask(streamHi)
-			fault := answer.failsWith(t, 400, invalidRequest, "upstream_error", "")
-			if !strings.Contains(string(fault.Details), "maximum context length is 8192") {
-				t.Errorf("details %s", fault.Details)
-			}
-			s.tries(1, 0)
-		},
-		"S13 content policy": func(t *testing.T) {
-			s := newScene(t, "", simulator.Step{Status: 400, Body: simulator.ErrorObject("Rejected by the content policy.", "invalid_request_error", "content_policy_violation")})
-			answer, _ := s.ask(streamHi)
-			fault := answer.failsWith(t, 400, invalidRequest, "upstream_error", "")
-			if !strings.Contains(string(fault.Details), "Rejected by the content policy.") {
-				t.Errorf("details %s", fault.Details)
-			}
-			s.tries(1, 0)
-		},
-		"S14 cut, and the sibling refuses a prefix": func(t *testing.T) {
-			s := newScene(t, "", simulator.Step{Stop: simulator.StopReset, After: 41})
-			s.sibling.ScriptForever(simulator.Step{Status: 400, Body: simulator.ErrorObject("The last message must be of the user.", "invalid_request_error", "")})
-			_, events := s.ask(streamHi)
-			s.clearError(events, "upstream_stream_truncated") // never the sibling's 400
-			s.tries(1, 0)
-		},
-		"S15 away for a while, twenty requests": func(t *testing.T) {
-			s := newScene(t, "", simulator.Step{Status: 503})
-			for range 10 {
-				_, events := s.ask(streamHi)
-				s.complete(events, "sibling")
-			}
-			s.tries(3, 10)
-			s.primary.ScriptForever(simulator.Step{Text: sixtyWords})
-			first := s.instances("m")[0]
-			eventually(t, "the pause is over", func() bool { return first.Breaker.Ready(time.Now()) })
-			for range 10 {
-				_, events := s.ask(streamHi)
-				s.complete(events, "primary")
-			}
-			if got := s.breakerState(); got != breaker.Closed {
-				t.Errorf("the breaker is %v", got)
-			}
-		},
-		"S16 who answered is who is reported": func(t *testing.T) {
-			s := newScene(t, "", simulator.Step{Status: 503})
-			answer := s.chat(plainHi).succeeds(t)
-			if answer.header.Get("X-Router-Instance") != s.instances("m")[1].Handle || answer.header.Get("X-Router-Attempts") != "2" {
-				t.Errorf("headers %v", answer.header)
-			}
-			direct := onlyRequest(t, s.sibling)
-			if !strings.Contains(answer.body, `"completion_tokens":61`) || !strings.Contains(string(direct.Body), `"m"`) {
-				t.Errorf("the usage is not the sibling's: %s", answer.body)
-			}
-			if success, failed, _ := outcomes(s.instances("m")[0]); success != 0 || failed != 1 {
-				t.Errorf("%d successes and %d failures of the primary", success, failed)
-			}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
+	scenarios := []struct {
+		name string
+		play func(t *testing.T)
+	}{
+		{"S01 429 once with Retry-After", scenario01},
+		{"S02 429 for ever", scenario02},
+		{"S03 500 once", scenario03},
+		{"S04 503 for ever", scenario04},
+		{"S05 reset before any byte", scenario05},
+		{"S06 accepts and never answers", scenario06},
+		{"S07 head at once, first token late", scenario07},
+		{"S08 dies after 40 of 60 tokens", scenario08},
+		{"S09 silent after 20 tokens", scenario09},
+		{"S10 tenth event is broken", scenario10},
+		{"S11 complete without DONE", scenario11},
+		{"S12 context length exceeded", scenario12},
+		{"S13 content policy", scenario13},
+		{"S14 cut, and the sibling refuses a prefix", scenario14},
+		{"S15 away for a while, twenty requests", scenario15},
+		{"S16 who answered is who is reported", scenario16},
+	}
+	for _, s := range scenarios {
+		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			play(t)
+			s.play(t)
 		})
+	}
+}
+
+func scenario01(t *testing.T) {
+	s := newScene(t, "", simulator.Step{Status: 429, Header: http.Header{"Retry-After": {"2"}}}, simulator.Step{})
+	_, events := s.ask(streamHi)
+	s.complete(events, "sibling")
+	s.tries(1, 1)
+	_, events = s.ask(streamHi) // a limit is no failure: the primary is asked again
+	s.complete(events, "primary")
+}
+
+func scenario02(t *testing.T) {
+	s := newScene(t, "", simulator.Step{Status: 429})
+	_, events := s.ask(streamHi)
+	s.complete(events, "sibling")
+	s.tries(1, 1)
+	if got := s.breakerState(); got != breaker.Closed {
+		t.Errorf("the breaker is %v", got)
+	}
+}
+
+func scenario03(t *testing.T) {
+	s := newScene(t, "", simulator.Step{Status: 500}, simulator.Step{})
+	_, events := s.ask(streamHi)
+	s.complete(events, "sibling")
+	s.tries(1, 1)
+}
+
+func scenario04(t *testing.T) {
+	s := newScene(t, "", simulator.Step{Status: 503})
+	for range 6 {
+		_, events := s.ask(streamHi)
+		s.complete(events, "sibling")
+	}
+	s.tries(3, 6) // then its breaker is open
+}
+
+func scenario05(t *testing.T) {
+	s := newScene(t, "", simulator.Step{Reset: true}, simulator.Step{})
+	_, events := s.ask(streamHi)
+	s.complete(events, "sibling")
+	s.tries(1, 1)
+}
+
+func scenario06(t *testing.T) {
+	s := newScene(t, "first-byte-timeout: 300ms", simulator.Step{Hang: true})
+	began := time.Now()
+	answer, events := s.ask(streamHi)
+	s.complete(events, "sibling")
+	s.tries(1, 1) // the silent one is not asked twice
+	if took := time.Since(began); took < 250*time.Millisecond || took > 5*time.Second || answer.header.Get("X-Router-Attempts") != "2" {
+		t.Errorf("after %v and %s attempts", took, answer.header.Get("X-Router-Attempts"))
+	}
+}
+
+func scenario07(t *testing.T) {
+	s := newScene(t, "first-token-timeout: 300ms", simulator.Step{FirstDelay: 20 * time.Second})
+	began := time.Now()
+	_, events := s.ask(streamHi)
+	s.complete(events, "sibling")
+	s.tries(1, 1)
+	if took := time.Since(began); took > 15*time.Second {
+		t.Errorf("after %v", took)
+	}
+}
+
+func scenario08(t *testing.T) {
+	for name, stop := range map[string]simulator.Stop{"reset": simulator.StopReset, "closed": simulator.StopClose, "ended": simulator.StopEnd} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t, "", simulator.Step{Stop: stop, After: 41})
+			_, events := s.ask(streamHi)
+			s.clearError(events, "upstream_stream_truncated")
+			s.tries(1, 0)
+		})
+	}
+}
+
+func scenario09(t *testing.T) {
+	s := newScene(t, "idle-timeout: 300ms", simulator.Step{Stop: simulator.StopStall, After: 21}, simulator.Step{})
+	began := time.Now()
+	_, events := s.ask(streamHi)
+	s.clearError(events, "upstream_timeout")
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("the stall was noticed after %v", took)
+	}
+	_, events = s.ask(streamHi) // healthy afterwards
+	s.complete(events, "primary")
+}
+
+func scenario10(t *testing.T) {
+	s := newScene(t, "", simulator.Step{Inject: simulator.BrokenEvent, After: 9})
+	_, events := s.ask(streamHi)
+	s.clearError(events, "upstream_error")
+	s.tries(1, 0)
+}
+
+func scenario11(t *testing.T) {
+	s := newScene(t, "idle-timeout: 20s", simulator.Step{NoDone: true})
+	began := time.Now()
+	_, events := s.ask(strings.Replace(streamHi, `"stream":true`, `"stream":true,"stream_options":{"include_usage":true}`, 1))
+	s.complete(events, "primary")
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	if last := decodeChunk(t, events[len(events)-2]); !strings.Contains(string(last.Usage), "completion_tokens") {
+		t.Errorf("no usage: %s", events[len(events)-2])
+	}
+}
+
+func scenario12(t *testing.T) {
+	s := newScene(t, "", simulator.Step{Status: 400, Body: simulator.ErrorObject("This model's maximum context length is 8192 tokens.", "invalid_request_error", "context_length_exceeded")})
+	answer, _ := s.ask(streamHi)
+	fault := answer.failsWith(t, 400, invalidRequest, "upstream_error", "")
+	if !strings.Contains(string(fault.Details), "maximum context length is 8192") {
+		t.Errorf("details %s", fault.Details)
+	}
+	s.tries(1, 0)
+}
+
+func scenario13(t *testing.T) {
+	s := newScene(t, "", simulator.Step{Status: 400, Body: simulator.ErrorObject("Rejected by the content policy.", "invalid_request_error", "content_policy_violation")})
+	answer, _ := s.ask(streamHi)
+	fault := answer.failsWith(t, 400, invalidRequest, "upstream_error", "")
+	if !strings.Contains(string(fault.Details), "Rejected by the content policy.") {
+		t.Errorf("details %s", fault.Details)
+	}
+	s.tries(1, 0)
+}
+
+func scenario14(t *testing.T) {
+	s := newScene(t, "", simulator.Step{Stop: simulator.StopReset, After: 41})
+	s.sibling.ScriptForever(simulator.Step{Status: 400, Body: simulator.ErrorObject("The last message must be of the user.", "invalid_request_error", "")})
+	_, events := s.ask(streamHi)
+	s.clearError(events, "upstream_stream_truncated") // never the sibling's 400
+	s.tries(1, 0)
+}
+
+func scenario15(t *testing.T) {
+	s := newScene(t, "", simulator.Step{Status: 503})
+	for range 10 {
+		_, events := s.ask(streamHi)
+		s.complete(events, "sibling")
+	}
+	s.tries(3, 10)
+	s.primary.ScriptForever(simulator.Step{Text: sixtyWords})
+	first := s.instances("m")[0]
+	eventually(t, "the pause is over", func() bool { return first.Breaker.Ready(time.Now()) })
+	for range 10 {
+		_, events := s.ask(streamHi)
+		s.complete(events, "primary")
+	}
+	if got := s.breakerState(); got != breaker.Closed {
+		t.Errorf("the breaker is %v", got)
+	}
+}
+
+func scenario16(t *testing.T) {
+	s := newScene(t, "", simulator.Step{Status: 503})
+	answer := s.chat(plainHi).succeeds(t)
+	if answer.header.Get("X-Router-Instance") != s.instances("m")[1].Handle || answer.header.Get("X-Router-Attempts") != "2" {
+		t.Errorf("headers %v", answer.header)
+	}
+	direct := onlyRequest(t, s.sibling)
+	if !strings.Contains(answer.body, `"completion_tokens":61`) || !strings.Contains(string(direct.Body), `"m"`) {
+		t.Errorf("the usage is not the sibling's: %s", answer.body)
+	}
+	if success, failed, _ := outcomes(s.instances("m")[0]); success != 0 || failed != 1 {
+		t.Errorf("%d successes and %d failures of the primary", success, failed)
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/simulator"
 )
@@ -196,5 +198,57 @@ func TestAbandonedWaiterLeavesWithin50ms(t *testing.T) {
 	<-running
 	if got := b.Stats().Arrived; got != 1 {
 		t.Errorf("the backend got %d requests", got)
+	}
+}
+
+// A backend that has given its whole answer is free, however slowly the client
+// reads it: its slot, its connection, and its breaker, which knows of the success.
+func TestSlowReaderDoesNotOccupyABackend(t *testing.T) {
+	large := strings.Replace(oddReply, `"choices"`, `"padding":"`+strings.Repeat("x", 32<<20)+`","choices"`, 1)
+	for name, body := range map[string]string{"plain": plainHi, "made a stream": streamHi} {
+		t.Run(name, func(t *testing.T) {
+			b := startBackend(t, simulator.Step{Body: large})
+			r := startGateway(t, slotsYAML(b, 1, "size: 0"))
+			slow := r.dialRaw()
+			if _, err := io.WriteString(slow, rawPost(body, "")); err != nil {
+				t.Fatal(err)
+			}
+			if err := b.WaitRequests(deadline(t), 1); err != nil {
+				t.Fatal(err)
+			}
+			i := r.instances("m")[0]
+			eventually(t, "the slot is free", func() bool { return i.InFlight() == 0 })
+			if success, failed, cancelled := outcomes(i); success != 1 || failed != 0 || cancelled != 0 {
+				t.Errorf("outcomes %d %d %d", success, failed, cancelled)
+			}
+			r.chat(plainHi).succeeds(t)
+			answer := readRaw(t, bufio.NewReader(slow), http.MethodPost).succeeds(t) // it was there all the time
+			if name == "plain" && len(answer.body) < 32<<20 {
+				t.Errorf("%d bytes", len(answer.body))
+			}
+			eventually(t, "all is settled", func() bool { return countLines(r.logs.String(), `"status":200`) >= 2 })
+			if success, failed, cancelled := outcomes(i); success != 2 || failed != 0 || cancelled != 0 {
+				t.Errorf("settled twice: outcomes %d %d %d", success, failed, cancelled)
+			}
+		})
+	}
+}
+
+// A client that leaves while it reads an answer that is whole leaves a success
+// behind, counted once.
+func TestClientThatLeavesAWholeAnswer(t *testing.T) {
+	large := strings.Replace(oddReply, `"choices"`, `"padding":"`+strings.Repeat("x", 32<<20)+`","choices"`, 1)
+	b := startBackend(t, simulator.Step{Body: large})
+	r := startGateway(t, slotsYAML(b, 1, "size: 0"))
+	slow := r.dialRaw()
+	if _, err := io.WriteString(slow, rawPost(plainHi, "")); err != nil {
+		t.Fatal(err)
+	}
+	i := r.instances("m")[0]
+	eventually(t, "the backend is done", func() bool { return i.Ended(breaker.Success) == 1 })
+	_ = slow.Close()
+	eventually(t, "the request has ended", func() bool { return countLines(r.logs.String(), `"status":499`) == 1 })
+	if success, failed, cancelled := outcomes(i); success != 1 || failed != 0 || cancelled != 0 || i.InFlight() != 0 {
+		t.Errorf("outcomes %d %d %d, in flight %d", success, failed, cancelled, i.InFlight())
 	}
 }

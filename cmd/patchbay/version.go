@@ -4,9 +4,31 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"runtime/debug"
 
 	"github.com/go-json-experiment/json"
+
+	"github.com/patchbay-ai/patchbay/internal/web/actuator"
 )
+
+// buildOf returns what is known about the source: what the Makefile said, else
+// what the Go command wrote down, which it does where it finds a clone.
+func buildOf(info *debug.BuildInfo, there bool) actuator.Build {
+	const shown = 12 // digits of a commit's name
+	build := actuator.Build{Version: version, Commit: commit, Date: date, Branch: branch}
+	if !there || commit != "" {
+		return build
+	}
+	for _, setting := range info.Settings {
+		switch setting.Key {
+		case "vcs.revision":
+			build.Commit = setting.Value[:min(shown, len(setting.Value))]
+		case "vcs.time":
+			build.Date = setting.Value
+		}
+	}
+	return build
+}
 
 func printVersion(w io.Writer, asJSON bool) error {
 	if !asJSON {

@@ -1,25 +1,34 @@
 package access
 
-import "strings"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
-// stars is what a mask begins with.
-const stars = "****"
+const (
+	// stars is what a mask begins with, and shown how many characters of the
+	// secret may follow it.
+	stars = "****"
+	shown = 4
+)
 
 // Mask hides a secret from those who may not see it: all but its last four
 // characters, or all of a short one, of which four would be too much. Nothing
 // stays nothing.
 func Mask(secret string) string {
 	const short = 8
+	characters := []rune(secret)
 	switch {
 	case secret == "":
 		return ""
-	case len(secret) <= short:
+	case len(characters) <= short:
 		return stars
 	}
-	return stars + secret[len(secret)-4:]
+	return stars + string(characters[len(characters)-shown:])
 }
 
 // IsMask tells whether a text looks like a mask rather than a secret.
 func IsMask(text string) bool {
-	return strings.HasPrefix(text, stars) && len(text) <= len(stars)+4
+	rest, masked := strings.CutPrefix(text, stars)
+	return masked && utf8.RuneCountInString(rest) <= shown
 }

@@ -22,6 +22,8 @@ type decoder struct {
 	problems *Problems
 	// written holds the node of every setting that was given, by its path.
 	written map[string]*node
+	// values holds what was made of it.
+	values map[string]reflect.Value
 	// failed holds the paths whose value could not be used.
 	failed map[string]bool
 	fields map[reflect.Type][]field
@@ -35,6 +37,7 @@ func newDecoder(problems *Problems) *decoder {
 	return &decoder{
 		problems: problems,
 		written:  make(map[string]*node),
+		values:   make(map[string]reflect.Value),
 		failed:   make(map[string]bool),
 		fields:   make(map[reflect.Type][]field),
 	}
@@ -55,6 +58,7 @@ func (d *decoder) decode(from *node, path string, to reflect.Value) {
 		}
 		to = to.Elem()
 	}
+	d.values[path] = to
 	if to.Type() == reflect.TypeFor[netip.Prefix]() {
 		d.decodePrefix(from, path, to)
 		return

@@ -32,6 +32,9 @@ type Document struct {
 	Security   access.Settings                `json:"security"`
 	Log        Log                            `json:"log"`
 	Telemetry  telemetry.Settings             `json:"telemetry"`
+	// Written identifies the services as they were written, apart from defaults.
+	// It is empty where they were not read, or changed since.
+	Written string `json:"-"`
 }
 
 // Server says where the gateway listens and where it keeps its files.

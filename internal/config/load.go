@@ -62,6 +62,7 @@ func Load(src Source) (*Loaded, error) {
 		problems.sort()
 		return nil, problems
 	}
+	document.Written = decoder.fingerprint("services")
 	return &Loaded{Document: document, Origins: decoder.origins(), Warnings: over.warnings}, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -124,6 +125,10 @@ func printable(key string) string {
 // assign writes text into the tree: as it stands for single values, as YAML for
 // lists and mappings.
 func (o *overrides) assign(to place, text string, at origin) {
+	if !utf8.ValidString(text) {
+		o.problems.add(at, to.path(), "is not UTF-8 text")
+		return
+	}
 	value := &node{kind: scalar, text: text, isLine: true, origin: at}
 	if !isScalarType(to.typ) && (strings.HasPrefix(text, "[") || strings.HasPrefix(text, "{")) {
 		if value = o.readFlow(text, at); value == nil {

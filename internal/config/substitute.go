@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 )
 
 // maxReferencedFile bounds what ${file:...} reads: it is meant for secrets.
@@ -101,6 +102,9 @@ func (s substituter) resolve(reference string) substitution {
 	}
 	fallback, replacesEmpty := strings.CutPrefix(fallback, "-")
 	value, isSet := s.variables[name]
+	if isSet && !utf8.ValidString(value) {
+		return substitution{fault: "variable " + name + " is not UTF-8 text"}
+	}
 	if isSet && (value != "" || !replacesEmpty) {
 		return substitution{text: value, fromOutside: true}
 	}
@@ -127,6 +131,9 @@ func (s substituter) readFile(path string) substitution {
 	content, err := readSmallFile(path)
 	if err != nil {
 		return substitution{fault: fmt.Sprintf("cannot read the file %q: %v", path, err)}
+	}
+	if !utf8.Valid(content) {
+		return substitution{fault: fmt.Sprintf("the file %q is not UTF-8 text", path)}
 	}
 	text := strings.TrimSuffix(strings.TrimSuffix(string(content), "\n"), "\r")
 	return substitution{text: text, fromOutside: true}

@@ -23,7 +23,29 @@ func (r *reader) syntaxProblem(err error, content []byte) {
 		at.line = bytes.Count(before, []byte("\n")) + 1
 		at.column = len(before) - bytes.LastIndexByte(before, '\n')
 	}
+	if line, column := indentingTab(content, at.line, message); line > 0 {
+		at.line, at.column, message = line, column, "tabs cannot indent; use spaces"
+	}
 	r.problems.add(at, "", "not valid YAML: "+message)
+}
+
+// indentingTab finds the tab in an indentation that a message is about; line 0
+// means that it is about something else. The library may stop at a value above
+// the tab, and some tabs it calls any character.
+func indentingTab(content []byte, from int, message string) (line, column int) {
+	namesTab := strings.HasPrefix(message, "found a tab character")
+	if !namesTab && message != "found character that cannot start any token" {
+		return 0, 0
+	}
+	number := 0
+	for text := range bytes.Lines(content) {
+		number++
+		indentation := text[:len(text)-len(bytes.TrimLeft(text, " \t"))]
+		if tab := bytes.IndexByte(indentation, '\t'); tab >= 0 && (number == from || namesTab && number > from) {
+			return number, tab + 1
+		}
+	}
+	return 0, 0
 }
 
 // countsFromZero tells the messages of the library's parser from those of its

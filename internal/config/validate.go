@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"github.com/patchbay-ai/patchbay/internal/quota/redisstore"
+	"github.com/patchbay-ai/patchbay/internal/quota/sqlstore"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -20,27 +21,36 @@ const (
 // positions. Adapters are checked by the function, or not at all where it is nil.
 func (d *Document) Validate(known AdapterCheck) Problems {
 	var problems Problems
-	// under returns a callback for the settings below a path.
-	under := func(base string) func(path, message string) {
-		return func(path, message string) {
-			problems = append(problems, Problem{Path: join(base, kebab(path)), Message: message})
-		}
-	}
-	d.Server.check(under("server"))
-	d.Limits.check(under("limits"))
+	d.Server.check(problems.under("server"))
+	d.Limits.check(problems.under("limits"))
+	problems = append(problems, d.ValidateServices(known)...)
+	d.Monitoring.Check(problems.under("monitoring"))
+	d.Quota.Check(problems.under("quota"))
+	d.Store.check(problems.under("store"))
+	d.Redis.check(problems.under("redis"))
+	d.Security.Check(problems.under("security"))
+	d.Log.check(problems.under("log"))
+	d.Telemetry.Check(problems.under("telemetry"))
+	return problems
+}
+
+// ValidateServices is Validate for the services alone, which are all that
+// changes while the gateway runs.
+func (d *Document) ValidateServices(known AdapterCheck) Problems {
+	var problems Problems
 	for _, serviceType := range schema.ServiceTypes() {
 		if service, configured := d.Services[serviceType]; configured {
-			service.Check(serviceType, known, under("services."+kebab(serviceType.String())))
+			service.Check(serviceType, known, problems.under("services."+kebab(serviceType.String())))
 		}
 	}
-	d.Monitoring.Check(under("monitoring"))
-	d.Quota.Check(under("quota"))
-	d.Store.check(under("store"))
-	d.Redis.check(under("redis"))
-	d.Security.Check(under("security"))
-	d.Log.check(under("log"))
-	d.Telemetry.Check(under("telemetry"))
 	return problems
+}
+
+// under returns a callback for the settings below a path.
+func (p *Problems) under(base string) func(path, message string) {
+	return func(path, message string) {
+		*p = append(*p, Problem{Path: join(base, kebab(path)), Message: message})
+	}
 }
 
 // Check reports every field of the service that has a value it may not have.
@@ -147,18 +157,17 @@ func checkTimeout(timeout schema.Duration, path string, report func(path, messag
 	}
 }
 
-// check looks at the beginning only: who opens the store knows the rest. The
-// messages never repeat an address, which may hold a password.
+// The messages of the stores never repeat an address, which may hold a password.
+
 func (s Store) check(report func(path, message string)) {
-	scheme, rest, _ := strings.Cut(s.URL, ":")
-	switch {
-	case scheme == "sqlite" && rest != "":
-	case (scheme == "postgres" || scheme == "postgresql") && strings.HasPrefix(rest, "//"):
-	default:
-		report("url", "must begin with sqlite: or postgres://")
+	if err := sqlstore.Check(s.URL); err != nil {
+		report("url", err.Error())
 	}
-	if s.Config != "" && !strings.HasPrefix(s.Config, "postgres://") && !strings.HasPrefix(s.Config, "postgresql://") {
-		report("config", "must be empty or begin with postgres://")
+	if s.Config == "" {
+		return
+	}
+	if err := sqlstore.CheckServer(s.Config); err != nil {
+		report("config", err.Error())
 	}
 }
 

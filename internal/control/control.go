@@ -5,8 +5,6 @@ package control
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -14,8 +12,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/go-json-experiment/json"
 
 	"github.com/patchbay-ai/patchbay/internal/adapter"
 	"github.com/patchbay-ai/patchbay/internal/config"
@@ -83,6 +79,9 @@ func openWith(store *Store, doc *config.Document, current *routing.Current, log 
 	}
 	last, damage := store.current()
 	c.newest = max(c.newest, last.Version, last.Newest)
+	if isSource(last.Source, doc) {
+		last.Source = c.source
+	}
 	if damage != nil {
 		log.Warn("the record of the current version cannot be read; taking the newest version that can", "error", damage)
 		last.Source = c.source // whether the file changed since is not known; no edit is lost by thinking it did not
@@ -172,10 +171,15 @@ func (c *Control) Document() (*config.Document, int) {
 }
 
 // commit validates, compiles, saves and puts a document into force, in that
-// order. The caller has the lock.
+// order, and in the form in which it is saved: what is in force now is what a
+// restart finds. The caller has the lock.
 func (c *Control) commit(doc *config.Document, change Change) (Result, error) {
 	now := c.state.Load()
 	result := Result{Before: now.version, Version: now.version, Changed: true}
+	doc, err := asStored(doc)
+	if err != nil {
+		return result, err
+	}
 	if err := validate(doc); err != nil {
 		return result, err
 	}
@@ -285,7 +289,7 @@ func (c *Control) reload(doc *config.Document) (changed bool, err error) {
 	next := now.Clone()
 	if source != previous {
 		c.source = source
-		if c.session == nil || c.session.head.Source != source { // else another gateway has read the same file
+		if c.session == nil || !isSource(c.session.head.Source, doc) { // else another gateway has read the same file
 			next.Services = doc.Clone().Services
 		}
 		if c.session != nil {
@@ -308,18 +312,11 @@ func (c *Control) reload(doc *config.Document) (changed bool, err error) {
 	return true, nil
 }
 
+// validate looks at the services only: a change must not fail because of a file
+// that another section names.
 func validate(doc *config.Document) error {
-	if problems := doc.Validate(adapter.Check); len(problems) > 0 {
+	if problems := doc.ValidateServices(adapter.Check); len(problems) > 0 {
 		return problems
 	}
 	return nil
-}
-
-// sourceOf identifies the services that a configuration file gives, after
-// substitution: a key that comes from the environment counts as a change too.
-func sourceOf(doc *config.Document) string {
-	// Settings can always be encoded; the error is part of the signature only.
-	data, _ := json.Marshal(doc.Services, json.Deterministic(true))
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:])
 }

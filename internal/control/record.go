@@ -1,6 +1,7 @@
 package control
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -72,6 +73,22 @@ func (s *Services) UnmarshalJSON(data []byte) error {
 		(*s)[serviceType] = service
 	}
 	return nil
+}
+
+// asStored returns a document with its services as they are after they were
+// stored and read again.
+func asStored(doc *config.Document) (*config.Document, error) {
+	data, err := json.Marshal(Services(doc.Services))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrSave, err)
+	}
+	var services Services
+	if err := json.Unmarshal(data, &services); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrSave, err)
+	}
+	stored := *doc
+	stored.Services = services
+	return &stored, nil
 }
 
 func readService(data jsontext.Value) (config.Service, error) {

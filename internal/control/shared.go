@@ -75,9 +75,7 @@ func (c *Control) Follow(ctx context.Context) {
 	}
 	defer func() {
 		hangUp()
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.shared.drop()
+		c.Close()
 	}()
 	wait := sharedPoll / 4
 	for ctx.Err() == nil {
@@ -106,6 +104,17 @@ func (c *Control) Follow(ctx context.Context) {
 			hangUp()
 		}
 	}
+}
+
+// Close lets go of the database of a shared configuration, for a gateway that
+// does not come to follow it.
+func (c *Control) Close() {
+	if c.shared == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.shared.drop()
 }
 
 func pause(ctx context.Context, long time.Duration) {

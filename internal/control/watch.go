@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	// settleTime lets an editor or a volume mount finish its sequence of writes.
+	// settleTime lets an editor or a volume mount finish its sequence of writes: a
+	// new content counts when it is still the same after it.
 	settleTime = 100 * time.Millisecond
 	// pollTime is the safety net for file systems that report nothing.
 	pollTime = 30 * time.Second
@@ -23,7 +24,7 @@ type Fingerprint [sha256.Size]byte
 // Watch calls changed whenever the content of a file is no longer what it was
 // last, at first the one that was seen, and returns when the context ends. It
 // watches the directory, because editors and mounted volumes replace files
-// instead of writing to them.
+// instead of writing to them. Others may write there as often as they like.
 func Watch(ctx context.Context, path string, seen Fingerprint, changed func()) error {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -33,28 +34,61 @@ func Watch(ctx context.Context, path string, seen Fingerprint, changed func()) e
 	if err := watcher.Add(filepath.Dir(path)); err != nil {
 		return err
 	}
-	last := seen
+	follow(ctx, path, seen, watcher, changed)
+	return nil
+}
+
+// follow is Watch after the directory is watched.
+func follow(ctx context.Context, path string, last Fingerprint, watcher *fsnotify.Watcher, changed func()) {
 	poll := time.NewTicker(pollTime)
 	defer poll.Stop()
 	settle := time.NewTimer(0) // what changed before the watch began is not missed
 	defer settle.Stop()
+	armed, now := true, last
+	// One that is armed is not put off: what never rests would never be looked at.
+	arm := func(wait time.Duration) {
+		if !armed {
+			settle.Reset(wait)
+		}
+		armed = true
+	}
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
-		case <-watcher.Events:
-			settle.Reset(settleTime)
+			return
+		case event := <-watcher.Events:
+			if mayConcern(event.Name, path) {
+				arm(settleTime)
+			}
 		case <-watcher.Errors:
-			settle.Reset(settleTime)
+			arm(settleTime)
 		case <-poll.C:
-			settle.Reset(0)
+			arm(0)
 		case <-settle.C:
-			if now := Look(path); now != last {
+			armed = false
+			before := now
+			now = Look(path)
+			switch {
+			case now == last:
+			case now != before:
+				arm(settleTime)
+			default:
 				last = now
 				changed()
 			}
 		}
 	}
+}
+
+// mayConcern reports whether something that happened to a file of the same
+// directory can change what the path leads to. A link leads to what only others
+// are named after: mounted volumes turn a link of their own.
+func mayConcern(happened, path string) bool {
+	if filepath.Base(happened) == filepath.Base(path) {
+		return true
+	}
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode()&os.ModeSymlink != 0
 }
 
 // Look returns the fingerprint of a file; one that cannot be read right now has

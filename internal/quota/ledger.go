@@ -116,15 +116,21 @@ func (l *Ledger) Edit(edit Edit) {
 func (l *Ledger) note(edit Edit) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if edit.Enabled != nil {
-		l.settings.Enabled = *edit.Enabled
+	l.settings = edit.On(l.settings)
+}
+
+// On returns settings as they are after the edit.
+func (e Edit) On(s Settings) Settings {
+	if e.Enabled != nil {
+		s.Enabled = *e.Enabled
 	}
-	if edit.FailOpen != nil {
-		l.settings.FailOpen = *edit.FailOpen
+	if e.FailOpen != nil {
+		s.FailOpen = *e.FailOpen
 	}
-	if edit.Windows != nil {
-		l.settings.Windows = slices.Clone(edit.Windows)
+	if e.Windows != nil {
+		s.Windows = slices.Clone(e.Windows)
 	}
+	return s
 }
 
 // Reload takes back every Edit: what can be changed at run time is as the

@@ -15,10 +15,7 @@ func (s *Shell) log(w *Response, r *http.Request) {
 	record := &w.Record
 	took := time.Since(record.Started)
 	s.options.Recorder.HTTP(r.URL.Path, record.Status, took)
-	level := slog.LevelInfo
-	if !counts(r.URL.Path) {
-		level = slog.LevelDebug // probes come every few seconds and say nothing
-	}
+	level := levelOf(record, r.URL.Path)
 	if !s.options.AccessLog || !s.access.Enabled(r.Context(), level) || s.leftOut(record) {
 		return
 	}
@@ -50,6 +47,18 @@ func (s *Shell) log(w *Response, r *http.Request) {
 		attrs = append(attrs, slog.String("client_retry", retry))
 	}
 	s.access.LogAttrs(r.Context(), level, "request", attrs...)
+}
+
+// levelOf says how much a request matters to who runs the gateway. A client that
+// left is no fault of anybody here.
+func levelOf(record *Record, path string) slog.Level {
+	switch {
+	case !counts(path):
+		return slog.LevelDebug // probes come every few seconds and say nothing
+	case record.Status >= http.StatusInternalServerError && !record.Gone:
+		return slog.LevelWarn
+	}
+	return slog.LevelInfo
 }
 
 // leftOut decides by chance whether a request that went well gets no line. What

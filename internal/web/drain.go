@@ -6,11 +6,12 @@ import (
 	"sync/atomic"
 )
 
-// inFlight counts the requests that a shutdown waits for.
+// inFlight counts the requests that a shutdown waits for: those that were there
+// when it began, and those that came after.
 type inFlight struct {
-	count    atomic.Int64
-	draining atomic.Bool
-	idle     chan struct{} // gets a token when the last one ends during a drain
+	early, late atomic.Int64
+	draining    atomic.Bool
+	idle        chan struct{} // gets a token when the last one ends during a drain
 }
 
 func newInFlight() *inFlight { return &inFlight{idle: make(chan struct{}, 1)} }
@@ -19,10 +20,19 @@ func newInFlight() *inFlight { return &inFlight{idle: make(chan struct{}, 1)} }
 // that drains are not, or it would never end.
 func counts(path string) bool { return !strings.HasPrefix(path, "/actuator") }
 
-func (f *inFlight) enter() { f.count.Add(1) }
+// enter counts a request and returns the count in which it is.
+func (f *inFlight) enter() *atomic.Int64 {
+	f.early.Add(1)
+	if !f.draining.Load() {
+		return &f.early
+	}
+	f.late.Add(1)
+	f.leave(&f.early)
+	return &f.late
+}
 
-func (f *inFlight) leave() {
-	if f.count.Add(-1) == 0 && f.draining.Load() {
+func (f *inFlight) leave(count *atomic.Int64) {
+	if count.Add(-1) == 0 && f.draining.Load() {
 		select {
 		case f.idle <- struct{}{}:
 		default:
@@ -30,15 +40,28 @@ func (f *inFlight) leave() {
 	}
 }
 
-// Drain waits until no request is running, or until the context ends.
-func (s *Shell) Drain(ctx context.Context) error {
-	s.running.draining.Store(true)
-	for s.running.count.Load() > 0 {
+// wait returns when a count is at zero, or the context ends.
+func (f *inFlight) wait(ctx context.Context, count *atomic.Int64) error {
+	for count.Load() > 0 {
 		select {
-		case <-s.running.idle:
+		case <-f.idle:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 	return nil
+}
+
+// Drain waits until no request is running, or until the context ends. Every
+// reply tells the client from now on that its connection ends, so that it goes
+// elsewhere. When those that ran at the beginning have ended, shut lets nobody
+// in any more: who is always asked would never come to an end, and those who
+// came last would be cut off.
+func (s *Shell) Drain(ctx context.Context, shut func()) error {
+	s.running.draining.Store(true)
+	if err := s.running.wait(ctx, &s.running.early); err != nil {
+		return err
+	}
+	shut()
+	return s.running.wait(ctx, &s.running.late)
 }

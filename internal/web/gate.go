@@ -125,8 +125,11 @@ func (g *Gate) isCrossSite(r *http.Request) bool {
 }
 
 // isOwnHost tells whether the request was sent to a name of this machine, and
-// not to one that somebody made lead here.
+// not to one that somebody made lead here. Who sends no name is no browser.
 func (g *Gate) isOwnHost(host string) bool {
+	if host == "" {
+		return true
+	}
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}

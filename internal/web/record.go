@@ -5,6 +5,7 @@ package web
 
 import (
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -42,6 +43,8 @@ type Response struct {
 	Record Record
 
 	conn *Conn
+	// leaving says that the connection ends with this answer; nil means never.
+	leaving *atomic.Bool
 }
 
 // RecordOf returns the record of the request that w answers. A writer that no
@@ -56,15 +59,23 @@ func RecordOf(w http.ResponseWriter) *Record {
 // WriteHeader remembers the status and passes it on.
 func (w *Response) WriteHeader(status int) {
 	if w.Record.Status == 0 && status >= 200 {
-		w.Record.Status = status
+		w.begin(status)
 	}
 	w.ResponseWriter.WriteHeader(status)
+}
+
+// begin notes the status of an answer whose head is about to be written.
+func (w *Response) begin(status int) {
+	w.Record.Status = status
+	if w.leaving != nil && w.leaving.Load() {
+		w.Header().Set("Connection", "close")
+	}
 }
 
 // Write counts the bytes and passes them on.
 func (w *Response) Write(p []byte) (int, error) {
 	if w.Record.Status == 0 {
-		w.Record.Status = http.StatusOK
+		w.begin(http.StatusOK)
 	}
 	n, err := w.ResponseWriter.Write(p)
 	w.Record.Bytes += int64(n)

@@ -52,10 +52,12 @@ func (router *Router) unrouted(w http.ResponseWriter, r *http.Request) {
 	}
 	methods := router.methods(r)
 	switch {
-	case r.Method == http.MethodOptions:
+	case r.Method == http.MethodOptions && (len(methods) > 0 || r.Header.Get("Access-Control-Request-Method") != ""):
 		if len(methods) > 0 {
 			w.Header().Set("Allow", strings.Join(append(methods, http.MethodOptions), ", "))
 		}
+		// A page is told the truth about a path that nobody has by the answer to
+		// its request: a preflight that fails only hides it.
 		preflight(w, r)
 	case len(methods) > 0:
 		allow := strings.Join(append(methods, http.MethodOptions), ", ")

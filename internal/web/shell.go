@@ -40,7 +40,7 @@ type Options struct {
 
 // NewShell returns a Shell around a handler.
 func NewShell(next http.Handler, options Options) *Shell {
-	return &Shell{next: next, options: options, access: logs.Named(options.Log, "access"), running: newInFlight()}
+	return &Shell{next: next, options: options, access: logs.Named(options.Log, logs.Access), running: newInFlight()}
 }
 
 // ServeHTTP runs one request.
@@ -53,9 +53,11 @@ func (s *Shell) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header["X-Request-Id"] = []string{record.RequestID}
 	header["X-Content-Type-Options"] = noSniff
 	allowOrigin(header)
+	if r.ProtoMajor == 1 {
+		response.leaving = &s.running.draining
+	}
 	if counts(r.URL.Path) {
-		s.running.enter()
-		defer s.running.leave()
+		defer s.running.leave(s.running.enter())
 	}
 	defer s.finish(response, r)
 	if response.conn != nil && response.conn.ambiguous(r) {

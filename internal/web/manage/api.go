@@ -4,6 +4,8 @@
 package manage
 
 import (
+	"cmp"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -35,22 +37,67 @@ func New(options Options) *API { return &API{options} }
 // table returns the table in force.
 func (a *API) table() *routing.Table { return a.options.Current.Load() }
 
-// changed answers a change of the configuration.
-func (a *API) changed(w http.ResponseWriter, status int, message string, view changeView) {
-	record := web.RecordOf(w)
-	record.Change, record.DryRun = view.Summary, view.DryRun
-	if !view.DryRun {
-		record.Before, record.After = view.before, view.Version
+// Operation answers a request, or says why not.
+type Operation func(*Request) (Reply, error)
+
+// Handle makes a handler of an operation.
+func (a *API) Handle(op Operation) http.HandlerFunc { return handler(op, a.fail) }
+
+// HandleQuota is Handle for the operations of the quota ledger, whose errors
+// have codes.
+func (a *API) HandleQuota(op Operation) http.HandlerFunc { return handler(op, a.failQuota) }
+
+func handler(op Operation, fail func(http.ResponseWriter, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		q, err := readRequest(w, r)
+		var answer Reply
+		if err == nil {
+			answer, err = op(q)
+		}
+		if err != nil {
+			fail(w, err)
+			return
+		}
+		record := web.RecordOf(w)
+		record.Change, record.DryRun = answer.change, q.change.DryRun
+		if answer.after != 0 {
+			record.Before, record.After = answer.before, answer.after
+		}
+		if answer.version != 0 {
+			w.Header().Set("Etag", fmt.Sprintf(`"%d"`, answer.version))
+		}
+		web.Succeed(w, cmp.Or(answer.status, http.StatusOK), answer.message, answer.data)
 	}
+}
+
+// Reply is the answer of an operation that went well.
+type Reply struct {
+	status  int // 200 if 0
+	message string
+	data    any
+	// version is the one that a read shows, for a later If-Match.
+	version int
+	// change is what a write did, and before and after are the versions that
+	// were in force, for the audit log.
+	change        string
+	before, after int
+}
+
+// changed answers a change of the configuration.
+func changed(status int, message string, view changeView) Reply {
+	answer := Reply{status: status, message: message, data: view, change: view.Summary}
 	switch {
 	case view.DryRun && view.Changed:
-		status, message = http.StatusOK, "Dry run: this would be changed; nothing was."
+		answer.status, answer.message = http.StatusOK, "Dry run: this would be changed; nothing was."
 	case view.DryRun:
-		status, message = http.StatusOK, "Dry run: nothing would change."
+		answer.status, answer.message = http.StatusOK, "Dry run: nothing would change."
 	case !view.Changed:
-		status, message = http.StatusOK, "Nothing changed."
+		answer.status, answer.message = http.StatusOK, "Nothing changed."
 	}
-	web.Succeed(w, status, message, view)
+	if !view.DryRun {
+		answer.before, answer.after = view.before, view.Version
+	}
+	return answer
 }
 
 // changeView is the data of a reply to a change.

@@ -88,12 +88,21 @@ func sentence(err error) string {
 
 // NotFound answers a path under /api that does not exist.
 func NotFound(w http.ResponseWriter, r *http.Request) {
-	web.Refuse(w, http.StatusNotFound, "There is no operation "+shorten(r.Method+" "+r.URL.Path)+"; all of them are in /openapi.json.")
+	refuse(w, r, http.StatusNotFound, "There is no operation "+shorten(r.Method+" "+r.URL.Path)+"; all of them are in /openapi.json.")
 }
 
 // WrongMethod answers a path under /api that exists for other methods.
 func WrongMethod(w http.ResponseWriter, r *http.Request, allow string) {
-	web.Refuse(w, http.StatusMethodNotAllowed, "The method "+shorten(r.Method)+" is not allowed here; allowed are "+allow+".")
+	refuse(w, r, http.StatusMethodNotAllowed, "The method "+shorten(r.Method)+" is not allowed here; allowed are "+allow+".")
+}
+
+// refuse answers what no operation takes, in the shape of those beside it.
+func refuse(w http.ResponseWriter, r *http.Request, status int, message string) {
+	if isMonitoring(r.URL.Path) {
+		complain(w, status, message)
+		return
+	}
+	web.Refuse(w, status, message)
 }
 
 // Fail answers a request whose handler broke.

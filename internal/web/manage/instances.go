@@ -7,45 +7,34 @@ import (
 	"strings"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/config"
-	"github.com/patchbay-ai/patchbay/internal/schema"
-	"github.com/patchbay-ai/patchbay/internal/web"
 )
 
 // Instances answers GET /api/config/instance/type/{serviceType}.
-func (a *API) Instances(w http.ResponseWriter, r *http.Request) {
+func (a *API) Instances(q *Request) (Reply, error) {
 	doc, version := a.options.Control.Document()
-	_, service, err := configured(r, doc)
+	_, service, err := configured(q, doc)
 	if err != nil {
-		a.fail(w, err)
-		return
+		return Reply{}, err
 	}
-	data, err := list(r, viewInstances(service.Instances, web.IdentityOf(r)))
-	if err != nil {
-		a.fail(w, err)
-		return
-	}
-	tag(w, version)
-	web.Succeed(w, http.StatusOK, "The instances of the service type.", data)
+	data, err := list(q, viewInstances(service.Instances, q.who))
+	return Reply{message: "The instances of the service type.", data: data, version: version}, err
 }
 
 // InstanceInfo answers GET /api/config/instance/info/{serviceType}.
-func (a *API) InstanceInfo(w http.ResponseWriter, r *http.Request) {
+func (a *API) InstanceInfo(q *Request) (Reply, error) {
 	doc, version := a.options.Control.Document()
-	serviceType, service, err := configured(r, doc)
+	serviceType, service, err := configured(q, doc)
 	if err != nil {
-		a.fail(w, err)
-		return
+		return Reply{}, err
 	}
-	n, err := named(r, service)
+	n, err := named(q, service)
 	if err != nil {
-		a.fail(w, err)
-		return
+		return Reply{}, err
 	}
-	info := instanceInfo{instanceView: viewInstance(service.Instances[n], web.IdentityOf(r)), HealthStatus: backend.StatusUnknown.String()}
+	info := instanceInfo{instanceView: viewInstance(service.Instances[n], q.who), HealthStatus: backend.StatusUnknown.String()}
 	if live := a.table().Service(serviceType).Instance(info.InstanceID); live != nil {
 		health := live.Health.Snapshot()
 		info.HealthStatus = health.Status.String()
@@ -54,13 +43,12 @@ func (a *API) InstanceInfo(w http.ResponseWriter, r *http.Request) {
 			info.LastHealthCheck = &at
 		}
 	}
-	tag(w, version)
-	web.Succeed(w, http.StatusOK, "The instance and its health.", info)
+	return Reply{message: "The instance and its health.", data: info, version: version}, nil
 }
 
 // named finds the instance that the query names.
-func named(r *http.Request, service config.Service) (int, error) {
-	query := r.URL.Query()
+func named(q *Request, service config.Service) (int, error) {
+	query := q.URL.Query()
 	name, baseURL := query.Get("modelName"), query.Get("baseUrl")
 	if name == "" {
 		return 0, wrong("modelName", "is required")
@@ -68,71 +56,82 @@ func named(r *http.Request, service config.Service) (int, error) {
 	if baseURL == "" {
 		return 0, wrong("baseUrl", "is required")
 	}
-	n := slices.IndexFunc(service.Instances, func(s backend.Settings) bool { return s.Name == name && s.BaseURL == baseURL })
+	n := indexOf(service.Instances, name, baseURL)
 	if n < 0 {
 		return 0, fmt.Errorf("modelName, baseUrl: %w: no instance has this name and address", errNotFound)
 	}
 	return n, nil
 }
 
+func indexOf(instances []backend.Settings, name, baseURL string) int {
+	return slices.IndexFunc(instances, func(s backend.Settings) bool { return s.Name == name && s.BaseURL == baseURL })
+}
+
 // AddInstance answers POST /api/config/instance/add/{serviceType}.
-func (a *API) AddInstance(w http.ResponseWriter, r *http.Request) {
-	serviceType, err := serviceOf(r)
+func (a *API) AddInstance(q *Request) (Reply, error) {
+	serviceType, err := serviceOf(q)
 	if err != nil {
-		a.fail(w, err)
-		return
+		return Reply{}, err
 	}
-	var id string
-	a.writeInstance(w, r, http.StatusCreated, "The instance was added.", &id, func(doc *config.Document, body []byte) error {
+	return a.writeInstance(q, http.StatusCreated, "The instance was added.", func(doc *config.Document) (id string, err error) {
 		next := backend.DefaultSettings()
-		given, err := config.DecodeJSON(body, &next, readOnly()...)
+		given, err := config.DecodeJSON(q.body, &next, readOnly()...)
 		if err != nil {
-			return err
+			return "", err
 		}
-		if err := keepSecrets(&next, nil, given, ""); err != nil {
-			return err
+		if err := keepSecrets(&next, nil, given, "", q.who); err != nil {
+			return "", err
 		}
 		service, exists := doc.Services[serviceType]
 		if !exists {
 			service = config.DefaultService()
 		}
 		id = next.ID()
-		if slices.ContainsFunc(service.Instances, func(s backend.Settings) bool { return s.ID() == id }) {
-			return wrong("name, baseUrl", "the instance %q exists already", shorten(id))
+		if n, _ := find(id, service); n >= 0 {
+			return "", wrong("name, baseUrl", "the instance %q exists already", shorten(id))
 		}
 		service.Instances = append(service.Instances, next)
 		doc.Services[serviceType] = service
-		return check(serviceType, service, inBody(len(service.Instances)-1, ""))
+		return id, check(serviceType, service, inBody(len(service.Instances)-1, ""))
 	})
 }
 
 // UpdateInstance answers PUT /api/config/instance/update/{serviceType}.
-func (a *API) UpdateInstance(w http.ResponseWriter, r *http.Request) {
-	who := web.IdentityOf(r)
-	var id string
-	a.writeInstance(w, r, http.StatusOK, "The instance was changed.", &id, func(doc *config.Document, body []byte) error {
-		serviceType, service, err := configured(r, doc)
+func (a *API) UpdateInstance(q *Request) (Reply, error) {
+	return a.writeInstance(q, http.StatusOK, "The instance was changed.", func(doc *config.Document) (id string, err error) {
+		serviceType, service, err := configured(q, doc)
 		if err != nil {
-			return err
+			return "", err
 		}
-		n, err := identified(body, service)
+		n, err := identified(q.body, service)
 		if err != nil {
-			return err
+			return "", err
 		}
-		next, err := updated(body, service.Instances[n], who)
+		next, err := updated(q, service.Instances[n])
 		if err != nil {
-			return err
+			return "", err
 		}
 		id = next.ID()
-		for other, s := range service.Instances {
-			if other != n && s.ID() == id {
-				return wrong("instance.name, instance.baseUrl", "the instance %q exists already", shorten(id))
-			}
+		if other, _ := find(id, service); other >= 0 && other != n {
+			return "", wrong("instance.name, instance.baseUrl", "the instance %q exists already", shorten(id))
 		}
 		service.Instances[n] = next
 		doc.Services[serviceType] = service
-		return check(serviceType, service, inBody(n, "instance."))
+		return id, check(serviceType, service, inBody(n, "instance."))
 	})
+}
+
+// writeInstance changes one instance and answers with its identifier, which the
+// edit finds out.
+func (a *API) writeInstance(q *Request, status int, message string, edit func(*config.Document) (id string, err error)) (Reply, error) {
+	var id string
+	result, err := a.options.Control.Change(q.change, func(doc *config.Document) (err error) {
+		id, err = edit(doc)
+		return err
+	})
+	view := viewOf(result, q.change)
+	view.InstanceID = id
+	return changed(status, message, view), err
 }
 
 // update is the body of an update.
@@ -158,19 +157,20 @@ func identified(body []byte, service config.Service) (int, error) {
 	return find(u.InstanceID, service)
 }
 
+// find returns the position of an instance, -1 where there is none.
 func find(id string, service config.Service) (int, error) {
 	n := slices.IndexFunc(service.Instances, func(s backend.Settings) bool { return s.ID() == id })
 	if n < 0 {
-		return 0, fmt.Errorf("instanceId: %w: no instance is called %q", errNotFound, shorten(id))
+		return n, fmt.Errorf("instanceId: %w: no instance is called %q", errNotFound, shorten(id))
 	}
 	return n, nil
 }
 
 // updated returns an instance with what the body of an update gives.
-func updated(body []byte, stored backend.Settings, who access.Identity) (backend.Settings, error) {
+func updated(q *Request, stored backend.Settings) (backend.Settings, error) {
 	u := update{Instance: stored.Clone()}
 	u.Instance.Headers = nil // given headers replace the stored ones
-	given, err := config.DecodeJSON(body, &u, readOnly()...)
+	given, err := config.DecodeJSON(q.body, &u, readOnly()...)
 	if err != nil {
 		return stored, err
 	}
@@ -178,10 +178,7 @@ func updated(body []byte, stored backend.Settings, who access.Identity) (backend
 	if !given.Has("instance.headers") {
 		next.Headers = stored.Clone().Headers
 	}
-	if err := keepSecrets(&next, &stored, given, "instance."); err != nil {
-		return stored, err
-	}
-	return next, mayMove(next, stored, who)
+	return next, keepSecrets(&next, &stored, given, "instance.", q.who)
 }
 
 // inBody names a setting of the n-th instance as the body does.
@@ -196,18 +193,13 @@ func inBody(n int, prefix string) func(string) string {
 }
 
 // DeleteInstance answers DELETE /api/config/instance/del/{serviceType}.
-func (a *API) DeleteInstance(w http.ResponseWriter, r *http.Request) {
-	change, err := changeOf(r)
-	if err != nil {
-		a.fail(w, err)
-		return
-	}
-	result, err := a.options.Control.Change(change, func(doc *config.Document) error {
-		serviceType, service, err := configured(r, doc)
+func (a *API) DeleteInstance(q *Request) (Reply, error) {
+	result, err := a.options.Control.Change(q.change, func(doc *config.Document) error {
+		serviceType, service, err := configured(q, doc)
 		if err != nil {
 			return err
 		}
-		n, err := named(r, service)
+		n, err := named(q, service)
 		if err != nil {
 			return err
 		}
@@ -215,55 +207,18 @@ func (a *API) DeleteInstance(w http.ResponseWriter, r *http.Request) {
 		doc.Services[serviceType] = service
 		return nil
 	})
-	if err != nil {
-		a.fail(w, err)
-		return
-	}
-	a.changed(w, http.StatusOK, "The instance was deleted; requests that it is answering go on to their end.", viewOf(result, change))
-}
-
-// writeInstance changes one instance by its body and answers with its
-// identifier, which the edit finds out.
-func (a *API) writeInstance(w http.ResponseWriter, r *http.Request, status int, message string, id *string, edit func(*config.Document, []byte) error) {
-	change, err := changeOf(r)
-	if err != nil {
-		a.fail(w, err)
-		return
-	}
-	body, err := readBody(w, r)
-	if err != nil {
-		a.fail(w, err)
-		return
-	}
-	result, err := a.options.Control.Change(change, func(doc *config.Document) error { return edit(doc, body) })
-	if err != nil {
-		a.fail(w, err)
-		return
-	}
-	view := viewOf(result, change)
-	view.InstanceID = *id
-	a.changed(w, status, message, view)
+	return changed(http.StatusOK, "The instance was deleted; requests that it is answering go on to their end.", viewOf(result, q.change)), err
 }
 
 // ForceBreaker answers POST /api/config/instance/circuit-breaker/{serviceType}:
 // an operator holds the breaker of an instance open or closed, or lets go of
 // it. That lasts until the gateway stops and is no version.
-func (a *API) ForceBreaker(w http.ResponseWriter, r *http.Request) {
-	change, err := changeOf(r)
-	if err != nil {
-		a.fail(w, err)
-		return
-	}
-	body, err := readBody(w, r)
-	if err != nil {
-		a.fail(w, err)
-		return
-	}
+func (a *API) ForceBreaker(q *Request) (Reply, error) {
 	var wanted struct {
 		InstanceID string       `json:"instanceId"`
 		State      breaker.Mode `json:"state"`
 	}
-	given, err := config.DecodeJSON(body, &wanted)
+	given, err := config.DecodeJSON(q.body, &wanted)
 	if err == nil && wanted.InstanceID == "" {
 		err = wrong("instanceId", "is required")
 	}
@@ -271,38 +226,33 @@ func (a *API) ForceBreaker(w http.ResponseWriter, r *http.Request) {
 		err = wrong("state", "is required (OPEN, CLOSED or AUTO)")
 	}
 	if err != nil {
-		a.fail(w, err)
-		return
+		return Reply{}, err
 	}
-	serviceType, err := serviceOf(r)
+	serviceType, err := serviceOf(q)
 	if err != nil {
-		a.fail(w, err)
-		return
+		return Reply{}, err
 	}
-	a.force(w, serviceType, wanted.InstanceID, wanted.State, change.DryRun)
+	instance := a.table().Service(serviceType).Instance(wanted.InstanceID)
+	if instance == nil {
+		return Reply{}, fmt.Errorf("instanceId: %w: no instance is called %q", errNotFound, shorten(wanted.InstanceID))
+	}
+	return force(instance, wanted.State, q.change.DryRun), nil
 }
 
-func (a *API) force(w http.ResponseWriter, serviceType schema.ServiceType, id string, mode breaker.Mode, dryRun bool) {
-	instance := a.table().Service(serviceType).Instance(id)
-	if instance == nil {
-		a.fail(w, fmt.Errorf("instanceId: %w: no instance is called %q", errNotFound, shorten(id)))
-		return
-	}
+func force(instance *backend.Instance, mode breaker.Mode, dryRun bool) Reply {
 	before := instance.Breaker.Snapshot()
 	message := "The circuit breaker was set."
-	record := web.RecordOf(w)
-	record.Change, record.DryRun = fmt.Sprintf("circuit breaker %s→%s on %s", before.Forced, mode, instance.Handle), dryRun
 	if dryRun {
 		message = "Dry run: nothing was changed."
 	} else {
 		instance.Breaker.Force(mode, time.Now())
 	}
 	now := instance.Breaker.Snapshot()
-	web.Succeed(w, http.StatusOK, message, struct {
+	return Reply{message: message, change: fmt.Sprintf("circuit breaker %s→%s on %s", before.Forced, mode, instance.Handle), data: struct {
 		InstanceID string        `json:"instanceId"`
 		State      breaker.State `json:"state"`
 		Forced     breaker.Mode  `json:"forced"`
 		Changed    bool          `json:"changed"`
 		DryRun     bool          `json:"dryRun,omitzero"`
-	}{id, now.State, now.Forced, mode != before.Forced, dryRun})
+	}{instance.ID, now.State, now.Forced, mode != before.Forced, dryRun}}
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/schema"
-	"github.com/patchbay-ai/patchbay/internal/web"
 )
 
 // keyView is how an API key is read. The key itself is shown once, when it is
@@ -31,7 +30,7 @@ type keyView struct {
 }
 
 // Keys answers GET /api/auth/keys.
-func (a *API) Keys(w http.ResponseWriter, r *http.Request) {
+func (a *API) Keys(q *Request) (Reply, error) {
 	now := time.Now()
 	views := []keyView{}
 	for _, key := range a.options.Keys.Static() {
@@ -42,12 +41,8 @@ func (a *API) Keys(w http.ResponseWriter, r *http.Request) {
 	for _, key := range a.options.Keys.Issued() {
 		views = append(views, viewKey(key, now))
 	}
-	data, err := list(r, views)
-	if err != nil {
-		a.fail(w, err)
-		return
-	}
-	web.Succeed(w, http.StatusOK, "The API keys.", data)
+	data, err := list(q, views)
+	return Reply{message: "The API keys.", data: data}, err
 }
 
 func viewKey(key access.Issued, now time.Time) keyView {
@@ -67,41 +62,26 @@ type keyRequest struct {
 }
 
 // IssueKey answers POST /api/auth/keys.
-func (a *API) IssueKey(w http.ResponseWriter, r *http.Request) {
-	change, err := changeOf(r)
+func (a *API) IssueKey(q *Request) (Reply, error) {
+	now, dryRun := time.Now(), q.change.DryRun
+	wanted, err := readKey(q.body, now)
 	if err != nil {
-		a.fail(w, err)
-		return
+		return Reply{}, err
 	}
-	body, err := readBody(w, r)
+	text, issued, err := a.options.Keys.Issue(wanted, q.change.Author, now, dryRun)
 	if err != nil {
-		a.fail(w, err)
-		return
+		return Reply{}, err
 	}
-	now := time.Now()
-	wanted, err := readKey(body, now)
-	if err != nil {
-		a.fail(w, err)
-		return
-	}
-	text, issued, err := a.options.Keys.Issue(wanted, change.Author, now, change.DryRun)
-	if err != nil {
-		a.fail(w, err)
-		return
-	}
-	record := web.RecordOf(w)
-	record.Change, record.DryRun = "key "+issued.ID+" issued", change.DryRun
 	view := viewKey(issued, now)
-	view.Key, view.DryRun = text, change.DryRun
-	if change.DryRun {
-		web.Succeed(w, http.StatusOK, "Dry run: this key would be issued.", view)
-		return
+	view.Key, view.DryRun = text, dryRun
+	answer := Reply{status: http.StatusCreated, message: "The key was issued. It is shown this once only.", data: view, change: "key " + issued.ID + " issued"}
+	switch {
+	case dryRun:
+		answer.status, answer.message = http.StatusOK, "Dry run: this key would be issued."
+	case !a.options.Keys.Enforced():
+		answer.message += " Keys are not asked for while security.enabled is false."
 	}
-	message := "The key was issued. It is shown this once only."
-	if !a.options.Keys.Enforced() {
-		message += " Keys are not asked for while security.enabled is false."
-	}
-	web.Succeed(w, http.StatusCreated, message, view)
+	return answer, nil
 }
 
 func readKey(body []byte, now time.Time) (access.Key, error) {
@@ -124,31 +104,23 @@ func readKey(body []byte, now time.Time) (access.Key, error) {
 }
 
 // RevokeKey answers DELETE /api/auth/keys/{id}.
-func (a *API) RevokeKey(w http.ResponseWriter, r *http.Request) {
-	change, err := changeOf(r)
-	if err != nil {
-		a.fail(w, err)
-		return
-	}
-	id := r.PathValue("id")
-	err = a.options.Keys.Revoke(id, time.Now(), change.DryRun)
+func (a *API) RevokeKey(q *Request) (Reply, error) {
+	id, dryRun := q.PathValue("id"), q.change.DryRun
+	err := a.options.Keys.Revoke(id, time.Now(), dryRun)
 	already := errors.Is(err, access.ErrKeyRevoked)
 	if err != nil && !already {
-		a.fail(w, err)
-		return
+		return Reply{}, err
 	}
-	record := web.RecordOf(w)
-	record.Change, record.DryRun = "key "+id+" revoked", change.DryRun
 	message := "The key was revoked; it is refused from now on."
 	switch {
 	case already:
 		message = "The key was revoked before."
-	case change.DryRun:
+	case dryRun:
 		message = "Dry run: this key would be revoked."
 	}
-	web.Succeed(w, http.StatusOK, message, struct {
+	return Reply{message: message, change: "key " + id + " revoked", data: struct {
 		ID      string `json:"id"`
 		Changed bool   `json:"changed"`
 		DryRun  bool   `json:"dryRun,omitzero"`
-	}{id, !already, change.DryRun})
+	}{id, !already, dryRun}}, nil
 }

@@ -1,8 +1,8 @@
 package manage
 
 import (
-	"net/http"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/backend"
@@ -10,7 +10,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/proxy"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
-	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
@@ -26,11 +25,10 @@ type modelEntry struct {
 }
 
 // Models answers GET /api/models.
-func (a *API) Models(w http.ResponseWriter, r *http.Request) {
-	p, err := pageOf(r)
+func (a *API) Models(q *Request) (Reply, error) {
+	p, err := pageOf(q)
 	if err != nil {
-		a.fail(w, err)
-		return
+		return Reply{}, err
 	}
 	entries := []modelEntry{}
 	for _, m := range a.table().Entries() {
@@ -41,11 +39,11 @@ func (a *API) Models(w http.ResponseWriter, r *http.Request) {
 	if p != nil {
 		entries = cut(p, entries)
 	}
-	web.Succeed(w, http.StatusOK, "The models of all service types.", struct {
+	return Reply{message: "The models of all service types.", data: struct {
 		Object string       `json:"object"`
 		Data   []modelEntry `json:"data"`
 		Page   *page        `json:"page,omitzero"`
-	}{"list", entries, p})
+	}{"list", entries, p}}, nil
 }
 
 // explanation is how a routing decision is read.
@@ -113,8 +111,8 @@ type refusalView struct {
 }
 
 // Explain answers GET /api/route/explain: what would happen to a request now.
-func (a *API) Explain(w http.ResponseWriter, r *http.Request) {
-	query := r.URL.Query()
+func (a *API) Explain(q *Request) (Reply, error) {
+	query := q.URL.Query()
 	serviceType, err := schema.ParseServiceType(shorten(query.Get("service")))
 	switch {
 	case query.Get("service") == "":
@@ -125,22 +123,20 @@ func (a *API) Explain(w http.ResponseWriter, r *http.Request) {
 		err = wrong("model", "is required")
 	}
 	if err != nil {
-		a.fail(w, err)
-		return
+		return Reply{}, err
 	}
-	client := web.ClientAddr(r, a.options.TrustedProxies)
+	client := web.ClientAddr(q.Request, a.options.TrustedProxies)
 	if text := query.Get("clientIp"); text != "" {
 		if client, err = netip.ParseAddr(text); err != nil {
-			a.fail(w, wrong("clientIp", "want an address such as 192.0.2.1"))
-			return
+			return Reply{}, wrong("clientIp", "want an address such as 192.0.2.1")
 		}
 		client = client.Unmap().WithZone("")
 	}
 	x := proxy.Explain(a.table(), serviceType, query.Get("model"), client, time.Now())
 	view := viewExplanation(x, serviceType, query.Get("model"), client)
-	ledger := a.options.Ledger.Status(r.Context())
+	ledger := a.options.Ledger.Status(q.Context())
 	view.Quota = ledgerView{ledger.Settings.Enabled, ledger.Reason != "", ledger.Reason, ledger.Settings.FailOpen}
-	web.Succeed(w, http.StatusOK, "What would happen to a request now.", view)
+	return Reply{message: "What would happen to a request now.", data: view}, nil
 }
 
 func viewExplanation(x proxy.Explanation, serviceType schema.ServiceType, model string, client netip.Addr) explanation {
@@ -176,20 +172,14 @@ func why(x proxy.Explanation) string {
 		return "the request would be refused"
 	case x.Pick != nil:
 		return x.Pool.Service.Policy.LoadBalancer.String() + " would pick it now"
-	case anyEligible(x.Pool):
+	case anyEligible(x.Candidates):
 		return "chance decides, in proportion to the weights"
 	}
 	return "all slots are taken; the request would wait for one"
 }
 
-func anyEligible(pool *routing.Pool) bool {
-	now := time.Now()
-	for _, i := range pool.Instances {
-		if i.Obstacle(now) == backend.NoObstacle {
-			return true
-		}
-	}
-	return false
+func anyEligible(candidates []proxy.Candidate) bool {
+	return slices.ContainsFunc(candidates, func(c proxy.Candidate) bool { return c.Obstacle == backend.NoObstacle })
 }
 
 func viewLimit(d ratelimit.Decision) limitView {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -32,6 +33,14 @@ func answer(w http.ResponseWriter, value any) { web.WriteJSON(w, http.StatusOK, 
 
 func complain(w http.ResponseWriter, status int, message string) {
 	web.WriteJSON(w, status, map[string]string{"error": message})
+}
+
+// isMonitoring tells whether a path is one of those without an envelope: all
+// under /api/monitoring but those of the quota ledger.
+func isMonitoring(path string) bool {
+	const quota = "/api/monitoring/quota"
+	return (path == "/api/monitoring" || strings.HasPrefix(path, "/api/monitoring/")) &&
+		path != quota && !strings.HasPrefix(path, quota+"/")
 }
 
 // take reads the body of a change into to, strictly. It answers itself, with
@@ -182,7 +191,7 @@ func (m *Monitoring) PutCategories(w http.ResponseWriter, r *http.Request) {
 // PutTags answers PUT /api/monitoring/config/custom-tags.
 func (m *Monitoring) PutTags(w http.ResponseWriter, r *http.Request) {
 	var body struct {
-		CustomTags *map[string]string `json:"customTags"`
+		CustomTags map[string]*string `json:"customTags"`
 	}
 	if !take(w, r, &body) {
 		return
@@ -191,7 +200,15 @@ func (m *Monitoring) PutTags(w http.ResponseWriter, r *http.Request) {
 		missing(w, "customTags")
 		return
 	}
-	m.update(w, func(s *metrics.Settings) { s.CustomTags = *body.CustomTags })
+	tags := make(map[string]string, len(body.CustomTags))
+	for name, value := range body.CustomTags {
+		if value == nil {
+			complain(w, http.StatusBadRequest, "customTags: the value of "+strconv.Quote(shorten(name))+" is null; leave out what should not be there")
+			return
+		}
+		tags[name] = *value
+	}
+	m.update(w, func(s *metrics.Settings) { s.CustomTags = tags })
 }
 
 // instant writes a moment in UTC.

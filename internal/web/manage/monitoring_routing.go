@@ -89,7 +89,7 @@ func statusOfInstance(i *backend.Instance) instanceStatus {
 		took = i.MeanTime()
 	}
 	responseTime, successRate := inMilliseconds(took), 1.0
-	good, bad := i.Ended(breaker.Success), i.Ended(breaker.Failure)
+	good, bad := i.Series.Outcomes()
 	if good+bad > 0 {
 		successRate = float64(good) / float64(good+bad)
 	}

@@ -75,26 +75,25 @@ func notNil[T any](list []T) []T {
 }
 
 // QuotaConfig answers GET /api/config/quota.
-func (a *API) QuotaConfig(w http.ResponseWriter, _ *http.Request) {
-	web.Succeed(w, http.StatusOK, "The configuration of the quota ledger.", viewQuotaConfig(a.options.Ledger.Settings()))
+func (a *API) QuotaConfig(*Request) (Reply, error) {
+	return Reply{message: "The configuration of the quota ledger.", data: viewQuotaConfig(a.options.Ledger.Settings())}, nil
 }
 
 // EditQuota answers PUT /api/config/quota.
-func (a *API) EditQuota(w http.ResponseWriter, r *http.Request) {
-	body, err := readBody(w, r)
+func (a *API) EditQuota(q *Request) (Reply, error) {
+	edit, err := readQuotaEdit(q.body)
 	if err != nil {
-		a.failQuota(w, err)
-		return
+		return Reply{}, err
 	}
-	edit, err := readQuotaEdit(body)
-	if err != nil {
-		a.failQuota(w, err)
-		return
+	settings, message := edit.On(a.options.Ledger.Settings()), "Dry run: this would be in force; nothing was changed."
+	if !q.change.DryRun {
+		a.options.Ledger.Edit(edit)
+		settings, message = a.options.Ledger.Settings(), "The quota ledger is changed until the next restart or reload."
 	}
-	a.options.Ledger.Edit(edit)
-	settings := a.options.Ledger.Settings()
-	web.RecordOf(w).Change = fmt.Sprintf("quota: enabled %t, failOpen %t, windows %v", settings.Enabled, settings.FailOpen, settings.Windows)
-	web.Succeed(w, http.StatusOK, "The quota ledger is changed until the next restart or reload.", viewQuotaConfig(settings))
+	return Reply{
+		message: message, data: viewQuotaConfig(settings),
+		change: fmt.Sprintf("quota: enabled %t, failOpen %t, windows %v", settings.Enabled, settings.FailOpen, settings.Windows),
+	}, nil
 }
 
 // errRestart means that a request wants to change what is fixed at start.
@@ -201,8 +200,8 @@ type quotaMetrics struct {
 }
 
 // QuotaStatus answers GET /api/monitoring/quota/status.
-func (a *API) QuotaStatus(w http.ResponseWriter, r *http.Request) {
-	status := a.options.Ledger.Status(r.Context())
+func (a *API) QuotaStatus(q *Request) (Reply, error) {
+	status := a.options.Ledger.Status(q.Context())
 	s := status.Settings
 	view := quotaStatusView{
 		Enabled: s.Enabled, BackendName: s.Backend(), Degraded: status.Reason != "", DegradedReason: status.Reason,
@@ -216,7 +215,7 @@ func (a *API) QuotaStatus(w http.ResponseWriter, r *http.Request) {
 	if !s.Enabled {
 		message = quotaOff
 	}
-	web.Succeed(w, http.StatusOK, message, view)
+	return Reply{message: message, data: view}, nil
 }
 
 // quotaUsageView is one entry of what was counted.
@@ -237,13 +236,12 @@ type quotaDimensions struct {
 }
 
 // QuotaUsage answers GET /api/monitoring/quota/usage.
-func (a *API) QuotaUsage(w http.ResponseWriter, r *http.Request) {
-	question, err := quotaQuestion(r)
+func (a *API) QuotaUsage(q *Request) (Reply, error) {
+	question, err := quotaQuestion(q)
 	if err != nil {
-		a.failQuota(w, err)
-		return
+		return Reply{}, err
 	}
-	usage, enabled, err := a.options.Ledger.Usage(r.Context(), question)
+	usage, enabled, err := a.options.Ledger.Usage(q.Context(), question)
 	message := "What was counted."
 	switch {
 	case !enabled:
@@ -260,17 +258,13 @@ func (a *API) QuotaUsage(w http.ResponseWriter, r *http.Request) {
 			Window:     u.Window, WindowStart: u.Start.UTC(), RequestCount: u.Requests, TokenCount: u.Tokens,
 		}
 	}
-	data, err := list(r, views)
-	if err != nil {
-		a.failQuota(w, err)
-		return
-	}
-	web.Succeed(w, http.StatusOK, message, data)
+	data, err := list(q, views)
+	return Reply{message: message, data: data}, err
 }
 
 // quotaQuestion reads what is asked for. It is checked whether or not the ledger
 // is on.
-func quotaQuestion(r *http.Request) (quota.Question, error) {
+func quotaQuestion(r *Request) (quota.Question, error) {
 	query := r.URL.Query()
 	q := quota.Question{
 		Tenant: query.Get("tenantId"), APIKey: query.Get("apiKeyId"), User: query.Get("userId"),

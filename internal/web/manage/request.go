@@ -9,10 +9,36 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/control"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
+
+// Request is a request of the management API, with what all operations need of
+// it.
+type Request struct {
+	*http.Request
+	who access.Identity
+	// change is who wants a write and on what terms, and body what it says.
+	change control.Change
+	body   []byte
+}
+
+// readRequest reads what an operation needs. The body is read here, so that
+// nobody waits for a slow client while changes are locked.
+func readRequest(w http.ResponseWriter, r *http.Request) (*Request, error) {
+	q := &Request{Request: r, who: web.IdentityOf(r)}
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		return q, nil
+	}
+	var err error
+	if q.change, err = changeOf(r); err != nil || r.Method == http.MethodDelete {
+		return q, err
+	}
+	q.body, err = readBody(w, r)
+	return q, err
+}
 
 // maxBody is far more than any configuration that a person writes.
 const maxBody = 1 << 20
@@ -74,9 +100,9 @@ func ifMatch(value string) (int, error) {
 }
 
 // serviceOf reads the service type in the path.
-func serviceOf(r *http.Request) (schema.ServiceType, error) {
-	serviceType, err := schema.ParseServiceType(shorten(r.PathValue("serviceType")))
-	if err != nil && r.Method == http.MethodPost {
+func serviceOf(q *Request) (schema.ServiceType, error) {
+	serviceType, err := schema.ParseServiceType(shorten(q.PathValue("serviceType")))
+	if err != nil && q.Method == http.MethodPost {
 		return 0, wrong("serviceType", "%v", err)
 	}
 	if err != nil {
@@ -110,11 +136,11 @@ type page struct {
 
 // list returns what a reply shows of a list: all of it, or the page that the
 // request asks for and how many there are.
-func list[T any](r *http.Request, all []T) (any, error) {
+func list[T any](q *Request, all []T) (any, error) {
 	if all == nil {
 		all = []T{}
 	}
-	p, err := pageOf(r)
+	p, err := pageOf(q)
 	if err != nil || p == nil {
 		return all, err
 	}
@@ -136,9 +162,9 @@ func cut[T any](p *page, all []T) []T {
 }
 
 // pageOf reads page and size, nil where neither is given.
-func pageOf(r *http.Request) (*page, error) {
+func pageOf(q *Request) (*page, error) {
 	const most, usual = 100, 20
-	query := r.URL.Query()
+	query := q.URL.Query()
 	if !query.Has("page") && !query.Has("size") {
 		return nil, nil //nolint:nilnil // no page is asked for
 	}

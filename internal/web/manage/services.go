@@ -3,28 +3,23 @@ package manage
 import (
 	"fmt"
 	"net/http"
+	"slices"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/control"
 	"github.com/patchbay-ai/patchbay/internal/schema"
-	"github.com/patchbay-ai/patchbay/internal/web"
 )
 
 // Services answers GET /api/config/type.
-func (a *API) Services(w http.ResponseWriter, r *http.Request) {
+func (a *API) Services(q *Request) (Reply, error) {
 	doc, version := a.options.Control.Document()
-	tag(w, version)
-	web.Succeed(w, http.StatusOK, "The service types and their configuration.", viewServices(doc.Services, web.IdentityOf(r)))
-}
-
-// tag names the version that a read shows, for a later If-Match.
-func tag(w http.ResponseWriter, version int) {
-	w.Header().Set("Etag", fmt.Sprintf(`"%d"`, version))
+	return Reply{message: "The service types and their configuration.", data: viewServices(doc.Services, q.who), version: version}, nil
 }
 
 // ServiceNames answers GET /api/config/type/services.
-func (a *API) ServiceNames(w http.ResponseWriter, r *http.Request) {
+func (a *API) ServiceNames(q *Request) (Reply, error) {
 	doc, _ := a.options.Control.Document()
 	var names []string
 	for _, serviceType := range schema.ServiceTypes() {
@@ -32,34 +27,20 @@ func (a *API) ServiceNames(w http.ResponseWriter, r *http.Request) {
 			names = append(names, serviceType.String())
 		}
 	}
-	a.list(w, r, "The configured service types.", names)
-}
-
-// list answers with a list of names.
-func (a *API) list(w http.ResponseWriter, r *http.Request, message string, names []string) {
-	data, err := list(r, names)
-	if err != nil {
-		a.fail(w, err)
-		return
-	}
-	web.Succeed(w, http.StatusOK, message, data)
+	data, err := list(q, names)
+	return Reply{message: "The configured service types.", data: data}, err
 }
 
 // Service answers GET /api/config/type/services/{serviceType}.
-func (a *API) Service(w http.ResponseWriter, r *http.Request) {
+func (a *API) Service(q *Request) (Reply, error) {
 	doc, version := a.options.Control.Document()
-	_, service, err := configured(r, doc)
-	if err != nil {
-		a.fail(w, err)
-		return
-	}
-	tag(w, version)
-	web.Succeed(w, http.StatusOK, "The configuration of the service type.", viewService(service, web.IdentityOf(r)))
+	_, service, err := configured(q, doc)
+	return Reply{message: "The configuration of the service type.", data: viewService(service, q.who), version: version}, err
 }
 
 // configured returns the service type in the path and its configuration.
-func configured(r *http.Request, doc *config.Document) (schema.ServiceType, config.Service, error) {
-	serviceType, err := serviceOf(r)
+func configured(q *Request, doc *config.Document) (schema.ServiceType, config.Service, error) {
+	serviceType, err := serviceOf(q)
 	if err != nil {
 		return 0, config.Service{}, err
 	}
@@ -71,34 +52,32 @@ func configured(r *http.Request, doc *config.Document) (schema.ServiceType, conf
 }
 
 // ServiceModels answers GET /api/config/type/{serviceType}/models.
-func (a *API) ServiceModels(w http.ResponseWriter, r *http.Request) {
+func (a *API) ServiceModels(q *Request) (Reply, error) {
 	doc, _ := a.options.Control.Document()
-	_, service, err := configured(r, doc)
+	_, service, err := configured(q, doc)
 	if err != nil {
-		a.fail(w, err)
-		return
+		return Reply{}, err
 	}
 	var names []string
-	seen := make(map[string]bool)
 	for _, instance := range service.Instances {
-		if !seen[instance.Name] {
-			seen[instance.Name] = true
+		if !slices.Contains(names, instance.Name) {
 			names = append(names, instance.Name)
 		}
 	}
-	a.list(w, r, "The models of the service type.", names)
+	data, err := list(q, names)
+	return Reply{message: "The models of the service type.", data: data}, err
 }
 
 // PutService answers POST /api/config/type/services/{serviceType}: it creates
 // the type, or replaces its policy and keeps its instances.
-func (a *API) PutService(w http.ResponseWriter, r *http.Request) {
-	a.writeService(w, r, func(config.Service, bool) (config.Service, error) { return config.DefaultService(), nil })
+func (a *API) PutService(q *Request) (Reply, error) {
+	return a.writeService(q, func(config.Service, bool) (config.Service, error) { return config.DefaultService(), nil })
 }
 
 // MergeService answers PUT /api/config/type/services/{serviceType}: what is
 // given changes, the rest stays.
-func (a *API) MergeService(w http.ResponseWriter, r *http.Request) {
-	a.writeService(w, r, func(existing config.Service, exists bool) (config.Service, error) {
+func (a *API) MergeService(q *Request) (Reply, error) {
+	return a.writeService(q, func(existing config.Service, exists bool) (config.Service, error) {
 		if !exists {
 			return existing, fmt.Errorf("serviceType: %w: it is not configured", errNotFound)
 		}
@@ -109,62 +88,46 @@ func (a *API) MergeService(w http.ResponseWriter, r *http.Request) {
 // writeService changes a service type: on top of what the function makes of the
 // existing one comes what the body gives. The instances stay unless it gives
 // them.
-func (a *API) writeService(w http.ResponseWriter, r *http.Request, start func(existing config.Service, exists bool) (config.Service, error)) {
-	serviceType, err := serviceOf(r)
+func (a *API) writeService(q *Request, start func(existing config.Service, exists bool) (config.Service, error)) (Reply, error) {
+	serviceType, err := serviceOf(q)
 	if err != nil {
-		a.fail(w, err)
-		return
+		return Reply{}, err
 	}
-	change, err := changeOf(r)
-	if err != nil {
-		a.fail(w, err)
-		return
-	}
-	body, err := readBody(w, r)
-	if err != nil {
-		a.fail(w, err)
-		return
-	}
-	created := false
-	result, err := a.options.Control.Change(change, func(doc *config.Document) error {
+	status, message := http.StatusOK, "The service type was changed."
+	result, err := a.options.Control.Change(q.change, func(doc *config.Document) error {
 		existing, exists := doc.Services[serviceType]
-		created = !exists
+		if !exists {
+			status, message = http.StatusCreated, "The service type was created."
+		}
 		next, err := start(existing, exists)
 		if err != nil {
 			return err
 		}
 		next.Instances = existing.Instances
-		given, err := config.DecodeJSON(body, &next, readOnly()...)
+		given, err := config.DecodeJSON(q.body, &next, readOnly()...)
 		if err != nil {
 			return err
 		}
 		if given.Has("instances") {
-			if err := keepAll(next.Instances, existing.Instances, given); err != nil {
+			if err := keepAll(next.Instances, existing.Instances, given, q.who); err != nil {
 				return err
 			}
 		}
 		doc.Services[serviceType] = next
 		return check(serviceType, next, func(path string) string { return path })
 	})
-	if err != nil {
-		a.fail(w, err)
-		return
-	}
-	if created {
-		a.changed(w, http.StatusCreated, "The service type was created.", viewOf(result, change))
-		return
-	}
-	a.changed(w, http.StatusOK, "The service type was changed.", viewOf(result, change))
+	return changed(status, message, viewOf(result, q.change)), err
 }
 
-// keepAll puts the stored secrets back into a list of instances.
-func keepAll(next, stored []backend.Settings, given config.Given) error {
-	byID := make(map[string]*backend.Settings, len(stored))
-	for i := range stored {
-		byID[stored[i].ID()] = &stored[i]
-	}
+// keepAll puts the stored secrets back into a list of instances. Name and
+// address are compared one by one: joined they could be those of another.
+func keepAll(next, stored []backend.Settings, given config.Given, who access.Identity) error {
 	for i := range next {
-		if err := keepSecrets(&next[i], byID[next[i].ID()], given, fmt.Sprintf("instances[%d].", i)); err != nil {
+		var before *backend.Settings
+		if n := indexOf(stored, next[i].Name, next[i].BaseURL); n >= 0 {
+			before = &stored[n]
+		}
+		if err := keepSecrets(&next[i], before, given, fmt.Sprintf("instances[%d].", i), who); err != nil {
 			return err
 		}
 	}
@@ -172,38 +135,20 @@ func keepAll(next, stored []backend.Settings, given config.Given) error {
 }
 
 // DeleteService answers DELETE /api/config/type/services/{serviceType}.
-func (a *API) DeleteService(w http.ResponseWriter, r *http.Request) {
-	change, err := changeOf(r)
-	if err != nil {
-		a.fail(w, err)
-		return
-	}
-	result, err := a.options.Control.Change(change, func(doc *config.Document) error {
-		serviceType, _, err := configured(r, doc)
+func (a *API) DeleteService(q *Request) (Reply, error) {
+	result, err := a.options.Control.Change(q.change, func(doc *config.Document) error {
+		serviceType, _, err := configured(q, doc)
 		if err == nil {
 			delete(doc.Services, serviceType)
 		}
 		return err
 	})
-	if err != nil {
-		a.fail(w, err)
-		return
-	}
-	a.changed(w, http.StatusOK, "The service type and all its configuration were deleted.", viewOf(result, change))
+	return changed(http.StatusOK, "The service type and all its configuration were deleted.", viewOf(result, q.change)), err
 }
 
 // Reset answers POST /api/config/type/reset.
-func (a *API) Reset(w http.ResponseWriter, r *http.Request) {
-	change, err := changeOf(r)
-	if err != nil {
-		a.fail(w, err)
-		return
-	}
-	change.Origin = control.FromReset
-	result, err := a.options.Control.Reset(change)
-	if err != nil {
-		a.fail(w, err)
-		return
-	}
-	a.changed(w, http.StatusOK, "The static configuration is in force again.", viewOf(result, change))
+func (a *API) Reset(q *Request) (Reply, error) {
+	q.change.Origin = control.FromReset
+	result, err := a.options.Control.Reset(q.change)
+	return changed(http.StatusOK, "The static configuration is in force again.", viewOf(result, q.change)), err
 }

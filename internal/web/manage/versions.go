@@ -8,7 +8,6 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/control"
 	"github.com/patchbay-ai/patchbay/internal/schema"
-	"github.com/patchbay-ai/patchbay/internal/web"
 )
 
 // versionView is how a version is read.
@@ -36,34 +35,27 @@ func (a *API) viewVersion(v *control.Version) versionView {
 
 // Versions answers GET /api/config/version: the numbers, or with ?details=true
 // what is known about each.
-func (a *API) Versions(w http.ResponseWriter, r *http.Request) {
+func (a *API) Versions(q *Request) (Reply, error) {
 	numbers, err := a.options.Control.Versions()
 	if err != nil {
-		a.fail(w, err)
-		return
+		return Reply{}, err
 	}
-	detailed, err := flag(r, "details")
+	detailed, err := flag(q.Request, "details")
 	if err != nil {
-		a.fail(w, err)
-		return
+		return Reply{}, err
 	}
-	var data any
+	answer := Reply{message: "The stored versions.", version: a.options.Control.Version()}
 	if detailed {
-		data, err = a.detailed(r, numbers)
+		answer.data, err = a.detailed(q, numbers)
 	} else {
-		data, err = list(r, numbers)
+		answer.data, err = list(q, numbers)
 	}
-	if err != nil {
-		a.fail(w, err)
-		return
-	}
-	tag(w, a.options.Control.Version())
-	web.Succeed(w, http.StatusOK, "The stored versions.", data)
+	return answer, err
 }
 
 // detailed lists the versions with what is known about them, the newest first.
-func (a *API) detailed(r *http.Request, numbers []int) (any, error) {
-	p, err := pageOf(r)
+func (a *API) detailed(q *Request, numbers []int) (any, error) {
+	p, err := pageOf(q)
 	if err != nil {
 		return nil, err
 	}
@@ -96,22 +88,20 @@ func (a *API) detailed(r *http.Request, numbers []int) (any, error) {
 }
 
 // CurrentVersion answers GET /api/config/version/current.
-func (a *API) CurrentVersion(w http.ResponseWriter, _ *http.Request) {
+func (a *API) CurrentVersion(*Request) (Reply, error) {
 	version := a.options.Control.Version()
-	tag(w, version)
-	web.Succeed(w, http.StatusOK, "The version in force.", version)
+	return Reply{message: "The version in force.", data: version, version: version}, nil
 }
 
 // Version answers GET /api/config/version/{version}.
-func (a *API) Version(w http.ResponseWriter, r *http.Request) {
-	v, err := a.load("version", r.PathValue("version"))
+func (a *API) Version(q *Request) (Reply, error) {
+	v, err := a.load("version", q.PathValue("version"))
 	if err != nil {
-		a.fail(w, err)
-		return
+		return Reply{}, err
 	}
 	view := a.viewVersion(v)
-	view.Config = &configView{Services: viewServices(v.Services, web.IdentityOf(r))}
-	web.Succeed(w, http.StatusOK, "The version and its configuration.", view)
+	view.Config = &configView{Services: viewServices(v.Services, q.who)}
+	return Reply{message: "The version and its configuration.", data: view}, nil
 }
 
 func (a *API) load(field, text string) (*control.Version, error) {
@@ -123,51 +113,39 @@ func (a *API) load(field, text string) (*control.Version, error) {
 }
 
 // ApplyVersion answers POST /api/config/version/apply/{version}.
-func (a *API) ApplyVersion(w http.ResponseWriter, r *http.Request) {
-	a.writeVersion(w, r, "The version is in force.", a.options.Control.Use)
+func (a *API) ApplyVersion(q *Request) (Reply, error) {
+	return writeVersion(q, "The version is in force.", a.options.Control.Use)
 }
 
 // RollbackVersion answers POST /api/config/version/rollback/{version}.
-func (a *API) RollbackVersion(w http.ResponseWriter, r *http.Request) {
-	a.writeVersion(w, r, "The configuration was rolled back to the version.", a.options.Control.Use)
+func (a *API) RollbackVersion(q *Request) (Reply, error) {
+	return writeVersion(q, "The configuration was rolled back to the version.", a.options.Control.Use)
 }
 
 // DeleteVersion answers DELETE /api/config/version/{version}.
-func (a *API) DeleteVersion(w http.ResponseWriter, r *http.Request) {
-	a.writeVersion(w, r, "The version was deleted.", a.options.Control.Delete)
+func (a *API) DeleteVersion(q *Request) (Reply, error) {
+	return writeVersion(q, "The version was deleted.", a.options.Control.Delete)
 }
 
-func (a *API) writeVersion(w http.ResponseWriter, r *http.Request, message string, write func(control.Change, int) (control.Result, error)) {
-	number, err := versionOf("version", r.PathValue("version"))
+func writeVersion(q *Request, message string, write func(control.Change, int) (control.Result, error)) (Reply, error) {
+	number, err := versionOf("version", q.PathValue("version"))
 	if err != nil {
-		a.fail(w, err)
-		return
+		return Reply{}, err
 	}
-	change, err := changeOf(r)
-	if err != nil {
-		a.fail(w, err)
-		return
-	}
-	result, err := write(change, number)
-	if err != nil {
-		a.fail(w, err)
-		return
-	}
-	a.changed(w, http.StatusOK, message, viewOf(result, change))
+	result, err := write(q.change, number)
+	return changed(http.StatusOK, message, viewOf(result, q.change)), err
 }
 
 // DiffVersions answers GET /api/config/version/diff: what changed from one
 // version to another, by default to the one in force.
-func (a *API) DiffVersions(w http.ResponseWriter, r *http.Request) {
-	query := r.URL.Query()
+func (a *API) DiffVersions(q *Request) (Reply, error) {
+	query := q.URL.Query()
 	if query.Get("from") == "" {
-		a.fail(w, wrong("from", "is required"))
-		return
+		return Reply{}, wrong("from", "is required")
 	}
 	from, err := a.load("from", query.Get("from"))
 	if err != nil {
-		a.fail(w, err)
-		return
+		return Reply{}, err
 	}
 	var to *control.Version
 	if text := query.Get("to"); text != "" {
@@ -176,46 +154,31 @@ func (a *API) DiffVersions(w http.ResponseWriter, r *http.Request) {
 		to, err = a.options.Control.Load(a.options.Control.Version())
 	}
 	if err != nil {
-		a.fail(w, err)
-		return
+		return Reply{}, err
 	}
-	differences := control.Compare(from.Services, to.Services)
-	if differences == nil {
-		differences = []control.Difference{}
-	}
+	differences := notNil(control.Compare(from.Services, to.Services))
 	lines := make([]string, len(differences))
 	for i, d := range differences {
 		lines[i] = d.Text()
 	}
-	web.Succeed(w, http.StatusOK, "What changed between the versions.", struct {
+	return Reply{message: "What changed between the versions.", data: struct {
 		From    int                  `json:"from"`
 		To      int                  `json:"to"`
 		Changes []control.Difference `json:"changes"`
 		Text    string               `json:"text"`
-	}{from.Number, to.Number, differences, strings.Join(lines, "\n")})
+	}{from.Number, to.Number, differences, strings.Join(lines, "\n")}}, nil
 }
 
 // Backup answers POST /api/config/merge/backup.
-func (a *API) Backup(w http.ResponseWriter, r *http.Request) {
-	change, err := changeOf(r)
-	if err != nil {
-		a.fail(w, err)
-		return
-	}
-	path, files, err := a.options.Control.Backup(change)
-	if err != nil {
-		a.fail(w, err)
-		return
-	}
+func (a *API) Backup(q *Request) (Reply, error) {
+	path, files, err := a.options.Control.Backup(q.change)
 	message := "All versions were copied."
-	if change.DryRun {
+	if q.change.DryRun {
 		message = "Dry run: these versions would be copied."
 	}
-	record := web.RecordOf(w)
-	record.Change, record.DryRun = "backup "+path, change.DryRun
-	web.Succeed(w, http.StatusOK, message, struct {
+	return Reply{message: message, change: "backup " + path, data: struct {
 		Path   string   `json:"path"`
 		Files  []string `json:"files"`
 		DryRun bool     `json:"dryRun,omitzero"`
-	}{path, files, change.DryRun})
+	}{path, files, q.change.DryRun}}, err
 }

@@ -76,49 +76,50 @@ func viewInstance(s backend.Settings, who access.Identity) instanceView {
 
 // keepSecrets puts the stored secrets back where a write left them out or sent
 // the mask of them: apiKey absent, null or masked keeps the stored one, and a
-// masked header its value. The path is that of the instance in the body.
-func keepSecrets(next *backend.Settings, stored *backend.Settings, given config.Given, path string) error {
-	if !given.Has(path+"apiKey") && stored != nil {
-		next.APIKey = stored.APIKey
+// masked header its value. Who may not see a secret may not have it sent to a
+// host of their choice either. The path is that of the instance in the body.
+func keepSecrets(next, stored *backend.Settings, given config.Given, path string, who access.Identity) error {
+	var before backend.Settings
+	if stored != nil {
+		before = *stored
 	}
-	if access.IsMask(next.APIKey) && given.Has(path+"apiKey") {
-		if stored == nil || stored.APIKey == "" {
-			return wrong(path+"apiKey", "is a mask, and there is no stored key for it")
+	moved := stored != nil && !sameHost(before.BaseURL, next.BaseURL)
+	keep := func(field, secret string) (string, error) {
+		switch {
+		case secret == "":
+			return "", wrong(field, "is a mask, and nothing is stored for it")
+		case moved && !who.SeesSecrets:
+			return "", wrong(field, "must be given again when baseUrl moves to another host, because your role may not see what is stored")
 		}
-		next.APIKey = stored.APIKey
+		return secret, nil
 	}
+	var err error
+	if hasKey := given.Has(path + "apiKey"); hasKey && access.IsMask(next.APIKey) || !hasKey && before.APIKey != "" {
+		if next.APIKey, err = keep(path+"apiKey", before.APIKey); err != nil {
+			return err
+		}
+	}
+	hasHeaders := given.Has(path + "headers")
 	for _, name := range slices.Sorted(maps.Keys(next.Headers)) {
-		if !access.IsMask(next.Headers[name]) {
+		if hasHeaders && !access.IsMask(next.Headers[name]) || !hasHeaders && before.Headers[name] == "" {
 			continue
 		}
-		if stored == nil || stored.Headers[name] == "" {
-			return wrong(path+"headers["+strconv.Quote(name)+"]", "is a mask, and there is no stored value for it")
+		if next.Headers[name], err = keep(path+"headers["+strconv.Quote(name)+"]", before.Headers[name]); err != nil {
+			return err
 		}
-		next.Headers[name] = stored.Headers[name]
+	}
+	if next.ForwardAuthorization && (moved || !before.ForwardAuthorization) && !who.Role.Holds(access.ManageKeys) {
+		return wrong(path+"forwardAuthorization", "sends the keys of callers to the host, so only ADMIN may turn it on or move it")
 	}
 	return nil
 }
 
-// mayMove keeps callers who may not see a stored secret from sending it to a
-// host of their choice.
-func mayMove(next, stored backend.Settings, who access.Identity) error {
-	if who.SeesSecrets {
-		return nil
-	}
-	from, _ := transport.ParseOrigin(stored.BaseURL) // it was checked when it was stored
-	to, err := transport.ParseOrigin(next.BaseURL)
-	if err != nil || from == to {
-		return nil //nolint:nilerr // what is wrong with the address is found by the checks
-	}
-	if next.APIKey != "" && next.APIKey == stored.APIKey {
-		return wrong("instance.apiKey", "must be given again when baseUrl moves to another host, because your role may not see the stored key")
-	}
-	for name, value := range next.Headers {
-		if stored.Headers[name] == value {
-			return wrong("instance.headers["+strconv.Quote(name)+"]", "must be given again when baseUrl moves to another host")
-		}
-	}
-	return nil
+// sameHost tells whether two addresses lead to the same place. One that cannot
+// be read leads nowhere: the checks refuse it.
+func sameHost(a, b string) bool {
+	from, _ := transport.ParseOrigin(a) // it was checked when it was stored
+	to, err := transport.ParseOrigin(b)
+	return err != nil || from == to
 }
 
 // check returns all that is wrong with a service type. The function turns the

@@ -154,12 +154,17 @@ func (op *Operation) parameters(route string, permission access.Permission) []an
 	}
 	isWrite := !strings.HasPrefix(route, http.MethodGet+" ")
 	if op.Enveloped && isWrite && permission != access.ByKey {
-		list = append(list,
-			map[string]any{"name": "dryRun", "in": "query", "schema": boolean(), "description": "Validate, tell what would change, and change nothing."},
-			map[string]any{"name": "If-Match", "in": "header", "schema": text(), "description": "The version that the change is based on; 409 if it is no longer current."})
+		list = append(list, map[string]any{"name": "dryRun", "in": "query", "schema": boolean(), "description": "Validate, tell what would change, and change nothing."})
+	}
+	if isWrite && op.changes() {
+		list = append(list, map[string]any{"name": "If-Match", "in": "header", "schema": text(), "description": "The version that the change is based on; 409 if it is no longer current."})
 	}
 	return list
 }
+
+// changes reports whether the operation changes the configuration, which has
+// versions; it then answers with what it did.
+func (op *Operation) changes() bool { return op.Reply["$ref"] == ref("Change")["$ref"] }
 
 func pathSchema(name string) Schema {
 	switch name {
@@ -190,6 +195,9 @@ func (op *Operation) responses(permission access.Permission) map[string]any {
 		fault, statuses = ref("Error"), []int{400, 401, 403, 429, 502, 503, 504}
 	default:
 		statuses = append(statuses, 401, 403)
+	}
+	if op.changes() {
+		statuses = append(statuses, 409)
 	}
 	for _, status := range statuses {
 		responses[strconv.Itoa(status)] = map[string]any{"description": http.StatusText(status), "content": content("", fault)}

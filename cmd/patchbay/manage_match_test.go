@@ -1,0 +1,68 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/patchbay-ai/patchbay/internal/simulator"
+)
+
+// The description of the API lists If-Match for those operations that obey it.
+func TestIfMatchIsObeyedWhereItIsDescribed(t *testing.T) {
+	r := startGateway(t, chatYAML(instance("m", simulator.DownURL)))
+	var document struct {
+		Paths map[string]map[string]struct {
+			Parameters []struct {
+				Name string `json:"name"`
+			} `json:"parameters"`
+			Responses map[string]any `json:"responses"`
+		} `json:"paths"`
+	}
+	if err := json.Unmarshal([]byte(r.do("GET", "/openapi.json", "").succeeds(t).body), &document); err != nil {
+		t.Fatal(err)
+	}
+	obeyed := 0
+	for path, item := range document.Paths {
+		for method, operation := range item {
+			if !strings.HasPrefix(path, "/api/") || method == "get" {
+				continue
+			}
+			described := false
+			for _, parameter := range operation.Parameters {
+				described = described || parameter.Name == "If-Match"
+			}
+			if _, conflicts := operation.Responses["409"]; conflicts != described {
+				t.Errorf("%s %s: If-Match %t, but 409 %t", method, path, described, conflicts)
+			}
+			filled := strings.NewReplacer("{serviceType}", "chat", "{version}", "1", "{id}", "nobody").Replace(path)
+			answer := r.do(strings.ToUpper(method), filled+"?dryRun=true", "{}", "If-Match", "77")
+			if described != (answer.status == 409) {
+				t.Errorf("%s %s: If-Match described %t, answered %d %s", method, path, described, answer.status, answer.body)
+			}
+			if described {
+				obeyed++
+			}
+		}
+	}
+	if obeyed < 10 || r.control.Version() != 1 {
+		t.Errorf("%d operations obey, version %d", obeyed, r.control.Version())
+	}
+}
+
+func TestDryRunOfTheQuotaLedgerChangesNothing(t *testing.T) {
+	r := startGateway(t, "")
+	before := r.api("GET", "/api/config/quota", "").is(t, 200, `"enabled":false`).body
+	r.api("PUT", "/api/config/quota?dryRun=true", `{"enabled":true,"failOpen":false,"windows":["DAY"]}`).
+		is(t, 200, "Dry run", `"enabled":true`, `"failOpen":false`, `"windows":["DAY"]`)
+	if answer := r.do("PUT", "/api/config/quota?dryRun=perhaps", `{"enabled":true}`); answer.status != 400 || !strings.Contains(answer.body, "dryRun") {
+		t.Errorf("%d %s", answer.status, answer.body)
+	}
+	if after := r.api("GET", "/api/config/quota", "").body; after != before {
+		t.Errorf("%s became %s", before, after)
+	}
+	if countLines(r.logs.String(), `"logger":"audit"`, `"dry_run":true`, "quota: enabled true") != 1 {
+		t.Error("the audit log does not call it a dry run")
+	}
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"testing"
+
+	"github.com/patchbay-ai/patchbay/internal/simulator"
+	"github.com/patchbay-ai/patchbay/internal/storetest"
+)
+
+// reloading is a gateway that is told to read a file again by the test alone.
+func reloading(t *testing.T, yaml string) (r *rig, reload func(yaml string)) {
+	t.Helper()
+	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "patchbay.yaml")
+	r = startWith(t, setup{yaml: yaml, dataDir: dir})
+	return r, func(yaml string) {
+		t.Helper()
+		mustWrite(t, file, yaml)
+		r.reload(&settingFlags{file: file, dataDir: dir, listen: "127.0.0.1:0"})
+	}
+}
+
+func TestReloadThatFailsChangesNothing(t *testing.T) {
+	before := debug.SetMemoryLimit(-1)
+	t.Cleanup(func() { debug.SetMemoryLimit(before) })
+	r, reload := reloading(t, chatYAML(instance("one", simulator.DownURL)))
+	versions := filepath.Join(r.doc.Server.DataDir, "versions")
+	if err := os.Rename(versions, versions+".away"); err != nil {
+		t.Fatal(err)
+	}
+	next := chatYAML(instance("two", simulator.DownURL)) + "quota: {enabled: true, windows: [DAY]}\nlimits: {memory: 64GiB}\nserver: {shutdown-grace: 7s}\n"
+	reload(next)
+	if !strings.Contains(r.logs.String(), "the configuration was not taken") {
+		t.Fatalf("it did not fail:\n%s", r.logs.String())
+	}
+	if r.ledger.On() || debug.SetMemoryLimit(-1) != before || strings.Contains(r.logs.String(), "take effect at the next start") {
+		t.Errorf("the ledger is on: %v, the memory limit is %d\n%s", r.ledger.On(), debug.SetMemoryLimit(-1), r.logs.String())
+	}
+	if err := os.Rename(versions+".away", versions); err != nil {
+		t.Fatal(err)
+	}
+	reload(next)
+	if !r.ledger.On() || debug.SetMemoryLimit(-1) != 64<<30 || !strings.Contains(r.logs.String(), `take effect at the next start","settings":["server"]`) {
+		t.Errorf("the ledger is on: %v, the memory limit is %d\n%s", r.ledger.On(), debug.SetMemoryLimit(-1), r.logs.String())
+	}
+	reload(chatYAML(instance("two", simulator.DownURL)))
+	if r.ledger.On() || debug.SetMemoryLimit(-1) != before {
+		t.Errorf("the ledger is on: %v, the memory limit is %d", r.ledger.On(), debug.SetMemoryLimit(-1))
+	}
+}
+
+// What every gateway has for itself does not wait for what all share.
+func TestReloadWithoutTheSharedDatabase(t *testing.T) {
+	db := storetest.Postgres(t)
+	shared := "store: {config: " + quoteYAML(db.URL) + "}\n"
+	r, reload := reloading(t, chatYAML(instance("one", simulator.DownURL))+shared)
+	db.Kill()
+	reload(chatYAML(instance("two", simulator.DownURL)) + shared + "quota: {enabled: true}\n")
+	if !r.ledger.On() || !strings.Contains(r.logs.String(), "wait for the database") {
+		t.Errorf("the ledger is on: %v\n%s", r.ledger.On(), r.logs.String())
+	}
+	db.Start()
+	eventually(t, "the services of the file are in force", func() bool { return len(r.models()) == 1 && r.models()[0] == "two" })
+}

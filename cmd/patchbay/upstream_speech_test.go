@@ -1,0 +1,78 @@
+package main
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/simulator"
+)
+
+func typed(contentType string) http.Header { return http.Header{"Content-Type": {contentType}} }
+
+// raw is an answer with these header fields and nothing else.
+func raw(fields, body string) simulator.Step {
+	return simulator.Step{Raw: "HTTP/1.1 200 OK\r\n" + fields + "Connection: close\r\n\r\n" + body}
+}
+
+// Text is never delivered as audio, however it is labelled: it is a failure, and
+// the sibling answers.
+func TestTextIsNoAudio(t *testing.T) {
+	fault := simulator.ErrorObject("the voice model ran out of memory", "server_error", "oom")
+	for name, step := range map[string]simulator.Step{
+		"an error object as bytes":         {Body: fault, Header: typed("application/octet-stream")},
+		"an error object as audio":         {Body: fault, Header: typed("audio/mpeg")},
+		"an error object as text":          {Body: fault, Header: typed("text/plain; charset=utf-8")},
+		"an error object without a type":   raw("", fault),
+		"an error object behind a space":   raw("", "\r\n "+fault),
+		"an error object in small pieces":  {Body: fault, Header: typed("application/octet-stream"), Slice: 7},
+		"an object that is no error":       raw("", `{"status":"queued","id":1}`),
+		"a text":                           {Body: "out of memory", Header: typed("text/plain")},
+		"a page":                           {Body: simulator.HTMLPage},
+		"events that nobody asked for":     {Body: "data: {\"type\":\"speech.audio.delta\"}\n\n"},
+		"nothing, without a type":          raw("", ""),
+		"nothing, as bytes":                {NoBody: true, Header: typed("application/octet-stream")},
+		"nothing, with a length":           raw("Content-Length: 0\r\n", ""),
+		"JSON in lines":                    {Body: fault, Header: typed("application/x-ndjson")},
+		"an error object that is labelled": {Body: fault},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a, b := startBackend(t), startBackend(t)
+			a.ScriptForever(step)
+			alone := startGateway(t, serviceYAML("tts", instance("m", a.URL())))
+			answer := alone.post("/v1/audio/speech", speakHi)
+			answer.failsWith(t, http.StatusBadGateway, "api_error", "upstream_error", "")
+			if strings.Contains(name, "error object") && !strings.Contains(answer.body, "ran out of memory") {
+				t.Errorf("the backend's words are lost: %s", answer.body)
+			}
+			if success, failed, _ := outcomes(alone.serving(schema.TTS)[0]); success != 0 || failed != 1 {
+				t.Errorf("outcomes %d %d", success, failed)
+			}
+			r := startGateway(t, serviceYAML("tts", instance("m", a.URL()), instance("m", b.URL())))
+			answer = r.post("/v1/audio/speech", speakHi).succeeds(t)
+			if answer.header.Get("Content-Type") != "audio/mpeg" || answer.header.Get("X-Router-Attempts") != "2" {
+				t.Errorf("%s after %s attempts", answer.header.Get("Content-Type"), answer.header.Get("X-Router-Attempts"))
+			}
+		})
+	}
+}
+
+// Audio that happens to begin like an object is audio.
+func TestAudioThatBeginsLikeJSON(t *testing.T) {
+	for name, audio := range map[string]string{
+		"short":         "{\x00\x01\x02",
+		"long":          "{\x00" + strings.Repeat("\xff\x00", 100_000),
+		"printable":     "{ this is no JSON }",
+		"printable 80K": "{" + strings.Repeat("x", 80<<10),
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, _ := startService(t, simulator.Step{Body: audio, Header: typed("audio/pcm")})
+			answer := r.post("/v1/audio/speech", `{"model":"m","input":"x","voice":"v","response_format":"pcm"}`).succeeds(t)
+			if answer.body != audio || answer.header.Get("Content-Type") != "audio/pcm" {
+				t.Errorf("%d bytes of %d as %s", len(answer.body), len(audio), answer.header.Get("Content-Type"))
+			}
+		})
+	}
+}

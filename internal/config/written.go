@@ -1,0 +1,33 @@
+package config
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+)
+
+// fingerprint identifies what was written below a section, by its meaning: keys
+// in one spelling, values as they were understood. Defaults are left out, so
+// that a release that adds a setting finds an old file unchanged.
+func (d *decoder) fingerprint(section string) string {
+	hash := sha256.New()
+	for _, path := range slices.Sorted(maps.Keys(d.written)) {
+		if !strings.HasPrefix(path, section+".") {
+			continue
+		}
+		from := d.written[path]
+		said := from.kind.String()
+		if from.kind == scalar {
+			// Settings can always be encoded, once they are checked.
+			value, _ := json.Marshal(d.values[path].Interface(), json.Deterministic(true))
+			said = string(value)
+		}
+		fmt.Fprintf(hash, "%q %s\n", path, said)
+	}
+	return hex.EncodeToString(hash.Sum(nil))
+}
