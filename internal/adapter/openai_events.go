@@ -23,6 +23,7 @@ type openAIEvents struct {
 	out      []byte
 	segments [][]byte
 	edits    []jsonscan.Edit
+	mould    mould
 
 	// The members that all chunks share, from the first chunk or made here, for
 	// chunks that lack them. They lie in the two arrays if they fit.
@@ -107,6 +108,13 @@ func (e *openAIEvents) chunk(event Event) ([]byte, error) {
 	if err := event.complaint(); err != nil {
 		return nil, err
 	}
+	if e.mould.fits(event.Data) {
+		out := e.mould.fill(e.out, event.Data)
+		if len(e.mould.out) > 0 {
+			e.out = out
+		}
+		return out, nil
+	}
 	e.large = len(event.Data) > keepEvent
 	e.doc.AllowDuplicateKeys = true
 	if err := e.doc.Parse(event.Data); err != nil {
@@ -139,15 +147,22 @@ func (e *openAIEvents) chunk(event Event) ([]byte, error) {
 	if !isChunk {
 		return nil, e.noChunk(root, &m)
 	}
+	plain := !m.usage.Given()
 	for c := m.choices.First(); c.Kind() != jsonscan.Absent; c = c.Next() {
 		if c.Kind() != jsonscan.Object {
 			return nil, fmt.Errorf("%w: a choice that is no object", ErrInvalid)
 		}
-		e.finished = e.finished || isReason(c.Get("finish_reason"))
+		if isReason(c.Get("finish_reason")) {
+			e.finished, plain = true, false
+		}
 	}
 	e.begun = true
 	e.identify(&m)
-	return e.edited(root, &m), nil
+	out := e.edited(root, &m)
+	if plain {
+		e.mould.cast(e.doc.Data(), m.choices, out, e.edits)
+	}
+	return out, nil
 }
 
 // noChunk judges an event that is JSON but no chunk: nil for one that may be

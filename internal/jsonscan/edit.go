@@ -45,6 +45,20 @@ func (v Value) Remove() Edit {
 	return Edit{Start: start, End: end}
 }
 
+// Moved returns where a place of the text that no edit touches is after them.
+func Moved(edits []Edit, place int) int {
+	moved := place
+	for i := range edits {
+		if e := &edits[i]; e.End <= place {
+			moved += len(e.With) - (e.End - e.Start)
+			if e.comma {
+				moved++
+			}
+		}
+	}
+	return moved
+}
+
 // Splice appends to dst the segments of the text with the edits made. The edits
 // must not overlap; they are brought into order here. What is put in stands
 // before what is replaced in the same place.

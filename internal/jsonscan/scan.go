@@ -284,6 +284,17 @@ func (d *Document) str(start int) (end int, escaped bool, err error) {
 	}
 }
 
+// StringEnds reports whether a string whose content starts at one place of a text
+// is well formed and has its closing quote at the other.
+func StringEnds(text []byte, start, quote int) bool {
+	if quote >= len(text) {
+		return false
+	}
+	d := Document{data: text[:quote+1]}
+	end, _, err := d.str(start)
+	return err == nil && end == quote+1
+}
+
 // simpleEscape holds what may follow a backslash and is done with that.
 var simpleEscape = [256]bool{'"': true, '\\': true, '/': true, 'b': true, 'f': true, 'n': true, 'r': true, 't': true}
 
