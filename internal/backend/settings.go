@@ -203,8 +203,8 @@ func (s Settings) checkHeaders(report func(path, message string)) {
 		switch {
 		case !isToken(name):
 			report(path, "is not a valid header name")
-		case belongsToConnection(lower):
-			report(path, "is a header that the connection itself decides")
+		case isOurs(lower):
+			report(path, "is a header that the gateway itself decides")
 		case strings.ContainsFunc(s.Headers[name], func(r rune) bool { return r != '\t' && unicode.IsControl(r) }):
 			report(path, "must not contain control characters or line breaks")
 		}
@@ -222,9 +222,10 @@ func isToken(name string) bool {
 	})
 }
 
-func belongsToConnection(lowerName string) bool {
+// isOurs tells the headers that belong to the connection or to the body.
+func isOurs(lowerName string) bool {
 	switch lowerName {
-	case "connection", "content-length", "host", "keep-alive", "proxy-connection", "te", "trailer",
+	case "accept", "connection", "content-length", "content-type", "host", "keep-alive", "proxy-connection", "te", "trailer",
 		"transfer-encoding", "upgrade":
 		return true
 	}

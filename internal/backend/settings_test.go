@@ -110,7 +110,8 @@ func TestOtherInstanceRules(t *testing.T) {
 		"weight: must be between 0 (no traffic) and 1000000, not +Inf":     func(s *backend.Settings) { s.Weight = math.Inf(1) },
 		`headers["a b"]: is not a valid header name`:                       func(s *backend.Settings) { s.Headers = map[string]string{"a b": ""} },
 		`headers[""]: is not a valid header name`:                          func(s *backend.Settings) { s.Headers = map[string]string{"": ""} },
-		`headers["Host"]: is a header that the connection itself decides`:  func(s *backend.Settings) { s.Headers = map[string]string{"Host": "x"} },
+		`headers["Host"]: is a header that the gateway itself decides`:     func(s *backend.Settings) { s.Headers = map[string]string{"Host": "x"} },
+		`headers["Accept"]: is a header that the gateway itself decides`:   func(s *backend.Settings) { s.Headers = map[string]string{"Accept": "x"} },
 		`headers["x-a"]: is the same header as "X-A"`:                      func(s *backend.Settings) { s.Headers = map[string]string{"X-A": "", "x-a": ""} },
 		`headers["A"]: must not contain control characters or line breaks`: func(s *backend.Settings) { s.Headers = map[string]string{"A": "v\r\n"} },
 	} {

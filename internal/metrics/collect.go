@@ -119,6 +119,7 @@ func (s *scrape) ledger(l *LedgerView) {
 	s.value(famQuotaUnsettled, float64(l.Unsettled))
 	s.value(famQuotaDegradations, float64(l.Degradations))
 	s.value(famQuotaKeys, float64(l.Keys))
+	s.value(famQuotaOverflowed, float64(l.Overflowed))
 	s.value(famQuotaJournal, float64(l.JournalBytes))
 	s.value(famQuotaFlush, l.LastFlush.Seconds())
 	for _, store := range [...]struct {

@@ -64,6 +64,7 @@ const (
 	famQuotaUnsettled
 	famQuotaDegradations
 	famQuotaKeys
+	famQuotaOverflowed
 	famQuotaJournal
 	famQuotaFlush
 	famQuotaHealthy
@@ -130,6 +131,7 @@ var families = [familyCount]Family{
 	famQuotaUnsettled:    {"model_router_quota_unsettled_total", "model.router.quota.unsettled.total", "Counted requests of which it is not known how many tokens they cost.", "requests", CategoryCustom, nil, counter},
 	famQuotaDegradations: {"model_router_quota_degradations_total", "model.router.quota.degradations.total", "Requests that were counted here because the shared counter was not there.", "requests", CategoryCustom, nil, counter},
 	famQuotaKeys:         {"model_router_quota_keys", "model.router.quota.keys", "Sets of dimensions that the quota ledger holds in memory.", "keys", CategoryCustom, nil, gauge},
+	famQuotaOverflowed:   {"model_router_quota_overflowed_total", "model.router.quota.overflowed.total", "Requests that the quota ledger counted for the user __overflow__, because it holds too many keys.", "requests", CategoryCustom, nil, counter},
 	famQuotaJournal:      {"model_router_quota_journal_bytes", "model.router.quota.journal", "Size of the journal of the quota ledger.", "bytes", CategoryCustom, nil, gauge},
 	famQuotaFlush:        {"model_router_quota_last_flush_seconds", "model.router.quota.last.flush", "How long the latest flush of the quota ledger took.", "seconds", CategoryCustom, nil, gauge},
 	famQuotaHealthy:      {"model_router_quota_store_healthy", "model.router.quota.store.healthy", "Whether a store of the quota ledger is well, or not in use: 1 or 0.", "", CategoryCustom, onStore, gauge},

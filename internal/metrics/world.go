@@ -19,7 +19,7 @@ type World struct {
 type LedgerView struct {
 	Enabled                                    bool
 	Admitted, Refused, Unsettled, Degradations int64
-	Keys, JournalBytes                         int64
+	Keys, Overflowed, JournalBytes             int64
 	LastFlush                                  time.Duration
 	Journal, Database, Counter                 StoreView
 }

@@ -27,8 +27,7 @@ type Stats struct {
 	// InFlight requests have not settled yet; Keys, Cells and JournalBytes are
 	// held now.
 	InFlight, Keys, Cells, JournalBytes int64
-	// Overflowed is how often a request was counted under Overflow for the first
-	// time.
+	// Overflowed is how many requests were counted under Overflow.
 	Overflowed int64
 	// Flushes that succeeded, the rows they wrote, how long the last took and
 	// when it was.

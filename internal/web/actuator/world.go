@@ -42,7 +42,7 @@ func (a *API) ledgerView() metrics.LedgerView {
 	s := a.options.Ledger()
 	return metrics.LedgerView{
 		Enabled: s.Enabled, Admitted: s.Admitted, Refused: s.Refused, Unsettled: s.Unsettled, Degradations: s.Degradations,
-		Keys: s.Keys, JournalBytes: s.JournalBytes, LastFlush: s.LastFlushDuration,
+		Keys: s.Keys, Overflowed: s.Overflowed, JournalBytes: s.JournalBytes, LastFlush: s.LastFlushDuration,
 		Journal:  metrics.StoreView{Healthy: s.JournalHealthy, Failures: s.JournalFailures},
 		Database: metrics.StoreView{Healthy: s.StoreHealthy, Failures: s.StoreFailures},
 		Counter:  metrics.StoreView{Healthy: s.CounterHealthy, Failures: s.CounterFailures},
