@@ -17,6 +17,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/control"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/simulator"
 )
@@ -61,14 +62,14 @@ func (r *rig) versions() []int {
 // rename changes the name of the first chat instance, as a management call would.
 func (r *rig) rename(name string) int {
 	r.t.Helper()
-	version, err := r.control.Apply("test", "renamed", func(doc *config.Document) error {
+	result, err := r.control.Apply(control.Change{Origin: "test", Summary: "renamed"}, func(doc *config.Document) error {
 		doc.Services[schema.Chat].Instances[0].Name = name
 		return nil
 	})
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return version
+	return result.Version
 }
 
 func TestFilesOfTheDataDirectoryAreTheOwnersAlone(t *testing.T) {
@@ -214,7 +215,7 @@ func TestChangeThatCannotBeSavedChangesNothing(t *testing.T) {
 	if err := os.Rename(versions, versions+".away"); err != nil {
 		t.Fatal(err)
 	}
-	_, err := r.control.Apply("test", "renamed", func(doc *config.Document) error {
+	_, err := r.control.Apply(control.Change{Origin: "test", Summary: "renamed"}, func(doc *config.Document) error {
 		doc.Services[schema.Chat].Instances[0].Name = "two"
 		return nil
 	})
@@ -454,7 +455,7 @@ func TestWeightEditKeepsRoundsAndCounts(t *testing.T) {
 	turns := func() [2]int { return [2]int{a.Stats().Arrived, b.Stats().Arrived} }
 	before := turns()
 	weigh := func(weight float64) {
-		if _, err := r.control.Apply("test", "weights", func(doc *config.Document) error {
+		if _, err := r.control.Apply(control.Change{Origin: "test", Summary: "weights"}, func(doc *config.Document) error {
 			doc.Services[schema.Chat].Instances[0].Weight = weight
 			return nil
 		}); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/control"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/simulator"
@@ -30,7 +31,7 @@ func policyYAML(policy string, instances ...string) string {
 // revise changes the chat service while the gateway runs.
 func (r *rig) revise(edit func(*config.Service)) {
 	r.t.Helper()
-	if _, err := r.control.Apply("test", "revised", func(doc *config.Document) error {
+	if _, err := r.control.Apply(control.Change{Origin: "test", Summary: "revised"}, func(doc *config.Document) error {
 		chat := doc.Services[schema.Chat]
 		edit(&chat)
 		doc.Services[schema.Chat] = chat

@@ -106,7 +106,7 @@ func openWith(store *Store, doc *config.Document, current *routing.Current, log 
 	}
 	next := &state{doc: c.state.Load().doc.Clone(), version: version.Number, since: version.since()}
 	next.doc.Services = version.Services
-	table, err := routing.CompileSince(next.doc, nil, next.since)
+	table, err := routing.Compile(next.doc, nil, next.since)
 	if err != nil {
 		return nil, fmt.Errorf("version %d: %w", version.Number, err)
 	}
@@ -185,7 +185,7 @@ func (c *Control) commit(doc *config.Document, change Change) (Result, error) {
 	}
 	at := time.Now().UTC()
 	next := &state{doc: doc, version: now.version, since: grown(doc.Services, now.since, at)}
-	table, err := routing.CompileSince(doc, c.current.Load(), next.since)
+	table, err := routing.Compile(doc, c.current.Load(), next.since)
 	if err != nil {
 		return result, err
 	}

@@ -81,7 +81,7 @@ func add(name string) func(*config.Document) error {
 
 func mustChange(t fataler, b *bench, edit func(*config.Document) error) Result {
 	t.Helper()
-	result, err := b.Change(Change{Origin: FromAPI, Author: "test"}, edit)
+	result, err := b.Apply(Change{Origin: FromAPI, Author: "test"}, edit)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,15 +122,15 @@ func TestRefusedChangesChangeNothing(t *testing.T) {
 		do   func() error
 		want error
 	}{
-		"another version":   {func() error { _, err := b.Change(Change{IfVersion: 1}, add("b")); return err }, ErrMoved},
-		"the edit":          {func() error { _, err := b.Change(Change{}, func(*config.Document) error { return io.EOF }); return err }, io.EOF},
+		"another version":   {func() error { _, err := b.Apply(Change{IfVersion: 1}, add("b")); return err }, ErrMoved},
+		"the edit":          {func() error { _, err := b.Apply(Change{}, func(*config.Document) error { return io.EOF }); return err }, io.EOF},
 		"no such version":   {func() error { _, err := b.Use(Change{}, 9); return err }, ErrNoVersion},
 		"version 0":         {func() error { _, err := b.Use(Change{}, 0); return err }, ErrNoVersion},
 		"apply, moved":      {func() error { _, err := b.Use(Change{IfVersion: 7}, 1); return err }, ErrMoved},
 		"delete current":    {func() error { _, err := b.Delete(Change{}, 2); return err }, ErrCurrent},
 		"delete unknown":    {func() error { _, err := b.Delete(Change{}, 99); return err }, ErrNoVersion},
 		"delete, moved":     {func() error { _, err := b.Delete(Change{IfVersion: 1}, 1); return err }, ErrMoved},
-		"dry run":           {func() error { _, err := b.Change(Change{DryRun: true}, add("b")); return err }, nil},
+		"dry run":           {func() error { _, err := b.Apply(Change{DryRun: true}, add("b")); return err }, nil},
 		"dry run of use":    {func() error { _, err := b.Use(Change{DryRun: true}, 1); return err }, nil},
 		"dry run of delete": {func() error { _, err := b.Delete(Change{DryRun: true}, 1); return err }, nil},
 		"dry run of reset":  {func() error { _, err := b.Reset(Change{DryRun: true}); return err }, nil},
@@ -245,7 +245,7 @@ func step(t *rapid.T, b *bench, used map[int]bool) {
 	switch rapid.SampledFrom([]string{"add", "weight", "remove", "delete type", "use", "delete version", "reset", "invalid"}).Draw(t, "kind") {
 	case "add":
 		isNew = true
-		result, err = b.Change(change, func(doc *config.Document) error {
+		result, err = b.Apply(change, func(doc *config.Document) error {
 			service, ok := doc.Services[serviceType]
 			if !ok {
 				service = config.DefaultService()
@@ -256,7 +256,7 @@ func step(t *rapid.T, b *bench, used map[int]bool) {
 		})
 	case "weight":
 		isNew = true
-		result, err = b.Change(change, func(doc *config.Document) error {
+		result, err = b.Apply(change, func(doc *config.Document) error {
 			for i := range doc.Services[serviceType].Instances {
 				doc.Services[serviceType].Instances[i].Weight = rapid.Float64Range(0, 10).Draw(t, "weight")
 			}
@@ -264,7 +264,7 @@ func step(t *rapid.T, b *bench, used map[int]bool) {
 		})
 	case "remove":
 		isNew = true
-		result, err = b.Change(change, func(doc *config.Document) error {
+		result, err = b.Apply(change, func(doc *config.Document) error {
 			service := doc.Services[serviceType]
 			service.Instances = slices.DeleteFunc(service.Instances, func(s backend.Settings) bool { return s.Name == name })
 			if _, ok := doc.Services[serviceType]; ok {
@@ -274,7 +274,7 @@ func step(t *rapid.T, b *bench, used map[int]bool) {
 		})
 	case "delete type":
 		isNew = true
-		result, err = b.Change(change, func(doc *config.Document) error { delete(doc.Services, serviceType); return nil })
+		result, err = b.Apply(change, func(doc *config.Document) error { delete(doc.Services, serviceType); return nil })
 	case "use":
 		_, err = b.Use(change, number)
 	case "delete version":
@@ -283,7 +283,7 @@ func step(t *rapid.T, b *bench, used map[int]bool) {
 		isNew = true
 		result, err = b.Reset(change)
 	case "invalid":
-		_, err = b.Change(change, func(doc *config.Document) error {
+		_, err = b.Apply(change, func(doc *config.Document) error {
 			service := doc.Services[serviceType]
 			service.RateLimit.Capacity = -1
 			doc.Services[serviceType] = service
@@ -305,7 +305,7 @@ func step(t *rapid.T, b *bench, used map[int]bool) {
 // step that fails changes nothing.
 func TestCrashPointsAndFaultsOfTheStore(t *testing.T) {
 	for name, do := range map[string]func(*bench) error{
-		"change": func(b *bench) error { _, err := b.Change(Change{Origin: FromAPI}, add("new")); return err },
+		"change": func(b *bench) error { _, err := b.Apply(Change{Origin: FromAPI}, add("new")); return err },
 		"use":    func(b *bench) error { _, err := b.Use(Change{}, 1); return err },
 		"delete": func(b *bench) error { _, err := b.Delete(Change{}, 1); return err },
 	} {

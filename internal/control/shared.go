@@ -228,7 +228,7 @@ func (c *Control) catchUp(s *session) error {
 		if err := validate(next.doc); err != nil {
 			return fmt.Errorf("version %d: %w", v.Number, err)
 		}
-		if table, err = routing.CompileSince(next.doc, c.current.Load(), next.since); err != nil {
+		if table, err = routing.Compile(next.doc, c.current.Load(), next.since); err != nil {
 			return fmt.Errorf("version %d: %w", v.Number, err)
 		}
 	}

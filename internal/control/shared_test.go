@@ -87,7 +87,7 @@ func TestParallelWritersOfASharedConfigurationLoseNothing(t *testing.T) {
 	for i, b := range []*bench{one, two} {
 		writers.Go(func() {
 			for n := range each {
-				result, err := b.Change(Change{Origin: FromAPI}, add(fmt.Sprintf("writer%d-%d", i, n)))
+				result, err := b.Apply(Change{Origin: FromAPI}, add(fmt.Sprintf("writer%d-%d", i, n)))
 				if err != nil {
 					t.Errorf("writer %d: %v", i, err)
 					return
@@ -147,7 +147,7 @@ func TestASharedChangeIsEffectiveEverywhereWithinASecond(t *testing.T) {
 		t.Errorf("the next version is %d, after %d", result.Version, result.Before)
 	}
 	soon(t, time.Second, "the change arrives", has(two, "later"))
-	if _, err := two.Change(Change{IfVersion: 3}, add("stale")); !errors.Is(err, ErrMoved) {
+	if _, err := two.Apply(Change{IfVersion: 3}, add("stale")); !errors.Is(err, ErrMoved) {
 		t.Errorf("a stale writer gets %v", err)
 	}
 }
@@ -180,7 +180,7 @@ func TestTheDatabaseOfTheSharedConfigurationGoesAway(t *testing.T) {
 	db.Kill()
 	before := one.describe(t)
 	for name, write := range map[string]func() error{
-		"change": func() error { _, err := one.Change(Change{}, add("b")); return err },
+		"change": func() error { _, err := one.Apply(Change{}, add("b")); return err },
 		"use":    func() error { _, err := one.Use(Change{}, 1); return err },
 		"delete": func() error { _, err := one.Delete(Change{}, 1); return err },
 		"reset":  func() error { _, err := one.Reset(Change{}); return err },
@@ -189,7 +189,7 @@ func TestTheDatabaseOfTheSharedConfigurationGoesAway(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := one.Change(Change{DryRun: true}, add("b")); err != nil {
+	if _, err := one.Apply(Change{DryRun: true}, add("b")); err != nil {
 		t.Errorf("a dry run: %v", err)
 	}
 	if after := one.describe(t); after != before {
@@ -323,7 +323,7 @@ func TestADatabaseThatDoesNotAnswerHoldsNothingUp(t *testing.T) {
 	w.frozen.Store(true)
 	defer w.frozen.Store(false)
 	began := time.Now()
-	_, err := one.Change(Change{}, add("b"))
+	_, err := one.Apply(Change{}, add("b"))
 	if took := time.Since(began); !errors.Is(err, ErrUnavailable) || took > 5*sharedTimeout {
 		t.Errorf("%v after %v", err, took)
 	}
@@ -332,7 +332,7 @@ func TestADatabaseThatDoesNotAnswerHoldsNothingUp(t *testing.T) {
 		t.Errorf("version %d with %v", one.Version(), names(one))
 	}
 	soon(t, abandonedAfter+2*sharedTimeout, "the other can write", func() bool {
-		_, err := two.Change(Change{}, add("c"))
+		_, err := two.Apply(Change{}, add("c"))
 		return err == nil
 	})
 	w.frozen.Store(false)
@@ -347,7 +347,7 @@ func TestALostAnswerToACommitIsSaidToBeOpen(t *testing.T) {
 	w.atCommit.Store(true)
 	defer w.frozen.Store(false)
 	for n := range 10 {
-		_, err := one.Change(Change{}, add(fmt.Sprint("b", n)))
+		_, err := one.Apply(Change{}, add(fmt.Sprint("b", n)))
 		if err == nil {
 			continue
 		}

@@ -87,7 +87,7 @@ func TestChangesThatCannotBeStoredAreRefused(t *testing.T) {
 	b := open(t, t.TempDir(), config.Default())
 	defer b.store.Close()
 	edit := func(recovery time.Duration, name string) error {
-		_, err := b.Change(Change{Origin: FromAPI}, func(doc *config.Document) error {
+		_, err := b.Apply(Change{Origin: FromAPI}, func(doc *config.Document) error {
 			service := doc.Services[schema.Chat]
 			service.CircuitBreaker.RecoveryTimeout = schema.Duration(recovery)
 			service.Instances = append(service.Instances, instanceOf(name, 1))

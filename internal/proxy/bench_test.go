@@ -30,7 +30,7 @@ func benchProxy(tb testing.TB) *Proxy {
 		chat.Instances = append(chat.Instances, settings)
 	}
 	doc.Services[schema.Chat] = chat
-	table, err := routing.Compile(doc, nil)
+	table, err := routing.Compile(doc, nil, nil)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -64,13 +64,9 @@ type Model struct {
 }
 
 // Compile makes the table of a document. The previous table, which may be nil,
-// lends its living state to the instances that are still there.
-func Compile(doc *config.Document, previous *Table) (*Table, error) {
-	return CompileSince(doc, previous, nil)
-}
-
-// CompileSince is Compile for instances that may be older than the program.
-func CompileSince(doc *config.Document, previous *Table, since Since) (*Table, error) {
+// lends its living state to the instances that are still there. Since, which may
+// be nil too, knows instances that are older than the program.
+func Compile(doc *config.Document, previous *Table, since Since) (*Table, error) {
 	now := time.Now()
 	t := &Table{Limits: doc.Limits}
 	for _, serviceType := range schema.ServiceTypes() {

@@ -36,7 +36,7 @@ func Postgres(t testing.TB) *Server {
 	}
 	host, port := freePort(t)
 	s := &Server{t: t, Address: host + ":" + port}
-	s.URL = PostgresURL(s.Address)
+	s.URL = "postgres://patchbay@" + s.Address + "/postgres?sslmode=disable"
 	s.command = func() *exec.Cmd {
 		return command("postgres", "-h", host, "-p", port, "-k", dir, "-c", "fsync=off")
 	}
@@ -51,11 +51,6 @@ func Postgres(t testing.TB) *Server {
 	}
 	s.Start()
 	return s
-}
-
-// PostgresURL returns the URL of the database of a test behind an address.
-func PostgresURL(address string) string {
-	return "postgres://patchbay@" + address + "/postgres?sslmode=disable"
 }
 
 // postgresHome makes a directory for PostgreSQL, which refuses to be root: then

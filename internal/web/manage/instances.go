@@ -125,7 +125,7 @@ func (a *API) UpdateInstance(q *Request) (Reply, error) {
 // edit finds out.
 func (a *API) writeInstance(q *Request, status int, message string, edit func(*config.Document) (id string, err error)) (Reply, error) {
 	var id string
-	result, err := a.options.Control.Change(q.change, func(doc *config.Document) (err error) {
+	result, err := a.options.Control.Apply(q.change, func(doc *config.Document) (err error) {
 		id, err = edit(doc)
 		return err
 	})
@@ -194,7 +194,7 @@ func inBody(n int, prefix string) func(string) string {
 
 // DeleteInstance answers DELETE /api/config/instance/del/{serviceType}.
 func (a *API) DeleteInstance(q *Request) (Reply, error) {
-	result, err := a.options.Control.Change(q.change, func(doc *config.Document) error {
+	result, err := a.options.Control.Apply(q.change, func(doc *config.Document) error {
 		serviceType, service, err := configured(q, doc)
 		if err != nil {
 			return err

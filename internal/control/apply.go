@@ -43,16 +43,10 @@ type Result struct {
 	Differences     []Difference
 }
 
-// Apply is Change for those who have nothing to ask and no name.
-func (c *Control) Apply(origin, summary string, edit func(*config.Document) error) (version int, err error) {
-	result, err := c.Change(Change{Origin: origin, Author: system, Summary: summary}, edit)
-	return result.Version, err
-}
-
-// Change changes the configuration: the edit gets a copy of the document and
+// Apply changes the configuration: the edit gets a copy of the document and
 // changes it as it likes. When any step fails nothing has changed. An edit that
 // changes nothing makes no version.
-func (c *Control) Change(change Change, edit func(*config.Document) error) (Result, error) {
+func (c *Control) Apply(change Change, edit func(*config.Document) error) (Result, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.change(change, edit)
@@ -127,7 +121,7 @@ func (c *Control) Use(change Change, number int) (Result, error) {
 	if err := validate(next.doc); err != nil {
 		return unchanged, err
 	}
-	table, err := routing.CompileSince(next.doc, c.current.Load(), next.since)
+	table, err := routing.Compile(next.doc, c.current.Load(), next.since)
 	if err != nil {
 		return unchanged, err
 	}
