@@ -144,23 +144,36 @@ func (openAIChat) Reply(req *schema.Request, answer Answer, reply *Reply) error 
 	if m.choices.Kind() != jsonscan.Array || m.choices.Empty() {
 		return fmt.Errorf("%w: no choices", ErrInvalid)
 	}
+	for c := m.choices.First(); c.Kind() != jsonscan.Absent; c = c.Next() {
+		if message := c.Get("message").Kind(); c.Kind() != jsonscan.Object || message != jsonscan.Object && message != jsonscan.Absent {
+			return fmt.Errorf("%w: a choice that says nothing", ErrInvalid)
+		}
+	}
 	reply.Usage = schema.ReadUsage(m.usage)
 	edits := m.renameModel(reply.edits[:0], root, req.Body.Root().Get("model").Raw())
 	if m.fingerprint.Kind() == jsonscan.Absent {
 		edits = append(edits, root.Insert(nullFingerprint))
 	}
-	if m.created.Kind() == jsonscan.Absent {
-		edits = append(edits, root.Insert(appendCreated(nil)))
+	if !m.created.Given() {
+		edits = complete(edits, root, m.created, appendCreated(nil))
 	}
-	if m.object.Kind() == jsonscan.Absent {
-		edits = append(edits, root.Insert(completionObject))
+	if !m.object.Given() {
+		edits = complete(edits, root, m.object, completionObject)
 	}
-	if m.id.Kind() == jsonscan.Absent {
-		edits = append(edits, root.Insert(appendNewID(nil)))
+	if !m.id.Given() {
+		edits = complete(edits, root, m.id, appendNewID(nil))
 	}
 	reply.edits = edits
 	reply.Segments = reply.doc.Splice(reply.Segments[:0], edits)
 	return nil
+}
+
+// complete puts a member into an object that lacks it or has null for it.
+func complete(edits []jsonscan.Edit, object, there jsonscan.Value, member []byte) []jsonscan.Edit {
+	if there.Kind() == jsonscan.Absent {
+		return append(edits, object.Insert(member))
+	}
+	return append(edits, there.Replace(member[bytes.IndexByte(member, ':')+1:]))
 }
 
 // members are those of a completion, chunk or list that matter here.
@@ -216,6 +229,14 @@ func (m *members) renameModel(edits []jsonscan.Edit, root jsonscan.Value, name [
 	}
 	if m.fault.Kind() == jsonscan.Null {
 		edits = append(edits, m.fault.Remove())
+	}
+	return edits
+}
+
+// renameOnly gives a reply the caller's name of the model if it names one.
+func renameOnly(edits []jsonscan.Edit, root jsonscan.Value, req *schema.Request) []jsonscan.Edit {
+	if model := root.Get("model"); model.Kind() == jsonscan.String {
+		return append(edits, model.Replace(quote(string(req.Model))))
 	}
 	return edits
 }

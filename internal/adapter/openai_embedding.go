@@ -44,8 +44,12 @@ func (openAIEmbedding) Reply(req *schema.Request, answer Answer, reply *Reply) e
 	if m.object.Kind() == jsonscan.Absent {
 		edits = append(edits, root.Insert(listObject))
 	}
+	numbers, err := readNumbering(data)
+	if err != nil {
+		return err
+	}
 	wanted, _ := req.Field("dimensions").Int()
-	count := 0
+	position := 0
 	for item := data.First(); item.Kind() != jsonscan.Absent; item = item.Next() {
 		vector := item.Get("embedding")
 		converted, err := convertVector(vector, req.Base64, int(wanted))
@@ -55,25 +59,75 @@ func (openAIEmbedding) Reply(req *schema.Request, answer Answer, reply *Reply) e
 		if converted != nil {
 			edits = append(edits, vector.Replace(converted))
 		}
-		edits = completeItem(edits, item, count)
-		count++
+		edits = completeItem(edits, item, position, numbers == unnumbered)
+		position++
 	}
-	if asked := inputsOf(req.Field("input")); count != asked {
-		return fmt.Errorf("%w: %d vectors for %d inputs", ErrInvalid, count, asked)
+	if asked := inputsOf(req.Field("input")); position != asked {
+		return fmt.Errorf("%w: %d vectors for %d inputs", ErrInvalid, position, asked)
 	}
 	reply.edits = edits
 	reply.Segments = reply.doc.Splice(reply.Segments[:0], edits)
-	if !inOrder(data) {
+	if numbers == shuffled {
 		return reorder(reply)
 	}
 	return nil
 }
 
+// numbering is what the numbers of vectors say about their order.
+type numbering uint8
+
+const (
+	inOrder numbering = iota
+	shuffled
+	unnumbered // all have the same number, as some backends do: the order counts
+)
+
+// readNumbering reads the numbers of vectors. One without a number is that of
+// the input in its place.
+func readNumbering(data jsonscan.Value) (numbering, error) {
+	count := elements(data)
+	found, same := inOrder, true
+	var seen []bool
+	position := 0
+	for item := data.First(); item.Kind() != jsonscan.Absent; item = item.Next() {
+		index, number := position, item.Get("index")
+		if number.Given() {
+			n, whole := number.Int()
+			if !whole || n < 0 || n >= int64(count) {
+				return 0, fmt.Errorf("%w: a vector of no input", ErrInvalid)
+			}
+			index = int(n)
+		}
+		if index != position && found == inOrder {
+			found, seen = shuffled, make([]bool, count)
+			for i := range position {
+				seen[i] = true
+			}
+		}
+		same = same && index == 0
+		if found == shuffled {
+			if seen[index] && !same {
+				return 0, fmt.Errorf("%w: two vectors of one input", ErrInvalid)
+			}
+			seen[index] = true
+		}
+		position++
+	}
+	if same && count > 1 {
+		return unnumbered, nil
+	}
+	return found, nil
+}
+
 // completeItem gives an item the members that clients require and that its
-// backend left out. Without a number it is the vector of the input in its place.
-func completeItem(edits []jsonscan.Edit, item jsonscan.Value, position int) []jsonscan.Edit {
-	if item.Get("index").Kind() == jsonscan.Absent {
+// backend left out. Without a number of its own it is the vector of the input in
+// its place.
+func completeItem(edits []jsonscan.Edit, item jsonscan.Value, position int, renumber bool) []jsonscan.Edit {
+	switch number := item.Get("index"); {
+	case number.Kind() == jsonscan.Absent:
 		edits = append(edits, item.Insert(strconv.AppendInt([]byte(`"index":`), int64(position), 10)))
+	case renumber, number.Kind() == jsonscan.Null:
+		edits = append(edits, number.Replace(strconv.AppendInt(nil, int64(position), 10)))
 	}
 	if item.Get("object").Kind() == jsonscan.Absent {
 		edits = append(edits, item.Insert(embeddingObject))
@@ -87,8 +141,13 @@ func inputsOf(input jsonscan.Value) int {
 	if input.Kind() != jsonscan.Array || input.First().Kind() == jsonscan.Number {
 		return 1
 	}
+	return elements(input)
+}
+
+// elements returns how many values an array has.
+func elements(array jsonscan.Value) int {
 	n := 0
-	for v := input.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+	for v := array.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
 		n++
 	}
 	return n
@@ -204,18 +263,6 @@ func countNumbers(array []byte) (n int, ok bool) {
 		return 0, true
 	}
 	return bytes.Count(inner, []byte{','}) + 1, true
-}
-
-// inOrder reports whether the items stand in the order of their inputs.
-func inOrder(data jsonscan.Value) bool {
-	position := int64(0)
-	for item := data.First(); item.Kind() != jsonscan.Absent; item = item.Next() {
-		if index, ok := item.Get("index").Int(); ok && index != position {
-			return false
-		}
-		position++
-	}
-	return true
 }
 
 // reorder puts the items of a finished reply into the order of their inputs.

@@ -204,14 +204,14 @@ func (e *openAIEvents) identify(m *members) {
 // model, and with the members that clients require.
 func (e *openAIEvents) edited(root jsonscan.Value, m *members) []byte {
 	e.edits = m.renameModel(e.edits[:0], root, e.model)
-	if m.created.Kind() == jsonscan.Absent {
-		e.edits = append(e.edits, root.Insert(e.created))
+	if !m.created.Given() {
+		e.edits = complete(e.edits, root, m.created, e.created)
 	}
-	if m.object.Kind() == jsonscan.Absent {
-		e.edits = append(e.edits, root.Insert(chunkObject))
+	if !m.object.Given() {
+		e.edits = complete(e.edits, root, m.object, chunkObject)
 	}
-	if m.id.Kind() == jsonscan.Absent {
-		e.edits = append(e.edits, root.Insert(e.id))
+	if !m.id.Given() {
+		e.edits = complete(e.edits, root, m.id, e.id)
 	}
 	data := e.doc.Data()
 	if len(e.edits) == 0 {

@@ -55,6 +55,7 @@ func (openAIImage) Reply(req *schema.Request, answer Answer, reply *Reply) error
 	if root.Get("created").Kind() != jsonscan.Number {
 		edits = append(edits, stampCreated(root))
 	}
+	edits = renameOnly(edits, root, req)
 	reply.edits = edits
 	reply.Segments = reply.doc.Splice(reply.Segments[:0], edits)
 	return nil

@@ -30,7 +30,7 @@ func (openAITranscription) Reply(req *schema.Request, answer Answer, reply *Repl
 		root = doc.Root()
 	}
 	if root.Kind() == jsonscan.Object {
-		return transcriptObject(root, format, reply)
+		return transcriptObject(req, root, format, reply)
 	}
 	text := answer.Body
 	switch labelled := strings.Contains(answer.ContentType, "json"); {
@@ -54,7 +54,7 @@ func (openAITranscription) Reply(req *schema.Request, answer Answer, reply *Repl
 const plainText = "text/plain; charset=utf-8"
 
 // transcriptObject passes on a transcript that came as an object.
-func transcriptObject(root jsonscan.Value, format string, reply *Reply) error {
+func transcriptObject(req *schema.Request, root jsonscan.Value, format string, reply *Reply) error {
 	if err := complaint(root); err != nil {
 		return err
 	}
@@ -64,7 +64,8 @@ func transcriptObject(root jsonscan.Value, format string, reply *Reply) error {
 		return fmt.Errorf("%w: no text", ErrInvalid)
 	case strings.HasSuffix(format, "json"):
 		reply.Usage = schema.ReadUsage(root.Get("usage"))
-		reply.Segments = append(reply.Segments[:0], reply.doc.Data())
+		reply.edits = renameOnly(reply.edits[:0], root, req)
+		reply.Segments = reply.doc.Splice(reply.Segments[:0], reply.edits)
 	case format == "text":
 		reply.Usage = schema.ReadUsage(root.Get("usage"))
 		reply.ContentType = plainText
