@@ -187,20 +187,12 @@ func (op *Operation) responses(permission access.Permission) map[string]any {
 		success["content"] = content(op.ReplyType, reply)
 	}
 	responses := map[string]any{strconv.Itoa(status): success}
-	fault, statuses := ref("Fault"), []int{400, 404}
-	switch permission {
-	case access.Anyone:
-		return responses
-	case access.ByKey:
-		fault, statuses = ref("Error"), []int{400, 401, 403, 429, 502, 503, 504}
-	default:
-		statuses = append(statuses, 401, 403)
+	if status == http.StatusCreated {
+		// What was there before is changed, and a dry run makes nothing.
+		responses[strconv.Itoa(http.StatusOK)] = map[string]any{"description": "Nothing was created", "content": content(op.ReplyType, reply)}
 	}
-	if op.changes() {
-		statuses = append(statuses, 409)
-	}
-	for _, status := range statuses {
-		responses[strconv.Itoa(status)] = map[string]any{"description": http.StatusText(status), "content": content("", fault)}
+	for status, form := range op.faults(permission) {
+		responses[strconv.Itoa(status)] = map[string]any{"description": http.StatusText(status), "content": content("", form)}
 	}
 	return responses
 }

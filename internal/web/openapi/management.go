@@ -11,6 +11,12 @@ func paged(more ...Parameter) []Parameter {
 	}, more...)
 }
 
+// pages is a list, or with page or size a page of it.
+func pages(items Schema) Schema {
+	page := object(map[string]Schema{"number": integer(), "size": integer(), "totalElements": integer(), "totalPages": integer()})
+	return Schema{"oneOf": []Schema{arrayOf(items), object(map[string]Schema{"content": arrayOf(items), "page": page}, "content", "page")}}
+}
+
 func services() []Operation {
 	const tag = "Service types"
 	return []Operation{
@@ -18,7 +24,7 @@ func services() []Operation {
 			Route: "GET /api/config/type", Tag: tag, Summary: "All service types and their configuration", Enveloped: true,
 			Reply: Schema{"type": "object", "additionalProperties": ref("Service")},
 		},
-		{Route: "GET /api/config/type/services", Tag: tag, Summary: "The names of the configured service types", Query: paged(), Enveloped: true, Reply: arrayOf(text())},
+		{Route: "GET /api/config/type/services", Tag: tag, Summary: "The names of the configured service types", Query: paged(), Enveloped: true, Reply: pages(text())},
 		{Route: "GET /api/config/type/services/{serviceType}", Tag: tag, Summary: "One service type", Enveloped: true, Reply: ref("Service")},
 		{
 			Route: "POST /api/config/type/services/{serviceType}", Tag: tag, Enveloped: true, Status: http.StatusCreated, Body: ref("Service"), Reply: ref("Change"),
@@ -29,7 +35,7 @@ func services() []Operation {
 			Summary: "Change what is given; instances, when given, replace the list",
 		},
 		{Route: "DELETE /api/config/type/services/{serviceType}", Tag: tag, Summary: "Delete a service type and all its configuration", Enveloped: true, Reply: ref("Change")},
-		{Route: "GET /api/config/type/{serviceType}/models", Tag: tag, Summary: "The models of a service type", Query: paged(), Enveloped: true, Reply: arrayOf(text())},
+		{Route: "GET /api/config/type/{serviceType}/models", Tag: tag, Summary: "The models of a service type", Query: paged(), Enveloped: true, Reply: pages(text())},
 		{Route: "POST /api/config/type/reset", Tag: tag, Summary: "Make the static configuration a new version", Enveloped: true, Reply: ref("Change")},
 		{
 			Route: "GET /api/models", Tag: tag, Summary: "The models of all service types", Query: paged(), Enveloped: true,
@@ -43,7 +49,7 @@ func services() []Operation {
 				{Name: "clientIp", Schema: text(), Description: "The address of the client; yours if left out."},
 			},
 			Reply: object(map[string]Schema{
-				"service": text(), "model": text(), "clientIp": text(), "strategy": text(), "pick": text(), "why": text(),
+				"service": text(), "model": text(), "clientIp": text(), "strategy": maybeText(), "pick": maybeText(), "why": text(),
 				"candidates": arrayOf(object(map[string]Schema{"instanceId": text(), "eligible": boolean(), "reason": text(), "chance": number(), "inFlight": integer()})),
 				"limits":     anything(), "queue": anything(), "quota": anything(), "refusal": anything(),
 			}),
@@ -55,10 +61,10 @@ func instances() []Operation {
 	const tag = "Instances"
 	which := []Parameter{{Name: "modelName", Required: true, Schema: text()}, {Name: "baseUrl", Required: true, Schema: text()}}
 	return []Operation{
-		{Route: "GET /api/config/instance/type/{serviceType}", Tag: tag, Summary: "The instances of a service type", Query: paged(), Enveloped: true, Reply: arrayOf(ref("Instance"))},
+		{Route: "GET /api/config/instance/type/{serviceType}", Tag: tag, Summary: "The instances of a service type", Query: paged(), Enveloped: true, Reply: pages(ref("Instance"))},
 		{
 			Route: "GET /api/config/instance/info/{serviceType}", Tag: tag, Summary: "One instance and its health", Query: which, Enveloped: true,
-			Reply: and(ref("Instance"), map[string]Schema{"healthStatus": text(), "lastHealthCheck": text()}),
+			Reply: and(ref("Instance"), map[string]Schema{"healthStatus": text(), "lastHealthCheck": maybeText()}),
 		},
 		{
 			Route: "POST /api/config/instance/add/{serviceType}", Tag: tag, Summary: "Add an instance", Enveloped: true,
@@ -88,7 +94,7 @@ func versions() []Operation {
 	}
 	return []Operation{
 		{
-			Route: "GET /api/config/version", Tag: tag, Summary: "The numbers of the versions", Enveloped: true, Reply: arrayOf(integer()),
+			Route: "GET /api/config/version", Tag: tag, Summary: "The numbers of the versions", Enveloped: true, Reply: pages(Schema{"type": []string{"integer", "object"}}),
 			Query: paged(Parameter{Name: "details", Schema: boolean(), Description: "With time, origin, author and summary, the newest first."}),
 		},
 		{Route: "GET /api/config/version/current", Tag: tag, Summary: "The version in force", Enveloped: true, Reply: integer()},
@@ -111,7 +117,7 @@ func versions() []Operation {
 func keys() []Operation {
 	const tag = "API keys"
 	return []Operation{
-		{Route: "GET /api/auth/keys", Tag: tag, Summary: "The API keys, without the keys themselves", Query: paged(), Enveloped: true, Reply: arrayOf(ref("Key"))},
+		{Route: "GET /api/auth/keys", Tag: tag, Summary: "The API keys, without the keys themselves", Query: paged(), Enveloped: true, Reply: pages(ref("Key"))},
 		{
 			Route: "POST /api/auth/keys", Tag: tag, Summary: "Issue a key; it is shown this once", Enveloped: true, Status: http.StatusCreated, Reply: ref("Key"),
 			Body: object(map[string]Schema{

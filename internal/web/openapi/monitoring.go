@@ -78,7 +78,7 @@ func livingState(tag string) []Operation {
 		return object(map[string]Schema{"services": {"type": "object", "additionalProperties": s}})
 	}
 	instance := object(map[string]Schema{
-		"id": text(), "url": text(), "adapter": text(), "status": oneOf("HEALTHY", "UNHEALTHY"), "lastHealthCheck": text(), "responseTime": number(),
+		"id": text(), "url": text(), "adapter": text(), "status": oneOf("HEALTHY", "UNHEALTHY"), "lastHealthCheck": maybeText(), "responseTime": number(),
 		"successRate": number(), "requestCount": integer(), "errorCount": integer(), "circuitBreakerState": text(), "weight": number(), "error": text(),
 	})
 	share := object(map[string]Schema{"requests": integer(), "percentage": number(), "avgResponseTime": number()})
@@ -106,7 +106,7 @@ func livingState(tag string) []Operation {
 			Route: "GET /api/monitoring/circuit-breaker", Tag: tag, Summary: "The circuit breaker of every instance",
 			Reply: object(map[string]Schema{"instances": arrayOf(object(map[string]Schema{
 				"id": text(), "service": text(), "state": text(), "failureCount": integer(), "failureThreshold": integer(),
-				"successThreshold": integer(), "timeout": integer(), "lastFailure": text(), "nextRetry": text(),
+				"successThreshold": integer(), "timeout": integer(), "lastFailure": maybeText(), "nextRetry": maybeText(),
 			}))}),
 		},
 		{
@@ -125,7 +125,6 @@ func livingState(tag string) []Operation {
 // operations describes what tools ask beside health.
 func operations() []Operation {
 	const tag = "Operation"
-	nullableText := Schema{"type": []string{"string", "null"}}
 	return []Operation{
 		{Route: "GET /actuator", Tag: tag, Summary: "Links to the endpoints", Reply: object(map[string]Schema{"_links": anything()})},
 		{Route: "GET /actuator/health/detailed", Tag: tag, Summary: "Health of every instance", Reply: anything()},
@@ -151,10 +150,10 @@ func operations() []Operation {
 		},
 		{Route: "GET /actuator/env/{name}", Tag: tag, Summary: "One setting", Reply: anything()},
 		{Route: "GET /actuator/loggers", Tag: tag, Summary: "All loggers and their levels", Reply: anything()},
-		{Route: "GET /actuator/loggers/{name}", Tag: tag, Summary: "The level of a logger", Reply: object(map[string]Schema{"configuredLevel": nullableText, "effectiveLevel": text()})},
+		{Route: "GET /actuator/loggers/{name}", Tag: tag, Summary: "The level of a logger", Reply: object(map[string]Schema{"configuredLevel": maybeText(), "effectiveLevel": text()})},
 		{
 			Route: "POST /actuator/loggers/{name}", Tag: tag, Summary: "Set the level of a logger, or clear it with null", Status: http.StatusNoContent,
-			Body: object(map[string]Schema{"configuredLevel": nullableText}),
+			Body: object(map[string]Schema{"configuredLevel": maybeText()}),
 		},
 	}
 }

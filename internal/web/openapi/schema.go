@@ -23,6 +23,8 @@ func anything() Schema {
 	return Schema{}
 }
 
+func maybeText() Schema { return Schema{"type": []string{"string", "null"}} }
+
 func arrayOf(items Schema) Schema { return Schema{"type": "array", "items": items} }
 
 func ref(name string) Schema { return Schema{"$ref": "#/components/schemas/" + name} }
@@ -132,14 +134,20 @@ func components() map[string]Schema {
 			"version": integer(), "changed": boolean(), "summary": text(), "dryRun": boolean(),
 			"instanceId": text(), "changes": arrayOf(ref("Difference")),
 		}),
-		"Fault": envelope(Schema{"type": "null"}),
+		"Fault": and(envelope(Schema{"type": "null"}), map[string]Schema{
+			"errorCode": {"type": "string", "description": "Of the quota ledger: RESTART_REQUIRED or INVALID_REQUEST."},
+		}),
+		"MonitoringError": object(map[string]Schema{"error": text()}, "error"),
+		"ActuatorError": object(map[string]Schema{
+			"timestamp": text(), "status": integer(), "error": text(), "path": text(), "message": text(),
+		}, "timestamp", "status", "error", "path"),
 		"Error": object(map[string]Schema{"error": object(map[string]Schema{
 			"message": text(), "type": text(), "param": {"type": []string{"string", "null"}}, "code": text(), "details": anything(),
 		}, "message", "type", "param", "code")}, "error"),
 		"Usage": object(map[string]Schema{"prompt_tokens": integer(), "completion_tokens": integer(), "total_tokens": integer()}),
 		"Key": object(map[string]Schema{
 			"id": text(), "tenant": text(), "services": arrayOf(ref("ServiceType")), "models": arrayOf(text()),
-			"expiresAt": {"type": "string", "format": "date-time"}, "status": oneOf("ACTIVE", "EXPIRED", "REVOKED"),
+			"expiresAt": {"type": "string", "description": "Empty for a key that does not expire."}, "status": oneOf("ACTIVE", "EXPIRED", "REVOKED"),
 			"source": oneOf("config", "issued"), "key": {"type": "string", "description": "Only in the reply that issues it."},
 		}),
 	}
