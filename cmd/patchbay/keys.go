@@ -63,7 +63,8 @@ func (f *keyFlags) register(cmd *cobra.Command) {
 type keyDesk interface {
 	issue(wanted access.Key) (id, text string, err error)
 	list() ([]keyLine, error)
-	revoke(id string) error
+	// revoke tells whether the key was good until now.
+	revoke(id string) (changed bool, err error)
 }
 
 // keyLine is what is listed of a key.
@@ -214,11 +215,16 @@ func newKeysRevoke(env []string, stdout io.Writer) *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return flags.at(cmd.Context(), func(desk keyDesk) error {
-				err := desk.revoke(args[0])
-				if err == nil {
+				changed, err := desk.revoke(args[0])
+				switch {
+				case err != nil:
+					return err
+				case changed:
 					fmt.Fprintf(stdout, "revoked %s\n", args[0])
+				default:
+					fmt.Fprintf(stdout, "%s was revoked already\n", args[0])
 				}
-				return err
+				return nil
 			})
 		},
 	}
@@ -255,7 +261,13 @@ func lineOf(key access.Issued, source string, now time.Time) keyLine {
 	return keyLine{key.ID, key.Tenant, key.Services, key.Models, key.ExpiresAt, key.Status(now), source}
 }
 
-func (d localDesk) revoke(id string) error { return d.keys.Revoke(id, time.Now(), false) }
+func (d localDesk) revoke(id string) (changed bool, err error) {
+	err = d.keys.Revoke(id, time.Now(), false)
+	if errors.Is(err, access.ErrKeyRevoked) {
+		return false, nil
+	}
+	return err == nil, err
+}
 
 // remoteDesk asks a running gateway.
 type remoteDesk struct {
@@ -283,8 +295,12 @@ func (d *remoteDesk) list() ([]keyLine, error) {
 	return lines, d.ask(http.MethodGet, "/api/auth/keys", nil, &lines)
 }
 
-func (d *remoteDesk) revoke(id string) error {
-	return d.ask(http.MethodDelete, "/api/auth/keys/"+url.PathEscape(id), nil, nil)
+func (d *remoteDesk) revoke(id string) (changed bool, err error) {
+	var done struct {
+		Changed bool `json:"changed"`
+	}
+	err = d.ask(http.MethodDelete, "/api/auth/keys/"+url.PathEscape(id), nil, &done)
+	return done.Changed, err
 }
 
 // ask sends a request and reads the data of the answer.

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/patchbay-ai/patchbay/internal/balance"
@@ -119,7 +120,7 @@ func TestLimitsHaveRanges(t *testing.T) {
 	good := []string{
 		"limits: {max-attempts: 1}", "limits: {max-attempts: 10}", "limits: {json-body: 1KiB}", "limits: {connect-timeout: 1}",
 		"server: {listen: ':0'}", "server: {listen: '[::1]:8080'}", "server: {shutdown-grace: 0}", "limits: {json-body: 1024}",
-		"quota: {windows: []}", "quota: {distributed: {timeout: 0}}",
+		"quota: {windows: []}", "quota: {distributed: {timeout: 0}}", "quota: {distributed: {timeout: 900us}}", "quota: {distributed: {timeout: 0.5ms}}",
 	}
 	for _, text := range good {
 		mustLoad(t, source(text))
@@ -162,7 +163,7 @@ monitoring: {custom-tags: {Zone_A: 1e3, gone: null}}
 	if got.Limits.MaxAttempts != 3 || got.Limits.JSONBody != 64*config.KiB || !got.Quota.Enabled {
 		t.Errorf("limits %+v, quota %+v", got.Limits, got.Quota)
 	}
-	if got.Quota.Distributed.Timeout != seconds(0.001) {
+	if got.Quota.Distributed.Timeout.Std() != time.Millisecond {
 		t.Errorf("timeout %v is not clamped", got.Quota.Distributed.Timeout)
 	}
 	if diff := cmp.Diff(map[string]string{"Zone_A": "1e3"}, got.Monitoring.CustomTags); diff != "" {

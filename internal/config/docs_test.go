@@ -92,7 +92,7 @@ func typeText(typ reflect.Type) string {
 	switch typ {
 	case reflect.TypeFor[Bytes]():
 		return "size"
-	case reflect.TypeFor[schema.Duration]():
+	case reflect.TypeFor[schema.Duration](), reflect.TypeFor[quota.Timeout]():
 		return "duration"
 	case reflect.TypeFor[metrics.Interval]():
 		return "interval"

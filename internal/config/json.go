@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"reflect"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -108,7 +110,7 @@ func readValue(from *jsontext.Decoder, depth int) (*node, error) {
 	case jsontext.KindString:
 		return &node{kind: scalar, form: jsonText, text: token.String()}, nil
 	case jsontext.KindNumber:
-		return &node{kind: scalar, form: jsonNumber, text: token.String()}, nil
+		return &node{kind: scalar, form: jsonNumber, text: wholeNumber(token.String())}, nil
 	case jsontext.KindBeginArray:
 		to := &node{kind: list}
 		for from.PeekKind() != jsontext.KindEndArray {
@@ -122,6 +124,17 @@ func readValue(from *jsontext.Decoder, depth int) (*node, error) {
 		return to, err
 	}
 	return readObject(from, depth)
+}
+
+// wholeNumber writes a whole number without point and exponent, which JSON may
+// write it with, and returns any other number as it is.
+func wholeNumber(text string) string {
+	const exact = 1 << 53 // above it not every whole number is a float
+	number, err := strconv.ParseFloat(text, 64)
+	if err != nil || number != math.Trunc(number) || math.Abs(number) > exact || !strings.ContainsAny(text, ".eE") {
+		return text
+	}
+	return strconv.FormatInt(int64(number), 10)
 }
 
 func readObject(from *jsontext.Decoder, depth int) (*node, error) {

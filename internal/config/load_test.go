@@ -134,7 +134,7 @@ func TestSampleLoads(t *testing.T) {
 			Minute: quota.Period{Amount: 12, Unit: quota.Hours}, Hour: quota.Period{Amount: 2, Unit: quota.Days},
 			Day: quota.Period{Amount: 40, Unit: quota.Days}, Month: quota.Period{Amount: 13, Unit: quota.Months},
 		},
-		Distributed: quota.Distributed{Enabled: true, KeyPrefix: "team:quota", Timeout: seconds(5)},
+		Distributed: quota.Distributed{Enabled: true, KeyPrefix: "team:quota", Timeout: quota.Timeout(5 * time.Second)},
 	}
 	want.Store.URL = "postgres://ledger@db/patchbay"
 	want.Redis.URL = "rediss://cache:6380/1"

@@ -17,7 +17,11 @@ func (d *decoder) decodeText(from *node, path string, to reflect.Value, target e
 		return
 	}
 	if from.form == jsonSwitch {
-		d.fail(from, path, fmt.Sprintf("want %s, found %s", jsonText, from.form))
+		want := jsonText.String()
+		if _, names := namesOf(to.Type()); names == nil && formOf(to.Kind()) == jsonNumber {
+			want = jsonNumber.String() + " or " + want // such as a duration
+		}
+		d.fail(from, path, fmt.Sprintf("want %s, found %s", want, from.form))
 		return
 	}
 	if err := target.UnmarshalText([]byte(from.text)); err != nil {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
@@ -28,8 +30,9 @@ type Change struct {
 	Origin, Author string
 	// Summary is used in place of one that is made from what changed.
 	Summary string
-	// IfVersion refuses the change unless this version is in force; 0 does not ask.
-	IfVersion int
+	// IfVersions refuses the change unless one of these versions is in force; none
+	// does not ask.
+	IfVersions []int
 	// DryRun does everything but change anything.
 	DryRun bool
 }
@@ -60,7 +63,7 @@ func (c *Control) change(change Change, edit func(*config.Document) error) (Resu
 		return unchanged, err
 	}
 	defer end()
-	if err := c.expect(change.IfVersion); err != nil {
+	if err := c.expect(change.IfVersions); err != nil {
 		return unchanged, err
 	}
 	doc := now.doc.Clone()
@@ -77,11 +80,12 @@ func (c *Control) change(change Change, edit func(*config.Document) error) (Resu
 	return result, nil
 }
 
-func (c *Control) expect(version int) error {
-	if have := c.Version(); version != 0 && version != have {
-		return fmt.Errorf("%w: version %d is current, not %d", ErrMoved, have, version)
+func (c *Control) expect(versions []int) error {
+	have := c.Version()
+	if len(versions) == 0 || slices.Contains(versions, have) {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("%w: version %d is current, not %s", ErrMoved, have, strings.Trim(fmt.Sprint(versions), "[]"))
 }
 
 // Reset makes the static configuration a new version.
@@ -106,7 +110,7 @@ func (c *Control) Use(change Change, number int) (Result, error) {
 		return unchanged, err
 	}
 	defer end()
-	if err := c.expect(change.IfVersion); err != nil {
+	if err := c.expect(change.IfVersions); err != nil {
 		return unchanged, err
 	}
 	v, err := c.Load(number)
@@ -152,7 +156,7 @@ func (c *Control) Delete(change Change, number int) (Result, error) {
 		return unchanged, err
 	}
 	defer end()
-	if err := c.expect(change.IfVersion); err != nil {
+	if err := c.expect(change.IfVersions); err != nil {
 		return unchanged, err
 	}
 	if number < 1 || !c.store.has(number) {

@@ -122,14 +122,14 @@ func TestRefusedChangesChangeNothing(t *testing.T) {
 		do   func() error
 		want error
 	}{
-		"another version":   {func() error { _, err := b.Apply(Change{IfVersion: 1}, add("b")); return err }, ErrMoved},
+		"another version":   {func() error { _, err := b.Apply(Change{IfVersions: []int{1}}, add("b")); return err }, ErrMoved},
 		"the edit":          {func() error { _, err := b.Apply(Change{}, func(*config.Document) error { return io.EOF }); return err }, io.EOF},
 		"no such version":   {func() error { _, err := b.Use(Change{}, 9); return err }, ErrNoVersion},
 		"version 0":         {func() error { _, err := b.Use(Change{}, 0); return err }, ErrNoVersion},
-		"apply, moved":      {func() error { _, err := b.Use(Change{IfVersion: 7}, 1); return err }, ErrMoved},
+		"apply, moved":      {func() error { _, err := b.Use(Change{IfVersions: []int{7}}, 1); return err }, ErrMoved},
 		"delete current":    {func() error { _, err := b.Delete(Change{}, 2); return err }, ErrCurrent},
 		"delete unknown":    {func() error { _, err := b.Delete(Change{}, 99); return err }, ErrNoVersion},
-		"delete, moved":     {func() error { _, err := b.Delete(Change{IfVersion: 1}, 1); return err }, ErrMoved},
+		"delete, moved":     {func() error { _, err := b.Delete(Change{IfVersions: []int{1}}, 1); return err }, ErrMoved},
 		"dry run":           {func() error { _, err := b.Apply(Change{DryRun: true}, add("b")); return err }, nil},
 		"dry run of use":    {func() error { _, err := b.Use(Change{DryRun: true}, 1); return err }, nil},
 		"dry run of delete": {func() error { _, err := b.Delete(Change{DryRun: true}, 1); return err }, nil},

@@ -188,6 +188,9 @@ func shown(value any) any {
 	if value == "" || value == nil {
 		return "(none)"
 	}
+	if number, ok := value.(float64); ok {
+		return strconv.FormatFloat(number, 'f', -1, 64) // %v writes 3.6e+06
+	}
 	return value
 }
 

@@ -147,7 +147,7 @@ func TestASharedChangeIsEffectiveEverywhereWithinASecond(t *testing.T) {
 		t.Errorf("the next version is %d, after %d", result.Version, result.Before)
 	}
 	soon(t, time.Second, "the change arrives", has(two, "later"))
-	if _, err := two.Apply(Change{IfVersion: 3}, add("stale")); !errors.Is(err, ErrMoved) {
+	if _, err := two.Apply(Change{IfVersions: []int{3}}, add("stale")); !errors.Is(err, ErrMoved) {
 		t.Errorf("a stale writer gets %v", err)
 	}
 }

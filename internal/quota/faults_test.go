@@ -3,6 +3,7 @@ package quota_test
 import (
 	"database/sql"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -12,7 +13,6 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/quota"
-	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/storetest"
 )
 
@@ -160,7 +160,7 @@ func TestRepliesThatGetLostDoNotCountTwice(t *testing.T) {
 	redis := storetest.Redis(t)
 	way := storetest.Between(t, redis)
 	g := startLedger(t, shape{redis: way.URL, edit: func(s *quota.Settings) {
-		s.Distributed.Timeout = schema.Duration(10 * time.Millisecond)
+		s.Distributed.Timeout = quota.Timeout(10 * time.Millisecond)
 	}})
 	want := int64(0)
 	for range 4 {
@@ -184,7 +184,7 @@ func TestSlowRedis(t *testing.T) {
 	redis := storetest.Redis(t)
 	way := storetest.Between(t, redis)
 	g := startLedger(t, shape{redis: way.URL, edit: func(s *quota.Settings) {
-		s.Distributed.Timeout = schema.Duration(300 * time.Millisecond)
+		s.Distributed.Timeout = quota.Timeout(300 * time.Millisecond)
 	}})
 	g.requests(1)
 	way.Slow(40 * time.Millisecond)
@@ -231,6 +231,15 @@ func TestFarRedisIsFilledAgain(t *testing.T) {
 	g.requests(5)
 	redis.Start() // empty, and all connections are new
 	exactSoon(t, redis.URL, 15, g)
+	way.Heal()
+	for n := range 3000 { // four cells each
+		if _, err := g.requestOf(fmt.Sprint(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	way.Slow(30 * time.Millisecond)
+	storetest.FlushAll(t, redis)
+	exactSoon(t, redis.URL, 3015, g)
 }
 
 // TestFaultyWaysToBothStores has two gateways count while the ways to Redis and

@@ -132,39 +132,67 @@ func (s *session) forget() {
 func (s *session) flush(ctx context.Context) error { return s.flushWithin(ctx, flushTime) }
 
 func (s *session) flushWithin(ctx context.Context, longest time.Duration) error {
-	s.flushing.Lock()
-	defer s.flushing.Unlock()
+	s.storing.Lock()
+	defer s.storing.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
 	began := time.Now()
-	// What the segments before the cut hold, memory holds too: totals are added
-	// before they are appended.
-	boundary, broken := s.journal.cut()
-	rows, cells := s.unsaved()
-	if err := s.write(ctx, rows); err != nil {
+	f := s.beginFlush()
+	if err := s.write(ctx, f.rows); err != nil {
 		s.stored.note(err)
 		s.forget()
+		s.flushing.Lock()
+		defer s.flushing.Unlock()
 		s.compact()
 		return err
 	}
 	s.stored.note(nil)
-	for i, c := range cells {
-		c.savedRequests, c.savedTokens = rows[i].Requests, rows[i].Tokens
-	}
 	stats := &s.ledger.stats
 	stats.flushes.Add(1)
-	stats.rowsWritten.Add(int64(len(rows)))
+	stats.rowsWritten.Add(int64(len(f.rows)))
 	stats.flushNanos.Store(int64(time.Since(began)))
 	stats.flushedAt.Store(s.now().UnixNano())
-	if broken == nil {
-		broken = s.journal.drop(boundary)
-	}
-	if broken != nil && !errors.Is(broken, errJournalClosed) {
-		s.disk.note(broken)
-	}
-	s.prune()
+	s.endFlush(f)
 	s.expire(ctx)
 	return nil
+}
+
+// flush is one on its way: what it writes, and the first segment of the journal
+// that may hold more than that.
+type flush struct {
+	rows     []Row
+	cells    []*cell
+	boundary uint64
+	uncut    error // why the journal could not be cut
+	failed   bool  // it had failed before; who repairs it says so
+}
+
+func (s *session) beginFlush() *flush {
+	s.flushing.Lock()
+	defer s.flushing.Unlock()
+	f := &flush{failed: s.journal.err() != nil}
+	// What the segments before the cut hold, memory holds too: totals are added
+	// before they are appended.
+	f.boundary, f.uncut = s.journal.cut()
+	f.rows, f.cells = s.unsaved()
+	return f
+}
+
+// endFlush lets go of what the database has now.
+func (s *session) endFlush(f *flush) {
+	s.flushing.Lock()
+	defer s.flushing.Unlock()
+	for i, c := range f.cells {
+		c.savedRequests, c.savedTokens = f.rows[i].Requests, f.rows[i].Tokens
+	}
+	err := f.uncut
+	if err == nil {
+		err = s.journal.drop(f.boundary)
+	}
+	if !f.failed && (err != nil || s.journal.err() == nil) {
+		s.disk.note(err)
+	}
+	s.prune()
 }
 
 func (s *session) write(ctx context.Context, rows []Row) error {

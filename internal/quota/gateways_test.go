@@ -71,10 +71,12 @@ func startLedger(t testing.TB, s shape) *gateway {
 }
 
 // request counts a request of one token and returns how long it was held up.
-func (g *gateway) request() (time.Duration, error) {
+func (g *gateway) request() (time.Duration, error) { return g.requestOf("ann") }
+
+func (g *gateway) requestOf(user string) (time.Duration, error) {
 	var ticket quota.Ticket
 	began := time.Now()
-	err := g.Admit(&ticket, quota.Subject{Tenant: "acme", User: []byte("ann"), Service: schema.Chat, Model: "m"}, began)
+	err := g.Admit(&ticket, quota.Subject{Tenant: "acme", User: []byte(user), Service: schema.Chat, Model: "m"}, began)
 	took := time.Since(began)
 	ticket.Settle(schema.Usage{Known: true, Total: 1})
 	return took, err

@@ -56,26 +56,30 @@ func newJournal(d disk, s Sync) *journal {
 func (j *journal) open() (*recovery, error) {
 	j.maintenance.Lock()
 	defer j.maintenance.Unlock()
-	var found *recovery
-	if !j.read {
-		err := j.disk.open()
-		if err == nil {
-			found, err = recoverSegments(j.disk)
-		}
-		if err != nil {
-			j.mu.Lock()
-			defer j.mu.Unlock()
-			return nil, j.fail(err)
-		}
-		j.read = true
-		j.older, j.corrupt, j.olderSize = found.segments, found.corrupt, found.size
-		j.sequence = found.last
+	found, err := j.recover()
+	if err == nil {
+		err = j.next()
 	}
-	if err := j.next(); err != nil {
+	if err != nil {
 		j.mu.Lock()
 		defer j.mu.Unlock()
-		return found, j.fail(err)
+		err = j.fail(err)
 	}
+	return found, err
+}
+
+// recover reads what is on the disk, once.
+func (j *journal) recover() (*recovery, error) {
+	if err := j.disk.open(); err != nil || j.read { // somebody may have removed it since
+		return nil, err
+	}
+	found, err := recoverSegments(j.disk)
+	if err != nil {
+		return nil, err
+	}
+	j.read = true
+	j.older, j.corrupt, j.olderSize = found.segments, found.corrupt, found.size
+	j.sequence = found.last
 	return found, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -176,6 +177,63 @@ func TestFlushDoesNotReviveAJournal(t *testing.T) {
 	if s := b.Status(t.Context()); strings.Contains(s.Reason, "journal") {
 		t.Errorf("%q", s.Reason)
 	}
+}
+
+// TestJournalIsRepairedWhileTheDatabaseHangs: a flush that waits does not keep the
+// journal from being written again.
+func TestJournalIsRepairedWhileTheDatabaseHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := newMemoryDisk()
+		settings := DefaultSettings()
+		settings.Enabled, settings.FlushIntervalSeconds = true, 1
+		l := New(settings, Options{
+			OpenSnapshots: func(ctx context.Context) (Snapshots, error) { <-ctx.Done(); return nil, ctx.Err() },
+			disk:          disk,
+		})
+		count := func() {
+			var ticket Ticket
+			if err := l.Admit(&ticket, Subject{User: []byte("u"), Service: schema.Chat, Model: "m"}, time.Now()); err != nil {
+				t.Fatal(err)
+			}
+			ticket.Settle(schema.Usage{Known: true, Total: 1})
+		}
+		<-time.After(5 * time.Second) // a flush hangs
+		disk.mu.Lock()
+		disk.failWrite = true
+		disk.mu.Unlock()
+		count()
+		disk.mu.Lock()
+		disk.failWrite = false
+		disk.mu.Unlock()
+		<-time.After(1100 * time.Millisecond)
+		count()
+		after := newBenchOn(t, disk.afterKill(), new(MemorySnapshots), nil)
+		after.now = time.Now()
+		after.has("u", Month, map[string]string{Month.Start(after.now).Format(time.RFC3339): "2/2"})
+		if s := l.Status(t.Context()); strings.Contains(s.Reason, "journal") {
+			t.Errorf("%q", s.Reason)
+		}
+		_ = l.Close(t.Context())
+	})
+}
+
+// TestJournalThatCannotBeCutIsWellAgain: the old segment goes on meanwhile.
+func TestJournalThatCannotBeCutIsWellAgain(t *testing.T) {
+	b := newBench(t, nil)
+	b.count("u", b.now, 1)
+	b.disk.failCreate = true
+	b.flush()
+	if s := b.Status(t.Context()); !strings.HasPrefix(s.Reason, "quota-journal-unavailable") {
+		t.Errorf("%q", s.Reason)
+	}
+	b.count("u", b.now, 1)
+	b.disk.failCreate = false
+	b.flush()
+	if s := b.Status(t.Context()); s.Reason != "" {
+		t.Errorf("%q", s.Reason)
+	}
+	after := newBenchOn(t, b.disk.afterKill(), b.sql, nil)
+	after.has("u", Day, map[string]string{day: "2/2"})
 }
 
 // TestDamageLosesWhatIsDamaged flips every bit of a journal, one at a time.

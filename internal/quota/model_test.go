@@ -90,7 +90,7 @@ func TestLedgerEqualsAPlainCount(t *testing.T) {
 			w.redis = new(MemoryCounter)
 			w.settled.Distributed.Enabled = true
 			w.settled.Distributed.DegradeToLocal = rapid.Bool().Draw(rt, "degradeToLocal")
-			w.settled.Distributed.Timeout = schema.Duration(time.Second)
+			w.settled.Distributed.Timeout = Timeout(time.Second)
 		}
 		w.nodes = []*node{w.start(newMemoryDisk()), w.start(newMemoryDisk())}
 		rt.Repeat(map[string]func(*rapid.T){

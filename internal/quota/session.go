@@ -27,8 +27,12 @@ type session struct {
 	disk, stored *condition
 	damaged      atomic.Pointer[string]
 
-	flushing sync.Mutex // one flush at a time
-	retain   retainer
+	// storing is held by a flush, which takes as long as the database does, and
+	// flushing by who notes what is safe or writes the journal anew, which must
+	// not wait for that.
+	storing, flushing sync.Mutex
+
+	retain retainer
 
 	// storeLock is held by who opens or closes the store; a channel, because
 	// others give up waiting.

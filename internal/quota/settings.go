@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 	"unicode"
-
-	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
 // Window is a kind of calendar window in which the ledger counts.
@@ -106,14 +104,14 @@ type Distributed struct {
 	Enabled   bool   `json:"enabled"`
 	KeyPrefix string `json:"keyPrefix"`
 	// Timeout bounds one command to the store.
-	Timeout schema.Duration `json:"timeout"`
+	Timeout Timeout `json:"timeout"`
 	// DegradeToLocal keeps counting in this process while the store is away.
 	DegradeToLocal bool `json:"degradeToLocal"`
 }
 
 const (
-	minTimeout       = schema.Duration(time.Millisecond)
-	maxTimeout       = schema.Duration(5 * time.Second)
+	minTimeout       = Timeout(time.Millisecond)
+	maxTimeout       = Timeout(5 * time.Second)
 	maxFlushSeconds  = 1_000_000_000
 	maxKeyPrefixSize = 128
 )
@@ -133,7 +131,7 @@ func DefaultSettings() Settings {
 		},
 		Distributed: Distributed{
 			KeyPrefix:      "patchbay:quota",
-			Timeout:        schema.Duration(50 * time.Millisecond),
+			Timeout:        Timeout(50 * time.Millisecond),
 			DegradeToLocal: true,
 		},
 	}

@@ -5,8 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
+
 	"github.com/patchbay-ai/patchbay/internal/quota"
-	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
 func TestPeriodsAreReadWithAUnit(t *testing.T) {
@@ -57,10 +58,36 @@ func TestTimeoutIsClamped(t *testing.T) {
 		0: time.Millisecond, 50 * time.Millisecond: 50 * time.Millisecond, time.Minute: 5 * time.Second,
 	} {
 		settings := quota.DefaultSettings()
-		settings.Distributed.Timeout = schema.Duration(given)
+		settings.Distributed.Timeout = quota.Timeout(given)
 		settings.Normalize()
 		if got := settings.Distributed.Timeout.Std(); got != want {
 			t.Errorf("%v became %v", given, got)
+		}
+	}
+}
+
+// A part of a millisecond is no reason not to start: it is moved into the range.
+func TestTimeoutIsReadInAnyUnit(t *testing.T) {
+	for written, want := range map[string]time.Duration{
+		"900us": time.Millisecond, "0.5ms": time.Millisecond, "1ns": time.Millisecond, "1.2ms": 2 * time.Millisecond,
+		"50": 50 * time.Millisecond, "0": time.Millisecond, "2s": 2 * time.Second, "1h": 5 * time.Second,
+		"2562047h47m16.854775807s": 5 * time.Second, "9000000000": 5 * time.Second,
+	} {
+		for _, read := range []func(*quota.Timeout) error{
+			func(to *quota.Timeout) error { return to.UnmarshalText([]byte(written)) },
+			func(to *quota.Timeout) error { return json.Unmarshal([]byte(`"`+written+`"`), to) },
+		} {
+			settings := quota.DefaultSettings()
+			err := read(&settings.Distributed.Timeout)
+			settings.Normalize()
+			if got := settings.Distributed.Timeout.Std(); err != nil || got != want {
+				t.Errorf("%s became %v: %v", written, got, err)
+			}
+		}
+	}
+	for _, written := range []string{"-1ms", "-0.5ms", "-5", "soon", ""} {
+		if err := new(quota.Timeout).UnmarshalText([]byte(written)); err == nil {
+			t.Errorf("%q was accepted", written)
 		}
 	}
 }

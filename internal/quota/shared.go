@@ -49,7 +49,7 @@ const (
 	probeEvery = time.Second
 	// backgroundTime bounds what no request waits for.
 	backgroundTime = 2 * time.Second
-	pushBatch      = 256
+	pushBatch      = 1024
 )
 
 var errAway = errors.New("the shared counter is away")
@@ -195,13 +195,7 @@ func (h *shared) pushAll(ctx context.Context) error {
 // reseed pushes what the database has of the windows that are open: the shares
 // of gateways that are gone. Without the database it has to be done later.
 func (h *shared) reseed(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, readTime)
-	defer cancel()
-	store, err := h.session.snapshots(ctx)
-	if err != nil {
-		return err
-	}
-	rows, err := store.Read(ctx, Filter{Windows: openWindows(h.session.now(), Windows())})
+	rows, err := h.storedRows(ctx)
 	if err != nil {
 		return err
 	}
@@ -217,6 +211,17 @@ func (h *shared) reseed(ctx context.Context) error {
 		rows = rows[n:]
 	}
 	return nil
+}
+
+// storedRows reads what the database has of the windows that are open.
+func (h *shared) storedRows(ctx context.Context) ([]Row, error) {
+	ctx, cancel := context.WithTimeout(ctx, flushTime)
+	defer cancel()
+	store, err := h.session.snapshots(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return store.Read(ctx, Filter{Windows: openWindows(h.session.now(), Windows())})
 }
 
 func openWindows(now time.Time, windows []Window) []Instance {

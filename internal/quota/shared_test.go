@@ -44,7 +44,7 @@ func TestRequestWaitsForTheTimeoutAndNotLonger(t *testing.T) {
 			redis := &deafCounter{ended: make(chan struct{})}
 			settings := DefaultSettings()
 			settings.FailOpen, settings.Distributed.DegradeToLocal = failOpen, failOpen
-			settings.Distributed.Timeout = schema.Duration(70 * time.Millisecond)
+			settings.Distributed.Timeout = Timeout(70 * time.Millisecond)
 			l := sharedLedger(redis, settings)
 			redis.deaf = true
 			for n := range 10 {

@@ -28,7 +28,8 @@ type Question struct {
 	From, To *time.Time
 }
 
-// maxHistory is how many rows a question about the past is answered with.
+// maxHistory is how many rows of the database a question about the past is
+// answered with; what is only in memory comes in addition.
 const maxHistory = 20_000
 
 // ErrTruncated means that a question about the past has more of an answer than
@@ -69,7 +70,7 @@ func (l *Ledger) filter(q Question, on *running) Filter {
 		f.Windows = openWindows(now, kinds)
 		return f
 	}
-	f.Kinds, f.To, f.Limit = kinds, now.Add(time.Second), maxHistory
+	f.Kinds, f.To, f.Limit = kinds, now.Add(time.Second), maxHistory+1 // one more shows that there are more
 	if q.From != nil {
 		f.From = *q.From
 	}
@@ -104,7 +105,7 @@ func (s *session) totals(ctx context.Context, filter *Filter) (map[cellID]Row, e
 	if err == nil {
 		var rows []Row
 		rows, err = store.Read(ctx, *filter)
-		if filter.Limit > 0 && len(rows) >= filter.Limit {
+		if filter.Limit > 0 && len(rows) == filter.Limit {
 			rows, cut = cutAfter(rows)
 			err = ErrTruncated
 		}

@@ -29,7 +29,7 @@ func TestLongHistoryIsCutBetweenKeys(t *testing.T) {
 	}
 	w := Month
 	usage, _, err := b.Usage(t.Context(), Question{Window: &w, From: new(time.Unix(0, 0)), To: new(now)})
-	if !errors.Is(err, ErrTruncated) || len(usage) != maxHistory/2-1 {
+	if !errors.Is(err, ErrTruncated) || len(usage) != maxHistory/2 {
 		t.Fatalf("%d entries, %v", len(usage), err)
 	}
 	for _, u := range usage {
@@ -40,6 +40,23 @@ func TestLongHistoryIsCutBetweenKeys(t *testing.T) {
 		if u.Requests != want || u.Tokens != 2*want {
 			t.Errorf("%+v", u)
 		}
+	}
+}
+
+// TestHistoryThatJustFitsIsWhole: the limit itself is not too much.
+func TestHistoryThatJustFitsIsWhole(t *testing.T) {
+	now := time.Date(2026, 5, 31, 12, 0, 0, 0, time.UTC)
+	rows := make([]Row, maxHistory)
+	for n := range rows {
+		rows[n] = Row{Writer: "w", Key: Key{User: fmt.Sprint(n), Model: "m"}, Window: Month, Start: Month.Start(now), Requests: 1}
+	}
+	sql := new(MemorySnapshots)
+	if err := sql.Write(t.Context(), rows); err != nil {
+		t.Fatal(err)
+	}
+	b := newBenchOn(t, newMemoryDisk(), sql, nil)
+	if usage, _, err := b.Usage(t.Context(), Question{From: new(time.Unix(0, 0)), To: new(now)}); err != nil || len(usage) != maxHistory {
+		t.Errorf("%d entries, %v", len(usage), err)
 	}
 }
 

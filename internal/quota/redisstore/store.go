@@ -14,8 +14,10 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -120,21 +122,27 @@ func (s *Store) Push(ctx context.Context, rows []quota.Push) (lost bool, err err
 		args[g] = append(args[g], fieldOf(&row.Row), number(row.Requests), number(row.Tokens),
 			number(row.SeenRequests), number(row.SeenTokens), number(row.Expire.Unix()))
 	}
+	// All groups at once: the client sends them together, and far stores cost one
+	// round trip.
+	var less [groups]bool
+	var failed [groups]error
+	var calls sync.WaitGroup
 	for g := range keys {
-		if keys[g] == nil {
-			continue
+		if keys[g] != nil {
+			calls.Go(func() { less[g], failed[g] = s.run(ctx, keys[g], args[g]) })
 		}
-		reply, err := s.script.Exec(ctx, s.client, keys[g], args[g]).ToArray()
-		if err != nil {
-			return lost, err
-		}
-		less, err := readReply(reply, nonce)
-		if err != nil {
-			return lost, err
-		}
-		lost = lost || less
 	}
-	return lost, nil
+	calls.Wait()
+	return slices.Contains(less[:], true), errors.Join(failed[:]...)
+}
+
+// run calls the script for one group.
+func (s *Store) run(ctx context.Context, keys, args []string) (lost bool, err error) {
+	reply, err := s.script.Exec(ctx, s.client, keys, args).ToArray()
+	if err != nil {
+		return false, err
+	}
+	return readReply(reply, args[0])
 }
 
 var errForeignReply = errors.New("the reply of Redis belongs to another request")

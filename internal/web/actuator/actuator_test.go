@@ -60,7 +60,7 @@ func TestLevelThatDoesNotArriveChangesNothing(t *testing.T) {
 	}{
 		{io.MultiReader(strings.NewReader(`{"configuredLevel":`), iotest.ErrReader(os.ErrDeadlineExceeded)), http.StatusRequestTimeout},
 		{iotest.ErrReader(io.ErrUnexpectedEOF), http.StatusBadRequest},
-		{strings.NewReader(strings.Repeat(" ", 1<<20)), http.StatusBadRequest},
+		{strings.NewReader(strings.Repeat(" ", 1<<20)), http.StatusRequestEntityTooLarge},
 	} {
 		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/actuator/loggers/some", test.body)
 		request.SetPathValue("name", "some")

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/patchbay-ai/patchbay/internal/logs"
+	"github.com/patchbay-ai/patchbay/internal/web"
 )
 
 type loggerView struct {
@@ -78,6 +79,11 @@ func readChange(w http.ResponseWriter, r *http.Request) *levelChange {
 		fail(w, r, http.StatusRequestTimeout, "The body did not arrive in time.")
 		return nil
 	}
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		fail(w, r, http.StatusRequestEntityTooLarge, "The body is larger than 4 KiB.")
+		return nil
+	}
 	var given *levelChange
 	if err != nil || json.Unmarshal(body, &given, json.RejectUnknownMembers(true)) != nil || given == nil {
 		fail(w, r, http.StatusBadRequest, `The body must be a JSON object such as {"configuredLevel":"DEBUG"}, or null in place of the level to clear it.`)
@@ -91,6 +97,10 @@ func (a *API) SetLogger(w http.ResponseWriter, r *http.Request) {
 	name, ok := loggerOf(r)
 	if !ok {
 		NotFound(w, r)
+		return
+	}
+	if dry, err := web.Flag(r, "dryRun"); dry || err != nil {
+		fail(w, r, http.StatusBadRequest, "dryRun is not available here; nothing was changed.")
 		return
 	}
 	given := readChange(w, r)

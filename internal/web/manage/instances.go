@@ -125,7 +125,7 @@ func (a *API) UpdateInstance(q *Request) (Reply, error) {
 // edit finds out.
 func (a *API) writeInstance(q *Request, status int, message string, edit func(*config.Document) (id string, err error)) (Reply, error) {
 	var id string
-	result, err := a.options.Control.Apply(q.change, func(doc *config.Document) (err error) {
+	result, err := a.edit(q, func(doc *config.Document) (err error) {
 		id, err = edit(doc)
 		return err
 	})
@@ -175,9 +175,6 @@ func updated(q *Request, stored backend.Settings) (backend.Settings, error) {
 		return stored, err
 	}
 	next := u.Instance
-	if !given.Has("instance.headers") {
-		next.Headers = stored.Clone().Headers
-	}
 	return next, keepSecrets(&next, &stored, given, "instance.", q.who)
 }
 
@@ -194,7 +191,7 @@ func inBody(n int, prefix string) func(string) string {
 
 // DeleteInstance answers DELETE /api/config/instance/del/{serviceType}.
 func (a *API) DeleteInstance(q *Request) (Reply, error) {
-	result, err := a.options.Control.Apply(q.change, func(doc *config.Document) error {
+	result, err := a.edit(q, func(doc *config.Document) error {
 		serviceType, service, err := configured(q, doc)
 		if err != nil {
 			return err

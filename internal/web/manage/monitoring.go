@@ -43,9 +43,28 @@ func isMonitoring(path string) bool {
 		path != quota && !strings.HasPrefix(path, quota+"/")
 }
 
+// isReal tells whether a change is to be made. It answers itself, with false,
+// when a dry run is asked for: there is none here, and it must not be taken for a
+// change.
+func isReal(w http.ResponseWriter, r *http.Request) bool {
+	dry, err := flag(r, dryRunFlag)
+	switch {
+	case err != nil:
+		complain(w, http.StatusBadRequest, err.Error())
+	case dry:
+		complain(w, http.StatusBadRequest, "dryRun is not available here; nothing was changed")
+	default:
+		return true
+	}
+	return false
+}
+
 // take reads the body of a change into to, strictly. It answers itself, with
 // false, when the body is not what it should be.
 func take(w http.ResponseWriter, r *http.Request, to any) bool {
+	if !isReal(w, r) {
+		return false
+	}
 	body, err := readBody(w, r)
 	if err != nil {
 		complain(w, statusOf(err), err.Error())

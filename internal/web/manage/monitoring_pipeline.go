@@ -175,8 +175,10 @@ func (m *Monitoring) SetAutoMode(w http.ResponseWriter, r *http.Request) {
 
 // ForceRecovery answers POST /api/monitoring/degradation/force-recovery.
 func (m *Monitoring) ForceRecovery(w http.ResponseWriter, r *http.Request) {
-	m.recorder.Recover()
-	m.Degradation(w, r)
+	if isReal(w, r) {
+		m.recorder.Recover()
+		m.Degradation(w, r)
+	}
 }
 
 // Cache answers GET /api/monitoring/cache/stats.
@@ -193,8 +195,10 @@ func (m *Monitoring) Cache(w http.ResponseWriter, _ *http.Request) {
 
 // ClearCache answers POST /api/monitoring/cache/clear.
 func (m *Monitoring) ClearCache(w http.ResponseWriter, r *http.Request) {
-	m.recorder.ClearCache()
-	m.Cache(w, r)
+	if isReal(w, r) {
+		m.recorder.ClearCache()
+		m.Cache(w, r)
+	}
 }
 
 // BreakerStats answers GET /api/monitoring/circuit-breaker/stats.
@@ -211,12 +215,16 @@ func (m *Monitoring) BreakerStats(w http.ResponseWriter, _ *http.Request) {
 
 // ForceOpen answers POST /api/monitoring/circuit-breaker/force-open.
 func (m *Monitoring) ForceOpen(w http.ResponseWriter, r *http.Request) {
-	m.recorder.ForceOpen()
-	m.BreakerStats(w, r)
+	if isReal(w, r) {
+		m.recorder.ForceOpen()
+		m.BreakerStats(w, r)
+	}
 }
 
 // ForceClose answers POST /api/monitoring/circuit-breaker/force-close.
 func (m *Monitoring) ForceClose(w http.ResponseWriter, r *http.Request) {
-	m.recorder.ForceClose()
-	m.BreakerStats(w, r)
+	if isReal(w, r) {
+		m.recorder.ForceClose()
+		m.BreakerStats(w, r)
+	}
 }

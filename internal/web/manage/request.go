@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/control"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
@@ -33,7 +34,8 @@ func readRequest(w http.ResponseWriter, r *http.Request) (*Request, error) {
 		return q, nil
 	}
 	var err error
-	if q.change, err = changeOf(r); err != nil || r.Method == http.MethodDelete {
+	q.change = control.Change{Origin: control.FromAPI, Author: q.who.Name}
+	if q.change.DryRun, err = flag(r, dryRunFlag); err != nil || r.Method == http.MethodDelete {
 		return q, err
 	}
 	q.body, err = readBody(w, r)
@@ -63,40 +65,52 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// changeOf reads who wants a change, and on what terms.
-func changeOf(r *http.Request) (control.Change, error) {
-	change := control.Change{Origin: control.FromAPI, Author: web.IdentityOf(r).Name}
+// write makes a change that has versions: only such a change looks at If-Match.
+func (q *Request) write(do func(control.Change) (control.Result, error)) (control.Result, error) {
 	var err error
-	if change.DryRun, err = flag(r, "dryRun"); err != nil {
-		return change, err
+	change := q.change
+	if change.IfVersions, err = ifMatch(q.Header.Values("If-Match")); err != nil {
+		return control.Result{}, err
 	}
-	change.IfVersion, err = ifMatch(r.Header.Get("If-Match"))
-	return change, err
+	return do(change)
 }
+
+// edit changes the configuration.
+func (a *API) edit(q *Request, edit func(*config.Document) error) (control.Result, error) {
+	return q.write(func(change control.Change) (control.Result, error) { return a.options.Control.Apply(change, edit) })
+}
+
+// dryRunFlag is the switch that makes a write validate only.
+const dryRunFlag = "dryRun"
 
 // flag reads a switch of the query; naming it alone turns it on.
 func flag(r *http.Request, name string) (bool, error) {
-	values, given := r.URL.Query()[name]
-	if !given || values[0] == "" {
-		return given, nil
-	}
-	on, err := strconv.ParseBool(values[0])
+	on, err := web.Flag(r, name)
 	if err != nil {
-		return false, wrong(name, "want true or false")
+		return false, wrong(name, "%v", err)
 	}
 	return on, nil
 }
 
-// ifMatch reads a version, bare or written as an entity tag.
-func ifMatch(value string) (int, error) {
-	if value == "" || value == "*" {
-		return 0, nil
+// ifMatch reads the versions that a change may be based on, bare or written as
+// entity tags; none where any will do.
+func ifMatch(lines []string) ([]int, error) {
+	var versions []int
+	text := strings.TrimSpace(strings.Join(lines, ","))
+	if text == "*" {
+		return nil, nil
 	}
-	number, err := strconv.Atoi(strings.Trim(strings.TrimPrefix(value, "W/"), `"`))
-	if err != nil || number < 1 {
-		return 0, wrong("If-Match", "want the number of a version")
+	for tag := range strings.SplitSeq(text, ",") {
+		if tag = strings.TrimSpace(tag); tag == "" {
+			continue // lists may have empty members
+		}
+		number, err := strconv.Atoi(strings.Trim(strings.TrimPrefix(tag, "W/"), `"`))
+		if err != nil || number < 1 {
+			return nil, wrong("If-Match", "want the number of a version, or several with commas between them")
+		}
+		versions = append(versions, number)
 	}
-	return number, nil
+	return versions, nil
 }
 
 // serviceOf reads the service type in the path.
@@ -112,7 +126,7 @@ func serviceOf(q *Request) (schema.ServiceType, error) {
 }
 
 // versionOf reads a version number. What is a whole number but cannot be one of
-// a version is 0, which no version has.
+// a version is not found.
 func versionOf(field, text string) (int, error) {
 	digits := strings.TrimPrefix(text, "-")
 	isForeign := func(r rune) bool { return r < '0' || r > '9' }
@@ -120,8 +134,8 @@ func versionOf(field, text string) (int, error) {
 		return 0, wrong(field, "want the number of a version, found %q", shorten(text))
 	}
 	number, err := strconv.Atoi(text)
-	if err != nil || number < 0 {
-		return 0, nil // too large, or negative
+	if err != nil || number < 1 {
+		return 0, fmt.Errorf("%w: %s", control.ErrNoVersion, shorten(text))
 	}
 	return number, nil
 }

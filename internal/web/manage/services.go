@@ -94,7 +94,7 @@ func (a *API) writeService(q *Request, start func(existing config.Service, exist
 		return Reply{}, err
 	}
 	status, message := http.StatusOK, "The service type was changed."
-	result, err := a.options.Control.Apply(q.change, func(doc *config.Document) error {
+	result, err := a.edit(q, func(doc *config.Document) error {
 		existing, exists := doc.Services[serviceType]
 		if !exists {
 			status, message = http.StatusCreated, "The service type was created."
@@ -136,7 +136,7 @@ func keepAll(next, stored []backend.Settings, given config.Given, who access.Ide
 
 // DeleteService answers DELETE /api/config/type/services/{serviceType}.
 func (a *API) DeleteService(q *Request) (Reply, error) {
-	result, err := a.options.Control.Apply(q.change, func(doc *config.Document) error {
+	result, err := a.edit(q, func(doc *config.Document) error {
 		serviceType, _, err := configured(q, doc)
 		if err == nil {
 			delete(doc.Services, serviceType)
@@ -149,6 +149,6 @@ func (a *API) DeleteService(q *Request) (Reply, error) {
 // Reset answers POST /api/config/type/reset.
 func (a *API) Reset(q *Request) (Reply, error) {
 	q.change.Origin = control.FromReset
-	result, err := a.options.Control.Reset(q.change)
+	result, err := q.write(a.options.Control.Reset)
 	return changed(http.StatusOK, "The static configuration is in force again.", viewOf(result, q.change)), err
 }

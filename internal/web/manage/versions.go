@@ -132,7 +132,7 @@ func writeVersion(q *Request, message string, write func(control.Change, int) (c
 	if err != nil {
 		return Reply{}, err
 	}
-	result, err := write(q.change, number)
+	result, err := q.write(func(change control.Change) (control.Result, error) { return write(change, number) })
 	return changed(http.StatusOK, message, viewOf(result, q.change)), err
 }
 

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
@@ -75,8 +76,8 @@ func viewInstance(s backend.Settings, who access.Identity) instanceView {
 }
 
 // keepSecrets puts the stored secrets back where a write left them out or sent
-// the mask of them: apiKey absent, null or masked keeps the stored one, and a
-// masked header its value. Who may not see a secret may not have it sent to a
+// the mask of them: apiKey and headers that are absent or null stay as stored, and
+// so does the value of what is masked. Who may not see a secret may not have it sent to a
 // host of their choice either. The path is that of the instance in the body.
 func keepSecrets(next, stored *backend.Settings, given config.Given, path string, who access.Identity) error {
 	var before backend.Settings
@@ -100,11 +101,15 @@ func keepSecrets(next, stored *backend.Settings, given config.Given, path string
 		}
 	}
 	hasHeaders := given.Has(path + "headers")
+	if !hasHeaders {
+		next.Headers = maps.Clone(before.Headers)
+	}
 	for _, name := range slices.Sorted(maps.Keys(next.Headers)) {
-		if hasHeaders && !access.IsMask(next.Headers[name]) || !hasHeaders && before.Headers[name] == "" {
+		secret := header(before.Headers, name)
+		if hasHeaders && !access.IsMask(next.Headers[name]) || !hasHeaders && secret == "" {
 			continue
 		}
-		if next.Headers[name], err = keep(path+"headers["+strconv.Quote(name)+"]", before.Headers[name]); err != nil {
+		if next.Headers[name], err = keep(path+"headers["+strconv.Quote(name)+"]", secret); err != nil {
 			return err
 		}
 	}
@@ -112,6 +117,16 @@ func keepSecrets(next, stored *backend.Settings, given config.Given, path string
 		return wrong(path+"forwardAuthorization", "sends the keys of callers to the host, so only ADMIN may turn it on or move it")
 	}
 	return nil
+}
+
+// header returns the value of a header, whose name may be in any case.
+func header(headers map[string]string, name string) string {
+	for known, value := range headers {
+		if strings.EqualFold(known, name) {
+			return value
+		}
+	}
+	return ""
 }
 
 // sameHost tells whether two addresses lead to the same place. One that cannot

@@ -1,0 +1,42 @@
+package quota
+
+import (
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// Timeout is a length of time that is moved into the range that is served. So a
+// part of a millisecond is no mistake here, as it is in other durations.
+type Timeout schema.Duration
+
+// Std returns t as a time.Duration.
+func (t Timeout) Std() time.Duration { return time.Duration(t) }
+
+// String prints t with its unit.
+func (t Timeout) String() string { return t.Std().String() }
+
+// MarshalText prints t with its unit.
+func (t Timeout) MarshalText() ([]byte, error) { return schema.Duration(t).MarshalText() }
+
+// MarshalJSON writes whole milliseconds.
+func (t Timeout) MarshalJSON() ([]byte, error) { return schema.Duration(t).MarshalJSON() }
+
+// UnmarshalJSON reads milliseconds, or a string with a unit.
+func (t *Timeout) UnmarshalJSON(data []byte) error {
+	if len(data) >= 2 && data[0] == '"' {
+		data = data[1 : len(data)-1]
+	}
+	return t.UnmarshalText(data)
+}
+
+// UnmarshalText reads milliseconds, or a length with a unit, which is rounded up
+// to a whole millisecond.
+func (t *Timeout) UnmarshalText(text []byte) error {
+	if exact, err := time.ParseDuration(string(text)); err == nil && exact > 0 {
+		exact = min(exact, maxTimeout.Std()) // what is longer could overflow below
+		*t = Timeout((exact + time.Millisecond - 1).Truncate(time.Millisecond))
+		return nil
+	}
+	return (*schema.Duration)(t).UnmarshalText(text)
+}
