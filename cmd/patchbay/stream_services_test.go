@@ -199,6 +199,58 @@ func TestEventsOfOtherServicesThatBreakOff(t *testing.T) {
 	})
 }
 
+const (
+	heardFirst = `{"id":"t","object":"transcription.chunk","created":1,"model":"m","choices":[{"delta":{"content":"hel"},"finish_reason":null}]}`
+	heardLast  = `{"id":"t","object":"transcription.chunk","created":1,"model":"m","choices":[{"delta":{"content":"lo"},"finish_reason":"stop"}]}`
+)
+
+// A transcript may come as chunks of a completion; those say, too, whether it is
+// complete.
+func TestTranscriptsAsChunks(t *testing.T) {
+	heard := wishes(t)[0]
+	frame := func(events ...string) string { return "data: " + strings.Join(events, "\n\ndata: ") + "\n\n" }
+	for name, row := range map[string]struct {
+		events string
+		whole  bool
+	}{
+		"cut off":        {frame(heardFirst), false},
+		"empty reason":   {frame(strings.Replace(heardFirst, "null", `""`, 1)), false},
+		"with a reason":  {frame(heardFirst, heardLast), true},
+		"with a mark":    {frame(heardFirst, "[DONE]"), true},
+		"with both":      {frame(heardFirst, heardLast, "[DONE]"), true},
+		"usage behind":   {frame(heardFirst, heardLast, `{"choices":[],"usage":{"total_tokens":3}}`), true},
+		"nothing in one": {frame(`{"object":"transcription.chunk","choices":[]}`), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, _ := startService(t, eventStep(row.events))
+			answer := r.put(heard, heard.asked).succeeds(t)
+			rest, ok := strings.CutPrefix(answer.body, row.events)
+			if fault := strings.TrimPrefix(rest, "data: "); !ok || row.whole != (rest == "") || !row.whole && faultOf(t, strings.TrimSpace(fault)).Code != "upstream_stream_truncated" {
+				t.Errorf("got %s", answer.body)
+			}
+			i := r.serving(schema.STT)[0]
+			eventually(t, "the call is settled", func() bool { return i.InFlight() == 0 })
+			if success, failed, _ := outcomes(i); (success == 1) != row.whole || (failed == 1) == row.whole {
+				t.Errorf("outcomes %d %d", success, failed)
+			}
+		})
+	}
+}
+
+// Events that name a model name it as the caller does, and are left alone
+// otherwise.
+func TestEventsOfOtherServicesHaveTheCallersModel(t *testing.T) {
+	everyWish(t, func(t *testing.T, w wish) {
+		first := strings.Replace(w.first, "data: {", `data: { "model" : "their\u002dname", "n":1.50,`, 1)
+		more := `data: {"type":"x","model":null,"part":{"model":"inner"}}` + "\n\n"
+		r, _ := startService(t, eventStep(first+more+w.last))
+		want := strings.Replace(first, `"their\u002dname"`, `"m"`, 1) + more + w.last
+		if got := r.put(w, w.asked).succeeds(t).body; got != want {
+			t.Errorf("got %.300s", got)
+		}
+	})
+}
+
 // Whoever did not ask for events gets none, and who asked a backend that has none
 // gets its whole answer.
 func TestEventsOfOtherServicesAreAskedFor(t *testing.T) {

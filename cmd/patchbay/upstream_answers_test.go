@@ -160,3 +160,29 @@ func TestHeadersToABackendAreThereOnce(t *testing.T) {
 		})
 	}
 }
+
+// A whole completion is one whatever blanks come before it and however they come.
+func TestWholeCompletionsBehindBlanks(t *testing.T) {
+	const whole = `{"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"fine"},"finish_reason":"stop"}]}`
+	for name, body := range map[string]string{
+		"nothing":          whole,
+		"a mark":           "\ufeff" + whole,
+		"lines":            "\n\r\n \t\n" + whole,
+		"a mark and lines": "\ufeff\n\n" + whole,
+		"many lines":       strings.Repeat("\n", 40<<10) + whole,
+	} {
+		for _, slice := range []int{0, 1 + len(body)/200} {
+			for _, kind := range []string{"application/octet-stream", "text/plain"} {
+				r, _ := startOne(t, simulator.Step{Body: body, Header: typed(kind), Slice: slice})
+				events := eventsOf(t, r.chat(streamHi).succeeds(t).body)
+				if textOf(t, events) != "fine" || events[len(events)-1] != "[DONE]" {
+					t.Errorf("%s as %s: %q", name, kind, events)
+				}
+			}
+		}
+	}
+	r, _ := startOne(t, simulator.Step{Body: strings.Repeat("\n", 200), Header: typed("text/plain"), Slice: 50})
+	r.chat(streamHi).failsWith(t, http.StatusBadGateway, "api_error", "upstream_stream_truncated", "")
+	r, _ = startOne(t, simulator.Step{Body: "\n\n\ufeff\n" + streamBegins + "\n\n" + streamEnds + "\n\n", Header: typed("text/plain"), Slice: 1})
+	r.chat(streamHi).succeeds(t)
+}

@@ -36,6 +36,14 @@ func TestTextIsNoAudio(t *testing.T) {
 		"nothing, with a length":           raw("Content-Length: 0\r\n", ""),
 		"JSON in lines":                    {Body: fault, Header: typed("application/x-ndjson")},
 		"an error object that is labelled": {Body: fault},
+		"a page as bytes":                  {Body: simulator.HTMLPage, Header: typed("application/octet-stream")},
+		"a page as audio":                  {Body: simulator.HTMLPage, Header: typed("audio/mpeg")},
+		"a list with an error":             {Body: `[{"error":"x"}]`, Header: typed("audio/mpeg")},
+		"a string":                         {Body: `"error"`, Header: typed("application/octet-stream")},
+		"an error object behind a mark":    {Body: "\ufeff" + fault, Header: typed("application/octet-stream")},
+		"words of many scripts":            {Body: `["später: 内存不足 \U0001f525"]`, Header: typed("audio/mpeg"), Slice: 1},
+		"a long page":                      {Body: "<!DOCTYPE html>" + strings.Repeat("<p>\n\tno", 6000), Header: typed("audio/mpeg")},
+		"blanks":                           {Body: " \r\n\t\n", Header: typed("audio/mpeg")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -59,12 +67,17 @@ func TestTextIsNoAudio(t *testing.T) {
 	}
 }
 
-// Audio that happens to begin like an object is audio.
-func TestAudioThatBeginsLikeJSON(t *testing.T) {
+// Audio that happens to begin like text is audio.
+func TestAudioThatBeginsLikeText(t *testing.T) {
 	for name, audio := range map[string]string{
 		"short":         "{\x00\x01\x02",
+		"letters":       "audio of a backend that only pretends",
 		"long":          "{\x00" + strings.Repeat("\xff\x00", 100_000),
-		"printable":     "{ this is no JSON }",
+		"no object":     "this is no JSON\x00",
+		"a delete":      "text \x7f",
+		"half a letter": "sch\xc3",
+		"no letter":     "sch\xc3\x28n",
+		"late":          strings.Repeat("x", 40<<10) + "\x01",
 		"printable 80K": "{" + strings.Repeat("x", 80<<10),
 	} {
 		t.Run(name, func(t *testing.T) {

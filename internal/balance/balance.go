@@ -40,16 +40,24 @@ func New(strategy Strategy, size int) Balancer {
 // scale is how many times larger the weights of the new pool are in all: a debt
 // that was made with great weights would take small ones for ever to pay off.
 func Carry(to, from Balancer, slots []int, scale float64) {
-	next, ok := to.(*roundRobin)
-	prev, was := from.(*roundRobin)
-	if !ok || !was {
-		return
+	switch next := to.(type) {
+	case *roundRobin:
+		if prev, same := from.(*roundRobin); same {
+			next.carry(prev, slots, scale)
+		}
+	case *leastConnections:
+		if prev, same := from.(*leastConnections); same {
+			next.turn.Store(prev.turn.Load())
+		}
 	}
+}
+
+func (b *roundRobin) carry(prev *roundRobin, slots []int, scale float64) {
 	prev.mu.Lock()
 	defer prev.mu.Unlock()
 	for slot, old := range slots {
 		if old >= 0 {
-			next.credit[slot] = int64(math.Round(float64(prev.credit[old]) * scale))
+			b.credit[slot] = int64(math.Round(float64(prev.credit[old]) * scale))
 		}
 	}
 }

@@ -189,6 +189,26 @@ func TestEditsDoNotStartTheRoundAnew(t *testing.T) {
 	}
 }
 
+// Nor does it give the first of several idle instances every request.
+func TestEditsDoNotStartTheTurnsOfTheIdleAnew(t *testing.T) {
+	all := team(t, 1, 1, 1)
+	b := balance.New(balance.LeastConnections, len(all))
+	want := order(balance.New(balance.LeastConnections, len(all)), all, 9)
+	var got strings.Builder
+	for range 9 {
+		got.WriteString(order(b, all, 1))
+		after := balance.New(balance.LeastConnections, len(all))
+		balance.Carry(after, b, []int{0, 1, 2}, 1)
+		b = after
+	}
+	if got.String() != want {
+		t.Errorf("with an edit after each request: %s, without: %s", got.String(), want)
+	}
+	// Another strategy starts from its own beginning.
+	balance.Carry(b, balance.New(balance.RoundRobin, 3), []int{0, 1, 2}, 1)
+	balance.Carry(balance.New(balance.RoundRobin, 3), b, []int{0, 1, 2}, 1)
+}
+
 func TestEditsKeepTheRoundOfTheInstancesThatStay(t *testing.T) {
 	old := team(t, 1, 1, 1)
 	b := balance.New(balance.RoundRobin, 3)

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/patchbay-ai/patchbay/internal/adapter"
-	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -138,30 +138,47 @@ func (r *Reply) beginEvents(from adapter.Events, deadline time.Time) error {
 func (r *Reply) startsAsJSON(deadline time.Time) (bool, error) {
 	r.response.SetDeadline(deadline)
 	defer r.response.SetDeadline(time.Time{})
-	if err := r.readSome(); err != nil && !errors.Is(err, io.EOF) {
+	err := r.readSome()
+	for err == nil && len(r.body) < maxComplaint && saysNothing(r.body) {
+		err = r.readSome()
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
 		return false, err
 	}
-	return opensObject(r.body), nil
+	return bytes.HasPrefix(beyondBlanks(r.body), []byte("{")), nil
 }
 
-func opensObject(start []byte) bool {
-	return bytes.HasPrefix(bytes.TrimLeft(start, " \t\r\n"), []byte("{"))
+// byteOrder is the mark that some put before a text.
+const byteOrder = "\ufeff"
+
+// beyondBlanks returns a text from where it says something.
+func beyondBlanks(start []byte) []byte {
+	return bytes.TrimLeft(bytes.TrimPrefix(start, []byte(byteOrder)), " \t\r\n")
+}
+
+// saysNothing tells that the beginning of a text may have anything behind it.
+func saysNothing(start []byte) bool {
+	return len(beyondBlanks(start)) == 0 || strings.HasPrefix(byteOrder, string(start))
 }
 
 // beginBinary waits for the first bytes of an answer that is passed on as it is.
-// A backend may give an error in its place, under any type or none.
+// A backend may give an error in its place, under any type or none: what begins
+// like JSON or a page, and is text to its end, is no audio. Audio soon has a byte
+// that no text has; what is larger than an error may be is audio.
 func (r *Reply) beginBinary(speak adapter.Adapter, contentType string, deadline time.Time) error {
 	r.response.SetDeadline(deadline)
 	err := r.readSome()
-	for err == nil && len(r.body) < maxComplaint && mayBeJSON(r.body) {
+	read, isText := textFrom(r.body, 0)
+	for err == nil && isText && beginsDocument(r.body) && len(r.body) < maxComplaint {
 		err = r.readSome()
+		read, isText = textFrom(r.body, read)
 	}
 	switch {
 	case err != nil && !errors.Is(err, io.EOF):
 		return err
 	case len(r.body) == 0:
 		return fmt.Errorf("%w: it is empty", adapter.ErrInvalid)
-	case mayBeJSON(r.body) && isJSON(r.body):
+	case err != nil && isText && read == len(r.body) && beginsDocument(r.body):
 		return speak.Reply(r.req, adapter.Answer{ContentType: contentType, Body: r.body}, &r.plain)
 	}
 	r.response.SetDeadline(time.Time{})
@@ -170,24 +187,33 @@ func (r *Reply) beginBinary(speak adapter.Adapter, contentType string, deadline 
 	return nil
 }
 
-// mayBeJSON tells bytes with which an object may begin from those of audio, which
-// has bytes that no JSON text has.
-func mayBeJSON(start []byte) bool {
-	if !opensObject(start) {
-		return false
-	}
-	for _, c := range start {
-		if c < ' ' && c != '\t' && c != '\n' && c != '\r' {
-			return false
-		}
-	}
-	return true
+// beginsDocument tells whether bytes begin like JSON or a page, or have not begun.
+func beginsDocument(b []byte) bool {
+	b = bytes.TrimLeft(bytes.TrimPrefix(b, []byte("\ufeff")), " \t\r\n")
+	return len(b) == 0 || strings.IndexByte("{[\"<", b[0]) >= 0
 }
 
-func isJSON(body []byte) bool {
-	var doc jsonscan.Document
-	doc.AllowDuplicateKeys = true
-	return doc.Parse(body) == nil
+// textFrom tells whether bytes are text from a place on, and how far they are: a
+// character whose end is not there yet may still become one.
+func textFrom(b []byte, at int) (read int, isText bool) {
+	for at < len(b) {
+		c := b[at]
+		switch {
+		case c == '\t', c == '\n', c == '\r', ' ' <= c && c < 0x7f:
+			at++
+		case c < utf8.RuneSelf:
+			return at, false
+		case !utf8.FullRune(b[at:]):
+			return at, true
+		default:
+			char, size := utf8.DecodeRune(b[at:])
+			if char == utf8.RuneError && size == 1 {
+				return at, false
+			}
+			at += size
+		}
+	}
+	return at, true
 }
 
 // refusal reads a response whose status is no success.

@@ -18,9 +18,7 @@ func (r *Reply) try(ctx context.Context) *fault {
 	instance := r.Instance
 	r.outcome = breaker.Success
 	speak := instance.Target.Speak
-	if err := speak.Call(r.req, instance.Target, &r.call); err != nil {
-		return r.classify(err)
-	}
+	r.described = nil // from here on the call is this attempt's own
 	r.addHeaders()
 	limits := &instance.Timeouts
 	if limits.Total > 0 {

@@ -40,7 +40,7 @@ func benchProxy(tb testing.TB) *Proxy {
 }
 
 // route does all that happens to a request here but the call itself: find,
-// limit, pick, acquire, describe the call, settle.
+// describe the call, limit, pick, acquire, settle.
 func (p *Proxy) route(tb testing.TB, req *schema.Request, caller *schema.Caller) {
 	r := p.begin(req, caller)
 	pool := p.current.Load().Service(req.Service).FindBytes(req.Model)
@@ -49,14 +49,14 @@ func (p *Proxy) route(tb testing.TB, req *schema.Request, caller *schema.Caller)
 	if err := r.refuseAtOnce(now); err != nil {
 		tb.Fatal(err)
 	}
+	if err := r.refuseUnsayable(now); err != nil {
+		tb.Fatal(err)
+	}
 	if err := r.limit(now); err != nil {
 		tb.Fatal(err)
 	}
 	if !r.acquireReady(now) {
 		tb.Fatal("nobody is ready")
-	}
-	if err := r.Instance.Target.Speak.Call(req, r.Instance.Target, &r.call); err != nil {
-		tb.Fatal(err)
 	}
 	r.outcome = breaker.Success
 	r.Close()

@@ -67,7 +67,7 @@ func Explain(table *routing.Table, serviceType schema.ServiceType, model string,
 // refusal finds the first reason for which the request would be turned away, in
 // the order in which Do looks for them.
 func (x *Explanation) refusal(now time.Time) *schema.Error {
-	if err := refusal(x.Pool, x.Waiting, now); err != nil {
+	if err := refusal(x.Pool, nil, x.Waiting, now); err != nil {
 		return err
 	}
 	for _, limit := range []ratelimit.Decision{x.ServiceLimit, x.ModelLimit} {

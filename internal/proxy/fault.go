@@ -179,8 +179,9 @@ func unknownModel(service *routing.Service, serviceType schema.ServiceType, name
 	return err
 }
 
-// unavailable says why none of the pool's instances can take the request.
-func unavailable(pool *routing.Pool, now time.Time) *schema.Error {
+// unavailable says why none of the pool's instances can take the request, which
+// some of them have no words for.
+func unavailable(pool *routing.Pool, wordless []*backend.Instance, now time.Time) *schema.Error {
 	type candidate struct {
 		Instance string `json:"instance"`
 		Reason   string `json:"reason"`
@@ -192,6 +193,10 @@ func unavailable(pool *routing.Pool, now time.Time) *schema.Error {
 		o := i.Obstacle(now)
 		if o == backend.NoObstacle && i.Health.Marked() {
 			o = backend.Unhealthy // it is passed over for those that are only busy
+		}
+		if isTried(wordless, i) {
+			candidates = append(candidates, candidate{i.Handle, "its dialect cannot express the request"})
+			continue
 		}
 		candidates = append(candidates, candidate{i.Handle, i.WhyNot(o, now)})
 		switch o {

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/patchbay-ai/patchbay/internal/adapter"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -32,7 +34,7 @@ func asksForEvents(req *schema.Request) bool {
 
 // beginPassing waits for the first event of a stream that is passed on as it is.
 func (r *Reply) beginPassing(deadline time.Time) error {
-	if err := r.beginEvents(&passing{sse: adapter.NewSSE(r.response)}, deadline); err != nil {
+	if err := r.beginEvents(&passing{sse: adapter.NewSSE(r.response), model: r.Model}, deadline); err != nil {
 		return err
 	}
 	r.framed = true
@@ -44,11 +46,15 @@ func (r *Reply) beginPassing(deadline time.Time) error {
 type passing struct {
 	sse   *adapter.SSE
 	doc   jsonscan.Document
+	model string // the caller's name of it
 	usage schema.Usage
 	frame []byte
 
+	edits    []jsonscan.Edit
+	segments [][]byte
+
 	begun bool // an event went out
-	typed bool // events say what they are, so that the last one is known
+	typed bool // events are of a kind whose last one is known
 	ended bool // the last one was there
 }
 
@@ -72,10 +78,17 @@ func (e *passing) Next() ([]byte, error) {
 	case err != nil:
 		return nil, err
 	}
+	defer e.doc.Reset()
 	if err := e.look(event); err != nil {
 		return nil, err
 	}
 	e.begun = true
+	e.write(event)
+	return e.frame, nil
+}
+
+// write writes an event that was looked at into its frame.
+func (e *passing) write(event adapter.Event) {
 	if cap(e.frame) > keepFrame {
 		e.frame = nil
 	}
@@ -83,8 +96,20 @@ func (e *passing) Next() ([]byte, error) {
 	if len(event.Name) > 0 {
 		e.frame = append(append(append(e.frame, "event: "...), event.Name...), '\n')
 	}
-	e.frame = append(append(append(e.frame, "data: "...), event.Data...), "\n\n"...)
-	return e.frame, nil
+	e.frame = append(e.frame, "data: "...)
+	model := e.doc.Root().Get("model")
+	if model.Kind() == jsonscan.String && string(model.Text()) != e.model {
+		name, _ := jsontext.AppendQuote(nil, e.model) // the configured name is valid UTF-8
+		e.edits = append(e.edits[:0], model.Replace(name))
+		e.segments = e.doc.Splice(e.segments[:0], e.edits)
+		for _, s := range e.segments {
+			e.frame = append(e.frame, s...)
+		}
+		clear(e.segments)
+	} else {
+		e.frame = append(e.frame, event.Data...)
+	}
+	e.frame = append(e.frame, "\n\n"...)
 }
 
 // look reads what the gateway must know of an event: that it is no error, whether
@@ -100,7 +125,6 @@ func (e *passing) look(event adapter.Event) error {
 		e.ended = true
 		return nil
 	}
-	defer e.doc.Reset()
 	e.doc.AllowDuplicateKeys = true
 	if err := e.doc.Parse(event.Data); err != nil {
 		return fmt.Errorf("%w: %w", adapter.ErrInvalid, err)
@@ -113,10 +137,21 @@ func (e *passing) look(event adapter.Event) error {
 	case root.Get("error").Given(), string(kind) == "error":
 		return adapter.ReadFailure(200, event.Data)
 	}
-	e.typed = e.typed || len(kind) > 0
-	e.ended = e.ended || bytes.HasSuffix(kind, []byte(".done")) || bytes.HasSuffix(kind, []byte(".completed"))
+	choices := root.Get("choices") // vLLM sends transcripts as chunks of a completion
+	e.typed = e.typed || len(kind) > 0 || choices.Kind() == jsonscan.Array
+	e.ended = e.ended || finishes(choices) || bytes.HasSuffix(kind, []byte(".done")) || bytes.HasSuffix(kind, []byte(".completed"))
 	if usage := schema.ReadUsage(root.Get("usage")); usage.Known {
 		e.usage = usage
 	}
 	return nil
+}
+
+// finishes tells whether one of the choices says why it is at its end.
+func finishes(choices jsonscan.Value) bool {
+	for c := choices.First(); c.Kind() != jsonscan.Absent; c = c.Next() {
+		if len(c.Get("finish_reason").Text()) > 0 {
+			return true
+		}
+	}
+	return false
 }

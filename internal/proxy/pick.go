@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/backend"
@@ -24,7 +23,7 @@ func (r *Reply) pick(ctx context.Context) error {
 	settings := r.pool.Service.Policy.Queue
 	switch worst := r.obstacle(now); {
 	case worst != backend.NoSlot && worst != backend.NoObstacle:
-		return unavailable(r.pool, now)
+		return r.nobody(now)
 	case settings.Size == 0:
 		r.shed(metrics.ShedNoSlot)
 		return noSlot(r.pool)
@@ -37,6 +36,11 @@ func (r *Reply) pick(ctx context.Context) error {
 // well gets it in any case; one that failed itself only within the budget, so
 // that an outage is not made worse.
 func (r *Reply) another() bool {
+	// The first attempt may have taken long: what was switched off or deleted
+	// since then is not called any more.
+	if !r.renew() {
+		return false
+	}
 	now := time.Now()
 	if r.acquire(now, (*backend.Instance).Well) {
 		r.budget().owe()
@@ -83,7 +87,10 @@ func (r *Reply) wait(ctx context.Context, settings queue.Settings) error {
 		case err != nil:
 			return err
 		}
-		r.renew()
+		if !r.renew() {
+			line.Done(r.due) // nor is anything left for the others
+			return unknownModel(r.proxy.current.Load().Service(r.req.Service), r.req.Service, r.Model)
+		}
 		now := time.Now()
 		if r.acquireReady(now) {
 			line.Done(r.due)
@@ -91,7 +98,12 @@ func (r *Reply) wait(ctx context.Context, settings queue.Settings) error {
 		}
 		if worst := r.obstacle(now); worst != backend.NoSlot && worst != backend.NoObstacle {
 			line.Done(r.due) // the others wait in vain, too
-			return unavailable(r.pool, now)
+			return r.nobody(now)
+		}
+		if r.mistake != nil {
+			// There may be room that is of use to everybody else: they go first.
+			line.Done(r.due)
+			standing = queue.Standing{}
 		}
 	}
 }
@@ -99,17 +111,19 @@ func (r *Reply) wait(ctx context.Context, settings queue.Settings) error {
 // due tells whether one of those who wait should have a turn: there is a place,
 // or there is nothing left to wait for.
 func (r *Reply) due() bool {
-	r.renew()
-	return r.obstacle(time.Now()) != backend.NoSlot
+	return !r.renew() || r.obstacle(time.Now()) != backend.NoSlot
 }
 
-// renew makes a request that waited follow the edits of that time: who waits for
-// a slot must neither miss a new instance nor exceed a new bound. A pool that is
-// gone stays as it was.
-func (r *Reply) renew() {
-	if pool := r.proxy.current.Load().Service(r.req.Service).Find(r.Model); pool != nil {
-		r.pool = pool
+// renew makes a request that waited follow the edits of that time: it must
+// neither miss a new instance nor exceed a new bound nor go where nothing is to
+// go any more. False means that nobody serves the model now.
+func (r *Reply) renew() bool {
+	pool := r.proxy.current.Load().Service(r.req.Service).Find(r.Model)
+	if pool == nil {
+		return false
 	}
+	r.pool = pool
+	return true
 }
 
 // acquireReady picks among the instances that are ready now.
@@ -127,6 +141,9 @@ func (r *Reply) acquire(now time.Time, wanted func(*backend.Instance) bool) bool
 			return false
 		}
 		instance := r.pool.Balancer.Pick(r.candidates, r.caller.Addr)
+		if !r.describe(instance) {
+			continue
+		}
 		if permit, ok := instance.Acquire(now); ok {
 			r.tried = append(r.tried, instance)
 			r.notePick(instance, now)
@@ -157,7 +174,7 @@ func appendReady(to []*backend.Instance, pool *routing.Pool, tried []*backend.In
 	well, marked := false, false
 	for _, i := range pool.Instances {
 		switch {
-		case slices.Contains(tried, i):
+		case isTried(tried, i):
 		case i.Health.Marked():
 			marked = true
 		default:
@@ -172,11 +189,22 @@ func appendReady(to []*backend.Instance, pool *routing.Pool, tried []*backend.In
 		return to
 	}
 	for _, i := range pool.Instances {
-		if i.Health.Marked() && i.Obstacle(now) == backend.NoObstacle && !slices.Contains(tried, i) {
+		if i.Health.Marked() && i.Obstacle(now) == backend.NoObstacle && !isTried(tried, i) {
 			to = append(to, i)
 		}
 	}
 	return to
+}
+
+// isTried tells whether an instance is one of those that were tried. An edit in
+// the meantime leaves it the same backend.
+func isTried(tried []*backend.Instance, i *backend.Instance) bool {
+	for _, t := range tried {
+		if t.State == i.State {
+			return true
+		}
+	}
+	return false
 }
 
 // obstacle returns what keeps the pool's untried instances from taking the
@@ -188,7 +216,7 @@ func (r *Reply) obstacle(now time.Time) backend.Obstacle { return obstacle(r.poo
 func obstacle(pool *routing.Pool, tried []*backend.Instance, now time.Time) backend.Obstacle {
 	least, marked := backend.Disabled, backend.Disabled
 	for _, i := range pool.Instances {
-		if slices.Contains(tried, i) {
+		if isTried(tried, i) {
 			continue
 		}
 		o := i.Obstacle(now)
@@ -209,25 +237,28 @@ func obstacle(pool *routing.Pool, tried []*backend.Instance, now time.Time) back
 
 // refuseAtOnce turns a request away that no instance can take, now or soon.
 func (r *Reply) refuseAtOnce(now time.Time) error {
-	err := refusal(r.pool, r.pool.Queue.Len(), now)
+	err := refusal(r.pool, r.tried, r.pool.Queue.Len(), now)
 	switch {
 	case err == nil:
 		return nil
-	case err.Code == schema.CodeNoSlot && r.pool.Service.Policy.Queue.Size > 0:
+	case err.Code != schema.CodeNoSlot:
+		return r.nobody(now)
+	case r.pool.Service.Policy.Queue.Size > 0:
 		r.shed(metrics.ShedQueueFull)
-	case err.Code == schema.CodeNoSlot:
+	default:
 		r.shed(metrics.ShedNoSlot)
 	}
 	return err
 }
 
 // refusal says why a request to a pool is turned away at once; nil where it gets
-// an instance, or a place in the queue of which so many are taken.
-func refusal(pool *routing.Pool, waiting int, now time.Time) *schema.Error {
-	worst := obstacle(pool, nil, now)
+// an instance that was not tried, or a place in the queue of which so many are
+// taken.
+func refusal(pool *routing.Pool, tried []*backend.Instance, waiting int, now time.Time) *schema.Error {
+	worst := obstacle(pool, tried, now)
 	switch {
 	case worst != backend.NoObstacle && worst != backend.NoSlot:
-		return unavailable(pool, now)
+		return unavailable(pool, tried, now)
 	case (worst == backend.NoSlot || waiting > 0) && waiting >= pool.Service.Policy.Queue.Size:
 		return noSlot(pool)
 	}

@@ -39,9 +39,10 @@ func New(current *routing.Current, client *transport.Client) *Proxy {
 // left. The Reply is returned in both cases, tells what was tried, and must be
 // closed.
 //
-// The steps, top to bottom: find the pool, take part in its limits, pick an
-// instance, count the request in the ledger, call it. A failure that another instance may not have leads to the
-// next one, as long as nothing was sent to the client.
+// The steps, top to bottom: find the pool, see that the request can be put to one
+// of its instances, take part in its limits, pick an instance, count the request
+// in the ledger, call it. A failure that another instance may not have leads to
+// the next one, as long as nothing was sent to the client.
 func (p *Proxy) Do(ctx context.Context, req *schema.Request, caller *schema.Caller) (*Reply, error) {
 	r := p.begin(req, caller)
 	err := r.answer(ctx, p.current.Load())
@@ -60,8 +61,12 @@ func (r *Reply) answer(ctx context.Context, table *routing.Table) error {
 	}
 	r.Model, r.pool = pool.Model, pool
 	now := time.Now()
-	// Whoever is not served for want of instances is not counted by the limits.
+	// Whoever is not served for want of instances, or of words for the request,
+	// is not counted by the limits.
 	if err := r.refuseAtOnce(now); err != nil {
+		return err
+	}
+	if err := r.refuseUnsayable(now); err != nil {
 		return err
 	}
 	if err := r.limit(now); err != nil {

@@ -36,10 +36,14 @@ type Reply struct {
 	pool   *routing.Pool
 
 	candidates []*backend.Instance
-	tried      []*backend.Instance
-	call       adapter.Call
-	plain      adapter.Reply
-	body       []byte
+	// tried are not to be picked again: they were called, or their dialects have
+	// no words for the request.
+	tried     []*backend.Instance
+	call      adapter.Call
+	described *backend.Instance // the one that the call is for
+	mistake   *schema.Error     // why the first of the dialects cannot
+	plain     adapter.Reply
+	body      []byte
 
 	response *transport.Response
 	events   adapter.Events
