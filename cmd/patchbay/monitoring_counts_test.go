@@ -111,7 +111,7 @@ func TestTagsWithoutAValueAreRefused(t *testing.T) {
 	put(`{"customTags":{"env":"prod"}}`).succeeds(t)
 	for _, body := range []string{
 		`{"customTags":{"team":null}}`, `{"customTags":{"env":"x","team":null}}`, `{"customTags":null}`,
-		`{"customTags":{"direction":"x"}}`, `{"customTags":{"version":"x"}}`, `{"customTags":{"uri":"x"}}`,
+		`{"customTags":{"direction":"x"}}`, `{"customTags":{"store":"x"}}`, `{"customTags":{"uri":"x"}}`,
 	} {
 		answer := put(body)
 		if message, _ := decodeObject(t, answer.body)["error"].(string); answer.status != 400 || message == "" {

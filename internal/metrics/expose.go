@@ -76,15 +76,18 @@ func (e *Exposition) Scrape() ([]*dto.MetricFamily, error) {
 	return distinct(all), err
 }
 
-// tag adds the custom tags to every series. None has a label of such a name: the
-// settings refuse it.
+// tag adds the custom tags to every series. A label of the same name, which only
+// those have that say what was built, stays.
 func tag(f *dto.MetricFamily, tags map[string]string) {
 	if len(tags) == 0 {
 		return
 	}
 	for _, m := range f.Metric {
+		own := m.Label
 		for name, value := range tags {
-			m.Label = append(m.Label, &dto.LabelPair{Name: proto.String(name), Value: proto.String(value)})
+			if !slices.ContainsFunc(own, func(l *dto.LabelPair) bool { return l.GetName() == name }) {
+				m.Label = append(m.Label, &dto.LabelPair{Name: proto.String(name), Value: proto.String(value)})
+			}
 		}
 		sortLabels(m.Label)
 	}

@@ -318,7 +318,25 @@ func TestTagsCannotTakeTheNameOfALabel(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"direction", "client_ip", "version", "commit", "go_version", "uri", "outcome", "store", "area"} {
+	for _, built := range []string{"version", "commit", "go_version"} { // those of what was built
+		delete(names, built)
+		r := NewRecorder(DefaultSettings())
+		if err := r.Update(func(s *Settings) { s.CustomTags = map[string]string{built: "x"} }); err != nil {
+			t.Errorf("the tag %s: %v", built, err)
+		}
+		tagged, err := expose(t, r, aWorld(1)).Scrape()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range tagged {
+			for _, m := range f.Metric {
+				if n := countLabels(m, built); n != 1 {
+					t.Errorf("%s has %d labels %s", f.GetName(), n, built)
+				}
+			}
+		}
+	}
+	for _, name := range []string{"direction", "client_ip", "uri", "outcome", "store", "area"} {
 		if !names[name] {
 			t.Errorf("no series has a label %s", name)
 		}
@@ -329,6 +347,15 @@ func TestTagsCannotTakeTheNameOfALabel(t *testing.T) {
 			t.Errorf("the tag %s was accepted", name)
 		}
 	}
+}
+
+func countLabels(m *dto.Metric, name string) (n int) {
+	for _, label := range m.Label {
+		if label.GetName() == name {
+			n++
+		}
+	}
+	return n
 }
 
 // Outcomes agree with the statuses of requests_total; who left is neither.

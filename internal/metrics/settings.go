@@ -184,12 +184,18 @@ func isMetricName(name string) bool {
 	return name != ""
 }
 
-// isOwnLabel tells whether some series has a label of this name already, in the
-// families below or in those of the Go runtime.
+// isOwnLabel tells whether some series has a label of this name already. The
+// series that only say what was built do not count: a tag "version" is common, and
+// there the label is the better answer.
 func isOwnLabel(name string) bool {
 	switch name {
-	case "le", "quantile", "version":
+	case "le", "quantile":
 		return true
 	}
-	return slices.ContainsFunc(families[:], func(f Family) bool { return slices.Contains(f.Labels, name) })
+	for i := range families {
+		if i != famBuildInfo && slices.Contains(families[i].Labels, name) {
+			return true
+		}
+	}
+	return false
 }
