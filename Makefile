@@ -152,7 +152,7 @@ unit:
 	if test "$$(go env CGO_ENABLED)" = 1 && command -v $$(go env CC) >/dev/null; then race=-race; \
 	else $(call skip,race detector: no C compiler); fi; \
 	echo "go test $$race ./..."; \
-	if go test -v $$race -timeout 8m ./... > bin/test.log 2>&1; then \
+	if go test -v $$race -timeout 20m ./... > bin/test.log 2>&1; then \
 		grep '^ok' bin/test.log; \
 	else \
 		grep -Ev '^(=== |PASS$$|\?)|^ *--- (PASS|SKIP)' bin/test.log; exit 1; \
