@@ -142,21 +142,11 @@ func (h *shared) look(ctx context.Context) error {
 }
 
 // readMark is as patient as a request, or the counter would be back for those who
-// cannot wait for it; but a connection that has to be made first takes longer.
+// cannot wait for it.
 func (h *shared) readMark(ctx context.Context) (string, error) {
-	within := func(patience time.Duration) (string, error) {
-		ctx, cancel := context.WithTimeout(ctx, patience)
-		defer cancel()
-		return (*h.counter.Load()).Mark(ctx, rand.Text())
-	}
-	mark, err := within(h.timeout)
-	if err == nil || h.timeout >= backgroundTime {
-		return mark, err
-	}
-	if _, err = within(backgroundTime); err != nil {
-		return "", err
-	}
-	return within(h.timeout)
+	ctx, cancel := context.WithTimeout(ctx, h.timeout)
+	defer cancel()
+	return (*h.counter.Load()).Mark(ctx, rand.Text())
 }
 
 // seed sees to it that everything is pushed that only the database has. That
