@@ -38,6 +38,9 @@ func Between(t testing.TB, s *Server) *Faults {
 		return exec.CommandContext(context.Background(), binary, "-host", host, "-port", port)
 	}
 	f := &Faults{t: t, upstream: s.Address, proxy: proxy, Address: FreeAddress(t)}
+	for f.Address == proxy.Address { // what was free a moment ago may be given again
+		f.Address = FreeAddress(t)
+	}
 	f.URL = strings.Replace(s.URL, s.Address, f.Address, 1)
 	proxy.ready = f.create
 	proxy.Start()
