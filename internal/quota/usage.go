@@ -90,8 +90,18 @@ func (s *session) totals(ctx context.Context, filter *Filter) (map[cellID]Row, e
 			}
 		}
 	}
-	// The stores first: what moves from memory to a store meanwhile is then seen
-	// at least once, and twice does no harm.
+	// Counts move from memory to the shared counter and to the database, and leave
+	// memory when the database has them. So memory is read first and the database
+	// last: what moves meanwhile is seen twice, which does no harm, and never not
+	// at all.
+	s.book.each(func(c *cell) {
+		if !filter.matches(&c.line.key) {
+			return
+		}
+		if row := c.row(); row.Requests+row.Tokens > 0 && filter.includes(&row) {
+			merge(totals, &row)
+		}
+	})
 	var failed error
 	if open := filter.open(s.now()); s.shared != nil && len(open) > 0 {
 		rows, err := s.shared.read(ctx, open)
@@ -114,14 +124,6 @@ func (s *session) totals(ctx context.Context, filter *Filter) (map[cellID]Row, e
 	if err != nil {
 		failed = err
 	}
-	s.book.each(func(c *cell) {
-		if !filter.matches(&c.line.key) {
-			return
-		}
-		if row := c.row(); row.Requests+row.Tokens > 0 && filter.includes(&row) {
-			merge(totals, &row)
-		}
-	})
 	cut.apply(totals)
 	return totals, failed
 }

@@ -1,11 +1,58 @@
 package quota
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
 	"time"
 )
+
+// pausingSnapshots is a database that answers a read as of the moment at which
+// it was asked, and runs a function before the answer arrives.
+type pausingSnapshots struct {
+	*MemorySnapshots
+
+	meanwhile func()
+}
+
+func (p *pausingSnapshots) Read(ctx context.Context, filter Filter) ([]Row, error) {
+	rows, err := p.MemorySnapshots.Read(ctx, filter)
+	p.meanwhile()
+	return rows, err
+}
+
+// TestUsageIsWholeWhileAFlushRuns lets a whole flush happen between the reading
+// of the database and the arrival of its answer: what the flush moves from memory
+// to the database must still be in the answer.
+func TestUsageIsWholeWhileAFlushRuns(t *testing.T) {
+	killed := newBench(t, nil)
+	killed.count("before the kill", killed.now, 3)
+	sql := &pausingSnapshots{MemorySnapshots: new(MemorySnapshots)}
+	b := newBenchOn(t, killed.disk.afterKill(), sql.MemorySnapshots, nil)
+	b.options.OpenSnapshots = func(context.Context) (Snapshots, error) { return sql, nil }
+	b.count("after it", b.now, 5)
+	flushed := false
+	sql.meanwhile = func() {
+		if !flushed {
+			flushed = true
+			b.now = b.now.Add(time.Hour) // the minute is over, and leaves memory
+			b.flush()
+		}
+	}
+	everything := Question{Window: new(Minute), From: new(time.Unix(0, 0)), To: new(b.now.AddDate(1, 0, 0))}
+	usage, _, err := b.Usage(t.Context(), everything)
+	if err != nil || !flushed {
+		t.Fatalf("flushed: %t, %v", flushed, err)
+	}
+	found := map[string]string{}
+	for _, u := range usage {
+		found[u.Key.User] = fmt.Sprintf("%d/%d", u.Requests, u.Tokens)
+	}
+	if found["before the kill"] != "1/3" || found["after it"] != "1/5" || len(found) != 2 {
+		t.Errorf("%v", found)
+	}
+}
 
 // TestLongHistoryIsCutBetweenKeys: what is listed is exact, whoever knows it, and
 // one window with very many keys does not vanish.
