@@ -99,7 +99,9 @@ func (h *shared) probe(ctx context.Context) {
 		err = h.look(ctx)
 	}
 	if err != nil {
-		h.fail(err)
+		if !errors.Is(ctx.Err(), context.Canceled) { // the end of the session says nothing about the counter
+			h.fail(err)
+		}
 		return
 	}
 	leaves := make(chan struct{})
@@ -353,27 +355,49 @@ func (h *shared) enqueue(cells []*cell) {
 	}
 }
 
-// drain pushes what is queued.
+// drain pushes what was queued when it was called. What cannot be pushed stays
+// in the queue for the next time.
 func (h *shared) drain(ctx context.Context) {
 	if h.away() {
 		return // all is pushed when it is back
 	}
-	h.mu.Lock()
-	queue := h.queue
-	h.queue = nil
-	h.mu.Unlock()
-	for len(queue) > 0 {
-		batch := queue[:min(len(queue), pushBatch)]
-		for _, c := range batch {
-			c.queued.Store(false) // from here on a change queues it again
-		}
-		if err := h.sendPatiently(ctx, h.rows(batch, true)); err != nil {
-			h.fail(err)
-			h.enqueue(queue)
+	for left := h.queued(); left > 0; {
+		batch := h.take(min(left, pushBatch))
+		if len(batch) == 0 {
 			return
 		}
-		queue = queue[len(batch):]
+		left -= len(batch)
+		if err := h.sendPatiently(ctx, h.rows(batch, true)); err != nil {
+			h.enqueue(batch)
+			if !errors.Is(ctx.Err(), context.Canceled) { // as above
+				h.fail(err)
+			}
+			return
+		}
 	}
+}
+
+// queued returns how many cells wait to be pushed.
+func (h *shared) queued() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.queue)
+}
+
+// take removes cells from the front of the queue. A change of one of them from
+// then on puts it into the queue again.
+func (h *shared) take(most int) []*cell {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := min(most, len(h.queue))
+	batch := h.queue[:n:n]
+	if h.queue = h.queue[n:]; len(h.queue) == 0 {
+		h.queue = nil
+	}
+	for _, c := range batch {
+		c.queued.Store(false)
+	}
+	return batch
 }
 
 // read returns what the counter has of windows.
@@ -392,9 +416,7 @@ func (h *shared) idle() bool {
 	if h == nil || h.away() {
 		return true
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.queue) == 0
+	return h.queued() == 0
 }
 
 // needs tells whether a cell has to stay because the counter lacks it.

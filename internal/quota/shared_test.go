@@ -2,6 +2,7 @@ package quota
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -66,6 +67,70 @@ func TestRequestWaitsForTheTimeoutAndNotLonger(t *testing.T) {
 			}
 		})
 	}
+}
+
+// lateCounter does not answer one of its pushes in time.
+type lateCounter struct {
+	MemoryCounter
+
+	late bool // the next push
+}
+
+func (l *lateCounter) Push(ctx context.Context, rows []Push) (bool, error) {
+	if l.late {
+		l.late = false
+		<-ctx.Done()
+		return false, ctx.Err()
+	}
+	return l.MemoryCounter.Push(ctx, rows)
+}
+
+// TestOneLateBatchDelaysTheOthersAndLosesNone: tokens are pushed in batches, and
+// when one of these is too late, all that waited is pushed at the next ticks.
+func TestOneLateBatchDelaysTheOthersAndLosesNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis := new(lateCounter)
+		settings := DefaultSettings()
+		settings.Windows = []Window{Month}
+		l := sharedLedger(redis, settings)
+		const users = 3 * pushBatch
+		request := func(round int64) {
+			t.Helper()
+			for n := range users {
+				var ticket Ticket
+				if err := l.Admit(&ticket, Subject{User: fmt.Append(nil, n), Service: schema.Chat, Model: "m"}, time.Now()); err != nil {
+					t.Fatal(err)
+				}
+				ticket.Settle(schema.Usage{Known: true, Total: round})
+			}
+		}
+		tokens := func() (sum int64) {
+			rows, _ := redis.Read(t.Context(), openWindows(time.Now(), []Window{Month}))
+			for _, row := range rows {
+				sum += row.Tokens
+			}
+			return sum
+		}
+		<-time.After(2 * time.Second) // what the database has was pushed
+		request(1)
+		redis.late = true
+		<-time.After(backgroundTime + 4*pushEvery)
+		if got := tokens(); redis.late || got != users {
+			t.Errorf("%d tokens of %d arrived after a late batch", got, users)
+		}
+		// What was late once is not forgotten either when it changes again.
+		request(2)
+		<-time.After(2 * pushEvery)
+		if got := tokens(); got != 3*users {
+			t.Errorf("%d tokens of %d arrived", got, 3*users)
+		}
+		if status := l.Status(t.Context()); status.Reason != "" {
+			t.Errorf("degraded after one late batch: %s", status.Reason)
+		}
+		if err := l.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // TestTurningOnHoldsNobodyUp: while a journal is read and a store does not answer,
