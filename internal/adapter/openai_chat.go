@@ -18,6 +18,7 @@ type openAIChat struct{}
 // The pieces that are spliced into bodies. Nobody writes to them.
 var (
 	jsonTrue         = []byte("true")
+	jsonNull         = []byte("null")
 	withUsage        = []byte(`"include_usage":true`)
 	withUsageObject  = []byte(`{"include_usage":true}`)
 	withStreamUsage  = []byte(`"stream_options":{"include_usage":true}`)

@@ -134,14 +134,8 @@ func (e *openAIEvents) chunk(event Event) ([]byte, error) {
 	if m.usage.Given() {
 		e.identify(&m)
 		e.sawUsage(m.usage)
-		if !m.choices.Given() {
-			return nil, nil // clients choke on it; the caller gets a chunk of our own
-		}
-		if isChunk && m.choices.Empty() {
-			if !e.includeUsage {
-				return nil, nil
-			}
-			e.usageSent = true
+		if !m.choices.Given() || isChunk && m.choices.Empty() {
+			return e.usageOnly(root, &m), nil
 		}
 	}
 	if !isChunk {
@@ -163,6 +157,18 @@ func (e *openAIEvents) chunk(event Event) ([]byte, error) {
 		e.mould.cast(e.doc.Data(), m.choices, out, e.edits)
 	}
 	return out, nil
+}
+
+// usageOnly returns an event that says nothing but the usage as the caller gets
+// it, or nil. Clients add up all the usage that they see, so it leaves once, when
+// the answer is complete: an earlier report is a running total, and one without
+// choices, which clients do not expect, is written anew at the end.
+func (e *openAIEvents) usageOnly(root jsonscan.Value, m *members) []byte {
+	if !e.includeUsage || !e.finished || e.usageSent || !m.choices.Given() {
+		return nil
+	}
+	e.usageSent = true
+	return e.edited(root, m)
 }
 
 // noChunk judges an event that is JSON but no chunk: nil for one that may be
@@ -201,9 +207,13 @@ func (e *openAIEvents) identify(m *members) {
 }
 
 // edited returns the chunk as the caller gets it: under its own name of the
-// model, and with the members that clients require.
+// model, with the members that clients require, and without a usage that stands
+// beside choices.
 func (e *openAIEvents) edited(root jsonscan.Value, m *members) []byte {
 	e.edits = m.renameModel(e.edits[:0], root, e.model)
+	if m.usage.Given() && !m.choices.Empty() {
+		e.edits = append(e.edits, withoutUsage(m))
+	}
 	if !m.created.Given() {
 		e.edits = complete(e.edits, root, m.created, e.created)
 	}
@@ -230,6 +240,16 @@ func (e *openAIEvents) edited(root jsonscan.Value, m *members) []byte {
 	return e.out
 }
 
+// withoutUsage takes the usage out of a chunk. Two members cannot be removed from
+// one object where they are neighbours, so that beside an error that is null,
+// which is removed as well, the usage becomes null: that is no report.
+func withoutUsage(m *members) jsonscan.Edit {
+	if m.fault.Kind() == jsonscan.Null {
+		return m.usage.Replace(jsonNull)
+	}
+	return m.usage.Remove()
+}
+
 func (e *openAIEvents) sawUsage(usage jsonscan.Value) {
 	report := schema.ReadUsage(usage)
 	if !report.Known {
@@ -241,8 +261,8 @@ func (e *openAIEvents) sawUsage(usage jsonscan.Value) {
 	}
 }
 
-// usageChunk makes the chunk that a caller asked for and whose content the
-// backend sent along with another one.
+// usageChunk makes the usage chunk that a caller asked for and that the backend
+// did not send as one of its own at the end.
 func (e *openAIEvents) usageChunk() []byte {
 	e.out = append(e.out[:0], '{')
 	for _, member := range [][]byte{e.id, chunkObject, e.created} {

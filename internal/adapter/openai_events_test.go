@@ -207,3 +207,66 @@ func TestOtherFormsSayNothingAgainstTheBackend(t *testing.T) {
 		}
 	}
 }
+
+// TestUsageLeavesOnce puts the usage in all the places where backends report it.
+// Clients add up what they see, so a caller that asked gets it once, in a chunk of
+// its own that is the last one, and a caller that did not ask never.
+func TestUsageLeavesOnce(t *testing.T) {
+	const (
+		early   = `"usage":{"prompt_tokens":3,"completion_tokens":1,"total_tokens":4}`
+		usage   = `"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}`
+		head    = `{"id":"c1","object":"chat.completion.chunk","created":7,"model":"m",`
+		content = `"choices":[{"index":0,"delta":{"content":"hey"},"finish_reason":null}]`
+		finish  = `"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]`
+		none    = `"choices":[]`
+	)
+	for name, events := range map[string][]string{
+		"on the last chunk":                 {content, finish + "," + usage},
+		"before the choices":                {content, usage + "," + finish},
+		"on every chunk":                    {content + "," + early, content + "," + early, finish + "," + usage},
+		"on a chunk and in one of its own":  {content, finish + "," + usage, none + "," + usage},
+		"in one of its own":                 {content, finish, none + "," + usage},
+		"in one of its own, twice":          {content, finish, none + "," + usage, none + "," + usage},
+		"in one of its own, and early":      {none + "," + early, content, none + "," + early, finish, none + "," + usage},
+		"in one of its own before the end":  {content, none + "," + usage, finish},
+		"without choices":                   {content, finish, usage},
+		"without choices, twice":            {content, finish, usage, none + "," + usage, usage},
+		"beside an error that is null":      {content, finish + `,"error":null,` + usage},
+		"before an error that is null":      {content, finish + "," + usage + `,"error":null`},
+		"on its own beside such an error":   {content, finish, none + `,"error":null,` + usage},
+		"where other chunks have null":      {content + `,"usage":null`, finish + `,"usage":null`, none + "," + usage},
+		"on the last chunk, which has more": {content, finish + "," + usage + `,"timings":{"predicted_n":2}`},
+	} {
+		stream := ""
+		for _, event := range events {
+			stream += "data: " + head + event + "}\n\n"
+		}
+		for want, req := range []*schema.Request{chatRequest(t), streamRequest(t)} {
+			reading := openAIChat{}.Events(req, strings.NewReader(stream+"data: [DONE]\n\n"))
+			chunks, end := tellRaw(reading)
+			seen := 0
+			for i, chunk := range chunks {
+				var c struct {
+					Choices []any          `json:"choices"`
+					Usage   map[string]int `json:"usage"`
+				}
+				if err := json.Unmarshal([]byte(chunk), &c); err != nil {
+					t.Errorf("%s: %s: %v", name, chunk, err)
+				}
+				if c.Usage == nil {
+					continue
+				}
+				seen++
+				if len(c.Choices) > 0 || i != len(chunks)-1 || c.Usage["total_tokens"] != 5 {
+					t.Errorf("%s: chunk %d of %d is %s", name, i, len(chunks), chunk)
+				}
+			}
+			if seen != want || !errors.Is(end, io.EOF) {
+				t.Errorf("%s: usage left %d times, want %d (%v)\n%s", name, seen, want, end, strings.Join(chunks, "\n"))
+			}
+			if counted := reading.Usage(); counted.Total != 5 {
+				t.Errorf("%s: %d tokens are counted", name, counted.Total)
+			}
+		}
+	}
+}
