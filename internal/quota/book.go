@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"fmt"
 	"hash/maphash"
 	"strconv"
 	"sync"
@@ -9,11 +10,12 @@ import (
 
 // book holds everything that a writer counts, in memory and bounded.
 type book struct {
-	writer   string
-	maxLines int64
-	calendar calendar
-	seed     maphash.Seed
-	shards   [shardCount]shard
+	writer               string
+	maxLines             int64
+	maxCells, spareCells int64
+	calendar             calendar
+	seed                 maphash.Seed
+	shards               [shardCount]shard
 
 	lines, cells atomic.Int64
 	overflowed   atomic.Int64
@@ -37,6 +39,12 @@ const (
 	// its user is folded; beyond it tenants are folded too, which a client may
 	// name where there is no authentication.
 	spareLines = 5_000
+	// maxCells is how many counts are held while the database does not take them:
+	// about twice as many as all keys have in open windows. Beyond it users are
+	// counted together, beyond spareCells more tenants too, and beyond that many
+	// again nothing new is counted.
+	maxCells   = 800_000
+	spareCells = 100_000
 )
 
 type shard struct {
@@ -45,7 +53,7 @@ type shard struct {
 }
 
 func newBook(writer string) *book {
-	b := &book{writer: writer, maxLines: maxLines, seed: maphash.MakeSeed()}
+	b := &book{writer: writer, maxLines: maxLines, maxCells: maxCells, spareCells: spareCells, seed: maphash.MakeSeed()}
 	for i := range b.shards {
 		b.shards[i].lines = map[Key]*line{}
 	}
@@ -63,19 +71,84 @@ func (b *book) writerFor(w Window, start int64) string {
 	return b.writer + "." + strconv.FormatInt(b.again.Add(1), 10)
 }
 
-// acquire returns the cell of a subject in a window, with a reference to it.
-// Subjects that were seen before cost no memory.
-func (b *book) acquire(who *Subject, windows *[WindowCount]bool, second int64, to *[WindowCount]*cell) {
-	found := b.find(who)
+// acquire returns the cells of a subject in the windows that are counted, with a
+// reference to each. It reports whether there was room for all of them. Subjects
+// that were seen before cost no memory.
+func (b *book) acquire(who *Subject, windows *[WindowCount]bool, second int64, to *[WindowCount]*cell) (all bool) {
+	found, folded := b.find(who), false
+	all = true
 	for w := Minute; int(w) < WindowCount; w++ {
 		to[w] = nil
-		for windows[w] && to[w] == nil {
-			if to[w] = found.acquire(b, w, b.calendar.start(w, second)); to[w] == nil {
-				found = b.find(who) // the line was let go meanwhile
-			}
+		if !windows[w] {
+			continue
+		}
+		start := b.calendar.start(w, second)
+		c, gone := found.acquire(b, w, start)
+		for gone {
+			found = b.find(who)
+			c, gone = found.acquire(b, w, start)
+		}
+		if c == nil {
+			c, folded = b.acquireFolded(found.key, w, start), true
+		}
+		to[w], all = c, all && c != nil
+	}
+	if folded {
+		b.overflowed.Add(1)
+	}
+	return all
+}
+
+// acquireFolded returns the cell in which those are counted together for whom
+// there is no room, nil if there is none for that either.
+func (b *book) acquireFolded(key Key, w Window, start int64) *cell {
+	key.User = Overflow
+	if c := b.acquireOf(key, b.maxLines+spareLines, w, start); c != nil {
+		return c
+	}
+	key.Tenant = Overflow
+	return b.acquireOf(key, unbounded, w, start)
+}
+
+func (b *book) acquireOf(key Key, mostLines int64, w Window, start int64) *cell {
+	for {
+		found := b.insert(key, mostLines)
+		if found == nil {
+			return nil
+		}
+		if c, gone := found.acquire(b, w, start); !gone {
+			return c
 		}
 	}
 }
+
+// roomFor returns how many cells there may be for a key to get another one.
+func (b *book) roomFor(key *Key) int64 {
+	switch {
+	case key.Tenant == Overflow:
+		return b.maxCells + 2*b.spareCells
+	case key.User == Overflow:
+		return b.maxCells + b.spareCells
+	}
+	return b.maxCells
+}
+
+// reason says that counts are not kept apart any more for want of room; empty
+// where they are.
+func (b *book) reason() string {
+	held := b.cells.Load()
+	if held < b.maxCells {
+		return ""
+	}
+	reason := fmt.Sprintf("quota-memory-full: %d counts wait for the database; new ones are counted together as %s", held, Overflow)
+	if held >= b.maxCells+2*b.spareCells {
+		reason += ", and where that cannot be, not at all"
+	}
+	return reason
+}
+
+// unbounded stands for keys whose number the configuration bounds.
+const unbounded = 1 << 62
 
 func (b *book) find(who *Subject) *line {
 	if !who.tooLong() {
@@ -107,7 +180,7 @@ func (b *book) make(key Key) *line {
 		return found
 	}
 	key.Tenant = Overflow
-	return b.insert(key, 1<<62) // what is left of the key comes from the configuration
+	return b.insert(key, unbounded)
 }
 
 // insert returns the line of a key if it exists or may exist.

@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"cmp"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -61,6 +62,12 @@ func (c *cell) row() Row {
 	}
 }
 
+// compare orders cells as Row.compare orders their rows.
+func (c *cell) compare(other *cell) int {
+	return cmp.Or(cmp.Compare(c.start, other.start), cmp.Compare(c.window, other.window),
+		c.line.key.compare(other.line.key), cmp.Compare(c.writer, other.writer))
+}
+
 // line is a key and the cells that it has.
 type line struct {
 	key Key
@@ -73,25 +80,29 @@ type line struct {
 	retired bool // it is no longer in the book
 }
 
-// acquire returns the cell of a window, made if need be, with a reference to
-// it; nil if the line has been let go.
-func (l *line) acquire(b *book, w Window, start int64) *cell {
+// acquire returns the cell of a window, made if need be, with a reference to it.
+// There is none if the line has been let go, or if the book has no room for
+// another cell of the line.
+func (l *line) acquire(b *book, w Window, start int64) (found *cell, gone bool) {
 	if c := l.newest[w].Load(); c != nil && c.start == start && c.acquire() {
-		return c
+		return c, false
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.retired {
-		return nil
+		return nil, true
 	}
 	newest := l.newest[w].Load()
 	if newest != nil && newest.start == start && newest.acquire() {
-		return newest
+		return newest, false
 	}
 	for _, c := range l.older {
 		if c.window == w && c.start == start && c.acquire() {
-			return c
+			return c, false
 		}
+	}
+	if b.cells.Load() >= b.roomFor(&l.key) {
+		return nil, false
 	}
 	c := &cell{line: l, writer: b.writerFor(w, start), window: w, start: start}
 	c.refs.Store(1)
@@ -105,7 +116,7 @@ func (l *line) acquire(b *book, w Window, start int64) *cell {
 	default:
 		l.older = append(l.older, c)
 	}
-	return c
+	return c, false
 }
 
 // each calls f with every cell of the line.

@@ -9,18 +9,17 @@ import (
 )
 
 const (
-	// flushTime bounds one flush, and readTime one read.
-	flushTime = 30 * time.Second
+	// batchTime bounds the writing of one batch of a flush, and readTime one read.
+	batchTime = 30 * time.Second
 	readTime  = 5 * time.Second
+	// flushBatch is how many rows are written in one transaction. Each batch is
+	// safe when it is committed, so that a backlog of any size passes in pieces.
+	flushBatch = 4000
 	// retryAfter is the time after which a flush that failed is tried again, if
 	// the next one is not due before.
 	retryAfter = 3 * time.Second
-	// compactAt is the size of the journal, or the number of its segments, at
-	// which it is written anew while the database is away.
-	compactAt       = 16 << 20
-	compactSegments = 32
-	// maxJournal is the size at which that is done also between two flushes.
-	maxJournal = 64 << 20
+	// compactAt is the size below which the journal is never written anew.
+	compactAt = 16 << 20
 )
 
 // keepStore writes snapshots until the session is not needed any more.
@@ -65,13 +64,19 @@ func jitter(d time.Duration) time.Duration {
 func (s *session) finish() {
 	s.cancel()
 	s.wait.Wait()
-	if err := s.flushWithin(context.Background(), readTime); err != nil {
-		s.stored.note(err)
-	}
+	s.flushWithin(readTime)
 	s.ledger.stats.keep(s)
 	if err := s.close(); err != nil {
 		s.ledger.options.Log.Warn("quota: closing the ledger", "error", err)
 	}
+}
+
+// flushWithin is a flush that must not take longer. What it does not write stays
+// in the journal.
+func (s *session) flushWithin(longest time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), longest)
+	defer cancel()
+	_ = s.flush(ctx) // it noted why it failed
 }
 
 // end is the end of the session at the end of the program.
@@ -129,65 +134,90 @@ func (s *session) forget() {
 
 // flush writes all that the database does not have, and then lets go of the
 // segments and cells that are not needed any more.
-func (s *session) flush(ctx context.Context) error { return s.flushWithin(ctx, flushTime) }
-
-func (s *session) flushWithin(ctx context.Context, longest time.Duration) error {
+func (s *session) flush(ctx context.Context) error {
 	s.storing.Lock()
 	defer s.storing.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, longest)
-	defer cancel()
 	began := time.Now()
-	f := s.beginFlush()
-	if err := s.write(ctx, f.rows); err != nil {
+	if err := s.writeUnsaved(ctx); err != nil {
 		s.stored.note(err)
 		s.forget()
-		s.flushing.Lock()
-		defer s.flushing.Unlock()
-		s.compact()
 		return err
 	}
 	s.stored.note(nil)
 	stats := &s.ledger.stats
 	stats.flushes.Add(1)
-	stats.rowsWritten.Add(int64(len(f.rows)))
 	stats.flushNanos.Store(int64(time.Since(began)))
 	stats.flushedAt.Store(s.now().UnixNano())
-	s.endFlush(f)
 	s.expire(ctx)
 	return nil
 }
 
-// flush is one on its way: what it writes, and the first segment of the journal
-// that may hold more than that.
+func (s *session) writeUnsaved(ctx context.Context) error {
+	store, err := s.openStore(ctx)
+	if err == nil && s.stored.reason() != "" {
+		// Whether the database is back is asked first: there may be a lot to write.
+		err = writeBatch(ctx, store, nil)
+	}
+	for err == nil {
+		f := s.beginFlush()
+		if err = s.write(ctx, store, f); err != nil {
+			s.stopFlush(f)
+			break
+		}
+		s.endFlush(f)
+		if !f.resumed {
+			break
+		}
+	}
+	return err
+}
+
+// flush is one on its way: the cells that it writes, and the first segment of the
+// journal that may hold more than they.
 type flush struct {
-	rows     []Row
 	cells    []*cell
 	boundary uint64
-	uncut    error // why the journal could not be cut
-	failed   bool  // it had failed before; who repairs it says so
+	// resumed says that the boundary is that of an earlier flush, which failed.
+	// While the database is away every try would otherwise leave a segment behind.
+	resumed bool
+	saved   int   // how many of the cells are written
+	uncut   error // why the journal could not be cut
+	failed  bool  // it had failed before; who repairs it says so
 }
 
 func (s *session) beginFlush() *flush {
 	s.flushing.Lock()
 	defer s.flushing.Unlock()
-	f := &flush{failed: s.journal.err() != nil}
+	f := &flush{failed: s.journal.err() != nil, boundary: s.resume, resumed: s.resume != 0}
 	// What the segments before the cut hold, memory holds too: totals are added
 	// before they are appended.
-	f.boundary, f.uncut = s.journal.cut()
-	f.rows, f.cells = s.unsaved()
+	if !f.resumed {
+		f.boundary, f.uncut = s.journal.cut()
+	}
+	f.cells = s.unsaved()
 	return f
+}
+
+// stopFlush is the end of a flush that failed. What was written until then is
+// safe, and need not be held any longer.
+func (s *session) stopFlush(f *flush) {
+	s.flushing.Lock()
+	defer s.flushing.Unlock()
+	s.resume = f.boundary // 0 if the journal could not be cut
+	if f.saved > 0 {
+		s.prune()
+	}
 }
 
 // endFlush lets go of what the database has now.
 func (s *session) endFlush(f *flush) {
 	s.flushing.Lock()
 	defer s.flushing.Unlock()
-	for i, c := range f.cells {
-		c.savedRequests, c.savedTokens = f.rows[i].Requests, f.rows[i].Tokens
-	}
+	s.resume = 0
 	err := f.uncut
 	if err == nil {
 		err = s.journal.drop(f.boundary)
+		s.compacted = 0
 	}
 	if !f.failed && (err != nil || s.journal.err() == nil) {
 		s.disk.note(err)
@@ -195,43 +225,67 @@ func (s *session) endFlush(f *flush) {
 	s.prune()
 }
 
-func (s *session) write(ctx context.Context, rows []Row) error {
-	store, err := s.snapshots(ctx)
-	if err != nil {
-		return err
+// write writes the cells of a flush, batch by batch.
+func (s *session) write(ctx context.Context, store Snapshots, f *flush) error {
+	rows := make([]Row, 0, min(len(f.cells), flushBatch))
+	for batch := range slices.Chunk(f.cells, flushBatch) {
+		rows = rows[:0]
+		for _, c := range batch {
+			rows = append(rows, c.row())
+		}
+		if err := writeBatch(ctx, store, rows); err != nil {
+			return err
+		}
+		s.markSaved(batch, rows)
+		f.saved += len(rows)
+		s.ledger.stats.rowsWritten.Add(int64(len(rows)))
 	}
-	if len(rows) == 0 && s.stored.reason() == "" {
-		return nil
-	}
+	return nil
+}
+
+func (s *session) openStore(ctx context.Context) (Snapshots, error) {
+	ctx, cancel := context.WithTimeout(ctx, batchTime)
+	defer cancel()
+	return s.snapshots(ctx)
+}
+
+func writeBatch(ctx context.Context, store Snapshots, rows []Row) error {
+	ctx, cancel := context.WithTimeout(ctx, batchTime)
+	defer cancel()
 	return store.Write(ctx, rows)
 }
 
-// unsaved returns the totals that the database does not have, in order, and the
-// cells that they are of.
-func (s *session) unsaved() ([]Row, []*cell) {
-	type pair struct {
-		row Row
-		of  *cell
+// markSaved notes in cells what the database has of them.
+func (s *session) markSaved(cells []*cell, rows []Row) {
+	s.flushing.Lock()
+	defer s.flushing.Unlock()
+	for i, c := range cells {
+		c.savedRequests, c.savedTokens = rows[i].Requests, rows[i].Tokens
 	}
-	var pairs []pair
-	s.book.each(func(c *cell) {
-		if !c.saved() {
-			pairs = append(pairs, pair{c.row(), c})
-		}
-	})
-	slices.SortFunc(pairs, func(a, b pair) int { return a.row.compare(&b.row) })
-	rows, cells := make([]Row, len(pairs)), make([]*cell, len(pairs))
-	for i := range pairs {
-		rows[i], cells[i] = pairs[i].row, pairs[i].of
-	}
-	return rows, cells
 }
 
-// compact keeps the journal small while the database is away: what is not safe
-// is written once, and what was written before is dropped.
+// unsaved returns the cells whose totals the database does not have, in the order
+// in which a database stores them: transactions that write the same rows must not
+// wait for each other.
+func (s *session) unsaved() []*cell {
+	var cells []*cell
+	s.book.each(func(c *cell) {
+		if !c.saved() {
+			cells = append(cells, c)
+		}
+	})
+	slices.SortFunc(cells, (*cell).compare)
+	return cells
+}
+
+// compact writes the journal anew when it has doubled since that was done last:
+// what is not safe is written once, and what was written before is dropped. So a
+// long absence of the database costs a multiple of what is counted meanwhile, and
+// not one of the time that it lasts.
 func (s *session) compact() {
-	size, segments := s.journal.held()
-	if size < compactAt && segments < compactSegments {
+	s.flushing.Lock()
+	defer s.flushing.Unlock()
+	if s.journal.held() < max(s.compactAt, 2*s.compacted) {
 		return
 	}
 	boundary, err := s.journal.cut()
@@ -246,7 +300,9 @@ func (s *session) compact() {
 	}
 	if err != nil {
 		s.disk.note(err)
+		return
 	}
+	s.compacted = s.journal.held()
 }
 
 // prune lets go of the cells whose totals are safe and which nobody will count

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -32,9 +31,15 @@ type journal struct {
 	maintenance sync.Mutex
 	read        bool   // what was on the disk at the start is known
 	synced      uint64 // position up to which all is on the disk
-	older       []uint64
-	corrupt     []uint64 // those of older that are put aside rather than removed
-	olderSize   int64
+	older       []oldSegment
+}
+
+// oldSegment is a segment on the disk that is not written any more. A corrupt
+// one is put aside rather than removed.
+type oldSegment struct {
+	number  uint64
+	size    int64
+	corrupt bool
 }
 
 // keepBuffer is the largest buffer that an append leaves behind.
@@ -78,7 +83,7 @@ func (j *journal) recover() (*recovery, error) {
 		return nil, err
 	}
 	j.read = true
-	j.older, j.corrupt, j.olderSize = found.segments, found.corrupt, found.size
+	j.older = found.segments
 	j.sequence = found.last
 	return found, nil
 }
@@ -91,9 +96,8 @@ func (j *journal) next() error {
 	}
 	j.mu.Lock()
 	old, position := j.file, j.position
-	if j.sequence > 0 && (len(j.older) == 0 || j.older[len(j.older)-1] < j.sequence) {
-		j.older = append(j.older, j.sequence)
-		j.olderSize += j.size
+	if j.sequence > 0 && (len(j.older) == 0 || j.older[len(j.older)-1].number < j.sequence) {
+		j.older = append(j.older, oldSegment{number: j.sequence, size: j.size})
 	}
 	j.file, j.sequence, j.ids, j.size = file, sequence, 0, 0
 	j.failure.Store(nil)
@@ -293,40 +297,38 @@ func (j *journal) drop(before uint64) error {
 	j.maintenance.Lock()
 	defer j.maintenance.Unlock()
 	var failed error
-	var kept, keptCorrupt []uint64
-	for _, n := range j.older {
-		bad := slices.Contains(j.corrupt, n)
-		if n < before {
-			var err error
-			if bad {
-				err = j.disk.rename(segmentName(n), segmentName(n)+asideSuffix)
-			} else {
-				err = j.disk.remove(segmentName(n))
-			}
-			if err == nil {
-				continue
-			}
+	var kept []oldSegment
+	for _, old := range j.older {
+		if old.number >= before {
+			kept = append(kept, old)
+			continue
+		}
+		var err error
+		if name := segmentName(old.number); old.corrupt {
+			err = j.disk.rename(name, name+asideSuffix)
+		} else {
+			err = j.disk.remove(name)
+		}
+		if err != nil {
+			kept = append(kept, old)
 			failed = errors.Join(failed, err)
 		}
-		kept = append(kept, n)
-		if bad {
-			keptCorrupt = append(keptCorrupt, n)
-		}
 	}
-	j.older, j.corrupt = kept, keptCorrupt
-	if len(kept) == 0 {
-		j.olderSize = 0
-	}
+	j.older = kept
 	return failed
 }
 
 // held returns the size of the segments on the disk.
-func (j *journal) held() (size int64, segments int) {
+func (j *journal) held() int64 {
 	j.maintenance.Lock()
 	defer j.maintenance.Unlock()
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.olderSize + j.size, len(j.older) + 1
+	size := j.size
+	for _, old := range j.older {
+		size += old.size
+	}
+	return size
 }
 
 // close ends the journal. An empty segment is removed, so that nothing is left

@@ -3,11 +3,9 @@ package quota
 // recovery is what the journal of earlier processes holds.
 type recovery struct {
 	rows     []Row
-	segments []uint64
+	segments []oldSegment
 	last     uint64 // the number of the newest, or of one that was put aside
-	size     int64
 	torn     int
-	corrupt  []uint64
 }
 
 type cellID struct {
@@ -39,20 +37,18 @@ func recoverSegments(d disk) (*recovery, error) {
 	if err != nil {
 		return nil, err
 	}
-	found := &recovery{segments: sequences, last: last}
+	found := &recovery{last: last}
 	totals := map[cellID]Row{}
 	for _, n := range sequences {
 		data, err := d.read(segmentName(n))
 		if err != nil {
 			return nil, err
 		}
-		found.size += int64(len(data))
-		switch readSegment(data, func(row Row) { merge(totals, &row) }) {
-		case torn:
+		state := readSegment(data, func(row Row) { merge(totals, &row) })
+		if state == torn {
 			found.torn++
-		case corrupt:
-			found.corrupt = append(found.corrupt, n)
 		}
+		found.segments = append(found.segments, oldSegment{number: n, size: int64(len(data)), corrupt: state == corrupt})
 	}
 	for _, row := range totals {
 		found.rows = append(found.rows, row)

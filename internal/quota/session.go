@@ -31,6 +31,11 @@ type session struct {
 	// flushing by who notes what is safe or writes the journal anew, which must
 	// not wait for that.
 	storing, flushing sync.Mutex
+	// resume is the boundary of the latest flush if that failed, and compacted the
+	// size of the journal after it was last written anew. Flushing is held for both.
+	resume    uint64
+	compacted int64
+	compactAt int64
 
 	retain retainer
 
@@ -56,6 +61,7 @@ func (l *Ledger) newSession(settings *Settings) *session {
 		stored:    &condition{log: o.Log, name: "the database", code: "quota-store-unavailable"},
 		kick:      make(chan struct{}, 1),
 		storeLock: make(chan struct{}, 1),
+		compactAt: compactAt,
 	}
 	if s.settings.Distributed.Enabled {
 		s.shared = newShared(s)
@@ -108,8 +114,11 @@ func (r *running) admit(ticket *Ticket, who *Subject, second int64) error {
 	if !s.enter() {
 		return nil // turned off between the look and here
 	}
-	s.book.acquire(who, &r.windows, second, &ticket.cells)
-	if !s.count(ticket.cells[:], r.failOpen) {
+	all := s.book.acquire(who, &r.windows, second, &ticket.cells)
+	if !all && r.failOpen {
+		s.ledger.stats.uncounted.Add(1)
+	}
+	if !all && !r.failOpen || !s.count(ticket.cells[:], r.failOpen) {
 		s.release(ticket.cells[:])
 		ticket.cells = [WindowCount]*cell{}
 		s.ledger.stats.refused.Add(1)
@@ -182,7 +191,7 @@ func (s *session) release(cells []*cell) {
 	s.leave()
 }
 
-// keepJournal brings the journal to the disk, and back to life.
+// keepJournal looks after the journal once a second.
 func (s *session) keepJournal(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -191,18 +200,24 @@ func (s *session) keepJournal(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+			s.tend()
 		}
-		if s.journal.err() != nil {
-			s.repair()
-			continue
-		}
-		if size, _ := s.journal.held(); size > maxJournal && s.flushing.TryLock() {
-			s.compact()
-			s.flushing.Unlock()
-		}
-		if err := s.journal.flushAll(); err != nil {
-			s.disk.note(err)
-		}
+	}
+}
+
+// tend brings the journal to the disk, or back to life, keeps it small, and asks
+// for a flush when memory gets full.
+func (s *session) tend() {
+	if s.journal.err() != nil {
+		s.repair()
+		return
+	}
+	s.compact()
+	if err := s.journal.flushAll(); err != nil {
+		s.disk.note(err)
+	}
+	if s.book.cells.Load() > s.book.maxCells*3/4 && s.stored.reason() == "" {
+		s.wake()
 	}
 }
 
@@ -226,14 +241,18 @@ func (s *session) take(found *recovery) {
 	log, stats := s.ledger.options.Log, &s.ledger.stats
 	s.book.restore(found.rows)
 	stats.tornSegments.Add(int64(found.torn))
-	stats.corruptSegments.Add(int64(len(found.corrupt)))
 	if found.torn > 0 {
 		log.Warn("quota: the journal was cut off by a crash; all before the cut is used", "segments", found.torn)
 	}
-	for _, n := range found.corrupt {
-		reason := "quota-journal-corrupt: " + segmentName(n) + " has records that are not what was written; the others are used, and the file is kept as " + segmentName(n) + asideSuffix
+	for _, old := range found.segments {
+		if !old.corrupt {
+			continue
+		}
+		stats.corruptSegments.Add(1)
+		name := segmentName(old.number)
+		reason := "quota-journal-corrupt: " + name + " has records that are not what was written; the others are used, and the file is kept as " + name + asideSuffix
 		s.damaged.Store(&reason)
-		log.Error("quota: a segment of the journal is corrupt", "file", segmentName(n))
+		log.Error("quota: a segment of the journal is corrupt", "file", name)
 	}
 	if len(found.rows) > 0 {
 		log.Info("quota: counts of an earlier process were recovered from the journal", "cells", len(found.rows))

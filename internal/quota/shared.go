@@ -207,7 +207,7 @@ func (h *shared) reseed(ctx context.Context) error {
 
 // storedRows reads what the database has of the windows that are open.
 func (h *shared) storedRows(ctx context.Context) ([]Row, error) {
-	ctx, cancel := context.WithTimeout(ctx, flushTime)
+	ctx, cancel := context.WithTimeout(ctx, batchTime)
 	defer cancel()
 	store, err := h.session.snapshots(ctx)
 	if err != nil {

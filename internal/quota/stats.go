@@ -7,7 +7,8 @@ import (
 
 // counters count what the ledger itself does. They live as long as the process.
 type counters struct {
-	admitted, refused, unsettled, degradations   atomic.Int64
+	admitted, refused, unsettled, uncounted      atomic.Int64
+	degradations                                 atomic.Int64
 	flushes, rowsWritten, rowsExpired            atomic.Int64
 	flushNanos, flushedAt                        atomic.Int64
 	tornSegments, corruptSegments                atomic.Int64
@@ -21,13 +22,17 @@ type Stats struct {
 	// Admitted requests were counted, refused ones turned away because they
 	// could not be; of the unsettled ones no backend said what they cost.
 	Admitted, Refused, Unsettled int64
+	// Uncounted requests passed although memory had no room to count them in every
+	// window.
+	Uncounted int64
 	// Degradations is how often the shared counter was not there for a request,
 	// which was then counted without it, or refused.
 	Degradations int64
 	// InFlight requests have not settled yet; Keys, Cells and JournalBytes are
 	// held now.
 	InFlight, Keys, Cells, JournalBytes int64
-	// Overflowed is how many requests were counted under Overflow.
+	// Overflowed is how many requests were counted under Overflow, because there are
+	// too many keys, or too many counts that the database did not take yet.
 	Overflowed int64
 	// Flushes that succeeded, the rows they wrote, how long the last took and
 	// when it was.
@@ -49,7 +54,7 @@ func (l *Ledger) Stats() Stats {
 	c := &l.stats
 	stats := Stats{
 		Enabled:  l.on.Load() != nil,
-		Admitted: c.admitted.Load(), Refused: c.refused.Load(), Unsettled: c.unsettled.Load(), Degradations: c.degradations.Load(),
+		Admitted: c.admitted.Load(), Refused: c.refused.Load(), Unsettled: c.unsettled.Load(), Uncounted: c.uncounted.Load(), Degradations: c.degradations.Load(),
 		Flushes: c.flushes.Load(), RowsWritten: c.rowsWritten.Load(), RowsExpired: c.rowsExpired.Load(),
 		LastFlushDuration: time.Duration(c.flushNanos.Load()),
 		JournalFailures:   c.journalFailures.Load(), StoreFailures: c.storeFailures.Load(), CounterFailures: c.redisFailure.Load(),
@@ -65,7 +70,7 @@ func (l *Ledger) Stats() Stats {
 	}
 	stats.InFlight = max(s.inFlight.Load(), 0)
 	stats.Keys, stats.Cells, stats.Overflowed = s.book.lines.Load(), s.book.cells.Load(), s.book.overflowed.Load()
-	stats.JournalBytes, _ = s.journal.held()
+	stats.JournalBytes = s.journal.held()
 	stats.JournalFailures += s.disk.failures.Load()
 	stats.StoreFailures += s.stored.failures.Load()
 	stats.JournalHealthy, stats.StoreHealthy = s.disk.reason() == "", s.stored.reason() == ""

@@ -66,7 +66,7 @@ func (l *Ledger) Status(ctx context.Context) Status {
 			reasons = append(reasons, status.Probe.Reason)
 		}
 	}
-	reasons = append(reasons, s.disk.reason(), s.stored.reason())
+	reasons = append(reasons, s.disk.reason(), s.stored.reason(), s.book.reason())
 	if damaged := s.damaged.Load(); damaged != nil {
 		reasons = append(reasons, *damaged)
 	}

@@ -28,7 +28,8 @@ func (r *Row) compare(other *Row) int {
 // Snapshots is the store that keeps totals for good.
 type Snapshots interface {
 	// Write stores rows, each with the greater of the stored and the given
-	// values. After an error any part of them may be stored.
+	// values. After an error any part of them may be stored. The rows are not
+	// kept.
 	Write(ctx context.Context, rows []Row) error
 	// Read returns the rows that a filter lets pass.
 	Read(ctx context.Context, filter Filter) ([]Row, error)
