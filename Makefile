@@ -8,9 +8,16 @@ BINARY   := bin/patchbay
 SKIPS    := bin/skipped
 CLIENTS  := test/clients
 FUZZTIME ?= 10s
-# What the race detector disturbs is tested once more without it.
-UNDISTURBED := Allocat|Goodput
+# Tests of these names are run once more without the race detector, which they
+# cannot bear: it allocates, and it slows the program down.
+NO_RACE  := Allocat|Goodput
 BENCH    ?= .
+
+# Everything but the race detector's run compiles with the same settings, so that
+# each package is compiled twice from cold and not four times. The tag
+# grpcnotrace keeps html/template out, and with it half of the binary.
+export CGO_ENABLED := 0
+export GOFLAGS := $(GOFLAGS) -trimpath -tags=grpcnotrace
 
 # Without git, or outside a clone, the binary says that it does not know.
 VERSION = $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
@@ -20,8 +27,7 @@ DATE    = $(shell git log -1 --format=%cI 2>/dev/null || echo unknown)
 BRANCH  = $(shell git rev-parse --abbrev-ref HEAD 2>/dev/null | tr -cd 'A-Za-z0-9._/+-')
 STAMP   = -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE) -X main.branch=$(BRANCH)
 
-# grpcnotrace keeps html/template out, and with it half of the binary.
-BUILD   = CGO_ENABLED=0 go build -trimpath -buildvcs=false -tags grpcnotrace -ldflags "-s -w $(STAMP)"
+BUILD   = go build -trimpath -buildvcs=false -tags grpcnotrace -ldflags "-s -w $(STAMP)"
 SOURCES = find . -name '*.go' -not -path '*/node_modules/*' -not -path './bin/*'
 
 # A step that cannot run says why. In `make test` that is all; asked for by name
@@ -40,14 +46,22 @@ run: build ## Start the demo: a gateway with simulated backends (ARGS="--listen 
 build: ## Build bin/patchbay, one static binary
 	@$(BUILD) -o $(BINARY) ./cmd/patchbay
 
+# Every step runs and reports, also after one that failed.
+TEST_STEPS := test-deps fmt-check vet unit no-race lint clients
+
 .PHONY: test
-test: MAY_SKIP := yes
-test: begin test-deps fmt-check vet unit lint clients ## Run everything CI runs
-	@if test -s $(SKIPS); then \
-		echo "passed; skipped: $$(awk 'NR > 1 { printf "; " } { printf "%s", $$0 }' $(SKIPS))"; \
-	else \
-		echo "passed; skipped: nothing"; \
-	fi
+test: begin ## Run everything CI runs
+	@failed=; began=$$(date +%s); \
+	for step in $(TEST_STEPS); do \
+		start=$$(date +%s); \
+		$(MAKE) --no-print-directory MAY_SKIP=yes $$step || failed="$$failed $$step"; \
+		echo "[$$step: $$(( $$(date +%s) - start )) s]"; \
+	done; \
+	skipped=$$(awk 'NR > 1 { printf "; " } { printf "%s", $$0 }' $(SKIPS) 2>/dev/null); \
+	echo "skipped: $${skipped:-nothing}"; \
+	echo "took $$(( $$(date +%s) - began )) s"; \
+	if test -n "$$failed"; then echo "failed:$$failed"; exit 1; fi; \
+	echo "passed"
 
 # Some tests start servers of their own, on free ports, and a browser. Where one
 # is missing and this is root on Debian, its package is installed (and its own
@@ -73,8 +87,8 @@ test-deps: ## Install what tests start (Redis, PostgreSQL, Prometheus, Chromium)
 test-short: ## Run the quick tests only
 	@go test -short ./...
 
-.PHONY: soak
-soak: ## Run the quota ledger through 50,000 random histories and 200 kills
+.PHONY: test-long
+test-long: ## Run what is too long for CI: 50,000 random histories and 200 kills of the ledger
 	@go test -count=1 -timeout 30m ./internal/quota -run EqualsAPlainCount -rapid.checks=50000
 	@PATCHBAY_KILL_ROUNDS=200 go test -count=1 -timeout 60m ./cmd/patchbay -run QuotaSurvivesKill
 
@@ -145,11 +159,13 @@ vet:
 	@go vet ./...
 
 # The log of every test goes to a file; shown are the packages that passed, or
-# all but the passes when something failed.
+# all but the passes when something failed. Skipped tests are named with their
+# reasons, except those that no-race runs.
 .PHONY: unit
 unit:
+	@mkdir -p bin
 	@race=; \
-	if test "$$(go env CGO_ENABLED)" = 1 && command -v $$(go env CC) >/dev/null; then race=-race; \
+	if command -v $$(go env CC) >/dev/null; then race=-race; export CGO_ENABLED=1; \
 	else $(call skip,race detector: no C compiler); fi; \
 	echo "go test $$race ./..."; \
 	if go test -v $$race -timeout 20m ./... > bin/test.log 2>&1; then \
@@ -157,8 +173,15 @@ unit:
 	else \
 		grep -Ev '^(=== |PASS$$|\?)|^ *--- (PASS|SKIP)' bin/test.log; exit 1; \
 	fi
-	@if go test -v -timeout 4m -run '$(UNDISTURBED)' ./... > bin/undisturbed.log 2>&1; then :; \
-	else grep -Ev '^(=== |PASS$$|\?)|^ *--- (PASS|SKIP)' bin/undisturbed.log; exit 1; fi
 	@awk '/^=== (RUN|CONT|NAME)/ { test = $$3; next } \
 		/^ +[^ ]+\.go:[0-9]+: / { sub(/^ +[^ ]+ /, ""); why[test] = $$0; next } \
-		/^ *--- SKIP: / && $$3 !~ /$(UNDISTURBED)/ { print $$3 ": " why[$$3] }' bin/test.log >> $(SKIPS)
+		/^ *--- SKIP: / && $$3 !~ /$(NO_RACE)/ { print $$3 ": " why[$$3] }' bin/test.log >> $(SKIPS)
+
+.PHONY: no-race
+no-race:
+	@mkdir -p bin
+	@echo "go test -run '$(NO_RACE)'"
+	@if go test -v -timeout 5m -run '$(NO_RACE)' \
+		$$(grep -rlE --include='*_test.go' '^func Test[A-Za-z0-9]*($(NO_RACE))' cmd internal | xargs -n 1 dirname | sort -u | sed 's|^|./|') \
+		> bin/no-race.log 2>&1; then :; \
+	else grep -Ev '^(=== |PASS$$|\?)|^ *--- (PASS|SKIP)' bin/no-race.log; exit 1; fi

@@ -80,7 +80,7 @@ var modelKeys = []Subject{
 // and changes, and compares the ledger with a plain count of the same traffic.
 func TestLedgerEqualsAPlainCount(t *testing.T) {
 	if histories := flag.Lookup("rapid.checks"); histories.Value.String() == histories.DefValue {
-		_ = histories.Value.Set("500") // make soak asks for more
+		_ = histories.Value.Set("500") // make test-long asks for more
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		w := &world{t: rt, now: time.Date(2026, 1, 31, 23, 58, 30, 0, time.UTC), sql: new(MemorySnapshots), truth: map[place]counted{}}
