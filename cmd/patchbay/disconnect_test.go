@@ -13,10 +13,10 @@ import (
 // and that is neither a success nor a failure of the instance.
 //
 // The machine of the tests is shared, so a goroutine may be late by itself:
-// the best of a few tries counts. A gateway that looks only now and then is
+// the best of several tries counts. A gateway that looks only now and then is
 // late in all of them.
 func TestClientThatLeavesCancelsTheBackend(t *testing.T) {
-	const tries, limit = 4, 100 * time.Millisecond
+	const tries, limit = 20, 100 * time.Millisecond
 	for name, test := range map[string]struct {
 		step     simulator.Step
 		body     string
@@ -25,7 +25,7 @@ func TestClientThatLeavesCancelsTheBackend(t *testing.T) {
 		"plain, before the head":   {simulator.Step{Hang: true}, plainHi, -1},
 		"plain, inside the body":   {simulator.Step{Stop: simulator.StopStall}, plainHi, -1},
 		"stream, before the head":  {simulator.Step{Hang: true}, streamHi, -1},
-		"stream, before any event": {simulator.Step{FirstDelay: time.Minute}, streamHi, -1},
+		"stream, before any event": {simulator.Step{FirstDelay: never}, streamHi, -1},
 		"stream, in the middle":    {simulator.Step{Stop: simulator.StopStall, After: 3, Text: "a b c d e"}, streamHi, 3},
 		"stream, while it flows":   {simulator.Step{EventDelay: time.Millisecond, Text: longText}, streamHi, 5},
 	} {

@@ -5,13 +5,16 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/simulator"
 )
 
 // What another instance may do better goes to another instance, once, and the
 // caller sees an ordinary answer.
+// impatient are the limits of an instance that fails to keep them. The others in
+// the same test have the default ones, which a busy machine keeps as well.
+const impatient = "timeouts: {first-byte: 300ms, idle: 300ms}"
+
 func TestFailoverToTheSibling(t *testing.T) {
 	faults := map[string]simulator.Step{
 		"reset":            {Reset: true},
@@ -29,7 +32,7 @@ func TestFailoverToTheSibling(t *testing.T) {
 			t.Parallel()
 			both(t, func(t *testing.T, body string) {
 				a, b := startBackend(t, step), startBackend(t, simulator.Step{Text: "rescued"})
-				r := startGateway(t, poolYAML(a, b)+"limits: {first-byte-timeout: 300ms, idle-timeout: 300ms}\n")
+				r := startGateway(t, chatYAML(instance("m", a.URL(), impatient), instance("m", b.URL())))
 				answer := r.chat(body).succeeds(t)
 				if !strings.Contains(answer.body, "rescued") || strings.Contains(answer.body, "error") {
 					t.Errorf("answer %s", answer.body)
@@ -57,8 +60,8 @@ func TestFailoverToTheSibling(t *testing.T) {
 		})
 	})
 	t.Run("no first event in time", func(t *testing.T) {
-		a, b := startBackend(t, simulator.Step{FirstDelay: time.Minute}), startBackend(t)
-		r := startGateway(t, poolYAML(a, b)+"limits: {first-byte-timeout: 300ms}\n")
+		a, b := startBackend(t, simulator.Step{FirstDelay: never}), startBackend(t)
+		r := startGateway(t, chatYAML(instance("m", a.URL(), impatient), instance("m", b.URL())))
 		r.chat(streamHi).succeeds(t)
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,10 +34,28 @@ func TestMain(m *testing.M) {
 	}))
 }
 
+// shippingFlags are those of BUILD in the Makefile, so that what is tested is
+// what ships.
+var shippingFlags = []string{"-trimpath", "-buildvcs=false", "-tags", "grpcnotrace", "-ldflags", "-s -w"}
+
+func TestBinaryIsBuiltAsItShips(t *testing.T) {
+	want := strings.Join(shippingFlags[:5], " ") + ` "` + shippingFlags[5]
+	for line := range strings.Lines(string(mustRead(t, "../../Makefile"))) {
+		if strings.HasPrefix(line, "BUILD ") {
+			if !strings.Contains(line, want) {
+				t.Errorf("the Makefile builds with other flags than %s: %s", want, line)
+			}
+			return
+		}
+	}
+	t.Error("the Makefile has no BUILD")
+}
+
 func build(to string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	command := exec.CommandContext(ctx, "go", "build", "-o", to, ".")
+	flags := append([]string{"build"}, shippingFlags...)
+	command := exec.CommandContext(ctx, "go", append(flags, "-o", to, ".")...)
 	command.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("building patchbay: %w\n%s", err, output)
@@ -46,7 +65,11 @@ func build(to string) error {
 
 // within is how long anything may take that is expected to happen: far longer
 // than it does, so that only a defect reaches it, also on a busy machine.
-const within = 30 * time.Second
+const within = 2 * time.Minute
+
+// never is a delay of a backend that no test waits for: a request that ends
+// before the test's deadline was ended by something else.
+const never = 10 * within
 
 // eventually waits until a condition holds. It is for state that tells nobody
 // when it changes.

@@ -463,7 +463,7 @@ func (b *lockedBuffer) String() string {
 type gate struct {
 	url     string
 	server  *http.Server
-	entered chan struct{} // a token for each stream whose first event is out
+	entered chan string   // the request id of each stream whose first event is out
 	open    chan struct{} // a token lets one stream complete; closed lets all
 	echo    bool          // the end of a stream says the id of its request
 }
@@ -479,7 +479,7 @@ func startGate(t *testing.T) *gate {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &gate{url: "http://" + listener.Addr().String(), entered: make(chan struct{}, 1000), open: make(chan struct{})}
+	g := &gate{url: "http://" + listener.Addr().String(), entered: make(chan string, 1000), open: make(chan struct{})}
 	g.server = &http.Server{ReadHeaderTimeout: within, Handler: http.HandlerFunc(g.answer)}
 	done := make(chan struct{})
 	go func() {
@@ -498,7 +498,7 @@ func (g *gate) answer(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	fmt.Fprintf(w, "data: %s\n\n", gateFirst)
 	_ = http.NewResponseController(w).Flush()
-	g.entered <- struct{}{}
+	g.entered <- r.Header.Get("X-Request-Id")
 	select {
 	case <-g.open:
 		last := gateLast

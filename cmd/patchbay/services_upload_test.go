@@ -72,8 +72,7 @@ func TestFailoverOfUploads(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b := startBackend(t, step), startBackend(t)
-			r := startGateway(t, serviceYAML("stt", instance("m", a.URL(), "upstream-model: one"), instance("m", b.URL(), "upstream-model: two"))+
-				"limits: {first-byte-timeout: 500ms}\n")
+			r := startGateway(t, serviceYAML("stt", instance("m", a.URL(), "upstream-model: one", impatient), instance("m", b.URL(), "upstream-model: two")))
 			answer := r.postForm(transcriptions, big(), field("model", "m"), field("language", "de")).succeeds(t)
 			if answer.header.Get("X-Router-Attempts") != "2" || !strings.Contains(answer.body, "640000 bytes") {
 				t.Errorf("after %s attempts: %s", answer.header.Get("X-Router-Attempts"), answer.body)

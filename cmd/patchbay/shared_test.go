@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -30,27 +31,27 @@ func TestThreeGatewaysShareOneConfiguration(t *testing.T) {
 		return gateways[i].ask(http.MethodPost, "/v1/chat/completions",
 			fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"hello"}]}`, model)).status == http.StatusOK
 	}
-	everywhere := func(limit time.Duration, model string) time.Duration {
+	everywhere := func(model string) time.Duration {
 		began := time.Now()
 		for i := range gateways {
-			for !chats(i, model) {
-				if time.Since(began) > limit {
-					t.Fatalf("gateway %d does not know %s after %v", i, model, limit)
-				}
-				<-time.After(5 * time.Millisecond)
-			}
+			eventually(t, "a gateway knows "+model, func() bool { return chats(i, model) })
 		}
 		return time.Since(began)
 	}
-	var slowest time.Duration
+	var took []time.Duration
 	for n := range 9 {
 		model := fmt.Sprint("first-", n)
 		if got := add(n%3, model); got.status != http.StatusCreated {
 			t.Fatalf("%d: %s", got.status, got.body)
 		}
-		slowest = max(slowest, everywhere(time.Second, model))
+		took = append(took, everywhere(model))
 	}
-	t.Logf("a change serves on all three after at most %v", slowest)
+	// The median is the gateway's own; the slowest may be the machine's.
+	slices.Sort(took)
+	t.Logf("a change serves on all three after %v in the median, at most %v", took[len(took)/2], took[len(took)-1])
+	if took[len(took)/2] > time.Second {
+		t.Error("changes reach the other gateways too late")
+	}
 
 	const each = 15
 	var writers sync.WaitGroup
@@ -96,7 +97,7 @@ func TestThreeGatewaysShareOneConfiguration(t *testing.T) {
 	db.Start()
 	began := time.Now()
 	eventually(t, "writes are taken again", func() bool { return add(0, "back").status == http.StatusCreated })
-	everywhere(5*time.Second, "back")
+	everywhere("back")
 	t.Logf("all three are together again %v after the database is back", time.Since(began))
 	for i := range gateways {
 		eventually(t, "the versions are the same", func() bool { return versions(i) == versions(0) })

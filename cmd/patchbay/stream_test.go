@@ -63,7 +63,7 @@ func TestFailureBeforeTheFirstEventIsAStatus(t *testing.T) {
 		"an array":                {simulator.Step{Body: "data: []\n\n"}, 502, "api_error", "upstream_error"},
 		"empty body":              {simulator.Step{NoBody: true, Header: http.Header{"Content-Type": {"text/event-stream"}}}, 502, "api_error", "upstream_stream_truncated"},
 		"status 503":              {simulator.Step{Status: 503}, 503, "api_error", "upstream_error"},
-		"no event in time":        {simulator.Step{FirstDelay: time.Minute}, 504, "api_error", "upstream_timeout"},
+		"no event in time":        {simulator.Step{FirstDelay: never}, 504, "api_error", "upstream_timeout"},
 		"no head in time":         {simulator.Step{Hang: true}, 504, "api_error", "upstream_timeout"},
 		"comments but no event":   {simulator.Step{Body: ": ping\n\n: ping\n\n", Header: http.Header{"Content-Type": {"text/event-stream"}}}, 502, "api_error", "upstream_stream_truncated"},
 		"invalid UTF-8 first":     {simulator.Step{Body: "data: {\"choices\":[{\"delta\":{\"content\":\"\xff\"}}]}\n\n"}, 502, "api_error", "upstream_error"},
@@ -394,7 +394,7 @@ func TestSilenceIsFilledWithComments(t *testing.T) {
 
 func TestNothingIsSentBeforeTheFirstEvent(t *testing.T) {
 	// With comments every millisecond a head that is sent too early would be seen.
-	b := startBackend(t, simulator.Step{FirstDelay: time.Minute})
+	b := startBackend(t, simulator.Step{FirstDelay: never})
 	r := startWith(t, setup{yaml: poolYAML(b) + "limits: {first-byte-timeout: 300ms}\n", keepAlive: time.Millisecond})
 	r.chat(streamHi).failsWith(t, http.StatusGatewayTimeout, "api_error", "upstream_timeout", "")
 }

@@ -103,7 +103,7 @@ func TestQuietGatewayAlwaysFailsOver(t *testing.T) {
 // Each phase of a call has its own bound, set for the gateway, for a service
 // type or for an instance, and the narrowest setting holds.
 func TestTimeoutsOfThePhases(t *testing.T) {
-	late := simulator.Step{FirstDelay: time.Minute}                           // head at once, first event late
+	late := simulator.Step{FirstDelay: never}                                 // head at once, first event late
 	mute := simulator.Step{Hang: true}                                        // no head
 	slow := simulator.Step{EventDelay: 40 * time.Millisecond, Text: longText} // alive all the time
 	stuck := simulator.Step{Stop: simulator.StopStall, After: 3}
@@ -118,13 +118,13 @@ func TestTimeoutsOfThePhases(t *testing.T) {
 	}{
 		{"first token, gateway", late, "first-token-timeout: 200ms", "", "", streamHi, false},
 		{"first token, service", late, "", "timeouts: {first-token: 200ms}", "", streamHi, false},
-		{"first token, instance", late, "first-token-timeout: 1m", "timeouts: {first-token: 1m}", "timeouts: {first-token: 200ms}", streamHi, false},
+		{"first token, instance", late, "first-token-timeout: 1h", "timeouts: {first-token: 1h}", "timeouts: {first-token: 200ms}", streamHi, false},
 		{"first token without a head", mute, "first-token-timeout: 200ms", "", "", streamHi, false},
 		{"first byte, gateway", mute, "first-byte-timeout: 200ms", "", "", plainHi, false},
 		{"first byte, service", mute, "", "timeouts: {first-byte: 200ms}", "", plainHi, false},
 		{"first byte, instance", mute, "", "", "timeouts: {first-byte: 200ms}", streamHi, false},
 		{"idle, service", stuck, "", "timeouts: {idle: 200ms}", "", streamHi, true},
-		{"idle, instance", stuck, "idle-timeout: 1m", "", "timeouts: {idle: 200ms}", streamHi, true},
+		{"idle, instance", stuck, "idle-timeout: 1h", "", "timeouts: {idle: 200ms}", streamHi, true},
 		{"total, gateway", slow, "total-timeout: 300ms", "", "", streamHi, true},
 		{"total, service", slow, "", "timeouts: {total: 300ms}", "", streamHi, true},
 		{"total, instance", slow, "", "", "timeouts: {total: 300ms}", streamHi, true},
@@ -143,7 +143,7 @@ func TestTimeoutsOfThePhases(t *testing.T) {
 			r := startGateway(t, policyYAML(policy, instance("m", b.URL(), more...))+"limits: {"+row.limits+"}\n")
 			began := time.Now()
 			answer := r.chat(row.body)
-			if took := time.Since(began); took < 150*time.Millisecond || took > 10*time.Second {
+			if took := time.Since(began); took < 150*time.Millisecond {
 				t.Errorf("it took %v", took)
 			}
 			if !row.begun {
@@ -168,9 +168,9 @@ func TestTimeoutsOfThePhases(t *testing.T) {
 // alone.
 func TestFirstTokenLimitEndsWithTheFirstToken(t *testing.T) {
 	r, b := startOne(t)
-	b.ScriptForever(simulator.Step{EventDelay: 30 * time.Millisecond})
+	b.ScriptForever(simulator.Step{EventDelay: 300 * time.Millisecond})
 	r.halt()
-	r = startGateway(t, policyYAML(quietOnes+", timeouts: {first-token: 200ms}", instance("m", b.URL())))
+	r = startGateway(t, policyYAML(quietOnes+", timeouts: {first-token: 2s}", instance("m", b.URL())))
 	if events := eventsOf(t, r.chat(streamHi).succeeds(t).body); events[len(events)-1] != "[DONE]" || len(events) < 8 {
 		t.Errorf("%d events, the last one %s", len(events), events[len(events)-1])
 	}

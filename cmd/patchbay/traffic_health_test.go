@@ -151,11 +151,10 @@ func TestConfirmedAbsenceEndsTheTries(t *testing.T) {
 		"breaker open":   {"failure-threshold: 1", "circuit_breaker_open", "circuit_breaker_open"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := startBackend(t)
+			b := startBackend(t, simulator.Step{Reset: true})
 			r := startGateway(t, policyYAML("circuit-breaker: {"+row.breaker+"}, "+confirmed, instance("m", b.URL())))
-			r.isWatched()
-			b.Close()
 			r.chat(plainHi).failsWith(t, 502, "api_error", "upstream_error", "")
+			b.Close()
 			i := r.instances("m")[0]
 			eventually(t, "the checks have confirmed it", i.Health.Out)
 			answer := r.chat(plainHi)

@@ -81,10 +81,12 @@ func TestAlgorithmsAsCallersSeeThem(t *testing.T) {
 				return time.Since(began)
 			}
 			// A machine that was away for a second let a request flow in.
-			if took := burst(); took > 900*time.Millisecond {
-				if took = burst(); took > 900*time.Millisecond {
-					t.Fatalf("four requests took %v, twice; nothing can be said about limits", took)
-				}
+			took := burst()
+			for try := 1; try < 10 && took > 900*time.Millisecond; try++ {
+				took = burst()
+			}
+			if took > 900*time.Millisecond {
+				t.Fatalf("four requests took %v at every try; nothing can be said about limits", took)
 			}
 			for n, answer := range passed {
 				if limit, remaining, reset := answer.succeeds(t).limitOf(t); limit != 3 || remaining != row.passes-1-n || reset <= 0 {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"math"
 	"net/http"
 	"runtime/debug"
@@ -14,7 +16,8 @@ import (
 )
 
 // Beyond max-in-flight requests are turned away at once, while those that run go
-// on undisturbed; p99 of the refusals is under 50 ms.
+// on undisturbed: p99 of the refusals is under 50 ms or, where the machine itself
+// is slower than that, under three times what the smallest reply takes.
 func TestOverloadIsShedEarly(t *testing.T) {
 	held := startGate(t)
 	r := startGateway(t, chatYAML(instance("m", held.url))+"limits: {max-in-flight: 20}\n")
@@ -23,15 +26,29 @@ func TestOverloadIsShedEarly(t *testing.T) {
 		running = append(running, r.stream(deadline(t), streamHi))
 		<-held.entered
 	}
-	// The best of three rounds is the gateway's own; the others may be the machine's.
-	p99 := time.Hour
-	for round := 0; round < 3 && p99 > 50*time.Millisecond; round++ {
-		took := refusals(t, r)
-		p99 = min(p99, took[len(took)*99/100])
-		t.Logf("%d refusals: p50 %v, p99 %v", len(took), took[len(took)/2], took[len(took)*99/100])
+	refuse := func(ctx context.Context) string {
+		refused := r.try(ctx, plainHi)
+		if refused.status != http.StatusServiceUnavailable || refused.header.Get("Retry-After") != "1" || refused.header.Get("X-Should-Retry") != "" {
+			return fmt.Sprintf("status %d, %v: %s", refused.status, refused.err, refused.body)
+		}
+		return ""
 	}
-	if p99 > 50*time.Millisecond && !raced {
-		t.Errorf("p99 of the refusals is %v", p99)
+	smallest := func(ctx context.Context) string {
+		response, err := r.client.Do(r.request(ctx, http.MethodGet, "/actuator/health/liveness", ""))
+		if err != nil {
+			return err.Error()
+		}
+		drain(response)
+		return ""
+	}
+	early := false
+	for round := 0; round < 5 && !early; round++ {
+		refusals, replies := p99(t, refuse), p99(t, smallest)
+		t.Logf("p99 of the refusals is %v, of the smallest reply %v", refusals, replies)
+		early = refusals < max(50*time.Millisecond, 3*replies)
+	}
+	if !early {
+		t.Error("refusals take too long")
 	}
 	r.chat(plainHi).failsWith(t, 503, "service_unavailable", "overloaded", "")
 	close(held.open)
@@ -44,8 +61,10 @@ func TestOverloadIsShedEarly(t *testing.T) {
 	eventually(t, "there is room", func() bool { return r.try(deadline(t), streamHi).status == http.StatusOK })
 }
 
-// refusals asks a gateway that is full, and returns how long the answers took.
-func refusals(t *testing.T, r *rig) []time.Duration {
+// p99 lets eight callers ask a hundred times each and returns what 99 of 100
+// requests took at most. A request that did not go as expected says why.
+func p99(t *testing.T, ask func(context.Context) string) time.Duration {
+	t.Helper()
 	const callers, each = 8, 100
 	took := make([]time.Duration, callers*each)
 	ctx := deadline(t)
@@ -54,10 +73,10 @@ func refusals(t *testing.T, r *rig) []time.Duration {
 		all.Go(func() {
 			for m := range each {
 				began := time.Now()
-				refused := r.try(ctx, plainHi)
+				problem := ask(ctx)
 				took[n*each+m] = time.Since(began)
-				if refused.status != http.StatusServiceUnavailable || refused.header.Get("Retry-After") != "1" || refused.header.Get("X-Should-Retry") != "" {
-					t.Errorf("status %d, %v: %s", refused.status, refused.err, refused.body)
+				if problem != "" {
+					t.Error(problem)
 					return
 				}
 			}
@@ -65,7 +84,7 @@ func refusals(t *testing.T, r *rig) []time.Duration {
 	}
 	all.Wait()
 	slices.Sort(took)
-	return took
+	return took[len(took)*99/100]
 }
 
 // At three times the capacity the backend is as busy with useful work as at its
@@ -80,15 +99,15 @@ func TestGoodputAtThreeTimesTheCapacity(t *testing.T) {
 	b := startBackend(t)
 	b.ScriptForever(simulator.Step{HeaderDelay: 40 * time.Millisecond})
 	r := startGateway(t, slotsYAML(b, slots, "size: 8, timeout: 1s"))
-	// The best of three rounds is the gateway's own; the others may be the machine's.
+	// The best round is the gateway's own; the others may be the machine's. A round
+	// in which less was refused than served was no overload and says nothing.
 	share := 0.0
-	for round := 0; round < 3 && share < 0.9; round++ {
+	for round := 0; round < 8 && share < 0.9; round++ {
 		peak := r.peak(slots, time.Second)
 		good, refused := r.flood(3*peak, time.Second)
-		share = max(share, good/peak)
 		t.Logf("peak %.0f/s; at three times that goodput is %.0f/s (%.0f %%), refused %.0f/s", peak, good, 100*good/peak, refused)
-		if refused < peak {
-			t.Errorf("%.0f/s refused; this was no overload", refused)
+		if refused >= peak {
+			share = max(share, good/peak)
 		}
 	}
 	if share < 0.9 {

@@ -21,7 +21,15 @@ type scene struct {
 // sixtyWords is the canonical answer: sixty tokens.
 var sixtyWords = strings.TrimSpace(strings.Repeat("word ", 60))
 
-func newScene(t *testing.T, limits string, steps ...simulator.Step) *scene {
+// newScene starts a gateway with a primary that plays the steps and a healthy
+// sibling; the primary has these timeouts. Its breaker, once open, stays so.
+func newScene(t *testing.T, timeouts string, steps ...simulator.Step) *scene {
+	t.Helper()
+	return newSceneWith(t, timeouts, never, steps...)
+}
+
+// newSceneWith is newScene with a breaker that recovers.
+func newSceneWith(t *testing.T, timeouts string, recovery time.Duration, steps ...simulator.Step) *scene {
 	t.Helper()
 	primary, sibling := startBackend(t), startBackend(t)
 	for n := range steps {
@@ -31,8 +39,8 @@ func newScene(t *testing.T, limits string, steps ...simulator.Step) *scene {
 	}
 	primary.ScriptForever(steps...)
 	sibling.ScriptForever(simulator.Step{Text: "sibling " + sixtyWords})
-	r := startGateway(t, policyYAML("circuit-breaker: {failure-threshold: 3, recovery-timeout: 300ms, success-threshold: 1}, "+noChecks,
-		instance("m", primary.URL(), "weight: 10"), instance("m", sibling.URL(), "weight: 0.001"))+"limits: {"+limits+"}\n")
+	r := startGateway(t, policyYAML("circuit-breaker: {failure-threshold: 3, recovery-timeout: "+recovery.String()+", success-threshold: 1}, "+noChecks,
+		instance("m", primary.URL(), "weight: 10", "timeouts: {"+timeouts+"}"), instance("m", sibling.URL(), "weight: 0.001")))
 	return &scene{r, t, primary, sibling}
 }
 
@@ -157,25 +165,21 @@ func scenario05(t *testing.T) {
 }
 
 func scenario06(t *testing.T) {
-	s := newScene(t, "first-byte-timeout: 300ms", simulator.Step{Hang: true})
+	s := newScene(t, "first-byte: 300ms", simulator.Step{Hang: true})
 	began := time.Now()
 	answer, events := s.ask(streamHi)
 	s.complete(events, "sibling")
 	s.tries(1, 1) // the silent one is not asked twice
-	if took := time.Since(began); took < 250*time.Millisecond || took > 5*time.Second || answer.header.Get("X-Router-Attempts") != "2" {
+	if took := time.Since(began); took < 250*time.Millisecond || answer.header.Get("X-Router-Attempts") != "2" {
 		t.Errorf("after %v and %s attempts", took, answer.header.Get("X-Router-Attempts"))
 	}
 }
 
 func scenario07(t *testing.T) {
-	s := newScene(t, "first-token-timeout: 300ms", simulator.Step{FirstDelay: 20 * time.Second})
-	began := time.Now()
+	s := newScene(t, "first-token: 300ms", simulator.Step{FirstDelay: never})
 	_, events := s.ask(streamHi)
 	s.complete(events, "sibling")
 	s.tries(1, 1)
-	if took := time.Since(began); took > 15*time.Second {
-		t.Errorf("after %v", took)
-	}
 }
 
 func scenario08(t *testing.T) {
@@ -190,13 +194,9 @@ func scenario08(t *testing.T) {
 }
 
 func scenario09(t *testing.T) {
-	s := newScene(t, "idle-timeout: 300ms", simulator.Step{Stop: simulator.StopStall, After: 21}, simulator.Step{})
-	began := time.Now()
+	s := newScene(t, "idle: 1s", simulator.Step{Stop: simulator.StopStall, After: 21}, simulator.Step{})
 	_, events := s.ask(streamHi)
 	s.clearError(events, "upstream_timeout")
-	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("the stall was noticed after %v", took)
-	}
 	_, events = s.ask(streamHi) // healthy afterwards
 	s.complete(events, "primary")
 }
@@ -209,13 +209,9 @@ func scenario10(t *testing.T) {
 }
 
 func scenario11(t *testing.T) {
-	s := newScene(t, "idle-timeout: 20s", simulator.Step{NoDone: true})
-	began := time.Now()
+	s := newScene(t, "idle: 1h", simulator.Step{NoDone: true})
 	_, events := s.ask(strings.Replace(streamHi, `"stream":true`, `"stream":true,"stream_options":{"include_usage":true}`, 1))
 	s.complete(events, "primary")
-	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("it took %v", took)
-	}
 	if last := decodeChunk(t, events[len(events)-2]); !strings.Contains(string(last.Usage), "completion_tokens") {
 		t.Errorf("no usage: %s", events[len(events)-2])
 	}
@@ -250,12 +246,20 @@ func scenario14(t *testing.T) {
 }
 
 func scenario15(t *testing.T) {
-	s := newScene(t, "", simulator.Step{Status: 503})
-	for range 10 {
-		_, events := s.ask(streamHi)
-		s.complete(events, "sibling")
+	// On a busy machine the pause may be over before the ten requests are.
+	var s *scene
+	for pause, took := 500*time.Millisecond, never; took >= pause; pause *= 4 {
+		s = newSceneWith(t, "", pause, simulator.Step{Status: 503})
+		began := time.Now()
+		for range 10 {
+			_, events := s.ask(streamHi)
+			s.complete(events, "sibling")
+		}
+		if took = time.Since(began); took < pause {
+			s.tries(3, 10)
+			break
+		}
 	}
-	s.tries(3, 10)
 	s.primary.ScriptForever(simulator.Step{Text: sixtyWords})
 	first := s.instances("m")[0]
 	eventually(t, "the pause is over", func() bool { return first.Breaker.Ready(time.Now()) })

@@ -87,7 +87,7 @@ func TestRetryAfterOfBackends(t *testing.T) {
 	for name, test := range map[string]struct {
 		status         int
 		header         http.Header
-		seconds        string // several allowed values, separated by |
+		seconds        string
 		retryIsUseless bool
 	}{
 		"none on 429":          {429, nil, "1", false},
@@ -96,7 +96,6 @@ func TestRetryAfterOfBackends(t *testing.T) {
 		"at the cap":           {429, http.Header{"Retry-After": {"30"}}, "30", false},
 		"beyond the cap":       {429, http.Header{"Retry-After": {"31"}}, "30", true},
 		"far beyond the cap":   {429, http.Header{"Retry-After": {"99999"}}, "30", true},
-		"date":                 {429, http.Header{"Retry-After": {at(10 * time.Second)}}, "8|9|10", false},
 		"date beyond the cap":  {429, http.Header{"Retry-After": {at(time.Hour)}}, "30", true},
 		"date in the past":     {429, http.Header{"Retry-After": {at(-time.Hour)}}, "1", false},
 		"zero":                 {429, http.Header{"Retry-After": {"0"}}, "1", false},
@@ -117,13 +116,24 @@ func TestRetryAfterOfBackends(t *testing.T) {
 				t.Fatalf("status %d: %s", answer.status, answer.body)
 			}
 			got, exact := answer.header.Get("Retry-After"), answer.header.Get("Retry-After-Ms")
-			if !strings.Contains("|"+test.seconds+"|", "|"+got+"|") || (got == "") != (exact == "") {
+			if got != test.seconds || (got == "") != (exact == "") {
 				t.Errorf("Retry-After %q, retry-after-ms %q, want %s", got, exact, test.seconds)
 			}
 			if useless := answer.header.Get("X-Should-Retry") == "false"; useless != test.retryIsUseless {
 				t.Errorf("x-should-retry %q", answer.header.Get("X-Should-Retry"))
 			}
 		})
+	}
+}
+
+func TestRetryAfterDateOfABackend(t *testing.T) {
+	const ahead = 25 * time.Second
+	at := time.Now().Add(ahead)
+	r, _ := startOne(t, simulator.Step{Status: 429, Header: http.Header{"Retry-After": {at.UTC().Format(http.TimeFormat)}}})
+	wait := r.chat(plainHi).retryOf(t)
+	// The date has whole seconds, and so has the reply.
+	if left := time.Until(at); wait < left-time.Second || wait > ahead {
+		t.Errorf("told to wait %v when %v were left", wait, left)
 	}
 }
 
@@ -214,7 +224,7 @@ func TestBackendThatIsNotThere(t *testing.T) {
 func TestBackendThatIsTooSlow(t *testing.T) {
 	for name, step := range map[string]simulator.Step{
 		"no head":             {Hang: true},
-		"late head":           {HeaderDelay: time.Minute},
+		"late head":           {HeaderDelay: never},
 		"silent in the body":  {Stop: simulator.StopStall, Body: oddReply},
 		"silent in the head":  {Raw: "HTTP/1.1 200 OK\r\n", Stop: simulator.StopStall},
 		"silent in the first": {Raw: "H", Stop: simulator.StopStall},
@@ -226,7 +236,7 @@ func TestBackendThatIsTooSlow(t *testing.T) {
 				r := startGateway(t, poolYAML(b)+"limits: {first-byte-timeout: 300ms, idle-timeout: 300ms}\n")
 				begun := time.Now()
 				r.chat(body).failsWith(t, http.StatusGatewayTimeout, "api_error", "upstream_timeout", "")
-				if took := time.Since(begun); took < 250*time.Millisecond || took > 5*time.Second {
+				if took := time.Since(begun); took < 250*time.Millisecond {
 					t.Errorf("it took %s", took)
 				}
 				if err := b.WaitIdle(deadline(t)); err != nil {
