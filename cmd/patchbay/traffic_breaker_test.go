@@ -184,6 +184,40 @@ func TestHalfOpenAdmitsTheTrialsAndNoMore(t *testing.T) {
 	}
 }
 
+// Streams that go on for long do not keep a backend out that has recovered: a
+// trial has succeeded when its first event is there. What breaks later is a
+// failure of the closed breaker.
+func TestLongStreamsDoNotKeepARecoveredBackendOut(t *testing.T) {
+	held := startGate(t)
+	r := startGateway(t, policyYAML("circuit-breaker: {failure-threshold: 5, recovery-timeout: 10ms, success-threshold: 3}, "+noChecks, instance("m", held.url)))
+	i := r.instances("m")[0]
+	for range 5 {
+		permit, _ := i.Acquire(time.Now())
+		i.Release(permit, breaker.Failure, time.Now())
+	}
+	eventually(t, "the pause is over", func() bool { return i.Breaker.Ready(time.Now()) })
+	var streams []*eventReader
+	for range 3 {
+		streams = append(streams, r.stream(deadline(t), streamHi))
+		<-held.entered
+	}
+	if s := i.Breaker.Snapshot(); s.State != breaker.Closed || i.InFlight() != 3 {
+		t.Fatalf("%v with %d streams in flight", s.State, i.InFlight())
+	}
+	streams = append(streams, r.stream(deadline(t), streamHi))
+	<-held.entered
+	_ = held.server.Close() // cuts them all
+	for _, stream := range streams {
+		if events, _ := stream.rest(); len(events) == 0 || !strings.Contains(events[len(events)-1], "upstream_stream_truncated") {
+			t.Errorf("a stream that was cut ended with %v", events)
+		}
+	}
+	eventually(t, "all are settled", func() bool { return i.InFlight() == 0 })
+	if s := i.Breaker.Snapshot(); s.State != breaker.Closed || s.FailureCount != 4 {
+		t.Errorf("%v with %d failures after four cut streams, threshold 5", s.State, s.FailureCount)
+	}
+}
+
 func TestFailedTrialOpensAgain(t *testing.T) {
 	b := startBackend(t)
 	b.ScriptForever(simulator.Step{Status: 500})

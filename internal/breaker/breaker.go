@@ -45,7 +45,12 @@ const (
 // Permit is the right to make one call. It knows in which generation of the
 // breaker's state it was given, so that a late result cannot disturb a later
 // state. The zero value belongs to no generation.
-type Permit struct{ generation uint64 }
+type Permit struct {
+	generation uint64
+	// answered says that the call was a trial which succeeded already, because
+	// its answer has begun.
+	answered bool
+}
 
 // Change tells an observer that a breaker has another state or mode.
 type Change struct {
@@ -82,7 +87,7 @@ func (b *Breaker) Closed() bool { return b.gate.Load()&(gatePasses|gateTrial) ==
 func (b *Breaker) Acquire(now time.Time) (Permit, bool) {
 	gate := b.gate.Load()
 	if gate&(gatePasses|gateTrial) == gatePasses {
-		return Permit{gate >> gateFlagBits}, true
+		return Permit{generation: gate >> gateFlagBits}, true
 	}
 	// A refusal must stay cheap: the herd that waits for a recovery asks often.
 	if !b.Ready(now) {
@@ -106,16 +111,34 @@ func (b *Breaker) acquireTrial(now time.Time) (Permit, bool) {
 		b.trials++
 	}
 	b.publish()
-	permit := Permit{b.generation}
+	permit := Permit{generation: b.generation}
 	change, changed := b.changeSince(before, now)
 	b.mu.Unlock()
 	b.report(change, changed)
 	return permit, true
 }
 
+// Answered says that the answer to a call has begun, and returns the permit for
+// the rest of the call, which is given back by Done as before. A trial is a
+// success from here on, however long its answer lasts; otherwise a few long
+// streams would keep a backend that has recovered out of traffic until they end.
+func (b *Breaker) Answered(permit Permit, now time.Time) Permit {
+	gate := b.gate.Load()
+	if gate&gateTrial == 0 || gate>>gateFlagBits != permit.generation || permit.answered {
+		return permit
+	}
+	b.Done(permit, Success, now)
+	permit.answered = true
+	return permit
+}
+
 // Done gives a permit back with the outcome of its call. A result of an earlier
 // generation is ignored.
 func (b *Breaker) Done(permit Permit, outcome Outcome, now time.Time) {
+	if permit.answered {
+		b.doneAfterAnswer(permit, outcome, now)
+		return
+	}
 	gate := b.gate.Load()
 	if gate>>gateFlagBits != permit.generation {
 		return
@@ -134,6 +157,24 @@ func (b *Breaker) Done(permit Permit, outcome Outcome, now time.Time) {
 	b.report(change, changed)
 }
 
+// doneAfterAnswer ends a call that was a trial and succeeded as such. If it broke
+// later, that is a failure of the breaker that its success helped to close, or of
+// the recovery that is still going on.
+func (b *Breaker) doneAfterAnswer(permit Permit, outcome Outcome, now time.Time) {
+	b.mu.Lock()
+	before := b.shown()
+	recovering := b.state == HalfOpen && b.generation == permit.generation
+	// Only trials that succeed lead to the generation after a half-open one.
+	recovered := b.state == Closed && b.generation == permit.generation+1
+	if b.counting() && (recovered || recovering && outcome == Failure) {
+		b.count(outcome, now)
+		b.publish()
+	}
+	change, changed := b.changeSince(before, now)
+	b.mu.Unlock()
+	b.report(change, changed)
+}
+
 // settle counts the result of a call that began in the present generation.
 // An open breaker gives no permits, so there are two cases.
 func (b *Breaker) settle(outcome Outcome, now time.Time) {
@@ -143,6 +184,11 @@ func (b *Breaker) settle(outcome Outcome, now time.Time) {
 		}
 		b.trials--
 	}
+	b.count(outcome, now)
+}
+
+// count takes an outcome into account.
+func (b *Breaker) count(outcome Outcome, now time.Time) {
 	switch outcome {
 	case Failure:
 		b.failures++

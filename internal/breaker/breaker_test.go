@@ -117,6 +117,42 @@ func TestRecovery(t *testing.T) {
 	}
 }
 
+// A trial succeeds when its answer begins: streams that last do not keep a
+// backend out that has recovered, and one that breaks later is an ordinary
+// failure.
+func TestTrialSucceedsWithTheBeginningOfItsAnswer(t *testing.T) {
+	r := newRig(t, small())
+	r.call(Failure, Failure, Failure)
+	r.after(10 * time.Second)
+	first, second := r.acquire(), r.acquire()
+	r.refuses()
+	first = r.Answered(first, r.now)
+	r.is(HalfOpen, 3)
+	third := r.acquire() // the place of the first one is free
+	first = r.Answered(first, r.now)
+	r.is(HalfOpen, 3) // saying it twice counts once
+	second = r.Answered(second, r.now)
+	r.is(Closed, 0)
+	r.Done(first, Failure, r.now)
+	r.is(Closed, 1)
+	r.Done(second, Failure, r.now)
+	r.is(Closed, 2)
+	r.Done(third, Failure, r.now) // a trial of a recovery that is over
+	r.is(Closed, 2)
+	r.call(Failure)
+	r.is(Open, 3)
+
+	r.after(10 * time.Second)
+	cut := r.Answered(r.acquire(), r.now)
+	ended := r.Answered(cut, r.now)
+	r.Done(ended, Cancelled, r.now)
+	r.is(HalfOpen, 3)
+	r.Done(cut, Failure, r.now)
+	r.is(Open, 4) // it has not recovered if it breaks while it is tried
+	r.Done(cut, Failure, r.now)
+	r.is(Open, 4)
+}
+
 func TestOneFailedTrialOpensAgainWithAFreshPause(t *testing.T) {
 	r := newRig(t, small())
 	r.call(Failure, Failure, Failure)

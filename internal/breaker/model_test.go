@@ -17,18 +17,20 @@ type model struct {
 	period    int
 	failures  int
 	successes int
-	inFlight  int // trials of this period
+	inFlight  int // trials of this period that have no answer yet
+	closedBy  int // the half-open period whose trials closed the breaker in this one
 	opened    time.Time
 }
 
 type issued struct {
-	permit Permit
-	period int
-	trial  bool
+	permit   Permit
+	period   int
+	trial    bool
+	answered bool // it was a trial that succeeded when its answer began
 }
 
 func (m *model) begin(state State) {
-	m.state, m.period, m.successes, m.inFlight = state, m.period+1, 0, 0
+	m.state, m.period, m.successes, m.inFlight, m.closedBy = state, m.period+1, 0, 0, 0
 }
 
 func (m *model) clean() { m.begin(Closed); m.failures = 0 }
@@ -58,7 +60,34 @@ func (m *model) acquire() (trial bool) {
 	return true
 }
 
+// answer makes a trial a success. What becomes of it later counts like any other
+// call if the breaker has closed, and only as a failure if it has not.
+func (m *model) answer(p *issued, now time.Time) {
+	if p.answered || !p.trial || p.period != m.period || !m.active() {
+		return
+	}
+	m.done(*p, Success, now)
+	p.answered = true
+}
+
+func (m *model) doneAfterAnswer(p issued, outcome Outcome, now time.Time) {
+	switch {
+	case !m.active():
+	case m.state == Closed && m.closedBy == p.period:
+		p.period, p.trial, p.answered = m.period, false, false
+		m.done(p, outcome, now)
+	case m.period == p.period && outcome == Failure:
+		m.failures++
+		m.opened = now
+		m.begin(Open)
+	}
+}
+
 func (m *model) done(p issued, outcome Outcome, now time.Time) {
+	if p.answered {
+		m.doneAfterAnswer(p, outcome, now)
+		return
+	}
 	if p.period != m.period || !m.active() {
 		return
 	}
@@ -75,6 +104,7 @@ func (m *model) done(p issued, outcome Outcome, now time.Time) {
 	case outcome == Success && p.trial:
 		if m.successes++; m.successes >= m.settings.SuccessThreshold {
 			m.clean()
+			m.closedBy = p.period
 		}
 	case outcome == Success:
 		m.failures = 0
@@ -113,7 +143,7 @@ func TestBreakerBehavesLikeItsModel(t *testing.T) {
 			}
 			if ok {
 				trial := m.acquire()
-				out = append(out, issued{permit, m.period, trial})
+				out = append(out, issued{permit: permit, period: m.period, trial: trial})
 			}
 		}
 		t.Repeat(map[string]func(*rapid.T){
@@ -122,6 +152,14 @@ func TestBreakerBehavesLikeItsModel(t *testing.T) {
 			"succeed":      func(t *rapid.T) { settleOne(t, Success) },
 			"fail":         func(t *rapid.T) { settleOne(t, Failure) },
 			"cancel":       func(t *rapid.T) { settleOne(t, Cancelled) },
+			"answer": func(t *rapid.T) {
+				if len(out) == 0 {
+					t.Skip("nothing in flight")
+				}
+				p := &out[rapid.IntRange(0, len(out)-1).Draw(t, "permit")]
+				p.permit = b.Answered(p.permit, now)
+				m.answer(p, now)
+			},
 			"wait": func(t *rapid.T) {
 				now = now.Add(time.Duration(rapid.IntRange(1, 15000).Draw(t, "ms")) * time.Millisecond)
 			},

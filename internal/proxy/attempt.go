@@ -54,6 +54,8 @@ func (r *Reply) try(ctx context.Context) *fault {
 		// The backend has done its part. How fast the client reads is no concern
 		// of its slots.
 		r.release(breaker.Success)
+	} else {
+		r.permit = instance.Breaker.Answered(r.permit, r.FirstByte)
 	}
 	return nil
 }
