@@ -75,7 +75,18 @@ func (r *Reply) wait(ctx context.Context, settings queue.Settings) error {
 	began := time.Now()
 	defer func() { r.record.Queued += time.Since(began) }()
 	var standing queue.Standing
+	hasTurn := false
+	endTurn := func() {
+		hasTurn = false
+		line.Done(r.due)
+	}
+	defer func() {
+		if hasTurn { // a panic must not keep everybody else waiting
+			line.Done(func() bool { return true })
+		}
+	}()
 	for {
+		hasTurn = false // who waits again gives its turn back
 		err := line.Wait(ctx, r.caller.Key(), &standing, settings, began.Add(settings.Timeout.Std()), r.due)
 		switch {
 		case errors.Is(err, queue.ErrFull):
@@ -87,22 +98,23 @@ func (r *Reply) wait(ctx context.Context, settings queue.Settings) error {
 		case err != nil:
 			return err
 		}
+		hasTurn = true
 		if !r.renew() {
-			line.Done(r.due) // nor is anything left for the others
+			endTurn() // nor is anything left for the others
 			return unknownModel(r.proxy.current.Load().Service(r.req.Service), r.req.Service, r.Model)
 		}
 		now := time.Now()
 		if r.acquireReady(now) {
-			line.Done(r.due)
+			endTurn()
 			return nil
 		}
 		if worst := r.obstacle(now); worst != backend.NoSlot && worst != backend.NoObstacle {
-			line.Done(r.due) // the others wait in vain, too
+			endTurn() // the others wait in vain, too
 			return r.nobody(now)
 		}
 		if r.mistake != nil {
 			// There may be room that is of use to everybody else: they go first.
-			line.Done(r.due)
+			endTurn()
 			standing = queue.Standing{}
 		}
 	}
@@ -145,9 +157,10 @@ func (r *Reply) acquire(now time.Time, wanted func(*backend.Instance) bool) bool
 			continue
 		}
 		if permit, ok := instance.Acquire(now); ok {
-			r.tried = append(r.tried, instance)
-			r.notePick(instance, now)
+			failed := r.Instance
 			r.Instance, r.permit, r.held = instance, permit, true
+			r.tried = append(r.tried, instance)
+			r.notePick(failed, now)
 			return true
 		}
 		// Somebody took its last place between the question and the answer; the

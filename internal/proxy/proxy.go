@@ -45,7 +45,14 @@ func New(current *routing.Current, client *transport.Client) *Proxy {
 // the next one, as long as nothing was sent to the client.
 func (p *Proxy) Do(ctx context.Context, req *schema.Request, caller *schema.Caller) (*Reply, error) {
 	r := p.begin(req, caller)
+	panicked := true
+	defer func() {
+		if panicked {
+			r.discard()
+		}
+	}()
 	err := r.answer(ctx, p.current.Load())
+	panicked = false
 	if err != nil {
 		r.ticket.Settle(schema.Usage{}) // no attempt answered, so none tells its cost
 	}

@@ -30,13 +30,13 @@ func (r *Reply) startRecord() {
 	}
 }
 
-// notePick begins an attempt. The instance that failed before it, if any, had
-// its place taken.
-func (r *Reply) notePick(next *backend.Instance, now time.Time) {
+// notePick begins an attempt at the instance that was picked, in the place of the
+// one that failed before it, if any did.
+func (r *Reply) notePick(failed *backend.Instance, now time.Time) {
 	if r.Attempts > 0 && r.proxy.recorder.On() {
-		r.Instance.Series.Failovers.Add(1)
+		failed.Series.Failovers.Add(1)
 	}
-	r.record.Begin(next.ID, next.Kind.Name, now)
+	r.record.Begin(r.Instance.ID, r.Instance.Kind.Name, now)
 }
 
 // noteWait adds the time that was spent waiting for a backend. The part of a

@@ -157,6 +157,29 @@ func (r *Reply) Abandon() {
 	r.noteEnd(context.Canceled)
 }
 
+// Panicked says that passing the answer on panicked. Unless the backend had
+// failed before, that says nothing about it.
+func (r *Reply) Panicked() {
+	if r.outcome == breaker.Success {
+		r.outcome = breaker.Cancelled
+	}
+	if r.record.Code == "" {
+		r.record.Code = schema.CodeInternal
+	}
+}
+
+// discard ends a request whose handling panicked, which says nothing about the
+// instance. All that it holds is given back; its memory is not used again,
+// because nobody knows what state it is in.
+func (r *Reply) discard() {
+	r.release(breaker.Cancelled)
+	r.budget().leave()
+	r.ticket.Settle(schema.Usage{})
+	r.record.Code = schema.CodeInternal
+	r.events = nil
+	r.finishRecord()
+}
+
 // Close settles the request: the instance is free again and has its outcome.
 func (r *Reply) Close() {
 	r.settleGivenUp()

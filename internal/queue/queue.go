@@ -104,12 +104,18 @@ func (q *Queue) Wait(ctx context.Context, caller string, standing *Standing, s S
 		return ErrFull
 	}
 	standing.number = w.number
-	err := q.await(ctx, w, deadline, due)
-	if err != nil && !q.leave(w, caller) {
-		q.Done(func() bool { return true }) // the turn came at the same moment; it must not be lost
-	}
+	err := errPanicked
+	defer func() {
+		if err != nil && !q.leave(w, caller) {
+			q.Done(func() bool { return true }) // the turn came at the same moment; it must not be lost
+		}
+	}()
+	err = q.await(ctx, w, deadline, due)
 	return err
 }
+
+// errPanicked stands for the end of a wait in which due panicked.
+var errPanicked = errors.New("panicked")
 
 func (q *Queue) await(ctx context.Context, w *waiter, deadline time.Time, due func() bool) error {
 	timer := time.NewTimer(time.Until(deadline))

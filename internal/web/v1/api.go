@@ -85,7 +85,11 @@ func (a *API) answer(x *exchange) {
 	ctx := x.r.Context()
 	x.routed = true
 	reply, err := a.proxy.Do(ctx, &x.request, &x.caller)
+	panicked := true
 	defer func() {
+		if panicked {
+			reply.Panicked()
+		}
 		x.record.Usage = reply.Usage()
 		reply.Answered(x.record.Status)
 		reply.Close()
@@ -108,7 +112,6 @@ func (a *API) answer(x *exchange) {
 	switch {
 	case err != nil:
 		x.fail(err)
-		return
 	case reply.Streaming():
 		x.stream(ctx, reply, a.options.KeepAlive)
 	case reply.Binary():
@@ -116,7 +119,10 @@ func (a *API) answer(x *exchange) {
 	default:
 		x.whole(reply)
 	}
-	x.record.FirstByte = reply.FirstByte.Sub(x.record.Started)
+	if err == nil {
+		x.record.FirstByte = reply.FirstByte.Sub(x.record.Started)
+	}
+	panicked = false
 }
 
 func attemptsText(n int) []string {
