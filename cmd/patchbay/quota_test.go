@@ -358,6 +358,26 @@ func TestQuotaIsSettledBeforeTheLastByte(t *testing.T) {
 	}
 }
 
+// TestQuotaOfEventsIsSettledBeforeTheLastOne: the same for the streams of other
+// services, whose last event is the backend's own.
+func TestQuotaOfEventsIsSettledBeforeTheLastOne(t *testing.T) {
+	everyWish(t, func(t *testing.T, w wish) {
+		step := eventStep(w.first + w.last)
+		step.Stop, step.AfterBytes = simulator.StopStall, len(w.first+w.last) // the connection stays open behind it
+		r, _ := startService(t, step)
+		r.do(http.MethodPut, "/api/config/quota", `{"enabled":true}`).succeeds(t)
+		body, contentType := w.asked(t)
+		response := r.open(deadline(t), http.MethodPost, w.path, body, "Content-Type", contentType)
+		defer response.Body.Close()
+		if _, err := io.CopyN(io.Discard, response.Body, int64(len(w.first+w.last))); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.tokens(); got != int64(w.tokens) {
+			t.Errorf("%d tokens are counted when the client has the last event, want %v", got, w.tokens)
+		}
+	})
+}
+
 func (r *rig) tokens() int64 {
 	_, tokens := counted(r.t, r.do(http.MethodGet, longAgo, ""))
 	return tokens

@@ -56,6 +56,7 @@ type passing struct {
 	begun bool // an event went out
 	typed bool // events are of a kind whose last one is known
 	ended bool // the last one was there
+	done  bool // and the mark that nothing follows it
 }
 
 // keepFrame is the largest frame whose memory is kept for the next one.
@@ -63,6 +64,11 @@ const keepFrame = 64 << 10
 
 // Usage returns the last report.
 func (e *passing) Usage() schema.Usage { return e.usage }
+
+// isComplete reports whether a client may take the answer for complete when it has
+// the last event that Next returned. An event that ends the answer and reports no
+// usage may be followed by one that does.
+func (e *passing) isComplete() bool { return e.done || e.ended && e.usage.Known }
 
 // Next returns the next event in the frame in which it is sent.
 func (e *passing) Next() ([]byte, error) {
@@ -122,7 +128,7 @@ func (e *passing) look(event adapter.Event) error {
 		if !e.begun {
 			return adapter.ErrTruncated
 		}
-		e.ended = true
+		e.ended, e.done = true, true
 		return nil
 	}
 	e.doc.AllowDuplicateKeys = true

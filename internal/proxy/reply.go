@@ -106,15 +106,27 @@ func (r *Reply) Framed() bool { return r.framed }
 // io.EOF after the last one of a complete answer. Any other error is a
 // *schema.Error, or the context's own when the client left.
 func (r *Reply) Next(ctx context.Context) ([]byte, error) {
-	if event := r.pending; event != nil {
-		r.pending = nil
-		return event, nil
+	event, err := r.pending, error(nil)
+	if r.pending = nil; event == nil {
+		event, err = r.events.Next()
 	}
-	event, err := r.events.Next()
-	if err == nil || errors.Is(err, io.EOF) {
-		return event, err
+	switch {
+	case err == nil:
+		if r.framed && r.isComplete() {
+			r.Settle() // the client has the whole answer with this event
+		}
+		return event, nil
+	case errors.Is(err, io.EOF):
+		return nil, err
 	}
 	return nil, r.broken(ctx, err)
+}
+
+// isComplete tells whether the event of a framed stream that was read last may be
+// the one by which a client knows that its answer is complete.
+func (r *Reply) isComplete() bool {
+	p, passed := r.events.(*passing)
+	return !r.held || passed && p.isComplete()
 }
 
 // broken notes that an answer failed after it had begun, and says why.
