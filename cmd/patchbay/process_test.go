@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -333,8 +336,50 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	c, _, _ := gateChild(t, "server: {shutdown-grace: 10m}\n")
 	c.signal(syscall.SIGTERM)
 	c.waitFor(`"msg":"stopping"`)
-	c.signal(syscall.SIGTERM)
-	c.exits(exitFailed) // long before the grace is over
+	eventually(t, "a second signal ends it, long before the grace is over", func() bool {
+		c.signal(syscall.SIGTERM)
+		select {
+		case <-c.exited:
+			return true
+		default:
+			return false
+		}
+	})
+	c.exits(exitFailed)
+}
+
+// timeout(1) signals the process and then its group, which is one wish and not
+// two.
+func TestRepeatedSignalIsOne(t *testing.T) {
+	for name, signals := range map[string]struct {
+		after []time.Duration // from the first
+		ends  time.Duration
+	}{
+		"at once":         {[]time.Duration{0, 0}, 0},
+		"within a second": {[]time.Duration{time.Millisecond, 900 * time.Millisecond}, 0},
+		"after a second":  {[]time.Duration{time.Millisecond, time.Second}, time.Second},
+		"much later":      {[]time.Duration{time.Minute}, time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				stopped, sent := make(chan struct{}), make(chan os.Signal, 4)
+				begun := time.Now()
+				go func() {
+					for _, after := range signals.after {
+						<-time.After(after - time.Since(begun))
+						sent <- syscall.SIGTERM
+					}
+					<-time.After(time.Hour - time.Since(begun))
+					close(stopped)
+				}()
+				sig := awaitStop(stopped, sent)
+				if took := time.Since(begun); signals.ends == 0 && (sig != nil || took != time.Hour) || signals.ends > 0 && (sig != syscall.SIGTERM || took != signals.ends) {
+					t.Errorf("ended by %v after %v", sig, took)
+				}
+				<-stopped
+			})
+		})
+	}
 }
 
 // Logs that nobody looks at are JSON, line by line, and hold neither what was

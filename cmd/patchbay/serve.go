@@ -12,6 +12,7 @@ import (
 	"slices"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -28,7 +29,8 @@ func newServe(env []string, stderr io.Writer) *cobra.Command {
 		Use:   "serve [FILE]",
 		Short: "Run the gateway",
 		Long: `Runs the gateway until it gets SIGTERM or SIGINT; running requests then have
-server.shutdown-grace to end, and a second signal ends the program at once.
+server.shutdown-grace to end, and a second signal, a second or more after the
+first, ends the program at once.
 SIGHUP reads the configuration file again, and so does a change of the file.
 
 Every setting can also come from the environment: quota.fail-open is
@@ -141,26 +143,41 @@ func runGateway(flags *settingFlags, loaded *config.Loaded, log *slog.Logger, re
 				continue
 			}
 			log.Info("stopping", "signal", sig.String(), "grace", g.doc.Server.ShutdownGrace.String())
-			return g.stopUnless(ctx, signals)
+			return g.stopWithGrace(ctx, signals)
 		}
 	}
 }
 
-// stopUnless stops the gateway with grace, unless a second signal comes.
-func (g *gateway) stopUnless(ctx context.Context, signals <-chan os.Signal) error {
+// stopWithGrace stops the gateway when its requests have ended, or at once when
+// somebody insists.
+func (g *gateway) stopWithGrace(ctx context.Context, signals <-chan os.Signal) error {
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
 		g.stop(ctx)
 	}()
+	if sig := awaitStop(stopped, signals); sig != nil {
+		return &exitError{exitFailed, fmt.Errorf("stopped at once by a second %s", sig)}
+	}
+	g.log.Info("stopped")
+	return nil
+}
+
+// repeatedSignal is how long after the first signal a second one is taken for the
+// same: timeout(1) and a terminal signal the process and then its whole group.
+const repeatedSignal = time.Second
+
+// awaitStop waits until the gateway has stopped, and returns the signal by which
+// somebody insisted before that, if anybody did.
+func awaitStop(stopped <-chan struct{}, signals <-chan os.Signal) os.Signal {
+	first := time.Now()
 	for {
 		select {
 		case <-stopped:
-			g.log.Info("stopped")
 			return nil
 		case sig := <-signals:
-			if sig != syscall.SIGHUP {
-				return &exitError{exitFailed, fmt.Errorf("stopped at once by a second %s", sig)}
+			if sig != syscall.SIGHUP && time.Since(first) >= repeatedSignal {
+				return sig
 			}
 		}
 	}
