@@ -57,7 +57,10 @@ func Forbidden(addr netip.Addr) bool {
 		return false
 	}
 	bytes := addr.As16()
-	if bytes == [16]byte{0: 0xfd, 2: 0x0e, 3: 0xc2, 14: 0x02, 15: 0x54} {
+	switch bytes {
+	case [16]byte{0: 0xfd, 2: 0x0e, 3: 0xc2, 14: 0x02, 15: 0x54}, // fd00:ec2::254, Amazon EC2
+		[16]byte{0: 0xfd, 2: 0x0e, 3: 0xc2, 15: 0x23},           // fd00:ec2::23, Amazon EKS
+		[16]byte{0: 0xfd, 1: 0x20, 3: 0xce, 14: 0x02, 15: 0x54}: // fd20:ce::254, Google Cloud
 		return true
 	}
 	inner, ok := innerAddr(bytes)

@@ -8,7 +8,7 @@ import (
 func TestMetadataAddressesAreForbiddenInEveryDisguise(t *testing.T) {
 	for host, want := range map[string]bool{
 		"169.254.169.254": true, "169.254.170.2": true, "169.254.0.1": true, "fe80::1": true, "fe80::1%eth0": true, "[fe80::1]": true,
-		"fd00:ec2::254": true, "100.100.100.200": true, "168.63.129.16": true, "192.0.0.192": true,
+		"fd00:ec2::254": true, "fd00:ec2::23": true, "[fd00:ec2::23]": true, "fd20:ce::254": true, "FD20:00CE:0::0254": true, "fd00:ec2::24": false, "fd20:ce::253": false, "100.100.100.200": true, "168.63.129.16": true, "192.0.0.192": true,
 		"metadata.google.internal": true, "METADATA.google.internal.": true, "metadata.goog": true,
 		"2852039166": true, "0xa9fea9fe": true, "0251.0376.0251.0376": true, "0xa9.0xfe.0xa9.0xfe": true, "169.254.43518": true, "169.16689662": true,
 		"::ffff:169.254.169.254": true, "::ffff:a9fe:a9fe": true, "2002:a9fe:a9fe::1": true, "64:ff9b::a9fe:a9fe": true, "::a9fe:a9fe": true,
@@ -19,7 +19,7 @@ func TestMetadataAddressesAreForbiddenInEveryDisguise(t *testing.T) {
 			t.Errorf("%q is forbidden: %t", host, got)
 		}
 	}
-	for address, want := range map[string]error{"169.254.169.254:80": ErrForbidden, "[fe80::1%eth0]:80": ErrForbidden, "127.0.0.1:80": nil, "[::1]:80": nil, "x:80": ErrForbidden} {
+	for address, want := range map[string]error{"169.254.169.254:80": ErrForbidden, "[fe80::1%eth0]:80": ErrForbidden, "[fd20:ce::254]:80": ErrForbidden, "[fd00:ec2::23]:80": ErrForbidden, "127.0.0.1:80": nil, "[::1]:80": nil, "x:80": ErrForbidden} {
 		if err := RefuseMetadata("tcp", address, nil); !errors.Is(err, want) {
 			t.Errorf("%s: %v", address, err)
 		}
