@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/patchbay-ai/patchbay/internal/quota"
+	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/simulator"
 )
 
@@ -191,6 +194,53 @@ func TestQuotaDimensions(t *testing.T) {
 	}
 	if start := entries[3].WindowStart; start.Day() != 1 || start.Location() != time.UTC {
 		t.Errorf("the month began %v", start)
+	}
+}
+
+// TestQuotaUsageIsPagedOrStreamed: the list of what was counted can be long. Its
+// pages add up to it, and the whole of it is written while it is read.
+func TestQuotaUsageIsPagedOrStreamed(t *testing.T) {
+	r, _ := startOne(t)
+	const path, users = "/api/monitoring/quota/usage", 500
+	if all := decodeQuota[[]quotaEntry](t, r.do(http.MethodGet, path, "").succeeds(t)); all.Data == nil || len(all.Data) != 0 {
+		t.Errorf("while the ledger is off: %+v", all)
+	}
+	r.do(http.MethodPut, "/api/config/quota", `{"enabled":true,"windows":["DAY","MONTH"]}`).succeeds(t)
+	for n := range users {
+		var ticket quota.Ticket
+		if err := r.ledger.Admit(&ticket, quota.Subject{User: fmt.Append(nil, "u", n), Service: schema.Chat, Model: "m"}, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		ticket.Settle(schema.Usage{Known: true, Total: 2})
+	}
+	whole := r.do(http.MethodGet, path, "").succeeds(t)
+	all := decodeQuota[[]quotaEntry](t, whole)
+	if !all.Success || all.Message != "What was counted." || len(all.Data) != 2*users {
+		t.Fatalf("%d entries, %q", len(all.Data), all.Message)
+	}
+	if whole.header.Get("Content-Length") != "" || whole.header.Get("Content-Type") != "application/json" {
+		t.Errorf("it was whole before it was sent: %v", whole.header)
+	}
+	type page struct {
+		Content []quotaEntry   `json:"content"`
+		Page    map[string]int `json:"page"`
+	}
+	var paged []quotaEntry
+	for number := 1; number <= 2*users/100; number++ {
+		got := decodeQuota[page](t, r.do(http.MethodGet, fmt.Sprintf("%s?page=%d&size=100", path, number), "").succeeds(t)).Data
+		if want := map[string]int{"number": number, "size": 100, "totalElements": 2 * users, "totalPages": 2 * users / 100}; !maps.Equal(got.Page, want) {
+			t.Errorf("%v", got.Page)
+		}
+		paged = append(paged, got.Content...)
+	}
+	if fmt.Sprint(paged) != fmt.Sprint(all.Data) {
+		t.Error("the pages are not the list")
+	}
+	if last := decodeQuota[page](t, r.do(http.MethodGet, path+"?page=11&size=100", "").succeeds(t)).Data; last.Content == nil || len(last.Content) != 0 {
+		t.Errorf("%+v", last)
+	}
+	if got := r.do(http.MethodGet, path+"?size=101", ""); got.status != http.StatusBadRequest {
+		t.Errorf("%d %s", got.status, got.body)
 	}
 }
 

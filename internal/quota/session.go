@@ -44,6 +44,9 @@ type session struct {
 	storeLock chan struct{}
 	store     Snapshots
 
+	// reading is held by who puts an answer to a question together.
+	reading sync.Mutex
+
 	cancel context.CancelFunc
 	kick   chan struct{}
 	wait   sync.WaitGroup

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"time"
 )
@@ -28,31 +27,56 @@ type Question struct {
 	From, To *time.Time
 }
 
-// maxHistory is how many rows of the database a question about the past is
-// answered with; what is only in memory comes in addition.
-const maxHistory = 20_000
+const (
+	// maxHistory is how many rows of the database a question about the past is
+	// answered with, and maxOpen how many one about each open window; what is only
+	// in memory comes in addition.
+	maxHistory = 20_000
+	maxOpen    = 250_000
+)
 
-// ErrTruncated means that a question about the past has more of an answer than
-// is given; the oldest windows are left out.
-var ErrTruncated = errors.New("there are more windows than are listed; the oldest are left out")
+// ErrTruncated means that a question has more of an answer than is given: the
+// oldest windows are left out, or of one window the last keys.
+var ErrTruncated = errors.New("there is more than is listed; ask for less, by tenant, key, user, model or time")
 
 // Usage answers a question from memory, the database and the shared counter,
 // and writes nothing. Enabled is false, and the answer empty, while the ledger
 // is off. An error comes along with what is known without the store that
 // failed.
 func (l *Ledger) Usage(ctx context.Context, q Question) (usage []Usage, enabled bool, err error) {
-	on := l.on.Load()
-	if on == nil {
-		return nil, false, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, readTime)
-	defer cancel()
-	filter := l.filter(q, on)
-	totals, err := on.session.totals(ctx, &filter)
-	return sum(totals), true, err
+	enabled, err = l.EachUsage(ctx, q, func(u Usage) bool {
+		usage = append(usage, u)
+		return true
+	})
+	return usage, enabled, err
 }
 
-func (l *Ledger) filter(q Question, on *running) Filter {
+// EachUsage is Usage for answers that may be long: it passes the entries to a
+// function, ordered by window, time and key, until that returns false. No more
+// than one window is held in memory.
+func (l *Ledger) EachUsage(ctx context.Context, q Question, visit func(Usage) bool) (enabled bool, err error) {
+	on := l.on.Load()
+	if on == nil {
+		return false, nil
+	}
+	left := readTime // for the reading, not for what the function does
+	for _, filter := range l.filters(q, on) {
+		began := time.Now()
+		usage, failed := on.session.usage(ctx, &filter, left)
+		left -= time.Since(began)
+		err = errors.Join(err, failed)
+		for _, u := range usage {
+			if !visit(u) {
+				return true, err
+			}
+		}
+	}
+	return true, err
+}
+
+// filters returns what a question asks for, in the order of the answer: each of
+// the open windows, or the past.
+func (l *Ledger) filters(q Question, on *running) []Filter {
 	now := l.options.Now()
 	// As they are stored.
 	f := Filter{
@@ -67,29 +91,38 @@ func (l *Ledger) filter(q Question, on *running) Filter {
 		}
 	}
 	if !history {
-		f.Windows = openWindows(now, kinds)
-		return f
+		var filters []Filter
+		for _, open := range openWindows(now, kinds) {
+			f.Windows, f.Limit = []Instance{open}, maxOpen+1 // one more shows that there are more
+			filters = append(filters, f)
+		}
+		return filters
 	}
-	f.Kinds, f.To, f.Limit = kinds, now.Add(time.Second), maxHistory+1 // one more shows that there are more
+	f.Kinds, f.To, f.Limit = kinds, now.Add(time.Second), maxHistory+1
 	if q.From != nil {
 		f.From = *q.From
 	}
 	if q.To != nil {
 		f.To = *q.To
 	}
-	return f
+	return []Filter{f}
 }
 
-// totals merges what memory and the stores know, writer by writer.
-func (s *session) totals(ctx context.Context, filter *Filter) (map[cellID]Row, error) {
-	totals := map[cellID]Row{}
-	add := func(rows []Row) {
-		for i := range rows {
-			if filter.includes(&rows[i]) {
-				merge(totals, &rows[i])
-			}
-		}
-	}
+// usage merges what memory and the stores know; what the stores do not say in
+// time is left out. One answer is put together at a time: long ones take memory.
+func (s *session) usage(ctx context.Context, filter *Filter, longest time.Duration) ([]Usage, error) {
+	ctx, cancel := context.WithTimeout(ctx, longest)
+	defer cancel()
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	rows, err := s.rows(ctx, filter)
+	return sum(rows), err
+}
+
+// rows returns what memory and the stores know, writer by writer, some of it more
+// than once.
+func (s *session) rows(ctx context.Context, filter *Filter) ([]Row, error) {
+	var all []Row
 	// Counts move from memory to the shared counter and to the database, and leave
 	// memory when the database has them. So memory is read first and the database
 	// last: what moves meanwhile is seen twice, which does no harm, and never not
@@ -99,7 +132,7 @@ func (s *session) totals(ctx context.Context, filter *Filter) (map[cellID]Row, e
 			return
 		}
 		if row := c.row(); row.Requests+row.Tokens > 0 && filter.includes(&row) {
-			merge(totals, &row)
+			all = append(all, row)
 		}
 	})
 	var failed error
@@ -108,7 +141,11 @@ func (s *session) totals(ctx context.Context, filter *Filter) (map[cellID]Row, e
 		if err != nil {
 			failed = err
 		}
-		add(rows)
+		for i := range rows {
+			if filter.includes(&rows[i]) {
+				all = append(all, rows[i])
+			}
+		}
 	}
 	var cut *cutOff
 	store, err := s.snapshots(ctx)
@@ -119,13 +156,12 @@ func (s *session) totals(ctx context.Context, filter *Filter) (map[cellID]Row, e
 			rows, cut = cutAfter(rows)
 			err = ErrTruncated
 		}
-		add(rows)
+		all = append(all, rows...)
 	}
 	if err != nil {
 		failed = err
 	}
-	cut.apply(totals)
-	return totals, failed
+	return cut.apply(all), failed
 }
 
 // open returns the windows that a filter asks for and that still count.
@@ -163,35 +199,41 @@ func cutAfter(rows []Row) ([]Row, *cutOff) {
 }
 
 // apply leaves out what is beyond the cut, whoever knows it.
-func (c *cutOff) apply(totals map[cellID]Row) {
+func (c *cutOff) apply(rows []Row) []Row {
 	if c == nil {
-		return
+		return rows
 	}
-	maps.DeleteFunc(totals, func(id cellID, row Row) bool {
+	return slices.DeleteFunc(rows, func(row Row) bool {
+		id := idOf(&row)
 		id.writer = ""
 		return row.Start.Before(c.start) || row.Start.Equal(c.start) && !c.whole[id]
 	})
 }
 
-// sum adds up the writers, and sorts by window, time and key.
-func sum(totals map[cellID]Row) []Usage {
-	sums := map[cellID]*Usage{}
-	for id, row := range totals {
-		id.writer = ""
-		u := sums[id]
-		if u == nil {
-			u = &Usage{Key: row.Key, Window: row.Window, Start: row.Start}
-			sums[id] = u
-		}
-		u.Requests += row.Requests
-		u.Tokens += row.Tokens
-	}
-	usage := make([]Usage, 0, len(sums))
-	for _, u := range sums {
-		usage = append(usage, *u)
-	}
-	slices.SortFunc(usage, func(a, b Usage) int {
-		return cmp.Or(cmp.Compare(a.Window, b.Window), a.Start.Compare(b.Start), a.Key.compare(b.Key))
+// sum takes the greatest totals of each writer and adds up the writers, ordered by
+// window, time and key. It changes the order of the rows.
+func sum(rows []Row) []Usage {
+	slices.SortFunc(rows, func(a, b Row) int {
+		return cmp.Or(cmp.Compare(a.Window, b.Window), a.Start.Compare(b.Start), a.Key.compare(b.Key), cmp.Compare(a.Writer, b.Writer))
 	})
+	var usage []Usage
+	var requests, tokens int64 // of the writer so far
+	for i := range rows {
+		row := &rows[i]
+		sameKey := i > 0 && rows[i-1].Window == row.Window && rows[i-1].Start.Equal(row.Start) && rows[i-1].Key == row.Key
+		if !sameKey {
+			usage = append(usage, Usage{Key: row.Key, Window: row.Window, Start: row.Start})
+		}
+		if !sameKey || rows[i-1].Writer != row.Writer {
+			requests, tokens = 0, 0
+		}
+		u := &usage[len(usage)-1]
+		if more := row.Requests - requests; more > 0 {
+			u.Requests, requests = u.Requests+more, row.Requests
+		}
+		if more := row.Tokens - tokens; more > 0 {
+			u.Tokens, tokens = u.Tokens+more, row.Tokens
+		}
+	}
 	return usage
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 )
@@ -14,10 +15,12 @@ type pausingSnapshots struct {
 	*MemorySnapshots
 
 	meanwhile func()
+	asked     Filter // last
 }
 
 func (p *pausingSnapshots) Read(ctx context.Context, filter Filter) ([]Row, error) {
 	rows, err := p.MemorySnapshots.Read(ctx, filter)
+	p.asked = filter
 	p.meanwhile()
 	return rows, err
 }
@@ -51,6 +54,78 @@ func TestUsageIsWholeWhileAFlushRuns(t *testing.T) {
 	}
 	if found["before the kill"] != "1/3" || found["after it"] != "1/5" || len(found) != 2 {
 		t.Errorf("%v", found)
+	}
+}
+
+// TestUsageIsReadWindowByWindow: an answer of any length takes the memory of one
+// window, because its entries are passed on before the next window is read, and no
+// read is without a bound.
+func TestUsageIsReadWindowByWindow(t *testing.T) {
+	sql := &pausingSnapshots{MemorySnapshots: new(MemorySnapshots)}
+	b := newBenchOn(t, newMemoryDisk(), sql.MemorySnapshots, nil)
+	b.options.OpenSnapshots = func(context.Context) (Snapshots, error) { return sql, nil }
+	for _, user := range []string{"ann", "bob"} {
+		b.count(user, b.now, 1)
+	}
+	var steps []string
+	sql.meanwhile = func() {
+		asked := sql.asked
+		steps = append(steps, fmt.Sprint("read ", asked.Windows[0].Window))
+		if len(asked.Windows) != 1 || asked.Limit == 0 {
+			t.Errorf("%+v", asked)
+		}
+	}
+	see := func(u Usage) bool {
+		steps = append(steps, fmt.Sprint(u.Key.User, " ", u.Window))
+		return true
+	}
+	if enabled, err := b.EachUsage(t.Context(), Question{}, see); err != nil || !enabled {
+		t.Fatal(enabled, err)
+	}
+	var want []string
+	for _, w := range Windows() {
+		want = append(want, fmt.Sprint("read ", w), fmt.Sprint("ann ", w), fmt.Sprint("bob ", w))
+	}
+	if !slices.Equal(steps, want) {
+		t.Errorf("%q", steps)
+	}
+	steps = nil
+	stop := func(u Usage) bool { see(u); return false }
+	if _, err := b.EachUsage(t.Context(), Question{}, stop); err != nil || len(steps) != 2 {
+		t.Errorf("%q after the reader had enough, %v", steps, err)
+	}
+}
+
+// endlessSnapshots is a database with more rows of every window than anybody
+// wants, two writers for each user.
+type endlessSnapshots struct{ MemorySnapshots }
+
+func (*endlessSnapshots) Read(_ context.Context, filter Filter) ([]Row, error) {
+	rows := make([]Row, filter.Limit)
+	for n := range rows {
+		key := Key{User: fmt.Sprintf("u%06d", n/2), Model: "m"}
+		rows[n] = Row{Writer: fmt.Sprint(n % 2), Key: key, Window: filter.Windows[0].Window, Start: filter.Windows[0].Start, Requests: 1}
+	}
+	return rows, nil
+}
+
+// TestWindowWithTooManyRowsIsCutBetweenKeys: an open window has a bound, too, and
+// what is listed of it is exact.
+func TestWindowWithTooManyRowsIsCutBetweenKeys(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes seconds to make that many rows")
+	}
+	b := newBench(t, nil)
+	b.options.OpenSnapshots = func(context.Context) (Snapshots, error) { return new(endlessSnapshots), nil }
+	entries := 0
+	_, err := b.EachUsage(t.Context(), Question{Window: new(Month)}, func(u Usage) bool {
+		if entries++; u.Requests != 2 {
+			t.Errorf("%+v", u)
+		}
+		return true
+	})
+	if !errors.Is(err, ErrTruncated) || entries != maxOpen/2 {
+		t.Errorf("%d entries, %v", entries, err)
 	}
 }
 

@@ -27,6 +27,15 @@ func WriteJSON(w http.ResponseWriter, status int, value any) {
 	_, _ = w.Write(body) // a client that left does not need it
 }
 
+// StreamJSON answers with a value that writes itself piece by piece, so that a
+// long reply is never whole in memory.
+func StreamJSON(w http.ResponseWriter, value json.MarshalerTo) {
+	w.Header()["Content-Type"] = contentJSON
+	w.WriteHeader(http.StatusOK)
+	// It fails when the client has left, who does not need the rest.
+	_ = json.MarshalWrite(w, value, jsontext.AllowInvalidUTF8(true))
+}
+
 // Encode encodes a reply. Bytes that are no text, which clients can have put
 // into a path or a name, become the sign for that.
 func Encode(value any) ([]byte, error) {

@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"net/netip"
 
+	"github.com/go-json-experiment/json"
+
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/control"
 	"github.com/patchbay-ai/patchbay/internal/quota"
@@ -66,6 +68,10 @@ func handler(op Operation, fail func(http.ResponseWriter, error)) http.HandlerFu
 		if answer.version != 0 {
 			w.Header().Set("Etag", fmt.Sprintf(`"%d"`, answer.version))
 		}
+		if answer.stream != nil {
+			web.StreamJSON(w, answer.stream)
+			return
+		}
 		web.Succeed(w, cmp.Or(answer.status, http.StatusOK), answer.message, answer.data)
 	}
 }
@@ -75,6 +81,9 @@ type Reply struct {
 	status  int // 200 if 0
 	message string
 	data    any
+	// stream is the whole envelope of a reply that is written piece by piece, in
+	// place of message and data.
+	stream json.MarshalerTo
 	// version is the one that a read shows, for a later If-Match.
 	version int
 	// change is what a write did, and before and after are the versions that

@@ -235,31 +235,52 @@ type quotaDimensions struct {
 	Model       string             `json:"model"`
 }
 
-// QuotaUsage answers GET /api/monitoring/quota/usage.
+func viewUsage(u *quota.Usage) quotaUsageView {
+	return quotaUsageView{
+		Dimensions: quotaDimensions{u.Key.Tenant, u.Key.APIKey, u.Key.User, u.Key.Service, u.Key.Model},
+		Window:     u.Window, WindowStart: u.Start.UTC(), RequestCount: u.Requests, TokenCount: u.Tokens,
+	}
+}
+
+// QuotaUsage answers GET /api/monitoring/quota/usage: with a page of the list, or
+// with the whole of it, which may be long and is written as it is read.
 func (a *API) QuotaUsage(q *Request) (Reply, error) {
 	question, err := quotaQuestion(q)
 	if err != nil {
 		return Reply{}, err
 	}
-	usage, enabled, err := a.options.Ledger.Usage(q.Context(), question)
-	message := "What was counted."
+	each := func(visit func(quotaUsageView) bool) (message string) {
+		return usageMessage(a.options.Ledger.EachUsage(q.Context(), question, func(u quota.Usage) bool { return visit(viewUsage(&u)) }))
+	}
+	p, err := pageOf(q)
+	if err != nil {
+		return Reply{}, err
+	}
+	if p == nil {
+		return Reply{stream: streamedList[quotaUsageView](each)}, nil
+	}
+	content := []quotaUsageView{}
+	message := each(func(view quotaUsageView) bool {
+		if p.includes(p.TotalElements) {
+			content = append(content, view)
+		}
+		p.TotalElements++
+		return true
+	})
+	p.TotalPages = p.pagesOf(p.TotalElements)
+	return Reply{message: message, data: pageView[quotaUsageView]{content, *p}}, nil
+}
+
+func usageMessage(enabled bool, err error) string {
 	switch {
 	case !enabled:
-		message = quotaOff
+		return quotaOff
 	case errors.Is(err, quota.ErrTruncated):
-		message = "What was counted; " + err.Error() + "."
+		return "What was counted; " + quota.ErrTruncated.Error() + "."
 	case err != nil:
-		message = "What this gateway holds; a store did not answer, so the counts of others and of earlier times may be missing."
+		return "What this gateway holds; a store did not answer, so the counts of others and of earlier times may be missing."
 	}
-	views := make([]quotaUsageView, len(usage))
-	for i, u := range usage {
-		views[i] = quotaUsageView{
-			Dimensions: quotaDimensions{u.Key.Tenant, u.Key.APIKey, u.Key.User, u.Key.Service, u.Key.Model},
-			Window:     u.Window, WindowStart: u.Start.UTC(), RequestCount: u.Requests, TokenCount: u.Tokens,
-		}
-	}
-	data, err := list(q, views)
-	return Reply{message: message, data: data}, err
+	return "What was counted."
 }
 
 // quotaQuestion reads what is asked for. It is checked whether or not the ledger

@@ -9,6 +9,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/control"
@@ -148,6 +151,12 @@ type page struct {
 	TotalPages    int `json:"totalPages"`
 }
 
+// pageView is the data of a reply that shows a page of a list.
+type pageView[T any] struct {
+	Content []T  `json:"content"`
+	Page    page `json:"page"`
+}
+
 // list returns what a reply shows of a list: all of it, or the page that the
 // request asks for and how many there are.
 func list[T any](q *Request, all []T) (any, error) {
@@ -158,21 +167,43 @@ func list[T any](q *Request, all []T) (any, error) {
 	if err != nil || p == nil {
 		return all, err
 	}
-	return struct {
-		Content []T  `json:"content"`
-		Page    page `json:"page"`
-	}{cut(p, all), *p}, nil
+	content := cut(p, all)
+	return pageView[T]{content, *p}, nil
 }
 
-// cut returns the elements of the page.
+// cut returns the elements of the page, and notes how many there are.
 func cut[T any](p *page, all []T) []T {
-	p.TotalElements = len(all)
-	p.TotalPages = (len(all) + p.Size - 1) / p.Size
+	p.TotalElements, p.TotalPages = len(all), p.pagesOf(len(all))
 	if p.Number > p.TotalPages {
 		return []T{}
 	}
 	start := (p.Number - 1) * p.Size
 	return all[start:min(start+p.Size, len(all))]
+}
+
+// includes tells whether the element at an index is on the page.
+func (p *page) includes(index int) bool { return index/p.Size == p.Number-1 }
+
+// pagesOf returns how many pages a list has.
+func (p *page) pagesOf(elements int) int { return (elements + p.Size - 1) / p.Size }
+
+// streamedList is a reply whose data is a list that is written as it is read. It
+// returns the message, which is known only after that and comes last.
+type streamedList[T any] func(visit func(T) bool) (message string)
+
+// MarshalJSONTo writes the envelope with the list.
+func (each streamedList[T]) MarshalJSONTo(to *jsontext.Encoder) error {
+	failed := errors.Join(to.WriteToken(jsontext.BeginObject),
+		to.WriteToken(jsontext.String("success")), to.WriteToken(jsontext.True),
+		to.WriteToken(jsontext.String("data")), to.WriteToken(jsontext.BeginArray))
+	message := each(func(element T) bool {
+		if failed == nil {
+			failed = json.MarshalEncode(to, element)
+		}
+		return failed == nil
+	})
+	return errors.Join(failed, to.WriteToken(jsontext.EndArray),
+		to.WriteToken(jsontext.String("message")), to.WriteToken(jsontext.String(message)), to.WriteToken(jsontext.EndObject))
 }
 
 // pageOf reads page and size, nil where neither is given.

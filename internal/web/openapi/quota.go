@@ -33,7 +33,7 @@ func quotas() []Operation {
 				Parameter{Name: "serviceType", Schema: text()}, Parameter{Name: "model", Schema: text()}, Parameter{Name: "window", Schema: window},
 				Parameter{Name: "from", Schema: moment}, Parameter{Name: "to", Schema: moment},
 			),
-			Reply: arrayOf(object(map[string]Schema{
+			Reply: pages(object(map[string]Schema{
 				"dimensions": object(map[string]Schema{"tenantId": text(), "apiKeyId": text(), "userId": text(), "serviceType": text(), "model": text()}),
 				"window":     window, "windowStart": moment, "requestCount": integer(), "tokenCount": integer(),
 			})),
