@@ -330,12 +330,12 @@ func TestForcedBreakersAndExplanations(t *testing.T) {
 		}
 	}
 	force(b.URL(), "open").is(t, 200, `"state":"OPEN"`, `"forced":"OPEN"`)
-	if got := explain(); !strings.Contains(got, `"reason":"circuit breaker open`) || !strings.Contains(got, `"pick":"m@`+other.URL()) {
+	if got := explain(); !strings.Contains(got, `"reason":"circuit breaker held open by an operator since `) || !strings.Contains(got, `"pick":"m@`+other.URL()) {
 		t.Errorf("one is open: %s", got)
 	}
 	force(other.URL(), "OPEN").is(t, 200)
 	refusal := r.chat(plainHi).failsWith(t, 503, "circuit_breaker_open", "circuit_breaker_open", "")
-	if got := explain(); !strings.Contains(got, `"pick":null`) || !strings.Contains(got, `"code":"circuit_breaker_open"`) || !strings.Contains(string(refusal.Details), "circuit breaker open") {
+	if got := explain(); !strings.Contains(got, `"pick":null`) || !strings.Contains(got, `"code":"circuit_breaker_open"`) || !strings.Contains(string(refusal.Details), "circuit breaker held open") {
 		t.Errorf("both are open: %s, and %s", got, refusal.Details)
 	}
 	force(b.URL(), "AUTO").is(t, 200, `"state":"CLOSED"`)

@@ -134,7 +134,7 @@ func TestCountsAreExact(t *testing.T) {
 	list = append(list, instance("never", silent.URL()), instance("hangs", b.URL(), "timeouts: {first-byte: 20ms}"), instance("limited", b.URL(), "max-concurrency: 1"), instance("gone", simulator.DownURL))
 	r := startGateway(t, "services: {chat: {circuit-breaker: {failure-threshold: 100000}, health-check: {enabled: false}, instances: [\n"+strings.Join(list, ",\n")+"]}}\n")
 	open := r.instances("open")[0]
-	open.Breaker.Force(breaker.ForcedOpen, time.Now())
+	open.Breaker.Force(breaker.ForcedOpen, "", time.Now())
 
 	type want struct{ status, instance, reason string }
 	var mu sync.Mutex
@@ -400,7 +400,7 @@ func TestLivingStateOfRouting(t *testing.T) {
 		t.Errorf("%v adds up to %v requests and %v %%", view, requests, percentages)
 	}
 	i := r.instances("m")[0]
-	i.Breaker.Force(breaker.ForcedOpen, time.Now())
+	i.Breaker.Force(breaker.ForcedOpen, "", time.Now())
 	if state := at(t, r.get("/api/monitoring/circuit-breaker"), "instances/0/state"); state != "OPEN" {
 		t.Errorf("breaker %v", state)
 	}

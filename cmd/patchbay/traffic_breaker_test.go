@@ -257,9 +257,7 @@ func TestOperatorForcesABreaker(t *testing.T) {
 		r.api(http.MethodPost, "/api/config/instance/circuit-breaker/chat", fmt.Sprintf(`{"instanceId":"m@%s","state":%q}`, b.URL(), state)).is(t, 200)
 	}
 	force("OPEN")
-	refused := r.chat(plainHi)
-	refused.failsWith(t, 503, "circuit_breaker_open", "circuit_breaker_open", "")
-	refused.retryOf(t)
+	r.chat(plainHi).failsWith(t, 503, "circuit_breaker_open", "circuit_breaker_open", "")
 	force("AUTO")
 	r.chat(plainHi).succeeds(t)
 	force("CLOSED")
@@ -275,5 +273,45 @@ func TestOperatorForcesABreaker(t *testing.T) {
 		if got := r.chat(plainHi).status; got != want {
 			t.Errorf("request %d: status %d, want %d", n, got, want)
 		}
+	}
+}
+
+// A breaker that an operator holds open promises no trial: callers, explain and
+// monitoring say who holds it and since when.
+func TestBreakerHeldOpenSaysSo(t *testing.T) {
+	b, other := startBackend(t), startBackend(t)
+	r := startGateway(t, fmt.Sprintf("security: {enabled: true, tokens: [{name: nightshift, role: OPERATOR, token-sha256: %s}]}\n", hashOf("the-ops-token"))+
+		breakerYAML("failure-threshold: 1", b, other))
+	ops := []string{"Authorization", "Bearer the-ops-token"}
+	hold := func(b *simulator.Backend, state string) {
+		t.Helper()
+		r.api("POST", "/api/config/instance/circuit-breaker/chat", fmt.Sprintf(`{"instanceId":"m@%s","state":%q}`, b.URL(), state), ops...).is(t, 200)
+	}
+	hold(b, "OPEN")
+	hold(other, "OPEN")
+	since := r.instances("m")[0].Breaker.Snapshot().Hold.Since.UTC().Format(time.RFC3339)
+	held := "held open by nightshift since " + since
+
+	refused := r.chat(plainHi)
+	fault := refused.failsWith(t, 503, "circuit_breaker_open", "circuit_breaker_open", "")
+	if !strings.Contains(fault.Message, held) || strings.Count(string(fault.Details), held) < 1 || strings.Contains(refused.body, "trial") {
+		t.Errorf("the reply says %s", refused.body)
+	}
+	if refused.header.Get("X-Should-Retry") != "false" || refused.header.Get("Retry-After")+refused.header.Get("Retry-After-Ms") != "" {
+		t.Errorf("headers %v", refused.header)
+	}
+	r.api("GET", "/api/route/explain?service=chat&model=m", "", ops...).is(t, 200, `"reason":"circuit breaker `+held+`"`, `"retryAfterMs":0`)
+	if view := r.do("GET", "/api/monitoring/circuit-breaker", "", ops...); !strings.Contains(view.body, `"heldBy":"nightshift","heldSince":"`) || !strings.Contains(view.body, `"nextRetry":null`) {
+		t.Errorf("monitoring says %s", view.body)
+	}
+
+	// Beside an instance that recovers by itself, the wait is that one's.
+	hold(other, "AUTO")
+	other.Script(simulator.Step{Status: 500})
+	r.chat(plainHi).failsWith(t, 500, "api_error", "upstream_error", "")
+	refused = r.chat(plainHi)
+	fault = refused.failsWith(t, 503, "circuit_breaker_open", "circuit_breaker_open", "")
+	if wait := refused.retryOf(t); wait < 20*time.Second || refused.header.Get("X-Should-Retry") != "" || !strings.Contains(string(fault.Details), held) {
+		t.Errorf("wait %v, %s", wait, refused.body)
 	}
 }

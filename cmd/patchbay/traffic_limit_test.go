@@ -170,13 +170,13 @@ func TestEveryReplyShowsTheLimit(t *testing.T) {
 				}
 			}
 			open := r.instances("m")[0].Breaker
-			open.Force(breaker.ForcedOpen, time.Now())
+			open.Force(breaker.ForcedOpen, "", time.Now())
 			answer := r.chat(plainHi)
 			answer.failsWith(t, 503, "circuit_breaker_open", "circuit_breaker_open", "")
 			if _, remaining, _ := answer.limitOf(t); remaining < full {
 				t.Errorf("a refusal by the breaker cost something: %d before, %d after", full, remaining)
 			}
-			open.Force(breaker.Auto, time.Now())
+			open.Force(breaker.Auto, "", time.Now())
 			if _, remaining, _ := r.chat(streamHi).succeeds(t).limitOf(t); remaining > full+50 || remaining < full-1 {
 				t.Errorf("%d left after a stream, %d before", remaining, full)
 			}

@@ -75,7 +75,7 @@ func TestIneligibleInstancesGetNothing(t *testing.T) {
 				instance("m", off.URL(), "enabled: false"), instance("m", none.URL(), "weight: 0"), instance("m", open.URL(), "weight: 100"),
 				instance("m", sick.URL(), "weight: 100"), instance("m", good.URL())))
 			all := r.instances("m")
-			all[2].Breaker.Force(breaker.ForcedOpen, all[2].Since())
+			all[2].Breaker.Force(breaker.ForcedOpen, "", all[2].Since())
 			eventually(t, "the sick one is found out", func() bool { return !all[3].Health.Healthy() })
 			for n := range 40 {
 				r.chat(plainHi, from(fmt.Sprintf("203.0.113.%d", n))...).succeeds(t)

@@ -211,6 +211,9 @@ func (i *Instance) WhyNot(o Obstacle, now time.Time) string {
 	case Unhealthy:
 		return cmp.Or(i.Health.Reason(), "unhealthy")
 	case BreakerOpen:
+		if hold, held := i.Breaker.HeldOpen(); held {
+			return "circuit breaker held open by " + hold.By + " since " + hold.Since.UTC().Format(time.RFC3339)
+		}
 		return "circuit breaker open, next trial in " + i.Breaker.RetryAfter(now).Round(time.Millisecond).String()
 	case AtLimit:
 		return "at its rate limit"

@@ -23,6 +23,7 @@ type Breaker struct {
 	mu          sync.Mutex
 	settings    Settings
 	mode        Mode
+	hold        Hold // who set the mode, where it is not Auto
 	state       State
 	generation  uint64
 	failures    int // in a row
@@ -211,9 +212,9 @@ func (b *Breaker) count(outcome Outcome, now time.Time) {
 }
 
 // RetryAfter returns how long to wait for the next trial: 0 where a call could
-// pass now. While all trials are taken the end of one cannot be foretold, and
-// nobody knows when an operator lets go; the answers are then a moment and the
-// recovery timeout.
+// pass now. While all trials are taken the end of one cannot be foretold, and the
+// answer is a moment. When an operator lets go is not known either; HeldOpen tells
+// that case, for which the answer is the recovery timeout.
 func (b *Breaker) RetryAfter(now time.Time) time.Duration {
 	if b.Ready(now) {
 		return 0

@@ -1,6 +1,9 @@
 package breaker
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Update replaces the settings and keeps state and counts. New thresholds act
 // from the next result on; a new recovery timeout also moves the end of the pause
@@ -23,12 +26,17 @@ func (b *Breaker) Update(settings Settings, now time.Time) {
 }
 
 // Force lets an operator decide about the state until Auto releases the breaker,
-// which then starts closed and clean. Asking for the present mode changes nothing.
-func (b *Breaker) Force(mode Mode, now time.Time) {
+// which then starts closed and clean. Asking for the present mode changes nothing,
+// so the one who asked first stays on record.
+func (b *Breaker) Force(mode Mode, operator string, now time.Time) {
 	b.mu.Lock()
 	before := b.shown()
 	if mode != b.mode {
 		b.mode = mode
+		b.hold = Hold{}
+		if mode != Auto {
+			b.hold = Hold{By: cmp.Or(operator, "an operator"), Since: now}
+		}
 		b.reset()
 		b.publish()
 	}
@@ -37,10 +45,26 @@ func (b *Breaker) Force(mode Mode, now time.Time) {
 	b.report(change, changed)
 }
 
+// Hold says which operator forces the state of a breaker, and since when. It is
+// zero where the breaker itself decides.
+type Hold struct {
+	By    string
+	Since time.Time
+}
+
+// HeldOpen returns who keeps the breaker open by hand, and whether anybody does.
+// No wait can be foretold for such a breaker.
+func (b *Breaker) HeldOpen() (Hold, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.hold, b.mode == ForcedOpen
+}
+
 // Snapshot is a breaker at one moment.
 type Snapshot struct {
 	State            State
 	Forced           Mode // Auto where no operator forces the state
+	Hold             Hold // who forces it
 	FailureCount     int
 	FailureThreshold int
 	SuccessThreshold int
@@ -60,6 +84,7 @@ func (b *Breaker) Snapshot() Snapshot {
 	s := Snapshot{
 		State:            shown.state,
 		Forced:           shown.mode,
+		Hold:             b.hold,
 		FailureCount:     b.failures,
 		FailureThreshold: b.settings.FailureThreshold,
 		SuccessThreshold: b.settings.SuccessThreshold,

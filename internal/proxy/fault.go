@@ -4,13 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/netip"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/adapter"
-	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/routing"
@@ -177,68 +175,6 @@ func unknownModel(service *routing.Service, serviceType schema.ServiceType, name
 	}
 	err.Details = map[string]any{"model": name, "nearest": near}
 	return err
-}
-
-// unavailable says why none of the pool's instances can take the request, which
-// some of them have no words for.
-func unavailable(pool *routing.Pool, wordless []*backend.Instance, now time.Time) *schema.Error {
-	type candidate struct {
-		Instance string `json:"instance"`
-		Reason   string `json:"reason"`
-	}
-	var candidates []candidate
-	limited, open := time.Duration(-1), time.Duration(-1) // until the first refill, the first trial
-	shut, allShut := time.Duration(-1), true              // the same for breakers of unhealthy instances
-	for _, i := range pool.Instances {
-		o := i.Obstacle(now)
-		if o == backend.NoObstacle && i.Health.Marked() {
-			o = backend.Unhealthy // it is passed over for those that are only busy
-		}
-		if isTried(wordless, i) {
-			candidates = append(candidates, candidate{i.Handle, "its dialect cannot express the request"})
-			continue
-		}
-		candidates = append(candidates, candidate{i.Handle, i.WhyNot(o, now)})
-		switch o {
-		case backend.AtLimit:
-			limited = sooner(limited, i.Limiter.Peek(netip.Addr{}, now).RetryAfter)
-		case backend.BreakerOpen:
-			open = sooner(open, i.Breaker.RetryAfter(now))
-		case backend.Unhealthy:
-			wait := i.Breaker.RetryAfter(now) // 0: its breaker would let it pass
-			allShut = allShut && wait > 0
-			shut = sooner(shut, wait)
-		}
-	}
-	if open < 0 && allShut {
-		open = shut
-	}
-	err := &schema.Error{
-		Message:    fmt.Sprintf("No instance of the model %q is available for %s.", pool.Model, pool.Service.Type),
-		Type:       schema.TypeServiceUnavailable,
-		Code:       schema.CodeServiceUnavailable,
-		RetryAfter: time.Second,
-		Details:    map[string]any{"model": pool.Model, "candidates": candidates},
-	}
-	switch {
-	case limited >= 0:
-		err.Message = fmt.Sprintf("Every instance of the model %q is at its rate limit.", pool.Model)
-		err.Type, err.Code = schema.TypeRateLimit, schema.CodeRateLimitExceeded
-		err.RetryAfter = max(limited, time.Millisecond)
-	case open >= 0:
-		err.Message = fmt.Sprintf("The circuit breakers of the model %q are open after repeated failures of its backends.", pool.Model)
-		err.Type, err.Code = schema.TypeCircuitBreakerOpen, schema.CodeCircuitBreakerOpen
-		err.RetryAfter = max(open, time.Millisecond)
-	}
-	return err
-}
-
-// sooner returns the shorter of two waits; below zero there is none yet.
-func sooner(a, b time.Duration) time.Duration {
-	if a < 0 {
-		return b
-	}
-	return min(a, b)
 }
 
 // noSlot says that all slots are taken and that waiting did not help.

@@ -233,23 +233,29 @@ func (a *API) ForceBreaker(q *Request) (Reply, error) {
 	if instance == nil {
 		return Reply{}, fmt.Errorf("instanceId: %w: no instance is called %q", errNotFound, shorten(wanted.InstanceID))
 	}
-	return force(instance, wanted.State, q.change.DryRun), nil
+	operator := q.who.Name
+	if operator == "open" {
+		operator = "" // management is open, so nobody gave a name
+	}
+	return force(instance, wanted.State, operator, q.change.DryRun), nil
 }
 
-func force(instance *backend.Instance, mode breaker.Mode, dryRun bool) Reply {
+func force(instance *backend.Instance, mode breaker.Mode, operator string, dryRun bool) Reply {
 	before := instance.Breaker.Snapshot()
 	message := "The circuit breaker was set."
 	if dryRun {
 		message = "Dry run: nothing was changed."
 	} else {
-		instance.Breaker.Force(mode, time.Now())
+		instance.Breaker.Force(mode, operator, time.Now())
 	}
 	now := instance.Breaker.Snapshot()
 	return Reply{message: message, change: fmt.Sprintf("circuit breaker %s→%s on %s", before.Forced, mode, instance.Handle), data: struct {
 		InstanceID string        `json:"instanceId"`
 		State      breaker.State `json:"state"`
 		Forced     breaker.Mode  `json:"forced"`
+		HeldBy     string        `json:"heldBy,omitzero"`
+		HeldSince  *string       `json:"heldSince,omitzero"`
 		Changed    bool          `json:"changed"`
 		DryRun     bool          `json:"dryRun,omitzero"`
-	}{instance.ID, now.State, now.Forced, mode != before.Forced, dryRun}}
+	}{instance.ID, now.State, now.Forced, now.Hold.By, instantOrNull(now.Hold.Since), mode != before.Forced, dryRun}}
 }

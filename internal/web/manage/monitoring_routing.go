@@ -204,6 +204,8 @@ type breakerStatus struct {
 	Service          string  `json:"service"`
 	State            string  `json:"state"`
 	Forced           bool    `json:"forced"`
+	HeldBy           string  `json:"heldBy,omitzero"`
+	HeldSince        *string `json:"heldSince,omitzero"`
 	FailureCount     int     `json:"failureCount"`
 	FailureThreshold int     `json:"failureThreshold"`
 	SuccessThreshold int     `json:"successThreshold"`
@@ -219,6 +221,7 @@ func (m *Monitoring) Breakers(w http.ResponseWriter, _ *http.Request) {
 		s := i.Breaker.Snapshot()
 		list = append(list, breakerStatus{
 			ID: i.ID, Service: i.Service.String(), State: s.State.String(), Forced: s.Forced != breaker.Auto,
+			HeldBy: s.Hold.By, HeldSince: instantOrNull(s.Hold.Since),
 			FailureCount: s.FailureCount, FailureThreshold: s.FailureThreshold, SuccessThreshold: s.SuccessThreshold,
 			Timeout: s.Timeout.Milliseconds(), LastFailure: instantOrNull(s.LastFailure), NextRetry: instantOrNull(s.NextRetry),
 		})

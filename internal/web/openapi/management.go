@@ -80,7 +80,7 @@ func instances() []Operation {
 			Route: "POST /api/config/instance/circuit-breaker/{serviceType}", Tag: tag, Enveloped: true,
 			Summary: "Hold the circuit breaker of an instance open or closed, or let go of it; no version",
 			Body:    object(map[string]Schema{"instanceId": text(), "state": oneOf("OPEN", "CLOSED", "AUTO")}, "instanceId", "state"),
-			Reply:   object(map[string]Schema{"instanceId": text(), "state": text(), "forced": text(), "changed": boolean()}),
+			Reply:   object(map[string]Schema{"instanceId": text(), "state": text(), "forced": text(), "heldBy": text(), "heldSince": text(), "changed": boolean()}),
 		},
 	}
 }

@@ -105,7 +105,7 @@ func livingState(tag string) []Operation {
 		{
 			Route: "GET /api/monitoring/circuit-breaker", Tag: tag, Summary: "The circuit breaker of every instance",
 			Reply: object(map[string]Schema{"instances": arrayOf(object(map[string]Schema{
-				"id": text(), "service": text(), "state": text(), "failureCount": integer(), "failureThreshold": integer(),
+				"id": text(), "service": text(), "state": text(), "forced": boolean(), "heldBy": text(), "heldSince": text(), "failureCount": integer(), "failureThreshold": integer(),
 				"successThreshold": integer(), "timeout": integer(), "lastFailure": maybeText(), "nextRetry": maybeText(),
 			}))}),
 		},

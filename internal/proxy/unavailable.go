@@ -1,0 +1,116 @@
+package proxy
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/breaker"
+	"github.com/patchbay-ai/patchbay/internal/routing"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// candidate is an instance of the model, and why it does not take the request.
+type candidate struct {
+	Instance string `json:"instance"`
+	Reason   string `json:"reason"`
+}
+
+// outlook is what can be said about when a pool that takes no request will take
+// one again. Waits below zero mean that there is no such instance.
+type outlook struct {
+	candidates []candidate
+	limited    time.Duration // until an instance is below its rate limit
+	trial      time.Duration // until an open breaker allows a trial
+	// sick counts the unhealthy instances, and shut those of them whose breakers
+	// are open as well; sickTrial is the wait for the first trial of these.
+	sick, shut int
+	sickTrial  time.Duration
+	// held counts the instances that an operator keeps out by their breakers, and
+	// hold is the first of them.
+	held int
+	hold breaker.Hold
+}
+
+// unavailable says why none of the pool's instances can take the request, which
+// the dialects of some of them cannot express.
+func unavailable(pool *routing.Pool, wordless []*backend.Instance, now time.Time) *schema.Error {
+	look := outlook{limited: -1, trial: -1, sickTrial: -1}
+	for _, i := range pool.Instances {
+		if isTried(wordless, i) {
+			look.candidates = append(look.candidates, candidate{i.Handle, "its dialect cannot express the request"})
+			continue
+		}
+		look.add(i, now)
+	}
+	return look.refusal(pool)
+}
+
+func (l *outlook) add(i *backend.Instance, now time.Time) {
+	o := i.Obstacle(now)
+	if o == backend.NoObstacle && i.Health.Marked() {
+		o = backend.Unhealthy // it is passed over for those that are only busy
+	}
+	l.candidates = append(l.candidates, candidate{i.Handle, i.WhyNot(o, now)})
+	if o == backend.BreakerOpen || o == backend.Unhealthy {
+		if hold, held := i.Breaker.HeldOpen(); held {
+			if l.held == 0 {
+				l.hold = hold
+			}
+			l.held++
+			return
+		}
+	}
+	switch o {
+	case backend.AtLimit:
+		l.limited = sooner(l.limited, i.Limiter.Peek(netip.Addr{}, now).RetryAfter)
+	case backend.BreakerOpen:
+		l.trial = sooner(l.trial, i.Breaker.RetryAfter(now))
+	case backend.Unhealthy:
+		l.sick++
+		if wait := i.Breaker.RetryAfter(now); wait > 0 {
+			l.shut++
+			l.sickTrial = sooner(l.sickTrial, wait)
+		}
+	}
+}
+
+// refusal is what the caller is told.
+func (l *outlook) refusal(pool *routing.Pool) *schema.Error {
+	trial := l.trial
+	if trial < 0 && l.shut == l.sick {
+		trial = l.sickTrial
+	}
+	err := &schema.Error{
+		Message:    fmt.Sprintf("No instance of the model %q is available for %s.", pool.Model, pool.Service.Type),
+		Type:       schema.TypeServiceUnavailable,
+		Code:       schema.CodeServiceUnavailable,
+		RetryAfter: time.Second,
+		Details:    map[string]any{"model": pool.Model, "candidates": l.candidates},
+	}
+	switch {
+	case l.limited >= 0:
+		err.Message = fmt.Sprintf("Every instance of the model %q is at its rate limit.", pool.Model)
+		err.Type, err.Code = schema.TypeRateLimit, schema.CodeRateLimitExceeded
+		err.RetryAfter = max(l.limited, time.Millisecond)
+	case trial >= 0:
+		err.Message = fmt.Sprintf("The circuit breakers of the model %q are open after repeated failures of its backends.", pool.Model)
+		err.Type, err.Code = schema.TypeCircuitBreakerOpen, schema.CodeCircuitBreakerOpen
+		err.RetryAfter = max(trial, time.Millisecond)
+	case l.held > 0 && l.sick == 0:
+		err.Message = fmt.Sprintf("The model %q is kept out of service: the circuit breaker is held open by %s since %s, until it is released by hand.",
+			pool.Model, l.hold.By, l.hold.Since.UTC().Format(time.RFC3339))
+		err.Type, err.Code = schema.TypeCircuitBreakerOpen, schema.CodeCircuitBreakerOpen
+		err.RetryAfter, err.NoRetry = 0, true
+	}
+	return err
+}
+
+// sooner returns the shorter of two waits; below zero there is none yet.
+func sooner(a, b time.Duration) time.Duration {
+	if a < 0 {
+		return b
+	}
+	return min(a, b)
+}
