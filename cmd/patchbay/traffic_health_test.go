@@ -40,7 +40,7 @@ func TestRefusedConnectionMarksAtOnce(t *testing.T) {
 			t.Errorf("request %d took %s attempts", n, attempts)
 		}
 	}
-	if s := i.Health.Snapshot(); s.Status.String() != "UNHEALTHY" || s.Cause != "connection refused" {
+	if s := i.Health.Snapshot(); s.Status.String() != "UNHEALTHY" || s.Cause != "connection_refused" {
 		t.Errorf("%v: %s", s.Status, s.Cause)
 	}
 	back := restart(t, gone.URL())
@@ -116,7 +116,7 @@ func TestOnlyInstanceThatIsMarkedIsStillTried(t *testing.T) {
 	r.isWatched()
 	for range 3 {
 		r.chat(plainHi).failsWith(t, 502, "api_error", "upstream_error", "")
-		if s := i.Health.Snapshot(); s.Status.String() != "UNHEALTHY" || s.Cause != "connection refused" {
+		if s := i.Health.Snapshot(); s.Status.String() != "UNHEALTHY" || s.Cause != "connection_refused" {
 			t.Errorf("%v: %s", s.Status, s.Cause)
 		}
 		for path, word := range map[string]string{

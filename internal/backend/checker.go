@@ -268,7 +268,7 @@ func (m *member) learn(r result) {
 	switch {
 	case r.finding == alive && r.took > m.settings.Timeout.Std():
 		// Another member was willing to wait longer.
-		m.health.Failed(r.ended, r.took, causeTimeout, m.settings)
+		m.health.Failed(r.ended, r.took, transport.CauseTimeout, m.settings)
 	case r.finding == alive:
 		m.health.Succeeded(r.ended, r.took, m.settings)
 	case r.finding == loading:
@@ -305,7 +305,7 @@ func (w *watch) tell(m *member) {
 	}
 	w.Log.LogAttrs(context.Background(), level, "health changed",
 		slog.String("instance", m.instance.ID), slog.String("service", m.instance.Service.String()),
-		slog.String("from", m.shown.String()), slog.String("to", s.Status.String()), slog.String("cause", s.Cause))
+		slog.String("from", m.shown.String()), slog.String("to", s.Status.String()), slog.String("cause", string(s.Cause)))
 	m.shown = s.Status
 }
 

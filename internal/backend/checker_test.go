@@ -56,7 +56,7 @@ func TestAnOutageIsNoticedAndItsEndTooWithoutRestart(t *testing.T) {
 		}
 		n.set("h:80", sayBroken)
 		pass(33 * time.Second)
-		if got := f.of(i).Snapshot(); got.Status != StatusHealthy || got.Cause != "status 500" {
+		if got := f.of(i).Snapshot(); got.Status != StatusHealthy || got.Cause != "status_500" {
 			t.Errorf("after one failure: %+v", got)
 		}
 		pass(33 * time.Second)
@@ -70,7 +70,7 @@ func TestAnOutageIsNoticedAndItsEndTooWithoutRestart(t *testing.T) {
 		}
 		want := strings.Join([]string{
 			`level=DEBUG msg="health changed" instance=m@http://h service=chat from=UNKNOWN to=HEALTHY cause=""`,
-			`level=WARN msg="health changed" instance=m@http://h service=chat from=HEALTHY to=UNHEALTHY cause="status 500"`,
+			`level=WARN msg="health changed" instance=m@http://h service=chat from=HEALTHY to=UNHEALTHY cause=status_500`,
 			`level=INFO msg="health changed" instance=m@http://h service=chat from=UNHEALTHY to=HEALTHY cause=""`,
 		}, "\n") + "\n"
 		if got := f.logged(); got != want {
@@ -119,7 +119,7 @@ func TestAnInstanceThatWasNeverSeenAliveIsDecidedSoon(t *testing.T) {
 	inBubble(t, func(t *testing.T, f *fleet, _ *network) {
 		i := f.add("m", "http://h")
 		pass(3 * time.Second)
-		if got := f.of(i).Snapshot(); got.Status != StatusUnhealthy || got.Cause != "connection refused" {
+		if got := f.of(i).Snapshot(); got.Status != StatusUnhealthy || got.Cause != "connection_refused" {
 			t.Errorf("%+v", got)
 		}
 	})
@@ -356,7 +356,7 @@ func TestAProbeEndsAtItsTimeout(t *testing.T) {
 		n.set("h:80", sayNothing)
 		i := f.add("m", "http://h")
 		pass(6 * time.Second)
-		if got := f.of(i).Snapshot(); got.Status != StatusUnhealthy || got.Cause != "timeout" || got.ResponseTime != 5*time.Second {
+		if got := f.of(i).Snapshot(); got.Status != StatusUnhealthy || got.Cause != "response_timeout" || got.ResponseTime != 5*time.Second {
 			t.Errorf("%+v", got)
 		}
 	})
@@ -375,7 +375,7 @@ func TestInstancesMayWaitForDifferentTimes(t *testing.T) {
 		f.watch(func(*HealthSettings) { f.own = map[string]HealthSettings{"hasty": s} })
 		f.set(patient, hasty)
 		pass(2 * time.Minute)
-		if f.status(patient) != StatusHealthy || f.of(hasty).Reason() != "unhealthy: timeout" {
+		if f.status(patient) != StatusHealthy || f.of(hasty).Reason() != "unhealthy: no answer in time" {
 			t.Errorf("patient %v, hasty %q", f.status(patient), f.of(hasty).Reason())
 		}
 	})

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/transport"
 )
 
 // Status is what the checks say about an instance.
@@ -57,7 +59,7 @@ type Health struct {
 	checked   time.Time
 	took      time.Duration
 	refused   time.Time
-	cause     string
+	cause     transport.Cause
 	good, bad int // checks in a row
 }
 
@@ -88,9 +90,8 @@ func (h *Health) Succeeded(now time.Time, took time.Duration, settings HealthSet
 	}
 }
 
-// Failed notes a check that ended now without success. The cause is a short
-// class such as "timeout", never a text that came from the backend.
-func (h *Health) Failed(now time.Time, took time.Duration, cause string, settings HealthSettings) {
+// Failed notes a check that ended now without success.
+func (h *Health) Failed(now time.Time, took time.Duration, cause transport.Cause, settings HealthSettings) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.note(now, took)
@@ -130,7 +131,7 @@ func (h *Health) Refused(now time.Time) {
 	h.suspect = h.suspect || h.status != StatusUnhealthy
 	h.refused = now
 	h.good = 0
-	h.become(StatusUnhealthy, now, causeRefused)
+	h.become(StatusUnhealthy, now, transport.CauseRefused)
 	if !h.out.Load() {
 		h.hold(false, true)
 	}
@@ -159,10 +160,9 @@ type HealthSnapshot struct {
 	// took; both zero before the first one.
 	LastCheck    time.Time
 	ResponseTime time.Duration
-	// Cause is the class of the failure: of the one that took the instance out,
-	// or of the latest check where it is still in. It holds no address and
-	// nothing that the backend said.
-	Cause string
+	// Cause is that of the failure which took the instance out, or of the latest
+	// check where it is still in.
+	Cause transport.Cause
 }
 
 // Snapshot returns the health as it is now.
@@ -183,7 +183,7 @@ func (h *Health) Snapshot() HealthSnapshot {
 func (h *Health) Reason() string {
 	switch s := h.Snapshot(); s.Status {
 	case StatusUnhealthy:
-		return "unhealthy: " + s.Cause
+		return "unhealthy: " + s.Cause.Text()
 	case StatusWarming:
 		return "warming up"
 	}
@@ -197,7 +197,7 @@ func (h *Health) note(now time.Time, took time.Duration) bool {
 	return !h.refused.After(now.Add(-took))
 }
 
-func (h *Health) become(status Status, now time.Time, cause string) {
+func (h *Health) become(status Status, now time.Time, cause transport.Cause) {
 	h.cause = cause
 	if h.status == status {
 		return

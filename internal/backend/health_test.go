@@ -75,12 +75,12 @@ func TestASnapshotSaysSinceWhenAndWhy(t *testing.T) {
 	start := time.Now()
 	at := func(n int) time.Time { return start.Add(time.Duration(n) * time.Second) }
 	h.Succeeded(at(1), 0, s)
-	h.Failed(at(2), 0, "status 500", s)
-	if got := h.Snapshot(); !got.Since.Equal(at(1)) || got.Cause != "status 500" || h.Reason() != "" {
+	h.Failed(at(2), 0, "status_500", s)
+	if got := h.Snapshot(); !got.Since.Equal(at(1)) || got.Cause != "status_500" || h.Reason() != "" {
 		t.Errorf("after one failure: %+v", got)
 	}
 	h.Failed(at(3), 0, "timeout", s)
-	h.Failed(at(4), 0, "status 502", s)
+	h.Failed(at(4), 0, "status_502", s)
 	if got := h.Snapshot(); !got.Since.Equal(at(3)) || h.Reason() != "unhealthy: status 502" {
 		t.Errorf("unhealthy: %+v, %q", got, h.Reason())
 	}
@@ -159,9 +159,9 @@ func TestAMarkIsSoftUntilChecksConfirmIt(t *testing.T) {
 	}
 	h.Refused(at(0))
 	want("refused", StatusUnhealthy, false, true)
-	h.Failed(at(1), 0, "connection refused", s)
+	h.Failed(at(1), 0, "connection_refused", s)
 	want("one failed check", StatusUnhealthy, false, true)
-	h.Failed(at(2), 0, "connection refused", s)
+	h.Failed(at(2), 0, "connection_refused", s)
 	want("confirmed", StatusUnhealthy, true, false)
 	h.Refused(at(3))
 	want("refused once more", StatusUnhealthy, true, false)

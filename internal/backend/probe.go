@@ -10,16 +10,9 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/patchbay-ai/patchbay/internal/adapter"
 	"github.com/patchbay-ai/patchbay/internal/transport"
-)
-
-// Causes that are named in more than one place.
-const (
-	causeRefused = "connection refused"
-	causeTimeout = "timeout"
 )
 
 // maxProbeBody is how much of an answer is read: enough for any answer to a
@@ -39,7 +32,7 @@ const (
 // verdict is a finding and, for the dead, its class.
 type verdict struct {
 	finding finding
-	cause   string
+	cause   transport.Cause
 }
 
 // prober asks one backend whether it lives, in the cheapest way its kind has. It
@@ -73,7 +66,7 @@ func (p *prober) probe(ctx context.Context, to transport.Origin, path string, he
 	if response.Status == 503 && saysLoading(response) {
 		return verdict{finding: loading}
 	}
-	return verdict{dead, "status " + strconv.Itoa(response.Status)}
+	return verdict{dead, transport.Cause("status_" + strconv.Itoa(response.Status))}
 }
 
 // saysLoading tells a server that is not ready yet from one that is in trouble.
@@ -99,64 +92,10 @@ func judge(err error) verdict {
 	switch {
 	case err == nil:
 		return verdict{finding: alive}
-	case errors.Is(err, context.Canceled), isLocal(err):
+	case errors.Is(err, context.Canceled), transport.IsLocal(err):
 		return verdict{finding: nothing}
 	}
-	return verdict{dead, causeOf(err)}
-}
-
-// isLocal tells that this machine, not the backend, had no means to connect.
-func isLocal(err error) bool {
-	return isErrno(err, syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL)
-}
-
-func isErrno(err error, numbers ...syscall.Errno) bool {
-	for _, number := range numbers {
-		if errors.Is(err, number) {
-			return true
-		}
-	}
-	return false
-}
-
-// IsRefusal tells whether a call failed because nobody is at the address: what
-// Health.Refused is to be told. Timeouts are no refusals, as a busy server has
-// them too, and neither is a name or a certificate that does not check out.
-func IsRefusal(err error) bool {
-	return isErrno(err, syscall.ECONNREFUSED, syscall.EHOSTUNREACH, syscall.ENETUNREACH, syscall.EHOSTDOWN)
-}
-
-// causeOf names the class of a failure. The texts are ours alone: an error of
-// the network may hold addresses.
-func causeOf(err error) string {
-	timeout, isNet := errors.AsType[net.Error](err)
-	name, isName := errors.AsType[*net.DNSError](err)
-	switch {
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return causeRefused
-	case IsRefusal(err):
-		return "unreachable"
-	case isName && name.IsNotFound:
-		return "unknown host"
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, transport.ErrTimeout), isNet && timeout.Timeout():
-		return causeTimeout
-	case isName:
-		return "name resolution"
-	case isTLS(err):
-		return "TLS handshake"
-	case errors.Is(err, transport.ErrProtocol):
-		return "not HTTP"
-	case errors.Is(err, transport.ErrReset), isErrno(err, syscall.ECONNRESET, syscall.EPIPE), errors.Is(err, io.EOF):
-		return "connection reset"
-	}
-	return "no connection"
-}
-
-func isTLS(err error) bool {
-	_, certificate := errors.AsType[*tls.CertificateVerificationError](err)
-	_, record := errors.AsType[tls.RecordHeaderError](err)
-	_, alert := errors.AsType[tls.AlertError](err)
-	return certificate || record || alert
+	return verdict{dead, transport.CauseOf(err)}
 }
 
 // connectTo opens a connection, with TLS where the origin has it, and closes it.

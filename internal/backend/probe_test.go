@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -102,21 +103,21 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 		"too many requests":     {simulator.Step{Status: 429}, verdict{finding: alive}},
 		"a long answer":         {simulator.Step{Body: strings.Repeat(" ", 1<<20)}, verdict{finding: alive}},
 		"an answer cut short":   {simulator.Step{Body: `{"data":[]}`, Stop: simulator.StopClose}, verdict{finding: alive}},
-		"500":                   {simulator.Step{Status: 500}, verdict{dead, "status 500"}},
-		"502 page":              {simulator.Step{Status: 502, Body: simulator.HTMLPage}, verdict{dead, "status 502"}},
-		"504":                   {simulator.Step{Status: 504, NoBody: true}, verdict{dead, "status 504"}},
-		"503":                   {simulator.Step{Status: 503}, verdict{dead, "status 503"}},
-		"503 without a body":    {simulator.Step{Status: 503, NoBody: true}, verdict{dead, "status 503"}},
+		"500":                   {simulator.Step{Status: 500}, verdict{dead, "status_500"}},
+		"502 page":              {simulator.Step{Status: 502, Body: simulator.HTMLPage}, verdict{dead, "status_502"}},
+		"504":                   {simulator.Step{Status: 504, NoBody: true}, verdict{dead, "status_504"}},
+		"503":                   {simulator.Step{Status: 503}, verdict{dead, "status_503"}},
+		"503 without a body":    {simulator.Step{Status: 503, NoBody: true}, verdict{dead, "status_503"}},
 		"llama.cpp loads":       {simulator.Step{Status: 503, Body: `{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}`}, verdict{finding: loading}},
 		"plain text loads":      {simulator.Step{Status: 503, Body: "model is loading"}, verdict{finding: loading}},
 		"loading cut short":     {simulator.Step{Status: 503, Body: `{"status":"loading model"}` + strings.Repeat(" ", 100), Stop: simulator.StopClose}, verdict{finding: loading}},
-		"loading failed":        {simulator.Step{Status: 503, Body: `{"error":{"message":"Loading model failed"}}`}, verdict{dead, "status 503"}},
-		"a page that says so":   {simulator.Step{Status: 503, Body: "<html>loading</html>"}, verdict{dead, "status 503"}},
-		"said beyond 4 KiB":     {simulator.Step{Status: 503, Body: strings.Repeat(" ", 4<<10) + "loading"}, verdict{dead, "status 503"}},
-		"500 that says so":      {simulator.Step{Status: 500, Body: `{"error":"loading"}`}, verdict{dead, "status 500"}},
-		"reset":                 {simulator.Step{Reset: true}, verdict{dead, "connection reset"}},
-		"closed without a word": {simulator.Step{Raw: "HT"}, verdict{dead, "connection reset"}},
-		"garbage":               {simulator.Step{Raw: "SSH-2.0-OpenSSH_9.9\r\n\r\n"}, verdict{dead, "not HTTP"}},
+		"loading failed":        {simulator.Step{Status: 503, Body: `{"error":{"message":"Loading model failed"}}`}, verdict{dead, "status_503"}},
+		"a page that says so":   {simulator.Step{Status: 503, Body: "<html>loading</html>"}, verdict{dead, "status_503"}},
+		"said beyond 4 KiB":     {simulator.Step{Status: 503, Body: strings.Repeat(" ", 4<<10) + "loading"}, verdict{dead, "status_503"}},
+		"500 that says so":      {simulator.Step{Status: 500, Body: `{"error":"loading"}`}, verdict{dead, "status_500"}},
+		"reset":                 {simulator.Step{Reset: true}, verdict{dead, "connection_reset"}},
+		"closed without a word": {simulator.Step{Raw: "HT"}, verdict{dead, "connection_closed"}},
+		"garbage":               {simulator.Step{Raw: "SSH-2.0-OpenSSH_9.9\r\n\r\n"}, verdict{dead, "not_http"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b.SetProbe(c.step)
@@ -128,7 +129,7 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 	}
 	b.SetProbe(simulator.Step{Hang: true})
 	i := makeInstance(t, "openai", "m", b.URL(), nil, nil)
-	if got := probeOnce(t, i, transport.Options{}, 10*time.Millisecond); got != (verdict{dead, "timeout"}) {
+	if got := probeOnce(t, i, transport.Options{}, 10*time.Millisecond); got != (verdict{dead, "response_timeout"}) {
 		t.Errorf("silence: %+v", got)
 	}
 	if n := b.Stats().Arrived; n != 0 {
@@ -171,7 +172,7 @@ func TestHostedBackendsAreOnlyConnectedTo(t *testing.T) {
 		t.Error("something was asked")
 	}
 	gone := makeInstance(t, "cohere", "m", "http://"+vacant(t), nil, nil)
-	if got := probeOnce(t, gone, transport.Options{}, patience); got != (verdict{dead, "connection refused"}) {
+	if got := probeOnce(t, gone, transport.Options{}, patience); got != (verdict{dead, "connection_refused"}) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -182,26 +183,26 @@ func TestConnectingIncludesTLS(t *testing.T) {
 	server.StartTLS()
 	defer server.Close()
 	i := makeInstance(t, "cohere", "m", server.URL, nil, nil)
-	if got := probeOnce(t, i, transport.Options{}, patience); got != (verdict{dead, "TLS handshake"}) {
+	if got := probeOnce(t, i, transport.Options{}, patience); got != (verdict{dead, "unknown_authority"}) {
 		t.Errorf("a certificate nobody vouches for: %+v", got)
 	}
 	b := startBackend(t, simulator.Options{})
 	plain := makeInstance(t, "jina", "m", strings.Replace(b.URL(), "http:", "https:", 1), nil, nil)
-	if got := probeOnce(t, plain, transport.Options{}, patience); got != (verdict{dead, "TLS handshake"}) {
+	if got := probeOnce(t, plain, transport.Options{}, patience); got != (verdict{dead, "not_tls"}) {
 		t.Errorf("no TLS there: %+v", got)
 	}
 }
 
 func TestCausesHoldNoAddress(t *testing.T) {
 	refused := &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 9), Port: 4}, Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
-	for want, err := range map[string]error{
-		"connection refused": refused,
-		"unreachable":        os.NewSyscallError("connect", syscall.EHOSTUNREACH),
-		"unknown host":       &net.DNSError{Err: "no such host", Name: "secret.internal", IsNotFound: true},
-		"name resolution":    &net.DNSError{Err: "server misbehaving", Name: "secret.internal", Server: "10.0.0.1:53"},
-		"timeout":            &net.DNSError{Err: "timeout", Name: "secret.internal", IsTimeout: true},
-		"TLS handshake":      fmt.Errorf("x: %w", x509Error()),
-		"no connection":      errors.New("10.0.0.9: something else"),
+	for want, err := range map[transport.Cause]error{
+		"connection_refused":     refused,
+		"host_unreachable":       os.NewSyscallError("connect", syscall.EHOSTUNREACH),
+		"unknown_host":           &net.DNSError{Err: "no such host", Name: "secret.internal", IsNotFound: true},
+		"name_resolution_failed": &net.DNSError{Err: "server misbehaving", Name: "secret.internal", Server: "10.0.0.1:53"},
+		"connect_timeout":        &net.DNSError{Err: "timeout", Name: "secret.internal", IsTimeout: true},
+		"certificate_invalid":    fmt.Errorf("x: %w", x509Error()),
+		"no_connection":          errors.New("10.0.0.9: something else"),
 	} {
 		client := transport.New(transport.Options{Dial: func(context.Context, string, string) (net.Conn, error) { return nil, err }})
 		p := prober{client, connectTo}
@@ -235,11 +236,11 @@ func TestOnlyAbsenceIsARefusal(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = client.Send(t.Context(), origin, &adapter.Call{Method: "GET", Path: "/"}, transport.Timeouts{})
-	if !IsRefusal(err) {
+	if !transport.IsRefusal(err) {
 		t.Errorf("%v is no refusal", err)
 	}
 	for _, other := range []error{nil, transport.ErrConnectTimeout, transport.ErrReset, transport.ErrConnect, context.Canceled, &net.DNSError{IsNotFound: true}} {
-		if IsRefusal(other) {
+		if transport.IsRefusal(other) {
 			t.Errorf("%v is a refusal", other)
 		}
 	}
@@ -261,24 +262,24 @@ func TestTheCheckerFollowsARealBackend(t *testing.T) {
 	}()
 	await := func(status Status, cause string) {
 		t.Helper()
-		f.await(fmt.Sprintf("to=%v cause=%q", status, cause))
+		f.await(fmt.Sprintf("to=%v cause=%s", status, cmp.Or(cause, `""`)))
 		if f.of(i).Healthy() != status.Traffic() {
 			t.Errorf("traffic does not follow %v", status)
 		}
 	}
 	await(StatusHealthy, "")
 	b.SetProbe(simulator.Step{Status: 500})
-	await(StatusUnhealthy, "status 500")
+	await(StatusUnhealthy, "status_500")
 	b.SetProbe(simulator.Step{Status: 503, Body: `{"error":{"message":"Loading model"}}`})
 	await(StatusWarming, "")
 	b.SetProbe(simulator.Step{})
 	await(StatusHealthy, "")
 	b.SetDown(true)
-	await(StatusUnhealthy, "connection reset")
+	await(StatusUnhealthy, "connection_reset")
 	b.SetDown(false)
 	await(StatusHealthy, "")
 	f.of(i).Refused(time.Now())
-	f.await(`to=UNHEALTHY cause="connection refused"`) // the next probe may already have ended that
+	f.await(`to=UNHEALTHY cause=connection_refused`) // the next probe may already have ended that
 	await(StatusHealthy, "")
 	stop()
 	<-ended

@@ -59,8 +59,9 @@ type Try struct {
 	Began, Sent, FirstByte, Ended time.Duration
 	// Reused says that the connection had served before.
 	Reused bool
-	// Code is the code of the failure, empty for a success.
-	Code string
+	// Code is the code of the failure, empty for a success; Cause is the word for
+	// why the backend could not be reached, empty where it could.
+	Code, Cause string
 	Span SpanID
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/transport"
 )
@@ -36,7 +35,7 @@ func (r *Reply) try(ctx context.Context) *fault {
 		Idle:      limits.Idle.Std(),
 	})
 	if err != nil {
-		if backend.IsRefusal(err) {
+		if transport.IsRefusal(err) {
 			instance.Health.Refused(time.Now())
 		}
 		r.noteWait(r.sent, time.Now())

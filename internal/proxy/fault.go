@@ -49,19 +49,33 @@ func (r *Reply) classify(err error) *fault {
 	case errors.Is(err, transport.ErrInvalidCall):
 		return unserved(apiError(schema.CodeInternal, "The gateway could not put the request to the backend."))
 	case errors.Is(err, transport.ErrTimeout):
-		return backendFault(apiError(schema.CodeUpstreamTimeout, "The backend did not answer in time."))
+		return backendFault(wireError(schema.CodeUpstreamTimeout, "The backend did not answer in time.", err))
 	case errors.Is(err, adapter.ErrTruncated):
 		return backendFault(apiError(schema.CodeUpstreamTruncated, "The backend's stream ended before the answer was complete."))
 	case errors.Is(err, transport.ErrConnect):
-		return backendFault(apiError(schema.CodeUpstreamError, "The backend could not be reached."))
-	case errors.Is(err, adapter.ErrInvalid), errors.Is(err, adapter.ErrEventTooLarge), errors.Is(err, transport.ErrProtocol):
+		cause := transport.CauseOf(err)
+		return backendFault(wireError(schema.CodeUpstreamError, "The backend could not be reached: "+cause.Text()+".", err))
+	case errors.Is(err, transport.ErrProtocol):
+		return backendFault(wireError(schema.CodeUpstreamError, "The backend's answer could not be understood.", err))
+	case errors.Is(err, adapter.ErrInvalid), errors.Is(err, adapter.ErrEventTooLarge):
 		return backendFault(apiError(schema.CodeUpstreamError, "The backend's answer could not be understood."))
 	}
 	message, code := "The connection to the backend broke.", schema.CodeUpstreamError
 	if r.events != nil {
 		message, code = "The backend's stream broke before the answer was complete.", schema.CodeUpstreamTruncated
 	}
-	return backendFault(apiError(code, message))
+	return backendFault(wireError(code, message, err))
+}
+
+// wireError is an error of the way to the backend. It names the cause, which holds
+// no address.
+func wireError(code, message string, err error) *schema.Error {
+	known := apiError(code, message)
+	if cause := transport.CauseOf(err); cause != transport.CauseNone {
+		known.Cause = string(cause)
+		known.Details = map[string]any{"cause": cause, "reason": cause.Text()}
+	}
+	return known
 }
 
 func backendFault(err *schema.Error) *fault {

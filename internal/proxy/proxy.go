@@ -130,7 +130,7 @@ func (r *Reply) attempts(ctx context.Context, most int) error {
 		if gone {
 			failed.outcome = breaker.Cancelled // whatever broke then, the instance did not do it
 		}
-		r.record.Try().Code = failed.err.Code
+		r.record.Try().Code, r.record.Try().Cause = failed.err.Code, failed.err.Cause
 		r.release(failed.outcome)
 		if gone {
 			return context.Cause(ctx)

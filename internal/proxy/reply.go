@@ -139,6 +139,7 @@ func (r *Reply) broken(ctx context.Context, err error) error {
 	}
 	failed := r.classify(err)
 	r.outcome = failed.outcome
+	r.record.Try().Cause = failed.err.Cause
 	r.noteEnd(failed.err)
 	return failed.err
 }

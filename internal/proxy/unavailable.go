@@ -9,12 +9,15 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/transport"
 )
 
 // candidate is an instance of the model, and why it does not take the request.
 type candidate struct {
 	Instance string `json:"instance"`
 	Reason   string `json:"reason"`
+	// Cause is the stable word for why an unhealthy instance cannot be reached.
+	Cause transport.Cause `json:"cause,omitzero"`
 }
 
 // outlook is what can be said about when a pool that takes no request will take
@@ -39,7 +42,7 @@ func unavailable(pool *routing.Pool, wordless []*backend.Instance, now time.Time
 	look := outlook{limited: -1, trial: -1, sickTrial: -1}
 	for _, i := range pool.Instances {
 		if isTried(wordless, i) {
-			look.candidates = append(look.candidates, candidate{i.Handle, "its dialect cannot express the request"})
+			look.candidates = append(look.candidates, candidate{Instance: i.Handle, Reason: "its dialect cannot express the request"})
 			continue
 		}
 		look.add(i, now)
@@ -52,7 +55,11 @@ func (l *outlook) add(i *backend.Instance, now time.Time) {
 	if o == backend.NoObstacle && i.Health.Marked() {
 		o = backend.Unhealthy // it is passed over for those that are only busy
 	}
-	l.candidates = append(l.candidates, candidate{i.Handle, i.WhyNot(o, now)})
+	c := candidate{Instance: i.Handle, Reason: i.WhyNot(o, now)}
+	if o == backend.Unhealthy {
+		c.Cause = i.Health.Snapshot().Cause
+	}
+	l.candidates = append(l.candidates, c)
 	if o == backend.BreakerOpen || o == backend.Unhealthy {
 		if hold, held := i.Breaker.HeldOpen(); held {
 			if l.held == 0 {

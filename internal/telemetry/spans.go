@@ -92,6 +92,9 @@ func clientSpan(c *metrics.Call, try *metrics.Try, number int) *tracepb.Span {
 	}
 	if try.Code != "" {
 		span.Attributes = append(span.Attributes, text("error.type", try.Code))
+		if try.Cause != "" {
+			span.Attributes = append(span.Attributes, text("patchbay.cause", try.Cause))
+		}
 		span.Status = failed(try.Code)
 	}
 	return span

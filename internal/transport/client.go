@@ -91,7 +91,7 @@ func (c *Client) Close() { c.idle.close() }
 // that has left whole is never sent again: the backend may have worked on it.
 func (c *Client) Send(ctx context.Context, to Origin, call *adapter.Call, limits Timeouts) (*Response, error) {
 	if ctx.Err() != nil {
-		return nil, ended(ctx, "connect", to.addr)
+		return nil, ended(ctx, stepConnect, to.addr)
 	}
 	scratch := c.scratch.Get().(*[]byte)
 	head, length, err := appendHead((*scratch)[:0], to, call)
@@ -122,7 +122,7 @@ func (c *Client) send(ctx context.Context, to Origin, out outgoing, limits Timeo
 	cn := c.idle.take(to.target)
 	if cn == nil {
 		if c.idle.isClosed() {
-			return nil, &Error{Step: "connect", Addr: to.addr, class: ErrConnect, cause: net.ErrClosed}
+			return nil, &Error{Step: stepConnect, Addr: to.addr, class: ErrConnect, cause: net.ErrClosed}
 		}
 		cn, err := c.dial(ctx, to, limits.Connect)
 		if err != nil {

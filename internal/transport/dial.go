@@ -40,13 +40,13 @@ func (c *Client) dial(ctx context.Context, to Origin, limit time.Duration) (*con
 // connectError tells the caller's end from our limit and both from a refusal.
 func connectError(ctx, bounded context.Context, to Origin, err error) error {
 	if ctx.Err() != nil {
-		return ended(ctx, "connect", to.addr)
+		return ended(ctx, stepConnect, to.addr)
 	}
 	timeout, ok := errors.AsType[net.Error](err)
 	if bounded.Err() != nil || ok && timeout.Timeout() {
-		return &Error{Step: "connect", Addr: to.addr, class: ErrConnectTimeout}
+		return &Error{Step: stepConnect, Addr: to.addr, class: ErrConnectTimeout}
 	}
-	return &Error{Step: "connect", Addr: to.addr, class: ErrConnect, cause: err}
+	return &Error{Step: stepConnect, Addr: to.addr, class: ErrConnect, cause: err}
 }
 
 // secureConfig derives the TLS settings of all connections from those given.

@@ -46,6 +46,9 @@ type class struct {
 func (c *class) Error() string   { return c.text }
 func (c *class) Unwrap() []error { return c.parents }
 
+// stepConnect is the step before anything was sent.
+const stepConnect = "connect"
+
 // Error tells in which step a call broke. Its text holds the address and the
 // cause, never header values or bodies.
 type Error struct {

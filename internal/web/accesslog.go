@@ -43,6 +43,9 @@ func (s *Shell) log(w *Response, r *http.Request) {
 	if record.ErrorCode != "" {
 		attrs = append(attrs, slog.String("error_code", record.ErrorCode))
 	}
+	if record.Cause != "" {
+		attrs = append(attrs, slog.String("cause", record.Cause))
+	}
 	if retry := r.Header.Get("X-Stainless-Retry-Count"); retry != "" && retry != "0" && len(retry) < 4 {
 		attrs = append(attrs, slog.String("client_retry", retry))
 	}

@@ -26,6 +26,8 @@ type Record struct {
 	FirstByte time.Duration
 	Usage     schema.Usage
 	ErrorCode string
+	// Cause is why the last attempt that failed did not reach its backend.
+	Cause string
 	// Gone says that the client left before it had its answer.
 	Gone bool
 

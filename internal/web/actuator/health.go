@@ -134,6 +134,8 @@ type instanceHealth struct {
 	LastCheck    *string `json:"lastCheck"`
 	ResponseTime float64 `json:"responseTime"`
 	Error        string  `json:"error,omitzero"`
+	// Cause is the stable word for the error, where a check or a call found one.
+	Cause string `json:"cause,omitzero"`
 }
 
 // routerHealth is down when instances are meant to serve and none can.
@@ -199,7 +201,7 @@ func describe(i *backend.Instance) instanceHealth {
 	case !i.Settings.Enabled:
 		view.Status, view.Error = down, "disabled"
 	case !i.Health.Healthy():
-		view.Status, view.Error = down, i.Health.Reason()
+		view.Status, view.Error, view.Cause = down, i.Health.Reason(), string(checked.Cause)
 	}
 	return view
 }

@@ -60,6 +60,7 @@ type tryView struct {
 	FirstByteMs float64 `json:"firstByteMs,omitzero"`
 	EndMs       float64 `json:"endMs"`
 	ErrorCode   string  `json:"errorCode,omitzero"`
+	Cause       string  `json:"cause,omitzero"`
 }
 
 // rejected is the status of a call that no backend saw.
@@ -87,7 +88,7 @@ func viewOfCall(c *metrics.Call) callView {
 	for _, t := range c.Described() {
 		view.Tries = append(view.Tries, tryView{
 			Instance: t.Instance, PickMs: inMilliseconds(t.Began), ConnectMs: inMilliseconds(t.Sent), Reused: t.Reused,
-			FirstByteMs: inMilliseconds(t.FirstByte), EndMs: inMilliseconds(t.Ended), ErrorCode: t.Code,
+			FirstByteMs: inMilliseconds(t.FirstByte), EndMs: inMilliseconds(t.Ended), ErrorCode: t.Code, Cause: t.Cause,
 		})
 	}
 	if c.Traced() {

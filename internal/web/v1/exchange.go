@@ -169,7 +169,7 @@ func (x *exchange) fail(err error) {
 		}
 		known = unexpected(err)
 	}
-	x.record.ErrorCode = known.Code
+	x.record.ErrorCode, x.record.Cause = known.Code, known.Cause
 	if x.w.Header()["X-Ratelimit-Limit-Requests"] == nil {
 		x.peekLimit()
 	}
@@ -312,7 +312,7 @@ func (x *exchange) endStream(ctx context.Context, reply *proxy.Reply, out *event
 		}
 		known = unexpected(err)
 	}
-	x.record.ErrorCode = known.Code
+	x.record.ErrorCode, x.record.Cause = known.Code, known.Cause
 	if out.event(web.ErrorBody(known)) != nil || out.lastFlush() != nil {
 		x.gone(reply)
 	}

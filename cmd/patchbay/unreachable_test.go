@@ -1,0 +1,54 @@
+package main
+
+import (
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/simulator"
+)
+
+// Why a backend cannot be reached is said in the reply, the access log, the call
+// record and the detailed health, always by the same word; callers see no address.
+func TestWhyABackendCannotBeReached(t *testing.T) {
+	unknown := httptest.NewUnstartedServer(http.NotFoundHandler())
+	unknown.Config.ErrorLog = log.New(io.Discard, "", 0)
+	unknown.StartTLS()
+	t.Cleanup(unknown.Close)
+	for _, c := range []struct{ url, cause, reason string }{
+		{simulator.DownURL, "connection_refused", "connection refused"},
+		{unknown.URL, "unknown_authority", "its certificate is signed by an unknown authority"},
+	} {
+		t.Run(c.cause, func(t *testing.T) {
+			r := startGateway(t, policyYAML("health-check: {interval: 50ms, unhealthy-threshold: 1000000}", instance("m", c.url)))
+			said := r.chat(plainHi)
+			fault := said.failsWith(t, 502, "api_error", "upstream_error", "")
+			if fault.Message != "The backend could not be reached: "+c.reason+"." ||
+				!strings.Contains(string(fault.Details), `"cause":"`+c.cause+`"`) || !strings.Contains(string(fault.Details), `"reason":"`+c.reason+`"`) {
+				t.Errorf("the reply is %s", said.body)
+			}
+			host := strings.TrimPrefix(strings.TrimPrefix(c.url, "https://"), "http://")
+			noneOf(t, said.body, host)
+			eventually(t, "the access log has its line", func() bool {
+				return countLines(r.logs.String(), `"logger":"access"`, `"cause":"`+c.cause+`"`, `"error_code":"upstream_error"`) == 1
+			})
+			if calls := r.do("GET", "/api/monitoring/calls", "").body; !strings.Contains(calls, `"errorCode":"upstream_error","cause":"`+c.cause+`"`) {
+				t.Errorf("the record is %s", calls)
+			}
+			r.revise(func(s *config.Service) { s.HealthCheck.UnhealthyThreshold = 1 })
+			eventually(t, "the detailed health says so", func() bool {
+				return strings.Contains(r.do("GET", "/actuator/health/detailed", "").body, `"error":"unhealthy: `+c.reason+`","cause":"`+c.cause+`"`)
+			})
+			said = r.chat(plainHi)
+			fault = said.failsWith(t, 503, "service_unavailable", "service_unavailable", "")
+			if !strings.Contains(string(fault.Details), `"reason":"unhealthy: `+c.reason+`","cause":"`+c.cause+`"`) {
+				t.Errorf("the refusal is %s", said.body)
+			}
+			noneOf(t, said.body, host)
+		})
+	}
+}
