@@ -148,7 +148,7 @@ func TestFullQueueAndLongWaitAreRefused(t *testing.T) {
 	refused := func(t *testing.T, answer reply) {
 		t.Helper()
 		answer.failsWith(t, 429, "rate_limit_exceeded", "concurrency_limit_reached", "")
-		if answer.retryOf(t) != time.Second || answer.header.Get("X-Router-Attempts") != "0" {
+		if answer.retryOf(t) > time.Second || answer.header.Get("X-Router-Attempts") != "0" {
 			t.Errorf("headers %v", answer.header)
 		}
 	}

@@ -40,6 +40,7 @@ func TestWhyABackendCannotBeReached(t *testing.T) {
 				t.Errorf("the record is %s", calls)
 			}
 			r.revise(func(s *config.Service) { s.HealthCheck.UnhealthyThreshold = 1 })
+			eventually(t, "the checks have confirmed it", r.instances("m")[0].Health.Out)
 			eventually(t, "the detailed health says so", func() bool {
 				return strings.Contains(r.do("GET", "/actuator/health/detailed", "").body, `"error":"unhealthy: `+c.reason+`","cause":"`+c.cause+`"`)
 			})

@@ -143,7 +143,9 @@ func (w *watch) look(now time.Time) {
 			fresh++
 		}
 		m.group.members = append(m.group.members, m)
-		if m.health.suspected() {
+		// A breaker that waits for a good check is looked after like a mark, also
+		// where only established connections broke, which makes no mark.
+		if m.health.suspected() || m.group.pause == 0 && i.Breaker.AwaitsCheck() {
 			m.group.pause = firstPause
 			m.group.hasten(now)
 		}
@@ -152,6 +154,7 @@ func (w *watch) look(now time.Time) {
 	w.forget()
 	for _, g := range w.groups {
 		g.agree(now)
+		g.announce()
 	}
 }
 
@@ -262,6 +265,7 @@ func (w *watch) settle(r result) {
 		w.tell(m)
 	}
 	g.plan(r.finding, r.ended)
+	g.announce()
 }
 
 func (m *member) learn(r result) {
@@ -271,6 +275,7 @@ func (m *member) learn(r result) {
 		m.health.Failed(r.ended, r.took, transport.CauseTimeout, m.settings)
 	case r.finding == alive:
 		m.health.Succeeded(r.ended, r.took, m.settings)
+		m.instance.Breaker.Reachable(r.ended.Add(-r.took), r.ended)
 	case r.finding == loading:
 		m.health.Warming(r.ended, r.took)
 	case r.finding == dead:

@@ -61,6 +61,7 @@ type Health struct {
 	refused   time.Time
 	cause     transport.Cause
 	good, bad int // checks in a row
+	next      time.Time
 }
 
 // Healthy tells whether nothing is held against the instance.
@@ -163,6 +164,9 @@ type HealthSnapshot struct {
 	// Cause is that of the failure which took the instance out, or of the latest
 	// check where it is still in.
 	Cause transport.Cause
+	// NextCheck is when the next check is due, zero where nothing is checked. It is
+	// in the past while that check runs.
+	NextCheck time.Time
 }
 
 // Snapshot returns the health as it is now.
@@ -175,6 +179,7 @@ func (h *Health) Snapshot() HealthSnapshot {
 		LastCheck:    h.checked,
 		ResponseTime: h.took,
 		Cause:        h.cause,
+		NextCheck:    h.next,
 	}
 }
 
@@ -218,13 +223,30 @@ func (h *Health) watch() {
 	h.watched = true
 }
 
+// expect notes when the next check is due.
+func (h *Health) expect(due time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.next = due
+}
+
+// hastened notes that the checker will look within a moment, because a breaker
+// waits for it.
+func (h *Health) hastened(now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if soon := now.Add(lookEvery); h.watched && h.next.After(soon) {
+		h.next = soon
+	}
+}
+
 // release says that no checker does any more. What was held against the
 // instance is forgotten, because nobody would notice that it is over.
 func (h *Health) release() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.watched, h.suspect, h.good, h.bad = false, false, 0, 0
-	h.checked, h.took, h.refused = time.Time{}, 0, time.Time{}
+	h.checked, h.took, h.refused, h.next = time.Time{}, 0, time.Time{}, time.Time{}
 	h.become(StatusUnknown, time.Time{}, "")
 	h.hold(false, false)
 }

@@ -62,7 +62,7 @@ type State struct {
 	since    time.Time
 	troubled atomic.Bool // the last word of a call was not a good one
 	inFlight atomic.Int64
-	outcomes [3]atomic.Int64 // by breaker.Outcome
+	outcomes [3]atomic.Int64 // by breaker.Outcome, every failure as breaker.Failure
 	busy     atomic.Int64    // time that calls took, all together
 }
 
@@ -249,11 +249,18 @@ func (i *Instance) Acquire(now time.Time) (breaker.Permit, bool) {
 // Release ends a call.
 func (i *Instance) Release(permit breaker.Permit, outcome breaker.Outcome, now time.Time) {
 	i.inFlight.Add(-1)
-	i.outcomes[outcome].Add(1)
+	counted := outcome
+	if outcome.Failed() {
+		counted = breaker.Failure
+	}
+	i.outcomes[counted].Add(1)
 	if outcome != breaker.Cancelled {
-		i.setTroubled(outcome == breaker.Failure)
+		i.setTroubled(outcome.Failed())
 	}
 	i.Breaker.Done(permit, outcome, now)
+	if (outcome == breaker.Refused || outcome == breaker.Reset) && i.Breaker.AwaitsCheck() {
+		i.Health.hastened(now)
+	}
 }
 
 // Troubled notes that the instance could not take a call, though that is no

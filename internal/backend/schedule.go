@@ -103,14 +103,22 @@ func (g *group) plan(found finding, now time.Time) {
 	case found == alive && g.pause > 0: // more successes are needed
 		g.pause = firstPause
 		delay = min(delay, firstPause)
-	case found == dead && (g.pause > 0 || g.any(StatusUnknown)):
-		// Also what was never seen alive is looked at again soon: traffic goes
-		// there until the checks have decided.
+	case found == dead && (g.pause > 0 || g.any(StatusUnknown) || g.any(StatusUnhealthy)):
+		// What is down is looked at soon, so that it is back soon. So is what was
+		// never seen alive: traffic goes there until the checks have decided.
 		pause := max(g.pause, firstPause)
 		delay = min(delay, pause)
 		g.pause = min(2*pause, max(g.interval, firstPause))
 	}
 	g.due = now.Add(jitter(delay))
+}
+
+// announce tells the members when the next probe is due, for callers who are to
+// wait for it.
+func (g *group) announce() {
+	for _, m := range g.members {
+		m.health.expect(g.due)
+	}
 }
 
 func (g *group) any(status Status) bool {

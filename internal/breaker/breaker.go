@@ -31,6 +31,9 @@ type Breaker struct {
 	successes   int // of trials, since the breaker is half open
 	opened      time.Time
 	lastFailure time.Time
+	// absent says that the breaker opened because the backend could not be
+	// connected to, and early that a health check made it half open.
+	absent, early bool
 }
 
 // The flags of the gate.
@@ -167,7 +170,7 @@ func (b *Breaker) doneAfterAnswer(permit Permit, outcome Outcome, now time.Time)
 	recovering := b.state == HalfOpen && b.generation == permit.generation
 	// Only trials that succeed lead to the generation after a half-open one.
 	recovered := b.state == Closed && b.generation == permit.generation+1
-	if b.counting() && (recovered || recovering && outcome == Failure) {
+	if b.counting() && (recovered || recovering && outcome.Failed()) {
 		b.count(outcome, now)
 		b.publish()
 	}
@@ -191,11 +194,14 @@ func (b *Breaker) settle(outcome Outcome, now time.Time) {
 // count takes an outcome into account.
 func (b *Breaker) count(outcome Outcome, now time.Time) {
 	switch outcome {
-	case Failure:
+	case Failure, Refused, Reset:
 		b.failures++
 		b.lastFailure = now
 		if b.state == HalfOpen || b.failures >= b.settings.FailureThreshold {
 			b.opened = now
+			// A backend that answers checks and breaks the connections of calls is
+			// given the whole pause from the second time on.
+			b.absent = outcome == Refused || outcome == Reset && !b.early
 			b.enter(Open)
 		}
 	case Success:
@@ -245,7 +251,7 @@ func (b *Breaker) counting() bool { return b.mode == Auto && b.settings.Enabled 
 func (b *Breaker) enter(state State) {
 	b.state = state
 	b.generation++
-	b.trials, b.successes = 0, 0
+	b.trials, b.successes, b.early = 0, 0, false
 }
 
 // reset enters the state of a new breaker.

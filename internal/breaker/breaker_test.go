@@ -266,6 +266,54 @@ func TestARecoveryTimeoutWithoutEnd(t *testing.T) {
 	r.refuses()
 }
 
+// A good health check ends the pause of a breaker that opened on connections
+// refused or reset, and of no other.
+func TestCheckEndsThePauseOfABackendThatWasAway(t *testing.T) {
+	for name, c := range map[string]struct {
+		opening Outcome
+		early   bool
+	}{"refused": {Refused, true}, "reset": {Reset, true}, "failed": {Failure, false}} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, small())
+			r.call(Failure, Failure, c.opening) // the one that opened it counts
+			r.after(time.Millisecond)
+			if r.AwaitsCheck() != c.early {
+				t.Errorf("awaits a check: %v", !c.early)
+			}
+			r.Reachable(r.now.Add(-time.Second), r.now) // it began before the breaker opened
+			r.refuses()
+			r.Reachable(r.now, r.now.Add(time.Millisecond))
+			if !c.early {
+				r.refuses()
+				return
+			}
+			r.is(HalfOpen, 3)
+			for range small().SuccessThreshold {
+				r.call(Success)
+			}
+			r.is(Closed, 0)
+		})
+	}
+}
+
+// A backend that answers checks and breaks the connections of calls must not be
+// tried with every check.
+func TestSecondResetWaitsForTheWholePause(t *testing.T) {
+	r := newRig(t, small())
+	r.call(Reset, Reset, Reset)
+	r.after(time.Millisecond)
+	r.Reachable(r.now, r.now)
+	r.call(Reset)
+	r.after(time.Millisecond)
+	r.Reachable(r.now, r.now)
+	r.refuses()
+	r.after(small().RecoveryTimeout.Std())
+	r.call(Refused) // nobody there costs nobody anything
+	r.after(time.Millisecond)
+	r.Reachable(r.now, r.now)
+	r.is(HalfOpen, 5)
+}
+
 func TestOperatorsDecide(t *testing.T) {
 	r := newRig(t, small())
 	begun := r.acquire()

@@ -45,6 +45,32 @@ func (b *Breaker) Force(mode Mode, operator string, now time.Time) {
 	b.report(change, changed)
 }
 
+// Reachable tells the breaker that a health check which began at the given time
+// and ended now was answered. A breaker that opened since the backend could not be
+// connected to becomes half open then, before its recovery timeout is over: what
+// opened it has ended.
+func (b *Breaker) Reachable(began, now time.Time) {
+	b.mu.Lock()
+	before := b.shown()
+	if b.awaitsCheck() && began.After(b.opened) {
+		b.enter(HalfOpen)
+		b.early = true
+		b.publish()
+	}
+	change, changed := b.changeSince(before, now)
+	b.mu.Unlock()
+	b.report(change, changed)
+}
+
+// AwaitsCheck tells whether a good health check would end the pause.
+func (b *Breaker) AwaitsCheck() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.awaitsCheck()
+}
+
+func (b *Breaker) awaitsCheck() bool { return b.counting() && b.state == Open && b.absent }
+
 // Hold says which operator forces the state of a breaker, and since when. It is
 // zero where the breaker itself decides.
 type Hold struct {

@@ -20,6 +20,8 @@ type model struct {
 	inFlight  int // trials of this period that have no answer yet
 	closedBy  int // the half-open period whose trials closed the breaker in this one
 	opened    time.Time
+	// absent: opened by refused or reset connections; early: half open by a check.
+	absent, early bool
 }
 
 type issued struct {
@@ -30,7 +32,7 @@ type issued struct {
 }
 
 func (m *model) begin(state State) {
-	m.state, m.period, m.successes, m.inFlight, m.closedBy = state, m.period+1, 0, 0, 0
+	m.state, m.period, m.successes, m.inFlight, m.closedBy, m.early = state, m.period+1, 0, 0, 0, false
 }
 
 func (m *model) clean() { m.begin(Closed); m.failures = 0 }
@@ -76,9 +78,10 @@ func (m *model) doneAfterAnswer(p issued, outcome Outcome, now time.Time) {
 	case m.state == Closed && m.closedBy == p.period:
 		p.period, p.trial, p.answered = m.period, false, false
 		m.done(p, outcome, now)
-	case m.period == p.period && outcome == Failure:
+	case m.period == p.period && outcome.Failed():
 		m.failures++
 		m.opened = now
+		m.absent = outcome == Refused || outcome == Reset && !m.early
 		m.begin(Open)
 	}
 }
@@ -95,10 +98,11 @@ func (m *model) done(p issued, outcome Outcome, now time.Time) {
 		m.inFlight--
 	}
 	switch {
-	case outcome == Failure:
+	case outcome.Failed():
 		m.failures++
 		if p.trial || m.failures >= m.settings.FailureThreshold {
 			m.opened = now
+			m.absent = outcome == Refused || outcome == Reset && !m.early
 			m.begin(Open)
 		}
 	case outcome == Success && p.trial:
@@ -151,6 +155,8 @@ func TestBreakerBehavesLikeItsModel(t *testing.T) {
 			"acquireAgain": acquire, // more calls than edits
 			"succeed":      func(t *rapid.T) { settleOne(t, Success) },
 			"fail":         func(t *rapid.T) { settleOne(t, Failure) },
+			"refused":      func(t *rapid.T) { settleOne(t, Refused) },
+			"reset":        func(t *rapid.T) { settleOne(t, Reset) },
 			"cancel":       func(t *rapid.T) { settleOne(t, Cancelled) },
 			"answer": func(t *rapid.T) {
 				if len(out) == 0 {
@@ -159,6 +165,14 @@ func TestBreakerBehavesLikeItsModel(t *testing.T) {
 				p := &out[rapid.IntRange(0, len(out)-1).Draw(t, "permit")]
 				p.permit = b.Answered(p.permit, now)
 				m.answer(p, now)
+			},
+			"check": func(t *rapid.T) {
+				began := now.Add(-time.Duration(rapid.IntRange(0, 2000).Draw(t, "took")) * time.Millisecond)
+				b.Reachable(began, now)
+				if m.active() && m.state == Open && m.absent && began.After(m.opened) {
+					m.begin(HalfOpen)
+					m.early = true
+				}
 			},
 			"wait": func(t *rapid.T) {
 				now = now.Add(time.Duration(rapid.IntRange(1, 15000).Draw(t, "ms")) * time.Millisecond)

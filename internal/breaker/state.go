@@ -36,12 +36,19 @@ type Outcome uint8
 
 // The outcomes. Cancelled says nothing: a trial is given back and no count
 // changes. It also serves for replies that are no fault of the backend but no
-// proof of its health either.
+// proof of its health either. Refused (nobody was at the address) and Reset (an
+// established connection broke) are failures of which a health check can tell
+// that they are over; see Reachable.
 const (
 	Success Outcome = iota
 	Failure
 	Cancelled
+	Refused
+	Reset
 )
+
+// Failed tells whether the outcome is one of the failures.
+func (o Outcome) Failed() bool { return o == Failure || o == Refused || o == Reset }
 
 // Mode says who decides about the state: the breaker or an operator.
 type Mode uint8

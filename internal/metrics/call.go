@@ -62,7 +62,7 @@ type Try struct {
 	// Code is the code of the failure, empty for a success; Cause is the word for
 	// why the backend could not be reached, empty where it could.
 	Code, Cause string
-	Span SpanID
+	Span        SpanID
 }
 
 // TraceID names a distributed trace; it is zero where there is none.

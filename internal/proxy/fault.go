@@ -54,7 +54,7 @@ func (r *Reply) classify(err error) *fault {
 		return backendFault(apiError(schema.CodeUpstreamTruncated, "The backend's stream ended before the answer was complete."))
 	case errors.Is(err, transport.ErrConnect):
 		cause := transport.CauseOf(err)
-		return backendFault(wireError(schema.CodeUpstreamError, "The backend could not be reached: "+cause.Text()+".", err))
+		return lost(wireError(schema.CodeUpstreamError, "The backend could not be reached: "+cause.Text()+".", err), err)
 	case errors.Is(err, transport.ErrProtocol):
 		return backendFault(wireError(schema.CodeUpstreamError, "The backend's answer could not be understood.", err))
 	case errors.Is(err, adapter.ErrInvalid), errors.Is(err, adapter.ErrEventTooLarge):
@@ -64,7 +64,20 @@ func (r *Reply) classify(err error) *fault {
 	if r.events != nil {
 		message, code = "The backend's stream broke before the answer was complete.", schema.CodeUpstreamTruncated
 	}
-	return backendFault(wireError(code, message, err))
+	return lost(wireError(code, message, err), err)
+}
+
+// lost is a fault of a connection. Whether nobody was there, or somebody who broke
+// it, matters to the breaker.
+func lost(known *schema.Error, err error) *fault {
+	f := backendFault(known)
+	switch transport.CauseOf(err) {
+	case transport.CauseRefused, transport.CauseUnreachable:
+		f.outcome = breaker.Refused
+	case transport.CauseReset, transport.CauseClosed:
+		f.outcome = breaker.Reset
+	}
+	return f
 }
 
 // wireError is an error of the way to the backend. It names the cause, which holds
@@ -191,13 +204,18 @@ func unknownModel(service *routing.Service, serviceType schema.ServiceType, name
 	return err
 }
 
+// unknownPause is the wait that callers are told where nobody knows how long it
+// takes, such as until a slot becomes free: about a second.
+const unknownPause = 800 * time.Millisecond
+
 // noSlot says that all slots are taken and that waiting did not help.
 func noSlot(pool *routing.Pool) *schema.Error {
 	return &schema.Error{
 		Message:    fmt.Sprintf("All slots of the model %q are taken.", pool.Model),
 		Type:       schema.TypeRateLimit,
 		Code:       schema.CodeNoSlot,
-		RetryAfter: time.Second, // when one becomes free is not known
+		RetryAfter: unknownPause,
+		Spread:     true,
 	}
 }
 
@@ -208,6 +226,7 @@ func overLimit(d ratelimit.Decision) *schema.Error {
 		Type:       schema.TypeRateLimit,
 		Code:       schema.CodeRateLimitExceeded,
 		RetryAfter: max(d.RetryAfter, time.Millisecond),
+		Spread:     true,
 	}
 }
 

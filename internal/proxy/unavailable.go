@@ -25,11 +25,11 @@ type candidate struct {
 type outlook struct {
 	candidates []candidate
 	limited    time.Duration // until an instance is below its rate limit
-	trial      time.Duration // until an open breaker allows a trial
+	trial      time.Duration // until an open breaker of a healthy instance allows a trial
 	// sick counts the unhealthy instances, and shut those of them whose breakers
-	// are open as well; sickTrial is the wait for the first trial of these.
+	// are open as well; check is the wait until one of them may be back.
 	sick, shut int
-	sickTrial  time.Duration
+	check      time.Duration
 	// held counts the instances that an operator keeps out by their breakers, and
 	// hold is the first of them.
 	held int
@@ -39,7 +39,7 @@ type outlook struct {
 // unavailable says why none of the pool's instances can take the request, which
 // the dialects of some of them cannot express.
 func unavailable(pool *routing.Pool, wordless []*backend.Instance, now time.Time) *schema.Error {
-	look := outlook{limited: -1, trial: -1, sickTrial: -1}
+	look := outlook{limited: -1, trial: -1, check: -1}
 	for _, i := range pool.Instances {
 		if isTried(wordless, i) {
 			look.candidates = append(look.candidates, candidate{Instance: i.Handle, Reason: "its dialect cannot express the request"})
@@ -73,28 +73,54 @@ func (l *outlook) add(i *backend.Instance, now time.Time) {
 	case backend.AtLimit:
 		l.limited = sooner(l.limited, i.Limiter.Peek(netip.Addr{}, now).RetryAfter)
 	case backend.BreakerOpen:
-		l.trial = sooner(l.trial, i.Breaker.RetryAfter(now))
+		l.trial = sooner(l.trial, untilTrial(i, now))
 	case backend.Unhealthy:
 		l.sick++
-		if wait := i.Breaker.RetryAfter(now); wait > 0 {
+		if !i.Breaker.Ready(now) {
 			l.shut++
-			l.sickTrial = sooner(l.sickTrial, wait)
 		}
+		wait := untilCheck(i, now)
+		if !i.Breaker.AwaitsCheck() { // then the check alone does not bring it back
+			wait = max(wait, i.Breaker.RetryAfter(now))
+		}
+		l.check = sooner(l.check, wait)
 	}
+}
+
+// untilTrial is the wait for an open breaker: a check may end its pause.
+func untilTrial(i *backend.Instance, now time.Time) time.Duration {
+	wait := i.Breaker.RetryAfter(now)
+	if i.Breaker.AwaitsCheck() && !i.Health.Snapshot().NextCheck.IsZero() {
+		wait = min(wait, untilCheck(i, now))
+	}
+	return wait
+}
+
+// checkTime is what a check is given to bring an instance back; it is also the
+// wait where nothing is known about the next one.
+const checkTime = 500 * time.Millisecond
+
+// untilCheck is the wait until the next check of an instance has ended.
+func untilCheck(i *backend.Instance, now time.Time) time.Duration {
+	return max(i.Health.Snapshot().NextCheck.Sub(now), 0) + checkTime
 }
 
 // refusal is what the caller is told.
 func (l *outlook) refusal(pool *routing.Pool) *schema.Error {
 	trial := l.trial
 	if trial < 0 && l.shut == l.sick {
-		trial = l.sickTrial
+		trial = l.check
 	}
 	err := &schema.Error{
 		Message:    fmt.Sprintf("No instance of the model %q is available for %s.", pool.Model, pool.Service.Type),
 		Type:       schema.TypeServiceUnavailable,
 		Code:       schema.CodeServiceUnavailable,
-		RetryAfter: time.Second,
+		RetryAfter: unknownPause,
+		Spread:     true,
 		Details:    map[string]any{"model": pool.Model, "candidates": l.candidates},
+	}
+	if l.check >= 0 {
+		err.RetryAfter = l.check
 	}
 	switch {
 	case l.limited >= 0:

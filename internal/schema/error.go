@@ -16,6 +16,9 @@ type Error struct {
 	Status int `json:"-"`
 	// RetryAfter tells the caller when to come back; zero means that nothing is known.
 	RetryAfter time.Duration `json:"-"`
+	// Spread says that many callers may be told this wait at the same moment: each
+	// is told a little more, so that they do not come back together.
+	Spread bool `json:"-"`
 	// Cause is the stable word for why a backend could not be reached, for logs and
 	// records; empty where that is not what went wrong.
 	Cause string `json:"-"`

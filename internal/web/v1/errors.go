@@ -1,6 +1,7 @@
 package v1
 
 import (
+	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"strings"
@@ -49,6 +50,13 @@ func statusOf(e *schema.Error) int {
 // long as they are told, whatever that is. Beyond it they are told not to retry.
 const longestWait = 30 * time.Second
 
+// A wait that many are told at once is spread upward only, so that whoever waits
+// as told is let in: by up to a fifth of it, and by enough to matter for short ones.
+const (
+	spreadShare = 5
+	leastSpread = 200 * time.Millisecond
+)
+
 // WriteError answers a request with an error.
 func WriteError(w http.ResponseWriter, e *schema.Error) {
 	header := w.Header()
@@ -58,6 +66,9 @@ func WriteError(w http.ResponseWriter, e *schema.Error) {
 	noRetry := e.NoRetry
 	if wait := e.RetryAfter; wait > 0 {
 		noRetry = noRetry || wait > longestWait
+		if room := min(max(wait/spreadShare, leastSpread), longestWait-wait); e.Spread && room > 0 {
+			wait += rand.N(room) //nolint:gosec // nobody gains by guessing it
+		}
 		wait = min(wait, longestWait)
 		seconds := max(1, int64((wait+time.Second-1)/time.Second))
 		header.Set("Retry-After", strconv.FormatInt(seconds, 10))
