@@ -368,6 +368,28 @@ func TestQuotaLedgerThatFailsClosed(t *testing.T) {
 	}
 }
 
+// What the ledger refuses has taken nothing from any limit.
+func TestLedgerRefusalCostsNoToken(t *testing.T) {
+	for _, algorithm := range []string{"token-bucket", "leaky-bucket", "sliding-window", "warm-up"} {
+		for _, scope := range []string{"service", "model", "instance"} {
+			t.Run(algorithm+" "+scope, func(t *testing.T) {
+				b := startBackend(t)
+				dir := t.TempDir()
+				mustWrite(t, filepath.Join(dir, "quota"), "in the way of the journal")
+				r := startWith(t, setup{dataDir: dir, yaml: policyYAML("rate-limit: {capacity: 3, refill-rate: 1, algorithm: "+algorithm+", scope: "+scope+"}, "+quietOnes, instance("m", b.URL())) +
+					"quota: {enabled: true, fail-open: false}\n"})
+				for range 5 {
+					answer := r.chat(plainHi)
+					answer.failsWith(t, http.StatusServiceUnavailable, "service_unavailable", "quota_ledger_unavailable", "")
+					if got := answer.header.Get("X-Ratelimit-Remaining-Requests"); scope != "instance" && got == "0" {
+						t.Error("nothing is said to remain")
+					}
+				}
+			})
+		}
+	}
+}
+
 // watcher is a client that looks at the ledger whenever it gets something.
 type watcher struct {
 	header http.Header

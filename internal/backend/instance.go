@@ -223,31 +223,54 @@ func (i *Instance) WhyNot(o Obstacle, now time.Time) string {
 	return "unknown"
 }
 
+// Permit is the right to make one call to an instance.
+type Permit struct {
+	breaker breaker.Permit
+	spent   ratelimit.Spent // of the instance's own limit
+}
+
 // Acquire takes the instance for one call; false means that it is no longer
 // ready and another one must be picked. Every Acquire that succeeds is followed
-// by one Release with its permit.
-func (i *Instance) Acquire(now time.Time) (breaker.Permit, bool) {
+// by one Release or Return with its permit.
+func (i *Instance) Acquire(now time.Time) (Permit, bool) {
 	running := i.inFlight.Add(1)
 	if limit := i.Settings.MaxConcurrency; limit > 0 && running > int64(limit) {
 		i.inFlight.Add(-1)
-		return breaker.Permit{}, false
+		return Permit{}, false
 	}
-	permit, ok := i.Breaker.Acquire(now)
-	if !ok {
+	var permit Permit
+	var ok bool
+	if permit.breaker, ok = i.Breaker.Acquire(now); !ok {
 		i.inFlight.Add(-1)
-		return permit, false
+		return Permit{}, false
 	}
-	// The limit comes last: a permit can be given back, what it counts cannot.
-	if i.policy.Limit.Enabled && !i.Limiter.Allow(netip.Addr{}, now).Allowed {
-		i.Breaker.Done(permit, breaker.Cancelled, now)
-		i.inFlight.Add(-1)
-		return breaker.Permit{}, false
+	if i.policy.Limit.Enabled {
+		var decision ratelimit.Decision
+		if decision, permit.spent = i.Limiter.Take(netip.Addr{}, now); !decision.Allowed {
+			i.Breaker.Done(permit.breaker, breaker.Cancelled, now)
+			i.inFlight.Add(-1)
+			return Permit{}, false
+		}
 	}
 	return permit, true
 }
 
+// Return gives a permit back with which no call was made.
+func (i *Instance) Return(permit Permit, now time.Time) {
+	permit.spent.Return(now)
+	i.Breaker.Done(permit.breaker, breaker.Cancelled, now)
+	i.inFlight.Add(-1)
+}
+
+// Answered says that the answer to a call has begun, and returns the permit for
+// the rest of it.
+func (i *Instance) Answered(permit Permit, now time.Time) Permit {
+	permit.breaker = i.Breaker.Answered(permit.breaker, now)
+	return permit
+}
+
 // Release ends a call.
-func (i *Instance) Release(permit breaker.Permit, outcome breaker.Outcome, now time.Time) {
+func (i *Instance) Release(permit Permit, outcome breaker.Outcome, now time.Time) {
 	i.inFlight.Add(-1)
 	counted := outcome
 	if outcome.Failed() {
@@ -257,7 +280,7 @@ func (i *Instance) Release(permit breaker.Permit, outcome breaker.Outcome, now t
 	if outcome != breaker.Cancelled {
 		i.setTroubled(outcome.Failed())
 	}
-	i.Breaker.Done(permit, outcome, now)
+	i.Breaker.Done(permit.breaker, outcome, now)
 	if (outcome == breaker.Refused || outcome == breaker.Reset) && i.Breaker.AwaitsCheck() {
 		i.Health.hastened(now)
 	}

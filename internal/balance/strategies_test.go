@@ -276,7 +276,7 @@ func TestRandomFollowsTheWeights(t *testing.T) {
 }
 
 // acquire takes an instance for a call that has not ended.
-func acquire(t fataler, i *backend.Instance) breaker.Permit {
+func acquire(t fataler, i *backend.Instance) backend.Permit {
 	t.Helper()
 	permit, ok := i.Acquire(time.Now())
 	if !ok {
@@ -315,7 +315,7 @@ func TestLeastConnectionsPicksTheLeastBusy(t *testing.T) {
 		b := balance.New(balance.LeastConnections, len(all))
 		type call struct {
 			to     *backend.Instance
-			permit breaker.Permit
+			permit backend.Permit
 		}
 		var running []call
 		end := func(n int) {

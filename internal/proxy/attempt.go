@@ -54,7 +54,7 @@ func (r *Reply) try(ctx context.Context) *fault {
 		// of its slots.
 		r.release(breaker.Success)
 	} else {
-		r.permit = instance.Breaker.Answered(r.permit, r.FirstByte)
+		r.permit = instance.Answered(r.permit, r.FirstByte)
 	}
 	return nil
 }

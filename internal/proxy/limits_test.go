@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -66,6 +67,61 @@ func TestRefusedRequestsCostNothing(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Nor has who waited in the queue in vain, whatever the algorithm, however long
+// the wait was, and also if it left by itself.
+func TestWaitingInVainCostsNothing(t *testing.T) {
+	for _, algorithm := range []ratelimit.Algorithm{ratelimit.TokenBucket, ratelimit.LeakyBucket, ratelimit.SlidingWindow, ratelimit.WarmUp} {
+		for _, patience := range []time.Duration{time.Second, time.Minute} { // the client's; the queue's is 10 s
+			t.Run(fmt.Sprint(algorithm, patience), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					d := newDesk(t, 1, func(s *config.Service) {
+						limited(20, ratelimit.PerService)(s)
+						s.RateLimit.Algorithm = algorithm
+						slots(1, waiting(10, 10*time.Second))(s)
+					})
+					<-time.After(time.Hour) // warm
+					holder := d.hold(1)
+					defer holder.settle(breaker.Success)
+					<-time.After(time.Minute) // what the holder took is back
+					before := d.remaining()
+					var all sync.WaitGroup
+					for range 5 {
+						all.Go(func() {
+							ctx, cancel := context.WithTimeout(context.Background(), patience)
+							defer cancel()
+							r, err := d.Do(ctx, chatRequest(t), &schema.Caller{})
+							if err == nil || r.Attempts != 0 {
+								t.Error("it was served")
+							}
+							if r.Limit.Limited && patience == time.Minute && r.Limit.Remaining > before {
+								t.Errorf("%d are said to remain of %d", r.Limit.Remaining, before)
+							}
+							r.Close()
+						})
+					}
+					synctest.Wait()
+					if waiting := d.remaining(); waiting != before-5 {
+						t.Errorf("%d left while five wait, %d before", waiting, before)
+					}
+					all.Wait()
+					if after := d.remaining(); after != before {
+						t.Errorf("%d left before, %d after", before, after)
+					}
+				})
+			})
+		}
+	}
+}
+
+func chatRequest(t testing.TB) *schema.Request {
+	t.Helper()
+	req := new(schema.Request)
+	if err := req.ParseChat([]byte(`{"model":"m","messages":[{"role":"user","content":"hi"}]}`)); err != nil {
+		t.Fatal(err)
+	}
+	return req
 }
 
 // An instance at its limit is passed over; when all are, the caller learns when

@@ -16,11 +16,7 @@ import (
 // doAndPanic sends a request that panics on the way and returns the panic.
 func (d *desk) doAndPanic(ctx context.Context) (value any) {
 	defer func() { value = recover() }()
-	req := new(schema.Request)
-	if err := req.ParseChat([]byte(`{"model":"m","messages":[{"role":"user","content":"hi"}]}`)); err != nil {
-		d.t.Fatal(err)
-	}
-	reply, err := d.Do(ctx, req, &schema.Caller{Addr: netip.AddrFrom4([4]byte{192, 0, 2, 1})})
+	reply, err := d.Do(ctx, chatRequest(d.t), &schema.Caller{Addr: netip.AddrFrom4([4]byte{192, 0, 2, 1})})
 	d.t.Errorf("no panic: %v, %v", reply, err)
 	return nil
 }

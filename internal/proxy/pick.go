@@ -73,7 +73,16 @@ func (r *Reply) endRetry() {
 func (r *Reply) wait(ctx context.Context, settings queue.Settings) error {
 	line := r.pool.Queue
 	began := time.Now()
-	defer func() { r.record.Queued += time.Since(began) }()
+	for n := range r.spent {
+		r.spent[n].Hold()
+	}
+	defer func() {
+		now := time.Now()
+		r.record.Queued += now.Sub(began)
+		for n := range r.spent {
+			r.spent[n].Use(now)
+		}
+	}()
 	var standing queue.Standing
 	hasTurn := false
 	endTurn := func() {

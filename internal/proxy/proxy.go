@@ -80,7 +80,11 @@ func (r *Reply) answer(ctx context.Context, table *routing.Table) error {
 		return err
 	}
 	r.record.Limited = r.record.At(now)
-	return r.attempts(ctx, table.Limits.MaxAttempts)
+	err := r.attempts(ctx, table.Limits.MaxAttempts)
+	if r.Attempts == 0 {
+		r.returnSpent()
+	}
+	return err
 }
 
 // begin returns the reply to a request, which Close gives back.
@@ -94,16 +98,30 @@ func (p *Proxy) begin(req *schema.Request, caller *schema.Caller) *Reply {
 
 // limit counts the request in the limits of its service type and model.
 func (r *Reply) limit(now time.Time) error {
-	for _, limiter := range [...]*ratelimit.Limiter{r.pool.Service.Limiter, r.pool.Limiter} {
-		decision := limiter.Allow(r.caller.Addr, now)
+	for n, limiter := range [...]*ratelimit.Limiter{r.pool.Service.Limiter, r.pool.Limiter} {
+		var decision ratelimit.Decision
+		decision, r.spent[n] = limiter.Take(r.caller.Addr, now)
 		if decision.Limited {
 			r.Limit = decision
 		}
 		if !decision.Allowed {
+			r.returnSpent()
+			r.Limit = decision
 			return overLimit(decision)
 		}
 	}
 	return nil
+}
+
+// returnSpent gives back what the request took from its limits: it reaches no
+// backend, and refused requests cost nothing.
+func (r *Reply) returnSpent() {
+	now := time.Now()
+	for n := range r.spent {
+		if left := r.spent[n].Return(now); left.Limited {
+			r.Limit = left
+		}
+	}
 }
 
 // budget is what second attempts of the request's service type are paid from.
@@ -116,8 +134,7 @@ func (r *Reply) attempts(ctx context.Context, most int) error {
 		return err
 	}
 	if err := r.admit(); err != nil {
-		r.release(breaker.Cancelled)
-		r.Instance = nil // it was never called
+		r.returnInstance()
 		return err
 	}
 	for {

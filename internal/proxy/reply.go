@@ -30,6 +30,10 @@ type Reply struct {
 	// Limit is where the request stands in the limit that covers it, if any does.
 	Limit ratelimit.Decision
 
+	// spent are what the request took from the limits of its service type and
+	// model, until it reaches a backend.
+	spent [2]ratelimit.Spent
+
 	proxy  *Proxy
 	req    *schema.Request
 	caller *schema.Caller
@@ -52,7 +56,7 @@ type Reply struct {
 	framed   bool // events come in their frames
 	held     bool // the instance is acquired
 	retrying bool // a place in the budget is taken
-	permit   breaker.Permit
+	permit   backend.Permit
 	cancel   context.CancelFunc // ends the bound on the whole call
 	outcome  breaker.Outcome
 	ticket   quota.Ticket // its place in the quota ledger
@@ -187,6 +191,9 @@ func (r *Reply) Panicked() {
 func (r *Reply) discard() {
 	r.release(breaker.Cancelled)
 	r.budget().leave()
+	if r.Attempts == 0 {
+		r.returnSpent()
+	}
 	r.ticket.Settle(schema.Usage{})
 	r.record.Code = schema.CodeInternal
 	r.events = nil
@@ -224,6 +231,16 @@ func (r *Reply) release(outcome breaker.Outcome) {
 		r.noteRelease(now)
 		r.pool.Queue.Wake()
 	}
+}
+
+// returnInstance gives an instance back that was acquired and never called.
+func (r *Reply) returnInstance() {
+	r.held = false
+	now := time.Now()
+	r.Instance.Return(r.permit, now)
+	r.record.Try().Ended = r.record.At(now)
+	r.Instance = nil
+	r.pool.Queue.Wake()
 }
 
 // keepBody is the largest buffer that stays with a Reply for its next use.

@@ -9,6 +9,7 @@ import "time"
 type bucket struct {
 	parts int64 // in the bucket
 	at    int64 // when they were counted
+	held  int64 // parts of requests that wait, which leave no room to refill
 }
 
 func (b *bucket) fill(r *rules, now int64) { *b = bucket{parts: r.burstAt(now), at: now} }
@@ -20,7 +21,33 @@ func (b *bucket) level(r *rules, now int64) int64 {
 	if now <= b.at {
 		return b.parts
 	}
-	return min(r.burstAt(now), b.parts+r.gain(b.at, now))
+	return min(b.room(r, now), b.parts+r.gain(b.at, now))
+}
+
+// room is how much the bucket can hold beside what those who wait have taken.
+func (b *bucket) room(r *rules, now int64) int64 { return max(0, r.burstAt(now)-b.held) }
+
+// settleAt makes the level at a time the one to go on from.
+func (b *bucket) settleAt(r *rules, now int64) int64 {
+	now = max(now, b.at)
+	b.parts, b.at = b.level(r, now), now
+	return now
+}
+
+func (b *bucket) hold(r *rules, now int64) {
+	now = b.settleAt(r, now)
+	b.held += part
+	b.parts = min(b.parts, b.room(r, now))
+}
+
+func (b *bucket) use(r *rules, now int64) {
+	b.settleAt(r, now)
+	b.held = max(0, b.held-part)
+}
+
+func (b *bucket) giveBack(r *rules, now int64) {
+	now = b.settleAt(r, now)
+	b.parts = min(b.room(r, now), b.parts+part)
 }
 
 func (b *bucket) decide(r *rules, now int64, spend bool, d *Decision) {
@@ -45,7 +72,7 @@ func (b *bucket) decide(r *rules, now int64, spend bool, d *Decision) {
 func (b *bucket) untilNext(r *rules, now int64) time.Duration {
 	now = max(now, b.at)
 	level := b.level(r, now)
-	if level >= r.burst {
+	if level >= r.burst-b.held {
 		return 0
 	}
 	return b.until(r, now, (level/part+1)*part)
@@ -86,5 +113,5 @@ func (b *bucket) untilFull(r *rules, now, level int64) time.Duration {
 func (b *bucket) adapt(old, new *rules, now int64) {
 	now = max(now, b.at)
 	spent := old.burstAt(now) - b.level(old, now)
-	b.parts, b.at = max(0, new.burstAt(now)-spent), now
+	b.parts, b.at = min(b.room(new, now), max(0, new.burstAt(now)-spent)), now
 }

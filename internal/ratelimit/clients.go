@@ -81,6 +81,18 @@ func (t *clientTable) decide(addr netip.Addr, now int64, spend bool, d *Decision
 	s.mu.Unlock()
 }
 
+// revise changes the tally of a client that was counted at a time and is still
+// known from then.
+func (t *clientTable) revise(addr netip.Addr, at, now int64, change func(t *tally, r *rules, at, now int64)) {
+	key := clientKey(addr)
+	s := &t.shards[maphash.Comparable(t.seed, key)%clientShards]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.byKey[key]; c != nil && at >= c.tally.began {
+		change(&c.tally, s.rules, at, now)
+	}
+}
+
 func (t *clientTable) update(settings Settings, now int64) {
 	for i := range t.shards {
 		t.shards[i].update(settings, now)

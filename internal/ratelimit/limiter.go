@@ -69,7 +69,10 @@ func (l *Limiter) Peek(client netip.Addr, now time.Time) Decision {
 }
 
 func (l *Limiter) decide(client netip.Addr, now time.Time, spend bool) Decision {
-	p := l.plan.Load()
+	return l.decideBy(l.plan.Load(), client, now, spend)
+}
+
+func (l *Limiter) decideBy(p *plan, client netip.Addr, now time.Time, spend bool) Decision {
 	if !p.settings.Enabled {
 		return Decision{Allowed: true}
 	}

@@ -8,11 +8,13 @@ import (
 // tally is what one party has spent: a window for the algorithm that slides, a
 // bucket for the others.
 type tally struct {
+	began  int64
 	bucket bucket
 	window window
 }
 
 func (t *tally) begin(r *rules, now int64) {
+	t.began = now
 	t.bucket.fill(r, now)
 	t.window.clear()
 }
@@ -24,6 +26,29 @@ func (t *tally) decide(r *rules, now int64, spend bool, d *Decision) {
 		t.window.decide(r, now, spend, d)
 	} else {
 		t.bucket.decide(r, now, spend, d)
+	}
+}
+
+// hold and use begin and end the wait of a request that was counted at a time,
+// and giveBack takes it out of the count. A window needs no more than the last: it
+// forgets requests by when they came, however long they wait.
+func (t *tally) hold(r *rules, _, now int64) {
+	if r.algorithm != SlidingWindow {
+		t.bucket.hold(r, now)
+	}
+}
+
+func (t *tally) use(r *rules, _, now int64) {
+	if r.algorithm != SlidingWindow {
+		t.bucket.use(r, now)
+	}
+}
+
+func (t *tally) giveBack(r *rules, at, now int64) {
+	if r.algorithm == SlidingWindow {
+		t.window.giveBack(r, at, now)
+	} else {
+		t.bucket.giveBack(r, now)
 	}
 }
 
@@ -68,6 +93,12 @@ func (s *sharedTally) decide(now int64, spend bool, d *Decision) {
 	s.mu.Lock()
 	s.tally.decide(s.rules, now, spend, d)
 	s.mu.Unlock()
+}
+
+func (s *sharedTally) revise(at, now int64, change func(t *tally, r *rules, at, now int64)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(&s.tally, s.rules, at, now)
 }
 
 func (s *sharedTally) look(now int64) (Decision, time.Duration) {

@@ -79,6 +79,36 @@ func (w *window) add(r *rules, now int64) {
 	w.opened = now
 }
 
+// giveBack forgets a request that was counted at a time, if it still counts. It is
+// in the first mark that is not older.
+func (w *window) giveBack(r *rules, at, now int64) {
+	if w.forget(r, now)-at >= r.window {
+		return
+	}
+	for i := range w.used {
+		m := &w.ring[(w.oldest+i)%len(w.ring)]
+		if m.latest < at {
+			continue
+		}
+		w.total--
+		if m.count--; m.count == 0 {
+			w.removeMark(r, i)
+		}
+		return
+	}
+}
+
+// removeMark takes out the mark at a place, counted from the oldest.
+func (w *window) removeMark(r *rules, place int) {
+	for i := place; i < w.used-1; i++ {
+		w.ring[(w.oldest+i)%len(w.ring)] = w.ring[(w.oldest+i+1)%len(w.ring)]
+	}
+	w.used--
+	if place == w.used && w.used > 0 {
+		w.opened = w.newest().latest - r.grain // when it was opened is not known any more
+	}
+}
+
 func (w *window) grow(most int) {
 	ring := make([]mark, min(most, max(smallestRing, 2*len(w.ring))))
 	n := copy(ring, w.ring[w.oldest:])
