@@ -9,6 +9,7 @@
 package jsonscan
 
 import (
+	"bytes"
 	"math"
 	"strconv"
 	"unicode/utf16"
@@ -21,8 +22,19 @@ const MaxDepth = 128
 
 // recordDepth is how deep values can be looked up: the root is 0, so
 // messages[i].role and choices[i].finish_reason are within reach. What lies
-// deeper is checked and passed over.
+// deeper is checked and passed over, unless the Document is Deep.
 const recordDepth = 3
+
+const (
+	// shortElement is the longest element of an array that has no node: finding
+	// its end again costs less than remembering it, and a list of a million
+	// numbers costs no more than its text.
+	shortElement = 32
+	// keepNodes is how many nodes a Document keeps for its next text, and what it
+	// may take without asking Reserve.
+	keepNodes = 4096
+	nodeSize  = int(unsafe.Sizeof(node{}))
+)
 
 // Kind tells what a Value is.
 type Kind uint8
@@ -48,6 +60,7 @@ type node struct {
 	kind             Kind
 	escapedKey       bool
 	escaped          bool
+	closed           bool // what it holds was not recorded
 }
 
 // Document is a scanned JSON text. The zero value is ready; reuse it to keep
@@ -56,8 +69,14 @@ type Document struct {
 	// AllowDuplicateKeys switches the check for duplicate keys off, for replies
 	// whose authors cannot be told.
 	AllowDuplicateKeys bool
+	// Deep makes values of every depth available for looking up.
+	Deep bool
+	// Reserve is asked before a text takes more memory than a Document keeps
+	// anyway. Its error ends the scan and is what Parse returns. Nil asks nobody.
+	Reserve func(bytes int) error
 
 	data  []byte
+	depth int // down to which values are recorded
 	nodes []node
 	keys  []key
 }
@@ -66,8 +85,11 @@ type Document struct {
 // anything of it is allowed.
 type Value struct {
 	doc *Document
-	n   uint32
-	end uint32 // where the siblings end
+	n   uint32 // its node; for a value without one, the node that follows it
+	end uint32 // where the nodes of the siblings end
+	// start and stop are where a value without a node stands. For any other
+	// value stop is 0.
+	start, stop uint32
 }
 
 // Data returns the text that was scanned last.
@@ -81,10 +103,14 @@ func (d *Document) Root() Value {
 	return Value{doc: d, end: 1}
 }
 
-// Reset forgets the text, so that a pooled Document does not keep it alive.
+// Reset forgets the text, so that a pooled Document does not keep it alive, and
+// gives up memory that only a large text needs.
 func (d *Document) Reset() {
-	d.data = nil
+	d.data, d.Reserve = nil, nil
 	d.nodes = d.nodes[:0]
+	if cap(d.nodes) > keepNodes {
+		d.nodes = nil
+	}
 	clear(d.keys[:cap(d.keys)])
 	d.keys = d.keys[:0]
 }
@@ -93,48 +119,156 @@ func (v Value) node() *node { return &v.doc.nodes[v.n] }
 
 // Kind returns what v is.
 func (v Value) Kind() Kind {
-	if v.doc == nil {
+	switch {
+	case v.doc == nil:
 		return Absent
+	case v.stop != 0:
+		return kindOf(v.doc.data[v.start])
 	}
 	return v.node().kind
+}
+
+// kindOf tells the kind of a checked value by its first byte.
+func kindOf(first byte) Kind {
+	switch first {
+	case '"':
+		return String
+	case '{':
+		return Object
+	case '[':
+		return Array
+	case 't':
+		return True
+	case 'f':
+		return False
+	case 'n':
+		return Null
+	}
+	return Number
 }
 
 // Given reports whether v is there and not null: an explicit null means the
 // same as leaving a field out.
 func (v Value) Given() bool { k := v.Kind(); return k != Absent && k != Null }
 
-// Get returns the member of an object with the given key.
+// Get returns the member of an object with the given key. It looks at one member
+// after the other; Members serves those who ask for many.
 func (v Value) Get(name string) Value {
-	if v.Kind() != Object {
+	if v.Kind() != Object || v.stop != 0 {
 		return Value{}
 	}
-	for m := v.First(); m.doc != nil; m = m.Next() {
-		if n := m.node(); !n.escapedKey {
-			if string(v.doc.data[n.keyStart:n.keyEnd]) == name {
-				return m
+	nodes, data := v.doc.nodes, v.doc.data
+	end := nodes[v.n].next
+	for i := v.n + 1; i < end; i = nodes[i].next {
+		n := &nodes[i]
+		if !n.escapedKey {
+			if string(data[n.keyStart:n.keyEnd]) == name {
+				return Value{doc: v.doc, n: i, end: end}
 			}
-		} else if string(m.Key()) == name {
-			return m
+		} else if string(Unescape(nil, data[n.keyStart:n.keyEnd])) == name {
+			return Value{doc: v.doc, n: i, end: end}
 		}
 	}
 	return Value{}
 }
 
 // First returns the first member or element of v, absent if there is none or
-// if it lies deeper than values are recorded.
+// if it lies deeper than values are recorded. Of short arrays within arrays the
+// elements are found at any depth.
 func (v Value) First() Value {
-	if v.doc == nil || v.n+1 >= v.node().next {
-		return Value{}
+	switch v.Kind() {
+	case Object:
+		if v.stop != 0 || v.n+1 >= v.node().next {
+			return Value{}
+		}
+		return Value{doc: v.doc, n: v.n + 1, end: v.node().next}
+	case Array:
+		if v.stop != 0 {
+			return v.doc.firstElement(v.start, v.n, v.n)
+		}
+		if n := v.node(); !n.closed {
+			return v.doc.firstElement(n.start, v.n+1, n.next)
+		}
 	}
-	return Value{doc: v.doc, n: v.n + 1, end: v.node().next}
+	return Value{}
 }
 
 // Next returns the sibling that follows v.
 func (v Value) Next() Value {
-	if v.doc == nil || v.node().next >= v.end {
+	if v.doc == nil {
 		return Value{}
 	}
-	return Value{doc: v.doc, n: v.node().next, end: v.end}
+	if v.stop != 0 {
+		return v.doc.elementAfter(v.stop, v.n, v.end)
+	}
+	n := v.node()
+	if n.keyStart == 0 { // no member, so an element or the root
+		return v.doc.elementAfter(n.end, n.next, v.end)
+	}
+	if n.next >= v.end {
+		return Value{}
+	}
+	return Value{doc: v.doc, n: n.next, end: v.end}
+}
+
+// firstElement returns the first element of the array that starts at a place.
+// The nodes of its elements, if they have any, are those from n to end.
+func (d *Document) firstElement(array, n, end uint32) Value {
+	at := skipSpace(d.data, int(array)+1)
+	if d.data[at] == ']' {
+		return Value{}
+	}
+	return d.elementAt(at, n, end)
+}
+
+// elementAfter returns the element that follows one which ends at a place. The
+// node of that element, if it has one, is n.
+func (d *Document) elementAfter(place, n, end uint32) Value {
+	at := skipSpace(d.data, int(place))
+	if at >= len(d.data) || d.data[at] != ',' {
+		return Value{}
+	}
+	return d.elementAt(skipSpace(d.data, at+1), n, end)
+}
+
+func (d *Document) elementAt(at int, n, end uint32) Value {
+	if n < end && d.nodes[n].start == uint32(at) {
+		return Value{doc: d, n: n, end: end}
+	}
+	return Value{doc: d, n: n, end: end, start: uint32(at), stop: uint32(endOfShort(d.data, at))}
+}
+
+// endOfShort returns where a checked value without a node ends: a scalar, or
+// brackets around nothing but such values. What follows it in its array is a
+// comma, a space or the closing bracket.
+func endOfShort(data []byte, i int) int {
+	open := 0
+	for ; ; i++ {
+		switch data[i] {
+		case '"':
+			for i++; data[i] != '"'; i++ {
+				if data[i] == '\\' {
+					i++
+				}
+			}
+			if open == 0 {
+				return i + 1
+			}
+		case '[', '{':
+			open++
+		case ']', '}':
+			if open == 0 {
+				return i
+			}
+			if open--; open == 0 {
+				return i + 1
+			}
+		case ',', ' ', '\n', '\r', '\t':
+			if open == 0 {
+				return i
+			}
+		}
+	}
 }
 
 // Empty reports whether v is an object or array without content.
@@ -155,7 +289,7 @@ func (v Value) Empty() bool {
 
 // Key returns the key of a member, without escapes.
 func (v Value) Key() []byte {
-	if v.doc == nil {
+	if v.doc == nil || v.stop != 0 {
 		return nil
 	}
 	n := v.node()
@@ -168,7 +302,7 @@ func (v Value) Key() []byte {
 
 // RawKey returns the key of a member as it came, between its quotes.
 func (v Value) RawKey() []byte {
-	if v.doc == nil {
+	if v.doc == nil || v.stop != 0 {
 		return nil
 	}
 	n := v.node()
@@ -180,6 +314,9 @@ func (v Value) Raw() []byte {
 	if v.doc == nil {
 		return nil
 	}
+	if v.stop != 0 {
+		return v.doc.data[v.start:v.stop]
+	}
 	n := v.node()
 	return v.doc.data[n.start:n.end]
 }
@@ -189,6 +326,9 @@ func (v Value) Span() (start, end int) {
 	if v.doc == nil {
 		return 0, 0
 	}
+	if v.stop != 0 {
+		return int(v.start), int(v.stop)
+	}
 	n := v.node()
 	return int(n.start), int(n.end)
 }
@@ -196,7 +336,7 @@ func (v Value) Span() (start, end int) {
 // MemberSpan returns where the member v stands in the text, from its key's
 // opening quote to the end of its value.
 func (v Value) MemberSpan() (start, end int) {
-	if v.doc == nil {
+	if v.doc == nil || v.stop != 0 {
 		return 0, 0
 	}
 	n := v.node()
@@ -209,9 +349,9 @@ func (v Value) Text() []byte {
 	if v.Kind() != String {
 		return nil
 	}
-	n := v.node()
-	raw := v.doc.data[n.start+1 : n.end-1]
-	if n.escaped {
+	raw := v.Raw()
+	raw = raw[1 : len(raw)-1]
+	if v.stop != 0 && bytes.IndexByte(raw, '\\') >= 0 || v.stop == 0 && v.node().escaped {
 		return Unescape(nil, raw)
 	}
 	return raw

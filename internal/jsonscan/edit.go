@@ -1,5 +1,10 @@
 package jsonscan
 
+import (
+	"cmp"
+	"slices"
+)
+
 // Edit replaces a part of a text.
 type Edit struct {
 	Start, End int
@@ -10,8 +15,25 @@ type Edit struct {
 
 var commaText = []byte{','}
 
-func (e *Edit) before(other *Edit) bool {
-	return e.Start < other.Start || e.Start == other.Start && e.End < other.End
+func compareEdits(a, b Edit) int {
+	return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End))
+}
+
+// sortEdits brings edits into the order of the text; those in one place stay in
+// theirs. Most texts get a handful, for which moving each to its place is fastest.
+func sortEdits(edits []Edit) {
+	const few = 12
+	if len(edits) > few {
+		if !slices.IsSortedFunc(edits, compareEdits) {
+			slices.SortStableFunc(edits, compareEdits)
+		}
+		return
+	}
+	for i := range edits {
+		for j := i; j > 0 && compareEdits(edits[j], edits[j-1]) < 0; j-- {
+			edits[j], edits[j-1] = edits[j-1], edits[j]
+		}
+	}
 }
 
 // Replace returns the edit that gives v another value, written as JSON.
@@ -63,11 +85,7 @@ func Moved(edits []Edit, place int) int {
 // must not overlap; they are brought into order here. What is put in stands
 // before what is replaced in the same place.
 func (d *Document) Splice(dst [][]byte, edits []Edit) [][]byte {
-	for i := range edits {
-		for j := i; j > 0 && edits[j].before(&edits[j-1]); j-- {
-			edits[j], edits[j-1] = edits[j-1], edits[j]
-		}
-	}
+	sortEdits(edits)
 	at := 0
 	for _, e := range edits {
 		if e.Start > at {

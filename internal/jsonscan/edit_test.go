@@ -2,6 +2,8 @@ package jsonscan
 
 import (
 	"bytes"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -39,5 +41,27 @@ func TestSplice(t *testing.T) {
 				t.Errorf("the result is no JSON: %v", err)
 			}
 		})
+	}
+}
+
+// Many edits in the worst order take no quadratic time and keep their order where
+// they are in one place.
+func TestSpliceBringsManyEditsIntoOrder(t *testing.T) {
+	var doc Document
+	if err := doc.Parse([]byte(`[` + strings.Repeat("0,", 50_000) + `0]`)); err != nil {
+		t.Fatal(err)
+	}
+	var edits []Edit
+	for v := doc.Root().First(); v.Kind() != Absent; v = v.Next() {
+		start, _ := v.Span()
+		edits = append(edits, v.Replace([]byte("12")), Edit{Start: start, End: start, With: []byte("[")}, Edit{Start: start, End: start, With: []byte("]+")})
+	}
+	slices.Reverse(edits)
+	for i := 0; i+2 < len(edits); i += 3 {
+		edits[i], edits[i+1] = edits[i+1], edits[i]
+	}
+	got := bytes.Join(doc.Splice(nil, edits), nil)
+	if want := `[` + strings.Repeat("[]+12,", 50_000) + `[]+12]`; string(got) != want {
+		t.Errorf("got %.60s, want %.60s", got, want)
 	}
 }

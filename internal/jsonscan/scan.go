@@ -29,11 +29,16 @@ type key struct {
 // larger objects get a set, so that hostile ones cost no quadratic time.
 const linearKeys = 24
 
+// keySize is what a key takes in a set, and keysAtOnce for how many memory is
+// reserved in one go.
+const keySize, keysAtOnce = 40, 1024
+
 // byteOrder is the mark that some programs put in front of a text.
 const byteOrder = "\xef\xbb\xbf"
 
 // Parse checks the text and records its upper levels. The Document keeps a
-// reference to data. A byte order mark in front of the text is no part of it.
+// reference to data. A byte order mark in front of the text is no part of it. The
+// error is an *Error, or that of Reserve.
 func (d *Document) Parse(data []byte) error {
 	if len(data) > len(byteOrder) && string(data[:len(byteOrder)]) == byteOrder {
 		data = data[len(byteOrder):]
@@ -41,6 +46,10 @@ func (d *Document) Parse(data []byte) error {
 	d.data = data
 	d.nodes = d.nodes[:0]
 	d.keys = d.keys[:0]
+	d.depth = recordDepth
+	if d.Deep {
+		d.depth = MaxDepth
+	}
 	i := skipSpace(data, 0)
 	if i == len(data) {
 		return fail(i, "the text is empty")
@@ -57,45 +66,73 @@ func (d *Document) Parse(data []byte) error {
 	return nil
 }
 
-// value scans one value that starts at i and returns where it ends. The node
-// carries the key, if the value has one.
+// value scans the root or the value of a member, which starts at i, and returns
+// where it ends. The node carries the key, if the value has one.
 func (d *Document) value(i, depth int, n node) (end int, err error) {
 	self := -1
-	if depth <= recordDepth {
+	if depth <= d.depth {
 		self = len(d.nodes)
 		n.start = uint32(i)
-		d.nodes = append(d.nodes, n)
+		if err := d.record(n); err != nil {
+			return 0, err
+		}
 	}
-	var kind Kind
+	kind := kindOf(d.data[i])
 	escaped := false
-	switch c := d.data[i]; c {
-	case '"':
-		kind = String
+	switch kind {
+	case String:
 		end, escaped, err = d.str(i + 1)
-	case '{':
-		kind = Object
+	case Object:
 		end, err = d.object(i, depth+1)
-	case '[':
-		kind = Array
-		end, err = d.array(i, depth+1)
-	case 't':
-		kind = True
-		end, err = d.literal(i, "true")
-	case 'f':
-		kind = False
-		end, err = d.literal(i, "false")
-	case 'n':
-		kind = Null
-		end, err = d.literal(i, "null")
+	case Array:
+		end, _, err = d.array(i, depth+1)
 	default:
-		kind = Number
-		end, err = d.number(i)
+		end, err = d.scalar(i, kind)
 	}
 	if err == nil && self >= 0 {
 		rec := &d.nodes[self]
 		rec.end, rec.next, rec.kind, rec.escaped = uint32(end), uint32(len(d.nodes)), kind, escaped
+		rec.closed = depth == d.depth
 	}
 	return end, err
+}
+
+// scalar scans a value that is neither a string nor in brackets.
+func (d *Document) scalar(i int, kind Kind) (end int, err error) {
+	switch kind {
+	case True:
+		return d.literal(i, "true")
+	case False:
+		return d.literal(i, "false")
+	case Null:
+		return d.literal(i, "null")
+	}
+	return d.number(i)
+}
+
+// record adds a node.
+func (d *Document) record(n node) error {
+	if len(d.nodes) == cap(d.nodes) {
+		if err := d.grow(); err != nil {
+			return err
+		}
+	}
+	d.nodes = append(d.nodes, n)
+	return nil
+}
+
+// grow makes room for more nodes.
+func (d *Document) grow() error {
+	const first = 64
+	before := cap(d.nodes)
+	after := max(first, 2*before)
+	if d.Reserve != nil && after > keepNodes {
+		if err := d.Reserve((after - before) * nodeSize); err != nil {
+			return err
+		}
+	}
+	d.nodes = append(make([]node, 0, after), d.nodes...)
+	return nil
 }
 
 func (d *Document) object(i, depth int) (int, error) {
@@ -162,6 +199,9 @@ func (d *Document) remember(base int, many map[string]struct{}, start, end int, 
 			return nil, duplicate(start, text)
 		}
 		many[name] = struct{}{}
+		if d.Reserve != nil && len(many)%keysAtOnce == 0 {
+			return many, d.Reserve(keysAtOnce * keySize)
+		}
 		return many, nil
 	}
 	print := keyPrint(text)
@@ -192,34 +232,93 @@ func keyPrint(text []byte) uint64 {
 	return print
 }
 
-func (d *Document) array(i, depth int) (int, error) {
+// array scans an array and returns where it ends. It is plain if none of its
+// elements has a node or holds anything that was passed over: then its elements
+// can be found in the text alone.
+func (d *Document) array(i, depth int) (end int, plain bool, err error) {
 	if depth > MaxDepth {
-		return 0, fail(i, "nested deeper than 128 levels")
+		return 0, false, fail(i, "nested deeper than 128 levels")
 	}
+	plain = true
 	i = skipSpace(d.data, i+1)
 	if i < len(d.data) && d.data[i] == ']' {
-		return i + 1, nil
+		return i + 1, true, nil
 	}
 	for {
 		if i >= len(d.data) {
-			return 0, d.unexpected(i, "expected a value")
+			return 0, false, d.unexpected(i, "expected a value")
 		}
-		var err error
-		if i, err = d.value(i, depth, node{}); err != nil {
-			return 0, err
+		start, escaped, short := i, false, true
+		kind := kindOf(d.data[i])
+		switch kind {
+		case Object, Array:
+			i, short, err = d.nested(i, depth, kind)
+		case String:
+			if i, escaped, err = d.str(i + 1); i-start > shortElement {
+				short, err = false, d.recordLong(start, i, depth, kind, escaped, err)
+			}
+		default:
+			if i, err = d.scalar(i, kind); i-start > shortElement {
+				short, err = false, d.recordLong(start, i, depth, kind, false, err)
+			}
 		}
+		if err != nil {
+			return 0, false, err
+		}
+		plain = plain && short
 		if i = skipSpace(d.data, i); i >= len(d.data) {
-			return 0, d.unexpected(i, "expected ',' or ']'")
+			return 0, false, d.unexpected(i, "expected ',' or ']'")
 		}
 		switch d.data[i] {
 		case ']':
-			return i + 1, nil
+			return i + 1, plain, nil
 		case ',':
 			i = skipSpace(d.data, i+1)
 		default:
-			return 0, d.unexpected(i, "expected ',' or ']'")
+			return 0, false, d.unexpected(i, "expected ',' or ']'")
 		}
 	}
+}
+
+// recordLong adds the node of an element that was scanned and is not short.
+func (d *Document) recordLong(start, end, depth int, kind Kind, escaped bool, err error) error {
+	if err != nil || depth > d.depth {
+		return err
+	}
+	return d.record(node{start: uint32(start), end: uint32(end), next: uint32(len(d.nodes) + 1), kind: kind, escaped: escaped})
+}
+
+// nested scans an element that is an array or an object. It is short, and has no
+// node, if it is empty or a plain array of few bytes.
+func (d *Document) nested(i, depth int, kind Kind) (end int, short bool, err error) {
+	self := len(d.nodes)
+	if depth <= d.depth {
+		if err := d.record(node{start: uint32(i), kind: kind}); err != nil {
+			return 0, false, err
+		}
+	}
+	var plain bool
+	if kind == Array {
+		end, plain, err = d.array(i, depth+1)
+	} else {
+		end, err = d.object(i, depth+1)
+		inner := skipSpace(d.data, i+1)
+		plain = err == nil && inner == end-1
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	short = plain && end-i <= shortElement
+	switch {
+	case depth > d.depth:
+	case short:
+		d.nodes = d.nodes[:self]
+	default:
+		rec := &d.nodes[self]
+		rec.end, rec.next = uint32(end), uint32(len(d.nodes))
+		rec.closed = depth == d.depth
+	}
+	return end, short, nil
 }
 
 const (

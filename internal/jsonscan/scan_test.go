@@ -261,13 +261,153 @@ func checkSpans(t *testing.T, v Value) {
 	if err := oracle(v.Raw()); err != nil {
 		t.Fatalf("recorded value %q: %v", v.Raw(), err)
 	}
-	for c := v.First(); c.Kind() != Absent; c = c.Next() {
+	first := v.First()
+	for c := first; c.Kind() != Absent; c = c.Next() {
 		checkSpans(t, c)
+	}
+	if v.Kind() == Array && first.Kind() != Absent {
+		checkElements(t, v)
 	}
 	if v.Kind() == String {
 		want, _ := jsontext.AppendUnquote(nil, v.Raw()) // the error is about half a pair, which it replaces
 		if string(want) != string(v.Text()) {
 			t.Fatalf("text of %q = %q, want %q", v.Raw(), v.Text(), want)
+		}
+	}
+}
+
+// checkElements requires that going through an array finds what the strict
+// tokenizer finds in it.
+func checkElements(t *testing.T, array Value) {
+	t.Helper()
+	dec := jsontext.NewDecoder(bytes.NewReader(array.Raw()), lenient)
+	if _, err := dec.ReadToken(); err != nil {
+		t.Fatal(err)
+	}
+	for v := array.First(); v.Kind() != Absent; v = v.Next() {
+		kind := dec.PeekKind()
+		want, err := dec.ReadValue()
+		if err != nil || kind == ']' || !bytes.Equal(want, v.Raw()) {
+			t.Fatalf("%q: found %q, want %q (%v)", array.Raw(), v.Raw(), want, err)
+		}
+	}
+	if dec.PeekKind() != ']' {
+		t.Fatalf("%q: elements are missing", array.Raw())
+	}
+}
+
+func TestElementsAreFoundWithAndWithoutNodes(t *testing.T) {
+	long := `"a string that is longer than what is found again"`
+	for _, text := range []string{
+		`[1,-2.5e3 , true,false,null,"","a","\"\\]",[],{},[ ],{ },[1,[2,"]"],[]],[[[[["x"]]]]]]`,
+		`[` + long + `,1,` + long + `,[` + long + `],"b",{"a":1},2,{"a":[1,2]},[{"a":1}],3]`,
+		`{"a":[1,2],"b":[` + long + `],"c":[[1],[2]],"d":{"e":[1 ,2, [3] ]}}`,
+		`[[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18],1,[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18]]`,
+		`[12345678901234567890123456789012345678901234567890,1]`,
+	} {
+		for _, deep := range []bool{false, true} {
+			doc := Document{Deep: deep}
+			if err := doc.Parse([]byte(text)); err != nil {
+				t.Fatalf("%s: %v", text, err)
+			}
+			checkSpans(t, doc.Root())
+		}
+	}
+}
+
+func TestDeepDocumentsRecordEveryLevel(t *testing.T) {
+	text := []byte(`{"a":{"b":{"c":{"d":{"e":[{"f":[{"g":"here"}]}]}}}}}`)
+	for _, deep := range []bool{false, true} {
+		doc := Document{Deep: deep}
+		if err := doc.Parse(text); err != nil {
+			t.Fatal(err)
+		}
+		d := doc.Root().Get("a").Get("b").Get("c").Get("d")
+		got := string(d.Get("e").First().Get("f").First().Get("g").Text())
+		if deep && got != "here" || !deep && d.Kind() != Absent {
+			t.Errorf("deep %v: found %q", deep, got)
+		}
+	}
+}
+
+// What a text takes beside itself is in proportion to what can be looked up in
+// it; lists of small values take nothing.
+func TestShortElementsTakeNoMemory(t *testing.T) {
+	for name, element := range map[string]string{
+		"numbers": "1", "floats": "-0.123", "texts": `""`, "lists": "[1]", "empty lists": "[]", "empty objects": "{}", "null": "null",
+		"lists of lists": "[[1],[2]]",
+	} {
+		var doc Document
+		text := `{"input":[` + strings.Repeat(element+",", 100_000) + element + `]}`
+		if err := doc.Parse([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if len(doc.nodes) > 2 {
+			t.Errorf("%s: %d nodes", name, len(doc.nodes))
+		}
+		count := 0
+		for v := doc.Root().Get("input").First(); v.Kind() != Absent; v = v.Next() {
+			count++
+		}
+		if count != 100_001 {
+			t.Errorf("%s: found %d elements", name, count)
+		}
+	}
+}
+
+func TestMemoryForALargeTextIsReservedAndGivenUp(t *testing.T) {
+	objects := []byte(`[` + strings.Repeat(`{"a":1},`, 50_000) + `{}]`)
+	var members strings.Builder
+	for i := range 50_000 {
+		fmt.Fprintf(&members, `"k%d":1,`, i)
+	}
+	object := []byte(`{` + members.String() + `"k":1}`)
+	for name, text := range map[string][]byte{"many objects": objects, "many members": object} {
+		t.Run(name, func(t *testing.T) {
+			var doc Document
+			reserved := 0
+			doc.Reserve = func(bytes int) error { reserved += bytes; return nil }
+			if err := doc.Parse(text); err != nil {
+				t.Fatal(err)
+			}
+			if took := (cap(doc.nodes) - keepNodes) * nodeSize; reserved < took {
+				t.Errorf("reserved %d bytes and took %d", reserved, took)
+			}
+			doc.Reset()
+			if cap(doc.nodes) > keepNodes {
+				t.Errorf("%d nodes are kept for the next text", cap(doc.nodes))
+			}
+			refused := errors.New("no memory")
+			doc.Reserve = func(int) error { return refused }
+			if err := doc.Parse(text); !errors.Is(err, refused) {
+				t.Errorf("the scan ended with %v", err)
+			}
+			if doc.Root().Kind() != Absent {
+				t.Error("a scan that was ended has a root")
+			}
+		})
+	}
+}
+
+func TestMembersAreFoundInObjectsOfAnySize(t *testing.T) {
+	for _, size := range []int{0, 1, linearKeys - 1, linearKeys, 10 * linearKeys} {
+		var b strings.Builder
+		b.WriteString(`{"outer":{`)
+		for i := range size {
+			fmt.Fprintf(&b, `"k\u003%d":[%d],`, i%10, i)
+		}
+		b.WriteString(`"last":{"k":1}},"k0":0}`)
+		doc := Document{AllowDuplicateKeys: true}
+		if err := doc.Parse([]byte(b.String())); err != nil {
+			t.Fatal(err)
+		}
+		object := doc.Root().Get("outer")
+		members := object.Members()
+		for _, name := range []string{"k0", "k7", "k", "last", ""} {
+			got := members.Get([]byte(name))
+			if want := object.Get(name); string(got.Raw()) != string(want.Raw()) || string(got.Next().Raw()) != string(want.Next().Raw()) {
+				t.Errorf("%d members: %s is %q, want %q", size, name, got.Raw(), want.Raw())
+			}
 		}
 	}
 }
