@@ -57,9 +57,7 @@ type Reply struct {
 
 // Reset lets go of the answer.
 func (r *Reply) Reset() {
-	clear(r.Segments)
-	clear(r.edits)
-	r.Segments, r.edits, r.Usage = r.Segments[:0], r.edits[:0], schema.Usage{}
+	r.Segments, r.edits, r.Usage = emptied(r.Segments), emptied(r.edits), schema.Usage{}
 	r.ContentType = ""
 	r.doc.Reset()
 }

@@ -179,8 +179,12 @@ func (w *anthropicBody) writeOthers() {
 		}
 	}
 	extra := root.Get("extra_body")
+	if !extra.Given() {
+		return
+	}
+	own := root.Members()
 	for m := extra.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
-		if m.Given() && !anthropicKnown(m.Key()) && !root.Get(string(m.Key())).Given() {
+		if m.Given() && !anthropicKnown(m.Key()) && !own.Get(m.Key()).Given() {
 			w.raw(string(m.RawKey()), m.Raw())
 		}
 	}

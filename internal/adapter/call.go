@@ -51,7 +51,19 @@ func (c *Call) Length() int {
 // Reset lets go of what the call shares with a request.
 func (c *Call) Reset() {
 	clear(c.Header)
-	clear(c.Body)
-	clear(c.edits)
-	c.Header, c.Body, c.edits, c.Upload = c.Header[:0], c.Body[:0], c.edits[:0], nil
+	c.Header, c.Body, c.edits, c.Upload = c.Header[:0], emptied(c.Body), emptied(c.edits), nil
+}
+
+// keepParts is how many segments or edits are kept for the next use. A request
+// can be made to need many more.
+const keepParts = 1024
+
+// emptied forgets the content of a list and keeps its memory, unless that is too
+// much to be kept.
+func emptied[T any](list []T) []T {
+	if cap(list) > keepParts {
+		return nil
+	}
+	clear(list)
+	return list[:0]
 }

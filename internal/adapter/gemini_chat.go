@@ -104,17 +104,13 @@ func geminiGeneration(model string) int {
 type geminiObject struct {
 	out   []byte
 	names []string
-	given map[string]bool
+	given jsonscan.Keys
 }
 
 func (o *geminiObject) add(name string, raw []byte) {
-	if o.given[name] {
+	if !o.given.Add(name) {
 		return
 	}
-	if o.given == nil {
-		o.given = map[string]bool{}
-	}
-	o.given[name] = true
 	o.names = append(o.names, name)
 	if len(o.out) > 0 {
 		o.out = append(o.out, ',')
@@ -144,11 +140,12 @@ func geminiBody(req *schema.Request, model string) ([]byte, error) {
 	if err := addGeminiContents(&body, req, model); err != nil {
 		return nil, err
 	}
-	if err := addGeminiTools(&body, req); err != nil {
+	var schemas geminiSchemas
+	if err := addGeminiTools(&body, req, &schemas); err != nil {
 		return nil, err
 	}
 	var config geminiObject
-	if err := fillGeminiConfig(&config, req, model); err != nil {
+	if err := fillGeminiConfig(&config, req, model, &schemas); err != nil {
 		return nil, err
 	}
 	addGeminiExtensions(&body, &config, req)
@@ -241,12 +238,18 @@ func isUnifiedField(name string) bool {
 // names with underscores as well.
 func lowerCamel(name string) string {
 	head, rest, more := strings.Cut(name, "_")
+	if !more {
+		return name
+	}
+	var spelled strings.Builder
+	spelled.WriteString(head)
 	for more && rest != "" {
 		var word string
 		word, rest, more = strings.Cut(rest, "_")
 		if word != "" {
-			head += strings.ToUpper(word[:1]) + word[1:]
+			spelled.WriteString(strings.ToUpper(word[:1]))
+			spelled.WriteString(word[1:])
 		}
 	}
-	return head
+	return spelled.String()
 }

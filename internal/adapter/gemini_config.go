@@ -12,7 +12,7 @@ import (
 
 // fillGeminiConfig writes the members of generationConfig that have unified
 // names.
-func fillGeminiConfig(config *geminiObject, req *schema.Request, model string) error {
+func fillGeminiConfig(config *geminiObject, req *schema.Request, model string, schemas *geminiSchemas) error {
 	config.addField("temperature", req.Field("temperature"))
 	config.addField("topP", req.Field("top_p"))
 	if k, ok := req.Field("top_k").Int(); ok && k > 0 {
@@ -29,11 +29,14 @@ func fillGeminiConfig(config *geminiObject, req *schema.Request, model string) e
 		config.add("stopSequences", stop.Raw())
 	}
 	for _, fill := range []func(*geminiObject, *schema.Request) error{
-		fillGeminiCount, fillGeminiSeed, fillGeminiLogprobs, fillGeminiModalities, fillGeminiFormat,
+		fillGeminiCount, fillGeminiSeed, fillGeminiLogprobs, fillGeminiModalities,
 	} {
 		if err := fill(config, req); err != nil {
 			return err
 		}
+	}
+	if err := fillGeminiFormat(config, req, schemas); err != nil {
+		return err
 	}
 	return fillGeminiThinking(config, req, model)
 }
@@ -102,7 +105,7 @@ func fillGeminiModalities(config *geminiObject, req *schema.Request) error {
 	return nil
 }
 
-func fillGeminiFormat(config *geminiObject, req *schema.Request) error {
+func fillGeminiFormat(config *geminiObject, req *schema.Request, schemas *geminiSchemas) error {
 	format := req.Field("response_format")
 	if !format.Given() {
 		return nil
@@ -123,7 +126,7 @@ func fillGeminiFormat(config *geminiObject, req *schema.Request) error {
 		if !given.Given() {
 			return nil
 		}
-		reduced, err := reduceGeminiSchema(given.Raw(), "response_format.json_schema.schema")
+		reduced, err := schemas.reduce(given.Raw(), "response_format.json_schema.schema")
 		if err != nil {
 			return err
 		}

@@ -13,10 +13,14 @@ import (
 const (
 	// maxSchemaDepth is how deeply schemas may be nested, references followed.
 	maxSchemaDepth = 32
-	// maxSchemaRefs and maxSchemaBytes bound what references may blow a schema
-	// up to.
+	// maxSchemaRefs is how many references of one schema are followed, and
+	// maxRequestRefs of all schemas of a request. maxSchemaBytes bounds what they
+	// may add to all of them, and maxSchemaSteps how long the way to what one
+	// refers to may be.
 	maxSchemaRefs  = 256
+	maxRequestRefs = 16 << 10
 	maxSchemaBytes = 4 << 20
+	maxSchemaSteps = maxSchemaDepth
 )
 
 // geminiSchema is a JSON Schema reduced to what the backend takes: a part of
@@ -42,24 +46,38 @@ type geminiProperty struct {
 	raw    []byte        // of a limit
 }
 
-// schemaReader reads one schema with everything that it refers to.
+// geminiSchemas reads the schemas of one request. It bounds what references may
+// add to all of them together: a request must not cost much more than its size.
+type geminiSchemas struct {
+	refs int // that were followed
+	work int // bytes that they stood for, and elements that were counted to find them
+}
+
+// schemaReader reads one schema with everything that it refers to. The schema is
+// scanned once, and everything that is referred to is looked up once.
 type schemaReader struct {
-	whole []byte
-	place string // the request's name of the schema
-	refs  int
-	bytes int      // that were referred to
-	open  []string // references that are being followed
+	all   *geminiSchemas
+	whole jsonscan.Document
+	place string                      // the request's name of the schema
+	refs  int                         // that were followed
+	open  []string                    // references that are being followed
+	found map[string]jsonscan.Value   // what references and their beginnings point to
+	inner map[string]jsonscan.Members // and what it holds
 }
 
-// reduceGeminiSchema reads a schema; place is what the request calls it.
-func reduceGeminiSchema(raw []byte, place string) (*geminiSchema, error) {
-	r := schemaReader{whole: raw, place: place}
-	return r.read(raw, 0)
+// reduce reads a schema; place is what the request calls it.
+func (all *geminiSchemas) reduce(raw []byte, place string) (*geminiSchema, error) {
+	r := schemaReader{all: all, place: place}
+	r.whole.Deep = true
+	if err := r.whole.Parse(raw); err != nil {
+		return nil, r.fail("is not a JSON schema.")
+	}
+	return r.read(r.whole.Root(), 0)
 }
 
-func (r *schemaReader) read(raw []byte, depth int) (*geminiSchema, error) {
+func (r *schemaReader) read(v jsonscan.Value, depth int) (*geminiSchema, error) {
 	s := new(geminiSchema)
-	if err := r.into(s, raw, depth); err != nil {
+	if err := r.into(s, v, depth); err != nil {
 		return nil, err
 	}
 	s.settle()
@@ -71,29 +89,28 @@ func (r *schemaReader) fail(why string) error {
 }
 
 // into adds the members of a schema to s. What s has already stands.
-func (r *schemaReader) into(s *geminiSchema, raw []byte, depth int) error {
+func (r *schemaReader) into(s *geminiSchema, v jsonscan.Value, depth int) error {
 	if depth > maxSchemaDepth {
 		return r.fail("is nested too deeply for this backend.")
 	}
-	var doc jsonscan.Document
-	if err := doc.Parse(raw); err != nil {
-		return r.fail("is not a JSON schema.")
-	}
-	root := doc.Root()
-	switch root.Kind() {
+	switch v.Kind() {
 	case jsonscan.Object:
 	case jsonscan.True, jsonscan.False:
 		return nil // allows anything or nothing; the backend knows neither
 	default:
 		return r.fail("must be a JSON schema.")
 	}
-	for m := root.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+	var ref jsonscan.Value
+	for m := v.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
 		if err := r.member(s, m, depth); err != nil {
 			return err
 		}
+		if string(m.Key()) == "$ref" {
+			ref = m
+		}
 	}
 	// Last, so that what stands beside a reference wins over what it refers to.
-	if ref := root.Get("$ref"); ref.Kind() == jsonscan.String {
+	if ref.Kind() == jsonscan.String {
 		return r.follow(s, string(ref.Text()), depth)
 	}
 	return nil
@@ -132,11 +149,11 @@ func (r *schemaReader) member(s *geminiSchema, m jsonscan.Value, depth int) erro
 			return nil
 		}
 		var err error
-		s.items, err = r.read(m.Raw(), depth+1)
+		s.items, err = r.read(m, depth+1)
 		return err
 	case "anyOf", "oneOf":
 		for v := m.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
-			one, err := r.read(v.Raw(), depth+1)
+			one, err := r.read(v, depth+1)
 			if err != nil {
 				return err
 			}
@@ -144,7 +161,7 @@ func (r *schemaReader) member(s *geminiSchema, m jsonscan.Value, depth int) erro
 		}
 	case "allOf":
 		for v := m.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
-			if err := r.into(s, v.Raw(), depth+1); err != nil {
+			if err := r.into(s, v, depth+1); err != nil {
 				return err
 			}
 		}
@@ -199,7 +216,7 @@ func (r *schemaReader) properties(s *geminiSchema, m jsonscan.Value, depth int) 
 			s.named = map[string]bool{}
 		}
 		s.named[name] = true
-		one, err := r.read(v.Raw(), depth+1)
+		one, err := r.read(v, depth+1)
 		if err != nil {
 			return err
 		}
@@ -221,8 +238,10 @@ func (r *schemaReader) follow(s *geminiSchema, ref string, depth int) error {
 	if err != nil {
 		return err
 	}
-	r.refs, r.bytes = r.refs+1, r.bytes+len(target)
-	if r.refs > maxSchemaRefs || r.bytes > maxSchemaBytes {
+	r.refs++
+	r.all.refs++
+	r.all.work += len(target.Raw())
+	if r.refs > maxSchemaRefs || r.all.refs > maxRequestRefs || r.all.work > maxSchemaBytes {
 		return r.fail("has too many references for this backend.")
 	}
 	r.open = append(r.open, ref)
@@ -232,34 +251,69 @@ func (r *schemaReader) follow(s *geminiSchema, ref string, depth int) error {
 }
 
 // resolve finds what a JSON pointer of the form #/a/b points to.
-func (r *schemaReader) resolve(ref string) ([]byte, error) {
+func (r *schemaReader) resolve(ref string) (jsonscan.Value, error) {
 	pointer, ok := strings.CutPrefix(ref, "#")
 	if !ok {
-		return nil, r.fail("refers to another document.")
+		return jsonscan.Value{}, r.fail("refers to another document.")
 	}
-	at := r.whole
-	for step := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
-		if step == "" {
+	if pointer != "" && pointer[0] != '/' {
+		pointer = "/" + pointer
+	}
+	if v, known := r.found[pointer]; known {
+		return v, nil
+	}
+	if strings.Count(pointer, "/") > maxSchemaSteps {
+		return jsonscan.Value{}, r.fail("has a reference of too many steps for this backend.")
+	}
+	at, end := r.whole.Root(), 0
+	for end < len(pointer) {
+		parent := pointer[:end]
+		next := strings.IndexByte(pointer[end+1:], '/')
+		step := pointer[end+1:]
+		if next >= 0 {
+			step = step[:next]
+		}
+		if end += 1 + len(step); step == "" {
 			break
 		}
-		if plain, err := url.PathUnescape(step); err == nil {
-			step = plain
+		at = r.step(parent, at, step)
+		if at.Kind() == jsonscan.Absent {
+			return at, r.fail("refers to something that it does not hold.")
 		}
-		step = strings.NewReplacer("~1", "/", "~0", "~").Replace(step)
-		var doc jsonscan.Document
-		if err := doc.Parse(at); err != nil {
-			return nil, r.fail("is not a JSON schema.")
-		}
-		v := doc.Root().Get(step)
-		if index, err := strconv.Atoi(step); err == nil && doc.Root().Kind() == jsonscan.Array {
-			for v = doc.Root().First(); index > 0 && v.Kind() != jsonscan.Absent; index-- {
-				v = v.Next()
-			}
-		}
-		if v.Kind() == jsonscan.Absent {
-			return nil, r.fail("refers to something that it does not hold.")
-		}
-		at = v.Raw()
 	}
+	if r.found == nil {
+		r.found = map[string]jsonscan.Value{}
+	}
+	r.found[pointer] = at
 	return at, nil
+}
+
+// step takes one step of a pointer: to a member of an object or to an element of
+// an array, which the parent points to.
+func (r *schemaReader) step(parent string, at jsonscan.Value, step string) jsonscan.Value {
+	if plain, err := url.PathUnescape(step); err == nil {
+		step = plain
+	}
+	step = strings.NewReplacer("~1", "/", "~0", "~").Replace(step)
+	if at.Kind() == jsonscan.Array {
+		index, err := strconv.Atoi(step)
+		if err != nil || index < 0 {
+			return jsonscan.Value{}
+		}
+		v := at.First()
+		for ; index > 0 && v.Kind() != jsonscan.Absent; index-- {
+			v = v.Next()
+			r.all.work++
+		}
+		return v
+	}
+	members, known := r.inner[parent]
+	if !known {
+		if r.inner == nil {
+			r.inner = map[string]jsonscan.Members{}
+		}
+		members = at.Members()
+		r.inner[parent] = members
+	}
+	return members.Get([]byte(step))
 }

@@ -75,11 +75,11 @@ func TestGeminiSchemaIsBounded(t *testing.T) {
 		defs.WriteString(`"d` + strconv.Itoa(i) + `":{"type":"object","properties":{"a":{"$ref":"#/$defs/d` + next + `"},"b":{"$ref":"#/$defs/d` + next + `"}}},`)
 	}
 	raw := `{"$ref":"#/$defs/d0","$defs":{` + defs.String() + `"d40":{"type":"string"}}}`
-	if _, err := reduceGeminiSchema([]byte(raw), "schema"); err == nil {
+	if _, err := new(geminiSchemas).reduce([]byte(raw), "schema"); err == nil {
 		t.Error("a schema that grows with every reference was taken")
 	}
 	deep := strings.Repeat(`{"type":"array","items":`, 60) + `{}` + strings.Repeat(`}`, 60)
-	if _, err := reduceGeminiSchema([]byte(deep), "schema"); err == nil {
+	if _, err := new(geminiSchemas).reduce([]byte(deep), "schema"); err == nil {
 		t.Error("a schema that is nested too deeply was taken")
 	}
 }

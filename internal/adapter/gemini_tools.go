@@ -8,9 +8,9 @@ import (
 )
 
 // addGeminiTools adds the tools and the choice among them.
-func addGeminiTools(body *geminiObject, req *schema.Request) error {
+func addGeminiTools(body *geminiObject, req *schema.Request, schemas *geminiSchemas) error {
 	if tools := req.Field("tools"); tools.Kind() == jsonscan.Array && !tools.Empty() {
-		list, err := geminiTools(tools)
+		list, err := geminiTools(tools, schemas)
 		if err != nil {
 			return err
 		}
@@ -37,7 +37,7 @@ func addGeminiTools(body *geminiObject, req *schema.Request) error {
 
 // geminiTools writes the functions as one tool, and after it the tools that the
 // caller wrote in the backend's own words.
-func geminiTools(tools jsonscan.Value) ([]byte, error) {
+func geminiTools(tools jsonscan.Value, schemas *geminiSchemas) ([]byte, error) {
 	var doc jsonscan.Document
 	if err := doc.Parse(tools.Raw()); err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func geminiTools(tools jsonscan.Value) ([]byte, error) {
 				functions = append(functions, ',')
 			}
 			var err error
-			if functions, err = appendDeclaration(functions, tool.Get("function"), place+".function"); err != nil {
+			if functions, err = appendDeclaration(functions, tool.Get("function"), place+".function", schemas); err != nil {
 				return nil, err
 			}
 		case kind.Given():
@@ -71,7 +71,7 @@ func geminiTools(tools jsonscan.Value) ([]byte, error) {
 	return append(append(list, native...), ']'), nil
 }
 
-func appendDeclaration(dst []byte, function jsonscan.Value, place string) ([]byte, error) {
+func appendDeclaration(dst []byte, function jsonscan.Value, place string, schemas *geminiSchemas) ([]byte, error) {
 	name := function.Get("name")
 	if name.Kind() != jsonscan.String {
 		return nil, schema.MissingParameter(place + ".name")
@@ -81,7 +81,7 @@ func appendDeclaration(dst []byte, function jsonscan.Value, place string) ([]byt
 		dst = append(append(dst, `,"description":`...), v.Raw()...)
 	}
 	if v := function.Get("parameters"); v.Given() {
-		reduced, err := reduceGeminiSchema(v.Raw(), place+".parameters")
+		reduced, err := schemas.reduce(v.Raw(), place+".parameters")
 		if err != nil {
 			return nil, err
 		}

@@ -16,17 +16,13 @@ type ollamaBody struct {
 // ollamaMembers is the inside of a JSON object. Who comes first wins.
 type ollamaMembers struct {
 	text  []byte
-	names map[string]struct{}
+	names jsonscan.Keys
 }
 
 func (l *ollamaMembers) put(name string, value []byte) {
-	if _, taken := l.names[name]; taken {
+	if !l.names.Add(name) {
 		return
 	}
-	if l.names == nil {
-		l.names = make(map[string]struct{})
-	}
-	l.names[name] = struct{}{}
 	if len(l.text) > 0 {
 		l.text = append(l.text, ',')
 	}

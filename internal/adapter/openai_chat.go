@@ -75,10 +75,11 @@ func passJSON(req *schema.Request, to *Target, call *Call, accept string, edits 
 // caller gave itself stays out; one that it gave as null is filled in there.
 func flatten(edits []jsonscan.Edit, root, extra jsonscan.Value, set field) []jsonscan.Edit {
 	var members []byte
+	own := root.Members()
 	for m := extra.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
-		name := string(m.Key())
-		given, value := root.Get(name), m.Raw()
-		if set.value != nil && name == set.name && m.Given() {
+		name := m.Key()
+		given, value := own.Get(name), m.Raw()
+		if set.value != nil && string(name) == set.name && m.Given() {
 			value = set.value
 		}
 		switch {

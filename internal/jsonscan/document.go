@@ -79,6 +79,7 @@ type Document struct {
 	depth int // down to which values are recorded
 	nodes []node
 	keys  []key
+	hasher
 }
 
 // Value is one value of a Document. The zero Value is absent, and asking

@@ -1,13 +1,16 @@
 package jsonscan
 
-import "unsafe"
+import (
+	"bytes"
+	"unsafe"
+)
 
 // Members finds the members of one object by their keys. Unlike Get it costs the
 // same however many members there are, so that asking for all of one object in
 // another takes no quadratic time.
 type Members struct {
 	object Value
-	nodes  map[string]uint32 // nil while the members are few
+	nodes  table // empty while the members are few
 }
 
 // Members returns the members of v, none if v is no object. It is good for as
@@ -28,12 +31,11 @@ func (v Value) Members() Members {
 	if count < linearKeys {
 		return m
 	}
-	m.nodes = make(map[string]uint32, 2*linearKeys)
 	for i := v.n + 1; i < o.next; i = all[i].next {
 		key := Value{doc: v.doc, n: i}.Key()
-		name := unsafe.String(unsafe.SliceData(key), len(key)) // the text does not change while v is good
-		if _, there := m.nodes[name]; !there {                 // of several the first counts, as with Get
-			m.nodes[name] = i
+		hash := v.doc.hash(key)
+		if _, there := m.find(hash, key); !there { // of several the first counts, as with Get
+			m.nodes.add(hash, i)
 		}
 	}
 	return m
@@ -41,11 +43,15 @@ func (v Value) Members() Members {
 
 // Get returns the member with the given key.
 func (m *Members) Get(name []byte) Value {
-	if m.nodes == nil {
+	if m.nodes.used == 0 {
 		return m.object.Get(unsafe.String(unsafe.SliceData(name), len(name)))
 	}
-	if i, there := m.nodes[string(name)]; there {
+	if i, there := m.find(m.object.doc.hash(name), name); there {
 		return Value{doc: m.object.doc, n: i, end: m.object.node().next}
 	}
 	return Value{}
+}
+
+func (m *Members) find(hash uint32, name []byte) (n uint32, ok bool) {
+	return m.nodes.find(hash, func(n uint32) bool { return bytes.Equal(Value{doc: m.object.doc, n: n}.Key(), name) })
 }

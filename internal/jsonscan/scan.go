@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/bits"
 	"unicode/utf8"
-	"unsafe"
 )
 
 // Error says what is wrong with a text and where.
@@ -23,15 +22,12 @@ type key struct {
 	// print is the length and the first bytes: different prints mean different keys.
 	print uint64
 	text  []byte
+	start uint32
 }
 
 // linearKeys is the size up to which an object's keys are compared one by one;
-// larger objects get a set, so that hostile ones cost no quadratic time.
+// larger objects get a table, so that hostile ones cost no quadratic time.
 const linearKeys = 24
-
-// keySize is what a key takes in a set, and keysAtOnce for how many memory is
-// reserved in one go.
-const keySize, keysAtOnce = 40, 1024
 
 // byteOrder is the mark that some programs put in front of a text.
 const byteOrder = "\xef\xbb\xbf"
@@ -140,7 +136,7 @@ func (d *Document) object(i, depth int) (int, error) {
 		return 0, fail(i, "nested deeper than 128 levels")
 	}
 	base := len(d.keys)
-	var many map[string]struct{}
+	var many table
 	i = skipSpace(d.data, i+1)
 	if i < len(d.data) && d.data[i] == '}' {
 		return i + 1, nil
@@ -155,8 +151,7 @@ func (d *Document) object(i, depth int) (int, error) {
 			return 0, err
 		}
 		if !d.AllowDuplicateKeys {
-			many, err = d.remember(base, many, keyStart, keyEnd-1, escaped)
-			if err != nil {
+			if err := d.remember(base, &many, keyStart, keyEnd-1, escaped); err != nil {
 				return 0, err
 			}
 		}
@@ -185,40 +180,61 @@ func (d *Document) object(i, depth int) (int, error) {
 	}
 }
 
-// remember adds a key to those of the innermost object, which start at base,
-// and fails when it is there already.
-func (d *Document) remember(base int, many map[string]struct{}, start, end int, escaped bool) (map[string]struct{}, error) {
+// remember adds a key to those of the innermost object, which start at base or,
+// where there are many, are in a table, and fails when it is there already.
+func (d *Document) remember(base int, many *table, start, end int, escaped bool) error {
 	text := d.data[start:end]
 	if escaped {
 		text = Unescape(nil, text)
 	}
-	if many != nil {
-		// The set lives no longer than the scan, during which data does not change.
-		name := unsafe.String(unsafe.SliceData(text), len(text))
-		if _, dup := many[name]; dup {
-			return nil, duplicate(start, text)
-		}
-		many[name] = struct{}{}
-		if d.Reserve != nil && len(many)%keysAtOnce == 0 {
-			return many, d.Reserve(keysAtOnce * keySize)
-		}
-		return many, nil
+	if many.used > 0 {
+		return d.rememberIn(many, text, start)
 	}
 	print := keyPrint(text)
 	for _, k := range d.keys[base:] {
 		if k.print == print && bytes.Equal(k.text, text) {
-			return nil, duplicate(start, text)
+			return duplicate(start, text)
 		}
 	}
-	d.keys = append(d.keys, key{print, text})
+	d.keys = append(d.keys, key{print, text, uint32(start)})
 	if len(d.keys)-base < linearKeys {
-		return nil, nil
+		return nil
 	}
-	many = make(map[string]struct{}, 2*linearKeys)
 	for _, k := range d.keys[base:] {
-		many[unsafe.String(unsafe.SliceData(k.text), len(k.text))] = struct{}{}
+		many.add(d.hash(k.text), k.start)
 	}
-	return many, nil
+	return nil
+}
+
+// rememberIn adds a key to a table of the places where keys start.
+func (d *Document) rememberIn(many *table, text []byte, start int) error {
+	hash := d.hash(text)
+	_, found := many.find(hash, func(other uint32) bool { return bytes.Equal(d.keyAt(int(other)), text) })
+	if found {
+		return duplicate(start, text)
+	}
+	if more, full := many.full(); full && d.Reserve != nil {
+		if err := d.Reserve(more); err != nil {
+			return err
+		}
+	}
+	many.add(hash, uint32(start))
+	return nil
+}
+
+// keyAt returns the checked key that starts at a place, without escapes.
+func (d *Document) keyAt(start int) []byte {
+	end, escaped := start, false
+	for ; d.data[end] != '"'; end++ {
+		if d.data[end] == '\\' {
+			escaped = true
+			end++
+		}
+	}
+	if escaped {
+		return Unescape(nil, d.data[start:end])
+	}
+	return d.data[start:end]
 }
 
 func keyPrint(text []byte) uint64 {
