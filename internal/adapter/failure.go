@@ -2,13 +2,7 @@ package adapter
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
-	"net/url"
-	"regexp"
-	"slices"
-	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
@@ -99,68 +93,4 @@ func messageOf(v jsonscan.Value) string {
 		}
 	}
 	return string(v.Raw())
-}
-
-// maxMessage is how much of a backend's text a caller gets to see.
-const maxMessage = 500
-
-// secretText matches what must not be shown wherever it comes from: bearer
-// tokens, keys in the usual shapes, and addresses.
-var secretText = regexp.MustCompile(`(?i)bearer\s+\S+|\b(?:sk|pk|rk|gsk|hf|xai|key|pat|ghp|AIza)[-_][A-Za-z0-9_\-]{8,}|AIza[0-9A-Za-z_\-]{16,}|\b[a-z][a-z0-9+.-]*://\S+|\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b`)
-
-const hidden = "[hidden]"
-
-// shortestSecret is the length below which a value is not looked for: it would
-// hide half of every text.
-const shortestSecret = 4
-
-// secretsOf lists what no caller may read of an endpoint, the longest first, so
-// that what contains another is hidden whole.
-func secretsOf(base *url.URL, e Endpoint) []string {
-	list := []string{e.BaseURL, base.Host, e.APIKey}
-	if name := base.Hostname(); strings.ContainsAny(name, ".:") {
-		list = append(list, name) // a bare word may be the name of a model, too
-	}
-	if password, ok := base.User.Password(); ok {
-		list = append(list, password)
-	}
-	for _, value := range e.Headers {
-		list = append(list, value)
-		if _, token, ok := strings.Cut(value, " "); ok {
-			list = append(list, token) // a credential without its scheme
-		}
-	}
-	for i := range list {
-		list[i] = oneLine(list[i])
-	}
-	list = slices.DeleteFunc(list, func(s string) bool { return len(s) < shortestSecret })
-	slices.SortFunc(list, func(a, b string) int {
-		return cmp.Or(cmp.Compare(len(b), len(a)), strings.Compare(a, b))
-	})
-	return slices.Compact(list)
-}
-
-// Clean makes a backend's text fit for callers: one line, cut, and without the
-// instance's secrets or addresses.
-func (t *Target) Clean(text string) string {
-	text = oneLine(text)
-	for _, secret := range t.secrets {
-		text = strings.ReplaceAll(text, secret, hidden)
-	}
-	text = secretText.ReplaceAllString(text, hidden)
-	if utf8.RuneCountInString(text) > maxMessage {
-		text = string([]rune(text)[:maxMessage-1]) + "…"
-	}
-	return text
-}
-
-// oneLine makes every run of space and control characters one space.
-func oneLine(text string) string {
-	text = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, text)
-	return strings.Join(strings.Fields(text), " ")
 }
