@@ -161,3 +161,22 @@ func TestDocumentedTranscripts(t *testing.T) {
 		}
 	}
 }
+
+// The documentation lists the words that mean something else than a fault of the
+// backend, for every adapter that goes by them.
+func TestDocumentedComplaints(t *testing.T) {
+	rows := tableBelow(t, readDocumentation(t), "## What a backend's words mean")
+	for _, kind := range kinds {
+		for _, list := range kind.Complaints {
+			for _, c := range list {
+				meaning := map[Meaning]string{RequestFault: "| request", Overload: "| busy"}[c.Means]
+				documented := func(row string) bool {
+					return strings.Contains(row, code(kind.Name)) && strings.Contains(row, code(strings.TrimSpace(c.Text))) && strings.Contains(row, meaning)
+				}
+				if !slices.ContainsFunc(rows, documented) {
+					t.Errorf("%s: no row of %s has %q with its meaning", documentation, kind.Name, c.Text)
+				}
+			}
+		}
+	}
+}

@@ -30,6 +30,9 @@ type Kind struct {
 	Health string
 	// Quirks are the ways in which the kind departs from its dialect.
 	Quirks Quirks
+	// Complaints are the words that mean something else than a fault of the
+	// backend; see Kind.Meaning.
+	Complaints [][]Complaint
 }
 
 // Route is how a kind serves one service type.

@@ -20,6 +20,8 @@ var kinds = []*Kind{
 		Aliases:  []string{"normal"},
 		TypeName: "OpenAIAdapter",
 		Health:   "/v1/models",
+		// Whatever serves this dialect may stand behind it.
+		Complaints: [][]Complaint{llamaComplaints, whisperComplaints, localAIComplaints, ollamaComplaints},
 		Routes: map[schema.ServiceType]Route{
 			schema.Chat:      chatRoute,
 			schema.Embedding: embeddingRoute,
@@ -45,6 +47,8 @@ var kinds = []*Kind{
 		Name:     "gpustack",
 		TypeName: "GPUStackAdapter",
 		Health:   "/v1/models",
+		// Its backends are those of others, whose words it passes on.
+		Complaints: [][]Complaint{llamaComplaints},
 		Routes: map[schema.ServiceType]Route{
 			schema.Chat:      chatRoute,
 			schema.Embedding: embeddingRoute,
@@ -81,7 +85,8 @@ var kinds = []*Kind{
 			schema.STT:       transcriptionRoute,
 			schema.ImgGen:    imageRoute,
 		},
-		Quirks: Quirks{TextDocuments: true},
+		Quirks:     Quirks{TextDocuments: true},
+		Complaints: [][]Complaint{localAIComplaints, llamaComplaints, whisperComplaints},
 	},
 	{
 		Name:     "llamacpp",
@@ -94,7 +99,16 @@ var kinds = []*Kind{
 			schema.Rerank:    rerankRoute,
 			schema.STT:       transcriptionRoute,
 		},
-		Quirks: Quirks{TextDocuments: true},
+		Quirks:     Quirks{TextDocuments: true},
+		Complaints: [][]Complaint{llamaComplaints},
+	},
+	{
+		Name:       "whispercpp",
+		Aliases:    []string{"whisper.cpp", "whisper-server"},
+		TypeName:   "WhisperCppAdapter",
+		Health:     "/health",
+		Routes:     map[schema.ServiceType]Route{schema.STT: {Path: "/inference", Speak: openAITranscription{}}},
+		Complaints: [][]Complaint{whisperComplaints},
 	},
 	{
 		Name:     "cohere",
@@ -127,6 +141,7 @@ var kinds = []*Kind{
 			schema.Chat:      {Path: "/api/chat", Speak: ollamaChat{}},
 			schema.Embedding: {Path: "/api/embed", Speak: ollamaEmbedding{}},
 		},
+		Complaints: [][]Complaint{ollamaComplaints},
 	},
 	{
 		Name:      "anthropic",

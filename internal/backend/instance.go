@@ -64,6 +64,7 @@ type State struct {
 	inFlight atomic.Int64
 	outcomes [3]atomic.Int64 // by breaker.Outcome, every failure as breaker.Failure
 	busy     atomic.Int64    // time that calls took, all together
+	overload atomic.Int64    // until when it has too much to do, counted from since
 }
 
 // New prepares an instance. The state is the one that it had before, or nil for
@@ -209,6 +210,9 @@ func (i *Instance) WhyNot(o Obstacle, now time.Time) string {
 	case NoWeight:
 		return "weight 0"
 	case Unhealthy:
+		if wait := i.overloadedFor(now); wait > 0 && !i.Health.Marked() && !i.Health.Out() {
+			return "it has too much to do and is passed over for another " + wait.Round(time.Millisecond).String()
+		}
 		return cmp.Or(i.Health.Reason(), "unhealthy")
 	case BreakerOpen:
 		if hold, held := i.Breaker.HeldOpen(); held {

@@ -3,7 +3,6 @@ package proxy
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -22,12 +21,9 @@ type fault struct {
 	err       *schema.Error
 	outcome   breaker.Outcome
 	elsewhere bool
-}
-
-// refused is a response with an error status.
-type refused struct {
-	*adapter.Failure
-	retryAfter time.Duration
+	// overload is for how long the instance is left alone because it has too much
+	// to do.
+	overload time.Duration
 }
 
 // classify turns what went wrong in an attempt or a stream into a fault.
@@ -41,7 +37,7 @@ func (r *Reply) classify(err error) *fault {
 	case errors.As(err, &refusal):
 		return r.classifyStatus(refusal)
 	case errors.As(err, &failure):
-		return backendFault(r.upstream("The backend reported an error in its answer.", failure))
+		return r.classifyInside(failure)
 	case errors.Is(err, adapter.ErrFormat):
 		return unserved(apiError(schema.CodeUpstreamError, "The backend's answer has another form than the one that was asked for"+reasonIn(err)+"."))
 	case errors.Is(err, errReplyTooLarge):
@@ -107,72 +103,6 @@ func reasonIn(err error) string {
 
 func apiError(code, message string) *schema.Error {
 	return &schema.Error{Message: message, Type: schema.TypeAPI, Code: code}
-}
-
-// classifyStatus decides what an error status means.
-func (r *Reply) classifyStatus(refusal *refused) *fault {
-	status := refusal.Status
-	err := r.upstream(fmt.Sprintf("The backend answered with status %d.", status), refusal.Failure)
-	switch {
-	case status == http.StatusUnauthorized, status == http.StatusForbidden:
-		// The caller can neither see nor mend the credential that was refused.
-		err.Message = "The backend refused the gateway's credentials."
-		err.Code = schema.CodeUpstreamAuth
-		return unserved(err)
-	case status == http.StatusTooManyRequests:
-		err.Message = "The backend's own rate limit was reached."
-		err.Type, err.Code = schema.TypeRateLimit, schema.CodeUpstreamRateLimit
-		err.RetryAfter = max(refusal.retryAfter, time.Second)
-		return &fault{err: err, outcome: breaker.Cancelled, elsewhere: true}
-	case status < 500:
-		err.Type, err.Status = schema.TypeInvalidRequest, status
-		return unserved(err)
-	}
-	err.Status = status
-	err.RetryAfter = refusal.retryAfter
-	if status == http.StatusServiceUnavailable {
-		err.RetryAfter = max(refusal.retryAfter, time.Second)
-	}
-	return &fault{err: err, outcome: breaker.Failure, elsewhere: failsOver(status)}
-}
-
-// failsOver lists the statuses that another instance may not answer with.
-func failsOver(status int) bool {
-	switch status {
-	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return true
-	}
-	return false
-}
-
-// upstream makes the error that passes on what a backend said.
-func (r *Reply) upstream(message string, f *adapter.Failure) *schema.Error {
-	err := apiError(schema.CodeUpstreamError, message)
-	details := map[string]any{}
-	if f.Status != http.StatusOK {
-		details["upstream_status"] = f.Status
-	}
-	if text := r.Instance.Target.Clean(f.Message); text != "" {
-		details["upstream_message"] = text
-	}
-	err.Details = details
-	return err
-}
-
-// parseRetryAfter reads the wait that a backend asks for: in the precise form
-// that some send, in seconds, or as a date.
-func parseRetryAfter(header func(string) string, now time.Time) time.Duration {
-	if ms, err := strconv.ParseFloat(header("Retry-After-Ms"), 64); err == nil && ms > 0 && ms < 1e9 {
-		return time.Duration(ms * float64(time.Millisecond))
-	}
-	value := strings.TrimSpace(header("Retry-After"))
-	if seconds, err := strconv.ParseFloat(value, 64); err == nil && seconds > 0 && seconds < 1e9 {
-		return time.Duration(seconds * float64(time.Second))
-	}
-	if at, err := http.ParseTime(value); err == nil && at.After(now) {
-		return at.Sub(now)
-	}
-	return 0
 }
 
 // unknownModel says that nobody serves the model, and which names come near.

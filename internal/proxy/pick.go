@@ -190,15 +190,15 @@ func keep(list []*backend.Instance, wanted func(*backend.Instance) bool) []*back
 }
 
 // appendReady adds the instances of a pool that may be picked now. One that
-// traffic found missing is among them only where no other is well: then it is
-// better than nothing.
+// traffic found missing, or that said it has too much to do, is among them only
+// where no other is well: then it is better than nothing.
 func appendReady(to []*backend.Instance, pool *routing.Pool, tried []*backend.Instance, now time.Time) []*backend.Instance {
-	well, marked := false, false
+	well, avoided := false, false
 	for _, i := range pool.Instances {
 		switch {
 		case isTried(tried, i):
-		case i.Health.Marked():
-			marked = true
+		case i.Avoided(now):
+			avoided = true
 		default:
 			o := i.Obstacle(now)
 			well = well || o.Busy()
@@ -207,11 +207,11 @@ func appendReady(to []*backend.Instance, pool *routing.Pool, tried []*backend.In
 			}
 		}
 	}
-	if well || !marked {
+	if well || !avoided {
 		return to
 	}
 	for _, i := range pool.Instances {
-		if i.Health.Marked() && i.Obstacle(now) == backend.NoObstacle && !isTried(tried, i) {
+		if i.Avoided(now) && i.Obstacle(now) == backend.NoObstacle && !isTried(tried, i) {
 			to = append(to, i)
 		}
 	}
@@ -236,14 +236,14 @@ func (r *Reply) obstacle(now time.Time) backend.Obstacle { return obstacle(r.poo
 
 // obstacle goes by the same rules as appendReady.
 func obstacle(pool *routing.Pool, tried []*backend.Instance, now time.Time) backend.Obstacle {
-	least, marked := backend.Disabled, backend.Disabled
+	least, avoided := backend.Disabled, backend.Disabled
 	for _, i := range pool.Instances {
 		if isTried(tried, i) {
 			continue
 		}
 		o := i.Obstacle(now)
-		if i.Health.Marked() {
-			marked = marked.Milder(o)
+		if i.Avoided(now) {
+			avoided = avoided.Milder(o)
 			continue
 		}
 		if o == backend.NoObstacle {
@@ -254,7 +254,7 @@ func obstacle(pool *routing.Pool, tried []*backend.Instance, now time.Time) back
 	if least.Busy() {
 		return least
 	}
-	return least.Milder(marked)
+	return least.Milder(avoided)
 }
 
 // refuseAtOnce turns a request away that no instance can take, now or soon.

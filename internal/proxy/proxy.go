@@ -155,6 +155,9 @@ func (r *Reply) attempts(ctx context.Context, most int) error {
 		if failed.elsewhere {
 			r.Instance.Troubled()
 		}
+		if failed.overload > 0 {
+			r.Instance.Overloaded(time.Now().Add(failed.overload))
+		}
 		// The failure says more than the lack of another instance.
 		if !failed.elsewhere || r.Attempts >= most || !r.another() {
 			return failed.err

@@ -52,7 +52,7 @@ func unavailable(pool *routing.Pool, wordless []*backend.Instance, now time.Time
 
 func (l *outlook) add(i *backend.Instance, now time.Time) {
 	o := i.Obstacle(now)
-	if o == backend.NoObstacle && i.Health.Marked() {
+	if o == backend.NoObstacle && i.Avoided(now) {
 		o = backend.Unhealthy // it is passed over for those that are only busy
 	}
 	c := candidate{Instance: i.Handle, Reason: i.WhyNot(o, now)}
