@@ -65,6 +65,7 @@ type State struct {
 	outcomes [3]atomic.Int64 // by breaker.Outcome, every failure as breaker.Failure
 	busy     atomic.Int64    // time that calls took, all together
 	overload atomic.Int64    // until when it has too much to do, counted from since
+	failures failures
 }
 
 // New prepares an instance. The state is the one that it had before, or nil for

@@ -5,6 +5,7 @@ package proxy
 
 import (
 	"context"
+	"hash/maphash"
 	"sync"
 	"time"
 
@@ -23,6 +24,7 @@ type Proxy struct {
 	client  *transport.Client
 	budgets [schema.ServiceTypeCount]budget
 	replies sync.Pool
+	seed    maphash.Seed // of the digests of requests
 	// recorder counts and records what was answered; nil does neither.
 	recorder *metrics.Recorder
 	// ledger counts what reaches a backend; nil counts nothing.
@@ -31,7 +33,7 @@ type Proxy struct {
 
 // New returns a proxy that routes by the current table and calls over the client.
 func New(current *routing.Current, client *transport.Client) *Proxy {
-	return &Proxy{current: current, client: client, replies: sync.Pool{New: func() any { return new(Reply) }}}
+	return &Proxy{current: current, client: client, replies: sync.Pool{New: func() any { return new(Reply) }}, seed: maphash.MakeSeed()}
 }
 
 // Do answers a request. On success the caller reads the reply and closes it; on
@@ -124,6 +126,12 @@ func (r *Reply) returnSpent() {
 	}
 }
 
+// failedBefore tells whether the same request failed at the instance a short while
+// ago, and notes that it failed now.
+func (r *Reply) failedBefore() bool {
+	return r.Instance.FailedBefore(r.req.Digest(r.proxy.seed), time.Now())
+}
+
 // budget is what second attempts of the request's service type are paid from.
 func (r *Reply) budget() *budget { return &r.proxy.budgets[r.record.Service] }
 
@@ -146,6 +154,9 @@ func (r *Reply) attempts(ctx context.Context, most int) error {
 		gone := ctx.Err() != nil
 		if gone {
 			failed.outcome = breaker.Cancelled // whatever broke then, the instance did not do it
+		}
+		if failed.outcome.Failed() && r.failedBefore() && r.caller.Retry {
+			failed.outcome = breaker.Cancelled // it was counted the first time
 		}
 		r.record.Try().Code, r.record.Try().Cause = failed.err.Code, failed.err.Cause
 		r.release(failed.outcome)

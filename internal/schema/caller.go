@@ -21,6 +21,8 @@ type Caller struct {
 	// Arrived is when the head of the request had come, Ready when all of it was
 	// there.
 	Arrived, Ready time.Time
+	// Retry tells that the client says of the request that it tried it before.
+	Retry bool
 	// Traceparent and Tracestate are the request's place in a distributed trace,
 	// as it was sent.
 	Traceparent, Tracestate string

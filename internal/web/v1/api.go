@@ -5,6 +5,7 @@ package v1
 import (
 	"net/http"
 	"net/netip"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -150,8 +151,16 @@ func (a *API) begin(w http.ResponseWriter, r *http.Request, service schema.Servi
 		Authorization: r.Header.Get("Authorization"),
 		Traceparent:   r.Header.Get("Traceparent"),
 		Tracestate:    r.Header.Get("Tracestate"),
+		Retry:         isRetry(r.Header.Get("X-Stainless-Retry-Count")),
 	}
 	return x
+}
+
+// isRetry reads how often a client says that it tried a request before. OpenAI's
+// own clients, and those that are built on them, say it.
+func isRetry(count string) bool {
+	n, err := strconv.Atoi(count)
+	return err == nil && n > 0
 }
 
 // admit turns a request away, with false, when there are too many already. That
