@@ -28,6 +28,7 @@ var floors = []string{
 	"internal/jsonscan",
 	"internal/schema",
 	"internal/logs",
+	"internal/condition",
 	"internal/durable",
 	"internal/memory",
 	"internal/metrics",

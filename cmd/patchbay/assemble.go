@@ -38,6 +38,7 @@ type gateway struct {
 	log     *slog.Logger
 	store   *control.Store
 	control *control.Control
+	file    configFile
 	current *routing.Current
 	client  *transport.Client
 	ledger  *quota.Ledger
@@ -107,6 +108,7 @@ func (g *gateway) open(opened *closers) (keys *access.Keyring, err error) {
 	g.ops, err = actuator.New(actuator.Options{
 		Current: g.current, Recorder: g.recorder, Levels: logs.LevelsOf(g.log), Document: g.doc,
 		Ledger: func() quota.Stats { return g.ledger.Stats() },
+		Config: g.sources,
 		Build:  buildOf(debug.ReadBuildInfo()),
 	})
 	if err != nil {

@@ -124,6 +124,7 @@ func runGateway(flags *settingFlags, loaded *config.Loaded, log *slog.Logger, re
 	defer cancel()
 	reload := func() { g.reload(flags) }
 	if path := flags.path(); path != "" {
+		g.file.begin()
 		background.Go(func() {
 			if err := control.Watch(ctx, path, flags.seen, reload); err != nil {
 				log.Warn("the configuration file is not watched; send SIGHUP after a change", "error", err)
@@ -187,11 +188,13 @@ func awaitStop(stopped <-chan struct{}, signals <-chan os.Signal) os.Signal {
 func (g *gateway) reload(flags *settingFlags) {
 	if flags.blank() {
 		// Most likely somebody is writing it; who wants nothing can say so.
+		g.file.read("the file is empty; the running configuration stays")
 		g.log.Warn("the configuration file is empty; the running configuration stays")
 		return
 	}
 	loaded, err := flags.load()
 	if err != nil {
+		g.file.read(err.Error())
 		g.log.Error("the configuration file has mistakes; the running configuration stays", "error", err)
 		return
 	}
@@ -201,6 +204,7 @@ func (g *gateway) reload(flags *settingFlags) {
 		// Only what is shared waits for the others.
 		g.log.Warn("the services and limits of the configuration file wait for the database of the shared configuration", "error", err)
 	case err != nil:
+		g.file.read(err.Error())
 		g.log.Error("the configuration was not taken; the running one stays", "error", err)
 		return
 	case changed:
@@ -208,6 +212,7 @@ func (g *gateway) reload(flags *settingFlags) {
 	default:
 		g.log.Info("configuration read again; nothing changed", "version", g.control.Version())
 	}
+	g.file.read("")
 	g.ledger.Reload(loaded.Document.Quota)
 	g.memory.SetLimit(int64(loaded.Document.Limits.Memory))
 	if parts := needRestart(g.doc, loaded.Document); len(parts) > 0 {

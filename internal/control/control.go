@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/adapter"
+	"github.com/patchbay-ai/patchbay/internal/condition"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 )
@@ -34,11 +35,11 @@ type Control struct {
 	static Services // what the configuration file gave when it was read last
 
 	// What follows is for gateways that share their configuration.
-	shared  *Shared
-	place   place            // where in the shared log this gateway is
-	session *session         // the transaction of the write that is under way
-	waiting *config.Document // a configuration file that the log did not get yet
-	away    bool             // whether the log was away when it was last looked at
+	shared    *Shared
+	place     place               // where in the shared log this gateway is
+	session   *session            // the transaction of the write that is under way
+	waiting   *config.Document    // a configuration file that the log did not get yet
+	following condition.Condition // of the database of the log
 }
 
 // state is a configuration in force. Nobody changes it.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/patchbay-ai/patchbay/internal/condition"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 )
@@ -126,16 +127,26 @@ func pause(ctx context.Context, long time.Duration) {
 	}
 }
 
-// note logs when the log goes away and when it is back. Only one goroutine at a
-// time follows the log.
+// note logs when the log goes away and when it is back.
 func (c *Control) note(err error) {
-	switch {
-	case err != nil && !c.away:
-		c.log.Warn("the shared configuration cannot be followed; the last known one serves and nothing can be changed", "version", c.Version(), "error", err)
-	case err == nil && c.away:
-		c.log.Info("the shared configuration is followed again", "version", c.Version())
+	if err == nil {
+		if c.following.Recover() {
+			c.log.Info("the shared configuration is followed again", "version", c.Version())
+		}
+		return
 	}
-	c.away = err != nil
+	if c.following.Fail(err.Error()) {
+		c.log.Warn("the shared configuration cannot be followed; the last known one serves and nothing can be changed", "version", c.Version(), "error", err)
+	}
+}
+
+// Following returns how the database of the shared configuration is, nil where
+// the configuration is not shared.
+func (c *Control) Following() *condition.Condition {
+	if c.shared == nil {
+		return nil
+	}
+	return &c.following
 }
 
 // refresh brings this gateway up to date, and then the log with a file that

@@ -29,6 +29,7 @@ func (c *collector) collect() *sheet {
 		s.instance(&instances[i])
 	}
 	s.ledger(&world.Ledger)
+	s.configuration(&world.Config)
 	s.pipeline()
 	s.http()
 	s.runtime()
@@ -119,7 +120,9 @@ func (s *scrape) ledger(l *LedgerView) {
 	s.value(famQuotaUnsettled, float64(l.Unsettled))
 	s.value(famQuotaDegradations, float64(l.Degradations))
 	s.value(famQuotaKeys, float64(l.Keys))
+	s.value(famQuotaCells, float64(l.Cells))
 	s.value(famQuotaOverflowed, float64(l.Overflowed))
+	s.value(famQuotaUncounted, float64(l.Uncounted))
 	s.value(famQuotaJournal, float64(l.JournalBytes))
 	s.value(famQuotaFlush, l.LastFlush.Seconds())
 	for _, store := range [...]struct {
@@ -128,6 +131,16 @@ func (s *scrape) ledger(l *LedgerView) {
 	}{{"journal", l.Journal}, {"database", l.Database}, {"counter", l.Counter}} {
 		s.value(famQuotaHealthy, oneIf(store.Healthy), store.name)
 		s.value(famQuotaFailures, float64(store.Failures), store.name)
+	}
+}
+
+func (s *scrape) configuration(c *ConfigView) {
+	for _, source := range [...]struct {
+		name string
+		StoreView
+	}{{"file", c.File}, {"database", c.Database}} {
+		s.value(famConfigHealthy, oneIf(source.Healthy), source.name)
+		s.value(famConfigFailures, float64(source.Failures), source.name)
 	}
 }
 

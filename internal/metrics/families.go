@@ -64,11 +64,15 @@ const (
 	famQuotaUnsettled
 	famQuotaDegradations
 	famQuotaKeys
+	famQuotaCells
 	famQuotaOverflowed
+	famQuotaUncounted
 	famQuotaJournal
 	famQuotaFlush
 	famQuotaHealthy
 	famQuotaFailures
+	famConfigHealthy
+	famConfigFailures
 	famBuildInfo
 	famHTTP
 	famHTTPMax
@@ -98,6 +102,7 @@ var (
 	onArea     = []string{"area"}
 	onSurface  = []string{"uri", "outcome"}
 	onStore    = []string{"store"}
+	onSource   = []string{"source"}
 )
 
 var families = [familyCount]Family{
@@ -131,11 +136,15 @@ var families = [familyCount]Family{
 	famQuotaUnsettled:    {"model_router_quota_unsettled_total", "model.router.quota.unsettled.total", "Counted requests of which it is not known how many tokens they cost.", "requests", CategoryCustom, nil, counter},
 	famQuotaDegradations: {"model_router_quota_degradations_total", "model.router.quota.degradations.total", "Requests that were counted here because the shared counter was not there.", "requests", CategoryCustom, nil, counter},
 	famQuotaKeys:         {"model_router_quota_keys", "model.router.quota.keys", "Sets of dimensions that the quota ledger holds in memory.", "keys", CategoryCustom, nil, gauge},
-	famQuotaOverflowed:   {"model_router_quota_overflowed_total", "model.router.quota.overflowed.total", "Requests that the quota ledger counted for the user __overflow__, because it holds too many keys.", "requests", CategoryCustom, nil, counter},
+	famQuotaCells:        {"model_router_quota_cells", "model.router.quota.cells", "Counts that the quota ledger holds in memory, one for each key and window.", "counts", CategoryCustom, nil, gauge},
+	famQuotaOverflowed:   {"model_router_quota_overflowed_total", "model.router.quota.overflowed.total", "Requests that the quota ledger counted for the user __overflow__, because it holds too many keys or counts.", "requests", CategoryCustom, nil, counter},
+	famQuotaUncounted:    {"model_router_quota_uncounted_total", "model.router.quota.uncounted.total", "Requests that the quota ledger left out of a window, because the database has been away for too long.", "requests", CategoryCustom, nil, counter},
 	famQuotaJournal:      {"model_router_quota_journal_bytes", "model.router.quota.journal", "Size of the journal of the quota ledger.", "bytes", CategoryCustom, nil, gauge},
 	famQuotaFlush:        {"model_router_quota_last_flush_seconds", "model.router.quota.last.flush", "How long the latest flush of the quota ledger took.", "seconds", CategoryCustom, nil, gauge},
 	famQuotaHealthy:      {"model_router_quota_store_healthy", "model.router.quota.store.healthy", "Whether a store of the quota ledger is well, or not in use: 1 or 0.", "", CategoryCustom, onStore, gauge},
 	famQuotaFailures:     {"model_router_quota_store_failures_total", "model.router.quota.store.failures.total", "Failures of a store of the quota ledger.", "failures", CategoryCustom, onStore, counter},
+	famConfigHealthy:     {"model_router_config_source_healthy", "model.router.config.source.healthy", "Whether the configuration file was taken when it was read last, and whether the database of a shared configuration is there, or it is not in use: 1 or 0.", "", CategoryCustom, onSource, gauge},
+	famConfigFailures:    {"model_router_config_source_failures_total", "model.router.config.source.failures.total", "Readings of the configuration file that were refused, and failures of the database of a shared configuration.", "failures", CategoryCustom, onSource, counter},
 	famBuildInfo:         {"model_router_build_info", "model.router.build.info", "Always 1; the labels say what runs.", "", CategorySystem, []string{"version", "commit", "go_version"}, gauge},
 	famHTTP:              {"http_server_requests_seconds", "http.server.requests", "HTTP requests by surface and class of status.", "seconds", CategorySystem, onSurface, timer},
 	famHTTPMax:           {"http_server_requests_seconds_max", "http.server.requests.max", "Longest HTTP request since the start.", "seconds", CategorySystem, onSurface, gauge},

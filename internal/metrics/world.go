@@ -13,18 +13,24 @@ type World struct {
 	Services  []ServiceView
 	Instances []InstanceView
 	Ledger    LedgerView
+	Config    ConfigView
 }
+
+// ConfigView is where the configuration comes from: the file, and the database
+// where it is shared. What is not in use is healthy.
+type ConfigView struct{ File, Database StoreView }
 
 // LedgerView is the quota ledger.
 type LedgerView struct {
 	Enabled                                    bool
 	Admitted, Refused, Unsettled, Degradations int64
-	Keys, Overflowed, JournalBytes             int64
+	Keys, Cells, Overflowed, Uncounted         int64
+	JournalBytes                               int64
 	LastFlush                                  time.Duration
 	Journal, Database, Counter                 StoreView
 }
 
-// StoreView is one of the stores of the ledger.
+// StoreView is something that may fail, such as a store of the ledger.
 type StoreView struct {
 	Healthy  bool
 	Failures int64

@@ -18,6 +18,9 @@ const (
 	// retryAfter is the time after which a flush that failed is tried again, if
 	// the next one is not due before.
 	retryAfter = 3 * time.Second
+	// checkEvery is the longest time for which the database is not asked whether it
+	// is there.
+	checkEvery = 10 * time.Second
 	// compactAt is the size below which the journal is never written anew.
 	compactAt = 16 << 20
 )
@@ -28,20 +31,29 @@ func (s *session) keepStore(ctx context.Context) {
 	interval := time.Duration(s.settings.FlushIntervalSeconds) * time.Second
 	// At once, or nearly: whether the database is there should be known early,
 	// and what was recovered need not wait.
-	next := rand.N(time.Second / 4) //nolint:gosec // nobody gains by guessing it
+	left := rand.N(time.Second / 4) //nolint:gosec // nobody gains by guessing it
 	for {
-		timer := time.NewTimer(next)
+		pause := min(left, checkEvery)
+		timer := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
 			timer.Stop()
 			return
 		case <-timer.C:
+			left -= pause
 		case <-s.kick:
 			timer.Stop()
+			left = 0
 		}
-		next = interval
+		if left > 0 {
+			if s.check(ctx) != nil {
+				left = min(left, jitter(retryAfter))
+			}
+			continue
+		}
+		left = interval
 		if s.flush(ctx) != nil {
-			next = min(interval, jitter(retryAfter))
+			left = min(interval, jitter(retryAfter))
 			continue
 		}
 		if s.ledger.on.Load() != nil {
@@ -51,8 +63,23 @@ func (s *session) keepStore(ctx context.Context) {
 		if s.shared.idle() && s.ledger.retire(s) {
 			return
 		}
-		next = min(interval, jitter(time.Second))
+		left = min(interval, jitter(time.Second))
 	}
+}
+
+// check asks the database whether it is there, between two flushes.
+func (s *session) check(ctx context.Context) error {
+	s.storing.Lock()
+	defer s.storing.Unlock()
+	store, err := s.openStore(ctx)
+	if err == nil {
+		err = writeBatch(ctx, store, nil)
+	}
+	if err != nil {
+		s.stored.note(err)
+		s.forget()
+	}
+	return err
 }
 
 // jitter spreads what many gateways do at the same time.
@@ -160,7 +187,13 @@ func (s *session) writeUnsaved(ctx context.Context) error {
 	}
 	for err == nil {
 		f := s.beginFlush()
-		if err = s.write(ctx, store, f); err != nil {
+		if len(f.cells) == 0 && !f.resumed {
+			err = writeBatch(ctx, store, nil) // the same, where there is nothing to write
+		}
+		if err == nil {
+			err = s.write(ctx, store, f)
+		}
+		if err != nil {
 			s.stopFlush(f)
 			break
 		}

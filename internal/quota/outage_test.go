@@ -7,6 +7,7 @@ import (
 	"math/bits"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -167,4 +168,43 @@ func TestMemoryIsBoundedWhileTheDatabaseIsAway(t *testing.T) {
 	if refused := minute(); refused != 0 || requests("", Month) != total || requests("user-3", Minute) != 2 {
 		t.Errorf("%d are refused when the database is back, %d of %d are in the month", refused, requests("", Month), total)
 	}
+}
+
+// TestDatabaseIsAskedBetweenFlushes: that it is away shows without traffic and long
+// before the next flush, and so does that it is back.
+func TestDatabaseIsAskedBetweenFlushes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sql := new(MemorySnapshots)
+		settings := DefaultSettings()
+		settings.Enabled, settings.FlushIntervalSeconds = true, 3600
+		l := New(settings, Options{OpenSnapshots: func(context.Context) (Snapshots, error) { return sql, nil }, disk: newMemoryDisk()})
+		down := func(so bool) {
+			sql.mu.Lock()
+			defer sql.mu.Unlock()
+			sql.Down = so
+		}
+		<-time.After(time.Minute)
+		if failure := l.Stats().StoreFailure; failure != nil {
+			t.Fatalf("%+v", failure)
+		}
+		down(true)
+		began := time.Now()
+		<-time.After(checkEvery)
+		failure := l.Stats().StoreFailure
+		if failure == nil || !strings.HasPrefix(failure.Reason, "quota-store-unavailable: ") || failure.Since.Before(began) {
+			t.Errorf("%+v", failure)
+		}
+		<-time.After(time.Minute)
+		if again := l.Stats(); again.StoreFailure == nil || !again.StoreFailure.Since.Equal(failure.Since) || again.StoreFailures < 10 {
+			t.Errorf("%+v after %d failures", again.StoreFailure, again.StoreFailures)
+		}
+		down(false)
+		<-time.After(2 * retryAfter)
+		if failure := l.Stats().StoreFailure; failure != nil {
+			t.Errorf("back, and still %+v", failure)
+		}
+		if err := l.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -24,7 +24,7 @@ type session struct {
 	// that the session takes no more.
 	inFlight atomic.Int64
 
-	disk, stored *condition
+	disk, stored *part
 	damaged      atomic.Pointer[string]
 
 	// storing is held by a flush, which takes as long as the database does, and
@@ -60,8 +60,8 @@ func (l *Ledger) newSession(settings *Settings) *session {
 		ledger: l, settings: settings.Clone(),
 		book:      newBook(rand.Text()[:13]),
 		journal:   newJournal(o.disk, settings.JournalSync),
-		disk:      &condition{log: o.Log, name: "the journal", code: "quota-journal-unavailable"},
-		stored:    &condition{log: o.Log, name: "the database", code: "quota-store-unavailable"},
+		disk:      &part{log: o.Log, name: "the journal", code: "quota-journal-unavailable"},
+		stored:    &part{log: o.Log, name: "the database", code: "quota-store-unavailable"},
 		kick:      make(chan struct{}, 1),
 		storeLock: make(chan struct{}, 1),
 		compactAt: compactAt,

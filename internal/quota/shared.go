@@ -16,7 +16,7 @@ type shared struct {
 	timeout  time.Duration
 	keepFor  time.Duration // after the end of a window
 	reassert time.Duration // between two times that everything is pushed
-	state    *condition
+	state    *part
 	counter  atomic.Pointer[Counter]
 	failures atomic.Int32
 	// here is a channel that is closed when the counter goes away, for those who
@@ -59,7 +59,7 @@ func newShared(s *session) *shared {
 	return &shared{
 		session: s, timeout: s.settings.Distributed.Timeout.Std(), keepFor: max(time.Hour, 2*interval),
 		reassert: min(max(interval, 10*time.Second), 5*time.Minute),
-		state:    &condition{log: s.ledger.options.Log, name: "the shared counter", code: redisUnavailable},
+		state:    &part{log: s.ledger.options.Log, name: "the shared counter", code: redisUnavailable},
 	}
 }
 

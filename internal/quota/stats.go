@@ -3,6 +3,8 @@ package quota
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/condition"
 )
 
 // counters count what the ledger itself does. They live as long as the process.
@@ -43,8 +45,10 @@ type Stats struct {
 	// of the journal that were found cut off or corrupt.
 	JournalFailures, StoreFailures, CounterFailures int64
 	TornSegments, CorruptSegments                   int64
-	// Whether each is well now; what is not in use is.
-	JournalHealthy, StoreHealthy, CounterHealthy bool
+	// Why each is not well now; nil for what is, or is not in use.
+	JournalFailure, StoreFailure, CounterFailure *condition.Failure
+	// Distributed says that the shared counter is in use.
+	Distributed bool
 	// CounterPushes is how often the shared counter was called to store totals.
 	CounterPushes int64
 }
@@ -59,7 +63,6 @@ func (l *Ledger) Stats() Stats {
 		LastFlushDuration: time.Duration(c.flushNanos.Load()),
 		JournalFailures:   c.journalFailures.Load(), StoreFailures: c.storeFailures.Load(), CounterFailures: c.redisFailure.Load(),
 		TornSegments: c.tornSegments.Load(), CorruptSegments: c.corruptSegments.Load(),
-		JournalHealthy: true, StoreHealthy: true, CounterHealthy: true,
 	}
 	if at := c.flushedAt.Load(); at != 0 {
 		stats.LastFlush = time.Unix(0, at).UTC()
@@ -71,12 +74,13 @@ func (l *Ledger) Stats() Stats {
 	stats.InFlight = max(s.inFlight.Load(), 0)
 	stats.Keys, stats.Cells, stats.Overflowed = s.book.lines.Load(), s.book.cells.Load(), s.book.overflowed.Load()
 	stats.JournalBytes = s.journal.held()
-	stats.JournalFailures += s.disk.failures.Load()
-	stats.StoreFailures += s.stored.failures.Load()
-	stats.JournalHealthy, stats.StoreHealthy = s.disk.reason() == "", s.stored.reason() == ""
+	stats.JournalFailures += s.disk.Failures()
+	stats.StoreFailures += s.stored.Failures()
+	stats.JournalFailure, stats.StoreFailure = s.disk.Failure(), s.stored.Failure()
 	if s.shared != nil {
-		stats.CounterFailures += s.shared.state.failures.Load()
-		stats.CounterHealthy = s.shared.state.reason() == ""
+		stats.Distributed = true
+		stats.CounterFailures += s.shared.state.Failures()
+		stats.CounterFailure = s.shared.state.Failure()
 		stats.CounterPushes = s.shared.pushes.Load()
 	}
 	return stats
@@ -84,9 +88,9 @@ func (l *Ledger) Stats() Stats {
 
 // keep adds the failures of a session that ended.
 func (c *counters) keep(s *session) {
-	c.journalFailures.Add(s.disk.failures.Load())
-	c.storeFailures.Add(s.stored.failures.Load())
+	c.journalFailures.Add(s.disk.Failures())
+	c.storeFailures.Add(s.stored.Failures())
 	if s.shared != nil {
-		c.redisFailure.Add(s.shared.state.failures.Load())
+		c.redisFailure.Add(s.shared.state.Failures())
 	}
 }

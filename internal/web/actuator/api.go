@@ -38,6 +38,9 @@ type Options struct {
 	Document *config.Document
 	// Ledger returns what the quota ledger did; nil means that there is none.
 	Ledger func() quota.Stats
+	// Config returns how the sources of the configuration are; nil means that there
+	// are none.
+	Config func() ConfigSources
 	Build  Build
 }
 

@@ -109,6 +109,7 @@ func (a *API) components(detailed bool) map[string]health {
 	if open, isOpen := a.securityHealth(); isOpen {
 		all["security"] = open
 	}
+	a.addDependencies(all)
 	return all
 }
 

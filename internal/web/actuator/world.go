@@ -18,7 +18,7 @@ const shownClients = 50
 func (a *API) world() metrics.World {
 	now := time.Now()
 	table := a.options.Current.Load()
-	world := metrics.World{Ledger: a.ledgerView()}
+	world := metrics.World{Ledger: a.ledgerView(), Config: a.configView()}
 	for _, serviceType := range schema.ServiceTypes() {
 		s := table.Service(serviceType)
 		if s == nil {
@@ -42,10 +42,10 @@ func (a *API) ledgerView() metrics.LedgerView {
 	s := a.options.Ledger()
 	return metrics.LedgerView{
 		Enabled: s.Enabled, Admitted: s.Admitted, Refused: s.Refused, Unsettled: s.Unsettled, Degradations: s.Degradations,
-		Keys: s.Keys, Overflowed: s.Overflowed, JournalBytes: s.JournalBytes, LastFlush: s.LastFlushDuration,
-		Journal:  metrics.StoreView{Healthy: s.JournalHealthy, Failures: s.JournalFailures},
-		Database: metrics.StoreView{Healthy: s.StoreHealthy, Failures: s.StoreFailures},
-		Counter:  metrics.StoreView{Healthy: s.CounterHealthy, Failures: s.CounterFailures},
+		Keys: s.Keys, Cells: s.Cells, Overflowed: s.Overflowed, Uncounted: s.Uncounted, JournalBytes: s.JournalBytes, LastFlush: s.LastFlushDuration,
+		Journal:  metrics.StoreView{Healthy: s.JournalFailure == nil, Failures: s.JournalFailures},
+		Database: metrics.StoreView{Healthy: s.StoreFailure == nil, Failures: s.StoreFailures},
+		Counter:  metrics.StoreView{Healthy: s.CounterFailure == nil, Failures: s.CounterFailures},
 	}
 }
 

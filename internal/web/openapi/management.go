@@ -128,11 +128,28 @@ func keys() []Operation {
 	}
 }
 
+// component is a part of health. The stores and the sources of the configuration
+// are DEGRADED while they are away, which leaves the whole UP.
+func component() Schema {
+	return object(map[string]Schema{
+		"status": oneOf("UP", "DOWN", "OUT_OF_SERVICE", "DEGRADED"),
+		"details": {
+			"type": "object",
+			"description": "Of ledgerJournal, ledgerDatabase, redis, configDatabase and configFile: failures, and while they are DEGRADED since and reason; " +
+				"of configFile also lastRead.",
+		},
+	}, "status")
+}
+
 func actuator() []Operation {
 	const tag = "Operation"
 	status := object(map[string]Schema{"status": text()}, "status")
+	health := object(map[string]Schema{
+		"status": oneOf("UP", "DOWN", "OUT_OF_SERVICE"), "groups": arrayOf(text()),
+		"components": {"type": "object", "additionalProperties": component(), "description": "For callers who may see details."},
+	}, "status")
 	return []Operation{
-		{Route: "GET /actuator/health", Tag: tag, Summary: "Health", Reply: status},
+		{Route: "GET /actuator/health", Tag: tag, Summary: "Health, and of what it is made", Reply: health},
 		{Route: "GET /actuator/health/liveness", Tag: tag, Summary: "Whether the process runs", Reply: status},
 		{Route: "GET /actuator/health/readiness", Tag: tag, Summary: "Whether requests are welcome", Reply: status},
 	}

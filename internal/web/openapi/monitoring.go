@@ -128,7 +128,7 @@ func operations() []Operation {
 	return []Operation{
 		{Route: "GET /actuator", Tag: tag, Summary: "Links to the endpoints", Reply: object(map[string]Schema{"_links": anything()})},
 		{Route: "GET /actuator/health/detailed", Tag: tag, Summary: "Health of every instance", Reply: anything()},
-		{Route: "GET /actuator/health/{component}", Tag: tag, Summary: "Health of one component", Reply: anything()},
+		{Route: "GET /actuator/health/{component}", Tag: tag, Summary: "Health of one component", Reply: component()},
 		{Route: "GET /actuator/info", Tag: tag, Summary: "What runs", Reply: anything()},
 		{
 			Route: "GET /actuator/prometheus", Aliases: []string{"GET /metrics"}, Tag: tag, Summary: "Metrics for scrapers", ReplyType: "text/plain", Reply: text(),

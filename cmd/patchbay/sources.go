@@ -1,0 +1,45 @@
+package main
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/condition"
+	"github.com/patchbay-ai/patchbay/internal/web/actuator"
+)
+
+// configFile is how the configuration file was when it was read last.
+type configFile struct {
+	condition.Condition
+
+	lastRead atomic.Int64 // in nanoseconds since 1970; 0 means that there is no file
+}
+
+// begin notes that there is a file, and that it was read.
+func (f *configFile) begin() { f.lastRead.Store(time.Now().UnixNano()) }
+
+// read notes another reading of the file; the reason says why it was not taken,
+// and is empty where it was.
+func (f *configFile) read(reason string) {
+	if f.lastRead.Load() == 0 {
+		return // settings from elsewhere can be read again, too
+	}
+	f.begin()
+	if reason == "" {
+		f.Recover()
+	} else {
+		f.Fail(reason)
+	}
+}
+
+// sources returns how the sources of the configuration are, for health and metrics.
+func (g *gateway) sources() actuator.ConfigSources {
+	var sources actuator.ConfigSources
+	if database := g.control.Following(); database != nil {
+		sources.Database = &actuator.ConfigSource{Failure: database.Failure(), Failures: database.Failures()}
+	}
+	if read := g.file.lastRead.Load(); read != 0 {
+		sources.File = &actuator.ConfigSource{Failure: g.file.Failure(), Failures: g.file.Failures(), LastRead: time.Unix(0, read)}
+	}
+	return sources
+}

@@ -1,0 +1,98 @@
+package actuator
+
+import (
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/condition"
+	"github.com/patchbay-ai/patchbay/internal/metrics"
+)
+
+// degraded is the status of something that the gateway does without for a while:
+// it is no reason to take the gateway out of rotation, so the whole stays UP.
+const degraded = "DEGRADED"
+
+// ConfigSources are where the configuration comes from; nil stands for what is not
+// in use.
+type ConfigSources struct{ File, Database *ConfigSource }
+
+// ConfigSource is one of them.
+type ConfigSource struct {
+	Failure  *condition.Failure // nil while it is well
+	Failures int64
+	// LastRead is when the file was read last; it is zero for a database.
+	LastRead time.Time
+}
+
+// dependencyDetails say why and since when something is not well.
+type dependencyDetails struct {
+	Since    string `json:"since,omitzero"`
+	Reason   string `json:"reason,omitzero"`
+	Failures int64  `json:"failures"`
+	LastRead string `json:"lastRead,omitzero"`
+}
+
+func dependencyHealth(failure *condition.Failure, failures int64) (string, dependencyDetails) {
+	details := dependencyDetails{Failures: failures}
+	if failure == nil {
+		return up, details
+	}
+	details.Since, details.Reason = instant(failure.Since), shorten(failure.Reason)
+	return degraded, details
+}
+
+// shorten cuts a reason that goes on for longer than anybody reads.
+func shorten(reason string) string {
+	const longest = 500
+	if runes := []rune(reason); len(runes) > longest {
+		return string(runes[:longest]) + "..."
+	}
+	return reason
+}
+
+// addDependencies adds a component for everything that the gateway depends on
+// beside its backends, as far as it is configured.
+func (a *API) addDependencies(to map[string]health) {
+	add := func(name string, failure *condition.Failure, failures int64) {
+		status, details := dependencyHealth(failure, failures)
+		to[name] = health{Status: status, Details: details}
+	}
+	if a.options.Ledger != nil {
+		if s := a.options.Ledger(); s.Enabled {
+			add("ledgerJournal", s.JournalFailure, s.JournalFailures)
+			add("ledgerDatabase", s.StoreFailure, s.StoreFailures)
+			if s.Distributed {
+				add("redis", s.CounterFailure, s.CounterFailures)
+			}
+		}
+	}
+	if a.options.Config == nil {
+		return
+	}
+	sources := a.options.Config()
+	if database := sources.Database; database != nil {
+		add("configDatabase", database.Failure, database.Failures)
+	}
+	if file := sources.File; file != nil {
+		status, details := dependencyHealth(file.Failure, file.Failures)
+		if !file.LastRead.IsZero() {
+			details.LastRead = instant(file.LastRead)
+		}
+		to["configFile"] = health{Status: status, Details: details}
+	}
+}
+
+// configView is what the scrape shows of the sources of the configuration.
+func (a *API) configView() metrics.ConfigView {
+	var sources ConfigSources
+	if a.options.Config != nil {
+		sources = a.options.Config()
+	}
+	return metrics.ConfigView{File: sources.File.view(), Database: sources.Database.view()}
+}
+
+func (s *ConfigSource) view() metrics.StoreView {
+	if s == nil {
+		return metrics.StoreView{Healthy: true}
+	}
+	return metrics.StoreView{Healthy: s.Failure == nil, Failures: s.Failures}
+}
