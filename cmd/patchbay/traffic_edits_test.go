@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/simulator"
 )
@@ -49,7 +50,7 @@ func TestEditsHoldForSecondAttempts(t *testing.T) {
 		"switched off":    {func(c *config.Service) { c.Instances[1].Enabled = false }, 500, ""},
 		"deleted":         {func(c *config.Service) { c.Instances = c.Instances[:1] }, 500, ""},
 		"all deleted":     {func(c *config.Service) { c.Instances = nil }, 500, ""},
-		"another key":     {func(c *config.Service) { c.Instances[1].APIKey = "new" }, 200, "Bearer new"},
+		"another key":     {func(c *config.Service) { c.Instances[1].APIKey = backend.Literal("new") }, 200, "Bearer new"},
 		"the first again": {func(c *config.Service) { c.Instances = c.Instances[:1]; c.Instances[0].Weight = 7 }, 500, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

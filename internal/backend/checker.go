@@ -132,7 +132,7 @@ func (w *watch) look(now time.Time) {
 	fresh := 0
 	for _, i := range w.Source() {
 		settings := w.Settings(i)
-		if !i.Settings.Enabled || !settings.Enabled {
+		if !i.Settings.Enabled || !settings.Enabled || i.Fault != "" {
 			continue
 		}
 		m := w.member(i)

@@ -145,8 +145,8 @@ func TestRecoveryNeedsItsThresholdAndIsNotSlow(t *testing.T) {
 
 func TestInstancesOfOneServerShareOneProbe(t *testing.T) {
 	inBubble(t, func(t *testing.T, f *fleet, n *network) {
-		keyed := func(key string) func(*Settings) { return func(s *Settings) { s.APIKey = key } }
-		routed := makeInstance(t, "vllm", "routed", "http://h", nil, func(s *Settings) { s.Headers = map[string]string{"x-to": "b"} })
+		keyed := func(key string) func(*Settings) { return func(s *Settings) { s.APIKey = Literal(key) } }
+		routed := makeInstance(t, "vllm", "routed", "http://h", nil, func(s *Settings) { s.Headers = map[string]Secret{"x-to": Literal("b")} })
 		list := []*Instance{
 			makeInstance(t, "vllm", "a", "http://h", nil, nil),
 			makeInstance(t, "vllm", "b", "http://H:80/", nil, keyed("1")),
@@ -214,7 +214,7 @@ func TestEditsAreNoticedWithoutBeingTold(t *testing.T) {
 		weighed := makeInstance(t, "vllm", "m", "http://h", i.State, func(s *Settings) { s.Weight = 2 })
 		f.set(weighed)
 		probes("h:80", 1, "weight changed")
-		keyed := makeInstance(t, "vllm", "m", "http://h", i.State, func(s *Settings) { s.APIKey = "k" })
+		keyed := makeInstance(t, "vllm", "m", "http://h", i.State, func(s *Settings) { s.APIKey = Literal("k") })
 		f.set(keyed)
 		probes("h:80", 2, "key changed")
 		if got := n.seen("h:80")[1].header.Get("Authorization"); got != "Bearer k" {

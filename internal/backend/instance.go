@@ -6,8 +6,10 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"math"
 	"net/netip"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -31,6 +33,10 @@ type Instance struct {
 	Target     *adapter.Target
 	Origin     transport.Origin
 	Timeouts   Timeouts
+	// Fault says, to those who may manage the instance, why the secrets that it
+	// refers to cannot be used on this gateway: it gets no traffic here. It is
+	// empty where they can.
+	Fault string
 	// Slot is the place of the instance in its pool, and Share its weight in
 	// thousandths, so that shares add up exactly.
 	Slot  int
@@ -39,6 +45,9 @@ type Instance struct {
 	Hash uint64
 
 	policy Policy
+	// key and headers are the secrets as they are sent.
+	key     string
+	headers map[string]string
 	*State
 }
 
@@ -48,6 +57,8 @@ type Policy struct {
 	Breaker  breaker.Settings
 	Limit    ratelimit.Settings // in force only if its scope is the instance
 	Timeouts Timeouts
+	// Resolve finds the texts that secrets refer to.
+	Resolve Resolver
 }
 
 // State is what lives and changes about an instance.
@@ -82,12 +93,13 @@ func New(settings Settings, service schema.ServiceType, policy Policy, state *St
 	if err != nil {
 		return nil, err
 	}
+	key, headers, fault := secretsOf(settings, policy.Resolve)
 	target, err := kind.Target(service, adapter.Endpoint{
 		BaseURL:              settings.BaseURL,
 		Path:                 settings.Path,
-		APIKey:               settings.APIKey,
+		APIKey:               key,
 		Model:                settings.UpstreamModel,
-		Headers:              settings.Headers,
+		Headers:              headers,
 		ForwardAuthorization: settings.ForwardAuthorization,
 	})
 	if err != nil {
@@ -119,9 +131,38 @@ func New(settings Settings, service schema.ServiceType, policy Policy, state *St
 		Timeouts: settings.Timeouts.Or(policy.Timeouts),
 		Share:    share(settings.Weight),
 		Hash:     idHash(settings.ID()),
+		Fault:    fault,
 		policy:   policy,
+		key:      key,
+		headers:  headers,
 		State:    state,
 	}, nil
+}
+
+// secretsOf returns the secrets of an instance as they are sent, or why they
+// cannot be. A reference may be missing on one of several gateways, or lead to a
+// text that is no header: that must not keep the others, nor the other
+// instances, from working.
+func secretsOf(settings Settings, resolve Resolver) (key string, headers map[string]string, fault string) {
+	resolved, err := settings.Resolved(resolve)
+	if err != nil {
+		return "", nil, err.Error()
+	}
+	if message := valueFault(resolved.APIKey); message != "" {
+		return "", nil, "api-key: " + message
+	}
+	for name, value := range resolved.Headers {
+		if message := valueFault(value); message != "" {
+			return "", nil, "headers[" + strconv.Quote(name) + "]: " + message
+		}
+	}
+	return resolved.APIKey.Reveal(), revealed(resolved.Headers), ""
+}
+
+// SameSecrets tells whether two instances send the same secrets, or lack them
+// for the same reason.
+func (i *Instance) SameSecrets(other *Instance) bool {
+	return i.key == other.key && i.Fault == other.Fault && maps.Equal(i.headers, other.headers)
 }
 
 // Activate makes the living state follow the settings. It is called when the
@@ -159,6 +200,7 @@ const (
 	NoObstacle Obstacle = iota
 	Disabled
 	NoWeight
+	Faulty
 	Unhealthy
 	BreakerOpen
 	AtLimit
@@ -185,6 +227,8 @@ func (i *Instance) Obstacle(now time.Time) Obstacle {
 		return Disabled
 	case i.Share == 0:
 		return NoWeight
+	case i.Fault != "":
+		return Faulty
 	case i.Health.Out():
 		return Unhealthy
 	case !i.Breaker.Ready(now):
@@ -201,7 +245,8 @@ func (i *Instance) full() bool {
 	return i.Settings.MaxConcurrency > 0 && i.inFlight.Load() >= int64(i.Settings.MaxConcurrency)
 }
 
-// WhyNot describes an obstacle for people.
+// WhyNot describes an obstacle for people who may not know how the instance is
+// configured.
 func (i *Instance) WhyNot(o Obstacle, now time.Time) string {
 	switch o {
 	case NoObstacle:
@@ -210,6 +255,8 @@ func (i *Instance) WhyNot(o Obstacle, now time.Time) string {
 		return "disabled"
 	case NoWeight:
 		return "weight 0"
+	case Faulty:
+		return "a secret of the instance cannot be used on this gateway"
 	case Unhealthy:
 		if wait := i.overloadedFor(now); wait > 0 && !i.Health.Marked() && !i.Health.Out() {
 			return "it has too much to do and is passed over for another " + wait.Round(time.Millisecond).String()
@@ -227,6 +274,22 @@ func (i *Instance) WhyNot(o Obstacle, now time.Time) string {
 	}
 	return "unknown"
 }
+
+// Healthy tells whether nothing is held against the instance, neither by the
+// checks nor by its configuration on this gateway.
+func (i *Instance) Healthy() bool { return i.Fault == "" && i.Health.Healthy() }
+
+// HealthStatus is what the checks say; an instance that cannot be called is
+// unhealthy, and is not checked.
+func (i *Instance) HealthStatus() Status {
+	if i.Fault != "" {
+		return StatusUnhealthy
+	}
+	return i.Health.Snapshot().Status
+}
+
+// HealthReason says why the instance is not healthy, to those who may manage it.
+func (i *Instance) HealthReason() string { return cmp.Or(i.Fault, i.Health.Reason()) }
 
 // Permit is the right to make one call to an instance.
 type Permit struct {

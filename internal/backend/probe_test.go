@@ -140,8 +140,8 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 func TestAProbeBringsTheInstancesKeyAndHeaders(t *testing.T) {
 	b := startBackend(t, simulator.Options{Key: "sk-right"})
 	i := makeInstance(t, "openai", "m", b.URL()+"/v1", nil, func(s *Settings) {
-		s.APIKey = "sk-right"
-		s.Headers = map[string]string{"X-Team": "red"}
+		s.APIKey = Literal("sk-right")
+		s.Headers = map[string]Secret{"X-Team": Literal("red")}
 		s.Path = "/elsewhere?api-version=1"
 	})
 	probeOnce(t, i, transport.Options{}, patience)
@@ -155,7 +155,7 @@ func TestAProbeBringsTheInstancesKeyAndHeaders(t *testing.T) {
 func TestACallThatWeCannotWriteIsNotTheBackendsFault(t *testing.T) {
 	b := startBackend(t, simulator.Options{})
 	i := makeInstance(t, "openai", "m", b.URL(), nil, func(s *Settings) {
-		s.Headers = map[string]string{"Accept-Encoding": "gzip"}
+		s.Headers = map[string]Secret{"Accept-Encoding": Literal("gzip")}
 	})
 	if got := probeOnce(t, i, transport.Options{}, patience); got.finding != alive {
 		t.Errorf("%+v", got)
@@ -164,7 +164,7 @@ func TestACallThatWeCannotWriteIsNotTheBackendsFault(t *testing.T) {
 
 func TestHostedBackendsAreOnlyConnectedTo(t *testing.T) {
 	b := startBackend(t, simulator.Options{})
-	i := makeInstance(t, "cohere", "m", b.URL(), nil, func(s *Settings) { s.APIKey = "sk" })
+	i := makeInstance(t, "cohere", "m", b.URL(), nil, func(s *Settings) { s.APIKey = Literal("sk") })
 	if got := probeOnce(t, i, transport.Options{}, patience); got.finding != alive {
 		t.Errorf("%+v", got)
 	}

@@ -33,7 +33,7 @@ type target struct {
 
 // targetOf returns what is probed for an instance.
 func targetOf(i *Instance) target {
-	return target{i.Origin, healthPath(i), flatten(i.Settings.Headers)}
+	return target{i.Origin, healthPath(i), flatten(i.headers)}
 }
 
 func flatten(headers map[string]string) string {

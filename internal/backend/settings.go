@@ -29,7 +29,7 @@ type Settings struct {
 	BaseURL string `json:"baseUrl"`
 	// Path replaces the path that the adapter would call; empty leaves it.
 	Path   string `json:"path"`
-	APIKey string `json:"apiKey"`
+	APIKey Secret `json:"apiKey"`
 	// Weight is the instance's share of the traffic; 0 means none.
 	Weight  float64 `json:"weight"`
 	Enabled bool    `json:"enabled"`
@@ -38,7 +38,7 @@ type Settings struct {
 	// UpstreamModel is the name by which the backend knows the model; empty means Name.
 	UpstreamModel string `json:"upstreamModel"`
 	// Headers are added to every call.
-	Headers map[string]string `json:"headers"`
+	Headers map[string]Secret `json:"headers"`
 	// ForwardAuthorization sends the caller's own Authorization to the backend.
 	ForwardAuthorization bool `json:"forwardAuthorization"`
 	// MaxConcurrency is how many requests the instance gets at a time; 0 means
@@ -84,8 +84,8 @@ func (s Settings) Check(report func(path, message string)) {
 	if message := pathFault(s.Path); message != "" {
 		report("path", message)
 	}
-	if strings.ContainsFunc(s.APIKey, unicode.IsControl) {
-		report("apiKey", "must not contain control characters or line breaks")
+	if message := valueFault(s.APIKey); message != "" {
+		report("apiKey", message)
 	}
 	if math.IsNaN(s.Weight) || s.Weight < 0 || s.Weight > maxWeight {
 		report("weight", "must be between 0 (no traffic) and 1000000, not "+strconv.FormatFloat(s.Weight, 'g', -1, 64))
@@ -205,10 +205,24 @@ func (s Settings) checkHeaders(report func(path, message string)) {
 			report(path, "is not a valid header name")
 		case isOurs(lower):
 			report(path, "is a header that the gateway itself decides")
-		case strings.ContainsFunc(s.Headers[name], func(r rune) bool { return r != '\t' && unicode.IsControl(r) }):
-			report(path, "must not contain control characters or line breaks")
+		default:
+			if message := valueFault(s.Headers[name]); message != "" {
+				report(path, message)
+			}
 		}
 	}
+}
+
+// valueFault says why a text cannot be sent as the value of a header. What a
+// reference stands for is looked at when it is resolved.
+func valueFault(value Secret) string {
+	if value.IsReference() {
+		return ""
+	}
+	if strings.ContainsFunc(value.Reveal(), func(r rune) bool { return r != '\t' && unicode.IsControl(r) }) {
+		return "must not contain control characters or line breaks"
+	}
+	return ""
 }
 
 // isToken tells whether name is made of the characters of HTTP field names.

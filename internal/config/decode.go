@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/backend"
 )
 
 // defaulter is a list element or mapping value that has defaults of its own.
@@ -48,6 +50,9 @@ func (d *decoder) decode(from *node, path string, to reflect.Value) {
 		d.fail(from, path, from.fault)
 		return
 	}
+	if from.kind == absent && from.reference != "" && to.Type() == reflect.TypeFor[backend.Secret]() {
+		from = &node{kind: scalar, origin: from.origin, reference: from.reference} // it is empty today
+	}
 	if from.kind == absent {
 		return
 	}
@@ -61,6 +66,10 @@ func (d *decoder) decode(from *node, path string, to reflect.Value) {
 	d.values[path] = to
 	if to.Type() == reflect.TypeFor[netip.Prefix]() {
 		d.decodePrefix(from, path, to)
+		return
+	}
+	if to.Type() == reflect.TypeFor[backend.Secret]() {
+		d.decodeSecret(from, path, to)
 		return
 	}
 	if target, ok := to.Addr().Interface().(encoding.TextUnmarshaler); ok {
@@ -298,6 +307,9 @@ func freshValue(valueType reflect.Type) reflect.Value {
 
 // isScalarType tells whether values of the type are written as one word.
 func isScalarType(valueType reflect.Type) bool {
+	if valueType == reflect.TypeFor[backend.Secret]() {
+		return true
+	}
 	if reflect.PointerTo(valueType).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
 		return true
 	}

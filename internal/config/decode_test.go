@@ -154,7 +154,7 @@ monitoring: {custom-tags: {Zone_A: 1e3, gone: null}}
 		t.Errorf("strategy %v", rerank.LoadBalancer)
 	}
 	first, second := rerank.Instances[0], rerank.Instances[1]
-	if first.Name != "7" || first.APIKey != "1.50" || first.Weight != 2 || !first.Enabled {
+	if first.Name != "7" || first.APIKey.Reveal() != "1.50" || first.Weight != 2 || !first.Enabled {
 		t.Errorf("first instance %+v", first)
 	}
 	if second.Name != "true" || second.Weight != 0 {
@@ -178,7 +178,7 @@ monitoring: {custom-tags: {Zone_A: 1e3, gone: null}}
 func TestWordsMayBeginWithColons(t *testing.T) {
 	got := mustLoad(t, source("services: {chat: {instances: [{name: \"a ::1 b\", base-url: http://h, api-key: ::f}]}}\nlog: {level: info}"))
 	instance := got.Services[schema.Chat].Instances[0]
-	if instance.Name != "a ::1 b" || instance.APIKey != "::f" {
+	if instance.Name != "a ::1 b" || instance.APIKey.Reveal() != "::f" {
 		t.Errorf("instance %+v", instance)
 	}
 	want := `patchbay.yaml:1:28  server.trusted-proxies[0]: want an address range such as 10.0.0.0/8, found "::1/999"` + "\n" +

@@ -100,6 +100,8 @@ func typeText(typ reflect.Type) string {
 		return "period"
 	case reflect.TypeFor[netip.Prefix]():
 		return "address range"
+	case reflect.TypeFor[backend.Secret]():
+		return "text"
 	}
 	if _, names := namesOf(typ); names != nil {
 		return strings.Join(names, ", ")
@@ -131,6 +133,8 @@ func valueText(value reflect.Value) string {
 func plainText(value reflect.Value) string {
 	_, isNamed := value.Interface().(interface{ Names() []string })
 	switch v := value.Interface().(type) {
+	case backend.Secret:
+		return v.Reveal()
 	case schema.Duration:
 		if v == 0 {
 			return "0"

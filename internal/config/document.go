@@ -35,6 +35,10 @@ type Document struct {
 	// Written identifies the services as they were written, apart from defaults.
 	// It is empty where they were not read, or changed since.
 	Written string `json:"-"`
+	// Resolve finds what the secrets of the services refer to, in the environment
+	// and the files that this document was read with. It is nil where the
+	// document was not read.
+	Resolve backend.Resolver `json:"-"`
 }
 
 // Server says where the gateway listens and where it keeps its files.

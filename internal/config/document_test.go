@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -32,7 +33,7 @@ func TestCloneSharesNothing(t *testing.T) {
 	}
 	copied.Server.TrustedProxies[0] = copied.Server.TrustedProxies[1]
 	copied.Services[schema.Chat].Instances[0].Name = "other"
-	copied.Services[schema.Chat].Instances[1].Headers["X-Team"] = "red"
+	copied.Services[schema.Chat].Instances[1].Headers["X-Team"] = backend.Literal("red")
 	delete(copied.Services, schema.TTS)
 	copied.Monitoring.CustomTags["region"] = "us"
 	copied.Monitoring.EnabledCategories[0]++
@@ -47,12 +48,14 @@ func TestCloneSharesNothing(t *testing.T) {
 
 func TestEqualSeesEveryPart(t *testing.T) {
 	for name, change := range map[string]func(*config.Document){
-		"server":   func(d *config.Document) { d.Server.TrustedProxies = nil },
-		"limits":   func(d *config.Document) { d.Limits.MaxAttempts++ },
-		"policy":   func(d *config.Document) { edit(d, func(s *config.Service) { s.RateLimit.Capacity++ }) },
-		"adapter":  func(d *config.Document) { edit(d, func(s *config.Service) { s.Adapter = "" }) },
-		"weight":   func(d *config.Document) { edit(d, func(s *config.Service) { s.Instances[0].Weight++ }) },
-		"header":   func(d *config.Document) { edit(d, func(s *config.Service) { s.Instances[1].Headers["X-Team"] = "" }) },
+		"server":  func(d *config.Document) { d.Server.TrustedProxies = nil },
+		"limits":  func(d *config.Document) { d.Limits.MaxAttempts++ },
+		"policy":  func(d *config.Document) { edit(d, func(s *config.Service) { s.RateLimit.Capacity++ }) },
+		"adapter": func(d *config.Document) { edit(d, func(s *config.Service) { s.Adapter = "" }) },
+		"weight":  func(d *config.Document) { edit(d, func(s *config.Service) { s.Instances[0].Weight++ }) },
+		"header": func(d *config.Document) {
+			edit(d, func(s *config.Service) { s.Instances[1].Headers["X-Team"] = backend.Secret{} })
+		},
 		"removed":  func(d *config.Document) { delete(d.Services, schema.STT) },
 		"tags":     func(d *config.Document) { d.Monitoring.CustomTags["a"] = "b" },
 		"windows":  func(d *config.Document) { d.Quota.Windows = nil },

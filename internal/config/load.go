@@ -46,7 +46,8 @@ type Loaded struct {
 func Load(src Source) (*Loaded, error) {
 	var problems Problems
 	variables := parseEnviron(src.Env)
-	root := readFile(src, variables, &problems)
+	references := substituter{variables: variables, directory: filepath.Dir(src.File)}
+	root := readFile(src, references, &problems)
 	over := overrides{root: root, problems: &problems}
 	over.fromEnvironment(variables)
 	over.fromCommandLine(src.Set)
@@ -55,7 +56,8 @@ func Load(src Source) (*Loaded, error) {
 	decoder := newDecoder(&problems)
 	decoder.decode(root, "", reflect.ValueOf(document).Elem())
 	document.Quota.Normalize()
-	for _, problem := range document.Validate(src.KnownAdapter) {
+	document.Resolve = references.resolveSecret
+	for _, problem := range document.withSecrets().Validate(src.KnownAdapter) {
 		decoder.locate(problem)
 	}
 	if len(problems) > 0 {
@@ -67,13 +69,12 @@ func Load(src Source) (*Loaded, error) {
 }
 
 // readFile returns the tree of the file, an empty one where there is nothing to read.
-func readFile(src Source, variables map[string]string, problems *Problems) *node {
+func readFile(src Source, references substituter, problems *Problems) *node {
 	file := src.File
 	if file == "" {
 		file = "configuration"
 	}
-	substitution := substituter{variables: variables, directory: filepath.Dir(src.File)}
-	yaml := reader{file: file, substitute: substitution.expand, problems: problems}
+	yaml := reader{file: file, substitute: references.expand, problems: problems}
 	root := yaml.readYAML(src.Content)
 	if root == nil || root.kind == absent {
 		return &node{kind: mapping, origin: origin{file: file}}
@@ -81,6 +82,21 @@ func readFile(src Source, variables map[string]string, problems *Problems) *node
 	unwrap(root, problems)
 	spread(root, problems)
 	return root
+}
+
+// withSecrets returns a copy of the document that holds the texts to which its
+// secrets refer, so that these are checked as well. References that lead nowhere
+// were reported when they were read.
+func (d *Document) withSecrets() *Document {
+	resolved := d.Clone()
+	for _, service := range resolved.Services {
+		for i, instance := range service.Instances {
+			if plain, err := instance.Resolved(d.Resolve); err == nil {
+				service.Instances[i] = plain
+			}
+		}
+	}
+	return resolved
 }
 
 // unwrap lifts what stands under a leading patchbay: level. A section that

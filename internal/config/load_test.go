@@ -110,10 +110,10 @@ func TestSampleLoads(t *testing.T) {
 		},
 		Queue: queue.DefaultSettings(),
 		Instances: []backend.Settings{
-			{Name: "llama3:8b", BaseURL: "http://10.1.0.5:11434", Weight: 2.5, Enabled: true},
+			{Name: "llama3:8b", BaseURL: "http://10.1.0.5:11434", Weight: 2.5, Enabled: true, APIKey: backend.Reference("${LLAMA_KEY:}")},
 			{
 				Name: "big", BaseURL: "https://llm.example/api", Adapter: "openai", Path: "/v1/chat/completions", Weight: 1,
-				UpstreamModel: "vendor/big-70b", ForwardAuthorization: true, Headers: map[string]string{"X-Team": "blue"},
+				UpstreamModel: "vendor/big-70b", ForwardAuthorization: true, Headers: map[string]backend.Secret{"X-Team": backend.Literal("blue")},
 			},
 		},
 	}

@@ -11,6 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -74,6 +75,10 @@ func (o *overrides) fromEnvironment(variables map[string]string) {
 			continue
 		}
 		first[path] = a.name
+		if a.to.typ == reflect.TypeFor[backend.Secret]() {
+			o.refer(a.to, a.name, variables[a.name], at)
+			continue
+		}
 		o.assign(a.to, variables[a.name], at)
 	}
 }
@@ -136,6 +141,19 @@ func (o *overrides) assign(to place, text string, at origin) {
 			return
 		}
 	}
+	if err := put(o.root, to.steps, value); err != nil {
+		o.problems.add(at, to.path(), err.Error())
+	}
+}
+
+// refer writes a secret into the tree that a variable of the environment has: as
+// a reference to it, like one that stands in the file.
+func (o *overrides) refer(to place, name, text string, at origin) {
+	if !utf8.ValidString(text) {
+		o.problems.add(at, to.path(), "is not UTF-8 text")
+		return
+	}
+	value := &node{kind: scalar, text: text, origin: at, reference: "${" + name + "}", fromOutside: true}
 	if err := put(o.root, to.steps, value); err != nil {
 		o.problems.add(at, to.path(), err.Error())
 	}

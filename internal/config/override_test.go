@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/balance"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/quota"
@@ -51,11 +52,19 @@ func TestSetReachesEverySetting(t *testing.T) {
 		{"patchbay.services.chat.loadBalancer=random", func(d *config.Document) { edit(d, func(s *config.Service) { s.LoadBalancer = balance.Random }) }},
 		{"services.chat.instances[1].weight=3", func(d *config.Document) { edit(d, func(s *config.Service) { s.Instances[1].Weight = 3 }) }},
 		{"services.chat.instances.0.weight=3", func(d *config.Document) { edit(d, func(s *config.Service) { s.Instances[0].Weight = 3 }) }},
-		{"services.chat.instances[0].api-key=sk #1: x", func(d *config.Document) { edit(d, func(s *config.Service) { s.Instances[0].APIKey = "sk #1: x" }) }},
-		{`services.chat.instances[0].api-key="quo\u0074ed"`, func(d *config.Document) { edit(d, func(s *config.Service) { s.Instances[0].APIKey = "quoted" }) }},
-		{"services.chat.instances[0].api-key=${HOME}", func(d *config.Document) { edit(d, func(s *config.Service) { s.Instances[0].APIKey = "${HOME}" }) }},
+		{"services.chat.instances[0].api-key=sk #1: x", func(d *config.Document) {
+			edit(d, func(s *config.Service) { s.Instances[0].APIKey = backend.Literal("sk #1: x") })
+		}},
+		{`services.chat.instances[0].api-key="quo\u0074ed"`, func(d *config.Document) {
+			edit(d, func(s *config.Service) { s.Instances[0].APIKey = backend.Literal("quoted") })
+		}},
+		{"services.chat.instances[0].api-key=${HOME}", func(d *config.Document) {
+			edit(d, func(s *config.Service) { s.Instances[0].APIKey = backend.Literal("${HOME}") })
+		}},
 		{`services.chat.instances[0].headers["X-a.b"]=v`, func(d *config.Document) {
-			edit(d, func(s *config.Service) { s.Instances[0].Headers = map[string]string{"X-a.b": "v"} })
+			edit(d, func(s *config.Service) {
+				s.Instances[0].Headers = map[string]backend.Secret{"X-a.b": backend.Literal("v")}
+			})
 		}},
 		{"services.chat.rate-limit.capacity=9", func(d *config.Document) { edit(d, func(s *config.Service) { s.RateLimit.Capacity = 9 }) }},
 		{"services.tts.rate-limit.capacity=9", func(d *config.Document) {
@@ -163,12 +172,18 @@ services:
     instances:
       - {name: a, base-url: http://other}
       - {name: b, base-url: http://b}
-      - {name: c, base-url: http://c, api-key: "[not a list"}
+      - {name: c, base-url: http://c}
   img-gen: {adapter: x}
   img-edit: {rate-limit: {client-ip-enable: true}}
   tts: {instances: [{name: t, base-url: http://t, weight: 4}]}
 monitoring: {custom-tags: {Region: us, data_center: d1}}
 `))
+	edit(want, func(s *config.Service) {
+		s.Instances[2].APIKey = backend.Reference("${PATCHBAY_SERVICES_CHAT_INSTANCES_2_API_KEY}")
+	})
+	if key, err := want.Services[schema.Chat].Instances[2].Resolved(loaded.Document.Resolve); err != nil || key.APIKey.Reveal() != "[not a list" {
+		t.Errorf("the key is %q, %v", key.APIKey.Reveal(), err)
+	}
 	if diff := cmp.Diff(want, loaded.Document, compare); diff != "" {
 		t.Error(diff)
 	}

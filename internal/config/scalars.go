@@ -9,6 +9,8 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/backend"
 )
 
 // decodeText reads a value whose type knows how it is written.
@@ -34,6 +36,23 @@ func (d *decoder) decodeText(from *node, path string, to reflect.Value, target e
 		}
 		d.fail(from, path, message)
 	}
+}
+
+// decodeSecret reads a secret: a reference where the file wrote one, else the
+// text as it stands.
+func (d *decoder) decodeSecret(from *node, path string, to reflect.Value) {
+	if !d.expect(scalar, from, path) {
+		return
+	}
+	if from.form != 0 && from.form != jsonText {
+		d.fail(from, path, fmt.Sprintf("want %s, found %s", jsonText, from.form))
+		return
+	}
+	secret := backend.Literal(from.text)
+	if from.reference != "" {
+		secret = backend.Reference(from.reference)
+	}
+	to.Set(reflect.ValueOf(secret))
 }
 
 // decodePrefix reads an address range, or one address as the range of itself.

@@ -20,6 +20,8 @@ type substitution struct {
 	fault string
 	// fromOutside is set where a variable or a file contributed.
 	fromOutside bool
+	// hasReference is set where a reference was replaced, be it by its default.
+	hasReference bool
 	// whole is set where the text was one reference and nothing else.
 	whole bool
 }
@@ -55,6 +57,7 @@ func (s substituter) expand(text string) substitution {
 				result.fault = "has a ${ without its }"
 				return result
 			}
+			result.hasReference = true
 			value := s.resolve(rest[2 : end-1])
 			if value.fault != "" {
 				return value
@@ -71,6 +74,15 @@ func (s substituter) expand(text string) substitution {
 	out.WriteString(rest)
 	result.text = out.String()
 	return result
+}
+
+// resolveSecret is expand for a secret that was kept as a reference.
+func (s substituter) resolveSecret(reference string) (string, error) {
+	result := s.expand(reference)
+	if result.fault != "" {
+		return "", errors.New(result.fault)
+	}
+	return result.text, nil
 }
 
 // referenceEnd returns the index behind the brace that closes the reference at

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -41,8 +42,10 @@ func TestReferencesAreReplaced(t *testing.T) {
 			Content: []byte("services: {chat: {instances: [{name: m, base-url: http://h, api-key: '" + written + "'}]}}"),
 			Env:     env,
 		}
-		if got := mustLoad(t, src).Services[schema.Chat].Instances[0].APIKey; got != want {
-			t.Errorf("%s became %q, want %q", written, got, want)
+		doc := mustLoad(t, src)
+		got, err := doc.Services[schema.Chat].Instances[0].Resolved(doc.Resolve)
+		if err != nil || got.APIKey.Reveal() != want {
+			t.Errorf("%s became %q, want %q, %v", written, got.APIKey.Reveal(), want, err)
 		}
 	}
 }
@@ -94,7 +97,7 @@ func TestReferencesThatLeadNowhere(t *testing.T) {
 
 func TestKeysAreNotReplaced(t *testing.T) {
 	src := source("services: {chat: {instances: [{name: m, base-url: http://h, headers: {'$x': a}}]}}")
-	if got := mustLoad(t, src).Services[schema.Chat].Instances[0].Headers["$x"]; got != "a" {
+	if got := mustLoad(t, src).Services[schema.Chat].Instances[0].Headers["$x"]; got.Reveal() != "a" {
 		t.Errorf("header is %q", got)
 	}
 }
@@ -124,5 +127,52 @@ func TestMessagesDoNotShowSecrets(t *testing.T) {
 		if got := problemsOf(t, src); strings.Contains(got, secret) {
 			t.Errorf("%s: %s", name, got)
 		}
+	}
+}
+
+// Secrets are kept as they were written wherever a reference stands in them, also
+// where only its default is used today; anything else is a literal.
+func TestSecretsOfTheFileAreKeptAsReferences(t *testing.T) {
+	for written, want := range map[string]backend.Secret{
+		`'${SET}'`:             backend.Reference("${SET}"),
+		`'Bearer ${SET}'`:      backend.Reference("Bearer ${SET}"),
+		`'${UNSET:fallback}'`:  backend.Reference("${UNSET:fallback}"),
+		`${UNSET:}`:            backend.Reference("${UNSET:}"),
+		`'a $$b ${SET}'`:       backend.Reference("a $$b ${SET}"),
+		`'sk-literal'`:         backend.Literal("sk-literal"),
+		`'costs 3$$'`:          backend.Literal("costs 3$"),
+		`'$${file:/etc/host}'`: backend.Literal("${file:/etc/host}"),
+	} {
+		src := source("services:\n  chat:\n    instances:\n    - name: m\n      base-url: http://h\n      api-key: " + written + "\n      headers:\n        B: " + written + "\n")
+		src.Env = []string{"SET=s"}
+		instance := mustLoad(t, src).Services[schema.Chat].Instances[0]
+		if instance.APIKey != want {
+			t.Errorf("%s: the key is %#v", written, instance.APIKey)
+		}
+		if header, given := instance.Headers["B"]; given && header != want {
+			t.Errorf("%s: the header is %#v", written, header)
+		}
+	}
+	var edited struct {
+		Key backend.Secret `json:"key"`
+	}
+	for _, text := range []string{"${SET}", "${file:/etc/passwd}"} {
+		if _, err := config.DecodeJSON([]byte(`{"key": "`+text+`"}`), &edited); err != nil || edited.Key != backend.Literal(text) {
+			t.Errorf("text of the API became %#v, %v", edited.Key, err)
+		}
+	}
+	for _, value := range []string{`{"reference": "${SET}"}`, "1", "true"} {
+		if _, err := config.DecodeJSON([]byte(`{"key": `+value+`}`), &edited); err == nil {
+			t.Errorf("%s is taken for a secret", value)
+		}
+	}
+}
+
+// What a reference stands for is checked like a literal, and not repeated.
+func TestTextOfAReferenceIsChecked(t *testing.T) {
+	src := source("services: {chat: {instances: [{name: m, base-url: http://h, api-key: '${KEY}'}]}}")
+	src.Env = []string{"KEY=two\nlines"}
+	if got := problemsOf(t, src); !strings.Contains(got, "control characters") || strings.Contains(got, "lines\n") {
+		t.Errorf("%s", got)
 	}
 }

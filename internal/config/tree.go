@@ -20,6 +20,9 @@ type node struct {
 	text string
 	// fault says why a scalar has no value; it is reported when the value is needed.
 	fault string
+	// reference is a text with references as it was written, before they were
+	// replaced; it is empty where there are none.
+	reference string
 	// fromOutside marks text that came from a variable or another file and may
 	// therefore be secret.
 	fromOutside bool
@@ -228,6 +231,9 @@ func (r *reader) readScalar(from *yaml.Node, to *node) {
 		return
 	}
 	result := r.substitute(to.text)
+	if result.hasReference {
+		to.reference = to.text
+	}
 	to.text, to.fault, to.fromOutside = result.text, result.fault, result.fromOutside
 	const quoted = yaml.SingleQuotedStyle | yaml.DoubleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
 	isPlain := from.Style&quoted == 0

@@ -24,7 +24,7 @@ func TestWhatWasWrittenIsKnownByItsMeaning(t *testing.T) {
 	for name, same := range map[string]config.Source{
 		"another spelling": yaml("patchbay: {services: {CHAT: {loadBalancer: ROUND_ROBIN, queue: {timeout: 30000}, instances: [{base_url: 'http://h', apiKey: k, name: m}]}}}\n"),
 		"other sections":   yaml("# comment\nlimits: {max-attempts: 3}\nlog: {level: debug}\n" + plain),
-		"a variable":       {Content: []byte("services: {chat: {load-balancer: round-robin, queue: {timeout: 30s}, instances: [{name: m, base-url: 'http://h', api-key: '${K}'}]}}\n"), Env: []string{"K=k"}},
+		"a variable":       {Content: []byte("services: {chat: {load-balancer: '${B}', queue: {timeout: 30s}, instances: [{name: m, base-url: 'http://h', api-key: k}]}}\n"), Env: []string{"B=round-robin"}},
 		"elsewhere":        {Content: []byte("services: {chat: {load-balancer: round-robin, instances: [{name: m, base-url: 'http://h'}]}}\n"), Set: []string{"services.chat.queue.timeout=30s", "services.chat.instances[0].api-key=k"}},
 		"a null":           yaml("services: {tts: , chat: {adapter: ~, load-balancer: round-robin, queue: {timeout: 30s}, instances: [{name: m, base-url: 'http://h', api-key: k}]}}\n"),
 	} {
@@ -38,6 +38,7 @@ func TestWhatWasWrittenIsKnownByItsMeaning(t *testing.T) {
 		"a default":          yaml("services: {chat: {load-balancer: round-robin, adapter: openai, queue: {timeout: 30s}, instances: [{name: m, base-url: 'http://h', api-key: k}]}}\n"),
 		"another key":        {Content: []byte(plain), Set: []string{"services.chat.instances[0].api-key=k2"}},
 		"another variable":   {Content: []byte(plain), Env: []string{"PATCHBAY_SERVICES_CHAT_QUEUE_TIMEOUT=31s"}},
+		"a referred key":     {Content: []byte("services: {chat: {load-balancer: round-robin, queue: {timeout: 30s}, instances: [{name: m, base-url: 'http://h', api-key: '${K}'}]}}\n"), Env: []string{"K=k"}},
 		"a limiter":          yaml(plain[:len(plain)-3] + ", rate-limit: {}}}\n"),
 		"a type":             yaml(plain[:len(plain)-2] + ", tts: {}}\n"),
 		"an empty list":      yaml(plain[:len(plain)-2] + ", tts: {instances: []}}\n"),
@@ -50,5 +51,18 @@ func TestWhatWasWrittenIsKnownByItsMeaning(t *testing.T) {
 			t.Errorf("%s is the same as %s", name, first)
 		}
 		seen[got] = name
+	}
+}
+
+// A key that was rotated is the same reference: it is no change of the file.
+func TestARotatedSecretIsTheSameFile(t *testing.T) {
+	written := func(key string) string {
+		return writtenOf(t, config.Source{
+			Content: []byte("services:\n  chat:\n    instances:\n    - name: m\n      base-url: http://h\n      api-key: ${K:}\n      headers: {A: 'Bearer ${K:}'}\n"),
+			Env:     []string{"K=" + key},
+		})
+	}
+	if written("old") != written("new") || written("old") != written("") {
+		t.Error("another key makes another file")
 	}
 }

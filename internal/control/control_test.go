@@ -66,7 +66,7 @@ func (b *bench) describe(t fataler) string {
 
 func instanceOf(name string, weight float64) backend.Settings {
 	s := backend.DefaultSettings()
-	s.Name, s.BaseURL, s.Weight, s.APIKey = name, "http://127.0.0.1:1", weight, "secret-of-"+name
+	s.Name, s.BaseURL, s.Weight, s.APIKey = name, "http://127.0.0.1:1", weight, backend.Literal("secret-of-"+name)
 	return s
 }
 
@@ -175,8 +175,8 @@ func TestSummariesAndDifferencesSayWhatChangedWithoutSecrets(t *testing.T) {
 	after := Services{schema.Chat: chat.Clone(), schema.STT: config.DefaultService()}
 	next := after[schema.Chat]
 	next.RateLimit.Capacity = 7
-	next.Instances[0].Weight, next.Instances[0].APIKey = 3, "another-secret"
-	next.Instances[0].Headers = map[string]string{"X-Team": "secret-header"}
+	next.Instances[0].Weight, next.Instances[0].APIKey = 3, backend.Literal("another-secret")
+	next.Instances[0].Headers = map[string]backend.Secret{"X-Team": backend.Literal("secret-header")}
 	next.Instances[1] = instanceOf("new", 1)
 	after[schema.Chat] = next
 	differences := Compare(before, after)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -107,17 +106,17 @@ func compareInstances(serviceType schema.ServiceType, before, after []backend.Se
 // hidden returns an instance without what must not be shown; compareSecrets
 // looks at that.
 func hidden(s backend.Settings) backend.Settings {
-	s.APIKey, s.Headers = "", nil
+	s.APIKey, s.Headers = backend.Secret{}, nil
 	return s
 }
 
 func compareSecrets(at Difference, before, after backend.Settings) []Difference {
 	var found []Difference
-	note := func(field, from, to string) {
+	note := func(field string, from, to backend.Secret) {
 		if from == to {
 			return
 		}
-		at.Field, at.Kind, at.From, at.To = field, Changed, access.Mask(from), access.Mask(to)
+		at.Field, at.Kind, at.From, at.To = field, Changed, from.Masked(), to.Masked()
 		found = append(found, at)
 	}
 	note("apiKey", before.APIKey, after.APIKey)
@@ -127,8 +126,8 @@ func compareSecrets(at Difference, before, after backend.Settings) []Difference 
 	return found
 }
 
-func merged(a, b map[string]string) map[string]string {
-	all := make(map[string]string, len(a)+len(b))
+func merged(a, b map[string]backend.Secret) map[string]backend.Secret {
+	all := make(map[string]backend.Secret, len(a)+len(b))
 	maps.Copy(all, a)
 	maps.Copy(all, b)
 	return all

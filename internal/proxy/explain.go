@@ -91,6 +91,9 @@ func candidates(pool *routing.Pool, ready []*backend.Instance, now time.Time) []
 			all[n].Obstacle = backend.Unhealthy // it is passed over
 		}
 		all[n].Reason = i.WhyNot(all[n].Obstacle, now)
+		if all[n].Obstacle == backend.Faulty {
+			all[n].Reason = i.Fault // operators may know what is missing
+		}
 	}
 	for n := range all {
 		if all[n].Obstacle == backend.NoObstacle {

@@ -71,7 +71,7 @@ func fail(i *backend.Instance, times int) {
 func TestStateSurvivesEdits(t *testing.T) {
 	edits := map[string]func(*config.Service){
 		"weight":     func(s *config.Service) { s.Instances[0].Weight = 7 },
-		"key":        func(s *config.Service) { s.Instances[0].APIKey = "other" },
+		"key":        func(s *config.Service) { s.Instances[0].APIKey = backend.Literal("other") },
 		"a new one":  func(s *config.Service) { s.Instances = append(s.Instances, at("c")) },
 		"order":      func(s *config.Service) { s.Instances[0], s.Instances[1] = s.Instances[1], s.Instances[0] },
 		"the other":  func(s *config.Service) { s.Instances = s.Instances[:1] },

@@ -70,15 +70,14 @@ func Compile(doc *config.Document, previous *Table, since Since) (*Table, error)
 	now := time.Now()
 	t := &Table{Limits: doc.Limits}
 	for _, serviceType := range schema.ServiceTypes() {
-		policy, configured := doc.Services[serviceType]
-		if !configured {
+		if _, configured := doc.Services[serviceType]; !configured {
 			continue
 		}
 		var old *Service
 		if previous != nil {
 			old = previous.services[serviceType]
 		}
-		s, err := compileService(serviceType, policy, doc.Limits.Timeouts(), old, now)
+		s, err := compileService(serviceType, doc, old, now)
 		if err != nil {
 			return nil, fmt.Errorf("services.%s: %w", serviceType, err)
 		}
@@ -89,7 +88,8 @@ func Compile(doc *config.Document, previous *Table, since Since) (*Table, error)
 	return t, nil
 }
 
-func compileService(serviceType schema.ServiceType, policy config.Service, limits backend.Timeouts, old *Service, now time.Time) (*Service, error) {
+func compileService(serviceType schema.ServiceType, doc *config.Document, old *Service, now time.Time) (*Service, error) {
+	policy := doc.Services[serviceType]
 	s := &Service{Type: serviceType, Policy: policy, byModel: map[string]*Pool{}, byID: make(map[string]*backend.Instance, len(policy.Instances))}
 	if old != nil {
 		s.Limiter = old.Limiter
@@ -100,7 +100,8 @@ func compileService(serviceType schema.ServiceType, policy config.Service, limit
 		Adapter:  policy.Adapter,
 		Breaker:  policy.CircuitBreaker,
 		Limit:    policy.RateLimit,
-		Timeouts: policy.Timeouts.Or(limits),
+		Timeouts: policy.Timeouts.Or(doc.Limits.Timeouts()),
+		Resolve:  doc.Resolve,
 	}
 	for n, settings := range policy.Instances {
 		var state *backend.State

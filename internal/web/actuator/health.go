@@ -201,8 +201,8 @@ func describe(i *backend.Instance) instanceHealth {
 	switch {
 	case !i.Settings.Enabled:
 		view.Status, view.Error = down, "disabled"
-	case !i.Health.Healthy():
-		view.Status, view.Error, view.Cause = down, i.Health.Reason(), string(checked.Cause)
+	case !i.Healthy():
+		view.Status, view.Error, view.Cause = down, i.HealthReason(), string(checked.Cause)
 	}
 	return view
 }

@@ -70,7 +70,7 @@ func instanceView(i *backend.Instance) metrics.InstanceView {
 }
 
 // isUp tells whether an instance is there for traffic.
-func isUp(i *backend.Instance) bool { return i.Settings.Enabled && i.Health.Healthy() }
+func isUp(i *backend.Instance) bool { return i.Settings.Enabled && i.Healthy() }
 
 // breakerNumber is the state of a breaker as metrics have it.
 func breakerNumber(s breaker.State) int {

@@ -37,7 +37,7 @@ func (a *API) InstanceInfo(q *Request) (Reply, error) {
 	info := instanceInfo{instanceView: viewInstance(service.Instances[n], q.who), HealthStatus: backend.StatusUnknown.String()}
 	if live := a.table().Service(serviceType).Instance(info.InstanceID); live != nil {
 		health := live.Health.Snapshot()
-		info.HealthStatus = health.Status.String()
+		info.HealthStatus, info.HealthReason = live.HealthStatus().String(), live.HealthReason()
 		if !health.LastCheck.IsZero() {
 			at := health.LastCheck.UTC().Truncate(time.Millisecond)
 			info.LastHealthCheck = &at

@@ -148,7 +148,7 @@ func viewExplanation(x proxy.Explanation, serviceType schema.ServiceType, model 
 		view.Candidates = append(view.Candidates, candidateView{
 			InstanceID: c.ID, Handle: c.Handle, Eligible: c.Reason == "", Reason: c.Reason,
 			Weight: c.Settings.Weight, Chance: c.Chance, InFlight: c.InFlight(),
-			HealthStatus: c.Health.Snapshot().Status.String(), CircuitBreaker: c.Breaker.Snapshot().State,
+			HealthStatus: c.HealthStatus().String(), CircuitBreaker: c.Breaker.Snapshot().State,
 		})
 	}
 	if x.Pool != nil {

@@ -75,8 +75,8 @@ func statusOfInstance(i *backend.Instance) instanceStatus {
 	switch {
 	case !i.Settings.Enabled:
 		view.Error = "disabled"
-	case !i.Health.Healthy():
-		view.Error = i.Health.Reason()
+	case !i.Healthy():
+		view.Error = i.HealthReason()
 	}
 	if view.Error != "" {
 		view.Status = "UNHEALTHY"

@@ -25,6 +25,9 @@ type serviceView struct {
 // instanceView is how an instance is read.
 type instanceView struct {
 	InstanceID string `json:"instanceId"`
+	// References names the secrets that the configuration file gave as
+	// references, such as ${KEY}: they are shown as they were written there.
+	References []string `json:"references,omitzero"`
 	backend.Settings
 }
 
@@ -32,12 +35,16 @@ type instanceView struct {
 type instanceInfo struct {
 	instanceView
 	HealthStatus string `json:"healthStatus"`
+	// HealthReason says why the instance gets no traffic.
+	HealthReason string `json:"healthReason,omitzero"`
 	// LastHealthCheck is null before the first check.
 	LastHealthCheck *time.Time `json:"lastHealthCheck"`
 }
 
 // readOnly are the members of reads that may come along in writes.
-func readOnly() []string { return []string{"instanceId", "healthStatus", "lastHealthCheck"} }
+func readOnly() []string {
+	return []string{"instanceId", "references", "healthStatus", "healthReason", "lastHealthCheck"}
+}
 
 func viewService(service config.Service, who access.Identity) serviceView {
 	return serviceView{Service: service, Instances: viewInstances(service.Instances, who)}
@@ -64,38 +71,51 @@ func viewInstances(instances []backend.Settings, who access.Identity) []instance
 func viewInstance(s backend.Settings, who access.Identity) instanceView {
 	s = s.Clone()
 	if s.Headers == nil {
-		s.Headers = map[string]string{}
+		s.Headers = map[string]backend.Secret{}
 	}
-	if !who.SeesSecrets {
-		s.APIKey = access.Mask(s.APIKey)
-		for name, value := range s.Headers {
-			s.Headers[name] = access.Mask(value)
+	view := instanceView{InstanceID: s.ID()}
+	show := func(field string, secret backend.Secret) backend.Secret {
+		if secret.IsReference() {
+			view.References = append(view.References, field)
 		}
+		if who.SeesSecrets {
+			return backend.Literal(secret.Reveal()) // JSON shows both as a string
+		}
+		return backend.Literal(secret.Masked())
 	}
-	return instanceView{InstanceID: s.ID(), Settings: s}
+	s.APIKey = show("apiKey", s.APIKey)
+	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
+		s.Headers[name] = show(headerField(name), s.Headers[name])
+	}
+	view.Settings = s
+	return view
 }
 
+func headerField(name string) string { return "headers[" + strconv.Quote(name) + "]" }
+
 // keepSecrets puts the stored secrets back where a write left them out or sent
-// the mask of them: apiKey and headers that are absent or null stay as stored, and
-// so does the value of what is masked. Who may not see a secret may not have it sent to a
-// host of their choice either. The path is that of the instance in the body.
+// back what a read had shown: apiKey and headers that are absent or null stay as
+// stored, and so does what comes as its mask, or as the text of the reference
+// that is stored. Any other text is a literal, also one that looks like a
+// reference. Who may not see a secret may not have it sent to a host of their
+// choice either. The path is that of the instance in the body.
 func keepSecrets(next, stored *backend.Settings, given config.Given, path string, who access.Identity) error {
 	var before backend.Settings
 	if stored != nil {
 		before = *stored
 	}
 	moved := stored != nil && !sameHost(before.BaseURL, next.BaseURL)
-	keep := func(field, secret string) (string, error) {
+	keep := func(field string, secret backend.Secret) (backend.Secret, error) {
 		switch {
-		case secret == "":
-			return "", wrong(field, "is a mask, and nothing is stored for it")
+		case secret.IsEmpty():
+			return secret, wrong(field, "is a mask, and nothing is stored for it")
 		case moved && !who.SeesSecrets:
-			return "", wrong(field, "must be given again when baseUrl moves to another host, because your role may not see what is stored")
+			return secret, wrong(field, "must be given again when baseUrl moves to another host, because your role may not see what is stored")
 		}
 		return secret, nil
 	}
 	var err error
-	if hasKey := given.Has(path + "apiKey"); hasKey && access.IsMask(next.APIKey) || !hasKey && before.APIKey != "" {
+	if hasKey := given.Has(path + "apiKey"); hasKey && wasShown(next.APIKey, before.APIKey) || !hasKey && !before.APIKey.IsEmpty() {
 		if next.APIKey, err = keep(path+"apiKey", before.APIKey); err != nil {
 			return err
 		}
@@ -106,10 +126,10 @@ func keepSecrets(next, stored *backend.Settings, given config.Given, path string
 	}
 	for _, name := range slices.Sorted(maps.Keys(next.Headers)) {
 		secret := header(before.Headers, name)
-		if hasHeaders && !access.IsMask(next.Headers[name]) || !hasHeaders && secret == "" {
+		if hasHeaders && !wasShown(next.Headers[name], secret) || !hasHeaders && secret.IsEmpty() {
 			continue
 		}
-		if next.Headers[name], err = keep(path+"headers["+strconv.Quote(name)+"]", secret); err != nil {
+		if next.Headers[name], err = keep(path+headerField(name), secret); err != nil {
 			return err
 		}
 	}
@@ -119,14 +139,20 @@ func keepSecrets(next, stored *backend.Settings, given config.Given, path string
 	return nil
 }
 
+// wasShown tells whether the text of a write is what a read shows for a stored
+// secret: its mask, or the reference that it is.
+func wasShown(given, stored backend.Secret) bool {
+	return access.IsMask(given.Reveal()) || stored.IsReference() && given.Reveal() == stored.Reveal()
+}
+
 // header returns the value of a header, whose name may be in any case.
-func header(headers map[string]string, name string) string {
+func header(headers map[string]backend.Secret, name string) backend.Secret {
 	for known, value := range headers {
 		if strings.EqualFold(known, name) {
 			return value
 		}
 	}
-	return ""
+	return backend.Secret{}
 }
 
 // sameHost tells whether two addresses lead to the same place. One that cannot
