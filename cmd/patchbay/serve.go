@@ -207,9 +207,7 @@ func (g *gateway) reload(flags *settingFlags) {
 		g.file.read(err.Error())
 		g.log.Error("the configuration was not taken; the running one stays", "error", err)
 		return
-	case changed:
-		g.log.Info("configuration reloaded", "version", g.control.Version())
-	default:
+	case !changed: // else control has said what did
 		g.log.Info("configuration read again; nothing changed", "version", g.control.Version())
 	}
 	g.file.read("")

@@ -122,7 +122,7 @@ func (c *Control) Use(change Change, number int) (Result, error) {
 	}
 	next := &state{doc: now.doc.Clone(), version: number, since: v.since()}
 	next.doc.Services = v.Services
-	if err := validate(next.doc); err != nil {
+	if err := validateStored(next.doc); err != nil {
 		return unchanged, err
 	}
 	table, err := routing.Compile(next.doc, c.current.Load(), next.since)

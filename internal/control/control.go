@@ -4,11 +4,10 @@
 package control
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,8 +30,8 @@ type Control struct {
 
 	mu     sync.Mutex // serialises changes; requests never take it
 	newest int        // the highest number ever used; numbers are not reused
-	source string
-	static Services // what the configuration file gave when it was read last
+	file   fileState  // the configuration file as it was taken last
+	static Services   // what the configuration file gives, taken or not
 
 	// What follows is for gateways that share their configuration.
 	shared    *Shared
@@ -62,14 +61,14 @@ const (
 const system = "system"
 
 // Open puts the right configuration into force: the version that was current at
-// the last stop, unless the services of the configuration file changed since
-// they were last read; then the file becomes a new version.
+// the last stop. If the services of the configuration file changed since they
+// were last read, the difference is applied to it as a new version.
 func Open(store *Store, doc *config.Document, current *routing.Current, log *slog.Logger) (*Control, error) {
 	return openWith(store, doc, current, log, nil)
 }
 
 func openWith(store *Store, doc *config.Document, current *routing.Current, log *slog.Logger, shared *Shared) (*Control, error) {
-	c := &Control{store: store, current: current, log: log, source: sourceOf(doc), static: doc.Clone().Services, shared: shared}
+	c := &Control{store: store, current: current, log: log, file: fileStateOf(doc), static: doc.Clone().Services, shared: shared}
 	c.state.Store(&state{doc: doc.Clone()})
 	numbers, err := store.List()
 	if err != nil {
@@ -80,26 +79,24 @@ func openWith(store *Store, doc *config.Document, current *routing.Current, log 
 	}
 	last, damage := store.current()
 	c.newest = max(c.newest, last.Version, last.Newest)
-	if isSource(last.Source, doc) {
-		last.Source = c.source
-	}
 	if damage != nil {
 		log.Warn("the record of the current version cannot be read; taking the newest version that can", "error", damage)
-		last.Source = c.source // whether the file changed since is not known; no edit is lost by thinking it did not
+		last.Source = c.file.source // whether the file changed since is not known; no edit is lost by thinking it did not
 		last.Log = ""
 	}
-	c.recall(&last, doc)
-	if len(numbers) == 0 || last.Source != c.source {
-		if len(numbers) > 0 {
-			log.Info("the configuration file changed since it was last read and becomes a new version", "version", c.newest+1)
-		}
-		return c, c.takeFile(c.newestReadable(last.Version, numbers, slog.LevelDebug))
+	isEdited := len(numbers) > 0 && !isSource(last.Source, doc)
+	if isEdited {
+		c.file = c.lastFile(last, numbers)
 	}
-	version := c.newestReadable(last.Version, numbers, slog.LevelWarn)
+	version := c.newestReadable(last.Version, numbers)
 	if version == nil {
-		log.Warn("no stored version can be read; the configuration file becomes a new one", "version", c.newest+1)
-		return c, c.takeFile(nil)
+		if len(numbers) > 0 {
+			log.Warn("no stored version can be read; the configuration file becomes a new one", "version", c.newest+1)
+		}
+		c.file = fileStateOf(doc)
+		return c, c.takeFile()
 	}
+	isWaiting := c.recall(last, doc)
 	if damage != nil {
 		if err := store.setCurrent(c.pointer(version.Number)); err != nil {
 			return nil, fmt.Errorf("versions: %w", err)
@@ -112,24 +109,21 @@ func openWith(store *Store, doc *config.Document, current *routing.Current, log 
 		return nil, fmt.Errorf("version %d: %w", version.Number, err)
 	}
 	c.put(next, table)
-	return c, nil
+	if isEdited && !isWaiting {
+		_, err = c.take(doc, FromFile)
+	}
+	return c, err
 }
 
-// takeFile makes a version of the configuration file. The version that was
-// current, if any, lends the times at which its instances were added.
-func (c *Control) takeFile(before *Version) error {
-	now := *c.state.Load()
-	if before != nil {
-		now.since = before.since()
-	}
-	c.state.Store(&now)
-	_, err := c.commit(now.doc, Change{Origin: FromFile, Author: system, Summary: "read from the configuration file"})
+// takeFile makes the first version of the configuration file.
+func (c *Control) takeFile() error {
+	_, err := c.commit(c.state.Load().doc, Change{Origin: FromFile, Author: system, Summary: "read from the configuration file"})
 	return err
 }
 
 // newestReadable returns the wanted version or, if that cannot be read, the
 // newest one that can. Files that cannot be read stay where they are.
-func (c *Control) newestReadable(wanted int, numbers []int, level slog.Level) *Version {
+func (c *Control) newestReadable(wanted int, numbers []int) *Version {
 	var candidates []int
 	if wanted != 0 {
 		candidates = append(candidates, wanted)
@@ -146,11 +140,11 @@ func (c *Control) newestReadable(wanted int, numbers []int, level slog.Level) *V
 		}
 		if err == nil {
 			if number != wanted {
-				c.log.Log(context.Background(), level, "another version takes its place", "version", number)
+				c.log.Warn("another version takes its place", "version", number)
 			}
 			return v
 		}
-		c.log.Log(context.Background(), level, "a stored version cannot be used", "version", number, "error", err)
+		c.log.Warn("a stored version cannot be used", "version", number, "error", err)
 	}
 	return nil
 }
@@ -158,7 +152,7 @@ func (c *Control) newestReadable(wanted int, numbers []int, level slog.Level) *V
 func (c *Control) check(v *Version) error {
 	doc := c.state.Load().doc.Clone()
 	doc.Services = v.Services
-	return validate(doc)
+	return validateStored(doc)
 }
 
 // Version returns the number of the version in force.
@@ -181,7 +175,11 @@ func (c *Control) commit(doc *config.Document, change Change) (Result, error) {
 	if err != nil {
 		return result, err
 	}
-	if err := validate(doc); err != nil {
+	check := validate
+	if change.Origin == FromFile || change.Origin == FromReload {
+		check = validateStored // the file was checked when it was read, and the rest when it was stored
+	}
+	if err := check(doc); err != nil {
 		return result, err
 	}
 	at := time.Now().UTC()
@@ -257,66 +255,34 @@ func (c *Control) point(version int) error {
 }
 
 func (c *Control) pointer(version int) pointer {
-	return pointer{Version: version, Newest: c.newest, Source: c.source, Log: c.place.Log, Revision: c.place.Revision}
+	return pointer{Version: version, Newest: c.newest, Source: c.file.source, File: c.file.stored, Log: c.place.Log, Revision: c.place.Revision}
 }
 
 // put brings a state into force.
 func (c *Control) put(next *state, table *routing.Table) {
+	c.warnOfFaults(table, c.current.Load())
 	c.state.Store(next)
 	c.current.Store(table)
-}
-
-// Reload takes the services and limits of a document that was read from the
-// configuration file again. It reports whether anything changed.
-func (c *Control) Reload(doc *config.Document) (changed bool, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	changed, err = c.reload(doc)
-	c.waiting = nil
-	if errors.Is(err, ErrUnavailable) {
-		c.waiting = doc.Clone()
-	}
-	return changed, err
-}
-
-func (c *Control) reload(doc *config.Document) (changed bool, err error) {
-	previous, source := c.source, sourceOf(doc)
-	end, err := c.begin(source == previous)
-	if err != nil {
-		return false, err
-	}
-	defer end()
-	now := c.state.Load().doc
-	next := now.Clone()
-	if source != previous {
-		c.source = source
-		if c.session == nil || !isSource(c.session.head.Source, doc) { // else another gateway has read the same file
-			next.Services = doc.Clone().Services
-		}
-		if c.session != nil {
-			c.session.source = source
-		}
-	}
-	next.Limits = doc.Limits
-	if next.Equal(now) && previous == c.source {
-		return false, nil
-	}
-	summary := "the configuration file changed"
-	if differences := Compare(now.Services, next.Services); len(differences) > 0 {
-		summary += ": " + summarize(differences)
-	}
-	if _, err := c.commit(next, Change{Origin: FromReload, Author: system, Summary: summary}); err != nil {
-		c.source = previous
-		return false, err
-	}
-	c.static = doc.Clone().Services
-	return true, nil
 }
 
 // validate looks at the services only: a change must not fail because of a file
 // that another section names.
 func validate(doc *config.Document) error {
 	if problems := doc.ValidateServices(adapter.Check); len(problems) > 0 {
+		return problems
+	}
+	return nil
+}
+
+// validateStored is validate for what was accepted before: a release that is
+// stricter about what it saves must not refuse to run with what an older one
+// saved.
+func validateStored(doc *config.Document) error {
+	problems := slices.DeleteFunc(doc.ValidateServices(adapter.Check), func(p config.Problem) bool {
+		_, setting, isInstance := strings.Cut(p.Path, "].")
+		return isInstance && (setting == "name" || setting == "path" || setting == "api-key" || strings.HasPrefix(setting, "headers["))
+	})
+	if len(problems) > 0 {
 		return problems
 	}
 	return nil

@@ -49,14 +49,16 @@ func OpenShared(store *Store, doc *config.Document, current *routing.Current, lo
 
 // recall takes up where this gateway was in the log when it stopped. A file that
 // changed since has to wait for the log.
-func (c *Control) recall(last *pointer, doc *config.Document) {
+func (c *Control) recall(last pointer, doc *config.Document) (isWaiting bool) {
 	if c.shared == nil || last.Log == "" {
-		return
+		return false
 	}
 	c.place = place{Log: last.Log, Revision: last.Revision}
-	if last.Source != c.source {
-		c.waiting, c.source = doc.Clone(), last.Source
+	if isSource(c.file.source, doc) {
+		return false
 	}
+	c.waiting = doc.Clone()
+	return true
 }
 
 // Follow keeps this gateway up to date with the log until the context ends. It
@@ -191,7 +193,7 @@ func (c *Control) found() error {
 		return err
 	}
 	defer s.end()
-	first := head{place: place{Log: newLog(), Revision: 1}, Version: c.Version(), Newest: c.newest, Source: c.source}
+	first := head{place: place{Log: newLog(), Revision: 1}, Version: c.Version(), Newest: c.newest, Source: c.file.source}
 	if isFirst, err := s.found(first); err != nil || !isFirst {
 		return err
 	}
@@ -228,15 +230,16 @@ func (c *Control) catchUp(s *session) error {
 	now := c.state.Load()
 	sameLog := c.place.Log == s.head.Log && c.place.Revision <= s.head.Revision
 	moved := !sameLog || now.version != s.head.Version
-	next, table := now, c.current.Load()
+	next, table, summary := now, c.current.Load(), ""
 	if moved {
 		v, err := s.load(s.head.Version)
 		if err != nil {
 			return err
 		}
+		summary = v.Summary
 		next = &state{doc: now.doc.Clone(), version: v.Number, since: v.since()}
 		next.doc.Services = v.Services
-		if err := validate(next.doc); err != nil {
+		if err := validateStored(next.doc); err != nil {
 			return fmt.Errorf("version %d: %w", v.Number, err)
 		}
 		if table, err = routing.Compile(next.doc, c.current.Load(), next.since); err != nil {
@@ -247,7 +250,7 @@ func (c *Control) catchUp(s *session) error {
 	if moved {
 		// Also if the disk is full: what the others do counts.
 		c.put(next, table)
-		c.log.Info("the shared configuration changed", "version", next.version)
+		c.log.Info("the shared configuration changed", "version", next.version, "summary", summary)
 	}
 	if err != nil {
 		return err

@@ -10,8 +10,8 @@ import (
 )
 
 // sourceOf identifies the services that a configuration file gives, after
-// substitution: a key that comes from the environment counts as a change too.
-// Defaults do not count where it is known what was written: a release that adds
+// substitution; only secrets are known by their references, so that a key which
+// was rotated is no change. Defaults do not count where it is known what was written: a release that adds
 // a setting must not take an old file for a new one.
 func sourceOf(doc *config.Document) string {
 	if doc.Written != "" {

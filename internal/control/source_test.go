@@ -53,7 +53,11 @@ func TestUpgradesKeepChangesOverAnUnchangedFile(t *testing.T) {
 	if changed, err := b.Reload(readFrom("words")); changed || err != nil || b.Version() != 2 {
 		t.Errorf("a reload takes the file: %t, %v, version %d", changed, err, b.Version())
 	}
-	restart("another file", readFrom("other words"), 3)
+	restart("another file that says the same", readFrom("other words"), 2)
+	restart("another file", readFrom("still other words", add("in the file")), 3)
+	if got := names(b); !slices.Equal(got, []string{"in the file", "edited"}) {
+		t.Errorf("it has %v", got)
+	}
 	_ = b.store.Close()
 }
 

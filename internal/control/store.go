@@ -36,6 +36,9 @@ type pointer struct {
 	// Source identifies the services that the configuration file gave when it
 	// was read last: a restart takes the file again only if they changed.
 	Source string `json:"source"`
+	// File are these services themselves, without defaults. Older releases did
+	// not keep them.
+	File jsontext.Value `json:"file,omitzero"`
 	// Log and Revision say which state of a shared configuration the versions
 	// are, if it is shared.
 	Log      string `json:"log,omitzero"`

@@ -1,0 +1,247 @@
+package control
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/routing"
+)
+
+// fileState is the configuration file as it was taken last: what the next edit
+// of the file is compared with.
+type fileState struct {
+	// source identifies the services that the file gave.
+	source   string
+	services Services
+	// stored are the services as the pointer keeps them.
+	stored jsontext.Value
+}
+
+func fileStateOf(doc *config.Document) fileState {
+	services := doc.Clone().Services
+	return fileState{source: sourceOf(doc), services: services, stored: withoutDefaults(services)}
+}
+
+// lastFile returns the file that was taken last, as far as it is known. Releases
+// that replaced everything by the file did not keep it, but their newest version
+// that came from the file says the same.
+func (c *Control) lastFile(last pointer, numbers []int) fileState {
+	state := fileState{source: last.Source, stored: last.File}
+	if len(last.File) > 0 && json.Unmarshal(last.File, &state.services) == nil {
+		return state
+	}
+	state.services = config.Default().Services // the edit then adds and changes, and removes nothing
+	for i := len(numbers) - 1; i >= 0; i-- {
+		v, err := c.store.Load(numbers[i])
+		if err == nil && (v.Origin == FromFile || v.Origin == FromReload || v.Origin == FromReset) {
+			state.services = v.Services
+			break
+		}
+	}
+	state.stored = withoutDefaults(state.services)
+	return state
+}
+
+// withoutDefaults writes services and leaves out what has its default. A release
+// that changes a default then finds it changed on both sides of a comparison with
+// the file, and does not take it for an edit.
+func withoutDefaults(services Services) jsontext.Value {
+	serviceDefaults, instanceDefaults := treeOf(config.DefaultService()), treeOf(backend.DefaultSettings())
+	tree := treeOf(services)
+	for _, value := range tree {
+		service, _ := value.(map[string]any)
+		instances, _ := service["instances"].([]any)
+		for _, instance := range instances {
+			if settings, ok := instance.(map[string]any); ok {
+				dropEqual(settings, instanceDefaults)
+			}
+		}
+		dropEqual(service, serviceDefaults)
+	}
+	data, _ := json.Marshal(tree, json.Deterministic(true)) // it came from JSON
+	return data
+}
+
+// treeOf returns settings as JSON has them. Settings can always be encoded.
+func treeOf(settings any) map[string]any {
+	data, _ := json.Marshal(settings)
+	var tree map[string]any
+	_ = json.Unmarshal(data, &tree)
+	return tree
+}
+
+// dropEqual removes the members that a tree has in common with another one.
+func dropEqual(from, defaults map[string]any) {
+	for name, value := range from {
+		inner, isGroup := value.(map[string]any)
+		innerDefaults, hasGroup := defaults[name].(map[string]any)
+		if isGroup && hasGroup {
+			dropEqual(inner, innerDefaults)
+		}
+		if reflect.DeepEqual(value, defaults[name]) || isGroup && hasGroup && len(inner) == 0 {
+			delete(from, name)
+		}
+	}
+}
+
+// Reload takes a document that was read from the configuration file again: its
+// limits, the edits that were made to its services, and the secrets to which the
+// configuration refers. It reports whether anything changed, and logs what did.
+func (c *Control) Reload(doc *config.Document) (changed bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	changed, err = c.reload(doc)
+	c.waiting = nil
+	if errors.Is(err, ErrUnavailable) {
+		c.waiting = doc.Clone()
+	}
+	return changed, err
+}
+
+func (c *Control) reload(doc *config.Document) (changed bool, err error) {
+	end, err := c.begin(isSource(c.file.source, doc))
+	if err != nil {
+		return false, err
+	}
+	defer end()
+	return c.take(doc, FromReload)
+}
+
+// take is Reload for a caller that has the lock and, where the configuration is
+// shared and the file changed, the log.
+func (c *Control) take(doc *config.Document, origin string) (changed bool, err error) {
+	now, before := c.state.Load(), c.file
+	isEdited := !isSource(before.source, doc)
+	next := now.doc.Clone()
+	next.Limits, next.Resolve = doc.Limits, doc.Resolve
+	if isEdited {
+		c.file = fileStateOf(doc)
+		if c.session == nil || !isSource(c.session.head.Source, doc) { // else another gateway has read the same file
+			next.Services = Merge(before.services, c.file.services, now.doc.Services)
+		}
+		if c.session != nil {
+			c.session.source = c.file.source
+		}
+	}
+	if !isEdited && next.Equal(now.doc) {
+		c.static = doc.Clone().Services
+		return c.resolveAgain(next)
+	}
+	differences := Compare(now.doc.Services, next.Services)
+	result, err := c.commit(next, Change{Origin: origin, Author: system, Summary: summarizeFile(differences)})
+	if err != nil {
+		c.file = before
+		return false, err
+	}
+	c.static = doc.Clone().Services
+	event := "configuration reloaded: "
+	if origin == FromFile {
+		event = "the configuration file changed since it was last read: "
+	}
+	c.log.Info(event+effect(differences, isEdited), "version", result.Version)
+	return true, nil
+}
+
+// effect says what an edit of the file did to the configuration in force.
+func effect(differences []Difference, isEdited bool) string {
+	if len(differences) == 0 {
+		if isEdited {
+			return "the services in force say the same already"
+		}
+		return "the limits changed"
+	}
+	added, changed, removed := sortedByKind(differences)
+	return "added " + listed(added) + "; changed " + listed(changed) + "; removed " + listed(removed)
+}
+
+// resolveAgain puts the secrets into force that the configuration refers to, if
+// any of them changed. That is no version: the references are the same.
+func (c *Control) resolveAgain(doc *config.Document) (changed bool, err error) {
+	now, old := c.state.Load(), c.current.Load()
+	next := &state{doc: doc, version: now.version, since: now.since}
+	table, err := routing.Compile(doc, old, now.since)
+	if err != nil {
+		return false, err
+	}
+	var rotated []string
+	for _, instance := range table.Instances() {
+		if before := old.Service(instance.Service).Instance(instance.ID); before != nil && !instance.SameSecrets(before) {
+			rotated = append(rotated, label(instance.ID))
+		}
+	}
+	if len(rotated) == 0 {
+		return false, nil
+	}
+	c.put(next, table)
+	c.log.Info("configuration reloaded: secrets to which it refers changed and are in force", "instances", strings.Join(rotated, " "), "version", next.version)
+	return true, nil
+}
+
+// warnOfFaults logs the instances that a table cannot use, unless the one before
+// could not either.
+func (c *Control) warnOfFaults(table, before *routing.Table) {
+	for _, instance := range table.Instances() {
+		if instance.Fault == "" {
+			continue
+		}
+		if before != nil {
+			if old := before.Service(instance.Service).Instance(instance.ID); old != nil && old.Fault == instance.Fault {
+				continue
+			}
+		}
+		c.log.Warn("an instance is out on this gateway: a secret to which it refers cannot be used",
+			slog.String("service", instance.Service.String()), slog.String("instance", label(instance.ID)), slog.String("reason", instance.Fault))
+	}
+}
+
+// summarizeFile is the summary of a version that an edit of the file made.
+func summarizeFile(differences []Difference) string {
+	if len(differences) == 0 {
+		return "the configuration file changed"
+	}
+	added, changed, removed := sortedByKind(differences)
+	return fmt.Sprintf("the configuration file changed: %d added, %d changed, %d removed; %s",
+		len(added), len(changed), len(removed), summarize(differences))
+}
+
+func sortedByKind(differences []Difference) (added, changed, removed []string) {
+	for _, d := range differences {
+		name := d.Service.String()
+		if d.Instance != "" {
+			name += " " + label(d.Instance)
+		}
+		switch d.Kind {
+		case Added:
+			added = append(added, name)
+		case Removed:
+			removed = append(removed, name)
+		default:
+			if d.Field == "instances" {
+				changed = append(changed, name+" order of the instances")
+				continue
+			}
+			changed = append(changed, name+" "+d.change())
+		}
+	}
+	return added, changed, removed
+}
+
+// listed counts names and gives the first of them.
+func listed(names []string) string {
+	const most = 10
+	switch {
+	case len(names) == 0:
+		return "nothing"
+	case len(names) > most:
+		return fmt.Sprintf("%d (%s, …)", len(names), strings.Join(names[:most], ", "))
+	}
+	return fmt.Sprintf("%d (%s)", len(names), strings.Join(names, ", "))
+}

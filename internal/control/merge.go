@@ -1,0 +1,199 @@
+package control
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// Merge applies an edit of the configuration file to the services in force: the
+// difference between the file as it was read before and as it reads now. What
+// the edit does not touch stays as it is in force, whoever put it there. Where
+// both sides changed the same setting, or one removed what the other changed,
+// the file wins. Instances are known by name and base URL. The arguments are not
+// changed.
+func Merge(before, after, inForce Services) Services {
+	result := make(Services, len(inForce))
+	for _, serviceType := range schema.ServiceTypes() {
+		base, hadBase := before[serviceType]
+		file, inFile := after[serviceType]
+		current, isInForce := inForce[serviceType]
+		switch {
+		case hadBase && inFile && isInForce:
+			result[serviceType] = mergeService(base, file, current)
+		case hadBase && !inFile: // the file removed it
+		case inFile && (!hadBase || !base.Equal(file)): // the file added it, or changed what was removed
+			result[serviceType] = file.Clone()
+		case isInForce && !hadBase && !inFile:
+			result[serviceType] = current.Clone()
+		}
+	}
+	return result
+}
+
+func mergeService(base, file, current config.Service) config.Service {
+	merged := current.Clone()
+	mergeFields(reflect.ValueOf(&base).Elem(), reflect.ValueOf(&file).Elem(), reflect.ValueOf(&merged).Elem())
+	merged.Instances = mergeInstances(base.Instances, file.Instances, current.Instances)
+	return merged
+}
+
+// mergeFields puts the settings that differ between base and file into a struct,
+// one by one. Instances and headers are left to their own functions; any other
+// list or mapping is one setting.
+func mergeFields(base, file, into reflect.Value) {
+	for i := range into.NumField() {
+		b, f, to := base.Field(i), file.Field(i), into.Field(i)
+		switch {
+		case to.Type() == reflect.TypeFor[[]backend.Settings]() || to.Type() == reflect.TypeFor[map[string]backend.Secret]():
+		case isGroup(to.Type()):
+			mergeFields(b, f, to)
+		case !reflect.DeepEqual(b.Interface(), f.Interface()):
+			to.Set(f)
+		}
+	}
+}
+
+// isGroup tells a group of settings from a single one that happens to be a struct.
+func isGroup(typ reflect.Type) bool {
+	if typ.Kind() != reflect.Struct {
+		return false
+	}
+	for field := range typ.Fields() {
+		if !field.IsExported() {
+			return false
+		}
+	}
+	return true
+}
+
+func mergeInstances(base, file, current []backend.Settings) []backend.Settings {
+	inBase, inFile, inForce := byID(base), byID(file), byID(current)
+	var kept, added []backend.Settings // in the order of what is in force, and of the file
+	for _, instance := range current {
+		id := instance.ID()
+		before, hadBase := inBase[id]
+		after, isInFile := inFile[id]
+		switch {
+		case hadBase && isInFile:
+			kept = append(kept, mergeInstance(before, after, instance))
+		case isInFile: // both sides added it
+			kept = append(kept, after.Clone())
+		case !hadBase:
+			kept = append(kept, instance.Clone())
+		}
+	}
+	for _, instance := range file {
+		id := instance.ID()
+		if _, there := inForce[id]; there {
+			continue
+		}
+		if before, hadBase := inBase[id]; !hadBase || !before.Equal(instance) {
+			added = append(added, instance.Clone())
+		}
+	}
+	return ordered(base, file, kept, added)
+}
+
+// ordered puts instances in their order: that in force, unless the edit of the
+// file changed the order there. Those that the other side added stand behind the
+// instance that they stood behind.
+func ordered(base, file, kept, added []backend.Settings) []backend.Settings {
+	inBase, inFile := byID(base), byID(file)
+	shared := func(list []backend.Settings) []string {
+		var ids []string
+		for _, instance := range list {
+			_, before := inBase[instance.ID()]
+			_, after := inFile[instance.ID()]
+			if before && after {
+				ids = append(ids, instance.ID())
+			}
+		}
+		return ids
+	}
+	if slices.Equal(shared(base), shared(file)) {
+		return inserted(kept, file, added)
+	}
+	all := byID(append(slices.Clone(kept), added...))
+	var sorted, own []backend.Settings
+	for _, instance := range file {
+		if merged, there := all[instance.ID()]; there {
+			sorted = append(sorted, merged)
+		}
+	}
+	for _, instance := range kept {
+		if _, there := inFile[instance.ID()]; !there {
+			own = append(own, instance)
+		}
+	}
+	return inserted(sorted, kept, own)
+}
+
+// inserted adds instances to a list, each behind the nearest one that precedes it
+// in the list that it comes from.
+func inserted(into, from, added []backend.Settings) []backend.Settings {
+	place := func(id string) int {
+		return slices.IndexFunc(into, func(s backend.Settings) bool { return s.ID() == id })
+	}
+	isAdded := byID(added)
+	at := 0
+	for _, instance := range from {
+		id := instance.ID()
+		if own, is := isAdded[id]; is {
+			into = slices.Insert(into, at, own)
+			at++
+		} else if n := place(id); n >= 0 {
+			at = n + 1
+		}
+	}
+	return into
+}
+
+func mergeInstance(base, file, current backend.Settings) backend.Settings {
+	merged := current.Clone()
+	mergeFields(reflect.ValueOf(&base).Elem(), reflect.ValueOf(&file).Elem(), reflect.ValueOf(&merged).Elem())
+	merged.Headers = mergeHeaders(base.Headers, file.Headers, merged.Headers)
+	return merged
+}
+
+// mergeHeaders is Merge for headers, whose names are the same in any case.
+func mergeHeaders(base, file, current map[string]backend.Secret) map[string]backend.Secret {
+	merged := make(map[string]backend.Secret, len(current))
+	drop := func(name string) {
+		for other := range merged {
+			if strings.EqualFold(name, other) {
+				delete(merged, other)
+			}
+		}
+	}
+	for name, value := range current {
+		merged[name] = value
+	}
+	for name := range base {
+		if _, stays := file[name]; !stays {
+			drop(name)
+		}
+	}
+	for name, value := range file {
+		if before, had := base[name]; !had || before != value {
+			drop(name)
+			merged[name] = value
+		}
+	}
+	if len(merged) == 0 && current == nil {
+		return nil
+	}
+	return merged
+}
+
+func byID(instances []backend.Settings) map[string]backend.Settings {
+	ids := make(map[string]backend.Settings, len(instances))
+	for _, instance := range instances {
+		ids[instance.ID()] = instance
+	}
+	return ids
+}
