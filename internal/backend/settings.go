@@ -77,6 +77,9 @@ func (s Settings) Clone() Settings {
 // repeat the base URL, the key or a header: any of them may hold a secret.
 func (s Settings) Check(report func(path, message string)) {
 	checkName(s.Name, "name", true, report)
+	if s.Name == "*" {
+		report("name", "must not be *: an instance serves the model that it is named after, and there are no wildcards")
+	}
 	checkName(s.UpstreamModel, "upstreamModel", false, report)
 	if message := baseURLFault(s.BaseURL); message != "" {
 		report("baseUrl", message)
@@ -166,6 +169,9 @@ func pathFault(raw string) string {
 	if strings.ContainsFunc(raw, isSpaceOrControl) {
 		return "must not contain spaces or control characters"
 	}
+	if strings.ContainsFunc(raw, func(r rune) bool { return r > unicode.MaxASCII }) {
+		return "must be ASCII; write other characters as %-escapes, such as %C3%A9 for é"
+	}
 	if !strings.HasPrefix(raw, "/") {
 		return `must begin with "/"`
 	}
@@ -236,11 +242,13 @@ func isToken(name string) bool {
 	})
 }
 
-// isOurs tells the headers that belong to the connection or to the body.
+// isOurs tells the headers that belong to the connection or to the body: with
+// one of them every call would fail, or say two things about its body.
 func isOurs(lowerName string) bool {
 	switch lowerName {
-	case "accept", "connection", "content-length", "content-type", "host", "keep-alive", "proxy-connection", "te", "trailer",
-		"transfer-encoding", "upgrade":
+	case "accept", "accept-encoding", "connection", "content-encoding", "content-length", "content-md5", "content-range",
+		"content-type", "expect", "host", "keep-alive", "proxy-authenticate", "proxy-connection",
+		"te", "trailer", "transfer-encoding", "upgrade":
 		return true
 	}
 	return false

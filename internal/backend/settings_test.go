@@ -98,19 +98,30 @@ func TestOtherInstanceRules(t *testing.T) {
 		}
 	}
 	for want, change := range map[string]func(*backend.Settings){
-		"name: is required":                                                func(s *backend.Settings) { s.Name = "" },
-		"name: must not begin or end with a space":                         func(s *backend.Settings) { s.Name = " m" },
-		"name: must not contain control characters":                        func(s *backend.Settings) { s.Name = "m\x01m" },
-		"name: must not be longer than 256 bytes":                          func(s *backend.Settings) { s.Name = strings.Repeat("m", 257) },
-		"upstreamModel: must not contain control characters":               func(s *backend.Settings) { s.UpstreamModel = "a\tb" },
-		"apiKey: must not contain control characters or line breaks":       func(s *backend.Settings) { s.APIKey = backend.Literal("k\n") },
-		"weight: must be between 0 (no traffic) and 1000000, not -0.5":     func(s *backend.Settings) { s.Weight = -0.5 },
-		"weight: must be between 0 (no traffic) and 1000000, not 1e+07":    func(s *backend.Settings) { s.Weight = 1e7 },
-		"weight: must be between 0 (no traffic) and 1000000, not NaN":      func(s *backend.Settings) { s.Weight = math.NaN() },
-		"weight: must be between 0 (no traffic) and 1000000, not +Inf":     func(s *backend.Settings) { s.Weight = math.Inf(1) },
-		`headers["a b"]: is not a valid header name`:                       func(s *backend.Settings) { s.Headers = map[string]backend.Secret{"a b": backend.Literal("")} },
-		`headers[""]: is not a valid header name`:                          func(s *backend.Settings) { s.Headers = map[string]backend.Secret{"": backend.Literal("")} },
-		`headers["Host"]: is a header that the gateway itself decides`:     func(s *backend.Settings) { s.Headers = map[string]backend.Secret{"Host": backend.Literal("x")} },
+		"name: is required":                                                                                    func(s *backend.Settings) { s.Name = "" },
+		"name: must not begin or end with a space":                                                             func(s *backend.Settings) { s.Name = " m" },
+		"name: must not contain control characters":                                                            func(s *backend.Settings) { s.Name = "m\x01m" },
+		"name: must not be longer than 256 bytes":                                                              func(s *backend.Settings) { s.Name = strings.Repeat("m", 257) },
+		"upstreamModel: must not contain control characters":                                                   func(s *backend.Settings) { s.UpstreamModel = "a\tb" },
+		"apiKey: must not contain control characters or line breaks":                                           func(s *backend.Settings) { s.APIKey = backend.Literal("k\n") },
+		"weight: must be between 0 (no traffic) and 1000000, not -0.5":                                         func(s *backend.Settings) { s.Weight = -0.5 },
+		"weight: must be between 0 (no traffic) and 1000000, not 1e+07":                                        func(s *backend.Settings) { s.Weight = 1e7 },
+		"weight: must be between 0 (no traffic) and 1000000, not NaN":                                          func(s *backend.Settings) { s.Weight = math.NaN() },
+		"weight: must be between 0 (no traffic) and 1000000, not +Inf":                                         func(s *backend.Settings) { s.Weight = math.Inf(1) },
+		`headers["a b"]: is not a valid header name`:                                                           func(s *backend.Settings) { s.Headers = map[string]backend.Secret{"a b": backend.Literal("")} },
+		`headers[""]: is not a valid header name`:                                                              func(s *backend.Settings) { s.Headers = map[string]backend.Secret{"": backend.Literal("")} },
+		`headers["Host"]: is a header that the gateway itself decides`:                                         func(s *backend.Settings) { s.Headers = map[string]backend.Secret{"Host": backend.Literal("x")} },
+		"name: must not be *: an instance serves the model that it is named after, and there are no wildcards": func(s *backend.Settings) { s.Name = "*" },
+		"path: must be ASCII; write other characters as %-escapes, such as %C3%A9 for é":                       func(s *backend.Settings) { s.Path = "/v1/é" },
+		`headers["accept-encoding"]: is a header that the gateway itself decides`: func(s *backend.Settings) {
+			s.Headers = map[string]backend.Secret{"accept-encoding": backend.Literal("gzip")}
+		},
+		`headers["Content-Encoding"]: is a header that the gateway itself decides`: func(s *backend.Settings) {
+			s.Headers = map[string]backend.Secret{"Content-Encoding": backend.Literal("gzip")}
+		},
+		`headers["Expect"]: is a header that the gateway itself decides`: func(s *backend.Settings) {
+			s.Headers = map[string]backend.Secret{"Expect": backend.Literal("100-continue")}
+		},
 		`headers["Accept"]: is a header that the gateway itself decides`:   func(s *backend.Settings) { s.Headers = map[string]backend.Secret{"Accept": backend.Literal("x")} },
 		`headers["x-a"]: is the same header as "X-A"`:                      func(s *backend.Settings) { s.Headers = map[string]backend.Secret{"X-A": {}, "x-a": {}} },
 		`headers["A"]: must not contain control characters or line breaks`: func(s *backend.Settings) { s.Headers = map[string]backend.Secret{"A": backend.Literal("v\r\n")} },
