@@ -145,6 +145,41 @@ func TestContentLengthBesideTransferEncodingIsRefusedLater(t *testing.T) {
 	}
 }
 
+// A head that comes in two pieces, of which the first came along with the request
+// before it, is seen whole. The cut is such that the second piece alone could be
+// taken for a head.
+func TestTwoLengthsBehindAPipelinedRequestAreRefused(t *testing.T) {
+	head := "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\nX-A: "
+	for name, second := range map[string]string{
+		"like a request line": "P\r\n\r\n",
+		"a whole one":         "POST /v1/chat/completions HTTP/1.1\r\n\r\n",
+		"nothing but its end": "\r\n\r\n",
+	} {
+		for first, count := range map[string]int{rawPost(plainHi): 1, postHead + "Transfer-Encoding: chunked\r\n\r\n" + chunked(plainHi): 1, rawPost(plainHi) + rawPost(plainHi): 2} {
+			t.Run(name, func(t *testing.T) {
+				r, b := startOne(t)
+				conn := r.dialRaw()
+				replies := bufio.NewReader(conn)
+				for _, piece := range []string{first + head, second + chunked(plainHi)} {
+					if _, err := io.WriteString(conn, piece); err != nil {
+						t.Fatal(err)
+					}
+					if piece == first+head {
+						for range count {
+							readRaw(t, replies, http.MethodPost).succeeds(t)
+						}
+					}
+				}
+				refused := readRaw(t, replies, http.MethodPost)
+				refused.failsWith(t, 400, invalidRequest, "invalid_body", "")
+				if got := b.Stats().Arrived; got != count || !refused.closes {
+					t.Errorf("%d requests reached the backend, the connection ends: %t", got, refused.closes)
+				}
+			})
+		}
+	}
+}
+
 // A body is no head, whatever it looks like.
 func TestBodyThatLooksLikeAHeadHarmsNothing(t *testing.T) {
 	r, _ := startOne(t)

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"strings"
 	"sync"
+	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -21,10 +21,10 @@ import (
 type Conn struct {
 	net.Conn
 
-	mu    sync.Mutex // the server reads on while a handler runs
-	busy  bool       // a request is being answered
-	head  headWatch
-	early []byte // of the next request, read while the last one was answered
+	mu       sync.Mutex // the server reads on while a handler runs
+	busy     bool       // a request is being answered
+	answered int        // requests before it
+	framing  framing
 
 	patience patience
 }
@@ -67,43 +67,35 @@ func ConnState(c net.Conn, state http.ConnState) {
 	}
 	conn.mu.Lock()
 	defer conn.mu.Unlock()
-	conn.busy, conn.head = false, headWatch{}
-	conn.head.write(conn.early)
-	conn.early = conn.early[:0]
+	conn.busy = false
+	conn.answered++
 	conn.patience.ended()
 }
 
-// ambiguous begins the answer to a request and reports whether its head may
-// have had both lengths. A head that was not seen whole, because it came along
-// with the request before it, is beyond suspicion only if it has one.
-func (c *Conn) ambiguous(r *http.Request) bool {
+// begin begins the answer to a request, and says why its head does not tell for
+// sure where its body ends; empty means that it does.
+func (c *Conn) begin() (doubt string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.busy = true
-	if c.head.isOf(r) {
-		return c.head.length && c.head.encoding
-	}
-	// The server drops the losing length from the header before anybody sees it.
-	return len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1) && r.ContentLength != 0
+	return c.framing.ofRequest(c.answered + 1)
 }
 
-// Read passes the client's bytes on and watches the heads among them. While a
-// request is answered they are its body, except for the single byte by which
-// the server notices that a client left: that one begins the next request.
+// Read passes the client's bytes on and follows them. While a request is answered
+// they are its body, except for the single byte by which the server notices that
+// a client left: that one begins the next request.
 func (c *Conn) Read(p []byte) (int, error) {
-	body := len(p) > 1 && c.isBusy()
-	if body {
+	if len(p) > 1 && c.isBusy() {
 		c.patience.forBody(c.Conn)
 	} else {
 		c.patience.forNews(c.Conn)
 	}
 	n, err := c.Conn.Read(p)
-	switch {
-	case n <= 0:
-	case body:
+	if n > 0 {
 		c.patience.got(n)
-	default:
-		c.noteHead(p[:n])
+		c.mu.Lock()
+		c.framing.write(p[:n])
+		c.mu.Unlock()
 	}
 	return n, err
 }
@@ -114,20 +106,14 @@ func (c *Conn) isBusy() bool {
 	return c.busy
 }
 
-// noteHead looks at bytes that are of a head, this one or the next.
-func (c *Conn) noteHead(p []byte) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.busy {
-		c.early = append(c.early, p...)
-	} else {
-		c.head.write(p)
-	}
-}
-
-// Write passes replies on, except for a refusal of the server's own.
+// Write passes replies on, except for a refusal of the server's own. The server
+// refuses only what no handler gets: while one runs, bytes that look like a refusal
+// are those of its reply.
 func (c *Conn) Write(p []byte) (int, error) {
 	c.patience.forWrite(c.Conn, len(p))
+	if c.isBusy() {
+		return c.Conn.Write(p)
+	}
 	status, ok := refusedWith(p)
 	if !ok {
 		return c.Conn.Write(p)
@@ -136,6 +122,19 @@ func (c *Conn) Write(p []byte) (int, error) {
 		return 0, err
 	}
 	return len(p), nil
+}
+
+// SetWriteDeadline sets the deadline of writes in the place of the one that
+// patience set: the server lifts it between requests.
+func (c *Conn) SetWriteDeadline(t time.Time) error {
+	c.patience.writesChanged()
+	return c.Conn.SetWriteDeadline(t)
+}
+
+// SetDeadline is SetWriteDeadline and SetReadDeadline.
+func (c *Conn) SetDeadline(t time.Time) error {
+	c.patience.writesChanged()
+	return c.Conn.SetDeadline(t)
 }
 
 var (
@@ -175,64 +174,6 @@ func refusal(status string) []byte {
 	})
 	return fmt.Appendf(nil, "HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nX-Request-Id: %s\r\n"+
 		"Access-Control-Allow-Origin: *\r\nConnection: close\r\n\r\n%s", status, len(body), newRequestID(), body)
-}
-
-// headWatch looks at the lines of a head as they come, however they are cut,
-// for the two fields that must not stand together.
-type headWatch struct {
-	length, encoding bool
-	ended            bool   // the empty line was seen; what follows is no head
-	request          string // the beginning of the request line
-	start            [24]byte
-	n                int  // bytes of the current line in start
-	long             bool // the line is longer than start
-}
-
-// isOf reports whether the head that was seen is, from its first line to its
-// last, the one of a request.
-func (h *headWatch) isOf(r *http.Request) bool {
-	return h.ended && strings.HasPrefix(r.Method+" "+r.RequestURI+" "+r.Proto, h.request)
-}
-
-func (h *headWatch) write(p []byte) {
-	for len(p) > 0 && !h.ended {
-		stop := bytes.IndexByte(p, '\n')
-		line := p
-		if stop >= 0 {
-			line = p[:stop]
-		}
-		taken := copy(h.start[h.n:], line)
-		h.n += taken
-		h.long = h.long || taken < len(line)
-		if stop < 0 {
-			return
-		}
-		h.line()
-		p = p[stop+1:]
-	}
-}
-
-// line looks at a whole line of the head.
-func (h *headWatch) line() {
-	text := h.start[:h.n]
-	empty := len(bytes.TrimRight(text, "\r")) == 0 && !h.long
-	switch {
-	case h.request == "": // empty lines before a request are skipped by the server, too
-		if !empty {
-			h.request = string(bytes.TrimRight(text, "\r"))
-		}
-	case empty:
-		h.ended = true
-	case hasFieldName(text, "content-length"):
-		h.length = true
-	case hasFieldName(text, "transfer-encoding"):
-		h.encoding = true
-	}
-	h.n, h.long = 0, false
-}
-
-func hasFieldName(line []byte, name string) bool {
-	return len(line) > len(name) && line[len(name)] == ':' && strings.EqualFold(string(line[:len(name)]), name)
 }
 
 // MaxHeaderBytes bounds the head of a request: room for long credentials and

@@ -22,7 +22,7 @@ type patience struct {
 	since  time.Time // when the body was first waited for
 	body   int64     // bytes of it that came since then
 	bounds bool      // reads of the connection have a deadline of ours
-	writes time.Time // the deadline of writes
+	writes time.Time // the deadline of writes, zero where it is not ours
 }
 
 // forBody bounds the next read of a body.
@@ -36,11 +36,13 @@ func (p *patience) forBody(c net.Conn) {
 	_ = c.SetReadDeadline(p.since.Add(allowance(p.body))) // it fails on closed connections, as the read will
 }
 
-// got notes bytes of a body.
+// got notes bytes that came; they count once a body is waited for.
 func (p *patience) got(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.body += int64(n)
+	if p.bounds {
+		p.body += int64(n)
+	}
 }
 
 // forNews lets the next read take as long as it likes: it only notices that a
@@ -59,6 +61,13 @@ func (p *patience) ended() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.since, p.body, p.bounds = time.Time{}, 0, false
+}
+
+// writesChanged notes that somebody else set the deadline of writes.
+func (p *patience) writesChanged() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.writes = time.Time{}
 }
 
 // forWrite bounds a write. Setting a deadline costs more than most writes, so

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bufio"
 	"errors"
 	"io"
 	"log/slog"
@@ -116,6 +117,45 @@ func TestRepliesThatNobodyReads(t *testing.T) {
 			// The head and the first bytes are a write of their own.
 			if took := time.Since(began); !errors.Is(err, os.ErrDeadlineExceeded) || took < patienceTime || took > 2*patienceTime+allowance(int64(size)) {
 				t.Errorf("%d bytes: %v after %v", size, err, took)
+			}
+		})
+	}
+}
+
+// A reader that stalls is cut off on every request of a connection: the server
+// lifts the deadline of writes between them.
+func TestStalledReadersAreCutOffOnKeptConnections(t *testing.T) {
+	for _, pause := range []time.Duration{0, time.Second, 10 * time.Second, time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			ended := make(chan error, 10)
+			c := talk(t, func(w http.ResponseWriter, r *http.Request) {
+				size := 10
+				if r.URL.Path == "/stall" {
+					size = 100 << 10
+				}
+				_, err := w.Write(make([]byte, size))
+				ended <- err
+			})
+			replies := bufio.NewReader(c)
+			for range 3 {
+				say(t, c, "GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+				response, err := http.ReadResponse(replies, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, _ = io.Copy(io.Discard, response.Body)
+				<-ended
+				<-time.After(pause)
+			}
+			began := time.Now()
+			say(t, c, "GET /stall HTTP/1.1\r\nHost: h\r\n\r\n")
+			select {
+			case err := <-ended:
+				if took := time.Since(began); !errors.Is(err, os.ErrDeadlineExceeded) || took > 2*patienceTime {
+					t.Errorf("%v after %v", err, took)
+				}
+			case <-time.After(time.Hour):
+				t.Error("it is never cut off")
 			}
 		})
 	}

@@ -60,15 +60,13 @@ func (s *Shell) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer s.running.leave(s.running.enter())
 	}
 	defer s.finish(response, r)
-	if response.conn != nil && response.conn.ambiguous(r) {
-		// Two lengths for one body are how requests are smuggled past a proxy.
-		header.Set("Connection", "close")
-		s.options.Fail(response, r, &schema.Error{
-			Message: "The request has both Content-Length and Transfer-Encoding.",
-			Type:    schema.TypeInvalidRequest,
-			Code:    schema.CodeInvalidBody,
-		})
-		return
+	if response.conn != nil {
+		if doubt := response.conn.begin(); doubt != "" {
+			// Two lengths for one body are how requests are smuggled past a proxy.
+			header.Set("Connection", "close")
+			s.options.Fail(response, r, &schema.Error{Message: doubt, Type: schema.TypeInvalidRequest, Code: schema.CodeInvalidBody})
+			return
+		}
 	}
 	s.next.ServeHTTP(response, cleanPath(r))
 }
