@@ -145,3 +145,51 @@ func TestWhoWaitsForOneDialectHoldsNobodyUp(t *testing.T) {
 		}
 	}
 }
+
+// deepAudio is a request whose fault lies in a part of a message, which is found
+// when the request is written in the backend's dialect.
+const deepAudio = `{"model":"m","messages":[{"role":"user","content":[{"type":"input_audio","input_audio":{"data":"","format":"wav"}}]}]}`
+
+// What is found only while the request is written costs nothing either, and
+// another instance that has words for it gets the request.
+func TestWhatIsFoundWhileWritingCostsNothing(t *testing.T) {
+	foreign, plain := startBackend(t), startBackend(t)
+	r := startGateway(t, policyYAML("rate-limit: {algorithm: sliding-window, capacity: 100, refill-rate: 1}, "+quietOnes,
+		instance("m", foreign.URL(), "adapter: ollama", "max-concurrency: 1"))+quotaOn)
+	for range 5 {
+		answer := r.chat(deepAudio)
+		answer.failsWith(t, http.StatusBadRequest, invalidRequest, "invalid_value", "messages[0].content[0].type")
+		if got := answer.header.Get("X-Router-Attempts"); got != "0" {
+			t.Errorf("%s attempts", got)
+		}
+	}
+	r.hasCounted(0, 0, "")
+	i := r.serving(schema.Chat)[0]
+	if left := r.current.Load().Service(schema.Chat).LimitSnapshot(time.Now(), 0).Remaining; left != 100 || i.InFlight() != 0 || i.Calls() != 0 {
+		t.Errorf("%v of 100 are left, %d in flight, %d calls", left, i.InFlight(), i.Calls())
+	}
+	r.revise(func(chat *config.Service) {
+		one := chat.Instances[0]
+		one.BaseURL, one.Adapter = plain.URL(), "openai"
+		chat.Instances = append(chat.Instances, one)
+	})
+	for range 4 {
+		if got := r.chat(deepAudio).succeeds(t).header.Get("X-Router-Attempts"); got != "1" {
+			t.Errorf("%s attempts", got)
+		}
+	}
+	if foreign.Stats().Arrived != 0 || plain.Stats().Arrived != 4 {
+		t.Errorf("%d and %d requests", foreign.Stats().Arrived, plain.Stats().Arrived)
+	}
+}
+
+// A request that the limit refuses is not written in the dialect of a backend,
+// and one that the dialect has no words for is a 400 before the limit.
+func TestNothingIsTranslatedBeforeTheLimit(t *testing.T) {
+	b := startBackend(t)
+	r := startGateway(t, policyYAML("rate-limit: {algorithm: sliding-window, capacity: 60, refill-rate: 1}, "+quietOnes, instance("m", b.URL(), "adapter: ollama")))
+	for r.line().Service.Limiter.Allow(netip.Addr{}, time.Now()).Allowed {
+	}
+	r.chat(deepAudio).isOverLimit(t) // writing it would have told that it cannot be sent
+	r.chat(twoHi).failsWith(t, http.StatusBadRequest, invalidRequest, "invalid_value", "n")
+}

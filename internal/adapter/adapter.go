@@ -19,6 +19,15 @@ type Adapter interface {
 	Reply(req *schema.Request, answer Answer, reply *Reply) error
 }
 
+// Selective is an Adapter whose dialect cannot express every request.
+type Selective interface {
+	Adapter
+	// Refuse says what the dialect has no words for. It looks at the fields of a
+	// request and writes nothing, so that it can be asked before the request is
+	// let in. Call may still refuse what lies deeper, such as a part of a message.
+	Refuse(req *schema.Request) error
+}
+
 // Streamer is an Adapter for a service type whose answers can be streams of
 // events.
 type Streamer interface {

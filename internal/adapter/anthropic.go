@@ -54,10 +54,38 @@ func (anthropicChat) Call(req *schema.Request, to *Target, call *Call) error {
 	return nil
 }
 
+// Refuse reports what cannot be said in this dialect and would change the answer
+// if it were left out.
+func (anthropicChat) Refuse(req *schema.Request) error {
+	if n, ok := req.Field("n").Int(); ok && n > 1 {
+		return schema.InvalidValue("n", "'n' must be 1: this backend gives one answer.")
+	}
+	for _, name := range []string{"functions", "audio", "web_search_options"} {
+		if req.Field(name).Given() {
+			return schema.InvalidValue(name, "'"+name+"' is not supported by this backend.")
+		}
+	}
+	w := anthropicBody{req: req}
+	if _, err := w.effort(); err != nil {
+		return err
+	}
+	if format := req.Field("response_format"); format.Given() {
+		switch string(format.Get("type").Text()) {
+		case "text", "json_object", "json_schema":
+		default:
+			return schema.InvalidValue("response_format.type", "'response_format.type' must be one of text, json_object, json_schema.")
+		}
+	}
+	return nil
+}
+
 // write writes everything but the model.
 func (w *anthropicBody) write() error {
+	if err := (anthropicChat{}).Refuse(w.req); err != nil {
+		return err
+	}
 	for _, step := range []func() *schema.Error{
-		w.refuse, w.writeMessages, w.writeOutputConfig, w.writeSystem, w.writeTools, w.writeLimits,
+		w.writeMessages, w.writeOutputConfig, w.writeSystem, w.writeTools, w.writeLimits,
 	} {
 		if err := step(); err != nil {
 			return err
@@ -72,20 +100,6 @@ func (w *anthropicBody) write() error {
 		w.raw("stream", jsonTrue)
 	}
 	w.writeOthers()
-	return nil
-}
-
-// refuse reports what cannot be said in this dialect and would change the
-// answer if it were left out.
-func (w *anthropicBody) refuse() *schema.Error {
-	if n, ok := w.req.Field("n").Int(); ok && n > 1 {
-		return schema.InvalidValue("n", "'n' must be 1: this backend gives one answer.")
-	}
-	for _, name := range []string{"functions", "audio", "web_search_options"} {
-		if w.req.Field(name).Given() {
-			return schema.InvalidValue(name, "'"+name+"' is not supported by this backend.")
-		}
-	}
 	return nil
 }
 
@@ -167,7 +181,7 @@ func (w *anthropicBody) answerFormat() ([]byte, *schema.Error) {
 		members := append(anthropicMember(nil, "format"), `{"type":"json_schema","schema":`...)
 		return append(append(members, wanted.Raw()...), '}'), nil
 	}
-	return nil, schema.InvalidValue("response_format.type", "'response_format.type' must be one of text, json_object, json_schema.")
+	return nil, nil // Refuse has seen to it
 }
 
 // writeOthers passes on what nobody here knows, as it came.

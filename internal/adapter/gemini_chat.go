@@ -133,7 +133,7 @@ func (o *geminiObject) bytes() []byte {
 
 // geminiBody writes the body of a call.
 func geminiBody(req *schema.Request, model string) ([]byte, error) {
-	if err := geminiRefuse(req); err != nil {
+	if err := (geminiChat{}).Refuse(req); err != nil {
 		return nil, err
 	}
 	body := geminiObject{out: make([]byte, 0, len(req.Body.Data())+256)}
@@ -155,16 +155,30 @@ func geminiBody(req *schema.Request, model string) ([]byte, error) {
 	return body.bytes(), nil
 }
 
-// geminiRefuse names what the dialect has no word for and what would change the
-// answer if it were left out.
-func geminiRefuse(req *schema.Request) error {
+// Refuse names what the dialect has no word for and what would change the answer
+// if it were left out.
+func (geminiChat) Refuse(req *schema.Request) error {
 	if v := req.Field("functions"); v.Given() {
 		return schema.InvalidValue("functions", "'functions' cannot be sent to this backend; use 'tools'.")
 	}
 	if v := req.Field("logit_bias"); v.Given() && !v.Empty() {
 		return schema.InvalidValue("logit_bias", "'logit_bias' cannot be sent to this backend.")
 	}
-	return nil
+	if format := req.Field("response_format"); format.Given() {
+		switch string(format.Get("type").Text()) {
+		case "text", "json_object", "json_schema":
+		default:
+			return schema.InvalidValue("response_format", "'response_format.type' must be text, json_object or json_schema for this backend.")
+		}
+	}
+	if _, err := geminiEffort(req); err != nil {
+		return err
+	}
+	var ignored geminiObject
+	if err := fillGeminiCount(&ignored, req); err != nil {
+		return err
+	}
+	return fillGeminiSeed(&ignored, req)
 }
 
 // addGeminiExtensions adds what callers say in the backend's own words, in

@@ -131,23 +131,16 @@ func fillGeminiFormat(config *geminiObject, req *schema.Request, schemas *gemini
 			return err
 		}
 		config.add("responseSchema", reduced.append(nil, true))
-		return nil
 	}
-	return schema.InvalidValue("response_format", "'response_format.type' must be text, json_object or json_schema for this backend.")
+	return nil // Refuse has seen to other types
 }
 
 // fillGeminiThinking turns an effort into what the generation of the model
 // understands: none before 2.5, a number of tokens in 2.5, a level after it.
 func fillGeminiThinking(config *geminiObject, req *schema.Request, model string) error {
-	v := req.Field("reasoning_effort")
-	if !v.Given() {
-		return nil
-	}
-	effort := string(v.Text())
-	switch effort {
-	case "none", "minimal", "low", "medium", "high", "xhigh", "max":
-	default:
-		return schema.InvalidValue("reasoning_effort", "'reasoning_effort' must be none, minimal, low, medium or high.")
+	effort, err := geminiEffort(req)
+	if effort == "" {
+		return err
 	}
 	generation := geminiGeneration(model)
 	if strings.HasPrefix(model, "gemini-") && generation < 25 {
@@ -165,6 +158,20 @@ func fillGeminiThinking(config *geminiObject, req *schema.Request, model string)
 	}
 	config.add("thinkingConfig", append(thinking, '}'))
 	return nil
+}
+
+// geminiEffort returns how hard the model should think, empty if the caller did
+// not say.
+func geminiEffort(req *schema.Request) (string, error) {
+	v := req.Field("reasoning_effort")
+	if !v.Given() {
+		return "", nil
+	}
+	switch effort := string(v.Text()); effort {
+	case "none", "minimal", "low", "medium", "high", "xhigh", "max":
+		return effort, nil
+	}
+	return "", schema.InvalidValue("reasoning_effort", "'reasoning_effort' must be none, minimal, low, medium or high.")
 }
 
 // geminiBudget gives the numbers that Google documents for its own OpenAI

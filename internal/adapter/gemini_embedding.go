@@ -39,6 +39,11 @@ func (geminiEmbedding) Call(req *schema.Request, to *Target, call *Call) error {
 	return nil
 }
 
+// Refuse tells that the backend takes texts only.
+func (geminiEmbedding) Refuse(req *schema.Request) error {
+	return eachInput(req, func(int, jsonscan.Value) {})
+}
+
 // eachInput calls do for every text that is to be embedded.
 func eachInput(req *schema.Request, do func(i int, text jsonscan.Value)) error {
 	input := req.Field("input")

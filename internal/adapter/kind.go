@@ -120,7 +120,17 @@ type Target struct {
 	ModelJSON []byte
 	Quirks    Quirks
 
-	secrets []string
+	selective Selective // Speak, if it is selective
+	secrets   []string
+}
+
+// Refuse says what of a request cannot be expressed in the dialect, as far as
+// that can be told without writing the call.
+func (t *Target) Refuse(req *schema.Request) error {
+	if t.selective == nil {
+		return nil
+	}
+	return t.selective.Refuse(req)
 }
 
 // Target prepares the calls of one service type to an endpoint.
@@ -138,6 +148,7 @@ func (k *Kind) Target(service schema.ServiceType, e Endpoint) (*Target, error) {
 		Quirks:               k.Quirks,
 		secrets:              secretsOf(base, e),
 	}
+	t.selective, _ = route.Speak.(Selective)
 	if e.Model != "" {
 		t.ModelJSON = quote(e.Model)
 	}

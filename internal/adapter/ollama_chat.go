@@ -14,7 +14,7 @@ type ollamaChat struct{}
 
 // Call translates a chat request.
 func (ollamaChat) Call(req *schema.Request, to *Target, call *Call) error {
-	if err := refuseForOllama(req); err != nil {
+	if err := (ollamaChat{}).Refuse(req); err != nil {
 		return err
 	}
 	body := newOllamaBody(req, to)
@@ -42,9 +42,9 @@ func (ollamaChat) Call(req *schema.Request, to *Target, call *Call) error {
 
 var ollamaEnd = []byte("}")
 
-// refuseForOllama finds wishes that the dialect has no words for and that
-// cannot be ignored without giving another answer than the one asked for.
-func refuseForOllama(req *schema.Request) error {
+// Refuse finds wishes that the dialect has no words for and that cannot be ignored
+// without giving another answer than the one asked for.
+func (ollamaChat) Refuse(req *schema.Request) error {
 	if v := req.Field("n"); v.Given() {
 		if n, ok := v.Int(); !ok || n != 1 {
 			return schema.InvalidValue("n", "'n' must be 1: the backend of this model gives one answer per request.")
@@ -61,7 +61,14 @@ func refuseForOllama(req *schema.Request) error {
 			return schema.InvalidValue("modalities", "'modalities' must be text: the backend of this model gives nothing else.")
 		}
 	}
-	return nil
+	if format := req.Field("response_format"); format.Given() {
+		switch string(format.Get("type").Text()) {
+		case "text", "json_object", "json_schema":
+		default:
+			return schema.InvalidValue("response_format.type", "'response_format.type' must be text, json_object or json_schema.")
+		}
+	}
+	return new(ollamaBody).think(req)
 }
 
 // format translates the wish for JSON.
@@ -73,8 +80,7 @@ func (b *ollamaBody) format(req *schema.Request) error {
 	// It may stand in extra_body, where its inner parts are not recorded.
 	var doc jsonscan.Document
 	wish = ollamaInner(&doc, wish)
-	switch kind := string(wish.Get("type").Text()); kind {
-	case "text":
+	switch string(wish.Get("type").Text()) {
 	case "json_object":
 		b.top.put("format", []byte(`"json"`))
 	case "json_schema":
@@ -83,10 +89,8 @@ func (b *ollamaBody) format(req *schema.Request) error {
 			return schema.InvalidValue("response_format.json_schema.schema", "'response_format.json_schema.schema' must be an object.")
 		}
 		b.top.put("format", shape.Raw())
-	default:
-		return schema.InvalidValue("response_format.type", "'response_format.type' must be text, json_object or json_schema.")
 	}
-	return nil
+	return nil // Refuse has seen to other types
 }
 
 // think translates how much the model shall think.

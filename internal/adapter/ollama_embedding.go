@@ -14,15 +14,8 @@ type ollamaEmbedding struct{}
 
 // Call translates an embeddings request.
 func (ollamaEmbedding) Call(req *schema.Request, to *Target, call *Call) error {
-	input := req.Field("input")
-	switch {
-	case input.Kind() == jsonscan.String:
-		if len(input.Text()) == 0 {
-			// Ollama takes it for a wish to load the model and gives no vector.
-			return schema.InvalidValue("input", "'input' must not be empty.")
-		}
-	case input.First().Kind() != jsonscan.String:
-		return schema.InvalidValue("input", "'input' must be a string or an array of strings: the backend of this model takes no token ids. Send the text itself.")
+	if err := (ollamaEmbedding{}).Refuse(req); err != nil {
+		return err
 	}
 	body := newOllamaBody(req, to)
 	if v := req.Field("dimensions"); v.Given() {
@@ -41,7 +34,22 @@ func (ollamaEmbedding) Call(req *schema.Request, to *Target, call *Call) error {
 		return err
 	}
 	body.send(to, call, "application/json")
-	call.Body = append(call.Body[:0], append(body.text(), `,"input":`...), input.Raw(), ollamaEnd)
+	call.Body = append(call.Body[:0], append(body.text(), `,"input":`...), req.Field("input").Raw(), ollamaEnd)
+	return nil
+}
+
+// Refuse tells that the backend takes texts only, and none that is empty.
+func (ollamaEmbedding) Refuse(req *schema.Request) error {
+	input := req.Field("input")
+	switch {
+	case input.Kind() == jsonscan.String:
+		if len(input.Text()) == 0 {
+			// Ollama takes it for a wish to load the model and gives no vector.
+			return schema.InvalidValue("input", "'input' must not be empty.")
+		}
+	case input.First().Kind() != jsonscan.String:
+		return schema.InvalidValue("input", "'input' must be a string or an array of strings: the backend of this model takes no token ids. Send the text itself.")
+	}
 	return nil
 }
 

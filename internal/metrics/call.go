@@ -93,6 +93,16 @@ func (c *Call) Begin(instance, adapter string, now time.Time) {
 	c.Instance = instance
 }
 
+// Forget takes back the attempt that was added last: no call was made.
+func (c *Call) Forget() {
+	*c.Try() = Try{}
+	c.Attempts--
+	c.Instance = ""
+	if c.Attempts > 0 {
+		c.Instance = c.Try().Instance
+	}
+}
+
 // Try returns the latest attempt; there must be one.
 func (c *Call) Try() *Try { return &c.Tries[min(c.Attempts, maxTries)-1] }
 

@@ -17,7 +17,6 @@ func (r *Reply) try(ctx context.Context) *fault {
 	instance := r.Instance
 	r.outcome = breaker.Success
 	speak := instance.Target.Speak
-	r.described = nil // from here on the call is this attempt's own
 	r.addHeaders()
 	limits := &instance.Timeouts
 	if limits.Total > 0 {

@@ -40,7 +40,7 @@ func benchProxy(tb testing.TB) *Proxy {
 }
 
 // route does all that happens to a request here but the call itself: find,
-// describe the call, limit, pick, acquire, settle.
+// limit, pick, acquire, write the call, settle.
 func (p *Proxy) route(tb testing.TB, req *schema.Request, caller *schema.Caller) {
 	r := p.begin(req, caller)
 	pool := p.current.Load().Service(req.Service).FindBytes(req.Model)
@@ -49,7 +49,7 @@ func (p *Proxy) route(tb testing.TB, req *schema.Request, caller *schema.Caller)
 	if err := r.refuseAtOnce(now); err != nil {
 		tb.Fatal(err)
 	}
-	if err := r.refuseUnsayable(now); err != nil {
+	if err := r.refuseInexpressible(now); err != nil {
 		tb.Fatal(err)
 	}
 	if err := r.limit(now); err != nil {

@@ -151,7 +151,8 @@ func (r *Reply) renew() bool {
 func (r *Reply) acquireReady(now time.Time) bool { return r.acquire(now, nil) }
 
 // acquire picks among the instances that are ready now and, unless that is nil,
-// such as wanted.
+// such as wanted, and writes the call to it. Writing takes time and memory, so it
+// is left until the limits let the request in and it has a slot.
 func (r *Reply) acquire(now time.Time, wanted func(*backend.Instance) bool) bool {
 	for {
 		r.candidates = appendReady(r.candidates[:0], r.pool, r.tried, now)
@@ -162,14 +163,19 @@ func (r *Reply) acquire(now time.Time, wanted func(*backend.Instance) bool) bool
 			return false
 		}
 		instance := r.pool.Balancer.Pick(r.candidates, r.caller.Addr)
-		if !r.describe(instance) {
+		if !r.canExpress(instance) {
 			continue
 		}
 		if permit, ok := instance.Acquire(now); ok {
 			failed := r.Instance
 			r.Instance, r.permit, r.held = instance, permit, true
+			r.record.Begin(instance.ID, instance.Kind.Name, now)
+			if err := instance.Target.Speak.Call(r.req, instance.Target, &r.call); err != nil {
+				r.giveBack(failed, err)
+				continue
+			}
 			r.tried = append(r.tried, instance)
-			r.notePick(failed, now)
+			r.noteFailover(failed)
 			return true
 		}
 		// Somebody took its last place between the question and the answer; the

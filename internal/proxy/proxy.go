@@ -41,9 +41,9 @@ func New(current *routing.Current, client *transport.Client) *Proxy {
 // left. The Reply is returned in both cases, tells what was tried, and must be
 // closed.
 //
-// The steps, top to bottom: find the pool, see that the request can be put to one
-// of its instances, take part in its limits, pick an instance, count the request
-// in the ledger, call it. A failure that another instance may not have leads to
+// The steps, top to bottom: find the pool, see that one of its instances has words
+// for the request, take part in its limits, pick an instance, write the request
+// in its dialect, count it in the ledger, call the instance. A failure that another instance may not have leads to
 // the next one, as long as nothing was sent to the client.
 func (p *Proxy) Do(ctx context.Context, req *schema.Request, caller *schema.Caller) (*Reply, error) {
 	r := p.begin(req, caller)
@@ -75,7 +75,7 @@ func (r *Reply) answer(ctx context.Context, table *routing.Table) error {
 	if err := r.refuseAtOnce(now); err != nil {
 		return err
 	}
-	if err := r.refuseUnsayable(now); err != nil {
+	if err := r.refuseInexpressible(now); err != nil {
 		return err
 	}
 	if err := r.limit(now); err != nil {

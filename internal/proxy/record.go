@@ -30,13 +30,12 @@ func (r *Reply) startRecord() {
 	}
 }
 
-// notePick begins an attempt at the instance that was picked, in the place of the
-// one that failed before it, if any did.
-func (r *Reply) notePick(failed *backend.Instance, now time.Time) {
+// noteFailover counts that another instance takes the place of the one that failed
+// before, if any did.
+func (r *Reply) noteFailover(failed *backend.Instance) {
 	if r.Attempts > 0 && r.proxy.recorder.On() {
 		failed.Series.Failovers.Add(1)
 	}
-	r.record.Begin(r.Instance.ID, r.Instance.Kind.Name, now)
 }
 
 // noteWait adds the time that was spent waiting for a backend. The part of a

@@ -42,12 +42,12 @@ type Reply struct {
 	candidates []*backend.Instance
 	// tried are not to be picked again: they were called, or their dialects have
 	// no words for the request.
-	tried     []*backend.Instance
-	call      adapter.Call
-	described *backend.Instance // the one that the call is for
-	mistake   *schema.Error     // why the first of the dialects cannot
-	plain     adapter.Reply
-	body      []byte
+	tried   []*backend.Instance
+	call    adapter.Call
+	asked   *backend.Instance // the last one whose dialect has words for the request
+	mistake *schema.Error     // why the first of the dialects cannot
+	plain   adapter.Reply
+	body    []byte
 
 	response *transport.Response
 	events   adapter.Events

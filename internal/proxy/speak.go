@@ -6,31 +6,47 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/backend"
 )
 
-// describe makes the call that puts the request to an instance. False means that
-// the instance's dialect has no words for it: it is passed over from then on.
-func (r *Reply) describe(i *backend.Instance) bool {
-	if r.described == i {
+// canExpress asks whether an instance's dialect has words for the request, as far
+// as its fields tell. An instance whose dialect has none is passed over from then
+// on.
+func (r *Reply) canExpress(i *backend.Instance) bool {
+	if r.asked == i {
 		return true
 	}
-	r.described = nil
-	if err := i.Target.Speak.Call(r.req, i.Target, &r.call); err != nil {
-		r.tried = append(r.tried, i)
-		if r.mistake == nil {
-			r.mistake = r.classify(err).err
-		}
+	if err := i.Target.Refuse(r.req); err != nil {
+		r.passOver(i, err)
 		return false
 	}
-	r.described = i
+	r.asked = i
 	return true
 }
 
-// refuseUnsayable turns a request away that can be put to none of the instances
-// that would take it. It comes before the limits, because such a request reaches
-// no backend and costs nothing, and leaves the call to the instance that is
-// likely to be picked, so that it is made once.
-func (r *Reply) refuseUnsayable(now time.Time) error {
+// passOver notes that an instance cannot be given the request, and why.
+func (r *Reply) passOver(i *backend.Instance, err error) {
+	r.tried = append(r.tried, i)
+	if r.mistake == nil {
+		r.mistake = r.classify(err).err
+	}
+}
+
+// giveBack gives up the instance that is held, whose dialect has no words for
+// something deep in the request, or for which there is no memory. The one that
+// failed before, if any did, is again the last that was called.
+func (r *Reply) giveBack(failed *backend.Instance, err error) {
+	i := r.Instance
+	r.Instance, r.held = failed, false
+	r.record.Forget()
+	i.Return(r.permit, time.Now())
+	r.pool.Queue.Wake()
+	r.passOver(i, err)
+}
+
+// refuseInexpressible turns a request away that none of the instances that would
+// take it can express. It comes before the limits, because such a request reaches
+// no backend and costs nothing, and looks at nothing but fields.
+func (r *Reply) refuseInexpressible(now time.Time) error {
 	for i := r.likely(now); i != nil; i = r.likely(now) {
-		if r.describe(i) {
+		if r.canExpress(i) {
 			return nil
 		}
 	}
@@ -39,7 +55,7 @@ func (r *Reply) refuseUnsayable(now time.Time) error {
 		if isTried(r.tried, i) || !i.Settings.Enabled || i.Share == 0 {
 			continue
 		}
-		if r.describe(i) && r.mistake == nil {
+		if r.canExpress(i) && r.mistake == nil {
 			return nil
 		}
 	}
