@@ -26,6 +26,7 @@ const (
 	ReadModels     Permission = "model:read"
 	ReadRoutes     Permission = "route:read"
 	ManageKeys     Permission = "auth:key:manage"
+	ManageTokens   Permission = "auth:token:manage"
 
 	// The codes of the ledger are the specification's own.
 	ReadQuota      Permission = "config:quota:read"
@@ -37,6 +38,9 @@ const (
 	ReadMetrics     Permission = "monitoring:metrics:read"
 	ReadActuator    Permission = "actuator:details:read"
 	WriteLoggers    Permission = "actuator:logger:write"
+	// ManageAccessLog is what changing the level of the access log takes, beside
+	// WriteLoggers.
+	ManageAccessLog Permission = "actuator:logger:manage"
 )
 
 // Holds tells whether a role has a permission.

@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -12,6 +13,13 @@ import (
 
 // Root is the name of the logger from which all others inherit.
 const Root = "ROOT"
+
+// Audit is the name of the logger that writes down who changed what. It has no
+// level and inherits none: nobody may silence it.
+const Audit = "audit"
+
+// ErrNoLevel means that the lines of a logger are always written.
+var ErrNoLevel = errors.New("the audit trail has no level: all of it is written, always")
 
 // The levels that the standard library has no name for.
 const (
@@ -92,6 +100,9 @@ func (l *Levels) follow(name string) *slog.LevelVar {
 }
 
 func (l *Levels) effective(name string) slog.Level {
+	if isAudit(name) {
+		return slog.LevelInfo
+	}
 	for name != "" {
 		if level, ok := l.configured[name]; ok {
 			return level
@@ -133,6 +144,8 @@ func (l *Levels) Set(name string, level slog.Level) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch _, known := l.configured[name]; {
+	case isAudit(name):
+		return ErrNoLevel
 	case isRoot(name):
 		l.root = level
 	case !known && len(l.configured) >= maxConfigured:
@@ -146,14 +159,18 @@ func (l *Levels) Set(name string, level slog.Level) error {
 
 // Clear takes a name's own level away. Root inherits from nobody and gets back
 // the level that it had at the start.
-func (l *Levels) Clear(name string) {
+func (l *Levels) Clear(name string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if isAudit(name) {
+		return ErrNoLevel
+	}
 	if isRoot(name) {
 		l.root = l.initial
 	}
 	delete(l.configured, name)
 	l.apply()
+	return nil
 }
 
 func (l *Levels) apply() {
@@ -161,5 +178,8 @@ func (l *Levels) apply() {
 		level.Set(l.effective(name))
 	}
 }
+
+// isAudit takes every spelling, so that no change looks as if it were one.
+func isAudit(name string) bool { return strings.EqualFold(name, Audit) }
 
 func isRoot(name string) bool { return strings.EqualFold(name, Root) }

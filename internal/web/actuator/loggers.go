@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
@@ -103,22 +104,53 @@ func (a *API) SetLogger(w http.ResponseWriter, r *http.Request) {
 		fail(w, r, http.StatusBadRequest, "dryRun is not available here; nothing was changed.")
 		return
 	}
+	isAdmin := web.IdentityOf(r).Role.Holds(access.ManageAccessLog)
+	if isAccess(name) && !isAdmin {
+		web.Refuse(w, http.StatusForbidden, "The access log is for administrators to change; it needs the permission "+string(access.ManageAccessLog)+".")
+		return
+	}
 	given := readChange(w, r)
 	if given == nil {
 		return
 	}
-	if given.ConfiguredLevel == nil {
-		a.options.Levels.Clear(name)
-		w.WriteHeader(http.StatusNoContent)
-		return
+	var err error
+	if name == logs.Root && !isAdmin {
+		err = a.keepAccess()
 	}
-	level, err := logs.ParseLevel(*given.ConfiguredLevel)
 	if err == nil {
-		err = a.options.Levels.Set(name, level)
+		err = a.setLevel(name, given.ConfiguredLevel)
 	}
 	if err != nil {
 		fail(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
+}
+
+// isAccess tells whether a name is that of the access log or of a part of it.
+func isAccess(name string) bool {
+	first, _, _ := strings.Cut(name, ".")
+	return strings.EqualFold(first, logs.Access)
+}
+
+// keepAccess gives the access log the level that it has, so that it does not
+// inherit a change of the root by somebody who may not change it.
+func (a *API) keepAccess() error {
+	level, own := a.options.Levels.Level(logs.Access)
+	if own {
+		return nil
+	}
+	return a.options.Levels.Set(logs.Access, level)
+}
+
+// setLevel gives a logger a level of its own, or takes it away.
+func (a *API) setLevel(name string, wanted *string) error {
+	if wanted == nil {
+		return a.options.Levels.Clear(name)
+	}
+	level, err := logs.ParseLevel(*wanted)
+	if err != nil {
+		return err
+	}
+	return a.options.Levels.Set(name, level)
 }
