@@ -35,6 +35,8 @@ type Control struct {
 
 	// What follows is for gateways that share their configuration.
 	shared    *Shared
+	values    *Values             // nil where nothing is shared
+	joined    atomic.Bool         // whether the shared configuration was ever read
 	place     place               // where in the shared log this gateway is
 	session   *session            // the transaction of the write that is under way
 	waiting   *config.Document    // a configuration file that the log did not get yet
@@ -69,6 +71,9 @@ func Open(store *Store, doc *config.Document, current *routing.Current, log *slo
 
 func openWith(store *Store, doc *config.Document, current *routing.Current, log *slog.Logger, shared *Shared) (*Control, error) {
 	c := &Control{store: store, current: current, log: log, file: fileStateOf(doc), static: doc.Clone().Services, shared: shared}
+	if shared != nil {
+		c.values = newValues(shared, &c.mu, log)
+	}
 	c.state.Store(&state{doc: doc.Clone()})
 	numbers, err := store.List()
 	if err != nil {

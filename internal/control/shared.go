@@ -47,6 +47,13 @@ func OpenShared(store *Store, doc *config.Document, current *routing.Current, lo
 	return c, nil
 }
 
+// Joined tells whether this gateway knows the configuration that it shares: it
+// has read it, now or in an earlier run. One that shares nothing always does.
+func (c *Control) Joined() bool { return c.shared == nil || c.joined.Load() }
+
+// Values returns what is shared beside the versions, nil where nothing is.
+func (c *Control) Values() *Values { return c.values }
+
 // recall takes up where this gateway was in the log when it stopped. A file that
 // changed since has to wait for the log.
 func (c *Control) recall(last pointer, doc *config.Document) (isWaiting bool) {
@@ -54,6 +61,7 @@ func (c *Control) recall(last pointer, doc *config.Document) (isWaiting bool) {
 		return false
 	}
 	c.place = place{Log: last.Log, Revision: last.Revision}
+	c.joined.Store(true)
 	if isSource(c.file.source, doc) {
 		return false
 	}
@@ -169,8 +177,11 @@ func (c *Control) refresh(ctx context.Context) error {
 			return err
 		}
 	}
+	// Credentials come first: a version that cannot be used must not delay them.
+	valuesErr := c.values.catchUp(s)
 	err = c.catchUp(s)
 	s.end()
+	err = errors.Join(valuesErr, c.values.supply(), err)
 	if err != nil || c.waiting == nil {
 		return err
 	}
@@ -225,6 +236,7 @@ func (c *Control) found() error {
 // the same as the log. The caller has the lock.
 func (c *Control) catchUp(s *session) error {
 	if c.place == s.head.place {
+		c.joined.Store(true)
 		return nil
 	}
 	now := c.state.Load()
@@ -252,6 +264,7 @@ func (c *Control) catchUp(s *session) error {
 		c.put(next, table)
 		c.log.Info("the shared configuration changed", "version", next.version, "summary", summary)
 	}
+	c.joined.Store(true)
 	if err != nil {
 		return err
 	}

@@ -170,7 +170,7 @@ func (s *Shared) prepare(ctx context.Context) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	var there bool
-	err := s.conn.QueryRow(ctx, "SELECT to_regclass('patchbay_config_current') IS NOT NULL").Scan(&there)
+	err := s.conn.QueryRow(ctx, "SELECT to_regclass('patchbay_config_current') IS NOT NULL AND to_regclass('patchbay_config_values') IS NOT NULL").Scan(&there)
 	if err != nil || there {
 		return err
 	}
@@ -193,6 +193,12 @@ func (s *Shared) prepare(ctx context.Context) error {
 				newest   INTEGER NOT NULL,
 				source   TEXT NOT NULL
 			)`,
+			`CREATE TABLE IF NOT EXISTS patchbay_config_values (
+				name     TEXT PRIMARY KEY,
+				revision BIGINT NOT NULL,
+				value    TEXT NOT NULL
+			)`,
+			`CREATE INDEX IF NOT EXISTS patchbay_config_values_revision ON patchbay_config_values (revision)`,
 		} {
 			if _, err := tx.Exec(ctx, statement); err != nil {
 				return err

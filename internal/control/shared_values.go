@@ -1,0 +1,275 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"strings"
+	"sync"
+)
+
+// Values are what the gateways of a shared configuration have in common beside
+// its versions: small records by name, such as "key/team-a". The text before the
+// slash is the kind of a record. They are no part of a version, so that a
+// rollback does not bring back a key that was revoked.
+type Values struct {
+	shared *Shared
+	log    *slog.Logger
+
+	mu *sync.Mutex // guards shared and what follows
+	// origin is the log that was read last, empty before the first read, and
+	// revision the last change of it that this gateway knows.
+	origin   string
+	revision int64
+	// known is the content of the log or, before the first read, what this
+	// gateway has.
+	known map[string][]byte
+	// lacking is what this gateway has of kinds of which the log has none.
+	lacking   map[string][]byte
+	followers []Follower
+}
+
+// Follower is told of values as they change; whole says that these are all that
+// the log with this name has. It must not call Values.
+type Follower func(log string, whole bool, values map[string][]byte)
+
+// errNoLog means that no gateway has begun a shared configuration yet.
+var errNoLog = errors.New("the shared configuration is empty")
+
+func newValues(shared *Shared, mu *sync.Mutex, log *slog.Logger) *Values {
+	return &Values{shared: shared, mu: mu, log: log, known: map[string][]byte{}}
+}
+
+// OpenValues returns the values of a shared configuration for a program that is
+// no gateway, nil where no gateway has begun it yet.
+func OpenValues(shared *Shared, log *slog.Logger) (*Values, error) {
+	s, err := shared.begin(context.Background(), false)
+	if err != nil {
+		return nil, err
+	}
+	defer s.end()
+	if s.head.Log == "" {
+		return nil, nil
+	}
+	return newValues(shared, new(sync.Mutex), log), nil
+}
+
+// Close lets go of the database.
+func (v *Values) Close() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.shared.drop()
+}
+
+// Follow tells followers of all values and of every change from now on. The log
+// gets the own values of each kind of which it has none. An error means that the
+// log could not be read; a gateway that follows its configuration tries again.
+func (v *Values) Follow(own map[string][]byte, followers ...Follower) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.followers = followers
+	maps.Copy(v.known, own)
+	return v.refresh()
+}
+
+// refresh reads the log. The caller has the lock.
+func (v *Values) refresh() error {
+	s, err := v.shared.begin(context.Background(), false)
+	if err != nil {
+		return err
+	}
+	err = v.catchUp(s)
+	s.end()
+	if err != nil {
+		return err
+	}
+	return v.supply()
+}
+
+// catchUp tells the followers what changed. It does nothing where nobody
+// follows. The caller has the lock, and calls supply after the session.
+func (v *Values) catchUp(s *session) error {
+	if v == nil || len(v.followers) == 0 || s.head.Log == "" {
+		return nil
+	}
+	newest, err := s.newestValue()
+	if err != nil {
+		return fmt.Errorf("shared values: %w", err)
+	}
+	whole := v.origin != s.head.Log || newest < v.revision
+	if !whole && newest == v.revision {
+		return nil
+	}
+	since := v.revision
+	if whole {
+		since = 0
+	}
+	changed, err := s.values(since)
+	if err != nil {
+		return fmt.Errorf("shared values: %w", err)
+	}
+	if v.lacking = nil; whole {
+		if v.lacking = missing(v.known, changed); len(v.lacking) > 0 {
+			return nil // until the log has them, nobody is told that they are gone
+		}
+	}
+	v.deliver(s.head.Log, newest, whole, changed)
+	return nil
+}
+
+// missing returns the values of the kinds of which others have none.
+func missing(own, others map[string][]byte) map[string][]byte {
+	kinds := map[string]bool{}
+	for name := range others {
+		kinds[kindOf(name)] = true
+	}
+	lacking := map[string][]byte{}
+	for name, value := range own {
+		if !kinds[kindOf(name)] {
+			lacking[name] = value
+		}
+	}
+	return lacking
+}
+
+func kindOf(name string) string {
+	kind, _, _ := strings.Cut(name, "/")
+	return kind
+}
+
+// supply gives the log what it lacks. The caller has the lock.
+func (v *Values) supply() error {
+	if v == nil || len(v.lacking) == 0 {
+		return nil
+	}
+	s, err := v.shared.begin(context.Background(), true)
+	if err != nil {
+		return err
+	}
+	defer s.end()
+	newest, err := s.newestValue()
+	if err != nil {
+		return err
+	}
+	all, err := s.values(0)
+	if err != nil {
+		return err
+	}
+	// Another gateway may have been faster.
+	for name, value := range missing(v.known, all) {
+		newest++
+		if err := s.putValue(name, newest, value); err != nil {
+			return err
+		}
+		all[name] = value
+	}
+	if err := s.commit(s.head); err != nil {
+		return err
+	}
+	v.lacking = nil
+	v.deliver(s.head.Log, newest, true, all)
+	return nil
+}
+
+func (v *Values) deliver(log string, newest int64, whole bool, changed map[string][]byte) {
+	if whole {
+		clear(v.known)
+	}
+	maps.Copy(v.known, changed)
+	v.origin, v.revision = log, newest
+	for _, follower := range v.followers {
+		follower(log, whole, changed)
+	}
+}
+
+// Change brings this gateway up to date, runs the edit, and stores the value
+// that it returns under its name. All followers here were told of it when Change
+// returns.
+func (v *Values) Change(edit func() (name string, value []byte, err error)) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	s, err := v.beginWrite()
+	if err != nil {
+		return v.refused(err)
+	}
+	defer s.end()
+	name, value, err := edit()
+	if err != nil {
+		return err
+	}
+	newest := v.revision + 1
+	if err := s.putValue(name, newest, value); err != nil {
+		return v.refused(err)
+	}
+	if err := s.commit(s.head); err != nil {
+		_ = v.refused(err)
+		return ErrUnconfirmed
+	}
+	v.deliver(v.origin, newest, false, map[string][]byte{name: value})
+	return nil
+}
+
+// beginWrite takes the log for a write, with everything known that it has.
+func (v *Values) beginWrite() (*session, error) {
+	if v.origin == "" {
+		if err := v.refresh(); err != nil {
+			return nil, err
+		}
+	}
+	s, err := v.shared.begin(context.Background(), true)
+	if err != nil {
+		return nil, err
+	}
+	if s.head.Log == "" {
+		err = errNoLog
+	} else if err = v.catchUp(s); err == nil && len(v.lacking) > 0 {
+		err = errors.New("the shared configuration was replaced a moment ago")
+	}
+	if err != nil {
+		s.end()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (v *Values) refused(err error) error {
+	v.log.Warn("a change was refused: the shared configuration cannot be written", "error", err)
+	return ErrUnavailable
+}
+
+// newestValue returns the number of the last change of a value, 0 where there
+// was none.
+func (t *session) newestValue() (newest int64, err error) {
+	ctx, cancel := bounded(context.Background())
+	defer cancel()
+	err = t.tx.QueryRow(ctx, "SELECT coalesce(max(revision), 0) FROM patchbay_config_values").Scan(&newest)
+	return newest, err
+}
+
+// values returns the values that changed after a change.
+func (t *session) values(since int64) (map[string][]byte, error) {
+	ctx, cancel := bounded(context.Background())
+	defer cancel()
+	rows, err := t.tx.Query(ctx, "SELECT name, value FROM patchbay_config_values WHERE revision > $1", since)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	found := map[string][]byte{}
+	for rows.Next() {
+		var name, value string
+		if err := rows.Scan(&name, &value); err != nil {
+			return nil, err
+		}
+		found[name] = []byte(value)
+	}
+	return found, rows.Err()
+}
+
+func (t *session) putValue(name string, revision int64, value []byte) error {
+	_, err := t.exec(`INSERT INTO patchbay_config_values (name, revision, value) VALUES ($1, $2, $3)
+		ON CONFLICT (name) DO UPDATE SET revision = excluded.revision, value = excluded.value`, name, revision, string(value))
+	return err
+}
