@@ -43,6 +43,10 @@ type gateway struct {
 	client  *transport.Client
 	ledger  *quota.Ledger
 	ops     *actuator.API
+	// credentials are the API keys and management tokens, and attempts counts
+	// the wrong ones.
+	credentials *access.Credentials
+	attempts    *access.Attempts
 	// recorder counts what happens and remembers the latest calls.
 	recorder *metrics.Recorder
 	traces   *telemetry.Exporter // nil when no traces are sent
@@ -82,7 +86,7 @@ func assemble(doc *config.Document, log *slog.Logger, options v1.Options) (_ *ga
 		return nil, err
 	}
 	opened.add(func() { _ = g.listener.Close() })
-	if options.Keys, err = g.open(&opened); err != nil {
+	if err = g.open(&opened); err != nil {
 		return nil, &exitError{exitFailed, err}
 	}
 	if err := g.wire(options, &opened); err != nil {
@@ -91,17 +95,21 @@ func assemble(doc *config.Document, log *slog.Logger, options v1.Options) (_ *ga
 	return g, nil
 }
 
-// open opens what the gateway keeps and what it is connected to, and returns
-// the keys of the unified API.
-func (g *gateway) open(opened *closers) (keys *access.Keyring, err error) {
+// open opens what the gateway keeps and what it is connected to.
+func (g *gateway) open(opened *closers) (err error) {
 	if g.store, err = control.OpenStore(g.doc.Server.DataDir); err != nil {
-		return nil, err
+		return err
 	}
 	opened.add(func() { _ = g.store.Close() })
 	if g.control, err = openControl(g.store, g.doc, g.current, g.log); err != nil {
-		return nil, err
+		return err
 	}
 	opened.add(g.control.Close)
+	if g.credentials, err = access.OpenCredentials(g.store.Data(), g.doc.Security, g.log); err != nil {
+		return err
+	}
+	g.attempts = access.NewAttempts(time.Now())
+	g.shareCredentials()
 	g.client = transport.New(transport.Options{Control: transport.RefuseMetadata})
 	opened.add(g.client.Close)
 	g.recorder = metrics.NewRecorder(g.doc.Monitoring)
@@ -109,20 +117,19 @@ func (g *gateway) open(opened *closers) (keys *access.Keyring, err error) {
 		Current: g.current, Recorder: g.recorder, Levels: logs.LevelsOf(g.log), Document: g.doc,
 		Ledger: func() quota.Stats { return g.ledger.Stats() },
 		Config: g.sources,
+		Ready:  g.ready,
 		Build:  buildOf(debug.ReadBuildInfo()),
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err := g.openTelemetry(opened); err != nil {
-		return nil, err
-	}
-	return access.OpenKeyring(g.store.Data(), g.doc.Security)
+	return g.openTelemetry(opened)
 }
 
 // wire connects the parts that answer requests with what was opened.
 func (g *gateway) wire(options v1.Options, opened *closers) error {
-	g.warnIfOpen(options.Keys)
+	g.warnIfOpen()
+	options.Keys, options.Attempts = g.credentials, g.attempts
 	options.Recorder = g.recorder
 	options.TrustedProxies = g.doc.Server.TrustedProxies
 	g.memory = memory.New(int64(g.doc.Limits.Memory))
@@ -135,7 +142,7 @@ func (g *gateway) wire(options v1.Options, opened *closers) error {
 	requests.Count(g.ledger)
 	api := v1.New(requests, g.current, options)
 	management := manage.New(manage.Options{
-		Control: g.control, Current: g.current, Keys: options.Keys, Ledger: g.ledger, TrustedProxies: g.doc.Server.TrustedProxies, Log: g.log,
+		Control: g.control, Current: g.current, Credentials: g.credentials, Ledger: g.ledger, TrustedProxies: g.doc.Server.TrustedProxies, Log: g.log,
 	})
 	router, err := g.newSurface(surfaces{api, management, g.ops, openapi.NewPages(), manage.NewMonitoring(g.recorder, g.current)})
 	if err != nil {
@@ -149,8 +156,8 @@ func (g *gateway) wire(options v1.Options, opened *closers) error {
 }
 
 // warnIfOpen says that security alone shuts nobody out of the unified API.
-func (g *gateway) warnIfOpen(keys *access.Keyring) {
-	if g.doc.Security.Enabled && keys.Guard() == nil && !isLoopback(g.doc.Server.Listen) {
+func (g *gateway) warnIfOpen() {
+	if g.doc.Security.Enabled && g.credentials.Known() && g.credentials.Guard() == nil && !isLoopback(g.doc.Server.Listen) {
 		g.log.Warn("security is on and there is no key: anyone who reaches this address can use /v1; set security.keys, or issue a key with patchbay keys create",
 			"address", g.doc.Server.Listen)
 	}
@@ -159,15 +166,19 @@ func (g *gateway) warnIfOpen(keys *access.Keyring) {
 // newSurface puts all that answers behind the gate.
 func (g *gateway) newSurface(s surfaces) (*web.Router, error) {
 	settings := g.doc.Security
-	if settings.Enabled && len(settings.Tokens) == 0 {
-		g.log.Warn("security is on and there is no management token: nobody can use the management API")
+	if settings.Enabled && g.credentials.Known() && g.credentials.Roster().Empty() {
+		g.log.Warn("security is on and there is no management token: nobody can use the management API; " +
+			"set security.tokens, or issue one with patchbay tokens issue while the gateway is stopped")
 	}
 	hosts := settings.AllowedHosts
 	if host, _, err := net.SplitHostPort(g.doc.Server.Listen); err == nil {
 		hosts = append([]string{host}, hosts...)
 	}
 	gate := web.NewGate(web.GateOptions{
-		Roster:         access.NewRoster(settings),
+		Roster:         g.credentials.Roster,
+		Attempts:       g.attempts,
+		Ready:          g.readiness(),
+		NotReady:       notReady,
 		Loopback:       isLoopback(g.doc.Server.Listen),
 		Hosts:          hosts,
 		TrustedProxies: g.doc.Server.TrustedProxies,

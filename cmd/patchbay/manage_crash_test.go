@@ -70,7 +70,7 @@ func TestExamplesOfTheManagementDocumentation(t *testing.T) {
 	if err != nil {
 		t.Skip("curl is not installed")
 	}
-	r := startGateway(t, "")
+	r, secured := startGateway(t, ""), startGateway(t, securedYAML())
 	content := string(mustRead(t, filepath.Join("..", "..", "docs", "management.md")))
 	examples := regexp.MustCompile(`(?m)^curl (.*?) +# (\d+)$`).FindAllStringSubmatch(content, -1)
 	if len(examples) < 30 {
@@ -80,6 +80,9 @@ func TestExamplesOfTheManagementDocumentation(t *testing.T) {
 	for _, example := range examples {
 		command := exec.CommandContext(deadline(t), "sh", "-c", curl+` -s -w '\n%{http_code}' `+example[1])
 		command.Env = []string{"B=" + r.url}
+		if strings.Contains(example[1], "$TOKEN") {
+			command.Env = []string{"B=" + secured.url, "TOKEN=admin-token"}
+		}
 		output, err := command.CombinedOutput()
 		lines := strings.Split(strings.TrimSpace(string(output)), "\n")
 		if err != nil || lines[len(lines)-1] != example[2] {
@@ -102,6 +105,6 @@ func operationOf(arguments string) string {
 		method = found[1]
 	}
 	path := regexp.MustCompile(`\$B(/[^"?]*)`).FindStringSubmatch(arguments)[1]
-	path = regexp.MustCompile(`/(chat|imgEdit|tts|team-a|\d+)(/|$)`).ReplaceAllString(path, "/*$2")
+	path = regexp.MustCompile(`/(chat|imgEdit|tts|team-a|ci|\d+)(/|$)`).ReplaceAllString(path, "/*$2")
 	return method + " " + path
 }

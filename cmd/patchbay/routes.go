@@ -3,6 +3,7 @@ package main
 import (
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -85,6 +86,10 @@ func (s surfaces) routes() []web.Route {
 		{Pattern: "GET /api/auth/keys", Permission: access.ManageKeys, Handler: m.Handle(m.Keys)},
 		{Pattern: "POST /api/auth/keys", Permission: access.ManageKeys, Handler: m.Handle(m.IssueKey)},
 		{Pattern: "DELETE /api/auth/keys/{id}", Permission: access.ManageKeys, Handler: m.Handle(m.RevokeKey)},
+		{Pattern: "GET /api/auth/tokens", Permission: access.ManageTokens, Handler: m.Handle(m.Tokens)},
+		{Pattern: "POST /api/auth/tokens", Permission: access.ManageTokens, Handler: m.Handle(m.IssueToken)},
+		{Pattern: "POST /api/auth/tokens/{name}/rotate", Permission: access.ManageTokens, Handler: m.Handle(m.RotateToken)},
+		{Pattern: "DELETE /api/auth/tokens/{name}", Permission: access.ManageTokens, Handler: m.Handle(m.RevokeToken)},
 
 		{Pattern: "GET /openapi.json", Permission: access.Anyone, Handler: d.Document},
 		{Pattern: "GET /docs/api", Permission: access.Anyone, Handler: d.Viewer},
@@ -190,6 +195,21 @@ func fail(w http.ResponseWriter, r *http.Request, err *schema.Error) {
 	default:
 		v1.WriteError(w, err)
 	}
+}
+
+// notReady answers a request of the unified API that comes before it is known
+// who may be let in.
+func notReady(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength != 0 {
+		// The body is not read, so nothing can follow it on this connection.
+		w.Header().Set("Connection", "close")
+	}
+	v1.WriteError(w, &schema.Error{
+		Message:    web.NotReadyMessage,
+		Type:       schema.TypeServiceUnavailable,
+		Code:       schema.CodeServiceUnavailable,
+		RetryAfter: time.Second,
+	})
 }
 
 func isManagement(r *http.Request) bool { return isUnder(r, "/api") }

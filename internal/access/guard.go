@@ -22,20 +22,31 @@ type holder struct {
 	expires time.Time // zero means never
 }
 
+func newGuard() *Guard { return &Guard{keys: make(map[[sha256.Size]byte]*holder)} }
+
 // add lets the bearer of a key in.
 func (g *Guard) add(key Key) {
-	var sum [sha256.Size]byte
-	// The settings were checked: the hash is hexadecimal, the time a time.
-	_, _ = hex.Decode(sum[:], []byte(key.KeySHA256))
-	expires, _ := time.Parse(time.RFC3339, key.ExpiresAt)
+	sum, ok := sumOf(key.KeySHA256)
+	if !ok {
+		return
+	}
+	expires, _ := time.Parse(time.RFC3339, key.ExpiresAt) // the settings were checked
 	g.keys[sum] = &holder{Key: key, expires: expires}
 }
 
+// sumOf reads a hash; one that is not whole is nobody's.
+func sumOf(hash string) (sum [sha256.Size]byte, ok bool) {
+	n, err := hex.Decode(sum[:], []byte(hash[:min(len(hash), hex.EncodedLen(len(sum)))]))
+	return sum, err == nil && n == len(sum)
+}
+
 // Identify finds the key that a request presents. Only hashes are compared, so
-// the time it takes tells nothing about the keys that exist.
+// the time it takes tells nothing about the keys that exist. A request without a
+// key has no key, whatever the hashes are.
 func (g *Guard) Identify(h http.Header, now time.Time) (*Key, *schema.Error) {
-	found := g.keys[sha256.Sum256([]byte(presented(h)))]
-	if found == nil || !found.expires.IsZero() && now.After(found.expires) {
+	text := presented(h)
+	found := g.keys[sha256.Sum256([]byte(text))]
+	if text == "" || found == nil || !found.expires.IsZero() && now.After(found.expires) {
 		return nil, &schema.Error{
 			Message: "A valid API key is required, as 'Authorization: Bearer <key>' or 'X-API-Key: <key>'.",
 			Type:    schema.TypeAuthentication,
@@ -57,6 +68,9 @@ func (k *Key) May(service schema.ServiceType, model []byte) *schema.Error {
 	}
 	return nil
 }
+
+// Presents tells whether a request carries anything that could be an API key.
+func Presents(h http.Header) bool { return presented(h) != "" }
 
 // presented returns the credential of a request; clients put it in one of three places.
 func presented(h http.Header) string {

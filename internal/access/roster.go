@@ -2,9 +2,9 @@ package access
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"net/http"
 	"strings"
+	"time"
 )
 
 // Identity is who asks for something at the management API.
@@ -19,29 +19,50 @@ type Identity struct {
 // Roster knows the bearers of management tokens by the hashes of the tokens. A
 // nil Roster is that of an open gateway.
 type Roster struct {
-	bearers map[[sha256.Size]byte]Identity
+	bearers map[[sha256.Size]byte]bearerOf
 }
 
-// NewRoster returns the roster for the settings, nil when management is open.
-func NewRoster(s Settings) *Roster {
-	if !s.Enabled {
-		return nil
-	}
-	r := &Roster{bearers: make(map[[sha256.Size]byte]Identity, len(s.Tokens))}
-	for _, token := range s.Tokens {
-		var sum [sha256.Size]byte
-		_, _ = hex.Decode(sum[:], []byte(token.TokenSHA256)) // the settings were checked
-		r.bearers[sum] = Identity{Name: token.Name, Role: token.Role, SeesSecrets: token.Role == Admin}
-	}
-	return r
+type bearerOf struct {
+	Identity
+	expires time.Time // zero means never
 }
 
-// Identify finds the bearer of the token that a request presents. Only hashes
-// are compared, so an unknown token costs what a known one does, and the time
-// that it takes tells nothing.
-func (r *Roster) Identify(h http.Header) (Identity, bool) {
-	who, known := r.bearers[sha256.Sum256([]byte(bearer(h)))]
-	return who, known
+func newRoster() *Roster { return &Roster{bearers: make(map[[sha256.Size]byte]bearerOf)} }
+
+// add lets the bearer of a token in until it expires; an empty time is never.
+func (r *Roster) add(token Token, expiresAt string) {
+	sum, ok := sumOf(token.TokenSHA256)
+	if !ok {
+		return
+	}
+	expires, _ := time.Parse(time.RFC3339, expiresAt) // it was checked
+	r.bearers[sum] = bearerOf{Identity{Name: token.Name, Role: token.Role, SeesSecrets: token.Role == Admin}, expires}
+}
+
+// Empty tells whether no token at all is good.
+func (r *Roster) Empty() bool { return len(r.bearers) == 0 }
+
+// HasAdmin tells whether any token is good for everything.
+func (r *Roster) HasAdmin(now time.Time) bool {
+	for _, bearer := range r.bearers {
+		if bearer.Role == Admin && (bearer.expires.IsZero() || now.Before(bearer.expires)) {
+			return true
+		}
+	}
+	return false
+}
+
+// Identify finds the bearer of the token that a request presents, and tells
+// whether it presents one at all. Only hashes are compared, so an unknown token
+// costs what a known one does, and the time that it takes tells nothing. A
+// request without a token is nobody's, whatever the hashes are.
+func (r *Roster) Identify(h http.Header, now time.Time) (who Identity, known, presents bool) {
+	text := bearer(h)
+	found, ok := r.bearers[sha256.Sum256([]byte(text))]
+	if text == "" || !ok || !found.expires.IsZero() && now.After(found.expires) {
+		return Identity{}, false, text != ""
+	}
+	return found.Identity, true, true
 }
 
 // bearer returns the token of a request. More than one credential is none.

@@ -152,10 +152,14 @@ func (k Key) checkScope(at string, report func(path, message string)) {
 			report(fmt.Sprintf("%smodels[%d]", at, i), "must not be empty")
 		}
 	}
-	if k.ExpiresAt == "" {
+	checkExpiry(at, k.ExpiresAt, report)
+}
+
+func checkExpiry(at, expires string, report func(path, message string)) {
+	if expires == "" {
 		return
 	}
-	if _, err := time.Parse(time.RFC3339, k.ExpiresAt); err != nil {
+	if _, err := time.Parse(time.RFC3339, expires); err != nil {
 		report(at+"expiresAt", `want a time such as "2030-01-31T00:00:00Z"`)
 	}
 }
@@ -184,6 +188,13 @@ func checkHash(hash, path string, report func(path, message string)) bool {
 	if len(hash) != 64 || strings.ContainsFunc(hash, isForeign) {
 		report(path, "want a SHA-256 as 64 lower-case hexadecimal digits")
 		return false
+	}
+	// A variable that was not set, or a command that printed nothing.
+	for _, nothing := range [...]string{"", "\n", "\r\n", " "} {
+		if hash == HashOf(nothing) {
+			report(path, "is the hash of an empty text; make the hash of a real one with patchbay tokens hash")
+			return false
+		}
 	}
 	return true
 }

@@ -53,6 +53,7 @@ const (
 	CodeRequestTimeout     = "request_timeout"
 	CodeRequestTooLarge    = "request_too_large"
 	CodeInvalidAPIKey      = "invalid_api_key"
+	CodeTooManyAttempts    = "too_many_failed_attempts"
 	CodePermissionDenied   = "permission_denied"
 	CodeUnknownEndpoint    = "unknown_endpoint"
 	CodeModelNotFound      = "model_not_found"

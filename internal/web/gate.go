@@ -7,9 +7,12 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/logs"
 )
 
 // Route is one thing that the gateway answers: its pattern, such as
@@ -29,8 +32,16 @@ type Gate struct {
 
 // GateOptions are the settings of a Gate.
 type GateOptions struct {
-	// Roster knows the management tokens; nil means that none are needed.
-	Roster *access.Roster
+	// Roster returns who knows the management tokens now; nil, or a nil roster,
+	// means that none are needed.
+	Roster func() *access.Roster
+	// Attempts slows down who presents wrong tokens; nil slows down nobody.
+	Attempts *access.Attempts
+	// Ready tells whether it is known who may be let in; nil means that it is.
+	// Until then whatever not everybody may ask for is refused, and NotReady
+	// answers callers of the unified API.
+	Ready    func() bool
+	NotReady http.HandlerFunc
 	// Loopback says that only this machine can reach the gateway.
 	Loopback bool
 	// Hosts are the names by which an open gateway on loopback may be managed,
@@ -45,14 +56,17 @@ type GateOptions struct {
 
 // NewGate returns a Gate.
 func NewGate(options GateOptions) *Gate {
-	options.Log = options.Log.With("logger", "audit")
+	options.Log = logs.Named(options.Log, logs.Audit)
+	if options.Roster == nil {
+		options.Roster = func() *access.Roster { return nil }
+	}
 	return &Gate{options: options, crossSite: http.NewCrossOriginProtection()}
 }
 
 // Guard returns the handler of a route behind the gate.
 func (g *Gate) Guard(route Route) http.HandlerFunc {
 	if route.Permission == access.ByKey {
-		return route.Handler
+		return g.whenReady(route.Handler)
 	}
 	return func(w http.ResponseWriter, r *http.Request) {
 		who, refusal := g.admit(r, route.Permission)
@@ -74,6 +88,23 @@ func (g *Gate) Guard(route Route) http.HandlerFunc {
 	}
 }
 
+// NotReadyMessage says why a gateway lets nobody in.
+const NotReadyMessage = "This gateway has not read the shared configuration yet and does not know whom to let in; it serves as soon as the database can be reached."
+
+// whenReady refuses requests as long as nobody knows who may be let in.
+func (g *Gate) whenReady(next http.HandlerFunc) http.HandlerFunc {
+	if g.options.Ready == nil {
+		return next
+	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		if !g.options.Ready() {
+			g.options.NotReady(w, r)
+			return
+		}
+		next(w, r)
+	}
+}
+
 type identityKey struct{}
 
 // IdentityOf returns who sends a request. It is the zero value for callers of
@@ -87,14 +118,25 @@ func IdentityOf(r *http.Request) access.Identity {
 // not.
 func (g *Gate) admit(r *http.Request, permission access.Permission) (access.Identity, func(http.ResponseWriter)) {
 	foreign := g.isCrossSite(r)
-	who, known := g.identify(r, foreign)
+	who, known, wait := g.identify(r, foreign)
+	isOpen := who.Name == openName
 	switch {
 	case permission == access.Anyone:
 		return who, nil
-	case g.options.Roster == nil && g.options.Loopback && !g.isOwnHost(r.Host):
+	case g.options.Ready != nil && !g.options.Ready():
+		return access.Identity{}, func(w http.ResponseWriter) {
+			w.Header().Set("Retry-After", "1")
+			Refuse(w, http.StatusServiceUnavailable, NotReadyMessage)
+		}
+	case isOpen && g.options.Loopback && !g.isOwnHost(r.Host):
 		return who, refuseWith(http.StatusForbidden, "This host name is not allowed for the management API; allow it with security.allowed-hosts.")
 	case foreign && !isSafe(r.Method):
 		return who, refuseWith(http.StatusForbidden, "Changes that a page of another site asks for are refused.")
+	case wait > 0:
+		return who, func(w http.ResponseWriter) {
+			w.Header().Set("Retry-After", strconv.FormatInt(int64((wait+time.Second-1)/time.Second), 10))
+			Refuse(w, http.StatusTooManyRequests, "Too many wrong management tokens came from this address; a right one is accepted at once.")
+		}
 	case !known:
 		return who, func(w http.ResponseWriter) {
 			w.Header().Set("Www-Authenticate", "Bearer")
@@ -106,13 +148,24 @@ func (g *Gate) admit(r *http.Request, permission access.Permission) (access.Iden
 	return who, nil
 }
 
-func (g *Gate) identify(r *http.Request, foreign bool) (access.Identity, bool) {
-	if g.options.Roster == nil {
+// openName is the name of callers where no tokens are asked for.
+const openName = "open"
+
+// identify returns who sends a request. A caller who presented too many wrong
+// tokens has to wait.
+func (g *Gate) identify(r *http.Request, foreign bool) (who access.Identity, known bool, wait time.Duration) {
+	roster := g.options.Roster()
+	if roster == nil {
 		// On loopback whoever asks could read the files as well, unless it is a
 		// page that somebody's browser happens to show.
-		return access.Identity{Name: "open", Role: access.Admin, SeesSecrets: g.options.Loopback && !foreign && g.isOwnHost(r.Host)}, true
+		return access.Identity{Name: openName, Role: access.Admin, SeesSecrets: g.options.Loopback && !foreign && g.isOwnHost(r.Host)}, true, 0
 	}
-	return g.options.Roster.Identify(r.Header)
+	now := time.Now()
+	who, known, presents := roster.Identify(r.Header, now)
+	if !known && presents {
+		wait = g.options.Attempts.Wrong(ClientAddr(r, g.options.TrustedProxies), now)
+	}
+	return who, known, wait
 }
 
 // isCrossSite tells whether a browser sends the request for a page of another

@@ -36,6 +36,9 @@ type Options struct {
 	// Document is the static configuration, and DataDir in it where the disk is
 	// looked at.
 	Document *config.Document
+	// Ready tells whether the gateway knows all that it needs to serve; nil means
+	// that it does.
+	Ready func() bool
 	// Ledger returns what the quota ledger did; nil means that there is none.
 	Ledger func() quota.Stats
 	// Config returns how the sources of the configuration are; nil means that there

@@ -83,7 +83,7 @@ func (a *API) Readiness(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *API) readiness() string {
-	if a.draining.Load() {
+	if a.draining.Load() || a.options.Ready != nil && !a.options.Ready() {
 		return outOfService
 	}
 	return up

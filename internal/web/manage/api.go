@@ -26,8 +26,9 @@ type API struct{ options Options }
 type Options struct {
 	Control *control.Control
 	Current *routing.Current
-	Keys    *access.Keyring
-	Ledger  *quota.Ledger
+	// Credentials are the API keys and management tokens.
+	Credentials *access.Credentials
+	Ledger      *quota.Ledger
 	// TrustedProxies may name the client's address.
 	TrustedProxies []netip.Prefix
 	Log            *slog.Logger

@@ -37,9 +37,9 @@ func statusOf(err error) int {
 	var problems config.Problems
 	switch {
 	case errors.As(err, &m), errors.As(err, &problems),
-		errors.Is(err, control.ErrCurrent), errors.Is(err, access.ErrKeyExists), errors.Is(err, access.ErrKeyStatic):
+		errors.Is(err, control.ErrCurrent), errors.Is(err, access.ErrExists), errors.Is(err, access.ErrStatic), errors.Is(err, access.ErrRevoked):
 		return http.StatusBadRequest
-	case errors.Is(err, errNotFound), errors.Is(err, control.ErrNoVersion), errors.Is(err, access.ErrNoKey):
+	case errors.Is(err, errNotFound), errors.Is(err, control.ErrNoVersion), errors.Is(err, access.ErrUnknown):
 		return http.StatusNotFound
 	case errors.Is(err, errTooSlow):
 		return http.StatusRequestTimeout
@@ -61,7 +61,7 @@ func (a *API) fail(w http.ResponseWriter, err error) {
 	if status == http.StatusInternalServerError {
 		a.options.Log.Error("a management operation failed", "request_id", web.RecordOf(w).RequestID, "error", err)
 		message = "The operation failed inside the gateway; nothing was changed."
-		if errors.Is(err, control.ErrSave) || errors.Is(err, access.ErrKeySave) {
+		if errors.Is(err, control.ErrSave) || errors.Is(err, access.ErrSave) {
 			message = "Saving failed; nothing was changed."
 		}
 	}

@@ -33,12 +33,7 @@ type keyView struct {
 func (a *API) Keys(q *Request) (Reply, error) {
 	now := time.Now()
 	views := []keyView{}
-	for _, key := range a.options.Keys.Static() {
-		view := viewKey(access.Issued{Key: key}, now)
-		view.Source = "config"
-		views = append(views, view)
-	}
-	for _, key := range a.options.Keys.Issued() {
+	for _, key := range a.options.Credentials.Keys() {
 		views = append(views, viewKey(key, now))
 	}
 	data, err := list(q, views)
@@ -48,7 +43,7 @@ func (a *API) Keys(q *Request) (Reply, error) {
 func viewKey(key access.Issued, now time.Time) keyView {
 	return keyView{
 		ID: key.ID, Tenant: key.Tenant, Services: key.Services, Models: key.Models, ExpiresAt: key.ExpiresAt,
-		Status: key.Status(now), Source: "issued", CreatedAt: key.CreatedAt, CreatedBy: key.CreatedBy, RevokedAt: key.RevokedAt,
+		Status: key.Status(now), Source: key.Source, CreatedAt: key.CreatedAt, CreatedBy: key.CreatedBy, RevokedAt: key.RevokedAt,
 	}
 }
 
@@ -68,7 +63,7 @@ func (a *API) IssueKey(q *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	text, issued, err := a.options.Keys.Issue(wanted, q.change.Author, now, dryRun)
+	text, issued, err := a.options.Credentials.IssueKey(wanted, q.change.Author, now, dryRun)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -78,7 +73,7 @@ func (a *API) IssueKey(q *Request) (Reply, error) {
 	switch {
 	case dryRun:
 		answer.status, answer.message = http.StatusOK, "Dry run: this key would be issued."
-	case !a.options.Keys.Enforced():
+	case !a.options.Credentials.Enforced():
 		answer.message += " Keys are not asked for while security.enabled is false."
 	}
 	return answer, nil
@@ -106,8 +101,8 @@ func readKey(body []byte, now time.Time) (access.Key, error) {
 // RevokeKey answers DELETE /api/auth/keys/{id}.
 func (a *API) RevokeKey(q *Request) (Reply, error) {
 	id, dryRun := q.PathValue("id"), q.change.DryRun
-	err := a.options.Keys.Revoke(id, time.Now(), dryRun)
-	already := errors.Is(err, access.ErrKeyRevoked)
+	err := a.options.Credentials.RevokeKey(id, q.change.Author, time.Now(), dryRun)
+	already := errors.Is(err, access.ErrRevoked)
 	if err != nil && !already {
 		return Reply{}, err
 	}

@@ -51,6 +51,7 @@ func Operations() []Operation {
 	all = append(all, instances()...)
 	all = append(all, versions()...)
 	all = append(all, keys()...)
+	all = append(all, tokens()...)
 	all = append(all, quotas()...)
 	all = append(all, actuator()...)
 	all = append(all, monitoring()...)

@@ -40,9 +40,12 @@ func (op *Operation) faults(permission access.Permission) map[int]Schema {
 	switch permission {
 	case access.Anyone:
 	case access.ByKey:
-		add(form, http.StatusUnauthorized, http.StatusForbidden)
+		add(form, http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests, http.StatusServiceUnavailable)
 	default:
-		add("Fault", http.StatusUnauthorized, http.StatusForbidden)
+		add("Fault", http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests)
+		if _, described := found[http.StatusServiceUnavailable]; !described {
+			add("Fault", http.StatusServiceUnavailable)
+		}
 	}
 	return found
 }

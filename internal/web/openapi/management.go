@@ -141,6 +141,27 @@ func component() Schema {
 	}, "status")
 }
 
+func tokens() []Operation {
+	const tag = "Management tokens"
+	return []Operation{
+		{Route: "GET /api/auth/tokens", Tag: tag, Summary: "The management tokens, without the tokens themselves", Query: paged(), Enveloped: true, Reply: pages(ref("Token"))},
+		{
+			Route: "POST /api/auth/tokens", Tag: tag, Summary: "Issue a token; it is shown this once", Enveloped: true, Status: http.StatusCreated, Reply: ref("Token"),
+			Body: object(map[string]Schema{
+				"name": text(), "role": oneOf("ADMIN", "OPERATOR", "VIEWER"), "expiresAt": {"type": "string", "format": "date-time"},
+			}, "role"),
+		},
+		{
+			Route: "POST /api/auth/tokens/{name}/rotate", Tag: tag, Enveloped: true, Reply: ref("Token"),
+			Summary: "Give a token that was issued a new text, which is shown this once; the old one is refused at once",
+		},
+		{
+			Route: "DELETE /api/auth/tokens/{name}", Tag: tag, Summary: "Revoke a token at once, also one of the configuration file", Enveloped: true,
+			Reply: object(map[string]Schema{"name": text(), "changed": boolean()}),
+		},
+	}
+}
+
 func actuator() []Operation {
 	const tag = "Operation"
 	status := object(map[string]Schema{"status": text()}, "status")

@@ -147,8 +147,13 @@ func components() map[string]Schema {
 		"Usage": object(map[string]Schema{"prompt_tokens": integer(), "completion_tokens": integer(), "total_tokens": integer()}),
 		"Key": object(map[string]Schema{
 			"id": text(), "tenant": text(), "services": arrayOf(ref("ServiceType")), "models": arrayOf(text()),
-			"expiresAt": {"type": "string", "description": "Empty for a key that does not expire."}, "status": oneOf("ACTIVE", "EXPIRED", "REVOKED"),
+			"expiresAt": {"type": "string", "description": "Empty for a key that does not expire."}, "status": oneOf("ACTIVE", "EXPIRED", "REVOKED", "UNREADABLE"),
 			"source": oneOf("config", "issued"), "key": {"type": "string", "description": "Only in the reply that issues it."},
+		}),
+		"Token": object(map[string]Schema{
+			"name": text(), "role": oneOf("ADMIN", "OPERATOR", "VIEWER"),
+			"expiresAt": {"type": "string", "description": "Empty for a token that does not expire."}, "status": oneOf("ACTIVE", "EXPIRED", "REVOKED", "UNREADABLE"),
+			"source": oneOf("config", "issued"), "token": {"type": "string", "description": "Only in the reply that issues or rotates it."},
 		}),
 	}
 }

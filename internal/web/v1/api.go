@@ -33,7 +33,9 @@ type Options struct {
 	// TrustedProxies may name the client's address.
 	TrustedProxies []netip.Prefix
 	// Keys are the API keys that callers need; nil leaves the API open.
-	Keys *access.Keyring
+	Keys *access.Credentials
+	// Attempts slows down who presents wrong keys; nil slows down nobody.
+	Attempts *access.Attempts
 	// Recorder counts the requests that are refused here; nil counts nothing.
 	Recorder *metrics.Recorder
 	// Overloaded reports whether there is no memory left for more requests; nil
@@ -66,13 +68,33 @@ func (a *API) identify(x *exchange) bool {
 		x.caller.Tenant = x.r.Header.Get("X-Tenant-Id")
 		return true
 	}
-	key, err := guard.Identify(x.r.Header, time.Now())
+	key, err := a.keyOf(guard, x.r.Header, x.caller.Addr)
 	if err != nil {
 		x.fail(err)
 		return false
 	}
 	x.key, x.caller.KeyID, x.caller.Tenant = key, key.ID, key.Tenant
 	return true
+}
+
+// keyOf returns the key that a request presents. Callers who try many wrong ones
+// are told to wait.
+func (a *API) keyOf(guard *access.Guard, header http.Header, from netip.Addr) (*access.Key, *schema.Error) {
+	now := time.Now()
+	key, err := guard.Identify(header, now)
+	if err == nil || !access.Presents(header) {
+		return key, err
+	}
+	if wait := a.options.Attempts.Wrong(from, now); wait > 0 {
+		return nil, &schema.Error{
+			Message:    "Too many wrong API keys came from this address; a right one is accepted at once.",
+			Type:       schema.TypeRateLimit,
+			Code:       schema.CodeTooManyAttempts,
+			RetryAfter: wait,
+			NoRetry:    true,
+		}
+	}
+	return nil, err
 }
 
 // answer routes a request that is complete and valid, and passes the reply on.

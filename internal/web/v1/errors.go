@@ -34,7 +34,7 @@ func statusOf(e *schema.Error) int {
 		return http.StatusRequestEntityTooLarge
 	case schema.CodeUnsupportedMedia:
 		return http.StatusUnsupportedMediaType
-	case schema.CodeRateLimitExceeded, schema.CodeUpstreamRateLimit, schema.CodeNoSlot:
+	case schema.CodeRateLimitExceeded, schema.CodeUpstreamRateLimit, schema.CodeNoSlot, schema.CodeTooManyAttempts:
 		return http.StatusTooManyRequests
 	case schema.CodeUpstreamError, schema.CodeUpstreamAuth, schema.CodeUpstreamTruncated:
 		return http.StatusBadGateway

@@ -3,7 +3,6 @@ package v1
 import (
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -64,7 +63,7 @@ func (a *API) models(r *http.Request) ([]model, *schema.Error) {
 	table := a.current.Load()
 	usable := func(routing.Model) bool { return true }
 	if guard := a.options.Keys.Guard(); guard != nil {
-		key, err := guard.Identify(r.Header, time.Now())
+		key, err := a.keyOf(guard, r.Header, web.ClientAddr(r, a.options.TrustedProxies))
 		if err != nil {
 			return nil, err
 		}

@@ -2,6 +2,7 @@ package access_test
 
 import (
 	"errors"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -14,20 +15,20 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-func openKeys(t *testing.T, path string, s access.Settings) *access.Keyring {
+func openKeys(t *testing.T, path string, s access.Settings) *access.Credentials {
 	t.Helper()
 	dir, err := durable.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys, err := access.OpenKeyring(dir, s)
+	keys, err := access.OpenCredentials(dir, s, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return keys
 }
 
-func lets(k *access.Keyring, key string) bool {
+func lets(k *access.Credentials, key string) bool {
 	guard := k.Guard()
 	if guard == nil {
 		return true
@@ -43,7 +44,7 @@ func TestIssuedKeysWorkAtOnceAndAreStoredAsHashesOnly(t *testing.T) {
 	if keys.Guard() != nil {
 		t.Error("there is a guard without a key")
 	}
-	text, issued, err := keys.Issue(access.Key{Tenant: "acme", Services: []schema.ServiceType{schema.Chat}}, "ops", time.Now(), false)
+	text, issued, err := keys.IssueKey(access.Key{Tenant: "acme", Services: []schema.ServiceType{schema.Chat}}, "ops", time.Now(), false)
 	if err != nil || !strings.HasPrefix(text, "pb-") || len(text) != 3+43 || issued.ID == "" {
 		t.Fatalf("%q %+v %v", text, issued, err)
 	}
@@ -60,7 +61,7 @@ func TestIssuedKeysWorkAtOnceAndAreStoredAsHashesOnly(t *testing.T) {
 	if !lets(again, text) {
 		t.Error("a restart forgets the key")
 	}
-	if err := again.Revoke(issued.ID, time.Now(), false); err != nil {
+	if err := again.RevokeKey(issued.ID, "ops", time.Now(), false); err != nil {
 		t.Fatal(err)
 	}
 	if lets(again, text) || again.Guard() == nil {
@@ -74,7 +75,7 @@ func TestIssuedKeysWorkAtOnceAndAreStoredAsHashesOnly(t *testing.T) {
 func TestKeysThatCannotBeIssuedOrRevoked(t *testing.T) {
 	keys := openKeys(t, t.TempDir(), access.Settings{Enabled: true, Keys: []access.Key{{ID: "static", KeySHA256: strings.Repeat("0a", 32)}}})
 	issue := func(id string) error {
-		_, _, err := keys.Issue(access.Key{ID: id}, "ops", time.Now(), false)
+		_, _, err := keys.IssueKey(access.Key{ID: id}, "ops", time.Now(), false)
 		return err
 	}
 	if err := issue("a"); err != nil {
@@ -84,13 +85,13 @@ func TestKeysThatCannotBeIssuedOrRevoked(t *testing.T) {
 		name      string
 		got, want error
 	}{ // one after the other
-		{"twice", issue("a"), access.ErrKeyExists},
-		{"of the file", issue("static"), access.ErrKeyExists},
-		{"revoke the file's", keys.Revoke("static", time.Now(), false), access.ErrKeyStatic},
-		{"revoke unknown", keys.Revoke("nobody", time.Now(), false), access.ErrNoKey},
-		{"revoke, dry", keys.Revoke("a", time.Now(), true), nil},
-		{"revoke", keys.Revoke("a", time.Now(), false), nil},
-		{"revoke again", keys.Revoke("a", time.Now(), false), access.ErrKeyRevoked},
+		{"twice", issue("a"), access.ErrExists},
+		{"of the file", issue("static"), access.ErrExists},
+		{"revoke the file's", keys.RevokeKey("static", "ops", time.Now(), false), nil},
+		{"revoke unknown", keys.RevokeKey("nobody", "ops", time.Now(), false), access.ErrUnknown},
+		{"revoke, dry", keys.RevokeKey("a", "ops", time.Now(), true), nil},
+		{"revoke", keys.RevokeKey("a", "ops", time.Now(), false), nil},
+		{"revoke again", keys.RevokeKey("a", "ops", time.Now(), false), access.ErrRevoked},
 	} {
 		if !errors.Is(step.got, step.want) {
 			t.Errorf("%s: %v, want %v", step.name, step.got, step.want)
@@ -108,7 +109,7 @@ func TestDamagedKeysAreNoKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 		dir, _ := durable.Open(path)
-		if _, err := access.OpenKeyring(dir, access.Settings{}); err == nil {
+		if _, err := access.OpenCredentials(dir, access.Settings{}, slog.New(slog.DiscardHandler)); err == nil {
 			t.Errorf("%q is taken for keys", damage)
 		}
 	}
@@ -145,7 +146,7 @@ func TestRolesHoldTheirPermissions(t *testing.T) {
 
 func TestOnlyOneWholeBearerTokenIdentifies(t *testing.T) {
 	const hashOfFoo = "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"
-	roster := access.NewRoster(access.Settings{Enabled: true, Tokens: []access.Token{{Name: "ops", Role: access.Operator, TokenSHA256: hashOfFoo}}})
+	roster := openKeys(t, t.TempDir(), access.Settings{Enabled: true, Tokens: []access.Token{{Name: "ops", Role: access.Operator, TokenSHA256: hashOfFoo}}}).Roster()
 	for _, test := range []struct {
 		given []string
 		want  bool
@@ -154,12 +155,12 @@ func TestOnlyOneWholeBearerTokenIdentifies(t *testing.T) {
 		{[]string{"Basic foo"}, false}, {[]string{"foo"}, false}, {[]string{"Bearer foo", "Bearer foo"}, false}, {[]string{"Bearer foo, Bearer foo"}, false},
 		{[]string{"Bearer " + hashOfFoo}, false}, {[]string{"Bearer " + strings.Repeat("x", 9000)}, false},
 	} {
-		who, ok := roster.Identify(http.Header{"Authorization": test.given})
+		who, ok, _ := roster.Identify(http.Header{"Authorization": test.given}, time.Now())
 		if ok != test.want || ok && (who.Name != "ops" || who.SeesSecrets) {
 			t.Errorf("%q: %+v %t", test.given, who, ok)
 		}
 	}
-	if access.NewRoster(access.Settings{}) != nil {
+	if openKeys(t, t.TempDir(), access.Settings{}).Roster() != nil {
 		t.Error("an open gateway has a roster")
 	}
 }

@@ -1,0 +1,365 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+
+	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/control"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// credentialPlaces is the part of the help that keys and tokens share.
+const credentialPlaces = `While no gateway runs, they are changed in its data directory, and in the
+database of store.config where several gateways share it: use the flags that you
+start the gateway with. A running gateway is asked over its API with --url, and
+with --token or PATCHBAY_TOKEN for a management token of the role ADMIN where
+security is on. Changes take effect at once.`
+
+// credentialFlags say where keys and tokens are managed: in the data directory
+// of a gateway that does not run, or at one that does.
+type credentialFlags struct {
+	settingFlags
+	url, token string
+	json       bool
+	// makes says that a data directory that is not there is made.
+	makes bool
+}
+
+func (f *credentialFlags) register(cmd *cobra.Command) {
+	f.settingFlags.register(cmd)
+	cmd.Flags().StringVar(&f.url, "url", "", "address of the running gateway, such as http://127.0.0.1:8080")
+	cmd.Flags().StringVar(&f.token, "token", "", "management token (default $PATCHBAY_TOKEN)")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
+}
+
+// print writes a value as JSON where that was asked for, else the text.
+func (f *credentialFlags) print(to io.Writer, value any, format string, args ...any) error {
+	if !f.json {
+		_, err := fmt.Fprintf(to, format, args...)
+		return err
+	}
+	data, err := json.Marshal(value, json.Deterministic(true), jsontext.WithIndent("  "))
+	if err == nil {
+		_, err = to.Write(append(data, '\n'))
+	}
+	return err
+}
+
+// oneArg takes the one argument of a verb: the name of what it is about.
+func oneArg(field, thing, hint string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		switch len(args) {
+		case 0:
+			return fmt.Errorf("the %s of the %s is missing; %s", field, thing, hint)
+		case 1:
+			return nil
+		}
+		return fmt.Errorf("want the %s of one %s, found %d", field, thing, len(args))
+	}
+}
+
+func revokedLine(changed bool) string {
+	if changed {
+		return "revoked %s\n"
+	}
+	return "%s was revoked already\n"
+}
+
+// credentialStore is where keys and tokens are managed.
+type credentialStore interface {
+	issueKey(wanted access.Key) (id, text string, err error)
+	keys() ([]keyLine, error)
+	// revokeKey and revokeToken tell whether it was good until now.
+	revokeKey(id string) (changed bool, err error)
+
+	issueToken(wanted access.IssuedToken) (name, text string, err error)
+	tokens() ([]tokenLine, error)
+	rotateToken(name string) (text string, err error)
+	revokeToken(name string) (changed bool, err error)
+}
+
+// keyLine is what is listed of a key.
+type keyLine struct {
+	ID        string               `json:"id"`
+	Tenant    string               `json:"tenant"`
+	Services  []schema.ServiceType `json:"services"`
+	Models    []string             `json:"models"`
+	ExpiresAt string               `json:"expiresAt"`
+	Status    string               `json:"status"`
+	Source    string               `json:"source"`
+}
+
+// tokenLine is what is listed of a token.
+type tokenLine struct {
+	Name      string      `json:"name"`
+	Role      access.Role `json:"role"`
+	ExpiresAt string      `json:"expiresAt"`
+	Status    string      `json:"status"`
+	Source    string      `json:"source"`
+}
+
+// at runs an action where the flags say.
+func (f *credentialFlags) at(ctx context.Context, do func(credentialStore) error) error {
+	if f.url != "" {
+		ctx, stop := untilSignal(ctx)
+		defer stop()
+		return failed(do(&remoteStore{ctx: ctx, base: strings.TrimSuffix(f.url, "/"), token: f.bearer()}))
+	}
+	loaded, err := f.load()
+	if err != nil {
+		return err
+	}
+	return failed(f.inDirectory(loaded.Document, do))
+}
+
+// inDirectory runs an action in a data directory that no gateway uses.
+func (f *credentialFlags) inDirectory(doc *config.Document, do func(credentialStore) error) error {
+	if _, err := os.Stat(doc.Server.DataDir); errors.Is(err, fs.ErrNotExist) && !f.makes {
+		return fmt.Errorf("there is no data directory at %s", doc.Server.DataDir)
+	}
+	store, err := control.OpenStore(doc.Server.DataDir)
+	if errors.Is(err, control.ErrInUse) {
+		return fmt.Errorf("%w: the gateway runs, so ask it: --url http://%s", err, dialable(doc.Server.Listen))
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = store.Close() }()
+	quiet := slog.New(slog.DiscardHandler) // errors are returned
+	credentials, err := access.OpenCredentials(store.Data(), doc.Security, quiet)
+	if err != nil {
+		return err
+	}
+	if doc.Store.Config != "" {
+		values, err := sharedValues(doc.Store.Config, quiet)
+		if err != nil {
+			return err
+		}
+		if values != nil {
+			defer values.Close()
+			if err := values.Follow(credentials.Share(values), credentials.Take); err != nil {
+				return fmt.Errorf("the database of the shared configuration: %w", err)
+			}
+		}
+	}
+	return do(localStore{credentials})
+}
+
+// sharedValues opens the shared configuration; it is nil where no gateway has
+// begun one, which then takes over what is in its data directory.
+func sharedValues(address string, log *slog.Logger) (*control.Values, error) {
+	shared, err := control.NewShared(address)
+	if err != nil {
+		return nil, err
+	}
+	values, err := control.OpenValues(shared, log)
+	if err != nil {
+		return nil, fmt.Errorf("the database of the shared configuration: %w", err)
+	}
+	return values, nil
+}
+
+func (f *credentialFlags) bearer() string {
+	if f.token != "" {
+		return f.token
+	}
+	return variable(f.env, "PATCHBAY_TOKEN")
+}
+
+func failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &exitError{exitFailed, err}
+}
+
+// localStore works in a data directory that no gateway uses.
+type localStore struct{ credentials *access.Credentials }
+
+// commandLine is the author of what is done without a gateway.
+const commandLine = "command line"
+
+// checked collects what is wrong with a credential that is asked for.
+func checked(check func(report func(path, message string))) error {
+	var errs []error
+	check(func(path, message string) { errs = append(errs, errors.New(path+" "+message)) })
+	return errors.Join(errs...)
+}
+
+func (s localStore) issueKey(wanted access.Key) (id, text string, err error) {
+	if err := checked(wanted.Check); err != nil {
+		return "", "", err
+	}
+	text, issued, err := s.credentials.IssueKey(wanted, commandLine, time.Now(), false)
+	return issued.ID, text, err
+}
+
+func (s localStore) keys() ([]keyLine, error) {
+	var lines []keyLine
+	now := time.Now()
+	for _, key := range s.credentials.Keys() {
+		lines = append(lines, keyLine{key.ID, key.Tenant, key.Services, key.Models, key.ExpiresAt, key.Status(now), key.Source})
+	}
+	return lines, nil
+}
+
+func (s localStore) revokeKey(id string) (changed bool, err error) {
+	return unlessRevoked(s.credentials.RevokeKey(id, commandLine, time.Now(), false))
+}
+
+func unlessRevoked(err error) (changed bool, _ error) {
+	if errors.Is(err, access.ErrRevoked) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func (s localStore) issueToken(wanted access.IssuedToken) (name, text string, err error) {
+	if err := checked(wanted.Check); err != nil {
+		return "", "", err
+	}
+	text, issued, err := s.credentials.IssueToken(wanted, commandLine, time.Now(), false)
+	return issued.Name, text, err
+}
+
+func (s localStore) tokens() ([]tokenLine, error) {
+	var lines []tokenLine
+	now := time.Now()
+	for _, token := range s.credentials.Tokens() {
+		lines = append(lines, tokenLine{token.Name, token.Role, token.ExpiresAt, token.Status(now), token.Source})
+	}
+	return lines, nil
+}
+
+func (s localStore) rotateToken(name string) (text string, err error) {
+	text, _, err = s.credentials.RotateToken(name, time.Now(), false)
+	return text, err
+}
+
+func (s localStore) revokeToken(name string) (changed bool, err error) {
+	return unlessRevoked(s.credentials.RevokeToken(name, commandLine, time.Now(), false))
+}
+
+// remoteStore asks a running gateway.
+type remoteStore struct {
+	ctx         context.Context //nolint:containedctx // one command, one store
+	base, token string
+}
+
+const (
+	keysPath   = "/api/auth/keys"
+	tokensPath = "/api/auth/tokens"
+)
+
+func (s *remoteStore) issueKey(wanted access.Key) (id, text string, err error) {
+	var issued struct {
+		ID  string `json:"id"`
+		Key string `json:"key"`
+	}
+	err = s.ask(http.MethodPost, keysPath, map[string]any{
+		"id": wanted.ID, "tenant": wanted.Tenant, "services": wanted.Services, "models": wanted.Models, "expiresAt": wanted.ExpiresAt,
+	}, &issued)
+	return issued.ID, issued.Key, err
+}
+
+func (s *remoteStore) keys() ([]keyLine, error) {
+	var lines []keyLine
+	return lines, s.ask(http.MethodGet, keysPath, nil, &lines)
+}
+
+func (s *remoteStore) revokeKey(id string) (changed bool, err error) { return s.revoke(keysPath, id) }
+
+func (s *remoteStore) revoke(path, name string) (changed bool, err error) {
+	var done struct {
+		Changed bool `json:"changed"`
+	}
+	err = s.ask(http.MethodDelete, path+"/"+url.PathEscape(name), nil, &done)
+	return done.Changed, err
+}
+
+func (s *remoteStore) issueToken(wanted access.IssuedToken) (name, text string, err error) {
+	var issued struct {
+		Name  string `json:"name"`
+		Token string `json:"token"`
+	}
+	err = s.ask(http.MethodPost, tokensPath, map[string]any{"name": wanted.Name, "role": wanted.Role, "expiresAt": wanted.ExpiresAt}, &issued)
+	return issued.Name, issued.Token, err
+}
+
+func (s *remoteStore) tokens() ([]tokenLine, error) {
+	var lines []tokenLine
+	return lines, s.ask(http.MethodGet, tokensPath, nil, &lines)
+}
+
+func (s *remoteStore) rotateToken(name string) (text string, err error) {
+	var rotated struct {
+		Token string `json:"token"`
+	}
+	err = s.ask(http.MethodPost, tokensPath+"/"+url.PathEscape(name)+"/rotate", nil, &rotated)
+	return rotated.Token, err
+}
+
+func (s *remoteStore) revokeToken(name string) (changed bool, err error) {
+	return s.revoke(tokensPath, name)
+}
+
+// ask sends a request and reads the data of the answer.
+func (s *remoteStore) ask(method, path string, wanted map[string]any, data any) error {
+	var body []byte
+	if wanted != nil {
+		var err error
+		if body, err = json.Marshal(wanted); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, 30*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, method, s.base+path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	if s.token != "" {
+		request.Header.Set("Authorization", "Bearer "+s.token)
+	}
+	client := &http.Client{
+		Transport:     &http.Transport{DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return fmt.Errorf("no gateway answers at %s: %w", s.base, inShort(err))
+	}
+	defer response.Body.Close()
+	content, err := io.ReadAll(io.LimitReader(response.Body, 16<<20))
+	if err != nil {
+		return fmt.Errorf("the answer of %s did not come whole: %w", s.base, inShort(err))
+	}
+	answer := struct {
+		Success bool   `json:"success"`
+		Message string `json:"message"`
+		Data    any    `json:"data"`
+	}{Data: data}
+	if err := json.Unmarshal(content, &answer); err != nil {
+		return fmt.Errorf("%s did not answer as a gateway does (status %d)", s.base, response.StatusCode)
+	}
+	if !answer.Success {
+		return fmt.Errorf("the gateway refused (status %d): %s", response.StatusCode, answer.Message)
+	}
+	return nil
+}

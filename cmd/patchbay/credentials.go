@@ -1,0 +1,27 @@
+package main
+
+// shareCredentials makes keys and tokens those of the shared configuration,
+// where there is one.
+func (g *gateway) shareCredentials() {
+	values := g.control.Values()
+	if values == nil {
+		return
+	}
+	if err := values.Follow(g.credentials.Share(values), g.credentials.Take); err != nil {
+		g.log.Warn("the shared keys and tokens cannot be read; those that this gateway last knew are in force", "known", g.credentials.Known(), "error", err)
+	}
+}
+
+// ready tells whether the gateway knows what it shares with others: its
+// configuration and, where anybody is asked for one, the credentials.
+func (g *gateway) ready() bool {
+	return g.control.Joined() && (g.credentials.Known() || !g.doc.Security.Enabled)
+}
+
+// readiness is ready, or nil where nothing is shared: then nobody asks.
+func (g *gateway) readiness() func() bool {
+	if g.control.Values() == nil {
+		return nil
+	}
+	return g.ready
+}

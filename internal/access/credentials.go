@@ -1,0 +1,328 @@
+package access
+
+import (
+	"cmp"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/patchbay-ai/patchbay/internal/durable"
+)
+
+// Log is the part of a shared configuration in which gateways keep the
+// credentials that they have in common.
+type Log interface {
+	// Change brings this gateway up to date, runs the edit, and stores the value
+	// that it returns under its name. When Change returns without an error, Take
+	// was called with the value.
+	Change(edit func() (name string, value []byte, err error)) error
+}
+
+// Credentials are the API keys of the unified API and the tokens of the
+// management API: those of the configuration file, and those that were issued,
+// rotated or revoked while the gateway ran. The latter are kept in a file, which
+// is a copy of the shared log where gateways share their configuration. A change
+// takes effect at once. A nil Credentials has no guard and no roster.
+type Credentials struct {
+	dir      *durable.Dir
+	settings Settings
+	report   *slog.Logger
+	log      Log // nil where this gateway shares nothing
+
+	guard  atomic.Pointer[Guard]
+	roster atomic.Pointer[Roster]
+	known  atomic.Bool
+
+	mu sync.Mutex // guards what follows
+	// origin names the shared log that the values are a copy of; it is empty for
+	// values of this gateway alone.
+	origin string
+	// values are what is stored, by name; keys and tokens are the same, decoded.
+	values map[string]jsontext.Value
+	keys   map[string]Issued
+	tokens map[string]IssuedToken
+}
+
+// Why a credential cannot be issued, rotated or revoked.
+var (
+	ErrExists      = errors.New("exists already")
+	ErrStatic      = errors.New("belongs to the configuration file and is changed there, or revoked here")
+	ErrUnknown     = errors.New("does not exist")
+	ErrRevoked     = errors.New("is revoked already")
+	ErrSave        = errors.New("saving the credentials")
+	errUnreadable  = errors.New("was written by another release and cannot be read")
+	errNoPlainName = errors.New("may hold letters, digits and - _ . : only, at most 128")
+)
+
+const (
+	credentialsFile = "keys.json"
+	keyKind         = "key/"
+	tokenKind       = "token/"
+	keyPrefix       = "pb-"
+	tokenPrefix     = "pbt-"
+	secretBytes     = 32
+)
+
+// stored is the content of the file. Keys is what earlier releases wrote.
+type stored struct {
+	Log    string                    `json:"log,omitzero"`
+	Values map[string]jsontext.Value `json:"values,omitzero"`
+	Keys   []Issued                  `json:"keys,omitzero"`
+}
+
+// OpenCredentials reads the credentials that were issued. A file that cannot be
+// read is an error: nobody may be let in, or kept out, by mistake.
+func OpenCredentials(dir *durable.Dir, s Settings, report *slog.Logger) (*Credentials, error) {
+	c := &Credentials{dir: dir, settings: s, report: report}
+	c.forget()
+	data, err := dir.Read(credentialsFile)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("keys: %w", err)
+	}
+	if err == nil {
+		if err := c.read(data); err != nil {
+			return nil, fmt.Errorf("keys: %s: %w", credentialsFile, err)
+		}
+	}
+	c.known.Store(true)
+	c.enforce()
+	return c, nil
+}
+
+func (c *Credentials) read(data []byte) error {
+	var file stored
+	if err := json.Unmarshal(data, &file, json.RejectUnknownMembers(true)); err != nil {
+		return err
+	}
+	if file.Keys == nil && file.Values == nil {
+		return errors.New("there are no keys in it")
+	}
+	for _, key := range file.Keys {
+		value, err := json.Marshal(key, json.Deterministic(true))
+		if err == nil {
+			err = c.put(keyKind+key.ID, value)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for name, value := range file.Values {
+		// What a newer release shared is refused, and is no reason not to start.
+		if err := c.put(name, value); err != nil && file.Log == "" {
+			return err
+		}
+	}
+	c.origin = file.Log
+	return nil
+}
+
+func (c *Credentials) forget() {
+	c.values, c.keys, c.tokens = map[string]jsontext.Value{}, map[string]Issued{}, map[string]IssuedToken{}
+}
+
+// Share makes the credentials follow a shared log. Until Take was called, what
+// an earlier run copied from the log is in force; without such a copy nobody
+// knows who may be let in. Share returns the values of this gateway, for a log
+// that has none. It is called before anybody is served.
+func (c *Credentials) Share(log Log) map[string][]byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.log = log
+	c.known.Store(c.origin != "")
+	own := make(map[string][]byte, len(c.values))
+	for name, value := range c.values {
+		own[name] = value
+	}
+	return own
+}
+
+// Known tells whether it is known who may be let in.
+func (c *Credentials) Known() bool { return c.known.Load() }
+
+// Take puts values of the shared log into force; whole says that these are all
+// that it has. Values of other kinds are passed over.
+func (c *Credentials) Take(log string, whole bool, values map[string][]byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if whole {
+		c.keepOwn(values)
+		c.forget()
+	}
+	changed := whole || c.origin != log
+	for name, value := range values {
+		if !strings.HasPrefix(name, keyKind) && !strings.HasPrefix(name, tokenKind) {
+			continue
+		}
+		changed = true
+		if err := c.put(name, value); err != nil {
+			c.report.Error("a shared credential is refused", "name", name, "error", err)
+		}
+	}
+	if !changed {
+		return
+	}
+	c.origin = log
+	c.enforce() // before the disk is asked: a revoked key must not wait for it
+	c.known.Store(true)
+	if err := c.save(c.values); err != nil {
+		c.report.Error("the shared credentials are in force and could not be saved here", "error", err)
+	}
+}
+
+// keepOwn keeps a copy of the credentials that were issued here before the
+// gateway joined a shared configuration that has others.
+func (c *Credentials) keepOwn(theirs map[string][]byte) {
+	var lost []string
+	for name := range c.values {
+		if _, shared := theirs[name]; !shared {
+			lost = append(lost, name)
+		}
+	}
+	if c.origin != "" || len(lost) == 0 {
+		return
+	}
+	name := "keys-before-sharing-" + time.Now().UTC().Format("20060102T150405Z") + ".json"
+	data, err := c.dir.Read(credentialsFile)
+	if err == nil {
+		err = c.dir.Write(name, data)
+	}
+	slices.Sort(lost)
+	c.report.Warn("credentials that were issued here are not part of the shared configuration and are refused; a copy is kept",
+		"credentials", lost, "copy", name, "error", err)
+}
+
+// put takes a value. One that cannot be read is in force as a credential that
+// nobody has.
+func (c *Credentials) put(name string, value []byte) error {
+	c.values[name] = value
+	if id, isKey := strings.CutPrefix(name, keyKind); isKey {
+		key, err := decodeKey(id, value)
+		c.keys[id] = key
+		return err
+	}
+	id, isToken := strings.CutPrefix(name, tokenKind)
+	if !isToken {
+		return fmt.Errorf("%s: %w", name, errUnreadable)
+	}
+	token, err := decodeToken(id, value)
+	c.tokens[id] = token
+	return err
+}
+
+// enforce makes guard and roster anew.
+func (c *Credentials) enforce() {
+	c.guard.Store(c.newGuard())
+	c.roster.Store(c.newRoster())
+}
+
+// Guard returns the guard in force, nil when the unified API is open.
+func (c *Credentials) Guard() *Guard {
+	if c == nil {
+		return nil
+	}
+	return c.guard.Load()
+}
+
+// Roster returns the roster in force, nil when management is open.
+func (c *Credentials) Roster() *Roster { return c.roster.Load() }
+
+// Enforced tells whether credentials are asked for.
+func (c *Credentials) Enforced() bool { return c.settings.Enabled }
+
+// change runs an edit and stores the record that it returns. A dry run stores
+// nothing.
+func (c *Credentials) change(dryRun bool, edit func() (name string, record any, err error)) error {
+	encoded := func() (string, []byte, error) {
+		name, record, err := edit()
+		if err != nil {
+			return "", nil, err
+		}
+		value, err := json.Marshal(record, json.Deterministic(true))
+		return name, value, err
+	}
+	if c.log != nil && !dryRun {
+		return c.log.Change(func() (string, []byte, error) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return encoded()
+		})
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	name, value, err := encoded()
+	if err != nil || dryRun {
+		return err
+	}
+	next := maps.Clone(c.values)
+	next[name] = value
+	c.origin = ""
+	if err := c.save(next); err != nil {
+		return fmt.Errorf("%w: %w", ErrSave, err)
+	}
+	if err := c.put(name, value); err != nil {
+		return err
+	}
+	c.enforce()
+	return nil
+}
+
+// save writes the file.
+func (c *Credentials) save(values map[string]jsontext.Value) error {
+	data, err := json.Marshal(stored{Log: c.origin, Values: values}, json.Deterministic(true), jsontext.WithIndent("  "))
+	if err != nil {
+		return err
+	}
+	return c.dir.Write(credentialsFile, append(data, '\n'))
+}
+
+// newSecret makes the text of a credential and its hash.
+func newSecret(prefix string) (text, hash string) {
+	secret := make([]byte, secretBytes)
+	_, _ = rand.Read(secret) // never fails
+	text = prefix + base64.RawURLEncoding.EncodeToString(secret)
+	return text, HashOf(text)
+}
+
+// HashOf returns the hash by which a credential is stored: lower-case
+// hexadecimal SHA-256.
+func HashOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// madeUp returns an id for who did not choose one.
+func madeUp(prefix string) string { return prefix + strings.ToLower(rand.Text()[:10]) }
+
+// checkName reports an id or a name that cannot stand in a path or a log.
+func checkName(field, name string, report func(path, message string)) {
+	const longest = 128
+	foreign := func(r rune) bool {
+		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && !strings.ContainsRune("-_.:", r)
+	}
+	if strings.ContainsFunc(name, foreign) || len(name) > longest {
+		report(field, errNoPlainName.Error())
+	}
+}
+
+// byAge orders credentials by the time of their issue.
+func byAge[T any](all map[string]T, of func(T) (time.Time, string)) []T {
+	return slices.SortedFunc(maps.Values(all), func(a, b T) int {
+		aTime, aName := of(a)
+		bTime, bName := of(b)
+		return cmp.Or(aTime.Compare(bTime), strings.Compare(aName, bName))
+	})
+}

@@ -1,0 +1,121 @@
+package access
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Keys returns the API keys of the configuration file, and then those that were
+// issued, in that order.
+func (c *Credentials) Keys() []Issued {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var all []Issued
+	for _, key := range c.settings.Clone().Keys {
+		listed := Issued{Key: key, Life: Life{Source: FromFile}}
+		if record, ok := c.keys[key.ID]; ok && record.Static && record.KeySHA256 == key.KeySHA256 {
+			listed.RevokedAt = record.RevokedAt
+		}
+		all = append(all, listed)
+	}
+	for _, key := range byAge(c.keys, func(i Issued) (time.Time, string) { return i.CreatedAt, i.ID }) {
+		if c.staticKey(key.ID) == nil || !key.Static {
+			all = append(all, key)
+		}
+	}
+	return all
+}
+
+// staticKey returns a key of the configuration file, nil where it has none of
+// that id.
+func (c *Credentials) staticKey(id string) *Key {
+	n := slices.IndexFunc(c.settings.Keys, func(key Key) bool { return key.ID == id })
+	if n < 0 {
+		return nil
+	}
+	return &c.settings.Keys[n]
+}
+
+// Check reports what is wrong with a key that is to be issued, by the names of
+// its fields.
+func (k Key) Check(report func(path, message string)) {
+	const longest = 128
+	checkName("id", k.ID, report)
+	if len(k.Tenant) > longest {
+		report("tenant", "must not be longer than 128 bytes")
+	}
+	k.checkScope("", report)
+}
+
+// IssueKey makes a key with the id, tenant, scope and expiry that are asked for,
+// and returns its text, which is kept nowhere. A key without an id gets one. The
+// id of a revoked key may be used again. A dry run changes nothing and returns
+// no text.
+func (c *Credentials) IssueKey(wanted Key, by string, now time.Time, dryRun bool) (text string, issued Issued, err error) {
+	if wanted.ID == "" {
+		wanted.ID = madeUp("key-")
+	}
+	text, wanted.KeySHA256 = newSecret(keyPrefix)
+	issued = Issued{Key: wanted, Life: Life{CreatedAt: now.UTC().Truncate(time.Second), CreatedBy: by, Source: FromIssue}}
+	err = c.change(dryRun, func() (string, any, error) {
+		before, taken := c.keys[wanted.ID]
+		if c.staticKey(wanted.ID) != nil || taken && (before.Static || before.RevokedAt.IsZero()) {
+			return "", nil, fmt.Errorf("the key %s %w", wanted.ID, ErrExists)
+		}
+		return keyKind + wanted.ID, issued, nil
+	})
+	switch {
+	case err != nil:
+		return "", Issued{}, err
+	case dryRun:
+		return "", issued, nil
+	}
+	return text, issued, nil
+}
+
+// RevokeKey makes a key useless, also one of the configuration file.
+func (c *Credentials) RevokeKey(id, by string, now time.Time, dryRun bool) error {
+	now = now.UTC().Truncate(time.Second)
+	return c.change(dryRun, func() (string, any, error) {
+		record, known := c.keys[id]
+		if static := c.staticKey(id); static != nil {
+			if known && record.Static && record.KeySHA256 == static.KeySHA256 {
+				return "", nil, fmt.Errorf("the key %s %w", id, ErrRevoked)
+			}
+			return keyKind + id, Issued{Key: *static, Life: Life{CreatedAt: now, CreatedBy: by, RevokedAt: now, Static: true}}, nil
+		}
+		switch {
+		case !known:
+			return "", nil, fmt.Errorf("the key %s %w", id, ErrUnknown)
+		case record.KeySHA256 == "":
+			return "", nil, fmt.Errorf("the key %s %w", id, errUnreadable)
+		case !record.RevokedAt.IsZero():
+			return "", nil, fmt.Errorf("the key %s %w", id, ErrRevoked)
+		}
+		record.RevokedAt = now
+		return keyKind + id, record, nil
+	})
+}
+
+// newGuard makes the guard for the keys of the configuration and those issued.
+func (c *Credentials) newGuard() *Guard {
+	if !c.settings.Enabled || len(c.settings.Keys)+len(c.keys) == 0 {
+		return nil
+	}
+	g := newGuard()
+	revoked := map[string]bool{}
+	for _, key := range c.keys {
+		if !key.RevokedAt.IsZero() {
+			revoked[key.KeySHA256] = true
+			continue
+		}
+		g.add(key.Key)
+	}
+	for _, key := range c.settings.Keys {
+		if !revoked[key.KeySHA256] {
+			g.add(key)
+		}
+	}
+	return g
+}

@@ -1,0 +1,153 @@
+package manage
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/config"
+)
+
+// tokenView is how a management token is read. The token itself is shown once,
+// when it is issued or rotated; it is stored nowhere.
+type tokenView struct {
+	Name      string      `json:"name"`
+	Role      access.Role `json:"role"`
+	ExpiresAt string      `json:"expiresAt"`
+	// Status is ACTIVE, EXPIRED, REVOKED or UNREADABLE.
+	Status string `json:"status"`
+	// Source is where the token is kept: "config" or "issued".
+	Source    string    `json:"source"`
+	CreatedAt time.Time `json:"createdAt,omitzero"`
+	CreatedBy string    `json:"createdBy,omitzero"`
+	RotatedAt time.Time `json:"rotatedAt,omitzero"`
+	RevokedAt time.Time `json:"revokedAt,omitzero"`
+	Token     string    `json:"token,omitzero"`
+	DryRun    bool      `json:"dryRun,omitzero"`
+}
+
+func viewToken(token access.IssuedToken, now time.Time) tokenView {
+	return tokenView{
+		Name: token.Name, Role: token.Role, ExpiresAt: token.ExpiresAt, Status: token.Status(now), Source: token.Source,
+		CreatedAt: token.CreatedAt, CreatedBy: token.CreatedBy, RotatedAt: token.RotatedAt, RevokedAt: token.RevokedAt,
+	}
+}
+
+// Tokens answers GET /api/auth/tokens.
+func (a *API) Tokens(q *Request) (Reply, error) {
+	now := time.Now()
+	views := []tokenView{}
+	for _, token := range a.options.Credentials.Tokens() {
+		views = append(views, viewToken(token, now))
+	}
+	data, err := list(q, views)
+	return Reply{message: "The management tokens.", data: data}, err
+}
+
+// tokenRequest is the body with which a token is asked for.
+type tokenRequest struct {
+	Name      string      `json:"name"`
+	Role      access.Role `json:"role"`
+	ExpiresAt string      `json:"expiresAt"`
+}
+
+// whileOpen refuses to issue tokens to callers who were asked for none.
+func (a *API) whileOpen() error {
+	if a.options.Credentials.Enforced() {
+		return nil
+	}
+	return wrong("security.enabled", "is false: a token that anybody may issue now would be good when security is on. "+
+		"Turn security on first, or issue it with patchbay tokens issue while the gateway is stopped")
+}
+
+// IssueToken answers POST /api/auth/tokens.
+func (a *API) IssueToken(q *Request) (Reply, error) {
+	now, dryRun := time.Now(), q.change.DryRun
+	wanted, err := readToken(q.body, now)
+	if err == nil {
+		err = a.whileOpen()
+	}
+	if err != nil {
+		return Reply{}, err
+	}
+	text, issued, err := a.options.Credentials.IssueToken(wanted, q.change.Author, now, dryRun)
+	if err != nil {
+		return Reply{}, err
+	}
+	view := viewToken(issued, now)
+	view.Token, view.DryRun = text, dryRun
+	answer := Reply{
+		status: http.StatusCreated, message: "The token was issued. It is shown this once only.", data: view,
+		change: "token " + issued.Name + " issued, role " + issued.Role.String(),
+	}
+	if dryRun {
+		answer.status, answer.message = http.StatusOK, "Dry run: this token would be issued."
+	}
+	return answer, nil
+}
+
+func readToken(body []byte, now time.Time) (access.IssuedToken, error) {
+	var wanted tokenRequest
+	if _, err := config.DecodeJSON(body, &wanted); err != nil {
+		return access.IssuedToken{}, err
+	}
+	token := access.IssuedToken{Token: access.Token{Name: wanted.Name, Role: wanted.Role}, ExpiresAt: wanted.ExpiresAt}
+	var problems config.Problems
+	token.Check(func(path, message string) {
+		problems = append(problems, config.Problem{Path: path, Message: message})
+	})
+	if expires, err := time.Parse(time.RFC3339, token.ExpiresAt); err == nil && now.After(expires) {
+		problems = append(problems, config.Problem{Path: "expiresAt", Message: "is in the past"})
+	}
+	if len(problems) > 0 {
+		return token, problems
+	}
+	return token, nil
+}
+
+// RotateToken answers POST /api/auth/tokens/{name}/rotate.
+func (a *API) RotateToken(q *Request) (Reply, error) {
+	now, dryRun := time.Now(), q.change.DryRun
+	if err := a.whileOpen(); err != nil {
+		return Reply{}, err
+	}
+	text, rotated, err := a.options.Credentials.RotateToken(q.PathValue("name"), now, dryRun)
+	if err != nil {
+		return Reply{}, err
+	}
+	view := viewToken(rotated, now)
+	view.Token, view.DryRun = text, dryRun
+	answer := Reply{
+		message: "The token has a new text, which is shown this once only; the old one is refused from now on.", data: view,
+		change: "token " + rotated.Name + " rotated",
+	}
+	if dryRun {
+		answer.message = "Dry run: this token would be rotated."
+	}
+	return answer, nil
+}
+
+// RevokeToken answers DELETE /api/auth/tokens/{name}.
+func (a *API) RevokeToken(q *Request) (Reply, error) {
+	name, dryRun := q.PathValue("name"), q.change.DryRun
+	err := a.options.Credentials.RevokeToken(name, q.change.Author, time.Now(), dryRun)
+	already := errors.Is(err, access.ErrRevoked)
+	if err != nil && !already {
+		return Reply{}, err
+	}
+	message := "The token was revoked; it is refused from now on."
+	switch {
+	case already:
+		message = "The token was revoked before."
+	case dryRun:
+		message = "Dry run: this token would be revoked."
+	case a.options.Credentials.Enforced() && !a.options.Credentials.Roster().HasAdmin(time.Now()):
+		message += " It was the last one of the role ADMIN: issue another with patchbay tokens issue while the gateway is stopped."
+	}
+	return Reply{message: message, change: "token " + name + " revoked", data: struct {
+		Name    string `json:"name"`
+		Changed bool   `json:"changed"`
+		DryRun  bool   `json:"dryRun,omitzero"`
+	}{name, !already, dryRun}}, nil
+}
