@@ -179,6 +179,7 @@ func (g *gateway) newSurface(s surfaces) (*web.Router, error) {
 		Attempts:       g.attempts,
 		Ready:          g.readiness(),
 		NotReady:       notReady,
+		AllowOpen:      settings.AllowOpen,
 		Loopback:       isLoopback(g.doc.Server.Listen),
 		Hosts:          hosts,
 		TrustedProxies: g.doc.Server.TrustedProxies,

@@ -42,6 +42,9 @@ type GateOptions struct {
 	// answers callers of the unified API.
 	Ready    func() bool
 	NotReady http.HandlerFunc
+	// AllowOpen lets requests pass that a proxy forwarded to a gateway that is
+	// open because it listens on loopback.
+	AllowOpen bool
 	// Loopback says that only this machine can reach the gateway.
 	Loopback bool
 	// Hosts are the names by which an open gateway on loopback may be managed,
@@ -128,6 +131,9 @@ func (g *Gate) admit(r *http.Request, permission access.Permission) (access.Iden
 			w.Header().Set("Retry-After", "1")
 			Refuse(w, http.StatusServiceUnavailable, NotReadyMessage)
 		}
+	case isOpen && g.options.Loopback && !g.options.AllowOpen && isForwarded(r.Header):
+		return who, refuseWith(http.StatusForbidden, "A proxy forwarded this request for a client on another machine, and management is open to this machine only: "+
+			"set security.enabled: true with management tokens, or accept the risk with security.allow-open: true.")
 	case isOpen && g.options.Loopback && !g.isOwnHost(r.Host):
 		return who, refuseWith(http.StatusForbidden, "This host name is not allowed for the management API; allow it with security.allowed-hosts.")
 	case foreign && !isSafe(r.Method):
@@ -156,9 +162,15 @@ const openName = "open"
 func (g *Gate) identify(r *http.Request, foreign bool) (who access.Identity, known bool, wait time.Duration) {
 	roster := g.options.Roster()
 	if roster == nil {
+		who := access.Identity{Name: openName, Role: access.Admin}
+		forwarded := g.options.Loopback && isForwarded(r.Header)
+		if forwarded && !g.options.AllowOpen {
+			who.Role = 0 // also where everybody may ask: no details for other machines
+		}
 		// On loopback whoever asks could read the files as well, unless it is a
-		// page that somebody's browser happens to show.
-		return access.Identity{Name: openName, Role: access.Admin, SeesSecrets: g.options.Loopback && !foreign && g.isOwnHost(r.Host)}, true, 0
+		// page that somebody's browser happens to show, or another machine.
+		who.SeesSecrets = g.options.Loopback && !foreign && !forwarded && g.isOwnHost(r.Host)
+		return who, true, 0
 	}
 	now := time.Now()
 	who, known, presents := roster.Identify(r.Header, now)
