@@ -54,9 +54,6 @@ type shard struct {
 
 func newBook(writer string) *book {
 	b := &book{writer: writer, maxLines: maxLines, maxCells: maxCells, spareCells: spareCells, seed: maphash.MakeSeed()}
-	for i := range b.shards {
-		b.shards[i].lines = map[Key]*line{}
-	}
 	for i := range b.gone {
 		b.gone[i].Store(-1 << 63)
 	}
@@ -196,6 +193,9 @@ func (b *book) insert(key Key, most int64) *line {
 	}
 	b.lines.Add(1)
 	made := &line{key: key}
+	if s.lines == nil {
+		s.lines = map[Key]*line{}
+	}
 	s.lines[key] = made
 	return made
 }

@@ -260,8 +260,8 @@ func (s *session) endFlush(f *flush) {
 
 // write writes the cells of a flush, batch by batch.
 func (s *session) write(ctx context.Context, store Snapshots, f *flush) error {
-	rows := make([]Row, 0, min(len(f.cells), flushBatch))
-	for batch := range slices.Chunk(f.cells, flushBatch) {
+	rows := make([]Row, 0, min(len(f.cells), s.flushBatch))
+	for batch := range slices.Chunk(f.cells, s.flushBatch) {
 		rows = rows[:0]
 		for _, c := range batch {
 			rows = append(rows, c.row())

@@ -18,12 +18,13 @@ import (
 type slowSnapshots struct {
 	MemorySnapshots
 
+	most    int // rows at once
 	batches int // that are still taken
 	rows    int // taken so far
 }
 
 func (s *slowSnapshots) Write(ctx context.Context, rows []Row) error {
-	if len(rows) > flushBatch {
+	if len(rows) > s.most {
 		return context.DeadlineExceeded
 	}
 	if len(rows) > 0 {
@@ -39,10 +40,12 @@ func (s *slowSnapshots) Write(ctx context.Context, rows []Row) error {
 // TestBacklogPassesInPieces: what was committed before a failure is not written
 // again, so that each try brings a backlog of any size nearer to its end.
 func TestBacklogPassesInPieces(t *testing.T) {
-	sql := new(slowSnapshots)
+	const batch = 40
+	sql := &slowSnapshots{most: batch}
 	b := newBenchOn(t, newMemoryDisk(), &sql.MemorySnapshots, nil)
 	b.options.OpenSnapshots = func(context.Context) (Snapshots, error) { return sql, nil }
-	const users = 3*flushBatch/WindowCount + 1 // four batches, the last one small
+	b.session.flushBatch = batch
+	const users = 3*batch/WindowCount + 1 // four batches, the last one small
 	for n := range users {
 		b.count(fmt.Sprint("user-", n), b.now, 1)
 	}
@@ -55,7 +58,7 @@ func TestBacklogPassesInPieces(t *testing.T) {
 			t.Errorf("try %d left %v", try, names)
 		}
 	}
-	if want := 3 * flushBatch; sql.rows != want {
+	if want := 3 * batch; sql.rows != want {
 		t.Errorf("%d rows were written, want %d", sql.rows, want)
 	}
 	// Killed in the middle: the journal has what the database lacks.
@@ -74,9 +77,9 @@ func TestBacklogPassesInPieces(t *testing.T) {
 // journal anew costs in proportion to what is counted, not to how long that takes.
 func TestJournalIsWrittenAnewWhenItDoubled(t *testing.T) {
 	b := newBench(t, nil)
-	b.session.compactAt = 8 << 10
+	b.session.compactAt = 1 << 10
 	b.sql.Down = true
-	const users = 500
+	const users = 100
 	for n := range users {
 		b.count(fmt.Sprint("user-", n), b.now, 1)
 		for range 5 { // time passes

@@ -35,7 +35,10 @@ type session struct {
 	// size of the journal after it was last written anew. Flushing is held for both.
 	resume    uint64
 	compacted int64
-	compactAt int64
+
+	// The constants of the same names; tests have smaller ones.
+	compactAt                       int64
+	flushBatch, maxOpen, maxHistory int
 
 	retain retainer
 
@@ -64,7 +67,7 @@ func (l *Ledger) newSession(settings *Settings) *session {
 		stored:    &part{log: o.Log, name: "the database", code: "quota-store-unavailable"},
 		kick:      make(chan struct{}, 1),
 		storeLock: make(chan struct{}, 1),
-		compactAt: compactAt,
+		compactAt: compactAt, flushBatch: flushBatch, maxOpen: maxOpen, maxHistory: maxHistory,
 	}
 	if s.settings.Distributed.Enabled {
 		s.shared = newShared(s)

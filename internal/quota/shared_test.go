@@ -3,6 +3,7 @@ package quota
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -73,12 +74,11 @@ func TestRequestWaitsForTheTimeoutAndNotLonger(t *testing.T) {
 type lateCounter struct {
 	MemoryCounter
 
-	late bool // the next push
+	late atomic.Bool // the next push
 }
 
 func (l *lateCounter) Push(ctx context.Context, rows []Push) (bool, error) {
-	if l.late {
-		l.late = false
+	if l.late.CompareAndSwap(true, false) {
 		<-ctx.Done()
 		return false, ctx.Err()
 	}
@@ -113,9 +113,9 @@ func TestOneLateBatchDelaysTheOthersAndLosesNone(t *testing.T) {
 		}
 		<-time.After(2 * time.Second) // what the database has was pushed
 		request(1)
-		redis.late = true
+		redis.late.Store(true)
 		<-time.After(backgroundTime + 4*pushEvery)
-		if got := tokens(); redis.late || got != users {
+		if got := tokens(); redis.late.Load() || got != users {
 			t.Errorf("%d tokens of %d arrived after a late batch", got, users)
 		}
 		// What was late once is not forgotten either when it changes again.
@@ -129,6 +129,76 @@ func TestOneLateBatchDelaysTheOthersAndLosesNone(t *testing.T) {
 		}
 		if err := l.Close(t.Context()); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// TestSharedCounterIsExactFiveSecondsAfterItIsBack: also if it came back empty, and
+// for what gateways have counted that are gone.
+func TestSharedCounterIsExactFiveSecondsAfterItIsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis, sql := new(MemoryCounter), new(MemorySnapshots)
+		start := func() *Ledger {
+			settings := DefaultSettings()
+			settings.Enabled, settings.Distributed.Enabled = true, true
+			return New(settings, Options{
+				OpenSnapshots: func(context.Context) (Snapshots, error) { return sql, nil },
+				OpenCounter:   func(context.Context) (Counter, error) { return redis, nil },
+				disk:          newMemoryDisk(),
+			})
+		}
+		requests := func(l *Ledger, n int) {
+			t.Helper()
+			for range n {
+				var ticket Ticket
+				if err := l.Admit(&ticket, benchSubject, time.Now()); err != nil {
+					t.Fatal(err)
+				}
+				ticket.Settle(schema.Usage{Known: true, Total: 3})
+			}
+		}
+		down := func(so bool) {
+			redis.mu.Lock()
+			defer redis.mu.Unlock()
+			redis.Down = so
+		}
+		exact := func(want int64, gateways ...*Ledger) {
+			t.Helper()
+			<-time.After(5 * time.Second)
+			rows, err := redis.Read(t.Context(), openWindows(time.Now(), []Window{Month}))
+			if total := sum(rows); err != nil || len(total) != 1 || total[0].Requests != want || total[0].Tokens != 3*want {
+				t.Errorf("the counter has %v, want %d requests; %v", total, want, err)
+			}
+			for i, l := range gateways {
+				usage, _, err := l.Usage(t.Context(), Question{Window: new(Month)})
+				if err != nil || len(usage) != 1 || usage[0].Requests != want || usage[0].Tokens != 3*want || l.Status(t.Context()).Reason != "" {
+					t.Errorf("gateway %d has %v, want %d requests; %v", i, usage, want, err)
+				}
+			}
+		}
+		gone := start()
+		requests(gone, 7)
+		if err := gone.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		a, b := start(), start()
+		requests(a, 20)
+		requests(b, 30)
+		exact(57, a, b)
+		redis.Wipe()
+		requests(a, 1)
+		exact(58, a, b)
+		down(true)
+		<-time.After(time.Minute)
+		requests(a, 10)
+		requests(b, 10)
+		redis.Wipe()
+		down(false)
+		exact(78, a, b)
+		for _, l := range []*Ledger{a, b} {
+			if err := l.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
 		}
 	})
 }

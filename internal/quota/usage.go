@@ -93,12 +93,12 @@ func (l *Ledger) filters(q Question, on *running) []Filter {
 	if !history {
 		var filters []Filter
 		for _, open := range openWindows(now, kinds) {
-			f.Windows, f.Limit = []Instance{open}, maxOpen+1 // one more shows that there are more
+			f.Windows, f.Limit = []Instance{open}, on.session.maxOpen+1 // one more shows that there are more
 			filters = append(filters, f)
 		}
 		return filters
 	}
-	f.Kinds, f.To, f.Limit = kinds, now.Add(time.Second), maxHistory+1
+	f.Kinds, f.To, f.Limit = kinds, now.Add(time.Second), on.session.maxHistory+1
 	if q.From != nil {
 		f.From = *q.From
 	}

@@ -112,10 +112,8 @@ func (*endlessSnapshots) Read(_ context.Context, filter Filter) ([]Row, error) {
 // TestWindowWithTooManyRowsIsCutBetweenKeys: an open window has a bound, too, and
 // what is listed of it is exact.
 func TestWindowWithTooManyRowsIsCutBetweenKeys(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes seconds to make that many rows")
-	}
 	b := newBench(t, nil)
+	b.session.maxOpen = 1000
 	b.options.OpenSnapshots = func(context.Context) (Snapshots, error) { return new(endlessSnapshots), nil }
 	entries := 0
 	_, err := b.EachUsage(t.Context(), Question{Window: new(Month)}, func(u Usage) bool {
@@ -124,7 +122,7 @@ func TestWindowWithTooManyRowsIsCutBetweenKeys(t *testing.T) {
 		}
 		return true
 	})
-	if !errors.Is(err, ErrTruncated) || entries != maxOpen/2 {
+	if !errors.Is(err, ErrTruncated) || entries != b.session.maxOpen/2 {
 		t.Errorf("%d entries, %v", entries, err)
 	}
 }
@@ -135,7 +133,7 @@ func TestLongHistoryIsCutBetweenKeys(t *testing.T) {
 	now := time.Date(2026, 5, 31, 12, 0, 0, 0, time.UTC)
 	sql := new(MemorySnapshots)
 	var rows []Row
-	const users = maxHistory * 3 / 5
+	const most, users = 1000, 600
 	for n := range users {
 		for _, writer := range []string{"first", "second"} {
 			key := Key{User: fmt.Sprintf("u%05d", n), Model: "m"}
@@ -146,12 +144,13 @@ func TestLongHistoryIsCutBetweenKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := newBenchOn(t, newMemoryDisk(), sql, nil)
+	b.session.maxHistory = most
 	for _, user := range []string{"u00001", fmt.Sprintf("u%05d", users-1), "zz"} {
 		b.count(user, now, 2)
 	}
 	w := Month
 	usage, _, err := b.Usage(t.Context(), Question{Window: &w, From: new(time.Unix(0, 0)), To: new(now)})
-	if !errors.Is(err, ErrTruncated) || len(usage) != maxHistory/2 {
+	if !errors.Is(err, ErrTruncated) || len(usage) != most/2 {
 		t.Fatalf("%d entries, %v", len(usage), err)
 	}
 	for _, u := range usage {
@@ -168,7 +167,7 @@ func TestLongHistoryIsCutBetweenKeys(t *testing.T) {
 // TestHistoryThatJustFitsIsWhole: the limit itself is not too much.
 func TestHistoryThatJustFitsIsWhole(t *testing.T) {
 	now := time.Date(2026, 5, 31, 12, 0, 0, 0, time.UTC)
-	rows := make([]Row, maxHistory)
+	rows := make([]Row, 1000)
 	for n := range rows {
 		rows[n] = Row{Writer: "w", Key: Key{User: fmt.Sprint(n), Model: "m"}, Window: Month, Start: Month.Start(now), Requests: 1}
 	}
@@ -177,7 +176,8 @@ func TestHistoryThatJustFitsIsWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := newBenchOn(t, newMemoryDisk(), sql, nil)
-	if usage, _, err := b.Usage(t.Context(), Question{From: new(time.Unix(0, 0)), To: new(now)}); err != nil || len(usage) != maxHistory {
+	b.session.maxHistory = len(rows)
+	if usage, _, err := b.Usage(t.Context(), Question{From: new(time.Unix(0, 0)), To: new(now)}); err != nil || len(usage) != len(rows) {
 		t.Errorf("%d entries, %v", len(usage), err)
 	}
 }
