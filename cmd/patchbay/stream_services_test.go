@@ -252,13 +252,15 @@ func TestEventsOfOtherServicesHaveTheCallersModel(t *testing.T) {
 }
 
 // Whoever did not ask for events gets none, and who asked a backend that has none
-// gets its whole answer.
+// gets its whole answer, a transcript as events (TestAWholeTranscriptIsToldAsEvents).
 func TestEventsOfOtherServicesAreAskedFor(t *testing.T) {
 	everyWish(t, func(t *testing.T, w wish) {
 		r, b := startService(t, eventStep(w.first+w.last))
 		r.put(w, w.plain).failsWith(t, http.StatusBadGateway, "api_error", "upstream_error", "")
 		b.Script(simulator.Step{})
-		if answer := r.put(w, w.asked).succeeds(t); strings.HasPrefix(answer.body, "data:") || strings.Contains(answer.header.Get("Content-Type"), "event") {
+		answer := r.put(w, w.asked).succeeds(t)
+		events := strings.HasPrefix(answer.body, "data:")
+		if events != (w.service == schema.STT) || events != strings.Contains(answer.header.Get("Content-Type"), "event") {
 			t.Errorf("%s: %.100q", answer.header.Get("Content-Type"), answer.body)
 		}
 	})

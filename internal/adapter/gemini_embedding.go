@@ -54,7 +54,7 @@ func eachInput(req *schema.Request, do func(i int, text jsonscan.Value)) error {
 	i := 0
 	for v := input.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
 		if v.Kind() != jsonscan.String {
-			return schema.InvalidValue("input", "'input' must be a string or an array of strings for this backend: it takes no token ids.")
+			return errTokenIDs()
 		}
 		do(i, v)
 		i++
@@ -106,7 +106,7 @@ func (geminiEmbedding) Reply(req *schema.Request, answer Answer, reply *Reply) e
 		index++
 	}
 	if index != inputs {
-		return fmt.Errorf("%w: %d vectors for %d inputs", ErrInvalid, index, inputs)
+		return wrongVectors(index, inputs)
 	}
 	out = append(append(out, `],"model":`...), req.Body.Root().Get("model").Raw()...)
 	reply.Usage = embeddingUsage(root.Get("usageMetadata"))

@@ -48,7 +48,7 @@ func (ollamaEmbedding) Refuse(req *schema.Request) error {
 			return schema.InvalidValue("input", "'input' must not be empty.")
 		}
 	case input.First().Kind() != jsonscan.String:
-		return schema.InvalidValue("input", "'input' must be a string or an array of strings: the backend of this model takes no token ids. Send the text itself.")
+		return errTokenIDs()
 	}
 	return nil
 }
@@ -75,7 +75,7 @@ func (ollamaEmbedding) Reply(req *schema.Request, answer Answer, reply *Reply) e
 		count++
 	}
 	if asked := ollamaInputs(req.Field("input")); count != asked {
-		return fmt.Errorf("%w: %d vectors for %d inputs", ErrInvalid, count, asked)
+		return wrongVectors(count, asked)
 	}
 	if n, ok := ollamaCount(root.Get("prompt_eval_count")); ok && n > 0 {
 		reply.Usage = schema.Usage{Prompt: n, Total: n, Known: true}

@@ -146,10 +146,15 @@ func (openAIChat) Reply(req *schema.Request, answer Answer, reply *Reply) error 
 	if m.choices.Kind() != jsonscan.Array || m.choices.Empty() {
 		return fmt.Errorf("%w: no choices", ErrInvalid)
 	}
+	given := 0
 	for c := m.choices.First(); c.Kind() != jsonscan.Absent; c = c.Next() {
 		if message := c.Get("message").Kind(); c.Kind() != jsonscan.Object || message != jsonscan.Object && message != jsonscan.Absent {
 			return fmt.Errorf("%w: a choice that says nothing", ErrInvalid)
 		}
+		given++
+	}
+	if err := checkChoices(given, wantedChoices(req)); err != nil {
+		return err
 	}
 	reply.Usage = schema.ReadUsage(m.usage)
 	edits := m.renameModel(reply.edits[:0], root, req.Body.Root().Get("model").Raw())
@@ -255,6 +260,7 @@ func (openAIChat) Events(req *schema.Request, body io.Reader) Events {
 		sse:          NewSSE(body),
 		model:        bytes.Clone(req.Body.Root().Get("model").Raw()),
 		includeUsage: req.IncludeUsage,
+		wanted:       wantedChoices(req),
 	}
 }
 

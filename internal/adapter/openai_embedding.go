@@ -63,7 +63,7 @@ func (openAIEmbedding) Reply(req *schema.Request, answer Answer, reply *Reply) e
 		position++
 	}
 	if asked := inputsOf(req.Field("input")); position != asked {
-		return fmt.Errorf("%w: %d vectors for %d inputs", ErrInvalid, position, asked)
+		return wrongVectors(position, asked)
 	}
 	reply.edits = edits
 	reply.Segments = reply.doc.Splice(reply.Segments[:0], edits)
@@ -133,6 +133,15 @@ func completeItem(edits []jsonscan.Edit, item jsonscan.Value, position int, renu
 		edits = append(edits, item.Insert(embeddingObject))
 	}
 	return edits
+}
+
+// TokenIDsRemedy says what a caller can do whose backend takes no token ids. Some
+// clients send them unless they are told not to.
+const TokenIDsRemedy = "Send the text itself; in LangChain set check_embedding_ctx_length=False."
+
+// errTokenIDs refuses token ids where only texts can be sent.
+func errTokenIDs() error {
+	return schema.InvalidValue("input", "'input' must be a string or an array of strings: the backend of this model takes no token ids. "+TokenIDsRemedy)
 }
 
 // inputsOf returns how many vectors an input asks for. A list of token ids is

@@ -17,6 +17,7 @@ type openAIEvents struct {
 	doc          jsonscan.Document
 	model        []byte // the caller's name of the model, as JSON
 	includeUsage bool
+	wanted       int // choices that were asked for
 
 	usage    schema.Usage
 	rawUsage []byte // kept only for a caller that asked for usage
@@ -31,6 +32,7 @@ type openAIEvents struct {
 	idSpace      [64]byte
 	createdSpace [32]byte
 
+	choices   int  // choices of which something was seen
 	begun     bool // a chunk went out
 	finished  bool // a finish_reason was seen
 	done      bool // nothing more is read
@@ -84,6 +86,9 @@ func (e *openAIEvents) Next() ([]byte, error) {
 				return nil, err
 			}
 		}
+	}
+	if err := checkChoices(e.choices, e.wanted); err != nil {
+		return nil, err
 	}
 	if e.includeUsage && !e.usageSent && e.rawUsage != nil {
 		e.usageSent = true
@@ -148,6 +153,9 @@ func (e *openAIEvents) chunk(event Event) ([]byte, error) {
 		}
 		if isReason(c.Get("finish_reason")) {
 			e.finished, plain = true, false
+		}
+		if index, _ := c.Get("index").Int(); index < int64(e.wanted) { // without one it is the first
+			e.choices = max(e.choices, int(index)+1)
 		}
 	}
 	e.begun = true

@@ -2,6 +2,7 @@ package adapter
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -74,6 +75,28 @@ func transcriptObject(req *schema.Request, root jsonscan.Value, format string, r
 		return fmt.Errorf("%w: JSON instead of %s", ErrFormat, format)
 	}
 	return nil
+}
+
+// TranscriptEvents makes a stream of a whole transcript in the unified shape, for
+// a backend that answers at once although the caller asked for events: all of the
+// text in one piece, then the transcript with whatever else is known of it.
+func TranscriptEvents(reply *Reply) (Events, error) {
+	body := slices.Concat(reply.Segments...)
+	text, members := body, []byte(nil)
+	if reply.ContentType == "" { // JSON
+		var doc jsonscan.Document
+		doc.AllowDuplicateKeys = true
+		if err := doc.Parse(body); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+		}
+		text, members = doc.Root().Get("text").Text(), compactObject(doc.Root())
+	} else {
+		members = slices.Concat([]byte(`{"text":`), quote(string(text)), []byte("}"))
+	}
+	return &wholeEvents{usage: reply.Usage, chunks: [][]byte{
+		slices.Concat([]byte(`{"type":"transcript.text.delta","delta":`), quote(string(text)), []byte("}")),
+		slices.Concat([]byte(`{"type":"transcript.text.done",`), members[1:]),
+	}}, nil
 }
 
 // looksLikeHTML tells a page from a transcript that was labelled as one.

@@ -93,6 +93,9 @@ func (r *Reply) takeWhole(speak adapter.Adapter, contentType string) error {
 	if err := speak.Reply(r.req, adapter.Answer{ContentType: contentType, Body: r.body}, &r.plain); err != nil {
 		return err
 	}
+	if r.req.Service == schema.STT && asksForEvents(r.req) {
+		return r.tellTranscript()
+	}
 	if !r.req.Stream {
 		return nil
 	}
@@ -101,6 +104,17 @@ func (r *Reply) takeWhole(speak adapter.Adapter, contentType string) error {
 		return err
 	}
 	r.events = events
+	return nil
+}
+
+// tellTranscript makes events of a whole transcript: who asked for them reads
+// nothing else.
+func (r *Reply) tellTranscript() error {
+	events, err := adapter.TranscriptEvents(&r.plain)
+	if err != nil {
+		return err
+	}
+	r.events, r.plain.ContentType = events, ""
 	return nil
 }
 

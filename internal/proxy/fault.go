@@ -31,6 +31,7 @@ func (r *Reply) classify(err error) *fault {
 	var mistake *schema.Error
 	var refusal *refused
 	var failure *adapter.Failure
+	var count *adapter.CountError
 	switch {
 	case errors.As(err, &mistake): // the request cannot be said in the backend's dialect
 		return unserved(mistake)
@@ -38,6 +39,8 @@ func (r *Reply) classify(err error) *fault {
 		return r.classifyStatus(refusal)
 	case errors.As(err, &failure):
 		return r.classifyInside(failure)
+	case errors.As(err, &count):
+		return wrongCount(count)
 	case errors.Is(err, adapter.ErrFormat):
 		return unserved(apiError(schema.CodeUpstreamError, "The backend's answer has another form than the one that was asked for"+reasonIn(err)+"."))
 	case errors.Is(err, errReplyTooLarge):

@@ -35,6 +35,7 @@ func (r *Reply) classifyStatus(refusal *refused) *fault {
 		return &fault{err: err, outcome: breaker.Cancelled, elsewhere: true}
 	case status < 500:
 		err.Type, err.Status = schema.TypeInvalidRequest, status
+		r.addRemedy(err)
 		return unserved(err)
 	}
 	err.Status = status
@@ -86,6 +87,16 @@ func overloaded(err *schema.Error, asked time.Duration) *fault {
 	return &fault{err: err, outcome: breaker.Cancelled, elsewhere: true, overload: wait}
 }
 
+// wrongCount is an answer with another number of parts than were asked for.
+func wrongCount(count *adapter.CountError) *fault {
+	text := count.Error()
+	err := apiError(schema.CodeUpstreamError, strings.ToUpper(text[:1])+text[1:]+".")
+	if count.Harmless {
+		return unserved(err)
+	}
+	return backendFault(err)
+}
+
 // failsOver lists the statuses that another instance may not answer with.
 func failsOver(status int) bool {
 	switch status {
@@ -117,6 +128,14 @@ func (r *Reply) withReason(message string, f *adapter.Failure) string {
 		return message + ": " + reason
 	}
 	return message + "."
+}
+
+// addRemedy tells a caller whose token ids a backend did not take, perhaps because
+// of that, what to do. Its client may have sent them without being asked to.
+func (r *Reply) addRemedy(err *schema.Error) {
+	if r.req.Service == schema.Embedding && r.req.HasTokenIDs() {
+		err.Message = strings.TrimSuffix(err.Message, ".") + ". The input is token ids, which this backend may not take. " + adapter.TokenIDsRemedy
+	}
 }
 
 // parseRetryAfter reads the wait that a backend asks for: in the precise form

@@ -57,3 +57,17 @@ func (r *Request) checkInput() error {
 	}
 	return nil
 }
+
+// HasTokenIDs reports whether the input of an embeddings request is token ids
+// rather than text.
+func (r *Request) HasTokenIDs() bool {
+	input := r.Field("input")
+	if input.Kind() != jsonscan.Array {
+		return false
+	}
+	switch input.First().Kind() {
+	case jsonscan.Number, jsonscan.Array:
+		return true
+	}
+	return false
+}
