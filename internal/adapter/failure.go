@@ -15,6 +15,8 @@ type Failure struct {
 	Status int
 	// Message is what the backend said, not yet fit to be shown: see Target.Clean.
 	Message string
+	// Code is the error's own code where it is a string in OpenAI's shape.
+	Code string
 }
 
 // Error returns what a log may say; the backend's own words are not in it.
@@ -35,6 +37,7 @@ func ReadFailure(status int, body []byte) *Failure {
 	case len(body) == 0:
 	case doc.Parse(body) == nil:
 		f.Message = messageOf(doc.Root())
+		f.Code = string(doc.Root().Get("error").Get("code").Text())
 	case body[0] == '<':
 		f.Message = "(an HTML page)"
 	case utf8.Valid(body):

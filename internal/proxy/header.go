@@ -12,6 +12,7 @@ import (
 // addHeaders adds what the gateway itself says to the backend. What the
 // instance's own headers say wins, and no field is there twice.
 func (r *Reply) addHeaders() {
+	r.sayHops()
 	r.say("X-Request-Id", r.caller.RequestID)
 	if r.Instance.Target.ForwardAuthorization && r.caller.Authorization != "" {
 		r.dropCredential()

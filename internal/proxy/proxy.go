@@ -20,6 +20,7 @@ import (
 
 // Proxy answers unified requests from backends.
 type Proxy struct {
+	hop     string // the name of this gateway among those that a request passes
 	current *routing.Current
 	client  *transport.Client
 	budgets [schema.ServiceTypeCount]budget
@@ -33,7 +34,7 @@ type Proxy struct {
 
 // New returns a proxy that routes by the current table and calls over the client.
 func New(current *routing.Current, client *transport.Client) *Proxy {
-	return &Proxy{current: current, client: client, replies: sync.Pool{New: func() any { return new(Reply) }}, seed: maphash.MakeSeed()}
+	return &Proxy{hop: newHop(), current: current, client: client, replies: sync.Pool{New: func() any { return new(Reply) }}, seed: maphash.MakeSeed()}
 }
 
 // Do answers a request. On success the caller reads the reply and closes it; on
@@ -63,6 +64,9 @@ func (p *Proxy) Do(ctx context.Context, req *schema.Request, caller *schema.Call
 }
 
 func (r *Reply) answer(ctx context.Context, table *routing.Table) error {
+	if err := r.proxy.checkHops(r.caller.Hops); err != nil {
+		return err
+	}
 	service := table.Service(r.req.Service)
 	pool := service.FindBytes(r.req.Model)
 	if pool == nil {

@@ -23,6 +23,9 @@ func (r *Reply) classifyStatus(refusal *refused) *fault {
 	status := refusal.Status
 	err := r.upstream(fmt.Sprintf("The backend answered with status %d", status), refusal.Failure)
 	switch {
+	case isLoop(refusal.Failure):
+		err.Code, err.NoRetry = schema.CodeLoopDetected, true
+		return unserved(err)
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		// The caller can neither see nor mend the credential that was refused.
 		err.Message = "The backend refused the gateway's credentials."

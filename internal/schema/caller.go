@@ -26,6 +26,8 @@ type Caller struct {
 	// Traceparent and Tracestate are the request's place in a distributed trace,
 	// as it was sent.
 	Traceparent, Tracestate string
+	// Hops are the gateways that the request has passed, as CDN-Loop lists them.
+	Hops string
 }
 
 // Key is what tells callers apart who take turns: the API key, else the address.

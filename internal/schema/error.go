@@ -70,6 +70,7 @@ const (
 	CodeUpstreamTimeout    = "upstream_timeout"
 	CodeUpstreamTruncated  = "upstream_stream_truncated"
 	CodeLedgerUnavailable  = "quota_ledger_unavailable"
+	CodeLoopDetected       = "loop_detected"
 	CodeInternal           = "internal_error"
 )
 

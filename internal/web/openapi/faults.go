@@ -25,7 +25,7 @@ func (op *Operation) faults(permission access.Permission) map[int]Schema {
 	switch {
 	case permission == access.ByKey && writes:
 		add(form, http.StatusBadRequest, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType,
-			http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout)
+			http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusLoopDetected)
 	case writes:
 		add(form, http.StatusBadRequest, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge)
 	case len(op.Query) > 0, strings.Contains(path, "{serviceType}"), strings.Contains(path, "{version}"):

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -174,6 +175,9 @@ func (a *API) begin(w http.ResponseWriter, r *http.Request, service schema.Servi
 		Traceparent:   r.Header.Get("Traceparent"),
 		Tracestate:    r.Header.Get("Tracestate"),
 		Retry:         isRetry(r.Header.Get("X-Stainless-Retry-Count")),
+	}
+	if hops := r.Header["Cdn-Loop"]; len(hops) > 0 {
+		x.caller.Hops = strings.Join(hops, ", ")
 	}
 	return x
 }

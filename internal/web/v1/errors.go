@@ -42,6 +42,8 @@ func statusOf(e *schema.Error) int {
 		return http.StatusServiceUnavailable
 	case schema.CodeUpstreamTimeout:
 		return http.StatusGatewayTimeout
+	case schema.CodeLoopDetected:
+		return http.StatusLoopDetected
 	}
 	return http.StatusInternalServerError
 }

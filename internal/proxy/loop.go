@@ -1,0 +1,76 @@
+package proxy
+
+import (
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/adapter"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+const (
+	// loopHeader names the gateways that a request has passed (RFC 8586). Via, the
+	// older field for that, is dropped by some proxies and makes some servers
+	// behave differently.
+	loopHeader = "CDN-Loop"
+	// hopPrefix begins the name of every gateway in it.
+	hopPrefix = "patchbay-"
+	// maxHops is how many gateways a request may pass.
+	maxHops = 8
+	// maxHopsText bounds what is passed on of the field.
+	maxHopsText = 4 << 10
+)
+
+// newHop returns the name of this gateway, which is another one in each process.
+func newHop() string { return hopPrefix + rand.Text() }
+
+// checkHops refuses a request that has been here before, or that has passed more
+// gateways than anybody puts in a row: an instance leads back to where the request
+// came from, and it would go round for ever.
+func (p *Proxy) checkHops(passed string) error {
+	if passed == "" {
+		return nil
+	}
+	hops := 1 // this one
+	for entry := range strings.SplitSeq(passed, ",") {
+		name, _, _ := strings.Cut(entry, ";")
+		switch name = strings.TrimSpace(name); {
+		case name == p.hop:
+			return loopDetected("The request came back to a gateway that it had passed: the address of an instance leads to the gateway itself.")
+		case strings.HasPrefix(name, hopPrefix):
+			hops++
+		}
+	}
+	if hops > maxHops || len(passed) > maxHopsText {
+		return loopDetected(fmt.Sprintf("The request passed more than %d gateways: the addresses of their instances lead to each other.", maxHops))
+	}
+	return nil
+}
+
+// loopDetected is the same error at every gateway of a loop, up to the caller.
+func loopDetected(message string) *schema.Error {
+	return &schema.Error{Message: message, Type: schema.TypeAPI, Code: schema.CodeLoopDetected, NoRetry: true}
+}
+
+// isLoop tells whether a backend is a gateway that found a loop.
+func isLoop(f *adapter.Failure) bool {
+	return f.Status == http.StatusLoopDetected && f.Code == schema.CodeLoopDetected
+}
+
+// sayHops adds this gateway to those that the request has passed. Instances
+// cannot take that out.
+func (r *Reply) sayHops() {
+	value := r.proxy.hop
+	if r.caller.Hops != "" {
+		value = r.caller.Hops + ", " + value
+	}
+	for i := range r.call.Header {
+		if strings.EqualFold(r.call.Header[i].Name, loopHeader) {
+			r.call.Header[i].Value = value
+			return
+		}
+	}
+	r.call.Header = append(r.call.Header, adapter.Header{Name: loopHeader, Value: value})
+}
