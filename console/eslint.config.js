@@ -1,0 +1,35 @@
+import js from '@eslint/js'
+import hooks from 'eslint-plugin-react-hooks'
+import tseslint from 'typescript-eslint'
+
+export default tseslint.config(
+  { ignores: ['dist', 'node_modules', 'screenshots', 'src/api/schema.ts'] },
+  js.configs.recommended,
+  ...tseslint.configs.strict,
+  { rules: { '@typescript-eslint/no-non-null-assertion': 'off' } },
+  {
+    files: ['src/**/*.{ts,tsx}'],
+    plugins: { 'react-hooks': hooks },
+    rules: {
+      'react-hooks/rules-of-hooks': 'error',
+      'react-hooks/exhaustive-deps': 'error',
+      'max-lines': ['error', { max: 400, skipBlankLines: true, skipComments: true }],
+      // Text of models, backends and callers is shown as text only.
+      'no-restricted-syntax': [
+        'error',
+        { selector: "JSXAttribute[name.name='dangerouslySetInnerHTML']", message: 'Show text as text.' },
+        { selector: "MemberExpression[property.name='innerHTML']", message: 'Show text as text.' },
+      ],
+      'no-eval': 'error',
+      'no-implied-eval': 'error',
+      'no-new-func': 'error',
+    },
+  },
+  {
+    files: ['scripts/**/*.mjs', 'public/*.js', '*.js'],
+    languageOptions: {
+      globals: { console: 'readonly', fetch: 'readonly', process: 'readonly', URL: 'readonly', document: 'readonly',
+        localStorage: 'readonly', matchMedia: 'readonly', navigator: 'readonly', setTimeout: 'readonly', setInterval: 'readonly', performance: 'readonly', window: 'readonly' },
+    },
+  },
+)

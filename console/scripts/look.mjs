@@ -1,0 +1,77 @@
+// Looks at the built pages in Debian's Chromium, in both languages and themes,
+// at 1280 and 360 px, in front of a real gateway: screenshots, and a list of
+// what must not be there (errors, policy violations, keys, sideways scroll).
+//
+//   PATCHBAY_URL=http://127.0.0.1:8080 node scripts/look.mjs [--axe] [--few] [name=path ...]
+import { mkdir, readFile, rm } from 'node:fs/promises'
+import { chromium } from 'playwright-core'
+import { preview } from 'vite'
+
+const all = {
+  overview: '/', services: '/services', playground: '/playground', calls: '/calls', resilience: '/resilience',
+  quota: '/quota', versions: '/versions', keys: '/keys', settings: '/settings',
+}
+const flags = process.argv.slice(2).filter((arg) => arg.startsWith('--'))
+const named = process.argv.slice(2).filter((arg) => !arg.startsWith('--'))
+const pages = named.length === 0 ? all : Object.fromEntries(named.map((arg) => {
+  const cut = arg.indexOf('=')
+  return cut < 0 ? [arg, all[arg]] : [arg.slice(0, cut), arg.slice(cut + 1)]
+}))
+const few = flags.includes('--few')
+const combinations = few
+  ? [['en', 'light', 1280], ['zh', 'dark', 360]]
+  : ['en', 'zh'].flatMap((lang) => ['light', 'dark'].flatMap((theme) => [1280, 360].map((width) => [lang, theme, width])))
+
+const server = await preview({ preview: { port: 0 }, logLevel: 'error' })
+const base = server.resolvedUrls.local[0]
+const profile = `/tmp/patchbay-look-${process.pid}`
+const browser = await chromium.launchPersistentContext(profile, {
+  executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
+  headless: true,
+  args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--disable-dev-shm-usage'],
+})
+await mkdir('screenshots', { recursive: true })
+const axe = flags.includes('--axe') ? await readFile(new URL('../node_modules/axe-core/axe.min.js', import.meta.url), 'utf8') : ''
+let findings = 0
+const report = (where, what) => {
+  findings++
+  console.log(`${where}: ${what}`)
+}
+
+for (const [lang, theme, width] of combinations) {
+  const page = await browser.newPage()
+  await page.setViewportSize({ width, height: width === 360 ? 740 : 800 })
+  await page.addInitScript(([l, t]) => {
+    localStorage.setItem('patchbay.lang', l)
+    localStorage.setItem('patchbay.theme', t)
+  }, [lang, theme])
+  let where = ''
+  page.on('console', (message) => ['error', 'warning'].includes(message.type()) && report(where, `console: ${message.text()}`))
+  page.on('pageerror', (error) => report(where, `error: ${error.message}`))
+  for (const [name, path] of Object.entries(pages)) {
+    where = `${name}-${width}-${theme}-${lang}`
+    await page.goto(new URL(path, base).href)
+    await page.waitForSelector('.live.live', { timeout: 15_000 }).catch(() => report(where, 'never live'))
+    await page.waitForTimeout(Number(process.env.WAIT ?? 900))
+    const text = await page.evaluate(() => document.body.innerText)
+    const key = /\b(?:nav|top|live|common|error|health|breaker|palette|keys|overview|services|pg|calls|res|quota|ver|key|set)\.[a-z][A-Za-z0-9.]+\b/.exec(text)
+    if (key !== null && !/\.(go|json|md|retention|enabled)/.test(key[0])) report(where, `untranslated key ${key[0]}`)
+    const brace = /\{\w+\}/.exec(text)
+    if (brace !== null) report(where, `unfilled name ${brace[0]}`)
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)
+    if (wide > 0) report(where, `scrolls sideways by ${wide} px`)
+    await page.screenshot({ path: `screenshots/${where}.png`, fullPage: flags.includes('--full') })
+    if (axe !== '') {
+      const results = await page.evaluate(`${axe}; axe.run({ runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa'] })`)
+      for (const violation of results.violations) {
+        report(where, `axe ${violation.impact} ${violation.id}: ${violation.nodes.slice(0, 3).map((node) => node.target.join(' ')).join(' | ')}`)
+      }
+    }
+  }
+  await page.close()
+}
+await browser.close()
+await server.close()
+await rm(profile, { recursive: true, force: true })
+console.log(`${findings} findings`)
+process.exitCode = findings === 0 ? 0 : 1

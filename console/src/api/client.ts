@@ -1,0 +1,85 @@
+// The one client of the gateway's API. Its types come from the gateway's own
+// OpenAPI document (scripts/generate-api.mjs), so the two cannot drift apart.
+import createClient from 'openapi-fetch'
+import type { paths } from './schema'
+
+export const api = createClient<paths>({ baseUrl: '' })
+
+/** What the gateway answered instead of what was asked for. */
+export class ApiError extends Error {
+  override readonly name = 'ApiError'
+  constructor(
+    readonly status: number,
+    message: string,
+    readonly requestId: string,
+    readonly code: string,
+    readonly body: unknown,
+  ) {
+    super(message)
+  }
+}
+
+/**
+ * The gateway has three shapes of error: the envelope of the management API,
+ * the object of the unified API and the plain one of monitoring. The pages see
+ * one.
+ */
+export function toError(status: number, body: unknown, requestId: string): ApiError {
+  let message = ''
+  let code = ''
+  if (typeof body === 'string') message = body
+  if (typeof body === 'object' && body !== null) {
+    const object = body as Record<string, unknown>
+    const inner = object.error
+    if (typeof inner === 'object' && inner !== null) {
+      message = String((inner as Record<string, unknown>).message ?? '')
+      code = String((inner as Record<string, unknown>).code ?? '')
+    } else {
+      message = String(object.message ?? inner ?? '')
+      code = String(object.errorCode ?? '')
+    }
+  }
+  return new ApiError(status, message === '' ? `HTTP ${status}` : message, requestId, code, body)
+}
+
+interface Reply<T> {
+  data?: T
+  error?: unknown
+  response: Response
+}
+
+/** The body of a good reply; every other reply is thrown as an ApiError. */
+export async function body<T>(pending: Promise<Reply<T>>): Promise<T> {
+  const reply = await pending
+  if (!reply.response.ok) {
+    throw toError(reply.response.status, reply.error, reply.response.headers.get('x-request-id') ?? '')
+  }
+  return reply.data as T
+}
+
+/** The data of a good reply in the management API's envelope. */
+export async function data<T>(pending: Promise<Reply<{ data?: T }>>): Promise<T> {
+  return (await body(pending)).data as T
+}
+
+/** The data together with the version of the configuration that it shows. */
+export async function versioned<T>(pending: Promise<Reply<{ data?: T }>>): Promise<{ data: T; version: number }> {
+  const reply = await pending
+  const value = await data(Promise.resolve(reply))
+  const version = Number((reply.response.headers.get('etag') ?? '').replaceAll('"', ''))
+  return { data: value, version: Number.isFinite(version) ? version : 0 }
+}
+
+/**
+ * The fields that a message of the configuration API names, as in
+ * "instance.baseUrl: is not a valid URL; instance.weight: must be between …".
+ */
+export function fieldErrors(error: unknown): Record<string, string> {
+  const fields: Record<string, string> = {}
+  if (!(error instanceof ApiError) || error.status !== 400) return fields
+  for (const part of error.message.split('; ')) {
+    const match = /^(?:instance\.|services\.[\w-]+\.)?([A-Za-z][\w.-]*): (.+)$/s.exec(part)
+    if (match) fields[match[1]!] = match[2]!
+  }
+  return fields
+}

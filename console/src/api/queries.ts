@@ -1,0 +1,95 @@
+// The questions that the pages ask, each with the key under which the answer
+// is kept.
+import { queryOptions } from '@tanstack/react-query'
+import { api, body, data, versioned } from './client'
+import type { Difference, Explain, Key, QuotaConfig, Service, ServiceType, Usage, Version } from './types'
+
+export type Config = Partial<Record<ServiceType, Service>>
+
+/** All services and instances, with the version that they are. */
+export const config = queryOptions({
+  queryKey: ['config'],
+  queryFn: async ({ signal }) => {
+    const reply = await versioned(api.GET('/api/config/type', { signal }))
+    return { version: reply.version, services: reply.data as Config }
+  },
+})
+
+export const info = queryOptions({
+  queryKey: ['info'],
+  staleTime: 60_000,
+  queryFn: async ({ signal }) => {
+    const [about, started] = await Promise.all([
+      body(api.GET('/actuator/info', { signal })),
+      body(api.GET('/actuator/metrics/{name}', { params: { path: { name: 'process.start.time.seconds' } }, signal })).catch(() => null),
+    ])
+    const seconds = (started as { measurements?: { value?: number }[] } | null)?.measurements?.[0]?.value
+    const raw = about as Record<string, Record<string, unknown>>
+    return {
+      raw,
+      version: String(raw.build?.version ?? raw.app?.version ?? ''),
+      startedAt: seconds === undefined ? null : seconds * 1000,
+    }
+  },
+})
+
+export const versions = queryOptions({
+  queryKey: ['versions'],
+  queryFn: async ({ signal }) =>
+    (await data(api.GET('/api/config/version', { params: { query: { details: true } }, signal }))) as unknown as Version[],
+})
+
+export const versionConfig = (version: number) =>
+  queryOptions({
+    queryKey: ['version', version],
+    staleTime: Number.POSITIVE_INFINITY,
+    queryFn: async ({ signal }) => {
+      const reply = await data(api.GET('/api/config/version/{version}', { params: { path: { version } }, signal }))
+      return (reply as unknown as { config: unknown }).config
+    },
+  })
+
+export const versionDiff = (from: number, to: number) =>
+  queryOptions({
+    queryKey: ['diff', from, to],
+    staleTime: Number.POSITIVE_INFINITY,
+    queryFn: async ({ signal }) => {
+      const reply = await data(api.GET('/api/config/version/diff', { params: { query: { from, to } }, signal }))
+      return (reply.changes ?? []) as Difference[]
+    },
+  })
+
+export const explain = (service: ServiceType, model: string) =>
+  queryOptions({
+    queryKey: ['explain', service, model],
+    queryFn: async ({ signal }) =>
+      (await data(api.GET('/api/route/explain', { params: { query: { service, model } }, signal }))) as unknown as Explain,
+  })
+
+export const keys = queryOptions({
+  queryKey: ['keys'],
+  queryFn: async ({ signal }) => (await data(api.GET('/api/auth/keys', { params: { query: { size: 1000 } }, signal }))) as Key[],
+})
+
+export const quotaConfig = queryOptions({
+  queryKey: ['quota', 'config'],
+  queryFn: async ({ signal }) => (await data(api.GET('/api/config/quota', { signal }))) as unknown as QuotaConfig,
+})
+
+export const quotaStatus = queryOptions({
+  queryKey: ['quota', 'status'],
+  queryFn: async ({ signal }) =>
+    (await data(api.GET('/api/monitoring/quota/status', { signal }))) as unknown as {
+      enabled: boolean
+      backendName: string
+      degraded: boolean
+      degradedReason: string
+    },
+})
+
+export const quotaUsage = (window: Usage['window']) =>
+  queryOptions({
+    queryKey: ['quota', 'usage', window],
+    queryFn: async ({ signal }) =>
+      (await data(api.GET('/api/monitoring/quota/usage', { params: { query: { window, size: 1000 } }, signal }))) as unknown as Usage[],
+  })

@@ -1,0 +1,62 @@
+import { createContext, useContext, useEffect, useMemo, useState, useSyncExternalStore, type ReactNode } from 'react'
+import type { Range, Series } from './series'
+import { summarise, type Stats } from './stats'
+import type { LiveState, LiveStore } from './store'
+
+const Context = createContext<LiveStore | null>(null)
+
+/** Gives the pages the live store, and runs it while the tab is visible. */
+export function LiveProvider({ store, children }: { store: LiveStore; children: ReactNode }) {
+  useEffect(() => {
+    const follow = () => (document.hidden ? store.pause() : store.start())
+    follow()
+    document.addEventListener('visibilitychange', follow)
+    return () => {
+      document.removeEventListener('visibilitychange', follow)
+      store.pause()
+    }
+  }, [store])
+  return <Context.Provider value={store}>{children}</Context.Provider>
+}
+
+export function useStore(): LiveStore {
+  const store = useContext(Context)
+  if (store === null) throw new Error('useStore needs a LiveProvider')
+  return store
+}
+
+export function useLive(): LiveState {
+  const store = useStore()
+  return useSyncExternalStore(store.subscribe, store.get)
+}
+
+/** The time, once a second, for ages and countdowns. */
+export function useNow(interval = 1000): number {
+  const [now, setNow] = useState(Date.now)
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), interval)
+    return () => clearInterval(timer)
+  }, [interval])
+  return now
+}
+
+/** Rows follow the last minute in the short range, so that a change is seen. */
+export const statSeconds: Record<Range, number> = { '5m': 60, '1h': 3600, '24h': 86_400 }
+
+export function useStats(range: Range): Stats {
+  const store = useStore()
+  const { calls, snapshot } = useLive()
+  const time = snapshot?.time ?? 0
+  return useMemo(() => {
+    const now = time === 0 ? Date.now() : time
+    return summarise(calls, statSeconds[range], store.watched(statSeconds[range], now), now)
+  }, [calls, time, range, store])
+}
+
+export function useSeries(range: Range): Series {
+  const store = useStore()
+  const { snapshot, revision } = useLive()
+  const time = snapshot?.time ?? 0
+  // The store's series change with its revision and with the time.
+  return useMemo(() => store.series(range, time === 0 || revision < 0 ? undefined : time), [store, range, time, revision])
+}

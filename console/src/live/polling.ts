@@ -1,0 +1,128 @@
+import { api, body, versioned } from '@/api/client'
+import type { BreakerState, Call, ServiceType } from '@/api/types'
+import { splitId } from '@/lib/format'
+import type { InstanceState, Sink, Snapshot, Source } from './types'
+
+const interval = 1000
+const timeout = 2500
+const tail = 250
+
+interface Status {
+  id: string
+  url: string
+  adapter: string
+  status: string
+  error?: string
+  lastHealthCheck: string | null
+  requestCount: number
+  errorCount: number
+  weight: number
+  enabled?: boolean
+  inFlight?: number
+}
+
+interface BreakerStatus {
+  id: string
+  service: string
+  state: BreakerState
+  forced?: boolean
+  failureCount: number
+  failureThreshold: number
+  successThreshold: number
+  timeout: number
+  lastFailure: string | null
+  nextRetry: string | null
+}
+
+/** Asks the monitoring API once a second. */
+export class PollingSource implements Source {
+  start(sink: Sink): () => void {
+    let stopped = false
+    let timer: ReturnType<typeof setTimeout> | undefined
+    let failures = 0
+    let latest = ''
+    const abort = new AbortController()
+
+    const tick = async () => {
+      const began = Date.now()
+      const signal = AbortSignal.any([abort.signal, AbortSignal.timeout(timeout)])
+      try {
+        const [snapshot, batch] = await Promise.all([readSnapshot(signal), readCalls(latest === '' ? 1000 : tail, signal)])
+        if (stopped) return
+        sink.snapshot(snapshot)
+        const complete = latest === '' || batch.calls.length < tail || batch.calls.some((call) => call.requestId === latest)
+        if (batch.calls.length > 0) latest = batch.calls[0]!.requestId
+        sink.calls({ ...batch, complete })
+        failures = 0
+        timer = setTimeout(tick, Math.max(100, interval - (Date.now() - began)))
+      } catch (error) {
+        if (stopped) return
+        const retry = Math.min(5000, 1000 * 2 ** Math.min(failures++, 3))
+        latest = ''
+        sink.failed(error, retry)
+        timer = setTimeout(tick, retry)
+      }
+    }
+    void tick()
+    return () => {
+      stopped = true
+      clearTimeout(timer)
+      abort.abort()
+    }
+  }
+}
+
+async function readCalls(limit: number, signal: AbortSignal): Promise<{ calls: Call[]; capacity: number; samplingRate: number }> {
+  const reply = await body(api.GET('/api/monitoring/calls', { params: { query: { limit } }, signal }))
+  return { calls: (reply.calls ?? []).map(normalise), capacity: reply.capacity ?? 1000, samplingRate: reply.samplingRate ?? 1 }
+}
+
+/** A call that was refused early has no model or instance to tell of. */
+function normalise(call: object): Call {
+  return { model: '', instance: '', attempts: 0, ...call } as Call
+}
+
+async function readSnapshot(signal: AbortSignal): Promise<Snapshot> {
+  const [instances, breakers, current] = await Promise.all([
+    body(api.GET('/api/monitoring/instances', { signal })),
+    body(api.GET('/api/monitoring/circuit-breaker', { signal })),
+    versioned(api.GET('/api/config/version/current', { signal })),
+  ])
+  const byKey = new Map<string, BreakerStatus>()
+  for (const breaker of (breakers.instances ?? []) as BreakerStatus[]) byKey.set(`${breaker.service} ${breaker.id}`, breaker)
+  const states: InstanceState[] = []
+  for (const [service, list] of Object.entries(instances.services ?? {})) {
+    for (const status of (list.instances ?? []) as Status[]) {
+      states.push(merge(service as ServiceType, status, byKey.get(`${service} ${status.id}`)))
+    }
+  }
+  return { time: Date.now(), version: current.version, instances: states }
+}
+
+function merge(service: ServiceType, status: Status, breaker: BreakerStatus | undefined): InstanceState {
+  const { model, url, host } = splitId(status.id)
+  const time = (value: string | null | undefined) => (value ? Date.parse(value) : null)
+  return {
+    id: status.id,
+    service,
+    model,
+    url,
+    host,
+    adapter: status.adapter.toLowerCase(),
+    health: status.lastHealthCheck === null ? 'UNKNOWN' : status.status === 'HEALTHY' ? 'HEALTHY' : 'UNHEALTHY',
+    error: status.error ?? '',
+    enabled: status.enabled !== false,
+    weight: status.weight,
+    inFlight: status.inFlight ?? 0,
+    requests: status.requestCount,
+    errors: status.errorCount,
+    breaker: breaker?.state ?? 'CLOSED',
+    forced: breaker?.forced ?? false,
+    failures: breaker?.failureCount ?? 0,
+    failureThreshold: breaker?.failureThreshold ?? 0,
+    successThreshold: breaker?.successThreshold ?? 0,
+    breakerTimeout: breaker?.timeout ?? 0,
+    lastFailure: time(breaker?.lastFailure),
+    nextRetry: time(breaker?.nextRetry),
+  }
+}

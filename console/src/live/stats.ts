@@ -1,0 +1,119 @@
+// Readings of models and instances in a span of time, from the calls that the
+// console has seen.
+import type { Call, ServiceType } from '@/api/types'
+import { quantile } from '@/lib/format'
+import { endOf, outcome } from './series'
+
+export interface Stat {
+  requests: number
+  errors: number
+  /** Requests in a second. */
+  rate: number
+  /** 0 to 1, null without requests. */
+  errorRate: number | null
+  p95: number | null
+  firstToken: number | null
+}
+
+export interface Stats {
+  total: Stat
+  /** By "service model". */
+  models: Map<string, Stat>
+  /** By "service instanceId". */
+  instances: Map<string, Stat>
+  services: Map<ServiceType, Stat>
+}
+
+export const empty: Stat = { requests: 0, errors: 0, rate: 0, errorRate: null, p95: null, firstToken: null }
+
+class Sum {
+  requests = 0
+  errors = 0
+  durations: number[] = []
+  firstTokens: number[] = []
+
+  add(durationMs: number, failed: boolean, firstToken: number | undefined): void {
+    this.requests++
+    if (failed) this.errors++
+    else this.durations.push(durationMs)
+    if (firstToken !== undefined) this.firstTokens.push(firstToken)
+  }
+
+  stat(seconds: number): Stat {
+    const sort = (values: number[]) => values.sort((a, b) => a - b)
+    return {
+      requests: this.requests,
+      errors: this.errors,
+      rate: this.requests / seconds,
+      errorRate: this.requests === 0 ? null : this.errors / this.requests,
+      p95: quantile(sort(this.durations), 0.95),
+      firstToken: quantile(sort(this.firstTokens), 0.5),
+    }
+  }
+}
+
+/** Sums up the calls (newest first) that ended in the last seconds. */
+export function summarise(calls: readonly Call[], seconds: number, watched: number, now: number): Stats {
+  const from = now - seconds * 1000
+  const total = new Sum()
+  const models = new Map<string, Sum>()
+  const instances = new Map<string, Sum>()
+  const services = new Map<ServiceType, Sum>()
+  for (const call of calls) {
+    if (endOf(call) < from) {
+      // Calls are in the order of their ends, except for what ended together.
+      if (Date.parse(call.time) < from - 600_000) break
+      continue
+    }
+    const failed = outcome(call) !== 'answered'
+    const first = call.streamed ? call.timeToFirstTokenMs : undefined
+    total.add(call.durationMs, failed, first)
+    sum(models, `${call.service} ${call.model}`).add(call.durationMs, failed, first)
+    sum(services, call.service).add(call.durationMs, failed, first)
+    const tries = call.tries ?? []
+    if (tries.length === 0 && call.instance !== '') sum(instances, `${call.service} ${call.instance}`).add(call.durationMs, failed, first)
+    for (const attempt of tries) {
+      const bad = attempt.errorCode !== undefined && attempt.errorCode !== ''
+      sum(instances, `${call.service} ${attempt.instance}`).add((attempt.endMs ?? call.durationMs) - (attempt.pickMs ?? 0), bad, first)
+    }
+  }
+  const finish = <K>(sums: Map<K, Sum>) => new Map([...sums].map(([key, value]) => [key, value.stat(watched)] as const))
+  return { total: total.stat(watched), models: finish(models), instances: finish(instances), services: finish(services) }
+}
+
+function sum<K>(sums: Map<K, Sum>, key: K): Sum {
+  let found = sums.get(key)
+  if (found === undefined) {
+    found = new Sum()
+    sums.set(key, found)
+  }
+  return found
+}
+
+export interface Problem {
+  key: string
+  service: ServiceType
+  model: string
+  code: string
+  httpStatus: number
+  count: number
+  last: number
+  requestId: string
+}
+
+/** The failed calls grouped by model and cause, the latest first. */
+export function problems(calls: readonly Call[], limit: number): Problem[] {
+  const groups = new Map<string, Problem>()
+  for (const call of calls) {
+    if (outcome(call) === 'answered' || call.errorCode === 'client_cancelled') continue
+    const key = `${call.service} ${call.model} ${call.httpStatus} ${call.errorCode ?? ''}`
+    const group = groups.get(key)
+    if (group === undefined) {
+      groups.set(key, {
+        key, service: call.service, model: call.model, code: call.errorCode ?? '', httpStatus: call.httpStatus,
+        count: 1, last: endOf(call), requestId: call.requestId,
+      })
+    } else group.count++
+  }
+  return [...groups.values()].sort((a, b) => b.last - a.last).slice(0, limit)
+}

@@ -1,0 +1,132 @@
+import type { Call } from '@/api/types'
+import { Buckets, endOf, rangeShape, type Range, type Series } from './series'
+import type { CallBatch, Sink, Snapshot, Source } from './types'
+
+export const maxCalls = 10_000
+
+export type Connection =
+  | { kind: 'connecting' }
+  | { kind: 'live' }
+  | { kind: 'reconnecting'; since: number; retryAt: number }
+  | { kind: 'stale'; since: number; retryAt: number }
+  | { kind: 'paused' }
+
+/** Data older than this is shown as stale. */
+const staleAfter = 3000
+
+export interface LiveState {
+  connection: Connection
+  snapshot: Snapshot | null
+  /** Newest first, at most maxCalls. */
+  calls: readonly Call[]
+  capacity: number
+  samplingRate: number
+  /** Counts the batches that brought something; memos depend on it. */
+  revision: number
+  error: unknown
+}
+
+/**
+ * What the console knows about the running gateway. It is fed by one source
+ * for the whole tab, and pauses while nobody looks at the tab.
+ */
+export class LiveStore implements Sink {
+  private state: LiveState = {
+    connection: { kind: 'connecting' }, snapshot: null, calls: [], capacity: 1000, samplingRate: 1, revision: 0, error: null,
+  }
+  private listeners = new Set<() => void>()
+  private seen = new Set<string>()
+  private levels: Record<Range, Buckets> = {
+    '5m': new Buckets(rangeShape['5m']),
+    '1h': new Buckets(rangeShape['1h']),
+    '24h': new Buckets(rangeShape['24h']),
+  }
+  /** The time from which calls are known, and the holes since then. */
+  private knownFrom = Number.POSITIVE_INFINITY
+  private holes: { from: number; to: number }[] = []
+  private lastData = 0
+  private stop: (() => void) | null = null
+
+  constructor(
+    private readonly source: Source,
+    private readonly now: () => number = Date.now,
+  ) {}
+
+  subscribe = (listener: () => void): (() => void) => {
+    this.listeners.add(listener)
+    return () => this.listeners.delete(listener)
+  }
+
+  get = (): LiveState => this.state
+
+  start(): void {
+    if (this.stop === null) this.stop = this.source.start(this)
+  }
+
+  /** Stops asking, for instance in a hidden tab; start() goes on. */
+  pause(): void {
+    this.stop?.()
+    this.stop = null
+    this.update({ connection: { kind: 'paused' } })
+  }
+
+  snapshot(snapshot: Snapshot): void {
+    this.update({ snapshot, connection: { kind: 'live' }, error: null })
+  }
+
+  calls(batch: CallBatch): void {
+    const now = this.now()
+    const fresh = batch.calls.filter((call) => !this.seen.has(call.requestId))
+    const overlaps = fresh.length < batch.calls.length || batch.calls.length < batch.capacity
+    if (this.lastData > 0 && now - this.lastData > staleAfter && !overlaps) this.holes.push({ from: this.lastData, to: oldest(batch.calls, now) })
+    else if (this.lastData > 0 && !batch.complete) this.holes.push({ from: this.lastData, to: oldest(batch.calls, now) })
+    if (this.knownFrom === Number.POSITIVE_INFINITY) this.knownFrom = oldest(batch.calls, now)
+    this.lastData = now
+    this.holes = this.holes.filter((hole) => hole.to > now - 86_400_000)
+    for (const level of Object.values(this.levels)) {
+      for (const call of fresh) level.add(call)
+      level.forget(now)
+    }
+    for (const call of fresh) this.seen.add(call.requestId)
+    let calls = this.state.calls
+    if (fresh.length > 0) {
+      calls = [...fresh, ...calls].slice(0, maxCalls)
+      if (this.seen.size > maxCalls * 2) this.seen = new Set(calls.map((call) => call.requestId))
+    }
+    this.update({
+      calls, capacity: batch.capacity, samplingRate: batch.samplingRate,
+      revision: fresh.length > 0 ? this.state.revision + 1 : this.state.revision,
+    })
+  }
+
+  failed(error: unknown, retryMs: number): void {
+    const now = this.now()
+    const since = this.lastData === 0 ? now : this.lastData
+    const kind = now - since > staleAfter - 1000 ? 'stale' : 'reconnecting'
+    this.update({ connection: { kind, since, retryAt: now + retryMs }, error })
+  }
+
+  /** Whether calls that ended in this span would be known. */
+  known = (from: number, to: number): boolean =>
+    to > this.knownFrom && from < this.lastData && !this.holes.some((hole) => from < hole.to && to > hole.from)
+
+  series(range: Range, now = this.now()): Series {
+    return this.levels[range].series(Math.min(now, this.lastData || now), this.known)
+  }
+
+  /** The seconds before now of which calls are known, at most the given ones. */
+  watched(seconds: number, now = this.now()): number {
+    const held = this.state.calls.length >= maxCalls ? oldest(this.state.calls, now) : this.knownFrom
+    return Math.max(1, Math.min(seconds, (now - Math.max(held, this.knownFrom)) / 1000))
+  }
+
+  private update(change: Partial<LiveState>): void {
+    this.state = { ...this.state, ...change }
+    for (const listener of this.listeners) listener()
+  }
+}
+
+function oldest(calls: readonly Call[], fallback: number): number {
+  const last = calls[calls.length - 1]
+  return last === undefined ? fallback : endOf(last)
+}

@@ -1,0 +1,60 @@
+import type { BreakerState, Call, ServiceType } from '@/api/types'
+
+export interface InstanceState {
+  id: string
+  service: ServiceType
+  model: string
+  url: string
+  host: string
+  adapter: string
+  /** UNKNOWN until the first check has ended. */
+  health: 'HEALTHY' | 'UNHEALTHY' | 'UNKNOWN'
+  error: string
+  enabled: boolean
+  weight: number
+  inFlight: number
+  requests: number
+  errors: number
+  breaker: BreakerState
+  forced: boolean
+  failures: number
+  failureThreshold: number
+  successThreshold: number
+  breakerTimeout: number
+  lastFailure: number | null
+  nextRetry: number | null
+}
+
+/** The state of the gateway at one moment. */
+export interface Snapshot {
+  time: number
+  /** The version of the configuration that is in force. */
+  version: number
+  instances: InstanceState[]
+}
+
+export interface CallBatch {
+  /** Newest first. */
+  calls: Call[]
+  /** How many calls the gateway remembers. */
+  capacity: number
+  samplingRate: number
+  /** Whether the batch may leave out calls between the last batch and itself. */
+  complete: boolean
+}
+
+export interface Sink {
+  snapshot(snapshot: Snapshot): void
+  calls(batch: CallBatch): void
+  /** Nothing arrived; the source tries again in so many milliseconds. */
+  failed(error: unknown, retryMs: number): void
+}
+
+/**
+ * Where live data comes from. The store does not know whether it is asked for
+ * each second or pushed by an event stream.
+ */
+export interface Source {
+  /** Starts delivering to the sink; the returned function stops it. */
+  start(sink: Sink): () => void
+}

@@ -1,0 +1,34 @@
+import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
+import { RouterProvider } from '@tanstack/react-router'
+import { StrictMode } from 'react'
+import { createRoot } from 'react-dom/client'
+import { loadDictionary } from '@/i18n'
+import { LiveProvider } from '@/live/context'
+import { PollingSource } from '@/live/polling'
+import { LiveStore } from '@/live/store'
+import { initialLanguage, PreferencesProvider } from '@/shell/preferences'
+import { ToastProvider } from '@/ui/feedback'
+import { router } from './router'
+import '@/styles/app.css'
+
+const queries = new QueryClient({
+  defaultOptions: { queries: { staleTime: 2000, retry: 1, refetchOnWindowFocus: true } },
+})
+const live = new LiveStore(new PollingSource())
+
+// The dictionary comes before the first paint: no key is ever shown.
+void loadDictionary(initialLanguage()).then((dictionary) => {
+  createRoot(document.getElementById('root')!).render(
+    <StrictMode>
+      <PreferencesProvider dictionary={dictionary}>
+        <QueryClientProvider client={queries}>
+          <ToastProvider>
+            <LiveProvider store={live}>
+              <RouterProvider router={router} />
+            </LiveProvider>
+          </ToastProvider>
+        </QueryClientProvider>
+      </PreferencesProvider>
+    </StrictMode>,
+  )
+})

@@ -1,0 +1,101 @@
+import { Link } from '@tanstack/react-router'
+import { Search as SearchIcon } from 'lucide-react'
+import { useMemo, useState } from 'react'
+import { useI18n } from '@/i18n'
+import { oneOf, parseList, stringifyList } from '@/lib/url'
+import { useLive, useStats } from '@/live/context'
+import { ranges } from '@/live/series'
+import { useSearchState } from '@/shell/search'
+import { Part } from '@/ui/feedback'
+import { Segments } from '@/ui/parts'
+import { PatchBay } from './bay'
+import { layout, modelKey } from './bay-layout'
+import { FirstRun } from './first-run'
+import { BayList, BayTable, ProblemList, ServicesTable } from './lists'
+import { Meters } from './meters'
+import { StatusSentence } from './sentence'
+
+export default function Overview() {
+  const { t } = useI18n()
+  const [search, setSearch] = useSearchState()
+  const { snapshot } = useLive()
+  const range = oneOf(search.range, ranges)
+  const stats = useStats(range)
+  const view = oneOf(search.view, ['cables', 'table'] as const)
+  const [find, setFind] = useState('')
+  const unfolded = useMemo(() => new Set(parseList(search.unfold)), [search.unfold])
+  const instances = snapshot?.instances ?? []
+  const bay = useMemo(() => layout(snapshot?.instances ?? [], stats, { unfolded, showIdle: search.idle === '1' }), [snapshot, stats, unfolded, search.idle])
+  const models = new Set(instances.map(modelKey)).size
+  const fold = (host: string) => {
+    const next = new Set(unfolded)
+    if (!next.delete(host)) next.add(host)
+    setSearch({ unfold: stringifyList(next) })
+  }
+  if (snapshot !== null && instances.length === 0) return <FirstRun />
+  return (
+    <>
+      <div className="head">
+        <StatusSentence />
+        <div className="acts">
+          <Segments
+            label={t('overview.range')}
+            value={range}
+            options={ranges.map((value) => ({ value, label: t(`overview.${value}`) }))}
+            onChange={(value) => setSearch({ range: value === '5m' ? undefined : value })}
+          />
+        </div>
+      </div>
+      <Meters range={range} open={search.charts === 'open'} onOpen={() => setSearch({ charts: search.charts === 'open' ? undefined : 'open' })} />
+      <div className="h2">
+        <h2>{t('overview.patchbay')}</h2>
+        <span className="muted trunc baycap">{t('overview.baySum', { models, instances: instances.length })}</span>
+        <span className="grow" />
+        {bay.folding && (
+          <div className="inp quiet onlydesk baycap w-[190px]">
+            <SearchIcon className="ic s14" aria-hidden />
+            <input aria-label={t('overview.find')} placeholder={t('overview.find')} value={find} onChange={(event) => setFind(event.target.value)} />
+          </div>
+        )}
+        <span className="baycap">
+          <Segments
+            label={t('overview.patchbay')}
+            value={view}
+            options={[
+              { value: 'cables', label: t('overview.cables') },
+              { value: 'table', label: t('common.table') },
+            ]}
+            onChange={(value) => setSearch({ view: value === 'cables' ? undefined : value })}
+          />
+        </span>
+      </div>
+      <Part>
+        {view === 'cables' ? (
+          <PatchBay bay={bay} find={find} unfolded={unfolded} onFold={fold} onShowIdle={() => setSearch({ idle: '1' })} />
+        ) : (
+          <div className="bay-table-only">
+            <BayTable bay={bay} />
+          </div>
+        )}
+        <BayList instances={instances} stats={stats} />
+      </Part>
+      <div className="cols">
+        <div>
+          <div className="h2">
+            <h2>{t('overview.services')}</h2>
+          </div>
+          <ServicesTable range={range} />
+        </div>
+        <div>
+          <div className="h2">
+            <h2>{t('overview.problems')}</h2>
+            <Link className="soft ml-auto text-[12px]" to="/calls" search={{ show: 'failed' } as never}>
+              {t('overview.allFailed')}
+            </Link>
+          </div>
+          <ProblemList />
+        </div>
+      </div>
+    </>
+  )
+}

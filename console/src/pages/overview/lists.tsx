@@ -1,0 +1,241 @@
+import { Link } from '@tanstack/react-router'
+import { TriangleAlert } from 'lucide-react'
+import { useMemo, useState } from 'react'
+import { serviceTypes } from '@/api/types'
+import { T, useI18n, type Key } from '@/i18n'
+import { duration, percent, rate, shorten, since, text } from '@/lib/format'
+import { useLive, useNow, useStats } from '@/live/context'
+import type { Range } from '@/live/series'
+import { empty, problems, type Stats } from '@/live/stats'
+import type { InstanceState } from '@/live/types'
+import { BreakerGlyph, HealthGlyph } from '@/ui/glyphs'
+import { BreakerPill, canServe, inTrouble } from '@/ui/status'
+import { jackKey, modelKey, type Bay } from './bay-layout'
+
+/** The bay without cables, for narrow screens: trouble first, then traffic. */
+export function BayList({ instances, stats }: { instances: readonly InstanceState[]; stats: Stats }) {
+  const { t } = useI18n()
+  const now = useNow()
+  const [all, setAll] = useState(false)
+  const models = useMemo(() => {
+    const groups = new Map<string, InstanceState[]>()
+    for (const instance of instances) groups.set(modelKey(instance), [...(groups.get(modelKey(instance)) ?? []), instance])
+    return [...groups].map(([key, members]) => ({ key, members, stat: stats.models.get(key) ?? empty }))
+  }, [instances, stats])
+  const busy = models
+    .filter((model) => model.stat.requests > 0 || model.members.some(inTrouble) || all)
+    .sort((a, b) => Number(b.members.some(inTrouble)) - Number(a.members.some(inTrouble)) || b.stat.rate - a.stat.rate || a.key.localeCompare(b.key))
+  const quiet = models.length - busy.length
+  const max = Math.max(0.001, ...busy.map((model) => model.stat.rate))
+  return (
+    <div className="panel baylist">
+      {busy.map(({ key, members, stat }) => {
+        const worst = members.find(inTrouble) ?? members[0]!
+        const first = members[0]!
+        return (
+          <Link key={key} className="bl plain" to="/calls" search={{ service: first.service, q: first.model } as never}>
+            <span className="nm trunc" title={first.model}>{shorten(first.model, 26)}</span>
+            <BreakerPill instance={worst} now={now} idle={stat.requests === 0 && !inTrouble(worst)} />
+            <code className="trunc">{members.length === 1 ? first.host : t('common.instances', { n: members.length })}</code>
+            <span className="val">
+              {rate(stat.requests === 0 ? null : stat.rate)} <span className="u">{t('common.reqs')}</span>
+              {(stat.errorRate ?? 0) > 0 && <span className="bad ml-2">{percent(stat.errorRate)}</span>}
+            </span>
+            <span className="share" aria-hidden="true">
+              {members.map((member) => {
+                const own = stats.instances.get(jackKey(member))?.rate ?? 0
+                return own === 0 ? null : <i key={member.id} className={inTrouble(member) ? 'wn' : ''} style={{ width: `${(own / max) * 100}%` }} />
+              })}
+            </span>
+          </Link>
+        )
+      })}
+      {(quiet > 0 || all) && (
+        <div className="px-3 py-2 text-[12px]">
+          <button type="button" className="link muted min-h-[28px]" onClick={() => setAll(!all)}>
+            {all ? t('overview.fold') : t('overview.moreModels', { n: quiet })}
+          </button>
+        </div>
+      )}
+    </div>
+  )
+}
+
+type Column = 'model' | 'share' | 'rate' | 'errors' | 'p95'
+
+/** The bay as a table that can be sorted. */
+export function BayTable({ bay }: { bay: Bay }) {
+  const { t } = useI18n()
+  const now = useNow()
+  const [sort, setSort] = useState<{ column: Column; down: boolean }>({ column: 'model', down: false })
+  const value = (row: Bay['jacks'][number]) =>
+    ({ model: row.instances[0]!.id, share: row.share ?? -1, rate: row.stat.rate, errors: row.stat.errorRate ?? -1, p95: row.stat.p95 ?? -1 })[sort.column]
+  const rows = bay.jacks.toSorted((a, b) => {
+    const [x, y] = [value(a), value(b)]
+    const by = typeof x === 'string' ? x.localeCompare(String(y)) : Number(x) - Number(y)
+    return sort.down ? -by : by
+  })
+  const Head = ({ column, label, num }: { column: Column; label: Key; num?: boolean }) => (
+    <th className={num ? 'num' : ''} aria-sort={sort.column === column ? (sort.down ? 'descending' : 'ascending') : undefined}>
+      <button type="button" className="border-0 bg-transparent p-0" onClick={() => setSort({ column, down: sort.column === column ? !sort.down : num === true })}>
+        {t(label)}
+        {sort.column === column ? (sort.down ? ' ↓' : ' ↑') : ''}
+      </button>
+    </th>
+  )
+  return (
+    <div className="panel">
+      <table className="tbl fx">
+        <thead>
+          <tr>
+            <Head column="model" label="common.instance" />
+            <th className="w-[90px]">{t('common.service')}</th>
+            <Head column="share" label="common.share" num />
+            <Head column="rate" label="common.reqs" num />
+            <Head column="errors" label="common.errors" num />
+            <Head column="p95" label="common.p95" num />
+            <th className="w-[140px]">{t('common.breaker')}</th>
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row) => {
+            const instance = row.instances[0]!
+            return (
+              <tr key={row.key}>
+                <td className="cut">
+                  <Link to="/services" search={{ edit: `${instance.service}/${instance.id}` } as never}>
+                    <code>{row.folded ? row.host : shorten(instance.model, 30)}</code>
+                  </Link>{' '}
+                  <code className="muted">{row.folded ? t('common.instances', { n: row.instances.length }) : instance.host}</code>
+                </td>
+                <td>{instance.service}</td>
+                <td className="num">{percent(row.share, 0)}</td>
+                <td className="num">{rate(row.stat.requests === 0 ? null : row.stat.rate)}</td>
+                <td className={`num ${(row.stat.errorRate ?? 0) > 0 ? 'bad' : ''}`}>{percent(row.stat.errorRate)}</td>
+                <td className="num">{text(duration(row.stat.p95))}</td>
+                <td>
+                  <BreakerPill instance={instance} now={now} idle={row.stat.requests === 0} />
+                </td>
+              </tr>
+            )
+          })}
+        </tbody>
+      </table>
+    </div>
+  )
+}
+
+export function ServicesTable({ range }: { range: Range }) {
+  const { t } = useI18n()
+  const { snapshot } = useLive()
+  const stats = useStats(range)
+  const services = serviceTypes
+    .map((type) => ({ type, members: (snapshot?.instances ?? []).filter((instance) => instance.service === type) }))
+    .filter(({ members }) => members.length > 0)
+  return (
+    <div className="panel">
+      <table className="tbl">
+        <thead>
+          <tr>
+            <th>{t('common.service')}</th>
+            <th>{t('overview.canServe')}</th>
+            <th className="onlydesk">{t('overview.breakers')}</th>
+            <th className="num">{t('common.reqs')}</th>
+            <th className="num">{t('common.errors')}</th>
+            <th className="num">{t('common.p95')}</th>
+            <th className="num onlydesk">{t('common.firstToken')}</th>
+          </tr>
+        </thead>
+        <tbody>
+          {services.map(({ type, members }) => {
+            const able = members.filter(canServe).length
+            const wanted = members.filter((member) => member.enabled && member.weight > 0).length
+            const open = members.filter((member) => member.breaker === 'OPEN').length
+            const half = members.filter((member) => member.breaker === 'HALF_OPEN').length
+            const stat = stats.services.get(type) ?? empty
+            const short = able < wanted
+            return (
+              <tr key={type}>
+                <td>
+                  <Link className="plain font-medium hover:underline" to="/services" search={{ q: type } as never}>
+                    {type}
+                  </Link>
+                </td>
+                <td>
+                  <span className={`pill ${short ? 'wn' : 'ok'}`}>
+                    {short ? <TriangleAlert className="ic s14" aria-hidden /> : <HealthGlyph state="healthy" />}
+                    {able} / {members.length}
+                  </span>
+                </td>
+                <td className="onlydesk">
+                  {open + half === 0 ? (
+                    <span className="pill ok">
+                      <BreakerGlyph state="CLOSED" />
+                      {t('breaker.allClosed')}
+                    </span>
+                  ) : (
+                    <span className="row">
+                      {open > 0 && (
+                        <span className="pill bd" title={t('breaker.open')}>
+                          <BreakerGlyph state="OPEN" />
+                          {open}
+                        </span>
+                      )}
+                      {half > 0 && (
+                        <span className="pill wn" title={t('breaker.halfOpen')}>
+                          <BreakerGlyph state="HALF_OPEN" />
+                          {half}
+                        </span>
+                      )}
+                    </span>
+                  )}
+                </td>
+                <td className="num">{rate(stat.requests === 0 ? null : stat.rate)}</td>
+                <td className={`num ${(stat.errorRate ?? 0) > 0 ? 'bad' : ''}`}>{percent(stat.errorRate)}</td>
+                <td className="num">{text(duration(stat.p95))}</td>
+                <td className="num onlydesk">{text(duration(stat.firstToken))}</td>
+              </tr>
+            )
+          })}
+        </tbody>
+      </table>
+    </div>
+  )
+}
+
+const causes: Record<string, Key> = {
+  circuit_breaker_open: 'overview.p.circuit_breaker_open',
+  upstream_error: 'overview.p.upstream_error',
+  upstream_stream_truncated: 'overview.p.upstream_stream_truncated',
+  rate_limit_exceeded: 'overview.p.rate_limit_exceeded',
+  upstream_timeout: 'overview.p.upstream_timeout',
+  service_unavailable: 'overview.p.service_unavailable',
+}
+
+export function ProblemList() {
+  const { t, locale } = useI18n()
+  const { calls } = useLive()
+  const now = useNow()
+  const list = useMemo(() => problems(calls, 10), [calls])
+  return (
+    <div className="panel">
+      {list.length === 0 && <div className="muted px-3 py-3">{t('overview.noProblems')}</div>}
+      {list.map((problem) => (
+        <div key={problem.key} className="pr">
+          <span className="muted">{since(problem.last, now, locale)}</span>
+          <span className="min-w-0">
+            <span className="trunc block">
+              <T k={causes[problem.code] ?? 'overview.p.other'} v={{ model: <span title={problem.model}>{shorten(problem.model === '' ? problem.service : problem.model, 28)}</span> }} />
+            </span>
+            <code className={problem.httpStatus === 429 || problem.httpStatus === 200 ? 'warn' : 'bad'}>
+              {problem.httpStatus} {problem.code}
+            </code>
+          </span>
+          <Link to="/calls" search={{ q: problem.code, model: problem.model, show: 'failed', call: problem.requestId } as never}>
+            ×{problem.count}
+          </Link>
+        </div>
+      ))}
+    </div>
+  )
+}

@@ -1,0 +1,78 @@
+import type { ReactNode } from 'react'
+import { T, useI18n } from '@/i18n'
+import { ago, percent, rate, shorten } from '@/lib/format'
+import { useLive, useNow, useStats } from '@/live/context'
+import { secondsLeft } from '@/ui/status'
+import { assess } from './assess'
+
+const Name = ({ children }: { children: string }) => (
+  <span className="nowrap" title={children}>
+    {shorten(children, 32)}
+  </span>
+)
+
+/** One sentence that says whether all is well, and one that says why not. */
+export function StatusSentence() {
+  const { t, locale } = useI18n()
+  const { snapshot } = useLive()
+  const stats = useStats('5m')
+  const now = useNow()
+  if (snapshot === null) {
+    return (
+      <div className="grow">
+        <h2>{t('overview.loading')}</h2>
+        <p>&nbsp;</p>
+      </div>
+    )
+  }
+  const { services, down, models, trouble } = assess(snapshot.instances)
+  const n = services.length
+  let title: ReactNode
+  if (n > 0 && down.length === n) title = t('overview.noneAnswer')
+  else if (down.length > 0) title = t('overview.someServices', { k: down.length, n, services: down.join(', ') })
+  else if (models.length === 1) title = <T k="overview.except" v={{ n, model: <Name>{models[0]!}</Name> }} />
+  else if (models.length > 1) title = <T k="overview.exceptMany" v={{ n, k: models.length, models: models.slice(0, 3).join(', ') + (models.length > 3 ? ' …' : '') }} />
+  else title = n === 1 ? t('overview.allWell.one', { service: services[0]! }) : t('overview.allWell', { n })
+
+  const reasons = trouble.slice(0, 2).map((instance) => {
+    const model = <Name>{instance.model}</Name>
+    const left = secondsLeft(instance, now)
+    const key = `${instance.service} ${instance.id}`
+    if (instance.breaker === 'OPEN' && instance.forced) return <T key={key} k="overview.held" v={{ model }} />
+    if (instance.breaker === 'OPEN' && left !== null && left > 0 && instance.lastFailure !== null) {
+      return (
+        <T
+          key={key}
+          k="overview.opened"
+          v={{ model, ago: ago(instance.nextRetry! - instance.breakerTimeout, now, locale), n: instance.failures || instance.failureThreshold, next: left }}
+        />
+      )
+    }
+    if (instance.breaker === 'OPEN') return <T key={key} k="overview.openedNow" v={{ model }} />
+    if (instance.breaker === 'HALF_OPEN') return <T key={key} k="overview.trial" v={{ model }} />
+    return <T key={key} k="overview.unreachable" v={{ host: <Name>{instance.host}</Name> }} />
+  })
+  const traffic =
+    stats.total.requests === 0
+      ? t('overview.noTraffic')
+      : t('overview.traffic', { rate: rate(stats.total.rate), errors: percent(stats.total.errorRate ?? 0) })
+  return (
+    <div className="grow" aria-live="off">
+      <h2>{title}</h2>
+      <p>
+        {reasons.length === 0 ? (
+          <>
+            {t('overview.quiet')} {traffic}
+          </>
+        ) : (
+          reasons.map((reason, index) => (
+            <span key={index}>
+              {index > 0 && ' '}
+              {reason}
+            </span>
+          ))
+        )}
+      </p>
+    </div>
+  )
+}

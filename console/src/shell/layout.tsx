@@ -1,0 +1,206 @@
+import { useQuery } from '@tanstack/react-query'
+import { Link, Outlet, useNavigate, useRouterState } from '@tanstack/react-router'
+import { Contrast, Ellipsis, Globe, Search as SearchIcon } from 'lucide-react'
+import { useEffect, useMemo, useState } from 'react'
+import { info } from '@/api/queries'
+import { useI18n, type Language } from '@/i18n'
+import { useLive, useNow } from '@/live/context'
+import { text, duration } from '@/lib/format'
+import { BreakerGlyph, Mark } from '@/ui/glyphs'
+import { Kbd, Menu } from '@/ui/parts'
+import { FactContext } from './fact'
+import { Help } from './help'
+import { pages, running, type Page } from './pages'
+import { Palette } from './palette'
+import { languageNames, usePreferences, type Theme } from './preferences'
+import { useShortcuts } from './shortcuts'
+
+/** The frame of all pages: menu, top bar, search and shortcuts. */
+export function Layout() {
+  const { t } = useI18n()
+  const [fact, setFact] = useState('')
+  const [palette, setPalette] = useState(false)
+  const [help, setHelp] = useState(false)
+  const path = useRouterState({ select: (state) => state.location.pathname })
+  const page = pages.find((candidate) => candidate.path === path)
+  useShortcuts({ openPalette: () => setPalette(true), openHelp: () => setHelp(true) })
+  useEffect(() => {
+    document.title = page === undefined ? 'Patchbay' : `${t(page.title)} · Patchbay`
+  }, [page, t])
+  return (
+    <FactContext.Provider value={setFact}>
+      <div className="app">
+        <a className="skip" href="#main">
+          {t('app.skip')}
+        </a>
+        <Sidebar path={path} />
+        <div className="min-w-0">
+          <header className="top">
+            <h1>{page === undefined ? 'Patchbay' : t(page.title)}</h1>
+            <span className="about trunc">{fact}</span>
+            <button type="button" className="search" aria-label={t('palette.label')} onClick={() => setPalette(true)}>
+              <SearchIcon className="ic s14" aria-hidden />
+              <span className="grow">{t('top.search')}</span>
+              <span>
+                <Kbd>Ctrl K</Kbd>
+              </span>
+            </button>
+            <LiveDot />
+            <LanguageMenu />
+            <ThemeMenu />
+          </header>
+          <main className="main" id="main" tabIndex={-1}>
+            <Outlet />
+          </main>
+        </div>
+        <Tabbar path={path} />
+      </div>
+      {palette && <Palette onClose={() => setPalette(false)} />}
+      {help && <Help onClose={() => setHelp(false)} />}
+    </FactContext.Provider>
+  )
+}
+
+function useOpenBreakers(): number {
+  const { snapshot } = useLive()
+  return useMemo(() => (snapshot?.instances ?? []).filter((instance) => instance.breaker === 'OPEN').length, [snapshot])
+}
+
+function NavLink({ page, path, open }: { page: Page; path: string; open: number }) {
+  const { t } = useI18n()
+  return (
+    <Link to={page.path} title={t(page.title)} aria-current={page.path === path ? 'page' : undefined}>
+      {page.icon}
+      <span>{t(page.title)}</span>
+      {page.path === '/resilience' && open > 0 && (
+        <span className="count" role="img" aria-label={t('nav.open', { n: open })}>
+          <BreakerGlyph state="OPEN" />
+          {open}
+        </span>
+      )}
+    </Link>
+  )
+}
+
+function Sidebar({ path }: { path: string }) {
+  const { t } = useI18n()
+  const open = useOpenBreakers()
+  const { data } = useQuery(info)
+  const now = useNow(30_000)
+  return (
+    <div className="side">
+      <Link className="brand" to="/" aria-label="Patchbay">
+        <Mark />
+        <span>Patchbay</span>
+      </Link>
+      <nav className="nav" aria-label={t('nav.label')}>
+        {pages.slice(0, running).map((page) => (
+          <NavLink key={page.path} {...{ page, path, open }} />
+        ))}
+        <div className="sep" />
+        {pages.slice(running).map((page) => (
+          <NavLink key={page.path} {...{ page, path, open }} />
+        ))}
+      </nav>
+      <div className="foot">
+        <code>{location.host}</code>
+        <div>
+          {data?.version ?? '–'}
+          {data?.startedAt !== undefined && data.startedAt !== null && ` · ${t('nav.up', { age: text(duration(now - data.startedAt)) })}`}
+        </div>
+      </div>
+    </div>
+  )
+}
+
+function Tabbar({ path }: { path: string }) {
+  const { t } = useI18n()
+  const shown = pages.slice(0, 4)
+  const rest = pages.slice(4)
+  const navigate = useNavigate()
+  return (
+    <nav className="tabbar" aria-label={t('nav.label')}>
+      {shown.map((page) => (
+        <Link key={page.path} to={page.path} aria-current={page.path === path ? 'page' : undefined}>
+          {page.icon}
+          <span>{t(page.title)}</span>
+        </Link>
+      ))}
+      <Menu
+        trigger={
+          <button type="button" aria-current={rest.some((page) => page.path === path) ? 'page' : undefined}>
+            <Ellipsis className="ic" aria-hidden />
+            <span>{t('nav.more')}</span>
+          </button>
+        }
+        items={rest.map((page) => ({
+          label: (
+            <span className="row">
+              {page.icon}
+              {t(page.title)}
+            </span>
+          ),
+          onSelect: () => void navigate({ to: page.path }),
+        }))}
+      />
+    </nav>
+  )
+}
+
+function LiveDot() {
+  const { t } = useI18n()
+  const { connection } = useLive()
+  const now = useNow()
+  useEffect(() => {
+    document.documentElement.classList.toggle('stale', connection.kind === 'stale')
+  }, [connection.kind])
+  const left = 'retryAt' in connection ? Math.max(0, Math.ceil((connection.retryAt - now) / 1000)) : 0
+  const age = 'since' in connection ? text(duration(Math.max(1000, Math.round((now - connection.since) / 1000) * 1000))).replace(/\.\d+/, '') : ''
+  const words = {
+    connecting: t('live.connecting'),
+    live: t('live.live'),
+    reconnecting: t('live.reconnecting', { n: left }),
+    stale: t('live.stale', { age }),
+    paused: t('live.paused'),
+  }[connection.kind]
+  return (
+    <span className={`live ${connection.kind}`} role="status" title={connection.kind === 'stale' ? t('live.staleLong', { age, n: left }) : undefined}>
+      <i aria-hidden="true" />
+      {words}
+    </span>
+  )
+}
+
+function LanguageMenu() {
+  const { t, lang, setLang } = useI18n()
+  return (
+    <Menu
+      trigger={
+        <button type="button" className="btn ghost icon" aria-label={t('top.language')} title={t('top.language')}>
+          <Globe className="ic" aria-hidden />
+        </button>
+      }
+      items={(Object.keys(languageNames) as Language[]).map((value) => ({
+        label: <span lang={value === 'zh' ? 'zh-CN' : 'en'}>{languageNames[value]}</span>,
+        checked: value === lang,
+        onSelect: () => setLang(value),
+      }))}
+    />
+  )
+}
+
+function ThemeMenu() {
+  const { t } = useI18n()
+  const { theme, setTheme } = usePreferences()
+  const themes: Theme[] = ['system', 'light', 'dark']
+  return (
+    <Menu
+      trigger={
+        <button type="button" className="btn ghost icon" aria-label={t('top.theme')} title={t('top.theme')}>
+          <Contrast className="ic" aria-hidden />
+        </button>
+      }
+      items={themes.map((value) => ({ label: t(`theme.${value}`), checked: value === theme, onSelect: () => setTheme(value) }))}
+    />
+  )
+}

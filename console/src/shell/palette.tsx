@@ -1,0 +1,149 @@
+import { useNavigate } from '@tanstack/react-router'
+import { Contrast, Globe, List, Search as SearchIcon, Terminal } from 'lucide-react'
+import { useMemo, useState, type ReactNode } from 'react'
+import { useI18n, type Key } from '@/i18n'
+import { shorten } from '@/lib/format'
+import { useLive } from '@/live/context'
+import { Dialog } from '@/ui/overlay'
+import { Kbd } from '@/ui/parts'
+import { HealthGlyph } from '@/ui/glyphs'
+import { condition } from '@/ui/status'
+import { pages } from './pages'
+import { usePreferences } from './preferences'
+
+interface Item {
+  group: Key
+  icon: ReactNode
+  label: ReactNode
+  run(): void
+}
+
+/** Jumps to pages, models, instances and calls, and runs actions. */
+export function Palette({ onClose }: { onClose(): void }) {
+  const { t } = useI18n()
+  const [query, setQuery] = useState('')
+  const [active, setActive] = useState(0)
+  const items = useItems(query.trim())
+  const index = Math.min(active, items.length - 1)
+  const run = (item: Item | undefined) => {
+    if (item === undefined) return
+    onClose()
+    item.run()
+  }
+  return (
+    <Dialog open onClose={onClose} label={t('palette.label')} className="palette">
+      <div className="q">
+        <SearchIcon className="ic" aria-hidden />
+        <input
+          autoFocus
+          role="combobox"
+          aria-expanded="true"
+          aria-controls="palette-items"
+          aria-activedescendant={index >= 0 ? `palette-${index}` : undefined}
+          aria-label={t('palette.placeholder')}
+          placeholder={t('palette.placeholder')}
+          value={query}
+          onChange={(event) => {
+            setQuery(event.target.value)
+            setActive(0)
+          }}
+          onKeyDown={(event) => {
+            if (event.key === 'ArrowDown') setActive(Math.min(items.length - 1, index + 1))
+            else if (event.key === 'ArrowUp') setActive(Math.max(0, index - 1))
+            else if (event.key === 'Enter') run(items[index])
+            else return
+            event.preventDefault()
+          }}
+        />
+        <Kbd>Esc</Kbd>
+      </div>
+      <div id="palette-items" role="listbox" aria-label={t('palette.label')} className="max-h-[60vh] overflow-auto pb-2">
+        {items.length === 0 && <div className="gr">{t('palette.nothing')}</div>}
+        {items.map((item, i) => (
+          <div key={i} role="presentation">
+            {item.group !== items[i - 1]?.group && (
+              <div className="gr" role="presentation">
+                {t(item.group)}
+              </div>
+            )}
+            <div
+              id={`palette-${i}`}
+              role="option"
+              aria-selected={i === index}
+              className="it"
+              onPointerMove={() => setActive(i)}
+              onClick={() => run(item)}
+            >
+              {item.icon}
+              <span className="trunc grow">{item.label}</span>
+            </div>
+          </div>
+        ))}
+      </div>
+    </Dialog>
+  )
+}
+
+function useItems(query: string): Item[] {
+  const { t, lang, setLang } = useI18n()
+  const { shown, setTheme } = usePreferences()
+  const { snapshot, calls } = useLive()
+  const navigate = useNavigate()
+  return useMemo(() => {
+    const needle = query.toLowerCase()
+    const has = (text: string) => text.toLowerCase().includes(needle)
+    const go = (to: string, search: Record<string, string> = {}) => void navigate({ to, search: search as never })
+    const items: Item[] = []
+    for (const page of pages) {
+      if (has(t(page.title)) || has(page.path)) items.push({ group: 'palette.pages', icon: page.icon, label: t(page.title), run: () => go(page.path) })
+    }
+    if (needle !== '') {
+      const found = (snapshot?.instances ?? []).filter((instance) => has(instance.id)).slice(0, 8)
+      for (const instance of found) {
+        items.push({
+          group: 'palette.jacks',
+          icon: <HealthGlyph state={condition(instance) === 'ok' ? 'healthy' : condition(instance) === 'disabled' ? 'disabled' : 'unhealthy'} />,
+          label: (
+            <>
+              <code>{shorten(instance.model)}</code> <span className="muted">{instance.host}</span>
+            </>
+          ),
+          run: () => go('/services', { edit: `${instance.service}/${instance.id}` }),
+        })
+      }
+      for (const call of calls.filter((candidate) => has(candidate.requestId)).slice(0, 4)) {
+        items.push({
+          group: 'palette.calls',
+          icon: <List className="ic" aria-hidden />,
+          label: t('palette.call', { id: call.requestId }),
+          run: () => go('/calls', { call: call.requestId }),
+        })
+      }
+      if (/^req_/i.test(query) && !items.some((item) => item.group === 'palette.calls')) {
+        items.push({ group: 'palette.calls', icon: <List className="ic" aria-hidden />, label: t('palette.call', { id: query }), run: () => go('/calls', { call: query }) })
+      }
+      const models = new Map(found.map((instance) => [`${instance.service} ${instance.model}`, instance]))
+      for (const instance of [...models.values()].slice(0, 3)) {
+        items.push({
+          group: 'palette.actions',
+          icon: <Terminal className="ic" aria-hidden />,
+          label: t('palette.try', { model: instance.model }),
+          run: () => go('/playground', { type: instance.service, model: instance.model }),
+        })
+        items.push({
+          group: 'palette.actions',
+          icon: <List className="ic" aria-hidden />,
+          label: t('palette.failed', { model: instance.model }),
+          run: () => go('/calls', { q: instance.model, show: 'failed' }),
+        })
+      }
+    }
+    if (has(t('palette.theme'))) {
+      items.push({ group: 'palette.actions', icon: <Contrast className="ic" aria-hidden />, label: t('palette.theme'), run: () => setTheme(shown === 'dark' ? 'light' : 'dark') })
+    }
+    if (has(t('palette.lang'))) {
+      items.push({ group: 'palette.actions', icon: <Globe className="ic" aria-hidden />, label: t('palette.lang'), run: () => setLang(lang === 'en' ? 'zh' : 'en') })
+    }
+    return items
+  }, [query, t, lang, setLang, shown, setTheme, snapshot, calls, navigate])
+}

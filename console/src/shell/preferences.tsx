@@ -1,0 +1,93 @@
+import { createContext, useCallback, useContext, useEffect, useMemo, useState, type ReactNode } from 'react'
+import { I18nContext, loadDictionary, translate, type Dictionary, type Key, type Language } from '@/i18n'
+
+export type Theme = 'system' | 'light' | 'dark'
+
+export const languageNames: Record<Language, string> = { en: 'English', zh: '\u4e2d\u6587' }
+
+interface Preferences {
+  theme: Theme
+  /** The theme that is shown. */
+  shown: 'light' | 'dark'
+  setTheme(theme: Theme): void
+}
+
+const PreferencesContext = createContext<Preferences | null>(null)
+
+export function usePreferences(): Preferences {
+  const context = useContext(PreferencesContext)
+  if (context === null) throw new Error('usePreferences needs a PreferencesProvider')
+  return context
+}
+
+function store(key: string, value: string | null): void {
+  try {
+    if (value === null) localStorage.removeItem(key)
+    else localStorage.setItem(key, value)
+  } catch {
+    // A browser that keeps nothing still shows the choice until the reload.
+  }
+}
+
+function readTheme(): Theme {
+  try {
+    const value = localStorage.getItem('patchbay.theme')
+    return value === 'light' || value === 'dark' ? value : 'system'
+  } catch {
+    return 'system'
+  }
+}
+
+const darkQuery = () => matchMedia('(prefers-color-scheme: dark)')
+
+/** The language that theme.js has set before the first paint. */
+export function initialLanguage(): Language {
+  return document.documentElement.lang === 'zh-CN' ? 'zh' : 'en'
+}
+
+/** Theme and language: chosen by the person, otherwise by the browser. */
+export function PreferencesProvider({ dictionary: initial, children }: { dictionary: Dictionary; children: ReactNode }) {
+  const [theme, setThemeState] = useState(readTheme)
+  const [systemDark, setSystemDark] = useState(() => darkQuery().matches)
+  const [language, setLanguage] = useState({ lang: initialLanguage(), dictionary: initial })
+  const shown = theme === 'system' ? (systemDark ? 'dark' : 'light') : theme
+
+  useEffect(() => {
+    const query = darkQuery()
+    const follow = () => setSystemDark(query.matches)
+    query.addEventListener('change', follow)
+    return () => query.removeEventListener('change', follow)
+  }, [])
+  useEffect(() => {
+    document.documentElement.dataset.theme = shown
+  }, [shown])
+  useEffect(() => {
+    document.documentElement.lang = language.lang === 'zh' ? 'zh-CN' : 'en'
+  }, [language.lang])
+
+  const setTheme = useCallback((next: Theme) => {
+    store('patchbay.theme', next === 'system' ? null : next)
+    setThemeState(next)
+  }, [])
+  const setLang = useCallback((lang: Language) => {
+    store('patchbay.lang', lang)
+    void loadDictionary(lang).then((dictionary) => setLanguage({ lang, dictionary }))
+  }, [])
+
+  const preferences = useMemo(() => ({ theme, shown, setTheme }) satisfies Preferences, [theme, shown, setTheme])
+  const i18n = useMemo(
+    () => ({
+      lang: language.lang,
+      locale: language.lang === 'zh' ? 'zh-CN' : 'en',
+      dictionary: language.dictionary,
+      setLang,
+      t: (key: Key, values?: Record<string, string | number>) => translate(language.dictionary, key, values),
+    }),
+    [language, setLang],
+  )
+  return (
+    <PreferencesContext.Provider value={preferences}>
+      <I18nContext.Provider value={i18n}>{children}</I18nContext.Provider>
+    </PreferencesContext.Provider>
+  )
+}

@@ -1,0 +1,121 @@
+import { Check, TriangleAlert } from 'lucide-react'
+import { Component, createContext, useCallback, useContext, useEffect, useMemo, useRef, useState, type ReactNode } from 'react'
+import { ApiError } from '@/api/client'
+import { useI18n } from '@/i18n'
+import { CopyButton } from './parts'
+
+/** A failure in place: what failed, the server's words, the id, what to do. */
+export function ErrorNote({ error, title, retry, children }: { error: unknown; title?: string; retry?: () => void; children?: ReactNode }) {
+  const { t } = useI18n()
+  const [open, setOpen] = useState(false)
+  const known = error instanceof ApiError ? error : null
+  const message = known !== null ? known.message : error instanceof TypeError ? t('error.network') : String((error as Error)?.message ?? error)
+  return (
+    <div className="note bd" role="alert">
+      <TriangleAlert className="ic" aria-hidden />
+      <div>
+        <b>{title ?? t('error.title')}</b>
+        <div>{message}</div>
+        {children}
+        <div className="acts">
+          {retry !== undefined && (
+            <button type="button" className="btn sm" onClick={retry}>
+              {t('common.retry')}
+            </button>
+          )}
+          {known !== null && (
+            <button type="button" className="btn ghost sm" aria-expanded={open} onClick={() => setOpen(!open)}>
+              {t('common.details')}
+            </button>
+          )}
+          {known !== null && known.requestId !== '' && (
+            <span className="row">
+              <code>{known.requestId}</code>
+              <CopyButton text={known.requestId} />
+            </span>
+          )}
+        </div>
+        {open && known !== null && <pre className="code fold mt-2">{JSON.stringify({ status: known.status, body: known.body }, null, 2)}</pre>}
+      </div>
+    </div>
+  )
+}
+
+interface Toast {
+  id: number
+  text: string
+  action?: { label: string; run(): void }
+}
+
+type Push = (text: string, action?: Toast['action']) => void
+const ToastContext = createContext<Push>(() => undefined)
+
+export const useToast = (): Push => useContext(ToastContext)
+
+/** Toasts say what the person's own action has done, with at most one undo. */
+export function ToastProvider({ children }: { children: ReactNode }) {
+  const [toasts, setToasts] = useState<Toast[]>([])
+  const next = useRef(0)
+  const remove = useCallback((id: number) => setToasts((all) => all.filter((toast) => toast.id !== id)), [])
+  const push = useCallback<Push>((text, action) => setToasts((all) => [...all.slice(-2), { id: next.current++, text, action }]), [])
+  return (
+    <ToastContext.Provider value={push}>
+      {children}
+      <div className="toasts" aria-live="polite">
+        {toasts.map((toast) => (
+          <ToastView key={toast.id} toast={toast} remove={remove} />
+        ))}
+      </div>
+    </ToastContext.Provider>
+  )
+}
+
+function ToastView({ toast, remove }: { toast: Toast; remove(id: number): void }) {
+  const [held, setHeld] = useState(false)
+  useEffect(() => {
+    if (held) return
+    const timer = setTimeout(() => remove(toast.id), 6000)
+    return () => clearTimeout(timer)
+  }, [held, toast.id, remove])
+  return (
+    <div className="toast" onPointerEnter={() => setHeld(true)} onPointerLeave={() => setHeld(false)}>
+      <Check className="ic" aria-hidden />
+      <span>{toast.text}</span>
+      {toast.action !== undefined && (
+        <button
+          type="button"
+          className="btn sm"
+          onClick={() => {
+            toast.action?.run()
+            remove(toast.id)
+          }}
+        >
+          {toast.action.label}
+        </button>
+      )}
+    </div>
+  )
+}
+
+/** Keeps the failure of one part from taking the page with it. */
+export class Boundary extends Component<{ children: ReactNode; fallback: (error: unknown, reset: () => void) => ReactNode }, { error: unknown }> {
+  override state = { error: null as unknown }
+  static getDerivedStateFromError(error: unknown) {
+    return { error }
+  }
+  override render() {
+    return this.state.error === null ? this.props.children : this.props.fallback(this.state.error, () => this.setState({ error: null }))
+  }
+}
+
+export function Part({ children }: { children: ReactNode }) {
+  const { t } = useI18n()
+  const fallback = useMemo(
+    () =>
+      function Fallback(error: unknown, reset: () => void) {
+        return <ErrorNote error={error} title={t('error.crash')} retry={reset} />
+      },
+    [t],
+  )
+  return <Boundary fallback={fallback}>{children}</Boundary>
+}

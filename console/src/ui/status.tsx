@@ -1,0 +1,98 @@
+import { useI18n } from '@/i18n'
+import type { InstanceState } from '@/live/types'
+import { BreakerGlyph, HealthGlyph } from './glyphs'
+
+export type Condition = 'disabled' | 'unweighted' | 'unreachable' | 'open' | 'half' | 'unknown' | 'ok'
+
+/** The one state of an instance that a person must know first. */
+export function condition(instance: InstanceState): Condition {
+  if (!instance.enabled) return 'disabled'
+  if (instance.breaker === 'OPEN') return 'open'
+  if (instance.breaker === 'HALF_OPEN') return 'half'
+  if (instance.health === 'UNHEALTHY') return 'unreachable'
+  if (instance.weight === 0) return 'unweighted'
+  if (instance.health === 'UNKNOWN') return 'unknown'
+  return 'ok'
+}
+
+export function inTrouble(instance: InstanceState): boolean {
+  return ['open', 'half', 'unreachable'].includes(condition(instance))
+}
+
+/** Whether requests may be sent to the instance. */
+export function canServe(instance: InstanceState): boolean {
+  return instance.enabled && instance.weight > 0 && instance.breaker !== 'OPEN' && instance.health !== 'UNHEALTHY'
+}
+
+/** The seconds until an open breaker lets a trial through. */
+export function secondsLeft(instance: InstanceState, now: number): number | null {
+  if (instance.nextRetry === null) return null
+  return Math.max(0, Math.ceil((instance.nextRetry - now) / 1000))
+}
+
+/** The state of the breaker with its countdown. */
+export function BreakerPill({ instance, now, idle = false }: { instance: InstanceState; now: number; idle?: boolean }) {
+  const { t } = useI18n()
+  if (instance.breaker === 'OPEN') {
+    const left = secondsLeft(instance, now)
+    return (
+      <span className="pill bd">
+        <BreakerGlyph state="OPEN" />
+        {instance.forced ? t('breaker.heldOpen') : left === null ? t('breaker.open') : left === 0 ? t('breaker.openDue') : t('breaker.openIn', { n: left })}
+      </span>
+    )
+  }
+  if (instance.breaker === 'HALF_OPEN') {
+    return (
+      <span className="pill wn">
+        <BreakerGlyph state="HALF_OPEN" />
+        {t('breaker.halfOpen')}
+      </span>
+    )
+  }
+  if (instance.health === 'UNHEALTHY' && instance.enabled) {
+    return (
+      <span className="pill bd">
+        <HealthGlyph state="unhealthy" />
+        {t('health.unhealthy')}
+      </span>
+    )
+  }
+  if (!instance.enabled || instance.weight === 0) {
+    return (
+      <span className="pill off">
+        <HealthGlyph state="disabled" />
+        {t(instance.enabled ? 'health.noWeight' : 'health.disabled')}
+      </span>
+    )
+  }
+  if (idle) {
+    return (
+      <span className="pill off">
+        <HealthGlyph state="idle" />
+        {t('health.idle')}
+      </span>
+    )
+  }
+  return (
+    <span className="pill ok">
+      <BreakerGlyph state="CLOSED" />
+      {t(instance.forced ? 'breaker.heldClosed' : 'breaker.closed')}
+    </span>
+  )
+}
+
+/** The state of the instance as a list shows it: health unless it is worse. */
+export function StatePill({ instance, now }: { instance: InstanceState; now: number }) {
+  const { t } = useI18n()
+  const state = condition(instance)
+  if (state === 'ok' || state === 'unknown') {
+    return (
+      <span className={`pill ${state === 'ok' ? 'ok' : 'off'}`}>
+        <HealthGlyph state={state === 'ok' ? 'healthy' : 'unknown'} />
+        {t(state === 'ok' ? 'health.healthy' : 'health.unknown')}
+      </span>
+    )
+  }
+  return <BreakerPill instance={instance} now={now} />
+}

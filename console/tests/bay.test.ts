@@ -1,0 +1,98 @@
+import { describe, expect, it } from 'vitest'
+import type { ServiceType } from '@/api/types'
+import type { Stat, Stats } from '@/live/stats'
+import type { InstanceState } from '@/live/types'
+import { assess } from '@/pages/overview/assess'
+import { cableWidth, layout } from '@/pages/overview/bay-layout'
+
+export function instance(model: string, host: string, change: Partial<InstanceState> = {}): InstanceState {
+  return {
+    id: `${model}@http://${host}`, service: 'chat', model, url: `http://${host}`, host, adapter: 'openai', health: 'HEALTHY', error: '', enabled: true,
+    weight: 1, inFlight: 0, requests: 0, errors: 0, breaker: 'CLOSED', forced: false, failures: 0, failureThreshold: 5, successThreshold: 3,
+    breakerTimeout: 30_000, lastFailure: null, nextRetry: null, ...change,
+  }
+}
+
+const stat = (rate: number): Stat => ({ requests: rate * 60, errors: 0, rate, errorRate: 0, p95: 10, firstToken: null })
+
+function stats(instances: InstanceState[], rate = 1): Stats {
+  return {
+    total: stat(rate * instances.length),
+    models: new Map(instances.map((i) => [`${i.service} ${i.model}`, stat(rate)])),
+    instances: new Map(instances.map((i) => [`${i.service} ${i.id}`, stat(rate)])),
+    services: new Map<ServiceType, Stat>(),
+  }
+}
+
+const options = { unfolded: new Set<string>(), showIdle: false }
+
+describe('the patch bay', () => {
+  it('has tall rows with 3 instances and puts a model at the middle of its instances', () => {
+    const all = [instance('a', 'x:1'), instance('a', 'y:1'), instance('b', 'x:1')]
+    const bay = layout(all, stats(all), options)
+    expect(bay.tall).toBe(true)
+    const [first, second] = bay.jacks
+    expect(bay.models[0]!.y).toBe((first!.y + second!.y) / 2)
+    expect(bay.cables).toHaveLength(3)
+  })
+
+  it('has one row for each of 16 instances, below their backends', () => {
+    const all = Array.from({ length: 16 }, (_, i) => instance(`m${i}`, `h${i % 3}:1`))
+    const bay = layout(all, stats(all), options)
+    expect(bay).toMatchObject({ tall: false, folding: false })
+    expect(bay.jacks).toHaveLength(16)
+    expect(bay.hosts).toHaveLength(3)
+    expect(new Set(bay.jacks.map((jack) => jack.y)).size).toBe(16)
+  })
+
+  it('folds 60 instances into their backends, except for trouble', () => {
+    const all = Array.from({ length: 60 }, (_, i) => instance(`m${i % 12}`, `h${Math.floor(i / 6)}:1`))
+    all[7] = { ...all[7]!, breaker: 'OPEN' }
+    all[20] = { ...all[20]!, health: 'UNHEALTHY' }
+    const bay = layout(all, stats(all), options)
+    expect(bay.folding).toBe(true)
+    expect(bay.jacks.length + bay.hosts.length).toBeLessThanOrEqual(24)
+    expect(bay.jacks.filter((jack) => !jack.folded).map((jack) => jack.kind)).toEqual(['open', 'unreachable'])
+    expect(bay.cables.at(-1)!.kind).toBe('open')
+    const opened = layout(all, stats(all), { ...options, unfolded: new Set(['h1:1']) })
+    expect(opened.jacks.filter((jack) => jack.host === 'h1:1')).toHaveLength(6)
+  })
+
+  it('folds models without traffic into one line', () => {
+    const all = Array.from({ length: 40 }, (_, i) => instance(`m${i}`, `h${i % 10}:1`))
+    const some = stats(all)
+    for (let i = 10; i < 40; i++) some.models.set(`chat m${i}`, { ...stat(0), requests: 0 })
+    const bay = layout(all, some, options)
+    expect(bay.models).toHaveLength(10)
+    expect(bay.hidden).toBe(30)
+    expect(layout(all, some, { ...options, showIdle: true }).hidden).toBe(0)
+  })
+
+  it('draws no cable to what is switched off', () => {
+    const all = [instance('a', 'x:1', { enabled: false }), instance('a', 'y:1', { weight: 0 })]
+    expect(layout(all, stats(all), options).cables).toEqual([])
+  })
+
+  it('rounds widths so that a quiet gateway looks still', () => {
+    expect(cableWidth(0, 10)).toBe(1)
+    expect(cableWidth(10, 10)).toBe(8)
+    expect(cableWidth(5, 10)).toBe(cableWidth(5.05, 10))
+  })
+})
+
+describe('the status sentence', () => {
+  it('finds all well', () => {
+    expect(assess([instance('a', 'x:1')])).toMatchObject({ services: ['chat'], down: [], models: [], trouble: [] })
+  })
+  it('names the model that nobody serves', () => {
+    const result = assess([instance('a', 'x:1'), instance('b', 'x:1', { breaker: 'OPEN' })])
+    expect(result.models).toEqual(['b'])
+    expect(result.trouble).toHaveLength(1)
+  })
+  it('does not call a model broken that was switched off', () => {
+    expect(assess([instance('a', 'x:1'), instance('b', 'x:1', { enabled: false })]).models).toEqual([])
+  })
+  it('names the service of which nothing is left', () => {
+    expect(assess([instance('a', 'x:1'), instance('e', 'y:1', { service: 'embedding', health: 'UNHEALTHY' })]).down).toEqual(['embedding'])
+  })
+})

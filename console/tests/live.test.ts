@@ -1,0 +1,109 @@
+import { describe, expect, it } from 'vitest'
+import type { Call } from '@/api/types'
+import { problems, summarise } from '@/live/stats'
+import { LiveStore, maxCalls } from '@/live/store'
+import type { Sink, Source } from '@/live/types'
+
+let now = 1_000_000_000_000
+class Hand implements Source {
+  sink!: Sink
+  start(sink: Sink) {
+    this.sink = sink
+    return () => undefined
+  }
+}
+
+let serial = 0
+function call(change: Partial<Call> = {}): Call {
+  return {
+    requestId: `req_${serial++}`, time: new Date(now - 10).toISOString(), service: 'chat', model: 'm', instance: 'm@http://h:1', status: 'success',
+    httpStatus: 200, streamed: true, durationMs: 10, timeToFirstTokenMs: 2, attempts: 1, usage: { promptTokens: 1, completionTokens: 4, totalTokens: 5 },
+    timeline: { gatewayMs: 0.1 }, tries: [{ instance: 'm@http://h:1', pickMs: 0, endMs: 10 }], ...change,
+  }
+}
+
+function open() {
+  const source = new Hand()
+  const store = new LiveStore(source, () => now)
+  store.start()
+  const push = (...calls: Call[]) => {
+    store.snapshot({ time: now, version: 1, instances: [] })
+    source.sink.calls({ calls, capacity: 1000, samplingRate: 1, complete: true })
+  }
+  return { source, store, push }
+}
+
+describe('the live store', () => {
+  it('counts each call once, however often it is told of it', () => {
+    const { store, push } = open()
+    const one = call()
+    push(one)
+    push(call(), one)
+    expect(store.get().calls).toHaveLength(2)
+    now += 15_000
+    push()
+    // The mean of one step of 15 seconds is the count of its calls.
+    expect(Math.max(...store.series('1h').answered.map((value) => value ?? 0)) * 15).toBeCloseTo(2, 5)
+  })
+
+  it('knows nothing of the time before it looked, and zero of quiet seconds after', () => {
+    const { store, push } = open()
+    push(call())
+    now += 10_000
+    push()
+    const { answered } = store.series('5m')
+    expect(answered[0]).toBeNull()
+    expect(answered.at(-1)).toBe(0)
+  })
+
+  it('leaves a hole where it was cut off, and does not bridge it', () => {
+    const { source, store, push } = open()
+    push(call())
+    now += 1000
+    source.sink.failed(new Error('refused'), 1000)
+    expect(store.get().connection.kind).toBe('reconnecting')
+    now += 5000
+    source.sink.failed(new Error('refused'), 1000)
+    expect(store.get().connection).toMatchObject({ kind: 'stale' })
+    now += 24_000
+    const later = Array.from({ length: 1000 }, () => call())
+    push(...later)
+    expect(store.get().connection.kind).toBe('live')
+    now += 2000
+    push()
+    const { answered } = store.series('5m')
+    expect(answered.at(-15)).toBeNull()
+    expect(answered.at(-1)).not.toBeNull()
+  })
+
+  it('keeps memory flat over an hour of snapshots', () => {
+    const { store, push } = open()
+    for (let second = 0; second < 3600; second++) {
+      now += 1000
+      push(call(), call(), call(), call(), call())
+    }
+    expect(store.get().calls).toHaveLength(maxCalls)
+    const levels = (store as unknown as { levels: Record<string, { buckets: Map<number, unknown> }> }).levels
+    expect(levels['5m']!.buckets.size).toBeLessThan(330)
+    expect(levels['1h']!.buckets.size).toBeLessThan(250)
+    expect((store as unknown as { seen: Set<string> }).seen.size).toBeLessThanOrEqual(maxCalls * 2 + 5)
+  })
+})
+
+describe('readings', () => {
+  it('count each try at its own instance', () => {
+    const twice = call({ attempts: 2, instance: 'm@http://b:1', tries: [{ instance: 'm@http://a:1', pickMs: 0, endMs: 1, errorCode: 'upstream_error' }, { instance: 'm@http://b:1', pickMs: 1, endMs: 10 }] })
+    const stats = summarise([twice], 60, 60, now)
+    expect(stats.models.get('chat m')).toMatchObject({ requests: 1, errors: 0 })
+    expect(stats.instances.get('chat m@http://a:1')).toMatchObject({ requests: 1, errors: 1 })
+    expect(stats.instances.get('chat m@http://b:1')).toMatchObject({ requests: 1, errors: 0 })
+  })
+  it('divide by the time that was watched', () => {
+    expect(summarise([call(), call()], 60, 4, now).total.rate).toBe(0.5)
+  })
+  it('group problems by model and cause', () => {
+    const bad = { status: 'error', httpStatus: 502, errorCode: 'upstream_error' }
+    const list = problems([call(bad), call(bad), call(), call({ ...bad, model: 'x' })], 10)
+    expect(list.map((problem) => [problem.model, problem.count])).toEqual([['m', 2], ['x', 1]])
+  })
+})
