@@ -149,7 +149,8 @@ func (g *gateway) wire(options v1.Options, opened *closers) error {
 		return err
 	}
 	g.shell = web.NewShell(router, web.Options{
-		Log: g.log, AccessLog: g.doc.Log.Access, AccessSample: g.doc.Log.AccessSample, Recorder: g.recorder, Fail: fail,
+		Log: g.log, AccessLog: g.doc.Log.Access, AccessSample: g.doc.Log.AccessSample, Recorder: g.recorder,
+		Origins: g.doc.Server.CORSOrigins, Fail: fail,
 	})
 	g.server = g.newServer()
 	return nil

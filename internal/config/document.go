@@ -41,6 +41,9 @@ type Document struct {
 	Resolve backend.Resolver `json:"-"`
 }
 
+// AnyOrigin lets pages of every origin read replies.
+const AnyOrigin = "*"
+
 // Server says where the gateway listens and where it keeps its files.
 type Server struct {
 	Listen  string `json:"listen"`
@@ -49,6 +52,9 @@ type Server struct {
 	ShutdownGrace schema.Duration `json:"shutdownGrace"`
 	// TrustedProxies are the addresses whose word about the client's address counts.
 	TrustedProxies []netip.Prefix `json:"trustedProxies"`
+	// CORSOrigins are the origins whose pages may read replies, such as
+	// https://app.example; "*" stands for all.
+	CORSOrigins []string `json:"corsOrigins"`
 }
 
 // Limits bound what one request may cost.
@@ -134,6 +140,7 @@ func Default() *Document {
 				netip.PrefixFrom(netip.AddrFrom4([4]byte{127}), 8),
 				netip.PrefixFrom(netip.IPv6Loopback(), 128),
 			},
+			CORSOrigins: []string{AnyOrigin},
 		},
 		Limits: Limits{
 			JSONBody:         32 * MiB,
@@ -174,6 +181,7 @@ func (s *Service) SetDefaults() { *s = DefaultService() }
 func (d *Document) Clone() *Document {
 	copied := *d
 	copied.Server.TrustedProxies = slices.Clone(d.Server.TrustedProxies)
+	copied.Server.CORSOrigins = slices.Clone(d.Server.CORSOrigins)
 	copied.Monitoring = d.Monitoring.Clone()
 	copied.Quota = d.Quota.Clone()
 	copied.Security = d.Security.Clone()
@@ -233,5 +241,5 @@ func (d *Document) Equal(other *Document) bool {
 
 func (s Server) equal(other Server) bool {
 	return s.Listen == other.Listen && s.DataDir == other.DataDir && s.ShutdownGrace == other.ShutdownGrace &&
-		slices.Equal(s.TrustedProxies, other.TrustedProxies)
+		slices.Equal(s.TrustedProxies, other.TrustedProxies) && slices.Equal(s.CORSOrigins, other.CORSOrigins)
 }

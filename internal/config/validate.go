@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"net"
+	"net/url"
 	"strconv"
 	"strings"
 	"unicode"
@@ -117,6 +118,17 @@ func (s Server) check(report func(path, message string)) {
 			report(indexed("trustedProxies", i), "is not an address range")
 		}
 	}
+	for i, origin := range s.CORSOrigins {
+		if origin != AnyOrigin && !isOrigin(origin) {
+			report(indexed("corsOrigins", i), `want an origin such as https://app.example or http://localhost:3000, or "*" for all`)
+		}
+	}
+}
+
+// isOrigin tells whether a text is an origin as browsers send it, in any case.
+func isOrigin(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && u.Host != "" && !strings.Contains(u.Host, AnyOrigin) && strings.EqualFold(u.Scheme+"://"+u.Host, text)
 }
 
 func listenFault(listen string) string {

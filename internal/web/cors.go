@@ -2,6 +2,7 @@ package web
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -15,13 +16,33 @@ var (
 		"x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests"}
 	preflightAge  = []string{"600"}
 	preflightVary = []string{"Access-Control-Request-Headers"}
+	originVary    = []string{"Origin"}
 )
 
-// allowOrigin lets pages of any origin read the reply. Credentials are never
-// allowed with it, so a page learns nothing that it could not ask for itself.
-func allowOrigin(h http.Header) {
-	h["Access-Control-Allow-Origin"] = anyOrigin
-	h["Access-Control-Expose-Headers"] = exposed
+// origins are those whose pages may read replies. Credentials are never allowed
+// with it, so a page learns nothing that it could not ask for itself.
+type origins struct {
+	any     bool
+	allowed []string
+}
+
+func newOrigins(allowed []string) *origins {
+	return &origins{any: slices.Contains(allowed, anyOrigin[0]), allowed: allowed}
+}
+
+// allow lets the page that sends a request read the reply, if it may.
+func (o *origins) allow(h http.Header, r *http.Request) {
+	if o.any {
+		h["Access-Control-Allow-Origin"] = anyOrigin
+		h["Access-Control-Expose-Headers"] = exposed
+		return
+	}
+	h["Vary"] = originVary
+	given := r.Header["Origin"]
+	if len(given) == 1 && slices.ContainsFunc(o.allowed, func(origin string) bool { return strings.EqualFold(origin, given[0]) }) {
+		h["Access-Control-Allow-Origin"] = given[:1:1]
+		h["Access-Control-Expose-Headers"] = exposed
+	}
 }
 
 // preflight answers the question of a browser whether a page may send a request.
@@ -30,7 +51,7 @@ func preflight(w http.ResponseWriter, r *http.Request) {
 	h["Access-Control-Allow-Methods"] = corsMethods
 	h["Access-Control-Allow-Headers"] = []string{allowedHeaders(r.Header.Get("Access-Control-Request-Headers"))}
 	h["Access-Control-Max-Age"] = preflightAge
-	h["Vary"] = preflightVary
+	h["Vary"] = append(h["Vary"][:len(h["Vary"]):len(h["Vary"])], preflightVary...)
 	w.WriteHeader(http.StatusNoContent)
 }
 

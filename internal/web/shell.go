@@ -22,6 +22,7 @@ type Shell struct {
 	options Options
 	access  *slog.Logger
 	running *inFlight
+	origins *origins
 }
 
 // Options are the settings of a Shell.
@@ -33,6 +34,8 @@ type Options struct {
 	AccessSample float64
 	// Recorder counts requests; nil counts nothing.
 	Recorder *metrics.Recorder
+	// Origins are those whose pages may read replies; "*" stands for all.
+	Origins []string
 	// Fail answers a request that cannot be handled: one that is malformed, or
 	// one whose handler panicked.
 	Fail func(w http.ResponseWriter, r *http.Request, err *schema.Error)
@@ -40,7 +43,7 @@ type Options struct {
 
 // NewShell returns a Shell around a handler.
 func NewShell(next http.Handler, options Options) *Shell {
-	return &Shell{next: next, options: options, access: logs.Named(options.Log, logs.Access), running: newInFlight()}
+	return &Shell{next: next, options: options, access: logs.Named(options.Log, logs.Access), running: newInFlight(), origins: newOrigins(options.Origins)}
 }
 
 // ServeHTTP runs one request.
@@ -52,7 +55,7 @@ func (s *Shell) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	header["X-Request-Id"] = []string{record.RequestID}
 	header["X-Content-Type-Options"] = noSniff
-	allowOrigin(header)
+	s.origins.allow(header, r)
 	if r.ProtoMajor == 1 {
 		response.leaving = &s.running.draining
 	}
