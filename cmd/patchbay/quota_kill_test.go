@@ -112,12 +112,12 @@ func TestQuotaSurvivesKill(t *testing.T) {
 		"--set", "services.chat.instances=[{name: m, base-url: '" + b.URL() + "'}]",
 	}
 	var all []*killClient
-	for round := range killRounds(20) {
+	for round := range killRounds(8) {
 		c := serving(t, args...)
 		k := &killClient{user: fmt.Sprint("round-", round)}
 		all = append(all, k)
 		clients := k.underLoad(t, c)
-		<-time.After(rand.N(1500 * time.Millisecond))
+		<-time.After(rand.N(1200 * time.Millisecond))
 		c.kill()
 		clients.Wait()
 	}
@@ -151,7 +151,7 @@ func TestQuotaSurvivesKillWithSharedStores(t *testing.T) {
 	dirs := []string{t.TempDir(), t.TempDir()}
 	survivor, k := start(dirs[0]), &killClient{user: "everyone"}
 	clients := k.underLoad(t, survivor)
-	for round := range killRounds(6) {
+	for round := range killRounds(4) {
 		killed := start(dirs[1])
 		others := k.underLoad(t, killed)
 		for _, way := range ways {

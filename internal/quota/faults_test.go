@@ -16,31 +16,21 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/storetest"
 )
 
+// TestFrozenRedisCostsTheTimeoutAFewTimes: only requests that ask Redis can wait for
+// it, and after a few of them none asks. How long each waits is the business of
+// TestRequestWaitsForTheTimeoutAndNotLonger.
 func TestFrozenRedisCostsTheTimeoutAFewTimes(t *testing.T) {
+	t.Parallel()
 	redis := storetest.Redis(t)
 	g := startLedger(t, shape{redis: redis.URL})
-	timeout := g.Settings().Distributed.Timeout.Std()
 	g.requests(50)
 	exactSoon(t, redis.URL, 50, g)
 	redis.Freeze()
-	late := lateness(t, timeout)
-	var waits []time.Duration
-	waited := 0
-	for range 200 {
-		took, err := g.request()
-		if err != nil {
-			t.Fatal(err)
-		}
-		waits = append(waits, took)
-		if took > timeout/2 {
-			waited++
-		}
-	}
-	slices.Sort(waits)
-	longest, median, machine := waits[199], waits[100], late()
-	t.Logf("%d of 200 requests waited, the longest %v, the median %v; a plain timer was up to %v late", waited, longest, median, machine)
-	if waited > 5 || longest > timeout+5*time.Millisecond+machine || median > time.Millisecond {
-		t.Errorf("%d requests waited, the longest %v, the median %v", waited, longest, median)
+	before := g.Stats().CounterPushes
+	g.requests(200)
+	// Three that wait, and perhaps what is pushed in the background meanwhile.
+	if asked := g.Stats().CounterPushes - before; asked < 1 || asked > 6 {
+		t.Errorf("Redis was asked %d times for 200 requests", asked)
 	}
 	status := g.Status(t.Context())
 	if !strings.HasPrefix(status.Reason, "quota-counter-redis-timeout") || status.Probe.Reachable || status.Probe.Status != quota.ProbeError || status.Degradations == 0 {
@@ -51,30 +41,6 @@ func TestFrozenRedisCostsTheTimeoutAFewTimes(t *testing.T) {
 	}
 	redis.Thaw()
 	exactSoon(t, redis.URL, 250, g)
-}
-
-// lateness tells how late a plain timer fires on this machine, at its worst,
-// until it is asked.
-func lateness(t testing.TB, period time.Duration) func() time.Duration {
-	t.Helper()
-	done, worst := make(chan struct{}), make(chan time.Duration)
-	go func() {
-		most := time.Duration(0)
-		for {
-			began := time.Now()
-			select {
-			case <-done:
-				worst <- most
-				return
-			case <-time.After(period / 10):
-				most = max(most, time.Since(began)-period/10)
-			}
-		}
-	}()
-	return func() time.Duration {
-		close(done)
-		return <-worst
-	}
 }
 
 func TestRedisThatLosesEverythingIsFilledAgain(t *testing.T) {
@@ -102,6 +68,7 @@ func TestRedisThatLosesEverythingIsFilledAgain(t *testing.T) {
 }
 
 func TestRedisThatIsAwayAtTheStart(t *testing.T) {
+	t.Parallel()
 	g := startLedger(t, shape{redis: "redis://" + storetest.FreeAddress(t)})
 	g.requests(5)
 	status := g.Status(t.Context())
@@ -111,17 +78,9 @@ func TestRedisThatIsAwayAtTheStart(t *testing.T) {
 	if requests, _ := g.month(); requests != 5 {
 		t.Errorf("%d", requests)
 	}
-	var waits []time.Duration
-	for range 50 {
-		took, err := g.request()
-		if err != nil {
-			t.Error(err)
-		}
-		waits = append(waits, took)
-	}
-	slices.Sort(waits)
-	if median := waits[25]; median > time.Millisecond {
-		t.Errorf("requests wait %v for nobody", median)
+	g.requests(50)
+	if asked := g.Stats().CounterPushes; asked != 0 {
+		t.Errorf("%d requests waited for nobody", asked)
 	}
 }
 
@@ -174,44 +133,41 @@ func TestRepliesThatGetLostDoNotCountTwice(t *testing.T) {
 			want++
 		}
 		way.Heal()
-		within(t, 5*time.Second, "Redis is back", func() bool { return g.Status(t.Context()).Reason == "" })
+		eventually(t, "Redis is back", func() bool { return g.Status(t.Context()).Reason == "" })
 	}
 	exactSoon(t, redis.URL, want, g)
 }
 
-// TestSlowRedis is about one that answers, but not always in time.
+// TestSlowRedis is about one that answers in time, and one that does not.
 func TestSlowRedis(t *testing.T) {
+	t.Parallel()
 	redis := storetest.Redis(t)
 	way := storetest.Between(t, redis)
-	g := startLedger(t, shape{redis: way.URL, edit: func(s *quota.Settings) {
-		s.Distributed.Timeout = quota.Timeout(300 * time.Millisecond)
-	}})
-	g.requests(1)
+	start := func(timeout time.Duration) *gateway {
+		return startLedger(t, shape{redis: way.URL, edit: func(s *quota.Settings) { s.Distributed.Timeout = quota.Timeout(timeout) }})
+	}
+	patient, hasty := start(5*time.Second), start(50*time.Millisecond)
+	patient.requests(1)
+	eventually(t, "Redis is there for both", func() bool { return hasty.Status(t.Context()).Reason == "" })
 	way.Slow(40 * time.Millisecond)
-	g.requests(10)
-	if status := g.Status(t.Context()); status.Reason != "" || status.Degradations != 0 {
+	patient.requests(10)
+	if status := patient.Status(t.Context()); status.Reason != "" || status.Degradations != 0 {
 		t.Errorf("in time: %+v", status)
 	}
 	way.Heal()
 	way.Slow(500 * time.Millisecond)
-	late := lateness(t, 300*time.Millisecond)
-	longest := time.Duration(0)
-	for range 100 {
-		took, err := g.request()
-		if err != nil {
-			t.Fatal(err)
-		}
-		longest = max(longest, took)
+	before := hasty.Status(t.Context()).Degradations
+	asked := hasty.Stats().CounterPushes
+	hasty.requests(100)
+	status, stats := hasty.Status(t.Context()), hasty.Stats()
+	if status.Probe.Reachable || status.Degradations-before != 100 || stats.CounterFailures == 0 {
+		t.Errorf("too late: %+v %+v, %d failures", status, status.Probe, stats.CounterFailures)
 	}
-	if machine := late(); longest > 305*time.Millisecond+machine {
-		t.Errorf("a request waited %v; a plain timer was %v late", longest, machine)
-	}
-	failures := g.Stats().CounterFailures
-	if status := g.Status(t.Context()); status.Probe.Reachable || status.Degradations != 100 || failures == 0 {
-		t.Errorf("too late: %+v %+v, %d failures", status, status.Probe, failures)
+	if asked := stats.CounterPushes - asked; asked > 6 {
+		t.Errorf("%d requests waited", asked)
 	}
 	way.Heal()
-	exactSoon(t, redis.URL, 111, g)
+	exactSoon(t, redis.URL, 111, patient, hasty)
 }
 
 // TestFarRedisIsFilledAgain is about one that answers within the timeout, but
@@ -220,26 +176,28 @@ func TestFarRedisIsFilledAgain(t *testing.T) {
 	t.Parallel()
 	redis := storetest.Redis(t)
 	way := storetest.Between(t, redis)
-	way.Slow(30 * time.Millisecond)
-	g := startLedger(t, shape{redis: way.URL})
-	g.requests(5)
-	exactSoon(t, redis.URL, 5, g)
+	// One round trip fits into the timeout with room for a busy machine, two do not.
+	const far, timeout = 250 * time.Millisecond, 400 * time.Millisecond
+	way.Slow(far)
+	g := startLedger(t, shape{redis: way.URL, edit: func(s *quota.Settings) { s.Distributed.Timeout = quota.Timeout(timeout) }})
+	g.requests(3)
+	exactSoon(t, redis.URL, 3, g)
 	storetest.FlushAll(t, redis)
-	g.requests(5)
-	exactSoon(t, redis.URL, 10, g)
+	g.requests(3)
+	exactSoon(t, redis.URL, 6, g)
 	redis.Kill()
-	g.requests(5)
+	g.requests(3)
 	redis.Start() // empty, and all connections are new
-	exactSoon(t, redis.URL, 15, g)
+	exactSoon(t, redis.URL, 9, g)
 	way.Heal()
-	for n := range 3000 { // four cells each
+	for n := range 1000 { // four cells each
 		if _, err := g.requestOf(fmt.Sprint(n)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	way.Slow(30 * time.Millisecond)
+	way.Slow(far)
 	storetest.FlushAll(t, redis)
-	exactSoon(t, redis.URL, 3015, g)
+	exactSoon(t, redis.URL, 1009, g)
 }
 
 // TestFaultyWaysToBothStores has two gateways count while the ways to Redis and
@@ -312,10 +270,11 @@ func TestTablesThatVanishAreMadeAgain(t *testing.T) {
 		}
 	}
 	g.requests(10)
-	within(t, 8*time.Second, "well again", func() bool { return g.Status(t.Context()).Reason == "" })
-	if requests, tokens := g.month(); requests != 20 || tokens != 20 {
-		t.Errorf("%d/%d", requests, tokens)
-	}
+	eventually(t, "the new tables have it all", func() bool {
+		var requests, tokens int64
+		err := db.QueryRowContext(t.Context(), "SELECT sum(request_count), sum(token_count) FROM quota_usage WHERE window_type = 'MONTH'").Scan(&requests, &tokens)
+		return err == nil && requests == 20 && tokens == 20
+	})
 }
 
 // TestTablesNeedNoRightToBeMadeTwice: who may only write opens what an owner has
@@ -349,28 +308,37 @@ func TestFrozenPostgresDelaysNobody(t *testing.T) {
 	g := startLedger(t, shape{sql: postgres.URL})
 	g.requests(10)
 	eventually(t, "written", func() bool { return g.Stats().RowsWritten > 0 })
-	postgres.Freeze()
-	var waits []time.Duration
-	eventually(t, "two flushes are due", func() bool {
-		for range 100 {
+	median := func(requests int) time.Duration {
+		waits := make([]time.Duration, requests)
+		for i := range waits {
 			took, err := g.request()
 			if err != nil {
 				t.Fatal(err)
 			}
-			waits = append(waits, took)
+			waits[i] = took
 		}
-		return time.Since(g.Stats().LastFlush) > 3*time.Second
+		slices.Sort(waits)
+		return waits[requests/2]
+	}
+	usual, total := median(500), 510
+	postgres.Freeze()
+	var frozen []time.Duration
+	eventually(t, "a flush hangs", func() bool {
+		frozen = append(frozen, median(100))
+		total += 100
+		return time.Since(g.Stats().LastFlush) > 2*time.Second // one is due every second
 	})
-	slices.Sort(waits)
-	if p99 := waits[len(waits)*99/100]; p99 > 5*time.Millisecond {
-		t.Errorf("one of a hundred requests waited %v", p99)
+	// Nine of ten hundreds are as fast as ever, apart from what the machine does.
+	slices.Sort(frozen)
+	if most := frozen[len(frozen)*9/10]; most > 10*usual+time.Millisecond {
+		t.Errorf("requests wait %v while a flush hangs, and %v before", most, usual)
 	}
 	postgres.Thaw()
-	within(t, 8*time.Second, "well again", func() bool { return g.Status(t.Context()).Reason == "" })
+	eventually(t, "well again", func() bool { return g.Status(t.Context()).Reason == "" })
 	if err := g.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	want := int64(10 + len(waits))
+	want := int64(total)
 	other := startLedger(t, shape{sql: postgres.URL})
 	if requests, tokens := other.month(); requests != want || tokens != want {
 		t.Errorf("%d/%d in the database, want %d", requests, tokens, want)
@@ -391,7 +359,7 @@ func TestPostgresThatIsAwayLosesNothing(t *testing.T) {
 		t.Errorf("%d while it is away", requests)
 	}
 	postgres.Start()
-	within(t, 8*time.Second, "well again", func() bool { return g.Status(t.Context()).Reason == "" })
+	eventually(t, "well again", func() bool { return g.Status(t.Context()).Reason == "" })
 	if err := g.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}

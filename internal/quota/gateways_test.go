@@ -63,7 +63,7 @@ func startLedger(t testing.TB, s shape) *gateway {
 		},
 	})
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		_ = g.Close(ctx)
 	})
@@ -103,7 +103,7 @@ func (g *gateway) month() (requests, tokens int64) {
 
 // inRedis returns what Redis alone has of the open month, over all writers.
 func inRedis(address string) (requests, tokens int64) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	store, err := redisstore.Open(ctx, address, quota.DefaultSettings().Distributed.KeyPrefix)
 	if err != nil {
@@ -120,16 +120,17 @@ func inRedis(address string) (requests, tokens int64) {
 	return requests, tokens
 }
 
-// exactSoon checks that Redis and every gateway have the truth within the time
-// that is promised.
+// exactSoon waits until Redis and every gateway have the truth. That they have it
+// within the time that is promised does not depend on the machine in
+// TestSharedCounterIsExactFiveSecondsAfterItIsBack.
 func exactSoon(t testing.TB, redis string, want int64, gateways ...*gateway) {
 	t.Helper()
-	within(t, 5*time.Second, fmt.Sprintf("Redis has %d", want), func() bool {
+	eventually(t, fmt.Sprintf("Redis has %d", want), func() bool {
 		requests, tokens := inRedis(redis)
 		return requests == want && tokens == want
 	})
 	for i, g := range gateways {
-		within(t, 5*time.Second, fmt.Sprintf("gateway %d says %d", i, want), func() bool {
+		eventually(t, fmt.Sprintf("gateway %d says %d", i, want), func() bool {
 			requests, tokens := g.month()
 			return requests == want && tokens == want && g.Status(t.Context()).Reason == ""
 		})
@@ -150,7 +151,7 @@ func TestGatewaysOnOneRedisAndOneDatabaseAddUp(t *testing.T) {
 	}
 	clients.Wait()
 	for i, g := range gateways {
-		within(t, 5*time.Second, fmt.Sprintf("gateway %d has the sum", i), func() bool {
+		eventually(t, fmt.Sprintf("gateway %d has the sum", i), func() bool {
 			requests, tokens := g.month()
 			return requests == 1200 && tokens == 1200
 		})

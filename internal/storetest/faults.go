@@ -128,7 +128,7 @@ func (f *Faults) toxic(kind string, attributes map[string]any) {
 
 func (f *Faults) tell(path string, body map[string]any) {
 	f.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := f.call(ctx, path, body); err != nil {
 		f.t.Fatal(err)

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // Redis starts a Redis that keeps nothing on disk: a restart loses everything.
@@ -47,7 +46,7 @@ func FlushAll(t testing.TB, s *Server) {
 // redisCommand sends a command without arguments or with plain ones, and returns
 // the beginning of the answer.
 func redisCommand(ctx context.Context, address, command string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	ctx, cancel := context.WithTimeout(ctx, patience/4)
 	defer cancel()
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 	if err != nil {

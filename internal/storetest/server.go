@@ -48,10 +48,14 @@ func (s *Server) Start() {
 	await(s.t, s.URL+" is ready", exited, s.ready)
 }
 
+// patience is far longer than anything takes, also on a machine that is busy with
+// other things.
+const patience = 2 * time.Minute
+
 // await waits until something is so, or what it depends on has ended.
 func await(t testing.TB, what string, ended <-chan struct{}, so func(context.Context) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
