@@ -63,8 +63,10 @@ func TestPanicInTheQueueLetsTheOthersGoOn(t *testing.T) {
 		}()
 		synctest.Wait()
 		holder.settle(breaker.Success)
-		if <-panics == nil || <-panics == nil {
-			t.Fatal("no panic")
+		for range cap(panics) {
+			if <-panics == nil {
+				t.Fatal("no panic")
+			}
 		}
 		d.hold(3).settle(breaker.Success)
 		if q := d.pool().Queue; q.Len() != 0 || !q.Quiet() {

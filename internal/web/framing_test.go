@@ -2,6 +2,7 @@ package web
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -54,7 +55,7 @@ func TestFramingFollowsTheServer(t *testing.T) {
 		server := bufio.NewReader(strings.NewReader(text.String()))
 		for number := 1; ; number++ {
 			request, err := http.ReadRequest(server)
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				if f.heads != number-1 {
 					t.Fatalf("%d heads, the server sees %d", f.heads, number-1)
 				}
