@@ -130,6 +130,7 @@ func (g *gateway) open(opened *closers) (err error) {
 func (g *gateway) wire(options v1.Options, opened *closers) error {
 	g.warnIfOpen()
 	options.Keys, options.Attempts = g.credentials, g.attempts
+	g.nameProxies(transport.EnvironmentProxies())
 	options.Recorder = g.recorder
 	options.TrustedProxies = g.doc.Server.TrustedProxies
 	g.memory = memory.New(int64(g.doc.Limits.Memory))

@@ -28,6 +28,9 @@ type Kind struct {
 	// Health is the path that tells whether the backend lives, without work for
 	// it or cost for us; empty means that connecting is all that may be tried.
 	Health string
+	// NoKeepAlive means that a connection serves one call, unless the instance says
+	// otherwise: the server lets every connection that is kept occupy a worker.
+	NoKeepAlive bool
 	// Quirks are the ways in which the kind departs from its dialect.
 	Quirks Quirks
 	// Complaints are the words that mean something else than a fault of the

@@ -93,6 +93,9 @@ var kinds = []*Kind{
 		Aliases:  []string{"llama.cpp", "llama-server"},
 		TypeName: "LlamaCppAdapter",
 		Health:   "/health",
+		// Its HTTP server has a worker for each connection, kept ones included, and
+		// by default no more than eight or so.
+		NoKeepAlive: true,
 		Routes: map[schema.ServiceType]Route{
 			schema.Chat:      chatRoute,
 			schema.Embedding: embeddingRoute,

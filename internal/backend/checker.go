@@ -36,7 +36,7 @@ type CheckerOptions struct {
 	Health   func(*Instance) *Health
 	Client   *transport.Client
 	// Connect opens a connection and closes it again, for the kinds that are
-	// not asked more; nil means a plain dialer with the system's certificates.
+	// not asked more; nil means the client's own.
 	Connect func(ctx context.Context, to transport.Origin) error
 	Log     *slog.Logger
 }
@@ -47,7 +47,7 @@ type Checker struct{ options CheckerOptions }
 // NewChecker returns a checker; Run starts it.
 func NewChecker(options CheckerOptions) *Checker {
 	if options.Connect == nil {
-		options.Connect = connectTo
+		options.Connect = options.Client.Connect
 	}
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)

@@ -59,6 +59,8 @@ type Policy struct {
 	Timeouts Timeouts
 	// Resolve finds the texts that secrets refer to.
 	Resolve Resolver
+	// Proxies are those that the environment names.
+	Proxies transport.Proxies
 }
 
 // State is what lives and changes about an instance.
@@ -105,9 +107,9 @@ func New(settings Settings, service schema.ServiceType, policy Policy, state *St
 	if err != nil {
 		return nil, err
 	}
-	origin, err := transport.ParseOrigin(settings.BaseURL)
+	origin, err := settings.origin(kind, policy.Proxies)
 	if err != nil {
-		return nil, fmt.Errorf("base address: %w", err)
+		return nil, err
 	}
 	if policy.Limit.Scope != ratelimit.PerInstance {
 		policy.Limit.Enabled = false

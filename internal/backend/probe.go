@@ -3,10 +3,8 @@ package backend
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"errors"
 	"io"
-	"net"
 	"net/url"
 	"strconv"
 	"strings"
@@ -96,28 +94,6 @@ func judge(err error) verdict {
 		return verdict{finding: nothing}
 	}
 	return verdict{dead, transport.CauseOf(err)}
-}
-
-// connectTo opens a connection, with TLS where the origin has it, and closes it.
-func connectTo(ctx context.Context, to transport.Origin) error {
-	conn, err := (&net.Dialer{Control: transport.RefuseMetadata}).DialContext(ctx, "tcp", to.Addr())
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	if !strings.HasPrefix(to.String(), "https:") {
-		return nil
-	}
-	host, _, err := net.SplitHostPort(to.Addr())
-	if err != nil {
-		return err
-	}
-	host, _, _ = strings.Cut(host, "%") // a zone is no part of a certificate
-	return tls.Client(conn, &tls.Config{
-		ServerName: host,
-		NextProtos: []string{"http/1.1"},
-		MinVersion: tls.VersionTLS12,
-	}).HandshakeContext(ctx)
 }
 
 // healthPath is where the health of an instance is asked for, empty where its

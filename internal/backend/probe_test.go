@@ -81,7 +81,7 @@ func probeOnce(t *testing.T, i *Instance, options transport.Options, timeout tim
 	t.Helper()
 	client := transport.New(options)
 	defer client.Close()
-	p := prober{client, connectTo}
+	p := prober{client, client.Connect}
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	return p.probe(ctx, i.Origin, healthPath(i), i.Target.Header)
@@ -205,7 +205,7 @@ func TestCausesHoldNoAddress(t *testing.T) {
 		"no_connection":          errors.New("10.0.0.9: something else"),
 	} {
 		client := transport.New(transport.Options{Dial: func(context.Context, string, string) (net.Conn, error) { return nil, err }})
-		p := prober{client, connectTo}
+		p := prober{client, client.Connect}
 		i := makeInstance(t, "vllm", "m", "http://10.0.0.9", nil, nil)
 		got := p.probe(t.Context(), i.Origin, "/health", nil)
 		client.Close()

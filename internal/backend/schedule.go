@@ -33,7 +33,9 @@ type target struct {
 
 // targetOf returns what is probed for an instance.
 func targetOf(i *Instance) target {
-	return target{i.Origin, healthPath(i), flatten(i.headers)}
+	// A probe has a connection of its own: it takes none from the calls, leaves
+	// none behind, and how the instances keep theirs does not tell servers apart.
+	return target{i.Origin.Once(), healthPath(i), flatten(i.headers)}
 }
 
 func flatten(headers map[string]string) string {

@@ -44,6 +44,15 @@ type Settings struct {
 	// MaxConcurrency is how many requests the instance gets at a time; 0 means
 	// as many as there are.
 	MaxConcurrency int `json:"maxConcurrency"`
+	// KeepAlive says whether connections are kept for further calls; nil means as
+	// is right for the kind. IdleConnections bounds those that are kept; 0 means as
+	// many as there were calls at a time.
+	KeepAlive       *bool `json:"keepAlive"`
+	IdleConnections int   `json:"idleConnections"`
+	// Proxy is the address of the proxy through which the backend is reached, or
+	// NoProxy; empty means as the environment says. It may hold a password.
+	Proxy string `json:"proxy"`
+	TLS   TLS    `json:"tls"`
 	// Timeouts replace those of the service where they are set.
 	Timeouts Timeouts `json:"timeouts"`
 }
@@ -64,13 +73,26 @@ func (s Settings) Equal(other Settings) bool {
 		s.APIKey == other.APIKey && s.Weight == other.Weight && s.Enabled == other.Enabled &&
 		s.Adapter == other.Adapter && s.UpstreamModel == other.UpstreamModel &&
 		s.ForwardAuthorization == other.ForwardAuthorization && s.MaxConcurrency == other.MaxConcurrency &&
+		sameSwitch(s.KeepAlive, other.KeepAlive) && s.IdleConnections == other.IdleConnections &&
+		s.Proxy == other.Proxy && s.TLS == other.TLS &&
 		s.Timeouts == other.Timeouts && maps.Equal(s.Headers, other.Headers)
 }
 
 // Clone returns a copy that shares nothing with s.
 func (s Settings) Clone() Settings {
 	s.Headers = maps.Clone(s.Headers)
+	if s.KeepAlive != nil {
+		keep := *s.KeepAlive
+		s.KeepAlive = &keep
+	}
 	return s
+}
+
+func sameSwitch(a, b *bool) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b
 }
 
 // Check reports every field that has a value it may not have. Its messages never
@@ -97,6 +119,7 @@ func (s Settings) Check(report func(path, message string)) {
 		report("maxConcurrency", "must not be negative")
 	}
 	s.checkHeaders(report)
+	s.checkReach(report)
 }
 
 func checkName(name, path string, required bool, report func(path, message string)) {

@@ -41,6 +41,9 @@ func backticks(text string) string { return "`" + text + "`" }
 func keysOf(at documentedKey, value reflect.Value) []documentedKey {
 	typ := value.Type()
 	switch {
+	case typ.Kind() == reflect.Pointer: // a setting that may be left open
+		at.typ, at.value = typeText(typ.Elem()), "none"
+		return []documentedKey{at}
 	case isScalarType(typ), typ == reflect.TypeFor[netip.Prefix](), isTextMap(typ), typ.Kind() == reflect.Slice && !isSettings(typ.Elem()):
 		at.typ, at.value = typeText(typ), valueText(value)
 		return []documentedKey{at}

@@ -13,6 +13,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/transport"
 )
 
 // Difference is one thing that two configurations do not have in common. It
@@ -106,7 +107,7 @@ func compareInstances(serviceType schema.ServiceType, before, after []backend.Se
 // hidden returns an instance without what must not be shown; compareSecrets
 // looks at that.
 func hidden(s backend.Settings) backend.Settings {
-	s.APIKey, s.Headers = backend.Secret{}, nil
+	s.APIKey, s.Headers, s.Proxy = backend.Secret{}, nil, transport.MaskedProxy(s.Proxy)
 	return s
 }
 
@@ -120,6 +121,10 @@ func compareSecrets(at Difference, before, after backend.Settings) []Difference 
 		found = append(found, at)
 	}
 	note("apiKey", before.APIKey, after.APIKey)
+	if shown := transport.MaskedProxy(after.Proxy); before.Proxy != after.Proxy && transport.MaskedProxy(before.Proxy) == shown {
+		at.Field, at.Kind, at.From, at.To = "proxy", Changed, shown, shown
+		found = append(found, at)
+	}
 	for _, name := range slices.Sorted(maps.Keys(merged(before.Headers, after.Headers))) {
 		note("headers["+strconv.Quote(name)+"]", before.Headers[name], after.Headers[name])
 	}

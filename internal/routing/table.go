@@ -15,6 +15,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/queue"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/transport"
 )
 
 // Table is a compiled configuration.
@@ -102,6 +103,7 @@ func compileService(serviceType schema.ServiceType, doc *config.Document, old *S
 		Limit:    policy.RateLimit,
 		Timeouts: policy.Timeouts.Or(doc.Limits.Timeouts()),
 		Resolve:  doc.Resolve,
+		Proxies:  transport.EnvironmentProxies(),
 	}
 	for n, settings := range policy.Instances {
 		var state *backend.State

@@ -86,3 +86,10 @@ func encodePEM(kind string, der []byte) string {
 	_ = pem.Encode(&b, &pem.Block{Type: kind, Bytes: der})
 	return b.String()
 }
+
+// pool509 is a pool that trusts one authority.
+func pool509(a *authority) *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AddCert(a.certificate)
+	return pool
+}

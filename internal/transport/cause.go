@@ -38,8 +38,12 @@ const (
 	CauseIdleTimeout      Cause = "idle_timeout"
 	CauseNotHTTP          Cause = "not_http"
 	CauseForbidden        Cause = "forbidden_address"
-	CauseExhausted        Cause = "gateway_exhausted"
-	CauseNoConnection     Cause = "no_connection"
+	CauseProxyUnreachable Cause = "proxy_unreachable"
+	CauseProxyRefused     Cause = "proxy_refused"
+	// CauseProxyAuthentication: the proxy wants other credentials than it was given.
+	CauseProxyAuthentication Cause = "proxy_authentication"
+	CauseExhausted           Cause = "gateway_exhausted"
+	CauseNoConnection        Cause = "no_connection"
 )
 
 // Text describes the cause in a few words that fit behind a colon.
@@ -73,6 +77,12 @@ func (c Cause) Text() string {
 		return "its answer is not HTTP"
 	case CauseForbidden:
 		return "its address is link-local or that of a cloud's metadata service"
+	case CauseProxyUnreachable:
+		return "the proxy on the way to it cannot be reached"
+	case CauseProxyRefused:
+		return "the proxy did not open the way to it"
+	case CauseProxyAuthentication:
+		return "the proxy on the way to it wants other credentials"
 	case CauseExhausted:
 		return "the gateway has no sockets left"
 	}
@@ -84,6 +94,9 @@ func (c Cause) Text() string {
 func CauseOf(err error) Cause {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, ErrInvalidCall) {
 		return CauseNone
+	}
+	if proxy, ok := errors.AsType[*proxyError](err); ok {
+		return proxy.cause
 	}
 	if cause := certificateCause(err); cause != CauseNone {
 		return cause

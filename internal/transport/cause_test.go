@@ -3,7 +3,6 @@ package transport
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -22,8 +21,6 @@ import (
 // word or text holds an address.
 func TestCauses(t *testing.T) {
 	private := newAuthority(t)
-	roots := x509.NewCertPool()
-	roots.AddCert(private.certificate)
 	serve := func(config *tls.Config) Origin {
 		s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 		s.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -48,7 +45,7 @@ func TestCauses(t *testing.T) {
 	failing := func(err error) Options {
 		return Options{Dial: func(context.Context, string, string) (net.Conn, error) { return nil, err }}
 	}
-	trusting := Options{TLS: &tls.Config{RootCAs: roots}}
+	trusting := Options{TLS: &tls.Config{RootCAs: pool509(private)}}
 	for name, c := range map[string]struct {
 		to      Origin
 		options Options

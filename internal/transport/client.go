@@ -1,8 +1,9 @@
 // Package transport carries calls to backends: a lean HTTP/1.1 client that
 // writes a request and reads its reply on the caller's goroutine.
 //
-// It does what a gateway needs and nothing else: no redirects, no proxies from
-// the environment, no compression, no cookies, no HTTP/2.
+// It does what a gateway needs and nothing else: no redirects, no compression, no
+// cookies, no HTTP/2. Proxies and TLS settings are part of where a call goes; see
+// Route.
 package transport
 
 import (
@@ -11,9 +12,11 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"net/http"
 	"sync"
 	"syscall"
 	"time"
+	"unique"
 
 	"github.com/patchbay-ai/patchbay/internal/adapter"
 )
@@ -53,16 +56,20 @@ type Timeouts struct {
 // Client sends calls and owns the idle connections. It is safe for concurrent
 // use. Close it to stop its goroutine.
 type Client struct {
-	dialer  func(ctx context.Context, network, addr string) (net.Conn, error)
-	tls     *tls.Config
-	idle    pool
+	dialer func(ctx context.Context, network, addr string) (net.Conn, error)
+	tls    *tls.Config
+	idle   pool
+
+	routesMu sync.Mutex
+	routes   map[unique.Handle[Route]]*tls.Config // of routes with TLS settings of their own
+
 	buffers sync.Pool // *[bufferSize]byte: read buffers, lent for a call
 	scratch sync.Pool // *[]byte: heads of requests, lent while writing
 }
 
 // New returns a Client.
 func New(o Options) *Client {
-	c := &Client{dialer: o.Dial, tls: secureConfig(o.TLS)}
+	c := &Client{dialer: o.Dial, tls: secureConfig(o.TLS), routes: make(map[unique.Handle[Route]]*tls.Config)}
 	if c.dialer == nil {
 		c.dialer = (&net.Dialer{Control: o.Control}).DialContext
 	}
@@ -101,6 +108,11 @@ func (c *Client) Send(ctx context.Context, to Origin, call *adapter.Call, limits
 		return nil, err
 	}
 	r, err := c.send(ctx, to, outgoing{call.Method, head, call.Body, call.Upload, length}, limits)
+	if err == nil && r.Status == http.StatusProxyAuthRequired && to.prefix != "" {
+		_ = r.Close()
+		c.putScratch(scratch)
+		return nil, &Error{Step: stepConnect, Addr: to.addr, class: ErrConnect, cause: &proxyError{CauseProxyAuthentication, errors.New("status 407")}}
+	}
 	if err == nil && r.up != nil {
 		r.scratch = scratch // the upload may still be writing it
 		return r, nil

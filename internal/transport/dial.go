@@ -17,19 +17,19 @@ func (c *Client) dial(ctx context.Context, to Origin, limit time.Duration) (*con
 		bounded, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
-	socket, err := c.dialer(bounded, "tcp", to.addr)
+	nc, socket, err := c.reach(bounded, to)
 	if err != nil {
 		return nil, connectError(ctx, bounded, to, err)
 	}
 	if !to.secure {
-		return newConn(c, to.target, socket, socket), nil
+		return newConn(c, to.target, nc, socket), nil
 	}
-	config := c.tls
-	if config.ServerName == "" {
-		config = config.Clone()
-		config.ServerName = to.name
+	config, err := c.secured(to)
+	if err != nil {
+		_ = socket.Close()
+		return nil, &Error{Step: stepConnect, Addr: to.addr, class: ErrConnect, cause: err}
 	}
-	secured := tls.Client(socket, config)
+	secured := tls.Client(nc, config)
 	if err := secured.HandshakeContext(bounded); err != nil {
 		_ = socket.Close()
 		return nil, connectError(ctx, bounded, to, err)

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"unique"
 )
 
 // Origin is where calls go: scheme, host and port. It is a comparable value,
@@ -14,12 +15,16 @@ type Origin struct {
 	target
 	host string // value of the Host field
 	name string // what a TLS certificate must be valid for
+	// prefix stands before the path and proxyAuth is sent along where a proxy
+	// passes plain requests on; both are empty elsewhere.
+	prefix, proxyAuth string
 }
 
 // target is what two calls must share to use the same connections.
 type target struct {
 	addr   string // host:port to dial
 	secure bool
+	route  unique.Handle[Route] // zero: the plain way
 }
 
 // ParseOrigin takes the origin out of a base URL. Only http and https are

@@ -74,7 +74,7 @@ func (p *pool) push(c *conn) bool {
 		s = &stack{}
 		p.stacks[c.to] = s
 	}
-	if len(s.conns) >= p.max {
+	if len(s.conns) >= p.bound(c.to) {
 		return false
 	}
 	s.conns = append(s.conns, c)
@@ -83,6 +83,14 @@ func (p *pool) push(c *conn) bool {
 		go p.reap()
 	}
 	return true
+}
+
+// bound is how many idle connections are kept for a target.
+func (p *pool) bound(to target) int {
+	if own := to.via().MaxIdle; own != 0 {
+		return min(p.max, max(own, 0))
+	}
+	return p.max
 }
 
 func (p *pool) isClosed() bool {

@@ -16,12 +16,21 @@ func appendHead(b []byte, to Origin, call *adapter.Call) ([]byte, int, error) {
 	}
 	b = append(b, call.Method...)
 	b = append(b, ' ')
+	b = append(b, to.prefix...)
 	b = append(b, call.Path...)
 	b = append(b, " HTTP/1.1\r\nHost: "...)
 	b = append(b, to.host...)
 	// Replies must come uncompressed: the gateway reads usage in them and
 	// must not inflate what a backend packed.
 	b = append(b, "\r\nAccept-Encoding: identity\r\n"...)
+	if to.proxyAuth != "" {
+		b = append(b, "Proxy-Authorization: "...)
+		b = append(b, to.proxyAuth...)
+		b = append(b, "\r\n"...)
+	}
+	if to.via().MaxIdle < 0 {
+		b = append(b, "Connection: close\r\n"...)
+	}
 	agent := false
 	for i := range call.Header {
 		h := &call.Header[i]

@@ -73,6 +73,9 @@ func viewInstance(s backend.Settings, who access.Identity) instanceView {
 	if s.Headers == nil {
 		s.Headers = map[string]backend.Secret{}
 	}
+	if !who.SeesSecrets {
+		s.Proxy = transport.MaskedProxy(s.Proxy)
+	}
 	view := instanceView{InstanceID: s.ID()}
 	show := func(field string, secret backend.Secret) backend.Secret {
 		if secret.IsReference() {
@@ -104,13 +107,20 @@ func keepSecrets(next, stored *backend.Settings, given config.Given, path string
 	if stored != nil {
 		before = *stored
 	}
-	moved := stored != nil && !sameHost(before.BaseURL, next.BaseURL)
+	if err := keepProxy(next, before, path); err != nil {
+		return err
+	}
+	if next.TLS != before.TLS && !who.Role.Holds(access.ManageKeys) {
+		return wrong(path+"tls", "names files of the gateway's machine and decides who is trusted, so only ADMIN may change it")
+	}
+	// Another proxy sees what is sent, like another host.
+	moved := stored != nil && (!sameHost(before.BaseURL, next.BaseURL) || next.Proxy != before.Proxy)
 	keep := func(field string, secret backend.Secret) (backend.Secret, error) {
 		switch {
 		case secret.IsEmpty():
 			return secret, wrong(field, "is a mask, and nothing is stored for it")
 		case moved && !who.SeesSecrets:
-			return secret, wrong(field, "must be given again when baseUrl moves to another host, because your role may not see what is stored")
+			return secret, wrong(field, "must be given again when baseUrl moves to another host or proxy changes, because your role may not see what is stored")
 		}
 		return secret, nil
 	}
@@ -143,6 +153,19 @@ func keepSecrets(next, stored *backend.Settings, given config.Given, path string
 // secret: its mask, or the reference that it is.
 func wasShown(given, stored backend.Secret) bool {
 	return access.IsMask(given.Reveal()) || stored.IsReference() && given.Reveal() == stored.Reveal()
+}
+
+// keepProxy puts the stored credentials of a proxy back where a write sent their
+// mask.
+func keepProxy(next *backend.Settings, before backend.Settings, path string) error {
+	if !transport.IsMaskedProxy(next.Proxy) {
+		return nil
+	}
+	if transport.MaskedProxy(before.Proxy) != next.Proxy {
+		return wrong(path+"proxy", "holds a mask, and no such proxy is stored; give its user and password")
+	}
+	next.Proxy = before.Proxy
+	return nil
 }
 
 // header returns the value of a header, whose name may be in any case.

@@ -1,0 +1,16 @@
+package main
+
+import "github.com/patchbay-ai/patchbay/internal/transport"
+
+// nameProxies says in the log through which proxies of the environment backends
+// are reached, because nothing else shows it.
+func (g *gateway) nameProxies(proxies transport.Proxies) {
+	https, http, exempt, err := proxies.Named()
+	if err != nil {
+		g.log.Warn("a proxy of the environment cannot be used; backends are reached directly", "error", err)
+	}
+	if https != "" || http != "" {
+		g.log.Info("backends are reached through the proxies of the environment; proxy: none of an instance leaves it out",
+			"https_proxy", https, "http_proxy", http, "no_proxy", exempt)
+	}
+}
