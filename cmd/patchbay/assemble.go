@@ -134,7 +134,7 @@ func (g *gateway) wire(options v1.Options, opened *closers) error {
 	options.Recorder = g.recorder
 	options.TrustedProxies = g.doc.Server.TrustedProxies
 	g.memory = memory.New(int64(g.doc.Limits.Memory))
-	options.Overloaded = g.memory.Short
+	options.Memory = g.memory
 	g.checker = g.newChecker()
 	g.ledger = newLedger(g.doc, g.log)
 	opened.add(g.closeLedger)

@@ -24,9 +24,10 @@ func reloading(t *testing.T, yaml string) (r *rig, reload func(yaml string)) {
 }
 
 func TestReloadThatFailsChangesNothing(t *testing.T) {
-	before := debug.SetMemoryLimit(-1)
-	t.Cleanup(func() { debug.SetMemoryLimit(before) })
+	outside := debug.SetMemoryLimit(-1)
+	t.Cleanup(func() { debug.SetMemoryLimit(outside) })
 	r, reload := reloading(t, chatYAML(instance("one", simulator.DownURL)))
+	before := debug.SetMemoryLimit(-1)
 	versions := filepath.Join(r.doc.Server.DataDir, "versions")
 	if err := os.Rename(versions, versions+".away"); err != nil {
 		t.Fatal(err)

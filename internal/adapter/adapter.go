@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -34,6 +35,22 @@ type Streamer interface {
 	Adapter
 	// Events reads a streamed answer.
 	Events(req *schema.Request, body io.Reader) Events
+}
+
+// reserveTranslation reserves the memory that it takes to write a request in
+// another dialect: a text of about its length, which may be put together from
+// another one, and the record of what is scanned again, which has a node for
+// every member and for every array or object.
+func reserveTranslation(req *schema.Request) error {
+	if req.Body.Reserve == nil {
+		return nil
+	}
+	text := req.Body.Data()
+	nodes := 0
+	for _, c := range []byte(":{[") {
+		nodes += bytes.Count(text, []byte{c})
+	}
+	return req.ReserveCopy(2*len(text) + nodes*jsonscan.NodeSize)
 }
 
 // Answer is what a backend sent, whole.

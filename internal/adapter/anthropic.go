@@ -42,6 +42,9 @@ func (anthropicChat) Call(req *schema.Request, to *Target, call *Call) error {
 		model = to.ModelJSON
 		w.model = readAnthropicModel([]byte(to.Model))
 	}
+	if err := reserveTranslation(req); err != nil {
+		return err
+	}
 	w.out = make([]byte, 0, len(req.Body.Data())+256)
 	w.out = append(append(w.out, `{"model":`...), model...)
 	if err := w.write(); err != nil {

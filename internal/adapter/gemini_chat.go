@@ -136,6 +136,9 @@ func geminiBody(req *schema.Request, model string) ([]byte, error) {
 	if err := (geminiChat{}).Refuse(req); err != nil {
 		return nil, err
 	}
+	if err := reserveTranslation(req); err != nil {
+		return nil, err
+	}
 	body := geminiObject{out: make([]byte, 0, len(req.Body.Data())+256)}
 	if err := addGeminiContents(&body, req, model); err != nil {
 		return nil, err

@@ -12,6 +12,9 @@ type geminiEmbedding struct{}
 
 // Call translates the request: one inner request for each input.
 func (geminiEmbedding) Call(req *schema.Request, to *Target, call *Call) error {
+	if err := reserveTranslation(req); err != nil {
+		return err
+	}
 	model := geminiModelOf(req, to)
 	shared := geminiObject{}
 	shared.add("model", quote("models/"+model))

@@ -17,6 +17,9 @@ func (ollamaChat) Call(req *schema.Request, to *Target, call *Call) error {
 	if err := (ollamaChat{}).Refuse(req); err != nil {
 		return err
 	}
+	if err := reserveTranslation(req); err != nil {
+		return err
+	}
 	body := newOllamaBody(req, to)
 	// Streams are what Ollama sends when it is told nothing.
 	accept, stream := "application/json", "false"

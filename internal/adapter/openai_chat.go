@@ -38,8 +38,7 @@ func (openAIChat) Call(req *schema.Request, to *Target, call *Call) error {
 			edits, set = askForUsage(edits, req.Body.Root())
 		}
 	}
-	passJSON(req, to, call, accept, edits, set)
-	return nil
+	return passJSON(req, to, call, accept, edits, set)
 }
 
 // field is a field of a body and the value that it gets, written as JSON; the
@@ -53,7 +52,7 @@ type field struct {
 // edits, with another value for one field if the caller gave it, and with what
 // every body needs: the backend's name of the model, and the members of
 // extra_body at the top level.
-func passJSON(req *schema.Request, to *Target, call *Call, accept string, edits []jsonscan.Edit, set field) {
+func passJSON(req *schema.Request, to *Target, call *Call, accept string, edits []jsonscan.Edit, set field) error {
 	call.Method, call.Path = "POST", to.Path
 	call.Header = append(append(call.Header[:0], to.Header...),
 		Header{"Content-Type", "application/json"}, Header{"Accept", accept})
@@ -65,10 +64,14 @@ func passJSON(req *schema.Request, to *Target, call *Call, accept string, edits 
 		edits = append(edits, v.Replace(set.value))
 	}
 	if extra := root.Get("extra_body"); extra.Kind() != jsonscan.Absent {
+		if err := reserveTranslation(req); err != nil {
+			return err
+		}
 		edits = flatten(edits, root, extra, set)
 	}
 	call.edits = edits
 	call.Body = req.Body.Splice(call.Body[:0], edits)
+	return nil
 }
 
 // flatten moves the members of extra_body to where it stands. A member that the

@@ -24,8 +24,7 @@ var asFloats = []byte(`"float"`)
 
 // Call passes the body on.
 func (openAIEmbedding) Call(req *schema.Request, to *Target, call *Call) error {
-	passJSON(req, to, call, "application/json", call.edits[:0], field{"encoding_format", asFloats})
-	return nil
+	return passJSON(req, to, call, "application/json", call.edits[:0], field{"encoding_format", asFloats})
 }
 
 // Reply gives every vector the form that was asked for.

@@ -18,8 +18,7 @@ func (openAIImage) Call(req *schema.Request, to *Target, call *Call) error {
 		passForm(req, to, call)
 		return nil
 	}
-	passJSON(req, to, call, "application/json", call.edits[:0], field{})
-	return nil
+	return passJSON(req, to, call, "application/json", call.edits[:0], field{})
 }
 
 // Reply passes images on. A caller that asked for one form never gets the other

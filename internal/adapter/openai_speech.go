@@ -13,8 +13,7 @@ type openAISpeech struct{}
 
 // Call passes the body on.
 func (openAISpeech) Call(req *schema.Request, to *Target, call *Call) error {
-	passJSON(req, to, call, "*/*", call.edits[:0], field{})
-	return nil
+	return passJSON(req, to, call, "*/*", call.edits[:0], field{})
 }
 
 // Reply is asked only for an answer that is no audio, and so never a good one.

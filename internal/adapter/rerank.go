@@ -19,10 +19,12 @@ type rerank struct{}
 func (rerank) Call(req *schema.Request, to *Target, call *Call) error {
 	var set field
 	if documents := req.Field("documents"); to.Quirks.TextDocuments && hasObjects(documents) {
+		if err := reserveTranslation(req); err != nil {
+			return err
+		}
 		set = field{"documents", textArray(documents)}
 	}
-	passJSON(req, to, call, "application/json", call.edits[:0], set)
-	return nil
+	return passJSON(req, to, call, "application/json", call.edits[:0], set)
 }
 
 // Reply makes the unified reply of the results. Order, number and documents are
@@ -48,6 +50,9 @@ type teiRerank struct{}
 // Call puts query and texts into a body of its own; the rest of the caller's
 // fields means nothing there.
 func (teiRerank) Call(req *schema.Request, to *Target, call *Call) error {
+	if err := reserveTranslation(req); err != nil {
+		return err
+	}
 	call.Method, call.Path = "POST", to.Path
 	call.Header = append(append(call.Header[:0], to.Header...),
 		Header{"Content-Type", "application/json"}, Header{"Accept", "application/json"})

@@ -73,7 +73,8 @@ type Limits struct {
 	// MaxInFlight is how many requests may run at once; more are turned away.
 	MaxInFlight int `json:"maxInFlight"`
 	// Memory is how much memory the program may use before it turns requests
-	// away; 0 leaves it to the environment's GOMEMLIMIT.
+	// away; 0 leaves it to the environment's GOMEMLIMIT or, without that, takes a
+	// share of what the container or the machine has.
 	Memory Bytes `json:"memory"`
 }
 

@@ -33,8 +33,10 @@ const (
 	// keepNodes is how many nodes a Document keeps for its next text, and what it
 	// may take without asking Reserve.
 	keepNodes = 4096
-	nodeSize  = int(unsafe.Sizeof(node{}))
 )
+
+// NodeSize is the memory that a value takes which can be looked up.
+const NodeSize = int(unsafe.Sizeof(node{}))
 
 // Kind tells what a Value is.
 type Kind uint8

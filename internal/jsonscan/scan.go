@@ -123,7 +123,7 @@ func (d *Document) grow() error {
 	before := cap(d.nodes)
 	after := max(first, 2*before)
 	if d.Reserve != nil && after > keepNodes {
-		if err := d.Reserve((after - before) * nodeSize); err != nil {
+		if err := d.Reserve((after - before) * NodeSize); err != nil {
 			return err
 		}
 	}

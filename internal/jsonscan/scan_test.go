@@ -370,7 +370,7 @@ func TestMemoryForALargeTextIsReservedAndGivenUp(t *testing.T) {
 			if err := doc.Parse(text); err != nil {
 				t.Fatal(err)
 			}
-			if took := (cap(doc.nodes) - keepNodes) * nodeSize; reserved < took {
+			if took := (cap(doc.nodes) - keepNodes) * NodeSize; reserved < took {
 				t.Errorf("reserved %d bytes and took %d", reserved, took)
 			}
 			doc.Reset()

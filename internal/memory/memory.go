@@ -1,10 +1,12 @@
 // Package memory tells when the program is about to run out of memory, so that
-// new requests can be turned away while those that run still end well.
+// new requests can be turned away while those that run still end well. It also
+// keeps the budget from which the bodies of requests take their memory.
 package memory
 
 import (
 	"context"
 	"math"
+	"os"
 	"runtime/debug"
 	"runtime/metrics"
 	"sync/atomic"
@@ -20,31 +22,69 @@ const (
 	// lookEvery is short against the time in which a burst fills memory, and
 	// long against the microseconds that looking takes.
 	lookEvery = 50 * time.Millisecond
+	// bodyShare is the part of the limit that bodies of requests, and what is made
+	// of them, may take together. The rest is for answers, connections, the program
+	// itself, and what the collector has not freed yet.
+	bodyShare = 0.5
 )
 
 // Watch looks at the memory of the program.
 type Watch struct {
-	// environment is the limit from outside, in force where no other is set.
-	environment int64
-	limit       atomic.Int64
+	// standing is the limit from outside, in force where no other is set.
+	standing int64
+	limit    atomic.Int64
 	// changed wakes Run, which alone decides what is short.
 	changed chan struct{}
 	short   atomic.Bool
+	bodies  atomic.Int64 // bytes that were taken from the budget
 }
 
 // New sets the limit that the collector works towards and returns the watch of
-// it. Zero leaves the limit that the environment sets; without any limit memory
-// is never short.
+// it. Zero takes the limit that GOMEMLIMIT sets and, without that, a share of what
+// the container or the machine has; with GOMEMLIMIT=off memory is never short.
 func New(limit int64) *Watch {
-	w := &Watch{environment: debug.SetMemoryLimit(-1), changed: make(chan struct{}, 1)}
+	w := &Watch{standing: debug.SetMemoryLimit(-1), changed: make(chan struct{}, 1)}
+	if w.standing == math.MaxInt64 && os.Getenv("GOMEMLIMIT") == "" {
+		w.standing = standing(os.DirFS("/"))
+	}
 	w.SetLimit(limit)
 	return w
+}
+
+// Take takes bytes for the body of a request from the budget. False means that so
+// much is not there now.
+func (w *Watch) Take(bytes int64) bool {
+	most := w.Budget()
+	for {
+		taken := w.bodies.Load()
+		if bytes > most-taken {
+			return false
+		}
+		if w.bodies.CompareAndSwap(taken, taken+bytes) {
+			return true
+		}
+	}
+}
+
+// Give gives back what was taken.
+func (w *Watch) Give(bytes int64) { w.bodies.Add(-bytes) }
+
+// Taken returns how many bytes of the budget are in use.
+func (w *Watch) Taken() int64 { return w.bodies.Load() }
+
+// Budget returns how many bytes the bodies of all requests may take together.
+func (w *Watch) Budget() int64 {
+	limit := w.limit.Load()
+	if limit == math.MaxInt64 {
+		return limit
+	}
+	return int64(bodyShare * float64(limit))
 }
 
 // SetLimit changes the limit, as New sets it, while the program runs.
 func (w *Watch) SetLimit(limit int64) {
 	if limit <= 0 {
-		limit = w.environment
+		limit = w.standing
 	}
 	if w.limit.Swap(limit) == limit {
 		return

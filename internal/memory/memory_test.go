@@ -2,7 +2,10 @@ package memory
 
 import (
 	"context"
+	"math"
 	"runtime/debug"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,11 +41,12 @@ func TestUsedGrowsWithWhatIsHeld(t *testing.T) {
 
 // The limit can come, change and go while the program runs.
 func TestLimitChangesWhileItIsWatched(t *testing.T) {
-	environment := debug.SetMemoryLimit(-1)
-	t.Cleanup(func() { debug.SetMemoryLimit(environment) })
+	before := debug.SetMemoryLimit(-1)
+	t.Cleanup(func() { debug.SetMemoryLimit(before) })
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		w := New(0)
+		standing := debug.SetMemoryLimit(-1)
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
@@ -53,11 +57,11 @@ func TestLimitChangesWhileItIsWatched(t *testing.T) {
 			limit, inForce int64
 			short          bool
 		}{
-			{0, environment, false},
+			{0, standing, false},
 			{little, little, true},
 			{1 << 50, 1 << 50, false},
 			{little, little, true},
-			{0, environment, false},
+			{0, standing, false},
 		} {
 			w.SetLimit(step.limit)
 			<-time.After(2 * lookEvery) // the clock of the bubble
@@ -69,4 +73,31 @@ func TestLimitChangesWhileItIsWatched(t *testing.T) {
 		cancel()
 		<-ended
 	})
+}
+
+// Bodies together take no more than the budget, however many ask at once.
+func TestBudgetIsNeverExceeded(t *testing.T) {
+	w := new(Watch)
+	w.limit.Store(2000)
+	if w.Take(1001) || !w.Take(1000) || w.Take(1) {
+		t.Fatal("the budget is half of the limit")
+	}
+	w.Give(1000)
+	var all sync.WaitGroup
+	var taken atomic.Int64
+	for range 50 {
+		all.Go(func() {
+			for w.Take(7) {
+				taken.Add(7)
+			}
+		})
+	}
+	all.Wait()
+	if taken.Load() != 994 || w.Taken() != 994 {
+		t.Errorf("%d of 1000 were taken, the watch says %d", taken.Load(), w.Taken())
+	}
+	w.limit.Store(math.MaxInt64)
+	if !w.Take(1 << 50) {
+		t.Error("without a limit there is no budget")
+	}
 }

@@ -160,6 +160,9 @@ func (r *Reply) BeforeWait(f func()) {
 // used again.
 func (r *Reply) Sent() bool { return r.response == nil || r.response.Sent() }
 
+// ForgetCall gives up the memory of a request that has left whole.
+func (r *Reply) ForgetCall() { r.call.Reset() }
+
 // Usage returns what the backend reported.
 func (r *Reply) Usage() schema.Usage {
 	if r.events != nil {

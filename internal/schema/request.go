@@ -28,13 +28,28 @@ type Request struct {
 	Body jsonscan.Document
 	Form *Form
 
-	extra jsonscan.Value // extra_body, looked up once
+	extra  jsonscan.Value // extra_body, looked up once
+	copied int            // bytes that were reserved for a copy
 }
 
 // Reset makes r ready for reuse and lets go of the body.
 func (r *Request) Reset() {
 	r.Body.Reset()
 	*r = Request{Body: r.Body}
+}
+
+// ReserveCopy reserves the memory for a copy of the request in another dialect.
+// Of several attempts only the first, or what a later one needs more, counts.
+func (r *Request) ReserveCopy(bytes int) error {
+	more := bytes - r.copied
+	if r.Body.Reserve == nil || more <= 0 {
+		return nil
+	}
+	if err := r.Body.Reserve(more); err != nil {
+		return err
+	}
+	r.copied = bytes
+	return nil
 }
 
 // Field returns a top-level field of the body. A field that the caller did not
@@ -124,10 +139,10 @@ func checkModelName(name []byte) error {
 	return nil
 }
 
-func invalidJSON(err error) *Error {
+func invalidJSON(err error) error {
 	var at *jsonscan.Error
 	if !errors.As(err, &at) {
-		at = &jsonscan.Error{Reason: err.Error()}
+		return err // there was no memory for it
 	}
 	return &Error{
 		Message: fmt.Sprintf("The request body is not valid JSON: %s.", at.Error()),

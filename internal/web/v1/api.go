@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/memory"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/proxy"
 	"github.com/patchbay-ai/patchbay/internal/routing"
@@ -39,9 +40,9 @@ type Options struct {
 	Attempts *access.Attempts
 	// Recorder counts the requests that are refused here; nil counts nothing.
 	Recorder *metrics.Recorder
-	// Overloaded reports whether there is no memory left for more requests; nil
-	// means that there always is.
-	Overloaded func() bool
+	// Memory tells whether there is memory for more requests, and has the budget
+	// for their bodies; nil means that there is no bound.
+	Memory *memory.Watch
 	// KeepAlive is the silence in a stream after which a comment is sent, so
 	// that proxies on the way do not take it for dead. Zero means 15 s.
 	KeepAlive time.Duration
@@ -165,7 +166,7 @@ func (a *API) begin(w http.ResponseWriter, r *http.Request, service schema.Servi
 	x.w, x.r, x.record = w, r, web.RecordOf(w)
 	x.record.Service = service.String()
 	x.recorder, x.service, x.routed = a.options.Recorder, service, false
-	x.current = a.current
+	x.current, x.memory = a.current, a.options.Memory
 	x.take(&a.inputs)
 	x.caller = schema.Caller{
 		Arrived:       x.record.Started,
@@ -194,19 +195,14 @@ func isRetry(count string) bool {
 func (a *API) admit(x *exchange) bool {
 	running := a.running.Add(1)
 	most := int64(a.current.Load().Limits.MaxInFlight)
-	if (most == 0 || running <= most) && (a.options.Overloaded == nil || !a.options.Overloaded()) {
+	if (most == 0 || running <= most) && (a.options.Memory == nil || !a.options.Memory.Short()) {
 		return true
 	}
 	if x.r.ContentLength != 0 {
 		// The body is not read, so nothing can follow it on this connection.
 		x.w.Header().Set("Connection", "close")
 	}
-	x.fail(&schema.Error{
-		Message:    "The gateway is overloaded; try again shortly.",
-		Type:       schema.TypeServiceUnavailable,
-		Code:       schema.CodeOverloaded,
-		RetryAfter: time.Second,
-	})
+	x.fail(overloaded("The gateway is overloaded; try again shortly."))
 	return false
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/memory"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/proxy"
 	"github.com/patchbay-ai/patchbay/internal/routing"
@@ -24,17 +25,19 @@ import (
 // exchange is the client's side of one request: its head, its body, the writer
 // of the reply. Nothing else in this package knows the HTTP server.
 type exchange struct {
-	w       http.ResponseWriter
-	r       *http.Request
-	record  *web.Record
-	caller  schema.Caller
-	current *routing.Current
-	key     *access.Key // nil when the API is open
-	request schema.Request
-	body    []byte
-	input   *input
-	inputs  *sync.Pool
-	spool   spool
+	w        http.ResponseWriter
+	r        *http.Request
+	record   *web.Record
+	caller   schema.Caller
+	current  *routing.Current
+	key      *access.Key // nil when the API is open
+	request  schema.Request
+	body     []byte
+	input    *input
+	inputs   *sync.Pool
+	spool    spool
+	memory   *memory.Watch
+	reserved int64 // what the request has of the budget for bodies
 
 	recorder *metrics.Recorder
 	service  schema.ServiceType
@@ -43,6 +46,10 @@ type exchange struct {
 
 // keepBuffer is the largest body buffer that is kept for the next request.
 const keepBuffer = 1 << 20
+
+// freeBody is the largest body of which nothing but its own length is taken from
+// the budget: what is made of a small one is small.
+const freeBody = 64 << 10
 
 // input is the memory that reading and scanning a request takes. It is lent to
 // an exchange for as long as the request is needed, which for a stream is much
@@ -65,6 +72,7 @@ func (x *exchange) letGo() {
 	if x.input == nil {
 		return
 	}
+	x.giveBackBeyond(0)
 	x.request.Reset()
 	x.input.body, x.input.scan = x.body[:0], x.request.Body
 	if cap(x.body) > keepBuffer {
@@ -99,6 +107,8 @@ func (x *exchange) readJSON(limit int64) bool {
 		return true
 	case errors.Is(err, errTooLarge):
 		x.tooLarge(limit)
+	case isOverloaded(err):
+		x.refuseUnread(err)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		x.refuseBody("The request body did not arrive in time.", schema.CodeRequestTimeout)
 	case errors.Is(err, io.ErrUnexpectedEOF):
@@ -125,12 +135,23 @@ func (x *exchange) compressed() bool {
 
 var errTooLarge = errors.New("the body is too large")
 
+// readBody reads the body into memory that it takes from the budget: at once
+// where the length is known, else as the body grows.
 func (x *exchange) readBody(limit int64) error {
 	expected := max(x.r.ContentLength, 0)
 	x.body = slices.Grow(x.body[:0], int(min(expected, keepBuffer))+1)
+	if err := x.reserve(max(int(expected)+1, cap(x.body))); err != nil {
+		return err
+	}
 	for {
 		if len(x.body) == cap(x.body) {
-			x.body = slices.Grow(x.body, len(x.body))
+			room := len(x.body)
+			if missing := int(expected) - len(x.body); missing > 0 {
+				room = missing + 1
+			} else if err := x.reserve(len(x.body) + room); err != nil { // the old memory is not free at once
+				return err
+			}
+			x.body = append(make([]byte, 0, len(x.body)+room), x.body...)
 		}
 		n, err := x.r.Body.Read(x.body[len(x.body):cap(x.body)])
 		x.body = x.body[:len(x.body)+n]
@@ -138,12 +159,50 @@ func (x *exchange) readBody(limit int64) error {
 			return errTooLarge
 		}
 		if err == io.EOF {
+			x.giveBackBeyond(cap(x.body))
 			return nil
 		}
 		if err != nil {
 			return err
 		}
 	}
+}
+
+// giveBackBeyond gives back to the budget what is more than so many bytes.
+func (x *exchange) giveBackBeyond(bytes int) {
+	if more := x.reserved - int64(bytes); more > 0 {
+		x.memory.Give(more)
+		x.reserved -= more
+	}
+}
+
+// reserve takes memory for the request from the budget, until the request is let
+// go.
+func (x *exchange) reserve(bytes int) error {
+	if x.memory == nil {
+		return nil
+	}
+	if x.memory.Take(int64(bytes)) {
+		x.reserved += int64(bytes)
+		return nil
+	}
+	known := overloaded("The gateway has no memory left for this request; try again shortly.")
+	if budget := x.memory.Budget(); x.reserved+int64(bytes) > budget {
+		known.Message = "The request takes more memory than the " + strconv.FormatInt(budget, 10) +
+			" bytes that this gateway has for all requests together (half of limits.memory)."
+		known.NoRetry = true
+	}
+	return known
+}
+
+func overloaded(message string) *schema.Error {
+	return &schema.Error{Message: message, Type: schema.TypeServiceUnavailable, Code: schema.CodeOverloaded, RetryAfter: time.Second}
+}
+
+// isOverloaded tells whether an error is that there is no memory.
+func isOverloaded(err error) bool {
+	var known *schema.Error
+	return errors.As(err, &known) && known.Code == schema.CodeOverloaded
 }
 
 // tooLarge refuses a body without reading the rest of it.
@@ -154,8 +213,12 @@ func (x *exchange) tooLarge(limit int64) {
 // refuseBody answers a request whose body was not read to its end; nothing
 // sensible can follow it on the same connection.
 func (x *exchange) refuseBody(message, code string) {
+	x.refuseUnread(&schema.Error{Message: message, Type: schema.TypeInvalidRequest, Code: code})
+}
+
+func (x *exchange) refuseUnread(err error) {
 	x.w.Header().Set("Connection", "close")
-	x.fail(&schema.Error{Message: message, Type: schema.TypeInvalidRequest, Code: code})
+	x.fail(err)
 }
 
 // fail answers with an error; a client that left gets nothing.
@@ -258,6 +321,7 @@ var (
 // now, when the first event is there.
 func (x *exchange) stream(ctx context.Context, reply *proxy.Reply, keepAlive time.Duration) {
 	if reply.Sent() {
+		reply.ForgetCall()
 		x.letGo() // thousands of streams must not hold on to their requests
 	}
 	header := x.w.Header()

@@ -47,6 +47,7 @@ func (x *exchange) readForm(limit int64) *schema.Form {
 		return nil
 	}
 	body := &boundedReader{from: x.r.Body, left: limit}
+	x.spool.reserve = x.reserve
 	form, err := x.spool.readParts(multipart.NewReader(wholeForm(body), params["boundary"]))
 	if err == nil {
 		// The server watches for a client that leaves only behind the body's end.
@@ -57,6 +58,8 @@ func (x *exchange) readForm(limit int64) *schema.Form {
 		return form
 	case errors.Is(err, errTooLarge):
 		x.tooLarge(limit)
+	case isOverloaded(err):
+		x.refuseUnread(err)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		x.refuseBody("The request body did not arrive in time.", schema.CodeRequestTimeout)
 	case errors.Is(err, errNoSpace):
@@ -119,6 +122,8 @@ type spool struct {
 	file   *os.File
 	size   int64
 	values int // bytes of the fields that are no files
+	// reserve is asked for the memory of what is not written away.
+	reserve func(bytes int) error
 }
 
 // close frees the temporary file.
@@ -128,6 +133,14 @@ func (s *spool) close() {
 		_ = os.Remove(s.file.Name()) // where an open file could not be removed
 	}
 	*s = spool{}
+}
+
+// take takes memory from the budget for bodies.
+func (s *spool) take(bytes int) error {
+	if s.reserve == nil {
+		return nil
+	}
+	return s.reserve(bytes)
 }
 
 func (s *spool) readParts(reader *multipart.Reader) (*schema.Form, error) {
@@ -181,6 +194,9 @@ func (s *spool) readPart(part *multipart.Part) (schema.Part, error) {
 		if err == nil && s.values > maxValues {
 			err = errLongValue
 		}
+		if err == nil {
+			err = s.take(len(value))
+		}
 		read.Value = string(value)
 		return read, err
 	}
@@ -191,6 +207,9 @@ func (s *spool) readPart(part *multipart.Part) (schema.Part, error) {
 	read.File = file
 	start, err := io.ReadAll(io.LimitReader(part, smallFile))
 	if err != nil {
+		return read, err
+	}
+	if err := s.take(len(start)); err != nil {
 		return read, err
 	}
 	if len(start) < smallFile {

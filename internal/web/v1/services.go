@@ -50,6 +50,9 @@ func (a *API) json(w http.ResponseWriter, r *http.Request, service schema.Servic
 		return
 	}
 	x.caller.Ready = time.Now()
+	if len(x.body) > freeBody {
+		x.request.Body.Reserve = x.reserve
+	}
 	if err := parse(&x.request, x.body); err != nil {
 		x.fail(err)
 		return
