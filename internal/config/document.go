@@ -108,6 +108,9 @@ type Store struct {
 	URL string `json:"url"`
 	// Config is where configuration versions live; empty means files in the data directory.
 	Config string `json:"config"`
+	// KeepVersions is how many of the newest versions of the configuration are
+	// kept; the current one always is. 0 keeps all.
+	KeepVersions int `json:"keepVersions"`
 }
 
 // Redis says where the shared counters live.
@@ -155,7 +158,7 @@ func Default() *Document {
 		Services:   services,
 		Monitoring: metrics.DefaultSettings(),
 		Quota:      quota.DefaultSettings(),
-		Store:      Store{URL: "sqlite:quota.db"},
+		Store:      Store{URL: "sqlite:quota.db", KeepVersions: 500},
 		Redis:      Redis{URL: "redis://127.0.0.1:6379/0"},
 		Security:   access.DefaultSettings(),
 		Log:        Log{Level: LevelInfo, Format: FormatAuto, Access: true, AccessSample: 1},

@@ -175,6 +175,9 @@ func (s Store) check(report func(path, message string)) {
 	if err := sqlstore.Check(s.URL); err != nil {
 		report("url", err.Error())
 	}
+	if s.KeepVersions < 0 {
+		report("keepVersions", "must not be negative (0 keeps all versions)")
+	}
 	if s.Config == "" {
 		return
 	}

@@ -135,7 +135,7 @@ func (c *Control) Use(change Change, number int) (Result, error) {
 		result.Version = now.version
 		return result, nil
 	}
-	if err := c.publish(nil, number); err != nil {
+	if err := c.publish(nil, number, nil); err != nil {
 		return unchanged, err
 	}
 	if err := c.tolerate(c.point(number)); err != nil {

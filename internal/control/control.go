@@ -212,7 +212,8 @@ func (c *Control) commit(doc *config.Document, change Change) (Result, error) {
 			Summary: result.Summary, Added: next.since, Services: doc.Services,
 		}
 	}
-	if err := c.publish(v, next.version); err != nil {
+	surplus := c.surplus(doc.Store.KeepVersions, v, next.version)
+	if err := c.publish(v, next.version, surplus); err != nil {
 		return result, err
 	}
 	if isNew {
@@ -227,8 +228,35 @@ func (c *Control) commit(doc *config.Document, change Change) (Result, error) {
 		return result, err
 	}
 	c.put(next, table)
+	c.prune(surplus)
 	result.Version = next.version
 	return result, nil
+}
+
+// surplus returns the versions that are too old to be kept once a new one is
+// stored: all but the newest ones, and the one that is current. Without a new
+// version nothing is removed.
+func (c *Control) surplus(keep int, added *Version, current int) []int {
+	if added == nil || keep == 0 {
+		return nil
+	}
+	numbers, err := c.store.List()
+	if err != nil || len(numbers) < keep {
+		return nil // what cannot be listed is looked at again with the next change
+	}
+	old := numbers[:len(numbers)-keep+1] // the new version is not among them yet
+	return slices.DeleteFunc(old, func(number int) bool { return number == current })
+}
+
+// prune removes versions that are not kept. They are in nobody's way, so that a
+// failure is tried again with the next change.
+func (c *Control) prune(surplus []int) {
+	if len(surplus) == 0 {
+		return
+	}
+	if err := c.store.removeAll(surplus); err != nil {
+		c.log.Warn("old versions stay on disk until the next change", "error", err)
+	}
 }
 
 // save stores a version. One that may be on disk although saving it failed is

@@ -353,8 +353,9 @@ func (c *Control) begin(dryRun bool) (end func(), err error) {
 }
 
 // publish writes to the log before anything is written here: a new version, if
-// any, and which one is current. Nothing happens without a log.
-func (c *Control) publish(v *Version, current int) error {
+// any, which one is current, and which ones are not kept. Nothing happens without
+// a log.
+func (c *Control) publish(v *Version, current int, surplus []int) error {
 	s := c.session
 	if s == nil {
 		if v != nil {
@@ -367,6 +368,11 @@ func (c *Control) publish(v *Version, current int) error {
 	}
 	if v != nil {
 		if err := s.insert(v); err != nil {
+			return c.refused(err)
+		}
+	}
+	if len(surplus) > 0 {
+		if err := s.removeAll(surplus); err != nil {
 			return c.refused(err)
 		}
 	}

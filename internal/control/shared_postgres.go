@@ -275,6 +275,11 @@ func (t *session) remove(number int) error {
 	return err
 }
 
+func (t *session) removeAll(numbers []int) error {
+	_, err := t.exec("DELETE FROM patchbay_config_versions WHERE version = ANY($1)", numbers)
+	return err
+}
+
 // move writes the next head.
 func (t *session) move(next head) error {
 	rows, err := t.exec("UPDATE patchbay_config_current SET revision = $1, version = $2, newest = $3, source = $4",

@@ -132,6 +132,14 @@ func (s *Store) has(number int) bool {
 
 func (s *Store) remove(number int) error { return s.dir.Remove(fileOf(number)) }
 
+func (s *Store) removeAll(numbers []int) error {
+	names := make([]string, len(numbers))
+	for i, number := range numbers {
+		names[i] = fileOf(number)
+	}
+	return s.dir.Remove(names...)
+}
+
 // current reads which version is current; a store without one has the zero pointer.
 func (s *Store) current() (pointer, error) {
 	var p pointer

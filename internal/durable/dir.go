@@ -120,13 +120,15 @@ func (d *Dir) fill(file *os.File, content []byte) error {
 	return file.Sync()
 }
 
-// Remove removes a file for good.
-func (d *Dir) Remove(name string) error {
-	if err := d.before(Remove); err != nil {
-		return err
-	}
-	if err := os.Remove(d.Path(name)); err != nil {
-		return err
+// Remove removes files for good. After an error some of them may be left.
+func (d *Dir) Remove(names ...string) error {
+	for _, name := range names {
+		if err := d.before(Remove); err != nil {
+			return err
+		}
+		if err := os.Remove(d.Path(name)); err != nil {
+			return err
+		}
 	}
 	return d.sync()
 }

@@ -1,0 +1,88 @@
+package control
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/storetest"
+)
+
+func keeping(versions int) *config.Document {
+	doc := config.Default()
+	doc.Store.KeepVersions = versions
+	return doc
+}
+
+func versionsOf(t *testing.T, b *bench) []int {
+	t.Helper()
+	numbers, err := b.Versions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return numbers
+}
+
+// Old versions go with the next change; the current one stays however old it is,
+// numbers are not used again, and backups are left alone.
+func TestOldVersionsAreRemoved(t *testing.T) {
+	dir := t.TempDir()
+	b := open(t, dir, keeping(3))
+	for n := range 4 {
+		mustChange(t, b, add(fmt.Sprint("first-", n)))
+	}
+	if got := versionsOf(t, b); !slices.Equal(got, []int{3, 4, 5}) {
+		t.Errorf("kept: %v", got)
+	}
+	if _, files, err := b.Backup(Change{}); err != nil || len(files) != 3 {
+		t.Fatal(files, err)
+	}
+	if _, err := b.Use(Change{}, 3); err != nil {
+		t.Fatal(err)
+	}
+	if got := versionsOf(t, b); !slices.Equal(got, []int{3, 4, 5}) {
+		t.Errorf("kept after a rollback: %v", got)
+	}
+	if _, err := b.Apply(Change{DryRun: true}, add("dry")); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 3 {
+		mustChange(t, b, add(fmt.Sprint("second-", n)))
+	}
+	if got := versionsOf(t, b); !slices.Equal(got, []int{6, 7, 8}) || b.Version() != 8 {
+		t.Errorf("kept: %v, current %d", got, b.Version())
+	}
+	if kept, _ := filepath.Glob(filepath.Join(dir, "backup-*", "*.json")); len(kept) != 3 {
+		t.Errorf("the backup has %v", kept)
+	}
+	_ = b.store.Close()
+	b = open(t, dir, keeping(0))
+	defer b.store.Close()
+	mustChange(t, b, add("third"))
+	if got := versionsOf(t, b); !slices.Equal(got, []int{6, 7, 8, 9}) {
+		t.Errorf("with all kept: %v", got)
+	}
+}
+
+// A shared configuration loses its old versions in the database and on every
+// gateway.
+func TestOldVersionsOfASharedConfigurationAreRemoved(t *testing.T) {
+	db := storetest.Postgres(t)
+	one, _ := join(t, db.URL, t.TempDir(), keeping(2))
+	two, _ := join(t, db.URL, t.TempDir(), keeping(2))
+	for n := range 3 {
+		mustChange(t, one, add(fmt.Sprint("one-", n)))
+	}
+	mustChange(t, two, add("two"))
+	if got := versionsOf(t, two); !slices.Equal(got, []int{4, 5}) {
+		t.Errorf("kept by the second: %v", got)
+	}
+	soon(t, 10*time.Second, "the first has the same", func() bool { return slices.Equal(versionsOf(t, one), []int{4, 5}) })
+	three, _ := join(t, db.URL, t.TempDir(), keeping(2))
+	if got := versionsOf(t, three); !slices.Equal(got, []int{4, 5}) {
+		t.Errorf("kept in the database: %v", got)
+	}
+}
