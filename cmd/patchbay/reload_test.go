@@ -1,10 +1,12 @@
 package main
 
 import (
+	"net/http"
 	"os"
 	"path/filepath"
 	"runtime/debug"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/patchbay-ai/patchbay/internal/simulator"
@@ -65,4 +67,43 @@ func TestReloadWithoutTheSharedDatabase(t *testing.T) {
 	}
 	db.Start()
 	eventually(t, "the services of the file are in force", func() bool { return len(r.models()) == 1 && r.models()[0] == "two" })
+}
+
+// An edit of the file while the gateway runs, and one while it is stopped, change
+// what they say and keep what was added over the API.
+func TestEditsOfTheFileKeepInstancesOfTheAPI(t *testing.T) {
+	dir := t.TempDir()
+	file, data := filepath.Join(dir, "patchbay.yaml"), filepath.Join(dir, "data")
+	yaml := func(interval string) string {
+		return policyYAML("health-check: {interval: "+interval+"}", instance("of-the-file", simulator.DownURL))
+	}
+	mustWrite(t, file, yaml("30s"))
+	start := func() *child { return serving(t, "--config", file, "--data-dir", data) }
+	c := start()
+	for _, name := range []string{"a", "b", "c"} {
+		if answer := c.ask(http.MethodPost, instAdd+"chat", `{"name":"`+name+`","baseUrl":"`+simulator.DownURL+`"}`); answer.status != 201 {
+			t.Fatalf("%d %s", answer.status, answer.body)
+		}
+	}
+	has := func(interval string) {
+		t.Helper()
+		answer := c.ask(http.MethodGet, "/api/config/type/services/chat", "")
+		for _, part := range []string{`"name":"of-the-file"`, `"name":"a"`, `"name":"b"`, `"name":"c"`, `"interval":` + interval} {
+			if !strings.Contains(answer.body, part) {
+				t.Errorf("%s is not in %s", part, answer.body)
+			}
+		}
+	}
+	replaceFile(t, file, yaml("20s"))
+	c.waitFor("configuration reloaded: added nothing; changed 1 (chat healthCheck.interval 30000→20000); removed nothing")
+	has("20000")
+	c.signal(syscall.SIGTERM)
+	c.exits(exitOK)
+	mustWrite(t, file, yaml("10s"))
+	c = start()
+	c.waitFor("the configuration file changed since it was last read: added nothing; changed 1 (chat healthCheck.interval 20000→10000); removed nothing")
+	has("10000")
+	if answer := c.ask(http.MethodGet, "/api/config/version?details=true", ""); !strings.Contains(answer.body, "the configuration file changed: 0 added, 1 changed, 0 removed; chat: healthCheck.interval 20000→10000") {
+		t.Errorf("%s", answer.body)
+	}
 }

@@ -19,7 +19,7 @@ func (a *API) Instances(q *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	data, err := list(q, viewInstances(service.Instances, q.who))
+	data, err := list(q, viewInstances(service, q.who))
 	return Reply{message: "The instances of the service type.", data: data, version: version}, err
 }
 
@@ -34,7 +34,7 @@ func (a *API) InstanceInfo(q *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	info := instanceInfo{instanceView: viewInstance(service.Instances[n], q.who), HealthStatus: backend.StatusUnknown.String()}
+	info := instanceInfo{instanceView: viewInstance(service, n, q.who), HealthStatus: backend.StatusUnknown.String()}
 	if live := a.table().Service(serviceType).Instance(info.InstanceID); live != nil {
 		health := live.Health.Snapshot()
 		info.HealthStatus, info.HealthReason = live.HealthStatus().String(), live.HealthReason()
@@ -111,6 +111,7 @@ func (a *API) UpdateInstance(q *Request) (Reply, error) {
 		if err != nil {
 			return "", err
 		}
+		keepAdapter(&next, &service.Instances[n], service.Adapter)
 		id = next.ID()
 		if other, _ := find(id, service); other >= 0 && other != n {
 			return "", wrong("instance.name, instance.baseUrl", "the instance %q exists already", shorten(id))

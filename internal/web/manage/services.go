@@ -109,7 +109,7 @@ func (a *API) writeService(q *Request, start func(existing config.Service, exist
 			return err
 		}
 		if given.Has("instances") {
-			if err := keepAll(next.Instances, existing.Instances, given, q.who); err != nil {
+			if err := keepAll(next.Instances, existing, given, q.who); err != nil {
 				return err
 			}
 		}
@@ -119,14 +119,16 @@ func (a *API) writeService(q *Request, start func(existing config.Service, exist
 	return changed(status, message, viewOf(result, q.change)), err
 }
 
-// keepAll puts the stored secrets back into a list of instances. Name and
-// address are compared one by one: joined they could be those of another.
-func keepAll(next, stored []backend.Settings, given config.Given, who access.Identity) error {
+// keepAll puts the stored secrets and inherited adapters back into a list of
+// instances. Name and address are compared one by one: joined they could be those
+// of another.
+func keepAll(next []backend.Settings, stored config.Service, given config.Given, who access.Identity) error {
 	for i := range next {
 		var before *backend.Settings
-		if n := indexOf(stored, next[i].Name, next[i].BaseURL); n >= 0 {
-			before = &stored[n]
+		if n := indexOf(stored.Instances, next[i].Name, next[i].BaseURL); n >= 0 {
+			before = &stored.Instances[n]
 		}
+		keepAdapter(&next[i], before, stored.Adapter)
 		if err := keepSecrets(&next[i], before, given, fmt.Sprintf("instances[%d].", i), who); err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package manage
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -47,7 +48,7 @@ func readOnly() []string {
 }
 
 func viewService(service config.Service, who access.Identity) serviceView {
-	return serviceView{Service: service, Instances: viewInstances(service.Instances, who)}
+	return serviceView{Service: service, Instances: viewInstances(service, who)}
 }
 
 func viewServices(services control.Services, who access.Identity) map[schema.ServiceType]serviceView {
@@ -58,18 +59,20 @@ func viewServices(services control.Services, who access.Identity) map[schema.Ser
 	return views
 }
 
-func viewInstances(instances []backend.Settings, who access.Identity) []instanceView {
-	views := make([]instanceView, len(instances))
-	for i, instance := range instances {
-		views[i] = viewInstance(instance, who)
+func viewInstances(service config.Service, who access.Identity) []instanceView {
+	views := make([]instanceView, len(service.Instances))
+	for i := range service.Instances {
+		views[i] = viewInstance(service, i, who)
 	}
 	return views
 }
 
 // viewInstance shows an instance as stored, or with its secrets masked to those
-// who may not see them.
-func viewInstance(s backend.Settings, who access.Identity) instanceView {
-	s = s.Clone()
+// who may not see them. Where it names no adapter, that of its service type is
+// shown, because it is in force.
+func viewInstance(service config.Service, n int, who access.Identity) instanceView {
+	s := service.Instances[n].Clone()
+	s.Adapter = cmp.Or(s.Adapter, service.Adapter)
 	if s.Headers == nil {
 		s.Headers = map[string]backend.Secret{}
 	}
@@ -147,6 +150,14 @@ func keepSecrets(next, stored *backend.Settings, given config.Given, path string
 		return wrong(path+"forwardAuthorization", "sends the keys of callers to the host, so only ADMIN may turn it on or move it")
 	}
 	return nil
+}
+
+// keepAdapter leaves an instance that takes over the adapter of its service type
+// as it is when a write sends back what a read had shown.
+func keepAdapter(next, stored *backend.Settings, inherited string) {
+	if stored != nil && stored.Adapter == "" && next.Adapter == inherited {
+		next.Adapter = ""
+	}
 }
 
 // wasShown tells whether the text of a write is what a read shows for a stored

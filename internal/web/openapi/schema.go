@@ -69,6 +69,8 @@ func schemaOf(t reflect.Type) Schema {
 		return Schema{"type": "string", "format": "date-time"}
 	case reflect.TypeFor[schema.ServiceType]():
 		return ref("ServiceType")
+	case reflect.TypeFor[backend.Secret]():
+		return text()
 	}
 	if named, ok := reflect.Zero(t).Interface().(interface{ Names() []string }); ok {
 		return oneOf(named.Names()...)
@@ -125,6 +127,10 @@ func components() map[string]Schema {
 	instance := Of(backend.Settings{})
 	instance["required"] = []string{"name", "baseUrl"}
 	instance["properties"].(map[string]Schema)["instanceId"] = Schema{"type": "string", "readOnly": true}
+	instance["properties"].(map[string]Schema)["references"] = Schema{
+		"type": "array", "items": text(), "readOnly": true,
+		"description": "The secrets that the configuration file gave as references, such as ${KEY}; they are shown as written there.",
+	}
 	return map[string]Schema{
 		"ServiceType": {"type": "string", "enum": names, "description": "Read in every spelling: imgGen, img-gen, IMG_GEN."},
 		"Service":     service,
