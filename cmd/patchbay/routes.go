@@ -91,6 +91,7 @@ func (s surfaces) routes() []web.Route {
 		{Pattern: "POST /api/auth/tokens/{name}/rotate", Permission: access.ManageTokens, Handler: m.Handle(m.RotateToken)},
 		{Pattern: "DELETE /api/auth/tokens/{name}", Permission: access.ManageTokens, Handler: m.Handle(m.RevokeToken)},
 
+		{Pattern: "GET /", Permission: access.Anyone, Handler: d.Root},
 		{Pattern: "GET /openapi.json", Permission: access.Anyone, Handler: d.Document},
 		{Pattern: "GET /docs/api", Permission: access.Anyone, Handler: d.Viewer},
 		{Pattern: "GET /docs/api/{file}", Permission: access.Anyone, Handler: d.File},
@@ -156,7 +157,11 @@ func newRouter(routes []web.Route, gate *web.Gate) *web.Router {
 		if strings.HasPrefix(route.Pattern, "GET /api/config/type/{serviceType}/") {
 			handle = r.HandleRest // a service type called "services" is not one
 		}
-		handle(route.Pattern, gate.Guard(route))
+		pattern := route.Pattern
+		if strings.HasSuffix(pattern, " /") {
+			pattern += "{$}" // this path alone, not all that begin with it
+		}
+		handle(pattern, gate.Guard(route))
 	}
 	return r
 }

@@ -64,7 +64,7 @@ func instances() []Operation {
 		{Route: "GET /api/config/instance/type/{serviceType}", Tag: tag, Summary: "The instances of a service type", Query: paged(), Enveloped: true, Reply: pages(ref("Instance"))},
 		{
 			Route: "GET /api/config/instance/info/{serviceType}", Tag: tag, Summary: "One instance and its health", Query: which, Enveloped: true,
-			Reply: and(ref("Instance"), map[string]Schema{"healthStatus": text(), "lastHealthCheck": maybeText()}),
+			Reply: and(ref("Instance"), map[string]Schema{"healthStatus": text(), "healthReason": text(), "lastHealthCheck": maybeText()}),
 		},
 		{
 			Route: "POST /api/config/instance/add/{serviceType}", Tag: tag, Summary: "Add an instance", Enveloped: true,
@@ -179,6 +179,8 @@ func actuator() []Operation {
 func documents() []Operation {
 	const tag = "This document"
 	return []Operation{
+		{Route: "GET /", Tag: tag, Summary: "Version and links; a page where Accept names text/html",
+			Reply: object(map[string]Schema{"name": text(), "version": text(), "links": {"type": "object", "additionalProperties": text()}})},
 		{Route: "GET /openapi.json", Tag: tag, Summary: "This document", Reply: Schema{"type": "object"}},
 		{Route: "GET /docs/api", Tag: tag, Summary: "A page that shows this document and tries the operations", ReplyType: "text/html", Reply: text()},
 		{Route: "GET /docs/api/{file}", Tag: tag, Summary: "The script and the style of that page", ReplyType: "text/javascript", Reply: text()},

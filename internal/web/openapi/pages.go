@@ -1,9 +1,12 @@
 package openapi
 
 import (
+	"bytes"
 	"embed"
+	"html"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 
@@ -15,8 +18,13 @@ import (
 //go:embed viewer
 var files embed.FS
 
-// Pages answers with the document and the page that shows it.
-type Pages struct{ document []byte }
+// Pages answers with the document, the page that shows it, and the first page.
+type Pages struct {
+	document []byte
+	// root and rootPage are what is at the address of the gateway itself, for
+	// programs and for people.
+	root, rootPage []byte
+}
 
 // NewPages returns the pages; Describe gives them their document.
 func NewPages() *Pages { return new(Pages) }
@@ -24,8 +32,35 @@ func NewPages() *Pages { return new(Pages) }
 // Describe makes the document of the routes.
 func (p *Pages) Describe(version string, routes []web.Route) error {
 	var err error
-	p.document, err = json.Marshal(Document(version, routes), json.Deterministic(true))
+	if p.document, err = json.Marshal(Document(version, routes), json.Deterministic(true)); err != nil {
+		return err
+	}
+	p.root, err = json.Marshal(struct {
+		Name    string            `json:"name"`
+		Version string            `json:"version"`
+		Links   map[string]string `json:"links"`
+	}{"patchbay", version, map[string]string{
+		"models": "/v1/models", "docs": "/docs/api", "openapi": "/openapi.json",
+		"health": "/actuator/health", "info": "/actuator/info", "metrics": "/actuator/prometheus",
+	}}, json.Deterministic(true))
+	if err != nil {
+		return err
+	}
+	page, err := files.ReadFile("viewer/root.html")
+	p.rootPage = bytes.ReplaceAll(page, []byte("VERSION"), []byte(html.EscapeString(version)))
 	return err
+}
+
+// Root answers GET /: a page for browsers, which ask for one, and JSON for others.
+func (p *Pages) Root(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Vary", "Accept")
+	if !strings.Contains(strings.ToLower(strings.Join(r.Header.Values("Accept"), ",")), "text/html") {
+		send(w, "application/json", p.root)
+		return
+	}
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+	w.Header().Set("Referrer-Policy", "no-referrer")
+	send(w, "text/html; charset=utf-8", p.rootPage)
 }
 
 // Document answers GET /openapi.json.
