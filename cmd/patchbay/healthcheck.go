@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -20,20 +21,22 @@ import (
 func newHealthcheck(env []string, stdout io.Writer) *cobra.Command {
 	flags := &settingFlags{env: env}
 	var timeout time.Duration
+	var address string
 	cmd := &cobra.Command{
 		Use:   "healthcheck",
 		Short: "Ask a running gateway whether it is ready (for containers)",
-		Long: `Asks the address that serve would listen on with the same flags, and exits
-with 0 when the gateway there is ready, else with 1.`,
+		Long: `Asks the address that serve would listen on with the same flags, or the one
+that --url names, and exits with 0 when the gateway there is ready, else with 1.`,
 		Example: `  patchbay healthcheck
-  patchbay healthcheck --listen 127.0.0.1:9000`,
+  patchbay healthcheck --listen 127.0.0.1:9000
+  patchbay healthcheck --url https://gateway.example`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			loaded, err := flags.load()
+			base, shown, err := gatewayAddress(flags, address)
 			if err != nil {
 				return err
 			}
-			if err := askReadiness(cmd.Context(), dialable(loaded.Document.Server.Listen), timeout); err != nil {
+			if err := askReadiness(cmd.Context(), base, shown, timeout); err != nil {
 				return &exitError{exitFailed, err}
 			}
 			fmt.Fprintln(stdout, "ready")
@@ -41,27 +44,49 @@ with 0 when the gateway there is ready, else with 1.`,
 		},
 	}
 	flags.register(cmd)
+	cmd.Flags().StringVar(&address, "url", "", "address of the gateway, such as http://127.0.0.1:8080, in place of the one that serve would listen on")
+	for _, other := range []string{"config", "listen", "data-dir", "set"} {
+		cmd.MarkFlagsMutuallyExclusive("url", other)
+	}
 	cmd.Flags().DurationVar(&timeout, "timeout", 3*time.Second, "how long to wait for the answer")
 	return cmd
 }
 
-func askReadiness(ctx context.Context, address string, timeout time.Duration) error {
+// gatewayAddress returns the address to ask, and how to name it.
+func gatewayAddress(flags *settingFlags, given string) (base, shown string, err error) {
+	if given == "" {
+		loaded, err := flags.load()
+		if err != nil {
+			return "", "", err
+		}
+		listen := dialable(loaded.Document.Server.Listen)
+		return "http://" + listen, listen, nil
+	}
+	parsed, err := url.Parse(given)
+	if err != nil || parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.Host == "" {
+		return "", "", errors.New("--url: want an address such as http://127.0.0.1:8080")
+	}
+	base = strings.TrimSuffix(given, "/")
+	return base, base, nil
+}
+
+func askReadiness(ctx context.Context, base, shown string, timeout time.Duration) error {
 	ctx, stop := untilSignal(ctx)
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/actuator/health/readiness", nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/actuator/health/readiness", nil)
 	if err != nil {
 		return err
 	}
 	client := &http.Client{Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true}}
 	response, err := client.Do(request)
 	if err != nil {
-		return fmt.Errorf("no gateway answers at %s: %w", address, inShort(err))
+		return fmt.Errorf("no gateway answers at %s: %w", shown, inShort(err))
 	}
 	_ = response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("the gateway at %s is not ready (status %d)", address, response.StatusCode)
+		return fmt.Errorf("the gateway at %s is not ready (status %d)", shown, response.StatusCode)
 	}
 	return nil
 }

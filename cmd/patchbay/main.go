@@ -80,7 +80,30 @@ start refused for safety, 7 the port is in use.`,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.AddCommand(newServe(env, stderr), newDemo(env, stderr), newCheck(env, stdout), newHealthcheck(env, stdout), newKeys(env, stdout), newTokens(env, stdout), newVersion(stdout))
+	root.SetOut(stdout) // the completions keep what is set when they are made
+	refuseUnknownShells(root)
 	return root
+}
+
+// refuseUnknownShells makes a completion for a shell that nobody knows wrong
+// usage, where cobra would print its help.
+func refuseUnknownShells(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	completion, _, err := root.Find([]string{"completion"})
+	if err != nil || completion == root {
+		return
+	}
+	completion.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		var shells []string
+		for _, shell := range cmd.Commands() {
+			shells = append(shells, shell.Name())
+		}
+		return fmt.Errorf("unknown shell %q (known: %s)", args[0], strings.Join(shells, ", "))
+	}
+	completion.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 }
 
 func newVersion(stdout io.Writer) *cobra.Command {

@@ -63,6 +63,14 @@ func TestExitCodes(t *testing.T) {
 		"a file in two ways":       {2, "found a.yaml and --config b.yaml", []string{"demo", "a.yaml", "--config", "b.yaml"}},
 		"no key to revoke":         {2, "the id of the key is missing", []string{"keys", "revoke"}},
 		"two keys to revoke":       {2, "want the id of one key, found 2", []string{"keys", "revoke", "a", "b"}},
+		"unknown shell":            {2, `unknown shell "nosh" (known: bash, fish, powershell, zsh)`, []string{"completion", "nosh"}},
+		"known shell":              {0, "", []string{"completion", "bash"}},
+		"no shell":                 {0, "", []string{"completion"}},
+		"override without value":   {2, "--set number 2: want key=value", []string{"serve", "--set", "log.level=info", "--set", "limits.max-attempts"}},
+		"no override to check":     {2, "--set number 1: want key=value", []string{"check", "--set", "limits"}},
+		"address without scheme":   {2, "want an address such as", []string{"healthcheck", "--url", "127.0.0.1:8080"}},
+		"two addresses":            {2, "url", []string{"healthcheck", "--url", "http://127.0.0.1:1", "--listen", "127.0.0.1:1"}},
+		"nobody at the address":    {1, "patchbay: no gateway answers at http://127.0.0.1:1: nothing listens there\n", []string{"healthcheck", "--url", "http://127.0.0.1:1/"}},
 		"bad duration":             {2, "--timeout", []string{"healthcheck", "--timeout", "soon"}},
 		"missing file":             {3, "nowhere.yaml does not exist", []string{"serve", "--config", "nowhere.yaml"}},
 		"missing file, check":      {3, "nowhere.yaml does not exist", []string{"check", "--config", "nowhere.yaml"}},
@@ -191,6 +199,11 @@ func TestHealthcheck(t *testing.T) {
 	_, port, _ := net.SplitHostPort(r.address())
 	if code, _, stderr := runHere(t, "healthcheck", "--listen", "0.0.0.0:"+port); code != exitOK {
 		t.Errorf("a wildcard is not asked over loopback: %d %s", code, stderr)
+	}
+	for _, url := range []string{"http://" + r.address(), "http://" + r.address() + "/"} {
+		if code, stdout, stderr := runHere(t, "healthcheck", "--url", url); code != exitOK || stdout != "ready\n" {
+			t.Errorf("%s: %d %q %q", url, code, stdout, stderr)
+		}
 	}
 	r.ops.Drain()
 	if code, _, stderr := runHere(t, "healthcheck", "--listen", r.address()); code != exitFailed || !strings.Contains(stderr, "not ready") {

@@ -79,6 +79,12 @@ func (f *settingFlags) loadFirst() (*config.Loaded, error) {
 
 // load reads the configuration. The error carries the exit code.
 func (f *settingFlags) load() (*config.Loaded, error) {
+	for i, argument := range f.set {
+		if !strings.Contains(argument, "=") {
+			// The argument is not repeated: a slip may have left a secret in it.
+			return nil, fmt.Errorf("--set number %d: want key=value, such as --set services.chat.load-balancer=random", i+1)
+		}
+	}
 	source := config.Source{File: f.path(), Env: f.env, Set: f.overrides(), KnownAdapter: adapter.Check}
 	if source.File != "" {
 		content, err := os.ReadFile(source.File)
