@@ -7,7 +7,7 @@ func (g *gateway) shareCredentials() {
 	if values == nil {
 		return
 	}
-	if err := values.Follow(g.credentials.Share(values), g.credentials.Take); err != nil {
+	if err := values.Follow(g.credentials.Share(values), g.credentials.Take, g.control.TakeHolds); err != nil {
 		g.log.Warn("the shared keys and tokens cannot be read; those that this gateway last knew are in force", "known", g.credentials.Known(), "error", err)
 	}
 }

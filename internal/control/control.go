@@ -36,6 +36,7 @@ type Control struct {
 	// What follows is for gateways that share their configuration.
 	shared    *Shared
 	values    *Values             // nil where nothing is shared
+	holds     map[string]hold     // the breakers that are held on all gateways
 	joined    atomic.Bool         // whether the shared configuration was ever read
 	place     place               // where in the shared log this gateway is
 	session   *session            // the transaction of the write that is under way
@@ -294,6 +295,7 @@ func (c *Control) pointer(version int) pointer {
 // put brings a state into force.
 func (c *Control) put(next *state, table *routing.Table) {
 	c.warnOfFaults(table, c.current.Load())
+	applyHolds(table, c.holds)
 	c.state.Store(next)
 	c.current.Store(table)
 }

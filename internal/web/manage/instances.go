@@ -210,7 +210,8 @@ func (a *API) DeleteInstance(q *Request) (Reply, error) {
 
 // ForceBreaker answers POST /api/config/instance/circuit-breaker/{serviceType}:
 // an operator holds the breaker of an instance open or closed, or lets go of
-// it. That lasts until the gateway stops and is no version.
+// it. That is no version. It lasts until the gateway stops or, where gateways share
+// their configuration, on all of them until it is let go of.
 func (a *API) ForceBreaker(q *Request) (Reply, error) {
 	var wanted struct {
 		InstanceID string       `json:"instanceId"`
@@ -238,15 +239,23 @@ func (a *API) ForceBreaker(q *Request) (Reply, error) {
 	if operator == "open" {
 		operator = "" // management is open, so nobody gave a name
 	}
-	return force(instance, wanted.State, operator, q.change.DryRun), nil
+	return a.force(instance, wanted.State, operator, q.change.DryRun)
 }
 
-func force(instance *backend.Instance, mode breaker.Mode, operator string, dryRun bool) Reply {
+// force sets a circuit breaker, on all gateways where the configuration is
+// shared.
+func (a *API) force(instance *backend.Instance, mode breaker.Mode, operator string, dryRun bool) (Reply, error) {
 	before := instance.Breaker.Snapshot()
 	message := "The circuit breaker was set."
-	if dryRun {
+	switch {
+	case dryRun:
 		message = "Dry run: nothing was changed."
-	} else {
+	case a.options.Control.Values() != nil:
+		message = "The circuit breaker was set on all gateways that share the configuration."
+		if err := a.options.Control.HoldBreaker(instance.Service, instance.ID, mode, operator); err != nil {
+			return Reply{}, err
+		}
+	default:
 		instance.Breaker.Force(mode, operator, time.Now())
 	}
 	now := instance.Breaker.Snapshot()
@@ -258,5 +267,5 @@ func force(instance *backend.Instance, mode breaker.Mode, operator string, dryRu
 		HeldSince  *string       `json:"heldSince,omitzero"`
 		Changed    bool          `json:"changed"`
 		DryRun     bool          `json:"dryRun,omitzero"`
-	}{instance.ID, now.State, now.Forced, now.Hold.By, instantOrNull(now.Hold.Since), mode != before.Forced, dryRun}}
+	}{instance.ID, now.State, now.Forced, now.Hold.By, instantOrNull(now.Hold.Since), mode != before.Forced, dryRun}}, nil
 }

@@ -89,6 +89,9 @@ func (a *API) EditQuota(q *Request) (Reply, error) {
 	if !q.change.DryRun {
 		a.options.Ledger.Edit(edit)
 		settings, message = a.options.Ledger.Settings(), "The quota ledger is changed until the next restart or reload."
+		if a.options.Control.Values() != nil {
+			message = "The quota ledger of this gateway is changed until its next restart or reload; the others that share the configuration are not, so ask each of them."
+		}
 	}
 	return Reply{
 		message: message, data: viewQuotaConfig(settings),

@@ -1,0 +1,84 @@
+package control
+
+import (
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/patchbay-ai/patchbay/internal/breaker"
+	"github.com/patchbay-ai/patchbay/internal/routing"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// holdKind is the kind of the values that say which circuit breakers operators
+// hold; the service type and the id of the instance follow.
+const holdKind = "breaker/"
+
+// hold is a circuit breaker that an operator holds on all gateways.
+type hold struct {
+	State breaker.Mode `json:"state"`
+	By    string       `json:"by"`
+	Since time.Time    `json:"since"`
+}
+
+// HoldBreaker holds the circuit breaker of an instance on all gateways of the
+// shared configuration, or lets go of it.
+func (c *Control) HoldBreaker(service schema.ServiceType, instance string, mode breaker.Mode, operator string) error {
+	return c.values.Change(func() (string, []byte, error) {
+		value, err := json.Marshal(hold{mode, operator, time.Now().UTC()})
+		return holdKind + service.String() + "/" + instance, value, err
+	})
+}
+
+// TakeHolds is the Follower that puts held circuit breakers into force here.
+func (c *Control) TakeHolds(_ string, whole bool, values map[string][]byte) {
+	released := map[string]hold{}
+	if whole {
+		for name := range c.holds {
+			released[name] = hold{State: breaker.Auto}
+		}
+		c.holds = nil
+	}
+	for name, value := range values {
+		if !strings.HasPrefix(name, holdKind) {
+			continue
+		}
+		var next hold
+		if err := json.Unmarshal(value, &next, strict()); err != nil {
+			c.log.Error("a shared circuit breaker cannot be read and stays as it is", "name", name, "error", err)
+			continue
+		}
+		delete(released, name)
+		if next.State == breaker.Auto {
+			delete(c.holds, name)
+			released[name] = next
+			continue
+		}
+		if c.holds == nil {
+			c.holds = map[string]hold{}
+		}
+		c.holds[name] = next
+	}
+	table := c.current.Load()
+	applyHolds(table, released)
+	applyHolds(table, c.holds)
+}
+
+// applyHolds sets the circuit breakers of the instances that a table has. Those
+// that are set already do not change.
+func applyHolds(table *routing.Table, holds map[string]hold) {
+	if table == nil {
+		return
+	}
+	for name, h := range holds {
+		serviceName, id, _ := strings.Cut(strings.TrimPrefix(name, holdKind), "/")
+		service, err := schema.ParseServiceType(serviceName)
+		if err != nil {
+			continue
+		}
+		if instance := table.Service(service).Instance(id); instance != nil {
+			instance.Breaker.Force(h.State, h.By, h.Since)
+		}
+	}
+}
