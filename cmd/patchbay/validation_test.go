@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -351,5 +352,26 @@ func TestBrokenUploadIsNoServerError(t *testing.T) {
 	}
 	if b.Stats().Arrived != 0 {
 		t.Error("the backend got a request")
+	}
+}
+
+// A key in another case than the field's goes nowhere: backends that fold case
+// would go by it.
+func TestAnotherCaseReachesNoBackend(t *testing.T) {
+	r, b := startService(t)
+	for _, body := range []string{
+		`{"model":"m","Model":"secret","messages":[{"role":"user","content":"hi"}]}`,
+		`{"model":"m","STREAM":true,"messages":[{"role":"user","content":"hi"}]}`,
+		`{"model":"m","me\u017fsages":[],"messages":[{"role":"user","content":"hi"}]}`,
+		`{"model":"m","extra_body":{"\u212aey":1,"MODEL":"secret"},"messages":[{"role":"user","content":"hi"}]}`,
+		`{"model":"m","Extra_Body":{"model":"secret"},"messages":[{"role":"user","content":"hi"}]}`,
+	} {
+		r.chat(body).failsWith(t, 400, "invalid_request_error", "invalid_json", "")
+	}
+	var form bytes.Buffer
+	contentType := writeForm(t, &form, field("model", "m"), field("Model", "secret"), recording())
+	r.do(http.MethodPost, "/v1/audio/transcriptions", form.String(), "Content-Type", contentType).failsWith(t, 400, "invalid_request_error", "invalid_value", "model")
+	if got := b.Stats().Arrived; got != 0 {
+		t.Errorf("%d requests reached the backend", got)
 	}
 }

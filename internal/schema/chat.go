@@ -71,6 +71,9 @@ func (r *Request) checkStreamOptions() error {
 	if options.Kind() != jsonscan.Object {
 		return wrongType("stream_options", "an object")
 	}
+	if err := r.checkCase(options, readsStreamOption); err != nil {
+		return err
+	}
 	switch options.Get("include_usage").Kind() {
 	case jsonscan.Absent, jsonscan.Null, jsonscan.False:
 	case jsonscan.True:
@@ -98,6 +101,9 @@ func (r *Request) checkMessages() error {
 	}
 	i := 0
 	for m := messages.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+		if err := r.checkCase(m, readsMessageField); err != nil {
+			return err
+		}
 		if err := checkMessage(m); err != nil {
 			// The place is spelled only when there is something to say.
 			return err.within("messages[" + strconv.Itoa(i) + "]")

@@ -72,9 +72,15 @@ func (r *Request) parse(service ServiceType, body []byte) error {
 	if root.Kind() != jsonscan.Object {
 		return &Error{Message: "The request body must be a JSON object.", Type: TypeInvalidRequest, Code: CodeInvalidJSON}
 	}
+	if err := r.checkCase(root, readsField); err != nil {
+		return err
+	}
 	r.extra = root.Get("extra_body")
 	if r.extra.Given() && r.extra.Kind() != jsonscan.Object {
 		return wrongType("extra_body", "an object")
+	}
+	if err := r.checkCase(r.extra, readsField); err != nil {
+		return err
 	}
 	model := root.Get("model")
 	switch {
@@ -100,6 +106,9 @@ func (r *Request) parse(service ServiceType, body []byte) error {
 // have, those that are named have one value.
 func (r *Request) parseForm(service ServiceType, form *Form, single ...string) error {
 	r.Service, r.Form = service, form
+	if err := form.checkCase(service); err != nil {
+		return err
+	}
 	model, _ := form.Value("model")
 	if model == "" {
 		return MissingParameter("model")

@@ -28,6 +28,9 @@ func (r *Request) ParseRerank(body []byte) error {
 		if k := v.Kind(); k != jsonscan.String && k != jsonscan.Object {
 			return wrongType("documents["+strconv.Itoa(i)+"]", "a string or an object with a text")
 		}
+		if err := r.checkCase(v, readsDocumentField); err != nil {
+			return err
+		}
 		i++
 	}
 	if v := r.Field("top_n"); v.Given() {
