@@ -76,7 +76,7 @@ func TestBadAudioDoesNotOpenTheBreaker(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := startBackend(t)
 			b.ScriptForever(c.step)
-			r := startGateway(t, unwatchedYAML("stt", instance("m", b.URL(), "adapter: "+c.adapter, "path: /v1/audio/transcriptions")))
+			r := startGateway(t, unwatchedYAML("stt", instance("m", b.URL(), "adapter: "+c.adapter)))
 			const calls = 6
 			for range calls {
 				r.postForm("/v1/audio/transcriptions", field("model", "m"), upload("file", "a.wav", "audio/wav", "no audio")).

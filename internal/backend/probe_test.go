@@ -34,6 +34,7 @@ func TestEveryKindIsAskedInItsCheapestWay(t *testing.T) {
 		"xinference": "/v1/models",
 		"vllm":       "/health",
 		"llamacpp":   "/health",
+		"whispercpp": "/health",
 		"tei":        "/health",
 		"localai":    "/readyz",
 		"ollama":     "/api/version",

@@ -21,6 +21,7 @@ func (b *Backend) routes() *http.ServeMux {
 	add("POST /v2/rerank", answerRerank)
 	add("POST /v1/audio/speech", answerSpeech)
 	add("POST /v1/audio/transcriptions", answerTranscription)
+	add("POST /inference", answerTranscription) // as whisper.cpp has it
 	add("POST /v1/images/generations", answerImages)
 	add("POST "+imageEditsPath, answerImageEdit)
 	add("GET "+imagesPath+"{name}", answerImage)
