@@ -1,8 +1,12 @@
 package main
 
 import (
+	"bufio"
 	"context"
+	"io"
+	"net"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -105,5 +109,39 @@ func TestClientThatLeavesIsNotFailedOver(t *testing.T) {
 	eventually(t, "the request is logged", func() bool { return countLines(r.logs.String(), `"status":499`) == 1 })
 	if b.Stats().Arrived != 0 {
 		t.Error("another instance was tried for nobody")
+	}
+}
+
+// A client that ends its side of the connection after its request waits for the
+// reply and gets all of it.
+func TestHalfClosedClientGetsItsReply(t *testing.T) {
+	for name, test := range map[string]struct {
+		step simulator.Step
+		body string
+		want string
+	}{
+		"plain":          {simulator.Step{HeaderDelay: 300 * time.Millisecond, Text: "whole"}, plainHi, `"whole"`},
+		"plain, at once": {simulator.Step{Text: "whole"}, plainHi, `"whole"`},
+		"stream":         {simulator.Step{FirstDelay: 200 * time.Millisecond, EventDelay: 20 * time.Millisecond, Text: "a b c d e"}, streamHi, "data: [DONE]"},
+		"an error":       {simulator.Step{HeaderDelay: 100 * time.Millisecond, Status: 400}, plainHi, "upstream_error"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, _ := startOne(t, test.step)
+			conn := r.dialRaw()
+			if _, err := io.WriteString(conn, rawPost(test.body)); err != nil {
+				t.Fatal(err)
+			}
+			if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+				t.Fatal(err)
+			}
+			replies := bufio.NewReader(conn)
+			answer := readRaw(t, replies, http.MethodPost)
+			for answer.status == http.StatusContinue {
+				answer = readRaw(t, replies, http.MethodPost)
+			}
+			if !strings.Contains(answer.body, test.want) || answer.err != nil {
+				t.Errorf("%d, %v: %q", answer.status, answer.err, answer.body)
+			}
+		})
 	}
 }

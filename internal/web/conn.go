@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -25,6 +26,11 @@ type Conn struct {
 	busy     bool       // a request is being answered
 	answered int        // requests before it
 	framing  framing
+	replied  bool   // the reply has begun
+	old      bool   // the request is HTTP/1.0, which has no interim replies
+	probe    func() // see ProbeWith
+
+	writing sync.Mutex // an interim reply is not written into another
 
 	patience patience
 }
@@ -67,17 +73,17 @@ func ConnState(c net.Conn, state http.ConnState) {
 	}
 	conn.mu.Lock()
 	defer conn.mu.Unlock()
-	conn.busy = false
+	conn.busy, conn.replied, conn.probe = false, false, nil
 	conn.answered++
 	conn.patience.ended()
 }
 
 // begin begins the answer to a request, and says why its head does not tell for
 // sure where its body ends; empty means that it does.
-func (c *Conn) begin() (doubt string) {
+func (c *Conn) begin(r *http.Request) (doubt string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.busy = true
+	c.busy, c.old = true, !r.ProtoAtLeast(1, 1)
 	return c.framing.ofRequest(c.answered + 1)
 }
 
@@ -97,6 +103,9 @@ func (c *Conn) Read(p []byte) (int, error) {
 		c.framing.write(p[:n])
 		c.mu.Unlock()
 	}
+	if n == 0 && err == io.EOF && len(p) == 1 && c.isBusy() {
+		err = c.halfClosed()
+	}
 	return n, err
 }
 
@@ -106,12 +115,22 @@ func (c *Conn) isBusy() bool {
 	return c.busy
 }
 
+// beginReply notes that a reply has begun, and reports whether a handler runs.
+func (c *Conn) beginReply() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.replied = true
+	return c.busy
+}
+
 // Write passes replies on, except for a refusal of the server's own. The server
 // refuses only what no handler gets: while one runs, bytes that look like a refusal
 // are those of its reply.
 func (c *Conn) Write(p []byte) (int, error) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
 	c.patience.forWrite(c.Conn, len(p))
-	if c.isBusy() {
+	if c.beginReply() {
 		return c.Conn.Write(p)
 	}
 	status, ok := refusedWith(p)

@@ -64,7 +64,7 @@ func (s *Shell) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer s.finish(response, r)
 	if response.conn != nil {
-		if doubt := response.conn.begin(); doubt != "" {
+		if doubt := response.conn.begin(r); doubt != "" {
 			// Two lengths for one body are how requests are smuggled past a proxy.
 			header.Set("Connection", "close")
 			s.options.Fail(response, r, &schema.Error{Message: doubt, Type: schema.TypeInvalidRequest, Code: schema.CodeInvalidBody})

@@ -104,6 +104,17 @@ func (e *eventWriter) comment() {
 	e.timer.Reset(e.silence)
 }
 
+// probe sends a comment at once, to find out whether the client is still there.
+func (e *eventWriter) probe() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed || e.err != nil {
+		return
+	}
+	e.buf = append(e.buf, ": keep-alive\n\n"...)
+	e.send()
+}
+
 // close stops the comments; after it nothing is written.
 func (e *eventWriter) close() {
 	e.mu.Lock()

@@ -228,7 +228,7 @@ func (x *exchange) fail(err error) {
 		if x.r.Context().Err() != nil && !errors.Is(err, web.ErrStopping) {
 			x.record.Gone = true
 			x.record.ErrorCode = "client_cancelled"
-			return
+			panic(http.ErrAbortHandler) // a 200 without a body would be a lie
 		}
 		known = unexpected(err)
 	}
@@ -334,6 +334,7 @@ func (x *exchange) stream(ctx context.Context, reply *proxy.Reply, keepAlive tim
 	x.w.WriteHeader(http.StatusOK)
 	out := newEventWriter(x.w, keepAlive)
 	defer out.close()
+	web.ProbeWith(x.w, out.probe)
 	reply.BeforeWait(out.flush)
 	framed := reply.Framed()
 	for {
