@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/routing"
@@ -253,6 +255,29 @@ func TestSecretsOfTheFileAreResolvedWhenTheyAreUsed(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// The database of a shared configuration gets references, too, and every gateway
+// resolves them for itself.
+func TestSharedConfigurationsHoldReferences(t *testing.T) {
+	db := storetest.Postgres(t)
+	one, _ := join(t, db.URL, t.TempDir(), referring("words", "first-key"))
+	two, _ := join(t, db.URL, t.TempDir(), referring("words", "second-key"))
+	if sent(one, "m") != "team first-key, Bearer first-key" || sent(two, "m") != "team second-key, Bearer second-key" {
+		t.Errorf("sent: %s and %s", sent(one, "m"), sent(two, "m"))
+	}
+	conn, err := pgx.Connect(t.Context(), db.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	var record string
+	if err := conn.QueryRow(t.Context(), "SELECT string_agg(record, '') FROM patchbay_config_versions").Scan(&record); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(record, "-key") || !strings.Contains(record, `{"reference":"${KEY}"}`) {
+		t.Errorf("stored: %s", record)
+	}
 }
 
 // A secret that one gateway does not have takes one instance out there, and says
