@@ -95,7 +95,7 @@ func newTokensList(env []string, stdout io.Writer) *cobra.Command {
 	return cmd
 }
 
-const tokenNames = "patchbay tokens list shows the names"
+const tokenNames = "patchbay tokens list shows the names" //nolint:gosec // a hint, no secret
 
 func newTokensRotate(env []string, stdout io.Writer) *cobra.Command {
 	flags := &credentialFlags{settingFlags: settingFlags{env: env}}

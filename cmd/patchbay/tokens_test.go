@@ -90,7 +90,7 @@ func TestTokensVerb(t *testing.T) {
 }
 
 func TestHashOfAToken(t *testing.T) {
-	for input, want := range map[string]string{"secret": hashOf("secret"), "secret\n": hashOf("secret"), "secret\r\n": hashOf("secret"), "": "", "\n": "", " x": "", "a\nb": ""} {
+	for input, want := range map[string]string{"secret": hashOf("secret"), "secret\n": hashOf("secret"), "secret\r\n": hashOf("secret"), "": "", "\n": "", "\u0020x": "", "a\nb": ""} {
 		command := exec.CommandContext(t.Context(), binary, "tokens", "hash")
 		command.Stdin = strings.NewReader(input)
 		out, err := command.Output()

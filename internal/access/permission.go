@@ -26,7 +26,7 @@ const (
 	ReadModels     Permission = "model:read"
 	ReadRoutes     Permission = "route:read"
 	ManageKeys     Permission = "auth:key:manage"
-	ManageTokens   Permission = "auth:token:manage"
+	ManageTokens   Permission = "auth:token:manage" //nolint:gosec // a code, no secret
 
 	// The codes of the ledger are the specification's own.
 	ReadQuota      Permission = "config:quota:read"

@@ -132,12 +132,12 @@ func (g *Gate) admit(r *http.Request, permission access.Permission) (access.Iden
 			Refuse(w, http.StatusServiceUnavailable, NotReadyMessage)
 		}
 	case isOpen && g.options.Loopback && !g.options.AllowOpen && isForwarded(r.Header):
-		return who, refuseWith(http.StatusForbidden, "A proxy forwarded this request for a client on another machine, and management is open to this machine only: "+
+		return who, forbid("A proxy forwarded this request for a client on another machine, and management is open to this machine only: " +
 			"set security.enabled: true with management tokens, or accept the risk with security.allow-open: true.")
 	case isOpen && g.options.Loopback && !g.isOwnHost(r.Host):
-		return who, refuseWith(http.StatusForbidden, "This host name is not allowed for the management API; allow it with security.allowed-hosts.")
+		return who, forbid("This host name is not allowed for the management API; allow it with security.allowed-hosts.")
 	case foreign && !isSafe(r.Method):
-		return who, refuseWith(http.StatusForbidden, "Changes that a page of another site asks for are refused.")
+		return who, forbid("Changes that a page of another site asks for are refused.")
 	case wait > 0:
 		return who, func(w http.ResponseWriter) {
 			w.Header().Set("Retry-After", strconv.FormatInt(int64((wait+time.Second-1)/time.Second), 10))
@@ -149,7 +149,7 @@ func (g *Gate) admit(r *http.Request, permission access.Permission) (access.Iden
 			Refuse(w, http.StatusUnauthorized, "A management token is required, as 'Authorization: Bearer <token>'.")
 		}
 	case !who.Role.Holds(permission):
-		return who, refuseWith(http.StatusForbidden, "The role "+who.Role.String()+" does not have the permission "+string(permission)+".")
+		return who, forbid("The role " + who.Role.String() + " does not have the permission " + string(permission) + ".")
 	}
 	return who, nil
 }
@@ -209,8 +209,8 @@ func isSafe(method string) bool {
 	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
 }
 
-func refuseWith(status int, message string) func(http.ResponseWriter) {
-	return func(w http.ResponseWriter) { Refuse(w, status, message) }
+func forbid(message string) func(http.ResponseWriter) {
+	return func(w http.ResponseWriter) { Refuse(w, http.StatusForbidden, message) }
 }
 
 // audit writes down a change, or the attempt at one.
