@@ -40,6 +40,7 @@ var floors = []string{
 	"internal/quota/redisstore",
 	"internal/quota/sqlstore",
 	"internal/access",
+	"internal/wire",
 	"internal/adapter",
 	"internal/transport",
 	"internal/backend",

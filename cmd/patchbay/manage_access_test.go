@@ -10,10 +10,10 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
-	"github.com/patchbay-ai/patchbay/internal/adapter"
 	"github.com/patchbay-ai/patchbay/internal/simulator"
 	"github.com/patchbay-ai/patchbay/internal/transport"
 	"github.com/patchbay-ai/patchbay/internal/web/openapi"
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 func TestEveryRouteHasAPermissionAndADescription(t *testing.T) {
@@ -262,6 +262,6 @@ func refusedByDialer(r *rig) error {
 	if err != nil {
 		return err
 	}
-	_, err = r.gateway.client.Send(deadline(r.t), to, &adapter.Call{Method: "GET", Path: "/"}, transport.Timeouts{Connect: within})
+	_, err = r.gateway.client.Send(deadline(r.t), to, &wire.Call{Method: "GET", Path: "/"}, transport.Timeouts{Connect: within})
 	return err
 }

@@ -1,3 +1,6 @@
+// Package adapter speaks the dialects of the backends: it turns a unified
+// request into a backend call and a backend's answer into a unified reply. It
+// opens no sockets.
 package adapter
 
 import (
@@ -8,13 +11,14 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 // Adapter speaks one dialect for one service type.
 type Adapter interface {
 	// Call describes the call that puts a request to a backend. The call may
 	// share memory with the request.
-	Call(req *schema.Request, to *Target, call *Call) error
+	Call(req *schema.Request, to *Target, call *wire.Call) error
 	// Reply turns a whole answer into a unified one. The reply may share memory
 	// with the answer.
 	Reply(req *schema.Request, answer Answer, reply *Reply) error
@@ -83,7 +87,7 @@ type Reply struct {
 
 // Reset lets go of the answer.
 func (r *Reply) Reset() {
-	r.Segments, r.edits, r.Usage = emptied(r.Segments), emptied(r.edits), schema.Usage{}
+	r.Segments, r.edits, r.Usage = wire.Empty(r.Segments), wire.Empty(r.edits), schema.Usage{}
 	r.ContentType = ""
 	r.doc.Reset()
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 // anthropicChat speaks the Messages API.
@@ -31,7 +32,7 @@ type anthropicBody struct {
 }
 
 // Call translates the request.
-func (anthropicChat) Call(req *schema.Request, to *Target, call *Call) error {
+func (anthropicChat) Call(req *schema.Request, to *Target, call *wire.Call) error {
 	accept := "application/json"
 	if req.Stream {
 		accept = "text/event-stream"
@@ -50,9 +51,7 @@ func (anthropicChat) Call(req *schema.Request, to *Target, call *Call) error {
 	if err := w.write(); err != nil {
 		return err
 	}
-	call.Method, call.Path = "POST", to.Path
-	call.Header = append(append(call.Header[:0], to.Header...),
-		Header{"Content-Type", "application/json"}, Header{"Accept", accept})
+	to.begin(call, to.Path, "application/json", accept)
 	call.Body = append(call.Body[:0], append(w.out, '}'))
 	return nil
 }

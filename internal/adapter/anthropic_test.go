@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 func anthropicRequest(t testing.TB, body string) *schema.Request {
@@ -55,7 +56,7 @@ func TestAnthropicRefusesByField(t *testing.T) {
 			}
 			req := anthropicRequest(t, `{"model":"m",`+body+`}`)
 			var mistake *schema.Error
-			err := target.Speak.Call(req, target, new(Call))
+			err := target.Speak.Call(req, target, new(wire.Call))
 			if !errors.As(err, &mistake) {
 				t.Fatalf("not refused: %v", err)
 			}
@@ -78,7 +79,7 @@ func TestAnthropicTranscriptsThatExpectARefusal(t *testing.T) {
 			continue
 		}
 		target := g.target(t, schema.Chat)
-		if err := target.Speak.Call(g.request(t, schema.Chat), target, new(Call)); err == nil {
+		if err := target.Speak.Call(g.request(t, schema.Chat), target, new(wire.Call)); err == nil {
 			t.Errorf("%s: not refused", path)
 		}
 	}
@@ -126,7 +127,7 @@ func FuzzAnthropicCall(f *testing.F) {
 			return
 		}
 		target := golden{settings: map[string]string{"kind": "anthropic"}}.target(t, schema.Chat)
-		var call Call
+		var call wire.Call
 		if err := target.Speak.Call(req, target, &call); err != nil {
 			var mistake *schema.Error
 			if !errors.As(err, &mistake) {

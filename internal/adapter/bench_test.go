@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 // streamOf is a stream of completion chunks as OpenAI-shaped backends send it,
@@ -107,7 +108,7 @@ func callRequest(t testing.TB) (*schema.Request, *Target) {
 
 func BenchmarkCall(b *testing.B) {
 	req, target := callRequest(b)
-	var call Call
+	var call wire.Call
 	b.ReportAllocs()
 	for b.Loop() {
 		call.Reset()
@@ -119,7 +120,7 @@ func BenchmarkCall(b *testing.B) {
 
 func TestACallCostsNoAllocation(t *testing.T) {
 	req, target := callRequest(t)
-	var call Call
+	var call wire.Call
 	allocations := testing.AllocsPerRun(100, func() {
 		call.Reset()
 		if err := target.Speak.Call(req, target, &call); err != nil {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 // This file is what every adapter has to keep, whatever its dialect: it runs
@@ -79,13 +80,13 @@ func forEveryRoute(t *testing.T, test func(t *testing.T, kind *Kind, service sch
 	}
 }
 
-func callOf(t testing.TB, kind *Kind, service schema.ServiceType, endpoint Endpoint, stream bool) *Call {
+func callOf(t testing.TB, kind *Kind, service schema.ServiceType, endpoint Endpoint, stream bool) *wire.Call {
 	t.Helper()
 	target, err := kind.Target(service, endpoint)
 	if err != nil {
 		t.Fatal(err)
 	}
-	call := new(Call)
+	call := new(wire.Call)
 	if err := target.Speak.Call(requestOf(t, service, stream), target, call); err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +94,7 @@ func callOf(t testing.TB, kind *Kind, service schema.ServiceType, endpoint Endpo
 }
 
 // bodyOf returns the body of a call as it would be sent.
-func bodyOf(t testing.TB, call *Call) string {
+func bodyOf(t testing.TB, call *wire.Call) string {
 	t.Helper()
 	body := bytes.Join(call.Body, nil)
 	if call.Upload != nil {
@@ -171,7 +172,7 @@ func TestEveryKindPutsTheKeyInItsHeader(t *testing.T) {
 			name, value = kind.KeyHeader, kind.KeyPrefix+key
 		}
 		call := callOf(t, kind, service, Endpoint{BaseURL: "http://backend.test:8000", APIKey: key, Headers: map[string]string{"X-Own": "own"}}, false)
-		carriers := slices.DeleteFunc(slices.Clone(call.Header), func(h Header) bool { return !strings.Contains(h.Value, key) })
+		carriers := slices.DeleteFunc(slices.Clone(call.Header), func(h wire.Header) bool { return !strings.Contains(h.Value, key) })
 		if len(carriers) != 1 || !strings.EqualFold(carriers[0].Name, name) || carriers[0].Value != value {
 			t.Errorf("the key is in %v, want it in %s alone", carriers, name)
 		}
@@ -269,7 +270,7 @@ func TestEveryCallCanBeUsedAgain(t *testing.T) {
 		}
 		req := requestOf(t, service, true)
 		boundary := regexp.MustCompile(`patchbay-\w+`)
-		var call Call
+		var call wire.Call
 		var first string
 		for i := range 3 {
 			if err := target.Speak.Call(req, target, &call); err != nil {

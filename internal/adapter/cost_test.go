@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 const (
@@ -217,7 +218,7 @@ func TestCostOfARequestGrowsWithItsSizeOnly(t *testing.T) {
 						continue // the shape that shows most
 					}
 					t.Run(kind.Name+"/"+service.String()+"/"+shape, func(t *testing.T) {
-						growsLinearly(t, make, func(req *schema.Request, body []byte, call *Call) {
+						growsLinearly(t, make, func(req *schema.Request, body []byte, call *wire.Call) {
 							if read[service](req, body) == nil {
 								_ = target.Speak.Call(req, target, call) // a refusal has its cost, too
 							}
@@ -232,7 +233,7 @@ func TestCostOfARequestGrowsWithItsSizeOnly(t *testing.T) {
 // growsLinearly compares the processor time that a large request takes with that
 // of small ones. Other programs on the machine make both longer, so the best of
 // several rounds counts, and another round is made while it is not good enough.
-func growsLinearly(t *testing.T, shape costShape, do func(*schema.Request, []byte, *Call)) {
+func growsLinearly(t *testing.T, shape costShape, do func(*schema.Request, []byte, *wire.Call)) {
 	t.Helper()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -240,7 +241,7 @@ func growsLinearly(t *testing.T, shape costShape, do func(*schema.Request, []byt
 	small, large := []byte(shape(costSmall)), []byte(shape(costLarge))
 	cost := func(body []byte) time.Duration {
 		before := threadTime(t)
-		do(new(schema.Request), body, new(Call))
+		do(new(schema.Request), body, new(wire.Call))
 		return threadTime(t) - before
 	}
 	cheap, dear := time.Duration(math.MaxInt64), time.Duration(math.MaxInt64)

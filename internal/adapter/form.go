@@ -7,15 +7,14 @@ import (
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 // passForm describes a call that sends a form on: the parts as they came and in
 // their order, with the backend's name of the model.
-func passForm(req *schema.Request, to *Target, call *Call) {
+func passForm(req *schema.Request, to *Target, call *wire.Call) {
 	boundary := "patchbay-" + rand.Text()
-	call.Method, call.Path = "POST", to.Path
-	call.Header = append(append(call.Header[:0], to.Header...),
-		Header{"Content-Type", "multipart/form-data; boundary=" + boundary}, Header{"Accept", "*/*"})
+	to.begin(call, to.Path, "multipart/form-data; boundary="+boundary, "*/*")
 	var pieces []piece
 	var text []byte
 	for _, part := range req.Form.Parts {
@@ -35,7 +34,7 @@ func passForm(req *schema.Request, to *Target, call *Call) {
 	text = append(text, "--"+boundary+"--\r\n"...)
 	pieces = append(pieces, piece{text: text})
 	call.Body = call.Body[:0]
-	call.Upload = &Upload{Length: lengthOf(pieces), Open: func() io.Reader { return readPieces(pieces) }}
+	call.Upload = &wire.Upload{Length: lengthOf(pieces), Open: func() io.Reader { return readPieces(pieces) }}
 }
 
 // nameOf returns the name of a file. One that has none gets one: backends tell

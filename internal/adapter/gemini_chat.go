@@ -8,6 +8,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 // geminiChat speaks Google's generateContent dialect.
@@ -15,7 +16,7 @@ type geminiChat struct{}
 
 // Call translates the request. The model and whether the answer streams are in
 // the address, everything else is in the body.
-func (geminiChat) Call(req *schema.Request, to *Target, call *Call) error {
+func (geminiChat) Call(req *schema.Request, to *Target, call *wire.Call) error {
 	model := geminiModelOf(req, to)
 	body, err := geminiBody(req, model)
 	if err != nil {
@@ -25,9 +26,7 @@ func (geminiChat) Call(req *schema.Request, to *Target, call *Call) error {
 	if req.Stream {
 		accept = "text/event-stream"
 	}
-	call.Method, call.Path = "POST", geminiPath(to.Path, model, req.Stream)
-	call.Header = append(append(call.Header[:0], to.Header...),
-		Header{"Content-Type", "application/json"}, Header{"Accept", accept})
+	to.begin(call, geminiPath(to.Path, model, req.Stream), "application/json", accept)
 	call.Body = append(call.Body[:0], body)
 	return nil
 }

@@ -5,13 +5,14 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 // geminiEmbedding asks for the vectors of all inputs at once.
 type geminiEmbedding struct{}
 
 // Call translates the request: one inner request for each input.
-func (geminiEmbedding) Call(req *schema.Request, to *Target, call *Call) error {
+func (geminiEmbedding) Call(req *schema.Request, to *Target, call *wire.Call) error {
 	if err := reserveTranslation(req); err != nil {
 		return err
 	}
@@ -35,9 +36,7 @@ func (geminiEmbedding) Call(req *schema.Request, to *Target, call *Call) error {
 	if err != nil {
 		return err
 	}
-	call.Method, call.Path = "POST", geminiPath(to.Path, model, false)
-	call.Header = append(append(call.Header[:0], to.Header...),
-		Header{"Content-Type", "application/json"}, Header{"Accept", "application/json"})
+	to.begin(call, geminiPath(to.Path, model, false), "application/json", "application/json")
 	call.Body = append(call.Body[:0], append(body, `]}`...))
 	return nil
 }

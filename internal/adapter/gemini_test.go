@@ -11,6 +11,7 @@ import (
 	"testing/iotest"
 
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 func geminiRequest(t testing.TB) *schema.Request {
@@ -40,7 +41,7 @@ func TestGeminiRefusesWhatItCannotSay(t *testing.T) {
 			t.Fatal(err)
 		}
 		target := g.target(t, service)
-		var call Call
+		var call wire.Call
 		err := target.Speak.Call(g.request(t, service), target, &call)
 		var mistake *schema.Error
 		if !errors.As(err, &mistake) || mistake.Param == nil || mistake.Type != schema.TypeInvalidRequest {
@@ -100,8 +101,8 @@ func TestGeminiCallLeavesTheRequestAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var first, second Call
-	for _, call := range []*Call{&first, &second} {
+	var first, second wire.Call
+	for _, call := range []*wire.Call{&first, &second} {
 		if err := target.Speak.Call(req, target, call); err != nil {
 			t.Fatal(err)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 // A golden transcript is one exchange with a backend, written from its
@@ -172,7 +173,7 @@ func (g golden) run(t *testing.T) {
 	}
 	target := g.target(t, service)
 	req := g.request(t, service)
-	var call Call
+	var call wire.Call
 	if err := target.Speak.Call(req, target, &call); err != nil {
 		g.checkError(t, err)
 		return
@@ -246,7 +247,7 @@ func (g golden) checkError(t *testing.T, err error) {
 	}
 }
 
-func (g golden) checkSent(t *testing.T, call *Call) {
+func (g golden) checkSent(t *testing.T, call *wire.Call) {
 	t.Helper()
 	head, body, _ := strings.Cut(g.section("sent"), "\n\n")
 	lines := strings.Split(head, "\n")
@@ -277,7 +278,7 @@ func (g golden) checkSent(t *testing.T, call *Call) {
 	}
 }
 
-func headerOf(call *Call, name string) string {
+func headerOf(call *wire.Call, name string) string {
 	for _, h := range call.Header {
 		if strings.EqualFold(h.Name, name) {
 			return h.Value

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 // Kind is one kind of backend: what it can serve, in which dialect, and how it
@@ -24,7 +25,7 @@ type Kind struct {
 	// stands before it; empty means Authorization with a bearer token.
 	KeyHeader, KeyPrefix string
 	// Headers go along with every call.
-	Headers []Header
+	Headers []wire.Header
 	// Health is the path that tells whether the backend lives, without work for
 	// it or cost for us; empty means that connecting is all that may be tried.
 	Health string
@@ -115,7 +116,7 @@ type Endpoint struct {
 type Target struct {
 	Speak                Adapter
 	Path                 string
-	Header               []Header
+	Header               []wire.Header
 	ForwardAuthorization bool
 	// Model is the backend's name for the model, empty for the caller's, and
 	// ModelJSON the same as a JSON text.
@@ -158,7 +159,7 @@ func (k *Kind) Target(service schema.ServiceType, e Endpoint) (*Target, error) {
 	own := map[string]bool{}
 	for _, name := range sortedKeys(e.Headers) {
 		own[strings.ToLower(name)] = true
-		t.Header = append(t.Header, Header{name, e.Headers[name]})
+		t.Header = append(t.Header, wire.Header{Name: name, Value: e.Headers[name]})
 	}
 	for _, h := range k.Headers {
 		if !own[strings.ToLower(h.Name)] {
@@ -174,12 +175,19 @@ func (k *Kind) Target(service schema.ServiceType, e Endpoint) (*Target, error) {
 	return t, nil
 }
 
+// begin describes a call but for its body.
+func (t *Target) begin(call *wire.Call, path, contentType, accept string) {
+	call.Method, call.Path = "POST", path
+	call.Header = append(append(call.Header[:0], t.Header...),
+		wire.Header{Name: "Content-Type", Value: contentType}, wire.Header{Name: "Accept", Value: accept})
+}
+
 // credential puts a key where the dialect wants it.
-func (k *Kind) credential(key string) Header {
+func (k *Kind) credential(key string) wire.Header {
 	if k.KeyHeader != "" {
-		return Header{k.KeyHeader, k.KeyPrefix + key}
+		return wire.Header{Name: k.KeyHeader, Value: k.KeyPrefix + key}
 	}
-	return Header{"Authorization", "Bearer " + key}
+	return wire.Header{Name: "Authorization", Value: "Bearer " + key}
 }
 
 // versionPattern matches the part of a path that names a version: v1, v4, v1beta,

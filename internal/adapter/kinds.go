@@ -1,6 +1,9 @@
 package adapter
 
-import "github.com/patchbay-ai/patchbay/internal/schema"
+import (
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
+)
 
 // The routes of backends that serve a service type as the unified API itself does.
 var (
@@ -152,7 +155,7 @@ var kinds = []*Kind{
 		TypeName:  "AnthropicAdapter",
 		Routes:    map[schema.ServiceType]Route{schema.Chat: {Path: "/v1/messages", Speak: anthropicChat{}}},
 		KeyHeader: "x-api-key",
-		Headers:   []Header{{"anthropic-version", "2023-06-01"}},
+		Headers:   []wire.Header{{Name: "anthropic-version", Value: "2023-06-01"}},
 	},
 	{
 		Name:      "gemini",

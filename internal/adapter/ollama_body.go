@@ -5,6 +5,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 // ollamaBody is a request in the making: its members, and those of the options
@@ -43,10 +44,8 @@ func newOllamaBody(req *schema.Request, to *Target) *ollamaBody {
 }
 
 // send describes the call but for its body.
-func (b *ollamaBody) send(to *Target, call *Call, accept string) {
-	call.Method, call.Path = "POST", to.Path
-	call.Header = append(append(call.Header[:0], to.Header...),
-		Header{"Content-Type", "application/json"}, Header{"Accept", accept})
+func (b *ollamaBody) send(to *Target, call *wire.Call, accept string) {
+	to.begin(call, to.Path, "application/json", accept)
 }
 
 // text returns the body without its closing brace.

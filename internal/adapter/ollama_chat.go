@@ -6,6 +6,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 // ollamaChat speaks Ollama's own chat dialect rather than the one it imitates,
@@ -13,7 +14,7 @@ import (
 type ollamaChat struct{}
 
 // Call translates a chat request.
-func (ollamaChat) Call(req *schema.Request, to *Target, call *Call) error {
+func (ollamaChat) Call(req *schema.Request, to *Target, call *wire.Call) error {
 	if err := (ollamaChat{}).Refuse(req); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 // ollamaEmbedding speaks Ollama's own embeddings dialect, which takes many texts
@@ -13,7 +14,7 @@ import (
 type ollamaEmbedding struct{}
 
 // Call translates an embeddings request.
-func (ollamaEmbedding) Call(req *schema.Request, to *Target, call *Call) error {
+func (ollamaEmbedding) Call(req *schema.Request, to *Target, call *wire.Call) error {
 	if err := (ollamaEmbedding{}).Refuse(req); err != nil {
 		return err
 	}

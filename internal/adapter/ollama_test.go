@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 func ollamaRequest(t testing.TB, body string) *schema.Request {
@@ -122,7 +123,7 @@ func TestOllamaRefusalsNameTheParameter(t *testing.T) {
 		`{"model":"m","messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":1}`: "tool_choice",
 	} {
 		var refusal *schema.Error
-		err := ollamaChat{}.Call(ollamaRequest(t, body), target, new(Call))
+		err := ollamaChat{}.Call(ollamaRequest(t, body), target, new(wire.Call))
 		if !errors.As(err, &refusal) || refusal.Code != schema.CodeInvalidValue || refusal.Param == nil || *refusal.Param != param {
 			t.Errorf("%s: %#v, want a refusal of %s", body, err, param)
 		}
@@ -132,7 +133,7 @@ func TestOllamaRefusalsNameTheParameter(t *testing.T) {
 		t.Fatal(err)
 	}
 	var refusal *schema.Error
-	if err := (ollamaEmbedding{}).Call(embedding, target, new(Call)); !errors.As(err, &refusal) || *refusal.Param != "input" {
+	if err := (ollamaEmbedding{}).Call(embedding, target, new(wire.Call)); !errors.As(err, &refusal) || *refusal.Param != "input" {
 		t.Errorf("token ids: %#v", err)
 	}
 }
@@ -140,7 +141,7 @@ func TestOllamaRefusalsNameTheParameter(t *testing.T) {
 // Numbers that no float holds keep their digits on the way.
 func TestOllamaKeepsDigits(t *testing.T) {
 	req := ollamaRequest(t, `{"model":"m","messages":[{"role":"user","content":"x"}],"seed":12345678901234567890,"extra_body":{"x":0.10000000000000000001}}`)
-	var call Call
+	var call wire.Call
 	if err := (ollamaChat{}).Call(req, &Target{Path: "/api/chat"}, &call); err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 // openAIChat speaks the dialect that the unified API has itself, so bodies pass
@@ -28,9 +29,9 @@ var (
 
 // Call passes the body on with the backend's model name, with the members of
 // extra_body at the top level, and with usage asked for in every stream.
-func (openAIChat) Call(req *schema.Request, to *Target, call *Call) error {
+func (openAIChat) Call(req *schema.Request, to *Target, call *wire.Call) error {
 	accept := "application/json"
-	edits := call.edits[:0]
+	edits := call.Edits[:0]
 	var set field
 	if req.Stream {
 		accept = "text/event-stream"
@@ -52,10 +53,8 @@ type field struct {
 // edits, with another value for one field if the caller gave it, and with what
 // every body needs: the backend's name of the model, and the members of
 // extra_body at the top level.
-func passJSON(req *schema.Request, to *Target, call *Call, accept string, edits []jsonscan.Edit, set field) error {
-	call.Method, call.Path = "POST", to.Path
-	call.Header = append(append(call.Header[:0], to.Header...),
-		Header{"Content-Type", "application/json"}, Header{"Accept", accept})
+func passJSON(req *schema.Request, to *Target, call *wire.Call, accept string, edits []jsonscan.Edit, set field) error {
+	to.begin(call, to.Path, "application/json", accept)
 	root := req.Body.Root()
 	if to.ModelJSON != nil {
 		edits = append(edits, root.Get("model").Replace(to.ModelJSON))
@@ -69,7 +68,7 @@ func passJSON(req *schema.Request, to *Target, call *Call, accept string, edits 
 		}
 		edits = flatten(edits, root, extra, set)
 	}
-	call.edits = edits
+	call.Edits = edits
 	call.Body = req.Body.Splice(call.Body[:0], edits)
 	return nil
 }

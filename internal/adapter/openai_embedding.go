@@ -13,6 +13,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 // openAIEmbedding passes embeddings requests on. Backends are always asked for
@@ -23,8 +24,8 @@ type openAIEmbedding struct{}
 var asFloats = []byte(`"float"`)
 
 // Call passes the body on.
-func (openAIEmbedding) Call(req *schema.Request, to *Target, call *Call) error {
-	return passJSON(req, to, call, "application/json", call.edits[:0], field{"encoding_format", asFloats})
+func (openAIEmbedding) Call(req *schema.Request, to *Target, call *wire.Call) error {
+	return passJSON(req, to, call, "application/json", call.Edits[:0], field{"encoding_format", asFloats})
 }
 
 // Reply gives every vector the form that was asked for.

@@ -7,18 +7,19 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 // openAIImage passes image requests on: generations as JSON, edits as forms.
 type openAIImage struct{}
 
 // Call passes the request on.
-func (openAIImage) Call(req *schema.Request, to *Target, call *Call) error {
+func (openAIImage) Call(req *schema.Request, to *Target, call *wire.Call) error {
 	if req.Form != nil {
 		passForm(req, to, call)
 		return nil
 	}
-	return passJSON(req, to, call, "application/json", call.edits[:0], field{})
+	return passJSON(req, to, call, "application/json", call.Edits[:0], field{})
 }
 
 // Reply passes images on. A caller that asked for one form never gets the other

@@ -6,14 +6,15 @@ import (
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 // openAISpeech passes speech requests on; the audio comes back as it is.
 type openAISpeech struct{}
 
 // Call passes the body on.
-func (openAISpeech) Call(req *schema.Request, to *Target, call *Call) error {
-	return passJSON(req, to, call, "*/*", call.edits[:0], field{})
+func (openAISpeech) Call(req *schema.Request, to *Target, call *wire.Call) error {
+	return passJSON(req, to, call, "*/*", call.Edits[:0], field{})
 }
 
 // Reply is asked only for an answer that is no audio, and so never a good one.

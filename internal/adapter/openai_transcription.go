@@ -8,6 +8,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 // openAITranscription passes recordings on and gives the transcript the form
@@ -15,7 +16,7 @@ import (
 type openAITranscription struct{}
 
 // Call passes the form on.
-func (openAITranscription) Call(req *schema.Request, to *Target, call *Call) error {
+func (openAITranscription) Call(req *schema.Request, to *Target, call *wire.Call) error {
 	passForm(req, to, call)
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 // rerank speaks the shape that backends for ranking share: a query and
@@ -16,7 +17,7 @@ import (
 type rerank struct{}
 
 // Call passes the body on.
-func (rerank) Call(req *schema.Request, to *Target, call *Call) error {
+func (rerank) Call(req *schema.Request, to *Target, call *wire.Call) error {
 	var set field
 	if documents := req.Field("documents"); to.Quirks.TextDocuments && hasObjects(documents) {
 		if err := reserveTranslation(req); err != nil {
@@ -24,7 +25,7 @@ func (rerank) Call(req *schema.Request, to *Target, call *Call) error {
 		}
 		set = field{"documents", textArray(documents)}
 	}
-	return passJSON(req, to, call, "application/json", call.edits[:0], set)
+	return passJSON(req, to, call, "application/json", call.Edits[:0], set)
 }
 
 // Reply makes the unified reply of the results. Order, number and documents are
@@ -49,13 +50,11 @@ type teiRerank struct{}
 
 // Call puts query and texts into a body of its own; the rest of the caller's
 // fields means nothing there.
-func (teiRerank) Call(req *schema.Request, to *Target, call *Call) error {
+func (teiRerank) Call(req *schema.Request, to *Target, call *wire.Call) error {
 	if err := reserveTranslation(req); err != nil {
 		return err
 	}
-	call.Method, call.Path = "POST", to.Path
-	call.Header = append(append(call.Header[:0], to.Header...),
-		Header{"Content-Type", "application/json"}, Header{"Accept", "application/json"})
+	to.begin(call, to.Path, "application/json", "application/json")
 	body := append([]byte(`{"query":`), req.Field("query").Raw()...)
 	body = append(body, `,"texts":`...)
 	body = append(body, textArray(req.Field("documents"))...)

@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/patchbay-ai/patchbay/internal/adapter"
 	"github.com/patchbay-ai/patchbay/internal/transport"
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 // maxProbeBody is how much of an answer is read: enough for any answer to a
@@ -41,11 +41,11 @@ type prober struct {
 }
 
 // probe looks at a backend until ctx ends. An empty path means to connect only.
-func (p *prober) probe(ctx context.Context, to transport.Origin, path string, header []adapter.Header) verdict {
+func (p *prober) probe(ctx context.Context, to transport.Origin, path string, header []wire.Header) verdict {
 	if path == "" {
 		return judge(p.connect(ctx, to))
 	}
-	response, err := p.client.Send(ctx, to, &adapter.Call{Method: "GET", Path: path, Header: header}, transport.Timeouts{})
+	response, err := p.client.Send(ctx, to, &wire.Call{Method: "GET", Path: path, Header: header}, transport.Timeouts{})
 	if errors.Is(err, transport.ErrInvalidCall) {
 		// Our configuration is at fault, and calls will say so; the backend
 		// may be well.

@@ -21,6 +21,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/simulator"
 	"github.com/patchbay-ai/patchbay/internal/transport"
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 // patience is how long a test waits for what must happen; only a failing test
@@ -236,7 +237,7 @@ func TestOnlyAbsenceIsARefusal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = client.Send(t.Context(), origin, &adapter.Call{Method: "GET", Path: "/"}, transport.Timeouts{})
+	_, err = client.Send(t.Context(), origin, &wire.Call{Method: "GET", Path: "/"}, transport.Timeouts{})
 	if !transport.IsRefusal(err) {
 		t.Errorf("%v is no refusal", err)
 	}

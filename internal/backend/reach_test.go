@@ -15,11 +15,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/adapter"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/transport"
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 func problemsOf(s Settings) []string {
@@ -134,7 +134,7 @@ func TestProxyOfAnInstance(t *testing.T) {
 	}
 }
 
-func getCall(path string) *adapter.Call { return &adapter.Call{Method: "GET", Path: path} }
+func getCall(path string) *wire.Call { return &wire.Call{Method: "GET", Path: path} }
 
 // dialOf returns the address that a call to an origin dials.
 func dialOf(t *testing.T, to transport.Origin) string {

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/adapter"
 	"github.com/patchbay-ai/patchbay/internal/transport"
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 const (
@@ -39,15 +39,15 @@ func targetOf(i *Instance) target {
 }
 
 func flatten(headers map[string]string) string {
-	list := make([]adapter.Header, 0, len(headers))
+	list := make([]wire.Header, 0, len(headers))
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
-		list = append(list, adapter.Header{Name: name, Value: headers[name]})
+		list = append(list, wire.Header{Name: name, Value: headers[name]})
 	}
 	return joined(list)
 }
 
 // joined writes headers as one comparable text; none of them holds a newline.
-func joined(headers []adapter.Header) string {
+func joined(headers []wire.Header) string {
 	var b strings.Builder
 	for _, h := range headers {
 		b.WriteString(h.Name + ":" + h.Value + "\n")

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/patchbay-ai/patchbay/internal/adapter"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 // addHeaders adds what the gateway itself says to the backend. What the
@@ -28,7 +28,7 @@ func (r *Reply) say(name, value string) {
 			return
 		}
 	}
-	r.call.Header = append(r.call.Header, adapter.Header{Name: name, Value: value})
+	r.call.Header = append(r.call.Header, wire.Header{Name: name, Value: value})
 }
 
 // dropCredential takes the instance's key out of the call, in whichever header
@@ -41,7 +41,7 @@ func (r *Reply) dropCredential() {
 			return
 		}
 	}
-	r.call.Header = slices.DeleteFunc(r.call.Header, func(h adapter.Header) bool { return strings.EqualFold(h.Name, key) })
+	r.call.Header = slices.DeleteFunc(r.call.Header, func(h wire.Header) bool { return strings.EqualFold(h.Name, key) })
 }
 
 // sayTrace says to the backend where its call stands in a distributed trace. A

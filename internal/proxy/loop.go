@@ -8,6 +8,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/adapter"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 const (
@@ -72,5 +73,5 @@ func (r *Reply) sayHops() {
 			return
 		}
 	}
-	r.call.Header = append(r.call.Header, adapter.Header{Name: loopHeader, Value: value})
+	r.call.Header = append(r.call.Header, wire.Header{Name: loopHeader, Value: value})
 }

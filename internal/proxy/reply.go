@@ -15,6 +15,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/transport"
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 // Reply is the answer to one request. It belongs to the goroutine that asked
@@ -43,7 +44,7 @@ type Reply struct {
 	// tried are not to be picked again: they were called, or their dialects have
 	// no words for the request.
 	tried   []*backend.Instance
-	call    adapter.Call
+	call    wire.Call
 	asked   *backend.Instance // the last one whose dialect has words for the request
 	mistake *schema.Error     // why the first of the dialects cannot
 	plain   adapter.Reply

@@ -11,6 +11,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/adapter"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 // FuzzParseChat holds that what is refused is refused in the caller's words, and
@@ -52,7 +53,7 @@ func FuzzParseChat(f *testing.F) {
 			}
 			return
 		}
-		var call adapter.Call
+		var call wire.Call
 		if err := target.Speak.Call(&req, target, &call); err != nil {
 			t.Fatalf("%q: %v", body, err)
 		}

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/adapter"
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 // loopback is a backend that costs as little as possible: it counts bytes
@@ -80,7 +80,7 @@ func BenchmarkCall(b *testing.B) {
 func benchOurs(b *testing.B, reply string, body []byte) {
 	to := loopback(b, reply)
 	c := client(b, Options{})
-	call := &adapter.Call{Method: "POST", Path: "/v1/chat/completions", Body: [][]byte{body[:100], body[100:]}, Header: []adapter.Header{
+	call := &wire.Call{Method: "POST", Path: "/v1/chat/completions", Body: [][]byte{body[:100], body[100:]}, Header: []wire.Header{
 		{Name: "Authorization", Value: "Bearer 0123456789"}, {Name: "Content-Type", Value: "application/json"},
 	}}
 	limits := Timeouts{Connect: 5 * time.Second, FirstByte: time.Minute, Idle: 2 * time.Minute}

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/adapter"
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 // never is a limit beyond the patience of the tests: what ends within that ended
@@ -28,7 +28,7 @@ type phase struct {
 	// serve brings the call to that moment, calls ready and goes on.
 	serve  func(p *peer, ready func())
 	secure bool
-	call   *adapter.Call
+	call   *wire.Call
 	// reset says that the request is still leaving, so that an orderly end
 	// would queue up behind it.
 	reset bool
@@ -107,7 +107,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-func drainAll(ctx context.Context, c *Client, to Origin, call *adapter.Call) error {
+func drainAll(ctx context.Context, c *Client, to Origin, call *wire.Call) error {
 	r, err := c.Send(ctx, to, call, Timeouts{Connect: never, FirstByte: never, Idle: never})
 	if err != nil {
 		return err
@@ -191,7 +191,7 @@ func TestBodyIsReleasedAtTheEnd(t *testing.T) {
 			c := client(t, Options{})
 			body := bytes.Repeat([]byte("x"), 32<<20)
 			for range 3 {
-				r, err := c.Send(t.Context(), to, &adapter.Call{Method: "POST", Path: "/", Body: [][]byte{body}}, Timeouts{FirstByte: patience})
+				r, err := c.Send(t.Context(), to, &wire.Call{Method: "POST", Path: "/", Body: [][]byte{body}}, Timeouts{FirstByte: patience})
 				if err == nil {
 					r.Close()
 				}

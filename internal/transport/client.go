@@ -18,7 +18,7 @@ import (
 	"time"
 	"unique"
 
-	"github.com/patchbay-ai/patchbay/internal/adapter"
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 // Options are the settings of a Client. The zero value is ready for use.
@@ -96,7 +96,7 @@ func (c *Client) Close() { c.idle.close() }
 // A call that could not be written whole to a reused connection is sent again,
 // once, on a fresh one: backends close idle connections whenever they like. One
 // that has left whole is never sent again: the backend may have worked on it.
-func (c *Client) Send(ctx context.Context, to Origin, call *adapter.Call, limits Timeouts) (*Response, error) {
+func (c *Client) Send(ctx context.Context, to Origin, call *wire.Call, limits Timeouts) (*Response, error) {
 	if ctx.Err() != nil {
 		return nil, ended(ctx, stepConnect, to.addr)
 	}
@@ -126,7 +126,7 @@ type outgoing struct {
 	method string
 	head   []byte
 	body   [][]byte
-	upload *adapter.Upload // instead of body, if not nil
+	upload *wire.Upload // instead of body, if not nil
 	length int
 }
 

@@ -15,7 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/patchbay-ai/patchbay/internal/adapter"
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -111,8 +111,8 @@ func client(t testing.TB, o Options) *Client {
 	return c
 }
 
-func post(body ...string) *adapter.Call {
-	call := &adapter.Call{Method: "POST", Path: "/v1/chat/completions"}
+func post(body ...string) *wire.Call {
+	call := &wire.Call{Method: "POST", Path: "/v1/chat/completions"}
 	for _, s := range body {
 		call.Body = append(call.Body, []byte(s))
 	}
@@ -120,7 +120,7 @@ func post(body ...string) *adapter.Call {
 }
 
 // ask sends a call and reads the whole reply.
-func ask(t testing.TB, c *Client, to Origin, call *adapter.Call) (*Response, string, error) {
+func ask(t testing.TB, c *Client, to Origin, call *wire.Call) (*Response, string, error) {
 	t.Helper()
 	r, err := c.Send(t.Context(), to, call, Timeouts{Connect: patience, FirstByte: patience, Idle: patience})
 	if err != nil {
@@ -131,7 +131,7 @@ func ask(t testing.TB, c *Client, to Origin, call *adapter.Call) (*Response, str
 	return r, string(body), err
 }
 
-func mustAsk(t testing.TB, c *Client, to Origin, call *adapter.Call) (*Response, string) {
+func mustAsk(t testing.TB, c *Client, to Origin, call *wire.Call) (*Response, string) {
 	t.Helper()
 	r, body, err := ask(t, c, to, call)
 	if err != nil {

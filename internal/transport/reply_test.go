@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/patchbay-ai/patchbay/internal/adapter"
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 // result is what a caller sees of a reply.
@@ -28,7 +28,7 @@ type result struct {
 func read(t testing.TB, method, reply string, step, size int) (result, *memory) {
 	m := &memory{in: strings.NewReader(reply), step: step}
 	c := offline(t, m)
-	r, err := c.Send(t.Context(), origin(t, "http://h:1"), &adapter.Call{Method: method, Path: "/"}, Timeouts{})
+	r, err := c.Send(t.Context(), origin(t, "http://h:1"), &wire.Call{Method: method, Path: "/"}, Timeouts{})
 	if err != nil {
 		return result{Failure: failure(err)}, m
 	}

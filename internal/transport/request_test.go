@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/patchbay-ai/patchbay/internal/adapter"
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 const ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -17,29 +17,29 @@ const ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 func TestRequestOnTheWire(t *testing.T) {
 	tests := []struct {
 		name string
-		call adapter.Call
+		call wire.Call
 		want string
 	}{
 		{
 			"body in segments",
-			adapter.Call{
+			wire.Call{
 				Method: "POST", Path: "/v1/chat?x=1",
-				Header: []adapter.Header{{Name: "Authorization", Value: "Bearer k"}, {Name: "Content-Type", Value: "application/json"}},
+				Header: []wire.Header{{Name: "Authorization", Value: "Bearer k"}, {Name: "Content-Type", Value: "application/json"}},
 				Body:   [][]byte{[]byte("{"), nil, []byte("}")},
 			},
 			"POST /v1/chat?x=1 HTTP/1.1\r\nHost: h:1\r\nAccept-Encoding: identity\r\n" +
 				"Authorization: Bearer k\r\nContent-Type: application/json\r\nUser-Agent: patchbay\r\nContent-Length: 2\r\n\r\n{}",
 		},
 		{
-			"no body", adapter.Call{Method: "GET", Path: "/"},
+			"no body", wire.Call{Method: "GET", Path: "/"},
 			"GET / HTTP/1.1\r\nHost: h:1\r\nAccept-Encoding: identity\r\nUser-Agent: patchbay\r\n\r\n",
 		},
 		{
-			"empty post", adapter.Call{Method: "POST", Path: "/"},
+			"empty post", wire.Call{Method: "POST", Path: "/"},
 			"POST / HTTP/1.1\r\nHost: h:1\r\nAccept-Encoding: identity\r\nUser-Agent: patchbay\r\nContent-Length: 0\r\n\r\n",
 		},
 		{
-			"own user agent", adapter.Call{Method: "GET", Path: "/", Header: []adapter.Header{{Name: "user-agent", Value: "x"}}},
+			"own user agent", wire.Call{Method: "GET", Path: "/", Header: []wire.Header{{Name: "user-agent", Value: "x"}}},
 			"GET / HTTP/1.1\r\nHost: h:1\r\nAccept-Encoding: identity\r\nuser-agent: x\r\n\r\n",
 		},
 	}
@@ -58,10 +58,10 @@ func TestRequestOnTheWire(t *testing.T) {
 }
 
 func TestInvalidCallIsNotSent(t *testing.T) {
-	field := func(name, value string) adapter.Call {
-		return adapter.Call{Method: "GET", Path: "/", Header: []adapter.Header{{Name: name, Value: value}}}
+	field := func(name, value string) wire.Call {
+		return wire.Call{Method: "GET", Path: "/", Header: []wire.Header{{Name: name, Value: value}}}
 	}
-	calls := map[string]adapter.Call{
+	calls := map[string]wire.Call{
 		"CRLF in value":     field("A", "secret\r\nX: y"),
 		"LF in value":       field("A", "secret\n"),
 		"NUL in value":      field("A", "secret\x00"),
@@ -81,8 +81,8 @@ func TestInvalidCallIsNotSent(t *testing.T) {
 		"CRLF in path":      {Method: "GET", Path: "/ HTTP/1.1\r\nX: secret"},
 		"fragment":          {Method: "GET", Path: "/a#b"},
 		"absolute":          {Method: "GET", Path: "http://other/"},
-		"upload and body":   {Method: "POST", Path: "/", Upload: &adapter.Upload{Open: func() io.Reader { return nil }}, Body: [][]byte{nil}},
-		"empty upload":      {Method: "POST", Path: "/", Upload: &adapter.Upload{}},
+		"upload and body":   {Method: "POST", Path: "/", Upload: &wire.Upload{Open: func() io.Reader { return nil }}, Body: [][]byte{nil}},
+		"empty upload":      {Method: "POST", Path: "/", Upload: &wire.Upload{}},
 	}
 	for name, call := range calls {
 		m := &memory{in: strings.NewReader(ok)}
@@ -95,7 +95,7 @@ func TestInvalidCallIsNotSent(t *testing.T) {
 			t.Errorf("%s: error repeats the value: %v", name, err)
 		}
 	}
-	_, err := New(Options{}).Send(t.Context(), Origin{}, &adapter.Call{Method: "GET", Path: "/"}, Timeouts{})
+	_, err := New(Options{}).Send(t.Context(), Origin{}, &wire.Call{Method: "GET", Path: "/"}, Timeouts{})
 	is(t, err, ErrInvalidCall)
 }
 

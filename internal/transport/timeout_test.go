@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/adapter"
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 // short is a limit that runs out in the tests; soon is when that must be seen
@@ -24,7 +24,7 @@ func TestTimeouts(t *testing.T) {
 	tests := []struct {
 		name   string
 		serve  func(p *peer)
-		call   *adapter.Call
+		call   *wire.Call
 		secure bool
 		limits Timeouts
 		want   error

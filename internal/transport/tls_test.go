@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/adapter"
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 // secureBackend is an HTTPS server and a client that trusts it.
@@ -135,7 +135,7 @@ func TestTLSSmuggledReply(t *testing.T) {
 		io.Copy(io.Discard, nc)
 	}, nil)
 	for range 3 {
-		r, err := c.Send(t.Context(), to, &adapter.Call{Method: "GET", Path: "/"}, Timeouts{Idle: patience})
+		r, err := c.Send(t.Context(), to, &wire.Call{Method: "GET", Path: "/"}, Timeouts{Idle: patience})
 		if err != nil {
 			t.Fatal(err)
 		}

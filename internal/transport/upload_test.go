@@ -7,12 +7,12 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"github.com/patchbay-ai/patchbay/internal/adapter"
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 // uploading is a call whose body is read while it is sent.
-func uploading(length int, open func() io.Reader) *adapter.Call {
-	return &adapter.Call{Method: "POST", Path: "/v1/audio/transcriptions", Upload: &adapter.Upload{Length: int64(length), Open: open}}
+func uploading(length int, open func() io.Reader) *wire.Call {
+	return &wire.Call{Method: "POST", Path: "/v1/audio/transcriptions", Upload: &wire.Upload{Length: int64(length), Open: open}}
 }
 
 func TestUploadArrivesWhole(t *testing.T) {

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// wire is a client's connection that notes what is done to it.
-type wire struct {
+// clientConn is a client's connection that notes what is done to it.
+type clientConn struct {
 	begun time.Time
 
 	mu        sync.Mutex
@@ -29,13 +29,13 @@ type sending struct {
 	text string
 }
 
-func newWire() *wire { return &wire{begun: time.Now()} }
+func newClientConn() *clientConn { return &clientConn{begun: time.Now()} }
 
-func (*wire) Header() http.Header { return http.Header{} }
+func (*clientConn) Header() http.Header { return http.Header{} }
 
-func (*wire) WriteHeader(int) {}
+func (*clientConn) WriteHeader(int) {}
 
-func (w *wire) Write(p []byte) (int, error) {
+func (w *clientConn) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.fail != nil {
@@ -44,7 +44,7 @@ func (w *wire) Write(p []byte) (int, error) {
 	return w.held.Write(p)
 }
 
-func (w *wire) FlushError() error {
+func (w *clientConn) FlushError() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.fail != nil {
@@ -55,21 +55,21 @@ func (w *wire) FlushError() error {
 	return nil
 }
 
-func (w *wire) SetWriteDeadline(at time.Time) error {
+func (w *clientConn) SetWriteDeadline(at time.Time) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.deadlines = append(w.deadlines, at)
 	return nil
 }
 
-func (w *wire) snap(err error) {
+func (w *clientConn) snap(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.fail = err
 }
 
 // got returns what was sent since the last time.
-func (w *wire) got() []sending {
+func (w *clientConn) got() []sending {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	list := w.sent
@@ -77,7 +77,7 @@ func (w *wire) got() []sending {
 	return list
 }
 
-func wantSent(t *testing.T, w *wire, want ...sending) {
+func wantSent(t *testing.T, w *clientConn, want ...sending) {
 	t.Helper()
 	if got := w.got(); !slices.Equal(got, want) {
 		t.Errorf("sent %+v, want %+v", got, want)
@@ -94,7 +94,7 @@ const comment = ": keep-alive\n\n"
 
 func TestSilenceIsFilledWithComments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWire()
+		w := newClientConn()
 		e := newEventWriter(w, 15*time.Second)
 		pass(14 * time.Second)
 		wantSent(t, w)
@@ -117,7 +117,7 @@ func TestSilenceIsFilledWithComments(t *testing.T) {
 
 func TestStreamThatFlowsHasNoComments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWire()
+		w := newClientConn()
 		e := newEventWriter(w, 15*time.Second)
 		for range 40 {
 			pass(3 * time.Second)
@@ -134,7 +134,7 @@ func TestStreamThatFlowsHasNoComments(t *testing.T) {
 
 func TestEventsThatComeTogetherLeaveTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWire()
+		w := newClientConn()
 		e := newEventWriter(w, time.Minute)
 		defer e.close()
 		for _, event := range []string{"a", "b", "c"} {
@@ -165,7 +165,7 @@ func TestEventsThatComeTogetherLeaveTogether(t *testing.T) {
 
 func TestLargeEventsLeaveNoLargeBuffer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWire()
+		w := newClientConn()
 		e := newEventWriter(w, time.Minute)
 		defer e.close()
 		_ = e.event(make([]byte, 1<<20))
@@ -178,7 +178,7 @@ func TestLargeEventsLeaveNoLargeBuffer(t *testing.T) {
 func TestClientThatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gone := errors.New("broken pipe")
-		w := newWire()
+		w := newClientConn()
 		e := newEventWriter(w, 15*time.Second)
 		_ = e.event([]byte("a"))
 		e.flush()
@@ -202,7 +202,7 @@ func TestClientThatIsGone(t *testing.T) {
 func TestCommentsFindOutThatAClientIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gone := errors.New("broken pipe")
-		w := newWire()
+		w := newClientConn()
 		e := newEventWriter(w, 15*time.Second)
 		defer e.close()
 		w.snap(gone)
@@ -215,7 +215,7 @@ func TestCommentsFindOutThatAClientIsGone(t *testing.T) {
 
 // Comments come from a goroutine of their own and never get into an event.
 func TestCommentsStandBetweenEvents(t *testing.T) {
-	w := newWire()
+	w := newClientConn()
 	e := newEventWriter(w, time.Microsecond)
 	event := []byte(strings.Repeat("y", 100))
 	for range 2000 {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/adapter"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 // readFormOf reads a form as the endpoints do.
@@ -240,7 +241,7 @@ func checkPassedOn(t *testing.T, form *schema.Form) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var call adapter.Call
+	var call wire.Call
 	if err := target.Speak.Call(&schema.Request{Service: schema.STT, Form: form}, target, &call); err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
-// Package adapter speaks the dialects of the backends: it turns a unified
-// request into a backend call and a backend's answer into a unified reply. It
-// opens no sockets.
-package adapter
+// Package wire describes calls to backends as data. The dialects write such
+// descriptions, and the transport sends them; neither knows the other.
+package wire
 
 import (
 	"io"
@@ -9,21 +8,21 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 )
 
-// Call is a request to a backend, described as data. Whoever owns the
-// connection decides how its bytes travel. The zero value is ready; reuse it to
-// keep its memory.
+// Call is a request to a backend. Whoever owns the connection decides how its
+// bytes travel. The zero value is ready to use; reuse a Call to keep its memory.
 type Call struct {
 	Method string
 	// Path is the path and query on the backend's host; it starts with a slash.
 	Path   string
 	Header []Header
 	// Body is sent as its segments one after another. The segments may share
-	// memory with the caller's request and must not change until the call ended.
+	// memory with the client's request and must not change until the call ended.
 	Body [][]byte
 	// Upload is sent instead of Body if it is set: a body too large for memory.
 	Upload *Upload
 
-	edits []jsonscan.Edit
+	// Edits is memory for whoever makes Body by editing the client's own body.
+	Edits []jsonscan.Edit
 }
 
 // Header is one header field of a Call.
@@ -48,20 +47,20 @@ func (c *Call) Length() int {
 	return n
 }
 
-// Reset lets go of what the call shares with a request.
+// Reset drops what the call shares with a request.
 func (c *Call) Reset() {
 	clear(c.Header)
-	c.Header, c.Body, c.edits, c.Upload = c.Header[:0], emptied(c.Body), emptied(c.edits), nil
+	c.Header, c.Body, c.Edits, c.Upload = c.Header[:0], Empty(c.Body), Empty(c.Edits), nil
 }
 
-// keepParts is how many segments or edits are kept for the next use. A request
-// can be made to need many more.
-const keepParts = 1024
+// maxKept is how many segments or edits are kept for the next use. A request can
+// be made to need many more.
+const maxKept = 1024
 
-// emptied forgets the content of a list and keeps its memory, unless that is too
-// much to be kept.
-func emptied[T any](list []T) []T {
-	if cap(list) > keepParts {
+// Empty returns list without its elements. It keeps the memory for the next use
+// unless a request made it grow too large.
+func Empty[T any](list []T) []T {
+	if cap(list) > maxKept {
 		return nil
 	}
 	clear(list)
