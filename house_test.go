@@ -32,6 +32,7 @@ var floors = []string{
 	"internal/durable",
 	"internal/memory",
 	"internal/metrics",
+	"internal/calls",
 	"internal/telemetry",
 	"internal/breaker",
 	"internal/ratelimit",

@@ -15,11 +15,11 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/control"
 	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/memory"
-	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/proxy"
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/routing"
@@ -48,7 +48,7 @@ type gateway struct {
 	credentials *access.Credentials
 	attempts    *access.Attempts
 	// recorder counts what happens and remembers the latest calls.
-	recorder *metrics.Recorder
+	recorder *calls.Recorder
 	traces   *telemetry.Exporter // nil when no traces are sent
 	pusher   *telemetry.Pusher   // nil when no metrics are
 	routes   []web.Route
@@ -112,7 +112,7 @@ func (g *gateway) open(opened *closers) (err error) {
 	g.shareCredentials()
 	g.client = transport.New(transport.Options{Control: transport.RefuseMetadata})
 	opened.add(g.client.Close)
-	g.recorder = metrics.NewRecorder(g.doc.Monitoring)
+	g.recorder = calls.NewRecorder(g.doc.Monitoring)
 	g.ops, err = actuator.New(actuator.Options{
 		Current: g.current, Recorder: g.recorder, Levels: logs.LevelsOf(g.log), Document: g.doc,
 		Ledger: func() quota.Stats { return g.ledger.Stats() },

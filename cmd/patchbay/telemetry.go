@@ -12,7 +12,7 @@ func (g *gateway) openTelemetry(opened *closers) error {
 	settings := g.doc.Telemetry
 	if settings.Metrics {
 		pusher, err := telemetry.NewPusher(telemetry.PusherOptions{
-			Settings: settings, Version: version, Started: g.recorder.Started(),
+			Settings: settings, Version: version, Started: g.recorder.Registry().Started(),
 			Gather:   g.ops.Exposition().Scrape,
 			Interval: func() time.Duration { return g.recorder.Settings().CollectionInterval.Std() },
 			Failed:   func(text string) { g.recorder.NoteFault("exporter", "metrics", text) },

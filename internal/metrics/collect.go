@@ -8,7 +8,7 @@ import (
 
 // collector walks the living state at every scrape.
 type collector struct {
-	recorder *Recorder
+	registry *Registry
 	world    func() World
 	build    Build
 	system   *system
@@ -30,7 +30,8 @@ func (c *collector) collect() *sheet {
 	}
 	s.ledger(&world.Ledger)
 	s.configuration(&world.Config)
-	s.pipeline()
+	s.monitoring(&world.Monitoring)
+	s.value(famBuildInfo, 1, s.build.Version, s.build.Commit, s.build.GoVersion)
 	s.http()
 	s.runtime()
 	return s.sheet
@@ -49,7 +50,7 @@ const none = "none"
 // configured: who asks for one that is not was there all the same.
 func (s *scrape) service(service schema.ServiceType) {
 	name := service.String()
-	series := &s.recorder.services[service]
+	series := &s.registry.services[service]
 	for _, status := range [...]Status{Failed, BreakerOpen} {
 		s.value(famRequests, float64(series.none.Requests(status)), name, none, status.String())
 	}
@@ -144,19 +145,17 @@ func (s *scrape) configuration(c *ConfigView) {
 	}
 }
 
-func (s *scrape) pipeline() {
-	r := s.recorder
-	s.value(famRecordsDropped, float64(r.pipe.dropped.Load()))
-	s.value(famRecordsWaiting, float64(r.Cache().Current))
-	s.value(famSamplingRate, r.SamplingRate())
-	s.value(famErrors, float64(r.Faults().Active))
-	s.value(famBuildInfo, 1, s.build.Version, s.build.Commit, s.build.GoVersion)
+func (s *scrape) monitoring(m *MonitoringView) {
+	s.value(famRecordsDropped, float64(m.Dropped))
+	s.value(famRecordsWaiting, float64(m.Waiting))
+	s.value(famSamplingRate, m.SamplingRate)
+	s.value(famErrors, float64(m.ErrorComponents))
 }
 
 func (s *scrape) http() {
-	for surface := range s.recorder.http {
-		for class := range s.recorder.http[surface] {
-			t := &s.recorder.http[surface][class]
+	for surface := range s.registry.http {
+		for class := range s.registry.http[surface] {
+			t := &s.registry.http[surface][class]
 			count := t.count.Load()
 			if count == 0 && outcomeNames[class] != "SUCCESS" {
 				continue // most combinations never happen
@@ -168,7 +167,7 @@ func (s *scrape) http() {
 }
 
 func (s *scrape) runtime() {
-	now := s.system.look(s.recorder.Settings().CollectionInterval.Std())
+	now := s.system.look(s.registry.Settings().CollectionInterval.Std())
 	s.value(famMemoryUsed, now.heapUsed, "heap")
 	s.value(famMemoryUsed, now.otherUsed, "nonheap")
 	s.value(famMemoryCommitted, now.heapHeld, "heap")

@@ -14,38 +14,47 @@ import (
 // Build says what runs.
 type Build struct{ Version, Commit, GoVersion string }
 
-// Exposition shows the counts of a recorder and the living state of routing.
+// Exposition shows the counts of a registry and the living state of routing.
 type Exposition struct {
-	recorder  *Recorder
+	options   Options
 	collector *collector
-	registry  *prometheus.Registry // of the Go runtime and the process
+	runtime   *prometheus.Registry // of the Go runtime and the process
 	category  map[string]Category
 }
 
-// NewExposition returns the exposition of a recorder. The world is asked for
-// anew at every scrape.
-func NewExposition(r *Recorder, world func() World, build Build) (*Exposition, error) {
+// Options are what an Exposition shows.
+type Options struct {
+	Registry *Registry
+	// World is asked for anew at every scrape.
+	World func() World
+	Build Build
+	// Failed is told when some series could not be gathered.
+	Failed func()
+}
+
+// NewExposition returns an exposition.
+func NewExposition(options Options) (*Exposition, error) {
 	e := &Exposition{
-		recorder:  r,
-		collector: &collector{recorder: r, world: world, build: build, system: newSystem(r.Started())},
-		registry:  prometheus.NewRegistry(),
+		options:   options,
+		collector: &collector{options.Registry, options.World, options.Build, newSystem(options.Registry.Started())},
+		runtime:   prometheus.NewRegistry(),
 		category:  map[string]Category{},
 	}
 	for i := range families {
 		e.category[families[i].Name] = families[i].Category
 	}
 	return e, errors.Join(
-		e.registry.Register(collectors.NewGoCollector()),
-		e.registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})),
+		e.runtime.Register(collectors.NewGoCollector()),
+		e.runtime.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})),
 	)
 }
 
 // Gather returns every family under its inner name, whatever the settings say.
 func (e *Exposition) Gather() ([]*dto.MetricFamily, error) {
 	all := e.collector.collect().filled()
-	others, err := e.registry.Gather()
+	others, err := e.runtime.Gather()
 	if err != nil {
-		e.recorder.NoteFault("prometheusRegistry", "gather", "some series could not be gathered")
+		e.options.Failed()
 	}
 	return append(all, others...), err
 }
@@ -54,7 +63,7 @@ func (e *Exposition) Gather() ([]*dto.MetricFamily, error) {
 // monitoring is off, only the categories that are on, with the prefix and the
 // custom tags. An error comes with what could be gathered nevertheless.
 func (e *Exposition) Scrape() ([]*dto.MetricFamily, error) {
-	s := e.recorder.Settings()
+	s := e.options.Registry.Settings()
 	if !s.Enabled {
 		return nil, nil
 	}

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os/exec"
 	"runtime"
@@ -27,9 +28,25 @@ func aWorld(instances int) World {
 	return w
 }
 
-func expose(t testing.TB, r *Recorder, w World) *Exposition {
+func newRegistry() *Registry {
+	settings := DefaultSettings()
+	return NewRegistry(&settings)
+}
+
+// update changes the settings of a registry unless that breaks a rule.
+func update(r *Registry, change func(*Settings)) (err error) {
+	next := r.Settings().Clone()
+	change(&next)
+	next.Check(func(path, message string) { err = errors.Join(err, errors.New(path+" "+message)) })
+	if err == nil {
+		r.Configure(&next)
+	}
+	return err
+}
+
+func expose(t testing.TB, r *Registry, w World) *Exposition {
 	t.Helper()
-	e, err := NewExposition(r, func() World { return w }, Build{"1.0", "abc", "1.26"})
+	e, err := NewExposition(Options{Registry: r, World: func() World { return w }, Build: Build{"1.0", "abc", "1.26"}, Failed: func() { t.Error("some series could not be gathered") }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +76,7 @@ func scrapeText(t testing.TB, e *Exposition) (string, map[string]*dto.MetricFami
 }
 
 func TestEveryFamilyIsThereAtZero(t *testing.T) {
-	text, parsed := scrapeText(t, expose(t, NewRecorder(DefaultSettings()), aWorld(1)))
+	text, parsed := scrapeText(t, expose(t, newRegistry(), aWorld(1)))
 	for _, f := range Families() {
 		got := parsed[f.Name]
 		if got == nil {
@@ -97,7 +114,7 @@ func TestPromtoolAgrees(t *testing.T) {
 	if err != nil {
 		t.Skip("promtool is not installed")
 	}
-	text, _ := scrapeText(t, expose(t, NewRecorder(DefaultSettings()), aWorld(2)))
+	text, _ := scrapeText(t, expose(t, newRegistry(), aWorld(2)))
 	check := exec.CommandContext(t.Context(), promtool, "check", "metrics")
 	check.Stdin = strings.NewReader(text)
 	if out, err := check.CombinedOutput(); err != nil {
@@ -106,11 +123,11 @@ func TestPromtoolAgrees(t *testing.T) {
 }
 
 func TestChangesOfTheSettingsLoseNoCount(t *testing.T) {
-	r := NewRecorder(DefaultSettings())
+	r := newRegistry()
 	world := aWorld(1)
 	e := expose(t, r, world)
 	count := func() {
-		r.Finish(world.Instances[0].Series, &Call{Service: schema.Chat, Started: time.Now(), Ended: time.Second})
+		r.Count(world.Instances[0].Series, &Request{Service: schema.Chat, Duration: time.Second})
 	}
 	has := func(line string, want bool) {
 		t.Helper()
@@ -118,54 +135,54 @@ func TestChangesOfTheSettingsLoseNoCount(t *testing.T) {
 			t.Errorf("%q is there: %v", line, !want)
 		}
 	}
-	update := func(change func(*Settings)) {
+	change := func(change func(*Settings)) {
 		t.Helper()
-		if err := r.Update(change); err != nil {
+		if err := update(r, change); err != nil {
 			t.Fatal(err)
 		}
 	}
 	count()
 	has(`model_router_requests_total{instance="m@gpu0:8000",service="chat",status="success"} 1`, true)
-	update(func(s *Settings) { s.Prefix = "acme" })
+	change(func(s *Settings) { s.Prefix = "acme" })
 	count()
 	has(`acme_requests_total{instance="m@gpu0:8000",service="chat",status="success"} 2`, true)
 	has(`# TYPE model_router_requests_total counter`, false)
-	update(func(s *Settings) { s.CustomTags = map[string]string{"env": "pro\"d", "team": "9"} })
+	change(func(s *Settings) { s.CustomTags = map[string]string{"env": "pro\"d", "team": "9"} })
 	count()
 	has(`acme_requests_total{env="pro\"d",instance="m@gpu0:8000",service="chat",status="success",team="9"} 3`, true)
 	has(`acme_build_info{commit="abc",env="pro\"d",go_version="1.26",team="9",version="1.0"} 1`, true)
-	update(func(s *Settings) { s.EnabledCategories = []Category{CategorySystem} })
+	change(func(s *Settings) { s.EnabledCategories = []Category{CategorySystem} })
 	count()
 	has(`# TYPE acme_requests_total counter`, false)
 	has(`# TYPE go_goroutines gauge`, true)
-	update(func(s *Settings) {
+	change(func(s *Settings) {
 		s.EnabledCategories, s.CustomTags, s.Prefix = []Category{CategoryRequest}, nil, "model_router"
 	})
 	has(`# TYPE go_goroutines gauge`, false)
 	has(`# TYPE model_router_circuit_breaker_state gauge`, false)
 	has(`model_router_requests_total{instance="m@gpu0:8000",service="chat",status="success"} 4`, true)
-	update(func(s *Settings) { s.Enabled = false })
+	change(func(s *Settings) { s.Enabled = false })
 	if text, _ := scrapeText(t, e); text != "" {
 		t.Errorf("switched off it shows %s", text)
 	}
 	count() // is not counted: nothing is recorded
-	update(func(s *Settings) { s.Enabled = true })
+	change(func(s *Settings) { s.Enabled = true })
 	has(`model_router_requests_total{instance="m@gpu0:8000",service="chat",status="success"} 4`, true)
-	if err := r.Update(func(s *Settings) { s.Prefix = "9" }); err == nil || r.Settings().Prefix != "model_router" {
+	if err := update(r, func(s *Settings) { s.Prefix = "9" }); err == nil || r.Settings().Prefix != "model_router" {
 		t.Errorf("a bad prefix was taken: %v", err)
 	}
-	update(func(s *Settings) { s.EnabledCategories, s.Prefix = Categories(), "go" })
+	change(func(s *Settings) { s.EnabledCategories, s.Prefix = Categories(), "go" })
 	scrapeText(t, e) // names that collide must not break the scrape
 }
 
 func TestInstancesOfOneAddressAreOneSeries(t *testing.T) {
-	r := NewRecorder(DefaultSettings())
+	r := newRegistry()
 	world := aWorld(1)
 	twin := world.Instances[0]
 	twin.Series, twin.Breaker = NewInstance(), 1
 	world.Instances = append(world.Instances, twin)
 	for _, i := range world.Instances {
-		r.Finish(i.Series, &Call{Service: schema.Chat, Started: time.Now(), Ended: 3 * time.Second, Usage: schema.Usage{Prompt: 2, Completion: 3, Total: 5, Known: true}})
+		r.Count(i.Series, &Request{Service: schema.Chat, Duration: 3 * time.Second, Usage: schema.Usage{Prompt: 2, Completion: 3, Total: 5, Known: true}})
 	}
 	text, _ := scrapeText(t, expose(t, r, world))
 	for _, line := range []string{
@@ -181,18 +198,6 @@ func TestInstancesOfOneAddressAreOneSeries(t *testing.T) {
 		if !strings.Contains(text, line+"\n") {
 			t.Errorf("no line %s", line)
 		}
-	}
-}
-
-func TestExemplarsNameTheTrace(t *testing.T) {
-	r := NewRecorder(DefaultSettings())
-	world := aWorld(1)
-	r.Finish(world.Instances[0].Series, &Call{RequestID: "a", Service: schema.Chat, Started: time.Now(), Ended: 3 * time.Second, Trace: Trace{ID: TraceID{0xab}, Span: SpanID{1}}})
-	if len(ids(r)) != 1 {
-		t.Fatal("not recorded")
-	}
-	if !strings.Contains(openMetrics(t, expose(t, r, world)), `le="5.0"} 1 # {trace_id="ab000000000000000000000000000000"} 3.0`) {
-		t.Error("no exemplar")
 	}
 }
 
@@ -217,8 +222,8 @@ func openMetrics(t *testing.T, e *Exposition) string {
 // can be the same there.
 func TestNamesAreUniqueInOpenMetrics(t *testing.T) {
 	for _, prefix := range []string{defaultPrefix, "go", "process", "jvm"} {
-		r := NewRecorder(DefaultSettings())
-		if err := r.Update(func(s *Settings) { s.Prefix = prefix }); err != nil {
+		r := newRegistry()
+		if err := update(r, func(s *Settings) { s.Prefix = prefix }); err != nil {
 			t.Fatal(err)
 		}
 		text := openMetrics(t, expose(t, r, aWorld(1)))
@@ -255,9 +260,9 @@ func TestNamesAreUniqueInOpenMetrics(t *testing.T) {
 // What was counted is shown also when the service type is configured no longer;
 // where its limits stand is not.
 func TestServicesThatAreNotConfiguredAreCounted(t *testing.T) {
-	r := NewRecorder(DefaultSettings())
-	r.Finish(nil, &Call{Service: schema.Rerank, Started: time.Now(), Ended: time.Second, Status: Failed})
-	r.Finish(nil, &Call{Service: schema.Rerank, Started: time.Now(), Status: Failed, Rejected: InvalidRequest})
+	r := newRegistry()
+	r.Count(nil, &Request{Service: schema.Rerank, Duration: time.Second, Status: Failed})
+	r.Count(nil, &Request{Service: schema.Rerank, Status: Failed, Rejected: InvalidRequest})
 	r.Shed(schema.Rerank, ShedOverload)
 	text, _ := scrapeText(t, expose(t, r, World{Services: []ServiceView{{Service: schema.Chat}}}))
 	for _, line := range []string{
@@ -281,11 +286,11 @@ func TestServicesThatAreNotConfiguredAreCounted(t *testing.T) {
 
 func TestLongestTimesAreKept(t *testing.T) {
 	runtime.GC()
-	r := NewRecorder(DefaultSettings())
-	waited := Call{Service: schema.Chat, Started: time.Now(), Queued: 2 * time.Second, Ended: 3 * time.Second, Attempts: 1}
-	r.Finish(nil, &waited)
-	inVain := Call{Service: schema.Chat, Started: time.Now(), Queued: 7 * time.Second, Ended: 7 * time.Second, Rejected: NoSlot}
-	r.Finish(nil, &inVain)
+	r := newRegistry()
+	waited := Request{Service: schema.Chat, Queued: 2 * time.Second, Duration: 3 * time.Second, Overhead: time.Second}
+	r.Count(nil, &waited)
+	inVain := Request{Service: schema.Chat, Queued: 7 * time.Second, Duration: 7 * time.Second, Rejected: NoSlot}
+	r.Count(nil, &inVain)
 	text, parsed := scrapeText(t, expose(t, r, aWorld(1)))
 	for _, line := range []string{
 		`model_router_queue_wait_seconds_count{service="chat"} 2`, // also who waited in vain has waited
@@ -306,7 +311,7 @@ func TestLongestTimesAreKept(t *testing.T) {
 
 // A tag of the name of a label would say the wrong thing on some series.
 func TestTagsCannotTakeTheNameOfALabel(t *testing.T) {
-	all, err := expose(t, NewRecorder(DefaultSettings()), aWorld(1)).Gather()
+	all, err := expose(t, newRegistry(), aWorld(1)).Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -320,8 +325,8 @@ func TestTagsCannotTakeTheNameOfALabel(t *testing.T) {
 	}
 	for _, built := range []string{"version", "commit", "go_version"} { // those of what was built
 		delete(names, built)
-		r := NewRecorder(DefaultSettings())
-		if err := r.Update(func(s *Settings) { s.CustomTags = map[string]string{built: "x"} }); err != nil {
+		r := newRegistry()
+		if err := update(r, func(s *Settings) { s.CustomTags = map[string]string{built: "x"} }); err != nil {
 			t.Errorf("the tag %s: %v", built, err)
 		}
 		tagged, err := expose(t, r, aWorld(1)).Scrape()
@@ -342,8 +347,8 @@ func TestTagsCannotTakeTheNameOfALabel(t *testing.T) {
 		}
 	}
 	for name := range names {
-		r := NewRecorder(DefaultSettings())
-		if err := r.Update(func(s *Settings) { s.CustomTags = map[string]string{name: "x"} }); err == nil {
+		r := newRegistry()
+		if err := update(r, func(s *Settings) { s.CustomTags = map[string]string{name: "x"} }); err == nil {
 			t.Errorf("the tag %s was accepted", name)
 		}
 	}
@@ -360,12 +365,12 @@ func countLabels(m *dto.Metric, name string) (n int) {
 
 // Outcomes agree with the statuses of requests_total; who left is neither.
 func TestOutcomesFollowTheStatuses(t *testing.T) {
-	r, i := NewRecorder(DefaultSettings()), NewInstance()
-	for _, c := range []Call{
+	r, i := newRegistry(), NewInstance()
+	for _, c := range []Request{
 		{Status: Success}, {Status: Success}, {Status: Failed}, {Status: TimedOut},
-		{Status: Success, Gone: true}, {Status: Failed, Gone: true},
+		{Status: Success, Cancelled: true}, {Status: Failed, Cancelled: true},
 	} {
-		r.Finish(i, &c)
+		r.Count(i, &c)
 	}
 	i.Failovers.Add(3)
 	if good, bad := i.Outcomes(); good != 2 || bad != 5 {
@@ -376,55 +381,8 @@ func TestOutcomesFollowTheStatuses(t *testing.T) {
 	}
 }
 
-// A call as the proxy makes it.
-func benchCall() *Call {
-	c := &Call{
-		RequestID: "req_ABCDEFGHIJKLMNOPQRSTUVWXYZ", Service: schema.Chat, Model: "llama3", Started: time.Now(), Streamed: true,
-		Usage: schema.Usage{Prompt: 12, Completion: 345, Total: 357, Known: true},
-		Ready: time.Microsecond, FirstByte: 80 * time.Millisecond, Ended: 2 * time.Second, Upstream: 79 * time.Millisecond, Queued: time.Microsecond,
-	}
-	c.Begin("llama3@http://gpu1:8000", "openai", c.Started)
-	return c
-}
-
-func TestRecordingDoesNotAllocate(t *testing.T) {
-	r, series := NewRecorder(DefaultSettings()), NewInstance()
-	c := benchCall()
-	if n := testing.AllocsPerRun(1000, func() {
-		r.Finish(series, c)
-		r.HTTP("/v1/chat/completions", 200, time.Millisecond)
-		r.Shed(schema.Chat, ShedNoSlot)
-	}); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
-}
-
-func BenchmarkFinish(b *testing.B) {
-	series, c := NewInstance(), benchCall()
-	run := func(name string, change func(*Settings)) {
-		settings := DefaultSettings()
-		change(&settings)
-		r := NewRecorder(settings)
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			n := 0
-			for b.Loop() {
-				r.Finish(series, c)
-				if n++; n%(bufferSize/2) == 0 {
-					b.StopTimer()
-					r.ClearCache()
-					b.StartTimer()
-				}
-			}
-		})
-	}
-	run("counted and recorded", func(*Settings) {})
-	run("counted", func(s *Settings) { s.Sampling = Sampling{Enabled: true, Rate: 0} })
-	run("off", func(s *Settings) { s.Enabled = false })
-}
-
 func BenchmarkScrape200Instances(b *testing.B) {
-	e := expose(b, NewRecorder(DefaultSettings()), aWorld(200))
+	e := expose(b, newRegistry(), aWorld(200))
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := e.Scrape(); err != nil {

@@ -216,6 +216,11 @@ func (i *Instance) prepare() { i.duration.bounds, i.firstToken.bounds = requestB
 // Requests returns how many requests ended with a status on this instance.
 func (i *Instance) Requests(s Status) int64 { return i.requests[s].Value() }
 
+// Illustrate keeps a request of a trace as the exemplar of its duration.
+func (i *Instance) Illustrate(trace string, took time.Duration, at time.Time) {
+	i.duration.illustrate(trace, took, at)
+}
+
 // left returns how many requests there were whose client left.
 func (i *Instance) left() int64 {
 	var n int64
@@ -253,32 +258,49 @@ func (s *Service) prepare() {
 	s.queueWait.bounds, s.overhead.bounds = requestBounds, overheadBounds
 }
 
-// count adds a call that has ended.
-func (s *Service) count(i *Instance, c *Call) {
-	if c.Queued > 0 { // also of those who waited in vain
-		s.queueWait.Observe(c.Queued)
+// Request is what is counted of a request that has ended.
+type Request struct {
+	Service  schema.ServiceType
+	Status   Status
+	Rejected Reason
+	// Cancelled says that the client left before it had the whole answer.
+	Cancelled bool
+	Usage     schema.Usage
+	// Duration is the time from the arrival of the request to the end of its
+	// answer, FirstToken that to the first event of a streamed answer, Queued
+	// what of it was spent waiting for a slot. Zero means that there was none.
+	Duration, FirstToken, Queued time.Duration
+	// Overhead is the time that the gateway took for itself. It is negative where
+	// no backend was called.
+	Overhead time.Duration
+}
+
+// count adds a request that has ended.
+func (s *Service) count(i *Instance, r *Request) {
+	if r.Queued > 0 { // also of those who waited in vain
+		s.queueWait.Observe(r.Queued)
 	}
-	if c.Rejected != NotRejected {
-		s.rejected[c.Rejected].Add(1)
+	if r.Rejected != NotRejected {
+		s.rejected[r.Rejected].Add(1)
 		return
 	}
 	if i == nil {
 		i = &s.none
 	}
-	i.requests[c.Status].Add(1)
-	i.duration.Observe(c.Ended)
-	if c.Gone {
-		i.cancelled[c.Status].Add(1)
+	i.requests[r.Status].Add(1)
+	i.duration.Observe(r.Duration)
+	if r.Cancelled {
+		i.cancelled[r.Status].Add(1)
 	}
-	if c.Streamed && c.FirstByte > 0 {
-		i.firstToken.Observe(c.FirstByte)
+	if r.FirstToken > 0 {
+		i.firstToken.Observe(r.FirstToken)
 	}
-	if c.Usage.Known {
-		i.tokensIn.Add(c.Usage.Prompt)
-		i.tokensOut.Add(c.Usage.Completion)
+	if r.Usage.Known {
+		i.tokensIn.Add(r.Usage.Prompt)
+		i.tokensOut.Add(r.Usage.Completion)
 	}
-	if c.Attempts > 0 && c.Overhead() >= 0 {
-		s.overhead.Observe(c.Overhead())
+	if r.Overhead >= 0 {
+		s.overhead.Observe(r.Overhead)
 	}
 }
 

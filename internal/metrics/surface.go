@@ -1,9 +1,6 @@
 package metrics
 
-import (
-	"strings"
-	"time"
-)
+import "strings"
 
 // surface is a part of the HTTP interface.
 type surface uint8
@@ -34,16 +31,4 @@ func surfaceOf(path string) surface {
 		return surfaceActuator
 	}
 	return surfaceOther
-}
-
-// HTTP counts an HTTP request. Path and status only choose among fixed series.
-func (r *Recorder) HTTP(path string, status int, took time.Duration) {
-	if !r.On() {
-		return
-	}
-	class := status / 100
-	if class >= outcomeCount {
-		class = 0
-	}
-	r.http[surfaceOf(path)][class].Observe(took)
 }

@@ -10,10 +10,23 @@ import (
 // World is the living state of routing at one moment, as far as a scrape shows
 // it. Whoever owns the routing table makes it.
 type World struct {
-	Services  []ServiceView
-	Instances []InstanceView
-	Ledger    LedgerView
-	Config    ConfigView
+	Services   []ServiceView
+	Instances  []InstanceView
+	Ledger     LedgerView
+	Config     ConfigView
+	Monitoring MonitoringView
+}
+
+// MonitoringView is how the recording of calls is doing.
+type MonitoringView struct {
+	// Dropped counts the records for which there was no room, Waiting those that
+	// wait to be moved on.
+	Dropped int64
+	Waiting int
+	// SamplingRate is the part of the calls that is recorded, from 0 to 1.
+	SamplingRate float64
+	// ErrorComponents counts the parts of monitoring that failed lately.
+	ErrorComponents int
 }
 
 // ConfigView is where the configuration comes from: the file, and the database

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/patchbay-ai/patchbay/internal/metrics"
+	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
@@ -50,8 +50,8 @@ func (r *Reply) sayTrace() {
 	parent := r.caller.Traceparent
 	if r.record.Traced() {
 		try := r.record.Try()
-		try.Span = metrics.NewSpanID()
-		parent = metrics.Traceparent(r.record.Trace.ID, try.Span)
+		try.Span = calls.NewSpanID()
+		parent = calls.Traceparent(r.record.Trace.ID, try.Span)
 	}
 	if parent == "" {
 		return

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/breaker"
-	"github.com/patchbay-ai/patchbay/internal/metrics"
+	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/routing"
@@ -27,7 +27,7 @@ type Proxy struct {
 	replies sync.Pool
 	seed    maphash.Seed // of the digests of requests
 	// recorder counts and records what was answered; nil does neither.
-	recorder *metrics.Recorder
+	recorder *calls.Recorder
 	// ledger counts what reaches a backend; nil counts nothing.
 	ledger *quota.Ledger
 }

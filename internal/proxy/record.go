@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
 // Record counts and records what is answered from now on. It is called before
 // the first request.
-func (p *Proxy) Record(to *metrics.Recorder) { p.recorder = to }
+func (p *Proxy) Record(to *calls.Recorder) { p.recorder = to }
 
 // startRecord begins the record of a request.
 func (r *Reply) startRecord() {
@@ -107,7 +108,7 @@ func (r *Reply) finishRecord() {
 
 // verdict sorts a request by how it ended. A client that left in the middle of
 // an answer had been served well until then.
-func verdict(c *metrics.Call) (metrics.Status, metrics.Reason) {
+func verdict(c *calls.Call) (metrics.Status, metrics.Reason) {
 	if c.Gone {
 		if c.FirstByte > 0 {
 			return metrics.Success, metrics.NotRejected

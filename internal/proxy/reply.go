@@ -9,7 +9,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/adapter"
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
-	"github.com/patchbay-ai/patchbay/internal/metrics"
+	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/routing"
@@ -61,7 +61,7 @@ type Reply struct {
 	cancel   context.CancelFunc // ends the bound on the whole call
 	outcome  breaker.Outcome
 	ticket   quota.Ticket // its place in the quota ledger
-	record   metrics.Call
+	record   calls.Call
 	sent     time.Time // when the attempt began
 	answered time.Time // when the backend's part of a whole answer was there
 }

@@ -12,7 +12,7 @@ import (
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
-	"github.com/patchbay-ai/patchbay/internal/metrics"
+	"github.com/patchbay-ai/patchbay/internal/calls"
 )
 
 // exportTime is how long one export may take.
@@ -74,7 +74,7 @@ func tracesURL(endpoint string) string {
 }
 
 // Export sends the traces of a batch of calls.
-func (e *Exporter) Export(ctx context.Context, batch []metrics.Call) error {
+func (e *Exporter) Export(ctx context.Context, batch []calls.Call) error {
 	ctx, cancel := context.WithTimeout(ctx, exportTime)
 	defer cancel()
 	err := e.client.UploadTraces(ctx, []*tracepb.ResourceSpans{e.spansOf(batch)})

@@ -2,7 +2,7 @@
 // sends them to a collector over OTLP: one span for the request, one for each
 // attempt at a backend, with the names of the GenAI semantic conventions. On
 // demand it sends metrics, too. It takes part in no request; the records come to
-// it from the pipeline of package metrics.
+// it from package calls.
 package telemetry
 
 import (

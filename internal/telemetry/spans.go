@@ -11,6 +11,7 @@ import (
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
+	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -18,7 +19,7 @@ import (
 // scope names who makes the spans.
 const scope = "github.com/patchbay-ai/patchbay"
 
-func (e *Exporter) spansOf(batch []metrics.Call) *tracepb.ResourceSpans {
+func (e *Exporter) spansOf(batch []calls.Call) *tracepb.ResourceSpans {
 	var spans []*tracepb.Span
 	for i := range batch {
 		spans = append(spans, callSpans(&batch[i])...)
@@ -35,17 +36,17 @@ func (e *Exporter) spansOf(batch []metrics.Call) *tracepb.ResourceSpans {
 }
 
 // callSpans makes the spans of one call: the request, and in it every attempt.
-func callSpans(c *metrics.Call) []*tracepb.Span {
+func callSpans(c *calls.Call) []*tracepb.Span {
 	spans := []*tracepb.Span{serverSpan(c)}
 	for n, try := range c.Described() {
-		if (try.Span != metrics.SpanID{}) {
+		if (try.Span != calls.SpanID{}) {
 			spans = append(spans, clientSpan(c, &try, n+1))
 		}
 	}
 	return spans
 }
 
-func serverSpan(c *metrics.Call) *tracepb.Span {
+func serverSpan(c *calls.Call) *tracepb.Span {
 	route := routeOf(c.Service)
 	span := newSpan(c, c.Trace.Span, c.Trace.Parent, "POST "+route, tracepb.Span_SPAN_KIND_SERVER, 0, c.Ended)
 	span.Attributes = []*commonpb.KeyValue{
@@ -73,7 +74,7 @@ func serverSpan(c *metrics.Call) *tracepb.Span {
 	return span
 }
 
-func clientSpan(c *metrics.Call, try *metrics.Try, number int) *tracepb.Span {
+func clientSpan(c *calls.Call, try *calls.Try, number int) *tracepb.Span {
 	name := operationOf(c.Service) + " " + c.Model
 	span := newSpan(c, try.Span, c.Trace.Span, name, tracepb.Span_SPAN_KIND_CLIENT, try.Began, try.Ended)
 	span.Attributes = []*commonpb.KeyValue{
@@ -100,24 +101,24 @@ func clientSpan(c *metrics.Call, try *metrics.Try, number int) *tracepb.Span {
 	return span
 }
 
-func newSpan(c *metrics.Call, id, parent metrics.SpanID, name string, kind tracepb.Span_SpanKind, from, to time.Duration) *tracepb.Span {
+func newSpan(c *calls.Call, id, parent calls.SpanID, name string, kind tracepb.Span_SpanKind, from, to time.Duration) *tracepb.Span {
 	span := &tracepb.Span{
 		TraceId: c.Trace.ID[:], SpanId: id[:], Name: name, Kind: kind,
 		StartTimeUnixNano: nanos(c, from), EndTimeUnixNano: nanos(c, max(from, to)),
 	}
-	if (parent != metrics.SpanID{}) {
+	if (parent != calls.SpanID{}) {
 		span.ParentSpanId = parent[:]
 	}
 	return span
 }
 
-func nanos(c *metrics.Call, at time.Duration) uint64 { return uint64(c.Started.Add(at).UnixNano()) }
+func nanos(c *calls.Call, at time.Duration) uint64 { return uint64(c.Started.Add(at).UnixNano()) }
 
 func failed(code string) *tracepb.Status {
 	return &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR, Message: code}
 }
 
-func usage(c *metrics.Call) []*commonpb.KeyValue {
+func usage(c *calls.Call) []*commonpb.KeyValue {
 	if !c.Usage.Known {
 		return nil
 	}

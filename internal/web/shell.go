@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/logs"
-	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -33,7 +33,7 @@ type Options struct {
 	AccessLog    bool
 	AccessSample float64
 	// Recorder counts requests; nil counts nothing.
-	Recorder *metrics.Recorder
+	Recorder *calls.Recorder
 	// Origins are those whose pages may read replies; "*" stands for all.
 	Origins []string
 	// Fail answers a request that cannot be handled: one that is malformed, or

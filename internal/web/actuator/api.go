@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
@@ -31,7 +32,7 @@ type API struct {
 // Options are what the API shows.
 type Options struct {
 	Current  *routing.Current
-	Recorder *metrics.Recorder
+	Recorder *calls.Recorder
 	Levels   *logs.Levels
 	// Document is the static configuration, and DataDir in it where the disk is
 	// looked at.
@@ -57,8 +58,12 @@ func New(options Options) (*API, error) {
 	a.disk.path = options.Document.Server.DataDir
 	a.Describe(nil, nil)
 	var err error
-	a.exposition, err = metrics.NewExposition(options.Recorder, a.world, metrics.Build{
-		Version: options.Build.Version, Commit: options.Build.Commit, GoVersion: goVersion(),
+	a.exposition, err = metrics.NewExposition(metrics.Options{
+		Registry: options.Recorder.Registry(), World: a.world,
+		Build: metrics.Build{Version: options.Build.Version, Commit: options.Build.Commit, GoVersion: goVersion()},
+		Failed: func() {
+			options.Recorder.NoteFault("prometheusRegistry", "gather", "some series could not be gathered")
+		},
 	})
 	return a, err
 }

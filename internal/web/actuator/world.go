@@ -18,7 +18,7 @@ const shownClients = 50
 func (a *API) world() metrics.World {
 	now := time.Now()
 	table := a.options.Current.Load()
-	world := metrics.World{Ledger: a.ledgerView(), Config: a.configView()}
+	world := metrics.World{Ledger: a.ledgerView(), Config: a.configView(), Monitoring: a.options.Recorder.View()}
 	for _, serviceType := range schema.ServiceTypes() {
 		s := table.Service(serviceType)
 		if s == nil {

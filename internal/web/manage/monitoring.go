@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/web"
@@ -19,13 +20,13 @@ import (
 // envelope; errors are {"error": "..."}. Degradation, cache and circuit breaker
 // are those of the recording of calls, never of the traffic.
 type Monitoring struct {
-	recorder *metrics.Recorder
+	recorder *calls.Recorder
 	current  *routing.Current
 }
 
 // NewMonitoring returns the monitoring operations on a recorder and the table in
 // force.
-func NewMonitoring(recorder *metrics.Recorder, current *routing.Current) *Monitoring {
+func NewMonitoring(recorder *calls.Recorder, current *routing.Current) *Monitoring {
 	return &Monitoring{recorder, current}
 }
 

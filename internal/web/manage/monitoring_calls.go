@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
@@ -66,7 +67,7 @@ type tryView struct {
 // rejected is the status of a call that no backend saw.
 const rejected = "rejected"
 
-func viewOfCall(c *metrics.Call) callView {
+func viewOfCall(c *calls.Call) callView {
 	view := callView{
 		RequestID: c.RequestID, Time: instant(c.Started), Service: c.Service.String(), Model: c.Model, Instance: c.Instance, KeyID: c.KeyID,
 		Status: c.Status.String(), HTTPStatus: c.HTTP, ErrorCode: c.Code, Streamed: c.Streamed, ClientGone: c.Gone,
@@ -146,7 +147,7 @@ func (m *Monitoring) Stream(w http.ResponseWriter, r *http.Request) {
 	feed, err := m.recorder.Subscribe()
 	if err != nil {
 		status := http.StatusServiceUnavailable
-		if errors.Is(err, metrics.ErrSubscribers) {
+		if errors.Is(err, calls.ErrSubscribers) {
 			status = http.StatusTooManyRequests
 		}
 		complain(w, status, err.Error())

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
 )
 
@@ -13,7 +14,7 @@ type errorCounts struct {
 	TotalErrors           int64 `json:"totalErrors"`
 }
 
-func countsOf(s metrics.FaultStats) errorCounts { return errorCounts{s.Active, s.Degraded, s.Total} }
+func countsOf(s calls.FaultStats) errorCounts { return errorCounts{s.Active, s.Degraded, s.Total} }
 
 // MonitoringHealth answers GET /api/monitoring/health.
 func (m *Monitoring) MonitoringHealth(w http.ResponseWriter, _ *http.Request) {
@@ -22,9 +23,9 @@ func (m *Monitoring) MonitoringHealth(w http.ResponseWriter, _ *http.Request) {
 	switch {
 	case !m.recorder.Settings().Enabled:
 		details["metricsCollector"] = "DISABLED"
-	case m.recorder.Degradation().Level == metrics.LevelDisabled:
+	case m.recorder.Degradation().Level == calls.LevelDisabled:
 		details["metricsCollector"] = "DOWN"
-	case m.recorder.Degradation().Level != metrics.LevelNormal || guard.State != metrics.GuardClosed:
+	case m.recorder.Degradation().Level != calls.LevelNormal || guard.State != calls.GuardClosed:
 		details["metricsCollector"] = "DEGRADED"
 	}
 	for _, fault := range m.recorder.Faults().Faults {
@@ -44,7 +45,7 @@ func (m *Monitoring) MonitoringHealth(w http.ResponseWriter, _ *http.Request) {
 }
 
 // healthy tells whether records are made at all, as far as they are wanted.
-func (m *Monitoring) healthy() bool { return m.recorder.Degradation().Level != metrics.LevelDisabled }
+func (m *Monitoring) healthy() bool { return m.recorder.Degradation().Level != calls.LevelDisabled }
 
 // Overview answers GET /api/monitoring/overview.
 func (m *Monitoring) Overview(w http.ResponseWriter, _ *http.Request) {
@@ -148,7 +149,7 @@ func (m *Monitoring) SetLevel(w http.ResponseWriter, r *http.Request) {
 		missing(w, "level")
 		return
 	}
-	level, err := metrics.ParseLevel(*body.Level)
+	level, err := calls.ParseLevel(*body.Level)
 	if err != nil {
 		complain(w, http.StatusBadRequest, err.Error())
 		return

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/memory"
-	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/proxy"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -39,7 +39,7 @@ type Options struct {
 	// Attempts slows down who presents wrong keys; nil slows down nobody.
 	Attempts *access.Attempts
 	// Recorder counts the requests that are refused here; nil counts nothing.
-	Recorder *metrics.Recorder
+	Recorder *calls.Recorder
 	// Memory tells whether there is memory for more requests, and has the budget
 	// for their bodies; nil means that there is no bound.
 	Memory *memory.Watch

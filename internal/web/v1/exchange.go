@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/memory"
-	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/proxy"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -39,7 +39,7 @@ type exchange struct {
 	memory   *memory.Watch
 	reserved int64 // what the request has of the budget for bodies
 
-	recorder *metrics.Recorder
+	recorder *calls.Recorder
 	service  schema.ServiceType
 	routed   bool // the proxy has it and counts it
 }

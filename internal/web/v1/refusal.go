@@ -3,6 +3,7 @@ package v1
 import (
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -16,7 +17,7 @@ func (x *exchange) countRefusal(code string) {
 		x.recorder.Shed(x.service, metrics.ShedOverload)
 		return
 	}
-	x.recorder.Finish(nil, &metrics.Call{
+	x.recorder.Finish(nil, &calls.Call{
 		RequestID: x.record.RequestID, Service: x.service, KeyID: x.caller.KeyID,
 		Started: x.record.Started, Ended: time.Since(x.record.Started),
 		Status: metrics.Failed, Rejected: reasonOf(code), Code: code, HTTP: x.record.Status,

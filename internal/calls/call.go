@@ -1,8 +1,9 @@
-package metrics
+package calls
 
 import (
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -24,8 +25,8 @@ type Call struct {
 	Started  time.Time
 	Streamed bool
 
-	Status   Status
-	Rejected Reason
+	Status   metrics.Status
+	Rejected metrics.Reason
 	// Code is the code of the error, empty for a success.
 	Code string
 	// HTTP is the status that the client was sent, 0 if none was.
@@ -47,7 +48,7 @@ type Call struct {
 
 	Trace Trace
 
-	series *Instance // of the instance that answered last
+	series *metrics.Instance // of the instance that answered last
 }
 
 // Try is one attempt of a call.
@@ -121,4 +122,19 @@ func (c *Call) Overhead() time.Duration {
 		end = c.FirstByte
 	}
 	return end - c.Ready - c.Queued - c.Upstream
+}
+
+// counted returns what is counted of the call.
+func (c *Call) counted() metrics.Request {
+	r := metrics.Request{
+		Service: c.Service, Status: c.Status, Rejected: c.Rejected, Cancelled: c.Gone, Usage: c.Usage,
+		Duration: c.Ended, Queued: c.Queued, Overhead: -1,
+	}
+	if c.Streamed {
+		r.FirstToken = c.FirstByte
+	}
+	if c.Attempts > 0 {
+		r.Overhead = c.Overhead()
+	}
+	return r
 }

@@ -1,4 +1,4 @@
-package metrics
+package calls
 
 import (
 	"encoding/binary"
@@ -17,7 +17,7 @@ func (r *Recorder) TraceNew(part float64) {
 }
 
 // Tracing tells whether calls may be traced.
-func (r *Recorder) Tracing() bool { return r != nil && r.tracing.Load() && r.on.Load() }
+func (r *Recorder) Tracing() bool { return r != nil && r.tracing.Load() && r.counts.On() }
 
 // StartTrace decides whether a call is traced, and returns its place in the
 // trace: a zero one if not.

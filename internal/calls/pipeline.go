@@ -1,4 +1,4 @@
-package metrics
+package calls
 
 import (
 	"context"
@@ -159,7 +159,7 @@ func (p *pipeline) keep(batch []Call, now time.Time) {
 		}
 		traced = append(traced, *c)
 		if i := c.series; i != nil {
-			i.duration.illustrate(hex.EncodeToString(c.Trace.ID[:]), c.Ended, c.Started.Add(c.Ended))
+			i.Illustrate(hex.EncodeToString(c.Trace.ID[:]), c.Ended, c.Started.Add(c.Ended))
 		}
 	}
 	if p.exporter.Load() == nil {

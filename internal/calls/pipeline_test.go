@@ -1,4 +1,4 @@
-package metrics
+package calls
 
 import (
 	"context"
@@ -9,13 +9,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
 // running starts the pipeline of a new recorder for the length of a test.
-func running(t *testing.T, change func(*Settings)) *Recorder {
+func running(t *testing.T, change func(*metrics.Settings)) *Recorder {
 	t.Helper()
-	settings := DefaultSettings()
+	settings := metrics.DefaultSettings()
 	if change != nil {
 		change(&settings)
 	}
@@ -39,8 +40,10 @@ func pass(d time.Duration) {
 }
 
 // finish records a call that belongs to a trace.
-func finish(r *Recorder, id string) {
-	r.Finish(nil, &Call{RequestID: id, Service: schema.Chat, Started: time.Now(), Trace: Trace{ID: TraceID{1}, Span: SpanID{1}}})
+func finish(r *Recorder, id string) { finishOn(r, nil, id) }
+
+func finishOn(r *Recorder, series *metrics.Instance, id string) {
+	r.Finish(series, &Call{RequestID: id, Service: schema.Chat, Started: time.Now(), Trace: Trace{ID: TraceID{1}, Span: SpanID{1}}})
 }
 
 func ids(r *Recorder) (list []string) {
@@ -71,14 +74,14 @@ func TestReadersSeeWhatWasNotFlushedYet(t *testing.T) {
 }
 
 func TestRingKeepsTheLatest(t *testing.T) {
-	r := NewRecorder(func() Settings { s := DefaultSettings(); s.Calls = 3; return s }())
+	r := NewRecorder(func() metrics.Settings { s := metrics.DefaultSettings(); s.Calls = 3; return s }())
 	for i := range 10 {
 		finish(r, fmt.Sprint(i))
 	}
 	if got := fmt.Sprint(ids(r)); got != "[9 8 7]" {
 		t.Errorf("calls %s", got)
 	}
-	none := NewRecorder(func() Settings { s := DefaultSettings(); s.Calls = 0; return s }())
+	none := NewRecorder(func() metrics.Settings { s := metrics.DefaultSettings(); s.Calls = 0; return s }())
 	finish(none, "x")
 	if got := ids(none); len(got) != 0 {
 		t.Errorf("a ring of 0 holds %v", got)
@@ -87,7 +90,10 @@ func TestRingKeepsTheLatest(t *testing.T) {
 
 func TestExporterIsRetriedAndSpared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := running(t, func(s *Settings) { s.Performance.BatchSize = 1; s.Performance.FlushInterval = Interval(time.Second) })
+		r := running(t, func(s *metrics.Settings) {
+			s.Performance.BatchSize = 1
+			s.Performance.FlushInterval = metrics.Interval(time.Second)
+		})
 		var mu sync.Mutex
 		broken, tries, delivered := true, 0, 0
 		r.Export(func(_ context.Context, batch []Call) error {
@@ -152,7 +158,7 @@ func TestBatchesAreGivenUpAfterTheLastRetry(t *testing.T) {
 }
 
 func TestForcedOpenStopsDelivery(t *testing.T) {
-	r := NewRecorder(DefaultSettings())
+	r := NewRecorder(metrics.DefaultSettings())
 	r.ForceOpen()
 	finish(r, "a")
 	if got := ids(r); len(got) != 0 || r.Guard().State != GuardOpen || r.Cache().Current != 1 {
@@ -223,7 +229,7 @@ func TestAutomaticModeFollowsTheComponents(t *testing.T) {
 
 // Turned on, automatic mode takes over from whatever level was left, at once.
 func TestAutomaticModeTakesOver(t *testing.T) {
-	r := NewRecorder(DefaultSettings())
+	r := NewRecorder(metrics.DefaultSettings())
 	degrade := func(component string) {
 		for range degradedFrom {
 			r.NoteFault(component, "x", "why")
@@ -258,15 +264,16 @@ func TestFullBufferDropsAndDegrades(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := running(t, nil)
 		r.ForceOpen()
+		series := metrics.NewInstance()
 		for i := range bufferSize + degradedFrom {
-			finish(r, fmt.Sprint(i))
+			finishOn(r, series, fmt.Sprint(i))
 		}
 		pass(2 * time.Second)
 		synctest.Wait()
 		if r.Degradation().Level != LevelPartial || r.Faults().Total != degradedFrom {
 			t.Errorf("%+v, %+v", r.Degradation(), r.Faults())
 		}
-		if n := r.services[schema.Chat].none.Requests(Success); n != bufferSize+degradedFrom {
+		if n := series.Requests(metrics.Success); n != bufferSize+degradedFrom {
 			t.Errorf("counts were lost: %d", n)
 		}
 	})
@@ -311,7 +318,7 @@ func TestSlowSubscribersAreDropped(t *testing.T) {
 }
 
 func TestSubscribersAreBounded(t *testing.T) {
-	r := NewRecorder(DefaultSettings())
+	r := NewRecorder(metrics.DefaultSettings())
 	for range maxSubscribers {
 		if _, err := r.Subscribe(); err != nil {
 			t.Fatal(err)
@@ -329,27 +336,32 @@ func TestSamplingGovernsRecordsAndNotCounts(t *testing.T) {
 		most   int
 		counts int64
 	}{
-		"all":      {func(*Recorder) {}, 1000, 1000, 1000},
-		"sampling": {func(r *Recorder) { _ = r.Update(func(s *Settings) { s.Sampling = Sampling{true, 0.2} }) }, 120, 280, 1000},
-		"partial":  {func(r *Recorder) { r.SetLevel(LevelPartial) }, 400, 600, 1000},
+		"all": {func(*Recorder) {}, 1000, 1000, 1000},
+		"sampling": {func(r *Recorder) {
+			_ = r.Update(func(s *metrics.Settings) { s.Sampling = metrics.Sampling{Enabled: true, Rate: 0.2} })
+		}, 120, 280, 1000},
+		"partial": {func(r *Recorder) { r.SetLevel(LevelPartial) }, 400, 600, 1000},
 		"both": {func(r *Recorder) {
 			r.SetLevel(LevelPartial)
-			_ = r.Update(func(s *Settings) { s.Sampling = Sampling{true, 0.2} })
+			_ = r.Update(func(s *metrics.Settings) { s.Sampling = metrics.Sampling{Enabled: true, Rate: 0.2} })
 		}, 50, 160, 1000},
-		"level off":     {func(r *Recorder) { r.SetLevel(LevelDisabled) }, 0, 0, 1000},
-		"category off":  {func(r *Recorder) { _ = r.Update(func(s *Settings) { s.EnabledCategories = nil }) }, 0, 0, 1000},
-		"switched off":  {func(r *Recorder) { _ = r.Update(func(s *Settings) { s.Enabled = false }) }, 0, 0, 0},
-		"sampling of 0": {func(r *Recorder) { _ = r.Update(func(s *Settings) { s.Sampling = Sampling{true, 0} }) }, 0, 0, 1000},
+		"level off":    {func(r *Recorder) { r.SetLevel(LevelDisabled) }, 0, 0, 1000},
+		"category off": {func(r *Recorder) { _ = r.Update(func(s *metrics.Settings) { s.EnabledCategories = nil }) }, 0, 0, 1000},
+		"switched off": {func(r *Recorder) { _ = r.Update(func(s *metrics.Settings) { s.Enabled = false }) }, 0, 0, 0},
+		"sampling of 0": {func(r *Recorder) {
+			_ = r.Update(func(s *metrics.Settings) { s.Sampling = metrics.Sampling{Enabled: true, Rate: 0} })
+		}, 0, 0, 1000},
 	} {
-		r := NewRecorder(DefaultSettings())
+		r := NewRecorder(metrics.DefaultSettings())
 		test.change(r)
+		series := metrics.NewInstance()
 		for i := range 1000 {
-			finish(r, fmt.Sprint(i))
+			finishOn(r, series, fmt.Sprint(i))
 		}
 		if n := len(ids(r)); n < test.least || n > test.most {
 			t.Errorf("%s: %d records", name, n)
 		}
-		if n := r.services[schema.Chat].none.Requests(Success); n != test.counts {
+		if n := series.Requests(metrics.Success); n != test.counts {
 			t.Errorf("%s: %d counts", name, n)
 		}
 	}
@@ -402,7 +414,7 @@ func TestTraceparent(t *testing.T) {
 			t.Errorf("%q was read", bad)
 		}
 	}
-	r := NewRecorder(DefaultSettings())
+	r := NewRecorder(metrics.DefaultSettings())
 	r.TraceNew(0)
 	if (r.StartTrace("") != Trace{}) || (r.StartTrace(good[:53]+"00") != Trace{}) {
 		t.Error("what is not sampled is traced")

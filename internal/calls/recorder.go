@@ -1,4 +1,4 @@
-package metrics
+package calls
 
 import (
 	"context"
@@ -12,42 +12,39 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
 // Recorder is where requests are counted and recorded. A nil Recorder does
 // neither.
 type Recorder struct {
-	services services
-	http     [surfaceCount][outcomeCount]Timer
-	pipe     *pipeline
-	started  time.Time
+	counts *metrics.Registry
+	pipe   *pipeline
 
-	// on and chance are what requests look at: whether to count, and which part
-	// of 2^32 to record.
-	on     atomic.Bool
+	// chance is which part of 2^32 calls is recorded.
 	chance atomic.Uint64
 	// tracing and traceNew are the same for traces.
 	tracing  atomic.Bool
 	traceNew atomic.Uint64
 
-	mu       sync.Mutex // one change at a time
-	settings atomic.Pointer[Settings]
-	version  atomic.Int64
+	mu      sync.Mutex // one change at a time
+	version atomic.Int64
 }
 
 // NewRecorder returns a recorder with settings that passed Check. It counts at
 // once; Run moves its records on.
-func NewRecorder(settings Settings) *Recorder {
-	r := &Recorder{started: time.Now()}
+func NewRecorder(settings metrics.Settings) *Recorder {
+	settings = settings.Clone()
+	r := &Recorder{counts: metrics.NewRegistry(&settings)}
 	r.pipe = newPipeline(settings.Calls, r.retune)
-	for i := range r.services {
-		r.services[i].prepare()
-	}
-	r.pipe.level.changed = r.started
-	r.apply(settings.Clone())
+	r.pipe.level.changed = r.counts.Started()
+	r.apply(settings)
 	return r
 }
+
+// Registry returns the counts.
+func (r *Recorder) Registry() *metrics.Registry { return r.counts }
 
 // Run moves records on until ctx ends, and then those that are left.
 func (r *Recorder) Run(ctx context.Context) { r.pipe.run(ctx) }
@@ -57,16 +54,17 @@ func (r *Recorder) Run(ctx context.Context) { r.pipe.run(ctx) }
 func (r *Recorder) EndStreams() { r.pipe.hub.close() }
 
 // On tells whether anything is counted.
-func (r *Recorder) On() bool { return r != nil && r.on.Load() }
+func (r *Recorder) On() bool { return r != nil && r.counts.On() }
 
 // Finish counts a request that has ended, on the series of the instance that
 // answered last (nil for none), and records it if its turn comes. The call is
 // copied.
-func (r *Recorder) Finish(i *Instance, c *Call) {
+func (r *Recorder) Finish(i *metrics.Instance, c *Call) {
 	if !r.On() {
 		return
 	}
-	r.services[c.Service].count(i, c)
+	counted := c.counted()
+	r.counts.Count(i, &counted)
 	c.series = i
 	if chance := r.chance.Load(); chance > math.MaxUint32 || uint64(rand.Uint32()) < chance { //nolint:gosec // nobody gains by guessing it
 		r.pipe.offer(c)
@@ -74,23 +72,30 @@ func (r *Recorder) Finish(i *Instance, c *Call) {
 }
 
 // Shed counts work that was given up for want of room.
-func (r *Recorder) Shed(service schema.ServiceType, how Shed) {
-	if r.On() {
-		r.services[service].shed[how].Add(1)
+func (r *Recorder) Shed(service schema.ServiceType, how metrics.Shed) {
+	if r != nil {
+		r.counts.Shed(service, how)
+	}
+}
+
+// HTTP counts an HTTP request. Path and status only choose among fixed series.
+func (r *Recorder) HTTP(path string, status int, took time.Duration) {
+	if r != nil {
+		r.counts.HTTP(path, status, took)
 	}
 }
 
 // Settings returns the configuration in force. Nobody may change it.
-func (r *Recorder) Settings() *Settings { return r.settings.Load() }
+func (r *Recorder) Settings() *metrics.Settings { return r.counts.Settings() }
 
 // Version counts the changes of the configuration since the start.
 func (r *Recorder) Version() int64 { return r.version.Load() }
 
 // Update changes the configuration. A change that breaks a rule changes nothing.
-func (r *Recorder) Update(change func(*Settings)) error {
+func (r *Recorder) Update(change func(*metrics.Settings)) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	before := r.settings.Load()
+	before := r.counts.Settings()
 	next := before.Clone()
 	change(&next)
 	var broken []string
@@ -104,12 +109,11 @@ func (r *Recorder) Update(change func(*Settings)) error {
 	return nil
 }
 
-func (r *Recorder) apply(s Settings) {
-	r.settings.Store(&s)
+func (r *Recorder) apply(s metrics.Settings) {
+	r.counts.Configure(&s)
 	r.version.Add(1)
 	r.pipe.batchSize.Store(int64(min(s.Performance.BatchSize, bufferSize/2)))
 	r.pipe.flushInterval.Store(int64(s.Performance.FlushInterval))
-	r.on.Store(s.Enabled)
 	r.tune()
 }
 
@@ -119,8 +123,8 @@ func (r *Recorder) tune() { r.chance.Store(uint64(r.SamplingRate() * (1 << 32)))
 // SamplingRate returns the part of the calls that is recorded now: the sampling
 // rate, the share of the level, and nothing where the category is off.
 func (r *Recorder) SamplingRate() float64 {
-	s := r.settings.Load()
-	if !s.Enabled || !slices.Contains(s.EnabledCategories, CategoryRequest) {
+	s := r.counts.Settings()
+	if !s.Enabled || !slices.Contains(s.EnabledCategories, metrics.CategoryRequest) {
 		return 0
 	}
 	rate := r.pipe.level.status().Level.Share()
@@ -214,8 +218,9 @@ func (r *Recorder) Subscribe() (*Subscription, error) {
 // Export sends the records of traced calls somewhere else from now on.
 func (r *Recorder) Export(to Exporter) { r.pipe.exporter.Store(&to) }
 
-// Started returns since when is counted.
-func (r *Recorder) Started() time.Time { return r.started }
-
-// Service returns the series of a service type.
-func (r *Recorder) Service(t schema.ServiceType) *Service { return &r.services[t] }
+// View returns how the recording is doing, for a scrape.
+func (r *Recorder) View() metrics.MonitoringView {
+	return metrics.MonitoringView{
+		Dropped: r.pipe.dropped.Load(), Waiting: r.Cache().Current, SamplingRate: r.SamplingRate(), ErrorComponents: r.Faults().Active,
+	}
+}

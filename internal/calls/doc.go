@@ -1,0 +1,22 @@
+// Package calls keeps the record of each request and takes it to those who read
+// it: the counts of package metrics, the list of the latest calls, live
+// subscribers and the exporter of traces.
+//
+// Every request is counted. Records are samples: at the end of a request the
+// sampling rate, multiplied by the share of the degradation level, decides
+// whether its Call enters the pipeline:
+//
+//	request -> buffer (bounded, lock-free) -> batches -> ring of latest calls
+//	                                                  -> exemplars of histograms
+//	                                                  -> live subscribers
+//	                                                  -> outbox -> exporter (traces)
+//
+// The request only copies its Call into the buffer; where that is full the Call
+// is dropped and the drop is counted. A single goroutine moves batches on. What
+// happens in memory cannot fail; the exporter can, and is spared by a circuit
+// breaker, retried with growing pauses from a bounded outbox, and reported as an
+// error component. Components that fail often become degraded, and in automatic
+// mode each degraded component lowers the degradation level by one, until they
+// have recovered. An operator who forces the breaker open stops all delivery.
+// None of this delays or fails a request.
+package calls

@@ -1,0 +1,74 @@
+package metrics
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// Registry holds the counts that belong to the gateway as a whole: those of each
+// service type and those of the HTTP surfaces. The counts of an instance live
+// with the instance.
+type Registry struct {
+	services services
+	http     [surfaceCount][outcomeCount]Timer
+	started  time.Time
+
+	// on is what requests look at: whether to count.
+	on       atomic.Bool
+	settings atomic.Pointer[Settings]
+}
+
+// NewRegistry returns a registry at zero with settings that passed Check.
+func NewRegistry(settings *Settings) *Registry {
+	r := &Registry{started: time.Now()}
+	for i := range r.services {
+		r.services[i].prepare()
+	}
+	r.Configure(settings)
+	return r
+}
+
+// Configure puts settings that passed Check in force. Nobody may change them
+// afterwards.
+func (r *Registry) Configure(settings *Settings) {
+	r.settings.Store(settings)
+	r.on.Store(settings.Enabled)
+}
+
+// Settings returns the configuration in force. Nobody may change it.
+func (r *Registry) Settings() *Settings { return r.settings.Load() }
+
+// On tells whether anything is counted.
+func (r *Registry) On() bool { return r.on.Load() }
+
+// Started returns since when is counted.
+func (r *Registry) Started() time.Time { return r.started }
+
+// Count counts a request that has ended, on the series of the instance that
+// answered last (nil for none).
+func (r *Registry) Count(i *Instance, request *Request) {
+	if r.On() {
+		r.services[request.Service].count(i, request)
+	}
+}
+
+// Shed counts work that was given up for want of room.
+func (r *Registry) Shed(service schema.ServiceType, how Shed) {
+	if r.On() {
+		r.services[service].shed[how].Add(1)
+	}
+}
+
+// HTTP counts an HTTP request. Path and status only choose among fixed series.
+func (r *Registry) HTTP(path string, status int, took time.Duration) {
+	if !r.On() {
+		return
+	}
+	class := status / 100
+	if class >= outcomeCount {
+		class = 0
+	}
+	r.http[surfaceOf(path)][class].Observe(took)
+}
