@@ -8,9 +8,12 @@ BINARY   := bin/patchbay
 SKIPS    := bin/skipped
 CLIENTS  := test/clients
 FUZZTIME ?= 10s
-# Tests of these names are run once more without the race detector, which they
-# cannot bear: it allocates, and it slows the program down.
+# Tests of these names are run without the race detector, which they cannot bear:
+# it allocates, and it slows the program down.
 NO_RACE  := Allocat|Goodput
+# Packages that share nothing between goroutines; the race detector would find
+# nothing in them, and takes ten times as long.
+PURE     := patchbay-ai/patchbay$$|/internal/(jsonscan|jsonwrite|wire|schema|adapter|dialect)(/|$$)
 BENCH    ?= .
 
 # Everything but the race detector's run compiles with the same settings, so that
@@ -160,29 +163,31 @@ vet:
 	@go vet ./...
 
 # The log of every test goes to a file; shown are the packages that passed, or
-# all but the passes when something failed. Skipped tests are named with their
-# reasons, except those that no-race runs.
+# all but the passes when something failed.
+report = grep '^ok' $(1) || true; else grep -Ev '^(=== |PASS$$|\?)|^ *--- (PASS|SKIP)' $(1); exit 1; fi
+
 .PHONY: unit
 unit:
 	@mkdir -p bin
 	@race=; \
 	if command -v $$(go env CC) >/dev/null; then race=-race; export CGO_ENABLED=1; \
 	else $(call skip,race detector: no C compiler); fi; \
-	echo "go test $$race ./..."; \
-	if go test -v $$race -timeout 20m ./... > bin/test.log 2>&1; then \
-		grep '^ok' bin/test.log; \
-	else \
-		grep -Ev '^(=== |PASS$$|\?)|^ *--- (PASS|SKIP)' bin/test.log; exit 1; \
-	fi
-	@awk '/^=== (RUN|CONT|NAME)/ { test = $$3; next } \
-		/^ +[^ ]+\.go:[0-9]+: / { sub(/^ +[^ ]+ /, ""); why[test] = $$0; next } \
-		/^ *--- SKIP: / && $$3 !~ /$(NO_RACE)/ { print $$3 ": " why[$$3] }' bin/test.log >> $(SKIPS)
+	echo "go test $$race"; \
+	if go test -v $$race -timeout 20m $$(go list ./... | grep -Ev '$(PURE)') > bin/unit.log 2>&1; then $(call report,bin/unit.log)
+	@$(call skipped-tests,bin/unit.log)
 
 .PHONY: no-race
 no-race:
 	@mkdir -p bin
+	@echo "go test, pure packages"
+	@if go test -v -timeout 10m $$(go list ./... | grep -E '$(PURE)') > bin/pure.log 2>&1; then $(call report,bin/pure.log)
 	@echo "go test -run '$(NO_RACE)'"
 	@if go test -v -timeout 5m -run '$(NO_RACE)' \
 		$$(grep -rlE --include='*_test.go' '^func Test[A-Za-z0-9]*($(NO_RACE))' cmd internal | xargs -n 1 dirname | sort -u | sed 's|^|./|') \
-		> bin/no-race.log 2>&1; then :; \
-	else grep -Ev '^(=== |PASS$$|\?)|^ *--- (PASS|SKIP)' bin/no-race.log; exit 1; fi
+		> bin/no-race.log 2>&1; then $(call report,bin/no-race.log)
+	@$(call skipped-tests,bin/pure.log)
+
+# Skipped tests are named with their reasons, except those that no-race runs.
+skipped-tests = awk '/^=== (RUN|CONT|NAME)/ { test = $$3; next } \
+	/^ +[^ ]+\.go:[0-9]+: / { sub(/^ +[^ ]+ /, ""); why[test] = $$0; next } \
+	/^ *--- SKIP: / && $$3 !~ /$(NO_RACE)/ { print $$3 ": " why[$$3] }' $(1) >> $(SKIPS)
