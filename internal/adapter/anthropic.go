@@ -99,7 +99,7 @@ func (w *anthropicBody) write() error {
 		w.raw("service_tier", tier.Raw())
 	}
 	if w.req.Stream {
-		w.raw("stream", jsonTrue)
+		w.raw("stream", []byte("true"))
 	}
 	w.writeOthers()
 	return nil
@@ -264,16 +264,6 @@ func anthropicMember(members []byte, name string) []byte {
 		members = append(members, ',')
 	}
 	return append(append(append(members, '"'), name...), `":`...)
-}
-
-// anthropicText returns a JSON string as it came, without its quotes, and nothing for
-// any other value.
-func anthropicText(v jsonscan.Value) []byte {
-	if v.Kind() != jsonscan.String {
-		return nil
-	}
-	raw := v.Raw()
-	return raw[1 : len(raw)-1]
 }
 
 // Events reads the events of a streamed message.

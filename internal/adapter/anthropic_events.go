@@ -54,7 +54,7 @@ func (e *anthropicEvents) Next() ([]byte, error) {
 			break
 		}
 		chunk, err := e.chunk(event)
-		if (e.sse.cut || e.finished) && errors.Is(err, ErrInvalid) {
+		if (e.sse.Cut() || e.finished) && errors.Is(err, ErrInvalid) {
 			e.broke(io.EOF) // the stream ended in the middle of this event, or before it
 			break
 		}
@@ -175,12 +175,12 @@ func (e *anthropicEvents) delta(root jsonscan.Value) []byte {
 	delta := root.Get("delta")
 	switch string(delta.Get("type").Text()) {
 	case "text_delta":
-		return e.text(anthropicText(delta.Get("text")))
+		return e.text(innerText(delta.Get("text")))
 	case "thinking_delta":
-		return e.thought(root, anthropicText(delta.Get("thinking")))
+		return e.thought(root, innerText(delta.Get("thinking")))
 	case "signature_delta":
 		if e.thinksAt(root) {
-			e.signature = append(e.signature, anthropicText(delta.Get("signature"))...)
+			e.signature = append(e.signature, innerText(delta.Get("signature"))...)
 		}
 	case "input_json_delta":
 		return e.arguments(root, delta.Get("partial_json"))
@@ -223,12 +223,12 @@ func (e *anthropicEvents) blockStart(root jsonscan.Value) []byte {
 	}
 	switch string(block.Get("type").Text()) {
 	case "text":
-		return e.text(anthropicText(block.Get("text")))
+		return e.text(innerText(block.Get("text")))
 	case "thinking":
 		e.thinkingAt = index
 		e.thinking = fit(e.thinking)
-		e.signature = append(fit(e.signature), anthropicText(block.Get("signature"))...)
-		if text := anthropicText(block.Get("thinking")); len(text) > 0 {
+		e.signature = append(fit(e.signature), innerText(block.Get("signature"))...)
+		if text := innerText(block.Get("thinking")); len(text) > 0 {
 			return e.thought(root, text)
 		}
 		return e.text(nil) // thinking may take long: the caller learns that it began
@@ -277,7 +277,7 @@ func (e *anthropicEvents) call(root jsonscan.Value) int {
 // arguments makes a chunk of a piece of a call's arguments.
 func (e *anthropicEvents) arguments(root, text jsonscan.Value) []byte {
 	call := e.call(root)
-	if call < 0 || len(anthropicText(text)) == 0 {
+	if call < 0 || len(innerText(text)) == 0 {
 		return nil
 	}
 	return e.argumentsChunk(call, text.Raw())

@@ -67,7 +67,7 @@ func (w *anthropicBody) block(role string) {
 func (w *anthropicBody) content(role string, content jsonscan.Value) *schema.Error {
 	switch content.Kind() {
 	case jsonscan.String:
-		if len(anthropicText(content)) > 0 {
+		if len(innerText(content)) > 0 {
 			w.block(role)
 			w.out = appendAnthropicText(w.out, content, jsonscan.Value{})
 		}
@@ -89,7 +89,7 @@ func (w *anthropicBody) content(role string, content jsonscan.Value) *schema.Err
 // lift takes the texts of a system message out of the list.
 func (w *anthropicBody) lift(content jsonscan.Value) *schema.Error {
 	if content.Kind() != jsonscan.Array {
-		if text := anthropicText(content); len(text) > 0 {
+		if text := innerText(content); len(text) > 0 {
 			w.addSystem(text, jsonscan.Value{}, true)
 		}
 		return nil
@@ -100,8 +100,8 @@ func (w *anthropicBody) lift(content jsonscan.Value) *schema.Error {
 		if text.Kind() != jsonscan.String {
 			return schema.InvalidValue("content", "may only have text parts.")
 		}
-		if len(anthropicText(text)) > 0 {
-			w.addSystem(anthropicText(text), p.Get("cache_control"), first)
+		if len(innerText(text)) > 0 {
+			w.addSystem(innerText(text), p.Get("cache_control"), first)
 			first = false
 		}
 	}
@@ -186,7 +186,7 @@ func (w *anthropicBody) assistant(m jsonscan.Value) *schema.Error {
 
 // toolUse writes one call of a tool.
 func (w *anthropicBody) toolUse(id, function jsonscan.Value) *schema.Error {
-	if len(anthropicText(id)) == 0 {
+	if len(innerText(id)) == 0 {
 		return schema.InvalidValue("id", "must be a string that is not empty.")
 	}
 	w.block("assistant")
@@ -209,7 +209,7 @@ func (w *anthropicBody) functionCall(function jsonscan.Value) *schema.Error {
 // toolInput writes the name and the input of a call, which is an object there.
 func (w *anthropicBody) toolInput(function jsonscan.Value) *schema.Error {
 	name := function.Get("name")
-	if len(anthropicText(name)) == 0 {
+	if len(innerText(name)) == 0 {
 		return schema.InvalidValue("function.name", "must be a string that is not empty.")
 	}
 	w.out = append(append(w.out, `,"name":`...), name.Raw()...)
@@ -232,7 +232,7 @@ func (w *anthropicBody) toolInput(function jsonscan.Value) *schema.Error {
 
 // toolResult writes what a tool answered.
 func (w *anthropicBody) toolResult(id, content jsonscan.Value) *schema.Error {
-	if len(anthropicText(id)) == 0 {
+	if len(innerText(id)) == 0 {
 		return schema.InvalidValue("tool_call_id", "must be a string that is not empty.")
 	}
 	w.block("user")

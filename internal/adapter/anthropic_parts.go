@@ -12,7 +12,7 @@ import (
 // emptyAnthropicPart reports whether a content part is a text of nothing.
 func emptyAnthropicPart(p jsonscan.Value) bool {
 	text := p.Get("text")
-	return string(p.Get("type").Text()) == "text" && text.Kind() == jsonscan.String && len(anthropicText(text)) == 0
+	return string(p.Get("type").Text()) == "text" && text.Kind() == jsonscan.String && len(innerText(text)) == 0
 }
 
 // appendAnthropicPart writes one content part as a block. Blocks in the backend's own
@@ -76,7 +76,7 @@ func appendAnthropicDocument(dst []byte, file, cache jsonscan.Value) ([]byte, *s
 		return nil, schema.InvalidValue("content", "has a file whose 'file_data' is not a base64 data URL of a PDF, the only files that this backend takes.")
 	}
 	dst = append(dst, `{"type":"document"`...)
-	if name := file.Get("filename"); len(anthropicText(name)) > 0 {
+	if name := file.Get("filename"); len(innerText(name)) > 0 {
 		dst = append(append(dst, `,"title":`...), name.Raw()...)
 	}
 	return endAnthropicBlock(appendAnthropicSource(dst, mediaType, data), cache), nil

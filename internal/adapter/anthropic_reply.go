@@ -78,10 +78,10 @@ type anthropicParts struct {
 func (p *anthropicParts) add(block jsonscan.Value) {
 	switch string(block.Get("type").Text()) {
 	case "text":
-		p.text = append(p.text, anthropicText(block.Get("text"))...)
+		p.text = append(p.text, innerText(block.Get("text"))...)
 	case "thinking":
-		p.thinking = append(p.thinking, anthropicText(block.Get("thinking"))...)
-		if len(anthropicText(block.Get("signature"))) > 0 {
+		p.thinking = append(p.thinking, innerText(block.Get("thinking"))...)
+		if len(innerText(block.Get("signature"))) > 0 {
 			p.keep(block)
 		}
 	case "redacted_thinking":
@@ -142,13 +142,13 @@ func appendAnthropicThinking(dst, text []byte) []byte {
 // appendAnthropicCall writes a tool call from behind its id's name to before its
 // arguments. Some servers of this dialect give no ids.
 func appendAnthropicCall(dst []byte, block jsonscan.Value) []byte {
-	if id := block.Get("id"); len(anthropicText(id)) > 0 {
+	if id := block.Get("id"); len(innerText(id)) > 0 {
 		dst = append(dst, id.Raw()...)
 	} else {
 		dst = append(append(append(dst, `"call_`...), rand.Text()...), '"')
 	}
 	dst = append(dst, `,"type":"function","function":{"name":"`...)
-	dst = append(dst, anthropicText(block.Get("name"))...)
+	dst = append(dst, innerText(block.Get("name"))...)
 	return append(dst, `","arguments":`...)
 }
 
@@ -164,7 +164,7 @@ func appendAnthropicInput(dst []byte, input jsonscan.Value) []byte {
 // appendAnthropicID makes the id of a completion from that of a message.
 func appendAnthropicID(dst []byte, id jsonscan.Value) []byte {
 	dst = append(dst, `"chatcmpl-`...)
-	if given := anthropicText(id); len(given) > 0 {
+	if given := innerText(id); len(given) > 0 {
 		dst = append(dst, given...)
 	} else {
 		dst = append(dst, rand.Text()...)

@@ -38,7 +38,7 @@ func (w *anthropicBody) tool(tool jsonscan.Value) *schema.Error {
 		return nil
 	}
 	name := function.Get("name")
-	if len(anthropicText(name)) == 0 {
+	if len(innerText(name)) == 0 {
 		return schema.InvalidValue("", "must be a function with a name: this backend takes no other tools.")
 	}
 	w.out = append(append(w.out, `{"name":`...), name.Raw()...)
@@ -117,7 +117,7 @@ func (w *anthropicBody) toolChoice() (kind string, name jsonscan.Value, err *sch
 	case "tool":
 		name = choice.Get("name")
 	}
-	if len(anthropicText(name)) == 0 {
+	if len(innerText(name)) == 0 {
 		return "", name, schema.InvalidValue("tool_choice", "'tool_choice' must be auto, none, required, or a function with a name.")
 	}
 	return "tool", name, nil

@@ -146,6 +146,11 @@ func deltaOf(message jsontext.Value) (jsontext.Value, error) {
 	return json.Marshal(fields, json.Deterministic(true), asItCame())
 }
 
+// storedEventsOf returns a stream whose chunks are all there.
+func storedEventsOf(usage schema.Usage, chunks ...[]byte) Events {
+	return &wholeEvents{usage: usage, chunks: chunks}
+}
+
 // wholeEvents is a stream whose chunks are all there.
 type wholeEvents struct {
 	chunks [][]byte

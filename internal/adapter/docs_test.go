@@ -15,7 +15,6 @@ const documentation = "../../docs/adapters.md"
 
 // quirkTexts say in the documentation what a quirk means; every one has a text.
 var quirkTexts = map[string]string{
-	"NoStreamUsage": "usage is not asked for in streams",
 	"TextDocuments": "documents are sent as texts",
 }
 
@@ -63,7 +62,7 @@ func row(cells ...string) string { return "| " + strings.Join(cells, " | ") + " 
 // quirksOf lists the quirks of a kind that matter for a service type.
 func quirksOf(t *testing.T, kind *Kind, service schema.ServiceType) string {
 	t.Helper()
-	about := map[string]schema.ServiceType{"NoStreamUsage": schema.Chat, "TextDocuments": schema.Rerank}
+	about := map[string]schema.ServiceType{"TextDocuments": schema.Rerank}
 	quirks := reflect.ValueOf(kind.Quirks)
 	var texts []string
 	for i := range quirks.NumField() {

@@ -72,7 +72,7 @@ func fillGeminiLogprobs(config *geminiObject, req *schema.Request) error {
 	if req.Field("logprobs").Kind() != jsonscan.True {
 		return nil
 	}
-	config.add("responseLogprobs", jsonTrue)
+	config.add("responseLogprobs", []byte("true"))
 	config.addField("logprobs", req.Field("top_logprobs"))
 	return nil
 }

@@ -65,7 +65,7 @@ func (e *geminiEvents) next() ([]byte, error) {
 				return nil, err
 			}
 			err := e.answer.take(event.Data)
-			if (e.sse.cut || e.complete()) && errors.Is(err, ErrInvalid) {
+			if (e.sse.Cut() || e.complete()) && errors.Is(err, ErrInvalid) {
 				e.done = true // half an event, or noise: the stream ended there
 				continue
 			}

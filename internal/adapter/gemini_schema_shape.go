@@ -114,7 +114,7 @@ func (s *geminiSchema) append(dst []byte, ordered bool) []byte {
 		o.add("description", append(append([]byte{'"'}, s.description...), '"'))
 	}
 	if s.nullable {
-		o.add("nullable", jsonTrue)
+		o.add("nullable", []byte("true"))
 	}
 	if len(s.enum) > 0 {
 		o.add("enum", slices.Concat([]byte{'['}, bytes.Join(s.enum, []byte{','}), []byte{']'}))

@@ -48,8 +48,6 @@ type Route struct {
 
 // Quirks are departures of a kind from its dialect.
 type Quirks struct {
-	// NoStreamUsage means that a request for usage in a stream is refused.
-	NoStreamUsage bool
 	// TextDocuments means that documents to rank must be texts, not objects.
 	TextDocuments bool
 }

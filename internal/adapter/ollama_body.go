@@ -9,7 +9,7 @@ import (
 )
 
 // ollamaBody is a request in the making: its members, and those of the options
-// ollamaText it.
+// inside it.
 type ollamaBody struct {
 	top, options ollamaMembers
 }

@@ -78,7 +78,7 @@ func (ollamaEmbedding) Reply(req *schema.Request, answer Answer, reply *Reply) e
 	if asked := ollamaInputs(req.Field("input")); count != asked {
 		return wrongVectors(count, asked)
 	}
-	if n, ok := ollamaCount(root.Get("prompt_eval_count")); ok && n > 0 {
+	if n, ok := tokenCount(root.Get("prompt_eval_count")); ok && n > 0 {
 		reply.Usage = schema.Usage{Prompt: n, Total: n, Known: true}
 	}
 	tail := append([]byte(`}],"model":`), req.Body.Root().Get("model").Raw()...)

@@ -110,7 +110,7 @@ func (c *ollamaConversation) parts(content jsonscan.Value) *schema.Error {
 			if text.Kind() != jsonscan.String {
 				return schema.InvalidValue(fmt.Sprintf("content[%d].%s", i, kind), "must be a string.")
 			}
-			c.out = append(c.out, ollamaText(text)...)
+			c.out = append(c.out, innerText(text)...)
 		case "image_url":
 			images++
 		default:
@@ -251,10 +251,4 @@ func (c *ollamaConversation) toolResult(m jsonscan.Value) {
 	if id.Kind() == jsonscan.String {
 		c.member("tool_call_id", id.Raw())
 	}
-}
-
-// ollamaText returns a JSON string without its quotes, escapes kept.
-func ollamaText(text jsonscan.Value) []byte {
-	raw := text.Raw()
-	return raw[1 : len(raw)-1]
 }

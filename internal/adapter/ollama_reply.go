@@ -78,9 +78,9 @@ func (l *ollamaLine) read(message jsonscan.Value) error {
 		}
 		switch string(v.RawKey()) {
 		case "content":
-			l.text = ollamaText(v)
+			l.text = innerText(v)
 		case "thinking":
-			l.thinking = ollamaText(v)
+			l.thinking = innerText(v)
 		case "tool_calls":
 			l.calls = v
 		}
@@ -91,22 +91,13 @@ func (l *ollamaLine) read(message jsonscan.Value) error {
 // usage returns what the last line reports. A count that is zero is left out,
 // and so is that of a prompt that was found in the cache.
 func (l *ollamaLine) usage() schema.Usage {
-	prompt, ok := ollamaCount(l.prompt)
-	completion, ok2 := ollamaCount(l.eval)
+	prompt, ok := tokenCount(l.prompt)
+	completion, ok2 := tokenCount(l.eval)
 	total := prompt + completion
 	if !ok || !ok2 || total == 0 {
 		return schema.Usage{}
 	}
 	return schema.Usage{Prompt: prompt, Completion: completion, Total: total, Known: true}
-}
-
-func ollamaCount(v jsonscan.Value) (n int64, ok bool) {
-	const most = 1 << 40 // as absurd as in other dialects
-	if !v.Given() {
-		return 0, true
-	}
-	n, ok = v.Int()
-	return n, ok && n >= 0 && n <= most
 }
 
 // ollamaAnswer is what all lines of an answer have in common.
@@ -135,7 +126,7 @@ func (a *ollamaAnswer) head(dst []byte, object string, created jsonscan.Value, m
 
 // saw takes a line into account.
 func (a *ollamaAnswer) saw(line *ollamaLine) error {
-	generated, _ := ollamaCount(line.eval)
+	generated, _ := tokenCount(line.eval)
 	a.something = a.something || len(line.text) > 0 || len(line.thinking) > 0 || generated > 0 ||
 		line.calls.Kind() == jsonscan.Array && !line.calls.Empty()
 	if line.done && !a.something {

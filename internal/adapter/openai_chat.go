@@ -35,7 +35,7 @@ func (openAIChat) Call(req *schema.Request, to *Target, call *wire.Call) error {
 	var set field
 	if req.Stream {
 		accept = "text/event-stream"
-		if !req.IncludeUsage && !to.Quirks.NoStreamUsage {
+		if !req.IncludeUsage {
 			edits, set = askForUsage(edits, req.Body.Root())
 		}
 	}
@@ -117,7 +117,7 @@ func askForUsage(edits []jsonscan.Edit, root jsonscan.Value) ([]jsonscan.Edit, f
 		return append(edits, options.Insert(withUsage)), field{}
 	}
 	if extra := root.Get("extra_body").Get("stream_options"); extra.Given() {
-		return edits, field{"stream_options", askIn(extra)}
+		return edits, field{name: "stream_options", value: askIn(extra)}
 	}
 	if options.Kind() == jsonscan.Null {
 		return append(edits, options.Replace(withUsageObject)), field{}

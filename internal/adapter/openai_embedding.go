@@ -25,7 +25,7 @@ var asFloats = []byte(`"float"`)
 
 // Call passes the body on.
 func (openAIEmbedding) Call(req *schema.Request, to *Target, call *wire.Call) error {
-	return passJSON(req, to, call, "application/json", call.Edits[:0], field{"encoding_format", asFloats})
+	return passJSON(req, to, call, "application/json", call.Edits[:0], field{name: "encoding_format", value: asFloats})
 }
 
 // Reply gives every vector the form that was asked for.

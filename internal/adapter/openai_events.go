@@ -40,10 +40,10 @@ type openAIEvents struct {
 	large     bool // the last event was, and so is what it needed
 }
 
-var (
-	doneMark    = []byte("[DONE]")
-	chunkObject = []byte(`"object":"chat.completion.chunk"`)
-)
+var chunkObject = []byte(`"object":"chat.completion.chunk"`)
+
+// doneMark ends a stream in OpenAI's dialect.
+var doneMark = []byte("[DONE]")
 
 // isDone tells the mark at the end of a stream; some put blanks around it.
 func isDone(data []byte) bool { return bytes.Equal(bytes.TrimSpace(data), doneMark) }
@@ -80,7 +80,7 @@ func (e *openAIEvents) Next() ([]byte, error) {
 				return chunk, err
 			case e.finished:
 				e.done = true // nor does noise behind it
-			case e.sse.cut:
+			case e.sse.Cut():
 				return nil, ErrTruncated // half an event: the stream ended within it
 			default:
 				return nil, err

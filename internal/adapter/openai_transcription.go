@@ -94,10 +94,10 @@ func TranscriptEvents(reply *Reply) (Events, error) {
 	} else {
 		members = slices.Concat([]byte(`{"text":`), quote(string(text)), []byte("}"))
 	}
-	return &wholeEvents{usage: reply.Usage, chunks: [][]byte{
+	return storedEventsOf(reply.Usage,
 		slices.Concat([]byte(`{"type":"transcript.text.delta","delta":`), quote(string(text)), []byte("}")),
 		slices.Concat([]byte(`{"type":"transcript.text.done",`), members[1:]),
-	}}, nil
+	), nil
 }
 
 // looksLikeHTML tells a page from a transcript that was labelled as one.

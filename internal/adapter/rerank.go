@@ -23,7 +23,7 @@ func (rerank) Call(req *schema.Request, to *Target, call *wire.Call) error {
 		if err := reserveTranslation(req); err != nil {
 			return err
 		}
-		set = field{"documents", textArray(documents)}
+		set = field{name: "documents", value: textArray(documents)}
 	}
 	return passJSON(req, to, call, "application/json", call.Edits[:0], set)
 }

@@ -70,6 +70,10 @@ type SSE struct {
 
 type span struct{ from, to int }
 
+// Cut reports whether the event that was read last lacked its closing empty line,
+// so that it may have been cut off.
+func (s *SSE) Cut() bool { return s.cut }
+
 // NewSSE returns a reader of the events in from.
 func NewSSE(from io.Reader) *SSE { return &SSE{from: from, fresh: true} }
 
@@ -132,8 +136,10 @@ func (s *SSE) takeLine() (span, bool) {
 var (
 	fieldData  = []byte("data")
 	fieldEvent = []byte("event")
-	byteOrder  = []byte("\xef\xbb\xbf")
 )
+
+// byteOrder is the mark that some programs put before a text.
+var byteOrder = []byte("\xef\xbb\xbf")
 
 // field takes in one line that is not empty.
 func (s *SSE) field(line span) {
