@@ -4,15 +4,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/adapter"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
+	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
 // panicking is an adapter that panics when it reads an answer.
-type panicking struct{ adapter.Adapter }
+type panicking struct{ dialect.Adapter }
 
-func (panicking) Reply(*schema.Request, adapter.Answer, *adapter.Reply) error {
+func (panicking) Reply(*schema.Request, dialect.Answer, *dialect.Reply) error {
 	panic("a fault of ours")
 }
 

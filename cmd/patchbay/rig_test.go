@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"io"
 	"log/slog"
 	"net"
@@ -19,9 +18,10 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/patchbay-ai/patchbay/internal/adapter"
 	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/simulator"
@@ -93,7 +93,7 @@ func (r *rig) halt() {
 func loadDocument(t *testing.T, yaml, dataDir string) *config.Document {
 	t.Helper()
 	loaded, err := config.Load(config.Source{
-		File: "test.yaml", Content: []byte(yaml), KnownAdapter: adapter.Check,
+		File: "test.yaml", Content: []byte(yaml), KnownAdapter: kinds.Check,
 		Set: []string{"server.listen='127.0.0.1:0'", "server.data-dir=" + quoteYAML(dataDir)},
 	})
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/patchbay-ai/patchbay/internal/adapter"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/control"
+	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 )
 
 // defaultFile is the configuration that is read when none is named and it is there.
@@ -85,7 +85,7 @@ func (f *settingFlags) load() (*config.Loaded, error) {
 			return nil, fmt.Errorf("--set number %d: want key=value, such as --set services.chat.load-balancer=random", i+1)
 		}
 	}
-	source := config.Source{File: f.path(), Env: f.env, Set: f.overrides(), KnownAdapter: adapter.Check}
+	source := config.Source{File: f.path(), Env: f.env, Set: f.overrides(), KnownAdapter: kinds.Check}
 	if source.File != "" {
 		content, err := os.ReadFile(source.File)
 		if err != nil {

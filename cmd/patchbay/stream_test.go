@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/adapter"
+	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/simulator"
 )
 
@@ -404,7 +404,7 @@ func TestLargeEvents(t *testing.T) {
 		const head, tail = `{"id":"x","object":"chat.completion.chunk","created":1,"choices":[{"delta":{"content":"`, `"},"finish_reason":"stop"}],"model":"m"}`
 		return head + strings.Repeat("x", size-len(head)-len(tail)) + tail
 	}
-	const limit = adapter.MaxEvent
+	const limit = dialect.MaxEvent
 	for name, size := range map[string]int{"64 KiB": 64 << 10, "1 MiB": 1 << 20, "nearly 32 MiB": limit - 1024} {
 		t.Run(name, func(t *testing.T) {
 			r, _ := startOne(t, simulator.Step{Inject: "data: " + event(size) + "\n\n", After: 1, Stop: simulator.StopEnd})

@@ -13,8 +13,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/adapter"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -29,8 +30,8 @@ type Instance struct {
 	// ID names the instance among people who may know its address, Handle among
 	// those who may not.
 	ID, Handle string
-	Kind       *adapter.Kind
-	Target     *adapter.Target
+	Kind       *dialect.Kind
+	Target     *dialect.Target
 	Origin     transport.Origin
 	Timeouts   Timeouts
 	// Fault says, to those who may manage the instance, why the secrets that it
@@ -88,15 +89,15 @@ func New(settings Settings, service schema.ServiceType, policy Policy, state *St
 	if name == "" {
 		name = policy.Adapter
 	}
-	if err := adapter.Check(name, service); err != nil {
+	if err := kinds.Check(name, service); err != nil {
 		return nil, err
 	}
-	kind, err := adapter.Lookup(name)
+	kind, err := kinds.Lookup(name)
 	if err != nil {
 		return nil, err
 	}
 	key, headers, fault := secretsOf(settings, policy.Resolve)
-	target, err := kind.Target(service, adapter.Endpoint{
+	target, err := kind.Target(service, dialect.Endpoint{
 		BaseURL:              settings.BaseURL,
 		Path:                 settings.Path,
 		APIKey:               key,

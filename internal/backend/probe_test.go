@@ -17,7 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/adapter"
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/simulator"
 	"github.com/patchbay-ai/patchbay/internal/transport"
@@ -42,7 +43,7 @@ func TestEveryKindIsAskedInItsCheapestWay(t *testing.T) {
 		// Hosted: an answer may cost, and a wrong key may lock the right one out.
 		"cohere": "", "jina": "", "anthropic": "", "gemini": "",
 	} {
-		k, err := adapter.Lookup(kind)
+		k, err := kinds.Lookup(kind)
 		if err != nil {
 			t.Logf("no such kind yet: %s", kind)
 			continue
@@ -72,7 +73,7 @@ func TestTheHealthPathRespectsTheBaseURL(t *testing.T) {
 			t.Errorf("%s at %s: %q, want %q", c.kind, c.base, got, c.want)
 		}
 	}
-	ownRoute := &Instance{Settings: Settings{BaseURL: "http://h/api"}, Kind: &adapter.Kind{Health: "/api/version"}}
+	ownRoute := &Instance{Settings: Settings{BaseURL: "http://h/api"}, Kind: &dialect.Kind{Health: "/api/version"}}
 	if got := healthPath(ownRoute); got != "/api/version" {
 		t.Errorf("the first segment is doubled or lost: %q", got)
 	}

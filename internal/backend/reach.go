@@ -7,7 +7,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/patchbay-ai/patchbay/internal/adapter"
+	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/transport"
 )
 
@@ -109,7 +109,7 @@ func (s Settings) checkReach(report func(path, message string)) {
 }
 
 // origin returns where the calls of an instance go, and how.
-func (s Settings) origin(kind *adapter.Kind, environment transport.Proxies) (transport.Origin, error) {
+func (s Settings) origin(kind *dialect.Kind, environment transport.Proxies) (transport.Origin, error) {
 	origin, err := transport.ParseOrigin(s.BaseURL)
 	if err != nil {
 		return origin, fmt.Errorf("base address: %w", err)

@@ -12,9 +12,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/adapter"
 	"github.com/patchbay-ai/patchbay/internal/condition"
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 )
 
@@ -303,7 +303,7 @@ func (c *Control) put(next *state, table *routing.Table) {
 // validate looks at the services only: a change must not fail because of a file
 // that another section names.
 func validate(doc *config.Document) error {
-	if problems := doc.ValidateServices(adapter.Check); len(problems) > 0 {
+	if problems := doc.ValidateServices(kinds.Check); len(problems) > 0 {
 		return problems
 	}
 	return nil
@@ -313,7 +313,7 @@ func validate(doc *config.Document) error {
 // stricter about what it saves must not refuse to run with what an older one
 // saved.
 func validateStored(doc *config.Document) error {
-	problems := slices.DeleteFunc(doc.ValidateServices(adapter.Check), func(p config.Problem) bool {
+	problems := slices.DeleteFunc(doc.ValidateServices(kinds.Check), func(p config.Problem) bool {
 		_, setting, isInstance := strings.Cut(p.Path, "].")
 		return isInstance && (setting == "name" || setting == "path" || setting == "api-key" || strings.HasPrefix(setting, "headers["))
 	})

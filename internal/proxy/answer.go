@@ -11,7 +11,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/patchbay-ai/patchbay/internal/adapter"
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/dialect/openai"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -29,19 +30,19 @@ var errReplyTooLarge = errors.New("the backend's answer is too large")
 
 // begin reads as much of the response as must be there before the client is
 // told that the request succeeded, and tells whether that was all of it.
-func (r *Reply) begin(speak adapter.Adapter, deadline time.Time) (whole bool, err error) {
+func (r *Reply) begin(speak dialect.Adapter, deadline time.Time) (whole bool, err error) {
 	response := r.response
 	if response.Status < 200 || response.Status > 299 {
 		return false, r.refusal()
 	}
 	if encodingOf(response.Header("Content-Encoding")) != "" {
-		return false, fmt.Errorf("%w: it is compressed, which was not asked for", adapter.ErrInvalid)
+		return false, fmt.Errorf("%w: it is compressed, which was not asked for", dialect.ErrInvalid)
 	}
 	r.body = r.body[:0]
 	contentType := strings.ToLower(response.Header("Content-Type"))
 	switch shape := shapeOf(contentType); {
 	case r.req.Stream && shape != document:
-		if streamer, ok := speak.(adapter.Streamer); ok {
+		if streamer, ok := speak.(dialect.Streamer); ok {
 			if begun, err := r.beginStream(streamer, shape, deadline); begun || err != nil {
 				return false, err
 			}
@@ -49,7 +50,7 @@ func (r *Reply) begin(speak adapter.Adapter, deadline time.Time) (whole bool, er
 	case shape == events && asksForEvents(r.req):
 		return false, r.beginPassing(deadline)
 	case shape == events:
-		return false, fmt.Errorf("%w: it is a stream, which was not asked for", adapter.ErrInvalid)
+		return false, fmt.Errorf("%w: it is a stream, which was not asked for", dialect.ErrInvalid)
 	case shape == unknown && r.req.Service == schema.TTS:
 		return false, r.beginBinary(speak, contentType, deadline)
 	}
@@ -82,7 +83,7 @@ func shapeOf(contentType string) shape {
 }
 
 // takeWhole reads an answer that is passed on when all of it is there.
-func (r *Reply) takeWhole(speak adapter.Adapter, contentType string) error {
+func (r *Reply) takeWhole(speak dialect.Adapter, contentType string) error {
 	if r.response.Length > maxReply {
 		return errReplyTooLarge
 	}
@@ -90,7 +91,7 @@ func (r *Reply) takeWhole(speak adapter.Adapter, contentType string) error {
 		return err
 	}
 	r.answered = time.Now()
-	if err := speak.Reply(r.req, adapter.Answer{ContentType: contentType, Body: r.body}, &r.plain); err != nil {
+	if err := speak.Reply(r.req, dialect.Answer{ContentType: contentType, Body: r.body}, &r.plain); err != nil {
 		return err
 	}
 	if r.req.Service == schema.STT && asksForEvents(r.req) {
@@ -99,7 +100,7 @@ func (r *Reply) takeWhole(speak adapter.Adapter, contentType string) error {
 	if !r.req.Stream {
 		return nil
 	}
-	events, err := adapter.CompletionEvents(r.req, slices.Concat(r.plain.Segments...), r.plain.Usage)
+	events, err := dialect.CompletionEvents(r.req, slices.Concat(r.plain.Segments...), r.plain.Usage)
 	if err != nil {
 		return err
 	}
@@ -110,7 +111,7 @@ func (r *Reply) takeWhole(speak adapter.Adapter, contentType string) error {
 // tellTranscript makes events of a whole transcript: who asked for them reads
 // nothing else.
 func (r *Reply) tellTranscript() error {
-	events, err := adapter.TranscriptEvents(&r.plain)
+	events, err := openai.TranscriptEvents(&r.plain)
 	if err != nil {
 		return err
 	}
@@ -120,7 +121,7 @@ func (r *Reply) tellTranscript() error {
 
 // beginStream begins an answer that was asked for as a stream. It has not begun,
 // without an error, where it turns out to be a whole completion.
-func (r *Reply) beginStream(speak adapter.Streamer, shape shape, deadline time.Time) (begun bool, err error) {
+func (r *Reply) beginStream(speak dialect.Streamer, shape shape, deadline time.Time) (begun bool, err error) {
 	if shape != events && shape != lines {
 		isJSON, err := r.startsAsJSON(deadline)
 		if isJSON || err != nil {
@@ -136,7 +137,7 @@ func (r *Reply) beginStream(speak adapter.Streamer, shape shape, deadline time.T
 
 // beginEvents waits for the first event of a stream. Silence before it is part
 // of the wait for an answer.
-func (r *Reply) beginEvents(from adapter.Events, deadline time.Time) error {
+func (r *Reply) beginEvents(from dialect.Events, deadline time.Time) error {
 	r.response.SetDeadline(deadline)
 	first, err := from.Next()
 	if err != nil {
@@ -179,7 +180,7 @@ func saysNothing(start []byte) bool {
 // A backend may give an error in its place, under any type or none: what begins
 // like JSON or a page, and is text to its end, is no audio. Audio soon has a byte
 // that no text has; what is larger than an error may be is audio.
-func (r *Reply) beginBinary(speak adapter.Adapter, contentType string, deadline time.Time) error {
+func (r *Reply) beginBinary(speak dialect.Adapter, contentType string, deadline time.Time) error {
 	r.response.SetDeadline(deadline)
 	err := r.readSome()
 	read, isText := textFrom(r.body, 0)
@@ -191,13 +192,13 @@ func (r *Reply) beginBinary(speak adapter.Adapter, contentType string, deadline 
 	case err != nil && !errors.Is(err, io.EOF):
 		return err
 	case len(r.body) == 0:
-		return fmt.Errorf("%w: it is empty", adapter.ErrInvalid)
+		return fmt.Errorf("%w: it is empty", dialect.ErrInvalid)
 	case err != nil && isText && read == len(r.body) && beginsDocument(r.body):
-		return speak.Reply(r.req, adapter.Answer{ContentType: contentType, Body: r.body}, &r.plain)
+		return speak.Reply(r.req, dialect.Answer{ContentType: contentType, Body: r.body}, &r.plain)
 	}
 	r.response.SetDeadline(time.Time{})
 	r.binary = true
-	r.plain.ContentType = adapter.AudioType(contentType, r.req.AudioFormat(), r.body)
+	r.plain.ContentType = openai.AudioType(contentType, r.req.AudioFormat(), r.body)
 	return nil
 }
 
@@ -235,14 +236,14 @@ func (r *Reply) refusal() error {
 	status := r.response.Status
 	if status < 400 || status > 599 {
 		// Redirects are not followed: the key must not go where a backend points.
-		return fmt.Errorf("%w: status %d", adapter.ErrInvalid, status)
+		return fmt.Errorf("%w: status %d", dialect.ErrInvalid, status)
 	}
 	retryAfter := parseRetryAfter(r.response.Header, time.Now())
 	// A body that cannot be read whole still leaves the status to report.
 	r.body = r.body[:0]
 	_ = r.readBody(maxComplaint)
 	words := unpacked(r.body, encodingOf(r.response.Header("Content-Encoding")))
-	return &refused{Failure: adapter.ReadFailure(status, words), retryAfter: retryAfter}
+	return &refused{Failure: dialect.ReadFailure(status, words), retryAfter: retryAfter}
 }
 
 // encodingOf reads how a body is compressed; empty means that it is not.

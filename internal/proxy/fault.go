@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/adapter"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
+	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -30,8 +30,8 @@ type fault struct {
 func (r *Reply) classify(err error) *fault {
 	var mistake *schema.Error
 	var refusal *refused
-	var failure *adapter.Failure
-	var count *adapter.CountError
+	var failure *dialect.Failure
+	var count *dialect.CountError
 	switch {
 	case errors.As(err, &mistake): // the request cannot be said in the backend's dialect
 		return unserved(mistake)
@@ -41,7 +41,7 @@ func (r *Reply) classify(err error) *fault {
 		return r.classifyInside(failure)
 	case errors.As(err, &count):
 		return wrongCount(count)
-	case errors.Is(err, adapter.ErrFormat):
+	case errors.Is(err, dialect.ErrFormat):
 		return unserved(apiError(schema.CodeUpstreamError, "The backend's answer has another form than the one that was asked for"+reasonIn(err)+"."))
 	case errors.Is(err, errReplyTooLarge):
 		return unserved(apiError(schema.CodeUpstreamError, fmt.Sprintf("The backend's answer is larger than the %d MiB that the gateway takes in whole.", maxReply>>20)))
@@ -49,14 +49,14 @@ func (r *Reply) classify(err error) *fault {
 		return unserved(apiError(schema.CodeInternal, "The gateway could not put the request to the backend."))
 	case errors.Is(err, transport.ErrTimeout):
 		return backendFault(wireError(schema.CodeUpstreamTimeout, "The backend did not answer in time.", err))
-	case errors.Is(err, adapter.ErrTruncated):
+	case errors.Is(err, dialect.ErrTruncated):
 		return backendFault(apiError(schema.CodeUpstreamTruncated, "The backend's stream ended before the answer was complete."))
 	case errors.Is(err, transport.ErrConnect):
 		cause := transport.CauseOf(err)
 		return lost(wireError(schema.CodeUpstreamError, "The backend could not be reached: "+cause.Text()+".", err), err)
 	case errors.Is(err, transport.ErrProtocol):
 		return backendFault(wireError(schema.CodeUpstreamError, "The backend's answer could not be understood.", err))
-	case errors.Is(err, adapter.ErrInvalid), errors.Is(err, adapter.ErrEventTooLarge):
+	case errors.Is(err, dialect.ErrInvalid), errors.Is(err, dialect.ErrEventTooLarge):
 		return backendFault(apiError(schema.CodeUpstreamError, "The backend's answer could not be understood."))
 	}
 	message, code := "The connection to the backend broke.", schema.CodeUpstreamError
@@ -100,7 +100,7 @@ func unserved(err *schema.Error) *fault { return &fault{err: err, outcome: break
 
 // reasonIn returns what an adapter says beyond ErrFormat; its texts are ours.
 func reasonIn(err error) string {
-	_, reason, _ := strings.Cut(err.Error(), adapter.ErrFormat.Error())
+	_, reason, _ := strings.Cut(err.Error(), dialect.ErrFormat.Error())
 	return reason
 }
 

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/patchbay-ai/patchbay/internal/adapter"
+	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
@@ -56,7 +56,7 @@ func loopDetected(message string) *schema.Error {
 }
 
 // isLoop tells whether a backend is a gateway that found a loop.
-func isLoop(f *adapter.Failure) bool {
+func isLoop(f *dialect.Failure) bool {
 	return f.Status == http.StatusLoopDetected && f.Code == schema.CodeLoopDetected
 }
 

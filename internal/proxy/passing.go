@@ -10,7 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/patchbay-ai/patchbay/internal/adapter"
+	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -34,7 +34,7 @@ func asksForEvents(req *schema.Request) bool {
 
 // beginPassing waits for the first event of a stream that is passed on as it is.
 func (r *Reply) beginPassing(deadline time.Time) error {
-	if err := r.beginEvents(&passing{sse: adapter.NewSSE(r.response), model: r.Model}, deadline); err != nil {
+	if err := r.beginEvents(&passing{sse: dialect.NewSSE(r.response), model: r.Model}, deadline); err != nil {
 		return err
 	}
 	r.framed = true
@@ -44,7 +44,7 @@ func (r *Reply) beginPassing(deadline time.Time) error {
 
 // passing passes events on with their names, and watches them go by.
 type passing struct {
-	sse   *adapter.SSE
+	sse   *dialect.SSE
 	doc   jsonscan.Document
 	model string // the caller's name of it
 	usage schema.Usage
@@ -78,7 +78,7 @@ func (e *passing) Next() ([]byte, error) {
 	}
 	switch {
 	case errors.Is(err, io.EOF) && (!e.begun || e.typed && !e.ended):
-		return nil, adapter.ErrTruncated
+		return nil, dialect.ErrTruncated
 	case err != nil && e.ended:
 		return nil, io.EOF // nothing was lost
 	case err != nil:
@@ -94,7 +94,7 @@ func (e *passing) Next() ([]byte, error) {
 }
 
 // write writes an event that was looked at into its frame.
-func (e *passing) write(event adapter.Event) {
+func (e *passing) write(event dialect.Event) {
 	if cap(e.frame) > keepFrame {
 		e.frame = nil
 	}
@@ -120,28 +120,28 @@ func (e *passing) write(event adapter.Event) {
 
 // look reads what the gateway must know of an event: that it is no error, whether
 // it is the last one, and what it cost.
-func (e *passing) look(event adapter.Event) error {
+func (e *passing) look(event dialect.Event) error {
 	if string(event.Name) == "error" {
-		return adapter.ReadFailure(200, event.Data)
+		return dialect.ReadFailure(200, event.Data)
 	}
 	if bytes.Equal(bytes.TrimSpace(event.Data), []byte("[DONE]")) {
 		if !e.begun {
-			return adapter.ErrTruncated
+			return dialect.ErrTruncated
 		}
 		e.ended, e.done = true, true
 		return nil
 	}
 	e.doc.AllowDuplicateKeys = true
 	if err := e.doc.Parse(event.Data); err != nil {
-		return fmt.Errorf("%w: %w", adapter.ErrInvalid, err)
+		return fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
 	}
 	root := e.doc.Root()
 	kind := root.Get("type").Text()
 	switch {
 	case root.Kind() != jsonscan.Object:
-		return fmt.Errorf("%w: an event that is no object", adapter.ErrInvalid)
+		return fmt.Errorf("%w: an event that is no object", dialect.ErrInvalid)
 	case root.Get("error").Given(), string(kind) == "error":
-		return adapter.ReadFailure(200, event.Data)
+		return dialect.ReadFailure(200, event.Data)
 	}
 	choices := root.Get("choices") // vLLM sends transcripts as chunks of a completion
 	e.typed = e.typed || len(kind) > 0 || choices.Kind() == jsonscan.Array

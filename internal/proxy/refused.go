@@ -7,14 +7,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/adapter"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
+	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
 // refused is a response with an error status.
 type refused struct {
-	*adapter.Failure
+	*dialect.Failure
 	retryAfter time.Duration
 }
 
@@ -47,9 +47,9 @@ func (r *Reply) classifyStatus(refusal *refused) *fault {
 		err.RetryAfter = max(refusal.retryAfter, time.Second)
 	}
 	switch r.Instance.Kind.Meaning(refusal.Failure) {
-	case adapter.RequestFault:
+	case dialect.RequestFault:
 		return requestFault(err)
-	case adapter.Overload:
+	case dialect.Overload:
 		return overloaded(err, refusal.retryAfter)
 	}
 	return &fault{err: err, outcome: breaker.Failure, elsewhere: failsOver(status)}
@@ -57,12 +57,12 @@ func (r *Reply) classifyStatus(refusal *refused) *fault {
 
 // classifyInside decides what an error means that came inside an answer which
 // began as a success.
-func (r *Reply) classifyInside(failure *adapter.Failure) *fault {
+func (r *Reply) classifyInside(failure *dialect.Failure) *fault {
 	err := r.upstream("The backend reported an error in its answer", failure)
 	switch r.Instance.Kind.Meaning(failure) {
-	case adapter.RequestFault:
+	case dialect.RequestFault:
 		return requestFault(err)
-	case adapter.Overload:
+	case dialect.Overload:
 		return overloaded(err, 0)
 	}
 	return backendFault(err)
@@ -91,7 +91,7 @@ func overloaded(err *schema.Error, asked time.Duration) *fault {
 }
 
 // wrongCount is an answer with another number of parts than were asked for.
-func wrongCount(count *adapter.CountError) *fault {
+func wrongCount(count *dialect.CountError) *fault {
 	text := count.Error()
 	err := apiError(schema.CodeUpstreamError, strings.ToUpper(text[:1])+text[1:]+".")
 	if count.Harmless {
@@ -111,7 +111,7 @@ func failsOver(status int) bool {
 
 // upstream makes the error that passes on what a backend said. The message is
 // given without its full stop.
-func (r *Reply) upstream(message string, f *adapter.Failure) *schema.Error {
+func (r *Reply) upstream(message string, f *dialect.Failure) *schema.Error {
 	err := apiError(schema.CodeUpstreamError, r.withReason(message, f))
 	details := map[string]any{}
 	if f.Status != http.StatusOK {
@@ -126,7 +126,7 @@ func (r *Reply) upstream(message string, f *adapter.Failure) *schema.Error {
 
 // withReason adds the backend's own reason to a message: many clients show nothing
 // of an error but that.
-func (r *Reply) withReason(message string, f *adapter.Failure) string {
+func (r *Reply) withReason(message string, f *dialect.Failure) string {
 	if reason := r.Instance.Target.Reason(f.Message); reason != "" {
 		return message + ": " + reason
 	}
@@ -137,7 +137,7 @@ func (r *Reply) withReason(message string, f *adapter.Failure) string {
 // of that, what to do. Its client may have sent them without being asked to.
 func (r *Reply) addRemedy(err *schema.Error) {
 	if r.req.Service == schema.Embedding && r.req.HasTokenIDs() {
-		err.Message = strings.TrimSuffix(err.Message, ".") + ". The input is token ids, which this backend may not take. " + adapter.TokenIDsRemedy
+		err.Message = strings.TrimSuffix(err.Message, ".") + ". The input is token ids, which this backend may not take. " + dialect.TokenIDsRemedy
 	}
 }
 

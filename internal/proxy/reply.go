@@ -6,10 +6,10 @@ import (
 	"io"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/adapter"
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/calls"
+	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/routing"
@@ -47,11 +47,11 @@ type Reply struct {
 	call    wire.Call
 	asked   *backend.Instance // the last one whose dialect has words for the request
 	mistake *schema.Error     // why the first of the dialects cannot
-	plain   adapter.Reply
+	plain   dialect.Reply
 	body    []byte
 
 	response *transport.Response
-	events   adapter.Events
+	events   dialect.Events
 	pending  []byte // the first event, which was waited for
 	binary   bool
 	framed   bool // events come in their frames

@@ -9,7 +9,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/patchbay-ai/patchbay/internal/adapter"
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
@@ -35,11 +36,11 @@ func FuzzParseChat(f *testing.F) {
 	} {
 		f.Add([]byte(body))
 	}
-	kind, err := adapter.Lookup("openai")
+	kind, err := kinds.Lookup("openai")
 	if err != nil {
 		f.Fatal(err)
 	}
-	target, err := kind.Target(schema.Chat, adapter.Endpoint{BaseURL: "http://backend.test", Model: "backends-name"})
+	target, err := kind.Target(schema.Chat, dialect.Endpoint{BaseURL: "http://backend.test", Model: "backends-name"})
 	if err != nil {
 		f.Fatal(err)
 	}

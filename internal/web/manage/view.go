@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
-	"github.com/patchbay-ai/patchbay/internal/adapter"
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/control"
+	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/transport"
 )
@@ -201,7 +201,7 @@ func sameHost(a, b string) bool {
 // path of a setting into the name that it has in the body.
 func check(serviceType schema.ServiceType, service config.Service, name func(path string) string) error {
 	var problems config.Problems
-	service.Check(serviceType, adapter.Check, func(path, message string) {
+	service.Check(serviceType, kinds.Check, func(path, message string) {
 		problems = append(problems, config.Problem{Path: name(path), Message: message})
 	})
 	if len(problems) > 0 {

@@ -12,7 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/patchbay-ai/patchbay/internal/adapter"
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
@@ -233,11 +234,11 @@ func checkBounds(t *testing.T, form *schema.Form, length int) {
 // checkPassedOn checks that a backend gets the form that was read.
 func checkPassedOn(t *testing.T, form *schema.Form) {
 	t.Helper()
-	kind, err := adapter.Lookup("openai")
+	kind, err := kinds.Lookup("openai")
 	if err != nil {
 		t.Fatal(err)
 	}
-	target, err := kind.Target(schema.STT, adapter.Endpoint{BaseURL: "http://backend"})
+	target, err := kind.Target(schema.STT, dialect.Endpoint{BaseURL: "http://backend"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,0 @@
-//go:build race
-
-package adapter
-
-const raceDetector = true

@@ -1,0 +1,75 @@
+// Package anthropic translates chat requests and answers into and out of the
+// dialect of Anthropic's Messages API.
+package anthropic
+
+import (
+	"bytes"
+	"io"
+
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
+)
+
+// Chat speaks the Messages API.
+type Chat struct{}
+
+// Call translates the request.
+func (Chat) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error {
+	accept := "application/json"
+	if req.Stream {
+		accept = "text/event-stream"
+	}
+	w := requestWriter{req: req, model: readModel(req.Model)}
+	model := req.Body.Root().Get("model").Raw()
+	if to.ModelJSON != nil {
+		model = to.ModelJSON
+		w.model = readModel([]byte(to.Model))
+	}
+	if err := dialect.ReserveTranslation(req); err != nil {
+		return err
+	}
+	w.out = make([]byte, 0, len(req.Body.Data())+256)
+	w.out = append(append(w.out, `{"model":`...), model...)
+	if err := w.write(); err != nil {
+		return err
+	}
+	to.Begin(call, to.Path, "application/json", accept)
+	call.Body = append(call.Body[:0], append(w.out, '}'))
+	return nil
+}
+
+// Refuse reports what cannot be said in this dialect and would change the answer
+// if it were left out.
+func (Chat) Refuse(req *schema.Request) error {
+	if n, ok := req.Field("n").Int(); ok && n > 1 {
+		return schema.InvalidValue("n", "'n' must be 1: this backend gives one answer.")
+	}
+	for _, name := range []string{"functions", "audio", "web_search_options"} {
+		if req.Field(name).Given() {
+			return schema.InvalidValue(name, "'"+name+"' is not supported by this backend.")
+		}
+	}
+	w := requestWriter{req: req}
+	if _, err := w.effort(); err != nil {
+		return err
+	}
+	if format := req.Field("response_format"); format.Given() {
+		switch string(format.Get("type").Text()) {
+		case "text", "json_object", "json_schema":
+		default:
+			return schema.InvalidValue("response_format.type", "'response_format.type' must be one of text, json_object, json_schema.")
+		}
+	}
+	return nil
+}
+
+// Events reads the events of a streamed message.
+func (Chat) Events(req *schema.Request, body io.Reader) dialect.Events {
+	return &events{
+		sse:          dialect.NewSSE(body),
+		model:        bytes.Clone(req.Body.Root().Get("model").Raw()),
+		includeUsage: req.IncludeUsage,
+		thinkingAt:   -1,
+	}
+}

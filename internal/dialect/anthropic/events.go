@@ -1,0 +1,363 @@
+package anthropic
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// events turns the events of a message into completion chunks.
+type events struct {
+	sse          *dialect.SSE
+	doc          jsonscan.Document
+	model        []byte // the caller's name of the model, as JSON
+	includeUsage bool
+
+	usage tokenCounts
+	head  []byte // what all chunks begin with
+	out   []byte
+	tools []toolCall
+
+	// The thinking block that is open, which the caller gets once more as a whole
+	// when it ends: it must send it back as it was.
+	thinkingAt          int64
+	thinking, signature []byte
+
+	begun    bool  // a chunk went out
+	finished bool  // a finish_reason went out
+	stopped  bool  // nothing more is read
+	end      error // what every further call returns
+}
+
+// toolCall is a tool call of the stream: calls are numbered by themselves,
+// blocks all together.
+type toolCall struct {
+	block     int64
+	arguments bool // some were sent
+}
+
+// Usage returns what was reported so far.
+func (e *events) Usage() schema.Usage { return e.usage.report() }
+
+// Next returns the next chunk for the caller.
+func (e *events) Next() ([]byte, error) {
+	for e.end == nil && !e.stopped {
+		dialect.DropLarge(&e.doc)
+		event, err := e.sse.Next()
+		if err != nil {
+			e.broke(err)
+			break
+		}
+		chunk, err := e.chunk(event)
+		if (e.sse.Cut() || e.finished) && errors.Is(err, dialect.ErrInvalid) {
+			e.broke(io.EOF) // the stream ended in the middle of this event, or before it
+			break
+		}
+		if err != nil {
+			e.end = err
+			break
+		}
+		if chunk != nil {
+			e.begun = true
+			return chunk, nil
+		}
+	}
+	if e.end != nil {
+		return nil, e.end
+	}
+	e.end = io.EOF
+	if e.includeUsage && e.usage.known {
+		return e.usageChunk(), nil
+	}
+	return nil, e.end
+}
+
+// broke ends a stream whose reader has no more. An answer that said why it
+// ended is complete, whatever happens to the connection afterwards.
+func (e *events) broke(err error) {
+	switch {
+	case e.finished:
+		e.stopped = true
+	case errors.Is(err, io.EOF):
+		e.end = dialect.ErrTruncated
+	default:
+		e.end = err
+	}
+}
+
+// chunk reads one event; it returns nil for one that the caller does not get.
+func (e *events) chunk(event dialect.Event) ([]byte, error) {
+	if dialect.IsDone(event.Data) {
+		return nil, nil // not of this dialect; some gateways add it
+	}
+	if err := event.Failure(); err != nil {
+		return nil, err
+	}
+	e.doc.AllowDuplicateKeys = true
+	if err := e.doc.Parse(event.Data); err != nil {
+		return nil, fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
+	}
+	root := e.doc.Root()
+	kind := root.Get("type").Text()
+	if kind == nil {
+		kind = event.Name
+	}
+	switch string(kind) {
+	case "content_block_delta":
+		return e.delta(root), nil
+	case "content_block_start":
+		return e.blockStart(root), nil
+	case "content_block_stop":
+		return e.blockStop(root), nil
+	case "message_start":
+		message := root.Get("message")
+		e.usage.read(message.Get("usage"))
+		e.begin(message.Get("id"))
+		return nil, nil
+	case "message_delta":
+		e.usage.read(root.Get("usage"))
+		return e.finish(root.Get("delta")), nil
+	case "message_stop":
+		return e.stop()
+	}
+	// Pings, and kinds that are yet to come, unless they are errors.
+	return nil, failureIn(root)
+}
+
+// begin prepares what all chunks share. The first chunk waits for content:
+// until then another instance may still take over.
+func (e *events) begin(id jsonscan.Value) {
+	if e.head != nil {
+		return
+	}
+	e.head = appendID(append(e.head, `{"id":`...), id)
+	e.head = append(e.head, `,"object":"chat.completion.chunk","created":`...)
+	e.head = strconv.AppendInt(e.head, time.Now().Unix(), 10)
+	e.head = append(e.head, `,"model":`...)
+	e.head = append(e.head, e.model...)
+	e.head = append(e.head, `,"system_fingerprint":null,"choices":[`...)
+}
+
+// open begins a chunk, up to the members of its delta. The first one names the
+// role.
+func (e *events) open() {
+	e.begin(jsonscan.Value{})
+	e.out = append(append(dialect.Reuse(e.out), e.head...), `{"index":0,"delta":{`...)
+	if !e.begun {
+		e.out = append(e.out, `"role":"assistant",`...)
+	}
+}
+
+// close ends a chunk.
+func (e *events) close() []byte {
+	e.out = append(e.out, `},"logprobs":null,"finish_reason":null}]}`...)
+	return e.out
+}
+
+// text makes a chunk of a text, between its quotes; an empty one matters only as
+// the first chunk.
+func (e *events) text(text []byte) []byte {
+	if len(text) == 0 && e.begun {
+		return nil
+	}
+	e.open()
+	e.out = append(append(append(e.out, `"content":"`...), text...), '"')
+	return e.close()
+}
+
+// delta reads a piece of a block.
+func (e *events) delta(root jsonscan.Value) []byte {
+	delta := root.Get("delta")
+	switch string(delta.Get("type").Text()) {
+	case "text_delta":
+		return e.text(dialect.RawText(delta.Get("text")))
+	case "thinking_delta":
+		return e.thought(root, dialect.RawText(delta.Get("thinking")))
+	case "signature_delta":
+		if e.thinksAt(root) {
+			e.signature = append(e.signature, dialect.RawText(delta.Get("signature"))...)
+		}
+	case "input_json_delta":
+		return e.arguments(root, delta.Get("partial_json"))
+	}
+	return nil
+}
+
+// thought makes a chunk of a piece of thinking.
+func (e *events) thought(root jsonscan.Value, text []byte) []byte {
+	if len(text) == 0 {
+		return nil
+	}
+	if e.thinksAt(root) {
+		e.thinking = append(e.thinking, text...)
+		if len(e.thinking) > maxThinking {
+			e.thinkingAt, e.thinking = -1, nil // too much to keep
+		}
+	}
+	e.open()
+	e.out = appendThinking(e.out, text)
+	return e.close()
+}
+
+// maxThinking is how much of a thinking block is kept to be given once more as a
+// whole.
+const maxThinking = 4 << 20
+
+// thinksAt reports whether an event belongs to the thinking block that is open.
+func (e *events) thinksAt(root jsonscan.Value) bool {
+	index, ok := root.Get("index").Int()
+	return ok && index == e.thinkingAt
+}
+
+// blockStart reads the beginning of a block.
+func (e *events) blockStart(root jsonscan.Value) []byte {
+	block := root.Get("content_block")
+	index, ok := root.Get("index").Int()
+	if !ok {
+		index = -1
+	}
+	switch string(block.Get("type").Text()) {
+	case "text":
+		return e.text(dialect.RawText(block.Get("text")))
+	case "thinking":
+		e.thinkingAt = index
+		e.thinking = dialect.Reuse(e.thinking)
+		e.signature = append(dialect.Reuse(e.signature), dialect.RawText(block.Get("signature"))...)
+		if text := dialect.RawText(block.Get("thinking")); len(text) > 0 {
+			return e.thought(root, text)
+		}
+		return e.text(nil) // thinking may take long: the caller learns that it began
+	case "redacted_thinking":
+		e.open()
+		e.out = append(append(append(e.out, `"thinking_blocks":[`...), block.Raw()...), ']')
+		return e.close()
+	case "tool_use":
+		return e.callStart(block, index)
+	}
+	return nil
+}
+
+// callStart makes the chunk that begins a tool call.
+func (e *events) callStart(block jsonscan.Value, index int64) []byte {
+	e.open()
+	if !e.begun {
+		e.out = append(e.out, `"content":null,`...)
+	}
+	e.out = append(e.out, `"tool_calls":[{"index":`...)
+	e.out = strconv.AppendInt(e.out, int64(len(e.tools)), 10)
+	e.out = appendCall(append(e.out, `,"id":`...), block)
+	input := block.Get("input")
+	whole := input.Kind() == jsonscan.Object && !input.Empty()
+	if whole {
+		e.out = appendInput(e.out, input)
+	} else {
+		e.out = append(e.out, `""`...)
+	}
+	e.tools = append(e.tools, toolCall{block: index, arguments: whole})
+	e.out = append(e.out, "}}]"...)
+	return e.close()
+}
+
+// call finds the tool call that an event belongs to, -1 if it is none.
+func (e *events) call(root jsonscan.Value) int {
+	index, ok := root.Get("index").Int()
+	for i := len(e.tools) - 1; ok && i >= 0; i-- {
+		if e.tools[i].block == index {
+			return i
+		}
+	}
+	return -1
+}
+
+// arguments makes a chunk of a piece of a call's arguments.
+func (e *events) arguments(root, text jsonscan.Value) []byte {
+	call := e.call(root)
+	if call < 0 || len(dialect.RawText(text)) == 0 {
+		return nil
+	}
+	return e.argumentsChunk(call, text.Raw())
+}
+
+func (e *events) argumentsChunk(call int, quoted []byte) []byte {
+	e.tools[call].arguments = true
+	e.open()
+	e.out = append(e.out, `"tool_calls":[{"index":`...)
+	e.out = strconv.AppendInt(e.out, int64(call), 10)
+	e.out = append(append(e.out, `,"function":{"arguments":`...), quoted...)
+	e.out = append(e.out, "}}]"...)
+	return e.close()
+}
+
+// blockStop reads the end of a block: a call without arguments gets empty ones,
+// and thinking that was signed goes out as a whole.
+func (e *events) blockStop(root jsonscan.Value) []byte {
+	if call := e.call(root); call >= 0 && !e.tools[call].arguments {
+		return e.argumentsChunk(call, []byte(`"{}"`))
+	}
+	if !e.thinksAt(root) {
+		return nil
+	}
+	e.thinkingAt = -1
+	if len(e.signature) == 0 {
+		return nil
+	}
+	e.open()
+	e.out = append(append(e.out, `"thinking_blocks":[{"type":"thinking","thinking":"`...), e.thinking...)
+	e.out = append(append(e.out, `","signature":"`...), e.signature...)
+	e.out = append(e.out, `"}]`...)
+	return e.close()
+}
+
+// finish makes the chunk that says why the answer ended.
+func (e *events) finish(delta jsonscan.Value) []byte {
+	reason := delta.Get("stop_reason")
+	if !dialect.IsFinishReason(reason) || e.finished {
+		return nil
+	}
+	e.finished = true
+	e.begin(jsonscan.Value{})
+	e.out = append(append(dialect.Reuse(e.out), e.head...), `{"index":0,"delta":{`...)
+	if !e.begun {
+		e.out = append(e.out, `"role":"assistant","content":""`...)
+	}
+	if refusal := delta.Get("stop_details").Get("explanation"); refusal.Kind() == jsonscan.String {
+		if !e.begun {
+			e.out = append(e.out, ',')
+		}
+		e.out = append(append(e.out, `"refusal":`...), refusal.Raw()...)
+	}
+	e.out = append(e.out, `},"logprobs":null,"finish_reason":"`...)
+	e.out = append(e.out, finishReason(reason.Text(), len(e.tools) > 0)...)
+	e.out = append(e.out, `"}]}`...)
+	return e.out
+}
+
+// stop ends the answer. One that did not say why it ended but has content gets
+// the usual reason.
+func (e *events) stop() ([]byte, error) {
+	if !e.finished && !e.begun {
+		return nil, dialect.ErrTruncated
+	}
+	e.stopped = true
+	if e.finished {
+		return nil, nil
+	}
+	e.finished = true
+	e.out = append(append(dialect.Reuse(e.out), e.head...), `{"index":0,"delta":{},"logprobs":null,"finish_reason":"`...)
+	e.out = append(e.out, finishReason(nil, len(e.tools) > 0)...)
+	e.out = append(e.out, `"}]}`...)
+	return e.out, nil
+}
+
+// usageChunk makes the chunk that a caller asked for.
+func (e *events) usageChunk() []byte {
+	e.out = append(append(dialect.Reuse(e.out), e.head...), `],"usage":`...)
+	e.out = append(e.usage.append(e.out), '}')
+	return e.out
+}

@@ -1,0 +1,178 @@
+package anthropic
+
+import (
+	"bytes"
+	"strconv"
+
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+const (
+	// defaultMaxTokens is the limit for a caller that gave none: the backend
+	// wants one.
+	defaultMaxTokens = 4096
+	// minBudget is the least that the backend takes for thinking.
+	minBudget = 1024
+)
+
+// modelTraits is what a model's name tells about what the model accepts.
+type modelTraits struct {
+	// adaptiveOnly means that the model refuses a budget for thinking and any
+	// sampling setting; it takes an effort instead.
+	adaptiveOnly bool
+}
+
+// readModel reads a name such as claude-opus-4-7 or
+// vendor/claude-3.5-sonnet-20241022. A name that is not understood is taken for
+// a model that accepts everything.
+func readModel(name []byte) modelTraits {
+	_, rest, found := bytes.Cut(bytes.ToLower(name), []byte("claude-"))
+	if !found {
+		return modelTraits{}
+	}
+	var version [2]int
+	at := 0
+	for word := range bytes.FieldsFuncSeq(rest, func(r rune) bool { return r == '-' || r == '.' || r == ':' || r == '@' }) {
+		if string(word) == "mythos" {
+			return modelTraits{adaptiveOnly: true}
+		}
+		n, err := strconv.Atoi(string(word))
+		if err != nil {
+			continue
+		}
+		if len(word) > 2 || at == len(version) {
+			break // a date
+		}
+		version[at] = n
+		at++
+	}
+	return modelTraits{adaptiveOnly: version[0] > 4 || version[0] == 4 && version[1] >= 7}
+}
+
+// writeLimits writes how long the answer may be, how much thinking goes before
+// it, and how it is sampled. Thinking and sampling exclude each other.
+func (w *requestWriter) writeLimits() *schema.Error {
+	limit, given, err := w.maxTokens()
+	if err != nil {
+		return err
+	}
+	effort, err := w.effort()
+	if err != nil {
+		return err
+	}
+	thinks, err := w.thinks(effort)
+	if err != nil {
+		return err
+	}
+	switch own := w.req.Field("thinking"); {
+	case own.Given():
+		w.raw("thinking", own.Raw())
+		thinks = string(own.Get("type").Text()) != "disabled"
+		if budget, ok := own.Get("budget_tokens").Int(); ok && !given {
+			limit += budget // the default is room for the answer alone
+		}
+	case thinks && w.model.adaptiveOnly:
+		w.raw("thinking", []byte(`{"type":"adaptive"}`))
+	case thinks:
+		var budget int64
+		budget, limit = thinkingBudget(effort, limit, given)
+		w.name("thinking")
+		w.out = strconv.AppendInt(append(w.out, `{"type":"enabled","budget_tokens":`...), budget, 10)
+		w.out = append(w.out, '}')
+	}
+	w.integer("max_tokens", limit)
+	if !thinks && !w.model.adaptiveOnly {
+		w.writeSampling()
+	}
+	return nil
+}
+
+// maxTokens returns the caller's limit or the default.
+func (w *requestWriter) maxTokens() (limit int64, given bool, err *schema.Error) {
+	for _, name := range []string{"max_completion_tokens", "max_tokens"} {
+		v := w.req.Field(name)
+		if !v.Given() {
+			continue
+		}
+		limit, ok := v.Int()
+		if !ok {
+			return 0, false, schema.InvalidValue(name, "'"+name+"' must be an integer.")
+		}
+		return limit, true, nil
+	}
+	return defaultMaxTokens, false, nil
+}
+
+// effort returns how hard the model should think, in the backend's words; empty
+// if the caller did not say or wants none.
+func (w *requestWriter) effort() (string, *schema.Error) {
+	v := w.req.Field("reasoning_effort")
+	if !v.Given() {
+		return "", nil
+	}
+	switch word := string(v.Text()); word {
+	case "none":
+		return "", nil
+	case "minimal":
+		return "low", nil
+	case "low", "medium", "high", "xhigh", "max":
+		return word, nil
+	}
+	return "", schema.InvalidValue("reasoning_effort", "'reasoning_effort' must be one of none, minimal, low, medium, high, xhigh.")
+}
+
+// thinks reports whether thinking is to be switched on. An effort is a hint, so
+// it gives way where the backend would refuse it: when a tool is forced, and
+// when the model is in the middle of calling tools and the caller did not keep
+// its earlier thinking.
+func (w *requestWriter) thinks(effort string) (bool, *schema.Error) {
+	if effort == "" || w.unsigned && !w.model.adaptiveOnly {
+		return false, nil
+	}
+	kind, _, err := w.toolChoice()
+	if err != nil {
+		return false, err
+	}
+	return kind != "any" && kind != "tool", nil
+}
+
+// thinkingBudget chooses how much of the limit thinking may take. A limit that
+// leaves no room for both is raised.
+func thinkingBudget(effort string, limit int64, given bool) (budget, raised int64) {
+	switch effort {
+	case "low":
+		budget = minBudget
+	case "medium":
+		budget = 4096
+	default:
+		budget = 16384
+	}
+	if !given {
+		return budget, budget + limit
+	}
+	if budget >= limit {
+		budget = max(minBudget, limit/2)
+	}
+	if budget >= limit {
+		limit = budget + max(limit, 1)
+	}
+	return budget, limit
+}
+
+// writeSampling writes the sampling settings. The temperature ends at 1 there.
+func (w *requestWriter) writeSampling() {
+	temperature := w.req.Field("temperature")
+	if t, ok := temperature.Float(); ok {
+		raw := temperature.Raw()
+		if t > 1 {
+			raw = []byte("1")
+		}
+		w.raw("temperature", raw)
+	}
+	// Some models refuse both together; a top_p of 1 changes nothing anyway.
+	if p, ok := w.req.Field("top_p").Float(); ok && (p < 1 || temperature.Kind() != jsonscan.Number) {
+		w.native("top_p")
+	}
+	w.native("top_k")
+}

@@ -1,0 +1,69 @@
+package dialect
+
+import (
+	"fmt"
+
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// CountError means that an answer has another number of parts than were asked for.
+// It is an ErrInvalid.
+type CountError struct {
+	// What is counted, in the singular.
+	What      string
+	Want, Got int
+	// Harmless says that it tells nothing against the backend: it has no way to
+	// give as many, and the next caller may not ask for them.
+	Harmless bool
+}
+
+// Error says what was asked for and what came; callers may read it.
+func (e *CountError) Error() string {
+	verb := "were"
+	if e.Want == 1 {
+		verb = "was"
+	}
+	return fmt.Sprintf("the backend gave %s where %d %s asked for", counted(e.Got, e.What), e.Want, verb)
+}
+
+// Unwrap makes it an ErrInvalid.
+func (e *CountError) Unwrap() error { return ErrInvalid }
+
+func counted(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
+
+// WrongVectors says that vectors and inputs cannot be matched.
+func WrongVectors(got, want int) error { return &CountError{What: "vector", Want: want, Got: got} }
+
+// WantedChoices returns how many choices a request asks for.
+func WantedChoices(req *schema.Request) int {
+	n, ok := req.Field("n").Int()
+	if !ok || n < 1 {
+		return 1
+	}
+	return int(n)
+}
+
+// CheckChoices says that there are fewer choices than the several that were asked
+// for.
+func CheckChoices(got, want int) error {
+	if want <= 1 || got >= want {
+		return nil
+	}
+	return &CountError{What: "choice", Want: want, Got: got, Harmless: true}
+}
+
+// TokenCount reads one count; one that is not there is zero.
+func TokenCount(v jsonscan.Value) (int64, bool) {
+	const most = 1 << 40 // more than that is no count
+	if !v.Given() {
+		return 0, true
+	}
+	n, ok := v.Int()
+	return n, ok && n >= 0 && n <= most
+}

@@ -1,0 +1,117 @@
+// Package dialect holds what the dialects of backends share: the interfaces that a
+// dialect implements, the target of its calls, readers of event streams, failures,
+// vectors, and the unified answer. A dialect turns a unified request into a call
+// and a backend's answer into a unified one. Nothing here opens a socket.
+package dialect
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
+)
+
+// Adapter speaks one dialect for one service type.
+type Adapter interface {
+	// Call describes the call that puts a request to a backend. The call may
+	// share memory with the request.
+	Call(req *schema.Request, to *Target, call *wire.Call) error
+	// Reply turns a whole answer into a unified one. The reply may share memory
+	// with the answer.
+	Reply(req *schema.Request, answer Answer, reply *Reply) error
+}
+
+// Selective is an Adapter whose dialect cannot express every request.
+type Selective interface {
+	Adapter
+	// Refuse says what the dialect has no words for. It looks at the fields of a
+	// request and writes nothing, so that it can be asked before the request is
+	// let in. Call may still refuse what lies deeper, such as a part of a message.
+	Refuse(req *schema.Request) error
+}
+
+// Streamer is an Adapter for a service type whose answers can be streams of
+// events.
+type Streamer interface {
+	Adapter
+	// Events reads a streamed answer.
+	Events(req *schema.Request, body io.Reader) Events
+}
+
+// ReserveTranslation reserves the memory that it takes to write a request in
+// another dialect: a text of about its length, which may be put together from
+// another one, and the record of what is scanned again, which has a node for
+// every member and for every array or object.
+func ReserveTranslation(req *schema.Request) error {
+	if req.Body.Reserve == nil {
+		return nil
+	}
+	text := req.Body.Data()
+	nodes := 0
+	for _, c := range []byte(":{[") {
+		nodes += bytes.Count(text, []byte{c})
+	}
+	return req.ReserveCopy(2*len(text) + nodes*jsonscan.NodeSize)
+}
+
+// Answer is what a backend sent, whole.
+type Answer struct {
+	ContentType string
+	Body        []byte
+}
+
+// Events is a streamed answer in the unified shape.
+type Events interface {
+	// Next returns the next chunk as compact JSON, good until the following
+	// call. The error is io.EOF when the answer is complete, ErrTruncated when
+	// the stream ended too early, ErrInvalid or a *Failure when the backend sent
+	// something else than an answer, and the reader's own error otherwise.
+	Next() ([]byte, error)
+	// Usage returns what the backend has reported so far.
+	Usage() schema.Usage
+}
+
+// Reply is a whole answer in the unified shape. The zero value is ready; reuse
+// it to keep its memory.
+type Reply struct {
+	Segments    [][]byte
+	ContentType string // empty means JSON
+	Usage       schema.Usage
+
+	Doc   jsonscan.Document
+	Edits []jsonscan.Edit
+}
+
+// Reset lets go of the answer.
+func (r *Reply) Reset() {
+	r.Segments, r.Edits, r.Usage = wire.Empty(r.Segments), wire.Empty(r.Edits), schema.Usage{}
+	r.ContentType = ""
+	r.Doc.Reset()
+}
+
+// Scan reads an answer that must be JSON and returns its root. An answer that is
+// the backend's own complaint is an error.
+func (r *Reply) Scan(body []byte) (jsonscan.Value, error) {
+	r.Doc.AllowDuplicateKeys = true
+	if err := r.Doc.Parse(body); err != nil {
+		return jsonscan.Value{}, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return r.Doc.Root(), FailureIn(r.Doc.Root())
+}
+
+// What can be wrong with an answer besides a backend's own complaint.
+var (
+	// ErrTruncated means that a stream ended before the answer was complete.
+	ErrTruncated = errors.New("the backend's stream ended before the answer was complete")
+	// ErrInvalid means that the answer is not what the dialect prescribes.
+	ErrInvalid = errors.New("the backend's answer is not what its dialect prescribes")
+	// ErrFormat means that the answer is a good one in another form than the
+	// caller asked for, and that the one cannot be made of the other. It is an
+	// ErrInvalid that says nothing against the backend: the next caller may ask
+	// for the form that it has.
+	ErrFormat = fmt.Errorf("%w: another form than the one that was asked for", ErrInvalid)
+)

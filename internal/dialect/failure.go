@@ -1,0 +1,99 @@
+package dialect
+
+import (
+	"bytes"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+)
+
+// Failure is a backend's own complaint: a reply with an error status, or an
+// error inside an answer that began as a success.
+type Failure struct {
+	// Status is the status of the reply, 200 for an error inside an answer.
+	Status int
+	// Message is what the backend said, not yet fit to be shown: see Target.Clean.
+	Message string
+	// Code is the error's own code where it is a string in OpenAI's shape.
+	Code string
+}
+
+// Error returns what a log may say; the backend's own words are not in it.
+func (f *Failure) Error() string {
+	if f.Status == 200 {
+		return "the backend reported an error inside its answer"
+	}
+	return fmt.Sprintf("the backend answered with status %d", f.Status)
+}
+
+// ReadFailure reads a reply with an error status, whatever its shape.
+func ReadFailure(status int, body []byte) *Failure {
+	f := &Failure{Status: status}
+	body = bytes.TrimSpace(body)
+	var doc jsonscan.Document
+	doc.AllowDuplicateKeys = true
+	switch {
+	case len(body) == 0:
+	case doc.Parse(body) == nil:
+		f.Message = FailureMessage(doc.Root())
+		f.Code = string(doc.Root().Get("error").Get("code").Text())
+	case body[0] == '<':
+		f.Message = "(an HTML page)"
+	case utf8.Valid(body):
+		f.Message = string(body)
+	}
+	return f
+}
+
+// FailureIn returns the error that an answer carries, or nil.
+func FailureIn(root jsonscan.Value) error {
+	if root.Kind() == jsonscan.Array {
+		root = root.First() // some wrap their errors in a list
+	}
+	v := root.Get("error")
+	if !v.Given() && string(root.Get("object").Text()) != "error" {
+		return nil
+	}
+	return &Failure{Status: 200, Message: FailureMessage(root)}
+}
+
+// FailureIn returns the error that an event is by its name, whatever its data
+// look like, or nil.
+func (e Event) Failure() error {
+	if string(e.Name) != "error" {
+		return nil
+	}
+	return ReadFailure(200, e.Data)
+}
+
+// LooksLikeFailure reports whether an object speaks as errors do, without calling
+// itself one.
+func LooksLikeFailure(root jsonscan.Value) bool {
+	for _, name := range faultNames {
+		if root.Get(name).Given() {
+			return true
+		}
+	}
+	return false
+}
+
+// faultNames are the names under which backends tell what went wrong.
+var faultNames = [...]string{"error", "message", "detail", "msg"}
+
+// FailureMessage finds the text in the shapes of errors that backends use:
+// {"error":{"message":…}}, {"error":"…"}, {"message":…}, {"detail":…}, "…".
+func FailureMessage(v jsonscan.Value) string {
+	if v.Kind() == jsonscan.String {
+		return string(v.Text())
+	}
+	if first := v.First(); v.Kind() == jsonscan.Array && first.Get("error").Given() {
+		return FailureMessage(first) // some wrap their errors in a list
+	}
+	for _, name := range faultNames {
+		if inner := v.Get(name); inner.Given() {
+			return FailureMessage(inner)
+		}
+	}
+	return string(v.Raw())
+}

@@ -1,0 +1,127 @@
+// Package gemini translates chat and embedding requests and answers into and out
+// of the dialect of Google's Gemini API.
+package gemini
+
+import (
+	"io"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
+)
+
+// Chat speaks Google's generateContent dialect.
+type Chat struct{}
+
+// Call translates the request. The model and whether the answer streams are in
+// the address, everything else is in the body.
+func (Chat) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error {
+	model := modelOf(req, to)
+	body, err := writeBody(req, model)
+	if err != nil {
+		return err
+	}
+	accept := "application/json"
+	if req.Stream {
+		accept = "text/event-stream"
+	}
+	to.Begin(call, pathOf(to.Path, model, req.Stream), "application/json", accept)
+	call.Body = append(call.Body[:0], body)
+	return nil
+}
+
+// Reply turns a whole answer into a completion.
+func (Chat) Reply(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+	a := partialAnswer{model: req.Body.Root().Get("model").Raw()}
+	if err := a.take(answer.Body); err != nil {
+		return err
+	}
+	body, err := a.completion()
+	if err != nil {
+		return err
+	}
+	reply.Usage = a.usage.Usage
+	reply.Segments = append(reply.Segments[:0], body)
+	return nil
+}
+
+// Events reads server-sent events of partial answers.
+func (Chat) Events(req *schema.Request, body io.Reader) dialect.Events {
+	return newEvents(req, body)
+}
+
+// modelOf returns the backend's name for the model, without the word that
+// the backend's own lists put before it.
+func modelOf(req *schema.Request, to *dialect.Target) string {
+	model := to.Model
+	if model == "" {
+		model = string(req.Model)
+	}
+	return strings.TrimPrefix(model, "models/")
+}
+
+// pathOf fills the model into a path and chooses the method that streams or
+// the one that does not. Without alt=sse a stream would be one JSON array.
+func pathOf(path, model string, stream bool) string {
+	if tuned, ok := strings.CutPrefix(model, "tunedModels/"); ok {
+		path = strings.Replace(path, "models/{model}", "tunedModels/{model}", 1)
+		model = tuned
+	}
+	path = strings.Replace(path, "{model}", url.PathEscape(model), 1)
+	if !stream {
+		return strings.Replace(path, ":streamGenerateContent", ":generateContent", 1)
+	}
+	path = strings.Replace(path, ":generateContent", ":streamGenerateContent", 1)
+	if strings.Contains(path, "alt=sse") {
+		return path
+	}
+	if strings.Contains(path, "?") {
+		return path + "&alt=sse"
+	}
+	return path + "?alt=sse"
+}
+
+// generationOf tells the generation of a model by its name, 25 for 2.5. A
+// Gemini model without a number is one of the names that move on to the newest.
+func generationOf(model string) int {
+	const newest = 1000
+	rest, ok := strings.CutPrefix(model, "gemini-")
+	if !ok {
+		return 0
+	}
+	number, _, _ := strings.Cut(rest, "-")
+	version, err := strconv.ParseFloat(number, 64)
+	if err != nil || version < 1 || version > 99 {
+		return newest
+	}
+	return int(version * 10)
+}
+
+// Refuse names what the dialect has no word for and what would change the answer
+// if it were left out.
+func (Chat) Refuse(req *schema.Request) error {
+	if v := req.Field("functions"); v.Given() {
+		return schema.InvalidValue("functions", "'functions' cannot be sent to this backend; use 'tools'.")
+	}
+	if v := req.Field("logit_bias"); v.Given() && !v.Empty() {
+		return schema.InvalidValue("logit_bias", "'logit_bias' cannot be sent to this backend.")
+	}
+	if format := req.Field("response_format"); format.Given() {
+		switch string(format.Get("type").Text()) {
+		case "text", "json_object", "json_schema":
+		default:
+			return schema.InvalidValue("response_format", "'response_format.type' must be text, json_object or json_schema for this backend.")
+		}
+	}
+	if _, err := effortOf(req); err != nil {
+		return err
+	}
+	var ignored object
+	if err := fillCount(&ignored, req); err != nil {
+		return err
+	}
+	return fillSeed(&ignored, req)
+}

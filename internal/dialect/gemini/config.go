@@ -1,0 +1,219 @@
+package gemini
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// fillConfig writes the members of generationConfig that have unified
+// names.
+func fillConfig(config *object, req *schema.Request, model string, schemas *schemaBudget) error {
+	config.addField("temperature", req.Field("temperature"))
+	config.addField("topP", req.Field("top_p"))
+	if k, ok := req.Field("top_k").Int(); ok && k > 0 {
+		config.addField("topK", req.Field("top_k")) // zero and less mean "no limit" elsewhere
+	}
+	config.addField("maxOutputTokens", req.Field("max_completion_tokens"))
+	config.addField("maxOutputTokens", req.Field("max_tokens"))
+	config.addField("presencePenalty", req.Field("presence_penalty"))
+	config.addField("frequencyPenalty", req.Field("frequency_penalty"))
+	switch stop := req.Field("stop"); {
+	case stop.Kind() == jsonscan.String:
+		config.add("stopSequences", append(append([]byte{'['}, stop.Raw()...), ']'))
+	case stop.Kind() == jsonscan.Array && !stop.Empty():
+		config.add("stopSequences", stop.Raw())
+	}
+	for _, fill := range []func(*object, *schema.Request) error{
+		fillCount, fillSeed, fillLogprobs, fillModalities,
+	} {
+		if err := fill(config, req); err != nil {
+			return err
+		}
+	}
+	if err := fillFormat(config, req, schemas); err != nil {
+		return err
+	}
+	return fillThinking(config, req, model)
+}
+
+func fillCount(config *object, req *schema.Request) error {
+	v := req.Field("n")
+	if !v.Given() {
+		return nil
+	}
+	n, ok := v.Int()
+	if !ok || n < 1 {
+		return schema.InvalidValue("n", "'n' must be a positive integer.")
+	}
+	if n > 1 {
+		config.add("candidateCount", v.Raw())
+	}
+	return nil
+}
+
+func fillSeed(config *object, req *schema.Request) error {
+	v := req.Field("seed")
+	if !v.Given() {
+		return nil
+	}
+	if n, ok := v.Int(); !ok || n < math.MinInt32 || n > math.MaxInt32 {
+		return schema.InvalidValue("seed", "'seed' must be an integer of 32 bits for this backend.")
+	}
+	config.add("seed", v.Raw())
+	return nil
+}
+
+func fillLogprobs(config *object, req *schema.Request) error {
+	if req.Field("logprobs").Kind() != jsonscan.True {
+		return nil
+	}
+	config.add("responseLogprobs", []byte("true"))
+	config.addField("logprobs", req.Field("top_logprobs"))
+	return nil
+}
+
+// fillModalities asks for pictures beside text. Sound has no place in a
+// unified answer.
+func fillModalities(config *object, req *schema.Request) error {
+	wanted := req.Field("modalities")
+	if wanted.Kind() != jsonscan.Array || wanted.Empty() {
+		return nil
+	}
+	var doc jsonscan.Document
+	if err := doc.Parse(wanted.Raw()); err != nil {
+		return err
+	}
+	var list []string
+	for v := doc.Root().First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+		switch string(v.Text()) {
+		case "text":
+			list = append(list, `"TEXT"`)
+		case "image":
+			list = append(list, `"IMAGE"`)
+		default:
+			return schema.InvalidValue("modalities", "'modalities' may be text and image for this backend.")
+		}
+	}
+	if len(list) > 1 || list[0] != `"TEXT"` {
+		config.add("responseModalities", []byte("["+strings.Join(list, ",")+"]"))
+	}
+	return nil
+}
+
+func fillFormat(config *object, req *schema.Request, schemas *schemaBudget) error {
+	format := req.Field("response_format")
+	if !format.Given() {
+		return nil
+	}
+	var doc jsonscan.Document // the schema may lie deeper than the request records
+	if err := doc.Parse(format.Raw()); err != nil {
+		return err
+	}
+	switch string(doc.Root().Get("type").Text()) {
+	case "text":
+		return nil
+	case "json_object":
+		config.add("responseMimeType", []byte(`"application/json"`))
+		return nil
+	case "json_schema":
+		config.add("responseMimeType", []byte(`"application/json"`))
+		given := doc.Root().Get("json_schema").Get("schema")
+		if !given.Given() {
+			return nil
+		}
+		reduced, err := schemas.reduce(given.Raw(), "response_format.json_schema.schema")
+		if err != nil {
+			return err
+		}
+		config.add("responseSchema", reduced.append(nil, true))
+	}
+	return nil // Refuse has seen to other types
+}
+
+// fillThinking turns an effort into what the generation of the model
+// understands: none before 2.5, a number of tokens in 2.5, a level after it.
+func fillThinking(config *object, req *schema.Request, model string) error {
+	effort, err := effortOf(req)
+	if effort == "" {
+		return err
+	}
+	generation := generationOf(model)
+	if strings.HasPrefix(model, "gemini-") && generation < 25 {
+		return nil
+	}
+	thinking := []byte{'{'}
+	if generation == 25 {
+		thinking = append(thinking, `"thinkingBudget":`...)
+		thinking = strconv.AppendInt(thinking, budgetOf(effort, model), 10)
+	} else {
+		thinking = append(thinking, `"thinkingLevel":"`+levelOf(effort, model)+`"`...)
+	}
+	if effort != "none" {
+		thinking = append(thinking, `,"includeThoughts":true`...)
+	}
+	config.add("thinkingConfig", append(thinking, '}'))
+	return nil
+}
+
+// effortOf returns how hard the model should think, empty if the caller did
+// not say.
+func effortOf(req *schema.Request) (string, error) {
+	v := req.Field("reasoning_effort")
+	if !v.Given() {
+		return "", nil
+	}
+	switch effort := string(v.Text()); effort {
+	case "none", "minimal", "low", "medium", "high", "xhigh", "max":
+		return effort, nil
+	}
+	return "", schema.InvalidValue("reasoning_effort", "'reasoning_effort' must be none, minimal, low, medium or high.")
+}
+
+// budgetOf gives the numbers that Google documents for its own OpenAI
+// surface. The Pro model cannot stop thinking; 128 is the least it takes.
+func budgetOf(effort, model string) int64 {
+	switch effort {
+	case "none":
+		if strings.Contains(model, "pro") {
+			return 128
+		}
+		return 0
+	case "minimal", "low":
+		return 1024
+	case "medium":
+		return 8192
+	}
+	return 24576
+}
+
+// levelOf gives the nearest level that the model has: all have low and
+// high, the first Pro model has no other.
+func levelOf(effort, model string) string {
+	switch effort {
+	case "none", "minimal", "low":
+		return "low"
+	case "medium":
+		if !strings.HasPrefix(model, "gemini-3-pro") {
+			return "medium"
+		}
+	}
+	return "high"
+}
+
+// asObject returns the text of a JSON object that a string holds, or nil.
+func asObject(text []byte) []byte {
+	text = bytes.TrimSpace(text)
+	if len(text) == 0 || text[0] != '{' {
+		return nil
+	}
+	doc := jsonscan.Document{AllowDuplicateKeys: true}
+	if doc.Parse(text) != nil {
+		return nil
+	}
+	return text
+}

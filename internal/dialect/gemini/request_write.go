@@ -1,0 +1,155 @@
+package gemini
+
+import (
+	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// object writes a JSON object of which every member is written once: the
+// first one stands.
+type object struct {
+	out   []byte
+	names []string
+	given jsonscan.Keys
+}
+
+func (o *object) add(name string, raw []byte) {
+	if !o.given.Add(name) {
+		return
+	}
+	o.names = append(o.names, name)
+	if len(o.out) > 0 {
+		o.out = append(o.out, ',')
+	}
+	o.out = append(o.out, dialect.Quote(name)...)
+	o.out = append(o.out, ':')
+	o.out = append(o.out, raw...)
+}
+
+// addField adds a field of the request as it came, if it was given.
+func (o *object) addField(name string, v jsonscan.Value) {
+	if v.Given() {
+		o.add(name, v.Raw())
+	}
+}
+
+func (o *object) bytes() []byte {
+	return append(append([]byte{'{'}, o.out...), '}')
+}
+
+// writeBody writes the body of a call.
+func writeBody(req *schema.Request, model string) ([]byte, error) {
+	if err := (Chat{}).Refuse(req); err != nil {
+		return nil, err
+	}
+	if err := dialect.ReserveTranslation(req); err != nil {
+		return nil, err
+	}
+	body := object{out: make([]byte, 0, len(req.Body.Data())+256)}
+	if err := addContents(&body, req, model); err != nil {
+		return nil, err
+	}
+	var schemas schemaBudget
+	if err := addTools(&body, req, &schemas); err != nil {
+		return nil, err
+	}
+	var config object
+	if err := fillConfig(&config, req, model, &schemas); err != nil {
+		return nil, err
+	}
+	addExtensions(&body, &config, req)
+	if len(config.names) > 0 {
+		body.add("generationConfig", config.bytes())
+	}
+	return body.bytes(), nil
+}
+
+// addExtensions adds what callers say in the backend's own words, in
+// extra_body or, as some clients put it, beside the other fields.
+func addExtensions(body, config *object, req *schema.Request) {
+	root := req.Body.Root()
+	extra := root.Get("extra_body")
+	for m := root.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+		placeMember(body, config, m, false)
+	}
+	for m := extra.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+		placeMember(body, config, m, true)
+	}
+	// Google's own OpenAI surface takes these in an object of this name.
+	if google := req.Field("google"); google.Kind() == jsonscan.Object {
+		var doc jsonscan.Document
+		if doc.Parse(google.Raw()) == nil {
+			config.addField("thinkingConfig", doc.Root().Get("thinking_config"))
+			body.addField("cachedContent", doc.Root().Get("cached_content"))
+		}
+	}
+}
+
+// placeMember puts one member where the dialect has it. Only extra_body
+// may hold members that nobody here knows: they are meant for the backend.
+func placeMember(body, config *object, m jsonscan.Value, own bool) {
+	if !m.Given() || isUnifiedField(string(m.Key())) {
+		return
+	}
+	name := lowerCamel(string(m.Key()))
+	switch name {
+	case "generationConfig":
+		for inner := m.First(); inner.Kind() != jsonscan.Absent; inner = inner.Next() {
+			config.addField(lowerCamel(string(inner.Key())), inner)
+		}
+	case "toolConfig":
+		// A choice of tools that was made in the unified way is part of it already.
+		body.add("toolConfig", m.Raw())
+	case "safetySettings", "cachedContent", "labels":
+		body.add(name, m.Raw())
+	case "contents", "systemInstruction":
+		// The messages are the only conversation.
+	case "topK", "topP", "maxOutputTokens", "stopSequences", "candidateCount", "presencePenalty",
+		"frequencyPenalty", "responseMimeType", "responseSchema", "responseJsonSchema", "responseModalities",
+		"responseLogprobs", "thinkingConfig", "speechConfig", "imageConfig", "mediaResolution",
+		"audioTimestamp", "enableEnhancedCivicAnswers", "routingConfig", "modelSelectionConfig":
+		config.add(name, m.Raw())
+	default:
+		if own {
+			body.add(string(m.Key()), m.Raw())
+		}
+	}
+}
+
+// isUnifiedField lists the fields that are translated elsewhere, or that have
+// no meaning for the backend and whose absence changes no answer.
+func isUnifiedField(name string) bool {
+	switch name {
+	case "model", "messages", "stream", "stream_options", "extra_body", "google", "user",
+		"max_tokens", "max_completion_tokens", "temperature", "top_p", "top_k", "n", "stop", "seed",
+		"presence_penalty", "frequency_penalty", "logprobs", "top_logprobs", "logit_bias",
+		"response_format", "tools", "tool_choice", "parallel_tool_calls", "functions", "function_call",
+		"reasoning_effort", "modalities", "audio", "store", "metadata", "service_tier", "prediction",
+		"safety_identifier", "prompt_cache_key", "prompt_cache_retention", "verbosity", "web_search_options":
+		return true
+	}
+	return false
+}
+
+// lowerCamel spells a name the way the dialect documents it; the backend reads
+// names with underscores as well.
+func lowerCamel(name string) string {
+	head, rest, more := strings.Cut(name, "_")
+	if !more {
+		return name
+	}
+	var spelled strings.Builder
+	spelled.WriteString(head)
+	for more && rest != "" {
+		var word string
+		word, rest, more = strings.Cut(rest, "_")
+		if word != "" {
+			spelled.WriteString(strings.ToUpper(word[:1]))
+			spelled.WriteString(word[1:])
+		}
+	}
+	return spelled.String()
+}

@@ -1,0 +1,162 @@
+package gemini
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+)
+
+func (s *reducedSchema) addValues(list jsonscan.Value) {
+	for v := list.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+		s.addValue(v)
+	}
+}
+
+func (s *reducedSchema) addValue(v jsonscan.Value) {
+	switch v.Kind() {
+	case jsonscan.Null:
+		s.nullable = true
+	case jsonscan.String:
+		if len(dialect.RawText(v)) > 0 { // the backend refuses an empty choice
+			s.enum = append(s.enum, v.Raw())
+		}
+	default:
+		s.others = append(s.others, v.Raw())
+	}
+}
+
+// settle brings a schema whose members are all read into the backend's shape.
+func (s *reducedSchema) settle() {
+	s.settleChoices()
+	if s.kind == "" && len(s.anyOf) == 0 {
+		s.kind = s.guess()
+	}
+	if s.kind != "STRING" {
+		// Choices are for strings; other values can only be told in words.
+		s.others, s.enum = append(s.others, s.enum...), nil
+	}
+	if s.kind == "ARRAY" && s.items == nil {
+		s.items = &reducedSchema{kind: "STRING"}
+	}
+	if !knownFormat(s.kind, s.format) {
+		s.format = ""
+	}
+	if len(s.others) > 0 {
+		hint := append([]byte("One of: "), bytes.Join(s.others, []byte(", "))...)
+		quoted := dialect.AppendString(nil, hint)
+		if len(s.description) > 0 {
+			s.description = append(slices.Clone(s.description), ' ')
+		}
+		s.description = append(s.description, quoted[1:len(quoted)-1]...)
+	}
+	s.required = slices.DeleteFunc(s.required, func(name string) bool { return !s.named[name] })
+}
+
+// settleChoices takes null out of alternatives, and dissolves a single one.
+// Alternatives beside a shape of its own only narrow it, which is left out.
+func (s *reducedSchema) settleChoices() {
+	s.anyOf = slices.DeleteFunc(s.anyOf, func(one *reducedSchema) bool {
+		isNull := one.kind == "NULL"
+		s.nullable = s.nullable || isNull
+		return isNull
+	})
+	if len(s.properties) > 0 || s.items != nil || len(s.enum) > 0 {
+		s.anyOf = nil
+	}
+	switch len(s.anyOf) {
+	case 0:
+	case 1:
+		only := *s.anyOf[0]
+		if s.description != nil {
+			only.description = s.description
+		}
+		only.nullable = only.nullable || s.nullable
+		*s = only
+	default:
+		s.kind = ""
+	}
+}
+
+func (s *reducedSchema) guess() string {
+	switch {
+	case len(s.properties) > 0:
+		return "OBJECT"
+	case s.items != nil:
+		return "ARRAY"
+	}
+	return "STRING"
+}
+
+func knownFormat(kind, format string) bool {
+	switch kind {
+	case "STRING":
+		return format == "date-time" || format == "enum"
+	case "NUMBER":
+		return format == "float" || format == "double"
+	case "INTEGER":
+		return format == "int32" || format == "int64"
+	}
+	return false
+}
+
+// append writes the schema. The backend keeps objects in no order of their own,
+// so where the answer's order matters it is written out.
+func (s *reducedSchema) append(dst []byte, ordered bool) []byte {
+	var o object
+	if s.kind != "" {
+		o.add("type", dialect.Quote(s.kind))
+	}
+	if s.format != "" {
+		o.add("format", dialect.Quote(s.format))
+	}
+	if len(s.description) > 0 {
+		o.add("description", append(append([]byte{'"'}, s.description...), '"'))
+	}
+	if s.nullable {
+		o.add("nullable", []byte("true"))
+	}
+	if len(s.enum) > 0 {
+		o.add("enum", slices.Concat([]byte{'['}, bytes.Join(s.enum, []byte{','}), []byte{']'}))
+	}
+	for _, limit := range s.limits {
+		o.add(limit.name, limit.raw)
+	}
+	if len(s.properties) > 0 {
+		var properties object
+		for _, p := range s.properties {
+			properties.add(p.name, p.schema.append(nil, ordered))
+		}
+		o.add("properties", properties.bytes())
+		if ordered && len(s.properties) > 1 {
+			o.add("propertyOrdering", quoteAll(properties.names))
+		}
+	}
+	if len(s.required) > 0 {
+		o.add("required", quoteAll(s.required))
+	}
+	if s.items != nil {
+		o.add("items", s.items.append(nil, ordered))
+	}
+	if len(s.anyOf) > 0 {
+		list := make([][]byte, len(s.anyOf))
+		for i, one := range s.anyOf {
+			list[i] = one.append(nil, ordered)
+		}
+		o.add("anyOf", slices.Concat([]byte{'['}, bytes.Join(list, []byte{','}), []byte{']'}))
+	}
+	return append(dst, o.bytes()...)
+}
+
+// quoteAll writes texts as a JSON array of strings.
+func quoteAll(texts []string) []byte {
+	out := []byte{'['}
+	for i, text := range texts {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, dialect.Quote(text)...)
+	}
+	return append(out, ']')
+}

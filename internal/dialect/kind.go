@@ -1,0 +1,171 @@
+package dialect
+
+import (
+	"fmt"
+	"net/url"
+	"regexp"
+	"sort"
+	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
+)
+
+// Kind is one kind of backend: what it can serve, in which dialect, and how it
+// differs from others of the same dialect, as data.
+type Kind struct {
+	// Name is what people write in the configuration; Aliases are read as well.
+	Name    string
+	Aliases []string
+	// TypeName is how the model list names the adapter.
+	TypeName string
+	// Routes holds the service types that the kind supports.
+	Routes map[schema.ServiceType]Route
+	// KeyHeader is the header that carries the credential, and KeyPrefix what
+	// stands before it; empty means Authorization with a bearer token.
+	KeyHeader, KeyPrefix string
+	// Headers go along with every call.
+	Headers []wire.Header
+	// Health is the path that tells whether the backend lives, without work for
+	// it or cost for us; empty means that connecting is all that may be tried.
+	Health string
+	// NoKeepAlive means that a connection serves one call, unless the instance says
+	// otherwise: the server lets every connection that is kept occupy a worker.
+	NoKeepAlive bool
+	// Quirks are the ways in which the kind departs from its dialect.
+	Quirks Quirks
+	// Complaints are the words that mean something else than a fault of the
+	// backend; see Kind.Meaning.
+	Complaints [][]Complaint
+}
+
+// Route is how a kind serves one service type.
+type Route struct {
+	// Path is where calls go unless the instance says otherwise.
+	Path  string
+	Speak Adapter
+}
+
+// Quirks are departures of a kind from its dialect.
+type Quirks struct {
+	// TextDocuments means that documents to rank must be texts, not objects.
+	TextDocuments bool
+}
+
+// Endpoint is what an adapter needs to know of an instance.
+type Endpoint struct {
+	BaseURL              string
+	Path                 string
+	APIKey               string
+	Model                string // the backend's name for the model; empty = the caller's
+	Headers              map[string]string
+	ForwardAuthorization bool
+}
+
+// Target is an Endpoint made ready for calls: all that can be known of them
+// before a request comes.
+type Target struct {
+	Speak                Adapter
+	Path                 string
+	Header               []wire.Header
+	ForwardAuthorization bool
+	// Model is the backend's name for the model, empty for the caller's, and
+	// ModelJSON the same as a JSON text.
+	Model     string
+	ModelJSON []byte
+	Quirks    Quirks
+
+	selective Selective // Speak, if it is selective
+	secrets   []string
+}
+
+// Refuse says what of a request cannot be expressed in the dialect, as far as
+// that can be told without writing the call.
+func (t *Target) Refuse(req *schema.Request) error {
+	if t.selective == nil {
+		return nil
+	}
+	return t.selective.Refuse(req)
+}
+
+// Target prepares the calls of one service type to an endpoint.
+func (k *Kind) Target(service schema.ServiceType, e Endpoint) (*Target, error) {
+	base, err := url.Parse(e.BaseURL)
+	if err != nil {
+		return nil, fmt.Errorf("base address: %w", err)
+	}
+	route := k.Routes[service]
+	t := &Target{
+		Speak:                route.Speak,
+		Path:                 joinPath(base.EscapedPath(), e.Path, route.Path),
+		ForwardAuthorization: e.ForwardAuthorization,
+		Model:                e.Model,
+		Quirks:               k.Quirks,
+		secrets:              secretsOf(base, e),
+	}
+	t.selective, _ = route.Speak.(Selective)
+	if e.Model != "" {
+		t.ModelJSON = Quote(e.Model)
+	}
+	own := map[string]bool{}
+	for _, name := range sortedKeys(e.Headers) {
+		own[strings.ToLower(name)] = true
+		t.Header = append(t.Header, wire.Header{Name: name, Value: e.Headers[name]})
+	}
+	for _, h := range k.Headers {
+		if !own[strings.ToLower(h.Name)] {
+			t.Header = append(t.Header, h)
+		}
+	}
+	if e.APIKey != "" {
+		key := k.Credential(e.APIKey)
+		if !own[strings.ToLower(key.Name)] {
+			t.Header = append(t.Header, key)
+		}
+	}
+	return t, nil
+}
+
+// Begin describes a call but for its body.
+func (t *Target) Begin(call *wire.Call, path, contentType, accept string) {
+	call.Method, call.Path = "POST", path
+	call.Header = append(append(call.Header[:0], t.Header...),
+		wire.Header{Name: "Content-Type", Value: contentType}, wire.Header{Name: "Accept", Value: accept})
+}
+
+// Credential puts a key where the dialect wants it.
+func (k *Kind) Credential(key string) wire.Header {
+	if k.KeyHeader != "" {
+		return wire.Header{Name: k.KeyHeader, Value: k.KeyPrefix + key}
+	}
+	return wire.Header{Name: "Authorization", Value: "Bearer " + key}
+}
+
+// versionPattern matches the part of a path that names a version: v1, v4, v1beta,
+// v1-openai.
+var versionPattern = regexp.MustCompile(`^v[0-9]+([a-z-].*)?$`)
+
+// joinPath joins the path of a base address with the instance's own path or,
+// where there is none, with the kind's default. A base address that ends as the
+// default begins, or in a version, stands for that part of the default.
+func joinPath(base, own, fallback string) string {
+	base = strings.TrimSuffix(base, "/")
+	if own != "" {
+		return base + own
+	}
+	first, rest, _ := strings.Cut(strings.TrimPrefix(fallback, "/"), "/")
+	last := base[strings.LastIndexByte(base, '/')+1:]
+	if last == first || versionPattern.MatchString(first) && versionPattern.MatchString(last) {
+		return base + "/" + rest
+	}
+	return base + fallback
+}
+
+func sortedKeys(m map[string]string) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	return keys
+}

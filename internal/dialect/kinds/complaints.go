@@ -1,0 +1,53 @@
+package kinds
+
+import (
+	"net/http"
+
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+)
+
+// The words of the servers, taken from their sources and from recordings.
+// Whatever is listed here is the same for every try of the same request.
+var (
+	// llama.cpp answers 500 for every exception that is not of one certain type.
+	llamaComplaints = []dialect.Complaint{
+		{Text: "is too large to process. increase the physical batch size", Means: dialect.RequestFault},
+		{Text: "context shift is disabled", Means: dialect.RequestFault},
+		{Text: "failed to download image", Means: dialect.RequestFault},
+		{Text: "cannot make get request", Means: dialect.RequestFault},
+		{Text: "invalid url", Means: dialect.RequestFault},
+		{Text: "unsupported url scheme", Means: dialect.RequestFault},
+		{Text: "https is not supported", Means: dialect.RequestFault},
+		{Text: "failed to load image or audio file", Means: dialect.RequestFault},
+		{Text: "invalid base64 value", Means: dialect.RequestFault},
+		{Text: "input is not supported - hint:", Means: dialect.RequestFault},
+		{Text: "does not support multimodal requests", Means: dialect.RequestFault},
+		{Text: "failed to parse messages:", Means: dialect.RequestFault},
+		{Text: "failed to parse tools:", Means: dialect.RequestFault},
+		{Text: "failed to parse tool call arguments as json", Means: dialect.RequestFault},
+		{Text: "param requires --jinja flag", Means: dialect.RequestFault},
+		{Text: "cannot use both json_schema and grammar", Means: dialect.RequestFault},
+		{Text: "cannot specify grammar with tools", Means: dialect.RequestFault},
+		{Text: `"json_schema": `, Means: dialect.RequestFault},
+		{Text: "unsupported param:", Means: dialect.RequestFault},
+		{Text: "jinja exception:", Means: dialect.RequestFault},
+		{Text: "[json.exception.", Means: dialect.RequestFault},
+	}
+	whisperComplaints = []dialect.Complaint{
+		{Text: "ffmpeg conversion failed", Means: dialect.RequestFault},
+		{Text: "failed to read audio data", Means: dialect.RequestFault},
+		{Text: "failed to read wav file", Means: dialect.RequestFault},
+	}
+	localAIComplaints = []dialect.Complaint{
+		{Text: "invalid response_format", Means: dialect.RequestFault},
+		{Text: "http: no such file", Means: dialect.RequestFault},
+	}
+	ollamaComplaints = []dialect.Complaint{
+		{Status: http.StatusServiceUnavailable, Text: "server busy", Means: dialect.Overload},
+		{Text: `" must be of type `, Means: dialect.RequestFault},
+		{Text: "failed to process inputs:", Means: dialect.RequestFault},
+		{Text: "input length exceeds", Means: dialect.RequestFault},
+		{Text: "invalid json schema in format", Means: dialect.RequestFault},
+		{Text: "invalid format:", Means: dialect.RequestFault},
+	}
+)

@@ -1,0 +1,178 @@
+// Package kinds is the table of the kinds of backends: which dialect each speaks
+// for which service type, and how it differs from others of that dialect.
+package kinds
+
+import (
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/dialect/anthropic"
+	"github.com/patchbay-ai/patchbay/internal/dialect/gemini"
+	"github.com/patchbay-ai/patchbay/internal/dialect/ollama"
+	"github.com/patchbay-ai/patchbay/internal/dialect/openai"
+	"github.com/patchbay-ai/patchbay/internal/dialect/rerank"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
+)
+
+// The routes of backends that serve a service type as the unified API itself does.
+var (
+	chatRoute          = dialect.Route{Path: "/v1/chat/completions", Speak: openai.Chat{}}
+	embeddingRoute     = dialect.Route{Path: "/v1/embeddings", Speak: openai.Embedding{}}
+	rerankRoute        = dialect.Route{Path: "/v1/rerank", Speak: rerank.Rerank{}}
+	speechRoute        = dialect.Route{Path: "/v1/audio/speech", Speak: openai.Speech{}}
+	transcriptionRoute = dialect.Route{Path: "/v1/audio/transcriptions", Speak: openai.Transcription{}}
+	imageRoute         = dialect.Route{Path: "/v1/images/generations", Speak: openai.Image{}}
+	imageEditRoute     = dialect.Route{Path: "/v1/images/edits", Speak: openai.Image{}}
+)
+
+// table is the table of everything that can stand behind an instance.
+var table = []*dialect.Kind{
+	{
+		Name:     "openai",
+		Aliases:  []string{"normal"},
+		TypeName: "OpenAIAdapter",
+		Health:   "/v1/models",
+		// Whatever serves this dialect may stand behind it.
+		Complaints: [][]dialect.Complaint{llamaComplaints, whisperComplaints, localAIComplaints, ollamaComplaints},
+		Routes: map[schema.ServiceType]dialect.Route{
+			schema.Chat:      chatRoute,
+			schema.Embedding: embeddingRoute,
+			schema.Rerank:    rerankRoute,
+			schema.TTS:       speechRoute,
+			schema.STT:       transcriptionRoute,
+			schema.ImgGen:    imageRoute,
+			schema.ImgEdit:   imageEditRoute,
+		},
+	},
+	{
+		Name:     "vllm",
+		TypeName: "VLLMAdapter",
+		Health:   "/health",
+		Routes: map[schema.ServiceType]dialect.Route{
+			schema.Chat:      chatRoute,
+			schema.Embedding: embeddingRoute,
+			schema.Rerank:    rerankRoute,
+			schema.STT:       transcriptionRoute,
+		},
+	},
+	{
+		Name:     "gpustack",
+		TypeName: "GPUStackAdapter",
+		Health:   "/v1/models",
+		// Its backends are those of others, whose words it passes on.
+		Complaints: [][]dialect.Complaint{llamaComplaints},
+		Routes: map[schema.ServiceType]dialect.Route{
+			schema.Chat:      chatRoute,
+			schema.Embedding: embeddingRoute,
+			schema.Rerank:    rerankRoute,
+			schema.TTS:       speechRoute,
+			schema.STT:       transcriptionRoute,
+			schema.ImgGen:    imageRoute,
+			schema.ImgEdit:   imageEditRoute,
+		},
+	},
+	{
+		Name:     "xinference",
+		TypeName: "XinferenceAdapter",
+		Health:   "/v1/models",
+		Routes: map[schema.ServiceType]dialect.Route{
+			schema.Chat:      chatRoute,
+			schema.Embedding: embeddingRoute,
+			schema.Rerank:    rerankRoute,
+			schema.TTS:       speechRoute,
+			schema.STT:       transcriptionRoute,
+			schema.ImgGen:    imageRoute,
+			schema.ImgEdit:   imageEditRoute,
+		},
+	},
+	{
+		Name:     "localai",
+		TypeName: "LocalAIAdapter",
+		Health:   "/readyz",
+		Routes: map[schema.ServiceType]dialect.Route{
+			schema.Chat:      chatRoute,
+			schema.Embedding: embeddingRoute,
+			schema.Rerank:    rerankRoute,
+			schema.TTS:       speechRoute,
+			schema.STT:       transcriptionRoute,
+			schema.ImgGen:    imageRoute,
+		},
+		Quirks:     dialect.Quirks{TextDocuments: true},
+		Complaints: [][]dialect.Complaint{localAIComplaints, llamaComplaints, whisperComplaints},
+	},
+	{
+		Name:     "llamacpp",
+		Aliases:  []string{"llama.cpp", "llama-server"},
+		TypeName: "LlamaCppAdapter",
+		Health:   "/health",
+		// Its HTTP server has a worker for each connection, kept ones included, and
+		// by default no more than eight or so.
+		NoKeepAlive: true,
+		Routes: map[schema.ServiceType]dialect.Route{
+			schema.Chat:      chatRoute,
+			schema.Embedding: embeddingRoute,
+			schema.Rerank:    rerankRoute,
+			schema.STT:       transcriptionRoute,
+		},
+		Quirks:     dialect.Quirks{TextDocuments: true},
+		Complaints: [][]dialect.Complaint{llamaComplaints},
+	},
+	{
+		Name:       "whispercpp",
+		Aliases:    []string{"whisper.cpp", "whisper-server"},
+		TypeName:   "WhisperCppAdapter",
+		Health:     "/health",
+		Routes:     map[schema.ServiceType]dialect.Route{schema.STT: {Path: "/inference", Speak: openai.Transcription{}}},
+		Complaints: [][]dialect.Complaint{whisperComplaints},
+	},
+	{
+		Name:     "cohere",
+		TypeName: "CohereAdapter",
+		Routes:   map[schema.ServiceType]dialect.Route{schema.Rerank: {Path: "/v2/rerank", Speak: rerank.Rerank{}}},
+		Quirks:   dialect.Quirks{TextDocuments: true},
+	},
+	{
+		Name:     "jina",
+		TypeName: "JinaAdapter",
+		Routes: map[schema.ServiceType]dialect.Route{
+			schema.Rerank:    rerankRoute,
+			schema.Embedding: embeddingRoute,
+		},
+	},
+	{
+		Name:     "tei",
+		TypeName: "TEIAdapter",
+		Health:   "/health",
+		Routes: map[schema.ServiceType]dialect.Route{
+			schema.Rerank:    {Path: "/rerank", Speak: rerank.TEI{}},
+			schema.Embedding: embeddingRoute,
+		},
+	},
+	{
+		Name:     "ollama",
+		TypeName: "OllamaAdapter",
+		Health:   "/api/version",
+		Routes: map[schema.ServiceType]dialect.Route{
+			schema.Chat:      {Path: "/api/chat", Speak: ollama.Chat{}},
+			schema.Embedding: {Path: "/api/embed", Speak: ollama.Embedding{}},
+		},
+		Complaints: [][]dialect.Complaint{ollamaComplaints},
+	},
+	{
+		Name:      "anthropic",
+		Aliases:   []string{"claude"},
+		TypeName:  "AnthropicAdapter",
+		Routes:    map[schema.ServiceType]dialect.Route{schema.Chat: {Path: "/v1/messages", Speak: anthropic.Chat{}}},
+		KeyHeader: "x-api-key",
+		Headers:   []wire.Header{{Name: "anthropic-version", Value: "2023-06-01"}},
+	},
+	{
+		Name:      "gemini",
+		Aliases:   []string{"google"},
+		TypeName:  "GeminiAdapter",
+		KeyHeader: "x-goog-api-key",
+		Routes: map[schema.ServiceType]dialect.Route{
+			schema.Chat:      {Path: "/v1beta/models/{model}:generateContent", Speak: gemini.Chat{}},
+			schema.Embedding: {Path: "/v1beta/models/{model}:batchEmbedContents", Speak: gemini.Embedding{}},
+		},
+	},
+}

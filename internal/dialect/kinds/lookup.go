@@ -1,0 +1,57 @@
+package kinds
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// Lookup finds a kind by its name or an alias, in any spelling.
+func Lookup(name string) (*dialect.Kind, error) {
+	folded := schema.Fold(name)
+	for _, k := range table {
+		if schema.Fold(k.Name) == folded {
+			return k, nil
+		}
+		for _, alias := range k.Aliases {
+			if schema.Fold(alias) == folded {
+				return k, nil
+			}
+		}
+	}
+	known := names(nil)
+	if nearest := schema.Nearest(name, known, 1); len(nearest) > 0 {
+		return nil, fmt.Errorf("unknown adapter %q, did you mean %q? (known: %s)", name, nearest[0], strings.Join(known, ", "))
+	}
+	return nil, fmt.Errorf("unknown adapter %q (known: %s)", name, strings.Join(known, ", "))
+}
+
+// Check reports whether an adapter exists and can serve a service type.
+func Check(name string, service schema.ServiceType) error {
+	k, err := Lookup(name)
+	if err != nil {
+		return err
+	}
+	if _, ok := k.Routes[service]; !ok {
+		return fmt.Errorf("adapter %q cannot serve %s (can: %s)", name, service, strings.Join(names(&service), ", "))
+	}
+	return nil
+}
+
+// names lists the kinds, or those that serve one service type.
+func names(service *schema.ServiceType) []string {
+	var list []string
+	for _, k := range table {
+		if service != nil {
+			if _, ok := k.Routes[*service]; !ok {
+				continue
+			}
+		}
+		list = append(list, k.Name)
+	}
+	sort.Strings(list)
+	return list
+}

@@ -1,0 +1,189 @@
+package ollama
+
+import (
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
+)
+
+// requestWriter is a request in the making: its members, and those of the options
+// inside it.
+type requestWriter struct {
+	top, options members
+}
+
+// members is the inside of a JSON object. Who comes first wins.
+type members struct {
+	text  []byte
+	names jsonscan.Keys
+}
+
+func (l *members) put(name string, value []byte) {
+	if !l.names.Add(name) {
+		return
+	}
+	if len(l.text) > 0 {
+		l.text = append(l.text, ',')
+	}
+	// The error is about invalid UTF-8 only, which a scanned request has not.
+	l.text, _ = jsontext.AppendQuote(l.text, name)
+	l.text = append(l.text, ':')
+	l.text = append(l.text, value...)
+}
+
+func newRequestWriter(req *schema.Request, to *dialect.Target) *requestWriter {
+	b := new(requestWriter)
+	model := to.ModelJSON
+	if model == nil {
+		model = req.Body.Root().Get("model").Raw()
+	}
+	b.top.put("model", model)
+	return b
+}
+
+// send describes the call but for its body.
+func (b *requestWriter) send(to *dialect.Target, call *wire.Call, accept string) {
+	to.Begin(call, to.Path, "application/json", accept)
+}
+
+// text returns the body without its closing brace.
+func (b *requestWriter) text() []byte {
+	text := append([]byte{'{'}, b.top.text...)
+	if len(b.options.text) > 0 {
+		text = append(text, `,"options":{`...)
+		text = append(text, b.options.text...)
+		text = append(text, '}')
+	}
+	return text
+}
+
+// sampling translates the fields that Ollama wants among its options.
+func (b *requestWriter) sampling(req *schema.Request) error {
+	for _, field := range []struct{ unified, option string }{
+		{"max_completion_tokens", "num_predict"},
+		{"max_tokens", "num_predict"},
+		{"stop", "stop"},
+		{"temperature", "temperature"},
+		{"top_p", "top_p"},
+		{"top_k", "top_k"},
+		{"seed", "seed"},
+		{"presence_penalty", "presence_penalty"},
+		{"frequency_penalty", "frequency_penalty"},
+		{"repeat_penalty", "repeat_penalty"},
+		{"repetition_penalty", "repeat_penalty"},
+	} {
+		if err := b.option(field.option, field.unified, req.Field(field.unified)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// option adds an option. Those that Ollama knows are checked, because it answers
+// a wrong type as if the fault were its own, which would speak against the
+// instance.
+func (b *requestWriter) option(name, param string, v jsonscan.Value) error {
+	if !v.Given() {
+		return nil
+	}
+	kind := v.Kind()
+	switch name {
+	case "num_predict", "num_ctx", "num_keep", "num_batch", "num_gpu", "main_gpu", "num_thread",
+		"draft_num_predict", "repeat_last_n", "seed", "temperature", "top_k", "top_p", "min_p", "typical_p",
+		"presence_penalty", "frequency_penalty", "repeat_penalty":
+		if kind != jsonscan.Number {
+			return schema.InvalidValue(param, "'"+param+"' must be a number.")
+		}
+	case "use_mmap":
+		if kind != jsonscan.True && kind != jsonscan.False {
+			return schema.InvalidValue(param, "'"+param+"' must be true or false.")
+		}
+	case "stop":
+		return b.stop(param, v)
+	}
+	b.options.put(name, v.Raw())
+	return nil
+}
+
+// stop adds the stop texts, of which Ollama wants an array.
+func (b *requestWriter) stop(param string, v jsonscan.Value) error {
+	if v.Kind() == jsonscan.String {
+		text := append([]byte{'['}, v.Raw()...)
+		b.options.put("stop", append(text, ']'))
+		return nil
+	}
+	if v.Kind() != jsonscan.Array {
+		return schema.InvalidValue(param, "'"+param+"' must be a string or an array of strings.")
+	}
+	if !v.Empty() {
+		b.options.put("stop", v.Raw())
+	}
+	return nil
+}
+
+// place says what becomes of a field.
+type place uint8
+
+const (
+	amongOptions place = iota // it goes among the options
+	atTopLevel                // it stays where it is
+	notPassedOn               // it has a meaning here, or none for the backend
+)
+
+// chatExtensions passes on what the unified API does not know.
+func (b *requestWriter) chatExtensions(req *schema.Request) error {
+	return b.extensions(req, func(name string) place {
+		switch name {
+		case "keep_alive", "think", "format", "truncate", "shift", "logprobs", "top_logprobs":
+			return atTopLevel
+		case "model", "messages", "stream", "stream_options", "extra_body", "user", "n", "tools", "tool_choice",
+			"parallel_tool_calls", "functions", "function_call", "response_format", "reasoning_effort", "reasoning",
+			"max_tokens", "max_completion_tokens", "stop", "temperature", "top_p", "top_k", "seed",
+			"presence_penalty", "frequency_penalty", "repeat_penalty", "repetition_penalty", "logit_bias",
+			"modalities", "audio", "prediction", "store", "metadata", "service_tier", "verbosity",
+			"safety_identifier", "prompt_cache_key", "prompt_cache_retention", "web_search_options":
+			return notPassedOn
+		}
+		return amongOptions
+	})
+}
+
+// extensions passes on the fields that are not translated, those of extra_body
+// after the caller's own: clients for the unified API put what they do not know
+// in either place.
+func (b *requestWriter) extensions(req *schema.Request, placeOf func(string) place) error {
+	root := req.Body.Root()
+	for _, source := range []jsonscan.Value{root, root.Get("extra_body")} {
+		for v := source.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+			if err := b.extension(v, placeOf); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (b *requestWriter) extension(v jsonscan.Value, placeOf func(string) place) error {
+	name := string(v.Key())
+	switch {
+	case !v.Given():
+	case name == "options":
+		if v.Kind() != jsonscan.Object {
+			return schema.InvalidValue(name, "'options' must be an object.")
+		}
+		for o := v.First(); o.Kind() != jsonscan.Absent; o = o.Next() {
+			key := string(o.Key())
+			if err := b.option(key, "options."+key, o); err != nil {
+				return err
+			}
+		}
+	case placeOf(name) == atTopLevel:
+		b.top.put(name, v.Raw())
+	case placeOf(name) == amongOptions:
+		return b.option(name, name, v)
+	}
+	return nil
+}

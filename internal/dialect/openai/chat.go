@@ -1,0 +1,200 @@
+// Package openai speaks the dialect of the unified API itself, which most
+// backends speak too: bodies pass through both ways and only a few places in
+// them are edited.
+package openai
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
+)
+
+// Chat speaks the dialect that the unified API has itself, so bodies pass
+// through both ways and only a few places in them are touched.
+type Chat struct{}
+
+// The pieces that are spliced into bodies. Nobody writes to them.
+var (
+	jsonTrue         = []byte("true")
+	jsonNull         = []byte("null")
+	withUsage        = []byte(`"include_usage":true`)
+	withUsageObject  = []byte(`{"include_usage":true}`)
+	withStreamUsage  = []byte(`"stream_options":{"include_usage":true}`)
+	nullFingerprint  = []byte(`"system_fingerprint":null`)
+	completionObject = []byte(`"object":"chat.completion"`)
+)
+
+// Call passes the body on with the backend's model name, with the members of
+// extra_body at the top level, and with usage asked for in every stream.
+func (Chat) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error {
+	accept := "application/json"
+	edits := call.Edits[:0]
+	var set dialect.Field
+	if req.Stream {
+		accept = "text/event-stream"
+		if !req.IncludeUsage {
+			edits, set = askForUsage(edits, req.Body.Root())
+		}
+	}
+	return dialect.PassJSON(req, to, call, accept, edits, set)
+}
+
+// askForUsage makes a backend report usage although the caller did not ask:
+// tokens are counted for every stream. Options that stand in extra_body are
+// returned as the field to set.
+func askForUsage(edits []jsonscan.Edit, root jsonscan.Value) ([]jsonscan.Edit, dialect.Field) {
+	options := root.Get("stream_options")
+	if options.Kind() == jsonscan.Object {
+		if v := options.Get("include_usage"); v.Kind() != jsonscan.Absent {
+			return append(edits, v.Replace(jsonTrue)), dialect.Field{}
+		}
+		return append(edits, options.Insert(withUsage)), dialect.Field{}
+	}
+	if extra := root.Get("extra_body").Get("stream_options"); extra.Given() {
+		return edits, dialect.Field{Name: "stream_options", Value: askIn(extra)}
+	}
+	if options.Kind() == jsonscan.Null {
+		return append(edits, options.Replace(withUsageObject)), dialect.Field{}
+	}
+	return append(edits, root.Insert(withStreamUsage)), dialect.Field{}
+}
+
+// askIn writes stream options anew, with usage asked for.
+func askIn(options jsonscan.Value) []byte {
+	out := append([]byte{'{'}, withUsage...)
+	for m := options.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+		if string(m.Key()) == "include_usage" {
+			continue
+		}
+		out = append(append(out, `,"`...), m.RawKey()...)
+		out = append(append(out, `":`...), m.Raw()...)
+	}
+	return append(out, '}')
+}
+
+// Reply passes a completion on under the model name that the caller used.
+func (Chat) Reply(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+	root, err := reply.Scan(answer.Body)
+	if err != nil {
+		return err
+	}
+	m := readMembers(root)
+	if m.choices.Kind() != jsonscan.Array || m.choices.Empty() {
+		return fmt.Errorf("%w: no choices", dialect.ErrInvalid)
+	}
+	given := 0
+	for c := m.choices.First(); c.Kind() != jsonscan.Absent; c = c.Next() {
+		if message := c.Get("message").Kind(); c.Kind() != jsonscan.Object || message != jsonscan.Object && message != jsonscan.Absent {
+			return fmt.Errorf("%w: a choice that says nothing", dialect.ErrInvalid)
+		}
+		given++
+	}
+	if err := dialect.CheckChoices(given, dialect.WantedChoices(req)); err != nil {
+		return err
+	}
+	reply.Usage = schema.ReadUsage(m.usage)
+	edits := m.renameModel(reply.Edits[:0], root, req.Body.Root().Get("model").Raw())
+	if m.fingerprint.Kind() == jsonscan.Absent {
+		edits = append(edits, root.Insert(nullFingerprint))
+	}
+	if !m.created.Given() {
+		edits = complete(edits, root, m.created, appendCreated(nil))
+	}
+	if !m.object.Given() {
+		edits = complete(edits, root, m.object, completionObject)
+	}
+	if !m.id.Given() {
+		edits = complete(edits, root, m.id, appendNewID(nil))
+	}
+	reply.Edits = edits
+	reply.Segments = reply.Doc.Splice(reply.Segments[:0], edits)
+	return nil
+}
+
+// complete puts a member into an object that lacks it or has null for it.
+func complete(edits []jsonscan.Edit, object, there jsonscan.Value, member []byte) []jsonscan.Edit {
+	if there.Kind() == jsonscan.Absent {
+		return append(edits, object.Insert(member))
+	}
+	return append(edits, there.Replace(member[bytes.IndexByte(member, ':')+1:]))
+}
+
+// members are those of a completion, chunk or list that matter here.
+type members struct {
+	id, object, created, model, choices, usage, fault, kind, fingerprint jsonscan.Value
+}
+
+// readMembers goes through the members of an object once, which is what every
+// chunk of every stream costs. Of several with one name the first counts.
+func readMembers(root jsonscan.Value) (m members) {
+	if root.Kind() != jsonscan.Object {
+		return m
+	}
+	for v := root.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+		var to *jsonscan.Value
+		switch string(v.Key()) {
+		case "id":
+			to = &m.id
+		case "object":
+			to = &m.object
+		case "created":
+			to = &m.created
+		case "model":
+			to = &m.model
+		case "choices":
+			to = &m.choices
+		case "usage":
+			to = &m.usage
+		case "error":
+			to = &m.fault
+		case "type":
+			to = &m.kind
+		case "system_fingerprint":
+			to = &m.fingerprint
+		default:
+			continue
+		}
+		if to.Kind() == jsonscan.Absent {
+			*to = v
+		}
+	}
+	return m
+}
+
+// renameModel gives a reply or chunk the caller's name of the model, and takes
+// out an error that is null, which some clients take for an error.
+func (m *members) renameModel(edits []jsonscan.Edit, root jsonscan.Value, name []byte) []jsonscan.Edit {
+	switch {
+	case m.model.Kind() == jsonscan.Absent:
+		edits = append(edits, root.Insert(append([]byte(`"model":`), name...)))
+	case !bytes.Equal(m.model.Raw(), name):
+		edits = append(edits, m.model.Replace(name))
+	}
+	if m.fault.Kind() == jsonscan.Null {
+		edits = append(edits, m.fault.Remove())
+	}
+	return edits
+}
+
+// renameOnly gives a reply the caller's name of the model if it names one.
+func renameOnly(edits []jsonscan.Edit, root jsonscan.Value, req *schema.Request) []jsonscan.Edit {
+	if model := root.Get("model"); model.Kind() == jsonscan.String {
+		return append(edits, model.Replace(dialect.Quote(string(req.Model))))
+	}
+	return edits
+}
+
+// Events reads server-sent events of completion chunks.
+func (Chat) Events(req *schema.Request, body io.Reader) dialect.Events {
+	return &events{
+		sse:          dialect.NewSSE(body),
+		model:        bytes.Clone(req.Body.Root().Get("model").Raw()),
+		includeUsage: req.IncludeUsage,
+		wanted:       dialect.WantedChoices(req),
+	}
+}

@@ -1,0 +1,30 @@
+package openai
+
+import (
+	"crypto/rand"
+	"strconv"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+)
+
+// appendNewID appends the member that names a completion whose backend did not.
+func appendNewID(dst []byte) []byte {
+	dst = append(dst, `"id":"chatcmpl-`...)
+	dst = append(dst, rand.Text()...)
+	return append(dst, '"')
+}
+
+// appendCreated appends the member that says that a reply was made now.
+func appendCreated(dst []byte) []byte {
+	return strconv.AppendInt(append(dst, `"created":`...), time.Now().Unix(), 10)
+}
+
+// stampCreated gives a reply the time of its making, which some backends leave
+// out and clients require.
+func stampCreated(root jsonscan.Value) jsonscan.Edit {
+	if v := root.Get("created"); v.Kind() != jsonscan.Absent {
+		return v.Replace(strconv.AppendInt(nil, time.Now().Unix(), 10))
+	}
+	return root.Insert(appendCreated(nil))
+}

@@ -1,0 +1,185 @@
+package openai
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
+)
+
+// Embedding passes embeddings requests on. Backends are always asked for
+// numbers; what the caller wants is made here, so that it never depends on what
+// a backend understands.
+type Embedding struct{}
+
+var asFloats = []byte(`"float"`)
+
+// Call passes the body on.
+func (Embedding) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error {
+	return dialect.PassJSON(req, to, call, "application/json", call.Edits[:0], dialect.Field{Name: "encoding_format", Value: asFloats})
+}
+
+// Reply gives every vector the form that was asked for.
+func (Embedding) Reply(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+	root, err := reply.Scan(answer.Body)
+	if err != nil {
+		return err
+	}
+	data := root.Get("data")
+	if data.Kind() != jsonscan.Array || data.Empty() {
+		return fmt.Errorf("%w: no embeddings", dialect.ErrInvalid)
+	}
+	m := readMembers(root)
+	reply.Usage = schema.ReadUsage(m.usage)
+	edits := m.renameModel(reply.Edits[:0], root, req.Body.Root().Get("model").Raw())
+	if m.object.Kind() == jsonscan.Absent {
+		edits = append(edits, root.Insert(listObject))
+	}
+	numbers, err := readNumbering(data)
+	if err != nil {
+		return err
+	}
+	wanted, _ := req.Field("dimensions").Int()
+	position := 0
+	for item := data.First(); item.Kind() != jsonscan.Absent; item = item.Next() {
+		vector := item.Get("embedding")
+		converted, err := dialect.ConvertVector(vector, req.Base64, int(wanted))
+		if err != nil {
+			return err
+		}
+		if converted != nil {
+			edits = append(edits, vector.Replace(converted))
+		}
+		edits = completeItem(edits, item, position, numbers == unnumbered)
+		position++
+	}
+	if asked := inputsOf(req.Field("input")); position != asked {
+		return dialect.WrongVectors(position, asked)
+	}
+	reply.Edits = edits
+	reply.Segments = reply.Doc.Splice(reply.Segments[:0], edits)
+	if numbers == shuffled {
+		return reorder(reply)
+	}
+	return nil
+}
+
+// numbering is what the numbers of vectors say about their order.
+type numbering uint8
+
+const (
+	inOrder numbering = iota
+	shuffled
+	unnumbered // all have the same number, as some backends do: the order counts
+)
+
+// readNumbering reads the numbers of vectors. One without a number is that of
+// the input in its place.
+func readNumbering(data jsonscan.Value) (numbering, error) {
+	count := elements(data)
+	found, same := inOrder, true
+	var seen []bool
+	position := 0
+	for item := data.First(); item.Kind() != jsonscan.Absent; item = item.Next() {
+		index, number := position, item.Get("index")
+		if number.Given() {
+			n, whole := number.Int()
+			if !whole || n < 0 || n >= int64(count) {
+				return 0, fmt.Errorf("%w: a vector of no input", dialect.ErrInvalid)
+			}
+			index = int(n)
+		}
+		if index != position && found == inOrder {
+			found, seen = shuffled, make([]bool, count)
+			for i := range position {
+				seen[i] = true
+			}
+		}
+		same = same && index == 0
+		if found == shuffled {
+			if seen[index] && !same {
+				return 0, fmt.Errorf("%w: two vectors of one input", dialect.ErrInvalid)
+			}
+			seen[index] = true
+		}
+		position++
+	}
+	if same && count > 1 {
+		return unnumbered, nil
+	}
+	return found, nil
+}
+
+// completeItem gives an item the members that clients require and that its
+// backend left out. Without a number of its own it is the vector of the input in
+// its place.
+func completeItem(edits []jsonscan.Edit, item jsonscan.Value, position int, renumber bool) []jsonscan.Edit {
+	switch number := item.Get("index"); {
+	case number.Kind() == jsonscan.Absent:
+		edits = append(edits, item.Insert(strconv.AppendInt([]byte(`"index":`), int64(position), 10)))
+	case renumber, number.Kind() == jsonscan.Null:
+		edits = append(edits, number.Replace(strconv.AppendInt(nil, int64(position), 10)))
+	}
+	if item.Get("object").Kind() == jsonscan.Absent {
+		edits = append(edits, item.Insert(embeddingObject))
+	}
+	return edits
+}
+
+// inputsOf returns how many vectors an input asks for. A list of token ids is
+// one text.
+func inputsOf(input jsonscan.Value) int {
+	if input.Kind() != jsonscan.Array || input.First().Kind() == jsonscan.Number {
+		return 1
+	}
+	return elements(input)
+}
+
+// elements returns how many values an array has.
+func elements(array jsonscan.Value) int {
+	n := 0
+	for v := array.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+		n++
+	}
+	return n
+}
+
+var (
+	listObject      = []byte(`"object":"list"`)
+	embeddingObject = []byte(`"object":"embedding"`)
+)
+
+// reorder puts the items of a finished reply into the order of their inputs.
+func reorder(reply *dialect.Reply) error {
+	body := slices.Concat(reply.Segments...)
+	doc := &reply.Doc
+	if err := doc.Parse(body); err != nil {
+		return fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
+	}
+	data := doc.Root().Get("data")
+	var items []jsonscan.Value
+	for item := data.First(); item.Kind() != jsonscan.Absent; item = item.Next() {
+		items = append(items, item)
+	}
+	slices.SortStableFunc(items, func(a, b jsonscan.Value) int {
+		x, _ := a.Get("index").Int()
+		y, _ := b.Get("index").Int()
+		return cmp.Compare(x, y)
+	})
+	sorted := []byte{'['}
+	for i, item := range items {
+		if i > 0 {
+			sorted = append(sorted, ',')
+		}
+		sorted = append(sorted, item.Raw()...)
+	}
+	sorted = append(sorted, ']')
+	reply.Edits = append(reply.Edits[:0], data.Replace(sorted))
+	reply.Segments = reply.Doc.Splice(reply.Segments[:0], reply.Edits)
+	return nil
+}

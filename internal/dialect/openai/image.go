@@ -1,0 +1,103 @@
+package openai
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
+)
+
+// Image passes image requests on: generations as JSON, edits as forms.
+type Image struct{}
+
+// Call passes the request on.
+func (Image) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error {
+	if req.Form != nil {
+		passForm(req, to, call)
+		return nil
+	}
+	return dialect.PassJSON(req, to, call, "application/json", call.Edits[:0], dialect.Field{})
+}
+
+// Reply passes images on. A caller that asked for one form never gets the other
+// in its place: bytes can be given as an address that contains them and taken out
+// of one, but an address that only the gateway may reach is no substitute for
+// bytes.
+func (Image) Reply(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+	root, err := reply.Scan(answer.Body)
+	if err != nil {
+		return err
+	}
+	data := root.Get("data")
+	if data.Kind() != jsonscan.Array || data.Empty() {
+		return fmt.Errorf("%w: no images", dialect.ErrInvalid)
+	}
+	reply.Usage = schema.ReadUsage(root.Get("usage"))
+	edits := reply.Edits[:0]
+	for image := data.First(); image.Kind() != jsonscan.Absent; image = image.Next() {
+		address, content := image.Get("url"), image.Get("b64_json")
+		hasAddress := address.Kind() == jsonscan.String && len(address.Text()) > 0
+		hasContent := content.Kind() == jsonscan.String && len(content.Text()) > 0
+		switch {
+		case !hasAddress && !hasContent:
+			return fmt.Errorf("%w: an image without content", dialect.ErrInvalid)
+		case req.ImageFormat == "b64_json" && !hasContent:
+			if edits, err = extractImage(edits, address, content); err != nil {
+				return err
+			}
+		case req.ImageFormat == "url" && !hasAddress:
+			edits = append(edits, inlineImage(address, content))
+		}
+	}
+	if root.Get("created").Kind() != jsonscan.Number {
+		edits = append(edits, stampCreated(root))
+	}
+	edits = renameOnly(edits, root, req)
+	reply.Edits = edits
+	reply.Segments = reply.Doc.Splice(reply.Segments[:0], edits)
+	return nil
+}
+
+// extractImage turns an address that contains an image into its content. Any
+// other address is an error.
+func extractImage(edits []jsonscan.Edit, address, content jsonscan.Value) ([]jsonscan.Edit, error) {
+	head, bytes, _ := strings.Cut(string(address.Text()), ",")
+	head = strings.ToLower(head)
+	if !strings.HasPrefix(head, "data:") || !strings.HasSuffix(head, ";base64") || bytes == "" {
+		return nil, fmt.Errorf("%w: an address instead of the image that was asked for", dialect.ErrFormat)
+	}
+	extracted := dialect.Quote(bytes)
+	if content.Kind() != jsonscan.Absent {
+		return append(edits, content.Replace(extracted), address.Remove()), nil
+	}
+	start, end := address.MemberSpan()
+	return append(edits, jsonscan.Edit{Start: start, End: end, With: append([]byte(`"b64_json":`), extracted...)}), nil
+}
+
+// inlineImage turns the content of an image into an address that contains it.
+func inlineImage(address, content jsonscan.Value) jsonscan.Edit {
+	raw := content.Raw()
+	inline := append([]byte(`"data:`), imageType(content.Text())...)
+	inline = append(inline, ";base64,"...)
+	inline = append(inline, raw[1:]...) // with the closing quote
+	if address.Kind() != jsonscan.Absent {
+		return address.Replace(inline)
+	}
+	start, end := content.MemberSpan()
+	return jsonscan.Edit{Start: start, End: end, With: append([]byte(`"url":`), inline...)}
+}
+
+// imageType tells the type of an image by how its base64 form begins.
+func imageType(content []byte) string {
+	switch {
+	case bytes.HasPrefix(content, []byte("/9j/")):
+		return "image/jpeg"
+	case bytes.HasPrefix(content, []byte("UklGR")):
+		return "image/webp"
+	}
+	return "image/png"
+}

@@ -1,0 +1,25 @@
+package openai
+
+import "testing"
+
+func TestAudioTypeTrustsTheBytesFirst(t *testing.T) {
+	for _, c := range []struct{ said, asked, first, want string }{
+		{"audio/mpeg", "mp3", "RIFF\x24\x00\x00\x00WAVE", "audio/wav"},
+		{"application/json", "mp3", "ID3\x04", "audio/mpeg"},
+		{"", "wav", "OggS\x00", "audio/ogg"},
+		{"text/html", "opus", "fLaC\x00", "audio/flac"},
+		{"audio/mpeg", "wav", "\xff\xfb\x90", "audio/mpeg"},
+		{"audio/x-wav", "", "", "audio/x-wav"},
+		{"application/octet-stream", "mp3", "", "audio/mpeg"},
+		{"", "OPUS", "x", "audio/ogg"},
+		{"", "aac", "x", "audio/aac"},
+		{"", "flac", "x", "audio/flac"},
+		{"", "wav", "x", "audio/wav"},
+		{"", "pcm", "\x00\x01", "audio/pcm"},
+		{"", "tape", "x", "application/octet-stream"},
+	} {
+		if got := AudioType(c.said, c.asked, []byte(c.first)); got != c.want {
+			t.Errorf("said %q, asked for %q, begins with %q: %s, want %s", c.said, c.asked, c.first, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package openai
+
+import (
+	"bytes"
+
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+)
+
+// chunkTemplate is what a chunk is like around its text. The chunks of an answer seldom
+// differ in anything else, and one that fits the mould of an earlier one is known
+// without being read again.
+type chunkTemplate struct {
+	in, out        []byte // the chunk as it came, and as the caller gets it
+	from, to       int    // where its text is in in, without the quotes
+	outFrom, outTo int    // and in out, which is empty if it is the same as in
+
+	delta jsonscan.Document
+}
+
+// maxTemplate bounds what a stream keeps of a chunk.
+const maxTemplate = 2 << 10
+
+// learn makes the mould of a chunk that was read, and of what became of it.
+func (m *chunkTemplate) learn(in []byte, choices jsonscan.Value, out []byte, edits []jsonscan.Edit) {
+	m.in, m.out = m.in[:0], m.out[:0]
+	choice := choices.First()
+	delta := choice.Get("delta")
+	if choice.Next().Kind() != jsonscan.Absent || delta.Kind() != jsonscan.Object || len(in) > maxTemplate {
+		return
+	}
+	m.delta.AllowDuplicateKeys = true
+	if m.delta.Parse(delta.Raw()) != nil { // it was read before, as a part
+		return
+	}
+	text := m.delta.Root().Get("content")
+	if text.Kind() != jsonscan.String {
+		text = m.delta.Root().Get("reasoning_content")
+	}
+	if text.Kind() != jsonscan.String {
+		return
+	}
+	m.in = append(m.in, in...)
+	at, _ := delta.Span()
+	from, to := text.Span()
+	m.from, m.to = at+from+1, at+to-1
+	if len(edits) > 0 {
+		m.out = append(m.out, out...)
+		m.outFrom, m.outTo = jsonscan.Moved(edits, m.from), jsonscan.Moved(edits, m.to)
+	}
+}
+
+// matches reports whether a chunk differs from the one that the mould was cast of
+// in nothing but its text, which may be any.
+func (m *chunkTemplate) matches(chunk []byte) bool {
+	if len(m.in) == 0 {
+		return false
+	}
+	before, after := m.in[:m.from], m.in[m.to:]
+	if len(chunk) < len(before)+len(after) || len(chunk) > dialect.MaxKept {
+		return false
+	}
+	end := len(chunk) - len(after)
+	return bytes.Equal(chunk[end:], after) && bytes.Equal(chunk[:m.from], before) && jsonscan.StringEnds(chunk, m.from, end)
+}
+
+// apply returns a chunk that fits as the caller gets it.
+func (m *chunkTemplate) apply(buf, chunk []byte) []byte {
+	if len(m.out) == 0 {
+		return chunk
+	}
+	buf = append(buf[:0], m.out[:m.outFrom]...)
+	buf = append(buf, chunk[m.from:len(chunk)-(len(m.in)-m.to)]...)
+	return append(buf, m.out[m.outTo:]...)
+}

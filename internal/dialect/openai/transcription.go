@@ -1,0 +1,108 @@
+package openai
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
+)
+
+// Transcription passes recordings on and gives the transcript the form
+// that was asked for.
+type Transcription struct{}
+
+// Call passes the form on.
+func (Transcription) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error {
+	passForm(req, to, call)
+	return nil
+}
+
+// Reply passes the transcript on: as JSON, or as plain text for the formats
+// that are text. Backends that answer in the other of the two are corrected.
+func (Transcription) Reply(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+	format := req.TranscriptFormat()
+	doc := &reply.Doc
+	doc.AllowDuplicateKeys = true
+	var root jsonscan.Value
+	if doc.Parse(answer.Body) == nil {
+		root = doc.Root()
+	}
+	if root.Kind() == jsonscan.Object {
+		return transcriptObject(req, root, format, reply)
+	}
+	text := answer.Body
+	switch labelled := strings.Contains(answer.ContentType, "json"); {
+	case labelled && root.Kind() == jsonscan.String:
+		text = root.Text()
+	case labelled, !utf8.Valid(text), strings.Contains(answer.ContentType, "html") && looksLikeHTML(text):
+		return fmt.Errorf("%w: no text", dialect.ErrInvalid)
+	}
+	switch {
+	case format == "json":
+		reply.Segments = append(reply.Segments[:0], []byte(`{"text":`), dialect.Quote(string(text)), []byte("}"))
+	case strings.HasSuffix(format, "json"):
+		return fmt.Errorf("%w: no JSON", dialect.ErrFormat)
+	default:
+		reply.ContentType = plainText
+		reply.Segments = append(reply.Segments[:0], text)
+	}
+	return nil
+}
+
+const plainText = "text/plain; charset=utf-8"
+
+// transcriptObject passes on a transcript that came as an object.
+func transcriptObject(req *schema.Request, root jsonscan.Value, format string, reply *dialect.Reply) error {
+	if err := dialect.FailureIn(root); err != nil {
+		return err
+	}
+	text := root.Get("text")
+	switch {
+	case text.Kind() != jsonscan.String:
+		return fmt.Errorf("%w: no text", dialect.ErrInvalid)
+	case strings.HasSuffix(format, "json"):
+		reply.Usage = schema.ReadUsage(root.Get("usage"))
+		reply.Edits = renameOnly(reply.Edits[:0], root, req)
+		reply.Segments = reply.Doc.Splice(reply.Segments[:0], reply.Edits)
+	case format == "text":
+		reply.Usage = schema.ReadUsage(root.Get("usage"))
+		reply.ContentType = plainText
+		reply.Segments = append(reply.Segments[:0], text.Text())
+	default:
+		return fmt.Errorf("%w: JSON instead of %s", dialect.ErrFormat, format)
+	}
+	return nil
+}
+
+// TranscriptEvents makes a stream of a whole transcript in the unified shape, for
+// a backend that answers at once although the caller asked for events: all of the
+// text in one piece, then the transcript with whatever else is known of it.
+func TranscriptEvents(reply *dialect.Reply) (dialect.Events, error) {
+	body := slices.Concat(reply.Segments...)
+	text, members := body, []byte(nil)
+	if reply.ContentType == "" { // JSON
+		var doc jsonscan.Document
+		doc.AllowDuplicateKeys = true
+		if err := doc.Parse(body); err != nil {
+			return nil, fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
+		}
+		text, members = doc.Root().Get("text").Text(), dialect.CompactObject(doc.Root())
+	} else {
+		members = slices.Concat([]byte(`{"text":`), dialect.Quote(string(text)), []byte("}"))
+	}
+	return dialect.StoredEvents(reply.Usage,
+		slices.Concat([]byte(`{"type":"transcript.text.delta","delta":`), dialect.Quote(string(text)), []byte("}")),
+		slices.Concat([]byte(`{"type":"transcript.text.done",`), members[1:]),
+	), nil
+}
+
+// looksLikeHTML tells a page from a transcript that was labelled as one.
+func looksLikeHTML(body []byte) bool {
+	start := strings.ToLower(strings.TrimSpace(string(body[:min(len(body), 64)])))
+	return strings.HasPrefix(start, "<!doctype") || strings.HasPrefix(start, "<html")
+}

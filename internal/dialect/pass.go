@@ -1,0 +1,70 @@
+package dialect
+
+import (
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
+)
+
+// Field is a field of a body and the value that it gets, written as JSON; the
+// zero field is none.
+type Field struct {
+	Name  string
+	Value []byte
+}
+
+// PassJSON describes a call whose body is the caller's own, with the given
+// edits, with another value for one field if the caller gave it, and with what
+// every body needs: the backend's name of the model, and the members of
+// extra_body at the top level.
+func PassJSON(req *schema.Request, to *Target, call *wire.Call, accept string, edits []jsonscan.Edit, set Field) error {
+	to.Begin(call, to.Path, "application/json", accept)
+	root := req.Body.Root()
+	if to.ModelJSON != nil {
+		edits = append(edits, root.Get("model").Replace(to.ModelJSON))
+	}
+	if v := root.Get(set.Name); set.Value != nil && v.Given() {
+		edits = append(edits, v.Replace(set.Value))
+	}
+	if extra := root.Get("extra_body"); extra.Kind() != jsonscan.Absent {
+		if err := ReserveTranslation(req); err != nil {
+			return err
+		}
+		edits = flatten(edits, root, extra, set)
+	}
+	call.Edits = edits
+	call.Body = req.Body.Splice(call.Body[:0], edits)
+	return nil
+}
+
+// flatten moves the members of extra_body to where it stands. A member that the
+// caller gave itself stays out; one that it gave as null is filled in there.
+func flatten(edits []jsonscan.Edit, root, extra jsonscan.Value, set Field) []jsonscan.Edit {
+	var members []byte
+	own := root.Members()
+	for m := extra.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+		name := m.Key()
+		given, value := own.Get(name), m.Raw()
+		if set.Value != nil && string(name) == set.Name && m.Given() {
+			value = set.Value
+		}
+		switch {
+		case given.Given():
+		case given.Kind() == jsonscan.Null:
+			edits = append(edits, given.Replace(value))
+		default:
+			if members != nil {
+				members = append(members, ',')
+			}
+			members = append(members, '"')
+			members = append(members, m.RawKey()...)
+			members = append(members, `":`...)
+			members = append(members, value...)
+		}
+	}
+	if members == nil {
+		return append(edits, extra.Remove())
+	}
+	start, end := extra.MemberSpan()
+	return append(edits, jsonscan.Edit{Start: start, End: end, With: members})
+}

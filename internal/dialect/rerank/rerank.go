@@ -1,0 +1,214 @@
+// Package rerank speaks the two dialects in which backends rank documents: the one
+// of Cohere and Jina, and the one of Text Embeddings Inference.
+package rerank
+
+import (
+	"cmp"
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
+)
+
+// Rerank speaks the shape that backends for ranking share: a query and
+// documents in, results with an index and a score out.
+type Rerank struct{}
+
+// Call passes the body on.
+func (Rerank) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error {
+	var set dialect.Field
+	if documents := req.Field("documents"); to.Quirks.TextDocuments && hasObjects(documents) {
+		if err := dialect.ReserveTranslation(req); err != nil {
+			return err
+		}
+		set = dialect.Field{Name: "documents", Value: textArray(documents)}
+	}
+	return dialect.PassJSON(req, to, call, "application/json", call.Edits[:0], set)
+}
+
+// Reply makes the unified reply of the results. Order, number and documents are
+// seen to here, whatever the backend made of those wishes.
+func (Rerank) Reply(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+	root, err := reply.Scan(answer.Body)
+	if err != nil {
+		return err
+	}
+	list := root.Get("results")
+	if !list.Given() {
+		list = root.Get("data")
+	}
+	if list.Kind() != jsonscan.Array {
+		return fmt.Errorf("%w: no results", dialect.ErrInvalid)
+	}
+	return ranked(req, root, list, reply)
+}
+
+// result is one ranked document.
+type result struct {
+	index int64
+	score float64
+	raw   []byte         // the score as the backend wrote it
+	all   jsonscan.Value // the result as the backend wrote it
+}
+
+// ranked writes the unified reply: what it is to have, and what the backend said
+// besides, as it came.
+func ranked(req *schema.Request, root, list jsonscan.Value, reply *dialect.Reply) error {
+	var documents []jsonscan.Value
+	for v := req.Field("documents").First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+		documents = append(documents, v)
+	}
+	results, err := readResults(list, len(documents))
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(results, func(a, b result) int { return cmp.Compare(b.score, a.score) })
+	if top, ok := req.Field("top_n").Int(); ok {
+		results = results[:min(int64(len(results)), top)]
+	}
+	reply.Usage = rankUsage(root)
+	out := make([]byte, 0, len(reply.Doc.Data())+rankHead+rankEach*len(results))
+	out = appendHead(out, root, list, req)
+	withDocuments := req.Field("return_documents").Kind() == jsonscan.True
+	known := []string{"index", "score", "relevance_score", "document"}
+	if root.Kind() == jsonscan.Absent {
+		known = append(known, "text") // what a bare list calls the document
+	}
+	for i, r := range results {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, `{"index":`...)
+		out = strconv.AppendInt(out, r.index, 10)
+		out = append(append(out, `,"score":`...), r.raw...)
+		out = append(append(out, `,"relevance_score":`...), r.raw...)
+		if withDocuments {
+			out = append(out, `,"document":{"text":`...)
+			out = append(out, documentText(documents[r.index])...)
+			out = append(out, '}')
+		}
+		out = appendOthers(out, r.all, known...)
+		out = append(out, '}')
+	}
+	out = appendRankUsage(append(out, `],"usage":`...), root.Get("usage"), reply.Usage)
+	reply.Segments = append(reply.Segments[:0], append(out, '}'))
+	return nil
+}
+
+// What a reply takes beside the backend's own text, in all and for each result.
+const rankHead, rankEach = 128, 32
+
+func readResults(list jsonscan.Value, documents int) ([]result, error) {
+	var results []result
+	seen := make([]bool, documents)
+	for v := list.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+		index, ok := v.Get("index").Int()
+		if !ok || index < 0 || index >= int64(documents) || seen[index] {
+			return nil, fmt.Errorf("%w: a result for no document", dialect.ErrInvalid)
+		}
+		seen[index] = true
+		score := v.Get("relevance_score")
+		if !score.Given() {
+			score = v.Get("score")
+		}
+		value, ok := score.Float()
+		if !ok {
+			return nil, fmt.Errorf("%w: a result without a score", dialect.ErrInvalid)
+		}
+		results = append(results, result{index, value, score.Raw(), v})
+	}
+	return results, nil
+}
+
+// appendHead begins the reply: what identifies it, what the backend said beside
+// the results, and the start of the list.
+func appendHead(out []byte, root, list jsonscan.Value, req *schema.Request) []byte {
+	out = append(out, `{"id":`...)
+	if id := root.Get("id"); id.Kind() == jsonscan.String {
+		out = append(out, id.Raw()...)
+	} else {
+		out = append(out, `"rerank-`+rand.Text()+`"`...)
+	}
+	out = append(append(out, `,"model":`...), req.Body.Root().Get("model").Raw()...)
+	out = appendOthers(out, root, "id", "model", "usage", "error", "results", string(list.Key()))
+	return append(out, `,"results":[`...)
+}
+
+// appendOthers appends the members of an object but for those that are named,
+// each after a comma.
+func appendOthers(out []byte, object jsonscan.Value, but ...string) []byte {
+	if object.Kind() != jsonscan.Object {
+		return out
+	}
+	for m := object.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+		if slices.Contains(but, string(m.Key())) {
+			continue
+		}
+		out = append(append(out, `,"`...), m.RawKey()...)
+		out = append(append(out, `":`...), m.Raw()...)
+	}
+	return out
+}
+
+// appendRankUsage appends the usage: what the backend reported, and the total if
+// that is not a part of it.
+func appendRankUsage(out []byte, given jsonscan.Value, usage schema.Usage) []byte {
+	out = append(out, `{"total_tokens":`...)
+	if total := given.Get("total_tokens"); total.Kind() == jsonscan.Number {
+		out = append(out, total.Raw()...)
+	} else {
+		out = strconv.AppendInt(out, usage.Total, 10)
+	}
+	return append(appendOthers(out, given, "total_tokens"), '}')
+}
+
+// rankUsage reads the tokens in the two places where backends report them.
+func rankUsage(root jsonscan.Value) schema.Usage {
+	if usage := schema.ReadUsage(root.Get("usage")); usage.Known {
+		return usage
+	}
+	return schema.ReadUsage(root.Get("meta").Get("tokens"))
+}
+
+func hasObjects(documents jsonscan.Value) bool {
+	for v := documents.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+		if v.Kind() == jsonscan.Object {
+			return true
+		}
+	}
+	return false
+}
+
+// textArray writes documents as an array of their texts.
+func textArray(documents jsonscan.Value) []byte {
+	out := []byte{'['}
+	for v := documents.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(out, documentText(v)...)
+	}
+	return append(out, ']')
+}
+
+// documentText returns the text of a document as JSON; one that has no text is
+// ranked by all that it has.
+func documentText(v jsonscan.Value) []byte {
+	if v.Kind() == jsonscan.String {
+		return v.Raw()
+	}
+	raw := v.Raw()
+	var deep jsonscan.Document // one within extra_body lies too deep to be looked into
+	if v.First().Kind() == jsonscan.Absent && deep.Parse(raw) == nil {
+		v = deep.Root()
+	}
+	if text := v.Get("text"); text.Kind() == jsonscan.String {
+		return text.Raw()
+	}
+	return dialect.Quote(string(raw))
+}

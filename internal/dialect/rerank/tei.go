@@ -1,0 +1,45 @@
+package rerank
+
+import (
+	"fmt"
+
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
+)
+
+// TEI speaks the shape of Text Embeddings Inference.
+type TEI struct{}
+
+// Call puts query and texts into a body of its own; the rest of the caller's
+// fields means nothing there.
+func (TEI) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error {
+	if err := dialect.ReserveTranslation(req); err != nil {
+		return err
+	}
+	to.Begin(call, to.Path, "application/json", "application/json")
+	body := append([]byte(`{"query":`), req.Field("query").Raw()...)
+	body = append(body, `,"texts":`...)
+	body = append(body, textArray(req.Field("documents"))...)
+	for _, name := range []string{"truncate", "raw_scores", "truncation_direction"} {
+		if v := req.Field(name); v.Given() {
+			body = append(body, `,"`+name+`":`...)
+			body = append(body, v.Raw()...)
+		}
+	}
+	call.Body = append(call.Body[:0], append(body, '}'))
+	return nil
+}
+
+// Reply makes the unified reply of a bare list of scores.
+func (TEI) Reply(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+	root, err := reply.Scan(answer.Body)
+	if err != nil {
+		return err
+	}
+	if root.Kind() != jsonscan.Array {
+		return fmt.Errorf("%w: no results", dialect.ErrInvalid)
+	}
+	return ranked(req, jsonscan.Value{}, root, reply)
+}

@@ -1,0 +1,253 @@
+package dialect
+
+import (
+	"bytes"
+	"errors"
+	"io"
+
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+)
+
+// doneMark ends a stream in OpenAI's dialect.
+var doneMark = []byte("[DONE]")
+
+// IsDone tells the mark at the end of a stream; some put blanks around it.
+func IsDone(data []byte) bool { return bytes.Equal(bytes.TrimSpace(data), doneMark) }
+
+// MaxEvent is how large one event of a stream may be: pictures travel in them. A
+// backend that never ends its line costs this much memory and no more.
+const MaxEvent = 32 << 20
+
+// MaxKept is the largest buffer that a stream keeps for its next event; what a
+// larger one needed is given back.
+const MaxKept = 64 << 10
+
+// Reuse empties a buffer for its next use, unless it is too large to be kept.
+func Reuse(buf []byte) []byte {
+	if cap(buf) > MaxKept {
+		return nil
+	}
+	return buf[:0]
+}
+
+// DropLarge lets documents go that hold on to the text of a large event.
+func DropLarge(docs ...*jsonscan.Document) {
+	for _, doc := range docs {
+		if len(doc.Data()) > MaxKept {
+			doc.Reset()
+		}
+	}
+}
+
+// ErrEventTooLarge means that an event of a stream exceeded MaxEvent.
+var ErrEventTooLarge = errors.New("an event of the backend's stream is too large")
+
+// firstRead is the buffer that a stream begins with: most events are small, and
+// thousands of streams may wait at once.
+const firstRead = 2 << 10
+
+// Event is one server-sent event. Its bytes are good until the next one is read.
+type Event struct {
+	Name []byte
+	Data []byte
+}
+
+// SSE reads server-sent events: any line ends, comments, several data lines,
+// any split of the bytes.
+type SSE struct {
+	from io.Reader
+	err  error // what the reader said last
+
+	buf  []byte
+	base int // where the current event begins
+	end  int // where the bytes end
+
+	// Positions in the current event, counted from base.
+	line   int // the line that is being read begins here
+	seen   int // no line end before here
+	name   span
+	data   span
+	joined []byte // the data of an event with several data lines
+	lines  int    // data lines so far
+	skipLF bool   // the last line ended in CR, a following LF belongs to it
+	fresh  bool   // nothing was read yet: a byte order mark may come
+	cut    bool   // the last event lacked its closing empty line
+}
+
+type span struct{ from, to int }
+
+// Cut reports whether the event that was read last lacked its closing empty line,
+// so that it may have been cut off.
+func (s *SSE) Cut() bool { return s.cut }
+
+// NewSSE returns a reader of the events in from.
+func NewSSE(from io.Reader) *SSE { return &SSE{from: from, fresh: true} }
+
+// Next returns the next event that has data. At the end of the stream an event
+// that lacks only its closing empty line is still returned.
+func (s *SSE) Next() (Event, error) {
+	s.base += s.line
+	s.line, s.seen, s.lines, s.name, s.data = 0, 0, 0, span{}, span{}
+	s.joined = Reuse(s.joined)
+	for {
+		line, ok := s.takeLine()
+		if !ok {
+			if err := s.fill(); err != nil {
+				return s.last(err)
+			}
+			continue
+		}
+		if line.from != line.to {
+			s.field(line)
+			continue
+		}
+		if s.lines > 0 {
+			return s.event(), nil
+		}
+		// An empty line without data before it: the event had none.
+		s.fresh = false
+		s.base += s.line
+		s.line, s.seen, s.name = 0, 0, span{}
+	}
+}
+
+// takeLine returns the next whole line and moves behind its end.
+func (s *SSE) takeLine() (span, bool) {
+	if s.skipLF && s.base+s.line < s.end {
+		if s.buf[s.base+s.line] == '\n' {
+			s.line++
+		}
+		s.skipLF = false
+		s.seen = max(s.seen, s.line)
+	}
+	rest := s.buf[s.base+s.seen : s.end]
+	stop := bytes.IndexByte(rest, '\n')
+	if stop >= 0 {
+		rest = rest[:stop]
+	}
+	if cr := bytes.IndexByte(rest, '\r'); cr >= 0 {
+		stop = cr
+	}
+	if stop < 0 {
+		s.seen = s.end - s.base
+		return span{}, false
+	}
+	line := span{s.line, s.seen + stop}
+	s.skipLF = s.buf[s.base+line.to] == '\r'
+	s.line = line.to + 1
+	s.seen = s.line
+	return line, true
+}
+
+var (
+	fieldData  = []byte("data")
+	fieldEvent = []byte("event")
+)
+
+// ByteOrderMark is the mark that some programs put before a text.
+var ByteOrderMark = []byte("\xef\xbb\xbf")
+
+// Field takes in one line that is not empty.
+func (s *SSE) field(line span) {
+	text := s.buf[s.base+line.from : s.base+line.to]
+	if s.fresh {
+		s.fresh = false
+		if bytes.HasPrefix(text, ByteOrderMark) {
+			line.from += len(ByteOrderMark)
+			text = text[len(ByteOrderMark):]
+		}
+	}
+	name, value := text, span{line.to, line.to}
+	if colon := bytes.IndexByte(text, ':'); colon >= 0 {
+		name = text[:colon]
+		value.from = line.from + colon + 1
+		if value.from < line.to && s.buf[s.base+value.from] == ' ' {
+			value.from++
+		}
+	}
+	switch {
+	case bytes.Equal(name, fieldData):
+		s.addData(value)
+	case bytes.Equal(name, fieldEvent):
+		s.name = value
+	}
+}
+
+func (s *SSE) addData(value span) {
+	s.lines++
+	if s.lines == 1 {
+		s.data = value
+		return
+	}
+	if s.lines == 2 {
+		s.joined = append(s.joined[:0], s.bytes(s.data)...)
+	}
+	s.joined = append(s.joined, '\n')
+	s.joined = append(s.joined, s.bytes(value)...)
+}
+
+func (s *SSE) bytes(at span) []byte { return s.buf[s.base+at.from : s.base+at.to] }
+
+func (s *SSE) event() Event {
+	e := Event{Name: s.bytes(s.name), Data: s.bytes(s.data)}
+	if s.lines > 1 {
+		e.Data = s.joined
+		// JSON allows no raw line breaks inside strings, so in the payloads that
+		// travel here a line break is only space, and one line holds them all.
+		for i, c := range e.Data {
+			if c == '\n' {
+				e.Data[i] = ' '
+			}
+		}
+	}
+	return e
+}
+
+// last ends the stream: what lacks only its empty line counts as an event.
+func (s *SSE) last(err error) (Event, error) {
+	if !errors.Is(err, io.EOF) {
+		return Event{}, err
+	}
+	if s.base+s.line < s.end {
+		s.field(span{s.line, s.end - s.base})
+		s.line = s.end - s.base
+	}
+	if s.lines == 0 {
+		return Event{}, io.EOF
+	}
+	s.cut = true
+	return s.event(), nil
+}
+
+// fill reads more bytes behind those that are there.
+func (s *SSE) fill() error {
+	if s.err != nil {
+		return s.err
+	}
+	switch {
+	case len(s.buf) > MaxKept && s.end-s.base <= MaxKept/2:
+		// The large event that was is over.
+		smaller := make([]byte, MaxKept)
+		s.end = copy(smaller, s.buf[s.base:s.end])
+		s.buf, s.base = smaller, 0
+	case s.base > 0 && s.end == len(s.buf):
+		s.end = copy(s.buf, s.buf[s.base:s.end])
+		s.base = 0
+	}
+	if s.end == len(s.buf) {
+		if len(s.buf) >= MaxEvent {
+			s.err = ErrEventTooLarge
+			return s.err
+		}
+		grown := make([]byte, min(max(firstRead, 2*len(s.buf)), MaxEvent))
+		copy(grown, s.buf[:s.end])
+		s.buf = grown
+	}
+	n, err := s.from.Read(s.buf[s.end:])
+	s.end += n
+	s.err = err
+	if n > 0 {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,61 @@
+package dialect
+
+import (
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+)
+
+// RawText returns the content of a JSON string as it came, escapes and all.
+// Appending to it leaves the document alone.
+func RawText(v jsonscan.Value) []byte {
+	if v.Kind() != jsonscan.String {
+		return nil
+	}
+	raw := v.Raw()
+	return raw[1 : len(raw)-1 : len(raw)-1]
+}
+
+// AppendString writes text as a JSON string.
+func AppendString(dst, text []byte) []byte {
+	// The error is about invalid UTF-8 only, which is replaced, and the result is good.
+	dst, _ = jsontext.AppendQuote(dst, text)
+	return dst
+}
+
+// CompactObject returns an object without the spaces between its tokens, which
+// plain answers are full of.
+func CompactObject(v jsonscan.Value) []byte {
+	if v.Kind() != jsonscan.Object {
+		return []byte("{}")
+	}
+	compact := jsontext.Value(slices.Clone(v.Raw()))
+	if compact.Compact(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) != nil {
+		return v.Raw()
+	}
+	return compact
+}
+
+// Rescan scans a value again, so that its inner parts can be reached.
+func Rescan(doc *jsonscan.Document, v jsonscan.Value) jsonscan.Value {
+	doc.AllowDuplicateKeys = true
+	if doc.Parse(v.Raw()) != nil {
+		return jsonscan.Value{} // the whole was scanned before: a part has no faults
+	}
+	return doc.Root()
+}
+
+// IsFinishReason reports whether a finish_reason is one: some backends write an empty
+// text where others write null.
+func IsFinishReason(v jsonscan.Value) bool {
+	return v.Kind() == jsonscan.String && len(v.Raw()) > len(`""`)
+}
+
+// Quote writes text as a JSON string.
+func Quote(text string) []byte {
+	// The error is about invalid UTF-8 only, which is replaced, and the result is good.
+	quoted, _ := jsontext.AppendQuote(nil, text)
+	return quoted
+}

@@ -1,0 +1,131 @@
+package dialect
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"unsafe"
+
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// TokenIDsRemedy says what a caller can do whose backend takes no token ids. Some
+// clients send them unless they are told not to.
+const TokenIDsRemedy = "Send the text itself; in LangChain set check_embedding_ctx_length=False."
+
+// RefuseTokenIDs refuses token ids where only texts can be sent.
+func RefuseTokenIDs() error {
+	return schema.InvalidValue("input", "'input' must be a string or an array of strings: the backend of this model takes no token ids. "+TokenIDsRemedy)
+}
+
+// ConvertVector returns the vector in the wanted form, nil if it has it.
+func ConvertVector(vector jsonscan.Value, toBase64 bool, wanted int) ([]byte, error) {
+	var length int
+	var converted []byte
+	switch vector.Kind() {
+	case jsonscan.Array:
+		raw := vector.Raw()
+		if !toBase64 {
+			var ok bool
+			if length, ok = countNumbers(raw); !ok {
+				return nil, errNotNumbers
+			}
+			break
+		}
+		bits, err := appendFloats(nil, raw)
+		if err != nil {
+			return nil, err
+		}
+		length = len(bits) / floatSize
+		converted = quoteBase64(bits)
+	case jsonscan.String:
+		bits, err := base64.StdEncoding.AppendDecode(nil, vector.Text())
+		if err != nil || len(bits)%floatSize != 0 {
+			return nil, fmt.Errorf("%w: a vector in unreadable base64", ErrInvalid)
+		}
+		length = len(bits) / floatSize
+		if !toBase64 {
+			converted = appendNumbers(nil, bits)
+		}
+	default:
+		return nil, fmt.Errorf("%w: an item without a vector", ErrInvalid)
+	}
+	if wanted > 0 && length != wanted {
+		return nil, schema.InvalidValue("dimensions", fmt.Sprintf("The model gives vectors of %d dimensions and does not make them %d.", length, wanted))
+	}
+	return converted, nil
+}
+
+const floatSize = 4
+
+var errNotNumbers = fmt.Errorf("%w: a vector of something else than numbers", ErrInvalid)
+
+// appendFloats turns a JSON array of numbers into little-endian float32 values.
+func appendFloats(dst, array []byte) ([]byte, error) {
+	dst = slices.Grow(dst, len(array)/2)
+	for i := 1; i < len(array); {
+		for array[i] <= ' ' || array[i] == ',' {
+			i++
+		}
+		if array[i] == ']' {
+			return dst, nil
+		}
+		f, length, ok := plainFloat(array[i:])
+		if !ok {
+			length = bytes.IndexAny(array[i:], ",] \t\r\n")
+			number := array[i : i+length]
+			wide, err := strconv.ParseFloat(unsafe.String(unsafe.SliceData(number), length), 32)
+			if err != nil {
+				return nil, errNotNumbers
+			}
+			f = float32(wide)
+		}
+		i += length
+		dst = binary.LittleEndian.AppendUint32(dst, math.Float32bits(f))
+	}
+	return dst, nil
+}
+
+// appendNumbers turns little-endian float32 values into a JSON array.
+func appendNumbers(dst, bits []byte) []byte {
+	dst = append(dst, '[')
+	for i := 0; i < len(bits); i += floatSize {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		f := float64(math.Float32frombits(binary.LittleEndian.Uint32(bits[i:])))
+		if math.IsNaN(f) || math.IsInf(f, 0) {
+			f = 0 // JSON has no word for it
+		}
+		dst = strconv.AppendFloat(dst, f, 'g', -1, 32)
+	}
+	return append(dst, ']')
+}
+
+func quoteBase64(bits []byte) []byte {
+	quoted := make([]byte, 0, base64.StdEncoding.EncodedLen(len(bits))+2)
+	quoted = append(quoted, '"')
+	quoted = base64.StdEncoding.AppendEncode(quoted, bits)
+	return append(quoted, '"')
+}
+
+// countNumbers returns how many numbers a checked JSON array holds; ok is false
+// when it holds anything else. What is no number has one of a few letters in it,
+// and looking for those is much faster than looking at every byte.
+func countNumbers(array []byte) (n int, ok bool) {
+	inner := array[1 : len(array)-1]
+	for _, other := range []byte(`"[{ntf`) {
+		if bytes.IndexByte(inner, other) >= 0 {
+			return 0, false
+		}
+	}
+	if len(bytes.TrimSpace(inner)) == 0 {
+		return 0, true
+	}
+	return bytes.Count(inner, []byte{','}) + 1, true
+}
