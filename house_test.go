@@ -63,6 +63,7 @@ var floors = []string{
 	"internal/web/actuator",
 	"internal/simulator",
 	"console",
+	"internal/gateway",
 	"cmd/patchbay",
 	"internal/storetest", // above all others: only tests look up
 }

@@ -5,6 +5,8 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+
+	"github.com/patchbay-ai/patchbay/internal/gateway"
 )
 
 func newCheck(env []string, stdout io.Writer) *cobra.Command {
@@ -20,14 +22,14 @@ func newCheck(env []string, stdout io.Writer) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := mayListen(loaded.Document); err != nil {
-				return err
+			if err := gateway.CheckListen(loaded.Document); err != nil {
+				return startFailure(err)
 			}
 			doc := loaded.Document
 			for _, warning := range loaded.Warnings {
 				fmt.Fprintln(stdout, "warning:", warning)
 			}
-			if doc.Security.Enabled && len(doc.Security.Keys) == 0 && !isLoopback(doc.Server.Listen) {
+			if doc.Security.Enabled && len(doc.Security.Keys) == 0 && !gateway.IsLoopback(doc.Server.Listen) {
 				fmt.Fprintf(stdout, "warning: security is on and security.keys is empty: unless a key was issued (patchbay keys create), anyone who reaches %s can use /v1\n", doc.Server.Listen)
 			}
 			instances := 0

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/gateway"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/simulator"
 )
@@ -69,7 +71,7 @@ func runDemo(flags *settingFlags, stderr io.Writer) error {
 		flags.dataDir, loaded.Document.Server.DataDir = dir, dir // the flag is for when the file is read again
 	}
 	log := newLog(stderr, loaded.Document.Log, flags.env)
-	return runGateway(flags, loaded, log, func(g *gateway) { _, _ = io.WriteString(stderr, welcome(g)) })
+	return runGateway(flags, loaded, log, func(g *gateway.Gateway, _ *slog.Logger) { _, _ = io.WriteString(stderr, welcome(g)) })
 }
 
 // demoInstance is an ordinary instance in front of a simulated backend.
@@ -139,8 +141,8 @@ func demoChats() []string {
 }
 
 // welcome tells a person what is there and gives one command that works.
-func welcome(g *gateway) string {
-	base := "http://" + dialable(g.address())
+func welcome(g *gateway.Gateway) string {
+	base := "http://" + dialable(g.Address())
 	return fmt.Sprintf(`patchbay %s  demo: simulated backends, nothing leaves this machine
 
   API base  %s/v1        (any API key works)

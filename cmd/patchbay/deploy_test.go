@@ -143,7 +143,7 @@ func TestPrometheusAnswersEveryPanel(t *testing.T) {
 	}
 	r, _ := startOne(t)
 	dir := t.TempDir()
-	config := "scrape_configs: [{job_name: patchbay, scrape_interval: 1s, metrics_path: /actuator/prometheus, honor_labels: true, static_configs: [{targets: ['" + r.address() + "']}]}]\n"
+	config := "scrape_configs: [{job_name: patchbay, scrape_interval: 1s, metrics_path: /actuator/prometheus, honor_labels: true, static_configs: [{targets: ['" + r.Address() + "']}]}]\n"
 	if err := os.WriteFile(filepath.Join(dir, "prometheus.yml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}

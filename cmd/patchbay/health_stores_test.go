@@ -134,12 +134,13 @@ func TestHealthShowsOnlyWhatIsConfigured(t *testing.T) {
 // TestBadFileDegradesHealth: a file that was not taken shows in health and in a
 // metric until a good one is read.
 func TestBadFileDegradesHealth(t *testing.T) {
-	r, reload := reloading(t, chatYAML(instance("one", simulator.DownURL)))
-	reload(chatYAML(instance("one", simulator.DownURL)))
-	if _, there := r.healthUp().Components["configFile"]; there {
+	one := chatYAML(instance("one", simulator.DownURL))
+	without, reloadIt := reloading(t, setup{yaml: one})
+	reloadIt(one)
+	if _, there := without.healthUp().Components["configFile"]; there {
 		t.Error("a gateway without a file shows one")
 	}
-	r.file.begin() // what serve does with a file
+	r, reload := reloading(t, setup{yaml: one, fromFile: true})
 	const healthy, failures = `model_router_config_source_healthy{source="file"}`, `model_router_config_source_failures_total{source="file"}`
 	check := func(status, reason, metric, count string) {
 		t.Helper()

@@ -21,7 +21,7 @@ func TestHostilePathsAreAnswered(t *testing.T) {
 			requests = append(requests, method+" "+path)
 		}
 	}
-	for _, route := range r.routes {
+	for _, route := range r.Routes {
 		if strings.HasSuffix(route.Pattern, "/stream") {
 			continue // it has no end
 		}

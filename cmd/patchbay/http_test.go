@@ -221,7 +221,7 @@ func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 }
 
 func TestSlowHeadIsClosed(t *testing.T) {
-	if got := startGateway(t, "").server.ReadHeaderTimeout; got != 15*time.Second {
+	if got := startGateway(t, "").Server.ReadHeaderTimeout; got != 15*time.Second {
 		t.Errorf("a head may take %s, want 15s", got)
 	}
 	r := startWith(t, setup{headTime: 100 * time.Millisecond})

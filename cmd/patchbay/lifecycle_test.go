@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/sha256"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/http"
 	"os"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/control"
+	"github.com/patchbay-ai/patchbay/internal/gateway"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/simulator"
 )
@@ -52,7 +54,7 @@ func versionFile(dataDir string, number int) string {
 
 func (r *rig) versions() []int {
 	r.t.Helper()
-	numbers, err := r.store.List()
+	numbers, err := r.Store.List()
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -62,7 +64,7 @@ func (r *rig) versions() []int {
 // rename changes the name of the first chat instance, as a management call would.
 func (r *rig) rename(name string) int {
 	r.t.Helper()
-	result, err := r.control.Apply(control.Change{Origin: "test", Summary: "renamed"}, func(doc *config.Document) error {
+	result, err := r.Control.Apply(control.Change{Origin: "test", Summary: "renamed"}, func(doc *config.Document) error {
 		doc.Services[schema.Chat].Instances[0].Name = name
 		return nil
 	})
@@ -96,8 +98,8 @@ func TestRestartKeepsTheCurrentVersion(t *testing.T) {
 	one, two := chatYAML(instance("one", simulator.DownURL)), chatYAML(instance("two", simulator.DownURL))
 
 	r := startWith(t, setup{yaml: one, dataDir: dir})
-	if r.control.Version() != 1 || !slices.Equal(r.versions(), []int{1}) || !slices.Equal(r.models(), []string{"one"}) {
-		t.Fatalf("version %d of %v with %v", r.control.Version(), r.versions(), r.models())
+	if r.Control.Version() != 1 || !slices.Equal(r.versions(), []int{1}) || !slices.Equal(r.models(), []string{"one"}) {
+		t.Fatalf("version %d of %v with %v", r.Control.Version(), r.versions(), r.models())
 	}
 	if version := r.rename("edited"); version != 2 || !slices.Equal(r.models(), []string{"edited"}) {
 		t.Fatalf("version %d with %v", version, r.models())
@@ -105,20 +107,20 @@ func TestRestartKeepsTheCurrentVersion(t *testing.T) {
 	r.halt()
 
 	r = startWith(t, setup{yaml: one, dataDir: dir}) // the file is what it was
-	if r.control.Version() != 2 || !slices.Equal(r.models(), []string{"edited"}) || !slices.Equal(r.versions(), []int{1, 2}) {
-		t.Errorf("after a restart: version %d of %v with %v", r.control.Version(), r.versions(), r.models())
+	if r.Control.Version() != 2 || !slices.Equal(r.models(), []string{"edited"}) || !slices.Equal(r.versions(), []int{1, 2}) {
+		t.Errorf("after a restart: version %d of %v with %v", r.Control.Version(), r.versions(), r.models())
 	}
 	r.halt()
 
 	r = startWith(t, setup{yaml: "# a comment changes nothing\nlimits: {max-attempts: 3}\n" + one, dataDir: dir})
-	if r.control.Version() != 2 || !slices.Equal(r.models(), []string{"edited"}) || r.current.Load().Limits.MaxAttempts != 3 {
-		t.Errorf("after a change beside the services: version %d with %v", r.control.Version(), r.models())
+	if r.Control.Version() != 2 || !slices.Equal(r.models(), []string{"edited"}) || r.Current.Load().Limits.MaxAttempts != 3 {
+		t.Errorf("after a change beside the services: version %d with %v", r.Control.Version(), r.models())
 	}
 	r.halt()
 
 	r = startWith(t, setup{yaml: two, dataDir: dir}) // the file changed, and so do the services by the difference
-	if r.control.Version() != 3 || !slices.Equal(r.models(), []string{"edited", "two"}) {
-		t.Errorf("after a change of the file: version %d with %v", r.control.Version(), r.models())
+	if r.Control.Version() != 3 || !slices.Equal(r.models(), []string{"edited", "two"}) {
+		t.Errorf("after a change of the file: version %d with %v", r.Control.Version(), r.models())
 	}
 	if !strings.Contains(r.logs.String(), "the configuration file changed since it was last read: added 1 (chat two@127.0.0.1:1); changed nothing; removed nothing") {
 		t.Error("the log does not say what changed")
@@ -126,8 +128,8 @@ func TestRestartKeepsTheCurrentVersion(t *testing.T) {
 	r.halt()
 
 	r = startWith(t, setup{yaml: two, dataDir: dir})
-	if r.control.Version() != 3 || len(r.versions()) != 3 {
-		t.Errorf("a restart made version %d of %v", r.control.Version(), r.versions())
+	if r.Control.Version() != 3 || len(r.versions()) != 3 {
+		t.Errorf("a restart made version %d of %v", r.Control.Version(), r.versions())
 	}
 }
 
@@ -152,8 +154,8 @@ func TestCorruptVersionsFallBack(t *testing.T) {
 			dir := prepare(t)
 			mustWrite(t, versionFile(dir, 3), damage)
 			r := startWith(t, setup{yaml: yaml, dataDir: dir})
-			if r.control.Version() != 2 || !slices.Equal(r.models(), []string{"two"}) {
-				t.Errorf("version %d with %v", r.control.Version(), r.models())
+			if r.Control.Version() != 2 || !slices.Equal(r.models(), []string{"two"}) {
+				t.Errorf("version %d with %v", r.Control.Version(), r.models())
 			}
 			if countLines(r.logs.String(), "a stored version cannot be used", `"version":3`) != 1 || countLines(r.logs.String(), "takes its place", `"version":2`) != 1 {
 				t.Errorf("the log does not say so: %s", r.logs.String())
@@ -171,16 +173,16 @@ func TestCorruptVersionsFallBack(t *testing.T) {
 			dir := prepare(t)
 			mustWrite(t, filepath.Join(dir, "versions", "current.json"), damage)
 			r := startWith(t, setup{yaml: yaml, dataDir: dir})
-			if r.control.Version() != 3 || !slices.Equal(r.models(), []string{"three"}) {
-				t.Errorf("version %d with %v, want the newest one", r.control.Version(), r.models())
+			if r.Control.Version() != 3 || !slices.Equal(r.models(), []string{"three"}) {
+				t.Errorf("version %d with %v, want the newest one", r.Control.Version(), r.models())
 			}
 			if !strings.Contains(r.logs.String(), "the record of the current version cannot be read") {
 				t.Errorf("the log does not say so: %s", r.logs.String())
 			}
 			r.halt()
 			again := startWith(t, setup{yaml: yaml, dataDir: dir})
-			if again.control.Version() != 3 || strings.Contains(again.logs.String(), "cannot be read") {
-				t.Errorf("the damage is still there: version %d\n%s", again.control.Version(), again.logs.String())
+			if again.Control.Version() != 3 || strings.Contains(again.logs.String(), "cannot be read") {
+				t.Errorf("the damage is still there: version %d\n%s", again.Control.Version(), again.logs.String())
 			}
 		})
 	}
@@ -190,8 +192,8 @@ func TestCorruptVersionsFallBack(t *testing.T) {
 			mustWrite(t, versionFile(dir, number+1), "x")
 		}
 		r := startWith(t, setup{yaml: yaml, dataDir: dir})
-		if r.control.Version() != 4 || !slices.Equal(r.models(), []string{"one"}) {
-			t.Errorf("version %d with %v", r.control.Version(), r.models())
+		if r.Control.Version() != 4 || !slices.Equal(r.models(), []string{"one"}) {
+			t.Errorf("version %d with %v", r.Control.Version(), r.models())
 		}
 	})
 	t.Run("leftovers of a crash", func(t *testing.T) {
@@ -199,8 +201,8 @@ func TestCorruptVersionsFallBack(t *testing.T) {
 		leftover := filepath.Join(dir, "versions", ".new-123")
 		mustWrite(t, leftover, whole[:100])
 		r := startWith(t, setup{yaml: yaml, dataDir: dir})
-		if r.control.Version() != 3 {
-			t.Errorf("version %d", r.control.Version())
+		if r.Control.Version() != 3 {
+			t.Errorf("version %d", r.Control.Version())
 		}
 		if _, err := os.Stat(leftover); err == nil {
 			t.Error("half a version with its keys stays on the disk for ever")
@@ -215,12 +217,12 @@ func TestChangeThatCannotBeSavedChangesNothing(t *testing.T) {
 	if err := os.Rename(versions, versions+".away"); err != nil {
 		t.Fatal(err)
 	}
-	_, err := r.control.Apply(control.Change{Origin: "test", Summary: "renamed"}, func(doc *config.Document) error {
+	_, err := r.Control.Apply(control.Change{Origin: "test", Summary: "renamed"}, func(doc *config.Document) error {
 		doc.Services[schema.Chat].Instances[0].Name = "two"
 		return nil
 	})
-	if err == nil || r.control.Version() != 1 || !slices.Equal(r.models(), []string{"one"}) {
-		t.Errorf("error %v, version %d with %v", err, r.control.Version(), r.models())
+	if err == nil || r.Control.Version() != 1 || !slices.Equal(r.models(), []string{"one"}) {
+		t.Errorf("error %v, version %d with %v", err, r.Control.Version(), r.models())
 	}
 	if err := os.Rename(versions+".away", versions); err != nil {
 		t.Fatal(err)
@@ -380,9 +382,9 @@ func TestChangeDuringTheStartIsSeen(t *testing.T) {
 	}
 	replaceFile(t, file, chatYAML(instance("new", simulator.DownURL)))
 	out := new(lockedBuffer)
-	running, ended := make(chan *gateway, 1), make(chan error, 1)
+	running, ended := make(chan *gateway.Gateway, 1), make(chan error, 1)
 	go func() {
-		ended <- runGateway(flags, loaded, newLog(out, loaded.Document.Log, nil), func(g *gateway) { running <- g })
+		ended <- runGateway(flags, loaded, newLog(out, loaded.Document.Log, nil), func(g *gateway.Gateway, _ *slog.Logger) { running <- g })
 	}()
 	g := <-running
 	defer func() {
@@ -395,7 +397,7 @@ func TestChangeDuringTheStartIsSeen(t *testing.T) {
 		}
 	}()
 	eventually(t, "the new file is in force", func() bool {
-		return g.current.Load().Service(schema.Chat).Find("new") != nil
+		return g.Current.Load().Service(schema.Chat).Find("new") != nil
 	})
 }
 
@@ -455,7 +457,7 @@ func TestWeightEditKeepsRoundsAndCounts(t *testing.T) {
 	turns := func() [2]int { return [2]int{a.Stats().Arrived, b.Stats().Arrived} }
 	before := turns()
 	weigh := func(weight float64) {
-		if _, err := r.control.Apply(control.Change{Origin: "test", Summary: "weights"}, func(doc *config.Document) error {
+		if _, err := r.Control.Apply(control.Change{Origin: "test", Summary: "weights"}, func(doc *config.Document) error {
 			doc.Services[schema.Chat].Instances[0].Weight = weight
 			return nil
 		}); err != nil {
@@ -485,7 +487,7 @@ func TestSameConfigurationMakesNoVersion(t *testing.T) {
 		t.Errorf("version %d of %v", version, r.versions())
 	}
 	doc := loadDocument(t, chatYAML(instance("one", simulator.DownURL)), t.TempDir())
-	if changed, err := r.control.Reload(doc); changed || err != nil || r.control.Version() != 1 {
-		t.Errorf("changed %t, %v, version %d", changed, err, r.control.Version())
+	if changed, err := r.Control.Reload(doc); changed || err != nil || r.Control.Version() != 1 {
+		t.Errorf("changed %t, %v, version %d", changed, err, r.Control.Version())
 	}
 }

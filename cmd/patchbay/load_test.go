@@ -67,6 +67,6 @@ func TestManyStreamsAtOnce(t *testing.T) {
 	}
 	// Idle connections are kept on purpose; without them nothing is left.
 	r.client.CloseIdleConnections()
-	r.gateway.client.Close()
+	r.Transport.Close()
 	eventually(t, fmt.Sprintf("no more than %d goroutines", before+2), func() bool { return runtime.NumGoroutine() <= before+2 })
 }

@@ -18,7 +18,7 @@ import (
 
 func TestEveryRouteHasAPermissionAndADescription(t *testing.T) {
 	r := startGateway(t, "")
-	for _, route := range r.routes {
+	for _, route := range r.Routes {
 		isUnified := !regexp.MustCompile(`^\w+ /(api|actuator|docs|openapi|metrics|$)`).MatchString(route.Pattern)
 		switch {
 		case !route.Permission.Valid():
@@ -31,7 +31,7 @@ func TestEveryRouteHasAPermissionAndADescription(t *testing.T) {
 			t.Errorf("%s needs %s", route.Pattern, route.Permission)
 		}
 	}
-	for _, err := range openapi.Check(r.routes) {
+	for _, err := range openapi.Check(r.Routes) {
 		t.Error(err)
 	}
 	var document struct {
@@ -72,7 +72,7 @@ var pathParameter = regexp.MustCompile(`{\w+(\.\.\.)?}`)
 // line says, whatever else the answer is.
 func TestRolesAndRoutes(t *testing.T) {
 	secured, open := startGateway(t, securedYAML()), startGateway(t, "")
-	for n, route := range secured.routes {
+	for n, route := range secured.Routes {
 		method, path, _ := strings.Cut(route.Pattern, " ")
 		path = pathParameter.ReplaceAllString(path, "none-of-them") + "?dryRun=true"
 		isWrite := method != http.MethodGet
@@ -103,7 +103,7 @@ func TestRolesAndRoutes(t *testing.T) {
 			}
 		}
 	}
-	if secured.control.Version() != 1 || open.control.Version() != 1 {
+	if secured.Control.Version() != 1 || open.Control.Version() != 1 {
 		t.Error("something was changed")
 	}
 }
@@ -262,6 +262,6 @@ func refusedByDialer(r *rig) error {
 	if err != nil {
 		return err
 	}
-	_, err = r.gateway.client.Send(deadline(r.t), to, &wire.Call{Method: "GET", Path: "/"}, transport.Timeouts{Connect: within})
+	_, err = r.Transport.Send(deadline(r.t), to, &wire.Call{Method: "GET", Path: "/"}, transport.Timeouts{Connect: within})
 	return err
 }

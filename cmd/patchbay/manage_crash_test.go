@@ -90,7 +90,7 @@ func TestExamplesOfTheManagementDocumentation(t *testing.T) {
 		}
 		covered[operationOf(example[1])] = true
 	}
-	for _, route := range r.routes {
+	for _, route := range r.Routes {
 		isOurs := regexp.MustCompile(` /api/(config/(type|instance|version|merge)|models|route|auth)`).MatchString(route.Pattern)
 		if pattern := pathParameter.ReplaceAllString(route.Pattern, "*"); isOurs && !covered[pattern] {
 			t.Errorf("%s has no example", route.Pattern)

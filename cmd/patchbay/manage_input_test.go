@@ -79,8 +79,8 @@ func TestBadManagementInputNamesTheFieldAndChangesNothing(t *testing.T) {
 		}
 		noneOf(t, a.message, "user:pass", "a-stored-key")
 	}
-	if after := r.api("GET", vers+"/1", "").body + r.api("GET", "/api/auth/keys", "").body; after != before || r.control.Version() != 1 {
-		t.Errorf("version %d: %s became %s", r.control.Version(), before, after)
+	if after := r.api("GET", vers+"/1", "").body + r.api("GET", "/api/auth/keys", "").body; after != before || r.Control.Version() != 1 {
+		t.Errorf("version %d: %s became %s", r.Control.Version(), before, after)
 	}
 }
 

@@ -46,8 +46,8 @@ func TestIfMatchIsObeyedWhereItIsDescribed(t *testing.T) {
 			}
 		}
 	}
-	if obeyed < 10 || r.control.Version() != 1 {
-		t.Errorf("%d operations obey, version %d", obeyed, r.control.Version())
+	if obeyed < 10 || r.Control.Version() != 1 {
+		t.Errorf("%d operations obey, version %d", obeyed, r.Control.Version())
 	}
 }
 

@@ -45,7 +45,7 @@ func TestDryRunsOfMonitoringAndLoggersAreRefused(t *testing.T) {
 		"POST /actuator/loggers/some": `{"configuredLevel":"DEBUG"}`,
 	}
 	described := 0
-	for _, route := range r.routes {
+	for _, route := range r.Routes {
 		method, path, _ := strings.Cut(route.Pattern, " ")
 		if method != http.MethodGet && (strings.HasPrefix(path, "/api/monitoring/") || strings.HasPrefix(path, "/actuator/")) {
 			described++
@@ -84,7 +84,7 @@ func TestDryRunIsReadInAnyCase(t *testing.T) {
 		r.api("PUT", types+"chat?"+query, `{"loadBalancer":"random"}`).is(t, 200, `"dryRun":true`)
 	}
 	r.api("PUT", types+"chat?dryrun=perhaps", `{"loadBalancer":"random"}`).is(t, 400, "dryRun")
-	if r.control.Version() != 1 {
+	if r.Control.Version() != 1 {
 		t.Error("a dry run changed something")
 	}
 }

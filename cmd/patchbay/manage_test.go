@@ -353,8 +353,8 @@ func TestForcedBreakersAndExplanations(t *testing.T) {
 	for _, bad := range []string{"model=m", "service=chat", "service=video&model=m", "service=chat&model=m&clientIp=here"} {
 		r.api("GET", "/api/route/explain?"+bad, "").is(t, 400)
 	}
-	if r.api("GET", vers, "").is(t, 200); r.control.Version() != 2 {
-		t.Errorf("forcing a breaker made version %d", r.control.Version())
+	if r.api("GET", vers, "").is(t, 200); r.Control.Version() != 2 {
+		t.Errorf("forcing a breaker made version %d", r.Control.Version())
 	}
 }
 

@@ -81,7 +81,7 @@ func TestChangesUnderTraffic(t *testing.T) {
 	if err != nil || len(rest) != 2 || rest[1] != "[DONE]" {
 		t.Errorf("the stream ended with %q, %v", rest, err)
 	}
-	if got := r.control.Version(); got < changes {
+	if got := r.Control.Version(); got < changes {
 		t.Errorf("version %d after %d changes", got, changes)
 	}
 }

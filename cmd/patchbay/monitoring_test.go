@@ -524,7 +524,7 @@ func TestMonitoringPipelineIsSteered(t *testing.T) {
 	if n := calls(); n != 2 {
 		t.Errorf("%d calls", n)
 	}
-	r.recorder.NoteFault("a", "b", "why")
+	r.Recorder.NoteFault("a", "b", "why")
 	if got := r.get("/api/monitoring/errors/stats"); got["totalErrors"] != 1.0 || at(t, got, "components/0/lastError") != "why" {
 		t.Errorf("%v", got)
 	}
@@ -659,7 +659,7 @@ store: {url: 'postgres://u:%[2]s-password@127.0.0.1:1/x'}
 redis: {url: 'redis://:%[2]s-redis@127.0.0.1:1/0'}
 monitoring: {custom-tags: {}}
 `, b.URL(), canary))
-	r.ops.Describe(map[string]string{"services.chat.instances[0].api-key": "test.yaml:2:9"}, os.Environ())
+	r.Actuator.Describe(map[string]string{"services.chat.instances[0].api-key": "test.yaml:2:9"}, os.Environ())
 	r.chat(`{"model":"m","user":"`+canary+`-user","messages":[{"role":"user","content":"`+canary+`-prompt"}]}`, "Authorization", "Bearer "+canary+"-caller")
 	r.chat(`{"model":"`+canary+`-model","messages":[{"role":"user","content":"x"}]}`, "X-Api-Key", canary+"-caller")
 	r.do(http.MethodGet, "/"+canary+"-url?x="+canary+"-query", "")

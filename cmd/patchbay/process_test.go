@@ -48,7 +48,7 @@ func TestExitCodes(t *testing.T) {
 		"version":                  {0, "", []string{"version"}},
 		"--version":                {0, "", []string{"--version"}},
 		"good file":                {0, "", []string{"check", "--config", good}},
-		"data directory in use":    {1, "in use by another process", []string{"serve", "--listen", "127.0.0.1:0", "--data-dir", used.doc.Server.DataDir}},
+		"data directory in use":    {1, "in use by another process", []string{"serve", "--listen", "127.0.0.1:0", "--data-dir", used.Document.Server.DataDir}},
 		"data directory is a file": {1, good, []string{"serve", "--listen", "127.0.0.1:0", "--data-dir", good}},
 		"nobody to check":          {1, "patchbay: no gateway answers at 127.0.0.1:1: nothing listens there\n", []string{"healthcheck", "--listen", "127.0.0.1:1"}},
 		"nobody to ask for keys":   {1, "patchbay: no gateway answers at http://127.0.0.1:1: nothing listens there\n", []string{"keys", "list", "--url", "http://127.0.0.1:1"}},
@@ -192,21 +192,21 @@ quota: {enabled: maybe}
 
 func TestHealthcheck(t *testing.T) {
 	r := startGateway(t, "")
-	code, stdout, stderr := runHere(t, "healthcheck", "--listen", r.address())
+	code, stdout, stderr := runHere(t, "healthcheck", "--listen", r.Address())
 	if code != exitOK || stdout != "ready\n" || stderr != "" {
 		t.Errorf("%d %q %q", code, stdout, stderr)
 	}
-	_, port, _ := net.SplitHostPort(r.address())
+	_, port, _ := net.SplitHostPort(r.Address())
 	if code, _, stderr := runHere(t, "healthcheck", "--listen", "0.0.0.0:"+port); code != exitOK {
 		t.Errorf("a wildcard is not asked over loopback: %d %s", code, stderr)
 	}
-	for _, url := range []string{"http://" + r.address(), "http://" + r.address() + "/"} {
+	for _, url := range []string{"http://" + r.Address(), "http://" + r.Address() + "/"} {
 		if code, stdout, stderr := runHere(t, "healthcheck", "--url", url); code != exitOK || stdout != "ready\n" {
 			t.Errorf("%s: %d %q %q", url, code, stdout, stderr)
 		}
 	}
-	r.ops.Drain()
-	if code, _, stderr := runHere(t, "healthcheck", "--listen", r.address()); code != exitFailed || !strings.Contains(stderr, "not ready") {
+	r.Actuator.Drain()
+	if code, _, stderr := runHere(t, "healthcheck", "--listen", r.Address()); code != exitFailed || !strings.Contains(stderr, "not ready") {
 		t.Errorf("%d %q", code, stderr)
 	}
 	t.Run("somebody who never answers", func(t *testing.T) {

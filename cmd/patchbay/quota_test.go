@@ -112,7 +112,7 @@ func TestQuotaCountsWhatReachesABackend(t *testing.T) {
 				r.chat(body)
 			}
 			r.hasCounted(test.requests, test.tokens, "")
-			if got := r.ledger.Stats().Unsettled; got != test.unsettled {
+			if got := r.Ledger.Stats().Unsettled; got != test.unsettled {
 				t.Errorf("%d unsettled, want %d", got, test.unsettled)
 			}
 		})
@@ -146,7 +146,7 @@ func TestQuotaOfServicesWithoutTokens(t *testing.T) {
 			r := startGateway(t, everyService(b)+quotaOn)
 			test.ask(r)
 			r.hasCounted(1, test.tokens, "")
-			if got := r.ledger.Stats().Unsettled; got != test.unsettled {
+			if got := r.Ledger.Stats().Unsettled; got != test.unsettled {
 				t.Errorf("%d unsettled, want %d", got, test.unsettled)
 			}
 		})
@@ -157,7 +157,7 @@ func TestQuotaOfServicesWithoutTokens(t *testing.T) {
 		response := r.open(deadline(t), http.MethodPost, "/v1/audio/speech", `{"model":"m","input":"a long text that takes its time to be said","voice":"v"}`)
 		_, err := io.Copy(io.Discard, response.Body)
 		_ = response.Body.Close()
-		eventually(t, "it is settled", func() bool { return r.ledger.Stats().Unsettled == 1 })
+		eventually(t, "it is settled", func() bool { return r.Ledger.Stats().Unsettled == 1 })
 		if err == nil {
 			t.Error("the answer did not break off")
 		}
@@ -208,7 +208,7 @@ func TestQuotaUsageIsPagedOrStreamed(t *testing.T) {
 	r.do(http.MethodPut, "/api/config/quota", `{"enabled":true,"windows":["DAY","MONTH"]}`).succeeds(t)
 	for n := range users {
 		var ticket quota.Ticket
-		if err := r.ledger.Admit(&ticket, quota.Subject{User: fmt.Append(nil, "u", n), Service: schema.Chat, Model: "m"}, time.Now()); err != nil {
+		if err := r.Ledger.Admit(&ticket, quota.Subject{User: fmt.Append(nil, "u", n), Service: schema.Chat, Model: "m"}, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		ticket.Settle(schema.Usage{Known: true, Total: 2})
@@ -321,7 +321,7 @@ func TestQuotaEdits(t *testing.T) {
 			}
 		}
 	}
-	if r.ledger.On() {
+	if r.Ledger.On() {
 		t.Fatal("a refused edit was applied")
 	}
 	status, answer := put(`{"enabled":true,"failOpen":false,"windows":["month","DAY","day"],"retention":null}`)
@@ -336,9 +336,9 @@ func TestQuotaEdits(t *testing.T) {
 	if entries := decodeQuota[[]quotaEntry](t, r.do(http.MethodGet, "/api/monitoring/quota/usage", "")).Data; len(entries) != 2 {
 		t.Errorf("%v", entries)
 	}
-	r.ledger.Reload(r.doc.Quota) // what reading the file again does
-	if r.ledger.On() || len(r.ledger.Settings().Windows) != 4 || !r.ledger.Settings().FailOpen {
-		t.Errorf("an edit outlives a reload: %+v", r.ledger.Settings())
+	r.Ledger.Reload(r.Document.Quota) // what reading the file again does
+	if r.Ledger.On() || len(r.Ledger.Settings().Windows) != 4 || !r.Ledger.Settings().FailOpen {
+		t.Errorf("an edit outlives a reload: %+v", r.Ledger.Settings())
 	}
 }
 
@@ -414,7 +414,7 @@ func TestQuotaIsSettledBeforeTheLastByte(t *testing.T) {
 	for body, last := range map[string]string{plainHi: `"total_tokens"`, streamHi: "data: [DONE]"} {
 		before := r.tokens()
 		w := &watcher{header: http.Header{}, seen: map[string]int64{}, tokens: r.tokens}
-		r.shell.ServeHTTP(w, r.request(deadline(t), http.MethodPost, "/v1/chat/completions", body))
+		r.Server.Handler.ServeHTTP(w, r.request(deadline(t), http.MethodPost, "/v1/chat/completions", body))
 		found := false
 		for piece, tokens := range w.seen {
 			if strings.Contains(piece, last) {

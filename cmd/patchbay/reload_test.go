@@ -14,23 +14,24 @@ import (
 )
 
 // reloading is a gateway that is told to read a file again by the test alone.
-func reloading(t *testing.T, yaml string) (r *rig, reload func(yaml string)) {
+func reloading(t *testing.T, s setup) (r *rig, reload func(yaml string)) {
 	t.Helper()
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "patchbay.yaml")
-	r = startWith(t, setup{yaml: yaml, dataDir: dir})
+	s.dataDir = dir
+	r = startWith(t, s)
 	return r, func(yaml string) {
 		t.Helper()
 		mustWrite(t, file, yaml)
-		r.reload(&settingFlags{file: file, dataDir: dir, listen: "127.0.0.1:0"})
+		r.Reload((&settingFlags{file: file, dataDir: dir, listen: "127.0.0.1:0"}).loadAgain)
 	}
 }
 
 func TestReloadThatFailsChangesNothing(t *testing.T) {
 	outside := debug.SetMemoryLimit(-1)
 	t.Cleanup(func() { debug.SetMemoryLimit(outside) })
-	r, reload := reloading(t, chatYAML(instance("one", simulator.DownURL)))
+	r, reload := reloading(t, setup{yaml: chatYAML(instance("one", simulator.DownURL))})
 	before := debug.SetMemoryLimit(-1)
-	versions := filepath.Join(r.doc.Server.DataDir, "versions")
+	versions := filepath.Join(r.Document.Server.DataDir, "versions")
 	if err := os.Rename(versions, versions+".away"); err != nil {
 		t.Fatal(err)
 	}
@@ -39,19 +40,19 @@ func TestReloadThatFailsChangesNothing(t *testing.T) {
 	if !strings.Contains(r.logs.String(), "the configuration was not taken") {
 		t.Fatalf("it did not fail:\n%s", r.logs.String())
 	}
-	if r.ledger.On() || debug.SetMemoryLimit(-1) != before || strings.Contains(r.logs.String(), "take effect at the next start") {
-		t.Errorf("the ledger is on: %v, the memory limit is %d\n%s", r.ledger.On(), debug.SetMemoryLimit(-1), r.logs.String())
+	if r.Ledger.On() || debug.SetMemoryLimit(-1) != before || strings.Contains(r.logs.String(), "take effect at the next start") {
+		t.Errorf("the ledger is on: %v, the memory limit is %d\n%s", r.Ledger.On(), debug.SetMemoryLimit(-1), r.logs.String())
 	}
 	if err := os.Rename(versions+".away", versions); err != nil {
 		t.Fatal(err)
 	}
 	reload(next)
-	if !r.ledger.On() || debug.SetMemoryLimit(-1) != 64<<30 || !strings.Contains(r.logs.String(), `take effect at the next start","settings":["server"]`) {
-		t.Errorf("the ledger is on: %v, the memory limit is %d\n%s", r.ledger.On(), debug.SetMemoryLimit(-1), r.logs.String())
+	if !r.Ledger.On() || debug.SetMemoryLimit(-1) != 64<<30 || !strings.Contains(r.logs.String(), `take effect at the next start","settings":["server"]`) {
+		t.Errorf("the ledger is on: %v, the memory limit is %d\n%s", r.Ledger.On(), debug.SetMemoryLimit(-1), r.logs.String())
 	}
 	reload(chatYAML(instance("two", simulator.DownURL)))
-	if r.ledger.On() || debug.SetMemoryLimit(-1) != before {
-		t.Errorf("the ledger is on: %v, the memory limit is %d", r.ledger.On(), debug.SetMemoryLimit(-1))
+	if r.Ledger.On() || debug.SetMemoryLimit(-1) != before {
+		t.Errorf("the ledger is on: %v, the memory limit is %d", r.Ledger.On(), debug.SetMemoryLimit(-1))
 	}
 }
 
@@ -59,11 +60,11 @@ func TestReloadThatFailsChangesNothing(t *testing.T) {
 func TestReloadWithoutTheSharedDatabase(t *testing.T) {
 	db := storetest.Postgres(t)
 	shared := "store: {config: " + quoteYAML(db.URL) + "}\n"
-	r, reload := reloading(t, chatYAML(instance("one", simulator.DownURL))+shared)
+	r, reload := reloading(t, setup{yaml: chatYAML(instance("one", simulator.DownURL)) + shared})
 	db.Kill()
 	reload(chatYAML(instance("two", simulator.DownURL)) + shared + "quota: {enabled: true}\n")
-	if !r.ledger.On() || !strings.Contains(r.logs.String(), "wait for the database") {
-		t.Errorf("the ledger is on: %v\n%s", r.ledger.On(), r.logs.String())
+	if !r.Ledger.On() || !strings.Contains(r.logs.String(), "wait for the database") {
+		t.Errorf("the ledger is on: %v\n%s", r.Ledger.On(), r.logs.String())
 	}
 	db.Start()
 	eventually(t, "the services of the file are in force", func() bool { return len(r.models()) == 1 && r.models()[0] == "two" })

@@ -22,15 +22,15 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
+	"github.com/patchbay-ai/patchbay/internal/gateway"
 	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/simulator"
-	v1 "github.com/patchbay-ai/patchbay/internal/web/v1"
 )
 
 // rig is a running gateway and a client of it.
 type rig struct {
-	*gateway
+	*gateway.Gateway
 	t      *testing.T
 	url    string
 	logs   *lockedBuffer
@@ -44,6 +44,7 @@ type setup struct {
 	dataDir   string
 	keepAlive time.Duration
 	headTime  time.Duration // in place of the time that a head may take
+	fromFile  bool          // the configuration counts as one of a file
 }
 
 // startGateway starts a gateway with this configuration on a port of its own.
@@ -59,16 +60,16 @@ func startWith(t *testing.T, s setup) *rig {
 	}
 	out := new(lockedBuffer)
 	log := logs.New(out, logs.JSON, slog.LevelDebug)
-	g, err := assemble(loadDocument(t, s.yaml, s.dataDir), log, v1.Options{KeepAlive: s.keepAlive})
+	g, err := gateway.New(loadDocument(t, s.yaml, s.dataDir), log, gateway.Options{KeepAlive: s.keepAlive, FromFile: s.fromFile})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if s.headTime > 0 {
-		g.server.ReadHeaderTimeout = s.headTime
+		g.Server.ReadHeaderTimeout = s.headTime
 	}
-	g.serve()
+	g.Start()
 	transport := &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 1000}
-	r := &rig{gateway: g, t: t, url: "http://" + g.address(), logs: out, client: &http.Client{
+	r := &rig{Gateway: g, t: t, url: "http://" + g.Address(), logs: out, client: &http.Client{
 		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
@@ -86,7 +87,7 @@ func startWith(t *testing.T, s setup) *rig {
 func (r *rig) halt() {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	r.stop(ctx)
+	r.Stop(ctx)
 }
 
 // loadDocument makes a configuration of a file's content.
@@ -386,7 +387,7 @@ func (a reply) succeeds(t *testing.T) reply {
 // instances returns the chat instances of the model in force, in their order.
 func (r *rig) instances(model string) []*backend.Instance {
 	r.t.Helper()
-	pool := r.current.Load().Service(schema.Chat).Find(model)
+	pool := r.Current.Load().Service(schema.Chat).Find(model)
 	if pool == nil {
 		r.t.Fatalf("nobody serves %s", model)
 	}
@@ -411,7 +412,7 @@ func onlyRequest(t *testing.T, b *simulator.Backend) simulator.Request {
 // dialRaw opens a bare connection to the gateway.
 func (r *rig) dialRaw() net.Conn {
 	r.t.Helper()
-	conn, err := new(net.Dialer).DialContext(deadline(r.t), "tcp", r.address())
+	conn, err := new(net.Dialer).DialContext(deadline(r.t), "tcp", r.Address())
 	if err != nil {
 		r.t.Fatal(err)
 	}

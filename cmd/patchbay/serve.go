@@ -9,7 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"slices"
+	"runtime/debug"
 	"sync"
 	"syscall"
 	"time"
@@ -19,8 +19,8 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/control"
+	"github.com/patchbay-ai/patchbay/internal/gateway"
 	"github.com/patchbay-ai/patchbay/internal/logs"
-	v1 "github.com/patchbay-ai/patchbay/internal/web/v1"
 )
 
 func newServe(env []string, stderr io.Writer) *cobra.Command {
@@ -49,7 +49,7 @@ the file.`,
 			if path := flags.path(); path != "" {
 				log.Info("configuration read", "file", path)
 			}
-			return runGateway(flags, loaded, log, (*gateway).introduce)
+			return runGateway(flags, loaded, log, introduce)
 		},
 	}
 	flags.register(cmd)
@@ -80,41 +80,42 @@ func formatOf(wanted config.LogFormat, isTerminal bool, env []string) logs.Forma
 
 // introduce says where the gateway is and, as long as it has nothing to do,
 // what to do next.
-func (g *gateway) introduce() {
-	base := "http://" + dialable(g.address())
-	data, err := filepath.Abs(g.doc.Server.DataDir)
+func introduce(g *gateway.Gateway, log *slog.Logger) {
+	base := "http://" + dialable(g.Address())
+	data, err := filepath.Abs(g.Document.Server.DataDir)
 	if err != nil {
-		data = g.doc.Server.DataDir
+		data = g.Document.Server.DataDir
 	}
-	where := []any{"address", base, "version", g.control.Version(), "docs", base + "/docs/api", "data", data}
-	if dialable(g.address()) != g.address() {
-		where = append(where, "listen", g.address())
+	where := []any{"address", base, "version", g.Control.Version(), "docs", base + "/docs/api", "data", data}
+	if dialable(g.Address()) != g.Address() {
+		where = append(where, "listen", g.Address())
 	}
-	g.log.Info("listening", where...)
-	if len(g.current.Load().Instances()) > 0 {
+	log.Info("listening", where...)
+	if len(g.Current.Load().Instances()) > 0 {
 		return
 	}
 	header := ""
-	if g.doc.Security.Enabled {
+	if g.Document.Security.Enabled {
 		header = ` -H "Authorization: Bearer $TOKEN"`
 	}
-	g.log.Info("no instances are configured: add them as services.chat.instances in the configuration, or one with: curl " +
+	log.Info("no instances are configured: add them as services.chat.instances in the configuration, or one with: curl " +
 		base + "/api/config/instance/add/chat" + header + ` -d '{"name":"llama3","baseUrl":"http://127.0.0.1:11434","adapter":"ollama"}'`)
 }
 
 // runGateway runs a gateway until a signal stops it.
-func runGateway(flags *settingFlags, loaded *config.Loaded, log *slog.Logger, ready func(*gateway)) error {
+func runGateway(flags *settingFlags, loaded *config.Loaded, log *slog.Logger, ready func(*gateway.Gateway, *slog.Logger)) error {
 	for _, warning := range loaded.Warnings {
 		log.Warn(warning)
 	}
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer signal.Stop(signals)
-	g, err := assemble(loaded.Document, log, v1.Options{})
+	path := flags.path()
+	g, err := gateway.New(loaded.Document, log, gateway.Options{Build: buildOf(debug.ReadBuildInfo()), FromFile: path != ""})
 	if err != nil {
-		return err
+		return startFailure(err)
 	}
-	g.ops.Describe(loaded.Origins, flags.env)
+	g.Actuator.Describe(loaded.Origins, flags.env)
 	if loaded.Document.Security.AllowOpen && !loaded.Document.Security.Enabled {
 		log.Warn("security.allow-open is set: anyone who reaches this address can use and change everything")
 	}
@@ -122,45 +123,57 @@ func runGateway(flags *settingFlags, loaded *config.Loaded, log *slog.Logger, re
 	var background sync.WaitGroup
 	defer background.Wait()
 	defer cancel()
-	reload := func() { g.reload(flags) }
-	if path := flags.path(); path != "" {
-		g.file.begin()
+	reload := func() { g.Reload(flags.loadAgain) }
+	if path != "" {
 		background.Go(func() {
 			if err := control.Watch(ctx, path, flags.seen, reload); err != nil {
 				log.Warn("the configuration file is not watched; send SIGHUP after a change", "error", err)
 			}
 		})
 	}
-	g.serve()
-	ready(g)
+	g.Start()
+	ready(g, log)
 	for {
 		select {
-		case <-g.served:
-			g.stop(ctx)
-			return &exitError{exitFailed, fmt.Errorf("the listener failed: %w", g.failure)}
+		case <-g.Done():
+			g.Stop(ctx)
+			return &exitError{exitFailed, fmt.Errorf("the listener failed: %w", g.Err())}
 		case sig := <-signals:
 			if sig == syscall.SIGHUP {
 				reload()
 				continue
 			}
-			log.Info("stopping", "signal", sig.String(), "grace", g.doc.Server.ShutdownGrace.String())
-			return g.stopWithGrace(ctx, signals)
+			log.Info("stopping", "signal", sig.String(), "grace", g.Document.Server.ShutdownGrace.String())
+			return stopWithGrace(ctx, g, log, signals)
 		}
 	}
 }
 
+// startFailure gives an error of gateway.New its exit code.
+func startFailure(err error) error {
+	var unsafe *gateway.UnsafeError
+	var inUse *gateway.AddressInUseError
+	switch {
+	case errors.As(err, &unsafe):
+		return &exitError{exitConfig, err}
+	case errors.As(err, &inUse):
+		return &exitError{exitPort, err}
+	}
+	return &exitError{exitFailed, err}
+}
+
 // stopWithGrace stops the gateway when its requests have ended, or at once when
 // somebody insists.
-func (g *gateway) stopWithGrace(ctx context.Context, signals <-chan os.Signal) error {
+func stopWithGrace(ctx context.Context, g *gateway.Gateway, log *slog.Logger, signals <-chan os.Signal) error {
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
-		g.stop(ctx)
+		g.Stop(ctx)
 	}()
 	if sig := awaitStop(stopped, signals); sig != nil {
 		return &exitError{exitFailed, fmt.Errorf("stopped at once by a second %s", sig)}
 	}
-	g.log.Info("stopped")
+	log.Info("stopped")
 	return nil
 }
 
@@ -182,46 +195,4 @@ func awaitStop(stopped <-chan struct{}, signals <-chan os.Signal) os.Signal {
 			}
 		}
 	}
-}
-
-// reload reads the configuration file again. A bad file changes nothing.
-func (g *gateway) reload(flags *settingFlags) {
-	if flags.blank() {
-		// Most likely somebody is writing it; who wants nothing can say so.
-		g.file.read("the file is empty; the running configuration stays")
-		g.log.Warn("the configuration file is empty; the running configuration stays")
-		return
-	}
-	loaded, err := flags.load()
-	if err != nil {
-		g.file.read(err.Error())
-		g.log.Error("the configuration file has mistakes; the running configuration stays", "error", err)
-		return
-	}
-	changed, err := g.control.Reload(loaded.Document)
-	switch {
-	case errors.Is(err, control.ErrUnavailable):
-		// Only what is shared waits for the others.
-		g.log.Warn("the services and limits of the configuration file wait for the database of the shared configuration", "error", err)
-	case err != nil:
-		g.file.read(err.Error())
-		g.log.Error("the configuration was not taken; the running one stays", "error", err)
-		return
-	case !changed: // else control has said what did
-		g.log.Info("configuration read again; nothing changed", "version", g.control.Version())
-	}
-	g.file.read("")
-	g.ledger.Reload(loaded.Document.Quota)
-	g.memory.SetLimit(int64(loaded.Document.Limits.Memory))
-	if parts := needRestart(g.doc, loaded.Document); len(parts) > 0 {
-		g.log.Warn("these settings changed and take effect at the next start", "settings", parts)
-	}
-}
-
-// needRestart names the sections of the configuration that changed and are read
-// at start only.
-func needRestart(running, next *config.Document) []string {
-	return slices.DeleteFunc(running.Differences(next), func(section string) bool {
-		return section == "services" || section == "limits" || section == "quota" && running.Quota.SameUntilRestart(next.Quota)
-	})
 }

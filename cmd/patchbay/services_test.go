@@ -57,7 +57,7 @@ func (r *rig) post(path, body string) reply {
 // serving returns the instances of a service type that serve the model m.
 func (r *rig) serving(service schema.ServiceType) []*backend.Instance {
 	r.t.Helper()
-	pool := r.current.Load().Service(service).Find("m")
+	pool := r.Current.Load().Service(service).Find("m")
 	if pool == nil {
 		r.t.Fatalf("nobody serves m for %s", service)
 	}

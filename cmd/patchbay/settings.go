@@ -14,6 +14,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/control"
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
+	"github.com/patchbay-ai/patchbay/internal/gateway"
 )
 
 // defaultFile is the configuration that is read when none is named and it is there.
@@ -106,10 +107,16 @@ func (f *settingFlags) load() (*config.Loaded, error) {
 	return loaded, nil
 }
 
-// blank reports whether the configuration file is there and says nothing.
-func (f *settingFlags) blank() bool {
-	content, err := os.ReadFile(f.path())
-	return err == nil && len(bytes.TrimSpace(content)) == 0
+// loadAgain is load for a reload, which an empty file must not reset.
+func (f *settingFlags) loadAgain() (*config.Document, error) {
+	if content, err := os.ReadFile(f.path()); err == nil && len(bytes.TrimSpace(content)) == 0 {
+		return nil, gateway.ErrEmptyFile
+	}
+	loaded, err := f.load()
+	if err != nil {
+		return nil, err
+	}
+	return loaded.Document, nil
 }
 
 // overrides returns the --set arguments; the flags that have their own name

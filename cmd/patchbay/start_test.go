@@ -13,8 +13,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/patchbay-ai/patchbay/internal/control"
+	"github.com/patchbay-ai/patchbay/internal/gateway"
 	"github.com/patchbay-ai/patchbay/internal/storetest"
-	v1 "github.com/patchbay-ai/patchbay/internal/web/v1"
 )
 
 // failToStart assembles a gateway whose last step before the wiring fails, after
@@ -25,7 +25,7 @@ func failToStart(t *testing.T, yaml string) (dataDir, address string) {
 	mustWrite(t, filepath.Join(dataDir, "keys.json"), "garbage")
 	doc := loadDocument(t, yaml, dataDir)
 	doc.Server.Listen = address
-	if g, err := assemble(doc, slog.New(slog.DiscardHandler), v1.Options{}); err == nil || g != nil || !strings.Contains(err.Error(), "keys") {
+	if g, err := gateway.New(doc, slog.New(slog.DiscardHandler), gateway.Options{}); err == nil || g != nil || !strings.Contains(err.Error(), "keys") {
 		t.Fatalf("it started, or failed too early: %v", err)
 	}
 	return dataDir, address
@@ -75,7 +75,7 @@ func TestListenerThatFailsEndsTheProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = runGateway(flags, loaded, slog.New(slog.DiscardHandler), func(g *gateway) { _ = g.listener.Close() })
+	err = runGateway(flags, loaded, slog.New(slog.DiscardHandler), func(g *gateway.Gateway, _ *slog.Logger) { _ = g.Listener.Close() })
 	var decided *exitError
 	if !errors.As(err, &decided) || decided.code != exitFailed || !errors.Is(err, net.ErrClosed) {
 		t.Errorf("it ended with %v", err)

@@ -224,8 +224,8 @@ func TestCollectorMayBeAway(t *testing.T) {
 	b := startBackend(t)
 	g := startGateway(t, poolYAML(b)+"telemetry: {enabled: true, endpoint: 'http://127.0.0.1:1'}\nmonitoring: {performance: {flush-interval: PT0.1S}}\n")
 	g.chat(plainHi).succeeds(t)
-	eventually(t, "the failure is noted", func() bool { return g.recorder.Faults().Active > 0 })
-	if fault := g.recorder.Faults().Faults[0]; fault.Component != "exporter" || strings.Contains(fault.LastError, "127.0.0.1") {
+	eventually(t, "the failure is noted", func() bool { return g.Recorder.Faults().Active > 0 })
+	if fault := g.Recorder.Faults().Faults[0]; fault.Component != "exporter" || strings.Contains(fault.LastError, "127.0.0.1") {
 		t.Errorf("%+v", fault)
 	}
 }

@@ -166,7 +166,7 @@ func TestBudgetForBodiesIsGivenBack(t *testing.T) {
 	<-held.entered
 	isFree := func(when string) {
 		t.Helper()
-		eventually(t, "the budget is free "+when, func() bool { return r.memory.Taken() == 0 })
+		eventually(t, "the budget is free "+when, func() bool { return r.Memory.Taken() == 0 })
 	}
 	isFree("while a stream runs")
 	close(held.open)
@@ -181,8 +181,8 @@ func TestBudgetForBodiesIsGivenBack(t *testing.T) {
 func TestRequestsWithoutBudgetAreRefused(t *testing.T) {
 	b := startBackend(t)
 	r := startGateway(t, chatYAML(instance("m", b.URL())))
-	all := r.memory.Budget()
-	if !r.memory.Take(all) {
+	all := r.Memory.Budget()
+	if !r.Memory.Take(all) {
 		t.Fatal("the budget is not free")
 	}
 	answer := r.chat(plainHi)
@@ -190,6 +190,6 @@ func TestRequestsWithoutBudgetAreRefused(t *testing.T) {
 	if answer.retryOf(t) != time.Second {
 		t.Errorf("headers %v", answer.header)
 	}
-	r.memory.Give(all)
+	r.Memory.Give(all)
 	r.chat(plainHi).succeeds(t)
 }

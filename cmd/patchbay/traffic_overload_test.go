@@ -166,7 +166,7 @@ func TestShortMemoryIsShed(t *testing.T) {
 	r := startGateway(t, chatYAML(instance("m", held.url))+"limits: {memory: 1MiB}\n") // less than any program has
 	t.Cleanup(func() { debug.SetMemoryLimit(limit) })
 	debug.SetMemoryLimit(math.MaxInt64) // the collector need not suffer for it
-	eventually(t, "memory is short", r.memory.Short)
+	eventually(t, "memory is short", r.Memory.Short)
 	refused := r.chat(plainHi)
 	refused.failsWith(t, 503, "service_unavailable", "overloaded", "")
 	if refused.retryOf(t) != time.Second || len(held.entered) != 0 {

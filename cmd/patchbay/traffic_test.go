@@ -31,7 +31,7 @@ func policyYAML(policy string, instances ...string) string {
 // revise changes the chat service while the gateway runs.
 func (r *rig) revise(edit func(*config.Service)) {
 	r.t.Helper()
-	if _, err := r.control.Apply(control.Change{Origin: "test", Summary: "revised"}, func(doc *config.Document) error {
+	if _, err := r.Control.Apply(control.Change{Origin: "test", Summary: "revised"}, func(doc *config.Document) error {
 		chat := doc.Services[schema.Chat]
 		edit(&chat)
 		doc.Services[schema.Chat] = chat
@@ -42,7 +42,7 @@ func (r *rig) revise(edit func(*config.Service)) {
 }
 
 // line returns the pool of the model m that is in force.
-func (r *rig) line() *routing.Pool { return r.current.Load().Service(schema.Chat).Find("m") }
+func (r *rig) line() *routing.Pool { return r.Current.Load().Service(schema.Chat).Find("m") }
 
 // try sends a chat request from any goroutine.
 func (r *rig) try(ctx context.Context, body string, headers ...string) reply {

@@ -40,7 +40,7 @@ func TestWhatADialectCannotExpressCostsNothing(t *testing.T) {
 			r.hasCounted(0, 0, "")
 			for _, service := range []schema.ServiceType{schema.Chat, schema.Embedding} {
 				i := r.serving(service)[0]
-				if left := r.current.Load().Service(service).LimitSnapshot(time.Now(), 0).Remaining; left != 100 {
+				if left := r.Current.Load().Service(service).LimitSnapshot(time.Now(), 0).Remaining; left != 100 {
 					t.Errorf("%s: %v of 100 are left", service, left)
 				}
 				if success, failed, cancelled := outcomes(i); i.Calls() != 0 || success+failed+cancelled != 0 {
@@ -51,7 +51,7 @@ func TestWhatADialectCannotExpressCostsNothing(t *testing.T) {
 				t.Errorf("the backend got %d requests", got)
 			}
 			r.chat(plainHi).succeeds(t)
-			if left := r.current.Load().Service(schema.Chat).LimitSnapshot(time.Now(), 0).Remaining; left != 99 {
+			if left := r.Current.Load().Service(schema.Chat).LimitSnapshot(time.Now(), 0).Remaining; left != 99 {
 				t.Errorf("%v of 100 are left after a request that was answered", left)
 			}
 		})
@@ -165,7 +165,7 @@ func TestWhatIsFoundWhileWritingCostsNothing(t *testing.T) {
 	}
 	r.hasCounted(0, 0, "")
 	i := r.serving(schema.Chat)[0]
-	if left := r.current.Load().Service(schema.Chat).LimitSnapshot(time.Now(), 0).Remaining; left != 100 || i.InFlight() != 0 || i.Calls() != 0 {
+	if left := r.Current.Load().Service(schema.Chat).LimitSnapshot(time.Now(), 0).Remaining; left != 100 || i.InFlight() != 0 || i.Calls() != 0 {
 		t.Errorf("%v of 100 are left, %d in flight, %d calls", left, i.InFlight(), i.Calls())
 	}
 	r.revise(func(chat *config.Service) {

@@ -1,4 +1,4 @@
-package main
+package gateway
 
 import (
 	"context"
@@ -37,10 +37,10 @@ func newLedger(doc *config.Document, log *slog.Logger) *quota.Ledger {
 
 // closeLedger writes what was counted. What cannot be written in time stays in
 // the journal for the next start.
-func (g *gateway) closeLedger() {
+func (g *Gateway) closeLedger() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	if err := g.ledger.Close(ctx); err != nil {
+	if err := g.Ledger.Close(ctx); err != nil {
 		g.log.Warn("the quota ledger was not written whole; the next start does it", "error", err)
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package gateway
 
 import (
 	"sync/atomic"
@@ -33,9 +33,9 @@ func (f *configFile) read(reason string) {
 }
 
 // sources returns how the sources of the configuration are, for health and metrics.
-func (g *gateway) sources() actuator.ConfigSources {
+func (g *Gateway) sources() actuator.ConfigSources {
 	var sources actuator.ConfigSources
-	if database := g.control.Following(); database != nil {
+	if database := g.Control.Following(); database != nil {
 		sources.Database = &actuator.ConfigSource{Failure: database.Failure(), Failures: database.Failures()}
 	}
 	if read := g.file.lastRead.Load(); read != 0 {

@@ -1,26 +1,26 @@
-package main
+package gateway
 
 // shareCredentials makes keys and tokens those of the shared configuration,
 // where there is one.
-func (g *gateway) shareCredentials() {
-	values := g.control.Values()
+func (g *Gateway) shareCredentials() {
+	values := g.Control.Values()
 	if values == nil {
 		return
 	}
-	if err := values.Follow(g.credentials.Share(values), g.credentials.Take, g.control.TakeHolds); err != nil {
+	if err := values.Follow(g.credentials.Share(values), g.credentials.Take, g.Control.TakeHolds); err != nil {
 		g.log.Warn("the shared keys and tokens cannot be read; those that this gateway last knew are in force", "known", g.credentials.Known(), "error", err)
 	}
 }
 
 // ready tells whether the gateway knows what it shares with others: its
 // configuration and, where anybody is asked for one, the credentials.
-func (g *gateway) ready() bool {
-	return g.control.Joined() && (g.credentials.Known() || !g.doc.Security.Enabled)
+func (g *Gateway) ready() bool {
+	return g.Control.Joined() && (g.credentials.Known() || !g.Document.Security.Enabled)
 }
 
 // readiness is ready, or nil where nothing is shared: then nobody asks.
-func (g *gateway) readiness() func() bool {
-	if g.control.Values() == nil {
+func (g *Gateway) readiness() func() bool {
+	if g.Control.Values() == nil {
 		return nil
 	}
 	return g.ready

@@ -1,4 +1,4 @@
-package main
+package gateway
 
 import (
 	"context"
@@ -8,14 +8,14 @@ import (
 )
 
 // openTelemetry prepares to send traces and metrics, as far as that is wanted.
-func (g *gateway) openTelemetry(opened *closers) error {
-	settings := g.doc.Telemetry
+func (g *Gateway) openTelemetry(opened *cleanups) error {
+	settings := g.Document.Telemetry
 	if settings.Metrics {
 		pusher, err := telemetry.NewPusher(telemetry.PusherOptions{
-			Settings: settings, Version: version, Started: g.recorder.Registry().Started(),
-			Gather:   g.ops.Exposition().Scrape,
-			Interval: func() time.Duration { return g.recorder.Settings().CollectionInterval.Std() },
-			Failed:   func(text string) { g.recorder.NoteFault("exporter", "metrics", text) },
+			Settings: settings, Version: g.build.Version, Started: g.Recorder.Registry().Started(),
+			Gather:   g.Actuator.Exposition().Scrape,
+			Interval: func() time.Duration { return g.Recorder.Settings().CollectionInterval.Std() },
+			Failed:   func(text string) { g.Recorder.NoteFault("exporter", "metrics", text) },
 		})
 		if err != nil {
 			return err
@@ -26,19 +26,19 @@ func (g *gateway) openTelemetry(opened *closers) error {
 	if !settings.Enabled {
 		return nil
 	}
-	exporter, err := telemetry.Open(context.Background(), settings, version)
+	exporter, err := telemetry.Open(context.Background(), settings, g.build.Version)
 	if err != nil {
 		return err
 	}
 	g.traces = exporter
 	opened.add(func() { g.closeTelemetry(context.Background()) })
-	g.recorder.Export(exporter.Export)
-	g.recorder.TraceNew(settings.Sample)
+	g.Recorder.Export(exporter.Export)
+	g.Recorder.TraceNew(settings.Sample)
 	return nil
 }
 
 // closeTelemetry ends it, after the last trace was sent.
-func (g *gateway) closeTelemetry(ctx context.Context) {
+func (g *Gateway) closeTelemetry(ctx context.Context) {
 	if g.traces == nil {
 		return
 	}

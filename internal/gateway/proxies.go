@@ -1,10 +1,10 @@
-package main
+package gateway
 
 import "github.com/patchbay-ai/patchbay/internal/transport"
 
 // nameProxies says in the log through which proxies of the environment backends
 // are reached, because nothing else shows it.
-func (g *gateway) nameProxies(proxies transport.Proxies) {
+func (g *Gateway) nameProxies(proxies transport.Proxies) {
 	https, http, exempt, err := proxies.Named()
 	if err != nil {
 		g.log.Warn("a proxy of the environment cannot be used; backends are reached directly", "error", err)

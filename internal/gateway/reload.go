@@ -1,0 +1,55 @@
+package gateway
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/control"
+)
+
+// ErrEmptyFile says that the configuration file is empty. Most likely somebody
+// is writing it, so a reload changes nothing.
+var ErrEmptyFile = errors.New("the file is empty; the running configuration stays")
+
+// Reload reads the configuration again and puts it in force, except for what
+// only a start can change. A configuration that cannot be read changes nothing.
+func (g *Gateway) Reload(load func() (*config.Document, error)) {
+	doc, err := load()
+	if errors.Is(err, ErrEmptyFile) {
+		g.file.read(err.Error())
+		g.log.Warn("the configuration file is empty; the running configuration stays")
+		return
+	}
+	if err != nil {
+		g.file.read(err.Error())
+		g.log.Error("the configuration file has mistakes; the running configuration stays", "error", err)
+		return
+	}
+	changed, err := g.Control.Reload(doc)
+	switch {
+	case errors.Is(err, control.ErrUnavailable):
+		// Only what is shared waits for the others.
+		g.log.Warn("the services and limits of the configuration file wait for the database of the shared configuration", "error", err)
+	case err != nil:
+		g.file.read(err.Error())
+		g.log.Error("the configuration was not taken; the running one stays", "error", err)
+		return
+	case !changed: // else control has said what did
+		g.log.Info("configuration read again; nothing changed", "version", g.Control.Version())
+	}
+	g.file.read("")
+	g.Ledger.Reload(doc.Quota)
+	g.Memory.SetLimit(int64(doc.Limits.Memory))
+	if parts := needRestart(g.Document, doc); len(parts) > 0 {
+		g.log.Warn("these settings changed and take effect at the next start", "settings", parts)
+	}
+}
+
+// needRestart names the sections of the configuration that changed and are read
+// at start only.
+func needRestart(running, next *config.Document) []string {
+	return slices.DeleteFunc(running.Differences(next), func(section string) bool {
+		return section == "services" || section == "limits" || section == "quota" && running.Quota.SameUntilRestart(next.Quota)
+	})
+}
