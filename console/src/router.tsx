@@ -15,14 +15,14 @@ const page = <P extends string>(path: P, load: () => Promise<{ default: () => Re
 
 const tree = root.addChildren([
   page('/', () => import('@/pages/overview')),
-  createRoute({ getParentRoute: () => root, path: '/services', component: NotFound }),
-  createRoute({ getParentRoute: () => root, path: '/playground', component: NotFound }),
-  createRoute({ getParentRoute: () => root, path: '/calls', component: NotFound }),
-  createRoute({ getParentRoute: () => root, path: '/resilience', component: NotFound }),
-  createRoute({ getParentRoute: () => root, path: '/quota', component: NotFound }),
-  createRoute({ getParentRoute: () => root, path: '/versions', component: NotFound }),
-  createRoute({ getParentRoute: () => root, path: '/keys', component: NotFound }),
-  createRoute({ getParentRoute: () => root, path: '/settings', component: NotFound }),
+  page('/services', () => import('@/pages/services')),
+  page('/playground', () => import('@/pages/playground')),
+  page('/calls', () => import('@/pages/calls')),
+  page('/resilience', () => import('@/pages/resilience')),
+  page('/quota', () => import('@/pages/quota')),
+  page('/versions', () => import('@/pages/versions')),
+  page('/keys', () => import('@/pages/keys')),
+  page('/settings', () => import('@/pages/settings')),
 ])
 
 export const router = createRouter({

@@ -1,1 +1,136 @@
-export default function Page() { return null }
+import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { Plus, Search as SearchIcon } from 'lucide-react'
+import { useCallback, useMemo, useState } from 'react'
+import { useEdit } from '@/api/mutations'
+import { config } from '@/api/queries'
+import { serviceTypes, type ServiceType } from '@/api/types'
+import { useI18n } from '@/i18n'
+import { host, rate } from '@/lib/format'
+import { oneOf } from '@/lib/url'
+import { useLive, useNow, useStats } from '@/live/context'
+import { usePageFact } from '@/shell/fact'
+import { useSearchState } from '@/shell/search'
+import { ErrorNote } from '@/ui/feedback'
+import { Confirm } from '@/ui/overlay'
+import { Segments } from '@/ui/parts'
+import { canServe, inTrouble } from '@/ui/status'
+import { InstanceDrawer } from './instance-drawer'
+import { PolicyDrawer } from './policy-drawer'
+import { ServiceGroup, type Row } from './table'
+
+export default function Services() {
+  const { t } = useI18n()
+  const [search, setSearch] = useSearchState()
+  const query = useQuery({ ...config, refetchInterval: 5000 })
+  const { snapshot } = useLive()
+  const stats = useStats('5m')
+  const now = useNow()
+  const edit = useEdit()
+  const [removing, setRemoving] = useState<Row | null>(null)
+  const show = oneOf(search.show, ['all', 'problems', 'off'] as const)
+  const q = (search.q ?? '').toLowerCase()
+
+  const states = useMemo(() => new Map((snapshot?.instances ?? []).map((state) => [`${state.service} ${state.id}`, state])), [snapshot])
+  const services = query.data?.services ?? {}
+  const rows = useMemo(
+    () =>
+      serviceTypes.flatMap((service) =>
+        (query.data?.services[service]?.instances ?? []).map((instance): Row => {
+          const id = instance.instanceId ?? `${instance.name}@${instance.baseUrl}`
+          return { service, id, instance, state: states.get(`${service} ${id}`) }
+        }),
+      ),
+    [query.data, states],
+  )
+  const isOff = (row: Row) => row.instance.enabled === false || row.instance.weight === 0
+  const isBad = (row: Row) => row.state !== undefined && inTrouble(row.state)
+  const matches = (row: Row) =>
+    (q === '' || `${row.service} ${row.id} ${row.state?.adapter ?? ''} ${row.state?.breaker ?? ''} ${row.state?.health ?? ''}`.toLowerCase().includes(q)) &&
+    (show === 'all' || (show === 'off' ? isOff(row) : isBad(row)))
+  const version = query.data?.version ?? 0
+  const backends = new Set(rows.map((row) => host(row.instance.baseUrl))).size
+  usePageFact(query.data === undefined ? '' : t('services.sum', { instances: rows.length, backends }))
+
+  const close = useCallback(() => setSearch({ edit: undefined, add: undefined, from: undefined, policy: undefined }), [setSearch])
+  const slash = (search.edit ?? '').indexOf('/')
+  const editing = slash < 0 ? undefined : rows.find((row) => row.service === search.edit!.slice(0, slash) && row.id === search.edit!.slice(slash + 1))
+  const adding = serviceTypes.includes(search.add as ServiceType) ? (search.add as ServiceType) : undefined
+  const policy = serviceTypes.find((type) => type === search.policy && services[type] !== undefined)
+  const from = rows.find((row) => row.service === adding && row.id === search.from)
+  const able = (service: ServiceType) => (id: string) => {
+    const state = states.get(`${service} ${id}`)
+    return state === undefined || canServe(state)
+  }
+  const drawer =
+    editing !== undefined ? (
+      <InstanceDrawer key={search.edit} service={editing.service} value={services[editing.service]} stored={editing.instance} copied={null} version={version} able={able(editing.service)} onClose={close} onSaved={(id) => setSearch({ edit: `${editing.service}/${id}` })} />
+    ) : adding !== undefined && query.data !== undefined ? (
+      <InstanceDrawer key={`add ${adding} ${search.from}`} service={adding} value={services[adding]} stored={null} copied={from?.instance ?? null} version={version} able={able(adding)} onClose={close} onSaved={(id) => setSearch({ add: undefined, from: undefined, edit: `${adding}/${id}` })} />
+    ) : policy !== undefined ? (
+      <PolicyDrawer key={policy} service={policy} value={services[policy]!} version={version} onClose={close} />
+    ) : null
+
+  const list = (
+    <>
+      <div className="bar">
+        <div className="inp quiet grow max-w-[320px]">
+          <SearchIcon className="ic s14" aria-hidden />
+          <input data-filter aria-label={t('services.filter')} placeholder={t('services.filter')} value={search.q ?? ''} onChange={(event) => setSearch({ q: event.target.value })} />
+        </div>
+        <Segments
+          label={t('services.filter')}
+          value={show}
+          options={[
+            { value: 'all', label: `${t('common.all')} ${rows.length}` },
+            { value: 'problems', label: `${t('services.problems')} ${rows.filter(isBad).length}` },
+            { value: 'off', label: `${t('services.offTab')} ${rows.filter(isOff).length}` },
+          ]}
+          onChange={(value) => setSearch({ show: value === 'all' ? undefined : value })}
+        />
+        <span className="grow onlydesk" />
+        <Link className="btn pri addb" to="/services" search={((old: object) => ({ ...old, add: 'chat', edit: undefined, policy: undefined })) as never}>
+          <Plus className="ic" aria-hidden />
+          {t('services.add')}
+        </Link>
+      </div>
+      {query.error !== null && <ErrorNote error={query.error} title={t('error.load')} retry={() => void query.refetch()} />}
+      {serviceTypes.map((service) => {
+        const value = services[service]
+        const shown = rows.filter((row) => row.service === service && matches(row))
+        if (value === undefined || (shown.length === 0 && (q !== '' || show !== 'all'))) return null
+        return <ServiceGroup key={service} {...{ service, value, stats, version, now }} rows={shown} selected={search.edit ?? ''} onRemove={setRemoving} />
+      })}
+      {query.data !== undefined && rows.filter(matches).length === 0 && (
+        <div className="panel empty">
+          <h3>{rows.length === 0 ? t('overview.first.title') : t('services.empty')}</h3>
+          {rows.length === 0 && <p>{t('services.none')}</p>}
+        </div>
+      )}
+      {removing !== null && (
+        <Confirm
+          title={t('services.removeTitle', { id: removing.id })}
+          action={t('services.remove')}
+          onClose={() => setRemoving(null)}
+          onConfirm={() =>
+            edit
+              .mutateAsync({ edit: { kind: 'remove', service: removing.service, instance: removing.instance }, version, said: t('services.removed', { id: removing.id }) })
+              .then(() => editing?.id === removing.id && close())
+          }
+        >
+          {t('services.removeText', { rate: rate(stats.instances.get(`${removing.service} ${removing.id}`)?.rate ?? 0) })}{' '}
+          {rows.filter((row) => row.service === removing.service && row.instance.name === removing.instance.name).length === 1 &&
+            t('services.removeLast', { model: removing.instance.name })}
+        </Confirm>
+      )}
+    </>
+  )
+  return drawer === null ? (
+    list
+  ) : (
+    <div className="split narrow">
+      <div className="list">{list}</div>
+      {drawer}
+    </div>
+  )
+}

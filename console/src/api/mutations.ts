@@ -1,0 +1,79 @@
+import { useMutation, useQueryClient } from '@tanstack/react-query'
+import { useCallback } from 'react'
+import { useI18n } from '@/i18n'
+import { useToast } from '@/ui/feedback'
+import { api, data } from './client'
+import type { Change, Instance, Service, ServiceType } from './types'
+
+/** An edit of the configuration, based on the version that was shown. */
+export type Edit =
+  | { kind: 'add'; service: ServiceType; instance: Instance }
+  | { kind: 'update'; service: ServiceType; id: string; instance: Partial<Instance> }
+  | { kind: 'remove'; service: ServiceType; instance: Instance }
+  | { kind: 'service'; service: ServiceType; value: Service }
+  | { kind: 'create'; service: ServiceType; value: Service }
+  | { kind: 'delete'; service: ServiceType }
+  | { kind: 'rollback'; version: number }
+
+function send(edit: Edit, version: number | undefined): Promise<Change> {
+  const header = version === undefined ? {} : { 'If-Match': `"${version}"` }
+  switch (edit.kind) {
+    case 'add':
+      return data(api.POST('/api/config/instance/add/{serviceType}', { params: { path: { serviceType: edit.service }, header }, body: edit.instance }))
+    case 'update':
+      return data(
+        api.PUT('/api/config/instance/update/{serviceType}', {
+          params: { path: { serviceType: edit.service }, header },
+          body: { instanceId: edit.id, instance: edit.instance as Instance },
+        }),
+      )
+    case 'remove':
+      return data(
+        api.DELETE('/api/config/instance/del/{serviceType}', {
+          params: { path: { serviceType: edit.service }, query: { modelName: edit.instance.name, baseUrl: edit.instance.baseUrl }, header },
+        }),
+      )
+    case 'service':
+      return data(api.PUT('/api/config/type/services/{serviceType}', { params: { path: { serviceType: edit.service }, header }, body: edit.value }))
+    case 'create':
+      return data(api.POST('/api/config/type/services/{serviceType}', { params: { path: { serviceType: edit.service }, header }, body: edit.value }))
+    case 'delete':
+      return data(api.DELETE('/api/config/type/services/{serviceType}', { params: { path: { serviceType: edit.service }, header } }))
+    case 'rollback':
+      return data(api.POST('/api/config/version/rollback/{version}', { params: { path: { version: edit.version }, header } })) as Promise<Change>
+  }
+}
+
+/**
+ * Edits the configuration, and offers to undo it: undo is a roll-back to the
+ * version that was in force just before.
+ */
+export function useEdit() {
+  const { t } = useI18n()
+  const toast = useToast()
+  const client = useQueryClient()
+  const refresh = useCallback(() => Promise.all(['config', 'versions', 'explain'].map((key) => client.invalidateQueries({ queryKey: [key] }))), [client])
+  return useMutation({
+    mutationFn: async ({ edit, version }: { edit: Edit; version?: number; said?: string }) => send(edit, version),
+    onSuccess: async (change, { edit, version, said }) => {
+      await refresh()
+      if (said === undefined) return
+      const number = change.version ?? 0
+      if (change.changed === false) {
+        toast(t('services.unchanged', { n: number }))
+        return
+      }
+      const undo =
+        version === undefined || edit.kind === 'rollback'
+          ? undefined
+          : {
+              label: t('common.undo'),
+              run: () =>
+                void send({ kind: 'rollback', version }, undefined)
+                  .then(refresh)
+                  .then(() => toast(t('ver.rolled', { n: version }))),
+            }
+      toast(t('services.saved', { what: said === '' ? '' : `${said} `, n: number }).trim(), undo)
+    },
+  })
+}

@@ -1,0 +1,346 @@
+import { useQuery } from '@tanstack/react-query'
+import { useBlocker } from '@tanstack/react-router'
+import { Check, TriangleAlert } from 'lucide-react'
+import { useEffect, useMemo, useRef, useState } from 'react'
+import { ApiError, fieldErrors } from '@/api/client'
+import { useEdit } from '@/api/mutations'
+import { probe, type Probe } from '@/api/probe'
+import { explain } from '@/api/queries'
+import type { Instance, Service, ServiceType } from '@/api/types'
+import { T, useI18n } from '@/i18n'
+import { duration, host, percent, text } from '@/lib/format'
+import { ErrorNote } from '@/ui/feedback'
+import { SecretField, SelectField, TextArea, TextField } from '@/ui/field'
+import { Drawer } from '@/ui/overlay'
+import { Segments, Slider, Toggle } from '@/ui/parts'
+import { changes, toForm, validate, type InstanceForm } from './form'
+import { shares } from './shares'
+
+const adapters = ['', 'openai', 'ollama', 'anthropic', 'gemini', 'vllm', 'xinference', 'gpustack', 'localai', 'normal']
+
+/** Adds an instance, or edits the one that is given. */
+export function InstanceDrawer({ service, value, stored, copied, version, able, onClose, onSaved }: {
+  service: ServiceType
+  value: Service | undefined
+  /** The instance that is edited; null when one is added. */
+  stored: Instance | null
+  /** The instance whose values a new one begins with. */
+  copied: Instance | null
+  version: number
+  /** The instances that may get requests now. */
+  able(id: string): boolean
+  onClose(): void
+  onSaved(id: string): void
+}) {
+  const { t } = useI18n()
+  const edit = useEdit()
+  const [base, setBase] = useState({ version, stored })
+  const [form, setForm] = useState<InstanceForm>(() => toForm(stored ?? copied))
+  const [touched, setTouched] = useState<Set<keyof InstanceForm>>(new Set())
+  const [view, setView] = useState<'form' | 'json'>('form')
+  const part = useMemo(() => changes(form, base.stored), [form, base.stored])
+  const dirty = Object.keys(part).length > 0 && (stored !== null || touched.size > 0)
+  const local = validate(form)
+  const remote = fieldErrors(edit.error)
+  const conflict = edit.error instanceof ApiError && edit.error.status === 409
+  const unknown = edit.error !== null && !conflict && Object.keys(remote).length === 0
+  const saved = useRef(false)
+  const leave = useBlocker({ shouldBlockFn: () => dirty && !saved.current, withResolver: true, enableBeforeUnload: () => dirty && !saved.current })
+
+  const set = <K extends keyof InstanceForm>(field: K, next: InstanceForm[K]) => {
+    setForm((old) => ({ ...old, [field]: next }))
+    setTouched((old) => new Set(old).add(field))
+  }
+  const error = (field: keyof InstanceForm) => {
+    if (touched.has(field) && local[field] !== undefined) return t(local[field])
+    return remote[field]
+  }
+  const save = (onVersion: number) => {
+    const id = stored?.instanceId ?? form.name
+    edit.mutate(
+      stored === null
+        ? { edit: { kind: value === undefined ? 'create' : 'add', service, ...(value === undefined ? { value: { instances: [part as Instance] } } : { instance: part as Instance }) } as never, version: onVersion, said: t('services.isAdded', { id: form.name }) }
+        : { edit: { kind: 'update', service, id, instance: part }, version: onVersion, said: t('services.isSaved', { id: form.name }) },
+      {
+        onSuccess: (change) => {
+          saved.current = true
+          onSaved(change.instanceId ?? id)
+        },
+      },
+    )
+  }
+  const title = stored === null ? t('services.wizardTitle') : form.name
+  return (
+    <Drawer
+      label={title}
+      title={<code className="text-[13px]">{title}</code>}
+      sub={
+        <div className="muted mono text-[11px]">
+          {service}
+          {stored !== null && ` · ${host(stored.baseUrl)}`}
+        </div>
+      }
+      tools={
+        <Segments
+          label={t('services.form')}
+          value={view}
+          options={[
+            { value: 'form' as const, label: t('services.form') },
+            { value: 'json' as const, label: t('services.json') },
+          ]}
+          onChange={(next) => setView(next)}
+        />
+      }
+      onClose={onClose}
+      footer={
+        <>
+          <span className="muted grow text-[12px]">{dirty ? t('services.unsaved') : t('services.based', { n: base.version })}</span>
+          <button type="button" className="btn" onClick={onClose}>
+            {t('common.discard')}
+          </button>
+          <button type="button" className="btn pri" disabled={!dirty || edit.isPending || Object.keys(local).length > 0} onClick={() => save(base.version)}>
+            {t(stored === null ? 'services.addAs' : 'services.saveAs', { n: base.version + 1 })}
+          </button>
+        </>
+      }
+    >
+      {leave.status === 'blocked' && (
+        <div className="note wn mb-3" role="alert">
+          <TriangleAlert className="ic" aria-hidden />
+          <div>
+            <b>{t('services.leave')}</b>
+            <div className="acts">
+              <button type="button" className="btn sm" onClick={leave.proceed}>
+                {t('services.leaveYes')}
+              </button>
+              <button type="button" className="btn ghost sm" onClick={leave.reset}>
+                {t('common.cancel')}
+              </button>
+            </div>
+          </div>
+        </div>
+      )}
+      {stored === null && <p className="soft mb-3">{t('services.wizardText')}</p>}
+      {conflict && (
+        <Conflict
+          base={base.stored}
+          theirs={stored}
+          mine={part}
+          from={base.version}
+          to={version}
+          onKeep={() => {
+            setBase({ version, stored })
+            save(version)
+          }}
+          onTake={() => {
+            setBase({ version, stored })
+            setForm(toForm(stored))
+            edit.reset()
+          }}
+        />
+      )}
+      {unknown && (
+        <div className="mb-3">
+          <ErrorNote error={edit.error} />
+        </div>
+      )}
+      {view === 'json' ? (
+        <pre className="code fold">{JSON.stringify({ ...(stored ?? {}), ...part, apiKey: form.apiKey === '' ? (stored?.apiKey ? '****' : '') : '****' }, null, 2)}</pre>
+      ) : (
+        <>
+          <TextField label={t('services.address')} name="baseUrl" mono inputMode="url" hint={t('services.addressHint')} value={form.baseUrl} error={error('baseUrl')} onChange={(next) => set('baseUrl', next)} placeholder="http://127.0.0.1:11434" />
+          <div className="two">
+            <TextField label={t('services.modelName')} name="name" mono value={form.name} error={error('name')} onChange={(next) => set('name', next)} />
+            <TextField label={t('services.upstream')} name="upstreamModel" mono value={form.upstreamModel} error={error('upstreamModel')} placeholder={t('services.same')} onChange={(next) => set('upstreamModel', next)} />
+          </div>
+          <SecretField
+            label={t('services.key')}
+            name="apiKey"
+            value={form.apiKey}
+            error={error('apiKey')}
+            placeholder={stored?.apiKey ? `••••••••${stored.apiKey.slice(-4)}` : ''}
+            hint={stored?.apiKey ? t('services.keyKeep') : t('services.keyNone')}
+            onChange={(next) => set('apiKey', next)}
+          />
+          <Weight {...{ form, stored, value, able }} error={error('weight')} onChange={(next) => set('weight', next)} />
+          <div className="two">
+            <SelectField
+              label={t('services.dialect')}
+              name="adapter"
+              value={form.adapter}
+              error={error('adapter')}
+              options={[...new Set([...adapters, form.adapter])].map((name) => ({ value: name, label: name === '' ? t('services.inherit', { value: value?.adapter ?? 'openai' }) : name }))}
+              onChange={(next) => set('adapter', next)}
+            />
+            <TextField label={t('services.concurrency')} name="maxConcurrency" inputMode="numeric" value={form.maxConcurrency} error={error('maxConcurrency')} suffix={t('services.noBound')} onChange={(next) => set('maxConcurrency', next)} />
+          </div>
+          <TextField label={t('services.path')} name="path" mono hint={t('services.pathHint')} value={form.path} error={error('path')} onChange={(next) => set('path', next)} />
+          <TextArea label={t('services.headers')} name="headers" mono rows={2} hint={t('services.headersHint')} value={form.headers} error={error('headers')} onChange={(next) => set('headers', next)} />
+          <div className="mb-4">
+            <Toggle checked={form.forwardAuthorization} onChange={(next) => set('forwardAuthorization', next)}>
+              {t('services.forward')}
+            </Toggle>
+          </div>
+          {stored !== null && <Test service={service} instance={stored} />}
+        </>
+      )}
+    </Drawer>
+  )
+}
+
+/** The weight, and what it means: the predicted share of each instance. */
+function Weight({ form, stored, value, able, error, onChange }: {
+  form: InstanceForm
+  stored: Instance | null
+  value: Service | undefined
+  able(id: string): boolean
+  error: string | undefined
+  onChange(value: string): void
+}) {
+  const { t } = useI18n()
+  const weight = Number(form.weight)
+  const others = (value?.instances ?? []).filter((other) => other.name === form.name && other.instanceId !== stored?.instanceId)
+  const own = stored?.instanceId ?? ''
+  const list = (mine: number) => [
+    { id: own, weight: mine, able: stored === null || stored.enabled !== false },
+    ...others.map((other) => ({ id: other.instanceId ?? '', weight: other.weight ?? 1, able: other.enabled !== false && able(other.instanceId ?? '') })),
+  ]
+  const strategy = value?.loadBalancer ?? 'round_robin'
+  const after = Number.isFinite(weight) ? shares(list(weight), strategy) : null
+  const before = stored === null ? null : shares(list(stored.weight ?? 1), strategy)
+  const none = others.filter((other) => (after?.get(other.instanceId ?? '') ?? 1) === 0)
+  return (
+    <div className="f">
+      <div className="flab">
+        {t('common.weight')} <span className="opt">{t('services.weightHint')}</span>
+      </div>
+      <div className="row">
+        <Slider label={t('common.weight')} value={Number.isFinite(weight) ? weight : 0} min={0} max={10} step={1} onChange={(next) => onChange(String(next))} />
+        <div className={`inp w-[76px] flex-none ${error !== undefined ? 'err' : ''}`}>
+          <input className="text-right" inputMode="decimal" aria-label={t('common.weight')} value={form.weight} onChange={(event) => onChange(event.target.value)} />
+        </div>
+      </div>
+      {error !== undefined && <div className="msg">{error}</div>}
+      {after === null ? (
+        <div className="hint">{t('services.sharesUnknown')}</div>
+      ) : (
+        <>
+          <div className="stack" aria-hidden="true">
+            {[...after].map(([id, share]) =>
+              share === 0 ? null : (
+                <span key={id} className={id === own ? 'me' : ''} style={{ width: `${share * 100}%` }}>
+                  {id === own ? t('services.thisOne', { share: percent(share, 0) }) : percent(share, 0)}
+                </span>
+              ),
+            )}
+          </div>
+          <div className="hint">
+            {before !== null && before.get(own) !== after.get(own)
+              ? t('services.shareAfter', { model: form.name, now: percent(before.get(own) ?? 0, 0) })
+              : t('services.shareNow', { model: form.name })}{' '}
+            {none.length > 0 && t('services.getsNone', { hosts: none.map((other) => host(other.baseUrl)).join(', ') })}
+          </div>
+        </>
+      )}
+    </div>
+  )
+}
+
+/** Both values of each field that two people have changed. */
+function Conflict({ base, theirs, mine, from, to, onKeep, onTake }: {
+  base: Instance | null
+  theirs: Instance | null
+  mine: Partial<Instance>
+  from: number
+  to: number
+  onKeep(): void
+  onTake(): void
+}) {
+  const { t } = useI18n()
+  const fields = [...new Set([...Object.keys(theirs ?? {}), ...Object.keys(mine)])] as (keyof Instance)[]
+  const shown = fields.filter((field) => JSON.stringify(base?.[field]) !== JSON.stringify(theirs?.[field]) || field in mine)
+  const print = (field: keyof Instance, value: unknown) => (field === 'apiKey' ? t('ver.secret') : JSON.stringify(value))
+  return (
+    <div className="note wn mb-3" role="alert">
+      <TriangleAlert className="ic" aria-hidden />
+      <div>
+        <b>{t('services.conflictTitle', { theirs: Math.max(to, from + 1), mine: from })}</b>
+        <div className="diff mt-1">
+          {shown.length === 0 && <div>{t('services.noOverlap')}</div>}
+          {shown.map((field) => (
+            <div key={field}>
+              <div className="del px-2">
+                − {t('services.theirs')}: {field}: <mark>{print(field, theirs?.[field])}</mark>
+              </div>
+              {field in mine && (
+                <div className="add px-2">
+                  + {t('services.yours')}: {field}: <mark>{print(field, mine[field])}</mark>
+                </div>
+              )}
+            </div>
+          ))}
+        </div>
+        <div className="acts">
+          <button type="button" className="btn sm" onClick={onKeep}>
+            {t('services.keepMine', { n: Math.max(to, from + 1) })}
+          </button>
+          <button type="button" className="btn ghost sm" onClick={onTake}>
+            {t('services.takeTheirs')}
+          </button>
+        </div>
+      </div>
+    </div>
+  )
+}
+
+/** A real minimal call through the gateway, with its cause when it fails. */
+function Test({ service, instance }: { service: ServiceType; instance: Instance }) {
+  const { t } = useI18n()
+  const [state, setState] = useState<{ busy: boolean; result: Probe | null; error: unknown }>({ busy: false, result: null, error: null })
+  const abort = useRef<AbortController | null>(null)
+  const { data: candidates } = useQuery(explain(service, instance.name))
+  useEffect(() => () => abort.current?.abort(), [])
+  const run = async () => {
+    abort.current?.abort()
+    const controller = new AbortController()
+    abort.current = controller
+    setState({ busy: true, result: null, error: null })
+    try {
+      setState({ busy: false, result: await probe(service, instance.name, controller.signal), error: null })
+    } catch (error) {
+      setState({ busy: false, result: null, error: controller.signal.aborted ? null : error })
+    }
+  }
+  const by = candidates?.candidates.find((candidate) => candidate.handle === state.result?.handle)?.instanceId ?? state.result?.handle
+  return (
+    <>
+      <div className="sub">
+        <span className="grow">{t('services.test')}</span>
+        {state.busy ? (
+          <button type="button" className="btn sm" onClick={() => abort.current?.abort()}>
+            {t('services.testStop')}
+          </button>
+        ) : (
+          <button type="button" className="btn sm" onClick={() => void run()}>
+            {t('services.sendTest')}
+          </button>
+        )}
+      </div>
+      <div aria-live="polite">
+        {state.busy && <div className="note">{t('common.loading')}</div>}
+        {state.error !== null && <ErrorNote error={state.error} title={t('pg.failed')} retry={() => void run()} />}
+        {state.result !== null && (
+          <div className="note ok">
+            <Check className="ic" aria-hidden />
+            <div>
+              <b>{t('services.testOk', { status: state.result.status, time: text(duration(state.result.durationMs)) })}</b>{' '}
+              <T k="services.testBy" v={{ instance: <code>{by ?? '–'}</code>, id: <code>{state.result.requestId}</code> }} />
+              <div className="wrap mt-1">{state.result.reply}</div>
+            </div>
+          </div>
+        )}
+        {!state.busy && state.error === null && state.result === null && <div className="hint">{t('services.testHint', { model: instance.name })}</div>}
+      </div>
+    </>
+  )
+}

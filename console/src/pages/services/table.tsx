@@ -1,0 +1,197 @@
+import { Link, useNavigate } from '@tanstack/react-router'
+import { Ellipsis, Plus } from 'lucide-react'
+import { useState } from 'react'
+import { useEdit } from '@/api/mutations'
+import type { Instance, Service, ServiceType } from '@/api/types'
+import { useI18n, type Key } from '@/i18n'
+import { duration, host, percent, rate, shorten, text } from '@/lib/format'
+import { empty, type Stats } from '@/live/stats'
+import type { InstanceState } from '@/live/types'
+import { useToast } from '@/ui/feedback'
+import { Menu, Slider, Switch } from '@/ui/parts'
+import { canServe, StatePill } from '@/ui/status'
+import { shares } from './shares'
+
+export interface Row {
+  service: ServiceType
+  id: string
+  instance: Instance
+  state: InstanceState | undefined
+}
+
+export const strategyNames: Record<string, Key> = {
+  round_robin: 'services.roundRobin',
+  random: 'services.random',
+  least_connections: 'services.leastConnections',
+  ip_hash: 'services.ipHash',
+}
+
+/** The policies of a service in three links: balancing, limit, breaker. */
+function Policies({ service, value }: { service: ServiceType; value: Service }) {
+  const { t } = useI18n()
+  const limit = value.rateLimit
+  const breaker = value.circuitBreaker
+  const words = [
+    t(strategyNames[value.loadBalancer ?? ''] ?? 'services.roundRobin'),
+    limit?.enabled ? t('services.limit', { capacity: limit.capacity ?? 0, rate: limit.refillRate ?? 0 }) : t('services.noLimit'),
+    breaker?.enabled
+      ? t('services.breaker', { failures: breaker.failureThreshold ?? 0, wait: text(duration(Number(breaker.recoveryTimeout))).replace('.0', ''), successes: breaker.successThreshold ?? 0 })
+      : t('services.noBreaker'),
+  ]
+  return (
+    <span className="pol">
+      {words.map((word) => (
+        <Link key={word} to="/services" search={((old: object) => ({ ...old, policy: service, edit: undefined, add: undefined })) as never}>
+          {word}
+        </Link>
+      ))}
+    </span>
+  )
+}
+
+export function ServiceGroup({ service, value, rows, stats, version, now, selected, onRemove }: {
+  service: ServiceType
+  value: Service
+  rows: Row[]
+  stats: Stats
+  version: number
+  now: number
+  selected: string
+  onRemove(row: Row): void
+}) {
+  const { t } = useI18n()
+  const models = new Set(rows.map((row) => row.instance.name)).size
+  return (
+    <section className="grp" aria-label={service}>
+      <div className="gh">
+        <h2>{service}</h2>
+        <span className="muted trunc">{`${t('common.instances', { n: rows.length })}${t('common.comma')}${t('common.models', { n: models })}`}</span>
+        <span className="grow" />
+        <Policies service={service} value={value} />
+        <Link className="btn sm" to="/services" search={((old: object) => ({ ...old, add: service, edit: undefined, policy: undefined })) as never}>
+          <Plus className="ic s14" aria-hidden />
+          {t('services.addInstance')}
+        </Link>
+      </div>
+      <div className="panel">
+        <table className="tbl fx svc">
+          <thead>
+            <tr>
+              <th className="w-[52px]">
+                <span className="sr-only">{t('common.on')}</span>
+              </th>
+              <th>{t('common.instance')}</th>
+              <th className="w-[138px]">{t('common.state')}</th>
+              <th className="lo w-[96px]">{t('services.dialect')}</th>
+              <th className="cw">{t('common.weight')}</th>
+              <th className="num w-[76px]">{t('common.share')}</th>
+              <th className="num lo w-[68px]">{t('common.reqs')}</th>
+              <th className="num lo w-[80px]">{t('common.p95')}</th>
+              <th className="num w-[80px]">{t('common.errors')}</th>
+              <th className="w-[52px]">
+                <span className="sr-only">{t('common.more')}</span>
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {rows.map((row) => (
+              <InstanceRow key={row.id} {...{ row, value, stats, version, now, onRemove }} selected={selected === `${service}/${row.id}`} />
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </section>
+  )
+}
+
+function useShare(row: Row, value: Service, stats: Stats): number | null {
+  const same = (value.instances ?? []).filter((instance) => instance.name === row.instance.name)
+  const actual = stats.instances.get(`${row.service} ${row.id}`)
+  // What gets nothing has no share of it.
+  if (row.state !== undefined && !canServe(row.state)) return null
+  const total = same.reduce((sum, instance) => sum + (stats.instances.get(`${row.service} ${instance.instanceId}`)?.requests ?? 0), 0)
+  if (total > 0) return (actual?.requests ?? 0) / total
+  const predicted = shares(same.map((instance) => ({ id: instance.instanceId ?? '', weight: instance.weight ?? 1, able: instance.enabled !== false })), value.loadBalancer ?? '')
+  return predicted?.get(row.id) ?? null
+}
+
+function InstanceRow({ row, value, stats, version, now, selected, onRemove }: {
+  row: Row
+  value: Service
+  stats: Stats
+  version: number
+  now: number
+  selected: boolean
+  onRemove(row: Row): void
+}) {
+  const { t } = useI18n()
+  const navigate = useNavigate()
+  const toast = useToast()
+  const edit = useEdit()
+  const { instance, service, id } = row
+  const [weight, setWeight] = useState<number | null>(null)
+  const enabled = instance.enabled !== false
+  const stat = stats.instances.get(`${service} ${id}`) ?? empty
+  const share = useShare(row, value, stats)
+  const shown = weight ?? instance.weight ?? 1
+  const open = () => void navigate({ to: '/services', search: ((old: object) => ({ ...old, edit: `${service}/${id}`, add: undefined, policy: undefined })) as never })
+  const change = (part: Partial<Instance>, said: string) =>
+    edit.mutate({ edit: { kind: 'update', service, id, instance: part }, version, said }, { onError: (error) => toast(error.message), onSettled: () => setWeight(null) })
+  return (
+    <tr className={selected ? 'sel' : ''} aria-selected={selected}>
+      <td>
+        <Switch
+          checked={enabled}
+          disabled={edit.isPending}
+          label={t('services.enable', { id })}
+          onChange={(next) => change({ enabled: next }, t(next ? 'services.enabled' : 'services.disabled', { id: instance.name }))}
+        />
+      </td>
+      <td className="cut nmtd">
+        <button type="button" className="nmad" title={id} onClick={open}>
+          <code className={`font-medium ${enabled ? '' : 'off'}`}>{shorten(instance.name, 30)}</code>
+          <code className="muted trunc">{host(instance.baseUrl)}</code>
+        </button>
+      </td>
+      <td className="sttd">{row.state !== undefined ? <StatePill instance={row.state} now={now} /> : <span className="muted">–</span>}</td>
+      <td className="lo soft">{row.state?.adapter ?? instance.adapter}</td>
+      <td className="wtd">
+        <span className="row">
+          <span className="w-[24px] text-right">{shown}</span>
+          <span className="lo2 w-[84px]">
+            <Slider
+              label={`${t('common.weight')} ${id}`}
+              value={shown}
+              min={0}
+              max={10}
+              step={1}
+              onChange={setWeight}
+              onCommit={(next) => change({ weight: next }, t('services.weightIs', { n: next }))}
+            />
+          </span>
+        </span>
+      </td>
+      <td className="num shtd font-semibold">{percent(share, 0)}</td>
+      <td className="num lo">{rate(stat.requests === 0 ? null : stat.rate)}</td>
+      <td className="num lo">{text(duration(stat.p95))}</td>
+      <td className={`num ertd ${(stat.errorRate ?? 0) > 0 ? 'bad' : 'muted'}`}>{percent(stat.errorRate)}</td>
+      <td className="mtd">
+        <Menu
+          trigger={
+            <button type="button" className="btn ghost icon" aria-label={`${t('common.more')}: ${id}`}>
+              <Ellipsis className="ic" aria-hidden />
+            </button>
+          }
+          items={[
+            { label: t('services.edit'), onSelect: open },
+            { label: t('services.try'), onSelect: () => void navigate({ to: '/playground', search: { type: service, model: instance.name } as never }) },
+            { label: t('services.calls'), onSelect: () => void navigate({ to: '/calls', search: { service, q: id } as never }) },
+            { label: t('services.copy'), onSelect: () => void navigate({ to: '/services', search: ((old: object) => ({ ...old, add: service, from: id, edit: undefined })) as never }) },
+            'separator',
+            { label: t('services.remove'), danger: true, onSelect: () => onRemove(row) },
+          ]}
+        />
+      </td>
+    </tr>
+  )
+}
