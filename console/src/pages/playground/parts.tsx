@@ -1,0 +1,109 @@
+import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { useCallback, useEffect, useRef, useState, type ReactNode } from 'react'
+import { ApiError } from '@/api/client'
+import { explain } from '@/api/queries'
+import type { ServiceType } from '@/api/types'
+import { useI18n } from '@/i18n'
+import { duration, splitId } from '@/lib/format'
+import { useNow } from '@/live/context'
+import { ErrorNote } from '@/ui/feedback'
+import { Value } from '@/ui/parts'
+import { send, type Reply, type Sent } from './call'
+
+/** One call whose answer comes whole. */
+export function useCall<T>(read: (reply: Reply) => Promise<T>) {
+  const [state, setState] = useState<{ busy: boolean; result: T | null; reply: Reply | null; error: unknown }>({ busy: false, result: null, reply: null, error: null })
+  const abort = useRef<AbortController | null>(null)
+  useEffect(() => () => abort.current?.abort(), [])
+  const stop = useCallback(() => abort.current?.abort(), [])
+  const run = async (sent: Sent) => {
+    abort.current?.abort()
+    const controller = new AbortController()
+    abort.current = controller
+    const began = performance.now()
+    setState((old) => ({ ...old, busy: true, error: null }))
+    try {
+      const reply = await send(sent, controller.signal)
+      const result = await read(reply)
+      setState({ busy: false, result, reply: { ...reply, durationMs: performance.now() - began }, error: null })
+    } catch (error) {
+      setState({ busy: false, result: null, reply: null, error: controller.signal.aborted ? null : error })
+    }
+  }
+  return { ...state, run, stop }
+}
+
+/** The address of the instance that answered, which opens it. */
+export function AnsweredBy({ service, model, handle }: { service: ServiceType; model: string; handle: string }) {
+  const { t } = useI18n()
+  const { data } = useQuery({ ...explain(service, model), enabled: handle !== '' })
+  if (handle === '') return null
+  const id = data?.candidates.find((candidate) => candidate.handle === handle)?.instanceId
+  return (
+    <span>
+      {t('pg.by')}{' '}
+      {id === undefined ? (
+        <code>{handle}</code>
+      ) : (
+        <Link to="/services" search={{ edit: `${service}/${id}` } as never}>
+          <code>{splitId(id).host}</code>
+        </Link>
+      )}
+    </span>
+  )
+}
+
+/** How long a call took, which instance answered, after which tries. */
+export function Meta({ service, model, reply, children }: { service: ServiceType; model: string; reply: { durationMs: number; handle: string; attempts: number; requestId: string }; children?: ReactNode }) {
+  const { t } = useI18n()
+  return (
+    <div className="meta">
+      <b>
+        <Value reading={duration(reply.durationMs)} />
+      </b>
+      {children}
+      <AnsweredBy {...{ service, model }} handle={reply.handle} />
+      {reply.attempts > 1 && <span className="warn">{t('pg.tries', { n: reply.attempts })}</span>}
+      {reply.requestId !== '' && (
+        <Link to="/calls" search={{ call: reply.requestId } as never}>
+          {t('pg.timeline')}
+        </Link>
+      )}
+    </div>
+  )
+}
+
+/** The failure of a call; a limit that was hit counts down. */
+export function CallError({ error, retry }: { error: unknown; retry?: () => void }) {
+  const { t } = useI18n()
+  const now = useNow()
+  const [since] = useState(Date.now)
+  const limited = error instanceof ApiError && error.status === 429
+  const wait = limited ? retrySeconds(error) : 0
+  const left = Math.max(0, Math.ceil(wait - (now - since) / 1000))
+  return (
+    <ErrorNote error={error} title={t('pg.failed')} retry={limited && left > 0 ? undefined : retry}>
+      {limited && left > 0 && <div>{t('pg.limited', { n: left })}</div>}
+    </ErrorNote>
+  )
+}
+
+function retrySeconds(error: ApiError): number {
+  const details = (error.body as { error?: { details?: { retryAfterMs?: number } } } | null)?.error?.details
+  return details?.retryAfterMs === undefined ? 1 : details.retryAfterMs / 1000
+}
+
+export function RunButton({ busy, disabled, label, onRun, onStop }: { busy: boolean; disabled?: boolean; label: string; onRun(): void; onStop(): void }) {
+  const { t } = useI18n()
+  return busy ? (
+    <button type="button" className="btn pri" onClick={onStop}>
+      <span className="inline-block h-[9px] w-[9px] border-[1.5px] border-current" aria-hidden="true" />
+      {t('pg.stop')}
+    </button>
+  ) : (
+    <button type="button" className="btn pri" disabled={disabled} onClick={onRun}>
+      {label}
+    </button>
+  )
+}
