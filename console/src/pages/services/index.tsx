@@ -74,7 +74,7 @@ export default function Services() {
   const list = (
     <>
       <div className="bar">
-        <div className="inp quiet grow max-w-[320px]">
+        <div className="inp quiet grow md:max-w-[320px]">
           <SearchIcon className="ic s14" aria-hidden />
           <input data-filter aria-label={t('services.filter')} placeholder={t('services.filter')} value={search.q ?? ''} onChange={(event) => setSearch({ q: event.target.value })} />
         </div>

@@ -3,7 +3,7 @@ import { fieldErrors } from '@/api/client'
 import { useEdit } from '@/api/mutations'
 import type { Service, ServiceType } from '@/api/types'
 import { useI18n } from '@/i18n'
-import { duration, text } from '@/lib/format'
+import { axis, duration } from '@/lib/format'
 import { ErrorNote } from '@/ui/feedback'
 import { SelectField, TextField } from '@/ui/field'
 import { Confirm, Drawer } from '@/ui/overlay'
@@ -122,7 +122,7 @@ export function PolicyDrawer({ service, value, version, onClose }: { service: Se
           </div>
           <BreakerPicture failures={Number(breaker.failureThreshold ?? 0)} wait={wait} successes={Number(breaker.successThreshold ?? 0)} />
           <p className="hint mb-2">
-            {t('services.breakerSentence', { failures: breaker.failureThreshold ?? 0, wait: text(duration(wait)).replace('.0', ''), successes: breaker.successThreshold ?? 0 })}
+            {t('services.breakerSentence', { failures: breaker.failureThreshold ?? 0, wait: axis(duration(wait)), successes: breaker.successThreshold ?? 0 })}
           </p>
         </>
       )}
@@ -189,7 +189,7 @@ function BreakerPicture({ failures, wait, successes }: { failures: number; wait:
       <g fontSize="11" fill="var(--ink-3)">
         <text x="6" y="12">{t('breaker.closed')}</text>
         <text x="58" y="34" fill="var(--bad)" textAnchor="middle">{'✕'.repeat(Math.min(failures, 5))}{failures > 5 ? `…${failures}` : ''}</text>
-        <text x="131" y="56" textAnchor="middle">{t('breaker.open')} · {text(duration(wait)).replace('.0', '')}</text>
+        <text x="131" y="56" textAnchor="middle">{t('breaker.open')} · {axis(duration(wait))}</text>
         <text x="211" y="48" textAnchor="middle">{t('breaker.halfOpen')} · {successes}</text>
         <text x="294" y="12" textAnchor="end">{t('breaker.closed')}</text>
       </g>

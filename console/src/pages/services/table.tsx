@@ -4,7 +4,7 @@ import { useState } from 'react'
 import { useEdit } from '@/api/mutations'
 import type { Instance, Service, ServiceType } from '@/api/types'
 import { useI18n, type Key } from '@/i18n'
-import { duration, host, percent, rate, shorten, text } from '@/lib/format'
+import { axis, duration, host, percent, rate, shorten, text } from '@/lib/format'
 import { empty, type Stats } from '@/live/stats'
 import type { InstanceState } from '@/live/types'
 import { useToast } from '@/ui/feedback'
@@ -35,7 +35,7 @@ function Policies({ service, value }: { service: ServiceType; value: Service }) 
     t(strategyNames[value.loadBalancer ?? ''] ?? 'services.roundRobin'),
     limit?.enabled ? t('services.limit', { capacity: limit.capacity ?? 0, rate: limit.refillRate ?? 0 }) : t('services.noLimit'),
     breaker?.enabled
-      ? t('services.breaker', { failures: breaker.failureThreshold ?? 0, wait: text(duration(Number(breaker.recoveryTimeout))).replace('.0', ''), successes: breaker.successThreshold ?? 0 })
+      ? t('services.breaker', { failures: breaker.failureThreshold ?? 0, wait: axis(duration(Number(breaker.recoveryTimeout))), successes: breaker.successThreshold ?? 0 })
       : t('services.noBreaker'),
   ]
   return (

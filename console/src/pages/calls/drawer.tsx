@@ -1,0 +1,245 @@
+import { Link } from '@tanstack/react-router'
+import { Check, ChevronDown, ChevronUp, X } from 'lucide-react'
+import { useMemo, useState, type ReactNode } from 'react'
+import type { Call } from '@/api/types'
+import { T, useI18n, type I18n, type Key } from '@/i18n'
+import { axis as label, duration, overhead, splitId, stamp, text } from '@/lib/format'
+import { useLive } from '@/live/context'
+import { outcome } from '@/live/series'
+import { Drawer } from '@/ui/overlay'
+import { CopyButton, Value } from '@/ui/parts'
+import { axisOf, timelineOf, type Axis, type Phase, type TimeBar } from './timeline'
+
+/** How the call ended, in a few words. */
+export function titleOf(call: Call, t: I18n['t']): string {
+  const kind = outcome(call)
+  if (kind === 'answered') return call.attempts <= 1 ? t('calls.title.ok') : call.attempts === 2 ? t('calls.title.second') : t('calls.title.later', { n: call.attempts })
+  if (kind === 'breaker') return t('calls.title.breaker')
+  if (kind === 'limited') return t('calls.title.limited')
+  if (call.errorCode === 'client_cancelled' || call.httpStatus === 499) return t('calls.title.cancelled')
+  if (call.httpStatus === 200) return t('calls.title.cut')
+  return call.attempts > 1 ? t('calls.title.failedTries', { n: call.attempts }) : t('calls.title.failed')
+}
+
+export function CallDrawer({ call, onClose, onWalk }: { call: Call; onClose(): void; onWalk(step: 1 | -1): void }) {
+  const { t } = useI18n()
+  const [json, setJson] = useState(false)
+  return (
+    <Drawer
+      label={titleOf(call, t)}
+      title={titleOf(call, t)}
+      sub={
+        <div className="row">
+          <code className="muted trunc text-[11px]">{call.requestId}</code>
+          <CopyButton text={call.requestId} />
+        </div>
+      }
+      tools={
+        <span className="row onlydesk">
+          <button type="button" className="btn ghost icon" aria-label={t('calls.next')} title={`${t('calls.next')} (j)`} onClick={() => onWalk(1)}>
+            <ChevronDown className="ic" aria-hidden />
+          </button>
+          <button type="button" className="btn ghost icon" aria-label={t('calls.previous')} title={`${t('calls.previous')} (k)`} onClick={() => onWalk(-1)}>
+            <ChevronUp className="ic" aria-hidden />
+          </button>
+        </span>
+      }
+      onClose={onClose}
+      footer={
+        <>
+          {call.model !== '' && (
+            <Link className="btn" to="/playground" search={{ type: call.service, model: call.model } as never}>
+              {t('calls.replay')}
+            </Link>
+          )}
+          <CopyButton text={`curl ${location.origin}/api/monitoring/calls/${call.requestId}`} label="curl" small={false} />
+          <span className="grow" />
+          <button type="button" className="btn ghost" aria-pressed={json} onClick={() => setJson(!json)}>
+            {t('calls.json')}
+          </button>
+        </>
+      }
+    >
+      {json ? (
+        <pre className="code fold">{JSON.stringify(call, null, 2)}</pre>
+      ) : (
+        <>
+          <div className="facts">
+            <Fact label={t('calls.total')}>
+              <Value reading={duration(call.durationMs)} />
+            </Fact>
+            <Fact label={t('common.firstToken')}>
+              <Value reading={duration(call.timeToFirstTokenMs)} />
+            </Fact>
+            <Fact label={t('calls.gateway')}>
+              <Value reading={overhead(call.timeline?.gatewayMs)} />
+            </Fact>
+            <Fact label={t('calls.tokensShort')}>
+              {call.usage === undefined ? (
+                '–'
+              ) : (
+                <>
+                  {call.usage.promptTokens}
+                  <span className="u">{t('overview.in')}</span> {call.usage.completionTokens}
+                  <span className="u">{t('overview.out')}</span>
+                </>
+              )}
+            </Fact>
+          </div>
+          <TimelineView call={call} />
+          <div className="sub">{t('calls.why')}</div>
+          <p className="soft mb-3">
+            <Why call={call} />
+          </p>
+          <dl className="dl">
+            <dt>{t('calls.arrived')}</dt>
+            <dd>
+              <code>{stamp(call.time, true)}</code>
+            </dd>
+            <dt>{t('common.service')}</dt>
+            <dd>
+              {call.service} · <code>{call.model === '' ? '–' : call.model}</code>
+              {call.streamed && ` · ${t('calls.streamed')}`}
+            </dd>
+            <dt>{t('calls.status')}</dt>
+            <dd>
+              {call.httpStatus} {call.errorCode !== undefined && <code className="bad">{call.errorCode}</code>}
+            </dd>
+            {(call.tries?.length ?? 0) > 0 && (
+              <>
+                <dt>{t('calls.connection')}</dt>
+                <dd>{call.tries!.map((attempt) => t(attempt.reusedConnection ? 'calls.reused' : 'calls.fresh')).join(', ')}</dd>
+              </>
+            )}
+            {call.traceId !== undefined && call.traceId !== '' && (
+              <>
+                <dt>{t('calls.trace')}</dt>
+                <dd>
+                  <code>{call.traceId}</code>
+                </dd>
+              </>
+            )}
+          </dl>
+        </>
+      )}
+    </Drawer>
+  )
+}
+
+function Fact({ label, children }: { label: string; children: ReactNode }) {
+  return (
+    <div>
+      <span className="l">{label}</span>
+      <b className="reading">{children}</b>
+    </div>
+  )
+}
+
+function Why({ call }: { call: Call }) {
+  const { snapshot } = useLive()
+  const model = <code>{call.model}</code>
+  const tries = call.tries ?? []
+  const host = (id: string) => <code>{splitId(id).host}</code>
+  if (call.httpStatus === 429) return <T k="calls.why.limited" v={{}} />
+  if (call.errorCode === 'circuit_breaker_open') return <T k="calls.why.breaker" v={{ model }} />
+  if (tries.length === 0) return <T k="calls.why.none" v={{}} />
+  const first = tries[0]!
+  if (tries.length > 1) {
+    const same = tries.every((attempt) => attempt.instance === first.instance)
+    return <T k={same ? 'calls.why.retrySame' : 'calls.why.retry'} v={{ host: host(first.instance), code: <code>{first.errorCode ?? ''}</code>, model }} />
+  }
+  const n = (snapshot?.instances ?? []).filter((instance) => instance.service === call.service && instance.model === call.model).length
+  return n > 1 ? <T k="calls.why.pick" v={{ host: host(first.instance), n, model }} /> : <T k="calls.why.only" v={{ model }} />
+}
+
+const phases: Record<Phase, Key> = {
+  read: 'calls.read',
+  limiter: 'calls.limiter',
+  queue: 'calls.queue',
+  pick: 'calls.pick',
+  firstByte: 'calls.firstByte',
+  stream: 'calls.stream',
+  body: 'calls.body',
+  errorRead: 'calls.errorRead',
+}
+
+function fine(ms: number): string {
+  return ms < 10 ? `${ms.toFixed(2)} ms` : text(duration(ms))
+}
+
+function BarRow({ bar, axis, streamed }: { bar: TimeBar; axis: Axis; streamed: boolean }) {
+  const { t } = useI18n()
+  const from = axis.place(bar.from)
+  const to = axis.place(bar.to)
+  return (
+    <div className="tr">
+      <span className="tl">{bar.phase === 'firstByte' && streamed && bar.kind === 'waiting' ? t('common.firstToken') : t(phases[bar.phase])}</span>
+      <span className="tt">
+        {bar.present ? <i className={bar.kind} style={{ left: `${from * 100}%`, width: `max(2px, ${(to - from) * 100}%)` }} /> : <em />}
+      </span>
+      <code className="num">{bar.present ? fine(bar.to - bar.from) : '–'}</code>
+    </div>
+  )
+}
+
+/** Queue, limiter, pick, connect, first byte and end; each try for itself. */
+function TimelineView({ call }: { call: Call }) {
+  const { t } = useI18n()
+  const timeline = useMemo(() => timelineOf(call), [call])
+  const axis = useMemo(() => axisOf(timeline), [timeline])
+  return (
+    <>
+      <div className="sub">
+        {t('calls.timeline')} {axis.split !== null && <span className="muted font-normal">{t('calls.enlarged', { ms: text(duration(axis.split)) })}</span>}
+      </div>
+      <div className="tlbox">
+        <div className="tax" aria-hidden="true">
+          {axis.ticks.map((tick, index) => (
+            <span key={index} className={index === 1 ? 'onlydesk' : ''} style={{ left: `${tick.at * 100}%` }}>
+              {label(duration(tick.ms))}
+            </span>
+          ))}
+        </div>
+        {axis.split !== null && (
+          <div className="tgrid" aria-hidden="true">
+            <s />
+            <u />
+          </div>
+        )}
+        {timeline.gateway.map((bar) => (
+          <BarRow key={bar.phase} bar={bar} axis={axis} streamed={call.streamed} />
+        ))}
+        {timeline.tries.map((attempt, index) => (
+          <div key={index}>
+            <div className="try">
+              {attempt.errorCode === '' ? <Check className="ic s14" aria-hidden /> : <X className="ic s14 text-bad" aria-hidden />}
+              <b>{t('calls.try', { n: index + 1 })}</b>
+              <code className="trunc grow">{splitId(attempt.instance).host}</code>
+              <code className={attempt.errorCode === '' ? '' : 'bad'}>
+                {attempt.httpStatus ?? ''} {attempt.errorCode}
+              </code>
+            </div>
+            {attempt.bars.map((bar) => (
+              <BarRow key={bar.phase} bar={bar} axis={axis} streamed={call.streamed} />
+            ))}
+          </div>
+        ))}
+      </div>
+      <div className="tleg">
+        {(
+          [
+            ['gateway', 'calls.legGateway'],
+            ['waiting', 'calls.legWaiting'],
+            ['streaming', 'calls.legStream'],
+            ['failed', 'calls.legFailed'],
+          ] as const
+        ).map(([kind, key]) => (
+          <span key={kind}>
+            <i className={kind} aria-hidden="true" />
+            {t(key)}
+          </span>
+        ))}
+      </div>
+    </>
+  )
+}
