@@ -44,6 +44,18 @@ describe('the two languages', () => {
       expect(/[\u4e00-\u9fff]/.test(readFileSync(path, 'utf8')), path).toBe(false)
     }
   })
+
+  it('use each key somewhere', () => {
+    const text = sources.filter((path) => !/i18n\/(en|zh)\.ts$/.test(path)).map((path) => readFileSync(path, 'utf8')).join('\n')
+    const unused = Object.keys(en).filter((key) => {
+      if (text.includes(`'${key}'`) || text.includes(`"${key}"`)) return false
+      // Keys may be put together: `res.${level}`.
+      const parts = key.split('.')
+      for (let n = 1; n < parts.length; n++) if (text.includes('`' + parts.slice(0, n).join('.') + '.${')) return false
+      return true
+    })
+    expect(unused).toEqual([])
+  })
 })
 
 describe('translate', () => {

@@ -68,7 +68,7 @@ export const explain = (service: ServiceType, model: string) =>
 
 export const keys = queryOptions({
   queryKey: ['keys'],
-  queryFn: async ({ signal }) => (await data(api.GET('/api/auth/keys', { params: { query: { size: 1000 } }, signal }))) as Key[],
+  queryFn: async ({ signal }) => (await data(api.GET('/api/auth/keys', { signal }))) as Key[],
 })
 
 export const quotaConfig = queryOptions({
@@ -87,9 +87,25 @@ export const quotaStatus = queryOptions({
     },
 })
 
+/** How far back usage is asked for: a chart of 60 windows at most. */
+const usageSpan: Record<Usage['window'], number> = { MINUTE: 3_600_000, HOUR: 48 * 3_600_000, DAY: 35 * 86_400_000, MONTH: 400 * 86_400_000 }
+
 export const quotaUsage = (window: Usage['window']) =>
   queryOptions({
     queryKey: ['quota', 'usage', window],
     queryFn: async ({ signal }) =>
-      (await data(api.GET('/api/monitoring/quota/usage', { params: { query: { window, size: 1000 } }, signal }))) as unknown as Usage[],
+      (await data(api.GET('/api/monitoring/quota/usage', { params: { query: { window, from: new Date(Date.now() - usageSpan[window]).toISOString() } }, signal }))) as unknown as Usage[],
   })
+
+/** Whether callers must show a key; null where the gateway does not tell. */
+export const security = queryOptions({
+  queryKey: ['security'],
+  staleTime: 60_000,
+  queryFn: async ({ signal }): Promise<boolean | null> => {
+    const reply = (await body(api.GET('/actuator/env/{name}', { params: { path: { name: 'security.enabled' } }, signal })).catch(() => null)) as {
+      property?: { value?: unknown }
+    } | null
+    const value = reply?.property?.value
+    return value === undefined ? null : String(value) === 'true'
+  },
+})

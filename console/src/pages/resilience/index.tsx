@@ -1,1 +1,30 @@
-export default function Page() { return null }
+import { useI18n } from '@/i18n'
+import { usePageFact } from '@/shell/fact'
+import { Part } from '@/ui/feedback'
+import { Breakers } from './breakers'
+import { Degradation } from './degradation'
+import { Limits } from './limits'
+import { Shares } from './shares'
+
+export default function Resilience() {
+  const { t } = useI18n()
+  usePageFact(t('res.sum'))
+  return (
+    <>
+      <Part>
+        <Breakers />
+      </Part>
+      <Part>
+        <Shares />
+      </Part>
+      <div className="cols even">
+        <Part>
+          <Limits />
+        </Part>
+        <Part>
+          <Degradation />
+        </Part>
+      </div>
+    </>
+  )
+}

@@ -1,0 +1,62 @@
+import type { Usage } from '@/api/types'
+
+export const windows = ['MINUTE', 'HOUR', 'DAY', 'MONTH'] as const
+export const dimensions = ['byModel', 'byService', 'byTenant', 'byKey', 'byUser'] as const
+export type Dimension = (typeof dimensions)[number]
+
+const field: Record<Dimension, keyof Usage['dimensions']> = {
+  byModel: 'model',
+  byService: 'serviceType',
+  byTenant: 'tenantId',
+  byKey: 'apiKeyId',
+  byUser: 'userId',
+}
+
+export interface Group {
+  name: string
+  value: number
+  share: number
+}
+
+export interface WindowBar {
+  start: string
+  total: number
+  /** The parts of the largest groups, in the order of the groups. */
+  parts: number[]
+}
+
+/** The usage by group, largest first, and by window, oldest first. */
+export function totals(rows: readonly Usage[], by: Dimension, measure: 'requests' | 'tokens'): { groups: Group[]; bars: WindowBar[] } {
+  const value = (row: Usage) => (measure === 'requests' ? row.requestCount : row.tokenCount)
+  const sums = new Map<string, number>()
+  for (const row of rows) {
+    const name = row.dimensions[field[by]]
+    sums.set(name, (sums.get(name) ?? 0) + value(row))
+  }
+  const all = [...sums.values()].reduce((sum, one) => sum + one, 0)
+  const groups = [...sums].map(([name, sum]) => ({ name, value: sum, share: all === 0 ? 0 : sum / all })).sort((a, b) => b.value - a.value || a.name.localeCompare(b.name))
+  const top = groups.slice(0, 3).map((group) => group.name)
+  const bars = new Map<string, WindowBar>()
+  for (const row of rows) {
+    const bar = bars.get(row.windowStart) ?? { start: row.windowStart, total: 0, parts: [0, 0, 0, 0] }
+    const index = top.indexOf(row.dimensions[field[by]])
+    bar.total += value(row)
+    bar.parts[index < 0 ? 3 : index]! += value(row)
+    bars.set(row.windowStart, bar)
+  }
+  return { groups, bars: [...bars.values()].sort((a, b) => a.start.localeCompare(b.start)) }
+}
+
+/** A cell that a spreadsheet reads as text, never as a formula. */
+function cell(value: string | number): string {
+  const text = typeof value === 'string' && /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value)
+  return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
+}
+
+export function toCsv(rows: readonly Usage[]): string {
+  const head = ['windowStart', 'window', 'tenantId', 'apiKeyId', 'userId', 'serviceType', 'model', 'requestCount', 'tokenCount']
+  const lines = rows.map((row) =>
+    [row.windowStart, row.window, row.dimensions.tenantId, row.dimensions.apiKeyId, row.dimensions.userId, row.dimensions.serviceType, row.dimensions.model, row.requestCount, row.tokenCount].map(cell).join(','),
+  )
+  return [head.join(','), ...lines, ''].join('\r\n')
+}
