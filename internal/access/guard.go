@@ -47,11 +47,7 @@ func (g *Guard) Identify(h http.Header, now time.Time) (*Key, *schema.Error) {
 	text := presented(h)
 	found := g.keys[sha256.Sum256([]byte(text))]
 	if text == "" || found == nil || !found.expires.IsZero() && now.After(found.expires) {
-		return nil, &schema.Error{
-			Message: "A valid API key is required, as 'Authorization: Bearer <key>' or 'X-API-Key: <key>'.",
-			Type:    schema.TypeAuthentication,
-			Code:    schema.CodeInvalidAPIKey,
-		}
+		return nil, schema.NewError(schema.CodeInvalidAPIKey, "A valid API key is required, as 'Authorization: Bearer <key>' or 'X-API-Key: <key>'.")
 	}
 	return &found.Key, nil
 }
@@ -60,11 +56,7 @@ func (g *Guard) Identify(h http.Header, now time.Time) (*Key, *schema.Error) {
 func (k *Key) May(service schema.ServiceType, model []byte) *schema.Error {
 	if len(k.Services) > 0 && !slices.Contains(k.Services, service) ||
 		len(k.Models) > 0 && !slices.Contains(k.Models, string(model)) {
-		return &schema.Error{
-			Message: "This API key may not use this model.",
-			Type:    schema.TypePermission,
-			Code:    schema.CodePermissionDenied,
-		}
+		return schema.NewError(schema.CodePermissionDenied, "This API key may not use this model.")
 	}
 	return nil
 }

@@ -25,8 +25,10 @@ type Call struct {
 	Started  time.Time
 	Streamed bool
 
-	Status   metrics.Status
-	Rejected metrics.Reason
+	// Routed says that the request was read and let in, so that routing began.
+	Routed bool
+	// Result is set when the call is finished.
+	Result schema.Result
 	// Code is the code of the error, empty for a success.
 	Code string
 	// HTTP is the status that the client was sent, 0 if none was.
@@ -124,10 +126,26 @@ func (c *Call) Overhead() time.Duration {
 	return end - c.Ready - c.Queued - c.Upstream
 }
 
+// result decides how the call is counted. A client that left in the middle of an
+// answer had been served well until then.
+func (c *Call) result() schema.Result {
+	switch {
+	case c.Gone && c.FirstByte == 0:
+		return schema.ResultFailed
+	case c.Gone, c.Code == "":
+		return schema.ResultSuccess
+	}
+	result := schema.ResultOf(c.Code)
+	if !c.Routed && !result.Rejected() {
+		return schema.ResultInvalid
+	}
+	return result
+}
+
 // counted returns what is counted of the call.
 func (c *Call) counted() metrics.Request {
 	r := metrics.Request{
-		Service: c.Service, Status: c.Status, Rejected: c.Rejected, Cancelled: c.Gone, Usage: c.Usage,
+		Service: c.Service, Result: c.Result, Cancelled: c.Gone, Usage: c.Usage,
 		Duration: c.Ended, Queued: c.Queued, Overhead: -1,
 	}
 	if c.Streamed {

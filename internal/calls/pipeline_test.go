@@ -273,7 +273,7 @@ func TestFullBufferDropsAndDegrades(t *testing.T) {
 		if r.Degradation().Level != LevelPartial || r.Faults().Total != degradedFrom {
 			t.Errorf("%+v, %+v", r.Degradation(), r.Faults())
 		}
-		if n := series.Requests(metrics.Success); n != bufferSize+degradedFrom {
+		if n := series.Requests(schema.ResultSuccess); n != bufferSize+degradedFrom {
 			t.Errorf("counts were lost: %d", n)
 		}
 	})
@@ -361,7 +361,7 @@ func TestSamplingGovernsRecordsAndNotCounts(t *testing.T) {
 		if n := len(ids(r)); n < test.least || n > test.most {
 			t.Errorf("%s: %d records", name, n)
 		}
-		if n := series.Requests(metrics.Success); n != test.counts {
+		if n := series.Requests(schema.ResultSuccess); n != test.counts {
 			t.Errorf("%s: %d counts", name, n)
 		}
 	}

@@ -63,8 +63,12 @@ func (r *Recorder) Finish(i *metrics.Instance, c *Call) {
 	if !r.On() {
 		return
 	}
+	c.Result = c.result()
 	counted := c.counted()
 	r.counts.Count(i, &counted)
+	if c.Result == schema.ResultOverloaded {
+		return // such requests come in masses and say nothing
+	}
 	c.series = i
 	if chance := r.chance.Load(); chance > math.MaxUint32 || uint64(rand.Uint32()) < chance { //nolint:gosec // nobody gains by guessing it
 		r.pipe.offer(c)

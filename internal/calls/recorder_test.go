@@ -37,6 +37,52 @@ func scrape(t *testing.T, r *Recorder, series *metrics.Instance) string {
 	return out.String()
 }
 
+func TestResultsOfRoutedCalls(t *testing.T) {
+	for name, test := range map[string]struct {
+		call   Call
+		result schema.Result
+	}{
+		"answered":                {Call{}, schema.ResultSuccess},
+		"left during the answer":  {Call{Gone: true, FirstByte: 1, Code: schema.CodeCancelled}, schema.ResultSuccess},
+		"left before the answer":  {Call{Gone: true, Code: schema.CodeCancelled}, schema.ResultFailed},
+		"too late":                {Call{Code: schema.CodeUpstreamTimeout}, schema.ResultTimedOut},
+		"breakers open":           {Call{Code: schema.CodeCircuitBreakerOpen}, schema.ResultBreakerOpen},
+		"nobody":                  {Call{Code: schema.CodeServiceUnavailable}, schema.ResultFailed},
+		"broken off":              {Call{Code: schema.CodeUpstreamTruncated, FirstByte: 1}, schema.ResultFailed},
+		"limited":                 {Call{Code: schema.CodeRateLimitExceeded}, schema.ResultRateLimited},
+		"limited by the backend":  {Call{Code: schema.CodeUpstreamRateLimit}, schema.ResultFailed},
+		"no slot":                 {Call{Code: schema.CodeNoSlot}, schema.ResultNoSlot},
+		"not in this dialect":     {Call{Code: schema.CodeInvalidValue}, schema.ResultInvalid},
+		"refused by the backend":  {Call{Code: schema.CodeUpstreamError}, schema.ResultFailed},
+		"the gateway shuts down":  {Call{Code: schema.CodeServiceUnavailable, FirstByte: 1}, schema.ResultFailed},
+		"something never thought": {Call{Code: schema.CodeInternal}, schema.ResultFailed},
+	} {
+		test.call.Routed = true
+		if result := test.call.result(); result != test.result {
+			t.Errorf("%s: %v", name, result)
+		}
+	}
+}
+
+// What is refused before routing is a rejection, whatever its code.
+func TestResultsOfCallsThatWereNotRouted(t *testing.T) {
+	for code, want := range map[string]schema.Result{
+		schema.CodeInvalidAPIKey:    schema.ResultUnauthorized,
+		schema.CodePermissionDenied: schema.ResultForbidden,
+		schema.CodeRequestTooLarge:  schema.ResultTooLarge,
+		schema.CodeRequestTimeout:   schema.ResultBodyTimeout,
+		schema.CodeUnsupportedMedia: schema.ResultUnsupportedMedia,
+		schema.CodeInvalidJSON:      schema.ResultInvalid,
+		schema.CodeTooManyAttempts:  schema.ResultInvalid,
+		schema.CodeModelNotFound:    schema.ResultInvalid,
+		schema.CodeInternal:         schema.ResultInvalid,
+	} {
+		if result := (&Call{Code: code}).result(); result != want {
+			t.Errorf("%s: %v", code, result)
+		}
+	}
+}
+
 func TestExemplarsNameTheTrace(t *testing.T) {
 	r, series := NewRecorder(metrics.DefaultSettings()), metrics.NewInstance()
 	r.Finish(series, &Call{RequestID: "a", Service: schema.Chat, Started: time.Now(), Ended: 3 * time.Second, Trace: Trace{ID: TraceID{0xab}, Span: SpanID{1}}})

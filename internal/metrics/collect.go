@@ -51,14 +51,14 @@ const none = "none"
 func (s *scrape) service(service schema.ServiceType) {
 	name := service.String()
 	series := &s.registry.services[service]
-	for _, status := range [...]Status{Failed, BreakerOpen} {
-		s.value(famRequests, float64(series.none.Requests(status)), name, none, status.String())
+	for _, result := range [...]schema.Result{schema.ResultFailed, schema.ResultBreakerOpen} {
+		s.value(famRequests, float64(series.none.Requests(result)), name, none, result.String())
 	}
 	duration := series.none.duration.Snapshot()
 	s.histogram(famDuration, &duration, name, none)
 	s.value(famDurationMax, duration.Max.Seconds(), name, none)
 	s.value(famCancelled, float64(series.none.left()), name, none)
-	for reason := InvalidRequest; reason < Overloaded; reason++ {
+	for reason := schema.ResultInvalid; reason < schema.ResultOverloaded; reason++ {
 		s.value(famRejected, float64(series.rejected[reason].Value()), name, reason.String())
 	}
 	for how, label := range shedNames {
@@ -88,8 +88,8 @@ func streams(t schema.ServiceType) bool { return t == schema.Chat || t == schema
 
 func (s *scrape) instance(m *mergedInstance) {
 	service, label := m.Service.String(), m.Label
-	for status, n := range m.requests {
-		s.value(famRequests, float64(n), service, label, statusNames[status])
+	for result, n := range m.requests {
+		s.value(famRequests, float64(n), service, label, schema.Result(result).String())
 	}
 	s.histogram(famDuration, &m.duration, service, label)
 	s.value(famDurationMax, m.duration.Max.Seconds(), service, label)

@@ -261,8 +261,8 @@ func TestNamesAreUniqueInOpenMetrics(t *testing.T) {
 // where its limits stand is not.
 func TestServicesThatAreNotConfiguredAreCounted(t *testing.T) {
 	r := newRegistry()
-	r.Count(nil, &Request{Service: schema.Rerank, Duration: time.Second, Status: Failed})
-	r.Count(nil, &Request{Service: schema.Rerank, Status: Failed, Rejected: InvalidRequest})
+	r.Count(nil, &Request{Service: schema.Rerank, Duration: time.Second, Result: schema.ResultFailed})
+	r.Count(nil, &Request{Service: schema.Rerank, Result: schema.ResultInvalid})
 	r.Shed(schema.Rerank, ShedOverload)
 	text, _ := scrapeText(t, expose(t, r, World{Services: []ServiceView{{Service: schema.Chat}}}))
 	for _, line := range []string{
@@ -289,7 +289,7 @@ func TestLongestTimesAreKept(t *testing.T) {
 	r := newRegistry()
 	waited := Request{Service: schema.Chat, Queued: 2 * time.Second, Duration: 3 * time.Second, Overhead: time.Second}
 	r.Count(nil, &waited)
-	inVain := Request{Service: schema.Chat, Queued: 7 * time.Second, Duration: 7 * time.Second, Rejected: NoSlot}
+	inVain := Request{Service: schema.Chat, Queued: 7 * time.Second, Duration: 7 * time.Second, Result: schema.ResultNoSlot}
 	r.Count(nil, &inVain)
 	text, parsed := scrapeText(t, expose(t, r, aWorld(1)))
 	for _, line := range []string{
@@ -367,8 +367,8 @@ func countLabels(m *dto.Metric, name string) (n int) {
 func TestOutcomesFollowTheStatuses(t *testing.T) {
 	r, i := newRegistry(), NewInstance()
 	for _, c := range []Request{
-		{Status: Success}, {Status: Success}, {Status: Failed}, {Status: TimedOut},
-		{Status: Success, Cancelled: true}, {Status: Failed, Cancelled: true},
+		{Result: schema.ResultSuccess}, {Result: schema.ResultSuccess}, {Result: schema.ResultFailed}, {Result: schema.ResultTimedOut},
+		{Result: schema.ResultSuccess, Cancelled: true}, {Result: schema.ResultFailed, Cancelled: true},
 	} {
 		r.Count(i, &c)
 	}

@@ -133,49 +133,9 @@ func (s *HistogramSnapshot) merge(other *HistogramSnapshot) {
 	s.Max = max(s.Max, other.Max)
 }
 
-// Status is how a request ended that reached routing.
-type Status uint8
-
-// The statuses.
-const (
-	Success Status = iota
-	Failed
-	TimedOut
-	BreakerOpen
-
-	statusCount = int(BreakerOpen) + 1
-)
-
-var statusNames = [statusCount]string{"success", "error", "timeout", "circuit_breaker"}
-
-// String returns the value of the label.
-func (s Status) String() string { return statusNames[s] }
-
-// Reason is why a request was turned away before a backend saw it.
-type Reason uint8
-
-// The reasons. The zero value means that it was not.
-const (
-	NotRejected Reason = iota
-	InvalidRequest
-	Unauthorized
-	Forbidden
-	TooLarge
-	BodyTimeout
-	UnsupportedMedia
-	RateLimited
-	NoSlot
-	Overloaded // counted as shed, not as rejected
-
-	reasonCount = int(Overloaded) + 1
-)
-
-var reasonNames = [reasonCount]string{
-	"", "invalid_request", "unauthorized", "forbidden", "too_large", "body_timeout", "unsupported_media", "rate_limit", "concurrency_limit", "overload",
-}
-
-// String returns the value of the label.
-func (r Reason) String() string { return reasonNames[r] }
+// statusCount counts the results of requests that were not rejected: success,
+// and the ways to fail.
+const statusCount = int(schema.ResultInvalid)
 
 // Shed is why the gateway gave up work that it had no room for.
 type Shed uint8
@@ -213,8 +173,9 @@ func NewInstance() *Instance {
 
 func (i *Instance) prepare() { i.duration.bounds, i.firstToken.bounds = requestBounds, requestBounds }
 
-// Requests returns how many requests ended with a status on this instance.
-func (i *Instance) Requests(s Status) int64 { return i.requests[s].Value() }
+// Requests returns how many requests had a result on this instance that is no
+// rejection.
+func (i *Instance) Requests(result schema.Result) int64 { return i.requests[result].Value() }
 
 // Illustrate keeps a request of a trace as the exemplar of its duration.
 func (i *Instance) Illustrate(trace string, took time.Duration, at time.Time) {
@@ -224,30 +185,31 @@ func (i *Instance) Illustrate(trace string, took time.Duration, at time.Time) {
 // left returns how many requests there were whose client left.
 func (i *Instance) left() int64 {
 	var n int64
-	for status := range i.cancelled {
-		n += i.cancelled[status].Value()
+	for result := range i.cancelled {
+		n += i.cancelled[result].Value()
 	}
 	return n
 }
 
 // Outcomes returns how many calls to this instance went well and how many did
-// not, by the statuses of the requests; calls after whose failure another
+// not, by the results of the requests; calls after whose failure another
 // instance was tried went badly here. Those whose client left are neither.
 func (i *Instance) Outcomes() (good, bad int64) {
-	// Who left is counted last and so read first: no difference is below 0.
-	good, bad = -i.cancelled[Success].Value(), i.Failovers.Value()
-	for _, status := range [...]Status{Failed, TimedOut} {
-		bad -= i.cancelled[status].Value()
-		bad += i.Requests(status)
+	// cancelled is incremented after requests, so it is read first: that keeps the
+	// differences from falling below 0.
+	good, bad = -i.cancelled[schema.ResultSuccess].Value(), i.Failovers.Value()
+	for _, result := range [...]schema.Result{schema.ResultFailed, schema.ResultTimedOut} {
+		bad -= i.cancelled[result].Value()
+		bad += i.Requests(result)
 	}
-	return good + i.Requests(Success), bad
+	return good + i.Requests(schema.ResultSuccess), bad
 }
 
 // Service is the series of a service type.
 type Service struct {
 	// none is for the requests that no instance answered.
 	none      Instance
-	rejected  [reasonCount]Counter
+	rejected  [schema.ResultCount]Counter
 	shed      [shedCount]Counter
 	queueWait Histogram
 	overhead  Histogram
@@ -260,9 +222,8 @@ func (s *Service) prepare() {
 
 // Request is what is counted of a request that has ended.
 type Request struct {
-	Service  schema.ServiceType
-	Status   Status
-	Rejected Reason
+	Service schema.ServiceType
+	Result  schema.Result
 	// Cancelled says that the client left before it had the whole answer.
 	Cancelled bool
 	Usage     schema.Usage
@@ -280,17 +241,21 @@ func (s *Service) count(i *Instance, r *Request) {
 	if r.Queued > 0 { // also of those who waited in vain
 		s.queueWait.Observe(r.Queued)
 	}
-	if r.Rejected != NotRejected {
-		s.rejected[r.Rejected].Add(1)
+	if r.Result == schema.ResultOverloaded {
+		s.shed[ShedOverload].Add(1)
+		return
+	}
+	if r.Result.Rejected() {
+		s.rejected[r.Result].Add(1)
 		return
 	}
 	if i == nil {
 		i = &s.none
 	}
-	i.requests[r.Status].Add(1)
+	i.requests[r.Result].Add(1)
 	i.duration.Observe(r.Duration)
 	if r.Cancelled {
-		i.cancelled[r.Status].Add(1)
+		i.cancelled[r.Result].Add(1)
 	}
 	if r.FirstToken > 0 {
 		i.firstToken.Observe(r.FirstToken)

@@ -18,6 +18,7 @@ func (p *Proxy) Record(to *calls.Recorder) { p.recorder = to }
 // startRecord begins the record of a request.
 func (r *Reply) startRecord() {
 	c := &r.record
+	c.Routed = true
 	c.Started = r.caller.Arrived
 	if c.Started.IsZero() {
 		c.Started = time.Now()
@@ -63,9 +64,6 @@ func (r *Reply) noteRelease(now time.Time) {
 // shed counts a request that was given up for want of room.
 func (r *Reply) shed(how metrics.Shed) { r.proxy.recorder.Shed(r.req.Service, how) }
 
-// codeCancelled is what records say of a client that left.
-const codeCancelled = "client_cancelled"
-
 // noteEnd notes why a request was not answered, or not to its end.
 func (r *Reply) noteEnd(err error) {
 	var known *schema.Error
@@ -74,7 +72,7 @@ func (r *Reply) noteEnd(err error) {
 	case errors.As(err, &known):
 		r.record.Code = known.Code
 	case errors.Is(err, context.Canceled):
-		r.record.Gone, r.record.Code = true, codeCancelled
+		r.record.Gone, r.record.Code = true, schema.CodeCancelled
 	default: // the gateway stops
 		r.record.Code = schema.CodeServiceUnavailable
 	}
@@ -95,7 +93,6 @@ func (r *Reply) finishRecord() {
 		c.FirstByte = c.At(r.FirstByte)
 	}
 	c.Ended = c.At(time.Now())
-	c.Status, c.Rejected = verdict(c)
 	if r.Instance == nil {
 		recorder.Finish(nil, c)
 		return
@@ -104,30 +101,4 @@ func (r *Reply) finishRecord() {
 		try.Code = c.Code // it broke after it had begun
 	}
 	recorder.Finish(r.Instance.Series, c)
-}
-
-// verdict sorts a request by how it ended. A client that left in the middle of
-// an answer had been served well until then.
-func verdict(c *calls.Call) (metrics.Status, metrics.Reason) {
-	if c.Gone {
-		if c.FirstByte > 0 {
-			return metrics.Success, metrics.NotRejected
-		}
-		return metrics.Failed, metrics.NotRejected
-	}
-	switch c.Code {
-	case "":
-		return metrics.Success, metrics.NotRejected
-	case schema.CodeUpstreamTimeout:
-		return metrics.TimedOut, metrics.NotRejected
-	case schema.CodeCircuitBreakerOpen:
-		return metrics.BreakerOpen, metrics.NotRejected
-	case schema.CodeRateLimitExceeded:
-		return metrics.Failed, metrics.RateLimited
-	case schema.CodeNoSlot:
-		return metrics.Failed, metrics.NoSlot
-	case schema.CodeInvalidValue, schema.CodeMissingParameter, schema.CodeInvalidBody, schema.CodeInvalidJSON:
-		return metrics.Failed, metrics.InvalidRequest // it cannot be said in the backend's dialect
-	}
-	return metrics.Failed, metrics.NotRejected
 }

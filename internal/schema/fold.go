@@ -130,11 +130,7 @@ func (r *Request) checkCase(object jsonscan.Value, reads func(ServiceType, []byt
 			continue
 		}
 		if field := foldedField(key, r.Service, reads); field != "" {
-			return &Error{
-				Message: fmt.Sprintf("The request body has the key %q, which differs from %q only in case: some backends take the two for one. Write it %q.", key, field, field),
-				Type:    TypeInvalidRequest,
-				Code:    CodeInvalidJSON,
-			}
+			return NewError(CodeInvalidJSON, fmt.Sprintf("The request body has the key %q, which differs from %q only in case: some backends take the two for one. Write it %q.", key, field, field))
 		}
 	}
 	return nil

@@ -70,7 +70,7 @@ func (r *Request) parse(service ServiceType, body []byte) error {
 	}
 	root := r.Body.Root()
 	if root.Kind() != jsonscan.Object {
-		return &Error{Message: "The request body must be a JSON object.", Type: TypeInvalidRequest, Code: CodeInvalidJSON}
+		return NewError(CodeInvalidJSON, "The request body must be a JSON object.")
 	}
 	if err := r.checkCase(root, readsField); err != nil {
 		return err
@@ -153,11 +153,7 @@ func invalidJSON(err error) error {
 	if !errors.As(err, &at) {
 		return err // there was no memory for it
 	}
-	return &Error{
-		Message: fmt.Sprintf("The request body is not valid JSON: %s.", at.Error()),
-		Type:    TypeInvalidRequest,
-		Code:    CodeInvalidJSON,
-	}
+	return NewError(CodeInvalidJSON, fmt.Sprintf("The request body is not valid JSON: %s.", at.Error()))
 }
 
 func wrongType(param, want string) *Error {

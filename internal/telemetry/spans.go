@@ -12,7 +12,6 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"github.com/patchbay-ai/patchbay/internal/calls"
-	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -67,7 +66,7 @@ func serverSpan(c *calls.Call) *tracepb.Span {
 	// What is the client's fault is no error of the server.
 	if c.Code != "" {
 		span.Attributes = append(span.Attributes, text("error.type", c.Code))
-		if c.Rejected == metrics.NotRejected && !c.Gone {
+		if !c.Result.Rejected() && !c.Gone {
 			span.Status = failed(c.Code)
 		}
 	}

@@ -5,10 +5,9 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"time"
-)
 
-// statusGone is what logs say of a client that left; nobody receives it.
-const statusGone = 499
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
 
 // log ends the record of a request: it is counted, and gets a line.
 func (s *Shell) log(w *Response, r *http.Request) {
@@ -21,7 +20,7 @@ func (s *Shell) log(w *Response, r *http.Request) {
 	}
 	status := record.Status
 	if record.Gone {
-		status = statusGone
+		status = schema.StatusCancelled
 	}
 	attrs := make([]slog.Attr, 0, 16)
 	attrs = append(attrs,

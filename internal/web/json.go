@@ -18,7 +18,7 @@ func WriteJSON(w http.ResponseWriter, status int, value any) {
 	if err != nil {
 		// Values are made here and can be encoded; one that cannot is a defect.
 		status = http.StatusInternalServerError
-		body = ErrorBody(&schema.Error{Message: "The reply could not be encoded.", Type: schema.TypeInternal, Code: schema.CodeInternal})
+		body = ErrorBody(schema.NewError(schema.CodeInternal, "The reply could not be encoded."))
 	}
 	header := w.Header()
 	header["Content-Type"] = contentJSON

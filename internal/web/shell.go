@@ -67,7 +67,7 @@ func (s *Shell) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if doubt := response.conn.begin(r); doubt != "" {
 			// Two lengths for one body are how requests are smuggled past a proxy.
 			header.Set("Connection", "close")
-			s.options.Fail(response, r, &schema.Error{Message: doubt, Type: schema.TypeInvalidRequest, Code: schema.CodeInvalidBody})
+			s.options.Fail(response, r, schema.NewError(schema.CodeInvalidBody, doubt))
 			return
 		}
 	}
@@ -88,7 +88,7 @@ func (s *Shell) finish(w *Response, r *http.Request) {
 			s.log(w, r)
 			panic(http.ErrAbortHandler) // half an answer must not look whole
 		}
-		s.options.Fail(w, r, &schema.Error{Message: "The gateway failed to handle the request.", Type: schema.TypeInternal, Code: schema.CodeInternal})
+		s.options.Fail(w, r, schema.NewError(schema.CodeInternal, "The gateway failed to handle the request."))
 	}
 	s.log(w, r)
 }

@@ -136,11 +136,7 @@ func WrongMethod(w http.ResponseWriter, r *http.Request, allow string) {
 
 // Fail answers a request that cannot be handled.
 func Fail(w http.ResponseWriter, r *http.Request, err *schema.Error) {
-	status := http.StatusInternalServerError
-	if err.Type == schema.TypeInvalidRequest {
-		status = http.StatusBadRequest
-	}
-	fail(w, r, status, err.Message)
+	fail(w, r, err.HTTPStatus(), err.Message)
 }
 
 // instant writes a moment as JSON has it.

@@ -107,11 +107,7 @@ func refuse(w http.ResponseWriter, r *http.Request, status int, message string) 
 
 // Fail answers a request whose handler broke.
 func Fail(w http.ResponseWriter, e *schema.Error) {
-	status := http.StatusInternalServerError
-	if e.Type == schema.TypeInvalidRequest {
-		status = http.StatusBadRequest
-	}
-	web.Refuse(w, status, e.Message)
+	web.Refuse(w, e.HTTPStatus(), e.Message)
 }
 
 // shorten cuts what a client sent to a length that fits a message.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/calls"
-	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
 
@@ -70,14 +69,14 @@ const rejected = "rejected"
 func viewOfCall(c *calls.Call) callView {
 	view := callView{
 		RequestID: c.RequestID, Time: instant(c.Started), Service: c.Service.String(), Model: c.Model, Instance: c.Instance, KeyID: c.KeyID,
-		Status: c.Status.String(), HTTPStatus: c.HTTP, ErrorCode: c.Code, Streamed: c.Streamed, ClientGone: c.Gone,
+		Status: c.Result.String(), HTTPStatus: c.HTTP, ErrorCode: c.Code, Streamed: c.Streamed, ClientGone: c.Gone,
 		DurationMs: inMilliseconds(c.Ended), Attempts: c.Attempts, Tries: make([]tryView, 0, len(c.Described())),
 		Timeline: timeline{
 			ReceivedMs: inMilliseconds(c.Ready), LimiterMs: inMilliseconds(c.Limited), FirstByteMs: inMilliseconds(c.FirstByte),
 			EndMs: inMilliseconds(c.Ended), QueuedMs: inMilliseconds(c.Queued), UpstreamMs: inMilliseconds(c.Upstream), GatewayMs: inMilliseconds(c.Overhead()),
 		},
 	}
-	if c.Rejected != metrics.NotRejected {
+	if c.Result.Rejected() {
 		view.Status = rejected
 	}
 	if c.Streamed {

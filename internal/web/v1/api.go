@@ -1,5 +1,5 @@
 // Package v1 is the unified API: the endpoints under /v1 that every client of
-// an OpenAI-compatible service knows, and the statuses of their errors.
+// an OpenAI-compatible service knows.
 package v1
 
 import (

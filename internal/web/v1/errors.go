@@ -11,43 +11,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
 
-// statusOf is the table of errors of the unified API: the one place that knows
-// which status an error has.
-func statusOf(e *schema.Error) int {
-	if e.Status != 0 {
-		return e.Status
-	}
-	switch e.Code {
-	case schema.CodeInvalidJSON, schema.CodeInvalidValue, schema.CodeMissingParameter, schema.CodeInvalidBody, schema.CodeInvalidHTTP:
-		return http.StatusBadRequest
-	case schema.CodeInvalidAPIKey:
-		return http.StatusUnauthorized
-	case schema.CodePermissionDenied:
-		return http.StatusForbidden
-	case schema.CodeUnknownEndpoint, schema.CodeModelNotFound:
-		return http.StatusNotFound
-	case schema.CodeMethodNotAllowed:
-		return http.StatusMethodNotAllowed
-	case schema.CodeRequestTimeout:
-		return http.StatusRequestTimeout
-	case schema.CodeRequestTooLarge:
-		return http.StatusRequestEntityTooLarge
-	case schema.CodeUnsupportedMedia:
-		return http.StatusUnsupportedMediaType
-	case schema.CodeRateLimitExceeded, schema.CodeUpstreamRateLimit, schema.CodeNoSlot, schema.CodeTooManyAttempts:
-		return http.StatusTooManyRequests
-	case schema.CodeUpstreamError, schema.CodeUpstreamAuth, schema.CodeUpstreamTruncated:
-		return http.StatusBadGateway
-	case schema.CodeServiceUnavailable, schema.CodeCircuitBreakerOpen, schema.CodeOverloaded, schema.CodeLedgerUnavailable:
-		return http.StatusServiceUnavailable
-	case schema.CodeUpstreamTimeout:
-		return http.StatusGatewayTimeout
-	case schema.CodeLoopDetected:
-		return http.StatusLoopDetected
-	}
-	return http.StatusInternalServerError
-}
-
 // longestWait is the longest that a client is told to wait: some wait for as
 // long as they are told, whatever that is. Beyond it they are told not to retry.
 const longestWait = 30 * time.Second
@@ -80,7 +43,7 @@ func WriteError(w http.ResponseWriter, e *schema.Error) {
 	if noRetry {
 		header.Set("X-Should-Retry", "false")
 	}
-	status := statusOf(e)
+	status := e.HTTPStatus()
 	if status == http.StatusUnauthorized {
 		header.Set("Www-Authenticate", "Bearer")
 	}
@@ -93,22 +56,14 @@ func WriteError(w http.ResponseWriter, e *schema.Error) {
 
 // NotFound answers a path that does not exist.
 func NotFound(w http.ResponseWriter, r *http.Request) {
-	WriteError(w, &schema.Error{
-		Message: "There is no endpoint " + r.Method + " " + shorten(r.URL.Path) +
-			". Available are POST /v1/chat/completions, /v1/embeddings, /v1/rerank, /v1/audio/speech, /v1/audio/transcriptions, " +
-			"/v1/images/generations and /v1/images/edits, and GET /v1/models. GET /docs/api shows everything that there is.",
-		Type: schema.TypeNotFound,
-		Code: schema.CodeUnknownEndpoint,
-	})
+	WriteError(w, schema.NewError(schema.CodeUnknownEndpoint, "There is no endpoint "+r.Method+" "+shorten(r.URL.Path)+
+		". Available are POST /v1/chat/completions, /v1/embeddings, /v1/rerank, /v1/audio/speech, /v1/audio/transcriptions, "+
+		"/v1/images/generations and /v1/images/edits, and GET /v1/models. GET /docs/api shows everything that there is."))
 }
 
 // WrongMethod answers a path that exists for other methods.
 func WrongMethod(w http.ResponseWriter, r *http.Request, allow string) {
-	WriteError(w, &schema.Error{
-		Message: "The method " + shorten(r.Method) + " is not allowed for " + shorten(r.URL.Path) + "; allowed are " + allow + ".",
-		Type:    schema.TypeInvalidRequest,
-		Code:    schema.CodeMethodNotAllowed,
-	})
+	WriteError(w, schema.NewError(schema.CodeMethodNotAllowed, "The method "+shorten(r.Method)+" is not allowed for "+shorten(r.URL.Path)+"; allowed are "+allow+"."))
 }
 
 // shorten cuts what a client sent to a length that fits a message.

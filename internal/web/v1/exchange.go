@@ -90,11 +90,7 @@ func (x *exchange) readJSON(limit int64) bool {
 		return false
 	}
 	if strings.HasPrefix(x.r.Header.Get("Content-Type"), "multipart/") {
-		x.fail(&schema.Error{
-			Message: "This endpoint takes a JSON body, not a form.",
-			Type:    schema.TypeInvalidRequest,
-			Code:    schema.CodeUnsupportedMedia,
-		})
+		x.fail(schema.NewError(schema.CodeUnsupportedMedia, "This endpoint takes a JSON body, not a form."))
 		return false
 	}
 	if x.r.ContentLength > limit {
@@ -125,11 +121,7 @@ func (x *exchange) compressed() bool {
 	if encoding == "" || strings.EqualFold(encoding, "identity") {
 		return false
 	}
-	x.fail(&schema.Error{
-		Message: "Compressed request bodies are not accepted; send the body as it is.",
-		Type:    schema.TypeInvalidRequest,
-		Code:    schema.CodeUnsupportedMedia,
-	})
+	x.fail(schema.NewError(schema.CodeUnsupportedMedia, "Compressed request bodies are not accepted; send the body as it is."))
 	return true
 }
 
@@ -213,7 +205,7 @@ func (x *exchange) tooLarge(limit int64) {
 // refuseBody answers a request whose body was not read to its end; nothing
 // sensible can follow it on the same connection.
 func (x *exchange) refuseBody(message, code string) {
-	x.refuseUnread(&schema.Error{Message: message, Type: schema.TypeInvalidRequest, Code: code})
+	x.refuseUnread(schema.NewError(code, message))
 }
 
 func (x *exchange) refuseUnread(err error) {
@@ -227,7 +219,7 @@ func (x *exchange) fail(err error) {
 	if !errors.As(err, &known) {
 		if x.r.Context().Err() != nil && !errors.Is(err, web.ErrStopping) {
 			x.record.Gone = true
-			x.record.ErrorCode = "client_cancelled"
+			x.record.ErrorCode = schema.CodeCancelled
 			panic(http.ErrAbortHandler) // a 200 without a body would be a lie
 		}
 		known = unexpected(err)
@@ -252,7 +244,7 @@ func unexpected(err error) *schema.Error {
 			RetryAfter: time.Second,
 		}
 	}
-	return &schema.Error{Message: "The gateway failed to handle the request.", Type: schema.TypeInternal, Code: schema.CodeInternal}
+	return schema.NewError(schema.CodeInternal, "The gateway failed to handle the request.")
 }
 
 // whole sends an answer that is there.

@@ -35,11 +35,7 @@ func (x *exchange) readForm(limit int64) *schema.Form {
 	}
 	mediaType, params, err := mime.ParseMediaType(x.r.Header.Get("Content-Type"))
 	if err != nil || mediaType != "multipart/form-data" || params["boundary"] == "" {
-		x.fail(&schema.Error{
-			Message: "This endpoint takes a form (multipart/form-data with a boundary).",
-			Type:    schema.TypeInvalidRequest,
-			Code:    schema.CodeUnsupportedMedia,
-		})
+		x.fail(schema.NewError(schema.CodeUnsupportedMedia, "This endpoint takes a form (multipart/form-data with a boundary)."))
 		return nil
 	}
 	if x.r.ContentLength > limit {

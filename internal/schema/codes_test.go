@@ -1,0 +1,73 @@
+package schema
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// declaredCodes reads the constants whose names begin with Code.
+func declaredCodes(t *testing.T) map[string]string {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "codes.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared := map[string]string{}
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, isValue := n.(*ast.ValueSpec)
+		if isValue && strings.HasPrefix(spec.Names[0].Name, "Code") {
+			declared[spec.Names[0].Name], err = strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		return true
+	})
+	return declared
+}
+
+func TestEveryCodeHasOneRowInTheTable(t *testing.T) {
+	rows := map[string]int{}
+	for _, class := range errorClasses {
+		rows[class.code]++
+		if class.typ == "" || class.status < 400 || class.status > 599 || class.result == ResultSuccess {
+			t.Errorf("the row of %s is not complete: %+v", class.code, class)
+		}
+	}
+	declared := declaredCodes(t)
+	for name, code := range declared {
+		if rows[code] != 1 {
+			t.Errorf("%s (%s) has %d rows", name, code, rows[code])
+		}
+	}
+	if len(declared) != len(errorClasses) {
+		t.Errorf("%d codes are declared, the table has %d", len(declared), len(errorClasses))
+	}
+}
+
+func TestStatusesOfErrors(t *testing.T) {
+	for want, err := range map[int]*Error{
+		400: NewError(CodeInvalidJSON, ""),
+		429: NewError(CodeNoSlot, ""),
+		500: NewError("a code that nobody declared", ""),
+		508: NewError(CodeLoopDetected, ""),
+		422: {Code: CodeUpstreamError, Status: 422}, // the backend decided it
+	} {
+		if got := err.HTTPStatus(); got != want {
+			t.Errorf("%s: %d", err.Code, got)
+		}
+	}
+}
+
+func TestLookingUpACodeDoesNotAllocate(t *testing.T) {
+	err := NewError(CodeUpstreamTimeout, "")
+	if n := testing.AllocsPerRun(100, func() {
+		_, _ = err.HTTPStatus(), ResultOf(err.Code)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
