@@ -18,7 +18,7 @@ func fieldsRead(t *testing.T) []string {
 	t.Helper()
 	var names []string
 	read := regexp.MustCompile(`\b(?:Field|number|integer|boolean|text|optionalText|HasFile|form\.Value|Form\.Value)\("([a-z_]+)"`)
-	for _, pattern := range []string{"*.go", "../adapter/*.go", "../proxy/*.go"} {
+	for _, pattern := range []string{"*.go", "../dialect/*.go", "../dialect/*/*.go", "../proxy/*.go"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %v", pattern, err)
