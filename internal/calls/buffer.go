@@ -2,10 +2,10 @@ package calls
 
 import "sync/atomic"
 
-// buffer is a bounded queue for many writers that never wait: a ring of slots,
-// each with a ticket that says whose turn it is. A slot is free for the writer
-// whose position equals the ticket, and full for the reader whose position is
-// one less.
+// buffer is a bounded queue with many writers, which never wait, and one reader.
+// It is a ring of slots. The ticket of a slot says what it is ready for: the
+// writer whose position equals the ticket, or the reader whose position is one
+// less.
 type buffer struct {
 	slots []slot
 	mask  uint64
@@ -53,13 +53,13 @@ func (b *buffer) pop(c *Call) bool {
 		return false
 	}
 	*c = s.call
-	s.call.Reset() // strings must not live on in an idle buffer
+	s.call.Reset() // an idle buffer must not keep strings in memory
 	b.tail.Store(at + 1)
 	s.ticket.Store(at + uint64(len(b.slots)))
 	return true
 }
 
-// len returns how many calls wait, about.
+// len returns about how many calls wait.
 func (b *buffer) len() int {
 	tail := b.tail.Load() // first: head never falls behind it
 	return int(b.head.Load() - tail)

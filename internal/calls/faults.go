@@ -19,7 +19,7 @@ const (
 	maxErrorText  = 200
 )
 
-// Fault is what went wrong in one part of monitoring.
+// Fault describes the errors of one operation of a part of monitoring.
 type Fault struct {
 	Component, Operation string
 	Count                int64
@@ -31,7 +31,7 @@ func (f *Fault) degraded(now time.Time) bool {
 	return f.Count >= degradedFrom && now.Sub(f.LastOccurred) < degradedFor
 }
 
-// FaultStats sums the faults up.
+// FaultStats are the faults of all parts.
 type FaultStats struct {
 	Active, Degraded int
 	Total            int64
@@ -40,7 +40,7 @@ type FaultStats struct {
 
 type faultKey struct{ component, operation string }
 
-// faults are the error components.
+// faults are the parts of monitoring that reported errors.
 type faults struct {
 	mu    sync.Mutex
 	known map[faultKey]*Fault
@@ -67,7 +67,7 @@ func (f *faults) note(component, operation, text string, count int64, now time.T
 	fault.LastOccurred = now
 }
 
-// stats returns what is known, without what is long over.
+// stats returns the faults and drops those that are over.
 func (f *faults) stats(now time.Time) FaultStats {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -13,9 +13,9 @@ const (
 	bufferSize = 2048
 	// outboxSize is how many records may wait for the exporter.
 	outboxSize = 8192
-	// liveInterval is how soon subscribers hear of a call.
+	// liveInterval is how often records are moved on while there are subscribers.
 	liveInterval = 100 * time.Millisecond
-	// tick is how often the pipeline looks after itself.
+	// tick is the longest time between two runs of the pipeline.
 	tick = time.Second
 	// maxRetries is how often a batch is tried again, after pauses of retryPause,
 	// twice that, and so on.
@@ -23,50 +23,51 @@ const (
 	retryPause = time.Second
 )
 
-// Exporter takes records to somewhere else. Its errors hold no secret and no
-// address: they are shown.
+// Exporter sends records somewhere else. Its errors are shown to operators, so
+// they hold no secret and no address.
 type Exporter func(ctx context.Context, batch []Call) error
 
 // pipeline moves records from the requests to where they are read.
 type pipeline struct {
-	buffer   *buffer
-	dropped  atomic.Int64
-	faults   faults
-	guard    guard
-	level    degradation
-	ring     *ring
-	hub      hub
-	exporter atomic.Pointer[Exporter]
-	// retune is called when the level may have changed.
-	retune func()
+	buffer      *buffer
+	dropped     atomic.Int64
+	faults      faults
+	breaker     breaker
+	level       degradation
+	ring        *ring
+	subscribers subscribers
+	exporter    atomic.Pointer[Exporter]
+	// levelChanged is called when the level may have changed.
+	levelChanged func()
 
 	batchSize     atomic.Int64
 	flushInterval atomic.Int64
 	wakes         chan struct{}
 	awake         atomic.Bool
 
-	mu          sync.Mutex // one moves batches at a time
+	mu          sync.Mutex // held while batches are moved on
 	scratch     []Call
-	outbox      []parcel
-	waiting     int   // records in the outbox
-	sending     int   // of them, those that are being sent again
-	seenDropped int64 // drops that were reported
+	outbox      []exportBatch
+	waiting     int   // records in the outbox and in the export that runs
+	sending     int   // exports that run and are retries
+	seenDropped int64 // drops that were reported as a fault
 }
 
-// parcel is a batch for the exporter.
-type parcel struct {
+// exportBatch is a batch that waits for the exporter.
+type exportBatch struct {
 	calls []Call
 	tries int
 	due   time.Time
 }
 
-func newPipeline(calls int, retune func()) *pipeline {
-	p := &pipeline{buffer: newBuffer(bufferSize), ring: newRing(calls), wakes: make(chan struct{}, 1), retune: retune}
+func newPipeline(calls int, levelChanged func()) *pipeline {
+	p := &pipeline{buffer: newBuffer(bufferSize), ring: newRing(calls), wakes: make(chan struct{}, 1), levelChanged: levelChanged}
 	p.level.auto = true
 	return p
 }
 
-// offer takes a record if there is room, without waiting.
+// offer copies a record into the buffer, or counts it as dropped where there is
+// no room. It never waits.
 func (p *pipeline) offer(c *Call) {
 	if !p.buffer.push(c) {
 		p.dropped.Add(1)
@@ -77,7 +78,7 @@ func (p *pipeline) offer(c *Call) {
 	}
 }
 
-// wake has run look at the buffer soon. It is cheap while that is known already.
+// wake makes run look at the buffer soon. Calls are cheap while one is pending.
 func (p *pipeline) wake() {
 	if p.awake.Load() || !p.awake.CompareAndSwap(false, true) {
 		return
@@ -88,7 +89,7 @@ func (p *pipeline) wake() {
 	}
 }
 
-// run moves batches until the context ends, and then once more.
+// run moves batches on until the context ends, and then once more.
 func (p *pipeline) run(ctx context.Context) {
 	timer := time.NewTimer(tick)
 	defer timer.Stop()
@@ -107,25 +108,26 @@ func (p *pipeline) run(ctx context.Context) {
 		case <-timer.C:
 		}
 		now := time.Now()
-		if p.hub.len() > 0 || now.Sub(lastFlush) >= time.Duration(p.flushInterval.Load()) {
+		if p.subscribers.len() > 0 || now.Sub(lastFlush) >= time.Duration(p.flushInterval.Load()) {
 			p.drain(now)
 			lastFlush = now
 		}
 		p.export(ctx, now)
-		p.lookAfter(time.Now())
+		p.maintain(time.Now())
 		pause := min(tick, time.Duration(p.flushInterval.Load()))
-		if p.hub.len() > 0 {
+		if p.subscribers.len() > 0 {
 			pause = min(pause, liveInterval)
 		}
 		timer.Reset(pause)
 	}
 }
 
-// drain moves what waits in the buffer on, in batches. It touches memory only.
+// drain moves the records in the buffer on, in batches. It does no input or
+// output.
 func (p *pipeline) drain(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.guard.held() {
+	if p.breaker.isForcedOpen() {
 		return
 	}
 	most := int(p.batchSize.Load())
@@ -145,10 +147,10 @@ func (p *pipeline) drain(now time.Time) {
 	}
 }
 
-// keep hands a batch to everything that reads records.
+// keep passes a batch to everything that reads records.
 func (p *pipeline) keep(batch []Call, now time.Time) {
 	p.ring.add(batch)
-	if slow := p.hub.publish(batch); slow > 0 {
+	if slow := p.subscribers.publish(batch); slow > 0 {
 		p.faults.note("stream", "send", "a subscriber was too slow and was dropped", int64(slow), now)
 	}
 	var traced []Call
@@ -159,11 +161,11 @@ func (p *pipeline) keep(batch []Call, now time.Time) {
 		}
 		traced = append(traced, *c)
 		if i := c.series; i != nil {
-			i.Illustrate(hex.EncodeToString(c.Trace.ID[:]), c.Ended, c.Started.Add(c.Ended))
+			i.KeepExemplar(hex.EncodeToString(c.Trace.ID[:]), c.Ended, c.Started.Add(c.Ended))
 		}
 	}
 	if p.exporter.Load() == nil {
-		p.guard.done(true, now)
+		p.breaker.done(true, now)
 		return
 	}
 	if len(traced) == 0 {
@@ -173,67 +175,68 @@ func (p *pipeline) keep(batch []Call, now time.Time) {
 		p.faults.note("outbox", "store", "the outbox of the exporter is full", int64(len(traced)), now)
 		return
 	}
-	p.outbox = append(p.outbox, parcel{calls: traced, due: now})
+	p.outbox = append(p.outbox, exportBatch{calls: traced, due: now})
 	p.waiting += len(traced)
 }
 
-// export sends what is due. Only run calls it, so that no reader waits for the
-// network.
+// export sends the batches that are due. Only run calls it, so that no reader
+// waits for the network.
 func (p *pipeline) export(ctx context.Context, now time.Time) {
 	for {
-		box, export, ok := p.takeDue(now)
+		batch, export, ok := p.takeDue(now)
 		if !ok {
 			return
 		}
-		err := (*export)(ctx, box.calls)
+		err := (*export)(ctx, batch.calls)
 		now = time.Now()
-		p.guard.done(err == nil, now)
-		p.giveBack(box, err, now)
+		p.breaker.done(err == nil, now)
+		p.giveBack(batch, err, now)
 	}
 }
 
-func (p *pipeline) takeDue(now time.Time) (parcel, *Exporter, bool) {
+func (p *pipeline) takeDue(now time.Time) (exportBatch, *Exporter, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	export := p.exporter.Load()
-	for i, box := range p.outbox {
-		if box.due.After(now) {
+	for i, batch := range p.outbox {
+		if batch.due.After(now) {
 			continue
 		}
-		if export == nil || !p.guard.allow(now) {
+		if export == nil || !p.breaker.allow(now) {
 			break
 		}
 		p.outbox = append(p.outbox[:i], p.outbox[i+1:]...)
-		if box.tries > 0 {
+		if batch.tries > 0 {
 			p.sending++
 		}
-		return box, export, true
+		return batch, export, true
 	}
-	return parcel{}, nil, false
+	return exportBatch{}, nil, false
 }
 
-func (p *pipeline) giveBack(box parcel, err error, now time.Time) {
+func (p *pipeline) giveBack(batch exportBatch, err error, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if box.tries > 0 {
+	if batch.tries > 0 {
 		p.sending--
 	}
 	if err == nil {
-		p.waiting -= len(box.calls)
+		p.waiting -= len(batch.calls)
 		return
 	}
 	p.faults.note("exporter", "export", err.Error(), 1, now)
-	if box.tries++; box.tries > maxRetries {
-		p.waiting -= len(box.calls)
+	if batch.tries++; batch.tries > maxRetries {
+		p.waiting -= len(batch.calls)
 		p.faults.note("exporter", "give-up", "a batch was dropped after its last retry", 1, now)
 		return
 	}
-	box.due = now.Add(retryPause << (box.tries - 1))
-	p.outbox = append(p.outbox, box)
+	batch.due = now.Add(retryPause << (batch.tries - 1))
+	p.outbox = append(p.outbox, batch)
 }
 
-// lookAfter reports drops and lets the level follow the components.
-func (p *pipeline) lookAfter(now time.Time) {
+// maintain reports dropped records as a fault and adapts the degradation level
+// to the faults.
+func (p *pipeline) maintain(now time.Time) {
 	p.mu.Lock()
 	if dropped := p.dropped.Load(); dropped > p.seenDropped {
 		p.faults.note("buffer", "push", "the buffer of records was full", dropped-p.seenDropped, now)
@@ -241,10 +244,10 @@ func (p *pipeline) lookAfter(now time.Time) {
 	}
 	p.mu.Unlock()
 	p.level.follow(p.faults.stats(now).Degraded, now)
-	p.retune()
+	p.levelChanged()
 }
 
-// CacheStats are the records that wait.
+// CacheStats describe the records that wait in the buffer and in the outbatch.
 type CacheStats struct {
 	Current, Max                 int
 	ActiveRetries, QueuedRetries int
@@ -257,8 +260,8 @@ func (p *pipeline) cache() CacheStats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := CacheStats{Current: p.buffer.len() + p.waiting, Max: bufferSize + outboxSize, ActiveRetries: p.sending}
-	for _, box := range p.outbox {
-		if box.tries > 0 {
+	for _, batch := range p.outbox {
+		if batch.tries > 0 {
 			s.QueuedRetries++
 		}
 	}
@@ -269,8 +272,8 @@ func (p *pipeline) cache() CacheStats {
 func (p *pipeline) clear() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, box := range p.outbox {
-		p.waiting -= len(box.calls)
+	for _, batch := range p.outbox {
+		p.waiting -= len(batch.calls)
 	}
 	p.outbox = nil
 	var c Call

@@ -117,7 +117,7 @@ func TestExporterIsRetriedAndSpared(t *testing.T) {
 		}
 		pass(5 * time.Second)
 		synctest.Wait()
-		if g := r.Guard(); g.State != GuardOpen || g.FailureRate != 1 {
+		if g := r.Breaker(); g.State != BreakerOpen || g.FailureRate != 1 {
 			t.Errorf("after failures the breaker is %+v", g)
 		}
 		mu.Lock()
@@ -137,8 +137,8 @@ func TestExporterIsRetriedAndSpared(t *testing.T) {
 		synctest.Wait()
 		mu.Lock()
 		defer mu.Unlock()
-		if s := r.Cache(); delivered == 0 || s.Current != 0 || s.QueuedRetries != 0 || r.Guard().State != GuardClosed {
-			t.Errorf("after the recovery %d were delivered, %+v, %+v", delivered, s, r.Guard())
+		if s := r.Cache(); delivered == 0 || s.Current != 0 || s.QueuedRetries != 0 || r.Breaker().State != BreakerClosed {
+			t.Errorf("after the recovery %d were delivered, %+v, %+v", delivered, s, r.Breaker())
 		}
 	})
 }
@@ -161,11 +161,11 @@ func TestForcedOpenStopsDelivery(t *testing.T) {
 	r := NewRecorder(metrics.DefaultSettings())
 	r.ForceOpen()
 	finish(r, "a")
-	if got := ids(r); len(got) != 0 || r.Guard().State != GuardOpen || r.Cache().Current != 1 {
+	if got := ids(r); len(got) != 0 || r.Breaker().State != BreakerOpen || r.Cache().Current != 1 {
 		t.Errorf("while forced open %v was delivered", got)
 	}
 	r.ForceClose()
-	if got := ids(r); len(got) != 1 || r.Guard().State != GuardClosed {
+	if got := ids(r); len(got) != 1 || r.Breaker().State != BreakerClosed {
 		t.Errorf("after it was closed %v", got)
 	}
 	r.ForceOpen()

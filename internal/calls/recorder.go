@@ -16,8 +16,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// Recorder is where requests are counted and recorded. A nil Recorder does
-// neither.
+// Recorder counts and records requests. A nil Recorder does neither.
 type Recorder struct {
 	counts *metrics.Registry
 	pipe   *pipeline
@@ -28,7 +27,7 @@ type Recorder struct {
 	tracing  atomic.Bool
 	traceNew atomic.Uint64
 
-	mu      sync.Mutex // one change at a time
+	mu      sync.Mutex // held while the configuration changes
 	version atomic.Int64
 }
 
@@ -37,7 +36,7 @@ type Recorder struct {
 func NewRecorder(settings metrics.Settings) *Recorder {
 	settings = settings.Clone()
 	r := &Recorder{counts: metrics.NewRegistry(&settings)}
-	r.pipe = newPipeline(settings.Calls, r.retune)
+	r.pipe = newPipeline(settings.Calls, r.levelChanged)
 	r.pipe.level.changed = r.counts.Started()
 	r.apply(settings)
 	return r
@@ -46,12 +45,12 @@ func NewRecorder(settings metrics.Settings) *Recorder {
 // Registry returns the counts.
 func (r *Recorder) Registry() *metrics.Registry { return r.counts }
 
-// Run moves records on until ctx ends, and then those that are left.
+// Run moves records on until ctx ends, and then those that are left over.
 func (r *Recorder) Run(ctx context.Context) { r.pipe.run(ctx) }
 
 // EndStreams ends the live subscriptions, so that a shutdown need not wait for
 // their readers.
-func (r *Recorder) EndStreams() { r.pipe.hub.close() }
+func (r *Recorder) EndStreams() { r.pipe.subscribers.close() }
 
 // On tells whether anything is counted.
 func (r *Recorder) On() bool { return r != nil && r.counts.On() }
@@ -75,7 +74,7 @@ func (r *Recorder) Finish(i *metrics.Instance, c *Call) {
 	}
 }
 
-// Shed counts work that was given up for want of room.
+// Shed counts a request that was refused for want of room.
 func (r *Recorder) Shed(service schema.ServiceType, how metrics.Shed) {
 	if r != nil {
 		r.counts.Shed(service, how)
@@ -89,7 +88,7 @@ func (r *Recorder) HTTP(path string, status int, took time.Duration) {
 	}
 }
 
-// Settings returns the configuration in force. Nobody may change it.
+// Settings returns the configuration in force, which must not be changed.
 func (r *Recorder) Settings() *metrics.Settings { return r.counts.Settings() }
 
 // Version counts the changes of the configuration since the start.
@@ -118,11 +117,11 @@ func (r *Recorder) apply(s metrics.Settings) {
 	r.version.Add(1)
 	r.pipe.batchSize.Store(int64(min(s.Performance.BatchSize, bufferSize/2)))
 	r.pipe.flushInterval.Store(int64(s.Performance.FlushInterval))
-	r.tune()
+	r.updateChance()
 }
 
-// tune derives what part of the calls is recorded.
-func (r *Recorder) tune() { r.chance.Store(uint64(r.SamplingRate() * (1 << 32))) }
+// updateChance derives what part of the calls is recorded.
+func (r *Recorder) updateChance() { r.chance.Store(uint64(r.SamplingRate() * (1 << 32))) }
 
 // SamplingRate returns the part of the calls that is recorded now: the sampling
 // rate, the share of the level, and nothing where the category is off.
@@ -138,11 +137,11 @@ func (r *Recorder) SamplingRate() float64 {
 	return rate
 }
 
-// retune makes a change of the degradation level take effect.
-func (r *Recorder) retune() {
+// levelChanged makes a change of the degradation level take effect.
+func (r *Recorder) levelChanged() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.tune()
+	r.updateChance()
 }
 
 // Degradation returns the level in force.
@@ -151,13 +150,13 @@ func (r *Recorder) Degradation() DegradationStatus { return r.pipe.level.status(
 // SetLevel sets the degradation level by hand.
 func (r *Recorder) SetLevel(l Level) {
 	r.pipe.level.set(l, time.Now())
-	r.retune()
+	r.levelChanged()
 }
 
 // SetAutoMode lets the level follow the error components, or not.
 func (r *Recorder) SetAutoMode(on bool) {
 	r.pipe.level.setAuto(on)
-	r.pipe.lookAfter(time.Now())
+	r.pipe.maintain(time.Now())
 }
 
 // Recover returns to the normal level and forgets the errors that led away
@@ -165,7 +164,7 @@ func (r *Recorder) SetAutoMode(on bool) {
 func (r *Recorder) Recover() {
 	r.pipe.faults.clear()
 	r.pipe.level.recover(time.Now())
-	r.retune()
+	r.levelChanged()
 }
 
 // Faults returns the error components.
@@ -180,24 +179,24 @@ func (r *Recorder) NoteFault(component, operation, text string) {
 // ResetFault forgets the errors of a component's operation.
 func (r *Recorder) ResetFault(component, operation string) {
 	r.pipe.faults.reset(component, operation)
-	r.pipe.lookAfter(time.Now())
+	r.pipe.maintain(time.Now())
 }
 
-// Cache returns the records that wait.
+// Cache returns how many records wait.
 func (r *Recorder) Cache() CacheStats { return r.pipe.cache() }
 
 // ClearCache drops the records that wait.
 func (r *Recorder) ClearCache() { r.pipe.clear() }
 
-// Guard returns the pipeline's circuit breaker.
-func (r *Recorder) Guard() GuardStats { return r.pipe.guard.stats() }
+// Breaker returns the pipeline's circuit breaker.
+func (r *Recorder) Breaker() BreakerStats { return r.pipe.breaker.stats() }
 
 // ForceOpen stops all delivery of records until ForceClose. Counts go on.
-func (r *Recorder) ForceOpen() { r.pipe.guard.forceOpen(time.Now()) }
+func (r *Recorder) ForceOpen() { r.pipe.breaker.forceOpen(time.Now()) }
 
-// ForceClose makes the breaker a closed one that has seen nothing.
+// ForceClose closes the breaker and resets its counts.
 func (r *Recorder) ForceClose() {
-	r.pipe.guard.forceClose(time.Now())
+	r.pipe.breaker.forceClose(time.Now())
 	r.pipe.wake()
 }
 
@@ -205,14 +204,14 @@ func (r *Recorder) ForceClose() {
 // what it is given, nor take long.
 func (r *Recorder) Calls() iter.Seq[*Call] {
 	return func(yield func(*Call) bool) {
-		r.pipe.drain(time.Now()) // who asks wants what is there, not what was flushed
+		r.pipe.drain(time.Now()) // readers see records that were not flushed yet
 		r.pipe.ring.latest(yield)
 	}
 }
 
 // Subscribe returns a feed of records from now on.
 func (r *Recorder) Subscribe() (*Subscription, error) {
-	s, err := r.pipe.hub.subscribe()
+	s, err := r.pipe.subscribers.subscribe()
 	if err == nil {
 		r.pipe.wake()
 	}

@@ -12,14 +12,14 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// scrape returns what a scrape of a recorder in a world of one instance shows, in
+// scrape returns what a scrape of a recorder in a state of one instance shows, in
 // the format that has exemplars.
 func scrape(t *testing.T, r *Recorder, series *metrics.Instance) string {
 	t.Helper()
-	world := func() metrics.World {
-		return metrics.World{Instances: []metrics.InstanceView{{Service: schema.Chat, Label: "m@gpu0:8000", Series: series}}}
+	state := func() metrics.State {
+		return metrics.State{Instances: []metrics.InstanceView{{Service: schema.Chat, Label: "m@gpu0:8000", Series: series}}}
 	}
-	e, err := metrics.NewExposition(metrics.Options{Registry: r.Registry(), World: world, Failed: t.FailNow})
+	e, err := metrics.NewExposition(metrics.Options{Registry: r.Registry(), State: state, Failed: t.FailNow})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,48 +6,48 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// collector walks the living state at every scrape.
+// collector reads the counts and the living state at every scrape.
 type collector struct {
 	registry *Registry
-	world    func() World
+	state    func() State
 	build    Build
 	system   *system
 }
 
 // collect returns every family that has series, with each of them as it is now.
-func (c *collector) collect() *sheet {
-	s := &scrape{collector: c, sheet: newSheet()}
-	world := c.world()
+func (c *collector) collect() *gathered {
+	s := &scrape{collector: c, gathered: newGathered()}
+	state := c.state()
 	for _, service := range schema.ServiceTypes() {
 		s.service(service)
 	}
-	for i := range world.Services {
-		s.limits(&world.Services[i])
+	for i := range state.Services {
+		s.limits(&state.Services[i])
 	}
-	instances := merged(world.Instances)
+	instances := merged(state.Instances)
 	for i := range instances {
 		s.instance(&instances[i])
 	}
-	s.ledger(&world.Ledger)
-	s.configuration(&world.Config)
-	s.monitoring(&world.Monitoring)
+	s.ledger(&state.Ledger)
+	s.configuration(&state.Config)
+	s.monitoring(&state.Monitoring)
 	s.value(famBuildInfo, 1, s.build.Version, s.build.Commit, s.build.GoVersion)
 	s.http()
 	s.runtime()
-	return s.sheet
+	return s.gathered
 }
 
-// scrape is one walk.
+// scrape is one reading.
 type scrape struct {
 	*collector
-	*sheet
+	*gathered
 }
 
-// none is the instance of requests that no instance answered.
+// none is the label of requests that no instance answered.
 const none = "none"
 
-// service sends what was counted of a service type, whether or not it is
-// configured: who asks for one that is not was there all the same.
+// service adds the counts of a service type, whether or not it is configured:
+// requests for one that is not are counted too.
 func (s *scrape) service(service schema.ServiceType) {
 	name := service.String()
 	series := &s.registry.services[service]
@@ -57,7 +57,7 @@ func (s *scrape) service(service schema.ServiceType) {
 	duration := series.none.duration.Snapshot()
 	s.histogram(famDuration, &duration, name, none)
 	s.value(famDurationMax, duration.Max.Seconds(), name, none)
-	s.value(famCancelled, float64(series.none.left()), name, none)
+	s.value(famCancelled, float64(series.none.cancelledRequests()), name, none)
 	for reason := schema.ResultInvalid; reason < schema.ResultOverloaded; reason++ {
 		s.value(famRejected, float64(series.rejected[reason].Value()), name, reason.String())
 	}
@@ -71,7 +71,7 @@ func (s *scrape) service(service schema.ServiceType) {
 	s.value(famOverheadMax, overhead.Max.Seconds(), name)
 }
 
-// limits sends where the limits of a configured service type stand.
+// limits adds the queue and the rate limit of a configured service type.
 func (s *scrape) limits(view *ServiceView) {
 	name := view.Service.String()
 	s.value(famQueueLength, float64(view.Waiting), name)
@@ -104,10 +104,10 @@ func (s *scrape) instance(m *mergedInstance) {
 	s.value(famCancelled, float64(m.cancelled), service, label)
 	s.value(famBreaker, float64(m.Breaker), service, label)
 	s.value(famWeight, m.Weight, service, label)
-	s.value(famHealthy, oneIf(m.Healthy), service, label)
+	s.value(famHealthy, boolValue(m.Healthy), service, label)
 }
 
-func oneIf(b bool) float64 {
+func boolValue(b bool) float64 {
 	if b {
 		return 1
 	}
@@ -115,7 +115,7 @@ func oneIf(b bool) float64 {
 }
 
 func (s *scrape) ledger(l *LedgerView) {
-	s.value(famQuotaEnabled, oneIf(l.Enabled))
+	s.value(famQuotaEnabled, boolValue(l.Enabled))
 	s.value(famQuotaAdmitted, float64(l.Admitted))
 	s.value(famQuotaRefused, float64(l.Refused))
 	s.value(famQuotaUnsettled, float64(l.Unsettled))
@@ -130,7 +130,7 @@ func (s *scrape) ledger(l *LedgerView) {
 		name string
 		StoreView
 	}{{"journal", l.Journal}, {"database", l.Database}, {"counter", l.Counter}} {
-		s.value(famQuotaHealthy, oneIf(store.Healthy), store.name)
+		s.value(famQuotaHealthy, boolValue(store.Healthy), store.name)
 		s.value(famQuotaFailures, float64(store.Failures), store.name)
 	}
 }
@@ -140,7 +140,7 @@ func (s *scrape) configuration(c *ConfigView) {
 		name string
 		StoreView
 	}{{"file", c.File}, {"database", c.Database}} {
-		s.value(famConfigHealthy, oneIf(source.Healthy), source.name)
+		s.value(famConfigHealthy, boolValue(source.Healthy), source.name)
 		s.value(famConfigFailures, float64(source.Failures), source.name)
 	}
 }
@@ -167,7 +167,7 @@ func (s *scrape) http() {
 }
 
 func (s *scrape) runtime() {
-	now := s.system.look(s.registry.Settings().CollectionInterval.Std())
+	now := s.system.read(s.registry.Settings().CollectionInterval.Std())
 	s.value(famMemoryUsed, now.heapUsed, "heap")
 	s.value(famMemoryUsed, now.otherUsed, "nonheap")
 	s.value(famMemoryCommitted, now.heapHeld, "heap")

@@ -25,8 +25,8 @@ type Exposition struct {
 // Options are what an Exposition shows.
 type Options struct {
 	Registry *Registry
-	// World is asked for anew at every scrape.
-	World func() World
+	// State is asked for anew at every scrape.
+	State func() State
 	Build Build
 	// Failed is told when some series could not be gathered.
 	Failed func()
@@ -36,7 +36,7 @@ type Options struct {
 func NewExposition(options Options) (*Exposition, error) {
 	e := &Exposition{
 		options:   options,
-		collector: &collector{options.Registry, options.World, options.Build, newSystem(options.Registry.Started())},
+		collector: &collector{options.Registry, options.State, options.Build, newSystem(options.Registry.Started())},
 		runtime:   prometheus.NewRegistry(),
 		category:  map[string]Category{},
 	}

@@ -17,9 +17,9 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// aWorld is a world of so many instances.
-func aWorld(instances int) World {
-	w := World{Services: []ServiceView{{Service: schema.Chat, Remaining: 7}, {Service: schema.TTS, PerClient: true, Clients: []ClientView{{"192.0.2.1", 3}}}}}
+// someState is a state of so many instances.
+func someState(instances int) State {
+	w := State{Services: []ServiceView{{Service: schema.Chat, Remaining: 7}, {Service: schema.TTS, PerClient: true, Clients: []ClientView{{"192.0.2.1", 3}}}}}
 	for n := range instances {
 		w.Instances = append(w.Instances, InstanceView{
 			Service: schema.Chat, Label: fmt.Sprintf("m@gpu%d:8000", n), Series: NewInstance(), Weight: 1, Healthy: true,
@@ -44,9 +44,9 @@ func update(r *Registry, change func(*Settings)) (err error) {
 	return err
 }
 
-func expose(t testing.TB, r *Registry, w World) *Exposition {
+func expose(t testing.TB, r *Registry, w State) *Exposition {
 	t.Helper()
-	e, err := NewExposition(Options{Registry: r, World: func() World { return w }, Build: Build{"1.0", "abc", "1.26"}, Failed: func() { t.Error("some series could not be gathered") }})
+	e, err := NewExposition(Options{Registry: r, State: func() State { return w }, Build: Build{"1.0", "abc", "1.26"}, Failed: func() { t.Error("some series could not be gathered") }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func scrapeText(t testing.TB, e *Exposition) (string, map[string]*dto.MetricFami
 }
 
 func TestEveryFamilyIsThereAtZero(t *testing.T) {
-	text, parsed := scrapeText(t, expose(t, newRegistry(), aWorld(1)))
+	text, parsed := scrapeText(t, expose(t, newRegistry(), someState(1)))
 	for _, f := range Families() {
 		got := parsed[f.Name]
 		if got == nil {
@@ -114,7 +114,7 @@ func TestPromtoolAgrees(t *testing.T) {
 	if err != nil {
 		t.Skip("promtool is not installed")
 	}
-	text, _ := scrapeText(t, expose(t, newRegistry(), aWorld(2)))
+	text, _ := scrapeText(t, expose(t, newRegistry(), someState(2)))
 	check := exec.CommandContext(t.Context(), promtool, "check", "metrics")
 	check.Stdin = strings.NewReader(text)
 	if out, err := check.CombinedOutput(); err != nil {
@@ -124,10 +124,10 @@ func TestPromtoolAgrees(t *testing.T) {
 
 func TestChangesOfTheSettingsLoseNoCount(t *testing.T) {
 	r := newRegistry()
-	world := aWorld(1)
-	e := expose(t, r, world)
+	state := someState(1)
+	e := expose(t, r, state)
 	count := func() {
-		r.Count(world.Instances[0].Series, &Request{Service: schema.Chat, Duration: time.Second})
+		r.Count(state.Instances[0].Series, &Request{Service: schema.Chat, Duration: time.Second})
 	}
 	has := func(line string, want bool) {
 		t.Helper()
@@ -177,14 +177,14 @@ func TestChangesOfTheSettingsLoseNoCount(t *testing.T) {
 
 func TestInstancesOfOneAddressAreOneSeries(t *testing.T) {
 	r := newRegistry()
-	world := aWorld(1)
-	twin := world.Instances[0]
+	state := someState(1)
+	twin := state.Instances[0]
 	twin.Series, twin.Breaker = NewInstance(), 1
-	world.Instances = append(world.Instances, twin)
-	for _, i := range world.Instances {
+	state.Instances = append(state.Instances, twin)
+	for _, i := range state.Instances {
 		r.Count(i.Series, &Request{Service: schema.Chat, Duration: 3 * time.Second, Usage: schema.Usage{Prompt: 2, Completion: 3, Total: 5, Known: true}})
 	}
-	text, _ := scrapeText(t, expose(t, r, world))
+	text, _ := scrapeText(t, expose(t, r, state))
 	for _, line := range []string{
 		`model_router_requests_total{instance="m@gpu0:8000",service="chat",status="success"} 2`,
 		`model_router_request_duration_seconds_bucket{instance="m@gpu0:8000",service="chat",le="5"} 2`,
@@ -226,7 +226,7 @@ func TestNamesAreUniqueInOpenMetrics(t *testing.T) {
 		if err := update(r, func(s *Settings) { s.Prefix = prefix }); err != nil {
 			t.Fatal(err)
 		}
-		text := openMetrics(t, expose(t, r, aWorld(1)))
+		text := openMetrics(t, expose(t, r, someState(1)))
 		kinds, samples := map[string]string{}, map[string]string{}
 		family := ""
 		for line := range strings.Lines(text) {
@@ -264,7 +264,7 @@ func TestServicesThatAreNotConfiguredAreCounted(t *testing.T) {
 	r.Count(nil, &Request{Service: schema.Rerank, Duration: time.Second, Result: schema.ResultFailed})
 	r.Count(nil, &Request{Service: schema.Rerank, Result: schema.ResultInvalid})
 	r.Shed(schema.Rerank, ShedOverload)
-	text, _ := scrapeText(t, expose(t, r, World{Services: []ServiceView{{Service: schema.Chat}}}))
+	text, _ := scrapeText(t, expose(t, r, State{Services: []ServiceView{{Service: schema.Chat}}}))
 	for _, line := range []string{
 		`model_router_requests_total{instance="none",service="rerank",status="error"} 1`,
 		`model_router_request_duration_seconds_count{instance="none",service="rerank"} 1`,
@@ -291,7 +291,7 @@ func TestLongestTimesAreKept(t *testing.T) {
 	r.Count(nil, &waited)
 	inVain := Request{Service: schema.Chat, Queued: 7 * time.Second, Duration: 7 * time.Second, Result: schema.ResultNoSlot}
 	r.Count(nil, &inVain)
-	text, parsed := scrapeText(t, expose(t, r, aWorld(1)))
+	text, parsed := scrapeText(t, expose(t, r, someState(1)))
 	for _, line := range []string{
 		`model_router_queue_wait_seconds_count{service="chat"} 2`, // also who waited in vain has waited
 		`model_router_queue_wait_seconds_sum{service="chat"} 9`,
@@ -311,7 +311,7 @@ func TestLongestTimesAreKept(t *testing.T) {
 
 // A tag of the name of a label would say the wrong thing on some series.
 func TestTagsCannotTakeTheNameOfALabel(t *testing.T) {
-	all, err := expose(t, newRegistry(), aWorld(1)).Gather()
+	all, err := expose(t, newRegistry(), someState(1)).Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -329,7 +329,7 @@ func TestTagsCannotTakeTheNameOfALabel(t *testing.T) {
 		if err := update(r, func(s *Settings) { s.CustomTags = map[string]string{built: "x"} }); err != nil {
 			t.Errorf("the tag %s: %v", built, err)
 		}
-		tagged, err := expose(t, r, aWorld(1)).Scrape()
+		tagged, err := expose(t, r, someState(1)).Scrape()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -376,13 +376,13 @@ func TestOutcomesFollowTheStatuses(t *testing.T) {
 	if good, bad := i.Outcomes(); good != 2 || bad != 5 {
 		t.Errorf("%d went well, %d badly", good, bad)
 	}
-	if n := i.left(); n != 2 {
+	if n := i.cancelledRequests(); n != 2 {
 		t.Errorf("%d clients left", n)
 	}
 }
 
 func BenchmarkScrape200Instances(b *testing.B) {
-	e := expose(b, newRegistry(), aWorld(200))
+	e := expose(b, newRegistry(), someState(200))
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := e.Scrape(); err != nil {

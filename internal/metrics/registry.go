@@ -15,8 +15,7 @@ type Registry struct {
 	http     [surfaceCount][outcomeCount]Timer
 	started  time.Time
 
-	// on is what requests look at: whether to count.
-	on       atomic.Bool
+	on       atomic.Bool // settings.Enabled, without the indirection
 	settings atomic.Pointer[Settings]
 }
 
@@ -24,26 +23,26 @@ type Registry struct {
 func NewRegistry(settings *Settings) *Registry {
 	r := &Registry{started: time.Now()}
 	for i := range r.services {
-		r.services[i].prepare()
+		r.services[i].setBounds()
 	}
 	r.Configure(settings)
 	return r
 }
 
-// Configure puts settings that passed Check in force. Nobody may change them
+// Configure puts settings that passed Check in force. They must not be changed
 // afterwards.
 func (r *Registry) Configure(settings *Settings) {
 	r.settings.Store(settings)
 	r.on.Store(settings.Enabled)
 }
 
-// Settings returns the configuration in force. Nobody may change it.
+// Settings returns the configuration in force, which must not be changed.
 func (r *Registry) Settings() *Settings { return r.settings.Load() }
 
 // On tells whether anything is counted.
 func (r *Registry) On() bool { return r.on.Load() }
 
-// Started returns since when is counted.
+// Started returns when counting began.
 func (r *Registry) Started() time.Time { return r.started }
 
 // Count counts a request that has ended, on the series of the instance that
@@ -54,7 +53,7 @@ func (r *Registry) Count(i *Instance, request *Request) {
 	}
 }
 
-// Shed counts work that was given up for want of room.
+// Shed counts a request that was refused for want of room.
 func (r *Registry) Shed(service schema.ServiceType, how Shed) {
 	if r.On() {
 		r.services[service].shed[how].Add(1)

@@ -7,7 +7,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// Counter only grows.
+// Counter is a count that only grows.
 type Counter struct{ n atomic.Int64 }
 
 // Add adds to the count.
@@ -25,10 +25,10 @@ type Timer struct {
 func (t *Timer) Observe(d time.Duration) {
 	t.count.Add(1)
 	t.sum.Add(int64(d))
-	raise(&t.longest, int64(d))
+	raiseTo(&t.longest, int64(d))
 }
 
-func raise(to *atomic.Int64, n int64) {
+func raiseTo(to *atomic.Int64, n int64) {
 	for {
 		old := to.Load()
 		if n <= old || to.CompareAndSwap(old, n) {
@@ -40,14 +40,15 @@ func raise(to *atomic.Int64, n int64) {
 // maxBuckets is the largest number of bounds of a histogram.
 const maxBuckets = 14
 
-// requestBounds reach from a cached embedding to a long answer.
+// requestBounds are the bounds for whole requests: from a cached embedding to a
+// long answer.
 var requestBounds = []time.Duration{
 	5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond,
 	250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2500 * time.Millisecond, 5 * time.Second,
 	10 * time.Second, 30 * time.Second, 60 * time.Second, 120 * time.Second,
 }
 
-// overheadBounds are for what the gateway itself takes.
+// overheadBounds are the bounds for the time that the gateway itself takes.
 var overheadBounds = []time.Duration{
 	25 * time.Microsecond, 50 * time.Microsecond, 100 * time.Microsecond, 200 * time.Microsecond, 500 * time.Microsecond,
 	time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond,
@@ -74,7 +75,7 @@ type exemplar struct {
 func (h *Histogram) Observe(d time.Duration) {
 	h.counts[h.bucket(d)].Add(1)
 	h.sum.Add(int64(d))
-	raise(&h.longest, int64(d))
+	raiseTo(&h.longest, int64(d))
 }
 
 func (h *Histogram) bucket(d time.Duration) int {
@@ -86,8 +87,8 @@ func (h *Histogram) bucket(d time.Duration) int {
 	return maxBuckets
 }
 
-// illustrate keeps an observation as the example of its bucket.
-func (h *Histogram) illustrate(trace string, took time.Duration, at time.Time) {
+// keepExemplar keeps an observation as the example of its bucket.
+func (h *Histogram) keepExemplar(trace string, took time.Duration, at time.Time) {
 	h.exemplars[h.bucket(took)].Store(&exemplar{trace, took, at})
 }
 
@@ -112,14 +113,6 @@ func (h *Histogram) Snapshot() HistogramSnapshot {
 	return s
 }
 
-// Mean returns the average, 0 where nothing was counted.
-func (s *HistogramSnapshot) Mean() time.Duration {
-	if s.Count == 0 {
-		return 0
-	}
-	return s.Sum / time.Duration(s.Count)
-}
-
 // merge adds another histogram of the same bounds.
 func (s *HistogramSnapshot) merge(other *HistogramSnapshot) {
 	for i := range s.counts {
@@ -137,15 +130,15 @@ func (s *HistogramSnapshot) merge(other *HistogramSnapshot) {
 // and the ways to fail.
 const statusCount = int(schema.ResultInvalid)
 
-// Shed is why the gateway gave up work that it had no room for.
+// Shed is why the gateway refused a request for which it had no room.
 type Shed uint8
 
-// The ways in which work is shed.
+// The reasons for shedding.
 const (
 	ShedOverload  Shed = iota // too many requests in flight, or too little memory
-	ShedNoSlot                // all slots taken and nobody may wait
-	ShedQueueFull             // too many wait already
-	ShedQueueTime             // it waited for too long
+	ShedNoSlot                // all slots are taken and there is no queue
+	ShedQueueFull             // the queue is full
+	ShedQueueTime             // the request waited for too long
 
 	shedCount = int(ShedQueueTime) + 1
 )
@@ -167,23 +160,23 @@ type Instance struct {
 // NewInstance returns series at zero.
 func NewInstance() *Instance {
 	i := new(Instance)
-	i.prepare()
+	i.setBounds()
 	return i
 }
 
-func (i *Instance) prepare() { i.duration.bounds, i.firstToken.bounds = requestBounds, requestBounds }
+func (i *Instance) setBounds() { i.duration.bounds, i.firstToken.bounds = requestBounds, requestBounds }
 
 // Requests returns how many requests had a result on this instance that is no
 // rejection.
 func (i *Instance) Requests(result schema.Result) int64 { return i.requests[result].Value() }
 
-// Illustrate keeps a request of a trace as the exemplar of its duration.
-func (i *Instance) Illustrate(trace string, took time.Duration, at time.Time) {
-	i.duration.illustrate(trace, took, at)
+// KeepExemplar keeps a request of a trace as the exemplar of its duration.
+func (i *Instance) KeepExemplar(trace string, took time.Duration, at time.Time) {
+	i.duration.keepExemplar(trace, took, at)
 }
 
-// left returns how many requests there were whose client left.
-func (i *Instance) left() int64 {
+// cancelledRequests returns how many requests there were whose client left.
+func (i *Instance) cancelledRequests() int64 {
 	var n int64
 	for result := range i.cancelled {
 		n += i.cancelled[result].Value()
@@ -215,8 +208,8 @@ type Service struct {
 	overhead  Histogram
 }
 
-func (s *Service) prepare() {
-	s.none.prepare()
+func (s *Service) setBounds() {
+	s.none.setBounds()
 	s.queueWait.bounds, s.overhead.bounds = requestBounds, overheadBounds
 }
 
@@ -238,7 +231,7 @@ type Request struct {
 
 // count adds a request that has ended.
 func (s *Service) count(i *Instance, r *Request) {
-	if r.Queued > 0 { // also of those who waited in vain
+	if r.Queued > 0 { // requests that waited in vain have waited too
 		s.queueWait.Observe(r.Queued)
 	}
 	if r.Result == schema.ResultOverloaded {

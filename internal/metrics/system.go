@@ -13,17 +13,17 @@ import (
 	"github.com/shirou/gopsutil/v4/process"
 )
 
-// system reads the numbers of the process and of the machine. The usage of
-// processors is a mean over the collection interval; the first one is there
-// sooner.
+// system reads the figures of the process and of the machine. The usage of
+// processors is a mean over the collection interval; the first ones are means
+// over a shorter time.
 type system struct {
 	started time.Time
 
 	mu      sync.Mutex
 	self    *process.Process
-	looked  time.Time
-	busy    cpu.TimesStat // of the machine, at the last look
-	spent   float64       // seconds of the process, at the last look
+	looked  time.Time     // when the processors were read last
+	busy    cpu.TimesStat // of the machine, then
+	spent   float64       // seconds of the process, then
 	process float64
 	machine float64
 	peak    int
@@ -32,12 +32,12 @@ type system struct {
 	measured int
 }
 
-// firstLooks are not made to wait for the collection interval.
-const firstLooks = 2
+// firstReadings is how many readings do not wait for the collection interval.
+const firstReadings = 2
 
 func newSystem(started time.Time) *system {
 	s := &system{started: started}
-	// Where the system tells nothing the numbers stay 0.
+	// Where the process cannot be read its figures stay 0.
 	s.self, _ = process.NewProcess(int32(os.Getpid()))
 	s.readCPU(started)
 	return s
@@ -52,7 +52,7 @@ type systemView struct {
 	processCPU, systemCPU, cpus          float64
 }
 
-func (s *system) look(interval time.Duration) systemView {
+func (s *system) read(interval time.Duration) systemView {
 	samples := []runtimemetrics.Sample{
 		{Name: "/memory/classes/heap/objects:bytes"},
 		{Name: "/memory/classes/heap/unused:bytes"},
@@ -71,7 +71,7 @@ func (s *system) look(interval time.Duration) systemView {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	if passed := now.Sub(s.looked); passed >= interval || s.measured < firstLooks && passed >= time.Second {
+	if passed := now.Sub(s.looked); passed >= interval || s.measured < firstReadings && passed >= time.Second {
 		s.readCPU(now)
 	}
 	goroutines := runtime.NumGoroutine()
@@ -88,7 +88,7 @@ func (s *system) look(interval time.Duration) systemView {
 	}
 }
 
-// readCPU compares the clocks of the processors with the last look.
+// readCPU compares the clocks of the processors with those of the last reading.
 func (s *system) readCPU(now time.Time) {
 	elapsed := now.Sub(s.looked).Seconds()
 	first := s.looked.IsZero()

@@ -59,7 +59,7 @@ func New(options Options) (*API, error) {
 	a.Describe(nil, nil)
 	var err error
 	a.exposition, err = metrics.NewExposition(metrics.Options{
-		Registry: options.Recorder.Registry(), World: a.world,
+		Registry: options.Recorder.Registry(), State: a.state,
 		Build: metrics.Build{Version: options.Build.Version, Commit: options.Build.Commit, GoVersion: goVersion()},
 		Failed: func() {
 			options.Recorder.NoteFault("prometheusRegistry", "gather", "some series could not be gathered")

@@ -19,13 +19,13 @@ func countsOf(s calls.FaultStats) errorCounts { return errorCounts{s.Active, s.D
 // MonitoringHealth answers GET /api/monitoring/health.
 func (m *Monitoring) MonitoringHealth(w http.ResponseWriter, _ *http.Request) {
 	details := map[string]string{"metricsCollector": "UP", "prometheusRegistry": "UP", "configUpdater": "UP"}
-	guard := m.recorder.Guard()
+	guard := m.recorder.Breaker()
 	switch {
 	case !m.recorder.Settings().Enabled:
 		details["metricsCollector"] = "DISABLED"
 	case m.recorder.Degradation().Level == calls.LevelDisabled:
 		details["metricsCollector"] = "DOWN"
-	case m.recorder.Degradation().Level != calls.LevelNormal || guard.State != calls.GuardClosed:
+	case m.recorder.Degradation().Level != calls.LevelNormal || guard.State != calls.BreakerClosed:
 		details["metricsCollector"] = "DEGRADED"
 	}
 	for _, fault := range m.recorder.Faults().Faults {
@@ -62,7 +62,7 @@ func (m *Monitoring) Overview(w http.ResponseWriter, _ *http.Request) {
 		State       string  `json:"state"`
 		FailureRate float64 `json:"failureRate"`
 	}
-	settings, level, waiting, guard := m.recorder.Settings(), m.recorder.Degradation(), m.recorder.Cache(), m.recorder.Guard()
+	settings, level, waiting, guard := m.recorder.Settings(), m.recorder.Degradation(), m.recorder.Cache(), m.recorder.Breaker()
 	answer(w, struct {
 		Enabled             bool               `json:"enabled"`
 		Prefix              string             `json:"prefix"`
@@ -204,7 +204,7 @@ func (m *Monitoring) ClearCache(w http.ResponseWriter, r *http.Request) {
 
 // BreakerStats answers GET /api/monitoring/circuit-breaker/stats.
 func (m *Monitoring) BreakerStats(w http.ResponseWriter, _ *http.Request) {
-	s := m.recorder.Guard()
+	s := m.recorder.Breaker()
 	answer(w, struct {
 		State        string  `json:"state"`
 		FailureCount int     `json:"failureCount"`

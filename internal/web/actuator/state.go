@@ -14,24 +14,24 @@ import (
 // shownClients bounds how many clients of a limit become series.
 const shownClients = 50
 
-// world walks the table in force for a scrape.
-func (a *API) world() metrics.World {
+// state walks the table in force for a scrape.
+func (a *API) state() metrics.State {
 	now := time.Now()
 	table := a.options.Current.Load()
-	world := metrics.World{Ledger: a.ledgerView(), Config: a.configView(), Monitoring: a.options.Recorder.View()}
+	state := metrics.State{Ledger: a.ledgerView(), Config: a.configView(), Monitoring: a.options.Recorder.View()}
 	for _, serviceType := range schema.ServiceTypes() {
 		s := table.Service(serviceType)
 		if s == nil {
 			continue
 		}
-		world.Services = append(world.Services, serviceView(s, now))
+		state.Services = append(state.Services, serviceView(s, now))
 		for _, pool := range s.Pools {
 			for _, i := range pool.Instances {
-				world.Instances = append(world.Instances, instanceView(i))
+				state.Instances = append(state.Instances, instanceView(i))
 			}
 		}
 	}
-	return world
+	return state
 }
 
 func (a *API) ledgerView() metrics.LedgerView {

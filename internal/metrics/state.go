@@ -7,9 +7,9 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// World is the living state of routing at one moment, as far as a scrape shows
-// it. Whoever owns the routing table makes it.
-type World struct {
+// State is the living state of the gateway at one moment, as far as a scrape
+// shows it.
+type State struct {
 	Services   []ServiceView
 	Instances  []InstanceView
 	Ledger     LedgerView
@@ -29,11 +29,11 @@ type MonitoringView struct {
 	ErrorComponents int
 }
 
-// ConfigView is where the configuration comes from: the file, and the database
-// where it is shared. What is not in use is healthy.
+// ConfigView is the state of the sources of the configuration: the file, and the
+// database where it is shared. A source that is not in use is healthy.
 type ConfigView struct{ File, Database StoreView }
 
-// LedgerView is the quota ledger.
+// LedgerView is the state of the quota ledger.
 type LedgerView struct {
 	Enabled                                    bool
 	Admitted, Refused, Unsettled, Degradations int64
@@ -49,7 +49,7 @@ type StoreView struct {
 	Failures int64
 }
 
-// ServiceView is a configured service type.
+// ServiceView is the state of a configured service type.
 type ServiceView struct {
 	Service schema.ServiceType
 	// Waiting counts the requests in its queues.
@@ -68,7 +68,7 @@ type ClientView struct {
 	Remaining int
 }
 
-// InstanceView is a configured instance.
+// InstanceView is the state of a configured instance.
 type InstanceView struct {
 	Service schema.ServiceType
 	// Label names the instance without scheme, path and credentials.
@@ -81,8 +81,8 @@ type InstanceView struct {
 	Healthy bool
 }
 
-// merged puts the instances together that have the same label: two paths of one
-// server are told apart by their identifiers, which no label may show.
+// merged adds up the instances that have the same label. Two paths of one server
+// have different identifiers, but labels do not show paths.
 func merged(instances []InstanceView) []mergedInstance {
 	type key struct {
 		service schema.ServiceType
@@ -124,7 +124,7 @@ func (m *mergedInstance) addCounts(s *Instance) {
 	for n := range s.requests {
 		m.requests[n] += s.requests[n].Value()
 	}
-	m.cancelled += s.left()
+	m.cancelled += s.cancelledRequests()
 	m.failovers += s.Failovers.Value()
 	m.tokensIn += s.tokensIn.Value()
 	m.tokensOut += s.tokensOut.Value()

@@ -11,13 +11,13 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// sheet takes series down, family by family. Who fills it gives every series
-// once: hundreds of instances have thousands of them, and to compare them all
-// takes longer than to write them.
-type sheet [familyCount]*dto.MetricFamily
+// gathered collects series by family. It does not look for duplicates: hundreds
+// of instances have thousands of series, and comparing them takes longer than
+// writing them. So each series must be added once only.
+type gathered [familyCount]*dto.MetricFamily
 
-func newSheet() *sheet {
-	s := new(sheet)
+func newGathered() *gathered {
+	s := new(gathered)
 	for i, f := range families {
 		s[i] = &dto.MetricFamily{Name: proto.String(f.Name), Help: proto.String(f.Help), Type: kindTypes[f.kind].Enum()}
 	}
@@ -29,13 +29,13 @@ var kindTypes = [...]dto.MetricType{
 }
 
 // filled returns the families that have series.
-func (s *sheet) filled() []*dto.MetricFamily {
+func (s *gathered) filled() []*dto.MetricFamily {
 	return slices.DeleteFunc(s[:], func(f *dto.MetricFamily) bool { return len(f.Metric) == 0 })
 }
 
-// add takes a series down. Values are those of the family's labels, in their
-// order; the last may be left out.
-func (s *sheet) add(family int, m *dto.Metric, values []string) {
+// add adds a series. Values are those of the family's labels, in their order; the
+// last ones may be left out.
+func (s *gathered) add(family int, m *dto.Metric, values []string) {
 	labels := families[family].Labels
 	pairs := make([]dto.LabelPair, len(values))
 	m.Label = make([]*dto.LabelPair, len(values))
@@ -53,7 +53,7 @@ func sortLabels(labels []*dto.LabelPair) {
 }
 
 // value adds a counter or a gauge.
-func (s *sheet) value(family int, v float64, labels ...string) {
+func (s *gathered) value(family int, v float64, labels ...string) {
 	if families[family].kind == counter {
 		s.add(family, &dto.Metric{Counter: &dto.Counter{Value: &v}}, labels)
 		return
@@ -62,12 +62,12 @@ func (s *sheet) value(family int, v float64, labels ...string) {
 }
 
 // timer adds a count and a sum.
-func (s *sheet) timer(family int, count uint64, sum float64, labels ...string) {
+func (s *gathered) timer(family int, count uint64, sum float64, labels ...string) {
 	s.add(family, &dto.Metric{Summary: &dto.Summary{SampleCount: &count, SampleSum: &sum}}, labels)
 }
 
 // histogram adds a histogram with its exemplars.
-func (s *sheet) histogram(family int, h *HistogramSnapshot, labels ...string) {
+func (s *gathered) histogram(family int, h *HistogramSnapshot, labels ...string) {
 	buckets := make([]dto.Bucket, len(h.bounds)+1)
 	list := make([]*dto.Bucket, len(buckets))
 	counts, bounds := make([]uint64, len(buckets)), make([]float64, len(buckets))

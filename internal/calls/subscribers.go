@@ -1,0 +1,103 @@
+package calls
+
+import (
+	"errors"
+	"sync"
+)
+
+const (
+	maxSubscribers = 32
+	// subscriberRoom is how many calls a reader may fall behind.
+	subscriberRoom = 512
+)
+
+// The reasons for which a subscription is refused.
+var (
+	ErrSubscribers = errors.New("too many subscribers")
+	ErrClosed      = errors.New("the gateway is shutting down")
+)
+
+// Subscription gets calls as they are recorded.
+type Subscription struct {
+	// Calls is closed when the subscription has ended: by Close, by a shutdown,
+	// or because the reader was too slow.
+	Calls <-chan Call
+
+	calls       chan Call
+	subscribers *subscribers
+}
+
+// Close ends the subscription.
+func (s *Subscription) Close() {
+	s.subscribers.mu.Lock()
+	defer s.subscribers.mu.Unlock()
+	s.subscribers.drop(s)
+}
+
+// subscribers are those who read calls as they are recorded. Nothing waits for a
+// slow one: it is dropped.
+type subscribers struct {
+	mu     sync.Mutex
+	all    map[*Subscription]struct{}
+	closed bool
+}
+
+func (s *subscribers) subscribe() (*Subscription, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return nil, ErrClosed
+	case len(s.all) >= maxSubscribers:
+		return nil, ErrSubscribers
+	}
+	if s.all == nil {
+		s.all = map[*Subscription]struct{}{}
+	}
+	calls := make(chan Call, subscriberRoom)
+	one := &Subscription{Calls: calls, calls: calls, subscribers: s}
+	s.all[one] = struct{}{}
+	return one, nil
+}
+
+func (s *subscribers) drop(one *Subscription) {
+	if _, there := s.all[one]; there {
+		delete(s.all, one)
+		close(one.calls)
+	}
+}
+
+// publish returns how many subscribers were dropped for being too slow.
+func (s *subscribers) publish(batch []Call) (dropped int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for one := range s.all {
+		for i := range batch {
+			select {
+			case one.calls <- batch[i]:
+				continue
+			default:
+			}
+			s.drop(one)
+			dropped++
+			break
+		}
+	}
+	return dropped
+}
+
+func (s *subscribers) len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.all)
+}
+
+// close ends every subscription and allows no more.
+func (s *subscribers) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	for one := range s.all {
+		s.drop(one)
+	}
+}
