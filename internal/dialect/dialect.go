@@ -42,6 +42,42 @@ type Streamer interface {
 	Events(req *schema.Request, body io.Reader) Events
 }
 
+// EventPasser is an Adapter for a service type whose events are passed on as they
+// are, because no two service types have the same.
+type EventPasser interface {
+	Adapter
+	// AsksForEvents reports whether the client wants the answer as events.
+	AsksForEvents(req *schema.Request) bool
+	// PassEvents reads a streamed answer. Events name the model as given.
+	PassEvents(model string, body io.Reader) FramedEvents
+}
+
+// FramedEvents are events in the frames in which they are sent, with their names
+// and with the backend's own mark of the end.
+type FramedEvents interface {
+	Events
+	// IsComplete reports whether a client may take the answer for complete when it
+	// has the event that Next returned last.
+	IsComplete() bool
+}
+
+// Splitter is an Adapter that makes events of a whole answer for a client that
+// asked for events.
+type Splitter interface {
+	Adapter
+	// Split returns nil if the client did not ask for events.
+	Split(req *schema.Request, reply *Reply) (Events, error)
+}
+
+// BinaryTyper is an Adapter whose answers are bytes that are passed on as they
+// come. Its Reply is asked only for an answer that is something else.
+type BinaryTyper interface {
+	Adapter
+	// BinaryType returns the content type that the client is told: given what the
+	// backend said, what was asked for, and how the answer begins.
+	BinaryType(said string, req *schema.Request, first []byte) string
+}
+
 // ReserveTranslation reserves the memory that it takes to write a request in
 // another dialect: a text of about its length, which may be put together from
 // another one, and the record of what is scanned again, which has a node for

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"io"
+
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 )
 
 // NDJSON reads a stream of JSON texts, one a line: any split of the bytes, LF or
@@ -60,7 +62,7 @@ func (n *NDJSON) take(stop, lineEnd int) []byte {
 	n.start = stop + lineEnd
 	n.seen = n.start
 	if !n.begun {
-		line = bytes.TrimPrefix(line, ByteOrderMark)
+		line = bytes.TrimPrefix(line, []byte(jsonscan.ByteOrderMark))
 	}
 	n.begun = true
 	return bytes.Trim(line, " \t\r")

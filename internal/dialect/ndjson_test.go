@@ -9,6 +9,8 @@ import (
 	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 )
 
 func TestNDJSONLines(t *testing.T) {
@@ -126,7 +128,7 @@ func FuzzNDJSON(f *testing.F) {
 	f.Add(bytes.Repeat([]byte("x"), firstRead+1), uint8(7))
 	f.Fuzz(func(t *testing.T, text []byte, size uint8) {
 		var want []string
-		for line := range bytes.SplitSeq(bytes.TrimPrefix(text, ByteOrderMark), []byte("\n")) {
+		for line := range bytes.SplitSeq(bytes.TrimPrefix(text, []byte(jsonscan.ByteOrderMark)), []byte("\n")) {
 			if line = bytes.Trim(line, " \t\r"); len(line) > 0 {
 				want = append(want, string(line))
 			}

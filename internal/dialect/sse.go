@@ -8,11 +8,11 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 )
 
-// doneMark ends a stream in OpenAI's dialect.
-var doneMark = []byte("[DONE]")
+// DoneMark ends a stream in OpenAI's dialect.
+var DoneMark = []byte("[DONE]")
 
 // IsDone tells the mark at the end of a stream; some put blanks around it.
-func IsDone(data []byte) bool { return bytes.Equal(bytes.TrimSpace(data), doneMark) }
+func IsDone(data []byte) bool { return bytes.Equal(bytes.TrimSpace(data), DoneMark) }
 
 // MaxEvent is how large one event of a stream may be: pictures travel in them. A
 // backend that never ends its line costs this much memory and no more.
@@ -144,18 +144,13 @@ var (
 	fieldEvent = []byte("event")
 )
 
-// ByteOrderMark is the mark that some programs put before a text.
-var ByteOrderMark = []byte("\xef\xbb\xbf")
-
 // Field takes in one line that is not empty.
 func (s *SSE) field(line span) {
 	text := s.buf[s.base+line.from : s.base+line.to]
 	if s.fresh {
 		s.fresh = false
-		if bytes.HasPrefix(text, ByteOrderMark) {
-			line.from += len(ByteOrderMark)
-			text = text[len(ByteOrderMark):]
-		}
+		text = bytes.TrimPrefix(text, []byte(jsonscan.ByteOrderMark))
+		line.from = line.to - len(text)
 	}
 	name, value := text, span{line.to, line.to}
 	if colon := bytes.IndexByte(text, ':'); colon >= 0 {

@@ -29,15 +29,15 @@ type key struct {
 // larger objects get a table, so that hostile ones cost no quadratic time.
 const linearKeys = 24
 
-// byteOrder is the mark that some programs put in front of a text.
-const byteOrder = "\xef\xbb\xbf"
+// ByteOrderMark is the mark that some programs put in front of a text.
+const ByteOrderMark = "\xef\xbb\xbf"
 
 // Parse checks the text and records its upper levels. The Document keeps a
 // reference to data. A byte order mark in front of the text is no part of it. The
 // error is an *Error, or that of Reserve.
 func (d *Document) Parse(data []byte) error {
-	if len(data) > len(byteOrder) && string(data[:len(byteOrder)]) == byteOrder {
-		data = data[len(byteOrder):]
+	if len(data) > len(ByteOrderMark) && string(data[:len(ByteOrderMark)]) == ByteOrderMark {
+		data = data[len(ByteOrderMark):]
 	}
 	d.data = data
 	d.nodes = d.nodes[:0]

@@ -207,7 +207,7 @@ var lenient = jsontext.AllowInvalidUTF8(true)
 
 // oracle is the strict tokenizer that the scanner must agree with.
 func oracle(text []byte) error {
-	text = bytes.TrimPrefix(text, []byte(byteOrder))
+	text = bytes.TrimPrefix(text, []byte(ByteOrderMark))
 	if !utf8.Valid(text) {
 		return errors.New("invalid UTF-8")
 	}
@@ -223,7 +223,7 @@ func oracle(text []byte) error {
 
 func depthOf(text []byte) int {
 	deepest := 0
-	dec := jsontext.NewDecoder(bytes.NewReader(bytes.TrimPrefix(text, []byte(byteOrder))), lenient)
+	dec := jsontext.NewDecoder(bytes.NewReader(bytes.TrimPrefix(text, []byte(ByteOrderMark))), lenient)
 	for {
 		if _, err := dec.ReadToken(); err != nil {
 			return deepest

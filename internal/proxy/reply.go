@@ -52,9 +52,9 @@ type Reply struct {
 
 	response *transport.Response
 	events   dialect.Events
-	pending  []byte // the first event, which was waited for
+	pending  []byte               // the first event, which was waited for
+	framed   dialect.FramedEvents // events, if they come in their frames
 	binary   bool
-	framed   bool // events come in their frames
 	held     bool // the instance is acquired
 	retrying bool // a place in the budget is taken
 	permit   backend.Permit
@@ -105,7 +105,7 @@ func (r *Reply) Streaming() bool { return r.events != nil }
 
 // Framed reports whether the events come in the frames in which they are sent,
 // names and the backend's own mark of the end included.
-func (r *Reply) Framed() bool { return r.framed }
+func (r *Reply) Framed() bool { return r.framed != nil }
 
 // Next returns the next event of a stream, good until the following call, and
 // io.EOF after the last one of a complete answer. Any other error is a
@@ -117,7 +117,7 @@ func (r *Reply) Next(ctx context.Context) ([]byte, error) {
 	}
 	switch {
 	case err == nil:
-		if r.framed && r.isComplete() {
+		if r.framed != nil && (!r.held || r.framed.IsComplete()) {
 			r.Settle() // the client has the whole answer with this event
 		}
 		return event, nil
@@ -125,13 +125,6 @@ func (r *Reply) Next(ctx context.Context) ([]byte, error) {
 		return nil, err
 	}
 	return nil, r.broken(ctx, err)
-}
-
-// isComplete tells whether the event of a framed stream that was read last may be
-// the one by which a client knows that its answer is complete.
-func (r *Reply) isComplete() bool {
-	p, passed := r.events.(*passing)
-	return !r.held || passed && p.isComplete()
 }
 
 // broken notes that an answer failed after it had begun, and says why.

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -26,7 +27,7 @@ func (Chat) Reply(req *schema.Request, answer dialect.Answer, reply *dialect.Rep
 		}
 		return w.finishReply(reply, &line, model)
 	}
-	body := bytes.TrimPrefix(answer.Body, dialect.ByteOrderMark)
+	body := bytes.TrimPrefix(answer.Body, []byte(jsonscan.ByteOrderMark))
 	if line, rest := nextLine(body); len(rest) == 0 || !isObject(line) {
 		return err
 	}

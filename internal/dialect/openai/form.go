@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/rand"
 	"io"
+	"strconv"
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
@@ -36,6 +37,13 @@ func passForm(req *schema.Request, to *dialect.Target, call *wire.Call) {
 	pieces = append(pieces, piece{text: text})
 	call.Body = call.Body[:0]
 	call.Upload = &wire.Upload{Length: lengthOf(pieces), Open: func() io.Reader { return readPieces(pieces) }}
+}
+
+// formAsksForEvents reports whether a form asks for the answer as events.
+func formAsksForEvents(form *schema.Form) bool {
+	value, _ := form.Value("stream")
+	asked, err := strconv.ParseBool(value)
+	return asked && err == nil
 }
 
 // nameOf returns the name of a file. One that has none gets one: backends tell

@@ -3,6 +3,7 @@ package openai
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
@@ -60,6 +61,19 @@ func (Image) Reply(req *schema.Request, answer dialect.Answer, reply *dialect.Re
 	reply.Edits = edits
 	reply.Segments = reply.Doc.Splice(reply.Segments[:0], edits)
 	return nil
+}
+
+// AsksForEvents reports whether the client wants images while they are made.
+func (Image) AsksForEvents(req *schema.Request) bool {
+	if req.Form != nil {
+		return formAsksForEvents(req.Form)
+	}
+	return req.Field("stream").Kind() == jsonscan.True
+}
+
+// PassEvents reads a stream of partial images.
+func (Image) PassEvents(model string, body io.Reader) dialect.FramedEvents {
+	return newPassedEvents(model, body)
 }
 
 // extractImage turns an address that contains an image into its content. Any

@@ -3,6 +3,7 @@ package openai
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
@@ -29,10 +30,25 @@ func (Speech) Reply(_ *schema.Request, answer dialect.Answer, reply *dialect.Rep
 	return fmt.Errorf("%w: no audio", dialect.ErrInvalid)
 }
 
-// AudioType returns the content type of audio: what its first bytes show, else
+// AsksForEvents reports whether the client wants the audio as events.
+func (Speech) AsksForEvents(req *schema.Request) bool {
+	return string(req.Field("stream_format").Text()) == "sse"
+}
+
+// PassEvents reads a stream of pieces of audio.
+func (Speech) PassEvents(model string, body io.Reader) dialect.FramedEvents {
+	return newPassedEvents(model, body)
+}
+
+// BinaryType returns the content type of audio.
+func (Speech) BinaryType(said string, req *schema.Request, first []byte) string {
+	return audioType(said, req.AudioFormat(), first)
+}
+
+// audioType returns the content type of audio: what its first bytes show, else
 // what the backend said, else what was asked for. Backends are known to send
 // another format than they were asked for, and to label it wrongly.
-func AudioType(said, asked string, first []byte) string {
+func audioType(said, asked string, first []byte) string {
 	for _, magic := range []struct{ start, contentType string }{
 		{"RIFF", "audio/wav"}, {"ID3", "audio/mpeg"}, {"OggS", "audio/ogg"}, {"fLaC", "audio/flac"},
 	} {

@@ -18,7 +18,7 @@ func TestAudioTypeTrustsTheBytesFirst(t *testing.T) {
 		{"", "pcm", "\x00\x01", "audio/pcm"},
 		{"", "tape", "x", "application/octet-stream"},
 	} {
-		if got := AudioType(c.said, c.asked, []byte(c.first)); got != c.want {
+		if got := audioType(c.said, c.asked, []byte(c.first)); got != c.want {
 			t.Errorf("said %q, asked for %q, begins with %q: %s, want %s", c.said, c.asked, c.first, got, c.want)
 		}
 	}

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -79,10 +80,20 @@ func transcriptObject(req *schema.Request, root jsonscan.Value, format string, r
 	return nil
 }
 
-// TranscriptEvents makes a stream of a whole transcript in the unified shape, for
-// a backend that answers at once although the caller asked for events: all of the
-// text in one piece, then the transcript with whatever else is known of it.
-func TranscriptEvents(reply *dialect.Reply) (dialect.Events, error) {
+// AsksForEvents reports whether the client wants the transcript as events.
+func (Transcription) AsksForEvents(req *schema.Request) bool { return formAsksForEvents(req.Form) }
+
+// PassEvents reads a stream of pieces of a transcript.
+func (Transcription) PassEvents(model string, body io.Reader) dialect.FramedEvents {
+	return newPassedEvents(model, body)
+}
+
+// Split makes a stream of a whole transcript: all of the text in one piece, then
+// the transcript with whatever else is known of it.
+func (t Transcription) Split(req *schema.Request, reply *dialect.Reply) (dialect.Events, error) {
+	if !t.AsksForEvents(req) {
+		return nil, nil
+	}
 	body := slices.Concat(reply.Segments...)
 	text, members := body, []byte(nil)
 	if reply.ContentType == "" { // JSON
@@ -95,6 +106,7 @@ func TranscriptEvents(reply *dialect.Reply) (dialect.Events, error) {
 	} else {
 		members = slices.Concat([]byte(`{"text":`), dialect.Quote(string(text)), []byte("}"))
 	}
+	reply.ContentType = ""
 	return dialect.StoredEvents(reply.Usage,
 		slices.Concat([]byte(`{"type":"transcript.text.delta","delta":`), dialect.Quote(string(text)), []byte("}")),
 		slices.Concat([]byte(`{"type":"transcript.text.done",`), members[1:]),

@@ -14,6 +14,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/calls"
+	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/memory"
 	"github.com/patchbay-ai/patchbay/internal/proxy"
@@ -354,7 +355,7 @@ func (x *exchange) endStream(ctx context.Context, reply *proxy.Reply, out *event
 	if errors.Is(err, io.EOF) {
 		reply.Settle() // who reads the mark may rely on the count
 		if !reply.Framed() {
-			_ = out.event(doneMark) // flushing tells
+			_ = out.event(dialect.DoneMark) // flushing tells
 		}
 		if out.lastFlush() != nil {
 			x.gone(reply)
@@ -374,5 +375,3 @@ func (x *exchange) endStream(ctx context.Context, reply *proxy.Reply, out *event
 		x.gone(reply)
 	}
 }
-
-var doneMark = []byte("[DONE]")

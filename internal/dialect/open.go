@@ -1,0 +1,222 @@
+package dialect
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// Form is how an answer reaches the client.
+type Form uint8
+
+// The forms of answers.
+const (
+	// Whole means that all of the answer is read before it is passed on.
+	Whole Form = iota
+	// Stream means that events are passed on as they come.
+	Stream
+	// Binary means that bytes are passed on as they come.
+	Binary
+)
+
+// Opening is a successful answer of which as much was read as must be there
+// before the client is told that the request succeeded.
+type Opening struct {
+	Form Form
+	// Events is the answer if it is a stream, and First its first event.
+	Events Events
+	First  []byte
+	// ContentType is the type that the client is told; empty means that of the
+	// unified answer.
+	ContentType string
+	// Read is what was read of an answer that is not a stream.
+	Read []byte
+}
+
+// Incoming is the body of a successful answer before anything of it was read.
+type Incoming struct {
+	ContentType string // in lower case
+	From        io.Reader
+	// Buffer is empty memory to read into.
+	Buffer []byte
+	// Model is the name of the model that the client is told.
+	Model string
+}
+
+// Open decides by its type, and where that is not enough by its beginning, what
+// form an answer has, and reads until it has begun: the first event of a stream,
+// the first bytes of a binary answer, nothing of any other.
+func Open(speak Adapter, req *schema.Request, in Incoming) (Opening, error) {
+	o := Opening{Read: in.Buffer}
+	switch shape := shapeOf(in.ContentType); {
+	case req.Stream && shape != document:
+		streamer, ok := speak.(Streamer)
+		if !ok {
+			return o, nil
+		}
+		return o.openStream(streamer, req, in.From, shape == events || shape == lines)
+	case shape == events:
+		passer, ok := speak.(EventPasser)
+		if !ok || !passer.AsksForEvents(req) {
+			return o, fmt.Errorf("%w: it is a stream, which was not asked for", ErrInvalid)
+		}
+		o.ContentType = "text/event-stream"
+		return o.first(passer.PassEvents(in.Model, in.From))
+	case shape == unknown:
+		if typer, ok := speak.(BinaryTyper); ok {
+			return o.openBinary(typer, req, in)
+		}
+	}
+	return o, nil
+}
+
+// shape is what the type of an answer says about how to read it.
+type shape uint8
+
+const (
+	unknown  shape = iota // bytes
+	text                  // some text
+	document              // JSON or a page
+	events                // server-sent events
+	lines                 // JSON in lines
+)
+
+func shapeOf(contentType string) shape {
+	switch {
+	case strings.Contains(contentType, "event-stream"):
+		return events
+	case strings.Contains(contentType, "ndjson"):
+		return lines
+	case strings.Contains(contentType, "json"), strings.Contains(contentType, "html"):
+		return document
+	case strings.HasPrefix(contentType, "text/"):
+		return text
+	}
+	return unknown
+}
+
+// openStream opens the answer to a request for a stream. If its type does not say
+// that it is one, it may as well be a whole completion.
+func (o Opening) openStream(speak Streamer, req *schema.Request, from io.Reader, typed bool) (Opening, error) {
+	if !typed {
+		err := o.readSome(from)
+		for err == nil && len(o.Read) < maxSniffed && saysNothing(o.Read) {
+			err = o.readSome(from)
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return o, err
+		}
+		if bytes.HasPrefix(skipBlanks(o.Read), []byte("{")) {
+			return o, nil
+		}
+	}
+	if len(o.Read) > 0 {
+		from = io.MultiReader(bytes.NewReader(bytes.Clone(o.Read)), from)
+	}
+	return o.first(speak.Events(req, from))
+}
+
+// first waits for the first event of a stream.
+func (o Opening) first(from Events) (Opening, error) {
+	var err error
+	o.First, err = from.Next()
+	o.Form, o.Events = Stream, from
+	return o, err
+}
+
+// openBinary waits for the first bytes of an answer that is passed on as it is.
+// A backend may give an error in its place, under any type or none: what begins
+// like JSON or a page, and is text to its end, is no audio. Audio soon has a byte
+// that no text has, and what is larger than an error may be is audio.
+func (o Opening) openBinary(speak BinaryTyper, req *schema.Request, in Incoming) (Opening, error) {
+	err := o.readSome(in.From)
+	read, isText := textFrom(o.Read, 0)
+	for err == nil && isText && beginsDocument(o.Read) && len(o.Read) < maxSniffed {
+		err = o.readSome(in.From)
+		read, isText = textFrom(o.Read, read)
+	}
+	switch {
+	case err != nil && !errors.Is(err, io.EOF):
+		return o, err
+	case len(o.Read) == 0:
+		return o, fmt.Errorf("%w: it is empty", ErrInvalid)
+	case err != nil && isText && read == len(o.Read) && beginsDocument(o.Read):
+		return o, nil // all of it was read, and Adapter.Reply says what it is
+	}
+	o.Form, o.ContentType = Binary, speak.BinaryType(in.ContentType, req, o.Read)
+	return o, nil
+}
+
+const (
+	// maxSniffed is how much of an answer is looked at to tell its form.
+	maxSniffed = 64 << 10
+	// sniffRead is how much is read at a time for that.
+	sniffRead = 16 << 10
+)
+
+// readSome reads once, behind what was read before.
+func (o *Opening) readSome(from io.Reader) error {
+	o.Read = slices.Grow(o.Read, sniffRead)
+	n, err := from.Read(o.Read[len(o.Read) : len(o.Read)+sniffRead])
+	o.Read = o.Read[:len(o.Read)+n]
+	return err
+}
+
+// skipBlanks returns a text without a byte order mark and blanks at its beginning.
+func skipBlanks(start []byte) []byte {
+	return bytes.TrimLeft(bytes.TrimPrefix(start, []byte(jsonscan.ByteOrderMark)), " \t\r\n")
+}
+
+// saysNothing reports whether the beginning of a text may have anything behind it.
+func saysNothing(start []byte) bool {
+	return len(skipBlanks(start)) == 0 || strings.HasPrefix(jsonscan.ByteOrderMark, string(start))
+}
+
+// beginsDocument reports whether bytes begin like JSON or a page, or have not begun.
+func beginsDocument(b []byte) bool {
+	b = skipBlanks(b)
+	return len(b) == 0 || strings.IndexByte("{[\"<", b[0]) >= 0
+}
+
+// textFrom reports whether bytes are text from a place on, and how far they are: a
+// character whose end is not there yet may still become one.
+func textFrom(b []byte, at int) (read int, isText bool) {
+	for at < len(b) {
+		c := b[at]
+		switch {
+		case c == '\t', c == '\n', c == '\r', ' ' <= c && c < 0x7f:
+			at++
+		case c < utf8.RuneSelf:
+			return at, false
+		case !utf8.FullRune(b[at:]):
+			return at, true
+		default:
+			char, size := utf8.DecodeRune(b[at:])
+			if char == utf8.RuneError && size == 1 {
+				return at, false
+			}
+			at += size
+		}
+	}
+	return at, true
+}
+
+// EventsOf makes a stream of a whole answer where the client asked for events and
+// the backend answered at once. It returns nil where the client gets the answer as
+// it is.
+func EventsOf(speak Adapter, req *schema.Request, reply *Reply) (Events, error) {
+	if req.Stream {
+		return CompletionEvents(req, slices.Concat(reply.Segments...), reply.Usage)
+	}
+	if splitter, ok := speak.(Splitter); ok {
+		return splitter.Split(req, reply)
+	}
+	return nil, nil
+}
