@@ -56,6 +56,8 @@ var floors = []string{
 	"internal/routing",
 	"internal/proxy",
 	"internal/control",
+	"internal/control/files",
+	"internal/control/pglog",
 	"internal/web",
 	"internal/web/openapi",
 	"internal/web/v1",

@@ -21,6 +21,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/control"
+	"github.com/patchbay-ai/patchbay/internal/control/files"
+	"github.com/patchbay-ai/patchbay/internal/control/pglog"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -133,8 +135,8 @@ func (f *credentialFlags) inDirectory(doc *config.Document, do func(credentialSt
 	if _, err := os.Stat(doc.Server.DataDir); errors.Is(err, fs.ErrNotExist) && !f.makes {
 		return fmt.Errorf("there is no data directory at %s", doc.Server.DataDir)
 	}
-	store, err := control.OpenStore(doc.Server.DataDir)
-	if errors.Is(err, control.ErrInUse) {
+	store, err := files.Open(doc.Server.DataDir)
+	if errors.Is(err, files.ErrInUse) {
 		return fmt.Errorf("%w: the gateway runs, so ask it: --url http://%s", err, dialable(doc.Server.Listen))
 	}
 	if err != nil {
@@ -164,7 +166,7 @@ func (f *credentialFlags) inDirectory(doc *config.Document, do func(credentialSt
 // sharedValues opens the shared configuration; it is nil where no gateway has
 // begun one, which then takes over what is in its data directory.
 func sharedValues(address string, log *slog.Logger) (*control.Values, error) {
-	shared, err := control.NewShared(address)
+	shared, err := pglog.New(address)
 	if err != nil {
 		return nil, err
 	}

@@ -54,7 +54,7 @@ func versionFile(dataDir string, number int) string {
 
 func (r *rig) versions() []int {
 	r.t.Helper()
-	numbers, err := r.Store.List()
+	numbers, err := r.Store.Versions()
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
 
-	"github.com/patchbay-ai/patchbay/internal/control"
+	"github.com/patchbay-ai/patchbay/internal/control/files"
 	"github.com/patchbay-ai/patchbay/internal/gateway"
 	"github.com/patchbay-ai/patchbay/internal/storetest"
 )
@@ -42,7 +42,7 @@ func TestFailedStartLeavesNothingOpen(t *testing.T) {
 				t.Fatalf("the listener is still open: %v", err)
 			}
 			_ = listener.Close()
-			store, err := control.OpenStore(dir)
+			store, err := files.Open(dir)
 			if err != nil {
 				t.Fatalf("the data directory is still taken: %v", err)
 			}

@@ -3,7 +3,6 @@ package control
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -159,7 +158,7 @@ func (c *Control) Delete(change Change, number int) (Result, error) {
 	if err := c.expect(change.IfVersions); err != nil {
 		return unchanged, err
 	}
-	if number < 1 || !c.store.has(number) {
+	if number < 1 || !c.has(number) {
 		return unchanged, fmt.Errorf("%w: %d", ErrNoVersion, number)
 	}
 	if number == now {
@@ -178,38 +177,27 @@ func (c *Control) Delete(change Change, number int) (Result, error) {
 			return unchanged, err
 		}
 	}
-	if err := c.store.remove(number); err != nil && c.tolerate(err) != nil {
+	if err := c.store.Remove(number); err != nil && c.tolerate(err) != nil {
 		return unchanged, fmt.Errorf("%w: %w", ErrSave, err)
 	}
 	return deleted, nil
 }
 
 // Versions returns the numbers of the stored versions in order.
-func (c *Control) Versions() ([]int, error) { return c.store.List() }
+func (c *Control) Versions() ([]int, error) { return c.store.Versions() }
 
 // Load returns a stored version.
 func (c *Control) Load(number int) (*Version, error) {
 	if number < 1 {
 		return nil, fmt.Errorf("%w: %d", ErrNoVersion, number)
 	}
-	v, err := c.store.Load(number)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: %d", ErrNoVersion, number)
-	}
-	return v, err
+	return c.store.Load(number)
 }
 
 // Backup copies all versions into a new directory inside the data directory. A
 // dry run only says which ones.
 func (c *Control) Backup(change Change) (path string, files []string, err error) {
-	if change.DryRun {
-		numbers, err := c.store.List()
-		for _, number := range numbers {
-			files = append(files, fileOf(number))
-		}
-		return "", files, err
-	}
-	path, files, err = c.store.backup(time.Now())
+	path, files, err = c.store.Backup(time.Now(), change.DryRun)
 	if err != nil {
 		return "", nil, fmt.Errorf("%w: %w", ErrSave, err)
 	}

@@ -20,7 +20,7 @@ import (
 
 // Control owns the configuration in force.
 type Control struct {
-	store   *Store
+	store   Store
 	current *routing.Current
 	log     *slog.Logger
 
@@ -34,11 +34,11 @@ type Control struct {
 	static Services   // what the configuration file gives, taken or not
 
 	// What follows is for gateways that share their configuration.
-	shared    *Shared
+	shared    Shared
 	values    *Values             // nil where nothing is shared
 	holds     map[string]hold     // the breakers that are held on all gateways
 	joined    atomic.Bool         // whether the shared configuration was ever read
-	place     place               // where in the shared log this gateway is
+	position  Position            // where in the shared log this gateway is
 	session   *session            // the transaction of the write that is under way
 	waiting   *config.Document    // a configuration file that the log did not get yet
 	following condition.Condition // of the database of the log
@@ -66,24 +66,24 @@ const system = "system"
 // Open puts the right configuration into force: the version that was current at
 // the last stop. If the services of the configuration file changed since they
 // were last read, the difference is applied to it as a new version.
-func Open(store *Store, doc *config.Document, current *routing.Current, log *slog.Logger) (*Control, error) {
+func Open(store Store, doc *config.Document, current *routing.Current, log *slog.Logger) (*Control, error) {
 	return openWith(store, doc, current, log, nil)
 }
 
-func openWith(store *Store, doc *config.Document, current *routing.Current, log *slog.Logger, shared *Shared) (*Control, error) {
+func openWith(store Store, doc *config.Document, current *routing.Current, log *slog.Logger, shared Shared) (*Control, error) {
 	c := &Control{store: store, current: current, log: log, file: fileStateOf(doc), static: doc.Clone().Services, shared: shared}
 	if shared != nil {
 		c.values = newValues(shared, &c.mu, log)
 	}
 	c.state.Store(&state{doc: doc.Clone()})
-	numbers, err := store.List()
+	numbers, err := store.Versions()
 	if err != nil {
 		return nil, fmt.Errorf("versions: %w", err)
 	}
 	if len(numbers) > 0 {
 		c.newest = numbers[len(numbers)-1]
 	}
-	last, damage := store.current()
+	last, damage := store.Head()
 	c.newest = max(c.newest, last.Version, last.Newest)
 	if damage != nil {
 		log.Warn("the record of the current version cannot be read; taking the newest version that can", "error", damage)
@@ -104,7 +104,7 @@ func openWith(store *Store, doc *config.Document, current *routing.Current, log 
 	}
 	isWaiting := c.recall(last, doc)
 	if damage != nil {
-		if err := store.setCurrent(c.pointer(version.Number)); err != nil {
+		if err := store.SetHead(c.head(version.Number)); err != nil {
 			return nil, fmt.Errorf("versions: %w", err)
 		}
 	}
@@ -224,7 +224,7 @@ func (c *Control) commit(doc *config.Document, change Change) (Result, error) {
 	}
 	if err := c.tolerate(c.point(next.version)); err != nil {
 		if isNew {
-			_ = c.store.remove(next.version) // nobody was told that it exists
+			_ = c.store.Remove(next.version) // nobody was told that it exists
 		}
 		return result, err
 	}
@@ -241,7 +241,7 @@ func (c *Control) surplus(keep int, added *Version, current int) []int {
 	if added == nil || keep == 0 {
 		return nil
 	}
-	numbers, err := c.store.List()
+	numbers, err := c.store.Versions()
 	if err != nil || len(numbers) < keep {
 		return nil // what cannot be listed is looked at again with the next change
 	}
@@ -255,7 +255,7 @@ func (c *Control) prune(surplus []int) {
 	if len(surplus) == 0 {
 		return
 	}
-	if err := c.store.removeAll(surplus); err != nil {
+	if err := c.store.Remove(surplus...); err != nil {
 		c.log.Warn("old versions stay on disk until the next change", "error", err)
 	}
 }
@@ -263,13 +263,16 @@ func (c *Control) prune(surplus []int) {
 // save stores a version. One that may be on disk although saving it failed is
 // removed, and its number is not used again.
 func (c *Control) save(v *Version) error {
+	if c.has(v.Number) {
+		return fmt.Errorf("%w: version %d exists already", ErrSave, v.Number)
+	}
 	err := c.store.Save(v)
-	if err != nil && !c.store.has(v.Number) {
+	if err != nil && !c.has(v.Number) {
 		return fmt.Errorf("%w: %w", ErrSave, err)
 	}
 	c.newest = v.Number
 	if err != nil {
-		_ = c.store.remove(v.Number)
+		_ = c.store.Remove(v.Number)
 		return fmt.Errorf("%w: %w", ErrSave, err)
 	}
 	return nil
@@ -278,18 +281,25 @@ func (c *Control) save(v *Version) error {
 // point makes a version the current one on disk. If that fails the old one
 // still is, as far as the disk allows.
 func (c *Control) point(version int) error {
-	err := c.store.setCurrent(c.pointer(version))
+	err := c.store.SetHead(c.head(version))
 	if err == nil {
 		return nil
 	}
 	if before := c.Version(); before != 0 {
-		_ = c.store.setCurrent(c.pointer(before))
+		_ = c.store.SetHead(c.head(before))
 	}
 	return fmt.Errorf("%w: %w", ErrSave, err)
 }
 
-func (c *Control) pointer(version int) pointer {
-	return pointer{Version: version, Newest: c.newest, Source: c.file.source, File: c.file.stored, Log: c.place.Log, Revision: c.place.Revision}
+// head returns the head of the store with a version as the current one.
+func (c *Control) head(version int) Head {
+	return Head{Version: version, Newest: c.newest, Source: c.file.source, File: c.file.stored, Position: c.position}
+}
+
+// has tells whether a version is stored. One that may be is.
+func (c *Control) has(number int) bool {
+	numbers, err := c.store.Versions()
+	return err != nil || slices.Contains(numbers, number)
 }
 
 // put brings a state into force.

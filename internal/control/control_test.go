@@ -1,10 +1,9 @@
-package control
+package control_test
 
 import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -17,7 +16,8 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/config"
-	"github.com/patchbay-ai/patchbay/internal/durable"
+	. "github.com/patchbay-ai/patchbay/internal/control"
+	"github.com/patchbay-ai/patchbay/internal/control/files"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -25,7 +25,7 @@ import (
 // bench is a control with its store and the table that it fills.
 type bench struct {
 	*Control
-	store *Store
+	store *files.Store
 	table *routing.Current
 }
 
@@ -37,7 +37,7 @@ type fataler interface {
 
 func open(t fataler, dir string, doc *config.Document) *bench {
 	t.Helper()
-	store, err := OpenStore(dir)
+	store, err := files.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func (b *bench) describe(t fataler) string {
 	for _, m := range b.table.Load().Entries() {
 		created = append(created, m.Service.String()+"/"+m.ID+"="+m.Created.UTC().Format(time.RFC3339Nano))
 	}
-	return fmt.Sprint(version, numbers, sourceOf(doc), created)
+	return fmt.Sprint(version, numbers, SourceOf(doc), created)
 }
 
 func instanceOf(name string, weight float64) backend.Settings {
@@ -182,7 +182,7 @@ func TestSummariesAndDifferencesSayWhatChangedWithoutSecrets(t *testing.T) {
 	differences := Compare(before, after)
 	const want = "chat: rateLimit.capacity 100→7, weight 1→3 on llama3@127.0.0.1:1, apiKey changed on llama3@127.0.0.1:1, " +
 		`headers["X-Team"] changed on llama3@127.0.0.1:1, +1 instance new@127.0.0.1:1, -1 instance old@name@127.0.0.1:1; tts: removed; stt: added`
-	if got := summarize(differences); !strings.HasPrefix(want, strings.TrimSuffix(got, "…")) || len(got) < 200 {
+	if got := Summarize(differences); !strings.HasPrefix(want, strings.TrimSuffix(got, "…")) || len(got) < 200 {
 		t.Errorf("the summary is %q, want %q", got, want)
 	}
 	var text strings.Builder
@@ -197,7 +197,7 @@ func TestSummariesAndDifferencesSayWhatChangedWithoutSecrets(t *testing.T) {
 	}
 	turned := next.Clone()
 	slices.Reverse(turned.Instances)
-	if got := summarize(Compare(after, Services{schema.Chat: turned, schema.STT: after[schema.STT]})); got != "chat: order of the instances" {
+	if got := Summarize(Compare(after, Services{schema.Chat: turned, schema.STT: after[schema.STT]})); got != "chat: order of the instances" {
 		t.Errorf("another order is %q", got)
 	}
 }
@@ -301,104 +301,11 @@ func step(t *rapid.T, b *bench, used map[int]bool) {
 	}
 }
 
-// At every moment of a write the disk holds the old state or the new one, and a
-// step that fails changes nothing.
-func TestCrashPointsAndFaultsOfTheStore(t *testing.T) {
-	for name, do := range map[string]func(*bench) error{
-		"change": func(b *bench) error { _, err := b.Apply(Change{Origin: FromAPI}, add("new")); return err },
-		"use":    func(b *bench) error { _, err := b.Use(Change{}, 1); return err },
-		"delete": func(b *bench) error { _, err := b.Delete(Change{}, 1); return err },
-	} {
-		t.Run(name, func(t *testing.T) {
-			crashAnywhere(t, do)
-			faultAnywhere(t, do)
-		})
-	}
-}
-
 func prepared(t *testing.T, dir string) *bench {
 	b := open(t, dir, config.Default())
 	mustChange(t, b, add("one"))
 	mustChange(t, b, add("two"))
 	return b
-}
-
-// crashAnywhere copies the disk before each step, and boots from every copy.
-func crashAnywhere(t *testing.T, do func(*bench) error) {
-	dir := t.TempDir()
-	b := prepared(t, dir)
-	before := current(t, b)
-	var copies []string
-	b.store.dir.Before = func(durable.Step) error {
-		to := t.TempDir()
-		if err := os.CopyFS(to, os.DirFS(dir)); err != nil {
-			t.Error(err)
-		}
-		copies = append(copies, to)
-		return nil
-	}
-	if err := do(b); err != nil {
-		t.Fatal(err)
-	}
-	after := current(t, b)
-	_ = b.store.Close()
-	for n, dir := range append(copies, dir) {
-		b := open(t, dir, config.Default())
-		if now := current(t, b); now != before && now != after {
-			t.Errorf("a crash before step %d leaves %s, neither %s nor %s", n, now, before, after)
-		}
-		if result := mustChange(t, b, add("later")); result.Version <= 3 {
-			t.Errorf("a crash before step %d: version %d was used before", n, result.Version)
-		}
-		_ = b.store.Close()
-	}
-}
-
-// current describes what is in force.
-func current(t fataler, b *bench) string {
-	t.Helper()
-	doc, version := b.Document()
-	return fmt.Sprint(version, sourceOf(doc))
-}
-
-// faultAnywhere lets each step fail in turn.
-func faultAnywhere(t *testing.T, do func(*bench) error) {
-	for n := 0; ; n++ {
-		dir := t.TempDir()
-		b := prepared(t, dir)
-		before := b.describe(t)
-		steps, failed := 0, false
-		b.store.dir.Before = func(durable.Step) error {
-			steps++
-			if steps == n+1 {
-				failed = true
-				return fs.ErrPermission
-			}
-			return nil
-		}
-		err := do(b)
-		b.store.dir.Before = nil
-		if !failed {
-			_ = b.store.Close()
-			return // there are not that many steps
-		}
-		if !errors.Is(err, ErrSave) {
-			t.Errorf("step %d fails and the error is %v", n, err)
-		}
-		now := b.describe(t)
-		isDeleted := strings.HasPrefix(now, "3 [2 3]") // removed, but perhaps not for good
-		if now != before && !isDeleted {
-			t.Errorf("step %d fails and leaves %s, not %s", n, now, before)
-		}
-		mustChange(t, b, add("later"))
-		after := b.describe(t)
-		_ = b.store.Close()
-		again := open(t, dir, config.Default())
-		if restarted := again.describe(t); restarted != after {
-			t.Errorf("step %d fails; later %s becomes %s", n, after, restarted)
-		}
-		_ = again.store.Close()
-	}
 }
 
 func TestBackupsAreWholeAndPrivate(t *testing.T) {

@@ -33,7 +33,7 @@ func fileStateOf(doc *config.Document) fileState {
 // lastFile returns the file that was taken last, as far as it is known. Releases
 // that replaced everything by the file did not keep it, but their newest version
 // that came from the file says the same.
-func (c *Control) lastFile(last pointer, numbers []int) fileState {
+func (c *Control) lastFile(last Head, numbers []int) fileState {
 	state := fileState{source: last.Source, stored: last.File}
 	if len(last.File) > 0 && json.Unmarshal(last.File, &state.services) == nil {
 		return state

@@ -1,4 +1,4 @@
-package control
+package control_test
 
 import (
 	"bytes"
@@ -14,6 +14,8 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/config"
+	. "github.com/patchbay-ai/patchbay/internal/control"
+	"github.com/patchbay-ai/patchbay/internal/control/files"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/storetest"
@@ -22,7 +24,7 @@ import (
 // openLogged is open with a log that can be read.
 func openLogged(t *testing.T, dir string, doc *config.Document) (*bench, *bytes.Buffer) {
 	t.Helper()
-	store, err := OpenStore(dir)
+	store, err := files.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,11 +118,12 @@ func TestAnEditOfTheFileAfterARollback(t *testing.T) {
 
 // A save that fails leaves the file to be taken again.
 func TestAnEditOfTheFileThatIsNotSavedIsTakenLater(t *testing.T) {
-	b := open(t, t.TempDir(), readFrom("before"))
+	dir := t.TempDir()
+	b := open(t, dir, readFrom("before"))
 	defer b.store.Close()
 	mustChange(t, b, add("by hand"))
 	after := readFrom("after", add("in the file"))
-	versions := b.store.dir.Path("")
+	versions := filepath.Join(dir, "versions")
 	if err := os.Rename(versions, versions+".away"); err != nil {
 		t.Fatal(err)
 	}
@@ -140,12 +143,12 @@ func TestUpgradesFindTheFileThatWasTakenLast(t *testing.T) {
 	dir := t.TempDir()
 	b := open(t, dir, readFrom("before", add("old"), add("kept")))
 	mustChange(t, b, add("by hand"))
-	p, err := b.store.current()
+	p, err := b.store.Head()
 	if err != nil || len(p.File) == 0 {
 		t.Fatal(p, err)
 	}
 	p.File = nil
-	if err := b.store.setCurrent(p); err != nil {
+	if err := b.store.SetHead(p); err != nil {
 		t.Fatal(err)
 	}
 	_ = b.store.Close()
@@ -156,10 +159,10 @@ func TestUpgradesFindTheFileThatWasTakenLast(t *testing.T) {
 	_ = b.store.Close()
 	// Without any such version nothing is removed.
 	for _, number := range []int{1, 3} {
-		_ = os.Remove(filepath.Join(dir, versionsDir, fileOf(number)))
+		_ = b.store.Remove(number)
 	}
-	p = pointer{Version: 2, Newest: 3, Source: "written:unknown"}
-	if err := write(b.store.dir, currentFile, p); err != nil {
+	p = Head{Version: 2, Newest: 3, Source: "written:unknown"}
+	if err := b.store.SetHead(p); err != nil {
 		t.Fatal(err)
 	}
 	b = open(t, dir, readFrom("after", add("new")))
@@ -310,7 +313,7 @@ func TestASecretThatIsMissingTakesOneInstanceOut(t *testing.T) {
 func TestVersionsOfOlderReleasesAreReadAsTheyAre(t *testing.T) {
 	dir := t.TempDir()
 	b := open(t, dir, readFrom("words", add("m")))
-	path := b.store.dir.Path(fileOf(1))
+	path := filepath.Join(dir, "versions", "00000001.json")
 	content, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

@@ -2,14 +2,13 @@ package control
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
+	mathrand "math/rand/v2"
 	"slices"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/patchbay-ai/patchbay/internal/condition"
 	"github.com/patchbay-ai/patchbay/internal/config"
@@ -38,7 +37,7 @@ const (
 // serve while the database is away. An empty log gets what this gateway has. In
 // any other the current version wins, unless this gateway followed the log
 // before and its configuration file changed since; then that becomes a version.
-func OpenShared(store *Store, doc *config.Document, current *routing.Current, log *slog.Logger, shared *Shared) (*Control, error) {
+func OpenShared(store Store, doc *config.Document, current *routing.Current, log *slog.Logger, shared Shared) (*Control, error) {
 	c, err := openWith(store, doc, current, log, shared)
 	if err != nil {
 		return nil, err
@@ -56,11 +55,11 @@ func (c *Control) Values() *Values { return c.values }
 
 // recall takes up where this gateway was in the log when it stopped. A file that
 // changed since has to wait for the log.
-func (c *Control) recall(last pointer, doc *config.Document) (isWaiting bool) {
+func (c *Control) recall(last Head, doc *config.Document) (isWaiting bool) {
 	if c.shared == nil || last.Log == "" {
 		return false
 	}
-	c.place = place{Log: last.Log, Revision: last.Revision}
+	c.position = last.Position
 	c.joined.Store(true)
 	if isSource(c.file.source, doc) {
 		return false
@@ -75,24 +74,22 @@ func (c *Control) Follow(ctx context.Context) {
 	if c.shared == nil {
 		return
 	}
-	var ear *pgx.Conn
-	hangUp := func() {
-		if ear != nil {
-			last, cancel := bounded(context.Background())
-			defer cancel()
-			_ = ear.Close(last) // nothing is lost with it
+	var listener Listener
+	disconnect := func() {
+		if listener != nil {
+			listener.Close()
 		}
-		ear = nil
+		listener = nil
 	}
 	defer func() {
-		hangUp()
+		disconnect()
 		c.Close()
 	}()
 	wait := sharedPoll / 4
 	for ctx.Err() == nil {
 		var err error
-		if ear == nil {
-			ear, err = c.shared.listen(ctx)
+		if listener == nil {
+			listener, err = c.shared.Listen(ctx)
 		}
 		if err == nil {
 			err = c.refresh(ctx)
@@ -102,17 +99,17 @@ func (c *Control) Follow(ctx context.Context) {
 		}
 		c.note(err)
 		if err != nil {
-			hangUp()
+			disconnect()
 			wait = min(2*wait, sharedPatience)
-			pause(ctx, wait/2+rand.N(wait/2)) //nolint:gosec // spreads tries, keeps no secret
+			pause(ctx, wait/2+mathrand.N(wait/2)) //nolint:gosec // spreads tries, keeps no secret
 			continue
 		}
 		wait = sharedPoll / 4
 		next, cancel := context.WithTimeout(ctx, sharedPoll)
-		_, err = ear.WaitForNotification(next)
+		err = listener.Wait(next)
 		cancel()
-		if err != nil && ear.IsClosed() {
-			hangUp()
+		if err != nil {
+			disconnect()
 		}
 	}
 }
@@ -125,7 +122,7 @@ func (c *Control) Close() {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.shared.drop()
+	c.shared.Close()
 }
 
 func pause(ctx context.Context, long time.Duration) {
@@ -164,23 +161,23 @@ func (c *Control) Following() *condition.Condition {
 func (c *Control) refresh(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s, err := c.shared.begin(ctx, false)
+	s, err := beginSession(ctx, c.shared, false)
 	if err != nil {
 		return err
 	}
 	if s.head.Log == "" {
-		s.end()
+		s.End()
 		if err := c.found(); err != nil {
 			return err
 		}
-		if s, err = c.shared.begin(ctx, false); err != nil {
+		if s, err = beginSession(ctx, c.shared, false); err != nil {
 			return err
 		}
 	}
 	// Credentials come first: a version that cannot be used must not delay them.
 	valuesErr := c.values.catchUp(s)
 	err = c.catchUp(s)
-	s.end()
+	s.End()
 	err = errors.Join(valuesErr, c.values.supply(), err)
 	if err != nil || c.waiting == nil {
 		return err
@@ -199,16 +196,16 @@ func (c *Control) refresh(ctx context.Context) error {
 // found makes an empty log the one of this gateway's versions. If another one
 // does so at the same moment, the next refresh follows that.
 func (c *Control) found() error {
-	s, err := c.shared.begin(context.Background(), true)
+	s, err := beginSession(context.Background(), c.shared, true)
 	if err != nil {
 		return err
 	}
-	defer s.end()
-	first := head{place: place{Log: newLog(), Revision: 1}, Version: c.Version(), Newest: c.newest, Source: c.file.source}
-	if isFirst, err := s.found(first); err != nil || !isFirst {
+	defer s.End()
+	first := Head{Position: Position{Log: rand.Text(), Revision: 1}, Version: c.Version(), Newest: c.newest, Source: c.file.source}
+	if isFirst, err := s.Initialise(first); err != nil || !isFirst {
 		return err
 	}
-	numbers, err := c.store.List()
+	numbers, err := c.store.Versions()
 	if err != nil {
 		return err
 	}
@@ -218,7 +215,7 @@ func (c *Control) found() error {
 			continue // what cannot be read here is no use to others
 		}
 		if err == nil {
-			err = s.insert(v)
+			err = s.Save(v)
 		}
 		if err != nil {
 			return err
@@ -227,7 +224,7 @@ func (c *Control) found() error {
 	if err := s.commit(first); err != nil {
 		return err
 	}
-	c.place = first.place
+	c.position = first.Position
 	c.log.Info("the shared configuration was empty and begins with this gateway's", "version", first.Version)
 	return c.point(first.Version)
 }
@@ -235,16 +232,16 @@ func (c *Control) found() error {
 // catchUp puts the current version of the log into force and makes the files
 // the same as the log. The caller has the lock.
 func (c *Control) catchUp(s *session) error {
-	if c.place == s.head.place {
+	if c.position == s.head.Position {
 		c.joined.Store(true)
 		return nil
 	}
 	now := c.state.Load()
-	sameLog := c.place.Log == s.head.Log && c.place.Revision <= s.head.Revision
+	sameLog := c.position.Log == s.head.Log && c.position.Revision <= s.head.Revision
 	moved := !sameLog || now.version != s.head.Version
 	next, table, summary := now, c.current.Load(), ""
 	if moved {
-		v, err := s.load(s.head.Version)
+		v, err := s.Load(s.head.Version)
 		if err != nil {
 			return err
 		}
@@ -268,14 +265,14 @@ func (c *Control) catchUp(s *session) error {
 	if err != nil {
 		return err
 	}
-	before := c.place
-	c.place, c.newest = s.head.place, s.head.Newest
+	before := c.position
+	c.position, c.newest = s.head.Position, s.head.Newest
 	if err := c.point(next.version); err != nil {
-		c.place = before
+		c.position = before
 		return err
 	}
 	for _, number := range surplus {
-		if err := c.store.remove(number); err != nil {
+		if err := c.store.Remove(number); err != nil {
 			c.log.Warn("a version that the shared configuration does not have stays on disk", "version", number, "error", err)
 		}
 	}
@@ -285,16 +282,16 @@ func (c *Control) catchUp(s *session) error {
 // copyVersions writes the versions that the files lack, and returns those that
 // the log lacks. Files of another log are kept in a backup and then replaced.
 func (c *Control) copyVersions(s *session, sameLog bool) (surplus []int, err error) {
-	theirs, err := s.numbers()
+	theirs, err := s.Versions()
 	if err != nil {
 		return nil, err
 	}
-	ours, err := c.store.List()
+	ours, err := c.store.Versions()
 	if err != nil {
 		return nil, err
 	}
 	if !sameLog && len(ours) > 0 {
-		path, _, err := c.store.backup(time.Now())
+		path, _, err := c.store.Backup(time.Now(), false)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrSave, err)
 		}
@@ -304,7 +301,7 @@ func (c *Control) copyVersions(s *session, sameLog bool) (surplus []int, err err
 		if _, have := slices.BinarySearch(ours, number); have && sameLog {
 			continue
 		}
-		v, err := s.load(number)
+		v, err := s.Load(number)
 		if err != nil && number != s.head.Version {
 			c.log.Warn("a version of the shared configuration cannot be read", "version", number, "error", err)
 			continue
@@ -312,7 +309,7 @@ func (c *Control) copyVersions(s *session, sameLog bool) (surplus []int, err err
 		if err != nil {
 			return nil, err
 		}
-		if err := write(c.store.dir, fileOf(number), v); err != nil {
+		if err := c.store.Save(v); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrSave, err)
 		}
 	}
@@ -322,6 +319,39 @@ func (c *Control) copyVersions(s *session, sameLog bool) (surplus []int, err err
 	}), nil
 }
 
+// session is a transaction on the shared log and its head.
+type session struct {
+	Transaction
+
+	head Head
+	// source is what the head gets as its source with the next write.
+	source string
+	// committed says that the log has what was written.
+	committed bool
+}
+
+func beginSession(ctx context.Context, shared Shared, write bool) (*session, error) {
+	tx, err := shared.Begin(ctx, write)
+	if err != nil {
+		return nil, err
+	}
+	head, err := tx.Head()
+	if err != nil {
+		tx.End()
+		return nil, err
+	}
+	return &session{Transaction: tx, head: head, source: head.Source}, nil
+}
+
+// commit commits, and notes the head that the log has then.
+func (s *session) commit(next Head) error {
+	if err := s.Commit(); err != nil {
+		return err
+	}
+	s.head, s.committed = next, true
+	return nil
+}
+
 // begin takes the log for a write and brings this gateway up to date, so that
 // the write starts from what everybody has. Without a log, and for a dry run,
 // it does nothing. The caller has the lock and calls end after the write.
@@ -329,16 +359,16 @@ func (c *Control) begin(dryRun bool) (end func(), err error) {
 	if c.shared == nil || dryRun {
 		return func() {}, nil
 	}
-	s, err := c.shared.begin(context.Background(), true)
+	s, err := beginSession(context.Background(), c.shared, true)
 	if err == nil && s.head.Log == "" {
-		s.end()
+		s.End()
 		if err = c.found(); err == nil {
-			s, err = c.shared.begin(context.Background(), true)
+			s, err = beginSession(context.Background(), c.shared, true)
 		}
 	}
 	if err == nil {
 		if err = c.catchUp(s); err != nil {
-			s.end()
+			s.End()
 		}
 	}
 	if err != nil {
@@ -347,7 +377,7 @@ func (c *Control) begin(dryRun bool) (end func(), err error) {
 	}
 	c.session, c.newest = s, s.head.Newest
 	return func() {
-		s.end()
+		s.End()
 		c.session = nil
 	}, nil
 }
@@ -359,7 +389,7 @@ func (c *Control) publish(v *Version, current int, surplus []int) error {
 	s := c.session
 	if s == nil {
 		if v != nil {
-			c.place = place{} // the files are not those of a log any more
+			c.position = Position{} // the files are not those of a log any more
 		}
 		return nil
 	}
@@ -367,12 +397,12 @@ func (c *Control) publish(v *Version, current int, surplus []int) error {
 		return nil
 	}
 	if v != nil {
-		if err := s.insert(v); err != nil {
+		if err := s.Save(v); err != nil {
 			return c.refused(err)
 		}
 	}
 	if len(surplus) > 0 {
-		if err := s.removeAll(surplus); err != nil {
+		if err := s.Remove(surplus...); err != nil {
 			return c.refused(err)
 		}
 	}
@@ -385,7 +415,7 @@ func (c *Control) unpublish(number int) error {
 	if s == nil {
 		return nil
 	}
-	if err := s.remove(number); err != nil {
+	if err := s.Remove(number); err != nil {
 		return c.refused(err)
 	}
 	return c.move(s.head.Version)
@@ -396,14 +426,14 @@ func (c *Control) move(current int) error {
 	next := s.head
 	next.Revision++
 	next.Version, next.Newest, next.Source = current, max(next.Newest, current), s.source
-	if err := s.move(next); err != nil {
+	if err := s.SetHead(next); err != nil {
 		return c.refused(err)
 	}
 	if err := s.commit(next); err != nil {
 		_ = c.refused(err)
 		return ErrUnconfirmed
 	}
-	c.place = next.place
+	c.position = next.Position
 	return nil
 }
 
@@ -419,6 +449,6 @@ func (c *Control) tolerate(err error) error {
 		return err
 	}
 	c.log.Error("the shared configuration has a change that could not be saved here; it is tried again", "error", err)
-	c.place.Revision = 0
+	c.position.Revision = 0
 	return nil
 }

@@ -1,4 +1,4 @@
-package control
+package control_test
 
 import (
 	"bytes"
@@ -19,10 +19,21 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
+	. "github.com/patchbay-ai/patchbay/internal/control"
+	"github.com/patchbay-ai/patchbay/internal/control/files"
+	"github.com/patchbay-ai/patchbay/internal/control/pglog"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/storetest"
 )
+
+// pause waits for a moment between two looks at the same thing.
+func pause(ctx context.Context, long time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(long):
+	}
+}
 
 func soon(t *testing.T, longest time.Duration, what string, so func() bool) time.Duration {
 	t.Helper()
@@ -39,11 +50,11 @@ func soon(t *testing.T, longest time.Duration, what string, so func() bool) time
 // join opens a gateway's control on a shared configuration; leave stops it.
 func join(t *testing.T, address, dir string, doc *config.Document) (b *bench, leave func()) {
 	t.Helper()
-	store, err := OpenStore(dir)
+	store, err := files.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	shared, err := NewShared(address)
+	shared, err := pglog.New(address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +153,7 @@ func TestASharedChangeIsEffectiveEverywhereWithinASecond(t *testing.T) {
 	if _, err := two.Delete(Change{}, 21); err != nil {
 		t.Fatal(err)
 	}
-	soon(t, time.Second, "the deletion arrives", func() bool { return !one.store.has(21) })
+	soon(t, time.Second, "the deletion arrives", func() bool { return !one.Has(21) })
 	if result := mustChange(t, one, add("later")); result.Version != 22 || result.Before != 3 {
 		t.Errorf("the next version is %d, after %d", result.Version, result.Before)
 	}
@@ -254,7 +265,7 @@ func TestJoiningASharedConfiguration(t *testing.T) {
 	if two.Version() != 4 || !has(two, "by hand")() || !has(two, "rolled out")() {
 		t.Errorf("version %d with %v", two.Version(), names(two))
 	}
-	if _, err := NewShared("postgres://u:secret@[bad/"); err == nil || len(err.Error()) > 80 {
+	if _, err := pglog.New("postgres://u:secret@[bad/"); err == nil || len(err.Error()) > 80 {
 		t.Errorf("a bad address: %v", err)
 	}
 }
@@ -324,19 +335,19 @@ func TestADatabaseThatDoesNotAnswerHoldsNothingUp(t *testing.T) {
 	defer w.frozen.Store(false)
 	began := time.Now()
 	_, err := one.Apply(Change{}, add("b"))
-	if took := time.Since(began); !errors.Is(err, ErrUnavailable) || took > 5*sharedTimeout {
+	if took := time.Since(began); !errors.Is(err, ErrUnavailable) || took > 5*pglog.Timeout {
 		t.Errorf("%v after %v", err, took)
 	}
 	t.Logf("refused after %v", time.Since(began))
 	if !has(one, "a")() || one.Version() != 2 {
 		t.Errorf("version %d with %v", one.Version(), names(one))
 	}
-	soon(t, abandonedAfter+2*sharedTimeout, "the other can write", func() bool {
+	soon(t, pglog.AbandonedAfter+2*pglog.Timeout, "the other can write", func() bool {
 		_, err := two.Apply(Change{}, add("c"))
 		return err == nil
 	})
 	w.frozen.Store(false)
-	soon(t, 2*sharedPatience+2*sharedTimeout, "it follows again", has(one, "c"))
+	soon(t, 2*LongestWait+2*pglog.Timeout, "it follows again", has(one, "c"))
 }
 
 func TestALostAnswerToACommitIsSaidToBeOpen(t *testing.T) {
@@ -358,7 +369,7 @@ func TestALostAnswerToACommitIsSaidToBeOpen(t *testing.T) {
 			t.Error("what was not confirmed is in force")
 		}
 		w.frozen.Store(false)
-		soon(t, 2*sharedPatience+2*sharedTimeout, "the change that was taken shows", has(one, fmt.Sprint("b", n)))
+		soon(t, 2*LongestWait+2*pglog.Timeout, "the change that was taken shows", has(one, fmt.Sprint("b", n)))
 		mustChange(t, one, add("c"))
 		return
 	}

@@ -1,4 +1,4 @@
-package control
+package control_test
 
 import (
 	"errors"
@@ -12,6 +12,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/balance"
 	"github.com/patchbay-ai/patchbay/internal/config"
+	. "github.com/patchbay-ai/patchbay/internal/control"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/storetest"
@@ -66,7 +67,7 @@ func TestUpgradesKnowTheFilesOfOlderReleases(t *testing.T) {
 	dir := t.TempDir()
 	b := open(t, dir, config.Default()) // which says nothing of what was written
 	mustChange(t, b, add("edited"))
-	if pointer, err := b.store.current(); err != nil || pointer.Source != filledSource(config.Default()) {
+	if pointer, err := b.store.Head(); err != nil || pointer.Source != FilledSource(config.Default()) {
 		t.Fatalf("%+v, %v", pointer, err)
 	}
 	_ = b.store.Close()
@@ -75,7 +76,7 @@ func TestUpgradesKnowTheFilesOfOlderReleases(t *testing.T) {
 		t.Errorf("the upgrade makes version %d", b.Version())
 	}
 	mustChange(t, b, add("more"))
-	if pointer, err := b.store.current(); err != nil || pointer.Source != "written:words" {
+	if pointer, err := b.store.Head(); err != nil || pointer.Source != "written:words" {
 		t.Errorf("%+v, %v", pointer, err)
 	}
 	_ = b.store.Close()
@@ -142,10 +143,10 @@ func TestPropertyServicesSurviveTheStore(t *testing.T) {
 			service.Instances = append(service.Instances, s)
 		}
 		doc.Services[schema.Chat] = service
-		if validate(doc) != nil {
+		if Validate(doc) != nil {
 			return
 		}
-		stored, err := asStored(doc)
+		stored, err := AsStored(doc)
 		if err != nil || !stored.Equal(doc) {
 			t.Fatalf("%v: %+v became %+v", err, doc.Services[schema.Chat], stored)
 		}

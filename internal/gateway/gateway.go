@@ -17,6 +17,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/control"
+	"github.com/patchbay-ai/patchbay/internal/control/files"
 	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/memory"
 	"github.com/patchbay-ai/patchbay/internal/proxy"
@@ -60,7 +61,7 @@ type Gateway struct {
 // Parts are what a gateway consists of. New sets them, and nothing replaces them.
 type Parts struct {
 	Document  *config.Document  // as it was at the start
-	Store     *control.Store    // the data directory
+	Store     *files.Store      // the data directory
 	Control   *control.Control  // changes the configuration
 	Current   *routing.Current  // holds the table in force
 	Transport *transport.Client // reaches the backends
@@ -117,7 +118,7 @@ func New(doc *config.Document, log *slog.Logger, options Options) (_ *Gateway, e
 
 // open opens what the gateway keeps and what it is connected to.
 func (g *Gateway) open(opened *cleanups) (err error) {
-	if g.Store, err = control.OpenStore(g.Document.Server.DataDir); err != nil {
+	if g.Store, err = files.Open(g.Document.Server.DataDir); err != nil {
 		return err
 	}
 	opened.add(func() { _ = g.Store.Close() })

@@ -27,6 +27,20 @@ type Version struct {
 	Services Services      `json:"services"`
 }
 
+// ReadVersion decodes a stored version, which must have this number. It refuses
+// what this program does not know: a version that a newer one wrote must not lose
+// half of its meaning without a word.
+func ReadVersion(number int, data []byte) (*Version, error) {
+	v := new(Version)
+	if err := json.Unmarshal(data, v, strict()); err != nil {
+		return nil, fmt.Errorf("version %d: %w", number, err)
+	}
+	if v.Number != number {
+		return nil, fmt.Errorf("version %d: what is stored is version %d", number, v.Number)
+	}
+	return v, nil
+}
+
 // since returns when the instances of the version were added. Versions of older
 // programs do not say; their instances are as old as the version.
 func (v *Version) since() routing.Since {
@@ -111,6 +125,5 @@ func readService(data jsontext.Value) (config.Service, error) {
 	return service, nil
 }
 
-// strict refuses what this program does not know: a version that a newer one
-// wrote must not lose half of its meaning without a word.
+// strict refuses what this program does not know.
 func strict() json.Options { return json.RejectUnknownMembers(true) }

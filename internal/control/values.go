@@ -15,7 +15,7 @@ import (
 // slash is the kind of a record. They are no part of a version, so that a
 // rollback does not bring back a key that was revoked.
 type Values struct {
-	shared *Shared
+	shared Shared
 	log    *slog.Logger
 
 	mu *sync.Mutex // guards shared and what follows
@@ -38,18 +38,18 @@ type Follower func(log string, whole bool, values map[string][]byte)
 // errNoLog means that no gateway has begun a shared configuration yet.
 var errNoLog = errors.New("the shared configuration is empty")
 
-func newValues(shared *Shared, mu *sync.Mutex, log *slog.Logger) *Values {
+func newValues(shared Shared, mu *sync.Mutex, log *slog.Logger) *Values {
 	return &Values{shared: shared, mu: mu, log: log, known: map[string][]byte{}}
 }
 
 // OpenValues returns the values of a shared configuration for a program that is
 // no gateway, nil where no gateway has begun it yet.
-func OpenValues(shared *Shared, log *slog.Logger) (*Values, error) {
-	s, err := shared.begin(context.Background(), false)
+func OpenValues(shared Shared, log *slog.Logger) (*Values, error) {
+	s, err := beginSession(context.Background(), shared, false)
 	if err != nil {
 		return nil, err
 	}
-	defer s.end()
+	defer s.End()
 	if s.head.Log == "" {
 		return nil, nil
 	}
@@ -60,7 +60,7 @@ func OpenValues(shared *Shared, log *slog.Logger) (*Values, error) {
 func (v *Values) Close() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.shared.drop()
+	v.shared.Close()
 }
 
 // Follow tells followers of all values and of every change from now on. The log
@@ -76,12 +76,12 @@ func (v *Values) Follow(own map[string][]byte, followers ...Follower) error {
 
 // refresh reads the log. The caller has the lock.
 func (v *Values) refresh() error {
-	s, err := v.shared.begin(context.Background(), false)
+	s, err := beginSession(context.Background(), v.shared, false)
 	if err != nil {
 		return err
 	}
 	err = v.catchUp(s)
-	s.end()
+	s.End()
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (v *Values) catchUp(s *session) error {
 	if v == nil || len(v.followers) == 0 || s.head.Log == "" {
 		return nil
 	}
-	newest, err := s.newestValue()
+	newest, err := s.NewestValue()
 	if err != nil {
 		return fmt.Errorf("shared values: %w", err)
 	}
@@ -106,7 +106,7 @@ func (v *Values) catchUp(s *session) error {
 	if whole {
 		since = 0
 	}
-	changed, err := s.values(since)
+	changed, err := s.Values(since)
 	if err != nil {
 		return fmt.Errorf("shared values: %w", err)
 	}
@@ -144,23 +144,23 @@ func (v *Values) supply() error {
 	if v == nil || len(v.lacking) == 0 {
 		return nil
 	}
-	s, err := v.shared.begin(context.Background(), true)
+	s, err := beginSession(context.Background(), v.shared, true)
 	if err != nil {
 		return err
 	}
-	defer s.end()
-	newest, err := s.newestValue()
+	defer s.End()
+	newest, err := s.NewestValue()
 	if err != nil {
 		return err
 	}
-	all, err := s.values(0)
+	all, err := s.Values(0)
 	if err != nil {
 		return err
 	}
 	// Another gateway may have been faster.
 	for name, value := range missing(v.known, all) {
 		newest++
-		if err := s.putValue(name, newest, value); err != nil {
+		if err := s.PutValue(name, newest, value); err != nil {
 			return err
 		}
 		all[name] = value
@@ -194,13 +194,13 @@ func (v *Values) Change(edit func() (name string, value []byte, err error)) erro
 	if err != nil {
 		return v.refused(err)
 	}
-	defer s.end()
+	defer s.End()
 	name, value, err := edit()
 	if err != nil {
 		return err
 	}
 	newest := v.revision + 1
-	if err := s.putValue(name, newest, value); err != nil {
+	if err := s.PutValue(name, newest, value); err != nil {
 		return v.refused(err)
 	}
 	if err := s.commit(s.head); err != nil {
@@ -218,7 +218,7 @@ func (v *Values) beginWrite() (*session, error) {
 			return nil, err
 		}
 	}
-	s, err := v.shared.begin(context.Background(), true)
+	s, err := beginSession(context.Background(), v.shared, true)
 	if err != nil {
 		return nil, err
 	}
@@ -228,7 +228,7 @@ func (v *Values) beginWrite() (*session, error) {
 		err = errors.New("the shared configuration was replaced a moment ago")
 	}
 	if err != nil {
-		s.end()
+		s.End()
 		return nil, err
 	}
 	return s, nil
@@ -237,39 +237,4 @@ func (v *Values) beginWrite() (*session, error) {
 func (v *Values) refused(err error) error {
 	v.log.Warn("a change was refused: the shared configuration cannot be written", "error", err)
 	return ErrUnavailable
-}
-
-// newestValue returns the number of the last change of a value, 0 where there
-// was none.
-func (t *session) newestValue() (newest int64, err error) {
-	ctx, cancel := bounded(context.Background())
-	defer cancel()
-	err = t.tx.QueryRow(ctx, "SELECT coalesce(max(revision), 0) FROM patchbay_config_values").Scan(&newest)
-	return newest, err
-}
-
-// values returns the values that changed after a change.
-func (t *session) values(since int64) (map[string][]byte, error) {
-	ctx, cancel := bounded(context.Background())
-	defer cancel()
-	rows, err := t.tx.Query(ctx, "SELECT name, value FROM patchbay_config_values WHERE revision > $1", since)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	found := map[string][]byte{}
-	for rows.Next() {
-		var name, value string
-		if err := rows.Scan(&name, &value); err != nil {
-			return nil, err
-		}
-		found[name] = []byte(value)
-	}
-	return found, rows.Err()
-}
-
-func (t *session) putValue(name string, revision int64, value []byte) error {
-	_, err := t.exec(`INSERT INTO patchbay_config_values (name, revision, value) VALUES ($1, $2, $3)
-		ON CONFLICT (name) DO UPDATE SET revision = excluded.revision, value = excluded.value`, name, revision, string(value))
-	return err
 }

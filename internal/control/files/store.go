@@ -1,4 +1,5 @@
-package control
+// Package files keeps the versions of the configuration in the data directory.
+package files
 
 import (
 	"cmp"
@@ -15,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/patchbay-ai/patchbay/internal/control"
 	"github.com/patchbay-ai/patchbay/internal/durable"
 )
 
@@ -27,24 +29,6 @@ type Store struct {
 	lock *os.File
 }
 
-// pointer is the content of the file that names the current version.
-type pointer struct {
-	Version int `json:"version"`
-	// Newest is the highest number that was ever used: the version that had it
-	// may be gone, and its number is not given again.
-	Newest int `json:"newest"`
-	// Source identifies the services that the configuration file gave when it
-	// was read last: a restart takes the file again only if they changed.
-	Source string `json:"source"`
-	// File are these services themselves, without defaults. Older releases did
-	// not keep them.
-	File jsontext.Value `json:"file,omitzero"`
-	// Log and Revision say which state of a shared configuration the versions
-	// are, if it is shared.
-	Log      string `json:"log,omitzero"`
-	Revision int64  `json:"revision,omitzero"`
-}
-
 const (
 	versionsDir = "versions"
 	currentFile = "current.json"
@@ -54,9 +38,9 @@ const (
 // ErrInUse means that another process works in the same data directory.
 var ErrInUse = errors.New("the data directory is in use by another process")
 
-// OpenStore opens or makes the store in the data directory and keeps other
+// Open opens or makes the store in the data directory and keeps other
 // processes out of it.
-func OpenStore(dataDir string) (*Store, error) {
+func Open(dataDir string) (*Store, error) {
 	if err := os.MkdirAll(dataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
@@ -84,8 +68,8 @@ func (s *Store) Data() *durable.Dir { return s.data }
 // Close lets other processes in.
 func (s *Store) Close() error { return s.lock.Close() }
 
-// List returns the numbers of all versions in order.
-func (s *Store) List() ([]int, error) {
+// Versions returns the numbers of all versions in order.
+func (s *Store) Versions() ([]int, error) {
 	names, err := s.dir.Names()
 	if err != nil {
 		return nil, err
@@ -102,65 +86,46 @@ func (s *Store) List() ([]int, error) {
 }
 
 // Load reads one version.
-func (s *Store) Load(number int) (*Version, error) {
+func (s *Store) Load(number int) (*control.Version, error) {
 	data, err := s.dir.Read(fileOf(number))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: %d", control.ErrNoVersion, number)
+	}
 	if err != nil {
 		return nil, err
 	}
-	v := new(Version)
-	if err := json.Unmarshal(data, v, strict()); err != nil {
-		return nil, fmt.Errorf("version %d: %w", number, err)
-	}
-	if v.Number != number {
-		return nil, fmt.Errorf("version %d: the file holds version %d", number, v.Number)
-	}
-	return v, nil
+	return control.ReadVersion(number, data)
 }
 
-// Save writes a new version. It never replaces one that is there.
-func (s *Store) Save(v *Version) error {
-	if s.has(v.Number) {
-		return fmt.Errorf("version %d exists already", v.Number)
-	}
-	return write(s.dir, fileOf(v.Number), v)
-}
+// Save writes a version.
+func (s *Store) Save(v *control.Version) error { return write(s.dir, fileOf(v.Number), v) }
 
-func (s *Store) has(number int) bool {
-	_, err := os.Stat(s.dir.Path(fileOf(number)))
-	return !errors.Is(err, fs.ErrNotExist)
-}
+// Remove removes versions for good. After an error some of them may be left.
+func (s *Store) Remove(numbers ...int) error { return s.dir.Remove(filesOf(numbers)...) }
 
-func (s *Store) remove(number int) error { return s.dir.Remove(fileOf(number)) }
-
-func (s *Store) removeAll(numbers []int) error {
-	names := make([]string, len(numbers))
-	for i, number := range numbers {
-		names[i] = fileOf(number)
-	}
-	return s.dir.Remove(names...)
-}
-
-// current reads which version is current; a store without one has the zero pointer.
-func (s *Store) current() (pointer, error) {
-	var p pointer
+// Head reads which version is current; a store without one has the zero Head.
+func (s *Store) Head() (control.Head, error) {
+	var head control.Head
 	data, err := s.dir.Read(currentFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		return p, nil
+		return head, nil
 	}
 	if err != nil {
-		return p, err
+		return head, err
 	}
-	return p, json.Unmarshal(data, &p)
+	return head, json.Unmarshal(data, &head)
 }
 
-func (s *Store) setCurrent(p pointer) error { return write(s.dir, currentFile, p) }
+// SetHead writes which version is current.
+func (s *Store) SetHead(head control.Head) error { return write(s.dir, currentFile, head) }
 
-// backup copies every version into a directory of its own, which appears whole
-// or not at all. It returns its path and the names of the files.
-func (s *Store) backup(now time.Time) (path string, files []string, err error) {
-	numbers, err := s.List()
-	if err != nil {
-		return "", nil, err
+// Backup copies every version into a directory of its own, which appears whole
+// or not at all. It returns its path and the names of the files; a dry run only
+// returns the names.
+func (s *Store) Backup(now time.Time, dryRun bool) (path string, files []string, err error) {
+	numbers, err := s.Versions()
+	if err != nil || dryRun {
+		return "", filesOf(numbers), err
 	}
 	name := "backup-" + now.UTC().Format("20060102T150405.000000000Z")
 	unfinished := durable.Unfinished(name)
@@ -193,6 +158,14 @@ func (s *Store) backup(now time.Time) (path string, files []string, err error) {
 }
 
 func fileOf(number int) string { return fmt.Sprintf("%08d.json", number) }
+
+func filesOf(numbers []int) []string {
+	names := make([]string, len(numbers))
+	for i, number := range numbers {
+		names[i] = fileOf(number)
+	}
+	return names
+}
 
 func write(to *durable.Dir, name string, value any) error {
 	data, err := json.Marshal(value, json.Deterministic(true), jsontext.WithIndent("  "))

@@ -1,0 +1,96 @@
+package control
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Log is a log of versions: numbered states of the services, and a head that
+// says which of them is current.
+type Log interface {
+	// Head returns the head. An empty log has the zero Head.
+	Head() (Head, error)
+	SetHead(Head) error
+	// Versions returns the numbers of all versions in order.
+	Versions() ([]int, error)
+	// Load returns a version, or ErrNoVersion.
+	Load(number int) (*Version, error)
+	// Save adds a version, or replaces the one that has its number.
+	Save(v *Version) error
+	Remove(numbers ...int) error
+}
+
+// Head is what a log says about itself.
+type Head struct {
+	// Version is the current version.
+	Version int `json:"version"`
+	// Newest is the highest number that was ever used: the version that had it
+	// may be gone, and its number is not given again.
+	Newest int `json:"newest"`
+	// Source identifies the services that the configuration file gave when it was
+	// read last, by whichever gateway: the file is taken again only if they
+	// changed.
+	Source string `json:"source"`
+	// File are these services themselves, without defaults. A shared log does not
+	// keep them, and older releases did not.
+	File jsontext.Value `json:"file,omitzero"`
+	// Position is the state of the shared log that this is; a gateway that shares
+	// nothing has none.
+	Position
+}
+
+// Position is a point in the history of a shared log: every write moves it on by
+// one.
+type Position struct {
+	Log      string `json:"log,omitzero"`
+	Revision int64  `json:"revision,omitzero"`
+}
+
+// Store is the log in the data directory. Every write is complete or absent
+// after a crash.
+type Store interface {
+	Log
+	// Backup copies all versions into a new directory, whose path it returns with
+	// the names of the files in it. A dry run only returns the names.
+	Backup(now time.Time, dryRun bool) (path string, files []string, err error)
+}
+
+// Shared is a log that several gateways follow. One Control uses it, and never
+// from two goroutines at once, except for Listen.
+type Shared interface {
+	// Begin opens a transaction that sees the log at one moment or, to write, keeps
+	// all other writers out. The context bounds all of it but the commit.
+	Begin(ctx context.Context, write bool) (Transaction, error)
+	// Listen returns a listener that hears of every write.
+	Listen(ctx context.Context) (Listener, error)
+	// Close closes the connection. The next Begin opens it again.
+	Close()
+}
+
+// Transaction is a transaction on a shared log.
+type Transaction interface {
+	Log
+	// Initialise gives an empty log its first head. It reports false if another
+	// gateway was faster.
+	Initialise(first Head) (bool, error)
+	// NewestValue returns the number of the last change of a value, 0 where there
+	// was none, and Values the values that changed after a change.
+	NewestValue() (int64, error)
+	Values(since int64) (map[string][]byte, error)
+	// PutValue stores a value as the change with this number.
+	PutValue(name string, revision int64, value []byte) error
+	// Commit commits, and tells all listeners.
+	Commit() error
+	// End gives up what was not committed.
+	End()
+}
+
+// Listener hears of writes to a shared log.
+type Listener interface {
+	// Wait returns when the log was written or the context has ended. An error
+	// means that the listener hears nothing any more.
+	Wait(ctx context.Context) error
+	Close()
+}

@@ -1,0 +1,201 @@
+// Package pglog is a log of versions in PostgreSQL that several gateways follow,
+// with the values that they share beside it.
+package pglog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/patchbay-ai/patchbay/internal/control"
+)
+
+const (
+	// Timeout bounds every call of the database, there and here.
+	Timeout = 2 * time.Second
+	// AbandonedAfter ends the transaction of a gateway that froze inside it, so
+	// that the others can write again.
+	AbandonedAfter = 5 * time.Second
+	// channel is where every commit is announced.
+	channel = "patchbay_config"
+	// tablesLock is the advisory lock under which the tables are made.
+	tablesLock = 7_284_113_906
+)
+
+// Log is a log of versions in PostgreSQL.
+type Log struct {
+	config *pgx.ConnConfig
+	conn   *pgx.Conn // nil until needed, and after it broke
+	ready  bool      // the tables were seen
+}
+
+// New returns the log at the address of a PostgreSQL server. It connects when it
+// is needed. The error never repeats the address, which may hold a password.
+func New(address string) (*Log, error) {
+	config, err := pgx.ParseConfig(address)
+	if err != nil {
+		return nil, errors.New("store.config: the address of the database cannot be read")
+	}
+	config.ConnectTimeout = Timeout
+	for name, limit := range map[string]time.Duration{
+		"statement_timeout": Timeout, "idle_in_transaction_session_timeout": AbandonedAfter,
+	} {
+		config.RuntimeParams[name] = strconv.FormatInt(limit.Milliseconds(), 10)
+	}
+	if config.RuntimeParams["application_name"] == "" {
+		config.RuntimeParams["application_name"] = "patchbay"
+	}
+	return &Log{config: config}, nil
+}
+
+// Close closes the connection. The next transaction opens it again.
+func (l *Log) Close() {
+	if l.conn != nil {
+		closeConn(l.conn)
+	}
+	l.conn = nil
+}
+
+// closeConn closes a connection that is of no use any more.
+func closeConn(conn *pgx.Conn) {
+	ctx, cancel := bounded(context.Background())
+	defer cancel()
+	_ = conn.Close(ctx)
+}
+
+func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, Timeout)
+}
+
+func (l *Log) connect(ctx context.Context) (*pgx.Conn, error) {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	return pgx.ConnectConfig(ctx, l.config)
+}
+
+// Begin opens a transaction that sees the log at one moment or, to write, keeps
+// all other writers out.
+func (l *Log) Begin(ctx context.Context, write bool) (control.Transaction, error) {
+	reused := l.conn != nil && !l.conn.IsClosed()
+	tx, err := l.try(ctx, write)
+	if err != nil && reused && (l.conn == nil || l.conn.IsClosed()) && ctx.Err() == nil {
+		tx, err = l.try(ctx, write) // the connection had ended since it was used last
+	}
+	if err != nil {
+		l.Close()
+		return nil, err
+	}
+	return tx, nil
+}
+
+func (l *Log) try(ctx context.Context, write bool) (*transaction, error) {
+	if l.conn == nil || l.conn.IsClosed() {
+		conn, err := l.connect(ctx)
+		if err != nil {
+			return nil, err
+		}
+		l.conn, l.ready = conn, false
+	}
+	if !l.ready {
+		if err := l.makeTables(ctx); err != nil {
+			return nil, fmt.Errorf("tables: %w", err)
+		}
+		l.ready = true
+	}
+	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+	query := "SELECT log, revision, version, newest, source FROM patchbay_config_current"
+	if write {
+		options = pgx.TxOptions{IsoLevel: pgx.ReadCommitted}
+		query += " FOR UPDATE"
+	}
+	t := &transaction{ctx: ctx, conn: l.conn}
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	tx, err := l.conn.BeginTx(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	t.tx = tx
+	h := &t.head
+	err = tx.QueryRow(ctx, query).Scan(&h.Log, &h.Revision, &h.Version, &h.Newest, &h.Source)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		t.End()
+		return nil, err
+	}
+	return t, nil
+}
+
+// makeTables makes the tables unless they are there: then the right to make
+// tables is not needed.
+func (l *Log) makeTables(ctx context.Context) error {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	var there bool
+	err := l.conn.QueryRow(ctx, "SELECT to_regclass('patchbay_config_current') IS NOT NULL AND to_regclass('patchbay_config_values') IS NOT NULL").Scan(&there)
+	if err != nil || there {
+		return err
+	}
+	return pgx.BeginFunc(ctx, l.conn, func(tx pgx.Tx) error {
+		for _, statement := range []string{
+			fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", tablesLock),
+			`CREATE TABLE IF NOT EXISTS patchbay_config_versions (
+				version    INTEGER PRIMARY KEY,
+				created_at TIMESTAMPTZ NOT NULL,
+				origin     TEXT NOT NULL,
+				author     TEXT NOT NULL,
+				summary    TEXT NOT NULL,
+				record     TEXT NOT NULL
+			)`,
+			`CREATE TABLE IF NOT EXISTS patchbay_config_current (
+				single   BOOLEAN PRIMARY KEY DEFAULT TRUE CHECK (single),
+				log      TEXT NOT NULL,
+				revision BIGINT NOT NULL,
+				version  INTEGER NOT NULL,
+				newest   INTEGER NOT NULL,
+				source   TEXT NOT NULL
+			)`,
+			`CREATE TABLE IF NOT EXISTS patchbay_config_values (
+				name     TEXT PRIMARY KEY,
+				revision BIGINT NOT NULL,
+				value    TEXT NOT NULL
+			)`,
+			`CREATE INDEX IF NOT EXISTS patchbay_config_values_revision ON patchbay_config_values (revision)`,
+		} {
+			if _, err := tx.Exec(ctx, statement); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// listener is a connection that hears of every commit.
+type listener struct{ conn *pgx.Conn }
+
+// Listen opens a connection that hears of every commit.
+func (l *Log) Listen(ctx context.Context) (control.Listener, error) {
+	conn, err := l.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	if _, err := conn.Exec(ctx, "LISTEN "+channel); err != nil {
+		return nil, errors.Join(err, conn.Close(ctx))
+	}
+	return listener{conn}, nil
+}
+
+func (l listener) Wait(ctx context.Context) error {
+	_, err := l.conn.WaitForNotification(ctx)
+	if err != nil && l.conn.IsClosed() {
+		return err
+	}
+	return nil
+}
+
+func (l listener) Close() { closeConn(l.conn) }

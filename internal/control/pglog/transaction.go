@@ -1,0 +1,151 @@
+package pglog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/patchbay-ai/patchbay/internal/control"
+)
+
+// transaction is one transaction on the log.
+type transaction struct {
+	ctx  context.Context // bounds the whole transaction, as in database/sql
+	conn *pgx.Conn
+	tx   pgx.Tx
+	head control.Head
+}
+
+// End gives up what was not committed. It closes a connection that cannot even do
+// that.
+func (t *transaction) End() {
+	ctx, cancel := bounded(context.WithoutCancel(t.ctx))
+	defer cancel()
+	if err := t.tx.Rollback(ctx); err != nil && !errors.Is(err, pgx.ErrTxClosed) {
+		_ = t.conn.Close(ctx)
+	}
+}
+
+func (t *transaction) exec(statement string, args ...any) (rows int64, err error) {
+	ctx, cancel := bounded(t.ctx)
+	defer cancel()
+	tag, err := t.tx.Exec(ctx, statement, args...)
+	return tag.RowsAffected(), err
+}
+
+// Head returns the head that the log had when the transaction began.
+func (t *transaction) Head() (control.Head, error) { return t.head, nil }
+
+// SetHead writes the next head.
+func (t *transaction) SetHead(next control.Head) error {
+	rows, err := t.exec("UPDATE patchbay_config_current SET revision = $1, version = $2, newest = $3, source = $4",
+		next.Revision, next.Version, next.Newest, next.Source)
+	if err == nil && rows != 1 {
+		err = errors.New("the log has lost its head")
+	}
+	return err
+}
+
+// Initialise makes the first head of an empty log.
+func (t *transaction) Initialise(first control.Head) (bool, error) {
+	rows, err := t.exec("INSERT INTO patchbay_config_current (log, revision, version, newest, source) VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING",
+		first.Log, first.Revision, first.Version, first.Newest, first.Source)
+	return rows == 1, err
+}
+
+// Versions returns the numbers of all versions in order.
+func (t *transaction) Versions() ([]int, error) {
+	ctx, cancel := bounded(t.ctx)
+	defer cancel()
+	rows, err := t.tx.Query(ctx, "SELECT version FROM patchbay_config_versions ORDER BY version")
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[int])
+}
+
+// Load reads one version.
+func (t *transaction) Load(number int) (*control.Version, error) {
+	ctx, cancel := bounded(t.ctx)
+	defer cancel()
+	var record []byte
+	err := t.tx.QueryRow(ctx, "SELECT record FROM patchbay_config_versions WHERE version = $1", number).Scan(&record)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, fmt.Errorf("%w: %d", control.ErrNoVersion, number)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("version %d: %w", number, err)
+	}
+	return control.ReadVersion(number, record)
+}
+
+// Save adds a version.
+func (t *transaction) Save(v *control.Version) error {
+	record, err := json.Marshal(v, json.Deterministic(true))
+	if err != nil {
+		return err
+	}
+	_, err = t.exec("INSERT INTO patchbay_config_versions (version, created_at, origin, author, summary, record) VALUES ($1, $2, $3, $4, $5, $6)",
+		v.Number, v.CreatedAt, plain(v.Origin), plain(v.Author), plain(v.Summary), string(record))
+	return err
+}
+
+// plain returns a text that the database takes; these columns are for people,
+// and the record has it as it is.
+func plain(text string) string {
+	return strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", ""), "")
+}
+
+// Remove removes versions.
+func (t *transaction) Remove(numbers ...int) error {
+	_, err := t.exec("DELETE FROM patchbay_config_versions WHERE version = ANY($1)", numbers)
+	return err
+}
+
+// NewestValue returns the number of the last change of a value, 0 where there
+// was none.
+func (t *transaction) NewestValue() (newest int64, err error) {
+	ctx, cancel := bounded(t.ctx)
+	defer cancel()
+	err = t.tx.QueryRow(ctx, "SELECT coalesce(max(revision), 0) FROM patchbay_config_values").Scan(&newest)
+	return newest, err
+}
+
+// Values returns the values that changed after a change.
+func (t *transaction) Values(since int64) (map[string][]byte, error) {
+	ctx, cancel := bounded(t.ctx)
+	defer cancel()
+	rows, err := t.tx.Query(ctx, "SELECT name, value FROM patchbay_config_values WHERE revision > $1", since)
+	if err != nil {
+		return nil, err
+	}
+	values := map[string][]byte{}
+	var name, value string
+	_, err = pgx.ForEachRow(rows, []any{&name, &value}, func() error {
+		values[name] = []byte(value)
+		return nil
+	})
+	return values, err
+}
+
+// PutValue stores a value as the change with this number.
+func (t *transaction) PutValue(name string, revision int64, value []byte) error {
+	_, err := t.exec(`INSERT INTO patchbay_config_values (name, revision, value) VALUES ($1, $2, $3)
+		ON CONFLICT (name) DO UPDATE SET revision = excluded.revision, value = excluded.value`, name, revision, string(value))
+	return err
+}
+
+// Commit commits and tells all listeners. It does not stop when the caller of the
+// transaction leaves: then nobody would know whether the log has the change.
+func (t *transaction) Commit() error {
+	ctx, cancel := bounded(context.WithoutCancel(t.ctx))
+	defer cancel()
+	if _, err := t.tx.Exec(ctx, "SELECT pg_notify($1, '')", channel); err != nil {
+		return err
+	}
+	return t.tx.Commit(ctx)
+}
