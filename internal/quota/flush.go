@@ -25,9 +25,9 @@ const (
 	compactAt = 16 << 20
 )
 
-// keepStore writes snapshots until the session is not needed any more.
+// keepStore writes snapshots until the context ends, or until the session is not
+// needed any more; in that case it also finishes the session.
 func (s *session) keepStore(ctx context.Context) {
-	defer s.finish() //nolint:contextcheck // the context is over, and the last flush is still to do
 	interval := time.Duration(s.settings.FlushIntervalSeconds) * time.Second
 	// At once, or nearly: whether the database is there should be known early,
 	// and what was recovered need not wait.
@@ -61,6 +61,9 @@ func (s *session) keepStore(ctx context.Context) {
 		}
 		// Who is still in flight settles first; then one more flush.
 		if s.shared.idle() && s.ledger.retire(s) {
+			if err := s.finish(context.WithoutCancel(ctx)); err != nil {
+				s.ledger.options.Log.Warn("quota: closing the ledger", "error", err)
+			}
 			return
 		}
 		left = min(interval, jitter(time.Second))
@@ -87,33 +90,24 @@ func jitter(d time.Duration) time.Duration {
 	return d*3/4 + rand.N(d/2) //nolint:gosec // nobody gains by guessing it
 }
 
-// finish closes what the session opened. Nobody is left in it.
-func (s *session) finish() {
-	s.cancel()
+// finish writes what is still unwritten, for as long as the context and readTime
+// allow, and closes what the session opened. What it does not write stays in the
+// journal. Nothing counts in the session any more, and keepStore has ended.
+func (s *session) finish(ctx context.Context) error {
+	s.stop()
 	s.wait.Wait()
-	s.flushWithin(readTime)
-	s.ledger.stats.keep(s)
-	if err := s.close(); err != nil {
-		s.ledger.options.Log.Warn("quota: closing the ledger", "error", err)
-	}
-}
-
-// flushWithin is a flush that must not take longer. What it does not write stays
-// in the journal.
-func (s *session) flushWithin(longest time.Duration) {
-	ctx, cancel := context.WithTimeout(context.Background(), longest)
+	ctx, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
-	_ = s.flush(ctx) // it noted why it failed
+	err := s.flush(ctx)
+	s.ledger.stats.keep(s)
+	return errors.Join(err, s.close())
 }
 
-// end is the end of the session at the end of the program.
-func (s *session) end(ctx context.Context) error {
+// stop ends what runs beside the requests.
+func (s *session) stop() {
 	if s.cancel != nil {
 		s.cancel()
-		s.ledger.done.Wait()
-		return nil
 	}
-	return errors.Join(s.flush(ctx), s.close()) //nolint:contextcheck // closing has a time of its own
 }
 
 func (s *session) close() error {

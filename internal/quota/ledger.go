@@ -215,15 +215,16 @@ func (l *Ledger) Close(ctx context.Context) error {
 	defer l.changing.Unlock()
 	l.mu.Lock()
 	s := l.session
-	l.closed = true
+	l.session, l.closed = nil, true
 	l.on.Store(nil)
 	l.mu.Unlock()
-	var err error
-	if s != nil {
-		err = s.end(ctx)
+	if s == nil {
+		l.done.Wait() // a session that was turned off finishes by itself
+		return nil
 	}
+	s.stop()
 	l.done.Wait()
-	return err
+	return s.finish(ctx)
 }
 
 // Ticket is a request that was admitted. It belongs to one goroutine; the zero

@@ -477,7 +477,10 @@ func TestDatabaseThatHangsDelaysNobody(t *testing.T) {
 			t.Errorf("%q", l.Status(t.Context()).Reason)
 		}
 		began = time.Now()
-		if err := l.Close(t.Context()); err != nil || time.Since(began) > 15*time.Second {
+		// What the database did not take is said, and stays in the journal.
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := l.Close(ctx); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 2*time.Second {
 			t.Errorf("closed after %v: %v", time.Since(began), err)
 		}
 	})
