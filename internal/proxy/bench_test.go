@@ -3,7 +3,6 @@ package proxy
 import (
 	"net/netip"
 	"testing"
-	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
@@ -43,19 +42,13 @@ func benchProxy(tb testing.TB) *Proxy {
 // limit, pick, acquire, write the call, settle.
 func (p *Proxy) route(tb testing.TB, req *schema.Request, caller *schema.Caller) {
 	r := p.begin(req, caller)
-	pool := p.current.Load().Service(req.Service).FindBytes(req.Model)
-	r.Model, r.pool = pool.Model, pool
-	now := time.Now()
-	if err := r.refuseAtOnce(now); err != nil {
+	if err := r.follow(); err != nil {
 		tb.Fatal(err)
 	}
-	if err := r.refuseInexpressible(now); err != nil {
+	if err := r.admit(); err != nil {
 		tb.Fatal(err)
 	}
-	if err := r.limit(now); err != nil {
-		tb.Fatal(err)
-	}
-	if !r.acquireReady(now) {
+	if !r.acquire(&r.attempt, nil) {
 		tb.Fatal("nobody is ready")
 	}
 	r.outcome = breaker.Success

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"net/netip"
-	"slices"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/backend"
@@ -52,12 +51,13 @@ func Explain(table *routing.Table, serviceType schema.ServiceType, model string,
 	x.Waiting = x.Pool.Queue.Len()
 	x.ServiceLimit = service.Limiter.Peek(client, now)
 	x.ModelLimit = x.Pool.Limiter.Peek(client, now)
-	ready := appendReady(nil, x.Pool, nil, now)
-	x.Candidates = candidates(x.Pool, ready, now)
-	if len(ready) > 0 {
-		x.Pick = x.Pool.Balancer.Peek(ready, client)
+	var s survey
+	s.look(x.Pool, new(exclusions), now)
+	x.Candidates = s.candidates()
+	if len(s.ready) > 0 {
+		x.Pick = x.Pool.Balancer.Peek(s.ready, client)
 	}
-	x.Refusal = x.refusal(now)
+	x.Refusal = x.refusal(&s)
 	if x.Refusal != nil {
 		x.Pick = nil
 	}
@@ -66,8 +66,8 @@ func Explain(table *routing.Table, serviceType schema.ServiceType, model string,
 
 // refusal finds the first reason for which the request would be turned away, in
 // the order in which Do looks for them.
-func (x *Explanation) refusal(now time.Time) *schema.Error {
-	if err := refusal(x.Pool, nil, x.Waiting, now); err != nil {
+func (x *Explanation) refusal(s *survey) *schema.Error {
+	if err := s.refusal(new(exclusions), x.Waiting); err != nil {
 		return err
 	}
 	for _, limit := range []ratelimit.Decision{x.ServiceLimit, x.ModelLimit} {
@@ -78,26 +78,22 @@ func (x *Explanation) refusal(now time.Time) *schema.Error {
 	return nil
 }
 
-func candidates(pool *routing.Pool, ready []*backend.Instance, now time.Time) []Candidate {
-	all := make([]Candidate, len(pool.Instances))
+// candidates lists the instances of the pool for people who may manage them.
+func (s *survey) candidates() []Candidate {
 	var total int64
-	for n, i := range pool.Instances {
-		all[n] = Candidate{Instance: i, Obstacle: i.Obstacle(now)}
-		if all[n].Obstacle == backend.NoObstacle {
-			if slices.Contains(ready, i) {
-				total += i.Share
-				continue
-			}
-			all[n].Obstacle = backend.Unhealthy // it is passed over
-		}
-		all[n].Reason = i.WhyNot(all[n].Obstacle, now)
-		if all[n].Obstacle == backend.Faulty {
-			all[n].Reason = i.Fault // operators may know what is missing
-		}
+	for _, i := range s.ready {
+		total += i.Share
 	}
-	for n := range all {
-		if all[n].Obstacle == backend.NoObstacle {
-			all[n].Chance = float64(all[n].Share) / float64(total)
+	all := make([]Candidate, len(s.pool.Instances))
+	for n, i := range s.pool.Instances {
+		all[n] = Candidate{Instance: i, Obstacle: s.obstacles[n]}
+		switch s.obstacles[n] {
+		case backend.NoObstacle:
+			all[n].Chance = float64(i.Share) / float64(total)
+		case backend.Faulty:
+			all[n].Reason = i.Fault
+		default:
+			all[n].Reason = i.WhyNot(s.obstacles[n], s.now)
 		}
 	}
 	return all

@@ -11,10 +11,10 @@ import (
 // before the first request.
 func (p *Proxy) Count(in *quota.Ledger) { p.ledger = in }
 
-// admit counts the request, once for all its attempts, in the windows in which
+// count counts the request, once for all its attempts, in the windows in which
 // it arrived. An instance is held for it: what is refused before is not
 // counted.
-func (r *Reply) admit() error {
+func (r *Reply) count() error {
 	if !r.proxy.ledger.On() {
 		return nil
 	}

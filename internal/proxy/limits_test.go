@@ -92,11 +92,11 @@ func TestWaitingInVainCostsNothing(t *testing.T) {
 							ctx, cancel := context.WithTimeout(context.Background(), patience)
 							defer cancel()
 							r, err := d.Do(ctx, chatRequest(t), &schema.Caller{})
-							if err == nil || r.Attempts != 0 {
+							if err == nil || r.Attempts() != 0 {
 								t.Error("it was served")
 							}
-							if r.Limit.Limited && patience == time.Minute && r.Limit.Remaining > before {
-								t.Errorf("%d are said to remain of %d", r.Limit.Remaining, before)
+							if limit := r.Limit(); limit.Limited && patience == time.Minute && limit.Remaining > before {
+								t.Errorf("%d are said to remain of %d", limit.Remaining, before)
 							}
 							r.Close()
 						})
@@ -329,8 +329,8 @@ func TestSecondAttemptsPreferWhoIsWell(t *testing.T) {
 		again := func() *backend.Instance {
 			r := d.request(1)
 			defer r.Close()
-			r.tried = append(r.tried, failed)
-			if !r.another() {
+			r.excluded.called = append(r.excluded.called, failed)
+			if !r.pickAnother(&r.attempt) {
 				return nil
 			}
 			r.endRetry()

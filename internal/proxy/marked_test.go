@@ -89,12 +89,13 @@ func checkPlights(t *testing.T, of []plight) {
 			want = append(want, i)
 		}
 	}
-	got := appendReady(nil, d.pool(), nil, now)
-	if !slices.Equal(got, want) {
-		t.Errorf("%d may be picked, want %d", len(got), len(want))
+	var s survey
+	s.look(d.pool(), new(exclusions), now)
+	if !slices.Equal(s.ready, want) {
+		t.Errorf("%d may be picked, want %d", len(s.ready), len(want))
 	}
-	if ready := obstacle(d.pool(), nil, now) == backend.NoObstacle; ready != (len(want) > 0) {
-		t.Errorf("the obstacle is %d, and %d may be picked", obstacle(d.pool(), nil, now), len(want))
+	if ready := s.mildest == backend.NoObstacle; ready != (len(want) > 0) {
+		t.Errorf("the obstacle is %d, and %d may be picked", s.mildest, len(want))
 	}
 	for n, c := range Explain(d.current.Load(), schema.Chat, "m", (&schema.Caller{}).Addr, now).Candidates {
 		picked := slices.Contains(want, d.pool().Instances[n])

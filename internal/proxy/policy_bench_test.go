@@ -29,13 +29,11 @@ func everyPolicy(strategy balance.Strategy) func(*config.Service) {
 
 // pickAndSettle is the traffic policy of one request, and nothing else.
 func (r *Reply) pickAndSettle(b testing.TB) {
-	now := time.Now()
-	if !r.acquireReady(now) {
+	if !r.acquire(&r.attempt, nil) {
 		b.Fatal("nobody is ready")
 	}
 	r.held = false
-	r.tried = r.tried[:0]
-	r.Instance.Release(r.permit, breaker.Success, now)
+	r.Instance.Release(r.permit, breaker.Success, r.last.now)
 	r.pool.Queue.Wake()
 }
 
@@ -63,8 +61,7 @@ func BenchmarkPolicyUnderContention(b *testing.B) {
 			b.RunParallel(func(pb *testing.PB) {
 				r := d.request(1)
 				for pb.Next() {
-					now := time.Now()
-					if r.refuseAtOnce(now) != nil || r.limit(now) != nil {
+					if r.admit() != nil {
 						b.Error("refused")
 						return
 					}
@@ -83,7 +80,7 @@ func TestPolicyDoesNotAllocate(t *testing.T) {
 	for _, strategy := range benchStrategies() {
 		r := newDesk(t, 8, everyPolicy(strategy)).request(1)
 		if n := testing.AllocsPerRun(200, func() {
-			if r.refuseAtOnce(time.Now()) != nil || r.limit(time.Now()) != nil {
+			if r.admit() != nil {
 				t.Fatal("refused")
 			}
 			r.pickAndSettle(t)

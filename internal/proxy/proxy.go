@@ -12,7 +12,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/quota"
-	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/transport"
@@ -42,10 +41,11 @@ func New(current *routing.Current, client *transport.Client) *Proxy {
 // left. The Reply is returned in both cases, tells what was tried, and must be
 // closed.
 //
-// The steps, top to bottom: find the pool, see that one of its instances has words
-// for the request, take part in its limits, pick an instance, write the request
-// in its dialect, count it in the ledger, call the instance. A failure that another instance may not have leads to
-// the next one, as long as nothing was sent to the client.
+// The steps, top to bottom: find the pool, see that an instance can take the
+// request and that its dialect can express it, take part in the limits, acquire an
+// instance, write the request in its dialect, count it in the ledger, call the
+// instance. A failure that another instance may not have leads to the next one, as
+// long as nothing was sent to the client.
 func (p *Proxy) Do(ctx context.Context, req *schema.Request, caller *schema.Caller) (*Reply, error) {
 	r := p.begin(req, caller)
 	panicked := true
@@ -54,7 +54,7 @@ func (p *Proxy) Do(ctx context.Context, req *schema.Request, caller *schema.Call
 			r.discard()
 		}
 	}()
-	err := r.answer(ctx, p.current.Load())
+	err := r.answer(ctx)
 	panicked = false
 	if err != nil {
 		r.ticket.Settle(schema.Usage{}) // no attempt answered, so none tells its cost
@@ -63,32 +63,20 @@ func (p *Proxy) Do(ctx context.Context, req *schema.Request, caller *schema.Call
 	return r, err
 }
 
-func (r *Reply) answer(ctx context.Context, table *routing.Table) error {
+func (r *Reply) answer(ctx context.Context) error {
 	if err := r.proxy.checkHops(r.caller.Hops); err != nil {
 		return err
 	}
-	service := table.Service(r.req.Service)
-	pool := service.FindBytes(r.req.Model)
-	if pool == nil {
-		return unknownModel(service, r.req.Service, string(r.req.Model))
-	}
-	r.Model, r.pool = pool.Model, pool
-	now := time.Now()
-	// Whoever is not served for want of instances, or of words for the request,
-	// is not counted by the limits.
-	if err := r.refuseAtOnce(now); err != nil {
+	if err := r.follow(); err != nil {
 		return err
 	}
-	if err := r.refuseInexpressible(now); err != nil {
+	if err := r.choice.admit(); err != nil {
 		return err
 	}
-	if err := r.limit(now); err != nil {
-		return err
-	}
-	r.record.Limited = r.record.At(now)
-	err := r.attempts(ctx, table.Limits.MaxAttempts)
-	if r.Attempts == 0 {
-		r.returnSpent()
+	r.record.Limited = r.record.At(r.last.now)
+	err := r.attempts(ctx, r.table.Limits.MaxAttempts)
+	if r.Attempts() == 0 {
+		r.limits.giveBack(time.Now())
 	}
 	return err
 }
@@ -97,60 +85,25 @@ func (r *Reply) answer(ctx context.Context, table *routing.Table) error {
 func (p *Proxy) begin(req *schema.Request, caller *schema.Caller) *Reply {
 	r := p.replies.Get().(*Reply)
 	r.proxy, r.req, r.caller = p, req, caller
+	r.choice.request, r.attempt.request = &r.request, &r.request
 	r.startRecord()
 	r.budget().enter()
 	return r
 }
 
-// limit counts the request in the limits of its service type and model.
-func (r *Reply) limit(now time.Time) error {
-	for n, limiter := range [...]*ratelimit.Limiter{r.pool.Service.Limiter, r.pool.Limiter} {
-		var decision ratelimit.Decision
-		decision, r.spent[n] = limiter.Take(r.caller.Addr, now)
-		if decision.Limited {
-			r.Limit = decision
-		}
-		if !decision.Allowed {
-			r.returnSpent()
-			r.Limit = decision
-			return overLimit(decision)
-		}
-	}
-	return nil
-}
-
-// returnSpent gives back what the request took from its limits: it reaches no
-// backend, and refused requests cost nothing.
-func (r *Reply) returnSpent() {
-	now := time.Now()
-	for n := range r.spent {
-		if left := r.spent[n].Return(now); left.Limited {
-			r.Limit = left
-		}
-	}
-}
-
-// failedBefore tells whether the same request failed at the instance a short while
-// ago, and notes that it failed now.
-func (r *Reply) failedBefore() bool {
-	return r.Instance.FailedBefore(r.req.Digest(r.proxy.seed), time.Now())
-}
-
-// budget is what second attempts of the request's service type are paid from.
-func (r *Reply) budget() *budget { return &r.proxy.budgets[r.record.Service] }
-
 // attempts tries one instance after the other until one answers.
 func (r *Reply) attempts(ctx context.Context, most int) error {
 	defer r.endRetry()
-	if err := r.pick(ctx); err != nil {
+	if err := r.pick(ctx, &r.attempt); err != nil {
 		return err
 	}
-	if err := r.admit(); err != nil {
-		r.returnInstance()
+	if err := r.count(); err != nil {
+		r.giveUp()
+		r.pool.Queue.Wake()
 		return err
 	}
 	for {
-		r.Attempts++
+		r.excluded.called = append(r.excluded.called, r.Instance)
 		failed := r.try(ctx)
 		if failed == nil {
 			return nil
@@ -174,7 +127,7 @@ func (r *Reply) attempts(ctx context.Context, most int) error {
 			r.Instance.Overloaded(time.Now().Add(failed.overload))
 		}
 		// The failure says more than the lack of another instance.
-		if !failed.elsewhere || r.Attempts >= most || !r.another() {
+		if !failed.elsewhere || r.Attempts() >= most || !r.pickAnother(&r.attempt) {
 			return failed.err
 		}
 	}

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/calls"
-	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -32,11 +30,11 @@ func (r *Reply) startRecord() {
 	}
 }
 
-// noteFailover counts that another instance takes the place of the one that failed
-// before, if any did.
-func (r *Reply) noteFailover(failed *backend.Instance) {
-	if r.Attempts > 0 && r.proxy.recorder.On() {
-		failed.Series.Failovers.Add(1)
+// noteFailover counts that another instance takes the place of the one that was
+// called last, if any was.
+func (c *choice) noteFailover() {
+	if called := c.excluded.called; len(called) > 0 && c.proxy.recorder.On() {
+		called[len(called)-1].Series.Failovers.Add(1)
 	}
 }
 
@@ -55,14 +53,11 @@ func (r *Reply) noteWait(sent, now time.Time) {
 }
 
 // noteRelease ends an attempt.
-func (r *Reply) noteRelease(now time.Time) {
-	try := r.record.Try()
-	try.Ended = r.record.At(now)
-	r.Instance.Took(try.Ended - try.Began)
+func (a *attempt) noteRelease(now time.Time) {
+	try := a.record.Try()
+	try.Ended = a.record.At(now)
+	a.Instance.Took(try.Ended - try.Began)
 }
-
-// shed counts a request that was given up for want of room.
-func (r *Reply) shed(how metrics.Shed) { r.proxy.recorder.Shed(r.req.Service, how) }
 
 // noteEnd notes why a request was not answered, or not to its end.
 func (r *Reply) noteEnd(err error) {

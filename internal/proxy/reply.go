@@ -6,65 +6,38 @@ import (
 	"io"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
-	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
-	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
-	"github.com/patchbay-ai/patchbay/internal/transport"
-	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 // Reply is the answer to one request. It belongs to the goroutine that asked
 // for it, which closes it; after that it must not be touched.
 type Reply struct {
-	// Model is the configured name, Instance the one that answered or failed
-	// last, Attempts how many were tried.
-	Model    string
-	Instance *backend.Instance
-	Attempts int
+	request
+	choice
+	attempt
+
 	// FirstByte is when the answer began.
 	FirstByte time.Time
-	// Limit is where the request stands in the limit that covers it, if any does.
-	Limit ratelimit.Decision
 
-	// spent are what the request took from the limits of its service type and
-	// model, until it reaches a backend.
-	spent [2]ratelimit.Spent
-
-	proxy  *Proxy
-	req    *schema.Request
-	caller *schema.Caller
-	pool   *routing.Pool
-
-	candidates []*backend.Instance
-	// tried are not to be picked again: they were called, or their dialects have
-	// no words for the request.
-	tried   []*backend.Instance
-	call    wire.Call
-	asked   *backend.Instance // the last one whose dialect has words for the request
-	mistake *schema.Error     // why the first of the dialects cannot
 	plain   dialect.Reply
 	body    []byte
-
-	response *transport.Response
-	events   dialect.Events
-	pending  []byte               // the first event, which was waited for
-	framed   dialect.FramedEvents // events, if they come in their frames
-	binary   bool
-	held     bool // the instance is acquired
-	retrying bool // a place in the budget is taken
-	permit   backend.Permit
-	cancel   context.CancelFunc // ends the bound on the whole call
-	outcome  breaker.Outcome
-	ticket   quota.Ticket // its place in the quota ledger
-	record   calls.Call
-	sent     time.Time // when the attempt began
-	answered time.Time // when the backend's part of a whole answer was there
+	events  dialect.Events
+	pending []byte // the first event, which was waited for
+	binary  bool
+	framed  dialect.FramedEvents // events, if they come in their frames
+	outcome breaker.Outcome
+	ticket  quota.Ticket // its place in the quota ledger
 }
+
+// Attempts returns how many instances were called.
+func (r *Reply) Attempts() int { return len(r.excluded.called) }
+
+// Limit returns where the request stands in the limit that covers it, if any does.
+func (r *Reply) Limit() ratelimit.Decision { return r.limits.standing }
 
 // Segments returns a whole answer, nil for any other.
 func (r *Reply) Segments() [][]byte { return r.plain.Segments }
@@ -188,8 +161,8 @@ func (r *Reply) Panicked() {
 func (r *Reply) discard() {
 	r.release(breaker.Cancelled)
 	r.budget().leave()
-	if r.Attempts == 0 {
-		r.returnSpent()
+	if r.Attempts() == 0 {
+		r.limits.giveBack(time.Now())
 	}
 	r.ticket.Settle(schema.Usage{})
 	r.record.Code = schema.CodeInternal
@@ -208,52 +181,24 @@ func (r *Reply) Close() {
 	p.replies.Put(r)
 }
 
-// release gives the instance back if it is still held.
+// release ends the attempt if it has not ended, and lets one of the requests that
+// wait have its slot.
 func (r *Reply) release(outcome breaker.Outcome) {
-	if r.response != nil {
-		_ = r.response.Close() // the answer was read or given up; nothing depends on it
-		r.response = nil
-	}
-	if r.cancel != nil {
-		r.cancel()
-		r.cancel = nil
-	}
-	if r.held {
-		r.held = false
-		now := time.Now()
-		r.Instance.Release(r.permit, outcome, now)
-		if outcome == breaker.Success {
-			r.Instance.Health.Served(r.sent, now)
-		}
-		r.noteRelease(now)
+	if r.end(outcome) {
 		r.pool.Queue.Wake()
 	}
-}
-
-// returnInstance gives an instance back that was acquired and never called.
-func (r *Reply) returnInstance() {
-	r.held = false
-	now := time.Now()
-	r.Instance.Return(r.permit, now)
-	r.record.Try().Ended = r.record.At(now)
-	r.Instance = nil
-	r.pool.Queue.Wake()
 }
 
 // keepBody is the largest buffer that stays with a Reply for its next use.
 const keepBody = 256 << 10
 
 func (r *Reply) reset() {
-	clear(r.candidates[:cap(r.candidates)])
-	clear(r.tried)
-	r.call.Reset()
+	r.choice.reset()
+	r.attempt.reset()
 	r.plain.Reset()
 	body := r.body[:0]
 	if cap(body) > keepBody {
 		body = nil
 	}
-	*r = Reply{
-		candidates: r.candidates[:0], tried: r.tried[:0],
-		call: r.call, plain: r.plain, body: body,
-	}
+	*r = Reply{choice: r.choice, attempt: r.attempt, plain: r.plain, body: body}
 }

@@ -80,21 +80,19 @@ func (d *desk) pool() *routing.Pool { return d.current.Load().Service(schema.Cha
 func (d *desk) request(caller int) *Reply {
 	req := &schema.Request{Service: schema.Chat, Model: []byte("m")}
 	r := d.begin(req, &schema.Caller{Addr: netip.AddrFrom4([4]byte{192, 0, 2, byte(caller)})})
-	r.Model, r.pool = "m", d.pool()
+	if err := r.follow(); err != nil {
+		d.t.Fatal(err)
+	}
 	return r
 }
 
 // ask brings a request as far as its instance: limits, slots, queue.
 func (d *desk) ask(ctx context.Context, caller int) (*Reply, error) {
 	r := d.request(caller)
-	now := time.Now()
-	if err := r.refuseAtOnce(now); err != nil {
+	if err := r.admit(); err != nil {
 		return r, err
 	}
-	if err := r.limit(now); err != nil {
-		return r, err
-	}
-	return r, r.pick(ctx)
+	return r, r.pick(ctx, &r.attempt)
 }
 
 // hold asks and fails the test where no instance is given.

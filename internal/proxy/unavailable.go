@@ -36,25 +36,25 @@ type outlook struct {
 	hold breaker.Hold
 }
 
-// unavailable says why none of the pool's instances can take the request, which
-// the dialects of some of them cannot express.
-func unavailable(pool *routing.Pool, wordless []*backend.Instance, now time.Time) *schema.Error {
+// unavailable says why none of the pool's instances takes the request. Where all
+// others are switched off, and the dialects of the rest cannot express the request,
+// the request is what has to change.
+func (s *survey) unavailable(excluded *exclusions) *schema.Error {
+	if excluded.reason != nil && (s.mildest == backend.Disabled || s.mildest == backend.NoWeight) {
+		return excluded.reason
+	}
 	look := outlook{limited: -1, trial: -1, check: -1}
-	for _, i := range pool.Instances {
-		if isTried(wordless, i) {
+	for n, i := range s.pool.Instances {
+		if contains(excluded.inexpressible, i) {
 			look.candidates = append(look.candidates, candidate{Instance: i.Handle, Reason: "its dialect cannot express the request"})
 			continue
 		}
-		look.add(i, now)
+		look.add(i, s.obstacles[n], s.now)
 	}
-	return look.refusal(pool)
+	return look.refusal(s.pool)
 }
 
-func (l *outlook) add(i *backend.Instance, now time.Time) {
-	o := i.Obstacle(now)
-	if o == backend.NoObstacle && i.Avoided(now) {
-		o = backend.Unhealthy // it is passed over for those that are only busy
-	}
+func (l *outlook) add(i *backend.Instance, o backend.Obstacle, now time.Time) {
 	c := candidate{Instance: i.Handle, Reason: i.WhyNot(o, now)}
 	if o == backend.Unhealthy {
 		c.Cause = i.Health.Snapshot().Cause

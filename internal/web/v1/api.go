@@ -119,7 +119,7 @@ func (a *API) answer(x *exchange) {
 		reply.Answered(x.record.Status)
 		reply.Close()
 	}()
-	x.record.Model, x.record.Attempts = reply.Model, reply.Attempts
+	x.record.Model, x.record.Attempts = reply.Model, reply.Attempts()
 	if reply.Model == "" {
 		x.record.Model = shorten(string(x.request.Model)) // nobody serves it
 	}
@@ -128,9 +128,9 @@ func (a *API) answer(x *exchange) {
 		x.record.Instance = reply.Instance.ID
 		header["X-Router-Instance"] = []string{reply.Instance.Handle}
 	}
-	header["X-Router-Attempts"] = attemptsText(reply.Attempts)
-	if reply.Limit.Limited {
-		x.showLimit(reply.Limit)
+	header["X-Router-Attempts"] = attemptsText(reply.Attempts())
+	if reply.Limit().Limited {
+		x.showLimit(reply.Limit())
 	} else if reply.Instance != nil {
 		x.showInstanceLimit(reply.Instance)
 	}

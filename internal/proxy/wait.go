@@ -1,0 +1,93 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/metrics"
+	"github.com/patchbay-ai/patchbay/internal/queue"
+)
+
+// wait waits in the queue of the pool for a slot, and acquires an instance.
+func (c *choice) wait(ctx context.Context, a *attempt) error {
+	began := time.Now()
+	c.limits.hold()
+	defer func() {
+		now := time.Now()
+		c.record.Queued += now.Sub(began)
+		c.limits.use(now)
+	}()
+	turn := turn{queue: c.pool.Queue, due: c.isTurnDue}
+	defer turn.abandon()
+	settings := c.pool.Service.Policy.Queue
+	for {
+		err := turn.wait(ctx, c.caller.Key(), settings, began.Add(settings.Timeout.Std()))
+		switch {
+		case errors.Is(err, queue.ErrFull):
+			c.shed(metrics.ShedQueueFull)
+			return noSlot(c.pool)
+		case errors.Is(err, queue.ErrTimeout):
+			c.shed(metrics.ShedQueueTime)
+			return noSlot(c.pool)
+		case err != nil:
+			return err
+		}
+		if err := c.follow(); err != nil {
+			turn.end() // the others wait in vain, too
+			return err
+		}
+		if c.acquire(a, nil) {
+			turn.end()
+			return nil
+		}
+		if !c.survey().mayComeFree() {
+			turn.end() // the others wait in vain, too
+			return c.survey().unavailable(&c.excluded)
+		}
+		if c.excluded.reason != nil {
+			// There may be a slot at an instance that only others can use, so that
+			// they go first.
+			turn.end()
+			turn.standing = queue.Standing{}
+		}
+	}
+}
+
+// isTurnDue tells whether one of the requests that wait should have a turn: a slot
+// may be free, or there is nothing left to wait for.
+func (c *choice) isTurnDue() bool {
+	return c.follow() != nil || c.survey().mildest != backend.NoSlot
+}
+
+// turn is the turn of a request in a queue.
+type turn struct {
+	queue    *queue.Queue
+	due      func() bool
+	standing queue.Standing
+	has      bool
+}
+
+// wait waits for the turn. A request that has one and waits again gives it back,
+// and is the first in the queue.
+func (t *turn) wait(ctx context.Context, caller string, settings queue.Settings, deadline time.Time) error {
+	t.has = false
+	err := t.queue.Wait(ctx, caller, &t.standing, settings, deadline, t.due)
+	t.has = err == nil
+	return err
+}
+
+// end ends the turn.
+func (t *turn) end() {
+	t.has = false
+	t.queue.Done(t.due)
+}
+
+// abandon ends a turn that a panic left behind: it must not keep the other
+// requests waiting.
+func (t *turn) abandon() {
+	if t.has {
+		t.queue.Done(func() bool { return true })
+	}
+}
