@@ -262,25 +262,32 @@ func (b *Breaker) reset() {
 
 // publish derives what the hot path reads; it ends every change of the fields.
 func (b *Breaker) publish() {
-	var flags uint64
-	switch {
-	case b.mode == ForcedOpen:
-	case !b.counting():
-		flags = gatePasses | gateClean
-	case b.state == Closed:
-		flags = gatePasses
-		if b.failures == 0 {
-			flags |= gateClean
-		}
-	case b.state == Open:
-		flags = gateTimed
+	if b.state == Open {
 		b.retryAt.Store(saturatingAdd(b.sinceStart(b.opened), int64(b.settings.RecoveryTimeout)))
-	case b.trials < b.settings.SuccessThreshold:
-		flags = gatePasses | gateTrial
-	default:
-		flags = gateTrial
 	}
-	b.gate.Store(b.generation<<gateFlagBits | flags)
+	b.gate.Store(b.generation<<gateFlagBits | b.flags())
+}
+
+func (b *Breaker) flags() uint64 {
+	if b.mode == ForcedOpen {
+		return 0
+	}
+	if !b.counting() {
+		return gatePasses | gateClean
+	}
+	if b.state == Open {
+		return gateTimed
+	}
+	if b.state == HalfOpen && b.trials < b.settings.SuccessThreshold {
+		return gatePasses | gateTrial
+	}
+	if b.state == HalfOpen {
+		return gateTrial
+	}
+	if b.failures == 0 {
+		return gatePasses | gateClean
+	}
+	return gatePasses
 }
 
 // saturatingAdd keeps a recovery timeout that means "never" from turning into

@@ -1,12 +1,16 @@
 package breaker
 
 import (
+	"encoding"
+	"math"
+	"math/big"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"pgregory.net/rapid"
 )
 
 // rig is a breaker with a clock that only the test moves.
@@ -424,7 +428,7 @@ func TestObserverMayAskTheBreaker(t *testing.T) {
 
 func TestModesByName(t *testing.T) {
 	for text, want := range map[string]Mode{"OPEN": ForcedOpen, "closed": ForcedClosed, "Auto": Auto} {
-		var m Mode
+		m := Mode(modeCount)
 		if err := m.UnmarshalText([]byte(text)); err != nil || m != want {
 			t.Errorf("%s: %v, %v", text, m, err)
 		}
@@ -433,4 +437,33 @@ func TestModesByName(t *testing.T) {
 	if err := m.UnmarshalText([]byte("HALF_OPEN")); err == nil {
 		t.Error("HALF_OPEN cannot be forced")
 	}
+}
+
+func TestNamesOfStatesAndModes(t *testing.T) {
+	for _, c := range []struct {
+		value encoding.TextMarshaler
+		want  string
+	}{
+		{Closed, "CLOSED"}, {Open, "OPEN"}, {HalfOpen, "HALF_OPEN"}, {State(3), "State(3)"}, {State(255), "State(255)"},
+		{Auto, "AUTO"}, {ForcedOpen, "OPEN"}, {ForcedClosed, "CLOSED"}, {Mode(3), "Mode(3)"}, {Mode(255), "Mode(255)"},
+	} {
+		if text, err := c.value.MarshalText(); err != nil || string(text) != c.want {
+			t.Errorf("%s, %v, want %s", text, err, c.want)
+		}
+	}
+}
+
+// A time that is too late to be counted is the latest that can be.
+func TestSumsOfTimesDoNotOverflow(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := rapid.Int64Min(0).Draw(t, "a"), rapid.Int64Min(0).Draw(t, "b")
+		sum := new(big.Int).Add(big.NewInt(a), big.NewInt(b))
+		want := int64(math.MaxInt64)
+		if sum.IsInt64() {
+			want = sum.Int64()
+		}
+		if got := saturatingAdd(a, b); got != want {
+			t.Fatalf("%d + %d: %d, want %d", a, b, got, want)
+		}
+	})
 }
