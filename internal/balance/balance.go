@@ -110,12 +110,11 @@ func (weightedRandom) Pick(from []*backend.Instance, _ netip.Addr) *backend.Inst
 		total += i.Share
 	}
 	at := rand.Int64N(total)
-	for _, i := range from {
-		if at -= i.Share; at < 0 {
-			return i
-		}
+	n := 0
+	for ; at >= from[n].Share; n++ {
+		at -= from[n].Share
 	}
-	return from[len(from)-1]
+	return from[n]
 }
 
 func (weightedRandom) Peek(from []*backend.Instance, _ netip.Addr) *backend.Instance {
@@ -140,7 +139,7 @@ func (b *leastConnections) Peek(from []*backend.Instance, _ netip.Addr) *backend
 func fewest(from []*backend.Instance, turn uint64) *backend.Instance {
 	start := int(turn % uint64(len(from)))
 	best := from[start]
-	for n := 1; n < len(from); n++ {
+	for n := range from {
 		i := from[(start+n)%len(from)]
 		// Compared crosswise: a/x < b/y without division.
 		if i.InFlight()*best.Share < best.InFlight()*i.Share {
@@ -166,9 +165,9 @@ func (rendezvous) Pick(from []*backend.Instance, client netip.Addr) *backend.Ins
 	return best
 }
 
-// draw is what an instance gets for a client: uniform in (0,1).
+// draw is what an instance gets for a client: uniform in [0,1).
 func draw(seed uint64, i *backend.Instance) float64 {
-	return (float64(mix(seed^i.Hash)>>11) + 0.5) / (1 << 53)
+	return float64(mix(seed^i.Hash)>>11) / (1 << 53)
 }
 
 // outbids compares two draws by their weights: -w/ln(u) is highest for an

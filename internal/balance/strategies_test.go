@@ -275,6 +275,18 @@ func TestRandomFollowsTheWeights(t *testing.T) {
 	}
 }
 
+// Also where every unit of a share counts.
+func TestRandomFollowsTheLeastWeights(t *testing.T) {
+	const picks = 10_000
+	all := team(t, 0.001, 0.001, 0.001)
+	got := order(balance.New(balance.Random, len(all)), all, picks)
+	for _, i := range all {
+		if count := strings.Count(got, letter(i)); !within(count, picks, 1.0/3) {
+			t.Errorf("%s was picked %d times of %d, want about a third", letter(i), count, picks)
+		}
+	}
+}
+
 // acquire takes an instance for a call that has not ended.
 func acquire(t fataler, i *backend.Instance) backend.Permit {
 	t.Helper()
@@ -298,11 +310,14 @@ func TestLeastConnectionsFillsInProportionToTheWeights(t *testing.T) {
 
 func TestLeastConnectionsRotatesTies(t *testing.T) {
 	all := team(t, 1, 1, 1, 1)
-	got := order(balance.New(balance.LeastConnections, len(all)), all, 400)
-	for _, i := range all {
-		if n := strings.Count(got, letter(i)); n != 100 {
-			t.Errorf("%s got %d of 400 among equals", letter(i), n)
-		}
+	b := balance.New(balance.LeastConnections, len(all))
+	if got := order(b, all, 8); got != "bcdabcda" {
+		t.Errorf("equals take turns as %s", got)
+	}
+	// Whose turn it is and who is busy leaves it to the next one that is not.
+	acquire(t, all[2])
+	if got := order(b, all, 8); got != "bddabdda" {
+		t.Errorf("with c busy, the others take turns as %s", got)
 	}
 }
 
@@ -432,6 +447,21 @@ func TestIPHashMovesOnlyWhomItMust(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The lowest draw of all, of which there is no logarithm, is a bid like any other.
+func TestIPHashLowestDrawLoses(t *testing.T) {
+	all := team(t, 7, 1)
+	client := netip.IPv6Unspecified() // its seed is 0
+	all[0].Hash = 0
+	b := balance.New(balance.IPHash, len(all))
+	if got := letter(b.Pick(all, client)); got != "b" {
+		t.Errorf("the lowest draw won: %s", got)
+	}
+	slices.Reverse(all)
+	if got := letter(b.Pick(all, client)); got != "b" {
+		t.Errorf("the lowest draw won in second place: %s", got)
+	}
 }
 
 func TestIPHashTakesAnAddressForOneHoweverItIsWritten(t *testing.T) {

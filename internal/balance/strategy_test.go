@@ -1,6 +1,8 @@
 package balance_test
 
 import (
+	"encoding/json"
+	"slices"
 	"testing"
 
 	"github.com/patchbay-ai/patchbay/internal/balance"
@@ -24,5 +26,33 @@ func TestStrategiesAreReadInEverySpelling(t *testing.T) {
 	var zero balance.Strategy
 	if zero != balance.RoundRobin {
 		t.Error("the zero value is not the default")
+	}
+}
+
+func TestStrategiesAreWrittenByName(t *testing.T) {
+	names := balance.RoundRobin.Names()
+	if !slices.Equal(names, []string{"round_robin", "random", "least_connections", "ip_hash"}) {
+		t.Errorf("names %v", names)
+	}
+	for n, name := range names {
+		s := balance.Strategy(n)
+		text, err := json.Marshal(s)
+		if err != nil || string(text) != `"`+name+`"` || !s.Valid() {
+			t.Errorf("%s is written as %s, %v; valid: %v", name, text, err, s.Valid())
+		}
+		read := balance.Strategy(len(names))
+		if err := json.Unmarshal(text, &read); err != nil || read != s {
+			t.Errorf("%s is read as %v, %v", text, read, err)
+		}
+	}
+	if next := balance.Strategy(len(names)); next.Valid() || next.String() != "Strategy(4)" {
+		t.Errorf("%v is valid: %v", next, next.Valid())
+	}
+}
+
+func TestStrategyStaysAsItWasWhenAnUnknownNameIsRead(t *testing.T) {
+	s := balance.IPHash
+	if err := s.UnmarshalText([]byte("coin")); err == nil || s != balance.IPHash {
+		t.Errorf("read %v, %v", s, err)
 	}
 }
