@@ -354,12 +354,18 @@ func tell(size int, story []act) string {
 			h.enter(name, true)
 			m.enter(name, true)
 		}
+		if quiet := m.count == 0 && len(had) == 0; h.q.Quiet() != quiet {
+			return fmt.Sprintf("after step %d %v the queue is quiet: %v; %d wait, %d have a turn", step, a, !quiet, m.count, len(had))
+		}
 		if got := h.order(); got != strings.Join(want, ", ") || h.q.Len() != m.count {
 			return fmt.Sprintf("after step %d %v the queue says %s, %d wait\nthe model says %s, %d wait", step, a, got, h.q.Len(), strings.Join(want, ", "), m.count)
 		}
 	}
 	h.empty()
-	if h.q.Len() != 0 || h.q.next != nil || len(h.q.callers) != 0 {
+	for range had {
+		h.q.Done(never)
+	}
+	if h.q.Len() != 0 || h.q.next != nil || len(h.q.callers) != 0 || !h.q.Quiet() {
 		return fmt.Sprintf("something is left: %d, %v", h.q.Len(), h.q.callers)
 	}
 	return ""
@@ -432,6 +438,11 @@ func TestSettingsOfTheQueue(t *testing.T) {
 	DefaultSettings().Check(report)
 	if faults != nil || DefaultSettings().Size != 0 || DefaultSettings().Timeout.Std() != 30*time.Second {
 		t.Errorf("defaults %+v: %v", DefaultSettings(), faults)
+	}
+	Settings{Size: 0, Timeout: 1}.Check(report)
+	Settings{Size: 1_000_000, Timeout: 1}.Check(report)
+	if faults != nil {
+		t.Errorf("at the bounds: %v", faults)
 	}
 	Settings{Size: -1}.Check(report)
 	Settings{Size: 1_000_001, Timeout: 1}.Check(report)
