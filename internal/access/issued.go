@@ -53,13 +53,13 @@ func (i Issued) Status(now time.Time) string { return i.status(i.KeySHA256, i.Ex
 func (i IssuedToken) Status(now time.Time) string { return i.status(i.TokenSHA256, i.ExpiresAt, now) }
 
 func (l Life) status(hash, expiresAt string, now time.Time) string {
-	expires, err := time.Parse(time.RFC3339, expiresAt)
-	switch {
-	case hash == "":
+	if hash == "" {
 		return "UNREADABLE"
-	case !l.RevokedAt.IsZero():
+	}
+	if !l.RevokedAt.IsZero() {
 		return "REVOKED"
-	case err == nil && now.After(expires):
+	}
+	if expires, err := time.Parse(time.RFC3339, expiresAt); err == nil && now.After(expires) {
 		return "EXPIRED"
 	}
 	return "ACTIVE"

@@ -18,10 +18,10 @@ const (
 func Mask(secret string) string {
 	const short = 8
 	characters := []rune(secret)
-	switch {
-	case secret == "":
+	if secret == "" {
 		return ""
-	case len(characters) <= short:
+	}
+	if len(characters) <= short {
 		return stars
 	}
 	return stars + string(characters[len(characters)-shown:])

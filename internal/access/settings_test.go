@@ -23,6 +23,10 @@ func TestRolesAreReadInAnyCase(t *testing.T) {
 }
 
 func TestSettingsRules(t *testing.T) {
+	const (
+		wantHost = "want a host name without a port, such as patchbay.example.com"
+		wantHash = "want a SHA-256 as 64 lower-case hexadecimal digits"
+	)
 	hash := strings.Repeat("0a", 32)
 	for name, test := range map[string]struct {
 		settings access.Settings
@@ -48,7 +52,20 @@ func TestSettingsRules(t *testing.T) {
 		},
 		"upper case hash": {
 			access.Settings{Tokens: []access.Token{{"a", access.Admin, strings.ToUpper(hash)}}},
-			[]string{"tokens[0].tokenSha256 want a SHA-256 as 64 lower-case hexadecimal digits"},
+			[]string{"tokens[0].tokenSha256 " + wantHash},
+		},
+		"hosts": {
+			access.Settings{AllowedHosts: []string{"patchbay.example.com", "", "a:80", "http://a", "*.a", "a b"}},
+			[]string{"allowedHosts[1] " + wantHost, "allowedHosts[2] " + wantHost, "allowedHosts[3] " + wantHost,
+				"allowedHosts[4] " + wantHost, "allowedHosts[5] " + wantHost},
+		},
+		"hash of wrong letters": {
+			access.Settings{Keys: []access.Key{{ID: "a", KeySHA256: "/" + hash[1:]}, {ID: "b", KeySHA256: ":" + hash[1:]}, {ID: "c", KeySHA256: "`" + hash[1:]}, {ID: "d", KeySHA256: "g" + hash[1:]}, {ID: "e", KeySHA256: "09af" + hash[4:]}}},
+			[]string{"keys[0].keySha256 " + wantHash, "keys[1].keySha256 " + wantHash, "keys[2].keySha256 " + wantHash, "keys[3].keySha256 " + wantHash},
+		},
+		"hash of another length": {
+			access.Settings{Keys: []access.Key{{ID: "a", KeySHA256: hash[1:]}, {ID: "b", KeySHA256: hash + "0"}}},
+			[]string{"keys[0].keySha256 " + wantHash, "keys[1].keySha256 " + wantHash},
 		},
 		"scope": {
 			access.Settings{Keys: []access.Key{{
@@ -63,5 +80,57 @@ func TestSettingsRules(t *testing.T) {
 		if !slices.Equal(got, test.want) {
 			t.Errorf("%s: %q", name, got)
 		}
+	}
+}
+
+// full returns settings in which every field has a value.
+func full() access.Settings {
+	return access.Settings{
+		Enabled: true, AllowOpen: true, AllowedHosts: []string{"a.example.com"},
+		Tokens: []access.Token{{Name: "t", Role: access.Viewer, TokenSHA256: "1"}},
+		Keys: []access.Key{{
+			ID: "k", Tenant: "acme", KeySHA256: "2", Services: []schema.ServiceType{schema.Chat}, Models: []string{"m"}, ExpiresAt: "2030-01-01T00:00:00Z",
+		}},
+	}
+}
+
+func TestSettingsAreEqualInEveryField(t *testing.T) {
+	if !full().Equal(full()) || !full().Clone().Equal(full()) {
+		t.Error("the same settings are not equal")
+	}
+	for name, change := range map[string]func(*access.Settings){
+		"enabled":      func(s *access.Settings) { s.Enabled = false },
+		"allowOpen":    func(s *access.Settings) { s.AllowOpen = false },
+		"allowedHosts": func(s *access.Settings) { s.AllowedHosts[0] = "b.example.com" },
+		"no hosts":     func(s *access.Settings) { s.AllowedHosts = nil },
+		"token":        func(s *access.Settings) { s.Tokens[0].Role = access.Admin },
+		"keys":         func(s *access.Settings) { s.Keys = nil },
+		"id":           func(s *access.Settings) { s.Keys[0].ID = "other" },
+		"tenant":       func(s *access.Settings) { s.Keys[0].Tenant = "other" },
+		"hash":         func(s *access.Settings) { s.Keys[0].KeySHA256 = "other" },
+		"services":     func(s *access.Settings) { s.Keys[0].Services[0] = schema.TTS },
+		"models":       func(s *access.Settings) { s.Keys[0].Models[0] = "other" },
+		"expiresAt":    func(s *access.Settings) { s.Keys[0].ExpiresAt = "" },
+	} {
+		original := full()
+		changed := original.Clone()
+		change(&changed)
+		if changed.Equal(full()) || full().Equal(changed) {
+			t.Errorf("%s: other settings are equal", name)
+		}
+		if !original.Equal(full()) {
+			t.Errorf("%s: the change of a copy changed the original", name)
+		}
+	}
+}
+
+func TestRolesByName(t *testing.T) {
+	for role, want := range map[access.Role]string{0: "", access.Viewer: "VIEWER", access.Operator: "OPERATOR", access.Admin: "ADMIN", access.Admin + 1: ""} {
+		if text, err := role.MarshalText(); err != nil || string(text) != want || role.Valid() != (want != "") {
+			t.Errorf("%d is written as %q, %v; valid: %t", role, text, err, role.Valid())
+		}
+	}
+	if names := access.Admin.Names(); !slices.Equal(names, []string{"VIEWER", "OPERATOR", "ADMIN"}) {
+		t.Errorf("names %v", names)
 	}
 }

@@ -1,0 +1,128 @@
+package access_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+func TestKeysAreGoodForTheirServicesAndModels(t *testing.T) {
+	chat, models := []schema.ServiceType{schema.Chat}, []string{"m", "n"}
+	for _, test := range []struct {
+		key     access.Key
+		service schema.ServiceType
+		model   string
+		want    bool
+	}{
+		{access.Key{}, schema.TTS, "x", true},
+		{access.Key{Services: chat}, schema.Chat, "x", true},
+		{access.Key{Services: chat}, schema.TTS, "x", false},
+		{access.Key{Models: models}, schema.TTS, "n", true},
+		{access.Key{Models: models}, schema.TTS, "x", false},
+		{access.Key{Services: chat, Models: models}, schema.Chat, "m", true},
+		{access.Key{Services: chat, Models: models}, schema.Chat, "x", false},
+		{access.Key{Services: chat, Models: models}, schema.TTS, "m", false},
+	} {
+		err := test.key.May(test.service, []byte(test.model))
+		if (err == nil) != test.want || err != nil && err.Code != schema.CodePermissionDenied {
+			t.Errorf("%+v for %s of %s: %v", test.key, test.model, test.service, err)
+		}
+	}
+}
+
+func TestKeysAreFoundWhereClientsPutThem(t *testing.T) {
+	guard := openKeys(t, t.TempDir(), access.Settings{Enabled: true, Keys: []access.Key{{ID: "k", KeySHA256: access.HashOf("secret")}}}).Guard()
+	for _, test := range []struct {
+		header         http.Header
+		presents, want bool
+	}{
+		{http.Header{}, false, false},
+		{http.Header{"Authorization": {"Bearer secret"}}, true, true},
+		{http.Header{"Authorization": {"bearer  secret "}}, true, true},
+		{http.Header{"Authorization": {"Bearer other"}}, true, false},
+		{http.Header{"Authorization": {"Basic secret"}}, false, false},
+		{http.Header{"X-Api-Key": {"secret"}}, true, true},
+		{http.Header{"Api-Key": {"secret"}}, true, true},
+		{http.Header{"X-Api-Key": {"other"}, "Api-Key": {"secret"}}, true, false},
+		{http.Header{"Authorization": {"Bearer secret"}, "X-Api-Key": {"other"}}, true, true},
+	} {
+		key, err := guard.Identify(test.header, time.Now())
+		if (err == nil) != test.want || err == nil && key.ID != "k" || err != nil && err.Code != schema.CodeInvalidAPIKey {
+			t.Errorf("%v: %+v, %v", test.header, key, err)
+		}
+		if access.Presents(test.header) != test.presents {
+			t.Errorf("%v presents a key: %t", test.header, !test.presents)
+		}
+	}
+}
+
+func TestKeysAndTokensAreGoodUntilTheyExpire(t *testing.T) {
+	const expiry = "2030-01-01T00:00:00Z"
+	end, _ := time.Parse(time.RFC3339, expiry)
+	c := openKeys(t, t.TempDir(), access.Settings{Enabled: true})
+	key, issued, err := c.IssueKey(access.Key{ExpiresAt: expiry}, "ops", time.Now(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, issuedToken, err := c.IssueToken(access.IssuedToken{Token: access.Token{Role: access.Admin}, ExpiresAt: expiry}, "ops", time.Now(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for now, want := range map[time.Time]bool{end.Add(-time.Second): true, end: true, end.Add(time.Second): false} {
+		status := "EXPIRED"
+		if want {
+			status = "ACTIVE"
+		}
+		if _, err := c.Guard().Identify(http.Header{"X-Api-Key": {key}}, now); (err == nil) != want || issued.Status(now) != status {
+			t.Errorf("the key at %v: %v, %s", now, err, issued.Status(now))
+		}
+		if _, known, presents := c.Roster().Identify(http.Header{"Authorization": {"Bearer " + token}}, now); known != want || !presents || issuedToken.Status(now) != status {
+			t.Errorf("the token at %v: %t, %s", now, known, issuedToken.Status(now))
+		}
+	}
+}
+
+// A key in the file and a key that was issued are two, not none.
+func TestKeysOfTheFileAndIssuedOnesAreBothAskedFor(t *testing.T) {
+	c := openKeys(t, t.TempDir(), access.Settings{Enabled: true, Keys: []access.Key{{ID: "file", KeySHA256: access.HashOf("from-file")}}})
+	text, _, err := c.IssueKey(access.Key{}, "ops", time.Now(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !lets(c, "from-file") || !lets(c, text) || lets(c, "other") {
+		t.Error("a key is refused, or everybody is let in")
+	}
+}
+
+func TestRosterKnowsWhetherItHasAnAdministrator(t *testing.T) {
+	now := time.Now()
+	token := func(role access.Role) []access.Token {
+		return []access.Token{{Name: "t", Role: role, TokenSHA256: access.HashOf("t")}}
+	}
+	for _, test := range []struct {
+		name   string
+		tokens []access.Token
+		issued access.IssuedToken
+		empty  bool
+		admin  bool
+	}{
+		{name: "none", empty: true},
+		{name: "a viewer", tokens: token(access.Viewer)},
+		{name: "an administrator", tokens: token(access.Admin), admin: true},
+		{name: "issued", issued: access.IssuedToken{Token: access.Token{Role: access.Admin}, ExpiresAt: now.Add(time.Hour).Format(time.RFC3339)}, admin: true},
+		{name: "expired", issued: access.IssuedToken{Token: access.Token{Role: access.Admin}, ExpiresAt: now.Add(-time.Hour).Format(time.RFC3339)}},
+	} {
+		c := openKeys(t, t.TempDir(), access.Settings{Enabled: true, Tokens: test.tokens})
+		if test.issued.Role != 0 {
+			if _, _, err := c.IssueToken(test.issued, "ops", now, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if roster := c.Roster(); roster.Empty() != test.empty || roster.HasAdmin(now) != test.admin {
+			t.Errorf("%s: empty %t, has an administrator %t", test.name, roster.Empty(), roster.HasAdmin(now))
+		}
+	}
+}
