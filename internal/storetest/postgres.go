@@ -18,6 +18,7 @@ import (
 // Postgres makes a database cluster in a temporary directory and starts it.
 func Postgres(t testing.TB) *Server {
 	t.Helper()
+	notShort(t)
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres")
 	if onPath, err := exec.LookPath("postgres"); err == nil {
 		found = append(found, onPath)

@@ -130,9 +130,18 @@ func freePort(t testing.TB) (host, port string) {
 	return host, port
 }
 
+// notShort skips a test that would start a server where only quick tests run.
+func notShort(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts a server")
+	}
+}
+
 // program returns the path of a program, or skips the test.
 func program(t testing.TB, name string) string {
 	t.Helper()
+	notShort(t)
 	path, err := exec.LookPath(name)
 	if err != nil {
 		t.Skip(name + " is not installed")
