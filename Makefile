@@ -15,6 +15,10 @@ NO_RACE  := Allocat|Goodput
 # nothing in them, and takes ten times as long.
 PURE     := patchbay-ai/patchbay$$|/internal/(jsonscan|jsonwrite|wire|schema|adapter|dialect)(/|$$)
 BENCH    ?= .
+# The packages that decide, and the files of them that do more than that: those of
+# subpackages, and of quota what reads and writes stores.
+PACKAGES ?= breaker balance queue routing access ratelimit jsonscan quota
+NO_MUTANTS := /|^(disk|flush|journal|ledger|recovery|session|shared|stats|status|store|sync)\.go$$
 
 # Everything but the race detector's run compiles with the same settings, so that
 # each package is compiled twice from cold and not four times. The tag
@@ -138,6 +142,26 @@ fuzz: ## Run each fuzz target for FUZZTIME (10s)
 			go test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$package || exit 1; \
 		done; \
 	done
+
+# A mutant is the code with one operator changed; the tests of its package should
+# notice. Runs are uncached (-count=1), because the time of the first one bounds
+# all others, and start no servers (-short).
+.PHONY: mutants
+mutants: export GOFLAGS := $(GOFLAGS) -count=1 -short
+mutants: ## Count which changes of the code its tests notice (PACKAGES="breaker queue")
+	@mkdir -p bin
+	@gremlins=$$(go tool -modfile=tools/go.mod -n gremlins) || exit 1; \
+	printf '%-10s %6s %5s %11s %9s %8s %8s\n' package killed lived 'not covered' 'timed out' efficacy coverage; \
+	for package in $(PACKAGES); do \
+		log=bin/mutants-$$package.log; \
+		nice -n 19 "$$gremlins" unleash --workers 1 --timeout-coefficient 10 -E '$(NO_MUTANTS)' ./internal/$$package >$$log 2>&1 && \
+		awk -F '[:,] *' -v package=$$package \
+			'/^Killed/ { killed = $$2; lived = $$4; uncovered = $$6 } /^Timed out/ { late = $$2 } \
+			/^Test efficacy/ { efficacy = $$2 } /^Mutator coverage/ { covered = $$2 } \
+			END { printf "%-10s %6s %5s %11s %9s %8s %8s\n", package, killed, lived, uncovered, late, efficacy, covered }' $$log || \
+		{ tail -n 3 $$log; exit 1; }; \
+	done; \
+	grep -HE '^ *(LIVED|NOT COVERED|TIMED OUT)' $(PACKAGES:%=bin/mutants-%.log) || true
 
 .PHONY: fmt
 fmt: ## Format the Go files
