@@ -32,6 +32,15 @@ export default defineConfig({
         entryFileNames: 'assets/[name].js',
         chunkFileNames: 'assets/[name].js',
         assetFileNames: 'assets/[name][extname]',
+        // Few files with names that say what is in them.
+        advancedChunks: {
+          groups: [
+            { name: 'uplot', test: /node_modules[\\/]uplot/ },
+            { name: 'virtual', test: /node_modules[\\/]@tanstack[\\/](react-)?virtual/ },
+            { name: 'vendor', test: /node_modules/ },
+            { name: 'shared', test: /src[\\/](api|i18n[\\/](index|en)|lib|live|shell|ui[\\/](?!chart))/ },
+          ],
+        },
       },
     },
     modulePreload: { polyfill: false },

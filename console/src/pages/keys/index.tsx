@@ -53,14 +53,14 @@ export default function Keys() {
             <table className="tbl fx kt">
               <thead>
                 <tr>
-                  <th>{t('key.id')}</th>
-                  <th className="w-[110px]">{t('key.status')}</th>
-                  <th className="lo w-[120px]">{t('key.tenant')}</th>
+                  <th className="w-[22%]">{t('key.id')}</th>
+                  <th className="w-[92px]">{t('key.status')}</th>
+                  <th className="lo w-[96px]">{t('key.tenant')}</th>
                   <th className="lo">{t('key.services')}</th>
                   <th className="lo">{t('key.models')}</th>
-                  <th className="w-[150px]">{t('key.expires')}</th>
-                  <th className="lo w-[120px]">{t('key.created')}</th>
-                  <th className="lo w-[120px]">{t('key.source')}</th>
+                  <th className="w-[136px]">{t('key.expires')}</th>
+                  <th className="lo w-[100px]">{t('key.created')}</th>
+                  <th className="lo w-[112px]">{t('key.source')}</th>
                   <th className="w-[110px]">
                     <span className="sr-only">{t('key.revoke')}</span>
                   </th>

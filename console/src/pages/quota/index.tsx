@@ -155,7 +155,7 @@ function UsageTable({ rows, label }: { rows: Usage[]; label(value: string): stri
   const { t } = useI18n()
   const shown = rows.toSorted((a, b) => b.windowStart.localeCompare(a.windowStart)).slice(0, 200)
   return (
-    <div className="panel tw mt-4" tabIndex={0}>
+    <div className="panel tw mt-4 max-h-[360px] overflow-y-auto" tabIndex={0}>
       <table className="tbl">
         <thead>
           <tr>

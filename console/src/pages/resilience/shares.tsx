@@ -6,7 +6,7 @@ import { useI18n } from '@/i18n'
 import { percent, shorten } from '@/lib/format'
 import { useLive, useStats } from '@/live/context'
 import { Bar } from '@/ui/parts'
-import { strategyNames } from '../services/table'
+import { strategyNames } from '../services/strategies'
 
 /** Expected and actual shares of the models that have more than one instance. */
 export function Shares() {

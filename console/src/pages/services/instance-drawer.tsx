@@ -16,7 +16,7 @@ import { Segments, Slider, Toggle } from '@/ui/parts'
 import { changes, toForm, validate, type InstanceForm } from './form'
 import { shares } from './shares'
 
-const adapters = ['', 'openai', 'ollama', 'anthropic', 'gemini', 'vllm', 'xinference', 'gpustack', 'localai', 'normal']
+const adapters = ['', 'openai', 'ollama', 'vllm', 'llamacpp', 'localai', 'xinference', 'gpustack', 'tei', 'anthropic', 'gemini', 'cohere', 'jina']
 
 /** Adds an instance, or edits the one that is given. */
 export function InstanceDrawer({ service, value, stored, copied, version, able, onClose, onSaved }: {

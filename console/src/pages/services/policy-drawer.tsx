@@ -8,7 +8,7 @@ import { ErrorNote } from '@/ui/feedback'
 import { SelectField, TextField } from '@/ui/field'
 import { Confirm, Drawer } from '@/ui/overlay'
 import { Toggle } from '@/ui/parts'
-import { strategyNames } from './table'
+import { strategyNames } from './strategies'
 
 type Group = 'rateLimit' | 'circuitBreaker' | 'healthCheck' | 'queue'
 

@@ -3,7 +3,7 @@ import { Ellipsis, Plus } from 'lucide-react'
 import { useState } from 'react'
 import { useEdit } from '@/api/mutations'
 import type { Instance, Service, ServiceType } from '@/api/types'
-import { useI18n, type Key } from '@/i18n'
+import { useI18n } from '@/i18n'
 import { axis, duration, host, percent, rate, shorten, text } from '@/lib/format'
 import { empty, type Stats } from '@/live/stats'
 import type { InstanceState } from '@/live/types'
@@ -11,19 +11,13 @@ import { useToast } from '@/ui/feedback'
 import { Menu, Slider, Switch } from '@/ui/parts'
 import { canServe, StatePill } from '@/ui/status'
 import { shares } from './shares'
+import { strategyNames } from './strategies'
 
 export interface Row {
   service: ServiceType
   id: string
   instance: Instance
   state: InstanceState | undefined
-}
-
-export const strategyNames: Record<string, Key> = {
-  round_robin: 'services.roundRobin',
-  random: 'services.random',
-  least_connections: 'services.leastConnections',
-  ip_hash: 'services.ipHash',
 }
 
 /** The policies of a service in three links: balancing, limit, breaker. */

@@ -52,7 +52,7 @@ export function DiffView({ before, after, sideBySide }: { before: string[]; afte
   const { t } = useI18n()
   const parts = useMemo(() => hunks(diffLines(before, after)), [before, after])
   return (
-    <div className={`diff ${sideBySide ? 'side' : ''}`} tabIndex={0}>
+    <div className={`diff ${sideBySide ? 'sbs' : ''}`} tabIndex={0}>
       <div>
         {parts.map((part, index) =>
           part.kind === 'gap' ? (
