@@ -2,7 +2,7 @@ import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { useCallback } from 'react'
 import { useI18n } from '@/i18n'
 import { useToast } from '@/ui/feedback'
-import { api, data } from './client'
+import { api, ApiError, data } from './client'
 import type { Change, Instance, Service, ServiceType } from './types'
 
 /** An edit of the configuration, based on the version that was shown. */
@@ -55,6 +55,8 @@ export function useEdit() {
   const refresh = useCallback(() => Promise.all(['config', 'versions', 'explain'].map((key) => client.invalidateQueries({ queryKey: [key] }))), [client])
   return useMutation({
     mutationFn: async ({ edit, version }: { edit: Edit; version?: number; said?: string }) => send(edit, version),
+    // A conflict is shown with what the others have saved.
+    onError: (error) => (error instanceof ApiError && error.status === 409 ? refresh() : undefined),
     onSuccess: async (change, { edit, version, said }) => {
       await refresh()
       if (said === undefined) return

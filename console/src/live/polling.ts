@@ -47,9 +47,12 @@ export class PollingSource implements Source {
       const began = Date.now()
       const signal = AbortSignal.any([abort.signal, AbortSignal.timeout(timeout)])
       try {
-        const [snapshot, batch] = await Promise.all([readSnapshot(signal), readCalls(latest === '' ? 1000 : tail, signal)])
+        // The state is small and comes first; the first batch of calls is large.
+        const state = readSnapshot(signal).then((snapshot) => {
+          if (!stopped) sink.snapshot(snapshot)
+        })
+        const [batch] = await Promise.all([readCalls(latest === '' ? 1000 : tail, signal), state])
         if (stopped) return
-        sink.snapshot(snapshot)
         const complete = latest === '' || batch.calls.length < tail || batch.calls.some((call) => call.requestId === latest)
         if (batch.calls.length > 0) latest = batch.calls[0]!.requestId
         sink.calls({ ...batch, complete })

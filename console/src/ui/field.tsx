@@ -17,8 +17,7 @@ function Frame({ label, hint, error, name, extra, id, children }: FieldProps & {
   return (
     <div className="f">
       <label className="flab" htmlFor={id}>
-        {label}
-        {extra !== undefined && <span className="opt">{extra}</span>}
+        {label} {extra !== undefined && <span className="opt">{extra}</span>}
       </label>
       {children}
       {error !== undefined ? (

@@ -27,7 +27,8 @@ export function canServe(instance: InstanceState): boolean {
 /** The seconds until an open breaker lets a trial through. */
 export function secondsLeft(instance: InstanceState, now: number): number | null {
   if (instance.nextRetry === null) return null
-  return Math.max(0, Math.ceil((instance.nextRetry - now) / 1000))
+  // The clock of this tab ticks once a second, so it may lag behind a change.
+  return Math.max(0, Math.min(Math.ceil((instance.nextRetry - now) / 1000), Math.ceil(instance.breakerTimeout / 1000)))
 }
 
 /** The state of the breaker with its countdown. */

@@ -131,12 +131,11 @@ export default function Calls() {
       )}
     </div>
   )
-  return call === undefined ? (
-    content
-  ) : (
-    <div className="split narrow calls">
+  // The list keeps its place in the tree, and with it its scroll position.
+  return (
+    <div className={call === undefined ? '' : 'split narrow calls'}>
       <div className="list">{content}</div>
-      <CallDrawer key={call.requestId} call={call} onClose={close} onWalk={walk} />
+      {call !== undefined && <CallDrawer key={call.requestId} call={call} onClose={close} onWalk={walk} />}
     </div>
   )
 }
@@ -154,7 +153,7 @@ function CallTable({ rows, selected, onOpen, onInside }: { rows: readonly Call[]
     query.addEventListener('change', follow)
     return () => query.removeEventListener('change', follow)
   }, [])
-  const virtual = useVirtualizer({ count: rows.length, getScrollElement: () => box.current, estimateSize: () => (phone ? 58 : 32), overscan: 12 })
+  const virtual = useVirtualizer({ count: rows.length, getScrollElement: () => box.current, estimateSize: () => (phone ? 58 : 32), overscan: 8 })
   useEffect(() => virtual.measure(), [phone, virtual])
   const index = rows.findIndex((row) => row.requestId === selected)
   const shownIndex = useRef(-1)
@@ -196,7 +195,9 @@ function CallTable({ rows, selected, onOpen, onInside }: { rows: readonly Call[]
         <div role="presentation" style={{ height: virtual.getTotalSize(), position: 'relative' }}>
           {virtual.getVirtualItems().map((item) => {
             const call = rows[item.index]!
-            return <CallRow key={call.requestId} call={call} index={item.index} top={item.start} selected={call.requestId === selected} onOpen={onOpen} />
+            // Rows are used again for other calls: changing text is cheaper than
+            // making elements.
+            return <CallRow key={item.index % 128} call={call} index={item.index} top={item.start} selected={call.requestId === selected} onOpen={onOpen} />
           })}
         </div>
       </div>

@@ -53,7 +53,7 @@ export default function Keys() {
             <table className="tbl fx kt">
               <thead>
                 <tr>
-                  <th className="w-[22%]">{t('key.id')}</th>
+                  <th className="md:w-[22%]">{t('key.id')}</th>
                   <th className="w-[92px]">{t('key.status')}</th>
                   <th className="lo w-[96px]">{t('key.tenant')}</th>
                   <th className="lo">{t('key.services')}</th>

@@ -100,7 +100,7 @@ function UsageView() {
       {query.error !== null && <ErrorNote error={query.error} title={t('error.load')} retry={() => void query.refetch()} />}
       {query.data !== undefined && rows.length === 0 && <div className="panel muted p-4">{t('quota.noUse')}</div>}
       {rows.length > 0 && (
-        <div className="cols">
+        <div className="cols quota">
           <div className="panel p-4">
             <div className="qbars" aria-hidden="true">
               {bars.slice(-60).map((bar) => (

@@ -125,10 +125,8 @@ export default function Services() {
       )}
     </>
   )
-  return drawer === null ? (
-    list
-  ) : (
-    <div className="split narrow">
+  return (
+    <div className={drawer === null ? '' : 'split narrow'}>
       <div className="list">{list}</div>
       {drawer}
     </div>

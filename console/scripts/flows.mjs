@@ -1,0 +1,320 @@
+// Walks through what a person does, in Chromium, in front of a gateway of its
+// own (`patchbay demo`), with the time limits that the console promises.
+//
+//   PATCHBAY_BIN=../bin/patchbay node scripts/flows.mjs [part of a flow's name]
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { chromium } from 'playwright-core'
+
+const freePort = () =>
+  new Promise((resolve) => {
+    const server = createServer().listen(0, '127.0.0.1', () => {
+      const { port } = server.address()
+      server.close(() => resolve(port))
+    })
+  })
+const dir = await mkdtemp(join(tmpdir(), 'patchbay-flows-'))
+const gateway = `http://127.0.0.1:${await freePort()}`
+process.env.PATCHBAY_URL = gateway
+const { preview } = await import('vite')
+
+let child
+async function startGateway() {
+  child = spawn(process.env.PATCHBAY_BIN ?? '../bin/patchbay', ['demo', '--listen', new URL(gateway).host], { stdio: 'ignore' })
+  for (let i = 0; i < 200; i++) {
+    if (await fetch(`${gateway}/actuator/health/readiness`).then((reply) => reply.ok, () => false)) return
+    await new Promise((resolve) => setTimeout(resolve, 100))
+  }
+  throw new Error('the gateway does not start')
+}
+const stopGateway = () =>
+  new Promise((resolve) => {
+    child.once('exit', resolve)
+    child.kill('SIGKILL')
+  })
+async function call(method, path, body, headers = {}) {
+  const reply = await fetch(gateway + path, { method, headers: { 'content-type': 'application/json', ...headers }, body: body === undefined ? undefined : JSON.stringify(body) })
+  const text = await reply.text()
+  return { status: reply.status, headers: reply.headers, body: text.startsWith('{') ? JSON.parse(text) : text }
+}
+const chat = (model, stream = false) => call('POST', '/v1/chat/completions', { model, stream, messages: [{ role: 'user', content: 'hi' }] })
+const instances = async () => (await call('GET', '/api/config/instance/type/chat')).body.data
+
+await startGateway()
+const server = await preview({ preview: { port: 0 }, logLevel: 'error' })
+const base = server.resolvedUrls.local[0]
+const browser = await chromium.launchPersistentContext(join(dir, 'profile'), {
+  executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
+  headless: true,
+  viewport: { width: 1280, height: 800 },
+  args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--disable-dev-shm-usage'],
+})
+await browser.addInitScript(() => {
+  localStorage.setItem('patchbay.lang', 'en')
+  window.violations = []
+  window.addEventListener('securitypolicyviolation', (event) => window.violations.push(`${event.violatedDirective} ${event.blockedURI}`))
+})
+
+/** Waits until the condition holds, and returns the milliseconds it took. */
+async function within(limit, page, condition, ...args) {
+  const began = Date.now()
+  await page.waitForFunction(condition, args.length === 1 ? args[0] : args, { timeout: limit, polling: 50 })
+  return Date.now() - began
+}
+
+/** Counts the main thread's own time, which a busy machine does not stretch. */
+async function threadTime(page) {
+  const session = await page.context().newCDPSession(page)
+  await session.send('Performance.enable', { timeDomain: 'threadTicks' })
+  return async () => {
+    const { metrics } = await session.send('Performance.getMetrics')
+    return Math.round(metrics.find((metric) => metric.name === 'TaskDuration').value * 1000)
+  }
+}
+
+const hostile = [
+  '<img src=x onerror=alert(1)>', '<script>alert(1)</script>', '"><svg onload=alert(1)>', "javascript:alert('1')", '{{constructor.constructor("alert(1)")()}}',
+  '${alert(1)}', '<iframe srcdoc="<script>alert(1)</script>">', '\u202Egnp.exe', '[x](javascript:alert(1))',
+]
+
+const flows = {
+  'first page: numbers within a second, no violation of the policy': async (page) => {
+    const spent = await threadTime(page)
+    const began = Date.now()
+    await page.goto(base)
+    await page.waitForSelector('.jr2')
+    const time = Date.now() - began
+    const cpu = await spent()
+    assert.deepEqual(await page.evaluate(() => window.violations), [])
+    assert.ok(cpu < 1000, `${cpu} ms of the main thread`)
+    return `${time} ms to the patch bay, ${cpu} ms of the main thread`
+  },
+  'keyboard: pages, search, help': async (page) => {
+    await page.goto(base)
+    await page.waitForSelector('.live.live')
+    await page.keyboard.press('g')
+    await page.keyboard.press('s')
+    await page.waitForURL('**/services')
+    await page.keyboard.press('Control+k')
+    await page.keyboard.type('demo-flaky')
+    await page.waitForSelector('[role=option] >> text=demo-flaky')
+    await page.keyboard.press('ArrowDown')
+    await page.keyboard.press('Escape')
+    await page.keyboard.press('?')
+    await page.waitForSelector('dialog[open]')
+    await page.keyboard.press('Escape')
+    await page.waitForSelector('dialog[open]', { state: 'detached' })
+  },
+  'keyboard: follow a cable of the patch bay': async (page) => {
+    await page.goto(base)
+    await page.waitForSelector('.jr2')
+    await page.locator('[data-row="chat demo-chat"]').focus()
+    assert.equal(await page.locator('.cab:not(.dim)').count(), 2)
+    await page.keyboard.press('ArrowRight')
+    const focused = await page.evaluate(() => document.activeElement.getAttribute('data-row'))
+    assert.match(focused, /^chat demo-chat@/)
+    await page.keyboard.press('Enter')
+    await page.waitForURL('**/services?edit=*')
+  },
+  'chat: streamed, stopped': async (page) => {
+    await page.goto(`${base}playground`)
+    await page.waitForSelector('.live.live')
+    await page.fill('.ta', 'Tell me about patch bays')
+    await page.keyboard.press('Control+Enter')
+    await page.waitForSelector('.caret', { timeout: 3000 })
+    await page.keyboard.press('Escape')
+    await page.waitForSelector('.tag.off', { timeout: 1000 })
+  },
+  'break: a breaker opens and the plug comes out': async (page) => {
+    await page.goto(base)
+    await page.waitForSelector('.jr2')
+    for (let i = 0; i < 6; i++) await chat('demo-down')
+    const time = await within(2000, page, () => document.querySelector('.plug') !== null)
+    assert.match(await page.locator('h2').first().innerText(), /demo-down/)
+    return `${time} ms after the last failure`
+  },
+  'steer: hold a breaker open, let go': async (page) => {
+    await page.goto(`${base}resilience`)
+    await page.waitForSelector('.brk tbody tr')
+    const row = page.locator('.brk tbody tr', { hasText: 'demo-claude' })
+    await row.getByRole('button').click()
+    await page.getByRole('menuitem', { name: 'Hold open' }).click()
+    await page.getByRole('button', { name: 'Hold open' }).click()
+    await row.getByText('Held open').waitFor({ timeout: 2500 })
+    await row.getByRole('button').click()
+    await page.getByRole('menuitem', { name: 'Back to automatic' }).click()
+    await row.getByText('Closed', { exact: true }).waitFor({ timeout: 2500 })
+  },
+  'edit: error at the field, save, undo': async (page) => {
+    const [first] = await instances()
+    await page.goto(`${base}services?edit=${encodeURIComponent(`chat/${first.instanceId}`)}`)
+    const address = page.getByLabel('Address', { exact: true })
+    await address.fill('127.0.0.1:1/v1')
+    await page.getByText('must begin with http:// or https://').waitFor()
+    await address.fill(first.baseUrl)
+    await page.locator('.drawer').getByRole('textbox', { name: 'Weight' }).fill('5')
+    await page.getByText('this one 83 %').waitFor()
+    const began = Date.now()
+    await page.getByRole('button', { name: /Save as version/ }).click()
+    await page.locator('.toast').waitFor()
+    const time = Date.now() - began
+    assert.equal((await instances())[0].weight, 5)
+    await page.locator('.toast').getByRole('button', { name: 'Undo' }).click()
+    await page.getByText(/Version 1 is in force/).waitFor()
+    assert.equal((await instances())[0].weight, 1)
+    return `saved in ${time} ms`
+  },
+  'conflict: two edit one instance': async (page) => {
+    const [first] = await instances()
+    await page.goto(`${base}services?edit=${encodeURIComponent(`chat/${first.instanceId}`)}`)
+    await page.locator('.drawer').getByRole('textbox', { name: 'Weight' }).fill('7')
+    await call('PUT', '/api/config/instance/update/chat', { instanceId: first.instanceId, instance: { weight: 3 } })
+    await page.getByRole('button', { name: /Save as version/ }).click()
+    await page.getByText(/was saved while you edited/).waitFor()
+    await page.getByText('theirs: weight: 3').waitFor()
+    assert.match(await page.locator('.note.wn').innerText(), /theirs: weight: 3[\s\S]*yours: weight: 7/)
+    await page.getByRole('button', { name: /Keep mine/ }).click()
+    await page.locator('.toast').waitFor()
+    assert.equal((await instances())[0].weight, 7)
+  },
+  'roll back in two clicks': async (page) => {
+    await page.goto(`${base}versions?version=1`)
+    await page.getByRole('button', { name: 'Roll back to version 1' }).click()
+    const began = Date.now()
+    await page.getByRole('button', { name: 'Confirm: roll back to version 1' }).click()
+    await page.locator('.toast').waitFor()
+    assert.equal((await instances())[0].weight, 1)
+    return `in force after ${Date.now() - began} ms`
+  },
+  'keys: create, shown once, revoke': async (page) => {
+    await page.goto(`${base}keys?create=1`)
+    await page.getByLabel('Id optional').fill('flow-key')
+    await page.getByRole('button', { name: 'Create the key' }).click()
+    const secret = await page.locator('dialog pre').first().innerText()
+    assert.match(secret, /^pb-/)
+    await page.getByRole('button', { name: 'I have copied it' }).click()
+    await page.locator('tr', { hasText: 'flow-key' }).getByRole('button', { name: 'Revoke' }).click()
+    await page.locator('dialog').getByRole('button', { name: 'Revoke' }).click()
+    await page.locator('tr', { hasText: 'flow-key' }).getByText('Revoked').waitFor()
+    assert.equal((await page.content()).includes(secret), false)
+    assert.equal(await page.evaluate((text) => JSON.stringify({ ...localStorage }).includes(text) || location.href.includes(text), secret), false)
+  },
+  'quota: switched on, bars grow': async (page) => {
+    await page.goto(`${base}quota`)
+    await page.getByRole('button', { name: 'Switch the ledger on' }).click()
+    await page.getByText('Can be changed now').waitFor()
+    await chat('demo-chat')
+    await within(8000, page, () => document.querySelector('.qbar') !== null)
+  },
+  'hostile text is text': async (page) => {
+    let dialogs = 0
+    page.on('dialog', (dialog) => {
+      dialogs++
+      void dialog.dismiss()
+    })
+    const [first] = await instances()
+    for (const [index, name] of hostile.entries()) {
+      const reply = await call('POST', '/api/config/instance/add/chat', { name, baseUrl: first.baseUrl, headers: { [`X-H${index}`]: name } })
+      if (reply.status >= 300 && !/^(400|409)$/.test(String(reply.status))) throw new Error(`${name}: ${reply.status}`)
+      await call('POST', '/v1/chat/completions', { model: name, messages: [{ role: 'user', content: name }] })
+    }
+    for (const path of ['', 'services', 'calls', 'resilience', 'versions', 'playground']) {
+      await page.goto(base + path)
+      await page.waitForSelector('.live.live')
+      await page.waitForTimeout(700)
+      assert.deepEqual(await page.evaluate(() => [...document.querySelectorAll('main script, main iframe, main img, main a[href^="javascript:"]')].map((node) => node.outerHTML)), [], path)
+      assert.deepEqual(await page.evaluate(() => window.violations), [], path)
+    }
+    await page.goto(`${base}playground?model=demo-chat`)
+    await page.waitForSelector('.live.live')
+    for (const text of hostile) {
+      await page.fill('.ta', text)
+      await page.keyboard.press('Control+Enter')
+      await page.waitForFunction(() => !document.body.innerText.includes('Stop'), undefined, { timeout: 8000 })
+    }
+    assert.equal(await page.locator('.conv script, .conv iframe, .conv img, .conv svg:not(.tick):not(.ic)').count(), 0)
+    assert.equal(dialogs, 0)
+    const current = (await call('GET', '/api/config/version/current')).body.data
+    await call('POST', '/api/config/version/rollback/1', undefined, { 'If-Match': String(current) })
+  },
+  '10,000 calls scroll': async (page) => {
+    const many = Array.from({ length: 10_000 }, (_, i) => ({
+      requestId: `req_${String(i).padStart(6, '0')}`, time: new Date(Date.now() - i * 20).toISOString(), service: 'chat', model: `model-${i % 30}`, instance: `model-${i % 30}@http://127.0.0.1:9`,
+      status: i % 9 === 0 ? 'error' : 'success', httpStatus: i % 9 === 0 ? 502 : 200, errorCode: i % 9 === 0 ? 'upstream_error' : undefined, streamed: true, durationMs: (i * 7) % 3000, attempts: 1,
+      tries: [{ instance: `model-${i % 30}@http://127.0.0.1:9`, pickMs: 0.1, endMs: 10 }],
+    }))
+    await page.route('**/api/monitoring/calls?**', (route) => route.fulfill({ json: { calls: route.request().url().includes('limit=1000') ? many : [], capacity: 10_000, samplingRate: 1 } }))
+    await page.goto(`${base}calls`)
+    await page.waitForSelector('.cbody .crow')
+    const spent = await threadTime(page)
+    const before = await spent()
+    const frames = await page.evaluate(async () => {
+      const box = document.querySelector('.cbody')
+      const times = []
+      let last = performance.now()
+      for (let i = 0; i < 120; i++) {
+        box.scrollTop += 320
+        await new Promise(requestAnimationFrame)
+        const now = performance.now()
+        times.push(now - last)
+        last = now
+      }
+      return times.sort((a, b) => a - b)
+    })
+    const scrolled = await spent()
+    assert.ok((await page.locator('.crow').count()) < 80)
+    await page.locator('.cbody .crow').nth(5).click()
+    await page.waitForSelector('.drawer')
+    const opened = await spent()
+    return `${((scrolled - before) / 120).toFixed(1)} ms of the main thread for a frame of 10 new rows (median ${frames[60].toFixed(0)} ms on the clock); a row opens in ${opened - scrolled} ms`
+  },
+  'a 10,000-token answer': async (page) => {
+    const event = (delta) => `data: ${JSON.stringify({ choices: [{ delta: { content: delta } }] })}\n\n`
+    const body = Array.from({ length: 10_000 }, (_, i) => event(`word${i} `)).join('') + 'data: [DONE]\n\n'
+    await page.route('**/v1/chat/completions', (route) => route.fulfill({ status: 200, contentType: 'text/event-stream', body }))
+    await page.goto(`${base}playground`)
+    await page.waitForSelector('.live.live')
+    await page.fill('.ta', 'long')
+    const began = Date.now()
+    await page.keyboard.press('Control+Enter')
+    await page.waitForFunction(() => document.querySelector('.conv')?.textContent?.includes('word9999'), undefined, { timeout: 10_000 })
+    return `shown in ${Date.now() - began} ms`
+  },
+  'killed: stale within 3 s, back without a reload': async (page) => {
+    await page.goto(base)
+    await page.waitForSelector('.live.live')
+    await page.evaluate(() => {
+      window.mark = 1
+    })
+    await stopGateway()
+    const stale = await within(4500, page, () => document.querySelector('.live.stale') !== null)
+    await startGateway()
+    const back = await within(8000, page, () => document.querySelector('.live.live') !== null)
+    assert.equal(await page.evaluate(() => window.mark), 1)
+    return `stale after ${stale} ms, live ${back} ms after the restart`
+  },
+}
+
+let failed = 0
+for (const [name, flow] of Object.entries(flows)) {
+  if (process.argv[2] !== undefined && !name.includes(process.argv[2])) continue
+  const page = await browser.newPage()
+  page.on('pageerror', (error) => console.log(`  page error: ${error.message}`))
+  try {
+    console.log(`ok   ${name}${((said) => (said === undefined ? '' : `: ${said}`))(await flow(page))}`)
+  } catch (error) {
+    failed++
+    console.log(`FAIL ${name}: ${String(error.message).split('\n').slice(0, 6).join('\n     ')}`)
+    await page.screenshot({ path: join('screenshots', 'failed.png') }).catch(() => undefined)
+  }
+  await page.close()
+}
+await browser.close()
+await server.close()
+await stopGateway()
+await rm(dir, { recursive: true, force: true })
+process.exitCode = failed === 0 ? 0 : 1
