@@ -2,6 +2,7 @@ package backend
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,6 +25,9 @@ const (
 )
 
 var statusNames = [statusCount]string{"UNKNOWN", "HEALTHY", "UNHEALTHY", "WARMING"}
+
+// Names returns the name of every status.
+func (Status) Names() []string { return slices.Clone(statusNames[:]) }
 
 // String returns the name in capitals.
 func (s Status) String() string {

@@ -24,37 +24,58 @@ const (
 
 // Settings describe one instance.
 type Settings struct {
-	// Name is the model name that callers ask for.
-	Name    string `json:"name"`
-	BaseURL string `json:"baseUrl"`
-	// Path replaces the path that the adapter would call; empty leaves it.
-	Path   string `json:"path"`
-	APIKey Secret `json:"apiKey"`
+	Name    string `json:"name" required:"true" maxLength:"256" example:"llama3" doc:"The model that callers ask for."`
+	BaseURL string `json:"baseUrl" required:"true" example:"http://127.0.0.1:11434"`
+	Path    string `json:"path" doc:"Replaces the path that the adapter would call; empty leaves it."`
+	APIKey  Secret `json:"apiKey"`
 	// Weight is the instance's share of the traffic; 0 means none.
-	Weight  float64 `json:"weight"`
+	Weight  float64 `json:"weight" minimum:"0" maximum:"1000000"`
 	Enabled bool    `json:"enabled"`
 	// Adapter is the dialect; empty means the one of the service.
 	Adapter string `json:"adapter"`
 	// UpstreamModel is the name by which the backend knows the model; empty means Name.
-	UpstreamModel string `json:"upstreamModel"`
+	UpstreamModel string `json:"upstreamModel" maxLength:"256"`
 	// Headers are added to every call.
-	Headers map[string]Secret `json:"headers"`
+	Headers map[string]Secret `json:"headers" keys:"^[A-Za-z0-9!#$%&'*+.^_|~-]+$"`
 	// ForwardAuthorization sends the caller's own Authorization to the backend.
 	ForwardAuthorization bool `json:"forwardAuthorization"`
 	// MaxConcurrency is how many requests the instance gets at a time; 0 means
 	// as many as there are.
-	MaxConcurrency int `json:"maxConcurrency"`
+	MaxConcurrency int `json:"maxConcurrency" minimum:"0"`
 	// KeepAlive says whether connections are kept for further calls; nil means as
 	// is right for the kind. IdleConnections bounds those that are kept; 0 means as
 	// many as there were calls at a time.
 	KeepAlive       *bool `json:"keepAlive"`
-	IdleConnections int   `json:"idleConnections"`
+	IdleConnections int   `json:"idleConnections" minimum:"0"`
 	// Proxy is the address of the proxy through which the backend is reached, or
 	// NoProxy; empty means as the environment says. It may hold a password.
 	Proxy string `json:"proxy"`
 	TLS   TLS    `json:"tls"`
 	// Timeouts replace those of the service where they are set.
 	Timeouts Timeouts `json:"timeouts"`
+}
+
+// Patterns returns what the texts of an instance look like, as regular
+// expressions of JSON schema. Check knows a few rules more.
+func (Settings) Patterns() map[string]string {
+	const (
+		control = `\x00-\x1f\x7f-\x9f`
+		edge    = `[^\s` + control + `]`
+		name    = edge + `[^` + control + `]*` + edge
+		label   = `[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?`
+		group   = `[0-9A-Fa-f]{1,4}`
+		address = `\[(::` + group + `|(` + group + `:){7}` + group + `|(` + group + `:){1,3}(:` + group + `){1,4})\]`
+		port    = `(:([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]))?`
+		word    = `([A-Za-z0-9_~!$&'()*+,;=:@-]|%2[0-9A-Da-dFf]|%[3-7][0-9A-Fa-f])+`
+		segment = word + `(\.` + word + `)*`
+		path    = `(/` + segment + `)*/?`
+	)
+	return map[string]string{
+		"name":          `^(` + name + `|[^*\s` + control + `])$`,
+		"upstreamModel": `^(` + name + `|` + edge + `)?$`,
+		"baseUrl":       `^https?://(` + label + `(\.` + label + `)*|` + address + `)` + port + path + `$`,
+		"path":          `^(/(` + segment + path + `)?(\?[!"$-~]*)?)?$`,
+	}
 }
 
 // DefaultSettings returns what holds for the fields that an instance leaves out.
@@ -280,13 +301,13 @@ func isOurs(lowerName string) bool {
 // HealthSettings say how the instances of a service are watched.
 type HealthSettings struct {
 	Enabled  bool            `json:"enabled"`
-	Interval schema.Duration `json:"interval"`
-	Timeout  schema.Duration `json:"timeout"`
+	Interval schema.Duration `json:"interval" minimum:"1"`
+	Timeout  schema.Duration `json:"timeout" minimum:"1"`
 	// UnhealthyThreshold is the number of failed checks in a row that takes an
 	// instance out of traffic, HealthyThreshold the number of good ones that
 	// brings it back.
-	UnhealthyThreshold int `json:"unhealthyThreshold"`
-	HealthyThreshold   int `json:"healthyThreshold"`
+	UnhealthyThreshold int `json:"unhealthyThreshold" minimum:"1"`
+	HealthyThreshold   int `json:"healthyThreshold" minimum:"1"`
 }
 
 // DefaultHealthSettings returns what holds where nothing is configured.

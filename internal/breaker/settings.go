@@ -14,11 +14,11 @@ import (
 type Settings struct {
 	Enabled bool `json:"enabled"`
 	// FailureThreshold is the number of failures in a row that opens the breaker.
-	FailureThreshold int `json:"failureThreshold"`
+	FailureThreshold int `json:"failureThreshold" minimum:"1"`
 	// RecoveryTimeout is how long an open breaker refuses before it allows a trial.
-	RecoveryTimeout schema.Duration `json:"recoveryTimeout"`
+	RecoveryTimeout schema.Duration `json:"recoveryTimeout" minimum:"1"`
 	// SuccessThreshold is the number of trials in a row that must succeed.
-	SuccessThreshold int `json:"successThreshold"`
+	SuccessThreshold int `json:"successThreshold" minimum:"1"`
 }
 
 // DefaultSettings returns what holds where nothing is configured.

@@ -2,6 +2,7 @@ package breaker
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -19,6 +20,9 @@ const (
 )
 
 var stateNames = [stateCount]string{"CLOSED", "OPEN", "HALF_OPEN"}
+
+// Names returns the name of every state.
+func (State) Names() []string { return slices.Clone(stateNames[:]) }
 
 // String returns the name in capitals.
 func (s State) String() string {

@@ -25,7 +25,7 @@ type Difference struct {
 	Instance string `json:"instance,omitzero"`
 	// Field is what differs, empty where the whole was added or removed.
 	Field string `json:"field,omitzero"`
-	Kind  string `json:"kind"`
+	Kind  string `json:"kind" enum:"added,removed,changed"`
 	From  any    `json:"from,omitzero"`
 	To    any    `json:"to,omitzero"`
 }

@@ -15,8 +15,8 @@ import (
 // Settings say how many requests may wait and for how long.
 type Settings struct {
 	// Size is how many requests of a model may wait; 0 means none.
-	Size    int             `json:"size"`
-	Timeout schema.Duration `json:"timeout"`
+	Size    int             `json:"size" minimum:"0" maximum:"1000000"`
+	Timeout schema.Duration `json:"timeout" minimum:"1"`
 }
 
 // DefaultSettings returns what holds where nothing is configured: nobody waits.

@@ -69,14 +69,14 @@ type Settings struct {
 	Enabled   bool      `json:"enabled"`
 	Algorithm Algorithm `json:"algorithm"`
 	// Capacity is the largest burst.
-	Capacity int `json:"capacity"`
+	Capacity int `json:"capacity" minimum:"1" maximum:"1000000000"`
 	// RefillRate is the number of requests a second that are allowed in the long run.
-	RefillRate int `json:"refillRate"`
+	RefillRate int `json:"refillRate" minimum:"1" maximum:"1000000000"`
 	// ClientIPEnable gives every client address a limiter of its own, in place of
 	// the one that all share.
 	ClientIPEnable bool `json:"clientIpEnable"`
 	// WarmUpPeriod is how long WarmUp takes to reach the full rate.
-	WarmUpPeriod schema.Duration `json:"warmUpPeriod"`
+	WarmUpPeriod schema.Duration `json:"warmUpPeriod" minimum:"1"`
 	// Scope is what one limiter covers.
 	Scope Scope `json:"scope"`
 }

@@ -9,6 +9,9 @@ import (
 
 var errSwitch = errors.New("want true or false")
 
+// Switch is the type of a parameter of the query that Flag reads.
+type Switch bool
+
 // Flag reads a switch of the query, whatever the case of its name; naming it
 // alone turns it on. Given several times, one that is on is enough: a dry run
 // must not become a change because of a spelling.

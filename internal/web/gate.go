@@ -15,14 +15,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/logs"
 )
 
-// Route is one thing that the gateway answers: its pattern, such as
-// "GET /api/models", what a caller must be permitted to, and who answers.
-type Route struct {
-	Pattern    string
-	Permission access.Permission
-	Handler    http.HandlerFunc
-}
-
 // Gate stands before the routes that are not the unified API: it knows who
 // asks, refuses who may not, and writes down who changed what.
 type Gate struct {

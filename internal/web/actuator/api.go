@@ -106,8 +106,8 @@ func reply(w http.ResponseWriter, r *http.Request, status int, value any) {
 	_, _ = w.Write(body) // a client that left does not need it
 }
 
-// fault is the error body of the surface.
-type fault struct {
+// actuatorError is the error body of the surface.
+type actuatorError struct {
 	Timestamp string `json:"timestamp"`
 	Status    int    `json:"status"`
 	Error     string `json:"error"`
@@ -121,7 +121,7 @@ func fail(w http.ResponseWriter, r *http.Request, status int, message string) {
 	if len(path) > longest {
 		path = path[:longest]
 	}
-	reply(w, r, status, fault{
+	reply(w, r, status, actuatorError{
 		Timestamp: instant(time.Now()), Status: status, Error: http.StatusText(status), Path: strings.ToValidUTF8(path, "?"), Message: message,
 	})
 }

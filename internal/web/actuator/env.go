@@ -189,25 +189,40 @@ func matching(sources []source, pattern *regexp.Regexp) []source {
 	return left
 }
 
+// envQuery narrows the settings by their names.
+type envQuery struct {
+	Pattern string `json:"pattern" format:"regex" maxLength:"200" doc:"A regular expression for names."`
+}
+
+// envProperty is one setting, and every source that has it.
+type envProperty struct {
+	Property        foundProperty `json:"property"`
+	ActiveProfiles  []string      `json:"activeProfiles"`
+	DefaultProfiles []string      `json:"defaultProfiles"`
+	PropertySources []envPlace    `json:"propertySources"`
+}
+
+type foundProperty struct {
+	Source string `json:"source"`
+	Value  any    `json:"value"`
+}
+
+type envPlace struct {
+	Name     string    `json:"name"`
+	Property *property `json:"property,omitzero"`
+}
+
 // EnvProperty answers GET /actuator/env/{name}.
 func (a *API) EnvProperty(w http.ResponseWriter, r *http.Request) {
-	type place struct {
-		Name     string    `json:"name"`
-		Property *property `json:"property,omitzero"`
-	}
-	type found struct {
-		Source string `json:"source"`
-		Value  any    `json:"value"`
-	}
 	name := r.PathValue("name")
-	var first *found
-	places := make([]place, 0, len(a.env.sources))
+	var first *foundProperty
+	places := make([]envPlace, 0, len(a.env.sources))
 	for _, s := range a.env.sources {
-		at := place{Name: s.Name}
+		at := envPlace{Name: s.Name}
 		if p, ok := s.Properties[name]; ok {
 			at.Property = &p
 			if first == nil {
-				first = &found{s.Name, p.Value}
+				first = &foundProperty{s.Name, p.Value}
 			}
 		}
 		places = append(places, at)
@@ -216,7 +231,7 @@ func (a *API) EnvProperty(w http.ResponseWriter, r *http.Request) {
 		NotFound(w, r)
 		return
 	}
-	reply(w, r, http.StatusOK, map[string]any{
-		"property": first, "activeProfiles": []string{}, "defaultProfiles": []string{"default"}, "propertySources": places,
+	reply(w, r, http.StatusOK, envProperty{
+		Property: *first, ActiveProfiles: []string{}, DefaultProfiles: []string{"default"}, PropertySources: places,
 	})
 }

@@ -14,7 +14,7 @@ import (
 
 // health is a status, and what it is made of.
 type health struct {
-	Status     string            `json:"status"`
+	Status     string            `json:"status" enum:"UP,DOWN,OUT_OF_SERVICE,DEGRADED"`
 	Components map[string]health `json:"components,omitzero"`
 	Details    any               `json:"details,omitzero"`
 	Groups     []string          `json:"groups,omitzero"`
@@ -65,7 +65,7 @@ func (a *API) DetailedHealth(w http.ResponseWriter, r *http.Request) {
 func (a *API) HealthComponent(w http.ResponseWriter, r *http.Request) {
 	component, known := a.components(false)[r.PathValue("component")]
 	if !known {
-		w.WriteHeader(http.StatusNotFound)
+		NotFound(w, r)
 		return
 	}
 	reply(w, r, component.code(), component)
@@ -130,7 +130,7 @@ type serviceHealth struct {
 type instanceHealth struct {
 	ID     string `json:"id"`
 	URL    string `json:"url"`
-	Status string `json:"status"`
+	Status string `json:"status" enum:"UP,DOWN"`
 	// LastCheck is null before the first check.
 	LastCheck    *string `json:"lastCheck"`
 	ResponseTime float64 `json:"responseTime"`

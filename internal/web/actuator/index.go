@@ -11,6 +11,11 @@ type link struct {
 	Templated bool   `json:"templated"`
 }
 
+// linkIndex is the reply of the index.
+type linkIndex struct {
+	Links map[string]link `json:"_links"`
+}
+
 // endpoints are what the index names, by their paths.
 var endpoints = [][2]string{
 	{"self", ""},
@@ -33,7 +38,7 @@ func (a *API) Index(w http.ResponseWriter, r *http.Request) {
 	for _, e := range endpoints {
 		links[e[0]] = link{Href: base + e[1], Templated: strings.Contains(e[1], "{")}
 	}
-	reply(w, r, http.StatusOK, map[string]any{"_links": links})
+	reply(w, r, http.StatusOK, linkIndex{links})
 }
 
 // What proxies and clients may say about the address under which they reach the

@@ -14,22 +14,78 @@ func goVersion() string { return strings.TrimPrefix(runtime.Version(), "go") }
 // Info answers GET /actuator/info.
 func (a *API) Info(w http.ResponseWriter, r *http.Request) {
 	build := a.options.Build
-	type fields map[string]any
-	reply(w, r, http.StatusOK, fields{
-		"app": fields{
-			"name": "Patchbay", "version": build.Version,
-			"description": "A gateway that routes AI model requests from one OpenAI-compatible API to many backends",
+	reply(w, r, http.StatusOK, info{
+		App: appInfo{
+			Name: "Patchbay", Version: build.Version,
+			Description: "A gateway that routes AI model requests from one OpenAI-compatible API to many backends",
 		},
-		"build": fields{
-			"version": build.Version, "artifact": "patchbay", "name": "Patchbay", "group": "github.com/patchbay-ai", "time": build.time(),
+		Build: buildInfo{
+			Version: build.Version, Artifact: "patchbay", Name: "Patchbay", Group: "github.com/patchbay-ai", Time: build.time(),
 		},
-		"git": fields{"branch": cmp.Or(build.Branch, unknown), "commit": fields{"id": cmp.Or(build.Commit, unknown), "time": cmp.Or(build.commitTime(), unknown)}},
+		Git: gitInfo{cmp.Or(build.Branch, unknown), commitInfo{cmp.Or(build.Commit, unknown), cmp.Or(build.commitTime(), unknown)}},
 		// There is no Java here; tools ask for these fields all the same.
-		"java":    fields{"version": goVersion(), "vendor": "Go (no JVM)"},
-		"go":      fields{"version": goVersion(), "compiler": runtime.Compiler, "os": runtime.GOOS, "arch": runtime.GOARCH},
-		"os":      fields{"name": runtime.GOOS, "arch": runtime.GOARCH},
-		"process": fields{"pid": os.Getpid(), "cpus": runtime.GOMAXPROCS(0)},
+		Java:    javaInfo{goVersion(), "Go (no JVM)"},
+		Go:      goInfo{goVersion(), runtime.Compiler, runtime.GOOS, runtime.GOARCH},
+		OS:      osInfo{runtime.GOOS, runtime.GOARCH},
+		Process: processInfo{os.Getpid(), runtime.GOMAXPROCS(0)},
 	})
+}
+
+// info is what runs.
+type info struct {
+	App     appInfo     `json:"app"`
+	Build   buildInfo   `json:"build"`
+	Git     gitInfo     `json:"git"`
+	Java    javaInfo    `json:"java"`
+	Go      goInfo      `json:"go"`
+	OS      osInfo      `json:"os"`
+	Process processInfo `json:"process"`
+}
+
+type appInfo struct {
+	Name        string `json:"name"`
+	Version     string `json:"version"`
+	Description string `json:"description"`
+}
+
+type buildInfo struct {
+	Version  string `json:"version"`
+	Artifact string `json:"artifact"`
+	Name     string `json:"name"`
+	Group    string `json:"group"`
+	Time     string `json:"time"`
+}
+
+type gitInfo struct {
+	Branch string     `json:"branch"`
+	Commit commitInfo `json:"commit"`
+}
+
+type commitInfo struct {
+	ID   string `json:"id"`
+	Time string `json:"time"`
+}
+
+type javaInfo struct {
+	Version string `json:"version"`
+	Vendor  string `json:"vendor"`
+}
+
+type goInfo struct {
+	Version  string `json:"version"`
+	Compiler string `json:"compiler"`
+	OS       string `json:"os"`
+	Arch     string `json:"arch"`
+}
+
+type osInfo struct {
+	Name string `json:"name"`
+	Arch string `json:"arch"`
+}
+
+type processInfo struct {
+	PID  int `json:"pid"`
+	CPUs int `json:"cpus"`
 }
 
 // unknown stands for what the build did not say.

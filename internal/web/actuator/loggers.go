@@ -20,6 +20,16 @@ type loggerView struct {
 	EffectiveLevel  string  `json:"effectiveLevel"`
 }
 
+// loggerList is every logger that has written something or has a level.
+type loggerList struct {
+	Levels  []string              `json:"levels"`
+	Loggers map[string]loggerView `json:"loggers"`
+	Groups  loggerGroups          `json:"groups"`
+}
+
+// loggerGroups are what tools expect; the gateway has none.
+type loggerGroups struct{}
+
 func (a *API) logger(name string) loggerView {
 	level, own := a.options.Levels.Level(name)
 	view := loggerView{EffectiveLevel: logs.LevelName(level)}
@@ -35,7 +45,7 @@ func (a *API) Loggers(w http.ResponseWriter, r *http.Request) {
 	for _, name := range a.options.Levels.Names() {
 		loggers[name] = a.logger(name)
 	}
-	reply(w, r, http.StatusOK, map[string]any{"levels": logs.LevelNames(), "loggers": loggers, "groups": map[string]any{}})
+	reply(w, r, http.StatusOK, loggerList{logs.LevelNames(), loggers, loggerGroups{}})
 }
 
 // loggerName is what names of loggers look like: dotted, as everywhere.
@@ -64,15 +74,15 @@ func (a *API) Logger(w http.ResponseWriter, r *http.Request) {
 	reply(w, r, http.StatusOK, a.logger(name))
 }
 
-// levelChange is the body of a change; no level, or null, clears it.
-type levelChange struct {
-	ConfiguredLevel *string `json:"configuredLevel"`
+// loggerRequest is the body of a change; no level, or null, clears it.
+type loggerRequest struct {
+	ConfiguredLevel *string `json:"configuredLevel" enum:"OFF,ERROR,WARN,INFO,DEBUG,TRACE"`
 }
 
 // readChange reads the body of a change. A member that is not known is refused:
 // a mistake in its name would clear the level. It answers itself, with nil, when
 // the body is not what it should be.
-func readChange(w http.ResponseWriter, r *http.Request) *levelChange {
+func readChange(w http.ResponseWriter, r *http.Request) *loggerRequest {
 	const largest = 4 << 10
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, largest))
 	if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -85,7 +95,7 @@ func readChange(w http.ResponseWriter, r *http.Request) *levelChange {
 		fail(w, r, http.StatusRequestEntityTooLarge, "The body is larger than 4 KiB.")
 		return nil
 	}
-	var given *levelChange
+	var given *loggerRequest
 	if err != nil || json.Unmarshal(body, &given, json.RejectUnknownMembers(true)) != nil || given == nil {
 		fail(w, r, http.StatusBadRequest, `The body must be a JSON object such as {"configuredLevel":"DEBUG"}, or null in place of the level to clear it.`)
 		return nil

@@ -25,7 +25,7 @@ func (a *API) Metrics(w http.ResponseWriter, r *http.Request) {
 			names[dotted] = true
 		}
 	}
-	reply(w, r, http.StatusOK, map[string][]string{"names": slices.Sorted(maps.Keys(names))})
+	reply(w, r, http.StatusOK, metricNames{slices.Sorted(maps.Keys(names))})
 }
 
 // isCompanion tells whether a family holds the maximum of another one.
@@ -45,6 +45,15 @@ func dottedName(name string) string {
 	return strings.ReplaceAll(name, "_", ".")
 }
 
+type metricNames struct {
+	Names []string `json:"names"`
+}
+
+// metricQuery narrows a metric to the series that have all the tags.
+type metricQuery struct {
+	Tag []string `json:"tag" pattern:"^[^:]*:" doc:"key:value; may be repeated."`
+}
+
 type metricView struct {
 	Name          string        `json:"name"`
 	Description   string        `json:"description,omitzero"`
@@ -54,7 +63,7 @@ type metricView struct {
 }
 
 type measurement struct {
-	Statistic string  `json:"statistic"`
+	Statistic string  `json:"statistic" enum:"COUNT,VALUE,TOTAL_TIME,MAX"`
 	Value     float64 `json:"value"`
 }
 

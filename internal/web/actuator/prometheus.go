@@ -19,6 +19,11 @@ const (
 	scrapeBuffer = 64 << 10
 )
 
+// scrapeQuery narrows a scrape.
+type scrapeQuery struct {
+	IncludedNames string `json:"includedNames" doc:"Names of families, separated by commas."`
+}
+
 // Prometheus answers GET /actuator/prometheus and GET /metrics.
 func (a *API) Prometheus(w http.ResponseWriter, r *http.Request) {
 	families, err := a.exposition.Scrape()

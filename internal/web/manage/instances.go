@@ -34,16 +34,22 @@ func (a *API) InstanceInfo(q *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	info := instanceInfo{instanceView: viewInstance(service, n, q.who), HealthStatus: backend.StatusUnknown.String()}
+	info := instanceInfo{instanceView: viewInstance(service, n, q.who), HealthStatus: backend.StatusUnknown}
 	if live := a.table().Service(serviceType).Instance(info.InstanceID); live != nil {
 		health := live.Health.Snapshot()
-		info.HealthStatus, info.HealthReason = live.HealthStatus().String(), live.HealthReason()
+		info.HealthStatus, info.HealthReason = live.HealthStatus(), live.HealthReason()
 		if !health.LastCheck.IsZero() {
 			at := health.LastCheck.UTC().Truncate(time.Millisecond)
 			info.LastHealthCheck = &at
 		}
 	}
 	return Reply{message: "The instance and its health.", data: info, version: version}, nil
+}
+
+// instanceQuery names an instance.
+type instanceQuery struct {
+	ModelName string `json:"modelName" required:"true" minLength:"1"`
+	BaseURL   string `json:"baseUrl" required:"true" minLength:"1"`
 }
 
 // named finds the instance that the query names.
@@ -141,6 +147,17 @@ type update struct {
 	Instance   backend.Settings `json:"instance"`
 }
 
+// updateRequest describes an update: what is left out of the instance stays.
+type updateRequest struct {
+	InstanceID string          `json:"instanceId" required:"true" minLength:"1"`
+	Instance   instanceChanges `json:"instance" required:"true"`
+}
+
+type instanceChanges struct{}
+
+// Whole is what is changed.
+func (instanceChanges) Whole() any { return instanceView{} }
+
 // identified finds the instance that the body of an update names. The
 // identifier is compared whole: names and addresses may hold any character.
 func identified(body []byte, service config.Service) (int, error) {
@@ -213,10 +230,7 @@ func (a *API) DeleteInstance(q *Request) (Reply, error) {
 // it. That is no version. It lasts until the gateway stops or, where gateways share
 // their configuration, on all of them until it is let go of.
 func (a *API) ForceBreaker(q *Request) (Reply, error) {
-	var wanted struct {
-		InstanceID string       `json:"instanceId"`
-		State      breaker.Mode `json:"state"`
-	}
+	var wanted breakerRequest
 	given, err := config.DecodeJSON(q.body, &wanted)
 	if err == nil && wanted.InstanceID == "" {
 		err = wrong("instanceId", "is required")
@@ -259,13 +273,25 @@ func (a *API) force(instance *backend.Instance, mode breaker.Mode, operator stri
 		instance.Breaker.Force(mode, operator, time.Now())
 	}
 	now := instance.Breaker.Snapshot()
-	return Reply{message: message, change: fmt.Sprintf("circuit breaker %s→%s on %s", before.Forced, mode, instance.Handle), data: struct {
-		InstanceID string        `json:"instanceId"`
-		State      breaker.State `json:"state"`
-		Forced     breaker.Mode  `json:"forced"`
-		HeldBy     string        `json:"heldBy,omitzero"`
-		HeldSince  *string       `json:"heldSince,omitzero"`
-		Changed    bool          `json:"changed"`
-		DryRun     bool          `json:"dryRun,omitzero"`
-	}{instance.ID, now.State, now.Forced, now.Hold.By, instantOrNull(now.Hold.Since), mode != before.Forced, dryRun}}, nil
+	return Reply{
+		message: message, change: fmt.Sprintf("circuit breaker %s→%s on %s", before.Forced, mode, instance.Handle),
+		data: heldBreaker{instance.ID, now.State, now.Forced, now.Hold.By, instantOrNull(now.Hold.Since), mode != before.Forced, dryRun},
+	}, nil
+}
+
+// breakerRequest is the body with which a circuit breaker is set.
+type breakerRequest struct {
+	InstanceID string       `json:"instanceId" required:"true" minLength:"1"`
+	State      breaker.Mode `json:"state" required:"true" enum:"OPEN,CLOSED,AUTO"`
+}
+
+// heldBreaker is the data of the reply to it.
+type heldBreaker struct {
+	InstanceID string        `json:"instanceId"`
+	State      breaker.State `json:"state"`
+	Forced     breaker.Mode  `json:"forced" enum:"OPEN,CLOSED,AUTO"`
+	HeldBy     string        `json:"heldBy,omitzero"`
+	HeldSince  *string       `json:"heldSince,omitzero" format:"date-time"`
+	Changed    bool          `json:"changed"`
+	DryRun     bool          `json:"dryRun,omitzero"`
 }

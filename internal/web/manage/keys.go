@@ -17,15 +17,14 @@ type keyView struct {
 	Tenant    string               `json:"tenant"`
 	Services  []schema.ServiceType `json:"services"`
 	Models    []string             `json:"models"`
-	ExpiresAt string               `json:"expiresAt"`
-	// Status is ACTIVE, EXPIRED or REVOKED.
-	Status string `json:"status"`
-	// Source is where the key is kept: "config" or "issued".
-	Source    string    `json:"source"`
+	ExpiresAt string               `json:"expiresAt" doc:"Empty for a key that does not expire."`
+	Status    string               `json:"status" enum:"ACTIVE,EXPIRED,REVOKED,UNREADABLE"`
+	// Source is where the key is kept.
+	Source    string    `json:"source" enum:"config,issued"`
 	CreatedAt time.Time `json:"createdAt,omitzero"`
 	CreatedBy string    `json:"createdBy,omitzero"`
 	RevokedAt time.Time `json:"revokedAt,omitzero"`
-	Key       string    `json:"key,omitzero"`
+	Key       string    `json:"key,omitzero" doc:"Only in the reply that issues it."`
 	DryRun    bool      `json:"dryRun,omitzero"`
 }
 
@@ -49,11 +48,11 @@ func viewKey(key access.Issued, now time.Time) keyView {
 
 // keyRequest is the body with which a key is asked for.
 type keyRequest struct {
-	ID        string               `json:"id"`
-	Tenant    string               `json:"tenant"`
-	Services  []schema.ServiceType `json:"services"`
-	Models    []string             `json:"models"`
-	ExpiresAt string               `json:"expiresAt"`
+	ID        string               `json:"id" pattern:"^[A-Za-z0-9_.:-]*$" maxLength:"128" doc:"One is made where it is left out."`
+	Tenant    string               `json:"tenant" pattern:"^[ -~]*$" maxLength:"128" doc:"At most 128 bytes."`
+	Services  []schema.ServiceType `json:"services" uniqueItems:"true" doc:"What the key is good for; all of them where none is given."`
+	Models    []string             `json:"models" minLength:"1" doc:"What the key is good for; all of them where none is given."`
+	ExpiresAt string               `json:"expiresAt" format:"date-time" empty:"true" doc:"In the future; a key without it does not expire."`
 }
 
 // IssueKey answers POST /api/auth/keys.
@@ -113,9 +112,12 @@ func (a *API) RevokeKey(q *Request) (Reply, error) {
 	case dryRun:
 		message = "Dry run: this key would be revoked."
 	}
-	return Reply{message: message, change: "key " + id + " revoked", data: struct {
-		ID      string `json:"id"`
-		Changed bool   `json:"changed"`
-		DryRun  bool   `json:"dryRun,omitzero"`
-	}{id, !already, dryRun}}, nil
+	return Reply{message: message, change: "key " + id + " revoked", data: revokedKey{id, !already, dryRun}}, nil
+}
+
+// revokedKey is the data of the reply to a revocation.
+type revokedKey struct {
+	ID      string `json:"id"`
+	Changed bool   `json:"changed"`
+	DryRun  bool   `json:"dryRun,omitzero"`
 }

@@ -24,6 +24,13 @@ type modelEntry struct {
 	Adapter     string             `json:"adapter"`
 }
 
+// modelEntries is the list of models, or a page of it.
+type modelEntries struct {
+	Object string       `json:"object"`
+	Data   []modelEntry `json:"data"`
+	Page   *page        `json:"page,omitzero"`
+}
+
 // Models answers GET /api/models.
 func (a *API) Models(q *Request) (Reply, error) {
 	p, err := pageOf(q)
@@ -39,11 +46,14 @@ func (a *API) Models(q *Request) (Reply, error) {
 	if p != nil {
 		entries = cut(p, entries)
 	}
-	return Reply{message: "The models of all service types.", data: struct {
-		Object string       `json:"object"`
-		Data   []modelEntry `json:"data"`
-		Page   *page        `json:"page,omitzero"`
-	}{"list", entries, p}}, nil
+	return Reply{message: "The models of all service types.", data: modelEntries{"list", entries, p}}, nil
+}
+
+// explainQuery is the request that is explained.
+type explainQuery struct {
+	Service  schema.ServiceType `json:"service" required:"true"`
+	Model    string             `json:"model" required:"true" minLength:"1" example:"demo-chat"`
+	ClientIP string             `json:"clientIp" format:"ip" empty:"true" doc:"The address of the client; yours if left out."`
 }
 
 // explanation is how a routing decision is read.
@@ -58,25 +68,25 @@ type explanation struct {
 	Pick *string `json:"pick"`
 	// Why says how the pick came about, in words.
 	Why     string       `json:"why"`
-	Limits  limitViews   `json:"limits"`
+	Limits  limits       `json:"limits"`
 	Queue   queueView    `json:"queue"`
 	Quota   ledgerView   `json:"quota"`
 	Refusal *refusalView `json:"refusal"`
 }
 
 type candidateView struct {
-	InstanceID     string        `json:"instanceId"`
-	Handle         string        `json:"handle"`
-	Eligible       bool          `json:"eligible"`
-	Reason         string        `json:"reason,omitzero"`
-	Weight         float64       `json:"weight"`
-	Chance         float64       `json:"chance"`
-	InFlight       int64         `json:"inFlight"`
-	HealthStatus   string        `json:"healthStatus"`
-	CircuitBreaker breaker.State `json:"circuitBreaker"`
+	InstanceID     string         `json:"instanceId"`
+	Handle         string         `json:"handle"`
+	Eligible       bool           `json:"eligible"`
+	Reason         string         `json:"reason,omitzero"`
+	Weight         float64        `json:"weight"`
+	Chance         float64        `json:"chance"`
+	InFlight       int64          `json:"inFlight"`
+	HealthStatus   backend.Status `json:"healthStatus"`
+	CircuitBreaker breaker.State  `json:"circuitBreaker"`
 }
 
-type limitViews struct {
+type limits struct {
 	Service limitView `json:"service"`
 	Model   limitView `json:"model"`
 }
@@ -142,13 +152,13 @@ func (a *API) Explain(q *Request) (Reply, error) {
 func viewExplanation(x proxy.Explanation, serviceType schema.ServiceType, model string, client netip.Addr) explanation {
 	view := explanation{
 		Service: serviceType, Model: model, ClientIP: client.String(), Candidates: []candidateView{},
-		Limits: limitViews{viewLimit(x.ServiceLimit), viewLimit(x.ModelLimit)},
+		Limits: limits{viewLimit(x.ServiceLimit), viewLimit(x.ModelLimit)},
 	}
 	for _, c := range x.Candidates {
 		view.Candidates = append(view.Candidates, candidateView{
 			InstanceID: c.ID, Handle: c.Handle, Eligible: c.Reason == "", Reason: c.Reason,
 			Weight: c.Settings.Weight, Chance: c.Chance, InFlight: c.InFlight(),
-			HealthStatus: c.HealthStatus().String(), CircuitBreaker: c.Breaker.Snapshot().State,
+			HealthStatus: c.HealthStatus(), CircuitBreaker: c.Breaker.Snapshot().State,
 		})
 	}
 	if x.Pool != nil {

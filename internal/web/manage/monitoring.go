@@ -32,8 +32,13 @@ func NewMonitoring(recorder *calls.Recorder, current *routing.Current) *Monitori
 
 func answer(w http.ResponseWriter, value any) { web.WriteJSON(w, http.StatusOK, value) }
 
+// monitoringError is the form of errors.
+type monitoringError struct {
+	Error string `json:"error"`
+}
+
 func complain(w http.ResponseWriter, status int, message string) {
-	web.WriteJSON(w, status, map[string]string{"error": message})
+	web.WriteJSON(w, status, monitoringError{message})
 }
 
 // isMonitoring tells whether a path is one of those without an envelope: all
@@ -105,6 +110,13 @@ type monitoringView struct {
 	Performance        metrics.Performance `json:"performance"`
 }
 
+// monitoringSnapshot is the monitoring configuration at a moment.
+type monitoringSnapshot struct {
+	monitoringView `json:",inline"`
+	CapturedAt     string `json:"capturedAt" format:"date-time"`
+	Version        int64  `json:"version"`
+}
+
 func (m *Monitoring) view() monitoringView {
 	s := m.recorder.Settings()
 	return monitoringView{s.Enabled, s.Prefix, s.CollectionInterval, s.EnabledCategories, s.CustomTags, s.Sampling, s.Performance}
@@ -115,11 +127,7 @@ func (m *Monitoring) Config(w http.ResponseWriter, _ *http.Request) { answer(w, 
 
 // Snapshot answers GET /api/monitoring/config/snapshot.
 func (m *Monitoring) Snapshot(w http.ResponseWriter, _ *http.Request) {
-	answer(w, struct {
-		monitoringView `json:",inline"`
-		CapturedAt     string `json:"capturedAt"`
-		Version        int64  `json:"version"`
-	}{m.view(), instant(time.Now()), m.recorder.Version()})
+	answer(w, monitoringSnapshot{m.view(), instant(time.Now()), m.recorder.Version()})
 }
 
 // update changes the configuration and answers with all of it.
@@ -136,11 +144,28 @@ func missing(w http.ResponseWriter, name string) {
 	complain(w, http.StatusBadRequest, "The member '"+name+"' is required.")
 }
 
+// The bodies of changes. A pointer is nil where its member is left out or null.
+type (
+	enabledRequest struct {
+		Enabled *bool `json:"enabled" required:"true"`
+	}
+	prefixRequest struct {
+		Prefix *string `json:"prefix" required:"true" pattern:"^[A-Za-z_][A-Za-z0-9_]{0,63}$"`
+	}
+	intervalRequest struct {
+		Interval *string `json:"interval" required:"true" pattern:"^PT([1-9][0-9]{0,3}H)?([1-9][0-9]{0,3}M)?[1-9][0-9]{0,3}S$" example:"PT30S" doc:"An ISO 8601 duration; a length of time with a unit, such as 30s, is read, too."`
+	}
+	categoriesRequest struct {
+		Categories *[]string `json:"categories" required:"true" enum:"request,system,custom" uniqueItems:"true"`
+	}
+	tagsRequest struct {
+		CustomTags map[string]*string `json:"customTags" required:"true" keys:"^([A-Za-z]|_[A-Za-z0-9])[A-Za-z0-9_]*$" maxProperties:"32" pattern:"^[^\\x00]*$" maxLength:"64" doc:"Names that the gateway itself uses for labels are refused."`
+	}
+)
+
 // PutEnabled answers PUT /api/monitoring/config/enabled.
 func (m *Monitoring) PutEnabled(w http.ResponseWriter, r *http.Request) {
-	var body struct {
-		Enabled *bool `json:"enabled"`
-	}
+	var body enabledRequest
 	if !take(w, r, &body) {
 		return
 	}
@@ -153,9 +178,7 @@ func (m *Monitoring) PutEnabled(w http.ResponseWriter, r *http.Request) {
 
 // PutPrefix answers PUT /api/monitoring/config/prefix.
 func (m *Monitoring) PutPrefix(w http.ResponseWriter, r *http.Request) {
-	var body struct {
-		Prefix *string `json:"prefix"`
-	}
+	var body prefixRequest
 	if !take(w, r, &body) {
 		return
 	}
@@ -168,9 +191,7 @@ func (m *Monitoring) PutPrefix(w http.ResponseWriter, r *http.Request) {
 
 // PutInterval answers PUT /api/monitoring/config/collection-interval.
 func (m *Monitoring) PutInterval(w http.ResponseWriter, r *http.Request) {
-	var body struct {
-		Interval *string `json:"interval"`
-	}
+	var body intervalRequest
 	if !take(w, r, &body) {
 		return
 	}
@@ -188,9 +209,7 @@ func (m *Monitoring) PutInterval(w http.ResponseWriter, r *http.Request) {
 
 // PutCategories answers PUT /api/monitoring/config/categories.
 func (m *Monitoring) PutCategories(w http.ResponseWriter, r *http.Request) {
-	var body struct {
-		Categories *[]string `json:"categories"`
-	}
+	var body categoriesRequest
 	if !take(w, r, &body) {
 		return
 	}
@@ -210,9 +229,7 @@ func (m *Monitoring) PutCategories(w http.ResponseWriter, r *http.Request) {
 
 // PutTags answers PUT /api/monitoring/config/custom-tags.
 func (m *Monitoring) PutTags(w http.ResponseWriter, r *http.Request) {
-	var body struct {
-		CustomTags map[string]*string `json:"customTags"`
-	}
+	var body tagsRequest
 	if !take(w, r, &body) {
 		return
 	}

@@ -8,40 +8,41 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/calls"
+	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
 
 // callView is one call without anything that was said in it.
 type callView struct {
-	RequestID  string     `json:"requestId"`
-	Time       string     `json:"time"`
-	Service    string     `json:"service"`
-	Model      string     `json:"model,omitzero"`
-	Instance   string     `json:"instance,omitzero"`
-	KeyID      string     `json:"keyId,omitzero"`
-	Status     string     `json:"status"`
-	HTTPStatus int        `json:"httpStatus,omitzero"`
-	ErrorCode  string     `json:"errorCode,omitzero"`
-	Streamed   bool       `json:"streamed"`
-	ClientGone bool       `json:"clientGone,omitzero"`
-	DurationMs float64    `json:"durationMs"`
-	FirstMs    float64    `json:"timeToFirstTokenMs,omitzero"`
-	Usage      *usageView `json:"usage,omitzero"`
-	Attempts   int        `json:"attempts"`
-	Timeline   timeline   `json:"timeline"`
-	Tries      []tryView  `json:"tries"`
-	TraceID    string     `json:"traceId,omitzero"`
+	RequestID  string             `json:"requestId"`
+	Time       string             `json:"time" format:"date-time"`
+	Service    schema.ServiceType `json:"service"`
+	Model      string             `json:"model,omitzero"`
+	Instance   string             `json:"instance,omitzero"`
+	KeyID      string             `json:"keyId,omitzero"`
+	Status     string             `json:"status" enum:"success,error,cancelled,rejected"`
+	HTTPStatus int                `json:"httpStatus,omitzero"`
+	ErrorCode  string             `json:"errorCode,omitzero"`
+	Streamed   bool               `json:"streamed"`
+	ClientGone bool               `json:"clientGone,omitzero"`
+	DurationMs float64            `json:"durationMs"`
+	FirstMs    float64            `json:"timeToFirstTokenMs,omitzero"`
+	Usage      *callUsage         `json:"usage,omitzero"`
+	Attempts   int                `json:"attempts"`
+	Timeline   callTimeline       `json:"timeline"`
+	Tries      []callTry          `json:"tries"`
+	TraceID    string             `json:"traceId,omitzero"`
 }
 
-type usageView struct {
+type callUsage struct {
 	PromptTokens     int64 `json:"promptTokens"`
 	CompletionTokens int64 `json:"completionTokens"`
 	TotalTokens      int64 `json:"totalTokens"`
 }
 
-// timeline is when each step was over, counted from the arrival, and how long
+// callTimeline is when each step was over, counted from the arrival, and how long
 // the waits were.
-type timeline struct {
+type callTimeline struct {
 	ReceivedMs  float64 `json:"receivedMs"`
 	LimiterMs   float64 `json:"limiterMs,omitzero"`
 	FirstByteMs float64 `json:"firstByteMs,omitzero"`
@@ -51,7 +52,7 @@ type timeline struct {
 	GatewayMs   float64 `json:"gatewayMs"`
 }
 
-type tryView struct {
+type callTry struct {
 	Instance  string  `json:"instance"`
 	PickMs    float64 `json:"pickMs"`
 	ConnectMs float64 `json:"connectMs,omitzero"`
@@ -68,10 +69,10 @@ const rejected = "rejected"
 
 func viewOfCall(c *calls.Call) callView {
 	view := callView{
-		RequestID: c.RequestID, Time: instant(c.Started), Service: c.Service.String(), Model: c.Model, Instance: c.Instance, KeyID: c.KeyID,
+		RequestID: c.RequestID, Time: instant(c.Started), Service: c.Service, Model: c.Model, Instance: c.Instance, KeyID: c.KeyID,
 		Status: c.Result.String(), HTTPStatus: c.HTTP, ErrorCode: c.Code, Streamed: c.Streamed, ClientGone: c.Gone,
-		DurationMs: inMilliseconds(c.Ended), Attempts: c.Attempts, Tries: make([]tryView, 0, len(c.Described())),
-		Timeline: timeline{
+		DurationMs: inMilliseconds(c.Ended), Attempts: c.Attempts, Tries: make([]callTry, 0, len(c.Described())),
+		Timeline: callTimeline{
 			ReceivedMs: inMilliseconds(c.Ready), LimiterMs: inMilliseconds(c.Limited), FirstByteMs: inMilliseconds(c.FirstByte),
 			EndMs: inMilliseconds(c.Ended), QueuedMs: inMilliseconds(c.Queued), UpstreamMs: inMilliseconds(c.Upstream), GatewayMs: inMilliseconds(c.Overhead()),
 		},
@@ -83,10 +84,10 @@ func viewOfCall(c *calls.Call) callView {
 		view.FirstMs = inMilliseconds(c.FirstByte)
 	}
 	if c.Usage.Known {
-		view.Usage = &usageView{c.Usage.Prompt, c.Usage.Completion, c.Usage.Total}
+		view.Usage = &callUsage{c.Usage.Prompt, c.Usage.Completion, c.Usage.Total}
 	}
 	for _, t := range c.Described() {
-		view.Tries = append(view.Tries, tryView{
+		view.Tries = append(view.Tries, callTry{
 			Instance: t.Instance, PickMs: inMilliseconds(t.Began), ConnectMs: inMilliseconds(t.Sent), Reused: t.Reused,
 			FirstByteMs: inMilliseconds(t.FirstByte), EndMs: inMilliseconds(t.Ended), ErrorCode: t.Code, Cause: t.Cause,
 		})
@@ -95,6 +96,23 @@ func viewOfCall(c *calls.Call) callView {
 		view.TraceID = hex.EncodeToString(c.Trace.ID[:])
 	}
 	return view
+}
+
+// callsQuery narrows the list of calls; the filters are compared whole.
+type callsQuery struct {
+	Limit     int    `json:"limit" empty:"true" minimum:"1" doc:"100 if left out."`
+	Service   string `json:"service"`
+	Model     string `json:"model"`
+	Instance  string `json:"instance"`
+	Status    string `json:"status"`
+	RequestID string `json:"requestId"`
+}
+
+// callList is what is remembered of the latest calls.
+type callList struct {
+	Calls        []callView `json:"calls"`
+	Capacity     int        `json:"capacity" doc:"How many calls are remembered."`
+	SamplingRate float64    `json:"samplingRate" minimum:"0" maximum:"1"`
 }
 
 // Calls answers GET /api/monitoring/calls: the latest calls, the newest first,
@@ -113,7 +131,7 @@ func (m *Monitoring) Calls(w http.ResponseWriter, r *http.Request) {
 	calls := []callView{}
 	for c := range m.recorder.Calls() {
 		view := viewOfCall(c)
-		if wanted("service", view.Service) && wanted("model", view.Model) && wanted("instance", view.Instance) &&
+		if wanted("service", view.Service.String()) && wanted("model", view.Model) && wanted("instance", view.Instance) &&
 			wanted("status", view.Status) && wanted("requestId", view.RequestID) {
 			calls = append(calls, view)
 		}
@@ -121,7 +139,7 @@ func (m *Monitoring) Calls(w http.ResponseWriter, r *http.Request) {
 			break
 		}
 	}
-	answer(w, map[string]any{"calls": calls, "capacity": m.recorder.Settings().Calls, "samplingRate": m.recorder.SamplingRate()})
+	answer(w, callList{calls, m.recorder.Settings().Calls, m.recorder.SamplingRate()})
 }
 
 // Call answers GET /api/monitoring/calls/{requestId}. Where a client used an id

@@ -18,94 +18,116 @@ func countsOf(s calls.FaultStats) errorCounts { return errorCounts{s.Active, s.D
 
 // MonitoringHealth answers GET /api/monitoring/health.
 func (m *Monitoring) MonitoringHealth(w http.ResponseWriter, _ *http.Request) {
-	details := map[string]string{"metricsCollector": "UP", "prometheusRegistry": "UP", "configUpdater": "UP"}
+	details := monitoringHealthDetails{MetricsCollector: "UP", PrometheusRegistry: "UP", ConfigUpdater: "UP"}
 	guard := m.recorder.Breaker()
 	switch {
 	case !m.recorder.Settings().Enabled:
-		details["metricsCollector"] = "DISABLED"
+		details.MetricsCollector = "DISABLED"
 	case m.recorder.Degradation().Level == calls.LevelDisabled:
-		details["metricsCollector"] = "DOWN"
+		details.MetricsCollector = "DOWN"
 	case m.recorder.Degradation().Level != calls.LevelNormal || guard.State != calls.BreakerClosed:
-		details["metricsCollector"] = "DEGRADED"
+		details.MetricsCollector = "DEGRADED"
 	}
 	for _, fault := range m.recorder.Faults().Faults {
 		if fault.Component == "prometheusRegistry" {
-			details["prometheusRegistry"] = "DEGRADED"
+			details.PrometheusRegistry = "DEGRADED"
 		}
 	}
 	status, healthy := "UP", m.healthy()
 	if !healthy {
 		status = "DOWN"
 	}
-	answer(w, struct {
-		Status  string            `json:"status"`
-		Healthy bool              `json:"healthy"`
-		Details map[string]string `json:"details"`
-	}{status, healthy, details})
+	answer(w, monitoringHealth{status, healthy, details})
+}
+
+// monitoringHealth is how well monitoring itself is.
+type monitoringHealth struct {
+	Status  string                  `json:"status" enum:"UP,DOWN"`
+	Healthy bool                    `json:"healthy"`
+	Details monitoringHealthDetails `json:"details"`
+}
+
+type monitoringHealthDetails struct {
+	MetricsCollector   string `json:"metricsCollector" enum:"UP,DEGRADED,DOWN,DISABLED"`
+	PrometheusRegistry string `json:"prometheusRegistry" enum:"UP,DEGRADED"`
+	ConfigUpdater      string `json:"configUpdater" enum:"UP"`
 }
 
 // healthy tells whether records are made at all, as far as they are wanted.
 func (m *Monitoring) healthy() bool { return m.recorder.Degradation().Level != calls.LevelDisabled }
 
+// overview is everything about monitoring at a glance.
+type overview struct {
+	Enabled             bool               `json:"enabled"`
+	Prefix              string             `json:"prefix"`
+	EnabledCategories   []metrics.Category `json:"enabledCategories"`
+	Healthy             bool               `json:"healthy"`
+	ErrorStats          errorCounts        `json:"errorStats"`
+	DegradationStatus   degradationSummary `json:"degradationStatus"`
+	CacheStats          cacheSummary       `json:"cacheStats"`
+	CircuitBreakerStats guardSummary       `json:"circuitBreakerStats"`
+}
+
+type degradationSummary struct {
+	Level           string  `json:"level" enum:"NORMAL,PARTIAL,MINIMAL,DISABLED"`
+	SamplingRate    float64 `json:"samplingRate" minimum:"0" maximum:"1"`
+	AutoModeEnabled bool    `json:"autoModeEnabled"`
+}
+
+type cacheSummary struct {
+	UsageRatio    float64 `json:"usageRatio" minimum:"0" maximum:"1"`
+	ActiveRetries int     `json:"activeRetries"`
+}
+
+type guardSummary struct {
+	State       string  `json:"state" enum:"CLOSED,OPEN,HALF_OPEN"`
+	FailureRate float64 `json:"failureRate" minimum:"0" maximum:"1"`
+}
+
 // Overview answers GET /api/monitoring/overview.
 func (m *Monitoring) Overview(w http.ResponseWriter, _ *http.Request) {
-	type degradation struct {
-		Level           string  `json:"level"`
-		SamplingRate    float64 `json:"samplingRate"`
-		AutoModeEnabled bool    `json:"autoModeEnabled"`
-	}
-	type cache struct {
-		UsageRatio    float64 `json:"usageRatio"`
-		ActiveRetries int     `json:"activeRetries"`
-	}
-	type breaker struct {
-		State       string  `json:"state"`
-		FailureRate float64 `json:"failureRate"`
-	}
 	settings, level, waiting, guard := m.recorder.Settings(), m.recorder.Degradation(), m.recorder.Cache(), m.recorder.Breaker()
-	answer(w, struct {
-		Enabled             bool               `json:"enabled"`
-		Prefix              string             `json:"prefix"`
-		EnabledCategories   []metrics.Category `json:"enabledCategories"`
-		Healthy             bool               `json:"healthy"`
-		ErrorStats          errorCounts        `json:"errorStats"`
-		DegradationStatus   degradation        `json:"degradationStatus"`
-		CacheStats          cache              `json:"cacheStats"`
-		CircuitBreakerStats breaker            `json:"circuitBreakerStats"`
-	}{
+	answer(w, overview{
 		settings.Enabled, settings.Prefix, settings.EnabledCategories, m.healthy(), countsOf(m.recorder.Faults()),
-		degradation{level.Level.String(), level.Level.Share(), level.Auto},
-		cache{waiting.Usage(), waiting.ActiveRetries},
-		breaker{guard.State.String(), guard.FailureRate},
+		degradationSummary{level.Level.String(), level.Level.Share(), level.Auto},
+		cacheSummary{waiting.Usage(), waiting.ActiveRetries},
+		guardSummary{guard.State.String(), guard.FailureRate},
 	})
 }
 
 // Errors answers GET /api/monitoring/errors/stats.
 func (m *Monitoring) Errors(w http.ResponseWriter, _ *http.Request) {
-	type component struct {
-		Component    string `json:"component"`
-		Operation    string `json:"operation"`
-		Count        int64  `json:"count"`
-		LastError    string `json:"lastError"`
-		LastOccurred string `json:"lastOccurred"`
-	}
 	stats := m.recorder.Faults()
-	components := make([]component, 0, len(stats.Faults))
+	components := make([]errorComponent, 0, len(stats.Faults))
 	for _, f := range stats.Faults {
-		components = append(components, component{f.Component, f.Operation, f.Count, f.LastError, instant(f.LastOccurred)})
+		components = append(components, errorComponent{f.Component, f.Operation, f.Count, f.LastError, instant(f.LastOccurred)})
 	}
-	answer(w, struct {
-		errorCounts `json:",inline"`
-		Components  []component `json:"components"`
-	}{countsOf(stats), components})
+	answer(w, errorStats{countsOf(stats), components})
+}
+
+// errorStats are the errors of monitoring, by component and operation.
+type errorStats struct {
+	errorCounts `json:",inline"`
+	Components  []errorComponent `json:"components"`
+}
+
+type errorComponent struct {
+	Component    string `json:"component"`
+	Operation    string `json:"operation"`
+	Count        int64  `json:"count"`
+	LastError    string `json:"lastError"`
+	LastOccurred string `json:"lastOccurred" format:"date-time"`
+}
+
+// resetRequest names the errors that are forgotten.
+type resetRequest struct {
+	Component string `json:"component" required:"true" minLength:"1"`
+	Operation string `json:"operation" required:"true" minLength:"1"`
 }
 
 // ResetErrors answers POST /api/monitoring/errors/reset.
 func (m *Monitoring) ResetErrors(w http.ResponseWriter, r *http.Request) {
-	var body struct {
-		Component string `json:"component"`
-		Operation string `json:"operation"`
-	}
+	var body resetRequest
 	if !take(w, r, &body) {
 		return
 	}
@@ -121,17 +143,24 @@ func (m *Monitoring) ResetErrors(w http.ResponseWriter, r *http.Request) {
 	m.Errors(w, r)
 }
 
+// degradation is how much is recorded.
+type degradation struct {
+	Level               string  `json:"level" enum:"NORMAL,PARTIAL,MINIMAL,DISABLED"`
+	LevelDescription    string  `json:"levelDescription"`
+	SamplingRate        float64 `json:"samplingRate" minimum:"0" maximum:"1"`
+	AutoModeEnabled     bool    `json:"autoModeEnabled"`
+	TimeSinceLastChange int64   `json:"timeSinceLastChange" doc:"Milliseconds."`
+	ErrorComponentCount int     `json:"errorComponentCount"`
+}
+
+type degradationRequest struct {
+	Level *string `json:"level" required:"true" enum:"NORMAL,PARTIAL,MINIMAL,DISABLED"`
+}
+
 // Degradation answers GET /api/monitoring/degradation/status.
 func (m *Monitoring) Degradation(w http.ResponseWriter, _ *http.Request) {
 	status := m.recorder.Degradation()
-	answer(w, struct {
-		Level               string  `json:"level"`
-		LevelDescription    string  `json:"levelDescription"`
-		SamplingRate        float64 `json:"samplingRate"`
-		AutoModeEnabled     bool    `json:"autoModeEnabled"`
-		TimeSinceLastChange int64   `json:"timeSinceLastChange"`
-		ErrorComponentCount int     `json:"errorComponentCount"`
-	}{
+	answer(w, degradation{
 		status.Level.String(), status.Level.Description(), status.Level.Share(), status.Auto,
 		time.Since(status.Changed).Milliseconds(), m.recorder.Faults().Active,
 	})
@@ -139,9 +168,7 @@ func (m *Monitoring) Degradation(w http.ResponseWriter, _ *http.Request) {
 
 // SetLevel answers POST /api/monitoring/degradation/level.
 func (m *Monitoring) SetLevel(w http.ResponseWriter, r *http.Request) {
-	var body struct {
-		Level *string `json:"level"`
-	}
+	var body degradationRequest
 	if !take(w, r, &body) {
 		return
 	}
@@ -160,9 +187,7 @@ func (m *Monitoring) SetLevel(w http.ResponseWriter, r *http.Request) {
 
 // SetAutoMode answers POST /api/monitoring/degradation/auto-mode.
 func (m *Monitoring) SetAutoMode(w http.ResponseWriter, r *http.Request) {
-	var body struct {
-		Enabled *bool `json:"enabled"`
-	}
+	var body enabledRequest
 	if !take(w, r, &body) {
 		return
 	}
@@ -182,16 +207,19 @@ func (m *Monitoring) ForceRecovery(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// cacheStats are the records that wait for their delivery.
+type cacheStats struct {
+	CurrentSize   int     `json:"currentSize"`
+	MaxSize       int     `json:"maxSize"`
+	UsageRatio    float64 `json:"usageRatio" minimum:"0" maximum:"1"`
+	ActiveRetries int     `json:"activeRetries"`
+	QueuedRetries int     `json:"queuedRetries"`
+}
+
 // Cache answers GET /api/monitoring/cache/stats.
 func (m *Monitoring) Cache(w http.ResponseWriter, _ *http.Request) {
 	s := m.recorder.Cache()
-	answer(w, struct {
-		CurrentSize   int     `json:"currentSize"`
-		MaxSize       int     `json:"maxSize"`
-		UsageRatio    float64 `json:"usageRatio"`
-		ActiveRetries int     `json:"activeRetries"`
-		QueuedRetries int     `json:"queuedRetries"`
-	}{s.Current, s.Max, s.Usage(), s.ActiveRetries, s.QueuedRetries})
+	answer(w, cacheStats{s.Current, s.Max, s.Usage(), s.ActiveRetries, s.QueuedRetries})
 }
 
 // ClearCache answers POST /api/monitoring/cache/clear.
@@ -202,16 +230,19 @@ func (m *Monitoring) ClearCache(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// guardStats are the circuit breaker of the recording.
+type guardStats struct {
+	State        string  `json:"state" enum:"CLOSED,OPEN,HALF_OPEN"`
+	FailureCount int     `json:"failureCount"`
+	SuccessCount int     `json:"successCount"`
+	RequestCount int     `json:"requestCount"`
+	FailureRate  float64 `json:"failureRate" minimum:"0" maximum:"1"`
+}
+
 // BreakerStats answers GET /api/monitoring/circuit-breaker/stats.
 func (m *Monitoring) BreakerStats(w http.ResponseWriter, _ *http.Request) {
 	s := m.recorder.Breaker()
-	answer(w, struct {
-		State        string  `json:"state"`
-		FailureCount int     `json:"failureCount"`
-		SuccessCount int     `json:"successCount"`
-		RequestCount int     `json:"requestCount"`
-		FailureRate  float64 `json:"failureRate"`
-	}{s.State.String(), s.Failures, s.Successes, s.Requests, s.FailureRate})
+	answer(w, guardStats{s.State.String(), s.Failures, s.Successes, s.Requests, s.FailureRate})
 }
 
 // ForceOpen answers POST /api/monitoring/circuit-breaker/force-open.

@@ -13,15 +13,15 @@ import (
 )
 
 // byService makes the view of every service type of the table in force.
-func byService[T any](m *Monitoring, view func(*routing.Service) T) map[string]map[string]T {
-	services := map[string]T{}
+func byService[T any](m *Monitoring, view func(*routing.Service) T) map[schema.ServiceType]T {
+	services := map[schema.ServiceType]T{}
 	table := m.current.Load()
 	for _, serviceType := range schema.ServiceTypes() {
 		if s := table.Service(serviceType); s != nil {
-			services[serviceType.String()] = view(s)
+			services[serviceType] = view(s)
 		}
 	}
-	return map[string]map[string]T{"services": services}
+	return services
 }
 
 func instancesOf(s *routing.Service) []*backend.Instance {
@@ -36,31 +36,47 @@ func instancesOf(s *routing.Service) []*backend.Instance {
 func inMilliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 type instanceStatus struct {
-	ID              string   `json:"id"`
-	URL             string   `json:"url"`
-	Adapter         string   `json:"adapter"`
-	Status          string   `json:"status"`
-	LastHealthCheck *string  `json:"lastHealthCheck"`
-	ResponseTime    *float64 `json:"responseTime,omitzero"`
-	SuccessRate     *float64 `json:"successRate,omitzero"`
-	RequestCount    *int64   `json:"requestCount,omitzero"`
-	ErrorCount      *int64   `json:"errorCount,omitzero"`
-	BreakerState    string   `json:"circuitBreakerState"`
-	Weight          float64  `json:"weight"`
-	Enabled         bool     `json:"enabled"`
-	InFlight        int64    `json:"inFlight"`
-	Error           string   `json:"error,omitzero"`
+	ID              string        `json:"id"`
+	URL             string        `json:"url"`
+	Adapter         string        `json:"adapter"`
+	Status          string        `json:"status" enum:"HEALTHY,UNHEALTHY"`
+	LastHealthCheck *string       `json:"lastHealthCheck" format:"date-time" doc:"Null before the first check."`
+	ResponseTime    *float64      `json:"responseTime,omitzero"`
+	SuccessRate     *float64      `json:"successRate,omitzero"`
+	RequestCount    *int64        `json:"requestCount,omitzero"`
+	ErrorCount      *int64        `json:"errorCount,omitzero"`
+	BreakerState    breaker.State `json:"circuitBreakerState"`
+	Weight          float64       `json:"weight"`
+	Enabled         bool          `json:"enabled"`
+	InFlight        int64         `json:"inFlight"`
+	Error           string        `json:"error,omitzero"`
 }
+
+// The replies have a member for each configured service type.
+type (
+	instanceStatuses struct {
+		Services map[schema.ServiceType]instanceList `json:"services"`
+	}
+	instanceList struct {
+		Instances []instanceStatus `json:"instances"`
+	}
+	distributions struct {
+		Services map[schema.ServiceType]distribution `json:"services"`
+	}
+	limitStatuses struct {
+		Services map[schema.ServiceType]limitStatus `json:"services"`
+	}
+)
 
 // Instances answers GET /api/monitoring/instances.
 func (m *Monitoring) Instances(w http.ResponseWriter, _ *http.Request) {
-	answer(w, byService(m, func(s *routing.Service) map[string][]instanceStatus {
+	answer(w, instanceStatuses{byService(m, func(s *routing.Service) instanceList {
 		list := []instanceStatus{}
 		for _, i := range instancesOf(s) {
 			list = append(list, statusOfInstance(i))
 		}
-		return map[string][]instanceStatus{"instances": list}
-	}))
+		return instanceList{list}
+	})})
 }
 
 // statusOfInstance shows the counters of an instance that is healthy, and of
@@ -69,7 +85,7 @@ func statusOfInstance(i *backend.Instance) instanceStatus {
 	health := i.Health.Snapshot()
 	view := instanceStatus{
 		ID: i.ID, URL: i.Settings.BaseURL, Adapter: shout(i.Kind.Name), Status: "HEALTHY",
-		LastHealthCheck: instantOrNull(health.LastCheck), BreakerState: i.Breaker.Snapshot().State.String(),
+		LastHealthCheck: instantOrNull(health.LastCheck), BreakerState: i.Breaker.Snapshot().State,
 		Weight: i.Settings.Weight, Enabled: i.Settings.Enabled, InFlight: i.InFlight(),
 	}
 	switch {
@@ -99,34 +115,34 @@ func statusOfInstance(i *backend.Instance) instanceStatus {
 }
 
 type distribution struct {
-	Strategy      string           `json:"strategy"`
-	TotalRequests int64            `json:"totalRequests"`
-	Distribution  map[string]share `json:"distribution"`
+	Strategy      string               `json:"strategy"`
+	TotalRequests int64                `json:"totalRequests"`
+	Distribution  map[string]loadShare `json:"distribution"`
 }
 
-type share struct {
+type loadShare struct {
 	Requests        int64   `json:"requests"`
-	Percentage      float64 `json:"percentage"`
+	Percentage      float64 `json:"percentage" minimum:"0" maximum:"100"`
 	AvgResponseTime float64 `json:"avgResponseTime"`
 }
 
 // LoadBalancer answers GET /api/monitoring/load-balancer. What is distributed
 // are calls, so a second attempt counts where it was made.
 func (m *Monitoring) LoadBalancer(w http.ResponseWriter, _ *http.Request) {
-	answer(w, byService(m, func(s *routing.Service) distribution {
+	answer(w, distributions{byService(m, func(s *routing.Service) distribution {
 		instances := instancesOf(s)
 		counts := make([]int64, len(instances))
-		view := distribution{Strategy: shout(s.Policy.LoadBalancer.String()), Distribution: map[string]share{}}
+		view := distribution{Strategy: shout(s.Policy.LoadBalancer.String()), Distribution: map[string]loadShare{}}
 		for n, i := range instances {
 			counts[n] = i.Calls()
 			view.TotalRequests += counts[n]
 		}
 		percentages := percent(counts, view.TotalRequests)
 		for n, i := range instances {
-			view.Distribution[i.ID] = share{counts[n], percentages[n], inMilliseconds(i.MeanTime())}
+			view.Distribution[i.ID] = loadShare{counts[n], percentages[n], inMilliseconds(i.MeanTime())}
 		}
 		return view
-	}))
+	})})
 }
 
 // percent turns counts into percentages of two digits that add up to 100: what
@@ -172,21 +188,21 @@ type globalLimit struct {
 	Capacity   int    `json:"capacity"`
 	Remaining  int    `json:"remaining"`
 	RefillRate int    `json:"refillRate"`
-	NextRefill string `json:"nextRefill"`
+	NextRefill string `json:"nextRefill" format:"date-time"`
 }
 
 type clientLimit struct {
 	ClientIP    string `json:"clientIp"`
 	Remaining   int    `json:"remaining"`
 	Capacity    int    `json:"capacity"`
-	LastRequest string `json:"lastRequest"`
+	LastRequest string `json:"lastRequest" format:"date-time"`
 }
 
 // RateLimit answers GET /api/monitoring/rate-limit.
 func (m *Monitoring) RateLimit(w http.ResponseWriter, _ *http.Request) {
 	const clients = 100
 	now := time.Now()
-	answer(w, byService(m, func(s *routing.Service) limitStatus {
+	answer(w, limitStatuses{byService(m, func(s *routing.Service) limitStatus {
 		limit := s.LimitSnapshot(now, clients)
 		view := limitStatus{
 			Enabled: limit.Enabled, Algorithm: shout(limit.Algorithm.String()), ClientLimits: []clientLimit{},
@@ -196,22 +212,22 @@ func (m *Monitoring) RateLimit(w http.ResponseWriter, _ *http.Request) {
 			view.ClientLimits = append(view.ClientLimits, clientLimit{ratelimit.ClientName(c.Client), c.Remaining, c.Capacity, instant(c.LastRequest)})
 		}
 		return view
-	}))
+	})})
 }
 
 type breakerStatus struct {
-	ID               string  `json:"id"`
-	Service          string  `json:"service"`
-	State            string  `json:"state"`
-	Forced           bool    `json:"forced"`
-	HeldBy           string  `json:"heldBy,omitzero"`
-	HeldSince        *string `json:"heldSince,omitzero"`
-	FailureCount     int     `json:"failureCount"`
-	FailureThreshold int     `json:"failureThreshold"`
-	SuccessThreshold int     `json:"successThreshold"`
-	Timeout          int64   `json:"timeout"`
-	LastFailure      *string `json:"lastFailure"`
-	NextRetry        *string `json:"nextRetry"`
+	ID               string             `json:"id"`
+	Service          schema.ServiceType `json:"service"`
+	State            breaker.State      `json:"state"`
+	Forced           bool               `json:"forced"`
+	HeldBy           string             `json:"heldBy,omitzero"`
+	HeldSince        *string            `json:"heldSince,omitzero" format:"date-time"`
+	FailureCount     int                `json:"failureCount"`
+	FailureThreshold int                `json:"failureThreshold"`
+	SuccessThreshold int                `json:"successThreshold"`
+	Timeout          int64              `json:"timeout" doc:"Milliseconds."`
+	LastFailure      *string            `json:"lastFailure" format:"date-time"`
+	NextRetry        *string            `json:"nextRetry" format:"date-time"`
 }
 
 // Breakers answers GET /api/monitoring/circuit-breaker.
@@ -220,11 +236,15 @@ func (m *Monitoring) Breakers(w http.ResponseWriter, _ *http.Request) {
 	for _, i := range m.current.Load().Instances() {
 		s := i.Breaker.Snapshot()
 		list = append(list, breakerStatus{
-			ID: i.ID, Service: i.Service.String(), State: s.State.String(), Forced: s.Forced != breaker.Auto,
+			ID: i.ID, Service: i.Service, State: s.State, Forced: s.Forced != breaker.Auto,
 			HeldBy: s.Hold.By, HeldSince: instantOrNull(s.Hold.Since),
 			FailureCount: s.FailureCount, FailureThreshold: s.FailureThreshold, SuccessThreshold: s.SuccessThreshold,
 			Timeout: s.Timeout.Milliseconds(), LastFailure: instantOrNull(s.LastFailure), NextRetry: instantOrNull(s.NextRetry),
 		})
 	}
-	answer(w, map[string][]breakerStatus{"instances": list})
+	answer(w, breakerList{list})
+}
+
+type breakerList struct {
+	Instances []breakerStatus `json:"instances"`
 }

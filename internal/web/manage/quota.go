@@ -33,7 +33,7 @@ type quotaConfigView struct {
 	FlushIntervalSeconds  int               `json:"flushIntervalSeconds"`
 	Retention             quota.Retention   `json:"retention"`
 	Distributed           quotaDistribution `json:"distributed"`
-	BackendName           string            `json:"backendName"`
+	BackendName           string            `json:"backendName" enum:"local,redis"`
 	HotEditableFields     []string          `json:"hotEditableFields"`
 	RestartRequiredFields []string          `json:"restartRequiredFields"`
 }
@@ -47,6 +47,27 @@ type quotaDistribution struct {
 
 func viewDistribution(d quota.Distributed) quotaDistribution {
 	return quotaDistribution{d.Enabled, d.KeyPrefix, d.Timeout.Std().Milliseconds(), d.DegradeToLocal}
+}
+
+// quotaRequest describes the body of a change. At least one member must not be
+// null, and those that need a restart must be.
+type quotaRequest struct {
+	Enabled  *bool          `json:"enabled"`
+	FailOpen *bool          `json:"failOpen"`
+	Windows  []quota.Window `json:"windows"`
+}
+
+// usageQuery is what the usage is asked by.
+type usageQuery struct {
+	TenantID    string       `json:"tenantId"`
+	APIKeyID    string       `json:"apiKeyId"`
+	UserID      string       `json:"userId"`
+	ServiceType string       `json:"serviceType"`
+	Model       string       `json:"model"`
+	Window      quota.Window `json:"window" empty:"true"`
+	From        time.Time    `json:"from" empty:"true" doc:"The earliest beginning of a window."`
+	To          time.Time    `json:"to" empty:"true" doc:"The latest beginning of a window; not before from."`
+	pageQuery
 }
 
 // hotFields can be edited while the gateway runs, restartFields are fixed until
@@ -171,18 +192,18 @@ func readHotFields(fields map[string]jsontext.Value, edit *quota.Edit) error {
 
 // failQuota answers with an error and its code.
 func (a *API) failQuota(w http.ResponseWriter, err error) {
-	envelope := web.Envelope{Message: sentence(err), ErrorCode: codeInvalidRequest}
+	fault := web.Fault{Message: sentence(err), ErrorCode: codeInvalidRequest}
 	status := statusOf(err)
 	if errors.Is(err, errRestart) {
-		status, envelope.ErrorCode = http.StatusBadRequest, codeRestartRequired
+		status, fault.ErrorCode = http.StatusBadRequest, codeRestartRequired
 	}
-	web.WriteJSON(w, status, envelope)
+	web.WriteJSON(w, status, fault)
 }
 
 // quotaStatusView is how the state of the ledger is read.
 type quotaStatusView struct {
 	Enabled        bool              `json:"enabled"`
-	BackendName    string            `json:"backendName"`
+	BackendName    string            `json:"backendName" enum:"local,redis"`
 	Degraded       bool              `json:"degraded"`
 	DegradedReason string            `json:"degradedReason"`
 	FailOpen       bool              `json:"failOpen"`
@@ -194,7 +215,7 @@ type quotaStatusView struct {
 
 type quotaProbe struct {
 	Reachable bool   `json:"reachable"`
-	Status    string `json:"status"`
+	Status    string `json:"status" enum:"healthy,degraded,error"`
 	Reason    string `json:"reason,omitzero"`
 }
 

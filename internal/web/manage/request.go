@@ -143,6 +143,19 @@ func versionOf(field, text string) (int, error) {
 	return number, nil
 }
 
+// pageQuery asks for a page of a list.
+type pageQuery struct {
+	Page int `json:"page" minimum:"1" maximum:"1073741824" doc:"With page or size the data is {content, page}."`
+	Size int `json:"size" minimum:"1" maximum:"100"`
+}
+
+// listOf stands for the data of a list in the document: all of it, or with page
+// or size a page of it.
+type listOf[T any] struct{}
+
+// Alternatives are the forms of the list.
+func (listOf[T]) Alternatives() []any { return []any{[]T{}, pageView[T]{}} }
+
 // page is the part of a list that a request asks for.
 type page struct {
 	Number        int `json:"number"`

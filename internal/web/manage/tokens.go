@@ -14,16 +14,15 @@ import (
 type tokenView struct {
 	Name      string      `json:"name"`
 	Role      access.Role `json:"role"`
-	ExpiresAt string      `json:"expiresAt"`
-	// Status is ACTIVE, EXPIRED, REVOKED or UNREADABLE.
-	Status string `json:"status"`
-	// Source is where the token is kept: "config" or "issued".
-	Source    string    `json:"source"`
+	ExpiresAt string      `json:"expiresAt" doc:"Empty for a token that does not expire."`
+	Status    string      `json:"status" enum:"ACTIVE,EXPIRED,REVOKED,UNREADABLE"`
+	// Source is where the token is kept.
+	Source    string    `json:"source" enum:"config,issued"`
 	CreatedAt time.Time `json:"createdAt,omitzero"`
 	CreatedBy string    `json:"createdBy,omitzero"`
 	RotatedAt time.Time `json:"rotatedAt,omitzero"`
 	RevokedAt time.Time `json:"revokedAt,omitzero"`
-	Token     string    `json:"token,omitzero"`
+	Token     string    `json:"token,omitzero" doc:"Only in the reply that issues or rotates it."`
 	DryRun    bool      `json:"dryRun,omitzero"`
 }
 
@@ -47,9 +46,9 @@ func (a *API) Tokens(q *Request) (Reply, error) {
 
 // tokenRequest is the body with which a token is asked for.
 type tokenRequest struct {
-	Name      string      `json:"name"`
-	Role      access.Role `json:"role"`
-	ExpiresAt string      `json:"expiresAt"`
+	Name      string      `json:"name" pattern:"^[A-Za-z0-9_.:-]*$" maxLength:"128" doc:"One is made where it is left out."`
+	Role      access.Role `json:"role" required:"true"`
+	ExpiresAt string      `json:"expiresAt" format:"date-time" empty:"true" doc:"In the future; a token without it does not expire."`
 }
 
 // whileOpen refuses to issue tokens to callers who were asked for none.
@@ -145,9 +144,12 @@ func (a *API) RevokeToken(q *Request) (Reply, error) {
 	case a.options.Credentials.Enforced() && !a.options.Credentials.Roster().HasAdmin(time.Now()):
 		message += " It was the last one of the role ADMIN: issue another with patchbay tokens issue while the gateway is stopped."
 	}
-	return Reply{message: message, change: "token " + name + " revoked", data: struct {
-		Name    string `json:"name"`
-		Changed bool   `json:"changed"`
-		DryRun  bool   `json:"dryRun,omitzero"`
-	}{name, !already, dryRun}}, nil
+	return Reply{message: message, change: "token " + name + " revoked", data: revokedToken{name, !already, dryRun}}, nil
+}
+
+// revokedToken is the data of the reply to a revocation.
+type revokedToken struct {
+	Name    string `json:"name"`
+	Changed bool   `json:"changed"`
+	DryRun  bool   `json:"dryRun,omitzero"`
 }

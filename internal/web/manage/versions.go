@@ -8,6 +8,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/control"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/web"
 )
 
 // versionView is how a version is read.
@@ -31,6 +32,35 @@ func (a *API) viewVersion(v *control.Version) versionView {
 		Version: v.Number, Current: v.Number == a.options.Control.Version(), CreatedAt: v.CreatedAt.UTC(),
 		Origin: v.Origin, Author: v.Author, Summary: v.Summary,
 	}
+}
+
+// versionsQuery asks for a list of versions.
+type versionsQuery struct {
+	Details web.Switch `json:"details" doc:"With time, origin, author and summary, the newest first."`
+	pageQuery
+}
+
+// versionList stands for the list of versions in the document.
+type versionList struct{}
+
+// Alternatives are the numbers of the versions, what is known about them, and
+// pages of both.
+func (versionList) Alternatives() []any {
+	return []any{[]int{}, []versionView{}, pageView[int]{}, pageView[versionView]{}}
+}
+
+// diffQuery names the versions that are compared.
+type diffQuery struct {
+	From int `json:"from" required:"true"`
+	To   int `json:"to" empty:"true" doc:"The version in force if left out."`
+}
+
+// versionDiff is what changed between two versions.
+type versionDiff struct {
+	From    int                  `json:"from"`
+	To      int                  `json:"to"`
+	Changes []control.Difference `json:"changes"`
+	Text    string               `json:"text"`
 }
 
 // Versions answers GET /api/config/version: the numbers, or with ?details=true
@@ -81,10 +111,7 @@ func (a *API) detailed(q *Request, numbers []int) (any, error) {
 	if p == nil {
 		return views, nil
 	}
-	return struct {
-		Content []versionView `json:"content"`
-		Page    page          `json:"page"`
-	}{views, *p}, nil
+	return pageView[versionView]{views, *p}, nil
 }
 
 // CurrentVersion answers GET /api/config/version/current.
@@ -161,12 +188,7 @@ func (a *API) DiffVersions(q *Request) (Reply, error) {
 	for i, d := range differences {
 		lines[i] = d.Text()
 	}
-	return Reply{message: "What changed between the versions.", data: struct {
-		From    int                  `json:"from"`
-		To      int                  `json:"to"`
-		Changes []control.Difference `json:"changes"`
-		Text    string               `json:"text"`
-	}{from.Number, to.Number, differences, strings.Join(lines, "\n")}}, nil
+	return Reply{message: "What changed between the versions.", data: versionDiff{from.Number, to.Number, differences, strings.Join(lines, "\n")}}, nil
 }
 
 // Backup answers POST /api/config/merge/backup.
@@ -176,9 +198,12 @@ func (a *API) Backup(q *Request) (Reply, error) {
 	if q.change.DryRun {
 		message = "Dry run: these versions would be copied."
 	}
-	return Reply{message: message, change: "backup " + path, data: struct {
-		Path   string   `json:"path"`
-		Files  []string `json:"files"`
-		DryRun bool     `json:"dryRun,omitzero"`
-	}{path, files, q.change.DryRun}}, err
+	return Reply{message: message, change: "backup " + path, data: backup{path, files, q.change.DryRun}}, err
+}
+
+// backup is where the versions were copied to.
+type backup struct {
+	Path   string   `json:"path"`
+	Files  []string `json:"files"`
+	DryRun bool     `json:"dryRun,omitzero"`
 }

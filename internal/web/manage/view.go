@@ -25,21 +25,17 @@ type serviceView struct {
 
 // instanceView is how an instance is read.
 type instanceView struct {
-	InstanceID string `json:"instanceId"`
-	// References names the secrets that the configuration file gave as
-	// references, such as ${KEY}: they are shown as they were written there.
-	References []string `json:"references,omitzero"`
+	InstanceID string   `json:"instanceId" readOnly:"true"`
+	References []string `json:"references,omitzero" readOnly:"true" doc:"The secrets that the configuration file gave as references, such as ${KEY}; they are shown as written there."`
 	backend.Settings
 }
 
 // instanceInfo is the detailed read of an instance.
 type instanceInfo struct {
 	instanceView
-	HealthStatus string `json:"healthStatus"`
-	// HealthReason says why the instance gets no traffic.
-	HealthReason string `json:"healthReason,omitzero"`
-	// LastHealthCheck is null before the first check.
-	LastHealthCheck *time.Time `json:"lastHealthCheck"`
+	HealthStatus    backend.Status `json:"healthStatus"`
+	HealthReason    string         `json:"healthReason,omitzero" doc:"Why the instance gets no traffic."`
+	LastHealthCheck *time.Time     `json:"lastHealthCheck" doc:"Null before the first check."`
 }
 
 // readOnly are the members of reads that may come along in writes.

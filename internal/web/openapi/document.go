@@ -1,129 +1,137 @@
 // Package openapi describes everything that the gateway serves as an OpenAPI 3.1
-// document, and shows it on a page that needs nothing from elsewhere. To add an
-// operation, add a row to one of the tables; a test compares them with the
-// routes.
+// document, and shows it on a page that needs nothing from elsewhere.
+//
+// The document is derived from the routes and from the Go types that they name.
+// Tags of struct fields add what a type cannot say: required:"true" for members
+// that a request must have, doc for a description, enum for names, example for
+// a value to try, and keywords of JSON schema such as minimum and pattern.
 package openapi
 
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/http"
+	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
 
-// Operation describes one route.
-type Operation struct {
-	// Route is the pattern of the route, and Aliases are others that do the same.
-	Route   string
-	Aliases []string
-	Tag     string
-	Summary string
-	Query   []Parameter
-	// Body is what the request carries; nil means nothing.
-	Body Schema
-	// BodyType is its media type, application/json if empty.
-	BodyType string
-	// Reply is the data of the reply, inside the envelope if Enveloped.
-	Reply     Schema
-	ReplyType string
-	Enveloped bool
-	// Status is that of success, 200 if 0.
-	Status int
+// ordered is a JSON object whose members are written in the order in which they
+// were added.
+type ordered struct {
+	names  []string
+	values map[string]any
 }
 
-// Parameter is one of the query.
-type Parameter struct {
-	Name, Description string
-	Required          bool
-	Schema            Schema
-}
-
-// Operations returns the description of every route.
-func Operations() []Operation {
-	var all []Operation
-	all = append(all, unified()...)
-	all = append(all, services()...)
-	all = append(all, instances()...)
-	all = append(all, versions()...)
-	all = append(all, keys()...)
-	all = append(all, tokens()...)
-	all = append(all, quotas()...)
-	all = append(all, actuator()...)
-	all = append(all, monitoring()...)
-	all = append(all, operations()...)
-	all = append(all, documents()...)
-	return all
-}
-
-// Document returns the OpenAPI document of the routes.
-func Document(version string, routes []web.Route) map[string]any {
-	permissions := make(map[string]access.Permission, len(routes))
-	for _, route := range routes {
-		permissions[route.Pattern] = route.Permission
+func (o *ordered) set(name string, value any) {
+	if _, known := o.values[name]; !known {
+		o.names = append(o.names, name)
 	}
-	paths := make(map[string]map[string]any)
-	for _, op := range Operations() {
-		for _, route := range append([]string{op.Route}, op.Aliases...) {
-			method, path, _ := strings.Cut(route, " ")
-			path = rest.ReplaceAllString(path, "}")
-			if paths[path] == nil {
-				paths[path] = make(map[string]any)
-			}
-			paths[path][strings.ToLower(method)] = op.object(route, permissions[route])
+	if o.values == nil {
+		o.values = make(map[string]any)
+	}
+	o.values[name] = value
+}
+
+// MarshalJSONTo writes the members in their order.
+func (o *ordered) MarshalJSONTo(to *jsontext.Encoder) error {
+	if err := to.WriteToken(jsontext.BeginObject); err != nil {
+		return err
+	}
+	for _, name := range o.names {
+		if err := to.WriteToken(jsontext.String(name)); err != nil {
+			return err
+		}
+		if err := json.MarshalEncode(to, o.values[name]); err != nil {
+			return err
 		}
 	}
-	return map[string]any{
-		"openapi": "3.1.0",
-		"info": map[string]any{
-			"title": "Patchbay", "version": version,
-			"description": "One OpenAI-compatible API in front of AI backends (/v1), and the API that manages it (/api, /actuator).",
-		},
-		"paths": paths,
-		"components": map[string]any{
-			"schemas": components(),
-			"securitySchemes": map[string]any{
-				"key":   map[string]any{"type": "http", "scheme": "bearer", "description": "An API key of the unified API, where security is on and keys exist."},
-				"token": map[string]any{"type": "http", "scheme": "bearer", "description": "A management token, where security is on."},
-			},
-		},
-	}
+	return to.WriteToken(jsontext.EndObject)
 }
 
-// rest matches the end of a parameter that takes the rest of a path.
-var rest = regexp.MustCompile(`\.\.\.}`)
+// Document returns the OpenAPI document of the routes as JSON, with the
+// operations in the order of the routes.
+func Document(version string, routes []web.Route) ([]byte, error) {
+	d := newDeriver()
+	paths, tags, tagged := new(ordered), []any{}, map[string]bool{}
+	for i := range routes {
+		route := &routes[i]
+		method, path, _ := strings.Cut(route.Pattern, " ")
+		path = restOfPath.ReplaceAllString(path, "}")
+		item, _ := paths.values[path].(*ordered)
+		if item == nil {
+			item = new(ordered)
+			paths.set(path, item)
+		}
+		item.set(strings.ToLower(method), d.operation(route))
+		if !tagged[route.Tag] {
+			tagged[route.Tag] = true
+			tags = append(tags, map[string]any{"name": route.Tag})
+		}
+	}
+	if d.err != nil {
+		return nil, d.err
+	}
+	document := new(ordered)
+	document.set("openapi", "3.1.0")
+	document.set("info", map[string]any{
+		"title": "Patchbay", "version": version,
+		"description": "One OpenAI-compatible API in front of AI backends (/v1), and the API that manages it (/api, /actuator).",
+	})
+	document.set("tags", tags)
+	document.set("paths", paths)
+	document.set("components", map[string]any{
+		"schemas": d.components,
+		"securitySchemes": map[string]any{
+			"key":   map[string]any{"type": "http", "scheme": "bearer", "description": "An API key of the unified API, where security is on and keys exist."},
+			"token": map[string]any{"type": "http", "scheme": "bearer", "description": "A management token, where security is on."},
+		},
+	})
+	return json.Marshal(document, json.Deterministic(true))
+}
 
-var parameter = regexp.MustCompile(`{(\w+)(\.\.\.)?}`)
+var (
+	// restOfPath matches the end of a parameter that takes the rest of a path.
+	restOfPath    = regexp.MustCompile(`\.\.\.}`)
+	pathParameter = regexp.MustCompile(`{(\w+)(\.\.\.)?}`)
+)
 
-// object is the operation object of one of the operation's routes.
-func (op *Operation) object(route string, permission access.Permission) map[string]any {
-	summary := op.Summary
-	if route != op.Route {
-		summary += " (the same as " + op.Route + ")"
+// operation makes the operation object of a route.
+func (d *deriver) operation(route *web.Route) map[string]any {
+	summary := route.Summary
+	if route.AliasOf != "" {
+		summary += " (the same as " + route.AliasOf + ")"
 	}
 	object := map[string]any{
-		"operationId": operationID(route),
-		"tags":        []string{op.Tag},
+		"operationId": operationID(route.Pattern),
+		"tags":        []string{route.Tag},
 		"summary":     summary,
-		"responses":   op.responses(permission),
+		"responses":   d.responses(route),
 	}
-	if parameters := op.parameters(route, permission); len(parameters) > 0 {
+	if parameters := d.parameters(route); len(parameters) > 0 {
 		object["parameters"] = parameters
 	}
-	if op.Body != nil {
-		object["requestBody"] = map[string]any{"required": true, "content": content(op.BodyType, op.Body)}
+	if route.Body != nil {
+		object["requestBody"] = map[string]any{"required": true, "content": map[string]any{
+			cmp.Or(route.BodyType, mediaJSON): map[string]any{"schema": d.of(reflect.TypeOf(route.Body), inRequest)},
+		}}
 	}
-	switch permission {
+	switch route.Permission {
 	case access.Anyone:
 	case access.ByKey:
 		object["security"] = []any{map[string]any{}, map[string]any{"key": []string{}}}
 	default:
 		object["security"] = []any{map[string]any{}, map[string]any{"token": []string{}}}
-		object["x-permission"] = permission
+		object["x-permission"] = route.Permission
 	}
 	return object
 }
@@ -136,7 +144,7 @@ func operationID(route string) string {
 			words[i] = strings.ToLower(word)
 			continue
 		}
-		words[i] = strings.ToUpper(word[:1]) + word[1:]
+		words[i] = upperFirst(word)
 	}
 	return strings.Join(words, "")
 }
@@ -145,87 +153,115 @@ func isAlphanumeric(r rune) bool {
 	return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
 }
 
-func (op *Operation) parameters(route string, permission access.Permission) []any {
+// dryRunQuery and ifMatchHeader are the terms of changes, which all handlers
+// read alike.
+type dryRunQuery struct {
+	DryRun web.Switch `json:"dryRun" doc:"Validate, tell what would change, and change nothing."`
+}
+
+type ifMatchHeader struct {
+	IfMatch string `json:"If-Match" pattern:"^(\\*|[1-9][0-9]{0,8}|(W/)?\"[1-9][0-9]{0,8}\")$" doc:"The version that the change is based on, or several with commas between them; 409 if none of them is current."`
+}
+
+func (d *deriver) parameters(route *web.Route) []any {
 	var list []any
-	for _, match := range parameter.FindAllStringSubmatch(route, -1) {
-		list = append(list, map[string]any{"name": match[1], "in": "path", "required": true, "schema": pathSchema(match[1])})
+	for _, match := range pathParameter.FindAllStringSubmatch(route.Pattern, -1) {
+		list = append(list, map[string]any{"name": match[1], "in": "path", "required": true, "schema": d.pathSchema(match[1])})
 	}
-	for _, p := range op.Query {
-		list = append(list, map[string]any{"name": p.Name, "in": "query", "required": p.Required, "description": p.Description, "schema": p.Schema})
+	list = append(list, d.fields("query", route.Query)...)
+	isWrite := !strings.HasPrefix(route.Pattern, http.MethodGet+" ")
+	if route.Enveloped && isWrite {
+		list = append(list, d.fields("query", dryRunQuery{})...)
 	}
-	isWrite := !strings.HasPrefix(route, http.MethodGet+" ")
-	if op.Enveloped && isWrite && permission != access.ByKey {
-		list = append(list, map[string]any{"name": "dryRun", "in": "query", "schema": boolean(), "description": "Validate, tell what would change, and change nothing."})
-	}
-	if isWrite && op.changes() {
-		list = append(list, map[string]any{"name": "If-Match", "in": "header", "schema": text(), "description": "The version that the change is based on; 409 if it is no longer current."})
+	if route.Versioned {
+		list = append(list, d.fields("header", ifMatchHeader{})...)
 	}
 	return list
 }
 
-// changes reports whether the operation changes the configuration, which has
-// versions; it then answers with what it did.
-func (op *Operation) changes() bool { return op.Reply["$ref"] == ref("Change")["$ref"] }
-
-func pathSchema(name string) Schema {
-	switch name {
-	case "serviceType":
-		return ref("ServiceType")
-	case "version":
-		return integer()
+// fields makes a parameter of each field of a struct.
+func (d *deriver) fields(place string, value any) []any {
+	if value == nil {
+		return nil
 	}
-	return text()
+	var list []any
+	fields, _ := membersOf(reflect.TypeOf(value))
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		field := fields[name]
+		s := described(d.of(field.Type, inRequest), field.Tag)
+		p := map[string]any{"name": name, "in": place, "required": field.Tag.Get("required") == "true", "schema": s}
+		if text := field.Tag.Get("doc"); text != "" {
+			p["description"] = text
+			delete(s, "description")
+		}
+		list = append(list, p)
+	}
+	return list
 }
 
-func (op *Operation) responses(permission access.Permission) map[string]any {
-	status := cmp.Or(op.Status, http.StatusOK)
-	reply := op.Reply
-	if op.Enveloped {
-		reply = envelope(reply)
+func (d *deriver) pathSchema(name string) Schema {
+	switch name {
+	case "serviceType":
+		return d.enumeration("ServiceType", serviceTypes())
+	case "version":
+		return Schema{"type": "integer", "format": "int64"}
 	}
-	success := map[string]any{"description": http.StatusText(status)}
-	if reply != nil {
-		success["content"] = content(op.ReplyType, reply)
+	return Schema{"type": "string"}
+}
+
+const mediaJSON = "application/json"
+
+// responses describes the replies of a route, by status.
+func (d *deriver) responses(route *web.Route) map[string]any {
+	status := cmp.Or(route.Status, http.StatusOK)
+	content := make(map[string]any)
+	if route.Reply != nil {
+		s := d.of(reflect.TypeOf(route.Reply), inReply)
+		if route.Enveloped {
+			s = Schema{"allOf": []Schema{d.of(reflect.TypeFor[success](), inReply), {"type": "object", "required": []string{"data"}, "properties": map[string]Schema{"data": s}}}}
+		}
+		content[mediaJSON] = map[string]any{"schema": s}
 	}
-	responses := map[string]any{strconv.Itoa(status): success}
+	for mediaType, value := range route.Media {
+		s := d.of(reflect.TypeOf(value), inReply)
+		if strings.HasPrefix(mediaType, "audio/") {
+			s = Schema{"type": "string", "format": "binary"}
+		}
+		content[mediaType] = map[string]any{"schema": s}
+	}
+	responses := map[string]any{strconv.Itoa(status): response(http.StatusText(status), content)}
 	if status == http.StatusCreated {
 		// What was there before is changed, and a dry run makes nothing.
-		responses[strconv.Itoa(http.StatusOK)] = map[string]any{"description": "Nothing was created", "content": content(op.ReplyType, reply)}
+		responses[strconv.Itoa(http.StatusOK)] = response("Nothing was created", content)
 	}
-	for status, form := range op.faults(permission) {
-		responses[strconv.Itoa(status)] = map[string]any{"description": http.StatusText(status), "content": content("", form)}
+	for status, form := range faults(route) {
+		s := d.of(form, inReply)
+		responses[strconv.Itoa(status)] = response(http.StatusText(status), map[string]any{mediaJSON: map[string]any{"schema": s}})
 	}
 	return responses
 }
 
-func content(mediaType string, schema Schema) map[string]any {
-	return map[string]any{cmp.Or(mediaType, "application/json"): map[string]any{"schema": schema}}
+func response(description string, content map[string]any) map[string]any {
+	r := map[string]any{"description": description}
+	if len(content) > 0 {
+		r["content"] = content
+	}
+	return r
 }
 
-// Check reports every route without a description and every description
-// without a route.
+// success is the envelope of the management API around the data of a reply.
+type success struct {
+	Success bool   `json:"success"`
+	Message string `json:"message"`
+}
+
+// Check reports every route that is not described.
 func Check(routes []web.Route) []error {
-	described := make(map[string]bool)
 	var errs []error
-	for _, op := range Operations() {
-		for _, route := range append([]string{op.Route}, op.Aliases...) {
-			if described[route] {
-				errs = append(errs, fmt.Errorf("%s is described twice", route))
-			}
-			described[route] = true
+	for i := range routes {
+		if route := &routes[i]; route.Summary == "" || route.Tag == "" || route.Reply == nil && route.Media == nil && route.Status != http.StatusNoContent {
+			errs = append(errs, fmt.Errorf("%s has no summary, no tag or no reply; complete its entry in the table of routes", route.Pattern))
 		}
-		if op.Summary == "" || op.Tag == "" {
-			errs = append(errs, fmt.Errorf("%s has no summary or no tag", op.Route))
-		}
-	}
-	for _, route := range routes {
-		if !described[route.Pattern] {
-			errs = append(errs, fmt.Errorf("%s is served and not described; add a row to internal/web/openapi", route.Pattern))
-		}
-		delete(described, route.Pattern)
-	}
-	for route := range described {
-		errs = append(errs, fmt.Errorf("%s is described and not served", route))
 	}
 	return errs
 }

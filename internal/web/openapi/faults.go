@@ -2,63 +2,50 @@ package openapi
 
 import (
 	"net/http"
+	"reflect"
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/web"
 )
 
-// faults returns the errors of an operation: the statuses that it may answer
-// with, each in the form that its part of the gateway gives to errors.
-func (op *Operation) faults(permission access.Permission) map[int]Schema {
-	method, path, _ := strings.Cut(op.Route, " ")
+// faults returns the types of the errors of a route, by their statuses: those
+// of the handler are in the form of its surface, those of the gate before it are
+// in the envelope of the management API.
+func faults(route *web.Route) map[int]reflect.Type {
+	method, path, _ := strings.Cut(route.Pattern, " ")
 	writes := method != http.MethodGet
-	found := make(map[int]Schema)
-	add := func(form string, statuses ...int) {
+	found := make(map[int]reflect.Type)
+	add := func(form any, statuses ...int) {
 		for _, status := range statuses {
-			found[status] = ref(form)
+			found[status] = reflect.TypeOf(form)
 		}
 	}
-	form := formOf(path)
-	if strings.Contains(path, "{") {
-		add(form, http.StatusNotFound)
-	}
-	switch {
-	case permission == access.ByKey && writes:
-		add(form, http.StatusBadRequest, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType,
-			http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusLoopDetected)
-	case writes:
-		add(form, http.StatusBadRequest, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge)
-	case len(op.Query) > 0, strings.Contains(path, "{serviceType}"), strings.Contains(path, "{version}"):
-		add(form, http.StatusBadRequest)
-	}
-	if op.changes() {
-		add(form, http.StatusNotFound, http.StatusConflict, http.StatusInternalServerError, http.StatusServiceUnavailable)
-	}
-	if strings.HasPrefix(path, "/actuator/health") {
-		found[http.StatusServiceUnavailable] = op.Reply // down is said in the same form
-	}
-	switch permission {
+	switch route.Permission {
 	case access.Anyone:
 	case access.ByKey:
-		add(form, http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests, http.StatusServiceUnavailable)
+		add(route.Error, http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests, http.StatusServiceUnavailable)
 	default:
-		add("Fault", http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests)
-		if _, described := found[http.StatusServiceUnavailable]; !described {
-			add("Fault", http.StatusServiceUnavailable)
-		}
+		add(web.Fault{}, http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests, http.StatusServiceUnavailable)
+	}
+	if strings.Contains(path, "{") {
+		add(route.Error, http.StatusNotFound)
+	}
+	switch {
+	case writes && route.Permission == access.ByKey:
+		add(route.Error, http.StatusBadRequest, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType,
+			http.StatusInternalServerError, http.StatusBadGateway, http.StatusGatewayTimeout, http.StatusLoopDetected)
+	case writes:
+		add(route.Error, http.StatusBadRequest, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge)
+	case route.Query != nil, strings.Contains(path, "{serviceType}"), strings.Contains(path, "{version}"):
+		add(route.Error, http.StatusBadRequest)
+	}
+	if route.Versioned {
+		add(route.Error, http.StatusNotFound, http.StatusConflict, http.StatusInternalServerError, http.StatusServiceUnavailable)
+	}
+	add(route.Error, route.Errors...)
+	for status, form := range route.Replies {
+		add(form, status)
 	}
 	return found
-}
-
-// formOf names the form of errors under a path.
-func formOf(path string) string {
-	switch {
-	case strings.HasPrefix(path, "/actuator"):
-		return "ActuatorError"
-	case strings.HasPrefix(path, "/api/monitoring/") && !strings.HasPrefix(path, "/api/monitoring/quota/"):
-		return "MonitoringError"
-	case strings.HasPrefix(path, "/api/"), strings.HasPrefix(path, "/docs/"):
-		return "Fault"
-	}
-	return "Error"
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
 
@@ -32,14 +33,10 @@ func NewPages() *Pages { return new(Pages) }
 // Describe makes the document of the routes.
 func (p *Pages) Describe(version string, routes []web.Route) error {
 	var err error
-	if p.document, err = json.Marshal(Document(version, routes), json.Deterministic(true)); err != nil {
+	if p.document, err = Document(version, routes); err != nil {
 		return err
 	}
-	p.root, err = json.Marshal(struct {
-		Name    string            `json:"name"`
-		Version string            `json:"version"`
-		Links   map[string]string `json:"links"`
-	}{"patchbay", version, map[string]string{
+	p.root, err = json.Marshal(root{"patchbay", version, map[string]string{
 		"models": "/v1/models", "docs": "/docs/api", "openapi": "/openapi.json",
 		"health": "/actuator/health", "info": "/actuator/info", "metrics": "/actuator/prometheus",
 	}}, json.Deterministic(true))
@@ -49,6 +46,30 @@ func (p *Pages) Describe(version string, routes []web.Route) error {
 	page, err := files.ReadFile("viewer/root.html")
 	p.rootPage = bytes.ReplaceAll(page, []byte("VERSION"), []byte(html.EscapeString(version)))
 	return err
+}
+
+// root is what programs find at the address of the gateway itself.
+type root struct {
+	Name    string            `json:"name"`
+	Version string            `json:"version"`
+	Links   map[string]string `json:"links"`
+}
+
+// Routes returns the pages.
+func (p *Pages) Routes() []web.Route {
+	var routes []web.Route
+	add := func(pattern string, handler http.HandlerFunc, op web.Operation) {
+		op.Tag, op.Error = "This document", web.Fault{}
+		routes = append(routes, web.Route{Pattern: pattern, Permission: access.Anyone, Handler: handler, Operation: op})
+	}
+	page := map[string]any{"text/html": ""}
+	add("GET /", p.Root, web.Operation{Summary: "Version and links; a page where Accept names text/html", Reply: root{}, Media: page})
+	add("GET /openapi.json", p.Document, web.Operation{Summary: "This document", Reply: map[string]any{}})
+	add("GET /docs/api", p.Viewer, web.Operation{Summary: "A page that shows this document and tries the operations", Media: page})
+	add("GET /docs/api/{file}", p.File, web.Operation{
+		Summary: "The script and the style of that page", Media: map[string]any{"text/html": "", "text/javascript": "", "text/css": ""},
+	})
+	return routes
 }
 
 // Root answers GET /: a page for browsers, which ask for one, and JSON for others.

@@ -2,164 +2,361 @@ package openapi
 
 import (
 	"encoding"
+	"fmt"
+	"maps"
+	"path"
 	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/backend"
-	"github.com/patchbay-ai/patchbay/internal/config"
-	"github.com/patchbay-ai/patchbay/internal/control"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/web"
 )
 
 // Schema is a JSON schema.
 type Schema map[string]any
 
-func text() Schema    { return Schema{"type": "string"} }
-func boolean() Schema { return Schema{"type": "boolean"} }
-func integer() Schema { return Schema{"type": "integer"} }
-func number() Schema  { return Schema{"type": "number"} }
-func anything() Schema {
-	return Schema{}
-}
-
-func maybeText() Schema { return Schema{"type": []string{"string", "null"}} }
-
-func arrayOf(items Schema) Schema { return Schema{"type": "array", "items": items} }
-
 func ref(name string) Schema { return Schema{"$ref": "#/components/schemas/" + name} }
 
-func oneOf(names ...string) Schema { return Schema{"type": "string", "enum": names} }
-
-func between(low, high float64) Schema {
-	return Schema{"type": "number", "minimum": low, "maximum": high}
+// deriver makes schemas of Go types. Every struct and every set of names
+// becomes a component, which others refer to.
+type deriver struct {
+	components map[string]Schema
+	owners     map[string]reflect.Type
+	err        error // two types that would have the same name
 }
 
-// object is an object with these properties; those that are required are named.
-func object(properties map[string]Schema, required ...string) Schema {
-	s := Schema{"type": "object", "properties": properties}
-	if len(required) > 0 {
-		s["required"] = required
-	}
-	return s
+func newDeriver() *deriver {
+	return &deriver{components: make(map[string]Schema), owners: make(map[string]reflect.Type)}
 }
 
-// and is a schema with more properties.
-func and(base Schema, properties map[string]Schema) Schema {
-	return Schema{"allOf": []Schema{base, object(properties)}}
-}
+// direction tells what a schema describes. Requests may leave members out or
+// null and may not have members that are unknown; replies have every member
+// that is not tagged omitzero.
+type direction bool
 
-// envelope is data in the envelope of the management API.
-func envelope(data Schema) Schema {
-	if data == nil {
-		data = anything()
-	}
-	return object(map[string]Schema{"success": boolean(), "message": text(), "data": data}, "success", "message", "data")
-}
+const (
+	inReply   direction = false
+	inRequest direction = true
+)
 
-// Of describes the JSON of a Go value by its type, so that the settings need
-// not be written down twice.
-func Of(value any) Schema { return schemaOf(reflect.TypeOf(value)) }
+// alternatives is a type that stands for several others.
+type alternatives interface{ Alternatives() []any }
 
-func schemaOf(t reflect.Type) Schema {
+// partial is a type that stands for another one of which every member may be
+// left out.
+type partial interface{ Whole() any }
+
+// patterned is a struct that tells what its texts look like.
+type patterned interface{ Patterns() map[string]string }
+
+// named is a type whose values have names.
+type named interface{ Names() []string }
+
+// of returns the schema of the JSON of a type.
+func (d *deriver) of(t reflect.Type, way direction) Schema {
 	switch t {
 	case reflect.TypeFor[schema.Duration]():
-		return Schema{"type": []string{"integer", "string"}, "description": "Milliseconds, or a text such as 30s."}
+		return duration(way)
 	case reflect.TypeFor[time.Time]():
 		return Schema{"type": "string", "format": "date-time"}
 	case reflect.TypeFor[schema.ServiceType]():
-		return ref("ServiceType")
+		return d.enumeration("ServiceType", serviceTypes())
+	case reflect.TypeFor[web.Switch]():
+		return Schema{"anyOf": []Schema{{"type": "boolean"}, {"type": "string", "enum": []string{"", "0", "1", "t", "T", "TRUE", "True", "f", "F", "FALSE", "False"}}}}
 	case reflect.TypeFor[backend.Secret]():
-		return text()
+		return Schema{"type": "string", "pattern": `^[^\u0000-\u0008\u000a-\u001f\u007f-\u009f]*$`}
 	}
-	if named, ok := reflect.Zero(t).Interface().(interface{ Names() []string }); ok {
-		return oneOf(named.Names()...)
+	if t.Kind() == reflect.Pointer {
+		if way == inReply {
+			return nullable(d.of(t.Elem(), way))
+		}
+		return d.of(t.Elem(), way)
+	}
+	switch value := reflect.Zero(t).Interface().(type) {
+	case alternatives:
+		var list []Schema
+		for _, alternative := range value.Alternatives() {
+			list = append(list, d.of(reflect.TypeOf(alternative), way))
+		}
+		return Schema{"oneOf": list}
+	case partial:
+		return d.component(reflect.TypeOf(value.Whole()), way, true)
+	case named:
+		return d.enumeration(typeName(t), value.Names())
 	}
 	if t.Implements(reflect.TypeFor[encoding.TextMarshaler]()) {
-		return text()
+		return Schema{"type": "string"}
 	}
 	switch t.Kind() {
-	case reflect.Pointer:
-		return schemaOf(t.Elem())
 	case reflect.Bool:
-		return boolean()
-	case reflect.Int, reflect.Int64:
-		return integer()
+		return Schema{"type": "boolean"}
+	case reflect.Int, reflect.Int64, reflect.Uint64:
+		return Schema{"type": "integer", "format": "int64"}
 	case reflect.Float64:
-		return number()
+		return Schema{"type": "number"}
 	case reflect.String:
-		return text()
+		return Schema{"type": "string"}
 	case reflect.Slice:
-		return arrayOf(schemaOf(t.Elem()))
+		return Schema{"type": "array", "items": d.of(t.Elem(), way)}
 	case reflect.Map:
-		return Schema{"type": "object", "additionalProperties": schemaOf(t.Elem())}
+		return d.mapping(t, way)
 	case reflect.Struct:
-		return object(propertiesOf(t))
+		return d.component(t, way, false)
 	}
-	return anything()
+	return Schema{}
 }
 
-func propertiesOf(t reflect.Type) map[string]Schema {
-	properties := make(map[string]Schema)
-	for i := range t.NumField() {
-		field := t.Field(i)
-		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		switch {
-		case field.Anonymous:
-			for name, s := range propertiesOf(field.Type) {
-				properties[name] = s
-			}
-		case name != "" && name != "-":
-			properties[name] = schemaOf(field.Type)
-		}
+// duration describes a length of time, which is written as milliseconds and
+// read with a unit, too.
+func duration(way direction) Schema {
+	milliseconds := Schema{"type": "integer", "format": "int64", "minimum": 0, "maximum": 9223372036854, "description": "Milliseconds."}
+	if way == inReply {
+		return milliseconds
 	}
-	return properties
+	return Schema{"oneOf": []Schema{milliseconds, {
+		"type": "string", "pattern": `^([0-9]{1,9}|([0-9]{1,5}h)?([0-9]{1,6}m)?[0-9]{1,8}(s|ms))$`,
+		"description": "Milliseconds, or a length of time with units, such as 1m30s.",
+	}}}
 }
 
-// components are the schemas that others refer to.
-func components() map[string]Schema {
+func serviceTypes() []string {
 	var names []string
 	for _, serviceType := range schema.ServiceTypes() {
 		names = append(names, serviceType.String())
 	}
-	service := Of(config.Service{})
-	service["properties"].(map[string]Schema)["instances"] = arrayOf(ref("Instance"))
-	instance := Of(backend.Settings{})
-	instance["required"] = []string{"name", "baseUrl"}
-	instance["properties"].(map[string]Schema)["instanceId"] = Schema{"type": "string", "readOnly": true}
-	instance["properties"].(map[string]Schema)["references"] = Schema{
-		"type": "array", "items": text(), "readOnly": true,
-		"description": "The secrets that the configuration file gave as references, such as ${KEY}; they are shown as written there.",
+	return names
+}
+
+// enumeration makes the component of a set of names.
+func (d *deriver) enumeration(name string, values []string) Schema {
+	d.components[name] = Schema{"type": "string", "enum": values}
+	return ref(name)
+}
+
+// mapping describes a map. A null in a request stands for no member.
+func (d *deriver) mapping(t reflect.Type, way direction) Schema {
+	values := d.of(t.Elem(), way)
+	if way == inRequest {
+		values = nullable(values)
 	}
-	return map[string]Schema{
-		"ServiceType": {"type": "string", "enum": names, "description": "Read in every spelling: imgGen, img-gen, IMG_GEN."},
-		"Service":     service,
-		"Instance":    instance,
-		"Difference":  Of(control.Difference{}),
-		"Change": object(map[string]Schema{
-			"version": integer(), "changed": boolean(), "summary": text(), "dryRun": boolean(),
-			"instanceId": text(), "changes": arrayOf(ref("Difference")),
-		}),
-		"Fault": and(envelope(Schema{"type": "null"}), map[string]Schema{
-			"errorCode": {"type": "string", "description": "Of the quota ledger: RESTART_REQUIRED or INVALID_REQUEST."},
-		}),
-		"MonitoringError": object(map[string]Schema{"error": text()}, "error"),
-		"ActuatorError": object(map[string]Schema{
-			"timestamp": text(), "status": integer(), "error": text(), "path": text(), "message": text(),
-		}, "timestamp", "status", "error", "path"),
-		"Error": object(map[string]Schema{"error": object(map[string]Schema{
-			"message": text(), "type": text(), "param": {"type": []string{"string", "null"}}, "code": text(), "details": anything(),
-		}, "message", "type", "param", "code")}, "error"),
-		"Usage": object(map[string]Schema{"prompt_tokens": integer(), "completion_tokens": integer(), "total_tokens": integer()}),
-		"Key": object(map[string]Schema{
-			"id": text(), "tenant": text(), "services": arrayOf(ref("ServiceType")), "models": arrayOf(text()),
-			"expiresAt": {"type": "string", "description": "Empty for a key that does not expire."}, "status": oneOf("ACTIVE", "EXPIRED", "REVOKED", "UNREADABLE"),
-			"source": oneOf("config", "issued"), "key": {"type": "string", "description": "Only in the reply that issues it."},
-		}),
-		"Token": object(map[string]Schema{
-			"name": text(), "role": oneOf("ADMIN", "OPERATOR", "VIEWER"),
-			"expiresAt": {"type": "string", "description": "Empty for a token that does not expire."}, "status": oneOf("ACTIVE", "EXPIRED", "REVOKED", "UNREADABLE"),
-			"source": oneOf("config", "issued"), "token": {"type": "string", "description": "Only in the reply that issues or rotates it."},
-		}),
+	s := Schema{"type": "object", "additionalProperties": values}
+	if key := t.Key(); key.Kind() != reflect.String {
+		s["propertyNames"] = d.of(key, way)
 	}
+	return s
+}
+
+// component makes the component of a struct; without a name it is described in
+// place.
+func (d *deriver) component(t reflect.Type, way direction, isPartial bool) Schema {
+	name := typeName(t)
+	if name == "" {
+		return d.object(t, way, isPartial)
+	}
+	switch {
+	case isPartial:
+		name += "Changes"
+	case way == inRequest && !strings.HasSuffix(name, "Request"):
+		name += "Input"
+	}
+	if owner, known := d.owners[name]; known {
+		if owner != t {
+			d.err = fmt.Errorf("%s and %s would both be the component %s of the OpenAPI document; rename one", owner, t, name)
+		}
+		return ref(name)
+	}
+	d.owners[name] = t // before its members, which may refer to it
+	d.components[name] = d.object(t, way, isPartial)
+	return ref(name)
+}
+
+// typeName makes the name of a component: callView of a surface is Call,
+// breaker.Settings is BreakerSettings, page[T] is TPage. A type that is made
+// within a function has a name as well.
+func typeName(t reflect.Type) string {
+	name, argument, isGeneric := strings.Cut(t.Name(), "[")
+	name = strings.TrimSuffix(upperFirst(name), "View")
+	if isGeneric {
+		argument = strings.TrimSuffix(argument, "]")
+		argument = strings.TrimSuffix(argument[strings.LastIndexAny(argument, "./")+1:], "View")
+		return upperFirst(argument) + name
+	}
+	owner := path.Base(t.PkgPath())
+	isShared := owner == "schema" || owner == "config" || owner == "control" || strings.Contains(t.PkgPath(), "/web")
+	if name == "" || isShared || strings.HasPrefix(strings.ToLower(name), owner) {
+		return name
+	}
+	return upperFirst(owner) + name
+}
+
+func upperFirst(text string) string {
+	if text == "" {
+		return ""
+	}
+	return strings.ToUpper(text[:1]) + text[1:]
+}
+
+// object describes the members of a struct.
+func (d *deriver) object(t reflect.Type, way direction, isPartial bool) Schema {
+	properties, required := make(map[string]Schema), []string{}
+	patterns := map[string]string{}
+	if value, has := reflect.Zero(t).Interface().(patterned); has {
+		patterns = value.Patterns()
+	}
+	fields, isOpen := membersOf(t)
+	for name, field := range fields {
+		s := described(d.of(field.Type, way), field.Tag)
+		if pattern := patterns[name]; pattern != "" {
+			s["pattern"] = pattern
+		}
+		isRequired := field.Tag.Get("required") == "true" && !isPartial
+		_, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if way == inReply {
+			isRequired = !strings.Contains(options, "omitzero")
+			delete(s, "pattern") // it is a rule for requests
+		} else if !isRequired && field.Tag.Get("nullable") != "false" {
+			s = nullable(s)
+		}
+		properties[name] = s
+		if isRequired {
+			required = append(required, name)
+		}
+	}
+	s := Schema{"type": "object", "properties": properties}
+	if len(required) > 0 {
+		slices.Sort(required)
+		s["required"] = required
+	}
+	if isOpen || way == inRequest {
+		s["additionalProperties"] = isOpen
+	}
+	return s
+}
+
+// membersOf returns the fields of a struct that JSON has, by their names; the
+// struct's own replace those of embedded structs. isOpen tells whether the
+// struct keeps members that it does not know.
+func membersOf(t reflect.Type) (fields map[string]reflect.StructField, isOpen bool) {
+	fields = make(map[string]reflect.StructField)
+	own := make(map[string]reflect.StructField)
+	for i := range t.NumField() {
+		field := t.Field(i)
+		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+		switch {
+		case options == "unknown":
+			isOpen = true
+		case field.Anonymous && name == "":
+			embedded, opens := membersOf(field.Type)
+			maps.Copy(fields, embedded)
+			isOpen = isOpen || opens
+		case name != "" && name != "-":
+			own[name] = field
+		}
+	}
+	maps.Copy(fields, own)
+	return fields, isOpen
+}
+
+// described adds to a schema what the tags of a field say: doc is its
+// description, enum the values that it may have, example a value to try, and
+// the others are keywords of JSON schema.
+func described(s Schema, tag reflect.StructTag) Schema {
+	s = maps.Clone(s)
+	for _, inner := range []string{"items", "additionalProperties"} {
+		if elements, has := s[inner].(Schema); has {
+			s[inner] = withText(elements, tag)
+		}
+	}
+	if s["items"] == nil && s["additionalProperties"] == nil {
+		s = withText(s, tag)
+	}
+	if tag.Get("empty") == "true" {
+		s = Schema{"anyOf": []Schema{s, {"const": ""}}}
+	}
+	if text := tag.Get("doc"); text != "" {
+		s["description"] = text
+	}
+	if text := tag.Get("example"); text != "" {
+		s["examples"] = []any{exampleOf(s, text)}
+	}
+	if text := tag.Get("keys"); text != "" {
+		s["propertyNames"] = Schema{"pattern": text}
+	}
+	for _, keyword := range []string{"minimum", "maximum", "minItems", "maxProperties"} {
+		if number, err := strconv.ParseFloat(tag.Get(keyword), 64); err == nil {
+			withBound(s, keyword, number)
+		}
+	}
+	for _, keyword := range []string{"readOnly", "uniqueItems"} {
+		if tag.Get(keyword) == "true" {
+			s[keyword] = true
+		}
+	}
+	return s
+}
+
+// withText adds the rules for a text, which hold for the elements of lists and
+// maps.
+func withText(s Schema, tag reflect.StructTag) Schema {
+	s = maps.Clone(s)
+	if text := tag.Get("enum"); text != "" {
+		s["enum"] = strings.Split(text, ",")
+	}
+	for _, keyword := range []string{"pattern", "format", "const"} {
+		if text := tag.Get(keyword); text != "" {
+			s[keyword] = text
+		}
+	}
+	for _, keyword := range []string{"minLength", "maxLength"} {
+		if number, err := strconv.Atoi(tag.Get(keyword)); err == nil {
+			s[keyword] = number
+		}
+	}
+	return s
+}
+
+// withBound adds a bound. Of alternatives it holds for the first, which is a
+// number where the others are texts.
+func withBound(s Schema, keyword string, bound float64) {
+	list, isChoice := s["oneOf"].([]Schema)
+	if !isChoice {
+		s[keyword] = bound
+		return
+	}
+	list = slices.Clone(list)
+	list[0] = maps.Clone(list[0])
+	list[0][keyword] = bound
+	s["oneOf"] = list
+}
+
+func exampleOf(s Schema, text string) any {
+	if number, err := strconv.ParseFloat(text, 64); err == nil && s["type"] != "string" {
+		return number
+	}
+	return text
+}
+
+// nullable returns a schema that allows null as well.
+func nullable(s Schema) Schema {
+	kind, isPlain := s["type"].(string)
+	if !isPlain {
+		if len(s) == 0 {
+			return s
+		}
+		return Schema{"anyOf": []Schema{s, {"type": "null"}}}
+	}
+	s = maps.Clone(s)
+	s["type"] = []string{kind, "null"}
+	if values, has := s["enum"].([]string); has {
+		withNull := []any{nil}
+		for _, value := range values {
+			withNull = append(withNull, value)
+		}
+		s["enum"] = append(withNull[1:], nil)
+	}
+	return s
 }

@@ -29,10 +29,7 @@ func (a *API) Models(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header()["X-Router-Attempts"] = smallNumbers[:1:1]
-	web.WriteJSON(w, http.StatusOK, struct {
-		Object string  `json:"object"`
-		Data   []model `json:"data"`
-	}{"list", models})
+	web.WriteJSON(w, http.StatusOK, modelList{"list", models})
 }
 
 // Model answers GET /v1/models/{id}.

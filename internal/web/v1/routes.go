@@ -1,0 +1,288 @@
+package v1
+
+import (
+	"net/http"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/web"
+)
+
+// Routes returns the operations of the unified API.
+func (a *API) Routes() []web.Route {
+	const form = "multipart/form-data"
+	text := map[string]any{"text/event-stream": ""}
+	var routes []web.Route
+	add := func(pattern string, handler http.HandlerFunc, op web.Operation, aliases ...string) {
+		op.Tag, op.Error = "Unified API", errorBody{}
+		routes = append(routes, web.Route{Pattern: pattern, Permission: access.ByKey, Handler: handler, Operation: op})
+		op.AliasOf = pattern
+		for _, alias := range aliases {
+			routes = append(routes, web.Route{Pattern: alias, Permission: access.ByKey, Handler: handler, Operation: op})
+		}
+	}
+	add("POST /v1/chat/completions", a.Chat, web.Operation{
+		Summary: "Chat; with stream true the reply is a stream of events", Body: chatRequest{}, Reply: chatCompletion{}, Media: text,
+	}, "POST /chat/completions")
+	add("POST /v1/embeddings", a.Embeddings, web.Operation{
+		Summary: "Embeddings", Body: embeddingRequest{}, Reply: embeddingList{},
+	}, "POST /embeddings")
+	add("POST /v1/rerank", a.Rerank, web.Operation{
+		Summary: "Rank documents by how well they answer a query", Body: rerankRequest{}, Reply: ranking{},
+	}, "POST /v2/rerank", "POST /rerank", "POST /v1/reranking")
+	add("POST /v1/audio/speech", a.Speech, web.Operation{
+		Summary: "Speech from text", Body: speechRequest{}, Media: map[string]any{"audio/*": "", "text/event-stream": ""},
+	}, "POST /audio/speech")
+	add("POST /v1/audio/transcriptions", a.Transcriptions, web.Operation{
+		Summary: "Text from speech", BodyType: form, Body: transcriptionRequest{}, Reply: transcription{},
+		Media: map[string]any{"text/plain": "", "text/event-stream": ""},
+	}, "POST /audio/transcriptions")
+	add("POST /v1/images/generations", a.Images, web.Operation{
+		Summary: "Images from text", Body: imageRequest{}, Reply: imageList{}, Media: text,
+	}, "POST /images/generations")
+	add("POST /v1/images/edits", a.ImageEdits, web.Operation{
+		Summary: "Images from images", BodyType: form, Body: imageEditRequest{}, Reply: imageList{}, Media: text,
+	}, "POST /images/edits")
+	add("GET /v1/models", a.Models, web.Operation{Summary: "Every model of every service type, once", Reply: modelList{}}, "GET /models")
+	add("GET /v1/models/{id...}", a.Model, web.Operation{Summary: "One model", Reply: model{}}, "GET /models/{id...}")
+	return routes
+}
+
+// errorBody is the form of errors.
+type errorBody struct {
+	Error schema.Error `json:"error"`
+}
+
+// The types below describe requests and replies, which the gateway reads and
+// writes without making values of them: backends and clients may give members
+// that it does not know, and these go through.
+
+// modelName is the name of a model, with the rules of schema.Request.
+type modelName struct {
+	Model string `json:"model" required:"true" pattern:"^[^\\x00-\\x1f\\x7f]*[^\\x00-\\x20\\x7f][^\\x00-\\x1f\\x7f]*$" maxLength:"128" example:"demo-chat"`
+	User  string `json:"user" doc:"Who the request is made for; the quota ledger counts by it."`
+	Extra extra  `json:"extra_body" doc:"Its members count as if they stood beside it."`
+	more
+}
+
+type extra map[string]jsontext.Value
+
+// more are members that the gateway passes on.
+type more struct {
+	Others jsontext.Value `json:",unknown"`
+}
+
+type chatRequest struct {
+	modelName
+	Messages         []chatMessage `json:"messages" required:"true" minItems:"1"`
+	Stream           bool          `json:"stream"`
+	StreamOptions    streamOptions `json:"stream_options"`
+	MaxTokens        int64         `json:"max_tokens"`
+	Temperature      float64       `json:"temperature" minimum:"0" maximum:"2"`
+	TopP             float64       `json:"top_p" minimum:"0" maximum:"1"`
+	TopK             int64         `json:"top_k"`
+	FrequencyPenalty float64       `json:"frequency_penalty" minimum:"-2" maximum:"2"`
+	PresencePenalty  float64       `json:"presence_penalty" minimum:"-2" maximum:"2"`
+	Stop             textOrTexts   `json:"stop"`
+}
+
+type streamOptions struct {
+	IncludeUsage bool `json:"include_usage" doc:"The last event of the stream has the usage."`
+	more
+}
+
+type chatMessage struct{}
+
+// Alternatives tells messages that need content from those that need none.
+func (chatMessage) Alternatives() []any { return []any{message{}, assistantMessage{}} }
+
+type message struct {
+	Role    string      `json:"role" required:"true" enum:"system,developer,user,tool,function"`
+	Content textOrParts `json:"content" required:"true"`
+	Name    string      `json:"name"`
+	more
+}
+
+type assistantMessage struct {
+	Role    string      `json:"role" required:"true" const:"assistant"`
+	Content textOrParts `json:"content"`
+	Name    string      `json:"name"`
+	more
+}
+
+type textOrParts struct{}
+
+// Alternatives are a text and the parts of a message.
+func (textOrParts) Alternatives() []any { return []any{"", []jsontext.Value{}} }
+
+type textOrTexts struct{}
+
+// Alternatives are one text and several.
+func (textOrTexts) Alternatives() []any { return []any{"", []string{}} }
+
+type chatCompletion struct {
+	ID      string       `json:"id,omitzero"`
+	Object  string       `json:"object,omitzero"`
+	Created int64        `json:"created,omitzero"`
+	Model   string       `json:"model,omitzero"`
+	Choices []chatChoice `json:"choices"`
+	Usage   *tokenUsage  `json:"usage,omitzero"`
+	more
+}
+
+type chatChoice struct {
+	Index        int64        `json:"index,omitzero"`
+	Message      chatResponse `json:"message,omitzero"`
+	FinishReason *string      `json:"finish_reason,omitzero"`
+	more
+}
+
+type chatResponse struct {
+	Role    string  `json:"role,omitzero"`
+	Content *string `json:"content,omitzero"`
+	more
+}
+
+type tokenUsage struct {
+	PromptTokens     int64 `json:"prompt_tokens,omitzero"`
+	CompletionTokens int64 `json:"completion_tokens,omitzero"`
+	TotalTokens      int64 `json:"total_tokens,omitzero"`
+	more
+}
+
+type embeddingRequest struct {
+	modelName
+	Input          embeddingInput `json:"input" required:"true"`
+	EncodingFormat string         `json:"encoding_format" enum:"float,base64"`
+	Dimensions     int64          `json:"dimensions"`
+}
+
+type embeddingInput struct{}
+
+// Alternatives are a text, texts, and token ids in the two forms that clients
+// send. A list without elements would be three of them, and is none.
+func (embeddingInput) Alternatives() []any { return []any{"", []string{}, []int64{}, [][]int64{}} }
+
+type embeddingList struct {
+	Object string      `json:"object,omitzero"`
+	Data   []embedding `json:"data"`
+	Model  string      `json:"model,omitzero"`
+	Usage  *tokenUsage `json:"usage,omitzero"`
+	more
+}
+
+type embedding struct {
+	Object    string          `json:"object,omitzero"`
+	Index     int64           `json:"index,omitzero"`
+	Embedding embeddingVector `json:"embedding"`
+	more
+}
+
+type embeddingVector struct{}
+
+// Alternatives are numbers, and their bytes in base64.
+func (embeddingVector) Alternatives() []any { return []any{[]float64{}, ""} }
+
+type rerankRequest struct {
+	modelName
+	Query           string           `json:"query" required:"true" minLength:"1"`
+	Documents       []rerankDocument `json:"documents" required:"true" minItems:"1"`
+	TopN            int64            `json:"top_n" minimum:"1"`
+	ReturnDocuments bool             `json:"return_documents"`
+}
+
+type rerankDocument struct{}
+
+// Alternatives are a text and an object with one.
+func (rerankDocument) Alternatives() []any { return []any{"", textDocument{}} }
+
+type textDocument struct {
+	Text string `json:"text,omitzero"`
+	more
+}
+
+type ranking struct {
+	ID      string      `json:"id,omitzero"`
+	Model   string      `json:"model,omitzero"`
+	Results []ranked    `json:"results"`
+	Usage   *tokenUsage `json:"usage,omitzero"`
+	more
+}
+
+type ranked struct {
+	Index          int64           `json:"index"`
+	RelevanceScore float64         `json:"relevance_score"`
+	Document       *rerankDocument `json:"document,omitzero"`
+	more
+}
+
+type speechRequest struct {
+	modelName
+	Input          string      `json:"input" required:"true" minLength:"1"`
+	Voice          speechVoice `json:"voice" required:"true"`
+	ResponseFormat string      `json:"response_format" doc:"Such as mp3, wav, flac, opus, aac or pcm."`
+	Speed          float64     `json:"speed" minimum:"0.25" maximum:"4"`
+}
+
+type speechVoice struct{}
+
+// Alternatives are the name of a voice and a voice of one's own.
+func (speechVoice) Alternatives() []any { return []any{"", extra{}} }
+
+type transcriptionRequest struct {
+	File           string  `json:"file" required:"true" format:"binary"`
+	Model          string  `json:"model" required:"true" pattern:"^[^\\x00-\\x1f\\x7f]*[^\\x00-\\x20\\x7f][^\\x00-\\x1f\\x7f]*$" maxLength:"128" example:"demo-stt"`
+	Language       string  `json:"language"`
+	Prompt         string  `json:"prompt"`
+	ResponseFormat string  `json:"response_format" enum:"json,verbose_json,text,srt,vtt,diarized_json"`
+	Temperature    float64 `json:"temperature"`
+	more
+}
+
+type transcription struct {
+	Text string `json:"text"`
+	more
+}
+
+type imageRequest struct {
+	modelName
+	Prompt         string `json:"prompt" required:"true" minLength:"1"`
+	N              int64  `json:"n" minimum:"1"`
+	Size           string `json:"size" example:"1024x1024"`
+	Quality        string `json:"quality"`
+	Style          string `json:"style" doc:"Such as vivid or natural."`
+	ResponseFormat string `json:"response_format" enum:"url,b64_json"`
+}
+
+type imageEditRequest struct {
+	Image          string `json:"image" required:"true" format:"binary"`
+	Mask           string `json:"mask" format:"binary"`
+	Model          string `json:"model" required:"true" pattern:"^[^\\x00-\\x1f\\x7f]*[^\\x00-\\x20\\x7f][^\\x00-\\x1f\\x7f]*$" maxLength:"128" example:"demo-image-edit"`
+	Prompt         string `json:"prompt" required:"true" minLength:"1"`
+	N              int64  `json:"n" minimum:"1"`
+	Size           string `json:"size"`
+	Quality        string `json:"quality"`
+	ResponseFormat string `json:"response_format" enum:"url,b64_json"`
+	User           string `json:"user"`
+	more
+}
+
+type imageList struct {
+	Created int64   `json:"created,omitzero"`
+	Data    []image `json:"data"`
+	more
+}
+
+type image struct {
+	URL           string `json:"url,omitzero"`
+	B64JSON       string `json:"b64_json,omitzero"`
+	RevisedPrompt string `json:"revised_prompt,omitzero"`
+	more
+}
+
+type modelList struct {
+	Object string  `json:"object"`
+	Data   []model `json:"data"`
+}
