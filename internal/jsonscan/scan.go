@@ -119,7 +119,7 @@ func (d *Document) record(n node) error {
 
 // grow makes room for more nodes.
 func (d *Document) grow() error {
-	const first = 64
+	const first = 16 // as many as a chunk of a stream has, of which thousands wait at once
 	before := cap(d.nodes)
 	after := max(first, 2*before)
 	if d.Reserve != nil && after > keepNodes {
