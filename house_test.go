@@ -67,7 +67,8 @@ var floors = []string{
 	"console",
 	"internal/gateway",
 	"cmd/patchbay",
-	"internal/storetest", // above all others: only tests look up
+	"internal/storetest",   // above all others: only tests look up
+	"internal/gatewaytest", // as above
 }
 
 const (

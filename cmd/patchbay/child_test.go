@@ -13,14 +13,16 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
 )
 
 // child is the program in a process of its own.
 type child struct {
 	t       *testing.T
 	command *exec.Cmd
-	stdout  *lockedBuffer
-	stderr  *lockedBuffer
+	stdout  *gatewaytest.Buffer
+	stderr  *gatewaytest.Buffer
 	exited  chan struct{} // closed when the process is gone
 	code    int           // good after that; -1 for a process that a signal ended
 }
@@ -35,9 +37,9 @@ func startChild(t *testing.T, args ...string) *child {
 // startChildWith is startChild with these variables in the environment too.
 func startChildWith(t *testing.T, env []string, args ...string) *child {
 	t.Helper()
-	c := &child{t: t, stdout: new(lockedBuffer), stderr: new(lockedBuffer), exited: make(chan struct{})}
+	c := &child{t: t, stdout: new(gatewaytest.Buffer), stderr: new(gatewaytest.Buffer), exited: make(chan struct{})}
 	// The deadline is for a test that forgets its process.
-	c.command = exec.CommandContext(deadline(t), binary, args...)
+	c.command = exec.CommandContext(gatewaytest.Deadline(t), binary, args...)
 	c.command.Dir = t.TempDir()
 	c.command.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + c.command.Dir, "TMPDIR=" + t.TempDir()}
 	c.command.Env = append(c.command.Env, env...)
@@ -70,7 +72,7 @@ func serving(t *testing.T, args ...string) *child {
 // waitFor waits until the log has a line with this part.
 func (c *child) waitFor(part string) {
 	c.t.Helper()
-	eventually(c.t, "the process says "+part, func() bool {
+	gatewaytest.Eventually(c.t, "the process says "+part, func() bool {
 		if strings.Contains(c.stderr.String(), part) {
 			return true
 		}
@@ -111,7 +113,7 @@ func (c *child) exits(code int) {
 	c.t.Helper()
 	select {
 	case <-c.exited:
-	case <-time.After(within):
+	case <-time.After(gatewaytest.Timeout):
 		c.t.Fatal("the process does not end")
 	}
 	if c.code != code {
@@ -120,13 +122,13 @@ func (c *child) exits(code int) {
 }
 
 // ask sends a request to the process and reads the whole answer.
-func (c *child) ask(method, path, body string) reply {
+func (c *child) ask(method, path, body string) gatewaytest.Reply {
 	c.t.Helper()
-	response, err := c.send(deadline(c.t), method, path, body)
+	response, err := c.send(gatewaytest.Deadline(c.t), method, path, body)
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	return drain(response)
+	return gatewaytest.ReadReply(response)
 }
 
 func (c *child) send(ctx context.Context, method, path, body string) (*http.Response, error) {
@@ -139,9 +141,9 @@ func (c *child) send(ctx context.Context, method, path, body string) (*http.Resp
 }
 
 // stream opens a stream at the process.
-func (c *child) stream(body string) *eventReader {
+func (c *child) stream(body string) *gatewaytest.EventReader {
 	c.t.Helper()
-	response, err := c.send(deadline(c.t), http.MethodPost, "/v1/chat/completions", body)
+	response, err := c.send(gatewaytest.Deadline(c.t), http.MethodPost, "/v1/chat/completions", body)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -150,5 +152,5 @@ func (c *child) stream(body string) *eventReader {
 		content, _ := io.ReadAll(response.Body)
 		c.t.Fatalf("no stream: %d %s", response.StatusCode, content)
 	}
-	return &eventReader{bufio.NewReader(response.Body)}
+	return &gatewaytest.EventReader{From: bufio.NewReader(response.Body)}
 }

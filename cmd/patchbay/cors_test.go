@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
 )
 
 func TestCORSCanBeNarrowed(t *testing.T) {
@@ -20,21 +22,21 @@ func TestCORSCanBeNarrowed(t *testing.T) {
 		{"[]", page, ""},
 		{"[https://app.example, '*']", "https://other.example", "*"},
 	} {
-		b := startBackend(t)
-		r := startGateway(t, poolYAML(b)+"server: {cors-origins: "+test.setting+"}\n")
+		b := gatewaytest.StartBackend(t)
+		r := gatewaytest.Start(t, gatewaytest.PoolYAML(b)+"server: {cors-origins: "+test.setting+"}\n")
 		var header []string
 		if test.origin != "" {
 			header = []string{"Origin", test.origin}
 		}
-		for name, got := range map[string]reply{
-			"preflight": r.do(http.MethodOptions, "/v1/chat/completions", "", append(header, "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "x-custom")...),
-			"chat":      r.chat(plainHi, header...).succeeds(t),
-			"error":     r.chat("{}", header...),
+		for name, got := range map[string]gatewaytest.Reply{
+			"preflight": r.Do(http.MethodOptions, "/v1/chat/completions", "", append(header, "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "x-custom")...),
+			"chat":      r.Chat(gatewaytest.PlainHi, header...).Succeeds(t),
+			"error":     r.Chat("{}", header...),
 		} {
-			if allowed := got.header.Get("Access-Control-Allow-Origin"); allowed != test.want || (got.header.Get("Access-Control-Expose-Headers") != "") != (test.want != "") {
+			if allowed := got.Header.Get("Access-Control-Allow-Origin"); allowed != test.want || (got.Header.Get("Access-Control-Expose-Headers") != "") != (test.want != "") {
 				t.Errorf("%s of %s with %s: %q", name, test.origin, test.setting, allowed)
 			}
-			vary := strings.Join(got.header.Values("Vary"), ", ")
+			vary := strings.Join(got.Header.Values("Vary"), ", ")
 			if strings.Contains(vary, "Origin") == (test.want == "*") || strings.Contains(vary, "Request-Headers") != (name == "preflight") {
 				t.Errorf("%s with %s: Vary %q", name, test.setting, vary)
 			}

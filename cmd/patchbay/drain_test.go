@@ -12,37 +12,39 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
 )
 
 // While a gateway stops, whoever comes is served and sent elsewhere. It ends
 // when its requests do, however many more would come, and cuts none of them.
 func TestStopUnderSteadyTraffic(t *testing.T) {
-	early, late, b := startGate(t), startGate(t), startBackend(t)
+	early, late, b := gatewaytest.StartHeldBackend(t), gatewaytest.StartHeldBackend(t), gatewaytest.StartBackend(t)
 	file := filepath.Join(t.TempDir(), "patchbay.yaml")
-	mustWrite(t, file, chatYAML(instance("m", early.url), instance("late", late.url), instance("quick", b.URL()))+"server: {shutdown-grace: 10m}\n")
+	gatewaytest.WriteFile(t, file, gatewaytest.ChatYAML(gatewaytest.Instance("m", early.URL), gatewaytest.Instance("late", late.URL), gatewaytest.Instance("quick", b.URL()))+"server: {shutdown-grace: 10m}\n")
 	c := serving(t, "--config", file)
-	events := c.stream(streamHi)
-	if first, err := events.next(); err != nil || first != gateFirst {
+	events := c.stream(gatewaytest.StreamHi)
+	if first, err := events.Next(); err != nil || first != gatewaytest.FirstChunk {
 		t.Fatalf("the first event: %q, %v", first, err)
 	}
-	conn, err := new(net.Dialer).DialContext(deadline(t), "tcp", strings.TrimPrefix(c.url(), "http://"))
+	conn, err := new(net.Dialer).DialContext(gatewaytest.Deadline(t), "tcp", strings.TrimPrefix(c.url(), "http://"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
 	from := bufio.NewReader(conn)
-	ask := func(path string) reply {
-		body := `{"model":"quick",` + someMessages + `}`
+	ask := func(path string) gatewaytest.Reply {
+		body := `{"model":"quick",` + gatewaytest.SomeMessages + `}`
 		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body)
-		return readRaw(t, from, http.MethodPost)
+		return gatewaytest.ReadRaw(t, from, http.MethodPost)
 	}
-	if answer := ask("/v1/chat/completions"); answer.status != 200 || answer.closes {
-		t.Fatalf("before the stop: %d, closes %t", answer.status, answer.closes)
+	if answer := ask("/v1/chat/completions"); answer.Status != 200 || answer.Closes {
+		t.Fatalf("before the stop: %d, closes %t", answer.Status, answer.Closes)
 	}
 	c.signal(syscall.SIGTERM)
-	eventually(t, "readiness is refused", func() bool { return c.ask(http.MethodGet, "/actuator/health/readiness", "").status == 503 })
-	if answer := ask("/v1/chat/completions"); answer.status != 200 || !answer.closes { // on the connection that was there
-		t.Errorf("during the stop: %d, closes %t", answer.status, answer.closes)
+	gatewaytest.Eventually(t, "readiness is refused", func() bool { return c.ask(http.MethodGet, "/actuator/health/readiness", "").Status == 503 })
+	if answer := ask("/v1/chat/completions"); answer.Status != 200 || !answer.Closes { // on the connection that was there
+		t.Errorf("during the stop: %d, closes %t", answer.Status, answer.Closes)
 	}
 	for _, path := range []string{"/v1/nothing", "/api/models", "/actuator/health/liveness"} {
 		response, err := new(http.Transport).RoundTrip(c.request(http.MethodGet, path))
@@ -52,23 +54,23 @@ func TestStopUnderSteadyTraffic(t *testing.T) {
 		_ = response.Body.Close()
 	}
 	asLate := func(event string) string { return strings.Replace(event, `"model":"m"`, `"model":"late"`, 1) }
-	last := c.stream(`{"model":"late","stream":true,` + someMessages + `}`)
-	if first, err := last.next(); err != nil || first != asLate(gateFirst) {
+	last := c.stream(`{"model":"late","stream":true,` + gatewaytest.SomeMessages + `}`)
+	if first, err := last.Next(); err != nil || first != asLate(gatewaytest.FirstChunk) {
 		t.Fatalf("the first event: %q, %v", first, err)
 	}
-	close(early.open)
-	if rest, err := events.rest(); err != nil || !slices.Equal(rest, []string{gateLast, "[DONE]"}) {
+	close(early.Open)
+	if rest, err := events.Rest(); err != nil || !slices.Equal(rest, []string{gatewaytest.LastChunk, "[DONE]"}) {
 		t.Errorf("the stream that was there: %q, %v", rest, err)
 	}
-	eventually(t, "nobody gets in any more", func() bool {
-		conn, err := new(net.Dialer).DialContext(deadline(t), "tcp", strings.TrimPrefix(c.url(), "http://"))
+	gatewaytest.Eventually(t, "nobody gets in any more", func() bool {
+		conn, err := new(net.Dialer).DialContext(gatewaytest.Deadline(t), "tcp", strings.TrimPrefix(c.url(), "http://"))
 		if err == nil {
 			_ = conn.Close()
 		}
 		return err != nil
 	})
-	close(late.open)
-	if rest, err := last.rest(); err != nil || !slices.Equal(rest, []string{asLate(gateLast), "[DONE]"}) {
+	close(late.Open)
+	if rest, err := last.Rest(); err != nil || !slices.Equal(rest, []string{asLate(gatewaytest.LastChunk), "[DONE]"}) {
 		t.Errorf("the stream that came late: %q, %v", rest, err)
 	}
 	c.exits(exitOK)
@@ -77,7 +79,7 @@ func TestStopUnderSteadyTraffic(t *testing.T) {
 // request returns a request that leaves the connection open, if the other side does.
 func (c *child) request(method, path string) *http.Request {
 	c.t.Helper()
-	request, err := http.NewRequestWithContext(deadline(c.t), method, c.url()+path, nil)
+	request, err := http.NewRequestWithContext(gatewaytest.Deadline(c.t), method, c.url()+path, nil)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -87,7 +89,7 @@ func (c *child) request(method, path string) *http.Request {
 // A client that sends half a body does not hold a stop up for long.
 func TestStopDoesNotWaitForHalfABody(t *testing.T) {
 	c := serving(t, "--set", "server.shutdown-grace=300ms")
-	conn, err := new(net.Dialer).DialContext(deadline(t), "tcp", strings.TrimPrefix(c.url(), "http://"))
+	conn, err := new(net.Dialer).DialContext(gatewaytest.Deadline(t), "tcp", strings.TrimPrefix(c.url(), "http://"))
 	if err != nil {
 		t.Fatal(err)
 	}

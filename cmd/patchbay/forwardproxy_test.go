@@ -24,6 +24,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/simulator"
 )
 
@@ -56,7 +57,7 @@ func startTinyproxy(t *testing.T) (addr string, logged func() string) {
 		_ = process.Process.Kill()
 		_ = process.Wait()
 	})
-	eventually(t, "tinyproxy listens", func() bool {
+	gatewaytest.Eventually(t, "tinyproxy listens", func() bool {
 		conn, err := net.DialTimeout("tcp", addr, time.Second)
 		if err == nil {
 			conn.Close()
@@ -125,25 +126,25 @@ func privateServer(t *testing.T, b *simulator.Backend, ip net.IP) (base, authori
 // shown nowhere.
 func TestRealForwardProxy(t *testing.T) {
 	proxy, logged := startTinyproxy(t)
-	b := startBackend(t)
+	b := gatewaytest.StartBackend(t)
 	secure, authority := privateServer(t, b, ownAddress(t))
 	plain := strings.Replace(b.URL(), "127.0.0.1", "localhost", 1)
 	address := "http://gateway:s3cret@" + proxy
 	t.Setenv("HTTPS_PROXY", address)
 	t.Setenv("NO_PROXY", "")
-	r := startGateway(t, policyYAML("health-check: {interval: 100ms, unhealthy-threshold: 1000000}",
-		instance("secure", secure, "tls: {ca: "+authority+"}"), // by the environment
-		instance("plain", plain, "proxy: "+address),
-		instance("direct", secure, "proxy: none, tls: {ca: "+authority+"}"),
-		instance("wrong", secure, "proxy: "+strings.Replace(address, "s3cret", "guessed", 1)+", tls: {ca: "+authority+"}"),
-		instance("refused", "https://"+ownAddress(t).String()+":1"),
+	r := gatewaytest.Start(t, gatewaytest.PolicyYAML("health-check: {interval: 100ms, unhealthy-threshold: 1000000}",
+		gatewaytest.Instance("secure", secure, "tls: {ca: "+authority+"}"), // by the environment
+		gatewaytest.Instance("plain", plain, "proxy: "+address),
+		gatewaytest.Instance("direct", secure, "proxy: none, tls: {ca: "+authority+"}"),
+		gatewaytest.Instance("wrong", secure, "proxy: "+strings.Replace(address, "s3cret", "guessed", 1)+", tls: {ca: "+authority+"}"),
+		gatewaytest.Instance("refused", "https://"+ownAddress(t).String()+":1"),
 	))
 	for _, model := range []string{"secure", "plain", "direct"} {
 		for _, more := range []string{"", `,"stream":true`} {
-			r.chat(`{"model":"` + model + `"` + more + `,` + someMessages + `}`).succeeds(t)
+			r.Chat(`{"model":"` + model + `"` + more + `,` + gatewaytest.SomeMessages + `}`).Succeeds(t)
 		}
-		i := r.instances(model)[0]
-		eventually(t, model+" is found well", func() bool { return i.Health.Snapshot().Status.String() == "HEALTHY" })
+		i := r.Instances(model)[0]
+		gatewaytest.Eventually(t, model+" is found well", func() bool { return i.Health.Snapshot().Status.String() == "HEALTHY" })
 	}
 	host := strings.TrimPrefix(secure, "https://")
 	seen := logged()
@@ -151,16 +152,16 @@ func TestRealForwardProxy(t *testing.T) {
 		t.Errorf("tinyproxy saw\n%s", seen)
 	}
 	for model, cause := range map[string]string{"wrong": "proxy_authentication", "refused": "proxy_refused"} {
-		said := r.chat(`{"model":"` + model + `",` + someMessages + `}`)
-		fault := said.failsWith(t, 502, "api_error", "upstream_error", "")
+		said := r.Chat(`{"model":"` + model + `",` + gatewaytest.SomeMessages + `}`)
+		fault := said.FailsWith(t, 502, "api_error", "upstream_error", "")
 		if !strings.Contains(string(fault.Details), `"cause":"`+cause+`"`) {
-			t.Errorf("%s: %s", model, said.body)
+			t.Errorf("%s: %s", model, said.Body)
 		}
 	}
-	if countLines(r.logs.String(), "backends are reached through the proxies of the environment", `"https_proxy":"http://****@`+proxy+`"`) != 1 {
-		t.Errorf("the log says nothing of the proxy:\n%s", r.logs.String())
+	if gatewaytest.CountLines(r.Logs.String(), "backends are reached through the proxies of the environment", `"https_proxy":"http://****@`+proxy+`"`) != 1 {
+		t.Errorf("the log says nothing of the proxy:\n%s", r.Logs.String())
 	}
-	noneOf(t, r.logs.String(), "s3cret")
+	gatewaytest.ContainsNone(t, r.Logs.String(), "s3cret")
 	if got := onlyHeader(b, "Proxy-Authorization"); got != "" {
 		t.Errorf("the backend saw the credentials of the proxy: %s", got)
 	}
@@ -178,22 +179,22 @@ func onlyHeader(b *simulator.Backend, name string) string {
 // A private authority is trusted by the instance that names its file, and a file
 // that is missing is an error that names the setting.
 func TestPrivateAuthority(t *testing.T) {
-	b := startBackend(t)
+	b := gatewaytest.StartBackend(t)
 	base, authority := privateServer(t, b, net.IPv4(127, 0, 0, 1))
-	r := startGateway(t, policyYAML(noChecks,
-		instance("trusted", base, "tls: {ca: "+authority+"}"),
-		instance("named", base, "tls: {ca: "+authority+", server-name: llm.corp.test}"),
-		instance("misnamed", base, "tls: {ca: "+authority+", server-name: other.test}"),
-		instance("plain", base)))
+	r := gatewaytest.Start(t, gatewaytest.PolicyYAML(gatewaytest.NoChecks,
+		gatewaytest.Instance("trusted", base, "tls: {ca: "+authority+"}"),
+		gatewaytest.Instance("named", base, "tls: {ca: "+authority+", server-name: llm.corp.test}"),
+		gatewaytest.Instance("misnamed", base, "tls: {ca: "+authority+", server-name: other.test}"),
+		gatewaytest.Instance("plain", base)))
 	for model, cause := range map[string]string{"trusted": "", "named": "", "misnamed": "certificate_wrong_name", "plain": "unknown_authority"} {
-		said := r.chat(`{"model":"` + model + `",` + someMessages + `}`)
+		said := r.Chat(`{"model":"` + model + `",` + gatewaytest.SomeMessages + `}`)
 		if cause == "" {
-			said.succeeds(t)
-		} else if said.failsWith(t, 502, "api_error", "upstream_error", ""); !strings.Contains(said.body, `"cause":"`+cause+`"`) {
-			t.Errorf("%s: %s", model, said.body)
+			said.Succeeds(t)
+		} else if said.FailsWith(t, 502, "api_error", "upstream_error", ""); !strings.Contains(said.Body, `"cause":"`+cause+`"`) {
+			t.Errorf("%s: %s", model, said.Body)
 		}
 	}
-	r.api("POST", instAdd+"chat", fmt.Sprintf(`{"name":"m","baseUrl":%q,"tls":{"ca":%q}}`, base, authority+".gone")).is(t, 400, "tls.ca: the file does not exist")
+	r.API("POST", gatewaytest.AddInstancePath+"chat", fmt.Sprintf(`{"name":"m","baseUrl":%q,"tls":{"ca":%q}}`, base, authority+".gone")).Is(t, 400, "tls.ca: the file does not exist")
 	file := filepath.Join(t.TempDir(), "patchbay.yaml")
 	yaml := "services:\n  chat:\n    instances:\n      - {name: m, base-url: \"" + base + "\", tls: {ca: /nowhere/ca.pem}}\n"
 	if err := os.WriteFile(file, []byte(yaml), 0o600); err != nil {
@@ -207,26 +208,26 @@ func TestPrivateAuthority(t *testing.T) {
 // The management API masks the credentials of a proxy, keeps them when the mask
 // comes back, and lets nobody see a stored key by way of a proxy.
 func TestProxyAndTLSOfAnInstanceByTheAPI(t *testing.T) {
-	r := startGateway(t, securedYAML())
+	r := gatewaytest.Start(t, gatewaytest.SecuredYAML())
 	admin, operator := []string{"Authorization", "Bearer admin-token"}, []string{"Authorization", "Bearer operator-token"}
 	const base = "https://llm.corp.test"
-	r.api("POST", instAdd+"chat", `{"name":"m","baseUrl":"`+base+`","apiKey":"sk-of-the-backend","proxy":"http://user:s3cret@proxy.test:3128","keepAlive":false,"idleConnections":3}`, admin...).is(t, 201)
+	r.API("POST", gatewaytest.AddInstancePath+"chat", `{"name":"m","baseUrl":"`+base+`","apiKey":"sk-of-the-backend","proxy":"http://user:s3cret@proxy.test:3128","keepAlive":false,"idleConnections":3}`, admin...).Is(t, 201)
 	list := "/api/config/instance/type/chat"
-	r.api("GET", list, "", admin...).is(t, 200, `"proxy":"http://user:s3cret@proxy.test:3128"`, `"keepAlive":false`, `"idleConnections":3`)
-	seen := r.api("GET", list, "", operator...).is(t, 200, `"proxy":"http://****@proxy.test:3128"`)
-	noneOf(t, seen.body, "s3cret")
-	change := func(fields string, who []string) answer {
-		return r.api("PUT", instUp+"chat", `{"instanceId":"m@`+base+`","instance":{`+fields+`}}`, who...)
+	r.API("GET", list, "", admin...).Is(t, 200, `"proxy":"http://user:s3cret@proxy.test:3128"`, `"keepAlive":false`, `"idleConnections":3`)
+	seen := r.API("GET", list, "", operator...).Is(t, 200, `"proxy":"http://****@proxy.test:3128"`)
+	gatewaytest.ContainsNone(t, seen.Body, "s3cret")
+	change := func(fields string, who []string) gatewaytest.ManagementReply {
+		return r.API("PUT", gatewaytest.UpdateInstancePath+"chat", `{"instanceId":"m@`+base+`","instance":{`+fields+`}}`, who...)
 	}
-	change(`"weight":2,"proxy":"http://****@proxy.test:3128"`, operator).is(t, 200)
-	if got := r.instances("m")[0].Settings.Proxy; got != "http://user:s3cret@proxy.test:3128" {
+	change(`"weight":2,"proxy":"http://****@proxy.test:3128"`, operator).Is(t, 200)
+	if got := r.Instances("m")[0].Settings.Proxy; got != "http://user:s3cret@proxy.test:3128" {
 		t.Errorf("the mask became %q", got)
 	}
-	change(`"proxy":"http://****@elsewhere.test"`, operator).is(t, 400, "proxy")
-	change(`"proxy":"http://mine.test"`, operator).is(t, 400, "apiKey")
-	change(`"proxy":"none","apiKey":"another"`, operator).is(t, 200)
-	change(`"tls":{"ca":"/etc/passwd"}`, operator).is(t, 400, "only ADMIN")
-	change(`"proxy":"socks5://user:s3cret@proxy.test"`, admin).is(t, 400, "instance.proxy")
-	noneOf(t, r.logs.String(), "s3cret")
-	noneOf(t, r.api("GET", vers, "", operator...).body, "s3cret")
+	change(`"proxy":"http://****@elsewhere.test"`, operator).Is(t, 400, "proxy")
+	change(`"proxy":"http://mine.test"`, operator).Is(t, 400, "apiKey")
+	change(`"proxy":"none","apiKey":"another"`, operator).Is(t, 200)
+	change(`"tls":{"ca":"/etc/passwd"}`, operator).Is(t, 400, "only ADMIN")
+	change(`"proxy":"socks5://user:s3cret@proxy.test"`, admin).Is(t, 400, "instance.proxy")
+	gatewaytest.ContainsNone(t, r.Logs.String(), "s3cret")
+	gatewaytest.ContainsNone(t, r.API("GET", gatewaytest.VersionsPath, "", operator...).Body, "s3cret")
 }

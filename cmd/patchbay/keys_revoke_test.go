@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
 )
 
 // Revoking again is no failure, wherever the keys are: what was wanted is so.
@@ -20,7 +22,7 @@ func TestRevokingAKeyAgainSaysSo(t *testing.T) {
 	}
 	verb("revoked here\n", "revoke", "here", "--data-dir", dir)
 	verb("here was revoked already\n", "revoke", "here", "--data-dir", dir)
-	r := startWith(t, setup{dataDir: dir, yaml: securedYAML()})
-	verb("revoked there\n", "revoke", "there", "--url", r.url, "--token", "admin-token")
-	verb("there was revoked already\n", "revoke", "there", "--url", r.url, "--token", "admin-token")
+	r := gatewaytest.StartWith(t, gatewaytest.Setup{DataDir: dir, YAML: gatewaytest.SecuredYAML()})
+	verb("revoked there\n", "revoke", "there", "--url", r.URL, "--token", "admin-token")
+	verb("there was revoked already\n", "revoke", "there", "--url", r.URL, "--token", "admin-token")
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -12,6 +11,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
 )
 
 // binary is the program as users run it, for what only a process of its own
@@ -40,7 +41,7 @@ var shippingFlags = []string{"-trimpath", "-buildvcs=false", "-tags", "grpcnotra
 
 func TestBinaryIsBuiltAsItShips(t *testing.T) {
 	want := strings.Join(shippingFlags[:5], " ") + ` "` + shippingFlags[5]
-	for line := range strings.Lines(string(mustRead(t, "../../Makefile"))) {
+	for line := range strings.Lines(string(gatewaytest.ReadFile(t, "../../Makefile"))) {
 		if strings.HasPrefix(line, "BUILD ") {
 			if !strings.Contains(line, want) {
 				t.Errorf("the Makefile builds with other flags than %s: %s", want, line)
@@ -63,59 +64,11 @@ func build(to string) error {
 	return nil
 }
 
-// within is how long anything may take that is expected to happen: far longer
-// than it does, so that only a defect reaches it, also on a busy machine.
-const within = 2 * time.Minute
-
-// never is a delay of a backend that no test waits for: a request that ends
-// before the test's deadline was ended by something else.
-const never = 10 * within
-
-// eventually waits until a condition holds. It is for state that tells nobody
-// when it changes.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	deadline := time.NewTimer(within)
-	defer deadline.Stop()
-	look := time.NewTicker(2 * time.Millisecond)
-	defer look.Stop()
-	for !holds() {
-		select {
-		case <-look.C:
-		case <-deadline.C:
-			t.Fatalf("still waiting: %s", what)
-		}
-	}
-}
-
-// deadline returns a context that ends when nothing can be expected any more.
-func deadline(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), within)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-func mustWrite(t *testing.T, path, content string) {
-	t.Helper()
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // replaceFile puts a file in the place of another in one step, as deployments do.
 func replaceFile(t *testing.T, path, content string) {
 	t.Helper()
-	mustWrite(t, path+".next", content)
+	gatewaytest.WriteFile(t, path+".next", content)
 	if err := os.Rename(path+".next", path); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func mustRead(t *testing.T, path string) []byte {
-	t.Helper()
-	content, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return bytes.Clone(content)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/simulator"
 )
 
@@ -29,15 +30,15 @@ func runHere(t *testing.T, args ...string) (code int, stdout, stderr string) {
 }
 
 func TestExitCodes(t *testing.T) {
-	taken, err := new(net.ListenConfig).Listen(deadline(t), "tcp", "127.0.0.1:0")
+	taken, err := new(net.ListenConfig).Listen(gatewaytest.Deadline(t), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer taken.Close()
 	good, bad := filepath.Join(t.TempDir(), "good.yaml"), filepath.Join(t.TempDir(), "bad.yaml")
-	mustWrite(t, good, "log: {level: warn}\n")
-	mustWrite(t, bad, "nonsense: 1\n")
-	used := startWith(t, setup{dataDir: t.TempDir()})
+	gatewaytest.WriteFile(t, good, "log: {level: warn}\n")
+	gatewaytest.WriteFile(t, bad, "nonsense: 1\n")
+	used := gatewaytest.StartWith(t, gatewaytest.Setup{DataDir: t.TempDir()})
 	for name, test := range map[string]struct {
 		code int
 		says string
@@ -161,7 +162,7 @@ func TestVersion(t *testing.T) {
 
 func TestCheckListsEveryProblem(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "many.yaml")
-	mustWrite(t, file, `server: {listen: 127.0.0.1:80, shutdown-grase: 1s}
+	gatewaytest.WriteFile(t, file, `server: {listen: 127.0.0.1:80, shutdown-grase: 1s}
 limits: {max-attempts: 0, json-body: lots}
 services:
   chat:
@@ -191,7 +192,7 @@ quota: {enabled: maybe}
 }
 
 func TestHealthcheck(t *testing.T) {
-	r := startGateway(t, "")
+	r := gatewaytest.Start(t, "")
 	code, stdout, stderr := runHere(t, "healthcheck", "--listen", r.Address())
 	if code != exitOK || stdout != "ready\n" || stderr != "" {
 		t.Errorf("%d %q %q", code, stdout, stderr)
@@ -210,7 +211,7 @@ func TestHealthcheck(t *testing.T) {
 		t.Errorf("%d %q", code, stderr)
 	}
 	t.Run("somebody who never answers", func(t *testing.T) {
-		silent, err := new(net.ListenConfig).Listen(deadline(t), "tcp", "127.0.0.1:0")
+		silent, err := new(net.ListenConfig).Listen(gatewaytest.Deadline(t), "tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -224,8 +225,8 @@ func TestHealthcheck(t *testing.T) {
 func TestServeWithoutAConfigurationIsUp(t *testing.T) {
 	c := serving(t)
 	for _, path := range []string{"/actuator/health", "/actuator/health/readiness", "/actuator/health/liveness"} {
-		if answer := c.ask(http.MethodGet, path, ""); answer.status != 200 || !strings.Contains(answer.body, `"status":"UP"`) {
-			t.Errorf("%s: %d %s", path, answer.status, answer.body)
+		if answer := c.ask(http.MethodGet, path, ""); answer.Status != 200 || !strings.Contains(answer.Body, `"status":"UP"`) {
+			t.Errorf("%s: %d %s", path, answer.Status, answer.Body)
 		}
 	}
 	c.signal(syscall.SIGTERM)
@@ -249,7 +250,7 @@ func TestDemoSaysWhatToDo(t *testing.T) {
 	if !found || !quoted {
 		t.Fatalf("no command to try in\n%s", said)
 	}
-	request, err := http.NewRequestWithContext(deadline(t), http.MethodPost, "http://"+address+"/v1/chat/completions", strings.NewReader(body))
+	request, err := http.NewRequestWithContext(gatewaytest.Deadline(t), http.MethodPost, "http://"+address+"/v1/chat/completions", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,8 +258,8 @@ func TestDemoSaysWhatToDo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if answer := drain(response); answer.status != 200 || !strings.Contains(answer.body, `"content":"`) {
-		t.Errorf("%d %s", answer.status, answer.body)
+	if answer := gatewaytest.ReadReply(response); answer.Status != 200 || !strings.Contains(answer.Body, `"content":"`) {
+		t.Errorf("%d %s", answer.Status, answer.Body)
 	}
 	c.signal(syscall.SIGHUP) // there is no file, so there is nothing to lose
 	c.waitFor("nothing changed")
@@ -271,14 +272,14 @@ func TestDemoSaysWhatToDo(t *testing.T) {
 
 // gateChild is a process whose only backend is a gate, with one open stream
 // that has its first event.
-func gateChild(t *testing.T, settings string) (*child, *gate, *eventReader) {
+func gateChild(t *testing.T, settings string) (*child, *gatewaytest.HeldBackend, *gatewaytest.EventReader) {
 	t.Helper()
-	g := startGate(t)
+	g := gatewaytest.StartHeldBackend(t)
 	file := filepath.Join(t.TempDir(), "patchbay.yaml")
-	mustWrite(t, file, chatYAML(instance("m", g.url))+settings)
+	gatewaytest.WriteFile(t, file, gatewaytest.ChatYAML(gatewaytest.Instance("m", g.URL))+settings)
 	c := serving(t, "--config", file)
-	events := c.stream(streamHi)
-	if first, err := events.next(); err != nil || first != gateFirst {
+	events := c.stream(gatewaytest.StreamHi)
+	if first, err := events.Next(); err != nil || first != gatewaytest.FirstChunk {
 		t.Fatalf("the first event: %q, %v", first, err)
 	}
 	return c, g, events
@@ -287,17 +288,17 @@ func gateChild(t *testing.T, settings string) (*child, *gate, *eventReader) {
 func TestStopLetsAStreamFinish(t *testing.T) {
 	c, g, events := gateChild(t, "")
 	c.signal(syscall.SIGTERM)
-	eventually(t, "readiness is refused", func() bool { return c.ask(http.MethodGet, "/actuator/health/readiness", "").status == 503 })
-	if answer := c.ask(http.MethodGet, "/actuator/health/liveness", ""); answer.status != 200 {
-		t.Errorf("not alive while it stops: %d", answer.status)
+	gatewaytest.Eventually(t, "readiness is refused", func() bool { return c.ask(http.MethodGet, "/actuator/health/readiness", "").Status == 503 })
+	if answer := c.ask(http.MethodGet, "/actuator/health/liveness", ""); answer.Status != 200 {
+		t.Errorf("not alive while it stops: %d", answer.Status)
 	}
 	select {
 	case <-c.exited:
 		t.Fatal("it did not wait for the stream")
 	default:
 	}
-	close(g.open)
-	if rest, err := events.rest(); err != nil || !slices.Equal(rest, []string{gateLast, "[DONE]"}) {
+	close(g.Open)
+	if rest, err := events.Rest(); err != nil || !slices.Equal(rest, []string{gatewaytest.LastChunk, "[DONE]"}) {
 		t.Errorf("the rest of the stream: %q, %v", rest, err)
 	}
 	c.exits(exitOK)
@@ -309,38 +310,38 @@ func TestStopLetsAStreamFinish(t *testing.T) {
 func TestStopEndsAStreamWhenTheGraceIsOver(t *testing.T) {
 	c, _, events := gateChild(t, "server: {shutdown-grace: 200ms}\n")
 	c.signal(syscall.SIGTERM)
-	rest, err := events.rest()
+	rest, err := events.Rest()
 	if err != nil || len(rest) != 1 {
 		t.Fatalf("the rest of the stream: %q, %v", rest, err)
 	}
-	if fault := faultOf(t, rest[0]); fault.Code != "service_unavailable" || fault.Type != "service_unavailable" {
+	if fault := gatewaytest.ErrorOf(t, rest[0]); fault.Code != "service_unavailable" || fault.Type != "service_unavailable" {
 		t.Errorf("the error is %s", rest[0])
 	}
 	c.exits(exitOK)
 }
 
 func TestStopEndsAPlainRequestWhenTheGraceIsOver(t *testing.T) {
-	b := startBackend(t, simulator.Step{Hang: true})
-	r := startGateway(t, poolYAML(b))
-	answers := make(chan reply, 1)
+	b := gatewaytest.StartBackend(t, simulator.Step{Hang: true})
+	r := gatewaytest.Start(t, gatewaytest.PoolYAML(b))
+	answers := make(chan gatewaytest.Reply, 1)
 	go func() {
-		response, err := r.client.Do(r.request(deadline(t), http.MethodPost, "/v1/chat/completions", plainHi))
+		response, err := r.Client.Do(r.Request(gatewaytest.Deadline(t), http.MethodPost, "/v1/chat/completions", gatewaytest.PlainHi))
 		if err != nil {
-			answers <- reply{err: err}
+			answers <- gatewaytest.Reply{Err: err}
 			return
 		}
-		answers <- drain(response)
+		answers <- gatewaytest.ReadReply(response)
 	}()
-	if err := b.WaitRequests(deadline(t), 1); err != nil {
+	if err := b.WaitRequests(gatewaytest.Deadline(t), 1); err != nil {
 		t.Fatal(err)
 	}
-	r.halt()
+	r.Halt()
 	answer := <-answers
-	if answer.status == 0 {
-		t.Fatalf("no answer: %v", answer.err)
+	if answer.Status == 0 {
+		t.Fatalf("no answer: %v", answer.Err)
 	}
-	answer.failsWith(t, 503, "service_unavailable", "service_unavailable", "")
-	if answer.header.Get("Retry-After") == "" {
+	answer.FailsWith(t, 503, "service_unavailable", "service_unavailable", "")
+	if answer.Header.Get("Retry-After") == "" {
 		t.Error("no Retry-After")
 	}
 }
@@ -349,7 +350,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	c, _, _ := gateChild(t, "server: {shutdown-grace: 10m}\n")
 	c.signal(syscall.SIGTERM)
 	c.waitFor(`"msg":"stopping"`)
-	eventually(t, "a second signal ends it, long before the grace is over", func() bool {
+	gatewaytest.Eventually(t, "a second signal ends it, long before the grace is over", func() bool {
 		c.signal(syscall.SIGTERM)
 		select {
 		case <-c.exited:
@@ -399,15 +400,15 @@ func TestRepeatedSignalIsOne(t *testing.T) {
 // said nor any key.
 func TestLogsAreJSONWithoutWordsOrKeys(t *testing.T) {
 	const prompt, key, callers, answered = "canary-of-the-prompt", "sk-canary-of-the-backend", "canary-of-the-caller", "canary-of-the-answer"
-	b := startBackend(t)
+	b := gatewaytest.StartBackend(t)
 	b.Script(
 		simulator.Step{Text: answered}, simulator.Step{Text: answered}, simulator.Step{Status: 500, Body: simulator.ErrorText(prompt + key)},
 		simulator.Step{Body: simulator.ErrorText(prompt + key)}, simulator.Step{Text: answered + " b c", Stop: simulator.StopReset, After: 2})
 	file := filepath.Join(t.TempDir(), "patchbay.yaml")
-	mustWrite(t, file, chatYAML(instance("m", b.URL(), "api-key: "+key))+"log: {level: debug}\n")
+	gatewaytest.WriteFile(t, file, gatewaytest.ChatYAML(gatewaytest.Instance("m", b.URL(), "api-key: "+key))+"log: {level: debug}\n")
 	c := serving(t, "--config", file)
-	for _, body := range []string{plainHi, streamHi, plainHi, plainHi, streamHi, `{"model":"x","messages":"hi"}`, `{"model":"hi",` + someMessages + `}x`} {
-		ctx := deadline(t)
+	for _, body := range []string{gatewaytest.PlainHi, gatewaytest.StreamHi, gatewaytest.PlainHi, gatewaytest.PlainHi, gatewaytest.StreamHi, `{"model":"x","messages":"hi"}`, `{"model":"hi",` + gatewaytest.SomeMessages + `}x`} {
+		ctx := gatewaytest.Deadline(t)
 		request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url()+"/v1/chat/completions?key="+callers, strings.NewReader(strings.ReplaceAll(body, `"hi"`, `"`+prompt+`"`)))
 		if err != nil {
 			t.Fatal(err)
@@ -418,16 +419,16 @@ func TestLogsAreJSONWithoutWordsOrKeys(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		drain(response)
+		gatewaytest.ReadReply(response)
 	}
-	mustWrite(t, file, chatYAML(instance("m", b.URL(), "api-key: ['"+key+"']", `headers: {"bad name": `+key+`}`)))
+	gatewaytest.WriteFile(t, file, gatewaytest.ChatYAML(gatewaytest.Instance("m", b.URL(), "api-key: ['"+key+"']", `headers: {"bad name": `+key+`}`)))
 	c.waitFor("the configuration file has mistakes")
 	c.signal(syscall.SIGTERM)
 	c.exits(exitOK)
 	log := c.stderr.String()
-	noneOf(t, log, prompt, key, callers, answered)
-	if countLines(log, `"msg":"request"`) != 7 {
-		t.Errorf("%d requests are logged, want 7", countLines(log, `"msg":"request"`))
+	gatewaytest.ContainsNone(t, log, prompt, key, callers, answered)
+	if gatewaytest.CountLines(log, `"msg":"request"`) != 7 {
+		t.Errorf("%d requests are logged, want 7", gatewaytest.CountLines(log, `"msg":"request"`))
 	}
 	for line := range strings.Lines(log) {
 		var entry map[string]jsontext.Value

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/storetest"
 )
 
@@ -82,11 +83,11 @@ func (k *killClient) underLoad(t *testing.T, c *child) (ended *sync.WaitGroup) {
 	base, before := c.url(), k.whole.Load()
 	for n := range 6 {
 		ended.Go(func() {
-			for k.ask(deadline(t), base, n%2 == 0) {
+			for k.ask(gatewaytest.Deadline(t), base, n%2 == 0) {
 			}
 		})
 	}
-	eventually(t, "there is traffic", func() bool { return k.whole.Load() > before+20 })
+	gatewaytest.Eventually(t, "there is traffic", func() bool { return k.whole.Load() > before+20 })
 	return ended
 }
 
@@ -106,7 +107,7 @@ func (k *killClient) String() string {
 // twice.
 func TestQuotaSurvivesKill(t *testing.T) {
 	t.Cleanup(http.DefaultClient.CloseIdleConnections) //nolint:forbidigo // a test's client
-	b := startBackend(t)
+	b := gatewaytest.StartBackend(t)
 	args := []string{
 		"--data-dir", t.TempDir(), "--set", "quota.enabled=true", "--set", "quota.flush-interval-seconds=1", "--set", "log.access=false",
 		"--set", "services.chat.instances=[{name: m, base-url: '" + b.URL() + "'}]",
@@ -124,7 +125,7 @@ func TestQuotaSurvivesKill(t *testing.T) {
 	c := serving(t, args...)
 	answered := int64(0)
 	for _, k := range all {
-		requests, tokens := counted(t, c.ask(http.MethodGet, longAgo+"&userId="+url.QueryEscape(k.user), ""))
+		requests, tokens := gatewaytest.Counted(t, c.ask(http.MethodGet, gatewaytest.LongAgo+"&userId="+url.QueryEscape(k.user), ""))
 		answered += k.whole.Load()
 		if !k.counts(requests, tokens) {
 			t.Errorf("%d requests and %d tokens are counted; %v", requests, tokens, k)
@@ -142,7 +143,7 @@ func TestQuotaSurvivesKillWithSharedStores(t *testing.T) {
 	t.Cleanup(http.DefaultClient.CloseIdleConnections) //nolint:forbidigo // a test's client
 	redis, postgres := storetest.Redis(t), storetest.Postgres(t)
 	ways := []*storetest.Faults{storetest.Between(t, redis), storetest.Between(t, postgres)}
-	b := startBackend(t)
+	b := gatewaytest.StartBackend(t)
 	start := func(dir string) *child {
 		return serving(t, "--data-dir", dir, "--set", "quota.enabled=true", "--set", "quota.flush-interval-seconds=1", "--set", "log.access=false",
 			"--set", "quota.distributed.enabled=true", "--set", "redis.url="+ways[0].URL, "--set", "store.url="+ways[1].URL,
@@ -172,11 +173,11 @@ func TestQuotaSurvivesKillWithSharedStores(t *testing.T) {
 	clients.Wait()
 	survivor = start(dirs[0])
 	for i, c := range []*child{survivor, last} {
-		eventually(t, fmt.Sprintf("gateway %d has it all", i), func() bool {
-			requests, tokens := counted(t, c.ask(http.MethodGet, longAgo, ""))
+		gatewaytest.Eventually(t, fmt.Sprintf("gateway %d has it all", i), func() bool {
+			requests, tokens := gatewaytest.Counted(t, c.ask(http.MethodGet, gatewaytest.LongAgo, ""))
 			return k.counts(requests, tokens)
 		})
-		requests, tokens := counted(t, c.ask(http.MethodGet, longAgo, ""))
+		requests, tokens := gatewaytest.Counted(t, c.ask(http.MethodGet, gatewaytest.LongAgo, ""))
 		t.Logf("gateway %d has %d requests and %d tokens; %v", i, requests, tokens, k)
 	}
 }

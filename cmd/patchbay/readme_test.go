@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
 )
 
 // The commands that the README gives for the demo work in their order, each with
@@ -16,7 +18,7 @@ func TestCommandsOfTheReadmeWork(t *testing.T) {
 			t.Skip(tool + " is not installed")
 		}
 	}
-	content := string(mustRead(t, filepath.Join("..", "..", "README.md")))
+	content := string(gatewaytest.ReadFile(t, filepath.Join("..", "..", "README.md")))
 	_, section, found := strings.Cut(content, "## Every endpoint answers")
 	block := regexp.MustCompile("(?s)```sh\n(.*?)```").FindStringSubmatch(section)
 	if !found || block == nil || strings.Count(block[1], "curl ") < 7 {
@@ -30,13 +32,13 @@ func TestCommandsOfTheReadmeWork(t *testing.T) {
 	}
 	script := strings.ReplaceAll(block[1], "http://127.0.0.1:8080", base[1])
 	script = strings.ReplaceAll(script, "curl ", "curl --silent --show-error --fail ")
-	command := exec.CommandContext(deadline(t), "sh", "-e")
+	command := exec.CommandContext(gatewaytest.Deadline(t), "sh", "-e")
 	command.Stdin = strings.NewReader(script)
 	command.Dir = t.TempDir()
 	if output, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, output)
 	}
-	if picture := mustRead(t, filepath.Join(command.Dir, "picture.png")); !strings.HasPrefix(string(picture), "\x89PNG") {
+	if picture := gatewaytest.ReadFile(t, filepath.Join(command.Dir, "picture.png")); !strings.HasPrefix(string(picture), "\x89PNG") {
 		t.Error("picture.png is no picture")
 	}
 }

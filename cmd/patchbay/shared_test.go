@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/storetest"
 )
 
@@ -18,31 +19,31 @@ import (
 // database they go on with what they know.
 func TestThreeGatewaysShareOneConfiguration(t *testing.T) {
 	db := storetest.Postgres(t)
-	upstream := startBackend(t)
+	upstream := gatewaytest.StartBackend(t)
 	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
 	start := func(i int) *child {
 		return serving(t, "--data-dir", dirs[i], "--set", "store.config="+db.URL)
 	}
 	gateways := []*child{start(0), start(1), start(2)}
-	add := func(i int, name string) reply {
-		return gateways[i].ask(http.MethodPost, instAdd+"chat", fmt.Sprintf(`{"name":%q,"baseUrl":%q}`, name, upstream.URL()))
+	add := func(i int, name string) gatewaytest.Reply {
+		return gateways[i].ask(http.MethodPost, gatewaytest.AddInstancePath+"chat", fmt.Sprintf(`{"name":%q,"baseUrl":%q}`, name, upstream.URL()))
 	}
 	chats := func(i int, model string) bool {
 		return gateways[i].ask(http.MethodPost, "/v1/chat/completions",
-			fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"hello"}]}`, model)).status == http.StatusOK
+			fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"hello"}]}`, model)).Status == http.StatusOK
 	}
 	everywhere := func(model string) time.Duration {
 		began := time.Now()
 		for i := range gateways {
-			eventually(t, "a gateway knows "+model, func() bool { return chats(i, model) })
+			gatewaytest.Eventually(t, "a gateway knows "+model, func() bool { return chats(i, model) })
 		}
 		return time.Since(began)
 	}
 	var took []time.Duration
 	for n := range 9 {
 		model := fmt.Sprint("first-", n)
-		if got := add(n%3, model); got.status != http.StatusCreated {
-			t.Fatalf("%d: %s", got.status, got.body)
+		if got := add(n%3, model); got.Status != http.StatusCreated {
+			t.Fatalf("%d: %s", got.Status, got.Body)
 		}
 		took = append(took, everywhere(model))
 	}
@@ -58,17 +59,17 @@ func TestThreeGatewaysShareOneConfiguration(t *testing.T) {
 	for i := range gateways {
 		writers.Go(func() {
 			for n := range each {
-				if got := add(i, fmt.Sprintf("p%d-%d", i, n)); got.status != http.StatusCreated {
-					t.Errorf("gateway %d: %d %s", i, got.status, got.body)
+				if got := add(i, fmt.Sprintf("p%d-%d", i, n)); got.Status != http.StatusCreated {
+					t.Errorf("gateway %d: %d %s", i, got.Status, got.Body)
 				}
 			}
 		})
 	}
 	writers.Wait()
-	versions := func(i int) string { return gateways[i].ask(http.MethodGet, "/api/config/version", "").body }
+	versions := func(i int) string { return gateways[i].ask(http.MethodGet, "/api/config/version", "").Body }
 	same := func(i int) func() bool {
 		return func() bool {
-			list := gateways[i].ask(http.MethodGet, instList+"chat", "").body
+			list := gateways[i].ask(http.MethodGet, gatewaytest.InstancesPath+"chat", "").Body
 			for g := range gateways {
 				for n := range each {
 					if !strings.Contains(list, fmt.Sprintf(`"name":"p%d-%d"`, g, n)) {
@@ -80,7 +81,7 @@ func TestThreeGatewaysShareOneConfiguration(t *testing.T) {
 		}
 	}
 	for i := range gateways {
-		eventually(t, "every change is there", same(i))
+		gatewaytest.Eventually(t, "every change is there", same(i))
 	}
 
 	db.Kill()
@@ -90,17 +91,17 @@ func TestThreeGatewaysShareOneConfiguration(t *testing.T) {
 		if !chats(i, "p1-0") || !same(i)() {
 			t.Errorf("gateway %d forgot its configuration without the database", i)
 		}
-		if got := add(i, "refused"); got.status != http.StatusServiceUnavailable || strings.Contains(got.body, db.Address) {
-			t.Errorf("a write without the database: %d %s", got.status, got.body)
+		if got := add(i, "refused"); got.Status != http.StatusServiceUnavailable || strings.Contains(got.Body, db.Address) {
+			t.Errorf("a write without the database: %d %s", got.Status, got.Body)
 		}
 	}
 	db.Start()
 	began := time.Now()
-	eventually(t, "writes are taken again", func() bool { return add(0, "back").status == http.StatusCreated })
+	gatewaytest.Eventually(t, "writes are taken again", func() bool { return add(0, "back").Status == http.StatusCreated })
 	everywhere("back")
 	t.Logf("all three are together again %v after the database is back", time.Since(began))
 	for i := range gateways {
-		eventually(t, "the versions are the same", func() bool { return versions(i) == versions(0) })
+		gatewaytest.Eventually(t, "the versions are the same", func() bool { return versions(i) == versions(0) })
 		if chats(i, "refused") {
 			t.Error("a refused change is in force")
 		}

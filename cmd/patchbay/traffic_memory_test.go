@@ -10,7 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
 )
 
 // holdingBackend reads requests whole and answers them when it is opened.
@@ -45,12 +46,12 @@ func startBounded(t *testing.T, yaml, limit string) *child {
 	if testing.Short() {
 		t.Skip("sends hundreds of MB")
 	}
-	if !hasProc() {
+	if !gatewaytest.HasProc() {
 		t.Skip("memory is read from /proc, which this system does not have")
 	}
 	dir := t.TempDir()
 	file := filepath.Join(dir, "patchbay.yaml")
-	mustWrite(t, file, yaml+"limits: {memory: "+limit+"}\n")
+	gatewaytest.WriteFile(t, file, yaml+"limits: {memory: "+limit+"}\n")
 	c := startPatiently(t, dir, "serve", "--listen", "127.0.0.1:0", "--config", file, "--data-dir", filepath.Join(dir, "data"))
 	c.waitFor(`"msg":"listening"`)
 	return c
@@ -58,23 +59,23 @@ func startBounded(t *testing.T, yaml, limit string) *child {
 
 // postLarge sends a body that is made while it is sent; length -1 sends it without
 // its length. Whoever is refused learns it before the body is sent.
-func postLarge(t *testing.T, url string, body io.Reader, length int64) reply {
+func postLarge(t *testing.T, url string, body io.Reader, length int64) gatewaytest.Reply {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*within)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*gatewaytest.Timeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, body)
 	if err != nil {
 		t.Error(err)
-		return reply{}
+		return gatewaytest.Reply{}
 	}
 	request.ContentLength = length
 	request.Header.Set("Expect", "100-continue")
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, ExpectContinueTimeout: 10 * within}}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, ExpectContinueTimeout: 10 * gatewaytest.Timeout}}
 	response, err := client.Do(request)
 	if err != nil {
-		return reply{} // the connection was closed in the middle of the body
+		return gatewaytest.Reply{} // the connection was closed in the middle of the body
 	}
-	return drain(response)
+	return gatewaytest.ReadReply(response)
 }
 
 // filled is a body of a size: text with as many fillings as fit.
@@ -97,8 +98,8 @@ func TestBodiesStayWithinTheMemoryLimit(t *testing.T) {
 	for name, known := range map[string]bool{"of known length": true, "as they grow": false} {
 		t.Run(name, func(t *testing.T) {
 			url, arrived, open := holdingBackend(t, aCompletion)
-			c := startBounded(t, chatYAML(instance("m", url)), "256MiB")
-			send := func() reply {
+			c := startBounded(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", url)), "256MiB")
+			send := func() gatewaytest.Reply {
 				body, length := filled(`{"model":"m","messages":[{"role":"user","content":"`, "0123456789abcdef", `"}]}`, size)
 				if !known {
 					length = -1
@@ -109,18 +110,18 @@ func TestBodiesStayWithinTheMemoryLimit(t *testing.T) {
 			var all sync.WaitGroup
 			for range clients {
 				all.Go(func() {
-					switch answer := send(); answer.status {
+					switch answer := send(); answer.Status {
 					case http.StatusOK:
 						served.Add(1)
 					case 0:
 						cut.Add(1)
 					default:
-						answer.failsWith(t, http.StatusServiceUnavailable, "service_unavailable", "overloaded", "")
+						answer.FailsWith(t, http.StatusServiceUnavailable, "service_unavailable", "overloaded", "")
 						refused.Add(1)
 					}
 				})
 			}
-			eventually(t, "everybody is refused or waits for the backend", func() bool {
+			gatewaytest.Eventually(t, "everybody is refused or waits for the backend", func() bool {
 				return refused.Load()+cut.Load()+arrived.Load() == clients
 			})
 			peak := memoryOf(t, c, "VmHWM")
@@ -137,7 +138,7 @@ func TestBodiesStayWithinTheMemoryLimit(t *testing.T) {
 			if served.Load() < 2 || refused.Load()+cut.Load() == 0 || known && cut.Load() > 0 {
 				t.Errorf("%d served, %d refused, %d cut off", served.Load(), refused.Load(), cut.Load())
 			}
-			send().succeeds(t)
+			send().Succeeds(t)
 		})
 	}
 }
@@ -146,50 +147,13 @@ func TestBodiesStayWithinTheMemoryLimit(t *testing.T) {
 func TestSmallNumbersTakeTheMemoryOfTheirText(t *testing.T) {
 	url, _, open := holdingBackend(t, aVector)
 	open()
-	c := startBounded(t, serviceYAML("embedding", instance("m", url)), "256MiB")
+	c := startBounded(t, gatewaytest.ServiceYAML("embedding", gatewaytest.Instance("m", url)), "256MiB")
 	before := memoryOf(t, c, "VmRSS")
 	body, length := filled(`{"model":"m","input":[`, "1,", "1]}", 30<<20)
-	postLarge(t, c.url()+"/v1/embeddings", body, length).succeeds(t)
+	postLarge(t, c.url()+"/v1/embeddings", body, length).Succeeds(t)
 	grown := memoryOf(t, c, "VmHWM") - before
 	t.Logf("30 MiB of numbers took %.1f MiB", mebibytes(grown))
 	if grown > 96<<20 {
 		t.Errorf("30 MiB of numbers took %.1f MiB", mebibytes(grown))
 	}
-}
-
-// What a request took of the budget is given back when its memory is free: a
-// stream that has begun holds nothing of it.
-func TestBudgetForBodiesIsGivenBack(t *testing.T) {
-	held := startGate(t)
-	r := startGateway(t, chatYAML(instance("m", held.url)))
-	stream := r.later(deadline(t), streamHi)
-	<-held.entered
-	isFree := func(when string) {
-		t.Helper()
-		eventually(t, "the budget is free "+when, func() bool { return r.Memory.Taken() == 0 })
-	}
-	isFree("while a stream runs")
-	close(held.open)
-	(<-stream).succeeds(t)
-	r.chat(`{"model":"m"`).failsWith(t, http.StatusBadRequest, invalidRequest, "invalid_json", "")
-	r.chat(`{"model":"nobody","messages":[{"role":"user","content":"hi"}]}`)
-	r.post("/v1/audio/transcriptions", "no form")
-	isFree("after all of them")
-}
-
-// A request that finds nothing left of the budget is refused and may try again.
-func TestRequestsWithoutBudgetAreRefused(t *testing.T) {
-	b := startBackend(t)
-	r := startGateway(t, chatYAML(instance("m", b.URL())))
-	all := r.Memory.Budget()
-	if !r.Memory.Take(all) {
-		t.Fatal("the budget is not free")
-	}
-	answer := r.chat(plainHi)
-	answer.failsWith(t, http.StatusServiceUnavailable, "service_unavailable", "overloaded", "")
-	if answer.retryOf(t) != time.Second {
-		t.Errorf("headers %v", answer.header)
-	}
-	r.Memory.Give(all)
-	r.chat(plainHi).succeeds(t)
 }

@@ -13,18 +13,19 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/logs"
 )
 
 func TestCheckCountsInstances(t *testing.T) {
 	dir := t.TempDir()
 	for content, want := range map[string]string{
-		"":                                  ": 0 instances\n",
-		chatYAML(instance("a", "http://a")): ": 1 instance\n",
-		chatYAML(instance("a", "http://a"), instance("b", "http://b")): ": 2 instances\n",
+		"": ": 0 instances\n",
+		gatewaytest.ChatYAML(gatewaytest.Instance("a", "http://a")):                                        ": 1 instance\n",
+		gatewaytest.ChatYAML(gatewaytest.Instance("a", "http://a"), gatewaytest.Instance("b", "http://b")): ": 2 instances\n",
 	} {
 		file := filepath.Join(dir, "patchbay.yaml")
-		mustWrite(t, file, content)
+		gatewaytest.WriteFile(t, file, content)
 		warning := ""
 		if content == "" {
 			warning = "warning: " + file + " says nothing: everything has its default, and there are no instances\n"
@@ -43,7 +44,7 @@ func TestCheckSaysWhatWasProbablyMeant(t *testing.T) {
 		"sevrices: {}\n":                          `did you mean "services"?`,
 		"services: {chat: {adapter: nothing1}}\n": "(known: anthropic",
 	} {
-		mustWrite(t, file, content)
+		gatewaytest.WriteFile(t, file, content)
 		if code, _, stderr := runHere(t, "check", file); code != exitConfig || !strings.Contains(stderr, want) {
 			t.Errorf("%q: %d %s, want %s", content, code, stderr, want)
 		}
@@ -57,7 +58,7 @@ func TestCheckSaysWhatWasProbablyMeant(t *testing.T) {
 // can reach it.
 func TestSecurityWithoutAKeyIsWarnedOf(t *testing.T) {
 	const warning = "security is on and "
-	key := "security.keys=[{id: a, key-sha256: " + hashOf("key") + "}]"
+	key := "security.keys=[{id: a, key-sha256: " + gatewaytest.HashOf("key") + "}]"
 	for name, test := range map[string]struct {
 		warns bool
 		args  []string
@@ -74,11 +75,11 @@ func TestSecurityWithoutAKeyIsWarnedOf(t *testing.T) {
 			}
 			c := startChild(t, append([]string{"serve"}, test.args...)...)
 			c.waitFor(`"msg":"listening"`)
-			if warned := countLines(c.stderr.String(), `"level":"WARN"`, warning+"there is no key") == 1; warned != test.warns {
+			if warned := gatewaytest.CountLines(c.stderr.String(), `"level":"WARN"`, warning+"there is no key") == 1; warned != test.warns {
 				t.Errorf("serve:\n%s", c.stderr.String())
 			}
-			if answer := c.ask(http.MethodGet, "/actuator/health", ""); answer.status != 200 || strings.Contains(answer.body, warning) {
-				t.Errorf("health: %d %s", answer.status, answer.body)
+			if answer := c.ask(http.MethodGet, "/actuator/health", ""); answer.Status != 200 || strings.Contains(answer.Body, warning) {
+				t.Errorf("health: %d %s", answer.Status, answer.Body)
 			}
 		})
 	}
@@ -107,7 +108,7 @@ func TestDemoKeepsItsDataWhereItIsTold(t *testing.T) {
 	})
 	dir := t.TempDir()
 	file := filepath.Join(t.TempDir(), "patchbay.yaml")
-	mustWrite(t, file, "server: {data-dir: "+quoteYAML(filepath.Join(dir, "file"))+"}\n")
+	gatewaytest.WriteFile(t, file, "server: {data-dir: "+quoteYAML(filepath.Join(dir, "file"))+"}\n")
 	for name, given := range map[string]struct{ args, env []string }{
 		"flag":        {[]string{"--data-dir", filepath.Join(dir, "flag")}, nil},
 		"set":         {[]string{"--set", "server.data-dir=" + filepath.Join(dir, "set")}, nil},
@@ -122,7 +123,7 @@ func TestDemoKeepsItsDataWhereItIsTold(t *testing.T) {
 			}
 			c.signal(syscall.SIGTERM)
 			c.exits(exitOK)
-			if _, err := os.Stat(versionFile(filepath.Join(dir, name), 1)); err != nil {
+			if _, err := os.Stat(gatewaytest.VersionFile(filepath.Join(dir, name), 1)); err != nil {
 				t.Errorf("nothing is there: %v", err)
 			}
 			if left, _ := filepath.Glob(filepath.Join(strings.TrimPrefix(c.command.Env[2], "TMPDIR="), "*")); len(left) > 0 {
@@ -151,7 +152,7 @@ func TestLookingForKeysMakesNothing(t *testing.T) {
 // silent is somebody who takes connections and never answers.
 func silent(t *testing.T) (address string, taken <-chan struct{}) {
 	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(deadline(t), "tcp", "127.0.0.1:0")
+	listener, err := new(net.ListenConfig).Listen(gatewaytest.Deadline(t), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +188,7 @@ func TestInterruptEndsTheVerbsThatAsk(t *testing.T) {
 
 // A gateway without instances says what to do, and that works as it is said.
 func TestServeWithoutInstancesSaysWhatToDo(t *testing.T) {
-	b := startBackend(t)
+	b := gatewaytest.StartBackend(t)
 	c := startChild(t, "serve", "--listen", "0.0.0.0:0", "--set", "security.allow-open=true")
 	c.waitFor("no instances are configured")
 	if !strings.HasPrefix(c.url(), "http://127.0.0.1:") {
@@ -215,21 +216,21 @@ func TestServeWithoutInstancesSaysWhatToDo(t *testing.T) {
 			t.Fatalf("no command in %q", message)
 		}
 		body = strings.Replace(strings.TrimSuffix(body, "'"), "http://127.0.0.1:11434", b.URL(), 1)
-		if answer := c.ask(http.MethodPost, strings.TrimPrefix(command, "curl "+c.url()), body); answer.status != http.StatusCreated {
-			t.Errorf("%d %s", answer.status, answer.body)
+		if answer := c.ask(http.MethodPost, strings.TrimPrefix(command, "curl "+c.url()), body); answer.Status != http.StatusCreated {
+			t.Errorf("%d %s", answer.Status, answer.Body)
 		}
 	}
-	if answer := c.ask(http.MethodGet, "/", ""); answer.status != 200 || !strings.Contains(answer.body, "/docs/api") {
-		t.Errorf("GET /: %d %s", answer.status, answer.body)
+	if answer := c.ask(http.MethodGet, "/", ""); answer.Status != 200 || !strings.Contains(answer.Body, "/docs/api") {
+		t.Errorf("GET /: %d %s", answer.Status, answer.Body)
 	}
-	if answer := c.ask(http.MethodGet, "/docs/api", ""); answer.status != 200 {
-		t.Errorf("GET /docs/api: %d", answer.status)
+	if answer := c.ask(http.MethodGet, "/docs/api", ""); answer.Status != 200 {
+		t.Errorf("GET /docs/api: %d", answer.Status)
 	}
 	c.signal(syscall.SIGTERM)
 	c.exits(exitOK)
 
 	file := filepath.Join(t.TempDir(), "patchbay.yaml")
-	mustWrite(t, file, poolYAML(b))
+	gatewaytest.WriteFile(t, file, gatewaytest.PoolYAML(b))
 	if c := serving(t, file); strings.Contains(c.stderr.String(), "no instances are configured") || strings.Contains(c.stderr.String(), `"listen":`) {
 		t.Errorf("it has an instance, and listens where it says:\n%s", c.stderr.String())
 	}

@@ -1,0 +1,123 @@
+package gatewaytest
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/simulator"
+)
+
+// LoadDocument makes a configuration of a file's content.
+func LoadDocument(t *testing.T, yaml, dataDir string) *config.Document {
+	t.Helper()
+	doc, err := parse(yaml, dataDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+func parse(yaml, dataDir string) (*config.Document, error) {
+	loaded, err := config.Load(config.Source{
+		File: "test.yaml", Content: []byte(yaml), KnownAdapter: kinds.Check,
+		Set: []string{"server.listen='127.0.0.1:0'", "server.data-dir=" + Quote(dataDir)},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return loaded.Document, nil
+}
+
+// Quote returns a text as YAML that is read as that text.
+func Quote(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
+
+// ChatYAML is a configuration whose chat service has these instances. Breakers
+// and health checks stay out of tests that are not about them.
+func ChatYAML(instances ...string) string {
+	return "services: {chat: {circuit-breaker: {enabled: false}, health-check: {enabled: false}, instances: [\n  " +
+		strings.Join(instances, ",\n  ") + "]}}\n"
+}
+
+// Instance describes one instance; more are further settings as YAML.
+func Instance(model, url string, more ...string) string {
+	return "{" + strings.Join(append([]string{"name: " + Quote(model), "base-url: " + Quote(url)}, more...), ", ") + "}"
+}
+
+// PoolYAML is a configuration in which backends serve the model m.
+func PoolYAML(backends ...*simulator.Backend) string {
+	var list []string
+	for _, b := range backends {
+		list = append(list, Instance("m", b.URL()))
+	}
+	return ChatYAML(list...)
+}
+
+// Policies that stay out of tests which are not about them.
+const (
+	NoBreaker         = "circuit-breaker: {enabled: false}"
+	NoChecks          = "health-check: {enabled: false}"
+	NoBreakerNoChecks = NoBreaker + ", " + NoChecks
+)
+
+// PolicyYAML is a configuration whose chat service has this policy.
+func PolicyYAML(policy string, instances ...string) string {
+	return "services: {chat: {" + policy + ", instances: [\n  " + strings.Join(instances, ",\n  ") + "]}}\n"
+}
+
+// BreakerYAML is a configuration with breakers and without health checks.
+func BreakerYAML(settings string, backends ...*simulator.Backend) string {
+	var list []string
+	for _, b := range backends {
+		list = append(list, Instance("m", b.URL()))
+	}
+	return PolicyYAML("circuit-breaker: {"+settings+"}, "+NoChecks, list...)
+}
+
+// SlotsYAML is one backend with so many slots and a queue.
+func SlotsYAML(b *simulator.Backend, slots int, queue string) string {
+	return PolicyYAML("queue: {"+queue+"}, "+NoBreakerNoChecks, Instance("m", b.URL(), fmt.Sprintf("max-concurrency: %d", slots)))
+}
+
+// Impatient are the limits of an instance that fails to keep them. The others in
+// the same test have the default ones, which a busy machine keeps as well.
+const Impatient = "timeouts: {first-byte: 300ms, idle: 300ms}"
+
+// ServiceYAML is a configuration in which one service type has these instances.
+// Breakers and health checks stay out of tests that are not about them.
+func ServiceYAML(service string, instances ...string) string {
+	return "services: {" + ServiceEntry(service, instances...) + "}\n"
+}
+
+// ServiceEntry is one entry of services in a configuration.
+func ServiceEntry(service string, instances ...string) string {
+	return service + ": {circuit-breaker: {enabled: false}, health-check: {enabled: false}, instances: [\n  " +
+		strings.Join(instances, ",\n  ") + "]}"
+}
+
+// EveryService is a configuration in which a backend serves the model m for
+// every service type.
+func EveryService(b *simulator.Backend) string {
+	var entries []string
+	for _, service := range schema.ServiceTypes() {
+		entries = append(entries, ServiceEntry(service.String(), Instance("m", b.URL())))
+	}
+	return "services: {" + strings.Join(entries, ",\n") + "}\n"
+}
+
+// SecuredYAML has a token for each role.
+func SecuredYAML() string {
+	return fmt.Sprintf("security: {enabled: true, tokens: [{name: a, role: ADMIN, token-sha256: %s}, {name: o, role: OPERATOR, token-sha256: %s}, {name: v, role: VIEWER, token-sha256: %s}]}\n",
+		HashOf("admin-token"), HashOf("operator-token"), HashOf("viewer-token"))
+}
+
+// HashOf returns the hash of a secret as the configuration takes it.
+func HashOf(secret string) string {
+	sum := sha256.Sum256([]byte(secret))
+	return hex.EncodeToString(sum[:])
+}

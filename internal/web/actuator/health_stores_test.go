@@ -1,0 +1,167 @@
+package actuator_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/simulator"
+	"github.com/patchbay-ai/patchbay/internal/storetest"
+)
+
+// healthView is what GET /actuator/health shows.
+type healthView struct {
+	Status     string `json:"status"`
+	Components map[string]struct {
+		Status  string `json:"status"`
+		Details struct {
+			Since    time.Time `json:"since"`
+			Reason   string    `json:"reason"`
+			Failures int       `json:"failures"`
+			LastRead time.Time `json:"lastRead"`
+		} `json:"details"`
+	} `json:"components"`
+}
+
+// health returns the health of a gateway, which must be UP.
+func healthUp(r *gatewaytest.Gateway) healthView {
+	r.T.Helper()
+	var view healthView
+	answer := r.Do(http.MethodGet, "/actuator/health", "").Succeeds(r.T)
+	if err := json.Unmarshal([]byte(answer.Body), &view); err != nil || view.Status != "UP" {
+		r.T.Fatalf("%v: %s", err, answer.Body)
+	}
+	return view
+}
+
+// scraped returns the lines of a scrape that begin with a text.
+func scraped(r *gatewaytest.Gateway, prefix string) []string {
+	r.T.Helper()
+	var found []string
+	for line := range strings.Lines(r.Do(http.MethodGet, "/actuator/prometheus", "").Succeeds(r.T).Body) {
+		if strings.HasPrefix(line, prefix) {
+			found = append(found, strings.TrimSpace(line))
+		}
+	}
+	return found
+}
+
+// TestStoresThatAreAwayDegradeHealth: health names each store that is gone, why and
+// since when, and the gateway stays in rotation. Nobody sends requests meanwhile.
+func TestStoresThatAreAwayDegradeHealth(t *testing.T) {
+	redis, ledger, shared := storetest.Redis(t), storetest.Postgres(t), storetest.Postgres(t)
+	b := gatewaytest.StartBackend(t)
+	r := gatewaytest.Start(t, gatewaytest.PoolYAML(b)+fmt.Sprintf(`
+quota: {enabled: true, flush-interval-seconds: 1, distributed: {enabled: true}}
+redis: {url: %q}
+store: {url: %q, config: %q}
+`, redis.URL, ledger.URL, shared.URL))
+	stores := []string{"configDatabase", "ledgerDatabase", "redis"}
+	all := func(status string) func() bool {
+		return func() bool {
+			view := healthUp(r)
+			return !slices.ContainsFunc(stores, func(name string) bool { return view.Components[name].Status != status })
+		}
+	}
+	gatewaytest.Eventually(t, "all stores are UP", all("UP"))
+	if _, there := healthUp(r).Components["configFile"]; there {
+		t.Error("a file is shown that nobody reads")
+	}
+	before := time.Now().Truncate(time.Millisecond)
+	for _, s := range []*storetest.Server{redis, ledger, shared} {
+		s.Kill()
+	}
+	gatewaytest.Eventually(t, "all stores are DEGRADED", all("DEGRADED"))
+	view := healthUp(r)
+	for _, name := range stores {
+		if d := view.Components[name].Details; d.Reason == "" || d.Failures == 0 || d.Since.Before(before) || d.Since.After(time.Now()) {
+			t.Errorf("%s: %+v", name, d)
+		}
+		r.Do(http.MethodGet, "/actuator/health/"+name, "").Succeeds(t)
+	}
+	r.Do(http.MethodGet, "/actuator/health/readiness", "").Succeeds(t)
+	r.Chat(gatewaytest.PlainHi).Succeeds(t)
+	for _, series := range []string{
+		`model_router_config_source_healthy{source="database"}`, `model_router_quota_store_healthy{store="counter"}`, `model_router_quota_store_healthy{store="database"}`,
+	} {
+		if got := scraped(r, series); len(got) != 1 || !strings.HasSuffix(got[0], " 0") {
+			t.Errorf("%s: %v", series, got)
+		}
+	}
+	since := view.Components["ledgerDatabase"].Details.Since
+	gatewaytest.Eventually(t, "it was tried again", func() bool {
+		return healthUp(r).Components["ledgerDatabase"].Details.Failures > view.Components["ledgerDatabase"].Details.Failures
+	})
+	if again := healthUp(r).Components["ledgerDatabase"].Details.Since; !again.Equal(since) {
+		t.Errorf("away since %v, and then since %v", since, again)
+	}
+	for _, s := range []*storetest.Server{redis, ledger, shared} {
+		s.Start()
+	}
+	gatewaytest.Eventually(t, "all stores are UP again", all("UP"))
+}
+
+// TestHealthShowsOnlyWhatIsConfigured: stores that are not in use have no component.
+func TestHealthShowsOnlyWhatIsConfigured(t *testing.T) {
+	r, _ := gatewaytest.StartOne(t)
+	names := func() (found []string) {
+		for name := range healthUp(r).Components {
+			if slices.Contains([]string{"redis", "ledgerJournal", "ledgerDatabase", "configDatabase", "configFile"}, name) {
+				found = append(found, name)
+			}
+		}
+		slices.Sort(found)
+		return found
+	}
+	if got := names(); len(got) != 0 {
+		t.Errorf("%v", got)
+	}
+	r.Do(http.MethodPut, "/api/config/quota", `{"enabled":true}`).Succeeds(t)
+	if got := names(); !slices.Equal(got, []string{"ledgerDatabase", "ledgerJournal"}) {
+		t.Errorf("%v", got)
+	}
+	if got := r.Do(http.MethodGet, "/actuator/health/redis", ""); got.Status != http.StatusNotFound {
+		t.Errorf("%d", got.Status)
+	}
+}
+
+// TestBadFileDegradesHealth: a file that was not taken shows in health and in a
+// metric until a good one is read.
+func TestBadFileDegradesHealth(t *testing.T) {
+	one := gatewaytest.ChatYAML(gatewaytest.Instance("one", simulator.DownURL))
+	without := gatewaytest.Start(t, one)
+	without.ReloadWith(one)
+	if _, there := healthUp(without).Components["configFile"]; there {
+		t.Error("a gateway without a file shows one")
+	}
+	r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: one, FromFile: true})
+	reload := r.ReloadWith
+	const healthy, failures = `model_router_config_source_healthy{source="file"}`, `model_router_config_source_failures_total{source="file"}`
+	check := func(status, reason, metric, count string) {
+		t.Helper()
+		file := healthUp(r).Components["configFile"]
+		if file.Status != status || !strings.Contains(file.Details.Reason, reason) || (reason == "") != (file.Details.Reason == "") || file.Details.LastRead.IsZero() {
+			t.Errorf("%+v", file)
+		}
+		if got := scraped(r, healthy); !slices.Equal(got, []string{healthy + " " + metric}) {
+			t.Errorf("%v", got)
+		}
+		if got := scraped(r, failures); !slices.Equal(got, []string{failures + " " + count}) {
+			t.Errorf("%v", got)
+		}
+	}
+	check("UP", "", "1", "0")
+	reload("services: {chat: {load-balancer: fastest}}\n")
+	check("DEGRADED", "load-balancer", "0", "1")
+	reload("")
+	check("DEGRADED", "empty", "0", "2")
+	reload(gatewaytest.ChatYAML(gatewaytest.Instance("two", simulator.DownURL)))
+	check("UP", "", "1", "2")
+	r.Do(http.MethodGet, "/actuator/health/readiness", "").Succeeds(t)
+}

@@ -1,0 +1,69 @@
+package manage_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/simulator"
+)
+
+// The description of the API lists If-Match for those operations that obey it.
+func TestIfMatchIsObeyedWhereItIsDescribed(t *testing.T) {
+	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", simulator.DownURL)))
+	var document struct {
+		Paths map[string]map[string]struct {
+			Parameters []struct {
+				Name string `json:"name"`
+			} `json:"parameters"`
+			Responses map[string]any `json:"responses"`
+		} `json:"paths"`
+	}
+	if err := json.Unmarshal([]byte(r.Do("GET", "/openapi.json", "").Succeeds(t).Body), &document); err != nil {
+		t.Fatal(err)
+	}
+	obeyed := 0
+	for path, item := range document.Paths {
+		for method, operation := range item {
+			if !strings.HasPrefix(path, "/api/") || method == "get" {
+				continue
+			}
+			described := false
+			for _, parameter := range operation.Parameters {
+				described = described || parameter.Name == "If-Match"
+			}
+			if _, conflicts := operation.Responses["409"]; conflicts != described {
+				t.Errorf("%s %s: If-Match %t, but 409 %t", method, path, described, conflicts)
+			}
+			filled := strings.NewReplacer("{serviceType}", "chat", "{version}", "1", "{id}", "nobody").Replace(path)
+			answer := r.Do(strings.ToUpper(method), filled+"?dryRun=true", "{}", "If-Match", "77")
+			if described != (answer.Status == 409) {
+				t.Errorf("%s %s: If-Match described %t, answered %d %s", method, path, described, answer.Status, answer.Body)
+			}
+			if described {
+				obeyed++
+			}
+		}
+	}
+	if obeyed < 10 || r.Control.Version() != 1 {
+		t.Errorf("%d operations obey, version %d", obeyed, r.Control.Version())
+	}
+}
+
+func TestDryRunOfTheQuotaLedgerChangesNothing(t *testing.T) {
+	r := gatewaytest.Start(t, "")
+	before := r.API("GET", "/api/config/quota", "").Is(t, 200, `"enabled":false`).Body
+	r.API("PUT", "/api/config/quota?dryRun=true", `{"enabled":true,"failOpen":false,"windows":["DAY"]}`).
+		Is(t, 200, "Dry run", `"enabled":true`, `"failOpen":false`, `"windows":["DAY"]`)
+	if answer := r.Do("PUT", "/api/config/quota?dryRun=perhaps", `{"enabled":true}`); answer.Status != 400 || !strings.Contains(answer.Body, "dryRun") {
+		t.Errorf("%d %s", answer.Status, answer.Body)
+	}
+	if after := r.API("GET", "/api/config/quota", "").Body; after != before {
+		t.Errorf("%s became %s", before, after)
+	}
+	if gatewaytest.CountLines(r.Logs.String(), `"logger":"audit"`, `"dry_run":true`, "quota: enabled true") != 1 {
+		t.Error("the audit log does not call it a dry run")
+	}
+}
