@@ -11,31 +11,39 @@ import (
 const maxTries = 4
 
 // Call is the record of one request: what it was, how it ended, and when each
-// step was over. It holds names that the configuration knows and numbers, never
-// anything that was said.
+// step was over. The web shell, the unified API and the proxy fill it in; the line
+// of the access log, the counts, the trace and the list of calls are made from it.
+// It holds names that the configuration knows and numbers, and nothing that a
+// client or a model wrote except Asked.
 type Call struct {
 	RequestID string
-	Service   schema.ServiceType
-	// Model is the configured name, empty where nobody serves what was asked.
-	Model string
+	Started   time.Time
+	// Status is the HTTP status that the client was sent, 0 if none was.
+	Status int
+	// Code is the code of the error, empty for a success.
+	Code string
+	// Gone says that the client left before it had the whole answer.
+	Gone bool
+
+	// Unified says that the request came to an endpoint of the unified API. The
+	// members below are empty for all others, and those are not counted.
+	Unified bool
+	Service schema.ServiceType
+	// Model is the configured name of the model. Where no model has the name that
+	// the client asked for it is empty, and Asked has the beginning of that name for
+	// the access log.
+	Model, Asked string
 	// Instance is the identifier of the one that answered or failed last.
 	Instance string
 	// KeyID names the API key, where keys are required.
 	KeyID    string
-	Started  time.Time
 	Streamed bool
+	Usage    schema.Usage
 
 	// Routed says that the request was read and let in, so that routing began.
 	Routed bool
 	// Result is set when the call is finished.
 	Result schema.Result
-	// Code is the code of the error, empty for a success.
-	Code string
-	// HTTP is the status that the client was sent, 0 if none was.
-	HTTP int
-	// Gone says that the client left before it had the whole answer.
-	Gone  bool
-	Usage schema.Usage
 
 	// When each step was over, counted from Started; zero for steps that were
 	// not reached. Ready is when the request had been read, Limited when the
@@ -50,7 +58,8 @@ type Call struct {
 
 	Trace Trace
 
-	series *metrics.Instance // of the instance that answered last
+	// Series are the counts of the instance that answered or failed last.
+	Series *metrics.Instance
 }
 
 // Try is one attempt of a call.
@@ -108,6 +117,15 @@ func (c *Call) Forget() {
 
 // Try returns the latest attempt; there must be one.
 func (c *Call) Try() *Try { return &c.Tries[min(c.Attempts, maxTries)-1] }
+
+// Cause returns the word for why the backend that was called last could not be
+// reached, empty where that is not why the call failed.
+func (c *Call) Cause() string {
+	if c.Code == "" || c.Attempts == 0 {
+		return ""
+	}
+	return c.Try().Cause
+}
 
 // Described returns the attempts that the record describes.
 func (c *Call) Described() []Try { return c.Tries[:min(c.Attempts, maxTries)] }

@@ -160,7 +160,7 @@ func (p *pipeline) keep(batch []Call, now time.Time) {
 			continue
 		}
 		traced = append(traced, *c)
-		if i := c.series; i != nil {
+		if i := c.Series; i != nil {
 			i.KeepExemplar(hex.EncodeToString(c.Trace.ID[:]), c.Ended, c.Started.Add(c.Ended))
 		}
 	}

@@ -43,7 +43,7 @@ func pass(d time.Duration) {
 func finish(r *Recorder, id string) { finishOn(r, nil, id) }
 
 func finishOn(r *Recorder, series *metrics.Instance, id string) {
-	r.Finish(series, &Call{RequestID: id, Service: schema.Chat, Started: time.Now(), Trace: Trace{ID: TraceID{1}, Span: SpanID{1}}})
+	r.Finish(&Call{Series: series, RequestID: id, Service: schema.Chat, Started: time.Now(), Trace: Trace{ID: TraceID{1}, Span: SpanID{1}}})
 }
 
 func ids(r *Recorder) (list []string) {
@@ -374,7 +374,7 @@ func TestBufferLosesNothing(t *testing.T) {
 	for w := range writers {
 		wrote.Go(func() {
 			for n := range each {
-				c := Call{RequestID: "x", HTTP: w, Attempts: n}
+				c := Call{RequestID: "x", Status: w, Attempts: n}
 				for !b.push(&c) {
 				}
 			}
@@ -385,10 +385,10 @@ func TestBufferLosesNothing(t *testing.T) {
 		var c Call
 		for !b.pop(&c) {
 		}
-		if c.Attempts != next[c.HTTP] {
-			t.Fatalf("writer %d: %d came where %d should", c.HTTP, c.Attempts, next[c.HTTP])
+		if c.Attempts != next[c.Status] {
+			t.Fatalf("writer %d: %d came where %d should", c.Status, c.Attempts, next[c.Status])
 		}
-		next[c.HTTP]++
+		next[c.Status]++
 	}
 	wrote.Wait()
 	if b.len() != 0 {

@@ -55,20 +55,18 @@ func (r *Recorder) EndStreams() { r.pipe.subscribers.close() }
 // On tells whether anything is counted.
 func (r *Recorder) On() bool { return r != nil && r.counts.On() }
 
-// Finish counts a request that has ended, on the series of the instance that
-// answered last (nil for none), and records it if its turn comes. The call is
-// copied.
-func (r *Recorder) Finish(i *metrics.Instance, c *Call) {
-	if !r.On() {
+// Finish counts a call that has ended and records it if sampling chooses it. The
+// call is copied. A client that left before its request was let in is not counted.
+func (r *Recorder) Finish(c *Call) {
+	if !r.On() || c.Gone && !c.Routed {
 		return
 	}
 	c.Result = c.result()
 	counted := c.counted()
-	r.counts.Count(i, &counted)
+	r.counts.Count(c.Series, &counted)
 	if c.Result == schema.ResultOverloaded {
 		return // such requests come in masses and say nothing
 	}
-	c.series = i
 	if chance := r.chance.Load(); chance > math.MaxUint32 || uint64(rand.Uint32()) < chance { //nolint:gosec // nobody gains by guessing it
 		r.pipe.offer(c)
 	}

@@ -85,7 +85,7 @@ func TestResultsOfCallsThatWereNotRouted(t *testing.T) {
 
 func TestExemplarsNameTheTrace(t *testing.T) {
 	r, series := NewRecorder(metrics.DefaultSettings()), metrics.NewInstance()
-	r.Finish(series, &Call{RequestID: "a", Service: schema.Chat, Started: time.Now(), Ended: 3 * time.Second, Trace: Trace{ID: TraceID{0xab}, Span: SpanID{1}}})
+	r.Finish(&Call{Series: series, RequestID: "a", Service: schema.Chat, Started: time.Now(), Ended: 3 * time.Second, Trace: Trace{ID: TraceID{0xab}, Span: SpanID{1}}})
 	if len(ids(r)) != 1 {
 		t.Fatal("not recorded")
 	}
@@ -96,10 +96,10 @@ func TestExemplarsNameTheTrace(t *testing.T) {
 
 func TestTheGatewaysOwnTimeLeavesOutWaiting(t *testing.T) {
 	r, series := NewRecorder(metrics.DefaultSettings()), metrics.NewInstance()
-	r.Finish(series, &Call{
-		Service: schema.Chat, Started: time.Now(), Ready: time.Second, Queued: 2 * time.Second, Upstream: 3 * time.Second, Ended: 10 * time.Second, Attempts: 1,
+	r.Finish(&Call{
+		Series: series, Service: schema.Chat, Started: time.Now(), Ready: time.Second, Queued: 2 * time.Second, Upstream: 3 * time.Second, Ended: 10 * time.Second, Attempts: 1,
 	})
-	r.Finish(nil, &Call{Service: schema.Chat, Started: time.Now(), Ended: time.Second}) // no backend was called
+	r.Finish(&Call{Service: schema.Chat, Started: time.Now(), Ended: time.Second}) // no backend was called
 	text := scrape(t, r, series)
 	for _, line := range []string{
 		`model_router_gateway_overhead_seconds_max{service="chat"} 4.0`,
@@ -116,7 +116,7 @@ func TestTheGatewaysOwnTimeLeavesOutWaiting(t *testing.T) {
 // A call as the proxy makes it.
 func benchCall() *Call {
 	c := &Call{
-		RequestID: "req_ABCDEFGHIJKLMNOPQRSTUVWXYZ", Service: schema.Chat, Model: "llama3", Started: time.Now(), Streamed: true,
+		Series: metrics.NewInstance(), RequestID: "req_ABCDEFGHIJKLMNOPQRSTUVWXYZ", Service: schema.Chat, Model: "llama3", Started: time.Now(), Streamed: true,
 		Usage: schema.Usage{Prompt: 12, Completion: 345, Total: 357, Known: true},
 		Ready: time.Microsecond, FirstByte: 80 * time.Millisecond, Ended: 2 * time.Second, Upstream: 79 * time.Millisecond, Queued: time.Microsecond,
 	}
@@ -125,10 +125,9 @@ func benchCall() *Call {
 }
 
 func TestRecordingDoesNotAllocate(t *testing.T) {
-	r, series := NewRecorder(metrics.DefaultSettings()), metrics.NewInstance()
-	c := benchCall()
+	r, c := NewRecorder(metrics.DefaultSettings()), benchCall()
 	if n := testing.AllocsPerRun(1000, func() {
-		r.Finish(series, c)
+		r.Finish(c)
 		r.HTTP("/v1/chat/completions", 200, time.Millisecond)
 		r.Shed(schema.Chat, metrics.ShedNoSlot)
 	}); n != 0 {
@@ -137,7 +136,7 @@ func TestRecordingDoesNotAllocate(t *testing.T) {
 }
 
 func BenchmarkFinish(b *testing.B) {
-	series, c := metrics.NewInstance(), benchCall()
+	c := benchCall()
 	run := func(name string, change func(*metrics.Settings)) {
 		settings := metrics.DefaultSettings()
 		change(&settings)
@@ -146,7 +145,7 @@ func BenchmarkFinish(b *testing.B) {
 			b.ReportAllocs()
 			n := 0
 			for b.Loop() {
-				r.Finish(series, c)
+				r.Finish(c)
 				if n++; n%(bufferSize/2) == 0 {
 					b.StopTimer()
 					r.ClearCache()

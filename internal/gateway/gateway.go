@@ -159,7 +159,7 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	requests.Record(g.Recorder)
 	requests.Count(g.Ledger)
 	api := v1.New(requests, g.Current, v1.Options{
-		KeepAlive: options.KeepAlive, Keys: g.credentials, Attempts: g.attempts, Recorder: g.Recorder,
+		KeepAlive: options.KeepAlive, Keys: g.credentials, Attempts: g.attempts,
 		TrustedProxies: g.Document.Server.TrustedProxies, Memory: g.Memory,
 	})
 	management := manage.New(manage.Options{

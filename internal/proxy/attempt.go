@@ -44,9 +44,8 @@ func (a *attempt) begin(i *backend.Instance, permit backend.Permit, now time.Tim
 
 // giveUp gives an instance back that was acquired and is not called after all.
 func (a *attempt) giveUp() {
-	now := time.Now()
-	a.Instance.Return(a.permit, now)
-	a.record.Try().Ended = a.record.At(now)
+	a.Instance.Return(a.permit, time.Now())
+	a.record.Forget()
 	a.Instance, a.held = nil, false
 }
 

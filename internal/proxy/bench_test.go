@@ -3,9 +3,11 @@ package proxy
 import (
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
+	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -40,8 +42,10 @@ func benchProxy(tb testing.TB) *Proxy {
 
 // route does all that happens to a request here but the call itself: find,
 // limit, pick, acquire, write the call, settle.
-func (p *Proxy) route(tb testing.TB, req *schema.Request, caller *schema.Caller) {
-	r := p.begin(req, caller)
+func (p *Proxy) route(tb testing.TB, req *schema.Request, caller *schema.Caller, record *calls.Call) {
+	record.Reset()
+	record.Started = time.Now()
+	r := p.begin(req, caller, record)
 	if err := r.follow(); err != nil {
 		tb.Fatal(err)
 	}
@@ -57,7 +61,7 @@ func (p *Proxy) route(tb testing.TB, req *schema.Request, caller *schema.Caller)
 
 func BenchmarkRouteAndSettle(b *testing.B) {
 	p := benchProxy(b)
-	caller := &schema.Caller{Addr: netip.MustParseAddr("192.0.2.1"), RequestID: "req_1"}
+	caller, record := &schema.Caller{Addr: netip.MustParseAddr("192.0.2.1"), RequestID: "req_1"}, new(calls.Call)
 	req := new(schema.Request)
 	if err := req.ParseChat([]byte(benchBody)); err != nil {
 		b.Fatal(err)
@@ -65,7 +69,7 @@ func BenchmarkRouteAndSettle(b *testing.B) {
 	b.Run("without scan", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			p.route(b, req, caller)
+			p.route(b, req, caller, record)
 		}
 	})
 	b.Run("with scan", func(b *testing.B) {
@@ -77,7 +81,7 @@ func BenchmarkRouteAndSettle(b *testing.B) {
 			if err := req.ParseChat(body); err != nil {
 				b.Fatal(err)
 			}
-			p.route(b, req, caller)
+			p.route(b, req, caller, record)
 		}
 	})
 }
@@ -87,7 +91,7 @@ func TestRoutingDoesNotAllocate(t *testing.T) {
 		t.Skip("instrumented builds allocate on their own")
 	}
 	p := benchProxy(t)
-	caller := &schema.Caller{Addr: netip.MustParseAddr("192.0.2.1"), RequestID: "req_1"}
+	caller, record := &schema.Caller{Addr: netip.MustParseAddr("192.0.2.1"), RequestID: "req_1"}, new(calls.Call)
 	req := new(schema.Request)
 	body := []byte(benchBody)
 	if n := testing.AllocsPerRun(200, func() {
@@ -95,7 +99,7 @@ func TestRoutingDoesNotAllocate(t *testing.T) {
 		if err := req.ParseChat(body); err != nil {
 			t.Fatal(err)
 		}
-		p.route(t, req, caller)
+		p.route(t, req, caller, record)
 	}); n > 0 {
 		t.Errorf("%v allocations per request, want none", n)
 	}

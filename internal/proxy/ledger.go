@@ -18,13 +18,9 @@ func (r *Reply) count() error {
 	if !r.proxy.ledger.On() {
 		return nil
 	}
-	arrived := r.caller.Arrived
-	if arrived.IsZero() {
-		arrived = time.Now()
-	}
 	err := r.proxy.ledger.Admit(&r.ticket, quota.Subject{
 		Tenant: r.caller.Tenant, APIKey: r.caller.KeyID, User: r.req.User, Service: r.req.Service, Model: r.Model,
-	}, arrived)
+	}, r.record.Started)
 	if err != nil {
 		return &schema.Error{
 			Message:    "The quota ledger cannot count this request now, and requests must not pass uncounted.",

@@ -91,7 +91,7 @@ func TestWaitingInVainCostsNothing(t *testing.T) {
 						all.Go(func() {
 							ctx, cancel := context.WithTimeout(context.Background(), patience)
 							defer cancel()
-							r, err := d.Do(ctx, chatRequest(t), &schema.Caller{})
+							r, err := d.Do(ctx, chatRequest(t), &schema.Caller{}, newRecord())
 							if err == nil || r.Attempts() != 0 {
 								t.Error("it was served")
 							}
@@ -301,7 +301,7 @@ func TestRetryBudgetUnderContention(t *testing.T) {
 // One service type's outage does not use up what another one may spend.
 func TestBudgetsOfServiceTypesAreSeparate(t *testing.T) {
 	d := newDesk(t, 1, func(*config.Service) {})
-	chat, other := d.request(1), d.begin(&schema.Request{Service: schema.Embedding}, &schema.Caller{})
+	chat, other := d.request(1), d.begin(&schema.Request{Service: schema.Embedding}, &schema.Caller{}, newRecord())
 	for chat.budget().mayRetry() {
 	}
 	if chat.budget() == other.budget() || !other.budget().mayRetry() {

@@ -16,7 +16,7 @@ import (
 // doAndPanic sends a request that panics on the way and returns the panic.
 func (d *desk) doAndPanic(ctx context.Context) (value any) {
 	defer func() { value = recover() }()
-	reply, err := d.Do(ctx, chatRequest(d.t), &schema.Caller{Addr: netip.AddrFrom4([4]byte{192, 0, 2, 1})})
+	reply, err := d.Do(ctx, chatRequest(d.t), &schema.Caller{Addr: netip.AddrFrom4([4]byte{192, 0, 2, 1})}, newRecord())
 	d.t.Errorf("no panic: %v, %v", reply, err)
 	return nil
 }

@@ -25,7 +25,7 @@ type Proxy struct {
 	budgets [schema.ServiceTypeCount]budget
 	replies sync.Pool
 	seed    maphash.Seed // of the digests of requests
-	// recorder counts and records what was answered; nil does neither.
+	// recorder counts failovers and requests that are shed; nil counts nothing.
 	recorder *calls.Recorder
 	// ledger counts what reaches a backend; nil counts nothing.
 	ledger *quota.Ledger
@@ -39,15 +39,16 @@ func New(current *routing.Current, client *transport.Client) *Proxy {
 // Do answers a request. On success the caller reads the reply and closes it; on
 // failure the error is a *schema.Error, or the context's own when the client
 // left. The Reply is returned in both cases, tells what was tried, and must be
-// closed.
+// closed. Until then the record is the proxy's to fill in; the caller has set when
+// the request started.
 //
 // The steps, top to bottom: find the pool, see that an instance can take the
 // request and that its dialect can express it, take part in the limits, acquire an
 // instance, write the request in its dialect, count it in the ledger, call the
 // instance. A failure that another instance may not have leads to the next one, as
 // long as nothing was sent to the client.
-func (p *Proxy) Do(ctx context.Context, req *schema.Request, caller *schema.Caller) (*Reply, error) {
-	r := p.begin(req, caller)
+func (p *Proxy) Do(ctx context.Context, req *schema.Request, caller *schema.Caller, record *calls.Call) (*Reply, error) {
+	r := p.begin(req, caller, record)
 	panicked := true
 	defer func() {
 		if panicked {
@@ -82,11 +83,11 @@ func (r *Reply) answer(ctx context.Context) error {
 }
 
 // begin returns the reply to a request, which Close gives back.
-func (p *Proxy) begin(req *schema.Request, caller *schema.Caller) *Reply {
+func (p *Proxy) begin(req *schema.Request, caller *schema.Caller, record *calls.Call) *Reply {
 	r := p.replies.Get().(*Reply)
 	r.proxy, r.req, r.caller = p, req, caller
 	r.choice.request, r.attempt.request = &r.request, &r.request
-	r.startRecord()
+	r.startRecord(record)
 	r.budget().enter()
 	return r
 }

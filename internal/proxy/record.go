@@ -9,22 +9,14 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// Record counts and records what is answered from now on. It is called before
-// the first request.
+// Record makes the recorder count failovers and requests that are shed, and decide
+// which requests are traced. It is called before the first request.
 func (p *Proxy) Record(to *calls.Recorder) { p.recorder = to }
 
-// startRecord begins the record of a request.
-func (r *Reply) startRecord() {
-	c := &r.record
-	c.Routed = true
-	c.Started = r.caller.Arrived
-	if c.Started.IsZero() {
-		c.Started = time.Now()
-	}
-	if !r.caller.Ready.IsZero() {
-		c.Ready = c.At(r.caller.Ready)
-	}
-	c.RequestID, c.KeyID, c.Service = r.caller.RequestID, r.caller.KeyID, r.req.Service
+// startRecord takes over the record of a request.
+func (r *Reply) startRecord(c *calls.Call) {
+	r.record = c
+	c.Routed, c.Service = true, r.req.Service
 	if r.proxy.recorder.Tracing() {
 		c.Trace = r.proxy.recorder.StartTrace(r.caller.Traceparent)
 	}
@@ -73,27 +65,18 @@ func (r *Reply) noteEnd(err error) {
 	}
 }
 
-// Answered says which status the client was sent.
-func (r *Reply) Answered(status int) { r.record.HTTP = status }
-
-// finishRecord counts the request, once, on the instance that answered last.
-func (r *Reply) finishRecord() {
-	recorder := r.proxy.recorder
-	if !recorder.On() {
-		return
-	}
-	c := &r.record
+// endRecord notes what is known of a request only at its end.
+func (r *Reply) endRecord() {
+	c := r.record
 	c.Model, c.Usage, c.Streamed = r.Model, r.Usage(), r.events != nil || r.binary
 	if !r.FirstByte.IsZero() {
 		c.FirstByte = c.At(r.FirstByte)
 	}
-	c.Ended = c.At(time.Now())
 	if r.Instance == nil {
-		recorder.Finish(nil, c)
 		return
 	}
+	c.Series = r.Instance.Series
 	if try := c.Try(); try.Code == "" {
-		try.Code = c.Code // it broke after it had begun
+		try.Code = c.Code // the answer broke off after it had begun
 	}
-	recorder.Finish(r.Instance.Series, c)
 }

@@ -11,7 +11,7 @@ import (
 
 // BenchmarkRecorded is BenchmarkRouteAndSettle with everything recorded.
 func BenchmarkRecorded(b *testing.B) {
-	caller := &schema.Caller{Addr: netip.MustParseAddr("192.0.2.1"), RequestID: "req_1"}
+	caller, record := &schema.Caller{Addr: netip.MustParseAddr("192.0.2.1"), RequestID: "req_1"}, new(calls.Call)
 	req := new(schema.Request)
 	if err := req.ParseChat([]byte(benchBody)); err != nil {
 		b.Fatal(err)
@@ -22,7 +22,8 @@ func BenchmarkRecorded(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				p.route(b, req, caller)
+				p.route(b, req, caller, record)
+				recorder.Finish(record)
 			}
 		})
 	}

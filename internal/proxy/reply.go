@@ -167,14 +167,14 @@ func (r *Reply) discard() {
 	r.ticket.Settle(schema.Usage{})
 	r.record.Code = schema.CodeInternal
 	r.events = nil
-	r.finishRecord()
+	r.endRecord()
 }
 
 // Close settles the request: the instance is free again and has its outcome.
 func (r *Reply) Close() {
 	r.settleGivenUp()
 	r.release(r.outcome)
-	r.finishRecord()
+	r.endRecord()
 	r.budget().leave()
 	p := r.proxy
 	r.reset()

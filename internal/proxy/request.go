@@ -14,7 +14,7 @@ type request struct {
 	caller *schema.Caller
 	// Model is the configured name of the model, empty until it is found.
 	Model  string
-	record calls.Call
+	record *calls.Call
 }
 
 // budget is what second attempts of the request's service type are paid from.

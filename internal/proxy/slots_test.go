@@ -15,6 +15,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
+	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/queue"
 	"github.com/patchbay-ai/patchbay/internal/routing"
@@ -76,10 +77,12 @@ func waiting(size int, timeout time.Duration) queue.Settings {
 
 func (d *desk) pool() *routing.Pool { return d.current.Load().Service(schema.Chat).Find("m") }
 
+func newRecord() *calls.Call { return &calls.Call{Started: time.Now()} }
+
 // request returns a request that has found its pool.
 func (d *desk) request(caller int) *Reply {
 	req := &schema.Request{Service: schema.Chat, Model: []byte("m")}
-	r := d.begin(req, &schema.Caller{Addr: netip.AddrFrom4([4]byte{192, 0, 2, byte(caller)})})
+	r := d.begin(req, &schema.Caller{Addr: netip.AddrFrom4([4]byte{192, 0, 2, byte(caller)})}, newRecord())
 	if err := r.follow(); err != nil {
 		d.t.Fatal(err)
 	}

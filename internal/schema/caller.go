@@ -1,9 +1,6 @@
 package schema
 
-import (
-	"net/netip"
-	"time"
-)
+import "net/netip"
 
 // Caller is who sent a request.
 type Caller struct {
@@ -18,9 +15,6 @@ type Caller struct {
 	// Tenant is on whose account the request is: the key's tenant or, where no
 	// keys are required, whom the request names.
 	Tenant string
-	// Arrived is when the head of the request had come, Ready when all of it was
-	// there.
-	Arrived, Ready time.Time
 	// Retry tells that the client says of the request that it tried it before.
 	Retry bool
 	// Traceparent and Tracestate are the request's place in a distributed trace,

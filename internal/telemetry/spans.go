@@ -53,8 +53,8 @@ func serverSpan(c *calls.Call) *tracepb.Span {
 		text("gen_ai.operation.name", operationOf(c.Service)), text("gen_ai.request.model", c.Model),
 		whole("patchbay.attempts", int64(c.Attempts)), flag("gen_ai.request.stream", c.Streamed),
 	}
-	if c.HTTP != 0 {
-		span.Attributes = append(span.Attributes, whole("http.response.status_code", int64(c.HTTP)))
+	if c.Status != 0 {
+		span.Attributes = append(span.Attributes, whole("http.response.status_code", int64(c.Status)))
 	}
 	span.Attributes = append(span.Attributes, usage(c)...)
 	if c.Queued > 0 {

@@ -16,9 +16,10 @@ import (
 
 func shellFor(out io.Writer, sample float64) *web.Shell {
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		record := web.RecordOf(w)
-		record.Service, record.Model, record.Instance, record.Attempts = "chat", "m", "m@http://gpu:8000", 1
-		record.FirstByte, record.Usage = 1, schema.Usage{Prompt: 1, Completion: 2, Total: 3, Known: true}
+		call := web.CallOf(w)
+		call.Unified, call.Model = true, "m"
+		call.Begin("m@http://gpu:8000", "openai", call.Started)
+		call.FirstByte, call.Usage = 1, schema.Usage{Prompt: 1, Completion: 2, Total: 3, Known: true}
 		if r.URL.Path == "/v1/bad" {
 			w.WriteHeader(http.StatusBadGateway)
 		}

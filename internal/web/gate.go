@@ -69,7 +69,7 @@ func (g *Gate) Guard(route Route) http.HandlerFunc {
 			r = r.WithContext(context.WithValue(r.Context(), identityKey{}, who))
 		}
 		if !isSafe(r.Method) {
-			RecordOf(w).Before = g.options.Version()
+			ChangeOf(w).Before = g.options.Version()
 			defer g.audit(w, r, route, who)
 		}
 		if route.Permission != access.Anyone {
@@ -207,12 +207,12 @@ func forbid(message string) func(http.ResponseWriter) {
 
 // audit writes down a change, or the attempt at one.
 func (g *Gate) audit(w http.ResponseWriter, r *http.Request, route Route, who access.Identity) {
-	record := RecordOf(w)
-	if record.After == 0 {
-		record.After = record.Before
+	call, change := CallOf(w), ChangeOf(w)
+	if change.After == 0 {
+		change.After = change.Before
 	}
 	level := slog.LevelInfo
-	if record.Status >= http.StatusBadRequest {
+	if call.Status >= http.StatusBadRequest {
 		level = slog.LevelWarn
 	}
 	attrs := []slog.Attr{
@@ -221,15 +221,15 @@ func (g *Gate) audit(w http.ResponseWriter, r *http.Request, route Route, who ac
 		slog.String("from", ClientAddr(r, g.options.TrustedProxies).String()),
 		slog.String("what", route.Pattern),
 		slog.String("path", r.URL.Path),
-		slog.Int("status", record.Status),
-		slog.Int("version_before", record.Before),
-		slog.Int("version_after", record.After),
-		slog.String("request_id", record.RequestID),
+		slog.Int("status", call.Status),
+		slog.Int("version_before", change.Before),
+		slog.Int("version_after", change.After),
+		slog.String("request_id", call.RequestID),
 	}
-	if record.Change != "" {
-		attrs = append(attrs, slog.String("change", record.Change))
+	if change.Summary != "" {
+		attrs = append(attrs, slog.String("change", change.Summary))
 	}
-	if record.DryRun {
+	if change.DryRun {
 		attrs = append(attrs, slog.Bool("dry_run", true))
 	}
 	g.options.Log.LogAttrs(context.WithoutCancel(r.Context()), level, "management write", attrs...)

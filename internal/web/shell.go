@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"log/slog"
@@ -8,6 +9,7 @@ import (
 	"net/netip"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/calls"
@@ -21,6 +23,7 @@ type Shell struct {
 	next    http.Handler
 	options Options
 	access  *slog.Logger
+	calls   sync.Pool // of *calls.Call
 	running *inFlight
 	origins *origins
 }
@@ -32,7 +35,7 @@ type Options struct {
 	// went well: AccessSample, from 0 to 1.
 	AccessLog    bool
 	AccessSample float64
-	// Recorder counts requests; nil counts nothing.
+	// Recorder counts and records requests; nil does neither.
 	Recorder *calls.Recorder
 	// Origins are those whose pages may read replies; "*" stands for all.
 	Origins []string
@@ -43,17 +46,16 @@ type Options struct {
 
 // NewShell returns a Shell around a handler.
 func NewShell(next http.Handler, options Options) *Shell {
-	return &Shell{next: next, options: options, access: logs.Named(options.Log, logs.Access), running: newInFlight(), origins: newOrigins(options.Origins)}
+	return &Shell{next: next, options: options, access: logs.Named(options.Log, logs.Access), calls: sync.Pool{New: func() any { return new(calls.Call) }}, running: newInFlight(), origins: newOrigins(options.Origins)}
 }
 
 // ServeHTTP runs one request.
 func (s *Shell) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	response := &Response{ResponseWriter: w, conn: connOf(r.Context())}
-	record := &response.Record
-	record.Started = time.Now()
-	record.RequestID = requestID(r.Header)
+	call := s.calls.Get().(*calls.Call)
+	call.Started, call.RequestID = time.Now(), requestID(r.Header)
+	response := &Response{ResponseWriter: w, call: call, conn: connOf(r.Context())}
 	header := w.Header()
-	header["X-Request-Id"] = []string{record.RequestID}
+	header["X-Request-Id"] = []string{call.RequestID}
 	header["X-Content-Type-Options"] = noSniff
 	s.origins.allow(header, r)
 	if r.ProtoMajor == 1 {
@@ -74,23 +76,38 @@ func (s *Shell) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.next.ServeHTTP(response, cleanPath(r))
 }
 
-// finish ends a request: it catches a panic and writes the record.
+// finish ends a request: it catches a panic of the handler, counts and records the
+// request, and writes its line in the access log.
 func (s *Shell) finish(w *Response, r *http.Request) {
-	if p := recover(); p != nil {
-		err, _ := p.(error)
-		if errors.Is(err, http.ErrAbortHandler) {
-			s.log(w, r)
-			panic(p)
-		}
-		s.options.Log.LogAttrs(r.Context(), slog.LevelError, "handler panicked",
-			slog.String("request_id", w.Record.RequestID), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
-		if w.Begun() {
-			s.log(w, r)
-			panic(http.ErrAbortHandler) // half an answer must not look whole
-		}
-		s.options.Fail(w, r, schema.NewError(schema.CodeInternal, "The gateway failed to handle the request."))
+	p := recover()
+	if p == nil {
+		s.record(w.call, r)
+		w.call.Reset()
+		s.calls.Put(w.call)
+		return
 	}
-	s.log(w, r)
+	// The record is not used again: what panicked may still point to it.
+	defer s.record(w.call, r)
+	if err, _ := p.(error); errors.Is(err, http.ErrAbortHandler) {
+		panic(p)
+	}
+	w.call.Code = cmp.Or(w.call.Code, schema.CodeInternal)
+	s.options.Log.LogAttrs(r.Context(), slog.LevelError, "handler panicked",
+		slog.String("request_id", w.call.RequestID), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
+	if w.Begun() {
+		panic(http.ErrAbortHandler) // half an answer must not look whole
+	}
+	s.options.Fail(w, r, schema.NewError(schema.CodeInternal, "The gateway failed to handle the request."))
+}
+
+// record passes the record of a request that has ended to all who read it.
+func (s *Shell) record(c *calls.Call, r *http.Request) {
+	c.Ended = time.Since(c.Started)
+	s.options.Recorder.HTTP(r.URL.Path, c.Status, c.Ended)
+	if c.Unified {
+		s.options.Recorder.Finish(c)
+	}
+	s.log(c, r)
 }
 
 // requestID takes over the caller's id where it is fit for logs and headers,

@@ -61,10 +61,10 @@ func handler(op Operation, fail func(http.ResponseWriter, error)) http.HandlerFu
 			fail(w, err)
 			return
 		}
-		record := web.RecordOf(w)
-		record.Change, record.DryRun = answer.change, q.change.DryRun
+		change := web.ChangeOf(w)
+		change.Summary, change.DryRun = answer.change, q.change.DryRun
 		if answer.after != 0 {
-			record.Before, record.After = answer.before, answer.after
+			change.Before, change.After = answer.before, answer.after
 		}
 		if answer.version != 0 {
 			w.Header().Set("Etag", fmt.Sprintf(`"%d"`, answer.version))

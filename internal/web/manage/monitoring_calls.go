@@ -70,7 +70,7 @@ const rejected = "rejected"
 func viewOfCall(c *calls.Call) callView {
 	view := callView{
 		RequestID: c.RequestID, Time: instant(c.Started), Service: c.Service, Model: c.Model, Instance: c.Instance, KeyID: c.KeyID,
-		Status: c.Result.String(), HTTPStatus: c.HTTP, ErrorCode: c.Code, Streamed: c.Streamed, ClientGone: c.Gone,
+		Status: c.Result.String(), HTTPStatus: c.Status, ErrorCode: c.Code, Streamed: c.Streamed, ClientGone: c.Gone,
 		DurationMs: inMilliseconds(c.Ended), Attempts: c.Attempts, Tries: make([]callTry, 0, len(c.Described())),
 		Timeline: callTimeline{
 			ReceivedMs: inMilliseconds(c.Ready), LimiterMs: inMilliseconds(c.Limited), FirstByteMs: inMilliseconds(c.FirstByte),

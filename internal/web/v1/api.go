@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
-	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/memory"
 	"github.com/patchbay-ai/patchbay/internal/proxy"
 	"github.com/patchbay-ai/patchbay/internal/routing"
@@ -38,8 +37,6 @@ type Options struct {
 	Keys *access.Credentials
 	// Attempts slows down who presents wrong keys; nil slows down nobody.
 	Attempts *access.Attempts
-	// Recorder counts the requests that are refused here; nil counts nothing.
-	Recorder *calls.Recorder
 	// Memory tells whether there is memory for more requests, and has the budget
 	// for their bodies; nil means that there is no bound.
 	Memory *memory.Watch
@@ -75,7 +72,7 @@ func (a *API) identify(x *exchange) bool {
 		x.fail(err)
 		return false
 	}
-	x.key, x.caller.KeyID, x.caller.Tenant = key, key.ID, key.Tenant
+	x.key, x.caller.KeyID, x.caller.Tenant, x.call.KeyID = key, key.ID, key.Tenant, key.ID
 	return true
 }
 
@@ -108,24 +105,19 @@ func (a *API) answer(x *exchange) {
 		}
 	}
 	ctx := x.r.Context()
-	x.routed = true
-	reply, err := a.proxy.Do(ctx, &x.request, &x.caller)
+	reply, err := a.proxy.Do(ctx, &x.request, &x.caller, x.call)
 	panicked := true
 	defer func() {
 		if panicked {
 			reply.Panicked()
 		}
-		x.record.Usage = reply.Usage()
-		reply.Answered(x.record.Status)
 		reply.Close()
 	}()
-	x.record.Model, x.record.Attempts = reply.Model, reply.Attempts()
 	if reply.Model == "" {
-		x.record.Model = shorten(string(x.request.Model)) // nobody serves it
+		x.call.Asked = shorten(string(x.request.Model))
 	}
 	header := x.w.Header()
 	if reply.Instance != nil {
-		x.record.Instance = reply.Instance.ID
 		header["X-Router-Instance"] = []string{reply.Instance.Handle}
 	}
 	header["X-Router-Attempts"] = attemptsText(reply.Attempts())
@@ -144,9 +136,6 @@ func (a *API) answer(x *exchange) {
 	default:
 		x.whole(reply)
 	}
-	if err == nil {
-		x.record.FirstByte = reply.FirstByte.Sub(x.record.Started)
-	}
 	panicked = false
 }
 
@@ -163,15 +152,13 @@ var smallNumbers = []string{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "1
 // begin takes what is known of a request from its head.
 func (a *API) begin(w http.ResponseWriter, r *http.Request, service schema.ServiceType) *exchange {
 	x := a.pool.Get().(*exchange)
-	x.w, x.r, x.record = w, r, web.RecordOf(w)
-	x.record.Service = service.String()
-	x.recorder, x.service, x.routed = a.options.Recorder, service, false
+	x.w, x.r, x.call = w, r, web.CallOf(w)
+	x.call.Unified, x.call.Service = true, service
 	x.current, x.memory = a.current, a.options.Memory
 	x.take(&a.inputs)
 	x.caller = schema.Caller{
-		Arrived:       x.record.Started,
 		Addr:          web.ClientAddr(r, a.options.TrustedProxies),
-		RequestID:     x.record.RequestID,
+		RequestID:     x.call.RequestID,
 		Authorization: r.Header.Get("Authorization"),
 		Traceparent:   r.Header.Get("Traceparent"),
 		Tracestate:    r.Header.Get("Tracestate"),
@@ -209,6 +196,6 @@ func (a *API) admit(x *exchange) bool {
 func (a *API) end(x *exchange) {
 	a.running.Add(-1)
 	x.letGo()
-	x.w, x.r, x.record, x.key, x.caller = nil, nil, nil, nil, schema.Caller{}
+	x.w, x.r, x.call, x.key, x.caller = nil, nil, nil, nil, schema.Caller{}
 	a.pool.Put(x)
 }

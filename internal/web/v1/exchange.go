@@ -28,7 +28,7 @@ import (
 type exchange struct {
 	w        http.ResponseWriter
 	r        *http.Request
-	record   *web.Record
+	call     *calls.Call // the record of the request
 	caller   schema.Caller
 	current  *routing.Current
 	key      *access.Key // nil when the API is open
@@ -39,10 +39,6 @@ type exchange struct {
 	spool    spool
 	memory   *memory.Watch
 	reserved int64 // what the request has of the budget for bodies
-
-	recorder *calls.Recorder
-	service  schema.ServiceType
-	routed   bool // the proxy has it and counts it
 }
 
 // keepBuffer is the largest body buffer that is kept for the next request.
@@ -219,20 +215,16 @@ func (x *exchange) fail(err error) {
 	var known *schema.Error
 	if !errors.As(err, &known) {
 		if x.r.Context().Err() != nil && !errors.Is(err, web.ErrStopping) {
-			x.record.Gone = true
-			x.record.ErrorCode = schema.CodeCancelled
+			x.call.Gone, x.call.Code = true, schema.CodeCancelled
 			panic(http.ErrAbortHandler) // a 200 without a body would be a lie
 		}
 		known = unexpected(err)
 	}
-	x.record.ErrorCode, x.record.Cause = known.Code, known.Cause
+	x.call.Code = known.Code
 	if x.w.Header()["X-Ratelimit-Limit-Requests"] == nil {
 		x.peekLimit()
 	}
 	WriteError(x.w, known)
-	if !x.routed {
-		x.countRefusal(known.Code)
-	}
 }
 
 // unexpected turns an error that no step named into one for the caller.
@@ -265,7 +257,7 @@ func (x *exchange) whole(reply *proxy.Reply) {
 	x.w.WriteHeader(http.StatusOK)
 	for _, s := range segments {
 		if _, err := x.w.Write(s); err != nil {
-			x.gone(reply)
+			reply.Abandon()
 			return
 		}
 	}
@@ -284,23 +276,16 @@ func (x *exchange) binary(ctx context.Context, reply *proxy.Reply) {
 			return
 		}
 		if err != nil {
-			x.record.ErrorCode = schema.CodeUpstreamTruncated
 			panic(http.ErrAbortHandler)
 		}
 		if _, err = x.w.Write(chunk); err == nil {
 			err = control.Flush()
 		}
 		if err != nil {
-			x.gone(reply)
+			reply.Abandon()
 			return
 		}
 	}
-}
-
-// gone notes that the client left in the middle of its answer.
-func (x *exchange) gone(reply *proxy.Reply) {
-	reply.Abandon()
-	x.record.Gone = true
 }
 
 var (
@@ -341,7 +326,7 @@ func (x *exchange) stream(ctx context.Context, reply *proxy.Reply, keepAlive tim
 			if err == nil {
 				continue
 			}
-			x.gone(reply)
+			reply.Abandon()
 			return
 		}
 		x.endStream(ctx, reply, out, err)
@@ -358,20 +343,20 @@ func (x *exchange) endStream(ctx context.Context, reply *proxy.Reply, out *event
 			_ = out.event(dialect.DoneMark) // flushing tells
 		}
 		if out.lastFlush() != nil {
-			x.gone(reply)
+			reply.Abandon()
 		}
 		return
 	}
 	var known *schema.Error
 	if !errors.As(err, &known) {
 		if ctx.Err() != nil && !errors.Is(err, web.ErrStopping) {
-			x.gone(reply)
+			reply.Abandon()
 			return
 		}
 		known = unexpected(err)
 	}
-	x.record.ErrorCode, x.record.Cause = known.Code, known.Cause
+	x.call.Code = known.Code
 	if out.event(web.ErrorBody(known)) != nil || out.lastFlush() != nil {
-		x.gone(reply)
+		reply.Abandon()
 	}
 }

@@ -28,7 +28,7 @@ func (x *exchange) showInstanceLimit(i *backend.Instance) {
 // peekLimit shows the limit on the reply to a request that did not get as far as
 // being counted: the one that would have covered it.
 func (x *exchange) peekLimit() {
-	service := x.current.Load().Service(x.service)
+	service := x.current.Load().Service(x.call.Service)
 	if service == nil {
 		return
 	}

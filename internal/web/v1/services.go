@@ -49,7 +49,7 @@ func (a *API) json(w http.ResponseWriter, r *http.Request, service schema.Servic
 	if !a.admit(x) || !a.identify(x) || !x.readJSON(int64(a.current.Load().Limits.JSONBody)) {
 		return
 	}
-	x.caller.Ready = time.Now()
+	x.call.Ready = x.call.At(time.Now())
 	if len(x.body) > freeBody {
 		x.request.Body.Reserve = x.reserve
 	}
@@ -71,7 +71,7 @@ func (a *API) form(w http.ResponseWriter, r *http.Request, service schema.Servic
 	if form == nil {
 		return
 	}
-	x.caller.Ready = time.Now()
+	x.call.Ready = x.call.At(time.Now())
 	if err := parse(&x.request, form); err != nil {
 		x.fail(err)
 		return
