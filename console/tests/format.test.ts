@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { ago, digits, duration, host, niceMax, overhead, percent, quantile, rate, shorten, splitId, text } from '@/lib/format'
+import { ago, axis, digits, duration, host, niceMax, overhead, percent, quantile, rate, shorten, splitId, tail, text } from '@/lib/format'
 
 describe('durations', () => {
   it.each([
@@ -22,6 +22,9 @@ describe('numbers', () => {
     expect([0, 0.334, 1, 0.9999, null].map((n) => percent(n))).toEqual(['0.0 %', '33.4 %', '100 %', '100 %', '–'])
     expect(percent(0.5, 0)).toBe('50 %')
   })
+  it('say no more on an axis than they must', () => {
+    expect([1600, 4000, 100, 0.5].map((ms) => axis(duration(ms)))).toEqual(['1.6 s', '4 s', '100 ms', '0.5 ms'])
+  })
   it('snap the top of an axis', () => {
     expect([0, 1, 1.1, 18, 25, 426, 0.11].map(niceMax)).toEqual([1, 1, 1.2, 24, 40, 600, 0.12])
   })
@@ -37,6 +40,10 @@ describe('names', () => {
     expect(shorten('deepseek-r1-distill-qwen-32b-awq', 24).endsWith('32b-awq')).toBe(true)
     expect([...shorten('模'.repeat(40), 10)].length).toBe(10)
     expect(shorten('short')).toBe('short')
+  })
+  it('lose their middle, not their tail', () => {
+    expect(tail('deepseek-r1-distill-qwen-32b-awq')).toEqual(['deepseek-r1-distill-qwen-', '32b-awq'])
+    expect(tail('demo-chat')).toEqual(['demo-chat', ''])
   })
   it('are split from addresses', () => {
     expect(splitId('demo@v1@http://127.0.0.1:9/x')).toEqual({ model: 'demo@v1', url: 'http://127.0.0.1:9/x', host: '127.0.0.1:9' })

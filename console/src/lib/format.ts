@@ -62,7 +62,7 @@ export function text(reading: Reading): string {
 
 /** The label of an axis: no decimals that say nothing. */
 export function axis(reading: Reading): string {
-  return text({ ...reading, value: reading.value.replace(/\.0+$/, '') })
+  return text({ ...reading, value: reading.value.includes('.') ? reading.value.replace(/\.?0+$/, '') : reading.value })
 }
 
 export function bytes(value: number | null | undefined): Reading {
@@ -134,6 +134,13 @@ export function shorten(name: string, max = 28): string {
   const tail = Math.floor((max - 1) * 0.4)
   const head = max - 1 - tail
   return `${chars.slice(0, head).join('')}…${chars.slice(-tail).join('')}`
+}
+
+/** A name in two parts: where there is no room, the first loses its end. */
+export function tail(name: string): [string, string] {
+  const chars = [...name]
+  if (chars.length <= 14) return [name, '']
+  return [chars.slice(0, -7).join(''), chars.slice(-7).join('')]
 }
 
 /** The address of an instance without scheme and path, as people say it. */

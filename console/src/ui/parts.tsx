@@ -2,7 +2,7 @@ import { Check, Copy } from 'lucide-react'
 import { DropdownMenu, Slider as RadixSlider, Switch as RadixSwitch } from 'radix-ui'
 import { useEffect, useRef, useState, type ReactNode } from 'react'
 import { useI18n } from '@/i18n'
-import { missing, type Reading } from '@/lib/format'
+import { missing, tail, type Reading } from '@/lib/format'
 
 /** A value with its unit, smaller and grey. */
 export function Value({ reading }: { reading: Reading }) {
@@ -16,6 +16,17 @@ export function Value({ reading }: { reading: Reading }) {
 
 export function Num({ value, unit }: { value: string; unit?: string }) {
   return <Value reading={{ value, unit: value === missing ? '' : (unit ?? '') }} />
+}
+
+/** A name that keeps its tail where there is no room: tails tell models apart. */
+export function Name({ children, className = '', title }: { children: string; className?: string; title?: string }) {
+  const [head, end] = tail(children)
+  return (
+    <code className={`name ${className}`} title={title ?? children}>
+      <span className="trunc">{head}</span>
+      {end !== '' && <span>{end}</span>}
+    </code>
+  )
 }
 
 export function Segments<T extends string>({ value, options, onChange, label }: {

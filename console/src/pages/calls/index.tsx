@@ -13,7 +13,7 @@ import { usePageFact } from '@/shell/fact'
 import { useSearchState } from '@/shell/search'
 import { ErrorNote } from '@/ui/feedback'
 import { Select } from '@/ui/field'
-import { Bar, CodeBox, Segments } from '@/ui/parts'
+import { Bar, CodeBox, Name, Segments } from '@/ui/parts'
 import { CallDrawer } from './drawer'
 import { filterCalls, logShare } from './filter'
 
@@ -153,7 +153,7 @@ function CallTable({ rows, selected, onOpen, onInside }: { rows: readonly Call[]
     query.addEventListener('change', follow)
     return () => query.removeEventListener('change', follow)
   }, [])
-  const virtual = useVirtualizer({ count: rows.length, getScrollElement: () => box.current, estimateSize: () => (phone ? 58 : 32), overscan: 8 })
+  const virtual = useVirtualizer({ count: rows.length, getScrollElement: () => box.current, estimateSize: () => (phone ? 58 : 32), overscan: 8, useFlushSync: false })
   useEffect(() => virtual.measure(), [phone, virtual])
   const index = rows.findIndex((row) => row.requestId === selected)
   const shownIndex = useRef(-1)
@@ -224,7 +224,7 @@ const CallRow = memo(function CallRow({ call, index, top, selected, onOpen }: { 
         {kind === 'answered' ? <Check className="ic s14 text-accent" aria-hidden /> : kind === 'limited' ? <Pause className="ic s14" aria-hidden /> : <X className="ic s14" aria-hidden />}
         <code className={tone === '' ? '' : 'font-semibold'}>{call.httpStatus}</code>
       </span>
-      <code role="cell" className="c-model trunc font-medium" title={call.model}>{call.model === '' ? '–' : shorten(call.model, 28)}</code>
+      <span role="cell" className="c-model min-w-0">{call.model === '' ? '–' : <Name className="font-medium">{call.model}</Name>}</span>
       {tone === '' ? (
         <code role="cell" className="c-inst muted trunc" title={call.instance}>{call.instance === '' ? '–' : splitId(call.instance).host}</code>
       ) : (

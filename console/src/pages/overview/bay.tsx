@@ -2,10 +2,10 @@ import { useNavigate } from '@tanstack/react-router'
 import { ChevronDown, ChevronRight } from 'lucide-react'
 import { useMemo, useRef, useState, type KeyboardEvent } from 'react'
 import { useI18n } from '@/i18n'
-import { duration, percent, rate, shorten, text } from '@/lib/format'
+import { duration, percent, rate, text } from '@/lib/format'
 import { useNow } from '@/live/context'
 import { HealthGlyph, BreakerGlyph } from '@/ui/glyphs'
-import { Num } from '@/ui/parts'
+import { Name, Num } from '@/ui/parts'
 import { useWidth } from '@/ui/size'
 import { BreakerPill } from '@/ui/status'
 import type { Bay, JackRow, ModelRow } from './bay-layout'
@@ -75,7 +75,7 @@ export function PatchBay({ bay, find, unfolded, onFold, onShowIdle }: {
     onKeyDown: (event: KeyboardEvent) => walk(event, side, key),
   })
   return (
-    <div className="panel bay" ref={root}>
+    <div className={`panel bay ${bay.folding ? 'folding' : ''}`} ref={root}>
       <div>
         <div className={`colh jl ${bay.tall ? '!grid-cols-[minmax(0,1fr)]' : ''}`}>
           {!bay.tall && <span>{t('common.service')}</span>}
@@ -152,7 +152,7 @@ function Model({ row, tall, dim, props }: { row: ModelRow; tall: boolean; dim: b
       {tall ? (
         <>
           <span className="two-l">
-            <code className="nm trunc" title={row.model}>{shorten(row.model, 30)}</code>
+            <Name className="nm">{row.model}</Name>
             <span className="muted">{row.service}</span>
           </span>
           <span className="two-l r">
@@ -165,7 +165,7 @@ function Model({ row, tall, dim, props }: { row: ModelRow; tall: boolean; dim: b
       ) : (
         <>
           <span className="svc">{row.first ? row.service : ''}</span>
-          <code className="nm trunc" title={row.model}>{shorten(row.model, 24)}</code>
+          <Name className="nm">{row.model}</Name>
           <span className="val">{rate(row.stat.requests === 0 ? null : row.stat.rate)}</span>
           <Errors value={row.stat.errorRate} />
         </>
@@ -192,7 +192,7 @@ function Jack({ row, tall, now, dim, props }: { row: JackRow; tall: boolean; now
     return (
       <div {...props} className={`at jr jr2 tall ${silent ? 'idle' : ''} ${dim ? 'dim' : ''}`} style={style}>
         <span className="two-l">
-          <code className="nm trunc" title={instance.id}>{shorten(instance.model, 30)}</code>
+          <Name className="nm" title={instance.id}>{instance.model}</Name>
           <code className="muted trunc">{instance.host} · {instance.adapter}</code>
         </span>
         <span className="two-l r">
@@ -221,7 +221,7 @@ function Jack({ row, tall, now, dim, props }: { row: JackRow; tall: boolean; now
           </>
         ) : (
           <>
-            <code className="nm trunc" title={instance.id}>{shorten(instance.model, 24)}</code>
+            <Name className="nm" title={instance.id}>{instance.model}</Name>
             <span className="muted text-[11px]">{instance.adapter}</span>
           </>
         )}

@@ -76,7 +76,7 @@ export function BayTable({ bay }: { bay: Bay }) {
     return sort.down ? -by : by
   })
   const Head = ({ column, label, num }: { column: Column; label: Key; num?: boolean }) => (
-    <th className={num ? 'num' : ''} aria-sort={sort.column === column ? (sort.down ? 'descending' : 'ascending') : undefined}>
+    <th className={num ? 'num w-[96px]' : ''} aria-sort={sort.column === column ? (sort.down ? 'descending' : 'ascending') : undefined}>
       <button type="button" className="border-0 bg-transparent p-0" onClick={() => setSort({ column, down: sort.column === column ? !sort.down : num === true })}>
         {t(label)}
         {sort.column === column ? (sort.down ? ' ↓' : ' ↑') : ''}
@@ -89,7 +89,7 @@ export function BayTable({ bay }: { bay: Bay }) {
         <thead>
           <tr>
             <Head column="model" label="common.instance" />
-            <th className="w-[90px]">{t('common.service')}</th>
+            <th className="w-[100px]">{t('common.service')}</th>
             <Head column="share" label="common.share" num />
             <Head column="rate" label="common.reqs" num />
             <Head column="errors" label="common.errors" num />

@@ -32,7 +32,7 @@ export function StatusSentence() {
   else if (down.length > 0) title = t('overview.someServices', { k: down.length, n, services: down.join(', ') })
   else if (models.length === 1) title = <T k="overview.except" v={{ n, model: <Name>{models[0]!}</Name> }} />
   else if (models.length > 1) title = <T k="overview.exceptMany" v={{ n, k: models.length, models: models.slice(0, 3).join(', ') + (models.length > 3 ? ' …' : '') }} />
-  else title = n === 1 ? t('overview.allWell.one', { service: services[0]! }) : t('overview.allWell', { n })
+  else title = n === 1 ? t('overview.allWell.one', { service: services[0]! }) : n === 2 ? t('overview.allWell.two') : t('overview.allWell', { n })
 
   const reasons = trouble.slice(0, 2).map((instance) => {
     const model = <Name>{instance.model}</Name>

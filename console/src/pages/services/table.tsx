@@ -4,11 +4,11 @@ import { useState } from 'react'
 import { useEdit } from '@/api/mutations'
 import type { Instance, Service, ServiceType } from '@/api/types'
 import { useI18n } from '@/i18n'
-import { axis, duration, host, percent, rate, shorten, text } from '@/lib/format'
+import { axis, duration, host, percent, rate, text } from '@/lib/format'
 import { empty, type Stats } from '@/live/stats'
 import type { InstanceState } from '@/live/types'
 import { useToast } from '@/ui/feedback'
-import { Menu, Slider, Switch } from '@/ui/parts'
+import { Menu, Name, Slider, Switch } from '@/ui/parts'
 import { canServe, StatePill } from '@/ui/status'
 import { shares } from './shares'
 import { strategyNames } from './strategies'
@@ -143,7 +143,7 @@ function InstanceRow({ row, value, stats, version, now, selected, onRemove }: {
       </td>
       <td className="cut nmtd">
         <button type="button" className="nmad" title={id} onClick={open}>
-          <code className={`font-medium ${enabled ? '' : 'off'}`}>{shorten(instance.name, 30)}</code>
+          <Name className={`font-medium ${enabled ? '' : 'off'}`}>{instance.name}</Name>
           <code className="muted trunc">{host(instance.baseUrl)}</code>
         </button>
       </td>
