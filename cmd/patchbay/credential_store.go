@@ -127,11 +127,11 @@ func (f *credentialFlags) at(ctx context.Context, do func(credentialStore) error
 	if err != nil {
 		return err
 	}
-	return failed(f.inDirectory(loaded.Document, do))
+	return failed(f.inDirectory(ctx, loaded.Document, do))
 }
 
 // inDirectory runs an action in a data directory that no gateway uses.
-func (f *credentialFlags) inDirectory(doc *config.Document, do func(credentialStore) error) error {
+func (f *credentialFlags) inDirectory(ctx context.Context, doc *config.Document, do func(credentialStore) error) error {
 	if _, err := os.Stat(doc.Server.DataDir); errors.Is(err, fs.ErrNotExist) && !f.makes {
 		return fmt.Errorf("there is no data directory at %s", doc.Server.DataDir)
 	}
@@ -149,28 +149,28 @@ func (f *credentialFlags) inDirectory(doc *config.Document, do func(credentialSt
 		return err
 	}
 	if doc.Store.Config != "" {
-		values, err := sharedValues(doc.Store.Config, quiet)
+		values, err := sharedValues(ctx, doc.Store.Config, quiet)
 		if err != nil {
 			return err
 		}
 		if values != nil {
 			defer values.Close()
-			if err := values.Follow(credentials.Share(values), credentials.Take); err != nil {
+			if err := values.Follow(ctx, credentials.Share(values), credentials.Take); err != nil {
 				return fmt.Errorf("the database of the shared configuration: %w", err)
 			}
 		}
 	}
-	return do(localStore{credentials})
+	return do(localStore{ctx, credentials})
 }
 
 // sharedValues opens the shared configuration; it is nil where no gateway has
 // begun one, which then takes over what is in its data directory.
-func sharedValues(address string, log *slog.Logger) (*control.Values, error) {
+func sharedValues(ctx context.Context, address string, log *slog.Logger) (*control.Values, error) {
 	shared, err := pglog.New(address)
 	if err != nil {
 		return nil, err
 	}
-	values, err := control.OpenValues(shared, log)
+	values, err := control.OpenValues(ctx, shared, log)
 	if err != nil {
 		return nil, fmt.Errorf("the database of the shared configuration: %w", err)
 	}
@@ -192,7 +192,10 @@ func failed(err error) error {
 }
 
 // localStore works in a data directory that no gateway uses.
-type localStore struct{ credentials *access.Credentials }
+type localStore struct {
+	ctx         context.Context
+	credentials *access.Credentials
+}
 
 // commandLine is the author of what is done without a gateway.
 const commandLine = "command line"
@@ -208,7 +211,7 @@ func (s localStore) issueKey(wanted access.Key) (id, text string, err error) {
 	if err := checked(wanted.Check); err != nil {
 		return "", "", err
 	}
-	text, issued, err := s.credentials.IssueKey(wanted, commandLine, time.Now(), false)
+	text, issued, err := s.credentials.IssueKey(s.ctx, wanted, commandLine, time.Now(), false)
 	return issued.ID, text, err
 }
 
@@ -222,7 +225,7 @@ func (s localStore) keys() ([]keyLine, error) {
 }
 
 func (s localStore) revokeKey(id string) (changed bool, err error) {
-	return unlessRevoked(s.credentials.RevokeKey(id, commandLine, time.Now(), false))
+	return unlessRevoked(s.credentials.RevokeKey(s.ctx, id, commandLine, time.Now(), false))
 }
 
 func unlessRevoked(err error) (changed bool, _ error) {
@@ -236,7 +239,7 @@ func (s localStore) issueToken(wanted access.IssuedToken) (name, text string, er
 	if err := checked(wanted.Check); err != nil {
 		return "", "", err
 	}
-	text, issued, err := s.credentials.IssueToken(wanted, commandLine, time.Now(), false)
+	text, issued, err := s.credentials.IssueToken(s.ctx, wanted, commandLine, time.Now(), false)
 	return issued.Name, text, err
 }
 
@@ -250,12 +253,12 @@ func (s localStore) tokens() ([]tokenLine, error) {
 }
 
 func (s localStore) rotateToken(name string) (text string, err error) {
-	text, _, err = s.credentials.RotateToken(name, time.Now(), false)
+	text, _, err = s.credentials.RotateToken(s.ctx, name, time.Now(), false)
 	return text, err
 }
 
 func (s localStore) revokeToken(name string) (changed bool, err error) {
-	return unlessRevoked(s.credentials.RevokeToken(name, commandLine, time.Now(), false))
+	return unlessRevoked(s.credentials.RevokeToken(s.ctx, name, commandLine, time.Now(), false))
 }
 
 // remoteStore asks a running gateway.

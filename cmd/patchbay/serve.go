@@ -123,7 +123,7 @@ func runGateway(flags *settingFlags, loaded *config.Loaded, log *slog.Logger, re
 	var background sync.WaitGroup
 	defer background.Wait()
 	defer cancel()
-	reload := func() { g.Reload(flags.loadAgain) }
+	reload := func() { g.Reload(ctx, flags.loadAgain) }
 	if path != "" {
 		background.Go(func() {
 			if err := control.Watch(ctx, path, flags.seen, reload); err != nil {

@@ -2,6 +2,7 @@ package access
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -29,7 +30,7 @@ type Log interface {
 	// Change brings this gateway up to date, runs the edit, and stores the value
 	// that it returns under its name. When Change returns without an error, Take
 	// was called with the value.
-	Change(edit func() (name string, value []byte, err error)) error
+	Change(ctx context.Context, edit func() (name string, value []byte, err error)) error
 }
 
 // Credentials are the API keys of the unified API and the tokens of the
@@ -245,7 +246,7 @@ func (c *Credentials) Enforced() bool { return c.settings.Enabled }
 
 // change runs an edit and stores the record that it returns. A dry run stores
 // nothing.
-func (c *Credentials) change(dryRun bool, edit func() (name string, record any, err error)) error {
+func (c *Credentials) change(ctx context.Context, dryRun bool, edit func() (name string, record any, err error)) error {
 	encoded := func() (string, []byte, error) {
 		name, record, err := edit()
 		if err != nil {
@@ -255,7 +256,7 @@ func (c *Credentials) change(dryRun bool, edit func() (name string, record any, 
 		return name, value, err
 	}
 	if c.log != nil && !dryRun {
-		return c.log.Change(func() (string, []byte, error) {
+		return c.log.Change(ctx, func() (string, []byte, error) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			return encoded()

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -52,13 +53,13 @@ func (k Key) Check(report func(path, message string)) {
 // and returns its text, which is kept nowhere. A key without an id gets one. The
 // id of a revoked key may be used again. A dry run changes nothing and returns
 // no text.
-func (c *Credentials) IssueKey(wanted Key, by string, now time.Time, dryRun bool) (text string, issued Issued, err error) {
+func (c *Credentials) IssueKey(ctx context.Context, wanted Key, by string, now time.Time, dryRun bool) (text string, issued Issued, err error) {
 	if wanted.ID == "" {
 		wanted.ID = madeUp("key-")
 	}
 	text, wanted.KeySHA256 = newSecret(keyPrefix)
 	issued = Issued{Key: wanted, Life: Life{CreatedAt: now.UTC().Truncate(time.Second), CreatedBy: by, Source: FromIssue}}
-	err = c.change(dryRun, func() (string, any, error) {
+	err = c.change(ctx, dryRun, func() (string, any, error) {
 		before, taken := c.keys[wanted.ID]
 		if c.staticKey(wanted.ID) != nil || taken && (before.Static || before.RevokedAt.IsZero()) {
 			return "", nil, fmt.Errorf("the key %s %w", wanted.ID, ErrExists)
@@ -75,9 +76,9 @@ func (c *Credentials) IssueKey(wanted Key, by string, now time.Time, dryRun bool
 }
 
 // RevokeKey makes a key useless, also one of the configuration file.
-func (c *Credentials) RevokeKey(id, by string, now time.Time, dryRun bool) error {
+func (c *Credentials) RevokeKey(ctx context.Context, id, by string, now time.Time, dryRun bool) error {
 	now = now.UTC().Truncate(time.Second)
-	return c.change(dryRun, func() (string, any, error) {
+	return c.change(ctx, dryRun, func() (string, any, error) {
 		record, known := c.keys[id]
 		if static := c.staticKey(id); static != nil {
 			if known && record.Static && record.KeySHA256 == static.KeySHA256 {

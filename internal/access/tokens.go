@@ -1,6 +1,7 @@
 package access
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -51,13 +52,13 @@ func (i IssuedToken) Check(report func(path, message string)) {
 // asked for, and returns its text, which is kept nowhere. A token without a name
 // gets one. The name of a revoked token may be used again. A dry run changes
 // nothing and returns no text.
-func (c *Credentials) IssueToken(wanted IssuedToken, by string, now time.Time, dryRun bool) (text string, issued IssuedToken, err error) {
+func (c *Credentials) IssueToken(ctx context.Context, wanted IssuedToken, by string, now time.Time, dryRun bool) (text string, issued IssuedToken, err error) {
 	if wanted.Name == "" {
 		wanted.Name = madeUp("token-")
 	}
 	text, wanted.TokenSHA256 = newSecret(tokenPrefix)
 	wanted.Life = Life{CreatedAt: now.UTC().Truncate(time.Second), CreatedBy: by, Source: FromIssue}
-	err = c.change(dryRun, func() (string, any, error) {
+	err = c.change(ctx, dryRun, func() (string, any, error) {
 		before, taken := c.tokens[wanted.Name]
 		if c.staticToken(wanted.Name) != nil || taken && (before.Static || before.RevokedAt.IsZero()) {
 			return "", nil, fmt.Errorf("the token %s %w", wanted.Name, ErrExists)
@@ -75,9 +76,9 @@ func (c *Credentials) IssueToken(wanted IssuedToken, by string, now time.Time, d
 
 // RotateToken gives a token that was issued a new text, which it returns; the
 // old one is useless from then on.
-func (c *Credentials) RotateToken(name string, now time.Time, dryRun bool) (text string, rotated IssuedToken, err error) {
+func (c *Credentials) RotateToken(ctx context.Context, name string, now time.Time, dryRun bool) (text string, rotated IssuedToken, err error) {
 	text, hash := newSecret(tokenPrefix)
-	err = c.change(dryRun, func() (string, any, error) {
+	err = c.change(ctx, dryRun, func() (string, any, error) {
 		record, known := c.tokens[name]
 		switch {
 		case c.staticToken(name) != nil || record.Static:
@@ -103,9 +104,9 @@ func (c *Credentials) RotateToken(name string, now time.Time, dryRun bool) (text
 }
 
 // RevokeToken makes a token useless, also one of the configuration file.
-func (c *Credentials) RevokeToken(name, by string, now time.Time, dryRun bool) error {
+func (c *Credentials) RevokeToken(ctx context.Context, name, by string, now time.Time, dryRun bool) error {
 	now = now.UTC().Truncate(time.Second)
-	return c.change(dryRun, func() (string, any, error) {
+	return c.change(ctx, dryRun, func() (string, any, error) {
 		record, known := c.tokens[name]
 		if static := c.staticToken(name); static != nil {
 			if known && record.Static && record.TokenSHA256 == static.TokenSHA256 {

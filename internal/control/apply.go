@@ -1,6 +1,7 @@
 package control
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -8,7 +9,6 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
-	"github.com/patchbay-ai/patchbay/internal/routing"
 )
 
 // Why a change is refused, apart from what is wrong with the configuration.
@@ -48,37 +48,65 @@ type Result struct {
 // Apply changes the configuration: the edit gets a copy of the document and
 // changes it as it likes. When any step fails nothing has changed. An edit that
 // changes nothing makes no version.
-func (c *Control) Apply(change Change, edit func(*config.Document) error) (Result, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.change(change, edit)
+func (c *Control) Apply(ctx context.Context, change Change, edit func(*config.Document) error) (Result, error) {
+	return c.change(ctx, change, func(now *state) (*proposal, Result, error) {
+		doc := now.doc.Clone()
+		if err := edit(doc); err != nil || doc.Equal(now.doc) {
+			return nil, Result{}, err
+		}
+		return c.propose(doc, change)
+	})
 }
 
-func (c *Control) change(change Change, edit func(*config.Document) error) (Result, error) {
-	end, err := c.begin(change.DryRun)
+// Reset makes the static configuration a new version.
+func (c *Control) Reset(ctx context.Context, change Change) (Result, error) {
+	return c.Apply(ctx, change, func(doc *config.Document) error {
+		static := config.Document{Services: c.static}
+		doc.Services = static.Clone().Services
+		return nil
+	})
+}
+
+// Use makes a stored version the current one. The list of versions stays as it is.
+func (c *Control) Use(ctx context.Context, change Change, number int) (Result, error) {
+	return c.change(ctx, change, func(now *state) (*proposal, Result, error) {
+		v, err := c.Load(number)
+		if err != nil || number == now.version {
+			return nil, Result{}, err
+		}
+		differences := Compare(now.doc.Services, v.Services)
+		result := Result{Before: now.version, Version: number, Changed: true, Differences: differences, Summary: summarize(differences)}
+		if change.DryRun {
+			result.Version = now.version
+		}
+		return &proposal{next: now.with(v), check: validateStored, dryRun: change.DryRun}, result, nil
+	})
+}
+
+// change enacts what propose makes of the configuration in force, or does nothing
+// where it returns no proposal.
+func (c *Control) change(ctx context.Context, change Change, propose func(now *state) (*proposal, Result, error)) (Result, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	log, err := c.begin(ctx, change)
 	now := c.state.Load()
 	unchanged := Result{Before: now.version, Version: now.version}
 	if err != nil {
 		return unchanged, err
 	}
-	defer end()
-	if err := c.expect(change.IfVersions); err != nil {
+	defer log.end()
+	p, result, err := propose(now)
+	if err != nil || p == nil {
 		return unchanged, err
 	}
-	doc := now.doc.Clone()
-	if err := edit(doc); err != nil {
-		return unchanged, err
-	}
-	if doc.Equal(now.doc) {
-		return unchanged, nil
-	}
-	result, err := c.commit(doc, change)
-	if err != nil {
+	p.log = log
+	if err := c.enact(p); err != nil {
 		return unchanged, err
 	}
 	return result, nil
 }
 
+// expect refuses a change that was made for another version than that in force.
 func (c *Control) expect(versions []int) error {
 	have := c.Version()
 	if len(versions) == 0 || slices.Contains(versions, have) {
@@ -87,77 +115,17 @@ func (c *Control) expect(versions []int) error {
 	return fmt.Errorf("%w: version %d is current, not %s", ErrMoved, have, strings.Trim(fmt.Sprint(versions), "[]"))
 }
 
-// Reset makes the static configuration a new version.
-func (c *Control) Reset(change Change) (Result, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.change(change, func(doc *config.Document) error {
-		static := config.Document{Services: c.static}
-		doc.Services = static.Clone().Services
-		return nil
-	})
-}
-
-// Use makes a stored version the current one. The list of versions stays as it is.
-func (c *Control) Use(change Change, number int) (Result, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	end, err := c.begin(change.DryRun)
-	now := c.state.Load()
-	unchanged := Result{Before: now.version, Version: now.version}
-	if err != nil {
-		return unchanged, err
-	}
-	defer end()
-	if err := c.expect(change.IfVersions); err != nil {
-		return unchanged, err
-	}
-	v, err := c.Load(number)
-	if err != nil {
-		return unchanged, err
-	}
-	if number == now.version {
-		return unchanged, nil
-	}
-	next := &state{doc: now.doc.Clone(), version: number, since: v.since()}
-	next.doc.Services = v.Services
-	if err := validateStored(next.doc); err != nil {
-		return unchanged, err
-	}
-	table, err := routing.Compile(next.doc, c.current.Load(), next.since)
-	if err != nil {
-		return unchanged, err
-	}
-	differences := Compare(now.doc.Services, v.Services)
-	result := Result{Before: now.version, Version: number, Changed: true, Differences: differences, Summary: summarize(differences)}
-	if change.DryRun {
-		result.Version = now.version
-		return result, nil
-	}
-	if err := c.publish(nil, number, nil); err != nil {
-		return unchanged, err
-	}
-	if err := c.tolerate(c.point(number)); err != nil {
-		return unchanged, err
-	}
-	c.put(next, table)
-	return result, nil
-}
-
 // Delete removes a version for good. Its number is not given again.
-func (c *Control) Delete(change Change, number int) (Result, error) {
+func (c *Control) Delete(ctx context.Context, change Change, number int) (Result, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	end, err := c.begin(change.DryRun)
+	log, err := c.begin(ctx, change)
 	now := c.Version()
 	unchanged := Result{Before: now, Version: now}
 	if err != nil {
 		return unchanged, err
 	}
-	defer end()
-	if err := c.expect(change.IfVersions); err != nil {
-		return unchanged, err
-	}
+	defer log.end()
 	if number < 1 || !c.has(number) {
 		return unchanged, fmt.Errorf("%w: %d", ErrNoVersion, number)
 	}
@@ -168,17 +136,26 @@ func (c *Control) Delete(change Change, number int) (Result, error) {
 	if change.DryRun {
 		return deleted, nil
 	}
-	if err := c.unpublish(number); err != nil {
-		return unchanged, err
-	}
-	if number == c.newest || c.session != nil {
-		// The highest number must outlive the file that has it.
-		if err := c.tolerate(c.point(now)); err != nil {
+	head := c.head(now)
+	if log != nil {
+		if err := c.commit(log, log.head, nil, []int{number}); err != nil {
 			return unchanged, err
 		}
+		head.Newest, head.Position = log.head.Newest, log.head.Position
 	}
-	if err := c.store.Remove(number); err != nil && c.tolerate(err) != nil {
-		return unchanged, fmt.Errorf("%w: %w", ErrSave, err)
+	if number == c.newest || log != nil {
+		err = c.setHead(head) // the highest number must outlive the file that has it
+	}
+	if err == nil {
+		if err = c.store.Remove(number); err != nil {
+			err = fmt.Errorf("%w: %w", ErrSave, err)
+		}
+	}
+	if err != nil && log != nil {
+		err = c.unsaved(false, err)
+	}
+	if err != nil {
+		return unchanged, err
 	}
 	return deleted, nil
 }

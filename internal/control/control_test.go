@@ -1,6 +1,7 @@
 package control_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -31,6 +32,7 @@ type bench struct {
 
 // fataler is a test or a run of a property.
 type fataler interface {
+	Context() context.Context
 	Fatal(args ...any)
 	Helper()
 }
@@ -81,7 +83,7 @@ func add(name string) func(*config.Document) error {
 
 func mustChange(t fataler, b *bench, edit func(*config.Document) error) Result {
 	t.Helper()
-	result, err := b.Apply(Change{Origin: FromAPI, Author: "test"}, edit)
+	result, err := b.Apply(t.Context(), Change{Origin: FromAPI, Author: "test"}, edit)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,11 +96,11 @@ func TestVersionNumbersAreNeverUsedTwice(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		mustChange(t, b, add(name))
 	}
-	if _, err := b.Use(Change{}, 2); err != nil {
+	if _, err := b.Use(t.Context(), Change{}, 2); err != nil {
 		t.Fatal(err)
 	}
 	for _, number := range []int{4, 3} {
-		if _, err := b.Delete(Change{}, number); err != nil {
+		if _, err := b.Delete(t.Context(), Change{}, number); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -118,22 +120,28 @@ func TestRefusedChangesChangeNothing(t *testing.T) {
 	defer b.store.Close()
 	mustChange(t, b, add("a"))
 	before := b.describe(t)
+	gone, leave := context.WithCancel(t.Context())
+	leave()
 	for name, test := range map[string]struct {
 		do   func() error
 		want error
 	}{
-		"another version":   {func() error { _, err := b.Apply(Change{IfVersions: []int{1}}, add("b")); return err }, ErrMoved},
-		"the edit":          {func() error { _, err := b.Apply(Change{}, func(*config.Document) error { return io.EOF }); return err }, io.EOF},
-		"no such version":   {func() error { _, err := b.Use(Change{}, 9); return err }, ErrNoVersion},
-		"version 0":         {func() error { _, err := b.Use(Change{}, 0); return err }, ErrNoVersion},
-		"apply, moved":      {func() error { _, err := b.Use(Change{IfVersions: []int{7}}, 1); return err }, ErrMoved},
-		"delete current":    {func() error { _, err := b.Delete(Change{}, 2); return err }, ErrCurrent},
-		"delete unknown":    {func() error { _, err := b.Delete(Change{}, 99); return err }, ErrNoVersion},
-		"delete, moved":     {func() error { _, err := b.Delete(Change{IfVersions: []int{1}}, 1); return err }, ErrMoved},
-		"dry run":           {func() error { _, err := b.Apply(Change{DryRun: true}, add("b")); return err }, nil},
-		"dry run of use":    {func() error { _, err := b.Use(Change{DryRun: true}, 1); return err }, nil},
-		"dry run of delete": {func() error { _, err := b.Delete(Change{DryRun: true}, 1); return err }, nil},
-		"dry run of reset":  {func() error { _, err := b.Reset(Change{DryRun: true}); return err }, nil},
+		"another version": {func() error { _, err := b.Apply(t.Context(), Change{IfVersions: []int{1}}, add("b")); return err }, ErrMoved},
+		"the edit": {func() error {
+			_, err := b.Apply(t.Context(), Change{}, func(*config.Document) error { return io.EOF })
+			return err
+		}, io.EOF},
+		"a caller who left": {func() error { _, err := b.Apply(gone, Change{}, add("b")); return err }, context.Canceled},
+		"no such version":   {func() error { _, err := b.Use(t.Context(), Change{}, 9); return err }, ErrNoVersion},
+		"version 0":         {func() error { _, err := b.Use(t.Context(), Change{}, 0); return err }, ErrNoVersion},
+		"apply, moved":      {func() error { _, err := b.Use(t.Context(), Change{IfVersions: []int{7}}, 1); return err }, ErrMoved},
+		"delete current":    {func() error { _, err := b.Delete(t.Context(), Change{}, 2); return err }, ErrCurrent},
+		"delete unknown":    {func() error { _, err := b.Delete(t.Context(), Change{}, 99); return err }, ErrNoVersion},
+		"delete, moved":     {func() error { _, err := b.Delete(t.Context(), Change{IfVersions: []int{1}}, 1); return err }, ErrMoved},
+		"dry run":           {func() error { _, err := b.Apply(t.Context(), Change{DryRun: true}, add("b")); return err }, nil},
+		"dry run of use":    {func() error { _, err := b.Use(t.Context(), Change{DryRun: true}, 1); return err }, nil},
+		"dry run of delete": {func() error { _, err := b.Delete(t.Context(), Change{DryRun: true}, 1); return err }, nil},
+		"dry run of reset":  {func() error { _, err := b.Reset(t.Context(), Change{DryRun: true}); return err }, nil},
 		"dry run of backup": {func() error { _, _, err := b.Backup(Change{DryRun: true}); return err }, nil},
 	} {
 		if err := test.do(); !errors.Is(err, test.want) {
@@ -154,11 +162,11 @@ func TestResetTakesTheStaticConfiguration(t *testing.T) {
 	_ = b.store.Close()
 	b = open(t, dir, doc) // the file is remembered over a restart, too
 	defer b.store.Close()
-	result, err := b.Reset(Change{Origin: FromReset, Author: "test"})
+	result, err := b.Reset(t.Context(), Change{Origin: FromReset, Author: "test"})
 	if err != nil || result.Version != 3 || !strings.Contains(result.Summary, "-1 instance more@127.0.0.1:1") {
 		t.Fatalf("%+v, %v", result, err)
 	}
-	if again, err := b.Reset(Change{Origin: FromReset}); err != nil || again.Changed || again.Version != 3 {
+	if again, err := b.Reset(t.Context(), Change{Origin: FromReset}); err != nil || again.Changed || again.Version != 3 {
 		t.Errorf("a second reset: %+v, %v", again, err)
 	}
 	v, err := b.Load(3)
@@ -245,7 +253,7 @@ func step(t *rapid.T, b *bench, used map[int]bool) {
 	switch rapid.SampledFrom([]string{"add", "weight", "remove", "delete type", "use", "delete version", "reset", "invalid"}).Draw(t, "kind") {
 	case "add":
 		isNew = true
-		result, err = b.Apply(change, func(doc *config.Document) error {
+		result, err = b.Apply(t.Context(), change, func(doc *config.Document) error {
 			service, ok := doc.Services[serviceType]
 			if !ok {
 				service = config.DefaultService()
@@ -256,7 +264,7 @@ func step(t *rapid.T, b *bench, used map[int]bool) {
 		})
 	case "weight":
 		isNew = true
-		result, err = b.Apply(change, func(doc *config.Document) error {
+		result, err = b.Apply(t.Context(), change, func(doc *config.Document) error {
 			for i := range doc.Services[serviceType].Instances {
 				doc.Services[serviceType].Instances[i].Weight = rapid.Float64Range(0, 10).Draw(t, "weight")
 			}
@@ -264,7 +272,7 @@ func step(t *rapid.T, b *bench, used map[int]bool) {
 		})
 	case "remove":
 		isNew = true
-		result, err = b.Apply(change, func(doc *config.Document) error {
+		result, err = b.Apply(t.Context(), change, func(doc *config.Document) error {
 			service := doc.Services[serviceType]
 			service.Instances = slices.DeleteFunc(service.Instances, func(s backend.Settings) bool { return s.Name == name })
 			if _, ok := doc.Services[serviceType]; ok {
@@ -274,16 +282,16 @@ func step(t *rapid.T, b *bench, used map[int]bool) {
 		})
 	case "delete type":
 		isNew = true
-		result, err = b.Apply(change, func(doc *config.Document) error { delete(doc.Services, serviceType); return nil })
+		result, err = b.Apply(t.Context(), change, func(doc *config.Document) error { delete(doc.Services, serviceType); return nil })
 	case "use":
-		_, err = b.Use(change, number)
+		_, err = b.Use(t.Context(), change, number)
 	case "delete version":
-		_, err = b.Delete(change, number)
+		_, err = b.Delete(t.Context(), change, number)
 	case "reset":
 		isNew = true
-		result, err = b.Reset(change)
+		result, err = b.Reset(t.Context(), change)
 	case "invalid":
-		_, err = b.Apply(change, func(doc *config.Document) error {
+		_, err = b.Apply(t.Context(), change, func(doc *config.Document) error {
 			service := doc.Services[serviceType]
 			service.RateLimit.Capacity = -1
 			doc.Services[serviceType] = service

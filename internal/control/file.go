@@ -1,6 +1,7 @@
 package control
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -95,10 +96,10 @@ func dropEqual(from, defaults map[string]any) {
 // Reload takes a document that was read from the configuration file again: its
 // limits, the edits that were made to its services, and the secrets to which the
 // configuration refers. It reports whether anything changed, and logs what did.
-func (c *Control) Reload(doc *config.Document) (changed bool, err error) {
+func (c *Control) Reload(ctx context.Context, doc *config.Document) (changed bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	changed, err = c.reload(doc)
+	changed, err = c.reload(ctx, doc)
 	c.waiting = nil
 	if errors.Is(err, ErrUnavailable) {
 		c.waiting = doc.Clone()
@@ -106,47 +107,53 @@ func (c *Control) Reload(doc *config.Document) (changed bool, err error) {
 	return changed, err
 }
 
-func (c *Control) reload(doc *config.Document) (changed bool, err error) {
-	end, err := c.begin(isSource(c.file.source, doc))
+// reload is Reload for a caller that has the lock.
+func (c *Control) reload(ctx context.Context, doc *config.Document) (changed bool, err error) {
+	if isSource(c.file.source, doc) {
+		return c.takeFile(nil, doc, FromReload) // only an edit of the services concerns other gateways
+	}
+	log, err := c.begin(ctx, Change{})
 	if err != nil {
 		return false, err
 	}
-	defer end()
-	return c.take(doc, FromReload)
+	defer log.end()
+	return c.takeFile(log, doc, FromReload)
 }
 
-// take is Reload for a caller that has the lock and, where the configuration is
-// shared and the file changed, the log.
-func (c *Control) take(doc *config.Document, origin string) (changed bool, err error) {
-	now, before := c.state.Load(), c.file
-	isEdited := !isSource(before.source, doc)
+// takeFile enacts what changed in the configuration file. The log is that of
+// begin.
+func (c *Control) takeFile(log *session, doc *config.Document, origin string) (changed bool, err error) {
+	now, table := c.state.Load(), c.current.Load()
 	next := now.doc.Clone()
 	next.Limits, next.Resolve = doc.Limits, doc.Resolve
-	if isEdited {
-		c.file = fileStateOf(doc)
-		if c.session == nil || !isSource(c.session.head.Source, doc) { // else another gateway has read the same file
-			next.Services = Merge(before.services, c.file.services, now.doc.Services)
+	var file *fileState
+	if !isSource(c.file.source, doc) {
+		taken := fileStateOf(doc)
+		file = &taken
+		if log == nil || !isSource(log.head.Source, doc) { // else another gateway has read the same file
+			next.Services = Merge(c.file.services, file.services, now.doc.Services)
 		}
-		if c.session != nil {
-			c.session.source = c.file.source
-		}
-	}
-	if !isEdited && next.Equal(now.doc) {
-		c.static = doc.Clone().Services
-		return c.resolveAgain(next)
 	}
 	differences := Compare(now.doc.Services, next.Services)
-	result, err := c.commit(next, Change{Origin: origin, Author: system, Summary: summarizeFile(differences)})
+	p, result, err := c.propose(next, Change{Origin: origin, Author: system, Summary: summarizeFile(differences)})
 	if err != nil {
-		c.file = before
+		return false, err
+	}
+	p.check = validateStored // the file was validated when it was read, and the rest when it was stored
+	p.log, p.file = log, file
+	p.isCurrent = p.added == nil && file == nil
+	if err := c.enact(p); err != nil {
 		return false, err
 	}
 	c.static = doc.Clone().Services
+	if file == nil && next.Equal(now.doc) {
+		return c.reportRotated(table), nil
+	}
 	event := "configuration reloaded: "
 	if origin == FromFile {
 		event = "the configuration file changed since it was last read: "
 	}
-	c.log.Info(event+effect(differences, isEdited), "version", result.Version)
+	c.log.Info(event+effect(differences, file != nil), "version", result.Version)
 	return true, nil
 }
 
@@ -162,27 +169,21 @@ func effect(differences []Difference, isEdited bool) string {
 	return "added " + listed(added) + "; changed " + listed(changed) + "; removed " + listed(removed)
 }
 
-// resolveAgain puts the secrets into force that the configuration refers to, if
-// any of them changed. That is no version: the references are the same.
-func (c *Control) resolveAgain(doc *config.Document) (changed bool, err error) {
-	now, old := c.state.Load(), c.current.Load()
-	next := &state{doc: doc, version: now.version, since: now.since}
-	table, err := routing.Compile(doc, old, now.since)
-	if err != nil {
-		return false, err
-	}
+// reportRotated tells whether the secrets to which the configuration refers are
+// others than in the table before, and logs where. That is no version: the
+// references are the same.
+func (c *Control) reportRotated(before *routing.Table) bool {
 	var rotated []string
-	for _, instance := range table.Instances() {
-		if before := old.Service(instance.Service).Instance(instance.ID); before != nil && !instance.SameSecrets(before) {
+	for _, instance := range c.current.Load().Instances() {
+		if old := before.Service(instance.Service).Instance(instance.ID); old != nil && !instance.SameSecrets(old) {
 			rotated = append(rotated, label(instance.ID))
 		}
 	}
 	if len(rotated) == 0 {
-		return false, nil
+		return false
 	}
-	c.put(next, table)
-	c.log.Info("configuration reloaded: secrets to which it refers changed and are in force", "instances", strings.Join(rotated, " "), "version", next.version)
-	return true, nil
+	c.log.Info("configuration reloaded: secrets to which it refers changed and are in force", "instances", strings.Join(rotated, " "), "version", c.Version())
+	return true
 }
 
 // warnOfFaults logs the instances that a table cannot use, unless the one before

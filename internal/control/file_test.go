@@ -55,7 +55,7 @@ func TestAnEditOfTheFileKeepsWhatTheAPIAdded(t *testing.T) {
 		"while it runs": func(t *testing.T, dir string, b *bench) (*bench, *bytes.Buffer) {
 			_ = b.store.Close()
 			b, log := openLogged(t, dir, before())
-			if changed, err := b.Reload(after()); !changed || err != nil {
+			if changed, err := b.Reload(t.Context(), after()); !changed || err != nil {
 				t.Fatal(changed, err)
 			}
 			return b, log
@@ -82,7 +82,7 @@ func TestAnEditOfTheFileKeepsWhatTheAPIAdded(t *testing.T) {
 				t.Errorf("the log says\n%s", log.String())
 			}
 			// The next edit is compared with this one.
-			if _, err := b.Reload(readFrom("at last", add("kept"), breakerAt(9))); err != nil {
+			if _, err := b.Reload(t.Context(), readFrom("at last", add("kept"), breakerAt(9))); err != nil {
 				t.Fatal(err)
 			}
 			if got := names(b); !slices.Equal(got, []string{"kept", "by hand"}) || b.Version() != 4 {
@@ -101,16 +101,16 @@ func TestAnEditOfTheFileAfterARollback(t *testing.T) {
 	defer b.store.Close()
 	mustChange(t, b, add("x"))
 	mustChange(t, b, add("y"))
-	if _, err := b.Use(Change{}, 2); err != nil {
+	if _, err := b.Use(t.Context(), Change{}, 2); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Reload(readFrom("after", add("a"), add("b"))); err != nil {
+	if _, err := b.Reload(t.Context(), readFrom("after", add("a"), add("b"))); err != nil {
 		t.Fatal(err)
 	}
 	if got := names(b); !slices.Equal(got, []string{"a", "b", "x"}) || b.Version() != 4 {
 		t.Errorf("version %d has %v", b.Version(), got)
 	}
-	mustReset := func() { _, _ = b.Reset(Change{Origin: FromReset}) }
+	mustReset := func() { _, _ = b.Reset(t.Context(), Change{Origin: FromReset}) }
 	if mustReset(); !slices.Equal(names(b), []string{"a", "b"}) {
 		t.Errorf("the static configuration is %v", names(b))
 	}
@@ -127,13 +127,13 @@ func TestAnEditOfTheFileThatIsNotSavedIsTakenLater(t *testing.T) {
 	if err := os.Rename(versions, versions+".away"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.Reload(after); !errors.Is(err, ErrSave) {
+	if _, err := b.Reload(t.Context(), after); !errors.Is(err, ErrSave) {
 		t.Errorf("%v", err)
 	}
 	if err := os.Rename(versions+".away", versions); err != nil {
 		t.Fatal(err)
 	}
-	if changed, err := b.Reload(after); !changed || err != nil || !slices.Equal(names(b), []string{"in the file", "by hand"}) {
+	if changed, err := b.Reload(t.Context(), after); !changed || err != nil || !slices.Equal(names(b), []string{"in the file", "by hand"}) {
 		t.Errorf("%t, %v: %v", changed, err, names(b))
 	}
 }
@@ -181,7 +181,7 @@ func TestGatewaysApplyAnEditOfTheirFileOnce(t *testing.T) {
 	two, _ := join(t, db.URL, t.TempDir(), before())
 	mustChange(t, one, add("by hand"))
 	for _, gateway := range []*bench{one, two, one} {
-		if _, err := gateway.Reload(after()); err != nil {
+		if _, err := gateway.Reload(t.Context(), after()); err != nil {
 			t.Fatal(err)
 		}
 		if got := names(gateway); !slices.Equal(got, []string{"new", "by hand"}) || gateway.Version() != 3 {
@@ -228,16 +228,16 @@ func TestSecretsOfTheFileAreResolvedWhenTheyAreUsed(t *testing.T) {
 		t.Errorf("sent: %s", got)
 	}
 	mustChange(t, b, add("by hand"))
-	if changed, err := b.Reload(referring("words", "second-key")); !changed || err != nil || b.Version() != 2 {
+	if changed, err := b.Reload(t.Context(), referring("words", "second-key")); !changed || err != nil || b.Version() != 2 {
 		t.Errorf("%t, %v, version %d", changed, err, b.Version())
 	}
-	if changed, err := b.Reload(referring("words", "second-key")); changed || err != nil {
+	if changed, err := b.Reload(t.Context(), referring("words", "second-key")); changed || err != nil {
 		t.Errorf("the same key again: %t, %v", changed, err)
 	}
 	if got := sent(b, "m"); got != "team second-key, Bearer second-key" {
 		t.Errorf("sent after a reload: %s", got)
 	}
-	if _, err := b.Use(Change{}, 1); err != nil {
+	if _, err := b.Use(t.Context(), Change{}, 1); err != nil {
 		t.Fatal(err)
 	}
 	if got := sent(b, "m"); got != "team second-key, Bearer second-key" {
@@ -303,7 +303,7 @@ func TestASecretThatIsMissingTakesOneInstanceOut(t *testing.T) {
 	if strings.Count(log.String(), reason) != 1 {
 		t.Errorf("the log repeats itself:\n%s", log.String())
 	}
-	if changed, err := b.Reload(referring("words", "back")); !changed || err != nil || serving(b, "m").Fault != "" {
+	if changed, err := b.Reload(t.Context(), referring("words", "back")); !changed || err != nil || serving(b, "m").Fault != "" {
 		t.Errorf("%t, %v, fault %q", changed, err, serving(b, "m").Fault)
 	}
 }
@@ -330,11 +330,11 @@ func TestVersionsOfOlderReleasesAreReadAsTheyAre(t *testing.T) {
 	if version != 2 || old.APIKey != backend.Literal("secret-of-m") || old.Headers["Accept-Encoding"] != backend.Literal("${file:/etc/passwd}") {
 		t.Errorf("version %d has %#v", version, old)
 	}
-	if _, err := b.Use(Change{}, 1); err != nil {
+	if _, err := b.Use(t.Context(), Change{}, 1); err != nil {
 		t.Error(err)
 	}
 	var problems config.Problems
-	if _, err := b.Apply(Change{Origin: FromAPI}, add("o")); !errors.As(err, &problems) {
+	if _, err := b.Apply(t.Context(), Change{Origin: FromAPI}, add("o")); !errors.As(err, &problems) {
 		t.Errorf("a change that keeps the wrong header: %v", err)
 	}
 }

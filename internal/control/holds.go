@@ -1,6 +1,7 @@
 package control
 
 import (
+	"context"
 	"strings"
 	"time"
 
@@ -24,8 +25,8 @@ type hold struct {
 
 // HoldBreaker holds the circuit breaker of an instance on all gateways of the
 // shared configuration, or lets go of it.
-func (c *Control) HoldBreaker(service schema.ServiceType, instance string, mode breaker.Mode, operator string) error {
-	return c.values.Change(func() (string, []byte, error) {
+func (c *Control) HoldBreaker(ctx context.Context, service schema.ServiceType, instance string, mode breaker.Mode, operator string) error {
+	return c.values.Change(ctx, func() (string, []byte, error) {
 		value, err := json.Marshal(hold{mode, operator, time.Now().UTC()})
 		return holdKind + service.String() + "/" + instance, value, err
 	})

@@ -41,13 +41,13 @@ func TestOldVersionsAreRemoved(t *testing.T) {
 	if _, files, err := b.Backup(Change{}); err != nil || len(files) != 3 {
 		t.Fatal(files, err)
 	}
-	if _, err := b.Use(Change{}, 3); err != nil {
+	if _, err := b.Use(t.Context(), Change{}, 3); err != nil {
 		t.Fatal(err)
 	}
 	if got := versionsOf(t, b); !slices.Equal(got, []int{3, 4, 5}) {
 		t.Errorf("kept after a rollback: %v", got)
 	}
-	if _, err := b.Apply(Change{DryRun: true}, add("dry")); err != nil {
+	if _, err := b.Apply(t.Context(), Change{DryRun: true}, add("dry")); err != nil {
 		t.Fatal(err)
 	}
 	for n := range 3 {

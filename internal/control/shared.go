@@ -37,12 +37,12 @@ const (
 // serve while the database is away. An empty log gets what this gateway has. In
 // any other the current version wins, unless this gateway followed the log
 // before and its configuration file changed since; then that becomes a version.
-func OpenShared(store Store, doc *config.Document, current *routing.Current, log *slog.Logger, shared Shared) (*Control, error) {
-	c, err := openWith(store, doc, current, log, shared)
+func OpenShared(ctx context.Context, store Store, doc *config.Document, current *routing.Current, log *slog.Logger, shared Shared) (*Control, error) {
+	c, err := open(store, doc, current, log, shared)
 	if err != nil {
 		return nil, err
 	}
-	c.note(c.refresh(context.Background()))
+	c.reportFollowing(c.refresh(ctx))
 	return c, nil
 }
 
@@ -53,13 +53,14 @@ func (c *Control) Joined() bool { return c.shared == nil || c.joined.Load() }
 // Values returns what is shared beside the versions, nil where nothing is.
 func (c *Control) Values() *Values { return c.values }
 
-// recall takes up where this gateway was in the log when it stopped. A file that
-// changed since has to wait for the log.
-func (c *Control) recall(last Head, doc *config.Document) (isWaiting bool) {
-	if c.shared == nil || last.Log == "" {
+// resumeLog takes up the position in the shared log that this gateway had when it
+// stopped. It reports whether a configuration file that changed since waits for
+// the log.
+func (c *Control) resumeLog(head Head, doc *config.Document) (isWaiting bool) {
+	if c.shared == nil || head.Log == "" {
 		return false
 	}
-	c.position = last.Position
+	c.position = head.Position
 	c.joined.Store(true)
 	if isSource(c.file.source, doc) {
 		return false
@@ -97,7 +98,7 @@ func (c *Control) Follow(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		c.note(err)
+		c.reportFollowing(err)
 		if err != nil {
 			disconnect()
 			wait = min(2*wait, sharedPatience)
@@ -114,8 +115,8 @@ func (c *Control) Follow(ctx context.Context) {
 	}
 }
 
-// Close lets go of the database of a shared configuration, for a gateway that
-// does not come to follow it.
+// Close closes the connection to the database of a shared configuration, for a
+// gateway that does not come to follow it.
 func (c *Control) Close() {
 	if c.shared == nil {
 		return
@@ -134,8 +135,9 @@ func pause(ctx context.Context, long time.Duration) {
 	}
 }
 
-// note logs when the log goes away and when it is back.
-func (c *Control) note(err error) {
+// reportFollowing logs when the shared log cannot be followed any more, and when
+// it can again.
+func (c *Control) reportFollowing(err error) {
 	if err == nil {
 		if c.following.Recover() {
 			c.log.Info("the shared configuration is followed again", "version", c.Version())
@@ -161,28 +163,19 @@ func (c *Control) Following() *condition.Condition {
 func (c *Control) refresh(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s, err := beginSession(ctx, c.shared, false)
+	log, err := c.beginSession(ctx, false)
 	if err != nil {
 		return err
 	}
-	if s.head.Log == "" {
-		s.End()
-		if err := c.found(); err != nil {
-			return err
-		}
-		if s, err = beginSession(ctx, c.shared, false); err != nil {
-			return err
-		}
-	}
 	// Credentials come first: a version that cannot be used must not delay them.
-	valuesErr := c.values.catchUp(s)
-	err = c.catchUp(s)
-	s.End()
-	err = errors.Join(valuesErr, c.values.supply(), err)
+	valuesErr := c.values.catchUp(log)
+	err = c.catchUp(log)
+	log.end()
+	err = errors.Join(valuesErr, c.values.supply(ctx), err)
 	if err != nil || c.waiting == nil {
 		return err
 	}
-	_, err = c.reload(c.waiting)
+	_, err = c.reload(ctx, c.waiting)
 	if errors.Is(err, ErrUnavailable) {
 		return err
 	}
@@ -193,16 +186,131 @@ func (c *Control) refresh(ctx context.Context) error {
 	return nil
 }
 
-// found makes an empty log the one of this gateway's versions. If another one
-// does so at the same moment, the next refresh follows that.
-func (c *Control) found() error {
-	s, err := beginSession(context.Background(), c.shared, true)
+// catchUp enacts what other gateways wrote to the log, and makes the files the
+// same as the log. The caller has the lock.
+func (c *Control) catchUp(log *session) error {
+	if c.position == log.head.Position {
+		c.joined.Store(true)
+		return nil
+	}
+	p := &proposal{next: c.state.Load(), check: validateStored, log: log, received: true}
+	summary := ""
+	moved := !c.follows(log) || p.next.version != log.head.Version
+	if moved {
+		v, err := log.Load(log.head.Version)
+		if err != nil {
+			return err
+		}
+		p.next, summary = p.next.with(v), v.Summary
+	}
+	err := c.enact(p)
+	if err != nil && !errors.Is(err, errUnsaved) {
+		return fmt.Errorf("version %d: %w", p.next.version, err)
+	}
+	c.joined.Store(true)
+	if moved {
+		c.log.Info("the shared configuration changed", "version", p.next.version, "summary", summary)
+	}
+	return err
+}
+
+// follows tells whether the files are an earlier state of the log.
+func (c *Control) follows(log *session) bool {
+	return c.position.Log == log.head.Log && c.position.Revision <= log.head.Revision
+}
+
+// copyVersions saves the versions of the log that the store lacks, and returns
+// those that the log lacks. Versions of another log are kept in a backup and then
+// replaced.
+func (c *Control) copyVersions(log *session) (surplus []int, err error) {
+	theirs, err := log.Versions()
+	if err != nil {
+		return nil, err
+	}
+	ours, err := c.store.Versions()
+	if err != nil {
+		return nil, err
+	}
+	replaced := !c.follows(log)
+	if replaced && len(ours) > 0 {
+		path, _, err := c.store.Backup(time.Now(), false)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrSave, err)
+		}
+		c.log.Info("the versions of the shared configuration replace those of this gateway, which are kept", "backup", path)
+	}
+	for _, number := range theirs {
+		if !replaced && slices.Contains(ours, number) {
+			continue
+		}
+		v, err := log.Load(number)
+		if err != nil && number != log.head.Version {
+			c.log.Warn("a version of the shared configuration cannot be read", "version", number, "error", err)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := c.store.Save(v); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrSave, err)
+		}
+	}
+	return slices.DeleteFunc(ours, func(number int) bool { return slices.Contains(theirs, number) }), nil
+}
+
+// session is a transaction on the shared log.
+type session struct {
+	Transaction
+
+	head Head
+	// committed says that the log has what was written.
+	committed bool
+}
+
+// end ends the transaction, if there is one.
+func (s *session) end() {
+	if s != nil {
+		s.End()
+	}
+}
+
+func newSession(ctx context.Context, shared Shared, write bool) (*session, error) {
+	tx, err := shared.Begin(ctx, write)
+	if err != nil {
+		return nil, err
+	}
+	head, err := tx.Head()
+	if err != nil {
+		tx.End()
+		return nil, err
+	}
+	return &session{Transaction: tx, head: head}, nil
+}
+
+// beginSession begins a transaction on the shared log, which is not empty then.
+func (c *Control) beginSession(ctx context.Context, write bool) (*session, error) {
+	log, err := newSession(ctx, c.shared, write)
+	if err != nil || log.head.Log != "" {
+		return log, err
+	}
+	log.end()
+	if err := c.initialise(ctx); err != nil {
+		return nil, err
+	}
+	return newSession(ctx, c.shared, write)
+}
+
+// initialise gives an empty log the versions of this gateway. If another gateway
+// does so at the same moment, the log has those of the other.
+func (c *Control) initialise(ctx context.Context) error {
+	log, err := newSession(ctx, c.shared, true)
 	if err != nil {
 		return err
 	}
-	defer s.End()
-	first := Head{Position: Position{Log: rand.Text(), Revision: 1}, Version: c.Version(), Newest: c.newest, Source: c.file.source}
-	if isFirst, err := s.Initialise(first); err != nil || !isFirst {
+	defer log.end()
+	first := c.head(c.Version())
+	first.Position = Position{Log: rand.Text(), Revision: 1}
+	if isFirst, err := log.Initialise(first); err != nil || !isFirst {
 		return err
 	}
 	numbers, err := c.store.Versions()
@@ -215,240 +323,73 @@ func (c *Control) found() error {
 			continue // what cannot be read here is no use to others
 		}
 		if err == nil {
-			err = s.Save(v)
+			err = log.Save(v)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	if err := s.commit(first); err != nil {
+	if err := log.Commit(); err != nil {
 		return err
 	}
 	c.position = first.Position
 	c.log.Info("the shared configuration was empty and begins with this gateway's", "version", first.Version)
-	return c.point(first.Version)
+	return c.setHead(first)
 }
 
-// catchUp puts the current version of the log into force and makes the files
-// the same as the log. The caller has the lock.
-func (c *Control) catchUp(s *session) error {
-	if c.position == s.head.Position {
-		c.joined.Store(true)
-		return nil
-	}
-	now := c.state.Load()
-	sameLog := c.position.Log == s.head.Log && c.position.Revision <= s.head.Revision
-	moved := !sameLog || now.version != s.head.Version
-	next, table, summary := now, c.current.Load(), ""
-	if moved {
-		v, err := s.Load(s.head.Version)
-		if err != nil {
-			return err
-		}
-		summary = v.Summary
-		next = &state{doc: now.doc.Clone(), version: v.Number, since: v.since()}
-		next.doc.Services = v.Services
-		if err := validateStored(next.doc); err != nil {
-			return fmt.Errorf("version %d: %w", v.Number, err)
-		}
-		if table, err = routing.Compile(next.doc, c.current.Load(), next.since); err != nil {
-			return fmt.Errorf("version %d: %w", v.Number, err)
-		}
-	}
-	surplus, err := c.copyVersions(s, sameLog)
-	if moved {
-		// Also if the disk is full: what the others do counts.
-		c.put(next, table)
-		c.log.Info("the shared configuration changed", "version", next.version, "summary", summary)
-	}
-	c.joined.Store(true)
-	if err != nil {
-		return err
-	}
-	before := c.position
-	c.position, c.newest = s.head.Position, s.head.Newest
-	if err := c.point(next.version); err != nil {
-		c.position = before
-		return err
-	}
-	for _, number := range surplus {
-		if err := c.store.Remove(number); err != nil {
-			c.log.Warn("a version that the shared configuration does not have stays on disk", "version", number, "error", err)
-		}
-	}
-	return nil
-}
-
-// copyVersions writes the versions that the files lack, and returns those that
-// the log lacks. Files of another log are kept in a backup and then replaced.
-func (c *Control) copyVersions(s *session, sameLog bool) (surplus []int, err error) {
-	theirs, err := s.Versions()
-	if err != nil {
+// begin begins a change: where the configuration is shared it takes the log and
+// brings this gateway up to date, so that the change starts from what everybody
+// has. It returns no session where nothing is shared, and for a dry run. The
+// caller has the lock and ends the session.
+func (c *Control) begin(ctx context.Context, change Change) (log *session, err error) {
+	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	ours, err := c.store.Versions()
-	if err != nil {
-		return nil, err
-	}
-	if !sameLog && len(ours) > 0 {
-		path, _, err := c.store.Backup(time.Now(), false)
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrSave, err)
-		}
-		c.log.Info("the versions of the shared configuration replace those of this gateway, which are kept", "backup", path)
-	}
-	for _, number := range theirs {
-		if _, have := slices.BinarySearch(ours, number); have && sameLog {
-			continue
-		}
-		v, err := s.Load(number)
-		if err != nil && number != s.head.Version {
-			c.log.Warn("a version of the shared configuration cannot be read", "version", number, "error", err)
-			continue
+	if c.shared != nil && !change.DryRun {
+		log, err = c.beginSession(ctx, true)
+		if err == nil {
+			err = c.catchUp(log)
 		}
 		if err != nil {
-			return nil, err
+			log.end()
+			return nil, refuse(c.log, err)
 		}
-		if err := c.store.Save(v); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrSave, err)
-		}
+		c.newest = log.head.Newest
 	}
-	return slices.DeleteFunc(ours, func(number int) bool {
-		_, there := slices.BinarySearch(theirs, number)
-		return there
-	}), nil
-}
-
-// session is a transaction on the shared log and its head.
-type session struct {
-	Transaction
-
-	head Head
-	// source is what the head gets as its source with the next write.
-	source string
-	// committed says that the log has what was written.
-	committed bool
-}
-
-func beginSession(ctx context.Context, shared Shared, write bool) (*session, error) {
-	tx, err := shared.Begin(ctx, write)
-	if err != nil {
+	if err := c.expect(change.IfVersions); err != nil {
+		log.end()
 		return nil, err
 	}
-	head, err := tx.Head()
-	if err != nil {
-		tx.End()
-		return nil, err
-	}
-	return &session{Transaction: tx, head: head, source: head.Source}, nil
+	return log, nil
 }
 
-// commit commits, and notes the head that the log has then.
-func (s *session) commit(next Head) error {
-	if err := s.Commit(); err != nil {
-		return err
+// commit writes a change to the log: a new version, if any, the next head, and
+// which versions are removed.
+func (c *Control) commit(log *session, next Head, added *Version, removed []int) (err error) {
+	next.Revision++
+	if added != nil {
+		err = log.Save(added)
 	}
-	s.head, s.committed = next, true
-	return nil
-}
-
-// begin takes the log for a write and brings this gateway up to date, so that
-// the write starts from what everybody has. Without a log, and for a dry run,
-// it does nothing. The caller has the lock and calls end after the write.
-func (c *Control) begin(dryRun bool) (end func(), err error) {
-	if c.shared == nil || dryRun {
-		return func() {}, nil
-	}
-	s, err := beginSession(context.Background(), c.shared, true)
-	if err == nil && s.head.Log == "" {
-		s.End()
-		if err = c.found(); err == nil {
-			s, err = beginSession(context.Background(), c.shared, true)
-		}
+	if err == nil && len(removed) > 0 {
+		err = log.Remove(removed...)
 	}
 	if err == nil {
-		if err = c.catchUp(s); err != nil {
-			s.End()
-		}
+		err = log.SetHead(next)
 	}
 	if err != nil {
-		c.log.Warn("a change was refused: the shared configuration cannot be written", "error", err)
-		return nil, ErrUnavailable
+		return refuse(c.log, err)
 	}
-	c.session, c.newest = s, s.head.Newest
-	return func() {
-		s.End()
-		c.session = nil
-	}, nil
-}
-
-// publish writes to the log before anything is written here: a new version, if
-// any, which one is current, and which ones are not kept. Nothing happens without
-// a log.
-func (c *Control) publish(v *Version, current int, surplus []int) error {
-	s := c.session
-	if s == nil {
-		if v != nil {
-			c.position = Position{} // the files are not those of a log any more
-		}
-		return nil
-	}
-	if v == nil && current == s.head.Version && s.source == s.head.Source {
-		return nil
-	}
-	if v != nil {
-		if err := s.Save(v); err != nil {
-			return c.refused(err)
-		}
-	}
-	if len(surplus) > 0 {
-		if err := s.Remove(surplus...); err != nil {
-			return c.refused(err)
-		}
-	}
-	return c.move(current)
-}
-
-// unpublish removes a version from the log.
-func (c *Control) unpublish(number int) error {
-	s := c.session
-	if s == nil {
-		return nil
-	}
-	if err := s.Remove(number); err != nil {
-		return c.refused(err)
-	}
-	return c.move(s.head.Version)
-}
-
-func (c *Control) move(current int) error {
-	s := c.session
-	next := s.head
-	next.Revision++
-	next.Version, next.Newest, next.Source = current, max(next.Newest, current), s.source
-	if err := s.SetHead(next); err != nil {
-		return c.refused(err)
-	}
-	if err := s.commit(next); err != nil {
-		_ = c.refused(err)
+	if err := log.Commit(); err != nil {
+		_ = refuse(c.log, err)
 		return ErrUnconfirmed
 	}
-	c.position = next.Position
+	log.head, log.committed = next, true
 	return nil
 }
 
-func (c *Control) refused(err error) error {
-	c.log.Warn("a change was refused: the shared configuration cannot be written", "error", err)
+// refuse logs why the shared log does not take a change. The caller of the change
+// learns only that it does not.
+func refuse(log *slog.Logger, err error) error {
+	log.Warn("a change was refused: the shared configuration cannot be written", "error", err)
 	return ErrUnavailable
-}
-
-// tolerate passes an error of the disk on, unless the log has the change
-// already: then it is in force everywhere, and the files follow when they can.
-func (c *Control) tolerate(err error) error {
-	if err == nil || c.session == nil || !c.session.committed {
-		return err
-	}
-	c.log.Error("the shared configuration has a change that could not be saved here; it is tried again", "error", err)
-	c.position.Revision = 0
-	return nil
 }

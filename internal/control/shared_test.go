@@ -14,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -59,7 +60,7 @@ func join(t *testing.T, address, dir string, doc *config.Document) (b *bench, le
 		t.Fatal(err)
 	}
 	table := new(routing.Current)
-	c, err := OpenShared(store, doc, table, slog.New(slog.NewTextHandler(io.Discard, nil)), shared)
+	c, err := OpenShared(t.Context(), store, doc, table, slog.New(slog.NewTextHandler(io.Discard, nil)), shared)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +99,7 @@ func TestParallelWritersOfASharedConfigurationLoseNothing(t *testing.T) {
 	for i, b := range []*bench{one, two} {
 		writers.Go(func() {
 			for n := range each {
-				result, err := b.Apply(Change{Origin: FromAPI}, add(fmt.Sprintf("writer%d-%d", i, n)))
+				result, err := b.Apply(t.Context(), Change{Origin: FromAPI}, add(fmt.Sprintf("writer%d-%d", i, n)))
 				if err != nil {
 					t.Errorf("writer %d: %v", i, err)
 					return
@@ -146,11 +147,11 @@ func TestASharedChangeIsEffectiveEverywhereWithinASecond(t *testing.T) {
 	slices.Sort(took)
 	t.Logf("propagation: median %v, slowest %v", took[len(took)/2], took[len(took)-1])
 
-	if _, err := two.Use(Change{}, 3); err != nil {
+	if _, err := two.Use(t.Context(), Change{}, 3); err != nil {
 		t.Fatal(err)
 	}
 	soon(t, time.Second, "the rollback arrives", func() bool { return one.Version() == 3 && !has(one, "model5")() })
-	if _, err := two.Delete(Change{}, 21); err != nil {
+	if _, err := two.Delete(t.Context(), Change{}, 21); err != nil {
 		t.Fatal(err)
 	}
 	soon(t, time.Second, "the deletion arrives", func() bool { return !one.Has(21) })
@@ -158,7 +159,7 @@ func TestASharedChangeIsEffectiveEverywhereWithinASecond(t *testing.T) {
 		t.Errorf("the next version is %d, after %d", result.Version, result.Before)
 	}
 	soon(t, time.Second, "the change arrives", has(two, "later"))
-	if _, err := two.Apply(Change{IfVersions: []int{3}}, add("stale")); !errors.Is(err, ErrMoved) {
+	if _, err := two.Apply(t.Context(), Change{IfVersions: []int{3}}, add("stale")); !errors.Is(err, ErrMoved) {
 		t.Errorf("a stale writer gets %v", err)
 	}
 }
@@ -191,16 +192,16 @@ func TestTheDatabaseOfTheSharedConfigurationGoesAway(t *testing.T) {
 	db.Kill()
 	before := one.describe(t)
 	for name, write := range map[string]func() error{
-		"change": func() error { _, err := one.Apply(Change{}, add("b")); return err },
-		"use":    func() error { _, err := one.Use(Change{}, 1); return err },
-		"delete": func() error { _, err := one.Delete(Change{}, 1); return err },
-		"reset":  func() error { _, err := one.Reset(Change{}); return err },
+		"change": func() error { _, err := one.Apply(t.Context(), Change{}, add("b")); return err },
+		"use":    func() error { _, err := one.Use(t.Context(), Change{}, 1); return err },
+		"delete": func() error { _, err := one.Delete(t.Context(), Change{}, 1); return err },
+		"reset":  func() error { _, err := one.Reset(t.Context(), Change{}); return err },
 	} {
 		if err := write(); !errors.Is(err, ErrUnavailable) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := one.Apply(Change{DryRun: true}, add("b")); err != nil {
+	if _, err := one.Apply(t.Context(), Change{DryRun: true}, add("b")); err != nil {
 		t.Errorf("a dry run: %v", err)
 	}
 	if after := one.describe(t); after != before {
@@ -259,7 +260,7 @@ func TestJoiningASharedConfiguration(t *testing.T) {
 		t.Errorf("version %d with %v", one.Version(), names(one))
 	}
 	mustChange(t, one, add("by hand"))
-	if _, err := two.Reload(file); err != nil {
+	if _, err := two.Reload(t.Context(), file); err != nil {
 		t.Fatal(err)
 	}
 	if two.Version() != 4 || !has(two, "by hand")() || !has(two, "rolled out")() {
@@ -334,7 +335,7 @@ func TestADatabaseThatDoesNotAnswerHoldsNothingUp(t *testing.T) {
 	w.frozen.Store(true)
 	defer w.frozen.Store(false)
 	began := time.Now()
-	_, err := one.Apply(Change{}, add("b"))
+	_, err := one.Apply(t.Context(), Change{}, add("b"))
 	if took := time.Since(began); !errors.Is(err, ErrUnavailable) || took > 5*pglog.Timeout {
 		t.Errorf("%v after %v", err, took)
 	}
@@ -343,11 +344,56 @@ func TestADatabaseThatDoesNotAnswerHoldsNothingUp(t *testing.T) {
 		t.Errorf("version %d with %v", one.Version(), names(one))
 	}
 	soon(t, pglog.AbandonedAfter+2*pglog.Timeout, "the other can write", func() bool {
-		_, err := two.Apply(Change{}, add("c"))
+		_, err := two.Apply(t.Context(), Change{}, add("c"))
 		return err == nil
 	})
 	w.frozen.Store(false)
 	soon(t, 2*LongestWait+2*pglog.Timeout, "it follows again", has(one, "c"))
+}
+
+// stuckLog is a shared log that never answers.
+type stuckLog struct{}
+
+func (stuckLog) Begin(ctx context.Context, _ bool) (Transaction, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func (stuckLog) Listen(ctx context.Context) (Listener, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func (stuckLog) Close() {}
+
+func TestACallerWhoLeavesDoesNotWaitForTheSharedLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, err := files.Open(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer store.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		c, err := OpenShared(ctx, store, config.Default(), new(routing.Current), slog.New(slog.DiscardHandler), stuckLog{})
+		if err != nil || c.Version() != 1 {
+			t.Fatal(err)
+		}
+		for name, change := range map[string]func(context.Context) error{
+			"apply":  func(ctx context.Context) error { _, err := c.Apply(ctx, Change{}, add("a")); return err },
+			"use":    func(ctx context.Context) error { _, err := c.Use(ctx, Change{}, 1); return err },
+			"delete": func(ctx context.Context) error { _, err := c.Delete(ctx, Change{}, 1); return err },
+			"reset":  func(ctx context.Context) error { _, err := c.Reset(ctx, Change{}); return err },
+			"reload": func(ctx context.Context) error { _, err := c.Reload(ctx, readFrom("words", add("a"))); return err },
+			"value":  func(ctx context.Context) error { return c.Values().Change(ctx, value("key/a", "1")) },
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			if err := change(ctx); !errors.Is(err, ErrUnavailable) {
+				t.Errorf("%s: %v", name, err)
+			}
+			cancel()
+		}
+	})
 }
 
 func TestALostAnswerToACommitIsSaidToBeOpen(t *testing.T) {
@@ -358,7 +404,7 @@ func TestALostAnswerToACommitIsSaidToBeOpen(t *testing.T) {
 	w.atCommit.Store(true)
 	defer w.frozen.Store(false)
 	for n := range 10 {
-		_, err := one.Apply(Change{}, add(fmt.Sprint("b", n)))
+		_, err := one.Apply(t.Context(), Change{}, add(fmt.Sprint("b", n)))
 		if err == nil {
 			continue
 		}

@@ -51,7 +51,7 @@ func TestUpgradesKeepChangesOverAnUnchangedFile(t *testing.T) {
 	}
 	restart("the same release", readFrom("words"), 2)
 	restart("a release with another default", readFrom("words", newDefault), 2)
-	if changed, err := b.Reload(readFrom("words")); changed || err != nil || b.Version() != 2 {
+	if changed, err := b.Reload(t.Context(), readFrom("words")); changed || err != nil || b.Version() != 2 {
 		t.Errorf("a reload takes the file: %t, %v, version %d", changed, err, b.Version())
 	}
 	restart("another file that says the same", readFrom("other words"), 2)
@@ -92,7 +92,7 @@ func TestChangesThatCannotBeStoredAreRefused(t *testing.T) {
 	b := open(t, t.TempDir(), config.Default())
 	defer b.store.Close()
 	edit := func(recovery time.Duration, name string) error {
-		_, err := b.Apply(Change{Origin: FromAPI}, func(doc *config.Document) error {
+		_, err := b.Apply(t.Context(), Change{Origin: FromAPI}, func(doc *config.Document) error {
 			service := doc.Services[schema.Chat]
 			service.CircuitBreaker.RecoveryTimeout = schema.Duration(recovery)
 			service.Instances = append(service.Instances, instanceOf(name, 1))
@@ -160,11 +160,11 @@ func TestUpgradesOfSomeGatewaysTakeASharedFileOnce(t *testing.T) {
 	old, _ := join(t, db.URL, t.TempDir(), config.Default())
 	upgraded, _ := join(t, db.URL, t.TempDir(), readFrom("words"))
 	next := add("in the new file")
-	if changed, err := old.Reload(readFrom("", next)); !changed || err != nil {
+	if changed, err := old.Reload(t.Context(), readFrom("", next)); !changed || err != nil {
 		t.Fatal(changed, err)
 	}
 	mustChange(t, upgraded, add("edited"))
-	if _, err := upgraded.Reload(readFrom("other words", next)); err != nil {
+	if _, err := upgraded.Reload(t.Context(), readFrom("other words", next)); err != nil {
 		t.Fatal(err)
 	}
 	if got := names(upgraded); !slices.Equal(got, []string{"in the new file", "edited"}) || upgraded.Version() != 3 {

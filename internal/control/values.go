@@ -44,8 +44,8 @@ func newValues(shared Shared, mu *sync.Mutex, log *slog.Logger) *Values {
 
 // OpenValues returns the values of a shared configuration for a program that is
 // no gateway, nil where no gateway has begun it yet.
-func OpenValues(shared Shared, log *slog.Logger) (*Values, error) {
-	s, err := beginSession(context.Background(), shared, false)
+func OpenValues(ctx context.Context, shared Shared, log *slog.Logger) (*Values, error) {
+	s, err := newSession(ctx, shared, false)
 	if err != nil {
 		return nil, err
 	}
@@ -66,17 +66,17 @@ func (v *Values) Close() {
 // Follow tells followers of all values and of every change from now on. The log
 // gets the own values of each kind of which it has none. An error means that the
 // log could not be read; a gateway that follows its configuration tries again.
-func (v *Values) Follow(own map[string][]byte, followers ...Follower) error {
+func (v *Values) Follow(ctx context.Context, own map[string][]byte, followers ...Follower) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.followers = followers
 	maps.Copy(v.known, own)
-	return v.refresh()
+	return v.refresh(ctx)
 }
 
 // refresh reads the log. The caller has the lock.
-func (v *Values) refresh() error {
-	s, err := beginSession(context.Background(), v.shared, false)
+func (v *Values) refresh(ctx context.Context) error {
+	s, err := newSession(ctx, v.shared, false)
 	if err != nil {
 		return err
 	}
@@ -85,13 +85,13 @@ func (v *Values) refresh() error {
 	if err != nil {
 		return err
 	}
-	return v.supply()
+	return v.supply(ctx)
 }
 
 // catchUp tells the followers what changed. It does nothing where nobody
 // follows. The caller has the lock, and calls supply after the session.
 func (v *Values) catchUp(s *session) error {
-	if v == nil || len(v.followers) == 0 || s.head.Log == "" {
+	if len(v.followers) == 0 || s.head.Log == "" {
 		return nil
 	}
 	newest, err := s.NewestValue()
@@ -140,11 +140,11 @@ func kindOf(name string) string {
 }
 
 // supply gives the log what it lacks. The caller has the lock.
-func (v *Values) supply() error {
-	if v == nil || len(v.lacking) == 0 {
+func (v *Values) supply(ctx context.Context) error {
+	if len(v.lacking) == 0 {
 		return nil
 	}
-	s, err := beginSession(context.Background(), v.shared, true)
+	s, err := newSession(ctx, v.shared, true)
 	if err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ func (v *Values) supply() error {
 		}
 		all[name] = value
 	}
-	if err := s.commit(s.head); err != nil {
+	if err := s.Commit(); err != nil {
 		return err
 	}
 	v.lacking = nil
@@ -187,12 +187,12 @@ func (v *Values) deliver(log string, newest int64, whole bool, changed map[strin
 // Change brings this gateway up to date, runs the edit, and stores the value
 // that it returns under its name. All followers here were told of it when Change
 // returns.
-func (v *Values) Change(edit func() (name string, value []byte, err error)) error {
+func (v *Values) Change(ctx context.Context, edit func() (name string, value []byte, err error)) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	s, err := v.beginWrite()
+	s, err := v.beginWrite(ctx)
 	if err != nil {
-		return v.refused(err)
+		return refuse(v.log, err)
 	}
 	defer s.End()
 	name, value, err := edit()
@@ -201,10 +201,10 @@ func (v *Values) Change(edit func() (name string, value []byte, err error)) erro
 	}
 	newest := v.revision + 1
 	if err := s.PutValue(name, newest, value); err != nil {
-		return v.refused(err)
+		return refuse(v.log, err)
 	}
-	if err := s.commit(s.head); err != nil {
-		_ = v.refused(err)
+	if err := s.Commit(); err != nil {
+		_ = refuse(v.log, err)
 		return ErrUnconfirmed
 	}
 	v.deliver(v.origin, newest, false, map[string][]byte{name: value})
@@ -212,13 +212,13 @@ func (v *Values) Change(edit func() (name string, value []byte, err error)) erro
 }
 
 // beginWrite takes the log for a write, with everything known that it has.
-func (v *Values) beginWrite() (*session, error) {
+func (v *Values) beginWrite(ctx context.Context) (*session, error) {
 	if v.origin == "" {
-		if err := v.refresh(); err != nil {
+		if err := v.refresh(ctx); err != nil {
 			return nil, err
 		}
 	}
-	s, err := beginSession(context.Background(), v.shared, true)
+	s, err := newSession(ctx, v.shared, true)
 	if err != nil {
 		return nil, err
 	}
@@ -232,9 +232,4 @@ func (v *Values) beginWrite() (*session, error) {
 		return nil, err
 	}
 	return s, nil
-}
-
-func (v *Values) refused(err error) error {
-	v.log.Warn("a change was refused: the shared configuration cannot be written", "error", err)
-	return ErrUnavailable
 }

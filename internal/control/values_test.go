@@ -43,7 +43,7 @@ func (c *copyOf) is(want map[string]string) func() bool {
 func followValues(t *testing.T, b *bench, own map[string][]byte) *copyOf {
 	t.Helper()
 	c := new(copyOf)
-	if err := b.Values().Follow(own, c.take); err != nil {
+	if err := b.Values().Follow(t.Context(), own, c.take); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -80,10 +80,10 @@ func TestValuesAreSharedAndSurviveTheirDatabase(t *testing.T) {
 	if !at1.is(want)() || !at2.is(want)() {
 		t.Fatalf("%v %v", at1.values, at2.values)
 	}
-	if err := two.Values().Change(value("key/a", "2")); err != nil || at2.values["key/a"] != "2" {
+	if err := two.Values().Change(t.Context(), value("key/a", "2")); err != nil || at2.values["key/a"] != "2" {
 		t.Fatalf("%v %v", err, at2.values)
 	}
-	if err := one.Values().Change(func() (string, []byte, error) {
+	if err := one.Values().Change(t.Context(), func() (string, []byte, error) {
 		// The edit sees what the other wrote a moment ago.
 		if at1.values["key/a"] != "2" {
 			t.Error("the edit starts from an old state")
@@ -95,7 +95,7 @@ func TestValuesAreSharedAndSurviveTheirDatabase(t *testing.T) {
 	want = map[string]string{"key/a": "2", "key/b": "3", "token/t": "1"}
 	soon(t, time.Second, "the other gateway has it", at2.is(want))
 	refusal := errors.New("no")
-	if err := one.Values().Change(func() (string, []byte, error) { return "", nil, refusal }); !errors.Is(err, refusal) {
+	if err := one.Values().Change(t.Context(), func() (string, []byte, error) { return "", nil, refusal }); !errors.Is(err, refusal) {
 		t.Errorf("an edit that fails: %v", err)
 	}
 	if two.Version() != 1 {
@@ -103,11 +103,11 @@ func TestValuesAreSharedAndSurviveTheirDatabase(t *testing.T) {
 	}
 
 	db.Kill()
-	if err := one.Values().Change(value("key/c", "x")); !errors.Is(err, ErrUnavailable) {
+	if err := one.Values().Change(t.Context(), value("key/c", "x")); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("a change without the database: %v", err)
 	}
 	db.Start()
-	soon(t, 30*time.Second, "a change is taken again", func() bool { return one.Values().Change(value("key/c", "4")) == nil })
+	soon(t, 30*time.Second, "a change is taken again", func() bool { return one.Values().Change(t.Context(), value("key/c", "4")) == nil })
 	want["key/c"] = "4"
 	soon(t, 30*time.Second, "the other gateway has it", at2.is(want))
 

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"log/slog"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
@@ -20,5 +21,5 @@ func openControl(store *files.Store, doc *config.Document, current *routing.Curr
 	if err != nil {
 		return nil, err
 	}
-	return control.OpenShared(store, doc, current, log, shared)
+	return control.OpenShared(context.Background(), store, doc, current, log, shared)
 }

@@ -1,5 +1,7 @@
 package gateway
 
+import "context"
+
 // shareCredentials makes keys and tokens those of the shared configuration,
 // where there is one.
 func (g *Gateway) shareCredentials() {
@@ -7,7 +9,7 @@ func (g *Gateway) shareCredentials() {
 	if values == nil {
 		return
 	}
-	if err := values.Follow(g.credentials.Share(values), g.credentials.Take, g.Control.TakeHolds); err != nil {
+	if err := values.Follow(context.Background(), g.credentials.Share(values), g.credentials.Take, g.Control.TakeHolds); err != nil {
 		g.log.Warn("the shared keys and tokens cannot be read; those that this gateway last knew are in force", "known", g.credentials.Known(), "error", err)
 	}
 }

@@ -26,7 +26,7 @@ func versions(r *gatewaytest.Gateway) []int {
 // rename changes the name of the first chat instance, as a management call would.
 func rename(r *gatewaytest.Gateway, name string) int {
 	r.T.Helper()
-	result, err := r.Control.Apply(control.Change{Origin: "test", Summary: "renamed"}, func(doc *config.Document) error {
+	result, err := r.Control.Apply(r.T.Context(), control.Change{Origin: "test", Summary: "renamed"}, func(doc *config.Document) error {
 		doc.Services[schema.Chat].Instances[0].Name = name
 		return nil
 	})
@@ -179,7 +179,7 @@ func TestChangeThatCannotBeSavedChangesNothing(t *testing.T) {
 	if err := os.Rename(versions, versions+".away"); err != nil {
 		t.Fatal(err)
 	}
-	_, err := r.Control.Apply(control.Change{Origin: "test", Summary: "renamed"}, func(doc *config.Document) error {
+	_, err := r.Control.Apply(r.T.Context(), control.Change{Origin: "test", Summary: "renamed"}, func(doc *config.Document) error {
 		doc.Services[schema.Chat].Instances[0].Name = "two"
 		return nil
 	})
@@ -208,7 +208,7 @@ func TestWeightEditKeepsRoundsAndCounts(t *testing.T) {
 	turns := func() [2]int { return [2]int{a.Stats().Arrived, b.Stats().Arrived} }
 	before := turns()
 	weigh := func(weight float64) {
-		if _, err := r.Control.Apply(control.Change{Origin: "test", Summary: "weights"}, func(doc *config.Document) error {
+		if _, err := r.Control.Apply(r.T.Context(), control.Change{Origin: "test", Summary: "weights"}, func(doc *config.Document) error {
 			doc.Services[schema.Chat].Instances[0].Weight = weight
 			return nil
 		}); err != nil {
@@ -238,7 +238,7 @@ func TestSameConfigurationMakesNoVersion(t *testing.T) {
 		t.Errorf("version %d of %v", version, versions(r))
 	}
 	doc := gatewaytest.LoadDocument(t, gatewaytest.ChatYAML(gatewaytest.Instance("one", simulator.DownURL)), t.TempDir())
-	if changed, err := r.Control.Reload(doc); changed || err != nil || r.Control.Version() != 1 {
+	if changed, err := r.Control.Reload(t.Context(), doc); changed || err != nil || r.Control.Version() != 1 {
 		t.Errorf("changed %t, %v, version %d", changed, err, r.Control.Version())
 	}
 }

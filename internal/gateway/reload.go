@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"slices"
 
@@ -14,7 +15,7 @@ var ErrEmptyFile = errors.New("the file is empty; the running configuration stay
 
 // Reload reads the configuration again and puts it in force, except for what
 // only a start can change. A configuration that cannot be read changes nothing.
-func (g *Gateway) Reload(load func() (*config.Document, error)) {
+func (g *Gateway) Reload(ctx context.Context, load func() (*config.Document, error)) {
 	doc, err := load()
 	if errors.Is(err, ErrEmptyFile) {
 		g.file.read(err.Error())
@@ -26,7 +27,7 @@ func (g *Gateway) Reload(load func() (*config.Document, error)) {
 		g.log.Error("the configuration file has mistakes; the running configuration stays", "error", err)
 		return
 	}
-	changed, err := g.Control.Reload(doc)
+	changed, err := g.Control.Reload(ctx, doc)
 	switch {
 	case errors.Is(err, control.ErrUnavailable):
 		// Only what is shared waits for the others.

@@ -100,7 +100,7 @@ func (r *Gateway) Halt() {
 // ReloadWith lets the gateway read its configuration again, with this content in
 // place of its file.
 func (r *Gateway) ReloadWith(yaml string) {
-	r.Reload(func() (*config.Document, error) {
+	r.Reload(r.T.Context(), func() (*config.Document, error) {
 		if strings.TrimSpace(yaml) == "" {
 			return nil, gateway.ErrEmptyFile
 		}
@@ -199,7 +199,7 @@ func (r *Gateway) ChatAnyhow(ctx context.Context, body string, headers ...string
 // ChangeChat changes the chat service while the gateway runs.
 func (r *Gateway) ChangeChat(edit func(*config.Service)) {
 	r.T.Helper()
-	if _, err := r.Control.Apply(control.Change{Origin: "test", Summary: "revised"}, func(doc *config.Document) error {
+	if _, err := r.Control.Apply(r.T.Context(), control.Change{Origin: "test", Summary: "revised"}, func(doc *config.Document) error {
 		chat := doc.Services[schema.Chat]
 		edit(&chat)
 		doc.Services[schema.Chat] = chat

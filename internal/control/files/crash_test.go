@@ -64,7 +64,7 @@ func add(name string) func(*config.Document) error {
 
 func mustChange(t *testing.T, b *opened, edit func(*config.Document) error) control.Result {
 	t.Helper()
-	result, err := b.Apply(control.Change{Origin: control.FromAPI}, edit)
+	result, err := b.Apply(t.Context(), control.Change{Origin: control.FromAPI}, edit)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,17 +76,26 @@ func mustChange(t *testing.T, b *opened, edit func(*config.Document) error) cont
 func TestCrashPointsAndFaultsOfTheStore(t *testing.T) {
 	for name, do := range map[string]func(*opened) error{
 		"change": func(b *opened) error {
-			_, err := b.Apply(control.Change{Origin: control.FromAPI}, add("new"))
+			_, err := b.Apply(t.Context(), control.Change{Origin: control.FromAPI}, add("new"))
 			return err
 		},
-		"use":    func(b *opened) error { _, err := b.Use(control.Change{}, 1); return err },
-		"delete": func(b *opened) error { _, err := b.Delete(control.Change{}, 1); return err },
+		"use":    func(b *opened) error { _, err := b.Use(t.Context(), control.Change{}, 1); return err },
+		"reset":  func(b *opened) error { _, err := b.Reset(t.Context(), control.Change{}); return err },
+		"delete": func(b *opened) error { _, err := b.Delete(t.Context(), control.Change{}, 1); return err },
 	} {
 		t.Run(name, func(t *testing.T) {
 			crashAnywhere(t, do)
 			faultAnywhere(t, do)
 		})
 	}
+	t.Run("reload", func(t *testing.T) {
+		faultAnywhere(t, func(b *opened) error {
+			doc := config.Default()
+			_ = add("in the file")(doc)
+			_, err := b.Reload(t.Context(), doc)
+			return err
+		})
+	})
 }
 
 func prepared(t *testing.T, dir string) *opened {

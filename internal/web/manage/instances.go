@@ -1,6 +1,7 @@
 package manage
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -253,12 +254,12 @@ func (a *API) ForceBreaker(q *Request) (Reply, error) {
 	if operator == "open" {
 		operator = "" // management is open, so nobody gave a name
 	}
-	return a.force(instance, wanted.State, operator, q.change.DryRun)
+	return a.force(q.Context(), instance, wanted.State, operator, q.change.DryRun)
 }
 
 // force sets a circuit breaker, on all gateways where the configuration is
 // shared.
-func (a *API) force(instance *backend.Instance, mode breaker.Mode, operator string, dryRun bool) (Reply, error) {
+func (a *API) force(ctx context.Context, instance *backend.Instance, mode breaker.Mode, operator string, dryRun bool) (Reply, error) {
 	before := instance.Breaker.Snapshot()
 	message := "The circuit breaker was set."
 	switch {
@@ -266,7 +267,7 @@ func (a *API) force(instance *backend.Instance, mode breaker.Mode, operator stri
 		message = "Dry run: nothing was changed."
 	case a.options.Control.Values() != nil:
 		message = "The circuit breaker was set on all gateways that share the configuration."
-		if err := a.options.Control.HoldBreaker(instance.Service, instance.ID, mode, operator); err != nil {
+		if err := a.options.Control.HoldBreaker(ctx, instance.Service, instance.ID, mode, operator); err != nil {
 			return Reply{}, err
 		}
 	default:

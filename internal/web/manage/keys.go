@@ -62,7 +62,7 @@ func (a *API) IssueKey(q *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	text, issued, err := a.options.Credentials.IssueKey(wanted, q.change.Author, now, dryRun)
+	text, issued, err := a.options.Credentials.IssueKey(q.Context(), wanted, q.change.Author, now, dryRun)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -100,7 +100,7 @@ func readKey(body []byte, now time.Time) (access.Key, error) {
 // RevokeKey answers DELETE /api/auth/keys/{id}.
 func (a *API) RevokeKey(q *Request) (Reply, error) {
 	id, dryRun := q.PathValue("id"), q.change.DryRun
-	err := a.options.Credentials.RevokeKey(id, q.change.Author, time.Now(), dryRun)
+	err := a.options.Credentials.RevokeKey(q.Context(), id, q.change.Author, time.Now(), dryRun)
 	already := errors.Is(err, access.ErrRevoked)
 	if err != nil && !already {
 		return Reply{}, err

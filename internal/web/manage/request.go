@@ -1,6 +1,7 @@
 package manage
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -69,18 +70,20 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 }
 
 // write makes a change that has versions: only such a change looks at If-Match.
-func (q *Request) write(do func(control.Change) (control.Result, error)) (control.Result, error) {
+func (q *Request) write(do func(context.Context, control.Change) (control.Result, error)) (control.Result, error) {
 	var err error
 	change := q.change
 	if change.IfVersions, err = ifMatch(q.Header.Values("If-Match")); err != nil {
 		return control.Result{}, err
 	}
-	return do(change)
+	return do(q.Context(), change)
 }
 
 // edit changes the configuration.
 func (a *API) edit(q *Request, edit func(*config.Document) error) (control.Result, error) {
-	return q.write(func(change control.Change) (control.Result, error) { return a.options.Control.Apply(change, edit) })
+	return q.write(func(ctx context.Context, change control.Change) (control.Result, error) {
+		return a.options.Control.Apply(ctx, change, edit)
+	})
 }
 
 // dryRunFlag is the switch that makes a write validate only.

@@ -70,7 +70,7 @@ func (a *API) IssueToken(q *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	text, issued, err := a.options.Credentials.IssueToken(wanted, q.change.Author, now, dryRun)
+	text, issued, err := a.options.Credentials.IssueToken(q.Context(), wanted, q.change.Author, now, dryRun)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -111,7 +111,7 @@ func (a *API) RotateToken(q *Request) (Reply, error) {
 	if err := a.whileOpen(); err != nil {
 		return Reply{}, err
 	}
-	text, rotated, err := a.options.Credentials.RotateToken(q.PathValue("name"), now, dryRun)
+	text, rotated, err := a.options.Credentials.RotateToken(q.Context(), q.PathValue("name"), now, dryRun)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -130,7 +130,7 @@ func (a *API) RotateToken(q *Request) (Reply, error) {
 // RevokeToken answers DELETE /api/auth/tokens/{name}.
 func (a *API) RevokeToken(q *Request) (Reply, error) {
 	name, dryRun := q.PathValue("name"), q.change.DryRun
-	err := a.options.Credentials.RevokeToken(name, q.change.Author, time.Now(), dryRun)
+	err := a.options.Credentials.RevokeToken(q.Context(), name, q.change.Author, time.Now(), dryRun)
 	already := errors.Is(err, access.ErrRevoked)
 	if err != nil && !already {
 		return Reply{}, err

@@ -1,6 +1,7 @@
 package manage
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strings"
@@ -154,12 +155,14 @@ func (a *API) DeleteVersion(q *Request) (Reply, error) {
 	return writeVersion(q, "The version was deleted.", a.options.Control.Delete)
 }
 
-func writeVersion(q *Request, message string, write func(control.Change, int) (control.Result, error)) (Reply, error) {
+func writeVersion(q *Request, message string, write func(context.Context, control.Change, int) (control.Result, error)) (Reply, error) {
 	number, err := versionOf("version", q.PathValue("version"))
 	if err != nil {
 		return Reply{}, err
 	}
-	result, err := q.write(func(change control.Change) (control.Result, error) { return write(change, number) })
+	result, err := q.write(func(ctx context.Context, change control.Change) (control.Result, error) {
+		return write(ctx, change, number)
+	})
 	return changed(http.StatusOK, message, viewOf(result, q.change)), err
 }
 

@@ -1,0 +1,262 @@
+package control
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
+	"github.com/patchbay-ai/patchbay/internal/routing"
+)
+
+// errUnsaved means that a configuration is in force on all gateways and could not
+// be saved on this one.
+var errUnsaved = errors.New("the shared configuration has a change that could not be saved here; it is tried again")
+
+// proposal is a configuration on its way into force.
+type proposal struct {
+	next *state
+	// check validates the document of next.
+	check func(*config.Document) error
+	// added is next as a new version, nil where next is stored already.
+	added *Version
+	// file is the configuration file that next takes up, nil where that stays.
+	file *fileState
+	// log is the transaction on the shared log, nil where nothing is shared. It
+	// gets the proposal, unless that was received from there.
+	log      *session
+	received bool
+	// isCurrent says that the store has next as its current version already.
+	isCurrent bool
+	dryRun    bool
+	// surplus are the versions that are not kept once next is in force.
+	surplus []int
+}
+
+// isPublished tells whether the shared log has the proposal.
+func (p *proposal) isPublished() bool { return p.received || p.log != nil && p.log.committed }
+
+// propose makes a proposal of a changed document: a new version, unless the
+// services are those in force. The document is proposed in the form in which it
+// is stored, so that what is in force is what a restart finds.
+func (c *Control) propose(doc *config.Document, change Change) (*proposal, Result, error) {
+	now := c.state.Load()
+	result := Result{Before: now.version, Version: now.version, Changed: true, Summary: change.Summary}
+	doc, err := asStored(doc)
+	if err != nil {
+		return nil, result, err
+	}
+	at := time.Now().UTC()
+	p := &proposal{next: &state{doc: doc, version: now.version, since: grown(doc.Services, now.since, at)}, check: validate, dryRun: change.DryRun}
+	isNew := now.version == 0 || !config.EqualServices(doc.Services, now.doc.Services)
+	if isNew && now.version != 0 {
+		result.Differences = Compare(now.doc.Services, doc.Services)
+	}
+	if result.Summary == "" {
+		result.Summary = summarize(result.Differences)
+	}
+	if isNew {
+		p.next.version = c.newest + 1
+		p.added = &Version{
+			Number: p.next.version, CreatedAt: at, Origin: change.Origin, Author: change.Author,
+			Summary: result.Summary, Added: p.next.since, Services: doc.Services,
+		}
+		p.surplus = c.surplus(doc.Store.KeepVersions)
+	}
+	if !p.dryRun {
+		result.Version = p.next.version
+	}
+	return p, result, nil
+}
+
+// enact puts a proposal into force: it validates and compiles it, publishes it to
+// the shared log, saves it, makes it the current version of the store, and swaps
+// it with what is in force. When a step before the swap fails, nothing has
+// changed; only the disk cannot keep out of force what the shared log has. The
+// caller has the lock.
+func (c *Control) enact(p *proposal) error {
+	if err := p.check(p.next.doc); err != nil {
+		return err
+	}
+	table, err := routing.Compile(p.next.doc, c.current.Load(), p.next.since)
+	if err != nil || p.dryRun {
+		return err
+	}
+	if err := c.publish(p); err != nil {
+		return err
+	}
+	err = c.save(p)
+	if err == nil {
+		err = c.point(p)
+	}
+	if err != nil && !p.isPublished() {
+		return err
+	}
+	c.swap(p, table)
+	if err == nil {
+		c.prune(p.surplus)
+		return nil
+	}
+	return c.unsaved(p.received, err)
+}
+
+// publish writes a proposal to the shared log.
+func (c *Control) publish(p *proposal) error {
+	if p.log == nil || p.received {
+		return nil
+	}
+	head := p.log.head
+	head.Version, head.Newest = p.next.version, max(head.Newest, p.next.version)
+	if p.file != nil {
+		head.Source = p.file.source
+	}
+	if p.added == nil && head.Version == p.log.head.Version && head.Source == p.log.head.Source {
+		return nil
+	}
+	return c.commit(p.log, head, p.added, p.surplus)
+}
+
+// save stores the versions that a proposal brings. One that may be on disk
+// although saving it failed is removed, and its number is not used again.
+func (c *Control) save(p *proposal) (err error) {
+	if p.received {
+		p.surplus, err = c.copyVersions(p.log)
+		return err
+	}
+	v := p.added
+	if v == nil {
+		return nil
+	}
+	if c.has(v.Number) {
+		return fmt.Errorf("%w: version %d exists already", ErrSave, v.Number)
+	}
+	err = c.store.Save(v)
+	if err != nil && !c.has(v.Number) {
+		return fmt.Errorf("%w: %w", ErrSave, err)
+	}
+	c.newest = v.Number
+	if err != nil {
+		_ = c.store.Remove(v.Number)
+		return fmt.Errorf("%w: %w", ErrSave, err)
+	}
+	return nil
+}
+
+// point makes the version of a proposal the current one of the store.
+func (c *Control) point(p *proposal) error {
+	if p.isCurrent {
+		return nil
+	}
+	head := c.head(p.next.version)
+	if p.file != nil {
+		head.Source, head.File = p.file.source, p.file.stored
+	}
+	if p.added != nil {
+		head.Newest, head.Position = p.added.Number, Position{} // the files are not those of a log, unless there is one
+	}
+	if p.log != nil {
+		head.Newest, head.Position = p.log.head.Newest, p.log.head.Position
+	}
+	err := c.setHead(head)
+	if err != nil && p.added != nil && !p.isPublished() {
+		_ = c.store.Remove(p.added.Number) // nobody was told that it exists
+	}
+	return err
+}
+
+// setHead writes the head of the store. If that fails the old one is written
+// again, as far as the disk allows.
+func (c *Control) setHead(head Head) error {
+	if err := c.store.SetHead(head); err != nil {
+		if before := c.Version(); before != 0 {
+			_ = c.store.SetHead(c.head(before))
+		}
+		return fmt.Errorf("%w: %w", ErrSave, err)
+	}
+	c.newest, c.position = head.Newest, head.Position
+	return nil
+}
+
+// head returns the head that the store has if a version is the current one.
+func (c *Control) head(version int) Head {
+	return Head{Version: version, Newest: c.newest, Source: c.file.source, File: c.file.stored, Position: c.position}
+}
+
+// swap brings a proposal into force.
+func (c *Control) swap(p *proposal, table *routing.Table) {
+	if p.file != nil {
+		c.file = *p.file
+	}
+	c.warnOfFaults(table, c.current.Load())
+	applyHolds(table, c.holds)
+	c.state.Store(p.next)
+	c.current.Store(table)
+}
+
+// unsaved reports what is in force and was not saved here. The position in the
+// shared log is forgotten, so that the next refresh saves it. That refresh
+// returns an error; a change that was made here does not, because it was made.
+func (c *Control) unsaved(received bool, err error) error {
+	c.position.Revision = 0
+	if received {
+		return fmt.Errorf("%w: %w", errUnsaved, err)
+	}
+	c.log.Error(errUnsaved.Error(), "error", err)
+	return nil
+}
+
+// surplus returns the versions that are too old to be kept once a new one is
+// stored.
+func (c *Control) surplus(keep int) []int {
+	if keep == 0 {
+		return nil
+	}
+	numbers, err := c.store.Versions()
+	if err != nil || len(numbers) < keep {
+		return nil // what cannot be listed is looked at again with the next change
+	}
+	return numbers[:len(numbers)-keep+1] // the new version is not among them yet
+}
+
+// prune removes versions that are not kept. A failure is tried again with the
+// next change.
+func (c *Control) prune(surplus []int) {
+	if len(surplus) == 0 {
+		return
+	}
+	if err := c.store.Remove(surplus...); err != nil {
+		c.log.Warn("old versions stay on disk until the next change", "error", err)
+	}
+}
+
+// has tells whether a version is stored. One that may be is.
+func (c *Control) has(number int) bool {
+	numbers, err := c.store.Versions()
+	return err != nil || slices.Contains(numbers, number)
+}
+
+// validate looks at the services only: a change must not fail because of a file
+// that another section names.
+func validate(doc *config.Document) error {
+	if problems := doc.ValidateServices(kinds.Check); len(problems) > 0 {
+		return problems
+	}
+	return nil
+}
+
+// validateStored is validate for what was accepted before: a release that is
+// stricter about what it saves must not refuse to run with what an older one
+// saved.
+func validateStored(doc *config.Document) error {
+	problems := slices.DeleteFunc(doc.ValidateServices(kinds.Check), func(p config.Problem) bool {
+		_, setting, isInstance := strings.Cut(p.Path, "].")
+		return isInstance && (setting == "name" || setting == "path" || setting == "api-key" || strings.HasPrefix(setting, "headers["))
+	})
+	if len(problems) > 0 {
+		return problems
+	}
+	return nil
+}
