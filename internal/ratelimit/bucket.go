@@ -14,13 +14,10 @@ type bucket struct {
 
 func (b *bucket) fill(r *rules, now int64) { *b = bucket{parts: r.burstAt(now), at: now} }
 
-// level is what the bucket holds at a time. Refused requests do not store it: a
+// level is what the bucket holds at a time that is not before the last count. Refused requests do not store it: a
 // level computed in many small steps would lose a fraction of a part in each
 // step of a warm-up.
 func (b *bucket) level(r *rules, now int64) int64 {
-	if now <= b.at {
-		return b.parts
-	}
 	return min(b.room(r, now), b.parts+r.gain(b.at, now))
 }
 
@@ -80,15 +77,12 @@ func (b *bucket) untilNext(r *rules, now int64) time.Duration {
 
 // until is the time until the bucket holds as much as is needed.
 func (b *bucket) until(r *rules, now, needed int64) time.Duration {
-	if now >= r.warmEnd {
-		return time.Duration(divideUp(max(0, needed-b.level(r, now)), r.rate))
+	low, high := int64(0), max(0, r.warmEnd-now)
+	if missing := needed - b.level(r, now+high); missing > 0 {
+		return time.Duration(high + divideUp(missing, r.rate))
 	}
 	// The curve of a warm-up is searched, not solved, so that a retry after
 	// exactly this time finds what it was promised, whatever the rounding.
-	low, high := int64(0), r.warmEnd-now
-	if missing := needed - b.level(r, r.warmEnd); missing > 0 {
-		return time.Duration(high + divideUp(missing, r.rate))
-	}
 	for low < high {
 		middle := low + (high-low)/2
 		if b.level(r, now+middle) >= needed {

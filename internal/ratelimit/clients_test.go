@@ -154,6 +154,46 @@ func TestIdleClientsAreForgotten(t *testing.T) {
 	}
 }
 
+// Who asked a short while ago stays listed, however many come.
+func TestClientsThatAskedLatelyStayListed(t *testing.T) {
+	r := newRig(t, perClient(TokenBucket, 5, 1))
+	r.after(20 * time.Minute)
+	r.ask()
+	asked := r.now
+	r.after(29 * time.Minute)
+	for n := range uint32(1000) {
+		r.Allow(v4(n), r.now)
+	}
+	s := r.Snapshot(r.now, 2000)
+	last := s.Clients[len(s.Clients)-1]
+	if len(s.Clients) != 1001 || last.Client.Addr() != r.client || !last.LastRequest.Equal(asked) {
+		t.Errorf("%d clients, the last is %+v", len(s.Clients), last)
+	}
+}
+
+// In a full shard the least recent of those with the most left has to go.
+func TestNewcomerTakesThePlaceOfTheLeastRecentEqual(t *testing.T) {
+	r := newRules(perClient(TokenBucket, 5, 1), 0, clientMarks)
+	s := &newClientTable(r, 4*clientShards).shards[0]
+	ask := func(n uint32, times int) {
+		for range times {
+			var d Decision
+			s.find(v4(n), 0).tally.decide(r, 0, true, &d)
+		}
+	}
+	ask(1, 3)
+	ask(2, 1)
+	ask(3, 1)
+	ask(4, 2)
+	ask(5, 1)
+	ask(6, 1)
+	for n, want := range map[uint32]bool{1: true, 2: false, 3: false, 4: true, 5: true, 6: true} {
+		if _, known := s.byKey[v4(n)]; known != want {
+			t.Errorf("client %d is known: %v", n, known)
+		}
+	}
+}
+
 // Being idle does not help a client that still has something spent.
 func TestIdleClientsThatOweAreRemembered(t *testing.T) {
 	r := newRig(t, perClient(TokenBucket, 10_000, 1))

@@ -322,6 +322,8 @@ func TestUpdateOfTheAlgorithmStartsAnew(t *testing.T) {
 	r.burst(9)
 	r.edit(func(s *Settings) { s.Algorithm = WarmUp })
 	r.burst(3) // warms up from now on
+	r.after(30 * time.Second)
+	r.burst(6) // half way: two thirds
 }
 
 func TestSnapshotOfTheSharedLimit(t *testing.T) {

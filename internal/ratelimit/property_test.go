@@ -45,8 +45,9 @@ func admitted(t *rapid.T, r *rules, times []int64) []int64 {
 	return allowed
 }
 
-// checkDecision proves that a decision keeps its word: a retry after exactly the
-// time it tells is allowed, one nanosecond earlier it is not.
+// checkDecision proves that a decision keeps its word: after exactly the times it
+// tells a retry is allowed and nothing counts as spent any more, one nanosecond
+// earlier that is not so.
 func checkDecision(t *rapid.T, r *rules, sum *tally, now int64, d Decision) {
 	if d.Remaining < 0 || d.Remaining > r.capacity || d.RetryAfter < 0 || d.ResetAfter < d.RetryAfter {
 		t.Fatalf("%+v", d)
@@ -54,11 +55,22 @@ func checkDecision(t *rapid.T, r *rules, sum *tally, now int64, d Decision) {
 	if (d.Remaining == 0) != (d.RetryAfter > 0) {
 		t.Fatalf("remaining and retry disagree: %+v", d)
 	}
+	now = max(now, sum.bucket.at, sum.window.now)
+	probe := *sum // peeking moves a window's clock; its ring is not written to
+	early := int64(1)
+	if r.algorithm == WarmUp {
+		early = 10 // its curve is rounded
+	}
+	if int64(d.ResetAfter) >= early && probe.peek(r, now+int64(d.ResetAfter)-early).ResetAfter == 0 {
+		t.Fatalf("nothing is spent before the time to reset: %+v", d)
+	}
+	if reset := probe.peek(r, now+int64(d.ResetAfter)); reset.Remaining != r.capacity || reset.ResetAfter != 0 {
+		t.Fatalf("at the time to reset: %+v after %+v", reset, d)
+	}
 	if d.RetryAfter == 0 {
 		return
 	}
-	now = max(now, sum.bucket.at, sum.window.now)
-	probe := *sum // peeking moves a window's clock; its ring is not written to
+	probe = *sum
 	if probe.peek(r, now+int64(d.RetryAfter)-1).Allowed {
 		t.Fatalf("allowed before the time to retry: %+v", d)
 	}
@@ -124,7 +136,9 @@ func TestNoWindowHoldsMoreThanItsCapacity(t *testing.T) {
 // An exact window is one that remembers everything.
 func TestWindowWithEnoughMarksIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		r := newRules(anyLimit(t, SlidingWindow), 0, sharedMarks)
+		s := anyLimit(t, SlidingWindow)
+		marks := rapid.SampledFrom([]int{s.Capacity, s.Capacity + 1, sharedMarks}).Draw(t, "marks")
+		r := newRules(s, 0, marks)
 		var sum tally
 		sum.begin(r, 0)
 		var log []int64
@@ -144,6 +158,24 @@ func TestWindowWithEnoughMarksIsExact(t *testing.T) {
 			}
 			if d.Allowed {
 				log = append(log, latest)
+			}
+		}
+	})
+}
+
+// There are so many marks that none has to stand for more than a grain of time,
+// however requests come.
+func TestMarksOfAWindowSuffice(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		marks := rapid.IntRange(3, 40).Draw(t, "marks")
+		r := newRules(limit(SlidingWindow, 100*marks, 100*marks), 0, marks)
+		var w window
+		step := rapid.Int64Range(1, r.grain).Draw(t, "step")
+		for now := int64(0); now < 3*r.window; now += max(step, r.window/2000) {
+			var d Decision
+			w.decide(r, now, true, &d)
+			if span := w.newest().latest - w.opened; span > r.grain || w.used > marks {
+				t.Fatalf("%d of %d marks are used, and one spans %v where a grain is %v", w.used, marks, time.Duration(span), time.Duration(r.grain))
 			}
 		}
 	})

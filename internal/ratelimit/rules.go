@@ -76,19 +76,16 @@ func (r *rules) gain(from, to int64) int64 {
 	}
 	ramp := min(to, r.warmEnd)
 	mean := (r.warmth(from) + r.warmth(ramp)) / 2
-	gained := float64(r.rate) * float64(ramp-from) * mean
-	if gained >= float64(r.burst) {
-		return r.burst
-	}
+	gained := min(float64(r.burst), float64(r.rate)*float64(ramp-from)*mean)
 	return min(r.burst, int64(gained)+r.steadyGain(to-ramp))
 }
 
 func (r *rules) steadyGain(elapsed int64) int64 {
 	overflow, gained := bits.Mul64(uint64(elapsed), uint64(r.rate))
-	if overflow != 0 || gained > uint64(r.burst) {
+	if overflow != 0 {
 		return r.burst
 	}
-	return int64(gained)
+	return int64(min(gained, uint64(r.burst)))
 }
 
 func divideUp(a, b int64) int64 { return (a + b - 1) / b }

@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"net/netip"
 	"slices"
 	"testing"
 	"time"
@@ -181,6 +182,32 @@ func checkPassed(t *rapid.T, r *rules, times []int64) {
 			if n := int64(j - i + 1); float64(n*part) > allowance+1 {
 				t.Fatalf("%d passed within %v, where %.3f may be", n, time.Duration(times[j]-times[i]), allowance/float64(part))
 			}
+		}
+	}
+}
+
+// A request that waits leaves no room to refill, so that nothing is announced
+// that does not come.
+func TestSnapshotWhileARequestWaits(t *testing.T) {
+	r := newRig(t, limit(TokenBucket, 5, 1))
+	_, spent := r.Take(r.client, r.now)
+	spent.Hold()
+	r.after(time.Minute)
+	if s := r.Snapshot(r.now, 0); s.Remaining != 4 || !s.NextRefill.Equal(r.now) {
+		t.Errorf("%d left, the next at %v", s.Remaining, s.NextRefill.Sub(r.now))
+	}
+	spent.Use(r.now)
+	if s := r.Snapshot(r.now, 0); s.Remaining != 4 || s.NextRefill.Sub(r.now) != time.Second {
+		t.Errorf("%d left, the next at %v", s.Remaining, s.NextRefill.Sub(r.now))
+	}
+}
+
+func TestNamesOfClients(t *testing.T) {
+	for client, want := range map[netip.Prefix]string{
+		{}: "unknown", netip.MustParsePrefix("192.0.2.1/32"): "192.0.2.1", netip.MustParsePrefix("2001:db8::/64"): "2001:db8::/64",
+	} {
+		if got := ClientName(client); got != want {
+			t.Errorf("%v is called %s, want %s", client, got, want)
 		}
 	}
 }
