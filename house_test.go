@@ -62,6 +62,7 @@ var floors = []string{
 	"internal/web/openapi",
 	"internal/web/v1",
 	"internal/web/manage",
+	"internal/web/monitor",
 	"internal/web/actuator",
 	"internal/simulator",
 	"console",

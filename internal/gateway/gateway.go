@@ -28,6 +28,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/web"
 	"github.com/patchbay-ai/patchbay/internal/web/actuator"
 	"github.com/patchbay-ai/patchbay/internal/web/manage"
+	"github.com/patchbay-ai/patchbay/internal/web/monitor"
 	"github.com/patchbay-ai/patchbay/internal/web/openapi"
 	v1 "github.com/patchbay-ai/patchbay/internal/web/v1"
 )
@@ -165,7 +166,7 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	management := manage.New(manage.Options{
 		Control: g.Control, Current: g.Current, Credentials: g.credentials, Ledger: g.Ledger, TrustedProxies: g.Document.Server.TrustedProxies, Log: g.log,
 	})
-	router, err := g.newSurface(surfaces{api, management, g.Actuator, openapi.NewPages(), manage.NewMonitoring(g.Recorder, g.Current)})
+	router, err := g.newSurface(surfaces{api, management, g.Actuator, openapi.NewPages(), monitor.New(g.Recorder, g.Current)})
 	if err != nil {
 		return err
 	}

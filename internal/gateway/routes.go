@@ -10,6 +10,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/web"
 	"github.com/patchbay-ai/patchbay/internal/web/actuator"
 	"github.com/patchbay-ai/patchbay/internal/web/manage"
+	"github.com/patchbay-ai/patchbay/internal/web/monitor"
 	"github.com/patchbay-ai/patchbay/internal/web/openapi"
 	v1 "github.com/patchbay-ai/patchbay/internal/web/v1"
 )
@@ -20,12 +21,12 @@ type surfaces struct {
 	manage  *manage.API
 	ops     *actuator.API
 	docs    *openapi.Pages
-	monitor *manage.Monitoring
+	monitor *monitor.API
 }
 
 // routes is everything that the gateway answers, the most important first. The
-// entries stand beside the handlers: in internal/web/v1, manage, actuator and
-// openapi.
+// entries stand beside the handlers: in internal/web/v1, manage, monitor,
+// actuator and openapi.
 func (s surfaces) routes() []web.Route {
 	return slices.Concat(s.unified.Routes(), s.manage.Routes(), s.monitor.Routes(), s.ops.Routes(), s.docs.Routes())
 }
@@ -52,6 +53,8 @@ func newRouter(routes []web.Route, gate *web.Gate) *web.Router {
 
 func notFound(w http.ResponseWriter, r *http.Request) {
 	switch {
+	case monitor.Owns(r.URL.Path):
+		monitor.NotFound(w, r)
 	case isManagement(r):
 		manage.NotFound(w, r)
 	case isActuator(r):
@@ -63,6 +66,8 @@ func notFound(w http.ResponseWriter, r *http.Request) {
 
 func wrongMethod(w http.ResponseWriter, r *http.Request, allow string) {
 	switch {
+	case monitor.Owns(r.URL.Path):
+		monitor.WrongMethod(w, r, allow)
 	case isManagement(r):
 		manage.WrongMethod(w, r, allow)
 	case isActuator(r):

@@ -122,7 +122,7 @@ func fail(w http.ResponseWriter, r *http.Request, status int, message string) {
 		path = path[:longest]
 	}
 	reply(w, r, status, actuatorError{
-		Timestamp: instant(time.Now()), Status: status, Error: http.StatusText(status), Path: strings.ToValidUTF8(path, "?"), Message: message,
+		Timestamp: web.Time(time.Now()), Status: status, Error: http.StatusText(status), Path: strings.ToValidUTF8(path, "?"), Message: message,
 	})
 }
 
@@ -138,6 +138,3 @@ func WrongMethod(w http.ResponseWriter, r *http.Request, allow string) {
 func Fail(w http.ResponseWriter, r *http.Request, err *schema.Error) {
 	fail(w, r, err.HTTPStatus(), err.Message)
 }
-
-// instant writes a moment as JSON has it.
-func instant(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/condition"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
+	"github.com/patchbay-ai/patchbay/internal/web"
 )
 
 // degraded is the status of something that the gateway does without for a while:
@@ -36,7 +37,7 @@ func dependencyHealth(failure *condition.Failure, failures int64) (string, depen
 	if failure == nil {
 		return up, details
 	}
-	details.Since, details.Reason = instant(failure.Since), shorten(failure.Reason)
+	details.Since, details.Reason = web.Time(failure.Since), shorten(failure.Reason)
 	return degraded, details
 }
 
@@ -75,7 +76,7 @@ func (a *API) addDependencies(to map[string]health) {
 	if file := sources.File; file != nil {
 		status, details := dependencyHealth(file.Failure, file.Failures)
 		if !file.LastRead.IsZero() {
-			details.LastRead = instant(file.LastRead)
+			details.LastRead = web.Time(file.LastRead)
 		}
 		to["configFile"] = health{Status: status, Details: details}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/web"
 )
 
 // health is a status, and what it is made of.
@@ -195,7 +196,7 @@ func describe(i *backend.Instance) instanceHealth {
 		ResponseTime: float64(checked.ResponseTime.Microseconds()) / 1000,
 	}
 	if !checked.LastCheck.IsZero() {
-		at := instant(checked.LastCheck)
+		at := web.Time(checked.LastCheck)
 		view.LastCheck = &at
 	}
 	switch {

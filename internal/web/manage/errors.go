@@ -23,12 +23,8 @@ func wrong(field, format string, args ...any) error {
 	return &mistake{field, fmt.Sprintf(format, args...)}
 }
 
-// Errors that the callers of the API can make, beside those of the packages below.
-var (
-	errNotFound = errors.New("not found")
-	errTooLarge = errors.New("the body is larger than 1 MiB")
-	errTooSlow  = errors.New("the body did not arrive in time")
-)
+// errNotFound means that what a request is about does not exist.
+var errNotFound = errors.New("not found")
 
 // statusOf is the table of errors of the management API: the one place that
 // knows which status an error has.
@@ -41,14 +37,13 @@ func statusOf(err error) int {
 		return http.StatusBadRequest
 	case errors.Is(err, errNotFound), errors.Is(err, control.ErrNoVersion), errors.Is(err, access.ErrUnknown):
 		return http.StatusNotFound
-	case errors.Is(err, errTooSlow):
-		return http.StatusRequestTimeout
 	case errors.Is(err, control.ErrMoved):
 		return http.StatusConflict
-	case errors.Is(err, errTooLarge):
-		return http.StatusRequestEntityTooLarge
 	case errors.Is(err, control.ErrUnavailable):
 		return http.StatusServiceUnavailable
+	}
+	if status, ok := web.BodyStatus(err); ok {
+		return status
 	}
 	return http.StatusInternalServerError
 }
@@ -88,33 +83,15 @@ func sentence(err error) string {
 
 // NotFound answers a path under /api that does not exist.
 func NotFound(w http.ResponseWriter, r *http.Request) {
-	refuse(w, r, http.StatusNotFound, "There is no operation "+shorten(r.Method+" "+r.URL.Path)+"; all of them are in /openapi.json.")
+	web.Refuse(w, http.StatusNotFound, web.NoOperation(r))
 }
 
 // WrongMethod answers a path under /api that exists for other methods.
 func WrongMethod(w http.ResponseWriter, r *http.Request, allow string) {
-	refuse(w, r, http.StatusMethodNotAllowed, "The method "+shorten(r.Method)+" is not allowed here; allowed are "+allow+".")
-}
-
-// refuse answers what no operation takes, in the shape of those beside it.
-func refuse(w http.ResponseWriter, r *http.Request, status int, message string) {
-	if isMonitoring(r.URL.Path) {
-		complain(w, status, message)
-		return
-	}
-	web.Refuse(w, status, message)
+	web.Refuse(w, http.StatusMethodNotAllowed, web.NoMethod(r, allow))
 }
 
 // Fail answers a request whose handler broke.
 func Fail(w http.ResponseWriter, e *schema.Error) {
 	web.Refuse(w, e.HTTPStatus(), e.Message)
-}
-
-// shorten cuts what a client sent to a length that fits a message.
-func shorten(text string) string {
-	const longest = 160
-	if len(text) > longest {
-		return strings.ToValidUTF8(text[:longest], "") + "…"
-	}
-	return text
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/web"
 )
 
 // Instances answers GET /api/config/instance/type/{serviceType}.
@@ -95,7 +96,7 @@ func (a *API) AddInstance(q *Request) (Reply, error) {
 		}
 		id = next.ID()
 		if n, _ := find(id, service); n >= 0 {
-			return "", wrong("name, baseUrl", "the instance %q exists already", shorten(id))
+			return "", wrong("name, baseUrl", "the instance %q exists already", web.Shorten(id))
 		}
 		service.Instances = append(service.Instances, next)
 		doc.Services[serviceType] = service
@@ -121,7 +122,7 @@ func (a *API) UpdateInstance(q *Request) (Reply, error) {
 		keepAdapter(&next, &service.Instances[n], service.Adapter)
 		id = next.ID()
 		if other, _ := find(id, service); other >= 0 && other != n {
-			return "", wrong("instance.name, instance.baseUrl", "the instance %q exists already", shorten(id))
+			return "", wrong("instance.name, instance.baseUrl", "the instance %q exists already", web.Shorten(id))
 		}
 		service.Instances[n] = next
 		doc.Services[serviceType] = service
@@ -180,7 +181,7 @@ func identified(body []byte, service config.Service) (int, error) {
 func find(id string, service config.Service) (int, error) {
 	n := slices.IndexFunc(service.Instances, func(s backend.Settings) bool { return s.ID() == id })
 	if n < 0 {
-		return n, fmt.Errorf("instanceId: %w: no instance is called %q", errNotFound, shorten(id))
+		return n, fmt.Errorf("instanceId: %w: no instance is called %q", errNotFound, web.Shorten(id))
 	}
 	return n, nil
 }
@@ -248,7 +249,7 @@ func (a *API) ForceBreaker(q *Request) (Reply, error) {
 	}
 	instance := a.table().Service(serviceType).Instance(wanted.InstanceID)
 	if instance == nil {
-		return Reply{}, fmt.Errorf("instanceId: %w: no instance is called %q", errNotFound, shorten(wanted.InstanceID))
+		return Reply{}, fmt.Errorf("instanceId: %w: no instance is called %q", errNotFound, web.Shorten(wanted.InstanceID))
 	}
 	operator := q.who.Name
 	if operator == "open" {
@@ -276,7 +277,7 @@ func (a *API) force(ctx context.Context, instance *backend.Instance, mode breake
 	now := instance.Breaker.Snapshot()
 	return Reply{
 		message: message, change: fmt.Sprintf("circuit breaker %s→%s on %s", before.Forced, mode, instance.Handle),
-		data: heldBreaker{instance.ID, now.State, now.Forced, now.Hold.By, instantOrNull(now.Hold.Since), mode != before.Forced, dryRun},
+		data: heldBreaker{instance.ID, now.State, now.Forced, now.Hold.By, web.TimeOrNil(now.Hold.Since), mode != before.Forced, dryRun},
 	}, nil
 }
 

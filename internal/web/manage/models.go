@@ -123,7 +123,7 @@ type refusalView struct {
 // Explain answers GET /api/route/explain: what would happen to a request now.
 func (a *API) Explain(q *Request) (Reply, error) {
 	query := q.URL.Query()
-	serviceType, err := schema.ParseServiceType(shorten(query.Get("service")))
+	serviceType, err := schema.ParseServiceType(web.Shorten(query.Get("service")))
 	switch {
 	case query.Get("service") == "":
 		err = wrong("service", "is required")

@@ -147,7 +147,7 @@ func readQuotaEdit(body []byte) (quota.Edit, error) {
 		case slices.Contains(hotFields(), name):
 			given++
 		default:
-			unknown = append(unknown, shorten(name))
+			unknown = append(unknown, web.Shorten(name))
 		}
 	}
 	slices.Sort(fixed)
@@ -321,7 +321,7 @@ func quotaQuestion(r *Request) (quota.Question, error) {
 	if name := query.Get("window"); name != "" {
 		window, err := quota.ParseWindow(name)
 		if err != nil {
-			return q, wrong("window", "%v", fmt.Errorf("unknown window %q (known: MINUTE, HOUR, DAY, MONTH)", shorten(name)))
+			return q, wrong("window", "%v", fmt.Errorf("unknown window %q (known: MINUTE, HOUR, DAY, MONTH)", web.Shorten(name)))
 		}
 		q.Window = &window
 	}

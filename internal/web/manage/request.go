@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"os"
 	"strconv"
 	"strings"
 
@@ -42,31 +40,8 @@ func readRequest(w http.ResponseWriter, r *http.Request) (*Request, error) {
 	if q.change.DryRun, err = flag(r, dryRunFlag); err != nil || r.Method == http.MethodDelete {
 		return q, err
 	}
-	q.body, err = readBody(w, r)
+	q.body, err = web.ReadBody(w, r)
 	return q, err
-}
-
-// maxBody is far more than any configuration that a person writes.
-const maxBody = 1 << 20
-
-// readBody returns the body of a request.
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	if r.ContentLength > maxBody {
-		w.Header().Set("Connection", "close") // what is not read must not be taken for a request
-		return nil, errTooLarge
-	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
-	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		w.Header().Set("Connection", "close")
-		return nil, errTooSlow
-	case err != nil:
-		return nil, wrong("body", "could not be read")
-	case len(body) > maxBody:
-		w.Header().Set("Connection", "close")
-		return nil, errTooLarge
-	}
-	return body, nil
 }
 
 // write makes a change that has versions: only such a change looks at If-Match.
@@ -121,7 +96,7 @@ func ifMatch(lines []string) ([]int, error) {
 
 // serviceOf reads the service type in the path.
 func serviceOf(q *Request) (schema.ServiceType, error) {
-	serviceType, err := schema.ParseServiceType(shorten(q.PathValue("serviceType")))
+	serviceType, err := schema.ParseServiceType(web.Shorten(q.PathValue("serviceType")))
 	if err != nil && q.Method == http.MethodPost {
 		return 0, wrong("serviceType", "%v", err)
 	}
@@ -137,11 +112,11 @@ func versionOf(field, text string) (int, error) {
 	digits := strings.TrimPrefix(text, "-")
 	isForeign := func(r rune) bool { return r < '0' || r > '9' }
 	if digits == "" || strings.ContainsFunc(digits, isForeign) {
-		return 0, wrong(field, "want the number of a version, found %q", shorten(text))
+		return 0, wrong(field, "want the number of a version, found %q", web.Shorten(text))
 	}
 	number, err := strconv.Atoi(text)
 	if err != nil || number < 1 {
-		return 0, fmt.Errorf("%w: %s", control.ErrNoVersion, shorten(text))
+		return 0, fmt.Errorf("%w: %s", control.ErrNoVersion, web.Shorten(text))
 	}
 	return number, nil
 }

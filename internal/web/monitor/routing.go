@@ -1,8 +1,9 @@
-package manage
+package monitor
 
 import (
 	"math"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/backend"
@@ -10,12 +11,13 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/web"
 )
 
-// byService makes the view of every service type of the table in force.
-func byService[T any](m *Monitoring, view func(*routing.Service) T) map[schema.ServiceType]T {
+// byService returns the view of every service type of the table in force.
+func byService[T any](a *API, view func(*routing.Service) T) map[schema.ServiceType]T {
 	services := map[schema.ServiceType]T{}
-	table := m.current.Load()
+	table := a.current.Load()
 	for _, serviceType := range schema.ServiceTypes() {
 		if s := table.Service(serviceType); s != nil {
 			services[serviceType] = view(s)
@@ -68,15 +70,15 @@ type (
 	}
 )
 
-// Instances answers GET /api/monitoring/instances.
-func (m *Monitoring) Instances(w http.ResponseWriter, _ *http.Request) {
-	answer(w, instanceStatuses{byService(m, func(s *routing.Service) instanceList {
+// instances answers GET /api/monitoring/instances.
+func (a *API) instances(*http.Request) (instanceStatuses, error) {
+	return instanceStatuses{byService(a, func(s *routing.Service) instanceList {
 		list := []instanceStatus{}
 		for _, i := range instancesOf(s) {
 			list = append(list, statusOfInstance(i))
 		}
 		return instanceList{list}
-	})})
+	})}, nil
 }
 
 // statusOfInstance shows the counters of an instance that is healthy, and of
@@ -84,8 +86,8 @@ func (m *Monitoring) Instances(w http.ResponseWriter, _ *http.Request) {
 func statusOfInstance(i *backend.Instance) instanceStatus {
 	health := i.Health.Snapshot()
 	view := instanceStatus{
-		ID: i.ID, URL: i.Settings.BaseURL, Adapter: shout(i.Kind.Name), Status: "HEALTHY",
-		LastHealthCheck: instantOrNull(health.LastCheck), BreakerState: i.Breaker.Snapshot().State,
+		ID: i.ID, URL: i.Settings.BaseURL, Adapter: upperSnake(i.Kind.Name), Status: "HEALTHY",
+		LastHealthCheck: web.TimeOrNil(health.LastCheck), BreakerState: i.Breaker.Snapshot().State,
 		Weight: i.Settings.Weight, Enabled: i.Settings.Enabled, InFlight: i.InFlight(),
 	}
 	switch {
@@ -126,13 +128,13 @@ type loadShare struct {
 	AvgResponseTime float64 `json:"avgResponseTime"`
 }
 
-// LoadBalancer answers GET /api/monitoring/load-balancer. What is distributed
+// loadBalancer answers GET /api/monitoring/load-balancer. What is distributed
 // are calls, so a second attempt counts where it was made.
-func (m *Monitoring) LoadBalancer(w http.ResponseWriter, _ *http.Request) {
-	answer(w, distributions{byService(m, func(s *routing.Service) distribution {
+func (a *API) loadBalancer(*http.Request) (distributions, error) {
+	return distributions{byService(a, func(s *routing.Service) distribution {
 		instances := instancesOf(s)
 		counts := make([]int64, len(instances))
-		view := distribution{Strategy: shout(s.Policy.LoadBalancer.String()), Distribution: map[string]loadShare{}}
+		view := distribution{Strategy: upperSnake(s.Policy.LoadBalancer.String()), Distribution: map[string]loadShare{}}
 		for n, i := range instances {
 			counts[n] = i.Calls()
 			view.TotalRequests += counts[n]
@@ -142,7 +144,7 @@ func (m *Monitoring) LoadBalancer(w http.ResponseWriter, _ *http.Request) {
 			view.Distribution[i.ID] = loadShare{counts[n], percentages[n], inMilliseconds(i.MeanTime())}
 		}
 		return view
-	})})
+	})}, nil
 }
 
 // percent turns counts into percentages of two digits that add up to 100: what
@@ -198,21 +200,21 @@ type clientLimit struct {
 	LastRequest string `json:"lastRequest" format:"date-time"`
 }
 
-// RateLimit answers GET /api/monitoring/rate-limit.
-func (m *Monitoring) RateLimit(w http.ResponseWriter, _ *http.Request) {
+// rateLimit answers GET /api/monitoring/rate-limit.
+func (a *API) rateLimit(*http.Request) (limitStatuses, error) {
 	const clients = 100
 	now := time.Now()
-	answer(w, limitStatuses{byService(m, func(s *routing.Service) limitStatus {
+	return limitStatuses{byService(a, func(s *routing.Service) limitStatus {
 		limit := s.LimitSnapshot(now, clients)
 		view := limitStatus{
-			Enabled: limit.Enabled, Algorithm: shout(limit.Algorithm.String()), ClientLimits: []clientLimit{},
-			GlobalLimit: globalLimit{limit.Capacity, limit.Remaining, limit.RefillRate, instant(limit.NextRefill)},
+			Enabled: limit.Enabled, Algorithm: upperSnake(limit.Algorithm.String()), ClientLimits: []clientLimit{},
+			GlobalLimit: globalLimit{limit.Capacity, limit.Remaining, limit.RefillRate, web.Time(limit.NextRefill)},
 		}
 		for _, c := range limit.Clients {
-			view.ClientLimits = append(view.ClientLimits, clientLimit{ratelimit.ClientName(c.Client), c.Remaining, c.Capacity, instant(c.LastRequest)})
+			view.ClientLimits = append(view.ClientLimits, clientLimit{ratelimit.ClientName(c.Client), c.Remaining, c.Capacity, web.Time(c.LastRequest)})
 		}
 		return view
-	})})
+	})}, nil
 }
 
 type breakerStatus struct {
@@ -230,21 +232,24 @@ type breakerStatus struct {
 	NextRetry        *string            `json:"nextRetry" format:"date-time"`
 }
 
-// Breakers answers GET /api/monitoring/circuit-breaker.
-func (m *Monitoring) Breakers(w http.ResponseWriter, _ *http.Request) {
+// breakers answers GET /api/monitoring/circuit-breaker.
+func (a *API) breakers(*http.Request) (breakerList, error) {
 	list := []breakerStatus{}
-	for _, i := range m.current.Load().Instances() {
+	for _, i := range a.current.Load().Instances() {
 		s := i.Breaker.Snapshot()
 		list = append(list, breakerStatus{
 			ID: i.ID, Service: i.Service, State: s.State, Forced: s.Forced != breaker.Auto,
-			HeldBy: s.Hold.By, HeldSince: instantOrNull(s.Hold.Since),
+			HeldBy: s.Hold.By, HeldSince: web.TimeOrNil(s.Hold.Since),
 			FailureCount: s.FailureCount, FailureThreshold: s.FailureThreshold, SuccessThreshold: s.SuccessThreshold,
-			Timeout: s.Timeout.Milliseconds(), LastFailure: instantOrNull(s.LastFailure), NextRetry: instantOrNull(s.NextRetry),
+			Timeout: s.Timeout.Milliseconds(), LastFailure: web.TimeOrNil(s.LastFailure), NextRetry: web.TimeOrNil(s.NextRetry),
 		})
 	}
-	answer(w, breakerList{list})
+	return breakerList{list}, nil
 }
 
 type breakerList struct {
 	Instances []breakerStatus `json:"instances"`
 }
+
+// upperSnake writes a name such as round-robin as ROUND_ROBIN.
+func upperSnake(name string) string { return strings.ToUpper(strings.ReplaceAll(name, "-", "_")) }

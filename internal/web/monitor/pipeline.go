@@ -1,4 +1,4 @@
-package manage
+package monitor
 
 import (
 	"net/http"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
+	"github.com/patchbay-ai/patchbay/internal/web"
 )
 
 type errorCounts struct {
@@ -16,28 +17,28 @@ type errorCounts struct {
 
 func countsOf(s calls.FaultStats) errorCounts { return errorCounts{s.Active, s.Degraded, s.Total} }
 
-// MonitoringHealth answers GET /api/monitoring/health.
-func (m *Monitoring) MonitoringHealth(w http.ResponseWriter, _ *http.Request) {
+// health returns how well monitoring itself is.
+func (a *API) health(*http.Request) (monitoringHealth, error) {
 	details := monitoringHealthDetails{MetricsCollector: "UP", PrometheusRegistry: "UP", ConfigUpdater: "UP"}
-	guard := m.recorder.Breaker()
+	guard := a.recorder.Breaker()
 	switch {
-	case !m.recorder.Settings().Enabled:
+	case !a.recorder.Settings().Enabled:
 		details.MetricsCollector = "DISABLED"
-	case m.recorder.Degradation().Level == calls.LevelDisabled:
+	case a.recorder.Degradation().Level == calls.LevelDisabled:
 		details.MetricsCollector = "DOWN"
-	case m.recorder.Degradation().Level != calls.LevelNormal || guard.State != calls.BreakerClosed:
+	case a.recorder.Degradation().Level != calls.LevelNormal || guard.State != calls.BreakerClosed:
 		details.MetricsCollector = "DEGRADED"
 	}
-	for _, fault := range m.recorder.Faults().Faults {
+	for _, fault := range a.recorder.Faults().Faults {
 		if fault.Component == "prometheusRegistry" {
 			details.PrometheusRegistry = "DEGRADED"
 		}
 	}
-	status, healthy := "UP", m.healthy()
+	status, healthy := "UP", a.healthy()
 	if !healthy {
 		status = "DOWN"
 	}
-	answer(w, monitoringHealth{status, healthy, details})
+	return monitoringHealth{status, healthy, details}, nil
 }
 
 // monitoringHealth is how well monitoring itself is.
@@ -54,7 +55,7 @@ type monitoringHealthDetails struct {
 }
 
 // healthy tells whether records are made at all, as far as they are wanted.
-func (m *Monitoring) healthy() bool { return m.recorder.Degradation().Level != calls.LevelDisabled }
+func (a *API) healthy() bool { return a.recorder.Degradation().Level != calls.LevelDisabled }
 
 // overview is everything about monitoring at a glance.
 type overview struct {
@@ -84,25 +85,23 @@ type guardSummary struct {
 	FailureRate float64 `json:"failureRate" minimum:"0" maximum:"1"`
 }
 
-// Overview answers GET /api/monitoring/overview.
-func (m *Monitoring) Overview(w http.ResponseWriter, _ *http.Request) {
-	settings, level, waiting, guard := m.recorder.Settings(), m.recorder.Degradation(), m.recorder.Cache(), m.recorder.Breaker()
-	answer(w, overview{
-		settings.Enabled, settings.Prefix, settings.EnabledCategories, m.healthy(), countsOf(m.recorder.Faults()),
+func (a *API) overview(*http.Request) (overview, error) {
+	settings, level, waiting, guard := a.recorder.Settings(), a.recorder.Degradation(), a.recorder.Cache(), a.recorder.Breaker()
+	return overview{
+		settings.Enabled, settings.Prefix, settings.EnabledCategories, a.healthy(), countsOf(a.recorder.Faults()),
 		degradationSummary{level.Level.String(), level.Level.Share(), level.Auto},
 		cacheSummary{waiting.Usage(), waiting.ActiveRetries},
 		guardSummary{guard.State.String(), guard.FailureRate},
-	})
+	}, nil
 }
 
-// Errors answers GET /api/monitoring/errors/stats.
-func (m *Monitoring) Errors(w http.ResponseWriter, _ *http.Request) {
-	stats := m.recorder.Faults()
+func (a *API) errors() errorStats {
+	stats := a.recorder.Faults()
 	components := make([]errorComponent, 0, len(stats.Faults))
 	for _, f := range stats.Faults {
-		components = append(components, errorComponent{f.Component, f.Operation, f.Count, f.LastError, instant(f.LastOccurred)})
+		components = append(components, errorComponent{f.Component, f.Operation, f.Count, f.LastError, web.Time(f.LastOccurred)})
 	}
-	answer(w, errorStats{countsOf(stats), components})
+	return errorStats{countsOf(stats), components}
 }
 
 // errorStats are the errors of monitoring, by component and operation.
@@ -125,22 +124,15 @@ type resetRequest struct {
 	Operation string `json:"operation" required:"true" minLength:"1"`
 }
 
-// ResetErrors answers POST /api/monitoring/errors/reset.
-func (m *Monitoring) ResetErrors(w http.ResponseWriter, r *http.Request) {
-	var body resetRequest
-	if !take(w, r, &body) {
-		return
-	}
+func (a *API) resetErrors(body resetRequest) (errorStats, error) {
 	switch {
 	case body.Component == "":
-		missing(w, "component")
-		return
+		return errorStats{}, missing("component")
 	case body.Operation == "":
-		missing(w, "operation")
-		return
+		return errorStats{}, missing("operation")
 	}
-	m.recorder.ResetFault(body.Component, body.Operation)
-	m.Errors(w, r)
+	a.recorder.ResetFault(body.Component, body.Operation)
+	return a.errors(), nil
 }
 
 // degradation is how much is recorded.
@@ -157,54 +149,37 @@ type degradationRequest struct {
 	Level *string `json:"level" required:"true" enum:"NORMAL,PARTIAL,MINIMAL,DISABLED"`
 }
 
-// Degradation answers GET /api/monitoring/degradation/status.
-func (m *Monitoring) Degradation(w http.ResponseWriter, _ *http.Request) {
-	status := m.recorder.Degradation()
-	answer(w, degradation{
+func (a *API) degradation() degradation {
+	status := a.recorder.Degradation()
+	return degradation{
 		status.Level.String(), status.Level.Description(), status.Level.Share(), status.Auto,
-		time.Since(status.Changed).Milliseconds(), m.recorder.Faults().Active,
-	})
+		time.Since(status.Changed).Milliseconds(), a.recorder.Faults().Active,
+	}
 }
 
-// SetLevel answers POST /api/monitoring/degradation/level.
-func (m *Monitoring) SetLevel(w http.ResponseWriter, r *http.Request) {
-	var body degradationRequest
-	if !take(w, r, &body) {
-		return
-	}
+func (a *API) setLevel(body degradationRequest) (degradation, error) {
 	if body.Level == nil {
-		missing(w, "level")
-		return
+		return degradation{}, missing("level")
 	}
 	level, err := calls.ParseLevel(*body.Level)
 	if err != nil {
-		complain(w, http.StatusBadRequest, err.Error())
-		return
+		return degradation{}, invalid(err.Error())
 	}
-	m.recorder.SetLevel(level)
-	m.Degradation(w, r)
+	a.recorder.SetLevel(level)
+	return a.degradation(), nil
 }
 
-// SetAutoMode answers POST /api/monitoring/degradation/auto-mode.
-func (m *Monitoring) SetAutoMode(w http.ResponseWriter, r *http.Request) {
-	var body enabledRequest
-	if !take(w, r, &body) {
-		return
-	}
+func (a *API) setAutoMode(body enabledRequest) (degradation, error) {
 	if body.Enabled == nil {
-		missing(w, "enabled")
-		return
+		return degradation{}, missing("enabled")
 	}
-	m.recorder.SetAutoMode(*body.Enabled)
-	m.Degradation(w, r)
+	a.recorder.SetAutoMode(*body.Enabled)
+	return a.degradation(), nil
 }
 
-// ForceRecovery answers POST /api/monitoring/degradation/force-recovery.
-func (m *Monitoring) ForceRecovery(w http.ResponseWriter, r *http.Request) {
-	if isReal(w, r) {
-		m.recorder.Recover()
-		m.Degradation(w, r)
-	}
+func (a *API) recover() degradation {
+	a.recorder.Recover()
+	return a.degradation()
 }
 
 // cacheStats are the records that wait for their delivery.
@@ -216,18 +191,14 @@ type cacheStats struct {
 	QueuedRetries int     `json:"queuedRetries"`
 }
 
-// Cache answers GET /api/monitoring/cache/stats.
-func (m *Monitoring) Cache(w http.ResponseWriter, _ *http.Request) {
-	s := m.recorder.Cache()
-	answer(w, cacheStats{s.Current, s.Max, s.Usage(), s.ActiveRetries, s.QueuedRetries})
+func (a *API) cache() cacheStats {
+	s := a.recorder.Cache()
+	return cacheStats{s.Current, s.Max, s.Usage(), s.ActiveRetries, s.QueuedRetries}
 }
 
-// ClearCache answers POST /api/monitoring/cache/clear.
-func (m *Monitoring) ClearCache(w http.ResponseWriter, r *http.Request) {
-	if isReal(w, r) {
-		m.recorder.ClearCache()
-		m.Cache(w, r)
-	}
+func (a *API) clearCache() cacheStats {
+	a.recorder.ClearCache()
+	return a.cache()
 }
 
 // guardStats are the circuit breaker of the recording.
@@ -239,24 +210,18 @@ type guardStats struct {
 	FailureRate  float64 `json:"failureRate" minimum:"0" maximum:"1"`
 }
 
-// BreakerStats answers GET /api/monitoring/circuit-breaker/stats.
-func (m *Monitoring) BreakerStats(w http.ResponseWriter, _ *http.Request) {
-	s := m.recorder.Breaker()
-	answer(w, guardStats{s.State.String(), s.Failures, s.Successes, s.Requests, s.FailureRate})
+func (a *API) guard() guardStats {
+	s := a.recorder.Breaker()
+	return guardStats{s.State.String(), s.Failures, s.Successes, s.Requests, s.FailureRate}
 }
 
-// ForceOpen answers POST /api/monitoring/circuit-breaker/force-open.
-func (m *Monitoring) ForceOpen(w http.ResponseWriter, r *http.Request) {
-	if isReal(w, r) {
-		m.recorder.ForceOpen()
-		m.BreakerStats(w, r)
-	}
+// openGuard stops the delivery of records until closeGuard; traffic is not touched.
+func (a *API) openGuard() guardStats {
+	a.recorder.ForceOpen()
+	return a.guard()
 }
 
-// ForceClose answers POST /api/monitoring/circuit-breaker/force-close.
-func (m *Monitoring) ForceClose(w http.ResponseWriter, r *http.Request) {
-	if isReal(w, r) {
-		m.recorder.ForceClose()
-		m.BreakerStats(w, r)
-	}
+func (a *API) closeGuard() guardStats {
+	a.recorder.ForceClose()
+	return a.guard()
 }

@@ -1,4 +1,4 @@
-package manage
+package monitor
 
 import (
 	"encoding/hex"
@@ -69,7 +69,7 @@ const rejected = "rejected"
 
 func viewOfCall(c *calls.Call) callView {
 	view := callView{
-		RequestID: c.RequestID, Time: instant(c.Started), Service: c.Service, Model: c.Model, Instance: c.Instance, KeyID: c.KeyID,
+		RequestID: c.RequestID, Time: web.Time(c.Started), Service: c.Service, Model: c.Model, Instance: c.Instance, KeyID: c.KeyID,
 		Status: c.Result.String(), HTTPStatus: c.Status, ErrorCode: c.Code, Streamed: c.Streamed, ClientGone: c.Gone,
 		DurationMs: inMilliseconds(c.Ended), Attempts: c.Attempts, Tries: make([]callTry, 0, len(c.Described())),
 		Timeline: callTimeline{
@@ -115,59 +115,57 @@ type callList struct {
 	SamplingRate float64    `json:"samplingRate" minimum:"0" maximum:"1"`
 }
 
-// Calls answers GET /api/monitoring/calls: the latest calls, the newest first,
-// of a service, model, instance or status if those are asked for.
-func (m *Monitoring) Calls(w http.ResponseWriter, r *http.Request) {
+// calls returns the latest calls, the newest first, of a service, model, instance
+// or status if those are asked for.
+func (a *API) calls(r *http.Request) (callList, error) {
 	query := r.URL.Query()
 	limit := 100
 	if text := query.Get("limit"); text != "" {
 		var err error
 		if limit, err = strconv.Atoi(text); err != nil || limit < 1 {
-			complain(w, http.StatusBadRequest, "limit: want a number from 1 on")
-			return
+			return callList{}, invalid("limit: want a number from 1 on")
 		}
 	}
 	wanted := func(name, value string) bool { return !query.Has(name) || query.Get(name) == value }
-	calls := []callView{}
-	for c := range m.recorder.Calls() {
+	found := []callView{}
+	for c := range a.recorder.Calls() {
 		view := viewOfCall(c)
 		if wanted("service", view.Service.String()) && wanted("model", view.Model) && wanted("instance", view.Instance) &&
 			wanted("status", view.Status) && wanted("requestId", view.RequestID) {
-			calls = append(calls, view)
+			found = append(found, view)
 		}
-		if len(calls) == limit {
+		if len(found) == limit {
 			break
 		}
 	}
-	answer(w, callList{calls, m.recorder.Settings().Calls, m.recorder.SamplingRate()})
+	return callList{found, a.recorder.Settings().Calls, a.recorder.SamplingRate()}, nil
 }
 
-// Call answers GET /api/monitoring/calls/{requestId}. Where a client used an id
-// more than once, it is the latest call.
-func (m *Monitoring) Call(w http.ResponseWriter, r *http.Request) {
+// call returns the call with the id of the path. Where a client used an id more
+// than once, it is the latest call.
+func (a *API) call(r *http.Request) (callView, error) {
 	id := r.PathValue("requestId")
-	for c := range m.recorder.Calls() {
+	for c := range a.recorder.Calls() {
 		if c.RequestID == id {
-			answer(w, viewOfCall(c))
-			return
+			return viewOfCall(c), nil
 		}
 	}
-	complain(w, http.StatusNotFound, "No call of this id is remembered: it is too long ago, was not sampled, or did not happen.")
+	return callView{}, &requestError{http.StatusNotFound, "No call of this id is remembered: it is too long ago, was not sampled, or did not happen."}
 }
 
-// feedSilence is when a comment is sent.
+// feedSilence is the time between two comments, which keep proxies from closing
+// the connection.
 const feedSilence = 15 * time.Second
 
-// Stream answers GET /api/monitoring/stream: every call that is recorded from
-// now on, as server-sent events. Readers that fall behind are let go.
-func (m *Monitoring) Stream(w http.ResponseWriter, r *http.Request) {
-	feed, err := m.recorder.Subscribe()
+// stream writes every call that is recorded from now on as a server-sent event. Readers that fall behind are let go.
+func (a *API) stream(w http.ResponseWriter, r *http.Request) {
+	feed, err := a.recorder.Subscribe()
 	if err != nil {
 		status := http.StatusServiceUnavailable
 		if errors.Is(err, calls.ErrSubscribers) {
 			status = http.StatusTooManyRequests
 		}
-		complain(w, status, err.Error())
+		fail(w, &requestError{status, err.Error()})
 		return
 	}
 	defer feed.Close()

@@ -1,0 +1,87 @@
+package web
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+)
+
+// Errors of ReadBody.
+var (
+	ErrBodyTooLarge   = errors.New("the body is larger than 1 MiB")
+	ErrBodyTooSlow    = errors.New("the body did not arrive in time")
+	ErrBodyUnreadable = errors.New("body: could not be read")
+)
+
+// maxBody is far more than any configuration that a person writes.
+const maxBody = 1 << 20
+
+// ReadBody returns the body of a request of the management API. Where it was not
+// read to its end, the connection is closed after the answer, so that the rest is
+// not taken for another request.
+func ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if r.ContentLength > maxBody {
+		w.Header().Set("Connection", "close")
+		return nil, ErrBodyTooLarge
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		w.Header().Set("Connection", "close")
+		return nil, ErrBodyTooSlow
+	case err != nil:
+		return nil, ErrBodyUnreadable
+	case len(body) > maxBody:
+		w.Header().Set("Connection", "close")
+		return nil, ErrBodyTooLarge
+	}
+	return body, nil
+}
+
+// BodyStatus returns the status of an error of ReadBody, and false for any other
+// error.
+func BodyStatus(err error) (status int, ok bool) {
+	switch {
+	case errors.Is(err, ErrBodyTooLarge):
+		return http.StatusRequestEntityTooLarge, true
+	case errors.Is(err, ErrBodyTooSlow):
+		return http.StatusRequestTimeout, true
+	case errors.Is(err, ErrBodyUnreadable):
+		return http.StatusBadRequest, true
+	}
+	return 0, false
+}
+
+// Shorten cuts what a client sent to a length that fits a message.
+func Shorten(text string) string {
+	const longest = 160
+	if len(text) > longest {
+		return strings.ToValidUTF8(text[:longest], "") + "…"
+	}
+	return text
+}
+
+// NoOperation is the message of an answer to a path that nobody serves.
+func NoOperation(r *http.Request) string {
+	return "There is no operation " + Shorten(r.Method+" "+r.URL.Path) + "; all of them are in /openapi.json."
+}
+
+// NoMethod is the message of an answer to a path that has other methods.
+func NoMethod(r *http.Request, allow string) string {
+	return "The method " + Shorten(r.Method) + " is not allowed here; allowed are " + allow + "."
+}
+
+// Time formats a time as replies have it: in UTC, with milliseconds.
+func Time(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
+
+// TimeOrNil is Time for what may not have happened yet.
+func TimeOrNil(t time.Time) *string {
+	if t.IsZero() {
+		return nil
+	}
+	text := Time(t)
+	return &text
+}

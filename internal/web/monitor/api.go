@@ -1,0 +1,166 @@
+// Package monitor serves the operations under /api/monitoring: how the gateway
+// records calls, and what it knows about instances, limits and the latest calls.
+// Degradation, cache and circuit breaker are those of the recording, never of the
+// traffic.
+package monitor
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/patchbay-ai/patchbay/internal/calls"
+	"github.com/patchbay-ai/patchbay/internal/routing"
+	"github.com/patchbay-ai/patchbay/internal/web"
+)
+
+// API has the operations. Their replies have no envelope; errors are
+// {"error": "..."}.
+type API struct {
+	recorder *calls.Recorder
+	current  *routing.Current
+}
+
+// New returns the operations on a recorder and the table in force.
+func New(recorder *calls.Recorder, current *routing.Current) *API { return &API{recorder, current} }
+
+// root is the path of the operations.
+const root = "/api/monitoring"
+
+// Owns tells whether a path belongs to this surface: all under /api/monitoring
+// except those of the quota ledger, which package manage serves.
+func Owns(path string) bool {
+	const quota = root + "/quota"
+	return (path == root || strings.HasPrefix(path, root+"/")) && path != quota && !strings.HasPrefix(path, quota+"/")
+}
+
+// An operation answers a request with a value, or says why not.
+type operation[T any] func(*http.Request) (T, error)
+
+// handle makes a handler of an operation. Beside Stream it is the only place that
+// writes replies.
+func handle[T any](op operation[T]) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		value, err := op(r)
+		if err != nil {
+			fail(w, err)
+			return
+		}
+		web.WriteJSON(w, http.StatusOK, value)
+	}
+}
+
+// handleChange makes a handler of a change that is described by a body of type B.
+func handleChange[B, T any](change func(B) (T, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		handle(func(r *http.Request) (value T, err error) {
+			body, err := readChange[B](w, r)
+			if err != nil {
+				return value, err
+			}
+			return change(body)
+		})(w, r)
+	}
+}
+
+// handleAction makes a handler of a change that needs no body.
+func handleAction[T any](act func() T) http.HandlerFunc {
+	return handle(func(r *http.Request) (value T, err error) {
+		if err := refuseDryRun(r); err != nil {
+			return value, err
+		}
+		return act(), nil
+	})
+}
+
+// readChange reads the body of a change strictly.
+func readChange[B any](w http.ResponseWriter, r *http.Request) (body B, err error) {
+	if err := refuseDryRun(r); err != nil {
+		return body, err
+	}
+	content, err := web.ReadBody(w, r)
+	if err != nil {
+		return body, err
+	}
+	if err := json.Unmarshal(content, &body, json.RejectUnknownMembers(true)); err != nil {
+		return body, invalid("The body is not the JSON object that is expected here: " + decodingReason(err))
+	}
+	return body, nil
+}
+
+// refuseDryRun returns an error where a dry run is asked for: there is none here,
+// and it must not be taken for a change.
+func refuseDryRun(r *http.Request) error {
+	const name = "dryRun"
+	dry, err := web.Flag(r, name)
+	switch {
+	case err != nil:
+		return invalid(name + ": " + err.Error())
+	case dry:
+		return invalid("dryRun is not available here; nothing was changed")
+	}
+	return nil
+}
+
+// decodingReason says what is wrong with a body, without what the library says
+// around it.
+func decodingReason(err error) string {
+	var semantic *json.SemanticError
+	if !errors.As(err, &semantic) {
+		return "it is not valid JSON."
+	}
+	at := string(semantic.JSONPointer)
+	switch {
+	case errors.Is(err, json.ErrUnknownName):
+		return fmt.Sprintf("the member %s is unknown.", at)
+	case semantic.Err != nil:
+		return fmt.Sprintf("%s: %v.", at, semantic.Err)
+	}
+	return fmt.Sprintf("the member %q has the wrong type.", at)
+}
+
+// requestError is why a request is refused.
+type requestError struct {
+	status  int
+	message string
+}
+
+func (e *requestError) Error() string { return e.message }
+
+// invalid returns the error of a request that says something wrong.
+func invalid(message string) error { return &requestError{http.StatusBadRequest, message} }
+
+// missing returns the error of a body that lacks a member.
+func missing(name string) error { return invalid("The member '" + name + "' is required.") }
+
+// monitoringError is the form of errors.
+type monitoringError struct {
+	Error string `json:"error"`
+}
+
+// fail answers with an error.
+func fail(w http.ResponseWriter, err error) {
+	status, ok := web.BodyStatus(err)
+	var refused *requestError
+	switch {
+	case ok:
+	case errors.As(err, &refused):
+		status = refused.status
+	default:
+		status = http.StatusInternalServerError
+	}
+	web.WriteJSON(w, status, monitoringError{err.Error()})
+}
+
+// NotFound answers a path of this surface that does not exist.
+func NotFound(w http.ResponseWriter, r *http.Request) {
+	fail(w, &requestError{http.StatusNotFound, web.NoOperation(r)})
+}
+
+// WrongMethod answers a path of this surface that exists for other methods.
+func WrongMethod(w http.ResponseWriter, r *http.Request, allow string) {
+	fail(w, &requestError{http.StatusMethodNotAllowed, web.NoMethod(r, allow)})
+}

@@ -1,0 +1,71 @@
+package monitor
+
+import (
+	"net/http"
+
+	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/web"
+)
+
+// routeTable collects the routes. The document has the types of the operations.
+type routeTable []web.Route
+
+func (t *routeTable) add(pattern string, permission access.Permission, handler http.HandlerFunc, op web.Operation) {
+	op.Tag, op.Error = "Monitoring", monitoringError{}
+	*t = append(*t, web.Route{Pattern: pattern, Permission: permission, Handler: handler, Operation: op})
+}
+
+// read adds an operation that reads.
+func read[T any](t *routeTable, path string, permission access.Permission, op operation[T], summary string, query any) {
+	t.add("GET "+root+path, permission, handle(op), web.Operation{Summary: summary, Query: query, Reply: *new(T)})
+}
+
+// change adds an operation with a body.
+func change[B, T any](t *routeTable, method, path string, op func(B) (T, error), summary string) {
+	t.add(method+" "+root+path, access.WriteMonitoring, handleChange(op), web.Operation{Summary: summary, Body: *new(B), Reply: *new(T)})
+}
+
+// action adds an operation that changes something and needs no body.
+func action[T any](t *routeTable, path string, op func() T, summary string) {
+	t.add("POST "+root+path, access.WriteMonitoring, handleAction(op), web.Operation{Summary: summary, Reply: *new(T)})
+}
+
+// always makes an operation of a view that needs nothing of the request.
+func always[T any](view func() T) operation[T] {
+	return func(*http.Request) (T, error) { return view(), nil }
+}
+
+// Routes returns the operations.
+func (a *API) Routes() []web.Route {
+	t := new(routeTable)
+	read(t, "/overview", access.ReadMonitoring, a.overview, "Everything about monitoring at a glance", nil)
+	read(t, "/health", access.ReadMonitoring, a.health, "Health of monitoring itself", nil)
+	read(t, "/config", access.ReadMonitoring, always(a.view), "The monitoring configuration", nil)
+	read(t, "/config/snapshot", access.ReadMonitoring, a.snapshot, "The configuration with its time and version", nil)
+	change(t, http.MethodPut, "/config/enabled", a.setEnabled, "Switch monitoring on or off; counts so far are kept")
+	change(t, http.MethodPut, "/config/prefix", a.setPrefix, "Change the prefix of metric names")
+	change(t, http.MethodPut, "/config/collection-interval", a.setInterval, "Change the collection interval (ISO 8601)")
+	change(t, http.MethodPut, "/config/categories", a.setCategories, "Choose the categories that are shown")
+	change(t, http.MethodPut, "/config/custom-tags", a.setTags, "Choose tags for every series")
+	read(t, "/errors/stats", access.ReadMonitoring, always(a.errors), "Errors of monitoring by component", nil)
+	change(t, http.MethodPost, "/errors/reset", a.resetErrors, "Forget the errors of a component")
+	read(t, "/degradation/status", access.ReadMonitoring, always(a.degradation), "How much is recorded", nil)
+	change(t, http.MethodPost, "/degradation/level", a.setLevel, "Set the degradation level")
+	change(t, http.MethodPost, "/degradation/auto-mode", a.setAutoMode, "Let the level follow the errors, or not")
+	action(t, "/degradation/force-recovery", a.recover, "Return to the normal level")
+	read(t, "/cache/stats", access.ReadMonitoring, always(a.cache), "Records that wait", nil)
+	action(t, "/cache/clear", a.clearCache, "Drop the records that wait")
+	read(t, "/circuit-breaker/stats", access.ReadMonitoring, always(a.guard), "The breaker of the recording", nil)
+	action(t, "/circuit-breaker/force-open", a.openGuard, "Stop the delivery of records; traffic is not touched")
+	action(t, "/circuit-breaker/force-close", a.closeGuard, "Resume the delivery of records")
+	read(t, "/instances", access.ReadMetrics, a.instances, "Status of every instance", nil)
+	read(t, "/load-balancer", access.ReadMetrics, a.loadBalancer, "How calls were distributed", nil)
+	read(t, "/rate-limit", access.ReadMetrics, a.rateLimit, "What the rate limits leave", nil)
+	read(t, "/circuit-breaker", access.ReadMetrics, a.breakers, "The circuit breaker of every instance", nil)
+	read(t, "/calls", access.ReadMetrics, a.calls, "The latest calls, the newest first", callsQuery{})
+	read(t, "/calls/{requestId}", access.ReadMetrics, a.call, "One call with its timeline", nil)
+	t.add("GET "+root+"/stream", access.ReadMetrics, a.stream, web.Operation{
+		Summary: "Calls as they end, as server-sent events: the data of an event call is a call", Media: map[string]any{"text/event-stream": ""},
+	})
+	return *t
+}

@@ -1,0 +1,116 @@
+package monitor
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/metrics"
+	"github.com/patchbay-ai/patchbay/internal/web"
+)
+
+// monitoringView is the monitoring configuration.
+type monitoringView struct {
+	Enabled            bool                `json:"enabled"`
+	Prefix             string              `json:"prefix"`
+	CollectionInterval metrics.Interval    `json:"collectionInterval"`
+	EnabledCategories  []metrics.Category  `json:"enabledCategories"`
+	CustomTags         map[string]string   `json:"customTags"`
+	Sampling           metrics.Sampling    `json:"sampling"`
+	Performance        metrics.Performance `json:"performance"`
+}
+
+// monitoringSnapshot is the monitoring configuration at a moment.
+type monitoringSnapshot struct {
+	monitoringView `json:",inline"`
+	CapturedAt     string `json:"capturedAt" format:"date-time"`
+	Version        int64  `json:"version"`
+}
+
+func (a *API) view() monitoringView {
+	s := a.recorder.Settings()
+	return monitoringView{s.Enabled, s.Prefix, s.CollectionInterval, s.EnabledCategories, s.CustomTags, s.Sampling, s.Performance}
+}
+
+func (a *API) snapshot(*http.Request) (monitoringSnapshot, error) {
+	return monitoringSnapshot{a.view(), web.Time(time.Now()), a.recorder.Version()}, nil
+}
+
+// update changes the settings and returns all of them.
+func (a *API) update(change func(*metrics.Settings)) (monitoringView, error) {
+	if err := a.recorder.Update(change); err != nil {
+		return monitoringView{}, invalid(err.Error())
+	}
+	return a.view(), nil
+}
+
+// The bodies of changes. A pointer is nil where its member is left out or null.
+type (
+	enabledRequest struct {
+		Enabled *bool `json:"enabled" required:"true"`
+	}
+	prefixRequest struct {
+		Prefix *string `json:"prefix" required:"true" pattern:"^[A-Za-z_][A-Za-z0-9_]{0,63}$"`
+	}
+	intervalRequest struct {
+		Interval *string `json:"interval" required:"true" pattern:"^PT([1-9][0-9]{0,3}H)?([1-9][0-9]{0,3}M)?[1-9][0-9]{0,3}S$" example:"PT30S" doc:"An ISO 8601 duration; a length of time with a unit, such as 30s, is read, too."`
+	}
+	categoriesRequest struct {
+		Categories *[]string `json:"categories" required:"true" enum:"request,system,custom" uniqueItems:"true"`
+	}
+	tagsRequest struct {
+		CustomTags map[string]*string `json:"customTags" required:"true" keys:"^([A-Za-z]|_[A-Za-z0-9])[A-Za-z0-9_]*$" maxProperties:"32" pattern:"^[^\\x00]*$" maxLength:"64" doc:"Names that the gateway itself uses for labels are refused."`
+	}
+)
+
+func (a *API) setEnabled(body enabledRequest) (monitoringView, error) {
+	if body.Enabled == nil {
+		return monitoringView{}, missing("enabled")
+	}
+	return a.update(func(s *metrics.Settings) { s.Enabled = *body.Enabled })
+}
+
+func (a *API) setPrefix(body prefixRequest) (monitoringView, error) {
+	if body.Prefix == nil {
+		return monitoringView{}, missing("prefix")
+	}
+	return a.update(func(s *metrics.Settings) { s.Prefix = *body.Prefix })
+}
+
+func (a *API) setInterval(body intervalRequest) (monitoringView, error) {
+	if body.Interval == nil {
+		return monitoringView{}, missing("interval")
+	}
+	var interval metrics.Interval
+	if err := interval.UnmarshalText([]byte(*body.Interval)); err != nil {
+		return monitoringView{}, invalid("interval: " + err.Error())
+	}
+	return a.update(func(s *metrics.Settings) { s.CollectionInterval = interval })
+}
+
+func (a *API) setCategories(body categoriesRequest) (monitoringView, error) {
+	if body.Categories == nil {
+		return monitoringView{}, missing("categories")
+	}
+	categories := make([]metrics.Category, len(*body.Categories))
+	for i, name := range *body.Categories {
+		if err := categories[i].UnmarshalText([]byte(name)); err != nil {
+			return monitoringView{}, invalid(err.Error())
+		}
+	}
+	return a.update(func(s *metrics.Settings) { s.EnabledCategories = categories })
+}
+
+func (a *API) setTags(body tagsRequest) (monitoringView, error) {
+	if body.CustomTags == nil {
+		return monitoringView{}, missing("customTags")
+	}
+	tags := make(map[string]string, len(body.CustomTags))
+	for name, value := range body.CustomTags {
+		if value == nil {
+			return monitoringView{}, invalid("customTags: the value of " + strconv.Quote(web.Shorten(name)) + " is null; leave out what should not be there")
+		}
+		tags[name] = *value
+	}
+	return a.update(func(s *metrics.Settings) { s.CustomTags = tags })
+}
