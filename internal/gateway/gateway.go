@@ -159,8 +159,9 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	requests := proxy.New(g.Current, g.Transport)
 	requests.Record(g.Recorder)
 	requests.Count(g.Ledger)
+	requests.CommentAfter(options.KeepAlive)
 	api := v1.New(requests, g.Current, v1.Options{
-		KeepAlive: options.KeepAlive, Keys: g.credentials, Attempts: g.attempts,
+		Keys: g.credentials, Attempts: g.attempts,
 		TrustedProxies: g.Document.Server.TrustedProxies, Memory: g.Memory,
 	})
 	management := manage.New(manage.Options{

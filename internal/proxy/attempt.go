@@ -15,38 +15,119 @@ import (
 // attempt is one call to an instance.
 type attempt struct {
 	*request
-	// Instance is the one that was called last; nil before the first call.
-	Instance *backend.Instance
+	instance *backend.Instance // the one that was called last; nil before that
 	permit   backend.Permit
 	held     bool // the permit has not been given back
-	call     wire.Call
+	out      wire.Call
 	response *transport.Response
 	cancel   context.CancelFunc // ends the bound on the whole call
 	sent     time.Time          // when the call began
-	answered time.Time          // when the backend's part of a whole answer was there
 }
 
 // begin makes the attempt one at an instance that was acquired, and writes the
 // call to it. Where that cannot be done the instance is given back, and the
 // attempt is what it was.
 func (a *attempt) begin(i *backend.Instance, permit backend.Permit, now time.Time) error {
-	previous := a.Instance
-	a.Instance, a.permit, a.held = i, permit, true
+	previous := a.instance
+	a.instance, a.permit, a.held = i, permit, true
 	a.record.Begin(i.ID, i.Kind.Name, now)
-	err := i.Target.Speak.Call(a.req, i.Target, &a.call)
+	err := i.Target.Speak.Call(a.req, i.Target, &a.out)
 	if err != nil {
 		i.Return(permit, time.Now())
 		a.record.Forget()
-		a.Instance, a.held = previous, false
+		a.instance, a.held = previous, false
 	}
 	return err
 }
 
 // giveUp gives an instance back that was acquired and is not called after all.
 func (a *attempt) giveUp() {
-	a.Instance.Return(a.permit, time.Now())
+	a.instance.Return(a.permit, time.Now())
 	a.record.Forget()
-	a.Instance, a.held = nil, false
+	a.instance, a.held = nil, false
+}
+
+// call sends the request to the instance and waits until the answer has begun:
+// until all of a whole answer is there, or the first event or byte of another one.
+func (a *attempt) call(ctx context.Context, reply *reply) *fault {
+	a.addHeaders()
+	limits := &a.instance.Timeouts
+	if limits.Total > 0 {
+		ctx, a.cancel = context.WithTimeoutCause(ctx, limits.Total.Std(), errTotal)
+	}
+	firstByte, firstToken := limits.FirstByte.Std(), cmp.Or(limits.FirstToken, limits.FirstByte).Std()
+	if a.req.Stream {
+		// Many backends send the head together with the first event.
+		firstByte = min(firstByte, firstToken)
+	}
+	a.sent = time.Now()
+	response, err := a.proxy.client.Send(ctx, a.instance.Origin, &a.out, transport.Timeouts{
+		Connect:   limits.Connect.Std(),
+		FirstByte: firstByte,
+		Idle:      limits.Idle.Std(),
+	})
+	if err != nil {
+		if transport.IsRefusal(err) {
+			a.instance.Health.Refused(time.Now())
+		}
+		a.noteWait(time.Now())
+		return a.classify(err, false)
+	}
+	a.response = response
+	err = reply.open(a.request, a.instance.Target.Speak, response, a.sent.Add(firstToken))
+	now := time.Now()
+	if reply.arrived.After(a.sent) {
+		a.noteWait(reply.arrived)
+	} else {
+		a.noteWait(now)
+	}
+	if err != nil {
+		return a.classify(err, false)
+	}
+	reply.firstByte = now
+	return nil
+}
+
+// errTotal is the cause with which a call ends that took too long as a whole.
+var errTotal = fmt.Errorf("%w: the whole answer took too long", transport.ErrTimeout)
+
+// blame decides what a failed call means for the instance.
+func (a *attempt) blame(ctx context.Context, failed *fault) {
+	a.record.Try().Code, a.record.Try().Cause = failed.err.Code, failed.err.Cause
+	if ctx.Err() != nil {
+		failed.outcome = breaker.Cancelled // whatever broke then, the instance did not do it
+		return
+	}
+	if failed.outcome.Failed() && a.failedBefore() && a.caller.Retry {
+		failed.outcome = breaker.Cancelled // it was counted the first time
+	}
+	if failed.elsewhere {
+		a.instance.Troubled()
+	}
+	if failed.overload > 0 {
+		a.instance.Overloaded(time.Now().Add(failed.overload))
+	}
+}
+
+// failedBefore tells whether the same request failed at the instance a short while
+// ago, and notes that it failed now.
+func (a *attempt) failedBefore() bool {
+	return a.instance.FailedBefore(a.req.Digest(a.proxy.seed), time.Now())
+}
+
+// isSent tells whether the request has left whole, so that its memory may be used
+// again.
+func (a *attempt) isSent() bool { return a.response == nil || a.response.Sent() }
+
+// forgetCall gives up the memory of a call that has left whole.
+func (a *attempt) forgetCall() { a.out.Reset() }
+
+// beforeWait sets what is called whenever all that has come from the backend is
+// read, and the next read waits for more.
+func (a *attempt) beforeWait(f func()) {
+	if a.response != nil {
+		a.response.BeforeWait = f
+	}
 }
 
 // end closes the connection to the backend and gives the instance back with the
@@ -65,9 +146,9 @@ func (a *attempt) end(outcome breaker.Outcome) bool {
 	}
 	a.held = false
 	now := time.Now()
-	a.Instance.Release(a.permit, outcome, now)
+	a.instance.Release(a.permit, outcome, now)
 	if outcome == breaker.Success {
-		a.Instance.Health.Served(a.sent, now)
+		a.instance.Health.Served(a.sent, now)
 	}
 	a.noteRelease(now)
 	return true
@@ -75,69 +156,6 @@ func (a *attempt) end(outcome breaker.Outcome) bool {
 
 // reset forgets everything but the memory.
 func (a *attempt) reset() {
-	a.call.Reset()
-	*a = attempt{call: a.call}
-}
-
-// failedBefore tells whether the same request failed at the instance a short while
-// ago, and notes that it failed now.
-func (a *attempt) failedBefore() bool {
-	return a.Instance.FailedBefore(a.req.Digest(a.proxy.seed), time.Now())
-}
-
-// try puts the request to the instance that was picked and waits until the
-// answer has begun: until all of a plain answer is there, or the first event of
-// a stream.
-func (r *Reply) try(ctx context.Context) *fault {
-	instance := r.Instance
-	r.outcome = breaker.Success
-	speak := instance.Target.Speak
-	r.addHeaders()
-	limits := &instance.Timeouts
-	if limits.Total > 0 {
-		ctx = r.within(ctx, limits.Total.Std())
-	}
-	firstByte, firstToken := limits.FirstByte.Std(), cmp.Or(limits.FirstToken, limits.FirstByte).Std()
-	if r.req.Stream {
-		// Many backends send the head together with the first event.
-		firstByte = min(firstByte, firstToken)
-	}
-	r.sent = time.Now()
-	response, err := r.proxy.client.Send(ctx, instance.Origin, &r.call, transport.Timeouts{
-		Connect:   limits.Connect.Std(),
-		FirstByte: firstByte,
-		Idle:      limits.Idle.Std(),
-	})
-	if err != nil {
-		if transport.IsRefusal(err) {
-			instance.Health.Refused(time.Now())
-		}
-		r.noteWait(r.sent, time.Now())
-		return r.classify(err)
-	}
-	r.response = response
-	whole, err := r.begin(speak, r.sent.Add(firstToken))
-	r.FirstByte = time.Now()
-	r.noteWait(r.sent, r.FirstByte)
-	if err != nil {
-		r.FirstByte = time.Time{}
-		return r.classify(err)
-	}
-	if whole {
-		// The backend has done its part. How fast the client reads is no concern
-		// of its slots.
-		r.release(breaker.Success)
-	} else {
-		r.permit = instance.Answered(r.permit, r.FirstByte)
-	}
-	return nil
-}
-
-// errTotal is the cause with which a call ends that took too long as a whole.
-var errTotal = fmt.Errorf("%w: the whole answer took too long", transport.ErrTimeout)
-
-// within bounds a call as a whole; the bound is lifted when the reply is closed.
-func (r *Reply) within(ctx context.Context, total time.Duration) context.Context {
-	ctx, r.cancel = context.WithTimeoutCause(ctx, total, errTotal)
-	return ctx
+	a.out.Reset()
+	*a = attempt{out: a.out}
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/backend"
-	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/routing"
@@ -45,18 +44,19 @@ func benchProxy(tb testing.TB) *Proxy {
 func (p *Proxy) route(tb testing.TB, req *schema.Request, caller *schema.Caller, record *calls.Call) {
 	record.Reset()
 	record.Started = time.Now()
-	r := p.begin(req, caller, record)
-	if err := r.follow(); err != nil {
+	r := p.begin(Lend(req, nil), caller, record)
+	if err := r.choice.follow(); err != nil {
 		tb.Fatal(err)
 	}
 	if err := r.admit(); err != nil {
 		tb.Fatal(err)
 	}
-	if !r.acquire(&r.attempt, nil) {
+	if !r.choice.acquire(&r.attempt, nil) {
 		tb.Fatal("nobody is ready")
 	}
-	r.outcome = breaker.Success
-	r.Close()
+	r.choice.noteCall(r.attempt.instance)
+	r.reply.firstByte = r.choice.last.now
+	r.end(false)
 }
 
 func BenchmarkRouteAndSettle(b *testing.B) {

@@ -37,7 +37,7 @@ func (c *choice) follow() error {
 	if pool == nil {
 		return unknownModel(service, c.req.Service, string(c.req.Model))
 	}
-	c.Model, c.pool, c.outdated = pool.Model, pool, true
+	c.model, c.pool, c.outdated = pool.Model, pool, true
 	return nil
 }
 
@@ -61,7 +61,11 @@ func (c *choice) admit() error {
 	if err := c.refuseInexpressible(); err != nil {
 		return err
 	}
-	return c.limits.take(c.pool, c.caller.Addr, c.last.now)
+	if err := c.limits.take(c.pool, c.caller.Addr, c.last.now); err != nil {
+		return err
+	}
+	c.record.Limited = c.record.At(c.last.now)
+	return nil
 }
 
 // refuseAtOnce turns a request away that no instance can take, now or soon.
@@ -209,6 +213,14 @@ func (c *choice) acquire(a *attempt, wanted func(*backend.Instance) bool) bool {
 		c.noteFailover()
 		return true
 	}
+}
+
+// noteCall notes that an instance is called, so that it is not called again.
+func (c *choice) noteCall(i *backend.Instance) { c.excluded.called = append(c.excluded.called, i) }
+
+// isLastAttempt tells whether the request has used up its attempts.
+func (c *choice) isLastAttempt() bool {
+	return len(c.excluded.called) >= c.table.Limits.MaxAttempts
 }
 
 // untranslatable returns what the caller is told where a dialect cannot express

@@ -26,19 +26,20 @@ type fault struct {
 	overload time.Duration
 }
 
-// classify turns what went wrong in an attempt or a stream into a fault.
-func (r *Reply) classify(err error) *fault {
-	var mistake *schema.Error
+// classify turns what went wrong in a call, or in an answer that has begun, into a
+// fault.
+func (a *attempt) classify(err error, begun bool) *fault {
+	var known *schema.Error
 	var refusal *refused
 	var failure *dialect.Failure
 	var count *dialect.CountError
 	switch {
-	case errors.As(err, &mistake): // the request cannot be said in the backend's dialect
-		return unserved(mistake)
+	case errors.As(err, &known): // the dialect cannot express the request
+		return unserved(known)
 	case errors.As(err, &refusal):
-		return r.classifyStatus(refusal)
+		return a.classifyStatus(refusal)
 	case errors.As(err, &failure):
-		return r.classifyInside(failure)
+		return a.classifyInside(failure)
 	case errors.As(err, &count):
 		return wrongCount(count)
 	case errors.Is(err, dialect.ErrFormat):
@@ -60,7 +61,7 @@ func (r *Reply) classify(err error) *fault {
 		return backendFault(apiError(schema.CodeUpstreamError, "The backend's answer could not be understood."))
 	}
 	message, code := "The connection to the backend broke.", schema.CodeUpstreamError
-	if r.events != nil {
+	if begun {
 		message, code = "The backend's stream broke before the answer was complete.", schema.CodeUpstreamTruncated
 	}
 	return lost(wireError(code, message, err), err)

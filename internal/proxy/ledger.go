@@ -14,12 +14,12 @@ func (p *Proxy) Count(in *quota.Ledger) { p.ledger = in }
 // count counts the request, once for all its attempts, in the windows in which
 // it arrived. An instance is held for it: what is refused before is not
 // counted.
-func (r *Reply) count() error {
+func (r *run) count() error {
 	if !r.proxy.ledger.On() {
 		return nil
 	}
 	err := r.proxy.ledger.Admit(&r.ticket, quota.Subject{
-		Tenant: r.caller.Tenant, APIKey: r.caller.KeyID, User: r.req.User, Service: r.req.Service, Model: r.Model,
+		Tenant: r.caller.Tenant, APIKey: r.caller.KeyID, User: r.req.User, Service: r.req.Service, Model: r.model,
 	}, r.record.Started)
 	if err != nil {
 		return &schema.Error{
@@ -31,17 +31,3 @@ func (r *Reply) count() error {
 	}
 	return nil
 }
-
-// Settle adds what the answer cost to the ledger. It is called before the last
-// byte of a complete answer is sent: whoever has all of it may rely on the
-// count, whatever happens to this process. An answer of a kind that reports no
-// tokens cost none. Close settles what was given up.
-func (r *Reply) Settle() {
-	usage := r.Usage()
-	usage.Known = usage.Known || !r.record.Service.ReportsTokens()
-	r.ticket.Settle(usage)
-}
-
-// settleGivenUp settles an answer that was not complete: what the backend
-// reported until then is all that is known.
-func (r *Reply) settleGivenUp() { r.ticket.Settle(r.Usage()) }

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 )
@@ -55,4 +56,38 @@ func (l *limits) use(now time.Time) {
 	for n := range l.spent {
 		l.spent[n].Use(now)
 	}
+}
+
+// standing returns where the client stands in the limit that covers the request. An
+// instance may have a limit of its own.
+func (c *choice) standing(called *backend.Instance) ratelimit.Decision {
+	switch {
+	case c.limits.standing.Limited:
+		return c.limits.standing
+	case called != nil:
+		return called.Limiter.Peek(netip.Addr{}, time.Now())
+	}
+	return PeekLimit(c.table.Service(c.record.Service), c.req.Model, c.caller.Addr)
+}
+
+// PeekLimit returns where a client stands in the limit that would cover a request
+// which does not get as far as being counted. Where every instance has a limit of
+// its own, it is that of the one with most left.
+func PeekLimit(service *routing.Service, model []byte, client netip.Addr) ratelimit.Decision {
+	if service == nil {
+		return ratelimit.Decision{}
+	}
+	now := time.Now()
+	found := service.Limiter.Peek(client, now)
+	pool := service.FindBytes(model)
+	if pool == nil || found.Limited {
+		return found
+	}
+	found = pool.Limiter.Peek(client, now)
+	for _, i := range pool.Instances {
+		if own := i.Limiter.Peek(netip.Addr{}, now); own.Limited && (!found.Limited || own.Remaining > found.Remaining) {
+			found = own
+		}
+	}
+	return found
 }

@@ -45,7 +45,7 @@ func TestRefusedRequestsCostNothing(t *testing.T) {
 		},
 		"at the limit": func(d *desk) {
 			for range 5 {
-				d.hold(1).settle(breaker.Success)
+				d.hold(1).finish(breaker.Success)
 			}
 		},
 	} {
@@ -59,7 +59,7 @@ func TestRefusedRequestsCostNothing(t *testing.T) {
 					if err == nil {
 						t.Fatal("it was served")
 					}
-					r.Close()
+					r.end(false)
 				}
 				if after := d.remaining(); after != before {
 					t.Errorf("%d left before, %d after", before, after)
@@ -83,7 +83,7 @@ func TestWaitingInVainCostsNothing(t *testing.T) {
 					})
 					<-time.After(time.Hour) // warm
 					holder := d.hold(1)
-					defer holder.settle(breaker.Success)
+					defer holder.finish(breaker.Success)
 					<-time.After(time.Minute) // what the holder took is back
 					before := d.remaining()
 					var all sync.WaitGroup
@@ -91,14 +91,14 @@ func TestWaitingInVainCostsNothing(t *testing.T) {
 						all.Go(func() {
 							ctx, cancel := context.WithTimeout(context.Background(), patience)
 							defer cancel()
-							r, err := d.Do(ctx, chatRequest(t), &schema.Caller{}, newRecord())
-							if err == nil || r.Attempts() != 0 {
+							client := newClientConn()
+							err := d.Do(ctx, Lend(chatRequest(t), nil), &schema.Caller{}, newRecord(), client)
+							if err == nil || client.route.Attempts != 0 {
 								t.Error("it was served")
 							}
-							if limit := r.Limit(); limit.Limited && patience == time.Minute && limit.Remaining > before {
+							if limit := client.route.Limit; limit.Limited && patience == time.Minute && limit.Remaining > before {
 								t.Errorf("%d are said to remain of %d", limit.Remaining, before)
 							}
-							r.Close()
 						})
 					}
 					synctest.Wait()
@@ -133,7 +133,7 @@ func TestLimitsOfInstances(t *testing.T) {
 			s.RateLimit.Algorithm = ratelimit.SlidingWindow // of 3 s
 		})
 		for range 6 {
-			d.hold(1).settle(breaker.Success)
+			d.hold(1).finish(breaker.Success)
 		}
 		for _, i := range d.pool().Instances {
 			if i.Ended(breaker.Success) != 3 {
@@ -149,9 +149,9 @@ func TestLimitsOfInstances(t *testing.T) {
 		if known.RetryAfter != 2*time.Second {
 			t.Errorf("retry after %v, want the 2 s until the window has moved on", known.RetryAfter)
 		}
-		r.Close()
+		r.end(false)
 		<-time.After(known.RetryAfter)
-		d.hold(1).settle(breaker.Success)
+		d.hold(1).finish(breaker.Success)
 	})
 }
 
@@ -162,7 +162,7 @@ func TestLimitOfAnInstanceIsNotSpentOnRefusals(t *testing.T) {
 			limited(1000, ratelimit.PerInstance)(s)
 			s.CircuitBreaker.FailureThreshold, s.CircuitBreaker.SuccessThreshold = 1, 2
 		})
-		d.hold(1).settle(breaker.Failure)
+		d.hold(1).finish(breaker.Failure)
 		<-time.After(30 * time.Second)
 		instance := d.pool().Instances[0]
 		spent := func() int { return 1000 - instance.Limiter.Snapshot(time.Now(), 0).Remaining }
@@ -177,7 +177,7 @@ func TestLimitOfAnInstanceIsNotSpentOnRefusals(t *testing.T) {
 					admitted.Add(1)
 					<-release
 				}
-				r.settle(breaker.Success)
+				r.finish(breaker.Success)
 			})
 		}
 		synctest.Wait()
@@ -301,16 +301,16 @@ func TestRetryBudgetUnderContention(t *testing.T) {
 // One service type's outage does not use up what another one may spend.
 func TestBudgetsOfServiceTypesAreSeparate(t *testing.T) {
 	d := newDesk(t, 1, func(*config.Service) {})
-	chat, other := d.request(1), d.begin(&schema.Request{Service: schema.Embedding}, &schema.Caller{}, newRecord())
+	chat, other := d.request(1), d.begin(Lend(&schema.Request{Service: schema.Embedding}, nil), &schema.Caller{}, newRecord())
 	for chat.budget().mayRetry() {
 	}
 	if chat.budget() == other.budget() || !other.budget().mayRetry() {
 		t.Error("embeddings may not be tried again because chats were")
 	}
 	// A stream lets go of its request before it ends.
-	*other.req = schema.Request{}
+	other.Return()
 	other.budget().retried()
-	other.Close()
+	other.end(true)
 	if b := &d.budgets[schema.Embedding]; b.inFlight.Load() != 0 || b.retries.Load() != 0 {
 		t.Errorf("%d in flight, %d retries at the end", b.inFlight.Load(), b.retries.Load())
 	}
@@ -328,14 +328,14 @@ func TestSecondAttemptsPreferWhoIsWell(t *testing.T) {
 		}
 		again := func() *backend.Instance {
 			r := d.request(1)
-			defer r.Close()
-			r.excluded.called = append(r.excluded.called, failed)
-			if !r.pickAnother(&r.attempt) {
+			defer r.end(false)
+			r.choice.excluded.called = append(r.choice.excluded.called, failed)
+			if !r.choice.pickAnother(&r.attempt) {
 				return nil
 			}
-			r.endRetry()
+			r.choice.endRetry()
 			r.release(breaker.Cancelled)
-			return r.Instance
+			return r.attempt.instance
 		}
 		for d.request(1).budget().mayRetry() {
 		}
@@ -370,11 +370,11 @@ func TestExplainForetellsWithoutCost(t *testing.T) {
 			}
 			return Explain(d.current.Load(), schema.Chat, "m", caller.Addr, time.Now())
 		}
-		var running []*Reply
+		var running []*run
 		for range 2 {
 			foretold := look()
 			r := d.hold(1)
-			if foretold.Refusal != nil || foretold.Pick != r.Instance {
+			if foretold.Refusal != nil || foretold.Pick != r.attempt.instance {
 				t.Errorf("foretold %v, %v", foretold.Pick, foretold.Refusal)
 			}
 			running = append(running, r)
@@ -382,12 +382,12 @@ func TestExplainForetellsWithoutCost(t *testing.T) {
 		if x := look(); x.Refusal == nil || x.Refusal.Code != schema.CodeNoSlot || x.Candidates[0].Reason != "all 1 slots taken" {
 			t.Errorf("without a slot: %+v", x)
 		}
-		running[0].settle(breaker.Success)
-		d.hold(1).settle(breaker.Success)
+		running[0].finish(breaker.Success)
+		d.hold(1).finish(breaker.Success)
 		if x := look(); x.Refusal == nil || x.Refusal.Code != schema.CodeRateLimitExceeded || x.Pick != nil {
 			t.Errorf("at the limit: %+v", x)
 		}
-		running[1].settle(breaker.Success)
+		running[1].finish(breaker.Success)
 		if x := Explain(d.current.Load(), schema.Chat, "n", caller.Addr, time.Now()); x.Refusal == nil || !x.Refusal.NoRetry {
 			t.Errorf("an unknown model: %+v", x)
 		}

@@ -62,16 +62,16 @@ func isLoop(f *dialect.Failure) bool {
 
 // sayHops adds this gateway to those that the request has passed. Instances
 // cannot take that out.
-func (r *Reply) sayHops() {
-	value := r.proxy.hop
-	if r.caller.Hops != "" {
-		value = r.caller.Hops + ", " + value
+func (a *attempt) sayHops() {
+	value := a.proxy.hop
+	if a.caller.Hops != "" {
+		value = a.caller.Hops + ", " + value
 	}
-	for i := range r.call.Header {
-		if strings.EqualFold(r.call.Header[i].Name, loopHeader) {
-			r.call.Header[i].Value = value
+	for i := range a.out.Header {
+		if strings.EqualFold(a.out.Header[i].Name, loopHeader) {
+			a.out.Header[i].Value = value
 			return
 		}
 	}
-	r.call.Header = append(r.call.Header, wire.Header{Name: loopHeader, Value: value})
+	a.out.Header = append(a.out.Header, wire.Header{Name: loopHeader, Value: value})
 }

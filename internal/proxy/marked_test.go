@@ -113,11 +113,11 @@ func TestQueueOfAMarkedInstance(t *testing.T) {
 		running := d.hold(1)
 		d.pool().Instances[0].Health.Refused(time.Now())
 		next := d.comes(context.Background(), 2)
-		running.settle(breaker.Cancelled)
+		running.finish(breaker.Cancelled)
 		a := <-next
 		if a.err != nil || a.after > 0 {
 			t.Errorf("%v after %v", a.err, a.after)
 		}
-		a.reply.settle(breaker.Cancelled)
+		a.reply.finish(breaker.Cancelled)
 	})
 }

@@ -16,8 +16,8 @@ import (
 // doAndPanic sends a request that panics on the way and returns the panic.
 func (d *desk) doAndPanic(ctx context.Context) (value any) {
 	defer func() { value = recover() }()
-	reply, err := d.Do(ctx, chatRequest(d.t), &schema.Caller{Addr: netip.AddrFrom4([4]byte{192, 0, 2, 1})}, newRecord())
-	d.t.Errorf("no panic: %v, %v", reply, err)
+	err := d.Do(ctx, Lend(chatRequest(d.t), nil), &schema.Caller{Addr: netip.AddrFrom4([4]byte{192, 0, 2, 1})}, newRecord(), newClientConn())
+	d.t.Errorf("no panic: %v", err)
 	return nil
 }
 
@@ -59,16 +59,16 @@ func TestPanicInTheQueueLetsTheOthersGoOn(t *testing.T) {
 		go func() {
 			defer func() { panics <- recover() }()
 			r := d.request(2)
-			_ = r.pool.Queue.Wait(context.Background(), "2", new(queue.Standing), r.pool.Service.Policy.Queue, time.Now().Add(time.Minute), func() bool { panic("due") })
+			_ = r.choice.pool.Queue.Wait(context.Background(), "2", new(queue.Standing), r.choice.pool.Service.Policy.Queue, time.Now().Add(time.Minute), func() bool { panic("due") })
 		}()
 		synctest.Wait()
-		holder.settle(breaker.Success)
+		holder.finish(breaker.Success)
 		for range cap(panics) {
 			if <-panics == nil {
 				t.Fatal("no panic")
 			}
 		}
-		d.hold(3).settle(breaker.Success)
+		d.hold(3).finish(breaker.Success)
 		if q := d.pool().Queue; q.Len() != 0 || !q.Quiet() {
 			t.Errorf("%d wait, quiet: %t", q.Len(), q.Quiet())
 		}

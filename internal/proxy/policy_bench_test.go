@@ -28,13 +28,13 @@ func everyPolicy(strategy balance.Strategy) func(*config.Service) {
 }
 
 // pickAndSettle is the traffic policy of one request, and nothing else.
-func (r *Reply) pickAndSettle(b testing.TB) {
-	if !r.acquire(&r.attempt, nil) {
+func (r *run) pickAndSettle(b testing.TB) {
+	if !r.choice.acquire(&r.attempt, nil) {
 		b.Fatal("nobody is ready")
 	}
-	r.held = false
-	r.Instance.Release(r.permit, breaker.Success, r.last.now)
-	r.pool.Queue.Wake()
+	r.attempt.held = false
+	r.attempt.instance.Release(r.attempt.permit, breaker.Success, r.choice.last.now)
+	r.choice.pool.Queue.Wake()
 }
 
 // BenchmarkPickAcquireSettle is for one request among eight instances.
@@ -61,7 +61,7 @@ func BenchmarkPolicyUnderContention(b *testing.B) {
 			b.RunParallel(func(pb *testing.PB) {
 				r := d.request(1)
 				for pb.Next() {
-					if r.admit() != nil {
+					if r.choice.admit() != nil {
 						b.Error("refused")
 						return
 					}
@@ -80,7 +80,7 @@ func TestPolicyDoesNotAllocate(t *testing.T) {
 	for _, strategy := range benchStrategies() {
 		r := newDesk(t, 8, everyPolicy(strategy)).request(1)
 		if n := testing.AllocsPerRun(200, func() {
-			if r.admit() != nil {
+			if r.choice.admit() != nil {
 				t.Fatal("refused")
 			}
 			r.pickAndSettle(t)

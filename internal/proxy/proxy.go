@@ -1,15 +1,15 @@
-// Package proxy takes one unified request from its routing to its end: find a
-// pool, pick an instance, call it, try another one if that is allowed, and
-// settle exactly once.
+// Package proxy takes one unified request from its routing to its end: it chooses
+// an instance, calls it, tries another one if that is allowed, sends the answer to
+// the client's side, and settles exactly once.
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"hash/maphash"
 	"sync"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/routing"
@@ -23,112 +23,97 @@ type Proxy struct {
 	current *routing.Current
 	client  *transport.Client
 	budgets [schema.ServiceTypeCount]budget
-	replies sync.Pool
+	runs    sync.Pool
 	seed    maphash.Seed // of the digests of requests
+	silence time.Duration
 	// recorder counts failovers and requests that are shed; nil counts nothing.
 	recorder *calls.Recorder
 	// ledger counts what reaches a backend; nil counts nothing.
 	ledger *quota.Ledger
 }
 
+// defaultSilence is the silence in a stream after which a comment is sent. Some
+// clients give up on streams with many comments in a row, so that it is long.
+const defaultSilence = 15 * time.Second
+
 // New returns a proxy that routes by the current table and calls over the client.
 func New(current *routing.Current, client *transport.Client) *Proxy {
-	return &Proxy{hop: newHop(), current: current, client: client, replies: sync.Pool{New: func() any { return new(Reply) }}, seed: maphash.MakeSeed()}
+	return &Proxy{
+		hop: newHop(), current: current, client: client, seed: maphash.MakeSeed(), silence: defaultSilence,
+		runs: sync.Pool{New: func() any { return new(run) }},
+	}
 }
 
-// Do answers a request. On success the caller reads the reply and closes it; on
-// failure the error is a *schema.Error, or the context's own when the client
-// left. The Reply is returned in both cases, tells what was tried, and must be
-// closed. Until then the record is the proxy's to fill in; the caller has set when
-// the request started.
+// CommentAfter sets the silence in a stream after which a comment is sent, so that
+// proxies on the way do not take the stream for dead; 0 leaves it at 15 seconds. It
+// is called before the first request.
+func (p *Proxy) CommentAfter(silence time.Duration) { p.silence = cmp.Or(silence, defaultSilence) }
+
+// Do answers a request through a sink. It returns nil where the sink was given an
+// answer, also one that ends with an error. Otherwise the sink was given no answer,
+// and the error is a *schema.Error to tell the client, or the context's own; or it
+// is ErrBrokenOff, and the client can only be told by ending the connection.
 //
-// The steps, top to bottom: find the pool, see that an instance can take the
-// request and that its dialect can express it, take part in the limits, acquire an
-// instance, write the request in its dialect, count it in the ledger, call the
-// instance. A failure that another instance may not have leads to the next one, as
-// long as nothing was sent to the client.
-func (p *Proxy) Do(ctx context.Context, req *schema.Request, caller *schema.Caller, record *calls.Call) (*Reply, error) {
-	r := p.begin(req, caller, record)
+// The loan is returned when Do returns, or earlier. The record is the proxy's to
+// fill in until then; the caller has set when the request started.
+func (p *Proxy) Do(ctx context.Context, loan Loan, caller *schema.Caller, record *calls.Call, to Sink) error {
+	r := p.begin(loan, caller, record)
 	panicked := true
-	defer func() {
-		if panicked {
-			r.discard()
-		}
-	}()
-	err := r.answer(ctx)
+	defer func() { r.end(panicked) }()
+	err := r.admit()
+	if err == nil {
+		err = r.callInstances(ctx)
+	}
+	to.Route(r.route())
+	if err == nil {
+		err = r.send(ctx, to)
+	} else {
+		r.noteEnd(err)
+		r.ticket.Settle(schema.Usage{}) // no attempt answered, so that none has a cost
+	}
 	panicked = false
-	if err != nil {
-		r.ticket.Settle(schema.Usage{}) // no attempt answered, so none tells its cost
-	}
-	r.noteEnd(err)
-	return r, err
-}
-
-func (r *Reply) answer(ctx context.Context) error {
-	if err := r.proxy.checkHops(r.caller.Hops); err != nil {
-		return err
-	}
-	if err := r.follow(); err != nil {
-		return err
-	}
-	if err := r.choice.admit(); err != nil {
-		return err
-	}
-	r.record.Limited = r.record.At(r.last.now)
-	err := r.attempts(ctx, r.table.Limits.MaxAttempts)
-	if r.Attempts() == 0 {
-		r.limits.giveBack(time.Now())
-	}
 	return err
 }
 
-// begin returns the reply to a request, which Close gives back.
-func (p *Proxy) begin(req *schema.Request, caller *schema.Caller, record *calls.Call) *Reply {
-	r := p.replies.Get().(*Reply)
-	r.proxy, r.req, r.caller = p, req, caller
-	r.choice.request, r.attempt.request = &r.request, &r.request
-	r.startRecord(record)
-	r.budget().enter()
-	return r
+// admit finds the model and lets the request in.
+func (r *run) admit() error {
+	found := r.choice.follow()
+	if err := r.proxy.checkHops(r.caller.Hops); err != nil {
+		return err
+	}
+	if found != nil {
+		return found
+	}
+	return r.choice.admit()
 }
 
-// attempts tries one instance after the other until one answers.
-func (r *Reply) attempts(ctx context.Context, most int) error {
-	defer r.endRetry()
-	if err := r.pick(ctx, &r.attempt); err != nil {
+// callInstances calls one instance after the other until one answers. A failure
+// that another instance may not have leads to the next one: nothing was sent to the
+// client yet.
+func (r *run) callInstances(ctx context.Context) error {
+	defer r.choice.endRetry()
+	if err := r.choice.pick(ctx, &r.attempt); err != nil {
 		return err
 	}
 	if err := r.count(); err != nil {
-		r.giveUp()
-		r.pool.Queue.Wake()
+		r.attempt.giveUp()
+		r.choice.pool.Queue.Wake()
 		return err
 	}
 	for {
-		r.excluded.called = append(r.excluded.called, r.Instance)
-		failed := r.try(ctx)
+		r.choice.noteCall(r.attempt.instance)
+		failed := r.attempt.call(ctx, &r.reply)
 		if failed == nil {
+			r.answered()
 			return nil
 		}
-		gone := ctx.Err() != nil
-		if gone {
-			failed.outcome = breaker.Cancelled // whatever broke then, the instance did not do it
-		}
-		if failed.outcome.Failed() && r.failedBefore() && r.caller.Retry {
-			failed.outcome = breaker.Cancelled // it was counted the first time
-		}
-		r.record.Try().Code, r.record.Try().Cause = failed.err.Code, failed.err.Cause
+		r.attempt.blame(ctx, failed)
 		r.release(failed.outcome)
-		if gone {
+		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if failed.elsewhere {
-			r.Instance.Troubled()
-		}
-		if failed.overload > 0 {
-			r.Instance.Overloaded(time.Now().Add(failed.overload))
-		}
 		// The failure says more than the lack of another instance.
-		if !failed.elsewhere || r.Attempts() >= most || !r.pickAnother(&r.attempt) {
+		if !failed.elsewhere || r.choice.isLastAttempt() || !r.choice.pickAnother(&r.attempt) {
 			return failed.err
 		}
 	}

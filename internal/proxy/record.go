@@ -14,7 +14,7 @@ import (
 func (p *Proxy) Record(to *calls.Recorder) { p.recorder = to }
 
 // startRecord takes over the record of a request.
-func (r *Reply) startRecord(c *calls.Call) {
+func (r *request) startRecord(c *calls.Call) {
 	r.record = c
 	c.Routed, c.Service = true, r.req.Service
 	if r.proxy.recorder.Tracing() {
@@ -30,17 +30,13 @@ func (c *choice) noteFailover() {
 	}
 }
 
-// noteWait adds the time that was spent waiting for a backend. The part of a
-// whole answer that was spent on understanding it is the gateway's own.
-func (r *Reply) noteWait(sent, now time.Time) {
-	if r.answered.After(sent) {
-		now = r.answered
-	}
-	r.record.Upstream += now.Sub(sent)
-	try := r.record.Try()
-	try.Sent = r.record.At(sent)
-	if r.response != nil {
-		try.FirstByte, try.Reused = r.record.At(now), r.response.Reused
+// noteWait adds the time that was spent waiting for a backend.
+func (a *attempt) noteWait(until time.Time) {
+	a.record.Upstream += until.Sub(a.sent)
+	try := a.record.Try()
+	try.Sent = a.record.At(a.sent)
+	if a.response != nil {
+		try.FirstByte, try.Reused = a.record.At(until), a.response.Reused
 	}
 }
 
@@ -48,11 +44,11 @@ func (r *Reply) noteWait(sent, now time.Time) {
 func (a *attempt) noteRelease(now time.Time) {
 	try := a.record.Try()
 	try.Ended = a.record.At(now)
-	a.Instance.Took(try.Ended - try.Began)
+	a.instance.Took(try.Ended - try.Began)
 }
 
 // noteEnd notes why a request was not answered, or not to its end.
-func (r *Reply) noteEnd(err error) {
+func (r *request) noteEnd(err error) {
 	var known *schema.Error
 	switch {
 	case err == nil:
@@ -66,16 +62,16 @@ func (r *Reply) noteEnd(err error) {
 }
 
 // endRecord notes what is known of a request only at its end.
-func (r *Reply) endRecord() {
+func (r *run) endRecord() {
 	c := r.record
-	c.Model, c.Usage, c.Streamed = r.Model, r.Usage(), r.events != nil || r.binary
-	if !r.FirstByte.IsZero() {
-		c.FirstByte = c.At(r.FirstByte)
+	c.Model, c.Usage, c.Streamed = r.model, r.reply.usage(), r.reply.isSentWhileItComes()
+	if !r.reply.firstByte.IsZero() {
+		c.FirstByte = c.At(r.reply.firstByte)
 	}
-	if r.Instance == nil {
+	if r.attempt.instance == nil {
 		return
 	}
-	c.Series = r.Instance.Series
+	c.Series = r.attempt.instance.Series
 	if try := c.Try(); try.Code == "" {
 		try.Code = c.Code // the answer broke off after it had begun
 	}

@@ -1,7 +1,10 @@
 package proxy
 
 import (
+	"bytes"
+	"compress/gzip"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -18,10 +21,53 @@ type refused struct {
 	retryAfter time.Duration
 }
 
+// maxComplaint is how much of an error reply is read; its text is short.
+const maxComplaint = 64 << 10
+
+// readRefusal reads a response whose status is no success.
+func (r *reply) readRefusal() error {
+	status := r.from.Status
+	if status < 400 || status > 599 {
+		// Redirects are not followed: the key must not go where a backend points.
+		return fmt.Errorf("%w: status %d", dialect.ErrInvalid, status)
+	}
+	retryAfter := parseRetryAfter(r.from.Header, time.Now())
+	// A body that cannot be read whole still leaves the status to report.
+	r.body = r.body[:0]
+	_ = r.readBody(maxComplaint)
+	words := unpacked(r.body, encodingOf(r.from.Header("Content-Encoding")))
+	return &refused{Failure: dialect.ReadFailure(status, words), retryAfter: retryAfter}
+}
+
+// encodingOf reads how a body is compressed; empty means that it is not.
+func encodingOf(field string) string {
+	if strings.EqualFold(field, "identity") {
+		return ""
+	}
+	return strings.ToLower(field)
+}
+
+// unpacked returns what an error says that came compressed, unasked. Nothing
+// depends on it, so the beginning is enough.
+func unpacked(body []byte, encoding string) []byte {
+	switch encoding {
+	case "":
+		return body
+	case "gzip", "x-gzip":
+		from, err := gzip.NewReader(bytes.NewReader(body))
+		if err != nil {
+			return body // it only says so
+		}
+		words, _ := io.ReadAll(io.LimitReader(from, maxComplaint))
+		return words
+	}
+	return []byte("(a compressed text)")
+}
+
 // classifyStatus decides what an error status means.
-func (r *Reply) classifyStatus(refusal *refused) *fault {
+func (a *attempt) classifyStatus(refusal *refused) *fault {
 	status := refusal.Status
-	err := r.upstream(fmt.Sprintf("The backend answered with status %d", status), refusal.Failure)
+	err := a.upstream(fmt.Sprintf("The backend answered with status %d", status), refusal.Failure)
 	switch {
 	case isLoop(refusal.Failure):
 		err.Code, err.NoRetry = schema.CodeLoopDetected, true
@@ -32,13 +78,13 @@ func (r *Reply) classifyStatus(refusal *refused) *fault {
 		err.Code = schema.CodeUpstreamAuth
 		return unserved(err)
 	case status == http.StatusTooManyRequests:
-		err.Message = r.withReason("The backend's own rate limit was reached", refusal.Failure)
+		err.Message = a.withReason("The backend's own rate limit was reached", refusal.Failure)
 		err.Type, err.Code = schema.TypeRateLimit, schema.CodeUpstreamRateLimit
 		err.RetryAfter = max(refusal.retryAfter, time.Second)
 		return &fault{err: err, outcome: breaker.Cancelled, elsewhere: true}
 	case status < 500:
 		err.Type, err.Status = schema.TypeInvalidRequest, status
-		r.addRemedy(err)
+		a.addRemedy(err)
 		return unserved(err)
 	}
 	err.Status = status
@@ -46,7 +92,7 @@ func (r *Reply) classifyStatus(refusal *refused) *fault {
 	if status == http.StatusServiceUnavailable {
 		err.RetryAfter = max(refusal.retryAfter, time.Second)
 	}
-	switch r.Instance.Kind.Meaning(refusal.Failure) {
+	switch a.instance.Kind.Meaning(refusal.Failure) {
 	case dialect.RequestFault:
 		return requestFault(err)
 	case dialect.Overload:
@@ -57,9 +103,9 @@ func (r *Reply) classifyStatus(refusal *refused) *fault {
 
 // classifyInside decides what an error means that came inside an answer which
 // began as a success.
-func (r *Reply) classifyInside(failure *dialect.Failure) *fault {
-	err := r.upstream("The backend reported an error in its answer", failure)
-	switch r.Instance.Kind.Meaning(failure) {
+func (a *attempt) classifyInside(failure *dialect.Failure) *fault {
+	err := a.upstream("The backend reported an error in its answer", failure)
+	switch a.instance.Kind.Meaning(failure) {
 	case dialect.RequestFault:
 		return requestFault(err)
 	case dialect.Overload:
@@ -111,13 +157,13 @@ func failsOver(status int) bool {
 
 // upstream makes the error that passes on what a backend said. The message is
 // given without its full stop.
-func (r *Reply) upstream(message string, f *dialect.Failure) *schema.Error {
-	err := apiError(schema.CodeUpstreamError, r.withReason(message, f))
+func (a *attempt) upstream(message string, f *dialect.Failure) *schema.Error {
+	err := apiError(schema.CodeUpstreamError, a.withReason(message, f))
 	details := map[string]any{}
 	if f.Status != http.StatusOK {
 		details["upstream_status"] = f.Status
 	}
-	if text := r.Instance.Target.Clean(f.Message); text != "" {
+	if text := a.instance.Target.Clean(f.Message); text != "" {
 		details["upstream_message"] = text
 	}
 	err.Details = details
@@ -126,8 +172,8 @@ func (r *Reply) upstream(message string, f *dialect.Failure) *schema.Error {
 
 // withReason adds the backend's own reason to a message: many clients show nothing
 // of an error but that.
-func (r *Reply) withReason(message string, f *dialect.Failure) string {
-	if reason := r.Instance.Target.Reason(f.Message); reason != "" {
+func (a *attempt) withReason(message string, f *dialect.Failure) string {
+	if reason := a.instance.Target.Reason(f.Message); reason != "" {
 		return message + ": " + reason
 	}
 	return message + "."
@@ -135,8 +181,8 @@ func (r *Reply) withReason(message string, f *dialect.Failure) string {
 
 // addRemedy tells a caller whose token ids a backend did not take, perhaps because
 // of that, what to do. Its client may have sent them without being asked to.
-func (r *Reply) addRemedy(err *schema.Error) {
-	if r.req.Service == schema.Embedding && r.req.HasTokenIDs() {
+func (a *attempt) addRemedy(err *schema.Error) {
+	if a.req.Service == schema.Embedding && a.req.HasTokenIDs() {
 		err.Message = strings.TrimSuffix(err.Message, ".") + ". The input is token ids, which this backend may not take. " + dialect.TokenIDsRemedy
 	}
 }

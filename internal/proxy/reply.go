@@ -1,66 +1,134 @@
 package proxy
 
 import (
-	"context"
 	"errors"
+	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
-	"github.com/patchbay-ai/patchbay/internal/quota"
-	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/transport"
 )
 
-// Reply is the answer to one request. It belongs to the goroutine that asked
-// for it, which closes it; after that it must not be touched.
-type Reply struct {
-	request
-	choice
-	attempt
+// maxReply bounds an answer that has to be whole before it is sent.
+const maxReply = 256 << 20
 
-	// FirstByte is when the answer began.
-	FirstByte time.Time
+// errReplyTooLarge means that an answer exceeds maxReply.
+var errReplyTooLarge = errors.New("the backend's answer is too large")
 
-	plain   dialect.Reply
-	body    []byte
-	events  dialect.Events
-	pending []byte // the first event, which was waited for
-	binary  bool
-	framed  dialect.FramedEvents // events, if they come in their frames
+// reply is the answer of an instance, which is read in parts: the segments of a
+// whole answer, the bytes of a binary one as they come, or the events of a stream.
+type reply struct {
+	from   *transport.Response
+	whole  bool // all of it was read before it is sent
+	binary bool
+	plain  dialect.Reply
+	body   []byte // what was read
+	events dialect.Events
+	framed dialect.FramedEvents // events, if they come in their frames
+	first  []byte               // the first event, which was waited for
+	sent   int                  // segments of plain that were returned
+
+	firstByte time.Time // when the answer began
+	// arrived is when all of a whole answer had come; what follows is the
+	// gateway's own time.
+	arrived time.Time
 	outcome breaker.Outcome
-	ticket  quota.Ticket // its place in the quota ledger
 }
 
-// Attempts returns how many instances were called.
-func (r *Reply) Attempts() int { return len(r.excluded.called) }
+// open reads as much of a response as must be there before the client is told that
+// the request succeeded.
+func (r *reply) open(req *request, speak dialect.Adapter, from *transport.Response, deadline time.Time) error {
+	r.from = from
+	if from.Status < 200 || from.Status > 299 {
+		return r.readRefusal()
+	}
+	if encodingOf(from.Header("Content-Encoding")) != "" {
+		return fmt.Errorf("%w: it is compressed, which was not asked for", dialect.ErrInvalid)
+	}
+	contentType := strings.ToLower(from.Header("Content-Type"))
+	// Silence before the first event or byte is part of the wait for an answer.
+	from.SetDeadline(deadline)
+	opening, err := dialect.Open(speak, req.req, dialect.Incoming{
+		ContentType: contentType, From: from, Buffer: r.body[:0], Model: req.model,
+	})
+	from.SetDeadline(time.Time{})
+	r.body = opening.Read
+	if err != nil {
+		return err
+	}
+	if opening.Form == dialect.Whole {
+		return r.readWhole(req.req, speak, contentType)
+	}
+	r.plain.ContentType = opening.ContentType
+	r.events, r.first, r.binary = opening.Events, opening.First, opening.Form == dialect.Binary
+	r.framed, _ = opening.Events.(dialect.FramedEvents)
+	return nil
+}
 
-// Limit returns where the request stands in the limit that covers it, if any does.
-func (r *Reply) Limit() ratelimit.Decision { return r.limits.standing }
+// readWhole reads an answer that is sent when all of it is there.
+func (r *reply) readWhole(req *schema.Request, speak dialect.Adapter, contentType string) error {
+	if r.from.Length > maxReply {
+		return errReplyTooLarge
+	}
+	if err := r.readBody(maxReply); err != nil {
+		return err
+	}
+	r.arrived = time.Now()
+	if err := speak.Reply(req, dialect.Answer{ContentType: contentType, Body: r.body}, &r.plain); err != nil {
+		return err
+	}
+	var err error
+	r.events, err = dialect.EventsOf(speak, req, &r.plain)
+	r.whole = err == nil
+	return err
+}
 
-// Segments returns a whole answer, nil for any other.
-func (r *Reply) Segments() [][]byte { return r.plain.Segments }
+// readBody reads the rest of the response into the reply's own buffer.
+func (r *reply) readBody(limit int) error {
+	for {
+		if len(r.body) > limit {
+			return errReplyTooLarge
+		}
+		if len(r.body) == cap(r.body) {
+			r.body = slices.Grow(r.body, min(max(4<<10, len(r.body)), limit+1-len(r.body)))
+		}
+		n, err := r.from.Read(r.body[len(r.body):cap(r.body)])
+		r.body = r.body[:len(r.body)+n]
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
 
-// ContentType returns the type of an answer; empty means JSON, or the events of
-// a chat.
-func (r *Reply) ContentType() string { return r.plain.ContentType }
-
-// Binary reports whether the answer is passed on as the bytes that it is.
-func (r *Reply) Binary() bool { return r.binary }
-
-// Chunk returns the next bytes of a binary answer, good until the following
-// call, and io.EOF at its end. Errors are as with Next.
-func (r *Reply) Chunk(ctx context.Context) ([]byte, error) {
-	if first := r.body; len(first) > 0 {
+// next returns the next part, good until the following call, and io.EOF after the
+// last one of a complete answer.
+func (r *reply) next() ([]byte, error) {
+	switch {
+	case r.first != nil:
+		first := r.first
+		r.first = nil
+		return first, nil
+	case r.events != nil:
+		return r.events.Next()
+	case r.binary && len(r.body) > 0: // what was waited for
+		first := r.body
 		r.body = first[:0]
 		return first, nil
+	case r.binary:
+		return readChunk(r.from, r.body[:cap(r.body)])
+	case r.sent == len(r.plain.Segments):
+		return nil, io.EOF
 	}
-	chunk, err := readChunk(r.response, r.body[:cap(r.body)])
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, r.broken(ctx, err)
-	}
-	return chunk, err
+	r.sent++
+	return r.plain.Segments[r.sent-1], nil
 }
 
 // readChunk reads once. Bytes that come together with an error are bytes first;
@@ -73,132 +141,45 @@ func readChunk(from io.Reader, into []byte) ([]byte, error) {
 	return nil, err
 }
 
-// Streaming reports whether the answer is a stream of events.
-func (r *Reply) Streaming() bool { return r.events != nil }
-
-// Framed reports whether the events come in the frames in which they are sent,
-// names and the backend's own mark of the end included.
-func (r *Reply) Framed() bool { return r.framed != nil }
-
-// Next returns the next event of a stream, good until the following call, and
-// io.EOF after the last one of a complete answer. Any other error is a
-// *schema.Error, or the context's own when the client left.
-func (r *Reply) Next(ctx context.Context) ([]byte, error) {
-	event, err := r.pending, error(nil)
-	if r.pending = nil; event == nil {
-		event, err = r.events.Next()
+// isComplete tells whether a client may take its answer for complete when it has
+// the part that next returned last.
+func (r *reply) isComplete() bool {
+	if r.framed != nil {
+		return r.whole || r.framed.IsComplete()
 	}
-	switch {
-	case err == nil:
-		if r.framed != nil && (!r.held || r.framed.IsComplete()) {
-			r.Settle() // the client has the whole answer with this event
-		}
-		return event, nil
-	case errors.Is(err, io.EOF):
-		return nil, err
-	}
-	return nil, r.broken(ctx, err)
+	return r.events == nil && r.whole
 }
 
-// broken notes that an answer failed after it had begun, and says why.
-func (r *Reply) broken(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		r.outcome = breaker.Cancelled
-		cause := context.Cause(ctx)
-		r.noteEnd(cause)
-		return cause
-	}
-	failed := r.classify(err)
-	r.outcome = failed.outcome
-	r.record.Try().Cause = failed.err.Cause
-	r.noteEnd(failed.err)
-	return failed.err
-}
+// isSentWhileItComes tells whether the client gets the answer in the rhythm of the
+// backend.
+func (r *reply) isSentWhileItComes() bool { return r.events != nil || r.binary }
 
-// BeforeWait sets what is called whenever Next has used up what has arrived and
-// turns to the backend for more: the moment to send on what was held back.
-func (r *Reply) BeforeWait(f func()) {
-	if r.response != nil {
-		r.response.BeforeWait = f
-	}
-}
-
-// Sent reports whether the request has left whole, so that its memory may be
-// used again.
-func (r *Reply) Sent() bool { return r.response == nil || r.response.Sent() }
-
-// ForgetCall gives up the memory of a request that has left whole.
-func (r *Reply) ForgetCall() { r.call.Reset() }
-
-// Usage returns what the backend reported.
-func (r *Reply) Usage() schema.Usage {
+// usage returns what the backend has reported so far.
+func (r *reply) usage() schema.Usage {
 	if r.events != nil {
 		return r.events.Usage()
 	}
 	return r.plain.Usage
 }
 
-// Abandon says that the client left before it had the whole answer.
-func (r *Reply) Abandon() {
-	r.outcome = breaker.Cancelled
-	r.noteEnd(context.Canceled)
-}
-
-// Panicked says that passing the answer on panicked. Unless the backend had
-// failed before, that says nothing about it.
-func (r *Reply) Panicked() {
-	if r.outcome == breaker.Success {
-		r.outcome = breaker.Cancelled
+// length returns the length of an answer that is not sent while it comes.
+func (r *reply) length() int {
+	length := 0
+	for _, s := range r.plain.Segments {
+		length += len(s)
 	}
-	if r.record.Code == "" {
-		r.record.Code = schema.CodeInternal
-	}
+	return length
 }
 
-// discard ends a request whose handling panicked, which says nothing about the
-// instance. All that it holds is given back; its memory is not used again,
-// because nobody knows what state it is in.
-func (r *Reply) discard() {
-	r.release(breaker.Cancelled)
-	r.budget().leave()
-	if r.Attempts() == 0 {
-		r.limits.giveBack(time.Now())
-	}
-	r.ticket.Settle(schema.Usage{})
-	r.record.Code = schema.CodeInternal
-	r.events = nil
-	r.endRecord()
-}
-
-// Close settles the request: the instance is free again and has its outcome.
-func (r *Reply) Close() {
-	r.settleGivenUp()
-	r.release(r.outcome)
-	r.endRecord()
-	r.budget().leave()
-	p := r.proxy
-	r.reset()
-	p.replies.Put(r)
-}
-
-// release ends the attempt if it has not ended, and lets one of the requests that
-// wait have its slot.
-func (r *Reply) release(outcome breaker.Outcome) {
-	if r.end(outcome) {
-		r.pool.Queue.Wake()
-	}
-}
-
-// keepBody is the largest buffer that stays with a Reply for its next use.
+// keepBody is the largest buffer that is kept for the next request.
 const keepBody = 256 << 10
 
-func (r *Reply) reset() {
-	r.choice.reset()
-	r.attempt.reset()
+// reset forgets everything but the memory.
+func (r *reply) reset() {
 	r.plain.Reset()
 	body := r.body[:0]
 	if cap(body) > keepBody {
 		body = nil
 	}
-	*r = Reply{choice: r.choice, attempt: r.attempt, plain: r.plain, body: body}
+	*r = reply{plain: r.plain, body: body}
 }

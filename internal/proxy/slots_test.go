@@ -80,26 +80,30 @@ func (d *desk) pool() *routing.Pool { return d.current.Load().Service(schema.Cha
 func newRecord() *calls.Call { return &calls.Call{Started: time.Now()} }
 
 // request returns a request that has found its pool.
-func (d *desk) request(caller int) *Reply {
+func (d *desk) request(caller int) *run {
 	req := &schema.Request{Service: schema.Chat, Model: []byte("m")}
-	r := d.begin(req, &schema.Caller{Addr: netip.AddrFrom4([4]byte{192, 0, 2, byte(caller)})}, newRecord())
-	if err := r.follow(); err != nil {
+	r := d.begin(Lend(req, nil), &schema.Caller{Addr: netip.AddrFrom4([4]byte{192, 0, 2, byte(caller)})}, newRecord())
+	if err := r.choice.follow(); err != nil {
 		d.t.Fatal(err)
 	}
 	return r
 }
 
 // ask brings a request as far as its instance: limits, slots, queue.
-func (d *desk) ask(ctx context.Context, caller int) (*Reply, error) {
+func (d *desk) ask(ctx context.Context, caller int) (*run, error) {
 	r := d.request(caller)
 	if err := r.admit(); err != nil {
 		return r, err
 	}
-	return r, r.pick(ctx, &r.attempt)
+	if err := r.choice.pick(ctx, &r.attempt); err != nil {
+		return r, err
+	}
+	r.choice.noteCall(r.attempt.instance)
+	return r, nil
 }
 
 // hold asks and fails the test where no instance is given.
-func (d *desk) hold(caller int) *Reply {
+func (d *desk) hold(caller int) *run {
 	d.t.Helper()
 	r, err := d.ask(context.Background(), caller)
 	if err != nil {
@@ -108,9 +112,9 @@ func (d *desk) hold(caller int) *Reply {
 	return r
 }
 
-func (r *Reply) settle(outcome breaker.Outcome) {
-	r.outcome = outcome
-	r.Close()
+func (r *run) finish(outcome breaker.Outcome) {
+	r.reply.outcome = outcome
+	r.end(false)
 }
 
 // codeOf returns the code of an error for callers, or its text.
@@ -138,17 +142,17 @@ func TestNoFreeSlotIsEverForgotten(t *testing.T) {
 							r, err := d.ask(context.Background(), c%7)
 							if err != nil {
 								t.Errorf("caller %d, request %d: %v", c, n, err)
-								r.Close()
+								r.end(false)
 								return
 							}
-							if now := inUse[r.Instance.Slot].Add(1); now > int64(row.slots) {
+							if now := inUse[r.attempt.instance.Slot].Add(1); now > int64(row.slots) {
 								t.Errorf("%d requests at once at an instance with %d slots", now, row.slots)
 							}
 							for range rand.IntN(3) {
 								runtime.Gosched()
 							}
-							inUse[r.Instance.Slot].Add(-1)
-							r.settle(breaker.Success)
+							inUse[r.attempt.instance.Slot].Add(-1)
+							r.finish(breaker.Success)
 						}
 					})
 				}
@@ -168,7 +172,7 @@ func TestNoFreeSlotIsEverForgotten(t *testing.T) {
 
 // arrival is a request in the background.
 type arrival struct {
-	reply *Reply
+	reply *run
 	err   error
 	after time.Duration // how long it took to get an instance or a refusal
 }
@@ -198,7 +202,7 @@ func TestLoneCallerWaitsAtMostTwoServiceTimes(t *testing.T) {
 					r := d.hold(caller)
 					*waited = time.Since(began)
 					<-time.After(time.Second)
-					r.settle(breaker.Success)
+					r.finish(breaker.Success)
 				}
 				var all sync.WaitGroup
 				var busy [60]time.Duration
@@ -238,14 +242,14 @@ func TestWaitersAreToldAtOnceWhenTheBreakerOpens(t *testing.T) {
 		for n := range 10 {
 			all = append(all, d.comes(context.Background(), n))
 		}
-		running.settle(breaker.Failure)
+		running.finish(breaker.Failure)
 		synctest.Wait()
 		for _, done := range all {
 			a := <-done
 			if codeOf(a.err) != schema.CodeCircuitBreakerOpen || a.after > 0 {
 				t.Errorf("after %v: %v", a.after, a.err)
 			}
-			a.reply.Close()
+			a.reply.end(false)
 		}
 		if d.pool().Queue.Len() != 0 {
 			t.Errorf("%d still wait", d.pool().Queue.Len())
@@ -301,8 +305,8 @@ func TestWaitersNoticeWhatNobodyTellsThem(t *testing.T) {
 				if took := time.Since(changed); a.err != nil || took > row.within {
 					t.Fatalf("served after %v: %v", took, a.err)
 				}
-				a.reply.settle(breaker.Success)
-				running.settle(breaker.Success)
+				a.reply.finish(breaker.Success)
+				running.finish(breaker.Success)
 			})
 		})
 	}
@@ -312,7 +316,7 @@ func TestWaitersNoticeWhatNobodyTellsThem(t *testing.T) {
 func TestFewerSlotsHoldForThoseWhoWaitAlready(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, 1, slots(4, waiting(10, time.Hour)))
-		var running []*Reply
+		var running []*run
 		for range 4 {
 			running = append(running, d.hold(1))
 		}
@@ -323,7 +327,7 @@ func TestFewerSlotsHoldForThoseWhoWaitAlready(t *testing.T) {
 		d.edit(slots(1, waiting(10, time.Hour)))
 		instance := d.pool().Instances[0]
 		for _, r := range running {
-			r.settle(breaker.Success)
+			r.finish(breaker.Success)
 			synctest.Wait()
 		}
 		for n, done := range all {
@@ -334,7 +338,7 @@ func TestFewerSlotsHoldForThoseWhoWaitAlready(t *testing.T) {
 			if a.err != nil {
 				t.Fatalf("request %d after %v: %v", n, a.after, a.err)
 			}
-			a.reply.settle(breaker.Success)
+			a.reply.finish(breaker.Success)
 			synctest.Wait()
 		}
 	})
@@ -349,15 +353,15 @@ func TestQueueRefusesWhatDoesNotFit(t *testing.T) {
 		if codeOf(full.err) != schema.CodeNoSlot || full.after > 0 {
 			t.Errorf("beyond the size: %v after %v", full.err, full.after)
 		}
-		full.reply.Close()
+		full.reply.end(false)
 		for _, done := range []<-chan arrival{first, second} {
 			late := <-done
 			if codeOf(late.err) != schema.CodeNoSlot || late.after != 5*time.Second {
 				t.Errorf("beyond the time: %v after %v", late.err, late.after)
 			}
-			late.reply.Close()
+			late.reply.end(false)
 		}
-		running.settle(breaker.Success)
+		running.finish(breaker.Success)
 	})
 }
 
@@ -365,21 +369,21 @@ func TestWithoutAQueueNobodyWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, 2, slots(1, waiting(0, time.Minute)))
 		one, two := d.hold(1), d.hold(1)
-		if one.Instance == two.Instance {
+		if one.attempt.instance == two.attempt.instance {
 			t.Error("the second slot is at the same instance")
 		}
 		third := <-d.comes(context.Background(), 1)
 		if codeOf(third.err) != schema.CodeNoSlot || third.after > 0 {
 			t.Errorf("%v after %v", third.err, third.after)
 		}
-		third.reply.Close()
-		one.settle(breaker.Cancelled)
-		if three := d.hold(1); three.Instance != d.pool().Instances[0] {
+		third.reply.end(false)
+		one.finish(breaker.Cancelled)
+		if three := d.hold(1); three.attempt.instance != d.pool().Instances[0] {
 			t.Error("the slot that became free is not used")
 		} else {
-			three.settle(breaker.Success)
+			three.finish(breaker.Success)
 		}
-		two.settle(breaker.Success)
+		two.finish(breaker.Success)
 	})
 }
 
@@ -396,13 +400,13 @@ func TestAbandonedRequestLeavesTheQueue(t *testing.T) {
 		if !errors.Is(gone.err, context.Canceled) || gone.after > 0 || d.pool().Queue.Len() != 1 {
 			t.Errorf("%v after %v, %d wait", gone.err, gone.after, d.pool().Queue.Len())
 		}
-		gone.reply.Close()
-		running.settle(breaker.Success)
+		gone.reply.end(false)
+		running.finish(breaker.Success)
 		next := <-stays
 		if next.err != nil || next.after > 0 {
 			t.Errorf("%v after %v", next.err, next.after)
 		}
-		next.reply.settle(breaker.Success)
+		next.reply.finish(breaker.Success)
 	})
 }
 
@@ -424,12 +428,12 @@ func TestOverloadLeavesNoSlotIdle(t *testing.T) {
 						r, err := d.ask(context.Background(), n%5)
 						if err != nil {
 							refused.Add(1)
-							r.Close()
+							r.end(false)
 							return
 						}
 						<-time.After(service)
 						good.Add(1)
-						r.settle(breaker.Success)
+						r.finish(breaker.Success)
 					})
 					<-time.After(gap)
 				}

@@ -1,6 +1,11 @@
 package schema
 
-import "time"
+import (
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
 
 // Error is the error body of the unified API: what a caller reads when a
 // request was not answered.
@@ -39,6 +44,21 @@ func (e *Error) HTTPStatus() int {
 		return e.Status
 	}
 	return classOf(e.Code).status
+}
+
+// Body encodes the error as clients of the unified API read it. Bytes that are no
+// text, which clients can have put into a path or a name, become the sign for that.
+func (e *Error) Body() []byte {
+	type body struct {
+		Error *Error `json:"error"`
+	}
+	encoded, err := json.Marshal(body{e}, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
+	if err != nil { // the details are the only part that can be more than text
+		plain := *e
+		plain.Details = nil
+		return plain.Body()
+	}
+	return encoded
 }
 
 // InvalidValue says that a field of the request has a value it may not have.

@@ -186,7 +186,7 @@ func refusedWith(p []byte) (status string, ok bool) {
 
 // refusal is the reply in place of the server's own.
 func refusal(status string) []byte {
-	body := ErrorBody(schema.NewError(schema.CodeInvalidHTTP, "The request is not valid HTTP ("+status+")."))
+	body := schema.NewError(schema.CodeInvalidHTTP, "The request is not valid HTTP ("+status+").").Body()
 	return fmt.Appendf(nil, "HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nX-Request-Id: %s\r\n"+
 		"Access-Control-Allow-Origin: *\r\nConnection: close\r\n\r\n%s", status, len(body), newRequestID(), body)
 }

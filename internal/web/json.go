@@ -18,7 +18,7 @@ func WriteJSON(w http.ResponseWriter, status int, value any) {
 	if err != nil {
 		// Values are made here and can be encoded; one that cannot is a defect.
 		status = http.StatusInternalServerError
-		body = ErrorBody(schema.NewError(schema.CodeInternal, "The reply could not be encoded."))
+		body = schema.NewError(schema.CodeInternal, "The reply could not be encoded.").Body()
 	}
 	header := w.Header()
 	header["Content-Type"] = contentJSON
@@ -40,18 +40,4 @@ func StreamJSON(w http.ResponseWriter, value json.MarshalerTo) {
 // into a path or a name, become the sign for that.
 func Encode(value any) ([]byte, error) {
 	return json.Marshal(value, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
-}
-
-// ErrorBody encodes an error as the unified API shows it.
-func ErrorBody(e *schema.Error) []byte {
-	type body struct {
-		Error *schema.Error `json:"error"`
-	}
-	encoded, err := Encode(body{e})
-	if err != nil { // the details are the only part that can be more than text
-		plain := *e
-		plain.Details = nil
-		encoded, _ = Encode(body{&plain})
-	}
-	return encoded
 }

@@ -40,18 +40,10 @@ type Options struct {
 	// Memory tells whether there is memory for more requests, and has the budget
 	// for their bodies; nil means that there is no bound.
 	Memory *memory.Watch
-	// KeepAlive is the silence in a stream after which a comment is sent, so
-	// that proxies on the way do not take it for dead. Zero means 15 s.
-	KeepAlive time.Duration
 }
 
 // New returns the unified API in front of a proxy.
 func New(p *proxy.Proxy, current *routing.Current, options Options) *API {
-	if options.KeepAlive == 0 {
-		// Some clients give up on streams with many comments in a row, so this
-		// is not the place to be eager.
-		options.KeepAlive = 15 * time.Second
-	}
 	return &API{
 		proxy: p, current: current, options: options,
 		pool:   sync.Pool{New: func() any { return new(exchange) }},
@@ -59,21 +51,19 @@ func New(p *proxy.Proxy, current *routing.Current, options Options) *API {
 	}
 }
 
-// identify checks the caller's key. It answers itself, with false, when there
-// is none that is good.
-func (a *API) identify(x *exchange) bool {
+// identify checks the caller's key.
+func (a *API) identify(x *exchange) error {
 	guard := a.options.Keys.Guard()
 	if guard == nil {
 		x.caller.Tenant = x.r.Header.Get("X-Tenant-Id")
-		return true
+		return nil
 	}
 	key, err := a.keyOf(guard, x.r.Header, x.caller.Addr)
 	if err != nil {
-		x.fail(err)
-		return false
+		return err
 	}
 	x.key, x.caller.KeyID, x.caller.Tenant, x.call.KeyID = key, key.ID, key.Tenant, key.ID
-	return true
+	return nil
 }
 
 // keyOf returns the key that a request presents. Callers who try many wrong ones
@@ -96,47 +86,25 @@ func (a *API) keyOf(guard *access.Guard, header http.Header, from netip.Addr) (*
 	return nil, err
 }
 
-// answer routes a request that is complete and valid, and passes the reply on.
-func (a *API) answer(x *exchange) {
+// answer routes a request that was read without an error. It tells the client of
+// every error, whichever step found it.
+func (a *API) answer(x *exchange, err error) {
+	if err == nil {
+		err = a.route(x)
+	}
+	if err != nil {
+		x.fail(err)
+	}
+}
+
+// route gives the proxy a request that is complete and valid.
+func (a *API) route(x *exchange) error {
 	if x.key != nil {
 		if err := x.key.May(x.request.Service, x.request.Model); err != nil {
-			x.fail(err)
-			return
+			return err
 		}
 	}
-	ctx := x.r.Context()
-	reply, err := a.proxy.Do(ctx, &x.request, &x.caller, x.call)
-	panicked := true
-	defer func() {
-		if panicked {
-			reply.Panicked()
-		}
-		reply.Close()
-	}()
-	if reply.Model == "" {
-		x.call.Asked = shorten(string(x.request.Model))
-	}
-	header := x.w.Header()
-	if reply.Instance != nil {
-		header["X-Router-Instance"] = []string{reply.Instance.Handle}
-	}
-	header["X-Router-Attempts"] = attemptsText(reply.Attempts())
-	if reply.Limit().Limited {
-		x.showLimit(reply.Limit())
-	} else if reply.Instance != nil {
-		x.showInstanceLimit(reply.Instance)
-	}
-	switch {
-	case err != nil:
-		x.fail(err)
-	case reply.Streaming():
-		x.stream(ctx, reply, a.options.KeepAlive)
-	case reply.Binary():
-		x.binary(ctx, reply)
-	default:
-		x.whole(reply)
-	}
-	panicked = false
+	return a.proxy.Do(x.r.Context(), proxy.Lend(&x.request, x), &x.caller, x.call, x)
 }
 
 func attemptsText(n int) []string {
@@ -154,7 +122,7 @@ func (a *API) begin(w http.ResponseWriter, r *http.Request, service schema.Servi
 	x := a.pool.Get().(*exchange)
 	x.w, x.r, x.call = w, r, web.CallOf(w)
 	x.call.Unified, x.call.Service = true, service
-	x.current, x.memory = a.current, a.options.Memory
+	x.table, x.memory = a.current.Load(), a.options.Memory
 	x.take(&a.inputs)
 	x.caller = schema.Caller{
 		Addr:          web.ClientAddr(r, a.options.TrustedProxies),
@@ -177,25 +145,25 @@ func isRetry(count string) bool {
 	return err == nil && n > 0
 }
 
-// admit turns a request away, with false, when there are too many already. That
-// costs next to nothing, so that those who are served do not suffer.
-func (a *API) admit(x *exchange) bool {
+// admit turns a request away when there are too many already, or when its key is
+// not good. The first costs next to nothing, so that those who are served do not
+// suffer.
+func (a *API) admit(x *exchange) error {
 	running := a.running.Add(1)
-	most := int64(a.current.Load().Limits.MaxInFlight)
-	if (most == 0 || running <= most) && (a.options.Memory == nil || !a.options.Memory.Short()) {
-		return true
+	most := int64(x.table.Limits.MaxInFlight)
+	if most > 0 && running > most || a.options.Memory != nil && a.options.Memory.Short() {
+		err := overloaded("The gateway is overloaded; try again shortly.")
+		if x.r.ContentLength != 0 {
+			return unread{err}
+		}
+		return err
 	}
-	if x.r.ContentLength != 0 {
-		// The body is not read, so nothing can follow it on this connection.
-		x.w.Header().Set("Connection", "close")
-	}
-	x.fail(overloaded("The gateway is overloaded; try again shortly."))
-	return false
+	return a.identify(x)
 }
 
 func (a *API) end(x *exchange) {
 	a.running.Add(-1)
-	x.letGo()
-	x.w, x.r, x.call, x.key, x.caller = nil, nil, nil, nil, schema.Caller{}
+	x.TakeBack()
+	x.w, x.r, x.call, x.table, x.key, x.caller = nil, nil, nil, nil, nil, schema.Caller{}
 	a.pool.Put(x)
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/schema"
-	"github.com/patchbay-ai/patchbay/internal/web"
 )
 
 // longestWait is the longest that a client is told to wait: some wait for as
@@ -47,7 +46,7 @@ func WriteError(w http.ResponseWriter, e *schema.Error) {
 	if status == http.StatusUnauthorized {
 		header.Set("Www-Authenticate", "Bearer")
 	}
-	body := web.ErrorBody(e)
+	body := e.Body()
 	header["Content-Type"] = contentJSON
 	header["Content-Length"] = []string{strconv.Itoa(len(body))}
 	w.WriteHeader(status)

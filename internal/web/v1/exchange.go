@@ -1,7 +1,6 @@
 package v1
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/calls"
-	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/memory"
 	"github.com/patchbay-ai/patchbay/internal/proxy"
@@ -30,8 +28,8 @@ type exchange struct {
 	r        *http.Request
 	call     *calls.Call // the record of the request
 	caller   schema.Caller
-	current  *routing.Current
-	key      *access.Key // nil when the API is open
+	table    *routing.Table // when the request came; the proxy reads its own
+	key      *access.Key    // nil when the API is open
 	request  schema.Request
 	body     []byte
 	input    *input
@@ -63,8 +61,9 @@ func (x *exchange) take(inputs *sync.Pool) {
 	x.body, x.request.Body = x.input.body, x.input.scan
 }
 
-// letGo gives the request up. It must not be used after that.
-func (x *exchange) letGo() {
+// TakeBack gives up the memory of the request, which nobody reads any more: neither
+// this side nor the proxy, to which it was lent.
+func (x *exchange) TakeBack() {
 	x.spool.close()
 	if x.input == nil {
 		return
@@ -80,46 +79,46 @@ func (x *exchange) letGo() {
 	x.input = nil
 }
 
-// readJSON reads the body, whatever type it claims to have: curl sends forms by
-// default. It answers itself, with false, when the body cannot be had.
-func (x *exchange) readJSON(limit int64) bool {
-	if x.compressed() {
-		return false
+// readJSON reads and checks a body, whatever type it claims to have: curl sends
+// forms by default.
+func (x *exchange) readJSON(parse func(*schema.Request, []byte) error) error {
+	if err := x.refuseCompressed(); err != nil {
+		return err
 	}
 	if strings.HasPrefix(x.r.Header.Get("Content-Type"), "multipart/") {
-		x.fail(schema.NewError(schema.CodeUnsupportedMedia, "This endpoint takes a JSON body, not a form."))
-		return false
+		return schema.NewError(schema.CodeUnsupportedMedia, "This endpoint takes a JSON body, not a form.")
 	}
+	limit := int64(x.table.Limits.JSONBody)
 	if x.r.ContentLength > limit {
-		x.tooLarge(limit)
-		return false
+		return tooLarge(limit)
 	}
 	err := x.readBody(limit)
 	switch {
 	case err == nil:
-		return true
+		x.call.Ready = x.call.At(time.Now())
+		if len(x.body) > freeBody {
+			x.request.Body.Reserve = x.reserve
+		}
+		return parse(&x.request, x.body)
 	case errors.Is(err, errTooLarge):
-		x.tooLarge(limit)
+		return tooLarge(limit)
 	case isOverloaded(err):
-		x.refuseUnread(err)
+		return unread{err}
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		x.refuseBody("The request body did not arrive in time.", schema.CodeRequestTimeout)
+		return unreadable("The request body did not arrive in time.", schema.CodeRequestTimeout)
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		x.refuseBody("The request body ended too early.", schema.CodeInvalidBody)
-	default:
-		x.refuseBody("The request body could not be read.", schema.CodeInvalidBody)
+		return unreadable("The request body ended too early.", schema.CodeInvalidBody)
 	}
-	return false
+	return unreadable("The request body could not be read.", schema.CodeInvalidBody)
 }
 
-// compressed refuses, with true, a body that is compressed.
-func (x *exchange) compressed() bool {
+// refuseCompressed refuses a body that is compressed.
+func (x *exchange) refuseCompressed() error {
 	encoding := x.r.Header.Get("Content-Encoding")
 	if encoding == "" || strings.EqualFold(encoding, "identity") {
-		return false
+		return nil
 	}
-	x.fail(schema.NewError(schema.CodeUnsupportedMedia, "Compressed request bodies are not accepted; send the body as it is."))
-	return true
+	return schema.NewError(schema.CodeUnsupportedMedia, "Compressed request bodies are not accepted; send the body as it is.")
 }
 
 var errTooLarge = errors.New("the body is too large")
@@ -194,24 +193,25 @@ func isOverloaded(err error) bool {
 	return errors.As(err, &known) && known.Code == schema.CodeOverloaded
 }
 
-// tooLarge refuses a body without reading the rest of it.
-func (x *exchange) tooLarge(limit int64) {
-	x.refuseBody("The request body is larger than the "+strconv.FormatInt(limit, 10)+" bytes that are allowed.", schema.CodeRequestTooLarge)
+// unread is the error of a request whose body was not read to its end: nothing can
+// follow it on the same connection.
+type unread struct{ error }
+
+// Unwrap returns the error itself.
+func (u unread) Unwrap() error { return u.error }
+
+func unreadable(message, code string) error { return unread{schema.NewError(code, message)} }
+
+func tooLarge(limit int64) error {
+	return unreadable("The request body is larger than the "+strconv.FormatInt(limit, 10)+" bytes that are allowed.", schema.CodeRequestTooLarge)
 }
 
-// refuseBody answers a request whose body was not read to its end; nothing
-// sensible can follow it on the same connection.
-func (x *exchange) refuseBody(message, code string) {
-	x.refuseUnread(schema.NewError(code, message))
-}
-
-func (x *exchange) refuseUnread(err error) {
-	x.w.Header().Set("Connection", "close")
-	x.fail(err)
-}
-
-// fail answers with an error; a client that left gets nothing.
+// fail answers with an error. A client that left gets nothing, and an answer that
+// broke off ends with its connection.
 func (x *exchange) fail(err error) {
+	if errors.Is(err, proxy.ErrBrokenOff) {
+		panic(http.ErrAbortHandler)
+	}
 	var known *schema.Error
 	if !errors.As(err, &known) {
 		if x.r.Context().Err() != nil && !errors.Is(err, web.ErrStopping) {
@@ -221,8 +221,11 @@ func (x *exchange) fail(err error) {
 		known = unexpected(err)
 	}
 	x.call.Code = known.Code
-	if x.w.Header()["X-Ratelimit-Limit-Requests"] == nil {
-		x.peekLimit()
+	if !x.call.Routed {
+		x.showLimit(proxy.PeekLimit(x.table.Service(x.call.Service), x.request.Model, x.caller.Addr))
+	}
+	if errors.As(err, new(unread)) {
+		x.w.Header().Set("Connection", "close")
 	}
 	WriteError(x.w, known)
 }
@@ -238,125 +241,4 @@ func unexpected(err error) *schema.Error {
 		}
 	}
 	return schema.NewError(schema.CodeInternal, "The gateway failed to handle the request.")
-}
-
-// whole sends an answer that is there.
-func (x *exchange) whole(reply *proxy.Reply) {
-	reply.Settle()
-	segments := reply.Segments()
-	length := 0
-	for _, s := range segments {
-		length += len(s)
-	}
-	header := x.w.Header()
-	header["Content-Type"] = contentJSON
-	if contentType := reply.ContentType(); contentType != "" {
-		header["Content-Type"] = []string{contentType}
-	}
-	header["Content-Length"] = []string{strconv.Itoa(length)}
-	x.w.WriteHeader(http.StatusOK)
-	for _, s := range segments {
-		if _, err := x.w.Write(s); err != nil {
-			reply.Abandon()
-			return
-		}
-	}
-}
-
-// binary passes an answer on as it comes. One that breaks off is cut off here
-// too: a connection that ends in the middle is the only way to say so.
-func (x *exchange) binary(ctx context.Context, reply *proxy.Reply) {
-	x.w.Header()["Content-Type"] = []string{reply.ContentType()}
-	x.w.WriteHeader(http.StatusOK)
-	control := http.NewResponseController(x.w)
-	for {
-		chunk, err := reply.Chunk(ctx)
-		if errors.Is(err, io.EOF) {
-			reply.Settle() // before the mark that ends the body
-			return
-		}
-		if err != nil {
-			panic(http.ErrAbortHandler)
-		}
-		if _, err = x.w.Write(chunk); err == nil {
-			err = control.Flush()
-		}
-		if err != nil {
-			reply.Abandon()
-			return
-		}
-	}
-}
-
-var (
-	contentJSON   = []string{"application/json"}
-	contentEvents = []string{"text/event-stream; charset=utf-8"}
-	noCache       = []string{"no-cache"}
-	noBuffering   = []string{"no"}
-)
-
-// stream sends the events of an answer as they come. The head is written only
-// now, when the first event is there.
-func (x *exchange) stream(ctx context.Context, reply *proxy.Reply, keepAlive time.Duration) {
-	if reply.Sent() {
-		reply.ForgetCall()
-		x.letGo() // thousands of streams must not hold on to their requests
-	}
-	header := x.w.Header()
-	header["Content-Type"] = contentEvents
-	if contentType := reply.ContentType(); contentType != "" {
-		header["Content-Type"] = []string{contentType}
-	}
-	header["Cache-Control"] = noCache
-	header["X-Accel-Buffering"] = noBuffering
-	x.w.WriteHeader(http.StatusOK)
-	out := newEventWriter(x.w, keepAlive)
-	defer out.close()
-	web.ProbeWith(x.w, out.probe)
-	reply.BeforeWait(out.flush)
-	framed := reply.Framed()
-	for {
-		event, err := reply.Next(ctx)
-		if err == nil {
-			if framed {
-				err = out.frame(event)
-			} else {
-				err = out.event(event)
-			}
-			if err == nil {
-				continue
-			}
-			reply.Abandon()
-			return
-		}
-		x.endStream(ctx, reply, out, err)
-		return
-	}
-}
-
-// endStream ends a stream: with the mark that says the answer is complete, where
-// the mark is ours to give, or with an error event and no mark.
-func (x *exchange) endStream(ctx context.Context, reply *proxy.Reply, out *eventWriter, err error) {
-	if errors.Is(err, io.EOF) {
-		reply.Settle() // who reads the mark may rely on the count
-		if !reply.Framed() {
-			_ = out.event(dialect.DoneMark) // flushing tells
-		}
-		if out.lastFlush() != nil {
-			reply.Abandon()
-		}
-		return
-	}
-	var known *schema.Error
-	if !errors.As(err, &known) {
-		if ctx.Err() != nil && !errors.Is(err, web.ErrStopping) {
-			reply.Abandon()
-			return
-		}
-		known = unexpected(err)
-	}
-	x.call.Code = known.Code
-	if out.event(web.ErrorBody(known)) != nil || out.lastFlush() != nil {
-		reply.Abandon()
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"mime/multipart"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -27,20 +28,18 @@ const (
 	copyBuffer = 32 << 10
 )
 
-// readForm reads the form of a request. It answers itself, with nil, when there
-// is none that can be read. The form is good until the exchange ends.
-func (x *exchange) readForm(limit int64) *schema.Form {
-	if x.compressed() {
-		return nil
+// readForm reads and checks the form of a request.
+func (x *exchange) readForm(parse func(*schema.Request, *schema.Form) error) error {
+	if err := x.refuseCompressed(); err != nil {
+		return err
 	}
 	mediaType, params, err := mime.ParseMediaType(x.r.Header.Get("Content-Type"))
 	if err != nil || mediaType != "multipart/form-data" || params["boundary"] == "" {
-		x.fail(schema.NewError(schema.CodeUnsupportedMedia, "This endpoint takes a form (multipart/form-data with a boundary)."))
-		return nil
+		return schema.NewError(schema.CodeUnsupportedMedia, "This endpoint takes a form (multipart/form-data with a boundary).")
 	}
+	limit := int64(x.table.Limits.MultipartBody)
 	if x.r.ContentLength > limit {
-		x.tooLarge(limit)
-		return nil
+		return tooLarge(limit)
 	}
 	body := &boundedReader{from: x.r.Body, left: limit}
 	x.spool.reserve = x.reserve
@@ -51,19 +50,18 @@ func (x *exchange) readForm(limit int64) *schema.Form {
 	}
 	switch {
 	case err == nil:
-		return form
+		x.call.Ready = x.call.At(time.Now())
+		return parse(&x.request, form)
 	case errors.Is(err, errTooLarge):
-		x.tooLarge(limit)
+		return tooLarge(limit)
 	case isOverloaded(err):
-		x.refuseUnread(err)
+		return unread{err}
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		x.refuseBody("The request body did not arrive in time.", schema.CodeRequestTimeout)
+		return unreadable("The request body did not arrive in time.", schema.CodeRequestTimeout)
 	case errors.Is(err, errNoSpace):
-		x.fail(unexpected(err))
-	default:
-		x.refuseBody("The form could not be read: "+formFault(err)+".", schema.CodeInvalidBody)
+		return unexpected(err)
 	}
-	return nil
+	return unreadable("The form could not be read: "+formFault(err)+".", schema.CodeInvalidBody)
 }
 
 var (

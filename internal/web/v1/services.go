@@ -2,7 +2,6 @@ package v1
 
 import (
 	"net/http"
-	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -46,35 +45,20 @@ func (a *API) ImageEdits(w http.ResponseWriter, r *http.Request) {
 func (a *API) json(w http.ResponseWriter, r *http.Request, service schema.ServiceType, parse func(*schema.Request, []byte) error) {
 	x := a.begin(w, r, service)
 	defer a.end(x)
-	if !a.admit(x) || !a.identify(x) || !x.readJSON(int64(a.current.Load().Limits.JSONBody)) {
-		return
+	err := a.admit(x)
+	if err == nil {
+		err = x.readJSON(parse)
 	}
-	x.call.Ready = x.call.At(time.Now())
-	if len(x.body) > freeBody {
-		x.request.Body.Reserve = x.reserve
-	}
-	if err := parse(&x.request, x.body); err != nil {
-		x.fail(err)
-		return
-	}
-	a.answer(x)
+	a.answer(x, err)
 }
 
 // form answers an endpoint that takes a form with files.
 func (a *API) form(w http.ResponseWriter, r *http.Request, service schema.ServiceType, parse func(*schema.Request, *schema.Form) error) {
 	x := a.begin(w, r, service)
 	defer a.end(x)
-	if !a.admit(x) || !a.identify(x) {
-		return
+	err := a.admit(x)
+	if err == nil {
+		err = x.readForm(parse)
 	}
-	form := x.readForm(int64(a.current.Load().Limits.MultipartBody))
-	if form == nil {
-		return
-	}
-	x.call.Ready = x.call.At(time.Now())
-	if err := parse(&x.request, form); err != nil {
-		x.fail(err)
-		return
-	}
-	a.answer(x)
+	a.answer(x, err)
 }

@@ -1,9 +1,8 @@
-package v1
+package proxy
 
 import (
 	"bytes"
 	"errors"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -15,12 +14,12 @@ import (
 // clientConn is a client's connection that notes what is done to it.
 type clientConn struct {
 	begun time.Time
+	route Route
 
-	mu        sync.Mutex
-	sent      []sending
-	held      bytes.Buffer
-	deadlines []time.Time
-	fail      error // of every write from now on
+	mu   sync.Mutex
+	sent []sending
+	held bytes.Buffer
+	fail error // of every write from now on
 }
 
 // sending is what reached the client in one go, and when.
@@ -31,9 +30,9 @@ type sending struct {
 
 func newClientConn() *clientConn { return &clientConn{begun: time.Now()} }
 
-func (*clientConn) Header() http.Header { return http.Header{} }
+func (w *clientConn) Route(route Route) { w.route = route }
 
-func (*clientConn) WriteHeader(int) {}
+func (*clientConn) Head(Head) {}
 
 func (w *clientConn) Write(p []byte) (int, error) {
 	w.mu.Lock()
@@ -44,7 +43,7 @@ func (w *clientConn) Write(p []byte) (int, error) {
 	return w.held.Write(p)
 }
 
-func (w *clientConn) FlushError() error {
+func (w *clientConn) Flush() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.fail != nil {
@@ -52,13 +51,6 @@ func (w *clientConn) FlushError() error {
 	}
 	w.sent = append(w.sent, sending{time.Since(w.begun), w.held.String()})
 	w.held.Reset()
-	return nil
-}
-
-func (w *clientConn) SetWriteDeadline(at time.Time) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.deadlines = append(w.deadlines, at)
 	return nil
 }
 
@@ -75,6 +67,13 @@ func (w *clientConn) got() []sending {
 	list := w.sent
 	w.sent = nil
 	return list
+}
+
+// startEventWriter returns a writer whose head has been sent.
+func startEventWriter(to Sink, silence time.Duration) *eventWriter {
+	e := newEventWriter(to, false, silence)
+	e.start()
+	return e
 }
 
 func wantSent(t *testing.T, w *clientConn, want ...sending) {
@@ -95,13 +94,13 @@ const comment = ": keep-alive\n\n"
 func TestSilenceIsFilledWithComments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newClientConn()
-		e := newEventWriter(w, 15*time.Second)
+		e := startEventWriter(w, 15*time.Second)
 		pass(14 * time.Second)
 		wantSent(t, w)
 		pass(17 * time.Second)
 		wantSent(t, w, sending{15 * time.Second, comment}, sending{30 * time.Second, comment})
 		// An event breaks the silence; the next comment comes so long after it.
-		if err := e.event([]byte(`{"a":1}`)); err != nil {
+		if err := e.part([]byte(`{"a":1}`)); err != nil {
 			t.Fatal(err)
 		}
 		e.flush()
@@ -118,10 +117,10 @@ func TestSilenceIsFilledWithComments(t *testing.T) {
 func TestStreamThatFlowsHasNoComments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newClientConn()
-		e := newEventWriter(w, 15*time.Second)
+		e := startEventWriter(w, 15*time.Second)
 		for range 40 {
 			pass(3 * time.Second)
-			_ = e.event([]byte("x"))
+			_ = e.part([]byte("x"))
 			e.flush()
 		}
 		e.close()
@@ -135,10 +134,10 @@ func TestStreamThatFlowsHasNoComments(t *testing.T) {
 func TestEventsThatComeTogetherLeaveTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newClientConn()
-		e := newEventWriter(w, time.Minute)
+		e := startEventWriter(w, time.Minute)
 		defer e.close()
 		for _, event := range []string{"a", "b", "c"} {
-			if err := e.event([]byte(event)); err != nil {
+			if err := e.part([]byte(event)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -151,13 +150,13 @@ func TestEventsThatComeTogetherLeaveTogether(t *testing.T) {
 		// More than what is held back goes out by itself.
 		long := strings.Repeat("x", heldBack/4)
 		for range 4 {
-			_ = e.event([]byte(long))
+			_ = e.part([]byte(long))
 		}
 		if got := w.got(); len(got) != 1 || len(got[0].text) < heldBack {
 			t.Errorf("%d sendings", len(got))
 		}
 		// Held events are not overtaken by a comment.
-		_ = e.event([]byte("d"))
+		_ = e.part([]byte("d"))
 		pass(time.Minute + time.Second)
 		wantSent(t, w, sending{time.Minute, "data: d\n\n" + comment})
 	})
@@ -166,9 +165,9 @@ func TestEventsThatComeTogetherLeaveTogether(t *testing.T) {
 func TestLargeEventsLeaveNoLargeBuffer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newClientConn()
-		e := newEventWriter(w, time.Minute)
+		e := startEventWriter(w, time.Minute)
 		defer e.close()
-		_ = e.event(make([]byte, 1<<20))
+		_ = e.part(make([]byte, 1<<20))
 		if len(w.got()) != 1 || cap(e.buf) > 64<<10 {
 			t.Errorf("%d bytes are kept", cap(e.buf))
 		}
@@ -179,16 +178,16 @@ func TestClientThatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gone := errors.New("broken pipe")
 		w := newClientConn()
-		e := newEventWriter(w, 15*time.Second)
-		_ = e.event([]byte("a"))
+		e := startEventWriter(w, 15*time.Second)
+		_ = e.part([]byte("a"))
 		e.flush()
 		w.snap(gone)
-		_ = e.event([]byte("b"))
-		if err := e.lastFlush(); !errors.Is(err, gone) {
-			t.Errorf("flush said %v", err)
+		_ = e.part([]byte("b"))
+		if err := e.end(); !errors.Is(err, gone) {
+			t.Errorf("end said %v", err)
 		}
-		if err := e.event([]byte("c")); !errors.Is(err, gone) {
-			t.Errorf("event said %v", err)
+		if err := e.part([]byte("c")); !errors.Is(err, gone) {
+			t.Errorf("part said %v", err)
 		}
 		w.snap(nil) // whoever writes now shows
 		pass(time.Hour)
@@ -203,12 +202,12 @@ func TestCommentsFindOutThatAClientIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gone := errors.New("broken pipe")
 		w := newClientConn()
-		e := newEventWriter(w, 15*time.Second)
+		e := startEventWriter(w, 15*time.Second)
 		defer e.close()
 		w.snap(gone)
 		pass(16 * time.Second)
-		if err := e.event([]byte("a")); !errors.Is(err, gone) {
-			t.Errorf("event said %v", err)
+		if err := e.part([]byte("a")); !errors.Is(err, gone) {
+			t.Errorf("part said %v", err)
 		}
 	})
 }
@@ -216,10 +215,10 @@ func TestCommentsFindOutThatAClientIsGone(t *testing.T) {
 // Comments come from a goroutine of their own and never get into an event.
 func TestCommentsStandBetweenEvents(t *testing.T) {
 	w := newClientConn()
-	e := newEventWriter(w, time.Microsecond)
+	e := startEventWriter(w, time.Microsecond)
 	event := []byte(strings.Repeat("y", 100))
 	for range 2000 {
-		_ = e.event(event)
+		_ = e.part(event)
 		e.flush()
 	}
 	e.close()

@@ -1,9 +1,11 @@
-package v1
+package proxy
 
 import (
-	"net/http"
 	"sync"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
 // heldBack is how much is collected while events are at hand; more than this
@@ -12,10 +14,10 @@ const heldBack = 16 << 10
 
 // eventWriter writes server-sent events. Events that arrived together leave
 // together; silence is filled with comments. The comments come from a timer, so
-// writing is guarded.
+// that writing is guarded.
 type eventWriter struct {
-	w       http.ResponseWriter
-	control *http.ResponseController
+	to      Sink
+	framed  bool // events come in their frames, with the backend's mark of the end
 	silence time.Duration
 
 	mu     sync.Mutex
@@ -26,35 +28,60 @@ type eventWriter struct {
 	closed bool
 }
 
-func newEventWriter(w http.ResponseWriter, silence time.Duration) *eventWriter {
-	e := &eventWriter{w: w, control: http.NewResponseController(w), silence: silence, last: time.Now()}
-	e.mu.Lock() // the timer may fire before it is known here
-	defer e.mu.Unlock()
-	e.timer = time.AfterFunc(silence, e.comment)
-	return e
+// newEventWriter returns a writer that sends comments after so long a silence, once
+// it is started.
+func newEventWriter(to Sink, framed bool, silence time.Duration) *eventWriter {
+	return &eventWriter{to: to, framed: framed, silence: silence}
 }
 
-// event adds one event. It is sent by the next flush.
-func (e *eventWriter) event(data []byte) error {
+// start starts the comments. The head of the answer has been sent.
+func (e *eventWriter) start() {
+	e.mu.Lock() // the timer may fire before it is known here
+	defer e.mu.Unlock()
+	e.last = time.Now()
+	e.timer = time.AfterFunc(e.silence, e.comment)
+}
+
+// part adds one event. It is sent by the next flush.
+func (e *eventWriter) part(event []byte) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.buf = append(e.buf, "data: "...)
-	e.buf = append(e.buf, data...)
-	e.buf = append(e.buf, "\n\n"...)
+	if e.framed {
+		e.buf = append(e.buf, event...)
+	} else {
+		e.frame(event)
+	}
 	if len(e.buf) >= heldBack {
 		e.send()
 	}
 	return e.err
 }
 
-// frame adds one event that comes in its frame.
-func (e *eventWriter) frame(event []byte) error {
+// frame adds one event in its frame.
+func (e *eventWriter) frame(data []byte) {
+	e.buf = append(e.buf, "data: "...)
+	e.buf = append(e.buf, data...)
+	e.buf = append(e.buf, "\n\n"...)
+}
+
+// end sends the mark that says that the answer is complete, unless the backend's
+// own has been sent.
+func (e *eventWriter) end() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.buf = append(e.buf, event...)
-	if len(e.buf) >= heldBack {
-		e.send()
+	if !e.framed {
+		e.frame(dialect.DoneMark)
 	}
+	e.send()
+	return e.err
+}
+
+// fail sends an error event, and no mark.
+func (e *eventWriter) fail(known *schema.Error) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.frame(known.Body())
+	e.send()
 	return e.err
 }
 
@@ -65,19 +92,13 @@ func (e *eventWriter) flush() {
 	e.send()
 }
 
-// lastFlush is flush for the end of a stream, where the error matters.
-func (e *eventWriter) lastFlush() error {
-	e.flush()
-	return e.err
-}
-
 // send writes the buffer through to the client.
 func (e *eventWriter) send() {
 	if len(e.buf) == 0 || e.err != nil {
 		return
 	}
-	if _, e.err = e.w.Write(e.buf); e.err == nil {
-		e.err = e.control.Flush()
+	if _, e.err = e.to.Write(e.buf); e.err == nil {
+		e.err = e.to.Flush()
 	}
 	e.last = time.Now()
 	const keep = 64 << 10
@@ -120,5 +141,7 @@ func (e *eventWriter) close() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.closed = true
-	e.timer.Stop()
+	if e.timer != nil {
+		e.timer.Stop()
+	}
 }

@@ -1,0 +1,145 @@
+package proxy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/breaker"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// body is how the parts of a reply are written to a sink.
+type body interface {
+	// part writes one part.
+	part(p []byte) error
+	// end ends a complete answer.
+	end() error
+	// fail ends an answer that is not complete. It returns ErrBrokenOff where the
+	// answer has no room for the error, and another error if the client has left.
+	fail(known *schema.Error) error
+	// close is called when nothing is written any more.
+	close()
+}
+
+// send sends the reply to the client. It settles before the last part leaves:
+// whoever has a complete answer may rely on the count, whatever happens to this
+// process.
+func (r *run) send(ctx context.Context, to Sink) error {
+	out := r.beginBody(to)
+	defer out.close()
+	for {
+		part, err := r.reply.next()
+		complete := errors.Is(err, io.EOF)
+		if complete || err == nil && r.reply.isComplete() {
+			r.settle(true)
+		}
+		switch {
+		case complete:
+			err = out.end()
+		case err == nil:
+			if err = out.part(part); err == nil {
+				continue
+			}
+		default:
+			return r.breakOff(ctx, out, err)
+		}
+		if err != nil {
+			r.abandon()
+		}
+		return nil
+	}
+}
+
+// beginBody sends the head of the answer. An answer that is sent while it comes may
+// take long, and thousands of them must not hold on to their requests.
+func (r *run) beginBody(to Sink) body {
+	if r.reply.isSentWhileItComes() && r.attempt.isSent() {
+		r.attempt.forgetCall()
+		r.Return()
+	}
+	head := Head{ContentType: r.reply.plain.ContentType, Length: -1}
+	switch {
+	case r.reply.events != nil:
+		out := newEventWriter(to, r.reply.framed != nil, r.proxy.silence)
+		head.ContentType, head.Events, head.Probe = cmp.Or(head.ContentType, TypeEvents), true, out.probe
+		to.Head(head)
+		r.attempt.beforeWait(out.flush)
+		out.start()
+		return out
+	case r.reply.binary:
+		to.Head(head)
+		return binaryBody{to}
+	}
+	head.ContentType, head.Length = cmp.Or(head.ContentType, TypeJSON), r.reply.length()
+	to.Head(head)
+	return plainBody{to}
+}
+
+// breakOff ends an answer that failed after it had begun.
+func (r *run) breakOff(ctx context.Context, out body, err error) error {
+	var known *schema.Error
+	if ctx.Err() != nil {
+		if errors.Is(context.Cause(ctx), context.Canceled) {
+			r.abandon()
+			return nil
+		}
+		r.reply.outcome = breaker.Cancelled
+		known = stopping()
+	} else {
+		failed := r.attempt.classify(err, true)
+		r.reply.outcome = failed.outcome
+		r.record.Try().Cause = failed.err.Cause
+		known = failed.err
+	}
+	r.noteEnd(known)
+	err = out.fail(known)
+	if errors.Is(err, ErrBrokenOff) {
+		return err
+	}
+	if err != nil {
+		r.abandon()
+	}
+	return nil
+}
+
+// stopping is what a client is told whose answer the end of the gateway cuts off.
+func stopping() *schema.Error {
+	known := schema.NewError(schema.CodeServiceUnavailable, "The gateway is shutting down.")
+	known.RetryAfter = time.Second
+	return known
+}
+
+// abandon notes that the client left before it had the whole answer.
+func (r *run) abandon() {
+	r.reply.outcome = breaker.Cancelled
+	r.noteEnd(context.Canceled)
+}
+
+// plainBody is an answer that is there and cannot fail any more.
+type plainBody struct{ to Sink }
+
+func (b plainBody) part(p []byte) error {
+	_, err := b.to.Write(p)
+	return err
+}
+
+func (plainBody) end() error               { return nil }
+func (plainBody) fail(*schema.Error) error { return ErrBrokenOff }
+func (plainBody) close()                   {}
+
+// binaryBody is bytes that are sent as they come.
+type binaryBody struct{ to Sink }
+
+func (b binaryBody) part(p []byte) error {
+	if _, err := b.to.Write(p); err != nil {
+		return err
+	}
+	return b.to.Flush()
+}
+
+func (binaryBody) end() error               { return nil }
+func (binaryBody) fail(*schema.Error) error { return ErrBrokenOff }
+func (binaryBody) close()                   {}

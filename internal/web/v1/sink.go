@@ -1,0 +1,61 @@
+package v1
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/patchbay-ai/patchbay/internal/proxy"
+	"github.com/patchbay-ai/patchbay/internal/web"
+)
+
+// The exchange is the sink of the proxy's answer.
+var _ proxy.Sink = (*exchange)(nil)
+
+var (
+	contentJSON   = []string{proxy.TypeJSON}
+	contentEvents = []string{proxy.TypeEvents}
+	noCache       = []string{"no-cache"}
+	noBuffering   = []string{"no"}
+)
+
+// Route tells the client, and the record, where the request went.
+func (x *exchange) Route(route proxy.Route) {
+	if route.Model == "" {
+		x.call.Asked = shorten(route.Asked)
+	}
+	header := x.w.Header()
+	if route.Instance != nil {
+		header["X-Router-Instance"] = []string{route.Instance.Handle}
+	}
+	header["X-Router-Attempts"] = attemptsText(route.Attempts)
+	x.showLimit(route.Limit)
+}
+
+// Head begins a successful answer.
+func (x *exchange) Head(head proxy.Head) {
+	header := x.w.Header()
+	switch head.ContentType {
+	case proxy.TypeJSON:
+		header["Content-Type"] = contentJSON
+	case proxy.TypeEvents:
+		header["Content-Type"] = contentEvents
+	default:
+		header["Content-Type"] = []string{head.ContentType}
+	}
+	if head.Length >= 0 {
+		header["Content-Length"] = []string{strconv.Itoa(head.Length)}
+	}
+	if head.Events {
+		header["Cache-Control"], header["X-Accel-Buffering"] = noCache, noBuffering
+	}
+	x.w.WriteHeader(http.StatusOK)
+	if head.Probe != nil {
+		web.ProbeWith(x.w, head.Probe)
+	}
+}
+
+// Write adds to the body of the answer.
+func (x *exchange) Write(p []byte) (int, error) { return x.w.Write(p) }
+
+// Flush sends what was written.
+func (x *exchange) Flush() error { return http.NewResponseController(x.w).Flush() }
