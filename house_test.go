@@ -26,6 +26,7 @@ const module = "github.com/patchbay-ai/patchbay"
 // printed above it. A row may stand here before its package exists.
 var floors = []string{
 	"internal/jsonscan",
+	"internal/jsonwrite",
 	"internal/schema",
 	"internal/logs",
 	"internal/condition",

@@ -3,13 +3,11 @@ package anthropic
 import (
 	"crypto/rand"
 	"fmt"
-	"strconv"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -35,22 +33,13 @@ func (Chat) Reply(req *schema.Request, answer dialect.Answer, reply *dialect.Rep
 	var usage tokenCounts
 	usage.read(root.Get("usage"))
 
-	out := make([]byte, 0, len(answer.Body)+512)
-	out = append(out, `{"id":`...)
-	out = appendID(out, root.Get("id"))
-	out = append(out, `,"object":"chat.completion","created":`...)
-	out = strconv.AppendInt(out, time.Now().Unix(), 10)
-	out = append(out, `,"model":`...)
-	out = append(out, req.Body.Root().Get("model").Raw()...)
-	out = append(out, `,"system_fingerprint":null,"choices":[{"index":0,"message":`...)
-	out = parts.appendMessage(out, root.Get("stop_details").Get("explanation"))
-	out = append(out, `,"logprobs":null,"finish_reason":"`...)
-	out = append(out, finishReason(reason.Text(), parts.calls != nil)...)
-	out = append(out, `"}]`...)
-	if usage.known {
-		out = usage.append(append(out, `,"usage":`...))
-	}
-	reply.Segments = append(reply.Segments[:0], append(out, '}'))
+	var out dialect.Completion
+	out.Identify(dialect.CompletionObject, dialect.RawText(root.Get("id")), time.Now().Unix(), req.Body.Root().Get("model").Raw())
+	out.BeginWhole(len(answer.Body) + 512)
+	out.Choice(0, "message")
+	parts.write(&out, root.Get("stop_details").Get("explanation"))
+	out.EndChoice(nil, finishReason(reason.Text(), len(parts.calls.Out) > 0))
+	reply.Segments = append(reply.Segments[:0], out.EndWithUsage(usage.detailed()))
 	reply.Usage = usage.report()
 	return nil
 }
@@ -70,8 +59,8 @@ func failureIn(root jsonscan.Value) error {
 // stay escaped, as they are going to be written again.
 type answerParts struct {
 	text, thinking []byte
-	blocks         []byte // thinking as it came, for the caller to send back
-	calls          []byte
+	blocks         jsonwrite.Writer // thinking as it came, for the caller to send back
+	calls          jsonwrite.Writer
 }
 
 // add takes in one block. What the backend did with tools of its own has no
@@ -83,94 +72,52 @@ func (p *answerParts) add(block jsonscan.Value) {
 	case "thinking":
 		p.thinking = append(p.thinking, dialect.RawText(block.Get("thinking"))...)
 		if len(dialect.RawText(block.Get("signature"))) > 0 {
-			p.keep(block)
+			p.blocks.Raw(block.Raw())
 		}
 	case "redacted_thinking":
-		p.keep(block)
+		p.blocks.Raw(block.Raw())
 	case "tool_use":
-		if p.calls != nil {
-			p.calls = append(p.calls, ',')
+		beginCall(&p.calls, -1, block)
+		if input := block.Get("input"); input.Given() {
+			p.calls.Text(input.Raw())
+		} else {
+			p.calls.Plain("{}")
 		}
-		p.calls = append(p.calls, `{"id":`...)
-		p.calls = appendCall(p.calls, block)
-		p.calls = appendInput(p.calls, block.Get("input"))
-		p.calls = append(p.calls, "}}"...)
+		dialect.EndCall(&p.calls)
 	}
 }
 
-func (p *answerParts) keep(block jsonscan.Value) {
-	if p.blocks != nil {
-		p.blocks = append(p.blocks, ',')
-	}
-	p.blocks = append(p.blocks, block.Raw()...)
-}
-
-// appendMessage writes the message of the completion.
-func (p *answerParts) appendMessage(dst []byte, refusal jsonscan.Value) []byte {
+// write writes the members of the completion's message.
+func (p *answerParts) write(out *dialect.Completion, refusal jsonscan.Value) {
 	refused := refusal.Kind() == jsonscan.String
-	dst = append(dst, `{"role":"assistant","content":`...)
-	if p.text == nil && (p.calls != nil || refused) {
-		dst = append(dst, "null"...)
+	out.Role()
+	if p.text == nil && (len(p.calls.Out) > 0 || refused) {
+		out.NoContent()
 	} else {
-		dst = append(append(append(dst, '"'), p.text...), '"')
+		out.Content(p.text)
 	}
-	dst = append(dst, `,"refusal":`...)
+	out.Name("refusal")
 	if refused {
-		dst = append(dst, refusal.Raw()...)
+		out.Raw(refusal.Raw())
 	} else {
-		dst = append(dst, "null"...)
+		out.Literal("null")
 	}
-	if len(p.thinking) > 0 {
-		dst = appendThinking(append(dst, ','), p.thinking)
-	}
-	if p.blocks != nil {
-		dst = append(append(append(dst, `,"thinking_blocks":[`...), p.blocks...), ']')
-	}
-	if p.calls != nil {
-		dst = append(append(append(dst, `,"tool_calls":[`...), p.calls...), ']')
-	}
-	return append(dst, '}')
+	out.Thinking(p.thinking)
+	out.List("thinking_blocks", p.blocks.Out)
+	out.List("tool_calls", p.calls.Out)
 }
 
-// appendThinking writes a piece of thinking under both names that clients
-// look for.
-func appendThinking(dst, text []byte) []byte {
-	dst = append(append(dst, `"reasoning_content":"`...), text...)
-	dst = append(append(dst, `","reasoning":"`...), text...)
-	return append(dst, '"')
-}
-
-// appendCall writes a tool call from behind its id's name to before its
-// arguments. Some servers of this dialect give no ids.
-func appendCall(dst []byte, block jsonscan.Value) []byte {
-	if id := block.Get("id"); len(dialect.RawText(id)) > 0 {
-		dst = append(dst, id.Raw()...)
-	} else {
-		dst = append(append(append(dst, `"call_`...), rand.Text()...), '"')
+// beginCall begins the tool call that a block is. Some servers of this dialect
+// give no ids, and a name that is no string is empty.
+func beginCall(w *jsonwrite.Writer, index int, block jsonscan.Value) {
+	id, name := block.Get("id").Raw(), block.Get("name").Raw()
+	if len(dialect.RawText(block.Get("id"))) == 0 {
+		id = []byte(`"call_` + rand.Text() + `"`)
 	}
-	dst = append(dst, `,"type":"function","function":{"name":"`...)
-	dst = append(dst, dialect.RawText(block.Get("name"))...)
-	return append(dst, `","arguments":`...)
-}
-
-// appendInput writes the input of a call as a text.
-func appendInput(dst []byte, input jsonscan.Value) []byte {
-	if !input.Given() {
-		return append(dst, `"{}"`...)
+	if block.Get("name").Kind() != jsonscan.String {
+		name = []byte(`""`)
 	}
-	dst, _ = jsontext.AppendQuote(dst, input.Raw()) // a scanned text is valid UTF-8
-	return dst
-}
-
-// appendID makes the id of a completion from that of a message.
-func appendID(dst []byte, id jsonscan.Value) []byte {
-	dst = append(dst, `"chatcmpl-`...)
-	if given := dialect.RawText(id); len(given) > 0 {
-		dst = append(dst, given...)
-	} else {
-		dst = append(dst, rand.Text()...)
-	}
-	return append(dst, '"')
+	dialect.BeginCall(w, index, id, name)
 }
 
 // finishReason translates the reason why the answer ended. A caller looks
@@ -226,17 +173,11 @@ func (u *tokenCounts) report() schema.Usage {
 	return schema.Usage{Prompt: prompt, Completion: u.output, Total: prompt + u.output, Known: u.known}
 }
 
-// append writes the usage of a completion.
-func (u *tokenCounts) append(dst []byte) []byte {
-	total := u.report()
-	dst = strconv.AppendInt(append(dst, `{"prompt_tokens":`...), total.Prompt, 10)
-	dst = strconv.AppendInt(append(dst, `,"completion_tokens":`...), total.Completion, 10)
-	dst = strconv.AppendInt(append(dst, `,"total_tokens":`...), total.Total, 10)
-	dst = strconv.AppendInt(append(dst, `,"prompt_tokens_details":{"cached_tokens":`...), u.cacheRead, 10)
-	dst = append(dst, '}')
+// detailed returns the totals with what is known of their parts.
+func (u *tokenCounts) detailed() dialect.Usage {
+	usage := dialect.Usage{Usage: u.report(), Cached: u.cacheRead, Reasoning: -1}
 	if u.thinking > 0 {
-		dst = strconv.AppendInt(append(dst, `,"completion_tokens_details":{"reasoning_tokens":`...), u.thinking, 10)
-		dst = append(dst, '}')
+		usage.Reasoning = u.thinking
 	}
-	return append(dst, '}')
+	return usage
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
@@ -19,10 +18,9 @@ type events struct {
 	model        []byte // the caller's name of the model, as JSON
 	includeUsage bool
 
-	usage tokenCounts
-	head  []byte // what all chunks begin with
-	out   []byte
-	tools []toolCall
+	usage  tokenCounts
+	chunks dialect.Completion
+	tools  []toolCall
 
 	// The thinking block that is open, which the caller gets once more as a whole
 	// when it ends: it must send it back as it was.
@@ -73,7 +71,8 @@ func (e *events) Next() ([]byte, error) {
 	}
 	e.end = io.EOF
 	if e.includeUsage && e.usage.known {
-		return e.usageChunk(), nil
+		e.chunks.Begin()
+		return e.chunks.EndWithUsage(e.usage.detailed()), nil
 	}
 	return nil, e.end
 }
@@ -133,31 +132,26 @@ func (e *events) chunk(event dialect.Event) ([]byte, error) {
 // begin prepares what all chunks share. The first chunk waits for content:
 // until then another instance may still take over.
 func (e *events) begin(id jsonscan.Value) {
-	if e.head != nil {
-		return
+	if !e.chunks.Identified() {
+		e.chunks.Identify(dialect.ChunkObject, dialect.RawText(id), time.Now().Unix(), e.model)
 	}
-	e.head = appendID(append(e.head, `{"id":`...), id)
-	e.head = append(e.head, `,"object":"chat.completion.chunk","created":`...)
-	e.head = strconv.AppendInt(e.head, time.Now().Unix(), 10)
-	e.head = append(e.head, `,"model":`...)
-	e.head = append(e.head, e.model...)
-	e.head = append(e.head, `,"system_fingerprint":null,"choices":[`...)
 }
 
 // open begins a chunk, up to the members of its delta. The first one names the
 // role.
 func (e *events) open() {
 	e.begin(jsonscan.Value{})
-	e.out = append(append(dialect.Reuse(e.out), e.head...), `{"index":0,"delta":{`...)
+	e.chunks.Begin()
+	e.chunks.Choice(0, "delta")
 	if !e.begun {
-		e.out = append(e.out, `"role":"assistant",`...)
+		e.chunks.Role()
 	}
 }
 
 // close ends a chunk.
 func (e *events) close() []byte {
-	e.out = append(e.out, `},"logprobs":null,"finish_reason":null}]}`...)
-	return e.out
+	e.chunks.EndChoice(nil, "")
+	return e.chunks.End()
 }
 
 // text makes a chunk of a text, between its quotes; an empty one matters only as
@@ -167,7 +161,7 @@ func (e *events) text(text []byte) []byte {
 		return nil
 	}
 	e.open()
-	e.out = append(append(append(e.out, `"content":"`...), text...), '"')
+	e.chunks.Content(text)
 	return e.close()
 }
 
@@ -201,7 +195,7 @@ func (e *events) thought(root jsonscan.Value, text []byte) []byte {
 		}
 	}
 	e.open()
-	e.out = appendThinking(e.out, text)
+	e.chunks.Thinking(text)
 	return e.close()
 }
 
@@ -235,7 +229,7 @@ func (e *events) blockStart(root jsonscan.Value) []byte {
 		return e.text(nil) // thinking may take long: the caller learns that it began
 	case "redacted_thinking":
 		e.open()
-		e.out = append(append(append(e.out, `"thinking_blocks":[`...), block.Raw()...), ']')
+		e.chunks.List("thinking_blocks", block.Raw())
 		return e.close()
 	case "tool_use":
 		return e.callStart(block, index)
@@ -247,20 +241,22 @@ func (e *events) blockStart(root jsonscan.Value) []byte {
 func (e *events) callStart(block jsonscan.Value, index int64) []byte {
 	e.open()
 	if !e.begun {
-		e.out = append(e.out, `"content":null,`...)
+		e.chunks.NoContent()
 	}
-	e.out = append(e.out, `"tool_calls":[{"index":`...)
-	e.out = strconv.AppendInt(e.out, int64(len(e.tools)), 10)
-	e.out = appendCall(append(e.out, `,"id":`...), block)
+	w := &e.chunks.Writer
+	w.Name("tool_calls")
+	w.Array()
+	beginCall(w, len(e.tools), block)
 	input := block.Get("input")
 	whole := input.Kind() == jsonscan.Object && !input.Empty()
 	if whole {
-		e.out = appendInput(e.out, input)
+		w.Text(input.Raw())
 	} else {
-		e.out = append(e.out, `""`...)
+		w.Plain("")
 	}
+	dialect.EndCall(w)
+	w.EndArray()
 	e.tools = append(e.tools, toolCall{block: index, arguments: whole})
-	e.out = append(e.out, "}}]"...)
 	return e.close()
 }
 
@@ -287,10 +283,17 @@ func (e *events) arguments(root, text jsonscan.Value) []byte {
 func (e *events) argumentsChunk(call int, quoted []byte) []byte {
 	e.tools[call].arguments = true
 	e.open()
-	e.out = append(e.out, `"tool_calls":[{"index":`...)
-	e.out = strconv.AppendInt(e.out, int64(call), 10)
-	e.out = append(append(e.out, `,"function":{"arguments":`...), quoted...)
-	e.out = append(e.out, "}}]"...)
+	w := &e.chunks.Writer
+	w.Name("tool_calls")
+	w.Array()
+	w.Object()
+	w.Name("index")
+	w.Int(int64(call))
+	w.Name("function")
+	w.Object()
+	w.Member("arguments", quoted)
+	dialect.EndCall(w)
+	w.EndArray()
 	return e.close()
 }
 
@@ -308,9 +311,18 @@ func (e *events) blockStop(root jsonscan.Value) []byte {
 		return nil
 	}
 	e.open()
-	e.out = append(append(e.out, `"thinking_blocks":[{"type":"thinking","thinking":"`...), e.thinking...)
-	e.out = append(append(e.out, `","signature":"`...), e.signature...)
-	e.out = append(e.out, `"}]`...)
+	w := &e.chunks.Writer
+	w.Name("thinking_blocks")
+	w.Array()
+	w.Object()
+	w.Name("type")
+	w.Plain("thinking")
+	w.Name("thinking")
+	w.Escaped(e.thinking)
+	w.Name("signature")
+	w.Escaped(e.signature)
+	w.EndObject()
+	w.EndArray()
 	return e.close()
 }
 
@@ -321,21 +333,15 @@ func (e *events) finish(delta jsonscan.Value) []byte {
 		return nil
 	}
 	e.finished = true
-	e.begin(jsonscan.Value{})
-	e.out = append(append(dialect.Reuse(e.out), e.head...), `{"index":0,"delta":{`...)
+	e.open()
 	if !e.begun {
-		e.out = append(e.out, `"role":"assistant","content":""`...)
+		e.chunks.Content(nil)
 	}
 	if refusal := delta.Get("stop_details").Get("explanation"); refusal.Kind() == jsonscan.String {
-		if !e.begun {
-			e.out = append(e.out, ',')
-		}
-		e.out = append(append(e.out, `"refusal":`...), refusal.Raw()...)
+		e.chunks.Member("refusal", refusal.Raw())
 	}
-	e.out = append(e.out, `},"logprobs":null,"finish_reason":"`...)
-	e.out = append(e.out, finishReason(reason.Text(), len(e.tools) > 0)...)
-	e.out = append(e.out, `"}]}`...)
-	return e.out
+	e.chunks.EndChoice(nil, finishReason(reason.Text(), len(e.tools) > 0))
+	return e.chunks.End()
 }
 
 // stop ends the answer. One that did not say why it ended but has content gets
@@ -349,15 +355,7 @@ func (e *events) stop() ([]byte, error) {
 		return nil, nil
 	}
 	e.finished = true
-	e.out = append(append(dialect.Reuse(e.out), e.head...), `{"index":0,"delta":{},"logprobs":null,"finish_reason":"`...)
-	e.out = append(e.out, finishReason(nil, len(e.tools) > 0)...)
-	e.out = append(e.out, `"}]}`...)
-	return e.out, nil
-}
-
-// usageChunk makes the chunk that a caller asked for.
-func (e *events) usageChunk() []byte {
-	e.out = append(append(dialect.Reuse(e.out), e.head...), `],"usage":`...)
-	e.out = append(e.usage.append(e.out), '}')
-	return e.out
+	e.open()
+	e.chunks.EndChoice(nil, finishReason(nil, len(e.tools) > 0))
+	return e.chunks.End(), nil
 }
