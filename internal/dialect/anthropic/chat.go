@@ -29,13 +29,15 @@ func (Chat) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error
 	if err := dialect.ReserveTranslation(req); err != nil {
 		return err
 	}
-	w.out = make([]byte, 0, len(req.Body.Data())+256)
-	w.out = append(append(w.out, `{"model":`...), model...)
+	w.Begin(make([]byte, 0, len(req.Body.Data())+256), nil)
+	w.Object()
+	w.Member("model", model)
 	if err := w.write(); err != nil {
 		return err
 	}
+	w.EndObject()
 	to.Begin(call, to.Path, "application/json", accept)
-	call.Body = append(call.Body[:0], append(w.out, '}'))
+	call.Body = append(call.Body[:0], w.Out)
 	return nil
 }
 

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"strconv"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -14,8 +12,8 @@ import (
 // writeMessages writes the turns. System texts leave the list, tool results
 // become a user's, and neighbours of one role share a turn.
 func (w *requestWriter) writeMessages() *schema.Error {
-	w.name("messages")
-	w.out = append(w.out, '[')
+	w.Name("messages")
+	w.Array()
 	i := 0
 	for m := w.req.Body.Root().Get("messages").First(); m.Kind() != jsonscan.Absent; m = m.Next() {
 		if err := w.message(m); err != nil {
@@ -27,7 +25,8 @@ func (w *requestWriter) writeMessages() *schema.Error {
 	if w.turn == "" {
 		return schema.InvalidValue("messages", "'messages' must have a user's or an assistant's message that is not empty: this backend answers to nothing else.")
 	}
-	w.out = append(w.out, "]}]"...)
+	w.endTurn()
+	w.EndArray()
 	return nil
 }
 
@@ -47,20 +46,27 @@ func (w *requestWriter) message(m jsonscan.Value) *schema.Error {
 	return w.content("user", content)
 }
 
-// block makes room for one content block of a role, in its open turn or in a
-// new one.
+// block prepares for a content block of a role: it goes into the open turn if that
+// is of the same role, else into a new one.
 func (w *requestWriter) block(role string) {
-	switch w.turn {
-	case role:
-		w.out = append(w.out, ',')
+	if w.turn == role {
 		return
-	case "":
-		w.out = append(w.out, '{')
-	default:
-		w.out = append(w.out, "]},{"...)
+	}
+	if w.turn != "" {
+		w.endTurn()
 	}
 	w.turn = role
-	w.out = append(append(append(w.out, `"role":"`...), role...), `","content":[`...)
+	w.Object()
+	w.Name("role")
+	w.Plain(role)
+	w.Name("content")
+	w.Array()
+}
+
+// endTurn ends the open turn.
+func (w *requestWriter) endTurn() {
+	w.EndArray()
+	w.EndObject()
 }
 
 // content writes the content of a message as blocks. Empty texts stay out: the
@@ -70,7 +76,7 @@ func (w *requestWriter) content(role string, content jsonscan.Value) *schema.Err
 	case jsonscan.String:
 		if len(dialect.RawText(content)) > 0 {
 			w.block(role)
-			w.out = appendText(w.out, content, jsonscan.Value{})
+			w.text(content, jsonscan.Value{})
 		}
 	case jsonscan.Array:
 		for p := w.scan(&w.parts, content).First(); p.Kind() != jsonscan.Absent; p = p.Next() {
@@ -78,8 +84,7 @@ func (w *requestWriter) content(role string, content jsonscan.Value) *schema.Err
 				continue
 			}
 			w.block(role)
-			var err *schema.Error
-			if w.out, err = appendPart(w.out, p); err != nil {
+			if err := w.part(p); err != nil {
 				return err
 			}
 		}
@@ -116,15 +121,15 @@ func (w *requestWriter) addSystem(text []byte, cache jsonscan.Value, apart bool)
 		w.system = append(w.system, `\n\n`...)
 	}
 	w.system = append(w.system, text...)
-	if len(w.systemBlocks) > 0 {
-		w.systemBlocks = append(w.systemBlocks, ',')
-	}
-	w.systemBlocks = append(append(append(w.systemBlocks, `{"type":"text","text":"`...), text...), '"')
-	if cache.Given() {
-		w.systemCached = true
-		w.systemBlocks = append(append(w.systemBlocks, `,"cache_control":`...), cache.Raw()...)
-	}
-	w.systemBlocks = append(w.systemBlocks, '}')
+	w.systemCached = w.systemCached || cache.Given()
+	b := &w.systemBlocks
+	b.Object()
+	b.Name("type")
+	b.Plain("text")
+	b.Name("text")
+	b.Escaped(text)
+	b.Field("cache_control", cache)
+	b.EndObject()
 }
 
 // instruct adds a text of ours, which has nothing to escape, to the system prompt.
@@ -139,11 +144,13 @@ func (w *requestWriter) writeSystem() *schema.Error {
 	switch {
 	case len(w.system) == 0:
 	case w.systemCached:
-		w.name("system")
-		w.out = append(append(append(w.out, '['), w.systemBlocks...), ']')
+		w.Name("system")
+		w.Array()
+		w.Raw(w.systemBlocks.Out)
+		w.EndArray()
 	default:
-		w.name("system")
-		w.out = append(append(append(w.out, '"'), w.system...), '"')
+		w.Name("system")
+		w.Escaped(w.system)
 	}
 	return nil
 }
@@ -155,7 +162,7 @@ func (w *requestWriter) assistant(m jsonscan.Value) *schema.Error {
 	if thinking.Kind() == jsonscan.Array {
 		for b := w.scan(&w.parts, thinking).First(); b.Kind() != jsonscan.Absent; b = b.Next() {
 			w.block("assistant")
-			w.out = append(w.out, b.Raw()...)
+			w.Raw(b.Raw())
 		}
 	}
 	content := m.Get("content")
@@ -191,16 +198,16 @@ func (w *requestWriter) toolUse(id, function jsonscan.Value) *schema.Error {
 		return schema.InvalidValue("id", "must be a string that is not empty.")
 	}
 	w.block("assistant")
-	w.out = append(w.out, `{"type":"tool_use","id":`...)
-	w.out = appendToolID(w.out, id)
+	w.Open(`{"type":"tool_use","id":`)
+	w.toolID(id)
 	return w.toolInput(function)
 }
 
 // functionCall writes a call in the old shape.
 func (w *requestWriter) functionCall(function jsonscan.Value) *schema.Error {
 	w.block("assistant")
-	w.out = append(w.out, `{"type":"tool_use","id":`...)
-	w.out = w.appendLegacyID(w.out)
+	w.Open(`{"type":"tool_use","id":`)
+	w.legacyID()
 	if err := w.toolInput(function); err != nil {
 		return schema.InvalidValue("function_call", err.Message)
 	}
@@ -213,8 +220,7 @@ func (w *requestWriter) toolInput(function jsonscan.Value) *schema.Error {
 	if len(dialect.RawText(name)) == 0 {
 		return schema.InvalidValue("function.name", "must be a string that is not empty.")
 	}
-	w.out = append(append(w.out, `,"name":`...), name.Raw()...)
-	w.out = append(w.out, `,"input":`...)
+	w.Member("name", name.Raw())
 	arguments := function.Get("arguments")
 	text := arguments.Raw()
 	if arguments.Kind() == jsonscan.String {
@@ -227,7 +233,8 @@ func (w *requestWriter) toolInput(function jsonscan.Value) *schema.Error {
 	if w.deep.Parse(text) != nil || w.deep.Root().Kind() != jsonscan.Object {
 		return schema.InvalidValue("function.arguments", "must be the text of a JSON object.")
 	}
-	w.out = append(append(w.out, text...), '}')
+	w.Member("input", text)
+	w.EndObject()
 	return nil
 }
 
@@ -237,8 +244,8 @@ func (w *requestWriter) toolResult(id, content jsonscan.Value) *schema.Error {
 		return schema.InvalidValue("tool_call_id", "must be a string that is not empty.")
 	}
 	w.block("user")
-	w.out = append(w.out, `{"type":"tool_result","tool_use_id":`...)
-	w.out = appendToolID(w.out, id)
+	w.Open(`{"type":"tool_result","tool_use_id":`)
+	w.toolID(id)
 	return w.resultContent(content)
 }
 
@@ -248,51 +255,43 @@ func (w *requestWriter) functionResult(content jsonscan.Value) *schema.Error {
 		return schema.InvalidValue("role", "is 'function', but no assistant's message before it has a 'function_call'.")
 	}
 	w.block("user")
-	w.out = append(w.out, `{"type":"tool_result","tool_use_id":`...)
-	w.out = w.appendLegacyID(w.out)
+	w.Open(`{"type":"tool_result","tool_use_id":`)
+	w.legacyID()
 	return w.resultContent(content)
 }
 
 func (w *requestWriter) resultContent(content jsonscan.Value) *schema.Error {
-	w.out = append(w.out, `,"content":`...)
+	w.Name("content")
 	if content.Kind() != jsonscan.Array {
-		w.out = append(append(w.out, content.Raw()...), '}')
+		w.Raw(content.Raw())
+		w.EndObject()
 		return nil
 	}
-	w.out = append(w.out, '[')
-	comma := false
+	w.Array()
 	for p := w.scan(&w.parts, content).First(); p.Kind() != jsonscan.Absent; p = p.Next() {
 		if isEmptyText(p) {
 			continue
 		}
-		if comma {
-			w.out = append(w.out, ',')
-		}
-		comma = true
-		var err *schema.Error
-		if w.out, err = appendPart(w.out, p); err != nil {
+		if err := w.part(p); err != nil {
 			return err
 		}
 	}
-	w.out = append(w.out, "]}"...)
+	w.EndArray()
+	w.EndObject()
 	return nil
 }
 
-// appendLegacyID invents the id of the last call in the old shape.
-func (w *requestWriter) appendLegacyID(dst []byte) []byte {
-	return append(strconv.AppendInt(append(dst, `"call_legacy_`...), int64(w.legacyCalls), 10), '"')
-}
+// legacyID invents the id of the last call in the old shape.
+func (w *requestWriter) legacyID() { w.Plain("call_legacy_" + strconv.Itoa(w.legacyCalls)) }
 
-// appendToolID writes the id of a call. Other backends, which may have given it,
+// toolID writes the id of a call. Other backends, which may have given it,
 // use characters that this one refuses; a call and its result change alike.
-func appendToolID(dst []byte, id jsonscan.Value) []byte {
-	clean := bytes.Map(func(r rune) rune {
+func (w *requestWriter) toolID(id jsonscan.Value) {
+	w.Text(bytes.Map(func(r rune) rune {
 		switch {
 		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_', r == '-':
 			return r
 		}
 		return '_'
-	}, id.Text())
-	dst, _ = jsontext.AppendQuote(dst, clean) // the text is ASCII now
-	return dst
+	}, id.Text()))
 }

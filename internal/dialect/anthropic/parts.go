@@ -3,8 +3,6 @@ package anthropic
 import (
 	"bytes"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -16,80 +14,101 @@ func isEmptyText(p jsonscan.Value) bool {
 	return string(p.Get("type").Text()) == "text" && text.Kind() == jsonscan.String && len(dialect.RawText(text)) == 0
 }
 
-// appendPart writes one content part as a block. Blocks in the backend's own
+// part writes one content part as a block. Blocks in the backend's own
 // words pass as they are.
-func appendPart(dst []byte, p jsonscan.Value) ([]byte, *schema.Error) {
+func (w *requestWriter) part(p jsonscan.Value) *schema.Error {
 	switch kind := string(p.Get("type").Text()); kind {
 	case "text", "refusal":
 		if text := p.Get(kind); text.Kind() == jsonscan.String {
-			return appendText(dst, text, p.Get("cache_control")), nil
+			w.text(text, p.Get("cache_control"))
+			return nil
 		}
-		return nil, schema.InvalidValue("content", "has a text part whose text is not a string.")
+		return schema.InvalidValue("content", "has a text part whose text is not a string.")
 	case "image_url":
 		address := p.Get("image_url")
 		if address.Kind() == jsonscan.Object {
 			address = address.Get("url")
 		}
-		return appendImage(dst, address, p.Get("cache_control"))
+		return w.image(address, p.Get("cache_control"))
 	case "file":
-		return appendDocument(dst, p.Get("file"), p.Get("cache_control"))
+		return w.document(p.Get("file"), p.Get("cache_control"))
 	case "image", "document", "search_result", "tool_use", "tool_result", "thinking", "redacted_thinking":
-		return append(dst, p.Raw()...), nil
+		w.Raw(p.Raw())
+		return nil
 	default:
-		return nil, schema.InvalidValue("content", "has a part of type '"+kind+"', which this backend does not take.")
+		return schema.InvalidValue("content", "has a part of type '"+kind+"', which this backend does not take.")
 	}
 }
 
-func appendText(dst []byte, text, cache jsonscan.Value) []byte {
-	dst = append(append(dst, `{"type":"text","text":`...), text.Raw()...)
-	return endBlock(dst, cache)
+// text writes a text block.
+func (w *requestWriter) text(text, cache jsonscan.Value) {
+	w.beginBlock("text")
+	w.Member("text", text.Raw())
+	w.endBlock(cache)
+}
+
+// beginBlock begins a block of a type.
+func (w *requestWriter) beginBlock(kind string) {
+	w.Object()
+	w.Name("type")
+	w.Plain(kind)
 }
 
 // endBlock ends a block, with the mark that the caller gave it.
-func endBlock(dst []byte, cache jsonscan.Value) []byte {
-	if cache.Given() {
-		dst = append(append(dst, `,"cache_control":`...), cache.Raw()...)
-	}
-	return append(dst, '}')
+func (w *requestWriter) endBlock(cache jsonscan.Value) {
+	w.Field("cache_control", cache)
+	w.EndObject()
 }
 
-// appendImage writes an image: inline if its address holds it, else by address.
-func appendImage(dst []byte, address, cache jsonscan.Value) ([]byte, *schema.Error) {
+// image writes an image: inline if its address holds it, else by address.
+func (w *requestWriter) image(address, cache jsonscan.Value) *schema.Error {
 	text := address.Text()
 	if hasPrefixFold(text, "https://") || hasPrefixFold(text, "http://") {
-		dst = append(append(dst, `{"type":"image","source":{"type":"url","url":`...), address.Raw()...)
-		return endBlock(append(dst, '}'), cache), nil
+		w.beginBlock("image")
+		w.Name("source")
+		w.beginBlock("url")
+		w.Member("url", address.Raw())
+		w.EndObject()
+		w.endBlock(cache)
+		return nil
 	}
 	mediaType, data, ok := splitDataURL(text)
 	if !ok {
-		return nil, schema.InvalidValue("content", "has an image whose 'url' is neither an http address nor a base64 data URL with a media type.")
+		return schema.InvalidValue("content", "has an image whose 'url' is neither an http address nor a base64 data URL with a media type.")
 	}
 	if mediaType == "image/jpg" {
 		mediaType = "image/jpeg" // a common slip, which the backend refuses
 	}
-	return endBlock(appendSource(append(dst, `{"type":"image"`...), mediaType, data), cache), nil
+	w.beginBlock("image")
+	w.source(mediaType, data)
+	w.endBlock(cache)
+	return nil
 }
 
-// appendDocument writes a file that came inline.
-func appendDocument(dst []byte, file, cache jsonscan.Value) ([]byte, *schema.Error) {
+// document writes a file that came inline.
+func (w *requestWriter) document(file, cache jsonscan.Value) *schema.Error {
 	mediaType, data, ok := splitDataURL(file.Get("file_data").Text())
 	if !ok || mediaType != "application/pdf" {
-		return nil, schema.InvalidValue("content", "has a file whose 'file_data' is not a base64 data URL of a PDF, the only files that this backend takes.")
+		return schema.InvalidValue("content", "has a file whose 'file_data' is not a base64 data URL of a PDF, the only files that this backend takes.")
 	}
-	dst = append(dst, `{"type":"document"`...)
+	w.beginBlock("document")
 	if name := file.Get("filename"); len(dialect.RawText(name)) > 0 {
-		dst = append(append(dst, `,"title":`...), name.Raw()...)
+		w.Member("title", name.Raw())
 	}
-	return endBlock(appendSource(dst, mediaType, data), cache), nil
+	w.source(mediaType, data)
+	w.endBlock(cache)
+	return nil
 }
 
-func appendSource(dst []byte, mediaType string, data []byte) []byte {
-	// The error is about invalid UTF-8, which no scanned text has.
-	dst = append(dst, `,"source":{"type":"base64","media_type":`...)
-	dst, _ = jsontext.AppendQuote(dst, mediaType)
-	dst = append(dst, `,"data":`...)
-	dst, _ = jsontext.AppendQuote(dst, data)
-	return append(dst, '}')
+// source writes the content of an image or document.
+func (w *requestWriter) source(mediaType string, data []byte) {
+	w.Name("source")
+	w.beginBlock("base64")
+	w.Name("media_type")
+	w.Text([]byte(mediaType))
+	w.Name("data")
+	w.Text(data)
+	w.EndObject()
 }
 
 // splitDataURL takes a base64 data URL apart.

@@ -1,9 +1,8 @@
 package anthropic
 
 import (
-	"strconv"
-
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -12,17 +11,17 @@ import (
 type requestWriter struct {
 	req   *schema.Request
 	model modelTraits
-	out   []byte
+	jsonwrite.Writer
 
 	// What lies deeper in the request than it was recorded is scanned again.
 	parts, calls, deep jsonscan.Document
 
-	turn         string // the role of the turn that is open in out
-	system       []byte // the lifted texts as one JSON string, without its quotes
-	systemBlocks []byte // the same as blocks, without their brackets
-	systemCached bool   // a block has a cache mark, which only blocks can carry
-	unsigned     bool   // the last assistant message calls tools and brings no thinking along
-	legacyCalls  int    // function calls in the old shape, which have no ids
+	turn         string           // the role of the turn that is open
+	system       []byte           // the lifted texts as one JSON string, without its quotes
+	systemBlocks jsonwrite.Writer // the same as blocks, the elements of an array
+	systemCached bool             // a block has a cache mark, which only blocks can carry
+	unsigned     bool             // the last assistant message calls tools and brings no thinking along
+	legacyCalls  int              // function calls in the old shape, which have no ids
 }
 
 // write writes everything but the model.
@@ -40,10 +39,10 @@ func (w *requestWriter) write() error {
 	w.writeStop()
 	w.writeMetadata()
 	if tier := w.req.Field("service_tier"); string(tier.Text()) == "auto" || string(tier.Text()) == "standard_only" {
-		w.raw("service_tier", tier.Raw())
+		w.Member("service_tier", tier.Raw())
 	}
 	if w.req.Stream {
-		w.raw("stream", []byte("true"))
+		w.Member("stream", []byte("true"))
 	}
 	w.writeOthers()
 	return nil
@@ -53,12 +52,14 @@ func (w *requestWriter) write() error {
 func (w *requestWriter) writeStop() {
 	switch stop := w.req.Field("stop"); stop.Kind() {
 	case jsonscan.String:
-		w.name("stop_sequences")
-		w.out = append(append(append(w.out, '['), stop.Raw()...), ']')
+		w.Name("stop_sequences")
+		w.Array()
+		w.Raw(stop.Raw())
+		w.EndArray()
 	case jsonscan.Array:
-		w.raw("stop_sequences", stop.Raw())
+		w.Member("stop_sequences", stop.Raw())
 	default:
-		w.native("stop_sequences")
+		w.Field("stop_sequences", w.req.Field("stop_sequences"))
 	}
 }
 
@@ -72,14 +73,16 @@ func (w *requestWriter) writeMetadata() {
 	if user.Kind() != jsonscan.String {
 		return
 	}
-	w.name("metadata")
-	w.out = append(append(append(w.out, `{"user_id":`...), user.Raw()...), '}')
+	w.Name("metadata")
+	w.Object()
+	w.Member("user_id", user.Raw())
+	w.EndObject()
 }
 
 // writeOutputConfig writes the format of the answer and the effort, both of
 // which the caller may also have given in the backend's own words.
 func (w *requestWriter) writeOutputConfig() *schema.Error {
-	members, err := w.answerFormat()
+	wanted, err := w.answerSchema()
 	if err != nil {
 		return err
 	}
@@ -87,47 +90,57 @@ func (w *requestWriter) writeOutputConfig() *schema.Error {
 	if err != nil {
 		return err
 	}
-	written := map[string]bool{"format": members != nil}
+	var config jsonwrite.Writer
+	written := map[string]bool{}
+	if wanted.Given() {
+		config.Name("format")
+		config.Object()
+		config.Name("type")
+		config.Plain("json_schema")
+		config.Member("schema", wanted.Raw())
+		config.EndObject()
+		written["format"] = true
+	}
 	if w.model.adaptiveOnly && effort != "" {
-		members = append(appendMember(members, "effort"), `"`+effort+`"`...)
+		config.Name("effort")
+		config.Plain(effort)
 		written["effort"] = true
 	}
 	own := w.req.Field("output_config")
 	for m := own.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
 		if !written[string(m.Key())] {
-			members = append(appendMember(members, string(m.RawKey())), m.Raw()...)
+			config.Copy(m)
 		}
 	}
-	if members != nil {
-		w.name("output_config")
-		w.out = append(append(append(w.out, '{'), members...), '}')
+	if len(config.Out) > 0 {
+		w.Name("output_config")
+		w.Object()
+		w.Raw(config.Out)
+		w.EndObject()
 	}
 	return nil
 }
 
-// answerFormat turns a response format into members of the output settings.
-func (w *requestWriter) answerFormat() ([]byte, *schema.Error) {
+// answerSchema returns the schema that a response format wants the answer to have.
+// The wish for any JSON object becomes an instruction, because there is no mode
+// for it.
+func (w *requestWriter) answerSchema() (jsonscan.Value, *schema.Error) {
 	field := w.req.Field("response_format")
 	if !field.Given() {
-		return nil, nil
+		return jsonscan.Value{}, nil
 	}
 	format := w.scan(&w.deep, field)
-	switch string(format.Get("type").Text()) {
-	case "text":
-		return nil, nil
+	switch string(format.Get("type").Text()) { // Refuse has refused other types
 	case "json_object":
-		// There is no such mode; formats are asked for in words.
 		w.instruct([]byte("Answer with one valid JSON object and nothing else: no code fence, no text around it."))
-		return nil, nil
 	case "json_schema":
 		wanted := format.Get("json_schema").Get("schema")
 		if wanted.Kind() != jsonscan.Object {
-			return nil, schema.InvalidValue("response_format.json_schema.schema", "'response_format.json_schema.schema' must be an object.")
+			return wanted, schema.InvalidValue("response_format.json_schema.schema", "'response_format.json_schema.schema' must be an object.")
 		}
-		members := append(appendMember(nil, "format"), `{"type":"json_schema","schema":`...)
-		return append(append(members, wanted.Raw()...), '}'), nil
+		return wanted, nil
 	}
-	return nil, nil // Refuse has seen to it
+	return jsonscan.Value{}, nil
 }
 
 // writeOthers passes on what nobody here knows, as it came.
@@ -135,7 +148,7 @@ func (w *requestWriter) writeOthers() {
 	root := w.req.Body.Root()
 	for m := root.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
 		if m.Given() && !isTranslated(m.Key()) {
-			w.raw(string(m.RawKey()), m.Raw())
+			w.Copy(m)
 		}
 	}
 	extra := root.Get("extra_body")
@@ -145,7 +158,7 @@ func (w *requestWriter) writeOthers() {
 	own := root.Members()
 	for m := extra.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
 		if m.Given() && !isTranslated(m.Key()) && !own.Get(m.Key()).Given() {
-			w.raw(string(m.RawKey()), m.Raw())
+			w.Copy(m)
 		}
 	}
 }
@@ -168,30 +181,6 @@ func isTranslated(name []byte) bool {
 	return false
 }
 
-// name begins a member of the body.
-func (w *requestWriter) name(name string) {
-	w.out = append(append(append(w.out, `,"`...), name...), `":`...)
-}
-
-// raw writes a member whose value is JSON already.
-func (w *requestWriter) raw(name string, value []byte) {
-	w.name(name)
-	w.out = append(w.out, value...)
-}
-
-// integer writes a member that is a whole number.
-func (w *requestWriter) integer(name string, value int64) {
-	w.name(name)
-	w.out = strconv.AppendInt(w.out, value, 10)
-}
-
-// native passes on a field that the caller gave in the backend's own words.
-func (w *requestWriter) native(name string) {
-	if v := w.req.Field(name); v.Given() {
-		w.raw(name, v.Raw())
-	}
-}
-
 // scan looks into a value of the request deeper than the request was recorded.
 func (w *requestWriter) scan(doc *jsonscan.Document, v jsonscan.Value) jsonscan.Value {
 	doc.AllowDuplicateKeys = true // the request was checked for them
@@ -199,13 +188,4 @@ func (w *requestWriter) scan(doc *jsonscan.Document, v jsonscan.Value) jsonscan.
 		return jsonscan.Value{} // not possible: the text is a part of one that was scanned
 	}
 	return doc.Root()
-}
-
-// appendMember begins another member of an object that is being written without its
-// braces.
-func appendMember(members []byte, name string) []byte {
-	if members != nil {
-		members = append(members, ',')
-	}
-	return append(append(append(members, '"'), name...), `":`...)
 }

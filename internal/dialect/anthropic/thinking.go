@@ -67,21 +67,24 @@ func (w *requestWriter) writeLimits() *schema.Error {
 	}
 	switch own := w.req.Field("thinking"); {
 	case own.Given():
-		w.raw("thinking", own.Raw())
+		w.Member("thinking", own.Raw())
 		thinks = string(own.Get("type").Text()) != "disabled"
 		if budget, ok := own.Get("budget_tokens").Int(); ok && !given {
 			limit += budget // the default is room for the answer alone
 		}
 	case thinks && w.model.adaptiveOnly:
-		w.raw("thinking", []byte(`{"type":"adaptive"}`))
+		w.Member("thinking", []byte(`{"type":"adaptive"}`))
 	case thinks:
 		var budget int64
 		budget, limit = thinkingBudget(effort, limit, given)
-		w.name("thinking")
-		w.out = strconv.AppendInt(append(w.out, `{"type":"enabled","budget_tokens":`...), budget, 10)
-		w.out = append(w.out, '}')
+		w.Name("thinking")
+		w.beginBlock("enabled")
+		w.Name("budget_tokens")
+		w.Int(budget)
+		w.EndObject()
 	}
-	w.integer("max_tokens", limit)
+	w.Name("max_tokens")
+	w.Int(limit)
 	if !thinks && !w.model.adaptiveOnly {
 		w.writeSampling()
 	}
@@ -168,11 +171,11 @@ func (w *requestWriter) writeSampling() {
 		if t > 1 {
 			raw = []byte("1")
 		}
-		w.raw("temperature", raw)
+		w.Member("temperature", raw)
 	}
 	// Some models refuse both together; a top_p of 1 changes nothing anyway.
 	if p, ok := w.req.Field("top_p").Float(); ok && (p < 1 || temperature.Kind() != jsonscan.Number) {
-		w.native("top_p")
+		w.Field("top_p", w.req.Field("top_p"))
 	}
-	w.native("top_k")
+	w.Field("top_k", w.req.Field("top_k"))
 }

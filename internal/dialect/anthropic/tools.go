@@ -15,43 +15,40 @@ func (w *requestWriter) writeTools() *schema.Error {
 	if field.Kind() != jsonscan.Array || field.Empty() {
 		return nil
 	}
-	w.name("tools")
-	w.out = append(w.out, '[')
+	w.Name("tools")
+	w.Array()
 	i := 0
 	for tool := w.scan(&w.calls, field).First(); tool.Kind() != jsonscan.Absent; tool = tool.Next() {
-		if i > 0 {
-			w.out = append(w.out, ',')
-		}
 		if err := w.tool(tool); err != nil {
 			param := "tools[" + strconv.Itoa(i) + "]"
 			return schema.InvalidValue(param, "'"+param+"' "+err.Message)
 		}
 		i++
 	}
-	w.out = append(w.out, ']')
+	w.EndArray()
 	return w.writeToolChoice()
 }
 
 func (w *requestWriter) tool(tool jsonscan.Value) *schema.Error {
 	function := tool.Get("function")
 	if !function.Given() && tool.Get("name").Kind() == jsonscan.String {
-		w.out = append(w.out, tool.Raw()...) // a tool in the backend's own words
+		w.Raw(tool.Raw()) // a tool in the backend's own words
 		return nil
 	}
 	name := function.Get("name")
 	if len(dialect.RawText(name)) == 0 {
 		return schema.InvalidValue("", "must be a function with a name: this backend takes no other tools.")
 	}
-	w.out = append(append(w.out, `{"name":`...), name.Raw()...)
-	if description := function.Get("description"); description.Given() {
-		w.out = append(append(w.out, `,"description":`...), description.Raw()...)
-	}
-	w.out = append(w.out, `,"input_schema":`...)
+	w.Object()
+	w.Member("name", name.Raw())
+	w.Field("description", function.Get("description"))
+	w.Name("input_schema")
 	w.inputSchema(function.Get("parameters"))
 	if function.Get("strict").Kind() == jsonscan.True {
-		w.out = append(w.out, `,"strict":true`...)
+		w.Name("strict")
+		w.Literal("true")
 	}
-	w.out = endBlock(w.out, tool.Get("cache_control"))
+	w.endBlock(tool.Get("cache_control"))
 	return nil
 }
 
@@ -59,15 +56,18 @@ func (w *requestWriter) tool(tool jsonscan.Value) *schema.Error {
 // say that it is an object.
 func (w *requestWriter) inputSchema(parameters jsonscan.Value) {
 	if parameters.Kind() != jsonscan.Object || parameters.Empty() {
-		w.out = append(w.out, `{"type":"object","properties":{}}`...)
+		w.Literal(`{"type":"object","properties":{}}`)
 		return
 	}
-	raw := parameters.Raw()
-	if w.scan(&w.deep, parameters).Get("type").Kind() == jsonscan.Absent {
-		w.out = append(w.out, `{"type":"object",`...)
-		raw = raw[1:]
+	if w.scan(&w.deep, parameters).Get("type").Kind() != jsonscan.Absent {
+		w.Raw(parameters.Raw())
+		return
 	}
-	w.out = append(w.out, raw...)
+	w.beginBlock("object")
+	for m := w.deep.Root().First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+		w.Copy(m)
+	}
+	w.EndObject()
 }
 
 func (w *requestWriter) writeToolChoice() *schema.Error {
@@ -82,17 +82,16 @@ func (w *requestWriter) writeToolChoice() *schema.Error {
 		}
 		kind = "auto"
 	}
-	w.name("tool_choice")
-	w.out = append(append(append(w.out, `{"type":"`...), kind...), '"')
-	if name.Given() {
-		w.out = append(append(w.out, `,"name":`...), name.Raw()...)
-	}
+	w.Name("tool_choice")
+	w.beginBlock(kind)
+	w.Field("name", name)
 	if single && kind != "none" {
-		w.out = append(w.out, `,"disable_parallel_tool_use":true`...)
-	} else if own := w.req.Field("tool_choice").Get("disable_parallel_tool_use"); own.Given() {
-		w.out = append(append(w.out, `,"disable_parallel_tool_use":`...), own.Raw()...)
+		w.Name("disable_parallel_tool_use")
+		w.Literal("true")
+	} else {
+		w.Field("disable_parallel_tool_use", w.req.Field("tool_choice").Get("disable_parallel_tool_use"))
 	}
-	w.out = append(w.out, '}')
+	w.EndObject()
 	return nil
 }
 
