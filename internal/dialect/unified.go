@@ -166,6 +166,15 @@ func (u Usage) Write(w *jsonwrite.Writer) {
 	w.EndObject()
 }
 
+// WriteEmbeddingUsage writes the usage of embeddings, which complete nothing.
+func WriteEmbeddingUsage(w *jsonwrite.Writer, u schema.Usage) {
+	w.Open(`{"prompt_tokens":`)
+	w.Int(u.Prompt)
+	w.Name("total_tokens")
+	w.Int(u.Total)
+	w.EndObject()
+}
+
 func writeDetail(w *jsonwrite.Writer, group, name string, n int64) {
 	if n < 0 {
 		return

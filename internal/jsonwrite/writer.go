@@ -63,6 +63,11 @@ func (w *Writer) Name(name string) {
 	w.Out, w.comma = append(out, '"', ':'), false
 }
 
+// TextName begins a member of an object whose name may have something to escape.
+func (w *Writer) TextName(name string) {
+	w.Out, w.comma = append(AppendText(w.next(), name), ':'), false
+}
+
 // Raw writes a value, or several with their commas, that is JSON already.
 func (w *Writer) Raw(value []byte) { w.Out, w.comma = append(w.next(), value...), true }
 

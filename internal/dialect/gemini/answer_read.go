@@ -3,11 +3,11 @@ package gemini
 import (
 	"crypto/rand"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 )
 
 // maxCandidates bounds what an answer may call the number of a candidate.
@@ -16,10 +16,9 @@ const maxCandidates = 128
 // partialAnswer is an answer as far as it was read: all of a plain one, or the
 // part of a stream that came since the last chunk.
 type partialAnswer struct {
-	model     []byte // the caller's name of the model, as JSON
-	id        []byte // as the content of a JSON string
-	created   int64
-	streaming bool // calls are numbered
+	model  []byte // the caller's name of the model, as JSON
+	object string // what is made of it: a completion or its chunks
+	out    dialect.Completion
 
 	choices []choice
 	usage   tokenCounts
@@ -38,8 +37,9 @@ type choice struct {
 	begun  bool   // a chunk went out
 	filled bool   // there was content of any kind
 
-	text, reasoning, toolCalls, images, logprobs []byte
-	signature                                    []byte // as JSON
+	text, reasoning             []byte
+	toolCalls, images, logprobs jsonwrite.Writer
+	signature                   []byte // as JSON
 }
 
 // take reads an answer or an event of a stream. A stream that was not asked to
@@ -93,8 +93,8 @@ func (a *partialAnswer) takeObject(root jsonscan.Value) error {
 			}
 		}
 	}
-	if a.id == nil {
-		a.begin(id)
+	if !a.out.Identified() {
+		a.out.Identify(a.object, dialect.RawText(id), time.Now().Unix(), a.model)
 	}
 	position := int64(0)
 	for c := candidates.First(); c.Kind() != jsonscan.Absent; c = c.Next() {
@@ -104,15 +104,6 @@ func (a *partialAnswer) takeObject(root jsonscan.Value) error {
 		position++
 	}
 	return nil
-}
-
-// begin gives the answer its id and time.
-func (a *partialAnswer) begin(id jsonscan.Value) {
-	a.created = time.Now().Unix()
-	a.id = append([]byte("chatcmpl-"), dialect.RawText(id)...)
-	if len(a.id) == len("chatcmpl-") {
-		a.id = append(a.id, rand.Text()...)
-	}
 }
 
 func (a *partialAnswer) candidate(c jsonscan.Value, position int64) error {
@@ -174,7 +165,7 @@ func (a *partialAnswer) parts(choice *choice, content jsonscan.Value) error {
 			return err
 		}
 	}
-	choice.filled = choice.filled || len(choice.text)+len(choice.reasoning)+len(choice.toolCalls)+len(choice.images) > 0
+	choice.filled = choice.filled || len(choice.text)+len(choice.reasoning)+len(choice.toolCalls.Out)+len(choice.images.Out) > 0
 	return nil
 }
 
@@ -223,35 +214,31 @@ func (a *partialAnswer) call(choice *choice, call, signature jsonscan.Value) err
 	if len(dialect.RawText(name)) == 0 {
 		return fmt.Errorf("%w: a function call without a name", dialect.ErrInvalid)
 	}
-	out := choice.toolCalls
-	if len(out) > 0 {
-		out = append(out, ',')
+	index, id := choice.calls, call.Get("id").Raw()
+	if a.object == dialect.CompletionObject {
+		index = -1
 	}
-	out = append(out, '{')
-	if a.streaming {
-		out = append(strconv.AppendInt(append(out, `"index":`...), int64(choice.calls), 10), ',')
+	if len(dialect.RawText(call.Get("id"))) == 0 {
+		id = []byte(`"` + inventedCall + rand.Text() + `"`)
 	}
-	if id := call.Get("id"); len(dialect.RawText(id)) > 0 {
-		out = append(append(out, `"id":`...), id.Raw()...)
-	} else {
-		out = append(out, `"id":"`+inventedCall+rand.Text()+`"`...)
-	}
-	out = append(append(out, `,"type":"function","function":{"name":`...), name.Raw()...)
-	out = dialect.AppendString(append(out, `,"arguments":`...), dialect.CompactObject(call.Get("args")))
-	out = append(out, '}')
+	out := &choice.toolCalls
+	dialect.BeginCall(out, index, id, name.Raw())
+	out.Text(dialect.CompactObject(call.Get("args")))
+	out.EndObject()
 	if len(dialect.RawText(signature)) > 0 {
-		out = appendSignature(append(out, ','), signature.Raw())
+		writeSignature(out, signature.Raw())
 	}
-	choice.toolCalls = append(out, '}')
+	out.EndObject()
 	choice.calls++
 	return nil
 }
 
-// appendSignature writes the member in which callers get a signature and are to
+// writeSignature writes the member in which callers get a signature and are to
 // give it back, the one of Google's own OpenAI surface.
-func appendSignature(dst, signature []byte) []byte {
-	dst = append(append(dst, `"extra_content":{"google":{"thought_signature":`...), signature...)
-	return append(dst, "}}"...)
+func writeSignature(w *jsonwrite.Writer, signature []byte) {
+	w.Open(`"extra_content":{"google":{`)
+	w.Member("thought_signature", signature)
+	w.Close("}}")
 }
 
 // image reads a picture that the model made.
@@ -260,13 +247,12 @@ func (a *partialAnswer) image(choice *choice, data jsonscan.Value) error {
 	if err := a.inner.Parse(data.Raw()); err != nil {
 		return fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
 	}
-	out := choice.images
-	if len(out) > 0 {
-		out = append(out, ',')
-	}
-	out = append(append(out, `{"type":"image_url","image_url":{"url":"data:`...), dialect.RawText(a.inner.Root().Get("mimeType"))...)
-	out = append(append(out, `;base64,`...), dialect.RawText(a.inner.Root().Get("data"))...)
-	choice.images = append(out, `"}}`...)
+	out := &choice.images
+	out.Open(`{"type":"image_url","image_url":{"url":"data:`)
+	out.Out = append(out.Out, dialect.RawText(a.inner.Root().Get("mimeType"))...)
+	out.Out = append(out.Out, `;base64,`...)
+	out.Out = append(out.Out, dialect.RawText(a.inner.Root().Get("data"))...)
+	out.Close(`"}}`)
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
@@ -35,15 +36,15 @@ func (Chat) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error
 
 // Reply turns a whole answer into a completion.
 func (Chat) Reply(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
-	a := partialAnswer{model: req.Body.Root().Get("model").Raw()}
+	a := partialAnswer{model: req.Body.Root().Get("model").Raw(), object: dialect.CompletionObject}
 	if err := a.take(answer.Body); err != nil {
 		return err
 	}
-	body, err := a.completion()
+	body, err := a.completion(len(answer.Body))
 	if err != nil {
 		return err
 	}
-	reply.Usage = a.usage.Usage
+	reply.Usage = a.usage.Usage.Usage
 	reply.Segments = append(reply.Segments[:0], body)
 	return nil
 }
@@ -119,7 +120,7 @@ func (Chat) Refuse(req *schema.Request) error {
 	if _, err := effortOf(req); err != nil {
 		return err
 	}
-	var ignored object
+	var ignored jsonwrite.Members
 	if err := fillCount(&ignored, req); err != nil {
 		return err
 	}

@@ -2,10 +2,10 @@ package gemini
 
 import (
 	"fmt"
-	"strconv"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -39,8 +39,8 @@ func (a *partialAnswer) settle(missing error) error {
 	return nil
 }
 
-// completion writes a whole answer.
-func (a *partialAnswer) completion() ([]byte, error) {
+// completion writes a whole answer, which will have about size bytes.
+func (a *partialAnswer) completion(size int) ([]byte, error) {
 	for i := range a.choices {
 		if c := &a.choices[i]; c.finish == "" && c.filled && a.blocked == "" {
 			c.finish = "stop" // a plain answer is whole, whatever it says of it
@@ -49,92 +49,48 @@ func (a *partialAnswer) completion() ([]byte, error) {
 	if err := a.settle(fmt.Errorf("%w: no candidates", dialect.ErrInvalid)); err != nil {
 		return nil, err
 	}
-	out := a.appendHead(nil, "chat.completion")
+	a.out.BeginWhole(size)
 	for i := range a.choices {
 		c := &a.choices[i]
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = strconv.AppendInt(append(out, `{"index":`...), c.index, 10)
-		out = c.appendMessage(append(out, `,"message":`...))
-		out = c.appendRest(out, c.finishReason())
+		a.out.Choice(c.index, "message")
+		c.writeMessage(&a.out)
+		a.out.EndChoice(c.logprobs.Out, c.finishReason())
 	}
-	out = append(out, ']')
-	if a.usage.Known {
-		out = a.usage.append(append(out, `,"usage":`...))
-	}
-	return append(out, '}'), nil
+	return a.out.EndWithUsage(a.usage.Usage), nil
 }
 
-// appendHead writes a completion or chunk up to the first choice.
-func (a *partialAnswer) appendHead(dst []byte, object string) []byte {
-	dst = append(append(dst, `{"id":"`...), a.id...)
-	dst = append(append(append(dst, `","object":"`...), object...), `","created":`...)
-	dst = strconv.AppendInt(dst, a.created, 10)
-	dst = append(append(dst, `,"model":`...), a.model...)
-	return append(dst, `,"system_fingerprint":null,"choices":[`...)
-}
-
-// appendMessage writes what a candidate said as a message.
-func (c *choice) appendMessage(dst []byte) []byte {
-	dst = append(dst, `{"role":"assistant","content":`...)
-	switch {
-	case len(c.text) > 0:
-		dst = append(append(append(dst, '"'), c.text...), '"')
-	case c.calls > 0 || c.refused():
-		dst = append(dst, "null"...)
-	default:
-		dst = append(dst, `""`...)
-	}
-	dst = append(dst, `,"refusal":`...)
-	if c.refused() {
-		dst = c.appendRefusal(dst)
+// writeMessage writes what a candidate said as the members of a message.
+func (c *choice) writeMessage(out *dialect.Completion) {
+	out.Role()
+	if len(c.text) == 0 && (c.calls > 0 || c.refused()) {
+		out.NoContent()
 	} else {
-		dst = append(dst, "null"...)
+		out.Content(c.text)
 	}
-	dst = c.appendExtras(dst)
-	return append(dst, '}')
+	out.Name("refusal")
+	if c.refused() {
+		c.writeRefusal(out)
+	} else {
+		out.Literal("null")
+	}
+	c.writeExtras(out)
 }
 
 // refused reports whether everything was withheld.
 func (c *choice) refused() bool { return c.finish == "content_filter" && !c.filled }
 
-func (c *choice) appendRefusal(dst []byte) []byte {
-	return append(append(append(dst, `"The backend withheld the answer: `...), c.reason...), `."`...)
+func (c *choice) writeRefusal(out *dialect.Completion) {
+	out.Plain("The backend withheld the answer: " + c.reason + ".")
 }
 
-// appendExtras writes what a candidate has besides text, each with a comma
-// before it. Clients know reasoning under two names.
-func (c *choice) appendExtras(dst []byte) []byte {
-	if len(c.reasoning) > 0 {
-		dst = append(append(dst, `,"reasoning_content":"`...), c.reasoning...)
-		dst = append(append(dst, `","reasoning":"`...), c.reasoning...)
-		dst = append(dst, '"')
-	}
-	if len(c.toolCalls) > 0 {
-		dst = append(append(append(dst, `,"tool_calls":[`...), c.toolCalls...), ']')
-	}
-	if len(c.images) > 0 {
-		dst = append(append(append(dst, `,"images":[`...), c.images...), ']')
-	}
+// writeExtras writes what a candidate has besides text.
+func (c *choice) writeExtras(out *dialect.Completion) {
+	out.Thinking(c.reasoning)
+	out.List("tool_calls", c.toolCalls.Out)
+	out.List("images", c.images.Out)
 	if len(c.signature) > 0 {
-		dst = appendSignature(append(dst, ','), c.signature)
+		writeSignature(&out.Writer, c.signature)
 	}
-	return dst
-}
-
-// appendRest ends a choice.
-func (c *choice) appendRest(dst []byte, finish string) []byte {
-	dst = append(dst, `,"logprobs":`...)
-	if len(c.logprobs) > 0 {
-		dst = append(append(append(dst, `{"content":[`...), c.logprobs...), `],"refusal":null}`...)
-	} else {
-		dst = append(dst, "null"...)
-	}
-	if finish == "" {
-		return append(dst, `,"finish_reason":null}`...)
-	}
-	return append(append(append(dst, `,"finish_reason":"`...), finish...), `"}`...)
 }
 
 // tokens reads the probabilities of the tokens of a candidate.
@@ -145,47 +101,44 @@ func (a *partialAnswer) tokens(choice *choice, result jsonscan.Value) error {
 	}
 	tops := a.inner.Root().Get("topCandidates").First()
 	for chosen := a.inner.Root().Get("chosenCandidates").First(); chosen.Kind() != jsonscan.Absent; chosen = chosen.Next() {
-		if len(choice.logprobs) > 0 {
-			choice.logprobs = append(choice.logprobs, ',')
-		}
-		choice.logprobs = appendToken(choice.logprobs, chosen)
-		choice.logprobs = append(choice.logprobs, `,"top_logprobs":[`...)
+		w := &choice.logprobs
+		beginToken(w, chosen)
+		w.Name("top_logprobs")
+		w.Array()
 		if list := tops.Get("candidates"); list.Kind() == jsonscan.Array {
 			doc := jsonscan.Document{AllowDuplicateKeys: true}
 			if err := doc.Parse(list.Raw()); err != nil {
 				return fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
 			}
 			for one := doc.Root().First(); one.Kind() != jsonscan.Absent; one = one.Next() {
-				choice.logprobs = append(appendToken(choice.logprobs, one), "},"...)
-			}
-			if last := len(choice.logprobs) - 1; choice.logprobs[last] == ',' {
-				choice.logprobs = choice.logprobs[:last]
+				beginToken(w, one)
+				w.EndObject()
 			}
 		}
-		choice.logprobs = append(choice.logprobs, "]}"...)
+		w.Close("]}")
 		tops = tops.Next()
 	}
 	return nil
 }
 
-// appendToken writes a token and its probability, and leaves the object open.
-func appendToken(dst []byte, token jsonscan.Value) []byte {
-	dst = append(append(dst, `{"token":"`...), dialect.RawText(token.Get("token"))...)
-	dst = append(dst, `","logprob":`...)
+// beginToken writes a token and its probability, and leaves the object open.
+func beginToken(w *jsonwrite.Writer, token jsonscan.Value) {
+	w.Object()
+	w.Name("token")
+	w.Escaped(dialect.RawText(token.Get("token")))
+	w.Name("logprob")
 	if v := token.Get("logProbability"); v.Kind() == jsonscan.Number {
-		dst = append(dst, v.Raw()...)
+		w.Raw(v.Raw())
 	} else {
-		dst = append(dst, '0') // what is zero is left out
+		w.Int(0) // what is zero is left out
 	}
-	return append(dst, `,"bytes":null`...)
+	w.Name("bytes")
+	w.Literal("null")
 }
 
 // tokenCounts is the last report of an answer; a stream repeats it with running
 // totals.
-type tokenCounts struct {
-	schema.Usage
-	cached, thoughts int64
-}
+type tokenCounts struct{ dialect.Usage }
 
 func (u *tokenCounts) read(v jsonscan.Value) {
 	if v.Kind() != jsonscan.Object || v.Empty() {
@@ -228,22 +181,8 @@ func (u *tokenCounts) read(v jsonscan.Value) {
 	case !counted && total > prompt+thoughts:
 		completion = total - prompt
 	}
-	u.Usage = schema.Usage{Prompt: prompt, Completion: completion, Total: total, Known: true}
-	u.cached, u.thoughts = cached, thoughts
-}
-
-func (u *tokenCounts) append(dst []byte) []byte {
-	for _, member := range [...]struct {
-		before string
-		count  int64
-	}{
-		{`{"prompt_tokens":`, u.Prompt},
-		{`,"completion_tokens":`, u.Completion},
-		{`,"total_tokens":`, u.Total},
-		{`,"prompt_tokens_details":{"cached_tokens":`, u.cached},
-		{`},"completion_tokens_details":{"reasoning_tokens":`, u.thoughts},
-	} {
-		dst = strconv.AppendInt(append(dst, member.before...), member.count, 10)
+	u.Usage = dialect.Usage{
+		Usage:  schema.Usage{Prompt: prompt, Completion: completion, Total: total, Known: true},
+		Cached: cached, Reasoning: thoughts,
 	}
-	return append(dst, "}}"...)
 }

@@ -3,32 +3,33 @@ package gemini
 import (
 	"bytes"
 	"math"
-	"strconv"
+	"slices"
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
 // fillConfig writes the members of generationConfig that have unified
 // names.
-func fillConfig(config *object, req *schema.Request, model string, schemas *schemaBudget) error {
-	config.addField("temperature", req.Field("temperature"))
-	config.addField("topP", req.Field("top_p"))
+func fillConfig(config *jsonwrite.Members, req *schema.Request, model string, schemas *schemaBudget) error {
+	config.AddField("temperature", req.Field("temperature"))
+	config.AddField("topP", req.Field("top_p"))
 	if k, ok := req.Field("top_k").Int(); ok && k > 0 {
-		config.addField("topK", req.Field("top_k")) // zero and less mean "no limit" elsewhere
+		config.AddField("topK", req.Field("top_k")) // zero and less mean "no limit" elsewhere
 	}
-	config.addField("maxOutputTokens", req.Field("max_completion_tokens"))
-	config.addField("maxOutputTokens", req.Field("max_tokens"))
-	config.addField("presencePenalty", req.Field("presence_penalty"))
-	config.addField("frequencyPenalty", req.Field("frequency_penalty"))
+	config.AddField("maxOutputTokens", req.Field("max_completion_tokens"))
+	config.AddField("maxOutputTokens", req.Field("max_tokens"))
+	config.AddField("presencePenalty", req.Field("presence_penalty"))
+	config.AddField("frequencyPenalty", req.Field("frequency_penalty"))
 	switch stop := req.Field("stop"); {
 	case stop.Kind() == jsonscan.String:
-		config.add("stopSequences", append(append([]byte{'['}, stop.Raw()...), ']'))
+		config.Add("stopSequences", slices.Concat([]byte("["), stop.Raw(), []byte("]")))
 	case stop.Kind() == jsonscan.Array && !stop.Empty():
-		config.add("stopSequences", stop.Raw())
+		config.Add("stopSequences", stop.Raw())
 	}
-	for _, fill := range []func(*object, *schema.Request) error{
+	for _, fill := range []func(*jsonwrite.Members, *schema.Request) error{
 		fillCount, fillSeed, fillLogprobs, fillModalities,
 	} {
 		if err := fill(config, req); err != nil {
@@ -41,7 +42,7 @@ func fillConfig(config *object, req *schema.Request, model string, schemas *sche
 	return fillThinking(config, req, model)
 }
 
-func fillCount(config *object, req *schema.Request) error {
+func fillCount(config *jsonwrite.Members, req *schema.Request) error {
 	v := req.Field("n")
 	if !v.Given() {
 		return nil
@@ -51,12 +52,12 @@ func fillCount(config *object, req *schema.Request) error {
 		return schema.InvalidValue("n", "'n' must be a positive integer.")
 	}
 	if n > 1 {
-		config.add("candidateCount", v.Raw())
+		config.Add("candidateCount", v.Raw())
 	}
 	return nil
 }
 
-func fillSeed(config *object, req *schema.Request) error {
+func fillSeed(config *jsonwrite.Members, req *schema.Request) error {
 	v := req.Field("seed")
 	if !v.Given() {
 		return nil
@@ -64,22 +65,22 @@ func fillSeed(config *object, req *schema.Request) error {
 	if n, ok := v.Int(); !ok || n < math.MinInt32 || n > math.MaxInt32 {
 		return schema.InvalidValue("seed", "'seed' must be an integer of 32 bits for this backend.")
 	}
-	config.add("seed", v.Raw())
+	config.Add("seed", v.Raw())
 	return nil
 }
 
-func fillLogprobs(config *object, req *schema.Request) error {
+func fillLogprobs(config *jsonwrite.Members, req *schema.Request) error {
 	if req.Field("logprobs").Kind() != jsonscan.True {
 		return nil
 	}
-	config.add("responseLogprobs", []byte("true"))
-	config.addField("logprobs", req.Field("top_logprobs"))
+	config.Add("responseLogprobs", []byte("true"))
+	config.AddField("logprobs", req.Field("top_logprobs"))
 	return nil
 }
 
 // fillModalities asks for pictures beside text. Sound has no place in a
 // unified answer.
-func fillModalities(config *object, req *schema.Request) error {
+func fillModalities(config *jsonwrite.Members, req *schema.Request) error {
 	wanted := req.Field("modalities")
 	if wanted.Kind() != jsonscan.Array || wanted.Empty() {
 		return nil
@@ -100,12 +101,12 @@ func fillModalities(config *object, req *schema.Request) error {
 		}
 	}
 	if len(list) > 1 || list[0] != `"TEXT"` {
-		config.add("responseModalities", []byte("["+strings.Join(list, ",")+"]"))
+		config.Add("responseModalities", []byte("["+strings.Join(list, ",")+"]"))
 	}
 	return nil
 }
 
-func fillFormat(config *object, req *schema.Request, schemas *schemaBudget) error {
+func fillFormat(config *jsonwrite.Members, req *schema.Request, schemas *schemaBudget) error {
 	format := req.Field("response_format")
 	if !format.Given() {
 		return nil
@@ -118,10 +119,10 @@ func fillFormat(config *object, req *schema.Request, schemas *schemaBudget) erro
 	case "text":
 		return nil
 	case "json_object":
-		config.add("responseMimeType", []byte(`"application/json"`))
+		config.Add("responseMimeType", []byte(`"application/json"`))
 		return nil
 	case "json_schema":
-		config.add("responseMimeType", []byte(`"application/json"`))
+		config.Add("responseMimeType", []byte(`"application/json"`))
 		given := doc.Root().Get("json_schema").Get("schema")
 		if !given.Given() {
 			return nil
@@ -130,14 +131,14 @@ func fillFormat(config *object, req *schema.Request, schemas *schemaBudget) erro
 		if err != nil {
 			return err
 		}
-		config.add("responseSchema", reduced.append(nil, true))
+		config.Add("responseSchema", reduced.object(true))
 	}
 	return nil // Refuse has seen to other types
 }
 
 // fillThinking turns an effort into what the generation of the model
 // understands: none before 2.5, a number of tokens in 2.5, a level after it.
-func fillThinking(config *object, req *schema.Request, model string) error {
+func fillThinking(config *jsonwrite.Members, req *schema.Request, model string) error {
 	effort, err := effortOf(req)
 	if effort == "" {
 		return err
@@ -146,17 +147,21 @@ func fillThinking(config *object, req *schema.Request, model string) error {
 	if strings.HasPrefix(model, "gemini-") && generation < 25 {
 		return nil
 	}
-	thinking := []byte{'{'}
+	var thinking jsonwrite.Writer
+	thinking.Object()
 	if generation == 25 {
-		thinking = append(thinking, `"thinkingBudget":`...)
-		thinking = strconv.AppendInt(thinking, budgetOf(effort, model), 10)
+		thinking.Name("thinkingBudget")
+		thinking.Int(budgetOf(effort, model))
 	} else {
-		thinking = append(thinking, `"thinkingLevel":"`+levelOf(effort, model)+`"`...)
+		thinking.Name("thinkingLevel")
+		thinking.Plain(levelOf(effort, model))
 	}
 	if effort != "none" {
-		thinking = append(thinking, `,"includeThoughts":true`...)
+		thinking.Name("includeThoughts")
+		thinking.Literal("true")
 	}
-	config.add("thinkingConfig", append(thinking, '}'))
+	thinking.EndObject()
+	config.Add("thinkingConfig", thinking.Out)
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -21,9 +22,10 @@ const unsignedCall = `"skip_thought_signature_validator"`
 // conversation writes a conversation as the dialect has it: turns of "user"
 // and "model", each with one or more parts.
 type conversation struct {
-	out    []byte
-	role   string // of the turn that is being written
-	system []byte // the content of a JSON string
+	jsonwrite.Writer        // the turns
+	role             string // of the turn that is being written
+	open             bool   // the part that was written last has not ended
+	system           []byte // the content of a JSON string
 	// calls are the calls so far, by their ids, and results the answers to them
 	// that wait to be written in the order of the calls.
 	calls   map[string]calledFunction
@@ -43,7 +45,7 @@ type functionResult struct {
 }
 
 // addContents adds the conversation and the instructions that stand above it.
-func addContents(body *object, req *schema.Request, model string) error {
+func addContents(body *jsonwrite.Members, req *schema.Request, model string) error {
 	c := conversation{calls: map[string]calledFunction{}, mustSign: generationOf(model) >= 30}
 	i := 0
 	for m := req.Body.Root().Get("messages").First(); m.Kind() != jsonscan.Absent; m = m.Next() {
@@ -58,13 +60,15 @@ func addContents(body *object, req *schema.Request, model string) error {
 		if len(c.system) == 0 {
 			return schema.InvalidValue("messages", "'messages' has no content that could be sent.")
 		}
-		c.part("user", textPart(append(append([]byte{'"'}, c.system...), '"')))
+		c.part("user")
+		c.Name("text")
+		c.Escaped(c.system)
 		c.system = nil
 	}
-	body.add("contents", append(append([]byte{'['}, c.out...), "]}]"...))
+	c.endTurn()
+	body.Add("contents", slices.Concat([]byte{'['}, c.Out, []byte{']'}))
 	if len(c.system) > 0 {
-		text := append(append([]byte(`{"parts":[{"text":"`), c.system...), `"}]}`...)
-		body.add("systemInstruction", text)
+		body.Add("systemInstruction", slices.Concat([]byte(`{"parts":[{"text":"`), c.system, []byte(`"}]}`)))
 	}
 	return nil
 }
@@ -86,23 +90,46 @@ func (c *conversation) message(m jsonscan.Value, place string) error {
 	return err
 }
 
-// part writes one part of a turn; turns of the same role in a row become one.
-func (c *conversation) part(role string, part []byte) {
-	switch c.role {
-	case role:
-		c.out = append(c.out, ',')
-	case "":
-		c.out = append(c.out, `{"role":"`+role+`","parts":[`...)
-	default:
-		c.out = append(c.out, `]},{"role":"`+role+`","parts":[`...)
+// turn prepares for parts of a role; turns of the same role in a row become one.
+func (c *conversation) turn(role string) {
+	c.endPart()
+	if c.role == role {
+		return
+	}
+	if c.role != "" {
+		c.endTurn()
 	}
 	c.role = role
-	c.out = append(c.out, part...)
+	c.Object()
+	c.Name("role")
+	c.Plain(role)
+	c.Name("parts")
+	c.Array()
 }
 
-// textPart writes a text, given as JSON, as a part.
-func textPart(text []byte) []byte {
-	return append(append([]byte(`{"text":`), text...), '}')
+// part begins a part. It stays open, because a signature may belong to it.
+func (c *conversation) part(role string) {
+	c.turn(role)
+	c.Object()
+	c.open = true
+}
+
+func (c *conversation) endPart() {
+	if c.open {
+		c.EndObject()
+		c.open = false
+	}
+}
+
+func (c *conversation) endTurn() {
+	c.endPart()
+	c.Close("]}")
+}
+
+// text writes a text as a part.
+func (c *conversation) text(role string, text jsonscan.Value) {
+	c.part(role)
+	c.Member("text", text.Raw())
 }
 
 // content writes the parts of a message and reports whether there were any.
@@ -112,7 +139,7 @@ func (c *conversation) content(role string, content jsonscan.Value, place string
 		if len(dialect.RawText(content)) == 0 {
 			return false, nil
 		}
-		c.part(role, textPart(content.Raw()))
+		c.text(role, content)
 		return true, nil
 	}
 	wrote := false
@@ -120,18 +147,14 @@ func (c *conversation) content(role string, content jsonscan.Value, place string
 		text := partText(part)
 		if text.Kind() == jsonscan.String {
 			if len(dialect.RawText(text)) > 0 {
-				c.part(role, textPart(text.Raw()))
+				c.text(role, text)
 				wrote = true
 			}
 			return nil
 		}
-		media, err := mediaPart(part, place)
-		if err != nil {
-			return err
-		}
-		c.part(role, media)
 		wrote = true
-		return nil
+		c.part(role)
+		return writeMedia(&c.Writer, part, place)
 	})
 	return wrote, err
 }
@@ -183,27 +206,22 @@ func (c *conversation) instruct(m jsonscan.Value, place string) error {
 }
 
 // gather returns the texts of a content joined, as the content of one JSON
-// string, and its other parts, each followed by the next with a comma.
+// string, and its other parts as elements of an array.
 func gather(content jsonscan.Value, place string) (text, media []byte, err error) {
 	if content.Kind() == jsonscan.String {
 		return dialect.RawText(content), nil, nil
 	}
+	var others jsonwrite.Writer
 	err = eachPart(content, place, func(part jsonscan.Value, place string) error {
 		if t := partText(part); t.Kind() == jsonscan.String {
 			text = append(text, dialect.RawText(t)...)
 			return nil
 		}
-		one, err := mediaPart(part, place)
-		if err != nil {
-			return err
-		}
-		if media != nil {
-			media = append(media, ',')
-		}
-		media = append(media, one...)
-		return nil
+		others.Object()
+		defer others.EndObject()
+		return writeMedia(&others, part, place)
 	})
-	return text, media, err
+	return text, others.Out, err
 }
 
 // assistant writes what the model said and called before.
@@ -214,10 +232,11 @@ func (c *conversation) assistant(m jsonscan.Value, place string) error {
 	}
 	if signature := signatureIn(m.Get("extra_content")); signature != nil {
 		if !wrote {
-			c.part("model", []byte(`{"text":""}`))
+			c.part("model")
+			c.Name("text")
+			c.Plain("")
 		}
-		c.out = append(c.out[:len(c.out)-1], `,"thoughtSignature":`...)
-		c.out = append(append(c.out, signature...), '}')
+		c.Member("thoughtSignature", signature)
 	}
 	if calls := m.Get("tool_calls"); calls.Kind() == jsonscan.Array {
 		return c.toolCalls(calls, place)
@@ -280,44 +299,46 @@ func (c *conversation) call(function, id jsonscan.Value, signature []byte, place
 	if len(dialect.RawText(name)) == 0 {
 		return schema.MissingParameter(place + ".function.name")
 	}
-	part := []byte(`{"functionCall":{`)
-	part = appendCallID(part, id)
-	part = append(append(part, `"name":`...), name.Raw()...)
-	part = append(part, `,"args":`...)
-	part = append(appendArguments(part, function.Get("arguments")), '}')
+	c.part("model")
+	c.Name("functionCall")
+	c.Object()
+	writeCallID(&c.Writer, id)
+	c.Member("name", name.Raw())
+	c.Name("args")
+	writeArguments(&c.Writer, function.Get("arguments"))
+	c.EndObject()
 	if signature != nil {
-		part = append(append(part, `,"thoughtSignature":`...), signature...)
+		c.Member("thoughtSignature", signature)
 	}
-	c.part("model", append(part, '}'))
 	if id.Kind() == jsonscan.String {
 		c.calls[string(id.Text())] = calledFunction{name: bytes.Clone(name.Raw()), order: len(c.calls)}
 	}
 	return nil
 }
 
-func appendCallID(dst []byte, id jsonscan.Value) []byte {
-	text := dialect.RawText(id)
-	if len(text) == 0 || bytes.HasPrefix(text, []byte(inventedCall)) {
-		return dst
+func writeCallID(w *jsonwrite.Writer, id jsonscan.Value) {
+	if text := dialect.RawText(id); len(text) > 0 && !bytes.HasPrefix(text, []byte(inventedCall)) {
+		w.Member("id", id.Raw())
 	}
-	return append(append(append(dst, `"id":`...), id.Raw()...), ',')
 }
 
-// appendArguments writes the arguments of a call as an object. A text that is
+// writeArguments writes the arguments of a call as an object. A text that is
 // none, such as one that a limit cut, is kept as what it is: the conversation
 // must be able to go on.
-func appendArguments(dst []byte, arguments jsonscan.Value) []byte {
-	if arguments.Kind() == jsonscan.Object {
-		return append(dst, arguments.Raw()...)
-	}
+func writeArguments(w *jsonwrite.Writer, arguments jsonscan.Value) {
 	text := bytes.TrimSpace(arguments.Text())
-	if len(text) == 0 {
-		return append(dst, "{}"...)
+	switch object := asObject(text); {
+	case arguments.Kind() == jsonscan.Object:
+		w.Raw(arguments.Raw())
+	case len(text) == 0:
+		w.Literal("{}")
+	case object != nil:
+		w.Raw(object)
+	default:
+		w.Object()
+		w.Member("arguments", arguments.Raw())
+		w.EndObject()
 	}
-	if object := asObject(text); object != nil {
-		return append(dst, object...)
-	}
-	return append(append(append(dst, `{"arguments":`...), arguments.Raw()...), '}')
 }
 
 // result keeps the answer to a call until those to its siblings are there.
@@ -335,20 +356,24 @@ func (c *conversation) result(m jsonscan.Value, place string) error {
 	if err != nil {
 		return err
 	}
-	part := []byte(`{"functionResponse":{`)
-	part = appendCallID(part, id)
-	part = append(append(part, `"name":`...), called.name...)
-	part = append(part, `,"response":`...)
+	var w jsonwrite.Writer
+	w.Open(`{"functionResponse":{`)
+	writeCallID(&w, id)
+	w.Member("name", called.name)
+	w.Name("response")
 	if object := asObject(jsonscan.Unescape(nil, text)); object != nil {
-		part = append(part, object...)
+		w.Raw(object)
 	} else {
-		part = append(append(append(part, `{"result":"`...), text...), `"}`...)
+		w.Object()
+		w.Name("result")
+		w.Escaped(text)
+		w.EndObject()
 	}
-	part = append(part, "}}"...)
-	if media != nil {
-		part = append(append(part, ','), media...)
+	w.Close("}}")
+	if len(media) > 0 {
+		w.Raw(media)
 	}
-	c.results = append(c.results, functionResult{order: called.order, parts: part})
+	c.results = append(c.results, functionResult{order: called.order, parts: w.Out})
 	return nil
 }
 
@@ -357,7 +382,8 @@ func (c *conversation) result(m jsonscan.Value, place string) error {
 func (c *conversation) flushResults() {
 	slices.SortStableFunc(c.results, func(a, b functionResult) int { return a.order - b.order })
 	for _, r := range c.results {
-		c.part("user", r.parts)
+		c.turn("user")
+		c.Raw(r.parts)
 	}
 	c.results = c.results[:0]
 }

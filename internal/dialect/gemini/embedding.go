@@ -5,6 +5,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
@@ -18,49 +19,47 @@ func (Embedding) Call(req *schema.Request, to *dialect.Target, call *wire.Call) 
 		return err
 	}
 	model := modelOf(req, to)
-	shared := object{}
-	shared.add("model", dialect.Quote("models/"+model))
-	shared.addField("outputDimensionality", req.Field("dimensions"))
+	var shared jsonwrite.Members
+	shared.Add("model", dialect.Quote("models/"+model))
+	shared.AddField("outputDimensionality", req.Field("dimensions"))
 	for _, name := range []string{"taskType", "task_type", "title"} {
-		shared.addField(lowerCamel(name), req.Field(name))
+		shared.AddField(lowerCamel(name), req.Field(name))
 	}
-	body := make([]byte, 0, 2*len(req.Body.Data())+256)
-	body = append(body, `{"requests":[`...)
-	err := eachInput(req, func(i int, text jsonscan.Value) {
-		if i > 0 {
-			body = append(body, ',')
-		}
-		body = append(append(body, '{'), shared.out...)
-		body = append(append(body, `,"content":{"parts":[{"text":`...), text.Raw()...)
-		body = append(body, `}]}}`...)
+	body := jsonwrite.Writer{Out: make([]byte, 0, 2*len(req.Body.Data())+256)}
+	body.Open(`{"requests":[`)
+	err := eachInput(req, func(text jsonscan.Value) {
+		body.Object()
+		body.Raw(shared.Raw())
+		body.Open(`"content":{"parts":[{`)
+		body.Member("text", text.Raw())
+		body.Close(`}]}}`)
 	})
 	if err != nil {
 		return err
 	}
 	to.Begin(call, pathOf(to.Path, model, false), "application/json", "application/json")
-	call.Body = append(call.Body[:0], append(body, `]}`...))
+	body.Close("]}")
+	call.Body = append(call.Body[:0], body.Out)
 	return nil
 }
 
 // Refuse tells that the backend takes texts only.
 func (Embedding) Refuse(req *schema.Request) error {
-	return eachInput(req, func(int, jsonscan.Value) {})
+	return eachInput(req, func(jsonscan.Value) {})
 }
 
 // eachInput calls do for every text that is to be embedded.
-func eachInput(req *schema.Request, do func(i int, text jsonscan.Value)) error {
+func eachInput(req *schema.Request, do func(text jsonscan.Value)) error {
 	input := req.Field("input")
 	if input.Kind() == jsonscan.String {
-		do(0, input)
+		do(input)
 		return nil
 	}
-	i := 0
 	for v := input.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
 		if v.Kind() != jsonscan.String {
 			return dialect.RefuseTokenIDs()
 		}
-		do(i, v)
-		i++
+		do(v)
 	}
 	return nil
 }
@@ -80,12 +79,12 @@ func (Embedding) Reply(req *schema.Request, answer dialect.Answer, reply *dialec
 		return err
 	}
 	inputs := 0
-	if err := eachInput(req, func(int, jsonscan.Value) { inputs++ }); err != nil {
+	if err := eachInput(req, func(jsonscan.Value) { inputs++ }); err != nil {
 		return err
 	}
 	wanted, _ := req.Field("dimensions").Int()
-	out := make([]byte, 0, len(answer.Body)+256)
-	out = append(out, `{"object":"list","data":[`...)
+	out := jsonwrite.Writer{Out: make([]byte, 0, len(answer.Body)+256)}
+	out.Open(`{"object":"list","data":[`)
 	index := 0
 	for item := root.Get("embeddings").First(); item.Kind() != jsonscan.Absent; item = item.Next() {
 		vector := item.Get("values")
@@ -96,27 +95,29 @@ func (Embedding) Reply(req *schema.Request, answer dialect.Answer, reply *dialec
 		if err != nil {
 			return err
 		}
-		if index > 0 {
-			out = append(out, ',')
-		}
-		out = fmt.Appendf(out, `{"object":"embedding","index":%d,"embedding":`, index)
+		out.Open(`{"object":"embedding","index":`)
+		out.Int(int64(index))
+		out.Name("embedding")
 		if converted != nil {
-			out = append(out, converted...)
+			out.Raw(converted)
 		} else {
-			out = appendDense(out, vector.Raw())
+			out.Out = appendDense(out.Out, vector.Raw())
 		}
-		out = append(out, '}')
+		out.EndObject()
 		index++
 	}
 	if index != inputs {
 		return dialect.WrongVectors(index, inputs)
 	}
-	out = append(append(out, `],"model":`...), req.Body.Root().Get("model").Raw()...)
+	out.EndArray()
+	out.Member("model", req.Body.Root().Get("model").Raw())
 	reply.Usage = embeddingUsage(root.Get("usageMetadata"))
 	if reply.Usage.Known {
-		out = fmt.Appendf(out, `,"usage":{"prompt_tokens":%d,"total_tokens":%d}`, reply.Usage.Prompt, reply.Usage.Total)
+		out.Name("usage")
+		dialect.WriteEmbeddingUsage(&out, reply.Usage)
 	}
-	reply.Segments = append(reply.Segments[:0], append(out, '}'))
+	out.EndObject()
+	reply.Segments = append(reply.Segments[:0], out.Out)
 	return nil
 }
 
@@ -124,7 +125,7 @@ func (Embedding) Reply(req *schema.Request, answer dialect.Answer, reply *dialec
 func embeddingUsage(v jsonscan.Value) schema.Usage {
 	var u tokenCounts
 	u.read(v)
-	return u.Usage
+	return u.Usage.Usage
 }
 
 // appendDense writes an array of numbers without the spaces and line breaks

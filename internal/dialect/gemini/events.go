@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"strconv"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -18,9 +18,6 @@ type events struct {
 	answer       partialAnswer
 	includeUsage bool
 
-	head []byte // what all chunks begin with
-	out  []byte
-
 	done      bool // nothing more is read
 	ended     bool // the last chunk of the choices went out
 	usageSent bool
@@ -30,13 +27,13 @@ type events struct {
 func newEvents(req *schema.Request, body io.Reader) *events {
 	return &events{
 		sse:          dialect.NewSSE(body),
-		answer:       partialAnswer{model: bytes.Clone(req.Body.Root().Get("model").Raw()), streaming: true},
+		answer:       partialAnswer{model: bytes.Clone(req.Body.Root().Get("model").Raw()), object: dialect.ChunkObject},
 		includeUsage: req.IncludeUsage,
 	}
 }
 
 // Usage returns the last report.
-func (e *events) Usage() schema.Usage { return e.answer.usage.Usage }
+func (e *events) Usage() schema.Usage { return e.answer.usage.Usage.Usage }
 
 // Next returns the next chunk for the caller.
 func (e *events) Next() ([]byte, error) {
@@ -87,10 +84,8 @@ func (e *events) next() ([]byte, error) {
 	}
 	if e.includeUsage && !e.usageSent && e.answer.usage.Known {
 		e.usageSent = true
-		e.begin()
-		e.out = e.answer.usage.append(append(e.out, `],"usage":`...))
-		e.out = append(e.out, '}')
-		return e.out, nil
+		e.answer.out.Begin()
+		return e.answer.out.EndWithUsage(e.answer.usage.Usage), nil
 	}
 	return nil, io.EOF
 }
@@ -108,95 +103,77 @@ func (e *events) complete() bool {
 	return true
 }
 
-// begin starts a chunk.
-func (e *events) begin() {
-	if e.head == nil {
-		e.head = e.answer.appendHead(nil, "chat.completion.chunk")
-	}
-	e.out = append(dialect.Reuse(e.out), e.head...)
-}
-
 // chunk writes what an event brought, nil if that was nothing for the caller.
 func (e *events) chunk() []byte {
-	written := 0
+	written := false
+	out := &e.answer.out
 	for i := range e.answer.choices {
 		c := &e.answer.choices[i]
 		if !c.pending() {
 			continue
 		}
-		if written == 0 {
-			e.begin()
-		} else {
-			e.out = append(e.out, ',')
+		if !written {
+			out.Begin()
 		}
-		written++
-		e.out = c.appendDelta(e.out)
-		e.out = c.appendRest(e.out, "")
+		written = true
+		out.Choice(c.index, "delta")
+		c.writeDelta(out)
+		out.EndChoice(c.logprobs.Out, "")
 		c.reset()
 	}
-	if written == 0 {
+	if !written {
 		return nil
 	}
-	e.out = append(e.out, "]}"...)
-	return e.out
+	return out.End()
 }
 
 // lastChunk tells how every candidate ended.
 func (e *events) lastChunk() []byte {
-	e.begin()
+	out := &e.answer.out
+	out.Begin()
 	for i := range e.answer.choices {
 		c := &e.answer.choices[i]
-		if i > 0 {
-			e.out = append(e.out, ',')
+		out.Choice(c.index, "delta")
+		if !c.begun {
+			c.writeDelta(out)
 		}
-		if c.begun {
-			e.out = strconv.AppendInt(append(e.out, `{"index":`...), c.index, 10)
-			e.out = append(e.out, `,"delta":{}`...)
-		} else {
-			e.out = c.appendDelta(e.out)
-		}
-		e.out = c.appendRest(e.out, c.finishReason())
+		out.EndChoice(c.logprobs.Out, c.finishReason())
 	}
-	e.out = append(e.out, "]}"...)
-	return e.out
+	return out.End()
 }
 
 // pending reports whether a choice has something to send.
 func (c *choice) pending() bool {
-	return len(c.text)+len(c.reasoning)+len(c.toolCalls)+len(c.images)+len(c.signature)+len(c.logprobs) > 0
+	return len(c.text)+len(c.reasoning)+len(c.toolCalls.Out)+len(c.images.Out)+len(c.signature)+len(c.logprobs.Out) > 0
 }
 
 // reset forgets what was sent.
 func (c *choice) reset() {
-	c.text, c.reasoning, c.toolCalls = dialect.Reuse(c.text), dialect.Reuse(c.reasoning), dialect.Reuse(c.toolCalls)
-	c.images, c.signature, c.logprobs = dialect.Reuse(c.images), dialect.Reuse(c.signature), dialect.Reuse(c.logprobs)
+	c.text, c.reasoning, c.signature = dialect.Reuse(c.text), dialect.Reuse(c.reasoning), dialect.Reuse(c.signature)
+	for _, w := range [...]*jsonwrite.Writer{&c.toolCalls, &c.images, &c.logprobs} {
+		w.Begin(dialect.Reuse(w.Out), nil)
+	}
 }
 
-// appendDelta writes a choice with what it has to send. The first delta of a
-// choice names the role and has a content in any case.
-func (c *choice) appendDelta(dst []byte) []byte {
-	dst = strconv.AppendInt(append(dst, `{"index":`...), c.index, 10)
-	dst = append(dst, `,"delta":{`...)
-	start := len(dst)
+// writeDelta writes the members of a delta: what the choice has to send. The first
+// delta of a choice names the role and has a content in any case.
+func (c *choice) writeDelta(out *dialect.Completion) {
 	if !c.begun {
-		dst = append(dst, `,"role":"assistant"`...)
+		out.Role()
 	}
 	switch {
 	case len(c.text) > 0:
-		dst = append(append(append(dst, `,"content":"`...), c.text...), '"')
+		out.Content(c.text)
 	case c.begun:
 	case c.refused():
-		dst = c.appendRefusal(append(dst, `,"content":null,"refusal":`...))
+		out.NoContent()
+		out.Name("refusal")
+		c.writeRefusal(out)
 	case c.filled:
-		dst = append(dst, `,"content":null`...)
+		out.NoContent()
 	default:
-		dst = append(dst, `,"content":""`...)
+		out.Content(nil)
 	}
-	dst = c.appendExtras(dst)
+	c.writeExtras(out)
 	c.begun = true
-	if start < len(dst) {
-		// Every member came with a comma before it, of which the first is one too many.
-		dst = append(dst[:start], dst[start+1:]...)
-	}
-	return append(dst, '}')
 }

@@ -5,40 +5,9 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
-
-// object writes a JSON object of which every member is written once: the
-// first one stands.
-type object struct {
-	out   []byte
-	names []string
-	given jsonscan.Keys
-}
-
-func (o *object) add(name string, raw []byte) {
-	if !o.given.Add(name) {
-		return
-	}
-	o.names = append(o.names, name)
-	if len(o.out) > 0 {
-		o.out = append(o.out, ',')
-	}
-	o.out = append(o.out, dialect.Quote(name)...)
-	o.out = append(o.out, ':')
-	o.out = append(o.out, raw...)
-}
-
-// addField adds a field of the request as it came, if it was given.
-func (o *object) addField(name string, v jsonscan.Value) {
-	if v.Given() {
-		o.add(name, v.Raw())
-	}
-}
-
-func (o *object) bytes() []byte {
-	return append(append([]byte{'{'}, o.out...), '}')
-}
 
 // writeBody writes the body of a call.
 func writeBody(req *schema.Request, model string) ([]byte, error) {
@@ -48,7 +17,7 @@ func writeBody(req *schema.Request, model string) ([]byte, error) {
 	if err := dialect.ReserveTranslation(req); err != nil {
 		return nil, err
 	}
-	body := object{out: make([]byte, 0, len(req.Body.Data())+256)}
+	var body, config jsonwrite.Members
 	if err := addContents(&body, req, model); err != nil {
 		return nil, err
 	}
@@ -56,20 +25,19 @@ func writeBody(req *schema.Request, model string) ([]byte, error) {
 	if err := addTools(&body, req, &schemas); err != nil {
 		return nil, err
 	}
-	var config object
 	if err := fillConfig(&config, req, model, &schemas); err != nil {
 		return nil, err
 	}
 	addExtensions(&body, &config, req)
-	if len(config.names) > 0 {
-		body.add("generationConfig", config.bytes())
+	if !config.Empty() {
+		body.Add("generationConfig", config.Object())
 	}
-	return body.bytes(), nil
+	return body.Object(), nil
 }
 
 // addExtensions adds what callers say in the backend's own words, in
 // extra_body or, as some clients put it, beside the other fields.
-func addExtensions(body, config *object, req *schema.Request) {
+func addExtensions(body, config *jsonwrite.Members, req *schema.Request) {
 	root := req.Body.Root()
 	extra := root.Get("extra_body")
 	for m := root.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
@@ -82,15 +50,15 @@ func addExtensions(body, config *object, req *schema.Request) {
 	if google := req.Field("google"); google.Kind() == jsonscan.Object {
 		var doc jsonscan.Document
 		if doc.Parse(google.Raw()) == nil {
-			config.addField("thinkingConfig", doc.Root().Get("thinking_config"))
-			body.addField("cachedContent", doc.Root().Get("cached_content"))
+			config.AddField("thinkingConfig", doc.Root().Get("thinking_config"))
+			body.AddField("cachedContent", doc.Root().Get("cached_content"))
 		}
 	}
 }
 
 // placeMember puts one member where the dialect has it. Only extra_body
 // may hold members that nobody here knows: they are meant for the backend.
-func placeMember(body, config *object, m jsonscan.Value, own bool) {
+func placeMember(body, config *jsonwrite.Members, m jsonscan.Value, own bool) {
 	if !m.Given() || isUnifiedField(string(m.Key())) {
 		return
 	}
@@ -98,23 +66,23 @@ func placeMember(body, config *object, m jsonscan.Value, own bool) {
 	switch name {
 	case "generationConfig":
 		for inner := m.First(); inner.Kind() != jsonscan.Absent; inner = inner.Next() {
-			config.addField(lowerCamel(string(inner.Key())), inner)
+			config.AddField(lowerCamel(string(inner.Key())), inner)
 		}
 	case "toolConfig":
 		// A choice of tools that was made in the unified way is part of it already.
-		body.add("toolConfig", m.Raw())
+		body.Add("toolConfig", m.Raw())
 	case "safetySettings", "cachedContent", "labels":
-		body.add(name, m.Raw())
+		body.Add(name, m.Raw())
 	case "contents", "systemInstruction":
 		// The messages are the only conversation.
 	case "topK", "topP", "maxOutputTokens", "stopSequences", "candidateCount", "presencePenalty",
 		"frequencyPenalty", "responseMimeType", "responseSchema", "responseJsonSchema", "responseModalities",
 		"responseLogprobs", "thinkingConfig", "speechConfig", "imageConfig", "mediaResolution",
 		"audioTimestamp", "enableEnhancedCivicAnswers", "routingConfig", "modelSelectionConfig":
-		config.add(name, m.Raw())
+		config.Add(name, m.Raw())
 	default:
 		if own {
-			body.add(string(m.Key()), m.Raw())
+			body.Add(string(m.Key()), m.Raw())
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 )
 
 func (s *reducedSchema) addValues(list jsonscan.Value) {
@@ -101,62 +102,63 @@ func knownFormat(kind, format string) bool {
 	return false
 }
 
-// append writes the schema. The backend keeps objects in no order of their own,
+// object writes the schema. The backend keeps objects in no order of their own,
 // so where the answer's order matters it is written out.
-func (s *reducedSchema) append(dst []byte, ordered bool) []byte {
-	var o object
+func (s *reducedSchema) object(ordered bool) []byte {
+	var o jsonwrite.Members
 	if s.kind != "" {
-		o.add("type", dialect.Quote(s.kind))
+		o.Add("type", dialect.Quote(s.kind))
 	}
 	if s.format != "" {
-		o.add("format", dialect.Quote(s.format))
+		o.Add("format", dialect.Quote(s.format))
 	}
 	if len(s.description) > 0 {
-		o.add("description", append(append([]byte{'"'}, s.description...), '"'))
+		o.Add("description", slices.Concat([]byte{'"'}, s.description, []byte{'"'}))
 	}
 	if s.nullable {
-		o.add("nullable", []byte("true"))
+		o.Add("nullable", []byte("true"))
 	}
 	if len(s.enum) > 0 {
-		o.add("enum", slices.Concat([]byte{'['}, bytes.Join(s.enum, []byte{','}), []byte{']'}))
+		o.Add("enum", slices.Concat([]byte{'['}, bytes.Join(s.enum, []byte{','}), []byte{']'}))
 	}
 	for _, limit := range s.limits {
-		o.add(limit.name, limit.raw)
+		o.Add(limit.name, limit.raw)
 	}
 	if len(s.properties) > 0 {
-		var properties object
+		var properties jsonwrite.Members
+		names := make([]string, 0, len(s.properties))
 		for _, p := range s.properties {
-			properties.add(p.name, p.schema.append(nil, ordered))
+			properties.Add(p.name, p.schema.object(ordered))
+			names = append(names, p.name)
 		}
-		o.add("properties", properties.bytes())
+		o.Add("properties", properties.Object())
 		if ordered && len(s.properties) > 1 {
-			o.add("propertyOrdering", quoteAll(properties.names))
+			o.Add("propertyOrdering", quoteAll(names))
 		}
 	}
 	if len(s.required) > 0 {
-		o.add("required", quoteAll(s.required))
+		o.Add("required", quoteAll(s.required))
 	}
 	if s.items != nil {
-		o.add("items", s.items.append(nil, ordered))
+		o.Add("items", s.items.object(ordered))
 	}
 	if len(s.anyOf) > 0 {
 		list := make([][]byte, len(s.anyOf))
 		for i, one := range s.anyOf {
-			list[i] = one.append(nil, ordered)
+			list[i] = one.object(ordered)
 		}
-		o.add("anyOf", slices.Concat([]byte{'['}, bytes.Join(list, []byte{','}), []byte{']'}))
+		o.Add("anyOf", slices.Concat([]byte{'['}, bytes.Join(list, []byte{','}), []byte{']'}))
 	}
-	return append(dst, o.bytes()...)
+	return o.Object()
 }
 
 // quoteAll writes texts as a JSON array of strings.
 func quoteAll(texts []string) []byte {
-	out := []byte{'['}
-	for i, text := range texts {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(out, dialect.Quote(text)...)
+	var w jsonwrite.Writer
+	w.Array()
+	for _, text := range texts {
+		w.Text([]byte(text))
 	}
-	return append(out, ']')
+	w.EndArray()
+	return w.Out
 }

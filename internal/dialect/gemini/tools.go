@@ -1,20 +1,22 @@
 package gemini
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
 // addTools adds the tools and the choice among them.
-func addTools(body *object, req *schema.Request, schemas *schemaBudget) error {
+func addTools(body *jsonwrite.Members, req *schema.Request, schemas *schemaBudget) error {
 	if tools := req.Field("tools"); tools.Kind() == jsonscan.Array && !tools.Empty() {
 		list, err := toolList(tools, schemas)
 		if err != nil {
 			return err
 		}
-		body.add("tools", list)
+		body.Add("tools", list)
 	}
 	choice := req.Field("tool_choice")
 	if !choice.Given() {
@@ -24,14 +26,14 @@ func addTools(body *object, req *schema.Request, schemas *schemaBudget) error {
 	if err != nil {
 		return err
 	}
-	var config object
-	config.add("functionCallingConfig", calling)
+	var config jsonwrite.Members
+	config.Add("functionCallingConfig", calling)
 	for _, name := range []string{"toolConfig", "tool_config"} {
 		for m := req.Field(name).First(); m.Kind() != jsonscan.Absent; m = m.Next() {
-			config.addField(lowerCamel(string(m.Key())), m)
+			config.AddField(lowerCamel(string(m.Key())), m)
 		}
 	}
-	body.add("toolConfig", config.bytes())
+	body.Add("toolConfig", config.Object())
 	return nil
 }
 
@@ -42,7 +44,7 @@ func toolList(tools jsonscan.Value, schemas *schemaBudget) ([]byte, error) {
 	if err := doc.Parse(tools.Raw()); err != nil {
 		return nil, err
 	}
-	var functions, native []byte
+	var functions, native jsonwrite.Writer
 	i := 0
 	for tool := doc.Root().First(); tool.Kind() != jsonscan.Absent; tool = tool.Next() {
 		place := "tools[" + strconv.Itoa(i) + "]"
@@ -51,46 +53,52 @@ func toolList(tools jsonscan.Value, schemas *schemaBudget) ([]byte, error) {
 		case tool.Kind() != jsonscan.Object:
 			return nil, schema.InvalidValue(place, "'"+place+"' must be an object.")
 		case string(kind.Text()) == "function":
-			if functions != nil {
-				functions = append(functions, ',')
-			}
-			var err error
-			if functions, err = appendDeclaration(functions, tool.Get("function"), place+".function", schemas); err != nil {
+			if err := writeDeclaration(&functions, tool.Get("function"), place+".function", schemas); err != nil {
 				return nil, err
 			}
 		case kind.Given():
 			return nil, schema.InvalidValue(place+".type", "'"+place+".type' must be function for this backend.")
 		default:
-			native = append(append(native, ','), tool.Raw()...)
+			native.Raw(tool.Raw())
 		}
 	}
-	if functions == nil {
-		return append(append([]byte{'['}, native[1:]...), ']'), nil
+	var list jsonwrite.Writer
+	list.Array()
+	if len(functions.Out) > 0 {
+		list.Open(`{"functionDeclarations":[`)
+		list.Raw(functions.Out)
+		list.Close("]}")
 	}
-	list := append(append([]byte(`[{"functionDeclarations":[`), functions...), "]}"...)
-	return append(append(list, native...), ']'), nil
+	if len(native.Out) > 0 {
+		list.Raw(native.Out)
+	}
+	list.EndArray()
+	return list.Out, nil
 }
 
-func appendDeclaration(dst []byte, function jsonscan.Value, place string, schemas *schemaBudget) ([]byte, error) {
+// writeDeclaration writes what the model is told of a function.
+func writeDeclaration(w *jsonwrite.Writer, function jsonscan.Value, place string, schemas *schemaBudget) error {
 	name := function.Get("name")
 	if name.Kind() != jsonscan.String {
-		return nil, schema.MissingParameter(place + ".name")
+		return schema.MissingParameter(place + ".name")
 	}
-	dst = append(append(dst, `{"name":`...), name.Raw()...)
+	w.Object()
+	w.Member("name", name.Raw())
 	if v := function.Get("description"); v.Kind() == jsonscan.String {
-		dst = append(append(dst, `,"description":`...), v.Raw()...)
+		w.Member("description", v.Raw())
 	}
 	if v := function.Get("parameters"); v.Given() {
 		reduced, err := schemas.reduce(v.Raw(), place+".parameters")
 		if err != nil {
-			return nil, err
+			return err
 		}
 		// A function without parameters must have no schema of them either.
 		if len(reduced.properties) > 0 {
-			dst = reduced.append(append(dst, `,"parameters":`...), false)
+			w.Member("parameters", reduced.object(false))
 		}
 	}
-	return append(dst, '}'), nil
+	w.EndObject()
+	return nil
 }
 
 // callingConfig writes how the model may choose among the functions.
@@ -119,31 +127,33 @@ func callingConfig(choice jsonscan.Value) ([]byte, error) {
 	if name.Kind() != jsonscan.String {
 		return nil, wrong
 	}
-	out := append([]byte(`{"mode":"ANY","allowedFunctionNames":[`), name.Raw()...)
-	return append(out, "]}"...), nil
+	return slices.Concat([]byte(`{"mode":"ANY","allowedFunctionNames":[`), name.Raw(), []byte("]}")), nil
 }
 
 // allowedFunctions writes a choice among some of the functions. AUTO takes no
 // names; the mode that leaves the model free and takes them is VALIDATED.
 func allowedFunctions(allowed jsonscan.Value, wrong error) ([]byte, error) {
-	out := []byte(`{"mode":"VALIDATED","allowedFunctionNames":[`)
+	mode := "VALIDATED"
 	if string(allowed.Get("mode").Text()) == "required" {
-		out = []byte(`{"mode":"ANY","allowedFunctionNames":[`)
+		mode = "ANY"
 	}
 	var doc jsonscan.Document
 	if err := doc.Parse(allowed.Get("tools").Raw()); err != nil {
 		return nil, wrong
 	}
-	comma := false
+	var w jsonwrite.Writer
+	w.Object()
+	w.Name("mode")
+	w.Plain(mode)
+	w.Name("allowedFunctionNames")
+	w.Array()
 	for tool := doc.Root().First(); tool.Kind() != jsonscan.Absent; tool = tool.Next() {
 		name := tool.Get("function").Get("name")
 		if name.Kind() != jsonscan.String {
 			return nil, wrong
 		}
-		if comma {
-			out = append(out, ',')
-		}
-		out, comma = append(out, name.Raw()...), true
+		w.Raw(name.Raw())
 	}
-	return append(out, "]}"...), nil
+	w.Close("]}")
+	return w.Out, nil
 }
