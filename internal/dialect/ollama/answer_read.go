@@ -1,16 +1,14 @@
 package ollama
 
 import (
-	"bytes"
 	"crypto/rand"
 	"fmt"
 	"strconv"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -106,23 +104,20 @@ type answer struct {
 	id    string
 	count int // tool calls so far
 	inner jsonscan.Document
+	out   dialect.Completion
 	// something says that the model said anything.
 	something bool
 }
 
 func newAnswer() answer { return answer{id: rand.Text()} }
 
-// head begins a completion or a chunk of one.
-func (a *answer) head(dst []byte, object string, created jsonscan.Value, model []byte) []byte {
+// identify gives the completion or its chunks the time of the first line.
+func (a *answer) identify(object string, created jsonscan.Value, model []byte) {
 	seconds := time.Now().Unix()
 	if at, err := time.Parse(time.RFC3339Nano, string(created.Text())); err == nil && at.Unix() > 0 {
 		seconds = at.Unix()
 	}
-	dst = append(dst, `{"id":"chatcmpl-`+a.id+`","object":"`+object+`","created":`...)
-	dst = strconv.AppendInt(dst, seconds, 10)
-	dst = append(dst, `,"model":`...)
-	dst = append(dst, model...)
-	return append(dst, `,"system_fingerprint":null,"choices":[`...)
+	a.out.Identify(object, []byte(a.id), seconds, model)
 }
 
 // saw takes a line into account.
@@ -150,97 +145,75 @@ func (a *answer) finish(reason []byte) string {
 	return "stop"
 }
 
-// appendCalls appends the tool calls of a line, each after a comma unless it is
-// the first of the list; numbered adds the index that chunks have.
-func (a *answer) appendCalls(dst []byte, calls jsonscan.Value, numbered bool) ([]byte, error) {
+// writeCalls writes the tool calls of a line; numbered adds the index that chunks
+// have.
+func (a *answer) writeCalls(w *jsonwrite.Writer, calls jsonscan.Value, numbered bool) error {
 	if calls.Kind() != jsonscan.Array {
-		return dst, nil
+		return nil
 	}
 	for call := dialect.Rescan(&a.inner, calls).First(); call.Kind() != jsonscan.Absent; call = call.Next() {
 		function := call.Get("function")
 		name := function.Get("name")
 		if len(name.Text()) == 0 {
-			return nil, fmt.Errorf("%w: a tool call without a name", dialect.ErrInvalid)
+			return fmt.Errorf("%w: a tool call without a name", dialect.ErrInvalid)
 		}
-		if len(dst) > 0 && dst[len(dst)-1] == '}' {
-			dst = append(dst, ',')
-		}
-		dst = append(dst, '{')
+		index := -1
 		if numbered {
-			dst = append(dst, `"index":`...)
-			dst = strconv.AppendInt(dst, int64(a.count), 10)
-			dst = append(dst, ',')
+			index = a.count
 		}
-		dst = append(dst, `"id":`...)
-		dst = a.appendCallID(dst, call.Get("id"))
-		dst = append(dst, `,"type":"function","function":{"name":`...)
-		dst = append(dst, name.Raw()...)
-		dst = append(dst, `,"arguments":`...)
-		var err error
-		if dst, err = appendArguments(dst, function.Get("arguments")); err != nil {
-			return nil, err
+		dialect.BeginCall(w, index, a.callID(call.Get("id")), name.Raw())
+		if err := writeArguments(w, function.Get("arguments")); err != nil {
+			return err
 		}
-		dst = append(dst, `}}`...)
+		dialect.EndCall(w)
 		a.count++
 	}
-	return dst, nil
+	return nil
 }
 
-// appendCallID appends the id of a call. One that is missing is made of the
+// callID returns the id of a call as JSON. One that is missing is made of the
 // answer's own, so that no other turn of the conversation has the same.
-func (a *answer) appendCallID(dst []byte, id jsonscan.Value) []byte {
+func (a *answer) callID(id jsonscan.Value) []byte {
 	if len(id.Text()) > 0 {
-		return append(dst, id.Raw()...)
+		return id.Raw()
 	}
-	dst = append(dst, `"call_`+a.id+`_`...)
-	dst = strconv.AppendInt(dst, int64(a.count), 10)
-	return append(dst, '"')
+	return []byte(`"call_` + a.id + "_" + strconv.Itoa(a.count) + `"`)
 }
 
-// appendArguments appends the arguments of a call as a text of JSON.
-func appendArguments(dst []byte, arguments jsonscan.Value) ([]byte, error) {
-	switch arguments.Kind() {
-	case jsonscan.Absent, jsonscan.Null:
-		return append(dst, `"{}"`...), nil
-	case jsonscan.String: // some servers that imitate Ollama
-		if len(arguments.Text()) == 0 {
-			return append(dst, `"{}"`...), nil
-		}
-		return append(dst, arguments.Raw()...), nil
-	case jsonscan.Object:
-		return jsontext.AppendQuote(dst, arguments.Raw())
+// writeArguments writes the arguments of a call as a text of JSON.
+func writeArguments(w *jsonwrite.Writer, arguments jsonscan.Value) error {
+	switch kind := arguments.Kind(); {
+	case !arguments.Given(), kind == jsonscan.String && len(arguments.Text()) == 0:
+		w.Plain("{}")
+	case kind == jsonscan.String: // some servers that imitate Ollama
+		w.Raw(arguments.Raw())
+	case kind == jsonscan.Object:
+		w.Text(arguments.Raw())
+	default:
+		return fmt.Errorf("%w: a tool call whose arguments are no object", dialect.ErrInvalid)
 	}
-	return nil, fmt.Errorf("%w: a tool call whose arguments are no object", dialect.ErrInvalid)
+	return nil
 }
 
-// appendLogprobs appends the probabilities of a line's tokens, each after
-// a comma unless it is the first of the list. What Ollama leaves out when it is
-// empty, clients require.
-func appendLogprobs(dst []byte, logprobs jsonscan.Value) []byte {
+// writeLogprobs writes the probabilities of a line's tokens. What Ollama leaves out
+// when it is empty, clients require.
+func writeLogprobs(w *jsonwrite.Writer, logprobs jsonscan.Value) {
 	for token := logprobs.First(); token.Kind() == jsonscan.Object; token = token.Next() {
-		if len(dst) > 0 && dst[len(dst)-1] == '}' {
-			dst = append(dst, ',')
+		w.Object()
+		for m := token.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+			w.Copy(m)
 		}
-		raw := bytes.TrimRight(token.Raw()[:len(token.Raw())-1], " \t\r\n")
-		dst = append(dst, raw...)
 		if token.Get("bytes").Kind() == jsonscan.Absent {
-			dst = append(dst, `,"bytes":null`...)
+			w.Member("bytes", []byte("null"))
 		}
 		if token.Get("top_logprobs").Kind() == jsonscan.Absent {
-			dst = append(dst, `,"top_logprobs":[]`...)
+			w.Member("top_logprobs", []byte("[]"))
 		}
-		dst = append(dst, '}')
+		w.EndObject()
 	}
-	return dst
 }
 
-// appendUsage appends a usage object.
-func appendUsage(dst []byte, u schema.Usage) []byte {
-	dst = append(dst, `{"prompt_tokens":`...)
-	dst = strconv.AppendInt(dst, u.Prompt, 10)
-	dst = append(dst, `,"completion_tokens":`...)
-	dst = strconv.AppendInt(dst, u.Completion, 10)
-	dst = append(dst, `,"total_tokens":`...)
-	dst = strconv.AppendInt(dst, u.Total, 10)
-	return append(dst, '}')
+// unified returns the usage as completions have it; no parts of it are told.
+func unified(u schema.Usage) dialect.Usage {
+	return dialect.Usage{Usage: u, Cached: -1, Reasoning: -1}
 }

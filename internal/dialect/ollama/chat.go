@@ -30,7 +30,7 @@ func (Chat) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error
 	if req.Stream {
 		accept, stream = "application/x-ndjson", "true"
 	}
-	body.top.put("stream", []byte(stream))
+	body.top.Add("stream", []byte(stream))
 	for _, translate := range []func(*schema.Request) error{
 		body.format, body.think, body.tools, body.sampling, body.chatExtensions,
 	} {
@@ -42,12 +42,10 @@ func (Chat) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error
 	if err != nil {
 		return err
 	}
-	body.send(to, call, accept)
-	call.Body = append(call.Body[:0], append(body.text(), `,"messages":`...), messages, bodyEnd)
+	to.Begin(call, to.Path, "application/json", accept)
+	call.Body = body.body(call.Body[:0], "messages", messages)
 	return nil
 }
-
-var bodyEnd = []byte("}")
 
 // Refuse finds wishes that the dialect has no words for and that cannot be ignored
 // without giving another answer than the one asked for.
@@ -89,13 +87,13 @@ func (b *requestWriter) format(req *schema.Request) error {
 	wish = dialect.Rescan(&doc, wish)
 	switch string(wish.Get("type").Text()) {
 	case "json_object":
-		b.top.put("format", []byte(`"json"`))
+		b.top.Add("format", []byte(`"json"`))
 	case "json_schema":
 		shape := wish.Get("json_schema").Get("schema")
 		if shape.Kind() != jsonscan.Object {
 			return schema.InvalidValue("response_format.json_schema.schema", "'response_format.json_schema.schema' must be an object.")
 		}
-		b.top.put("format", shape.Raw())
+		b.top.Add("format", shape.Raw())
 	}
 	return nil // Refuse has seen to other types
 }
@@ -113,15 +111,15 @@ func (b *requestWriter) think(req *schema.Request) error {
 	}
 	switch string(effort.Text()) {
 	case "none":
-		b.top.put("think", []byte("false"))
+		b.top.Add("think", []byte("false"))
 	case "minimal", "low":
-		b.top.put("think", []byte(`"low"`))
+		b.top.Add("think", []byte(`"low"`))
 	case "medium":
-		b.top.put("think", []byte(`"medium"`))
+		b.top.Add("think", []byte(`"medium"`))
 	case "high":
-		b.top.put("think", []byte(`"high"`))
+		b.top.Add("think", []byte(`"high"`))
 	case "xhigh", "max":
-		b.top.put("think", []byte(`"max"`))
+		b.top.Add("think", []byte(`"max"`))
 	default:
 		return schema.InvalidValue(param, "'"+param+"' must be none, minimal, low, medium, high, xhigh or max.")
 	}
@@ -161,7 +159,7 @@ func (b *requestWriter) tools(req *schema.Request) error {
 	if len(list) == 0 {
 		return schema.InvalidValue("tool_choice", "'tool_choice' names a function that is not among the tools.")
 	}
-	b.top.put("tools", []byte("["+strings.Join(list, ",")+"]"))
+	b.top.Add("tools", []byte("["+strings.Join(list, ",")+"]"))
 	return nil
 }
 

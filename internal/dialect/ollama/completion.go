@@ -6,13 +6,15 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
 // wholeAnswer collects the lines of an answer.
 type wholeAnswer struct {
 	answer
-	text, thinking, calls, logprobs []byte
+	text, thinking  []byte
+	calls, logprobs jsonwrite.Writer
 }
 
 // Reply makes a completion of an answer, which may be one object or the lines
@@ -69,15 +71,14 @@ func isObject(line []byte) bool {
 }
 
 // add takes in a line.
-func (w *wholeAnswer) add(line *answerLine) (err error) {
+func (w *wholeAnswer) add(line *answerLine) error {
 	if err := w.saw(line); err != nil {
 		return err
 	}
 	w.text = append(w.text, line.text...)
 	w.thinking = append(w.thinking, line.thinking...)
-	w.logprobs = appendLogprobs(w.logprobs, line.logprobs)
-	w.calls, err = w.appendCalls(w.calls, line.calls, false)
-	return err
+	writeLogprobs(&w.logprobs, line.logprobs)
+	return w.writeCalls(&w.calls, line.calls, false)
 }
 
 // finishReply writes the completion after its last line.
@@ -88,52 +89,20 @@ func (w *wholeAnswer) finishReply(reply *dialect.Reply, line *answerLine, model 
 	if err := w.add(line); err != nil {
 		return err
 	}
-	out := w.head(nil, "chat.completion", line.created, model)
-	out = append(out, `{"index":0,"message":{"role":"assistant","content":`...)
-	if len(w.text) == 0 && len(w.calls) > 0 {
-		out = append(out, `null`...)
+	w.identify(dialect.CompletionObject, line.created, model)
+	w.out.BeginWhole(2*len(w.thinking) + len(w.text) + len(w.calls.Out) + len(w.logprobs.Out) + 512)
+	w.out.Choice(0, "message")
+	w.out.Role()
+	if len(w.text) == 0 && len(w.calls.Out) > 0 {
+		w.out.NoContent()
 	} else {
-		out = appendText(out, w.text)
+		w.out.Content(w.text)
 	}
-	out = append(out, `,"refusal":null`...)
-	out = appendThinking(out, w.thinking)
-	if len(w.calls) > 0 {
-		out = append(out, `,"tool_calls":[`...)
-		out = append(out, w.calls...)
-		out = append(out, ']')
-	}
-	out = append(out, `},"logprobs":`...)
-	if len(w.logprobs) > 0 {
-		out = append(out, `{"content":[`...)
-		out = append(out, w.logprobs...)
-		out = append(out, `],"refusal":null}`...)
-	} else {
-		out = append(out, `null`...)
-	}
-	out = append(out, `,"finish_reason":"`+w.finish(line.reason)+`"}]`...)
-	if reply.Usage = line.usage(); reply.Usage.Known {
-		out = append(out, `,"usage":`...)
-		out = appendUsage(out, reply.Usage)
-	}
-	out = append(out, '}')
-	reply.Segments = append(reply.Segments[:0], out)
+	w.out.Member("refusal", []byte("null"))
+	w.out.Thinking(w.thinking)
+	w.out.List("tool_calls", w.calls.Out)
+	w.out.EndChoice(w.logprobs.Out, w.finish(line.reason))
+	reply.Usage = line.usage()
+	reply.Segments = append(reply.Segments[:0], w.out.EndWithUsage(unified(reply.Usage)))
 	return nil
-}
-
-// appendText appends a text whose escapes are still there.
-func appendText(dst, text []byte) []byte {
-	dst = append(dst, '"')
-	dst = append(dst, text...)
-	return append(dst, '"')
-}
-
-// appendThinking appends the thinking, under both names that clients know.
-func appendThinking(dst, thinking []byte) []byte {
-	if len(thinking) == 0 {
-		return dst
-	}
-	dst = append(dst, `,"reasoning_content":`...)
-	dst = appendText(dst, thinking)
-	dst = append(dst, `,"reasoning":`...)
-	return appendText(dst, thinking)
 }

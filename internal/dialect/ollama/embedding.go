@@ -2,10 +2,10 @@ package ollama
 
 import (
 	"fmt"
-	"strconv"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
@@ -20,9 +20,7 @@ func (Embedding) Call(req *schema.Request, to *dialect.Target, call *wire.Call) 
 		return err
 	}
 	body := newRequestWriter(req, to)
-	if v := req.Field("dimensions"); v.Given() {
-		body.top.put("dimensions", v.Raw())
-	}
+	body.top.AddField("dimensions", req.Field("dimensions"))
 	err := body.extensions(req, func(name string) place {
 		switch name {
 		case "keep_alive", "truncate":
@@ -35,8 +33,8 @@ func (Embedding) Call(req *schema.Request, to *dialect.Target, call *wire.Call) 
 	if err != nil {
 		return err
 	}
-	body.send(to, call, "application/json")
-	call.Body = append(call.Body[:0], append(body.text(), `,"input":`...), req.Field("input").Raw(), bodyEnd)
+	to.Begin(call, to.Path, "application/json", "application/json")
+	call.Body = body.body(call.Body[:0], "input", req.Field("input").Raw())
 	return nil
 }
 
@@ -57,13 +55,22 @@ func (Embedding) Refuse(req *schema.Request) error {
 
 // Reply gives every vector the form that was asked for.
 func (Embedding) Reply(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
-	root, err := readVectors(&reply.Doc, answer.Body)
-	if err != nil {
+	reply.Doc.AllowDuplicateKeys = true
+	if err := reply.Doc.Parse(answer.Body); err != nil {
+		return fmt.Errorf("%w: no embeddings: %w", dialect.ErrInvalid, err)
+	}
+	root := reply.Doc.Root()
+	if err := dialect.FailureIn(root); err != nil {
 		return err
 	}
 	vectors := root.Get("embeddings")
+	if vectors.Kind() != jsonscan.Array || vectors.Empty() {
+		return fmt.Errorf("%w: no embeddings", dialect.ErrInvalid)
+	}
 	wanted, _ := req.Field("dimensions").Int()
-	segments := append(reply.Segments[:0], []byte(`{"object":"list","data":[`))
+	var between jsonwrite.Writer // what stands around the vectors, which are not copied
+	between.Open(`{"object":"list","data":[`)
+	segments := reply.Segments[:0]
 	count := 0
 	for v := vectors.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
 		vector, err := dialect.ConvertVector(v, req.Base64, int(wanted))
@@ -73,7 +80,12 @@ func (Embedding) Reply(req *schema.Request, answer dialect.Answer, reply *dialec
 		if vector == nil {
 			vector = v.Raw()
 		}
-		segments = append(segments, itemHead(count), vector)
+		between.Open(`{"object":"embedding","index":`)
+		between.Int(int64(count))
+		between.Name("embedding")
+		segments = append(segments, between.Out, vector)
+		between = jsonwrite.Writer{}
+		between.EndObject()
 		count++
 	}
 	if asked := inputCount(req.Field("input")); count != asked {
@@ -82,48 +94,13 @@ func (Embedding) Reply(req *schema.Request, answer dialect.Answer, reply *dialec
 	if n, ok := dialect.TokenCount(root.Get("prompt_eval_count")); ok && n > 0 {
 		reply.Usage = schema.Usage{Prompt: n, Total: n, Known: true}
 	}
-	tail := append([]byte(`}],"model":`), req.Body.Root().Get("model").Raw()...)
-	// Clients require the usage, known or not.
-	tail = append(tail, `,"usage":{"prompt_tokens":`...)
-	tail = strconv.AppendInt(tail, reply.Usage.Prompt, 10)
-	tail = append(tail, `,"total_tokens":`...)
-	tail = strconv.AppendInt(tail, reply.Usage.Total, 10)
-	reply.Segments = append(segments, append(tail, `}}`...))
+	between.EndArray()
+	between.Member("model", req.Body.Root().Get("model").Raw())
+	between.Name("usage") // clients require it, known or not
+	dialect.WriteEmbeddingUsage(&between, reply.Usage)
+	between.EndObject()
+	reply.Segments = append(segments, between.Out)
 	return nil
-}
-
-// readVectors scans an answer with vectors. It scans it as the only
-// element of an array: one level further down, the numbers lie too deep to be
-// recorded one by one, which would cost many times the memory of the answer.
-func readVectors(doc *jsonscan.Document, body []byte) (jsonscan.Value, error) {
-	nested := make([]byte, 0, len(body)+2)
-	nested = append(nested, '[')
-	nested = append(nested, body...)
-	nested = append(nested, ']')
-	doc.AllowDuplicateKeys = true
-	if err := doc.Parse(nested); err != nil {
-		return jsonscan.Value{}, fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
-	}
-	root := doc.Root().First()
-	if err := dialect.FailureIn(root); err != nil {
-		return jsonscan.Value{}, err
-	}
-	vectors := root.Get("embeddings")
-	if vectors.Kind() != jsonscan.Array || vectors.Empty() || root.Next().Kind() != jsonscan.Absent {
-		return jsonscan.Value{}, fmt.Errorf("%w: no embeddings", dialect.ErrInvalid)
-	}
-	return root, nil
-}
-
-// itemHead returns what stands before the vector of an item.
-func itemHead(index int) []byte {
-	var item []byte
-	if index > 0 {
-		item = append(item, `},`...)
-	}
-	item = append(item, `{"object":"embedding","index":`...)
-	item = strconv.AppendInt(item, int64(index), 10)
-	return append(item, `,"embedding":`...)
 }
 
 func inputCount(input jsonscan.Value) int {

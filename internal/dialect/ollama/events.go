@@ -7,6 +7,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -19,8 +20,7 @@ type events struct {
 	includeUsage bool
 
 	usage     schema.Usage
-	prefix    []byte // what all chunks begin with
-	out       []byte
+	logprobs  jsonwrite.Writer
 	done      bool // the last line was read
 	usageSent bool
 	err       error // how the stream ended
@@ -53,11 +53,8 @@ func (e *events) Next() ([]byte, error) {
 	}
 	if e.includeUsage && e.usage.Known && !e.usageSent {
 		e.usageSent = true
-		e.out = append(dialect.Reuse(e.out), e.prefix...)
-		e.out = append(e.out, `],"usage":`...)
-		e.out = appendUsage(e.out, e.usage)
-		e.out = append(e.out, '}')
-		return e.out, nil
+		e.out.Begin()
+		return e.out.EndWithUsage(unified(e.usage)), nil
 	}
 	e.err = io.EOF
 	return nil, e.err
@@ -95,49 +92,33 @@ func (e *events) read() ([]byte, error) {
 
 // chunk writes the chunk of one line.
 func (e *events) chunk(line *answerLine) ([]byte, error) {
-	first := e.prefix == nil
+	first := !e.out.Identified()
 	if first {
-		e.prefix = e.head(nil, "chat.completion.chunk", line.created, e.model)
+		e.identify(dialect.ChunkObject, line.created, e.model)
 	}
-	out := append(dialect.Reuse(e.out), e.prefix...)
-	out = append(out, `{"index":0,"delta":{`...)
-	members := len(out)
+	e.out.Begin()
+	e.out.Choice(0, "delta")
 	if first {
-		out = append(out, `"role":"assistant",`...)
+		e.out.Role()
 	}
 	if first || len(line.text) > 0 {
-		out = append(out, `"content":`...)
-		out = appendText(out, line.text)
+		e.out.Content(line.text)
 	}
-	if len(line.thinking) > 0 {
-		out = appendThinking(out, line.thinking)
-	}
+	e.out.Thinking(line.thinking)
 	if line.calls.First().Kind() != jsonscan.Absent {
-		out = append(out, `,"tool_calls":[`...)
-		var err error
-		if out, err = e.appendCalls(out, line.calls, true); err != nil {
+		e.out.Name("tool_calls")
+		e.out.Array()
+		if err := e.writeCalls(&e.out.Writer, line.calls, true); err != nil {
 			return nil, err
 		}
-		out = append(out, ']')
+		e.out.EndArray()
 	}
-	if len(out) > members && out[members] == ',' {
-		out = append(out[:members], out[members+1:]...) // nothing stood before it
-	}
-	out = append(out, `},"logprobs":`...)
-	if line.logprobs.First().Kind() != jsonscan.Absent {
-		out = append(out, `{"content":[`...)
-		out = appendLogprobs(out, line.logprobs)
-		out = append(out, `],"refusal":null}`...)
-	} else {
-		out = append(out, `null`...)
-	}
+	e.logprobs.Begin(dialect.Reuse(e.logprobs.Out), nil)
+	writeLogprobs(&e.logprobs, line.logprobs)
+	reason := ""
 	if line.done {
-		out = append(out, `,"finish_reason":"`...)
-		out = append(out, e.finish(line.reason)...)
-		out = append(out, `"}]}`...)
-	} else {
-		out = append(out, `,"finish_reason":null}]}`...)
+		reason = e.finish(line.reason)
 	}
-	e.out = out
-	return out, nil
+	e.out.EndChoice(e.logprobs.Out, reason)
+	return e.out.End(), nil
 }

@@ -4,16 +4,15 @@ import (
 	"bytes"
 	"fmt"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
 // conversation writes the messages of a request.
 type conversation struct {
-	out []byte
+	jsonwrite.Writer
 	// calls holds the function of every tool call so far by the call's id: a
 	// result names the call, and Ollama wants the function.
 	calls map[string][]byte
@@ -22,19 +21,17 @@ type conversation struct {
 
 // writeMessages translates the messages of a request.
 func writeMessages(messages jsonscan.Value) ([]byte, error) {
-	c := conversation{out: make([]byte, 0, len(messages.Raw())+64)}
-	c.out = append(c.out, '[')
+	c := conversation{Writer: jsonwrite.Writer{Out: make([]byte, 0, len(messages.Raw())+64)}}
+	c.Array()
 	i := 0
 	for m := messages.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
-		if i > 0 {
-			c.out = append(c.out, ',')
-		}
 		if err := c.message(m); err != nil {
 			return nil, inRequest(fmt.Sprintf("messages[%d].", i), err)
 		}
 		i++
 	}
-	return append(c.out, ']'), nil
+	c.EndArray()
+	return c.Out, nil
 }
 
 // inRequest places an error that names a field of a message into the request.
@@ -52,7 +49,10 @@ func (c *conversation) message(m jsonscan.Value) *schema.Error {
 	case "function":
 		role = "tool"
 	}
-	c.out = append(c.out, `{"role":"`+role+`","content":`...)
+	c.Object()
+	c.Name("role")
+	c.Plain(role)
+	c.Name("content")
 	if err := c.content(m); err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (c *conversation) message(m jsonscan.Value) *schema.Error {
 			thinking = m.Get("reasoning")
 		}
 		if thinking.Kind() == jsonscan.String {
-			c.member("thinking", thinking.Raw())
+			c.Member("thinking", thinking.Raw())
 		}
 		if err := c.toolCalls(m); err != nil {
 			return err
@@ -71,13 +71,8 @@ func (c *conversation) message(m jsonscan.Value) *schema.Error {
 	case "tool":
 		c.toolResult(m)
 	}
-	c.out = append(c.out, '}')
+	c.EndObject()
 	return nil
-}
-
-func (c *conversation) member(name string, value []byte) {
-	c.out = append(c.out, `,"`+name+`":`...)
-	c.out = append(c.out, value...)
 }
 
 // content writes the text of a message, and its images.
@@ -85,23 +80,23 @@ func (c *conversation) content(m jsonscan.Value) *schema.Error {
 	content := m.Get("content")
 	switch content.Kind() {
 	case jsonscan.String:
-		c.out = append(c.out, content.Raw()...)
+		c.Raw(content.Raw())
 		return nil
 	case jsonscan.Array:
 		return c.parts(content)
 	}
 	if refusal := m.Get("refusal"); refusal.Kind() == jsonscan.String {
-		c.out = append(c.out, refusal.Raw()...)
+		c.Raw(refusal.Raw())
 		return nil
 	}
-	c.out = append(c.out, `""`...)
+	c.Plain("")
 	return nil
 }
 
 // parts joins the texts as they are, and lists the images.
 func (c *conversation) parts(content jsonscan.Value) *schema.Error {
 	list := dialect.Rescan(&c.inner, content)
-	c.out = append(c.out, '"')
+	c.Open(`"`)
 	images, i := 0, 0
 	for part := list.First(); part.Kind() != jsonscan.Absent; part = part.Next() {
 		kind := string(part.Get("type").Text())
@@ -111,7 +106,7 @@ func (c *conversation) parts(content jsonscan.Value) *schema.Error {
 			if text.Kind() != jsonscan.String {
 				return schema.InvalidValue(fmt.Sprintf("content[%d].%s", i, kind), "must be a string.")
 			}
-			c.out = append(c.out, dialect.RawText(text)...)
+			c.Out = append(c.Out, dialect.RawText(text)...)
 		case "image_url":
 			images++
 		default:
@@ -120,7 +115,7 @@ func (c *conversation) parts(content jsonscan.Value) *schema.Error {
 		}
 		i++
 	}
-	c.out = append(c.out, '"')
+	c.Close(`"`)
 	if images == 0 {
 		return nil
 	}
@@ -129,8 +124,8 @@ func (c *conversation) parts(content jsonscan.Value) *schema.Error {
 
 // images lists the images among the parts, without the data URL around them.
 func (c *conversation) images(list jsonscan.Value) *schema.Error {
-	c.out = append(c.out, `,"images":`...)
-	before := byte('[')
+	c.Name("images")
+	c.Array()
 	i := -1
 	for part := list.First(); part.Kind() != jsonscan.Absent; part = part.Next() {
 		i++
@@ -146,12 +141,9 @@ func (c *conversation) images(list jsonscan.Value) *schema.Error {
 			return schema.InvalidValue(fmt.Sprintf("content[%d].image_url.url", i),
 				"must be a data URL in base64, such as data:image/png;base64,...: images are not fetched from other places for this model.")
 		}
-		c.out = append(c.out, before)
-		// The error is about invalid UTF-8 only, which a scanned request has not.
-		c.out, _ = jsontext.AppendQuote(c.out, data)
-		before = ','
+		c.Text(data)
 	}
-	c.out = append(c.out, ']')
+	c.EndArray()
 	return nil
 }
 
@@ -170,36 +162,32 @@ func (c *conversation) toolCalls(m jsonscan.Value) *schema.Error {
 	calls := m.Get("tool_calls")
 	if calls.Kind() != jsonscan.Array || calls.Empty() {
 		if legacy := m.Get("function_call"); legacy.Kind() == jsonscan.Object {
-			c.out = append(c.out, `,"tool_calls":[{"function":`...)
+			c.Open(`"tool_calls":[{"function":`)
 			if err := c.function(dialect.Rescan(&c.inner, legacy)); err != nil {
 				return schema.InvalidValue("function_call."+*err.Param, err.Message)
 			}
-			c.out = append(c.out, `}]`...)
+			c.Close("}]")
 		}
 		return nil
 	}
-	c.out = append(c.out, `,"tool_calls":[`...)
+	c.Name("tool_calls")
+	c.Array()
 	i := 0
 	for call := dialect.Rescan(&c.inner, calls).First(); call.Kind() != jsonscan.Absent; call = call.Next() {
-		if i > 0 {
-			c.out = append(c.out, ',')
-		}
-		c.out = append(c.out, '{')
+		c.Object()
 		function := call.Get("function")
 		if id := call.Get("id"); id.Kind() == jsonscan.String {
-			c.out = append(c.out, `"id":`...)
-			c.out = append(c.out, id.Raw()...)
-			c.out = append(c.out, ',')
+			c.Member("id", id.Raw())
 			c.remember(id.Text(), function.Get("name"))
 		}
-		c.out = append(c.out, `"function":`...)
+		c.Name("function")
 		if err := c.function(function); err != nil {
 			return schema.InvalidValue(fmt.Sprintf("tool_calls[%d].function.%s", i, *err.Param), err.Message)
 		}
-		c.out = append(c.out, '}')
+		c.EndObject()
 		i++
 	}
-	c.out = append(c.out, ']')
+	c.EndArray()
 	return nil
 }
 
@@ -217,27 +205,24 @@ func (c *conversation) function(f jsonscan.Value) *schema.Error {
 	if len(name.Text()) == 0 {
 		return schema.InvalidValue("name", "must be the name of a function.")
 	}
-	c.out = append(c.out, `{"name":`...)
-	c.out = append(c.out, name.Raw()...)
-	c.out = append(c.out, `,"arguments":`...)
+	c.Object()
+	c.Member("name", name.Raw())
 	arguments := f.Get("arguments")
 	text := arguments.Raw()
 	if arguments.Kind() == jsonscan.String {
 		text = bytes.TrimSpace(arguments.Text())
 	}
 	if !arguments.Given() || len(text) == 0 {
-		text = noArguments
+		text = []byte("{}")
 	}
 	doc := jsonscan.Document{AllowDuplicateKeys: true}
 	if doc.Parse(text) != nil || doc.Root().Kind() != jsonscan.Object {
 		return schema.InvalidValue("arguments", "must hold a JSON object.")
 	}
-	c.out = append(c.out, text...)
-	c.out = append(c.out, '}')
+	c.Member("arguments", text)
+	c.EndObject()
 	return nil
 }
-
-var noArguments = []byte("{}")
 
 // toolResult says which call a result belongs to.
 func (c *conversation) toolResult(m jsonscan.Value) {
@@ -247,9 +232,9 @@ func (c *conversation) toolResult(m jsonscan.Value) {
 		name = own.Raw()
 	}
 	if len(name) > 0 {
-		c.member("tool_name", name)
+		c.Member("tool_name", name)
 	}
 	if id.Kind() == jsonscan.String {
-		c.member("tool_call_id", id.Raw())
+		c.Member("tool_call_id", id.Raw())
 	}
 }

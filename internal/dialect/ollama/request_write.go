@@ -1,37 +1,18 @@
 package ollama
 
 import (
-	"github.com/go-json-experiment/json/jsontext"
+	"slices"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
-	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
-// requestWriter is a request in the making: its members, and those of the options
-// inside it.
+// requestWriter writes the body of a call: its members, and those of the options
+// inside it. Of members with the same name the first one stands.
 type requestWriter struct {
-	top, options members
-}
-
-// members is the inside of a JSON object. Who comes first wins.
-type members struct {
-	text  []byte
-	names jsonscan.Keys
-}
-
-func (l *members) put(name string, value []byte) {
-	if !l.names.Add(name) {
-		return
-	}
-	if len(l.text) > 0 {
-		l.text = append(l.text, ',')
-	}
-	// The error is about invalid UTF-8 only, which a scanned request has not.
-	l.text, _ = jsontext.AppendQuote(l.text, name)
-	l.text = append(l.text, ':')
-	l.text = append(l.text, value...)
+	top, options jsonwrite.Members
 }
 
 func newRequestWriter(req *schema.Request, to *dialect.Target) *requestWriter {
@@ -40,24 +21,22 @@ func newRequestWriter(req *schema.Request, to *dialect.Target) *requestWriter {
 	if model == nil {
 		model = req.Body.Root().Get("model").Raw()
 	}
-	b.top.put("model", model)
+	b.top.Add("model", model)
 	return b
 }
 
-// send describes the call but for its body.
-func (b *requestWriter) send(to *dialect.Target, call *wire.Call, accept string) {
-	to.Begin(call, to.Path, "application/json", accept)
-}
-
-// text returns the body without its closing brace.
-func (b *requestWriter) text() []byte {
-	text := append([]byte{'{'}, b.top.text...)
-	if len(b.options.text) > 0 {
-		text = append(text, `,"options":{`...)
-		text = append(text, b.options.text...)
-		text = append(text, '}')
+// body returns the body in pieces; its last member has the given value, which is
+// not copied.
+func (b *requestWriter) body(segments [][]byte, name string, value []byte) [][]byte {
+	var w jsonwrite.Writer
+	w.Object()
+	w.Raw(b.top.Raw())
+	if !b.options.Empty() {
+		w.Name("options")
+		w.Raw(b.options.Object())
 	}
-	return text
+	w.Name(name)
+	return append(segments, w.Out, value, []byte("}"))
 }
 
 // sampling translates the fields that Ollama wants among its options.
@@ -104,22 +83,21 @@ func (b *requestWriter) option(name, param string, v jsonscan.Value) error {
 	case "stop":
 		return b.stop(param, v)
 	}
-	b.options.put(name, v.Raw())
+	b.options.Add(name, v.Raw())
 	return nil
 }
 
 // stop adds the stop texts, of which Ollama wants an array.
 func (b *requestWriter) stop(param string, v jsonscan.Value) error {
 	if v.Kind() == jsonscan.String {
-		text := append([]byte{'['}, v.Raw()...)
-		b.options.put("stop", append(text, ']'))
+		b.options.Add("stop", slices.Concat([]byte("["), v.Raw(), []byte("]")))
 		return nil
 	}
 	if v.Kind() != jsonscan.Array {
 		return schema.InvalidValue(param, "'"+param+"' must be a string or an array of strings.")
 	}
 	if !v.Empty() {
-		b.options.put("stop", v.Raw())
+		b.options.Add("stop", v.Raw())
 	}
 	return nil
 }
@@ -181,7 +159,7 @@ func (b *requestWriter) extension(v jsonscan.Value, placeOf func(string) place) 
 			}
 		}
 	case placeOf(name) == atTopLevel:
-		b.top.put(name, v.Raw())
+		b.top.Add(name, v.Raw())
 	case placeOf(name) == amongOptions:
 		return b.option(name, name, v)
 	}
