@@ -129,13 +129,25 @@ const flows = {
     await page.keyboard.press('Escape')
     await page.waitForSelector('.tag.off', { timeout: 1000 })
   },
-  'break: a breaker opens and the plug comes out': async (page) => {
+  'break: failures open a breaker, and the cable shows it': async (page) => {
     await page.goto(base)
     await page.waitForSelector('.jr2')
     for (let i = 0; i < 6; i++) await chat('demo-down')
-    const time = await within(2000, page, () => document.querySelector('.plug') !== null)
-    assert.match(await page.locator('h2').first().innerText(), /demo-down/)
+    // A health check that passes may have put it on trial already.
+    const time = await within(2500, page, () => document.querySelector('.plug, .cb.c-wn') !== null)
+    assert.match(await page.locator('.head').innerText(), /demo-down/)
     return `${time} ms after the last failure`
+  },
+  'held open: the plug comes out, and goes in again': async (page) => {
+    await page.goto(base)
+    await page.waitForSelector('.jr2')
+    const { instanceId } = (await instances()).find((instance) => instance.name === 'demo-gemini')
+    await call('POST', '/api/config/instance/circuit-breaker/chat', { instanceId, state: 'OPEN' })
+    const out = await within(2500, page, () => document.querySelector('.plug') !== null)
+    assert.match(await page.locator('h2').first().innerText(), /demo-gemini/)
+    await call('POST', '/api/config/instance/circuit-breaker/chat', { instanceId, state: 'AUTO' })
+    const back = await within(2500, page, () => document.querySelector('.plug') === null)
+    return `out after ${out} ms, in after ${back} ms`
   },
   'steer: hold a breaker open, let go': async (page) => {
     await page.goto(`${base}resilience`)

@@ -6,10 +6,10 @@ import { axisOf, timelineOf } from '@/pages/calls/timeline'
 const base: Call = {
   requestId: 'req_A', time: '2026-11-15T12:05:00.227Z', service: 'chat', model: 'demo-flaky', instance: 'demo-flaky@http://b:1', status: 'success',
   httpStatus: 200, streamed: true, durationMs: 1200, attempts: 2,
-  timeline: { receivedMs: 0.04, limiterMs: 0.07, queuedMs: 0, endMs: 1200 },
+  timeline: { receivedMs: 0.04, limiterMs: 0.07, queuedMs: 0, endMs: 1200, gatewayMs: 0.1, upstreamMs: 1199 },
   tries: [
-    { instance: 'demo-flaky@http://a:1', pickMs: 0.08, connectMs: 0.09, firstByteMs: 0.33, endMs: 0.4, errorCode: 'upstream_error' },
-    { instance: 'demo-flaky@http://b:1', pickMs: 0.41, connectMs: 0.42, firstByteMs: 2.43, endMs: 1200 },
+    { instance: 'demo-flaky@http://a:1', pickMs: 0.08, connectMs: 0.09, firstByteMs: 0.33, endMs: 0.4, errorCode: 'upstream_error', reusedConnection: true },
+    { instance: 'demo-flaky@http://b:1', pickMs: 0.41, connectMs: 0.42, firstByteMs: 2.43, endMs: 1200, reusedConnection: true },
   ],
 }
 
@@ -42,7 +42,7 @@ describe('the timeline', () => {
     expect(cut.tries[0]!.bars.map((bar) => `${bar.phase} ${bar.kind}`)).toEqual(['pick gateway', 'firstByte waiting', 'stream failed'])
   })
   it('has no tries when nothing was asked', () => {
-    expect(timelineOf({ ...base, tries: [], timeline: undefined }).tries).toEqual([])
+    expect(timelineOf({ ...base, tries: [] }).tries).toEqual([])
   })
 })
 

@@ -18,7 +18,7 @@ function call(change: Partial<Call> = {}): Call {
   return {
     requestId: `req_${serial++}`, time: new Date(now - 10).toISOString(), service: 'chat', model: 'm', instance: 'm@http://h:1', status: 'success',
     httpStatus: 200, streamed: true, durationMs: 10, timeToFirstTokenMs: 2, attempts: 1, usage: { promptTokens: 1, completionTokens: 4, totalTokens: 5 },
-    timeline: { gatewayMs: 0.1 }, tries: [{ instance: 'm@http://h:1', pickMs: 0, endMs: 10 }], ...change,
+    timeline: { receivedMs: 0, queuedMs: 0, upstreamMs: 9, endMs: 10, gatewayMs: 0.1 }, tries: [{ instance: 'm@http://h:1', pickMs: 0, endMs: 10, reusedConnection: false }], ...change,
   }
 }
 
@@ -62,7 +62,10 @@ describe('the live store', () => {
     now += 1000
     source.sink.failed(new Error('refused'), 1000)
     expect(store.get().connection.kind).toBe('reconnecting')
-    now += 5000
+    now += 2000
+    store.age()
+    expect(store.get().connection).toMatchObject({ kind: 'stale' })
+    now += 3000
     source.sink.failed(new Error('refused'), 1000)
     expect(store.get().connection).toMatchObject({ kind: 'stale' })
     now += 24_000
@@ -92,7 +95,7 @@ describe('the live store', () => {
 
 describe('readings', () => {
   it('count each try at its own instance', () => {
-    const twice = call({ attempts: 2, instance: 'm@http://b:1', tries: [{ instance: 'm@http://a:1', pickMs: 0, endMs: 1, errorCode: 'upstream_error' }, { instance: 'm@http://b:1', pickMs: 1, endMs: 10 }] })
+    const twice = call({ attempts: 2, instance: 'm@http://b:1', tries: [{ instance: 'm@http://a:1', pickMs: 0, endMs: 1, errorCode: 'upstream_error', reusedConnection: false }, { instance: 'm@http://b:1', pickMs: 1, endMs: 10, reusedConnection: false }] })
     const stats = summarise([twice], 60, 60, now)
     expect(stats.models.get('chat m')).toMatchObject({ requests: 1, errors: 0 })
     expect(stats.instances.get('chat m@http://a:1')).toMatchObject({ requests: 1, errors: 1 })
@@ -101,8 +104,13 @@ describe('readings', () => {
   it('divide by the time that was watched', () => {
     expect(summarise([call(), call()], 60, 4, now).total.rate).toBe(0.5)
   })
+  it('do not blame anybody when the caller goes away', () => {
+    const gone = call({ status: 'cancelled', httpStatus: 499, clientGone: true })
+    expect(problems([gone], 10)).toEqual([])
+    expect(summarise([gone], 60, 60, now).total.errors).toBe(0)
+  })
   it('group problems by model and cause', () => {
-    const bad = { status: 'error', httpStatus: 502, errorCode: 'upstream_error' }
+    const bad = { status: 'error', httpStatus: 502, errorCode: 'upstream_error' } as const
     const list = problems([call(bad), call(bad), call(), call({ ...bad, model: 'x' })], 10)
     expect(list.map((problem) => [problem.model, problem.count])).toEqual([['m', 2], ['x', 1]])
   })

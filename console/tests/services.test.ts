@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { ApiError, fieldErrors, toError } from '@/api/client'
+import type { Instance } from '@/api/types'
 import { changes, parseHeaders, toForm, validate } from '@/pages/services/form'
 import { shares } from '@/pages/services/shares'
 import { goString, pythonLiteral, shellQuote, snippet } from '@/lib/snippets'
@@ -18,7 +19,7 @@ describe('shares', () => {
 })
 
 describe('the form of an instance', () => {
-  const stored = { name: 'm', baseUrl: 'http://a:1', weight: 1, apiKey: '****1234', headers: { 'X-A': 'b' } }
+  const stored = { name: 'm', baseUrl: 'http://a:1', weight: 1, apiKey: '****1234', headers: { 'X-A': 'b' } } as unknown as Instance
   it('sends nothing when nothing was changed, the key least of all', () => {
     expect(changes(toForm(stored), stored)).toEqual({})
   })

@@ -3,15 +3,15 @@ import { useCallback } from 'react'
 import { useI18n } from '@/i18n'
 import { useToast } from '@/ui/feedback'
 import { api, ApiError, data } from './client'
-import type { Change, Instance, Service, ServiceType } from './types'
+import type { Change, Instance, InstanceChanges, InstanceInput, ServiceInput, ServiceType } from './types'
 
 /** An edit of the configuration, based on the version that was shown. */
 export type Edit =
-  | { kind: 'add'; service: ServiceType; instance: Instance }
-  | { kind: 'update'; service: ServiceType; id: string; instance: Partial<Instance> }
+  | { kind: 'add'; service: ServiceType; instance: InstanceInput }
+  | { kind: 'update'; service: ServiceType; id: string; instance: InstanceChanges }
   | { kind: 'remove'; service: ServiceType; instance: Instance }
-  | { kind: 'service'; service: ServiceType; value: Service }
-  | { kind: 'create'; service: ServiceType; value: Service }
+  | { kind: 'service'; service: ServiceType; value: ServiceInput }
+  | { kind: 'create'; service: ServiceType; value: ServiceInput }
   | { kind: 'delete'; service: ServiceType }
   | { kind: 'rollback'; version: number }
 
@@ -24,7 +24,7 @@ function send(edit: Edit, version: number | undefined): Promise<Change> {
       return data(
         api.PUT('/api/config/instance/update/{serviceType}', {
           params: { path: { serviceType: edit.service }, header },
-          body: { instanceId: edit.id, instance: edit.instance as Instance },
+          body: { instanceId: edit.id, instance: edit.instance },
         }),
       )
     case 'remove':

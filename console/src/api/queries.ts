@@ -2,7 +2,7 @@
 // is kept.
 import { queryOptions } from '@tanstack/react-query'
 import { api, body, data, versioned } from './client'
-import type { Difference, Explain, Key, QuotaConfig, Service, ServiceType, Usage, Version } from './types'
+import type { Key, Service, ServiceType, Usage, Version } from './types'
 
 export type Config = Partial<Record<ServiceType, Service>>
 
@@ -35,8 +35,8 @@ export const info = queryOptions({
 
 export const versions = queryOptions({
   queryKey: ['versions'],
-  queryFn: async ({ signal }) =>
-    (await data(api.GET('/api/config/version', { params: { query: { details: true } }, signal }))) as unknown as Version[],
+  // Without a page the reply is a list, with details one of versions.
+  queryFn: async ({ signal }) => (await data(api.GET('/api/config/version', { params: { query: { details: true } }, signal }))) as Version[],
 })
 
 export const versionConfig = (version: number) =>
@@ -45,7 +45,7 @@ export const versionConfig = (version: number) =>
     staleTime: Number.POSITIVE_INFINITY,
     queryFn: async ({ signal }) => {
       const reply = await data(api.GET('/api/config/version/{version}', { params: { path: { version } }, signal }))
-      return (reply as unknown as { config: unknown }).config
+      return reply.config ?? {}
     },
   })
 
@@ -55,15 +55,14 @@ export const versionDiff = (from: number, to: number) =>
     staleTime: Number.POSITIVE_INFINITY,
     queryFn: async ({ signal }) => {
       const reply = await data(api.GET('/api/config/version/diff', { params: { query: { from, to } }, signal }))
-      return (reply.changes ?? []) as Difference[]
+      return reply.changes
     },
   })
 
 export const explain = (service: ServiceType, model: string) =>
   queryOptions({
     queryKey: ['explain', service, model],
-    queryFn: async ({ signal }) =>
-      (await data(api.GET('/api/route/explain', { params: { query: { service, model } }, signal }))) as unknown as Explain,
+    queryFn: ({ signal }) => data(api.GET('/api/route/explain', { params: { query: { service, model } }, signal })),
   })
 
 export const keys = queryOptions({
@@ -73,18 +72,12 @@ export const keys = queryOptions({
 
 export const quotaConfig = queryOptions({
   queryKey: ['quota', 'config'],
-  queryFn: async ({ signal }) => (await data(api.GET('/api/config/quota', { signal }))) as unknown as QuotaConfig,
+  queryFn: ({ signal }) => data(api.GET('/api/config/quota', { signal })),
 })
 
 export const quotaStatus = queryOptions({
   queryKey: ['quota', 'status'],
-  queryFn: async ({ signal }) =>
-    (await data(api.GET('/api/monitoring/quota/status', { signal }))) as unknown as {
-      enabled: boolean
-      backendName: string
-      degraded: boolean
-      degradedReason: string
-    },
+  queryFn: ({ signal }) => data(api.GET('/api/monitoring/quota/status', { signal })),
 })
 
 /** How far back usage is asked for: a chart of 60 windows at most. */
@@ -94,7 +87,7 @@ export const quotaUsage = (window: Usage['window']) =>
   queryOptions({
     queryKey: ['quota', 'usage', window],
     queryFn: async ({ signal }) =>
-      (await data(api.GET('/api/monitoring/quota/usage', { params: { query: { window, from: new Date(Date.now() - usageSpan[window]).toISOString() } }, signal }))) as unknown as Usage[],
+      (await data(api.GET('/api/monitoring/quota/usage', { params: { query: { window, from: new Date(Date.now() - usageSpan[window]).toISOString() } }, signal }))) as Usage[],
   })
 
 /** Whether callers must show a key; null where the gateway does not tell. */
@@ -102,10 +95,8 @@ export const security = queryOptions({
   queryKey: ['security'],
   staleTime: 60_000,
   queryFn: async ({ signal }): Promise<boolean | null> => {
-    const reply = (await body(api.GET('/actuator/env/{name}', { params: { path: { name: 'security.enabled' } }, signal })).catch(() => null)) as {
-      property?: { value?: unknown }
-    } | null
-    const value = reply?.property?.value
+    const reply = await body(api.GET('/actuator/env/{name}', { params: { path: { name: 'security.enabled' } }, signal })).catch(() => null)
+    const value: unknown = reply?.property?.value
     return value === undefined ? null : String(value) === 'true'
   },
 })

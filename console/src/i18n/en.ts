@@ -583,6 +583,7 @@ export const en = {
   'key.empty': 'No key yet. The first one appears here with its id.',
   'key.ACTIVE': 'Active',
   'key.EXPIRED': 'Expired',
+  'key.UNREADABLE': 'Unreadable',
   'key.REVOKED': 'Revoked',
   'key.made': 'The key {id} is made.',
   'key.done': 'I have copied it',

@@ -584,6 +584,7 @@ export const zh: Dictionary = {
   'key.empty': '还没有密钥。首个密钥会以其 ID 显示在此。',
   'key.ACTIVE': '有效',
   'key.EXPIRED': '已到期',
+  'key.UNREADABLE': '无法读取',
   'key.REVOKED': '已吊销',
   'key.made': '密钥 {id} 已创建。',
   'key.done': '我已复制',

@@ -11,7 +11,9 @@ export function LiveProvider({ store, children }: { store: LiveStore; children: 
     const follow = () => (document.hidden ? store.pause() : store.start())
     follow()
     document.addEventListener('visibilitychange', follow)
+    const timer = setInterval(() => store.age(), 250)
     return () => {
+      clearInterval(timer)
       document.removeEventListener('visibilitychange', follow)
       store.pause()
     }

@@ -1,38 +1,11 @@
 import { api, body, versioned } from '@/api/client'
-import type { BreakerState, Call, ServiceType } from '@/api/types'
+import { toCall, type BreakerStatus, type Call, type InstanceStatus, type ServiceType } from '@/api/types'
 import { splitId } from '@/lib/format'
 import type { InstanceState, Sink, Snapshot, Source } from './types'
 
 const interval = 1000
 const timeout = 2500
 const tail = 250
-
-interface Status {
-  id: string
-  url: string
-  adapter: string
-  status: string
-  error?: string
-  lastHealthCheck: string | null
-  requestCount: number
-  errorCount: number
-  weight: number
-  enabled?: boolean
-  inFlight?: number
-}
-
-interface BreakerStatus {
-  id: string
-  service: string
-  state: BreakerState
-  forced?: boolean
-  failureCount: number
-  failureThreshold: number
-  successThreshold: number
-  timeout: number
-  lastFailure: string | null
-  nextRetry: string | null
-}
 
 /** Asks the monitoring API once a second. */
 export class PollingSource implements Source {
@@ -60,7 +33,7 @@ export class PollingSource implements Source {
         timer = setTimeout(tick, Math.max(100, interval - (Date.now() - began)))
       } catch (error) {
         if (stopped) return
-        const retry = Math.min(5000, 1000 * 2 ** Math.min(failures++, 3))
+        const retry = Math.min(5000, 1000 * 2 ** Math.max(0, Math.min(failures++, 4) - 1))
         latest = ''
         sink.failed(error, retry)
         timer = setTimeout(tick, retry)
@@ -77,12 +50,7 @@ export class PollingSource implements Source {
 
 async function readCalls(limit: number, signal: AbortSignal): Promise<{ calls: Call[]; capacity: number; samplingRate: number }> {
   const reply = await body(api.GET('/api/monitoring/calls', { params: { query: { limit } }, signal }))
-  return { calls: (reply.calls ?? []).map(normalise), capacity: reply.capacity ?? 1000, samplingRate: reply.samplingRate ?? 1 }
-}
-
-/** A call that was refused early has no model or instance to tell of. */
-function normalise(call: object): Call {
-  return { model: '', instance: '', attempts: 0, ...call } as Call
+  return { calls: reply.calls.map(toCall), capacity: reply.capacity, samplingRate: reply.samplingRate }
 }
 
 async function readSnapshot(signal: AbortSignal): Promise<Snapshot> {
@@ -92,17 +60,17 @@ async function readSnapshot(signal: AbortSignal): Promise<Snapshot> {
     versioned(api.GET('/api/config/version/current', { signal })),
   ])
   const byKey = new Map<string, BreakerStatus>()
-  for (const breaker of (breakers.instances ?? []) as BreakerStatus[]) byKey.set(`${breaker.service} ${breaker.id}`, breaker)
+  for (const breaker of breakers.instances) byKey.set(`${breaker.service} ${breaker.id}`, breaker)
   const states: InstanceState[] = []
-  for (const [service, list] of Object.entries(instances.services ?? {})) {
-    for (const status of (list.instances ?? []) as Status[]) {
+  for (const [service, list] of Object.entries(instances.services)) {
+    for (const status of list.instances) {
       states.push(merge(service as ServiceType, status, byKey.get(`${service} ${status.id}`)))
     }
   }
   return { time: Date.now(), version: current.version, instances: states }
 }
 
-function merge(service: ServiceType, status: Status, breaker: BreakerStatus | undefined): InstanceState {
+function merge(service: ServiceType, status: InstanceStatus, breaker: BreakerStatus | undefined): InstanceState {
   const { model, url, host } = splitId(status.id)
   const time = (value: string | null | undefined) => (value ? Date.parse(value) : null)
   return {
@@ -114,11 +82,11 @@ function merge(service: ServiceType, status: Status, breaker: BreakerStatus | un
     adapter: status.adapter.toLowerCase(),
     health: status.lastHealthCheck === null ? 'UNKNOWN' : status.status === 'HEALTHY' ? 'HEALTHY' : 'UNHEALTHY',
     error: status.error ?? '',
-    enabled: status.enabled !== false,
+    enabled: status.enabled,
     weight: status.weight,
-    inFlight: status.inFlight ?? 0,
-    requests: status.requestCount,
-    errors: status.errorCount,
+    inFlight: status.inFlight,
+    requests: status.requestCount ?? 0,
+    errors: status.errorCount ?? 0,
     breaker: breaker?.state ?? 'CLOSED',
     forced: breaker?.forced ?? false,
     failures: breaker?.failureCount ?? 0,

@@ -26,6 +26,8 @@ export type Outcome = 'answered' | 'failed' | 'breaker' | 'limited'
 
 export function outcome(call: Call): Outcome {
   if (call.status === 'success' && !call.errorCode) return 'answered'
+  // A caller who goes away is no fault of gateway or backend.
+  if (call.status === 'cancelled' || call.clientGone) return 'answered'
   if (call.errorCode === 'circuit_breaker_open') return 'breaker'
   if (call.httpStatus === 429) return 'limited'
   return 'failed'

@@ -105,7 +105,7 @@ export interface Problem {
 export function problems(calls: readonly Call[], limit: number): Problem[] {
   const groups = new Map<string, Problem>()
   for (const call of calls) {
-    if (outcome(call) === 'answered' || call.errorCode === 'client_cancelled') continue
+    if (outcome(call) === 'answered') continue
     const key = `${call.service} ${call.model} ${call.httpStatus} ${call.errorCode ?? ''}`
     const group = groups.get(key)
     if (group === undefined) {

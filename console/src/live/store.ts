@@ -12,7 +12,7 @@ export type Connection =
   | { kind: 'paused' }
 
 /** Data older than this is shown as stale. */
-const staleAfter = 3000
+const staleAfter = 2500
 
 export interface LiveState {
   connection: Connection
@@ -102,8 +102,14 @@ export class LiveStore implements Sink {
   failed(error: unknown, retryMs: number): void {
     const now = this.now()
     const since = this.lastData === 0 ? now : this.lastData
-    const kind = now - since > staleAfter - 1000 ? 'stale' : 'reconnecting'
+    const kind = now - since >= staleAfter ? 'stale' : 'reconnecting'
     this.update({ connection: { kind, since, retryAt: now + retryMs }, error })
+  }
+
+  /** Says how old the data are, also between two attempts to get new ones. */
+  age(): void {
+    const { connection } = this.state
+    if (connection.kind === 'reconnecting' && this.now() - connection.since >= staleAfter) this.update({ connection: { ...connection, kind: 'stale' } })
   }
 
   /** Whether calls that ended in this span would be known. */

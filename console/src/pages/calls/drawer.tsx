@@ -13,10 +13,10 @@ import { axisOf, timelineOf, type Axis, type Phase, type TimeBar } from './timel
 /** How the call ended, in a few words. */
 export function titleOf(call: Call, t: I18n['t']): string {
   const kind = outcome(call)
+  if (call.status === 'cancelled' || call.clientGone) return t('calls.title.cancelled')
   if (kind === 'answered') return call.attempts <= 1 ? t('calls.title.ok') : call.attempts === 2 ? t('calls.title.second') : t('calls.title.later', { n: call.attempts })
   if (kind === 'breaker') return t('calls.title.breaker')
   if (kind === 'limited') return t('calls.title.limited')
-  if (call.errorCode === 'client_cancelled' || call.httpStatus === 499) return t('calls.title.cancelled')
   if (call.httpStatus === 200) return t('calls.title.cut')
   return call.attempts > 1 ? t('calls.title.failedTries', { n: call.attempts }) : t('calls.title.failed')
 }
@@ -219,6 +219,7 @@ function TimelineView({ call }: { call: Call }) {
                 {attempt.httpStatus ?? ''} {attempt.errorCode}
               </code>
             </div>
+            {attempt.cause !== '' && <div className="hint wrap relative bg-raised pb-1">{attempt.cause}</div>}
             {attempt.bars.map((bar) => (
               <BarRow key={bar.phase} bar={bar} axis={axis} streamed={call.streamed} />
             ))}

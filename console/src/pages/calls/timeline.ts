@@ -18,6 +18,8 @@ export interface TimeBar {
 export interface TryBars {
   instance: string
   errorCode: string
+  /** What the backend or the network said. */
+  cause: string
   httpStatus: number | null
   bars: TimeBar[]
 }
@@ -53,7 +55,7 @@ export function timelineOf(call: Call): Timeline {
       bars.push(bar(failed && !cut ? 'errorRead' : call.streamed ? 'stream' : 'body', attempt.firstByteMs, end, failed ? 'failed' : 'streaming'))
     }
     before = end
-    return { instance: attempt.instance, errorCode: attempt.errorCode ?? '', httpStatus: index === all.length - 1 ? call.httpStatus : null, bars }
+    return { instance: attempt.instance, errorCode: attempt.errorCode ?? '', cause: attempt.cause ?? '', httpStatus: index === all.length - 1 ? call.httpStatus : null, bars }
   })
   return { total, gateway, tries }
 }

@@ -105,7 +105,7 @@ export function PatchBay({ bay, find, unfolded, onFold, onShowIdle }: {
           <span>{bay.folding ? t('overview.backend') : t('overview.instanceByBackend')}</span>
           {!bay.tall && (
             <>
-              <span className="num">{t('common.share')}</span>
+              <span className="num shc">{t('common.share')}</span>
               <span className="num">{t('common.reqs')}</span>
               <span className="num">{t('common.p95')}</span>
               <span className="pl-2">{t('common.breaker')}</span>
@@ -222,11 +222,11 @@ function Jack({ row, tall, now, dim, props }: { row: JackRow; tall: boolean; now
         ) : (
           <>
             <Name className="nm" title={instance.id}>{instance.model}</Name>
-            <span className="muted text-[11px]">{instance.adapter}</span>
+            <span className="muted adp text-[11px]">{instance.adapter}</span>
           </>
         )}
       </span>
-      <span className="val">{percent(row.share, 0)}</span>
+      <span className="val shc">{percent(row.share, 0)}</span>
       <span className="val">{rate(silent ? null : row.stat.rate)}</span>
       <span className="val">{text(duration(row.stat.p95))}</span>
       <span className="pl-2">{state}</span>

@@ -17,6 +17,7 @@ import { BreakerPill, condition, secondsLeft } from '@/ui/status'
 
 interface Cause {
   code: string
+  text: string
   requestId: string
 }
 
@@ -26,7 +27,7 @@ function lastFailures(calls: readonly Call[]): Map<string, Cause> {
   for (const call of calls) {
     for (const attempt of call.tries ?? []) {
       const key = `${call.service} ${attempt.instance}`
-      if (attempt.errorCode !== undefined && attempt.errorCode !== '' && !found.has(key)) found.set(key, { code: attempt.errorCode, requestId: call.requestId })
+      if (attempt.errorCode !== undefined && attempt.errorCode !== '' && !found.has(key)) found.set(key, { code: attempt.errorCode, text: attempt.cause ?? '', requestId: call.requestId })
     }
   }
   return found
@@ -151,8 +152,8 @@ function Row({ instance, cause, requests, onOpen, onForce }: {
         {cause === undefined ? (
           none
         ) : (
-          <Link to="/calls" search={{ call: cause.requestId } as never}>
-            <code>{cause.code}</code>
+          <Link to="/calls" search={{ call: cause.requestId } as never} title={cause.text === '' ? cause.code : cause.text}>
+            <code>{cause.text === '' ? cause.code : cause.text}</code>
           </Link>
         )}
       </td>

@@ -1,4 +1,4 @@
-import type { Instance } from '@/api/types'
+import type { Instance, InstanceChanges } from '@/api/types'
 import type { Key } from '@/i18n'
 
 /** The instance as it is typed: everything is text until it is saved. */
@@ -43,9 +43,9 @@ export function parseHeaders(text: string): Record<string, string> {
 }
 
 /** Only what differs from the stored instance: the rest stays as it is. */
-export function changes(form: InstanceForm, stored: Instance | null): Partial<Instance> {
+export function changes(form: InstanceForm, stored: Instance | null): InstanceChanges {
   const base = toForm(stored)
-  const changed: Partial<Instance> = {}
+  const changed: InstanceChanges = {}
   const differs = (field: keyof InstanceForm) => stored === null || form[field] !== base[field]
   if (differs('name')) changed.name = form.name.trim()
   if (differs('baseUrl')) changed.baseUrl = form.baseUrl.trim()

@@ -6,7 +6,7 @@ import { ApiError, fieldErrors } from '@/api/client'
 import { useEdit } from '@/api/mutations'
 import { probe, type Probe } from '@/api/probe'
 import { explain } from '@/api/queries'
-import type { Instance, Service, ServiceType } from '@/api/types'
+import type { Instance, InstanceChanges, InstanceInput, Service, ServiceType } from '@/api/types'
 import { T, useI18n } from '@/i18n'
 import { duration, host, percent, text } from '@/lib/format'
 import { ErrorNote } from '@/ui/feedback'
@@ -59,7 +59,11 @@ export function InstanceDrawer({ service, value, stored, copied, version, able, 
     const id = stored?.instanceId ?? form.name
     edit.mutate(
       stored === null
-        ? { edit: { kind: value === undefined ? 'create' : 'add', service, ...(value === undefined ? { value: { instances: [part as Instance] } } : { instance: part as Instance }) } as never, version: onVersion, said: t('services.isAdded', { id: form.name }) }
+        ? {
+            edit: value === undefined ? { kind: 'create', service, value: { instances: [part as InstanceInput] } } : { kind: 'add', service, instance: part as InstanceInput },
+            version: onVersion,
+            said: t('services.isAdded', { id: form.name }),
+          }
         : { edit: { kind: 'update', service, id, instance: part }, version: onVersion, said: t('services.isSaved', { id: form.name }) },
       {
         onSuccess: (change) => {
@@ -250,16 +254,16 @@ function Weight({ form, stored, value, able, error, onChange }: {
 function Conflict({ base, theirs, mine, from, to, onKeep, onTake }: {
   base: Instance | null
   theirs: Instance | null
-  mine: Partial<Instance>
+  mine: InstanceChanges
   from: number
   to: number
   onKeep(): void
   onTake(): void
 }) {
   const { t } = useI18n()
-  const fields = [...new Set([...Object.keys(theirs ?? {}), ...Object.keys(mine)])] as (keyof Instance)[]
+  const fields = [...new Set([...Object.keys(theirs ?? {}), ...Object.keys(mine)])] as (keyof Instance & keyof InstanceChanges)[]
   const shown = fields.filter((field) => JSON.stringify(base?.[field]) !== JSON.stringify(theirs?.[field]) || field in mine)
-  const print = (field: keyof Instance, value: unknown) => (field === 'apiKey' ? t('ver.secret') : JSON.stringify(value))
+  const print = (field: string, value: unknown) => (field === 'apiKey' ? t('ver.secret') : JSON.stringify(value))
   return (
     <div className="note wn mb-3" role="alert">
       <TriangleAlert className="ic" aria-hidden />

@@ -1,7 +1,7 @@
 import { useState } from 'react'
 import { fieldErrors } from '@/api/client'
 import { useEdit } from '@/api/mutations'
-import type { Service, ServiceType } from '@/api/types'
+import type { Service, ServiceInput, ServiceType } from '@/api/types'
 import { useI18n } from '@/i18n'
 import { axis, duration } from '@/lib/format'
 import { ErrorNote } from '@/ui/feedback'
@@ -53,7 +53,7 @@ export function PolicyDrawer({ service, value, version, onClose }: { service: Se
             type="button"
             className="btn pri"
             disabled={!dirty || edit.isPending}
-            onClick={() => edit.mutate({ edit: { kind: 'service', service, value: policies }, version: base.version, said: t('services.policySaved', { service }) }, { onSuccess: onClose })}
+            onClick={() => edit.mutate({ edit: { kind: 'service', service, value: policies satisfies ServiceInput }, version: base.version, said: t('services.policySaved', { service }) }, { onSuccess: onClose })}
           >
             {t('services.saveAs', { n: base.version + 1 })}
           </button>

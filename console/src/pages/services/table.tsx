@@ -2,7 +2,7 @@ import { Link, useNavigate } from '@tanstack/react-router'
 import { Ellipsis, Plus } from 'lucide-react'
 import { useState } from 'react'
 import { useEdit } from '@/api/mutations'
-import type { Instance, Service, ServiceType } from '@/api/types'
+import type { Instance, InstanceChanges, Service, ServiceType } from '@/api/types'
 import { useI18n } from '@/i18n'
 import { axis, duration, host, percent, rate, text } from '@/lib/format'
 import { empty, type Stats } from '@/live/stats'
@@ -129,7 +129,7 @@ function InstanceRow({ row, value, stats, version, now, selected, onRemove }: {
   const share = useShare(row, value, stats)
   const shown = weight ?? instance.weight ?? 1
   const open = () => void navigate({ to: '/services', search: ((old: object) => ({ ...old, edit: `${service}/${id}`, add: undefined, policy: undefined })) as never })
-  const change = (part: Partial<Instance>, said: string) =>
+  const change = (part: InstanceChanges, said: string) =>
     edit.mutate({ edit: { kind: 'update', service, id, instance: part }, version, said }, { onError: (error) => toast(error.message), onSettled: () => setWeight(null) })
   return (
     <tr className={selected ? 'sel' : ''} aria-selected={selected}>

@@ -1,23 +1,21 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { api, body } from '@/api/client'
+import type { components } from '@/api/schema'
 import { useI18n } from '@/i18n'
 import { ErrorNote, useToast } from '@/ui/feedback'
 import { Select } from '@/ui/field'
 
-interface LoggerList {
-  levels: string[]
-  loggers: Record<string, { configuredLevel: string | null; effectiveLevel: string }>
-}
+type LoggerLevel = NonNullable<components['schemas']['LoggerRequest']['configuredLevel']>
 
 /** The level of each logger; an empty one follows ROOT. */
 export function Loggers() {
   const { t } = useI18n()
   const toast = useToast()
   const client = useQueryClient()
-  const query = useQuery({ queryKey: ['loggers'], queryFn: async ({ signal }) => (await body(api.GET('/actuator/loggers', { signal }))) as unknown as LoggerList })
+  const query = useQuery({ queryKey: ['loggers'], queryFn: ({ signal }) => body(api.GET('/actuator/loggers', { signal })) })
   const change = useMutation({
     mutationFn: ({ name, level }: { name: string; level: string }) =>
-      body(api.POST('/actuator/loggers/{name}', { params: { path: { name } }, body: { configuredLevel: level === '' ? null : level } }) as never),
+      body(api.POST('/actuator/loggers/{name}', { params: { path: { name } }, body: { configuredLevel: level === '' ? null : (level as LoggerLevel) } }) as never),
     onSuccess: async (_, { name }) => {
       await client.invalidateQueries({ queryKey: ['loggers'] })
       toast(t('set.saved', { what: name }))
