@@ -1,0 +1,1 @@
+var e={round_robin:`services.roundRobin`,random:`services.random`,least_connections:`services.leastConnections`,ip_hash:`services.ipHash`};export{e as t};

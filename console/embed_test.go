@@ -1,0 +1,56 @@
+package console_test
+
+import (
+	"io/fs"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/patchbay-ai/patchbay/console"
+)
+
+// The policy that the gateway sends allows files of its own only, so the page
+// must name files that are there, and must hold no script or style itself.
+func TestPageNamesItsFilesAndHoldsNoScript(t *testing.T) {
+	files, err := console.Files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := fs.ReadFile(files, "index.html")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile(`(?:src|href)="/([^"]+)"`).FindAllStringSubmatch(string(page), -1)
+	if len(named) < 3 {
+		t.Fatalf("the page names %d files, want its script, its style and its icon: %s", len(named), page)
+	}
+	for _, name := range named {
+		if _, err := fs.Stat(files, name[1]); err != nil {
+			t.Errorf("the page names a file that is not there: %v", err)
+		}
+	}
+	if found := regexp.MustCompile(`<style|style=|\son\w+=|<script[^>]*>[^<]`).Find(page); found != nil {
+		t.Errorf("the page holds %q, which the policy forbids", found)
+	}
+}
+
+// Names of other hosts in scripts are links for people, never things to load.
+func TestFilesLoadNothingFromElsewhere(t *testing.T) {
+	files, err := console.Files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(name, ".css") && !strings.HasSuffix(name, ".html") {
+			return err
+		}
+		content, err := fs.ReadFile(files, name)
+		if found := regexp.MustCompile(`(?:url\(|src=|href=|@import)\s*["']?(?:https?:)?//[^"')\s]+`).Find(content); found != nil {
+			t.Errorf("%s loads %s", name, found)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
