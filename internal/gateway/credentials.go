@@ -20,7 +20,8 @@ func (g *Gateway) ready() bool {
 	return g.Control.Joined() && (g.credentials.Known() || !g.Document.Security.Enabled)
 }
 
-// readiness is ready, or nil where nothing is shared: then nobody asks.
+// readiness returns ready, or nil where nothing is shared: then the gate need not
+// ask for each request.
 func (g *Gateway) readiness() func() bool {
 	if g.Control.Values() == nil {
 		return nil

@@ -179,7 +179,7 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	return nil
 }
 
-// warnIfOpen says that security alone shuts nobody out of the unified API.
+// warnIfOpen warns where security is on and the unified API is open all the same.
 func (g *Gateway) warnIfOpen() {
 	if g.Document.Security.Enabled && g.credentials.Known() && g.credentials.Guard() == nil && !IsLoopback(g.Document.Server.Listen) {
 		g.log.Warn("security is on and there is no key: anyone who reaches this address can use /v1; set security.keys, or issue a key with patchbay keys create",

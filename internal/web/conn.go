@@ -32,7 +32,7 @@ type Conn struct {
 
 	writing sync.Mutex // an interim reply is not written into another
 
-	patience patience
+	deadlines deadlines
 }
 
 // Listener hands out connections as *Conn.
@@ -75,7 +75,7 @@ func ConnState(c net.Conn, state http.ConnState) {
 	defer conn.mu.Unlock()
 	conn.busy, conn.replied, conn.probe = false, false, nil
 	conn.answered++
-	conn.patience.ended()
+	conn.deadlines.endRequest()
 }
 
 // begin begins the answer to a request, and says why its head does not tell for
@@ -92,13 +92,13 @@ func (c *Conn) begin(r *http.Request) (doubt string) {
 // a client left: that one begins the next request.
 func (c *Conn) Read(p []byte) (int, error) {
 	if len(p) > 1 && c.isBusy() {
-		c.patience.forBody(c.Conn)
+		c.deadlines.boundBodyRead(c.Conn)
 	} else {
-		c.patience.forNews(c.Conn)
+		c.deadlines.clearReadDeadline(c.Conn)
 	}
 	n, err := c.Conn.Read(p)
 	if n > 0 {
-		c.patience.got(n)
+		c.deadlines.received(n)
 		c.mu.Lock()
 		c.framing.write(p[:n])
 		c.mu.Unlock()
@@ -129,7 +129,7 @@ func (c *Conn) beginReply() bool {
 func (c *Conn) Write(p []byte) (int, error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
-	c.patience.forWrite(c.Conn, len(p))
+	c.deadlines.boundWrite(c.Conn, len(p))
 	if c.beginReply() {
 		return c.Conn.Write(p)
 	}
@@ -144,15 +144,15 @@ func (c *Conn) Write(p []byte) (int, error) {
 }
 
 // SetWriteDeadline sets the deadline of writes in the place of the one that
-// patience set: the server lifts it between requests.
+// deadlines set: the server lifts it between requests.
 func (c *Conn) SetWriteDeadline(t time.Time) error {
-	c.patience.writesChanged()
+	c.deadlines.forgetWriteDeadline()
 	return c.Conn.SetWriteDeadline(t)
 }
 
 // SetDeadline is SetWriteDeadline and SetReadDeadline.
 func (c *Conn) SetDeadline(t time.Time) error {
-	c.patience.writesChanged()
+	c.deadlines.forgetWriteDeadline()
 	return c.Conn.SetDeadline(t)
 }
 

@@ -54,9 +54,9 @@ func (f *inFlight) wait(ctx context.Context, count *atomic.Int64) error {
 
 // Drain waits until no request is running, or until the context ends. Every
 // reply tells the client from now on that its connection ends, so that it goes
-// elsewhere. When those that ran at the beginning have ended, shut lets nobody
-// in any more: who is always asked would never come to an end, and those who
-// came last would be cut off.
+// elsewhere. When the requests that ran at the beginning have ended, shut must
+// close the listener: a gateway that still gets requests would never finish, and
+// would cut off the last of them.
 func (s *Shell) Drain(ctx context.Context, shut func()) error {
 	s.running.draining.Store(true)
 	if err := s.running.wait(ctx, &s.running.early); err != nil {

@@ -83,10 +83,10 @@ func (g *Gate) Guard(route Route) http.HandlerFunc {
 	}
 }
 
-// NotReadyMessage says why a gateway lets nobody in.
+// NotReadyMessage says why a gateway refuses all requests.
 const NotReadyMessage = "This gateway has not read the shared configuration yet and does not know whom to let in; it serves as soon as the database can be reached."
 
-// whenReady refuses requests as long as nobody knows who may be let in.
+// whenReady refuses requests until the credentials are known.
 func (g *Gate) whenReady(next http.HandlerFunc) http.HandlerFunc {
 	if g.options.Ready == nil {
 		return next

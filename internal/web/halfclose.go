@@ -53,7 +53,7 @@ func (c *Conn) probeClient() bool {
 		}
 		return probe != nil
 	}
-	c.patience.forWrite(c.Conn, len(interim))
+	c.deadlines.boundWrite(c.Conn, len(interim))
 	_, err := c.Conn.Write(interim)
 	c.writing.Unlock()
 	return err == nil

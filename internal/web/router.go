@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// Router finds the handler of a request. Paths that nobody has and methods that
-// a path does not have are answered by the functions it was made with, in the
-// manner of the surface that was asked.
+// Router finds the handler of a request. Unknown paths, and methods that a path
+// does not have, are answered by the functions that it was made with, in the form
+// of the surface that was asked.
 type Router struct {
 	mux *http.ServeMux
 	// rest has the routes that could be meant by the same path as another one,
 	// to which they yield.
-	rest     *http.ServeMux
-	notFound func(w http.ResponseWriter, r *http.Request)
-	notThus  func(w http.ResponseWriter, r *http.Request, allow string)
+	rest        *http.ServeMux
+	notFound    func(w http.ResponseWriter, r *http.Request)
+	wrongMethod func(w http.ResponseWriter, r *http.Request, allow string)
 }
 
 // NewRouter returns a Router without routes.
 func NewRouter(notFound func(w http.ResponseWriter, r *http.Request), wrongMethod func(w http.ResponseWriter, r *http.Request, allow string)) *Router {
-	router := &Router{mux: http.NewServeMux(), rest: http.NewServeMux(), notFound: notFound, notThus: wrongMethod}
+	router := &Router{mux: http.NewServeMux(), rest: http.NewServeMux(), notFound: notFound, wrongMethod: wrongMethod}
 	router.mux.HandleFunc("/", router.unrouted)
 	return router
 }
@@ -62,7 +62,7 @@ func (router *Router) unrouted(w http.ResponseWriter, r *http.Request) {
 	case len(methods) > 0:
 		allow := strings.Join(append(methods, http.MethodOptions), ", ")
 		w.Header().Set("Allow", allow)
-		router.notThus(w, r, allow)
+		router.wrongMethod(w, r, allow)
 	default:
 		router.notFound(w, r)
 	}

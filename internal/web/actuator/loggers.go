@@ -80,27 +80,23 @@ type loggerRequest struct {
 }
 
 // readChange reads the body of a change. A member that is not known is refused:
-// a mistake in its name would clear the level. It answers itself, with nil, when
-// the body is not what it should be.
-func readChange(w http.ResponseWriter, r *http.Request) *loggerRequest {
+// a mistake in its name would clear the level. A body that is not accepted is
+// described by a status and a message.
+func readChange(w http.ResponseWriter, r *http.Request) (given *loggerRequest, status int, message string) {
 	const largest = 4 << 10
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, largest))
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		w.Header().Set("Connection", "close") // what is not read must not be taken for a request
-		fail(w, r, http.StatusRequestTimeout, "The body did not arrive in time.")
-		return nil
+		return nil, http.StatusRequestTimeout, "The body did not arrive in time."
 	}
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
-		fail(w, r, http.StatusRequestEntityTooLarge, "The body is larger than 4 KiB.")
-		return nil
+		return nil, http.StatusRequestEntityTooLarge, "The body is larger than 4 KiB."
 	}
-	var given *loggerRequest
 	if err != nil || json.Unmarshal(body, &given, json.RejectUnknownMembers(true)) != nil || given == nil {
-		fail(w, r, http.StatusBadRequest, `The body must be a JSON object such as {"configuredLevel":"DEBUG"}, or null in place of the level to clear it.`)
-		return nil
+		return nil, http.StatusBadRequest, `The body must be a JSON object such as {"configuredLevel":"DEBUG"}, or null in place of the level to clear it.`
 	}
-	return given
+	return given, http.StatusOK, ""
 }
 
 // SetLogger answers POST /actuator/loggers/{name}.
@@ -119,8 +115,9 @@ func (a *API) SetLogger(w http.ResponseWriter, r *http.Request) {
 		web.Refuse(w, http.StatusForbidden, "The access log is for administrators to change; it needs the permission "+string(access.ManageAccessLog)+".")
 		return
 	}
-	given := readChange(w, r)
+	given, status, message := readChange(w, r)
 	if given == nil {
+		fail(w, r, status, message)
 		return
 	}
 	var err error

@@ -1,0 +1,88 @@
+package web
+
+import (
+	"net"
+	"sync"
+	"time"
+)
+
+const (
+	// A body must arrive, and a reply must be taken, within baseAllowance plus a
+	// second for every bytesPerSecond bytes: slow links are fine, connections that
+	// are held open by drops, or not at all, are not.
+	baseAllowance  = 30 * time.Second
+	bytesPerSecond = 64 << 10
+)
+
+// deadlines bound how long a connection waits for its client while a request is
+// answered; between requests the server does that. They are set only when the
+// network is waited for: a body that came with its head costs nothing.
+type deadlines struct {
+	mu     sync.Mutex
+	since  time.Time // when the body was first waited for
+	body   int64     // bytes of it that came since then
+	bounds bool      // whether boundBodyRead set the deadline of reads
+	writes time.Time // the deadline that boundWrite set, zero where another is in force
+}
+
+// boundBodyRead bounds the next read of a body.
+func (d *deadlines) boundBodyRead(c net.Conn) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.since.IsZero() {
+		d.since = time.Now()
+	}
+	d.bounds = true
+	_ = c.SetReadDeadline(d.since.Add(allowance(d.body))) // it fails on closed connections, as the read will
+}
+
+// received counts the bytes of a body that is waited for.
+func (d *deadlines) received(n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.bounds {
+		d.body += int64(n)
+	}
+}
+
+// clearReadDeadline lets the next read take any time: it only notices that a
+// client leaves, or begins its next request.
+func (d *deadlines) clearReadDeadline(c net.Conn) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.bounds {
+		d.bounds = false
+		_ = c.SetReadDeadline(time.Time{})
+	}
+}
+
+// endRequest forgets the request that was answered.
+func (d *deadlines) endRequest() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.since, d.body, d.bounds = time.Time{}, 0, false
+}
+
+// forgetWriteDeadline notes that the caller sets the deadline of writes.
+func (d *deadlines) forgetWriteDeadline() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.writes = time.Time{}
+}
+
+// boundWrite bounds a write. Setting a deadline costs more than most writes, so
+// it is renewed only when a second of it is gone.
+func (d *deadlines) boundWrite(c net.Conn, n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now, allowed := time.Now(), allowance(int64(n))
+	if d.writes.Sub(now) < allowed-time.Second {
+		d.writes = now.Add(allowed)
+		_ = c.SetWriteDeadline(d.writes)
+	}
+}
+
+// allowance returns how long so many bytes may take.
+func allowance(bytes int64) time.Duration {
+	return baseAllowance + time.Duration(bytes/bytesPerSecond)*time.Second
+}
