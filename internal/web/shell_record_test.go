@@ -64,6 +64,14 @@ func TestTheRecordOfARequestIsLoggedAndRecorded(t *testing.T) {
 			},
 			logged: []string{`"status":499`, `"error_code":"client_cancelled"`},
 		},
+		"client left in the middle of its answer": {
+			handle: func(w http.ResponseWriter, c *calls.Call) {
+				w.WriteHeader(http.StatusOK)
+				c.Unified, c.Routed, c.FirstByte, c.Gone, c.Code = true, true, 1, true, schema.CodeCancelled
+			},
+			logged:   []string{`"status":499`, `"error_code":"client_cancelled"`},
+			recorded: true, result: schema.ResultSuccess,
+		},
 		"not the unified API": {
 			handle: func(w http.ResponseWriter, _ *calls.Call) { w.WriteHeader(http.StatusNoContent) },
 			logged: []string{`"status":204`},
