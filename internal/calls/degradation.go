@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Level is how much of the records is given up to keep monitoring cheap.
+// Level is a degradation level: it says which part of the records is dropped to
+// keep monitoring cheap.
 type Level uint8
 
 // The levels, from everything to nothing.
@@ -59,7 +60,7 @@ type degradation struct {
 	mu      sync.Mutex
 	level   Level
 	auto    bool
-	wanted  Level // by the components, when it was last looked at, or undecided
+	wanted  Level // what the components asked for last, or undecided
 	changed time.Time
 }
 

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// TraceNew sets which part of the calls that belong to no trace begins one: 0
-// to 1. Calls that belong to one follow the decision of who began it. Before it
-// is called nothing is traced.
+// TraceNew sets which part of the calls that belong to no trace begins one, from 0
+// to 1. Calls that belong to a trace follow the decision of its first span. Nothing
+// is traced before TraceNew is called.
 func (r *Recorder) TraceNew(part float64) {
 	r.traceNew.Store(uint64(part * (1 << 32)))
 	r.tracing.Store(true)
@@ -39,7 +39,7 @@ func (r *Recorder) StartTrace(traceparent string) Trace {
 	return trace
 }
 
-// NewSpanID returns an identifier that nobody else has.
+// NewSpanID returns a random identifier.
 func NewSpanID() (id SpanID) {
 	binary.LittleEndian.PutUint64(id[:], rand.Uint64()|1) //nolint:gosec // unique is enough
 	return id
@@ -48,8 +48,8 @@ func NewSpanID() (id SpanID) {
 // traceparentLength is that of "00-<32 digits>-<16 digits>-<2 digits>".
 const traceparentLength = 2 + 1 + 32 + 1 + 16 + 1 + 2
 
-// ParseTraceparent reads the place of the caller in a trace; ok is false where
-// there is none that can be understood.
+// ParseTraceparent reads the header that tells the caller's place in a trace. It
+// returns false where there is none or it is malformed.
 func ParseTraceparent(s string) (trace Trace, sampled, ok bool) {
 	if len(s) < traceparentLength || s[2] != '-' || s[35] != '-' || s[52] != '-' ||
 		s[:2] == "ff" || s[:2] == "00" && len(s) != traceparentLength ||
@@ -71,7 +71,7 @@ func ParseTraceparent(s string) (trace Trace, sampled, ok bool) {
 	return trace, flags[0]&1 != 0, true
 }
 
-// Traceparent writes the place of a call for whoever is called.
+// Traceparent writes the header that tells a backend its place in a trace.
 func Traceparent(id TraceID, span SpanID) string {
 	b := make([]byte, 0, traceparentLength)
 	b = append(b, "00-"...)

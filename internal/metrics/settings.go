@@ -55,7 +55,8 @@ func (c *Category) UnmarshalText(text []byte) error {
 	return fmt.Errorf("unknown category %q (known: %s)", text, strings.Join(categoryNames[:], ", "))
 }
 
-// Settings are the monitoring configuration.
+// Settings are the monitoring configuration. Sampling, Performance and Calls are
+// for the records of calls, the others for the counts.
 type Settings struct {
 	Enabled bool `json:"enabled"`
 	// Prefix begins the name of every metric of the gateway.
@@ -70,14 +71,15 @@ type Settings struct {
 	Calls int `json:"calls"`
 }
 
-// Sampling records only a part of the requests.
+// Sampling says which part of the calls is recorded. Counts do not depend on it.
 type Sampling struct {
 	Enabled bool `json:"enabled"`
 	// Rate is the recorded part, from 0 to 1.
 	Rate float64 `json:"rate"`
 }
 
-// Performance describes the buffer between recording and the registry.
+// Performance says how records of calls are moved on from their buffer: when
+// BatchSize of them wait, and at least once every FlushInterval.
 type Performance struct {
 	BatchSize     int      `json:"batchSize"`
 	FlushInterval Interval `json:"flushInterval"`

@@ -18,7 +18,8 @@ import (
 // exportTime is how long one export may take.
 const exportTime = 10 * time.Second
 
-// What is said of an export that failed: neither address nor credentials.
+// The errors of exports. They are shown to operators, so they hold neither an
+// address nor a credential.
 var (
 	errTimeout     = errors.New("the collector did not answer in time")
 	errUnreachable = errors.New("the collector could not be reached or refused the traces")

@@ -9,8 +9,8 @@ import (
 	metricspb "go.opentelemetry.io/proto/otlp/metrics/v1"
 )
 
-// pointsOf turns gathered families into what collectors take. Counts are since
-// the start.
+// pointsOf converts gathered families to OTLP. Counts are cumulative since the
+// start.
 func pointsOf(families []*dto.MetricFamily, start, now time.Time) []*metricspb.Metric {
 	c := converter{uint64(start.UnixNano()), uint64(now.UnixNano())}
 	list := make([]*metricspb.Metric, 0, len(families))
@@ -59,7 +59,8 @@ func (c converter) numbers(f *dto.MetricFamily, value func(*dto.Metric) float64)
 	return points
 }
 
-// histograms have counts below their bounds there, and between them here.
+// histograms converts cumulative buckets into the counts between the bounds, which
+// is what OTLP has.
 func (c converter) histograms(f *dto.MetricFamily) []*metricspb.HistogramDataPoint {
 	points := make([]*metricspb.HistogramDataPoint, 0, len(f.Metric))
 	for _, m := range f.Metric {

@@ -35,13 +35,14 @@ type Pusher struct {
 type PusherOptions struct {
 	Settings Settings
 	Version  string
-	// Started is since when is counted.
+	// Started is when counting began.
 	Started time.Time
-	// Gather returns the metrics, and Interval how often they are sent; both are
-	// asked again each time.
+	// Gather returns the metrics, Interval how long to wait before the next export.
+	// Both are called for each export.
 	Gather   func() ([]*dto.MetricFamily, error)
 	Interval func() time.Duration
-	// Failed is told of exports that failed, in a few words that hold no secret.
+	// Failed is called with the reason of an export that failed, which holds no
+	// secret.
 	Failed func(text string)
 }
 
@@ -132,7 +133,7 @@ func (p *Pusher) Run(ctx context.Context) {
 }
 
 func (p *Pusher) push(ctx context.Context) {
-	families, _ := p.options.Gather() // what could be gathered is sent; the rest was reported by who gathers
+	families, _ := p.options.Gather() // what could be gathered is sent; Gather reports the rest itself
 	if len(families) == 0 {
 		return
 	}

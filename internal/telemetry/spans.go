@@ -15,7 +15,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// scope names who makes the spans.
+// scope names the instrumentation scope of spans and metrics.
 const scope = "github.com/patchbay-ai/patchbay"
 
 func (e *Exporter) spansOf(batch []calls.Call) *tracepb.ResourceSpans {
@@ -152,8 +152,8 @@ func addressOf(instance string) (host string, port int64) {
 	return "", 0
 }
 
-// operationOf is the name that the conventions have for a service type, or the
-// nearest to it.
+// operationOf returns the name that the semantic conventions have for a service
+// type, or the nearest one.
 func operationOf(s schema.ServiceType) string {
 	switch s {
 	case schema.Chat:
@@ -192,7 +192,7 @@ func routeOf(s schema.ServiceType) string {
 	return "/v1"
 }
 
-// providerOf is the name that the conventions have for a dialect.
+// providerOf returns the name that the semantic conventions have for a dialect.
 func providerOf(adapter string) string {
 	if adapter == "gemini" {
 		return "gcp.gemini"
