@@ -112,6 +112,8 @@ var rules = []rule{
 	{"exported names are documented", exportedDocumented},
 	{"no registry hosts or machine paths", nothingForeign},
 	{"decisions have tests", decisionsHaveTests},
+	{"packages are small", packagesAreSmall},
+	{"handlers have tests", handlersHaveTests},
 }
 
 func TestHouse(t *testing.T) {
@@ -669,6 +671,17 @@ var page string
 			decisionsPage:               "| gap | choice | reason | pinned by |\n|---|---|---|---|\n| a | b | c | `TestHere` |\n## Libraries\n| a | b |\n",
 			"internal/schema/a_test.go": "package schema\nfunc TestHere() {}\n",
 		}, ""},
+
+		{"packages are small", "large", map[string]string{"internal/schema/a.go": "package schema\n" + strings.Repeat("\n", maxPackageLines)}, "internal/schema: 3001 lines"},
+		{"packages are small", "with a reason", map[string]string{"internal/quota/a.go": "package quota\n" + strings.Repeat("\n", maxPackageLines)}, ""},
+		{"packages are small", "tests do not count", map[string]string{"internal/schema/a_test.go": "package schema\n" + strings.Repeat("\n", maxPackageLines)}, ""},
+
+		{"handlers have tests", "none", schema("import \"net/http\"\nfunc Serve(w http.ResponseWriter, r *http.Request) {}"), "a.go:4: Serve answers HTTP requests"},
+		{"handlers have tests", "tested", map[string]string{
+			"internal/schema/a.go":      "package schema\nimport \"net/http\"\nfunc Serve(w http.ResponseWriter, r *http.Request) {}\n",
+			"internal/schema/a_test.go": "package schema\n",
+		}, ""},
+		{"handlers have tests", "no handler", schema("import \"net/http\"\nfunc Serve(r *http.Request) {}"), ""},
 
 		{"exported names are documented", "function", schema("func F() {}"), "a.go:3: F is exported"},
 		{"exported names are documented", "method", schema("// T is.\ntype T[K any] struct{}\nfunc (t *T[K]) Do() {}"), "Do is exported"},

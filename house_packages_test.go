@@ -1,0 +1,79 @@
+package patchbay_test
+
+import (
+	"fmt"
+	"go/ast"
+	"slices"
+	"strings"
+)
+
+// maxPackageLines is how much a package may hold before it is several ideas.
+const maxPackageLines = 3000
+
+// largePackages may hold more, for the reason given.
+var largePackages = map[string]string{
+	"internal/quota":     "the ledger's guarantees span memory, journal, shared counter and database; its stores are packages of their own",
+	"internal/simulator": "one backend that speaks every dialect and has every fault; each dialect is a few files, none is of use alone",
+}
+
+// packagesAreSmall finds packages that hold too much, and reasons that are not
+// needed any more.
+func packagesAreSmall(tr *tree) []string {
+	lines := map[string]int{}
+	for _, f := range tr.product() {
+		lines[f.dir] += f.lines
+	}
+	var found []string
+	for dir, n := range lines {
+		if n > maxPackageLines && largePackages[dir] == "" {
+			found = append(found, fmt.Sprintf("%s: %d lines, %d are allowed; divide it by what it decides, or give a reason in largePackages", dir, n, maxPackageLines))
+		}
+		if n <= maxPackageLines && largePackages[dir] != "" {
+			found = append(found, fmt.Sprintf("%s: %d lines need no reason; take it out of largePackages", dir, n))
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+// handlersHaveTests finds packages that answer HTTP requests and have no test.
+func handlersHaveTests(tr *tree) []string {
+	tested := map[string]bool{}
+	for _, f := range tr.files {
+		if f.test {
+			tested[f.dir] = true
+		}
+	}
+	var found []string
+	reported := map[string]bool{}
+	for _, f := range tr.product() {
+		for _, decl := range f.Decls {
+			fn, ok := decl.(*ast.FuncDecl)
+			if !ok || !isHandler(fn) || tested[f.dir] || reported[f.dir] || strings.HasSuffix(f.dir, "test") {
+				continue // packages named like that serve tests only
+			}
+			reported[f.dir] = true
+			found = append(found, tr.at(fn.Pos(), "%s answers HTTP requests and its package has no test; write one beside it", fn.Name.Name))
+		}
+	}
+	return found
+}
+
+// isHandler reports whether a function takes a response writer and a request.
+func isHandler(fn *ast.FuncDecl) bool {
+	takes := func(name string) bool {
+		return slices.ContainsFunc(fn.Type.Params.List, func(p *ast.Field) bool {
+			t := p.Type
+			if star, ok := t.(*ast.StarExpr); ok {
+				t = star.X
+			}
+			selector, ok := t.(*ast.SelectorExpr)
+			if !ok {
+				return false
+			}
+			pkg, ok := selector.X.(*ast.Ident)
+			return ok && pkg.Name == "http" && selector.Sel.Name == name
+		})
+	}
+	return takes("ResponseWriter") && takes("Request")
+}
