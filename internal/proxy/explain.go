@@ -12,7 +12,7 @@ import (
 
 // Explanation is what would happen to a request if it came now.
 type Explanation struct {
-	// Pool is nil where nobody serves the model.
+	// Pool is nil where no instance serves the model.
 	Pool       *routing.Pool
 	Candidates []Candidate
 	// Pick is the instance that would be called; nil where none would, or where

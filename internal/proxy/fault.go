@@ -35,7 +35,7 @@ func (a *attempt) classify(err error, begun bool) *fault {
 	var count *dialect.CountError
 	switch {
 	case errors.As(err, &known): // the dialect cannot express the request
-		return unserved(known)
+		return neutralFault(known)
 	case errors.As(err, &refusal):
 		return a.classifyStatus(refusal)
 	case errors.As(err, &failure):
@@ -43,18 +43,18 @@ func (a *attempt) classify(err error, begun bool) *fault {
 	case errors.As(err, &count):
 		return wrongCount(count)
 	case errors.Is(err, dialect.ErrFormat):
-		return unserved(apiError(schema.CodeUpstreamError, "The backend's answer has another form than the one that was asked for"+reasonIn(err)+"."))
+		return neutralFault(apiError(schema.CodeUpstreamError, "The backend's answer has another form than the one that was asked for"+reasonIn(err)+"."))
 	case errors.Is(err, errReplyTooLarge):
-		return unserved(apiError(schema.CodeUpstreamError, fmt.Sprintf("The backend's answer is larger than the %d MiB that the gateway takes in whole.", maxReply>>20)))
+		return neutralFault(apiError(schema.CodeUpstreamError, fmt.Sprintf("The backend's answer is larger than the %d MiB that the gateway takes in whole.", maxReply>>20)))
 	case errors.Is(err, transport.ErrInvalidCall):
-		return unserved(apiError(schema.CodeInternal, "The gateway could not put the request to the backend."))
+		return neutralFault(apiError(schema.CodeInternal, "The gateway could not put the request to the backend."))
 	case errors.Is(err, transport.ErrTimeout):
 		return backendFault(wireError(schema.CodeUpstreamTimeout, "The backend did not answer in time.", err))
 	case errors.Is(err, dialect.ErrTruncated):
 		return backendFault(apiError(schema.CodeUpstreamTruncated, "The backend's stream ended before the answer was complete."))
 	case errors.Is(err, transport.ErrConnect):
 		cause := transport.CauseOf(err)
-		return lost(wireError(schema.CodeUpstreamError, "The backend could not be reached: "+cause.Text()+".", err), err)
+		return connectionFault(wireError(schema.CodeUpstreamError, "The backend could not be reached: "+cause.Text()+".", err), err)
 	case errors.Is(err, transport.ErrProtocol):
 		return backendFault(wireError(schema.CodeUpstreamError, "The backend's answer could not be understood.", err))
 	case errors.Is(err, dialect.ErrInvalid), errors.Is(err, dialect.ErrEventTooLarge):
@@ -64,12 +64,13 @@ func (a *attempt) classify(err error, begun bool) *fault {
 	if begun {
 		message, code = "The backend's stream broke before the answer was complete.", schema.CodeUpstreamTruncated
 	}
-	return lost(wireError(code, message, err), err)
+	return connectionFault(wireError(code, message, err), err)
 }
 
-// lost is a fault of a connection. Whether nobody was there, or somebody who broke
-// it, matters to the breaker.
-func lost(known *schema.Error, err error) *fault {
+// connectionFault is a connection that could not be made or that broke. The breaker
+// tells an address at which nothing listens from a backend that broke the
+// connection.
+func connectionFault(known *schema.Error, err error) *fault {
 	f := backendFault(known)
 	switch transport.CauseOf(err) {
 	case transport.CauseRefused, transport.CauseUnreachable:
@@ -95,9 +96,9 @@ func backendFault(err *schema.Error) *fault {
 	return &fault{err: err, outcome: breaker.Failure, elsewhere: true}
 }
 
-// unserved is a fault that says nothing against the instance and that another
+// neutralFault is a fault that says nothing against the instance and that another
 // one would have as well.
-func unserved(err *schema.Error) *fault { return &fault{err: err, outcome: breaker.Cancelled} }
+func neutralFault(err *schema.Error) *fault { return &fault{err: err, outcome: breaker.Cancelled} }
 
 // reasonIn returns what an adapter says beyond ErrFormat; its texts are ours.
 func reasonIn(err error) string {
@@ -109,7 +110,7 @@ func apiError(code, message string) *schema.Error {
 	return &schema.Error{Message: message, Type: schema.TypeAPI, Code: code}
 }
 
-// unknownModel says that nobody serves the model, and which names come near.
+// unknownModel says that no instance serves the model, and which names come near.
 func unknownModel(service *routing.Service, serviceType schema.ServiceType, name string) *schema.Error {
 	var known []string
 	if service != nil {
@@ -138,7 +139,7 @@ func unknownModel(service *routing.Service, serviceType schema.ServiceType, name
 	return err
 }
 
-// unknownPause is the wait that callers are told where nobody knows how long it
+// unknownPause is the wait that callers are told where it is not known how long it
 // takes, such as until a slot becomes free: about a second.
 const unknownPause = 800 * time.Millisecond
 

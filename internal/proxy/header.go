@@ -12,17 +12,17 @@ import (
 // addHeaders adds what the gateway itself says to the backend. What the
 // instance's own headers say wins, and no field is there twice.
 func (a *attempt) addHeaders() {
-	a.sayHops()
-	a.say("X-Request-Id", a.caller.RequestID)
+	a.addHops()
+	a.addHeader("X-Request-Id", a.caller.RequestID)
 	if a.instance.Target.ForwardAuthorization && a.caller.Authorization != "" {
-		a.dropCredential()
-		a.say("Authorization", a.caller.Authorization)
+		a.removeCredential()
+		a.addHeader("Authorization", a.caller.Authorization)
 	}
-	a.sayTrace()
+	a.addTrace()
 }
 
-// say adds a header to the call unless it has one of that name.
-func (a *attempt) say(name, value string) {
+// addHeader adds a header to the call unless it has one of that name.
+func (a *attempt) addHeader(name, value string) {
 	for i := range a.out.Header {
 		if strings.EqualFold(a.out.Header[i].Name, name) {
 			return
@@ -31,10 +31,10 @@ func (a *attempt) say(name, value string) {
 	a.out.Header = append(a.out.Header, wire.Header{Name: name, Value: value})
 }
 
-// dropCredential takes the instance's key out of the call, in whichever header
+// removeCredential takes the instance's key out of the call, in whichever header
 // its dialect has it: the caller's own goes in its place. A header that the
 // instance sets itself stays.
-func (a *attempt) dropCredential() {
+func (a *attempt) removeCredential() {
 	key := cmp.Or(a.instance.Kind.KeyHeader, "Authorization")
 	for name := range a.instance.Settings.Headers {
 		if strings.EqualFold(name, key) {
@@ -44,9 +44,9 @@ func (a *attempt) dropCredential() {
 	a.out.Header = slices.DeleteFunc(a.out.Header, func(h wire.Header) bool { return strings.EqualFold(h.Name, key) })
 }
 
-// sayTrace says to the backend where its call stands in a distributed trace. A
+// addTrace tells the backend where its call stands in a distributed trace. A
 // trace that the gateway takes no part in is passed on as it came.
-func (a *attempt) sayTrace() {
+func (a *attempt) addTrace() {
 	parent := a.caller.Traceparent
 	if a.record.Traced() {
 		try := a.record.Try()
@@ -56,8 +56,8 @@ func (a *attempt) sayTrace() {
 	if parent == "" {
 		return
 	}
-	a.say("Traceparent", parent)
+	a.addHeader("Traceparent", parent)
 	if state := a.caller.Tracestate; state != "" {
-		a.say("Tracestate", state)
+		a.addHeader("Tracestate", state)
 	}
 }

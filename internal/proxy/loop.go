@@ -60,9 +60,9 @@ func isLoop(f *dialect.Failure) bool {
 	return f.Status == http.StatusLoopDetected && f.Code == schema.CodeLoopDetected
 }
 
-// sayHops adds this gateway to those that the request has passed. Instances
+// addHops adds this gateway to those that the request has passed. Instances
 // cannot take that out.
-func (a *attempt) sayHops() {
+func (a *attempt) addHops() {
 	value := a.proxy.hop
 	if a.caller.Hops != "" {
 		value = a.caller.Hops + ", " + value

@@ -21,8 +21,8 @@ type refused struct {
 	retryAfter time.Duration
 }
 
-// maxComplaint is how much of an error reply is read; its text is short.
-const maxComplaint = 64 << 10
+// maxErrorBody is how much of an error reply is read; its text is short.
+const maxErrorBody = 64 << 10
 
 // readRefusal reads a response whose status is no success.
 func (r *reply) readRefusal() error {
@@ -34,9 +34,9 @@ func (r *reply) readRefusal() error {
 	retryAfter := parseRetryAfter(r.from.Header, time.Now())
 	// A body that cannot be read whole still leaves the status to report.
 	r.body = r.body[:0]
-	_ = r.readBody(maxComplaint)
-	words := unpacked(r.body, encodingOf(r.from.Header("Content-Encoding")))
-	return &refused{Failure: dialect.ReadFailure(status, words), retryAfter: retryAfter}
+	_ = r.readBody(maxErrorBody)
+	text := decompressed(r.body, encodingOf(r.from.Header("Content-Encoding")))
+	return &refused{Failure: dialect.ReadFailure(status, text), retryAfter: retryAfter}
 }
 
 // encodingOf reads how a body is compressed; empty means that it is not.
@@ -47,9 +47,9 @@ func encodingOf(field string) string {
 	return strings.ToLower(field)
 }
 
-// unpacked returns what an error says that came compressed, unasked. Nothing
+// decompressed returns what an error says that came compressed, unasked. Nothing
 // depends on it, so the beginning is enough.
-func unpacked(body []byte, encoding string) []byte {
+func decompressed(body []byte, encoding string) []byte {
 	switch encoding {
 	case "":
 		return body
@@ -58,8 +58,8 @@ func unpacked(body []byte, encoding string) []byte {
 		if err != nil {
 			return body // it only says so
 		}
-		words, _ := io.ReadAll(io.LimitReader(from, maxComplaint))
-		return words
+		text, _ := io.ReadAll(io.LimitReader(from, maxErrorBody))
+		return text
 	}
 	return []byte("(a compressed text)")
 }
@@ -71,12 +71,12 @@ func (a *attempt) classifyStatus(refusal *refused) *fault {
 	switch {
 	case isLoop(refusal.Failure):
 		err.Code, err.NoRetry = schema.CodeLoopDetected, true
-		return unserved(err)
+		return neutralFault(err)
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		// The caller can neither see nor mend the credential that was refused.
 		err.Message = "The backend refused the gateway's credentials."
 		err.Code = schema.CodeUpstreamAuth
-		return unserved(err)
+		return neutralFault(err)
 	case status == http.StatusTooManyRequests:
 		err.Message = a.withReason("The backend's own rate limit was reached", refusal.Failure)
 		err.Type, err.Code = schema.TypeRateLimit, schema.CodeUpstreamRateLimit
@@ -85,7 +85,7 @@ func (a *attempt) classifyStatus(refusal *refused) *fault {
 	case status < 500:
 		err.Type, err.Status = schema.TypeInvalidRequest, status
 		a.addRemedy(err)
-		return unserved(err)
+		return neutralFault(err)
 	}
 	err.Status = status
 	err.RetryAfter = refusal.retryAfter
@@ -118,7 +118,7 @@ func (a *attempt) classifyInside(failure *dialect.Failure) *fault {
 // it chose for that: another instance would say the same.
 func requestFault(err *schema.Error) *fault {
 	err.Type, err.Status, err.RetryAfter = schema.TypeInvalidRequest, http.StatusBadRequest, 0
-	return unserved(err)
+	return neutralFault(err)
 }
 
 // The time for which an instance that has too much to do is left alone: as long
@@ -141,7 +141,7 @@ func wrongCount(count *dialect.CountError) *fault {
 	text := count.Error()
 	err := apiError(schema.CodeUpstreamError, strings.ToUpper(text[:1])+text[1:]+".")
 	if count.Harmless {
-		return unserved(err)
+		return neutralFault(err)
 	}
 	return backendFault(err)
 }

@@ -26,7 +26,7 @@ type survey struct {
 	avoided []*backend.Instance
 }
 
-// look surveys a pool. An instance that is avoided, because traffic found nobody
+// look surveys a pool. An instance that is avoided, because nothing answered
 // at its address or because it said that it is overloaded, is ready only where no
 // other one is ready or busy: then it is better than nothing.
 func (s *survey) look(pool *routing.Pool, excluded *exclusions, now time.Time) {

@@ -35,7 +35,7 @@ type Options struct {
 	TrustedProxies []netip.Prefix
 	// Keys are the API keys that callers need; nil leaves the API open.
 	Keys *access.Credentials
-	// Attempts slows down who presents wrong keys; nil slows down nobody.
+	// Attempts slows down clients that present wrong keys; nil does not.
 	Attempts *access.Attempts
 	// Memory tells whether there is memory for more requests, and has the budget
 	// for their bodies; nil means that there is no bound.

@@ -36,7 +36,7 @@ func WriteError(w http.ResponseWriter, e *schema.Error) {
 		wait = min(wait, longestWait)
 		seconds := max(1, int64((wait+time.Second-1)/time.Second))
 		header.Set("Retry-After", strconv.FormatInt(seconds, 10))
-		// Rounded up: who comes a moment too early is refused once more.
+		// It is rounded up: a client that comes a moment too early is refused again.
 		header.Set("Retry-After-Ms", strconv.FormatInt(int64((wait+time.Millisecond-1)/time.Millisecond), 10))
 	}
 	if noRetry {

@@ -83,7 +83,7 @@ func formFault(err error) string {
 	return "it is malformed"
 }
 
-// wholeForm makes the end of a body an error for who reads a form from it: a
+// wholeForm makes the end of a body an error for the reader of a form: a
 // form ends before that, with its last boundary. The line break lets that
 // boundary be the end of the body.
 func wholeForm(body io.Reader) io.Reader {
@@ -160,7 +160,7 @@ func (s *spool) readParts(reader *multipart.Reader) (*schema.Form, error) {
 	}
 }
 
-// leftOut tells a file that nobody chose: browsers send such a field with
+// leftOut tells whether a file was not chosen: browsers send such a field with
 // neither a name nor a content.
 func leftOut(file *schema.File) bool { return file != nil && file.Size == 0 && file.Filename == "" }
 
