@@ -20,6 +20,28 @@ type Given map[string]bool
 // gives nothing.
 func (g Given) Has(path string) bool { return g[path] }
 
+// Overlay copies the settings that the text gave from the value into which it was
+// decoded to another one of the same type. What it did not give stays there.
+func (g Given) Overlay(from, onto any) {
+	g.overlay("", reflect.ValueOf(from).Elem(), reflect.ValueOf(onto).Elem())
+}
+
+func (g Given) overlay(path string, from, onto reflect.Value) {
+	for _, f := range inCamelCase(fieldsOf(from.Type())) {
+		at, value, target := join(path, f.name), from.Field(f.index), onto.Field(f.index)
+		switch {
+		case !g[at]:
+		case value.Kind() != reflect.Struct || isScalarType(value.Type()):
+			target.Set(value)
+		default:
+			if hook, ok := target.Addr().Interface().(givenHook); ok {
+				hook.Given()
+			}
+			g.overlay(at, value, target)
+		}
+	}
+}
+
 // DecodeJSON puts the settings of a JSON object where target points, on top of
 // what is there: what the text does not give stays. Keys are read in every
 // spelling; one that nobody knows, one that comes twice and a value of another
@@ -57,14 +79,24 @@ func inCamelCase(fields []field) []field {
 	return named
 }
 
+// camel turns the kebab-case parts of a name or path into camelCase. Keys in
+// brackets stay as they are.
 func camel(kebab string) string {
-	parts := strings.Split(kebab, "-")
-	for i := 1; i < len(parts); i++ {
-		if parts[i] != "" {
-			parts[i] = strings.ToUpper(parts[i][:1]) + parts[i][1:]
+	out := make([]byte, 0, len(kebab))
+	for i := 0; i < len(kebab); i++ {
+		switch c := kebab[i]; {
+		case c == '[':
+			end := closingBracket(kebab, i)
+			out = append(out, kebab[i:end]...)
+			i = end - 1
+		case c == '-' && i+1 < len(kebab) && kebab[i+1] >= 'a' && kebab[i+1] <= 'z':
+			i++
+			out = append(out, kebab[i]-('a'-'A'))
+		case c != '-':
+			out = append(out, c)
 		}
 	}
-	return strings.Join(parts, "")
+	return string(out)
 }
 
 // readJSON turns a JSON text into nodes. Keys that come twice are left to the

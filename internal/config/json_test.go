@@ -1,11 +1,15 @@
 package config_test
 
 import (
+	"reflect"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
+	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
 func TestJSONGoesOnTopOfWhatIsThere(t *testing.T) {
@@ -65,5 +69,42 @@ func TestJSONMistakesNameTheField(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.60s: %v, want %q", body, err, want)
 		}
+	}
+}
+
+// What a body gives is the same, decoded on top of the stored value or decoded
+// first and laid over it.
+func TestOverlayIsDecodingOnTopOfTheTarget(t *testing.T) {
+	stored := config.DefaultService()
+	stored.RateLimit.Capacity, stored.Timeouts.Total = 7, schema.Duration(time.Minute)
+	stored.Instances = []backend.Settings{backend.DefaultSettings()}
+	for _, body := range []string{
+		`{}`, `{"rateLimit":{}}`, `{"rateLimit":{"enabled":false,"capacity":null}}`, `{"rateLimit":null,"adapter":"ollama"}`,
+		`{"rate_limit":{"Refill-Rate":3},"timeouts":{"firstByte":5}}`, `{"instances":[]}`, `{"instances":[{"name":"a","keepAlive":false,"headers":{"X-A":"b"}}]}`,
+		`{"loadBalancer":"random","queue":{"timeout":100},"healthCheck":{"interval":1}}`,
+	} {
+		onTop, overlaid := stored.Clone(), stored.Clone()
+		if _, err := config.DecodeJSON([]byte(body), &onTop); err != nil {
+			t.Fatalf("%s: %v", body, err)
+		}
+		var scratch config.Service
+		given, err := config.DecodeJSON([]byte(body), &scratch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		given.Overlay(&scratch, &overlaid)
+		if !reflect.DeepEqual(overlaid, onTop) {
+			t.Errorf("%s: %+v, want %+v", body, overlaid, onTop)
+		}
+	}
+}
+
+func TestProblemsOfAServiceAreNamedAsInJSON(t *testing.T) {
+	problem := config.Problem{Path: `services.chat.instances[0].headers["X-Team-Name"].base-url`}
+	if path, ok := problem.InService(schema.Chat); path != `instances[0].headers["X-Team-Name"].baseUrl` || !ok {
+		t.Errorf("%s, %t", path, ok)
+	}
+	if _, ok := problem.InService(schema.TTS); ok {
+		t.Error("it is a problem of chat")
 	}
 }

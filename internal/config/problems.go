@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
 // Problem is one mistake in the configuration.
@@ -31,6 +33,13 @@ func (p Problem) String() string {
 	}
 	out.WriteString(p.Message)
 	return out.String()
+}
+
+// InService returns the path of the setting inside a service type, in camelCase.
+// It reports false where the problem is not one of that service type.
+func (p Problem) InService(serviceType schema.ServiceType) (path string, ok bool) {
+	path, ok = strings.CutPrefix(p.Path, "services."+kebab(serviceType.String())+".")
+	return camel(path), ok
 }
 
 // Problems are all the mistakes of a configuration, in the order in which a

@@ -11,6 +11,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
 
@@ -81,66 +82,93 @@ func (a *API) AddInstance(q *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	return a.writeInstance(q, http.StatusCreated, "The instance was added.", func(doc *config.Document) (id string, err error) {
-		next := backend.DefaultSettings()
-		given, err := config.DecodeJSON(q.body, &next, readOnly()...)
-		if err != nil {
-			return "", err
-		}
-		if err := keepSecrets(&next, nil, given, "", q.who); err != nil {
-			return "", err
-		}
+	next := backend.DefaultSettings()
+	given, err := config.DecodeJSON(q.body, &next, readOnly()...)
+	if err == nil {
+		err = keepSecrets(&next, nil, given, "", q.who)
+	}
+	if err != nil {
+		return Reply{}, err
+	}
+	write := instanceWrite{status: http.StatusCreated, message: "The instance was added.", id: next.ID(), serviceType: serviceType}
+	return a.writeInstance(q, &write, func(doc *config.Document) error {
 		service, exists := doc.Services[serviceType]
 		if !exists {
 			service = config.DefaultService()
 		}
-		id = next.ID()
-		if n, _ := find(id, service); n >= 0 {
-			return "", wrong("name, baseUrl", "the instance %q exists already", web.Shorten(id))
+		if n, _ := find(write.id, service); n >= 0 {
+			return wrong("name, baseUrl", "the instance %q exists already", web.Shorten(write.id))
 		}
+		write.index = len(service.Instances)
 		service.Instances = append(service.Instances, next)
 		doc.Services[serviceType] = service
-		return id, check(serviceType, service, inBody(len(service.Instances)-1, ""))
+		return nil
 	})
 }
 
 // UpdateInstance answers PUT /api/config/instance/update/{serviceType}.
 func (a *API) UpdateInstance(q *Request) (Reply, error) {
-	return a.writeInstance(q, http.StatusOK, "The instance was changed.", func(doc *config.Document) (id string, err error) {
-		serviceType, service, err := configured(q, doc)
+	serviceType, err := serviceOf(q)
+	if err != nil {
+		return Reply{}, err
+	}
+	var body update
+	given, err := config.DecodeJSON(q.body, &body, readOnly()...)
+	if err != nil {
+		return Reply{}, err
+	}
+	write := instanceWrite{status: http.StatusOK, message: "The instance was changed.", serviceType: serviceType, prefix: "instance."}
+	return a.writeInstance(q, &write, func(doc *config.Document) error {
+		_, service, err := configured(q, doc)
 		if err != nil {
-			return "", err
+			return err
 		}
-		n, err := identified(q.body, service)
+		if err := body.check(given); err != nil {
+			return err
+		}
+		n, err := find(body.InstanceID, service)
 		if err != nil {
-			return "", err
+			return err
 		}
-		next, err := updated(q, service.Instances[n])
-		if err != nil {
-			return "", err
+		stored := &service.Instances[n]
+		next := update{Instance: stored.Clone()}
+		given.Overlay(&body, &next)
+		if err := keepSecrets(&next.Instance, stored, given, "instance.", q.who); err != nil {
+			return err
 		}
-		keepAdapter(&next, &service.Instances[n], service.Adapter)
-		id = next.ID()
-		if other, _ := find(id, service); other >= 0 && other != n {
-			return "", wrong("instance.name, instance.baseUrl", "the instance %q exists already", web.Shorten(id))
+		keepAdapter(&next.Instance, stored, service.Adapter)
+		write.id, write.index = next.Instance.ID(), n
+		if other, _ := find(write.id, service); other >= 0 && other != n {
+			return wrong("instance.name, instance.baseUrl", "the instance %q exists already", web.Shorten(write.id))
 		}
-		service.Instances[n] = next
+		service.Instances[n] = next.Instance
 		doc.Services[serviceType] = service
-		return id, check(serviceType, service, inBody(n, "instance."))
+		return nil
 	})
 }
 
-// writeInstance changes one instance and answers with its identifier, which the
-// edit finds out.
-func (a *API) writeInstance(q *Request, status int, message string, edit func(*config.Document) (id string, err error)) (Reply, error) {
-	var id string
-	result, err := a.edit(q, func(doc *config.Document) (err error) {
-		id, err = edit(doc)
-		return err
-	})
+// instanceWrite is a change of one instance.
+type instanceWrite struct {
+	status  int
+	message string
+	// id and index are those of the instance after the change.
+	id          string
+	index       int
+	serviceType schema.ServiceType
+	prefix      string // of the settings of the instance in the body
+}
+
+// writeInstance changes one instance and answers with its identifier.
+func (a *API) writeInstance(q *Request, write *instanceWrite, edit func(*config.Document) error) (Reply, error) {
+	result, err := a.edit(q, edit)
 	view := viewOf(result, q.change)
-	view.InstanceID = id
-	return changed(status, message, view), err
+	view.InstanceID = write.id
+	return changed(write.status, write.message, view), inBody(err, write.serviceType, func(path string) string {
+		if setting, ok := strings.CutPrefix(path, fmt.Sprintf("instances[%d].", write.index)); ok {
+			return write.prefix + setting
+		}
+		return path
+	})
 }
 
 // update is the body of an update.
@@ -160,53 +188,25 @@ type instanceChanges struct{}
 // Whole is what is changed.
 func (instanceChanges) Whole() any { return instanceView{} }
 
-// identified finds the instance that the body of an update names. The
-// identifier is compared whole: names and addresses may hold any character.
-func identified(body []byte, service config.Service) (int, error) {
-	var u update
-	given, err := config.DecodeJSON(body, &u, readOnly()...)
-	if err != nil {
-		return 0, err
-	}
+// check reports what an update must say and does not.
+func (u update) check(given config.Given) error {
 	if u.InstanceID == "" {
-		return 0, wrong("instanceId", "is required")
+		return wrong("instanceId", "is required")
 	}
 	if !given.Has("instance") {
-		return 0, wrong("instance", "is required")
+		return wrong("instance", "is required")
 	}
-	return find(u.InstanceID, service)
+	return nil
 }
 
-// find returns the position of an instance, -1 where there is none.
+// find returns the position of an instance, -1 where there is none. The
+// identifier is compared whole: names and addresses may hold any character.
 func find(id string, service config.Service) (int, error) {
 	n := slices.IndexFunc(service.Instances, func(s backend.Settings) bool { return s.ID() == id })
 	if n < 0 {
 		return n, fmt.Errorf("instanceId: %w: no instance is called %q", errNotFound, web.Shorten(id))
 	}
 	return n, nil
-}
-
-// updated returns an instance with what the body of an update gives.
-func updated(q *Request, stored backend.Settings) (backend.Settings, error) {
-	u := update{Instance: stored.Clone()}
-	u.Instance.Headers = nil // given headers replace the stored ones
-	given, err := config.DecodeJSON(q.body, &u, readOnly()...)
-	if err != nil {
-		return stored, err
-	}
-	next := u.Instance
-	return next, keepSecrets(&next, &stored, given, "instance.", q.who)
-}
-
-// inBody names a setting of the n-th instance as the body does.
-func inBody(n int, prefix string) func(string) string {
-	own := fmt.Sprintf("instances[%d].", n)
-	return func(path string) string {
-		if rest, ok := strings.CutPrefix(path, own); ok {
-			return prefix + rest
-		}
-		return path
-	}
 }
 
 // DeleteInstance answers DELETE /api/config/instance/del/{serviceType}.

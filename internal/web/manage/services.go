@@ -1,6 +1,7 @@
 package manage
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -93,6 +94,11 @@ func (a *API) writeService(q *Request, start func(existing config.Service, exist
 	if err != nil {
 		return Reply{}, err
 	}
+	var body config.Service
+	given, err := config.DecodeJSON(q.body, &body, readOnly()...)
+	if err != nil {
+		return Reply{}, err
+	}
 	status, message := http.StatusOK, "The service type was changed."
 	result, err := a.edit(q, func(doc *config.Document) error {
 		existing, exists := doc.Services[serviceType]
@@ -104,19 +110,32 @@ func (a *API) writeService(q *Request, start func(existing config.Service, exist
 			return err
 		}
 		next.Instances = existing.Instances
-		given, err := config.DecodeJSON(q.body, &next, readOnly()...)
-		if err != nil {
-			return err
-		}
+		given.Overlay(&body, &next)
 		if given.Has("instances") {
 			if err := keepAll(next.Instances, existing, given, q.who); err != nil {
 				return err
 			}
 		}
 		doc.Services[serviceType] = next
-		return check(serviceType, next, func(path string) string { return path })
+		return nil
 	})
-	return changed(status, message, viewOf(result, q.change)), err
+	return changed(status, message, viewOf(result, q.change)), inBody(err, serviceType, func(path string) string { return path })
+}
+
+// inBody names the settings of a service type with which a change has problems as
+// the body does.
+func inBody(err error, serviceType schema.ServiceType, name func(path string) string) error {
+	var problems config.Problems
+	if !errors.As(err, &problems) {
+		return err
+	}
+	named := slices.Clone(problems)
+	for i, problem := range named {
+		if path, ok := problem.InService(serviceType); ok {
+			named[i].Path = name(path)
+		}
+	}
+	return named
 }
 
 // keepAll puts the stored secrets and inherited adapters back into a list of

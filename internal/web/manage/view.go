@@ -12,7 +12,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/control"
-	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/transport"
 )
@@ -191,17 +190,4 @@ func sameHost(a, b string) bool {
 	from, _ := transport.ParseOrigin(a) // it was checked when it was stored
 	to, err := transport.ParseOrigin(b)
 	return err != nil || from == to
-}
-
-// check returns all that is wrong with a service type. The function turns the
-// path of a setting into the name that it has in the body.
-func check(serviceType schema.ServiceType, service config.Service, name func(path string) string) error {
-	var problems config.Problems
-	service.Check(serviceType, kinds.Check, func(path, message string) {
-		problems = append(problems, config.Problem{Path: name(path), Message: message})
-	})
-	if len(problems) > 0 {
-		return problems
-	}
-	return nil
 }
