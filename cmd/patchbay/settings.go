@@ -74,7 +74,7 @@ func (f *settingFlags) path() string {
 
 // loadFirst is load for a program that goes on to watch the file.
 func (f *settingFlags) loadFirst() (*config.Loaded, error) {
-	f.seen = control.Look(f.path())
+	f.seen = control.FingerprintOf(f.path())
 	return f.load()
 }
 

@@ -305,8 +305,8 @@ func HashOf(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// madeUp returns an id for who did not choose one.
-func madeUp(prefix string) string { return prefix + strings.ToLower(rand.Text()[:10]) }
+// generatedName returns a random name for a credential that was issued without one.
+func generatedName(prefix string) string { return prefix + strings.ToLower(rand.Text()[:10]) }
 
 // checkName reports an id or a name that cannot stand in a path or a log.
 func checkName(field, name string, report func(path, message string)) {

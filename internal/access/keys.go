@@ -55,7 +55,7 @@ func (k Key) Check(report func(path, message string)) {
 // no text.
 func (c *Credentials) IssueKey(ctx context.Context, wanted Key, by string, now time.Time, dryRun bool) (text string, issued Issued, err error) {
 	if wanted.ID == "" {
-		wanted.ID = madeUp("key-")
+		wanted.ID = generatedName("key-")
 	}
 	text, wanted.KeySHA256 = newSecret(keyPrefix)
 	issued = Issued{Key: wanted, Life: Life{CreatedAt: now.UTC().Truncate(time.Second), CreatedBy: by, Source: FromIssue}}

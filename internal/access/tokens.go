@@ -54,7 +54,7 @@ func (i IssuedToken) Check(report func(path, message string)) {
 // nothing and returns no text.
 func (c *Credentials) IssueToken(ctx context.Context, wanted IssuedToken, by string, now time.Time, dryRun bool) (text string, issued IssuedToken, err error) {
 	if wanted.Name == "" {
-		wanted.Name = madeUp("token-")
+		wanted.Name = generatedName("token-")
 	}
 	text, wanted.TokenSHA256 = newSecret(tokenPrefix)
 	wanted.Life = Life{CreatedAt: now.UTC().Truncate(time.Second), CreatedBy: by, Source: FromIssue}

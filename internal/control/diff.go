@@ -84,7 +84,7 @@ func compareInstances(serviceType schema.ServiceType, before, after []backend.Se
 			found = append(found, at)
 			continue
 		case !previous.Equal(instance):
-			found = append(found, compareFields(at, fieldsOf(hidden(previous)), fieldsOf(hidden(instance)))...)
+			found = append(found, compareFields(at, fieldsOf(withoutSecrets(previous)), fieldsOf(withoutSecrets(instance)))...)
 			found = append(found, compareSecrets(at, previous, instance)...)
 		}
 		kept = append(kept, id)
@@ -104,9 +104,9 @@ func compareInstances(serviceType schema.ServiceType, before, after []backend.Se
 	return found
 }
 
-// hidden returns an instance without what must not be shown; compareSecrets
-// looks at that.
-func hidden(s backend.Settings) backend.Settings {
+// withoutSecrets returns an instance without its secrets, which compareSecrets
+// compares.
+func withoutSecrets(s backend.Settings) backend.Settings {
 	s.APIKey, s.Headers, s.Proxy = backend.Secret{}, nil, transport.MaskedProxy(s.Proxy)
 	return s
 }
@@ -183,12 +183,12 @@ func (d Difference) Text() string {
 		out.WriteString(" " + d.Instance)
 	}
 	if d.Field != "" {
-		fmt.Fprintf(&out, ": %s %v → %v", d.Field, shown(d.From), shown(d.To))
+		fmt.Fprintf(&out, ": %s %v → %v", d.Field, formatValue(d.From), formatValue(d.To))
 	}
 	return out.String()
 }
 
-func shown(value any) any {
+func formatValue(value any) any {
 	if value == "" || value == nil {
 		return "(none)"
 	}
@@ -227,26 +227,26 @@ func summarizeService(serviceType schema.ServiceType, differences []Difference) 
 		case d.Field == "instances":
 			words = append(words, "order of the instances")
 		case d.Field != "" && d.Instance != "":
-			words = append(words, fmt.Sprintf("%s on %s", d.change(), label(d.Instance)))
+			words = append(words, fmt.Sprintf("%s on %s", d.change(), shortID(d.Instance)))
 		case d.Field != "":
 			words = append(words, d.change())
 		case d.Kind == Added:
-			added = append(added, label(d.Instance))
+			added = append(added, shortID(d.Instance))
 		default:
-			removed = append(removed, label(d.Instance))
+			removed = append(removed, shortID(d.Instance))
 		}
 	}
-	return strings.Join(append(append(words, counted("+", added)...), counted("-", removed)...), ", ")
+	return strings.Join(append(append(words, countNames("+", added)...), countNames("-", removed)...), ", ")
 }
 
 func (d Difference) change() string {
 	if d.Field == "apiKey" || strings.HasPrefix(d.Field, "headers[") {
 		return d.Field + " changed"
 	}
-	return fmt.Sprintf("%s %v→%v", d.Field, shown(d.From), shown(d.To))
+	return fmt.Sprintf("%s %v→%v", d.Field, formatValue(d.From), formatValue(d.To))
 }
 
-func counted(sign string, instances []string) []string {
+func countNames(sign string, instances []string) []string {
 	const named = 3
 	if len(instances) == 0 {
 		return nil
@@ -262,8 +262,8 @@ func counted(sign string, instances []string) []string {
 	return []string{text}
 }
 
-// label shortens the identifier of an instance to its name and host.
-func label(id string) string {
+// shortID shortens the identifier of an instance to its name and host.
+func shortID(id string) string {
 	// The base URL begins at the last "@" before its scheme; names may hold "@".
 	for _, scheme := range []string{"@https://", "@http://"} {
 		if at := strings.LastIndex(id, scheme); at >= 0 {

@@ -19,7 +19,7 @@ func TestLargeNumbersAreWrittenOut(t *testing.T) {
 	if got, want := found[0].Text(), "~ chat: circuitBreaker.recoveryTimeout 30000 → 3600000"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	if got := shown(0.25); got != "0.25" {
+	if got := formatValue(0.25); got != "0.25" {
 		t.Errorf("a fraction is %v", got)
 	}
 }

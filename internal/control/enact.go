@@ -50,7 +50,7 @@ func (c *Control) propose(doc *config.Document, change Change) (*proposal, Resul
 		return nil, result, err
 	}
 	at := time.Now().UTC()
-	p := &proposal{next: &state{doc: doc, version: now.version, since: grown(doc.Services, now.since, at)}, check: validate, dryRun: change.DryRun}
+	p := &proposal{next: &state{doc: doc, version: now.version, since: addedTimes(doc.Services, now.since, at)}, check: validate, dryRun: change.DryRun}
 	isNew := now.version == 0 || !config.EqualServices(doc.Services, now.doc.Services)
 	if isNew && now.version != 0 {
 		result.Differences = Compare(now.doc.Services, doc.Services)
@@ -162,7 +162,7 @@ func (c *Control) point(p *proposal) error {
 	}
 	err := c.setHead(head)
 	if err != nil && p.added != nil && !p.isPublished() {
-		_ = c.store.Remove(p.added.Number) // nobody was told that it exists
+		_ = c.store.Remove(p.added.Number) // it was never acknowledged
 	}
 	return err
 }

@@ -12,4 +12,4 @@ func Validate(doc *config.Document) error                     { return validate(
 func AsStored(doc *config.Document) (*config.Document, error) { return asStored(doc) }
 func (c *Control) Has(number int) bool                        { return c.has(number) }
 
-const LongestWait = sharedPatience
+const LongestWait = maxRetryDelay

@@ -165,8 +165,8 @@ func effect(differences []Difference, isEdited bool) string {
 		}
 		return "the limits changed"
 	}
-	added, changed, removed := sortedByKind(differences)
-	return "added " + listed(added) + "; changed " + listed(changed) + "; removed " + listed(removed)
+	added, changed, removed := namesByKind(differences)
+	return "added " + listNames(added) + "; changed " + listNames(changed) + "; removed " + listNames(removed)
 }
 
 // reportRotated tells whether the secrets to which the configuration refers are
@@ -176,7 +176,7 @@ func (c *Control) reportRotated(before *routing.Table) bool {
 	var rotated []string
 	for _, instance := range c.current.Load().Instances() {
 		if old := before.Service(instance.Service).Instance(instance.ID); old != nil && !instance.SameSecrets(old) {
-			rotated = append(rotated, label(instance.ID))
+			rotated = append(rotated, shortID(instance.ID))
 		}
 	}
 	if len(rotated) == 0 {
@@ -199,7 +199,7 @@ func (c *Control) warnOfFaults(table, before *routing.Table) {
 			}
 		}
 		c.log.Warn("an instance is out on this gateway: a secret to which it refers cannot be used",
-			slog.String("service", instance.Service.String()), slog.String("instance", label(instance.ID)), slog.String("reason", instance.Fault))
+			slog.String("service", instance.Service.String()), slog.String("instance", shortID(instance.ID)), slog.String("reason", instance.Fault))
 	}
 }
 
@@ -208,16 +208,16 @@ func summarizeFile(differences []Difference) string {
 	if len(differences) == 0 {
 		return "the configuration file changed"
 	}
-	added, changed, removed := sortedByKind(differences)
+	added, changed, removed := namesByKind(differences)
 	return fmt.Sprintf("the configuration file changed: %d added, %d changed, %d removed; %s",
 		len(added), len(changed), len(removed), summarize(differences))
 }
 
-func sortedByKind(differences []Difference) (added, changed, removed []string) {
+func namesByKind(differences []Difference) (added, changed, removed []string) {
 	for _, d := range differences {
 		name := d.Service.String()
 		if d.Instance != "" {
-			name += " " + label(d.Instance)
+			name += " " + shortID(d.Instance)
 		}
 		switch d.Kind {
 		case Added:
@@ -235,8 +235,8 @@ func sortedByKind(differences []Difference) (added, changed, removed []string) {
 	return added, changed, removed
 }
 
-// listed counts names and gives the first of them.
-func listed(names []string) string {
+// listNames counts names and gives the first of them.
+func listNames(names []string) string {
 	const most = 10
 	switch {
 	case len(names) == 0:

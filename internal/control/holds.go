@@ -24,7 +24,7 @@ type hold struct {
 }
 
 // HoldBreaker holds the circuit breaker of an instance on all gateways of the
-// shared configuration, or lets go of it.
+// shared configuration, or releases it.
 func (c *Control) HoldBreaker(ctx context.Context, service schema.ServiceType, instance string, mode breaker.Mode, operator string) error {
 	return c.values.Change(ctx, func() (string, []byte, error) {
 		value, err := json.Marshal(hold{mode, operator, time.Now().UTC()})

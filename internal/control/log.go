@@ -63,7 +63,7 @@ type Shared interface {
 	// Begin opens a transaction that sees the log at one moment or, to write, keeps
 	// all other writers out. The context bounds all of it but the commit.
 	Begin(ctx context.Context, write bool) (Transaction, error)
-	// Listen returns a listener that hears of every write.
+	// Listen returns a listener that is notified of every write.
 	Listen(ctx context.Context) (Listener, error)
 	// Close closes the connection. The next Begin opens it again.
 	Close()
@@ -81,16 +81,16 @@ type Transaction interface {
 	Values(since int64) (map[string][]byte, error)
 	// PutValue stores a value as the change with this number.
 	PutValue(name string, revision int64, value []byte) error
-	// Commit commits, and tells all listeners.
+	// Commit commits, and notifies all listeners.
 	Commit() error
 	// End gives up what was not committed.
 	End()
 }
 
-// Listener hears of writes to a shared log.
+// Listener is notified of writes to a shared log.
 type Listener interface {
 	// Wait returns when the log was written or the context has ended. An error
-	// means that the listener hears nothing any more.
+	// means that the listener is not notified any more.
 	Wait(ctx context.Context) error
 	Close()
 }

@@ -12,7 +12,7 @@ import (
 
 // Merge applies an edit of the configuration file to the services in force: the
 // difference between the file as it was read before and as it reads now. What
-// the edit does not touch stays as it is in force, whoever put it there. Where
+// the edit does not touch stays as it is in force, wherever it comes from. Where
 // both sides changed the same setting, or one removed what the other changed,
 // the file wins. Instances are known by name and base URL. The arguments are not
 // changed.
@@ -96,13 +96,13 @@ func mergeInstances(base, file, current []backend.Settings) []backend.Settings {
 			added = append(added, instance.Clone())
 		}
 	}
-	return ordered(base, file, kept, added)
+	return orderInstances(base, file, kept, added)
 }
 
-// ordered puts instances in their order: that in force, unless the edit of the
+// orderInstances puts instances in their order: that in force, unless the edit of the
 // file changed the order there. Those that the other side added stand behind the
 // instance that they stood behind.
-func ordered(base, file, kept, added []backend.Settings) []backend.Settings {
+func orderInstances(base, file, kept, added []backend.Settings) []backend.Settings {
 	inBase, inFile := byID(base), byID(file)
 	shared := func(list []backend.Settings) []string {
 		var ids []string
@@ -116,7 +116,7 @@ func ordered(base, file, kept, added []backend.Settings) []backend.Settings {
 		return ids
 	}
 	if slices.Equal(shared(base), shared(file)) {
-		return inserted(kept, file, added)
+		return insertInstances(kept, file, added)
 	}
 	all := byID(append(slices.Clone(kept), added...))
 	var sorted, own []backend.Settings
@@ -130,13 +130,13 @@ func ordered(base, file, kept, added []backend.Settings) []backend.Settings {
 			own = append(own, instance)
 		}
 	}
-	return inserted(sorted, kept, own)
+	return insertInstances(sorted, kept, own)
 }
 
-// inserted adds instances to a list, each behind the nearest one that precedes it
+// insertInstances adds instances to a list, each behind the nearest one that precedes it
 // in the list that it comes from.
-func inserted(into, from, added []backend.Settings) []backend.Settings {
-	place := func(id string) int {
+func insertInstances(into, from, added []backend.Settings) []backend.Settings {
+	position := func(id string) int {
 		return slices.IndexFunc(into, func(s backend.Settings) bool { return s.ID() == id })
 	}
 	isAdded := byID(added)
@@ -146,7 +146,7 @@ func inserted(into, from, added []backend.Settings) []backend.Settings {
 		if own, is := isAdded[id]; is {
 			into = slices.Insert(into, at, own)
 			at++
-		} else if n := place(id); n >= 0 {
+		} else if n := position(id); n >= 0 {
 			at = n + 1
 		}
 	}

@@ -24,12 +24,12 @@ var ErrUnavailable = errors.New("the shared configuration cannot be written now;
 var ErrUnconfirmed = fmt.Errorf("%w; whether this change was taken shows when its database is back", ErrUnavailable)
 
 const (
-	// sharedPoll is how often the log is read if no notification comes: often
+	// pollInterval is how often the log is read if no notification comes: often
 	// enough for a change to be everywhere within a second.
-	sharedPoll = 750 * time.Millisecond
-	// sharedPatience is the longest time between two tries while the database
+	pollInterval = 750 * time.Millisecond
+	// maxRetryDelay is the longest time between two tries while the database
 	// is away.
-	sharedPatience = 3 * time.Second
+	maxRetryDelay = 3 * time.Second
 )
 
 // OpenShared is Open for a gateway that shares its configuration with others.
@@ -86,7 +86,7 @@ func (c *Control) Follow(ctx context.Context) {
 		disconnect()
 		c.Close()
 	}()
-	wait := sharedPoll / 4
+	wait := pollInterval / 4
 	for ctx.Err() == nil {
 		var err error
 		if listener == nil {
@@ -101,12 +101,12 @@ func (c *Control) Follow(ctx context.Context) {
 		c.reportFollowing(err)
 		if err != nil {
 			disconnect()
-			wait = min(2*wait, sharedPatience)
+			wait = min(2*wait, maxRetryDelay)
 			pause(ctx, wait/2+mathrand.N(wait/2)) //nolint:gosec // spreads tries, keeps no secret
 			continue
 		}
-		wait = sharedPoll / 4
-		next, cancel := context.WithTimeout(ctx, sharedPoll)
+		wait = pollInterval / 4
+		next, cancel := context.WithTimeout(ctx, pollInterval)
 		err = listener.Wait(next)
 		cancel()
 		if err != nil {
@@ -171,7 +171,7 @@ func (c *Control) refresh(ctx context.Context) error {
 	valuesErr := c.values.catchUp(log)
 	err = c.catchUp(log)
 	log.end()
-	err = errors.Join(valuesErr, c.values.supply(ctx), err)
+	err = errors.Join(valuesErr, c.values.supplyMissing(ctx), err)
 	if err != nil || c.waiting == nil {
 		return err
 	}

@@ -10,9 +10,9 @@ import (
 )
 
 // sourceOf identifies the services that a configuration file gives, after
-// substitution; only secrets are known by their references, so that a key which
-// was rotated is no change. Defaults do not count where it is known what was written: a release that adds
-// a setting must not take an old file for a new one.
+// substitution. Secrets count by their references, so that a rotated key is no
+// change. Defaults do not count where it is known what was written: a release that
+// adds a setting must not take an old file for a new one.
 func sourceOf(doc *config.Document) string {
 	if doc.Written != "" {
 		return "written:" + doc.Written

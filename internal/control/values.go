@@ -56,7 +56,7 @@ func OpenValues(ctx context.Context, shared Shared, log *slog.Logger) (*Values, 
 	return newValues(shared, new(sync.Mutex), log), nil
 }
 
-// Close lets go of the database.
+// Close closes the connection to the database.
 func (v *Values) Close() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -85,11 +85,10 @@ func (v *Values) refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return v.supply(ctx)
+	return v.supplyMissing(ctx)
 }
 
-// catchUp tells the followers what changed. It does nothing where nobody
-// follows. The caller has the lock, and calls supply after the session.
+// catchUp tells the followers what changed. It does nothing without followers. The caller has the lock, and calls supplyMissing after the session.
 func (v *Values) catchUp(s *session) error {
 	if len(v.followers) == 0 || s.head.Log == "" {
 		return nil
@@ -112,10 +111,10 @@ func (v *Values) catchUp(s *session) error {
 	}
 	if v.lacking = nil; whole {
 		if v.lacking = missing(v.known, changed); len(v.lacking) > 0 {
-			return nil // until the log has them, nobody is told that they are gone
+			return nil // followers are not told that they are gone before the log has them
 		}
 	}
-	v.deliver(s.head.Log, newest, whole, changed)
+	v.notifyFollowers(s.head.Log, newest, whole, changed)
 	return nil
 }
 
@@ -139,8 +138,9 @@ func kindOf(name string) string {
 	return kind
 }
 
-// supply gives the log what it lacks. The caller has the lock.
-func (v *Values) supply(ctx context.Context) error {
+// supplyMissing stores the values in the log that it lacks. The caller has the
+// lock.
+func (v *Values) supplyMissing(ctx context.Context) error {
 	if len(v.lacking) == 0 {
 		return nil
 	}
@@ -169,11 +169,11 @@ func (v *Values) supply(ctx context.Context) error {
 		return err
 	}
 	v.lacking = nil
-	v.deliver(s.head.Log, newest, true, all)
+	v.notifyFollowers(s.head.Log, newest, true, all)
 	return nil
 }
 
-func (v *Values) deliver(log string, newest int64, whole bool, changed map[string][]byte) {
+func (v *Values) notifyFollowers(log string, newest int64, whole bool, changed map[string][]byte) {
 	if whole {
 		clear(v.known)
 	}
@@ -207,7 +207,7 @@ func (v *Values) Change(ctx context.Context, edit func() (name string, value []b
 		_ = refuse(v.log, err)
 		return ErrUnconfirmed
 	}
-	v.deliver(v.origin, newest, false, map[string][]byte{name: value})
+	v.notifyFollowers(v.origin, newest, false, map[string][]byte{name: value})
 	return nil
 }
 

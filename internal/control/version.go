@@ -44,12 +44,12 @@ func ReadVersion(number int, data []byte) (*Version, error) {
 // since returns when the instances of the version were added. Versions of older
 // programs do not say; their instances are as old as the version.
 func (v *Version) since() routing.Since {
-	return grown(v.Services, v.Added, v.CreatedAt)
+	return addedTimes(v.Services, v.Added, v.CreatedAt)
 }
 
-// grown returns when the instances of the services were added: as before, or
-// now for those that are new.
-func grown(services Services, before routing.Since, now time.Time) routing.Since {
+// addedTimes returns when each instance of the services was added: the time that
+// is known from before, or now for a new one.
+func addedTimes(services Services, before routing.Since, now time.Time) routing.Since {
 	since := make(routing.Since, len(services))
 	for serviceType, service := range services {
 		if len(service.Instances) == 0 {

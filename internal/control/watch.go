@@ -34,12 +34,12 @@ func Watch(ctx context.Context, path string, seen Fingerprint, changed func()) e
 	if err := watcher.Add(filepath.Dir(path)); err != nil {
 		return err
 	}
-	follow(ctx, path, seen, watcher, changed)
+	watchFile(ctx, path, seen, watcher, changed)
 	return nil
 }
 
-// follow is Watch after the directory is watched.
-func follow(ctx context.Context, path string, last Fingerprint, watcher *fsnotify.Watcher, changed func()) {
+// watchFile is Watch after the directory is watched.
+func watchFile(ctx context.Context, path string, last Fingerprint, watcher *fsnotify.Watcher, changed func()) {
 	poll := time.NewTicker(pollTime)
 	defer poll.Stop()
 	settle := time.NewTimer(0) // what changed before the watch began is not missed
@@ -57,7 +57,7 @@ func follow(ctx context.Context, path string, last Fingerprint, watcher *fsnotif
 		case <-ctx.Done():
 			return
 		case event := <-watcher.Events:
-			if mayConcern(event.Name, path) {
+			if mayAffect(event.Name, path) {
 				arm(settleTime)
 			}
 		case <-watcher.Errors:
@@ -67,7 +67,7 @@ func follow(ctx context.Context, path string, last Fingerprint, watcher *fsnotif
 		case <-settle.C:
 			armed = false
 			before := now
-			now = Look(path)
+			now = FingerprintOf(path)
 			switch {
 			case now == last:
 			case now != before:
@@ -80,10 +80,10 @@ func follow(ctx context.Context, path string, last Fingerprint, watcher *fsnotif
 	}
 }
 
-// mayConcern reports whether something that happened to a file of the same
+// mayAffect reports whether something that happened to a file of the same
 // directory can change what the path leads to. A link leads to what only others
 // are named after: mounted volumes turn a link of their own.
-func mayConcern(happened, path string) bool {
+func mayAffect(happened, path string) bool {
 	if filepath.Base(happened) == filepath.Base(path) {
 		return true
 	}
@@ -91,9 +91,9 @@ func mayConcern(happened, path string) bool {
 	return err == nil && info.Mode()&os.ModeSymlink != 0
 }
 
-// Look returns the fingerprint of a file; one that cannot be read right now has
+// FingerprintOf returns the fingerprint of a file; one that cannot be read right now has
 // the same as an empty one, and is read again later.
-func Look(path string) Fingerprint {
+func FingerprintOf(path string) Fingerprint {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		data = nil

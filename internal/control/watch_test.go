@@ -18,7 +18,7 @@ func watching(t *testing.T, path string) <-chan string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	told, ended := make(chan string, 100), make(chan error, 1)
-	seen := Look(path)
+	seen := FingerprintOf(path)
 	go func() {
 		ended <- Watch(ctx, path, seen, func() {
 			content, _ := os.ReadFile(path)
@@ -149,7 +149,7 @@ func TestChangeIsSeenWhileOthersNeverRest(t *testing.T) {
 				ended := make(chan struct{})
 				go func() {
 					defer close(ended)
-					follow(ctx, path, Look(path), watcher, func() { told <- time.Now() })
+					watchFile(ctx, path, FingerprintOf(path), watcher, func() { told <- time.Now() })
 				}()
 				synctest.Wait()
 				put(t, path, "new")
@@ -185,7 +185,7 @@ func TestHalfAFileIsNoChange(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			follow(ctx, path, Look(path), watcher, func() {
+			watchFile(ctx, path, FingerprintOf(path), watcher, func() {
 				content, _ := os.ReadFile(path)
 				told = append(told, string(content))
 			})

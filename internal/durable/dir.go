@@ -32,22 +32,22 @@ const (
 	Remove  Step = "remove"
 )
 
-// aside is what the name of an unfinished file begins with.
-const aside = ".new-"
+// unfinishedPrefix begins the name of an unfinished file.
+const unfinishedPrefix = ".new-"
 
 // Unfinished returns the name under which something is made that will get its
 // own name when it is whole; Open removes what never got there.
-func Unfinished(name string) string { return aside + name }
+func Unfinished(name string) string { return unfinishedPrefix + name }
 
 // Open opens or makes a directory, and removes what a crash left of unfinished
-// writes: nobody reads it, and it may hold secrets.
+// writes: it is never read, and may hold secrets.
 func Open(path string) (*Dir, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, err
 	}
 	entries, err := os.ReadDir(path)
 	for _, entry := range entries {
-		if strings.HasPrefix(entry.Name(), aside) {
+		if strings.HasPrefix(entry.Name(), unfinishedPrefix) {
 			err = errors.Join(err, os.RemoveAll(filepath.Join(path, entry.Name())))
 		}
 	}
@@ -68,21 +68,21 @@ func (d *Dir) Names() ([]string, error) {
 	}
 	var names []string
 	for _, entry := range entries {
-		if entry.Type().IsRegular() && !strings.HasPrefix(entry.Name(), aside) {
+		if entry.Type().IsRegular() && !strings.HasPrefix(entry.Name(), unfinishedPrefix) {
 			names = append(names, entry.Name())
 		}
 	}
 	return names, nil
 }
 
-// Write gives a file new content: written aside, synced, renamed, and the
+// Write gives a file new content: written to another file, synced, renamed, and the
 // rename synced too. After an error the file has its old content, unless the
-// last step failed: then nobody knows which one a crash would leave.
+// last step failed: then it is unknown which content a crash would leave.
 func (d *Dir) Write(name string, content []byte) (err error) {
 	if err := d.before(Create); err != nil {
 		return err
 	}
-	file, err := os.CreateTemp(d.path, aside+"*") // with mode 0600
+	file, err := os.CreateTemp(d.path, unfinishedPrefix+"*") // with mode 0600
 	if err != nil {
 		return err
 	}

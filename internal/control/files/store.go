@@ -38,8 +38,8 @@ const (
 // ErrInUse means that another process works in the same data directory.
 var ErrInUse = errors.New("the data directory is in use by another process")
 
-// Open opens or makes the store in the data directory and keeps other
-// processes out of it.
+// Open opens the store in the data directory, which it makes if need be, and locks
+// it against other processes.
 func Open(dataDir string) (*Store, error) {
 	if err := os.MkdirAll(dataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
@@ -62,10 +62,10 @@ func Open(dataDir string) (*Store, error) {
 	return s, nil
 }
 
-// Data returns the data directory, for others who keep files in it.
+// Data returns the data directory, in which other packages keep files, too.
 func (s *Store) Data() *durable.Dir { return s.data }
 
-// Close lets other processes in.
+// Close releases the lock on the data directory.
 func (s *Store) Close() error { return s.lock.Close() }
 
 // Versions returns the numbers of all versions in order.

@@ -173,10 +173,10 @@ func (l *Log) makeTables(ctx context.Context) error {
 	})
 }
 
-// listener is a connection that hears of every commit.
+// listener is a connection that is notified of every commit.
 type listener struct{ conn *pgx.Conn }
 
-// Listen opens a connection that hears of every commit.
+// Listen opens a connection that is notified of every commit.
 func (l *Log) Listen(ctx context.Context) (control.Listener, error) {
 	conn, err := l.connect(ctx)
 	if err != nil {

@@ -139,8 +139,8 @@ func (t *transaction) PutValue(name string, revision int64, value []byte) error 
 	return err
 }
 
-// Commit commits and tells all listeners. It does not stop when the caller of the
-// transaction leaves: then nobody would know whether the log has the change.
+// Commit commits and notifies all listeners. The context of the transaction does
+// not end it: then it would be unknown whether the log has the change.
 func (t *transaction) Commit() error {
 	ctx, cancel := bounded(context.WithoutCancel(t.ctx))
 	defer cancel()
