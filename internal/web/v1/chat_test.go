@@ -49,6 +49,7 @@ func TestReplyPassesByteForByteExceptForTheModel(t *testing.T) {
 }
 
 func TestReplyGetsTheMembersThatClientsRequire(t *testing.T) {
+	t.Parallel()
 	r, _ := gatewaytest.StartOne(t, simulator.Step{Body: `{"choices":[{"index":0}]}`})
 	body := r.Chat(gatewaytest.PlainHi).Succeeds(t).Body
 	for _, member := range []string{`"id":"chatcmpl-`, `"object":"chat.completion"`, `"created":`, `"model":"m"`, `"system_fingerprint":null`, `"choices":[{"index":0}]`} {
@@ -59,6 +60,7 @@ func TestReplyGetsTheMembersThatClientsRequire(t *testing.T) {
 }
 
 func TestRequestPassesByteForByte(t *testing.T) {
+	t.Parallel()
 	r, b := gatewaytest.StartOne(t)
 	body := `{ "zeta" : 123456789012345678901234567890, "model":"m", "u":1.10,"v":1e2,"w":-0,"temperature":1.50, ` +
 		`"messages":[ {"name":"n","role":"user","content":"h\u00e9 \/ \ud83d\ude00 \ud83d","x":1E+2} ],"\ude00":"\ud83d","__proto__":{"a":[]},"Modell":"other","max_tokens":100 }`
@@ -100,6 +102,7 @@ func TestExtraBodyJoinsTheUpstreamBody(t *testing.T) {
 }
 
 func TestExtraBodyCountsAsGiven(t *testing.T) {
+	t.Parallel()
 	r, b := gatewaytest.StartOne(t)
 	answer := r.Chat(`{"model":"m","messages":[{"role":"user","content":"hi"}],"extra_body":{"stream":true,"stream_options":{"include_usage":true}}}`).Succeeds(t)
 	events := gatewaytest.EventsOf(t, answer.Body)
@@ -150,6 +153,7 @@ func TestUsageIsAskedInEveryStream(t *testing.T) {
 }
 
 func TestUpstreamModelIsMappedBothWays(t *testing.T) {
+	t.Parallel()
 	b := gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", b.URL(), `upstream-model: 'their "name"'`)))
 	plain := r.Chat(gatewaytest.PlainHi).Succeeds(t)
@@ -170,6 +174,7 @@ func TestUpstreamModelIsMappedBothWays(t *testing.T) {
 }
 
 func TestBaseURLAndPath(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct{ suffix, path, want string }{
 		"without version":       {"", "", "/v1/chat/completions"},
 		"trailing slash":        {"/", "", "/v1/chat/completions"},
@@ -196,6 +201,7 @@ func TestBaseURLAndPath(t *testing.T) {
 }
 
 func TestHeadersToTheBackend(t *testing.T) {
+	t.Parallel()
 	const callers = "Bearer callers-own"
 	for name, test := range map[string]struct {
 		settings []string
@@ -241,6 +247,7 @@ func TestHeadersToTheBackend(t *testing.T) {
 }
 
 func TestRequestIDs(t *testing.T) {
+	t.Parallel()
 	made := regexp.MustCompile(`^req_[A-Z2-7]{20,}$`)
 	for name, given := range map[string]string{
 		"none": "", "sane": "trace-1/2:3", "longest": strings.Repeat("x", 128),
@@ -274,6 +281,7 @@ func TestRequestIDs(t *testing.T) {
 }
 
 func TestRepliesNameInstanceAndAttempts(t *testing.T) {
+	t.Parallel()
 	r, b := gatewaytest.StartOne(t)
 	for _, body := range []string{gatewaytest.PlainHi, gatewaytest.StreamHi} {
 		header := r.Chat(body).Succeeds(t).Header
@@ -289,6 +297,7 @@ func TestRepliesNameInstanceAndAttempts(t *testing.T) {
 }
 
 func TestChatWithoutVersionInThePathAndAnyContentType(t *testing.T) {
+	t.Parallel()
 	r, b := gatewaytest.StartOne(t)
 	for _, contentType := range []string{"application/x-www-form-urlencoded", "text/plain", "application/json; charset=utf-8", "nonsense"} {
 		r.Do(http.MethodPost, "/chat/completions", gatewaytest.PlainHi, "Content-Type", contentType).Succeeds(t)
@@ -301,6 +310,7 @@ func TestChatWithoutVersionInThePathAndAnyContentType(t *testing.T) {
 }
 
 func TestLargeRequestPasses(t *testing.T) {
+	t.Parallel()
 	r, b := gatewaytest.StartOne(t)
 	body := `{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat("0123456789", 500_000) + `"}]}`
 	r.Chat(body).Succeeds(t)
@@ -310,6 +320,7 @@ func TestLargeRequestPasses(t *testing.T) {
 }
 
 func TestWeightlessCredentialsAreFineWhenTheAPIIsOpen(t *testing.T) {
+	t.Parallel()
 	r, _ := gatewaytest.StartOne(t)
 	for _, credential := range []string{"Bearer dummy", "Bearer ", "Bearer undefined", "nonsense"} {
 		r.Chat(gatewaytest.PlainHi, "Authorization", credential).Succeeds(t)

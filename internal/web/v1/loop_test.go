@@ -48,6 +48,7 @@ func loopYAML(other *simulator.Backend) string {
 }
 
 func TestGatewayThatCallsItself(t *testing.T) {
+	t.Parallel()
 	other := gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, loopYAML(other))
 	leadTo(r, r.URL)
@@ -62,6 +63,7 @@ func TestGatewayThatCallsItself(t *testing.T) {
 }
 
 func TestGatewaysThatCallEachOther(t *testing.T) {
+	t.Parallel()
 	other := gatewaytest.StartBackend(t)
 	a, b := gatewaytest.Start(t, loopYAML(other)), gatewaytest.Start(t, loopYAML(other))
 	leadTo(a, b.URL)
@@ -79,6 +81,7 @@ func TestGatewaysThatCallEachOther(t *testing.T) {
 
 // Gateways in a row are legal, up to eight, and leave what others wrote.
 func TestChainOfGateways(t *testing.T) {
+	t.Parallel()
 	last := gatewaytest.StartBackend(t)
 	url := last.URL()
 	var chain []*gatewaytest.Gateway // the last one first
@@ -106,6 +109,7 @@ func TestChainOfGateways(t *testing.T) {
 
 // What is no loop of gateways is not taken for one.
 func TestLoopDetectedByOthers(t *testing.T) {
+	t.Parallel()
 	b := gatewaytest.StartBackend(t, simulator.Step{Status: 508}, simulator.Step{Status: 508, Body: `{"error":{"message":"x","type":"api_error","param":null,"code":"loop_detected"}}`})
 	r := gatewaytest.Start(t, gatewaytest.BreakerYAML("failure-threshold: 5", b))
 	r.Chat(gatewaytest.PlainHi).FailsWith(t, 508, "api_error", "upstream_error", "")

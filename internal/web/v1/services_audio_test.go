@@ -16,6 +16,7 @@ import (
 )
 
 func TestSpeechFormats(t *testing.T) {
+	t.Parallel()
 	r, _ := gatewaytest.StartService(t)
 	for format, want := range map[string]struct{ contentType, start string }{
 		"":     {"audio/mpeg", "\xff\xf3"},
@@ -56,6 +57,7 @@ func checkWAV(t *testing.T, file string) {
 // A backend that labels audio as nothing in particular is labelled by what was
 // asked for.
 func TestSpeechThatSaysNotWhatItIs(t *testing.T) {
+	t.Parallel()
 	for format, want := range map[string]string{
 		"mp3": "audio/mpeg", "opus": "audio/ogg", "aac": "audio/aac", "flac": "audio/flac", "wav": "audio/wav", "pcm": "audio/pcm",
 	} {
@@ -69,6 +71,7 @@ func TestSpeechThatSaysNotWhatItIs(t *testing.T) {
 
 // Audio that was asked for as events is labelled as events.
 func TestSpeechAsEvents(t *testing.T) {
+	t.Parallel()
 	const events = "data: {\"type\":\"speech.audio.delta\",\"audio\":\"AAAA\"}\n\ndata: {\"type\":\"speech.audio.done\"}\n\n"
 	r, _ := gatewaytest.StartService(t, simulator.Step{Body: events})
 	answer := r.Post("/v1/audio/speech", `{"model":"m","input":"x","voice":"v","stream_format":"sse"}`).Succeeds(t)
@@ -79,6 +82,7 @@ func TestSpeechAsEvents(t *testing.T) {
 
 // The first bytes are with the client while the backend still speaks.
 func TestSpeechIsStreamed(t *testing.T) {
+	t.Parallel()
 	r, b := gatewaytest.StartService(t, simulator.Step{Stop: simulator.StopStall, After: 2})
 	ctx, cancel := context.WithCancel(gatewaytest.Deadline(t))
 	response := r.Open(ctx, http.MethodPost, "/v1/audio/speech", `{"model":"m","input":"a b c d e f g h","voice":"v","response_format":"wav"}`)
@@ -107,6 +111,7 @@ func TestSpeechIsStreamed(t *testing.T) {
 // Audio that breaks off must not look complete, and nothing but audio may stand
 // in it.
 func TestSpeechThatBreaksOff(t *testing.T) {
+	t.Parallel()
 	for name, step := range map[string]simulator.Step{
 		"reset":             {Stop: simulator.StopReset, After: 3},
 		"closed":            {Stop: simulator.StopClose, After: 3},
@@ -135,6 +140,7 @@ func TestSpeechThatBreaksOff(t *testing.T) {
 
 // What is no audio is a failure, whatever its status, and goes to the sibling.
 func TestSpeechThatIsNoAudio(t *testing.T) {
+	t.Parallel()
 	for name, step := range map[string]simulator.Step{
 		"error inside a 200": {Body: simulator.ErrorObject("no voice", "t", "c")},
 		"JSON":               {Body: `{"audio":"none"}`},
@@ -163,6 +169,7 @@ func TestSpeechThatIsNoAudio(t *testing.T) {
 }
 
 func TestTranscriptionFormats(t *testing.T) {
+	t.Parallel()
 	r, _ := gatewaytest.StartService(t)
 	wav := r.Post("/v1/audio/speech", `{"model":"m","input":"one two three","voice":"v","response_format":"wav"}`).Succeeds(t).Body
 	file := gatewaytest.Upload("file", "speech.wav", "audio/wav", wav)
@@ -191,6 +198,7 @@ func TestTranscriptionFormats(t *testing.T) {
 // The order of the fields is free, lists are written in two ways, and what the
 // gateway does not know reaches the backend as it came.
 func TestTranscriptionForms(t *testing.T) {
+	t.Parallel()
 	const wav = "RIFF\x00\x01\xff\r\n--not-a-boundary\r\n"
 	for name, parts := range map[string][]gatewaytest.Part{
 		"model first":     {gatewaytest.Field("model", "m"), gatewaytest.Upload("file", "a.wav", "audio/wav", wav)},
@@ -253,6 +261,7 @@ func TestTranscriptionForms(t *testing.T) {
 }
 
 func TestTranscriptionFormBoundaries(t *testing.T) {
+	t.Parallel()
 	r, _ := gatewaytest.StartService(t)
 	const parts = "--%b\r\nContent-Disposition: form-data; name=model\r\n\r\nm\r\n" +
 		"--%b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.wav\"\r\n\r\nabc\r\n--%b--\r\n"
@@ -277,6 +286,7 @@ func TestTranscriptionFormBoundaries(t *testing.T) {
 }
 
 func TestInvalidTranscriptions(t *testing.T) {
+	t.Parallel()
 	r, b := gatewaytest.StartService(t)
 	const missing, invalid = "missing_parameter", "invalid_value"
 	for name, test := range map[string]struct {
@@ -323,6 +333,7 @@ func TestInvalidTranscriptions(t *testing.T) {
 
 // Errors of a backend that transcribes are errors like all others.
 func TestTranscriptionsThatAreNone(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		step   simulator.Step
 		format string

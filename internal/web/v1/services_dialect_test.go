@@ -86,6 +86,7 @@ type toolCall struct {
 }
 
 func TestChatInForeignDialects(t *testing.T) {
+	t.Parallel()
 	everyForeigner(t, func(t *testing.T, f foreign, r *gatewaytest.Gateway, b *simulator.Backend) {
 		got := decode[completion](t, r.Chat(`{"model":"m","messages":[{"role":"system","content":"be short"},{"role":"user","content":"hello there"}],"max_tokens":40,"temperature":0.5,"stop":["END"]}`))
 		if got.Object != "chat.completion" || got.Model != "m" || got.ID == "" || got.Created < 1_000_000_000 {
@@ -108,6 +109,7 @@ func TestChatInForeignDialects(t *testing.T) {
 }
 
 func TestStreamedChatInForeignDialects(t *testing.T) {
+	t.Parallel()
 	everyForeigner(t, func(t *testing.T, f foreign, r *gatewaytest.Gateway, b *simulator.Backend) {
 		const messages = `"model":"m","messages":[{"role":"user","content":"tell me more"}]`
 		plain := decode[completion](t, r.Chat(`{`+messages+`}`))
@@ -173,6 +175,7 @@ func checkChunks(t *testing.T, events []string, finish string, usageAsked bool, 
 // A tool is called, and its result is answered, in every dialect and in both
 // ways to ask.
 func TestToolsInForeignDialects(t *testing.T) {
+	t.Parallel()
 	const ask = `{"role":"user","content":"Weather in Oslo? Please use the tool."}`
 	const tools = `"model":"m","tools":[{"type":"function","function":{"name":"get_weather","description":"d",` +
 		`"parameters":{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}}}]`
@@ -222,6 +225,7 @@ func checkCall(t *testing.T, call toolCall) {
 }
 
 func TestEmbeddingsInForeignDialects(t *testing.T) {
+	t.Parallel()
 	everyForeigner(t, func(t *testing.T, f foreign, r *gatewaytest.Gateway, b *simulator.Backend) {
 		if f.embedPath == "" {
 			r.Post("/v1/embeddings", embedHi).FailsWith(t, http.StatusServiceUnavailable, "service_unavailable", "service_unavailable", "")
@@ -255,6 +259,7 @@ func TestEmbeddingsInForeignDialects(t *testing.T) {
 // Every dialect's own way to complain becomes the one error body, plain and
 // streamed, and gives nothing away.
 func TestErrorsInForeignDialects(t *testing.T) {
+	t.Parallel()
 	everyForeigner(t, func(t *testing.T, _ foreign, r *gatewaytest.Gateway, b *simulator.Backend) {
 		for status, want := range map[int]struct {
 			status     int
@@ -307,6 +312,7 @@ func TestErrorsInForeignDialects(t *testing.T) {
 // After the first event an error can only be an event, without the mark of a
 // complete answer.
 func TestErrorsInForeignStreams(t *testing.T) {
+	t.Parallel()
 	everyForeigner(t, func(t *testing.T, _ foreign, r *gatewaytest.Gateway, b *simulator.Backend) {
 		for name, test := range map[string]struct {
 			step simulator.Step
@@ -338,6 +344,7 @@ func TestErrorsInForeignStreams(t *testing.T) {
 
 // A request may go from one dialect to another when the first backend fails.
 func TestFailoverBetweenDialects(t *testing.T) {
+	t.Parallel()
 	a, b := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
 	a.ScriptForever(simulator.Step{Status: http.StatusInternalServerError})
 	for _, f := range foreigners {

@@ -74,6 +74,7 @@ func (e *embeddings) vectors(t *testing.T, inBase64 bool) [][]float32 {
 }
 
 func TestEmbeddingsAreTheSameInBothForms(t *testing.T) {
+	t.Parallel()
 	r, b := gatewaytest.StartService(t)
 	const inputs = `"model":"m","input":["the cat sat","the cat sat down","stock market crash",""]`
 	embed := func(more string) embeddings {
@@ -115,6 +116,7 @@ func cosine(a, b []float32) float64 {
 }
 
 func TestEmbeddingDimensions(t *testing.T) {
+	t.Parallel()
 	r, b := gatewaytest.StartService(t)
 	for _, more := range []string{``, `,"encoding_format":"base64"`} {
 		got := decode[embeddings](t, r.Post("/v1/embeddings", `{"model":"m","input":"hi","dimensions":8`+more+`}`))
@@ -129,6 +131,7 @@ func TestEmbeddingDimensions(t *testing.T) {
 }
 
 func TestEmbeddingsOfTokenIDs(t *testing.T) {
+	t.Parallel()
 	r, b := gatewaytest.StartService(t)
 	for input, count := range map[string]int{`[1,2,3]`: 1, `[[1,2],[3]]`: 2, `[[101, 7592, 102]]`: 1, `"one"`: 1, `["a","b","c"]`: 3} {
 		got := decode[embeddings](t, r.Post("/v1/embeddings", `{"model":"m","input":`+input+`}`))
@@ -145,6 +148,7 @@ func TestEmbeddingsOfTokenIDs(t *testing.T) {
 // What a backend makes of the wish for a form does not matter, nor the order in
 // which it answers.
 func TestEmbeddingsOfOddBackends(t *testing.T) {
+	t.Parallel()
 	quarter := base64.StdEncoding.EncodeToString([]byte{0, 0, 128, 62, 0, 0, 0, 192}) // 0.25, -2
 	item := func(index int, vector string) string {
 		return fmt.Sprintf(`{"object":"embedding","index":%d,"embedding":%s}`, index, vector)
@@ -176,6 +180,7 @@ func TestEmbeddingsOfOddBackends(t *testing.T) {
 
 // An answer that is none is a failure of the backend and goes to its sibling.
 func TestEmbeddingsThatAreNone(t *testing.T) {
+	t.Parallel()
 	for name, body := range map[string]string{
 		"error inside":     simulator.ErrorObject("no", "t", "c"),
 		"no data":          `{"object":"list","data":[]}`,

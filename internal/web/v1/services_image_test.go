@@ -70,6 +70,7 @@ func fetchImage(r *gatewaytest.Gateway, url string) ([]byte, error) {
 }
 
 func TestImages(t *testing.T) {
+	t.Parallel()
 	r, _ := gatewaytest.StartService(t)
 	for format, inBase64 := range map[string]bool{
 		``: false, `,"response_format":"url"`: false, `,"response_format":"b64_json"`: true, `,"response_format":null`: false,
@@ -84,6 +85,7 @@ func TestImages(t *testing.T) {
 
 // A caller that asked for one form never gets the other in its place.
 func TestImagesInTheOtherForm(t *testing.T) {
+	t.Parallel()
 	content := base64.StdEncoding.EncodeToString([]byte(gatewaytest.Picture(t, 4, 4)))
 	form := func(r *gatewaytest.Gateway, format string) gatewaytest.Reply {
 		return r.PostForm("/v1/images/edits", gatewaytest.Field("model", "m"), gatewaytest.Field("prompt", "x"), gatewaytest.Photo(t, "image"), gatewaytest.Field("response_format", format))
@@ -112,6 +114,7 @@ func TestImagesInTheOtherForm(t *testing.T) {
 }
 
 func TestImagesThatAreNone(t *testing.T) {
+	t.Parallel()
 	for name, body := range map[string]string{
 		"error inside a 200": simulator.ErrorObject("no", "t", "c"),
 		"no images":          `{"created":1,"data":[]}`,
@@ -129,6 +132,7 @@ func TestImagesThatAreNone(t *testing.T) {
 }
 
 func TestImageEdits(t *testing.T) {
+	t.Parallel()
 	one, two, mask := gatewaytest.Picture(t, 16, 16), gatewaytest.Picture(t, 24, 24), gatewaytest.Picture(t, 16, 16)
 	r, b := gatewaytest.StartService(t)
 	for name, parts := range map[string][]gatewaytest.Part{
@@ -165,6 +169,7 @@ func TestImageEdits(t *testing.T) {
 }
 
 func TestInvalidImageEdits(t *testing.T) {
+	t.Parallel()
 	r, b := gatewaytest.StartService(t)
 	const missing, invalid = "missing_parameter", "invalid_value"
 	model, prompt, file := gatewaytest.Field("model", "m"), gatewaytest.Field("prompt", "p"), gatewaytest.Photo(t, "image")

@@ -14,6 +14,7 @@ import (
 // A key for one model does not get another one served with a form that names
 // both: what was permitted is what goes upstream.
 func TestAFormCannotNameTwoModels(t *testing.T) {
+	t.Parallel()
 	b := gatewaytest.StartBackend(t)
 	var entries []string
 	for _, service := range []string{"stt", "imgEdit"} {
@@ -81,6 +82,7 @@ const (
 // What a backend says in a stream that is no part of the answer is an error
 // wherever it stands, and its secrets stay here.
 func TestEventsThatAreNoChunksDoNotReachTheCaller(t *testing.T) {
+	t.Parallel()
 	const secret, address = "sk-backendsecret", "http://10.0.0.1/v1"
 	for name, event := range map[string]string{
 		"a name":           "event: error\ndata: {\"message\":\"bad key " + secret + " at " + address + "\"}",
@@ -113,6 +115,7 @@ func TestEventsThatAreNoChunksDoNotReachTheCaller(t *testing.T) {
 }
 
 func TestOddStreamsOfAnswersThatAreComplete(t *testing.T) {
+	t.Parallel()
 	for name, step := range map[string]simulator.Step{
 		"blanks behind the mark": eventStream(streamBegins, "data: [DONE] \t"),
 		"no blank before it":     eventStream(streamBegins, "data:[DONE]"),
@@ -135,6 +138,7 @@ func TestOddStreamsOfAnswersThatAreComplete(t *testing.T) {
 }
 
 func TestHalvesOfACharacterArePassedOn(t *testing.T) {
+	t.Parallel()
 	half := func(escape string) string {
 		return strings.Replace(streamBegins, `"content":"he"`, `"content":"`+escape+`"`, 1)
 	}
@@ -153,6 +157,7 @@ func TestHalvesOfACharacterArePassedOn(t *testing.T) {
 // A backend that has an answer in another form than one caller wants is still
 // there for the others.
 func TestAnotherFormDoesNotOpenTheBreaker(t *testing.T) {
+	t.Parallel()
 	b := gatewaytest.StartBackend(t)
 	b.ScriptForever(simulator.Step{Body: `{"text":"hello"}`})
 	r := gatewaytest.Start(t, "services: {stt: {circuit-breaker: {failure-threshold: 2}, health-check: {enabled: false}, instances: ["+gatewaytest.Instance("m", b.URL())+"]}}\n")
@@ -164,6 +169,7 @@ func TestAnotherFormDoesNotOpenTheBreaker(t *testing.T) {
 }
 
 func TestRefusalsForWantOfAKeySayWhatIsWanted(t *testing.T) {
+	t.Parallel()
 	r := gatewaytest.Start(t, fmt.Sprintf("security: {enabled: true, keys: [{id: a, key-sha256: %s}]}\n", gatewaytest.HashOf("key")))
 	for _, path := range []string{"/v1/chat/completions", "/v1/models", "/v1/audio/transcriptions"} {
 		method := http.MethodPost

@@ -49,6 +49,7 @@ func (r *ranking) order(t *testing.T, withDocuments bool) []int {
 
 // Every shape of backend gives the same ranking, with what was asked for.
 func TestRerank(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{"openai", "cohere", "jina", "tei", "llamacpp", "localai", "vllm"} {
 		t.Run(kind, func(t *testing.T) {
 			b := gatewaytest.StartBackend(t)
@@ -80,6 +81,7 @@ func TestRerank(t *testing.T) {
 
 // Order, number and documents are seen to here when the backend does not.
 func TestRerankOfBackendsThatIgnoreWishes(t *testing.T) {
+	t.Parallel()
 	r, b := gatewaytest.StartService(t)
 	const body = `{"model":"m","query":"q","documents":["a",{"text":"b"},{"title":"c"}],"top_n":2,"return_documents":true}`
 	for name, reply := range map[string]string{
@@ -124,6 +126,7 @@ func TestRerankOfBackendsThatIgnoreWishes(t *testing.T) {
 
 // Backends that take only texts get texts.
 func TestRerankDocumentsForBackendsThatTakeTexts(t *testing.T) {
+	t.Parallel()
 	const body = `{"model":"m","query":"q","documents":["a",{"text":"b","id":7},{"title":"c"}]}`
 	for kind, want := range map[string]string{
 		"openai":   `"documents":["a",{"text":"b","id":7},{"title":"c"}]`,

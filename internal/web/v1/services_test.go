@@ -84,6 +84,7 @@ const (
 
 // Every endpoint has its aliases, and answers the same there.
 func TestAliases(t *testing.T) {
+	t.Parallel()
 	r, _ := gatewaytest.StartService(t)
 	for body, paths := range map[string][]string{
 		gatewaytest.PlainHi: {"/v1/chat/completions", "/chat/completions"},
@@ -115,6 +116,7 @@ func TestAliases(t *testing.T) {
 // What other services have and this one does not is said in a way that helps,
 // and never in one that clients retry.
 func TestEndpointsThatDoNotExist(t *testing.T) {
+	t.Parallel()
 	r, b := gatewaytest.StartService(t)
 	for _, path := range []string{
 		"/v1/files", "/v1/batches", "/v1/assistants", "/v1/realtime", "/v1/moderations", "/v1/responses",
@@ -153,6 +155,7 @@ func TestEndpointsThatDoNotExist(t *testing.T) {
 
 // A request that is not valid is refused here, with the field that is at fault.
 func TestInvalidRequestsOfEveryService(t *testing.T) {
+	t.Parallel()
 	r, b := gatewaytest.StartService(t)
 	const missing, invalid = "missing_parameter", "invalid_value"
 	for path, tests := range map[string][]struct{ body, code, param string }{
@@ -235,6 +238,7 @@ func TestInvalidRequestsOfEveryService(t *testing.T) {
 
 // The ends of ranges belong to them, and null is the same as not given.
 func TestValidRequestsAtTheEdges(t *testing.T) {
+	t.Parallel()
 	r, b := gatewaytest.StartService(t)
 	for path, bodies := range map[string][]string{
 		"/v1/audio/speech": {
@@ -274,6 +278,7 @@ func TestValidRequestsAtTheEdges(t *testing.T) {
 
 // A type of body that an endpoint does not take is refused as that.
 func TestBodiesOfTheWrongType(t *testing.T) {
+	t.Parallel()
 	r, b := gatewaytest.StartService(t)
 	for _, path := range []string{"/v1/embeddings", "/v1/rerank", "/v1/audio/speech", "/v1/images/generations"} {
 		r.PostForm(path, gatewaytest.Field("model", "m")).FailsWith(t, http.StatusUnsupportedMediaType, gatewaytest.InvalidRequest, "unsupported_media_type", "")
@@ -298,6 +303,7 @@ func TestBodiesOfTheWrongType(t *testing.T) {
 
 // A model of one service type is none of another.
 func TestModelsBelongToTheirService(t *testing.T) {
+	t.Parallel()
 	b := gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.ServiceYAML("embedding", gatewaytest.Instance("m", b.URL())))
 	for path, body := range map[string]string{

@@ -143,6 +143,7 @@ const (
 // A transcript may come as chunks of a completion; those say, too, whether it is
 // complete.
 func TestTranscriptsAsChunks(t *testing.T) {
+	t.Parallel()
 	heard := gatewaytest.ServiceRequests(t)[0]
 	frame := func(events ...string) string { return "data: " + strings.Join(events, "\n\ndata: ") + "\n\n" }
 	for name, row := range map[string]struct {
@@ -204,6 +205,7 @@ func TestEventsOfOtherServicesAreAskedFor(t *testing.T) {
 
 // Silence between the events is filled, as in a chat.
 func TestSilentEventsOfOtherServicesAreKeptAlive(t *testing.T) {
+	t.Parallel()
 	w := gatewaytest.ServiceRequests(t)[0]
 	step := gatewaytest.EventStep(w.First + w.Last)
 	step.Stop, step.AfterBytes = simulator.StopStall, len(w.First)
@@ -227,6 +229,7 @@ func TestSilentEventsOfOtherServicesAreKeptAlive(t *testing.T) {
 // A form that the caller chose and the backend does not have is nobody's failure:
 // no breaker counts it and no other instance is asked to do the work again.
 func TestFormThatABackendDoesNotHave(t *testing.T) {
+	t.Parallel()
 	for name, row := range map[string]struct {
 		service schema.ServiceType
 		path    string

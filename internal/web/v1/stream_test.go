@@ -16,6 +16,7 @@ import (
 const streamUsage = `{"model":"m","stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"hi"}]}`
 
 func TestStreamIsWhatTheBackendSaid(t *testing.T) {
+	t.Parallel()
 	r, _ := gatewaytest.StartOne(t, simulator.Step{Text: "one two three"})
 	answer := r.Chat(gatewaytest.StreamHi).Succeeds(t)
 	for name, want := range map[string]string{
@@ -233,6 +234,7 @@ func TestUsageReachesWhoAsked(t *testing.T) {
 }
 
 func TestUsageThatMakesNoSenseHarmsNothing(t *testing.T) {
+	t.Parallel()
 	for _, value := range []string{
 		`{"prompt_tokens":-1,"completion_tokens":2,"total_tokens":1}`, `{"prompt_tokens":1e308}`, `{"total_tokens":9223372036854775808}`,
 		`{"total_tokens":"12"}`, `{"total_tokens":1.5}`, `"x"`, `[]`, `7`, `{}`, `{"total_tokens":{"a":1}}`,
@@ -252,6 +254,7 @@ func TestUsageThatMakesNoSenseHarmsNothing(t *testing.T) {
 }
 
 func TestPlainCompletionBecomesAStream(t *testing.T) {
+	t.Parallel()
 	t.Run("text", func(t *testing.T) {
 		r, _ := gatewaytest.StartOne(t, simulator.Step{Plain: true, Text: "whole at once"}, simulator.Step{Plain: true, Text: "whole at once"})
 		for _, body := range []string{gatewaytest.StreamHi, streamUsage} {
@@ -313,6 +316,7 @@ func TestPlainCompletionBecomesAStream(t *testing.T) {
 // However a backend writes its lines and however the bytes are cut, the caller
 // sees the same.
 func TestFramingAndSlicesMakeNoDifference(t *testing.T) {
+	t.Parallel()
 	const text = "日本語 and 😀 and ascii"
 	clean := func(events []string) []string {
 		for i, event := range events {
@@ -358,6 +362,7 @@ func TestFramingAndSlicesMakeNoDifference(t *testing.T) {
 }
 
 func TestEventsArriveOneByOne(t *testing.T) {
+	t.Parallel()
 	g := gatewaytest.StartHeldBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", g.URL)))
 	events := r.Stream(gatewaytest.Deadline(t), gatewaytest.StreamHi)
@@ -373,6 +378,7 @@ func TestEventsArriveOneByOne(t *testing.T) {
 }
 
 func TestSilenceIsFilledWithComments(t *testing.T) {
+	t.Parallel()
 	g := gatewaytest.StartHeldBackend(t)
 	r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: gatewaytest.ChatYAML(gatewaytest.Instance("m", g.URL)), KeepAlive: 20 * time.Millisecond})
 	events := r.Stream(gatewaytest.Deadline(t), gatewaytest.StreamHi)
@@ -394,6 +400,7 @@ func TestSilenceIsFilledWithComments(t *testing.T) {
 }
 
 func TestNothingIsSentBeforeTheFirstEvent(t *testing.T) {
+	t.Parallel()
 	// With comments every millisecond a head that is sent too early would be seen.
 	b := gatewaytest.StartBackend(t, simulator.Step{FirstDelay: gatewaytest.Never})
 	r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: gatewaytest.PoolYAML(b) + "limits: {first-byte-timeout: 300ms}\n", KeepAlive: time.Millisecond})
@@ -401,6 +408,7 @@ func TestNothingIsSentBeforeTheFirstEvent(t *testing.T) {
 }
 
 func TestLargeEvents(t *testing.T) {
+	t.Parallel()
 	event := func(size int) string {
 		const head, tail = `{"id":"x","object":"chat.completion.chunk","created":1,"choices":[{"delta":{"content":"`, `"},"finish_reason":"stop"}],"model":"m"}`
 		return head + strings.Repeat("x", size-len(head)-len(tail)) + tail

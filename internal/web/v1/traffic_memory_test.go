@@ -11,6 +11,7 @@ import (
 // What a request took of the budget is given back when its memory is free: a
 // stream that has begun holds nothing of it.
 func TestBudgetForBodiesIsGivenBack(t *testing.T) {
+	t.Parallel()
 	held := gatewaytest.StartHeldBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", held.URL)))
 	stream := r.ChatLater(gatewaytest.Deadline(t), gatewaytest.StreamHi)
@@ -30,6 +31,7 @@ func TestBudgetForBodiesIsGivenBack(t *testing.T) {
 
 // A request that finds nothing left of the budget is refused and may try again.
 func TestRequestsWithoutBudgetAreRefused(t *testing.T) {
+	t.Parallel()
 	b := gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", b.URL())))
 	all := r.Memory.Budget()

@@ -21,6 +21,7 @@ const (
 // A request that the backend's dialect cannot express reaches nobody and costs
 // nothing: no attempt, no place in the rate limit, none in the ledger.
 func TestWhatADialectCannotExpressCostsNothing(t *testing.T) {
+	t.Parallel()
 	for _, scope := range []string{"service", "model", "instance"} {
 		t.Run(scope, func(t *testing.T) {
 			b := gatewaytest.StartBackend(t)
@@ -62,6 +63,7 @@ func TestWhatADialectCannotExpressCostsNothing(t *testing.T) {
 // Whom the limit refuses had no turn at the balancer: the one that is served next
 // goes to the other instance.
 func TestRefusedRequestsTakeNoTurn(t *testing.T) {
+	t.Parallel()
 	a, b := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.PolicyYAML("rate-limit: {algorithm: sliding-window, capacity: 60, refill-rate: 1}, "+gatewaytest.NoBreakerNoChecks, gatewaytest.Instance("m", a.URL()), gatewaytest.Instance("m", b.URL())))
 	r.Chat(gatewaytest.PlainHi).Succeeds(t)
@@ -78,6 +80,7 @@ func TestRefusedRequestsTakeNoTurn(t *testing.T) {
 // Where one model has instances of several dialects, the request goes to one that
 // can express it, in the first place and after a failure.
 func TestInstancesWithoutWordsForARequestArePassedOver(t *testing.T) {
+	t.Parallel()
 	for _, strategy := range []string{"round-robin", "random", "least-connections", "ip-hash"} {
 		t.Run(strategy, func(t *testing.T) {
 			foreign, plain := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
@@ -104,6 +107,7 @@ func TestInstancesWithoutWordsForARequestArePassedOver(t *testing.T) {
 // As long as one that could express it may come back, the request is not at
 // fault; when nobody is left but those that cannot, it is.
 func TestWhoCannotExpressARequestIsNoSubstitute(t *testing.T) {
+	t.Parallel()
 	foreign, plain := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.PolicyYAML("rate-limit: {capacity: 100}, circuit-breaker: {failure-threshold: 1}, "+gatewaytest.NoChecks,
 		gatewaytest.Instance("m", foreign.URL(), "adapter: ollama"), gatewaytest.Instance("m", plain.URL())))
@@ -125,6 +129,7 @@ func TestWhoCannotExpressARequestIsNoSubstitute(t *testing.T) {
 // Who waits for the one instance that can express its request does not keep
 // others from those that cannot.
 func TestWhoWaitsForOneDialectHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
 	foreign, g := gatewaytest.StartBackend(t), gatewaytest.StartHeldBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.PolicyYAML("queue: {size: 10, timeout: 1h}, "+gatewaytest.NoBreakerNoChecks,
 		gatewaytest.Instance("m", g.URL, "max-concurrency: 1"), gatewaytest.Instance("m", foreign.URL(), "adapter: ollama", "max-concurrency: 1")))
@@ -154,6 +159,7 @@ const deepAudio = `{"model":"m","messages":[{"role":"user","content":[{"type":"i
 // What is found only while the request is written costs nothing either, and
 // another instance that has words for it gets the request.
 func TestWhatIsFoundWhileWritingCostsNothing(t *testing.T) {
+	t.Parallel()
 	foreign, plain := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.PolicyYAML("rate-limit: {algorithm: sliding-window, capacity: 100, refill-rate: 1}, "+gatewaytest.NoBreakerNoChecks,
 		gatewaytest.Instance("m", foreign.URL(), "adapter: ollama", "max-concurrency: 1"))+gatewaytest.QuotaOn)
@@ -187,6 +193,7 @@ func TestWhatIsFoundWhileWritingCostsNothing(t *testing.T) {
 // A request that the limit refuses is not written in the dialect of a backend,
 // and one that the dialect has no words for is a 400 before the limit.
 func TestNothingIsTranslatedBeforeTheLimit(t *testing.T) {
+	t.Parallel()
 	b := gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.PolicyYAML("rate-limit: {algorithm: sliding-window, capacity: 60, refill-rate: 1}, "+gatewaytest.NoBreakerNoChecks, gatewaytest.Instance("m", b.URL(), "adapter: ollama")))
 	for r.ChatPool().Service.Limiter.Allow(netip.Addr{}, time.Now()).Allowed {

@@ -30,6 +30,7 @@ func zipped(t *testing.T, text string) string {
 // An error that comes compressed, though nobody asked for that, keeps its status,
 // its Retry-After and its words.
 func TestCompressedErrorsKeepTheirStatus(t *testing.T) {
+	t.Parallel()
 	text := simulator.ErrorObject("the backend's own words", "t", "c")
 	for name, row := range map[string]struct{ encoding, body, says string }{
 		"gzip":                 {"gzip", zipped(t, text), "the backend's own words"},
@@ -58,6 +59,7 @@ func TestCompressedErrorsKeepTheirStatus(t *testing.T) {
 // Any 2xx with an answer that can be read is a success; what no status means is
 // garbage.
 func TestStatusesThatAreNotJust200(t *testing.T) {
+	t.Parallel()
 	for _, status := range []int{200, 201, 202, 203, 206, 226, 299} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			gatewaytest.Both(t, func(t *testing.T, body string) {
@@ -90,6 +92,7 @@ func TestStatusesThatAreNotJust200(t *testing.T) {
 // An answer that is too large says so, and nobody else is asked for another one;
 // the instance did nothing wrong. One of a size that happens is passed on.
 func TestLargeAnswers(t *testing.T) {
+	t.Parallel()
 	t.Run("too large", func(t *testing.T) {
 		a, b := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
 		// It announces more than it will ever be asked for.
@@ -117,6 +120,7 @@ func TestLargeAnswers(t *testing.T) {
 // the gateway would say, and the caller's credential takes the place of the
 // instance's, whatever header that is in.
 func TestHeadersToABackendAreThereOnce(t *testing.T) {
+	t.Parallel()
 	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00"
 	const callers = "Bearer callers-own"
 	for name, row := range map[string]struct {
@@ -164,6 +168,7 @@ func TestHeadersToABackendAreThereOnce(t *testing.T) {
 
 // A whole completion is one whatever blanks come before it and however they come.
 func TestWholeCompletionsBehindBlanks(t *testing.T) {
+	t.Parallel()
 	const whole = `{"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"fine"},"finish_reason":"stop"}]}`
 	for name, body := range map[string]string{
 		"nothing":          whole,

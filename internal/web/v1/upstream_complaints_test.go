@@ -33,6 +33,7 @@ func closedAfter(t *testing.T, i *backend.Instance, calls int64) {
 // A server that answers 500 for what is wrong with the request does not lose its
 // traffic for it, and no other server gets the request.
 func TestRequestFaultsUnderA500AreTheCallers(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ adapter, message string }{
 		"text too long":                 {"llamacpp", "input (3002 tokens) is too large to process. increase the physical batch size (current batch size: 512)"},
 		"picture that cannot be had":    {"llamacpp", "Failed to download image"},
@@ -66,6 +67,7 @@ func TestRequestFaultsUnderA500AreTheCallers(t *testing.T) {
 }
 
 func TestBadAudioDoesNotOpenTheBreaker(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		adapter string
 		step    simulator.Step
@@ -91,6 +93,7 @@ func TestBadAudioDoesNotOpenTheBreaker(t *testing.T) {
 // Ollama with a full queue is well: its breaker stays closed, and another instance
 // gets the traffic for a while.
 func TestABusyOllamaIsPassedOver(t *testing.T) {
+	t.Parallel()
 	busy := simulator.Step{Status: 503, Body: simulator.ErrorText("server busy, please try again.  maximum pending requests exceeded")}
 	ollama := func(b *simulator.Backend) string { return gatewaytest.Instance("m", b.URL(), "adapter: ollama") }
 
@@ -132,6 +135,7 @@ func TestABusyOllamaIsPassedOver(t *testing.T) {
 
 // Many clients show an error's message and nothing else of it.
 func TestTheBackendsReasonIsInTheMessage(t *testing.T) {
+	t.Parallel()
 	const said = "<b>no such tool</b> at gpu-1.internal:8000\n(fe80::1)"
 	const shown = "no such tool at [hidden] ([hidden])"
 	r, b := gatewaytest.StartOne(t)

@@ -14,6 +14,7 @@ import (
 // A backend that has one answer whatever the request says is well; the caller is
 // told what came.
 func TestFewerChoicesThanAskedForAreNoFailure(t *testing.T) {
+	t.Parallel()
 	one, two := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
 	step := simulator.Step{Body: gatewaytest.RawBody}
 	one.ScriptForever(step)
@@ -33,6 +34,7 @@ func TestFewerChoicesThanAskedForAreNoFailure(t *testing.T) {
 }
 
 func TestAWrongNumberOfVectorsIsTold(t *testing.T) {
+	t.Parallel()
 	r, b := gatewaytest.StartService(t)
 	b.ScriptForever(simulator.Step{Body: `{"object":"list","data":[{"object":"embedding","index":0,"embedding":[1,2]}],"model":"m"}`})
 	fault := r.Post("/v1/embeddings", `{"model":"m","input":["a","b"]}`).FailsWith(t, 502, "api_error", "upstream_error", "")
@@ -49,6 +51,7 @@ func TestAWrongNumberOfVectorsIsTold(t *testing.T) {
 // Clients such as LangChain send token ids unless they are told not to. Whoever
 // refuses them, the caller learns what to set.
 func TestTokenIDsThatAreRefusedNameTheRemedy(t *testing.T) {
+	t.Parallel()
 	const remedy = "check_embedding_ctx_length=False"
 	b := gatewaytest.StartBackend(t)
 	b.ScriptForever(simulator.Step{Status: 422, Body: simulator.ErrorText("input must be text")})
@@ -69,6 +72,7 @@ func TestTokenIDsThatAreRefusedNameTheRemedy(t *testing.T) {
 // A caller that asked for the events of a transcript reads nothing else; a backend
 // that has none gets its answer told as such.
 func TestAWholeTranscriptIsToldAsEvents(t *testing.T) {
+	t.Parallel()
 	const head = `data: {"type":"transcript.text.delta","delta":"a \"b\""}` + "\n\n" + `data: {"type":"transcript.text.done",`
 	for name, c := range map[string]struct {
 		step   simulator.Step

@@ -11,6 +11,7 @@ import (
 // A client that repeats a request says so; the instance that failed it is not
 // charged twice for the same one.
 func TestRetriesThatNameThemselvesCountOnce(t *testing.T) {
+	t.Parallel()
 	const retry = "X-Stainless-Retry-Count"
 	b := gatewaytest.StartBackend(t)
 	b.ScriptForever(simulator.Step{Status: 500, Body: simulator.ErrorText("something broke")})

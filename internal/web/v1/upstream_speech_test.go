@@ -68,6 +68,7 @@ func TestTextIsNoAudio(t *testing.T) {
 
 // Audio that happens to begin like text is audio.
 func TestAudioThatBeginsLikeText(t *testing.T) {
+	t.Parallel()
 	for name, audio := range map[string]string{
 		"short":         "{\x00\x01\x02",
 		"letters":       "audio of a backend that only pretends",

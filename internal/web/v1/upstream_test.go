@@ -82,6 +82,7 @@ func TestStatusesOfBackends(t *testing.T) {
 }
 
 func TestRetryAfterOfBackends(t *testing.T) {
+	t.Parallel()
 	at := func(d time.Duration) string { return time.Now().Add(d).UTC().Format(http.TimeFormat) }
 	for name, test := range map[string]struct {
 		status         int
@@ -126,6 +127,7 @@ func TestRetryAfterOfBackends(t *testing.T) {
 }
 
 func TestRetryAfterDateOfABackend(t *testing.T) {
+	t.Parallel()
 	const ahead = 25 * time.Second
 	at := time.Now().Add(ahead)
 	r, _ := gatewaytest.StartOne(t, simulator.Step{Status: 429, Header: http.Header{"Retry-After": {at.UTC().Format(http.TimeFormat)}}})
@@ -200,6 +202,7 @@ func TestGarbageFromBackends(t *testing.T) {
 }
 
 func TestBackendThatIsNotThere(t *testing.T) {
+	t.Parallel()
 	gatewaytest.Both(t, func(t *testing.T, body string) {
 		r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", simulator.DownURL)))
 		answer := r.Chat(body)
@@ -248,6 +251,7 @@ func TestBackendThatIsTooSlow(t *testing.T) {
 
 // Waiting for a connection is waiting for the backend.
 func TestBackendThatAcceptsNoConnections(t *testing.T) {
+	t.Parallel()
 	address := fullListener(t)
 	gatewaytest.Both(t, func(t *testing.T, body string) {
 		r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", "http://"+address))+"limits: {connect-timeout: 200ms}\n")
@@ -296,6 +300,7 @@ func fullListener(t *testing.T) string {
 
 // Whatever a backend says, it cannot make the gateway give away its secrets.
 func TestSecretsNeverReachCallers(t *testing.T) {
+	t.Parallel()
 	const key, header = "sk-canary-0123456789abcdef", "header-canary-42"
 	b := gatewaytest.StartBackend(t)
 	host := strings.TrimPrefix(b.URL(), "http://")
@@ -343,6 +348,7 @@ func TestSecretsNeverReachCallers(t *testing.T) {
 }
 
 func TestLongTextOfABackendIsCut(t *testing.T) {
+	t.Parallel()
 	r, _ := gatewaytest.StartOne(t, simulator.Step{Status: 500, Body: simulator.ErrorText(strings.Repeat("é\n ", 10_000))})
 	answer := r.Chat(gatewaytest.PlainHi)
 	answer.FailsWith(t, 500, "api_error", "upstream_error", "")

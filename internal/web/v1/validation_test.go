@@ -167,6 +167,7 @@ func missingAndNames() []badBody {
 }
 
 func TestBadRequestsAreRefusedAndReachNoBackend(t *testing.T) {
+	t.Parallel()
 	r, b := gatewaytest.StartOne(t)
 	tables := map[string][]badBody{
 		"wrong type": wrongTypes(), "out of range": outOfRange(), "messages": badMessages(),
@@ -195,6 +196,7 @@ func TestBadRequestsAreRefusedAndReachNoBackend(t *testing.T) {
 }
 
 func TestGoodRequestsAtTheEdges(t *testing.T) {
+	t.Parallel()
 	r, b := gatewaytest.StartOne(t)
 	message := func(text string) string { return `{"model":"m","messages":[` + text + `]}` }
 	good := []string{
@@ -241,6 +243,7 @@ func TestGoodRequestsAtTheEdges(t *testing.T) {
 }
 
 func TestResponsesShapedBodyGetsAHint(t *testing.T) {
+	t.Parallel()
 	r, _ := gatewaytest.StartOne(t)
 	fault := r.Chat(`{"model":"m","input":"hi"}`).FailsWith(t, http.StatusBadRequest, gatewaytest.InvalidRequest, "missing_parameter", "messages")
 	for _, word := range []string{"input", "Responses", "messages"} {
@@ -251,6 +254,7 @@ func TestResponsesShapedBodyGetsAHint(t *testing.T) {
 }
 
 func TestUnsupportedBodiesAreRefused(t *testing.T) {
+	t.Parallel()
 	r, b := gatewaytest.StartOne(t)
 	for _, encoding := range []string{"gzip", "br", "zstd", "deflate", "gzip, gzip"} {
 		r.Chat("\x1f\x8b\x08 anything", "Content-Encoding", encoding).FailsWith(t, http.StatusUnsupportedMediaType, gatewaytest.InvalidRequest, "unsupported_media_type", "")
@@ -263,6 +267,7 @@ func TestUnsupportedBodiesAreRefused(t *testing.T) {
 }
 
 func TestTooLargeByContentLengthIsRefusedUnread(t *testing.T) {
+	t.Parallel()
 	r, b := gatewaytest.StartOne(t)
 	for name, expect := range map[string]string{"at once": "", "before 100 Continue": "Expect: 100-continue\r\n"} {
 		t.Run(name, func(t *testing.T) {
@@ -280,6 +285,7 @@ func TestTooLargeByContentLengthIsRefusedUnread(t *testing.T) {
 }
 
 func TestTooLargeByChunksIsRefusedAtTheLimit(t *testing.T) {
+	t.Parallel()
 	b := gatewaytest.StartBackend(t)
 	const limit = 1 << 20
 	r := gatewaytest.Start(t, gatewaytest.PoolYAML(b)+"limits: {json-body: 1MiB}\n")
@@ -311,6 +317,7 @@ func TestTooLargeByChunksIsRefusedAtTheLimit(t *testing.T) {
 }
 
 func TestBodyAtTheLimitPassesAndOneByteMoreDoesNot(t *testing.T) {
+	t.Parallel()
 	b := gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.PoolYAML(b)+"limits: {json-body: 64KiB}\n")
 	body := gatewaytest.PlainHi + strings.Repeat(" ", 64<<10-len(gatewaytest.PlainHi))
@@ -334,6 +341,7 @@ func TestBodyAtTheLimitPassesAndOneByteMoreDoesNot(t *testing.T) {
 }
 
 func TestBrokenUploadIsNoServerError(t *testing.T) {
+	t.Parallel()
 	r, b := gatewaytest.StartOne(t)
 	for name, test := range map[string]struct{ request, code string }{
 		"no chunk size":   {"Transfer-Encoding: chunked\r\n\r\nzz\r\n", "invalid_body"},
@@ -352,6 +360,7 @@ func TestBrokenUploadIsNoServerError(t *testing.T) {
 // A key in another case than the field's goes nowhere: backends that fold case
 // would go by it.
 func TestAnotherCaseReachesNoBackend(t *testing.T) {
+	t.Parallel()
 	r, b := gatewaytest.StartService(t)
 	for _, body := range []string{
 		`{"model":"m","Model":"secret","messages":[{"role":"user","content":"hi"}]}`,
