@@ -7,6 +7,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
@@ -105,7 +106,7 @@ func (k *Kind) Target(service schema.ServiceType, e Endpoint) (*Target, error) {
 	}
 	t.selective, _ = route.Speak.(Selective)
 	if e.Model != "" {
-		t.ModelJSON = Quote(e.Model)
+		t.ModelJSON = jsonwrite.AppendText(nil, e.Model)
 	}
 	own := map[string]bool{}
 	for _, name := range sortedKeys(e.Headers) {

@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
@@ -40,7 +41,7 @@ func PassJSON(req *schema.Request, to *Target, call *wire.Call, accept string, e
 // flatten moves the members of extra_body to where it stands. A member that the
 // caller gave itself stays out; one that it gave as null is filled in there.
 func flatten(edits []jsonscan.Edit, root, extra jsonscan.Value, set Field) []jsonscan.Edit {
-	var members []byte
+	var members jsonwrite.Writer
 	own := root.Members()
 	for m := extra.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
 		name := m.Key()
@@ -53,18 +54,13 @@ func flatten(edits []jsonscan.Edit, root, extra jsonscan.Value, set Field) []jso
 		case given.Kind() == jsonscan.Null:
 			edits = append(edits, given.Replace(value))
 		default:
-			if members != nil {
-				members = append(members, ',')
-			}
-			members = append(members, '"')
-			members = append(members, m.RawKey()...)
-			members = append(members, `":`...)
-			members = append(members, value...)
+			members.Name(string(m.RawKey()))
+			members.Raw(value)
 		}
 	}
-	if members == nil {
+	if len(members.Out) == 0 {
 		return append(edits, extra.Remove())
 	}
 	start, end := extra.MemberSpan()
-	return append(edits, jsonscan.Edit{Start: start, End: end, With: members})
+	return append(edits, jsonscan.Edit{Start: start, End: end, With: members.Out})
 }

@@ -18,13 +18,6 @@ func RawText(v jsonscan.Value) []byte {
 	return raw[1 : len(raw)-1 : len(raw)-1]
 }
 
-// AppendString writes text as a JSON string.
-func AppendString(dst, text []byte) []byte {
-	// The error is about invalid UTF-8 only, which is replaced, and the result is good.
-	dst, _ = jsontext.AppendQuote(dst, text)
-	return dst
-}
-
 // CompactObject returns an object without the spaces between its tokens, which
 // plain answers are full of.
 func CompactObject(v jsonscan.Value) []byte {
@@ -51,11 +44,4 @@ func Rescan(doc *jsonscan.Document, v jsonscan.Value) jsonscan.Value {
 // text where others write null.
 func IsFinishReason(v jsonscan.Value) bool {
 	return v.Kind() == jsonscan.String && len(v.Raw()) > len(`""`)
-}
-
-// Quote writes text as a JSON string.
-func Quote(text string) []byte {
-	// The error is about invalid UTF-8 only, which is replaced, and the result is good.
-	quoted, _ := jsontext.AppendQuote(nil, text)
-	return quoted
 }

@@ -79,7 +79,7 @@ func (w *requestWriter) content(role string, content jsonscan.Value) *schema.Err
 			w.text(content, jsonscan.Value{})
 		}
 	case jsonscan.Array:
-		for p := w.scan(&w.parts, content).First(); p.Kind() != jsonscan.Absent; p = p.Next() {
+		for p := dialect.Rescan(&w.parts, content).First(); p.Kind() != jsonscan.Absent; p = p.Next() {
 			if isEmptyText(p) {
 				continue
 			}
@@ -101,7 +101,7 @@ func (w *requestWriter) lift(content jsonscan.Value) *schema.Error {
 		return nil
 	}
 	first := true
-	for p := w.scan(&w.parts, content).First(); p.Kind() != jsonscan.Absent; p = p.Next() {
+	for p := dialect.Rescan(&w.parts, content).First(); p.Kind() != jsonscan.Absent; p = p.Next() {
 		text := p.Get("text")
 		if text.Kind() != jsonscan.String {
 			return schema.InvalidValue("content", "may only have text parts.")
@@ -160,7 +160,7 @@ func (w *requestWriter) writeSystem() *schema.Error {
 func (w *requestWriter) assistant(m jsonscan.Value) *schema.Error {
 	thinking := m.Get("thinking_blocks")
 	if thinking.Kind() == jsonscan.Array {
-		for b := w.scan(&w.parts, thinking).First(); b.Kind() != jsonscan.Absent; b = b.Next() {
+		for b := dialect.Rescan(&w.parts, thinking).First(); b.Kind() != jsonscan.Absent; b = b.Next() {
 			w.block("assistant")
 			w.Raw(b.Raw())
 		}
@@ -177,7 +177,7 @@ func (w *requestWriter) assistant(m jsonscan.Value) *schema.Error {
 		(thinking.Kind() != jsonscan.Array || thinking.Empty())
 	if calls.Kind() == jsonscan.Array {
 		i := 0
-		for c := w.scan(&w.calls, calls).First(); c.Kind() != jsonscan.Absent; c = c.Next() {
+		for c := dialect.Rescan(&w.calls, calls).First(); c.Kind() != jsonscan.Absent; c = c.Next() {
 			if err := w.toolUse(c.Get("id"), c.Get("function")); err != nil {
 				return schema.InvalidValue("tool_calls["+strconv.Itoa(i)+"]."+*err.Param, err.Message)
 			}
@@ -187,7 +187,7 @@ func (w *requestWriter) assistant(m jsonscan.Value) *schema.Error {
 	if call := m.Get("function_call"); call.Given() {
 		w.legacyCalls++
 		w.unsigned = true
-		return w.functionCall(w.scan(&w.calls, call))
+		return w.functionCall(dialect.Rescan(&w.calls, call))
 	}
 	return nil
 }
@@ -268,7 +268,7 @@ func (w *requestWriter) resultContent(content jsonscan.Value) *schema.Error {
 		return nil
 	}
 	w.Array()
-	for p := w.scan(&w.parts, content).First(); p.Kind() != jsonscan.Absent; p = p.Next() {
+	for p := dialect.Rescan(&w.parts, content).First(); p.Kind() != jsonscan.Absent; p = p.Next() {
 		if isEmptyText(p) {
 			continue
 		}

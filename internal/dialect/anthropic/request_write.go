@@ -1,6 +1,7 @@
 package anthropic
 
 import (
+	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -129,7 +130,7 @@ func (w *requestWriter) answerSchema() (jsonscan.Value, *schema.Error) {
 	if !field.Given() {
 		return jsonscan.Value{}, nil
 	}
-	format := w.scan(&w.deep, field)
+	format := dialect.Rescan(&w.deep, field)
 	switch string(format.Get("type").Text()) { // Refuse has refused other types
 	case "json_object":
 		w.instruct([]byte("Answer with one valid JSON object and nothing else: no code fence, no text around it."))
@@ -179,13 +180,4 @@ func isTranslated(name []byte) bool {
 		return true
 	}
 	return false
-}
-
-// scan looks into a value of the request deeper than the request was recorded.
-func (w *requestWriter) scan(doc *jsonscan.Document, v jsonscan.Value) jsonscan.Value {
-	doc.AllowDuplicateKeys = true // the request was checked for them
-	if doc.Parse(v.Raw()) != nil {
-		return jsonscan.Value{} // not possible: the text is a part of one that was scanned
-	}
-	return doc.Root()
 }

@@ -18,7 +18,7 @@ func (w *requestWriter) writeTools() *schema.Error {
 	w.Name("tools")
 	w.Array()
 	i := 0
-	for tool := w.scan(&w.calls, field).First(); tool.Kind() != jsonscan.Absent; tool = tool.Next() {
+	for tool := dialect.Rescan(&w.calls, field).First(); tool.Kind() != jsonscan.Absent; tool = tool.Next() {
 		if err := w.tool(tool); err != nil {
 			param := "tools[" + strconv.Itoa(i) + "]"
 			return schema.InvalidValue(param, "'"+param+"' "+err.Message)
@@ -59,7 +59,7 @@ func (w *requestWriter) inputSchema(parameters jsonscan.Value) {
 		w.Literal(`{"type":"object","properties":{}}`)
 		return
 	}
-	if w.scan(&w.deep, parameters).Get("type").Kind() != jsonscan.Absent {
+	if dialect.Rescan(&w.deep, parameters).Get("type").Kind() != jsonscan.Absent {
 		w.Raw(parameters.Raw())
 		return
 	}
@@ -102,7 +102,7 @@ func (w *requestWriter) toolChoice() (kind string, name jsonscan.Value, err *sch
 	if !field.Given() {
 		return "", jsonscan.Value{}, nil
 	}
-	choice := w.scan(&w.deep, field)
+	choice := dialect.Rescan(&w.deep, field)
 	word := choice.Text()
 	if choice.Kind() == jsonscan.Object {
 		word = choice.Get("type").Text()

@@ -20,7 +20,7 @@ func (Embedding) Call(req *schema.Request, to *dialect.Target, call *wire.Call) 
 	}
 	model := modelOf(req, to)
 	var shared jsonwrite.Members
-	shared.Add("model", dialect.Quote("models/"+model))
+	shared.Add("model", jsonwrite.AppendText(nil, "models/"+model))
 	shared.AddField("outputDimensionality", req.Field("dimensions"))
 	for _, name := range []string{"taskType", "task_type", "title"} {
 		shared.AddField(lowerCamel(name), req.Field(name))

@@ -46,7 +46,7 @@ func (s *reducedSchema) settle() {
 	}
 	if len(s.others) > 0 {
 		hint := append([]byte("One of: "), bytes.Join(s.others, []byte(", "))...)
-		quoted := dialect.AppendString(nil, hint)
+		quoted := jsonwrite.AppendText(nil, hint)
 		if len(s.description) > 0 {
 			s.description = append(slices.Clone(s.description), ' ')
 		}
@@ -107,10 +107,10 @@ func knownFormat(kind, format string) bool {
 func (s *reducedSchema) object(ordered bool) []byte {
 	var o jsonwrite.Members
 	if s.kind != "" {
-		o.Add("type", dialect.Quote(s.kind))
+		o.Add("type", jsonwrite.AppendText(nil, s.kind))
 	}
 	if s.format != "" {
-		o.Add("format", dialect.Quote(s.format))
+		o.Add("format", jsonwrite.AppendText(nil, s.format))
 	}
 	if len(s.description) > 0 {
 		o.Add("description", slices.Concat([]byte{'"'}, s.description, []byte{'"'}))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
@@ -66,15 +67,16 @@ func askForUsage(edits []jsonscan.Edit, root jsonscan.Value) ([]jsonscan.Edit, d
 
 // askIn writes stream options anew, with usage asked for.
 func askIn(options jsonscan.Value) []byte {
-	out := append([]byte{'{'}, withUsage...)
+	var w jsonwrite.Writer
+	w.Object()
+	w.Raw(withUsage)
 	for m := options.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
-		if string(m.Key()) == "include_usage" {
-			continue
+		if string(m.Key()) != "include_usage" {
+			w.Copy(m)
 		}
-		out = append(append(out, `,"`...), m.RawKey()...)
-		out = append(append(out, `":`...), m.Raw()...)
 	}
-	return append(out, '}')
+	w.EndObject()
+	return w.Out
 }
 
 // Reply passes a completion on under the model name that the caller used.
@@ -184,7 +186,7 @@ func (m *members) renameModel(edits []jsonscan.Edit, root jsonscan.Value, name [
 // renameOnly gives a reply the caller's name of the model if it names one.
 func renameOnly(edits []jsonscan.Edit, root jsonscan.Value, req *schema.Request) []jsonscan.Edit {
 	if model := root.Get("model"); model.Kind() == jsonscan.String {
-		return append(edits, model.Replace(dialect.Quote(string(req.Model))))
+		return append(edits, model.Replace(jsonwrite.AppendText(nil, req.Model)))
 	}
 	return edits
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
@@ -171,15 +172,13 @@ func reorder(reply *dialect.Reply) error {
 		y, _ := b.Get("index").Int()
 		return cmp.Compare(x, y)
 	})
-	sorted := []byte{'['}
-	for i, item := range items {
-		if i > 0 {
-			sorted = append(sorted, ',')
-		}
-		sorted = append(sorted, item.Raw()...)
+	sorted := jsonwrite.Writer{Out: make([]byte, 0, len(data.Raw()))}
+	sorted.Array()
+	for _, item := range items {
+		sorted.Raw(item.Raw())
 	}
-	sorted = append(sorted, ']')
-	reply.Edits = append(reply.Edits[:0], data.Replace(sorted))
+	sorted.EndArray()
+	reply.Edits = append(reply.Edits[:0], data.Replace(sorted.Out))
 	reply.Segments = reply.Doc.Splice(reply.Segments[:0], reply.Edits)
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -267,14 +268,15 @@ func (e *events) sawUsage(usage jsonscan.Value) {
 // usageChunk makes the usage chunk that a caller asked for and that the backend
 // did not send as one of its own at the end.
 func (e *events) usageChunk() []byte {
-	e.out = append(e.out[:0], '{')
+	w := jsonwrite.Writer{Out: e.out[:0]}
+	w.Object()
 	for _, member := range [][]byte{e.id, chunkObject, e.created} {
-		e.out = append(append(e.out, member...), ',')
+		w.Raw(member)
 	}
-	e.out = append(e.out, `"model":`...)
-	e.out = append(e.out, e.model...)
-	e.out = append(e.out, `,"choices":[],"usage":`...)
-	e.out = append(e.out, e.rawUsage...)
-	e.out = append(e.out, '}')
+	w.Member("model", e.model)
+	w.Literal(`"choices":[]`)
+	w.Member("usage", e.rawUsage)
+	w.EndObject()
+	e.out = w.Out
 	return e.out
 }

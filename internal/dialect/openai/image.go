@@ -8,6 +8,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
@@ -84,7 +85,7 @@ func extractImage(edits []jsonscan.Edit, address, content jsonscan.Value) ([]jso
 	if !strings.HasPrefix(head, "data:") || !strings.HasSuffix(head, ";base64") || bytes == "" {
 		return nil, fmt.Errorf("%w: an address instead of the image that was asked for", dialect.ErrFormat)
 	}
-	extracted := dialect.Quote(bytes)
+	extracted := jsonwrite.AppendText(nil, bytes)
 	if content.Kind() != jsonscan.Absent {
 		return append(edits, content.Replace(extracted), address.Remove()), nil
 	}

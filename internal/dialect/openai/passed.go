@@ -8,6 +8,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -74,7 +75,7 @@ func (e *passedEvents) write(event dialect.Event) {
 	e.frame = append(e.frame, "data: "...)
 	model := e.doc.Root().Get("model")
 	if model.Kind() == jsonscan.String && string(model.Text()) != e.model {
-		e.edits = append(e.edits[:0], model.Replace(dialect.Quote(e.model)))
+		e.edits = append(e.edits[:0], model.Replace(jsonwrite.AppendText(nil, e.model)))
 		e.segments = e.doc.Splice(e.segments[:0], e.edits)
 		for _, s := range e.segments {
 			e.frame = append(e.frame, s...)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
@@ -45,7 +46,7 @@ func (Transcription) Reply(req *schema.Request, answer dialect.Answer, reply *di
 	}
 	switch {
 	case format == "json":
-		reply.Segments = append(reply.Segments[:0], []byte(`{"text":`), dialect.Quote(string(text)), []byte("}"))
+		reply.Segments = append(reply.Segments[:0], []byte(`{"text":`), jsonwrite.AppendText(nil, text), []byte("}"))
 	case strings.HasSuffix(format, "json"):
 		return fmt.Errorf("%w: no JSON", dialect.ErrFormat)
 	default:
@@ -104,11 +105,11 @@ func (t Transcription) Split(req *schema.Request, reply *dialect.Reply) (dialect
 		}
 		text, members = doc.Root().Get("text").Text(), dialect.CompactObject(doc.Root())
 	} else {
-		members = slices.Concat([]byte(`{"text":`), dialect.Quote(string(text)), []byte("}"))
+		members = slices.Concat([]byte(`{"text":`), jsonwrite.AppendText(nil, text), []byte("}"))
 	}
 	reply.ContentType = ""
 	return dialect.StoredEvents(reply.Usage,
-		slices.Concat([]byte(`{"type":"transcript.text.delta","delta":`), dialect.Quote(string(text)), []byte("}")),
+		slices.Concat([]byte(`{"type":"transcript.text.delta","delta":`), jsonwrite.AppendText(nil, text), []byte("}")),
 		slices.Concat([]byte(`{"type":"transcript.text.done",`), members[1:]),
 	), nil
 }

@@ -7,10 +7,10 @@ import (
 	"crypto/rand"
 	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
@@ -72,31 +72,32 @@ func ranked(req *schema.Request, root, list jsonscan.Value, reply *dialect.Reply
 		results = results[:min(int64(len(results)), top)]
 	}
 	reply.Usage = rankUsage(root)
-	out := make([]byte, 0, len(reply.Doc.Data())+rankHead+rankEach*len(results))
-	out = appendHead(out, root, list, req)
+	out := jsonwrite.Writer{Out: make([]byte, 0, len(reply.Doc.Data())+rankHead+rankEach*len(results))}
+	writeHead(&out, root, list, req)
 	withDocuments := req.Field("return_documents").Kind() == jsonscan.True
 	known := []string{"index", "score", "relevance_score", "document"}
 	if root.Kind() == jsonscan.Absent {
 		known = append(known, "text") // what a bare list calls the document
 	}
-	for i, r := range results {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(out, `{"index":`...)
-		out = strconv.AppendInt(out, r.index, 10)
-		out = append(append(out, `,"score":`...), r.raw...)
-		out = append(append(out, `,"relevance_score":`...), r.raw...)
+	for _, r := range results {
+		out.Open(`{"index":`)
+		out.Int(r.index)
+		out.Member("score", r.raw)
+		out.Member("relevance_score", r.raw)
 		if withDocuments {
-			out = append(out, `,"document":{"text":`...)
-			out = append(out, documentText(documents[r.index])...)
-			out = append(out, '}')
+			out.Name("document")
+			out.Object()
+			out.Member("text", documentText(documents[r.index]))
+			out.EndObject()
 		}
-		out = appendOthers(out, r.all, known...)
-		out = append(out, '}')
+		copyOthers(&out, r.all, known...)
+		out.EndObject()
 	}
-	out = appendRankUsage(append(out, `],"usage":`...), root.Get("usage"), reply.Usage)
-	reply.Segments = append(reply.Segments[:0], append(out, '}'))
+	out.EndArray()
+	out.Name("usage")
+	writeUsage(&out, root.Get("usage"), reply.Usage)
+	out.EndObject()
+	reply.Segments = append(reply.Segments[:0], out.Out)
 	return nil
 }
 
@@ -125,46 +126,46 @@ func readResults(list jsonscan.Value, documents int) ([]result, error) {
 	return results, nil
 }
 
-// appendHead begins the reply: what identifies it, what the backend said beside
+// writeHead begins the reply: what identifies it, what the backend said beside
 // the results, and the start of the list.
-func appendHead(out []byte, root, list jsonscan.Value, req *schema.Request) []byte {
-	out = append(out, `{"id":`...)
+func writeHead(w *jsonwrite.Writer, root, list jsonscan.Value, req *schema.Request) {
+	w.Object()
+	w.Name("id")
 	if id := root.Get("id"); id.Kind() == jsonscan.String {
-		out = append(out, id.Raw()...)
+		w.Raw(id.Raw())
 	} else {
-		out = append(out, `"rerank-`+rand.Text()+`"`...)
+		w.Plain("rerank-" + rand.Text())
 	}
-	out = append(append(out, `,"model":`...), req.Body.Root().Get("model").Raw()...)
-	out = appendOthers(out, root, "id", "model", "usage", "error", "results", string(list.Key()))
-	return append(out, `,"results":[`...)
+	w.Member("model", req.Body.Root().Get("model").Raw())
+	copyOthers(w, root, "id", "model", "usage", "error", "results", string(list.Key()))
+	w.Name("results")
+	w.Array()
 }
 
-// appendOthers appends the members of an object but for those that are named,
-// each after a comma.
-func appendOthers(out []byte, object jsonscan.Value, but ...string) []byte {
+// copyOthers copies the members of an object but for those that are named.
+func copyOthers(w *jsonwrite.Writer, object jsonscan.Value, but ...string) {
 	if object.Kind() != jsonscan.Object {
-		return out
+		return
 	}
 	for m := object.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
-		if slices.Contains(but, string(m.Key())) {
-			continue
+		if !slices.Contains(but, string(m.Key())) {
+			w.Copy(m)
 		}
-		out = append(append(out, `,"`...), m.RawKey()...)
-		out = append(append(out, `":`...), m.Raw()...)
 	}
-	return out
 }
 
-// appendRankUsage appends the usage: what the backend reported, and the total if
-// that is not a part of it.
-func appendRankUsage(out []byte, given jsonscan.Value, usage schema.Usage) []byte {
-	out = append(out, `{"total_tokens":`...)
+// writeUsage writes the usage: what the backend reported, and the total if that
+// is not a part of it.
+func writeUsage(w *jsonwrite.Writer, given jsonscan.Value, usage schema.Usage) {
+	w.Object()
 	if total := given.Get("total_tokens"); total.Kind() == jsonscan.Number {
-		out = append(out, total.Raw()...)
+		w.Copy(total)
 	} else {
-		out = strconv.AppendInt(out, usage.Total, 10)
+		w.Name("total_tokens")
+		w.Int(usage.Total)
 	}
-	return append(appendOthers(out, given, "total_tokens"), '}')
+	copyOthers(w, given, "total_tokens")
+	w.EndObject()
 }
 
 // rankUsage reads the tokens in the two places where backends report them.
@@ -186,14 +187,13 @@ func hasObjects(documents jsonscan.Value) bool {
 
 // textArray writes documents as an array of their texts.
 func textArray(documents jsonscan.Value) []byte {
-	out := []byte{'['}
+	var w jsonwrite.Writer
+	w.Array()
 	for v := documents.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		out = append(out, documentText(v)...)
+		w.Raw(documentText(v))
 	}
-	return append(out, ']')
+	w.EndArray()
+	return w.Out
 }
 
 // documentText returns the text of a document as JSON; one that has no text is
@@ -210,5 +210,5 @@ func documentText(v jsonscan.Value) []byte {
 	if text := v.Get("text"); text.Kind() == jsonscan.String {
 		return text.Raw()
 	}
-	return dialect.Quote(string(raw))
+	return jsonwrite.AppendText(nil, raw)
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
@@ -19,16 +20,15 @@ func (TEI) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error 
 		return err
 	}
 	to.Begin(call, to.Path, "application/json", "application/json")
-	body := append([]byte(`{"query":`), req.Field("query").Raw()...)
-	body = append(body, `,"texts":`...)
-	body = append(body, textArray(req.Field("documents"))...)
+	var body jsonwrite.Writer
+	body.Object()
+	body.Member("query", req.Field("query").Raw())
+	body.Member("texts", textArray(req.Field("documents")))
 	for _, name := range []string{"truncate", "raw_scores", "truncation_direction"} {
-		if v := req.Field(name); v.Given() {
-			body = append(body, `,"`+name+`":`...)
-			body = append(body, v.Raw()...)
-		}
+		body.Field(name, req.Field(name))
 	}
-	call.Body = append(call.Body[:0], append(body, '}'))
+	body.EndObject()
+	call.Body = append(call.Body[:0], body.Out)
 	return nil
 }
 
