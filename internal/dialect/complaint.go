@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// Meaning is what a backend's complaint says about the backend.
+// Meaning is what a failure that a backend reports says about the backend.
 type Meaning uint8
 
 // The meanings. The zero value is what a 5xx, and an error inside an answer that
-// began as a success, mean unless the backend's words say something else.
+// began as a success, mean unless the text of the error says something else.
 const (
 	// BackendFault means that the backend failed; another one may do better.
 	BackendFault Meaning = iota
@@ -34,8 +34,8 @@ type Complaint struct {
 // maxWords is how much of a message is searched; backends come to the point.
 const maxWords = 4 << 10
 
-// Meaning tells what a complaint of a backend of this kind says about the backend.
-// Only what would otherwise be a fault of the backend is looked at.
+// Meaning returns what a failure that a backend of this kind reports says about the
+// backend. Only what would otherwise be a fault of the backend is looked at.
 func (k *Kind) Meaning(f *Failure) Meaning {
 	if f.Status != http.StatusOK && f.Status < 500 {
 		return BackendFault

@@ -12,9 +12,9 @@ import (
 )
 
 // CompletionEvents makes a stream of a whole completion, for a backend that
-// answers at once although a stream was asked. The body is a unified
-// completion. What is known of no member goes along: of the completion with the
-// first chunk, of a choice with its last.
+// answers at once although a stream was asked for. The body is a unified
+// completion. Unknown members are kept: those of the completion go with the first
+// chunk, those of a choice with its last.
 func CompletionEvents(req *schema.Request, body []byte, usage schema.Usage) (Events, error) {
 	var whole completion
 	if err := json.Unmarshal(body, &whole, asItCame()); err != nil {
@@ -47,8 +47,8 @@ func CompletionEvents(req *schema.Request, body []byte, usage schema.Usage) (Eve
 	return e, nil
 }
 
-// asItCame is how completions are read and written: what is not looked at here
-// was checked when it came, and is nobody's business.
+// asItCame returns the options for reading and writing completions without changing
+// them: the text was checked when it arrived.
 func asItCame() json.Options {
 	return json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true))
 }

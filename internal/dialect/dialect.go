@@ -2,6 +2,11 @@
 // dialect implements, the target of its calls, readers of event streams, failures,
 // vectors, and the unified answer. A dialect turns a unified request into a call
 // and a backend's answer into a unified one. Nothing here opens a socket.
+//
+// Each dialect is a package below this one. Its files follow the four things that
+// can be done with a dialect: request_write.go and answer_read.go speak it towards
+// backends; request_read.go and answer_write.go are the places for speaking it
+// towards clients. The unified API has OpenAI's shape, in which Completion writes.
 package dialect
 
 import (
@@ -15,7 +20,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
-// Adapter speaks one dialect for one service type.
+// Adapter speaks one dialect towards backends, for one service type. It writes
+// requests and reads answers.
 type Adapter interface {
 	// Call describes the call that puts a request to a backend. The call may
 	// share memory with the request.
@@ -28,7 +34,7 @@ type Adapter interface {
 // Selective is an Adapter whose dialect cannot express every request.
 type Selective interface {
 	Adapter
-	// Refuse says what the dialect has no words for. It looks at the fields of a
+	// Refuse returns an error if the dialect cannot express the request. It looks at the fields of a
 	// request and writes nothing, so that it can be asked before the request is
 	// let in. Call may still refuse what lies deeper, such as a part of a message.
 	Refuse(req *schema.Request) error
@@ -118,19 +124,20 @@ type Reply struct {
 	ContentType string // empty means JSON
 	Usage       schema.Usage
 
+	// Doc and Edits are memory for the adapter that makes the reply.
 	Doc   jsonscan.Document
 	Edits []jsonscan.Edit
 }
 
-// Reset lets go of the answer.
+// Reset drops the answer and keeps the memory.
 func (r *Reply) Reset() {
 	r.Segments, r.Edits, r.Usage = wire.Empty(r.Segments), wire.Empty(r.Edits), schema.Usage{}
 	r.ContentType = ""
 	r.Doc.Reset()
 }
 
-// Scan reads an answer that must be JSON and returns its root. An answer that is
-// the backend's own complaint is an error.
+// Scan scans an answer that must be JSON and returns its root. An answer in which
+// the backend reports a failure is an error.
 func (r *Reply) Scan(body []byte) (jsonscan.Value, error) {
 	r.Doc.AllowDuplicateKeys = true
 	if err := r.Doc.Parse(body); err != nil {
@@ -139,7 +146,7 @@ func (r *Reply) Scan(body []byte) (jsonscan.Value, error) {
 	return r.Doc.Root(), FailureIn(r.Doc.Root())
 }
 
-// What can be wrong with an answer besides a backend's own complaint.
+// What can be wrong with an answer besides a failure that the backend reports.
 var (
 	// ErrTruncated means that a stream ended before the answer was complete.
 	ErrTruncated = errors.New("the backend's stream ended before the answer was complete")

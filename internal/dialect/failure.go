@@ -8,7 +8,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 )
 
-// Failure is a backend's own complaint: a reply with an error status, or an
+// Failure is an error that a backend reports: a reply with an error status, or an
 // error inside an answer that began as a success.
 type Failure struct {
 	// Status is the status of the reply, 200 for an error inside an answer.
@@ -46,7 +46,7 @@ func ReadFailure(status int, body []byte) *Failure {
 	return f
 }
 
-// FailureIn returns the error that an answer carries, or nil.
+// FailureIn returns the *Failure that an answer reports, or nil.
 func FailureIn(root jsonscan.Value) error {
 	if root.Kind() == jsonscan.Array {
 		root = root.First() // some wrap their errors in a list
@@ -67,8 +67,8 @@ func (e Event) Failure() error {
 	return ReadFailure(200, e.Data)
 }
 
-// LooksLikeFailure reports whether an object speaks as errors do, without calling
-// itself one.
+// LooksLikeFailure reports whether an object has a member in which backends put the
+// text of an error, although it does not call itself an error.
 func LooksLikeFailure(root jsonscan.Value) bool {
 	for _, name := range faultNames {
 		if root.Get(name).Given() {

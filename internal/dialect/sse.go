@@ -22,7 +22,7 @@ const MaxEvent = 32 << 20
 // larger one needed is given back.
 const MaxKept = 64 << 10
 
-// Reuse empties a buffer for its next use, unless it is too large to be kept.
+// Reuse returns buf emptied for its next use, or nil if it is too large to be kept.
 func Reuse(buf []byte) []byte {
 	if cap(buf) > MaxKept {
 		return nil
@@ -30,7 +30,7 @@ func Reuse(buf []byte) []byte {
 	return buf[:0]
 }
 
-// DropLarge lets documents go that hold on to the text of a large event.
+// DropLarge resets documents that keep the text of a large event alive.
 func DropLarge(docs ...*jsonscan.Document) {
 	for _, doc := range docs {
 		if len(doc.Data()) > MaxKept {
@@ -144,7 +144,7 @@ var (
 	fieldEvent = []byte("event")
 )
 
-// Field takes in one line that is not empty.
+// field reads one line that is not empty.
 func (s *SSE) field(line span) {
 	text := s.buf[s.base+line.from : s.base+line.to]
 	if s.fresh {

@@ -63,7 +63,7 @@ type answerParts struct {
 	calls          jsonwrite.Writer
 }
 
-// add takes in one block. What the backend did with tools of its own has no
+// add adds one block. What the backend did with tools of its own has no
 // place in a completion.
 func (p *answerParts) add(block jsonscan.Value) {
 	switch string(block.Get("type").Text()) {
@@ -144,7 +144,7 @@ type tokenCounts struct {
 	known bool
 }
 
-// read takes in a report. Reports of one stream are running totals of which
+// read reads a report. Reports of one stream are running totals of which
 // later ones may leave parts out or zero, so the highest count is the right one.
 func (u *tokenCounts) read(v jsonscan.Value) {
 	counts := [...]struct {

@@ -144,7 +144,7 @@ func (w *requestWriter) answerSchema() (jsonscan.Value, *schema.Error) {
 	return jsonscan.Value{}, nil
 }
 
-// writeOthers passes on what nobody here knows, as it came.
+// writeOthers copies the members that are unknown here.
 func (w *requestWriter) writeOthers() {
 	root := w.req.Body.Root()
 	for m := root.First(); m.Kind() != jsonscan.Absent; m = m.Next() {

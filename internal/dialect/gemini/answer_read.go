@@ -256,7 +256,7 @@ func (a *partialAnswer) image(choice *choice, data jsonscan.Value) error {
 	return nil
 }
 
-// end takes in the reason why a candidate ended.
+// end reads the reason why a candidate ended.
 func (c *choice) end(reason, message []byte) error {
 	switch string(reason) {
 	case "STOP", "OTHER":

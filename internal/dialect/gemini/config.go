@@ -133,7 +133,7 @@ func fillFormat(config *jsonwrite.Members, req *schema.Request, schemas *schemaB
 		}
 		config.Add("responseSchema", reduced.object(true))
 	}
-	return nil // Refuse has seen to other types
+	return nil // Refuse has refused other types
 }
 
 // fillThinking turns an effort into what the generation of the model

@@ -57,7 +57,7 @@ func addExtensions(body, config *jsonwrite.Members, req *schema.Request) {
 }
 
 // placeMember puts one member where the dialect has it. Only extra_body
-// may hold members that nobody here knows: they are meant for the backend.
+// may hold unknown members: they are meant for the backend.
 func placeMember(body, config *jsonwrite.Members, m jsonscan.Value, own bool) {
 	if !m.Given() || isUnifiedField(string(m.Key())) {
 		return

@@ -58,7 +58,7 @@ func readLine(doc *jsonscan.Document, data []byte) (line answerLine, err error) 
 	return line, line.read(message)
 }
 
-// read takes in what the message says.
+// read reads the message of a line.
 func (l *answerLine) read(message jsonscan.Value) error {
 	for v := message.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
 		want := jsonscan.String

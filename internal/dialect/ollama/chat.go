@@ -95,7 +95,7 @@ func (b *requestWriter) format(req *schema.Request) error {
 		}
 		b.top.Add("format", shape.Raw())
 	}
-	return nil // Refuse has seen to other types
+	return nil // Refuse has refused other types
 }
 
 // think translates how much the model shall think.

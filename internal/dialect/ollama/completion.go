@@ -70,7 +70,7 @@ func isObject(line []byte) bool {
 	return len(line) > 1 && line[0] == '{' && line[len(line)-1] == '}'
 }
 
-// add takes in a line.
+// add adds what a line says to the answer.
 func (w *wholeAnswer) add(line *answerLine) error {
 	if err := w.saw(line); err != nil {
 		return err

@@ -13,7 +13,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// events passes completion chunks through and watches them go by.
+// events passes completion chunks on. It reads from them whether the answer is
+// complete and what it cost.
 type events struct {
 	sse          *dialect.SSE
 	doc          jsonscan.Document
@@ -39,7 +40,7 @@ type events struct {
 	finished  bool // a finish_reason was seen
 	done      bool // nothing more is read
 	usageSent bool
-	large     bool // the last event was, and so is what it needed
+	large     bool // the last event was large, and memory that it needed is held
 }
 
 var chunkObject = []byte(`"object":"chat.completion.chunk"`)
@@ -50,7 +51,7 @@ func (e *events) Usage() schema.Usage { return e.usage }
 // Next returns the next chunk for the caller.
 func (e *events) Next() ([]byte, error) {
 	for !e.done {
-		e.letGo()
+		e.dropLarge()
 		event, err := e.sse.Next()
 		switch {
 		case err != nil:
@@ -93,8 +94,8 @@ func (e *events) Next() ([]byte, error) {
 	return nil, io.EOF
 }
 
-// letGo gives back what a large event needed, now that its chunk was used.
-func (e *events) letGo() {
+// dropLarge gives back the memory of a large event, now that its chunk was used.
+func (e *events) dropLarge() {
 	if !e.large {
 		return
 	}
@@ -175,9 +176,8 @@ func (e *events) usageOnly(root jsonscan.Value, m *members) []byte {
 	return e.edited(root, m)
 }
 
-// noChunk judges an event that is JSON but no chunk: nil for one that may be
-// passed over. Whatever it says, the caller must not get it as if it were a
-// part of the answer.
+// noChunk returns the error that an event is which is JSON but no chunk, or nil if
+// it may be skipped. The client never gets it as if it were a part of the answer.
 func (e *events) noChunk(root jsonscan.Value, m *members) error {
 	switch kind := string(m.kind.Text()); {
 	case root.Kind() == jsonscan.Null, root.Kind() == jsonscan.Object && root.Empty(), kind == "ping", kind == "keepalive":

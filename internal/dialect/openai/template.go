@@ -7,9 +7,9 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 )
 
-// chunkTemplate is what a chunk is like around its text. The chunks of an answer seldom
-// differ in anything else, and one that fits the mould of an earlier one is known
-// without being read again.
+// chunkTemplate is a chunk of a stream with a gap where its text is. The chunks of an
+// answer seldom differ in anything but their text, and a chunk that matches the
+// template of an earlier one needs not be scanned.
 type chunkTemplate struct {
 	in, out        []byte // the chunk as it came, and as the caller gets it
 	from, to       int    // where its text is in in, without the quotes
@@ -18,10 +18,11 @@ type chunkTemplate struct {
 	delta jsonscan.Document
 }
 
-// maxTemplate bounds what a stream keeps of a chunk.
+// maxTemplate is the longest chunk of which a template is kept.
 const maxTemplate = 2 << 10
 
-// learn makes the mould of a chunk that was read, and of what became of it.
+// learn makes the template from a chunk that was scanned, and from what the client
+// gets of it.
 func (m *chunkTemplate) learn(in []byte, choices jsonscan.Value, out []byte, edits []jsonscan.Edit) {
 	m.in, m.out = m.in[:0], m.out[:0]
 	choice := choices.First()
@@ -50,8 +51,8 @@ func (m *chunkTemplate) learn(in []byte, choices jsonscan.Value, out []byte, edi
 	}
 }
 
-// matches reports whether a chunk differs from the one that the mould was cast of
-// in nothing but its text, which may be any.
+// matches reports whether a chunk differs from the one that the template was made
+// from in nothing but its text.
 func (m *chunkTemplate) matches(chunk []byte) bool {
 	if len(m.in) == 0 {
 		return false
@@ -64,7 +65,7 @@ func (m *chunkTemplate) matches(chunk []byte) bool {
 	return bytes.Equal(chunk[end:], after) && bytes.Equal(chunk[:m.from], before) && jsonscan.StringEnds(chunk, m.from, end)
 }
 
-// apply returns a chunk that fits as the caller gets it.
+// apply returns a chunk that matches as the client gets it.
 func (m *chunkTemplate) apply(buf, chunk []byte) []byte {
 	if len(m.out) == 0 {
 		return chunk

@@ -23,15 +23,15 @@ func chunksOf(t testing.TB, stream string, anew bool) (chunks []string, usage st
 	}
 }
 
-const mouldChunk = `{"id":"c","object":"chat.completion.chunk","created":1,"model":"%s","choices":[{"index":0,"delta":{"content":"%s"},"finish_reason":null}]%s}`
+const templateChunk = `{"id":"c","object":"chat.completion.chunk","created":1,"model":"%s","choices":[{"index":0,"delta":{"content":"%s"},"finish_reason":null}]%s}`
 
-func TestChunksThatFitAMouldAreNotReadAgain(t *testing.T) {
+func TestChunksThatMatchATemplateAreNotScanned(t *testing.T) {
 	for _, model := range []string{"m", "another name"} {
 		var stream strings.Builder
 		texts := []string{"", "Hello", " wörld", `\"quoted\" \u00e9 \\`, `\ud83d`, "日本", strings.Repeat("long ", 500), "\u007f", "}", `"}]}`}
 		for _, text := range texts {
 			text = strings.ReplaceAll(text, `"}`, `\"}`)
-			fmt.Fprintf(&stream, "data: "+mouldChunk+"\n\n", model, text, "")
+			fmt.Fprintf(&stream, "data: "+templateChunk+"\n\n", model, text, "")
 		}
 		stream.WriteString("data: [DONE]\n\n")
 		fast, _, _ := chunksOf(t, stream.String(), false)
@@ -42,27 +42,27 @@ func TestChunksThatFitAMouldAreNotReadAgain(t *testing.T) {
 	}
 }
 
-func TestMouldsAreExact(t *testing.T) {
+func TestTemplatesAreExact(t *testing.T) {
 	var m chunkTemplate
-	events := Chat{}.Events(streamRequest(t), strings.NewReader("data: "+fmt.Sprintf(mouldChunk, "m", "text", "")+"\n\n")).(*events)
+	events := Chat{}.Events(streamRequest(t), strings.NewReader("data: "+fmt.Sprintf(templateChunk, "m", "text", "")+"\n\n")).(*events)
 	if _, err := events.Next(); err != nil {
 		t.Fatal(err)
 	}
 	m = events.template
 	for chunk, want := range map[string]bool{
-		fmt.Sprintf(mouldChunk, "m", "another", ""):                         true,
-		fmt.Sprintf(mouldChunk, "m", "", ""):                                true,
-		fmt.Sprintf(mouldChunk, "n", "text", ""):                            false,
-		fmt.Sprintf(mouldChunk, "m", "text", `,"usage":{}`):                 false,
-		fmt.Sprintf(mouldChunk, "m", "a line\nbreak", ""):                   false,
-		fmt.Sprintf(mouldChunk, "m", "no text \xff", ""):                    false,
-		fmt.Sprintf(mouldChunk, "m", `wrong \x escape`, ""):                 false,
-		fmt.Sprintf(mouldChunk, "m", `"},"finish_reason":"stop`, ""):        false,
-		fmt.Sprintf(mouldChunk, "m", `","role":"assistant`, ""):             false,
-		fmt.Sprintf(mouldChunk, "m", `ends with a backslash \`, ""):         false,
-		fmt.Sprintf(mouldChunk, "m", "text", "") + " ":                      false,
-		fmt.Sprintf(mouldChunk, "m", strings.Repeat("x", 70<<10), ""):       false,
-		strings.Replace(fmt.Sprintf(mouldChunk, "m", "", ""), `""`, `"`, 1): false,
+		fmt.Sprintf(templateChunk, "m", "another", ""):                         true,
+		fmt.Sprintf(templateChunk, "m", "", ""):                                true,
+		fmt.Sprintf(templateChunk, "n", "text", ""):                            false,
+		fmt.Sprintf(templateChunk, "m", "text", `,"usage":{}`):                 false,
+		fmt.Sprintf(templateChunk, "m", "a line\nbreak", ""):                   false,
+		fmt.Sprintf(templateChunk, "m", "no text \xff", ""):                    false,
+		fmt.Sprintf(templateChunk, "m", `wrong \x escape`, ""):                 false,
+		fmt.Sprintf(templateChunk, "m", `"},"finish_reason":"stop`, ""):        false,
+		fmt.Sprintf(templateChunk, "m", `","role":"assistant`, ""):             false,
+		fmt.Sprintf(templateChunk, "m", `ends with a backslash \`, ""):         false,
+		fmt.Sprintf(templateChunk, "m", "text", "") + " ":                      false,
+		fmt.Sprintf(templateChunk, "m", strings.Repeat("x", 70<<10), ""):       false,
+		strings.Replace(fmt.Sprintf(templateChunk, "m", "", ""), `""`, `"`, 1): false,
 	} {
 		if m.matches([]byte(chunk)) != want {
 			t.Errorf("fits %t: %.200s", !want, chunk)
@@ -70,15 +70,15 @@ func TestMouldsAreExact(t *testing.T) {
 	}
 }
 
-// FuzzMould reads any three events: what comes of them does not depend on
-// whether the moulds of earlier ones were used.
-func FuzzMould(f *testing.F) {
+// FuzzTemplate reads any three events: what comes of them does not depend on
+// whether the templates of earlier ones were used.
+func FuzzTemplate(f *testing.F) {
 	f.Add("one", "two", "three", "m")
 	f.Add("", `","x":"`, `\`, "other")
 	f.Fuzz(func(t *testing.T, a, b, c, model string) {
 		var stream bytes.Buffer
 		for _, text := range []string{a, b, c} {
-			fmt.Fprintf(&stream, "data: "+mouldChunk+"\n\n", model, text, "")
+			fmt.Fprintf(&stream, "data: "+templateChunk+"\n\n", model, text, "")
 			fmt.Fprintf(&stream, "data: %s\n\n", text)
 		}
 		fast, fastUsage, fastErr := chunksOf(t, stream.String(), false)

@@ -31,8 +31,8 @@ func (Rerank) Call(req *schema.Request, to *dialect.Target, call *wire.Call) err
 	return dialect.PassJSON(req, to, call, "application/json", call.Edits[:0], set)
 }
 
-// Reply makes the unified reply of the results. Order, number and documents are
-// seen to here, whatever the backend made of those wishes.
+// Reply makes the unified reply of the results. It sorts and cuts them and adds the
+// documents, whether the backend did or not.
 func (Rerank) Reply(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
 	root, err := reply.Scan(answer.Body)
 	if err != nil {
