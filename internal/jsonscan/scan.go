@@ -117,11 +117,18 @@ func (d *Document) record(n node) error {
 	return nil
 }
 
-// grow makes room for more nodes.
+// grow makes room for more nodes: first for as many as a chunk of a stream has, of
+// which thousands are kept at once, then for many.
 func (d *Document) grow() error {
-	const first = 16 // as many as a chunk of a stream has, of which thousands wait at once
+	const first, second = 16, 128
 	before := cap(d.nodes)
-	after := max(first, 2*before)
+	after := 2 * before
+	switch {
+	case before < first:
+		after = first
+	case before < second:
+		after = second
+	}
 	if d.Reserve != nil && after > keepNodes {
 		if err := d.Reserve((after - before) * NodeSize); err != nil {
 			return err
