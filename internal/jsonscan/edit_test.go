@@ -24,6 +24,10 @@ func TestSplice(t *testing.T) {
 		"several in any order": {`{"a":1,"b":2,"c":3}`, `{"z":0,"a":9,"c":3}`, func(r Value) []Edit {
 			return []Edit{r.Get("b").Remove(), r.Get("a").Replace([]byte("9")), r.Insert([]byte(`"z":0`))}
 		}},
+		"replace everything": {`{"a":1}`, `[]`, func(r Value) []Edit { return []Edit{r.Replace([]byte("[]"))} }},
+		"longer and shorter": {`{"a":1,"b":"long","c":3}`, `{"a":100,"b":2,"c":3}`, func(r Value) []Edit {
+			return []Edit{r.Get("a").Replace([]byte("100")), r.Get("b").Replace([]byte("2"))}
+		}},
 		"remove the first and insert": {`{"a":1,"b":2}`, `{"x":0,"y":0,"b":2}`, func(r Value) []Edit {
 			return []Edit{r.Get("a").Remove(), r.Insert([]byte(`"x":0`)), r.Insert([]byte(`"y":0`))}
 		}},
@@ -33,7 +37,15 @@ func TestSplice(t *testing.T) {
 			if err := doc.Parse([]byte(c.text)); err != nil {
 				t.Fatal(err)
 			}
-			got := bytes.Join(doc.Splice(nil, c.edits(doc.Root())), nil)
+			edits := c.edits(doc.Root())
+			segments := doc.Splice(nil, edits)
+			for _, segment := range segments {
+				if len(segment) == 0 {
+					t.Errorf("an empty segment in %q", segments)
+				}
+			}
+			got := bytes.Join(segments, nil)
+			checkMoved(t, c.text, string(got), edits)
 			if string(got) != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
@@ -41,6 +53,18 @@ func TestSplice(t *testing.T) {
 				t.Errorf("the result is no JSON: %v", err)
 			}
 		})
+	}
+}
+
+// checkMoved requires that the bytes which no edit touches are found where Moved
+// says that they are.
+func checkMoved(t *testing.T, before, after string, edits []Edit) {
+	t.Helper()
+	for place := range before {
+		touched := slices.ContainsFunc(edits, func(e Edit) bool { return e.Start <= place && place < e.End })
+		if moved := Moved(edits, place); !touched && (moved < 0 || moved >= len(after) || after[moved] != before[place]) {
+			t.Errorf("%q at %d of %s is not at %d of %s", before[place], place, before, moved, after)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package jsonscan
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"math/bits"
 	"unicode/utf8"
@@ -278,11 +279,11 @@ func (d *Document) array(i, depth int) (end int, plain bool, err error) {
 			i, short, err = d.nested(i, depth, kind)
 		case String:
 			if i, escaped, err = d.str(i + 1); i-start > shortElement {
-				short, err = false, d.recordLong(start, i, depth, kind, escaped, err)
+				short, err = false, d.recordLong(start, i, depth, kind, escaped)
 			}
 		default:
 			if i, err = d.scalar(i, kind); i-start > shortElement {
-				short, err = false, d.recordLong(start, i, depth, kind, false, err)
+				short, err = false, d.recordLong(start, i, depth, kind, false)
 			}
 		}
 		if err != nil {
@@ -304,9 +305,9 @@ func (d *Document) array(i, depth int) (end int, plain bool, err error) {
 }
 
 // recordLong adds the node of an element that was scanned and is not short.
-func (d *Document) recordLong(start, end, depth int, kind Kind, escaped bool, err error) error {
-	if err != nil || depth > d.depth {
-		return err
+func (d *Document) recordLong(start, end, depth int, kind Kind, escaped bool) error {
+	if depth > d.depth {
+		return nil
 	}
 	return d.record(node{start: uint32(start), end: uint32(end), next: uint32(len(d.nodes) + 1), kind: kind, escaped: escaped})
 }
@@ -438,24 +439,14 @@ func (d *Document) escape(i int) (int, error) {
 
 // hexRune reads four hexadecimal digits, or returns -1.
 func hexRune(data []byte) rune {
+	var value [2]byte
 	if len(data) < 4 {
 		return -1
 	}
-	var r rune
-	for _, c := range data[:4] {
-		switch {
-		case c >= '0' && c <= '9':
-			c -= '0'
-		case c >= 'a' && c <= 'f':
-			c -= 'a' - 10
-		case c >= 'A' && c <= 'F':
-			c -= 'A' - 10
-		default:
-			return -1
-		}
-		r = r<<4 | rune(c)
+	if _, err := hex.Decode(value[:], data[:4]); err != nil {
+		return -1
 	}
-	return r
+	return rune(binary.BigEndian.Uint16(value[:]))
 }
 
 func (d *Document) literal(i int, word string) (int, error) {

@@ -18,7 +18,7 @@ func TestParseAccepts(t *testing.T) {
 		`"\"\\\/\b\f\n\r\t\u00e9\ud83d\ude00"`, `"é你好🙂"`, `{"a":{"a":1},"b":[{"a":1},{"a":2}]}`,
 		`"\ud83d"`, `"\ude00"`, `"\ud800\u0041"`, `"\ud83d\ud83d\ude00"`, `"\ud83d\n"`, `{"\ud83d":"\udc00\ud800"}`,
 		"\ufeff{}", "\ufeff \"x\"", `{"\ud83d":1,"\ud83d\ude00":2,"\ud83dx":3}`,
-		`"exactly8"`, `"1234567"`, `[` + strings.Repeat(`"x",`, 100) + `"y"]`,
+		`"exactly8"`, `"1234567"`, `"\u0000"`, `[` + strings.Repeat(`"x",`, 100) + `"y"]`,
 		strings.Repeat(`[`, MaxDepth) + strings.Repeat(`]`, MaxDepth),
 	} {
 		var doc Document
@@ -40,6 +40,8 @@ func TestParseRefuses(t *testing.T) {
 		`{a:1}`:                                 "expected a key in double quotes at byte 1",
 		`[1,]`:                                  "expected a value at byte 3",
 		`[1 2]`:                                 "expected ',' or ']' at byte 3",
+		`[1`:                                    "unexpected end of the text: expected ',' or ']' at byte 2",
+		`[nul`:                                  "expected a value at byte 1",
 		`[`:                                     "unexpected end of the text: expected a value at byte 1",
 		`1 2`:                                   "unexpected text after the value at byte 2",
 		`{}{}`:                                  "unexpected text after the value at byte 2",
