@@ -464,6 +464,18 @@ func TestIPHashLowestDrawLoses(t *testing.T) {
 	}
 }
 
+// Equal bids go to the one that stands first, whatever the weights.
+func TestIPHashEqualBidsGoToTheFirst(t *testing.T) {
+	for _, weights := range [][]float64{{1, 1}, {1, 7}, {7, 1}} {
+		all := team(t, weights...)
+		all[0].Hash, all[1].Hash = 0, 0
+		b := balance.New(balance.IPHash, len(all))
+		if got := letter(b.Pick(all, netip.IPv6Unspecified())); got != "a" { // its seed is 0, and so is every draw
+			t.Errorf("weights %v: %s was picked", weights, got)
+		}
+	}
+}
+
 func TestIPHashTakesAnAddressForOneHoweverItIsWritten(t *testing.T) {
 	all := team(t, 1, 1, 1, 1, 1)
 	b := balance.New(balance.IPHash, len(all))
