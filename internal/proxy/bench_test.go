@@ -45,9 +45,6 @@ func (p *Proxy) route(tb testing.TB, req *schema.Request, caller *schema.Caller,
 	record.Reset()
 	record.Started = time.Now()
 	r := p.begin(Lend(req, nil), caller, record)
-	if err := r.choice.follow(); err != nil {
-		tb.Fatal(err)
-	}
 	if err := r.admit(); err != nil {
 		tb.Fatal(err)
 	}
