@@ -13,22 +13,44 @@ type Router struct {
 	mux *http.ServeMux
 	// rest has the routes that could be meant by the same path as another one,
 	// to which they yield.
-	rest        *http.ServeMux
+	rest *http.ServeMux
+	// literal has the paths of the routes without parameters.
+	literal     map[string]bool
 	notFound    func(w http.ResponseWriter, r *http.Request)
 	wrongMethod func(w http.ResponseWriter, r *http.Request, allow string)
 }
 
 // NewRouter returns a Router without routes.
 func NewRouter(notFound func(w http.ResponseWriter, r *http.Request), wrongMethod func(w http.ResponseWriter, r *http.Request, allow string)) *Router {
-	router := &Router{mux: http.NewServeMux(), rest: http.NewServeMux(), notFound: notFound, wrongMethod: wrongMethod}
+	router := &Router{mux: http.NewServeMux(), rest: http.NewServeMux(), literal: make(map[string]bool), notFound: notFound, wrongMethod: wrongMethod}
 	router.mux.HandleFunc("/", router.unrouted)
 	return router
 }
 
 // Handle adds a route, such as "GET /v1/models/{id...}".
 func (router *Router) Handle(pattern string, handler http.HandlerFunc) {
-	router.mux.HandleFunc(pattern, handler)
+	router.mux.HandleFunc(pattern, router.guarded(pattern, handler))
 }
+
+// guarded notes the path of a pattern without parameters. Such a path has only
+// the methods of its own routes, so that a pattern with parameters does not
+// answer it: "DELETE /versions/{version}" does not delete "/versions/current".
+func (router *Router) guarded(pattern string, handler http.HandlerFunc) http.HandlerFunc {
+	if !hasParameter(pattern) {
+		_, path, _ := strings.Cut(pattern, " ")
+		router.literal[path] = true
+		return handler
+	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		if router.literal[r.URL.Path] {
+			router.unrouted(w, r)
+			return
+		}
+		handler(w, r)
+	}
+}
+
+func hasParameter(pattern string) bool { return strings.Contains(pattern, "{") }
 
 // HandleRest adds a route for what none of the others takes.
 func (router *Router) HandleRest(pattern string, handler http.HandlerFunc) {
@@ -76,7 +98,8 @@ func (router *Router) methods(r *http.Request) []string {
 		probe.Method = method
 		_, pattern := router.mux.Handler(&probe)
 		_, rest := router.rest.Handler(&probe)
-		if pattern != "/" && pattern != "" || rest != "" {
+		isMeant := pattern != "/" && pattern != "" && !(hasParameter(pattern) && router.literal[r.URL.Path])
+		if isMeant || rest != "" {
 			methods = append(methods, method)
 		}
 	}
