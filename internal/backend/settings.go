@@ -62,7 +62,7 @@ func (Settings) Patterns() map[string]string {
 		control = `\x00-\x1f\x7f-\x9f`
 		edge    = `[^\s` + control + `]`
 		name    = edge + `[^` + control + `]*` + edge
-		label   = `[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?`
+		label   = `[A-Za-z0-9_-]{1,63}`
 		group   = `[0-9A-Fa-f]{1,4}`
 		address = `\[(::` + group + `|(` + group + `:){7}` + group + `|(` + group + `:){1,3}(:` + group + `){1,4})\]`
 		port    = `(:([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]))?`

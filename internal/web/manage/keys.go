@@ -49,7 +49,7 @@ func viewKey(key access.Issued, now time.Time) keyView {
 // keyRequest is the body with which a key is asked for.
 type keyRequest struct {
 	ID        string               `json:"id" pattern:"^[A-Za-z0-9_.:-]*$" maxLength:"128" doc:"One is made where it is left out."`
-	Tenant    string               `json:"tenant" pattern:"^[ -~]*$" maxLength:"128" doc:"At most 128 bytes."`
+	Tenant    string               `json:"tenant" maxLength:"128" doc:"At most 128 bytes."`
 	Services  []schema.ServiceType `json:"services" uniqueItems:"true" doc:"What the key is good for; all of them where none is given."`
 	Models    []string             `json:"models" minLength:"1" doc:"What the key is good for; all of them where none is given."`
 	ExpiresAt string               `json:"expiresAt" format:"date-time" empty:"true" doc:"In the future; a key without it does not expire."`

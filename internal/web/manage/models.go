@@ -53,7 +53,7 @@ func (a *API) Models(q *Request) (Reply, error) {
 type explainQuery struct {
 	Service  schema.ServiceType `json:"service" required:"true"`
 	Model    string             `json:"model" required:"true" minLength:"1" example:"demo-chat"`
-	ClientIP string             `json:"clientIp" format:"ip" empty:"true" doc:"The address of the client; yours if left out."`
+	ClientIP string             `json:"clientIp" format:"ipv4,ipv6" empty:"true" doc:"The address of the client; yours if left out."`
 }
 
 // explanation is how a routing decision is read.

@@ -57,6 +57,9 @@ type quotaRequest struct {
 	Windows  []quota.Window `json:"windows"`
 }
 
+// AtLeastOne names the members of which one must be given.
+func (quotaRequest) AtLeastOne() []string { return hotFields() }
+
 // usageQuery is what the usage is asked by.
 type usageQuery struct {
 	TenantID    string       `json:"tenantId"`
@@ -66,7 +69,7 @@ type usageQuery struct {
 	Model       string       `json:"model"`
 	Window      quota.Window `json:"window" empty:"true"`
 	From        time.Time    `json:"from" empty:"true" doc:"The earliest beginning of a window."`
-	To          time.Time    `json:"to" empty:"true" doc:"The latest beginning of a window; not before from."`
+	To          time.Time    `json:"to" empty:"true" doc:"The latest beginning of a window."`
 	pageQuery
 }
 
@@ -335,9 +338,6 @@ func quotaQuestion(r *Request) (quota.Question, error) {
 			return q, wrong(name, "want a time such as 2026-01-31T00:00:00Z")
 		}
 		*to = &at
-	}
-	if q.From != nil && q.To != nil && q.To.Before(*q.From) {
-		return q, wrong("to", "must not be before from")
 	}
 	return q, nil
 }

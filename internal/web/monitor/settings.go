@@ -53,13 +53,13 @@ type (
 		Prefix *string `json:"prefix" required:"true" pattern:"^[A-Za-z_][A-Za-z0-9_]{0,63}$"`
 	}
 	intervalRequest struct {
-		Interval *string `json:"interval" required:"true" pattern:"^PT([1-9][0-9]{0,3}H)?([1-9][0-9]{0,3}M)?[1-9][0-9]{0,3}S$" example:"PT30S" doc:"An ISO 8601 duration; a length of time with a unit, such as 30s, is read, too."`
+		Interval *string `json:"interval" required:"true" pattern:"^(P([1-9][0-9]{0,3}D)?T([1-9][0-9]{0,3}H)?([1-9][0-9]{0,3}M)?[1-9][0-9]{0,4}S|P[1-9][0-9]{0,3}D|PT[1-9][0-9]{0,4}[HM]|[1-9][0-9]{0,5}(ms|s|m|h))$" example:"PT30S" doc:"An ISO 8601 duration, or a length of time with a unit, such as 30s."`
 	}
 	categoriesRequest struct {
 		Categories *[]string `json:"categories" required:"true" enum:"request,system,custom" uniqueItems:"true"`
 	}
 	tagsRequest struct {
-		CustomTags map[string]*string `json:"customTags" required:"true" keys:"^([A-Za-z]|_[A-Za-z0-9])[A-Za-z0-9_]*$" maxProperties:"32" pattern:"^[^\\x00]*$" maxLength:"64" doc:"Names that the gateway itself uses for labels are refused."`
+		CustomTags map[string]*string `json:"customTags" required:"true" keys:"^([A-Za-z]|_[A-Za-z0-9])[A-Za-z0-9_]*$" maxProperties:"32" maxLength:"256" doc:"Names that the gateway itself uses for labels are refused."`
 	}
 )
 

@@ -122,7 +122,7 @@ func (d *deriver) operation(route *web.Route) map[string]any {
 	}
 	if route.Body != nil {
 		object["requestBody"] = map[string]any{"required": true, "content": map[string]any{
-			cmp.Or(route.BodyType, mediaJSON): map[string]any{"schema": d.of(reflect.TypeOf(route.Body), inRequest)},
+			cmp.Or(route.BodyType, mediaJSON): map[string]any{"schema": d.of(reflect.TypeOf(route.Body), bodyDirection(route))},
 		}}
 	}
 	switch route.Permission {
@@ -134,6 +134,14 @@ func (d *deriver) operation(route *web.Route) map[string]any {
 		object["x-permission"] = route.Permission
 	}
 	return object
+}
+
+// bodyDirection tells forms, in which there is no null, from JSON.
+func bodyDirection(route *web.Route) direction {
+	if route.BodyType != "" {
+		return inForm
+	}
+	return inRequest
 }
 
 // operationID makes a name of a route: getApiModels.
@@ -160,7 +168,7 @@ type dryRunQuery struct {
 }
 
 type ifMatchHeader struct {
-	IfMatch string `json:"If-Match" pattern:"^(\\*|[1-9][0-9]{0,8}|(W/)?\"[1-9][0-9]{0,8}\")$" doc:"The version that the change is based on, or several with commas between them; 409 if none of them is current."`
+	IfMatch string `json:"If-Match" pattern:"^(\\*|([1-9][0-9]{0,8}|(W/)?\"[1-9][0-9]{0,8}\")(, ?([1-9][0-9]{0,8}|(W/)?\"[1-9][0-9]{0,8}\"))*)?$" doc:"The version that the change is based on, or several with commas between them; 409 if none of them is current."`
 }
 
 func (d *deriver) parameters(route *web.Route) []any {

@@ -34,13 +34,14 @@ func newDeriver() *deriver {
 }
 
 // direction tells what a schema describes. Requests may leave members out or
-// null and may not have members that are unknown; replies have every member
-// that is not tagged omitzero.
-type direction bool
+// null and may not have members that are unknown; forms have no null; replies
+// have every member that is not tagged omitzero.
+type direction uint8
 
 const (
-	inReply   direction = false
-	inRequest direction = true
+	inReply direction = iota
+	inRequest
+	inForm
 )
 
 // alternatives is a type that stands for several others.
@@ -82,6 +83,9 @@ func (d *deriver) of(t reflect.Type, way direction) Schema {
 		for _, alternative := range value.Alternatives() {
 			list = append(list, d.of(reflect.TypeOf(alternative), way))
 		}
+		if way == inReply {
+			return Schema{"anyOf": list} // an empty list may be one of several
+		}
 		return Schema{"oneOf": list}
 	case partial:
 		return d.component(reflect.TypeOf(value.Whole()), way, true)
@@ -118,10 +122,13 @@ func duration(way direction) Schema {
 		return milliseconds
 	}
 	return Schema{"oneOf": []Schema{milliseconds, {
-		"type": "string", "pattern": `^([0-9]{1,9}|([0-9]{1,5}h)?([0-9]{1,6}m)?[0-9]{1,8}(s|ms))$`,
+		"type": "string", "pattern": `^` + durationText + `$|^0$`,
 		"description": "Milliseconds, or a length of time with units, such as 1m30s.",
 	}}}
 }
+
+// durationText matches lengths of time above 0.
+const durationText = `([1-9][0-9]{0,8}|([1-9][0-9]{0,4}h)?([1-9][0-9]{0,5}m)?[1-9][0-9]{0,7}(s|ms)|[1-9][0-9]{0,4}[hm])`
 
 func serviceTypes() []string {
 	var names []string
@@ -140,7 +147,7 @@ func (d *deriver) enumeration(name string, values []string) Schema {
 // mapping describes a map. A null in a request stands for no member.
 func (d *deriver) mapping(t reflect.Type, way direction) Schema {
 	values := d.of(t.Elem(), way)
-	if way == inRequest {
+	if way == inRequest && t.Elem().Kind() != reflect.Pointer {
 		values = nullable(values)
 	}
 	s := Schema{"type": "object", "additionalProperties": values}
@@ -160,7 +167,7 @@ func (d *deriver) component(t reflect.Type, way direction, isPartial bool) Schem
 	switch {
 	case isPartial:
 		name += "Changes"
-	case way == inRequest && !strings.HasSuffix(name, "Request"):
+	case way != inReply && !strings.HasSuffix(name, "Request"):
 		name += "Input"
 	}
 	if owner, known := d.owners[name]; known {
@@ -218,7 +225,7 @@ func (d *deriver) object(t reflect.Type, way direction, isPartial bool) Schema {
 		if way == inReply {
 			isRequired = !strings.Contains(options, "omitzero")
 			delete(s, "pattern") // it is a rule for requests
-		} else if !isRequired && field.Tag.Get("nullable") != "false" {
+		} else if !isRequired && way == inRequest {
 			s = nullable(s)
 		}
 		properties[name] = s
@@ -231,7 +238,14 @@ func (d *deriver) object(t reflect.Type, way direction, isPartial bool) Schema {
 		slices.Sort(required)
 		s["required"] = required
 	}
-	if isOpen || way == inRequest {
+	if value, has := reflect.Zero(t).Interface().(interface{ AtLeastOne() []string }); has {
+		var choice []Schema
+		for _, name := range value.AtLeastOne() {
+			choice = append(choice, Schema{"required": []string{name}, "properties": map[string]Schema{name: {"not": Schema{"type": "null"}}}})
+		}
+		s["anyOf"] = choice
+	}
+	if isOpen || way != inReply {
 		s["additionalProperties"] = isOpen
 	}
 	return s
@@ -311,6 +325,10 @@ func withText(s Schema, tag reflect.StructTag) Schema {
 			s[keyword] = text
 		}
 	}
+	if first, second, several := strings.Cut(tag.Get("format"), ","); several {
+		delete(s, "format")
+		s["anyOf"] = []Schema{{"format": first}, {"format": second}}
+	}
 	for _, keyword := range []string{"minLength", "maxLength"} {
 		if number, err := strconv.Atoi(tag.Get(keyword)); err == nil {
 			s[keyword] = number
@@ -319,8 +337,8 @@ func withText(s Schema, tag reflect.StructTag) Schema {
 	return s
 }
 
-// withBound adds a bound. Of alternatives it holds for the first, which is a
-// number where the others are texts.
+// withBound adds a bound. That of a length of time is one of its milliseconds,
+// and means that it must not be 0.
 func withBound(s Schema, keyword string, bound float64) {
 	list, isChoice := s["oneOf"].([]Schema)
 	if !isChoice {
@@ -330,6 +348,8 @@ func withBound(s Schema, keyword string, bound float64) {
 	list = slices.Clone(list)
 	list[0] = maps.Clone(list[0])
 	list[0][keyword] = bound
+	list[1] = maps.Clone(list[1])
+	list[1]["pattern"] = `^` + durationText + `$`
 	s["oneOf"] = list
 }
 

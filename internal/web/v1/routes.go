@@ -59,9 +59,8 @@ type errorBody struct {
 // writes without making values of them: backends and clients may give members
 // that it does not know, and these go through.
 
-// modelName is the name of a model, with the rules of schema.Request.
-type modelName struct {
-	Model string `json:"model" required:"true" pattern:"^[^\\x00-\\x1f\\x7f]*[^\\x00-\\x20\\x7f][^\\x00-\\x1f\\x7f]*$" maxLength:"128" example:"demo-chat"`
+// requestBase are the members that all requests with a JSON body have.
+type requestBase struct {
 	User  string `json:"user" doc:"Who the request is made for; the quota ledger counts by it."`
 	Extra extra  `json:"extra_body" doc:"Its members count as if they stood beside it."`
 	more
@@ -75,11 +74,12 @@ type more struct {
 }
 
 type chatRequest struct {
-	modelName
+	requestBase
+	Model            string        `json:"model" required:"true" pattern:"^[^\\x00-\\x1f\\x7f]*[^\\x00-\\x20\\x7f][^\\x00-\\x1f\\x7f]*$" maxLength:"512" example:"demo-chat"`
 	Messages         []chatMessage `json:"messages" required:"true" minItems:"1"`
 	Stream           bool          `json:"stream"`
 	StreamOptions    streamOptions `json:"stream_options"`
-	MaxTokens        int64         `json:"max_tokens"`
+	MaxTokens        int64         `json:"max_tokens" minimum:"1" doc:"Few backends take less than 1."`
 	Temperature      float64       `json:"temperature" minimum:"0" maximum:"2"`
 	TopP             float64       `json:"top_p" minimum:"0" maximum:"1"`
 	TopK             int64         `json:"top_k"`
@@ -153,7 +153,8 @@ type tokenUsage struct {
 }
 
 type embeddingRequest struct {
-	modelName
+	requestBase
+	Model          string         `json:"model" required:"true" pattern:"^[^\\x00-\\x1f\\x7f]*[^\\x00-\\x20\\x7f][^\\x00-\\x1f\\x7f]*$" maxLength:"512" example:"demo-embedding"`
 	Input          embeddingInput `json:"input" required:"true"`
 	EncodingFormat string         `json:"encoding_format" enum:"float,base64"`
 	Dimensions     int64          `json:"dimensions"`
@@ -186,7 +187,8 @@ type embeddingVector struct{}
 func (embeddingVector) Alternatives() []any { return []any{[]float64{}, ""} }
 
 type rerankRequest struct {
-	modelName
+	requestBase
+	Model           string           `json:"model" required:"true" pattern:"^[^\\x00-\\x1f\\x7f]*[^\\x00-\\x20\\x7f][^\\x00-\\x1f\\x7f]*$" maxLength:"512" example:"demo-rerank"`
 	Query           string           `json:"query" required:"true" minLength:"1"`
 	Documents       []rerankDocument `json:"documents" required:"true" minItems:"1"`
 	TopN            int64            `json:"top_n" minimum:"1"`
@@ -219,7 +221,8 @@ type ranked struct {
 }
 
 type speechRequest struct {
-	modelName
+	requestBase
+	Model          string      `json:"model" required:"true" pattern:"^[^\\x00-\\x1f\\x7f]*[^\\x00-\\x20\\x7f][^\\x00-\\x1f\\x7f]*$" maxLength:"512" example:"demo-tts"`
 	Input          string      `json:"input" required:"true" minLength:"1"`
 	Voice          speechVoice `json:"voice" required:"true"`
 	ResponseFormat string      `json:"response_format" doc:"Such as mp3, wav, flac, opus, aac or pcm."`
@@ -233,7 +236,7 @@ func (speechVoice) Alternatives() []any { return []any{"", extra{}} }
 
 type transcriptionRequest struct {
 	File           string  `json:"file" required:"true" format:"binary"`
-	Model          string  `json:"model" required:"true" pattern:"^[^\\x00-\\x1f\\x7f]*[^\\x00-\\x20\\x7f][^\\x00-\\x1f\\x7f]*$" maxLength:"128" example:"demo-stt"`
+	Model          string  `json:"model" required:"true" pattern:"^[^\\x00-\\x1f\\x7f]*[^\\x00-\\x20\\x7f][^\\x00-\\x1f\\x7f]*$" maxLength:"512" example:"demo-stt"`
 	Language       string  `json:"language"`
 	Prompt         string  `json:"prompt"`
 	ResponseFormat string  `json:"response_format" enum:"json,verbose_json,text,srt,vtt,diarized_json"`
@@ -247,7 +250,8 @@ type transcription struct {
 }
 
 type imageRequest struct {
-	modelName
+	requestBase
+	Model          string `json:"model" required:"true" pattern:"^[^\\x00-\\x1f\\x7f]*[^\\x00-\\x20\\x7f][^\\x00-\\x1f\\x7f]*$" maxLength:"512" example:"demo-image"`
 	Prompt         string `json:"prompt" required:"true" minLength:"1"`
 	N              int64  `json:"n" minimum:"1"`
 	Size           string `json:"size" example:"1024x1024"`
@@ -259,7 +263,7 @@ type imageRequest struct {
 type imageEditRequest struct {
 	Image          string `json:"image" required:"true" format:"binary"`
 	Mask           string `json:"mask" format:"binary"`
-	Model          string `json:"model" required:"true" pattern:"^[^\\x00-\\x1f\\x7f]*[^\\x00-\\x20\\x7f][^\\x00-\\x1f\\x7f]*$" maxLength:"128" example:"demo-image-edit"`
+	Model          string `json:"model" required:"true" pattern:"^[^\\x00-\\x1f\\x7f]*[^\\x00-\\x20\\x7f][^\\x00-\\x1f\\x7f]*$" maxLength:"512" example:"demo-image-edit"`
 	Prompt         string `json:"prompt" required:"true" minLength:"1"`
 	N              int64  `json:"n" minimum:"1"`
 	Size           string `json:"size"`

@@ -1,0 +1,152 @@
+package openapi
+
+import (
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/web"
+)
+
+type sampleView struct {
+	sampleBase
+	Name     string            `json:"name" required:"true" minLength:"1" doc:"What it is called."`
+	Level    string            `json:"level" enum:"LOW,HIGH"`
+	Share    float64           `json:"share" minimum:"0" maximum:"1"`
+	Wait     schema.Duration   `json:"wait" minimum:"1"`
+	Since    *time.Time        `json:"since"`
+	Note     string            `json:"note,omitzero"`
+	Tags     map[string]string `json:"tags" keys:"^[a-z]+$" maxLength:"9"`
+	List     []string          `json:"list" pattern:"^x" uniqueItems:"true"`
+	Kept     string            `json:"-"`
+	internal string
+}
+
+type sampleBase struct {
+	Name  int    `json:"name"`
+	Shown string `json:"shown" readOnly:"true"`
+}
+
+type openSample struct {
+	Known  bool           `json:"known"`
+	Others jsontext.Value `json:",unknown"`
+}
+
+type choice struct{}
+
+func (choice) Alternatives() []any { return []any{"", openSample{}} }
+
+func TestSchemaFollowsTheType(t *testing.T) {
+	_ = sampleView{}.internal
+	for name, test := range map[string]struct {
+		value any
+		way   direction
+		want  string
+	}{
+		"a reply has every member that is not left out when it is zero": {sampleView{}, inReply, `{
+			"type":"object","required":["level","list","name","share","shown","since","tags","wait"],"properties":{
+			"name":{"type":"string","minLength":1,"description":"What it is called."},
+			"shown":{"type":"string","readOnly":true},
+			"level":{"type":"string","enum":["LOW","HIGH"]},
+			"share":{"type":"number","minimum":0,"maximum":1},
+			"wait":{"type":"integer","format":"int64","minimum":1,"maximum":9223372036854,"description":"Milliseconds."},
+			"since":{"type":["string","null"],"format":"date-time"},
+			"note":{"type":"string"},
+			"tags":{"type":"object","additionalProperties":{"type":"string","maxLength":9},"propertyNames":{"pattern":"^[a-z]+$"}},
+			"list":{"type":"array","items":{"type":"string","pattern":"^x"},"uniqueItems":true}}}`},
+		"a reply may have members that are not known": {openSample{}, inReply, `{
+			"type":"object","required":["known"],"additionalProperties":true,"properties":{"known":{"type":"boolean"}}}`},
+		"a request may leave members out or null": {openSample{}, inRequest, `{
+			"type":"object","additionalProperties":true,"properties":{"known":{"type":["boolean","null"]}}}`},
+		"a form has no null": {openSample{}, inForm, `{
+			"type":"object","additionalProperties":true,"properties":{"known":{"type":"boolean"}}}`},
+		"one of several": {choice{}, inRequest, `{"oneOf":[{"type":"string"},{"$ref":"#/components/schemas/OpenSampleInput"}]}`},
+		"a service type": {schema.Chat, inReply, `{"$ref":"#/components/schemas/ServiceType"}`},
+	} {
+		d := newDeriver()
+		found := d.of(reflect.TypeOf(test.value), test.way)
+		if reference, isComponent := found["$ref"].(string); isComponent && !strings.Contains(test.want, reference) {
+			found = d.components[strings.TrimPrefix(reference, "#/components/schemas/")]
+		}
+		if !sameJSON(t, found, test.want) {
+			text, _ := json.Marshal(found, json.Deterministic(true))
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+}
+
+func sameJSON(t *testing.T, found any, want string) bool {
+	t.Helper()
+	var a, b any
+	text, err := json.Marshal(found)
+	if err != nil || json.Unmarshal(text, &a) != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(want), &b); err != nil {
+		t.Fatal(err)
+	}
+	return reflect.DeepEqual(a, b)
+}
+
+func TestRequestsRefuseUnknownMembersAndNameWhatTheyNeed(t *testing.T) {
+	d := newDeriver()
+	d.of(reflect.TypeFor[sampleView](), inRequest)
+	found := d.components["SampleInput"]
+	if !reflect.DeepEqual(found["required"], []string{"name"}) || found["additionalProperties"] != false {
+		t.Errorf("%v", found)
+	}
+}
+
+func TestTwoTypesOfOneNameAreRefused(t *testing.T) {
+	type sample struct {
+		Other int `json:"other"`
+	}
+	routes := []web.Route{
+		{Pattern: "GET /a", Permission: access.Anyone, Operation: web.Operation{Tag: "t", Summary: "s", Reply: sampleView{}}},
+		{Pattern: "GET /b", Permission: access.Anyone, Operation: web.Operation{Tag: "t", Summary: "s", Reply: sample{}}},
+	}
+	if _, err := Document("v", routes); err == nil || !strings.Contains(err.Error(), "both be the component Sample") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestRoutesAreDescribedInTheirOrder(t *testing.T) {
+	op := web.Operation{Tag: "t", Summary: "s", Reply: 0, Error: web.Fault{}}
+	routes := []web.Route{
+		{Pattern: "GET /z", Permission: access.Anyone, Operation: op},
+		{Pattern: "PUT /a/{id...}", Permission: access.ReadMetrics, Operation: op},
+		{Pattern: "GET /a/{id...}", Permission: access.ReadMetrics, Operation: op},
+	}
+	text, err := Document("v", routes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := 0
+	for _, part := range []string{`"openapi":"3.1.0"`, `"/z":{"get":`, `"/a/{id}":{"put":`, `"putAId"`, `"get":`, `"getAId"`, `"components":`} {
+		at := strings.Index(string(text[last:]), part)
+		if at < 0 {
+			t.Fatalf("%s is not behind the others: %s", part, text)
+		}
+		last += at
+	}
+}
+
+func TestCheckFindsRoutesThatAreNotDescribed(t *testing.T) {
+	for name, op := range map[string]web.Operation{
+		"no summary": {Tag: "t", Reply: 0}, "no tag": {Summary: "s", Reply: 0}, "no reply": {Tag: "t", Summary: "s"},
+	} {
+		if errs := Check([]web.Route{{Pattern: "GET /a", Operation: op}}); len(errs) != 1 {
+			t.Errorf("%s: %v", name, errs)
+		}
+	}
+	if errs := Check([]web.Route{{Pattern: "POST /a", Operation: web.Operation{Tag: "t", Summary: "s", Status: http.StatusNoContent}}}); errs != nil {
+		t.Error(errs)
+	}
+}
