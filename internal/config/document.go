@@ -93,7 +93,7 @@ func (l *Limits) Timeouts() backend.Timeouts {
 type Service struct {
 	LoadBalancer balance.Strategy `json:"loadBalancer"`
 	// Adapter is the dialect of the instances that name none.
-	Adapter        string                 `json:"adapter"`
+	Adapter        string                 `json:"adapter" minLength:"1"`
 	RateLimit      ratelimit.Settings     `json:"rateLimit"`
 	CircuitBreaker breaker.Settings       `json:"circuitBreaker"`
 	HealthCheck    backend.HealthSettings `json:"healthCheck"`

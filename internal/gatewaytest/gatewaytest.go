@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -36,6 +37,9 @@ type Gateway struct {
 	URL    string
 	Logs   *Buffer
 	Client *http.Client
+	// BackendsLie says that backends answer what no description allows, so that
+	// the replies are not compared with the OpenAPI document.
+	BackendsLie bool
 }
 
 // Version is the version that a gateway under test reports.
@@ -76,10 +80,11 @@ func StartWith(t *testing.T, s Setup) *Gateway {
 	}
 	g.Start()
 	transport := &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 1000}
-	r := &Gateway{Gateway: g, T: t, URL: "http://" + g.Address(), Logs: out, Client: &http.Client{
-		Transport:     transport,
+	r := &Gateway{Gateway: g, T: t, URL: "http://" + g.Address(), Logs: out}
+	r.Client = &http.Client{
+		Transport:     checkedTransport{transport, r, sync.OnceValue(r.Described)},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
+	}
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
 		r.Halt()

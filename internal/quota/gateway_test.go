@@ -159,6 +159,19 @@ func TestQuotaDimensions(t *testing.T) {
 	}
 }
 
+func TestARangeThatEndsBeforeItBeginsIsEmpty(t *testing.T) {
+	r := gatewaytest.Start(t, gatewaytest.PoolYAML(gatewaytest.StartBackend(t))+gatewaytest.QuotaOn)
+	r.Chat(gatewaytest.PlainHi).Succeeds(t)
+	const path = "/api/monitoring/quota/usage?window=DAY&from=%s&to=%s"
+	early, late := "2000-01-01T00:00:00Z", time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+	if requests, _ := gatewaytest.Counted(t, r.Do(http.MethodGet, fmt.Sprintf(path, early, late), "").Succeeds(t)); requests != 1 {
+		t.Errorf("%d requests in the range", requests)
+	}
+	if body := r.Do(http.MethodGet, fmt.Sprintf(path, late, early), "").Succeeds(t).Body; !strings.Contains(body, `"data":[]`) {
+		t.Errorf("the range that ends before it begins: %s", body)
+	}
+}
+
 // TestQuotaUsageIsPagedOrStreamed: the list of what was counted can be long. Its
 // pages add up to it, and the whole of it is written while it is read.
 func TestQuotaUsageIsPagedOrStreamed(t *testing.T) {

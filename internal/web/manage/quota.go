@@ -57,8 +57,15 @@ type quotaRequest struct {
 	Windows  []quota.Window `json:"windows"`
 }
 
-// AtLeastOne names the members of which one must be given.
-func (quotaRequest) AtLeastOne() []string { return hotFields() }
+// Keywords say that one of the members must be given.
+func (quotaRequest) Keywords() map[string]any {
+	var choice []any
+	for _, name := range hotFields() {
+		given := map[string]any{name: map[string]any{"not": map[string]any{"type": "null"}}}
+		choice = append(choice, map[string]any{"required": []string{name}, "properties": given})
+	}
+	return map[string]any{"anyOf": choice}
+}
 
 // usageQuery is what the usage is asked by.
 type usageQuery struct {

@@ -232,8 +232,11 @@ func (d *deriver) responses(route *web.Route) map[string]any {
 	}
 	for mediaType, value := range route.Media {
 		s := d.of(reflect.TypeOf(value), inReply)
-		if strings.HasPrefix(mediaType, "audio/") {
+		switch {
+		case strings.HasPrefix(mediaType, "audio/"):
 			s = Schema{"type": "string", "format": "binary"}
+		case mediaType == "text/event-stream":
+			s = Schema{"description": "Server-sent events."}
 		}
 		content[mediaType] = map[string]any{"schema": s}
 	}
@@ -244,7 +247,8 @@ func (d *deriver) responses(route *web.Route) map[string]any {
 	}
 	for status, form := range faults(route) {
 		s := d.of(form, inReply)
-		responses[strconv.Itoa(status)] = response(http.StatusText(status), map[string]any{mediaJSON: map[string]any{"schema": s}})
+		code, _ := strconv.Atoi(status) // a range has no number, and is described as what it is
+		responses[status] = response(cmp.Or(http.StatusText(code), "Another error of a backend"), map[string]any{mediaJSON: map[string]any{"schema": s}})
 	}
 	return responses
 }

@@ -3,6 +3,7 @@ package openapi
 import (
 	"net/http"
 	"reflect"
+	"strconv"
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
@@ -11,14 +12,15 @@ import (
 
 // faults returns the types of the errors of a route, by their statuses: those
 // of the handler are in the form of its surface, those of the gate before it are
-// in the envelope of the management API.
-func faults(route *web.Route) map[int]reflect.Type {
+// in the envelope of the management API. Backends answer requests of the unified
+// API with statuses of their own, which stand here as ranges.
+func faults(route *web.Route) map[string]reflect.Type {
 	method, path, _ := strings.Cut(route.Pattern, " ")
 	writes := method != http.MethodGet
-	found := make(map[int]reflect.Type)
+	found := make(map[string]reflect.Type)
 	add := func(form any, statuses ...int) {
 		for _, status := range statuses {
-			found[status] = reflect.TypeOf(form)
+			found[strconv.Itoa(status)] = reflect.TypeOf(form)
 		}
 	}
 	switch route.Permission {
@@ -35,6 +37,7 @@ func faults(route *web.Route) map[int]reflect.Type {
 	case writes && route.Permission == access.ByKey:
 		add(route.Error, http.StatusBadRequest, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType,
 			http.StatusInternalServerError, http.StatusBadGateway, http.StatusGatewayTimeout, http.StatusLoopDetected)
+		found["4XX"], found["5XX"] = reflect.TypeOf(route.Error), reflect.TypeOf(route.Error)
 	case writes:
 		add(route.Error, http.StatusBadRequest, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge)
 	case route.Query != nil, strings.Contains(path, "{serviceType}"), strings.Contains(path, "{version}"):

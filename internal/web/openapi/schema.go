@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
@@ -51,6 +53,9 @@ type alternatives interface{ Alternatives() []any }
 // left out.
 type partial interface{ Whole() any }
 
+// restricted is a type with rules of its own, as keywords of JSON schema.
+type restricted interface{ Keywords() map[string]any }
+
 // patterned is a struct that tells what its texts look like.
 type patterned interface{ Patterns() map[string]string }
 
@@ -62,6 +67,8 @@ func (d *deriver) of(t reflect.Type, way direction) Schema {
 	switch t {
 	case reflect.TypeFor[schema.Duration]():
 		return duration(way)
+	case reflect.TypeFor[jsontext.Value]():
+		return Schema{}
 	case reflect.TypeFor[time.Time]():
 		return Schema{"type": "string", "format": "date-time"}
 	case reflect.TypeFor[schema.ServiceType]():
@@ -103,7 +110,11 @@ func (d *deriver) of(t reflect.Type, way direction) Schema {
 	case reflect.Float64:
 		return Schema{"type": "number"}
 	case reflect.String:
-		return Schema{"type": "string"}
+		s := Schema{"type": "string"}
+		if value, has := reflect.Zero(t).Interface().(restricted); has {
+			maps.Copy(s, value.Keywords())
+		}
+		return s
 	case reflect.Slice:
 		return Schema{"type": "array", "items": d.of(t.Elem(), way)}
 	case reflect.Map:
@@ -238,12 +249,8 @@ func (d *deriver) object(t reflect.Type, way direction, isPartial bool) Schema {
 		slices.Sort(required)
 		s["required"] = required
 	}
-	if value, has := reflect.Zero(t).Interface().(interface{ AtLeastOne() []string }); has {
-		var choice []Schema
-		for _, name := range value.AtLeastOne() {
-			choice = append(choice, Schema{"required": []string{name}, "properties": map[string]Schema{name: {"not": Schema{"type": "null"}}}})
-		}
-		s["anyOf"] = choice
+	if value, has := reflect.Zero(t).Interface().(restricted); has {
+		maps.Copy(s, value.Keywords())
 	}
 	if isOpen || way != inReply {
 		s["additionalProperties"] = isOpen

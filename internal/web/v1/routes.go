@@ -13,7 +13,7 @@ import (
 // Routes returns the operations of the unified API.
 func (a *API) Routes() []web.Route {
 	const form = "multipart/form-data"
-	text := map[string]any{"text/event-stream": ""}
+	events := map[string]any{"text/event-stream": ""}
 	var routes []web.Route
 	add := func(pattern string, handler http.HandlerFunc, op web.Operation, aliases ...string) {
 		op.Tag, op.Error = "Unified API", errorBody{}
@@ -24,7 +24,7 @@ func (a *API) Routes() []web.Route {
 		}
 	}
 	add("POST /v1/chat/completions", a.Chat, web.Operation{
-		Summary: "Chat; with stream true the reply is a stream of events", Body: chatRequest{}, Reply: chatCompletion{}, Media: text,
+		Summary: "Chat; with stream true the reply is a stream of events", Body: chatRequest{}, Reply: chatCompletion{}, Media: events,
 	}, "POST /chat/completions")
 	add("POST /v1/embeddings", a.Embeddings, web.Operation{
 		Summary: "Embeddings", Body: embeddingRequest{}, Reply: embeddingList{},
@@ -40,10 +40,10 @@ func (a *API) Routes() []web.Route {
 		Media: map[string]any{"text/plain": "", "text/event-stream": ""},
 	}, "POST /audio/transcriptions")
 	add("POST /v1/images/generations", a.Images, web.Operation{
-		Summary: "Images from text", Body: imageRequest{}, Reply: imageList{}, Media: text,
+		Summary: "Images from text", Body: imageRequest{}, Reply: imageList{}, Media: events,
 	}, "POST /images/generations")
 	add("POST /v1/images/edits", a.ImageEdits, web.Operation{
-		Summary: "Images from images", BodyType: form, Body: imageEditRequest{}, Reply: imageList{}, Media: text,
+		Summary: "Images from images", BodyType: form, Body: imageEditRequest{}, Reply: imageList{}, Media: events,
 	}, "POST /images/edits")
 	add("GET /v1/models", a.Models, web.Operation{Summary: "Every model of every service type, once", Reply: modelList{}}, "GET /models")
 	add("GET /v1/models/{id...}", a.Model, web.Operation{Summary: "One model", Reply: model{}}, "GET /models/{id...}")
@@ -115,7 +115,12 @@ type assistantMessage struct {
 type textOrParts struct{}
 
 // Alternatives are a text and the parts of a message.
-func (textOrParts) Alternatives() []any { return []any{"", []jsontext.Value{}} }
+func (textOrParts) Alternatives() []any { return []any{"", []contentPart{}} }
+
+type contentPart struct {
+	Type string `json:"type" required:"true" example:"text"`
+	more
+}
 
 type textOrTexts struct{}
 
@@ -123,12 +128,13 @@ type textOrTexts struct{}
 func (textOrTexts) Alternatives() []any { return []any{"", []string{}} }
 
 type chatCompletion struct {
-	ID      string       `json:"id,omitzero"`
-	Object  string       `json:"object,omitzero"`
-	Created int64        `json:"created,omitzero"`
-	Model   string       `json:"model,omitzero"`
-	Choices []chatChoice `json:"choices"`
-	Usage   *tokenUsage  `json:"usage,omitzero"`
+	ID                string       `json:"id"`
+	Object            string       `json:"object"`
+	Created           int64        `json:"created"`
+	Model             string       `json:"model"`
+	Choices           []chatChoice `json:"choices"`
+	Usage             *tokenUsage  `json:"usage,omitzero"`
+	SystemFingerprint *string      `json:"system_fingerprint"`
 	more
 }
 
@@ -157,26 +163,34 @@ type embeddingRequest struct {
 	Model          string         `json:"model" required:"true" pattern:"^[^\\x00-\\x1f\\x7f]*[^\\x00-\\x20\\x7f][^\\x00-\\x1f\\x7f]*$" maxLength:"512" example:"demo-embedding"`
 	Input          embeddingInput `json:"input" required:"true"`
 	EncodingFormat string         `json:"encoding_format" enum:"float,base64"`
-	Dimensions     int64          `json:"dimensions"`
+	Dimensions     int64          `json:"dimensions" minimum:"1"`
 }
 
 type embeddingInput struct{}
 
 // Alternatives are a text, texts, and token ids in the two forms that clients
 // send. A list without elements would be three of them, and is none.
-func (embeddingInput) Alternatives() []any { return []any{"", []string{}, []int64{}, [][]int64{}} }
+func (embeddingInput) Alternatives() []any { return []any{text(""), []text{}, []int64{}, []tokenIDs{}} }
+
+// text is one that is not empty.
+type text string
+
+// Keywords say so.
+func (text) Keywords() map[string]any { return map[string]any{"minLength": 1} }
+
+type tokenIDs []int64
 
 type embeddingList struct {
-	Object string      `json:"object,omitzero"`
+	Object string      `json:"object"`
 	Data   []embedding `json:"data"`
-	Model  string      `json:"model,omitzero"`
+	Model  string      `json:"model"`
 	Usage  *tokenUsage `json:"usage,omitzero"`
 	more
 }
 
 type embedding struct {
-	Object    string          `json:"object,omitzero"`
-	Index     int64           `json:"index,omitzero"`
+	Object    string          `json:"object"`
+	Index     int64           `json:"index"`
 	Embedding embeddingVector `json:"embedding"`
 	more
 }
@@ -201,7 +215,7 @@ type rerankDocument struct{}
 func (rerankDocument) Alternatives() []any { return []any{"", textDocument{}} }
 
 type textDocument struct {
-	Text string `json:"text,omitzero"`
+	Text string `json:"text" required:"true"`
 	more
 }
 
@@ -253,7 +267,7 @@ type imageRequest struct {
 	requestBase
 	Model          string `json:"model" required:"true" pattern:"^[^\\x00-\\x1f\\x7f]*[^\\x00-\\x20\\x7f][^\\x00-\\x1f\\x7f]*$" maxLength:"512" example:"demo-image"`
 	Prompt         string `json:"prompt" required:"true" minLength:"1"`
-	N              int64  `json:"n" minimum:"1"`
+	N              int64  `json:"n" minimum:"1" maximum:"10"`
 	Size           string `json:"size" example:"1024x1024"`
 	Quality        string `json:"quality"`
 	Style          string `json:"style" doc:"Such as vivid or natural."`
@@ -265,7 +279,7 @@ type imageEditRequest struct {
 	Mask           string `json:"mask" format:"binary"`
 	Model          string `json:"model" required:"true" pattern:"^[^\\x00-\\x1f\\x7f]*[^\\x00-\\x20\\x7f][^\\x00-\\x1f\\x7f]*$" maxLength:"512" example:"demo-image-edit"`
 	Prompt         string `json:"prompt" required:"true" minLength:"1"`
-	N              int64  `json:"n" minimum:"1"`
+	N              int64  `json:"n" minimum:"1" maximum:"10"`
 	Size           string `json:"size"`
 	Quality        string `json:"quality"`
 	ResponseFormat string `json:"response_format" enum:"url,b64_json"`

@@ -241,6 +241,7 @@ func TestUsageThatMakesNoSenseHarmsNothing(t *testing.T) {
 	} {
 		step := simulator.Step{Text: "one two", Usage: simulator.UsageOnFinish, UsageValue: value}
 		r, _ := gatewaytest.StartOne(t, step, step)
+		r.BackendsLie = true
 		if events := gatewaytest.EventsOf(t, r.Chat(gatewaytest.StreamHi).Succeeds(t).Body); gatewaytest.TextOf(t, events) != "one two" || events[len(events)-1] != "[DONE]" {
 			t.Errorf("usage %s: %q", value, events)
 		}

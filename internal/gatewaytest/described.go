@@ -1,0 +1,291 @@
+package gatewaytest
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"maps"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/patchbay-ai/patchbay/internal/web/openapi"
+)
+
+// Document is an OpenAPI document that replies are compared with.
+type Document struct {
+	Paths      map[string]map[string]Operation `json:"paths"`
+	Components struct {
+		Schemas map[string]map[string]any `json:"schemas"`
+	} `json:"components"`
+}
+
+// Operation is what the document says about an operation.
+type Operation struct {
+	OperationID string `json:"operationId"`
+	Parameters  []struct {
+		Name string `json:"name"`
+	} `json:"parameters"`
+	Responses map[string]struct {
+		Content map[string]struct {
+			Schema map[string]any `json:"schema"`
+		} `json:"content"`
+	} `json:"responses"`
+}
+
+// Described returns the OpenAPI document of the gateway.
+func (r *Gateway) Described() *Document {
+	r.T.Helper()
+	text, err := openapi.Document(Version, r.Routes)
+	document := new(Document)
+	if err == nil {
+		err = json.Unmarshal(text, document)
+	}
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	return document
+}
+
+// checkedTransport compares every JSON reply that a test reads to its end with
+// the document.
+type checkedTransport struct {
+	http.RoundTripper
+	gateway  *Gateway
+	document func() *Document
+}
+
+func (c checkedTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := c.RoundTripper.RoundTrip(request)
+	if err == nil && !c.gateway.BackendsLie {
+		response.Body = &checkedBody{ReadCloser: response.Body, check: func(body []byte) {
+			for _, fault := range c.document().Faults(request.Method, request.URL.EscapedPath(), response, body) {
+				c.gateway.T.Errorf("%s %s: %d %.300s\nis not as the OpenAPI document says: %s", request.Method, request.URL, response.StatusCode, body, fault)
+			}
+		}}
+	}
+	return response, err
+}
+
+// checkedBody keeps what is read of a body and checks it at its end.
+type checkedBody struct {
+	io.ReadCloser
+	read  bytes.Buffer
+	check func([]byte)
+	once  sync.Once
+}
+
+func (b *checkedBody) Read(to []byte) (int, error) {
+	const most = 1 << 20 // what is longer is a file or a load
+	n, err := b.ReadCloser.Read(to)
+	if b.read.Len() <= most {
+		b.read.Write(to[:n])
+	}
+	if err == io.EOF && b.read.Len() <= most { //nolint:errorlint // readers return it as it is
+		b.once.Do(func() { b.check(b.read.Bytes()) })
+	}
+	return n, err
+}
+
+// Faults returns in what a reply is not as the document says: its status, its
+// media type, or members of its JSON that lack, that are not described, or that
+// have another value. Paths and methods that do not exist are not described.
+func (d *Document) Faults(method, path string, response *http.Response, body []byte) []string {
+	operation, known := d.Paths[d.template(strings.TrimSuffix(path, "/"))][strings.ToLower(method)]
+	if !known {
+		return nil
+	}
+	described, listed := operation.Responses[fmt.Sprint(response.StatusCode)]
+	if !listed {
+		described, listed = operation.Responses[fmt.Sprintf("%dXX", response.StatusCode/100)]
+	}
+	mediaType, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
+	switch {
+	case !listed:
+		return []string{"it does not list the status"}
+	case len(body) == 0 && len(described.Content) == 0:
+		return nil
+	}
+	content, listed := described.Content[strings.Replace(mediaType, "vnd.spring-boot.actuator.v3+", "", 1)]
+	if !listed {
+		if _, any := described.Content[strings.SplitN(mediaType, "/", 2)[0]+"/*"]; any {
+			return nil
+		}
+		return []string{fmt.Sprintf("it does not list the media type %q", mediaType)}
+	}
+	if mediaType != "application/json" {
+		return nil
+	}
+	var value any
+	if err := json.Unmarshal(body, &value); err != nil {
+		return []string{err.Error()}
+	}
+	return d.compare(content.Schema, value, "reply")
+}
+
+// template returns the path of the document that a path is an instance of; the
+// one with the fewest parameters wins.
+func (d *Document) template(path string) string {
+	if path == "" {
+		return "/"
+	}
+	best, fewest := "", 0
+	given := strings.Split(path, "/")
+	for candidate := range d.Paths {
+		wanted := strings.Split(candidate, "/")
+		parameters := strings.Count(candidate, "{") + 1
+		isRest := strings.HasSuffix(candidate, "/models/{id}")
+		if len(wanted) != len(given) && !(isRest && len(given) > len(wanted)) || best != "" && parameters >= fewest {
+			continue
+		}
+		if matches(wanted, given) {
+			best, fewest = candidate, parameters
+		}
+	}
+	return best
+}
+
+func matches(wanted, given []string) bool {
+	for i, segment := range wanted {
+		if segment != given[i] && !strings.HasPrefix(segment, "{") {
+			return false
+		}
+	}
+	return true
+}
+
+// compare returns in what a value is not as a schema says.
+func (d *Document) compare(schema map[string]any, value any, at string) []string {
+	schema = d.flat(schema)
+	for _, keyword := range []string{"anyOf", "oneOf"} {
+		if list, has := schema[keyword].([]any); has {
+			return d.compareAny(list, value, at)
+		}
+	}
+	if kinds, has := schema["type"]; has && !isOfType(kinds, value) {
+		return []string{fmt.Sprintf("%s is %T, not %v", at, value, kinds)}
+	}
+	if names, has := schema["enum"].([]any); has && !slices.Contains(names, value) {
+		return []string{fmt.Sprintf("%s is %v, not one of %v", at, value, names)}
+	}
+	switch value := value.(type) {
+	case float64:
+		return outOfBounds(schema, value, at)
+	case []any:
+		var faults []string
+		items, _ := schema["items"].(map[string]any)
+		for i, item := range value {
+			faults = append(faults, d.compare(items, item, fmt.Sprintf("%s[%d]", at, i))...)
+		}
+		return faults
+	case map[string]any:
+		return d.compareObject(schema, value, at)
+	}
+	return nil
+}
+
+// compareAny returns the shortest list of faults that one of the alternatives has.
+func (d *Document) compareAny(list []any, value any, at string) []string {
+	var best []string
+	for i, alternative := range list {
+		faults := d.compare(alternative.(map[string]any), value, at)
+		if len(faults) == 0 {
+			return nil
+		}
+		if i == 0 || len(faults) < len(best) {
+			best = faults
+		}
+	}
+	return best
+}
+
+func (d *Document) compareObject(schema, value map[string]any, at string) []string {
+	var faults []string
+	properties, isStruct := schema["properties"].(map[string]any)
+	others, hasOthers := schema["additionalProperties"].(map[string]any)
+	isOpen := schema["additionalProperties"] == true || !isStruct && !hasOthers
+	required, _ := schema["required"].([]any)
+	for _, name := range required {
+		if _, has := value[name.(string)]; !has {
+			faults = append(faults, at+" lacks "+name.(string))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(value)) {
+		within := at + "." + name
+		switch property, described := properties[name].(map[string]any); {
+		case described:
+			faults = append(faults, d.compare(property, value[name], within)...)
+		case hasOthers:
+			faults = append(faults, d.compare(others, value[name], within)...)
+		case !isOpen:
+			faults = append(faults, within+" is not described")
+		}
+	}
+	return faults
+}
+
+// flat follows a reference and joins the parts of a schema.
+func (d *Document) flat(schema map[string]any) map[string]any {
+	reference, isReference := schema["$ref"].(string)
+	parts, isJoined := schema["allOf"].([]any)
+	if isReference {
+		parts = append(parts, d.Components.Schemas[strings.TrimPrefix(reference, "#/components/schemas/")])
+	}
+	if !isReference && !isJoined {
+		return schema
+	}
+	joined := map[string]any{}
+	properties, required := map[string]any{}, []any{}
+	for _, part := range append(parts, schema) {
+		part := part.(map[string]any)
+		if part["$ref"] != nil && isJoined {
+			part = d.flat(part)
+		}
+		maps.Copy(joined, part)
+		members, _ := part["properties"].(map[string]any)
+		maps.Copy(properties, members)
+		names, _ := part["required"].([]any)
+		required = append(required, names...)
+	}
+	delete(joined, "$ref")
+	delete(joined, "allOf")
+	if len(properties) > 0 {
+		joined["properties"], joined["required"] = properties, required
+	}
+	return joined
+}
+
+func isOfType(kinds, value any) bool {
+	if list, isList := kinds.([]any); isList {
+		return slices.ContainsFunc(list, func(kind any) bool { return isOfType(kind, value) })
+	}
+	switch value := value.(type) {
+	case nil:
+		return kinds == "null"
+	case bool:
+		return kinds == "boolean"
+	case string:
+		return kinds == "string"
+	case []any:
+		return kinds == "array"
+	case map[string]any:
+		return kinds == "object"
+	case float64:
+		return kinds == "number" || kinds == "integer" && value == float64(int64(value))
+	}
+	return false
+}
+
+func outOfBounds(schema map[string]any, value float64, at string) []string {
+	if least, has := schema["minimum"].(float64); has && value < least {
+		return []string{fmt.Sprintf("%s is %v, below %v", at, value, least)}
+	}
+	if most, has := schema["maximum"].(float64); has && value > most {
+		return []string{fmt.Sprintf("%s is %v, above %v", at, value, most)}
+	}
+	return nil
+}
