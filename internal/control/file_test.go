@@ -14,7 +14,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/config"
-	. "github.com/patchbay-ai/patchbay/internal/control"
+	. "github.com/patchbay-ai/patchbay/internal/control" //nolint:revive // the tests stood in the package, and left it for its two logs
 	"github.com/patchbay-ai/patchbay/internal/control/files"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"

@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
-	. "github.com/patchbay-ai/patchbay/internal/control"
+	. "github.com/patchbay-ai/patchbay/internal/control" //nolint:revive // the tests stood in the package, and left it for its two logs
 	"github.com/patchbay-ai/patchbay/internal/storetest"
 )
 

@@ -147,6 +147,7 @@ func (r *Gateway) Request(ctx context.Context, method, path, body string, header
 func (r *Gateway) Do(method, path, body string, headers ...string) Reply {
 	r.T.Helper()
 	response := r.Open(Deadline(r.T), method, path, body, headers...)
+	defer response.Body.Close()
 	return ReadReply(response)
 }
 

@@ -47,7 +47,7 @@ func (o Origin) Via(r Route) (Origin, error) {
 			o.prefix, o.proxyAuth = o.String(), p.auth
 		}
 	}
-	if _, err := r.tlsConfig(&tls.Config{}); err != nil { //nolint:gosec // it is not used, only checked
+	if _, err := r.tlsConfig(&tls.Config{}); err != nil {
 		return Origin{}, err
 	}
 	o.route = unique.Make(r)

@@ -56,7 +56,7 @@ func (p *forwardProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// What is the proxy's is not the backend's.
 	r.Header.Del("Proxy-Authorization")
 	r.URL.Host, r.RequestURI = p.to, ""
-	reply, err := http.DefaultTransport.RoundTrip(r)
+	reply, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(r)
 	if err != nil {
 		w.WriteHeader(http.StatusBadGateway)
 		return

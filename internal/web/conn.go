@@ -3,6 +3,7 @@ package web
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -103,7 +104,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 		c.framing.write(p[:n])
 		c.mu.Unlock()
 	}
-	if n == 0 && err == io.EOF && len(p) == 1 && c.isBusy() {
+	if n == 0 && errors.Is(err, io.EOF) && len(p) == 1 && c.isBusy() {
 		err = c.halfClosed()
 	}
 	return n, err
