@@ -14,9 +14,9 @@ type bucket struct {
 
 func (b *bucket) fill(r *rules, now int64) { *b = bucket{parts: r.burstAt(now), at: now} }
 
-// level is what the bucket holds at a time that is not before the last count. Refused requests do not store it: a
-// level computed in many small steps would lose a fraction of a part in each
-// step of a warm-up.
+// level is what the bucket holds at a time that is not before the last count.
+// Refused requests do not store it: a level computed in many small steps would
+// lose a fraction of a part in each step of a warm-up.
 func (b *bucket) level(r *rules, now int64) int64 {
 	return min(b.room(r, now), b.parts+r.gain(b.at, now))
 }
