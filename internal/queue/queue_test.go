@@ -129,6 +129,27 @@ func TestWhoLostItsPlaceWaitsInFront(t *testing.T) {
 	})
 }
 
+// Who waits again stands before those of its caller who came later, and behind
+// those who came earlier.
+func TestWhoWaitsAgainKeepsItsOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHall(10)
+		for _, name := range []string{"a1", "a2", "a3"} {
+			h.enter(name, false)
+		}
+		h.wake()
+		h.wake()
+		h.enter("a2", true)
+		h.enter("a1", true)
+		for range 3 {
+			h.wake()
+		}
+		if got := h.order(); got != "a1, a2, a1, a2, a3" {
+			t.Errorf("turns %s", got)
+		}
+	})
+}
+
 func TestQueueIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHall(2)
