@@ -58,7 +58,7 @@ func FailureIn(root jsonscan.Value) error {
 	return &Failure{Status: 200, Message: FailureMessage(root)}
 }
 
-// FailureIn returns the error that an event is by its name, whatever its data
+// Failure returns the error that an event is by its name, whatever its data
 // look like, or nil.
 func (e Event) Failure() error {
 	if string(e.Name) != "error" {

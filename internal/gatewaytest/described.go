@@ -85,7 +85,7 @@ func (b *checkedBody) Read(to []byte) (int, error) {
 	if b.read.Len() <= most {
 		b.read.Write(to[:n])
 	}
-	if err == io.EOF && b.read.Len() <= most { //nolint:errorlint // readers return it as it is
+	if err == io.EOF && b.read.Len() <= most {
 		b.once.Do(func() { b.check(b.read.Bytes()) })
 	}
 	return n, err

@@ -45,6 +45,9 @@ func (o Origin) Via(r Route) (Origin, error) {
 		}
 		if !o.secure {
 			o.prefix, o.proxyAuth = o.String(), p.auth
+			// Some proxies relay the backend's head and close the connection behind
+			// the answer although the head does not say so.
+			r.MaxIdle = -1
 		}
 	}
 	if _, err := r.tlsConfig(&tls.Config{}); err != nil {

@@ -119,7 +119,8 @@ func hello(t *testing.T, config *tls.Config) *httptest.Server {
 }
 
 // Names that only the proxy knows are reached through it: https by CONNECT, http
-// by requests that name their origin; connections are kept.
+// by requests that name their origin. A tunnel is kept; a proxy may close the
+// connection of a plain request unannounced, so that one serves a single call.
 func TestBackendsBehindAProxy(t *testing.T) {
 	private := newAuthority(t)
 	secure := hello(t, private.serverConfig(t, "llm.corp.test", time.Hour))
@@ -139,7 +140,7 @@ func TestBackendsBehindAProxy(t *testing.T) {
 			cl := client(t, Options{})
 			for n := range 3 {
 				r, body := mustAsk(t, cl, to, post("x"))
-				if body != strings.SplitN(c.base, "://", 2)[1]+"/v1/chat/completions" || r.Reused != (n > 0) {
+				if body != strings.SplitN(c.base, "://", 2)[1]+"/v1/chat/completions" || r.Reused != (n > 0 && name == "https") {
 					t.Errorf("got %q, reused %v", body, r.Reused)
 				}
 			}
