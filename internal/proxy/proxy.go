@@ -64,6 +64,7 @@ func (p *Proxy) Do(ctx context.Context, loan Loan, caller *schema.Caller, record
 	if err == nil {
 		err = r.callInstances(ctx)
 	}
+	r.returnLimits() // before the caller is told what remains
 	to.Route(r.route())
 	if err == nil {
 		err = r.send(ctx, to)

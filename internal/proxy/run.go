@@ -63,9 +63,7 @@ func (r *run) end(panicked bool) {
 	if panicked {
 		r.notePanic()
 	}
-	if len(r.choice.excluded.called) == 0 {
-		r.choice.limits.giveBack(time.Now())
-	}
+	r.returnLimits()
 	r.settle(false)
 	r.release(r.reply.outcome)
 	r.budget().leave()
@@ -74,6 +72,14 @@ func (r *run) end(panicked bool) {
 	if p := r.proxy; !panicked {
 		r.reset()
 		p.runs.Put(r)
+	}
+}
+
+// returnLimits gives back what the request took from the rate limits if it reached
+// no backend. Doing so again changes nothing.
+func (r *run) returnLimits() {
+	if len(r.choice.excluded.called) == 0 {
+		r.choice.limits.giveBack(time.Now())
 	}
 }
 
