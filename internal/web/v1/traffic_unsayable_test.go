@@ -109,7 +109,7 @@ func TestInstancesWithoutWordsForARequestArePassedOver(t *testing.T) {
 func TestWhoCannotExpressARequestIsNoSubstitute(t *testing.T) {
 	t.Parallel()
 	foreign, plain := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
-	r := gatewaytest.Start(t, gatewaytest.PolicyYAML("rate-limit: {capacity: 100}, circuit-breaker: {failure-threshold: 1}, "+gatewaytest.NoChecks,
+	r := gatewaytest.Start(t, gatewaytest.PolicyYAML("rate-limit: {algorithm: sliding-window, capacity: 100, refill-rate: 1}, circuit-breaker: {failure-threshold: 1}, "+gatewaytest.NoChecks,
 		gatewaytest.Instance("m", foreign.URL(), "adapter: ollama"), gatewaytest.Instance("m", plain.URL())))
 	plain.Script(simulator.Step{Status: http.StatusInternalServerError})
 	r.Chat(twoHi).FailsWith(t, http.StatusInternalServerError, "api_error", "upstream_error", "")
