@@ -77,32 +77,11 @@ func Open(ctx context.Context, address, prefix string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if deadline, ok := ctx.Deadline(); ok {
-		option.Dialer.Timeout = min(connectTime, max(time.Until(deadline), time.Millisecond))
+	client, err := newClient(ctx, option)
+	if err != nil {
+		return nil, err
 	}
-	type opened struct {
-		client rueidis.Client
-		err    error
-	}
-	done := make(chan opened, 1)
-	go func() {
-		client, err := rueidis.NewClient(option)
-		done <- opened{client, err}
-	}()
-	select {
-	case o := <-done:
-		if o.err != nil {
-			return nil, o.err
-		}
-		return &Store{client: o.client, prefix: prefix, script: rueidis.NewLuaScript(pushScript)}, nil
-	case <-ctx.Done():
-		go func() { // whatever comes of it is not needed
-			if o := <-done; o.client != nil {
-				o.client.Close()
-			}
-		}()
-		return nil, ctx.Err()
-	}
+	return &Store{client: client, prefix: prefix, script: rueidis.NewLuaScript(pushScript)}, nil
 }
 
 // Close lets go of the connection.
