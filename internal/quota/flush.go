@@ -61,7 +61,7 @@ func (s *session) keepStore(ctx context.Context) {
 		}
 		// Who is still in flight settles first; then one more flush.
 		if s.shared.idle() && s.ledger.retire(s) {
-			if err := s.finish(context.WithoutCancel(ctx)); err != nil {
+			if err := s.finish(s.ledger.ending); err != nil {
 				s.ledger.options.Log.Warn("quota: closing the ledger", "error", err)
 			}
 			return
@@ -90,17 +90,24 @@ func jitter(d time.Duration) time.Duration {
 	return d*3/4 + rand.N(d/2) //nolint:gosec // nobody gains by guessing it
 }
 
-// finish writes what is still unwritten, for as long as the context and readTime
-// allow, and closes what the session opened. What it does not write stays in the
-// journal. Nothing counts in the session any more, and keepStore has ended.
+// finish writes what is still unwritten, and closes what the session opened. It
+// writes for readTime at most, and for no more than three quarters of the time that
+// the context gives, so that closing has the rest. What it does not write stays in
+// the journal. Nothing counts in the session any more, and keepStore has ended.
 func (s *session) finish(ctx context.Context) error {
 	s.stop()
-	s.wait.Wait()
-	ctx, cancel := context.WithTimeout(ctx, readTime)
+	if err := s.keepers.wait(ctx); err != nil {
+		return err
+	}
+	limit := readTime
+	if deadline, ok := ctx.Deadline(); ok {
+		limit = min(limit, time.Until(deadline)*3/4)
+	}
+	writing, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	err := s.flush(ctx)
+	err := s.flush(writing)
 	s.ledger.stats.keep(s)
-	return errors.Join(err, s.close())
+	return errors.Join(err, s.close(ctx))
 }
 
 // stop ends what runs beside the requests.
@@ -110,11 +117,11 @@ func (s *session) stop() {
 	}
 }
 
-func (s *session) close() error {
-	if s.shared != nil {
-		s.shared.close()
-	}
+func (s *session) close(ctx context.Context) error {
 	err := s.journal.close()
+	if s.shared != nil {
+		err = errors.Join(err, s.shared.close(ctx))
+	}
 	s.storeLock <- struct{}{}
 	defer func() { <-s.storeLock }()
 	if s.store != nil {

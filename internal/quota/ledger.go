@@ -22,8 +22,9 @@ type Ledger struct {
 	stats   counters
 
 	// changing is held while a change is put into force, which takes as long as
-	// disks and stores do; mu only while what follows is read or written.
-	changing sync.Mutex
+	// disks and stores do; a channel, because Close gives up waiting. mu is held only
+	// while what follows is read or written.
+	changing chan struct{}
 	mu       sync.Mutex
 	settings Settings // in force
 	// session is what counts, from the moment the ledger is turned on until,
@@ -31,7 +32,12 @@ type Ledger struct {
 	// while on is nil.
 	session *session
 	closed  bool
-	done    sync.WaitGroup
+
+	// done has the goroutines that finish sessions. All that runs for the ledger
+	// ends with ending, which end cancels when Close returns.
+	done   group
+	ending context.Context
+	end    context.CancelFunc
 }
 
 // Options are what a Ledger is made of.
@@ -77,9 +83,8 @@ func New(settings Settings, options Options) *Ledger {
 	if options.disk == nil {
 		options.disk = folder{filepath.Clean(options.Dir)}
 	}
-	l := &Ledger{options: options, settings: settings.Clone()}
-	l.changing.Lock()
-	defer l.changing.Unlock()
+	l := &Ledger{options: options, settings: settings.Clone(), changing: make(chan struct{}, 1)}
+	l.ending, l.end = context.WithCancel(context.Background())
 	l.apply()
 	return l
 }
@@ -107,8 +112,8 @@ type Edit struct {
 
 // Edit changes the ledger at once, until the next restart or reload.
 func (l *Ledger) Edit(edit Edit) {
-	l.changing.Lock()
-	defer l.changing.Unlock()
+	l.changing <- struct{}{}
+	defer func() { <-l.changing }()
 	l.note(edit)
 	l.apply()
 }
@@ -150,7 +155,8 @@ func (l *Ledger) Settings() Settings {
 	return l.settings.Clone()
 }
 
-// apply puts the settings into force; changing is held.
+// apply puts the settings into force; changing is held, or nobody else has the
+// ledger yet.
 func (l *Ledger) apply() {
 	settings := l.Settings()
 	if !settings.Enabled {
@@ -161,7 +167,9 @@ func (l *Ledger) apply() {
 		return
 	}
 	for !l.turnOn(&settings) {
-		l.done.Wait() // the one before may still be closing its files
+		if l.done.wait(l.ending) != nil { // the one before may still be closing its files
+			return // closed meanwhile
+		}
 		next := l.newSession(&settings)
 		next.begin()
 		l.mu.Lock()
@@ -209,22 +217,51 @@ func (l *Ledger) retire(s *session) bool {
 }
 
 // Close stops counting and writes what was counted. What cannot be written
-// before the context ends stays in the journal for the next start.
+// before the context ends stays in the journal for the next start. Nothing of the
+// ledger runs any more when it returns nil; when it returns the error of the
+// context, a disk or a store does not answer, and all that waits for one was told to
+// give up.
 func (l *Ledger) Close(ctx context.Context) error {
-	l.changing.Lock()
-	defer l.changing.Unlock()
-	l.mu.Lock()
-	s := l.session
-	l.session, l.closed = nil, true
-	l.on.Store(nil)
-	l.mu.Unlock()
-	if s == nil {
-		l.done.Wait() // a session that was turned off finishes by itself
-		return nil
+	defer l.end()
+	l.refuse()
+	select {
+	case l.changing <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	s.stop()
-	l.done.Wait()
-	return s.finish(ctx)
+	defer func() { <-l.changing }()
+	s := l.takeSession()
+	if s != nil {
+		s.stop()
+	}
+	// One that was turned off before finishes by itself.
+	if err := l.done.wait(ctx); err != nil || s == nil {
+		return err
+	}
+	var unwritten error
+	l.done.start(func() { unwritten = s.finish(ctx) })
+	if err := l.done.wait(ctx); err != nil {
+		return err
+	}
+	return unwritten
+}
+
+// refuse turns the ledger off for good.
+func (l *Ledger) refuse() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	l.on.Store(nil)
+}
+
+// takeSession returns the session, which is the caller's to finish; nil if there is
+// none.
+func (l *Ledger) takeSession() *session {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.session
+	l.session = nil
+	return s
 }
 
 // Ticket is a request that was admitted. It belongs to one goroutine; the zero

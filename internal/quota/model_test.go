@@ -288,7 +288,7 @@ func (n *node) settleDown() {
 		return
 	}
 	_ = s.flush(context.Background())
-	_ = s.close()
+	_ = s.close(context.Background())
 }
 
 func (n *node) share() {

@@ -50,9 +50,9 @@ type session struct {
 	// reading is held by who puts an answer to a question together.
 	reading sync.Mutex
 
-	cancel context.CancelFunc
-	kick   chan struct{}
-	wait   sync.WaitGroup
+	cancel  context.CancelFunc
+	kick    chan struct{}
+	keepers group // all that runs beside the requests, but keepStore
 }
 
 const ended = -1 << 40
@@ -84,13 +84,13 @@ func (s *session) begin() {
 	if s.ledger.options.manual {
 		return
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(s.ledger.ending)
 	s.cancel = cancel
-	s.wait.Go(func() { s.keepJournal(ctx) })
+	s.keepers.start(func() { s.keepJournal(ctx) })
 	if s.shared != nil {
-		s.wait.Go(func() { s.shared.keep(ctx) })
+		s.keepers.start(func() { s.shared.keep(ctx) })
 	}
-	s.ledger.done.Go(func() { s.keepStore(ctx) })
+	s.ledger.done.start(func() { s.keepStore(ctx) })
 }
 
 // enter notes a request that will settle, unless the session has ended.

@@ -29,6 +29,11 @@ type shared struct {
 	mu    sync.Mutex
 	queue []*cell // to be pushed
 
+	// calls has what was asked of the counter for somebody who may stop waiting for
+	// the answer. Nobody waits any more once leaving is closed.
+	calls   group
+	leaving chan struct{}
+
 	// wanted counts the times that what others have counted had to be pushed,
 	// seeded is the last of them that was done.
 	wanted, seeded atomic.Int64
@@ -60,6 +65,7 @@ func newShared(s *session) *shared {
 		session: s, timeout: s.settings.Distributed.Timeout.Std(), keepFor: max(time.Hour, 2*interval),
 		reassert: min(max(interval, 10*time.Second), 5*time.Minute),
 		state:    &part{log: s.ledger.options.Log, name: "the shared counter", code: redisUnavailable},
+		leaving:  make(chan struct{}),
 	}
 }
 
@@ -67,7 +73,7 @@ func (h *shared) away() bool { return h.here.Load() == nil }
 
 // begin tries to be connected before the first request comes.
 func (h *shared) begin() {
-	ctx, cancel := context.WithTimeout(context.Background(), max(h.timeout, time.Second/2))
+	ctx, cancel := context.WithTimeout(h.session.ledger.ending, max(h.timeout, time.Second/2))
 	defer cancel()
 	h.probe(ctx)
 }
@@ -158,16 +164,17 @@ func (h *shared) seed(ctx context.Context) {
 	if h.seeded.Load() == wanted || !h.seeding.CompareAndSwap(false, true) {
 		return
 	}
-	run := h.session.wait.Go
-	if h.session.ledger.options.manual {
-		run = func(f func()) { f() }
-	}
-	run(func() {
+	reseed := func() {
 		defer h.seeding.Store(false)
 		if h.reseed(ctx) == nil {
 			h.seeded.Store(wanted)
 		}
-	})
+	}
+	if h.session.ledger.options.manual {
+		reseed()
+		return
+	}
+	h.session.keepers.start(reseed)
 }
 
 // pushAll pushes every cell whose window the counter keeps.
@@ -295,19 +302,8 @@ func (h *shared) push(cells []*cell) error {
 		h.enqueue(cells)
 		return errAway
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), h.timeout)
-	defer cancel()
 	rows := h.rows(cells, false)
-	done := make(chan error, 1)
-	go func() { done <- h.send(ctx, rows) }()
-	var err error
-	select {
-	case err = <-done:
-	case <-ctx.Done():
-		err = ctx.Err() // whatever the client library is doing
-	case <-*here:
-		err = errAway
-	}
+	err := h.call(context.Background(), *here, func(ctx context.Context) error { return h.send(ctx, rows) })
 	if err == nil {
 		h.failures.Store(0)
 		return nil
@@ -318,6 +314,28 @@ func (h *shared) push(cells []*cell) error {
 		h.fail(err)
 	}
 	return err
+}
+
+// call asks the counter something and waits for the answer until the timeout, until
+// the counter goes away, or until the session ends, whatever the client library is
+// doing then. It is the session that waits for what is left of the call.
+func (h *shared) call(ctx context.Context, goesAway <-chan struct{}, ask func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, h.timeout)
+	defer cancel()
+	answered := make(chan error, 1)
+	if !h.calls.start(func() { answered <- ask(ctx) }) {
+		return errAway
+	}
+	select {
+	case err := <-answered:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-goesAway:
+		return errAway
+	case <-h.leaving:
+		return errAway
+	}
 }
 
 // fail notes that the counter did not answer.
@@ -427,12 +445,19 @@ func (h *shared) needs(c *cell, now int64) bool {
 	return c.requests.Load() != c.seenRequests.Load() || c.tokens.Load() != c.seenTokens.Load()
 }
 
-// close pushes what is left and lets go of the counter.
-func (h *shared) close() {
-	ctx, cancel := context.WithTimeout(context.Background(), backgroundTime)
+// close pushes what is left, lets go of the counter, and waits for the calls that
+// nobody else waits for any more.
+func (h *shared) close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*backgroundTime)
 	defer cancel()
-	h.drain(ctx)
+	last, cancelLast := context.WithTimeout(ctx, backgroundTime)
+	defer cancelLast()
+	h.calls.start(func() { h.drain(last) })
+	h.calls.close()
+	close(h.leaving)
+	_ = h.calls.wait(last) // a call that is stuck ends with the connection
 	if counter := h.counter.Swap(nil); counter != nil {
 		(*counter).Close()
 	}
+	return h.calls.wait(ctx)
 }

@@ -3,6 +3,7 @@ package quota
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"strings"
 )
 
@@ -88,16 +89,11 @@ func joinReasons(reasons []string) string {
 func (h *shared) ask(ctx context.Context) *Probe {
 	err := errAway
 	if counter := h.counter.Load(); counter != nil {
-		ctx, cancel := context.WithTimeout(ctx, h.timeout)
-		defer cancel()
-		answered := make(chan error, 1)
-		go func() {
+		err = h.call(ctx, nil, func(ctx context.Context) error {
 			_, err := (*counter).Mark(ctx, rand.Text())
-			answered <- err
-		}()
-		select {
-		case err = <-answered:
-		case <-ctx.Done():
+			return err
+		})
+		if ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded) {
 			err = errTimeout
 		}
 	}

@@ -1,0 +1,238 @@
+package quota
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// stuckCounter answers nothing while it is stuck, whatever the context says. Its end
+// comes a moment after it was released.
+type stuckCounter struct {
+	MemoryCounter
+
+	stuck   atomic.Bool
+	release chan struct{}
+	running atomic.Int64
+	onClose func()
+}
+
+func (c *stuckCounter) wait() {
+	if c.stuck.Load() {
+		c.running.Add(1)
+		defer c.running.Add(-1)
+		<-c.release
+		<-time.After(time.Millisecond)
+	}
+}
+
+func (c *stuckCounter) Push(ctx context.Context, rows []Push) (bool, error) {
+	c.wait()
+	return c.MemoryCounter.Push(ctx, rows)
+}
+
+func (c *stuckCounter) Mark(ctx context.Context, mark string) (string, error) {
+	c.wait()
+	return c.MemoryCounter.Mark(ctx, mark)
+}
+
+func (c *stuckCounter) Close() {
+	if c.onClose != nil {
+		c.onClose()
+	}
+}
+
+// stuckSnapshots is a database of the same kind.
+type stuckSnapshots struct {
+	MemorySnapshots
+
+	onWrite, onClose func()
+}
+
+func (s *stuckSnapshots) Write(ctx context.Context, rows []Row) error {
+	if s.onWrite != nil && len(rows) > 0 {
+		s.onWrite()
+	}
+	return s.MemorySnapshots.Write(ctx, rows)
+}
+
+func (s *stuckSnapshots) Close() error {
+	if s.onClose != nil {
+		s.onClose()
+	}
+	return nil
+}
+
+// openShared starts a ledger that counts with others, whose database may be stuck.
+func openShared(settings Settings, redis Counter, sql Snapshots) *Ledger {
+	settings.Distributed.Enabled = true
+	return New(settings, Options{
+		OpenSnapshots: func(context.Context) (Snapshots, error) { return sql, nil },
+		OpenCounter:   func(context.Context) (Counter, error) { return redis, nil },
+		disk:          newMemoryDisk(),
+	})
+}
+
+func countOne(t *testing.T, l *Ledger) {
+	t.Helper()
+	var ticket Ticket
+	if err := l.Admit(&ticket, benchSubject, time.Now()); err != nil {
+		t.Error(err)
+	}
+	ticket.Settle(schema.Usage{Known: true, Total: 3})
+}
+
+// TestCloseLeavesNothingRunning: calls to the shared counter that nobody waits for
+// any more have ended when the ledger is closed.
+func TestCloseLeavesNothingRunning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis := &stuckCounter{release: make(chan struct{})}
+		redis.onClose = func() { close(redis.release) }
+		settings := DefaultSettings()
+		settings.Enabled = true
+		l := openShared(settings, redis, new(MemorySnapshots))
+		redis.stuck.Store(true)
+		countOne(t, l)
+		if probe := l.Status(t.Context()).Probe; probe.Reachable || probe.Status != ProbeError {
+			t.Errorf("%+v", probe)
+		}
+		if running := redis.running.Load(); running != 2 {
+			t.Fatalf("%d calls are stuck, want that of a request and that of a look", running)
+		}
+		if err := l.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if running := redis.running.Load(); running != 0 {
+			t.Errorf("%d calls run after the end", running)
+		}
+	})
+}
+
+// TestCloseHoldsUpNobodyWhoWaitsForTheCounter: a request and a look that wait for
+// the shared counter go on when the ledger is closed, long before the timeout.
+func TestCloseHoldsUpNobodyWhoWaitsForTheCounter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		redis := &stuckCounter{release: make(chan struct{})}
+		redis.onClose = func() { close(redis.release) }
+		settings := DefaultSettings()
+		settings.Enabled, settings.Distributed.Timeout = true, maxTimeout
+		l := openShared(settings, redis, new(MemorySnapshots))
+		began := time.Now()
+		redis.stuck.Store(true)
+		asked, counted := make(chan Status, 1), make(chan struct{})
+		go func() { asked <- l.Status(t.Context()) }()
+		go func() { countOne(t, l); close(counted) }()
+		synctest.Wait()
+		closed := make(chan error, 1)
+		go func() { closed <- l.Close(t.Context()) }()
+		<-counted
+		if status := <-asked; status.Probe.Reachable {
+			t.Errorf("%+v", status.Probe)
+		}
+		if took := time.Since(began); took != 0 {
+			t.Errorf("held up for %v", took)
+		}
+		if err := <-closed; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestCloseEndsWithItsContext: whatever does not answer, Close returns when its
+// context ends and says that not all was written. What is released afterwards ends:
+// the bubble of synctest fails where a goroutine is left.
+func TestCloseEndsWithItsContext(t *testing.T) {
+	const grace = time.Second
+	for what, prepare := range map[string]func(release <-chan struct{}) *Ledger{
+		"a database that does not write": func(release <-chan struct{}) *Ledger {
+			settings := DefaultSettings()
+			settings.Enabled = true
+			l := openShared(settings, new(MemoryCounter), &stuckSnapshots{onWrite: func() { <-release }})
+			countOne(t, l)
+			return l
+		},
+		"a database that does not close": func(release <-chan struct{}) *Ledger {
+			settings := DefaultSettings()
+			settings.Enabled = true
+			return openShared(settings, new(MemoryCounter), &stuckSnapshots{onClose: func() { <-release }})
+		},
+		"a counter that does not close": func(release <-chan struct{}) *Ledger {
+			settings := DefaultSettings()
+			settings.Enabled = true
+			return openShared(settings, &stuckCounter{onClose: func() { <-release }}, new(MemorySnapshots))
+		},
+		"a session that was turned off and cannot write": func(release <-chan struct{}) *Ledger {
+			settings := DefaultSettings()
+			settings.Enabled = true
+			l := openShared(settings, new(MemoryCounter), &stuckSnapshots{onWrite: func() { <-release }})
+			countOne(t, l)
+			l.Edit(Edit{Enabled: new(false)})
+			<-time.After(time.Minute)
+			return l
+		},
+		"a change that waits for a counter": func(release <-chan struct{}) *Ledger {
+			redis := &stuckCounter{}
+			l := openShared(DefaultSettings(), redis, new(MemorySnapshots))
+			l.options.OpenCounter = func(context.Context) (Counter, error) { <-release; return redis, nil }
+			go l.Edit(Edit{Enabled: new(true)})
+			synctest.Wait()
+			return l
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			release := make(chan struct{})
+			l := prepare(release)
+			<-time.After(grace)
+			ctx, cancel := context.WithTimeout(t.Context(), grace)
+			defer cancel()
+			began := time.Now()
+			if err := l.Close(ctx); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != grace {
+				t.Errorf("%s: %v after %v", what, err, time.Since(began))
+			}
+			close(release)
+			synctest.Wait()
+			if l.On() {
+				t.Errorf("%s: on after the end", what)
+			}
+		})
+	}
+}
+
+// TestGroupIsWaitedForUntilNoneRuns: also for what is started while somebody waits.
+func TestGroupIsWaitedForUntilNoneRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g group
+		if err := g.wait(t.Context()); err != nil {
+			t.Errorf("waiting for none: %v", err)
+		}
+		var ended atomic.Int64
+		later := func(d time.Duration) func() {
+			return func() { <-time.After(d); ended.Add(1) }
+		}
+		g.start(later(time.Second))
+		g.start(func() {
+			<-time.After(time.Second / 2)
+			g.start(later(time.Minute))
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		if err := g.wait(ctx); !errors.Is(err, context.DeadlineExceeded) || ended.Load() != 1 {
+			t.Errorf("%v when %d have ended", err, ended.Load())
+		}
+		g.close()
+		if g.start(later(0)) {
+			t.Error("started after the end")
+		}
+		if err := g.wait(t.Context()); err != nil || ended.Load() != 2 {
+			t.Errorf("%v when %d have ended", err, ended.Load())
+		}
+		if err := g.wait(t.Context()); err != nil {
+			t.Errorf("waiting again: %v", err)
+		}
+	})
+}
