@@ -157,8 +157,8 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	g.Ledger = newLedger(g.Document, g.log)
 	opened.add(g.closeLedger)
 	requests := proxy.New(g.Current, g.Transport)
-	requests.Record(g.Recorder)
-	requests.Count(g.Ledger)
+	requests.SetRecorder(g.Recorder)
+	requests.SetLedger(g.Ledger)
 	requests.CommentAfter(options.KeepAlive)
 	api := v1.New(requests, g.Current, v1.Options{
 		Keys: g.credentials, Attempts: g.attempts,

@@ -15,18 +15,18 @@ import (
 // attempt is one call to an instance.
 type attempt struct {
 	*request
-	instance *backend.Instance // the one that was called last; nil before that
+	instance *backend.Instance // nil before the first attempt
 	permit   backend.Permit
 	held     bool // the permit has not been given back
 	out      wire.Call
 	response *transport.Response
-	cancel   context.CancelFunc // ends the bound on the whole call
+	cancel   context.CancelFunc // releases the timer of the total timeout
 	sent     time.Time          // when the call began
 }
 
-// begin makes the attempt one at an instance that was acquired, and writes the
-// call to it. Where that cannot be done the instance is given back, and the
-// attempt is what it was.
+// begin starts an attempt at an instance that was acquired, and writes the call to
+// it. If the call cannot be written, begin gives the instance back and leaves the
+// attempt as it was.
 func (a *attempt) begin(i *backend.Instance, permit backend.Permit, now time.Time) error {
 	previous := a.instance
 	a.instance, a.permit, a.held = i, permit, true
@@ -40,15 +40,16 @@ func (a *attempt) begin(i *backend.Instance, permit backend.Permit, now time.Tim
 	return err
 }
 
-// giveUp gives an instance back that was acquired and is not called after all.
-func (a *attempt) giveUp() {
+// returnUnused gives back an instance that was acquired and is not called after all.
+func (a *attempt) returnUnused() {
 	a.instance.Return(a.permit, time.Now())
 	a.record.Forget()
 	a.instance, a.held = nil, false
 }
 
-// call sends the request to the instance and waits until the answer has begun:
-// until all of a whole answer is there, or the first event or byte of another one.
+// call sends the request to the instance and waits until the answer has begun: until
+// an answer that is read whole is complete, or until the first event or byte of one
+// that is streamed.
 func (a *attempt) call(ctx context.Context, reply *reply) *fault {
 	a.addHeaders()
 	limits := &a.instance.Timeouts
@@ -71,7 +72,7 @@ func (a *attempt) call(ctx context.Context, reply *reply) *fault {
 			a.instance.Health.Refused(time.Now())
 		}
 		a.noteWait(time.Now())
-		return a.classify(err, false)
+		return a.classifier().classify(err, false)
 	}
 	a.response = response
 	err = reply.open(a.request, a.instance.Target.Speak, response, a.sent.Add(firstToken))
@@ -82,26 +83,29 @@ func (a *attempt) call(ctx context.Context, reply *reply) *fault {
 		a.noteWait(now)
 	}
 	if err != nil {
-		return a.classify(err, false)
+		return a.classifier().classify(err, false)
 	}
 	reply.firstByte = now
 	return nil
 }
 
-// errTotal is the cause with which a call ends that took too long as a whole.
+func (a *attempt) classifier() classifier { return classifier{a.instance, a.req} }
+
+// errTotal is the cause with which a call ends that exceeds its total timeout.
 var errTotal = fmt.Errorf("%w: the whole answer took too long", transport.ErrTimeout)
 
-// blame decides what a failed call means for the instance.
-func (a *attempt) blame(ctx context.Context, failed *fault) {
+// noteFailure tells the instance and the record that the call failed. It changes the
+// outcome of the fault where the failure must not count against the instance.
+func (a *attempt) noteFailure(ctx context.Context, failed *fault) {
 	a.record.Try().Code, a.record.Try().Cause = failed.err.Code, failed.err.Cause
 	if ctx.Err() != nil {
-		failed.outcome = breaker.Cancelled // whatever broke then, the instance did not do it
+		failed.outcome = breaker.Cancelled // the client left or the gateway stops
 		return
 	}
-	if failed.outcome.Failed() && a.failedBefore() && a.caller.Retry {
+	if failed.outcome.Failed() && a.instance.FailedBefore(a.req.Digest(a.proxy.seed), time.Now()) && a.caller.Retry {
 		failed.outcome = breaker.Cancelled // it was counted the first time
 	}
-	if failed.elsewhere {
+	if failed.failover {
 		a.instance.Troubled()
 	}
 	if failed.overload > 0 {
@@ -109,21 +113,18 @@ func (a *attempt) blame(ctx context.Context, failed *fault) {
 	}
 }
 
-// failedBefore tells whether the same request failed at the instance a short while
-// ago, and notes that it failed now.
-func (a *attempt) failedBefore() bool {
-	return a.instance.FailedBefore(a.req.Digest(a.proxy.seed), time.Now())
+// dropCall drops the call if all of it was sent to the backend, and tells whether it
+// was: then nothing reads the memory of the request any more.
+func (a *attempt) dropCall() bool {
+	if a.response != nil && !a.response.Sent() {
+		return false
+	}
+	a.out.Reset()
+	return true
 }
 
-// isSent tells whether the request has left whole, so that its memory may be used
-// again.
-func (a *attempt) isSent() bool { return a.response == nil || a.response.Sent() }
-
-// forgetCall gives up the memory of a call that has left whole.
-func (a *attempt) forgetCall() { a.out.Reset() }
-
-// beforeWait sets what is called whenever all that has come from the backend is
-// read, and the next read waits for more.
+// beforeWait sets a function that is called whenever the next read of the answer
+// has to wait for the backend.
 func (a *attempt) beforeWait(f func()) {
 	if a.response != nil {
 		a.response.BeforeWait = f
@@ -134,7 +135,7 @@ func (a *attempt) beforeWait(f func()) {
 // outcome of the call. It tells whether the instance was still held.
 func (a *attempt) end(outcome breaker.Outcome) bool {
 	if a.response != nil {
-		_ = a.response.Close() // the answer was read or given up; nothing depends on it
+		_ = a.response.Close() // the answer was read or is not wanted any more
 		a.response = nil
 	}
 	if a.cancel != nil {
@@ -154,7 +155,7 @@ func (a *attempt) end(outcome breaker.Outcome) bool {
 	return true
 }
 
-// reset forgets everything but the memory.
+// reset clears the attempt and keeps its memory for the next request.
 func (a *attempt) reset() {
 	a.out.Reset()
 	*a = attempt{out: a.out}

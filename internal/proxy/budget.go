@@ -3,71 +3,76 @@ package proxy
 import "sync/atomic"
 
 const (
-	// retryShare is the part of the requests in flight that may be second
-	// attempts at instances that failed themselves: an outage must not double
-	// the load on what is left.
-	retryShare = 5 // one in five
-	// retryFloor are always allowed, so that a quiet gateway can fail over.
+	// retryShare bounds retries at instances that have failed recently: at most one
+	// in retryShare requests in flight may be one, so that an outage does not double
+	// the load on the instances that are left.
+	retryShare = 5
+	// retryFloor retries at a time are always allowed, so that a gateway with little
+	// traffic can fail over.
 	retryFloor = 3
-	// retryPrice is how many requests must have come for a second attempt beyond
-	// the floor. The share alone does not bound the load: attempts that fail
-	// faster than the first ones pass through it more often.
-	retryPrice = 6
-	// retrySavings is how many second attempts quiet times can save up, for the
-	// moment in which an instance goes away, and how many can be owed.
-	retrySavings = 20
+	// retryCost is how many requests must have arrived for each retry beyond the
+	// floor. The share alone does not bound the load: the faster retries fail, the
+	// more of them fit into it.
+	retryCost = 6
+	// maxCredit is how many retries a time without failures can save up for the
+	// moment in which an instance goes away, and how far charge can overdraw.
+	maxCredit = 20
 )
 
-// budget keeps second attempts in proportion to the traffic of a service type.
+// budget keeps the retries of a service type in proportion to its traffic.
 type budget struct {
 	inFlight atomic.Int64
 	retries  atomic.Int64
-	earned   atomic.Int64 // in requests; below zero it is owed
-	_        [40]byte     // one service type does not wait for the memory of another
+	credit   atomic.Int64 // every request adds 1, every retry takes retryCost
+	_        [40]byte     // keeps two budgets out of the same cache line
 }
 
+// enter counts a request that begins.
 func (b *budget) enter() {
 	b.inFlight.Add(1)
-	if b.earned.Load() < retryPrice*retrySavings { // a few too many do no harm
-		b.earned.Add(1)
+	if b.credit.Load() < retryCost*maxCredit { // a race exceeds the bound by little
+		b.credit.Add(1)
 	}
 }
 
+// leave counts a request that ends.
 func (b *budget) leave() { b.inFlight.Add(-1) }
 
-// mayRetry takes a place for another attempt, given back by retried.
-func (b *budget) mayRetry() bool {
+// beginRetry tells whether a request may be retried. If so, endRetry must follow.
+func (b *budget) beginRetry() bool {
 	running := b.retries.Add(1)
 	if running <= retryFloor {
-		b.pay() // as long as there is something
+		b.spend() // the retry is allowed even without credit
 		return true
 	}
-	if running <= b.inFlight.Load()/retryShare && b.pay() {
+	if running <= b.inFlight.Load()/retryShare && b.spend() {
 		return true
 	}
 	b.retries.Add(-1)
 	return false
 }
 
-// owe counts an attempt that is made in any case. At the beginning of an outage
-// all instances still seem to be well; what that costs, later attempts save.
-func (b *budget) owe() {
-	if b.earned.Load() > -retryPrice*retrySavings { // a few too many do no harm
-		b.earned.Add(-retryPrice)
+// charge takes the cost of a retry that is made in any case, even if the credit
+// becomes negative. At the beginning of an outage all instances still seem to be well;
+// later retries make up for what that costs.
+func (b *budget) charge() {
+	if b.credit.Load() > -retryCost*maxCredit { // a race exceeds the bound by little
+		b.credit.Add(-retryCost)
 	}
 }
 
-// pay spends what one attempt costs, if that much was earned.
-func (b *budget) pay() bool {
+// spend takes the cost of a retry if there is enough credit.
+func (b *budget) spend() bool {
 	for {
-		earned := b.earned.Load()
-		if earned < retryPrice {
+		credit := b.credit.Load()
+		if credit < retryCost {
 			return false
 		}
-		if b.earned.CompareAndSwap(earned, earned-retryPrice) {
+		if b.credit.CompareAndSwap(credit, credit-retryCost) {
 			return true
 		}
 	}
 }
 
-func (b *budget) retried() { b.retries.Add(-1) }
+// endRetry ends a retry that beginRetry allowed.
+func (b *budget) endRetry() { b.retries.Add(-1) }

@@ -20,45 +20,45 @@ type choice struct {
 	limits   limits
 	excluded exclusions
 	last     survey
-	outdated bool // the last survey does not show what has happened since
-	// expresses is the instance that was last found able to express the request.
-	expresses *backend.Instance
-	retrying  bool // a place in the budget for second attempts is taken
+	stale    bool // the pool or its instances have changed since the last survey
+	// translates is the instance whose dialect was last found able to express the
+	// request.
+	translates *backend.Instance
+	retrying   bool // the request holds a place in the retry budget
 }
 
-// follow takes the pool of the model from the table that is in force now. A
-// request reads the table nowhere else: at its beginning, after every wait and
-// before every further attempt. One that took its time must neither miss a new
-// instance nor exceed a new bound nor go to an instance that was removed.
-func (c *choice) follow() error {
+// refreshPool takes the pool of the model from the table that is in force now. It is
+// the only place where a request loads the table: at its beginning, after every wait
+// and before every further attempt, so that it sees new instances and new limits and
+// does not go to an instance that was removed.
+func (c *choice) refreshPool() error {
 	c.table = c.proxy.current.Load()
 	service := c.table.Service(c.req.Service)
 	pool := service.FindBytes(c.req.Model)
 	if pool == nil {
 		return unknownModel(service, c.req.Service, string(c.req.Model))
 	}
-	c.model, c.pool, c.outdated = pool.Model, pool, true
+	c.model, c.pool, c.stale = pool.Model, pool, true
 	return nil
 }
 
-// survey returns the survey of the pool, from another look if the last one is
-// outdated.
+// survey returns a survey of the pool: the last one unless it is stale.
 func (c *choice) survey() *survey {
-	if c.outdated {
-		c.outdated = false
-		c.last.look(c.pool, &c.excluded, time.Now())
+	if c.stale {
+		c.stale = false
+		c.last.take(c.pool, &c.excluded, time.Now())
 	}
 	return &c.last
 }
 
-// admit lets a request in: an instance can take it now or soon, a dialect can
-// express it, and it is within the limits. The limits come last, because a request
-// that is refused for another reason costs nothing.
+// admit returns an error unless an instance can take the request now or soon, a
+// dialect can express it, and it is within the rate limits. The limits come last,
+// because a request that is refused for another reason must not count for them.
 func (c *choice) admit() error {
 	if err := c.refuseAtOnce(); err != nil {
 		return err
 	}
-	if err := c.refuseInexpressible(); err != nil {
+	if err := c.refuseUntranslatable(); err != nil {
 		return err
 	}
 	if err := c.limits.take(c.pool, c.caller.Addr, c.last.now); err != nil {
@@ -68,7 +68,7 @@ func (c *choice) admit() error {
 	return nil
 }
 
-// refuseAtOnce turns a request away that no instance can take, now or soon.
+// refuseAtOnce returns an error if no instance can take the request now or soon.
 func (c *choice) refuseAtOnce() error {
 	err := c.survey().refusal(&c.excluded, c.pool.Queue.Len())
 	switch {
@@ -83,58 +83,59 @@ func (c *choice) refuseAtOnce() error {
 	return err
 }
 
-// refuseInexpressible turns a request away that none of the instances that would
-// take it can express. It looks at nothing but the fields of the request.
-func (c *choice) refuseInexpressible() error {
+// refuseUntranslatable returns an error if no instance that could take the request has
+// a dialect that can express it. It is cheap: it reads only the fields of the request
+// and writes no call.
+func (c *choice) refuseUntranslatable() error {
 	for ready := c.survey().ready; len(ready) > 0; ready = c.survey().ready {
 		likely := c.pool.Balancer.Peek(ready, c.caller.Addr)
-		if likely == nil { // only chance knows
+		if likely == nil { // the strategy picks at random
 			likely = ready[0]
 		}
-		if c.canExpress(likely) {
+		if c.canTranslate(likely) {
 			return nil
 		}
 	}
-	// Those that are not ready decide whether there is something to wait for.
+	// None that is ready can express the request. Another one may be worth waiting for.
 	for _, i := range c.pool.Instances {
 		if c.excluded.has(i) || !i.Settings.Enabled || i.Share == 0 {
 			continue
 		}
-		if c.canExpress(i) && c.excluded.reason == nil {
+		if c.canTranslate(i) && c.excluded.reason == nil {
 			return nil
 		}
 	}
 	return c.refuseAtOnce()
 }
 
-// canExpress asks whether the dialect of an instance can express the request, as
-// far as its fields tell. An instance whose dialect cannot is excluded.
-func (c *choice) canExpress(i *backend.Instance) bool {
-	if c.expresses == i {
+// canTranslate tells whether the dialect of an instance can express the request, as
+// far as its fields tell. It excludes an instance whose dialect cannot.
+func (c *choice) canTranslate(i *backend.Instance) bool {
+	if c.translates == i {
 		return true
 	}
 	if err := i.Target.Refuse(c.req); err != nil {
 		c.exclude(i, err)
 		return false
 	}
-	c.expresses = i
+	c.translates = i
 	return true
 }
 
-// exclude notes that an instance cannot be given the request, and why.
+// exclude notes that the dialect of an instance cannot express the request, and why.
 func (c *choice) exclude(i *backend.Instance, err error) {
-	c.excluded.inexpressible = append(c.excluded.inexpressible, i)
+	c.excluded.untranslatable = append(c.excluded.untranslatable, i)
 	if c.excluded.reason == nil {
-		c.excluded.reason = untranslatable(err)
+		c.excluded.reason = translationError(err)
 	}
 	c.last.ready = slices.DeleteFunc(c.last.ready, func(r *backend.Instance) bool { return r == i })
-	c.outdated = c.outdated || len(c.last.ready) == 0
+	c.stale = c.stale || len(c.last.ready) == 0
 }
 
 // pick acquires an instance for the first attempt. While all slots are taken it
 // waits in the pool's queue.
 func (c *choice) pick(ctx context.Context, a *attempt) error {
-	// A request that comes while others wait goes to the back of the queue.
+	// A request that arrives while others wait must not overtake them.
 	if c.pool.Queue.Quiet() && c.acquire(a, nil) {
 		return nil
 	}
@@ -149,18 +150,18 @@ func (c *choice) pick(ctx context.Context, a *attempt) error {
 }
 
 // pickAnother acquires an instance that was not called yet, for one more attempt.
-// It does not wait: the request has had its turn. An instance that is well gets
-// the request in any case; one that failed itself only within the budget, so that
-// an outage is not made worse.
+// It does not wait for a slot. An instance that is well gets the request in any case;
+// one that has failed recently gets it only within the retry budget, so that retries
+// do not make an outage worse.
 func (c *choice) pickAnother(a *attempt) bool {
-	if c.follow() != nil {
+	if c.refreshPool() != nil {
 		return false
 	}
 	if c.acquire(a, (*backend.Instance).Well) {
-		c.budget().owe()
+		c.budget().charge()
 		return true
 	}
-	c.outdated = true // only those that are well were left in it
+	c.stale = true // acquire left only the instances that are well in it
 	switch c.survey().mildest {
 	case backend.NoObstacle:
 	case backend.NoSlot:
@@ -169,24 +170,25 @@ func (c *choice) pickAnother(a *attempt) bool {
 	default:
 		return false
 	}
-	if !c.retrying && !c.budget().mayRetry() {
+	if !c.retrying && !c.budget().beginRetry() {
 		return false
 	}
 	c.retrying = true
 	return c.acquire(a, nil)
 }
 
-// endRetry gives the place in the budget back if one was taken.
+// endRetry gives back the place in the retry budget if the request holds one.
 func (c *choice) endRetry() {
 	if c.retrying {
 		c.retrying = false
-		c.budget().retried()
+		c.budget().endRetry()
 	}
 }
 
-// acquire picks one of the instances that are ready and, unless that is nil, such
-// as wanted, acquires it and writes the call to it. Writing takes time and memory,
-// so that it comes after the limits and with a slot in hand.
+// acquire picks one of the instances that are ready and wanted (nil wants all),
+// acquires it, and begins an attempt at it. Beginning writes the call, which takes time
+// and memory, so it comes after the rate limits and after a slot is acquired. acquire
+// returns false if no instance could be acquired.
 func (c *choice) acquire(a *attempt, wanted func(*backend.Instance) bool) bool {
 	for {
 		s := c.survey()
@@ -197,11 +199,11 @@ func (c *choice) acquire(a *attempt, wanted func(*backend.Instance) bool) bool {
 			return false
 		}
 		i := c.pool.Balancer.Pick(s.ready, c.caller.Addr)
-		if !c.canExpress(i) {
+		if !c.canTranslate(i) {
 			continue
 		}
 		permit, ok := i.Acquire(s.now)
-		c.outdated = true // by this request, or by the one that was faster
+		c.stale = true // this request took a slot, or another one did
 		if !ok {
 			continue
 		}
@@ -218,14 +220,14 @@ func (c *choice) acquire(a *attempt, wanted func(*backend.Instance) bool) bool {
 // noteCall notes that an instance is called, so that it is not called again.
 func (c *choice) noteCall(i *backend.Instance) { c.excluded.called = append(c.excluded.called, i) }
 
-// isLastAttempt tells whether the request has used up its attempts.
+// isLastAttempt tells whether the request has made all attempts that it may make.
 func (c *choice) isLastAttempt() bool {
 	return len(c.excluded.called) >= c.table.Limits.MaxAttempts
 }
 
-// untranslatable returns what the caller is told where a dialect cannot express
-// the request, or where there is no memory for expressing it.
-func untranslatable(err error) *schema.Error {
+// translationError returns what the caller is told where a dialect cannot express
+// the request, or where there is no memory to write the call.
+func translationError(err error) *schema.Error {
 	var known *schema.Error
 	if errors.As(err, &known) {
 		return known
@@ -233,7 +235,7 @@ func untranslatable(err error) *schema.Error {
 	return apiError(schema.CodeInternal, "The gateway could not write the request for the backend.")
 }
 
-// reset forgets everything but the memory.
+// reset clears the choice and keeps its memory for the next request.
 func (c *choice) reset() {
 	c.excluded.reset()
 	c.last.reset()

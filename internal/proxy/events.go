@@ -8,16 +8,15 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// heldBack is how much is collected while events are at hand; more than this
-// goes out even if there are still more.
-const heldBack = 16 << 10
+// maxBuffered is how much is buffered while more events can be read without waiting.
+const maxBuffered = 16 << 10
 
-// eventWriter writes server-sent events. Events that arrived together leave
-// together; silence is filled with comments. The comments come from a timer, so
-// that writing is guarded.
+// eventWriter writes server-sent events. Events that arrive together are sent
+// together, and a comment is sent after a silence. The comments come from a timer, so
+// a mutex guards the writes.
 type eventWriter struct {
 	to      Sink
-	framed  bool // events come in their frames, with the backend's mark of the end
+	framed  bool // parts are server-sent events, the backend's last mark included
 	silence time.Duration
 
 	mu     sync.Mutex
@@ -28,21 +27,21 @@ type eventWriter struct {
 	closed bool
 }
 
-// newEventWriter returns a writer that sends comments after so long a silence, once
-// it is started.
+// newEventWriter returns a writer that sends a comment after a silence, once it is
+// started.
 func newEventWriter(to Sink, framed bool, silence time.Duration) *eventWriter {
 	return &eventWriter{to: to, framed: framed, silence: silence}
 }
 
-// start starts the comments. The head of the answer has been sent.
+// start starts the timer of the comments. It is called after the head was sent.
 func (e *eventWriter) start() {
-	e.mu.Lock() // the timer may fire before it is known here
+	e.mu.Lock() // the timer may fire before e.timer is set
 	defer e.mu.Unlock()
 	e.last = time.Now()
 	e.timer = time.AfterFunc(e.silence, e.comment)
 }
 
-// part adds one event. It is sent by the next flush.
+// part adds one event to the buffer, which the next flush sends.
 func (e *eventWriter) part(event []byte) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -51,21 +50,21 @@ func (e *eventWriter) part(event []byte) error {
 	} else {
 		e.frame(event)
 	}
-	if len(e.buf) >= heldBack {
+	if len(e.buf) >= maxBuffered {
 		e.send()
 	}
 	return e.err
 }
 
-// frame adds one event in its frame.
+// frame adds data as one server-sent event.
 func (e *eventWriter) frame(data []byte) {
 	e.buf = append(e.buf, "data: "...)
 	e.buf = append(e.buf, data...)
 	e.buf = append(e.buf, "\n\n"...)
 }
 
-// end sends the mark that says that the answer is complete, unless the backend's
-// own has been sent.
+// end sends the mark that says that the answer is complete, unless the parts
+// contained it.
 func (e *eventWriter) end() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -76,7 +75,7 @@ func (e *eventWriter) end() error {
 	return e.err
 }
 
-// fail sends an error event, and no mark.
+// fail sends an error event, and no mark of the end.
 func (e *eventWriter) fail(known *schema.Error) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -85,14 +84,14 @@ func (e *eventWriter) fail(known *schema.Error) error {
 	return e.err
 }
 
-// flush sends what was collected.
+// flush sends what is in the buffer.
 func (e *eventWriter) flush() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.send()
 }
 
-// send writes the buffer through to the client.
+// send writes the buffer to the client and flushes.
 func (e *eventWriter) send() {
 	if len(e.buf) == 0 || e.err != nil {
 		return
@@ -108,8 +107,9 @@ func (e *eventWriter) send() {
 	e.buf = e.buf[:0]
 }
 
-// comment keeps a silent stream alive. Instead of being set back by every
-// event, the timer looks how long the silence has lasted when it fires.
+// comment sends a comment if the stream has been silent for long enough. Setting the
+// timer again for every event would be expensive, so the timer runs on, and comment
+// finds out when the last event was sent.
 func (e *eventWriter) comment() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

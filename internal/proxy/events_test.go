@@ -148,11 +148,11 @@ func TestEventsThatComeTogetherLeaveTogether(t *testing.T) {
 		wantSent(t, w) // there is nothing left
 
 		// More than what is held back goes out by itself.
-		long := strings.Repeat("x", heldBack/4)
+		long := strings.Repeat("x", maxBuffered/4)
 		for range 4 {
 			_ = e.part([]byte(long))
 		}
-		if got := w.got(); len(got) != 1 || len(got[0].text) < heldBack {
+		if got := w.got(); len(got) != 1 || len(got[0].text) < maxBuffered {
 			t.Errorf("%d sendings", len(got))
 		}
 		// Held events are not overtaken by a comment.
@@ -174,7 +174,7 @@ func TestLargeEventsLeaveNoLargeBuffer(t *testing.T) {
 	})
 }
 
-func TestClientThatIsGone(t *testing.T) {
+func TestEventWriterStopsWhenTheClientLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gone := errors.New("broken pipe")
 		w := newClientConn()

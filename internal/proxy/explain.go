@@ -15,16 +15,16 @@ type Explanation struct {
 	// Pool is nil where no instance serves the model.
 	Pool       *routing.Pool
 	Candidates []Candidate
-	// Pick is the instance that would be called; nil where none would, or where
-	// only chance knows.
+	// Pick is the instance that would be called; nil where none would, or where the
+	// strategy picks at random.
 	Pick *backend.Instance
 	// ServiceLimit and ModelLimit are what the limits of the service type and of
-	// the model would say.
+	// the model would decide.
 	ServiceLimit, ModelLimit ratelimit.Decision
 	// Waiting is how many requests wait for a slot.
 	Waiting int
-	// Refusal is what the caller would be told in place of an answer, nil where
-	// the request would reach a backend.
+	// Refusal is the error that the caller would get, nil where the request would
+	// reach a backend.
 	Refusal *schema.Error
 }
 
@@ -38,8 +38,8 @@ type Candidate struct {
 	Chance float64
 }
 
-// Explain tells what would happen to a request. It goes the way of Do up to the
-// call, by the same rules, and consumes nothing.
+// Explain tells what would happen to a request. It reads the same survey and asks the
+// same limits as Do, up to the call, and consumes nothing.
 func Explain(table *routing.Table, serviceType schema.ServiceType, model string, client netip.Addr, now time.Time) Explanation {
 	service := table.Service(serviceType)
 	var x Explanation
@@ -52,7 +52,7 @@ func Explain(table *routing.Table, serviceType schema.ServiceType, model string,
 	x.ServiceLimit = service.Limiter.Peek(client, now)
 	x.ModelLimit = x.Pool.Limiter.Peek(client, now)
 	var s survey
-	s.look(x.Pool, new(exclusions), now)
+	s.take(x.Pool, new(exclusions), now)
 	x.Candidates = s.candidates()
 	if len(s.ready) > 0 {
 		x.Pick = x.Pool.Balancer.Peek(s.ready, client)
@@ -64,8 +64,8 @@ func Explain(table *routing.Table, serviceType schema.ServiceType, model string,
 	return x
 }
 
-// refusal finds the first reason for which the request would be turned away, in
-// the order in which Do looks for them.
+// refusal returns the first reason for which the request would be refused, in the
+// order in which Do checks them.
 func (x *Explanation) refusal(s *survey) *schema.Error {
 	if err := s.refusal(new(exclusions), x.Waiting); err != nil {
 		return err
@@ -78,7 +78,8 @@ func (x *Explanation) refusal(s *survey) *schema.Error {
 	return nil
 }
 
-// candidates lists the instances of the pool for people who may manage them.
+// candidates lists the instances of the pool, with reasons for those who may manage
+// the instances.
 func (s *survey) candidates() []Candidate {
 	var total int64
 	for _, i := range s.ready {

@@ -61,7 +61,7 @@ func TestFailoverToTheSibling(t *testing.T) {
 	})
 }
 
-func TestNoFailoverForWhatTheCallerDid(t *testing.T) {
+func TestNoFailoverForCallerErrors(t *testing.T) {
 	for _, status := range []int{400, 401, 403, 404, 405, 408, 409, 413, 418, 422, 501} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			a, b := gatewaytest.StartBackend(t, simulator.Step{Status: status}), gatewaytest.StartBackend(t)
@@ -142,7 +142,7 @@ func TestWeightsAreExact(t *testing.T) {
 	}
 }
 
-func TestDisabledInstancesAreNoRescue(t *testing.T) {
+func TestNoFailoverToDisabledInstances(t *testing.T) {
 	a, off := gatewaytest.StartBackend(t, simulator.Step{Status: 500}), gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", a.URL()), gatewaytest.Instance("m", off.URL(), "enabled: false")))
 	if answer := r.Chat(gatewaytest.PlainHi); answer.Status != 500 || answer.Header.Get("X-Router-Attempts") != "1" || off.Stats().Arrived != 0 {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
@@ -15,31 +16,35 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/transport"
 )
 
-// fault is why an attempt failed: what the caller is told, what it means for
-// the instance, and whether another instance may do better.
+// fault is why an attempt failed.
 type fault struct {
-	err       *schema.Error
-	outcome   breaker.Outcome
-	elsewhere bool
-	// overload is for how long the instance is left alone because it has too much
-	// to do.
+	err      *schema.Error   // what the caller is told
+	outcome  breaker.Outcome // how the attempt counts for the instance's breaker
+	failover bool            // whether another instance may do better
+	// overload is how long the instance is avoided because it is overloaded.
 	overload time.Duration
 }
 
-// classify turns what went wrong in a call, or in an answer that has begun, into a
-// fault.
-func (a *attempt) classify(err error, begun bool) *fault {
+// classifier turns the errors of one attempt into faults.
+type classifier struct {
+	instance *backend.Instance
+	req      *schema.Request // nil once the request was returned to its owner
+}
+
+// classify returns the fault for an error of a call, or of an answer that has
+// begun.
+func (c classifier) classify(err error, begun bool) *fault {
 	var known *schema.Error
-	var refusal *refused
+	var status *statusError
 	var failure *dialect.Failure
 	var count *dialect.CountError
 	switch {
 	case errors.As(err, &known): // the dialect cannot express the request
 		return neutralFault(known)
-	case errors.As(err, &refusal):
-		return a.classifyStatus(refusal)
+	case errors.As(err, &status):
+		return c.classifyStatus(status)
 	case errors.As(err, &failure):
-		return a.classifyInside(failure)
+		return c.classifyReported(failure)
 	case errors.As(err, &count):
 		return wrongCount(count)
 	case errors.Is(err, dialect.ErrFormat):
@@ -67,9 +72,9 @@ func (a *attempt) classify(err error, begun bool) *fault {
 	return connectionFault(wireError(code, message, err), err)
 }
 
-// connectionFault is a connection that could not be made or that broke. The breaker
-// tells an address at which nothing listens from a backend that broke the
-// connection.
+// connectionFault is the fault of a connection that could not be made or that
+// broke. The breaker distinguishes an address at which nothing listens from a
+// backend that broke the connection.
 func connectionFault(known *schema.Error, err error) *fault {
 	f := backendFault(known)
 	switch transport.CauseOf(err) {
@@ -81,8 +86,8 @@ func connectionFault(known *schema.Error, err error) *fault {
 	return f
 }
 
-// wireError is an error of the way to the backend. It names the cause, which holds
-// no address.
+// wireError returns an error of the connection to the backend. It names the cause,
+// which contains no address.
 func wireError(code, message string, err error) *schema.Error {
 	known := apiError(code, message)
 	if cause := transport.CauseOf(err); cause != transport.CauseNone {
@@ -92,15 +97,17 @@ func wireError(code, message string, err error) *schema.Error {
 	return known
 }
 
+// backendFault is a failure of the instance that another one may not have.
 func backendFault(err *schema.Error) *fault {
-	return &fault{err: err, outcome: breaker.Failure, elsewhere: true}
+	return &fault{err: err, outcome: breaker.Failure, failover: true}
 }
 
-// neutralFault is a fault that says nothing against the instance and that another
-// one would have as well.
+// neutralFault is a fault that does not count against the instance and that every
+// other instance would have as well.
 func neutralFault(err *schema.Error) *fault { return &fault{err: err, outcome: breaker.Cancelled} }
 
-// reasonIn returns what an adapter says beyond ErrFormat; its texts are ours.
+// reasonIn returns what a dialect's error says after the text of ErrFormat. The
+// gateway wrote that text, not the backend, so it can be shown to callers.
 func reasonIn(err error) string {
 	_, reason, _ := strings.Cut(err.Error(), dialect.ErrFormat.Error())
 	return reason
@@ -110,7 +117,8 @@ func apiError(code, message string) *schema.Error {
 	return &schema.Error{Message: message, Type: schema.TypeAPI, Code: code}
 }
 
-// unknownModel says that no instance serves the model, and which names come near.
+// unknownModel says that no instance serves the model, and which configured names
+// are similar.
 func unknownModel(service *routing.Service, serviceType schema.ServiceType, name string) *schema.Error {
 	var known []string
 	if service != nil {
@@ -139,17 +147,18 @@ func unknownModel(service *routing.Service, serviceType schema.ServiceType, name
 	return err
 }
 
-// unknownPause is the wait that callers are told where it is not known how long it
-// takes, such as until a slot becomes free: about a second.
-const unknownPause = 800 * time.Millisecond
+// defaultRetryAfter is the wait that callers are told where the real one is not
+// known, such as until a slot becomes free.
+const defaultRetryAfter = 800 * time.Millisecond
 
-// noSlot says that all slots are taken and that waiting did not help.
+// noSlot says that all slots are taken, and that the request cannot wait or has
+// waited too long.
 func noSlot(pool *routing.Pool) *schema.Error {
 	return &schema.Error{
 		Message:    fmt.Sprintf("All slots of the model %q are taken.", pool.Model),
 		Type:       schema.TypeRateLimit,
 		Code:       schema.CodeNoSlot,
-		RetryAfter: unknownPause,
+		RetryAfter: defaultRetryAfter,
 		Spread:     true,
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
-// addHeaders adds what the gateway itself says to the backend. What the
-// instance's own headers say wins, and no field is there twice.
+// addHeaders adds the gateway's own headers to the call. Headers that are configured
+// for the instance win over them, and no header is sent twice.
 func (a *attempt) addHeaders() {
 	a.addHops()
 	a.addHeader("X-Request-Id", a.caller.RequestID)
@@ -31,9 +31,9 @@ func (a *attempt) addHeader(name, value string) {
 	a.out.Header = append(a.out.Header, wire.Header{Name: name, Value: value})
 }
 
-// removeCredential takes the instance's key out of the call, in whichever header
-// its dialect has it: the caller's own goes in its place. A header that the
-// instance sets itself stays.
+// removeCredential removes the instance's key from the call, in whichever header its
+// kind has it, because the caller's own credential replaces it. A header that is
+// configured for the instance stays.
 func (a *attempt) removeCredential() {
 	key := cmp.Or(a.instance.Kind.KeyHeader, "Authorization")
 	for name := range a.instance.Settings.Headers {
@@ -44,8 +44,8 @@ func (a *attempt) removeCredential() {
 	a.out.Header = slices.DeleteFunc(a.out.Header, func(h wire.Header) bool { return strings.EqualFold(h.Name, key) })
 }
 
-// addTrace tells the backend where its call stands in a distributed trace. A
-// trace that the gateway takes no part in is passed on as it came.
+// addTrace adds the headers of a distributed trace: the span of this attempt where the
+// gateway traces the request, else the caller's own headers unchanged.
 func (a *attempt) addTrace() {
 	parent := a.caller.Traceparent
 	if a.record.Traced() {

@@ -7,13 +7,13 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// Count counts every request that reaches a backend in a ledger. It is called
-// before the first request.
-func (p *Proxy) Count(in *quota.Ledger) { p.ledger = in }
+// SetLedger makes the proxy count every request that reaches a backend in the quota
+// ledger. It must be called before the first request.
+func (p *Proxy) SetLedger(ledger *quota.Ledger) { p.ledger = ledger }
 
-// count counts the request, once for all its attempts, in the windows in which
-// it arrived. An instance is held for it: what is refused before is not
-// counted.
+// count counts the request in the quota ledger, once for all its attempts, in the
+// windows in which it arrived. It is called when an instance was acquired, so that a
+// request that is refused before is not counted.
 func (r *run) count() error {
 	if !r.proxy.ledger.On() {
 		return nil

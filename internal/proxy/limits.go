@@ -13,66 +13,66 @@ import (
 // model.
 type limits struct {
 	spent [2]ratelimit.Spent
-	// standing is where the request stands in the limit that covers it, if any does.
-	standing ratelimit.Decision
+	// decision is that of the limit that applies to the request, if any does. The
+	// caller is told what remains of it.
+	decision ratelimit.Decision
 }
 
-// take counts the request. One that is refused has taken nothing.
+// take counts the request in both limits, or in none if one of them is reached.
 func (l *limits) take(pool *routing.Pool, client netip.Addr, now time.Time) error {
 	for n, limiter := range [...]*ratelimit.Limiter{pool.Service.Limiter, pool.Limiter} {
 		var decision ratelimit.Decision
 		decision, l.spent[n] = limiter.Take(client, now)
 		if decision.Limited {
-			l.standing = decision
+			l.decision = decision
 		}
 		if !decision.Allowed {
 			l.giveBack(now)
-			l.standing = decision
+			l.decision = decision
 			return overLimit(decision)
 		}
 	}
 	return nil
 }
 
-// giveBack gives back what a request took that reaches no backend: refused
-// requests cost nothing.
+// giveBack gives back what the request took, because it reaches no backend.
 func (l *limits) giveBack(now time.Time) {
 	for n := range l.spent {
 		if left := l.spent[n].Return(now); left.Limited {
-			l.standing = left
+			l.decision = left
 		}
 	}
 }
 
-// hold says that the request has to wait, until use or giveBack.
+// hold notes that the request waits for a slot, until use or giveBack is called.
 func (l *limits) hold() {
 	for n := range l.spent {
 		l.spent[n].Hold()
 	}
 }
 
-// use says that the wait is over.
+// use notes that the wait is over.
 func (l *limits) use(now time.Time) {
 	for n := range l.spent {
 		l.spent[n].Use(now)
 	}
 }
 
-// standing returns where the client stands in the limit that covers the request. An
-// instance may have a limit of its own.
-func (c *choice) standing(called *backend.Instance) ratelimit.Decision {
+// limitDecision returns the state of the limit that applies to the request: that of its
+// service type or model, or else that of the instance that was called.
+func (c *choice) limitDecision(called *backend.Instance) ratelimit.Decision {
 	switch {
-	case c.limits.standing.Limited:
-		return c.limits.standing
+	case c.limits.decision.Limited:
+		return c.limits.decision
 	case called != nil:
 		return called.Limiter.Peek(netip.Addr{}, time.Now())
 	}
 	return PeekLimit(c.table.Service(c.record.Service), c.req.Model, c.caller.Addr)
 }
 
-// PeekLimit returns where a client stands in the limit that would cover a request
-// which does not get as far as being counted. Where every instance has a limit of
-// its own, it is that of the one with most left.
+// PeekLimit returns the state of the limit that would apply to a request that was
+// refused before it was counted. Where the instances have limits of their own, it is
+// that of the instance with the most remaining.
 func PeekLimit(service *routing.Service, model []byte, client netip.Addr) ratelimit.Decision {
 	if service == nil {
 		return ratelimit.Decision{}

@@ -32,8 +32,8 @@ func (d *desk) remaining() int {
 	return d.pool().Service.Limiter.Snapshot(time.Now(), 0).Remaining
 }
 
-// Whoever is refused for another reason than the limit has nothing to pay.
-func TestRefusedRequestsCostNothing(t *testing.T) {
+// A request that is refused for another reason than a limit does not count for it.
+func TestRefusedRequestsDoNotCountForLimits(t *testing.T) {
 	for name, prepare := range map[string]func(*desk){
 		"disabled":  func(d *desk) { d.edit(func(s *config.Service) { s.Instances[0].Enabled = false }) },
 		"no weight": func(d *desk) { d.edit(func(s *config.Service) { s.Instances[0].Weight = 0 }) },
@@ -69,9 +69,9 @@ func TestRefusedRequestsCostNothing(t *testing.T) {
 	}
 }
 
-// Nor has who waited in the queue in vain, whatever the algorithm, however long
-// the wait was, and also if it left by itself.
-func TestWaitingInVainCostsNothing(t *testing.T) {
+// A request that waited in the queue and got no slot does not count either, whatever
+// the algorithm, however long it waited, and also if the client left.
+func TestWaitThatFailedDoesNotCountForLimits(t *testing.T) {
 	for _, algorithm := range []ratelimit.Algorithm{ratelimit.TokenBucket, ratelimit.LeakyBucket, ratelimit.SlidingWindow, ratelimit.WarmUp} {
 		for _, patience := range []time.Duration{time.Second, time.Minute} { // the client's; the queue's is 10 s
 			t.Run(fmt.Sprint(algorithm, patience), func(t *testing.T) {
@@ -190,47 +190,47 @@ func TestLimitOfAnInstanceIsNotSpentOnRefusals(t *testing.T) {
 }
 
 // The budget never holds more than its share, never refuses below its floor,
-// never spends more than was earned beyond the floor, and is empty at the end.
+// never spends more than its credit beyond the floor, and is empty at the end.
 func TestRetryBudget(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var b budget
-		inFlight, retries, earned := 0, 0, 0
+		inFlight, retries, credit := 0, 0, 0
 		for range rapid.IntRange(1, 300).Draw(t, "steps") {
 			switch rapid.SampledFrom([]string{"enter", "enter", "enter", "leave", "retry", "retry", "retried", "owe"}).Draw(t, "step") {
 			case "enter":
 				b.enter()
 				inFlight++
-				earned = min(earned+1, 120)
+				credit = min(credit+1, 120)
 			case "leave":
 				if inFlight > retries {
 					b.leave()
 					inFlight--
 				}
 			case "retry":
-				may := b.mayRetry()
-				if want := retries < 3 || retries < inFlight/5 && earned >= 6; may != want {
-					t.Fatalf("with %d in flight, %d retries and %d earned: %v", inFlight, retries, earned, may)
+				may := b.beginRetry()
+				if want := retries < 3 || retries < inFlight/5 && credit >= 6; may != want {
+					t.Fatalf("with %d in flight, %d retries and %d credit: %v", inFlight, retries, credit, may)
 				}
 				if may {
 					retries++
-					if earned >= 6 {
-						earned -= 6
+					if credit >= 6 {
+						credit -= 6
 					}
 				}
 			case "retried":
 				if retries > 0 {
-					b.retried()
+					b.endRetry()
 					retries--
 				}
 			case "owe":
-				b.owe()
-				if earned > -120 {
-					earned -= 6
+				b.charge()
+				if credit > -120 {
+					credit -= 6
 				}
 			}
 		}
 		for ; retries > 0; retries-- {
-			b.retried()
+			b.endRetry()
 		}
 		for ; inFlight > 0; inFlight-- {
 			b.leave()
@@ -242,7 +242,7 @@ func TestRetryBudget(t *testing.T) {
 }
 
 // Second attempts that fail at once would all fit into a share of what is in
-// flight, one after the other. They have to be earned as well.
+// flight, one after the other. They need credit as well.
 func TestFastRetriesAreBounded(t *testing.T) {
 	var b budget
 	for range 100 {
@@ -254,13 +254,13 @@ func TestFastRetriesAreBounded(t *testing.T) {
 		b.enter()
 		held := 0
 		for range 4 { // the floor and one more
-			if b.mayRetry() {
+			if b.beginRetry() {
 				held++
 			}
 		}
 		allowed += held - 3
 		for range held {
-			b.retried()
+			b.endRetry()
 		}
 		b.leave()
 	}
@@ -281,14 +281,14 @@ func TestRetryBudgetUnderContention(t *testing.T) {
 	for range callers {
 		all.Go(func() {
 			for range 500 {
-				if !b.mayRetry() {
+				if !b.beginRetry() {
 					continue
 				}
 				n := held.Add(1)
 				for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 				}
 				held.Add(-1)
-				b.retried()
+				b.endRetry()
 			}
 		})
 	}
@@ -302,14 +302,14 @@ func TestRetryBudgetUnderContention(t *testing.T) {
 func TestBudgetsOfServiceTypesAreSeparate(t *testing.T) {
 	d := newDesk(t, 1, func(*config.Service) {})
 	chat, other := d.request(1), d.begin(Lend(&schema.Request{Service: schema.Embedding}, nil), &schema.Caller{}, newRecord())
-	for chat.budget().mayRetry() {
+	for chat.budget().beginRetry() {
 	}
-	if chat.budget() == other.budget() || !other.budget().mayRetry() {
+	if chat.budget() == other.budget() || !other.budget().beginRetry() {
 		t.Error("embeddings may not be tried again because chats were")
 	}
 	// A stream lets go of its request before it ends.
 	other.Return()
-	other.budget().retried()
+	other.budget().endRetry()
 	other.end(true)
 	if b := &d.budgets[schema.Embedding]; b.inFlight.Load() != 0 || b.retries.Load() != 0 {
 		t.Errorf("%d in flight, %d retries at the end", b.inFlight.Load(), b.retries.Load())
@@ -318,7 +318,7 @@ func TestBudgetsOfServiceTypesAreSeparate(t *testing.T) {
 
 // A second attempt goes to an instance that is well if there is one, whatever the
 // budget says, and only within the budget to one that failed itself.
-func TestSecondAttemptsPreferWhoIsWell(t *testing.T) {
+func TestRetriesPreferInstancesThatAreWell(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, 3, func(*config.Service) {})
 		failed, bad, well := d.pool().Instances[0], d.pool().Instances[1], d.pool().Instances[2]
@@ -337,7 +337,7 @@ func TestSecondAttemptsPreferWhoIsWell(t *testing.T) {
 			r.release(breaker.Cancelled)
 			return r.attempt.instance
 		}
-		for d.request(1).budget().mayRetry() {
+		for d.request(1).budget().beginRetry() {
 		}
 		for range 20 {
 			if got := again(); got != well {
@@ -357,7 +357,7 @@ func TestSecondAttemptsPreferWhoIsWell(t *testing.T) {
 }
 
 // What Explain foretells is what happens, and asking costs nothing.
-func TestExplainForetellsWithoutCost(t *testing.T) {
+func TestExplainPredictsAndConsumesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, 2, func(s *config.Service) {
 			slots(1, waiting(0, time.Minute))(s)

@@ -12,24 +12,24 @@ import (
 )
 
 const (
-	// loopHeader names the gateways that a request has passed (RFC 8586). Via, the
-	// older field for that, is dropped by some proxies and makes some servers
-	// behave differently.
+	// loopHeader lists the gateways that a request has passed (RFC 8586). The older
+	// header for that, Via, is dropped by some proxies and makes some servers behave
+	// differently.
 	loopHeader = "CDN-Loop"
-	// hopPrefix begins the name of every gateway in it.
+	// hopPrefix begins the name of every gateway in the header.
 	hopPrefix = "patchbay-"
 	// maxHops is how many gateways a request may pass.
 	maxHops = 8
-	// maxHopsText bounds what is passed on of the field.
+	// maxHopsText is how long the header may be.
 	maxHopsText = 4 << 10
 )
 
-// newHop returns the name of this gateway, which is another one in each process.
+// newHop returns a name for this gateway, which is different in each process.
 func newHop() string { return hopPrefix + rand.Text() }
 
-// checkHops refuses a request that has been here before, or that has passed more
-// gateways than anybody puts in a row: an instance leads back to where the request
-// came from, and it would go round for ever.
+// checkHops refuses a request that has passed this gateway before, or too many
+// gateways: some instance leads back to a gateway, and the request would go round
+// for ever.
 func (p *Proxy) checkHops(passed string) error {
 	if passed == "" {
 		return nil
@@ -50,7 +50,8 @@ func (p *Proxy) checkHops(passed string) error {
 	return nil
 }
 
-// loopDetected is the same error at every gateway of a loop, up to the caller.
+// loopDetected returns the error for a loop. The other gateways of the loop answer
+// with the same code; see isLoop.
 func loopDetected(message string) *schema.Error {
 	return &schema.Error{Message: message, Type: schema.TypeAPI, Code: schema.CodeLoopDetected, NoRetry: true}
 }
@@ -60,8 +61,8 @@ func isLoop(f *dialect.Failure) bool {
 	return f.Status == http.StatusLoopDetected && f.Code == schema.CodeLoopDetected
 }
 
-// addHops adds this gateway to those that the request has passed. Instances
-// cannot take that out.
+// addHops adds this gateway to the loop header. The headers that are configured for
+// an instance cannot replace it.
 func (a *attempt) addHops() {
 	value := a.proxy.hop
 	if a.caller.Hops != "" {

@@ -90,7 +90,7 @@ func checkPlights(t *testing.T, of []plight) {
 		}
 	}
 	var s survey
-	s.look(d.pool(), new(exclusions), now)
+	s.take(d.pool(), new(exclusions), now)
 	if !slices.Equal(s.ready, want) {
 		t.Errorf("%d may be picked, want %d", len(s.ready), len(want))
 	}

@@ -1,6 +1,9 @@
-// Package proxy takes one unified request from its routing to its end: it chooses
-// an instance, calls it, tries another one if that is allowed, sends the answer to
-// the client's side, and settles exactly once.
+// Package proxy handles one unified request from its routing to its end: it chooses
+// an instance, calls it, tries another one if the call failed in a way that allows
+// it, sends the answer to the client through a Sink, and settles exactly once.
+//
+// Do in proxy.go is the way of a request. Its steps are a choice (which instance), an
+// attempt (one call) and a reply (the answer as it is read), which a run holds.
 package proxy
 
 import (
@@ -19,21 +22,21 @@ import (
 
 // Proxy answers unified requests from backends.
 type Proxy struct {
-	hop     string // the name of this gateway among those that a request passes
+	hop     string // the name of this gateway in the CDN-Loop header
 	current *routing.Current
 	client  *transport.Client
 	budgets [schema.ServiceTypeCount]budget
 	runs    sync.Pool
-	seed    maphash.Seed // of the digests of requests
-	silence time.Duration
+	seed    maphash.Seed  // for the digests of requests
+	silence time.Duration // see CommentAfter
 	// recorder counts failovers and requests that are shed; nil counts nothing.
 	recorder *calls.Recorder
 	// ledger counts what reaches a backend; nil counts nothing.
 	ledger *quota.Ledger
 }
 
-// defaultSilence is the silence in a stream after which a comment is sent. Some
-// clients give up on streams with many comments in a row, so that it is long.
+// defaultSilence is the silence in a stream after which a comment is sent. It is long
+// because some clients give up on streams with many comments in a row.
 const defaultSilence = 15 * time.Second
 
 // New returns a proxy that routes by the current table and calls over the client.
@@ -44,18 +47,19 @@ func New(current *routing.Current, client *transport.Client) *Proxy {
 	}
 }
 
-// CommentAfter sets the silence in a stream after which a comment is sent, so that
-// proxies on the way do not take the stream for dead; 0 leaves it at 15 seconds. It
-// is called before the first request.
+// CommentAfter sets the silence in a stream after which a comment is sent to keep the
+// connection alive, so that proxies between the gateway and the client do not close
+// it; 0 means 15 seconds. It must be called before the first request.
 func (p *Proxy) CommentAfter(silence time.Duration) { p.silence = cmp.Or(silence, defaultSilence) }
 
-// Do answers a request through a sink. It returns nil where the sink was given an
-// answer, also one that ends with an error. Otherwise the sink was given no answer,
-// and the error is a *schema.Error to tell the client, or the context's own; or it
-// is ErrBrokenOff, and the client can only be told by ending the connection.
+// Do answers a request through a sink. It returns nil if the sink was given an
+// answer, even one that ends with an error event. It returns ErrBrokenOff if the
+// answer broke off in a form that cannot carry an error: then the caller must end the
+// connection. With any other error the sink was given no answer, and the caller tells
+// the client; that error is a *schema.Error or the cause with which ctx ended.
 //
-// The loan is returned when Do returns, or earlier. The record is the proxy's to
-// fill in until then; the caller has set when the request started.
+// Do returns the loan, at its end or earlier. It fills in the record, in which the
+// caller has set when the request started.
 func (p *Proxy) Do(ctx context.Context, loan Loan, caller *schema.Caller, record *calls.Call, to Sink) error {
 	r := p.begin(loan, caller, record)
 	panicked := true
@@ -76,9 +80,10 @@ func (p *Proxy) Do(ctx context.Context, loan Loan, caller *schema.Caller, record
 	return err
 }
 
-// admit finds the model and lets the request in.
+// admit finds the pool of the model and decides whether the request is let in. A
+// request that goes round in a loop is refused first, whether or not there is a pool.
 func (r *run) admit() error {
-	found := r.choice.follow()
+	found := r.choice.refreshPool()
 	if err := r.proxy.checkHops(r.caller.Hops); err != nil {
 		return err
 	}
@@ -88,16 +93,16 @@ func (r *run) admit() error {
 	return r.choice.admit()
 }
 
-// callInstances calls one instance after the other until one answers. A failure
-// that another instance may not have leads to the next one: nothing was sent to the
-// client yet.
+// callInstances calls one instance after the other until one answers. Nothing was
+// sent to the client yet, so a failure that another instance may not have leads to
+// the next one.
 func (r *run) callInstances(ctx context.Context) error {
 	defer r.choice.endRetry()
 	if err := r.choice.pick(ctx, &r.attempt); err != nil {
 		return err
 	}
 	if err := r.count(); err != nil {
-		r.attempt.giveUp()
+		r.attempt.returnUnused()
 		r.choice.pool.Queue.Wake()
 		return err
 	}
@@ -108,13 +113,13 @@ func (r *run) callInstances(ctx context.Context) error {
 			r.answered()
 			return nil
 		}
-		r.attempt.blame(ctx, failed)
+		r.attempt.noteFailure(ctx, failed)
 		r.release(failed.outcome)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		// The failure says more than the lack of another instance.
-		if !failed.elsewhere || r.choice.isLastAttempt() || !r.choice.pickAnother(&r.attempt) {
+		// Where no instance is left, the caller is told how the last one failed.
+		if !failed.failover || r.choice.isLastAttempt() || !r.choice.pickAnother(&r.attempt) {
 			return failed.err
 		}
 	}

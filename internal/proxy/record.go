@@ -9,11 +9,11 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// Record makes the recorder count failovers and requests that are shed, and decide
-// which requests are traced. It is called before the first request.
-func (p *Proxy) Record(to *calls.Recorder) { p.recorder = to }
+// SetRecorder sets the recorder that counts failovers and shed requests and decides
+// which requests are traced. It must be called before the first request.
+func (p *Proxy) SetRecorder(recorder *calls.Recorder) { p.recorder = recorder }
 
-// startRecord takes over the record of a request.
+// startRecord begins to fill in the record of the request.
 func (r *request) startRecord(c *calls.Call) {
 	r.record = c
 	c.Routed, c.Service = true, r.req.Service
@@ -22,15 +22,15 @@ func (r *request) startRecord(c *calls.Call) {
 	}
 }
 
-// noteFailover counts that another instance takes the place of the one that was
-// called last, if any was.
+// noteFailover counts a failover of the instance that was called last, if any was.
 func (c *choice) noteFailover() {
 	if called := c.excluded.called; len(called) > 0 && c.proxy.recorder.On() {
 		called[len(called)-1].Series.Failovers.Add(1)
 	}
 }
 
-// noteWait adds the time that was spent waiting for a backend.
+// noteWait adds the time from sending the call until then to what the request spent
+// waiting for backends.
 func (a *attempt) noteWait(until time.Time) {
 	a.record.Upstream += until.Sub(a.sent)
 	try := a.record.Try()
@@ -40,7 +40,7 @@ func (a *attempt) noteWait(until time.Time) {
 	}
 }
 
-// noteRelease ends an attempt.
+// noteRelease notes in the record when the attempt ended.
 func (a *attempt) noteRelease(now time.Time) {
 	try := a.record.Try()
 	try.Ended = a.record.At(now)
@@ -61,10 +61,10 @@ func (r *request) noteEnd(err error) {
 	}
 }
 
-// endRecord notes what is known of a request only at its end.
+// endRecord adds to the record what is known only at the end of the request.
 func (r *run) endRecord() {
 	c := r.record
-	c.Model, c.Usage, c.Streamed = r.model, r.reply.usage(), r.reply.isSentWhileItComes()
+	c.Model, c.Usage, c.Streamed = r.model, r.reply.usage(), r.reply.isStreamed()
 	if !r.reply.firstByte.IsZero() {
 		c.FirstByte = c.At(r.reply.firstByte)
 	}

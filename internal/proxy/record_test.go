@@ -18,7 +18,7 @@ func BenchmarkRecorded(b *testing.B) {
 	}
 	for name, recorder := range map[string]*calls.Recorder{"off": nil, "on": calls.NewRecorder(metrics.DefaultSettings())} {
 		p := benchProxy(b)
-		p.Record(recorder)
+		p.SetRecorder(recorder)
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

@@ -14,44 +14,45 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/transport"
 )
 
-// maxReply bounds an answer that has to be whole before it is sent.
+// maxReply is the largest answer that is read whole.
 const maxReply = 256 << 20
 
 // errReplyTooLarge means that an answer exceeds maxReply.
 var errReplyTooLarge = errors.New("the backend's answer is too large")
 
-// reply is the answer of an instance, which is read in parts: the segments of a
-// whole answer, the bytes of a binary one as they come, or the events of a stream.
+// reply is the answer of an instance in the form in which the client gets it. It is
+// read in parts: the segments of an answer that was read whole, the bytes of a binary
+// one as they arrive, or the events of a stream.
 type reply struct {
 	from   *transport.Response
-	whole  bool // all of it was read before it is sent
+	whole  bool // all of it was read before any of it is sent
 	binary bool
 	plain  dialect.Reply
-	body   []byte // what was read
+	body   []byte // what was read of the response
 	events dialect.Events
-	framed dialect.FramedEvents // events, if they come in their frames
-	first  []byte               // the first event, which was waited for
-	sent   int                  // segments of plain that were returned
+	framed dialect.FramedEvents // events, if it returns them as server-sent events
+	first  []byte               // the first event, which open read
+	sent   int                  // how many segments of plain next has returned
 
 	firstByte time.Time // when the answer began
-	// arrived is when all of a whole answer had come; what follows is the
-	// gateway's own time.
+	// arrived is when an answer that is read whole was complete. The time from then
+	// to firstByte is the gateway's, not the backend's.
 	arrived time.Time
 	outcome breaker.Outcome
 }
 
-// open reads as much of a response as must be there before the client is told that
-// the request succeeded.
+// open reads as much of a response as is needed before the client is told that the
+// request succeeded.
 func (r *reply) open(req *request, speak dialect.Adapter, from *transport.Response, deadline time.Time) error {
 	r.from = from
 	if from.Status < 200 || from.Status > 299 {
-		return r.readRefusal()
+		return r.readErrorStatus()
 	}
 	if encodingOf(from.Header("Content-Encoding")) != "" {
 		return fmt.Errorf("%w: it is compressed, which was not asked for", dialect.ErrInvalid)
 	}
 	contentType := strings.ToLower(from.Header("Content-Type"))
-	// Silence before the first event or byte is part of the wait for an answer.
+	// The deadline holds until the first event or byte, not only for the head.
 	from.SetDeadline(deadline)
 	opening, err := dialect.Open(speak, req.req, dialect.Incoming{
 		ContentType: contentType, From: from, Buffer: r.body[:0], Model: req.model,
@@ -70,7 +71,7 @@ func (r *reply) open(req *request, speak dialect.Adapter, from *transport.Respon
 	return nil
 }
 
-// readWhole reads an answer that is sent when all of it is there.
+// readWhole reads an answer that is sent only when all of it was read and checked.
 func (r *reply) readWhole(req *schema.Request, speak dialect.Adapter, contentType string) error {
 	if r.from.Length > maxReply {
 		return errReplyTooLarge
@@ -108,8 +109,8 @@ func (r *reply) readBody(limit int) error {
 	}
 }
 
-// next returns the next part, good until the following call, and io.EOF after the
-// last one of a complete answer.
+// next returns the next part, which is valid until the following call, and io.EOF
+// after the last part of a complete answer.
 func (r *reply) next() ([]byte, error) {
 	switch {
 	case r.first != nil:
@@ -118,7 +119,7 @@ func (r *reply) next() ([]byte, error) {
 		return first, nil
 	case r.events != nil:
 		return r.events.Next()
-	case r.binary && len(r.body) > 0: // what was waited for
+	case r.binary && len(r.body) > 0: // the bytes that open read
 		first := r.body
 		r.body = first[:0]
 		return first, nil
@@ -131,8 +132,8 @@ func (r *reply) next() ([]byte, error) {
 	return r.plain.Segments[r.sent-1], nil
 }
 
-// readChunk reads once. Bytes that come together with an error are bytes first;
-// the error comes again.
+// readChunk reads once. If bytes arrive together with an error it returns the bytes;
+// the next read returns the error again.
 func readChunk(from io.Reader, into []byte) ([]byte, error) {
 	n, err := from.Read(into)
 	if n > 0 {
@@ -141,8 +142,8 @@ func readChunk(from io.Reader, into []byte) ([]byte, error) {
 	return nil, err
 }
 
-// isComplete tells whether a client may take its answer for complete when it has
-// the part that next returned last.
+// isComplete tells whether the part that next returned last completes the answer in
+// the eyes of the client.
 func (r *reply) isComplete() bool {
 	if r.framed != nil {
 		return r.whole || r.framed.IsComplete()
@@ -150,11 +151,10 @@ func (r *reply) isComplete() bool {
 	return r.events == nil && r.whole
 }
 
-// isSentWhileItComes tells whether the client gets the answer in the rhythm of the
-// backend.
-func (r *reply) isSentWhileItComes() bool { return r.events != nil || r.binary }
+// isStreamed tells whether the answer is sent while it arrives from the backend.
+func (r *reply) isStreamed() bool { return r.events != nil || r.binary }
 
-// usage returns what the backend has reported so far.
+// usage returns the token counts that the backend has reported so far.
 func (r *reply) usage() schema.Usage {
 	if r.events != nil {
 		return r.events.Usage()
@@ -162,7 +162,7 @@ func (r *reply) usage() schema.Usage {
 	return r.plain.Usage
 }
 
-// length returns the length of an answer that is not sent while it comes.
+// length returns the length of an answer that is not streamed.
 func (r *reply) length() int {
 	length := 0
 	for _, s := range r.plain.Segments {
@@ -174,7 +174,7 @@ func (r *reply) length() int {
 // keepBody is the largest buffer that is kept for the next request.
 const keepBody = 256 << 10
 
-// reset forgets everything but the memory.
+// reset clears the reply and keeps its memory for the next request.
 func (r *reply) reset() {
 	r.plain.Reset()
 	body := r.body[:0]

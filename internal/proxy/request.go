@@ -6,40 +6,41 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// request is what all steps of handling a request share: what is asked for, by
-// whom, and the record of what becomes of it.
+// request is what all steps of handling a request share: what the client asks for,
+// who the caller is, and the record of the request.
 type request struct {
 	Loan
 	proxy  *Proxy
 	caller *schema.Caller
-	// model is the configured name of the model, empty until it is found.
+	// model is the configured name of the model, empty until its pool is found.
 	model  string
 	record *calls.Call
 }
 
-// budget is what second attempts of the request's service type are paid from.
+// budget returns the retry budget of the request's service type.
 func (r *request) budget() *budget { return &r.proxy.budgets[r.record.Service] }
 
-// shed counts a request that was given up for want of room.
+// shed counts a request that was refused because there was no free slot.
 func (r *request) shed(how metrics.Shed) { r.proxy.recorder.Shed(r.record.Service, how) }
 
 // Lender owns the memory of a request.
 type Lender interface {
-	// TakeBack says that the request is not read any more, and is called once.
+	// TakeBack is called once, when the request is not read any more.
 	TakeBack()
 }
 
 // Loan is a request that is lent to the proxy. Until it is returned the proxy may
-// read the request, and its owner must not touch it.
+// read the request, and its owner must neither change it nor use its memory again.
 type Loan struct {
 	req   *schema.Request
 	owner Lender
 }
 
-// Lend lends a request.
+// Lend lends a request to the proxy.
 func Lend(req *schema.Request, owner Lender) Loan { return Loan{req, owner} }
 
-// Return returns the request to its owner, once; after that it cannot be read.
+// Return returns the request to its owner. Only the first call has an effect; after
+// it the request is nil.
 func (l *Loan) Return() {
 	owner := l.owner
 	*l = Loan{}

@@ -19,7 +19,7 @@ func TestRequestIsReturnedOnceAndNotReadAfterThat(t *testing.T) {
 	d := newDesk(t, 1, func(*config.Service) {})
 	var owner lender
 	r := d.begin(Lend(chatRequest(t), &owner), &schema.Caller{}, newRecord())
-	if err := r.choice.follow(); err != nil {
+	if err := r.choice.refreshPool(); err != nil {
 		t.Fatal(err)
 	}
 	if owner != 0 || r.req == nil {
@@ -37,16 +37,16 @@ func TestRequestIsReturnedOnceAndNotReadAfterThat(t *testing.T) {
 
 // A refusal says of an instance that its dialect cannot express the request only
 // where that is so, and not where the instance was called before.
-func TestInstancesThatWereCalledAreNotSaidToBeInexpressive(t *testing.T) {
+func TestCalledInstancesAreNotReportedAsUntranslatable(t *testing.T) {
 	d := newDesk(t, 2, func(s *config.Service) {
 		for n := range s.Instances {
 			s.Instances[n].Enabled = false
 		}
 	})
 	all := d.pool().Instances
-	excluded := exclusions{called: all[:1], inexpressible: all[1:]}
+	excluded := exclusions{called: all[:1], untranslatable: all[1:]}
 	var s survey
-	s.look(d.pool(), &excluded, newRecord().Started)
+	s.take(d.pool(), &excluded, newRecord().Started)
 	if s.mildest != backend.Disabled || len(s.ready) > 0 {
 		t.Errorf("excluded instances are ready: %d", len(s.ready))
 	}

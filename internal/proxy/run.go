@@ -9,17 +9,17 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// run is the handling of one request, in the order of time: an instance is chosen,
-// it is called, its reply is sent.
+// run is the handling of one request: an instance is chosen, it is called, its reply
+// is sent.
 type run struct {
 	request
 	choice  choice
 	attempt attempt
 	reply   reply
-	ticket  quota.Ticket // the request's place in the quota ledger
+	ticket  quota.Ticket // the request in the quota ledger
 }
 
-// begin begins the handling of a request.
+// begin returns a run for a request, from the pool of runs.
 func (p *Proxy) begin(loan Loan, caller *schema.Caller, record *calls.Call) *run {
 	r := p.runs.Get().(*run)
 	r.proxy, r.Loan, r.caller = p, loan, caller
@@ -29,8 +29,8 @@ func (p *Proxy) begin(loan Loan, caller *schema.Caller, record *calls.Call) *run
 	return r
 }
 
-// answered ends the attempt where the backend has done its part: how fast the
-// client reads is no concern of the backend's slots.
+// answered notes that the answer has begun. Where it is already complete the attempt
+// ends and its slot is free: a client that reads slowly does not occupy the backend.
 func (r *run) answered() {
 	if r.reply.whole {
 		r.release(breaker.Success)
@@ -39,26 +39,25 @@ func (r *run) answered() {
 	r.attempt.permit = r.attempt.instance.Answered(r.attempt.permit, r.reply.firstByte)
 }
 
-// release ends the attempt if it has not ended, and lets one of the requests that
-// wait have its slot.
+// release ends the attempt if it has not ended, and wakes a request that waits for a
+// slot.
 func (r *run) release(outcome breaker.Outcome) {
 	if r.attempt.end(outcome) {
 		r.choice.pool.Queue.Wake()
 	}
 }
 
-// settle adds what the answer costs to the ledger; only the first time counts. A
-// complete answer of a service type that reports no tokens costs none. Of one that
-// is not complete, what the backend reported until then is all that is known.
+// settle adds the tokens of the answer to the quota ledger; only the first call has
+// an effect. A complete answer of a service type that reports no tokens uses none.
+// For an incomplete answer, settle adds what the backend has reported so far.
 func (r *run) settle(complete bool) {
 	usage := r.reply.usage()
 	usage.Known = usage.Known || complete && !r.record.Service.ReportsTokens()
 	r.ticket.Settle(usage)
 }
 
-// end gives back all that the request holds. A panic says nothing about the
-// instance, unless it had failed before; the memory of such a request is not used
-// again, because nobody knows what state it is in.
+// end gives back everything that the request holds. After a panic the run is not
+// put back into the pool, because the state of its memory is unknown.
 func (r *run) end(panicked bool) {
 	if panicked {
 		r.notePanic()
@@ -76,14 +75,15 @@ func (r *run) end(panicked bool) {
 }
 
 // returnLimits gives back what the request took from the rate limits if it reached
-// no backend. Doing so again changes nothing.
+// no backend. Further calls have no effect.
 func (r *run) returnLimits() {
 	if len(r.choice.excluded.called) == 0 {
 		r.choice.limits.giveBack(time.Now())
 	}
 }
 
-// notePanic notes that the handling of the request panicked.
+// notePanic notes that the handling of the request panicked. That does not count
+// against the instance, unless it had failed before.
 func (r *run) notePanic() {
 	if r.reply.firstByte.IsZero() {
 		r.ticket.Settle(schema.Usage{})
@@ -97,7 +97,7 @@ func (r *run) notePanic() {
 	}
 }
 
-// reset forgets everything but the memory.
+// reset clears the run and keeps its memory for the next request.
 func (r *run) reset() {
 	r.choice.reset()
 	r.attempt.reset()
@@ -109,7 +109,7 @@ func (r *run) reset() {
 func (r *run) route() Route {
 	route := Route{
 		Model: r.model, Instance: r.attempt.instance, Attempts: len(r.choice.excluded.called),
-		Limit: r.choice.standing(r.attempt.instance),
+		Limit: r.choice.limitDecision(r.attempt.instance),
 	}
 	if r.model == "" {
 		route.Asked = string(r.req.Model)

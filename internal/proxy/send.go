@@ -11,22 +11,22 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// body is how the parts of a reply are written to a sink.
+// body writes the parts of a reply to a sink, in one of three forms: plainBody,
+// binaryBody or eventWriter.
 type body interface {
 	// part writes one part.
 	part(p []byte) error
 	// end ends a complete answer.
 	end() error
 	// fail ends an answer that is not complete. It returns ErrBrokenOff where the
-	// answer has no room for the error, and another error if the client has left.
+	// form cannot carry the error, and another error if the client has left.
 	fail(known *schema.Error) error
 	// close is called when nothing is written any more.
 	close()
 }
 
-// send sends the reply to the client. It settles before the last part leaves:
-// whoever has a complete answer may rely on the count, whatever happens to this
-// process.
+// send sends the reply to the client. It settles before it sends the last part, so
+// that a complete answer was counted even if this process ends right after it.
 func (r *run) send(ctx context.Context, to Sink) error {
 	out := r.beginBody(to)
 	defer out.close()
@@ -53,11 +53,11 @@ func (r *run) send(ctx context.Context, to Sink) error {
 	}
 }
 
-// beginBody sends the head of the answer. An answer that is sent while it comes may
-// take long, and thousands of them must not hold on to their requests.
+// beginBody sends the head of the answer and returns the writer of its body. A
+// streamed answer may take long, so the memory of its request is given back if the
+// backend has all of it.
 func (r *run) beginBody(to Sink) body {
-	if r.reply.isSentWhileItComes() && r.attempt.isSent() {
-		r.attempt.forgetCall()
+	if r.reply.isStreamed() && r.attempt.dropCall() {
 		r.Return()
 	}
 	head := Head{ContentType: r.reply.plain.ContentType, Length: -1}
@@ -78,7 +78,7 @@ func (r *run) beginBody(to Sink) body {
 	return plainBody{to}
 }
 
-// breakOff ends an answer that failed after it had begun.
+// breakOff ends an answer that failed after its head was sent.
 func (r *run) breakOff(ctx context.Context, out body, err error) error {
 	var known *schema.Error
 	if ctx.Err() != nil {
@@ -89,7 +89,7 @@ func (r *run) breakOff(ctx context.Context, out body, err error) error {
 		r.reply.outcome = breaker.Cancelled
 		known = stopping()
 	} else {
-		failed := r.attempt.classify(err, true)
+		failed := r.attempt.classifier().classify(err, true)
 		r.reply.outcome = failed.outcome
 		r.record.Try().Cause = failed.err.Cause
 		known = failed.err
@@ -105,7 +105,8 @@ func (r *run) breakOff(ctx context.Context, out body, err error) error {
 	return nil
 }
 
-// stopping is what a client is told whose answer the end of the gateway cuts off.
+// stopping returns what the client is told if its answer is cut off because the
+// gateway stops.
 func stopping() *schema.Error {
 	known := schema.NewError(schema.CodeServiceUnavailable, "The gateway is shutting down.")
 	known.RetryAfter = time.Second
@@ -118,7 +119,7 @@ func (r *run) abandon() {
 	r.noteEnd(context.Canceled)
 }
 
-// plainBody is an answer that is there and cannot fail any more.
+// plainBody writes an answer that was read whole, so that it cannot fail any more.
 type plainBody struct{ to Sink }
 
 func (b plainBody) part(p []byte) error {
@@ -130,7 +131,7 @@ func (plainBody) end() error               { return nil }
 func (plainBody) fail(*schema.Error) error { return ErrBrokenOff }
 func (plainBody) close()                   {}
 
-// binaryBody is bytes that are sent as they come.
+// binaryBody writes bytes, such as audio, as they arrive from the backend.
 type binaryBody struct{ to Sink }
 
 func (b binaryBody) part(p []byte) error {

@@ -7,33 +7,34 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 )
 
-// Sink is the client's side of a request, to which the proxy sends the answer. It
-// is called by one goroutine at a time, in the order of its methods. An error means
-// that the client has left.
+// Sink is the client's side of a request, to which the proxy sends the answer. Its
+// methods are called in the order in which they stand here: Route once, Head at most
+// once, then Write and Flush any number of times. Calls never overlap, but they may
+// come from different goroutines. An error means that the client has left.
 type Sink interface {
-	// Route tells where the request went: before the head of an answer, or before
-	// Do returns an error in place of one.
+	// Route tells where the request went. It is called before the head of an
+	// answer, or before Do returns an error in place of an answer.
 	Route(route Route)
 	// Head begins a successful answer.
 	Head(head Head)
-	// Write adds to the body. What is written may be held back until Flush, or
-	// until Do returns. The memory is good until Write returns.
+	// Write adds to the body. What is written may be buffered until Flush, or until
+	// Do returns. Write must not keep p.
 	Write(p []byte) (int, error)
-	// Flush sends what was held back: the proxy is about to wait for the backend.
+	// Flush sends what was buffered. The proxy calls it before it waits for the
+	// backend.
 	Flush() error
 }
 
 // Route is where a request went.
 type Route struct {
-	// Model is the configured name of the model. Where no model has the name that
-	// the client asked for it is empty, and Asked is that name.
+	// Model is the configured name of the model. It is empty where no model has the
+	// name that the client asked for, and Asked is that name.
 	Model, Asked string
 	// Instance is the one that was called last, nil where none was.
 	Instance *backend.Instance
 	// Attempts is how many instances were called.
 	Attempts int
-	// Limit is where the client stands in the rate limit that covers the request,
-	// if any does.
+	// Limit is the state of the rate limit that applies to the request, if any does.
 	Limit ratelimit.Decision
 }
 
@@ -41,23 +42,23 @@ type Route struct {
 type Head struct {
 	ContentType string
 	// Length is the length of the body, -1 where it is not known because the
-	// answer is sent while it comes.
+	// answer is streamed.
 	Length int
-	// Events says that the body is a stream of events, which nobody on the way
-	// should hold back or keep.
+	// Events says that the body is a stream of events, which proxies between the
+	// gateway and the client should neither buffer nor cache.
 	Events bool
-	// Probe sends the client something that does not matter, to find out whether
-	// it is still there; nil where the body has no room for such a thing. Any
-	// goroutine may call it at any time.
+	// Probe sends the client a comment, to find out whether it is still there; nil
+	// where the form of the body has no comments. Any goroutine may call it at any
+	// time.
 	Probe func()
 }
 
-// The content types of answers in the unified shape.
+// The content types of replies of the unified API.
 const (
 	TypeJSON   = "application/json"
 	TypeEvents = "text/event-stream; charset=utf-8"
 )
 
-// ErrBrokenOff means that an answer broke off whose form has no room for an error,
-// so that only a connection that ends too early tells the client.
+// ErrBrokenOff means that an answer broke off whose form cannot carry an error. The
+// client can be told only by closing the connection before the body is complete.
 var ErrBrokenOff = errors.New("the answer broke off")

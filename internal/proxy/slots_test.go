@@ -83,7 +83,7 @@ func newRecord() *calls.Call { return &calls.Call{Started: time.Now()} }
 func (d *desk) request(caller int) *run {
 	req := &schema.Request{Service: schema.Chat, Model: []byte("m")}
 	r := d.begin(Lend(req, nil), &schema.Caller{Addr: netip.AddrFrom4([4]byte{192, 0, 2, byte(caller)})}, newRecord())
-	if err := r.choice.follow(); err != nil {
+	if err := r.choice.refreshPool(); err != nil {
 		d.t.Fatal(err)
 	}
 	return r
@@ -257,8 +257,8 @@ func TestWaitersAreToldAtOnceWhenTheBreakerOpens(t *testing.T) {
 	})
 }
 
-// What becomes free without a call that ends is found, too.
-func TestWaitersNoticeWhatNobodyTellsThem(t *testing.T) {
+// A request that waits finds an instance that becomes ready without the end of a call.
+func TestWaitersNoticeSlotsThatNoEndedCallFreed(t *testing.T) {
 	type change func(d *desk)
 	trip := func(d *desk) { // the second instance fails and its breaker opens
 		second := d.pool().Instances[1]
@@ -365,7 +365,7 @@ func TestQueueRefusesWhatDoesNotFit(t *testing.T) {
 	})
 }
 
-func TestWithoutAQueueNobodyWaits(t *testing.T) {
+func TestNoWaitingWithoutAQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, 2, slots(1, waiting(0, time.Minute)))
 		one, two := d.hold(1), d.hold(1)

@@ -8,28 +8,30 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// survey is one look at the instances of a pool: which of them may be picked, and
-// what keeps the others. Routing, waiting, refusals and explanations all read a
-// survey, so that they cannot disagree. Its memory is used for the next look.
+// survey is the state of a pool at one moment: which instances may be picked, and why
+// the others may not. Routing, waiting, refusals and explanations all read a survey,
+// so that they cannot disagree. A survey can be taken again, to reuse its memory.
 type survey struct {
 	pool *routing.Pool
 	now  time.Time
 	// ready are the instances that may be picked, in the order of their slots.
 	ready []*backend.Instance
-	// obstacles are what keeps each instance of the pool, by its slot.
+	// obstacles has what keeps each instance of the pool from being picked, by
+	// Instance.Slot.
 	obstacles []backend.Obstacle
 	// mildest is the least lasting obstacle among the instances that are not
 	// excluded, because that is what to wait for. It is NoObstacle if and only if
 	// an instance is ready.
 	mildest backend.Obstacle
-	// avoided are free, and passed over for others that are well.
+	// avoided are instances without an obstacle that are not picked because others
+	// are in a better state.
 	avoided []*backend.Instance
 }
 
-// look surveys a pool. An instance that is avoided, because nothing answered
-// at its address or because it said that it is overloaded, is ready only where no
-// other one is ready or busy: then it is better than nothing.
-func (s *survey) look(pool *routing.Pool, excluded *exclusions, now time.Time) {
+// take surveys a pool. An instance that is avoided, because nothing listened at its
+// address or because it said that it is overloaded, is ready only where no other
+// instance is ready or busy.
+func (s *survey) take(pool *routing.Pool, excluded *exclusions, now time.Time) {
 	s.pool, s.now = pool, now
 	s.ready, s.avoided, s.obstacles = s.ready[:0], s.avoided[:0], s.obstacles[:0]
 	mildest, ofAvoided := backend.Disabled, backend.Disabled
@@ -67,8 +69,9 @@ func (s *survey) mayComeFree() bool {
 	return s.mildest == backend.NoObstacle || s.mildest == backend.NoSlot
 }
 
-// refusal returns why a request to the pool is turned away at once; nil where it
-// gets an instance, or a place in the queue of which so many are taken.
+// refusal returns the error with which a request to the pool is refused at once while
+// waiting others are in its queue, or nil if the request gets an instance or a place in
+// the queue.
 func (s *survey) refusal(excluded *exclusions, waiting int) *schema.Error {
 	switch {
 	case !s.mayComeFree():
@@ -79,7 +82,7 @@ func (s *survey) refusal(excluded *exclusions, waiting int) *schema.Error {
 	return nil
 }
 
-// reset forgets everything but the memory.
+// reset clears the survey and keeps its memory.
 func (s *survey) reset() {
 	clear(s.ready[:cap(s.ready)])
 	clear(s.avoided[:cap(s.avoided)])
@@ -90,18 +93,18 @@ func (s *survey) reset() {
 type exclusions struct {
 	// called are those that were called already.
 	called []*backend.Instance
-	// inexpressible are those whose dialects cannot express the request, and
+	// untranslatable are those whose dialects cannot express the request, and
 	// reason says why the first of them cannot.
-	inexpressible []*backend.Instance
-	reason        *schema.Error
+	untranslatable []*backend.Instance
+	reason         *schema.Error
 }
 
 func (e *exclusions) has(i *backend.Instance) bool {
-	return contains(e.called, i) || contains(e.inexpressible, i)
+	return contains(e.called, i) || contains(e.untranslatable, i)
 }
 
-// contains tells whether an instance is in a list. An edit in the meantime leaves
-// it the same backend.
+// contains tells whether an instance is in a list. It compares the states, which stay
+// the same when an edit of the configuration replaces the instances.
 func contains(list []*backend.Instance, i *backend.Instance) bool {
 	for _, other := range list {
 		if other.State == i.State {
@@ -111,9 +114,9 @@ func contains(list []*backend.Instance, i *backend.Instance) bool {
 	return false
 }
 
-// reset forgets everything but the memory.
+// reset clears the lists and keeps their memory.
 func (e *exclusions) reset() {
 	clear(e.called)
-	clear(e.inexpressible)
-	*e = exclusions{called: e.called[:0], inexpressible: e.inexpressible[:0]}
+	clear(e.untranslatable)
+	*e = exclusions{called: e.called[:0], untranslatable: e.untranslatable[:0]}
 }

@@ -212,7 +212,7 @@ func TestClosedIdleConnectionIsNoFailure(t *testing.T) {
 // A backend that has read a request may have worked on it. If its connection then
 // breaks, that is a failure like any other, also on a connection that had served
 // before: the request goes to another instance, and never to the same one again.
-func TestWhatABackendReadIsNotSentToItAgain(t *testing.T) {
+func TestRequestThatABackendReadIsNotSentAgain(t *testing.T) {
 	for name, step := range map[string]simulator.Step{
 		"reset":  {Reset: true},
 		"closed": {Raw: " "},
@@ -245,7 +245,7 @@ func TestWhatABackendReadIsNotSentToItAgain(t *testing.T) {
 }
 
 // A request never goes back to an instance that it tried, whatever is left.
-func TestNobodyIsTriedTwice(t *testing.T) {
+func TestNoInstanceIsCalledTwice(t *testing.T) {
 	var all []*simulator.Backend
 	for range 3 {
 		b := gatewaytest.StartBackend(t)

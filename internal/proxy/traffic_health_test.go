@@ -167,9 +167,9 @@ func isWatched(r *gatewaytest.Gateway) {
 	}
 }
 
-// Once the checks have confirmed that nobody is there, nothing is sent there any
-// more; where the breaker is open as well, that is what callers are told.
-func TestConfirmedAbsenceEndsTheTries(t *testing.T) {
+// Once the checks have confirmed that nothing listens at an instance's address, it gets
+// no requests. Where the breaker is open as well, callers are told that.
+func TestInstanceConfirmedUnreachableIsNotCalled(t *testing.T) {
 	const confirmed = "health-check: {interval: 100ms, unhealthy-threshold: 1}"
 	for name, row := range map[string]struct{ breaker, kind, code string }{
 		"breaker closed": {"failure-threshold: 100", "service_unavailable", "service_unavailable"},

@@ -69,8 +69,8 @@ func TestAlgorithmsAsCallersSeeThem(t *testing.T) {
 	}
 }
 
-// Who waits as long as it was told is served, each time.
-func TestWhoWaitsAsToldIsServed(t *testing.T) {
+// A client that waits for as long as Retry-After says is served, each time.
+func TestRequestAfterRetryAfterIsServed(t *testing.T) {
 	b := gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.PolicyYAML("rate-limit: {capacity: 1, refill-rate: 15}, "+gatewaytest.NoBreakerNoChecks, gatewaytest.Instance("m", b.URL())))
 	served := 0
@@ -86,8 +86,8 @@ func TestWhoWaitsAsToldIsServed(t *testing.T) {
 	}
 }
 
-// Waits beyond 30 s are cut, and the caller is told not to try.
-func TestLongWaitsAreCut(t *testing.T) {
+// A Retry-After of more than 30 s is cut, and the caller is told not to retry.
+func TestRetryAfterIsCutAt30Seconds(t *testing.T) {
 	r := gatewaytest.Start(t, gatewaytest.PolicyYAML("rate-limit: {algorithm: sliding-window, capacity: 60, refill-rate: 1}, "+gatewaytest.NoBreakerNoChecks, gatewaytest.Instance("m", gatewaytest.StartBackend(t).URL())))
 	for range 60 {
 		r.Chat(gatewaytest.PlainHi).Succeeds(t)

@@ -12,40 +12,42 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/transport"
 )
 
-// candidate is an instance of the model, and why it does not take the request.
+// candidate is an instance of the model in the details of an error, with the reason
+// why it does not take the request.
 type candidate struct {
 	Instance string `json:"instance"`
 	Reason   string `json:"reason"`
-	// Cause is the stable word for why an unhealthy instance cannot be reached.
+	// Cause is the documented word for why an unhealthy instance cannot be reached.
 	Cause transport.Cause `json:"cause,omitzero"`
 }
 
-// outlook is what can be said about when a pool that takes no request will take
-// one again. Waits below zero mean that there is no such instance.
+// outlook collects why the instances of a pool do not take a request, and when one of
+// them may take one again. A negative wait means that there is no such instance.
 type outlook struct {
 	candidates []candidate
 	limited    time.Duration // until an instance is below its rate limit
 	trial      time.Duration // until an open breaker of a healthy instance allows a trial
-	// sick counts the unhealthy instances, and shut those of them whose breakers
-	// are open as well; check is the wait until one of them may be back.
-	sick, shut int
-	check      time.Duration
-	// held counts the instances that an operator keeps out by their breakers, and
-	// hold is the first of them.
+	// unhealthy counts the unhealthy instances, and unhealthyOpen those of them whose
+	// breakers are open as well; check is the wait until one of them may be back.
+	unhealthy, unhealthyOpen int
+	check                    time.Duration
+	// held counts the instances whose breakers an operator holds open, and hold is
+	// the first of these holds.
 	held int
 	hold breaker.Hold
 }
 
-// unavailable says why none of the pool's instances takes the request. Where all
-// others are switched off, and the dialects of the rest cannot express the request,
-// the request is what has to change.
+// unavailable returns the error that says why none of the pool's instances takes the
+// request. If the dialects of some cannot express the request and all others are
+// disabled or have no weight, it is the error of the dialect: the caller can change
+// the request.
 func (s *survey) unavailable(excluded *exclusions) *schema.Error {
 	if excluded.reason != nil && (s.mildest == backend.Disabled || s.mildest == backend.NoWeight) {
 		return excluded.reason
 	}
 	look := outlook{limited: -1, trial: -1, check: -1}
 	for n, i := range s.pool.Instances {
-		if contains(excluded.inexpressible, i) {
+		if contains(excluded.untranslatable, i) {
 			look.candidates = append(look.candidates, candidate{Instance: i.Handle, Reason: "its dialect cannot express the request"})
 			continue
 		}
@@ -54,6 +56,7 @@ func (s *survey) unavailable(excluded *exclusions) *schema.Error {
 	return look.refusal(s.pool)
 }
 
+// add adds an instance that does not take the request.
 func (l *outlook) add(i *backend.Instance, o backend.Obstacle, now time.Time) {
 	c := candidate{Instance: i.Handle, Reason: i.WhyNot(o, now)}
 	if o == backend.Unhealthy {
@@ -75,19 +78,20 @@ func (l *outlook) add(i *backend.Instance, o backend.Obstacle, now time.Time) {
 	case backend.BreakerOpen:
 		l.trial = sooner(l.trial, untilTrial(i, now))
 	case backend.Unhealthy:
-		l.sick++
+		l.unhealthy++
 		if !i.Breaker.Ready(now) {
-			l.shut++
+			l.unhealthyOpen++
 		}
 		wait := untilCheck(i, now)
-		if !i.Breaker.AwaitsCheck() { // then the check alone does not bring it back
+		if !i.Breaker.AwaitsCheck() { // a successful check would not end the breaker's pause
 			wait = max(wait, i.Breaker.RetryAfter(now))
 		}
 		l.check = sooner(l.check, wait)
 	}
 }
 
-// untilTrial is the wait for an open breaker: a check may end its pause.
+// untilTrial returns the wait until an open breaker allows a trial. A health check may
+// shorten the breaker's own pause.
 func untilTrial(i *backend.Instance, now time.Time) time.Duration {
 	wait := i.Breaker.RetryAfter(now)
 	if i.Breaker.AwaitsCheck() && !i.Health.Snapshot().NextCheck.IsZero() {
@@ -96,26 +100,26 @@ func untilTrial(i *backend.Instance, now time.Time) time.Duration {
 	return wait
 }
 
-// checkTime is what a check is given to bring an instance back; it is also the
-// wait where nothing is known about the next one.
+// checkTime is how long a health check is assumed to take. It is the whole wait where
+// the time of the next check is not known.
 const checkTime = 500 * time.Millisecond
 
-// untilCheck is the wait until the next check of an instance has ended.
+// untilCheck returns the wait until the next health check of an instance has ended.
 func untilCheck(i *backend.Instance, now time.Time) time.Duration {
 	return max(i.Health.Snapshot().NextCheck.Sub(now), 0) + checkTime
 }
 
-// refusal is what the caller is told.
+// refusal returns the error for the caller.
 func (l *outlook) refusal(pool *routing.Pool) *schema.Error {
 	trial := l.trial
-	if trial < 0 && l.shut == l.sick {
+	if trial < 0 && l.unhealthyOpen == l.unhealthy {
 		trial = l.check
 	}
 	err := &schema.Error{
 		Message:    fmt.Sprintf("No instance of the model %q is available for %s.", pool.Model, pool.Service.Type),
 		Type:       schema.TypeServiceUnavailable,
 		Code:       schema.CodeServiceUnavailable,
-		RetryAfter: unknownPause,
+		RetryAfter: defaultRetryAfter,
 		Spread:     true,
 		Details:    map[string]any{"model": pool.Model, "candidates": l.candidates},
 	}
@@ -131,7 +135,7 @@ func (l *outlook) refusal(pool *routing.Pool) *schema.Error {
 		err.Message = fmt.Sprintf("The circuit breakers of the model %q are open after repeated failures of its backends.", pool.Model)
 		err.Type, err.Code = schema.TypeCircuitBreakerOpen, schema.CodeCircuitBreakerOpen
 		err.RetryAfter = max(trial, time.Millisecond)
-	case l.held > 0 && l.sick == 0:
+	case l.held > 0 && l.unhealthy == 0:
 		err.Message = fmt.Sprintf("The model %q is kept out of service: the circuit breaker is held open by %s since %s, until it is released by hand.",
 			pool.Model, l.hold.By, l.hold.Since.UTC().Format(time.RFC3339))
 		err.Type, err.Code = schema.TypeCircuitBreakerOpen, schema.CodeCircuitBreakerOpen
@@ -140,7 +144,7 @@ func (l *outlook) refusal(pool *routing.Pool) *schema.Error {
 	return err
 }
 
-// sooner returns the shorter of two waits; below zero there is none yet.
+// sooner returns the shorter of two waits. A negative a means that there is none yet.
 func sooner(a, b time.Duration) time.Duration {
 	if a < 0 {
 		return b

@@ -10,7 +10,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/queue"
 )
 
-// wait waits in the queue of the pool for a slot, and acquires an instance.
+// wait waits in the queue of the pool for a slot, then acquires an instance.
 func (c *choice) wait(ctx context.Context, a *attempt) error {
 	began := time.Now()
 	c.limits.hold()
@@ -34,8 +34,8 @@ func (c *choice) wait(ctx context.Context, a *attempt) error {
 		case err != nil:
 			return err
 		}
-		if err := c.follow(); err != nil {
-			turn.end() // the others wait in vain, too
+		if err := c.refreshPool(); err != nil {
+			turn.end() // the next request in the queue finds the same
 			return err
 		}
 		if c.acquire(a, nil) {
@@ -43,22 +43,22 @@ func (c *choice) wait(ctx context.Context, a *attempt) error {
 			return nil
 		}
 		if !c.survey().mayComeFree() {
-			turn.end() // the others wait in vain, too
+			turn.end() // the next request in the queue finds the same
 			return c.survey().unavailable(&c.excluded)
 		}
 		if c.excluded.reason != nil {
-			// There may be a slot at an instance that only others can use, so that
-			// they go first.
+			// A slot may be free at an instance that cannot express this request but
+			// can express others, so that they go first.
 			turn.end()
 			turn.standing = queue.Standing{}
 		}
 	}
 }
 
-// isTurnDue tells whether one of the requests that wait should have a turn: a slot
-// may be free, or there is nothing left to wait for.
+// isTurnDue tells whether the first request in the queue should look again: a slot may
+// be free, or no slot will become free.
 func (c *choice) isTurnDue() bool {
-	return c.follow() != nil || c.survey().mildest != backend.NoSlot
+	return c.refreshPool() != nil || c.survey().mildest != backend.NoSlot
 }
 
 // turn is the turn of a request in a queue.
@@ -69,8 +69,8 @@ type turn struct {
 	has      bool
 }
 
-// wait waits for the turn. A request that has one and waits again gives it back,
-// and is the first in the queue.
+// wait waits for the turn. A request that already has a turn gives it back, and is the
+// first in the queue.
 func (t *turn) wait(ctx context.Context, caller string, settings queue.Settings, deadline time.Time) error {
 	t.has = false
 	err := t.queue.Wait(ctx, caller, &t.standing, settings, deadline, t.due)
@@ -78,14 +78,13 @@ func (t *turn) wait(ctx context.Context, caller string, settings queue.Settings,
 	return err
 }
 
-// end ends the turn.
+// end ends the turn, so that the next request in the queue may have one.
 func (t *turn) end() {
 	t.has = false
 	t.queue.Done(t.due)
 }
 
-// abandon ends a turn that a panic left behind: it must not keep the other
-// requests waiting.
+// abandon ends the turn after a panic, so that the other requests do not wait for it.
 func (t *turn) abandon() {
 	if t.has {
 		t.queue.Done(func() bool { return true })
