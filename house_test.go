@@ -114,6 +114,7 @@ var rules = []rule{
 	{"decisions have tests", decisionsHaveTests},
 	{"packages are small", packagesAreSmall},
 	{"handlers have tests", handlersHaveTests},
+	{"goroutines have owners", goroutinesHaveOwners},
 }
 
 func TestHouse(t *testing.T) {
@@ -682,6 +683,12 @@ var page string
 			"internal/schema/a_test.go": "package schema\n",
 		}, ""},
 		{"handlers have tests", "no handler", schema("import \"net/http\"\nfunc Serve(r *http.Request) {}"), ""},
+
+		{"goroutines have owners", "none", schema("func f() { func() { go func() {}() }() }"), "a.go:3: nobody is known to wait"},
+		{"goroutines have owners", "named", map[string]string{"internal/transport/a.go": "package transport\nfunc (p *pool) push() { go p.reap() }\n"}, ""},
+		{"goroutines have owners", "one more than named", map[string]string{"internal/transport/a.go": "package transport\nfunc (p *pool) push() { go p.reap(); go p.reap() }\n"}, "a.go:2: nobody"},
+		{"goroutines have owners", "waited for", schema("import \"sync\"\nfunc f() { var all sync.WaitGroup; all.Go(func() {}); all.Wait() }"), ""},
+		{"goroutines have owners", "test", map[string]string{"internal/schema/a_test.go": "package schema\nfunc f() { go f() }\n"}, ""},
 
 		{"exported names are documented", "function", schema("func F() {}"), "a.go:3: F is exported"},
 		{"exported names are documented", "method", schema("// T is.\ntype T[K any] struct{}\nfunc (t *T[K]) Do() {}"), "Do is exported"},
