@@ -66,10 +66,10 @@ func (c *Credentials) IssueKey(ctx context.Context, wanted Key, by string, now t
 		}
 		return keyKind + wanted.ID, issued, nil
 	})
-	switch {
-	case err != nil:
+	if err != nil {
 		return "", Issued{}, err
-	case dryRun:
+	}
+	if dryRun {
 		return "", issued, nil
 	}
 	return text, issued, nil
@@ -86,17 +86,27 @@ func (c *Credentials) RevokeKey(ctx context.Context, id, by string, now time.Tim
 			}
 			return keyKind + id, Issued{Key: *static, Life: Life{CreatedAt: now, CreatedBy: by, RevokedAt: now, Static: true}}, nil
 		}
-		switch {
-		case !known:
-			return "", nil, fmt.Errorf("the key %s %w", id, ErrUnknown)
-		case record.KeySHA256 == "":
-			return "", nil, fmt.Errorf("the key %s %w", id, errUnreadable)
-		case !record.RevokedAt.IsZero():
-			return "", nil, fmt.Errorf("the key %s %w", id, ErrRevoked)
+		if err := refuseChange(known, record.KeySHA256, &record.Life); err != nil {
+			return "", nil, fmt.Errorf("the key %s %w", id, err)
 		}
 		record.RevokedAt = now
 		return keyKind + id, record, nil
 	})
+}
+
+// refuseChange says why a credential that was issued cannot be changed, nil if it
+// can.
+func refuseChange(known bool, hash string, life *Life) error {
+	if !known {
+		return ErrUnknown
+	}
+	if hash == "" {
+		return errUnreadable
+	}
+	if !life.RevokedAt.IsZero() {
+		return ErrRevoked
+	}
+	return nil
 }
 
 // newGuard makes the guard for the keys of the configuration and those issued.

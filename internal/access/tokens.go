@@ -65,10 +65,10 @@ func (c *Credentials) IssueToken(ctx context.Context, wanted IssuedToken, by str
 		}
 		return tokenKind + wanted.Name, wanted, nil
 	})
-	switch {
-	case err != nil:
+	if err != nil {
 		return "", IssuedToken{}, err
-	case dryRun:
+	}
+	if dryRun {
 		return "", wanted, nil
 	}
 	return text, wanted, nil
@@ -80,24 +80,20 @@ func (c *Credentials) RotateToken(ctx context.Context, name string, now time.Tim
 	text, hash := newSecret(tokenPrefix)
 	err = c.change(ctx, dryRun, func() (string, any, error) {
 		record, known := c.tokens[name]
-		switch {
-		case c.staticToken(name) != nil || record.Static:
+		if c.staticToken(name) != nil || record.Static {
 			return "", nil, fmt.Errorf("the token %s %w", name, ErrStatic)
-		case !known:
-			return "", nil, fmt.Errorf("the token %s %w", name, ErrUnknown)
-		case record.TokenSHA256 == "":
-			return "", nil, fmt.Errorf("the token %s %w", name, errUnreadable)
-		case !record.RevokedAt.IsZero():
-			return "", nil, fmt.Errorf("the token %s %w", name, ErrRevoked)
+		}
+		if err := refuseChange(known, record.TokenSHA256, &record.Life); err != nil {
+			return "", nil, fmt.Errorf("the token %s %w", name, err)
 		}
 		rotated = record
 		rotated.TokenSHA256, rotated.RotatedAt = hash, now.UTC().Truncate(time.Second)
 		return tokenKind + name, rotated, nil
 	})
-	switch {
-	case err != nil:
+	if err != nil {
 		return "", IssuedToken{}, err
-	case dryRun:
+	}
+	if dryRun {
 		return "", rotated, nil
 	}
 	return text, rotated, nil
@@ -114,13 +110,8 @@ func (c *Credentials) RevokeToken(ctx context.Context, name, by string, now time
 			}
 			return tokenKind + name, IssuedToken{Token: *static, Life: Life{CreatedAt: now, CreatedBy: by, RevokedAt: now, Static: true}}, nil
 		}
-		switch {
-		case !known:
-			return "", nil, fmt.Errorf("the token %s %w", name, ErrUnknown)
-		case record.TokenSHA256 == "":
-			return "", nil, fmt.Errorf("the token %s %w", name, errUnreadable)
-		case !record.RevokedAt.IsZero():
-			return "", nil, fmt.Errorf("the token %s %w", name, ErrRevoked)
+		if err := refuseChange(known, record.TokenSHA256, &record.Life); err != nil {
+			return "", nil, fmt.Errorf("the token %s %w", name, err)
 		}
 		record.RevokedAt = now
 		return tokenKind + name, record, nil
