@@ -7,6 +7,7 @@
 BINARY   := bin/patchbay
 SKIPS    := bin/skipped
 CLIENTS  := test/clients
+CONSOLE  := console
 FUZZTIME ?= 10s
 # Tests of these names are run without the race detector, which they cannot bear:
 # it allocates, and it slows the program down.
@@ -54,7 +55,7 @@ build: ## Build bin/patchbay, one static binary
 	@$(BUILD) -o $(BINARY) ./cmd/patchbay
 
 # Every step runs and reports, also after one that failed.
-TEST_STEPS := test-deps fmt-check vet unit no-race lint clients
+TEST_STEPS := test-deps fmt-check vet unit no-race lint console-check clients
 
 .PHONY: test
 test: begin ## Run everything CI runs
@@ -125,9 +126,30 @@ clients: build ## Run the official clients against the binary
 		cd $(CLIENTS) && PATCHBAY_BIN=$(CURDIR)/$(BINARY) node --test --test-reporter=spec; \
 	fi
 
-$(CLIENTS)/node_modules/.package-lock.json: $(CLIENTS)/package-lock.json
-	@cd $(CLIENTS) && npm ci --no-audit --no-fund --loglevel=error
+# What npm has installed is as old as the list that it was installed from.
+%/node_modules/.package-lock.json: %/package-lock.json
+	@cd $* && npm ci --no-audit --no-fund --prefer-offline --loglevel=error
 	@touch $@
+
+# The built files are committed, so that nothing else here needs Node.
+.PHONY: console
+console: $(CONSOLE)/node_modules/.package-lock.json ## Build the console (console/dist) from its sources, with npm
+	@cd $(CONSOLE) && npm run --silent build -- --logLevel warn
+
+# That the committed files are those of the sources, TestBuiltFilesMatchTheirSources
+# says without Node; here they are built once more and compared.
+.PHONY: console-check
+console-check:
+	@if ! command -v npm >/dev/null; then \
+		$(call skip,console: npm is not installed); \
+	elif ! node -e 'const [a, b] = process.versions.node.split("."); process.exit(a > 20 || a == 20 && b >= 19 ? 0 : 1)'; then \
+		$(call skip,console: Node is older than 20.19); \
+	else \
+		echo "console: types, lint, tests, build"; mkdir -p bin; \
+		$(MAKE) -s $(CONSOLE)/node_modules/.package-lock.json && cd $(CONSOLE) && PATH=$$PWD/node_modules/.bin:$$PATH && \
+		{ tsc --noEmit & types=$$!; vitest run && eslint . && vite build --logLevel warn --outDir ../bin/console --emptyOutDir && wait $$types; } >../bin/console.log 2>&1 && \
+		diff -r dist ../bin/console || { tail -n 40 ../bin/console.log; exit 1; }; \
+	fi
 
 .PHONY: bench
 bench: ## Run the benchmarks (BENCH=regexp)
@@ -169,7 +191,7 @@ fmt: ## Format the Go files
 
 .PHONY: clean
 clean: ## Remove what was built and installed here
-	@rm -rf bin $(CLIENTS)/node_modules
+	@rm -rf bin $(CLIENTS)/node_modules $(CONSOLE)/node_modules
 
 .PHONY: begin
 begin:

@@ -61,6 +61,7 @@ var floors = []string{
 	"internal/control/pglog",
 	"internal/web",
 	"internal/web/openapi",
+	"internal/web/pages",
 	"internal/web/v1",
 	"internal/web/manage",
 	"internal/web/monitor",

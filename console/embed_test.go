@@ -1,7 +1,10 @@
 package console_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"io/fs"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -52,5 +55,40 @@ func TestFilesLoadNothingFromElsewhere(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// The build writes down the hashes of its sources and of its output. A source
+// that has changed since, or a built file that the build did not make, is a build
+// that was forgotten.
+func TestBuiltFilesMatchTheirSources(t *testing.T) {
+	list, err := os.ReadFile("dist.sha256")
+	if err != nil {
+		t.Fatal(err)
+	}
+	recorded := map[string]string{}
+	for line := range strings.Lines(string(list)) {
+		sum, name, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "  ")
+		recorded[name] = sum
+	}
+	for _, root := range []string{"dist", "index.html", "package-lock.json", "package.json", "public", "src", "tsconfig.json", "vite.config.ts"} {
+		err := fs.WalkDir(os.DirFS("."), root, func(name string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			content, err := os.ReadFile(name)
+			sum := sha256.Sum256(content)
+			if recorded[name] != hex.EncodeToString(sum[:]) {
+				t.Errorf("%s has changed since the console was built; run 'make console'", name)
+			}
+			delete(recorded, name)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name := range recorded {
+		t.Errorf("%s was removed since the console was built; run 'make console'", name)
 	}
 }

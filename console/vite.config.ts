@@ -1,7 +1,10 @@
+import { writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import tailwindcss from '@tailwindcss/vite'
 import react from '@vitejs/plugin-react'
+import type { Plugin } from 'vite'
 import { defineConfig } from 'vitest/config'
+import { checksums } from './scripts/checksums.mjs'
 
 // During development the pages come from Vite and everything else from a real
 // gateway, by default that of `patchbay demo`.
@@ -9,31 +12,44 @@ const gateway = process.env.PATCHBAY_URL ?? 'http://127.0.0.1:8080'
 
 // The policy that the gateway sends with the console. Vite's client needs more
 // (its own styles are inline), so it applies to the built files only.
-export const contentSecurityPolicy =
-  "default-src 'self'; img-src 'self' blob: data:; media-src 'self' blob:; object-src 'none'; " +
-  "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+const contentSecurityPolicy =
+  "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; " +
+  "img-src 'self' blob: data:; media-src 'self' blob: data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 const proxy = Object.fromEntries(
   ['/api', '/v1', '/actuator', '/openapi.json', '/docs'].map((path) => [path, { target: gateway, changeOrigin: true }]),
 )
 
+/** Writes down of which sources the committed files were made. */
+function fingerprints(): Plugin {
+  let into = ''
+  return {
+    name: 'fingerprints',
+    apply: 'build',
+    configResolved: (config) => void (into = config.build.outDir),
+    closeBundle: () => (into === 'dist' ? writeFileSync('dist.sha256', checksums()) : undefined),
+  }
+}
+
 export default defineConfig({
-  plugins: [react(), tailwindcss()],
+  plugins: [react(), tailwindcss(), fingerprints()],
   resolve: { alias: { '@': fileURLToPath(new URL('./src', import.meta.url)) } },
+  // Scripts name each other relative to their own address.
+  experimental: { renderBuiltUrl: (_, { hostType }) => (hostType === 'js' ? { relative: true } : undefined) },
   server: { host: '127.0.0.1', port: 5173, proxy },
   preview: { host: '127.0.0.1', port: 4173, proxy, headers: { 'Content-Security-Policy': contentSecurityPolicy } },
   build: {
     target: 'es2022',
     cssCodeSplit: false,
-    // The gateway answers with an ETag of the bytes, so names need no hash:
-    // the differences of the committed files stay small.
+    // The gateway serves the files of each build below an address of their own,
+    // so names need no hash, and the differences of the committed files stay small.
     rollupOptions: {
       output: {
         entryFileNames: 'assets/[name].js',
         chunkFileNames: 'assets/[name].js',
         assetFileNames: 'assets/[name][extname]',
         // Few files with names that say what is in them.
-        advancedChunks: {
+        codeSplitting: {
           groups: [
             { name: 'uplot', test: /node_modules[\\/]uplot/ },
             { name: 'virtual', test: /node_modules[\\/]@tanstack[\\/](react-)?virtual/ },

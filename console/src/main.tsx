@@ -16,6 +16,16 @@ const queries = new QueryClient({
 })
 const live = new LiveStore(new PollingSource())
 
+// A page that was opened before the gateway was upgraded names files that are
+// gone. Loading it anew finds the new ones; a second failure is shown.
+window.addEventListener('vite:preloadError', (event) => {
+  const last = Number(sessionStorage.getItem('patchbay.reloaded') ?? 0)
+  if (Date.now() - last < 30_000) return
+  event.preventDefault()
+  sessionStorage.setItem('patchbay.reloaded', String(Date.now()))
+  location.reload()
+})
+
 // The dictionary comes before the first paint: no key is ever shown.
 void loadDictionary(initialLanguage()).then((dictionary) => {
   createRoot(document.getElementById('root')!).render(

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/console"
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/calls"
@@ -30,6 +31,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/web/manage"
 	"github.com/patchbay-ai/patchbay/internal/web/monitor"
 	"github.com/patchbay-ai/patchbay/internal/web/openapi"
+	"github.com/patchbay-ai/patchbay/internal/web/pages"
 	v1 "github.com/patchbay-ai/patchbay/internal/web/v1"
 )
 
@@ -167,7 +169,11 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	management := manage.New(manage.Options{
 		Control: g.Control, Current: g.Current, Credentials: g.credentials, Ledger: g.Ledger, TrustedProxies: g.Document.Server.TrustedProxies, Log: g.log,
 	})
-	router, err := g.newSurface(surfaces{api, management, g.Actuator, openapi.NewPages(), monitor.New(g.Recorder, g.Current)})
+	consolePages, err := g.newPages()
+	if err != nil {
+		return err
+	}
+	router, err := g.newSurface(surfaces{api, management, g.Actuator, openapi.NewPages(), monitor.New(g.Recorder, g.Current), consolePages})
 	if err != nil {
 		return err
 	}
@@ -185,6 +191,15 @@ func (g *Gateway) warnIfOpen() {
 		g.log.Warn("security is on and there is no key: anyone who reaches this address can use /v1; set security.keys, or issue a key with patchbay keys create",
 			"address", g.Document.Server.Listen)
 	}
+}
+
+// newPages returns the pages of the console.
+func (g *Gateway) newPages() (*pages.Pages, error) {
+	files, err := console.Files()
+	if err != nil {
+		return nil, fmt.Errorf("the console: %w", err)
+	}
+	return pages.New(files, g.build.Version, v1.NotFound)
 }
 
 // newSurface puts all that answers behind the gate.

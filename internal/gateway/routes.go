@@ -12,6 +12,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/web/manage"
 	"github.com/patchbay-ai/patchbay/internal/web/monitor"
 	"github.com/patchbay-ai/patchbay/internal/web/openapi"
+	"github.com/patchbay-ai/patchbay/internal/web/pages"
 	v1 "github.com/patchbay-ai/patchbay/internal/web/v1"
 )
 
@@ -22,13 +23,14 @@ type surfaces struct {
 	ops     *actuator.API
 	docs    *openapi.Pages
 	monitor *monitor.API
+	pages   *pages.Pages
 }
 
 // routes is everything that the gateway answers, the most important first. The
 // entries stand beside the handlers: in internal/web/v1, manage, monitor,
-// actuator and openapi.
+// actuator, openapi and pages.
 func (s surfaces) routes() []web.Route {
-	return slices.Concat(s.unified.Routes(), s.manage.Routes(), s.monitor.Routes(), s.ops.Routes(), s.docs.Routes())
+	return slices.Concat(s.unified.Routes(), s.manage.Routes(), s.monitor.Routes(), s.ops.Routes(), s.docs.Routes(), s.pages.Routes())
 }
 
 // newRouter puts the routes behind the gate.

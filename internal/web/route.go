@@ -21,6 +21,9 @@ type Route struct {
 // types that the handler reads and writes; see package openapi for the struct
 // tags that add to them.
 type Operation struct {
+	// Undescribed says that the document does not list the route, because it is a
+	// page for people or belongs to one.
+	Undescribed bool
 	// Tag is the heading under which the operation is listed.
 	Tag, Summary string
 	// AliasOf is the pattern of the route that does the same, if there is one.

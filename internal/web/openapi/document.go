@@ -65,6 +65,9 @@ func Document(version string, routes []web.Route) ([]byte, error) {
 	paths, tags, tagged := new(ordered), []any{}, map[string]bool{}
 	for i := range routes {
 		route := &routes[i]
+		if route.Undescribed {
+			continue
+		}
 		method, path, _ := strings.Cut(route.Pattern, " ")
 		path = restOfPath.ReplaceAllString(path, "}")
 		item, _ := paths.values[path].(*ordered)
@@ -271,7 +274,11 @@ type success struct {
 func Check(routes []web.Route) []error {
 	var errs []error
 	for i := range routes {
-		if route := &routes[i]; route.Summary == "" || route.Tag == "" || route.Reply == nil && route.Media == nil && route.Status != http.StatusNoContent {
+		route := &routes[i]
+		if route.Undescribed {
+			continue
+		}
+		if route.Summary == "" || route.Tag == "" || route.Reply == nil && route.Media == nil && route.Status != http.StatusNoContent {
 			errs = append(errs, fmt.Errorf("%s has no summary, no tag or no reply; complete its entry in the table of routes", route.Pattern))
 		}
 	}

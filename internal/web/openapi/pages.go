@@ -1,14 +1,9 @@
 package openapi
 
 import (
-	"bytes"
 	"embed"
-	"html"
 	"net/http"
 	"strconv"
-	"strings"
-
-	"github.com/go-json-experiment/json"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/web"
@@ -19,12 +14,9 @@ import (
 //go:embed viewer
 var files embed.FS
 
-// Pages answers with the document, the page that shows it, and the first page.
+// Pages answers with the document and the page that shows it.
 type Pages struct {
 	document []byte
-	// root and rootPage are what is at the address of the gateway itself, for
-	// programs and for people.
-	root, rootPage []byte
 }
 
 // NewPages returns the pages; Describe gives them their document.
@@ -33,26 +25,8 @@ func NewPages() *Pages { return new(Pages) }
 // Describe makes the document of the routes.
 func (p *Pages) Describe(version string, routes []web.Route) error {
 	var err error
-	if p.document, err = Document(version, routes); err != nil {
-		return err
-	}
-	p.root, err = json.Marshal(root{"patchbay", version, map[string]string{
-		"models": "/v1/models", "docs": "/docs/api", "openapi": "/openapi.json",
-		"health": "/actuator/health", "info": "/actuator/info", "metrics": "/actuator/prometheus",
-	}}, json.Deterministic(true))
-	if err != nil {
-		return err
-	}
-	page, err := files.ReadFile("viewer/root.html")
-	p.rootPage = bytes.ReplaceAll(page, []byte("VERSION"), []byte(html.EscapeString(version)))
+	p.document, err = Document(version, routes)
 	return err
-}
-
-// root is what programs find at the address of the gateway itself.
-type root struct {
-	Name    string            `json:"name"`
-	Version string            `json:"version"`
-	Links   map[string]string `json:"links"`
 }
 
 // Routes returns the pages.
@@ -63,25 +37,12 @@ func (p *Pages) Routes() []web.Route {
 		routes = append(routes, web.Route{Pattern: pattern, Permission: access.Anyone, Handler: handler, Operation: op})
 	}
 	page := map[string]any{"text/html": ""}
-	add("GET /", p.Root, web.Operation{Summary: "Version and links; a page where Accept names text/html", Reply: root{}, Media: page})
 	add("GET /openapi.json", p.Document, web.Operation{Summary: "This document", Reply: map[string]any{}})
 	add("GET /docs/api", p.Viewer, web.Operation{Summary: "A page that shows this document and tries the operations", Media: page})
 	add("GET /docs/api/{file}", p.File, web.Operation{
 		Summary: "The script and the style of that page", Media: map[string]any{"text/html": "", "text/javascript": "", "text/css": ""},
 	})
 	return routes
-}
-
-// Root answers GET /: a page for browsers, which ask for one, and JSON for others.
-func (p *Pages) Root(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Vary", "Accept")
-	if !strings.Contains(strings.ToLower(strings.Join(r.Header.Values("Accept"), ",")), "text/html") {
-		send(w, "application/json", p.root)
-		return
-	}
-	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
-	w.Header().Set("Referrer-Policy", "no-referrer")
-	send(w, "text/html; charset=utf-8", p.rootPage)
 }
 
 // Document answers GET /openapi.json.

@@ -1,0 +1,167 @@
+// Package pages answers browsers: it decides which paths are pages of the
+// console, how its files are cached and compressed, and what the pages may load.
+package pages
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/web"
+)
+
+// Pages serves the console.
+type Pages struct {
+	// index is the one page of the console, and build names the files that
+	// belong to it: a hash of all of them.
+	index *file
+	build string
+	// assets are the files by their names below assets/.
+	assets map[string]*file
+	// links is what programs get at the address of the gateway itself.
+	links []byte
+	// notFound answers programs at paths that are pages for browsers.
+	notFound http.HandlerFunc
+}
+
+// consolePaths are the pages of the console. The page itself decides by its path
+// what it shows.
+var consolePaths = [...]string{
+	"/services", "/playground", "/calls", "/resilience", "/quota", "/versions", "/keys", "/settings",
+}
+
+// policy is what the pages may load: files of their own, and pictures and sounds
+// that they have made or got as part of a reply.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; " +
+	"img-src 'self' blob: data:; media-src 'self' blob: data:; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// New returns the pages of a console that was built into files. NotFound answers
+// programs at paths that are pages for browsers.
+func New(files fs.FS, version string, notFound http.HandlerFunc) (*Pages, error) {
+	p := &Pages{assets: make(map[string]*file), notFound: notFound}
+	sum := sha256.New()
+	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := fs.ReadFile(files, name)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(sum, "%s %d\n", name, len(content))
+		sum.Write(content)
+		if path.Dir(name) == "assets" {
+			p.assets[path.Base(name)] = newFile(path.Base(name), content)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("the console: %w", err)
+	}
+	const enough = 8
+	p.build = hex.EncodeToString(sum.Sum(nil)[:enough])
+	index, err := fs.ReadFile(files, "index.html")
+	if err != nil {
+		return nil, fmt.Errorf("the console: %w", err)
+	}
+	// The files of each build have addresses of their own, so that they may be
+	// kept for ever and files of two builds never meet. Scripts name each other
+	// relative to their own address.
+	p.index = newFile("index.html", bytes.ReplaceAll(index, []byte(`"/assets/`), []byte(`"/assets/`+p.build+`/`)))
+	p.links, err = json.Marshal(links{"patchbay", version, map[string]string{
+		"console": "/", "models": "/v1/models", "docs": "/docs/api", "openapi": "/openapi.json",
+		"health": "/actuator/health", "info": "/actuator/info", "metrics": "/actuator/prometheus",
+	}}, json.Deterministic(true))
+	return p, err
+}
+
+// links is what programs find at the address of the gateway itself.
+type links struct {
+	Name    string            `json:"name"`
+	Version string            `json:"version"`
+	Links   map[string]string `json:"links"`
+}
+
+// Routes returns the pages and their files.
+func (p *Pages) Routes() []web.Route {
+	var routes []web.Route
+	add := func(pattern string, handler http.HandlerFunc, op web.Operation) {
+		op.Tag, op.Error = "This document", web.Fault{}
+		routes = append(routes, web.Route{Pattern: pattern, Permission: access.Anyone, Handler: handler, Operation: op})
+	}
+	add("GET /", p.Root, web.Operation{
+		Summary: "Version and links; the console where Accept names text/html", Reply: links{}, Media: map[string]any{"text/html": ""},
+	})
+	for _, page := range consolePaths {
+		add("GET "+page, p.Page, web.Operation{Undescribed: true})
+	}
+	add("GET /admin", p.Redirect, web.Operation{Undescribed: true})
+	add("GET /assets/{build}/{file}", p.Asset, web.Operation{Undescribed: true})
+	return routes
+}
+
+// Root answers GET /: the console for browsers, which ask for a page, and links
+// for programs.
+func (p *Pages) Root(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Vary", "Accept")
+	if wantsPage(r) {
+		p.sendIndex(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(p.links)))
+	w.WriteHeader(http.StatusOK)
+	_, _ = w.Write(p.links) // a client that left does not need it
+}
+
+// Page answers the other paths of the console. To programs they do not exist.
+func (p *Pages) Page(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Vary", "Accept")
+	if !wantsPage(r) {
+		p.notFound(w, r)
+		return
+	}
+	p.sendIndex(w, r)
+}
+
+// Redirect leads people to the console from the address where they may know it.
+func (p *Pages) Redirect(w http.ResponseWriter, r *http.Request) {
+	http.Redirect(w, r, "/", http.StatusFound)
+}
+
+// Asset answers with a file of this build of the console.
+func (p *Pages) Asset(w http.ResponseWriter, r *http.Request) {
+	asset := p.assets[r.PathValue("file")]
+	if asset == nil || r.PathValue("build") != p.build {
+		w.Header().Set("Cache-Control", "no-store")
+		p.notFound(w, r)
+		return
+	}
+	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+	asset.send(w, r)
+}
+
+func (p *Pages) sendIndex(w http.ResponseWriter, r *http.Request) {
+	header := w.Header()
+	header.Set("Content-Security-Policy", policy)
+	header.Set("Referrer-Policy", "no-referrer")
+	header.Set("Cross-Origin-Opener-Policy", "same-origin")
+	header.Set("Permissions-Policy", "microphone=(self), camera=(), geolocation=()")
+	header.Set("Cache-Control", "no-cache")
+	p.index.send(w, r)
+}
+
+// wantsPage tells browsers from programs: they say that they want a page.
+func wantsPage(r *http.Request) bool {
+	return strings.Contains(strings.ToLower(strings.Join(r.Header.Values("Accept"), ",")), "text/html")
+}
