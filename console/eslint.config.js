@@ -27,7 +27,7 @@ export default tseslint.config(
   },
   { files: ['src/i18n/*.ts'], rules: { 'max-lines': 'off' } },
   {
-    files: ['scripts/**/*.mjs', 'public/*.js', '*.js'],
+    files: ['scripts/**/*.mjs', 'public/**/*.js', '*.js'],
     languageOptions: {
       globals: { console: 'readonly', fetch: 'readonly', process: 'readonly', URL: 'readonly', document: 'readonly',
         localStorage: 'readonly', matchMedia: 'readonly', navigator: 'readonly', setTimeout: 'readonly', setInterval: 'readonly', performance: 'readonly', window: 'readonly', location: 'readonly', requestAnimationFrame: 'readonly' },

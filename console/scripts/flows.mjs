@@ -19,8 +19,6 @@ const freePort = () =>
   })
 const dir = await mkdtemp(join(tmpdir(), 'patchbay-flows-'))
 const gateway = `http://127.0.0.1:${await freePort()}`
-process.env.PATCHBAY_URL = gateway
-const { preview } = await import('vite')
 
 let child
 async function startGateway() {
@@ -45,8 +43,7 @@ const chat = (model, stream = false) => call('POST', '/v1/chat/completions', { m
 const instances = async () => (await call('GET', '/api/config/instance/type/chat')).body.data
 
 await startGateway()
-const server = await preview({ preview: { port: 0 }, logLevel: 'error' })
-const base = server.resolvedUrls.local[0]
+const base = `${gateway}/`
 const browser = await chromium.launchPersistentContext(join(dir, 'profile'), {
   executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
   headless: true,
@@ -326,7 +323,6 @@ for (const [name, flow] of Object.entries(flows)) {
   await page.close()
 }
 await browser.close()
-await server.close()
 await stopGateway()
 await rm(dir, { recursive: true, force: true })
 process.exitCode = failed === 0 ? 0 : 1

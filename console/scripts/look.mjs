@@ -5,7 +5,6 @@
 //   PATCHBAY_URL=http://127.0.0.1:8080 node scripts/look.mjs [--axe] [--few] [name=path ...]
 import { mkdir, readFile, rm } from 'node:fs/promises'
 import { chromium } from 'playwright-core'
-import { preview } from 'vite'
 
 const all = {
   overview: '/', services: '/services', playground: '/playground', calls: '/calls', resilience: '/resilience',
@@ -22,8 +21,7 @@ const combinations = few
   ? [['en', 'light', 1280], ['zh', 'dark', 360]]
   : ['en', 'zh'].flatMap((lang) => ['light', 'dark'].flatMap((theme) => [1280, 360].map((width) => [lang, theme, width])))
 
-const server = await preview({ preview: { port: 0 }, logLevel: 'error' })
-const base = server.resolvedUrls.local[0]
+const base = process.env.PATCHBAY_URL ?? 'http://127.0.0.1:8080'
 const profile = `/tmp/patchbay-look-${process.pid}`
 const browser = await chromium.launchPersistentContext(profile, {
   executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
@@ -71,7 +69,6 @@ for (const [lang, theme, width] of combinations) {
   await page.close()
 }
 await browser.close()
-await server.close()
 await rm(profile, { recursive: true, force: true })
 console.log(`${findings} findings`)
 process.exitCode = findings === 0 ? 0 : 1
