@@ -55,7 +55,7 @@ func BenchmarkRequestWhileOff(b *testing.B) {
 	}
 }
 
-func TestRequestCostsNoMemory(t *testing.T) {
+func TestRequestAllocatesNothing(t *testing.T) {
 	l := local(t, new(MemorySnapshots))
 	var ticket Ticket
 	now := time.Now()

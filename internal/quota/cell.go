@@ -9,31 +9,31 @@ import (
 
 // cell is what one writer counts for one key in one window.
 type cell struct {
-	line   *line
+	owner  *keyCells
 	writer string
 	start  int64
 	window Window
 
 	requests, tokens atomic.Int64
-	// refs is the number of requests that will still add tokens; retired means
-	// that the cell was let go and takes no more.
+	// refs is the number of requests that will still add tokens, or retired when
+	// the cell was removed and counts nothing any more.
 	refs atomic.Int32
 
-	// What the snapshots have; the flusher's own.
+	// The totals that the database has. Only flushes use them.
 	savedRequests, savedTokens int64
-	// What the shared counter acknowledged, and whether the cell waits to be
-	// pushed there.
+	// The totals that the shared counter acknowledged, and whether the cell is in
+	// the queue of cells to push there.
 	seenRequests, seenTokens atomic.Int64
 	queued                   atomic.Bool
-	// The segment of the journal that knows the cell, and its number there; the
-	// journal's own.
+	// The segment of the journal that defines the cell, and its number there. Only
+	// the journal uses them.
 	segment uint64
 	id      uint32
 }
 
 const retired = -1
 
-// acquire notes a request that will add tokens, unless the cell is retired.
+// acquire adds a reference, unless the cell is retired.
 func (c *cell) acquire() bool {
 	for {
 		n := c.refs.Load()
@@ -48,42 +48,40 @@ func (c *cell) acquire() bool {
 
 func (c *cell) release() { c.refs.Add(-1) }
 
-// saved tells whether the snapshots have all that was counted. Only the flusher
-// asks.
+// saved reports whether the database has the current totals. Only flushes call it.
 func (c *cell) saved() bool {
 	return c.requests.Load() == c.savedRequests && c.tokens.Load() == c.savedTokens
 }
 
-// row returns the totals as they are now.
+// row returns the current totals.
 func (c *cell) row() Row {
 	return Row{
-		Writer: c.writer, Key: c.line.key, Window: c.window, Start: time.Unix(c.start, 0).UTC(),
+		Writer: c.writer, Key: c.owner.key, Window: c.window, Start: time.Unix(c.start, 0).UTC(),
 		Requests: c.requests.Load(), Tokens: c.tokens.Load(),
 	}
 }
 
-// compare orders cells as Row.compare orders their rows.
+// compare orders cells as a database orders their rows.
 func (c *cell) compare(other *cell) int {
 	return cmp.Or(cmp.Compare(c.start, other.start), cmp.Compare(c.window, other.window),
-		c.line.key.compare(other.line.key), cmp.Compare(c.writer, other.writer))
+		c.owner.key.compare(other.owner.key), cmp.Compare(c.writer, other.writer))
 }
 
-// line is a key and the cells that it has.
-type line struct {
+// keyCells is a key and its cells.
+type keyCells struct {
 	key Key
-	// newest has the latest cell of each window, the one that is wanted nearly
-	// always.
+	// newest has the latest cell of each window, which nearly every request uses.
 	newest [WindowCount]atomic.Pointer[cell]
 
 	mu      sync.Mutex
 	older   []*cell
-	retired bool // it is no longer in the book
+	retired bool // it is no longer in the cellMap
 }
 
-// acquire returns the cell of a window, made if need be, with a reference to it.
-// There is none if the line has been let go, or if the book has no room for
-// another cell of the line.
-func (l *line) acquire(b *book, w Window, start int64) (found *cell, gone bool) {
+// acquire returns the cell of a window with a reference to it, and creates it if
+// necessary. It returns no cell if the keyCells is retired (gone), or if the
+// cellMap has no room for another cell of this key.
+func (l *keyCells) acquire(b *cellMap, w Window, start int64) (found *cell, gone bool) {
 	if c := l.newest[w].Load(); c != nil && c.start == start && c.acquire() {
 		return c, false
 	}
@@ -101,10 +99,10 @@ func (l *line) acquire(b *book, w Window, start int64) (found *cell, gone bool) 
 			return c, false
 		}
 	}
-	if b.cells.Load() >= b.roomFor(&l.key) {
+	if b.cells.Load() >= b.cellLimit(&l.key) {
 		return nil, false
 	}
-	c := &cell{line: l, writer: b.writerFor(w, start), window: w, start: start}
+	c := &cell{owner: l, writer: b.writerFor(w, start), window: w, start: start}
 	c.refs.Store(1)
 	b.cells.Add(1)
 	switch {
@@ -119,8 +117,8 @@ func (l *line) acquire(b *book, w Window, start int64) (found *cell, gone bool) 
 	return c, false
 }
 
-// each calls f with every cell of the line.
-func (l *line) each(f func(*cell)) {
+// each calls f with every cell of the key.
+func (l *keyCells) each(f func(*cell)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for w := range l.newest {
@@ -133,14 +131,14 @@ func (l *line) each(f func(*cell)) {
 	}
 }
 
-// prune lets go of the cells that may go, and reports whether none is left; the
-// line is retired then.
-func (l *line) prune(b *book, may func(*cell) bool) (empty bool) {
+// prune removes the cells for which mayPrune is true and that no request uses.
+// It reports whether none is left; the keyCells is retired then.
+func (l *keyCells) prune(b *cellMap, mayPrune func(*cell) bool) (empty bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	kept := l.older[:0]
 	for _, c := range l.older {
-		if !b.retire(c, may) {
+		if !b.retire(c, mayPrune) {
 			kept = append(kept, c)
 		}
 	}
@@ -152,7 +150,7 @@ func (l *line) prune(b *book, may func(*cell) bool) (empty bool) {
 		if c == nil {
 			continue
 		}
-		if b.retire(c, may) {
+		if b.retire(c, mayPrune) {
 			l.newest[w].Store(nil)
 			continue
 		}

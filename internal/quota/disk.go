@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// disk is where the segments of the journal are; a test has one that breaks.
+// disk stores the segments of the journal. Tests replace it by one that fails.
 type disk interface {
 	open() error
 	create(name string) (segment, error)
@@ -26,12 +26,12 @@ type segment interface {
 	Sync() error
 }
 
-// folder is a disk: a directory that only its owner may read.
-type folder struct{ path string }
+// dirDisk is a disk in a directory that only its owner may read.
+type dirDisk struct{ path string }
 
-func (f folder) open() error { return os.MkdirAll(f.path, 0o700) }
+func (f dirDisk) open() error { return os.MkdirAll(f.path, 0o700) }
 
-func (f folder) create(name string) (segment, error) {
+func (f dirDisk) create(name string) (segment, error) {
 	file, err := os.OpenFile(filepath.Join(f.path, name), os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
@@ -42,8 +42,8 @@ func (f folder) create(name string) (segment, error) {
 	return file, nil
 }
 
-// sync brings the names in the folder to the disk.
-func (f folder) sync() error {
+// sync makes the directory's entries durable.
+func (f dirDisk) sync() error {
 	dir, err := os.Open(f.path)
 	if err != nil {
 		return err
@@ -51,7 +51,7 @@ func (f folder) sync() error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-func (f folder) names() ([]string, error) {
+func (f dirDisk) names() ([]string, error) {
 	entries, err := os.ReadDir(f.path)
 	names := make([]string, 0, len(entries))
 	for _, entry := range entries {
@@ -60,20 +60,20 @@ func (f folder) names() ([]string, error) {
 	return names, err
 }
 
-func (f folder) read(name string) ([]byte, error) { return os.ReadFile(filepath.Join(f.path, name)) }
+func (f dirDisk) read(name string) ([]byte, error) { return os.ReadFile(filepath.Join(f.path, name)) }
 
-func (f folder) remove(name string) error { return os.Remove(filepath.Join(f.path, name)) }
+func (f dirDisk) remove(name string) error { return os.Remove(filepath.Join(f.path, name)) }
 
-func (f folder) rename(from, to string) error {
+func (f dirDisk) rename(from, to string) error {
 	return os.Rename(filepath.Join(f.path, from), filepath.Join(f.path, to))
 }
 
 const (
 	segmentPrefix = "journal-"
 	segmentSuffix = ".log"
-	// asideSuffix is what a corrupt segment has in place of its own suffix when
-	// what could be read of it is safe elsewhere.
-	asideSuffix = ".corrupt"
+	// corruptSuffix is appended to the name of a corrupt segment when the database
+	// has everything that could be read of it.
+	corruptSuffix = ".corrupt"
 )
 
 func segmentName(sequence uint64) string {
@@ -81,7 +81,7 @@ func segmentName(sequence uint64) string {
 }
 
 // segments returns the sequence numbers of the segments on the disk, in order,
-// and the last number that was ever given: those that were put aside keep theirs.
+// and the highest number in use, which may be that of a corrupt segment.
 func segments(d disk) (found []uint64, last uint64, err error) {
 	names, err := d.names()
 	if err != nil {
@@ -89,7 +89,7 @@ func segments(d disk) (found []uint64, last uint64, err error) {
 	}
 	for _, name := range names {
 		var n uint64
-		segment, aside := strings.CutSuffix(name, asideSuffix)
+		segment, aside := strings.CutSuffix(name, corruptSuffix)
 		middle, isSegment := strings.CutSuffix(segment, segmentSuffix)
 		if _, err := fmt.Sscanf(middle, segmentPrefix+"%d", &n); !isSegment || err != nil || segment != segmentName(n) {
 			continue

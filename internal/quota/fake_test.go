@@ -54,7 +54,9 @@ func (m *MemorySnapshots) Read(_ context.Context, filter Filter) ([]Row, error) 
 			found = append(found, row)
 		}
 	}
-	slices.SortFunc(found, func(a, b Row) int { return cmp.Or(b.Start.Compare(a.Start), a.compare(&b)) })
+	slices.SortFunc(found, func(a, b Row) int {
+		return cmp.Or(b.Start.Compare(a.Start), cmp.Compare(a.Window, b.Window), a.Key.compare(b.Key), cmp.Compare(a.Writer, b.Writer))
+	})
 	if filter.Limit > 0 {
 		found = found[:min(len(found), filter.Limit)]
 	}
@@ -108,7 +110,7 @@ func (m *MemoryCounter) Push(_ context.Context, rows []Push) (lost bool, err err
 	return lost, nil
 }
 
-func (m *MemoryCounter) Read(_ context.Context, windows []Instance) ([]Row, error) {
+func (m *MemoryCounter) Read(_ context.Context, windows []CalendarWindow) ([]Row, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.Down {

@@ -67,7 +67,7 @@ func TestRedisThatLosesEverythingIsFilledAgain(t *testing.T) {
 	exactSoon(t, redis.URL, 78, a, b)
 }
 
-func TestRedisThatIsAwayAtTheStart(t *testing.T) {
+func TestRedisUnavailableAtStart(t *testing.T) {
 	t.Parallel()
 	g := startLedger(t, shape{redis: "redis://" + storetest.FreeAddress(t)})
 	g.requests(5)
@@ -201,9 +201,9 @@ func TestFarRedisIsFilledAgain(t *testing.T) {
 	exactSoon(t, redis.URL, 1009, g)
 }
 
-// TestFaultyWaysToBothStores has two gateways count while the ways to Redis and
+// TestFaultyConnectionsToBothStores has two gateways count while the ways to Redis and
 // to PostgreSQL are slow, deaf, torn and cut, in any combination.
-func TestFaultyWaysToBothStores(t *testing.T) {
+func TestFaultyConnectionsToBothStores(t *testing.T) {
 	t.Parallel()
 	redis, postgres := storetest.Redis(t), storetest.Postgres(t)
 	ways := []*storetest.Faults{storetest.Between(t, redis), storetest.Between(t, postgres)}
@@ -252,9 +252,9 @@ func TestFaultyWaysToBothStores(t *testing.T) {
 	}
 }
 
-// TestTablesThatVanishAreMadeAgain: a database that was replaced by an empty one
+// TestDroppedTablesAreCreatedAgain: a database that was replaced by an empty one
 // gets what is not safe elsewhere.
-func TestTablesThatVanishAreMadeAgain(t *testing.T) {
+func TestDroppedTablesAreCreatedAgain(t *testing.T) {
 	t.Parallel()
 	postgres := storetest.Postgres(t)
 	g := startLedger(t, shape{sql: postgres.URL})
@@ -278,9 +278,9 @@ func TestTablesThatVanishAreMadeAgain(t *testing.T) {
 	})
 }
 
-// TestTablesNeedNoRightToBeMadeTwice: who may only write opens what an owner has
+// TestExistingTablesNeedNoRightToCreate: who may only write opens what an owner has
 // made.
-func TestTablesNeedNoRightToBeMadeTwice(t *testing.T) {
+func TestExistingTablesNeedNoRightToCreate(t *testing.T) {
 	t.Parallel()
 	postgres := storetest.Postgres(t)
 	openSQL(t, postgres.URL, "")

@@ -13,24 +13,23 @@ const (
 	batchTime = 30 * time.Second
 	readTime  = 5 * time.Second
 	// flushBatch is how many rows are written in one transaction. Each batch is
-	// safe when it is committed, so that a backlog of any size passes in pieces.
+	// done with when it is committed, so that a backlog of any size makes progress.
 	flushBatch = 4000
 	// retryAfter is the time after which a flush that failed is tried again, if
 	// the next one is not due before.
 	retryAfter = 3 * time.Second
-	// checkEvery is the longest time for which the database is not asked whether it
-	// is there.
+	// checkEvery is the time between two checks of the database when no flush is due.
 	checkEvery = 10 * time.Second
-	// compactAt is the size below which the journal is never written anew.
+	// compactAt is the size below which the journal is never compacted.
 	compactAt = 16 << 20
 )
 
-// keepStore writes snapshots until the context ends, or until the session is not
-// needed any more; in that case it also finishes the session.
-func (s *session) keepStore(ctx context.Context) {
+// flushLoop flushes periodically until the context ends, or until the ledger is
+// off and nothing is left to write; in that case it also finishes the session.
+func (s *session) flushLoop(ctx context.Context) {
 	interval := time.Duration(s.settings.FlushIntervalSeconds) * time.Second
-	// At once, or nearly: whether the database is there should be known early,
-	// and what was recovered need not wait.
+	// The first flush comes almost at once: a database that is unavailable should
+	// be known early, and recovered totals need not wait for the interval.
 	left := rand.N(time.Second / 4) //nolint:gosec // nobody gains by guessing it
 	for {
 		pause := min(left, checkEvery)
@@ -41,7 +40,7 @@ func (s *session) keepStore(ctx context.Context) {
 			return
 		case <-timer.C:
 			left -= pause
-		case <-s.kick:
+		case <-s.flushNow:
 			timer.Stop()
 			left = 0
 		}
@@ -56,10 +55,10 @@ func (s *session) keepStore(ctx context.Context) {
 			left = min(interval, jitter(retryAfter))
 			continue
 		}
-		if s.ledger.on.Load() != nil {
+		if s.ledger.active.Load() != nil {
 			continue
 		}
-		// Who is still in flight settles first; then one more flush.
+		// Requests in flight settle first; then finish flushes once more.
 		if s.shared.idle() && s.ledger.retire(s) {
 			if err := s.finish(s.ledger.ending); err != nil {
 				s.ledger.options.Log.Warn("quota: closing the ledger", "error", err)
@@ -70,22 +69,23 @@ func (s *session) keepStore(ctx context.Context) {
 	}
 }
 
-// check asks the database whether it is there, between two flushes.
+// check tests between two flushes whether the database is available.
 func (s *session) check(ctx context.Context) error {
-	s.storing.Lock()
-	defer s.storing.Unlock()
+	s.flushMu.Lock()
+	defer s.flushMu.Unlock()
 	store, err := s.openStore(ctx)
 	if err == nil {
 		err = writeBatch(ctx, store, nil)
 	}
 	if err != nil {
-		s.stored.note(err)
-		s.forget()
+		s.storeState.setError(err)
+		s.closeFailedStore()
 	}
 	return err
 }
 
-// jitter spreads what many gateways do at the same time.
+// jitter varies a duration by a quarter, so that many gateways do not act at the
+// same moment.
 func jitter(d time.Duration) time.Duration {
 	return d*3/4 + rand.N(d/2) //nolint:gosec // nobody gains by guessing it
 }
@@ -93,10 +93,10 @@ func jitter(d time.Duration) time.Duration {
 // finish writes what is still unwritten, and closes what the session opened. It
 // writes for readTime at most, and for no more than three quarters of the time that
 // the context gives, so that closing has the rest. What it does not write stays in
-// the journal. Nothing counts in the session any more, and keepStore has ended.
+// the journal. No request uses the session any more, and flushLoop has ended.
 func (s *session) finish(ctx context.Context) error {
 	s.stop()
-	if err := s.keepers.wait(ctx); err != nil {
+	if err := s.goroutines.wait(ctx); err != nil {
 		return err
 	}
 	limit := readTime
@@ -106,11 +106,11 @@ func (s *session) finish(ctx context.Context) error {
 	writing, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	err := s.flush(writing)
-	s.ledger.stats.keep(s)
+	s.ledger.stats.addSession(s)
 	return errors.Join(err, s.close(ctx))
 }
 
-// stop ends what runs beside the requests.
+// stop ends the goroutines of the session.
 func (s *session) stop() {
 	if s.cancel != nil {
 		s.cancel()
@@ -131,7 +131,7 @@ func (s *session) close(ctx context.Context) error {
 	return err
 }
 
-// snapshots returns the store, opened if need be.
+// snapshots returns the store, and opens it if necessary.
 func (s *session) snapshots(ctx context.Context) (Snapshots, error) {
 	select {
 	case s.storeLock <- struct{}{}:
@@ -149,9 +149,9 @@ func (s *session) snapshots(ctx context.Context) (Snapshots, error) {
 	return s.store, nil
 }
 
-// forget lets go of a store that failed: who opens it anew makes the tables that
-// are missing, and looks up the address again.
-func (s *session) forget() {
+// closeFailedStore closes the store after an error. Opening it again creates
+// missing tables and resolves the address again.
+func (s *session) closeFailedStore() {
 	s.storeLock <- struct{}{}
 	defer func() { <-s.storeLock }()
 	if s.store != nil {
@@ -160,18 +160,18 @@ func (s *session) forget() {
 	}
 }
 
-// flush writes all that the database does not have, and then lets go of the
+// flush writes all totals that the database does not have, and then removes the
 // segments and cells that are not needed any more.
 func (s *session) flush(ctx context.Context) error {
-	s.storing.Lock()
-	defer s.storing.Unlock()
+	s.flushMu.Lock()
+	defer s.flushMu.Unlock()
 	began := time.Now()
 	if err := s.writeUnsaved(ctx); err != nil {
-		s.stored.note(err)
-		s.forget()
+		s.storeState.setError(err)
+		s.closeFailedStore()
 		return err
 	}
-	s.stored.note(nil)
+	s.storeState.setError(nil)
 	stats := &s.ledger.stats
 	stats.flushes.Add(1)
 	stats.flushNanos.Store(int64(time.Since(began)))
@@ -182,14 +182,14 @@ func (s *session) flush(ctx context.Context) error {
 
 func (s *session) writeUnsaved(ctx context.Context) error {
 	store, err := s.openStore(ctx)
-	if err == nil && s.stored.reason() != "" {
-		// Whether the database is back is asked first: there may be a lot to write.
+	if err == nil && s.storeState.reason() != "" {
+		// After a failure an empty write tests the database before a large one.
 		err = writeBatch(ctx, store, nil)
 	}
 	for err == nil {
 		f := s.beginFlush()
 		if len(f.cells) == 0 && !f.resumed {
-			err = writeBatch(ctx, store, nil) // the same, where there is nothing to write
+			err = writeBatch(ctx, store, nil) // tests the database, as there is nothing to write
 		}
 		if err == nil {
 			err = s.write(ctx, store, f)
@@ -206,55 +206,55 @@ func (s *session) writeUnsaved(ctx context.Context) error {
 	return err
 }
 
-// flush is one on its way: the cells that it writes, and the first segment of the
-// journal that may hold more than they.
+// flush is a flush in progress: the cells that it writes, and the first segment
+// of the journal that may hold later totals than these cells.
 type flush struct {
 	cells    []*cell
 	boundary uint64
-	// resumed says that the boundary is that of an earlier flush, which failed.
-	// While the database is away every try would otherwise leave a segment behind.
-	resumed bool
-	saved   int   // how many of the cells are written
-	uncut   error // why the journal could not be cut
-	failed  bool  // it had failed before; who repairs it says so
+	// resumed means that the boundary is that of an earlier flush, which failed.
+	// Otherwise every attempt would add a segment while the database is unavailable.
+	resumed       bool
+	saved         int   // how many of the cells are written
+	cutErr        error // why the journal could not be cut
+	journalFailed bool  // it had failed before; who repairs it says so
 }
 
 func (s *session) beginFlush() *flush {
-	s.flushing.Lock()
-	defer s.flushing.Unlock()
-	f := &flush{failed: s.journal.err() != nil, boundary: s.resume, resumed: s.resume != 0}
-	// What the segments before the cut hold, memory holds too: totals are added
-	// before they are appended.
+	s.savedMu.Lock()
+	defer s.savedMu.Unlock()
+	f := &flush{journalFailed: s.journal.err() != nil, boundary: s.resumeBoundary, resumed: s.resumeBoundary != 0}
+	// Totals are added in memory before they are appended, so the cells contain
+	// everything that the segments before the cut contain.
 	if !f.resumed {
-		f.boundary, f.uncut = s.journal.cut()
+		f.boundary, f.cutErr = s.journal.cut()
 	}
 	f.cells = s.unsaved()
 	return f
 }
 
-// stopFlush is the end of a flush that failed. What was written until then is
-// safe, and need not be held any longer.
+// stopFlush ends a flush that failed. The batches that were committed before need
+// not be held any longer.
 func (s *session) stopFlush(f *flush) {
-	s.flushing.Lock()
-	defer s.flushing.Unlock()
-	s.resume = f.boundary // 0 if the journal could not be cut
+	s.savedMu.Lock()
+	defer s.savedMu.Unlock()
+	s.resumeBoundary = f.boundary // 0 if the journal could not be cut
 	if f.saved > 0 {
 		s.prune()
 	}
 }
 
-// endFlush lets go of what the database has now.
+// endFlush removes the segments and cells that the database has now.
 func (s *session) endFlush(f *flush) {
-	s.flushing.Lock()
-	defer s.flushing.Unlock()
-	s.resume = 0
-	err := f.uncut
+	s.savedMu.Lock()
+	defer s.savedMu.Unlock()
+	s.resumeBoundary = 0
+	err := f.cutErr
 	if err == nil {
-		err = s.journal.drop(f.boundary)
-		s.compacted = 0
+		err = s.journal.dropBefore(f.boundary)
+		s.compactedSize = 0
 	}
-	if !f.failed && (err != nil || s.journal.err() == nil) {
-		s.disk.note(err)
+	if !f.journalFailed && (err != nil || s.journal.err() == nil) {
+		s.journalState.setError(err)
 	}
 	s.prune()
 }
@@ -289,21 +289,21 @@ func writeBatch(ctx context.Context, store Snapshots, rows []Row) error {
 	return store.Write(ctx, rows)
 }
 
-// markSaved notes in cells what the database has of them.
+// markSaved stores in cells the totals that the database has of them.
 func (s *session) markSaved(cells []*cell, rows []Row) {
-	s.flushing.Lock()
-	defer s.flushing.Unlock()
+	s.savedMu.Lock()
+	defer s.savedMu.Unlock()
 	for i, c := range cells {
 		c.savedRequests, c.savedTokens = rows[i].Requests, rows[i].Tokens
 	}
 }
 
 // unsaved returns the cells whose totals the database does not have, in the order
-// in which a database stores them: transactions that write the same rows must not
-// wait for each other.
+// in which a database stores them. One order for all writers keeps transactions
+// that write the same rows from deadlocking.
 func (s *session) unsaved() []*cell {
 	var cells []*cell
-	s.book.each(func(c *cell) {
+	s.cells.each(func(c *cell) {
 		if !c.saved() {
 			cells = append(cells, c)
 		}
@@ -312,14 +312,14 @@ func (s *session) unsaved() []*cell {
 	return cells
 }
 
-// compact writes the journal anew when it has doubled since that was done last:
-// what is not safe is written once, and what was written before is dropped. So a
-// long absence of the database costs a multiple of what is counted meanwhile, and
-// not one of the time that it lasts.
+// compact rewrites the journal when it has doubled since the last time: unsaved
+// totals are written once to a new segment, and older segments are dropped. So
+// while the database is unavailable, the size of the journal depends on the number
+// of unsaved cells and not on how long the outage lasts.
 func (s *session) compact() {
-	s.flushing.Lock()
-	defer s.flushing.Unlock()
-	if s.journal.held() < max(s.compactAt, 2*s.compacted) {
+	s.savedMu.Lock()
+	defer s.savedMu.Unlock()
+	if s.journal.totalSize() < max(s.compactAt, 2*s.compactedSize) {
 		return
 	}
 	boundary, err := s.journal.cut()
@@ -327,27 +327,27 @@ func (s *session) compact() {
 		err = s.rewrite()
 	}
 	if err == nil {
-		err = s.journal.flushAll()
+		err = s.journal.syncAll()
 	}
 	if err == nil {
-		err = s.journal.drop(boundary)
+		err = s.journal.dropBefore(boundary)
 	}
 	if err != nil {
-		s.disk.note(err)
+		s.journalState.setError(err)
 		return
 	}
-	s.compacted = s.journal.held()
+	s.compactedSize = s.journal.totalSize()
 }
 
-// prune lets go of the cells whose totals are safe and which nobody will count
-// in again: their windows are over, or their writers.
+// prune removes the cells whose totals are saved and which will not change any
+// more, because their windows are over or their writers are earlier processes.
 func (s *session) prune() {
 	now := s.now().Unix()
-	s.book.prune(func(c *cell) bool {
+	s.cells.prune(func(c *cell) bool {
 		if !c.saved() || s.shared.needs(c, now) {
 			return false
 		}
-		return c.line.retired || c.window.endOf(c.start) <= now
+		return c.owner.retired || c.window.endOf(c.start) <= now
 	})
 }
 

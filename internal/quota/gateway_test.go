@@ -159,7 +159,7 @@ func TestQuotaDimensions(t *testing.T) {
 	}
 }
 
-func TestARangeThatEndsBeforeItBeginsIsEmpty(t *testing.T) {
+func TestUsageOfARangeThatEndsBeforeItBeginsIsEmpty(t *testing.T) {
 	r := gatewaytest.Start(t, gatewaytest.PoolYAML(gatewaytest.StartBackend(t))+gatewaytest.QuotaOn)
 	r.Chat(gatewaytest.PlainHi).Succeeds(t)
 	const path = "/api/monitoring/quota/usage?window=DAY&from=%s&to=%s"

@@ -94,7 +94,7 @@ func (g *gateway) requests(n int) {
 // month returns what a gateway says about the open month.
 func (g *gateway) month() (requests, tokens int64) {
 	w := quota.Month
-	usage, _, _ := g.Usage(context.Background(), quota.Question{Window: &w})
+	usage, _, _ := g.Usage(context.Background(), quota.UsageQuery{Window: &w})
 	for _, u := range usage {
 		requests, tokens = requests+u.Requests, tokens+u.Tokens
 	}
@@ -110,7 +110,7 @@ func inRedis(address string) (requests, tokens int64) {
 		return -1, -1
 	}
 	defer store.Close()
-	rows, err := store.Read(ctx, []quota.Instance{{Window: quota.Month, Start: quota.Month.Start(time.Now())}})
+	rows, err := store.Read(ctx, []quota.CalendarWindow{{Window: quota.Month, Start: quota.Month.Start(time.Now())}})
 	if err != nil {
 		return -1, -1
 	}
@@ -176,7 +176,7 @@ func TestRedisCluster(t *testing.T) {
 	if mark, err := store.Mark(ctx, "m"); err != nil || mark != strings.Repeat("m.", 7)+"m" {
 		t.Errorf("%q, %v", mark, err)
 	}
-	if rows, err := store.Read(ctx, []quota.Instance{{Window: quota.Day}}); len(rows) != 0 || err != nil {
+	if rows, err := store.Read(ctx, []quota.CalendarWindow{{Window: quota.Day}}); len(rows) != 0 || err != nil {
 		t.Errorf("%v, %v", rows, err)
 	}
 }

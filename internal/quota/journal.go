@@ -8,10 +8,9 @@ import (
 	"sync/atomic"
 )
 
-// journal keeps what was counted since the last snapshot where a crash of the
-// process cannot reach it: every append is handed to the kernel before it
-// returns. Its records are totals, so that reading too much of it, or the same
-// twice, does no harm.
+// journal keeps what was counted since the last flush, so that a crash of the
+// process does not lose it: every append is handed to the kernel before it
+// returns. Its records are totals, so reading a record twice does no harm.
 type journal struct {
 	disk disk
 	sync Sync
@@ -19,31 +18,31 @@ type journal struct {
 	mu       sync.Mutex
 	file     segment
 	sequence uint64 // of the segment that is written
-	ids      uint32 // numbers given in it
+	ids      uint32 // cells defined in that segment
 	size     int64
 	buf      []byte
 	position uint64 // appends so far
 
-	// failure is why nothing can be written; nil while all is well.
+	// failure is why nothing can be written, or nil.
 	failure atomic.Pointer[error]
 
-	// maintenance serialises what is done to whole segments; it is taken before mu.
+	// maintenance serialises operations on whole segments; it is locked before mu.
 	maintenance sync.Mutex
-	read        bool   // what was on the disk at the start is known
+	recovered   bool   // what was on the disk at the start is known
 	synced      uint64 // position up to which all is on the disk
-	older       []oldSegment
+	oldSegments []oldSegment
 }
 
 // oldSegment is a segment on the disk that is not written any more. A corrupt
-// one is put aside rather than removed.
+// one is renamed rather than removed.
 type oldSegment struct {
 	number  uint64
 	size    int64
 	corrupt bool
 }
 
-// keepBuffer is the largest buffer that an append leaves behind.
-const keepBuffer = 64 << 10
+// maxKeptBuffer is the largest buffer that is kept for the next append.
+const maxKeptBuffer = 64 << 10
 
 var errJournalClosed = errors.New("the journal is closed")
 
@@ -55,15 +54,14 @@ func newJournal(d disk, s Sync) *journal {
 	return j
 }
 
-// open makes a journal that cannot be written fit for it: what is on the disk
-// is read, unless that was done before, and a new segment begun. It returns
-// what was read now.
+// open makes the journal writable: it reads the segments on the disk, unless that
+// was done before, and begins a new segment. It returns what it has read.
 func (j *journal) open() (*recovery, error) {
 	j.maintenance.Lock()
 	defer j.maintenance.Unlock()
 	found, err := j.recover()
 	if err == nil {
-		err = j.next()
+		err = j.rotate()
 	}
 	if err != nil {
 		j.mu.Lock()
@@ -73,31 +71,31 @@ func (j *journal) open() (*recovery, error) {
 	return found, err
 }
 
-// recover reads what is on the disk, once.
+// recover reads the segments on the disk, once.
 func (j *journal) recover() (*recovery, error) {
-	if err := j.disk.open(); err != nil || j.read { // somebody may have removed it since
+	if err := j.disk.open(); err != nil || j.recovered { // open again, as the directory may have been removed
 		return nil, err
 	}
 	found, err := recoverSegments(j.disk)
 	if err != nil {
 		return nil, err
 	}
-	j.read = true
-	j.older = found.segments
+	j.recovered = true
+	j.oldSegments = found.segments
 	j.sequence = found.last
 	return found, nil
 }
 
-// next puts a new segment in the place of the one that is written.
-func (j *journal) next() error {
-	sequence, file, err := j.begin()
+// rotate begins a new segment and closes the current one.
+func (j *journal) rotate() error {
+	sequence, file, err := j.createSegment()
 	if err != nil {
 		return err
 	}
 	j.mu.Lock()
 	old, position := j.file, j.position
-	if j.sequence > 0 && (len(j.older) == 0 || j.older[len(j.older)-1].number < j.sequence) {
-		j.older = append(j.older, oldSegment{number: j.sequence, size: j.size})
+	if j.sequence > 0 && (len(j.oldSegments) == 0 || j.oldSegments[len(j.oldSegments)-1].number < j.sequence) {
+		j.oldSegments = append(j.oldSegments, oldSegment{number: j.sequence, size: j.size})
 	}
 	j.file, j.sequence, j.ids, j.size = file, sequence, 0, 0
 	j.failure.Store(nil)
@@ -114,10 +112,10 @@ func (j *journal) next() error {
 	return errors.Join(err, old.Close())
 }
 
-// begin makes an empty segment with the next number that is free. One whose
-// beginning could not be written is no segment, and must not be in the way of
-// the next try.
-func (j *journal) begin() (sequence uint64, file segment, err error) {
+// createSegment creates an empty segment with the next free number. If its magic
+// text cannot be written, it removes the file, so that the next attempt can use
+// the number.
+func (j *journal) createSegment() (sequence uint64, file segment, err error) {
 	sequence = j.sequence + 1
 	file, err = j.disk.create(segmentName(sequence))
 	for errors.Is(err, fs.ErrExist) {
@@ -134,8 +132,8 @@ func (j *journal) begin() (sequence uint64, file segment, err error) {
 }
 
 // append writes the totals of cells, and returns when the kernel has them. With
-// admit they are written with one more request, which is added to the cells
-// when it is written and not before.
+// admit it writes one more request for each cell, and adds it to the cells only
+// after the write succeeded.
 func (j *journal) append(cells []*cell, admit bool) error {
 	j.mu.Lock()
 	if failure := j.failure.Load(); failure != nil {
@@ -150,7 +148,7 @@ func (j *journal) append(cells []*cell, admit bool) error {
 	n, err := j.file.Write(j.buf)
 	j.size += int64(n)
 	if err != nil {
-		// What follows half a record could not be read.
+		// Records after a partial one could not be read.
 		err = j.fail(err)
 		j.mu.Unlock()
 		return err
@@ -164,19 +162,19 @@ func (j *journal) append(cells []*cell, admit bool) error {
 	}
 	j.position++
 	position := j.position
-	if cap(j.buf) > keepBuffer {
+	if cap(j.buf) > maxKeptBuffer {
 		j.buf = nil
 	}
 	j.mu.Unlock()
 	if j.sync == SyncAlways {
-		// The count stands whatever comes of it; a failure is for those who follow.
-		_ = j.flush(position)
+		// The request is counted even if the sync fails; fail stops later appends.
+		_ = j.syncTo(position)
 	}
 	return nil
 }
 
-// encode fills the buffer: definitions of cells that this segment does not know
-// yet, and one update.
+// encode fills the buffer with definitions of the cells that are new to this
+// segment, and one update.
 func (j *journal) encode(cells []*cell, admit bool) {
 	j.buf = j.buf[:0]
 	known := 0
@@ -208,7 +206,7 @@ func (j *journal) encode(cells []*cell, admit bool) {
 	j.buf = endRecord(j.buf, at)
 }
 
-// fail gives the segment up; mu is held.
+// fail closes the segment and records why; mu is held.
 func (j *journal) fail(err error) error {
 	err = fmt.Errorf("journal: %w", err)
 	j.failure.Store(&err)
@@ -219,7 +217,7 @@ func (j *journal) fail(err error) error {
 	return err
 }
 
-// err returns why nothing can be written.
+// err returns why nothing can be written, or nil.
 func (j *journal) err() error {
 	if failure := j.failure.Load(); failure != nil {
 		return *failure
@@ -227,16 +225,16 @@ func (j *journal) err() error {
 	return nil
 }
 
-// flush sees to it that everything up to a position is on the disk. Many who
-// wait share one sync. After a failed sync the segment is given up: a second
-// one would succeed without the data.
-func (j *journal) flush(position uint64) error {
+// syncTo ensures that everything up to a position is on the disk. Concurrent
+// callers share one sync. After a failed sync the segment is closed, because a
+// second sync would succeed although the kernel has dropped the data.
+func (j *journal) syncTo(position uint64) error {
 	j.maintenance.Lock()
 	defer j.maintenance.Unlock()
-	return j.flushLocked(position)
+	return j.syncToLocked(position)
 }
 
-func (j *journal) flushLocked(position uint64) error {
+func (j *journal) syncToLocked(position uint64) error {
 	if j.synced >= position {
 		return nil
 	}
@@ -250,7 +248,7 @@ func (j *journal) flushLocked(position uint64) error {
 		j.mu.Lock()
 		defer j.mu.Unlock()
 		if j.file != file {
-			return j.err() // it was given up meanwhile
+			return j.err() // it was closed meanwhile
 		}
 		return j.fail(err)
 	}
@@ -258,21 +256,22 @@ func (j *journal) flushLocked(position uint64) error {
 	return nil
 }
 
-// flushAll is flush for the ticker.
-func (j *journal) flushAll() error {
+// syncAll ensures that everything written so far is on the disk, unless syncing
+// is off.
+func (j *journal) syncAll() error {
 	if j.sync == SyncOff {
 		return nil
 	}
 	j.mu.Lock()
 	position := j.position
 	j.mu.Unlock()
-	return j.flush(position)
+	return j.syncTo(position)
 }
 
 // cut begins a new segment, unless nothing was written to the current one. It
-// returns the first segment that may hold more than memory held at its return.
-// A journal that has failed is not revived by it: what it could not take would
-// be missing.
+// returns the number of the current segment: all earlier segments contain only
+// totals that memory has. It does not reopen a journal that has failed, because
+// the totals that could not be written would be missing; see session.repair.
 func (j *journal) cut() (uint64, error) {
 	j.maintenance.Lock()
 	defer j.maintenance.Unlock()
@@ -285,27 +284,27 @@ func (j *journal) cut() (uint64, error) {
 	if unused {
 		return sequence, nil
 	}
-	if err := j.next(); err != nil {
+	if err := j.rotate(); err != nil {
 		return 0, err
 	}
 	return j.sequence, nil
 }
 
-// drop removes the segments before a sequence number: what they hold is safe
-// elsewhere. Corrupt ones are put aside for people to look at.
-func (j *journal) drop(before uint64) error {
+// dropBefore removes the segments before a sequence number, whose content is
+// saved elsewhere. Corrupt ones are renamed, so that they can be examined.
+func (j *journal) dropBefore(before uint64) error {
 	j.maintenance.Lock()
 	defer j.maintenance.Unlock()
 	var failed error
 	var kept []oldSegment
-	for _, old := range j.older {
+	for _, old := range j.oldSegments {
 		if old.number >= before {
 			kept = append(kept, old)
 			continue
 		}
 		var err error
 		if name := segmentName(old.number); old.corrupt {
-			err = j.disk.rename(name, name+asideSuffix)
+			err = j.disk.rename(name, name+corruptSuffix)
 		} else {
 			err = j.disk.remove(name)
 		}
@@ -314,27 +313,26 @@ func (j *journal) drop(before uint64) error {
 			failed = errors.Join(failed, err)
 		}
 	}
-	j.older = kept
+	j.oldSegments = kept
 	return failed
 }
 
-// held returns the size of the segments on the disk.
-func (j *journal) held() int64 {
+// totalSize returns the size of all segments on the disk.
+func (j *journal) totalSize() int64 {
 	j.maintenance.Lock()
 	defer j.maintenance.Unlock()
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	size := j.size
-	for _, old := range j.older {
+	for _, old := range j.oldSegments {
 		size += old.size
 	}
 	return size
 }
 
-// close ends the journal. An empty segment is removed, so that nothing is left
-// where there is nothing to keep.
+// close closes the journal, and removes its current segment if that is empty.
 func (j *journal) close() error {
-	err := j.flushAll()
+	err := j.syncAll()
 	j.maintenance.Lock()
 	defer j.maintenance.Unlock()
 	j.mu.Lock()

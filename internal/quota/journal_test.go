@@ -39,7 +39,7 @@ func TestPowerLossCostsNoMoreThanASecond(t *testing.T) {
 	for choice, want := range map[Sync]string{SyncEverySecond: "1/1", SyncAlways: "2/2"} {
 		b := newBench(t, func(s *Settings) { s.JournalSync = choice })
 		b.count("u", b.now, 1)
-		if err := b.session.journal.flushAll(); err != nil { // the ticker's
+		if err := b.session.journal.syncAll(); err != nil { // the ticker's
 			t.Fatal(err)
 		}
 		b.count("u", b.now, 1)
@@ -54,19 +54,19 @@ func TestPowerLossCostsNoMoreThanASecond(t *testing.T) {
 	}
 }
 
-func TestFailedSyncGivesTheSegmentUp(t *testing.T) {
+func TestFailedSyncClosesTheSegment(t *testing.T) {
 	b := newBench(t, nil)
 	b.count("u", b.now, 1)
 	b.disk.failSync = true
-	if err := b.session.journal.flushAll(); err == nil {
+	if err := b.session.journal.syncAll(); err == nil {
 		t.Fatal("the sync did not fail")
 	}
 	b.disk.failSync = false
-	if err := b.session.journal.flushAll(); err == nil {
+	if err := b.session.journal.syncAll(); err == nil {
 		t.Error("a second sync is believed")
 	}
 	b.session.repair()
-	if err := b.session.journal.flushAll(); err != nil {
+	if err := b.session.journal.syncAll(); err != nil {
 		t.Error(err)
 	}
 	// The new segment has it all: what the old one holds is not known.
@@ -117,7 +117,7 @@ func TestCorruptSegmentIsKeptAndReported(t *testing.T) {
 	}
 	after.flush()
 	names, _ := after.disk.names()
-	if len(names) != 2 || !strings.HasSuffix(names[0], asideSuffix) {
+	if len(names) != 2 || !strings.HasSuffix(names[0], corruptSuffix) {
 		t.Errorf("files %v", names)
 	}
 	if s := after.Stats(); s.CorruptSegments != 1 {
@@ -160,9 +160,9 @@ func TestFullDiskIsUsedAgain(t *testing.T) {
 	after.has("u", Day, map[string]string{day: "3/3"})
 }
 
-// TestFlushDoesNotReviveAJournal: only who also writes what the journal missed
+// TestFlushDoesNotReopenAFailedJournal: only who also writes what the journal missed
 // may make it look well.
-func TestFlushDoesNotReviveAJournal(t *testing.T) {
+func TestFlushDoesNotReopenAFailedJournal(t *testing.T) {
 	b := newBench(t, nil)
 	b.disk.failWrite = true
 	b.count("u", b.now, 1)
@@ -217,8 +217,8 @@ func TestJournalIsRepairedWhileTheDatabaseHangs(t *testing.T) {
 	})
 }
 
-// TestJournalThatCannotBeCutIsWellAgain: the old segment goes on meanwhile.
-func TestJournalThatCannotBeCutIsWellAgain(t *testing.T) {
+// TestJournalRecoversAfterAFailedCut: the old segment goes on meanwhile.
+func TestJournalRecoversAfterAFailedCut(t *testing.T) {
 	b := newBench(t, nil)
 	b.count("u", b.now, 1)
 	b.disk.failCreate = true
@@ -291,7 +291,7 @@ func TestEveryCorruptSegmentIsKept(t *testing.T) {
 // before the first damage is kept.
 func FuzzRecovery(f *testing.F) {
 	good := []byte(segmentMagic)
-	c := &cell{line: &line{key: Key{Tenant: "t", User: "u", Model: "m"}}, writer: "w", window: Day, start: 1_700_006_400, id: 1}
+	c := &cell{owner: &keyCells{key: Key{Tenant: "t", User: "u", Model: "m"}}, writer: "w", window: Day, start: 1_700_006_400, id: 1}
 	good = appendDefinition(good, c)
 	at := len(good)
 	good = endRecord(appendTotals(beginRecord(good, isUpdate), 1, 3, 40), at)

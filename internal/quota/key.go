@@ -10,7 +10,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// Key is what requests and tokens are counted by. What is not known is empty.
+// Key is what requests and tokens are counted by. Unknown parts are empty.
 type Key struct {
 	Tenant  string
 	APIKey  string
@@ -19,8 +19,8 @@ type Key struct {
 	Model   string
 }
 
-// Subject is the Key of a request that has not been counted yet. Its user is a
-// view into the request and is not kept.
+// Subject is the Key of a request that has not been counted yet. User is a slice
+// of the request's memory and is not retained.
 type Subject struct {
 	Tenant  string
 	APIKey  string
@@ -29,7 +29,8 @@ type Subject struct {
 	Model   string
 }
 
-// Overflow takes the place of what tells too many callers apart.
+// Overflow replaces the user, or also the tenant, when there are too many keys to
+// count them separately.
 const Overflow = "__overflow__"
 
 const (
@@ -39,15 +40,15 @@ const (
 	maxModel = 512
 )
 
-// compare orders keys, so that those who write many rows do it in one order.
+// compare orders keys, so that all writers write their rows in the same order.
 func (k Key) compare(other Key) int {
 	return cmp.Or(
 		strings.Compare(k.User, other.User), strings.Compare(k.Tenant, other.Tenant), strings.Compare(k.APIKey, other.APIKey),
 		cmp.Compare(k.Service, other.Service), strings.Compare(k.Model, other.Model))
 }
 
-// tooLong tells whether a part of the subject has to be shortened before it can
-// be looked up.
+// tooLong reports whether a part of the subject must be replaced by its hash
+// before it can be looked up.
 func (s *Subject) tooLong() bool {
 	return len(s.User) > maxText || len(s.Tenant) > maxText || len(s.APIKey) > maxText || len(s.Model) > maxModel
 }
@@ -60,8 +61,9 @@ func (s *Subject) key() Key {
 	}
 }
 
-// storable makes a text fit for every store: valid, without zero bytes, and
-// short. Any other becomes its hash, so that different ones stay different.
+// storable returns a text that every store accepts: valid UTF-8, without zero
+// bytes, and short. Any other text is replaced by its hash, so that different
+// texts stay different.
 func storable(text string, longest int) string {
 	if len(text) <= longest && utf8.ValidString(text) && strings.IndexByte(text, 0) < 0 {
 		return text

@@ -14,30 +14,29 @@ import (
 )
 
 // Ledger counts the requests that reach a backend and the tokens they cost.
-// While it is off it is nothing but a pointer to look at: it has no file, no
-// connection and no goroutine.
+// While it is off it has no file, no connection and no goroutine, and a request
+// only loads a nil pointer.
 type Ledger struct {
-	on      atomic.Pointer[running]
+	active  atomic.Pointer[activeSession]
 	options Options
 	stats   counters
 
-	// changing is held while a change is put into force, which takes as long as
-	// disks and stores do; a channel, because Close gives up waiting. mu is held only
-	// while what follows is read or written.
+	// changing is held while a change is applied, which may wait for disks and
+	// stores. It is a channel, because Close waits for it with a context. mu guards
+	// the fields that follow and is held only briefly.
 	changing chan struct{}
 	mu       sync.Mutex
 	settings Settings // in force
-	// session is what counts, from the moment the ledger is turned on until,
-	// turned off again, all that was counted is safe. It may be on its way out
-	// while on is nil.
+	// session counts from the moment at which the ledger is turned on until it is
+	// off and all totals are written. So it may still exist while active is nil.
 	session *session
 	closed  bool
 
-	// done has the goroutines that finish sessions. All that runs for the ledger
-	// ends with ending, which end cancels when Close returns.
-	done   group
-	ending context.Context
-	end    context.CancelFunc
+	// flushLoops are the goroutines that flush and finish sessions. All goroutines of
+	// the ledger end with the context ending, which end cancels when Close returns.
+	flushLoops group
+	ending     context.Context
+	end        context.CancelFunc
 }
 
 // Options are what a Ledger is made of.
@@ -52,12 +51,12 @@ type Options struct {
 	// Now is the wall clock; nil means time.Now.
 	Now func() time.Time
 
-	disk   disk // in place of Dir
-	manual bool // no goroutines: the test says when
+	disk   disk // replaces Dir in tests
+	manual bool // start no goroutines; a test calls what they would do
 }
 
-// running is what a request sees of a ledger that is on. It is replaced whole.
-type running struct {
+// activeSession is what a request needs while the ledger is on. It is immutable.
+type activeSession struct {
 	session  *session
 	windows  [WindowCount]bool
 	failOpen bool
@@ -71,8 +70,8 @@ var ErrUnavailable = errors.New("the quota ledger is unavailable")
 const JournalDir = "quota"
 
 // New returns a ledger with these settings, and turns it on if they say so.
-// Faults of the disk or of a store do not keep it from starting: they show in
-// Status, and pass.
+// Failures of the disk or of a store do not keep it from starting: Status reports
+// them until they are over.
 func New(settings Settings, options Options) *Ledger {
 	if options.Now == nil {
 		options.Now = time.Now
@@ -81,7 +80,7 @@ func New(settings Settings, options Options) *Ledger {
 		options.Log = slog.New(slog.DiscardHandler)
 	}
 	if options.disk == nil {
-		options.disk = folder{filepath.Clean(options.Dir)}
+		options.disk = dirDisk{filepath.Clean(options.Dir)}
 	}
 	l := &Ledger{options: options, settings: settings.Clone(), changing: make(chan struct{}, 1)}
 	l.ending, l.end = context.WithCancel(context.Background())
@@ -89,21 +88,21 @@ func New(settings Settings, options Options) *Ledger {
 	return l
 }
 
-// On tells whether requests are counted; a nil Ledger never counts.
-func (l *Ledger) On() bool { return l != nil && l.on.Load() != nil }
+// On reports whether requests are counted; a nil Ledger never counts.
+func (l *Ledger) On() bool { return l != nil && l.active.Load() != nil }
 
 // Admit counts a request that is about to reach a backend, in the windows of
 // the moment at which it arrived. The ticket is used to settle it. The only
 // error is ErrUnavailable, and then nothing was counted.
 func (l *Ledger) Admit(ticket *Ticket, who Subject, arrived time.Time) error {
-	on := l.on.Load()
+	on := l.active.Load()
 	if on == nil {
 		return nil
 	}
 	return on.admit(ticket, &who, arrived.Unix())
 }
 
-// Edit is a change at run time. What is nil stays as it is.
+// Edit is a change at run time. Fields that are nil stay as they are.
 type Edit struct {
 	Enabled  *bool
 	FailOpen *bool
@@ -114,18 +113,18 @@ type Edit struct {
 func (l *Ledger) Edit(edit Edit) {
 	l.changing <- struct{}{}
 	defer func() { <-l.changing }()
-	l.note(edit)
+	l.edit(edit)
 	l.apply()
 }
 
-func (l *Ledger) note(edit Edit) {
+func (l *Ledger) edit(edit Edit) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.settings = edit.On(l.settings)
+	l.settings = edit.Apply(l.settings)
 }
 
-// On returns settings as they are after the edit.
-func (e Edit) On(s Settings) Settings {
+// Apply returns the settings with the edit applied.
+func (e Edit) Apply(s Settings) Settings {
 	if e.Enabled != nil {
 		s.Enabled = *e.Enabled
 	}
@@ -138,8 +137,8 @@ func (e Edit) On(s Settings) Settings {
 	return s
 }
 
-// Reload takes back every Edit: what can be changed at run time is as the
-// configuration says. The rest of it needs a restart.
+// Reload reverts every Edit: what can be changed at run time is set to these
+// settings. The other settings need a restart.
 func (l *Ledger) Reload(settings Settings) {
 	windows := settings.Windows
 	if windows == nil {
@@ -155,19 +154,19 @@ func (l *Ledger) Settings() Settings {
 	return l.settings.Clone()
 }
 
-// apply puts the settings into force; changing is held, or nobody else has the
-// ledger yet.
+// apply turns the ledger on or off as the settings say; changing is held, or no
+// other goroutine has the ledger yet.
 func (l *Ledger) apply() {
 	settings := l.Settings()
 	if !settings.Enabled {
-		if on := l.on.Swap(nil); on != nil {
+		if on := l.active.Swap(nil); on != nil {
 			l.options.Log.Info("quota: turned off; what was counted is written")
-			on.session.wake()
+			on.session.requestFlush()
 		}
 		return
 	}
 	for !l.turnOn(&settings) {
-		if l.done.wait(l.ending) != nil { // the one before may still be closing its files
+		if l.flushLoops.wait(l.ending) != nil { // the previous session may still be closing its files
 			return // closed meanwhile
 		}
 		next := l.newSession(&settings)
@@ -178,8 +177,7 @@ func (l *Ledger) apply() {
 	}
 }
 
-// turnOn lets the session count. It reports false if there is none, which is so
-// too after one that was on its way out has left.
+// turnOn makes requests use the session. It returns false if there is none.
 func (l *Ledger) turnOn(settings *Settings) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -189,27 +187,27 @@ func (l *Ledger) turnOn(settings *Settings) bool {
 	if l.session == nil {
 		return false
 	}
-	next := &running{session: l.session, failOpen: settings.FailOpen}
+	next := &activeSession{session: l.session, failOpen: settings.FailOpen}
 	for _, w := range settings.Windows {
 		next.windows[w] = true
 	}
-	l.on.Store(next)
+	l.active.Store(next)
 	return true
 }
 
-// current returns the session, nil if there is none.
-func (l *Ledger) current() *session {
+// currentSession returns the session, nil if there is none.
+func (l *Ledger) currentSession() *session {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.session
 }
 
-// retire ends a session that is not needed any more, and reports whether it
-// was not.
+// retire ends a session if the ledger is off and no request uses the session, and
+// reports whether it did.
 func (l *Ledger) retire(s *session) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.on.Load() != nil || l.session != s || !s.shut() {
+	if l.active.Load() != nil || l.session != s || !s.endIfIdle() {
 		return false
 	}
 	l.session = nil
@@ -223,7 +221,7 @@ func (l *Ledger) retire(s *session) bool {
 // give up.
 func (l *Ledger) Close(ctx context.Context) error {
 	defer l.end()
-	l.refuse()
+	l.turnOffForGood()
 	select {
 	case l.changing <- struct{}{}:
 	case <-ctx.Done():
@@ -235,23 +233,23 @@ func (l *Ledger) Close(ctx context.Context) error {
 		s.stop()
 	}
 	// One that was turned off before finishes by itself.
-	if err := l.done.wait(ctx); err != nil || s == nil {
+	if err := l.flushLoops.wait(ctx); err != nil || s == nil {
 		return err
 	}
 	var unwritten error
-	l.done.start(func() { unwritten = s.finish(ctx) })
-	if err := l.done.wait(ctx); err != nil {
+	l.flushLoops.start(func() { unwritten = s.finish(ctx) })
+	if err := l.flushLoops.wait(ctx); err != nil {
 		return err
 	}
 	return unwritten
 }
 
-// refuse turns the ledger off for good.
-func (l *Ledger) refuse() {
+// turnOffForGood turns the ledger off, and keeps it from being turned on again.
+func (l *Ledger) turnOffForGood() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
-	l.on.Store(nil)
+	l.active.Store(nil)
 }
 
 // takeSession returns the session, which is the caller's to finish; nil if there is
@@ -264,17 +262,16 @@ func (l *Ledger) takeSession() *session {
 	return s
 }
 
-// Ticket is a request that was admitted. It belongs to one goroutine; the zero
-// Ticket is a request that was not counted.
+// Ticket is a request that was admitted. It must not be used concurrently; the
+// zero Ticket is a request that was not counted.
 type Ticket struct {
 	session *session
 	cells   [WindowCount]*cell
 }
 
 // Settle adds the tokens of a request to the windows in which it was counted.
-// When it returns, the death of the process cannot undo it. Only the first call
-// counts. Usage that is not known adds nothing but to the number of requests
-// that could not be settled.
+// When it returns, a crash of the process cannot undo it. Only the first call has
+// an effect. Unknown usage adds no tokens and is counted as Stats.Unsettled.
 func (t *Ticket) Settle(usage schema.Usage) {
 	s := t.session
 	if s == nil {

@@ -62,7 +62,7 @@ func (b *bench) count(user string, at time.Time, tokens int64) {
 // counts returns "requests/tokens" of a user by the start of each window.
 func (b *bench) counts(user string, w Window) map[string]string {
 	b.t.Helper()
-	usage, _, err := b.Usage(context.Background(), Question{User: user, Window: &w, From: new(time.Unix(0, 0)), To: new(b.now.AddDate(10, 0, 0))})
+	usage, _, err := b.Usage(context.Background(), UsageQuery{User: user, Window: &w, From: new(time.Unix(0, 0)), To: new(b.now.AddDate(10, 0, 0))})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func (b *bench) flush() {
 
 const day = "2026-05-31T00:00:00Z"
 
-func TestOffMeansNothing(t *testing.T) {
+func TestLedgerThatIsOffUsesNoResources(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	dir := filepath.Join(t.TempDir(), "data", JournalDir)
 	before := runtime.NumGoroutine()
@@ -107,7 +107,7 @@ func TestOffMeansNothing(t *testing.T) {
 		t.Errorf("%v %v", err, ticket)
 	}
 	ticket.Settle(schema.Usage{Known: true, Total: 1})
-	if usage, enabled, err := l.Usage(t.Context(), Question{}); len(usage) != 0 || enabled || err != nil {
+	if usage, enabled, err := l.Usage(t.Context(), UsageQuery{}); len(usage) != 0 || enabled || err != nil {
 		t.Errorf("%v %v %v", usage, enabled, err)
 	}
 	if s := l.Status(t.Context()); s.Reason != "" || s.Settings.Enabled || s.Probe == nil || s.Probe.Reachable {
@@ -143,12 +143,12 @@ func TestTurnedOffWritesWhatItHolds(t *testing.T) {
 			t.Error("counted while off")
 		}
 		<-time.After(5 * time.Second)
-		if l.current() == nil {
+		if l.currentSession() == nil {
 			t.Error("a request is in flight and the ledger has ended")
 		}
 		late.Settle(schema.Usage{Known: true, Total: 5})
 		<-time.After(2 * time.Minute)
-		if l.current() != nil {
+		if l.currentSession() != nil {
 			t.Error("off, and still there after the next flush")
 		}
 		if names, _ := disk.names(); len(names) != 0 {
@@ -170,7 +170,7 @@ func TestTurnedOffWritesWhatItHolds(t *testing.T) {
 		}
 		early.Settle(schema.Usage{Known: true, Total: 1})
 		w := Month
-		usage, _, err := l.Usage(t.Context(), Question{Window: &w})
+		usage, _, err := l.Usage(t.Context(), UsageQuery{Window: &w})
 		if err != nil || len(usage) != 1 || usage[0].Requests != 3 || usage[0].Tokens != 16 {
 			t.Errorf("%v %v", usage, err)
 		}
@@ -268,7 +268,7 @@ func TestRetentionCountsMonthsFromTheFirst(t *testing.T) {
 
 func TestOldCountsAreRemovedUnlessTheClockJumps(t *testing.T) {
 	begin := time.Date(2026, 5, 31, 12, 0, 0, 0, time.UTC)
-	var r retainer
+	var r expirySchedule
 	for _, step := range []struct {
 		wall, passed time.Duration
 		want         bool
@@ -288,9 +288,9 @@ func TestOldCountsAreRemovedUnlessTheClockJumps(t *testing.T) {
 	}
 }
 
-func TestTooManyUsersAreOne(t *testing.T) {
+func TestTooManyUsersAreCountedTogether(t *testing.T) {
 	b := newBench(t, nil)
-	b.session.book.maxLines = 10
+	b.session.cells.maxKeys = 10
 	for i := range 50 {
 		b.count(fmt.Sprint("user-", i), b.now, 1)
 	}
@@ -298,13 +298,13 @@ func TestTooManyUsersAreOne(t *testing.T) {
 	b.has("user-3", Day, map[string]string{day: "2/2"})
 	b.has(Overflow, Day, map[string]string{day: "40/40"})
 	// A client that names tenants is bounded, too.
-	b.session.book.maxLines = -spareLines
+	b.session.cells.maxKeys = -spareKeys
 	for i := range 5 {
 		var ticket Ticket
 		_ = b.Admit(&ticket, Subject{Tenant: fmt.Sprint("t", i), User: []byte("x"), Service: schema.Chat, Model: "m"}, b.now)
 		ticket.Settle(schema.Usage{})
 	}
-	usage, _, _ := b.Usage(t.Context(), Question{Tenant: Overflow})
+	usage, _, _ := b.Usage(t.Context(), UsageQuery{Tenant: Overflow})
 	if len(usage) != WindowCount || usage[0].Requests != 5 {
 		t.Errorf("%v", usage)
 	}
@@ -313,7 +313,7 @@ func TestTooManyUsersAreOne(t *testing.T) {
 	}
 }
 
-func TestOddTextIsStorable(t *testing.T) {
+func TestUnstorableTextIsHashed(t *testing.T) {
 	b := newBench(t, nil)
 	long := strings.Repeat("x", 10_000)
 	for _, user := range []string{"a\x00b", "a\x00c", "bad \xff", "bad \xfe", long, long + "y"} {
@@ -323,7 +323,7 @@ func TestOddTextIsStorable(t *testing.T) {
 	for _, user := range []string{"a\x00b", "a\x00c", "bad \xff", "bad \xfe", long, long + "y"} {
 		b.has(user, Day, map[string]string{day: "2/2"}) // asked for as it was sent
 	}
-	usage, _, _ := b.Usage(t.Context(), Question{})
+	usage, _, _ := b.Usage(t.Context(), UsageQuery{})
 	if len(usage) != 6*WindowCount {
 		t.Errorf("%d entries", len(usage))
 	}
@@ -345,7 +345,7 @@ func TestWindowsCanBeEdited(t *testing.T) {
 	b.count("u", b.now, 1)
 	b.has("u", Hour, map[string]string{"2026-05-31T12:00:00Z": "3/3"})
 	b.has("u", Day, map[string]string{day: "2/2"})
-	usage, _, _ := b.Usage(t.Context(), Question{})
+	usage, _, _ := b.Usage(t.Context(), UsageQuery{})
 	var kinds []Window
 	for _, u := range usage {
 		kinds = append(kinds, u.Window)
@@ -355,7 +355,7 @@ func TestWindowsCanBeEdited(t *testing.T) {
 	}
 }
 
-func TestReloadTakesEditsBack(t *testing.T) {
+func TestReloadRevertsEdits(t *testing.T) {
 	b := newBench(t, nil)
 	configured := b.Settings()
 	no := false
@@ -366,7 +366,7 @@ func TestReloadTakesEditsBack(t *testing.T) {
 	}
 }
 
-func TestSettlesOnce(t *testing.T) {
+func TestSettleCountsOnce(t *testing.T) {
 	b := newBench(t, nil)
 	var ticket Ticket
 	if err := b.Admit(&ticket, Subject{User: []byte("u"), Service: schema.Chat, Model: "m"}, b.now); err != nil {
@@ -470,7 +470,7 @@ func TestDatabaseThatHangsDelaysNobody(t *testing.T) {
 		if len(rows) != 1 || rows[0].Requests != 10 || rows[0].Tokens != 30 {
 			t.Errorf("the counter has %v", rows)
 		}
-		if _, _, err := l.Usage(t.Context(), Question{}); err == nil || time.Since(began) > 11*time.Second {
+		if _, _, err := l.Usage(t.Context(), UsageQuery{}); err == nil || time.Since(began) > 11*time.Second {
 			t.Errorf("usage after %v: %v", time.Since(began), err)
 		}
 		if !strings.HasPrefix(l.Status(t.Context()).Reason, "quota-store-unavailable") {
@@ -519,7 +519,7 @@ func TestConcurrentRequestsAreAllCounted(t *testing.T) {
 	background.Wait()
 	b.flush()
 	w := Day
-	usage, _, err := b.Usage(t.Context(), Question{Window: &w, From: new(time.Unix(0, 0))})
+	usage, _, err := b.Usage(t.Context(), UsageQuery{Window: &w, From: new(time.Unix(0, 0))})
 	var total, tokens int64
 	for _, u := range usage {
 		total, tokens = total+u.Requests, tokens+u.Tokens

@@ -125,7 +125,7 @@ func (w *world) admit(rt *rapid.T) {
 	who := modelKeys[rapid.IntRange(0, len(modelKeys)-1).Draw(rt, "key")]
 	key := who.key()
 	who.User = slices.Clone(who.User)
-	on := n.on.Load()
+	on := n.active.Load()
 	ticket := new(Ticket)
 	err := n.Admit(ticket, who, w.now)
 	clear(who.User) // the request's memory is used again
@@ -203,7 +203,7 @@ func (w *world) stop(rt *rapid.T) {
 // the disk.
 func (w *world) breakDisk(rt *rapid.T) {
 	n := w.pick(rt)
-	s := n.current()
+	s := n.currentSession()
 	if s == nil {
 		return
 	}
@@ -213,8 +213,8 @@ func (w *world) breakDisk(rt *rapid.T) {
 		d.failWrite, d.failAfter = true, rapid.IntRange(0, 20).Draw(rt, "bytes")
 	case 1:
 		d.failSync = true
-		if s.journal.flushAll() != nil {
-			s.disk.note(errFault)
+		if s.journal.syncAll() != nil {
+			s.journalState.setError(errFault)
 		}
 	case 2:
 		d.failCreate = true
@@ -228,7 +228,7 @@ func (w *world) breakDisk(rt *rapid.T) {
 	if s.journal.err() != nil {
 		s.repair()
 	}
-	if reason := s.disk.reason(); s.journal.err() != nil {
+	if reason := s.journalState.reason(); s.journal.err() != nil {
 		rt.Fatalf("the journal was not repaired: %s", reason)
 	}
 }
@@ -252,7 +252,7 @@ func (w *world) jump(rt *rapid.T) {
 
 func (w *world) toggle(rt *rapid.T) {
 	n := w.pick(rt)
-	on := n.on.Load() == nil
+	on := n.active.Load() == nil
 	n.Edit(Edit{Enabled: &on})
 	n.settleDown()
 }
@@ -272,7 +272,7 @@ func (w *world) editWindows(rt *rapid.T) {
 
 // flushNow is what the session's goroutine does at its ticks.
 func (n *node) flushNow() error {
-	s := n.current()
+	s := n.currentSession()
 	if s == nil {
 		return nil
 	}
@@ -283,8 +283,8 @@ func (n *node) flushNow() error {
 
 // settleDown ends a session that is off and has nothing left to write.
 func (n *node) settleDown() {
-	s := n.current()
-	if s == nil || n.on.Load() != nil || s.flush(context.Background()) != nil || !n.retire(s) {
+	s := n.currentSession()
+	if s == nil || n.active.Load() != nil || s.flush(context.Background()) != nil || !n.retire(s) {
 		return
 	}
 	_ = s.flush(context.Background())
@@ -292,7 +292,7 @@ func (n *node) settleDown() {
 }
 
 func (n *node) share() {
-	if s := n.current(); s != nil && s.shared != nil {
+	if s := n.currentSession(); s != nil && s.shared != nil {
 		s.shared.probe(context.Background())
 		s.shared.drain(context.Background())
 	}
@@ -317,8 +317,8 @@ func (w *world) check() {
 	}
 	for range 2 {
 		for _, n := range w.nodes {
-			if h := n.current().shared; h != nil && w.wentBack {
-				h.reasserted = time.Time{}
+			if h := n.currentSession().shared; h != nil && w.wentBack {
+				h.pushedAllAt = time.Time{}
 			}
 			n.share()
 		}
@@ -328,12 +328,12 @@ func (w *world) check() {
 		want[p] = c
 	}
 	for i, n := range w.nodes {
-		usage, _, err := n.Usage(context.Background(), Question{From: new(time.Unix(0, 0)), To: new(w.now.AddDate(1, 0, 0))})
+		usage, _, err := n.Usage(context.Background(), UsageQuery{From: new(time.Unix(0, 0)), To: new(w.now.AddDate(1, 0, 0))})
 		if err != nil {
 			w.t.Fatal(err)
 		}
 		w.equal(fmt.Sprintf("history of gateway %d", i), usage, want)
-		usage, _, err = n.Usage(context.Background(), Question{})
+		usage, _, err = n.Usage(context.Background(), UsageQuery{})
 		if err != nil {
 			w.t.Fatal(err)
 		}

@@ -37,9 +37,9 @@ func (s *slowSnapshots) Write(ctx context.Context, rows []Row) error {
 	return s.MemorySnapshots.Write(ctx, rows)
 }
 
-// TestBacklogPassesInPieces: what was committed before a failure is not written
+// TestBacklogIsWrittenInBatches: what was committed before a failure is not written
 // again, so that each try brings a backlog of any size nearer to its end.
-func TestBacklogPassesInPieces(t *testing.T) {
+func TestBacklogIsWrittenInBatches(t *testing.T) {
 	const batch = 40
 	sql := &slowSnapshots{most: batch}
 	b := newBenchOn(t, newMemoryDisk(), &sql.MemorySnapshots, nil)
@@ -73,9 +73,9 @@ func TestBacklogPassesInPieces(t *testing.T) {
 	}
 }
 
-// TestJournalIsWrittenAnewWhenItDoubled: while the database is away, writing the
+// TestJournalIsCompactedWhenItDoubled: while the database is away, writing the
 // journal anew costs in proportion to what is counted, not to how long that takes.
-func TestJournalIsWrittenAnewWhenItDoubled(t *testing.T) {
+func TestJournalIsCompactedWhenItDoubled(t *testing.T) {
 	b := newBench(t, nil)
 	b.session.compactAt = 1 << 10
 	b.sql.Down = true
@@ -84,23 +84,23 @@ func TestJournalIsWrittenAnewWhenItDoubled(t *testing.T) {
 		b.count(fmt.Sprint("user-", n), b.now, 1)
 		for range 5 { // time passes
 			_ = b.session.flush(t.Context())
-			b.session.tend()
+			b.session.maintainJournal()
 		}
 	}
-	held, least := b.session.journal.held(), b.session.compactAt
+	held, least := b.session.journal.totalSize(), b.session.compactAt
 	doublings := bits.Len64(uint64(held / least))
 	if most := doublings + 3; b.disk.creates > most || doublings < 3 {
 		t.Errorf("%d segments were begun for %d bytes, want %d at most", b.disk.creates, held, most)
 	}
-	if held > 2*b.session.compacted+least {
-		t.Errorf("%d bytes are held, %d were when it was written anew", held, b.session.compacted)
+	if held > 2*b.session.compactedSize+least {
+		t.Errorf("%d bytes are held, %d were when it was written anew", held, b.session.compactedSize)
 	}
 	// One that does not grow in substance is kept as small as it can be.
 	for range 20 * users {
 		b.count("user-1", b.now, 1)
-		b.session.tend()
+		b.session.maintainJournal()
 	}
-	if grown := b.session.journal.held(); grown > 2*held+least {
+	if grown := b.session.journal.totalSize(); grown > 2*held+least {
 		t.Errorf("%d bytes are held for the same cells, %d before", grown, held)
 	}
 	after := newBenchOn(t, b.disk.afterKill(), new(MemorySnapshots), nil)
@@ -113,7 +113,7 @@ func TestJournalIsWrittenAnewWhenItDoubled(t *testing.T) {
 func TestMemoryIsBoundedWhileTheDatabaseIsAway(t *testing.T) {
 	b := newBench(t, nil)
 	const users = 10
-	b.session.book.maxCells, b.session.book.spareCells = users*int64(WindowCount), 2
+	b.session.cells.maxCells, b.session.cells.spareCells = users*int64(WindowCount), 2
 	b.sql.Down = true
 	total := 0
 	minute := func() (refused int) {
@@ -132,7 +132,7 @@ func TestMemoryIsBoundedWhileTheDatabaseIsAway(t *testing.T) {
 		return refused
 	}
 	requests := func(user string, w Window) (sum int) {
-		usage, _, _ := b.Usage(t.Context(), Question{User: user, Window: &w, From: new(time.Unix(0, 0)), To: new(b.now.AddDate(1, 0, 0))})
+		usage, _, _ := b.Usage(t.Context(), UsageQuery{User: user, Window: &w, From: new(time.Unix(0, 0)), To: new(b.now.AddDate(1, 0, 0))})
 		for _, u := range usage {
 			sum += int(u.Requests)
 		}
@@ -156,7 +156,7 @@ func TestMemoryIsBoundedWhileTheDatabaseIsAway(t *testing.T) {
 	if got := requests("", Minute); got != total-users || requests("user-3", Day) != 6 || requests("", Month) != total {
 		t.Errorf("%d of %d in minutes, %d in the month", got, total, requests("", Month))
 	}
-	if s := b.Stats(); s.Uncounted != users || s.Cells != b.session.book.maxCells+2*b.session.book.spareCells {
+	if s := b.Stats(); s.Uncounted != users || s.Cells != b.session.cells.maxCells+2*b.session.cells.spareCells {
 		t.Errorf("%+v", s)
 	}
 	b.Edit(Edit{FailOpen: new(false)})

@@ -24,8 +24,9 @@ const (
 
 var unitNames = [unitCount]string{"s", "m", "h", "d", "mo"}
 
-// Period is how long something is kept, in the unit in which people wrote it: a
-// month has no fixed length. An amount without a unit is a number of days.
+// Period is how long something is kept. It has the unit in which it was written,
+// because a month has no fixed length. An amount without a unit is a number of
+// days.
 type Period struct {
 	Amount int
 	Unit   Unit
@@ -69,8 +70,8 @@ func (p *Period) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Before returns the moment that lies p before t. A day that the month before
-// does not have becomes its last one: months are counted, not days.
+// Before returns the moment that lies p before t. Months are counted by the
+// calendar: a day that the resulting month does not have becomes its last day.
 func (p Period) Before(t time.Time) time.Time {
 	if p.Unit == Months {
 		day := t.Day()

@@ -17,7 +17,7 @@ import (
 const (
 	segmentMagic = "patchbay quota 1\n"
 	recordHead   = 6
-	// maxRecord is more than the longest key takes, or an update of a whole batch.
+	// maxRecord is above the length of the longest definition or update.
 	maxRecord = 8 << 10
 
 	isDefinition = 'D'
@@ -35,12 +35,12 @@ const (
 	corrupt
 )
 
-// beginRecord makes room for the head of a record.
+// beginRecord appends an empty record head and the kind of the record.
 func beginRecord(buf []byte, kind byte) []byte {
 	return append(buf, 0, 0, 0, 0, 0, 0, kind)
 }
 
-// endRecord fills in the head of the record that began at a place.
+// endRecord fills in the head of the record that begins at an offset.
 func endRecord(buf []byte, at int) []byte {
 	payload := buf[at+recordHead:]
 	binary.LittleEndian.PutUint16(buf[at:], uint16(len(payload))) // keys are bounded, and so are updates
@@ -54,7 +54,7 @@ func appendDefinition(buf []byte, c *cell) []byte {
 	buf = beginRecord(buf, isDefinition)
 	buf = binary.AppendUvarint(buf, uint64(c.id))
 	buf = binary.AppendVarint(buf, c.start)
-	key := &c.line.key
+	key := &c.owner.key
 	for _, text := range [...]string{c.window.String(), c.writer, key.Tenant, key.APIKey, key.User, key.Service.String(), key.Model} {
 		buf = binary.AppendUvarint(buf, uint64(len(text)))
 		buf = append(buf, text...)
@@ -69,9 +69,8 @@ func appendTotals(buf []byte, id uint32, requests, tokens int64) []byte {
 	return binary.AppendUvarint(buf, uint64(tokens))
 }
 
-// readSegment passes the rows of a segment to a function, each as often as it
-// was updated. After a damage reading goes on with the next record that is whole;
-// where there is none, the segment ends there.
+// readSegment calls visit with each row of a segment, once for every update.
+// After damaged data it continues with the next intact record, if there is one.
 func readSegment(data []byte, visit func(Row)) damage {
 	defined := map[uint64]Row{}
 	found := intact
@@ -80,10 +79,10 @@ func readSegment(data []byte, visit func(Row)) damage {
 		switch rest = nextRecord(data); {
 		case rest != nil:
 			found = corrupt
-		case bytes.HasPrefix([]byte(segmentMagic), data), blank(data):
+		case bytes.HasPrefix([]byte(segmentMagic), data), allZero(data):
 			return torn
 		default:
-			return corrupt // nothing of ours can be seen in it
+			return corrupt // it is no segment at all
 		}
 	}
 	for len(rest) > 0 {
@@ -100,8 +99,7 @@ func readSegment(data []byte, visit func(Row)) damage {
 	return found
 }
 
-// nextRecord returns the data from the first place on at which a whole record
-// begins, nil if there is none.
+// nextRecord returns the data from the first intact record on, or nil.
 func nextRecord(data []byte) []byte {
 	for ; len(data) > recordHead; data = data[1:] {
 		kind, length := data[recordHead], binary.LittleEndian.Uint16(data)
@@ -130,9 +128,9 @@ func cutRecord(data []byte) (payload, rest []byte, whole bool) {
 	return payload, data[recordHead+length:], sum == binary.LittleEndian.Uint32(data[2:])
 }
 
-// blank tells whether there are only zeros: what some file systems leave where
-// a write was under way.
-func blank(data []byte) bool { return len(bytes.Trim(data, "\x00")) == 0 }
+// allZero reports whether there are only zeros, which some file systems leave
+// when the machine fails during a write.
+func allZero(data []byte) bool { return len(bytes.Trim(data, "\x00")) == 0 }
 
 func readRecord(payload []byte, defined map[uint64]Row, visit func(Row)) bool {
 	r := reader{rest: payload[1:]}
@@ -163,7 +161,7 @@ func readRecord(payload []byte, defined map[uint64]Row, visit func(Row)) bool {
 	return true
 }
 
-// reader takes a payload apart.
+// reader decodes a payload.
 type reader struct {
 	rest   []byte
 	failed bool

@@ -4,7 +4,7 @@ package quota
 type recovery struct {
 	rows     []Row
 	segments []oldSegment
-	last     uint64 // the number of the newest, or of one that was put aside
+	last     uint64 // the highest segment number in use
 	torn     int
 }
 
@@ -17,7 +17,7 @@ type cellID struct {
 
 func idOf(row *Row) cellID { return cellID{row.Writer, row.Key, row.Window, row.Start.Unix()} }
 
-// merge adds a row to totals, cell by cell the greater of both.
+// merge adds a row to totals, keeping the greater values of the same cell.
 func merge(totals map[cellID]Row, row *Row) {
 	id := idOf(row)
 	known, there := totals[id]
@@ -30,8 +30,8 @@ func merge(totals map[cellID]Row, row *Row) {
 	totals[id] = known
 }
 
-// recoverSegments reads every segment. Damage loses what is damaged and nothing
-// else; it is reported, not an error.
+// recoverSegments reads every segment. Only damaged records are lost; damage is
+// part of the result and not an error.
 func recoverSegments(d disk) (*recovery, error) {
 	sequences, last, err := segments(d)
 	if err != nil {

@@ -6,48 +6,48 @@ import (
 )
 
 const (
-	// expireEvery is the time between two removals of what is too old, and
-	// expireBatch how many rows one statement removes.
+	// expireEvery is the time between two removals of rows beyond the retention,
+	// and expireBatch how many rows one statement removes.
 	expireEvery = 10 * time.Minute
 	expireBatch = 1000
-	// A clock that moved by more than maxJump against the time that passed is
-	// not trusted with removing anything for distrust.
-	maxJump  = time.Hour
-	distrust = 24 * time.Hour
+	// When the wall clock jumps by more than maxJump, nothing is removed for
+	// distrustFor.
+	maxJump     = time.Hour
+	distrustFor = 24 * time.Hour
 )
 
-// retainer decides when old counts may be removed. It trusts a clock only as
-// long as the clock agrees with the time that passes.
-type retainer struct {
-	wall, passed time.Time // at the last look: the clock's word, and the process's
-	not          time.Time // nothing is removed before, by the process's time
-	last         time.Time // when something was removed, by the process's time
+// expirySchedule decides when old rows may be removed. It trusts the wall clock
+// only as long as that agrees with the monotonic clock.
+type expirySchedule struct {
+	wall, elapsed time.Time // at the last look: the clock's word, and the process's
+	notBefore     time.Time // nothing is removed before, by the process's time
+	last          time.Time // when something was removed, by the process's time
 }
 
-// due tells whether it is time to remove what is too old. Its first call only
-// looks at the clocks.
-func (r *retainer) due(wall, passed time.Time) bool {
+// due reports whether it is time to remove old rows. Its first call only stores
+// both clocks.
+func (r *expirySchedule) due(wall, passed time.Time) bool {
 	if r.wall.IsZero() {
-		r.wall, r.passed, r.last = wall, passed, passed
+		r.wall, r.elapsed, r.last = wall, passed, passed
 		return false
 	}
-	// Round takes the monotonic reading off: this is about the wall clock.
-	jump := wall.Round(0).Sub(r.wall.Round(0)) - passed.Sub(r.passed)
-	r.wall, r.passed = wall, passed
+	// Round strips the monotonic reading: the wall clocks are compared here.
+	jump := wall.Round(0).Sub(r.wall.Round(0)) - passed.Sub(r.elapsed)
+	r.wall, r.elapsed = wall, passed
 	if jump.Abs() > maxJump {
-		r.not = passed.Add(distrust)
+		r.notBefore = passed.Add(distrustFor)
 	}
-	if passed.Before(r.not) || passed.Sub(r.last) < expireEvery {
+	if passed.Before(r.notBefore) || passed.Sub(r.last) < expireEvery {
 		return false
 	}
 	r.last = passed
 	return true
 }
 
-// expire removes what is older than the retention, a little at a time.
+// expire removes rows that are older than the retention, in small batches.
 func (s *session) expire(ctx context.Context) {
 	now := s.now()
-	if !s.retain.due(now, time.Now()) {
+	if !s.expiry.due(now, time.Now()) {
 		return
 	}
 	store, err := s.snapshots(ctx)
@@ -59,12 +59,12 @@ func (s *session) expire(ctx context.Context) {
 		}
 	}
 	if err != nil {
-		s.stored.note(err)
+		s.storeState.setError(err)
 	}
 }
 
-// cutoff returns the moment before which a window must have begun to be too old
-// at a time: it ended before the retention.
+// cutoff returns the start of the oldest window that is kept: windows that began
+// before it have ended before the retention begins.
 func (w Window) cutoff(now time.Time, keep Period) time.Time {
 	// The window in which the retention begins is kept whole.
 	return w.Start(keep.Before(now))

@@ -11,48 +11,49 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// session is the ledger between being turned on and being off with everything
-// written. It is one writer.
+// session is the state of the ledger from being turned on until it is off and all
+// totals are written. Each session is one writer.
 type session struct {
 	ledger   *Ledger
-	settings Settings // those that need a restart
-	book     *book
+	settings Settings // of these, only those that need a restart are used
+	cells    *cellMap
 	journal  *journal
 	shared   *shared // nil unless counting is distributed
 
-	// inFlight is the number of requests that will still settle; ended means
-	// that the session takes no more.
+	// inFlight is the number of requests that will still settle, or ended when the
+	// session admits no more.
 	inFlight atomic.Int64
 
-	disk, stored *part
-	damaged      atomic.Pointer[string]
+	journalState, storeState *component
+	corruptReason            atomic.Pointer[string]
 
-	// storing is held by a flush, which takes as long as the database does, and
-	// flushing by who notes what is safe or writes the journal anew, which must
-	// not wait for that.
-	storing, flushing sync.Mutex
-	// resume is the boundary of the latest flush if that failed, and compacted the
-	// size of the journal after it was last written anew. Flushing is held for both.
-	resume    uint64
-	compacted int64
+	// flushMu is held during a whole flush, which may wait for the database. savedMu
+	// guards which totals are saved and the maintenance of the journal, which must
+	// not wait for the database.
+	flushMu, savedMu sync.Mutex
+	// resumeBoundary is the boundary of the latest flush if that failed, and
+	// compactedSize the size of the journal after the last compaction. savedMu
+	// guards both.
+	resumeBoundary uint64
+	compactedSize  int64
 
-	// The constants of the same names; tests have smaller ones.
+	// The constants of the same names; tests set smaller values.
 	compactAt                       int64
 	flushBatch, maxOpen, maxHistory int
 
-	retain retainer
+	expiry expirySchedule
 
-	// storeLock is held by who opens or closes the store; a channel, because
-	// others give up waiting.
+	// storeLock guards store. It is a channel, because waiting for it ends with a
+	// context.
 	storeLock chan struct{}
 	store     Snapshots
 
-	// reading is held by who puts an answer to a question together.
-	reading sync.Mutex
+	// usageMu is held while usage is collected; see session.usage.
+	usageMu sync.Mutex
 
-	cancel  context.CancelFunc
-	kick    chan struct{}
-	keepers group // all that runs beside the requests, but keepStore
+	cancel     context.CancelFunc
+	flushNow   chan struct{}
+	goroutines group // the goroutines of the session except flushLoop
 }
 
 const ended = -1 << 40
@@ -61,13 +62,13 @@ func (l *Ledger) newSession(settings *Settings) *session {
 	o := &l.options
 	s := &session{
 		ledger: l, settings: settings.Clone(),
-		book:      newBook(rand.Text()[:13]),
-		journal:   newJournal(o.disk, settings.JournalSync),
-		disk:      &part{log: o.Log, name: "the journal", code: "quota-journal-unavailable"},
-		stored:    &part{log: o.Log, name: "the database", code: "quota-store-unavailable"},
-		kick:      make(chan struct{}, 1),
-		storeLock: make(chan struct{}, 1),
-		compactAt: compactAt, flushBatch: flushBatch, maxOpen: maxOpen, maxHistory: maxHistory,
+		cells:        newCellMap(rand.Text()[:13]),
+		journal:      newJournal(o.disk, settings.JournalSync),
+		journalState: &component{log: o.Log, name: "the journal", code: "quota-journal-unavailable"},
+		storeState:   &component{log: o.Log, name: "the database", code: "quota-store-unavailable"},
+		flushNow:     make(chan struct{}, 1),
+		storeLock:    make(chan struct{}, 1),
+		compactAt:    compactAt, flushBatch: flushBatch, maxOpen: maxOpen, maxHistory: maxHistory,
 	}
 	if s.settings.Distributed.Enabled {
 		s.shared = newShared(s)
@@ -75,7 +76,7 @@ func (l *Ledger) newSession(settings *Settings) *session {
 	return s
 }
 
-// begin opens what has to be open before the first request.
+// begin opens the journal and the shared counter and starts the goroutines.
 func (s *session) begin() {
 	s.repair()
 	if s.shared != nil {
@@ -86,14 +87,14 @@ func (s *session) begin() {
 	}
 	ctx, cancel := context.WithCancel(s.ledger.ending)
 	s.cancel = cancel
-	s.keepers.start(func() { s.keepJournal(ctx) })
+	s.goroutines.start(func() { s.journalLoop(ctx) })
 	if s.shared != nil {
-		s.keepers.start(func() { s.shared.keep(ctx) })
+		s.goroutines.start(func() { s.shared.pushLoop(ctx) })
 	}
-	s.ledger.done.start(func() { s.keepStore(ctx) })
+	s.ledger.flushLoops.start(func() { s.flushLoop(ctx) })
 }
 
-// enter notes a request that will settle, unless the session has ended.
+// enter adds a request that will settle, unless the session has ended.
 func (s *session) enter() bool {
 	if s.inFlight.Add(1) > 0 {
 		return true
@@ -104,23 +105,23 @@ func (s *session) enter() bool {
 
 func (s *session) leave() { s.inFlight.Add(-1) }
 
-// shut ends the session if nobody is in it.
-func (s *session) shut() bool { return s.inFlight.CompareAndSwap(0, ended) }
+// endIfIdle ends the session if no request is in flight.
+func (s *session) endIfIdle() bool { return s.inFlight.CompareAndSwap(0, ended) }
 
-// wake brings the next flush forward.
-func (s *session) wake() {
+// requestFlush makes flushLoop flush now.
+func (s *session) requestFlush() {
 	select {
-	case s.kick <- struct{}{}:
+	case s.flushNow <- struct{}{}:
 	default:
 	}
 }
 
-func (r *running) admit(ticket *Ticket, who *Subject, second int64) error {
+func (r *activeSession) admit(ticket *Ticket, who *Subject, second int64) error {
 	s := r.session
 	if !s.enter() {
-		return nil // turned off between the look and here
+		return nil // the ledger was turned off meanwhile
 	}
-	all := s.book.acquire(who, &r.windows, second, &ticket.cells)
+	all := s.cells.acquire(who, &r.windows, second, &ticket.cells)
 	if !all && r.failOpen {
 		s.ledger.stats.uncounted.Add(1)
 	}
@@ -135,17 +136,17 @@ func (r *running) admit(ticket *Ticket, who *Subject, second int64) error {
 	return nil
 }
 
-// count counts a request in its cells; false means that it must not pass, and
-// was not counted.
+// count counts a request in its cells. It returns false if the request must be
+// refused; then nothing was counted.
 func (s *session) count(cells []*cell, failOpen bool) bool {
-	// Where the shared counter may refuse a request it is asked first: a count
-	// cannot be taken back.
+	// Where a failure of the shared counter refuses the request, the counter is
+	// asked first, because a count cannot be reverted.
 	mayRefuse := s.shared != nil && !failOpen && !s.settings.Distributed.DegradeToLocal
 	if mayRefuse && s.shared.push(cells) != nil {
 		return false
 	}
 	if err := s.journal.append(cells, true); err != nil {
-		s.disk.note(err)
+		s.journalState.setError(err)
 		if !failOpen {
 			return false
 		}
@@ -161,7 +162,7 @@ func (s *session) count(cells []*cell, failOpen bool) bool {
 	if mayRefuse {
 		s.shared.enqueue(cells)
 	} else {
-		_ = s.shared.push(cells) // it comes later, and the count stands
+		_ = s.shared.push(cells) // after an error the cells are pushed later
 	}
 	return true
 }
@@ -178,7 +179,7 @@ func (s *session) settle(cells []*cell, usage schema.Usage) {
 			}
 		}
 		if err := s.journal.append(cells, false); err != nil && !errors.Is(err, errJournalClosed) {
-			s.disk.note(err)
+			s.journalState.setError(err)
 		}
 		if s.shared != nil {
 			s.shared.enqueue(cells)
@@ -187,7 +188,7 @@ func (s *session) settle(cells []*cell, usage schema.Usage) {
 	s.release(cells)
 }
 
-// release lets go of the cells of a request, and leaves.
+// release drops the references of a request to its cells and to the session.
 func (s *session) release(cells []*cell) {
 	for _, c := range cells {
 		if c != nil {
@@ -197,8 +198,8 @@ func (s *session) release(cells []*cell) {
 	s.leave()
 }
 
-// keepJournal looks after the journal once a second.
-func (s *session) keepJournal(ctx context.Context) {
+// journalLoop maintains the journal once a second.
+func (s *session) journalLoop(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
@@ -206,46 +207,46 @@ func (s *session) keepJournal(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			s.tend()
+			s.maintainJournal()
 		}
 	}
 }
 
-// tend brings the journal to the disk, or back to life, keeps it small, and asks
-// for a flush when memory gets full.
-func (s *session) tend() {
+// maintainJournal repairs, compacts and syncs the journal, and requests a flush
+// when there are many cells.
+func (s *session) maintainJournal() {
 	if s.journal.err() != nil {
 		s.repair()
 		return
 	}
 	s.compact()
-	if err := s.journal.flushAll(); err != nil {
-		s.disk.note(err)
+	if err := s.journal.syncAll(); err != nil {
+		s.journalState.setError(err)
 	}
-	if s.book.cells.Load() > s.book.maxCells*3/4 && s.stored.reason() == "" {
-		s.wake()
+	if s.cells.cells.Load() > s.cells.maxCells*3/4 && s.storeState.reason() == "" {
+		s.requestFlush()
 	}
 }
 
-// repair opens a journal that cannot be written. What it could not take is
-// written to the new segment, with all else that is not safe yet.
+// repair opens a journal that cannot be written, and writes all unsaved totals to
+// its new segment, because some of them could not be written before.
 func (s *session) repair() {
-	s.flushing.Lock()
-	defer s.flushing.Unlock()
+	s.savedMu.Lock()
+	defer s.savedMu.Unlock()
 	found, err := s.journal.open()
 	if found != nil {
-		s.take(found)
+		s.addRecovered(found)
 	}
 	if err == nil {
 		err = s.rewrite()
 	}
-	s.disk.note(err)
+	s.journalState.setError(err)
 }
 
-// take adds what earlier processes have left.
-func (s *session) take(found *recovery) {
+// addRecovered adds the totals of earlier processes and reports damaged segments.
+func (s *session) addRecovered(found *recovery) {
 	log, stats := s.ledger.options.Log, &s.ledger.stats
-	s.book.restore(found.rows)
+	s.cells.restore(found.rows)
 	stats.tornSegments.Add(int64(found.torn))
 	if found.torn > 0 {
 		log.Warn("quota: the journal was cut off by a crash; all before the cut is used", "segments", found.torn)
@@ -256,8 +257,8 @@ func (s *session) take(found *recovery) {
 		}
 		stats.corruptSegments.Add(1)
 		name := segmentName(old.number)
-		reason := "quota-journal-corrupt: " + name + " has records that are not what was written; the others are used, and the file is kept as " + name + asideSuffix
-		s.damaged.Store(&reason)
+		reason := "quota-journal-corrupt: " + name + " has records that are not what was written; the others are used, and the file is kept as " + name + corruptSuffix
+		s.corruptReason.Store(&reason)
 		log.Error("quota: a segment of the journal is corrupt", "file", name)
 	}
 	if len(found.rows) > 0 {
@@ -265,11 +266,10 @@ func (s *session) take(found *recovery) {
 	}
 }
 
-// rewriteBatch is how many cells are written at once: requests wait for that
-// long at most.
+// rewriteBatch is how many cells are written at once; requests wait meanwhile.
 const rewriteBatch = 32
 
-// rewrite appends everything that is not safe elsewhere to the current segment.
+// rewrite appends all unsaved totals to the current segment.
 func (s *session) rewrite() error {
 	batch := make([]*cell, 0, rewriteBatch)
 	var failed error
@@ -279,7 +279,7 @@ func (s *session) rewrite() error {
 		}
 		batch = batch[:0]
 	}
-	s.book.each(func(c *cell) {
+	s.cells.each(func(c *cell) {
 		if c.saved() {
 			return
 		}

@@ -70,7 +70,7 @@ type Settings struct {
 	FailOpen bool `json:"failOpen"`
 	// FlushIntervalSeconds is the time between two writes of snapshots.
 	FlushIntervalSeconds int `json:"flushIntervalSeconds"`
-	// Windows are the windows that are counted; one left out is not.
+	// Windows are the windows in which requests are counted.
 	Windows     []Window    `json:"windows"`
 	Retention   Retention   `json:"retention"`
 	Distributed Distributed `json:"distributed"`
@@ -105,7 +105,7 @@ type Distributed struct {
 	KeyPrefix string `json:"keyPrefix"`
 	// Timeout bounds one command to the store.
 	Timeout Timeout `json:"timeout"`
-	// DegradeToLocal keeps counting in this process while the store is away.
+	// DegradeToLocal keeps counting in this process while the store is unavailable.
 	DegradeToLocal bool `json:"degradeToLocal"`
 }
 
@@ -137,8 +137,8 @@ func DefaultSettings() Settings {
 	}
 }
 
-// Normalize moves the store's timeout into the range that is served, so that
-// every reader sees the value that is in force.
+// Normalize clamps the timeout of the shared store to the supported range, so that
+// every reader sees the value in force.
 func (s *Settings) Normalize() {
 	s.Distributed.Timeout = min(max(s.Distributed.Timeout, minTimeout), maxTimeout)
 }

@@ -9,50 +9,52 @@ import (
 	"time"
 )
 
-// shared is the counter that gateways share, seen from one of them. Requests
-// wait for it no longer than its timeout, and not at all while it is away.
+// shared is this gateway's side of the counter that gateways share. Requests wait
+// for the counter no longer than its timeout, and not at all while it is away,
+// that is: known not to answer.
 type shared struct {
-	session  *session
-	timeout  time.Duration
-	keepFor  time.Duration // after the end of a window
-	reassert time.Duration // between two times that everything is pushed
-	state    *part
-	counter  atomic.Pointer[Counter]
-	failures atomic.Int32
-	// here is a channel that is closed when the counter goes away, for those who
-	// wait for it; nil means that it is away, and that nobody asks it until it has
-	// answered a probe.
-	here   atomic.Pointer[chan struct{}]
-	lost   atomic.Bool // the counter has less than it had
-	pushes atomic.Int64
+	session      *session
+	timeout      time.Duration
+	keepAfterEnd time.Duration // after the end of a window
+	pushAllEvery time.Duration // between two times that everything is pushed
+	state        *component
+	counter      atomic.Pointer[Counter]
+	failures     atomic.Int32
+	// available is a channel that is closed when the counter stops answering, so that
+	// requests stop waiting for it. Nil means that the counter is away: no request
+	// uses it until it has answered a probe.
+	available atomic.Pointer[chan struct{}]
+	lost      atomic.Bool // the counter has less than it acknowledged
+	pushes    atomic.Int64
 
 	mu    sync.Mutex
 	queue []*cell // to be pushed
 
-	// calls has what was asked of the counter for somebody who may stop waiting for
-	// the answer. Nobody waits any more once leaving is closed.
+	// calls are calls of the counter whose callers may stop waiting for the answer.
+	// All callers stop waiting when closing is closed.
 	calls   group
-	leaving chan struct{}
+	closing chan struct{}
 
-	// wanted counts the times that what others have counted had to be pushed,
-	// seeded is the last of them that was done.
-	wanted, seeded atomic.Int64
-	seeding        atomic.Bool
+	// storedPushesWanted counts how often the rows of the database had to be pushed,
+	// because the counter was new or had lost data; storedPushesDone is the last of
+	// these that was completed.
+	storedPushesWanted, storedPushesDone atomic.Int64
+	pushingStored                        atomic.Bool
 
-	// The keeper's own.
-	mark       string
-	reasserted time.Time
+	// Used by probe only.
+	mark        string
+	pushedAllAt time.Time
 }
 
 const (
-	// A request that cannot reach the counter is one failure too many; of those
-	// that only wait, tolerated many in a row are let pass.
-	tolerated = 3
-	// pushEvery is how long tokens wait before they are pushed, and probeEvery
-	// the time between two looks at the counter.
+	// maxTimeouts is how many timeouts in a row make the counter count as away. Any
+	// other error does so at once.
+	maxTimeouts = 3
+	// pushEvery is how long tokens wait before they are pushed, and probeEvery the
+	// time between two probes of the counter.
 	pushEvery  = 250 * time.Millisecond
 	probeEvery = time.Second
-	// backgroundTime bounds what no request waits for.
+	// backgroundTime bounds calls for which no request waits.
 	backgroundTime = 2 * time.Second
 	pushBatch      = 1024
 )
@@ -62,25 +64,24 @@ var errAway = errors.New("the shared counter is away")
 func newShared(s *session) *shared {
 	interval := time.Duration(s.settings.FlushIntervalSeconds) * time.Second
 	return &shared{
-		session: s, timeout: s.settings.Distributed.Timeout.Std(), keepFor: max(time.Hour, 2*interval),
-		reassert: min(max(interval, 10*time.Second), 5*time.Minute),
-		state:    &part{log: s.ledger.options.Log, name: "the shared counter", code: redisUnavailable},
-		leaving:  make(chan struct{}),
+		session: s, timeout: s.settings.Distributed.Timeout.Std(), keepAfterEnd: max(time.Hour, 2*interval),
+		pushAllEvery: min(max(interval, 10*time.Second), 5*time.Minute),
+		state:        &component{log: s.ledger.options.Log, name: "the shared counter", code: redisUnavailable},
+		closing:      make(chan struct{}),
 	}
 }
 
-func (h *shared) away() bool { return h.here.Load() == nil }
+func (h *shared) isAway() bool { return h.available.Load() == nil }
 
-// begin tries to be connected before the first request comes.
+// begin tries to connect before the first request comes.
 func (h *shared) begin() {
 	ctx, cancel := context.WithTimeout(h.session.ledger.ending, max(h.timeout, time.Second/2))
 	defer cancel()
 	h.probe(ctx)
 }
 
-// keep keeps the counter up to date and finds out when it is away, back, or has
-// lost its data.
-func (h *shared) keep(ctx context.Context) {
+// pushLoop pushes queued cells and probes the counter until the context ends.
+func (h *shared) pushLoop(ctx context.Context) {
 	tick := time.NewTicker(pushEvery)
 	defer tick.Stop()
 	var probed time.Time
@@ -98,22 +99,23 @@ func (h *shared) keep(ctx context.Context) {
 	}
 }
 
-// probe looks at the counter: whether it is there, and still has what it had.
+// probe connects to the counter if necessary, and checks that it answers and has
+// not lost its data.
 func (h *shared) probe(ctx context.Context) {
 	err := h.connect(ctx)
 	if err == nil {
-		err = h.look(ctx)
+		err = h.checkMark(ctx)
 	}
 	if err != nil {
-		if !errors.Is(ctx.Err(), context.Canceled) { // the end of the session says nothing about the counter
+		if !errors.Is(ctx.Err(), context.Canceled) { // the session ended; the counter did not fail
 			h.fail(err)
 		}
 		return
 	}
-	leaves := make(chan struct{})
-	h.here.CompareAndSwap(nil, &leaves)
+	closedWhenAway := make(chan struct{})
+	h.available.CompareAndSwap(nil, &closedWhenAway)
 	h.failures.Store(0)
-	h.state.note(nil)
+	h.state.setError(nil)
 }
 
 func (h *shared) connect(ctx context.Context) error {
@@ -128,62 +130,62 @@ func (h *shared) connect(ctx context.Context) error {
 	return nil
 }
 
-// look reads the counter's mark. Where it is not the one that was there, or
-// where the counter was away, everything is pushed again: what this gateway
-// holds, and what others have put into the database.
-func (h *shared) look(ctx context.Context) error {
+// checkMark reads the counter's mark. If it differs from the last one, or if the
+// counter was away, everything is pushed again: the cells of this gateway, and the
+// rows that other gateways have written to the database.
+func (h *shared) checkMark(ctx context.Context) error {
 	mark, err := h.readMark(ctx)
 	if err != nil {
 		return err
 	}
-	if mark != h.mark || h.lost.Load() || h.away() || time.Since(h.reasserted) > h.reassert {
+	if mark != h.mark || h.lost.Load() || h.isAway() || time.Since(h.pushedAllAt) > h.pushAllEvery {
 		h.lost.Store(false)
 		if err := h.pushAll(ctx); err != nil {
 			h.lost.Store(true)
 			return err
 		}
-		h.mark, h.reasserted = mark, time.Now()
-		h.wanted.Add(1)
+		h.mark, h.pushedAllAt = mark, time.Now()
+		h.storedPushesWanted.Add(1)
 	}
-	h.seed(ctx)
+	h.startPushStored(ctx)
 	return nil
 }
 
-// readMark is as patient as a request, or the counter would be back for those who
-// cannot wait for it.
+// readMark waits as long as a request would: a counter that is slower must not be
+// offered to requests.
 func (h *shared) readMark(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, h.timeout)
 	defer cancel()
 	return (*h.counter.Load()).Mark(ctx, rand.Text())
 }
 
-// seed sees to it that everything is pushed that only the database has. That
-// may take as long as the database does, so nothing waits for it.
-func (h *shared) seed(ctx context.Context) {
-	wanted := h.wanted.Load()
-	if h.seeded.Load() == wanted || !h.seeding.CompareAndSwap(false, true) {
+// startPushStored pushes the rows of the database in the background, if that is
+// wanted and not under way.
+func (h *shared) startPushStored(ctx context.Context) {
+	wanted := h.storedPushesWanted.Load()
+	if h.storedPushesDone.Load() == wanted || !h.pushingStored.CompareAndSwap(false, true) {
 		return
 	}
-	reseed := func() {
-		defer h.seeding.Store(false)
-		if h.reseed(ctx) == nil {
-			h.seeded.Store(wanted)
+	push := func() {
+		defer h.pushingStored.Store(false)
+		if h.pushStored(ctx) == nil {
+			h.storedPushesDone.Store(wanted)
 		}
 	}
 	if h.session.ledger.options.manual {
-		reseed()
+		push()
 		return
 	}
-	h.session.keepers.start(reseed)
+	h.session.goroutines.start(push)
 }
 
 // pushAll pushes every cell whose window the counter keeps.
 func (h *shared) pushAll(ctx context.Context) error {
 	var cells []*cell
-	h.session.book.each(func(c *cell) { cells = append(cells, c) })
+	h.session.cells.each(func(c *cell) { cells = append(cells, c) })
 	for len(cells) > 0 {
 		n := min(len(cells), pushBatch)
-		if err := h.sendPatiently(ctx, h.rows(cells[:n], false)); err != nil {
+		if err := h.sendInBackground(ctx, h.rows(cells[:n], false)); err != nil {
 			return err
 		}
 		cells = cells[n:]
@@ -191,9 +193,9 @@ func (h *shared) pushAll(ctx context.Context) error {
 	return nil
 }
 
-// reseed pushes what the database has of the windows that are open: the shares
-// of gateways that are gone. Without the database it has to be done later.
-func (h *shared) reseed(ctx context.Context) error {
+// pushStored pushes the database's rows of the open windows, which include those of
+// gateways that do not run any more.
+func (h *shared) pushStored(ctx context.Context) error {
 	rows, err := h.storedRows(ctx)
 	if err != nil {
 		return err
@@ -202,9 +204,9 @@ func (h *shared) reseed(ctx context.Context) error {
 		n := min(len(rows), pushBatch)
 		pushes := make([]Push, n)
 		for i := range pushes {
-			pushes[i] = Push{Row: rows[i], Expire: rows[i].Window.End(rows[i].Start).Add(h.keepFor)}
+			pushes[i] = Push{Row: rows[i], Expire: rows[i].Window.End(rows[i].Start).Add(h.keepAfterEnd)}
 		}
-		if err := h.sendPatiently(ctx, pushes); err != nil {
+		if err := h.sendInBackground(ctx, pushes); err != nil {
 			return err
 		}
 		rows = rows[n:]
@@ -212,7 +214,7 @@ func (h *shared) reseed(ctx context.Context) error {
 	return nil
 }
 
-// storedRows reads what the database has of the windows that are open.
+// storedRows reads the database's rows of the open windows.
 func (h *shared) storedRows(ctx context.Context) ([]Row, error) {
 	ctx, cancel := context.WithTimeout(ctx, batchTime)
 	defer cancel()
@@ -223,16 +225,16 @@ func (h *shared) storedRows(ctx context.Context) ([]Row, error) {
 	return store.Read(ctx, Filter{Windows: openWindows(h.session.now(), Windows())})
 }
 
-func openWindows(now time.Time, windows []Window) []Instance {
-	open := make([]Instance, 0, len(windows))
+func openWindows(now time.Time, windows []Window) []CalendarWindow {
+	open := make([]CalendarWindow, 0, len(windows))
 	for _, w := range windows {
-		open = append(open, Instance{w, w.Start(now)})
+		open = append(open, CalendarWindow{w, w.Start(now)})
 	}
 	return open
 }
 
-// rows returns what there is to push of cells. With only changed, cells that
-// the counter knows are left out.
+// rows returns what to push for cells. If changed is true, it omits cells whose
+// totals the counter has acknowledged.
 func (h *shared) rows(cells []*cell, changed bool) []Push {
 	now := h.session.now()
 	pushes := make([]Push, 0, len(cells))
@@ -240,8 +242,8 @@ func (h *shared) rows(cells []*cell, changed bool) []Push {
 		if c == nil {
 			continue
 		}
-		push := Push{Row: c.row(), of: c, SeenRequests: c.seenRequests.Load(), SeenTokens: c.seenTokens.Load()}
-		push.Expire = c.window.End(push.Start).Add(h.keepFor)
+		push := Push{Row: c.row(), cell: c, SeenRequests: c.seenRequests.Load(), SeenTokens: c.seenTokens.Load()}
+		push.Expire = c.window.End(push.Start).Add(h.keepAfterEnd)
 		if !push.Expire.After(now) || changed && push.Requests == push.SeenRequests && push.Tokens == push.SeenTokens {
 			continue
 		}
@@ -250,7 +252,7 @@ func (h *shared) rows(cells []*cell, changed bool) []Push {
 	return pushes
 }
 
-// send pushes rows, and notes in their cells what the counter has.
+// send pushes rows, and stores in their cells what the counter acknowledged.
 func (h *shared) send(ctx context.Context, rows []Push) error {
 	if len(rows) == 0 {
 		return nil
@@ -268,23 +270,23 @@ func (h *shared) send(ctx context.Context, rows []Push) error {
 		h.lost.Store(true)
 	}
 	for i := range rows {
-		if c := rows[i].of; c != nil {
-			raise(&c.seenRequests, rows[i].Requests)
-			raise(&c.seenTokens, rows[i].Tokens)
+		if c := rows[i].cell; c != nil {
+			storeMax(&c.seenRequests, rows[i].Requests)
+			storeMax(&c.seenTokens, rows[i].Tokens)
 		}
 	}
 	return nil
 }
 
-// sendPatiently is send for what no request waits for.
-func (h *shared) sendPatiently(ctx context.Context, rows []Push) error {
+// sendInBackground is send with the timeout for calls that no request waits for.
+func (h *shared) sendInBackground(ctx context.Context, rows []Push) error {
 	ctx, cancel := context.WithTimeout(ctx, backgroundTime)
 	defer cancel()
 	return h.send(ctx, rows)
 }
 
-// raise sets a number that only grows.
-func raise(n *atomic.Int64, to int64) {
+// storeMax sets n to a value unless n is greater already.
+func storeMax(n *atomic.Int64, to int64) {
 	for {
 		known := n.Load()
 		if known >= to || n.CompareAndSwap(known, to) {
@@ -293,10 +295,10 @@ func raise(n *atomic.Int64, to int64) {
 	}
 }
 
-// push tells the counter about the cells of a request, and waits no longer than
-// the timeout. After an error they are pushed when the counter is back.
+// push pushes the cells of a request, and waits no longer than the timeout. After
+// an error the cells are queued.
 func (h *shared) push(cells []*cell) error {
-	here := h.here.Load()
+	here := h.available.Load()
 	if here == nil {
 		h.session.ledger.stats.degradations.Add(1)
 		h.enqueue(cells)
@@ -316,10 +318,10 @@ func (h *shared) push(cells []*cell) error {
 	return err
 }
 
-// call asks the counter something and waits for the answer until the timeout, until
-// the counter goes away, or until the session ends, whatever the client library is
-// doing then. It is the session that waits for what is left of the call.
-func (h *shared) call(ctx context.Context, goesAway <-chan struct{}, ask func(context.Context) error) error {
+// call calls the counter and waits for the answer until the timeout, until the
+// counter becomes unavailable, or until the session closes. The client library may
+// return later; close waits for it.
+func (h *shared) call(ctx context.Context, unavailable <-chan struct{}, ask func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, h.timeout)
 	defer cancel()
 	answered := make(chan error, 1)
@@ -331,37 +333,38 @@ func (h *shared) call(ctx context.Context, goesAway <-chan struct{}, ask func(co
 		return err
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-goesAway:
+	case <-unavailable:
 		return errAway
-	case <-h.leaving:
+	case <-h.closing:
 		return errAway
 	}
 }
 
-// fail notes that the counter did not answer.
+// fail handles an error of the counter, which is away from then on unless the error
+// is one of the first few timeouts.
 func (h *shared) fail(err error) {
 	code := redisUnavailable
 	if errors.Is(err, context.DeadlineExceeded) {
-		if h.failures.Add(1) < tolerated && !h.away() {
+		if h.failures.Add(1) < maxTimeouts && !h.isAway() {
 			return
 		}
 		code, err = redisTimeout, errTimeout
 	}
-	h.state.noteAs(code, err)
-	if here := h.here.Swap(nil); here != nil {
+	h.state.setErrorCode(code, err)
+	if here := h.available.Swap(nil); here != nil {
 		close(*here)
 	}
 }
 
 var errTimeout = errors.New("no answer within distributed.timeout")
 
-// The reasons for which a shared counter is away.
+// The codes of the reasons for which a shared counter is away.
 const (
 	redisUnavailable = "quota-counter-redis-unavailable"
 	redisTimeout     = "quota-counter-redis-timeout"
 )
 
-// enqueue notes cells that have something to push.
+// enqueue queues cells to be pushed.
 func (h *shared) enqueue(cells []*cell) {
 	for _, c := range cells {
 		if c == nil || c.queued.Swap(true) {
@@ -376,18 +379,18 @@ func (h *shared) enqueue(cells []*cell) {
 // drain pushes what was queued when it was called. What cannot be pushed stays
 // in the queue for the next time.
 func (h *shared) drain(ctx context.Context) {
-	if h.away() {
-		return // all is pushed when it is back
+	if h.isAway() {
+		return // everything is pushed when the counter answers again
 	}
 	for left := h.queued(); left > 0; {
-		batch := h.take(min(left, pushBatch))
+		batch := h.dequeue(min(left, pushBatch))
 		if len(batch) == 0 {
 			return
 		}
 		left -= len(batch)
-		if err := h.sendPatiently(ctx, h.rows(batch, true)); err != nil {
+		if err := h.sendInBackground(ctx, h.rows(batch, true)); err != nil {
 			h.enqueue(batch)
-			if !errors.Is(ctx.Err(), context.Canceled) { // as above
+			if !errors.Is(ctx.Err(), context.Canceled) { // see probe
 				h.fail(err)
 			}
 			return
@@ -402,9 +405,9 @@ func (h *shared) queued() int {
 	return len(h.queue)
 }
 
-// take removes cells from the front of the queue. A change of one of them from
-// then on puts it into the queue again.
-func (h *shared) take(most int) []*cell {
+// dequeue removes cells from the front of the queue. They are queued again when
+// they change after this.
+func (h *shared) dequeue(most int) []*cell {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	n := min(most, len(h.queue))
@@ -418,10 +421,10 @@ func (h *shared) take(most int) []*cell {
 	return batch
 }
 
-// read returns what the counter has of windows.
-func (h *shared) read(ctx context.Context, windows []Instance) ([]Row, error) {
+// read returns the counter's rows of windows.
+func (h *shared) read(ctx context.Context, windows []CalendarWindow) ([]Row, error) {
 	counter := h.counter.Load()
-	if counter == nil || h.away() {
+	if counter == nil || h.isAway() {
 		return nil, errAway
 	}
 	ctx, cancel := context.WithTimeout(ctx, backgroundTime)
@@ -429,24 +432,24 @@ func (h *shared) read(ctx context.Context, windows []Instance) ([]Row, error) {
 	return (*counter).Read(ctx, windows)
 }
 
-// idle tells whether there is nothing left to push, or nobody to push it to.
+// idle reports whether nothing is queued, or the counter is away.
 func (h *shared) idle() bool {
-	if h == nil || h.away() {
+	if h == nil || h.isAway() {
 		return true
 	}
 	return h.queued() == 0
 }
 
-// needs tells whether a cell has to stay because the counter lacks it.
+// needs reports whether a cell must be kept because the counter lacks its totals.
 func (h *shared) needs(c *cell, now int64) bool {
-	if h == nil || c.window.endOf(c.start)+int64(h.keepFor/time.Second) <= now {
+	if h == nil || c.window.endOf(c.start)+int64(h.keepAfterEnd/time.Second) <= now {
 		return false
 	}
 	return c.requests.Load() != c.seenRequests.Load() || c.tokens.Load() != c.seenTokens.Load()
 }
 
-// close pushes what is left, lets go of the counter, and waits for the calls that
-// nobody else waits for any more.
+// close pushes what is queued, closes the counter, and waits for the calls that
+// are still running.
 func (h *shared) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*backgroundTime)
 	defer cancel()
@@ -454,7 +457,7 @@ func (h *shared) close(ctx context.Context) error {
 	defer cancelLast()
 	h.calls.start(func() { h.drain(last) })
 	h.calls.close()
-	close(h.leaving)
+	close(h.closing)
 	_ = h.calls.wait(last) // a call that is stuck ends with the connection
 	if counter := h.counter.Swap(nil); counter != nil {
 		(*counter).Close()

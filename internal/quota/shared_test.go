@@ -54,7 +54,7 @@ func TestRequestWaitsForTheTimeoutAndNotLonger(t *testing.T) {
 				began := time.Now()
 				err := l.Admit(&ticket, benchSubject, began)
 				want := settings.Distributed.Timeout.Std()
-				if n >= tolerated {
+				if n >= maxTimeouts {
 					want = 0
 				}
 				if took := time.Since(began); took != want || (err == nil) != failOpen {
@@ -170,7 +170,7 @@ func TestSharedCounterIsExactFiveSecondsAfterItIsBack(t *testing.T) {
 				t.Errorf("the counter has %v, want %d requests; %v", total, want, err)
 			}
 			for i, l := range gateways {
-				usage, _, err := l.Usage(t.Context(), Question{Window: new(Month)})
+				usage, _, err := l.Usage(t.Context(), UsageQuery{Window: new(Month)})
 				if err != nil || len(usage) != 1 || usage[0].Requests != want || usage[0].Tokens != 3*want || l.Status(t.Context()).Reason != "" {
 					t.Errorf("gateway %d has %v, want %d requests; %v", i, usage, want, err)
 				}
@@ -203,9 +203,9 @@ func TestSharedCounterIsExactFiveSecondsAfterItIsBack(t *testing.T) {
 	})
 }
 
-// TestTurningOnHoldsNobodyUp: while a journal is read and a store does not answer,
+// TestTurningOnDoesNotDelayRequests: while a journal is read and a store does not answer,
 // what the ledger says about itself does not wait.
-func TestTurningOnHoldsNobodyUp(t *testing.T) {
+func TestTurningOnDoesNotDelayRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		settings := DefaultSettings()
 		settings.Distributed.Enabled = true

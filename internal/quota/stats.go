@@ -7,76 +7,76 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/condition"
 )
 
-// counters count what the ledger itself does. They live as long as the process.
+// counters count the operations of the ledger since the process started.
 type counters struct {
-	admitted, refused, unsettled, uncounted      atomic.Int64
-	degradations                                 atomic.Int64
-	flushes, rowsWritten, rowsExpired            atomic.Int64
-	flushNanos, flushedAt                        atomic.Int64
-	tornSegments, corruptSegments                atomic.Int64
-	journalFailures, storeFailures, redisFailure atomic.Int64 // of sessions that ended
+	admitted, refused, unsettled, uncounted         atomic.Int64
+	degradations                                    atomic.Int64
+	flushes, rowsWritten, rowsExpired               atomic.Int64
+	flushNanos, flushedAt                           atomic.Int64
+	tornSegments, corruptSegments                   atomic.Int64
+	journalFailures, storeFailures, counterFailures atomic.Int64 // of sessions that ended
 }
 
-// Stats is what the ledger did since the start, for metrics. Numbers only grow
-// unless said otherwise.
+// Stats are the counts of the ledger's operations since the start, for metrics.
+// Numbers only grow unless said otherwise.
 type Stats struct {
 	Enabled bool
-	// Admitted requests were counted, refused ones turned away because they
-	// could not be; of the unsettled ones no backend said what they cost.
+	// Admitted requests were counted. Refused requests could not be counted and
+	// were rejected. Of unsettled requests no backend reported the tokens.
 	Admitted, Refused, Unsettled int64
-	// Uncounted requests passed although memory had no room to count them in every
+	// Uncounted requests passed although there was no room for a cell in every
 	// window.
 	Uncounted int64
-	// Degradations is how often the shared counter was not there for a request,
-	// which was then counted without it, or refused.
+	// Degradations is how often the shared counter was unavailable for a request,
+	// which was then counted locally or refused.
 	Degradations int64
-	// InFlight requests have not settled yet; Keys, Cells and JournalBytes are
-	// held now.
+	// InFlight, Keys, Cells and JournalBytes are current values; requests in flight
+	// have not settled yet.
 	InFlight, Keys, Cells, JournalBytes int64
 	// Overflowed is how many requests were counted under Overflow, because there are
 	// too many keys, or too many counts that the database did not take yet.
 	Overflowed int64
-	// Flushes that succeeded, the rows they wrote, how long the last took and
-	// when it was.
+	// Flushes counts those that succeeded, RowsWritten the rows they wrote, and
+	// RowsExpired the rows removed by retention.
 	Flushes, RowsWritten, RowsExpired int64
 	LastFlushDuration                 time.Duration
 	LastFlush                         time.Time
-	// Failures of the journal, the database and the shared counter, and segments
-	// of the journal that were found cut off or corrupt.
+	// The failures of the journal, the database and the shared counter, and the
+	// segments of the journal that were found torn or corrupt.
 	JournalFailures, StoreFailures, CounterFailures int64
 	TornSegments, CorruptSegments                   int64
-	// Why each is not well now; nil for what is, or is not in use.
+	// The current failure of each, or nil.
 	JournalFailure, StoreFailure, CounterFailure *condition.Failure
-	// Distributed says that the shared counter is in use.
+	// Distributed means that the shared counter is in use.
 	Distributed bool
 	// CounterPushes is how often the shared counter was called to store totals.
 	CounterPushes int64
 }
 
-// Stats returns what the ledger did so far. It touches no store.
+// Stats returns the current counts. It calls no store.
 func (l *Ledger) Stats() Stats {
 	c := &l.stats
 	stats := Stats{
-		Enabled:  l.on.Load() != nil,
+		Enabled:  l.active.Load() != nil,
 		Admitted: c.admitted.Load(), Refused: c.refused.Load(), Unsettled: c.unsettled.Load(), Uncounted: c.uncounted.Load(), Degradations: c.degradations.Load(),
 		Flushes: c.flushes.Load(), RowsWritten: c.rowsWritten.Load(), RowsExpired: c.rowsExpired.Load(),
 		LastFlushDuration: time.Duration(c.flushNanos.Load()),
-		JournalFailures:   c.journalFailures.Load(), StoreFailures: c.storeFailures.Load(), CounterFailures: c.redisFailure.Load(),
+		JournalFailures:   c.journalFailures.Load(), StoreFailures: c.storeFailures.Load(), CounterFailures: c.counterFailures.Load(),
 		TornSegments: c.tornSegments.Load(), CorruptSegments: c.corruptSegments.Load(),
 	}
 	if at := c.flushedAt.Load(); at != 0 {
 		stats.LastFlush = time.Unix(0, at).UTC()
 	}
-	s := l.current()
+	s := l.currentSession()
 	if s == nil {
 		return stats
 	}
 	stats.InFlight = max(s.inFlight.Load(), 0)
-	stats.Keys, stats.Cells, stats.Overflowed = s.book.lines.Load(), s.book.cells.Load(), s.book.overflowed.Load()
-	stats.JournalBytes = s.journal.held()
-	stats.JournalFailures += s.disk.Failures()
-	stats.StoreFailures += s.stored.Failures()
-	stats.JournalFailure, stats.StoreFailure = s.disk.Failure(), s.stored.Failure()
+	stats.Keys, stats.Cells, stats.Overflowed = s.cells.keys.Load(), s.cells.cells.Load(), s.cells.overflowed.Load()
+	stats.JournalBytes = s.journal.totalSize()
+	stats.JournalFailures += s.journalState.Failures()
+	stats.StoreFailures += s.storeState.Failures()
+	stats.JournalFailure, stats.StoreFailure = s.journalState.Failure(), s.storeState.Failure()
 	if s.shared != nil {
 		stats.Distributed = true
 		stats.CounterFailures += s.shared.state.Failures()
@@ -86,11 +86,11 @@ func (l *Ledger) Stats() Stats {
 	return stats
 }
 
-// keep adds the failures of a session that ended.
-func (c *counters) keep(s *session) {
-	c.journalFailures.Add(s.disk.Failures())
-	c.storeFailures.Add(s.stored.Failures())
+// addSession adds the failures of a session that ended.
+func (c *counters) addSession(s *session) {
+	c.journalFailures.Add(s.journalState.Failures())
+	c.storeFailures.Add(s.storeState.Failures())
 	if s.shared != nil {
-		c.redisFailure.Add(s.shared.state.Failures())
+		c.counterFailures.Add(s.shared.state.Failures())
 	}
 }

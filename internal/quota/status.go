@@ -7,54 +7,54 @@ import (
 	"strings"
 )
 
-// Names of what counts.
+// The kinds of counters.
 const (
-	BackendLocal = "local"
-	BackendRedis = "redis"
+	CounterLocal = "local"
+	CounterRedis = "redis"
 )
 
-// Backend returns the name of what counts by these settings.
-func (s Settings) Backend() string {
+// CounterKind returns the kind of counter that these settings choose.
+func (s Settings) CounterKind() string {
 	if s.Distributed.Enabled {
-		return BackendRedis
+		return CounterRedis
 	}
-	return BackendLocal
+	return CounterLocal
 }
 
-// Status is how the ledger is.
+// Status is the condition of the ledger.
 type Status struct {
 	Settings Settings // in force
-	// Reason says why the ledger is degraded; empty where it is not.
+	// Reason is why the ledger is degraded, or empty.
 	Reason string
-	// Probe is how the shared counter answered; nil where counting is local.
+	// Probe is the result of probing the shared counter; nil where counting is local.
 	Probe *Probe
-	// Degradations is how often the shared counter was not there for a request.
+	// Degradations is how often the shared counter was unavailable for a request.
 	Degradations int64
 }
 
-// Probe is the answer of the shared counter to a question asked just now.
+// Probe is the result of probing the shared counter.
 type Probe struct {
 	Reachable bool
 	Status    string // one of the constants below
 	Reason    string
 }
 
-// What a Probe can say: all is well, the counter answers but requests are not
-// sent to it yet, or it does not answer.
+// The statuses of a Probe: the counter is in use, it answers but requests do not
+// use it yet, or it does not answer.
 const (
 	ProbeHealthy  = "healthy"
 	ProbeDegraded = "degraded"
 	ProbeError    = "error"
 )
 
-// Status tells how the ledger is. While it is on and counting is shared, the
-// counter is asked; nothing is while it is off.
+// Status returns the condition of the ledger. It probes the shared counter if the
+// ledger is on and uses one.
 func (l *Ledger) Status(ctx context.Context) Status {
 	l.mu.Lock()
 	status := Status{Settings: l.settings.Clone(), Degradations: l.stats.degradations.Load()}
 	s := l.session
 	l.mu.Unlock()
-	if l.on.Load() == nil || s == nil {
+	if l.active.Load() == nil || s == nil {
 		if status.Settings.Distributed.Enabled {
 			status.Probe = &Probe{Status: ProbeDegraded, Reason: "quota-ledger-disabled: the store was not asked"}
 		}
@@ -62,13 +62,13 @@ func (l *Ledger) Status(ctx context.Context) Status {
 	}
 	var reasons []string
 	if s.shared != nil {
-		status.Probe = s.shared.ask(ctx)
+		status.Probe = s.shared.probeNow(ctx)
 		if status.Probe.Reason != "" {
 			reasons = append(reasons, status.Probe.Reason)
 		}
 	}
-	reasons = append(reasons, s.disk.reason(), s.stored.reason(), s.book.reason())
-	if damaged := s.damaged.Load(); damaged != nil {
+	reasons = append(reasons, s.journalState.reason(), s.storeState.reason(), s.cells.reason())
+	if damaged := s.corruptReason.Load(); damaged != nil {
 		reasons = append(reasons, *damaged)
 	}
 	status.Reason = joinReasons(reasons)
@@ -85,8 +85,8 @@ func joinReasons(reasons []string) string {
 	return strings.Join(given, "; ")
 }
 
-// ask asks the counter whether it is there, for as long as a request would.
-func (h *shared) ask(ctx context.Context) *Probe {
+// probeNow asks the counter for its mark and waits as long as a request would.
+func (h *shared) probeNow(ctx context.Context) *Probe {
 	err := errAway
 	if counter := h.counter.Load(); counter != nil {
 		err = h.call(ctx, nil, func(ctx context.Context) error {

@@ -1,15 +1,14 @@
 package quota
 
 import (
-	"cmp"
 	"context"
 	"time"
 )
 
-// Row is what one writer has counted in one window: totals that only ever grow.
-// Stores keep the greater of what they have and what they are given, writer by
-// writer; the truth is the sum over the writers. Giving a row again, late, or
-// twice therefore changes nothing.
+// Row holds the totals of one writer for one key in one window, which only grow.
+// Stores keep the greater of the stored and the given values for each writer; the
+// usage is the sum over the writers. Writing a row late or repeatedly therefore
+// changes nothing.
 type Row struct {
 	Writer   string
 	Key      Key
@@ -19,39 +18,34 @@ type Row struct {
 	Tokens   int64
 }
 
-// compare orders rows by what identifies them, as a database stores them.
-func (r *Row) compare(other *Row) int {
-	return cmp.Or(r.Start.Compare(other.Start), cmp.Compare(r.Window, other.Window),
-		r.Key.compare(other.Key), cmp.Compare(r.Writer, other.Writer))
-}
-
 // Snapshots is the store that keeps totals for good.
 type Snapshots interface {
 	// Write stores rows, each with the greater of the stored and the given
-	// values. After an error any part of them may be stored. The rows are not
-	// kept.
+	// values. After an error any part of them may be stored. The slice is not
+	// retained.
 	Write(ctx context.Context, rows []Row) error
-	// Read returns the rows that a filter lets pass.
+	// Read returns the rows that match a filter.
 	Read(ctx context.Context, filter Filter) ([]Row, error)
 	// Expire removes at most limit rows of a window that began before a moment,
 	// and returns how many it removed.
 	Expire(ctx context.Context, window Window, before time.Time, limit int) (int, error)
-	// Close lets go of the store.
+	// Close closes the connection to the store.
 	Close() error
 }
 
 // Counter is the store that several gateways share while windows are open.
 type Counter interface {
-	// Push stores rows like Snapshots.Write, and drops each when its window has
-	// been over for the given time; a row of nothing is not stored. It reports
-	// whether the store was found to have less than it acknowledged before.
+	// Push stores rows like Snapshots.Write, until they expire. A row whose totals
+	// are 0 is not stored. It reports whether the store has less than it
+	// acknowledged before.
 	Push(ctx context.Context, rows []Push) (lost bool, err error)
 	// Read returns every row of the windows that begin at these moments.
-	Read(ctx context.Context, windows []Instance) ([]Row, error)
-	// Mark leaves a mark in the store if there is none and returns the one that
-	// is there: another one than before means that the store lost its data.
+	Read(ctx context.Context, windows []CalendarWindow) ([]Row, error)
+	// Mark stores a mark, which is any unique text, if the store has none, and
+	// returns the stored one. If that differs from the one returned before, the
+	// store has lost its data.
 	Mark(ctx context.Context, mark string) (string, error)
-	// Close lets go of the store.
+	// Close closes the connection to the store.
 	Close()
 }
 
@@ -63,21 +57,22 @@ type Push struct {
 	// Expire is when the row is no longer needed.
 	Expire time.Time
 
-	of *cell
+	cell *cell
 }
 
-// Instance is one window at one time.
-type Instance struct {
+// CalendarWindow is one stretch of calendar time: a kind of window and the moment
+// at which it begins.
+type CalendarWindow struct {
 	Window Window
 	Start  time.Time
 }
 
-// Filter chooses rows. Parts that are empty let everything pass.
+// Filter selects rows. Empty fields match everything.
 type Filter struct {
 	Tenant, APIKey, User, Service, Model string
 	// Windows lists the windows that begin at these moments; where it is nil,
 	// the rows are those of the windows in Kinds that began in [From, To).
-	Windows  []Instance
+	Windows  []CalendarWindow
 	Kinds    []Window
 	From, To time.Time
 	// Limit bounds the number of rows, the newest first, with those of one window
@@ -91,7 +86,7 @@ func (f *Filter) matches(k *Key) bool {
 		(f.Model == "" || f.Model == k.Model)
 }
 
-// includes tells whether a row is among those that were asked for.
+// includes reports whether a row matches the filter.
 func (f *Filter) includes(row *Row) bool {
 	if !f.matches(&row.Key) {
 		return false

@@ -75,7 +75,7 @@ func TestSnapshotStores(t *testing.T) {
 				}
 				return sorted(rows, byText)
 			}
-			current := quota.Filter{Windows: []quota.Instance{{Window: quota.Day, Start: quota.Day.Start(now)}}}
+			current := quota.Filter{Windows: []quota.CalendarWindow{{Window: quota.Day, Start: quota.Day.Start(now)}}}
 
 			write(row("w1", "ann", quota.Day, now, 5, 50), row("w2", "ann", quota.Day, now, 1, 7))
 			write(row("w1", "ann", quota.Day, now, 3, 60)) // late: fewer requests, more tokens
@@ -86,7 +86,7 @@ func TestSnapshotStores(t *testing.T) {
 
 			for _, odd := range []string{"'); DROP TABLE quota_usage;--", "%", "_", "多字节 😀", strings.Repeat("x", 128)} {
 				write(row("w1", odd, quota.Hour, now, 1, 1))
-				got := read(quota.Filter{User: odd, Windows: []quota.Instance{{Window: quota.Hour, Start: quota.Hour.Start(now)}}})
+				got := read(quota.Filter{User: odd, Windows: []quota.CalendarWindow{{Window: quota.Hour, Start: quota.Hour.Start(now)}}})
 				if len(got) != 1 || got[0].Key.User != odd {
 					t.Errorf("%q: %v", odd, got)
 				}
@@ -125,7 +125,7 @@ func TestSnapshotStores(t *testing.T) {
 				})
 			}
 			writers.Wait()
-			got := read(quota.Filter{User: "many", Windows: []quota.Instance{{Window: quota.Month, Start: quota.Month.Start(now)}}})
+			got := read(quota.Filter{User: "many", Windows: []quota.CalendarWindow{{Window: quota.Month, Start: quota.Month.Start(now)}}})
 			if len(got) != 2 || got[0].Requests != 20 || got[1].Tokens != 40 {
 				t.Errorf("after many writers: %v", got)
 			}
@@ -133,7 +133,7 @@ func TestSnapshotStores(t *testing.T) {
 	}
 }
 
-func TestTablesAreMadeOnceAndNotDowngraded(t *testing.T) {
+func TestTablesAreCreatedOnceAndNotDowngraded(t *testing.T) {
 	for name, address := range map[string]string{"SQLite": "sqlite:quota.db", "PostgreSQL": ""} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -171,7 +171,7 @@ func TestTablesAreMadeOnceAndNotDowngraded(t *testing.T) {
 	}
 }
 
-func TestDatabaseFilesAreTheOwnersAlone(t *testing.T) {
+func TestDatabaseFilesAreReadableByTheirOwnerOnly(t *testing.T) {
 	dir := t.TempDir()
 	store := openSQL(t, "sqlite:some #% name?.db", dir)
 	if err := store.Write(t.Context(), []quota.Row{row("w", "u", quota.Day, time.Now(), 1, 1)}); err != nil {
@@ -251,7 +251,7 @@ func TestSharedCounters(t *testing.T) {
 			if _, err := counter.Push(ctx, many); err != nil {
 				t.Fatal(err)
 			}
-			rows, err := counter.Read(ctx, []quota.Instance{{Window: quota.Day, Start: quota.Day.Start(now)}, {Window: quota.Minute, Start: quota.Minute.Start(now)}})
+			rows, err := counter.Read(ctx, []quota.CalendarWindow{{Window: quota.Day, Start: quota.Day.Start(now)}, {Window: quota.Minute, Start: quota.Minute.Start(now)}})
 			if err != nil || len(rows) != 301 {
 				t.Fatalf("%d rows, %v", len(rows), err)
 			}
@@ -271,8 +271,8 @@ func TestSharedCounters(t *testing.T) {
 	}
 }
 
-// TestLibcIsTheOneThatSQLiteWants: another version has crashed others.
-func TestLibcIsTheOneThatSQLiteWants(t *testing.T) {
+// TestLibcHasTheVersionThatSQLiteRequires: another version has crashed others.
+func TestLibcHasTheVersionThatSQLiteRequires(t *testing.T) {
 	ours, err := os.ReadFile("../../go.mod")
 	if err != nil {
 		t.Fatal(err)

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// Sync is when the journal reaches the disk. The death of the process loses
-// nothing in any case; this is about the death of the machine.
+// Sync is when the journal is synced to the disk. It matters when the machine
+// fails; a crash of the process loses nothing in any case.
 type Sync uint8
 
-// The choices: once a second, with every request, or when the system likes.
+// The choices: once a second, with every request, or left to the operating system.
 const (
 	SyncEverySecond Sync = iota
 	SyncAlways

@@ -6,8 +6,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// Timeout is a length of time that is moved into the range that is served. So a
-// part of a millisecond is no mistake here, as it is in other durations.
+// Timeout is a duration that is clamped to the supported range. So a fraction of
+// a millisecond is accepted here, unlike in other durations.
 type Timeout schema.Duration
 
 // Std returns t as a time.Duration.

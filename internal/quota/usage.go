@@ -17,33 +17,32 @@ type Usage struct {
 	Tokens   int64
 }
 
-// Question asks for usage. Parts that are empty match anything.
-type Question struct {
+// UsageQuery selects usage. Empty fields match everything.
+type UsageQuery struct {
 	Tenant, APIKey, User, Service, Model string
 	// Window is nil for all of them.
 	Window *Window
-	// From and To ask for the windows that began in between; where both are
-	// nil, for those that are open now.
+	// From and To select the windows that began in [From, To). Where both are nil,
+	// the windows that are open now are selected.
 	From, To *time.Time
 }
 
 const (
-	// maxHistory is how many rows of the database a question about the past is
-	// answered with, and maxOpen how many one about each open window; what is only
-	// in memory comes in addition.
+	// maxHistory is how many rows of the database a query with From or To reads,
+	// and maxOpen how many a query reads of each open window. Rows that are only in
+	// memory come in addition.
 	maxHistory = 20_000
 	maxOpen    = 250_000
 )
 
-// ErrTruncated means that a question has more of an answer than is given: the
-// oldest windows are left out, or of one window the last keys.
+// ErrTruncated means that the result is incomplete: the oldest windows are left
+// out, or the last keys of one window.
 var ErrTruncated = errors.New("there is more than is listed; ask for less, by tenant, key, user, model or time")
 
-// Usage answers a question from memory, the database and the shared counter,
-// and writes nothing. Enabled is false, and the answer empty, while the ledger
-// is off. An error comes along with what is known without the store that
-// failed.
-func (l *Ledger) Usage(ctx context.Context, q Question) (usage []Usage, enabled bool, err error) {
+// Usage returns the usage that a query selects, from memory, the database and the
+// shared counter. While the ledger is off, enabled is false and the result empty.
+// With an error it returns what is known without the store that failed.
+func (l *Ledger) Usage(ctx context.Context, q UsageQuery) (usage []Usage, enabled bool, err error) {
 	enabled, err = l.EachUsage(ctx, q, func(u Usage) bool {
 		usage = append(usage, u)
 		return true
@@ -51,15 +50,15 @@ func (l *Ledger) Usage(ctx context.Context, q Question) (usage []Usage, enabled 
 	return usage, enabled, err
 }
 
-// EachUsage is Usage for answers that may be long: it passes the entries to a
-// function, ordered by window, time and key, until that returns false. No more
-// than one window is held in memory.
-func (l *Ledger) EachUsage(ctx context.Context, q Question, visit func(Usage) bool) (enabled bool, err error) {
-	on := l.on.Load()
+// EachUsage is Usage for results that may be long: it calls visit with the
+// entries, ordered by window, time and key, until that returns false. No more than
+// one window is held in memory.
+func (l *Ledger) EachUsage(ctx context.Context, q UsageQuery, visit func(Usage) bool) (enabled bool, err error) {
+	on := l.active.Load()
 	if on == nil {
 		return false, nil
 	}
-	left := readTime // for the reading, not for what the function does
+	left := readTime // for reading; the time that visit takes does not count
 	for _, filter := range l.filters(q, on) {
 		began := time.Now()
 		usage, failed := on.session.usage(ctx, &filter, left)
@@ -74,11 +73,10 @@ func (l *Ledger) EachUsage(ctx context.Context, q Question, visit func(Usage) bo
 	return true, err
 }
 
-// filters returns what a question asks for, in the order of the answer: each of
-// the open windows, or the past.
-func (l *Ledger) filters(q Question, on *running) []Filter {
+// filters returns the filters of a query in the order of the result: one for each
+// open window, or one for the past.
+func (l *Ledger) filters(q UsageQuery, on *activeSession) []Filter {
 	now := l.options.Now()
-	// As they are stored.
 	f := Filter{
 		Tenant: storable(q.Tenant, maxText), APIKey: storable(q.APIKey, maxText), User: storable(q.User, maxText),
 		Service: q.Service, Model: storable(q.Model, maxModel),
@@ -93,7 +91,7 @@ func (l *Ledger) filters(q Question, on *running) []Filter {
 	if !history {
 		var filters []Filter
 		for _, open := range openWindows(now, kinds) {
-			f.Windows, f.Limit = []Instance{open}, on.session.maxOpen+1 // one more shows that there are more
+			f.Windows, f.Limit = []CalendarWindow{open}, on.session.maxOpen+1 // one more shows that there are more
 			filters = append(filters, f)
 		}
 		return filters
@@ -108,27 +106,28 @@ func (l *Ledger) filters(q Question, on *running) []Filter {
 	return []Filter{f}
 }
 
-// usage merges what memory and the stores know; what the stores do not say in
-// time is left out. One answer is put together at a time: long ones take memory.
+// usage merges the rows of memory and of the stores; a store that does not answer
+// in time is left out. Only one result is built at a time, because long ones take
+// much memory.
 func (s *session) usage(ctx context.Context, filter *Filter, longest time.Duration) ([]Usage, error) {
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
-	s.reading.Lock()
-	defer s.reading.Unlock()
+	s.usageMu.Lock()
+	defer s.usageMu.Unlock()
 	rows, err := s.rows(ctx, filter)
 	return sum(rows), err
 }
 
-// rows returns what memory and the stores know, writer by writer, some of it more
+// rows returns the rows of memory and of the stores, by writer; some occur more
 // than once.
 func (s *session) rows(ctx context.Context, filter *Filter) ([]Row, error) {
 	var all []Row
-	// Counts move from memory to the shared counter and to the database, and leave
-	// memory when the database has them. So memory is read first and the database
-	// last: what moves meanwhile is seen twice, which does no harm, and never not
-	// at all.
-	s.book.each(func(c *cell) {
-		if !filter.matches(&c.line.key) {
+	// Totals are copied from memory to the shared counter and to the database, and
+	// removed from memory when the database has them. So memory is read first and
+	// the database last: a total that is copied meanwhile may be read twice, which
+	// does no harm, but is never missed.
+	s.cells.each(func(c *cell) {
+		if !filter.matches(&c.owner.key) {
 			return
 		}
 		if row := c.row(); row.Requests+row.Tokens > 0 && filter.includes(&row) {
@@ -164,25 +163,25 @@ func (s *session) rows(ctx context.Context, filter *Filter) ([]Row, error) {
 	return cut.apply(all), failed
 }
 
-// open returns the windows that a filter asks for and that still count.
-func (f *Filter) open(now time.Time) []Instance {
+// open returns the windows that a filter selects and that are open now.
+func (f *Filter) open(now time.Time) []CalendarWindow {
 	if f.Windows != nil {
 		return f.Windows
 	}
-	return slices.DeleteFunc(openWindows(now, f.Kinds), func(w Instance) bool {
+	return slices.DeleteFunc(openWindows(now, f.Kinds), func(w CalendarWindow) bool {
 		return w.Start.Before(f.From) || !w.Start.Before(f.To)
 	})
 }
 
-// cutOff is where an answer ends that has more to it: of the oldest start that
-// is listed, only some keys are.
+// cutOff is where a truncated result ends: of the oldest start in the result, only
+// some keys are complete.
 type cutOff struct {
 	start time.Time
-	whole map[cellID]bool // the keys of that start of which all writers are known
+	whole map[cellID]bool // the keys of that start whose writers are all in the result
 }
 
-// cutAfter leaves the last key out of rows of which there are more, which come
-// in order: some of its writers may be missing.
+// cutAfter removes the last key from truncated rows, which are in order, because
+// some of its writers may be missing.
 func cutAfter(rows []Row) ([]Row, *cutOff) {
 	last := idOf(&rows[len(rows)-1])
 	last.writer = ""
@@ -198,7 +197,7 @@ func cutAfter(rows []Row) ([]Row, *cutOff) {
 	return rows, cut
 }
 
-// apply leaves out what is beyond the cut, whoever knows it.
+// apply removes rows beyond the cut, also those of memory and the shared counter.
 func (c *cutOff) apply(rows []Row) []Row {
 	if c == nil {
 		return rows

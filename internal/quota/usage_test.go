@@ -43,7 +43,7 @@ func TestUsageIsWholeWhileAFlushRuns(t *testing.T) {
 			b.flush()
 		}
 	}
-	everything := Question{Window: new(Minute), From: new(time.Unix(0, 0)), To: new(b.now.AddDate(1, 0, 0))}
+	everything := UsageQuery{Window: new(Minute), From: new(time.Unix(0, 0)), To: new(b.now.AddDate(1, 0, 0))}
 	usage, _, err := b.Usage(t.Context(), everything)
 	if err != nil || !flushed {
 		t.Fatalf("flushed: %t, %v", flushed, err)
@@ -79,7 +79,7 @@ func TestUsageIsReadWindowByWindow(t *testing.T) {
 		steps = append(steps, fmt.Sprint(u.Key.User, " ", u.Window))
 		return true
 	}
-	if enabled, err := b.EachUsage(t.Context(), Question{}, see); err != nil || !enabled {
+	if enabled, err := b.EachUsage(t.Context(), UsageQuery{}, see); err != nil || !enabled {
 		t.Fatal(enabled, err)
 	}
 	var want []string
@@ -91,7 +91,7 @@ func TestUsageIsReadWindowByWindow(t *testing.T) {
 	}
 	steps = nil
 	stop := func(u Usage) bool { see(u); return false }
-	if _, err := b.EachUsage(t.Context(), Question{}, stop); err != nil || len(steps) != 2 {
+	if _, err := b.EachUsage(t.Context(), UsageQuery{}, stop); err != nil || len(steps) != 2 {
 		t.Errorf("%q after the reader had enough, %v", steps, err)
 	}
 }
@@ -116,7 +116,7 @@ func TestWindowWithTooManyRowsIsCutBetweenKeys(t *testing.T) {
 	b.session.maxOpen = 1000
 	b.options.OpenSnapshots = func(context.Context) (Snapshots, error) { return new(endlessSnapshots), nil }
 	entries := 0
-	_, err := b.EachUsage(t.Context(), Question{Window: new(Month)}, func(u Usage) bool {
+	_, err := b.EachUsage(t.Context(), UsageQuery{Window: new(Month)}, func(u Usage) bool {
 		if entries++; u.Requests != 2 {
 			t.Errorf("%+v", u)
 		}
@@ -149,7 +149,7 @@ func TestLongHistoryIsCutBetweenKeys(t *testing.T) {
 		b.count(user, now, 2)
 	}
 	w := Month
-	usage, _, err := b.Usage(t.Context(), Question{Window: &w, From: new(time.Unix(0, 0)), To: new(now)})
+	usage, _, err := b.Usage(t.Context(), UsageQuery{Window: &w, From: new(time.Unix(0, 0)), To: new(now)})
 	if !errors.Is(err, ErrTruncated) || len(usage) != most/2 {
 		t.Fatalf("%d entries, %v", len(usage), err)
 	}
@@ -177,7 +177,7 @@ func TestHistoryThatJustFitsIsWhole(t *testing.T) {
 	}
 	b := newBenchOn(t, newMemoryDisk(), sql, nil)
 	b.session.maxHistory = len(rows)
-	if usage, _, err := b.Usage(t.Context(), Question{From: new(time.Unix(0, 0)), To: new(now)}); err != nil || len(usage) != len(rows) {
+	if usage, _, err := b.Usage(t.Context(), UsageQuery{From: new(time.Unix(0, 0)), To: new(now)}); err != nil || len(usage) != len(rows) {
 		t.Errorf("%d entries, %v", len(usage), err)
 	}
 }
@@ -193,12 +193,12 @@ func TestHistoryOfOpenWindowsAsksTheSharedCounter(t *testing.T) {
 	}
 	l := sharedLedger(redis)
 	w := Day
-	for _, q := range []Question{{Window: &w}, {Window: &w, From: new(Day.Start(now))}, {From: new(time.Time{})}} {
+	for _, q := range []UsageQuery{{Window: &w}, {Window: &w, From: new(Day.Start(now))}, {From: new(time.Time{})}} {
 		if usage, _, err := l.Usage(t.Context(), q); err != nil || len(usage) != 1 || usage[0].Requests != 5 {
 			t.Errorf("%+v: %v, %v", q, usage, err)
 		}
 	}
-	if usage, _, _ := l.Usage(t.Context(), Question{Window: &w, To: new(Day.Start(now))}); len(usage) != 0 {
+	if usage, _, _ := l.Usage(t.Context(), UsageQuery{Window: &w, To: new(Day.Start(now))}); len(usage) != 0 {
 		t.Errorf("%v", usage)
 	}
 	if err := l.Close(t.Context()); err != nil {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Start returns the beginning of the window in which t lies: windows are
-// aligned to the calendar in UTC.
+// Start returns the beginning of the window that contains t. Windows are aligned
+// to the calendar in UTC.
 func (w Window) Start(t time.Time) time.Time { return time.Unix(w.startOf(t.Unix()), 0).UTC() }
 
 // End returns the end of the window that begins at start; it belongs to the
@@ -44,8 +44,8 @@ func (w Window) startOf(second int64) int64 {
 // endOf returns the end of the window that begins at a second.
 func (w Window) endOf(start int64) int64 { return w.End(time.Unix(start, 0)).Unix() }
 
-// calendar finds the starts of windows; it remembers the month, the only one
-// that takes more than a division.
+// calendar computes the starts of windows. It caches the month, which takes more
+// than a division.
 type calendar struct{ month atomic.Pointer[span] }
 
 type span struct{ start, end int64 }

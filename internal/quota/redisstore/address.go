@@ -11,8 +11,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Check tells whether an address can be read. What it says never repeats the
-// address, which may hold a password.
+// Check returns an error if an address cannot be parsed. The error never contains
+// the address, which may hold a password.
 func Check(address string) error {
 	_, err := parse(address)
 	return err
@@ -24,8 +24,8 @@ var (
 	errMaster  = errors.New("needs the name of the master that the sentinels watch: redis+sentinel://host1:26379,host2:26379/master-name")
 )
 
-// masterCheck is how often the sentinels are asked who the master is, besides
-// what they tell by themselves.
+// masterCheck is how often the sentinels are asked for the master, in addition to
+// the changes that they announce.
 const masterCheck = 2 * time.Second
 
 // parse reads an address: the form of the client library, and where there is
@@ -69,9 +69,9 @@ func parse(address string) (rueidis.ClientOption, error) {
 	}
 	option.ClientName = "patchbay"
 	option.DisableCache = true
-	// A call that failed is reported: who waits for it cannot wait for another.
+	// Errors are returned at once: a request cannot wait for a second attempt.
 	option.DisableRetry = true
-	// A call that is late is given up, and not the connection with it.
+	// With pipelining, a call that times out does not close the connection.
 	option.AlwaysPipelining = true
 	option.Dialer.Timeout = connectTime
 	option.ConnWriteTimeout = connectTime
@@ -82,8 +82,8 @@ func parse(address string) (rueidis.ClientOption, error) {
 	return option, nil
 }
 
-// splitHosts takes the hosts after the first out of an address without its
-// scheme; each without a port gets the usual one.
+// splitHosts returns an address, given without its scheme, with its first host
+// only, and the other hosts. Hosts without a port get the default port.
 func splitHosts(rest, port string) (string, []string) {
 	end := len(rest)
 	if i := strings.IndexAny(rest, "/?#"); i >= 0 {

@@ -38,15 +38,15 @@ const (
 	groups = 8
 	// connectTime bounds dialling and writing where no context does.
 	connectTime = time.Second
-	// markTime is how long a mark stays; a new one costs a push of everything.
+	// markTime is how long a mark is kept; a new mark makes gateways push everything.
 	markTime = 7 * 24 * time.Hour
 	// separator stands between the parts of a field; none of them can hold it.
 	separator = "\x00"
 )
 
-// pushScript stores totals, field by field the greater of what is there and what
-// is given, and says whether less was there than the caller knows it was. Its
-// first argument comes back, so that a reply cannot be taken for another's.
+// pushScript stores the greater of the stored and the given totals for each field,
+// and returns whether a stored total was below what was acknowledged before. It
+// also returns its first argument, which identifies the reply.
 const pushScript = `
 local lost = 0
 for i = 1, #KEYS do
@@ -70,8 +70,8 @@ end
 return {ARGV[1], lost}
 `
 
-// Open connects to the store at an address. It fails if nobody answers before
-// the context ends. Errors never repeat the address, which may hold a password.
+// Open connects to the store at an address, until the context ends. Errors never
+// contain the address, which may hold a password.
 func Open(ctx context.Context, address, prefix string) (*Store, error) {
 	option, err := parse(address)
 	if err != nil {
@@ -84,7 +84,7 @@ func Open(ctx context.Context, address, prefix string) (*Store, error) {
 	return &Store{client: client, prefix: prefix, script: rueidis.NewLuaScript(pushScript)}, nil
 }
 
-// Close lets go of the connection.
+// Close closes the connection.
 func (s *Store) Close() { s.client.Close() }
 
 // Push stores rows and reports whether the store had less than it acknowledged.
@@ -138,7 +138,7 @@ func readReply(reply []rueidis.RedisMessage, nonce string) (lost bool, err error
 }
 
 // Read returns every row of the windows that begin at these moments.
-func (s *Store) Read(ctx context.Context, windows []quota.Instance) ([]quota.Row, error) {
+func (s *Store) Read(ctx context.Context, windows []quota.CalendarWindow) ([]quota.Row, error) {
 	var commands rueidis.Commands
 	for _, w := range windows {
 		for g := range groups {
@@ -164,7 +164,7 @@ func (s *Store) Read(ctx context.Context, windows []quota.Instance) ([]quota.Row
 	return rows, nil
 }
 
-// Mark leaves a mark in every group that has none, and returns the marks.
+// Mark stores a mark in every group that has none, and returns the marks of all.
 func (s *Store) Mark(ctx context.Context, mark string) (string, error) {
 	// All at once: this takes one round trip, as a request does.
 	var commands rueidis.Commands
@@ -193,7 +193,7 @@ func (s *Store) hash(group int, w quota.Window, start time.Time) string {
 	return fmt.Sprintf("%s:{q%d}:%s:%s", s.prefix, group, w, start.UTC().Format("20060102150405"))
 }
 
-// groupOf returns the group of a key; every gateway finds the same.
+// groupOf returns the group of a key, which is the same in every gateway.
 func groupOf(key *quota.Key) int {
 	h := fnv.New32a()
 	for _, part := range [...]string{key.Tenant, key.APIKey, key.User, key.Service.String(), key.Model} {

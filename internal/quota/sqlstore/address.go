@@ -13,8 +13,8 @@ var (
 	errPostgres = errors.New("is not an address of PostgreSQL, such as postgres://user:password@host:5432/database")
 )
 
-// Check tells whether an address can be read. What it says never repeats the
-// address, which may hold a password.
+// Check returns an error if an address cannot be parsed. The error never contains
+// the address, which may hold a password.
 func Check(address string) error {
 	if path, isFile := fileOf(address); isFile {
 		if path == "" || path == "." || path == "/" || strings.ContainsRune(path, 0) {
@@ -31,7 +31,7 @@ func Check(address string) error {
 	return nil
 }
 
-// CheckServer is Check for those who need a server.
+// CheckServer is Check for addresses that must be those of a PostgreSQL server.
 func CheckServer(address string) error {
 	if !isServer(address) {
 		return errors.New("must begin with postgres://")

@@ -7,8 +7,8 @@ import (
 	"fmt"
 )
 
-// migrations returns the statements that lead from each version of the tables
-// to the next. Both databases understand them.
+// migrations returns the statements that migrate the tables from each version to
+// the next. They are valid in both databases.
 func migrations() []string {
 	return []string{
 		`CREATE TABLE quota_usage (
@@ -35,8 +35,8 @@ const lockNumber = 7_284_113_905
 // ErrNewer means that the database belongs to a newer release.
 var ErrNewer = errors.New("the tables of the database are of a newer release; upgrade, or use another database")
 
-// migrate brings the tables to the version of this release. Where they are, it
-// needs no right to make any.
+// migrate migrates the tables to the version of this release. If they have that
+// version already, the user of the database needs no right to create tables.
 func (s *Store) migrate(ctx context.Context) (err error) {
 	var version int
 	if s.db.QueryRowContext(ctx, "SELECT version FROM quota_schema").Scan(&version) == nil && version == len(migrations()) {

@@ -28,8 +28,8 @@ type Store struct {
 
 // Open opens the database at an address: "sqlite:" and a path, which is inside
 // the data directory if it is relative, or the address of a PostgreSQL server.
-// Tables that are missing are made. Errors never repeat the address, which may
-// hold a password.
+// Missing tables are created. Errors never contain the address, which may hold a
+// password.
 func Open(ctx context.Context, address, dataDir string) (*Store, error) {
 	var s *Store
 	var err error
@@ -58,8 +58,8 @@ func openSQLite(ctx context.Context, path, dataDir string) (*Store, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
 	}
-	// Made here, because SQLite would let everybody read it. Its other files get
-	// the same mode.
+	// The file is created here, because SQLite would make it readable for everybody.
+	// The other files of the database get the same mode.
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
@@ -67,18 +67,18 @@ func openSQLite(ctx context.Context, path, dataDir string) (*Store, error) {
 	if err := file.Close(); err != nil {
 		return nil, err
 	}
-	// What is committed is on the disk: the journal lets go of it.
+	// Commits must be synced, because the journal is removed after them.
 	where := url.URL{Scheme: "file", Path: path, RawQuery: "_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=synchronous(FULL)"}
 	db, err := sql.Open("sqlite", where.String())
 	if err != nil {
 		return nil, err
 	}
 	db.SetMaxOpenConns(2) // one writes, one reads
-	return &Store{db: db}, errorOr(useWAL(ctx, db), db)
+	return &Store{db: db}, closeOnError(useWAL(ctx, db), db)
 }
 
-// useWAL lets reads go on while something is written. The file remembers it; on
-// a fresh one several processes may want it at once.
+// useWAL enables write-ahead logging, so that writes do not block reads. It tries
+// repeatedly, because several processes may open a new file at the same time.
 func useWAL(ctx context.Context, db *sql.DB) error {
 	const tries = 5
 	var err error
@@ -106,20 +106,19 @@ func openPostgres(address string) (*Store, error) {
 	return &Store{db: db, postgres: true}, nil
 }
 
-func errorOr(err error, db *sql.DB) error {
+func closeOnError(err error, db *sql.DB) error {
 	if err != nil {
 		return errors.Join(err, db.Close())
 	}
 	return nil
 }
 
-// Close lets go of the database.
+// Close closes the database.
 func (s *Store) Close() error { return s.db.Close() }
 
 const (
-	// identity is what tells rows apart, in the order in which they are stored:
-	// by time, because that is how they are read and removed, and then by what
-	// differs most.
+	// identity are the columns of the primary key. The time comes first, because rows
+	// are read and removed by it, and then the most selective columns.
 	identity = "window_start, window_type, user_id, tenant_id, api_key_id, model, service_type, writer"
 	columns  = identity + ", request_count, token_count, updated_at"
 	// columnCount is how many columns there are, and writeBatch how many rows
@@ -192,8 +191,7 @@ func (s *Store) upsert(n int) string {
 	return b.String()
 }
 
-// placeholders numbers the parameters of a statement in the manner of the
-// database.
+// placeholders writes the parameters of a statement in the syntax of the database.
 type placeholders struct {
 	postgres bool
 	n        int
@@ -207,7 +205,7 @@ func (p *placeholders) next() string {
 	return "?"
 }
 
-// Read returns the rows that a filter lets pass.
+// Read returns the rows that match a filter.
 func (s *Store) Read(ctx context.Context, filter quota.Filter) ([]quota.Row, error) {
 	where, args := s.where(&filter)
 	if where == "" {
@@ -221,7 +219,7 @@ func (s *Store) Read(ctx context.Context, filter quota.Filter) ([]quota.Row, err
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = found.Close() }() // its error is that of Err
+	defer func() { _ = found.Close() }() // found.Err returns the same error
 	var rows []quota.Row
 	for found.Next() {
 		var row quota.Row
@@ -233,7 +231,7 @@ func (s *Store) Read(ctx context.Context, filter quota.Filter) ([]quota.Row, err
 		}
 		var err error
 		if row.Window, err = quota.ParseWindow(window); err != nil {
-			continue // of a release that knows more windows
+			continue // a newer release has written it
 		}
 		if row.Key.Service, err = schema.ParseServiceType(service); err != nil {
 			continue
@@ -244,7 +242,7 @@ func (s *Store) Read(ctx context.Context, filter quota.Filter) ([]quota.Row, err
 	return rows, found.Err()
 }
 
-// where returns the condition of a filter; it is empty if nothing can pass.
+// where returns the SQL condition of a filter, or "" if no row can match.
 func (s *Store) where(f *quota.Filter) (string, []any) {
 	p := placeholders{postgres: s.postgres}
 	var args []any

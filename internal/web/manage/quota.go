@@ -93,7 +93,7 @@ func restartFields() []string {
 func viewQuotaConfig(s quota.Settings) quotaConfigView {
 	return quotaConfigView{
 		Enabled: s.Enabled, FailOpen: s.FailOpen, Windows: notNil(s.Windows), FlushIntervalSeconds: s.FlushIntervalSeconds,
-		Retention: s.Retention, Distributed: viewDistribution(s.Distributed), BackendName: s.Backend(),
+		Retention: s.Retention, Distributed: viewDistribution(s.Distributed), BackendName: s.CounterKind(),
 		HotEditableFields: hotFields(), RestartRequiredFields: restartFields(),
 	}
 }
@@ -116,7 +116,7 @@ func (a *API) EditQuota(q *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	settings, message := edit.On(a.options.Ledger.Settings()), "Dry run: this would be in force; nothing was changed."
+	settings, message := edit.Apply(a.options.Ledger.Settings()), "Dry run: this would be in force; nothing was changed."
 	if !q.change.DryRun {
 		a.options.Ledger.Edit(edit)
 		settings, message = a.options.Ledger.Settings(), "The quota ledger is changed until the next restart or reload."
@@ -238,7 +238,7 @@ func (a *API) QuotaStatus(q *Request) (Reply, error) {
 	status := a.options.Ledger.Status(q.Context())
 	s := status.Settings
 	view := quotaStatusView{
-		Enabled: s.Enabled, BackendName: s.Backend(), Degraded: status.Reason != "", DegradedReason: status.Reason,
+		Enabled: s.Enabled, BackendName: s.CounterKind(), Degraded: status.Reason != "", DegradedReason: status.Reason,
 		FailOpen: s.FailOpen, Windows: notNil(s.Windows), Distributed: viewDistribution(s.Distributed),
 	}
 	if status.Probe != nil {
@@ -319,9 +319,9 @@ func usageMessage(enabled bool, err error) string {
 
 // quotaQuestion reads what is asked for. It is checked whether or not the ledger
 // is on.
-func quotaQuestion(r *Request) (quota.Question, error) {
+func quotaQuestion(r *Request) (quota.UsageQuery, error) {
 	query := r.URL.Query()
-	q := quota.Question{
+	q := quota.UsageQuery{
 		Tenant: query.Get("tenantId"), APIKey: query.Get("apiKeyId"), User: query.Get("userId"),
 		Service: query.Get("serviceType"), Model: query.Get("model"),
 	}

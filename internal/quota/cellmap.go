@@ -1,0 +1,295 @@
+package quota
+
+import (
+	"fmt"
+	"hash/maphash"
+	"strconv"
+	"sync"
+	"sync/atomic"
+)
+
+// cellMap is the map from keys to their cells: everything that this writer
+// counts. Its size is bounded.
+type cellMap struct {
+	writer               string
+	maxKeys              int64
+	maxCells, spareCells int64
+	calendar             calendar
+	seed                 maphash.Seed
+	shards               [shardCount]shard
+
+	keys, cells atomic.Int64
+	overflowed  atomic.Int64
+	// latestPruned is, for each window, the latest start of a cell that was removed.
+	// A cell that is created again for such a start gets another writer name,
+	// because its totals begin at 0 and stores keep the greater total of a writer.
+	latestPruned [WindowCount]atomic.Int64
+	writerSuffix atomic.Int64
+
+	// recovered are the cells of earlier processes. They never change, and their
+	// owners are retired.
+	mu        sync.Mutex
+	recovered []*cell
+}
+
+const (
+	shardCount = 64
+	// maxKeys is how many keys are counted separately.
+	maxKeys = 100_000
+	// spareKeys is how many more keys there may be whose user was replaced by
+	// Overflow. Beyond that the tenant is replaced too, because without
+	// authentication clients choose it.
+	spareKeys = 5_000
+	// maxCells is how many cells are held while the database is unavailable: about
+	// twice as many as all keys have in open windows. Beyond it users are counted
+	// together, after spareCells more also tenants, and after another spareCells
+	// no cell is created.
+	maxCells   = 800_000
+	spareCells = 100_000
+)
+
+type shard struct {
+	mu   sync.RWMutex
+	keys map[Key]*keyCells
+}
+
+func newCellMap(writer string) *cellMap {
+	b := &cellMap{writer: writer, maxKeys: maxKeys, maxCells: maxCells, spareCells: spareCells, seed: maphash.MakeSeed()}
+	for i := range b.latestPruned {
+		b.latestPruned[i].Store(-1 << 63)
+	}
+	return b
+}
+
+// writerFor returns the writer of a new cell.
+func (b *cellMap) writerFor(w Window, start int64) string {
+	if start > b.latestPruned[w].Load() {
+		return b.writer
+	}
+	return b.writer + "." + strconv.FormatInt(b.writerSuffix.Add(1), 10)
+}
+
+// acquire returns the cells of a subject in the windows that are counted, with a
+// reference to each. It reports whether there was room for all of them. It
+// allocates nothing for a subject that was seen before.
+func (b *cellMap) acquire(who *Subject, windows *[WindowCount]bool, second int64, to *[WindowCount]*cell) (all bool) {
+	found, folded := b.find(who), false
+	all = true
+	for w := Minute; int(w) < WindowCount; w++ {
+		to[w] = nil
+		if !windows[w] {
+			continue
+		}
+		start := b.calendar.start(w, second)
+		c, gone := found.acquire(b, w, start)
+		for gone {
+			found = b.find(who)
+			c, gone = found.acquire(b, w, start)
+		}
+		if c == nil {
+			c, folded = b.acquireFolded(found.key, w, start), true
+		}
+		to[w], all = c, all && c != nil
+	}
+	if folded {
+		b.overflowed.Add(1)
+	}
+	return all
+}
+
+// acquireFolded returns the cell that counts all users together, or all tenants,
+// when a key has no room for a cell of its own. It returns nil when there is no
+// room for that cell either.
+func (b *cellMap) acquireFolded(key Key, w Window, start int64) *cell {
+	key.User = Overflow
+	if c := b.acquireKey(key, b.maxKeys+spareKeys, w, start); c != nil {
+		return c
+	}
+	key.Tenant = Overflow
+	return b.acquireKey(key, unbounded, w, start)
+}
+
+func (b *cellMap) acquireKey(key Key, maxKeys int64, w Window, start int64) *cell {
+	for {
+		found := b.insert(key, maxKeys)
+		if found == nil {
+			return nil
+		}
+		if c, gone := found.acquire(b, w, start); !gone {
+			return c
+		}
+	}
+}
+
+// cellLimit returns the number of cells at which a key gets no further cell.
+func (b *cellMap) cellLimit(key *Key) int64 {
+	switch {
+	case key.Tenant == Overflow:
+		return b.maxCells + 2*b.spareCells
+	case key.User == Overflow:
+		return b.maxCells + b.spareCells
+	}
+	return b.maxCells
+}
+
+// reason returns why new cells are folded into Overflow, or "" if they are not.
+func (b *cellMap) reason() string {
+	held := b.cells.Load()
+	if held < b.maxCells {
+		return ""
+	}
+	reason := fmt.Sprintf("quota-memory-full: %d counts wait for the database; new ones are counted together as %s", held, Overflow)
+	if held >= b.maxCells+2*b.spareCells {
+		reason += ", and where that cannot be, not at all"
+	}
+	return reason
+}
+
+// unbounded is the limit for folded keys, whose number the configuration bounds.
+const unbounded = 1 << 62
+
+func (b *cellMap) find(who *Subject) *keyCells {
+	if !who.tooLong() {
+		s := b.shard(maphash.Bytes(b.seed, who.User), who.Tenant, who.APIKey, who.Model)
+		s.mu.RLock()
+		found := s.keys[Key{who.Tenant, who.APIKey, string(who.User), who.Service, who.Model}]
+		s.mu.RUnlock()
+		if found != nil {
+			return found
+		}
+	}
+	return b.findOrFold(who.key())
+}
+
+func (b *cellMap) shard(user uint64, tenant, key, model string) *shard {
+	h := user ^ maphash.String(b.seed, tenant)*3 ^ maphash.String(b.seed, key)*5 ^ maphash.String(b.seed, model)*7
+	return &b.shards[(h^h>>32)%shardCount]
+}
+
+// findOrFold returns the cells of a key. When there are too many keys it folds
+// the user, and then also the tenant, into Overflow.
+func (b *cellMap) findOrFold(key Key) *keyCells {
+	if found := b.insert(key, b.maxKeys); found != nil {
+		return found
+	}
+	b.overflowed.Add(1)
+	key.User = Overflow
+	if found := b.insert(key, b.maxKeys+spareKeys); found != nil {
+		return found
+	}
+	key.Tenant = Overflow
+	return b.insert(key, unbounded)
+}
+
+// insert returns the cells of a key, which it adds unless there are maxKeys
+// already; then it returns nil.
+func (b *cellMap) insert(key Key, maxKeys int64) *keyCells {
+	s := b.shard(maphash.String(b.seed, key.User), key.Tenant, key.APIKey, key.Model)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if found := s.keys[key]; found != nil {
+		return found
+	}
+	if b.keys.Load() >= maxKeys {
+		return nil
+	}
+	b.keys.Add(1)
+	made := &keyCells{key: key}
+	if s.keys == nil {
+		s.keys = map[Key]*keyCells{}
+	}
+	s.keys[key] = made
+	return made
+}
+
+// restore adds the totals of other writers.
+func (b *cellMap) restore(rows []Row) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	lines := map[Key]*keyCells{}
+	for i := range rows {
+		row := &rows[i]
+		l := lines[row.Key]
+		if l == nil {
+			l = &keyCells{key: row.Key, retired: true}
+			lines[row.Key] = l
+		}
+		c := &cell{owner: l, writer: row.Writer, window: row.Window, start: row.Start.Unix()}
+		c.requests.Store(row.Requests)
+		c.tokens.Store(row.Tokens)
+		b.recovered = append(b.recovered, c)
+		b.cells.Add(1)
+	}
+}
+
+// each calls f with every cell.
+func (b *cellMap) each(f func(*cell)) {
+	for i := range b.shards {
+		for _, l := range b.shards[i].all() {
+			l.each(f)
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, c := range b.recovered {
+		f(c)
+	}
+}
+
+func (s *shard) all() []*keyCells {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	all := make([]*keyCells, 0, len(s.keys))
+	for _, l := range s.keys {
+		all = append(all, l)
+	}
+	return all
+}
+
+// prune removes the cells for which mayPrune is true and that no request uses.
+func (b *cellMap) prune(mayPrune func(*cell) bool) {
+	for i := range b.shards {
+		s := &b.shards[i]
+		for _, l := range s.all() {
+			if !l.prune(b, mayPrune) {
+				continue
+			}
+			s.mu.Lock()
+			delete(s.keys, l.key)
+			s.mu.Unlock()
+			b.keys.Add(-1)
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	kept := b.recovered[:0]
+	for _, c := range b.recovered {
+		if mayPrune(c) {
+			b.cells.Add(-1)
+			continue
+		}
+		kept = append(kept, c)
+	}
+	clear(b.recovered[len(kept):])
+	b.recovered = kept
+}
+
+// retire removes a cell if mayPrune allows it and no request uses it.
+func (b *cellMap) retire(c *cell, mayPrune func(*cell) bool) bool {
+	if !mayPrune(c) {
+		return false
+	}
+	// latestPruned is raised before the cell is retired: a request that finds the
+	// cell retired must find the new value, to choose another writer name.
+	before := b.latestPruned[c.window].Load()
+	b.latestPruned[c.window].Store(max(before, c.start))
+	if c.refs.CompareAndSwap(0, retired) {
+		if mayPrune(c) {
+			b.cells.Add(-1)
+			return true
+		}
+		c.refs.Store(0) // a request came in between
+	}
+	b.latestPruned[c.window].Store(before)
+	return false
+}
