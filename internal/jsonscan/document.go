@@ -60,9 +60,27 @@ type node struct {
 	start, end       uint32 // quotes and brackets included
 	next             uint32 // the node after this one and all it contains
 	kind             Kind
-	escapedKey       bool
-	escaped          bool
-	closed           bool // what it holds was not recorded
+	traits           traits
+}
+
+// traits are what else is known of a value.
+type traits uint8
+
+const (
+	escapedKey  traits = 1 << iota
+	escaped            // a string with escapes
+	closed             // what it holds was not recorded
+	onlyNumbers        // an array of nothing else
+)
+
+func (t traits) has(one traits) bool { return t&one != 0 }
+
+// when returns the trait where it applies.
+func (t traits) when(applies bool) traits {
+	if applies {
+		return t
+	}
+	return 0
 }
 
 // Document is a scanned JSON text. The zero value is ready; reuse it to keep
@@ -114,7 +132,6 @@ func (d *Document) Reset() {
 	if cap(d.nodes) > keepNodes {
 		d.nodes = nil
 	}
-	clear(d.keys[:cap(d.keys)])
 	d.keys = d.keys[:0]
 }
 
@@ -164,7 +181,7 @@ func (v Value) Get(name string) Value {
 	end := nodes[v.n].next
 	for i := v.n + 1; i < end; i = nodes[i].next {
 		n := &nodes[i]
-		if !n.escapedKey {
+		if !n.traits.has(escapedKey) {
 			if string(data[n.keyStart:n.keyEnd]) == name {
 				return Value{doc: v.doc, n: i, end: end}
 			}
@@ -189,7 +206,7 @@ func (v Value) First() Value {
 		if v.stop != 0 {
 			return v.doc.firstElement(v.start, v.n, v.n)
 		}
-		if n := v.node(); !n.closed {
+		if n := v.node(); !n.traits.has(closed) {
 			return v.doc.firstElement(n.start, v.n+1, n.next)
 		}
 	}
@@ -290,6 +307,22 @@ func (v Value) Empty() bool {
 	return true
 }
 
+// OnlyNumbers reports whether v is an array that holds nothing but numbers.
+func (v Value) OnlyNumbers() bool {
+	if v.Kind() != Array {
+		return false
+	}
+	if v.stop == 0 {
+		return v.node().traits.has(onlyNumbers)
+	}
+	for element := v.First(); element.Kind() != Absent; element = element.Next() {
+		if element.Kind() != Number {
+			return false
+		}
+	}
+	return true
+}
+
 // Key returns the key of a member, without escapes.
 func (v Value) Key() []byte {
 	if v.doc == nil || v.stop != 0 {
@@ -297,7 +330,7 @@ func (v Value) Key() []byte {
 	}
 	n := v.node()
 	raw := v.doc.data[n.keyStart:n.keyEnd]
-	if n.escapedKey {
+	if n.traits.has(escapedKey) {
 		return Unescape(nil, raw)
 	}
 	return raw
@@ -354,7 +387,7 @@ func (v Value) Text() []byte {
 	}
 	raw := v.Raw()
 	raw = raw[1 : len(raw)-1]
-	if v.stop != 0 && bytes.IndexByte(raw, '\\') >= 0 || v.stop == 0 && v.node().escaped {
+	if v.stop != 0 && bytes.IndexByte(raw, '\\') >= 0 || v.stop == 0 && v.node().traits.has(escaped) {
 		return Unescape(nil, raw)
 	}
 	return raw

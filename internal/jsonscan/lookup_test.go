@@ -89,6 +89,30 @@ func TestNumbersThatAreWhole(t *testing.T) {
 	}
 }
 
+func TestOnlyNumbers(t *testing.T) {
+	many := strings.Repeat("0.25,", 40)
+	for text, want := range map[string]bool{
+		"[]": true, "[ ]": true, "[1]": true, "[-1.5e3, 2]": true, "[" + many + "1]": true, "[" + many + strings.Repeat("1", 40) + "]": true,
+		"[null]": false, `["1"]`: false, "[[1]]": false, "[[]]": false, "[{}]": false, "[1,true]": false, "[true,1]": false,
+		"[" + many + "null]": false, "[null," + many + "1]": false, "[" + many + `"a",` + many + "1]": false, "[" + many + "[1]]": false,
+		"1": false, "{}": false, `"1"`: false,
+	} {
+		for list, value := range map[string]func(root Value) Value{
+			text:                 func(root Value) Value { return root },
+			"[" + text + "]":     func(root Value) Value { return root.First() },
+			"[1," + text + "]":   func(root Value) Value { return root.First().Next() },
+			`{"a":` + text + "}": func(root Value) Value { return root.Get("a") },
+		} {
+			if got := value(parse(t, list).Root()).OnlyNumbers(); got != want {
+				t.Errorf("%.60s in %.60s holds only numbers: %v", text, list, got)
+			}
+		}
+	}
+	if (Value{}).OnlyNumbers() {
+		t.Error("what is absent holds numbers")
+	}
+}
+
 func TestKeysAsTheyCameAndAsText(t *testing.T) {
 	root := parse(t, `{"a":1,"\u0062c":2,"":[3]}`).Root()
 	var keys []string

@@ -3,10 +3,7 @@ package jsonscan
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/hex"
 	"fmt"
-	"math/bits"
-	"unicode/utf8"
 )
 
 // Error says what is wrong with a text and where.
@@ -21,9 +18,9 @@ func (e *Error) Error() string { return fmt.Sprintf("%s at byte %d", e.Reason, e
 // key is a key of an object that is still open.
 type key struct {
 	// print is the length and the first bytes: different prints mean different keys.
-	print uint64
-	text  []byte
-	start uint32
+	print      uint64
+	start, end uint32
+	escaped    bool
 }
 
 // linearKeys is the size up to which an object's keys are compared one by one;
@@ -75,21 +72,25 @@ func (d *Document) value(i, depth int, n node) (end int, err error) {
 		}
 	}
 	kind := kindOf(d.data[i])
-	escaped := false
+	var found traits
 	switch kind {
 	case String:
-		end, escaped, err = d.str(i + 1)
+		var escapes bool
+		end, escapes, err = d.str(i + 1)
+		found = escaped.when(escapes)
 	case Object:
 		end, err = d.object(i, depth+1)
 	case Array:
-		end, _, err = d.array(i, depth+1)
+		var numbers bool
+		end, _, numbers, err = d.array(i, depth+1)
+		found = onlyNumbers.when(numbers)
 	default:
 		end, err = d.scalar(i, kind)
 	}
 	if err == nil && self >= 0 {
 		rec := &d.nodes[self]
-		rec.end, rec.next, rec.kind, rec.escaped = uint32(end), uint32(len(d.nodes)), kind, escaped
-		rec.closed = depth == d.depth
+		rec.end, rec.next, rec.kind = uint32(end), uint32(len(d.nodes)), kind
+		rec.traits |= found | closed.when(depth == d.depth)
 	}
 	return end, err
 }
@@ -154,12 +155,12 @@ func (d *Document) object(i, depth int) (int, error) {
 			return 0, d.unexpected(i, "expected a key in double quotes")
 		}
 		keyStart := i + 1
-		keyEnd, escaped, err := d.str(keyStart)
+		keyEnd, escapes, err := d.str(keyStart)
 		if err != nil {
 			return 0, err
 		}
 		if !d.AllowDuplicateKeys {
-			if err := d.remember(base, &many, keyStart, keyEnd-1, escaped); err != nil {
+			if err := d.remember(base, &many, keyStart, keyEnd-1, escapes); err != nil {
 				return 0, err
 			}
 		}
@@ -169,7 +170,7 @@ func (d *Document) object(i, depth int) (int, error) {
 		if i = skipSpace(d.data, i+1); i >= len(d.data) {
 			return 0, d.unexpected(i, "expected a value")
 		}
-		i, err = d.value(i, depth, node{keyStart: uint32(keyStart), keyEnd: uint32(keyEnd - 1), escapedKey: escaped})
+		i, err = d.value(i, depth, node{keyStart: uint32(keyStart), keyEnd: uint32(keyEnd - 1), traits: escapedKey.when(escapes)})
 		if err != nil {
 			return 0, err
 		}
@@ -190,28 +191,35 @@ func (d *Document) object(i, depth int) (int, error) {
 
 // remember adds a key to those of the innermost object, which start at base or,
 // where there are many, are in a table, and fails when it is there already.
-func (d *Document) remember(base int, many *table, start, end int, escaped bool) error {
-	text := d.data[start:end]
-	if escaped {
-		text = Unescape(nil, text)
-	}
+func (d *Document) remember(base int, many *table, start, end int, escapes bool) error {
+	k := key{start: uint32(start), end: uint32(end), escaped: escapes}
+	text := d.textOf(k)
 	if many.used > 0 {
 		return d.rememberIn(many, text, start)
 	}
-	print := keyPrint(text)
-	for _, k := range d.keys[base:] {
-		if k.print == print && bytes.Equal(k.text, text) {
+	k.print = keyPrint(text)
+	for _, other := range d.keys[base:] {
+		if other.print == k.print && bytes.Equal(d.textOf(other), text) {
 			return duplicate(start, text)
 		}
 	}
-	d.keys = append(d.keys, key{print, text, uint32(start)})
+	d.keys = append(d.keys, k)
 	if len(d.keys)-base < linearKeys {
 		return nil
 	}
 	for _, k := range d.keys[base:] {
-		many.add(d.hash(k.text), k.start)
+		many.add(d.hash(d.textOf(k)), k.start)
 	}
 	return nil
+}
+
+// textOf returns a key without escapes.
+func (d *Document) textOf(k key) []byte {
+	text := d.data[k.start:k.end]
+	if k.escaped {
+		return Unescape(nil, text)
+	}
+	return text
 }
 
 // rememberIn adds a key to a table of the places where keys start.
@@ -246,70 +254,76 @@ func (d *Document) keyAt(start int) []byte {
 }
 
 func keyPrint(text []byte) uint64 {
-	if len(text) >= 8 {
-		return binary.LittleEndian.Uint64(text) ^ uint64(len(text))<<56
+	length := uint64(len(text)) << 56
+	switch {
+	case len(text) >= 8:
+		return length ^ binary.LittleEndian.Uint64(text)
+	case len(text) >= 4: // the two halves overlap
+		return length ^ uint64(binary.LittleEndian.Uint32(text))<<24 ^ uint64(binary.LittleEndian.Uint32(text[len(text)-4:]))
 	}
-	print := uint64(len(text)) << 56
 	for i, c := range text {
-		print |= uint64(c) << (8 * i)
+		length |= uint64(c) << (8 * i)
 	}
-	return print
+	return length
 }
 
 // array scans an array and returns where it ends. It is plain if none of its
 // elements has a node or holds anything that was passed over: then its elements
 // can be found in the text alone.
-func (d *Document) array(i, depth int) (end int, plain bool, err error) {
+func (d *Document) array(i, depth int) (end int, plain, numbers bool, err error) {
 	if depth > MaxDepth {
-		return 0, false, fail(i, "nested deeper than 128 levels")
+		return 0, false, false, fail(i, "nested deeper than 128 levels")
 	}
-	plain = true
+	plain, numbers = true, true
 	i = skipSpace(d.data, i+1)
 	if i < len(d.data) && d.data[i] == ']' {
-		return i + 1, true, nil
+		return i + 1, true, true, nil
 	}
 	for {
 		if i >= len(d.data) {
-			return 0, false, d.unexpected(i, "expected a value")
+			return 0, false, false, d.unexpected(i, "expected a value")
 		}
-		start, escaped, short := i, false, true
+		start, short := i, true
 		kind := kindOf(d.data[i])
 		switch kind {
 		case Object, Array:
 			i, short, err = d.nested(i, depth, kind)
 		case String:
-			if i, escaped, err = d.str(i + 1); i-start > shortElement {
-				short, err = false, d.recordLong(start, i, depth, kind, escaped)
+			var escapes bool
+			if i, escapes, err = d.str(i + 1); i-start > shortElement {
+				short, err = false, d.recordLong(start, i, depth, kind, escaped.when(escapes))
 			}
 		default:
 			if i, err = d.scalar(i, kind); i-start > shortElement {
-				short, err = false, d.recordLong(start, i, depth, kind, false)
+				short, err = false, d.recordLong(start, i, depth, kind, 0)
 			}
 		}
 		if err != nil {
-			return 0, false, err
+			return 0, false, false, err
 		}
-		plain = plain && short
+		plain, numbers = plain && short, numbers && kind == Number
 		if i = skipSpace(d.data, i); i >= len(d.data) {
-			return 0, false, d.unexpected(i, "expected ',' or ']'")
+			return 0, false, false, d.unexpected(i, "expected ',' or ']'")
 		}
 		switch d.data[i] {
 		case ']':
-			return i + 1, plain, nil
+			return i + 1, plain, numbers, nil
 		case ',':
-			i = skipSpace(d.data, i+1)
+			if i = skipSpace(d.data, i+1); kind == Number {
+				i = skipSpace(d.data, skipNumbers(d.data, i))
+			}
 		default:
-			return 0, false, d.unexpected(i, "expected ',' or ']'")
+			return 0, false, false, d.unexpected(i, "expected ',' or ']'")
 		}
 	}
 }
 
 // recordLong adds the node of an element that was scanned and is not short.
-func (d *Document) recordLong(start, end, depth int, kind Kind, escaped bool) error {
+func (d *Document) recordLong(start, end, depth int, kind Kind, found traits) error {
 	if depth > d.depth {
 		return nil
 	}
-	return d.record(node{start: uint32(start), end: uint32(end), next: uint32(len(d.nodes) + 1), kind: kind, escaped: escaped})
+	return d.record(node{start: uint32(start), end: uint32(end), next: uint32(len(d.nodes) + 1), kind: kind, traits: found})
 }
 
 // nested scans an element that is an array or an object. It is short, and has no
@@ -321,9 +335,9 @@ func (d *Document) nested(i, depth int, kind Kind) (end int, short bool, err err
 			return 0, false, err
 		}
 	}
-	var plain bool
+	var plain, numbers bool
 	if kind == Array {
-		end, plain, err = d.array(i, depth+1)
+		end, plain, numbers, err = d.array(i, depth+1)
 	} else {
 		end, err = d.object(i, depth+1)
 		inner := skipSpace(d.data, i+1)
@@ -340,113 +354,9 @@ func (d *Document) nested(i, depth int, kind Kind) (end int, short bool, err err
 	default:
 		rec := &d.nodes[self]
 		rec.end, rec.next = uint32(end), uint32(len(d.nodes))
-		rec.closed = depth == d.depth
+		rec.traits = onlyNumbers.when(numbers) | closed.when(depth == d.depth)
 	}
 	return end, short, nil
-}
-
-const (
-	ones  = 0x0101010101010101
-	highs = 0x8080808080808080
-)
-
-// stops marks, in the high bit of each byte of a word, a quote, a backslash or a
-// control character. Only the lowest mark is exact, which is the one that counts.
-func stops(w uint64) uint64 {
-	quote := w ^ ones*'"'
-	slash := w ^ ones*'\\'
-	return (((quote - ones) &^ quote) | ((slash - ones) &^ slash) | ((w - ones*0x20) &^ w)) & highs
-}
-
-// str scans a string whose content starts at i and returns the position after
-// its closing quote. It looks at eight bytes at a time for the four things that
-// matter: a quote, a backslash, a control character, a byte beyond ASCII.
-func (d *Document) str(start int) (end int, escaped bool, err error) {
-	data := d.data
-	i := start
-	var beyond uint64
-	for {
-		for i+16 <= len(data) {
-			w, next := binary.LittleEndian.Uint64(data[i:]), binary.LittleEndian.Uint64(data[i+8:])
-			beyond |= w
-			if stop := stops(w); stop != 0 {
-				i += bits.TrailingZeros64(stop) >> 3
-				break
-			}
-			beyond |= next
-			if stop := stops(next); stop != 0 {
-				i += 8 + bits.TrailingZeros64(stop)>>3
-				break
-			}
-			i += 16
-		}
-		for i < len(data) && data[i] != '"' && data[i] != '\\' && data[i] >= 0x20 {
-			beyond |= uint64(data[i])
-			i++
-		}
-		if i >= len(data) {
-			return 0, false, fail(start-1, "unterminated string")
-		}
-		switch {
-		case data[i] == '"':
-			if beyond&highs != 0 && !utf8.Valid(data[start:i]) {
-				return 0, false, fail(start, "invalid UTF-8 in a string")
-			}
-			return i + 1, escaped, nil
-		case data[i] != '\\':
-			return 0, false, fail(i, "control character in a string")
-		case i+1 < len(data) && simpleEscape[data[i+1]]:
-			escaped = true
-			i += 2
-		default:
-			escaped = true
-			if i, err = d.escape(i); err != nil {
-				return 0, false, err
-			}
-		}
-	}
-}
-
-// StringEnds reports whether a string whose content starts at one place of a text
-// is well formed and has its closing quote at the other.
-func StringEnds(text []byte, start, quote int) bool {
-	if quote >= len(text) {
-		return false
-	}
-	d := Document{data: text[:quote+1]}
-	end, _, err := d.str(start)
-	return err == nil && end == quote+1
-}
-
-// simpleEscape holds what may follow a backslash and is done with that.
-var simpleEscape = [256]bool{'"': true, '\\': true, '/': true, 'b': true, 'f': true, 'n': true, 'r': true, 't': true}
-
-// escape checks an escape sequence at i that is no simple one, and returns the
-// position after it. Half of a surrogate pair is grammatical: the other half of
-// a character that was cut in two may stand in the text that follows.
-func (d *Document) escape(i int) (int, error) {
-	if i+1 >= len(d.data) {
-		return 0, fail(i, "unterminated string")
-	}
-	if d.data[i+1] != 'u' {
-		return 0, fail(i, "unknown escape sequence")
-	}
-	if hexRune(d.data[i+2:]) < 0 {
-		return 0, fail(i, "\\u needs four hexadecimal digits")
-	}
-	return i + 6, nil
-}
-
-// hexRune reads four hexadecimal digits, or returns -1.
-func hexRune(data []byte) rune {
-	var value [2]byte
-	if len(data) < 4 {
-		return -1
-	}
-	if _, err := hex.Decode(value[:], data[:4]); err != nil {
-		return -1
-	}
-	return rune(binary.BigEndian.Uint16(value[:]))
 }
 
 func (d *Document) literal(i int, word string) (int, error) {
@@ -454,40 +364,6 @@ func (d *Document) literal(i int, word string) (int, error) {
 		return 0, d.unexpected(i, "expected a value")
 	}
 	return i + len(word), nil
-}
-
-func (d *Document) number(start int) (int, error) {
-	i := start
-	if d.data[i] == '-' {
-		i++
-	}
-	switch {
-	case i < len(d.data) && d.data[i] == '0':
-		i++
-	case i < len(d.data) && isDigit(d.data[i]):
-		i = skipDigits(d.data, i)
-	default:
-		return 0, d.unexpected(start, "expected a value")
-	}
-	if i < len(d.data) && d.data[i] == '.' {
-		after := skipDigits(d.data, i+1)
-		if after == i+1 {
-			return 0, d.unexpected(after, "expected a digit after the decimal point")
-		}
-		i = after
-	}
-	if i < len(d.data) && d.data[i]|0x20 == 'e' {
-		i++
-		if i < len(d.data) && (d.data[i] == '+' || d.data[i] == '-') {
-			i++
-		}
-		after := skipDigits(d.data, i)
-		if after == i {
-			return 0, d.unexpected(after, "expected a digit in the exponent")
-		}
-		i = after
-	}
-	return i, nil
 }
 
 func (d *Document) unexpected(i int, reason string) error {
@@ -509,17 +385,8 @@ func duplicate(offset int, name []byte) *Error {
 
 func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' }
 
-func isDigit(c byte) bool { return c >= '0' && c <= '9' }
-
 func skipSpace(data []byte, i int) int {
 	for i < len(data) && data[i] <= ' ' && isSpace(data[i]) {
-		i++
-	}
-	return i
-}
-
-func skipDigits(data []byte, i int) int {
-	for i < len(data) && isDigit(data[i]) {
 		i++
 	}
 	return i

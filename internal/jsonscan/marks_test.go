@@ -1,0 +1,174 @@
+package jsonscan
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// marksOf marks the bytes of a block one by one.
+func marksOf(block []byte, marked func(c byte) bool) (marks uint64) {
+	for i, c := range block {
+		if marked(c) {
+			marks |= 1 << i
+		}
+	}
+	return marks
+}
+
+func stopsString(c byte) bool { return c == '"' || c == '\\' || c < ' ' }
+
+// Both ways of marking, that of this processor and the one for all others, say the
+// same of every byte in every place.
+func TestMarksOfTextAreThoseOfItsBytes(t *testing.T) {
+	for c := range 256 {
+		for place := range 64 {
+			for _, filler := range []byte{'a', ' ', '!', '#', '[', ']', '~', 0x7f} {
+				text := bytes.Repeat([]byte{filler}, 192)
+				text[64+place] = byte(c)
+				wantPassed, wantStop := 3, uint64(0)
+				if stopsString(byte(c)) {
+					wantPassed, wantStop = 1, 1<<place
+				}
+				for name, mark := range map[string]func(*byte, int) (int, uint64, bool){"markText": markText, "portableText": portableText} {
+					passed, stop, beyond := mark(&text[0], 3)
+					if passed != wantPassed || stop != wantStop || beyond != (c >= utf8.RuneSelf) {
+						t.Fatalf("%s, %#x at %d among %q: passed %d, marks %#x, beyond %v", name, c, place, filler, passed, stop, beyond)
+					}
+				}
+			}
+		}
+	}
+	if passed, stop, beyond := markText(new(byte), 0); passed != 0 || stop != 0 || beyond {
+		t.Errorf("of no blocks %d were passed, marks %#x, beyond %v", passed, stop, beyond)
+	}
+}
+
+func TestMarksOfRandomBlocksAreThoseOfTheirBytes(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same blocks in every run
+	for range 2000 {
+		var block [64]byte
+		for i := 0; i < len(block); i += 8 {
+			binary.LittleEndian.PutUint64(block[i:], random.Uint64())
+		}
+		for i := range block {
+			if random.IntN(2) == 0 {
+				block[i] = `0123456789.,- +"\`[random.IntN(17)]
+			}
+		}
+		is := func(set string) uint64 {
+			return marksOf(block[:], func(c byte) bool { return strings.IndexByte(set, c) >= 0 })
+		}
+		want := fmt.Sprint(is("0123456789"), is("0"), is(","), is("."), is("-"), is(" \n"))
+		if got := fmt.Sprint(markNumbers(&block)); got != want {
+			t.Fatalf("%q has the marks %s, want %s", block, got, want)
+		}
+		if got := fmt.Sprint(portableNumbers(&block)); got != want {
+			t.Fatalf("%q has the portable marks %s, want %s", block, got, want)
+		}
+		wantStop := marksOf(block[:], stopsString)
+		for _, mark := range []func(*byte, int) (int, uint64, bool){markText, portableText} {
+			if _, stop, _ := mark(&block[0], 1); stop != wantStop {
+				t.Fatalf("%q has the marks %#x, want %#x", block, stop, wantStop)
+			}
+		}
+	}
+}
+
+// numberParts are put together in all ways to lists that are right, and to such as
+// are wrong in one of the ways in which a list of numbers can be.
+var numberParts = []string{
+	"0", "1", "7", "10", "-", "-0", "00", "01", "-01", ".", "0.5", "-3.25", "1.", ".5", "1.2.3", "1..2", "--1", "1-", "e", "1e5", "-1.5E-7", "1e",
+	",", ", ", " ,", ",\n  ", ",\t", ",,", " ", "null", "[1]", `"a"`, "0.123456789012345678901234567890", "0.12345678901234567890123456789012",
+	"12345678901234567890123456789012", "123456789012345678901234567890123", "\x00", "/", ":", "é",
+}
+
+// Lists of numbers are accepted and refused as the oracle does it, wherever among 64
+// bytes something stands that must not.
+func TestListsOfNumbersAgreeWithTheOracle(t *testing.T) {
+	for before := range 70 {
+		for _, separator := range []string{",", ", "} {
+			for _, number := range []string{"1", "-0.25", "123"} {
+				list := strings.Repeat(number+separator, before)
+				for _, part := range numberParts {
+					checkNumbers(t, "["+list+part+separator+strings.Repeat("0.5,", 30)+"0]")
+				}
+			}
+		}
+	}
+	random := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // the same lists in every run
+	for range 20_000 {
+		var b strings.Builder
+		b.WriteString("[1,")
+		for range 25 + random.IntN(10) {
+			b.WriteString([]string{"0", "-1.5", "12", "0.25"}[random.IntN(4)])
+			b.WriteString([]string{",", ", ", ",\n "}[random.IntN(3)])
+		}
+		for range random.IntN(3) {
+			b.WriteString(numberParts[random.IntN(len(numberParts))])
+		}
+		b.WriteString(strings.Repeat(",1", random.IntN(30)) + "]")
+		checkNumbers(t, b.String())
+	}
+}
+
+func checkNumbers(t *testing.T, text string) {
+	t.Helper()
+	var doc Document
+	err, want := doc.Parse([]byte(text)), oracle([]byte(text))
+	if (err == nil) != (want == nil) {
+		t.Fatalf("%s: %v, the oracle says %v", text, err, want)
+	}
+	if err == nil {
+		checkElements(t, doc.Root())
+	}
+}
+
+// A list of numbers is passed over to where its last 64 bytes begin, also if it is
+// written with spaces; nothing but numbers is.
+func TestNumbersArePassedOverInBlocks(t *testing.T) {
+	for _, c := range []struct {
+		name, number, separator string
+		passes                  bool
+	}{
+		{"floats", "-0.0123456789", ",", true},
+		{"floats as Python writes them", "0.012345678901234567", ", ", true},
+		{"one to a line", "0.5", ",\n    ", true},
+		{"token ids", "50256", ",", true},
+		{"the longest without a node", "-0." + strings.Repeat("1", 29), ",", true},
+		{"one digit more", "-0." + strings.Repeat("1", 30), ",", false},
+		{"exponents", "1e5", ",", false},
+		{"texts", `"a"`, ",", false},
+		{"a comma behind a space", "1", " ,", false},
+	} {
+		text := []byte(strings.Repeat(c.number+c.separator, 200) + c.number + "]")
+		at := skipNumbers(text, 0)
+		if passed := len(text)-at < 64; passed != c.passes || !c.passes && at != 0 {
+			t.Errorf("%s: passed over %d of %d bytes", c.name, at, len(text))
+		}
+	}
+}
+
+func TestUTF8IsValidWhereTheLibrarySaysSo(t *testing.T) {
+	// All that begins a character and can be wrong about it, beside what is right.
+	parts := []string{
+		"a", "é", "ѿ", "你", "ࠀ", "퟿", "", "�", "🙂", "\U0010ffff", "\x7f", "\x80", "\xbf", "\xc0\x80", "\xc1\xbf", "\xc2", "\xdf\x7f",
+		"\xe0\x80\x80", "\xe0\x9f\xbf", "\xe4\xbd", "\xe4\x7f\x80", "\xe4\xbd\xc0", "\xed\xa0\x80", "\xed\xbf\xbf", "\xf0\x80\x80\x80", "\xf4\x90\x80\x80", "\xf8", "\xff", "\xf0\xbd\xa0",
+	}
+	for _, a := range parts {
+		for _, b := range parts {
+			for _, c := range parts {
+				for _, tail := range []string{"", "12345678", "请告诉我"} {
+					text := []byte(a + b + c + tail)
+					if got, want := validUTF8(text), utf8.Valid(text); got != want {
+						t.Fatalf("%q is valid: %v, want %v", text, got, want)
+					}
+				}
+			}
+		}
+	}
+}

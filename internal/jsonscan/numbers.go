@@ -1,0 +1,103 @@
+package jsonscan
+
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
+func (d *Document) number(start int) (int, error) {
+	i := start
+	if d.data[i] == '-' {
+		i++
+	}
+	switch {
+	case i < len(d.data) && d.data[i] == '0':
+		i++
+	case i < len(d.data) && isDigit(d.data[i]):
+		i = skipDigits(d.data, i)
+	default:
+		return 0, d.unexpected(start, "expected a value")
+	}
+	if i < len(d.data) && d.data[i] == '.' {
+		after := skipDigits(d.data, i+1)
+		if after == i+1 {
+			return 0, d.unexpected(after, "expected a digit after the decimal point")
+		}
+		i = after
+	}
+	if i < len(d.data) && d.data[i]|0x20 == 'e' {
+		i++
+		if i < len(d.data) && (d.data[i] == '+' || d.data[i] == '-') {
+			i++
+		}
+		after := skipDigits(d.data, i)
+		if after == i {
+			return 0, d.unexpected(after, "expected a digit in the exponent")
+		}
+		i = after
+	}
+	return i, nil
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+// skipDigits returns the position of the next byte that is no digit.
+func skipDigits(data []byte, i int) int {
+	for i+8 <= len(data) {
+		digits := below(binary.LittleEndian.Uint64(data[i:])^ones*'0', 10)
+		if digits != highs {
+			return i + bits.TrailingZeros64(digits^highs)>>3
+		}
+		i += 8
+	}
+	for i < len(data) && isDigit(data[i]) {
+		i++
+	}
+	return i
+}
+
+// skipNumbers passes over the elements of an array from i on that are short numbers
+// without an exponent, each with the comma behind it, and returns where it stopped:
+// at the last element or at one that is something else, or at a space before it.
+// Lists of numbers are long, and this is how almost all of them are written.
+//
+// It looks at 64 bytes at a time as marks of what each byte is, so that what must
+// stand before or behind a byte is a shift by one.
+func skipNumbers(data []byte, i int) int {
+	for i+64 <= len(data) {
+		digit, zero, comma, point, minus, space := markNumbers((*[64]byte)(data[i:]))
+		other := bits.TrailingZeros64(^(digit | comma | point | minus | space))
+		comma &= 1<<other - 1
+		length := bits.Len64(comma) // of what is looked at, the last comma included
+		if length == 0 {
+			return i
+		}
+		part := ^uint64(0) >> (64 - length)
+		// An addition carries each beginning over the spaces in front of it.
+		begin := (comma<<1 | 1) + space
+		strayed := space & begin // spaces that stand elsewhere
+		begin &^= space
+		first := begin&^minus | begin&minus<<1 // the first digit of each number
+		fraction := point << 1
+		wrong := strayed |
+			first&^digit |
+			minus&^begin |
+			first&zero<<1&digit | // a number with a zero in front
+			point&^(digit<<1) |
+			fraction&^digit |
+			(fraction+digit)&^digit&^comma // where a fraction ends
+		if wrong&part != 0 || longRun(^comma&^space&part) {
+			return i
+		}
+		i += length
+	}
+	return i
+}
+
+// longRun tells whether more bits in a row are set than a short element has bytes.
+func longRun(bits uint64) bool {
+	for n := 1; n < shortElement; n *= 2 {
+		bits &= bits >> n
+	}
+	return bits&(bits>>1) != 0
+}
