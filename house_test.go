@@ -55,6 +55,7 @@ var floors = []string{
 	"internal/balance",
 	"internal/config",
 	"internal/routing",
+	"internal/live",
 	"internal/proxy",
 	"internal/control",
 	"internal/control/files",

@@ -1,0 +1,215 @@
+package live
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/metrics"
+)
+
+// Range is a span of time before now of which a history is kept.
+type Range uint8
+
+// The ranges.
+const (
+	FiveMinutes Range = iota
+	OneHour
+	OneDay
+
+	rangeCount = int(OneDay) + 1
+)
+
+// shapes say how each range is kept and shown.
+var shapes = [rangeCount]struct {
+	name   string
+	step   int64 // seconds of a point
+	points int64
+	// window is over how many points a quantile is taken: a second holds too few
+	// requests.
+	window int64
+}{
+	FiveMinutes: {"5m", 1, 300, 10},
+	OneHour:     {"1h", 15, 240, 2},
+	OneDay:      {"24h", 300, 288, 1},
+}
+
+// Names returns the name of every range.
+func (Range) Names() []string {
+	names := make([]string, rangeCount)
+	for r := range shapes {
+		names[r] = shapes[r].name
+	}
+	return names
+}
+
+// String returns the name.
+func (r Range) String() string { return shapes[r].name }
+
+// MarshalText writes the name.
+func (r Range) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// ParseRange reads a name.
+func ParseRange(name string) (Range, error) {
+	for r := range shapes {
+		if shapes[r].name == name {
+			return Range(r), nil
+		}
+	}
+	return 0, fmt.Errorf("want one of %s", strings.Join(Range(0).Names(), ", "))
+}
+
+// counts are what was counted in a span of time.
+type counts struct {
+	outcomes             metrics.Outcomes
+	tokensIn, tokensOut  int64
+	failovers            int64
+	duration, firstToken metrics.Buckets
+	overhead             metrics.Buckets // of service types and in total only
+}
+
+func (c *counts) add(other *counts) {
+	c.outcomes.Add(other.outcomes)
+	c.tokensIn += other.tokensIn
+	c.tokensOut += other.tokensOut
+	c.failovers += other.failovers
+	c.duration.Add(&other.duration)
+	c.firstToken.Add(&other.firstToken)
+	c.overhead.Add(&other.overhead)
+}
+
+// isZero tells whether nothing was counted.
+func (c *counts) isZero() bool { return *c == counts{} }
+
+// difference returns what was counted between two readings of an instance.
+func difference(now, before *metrics.InstanceTotals) counts {
+	return counts{
+		outcomes: now.Outcomes.Sub(before.Outcomes),
+		tokensIn: now.TokensIn - before.TokensIn, tokensOut: now.TokensOut - before.TokensOut,
+		failovers: now.Failovers - before.Failovers,
+		duration:  now.Duration.Sub(&before.Duration), firstToken: now.FirstToken.Sub(&before.FirstToken),
+	}
+}
+
+// point is what was counted in one step of a range, in half the memory of counts.
+type point struct {
+	slot                                           int64 // which step it is; others are empty
+	answered, failed, breakerOpen, limited, reject uint32
+	failovers                                      uint32
+	tokensIn, tokensOut                            int64
+	duration, firstToken                           [len(metrics.Buckets{})]uint32
+}
+
+func (p *point) add(c *counts) {
+	p.answered += uint32(c.outcomes.Answered)
+	p.failed += uint32(c.outcomes.Failed)
+	p.breakerOpen += uint32(c.outcomes.BreakerOpen)
+	p.limited += uint32(c.outcomes.Limited)
+	p.reject += uint32(c.outcomes.Rejected)
+	p.failovers += uint32(c.failovers)
+	p.tokensIn += c.tokensIn
+	p.tokensOut += c.tokensOut
+	for i := range p.duration {
+		p.duration[i] += uint32(c.duration[i])
+		p.firstToken[i] += uint32(c.firstToken[i])
+	}
+}
+
+func (p *point) addTo(c *counts) {
+	c.outcomes.Add(metrics.Outcomes{
+		Answered: int64(p.answered), Failed: int64(p.failed), BreakerOpen: int64(p.breakerOpen), Limited: int64(p.limited), Rejected: int64(p.reject),
+	})
+	c.failovers += int64(p.failovers)
+	c.tokensIn += p.tokensIn
+	c.tokensOut += p.tokensOut
+	for i := range p.duration {
+		c.duration[i] += uint64(p.duration[i])
+		c.firstToken[i] += uint64(p.firstToken[i])
+	}
+}
+
+// overheads are the buckets of the gateway's own time in one step.
+type overheads struct {
+	slot   int64
+	counts [len(metrics.Buckets{})]uint32
+}
+
+// track is the history of one thing that is counted. It takes no memory before
+// the first request.
+type track struct {
+	points    [rangeCount][]point
+	overheads [rangeCount][]overheads
+	last      int64 // the second in which something was counted last
+}
+
+// add adds what was counted in a second.
+func (t *track) add(second int64, c *counts) {
+	if c.isZero() {
+		return
+	}
+	t.last = second
+	hasOverhead := c.overhead != metrics.Buckets{}
+	for r := range shapes {
+		slot := second / shapes[r].step
+		if t.points[r] == nil {
+			t.points[r] = make([]point, shapes[r].points)
+		}
+		p := &t.points[r][slot%shapes[r].points]
+		if p.slot != slot {
+			*p = point{slot: slot}
+		}
+		p.add(c)
+		if !hasOverhead {
+			continue
+		}
+		if t.overheads[r] == nil {
+			t.overheads[r] = make([]overheads, shapes[r].points)
+		}
+		o := &t.overheads[r][slot%shapes[r].points]
+		if o.slot != slot {
+			*o = overheads{slot: slot}
+		}
+		for i, n := range c.overhead {
+			o.counts[i] += uint32(n)
+		}
+	}
+}
+
+// sum adds up what was counted in the slots of a range from first to last.
+func (t *track) sum(r Range, first, last int64) counts {
+	var c counts
+	if t == nil || t.points[r] == nil {
+		return c
+	}
+	size := shapes[r].points
+	for slot := max(first, last-size+1); slot <= last; slot++ {
+		if p := &t.points[r][slot%size]; p.slot == slot {
+			p.addTo(&c)
+		}
+		if t.overheads[r] == nil {
+			continue
+		}
+		if o := &t.overheads[r][slot%size]; o.slot == slot {
+			for i, n := range o.counts {
+				c.overhead[i] += uint64(n)
+			}
+		}
+	}
+	return c
+}
+
+// watched remembers which steps were sampled.
+type watched [rangeCount][]int64
+
+func (w *watched) note(second int64) {
+	for r := range shapes {
+		if w[r] == nil {
+			w[r] = make([]int64, shapes[r].points)
+		}
+		slot := second / shapes[r].step
+		w[r][slot%shapes[r].points] = slot
+	}
+}
+
+func (w *watched) has(r Range, slot int64) bool {
+	return w[r] != nil && slot > 0 && w[r][slot%shapes[r].points] == slot
+}
