@@ -66,6 +66,8 @@ type Health struct {
 	cause     transport.Cause
 	good, bad int // checks in a row
 	next      time.Time
+	// changed is told about every change of the status; nil tells nobody.
+	changed func(HealthChange)
 }
 
 // Healthy tells whether nothing is held against the instance.
@@ -211,7 +213,11 @@ func (h *Health) become(status Status, now time.Time, cause transport.Cause) {
 	if h.status == status {
 		return
 	}
+	from := h.status
 	h.status, h.since = status, now
+	if h.changed != nil {
+		h.changed(HealthChange{From: from, To: status, Cause: cause})
+	}
 }
 
 // hold sets what is held against the instance.

@@ -80,6 +80,7 @@ type State struct {
 	busy     atomic.Int64    // time that calls took, all together
 	overload atomic.Int64    // until when it has too much to do, counted from since
 	failures failures
+	observer atomic.Pointer[Observer]
 }
 
 // New prepares an instance. The state is the one that it had before, or nil for
@@ -117,11 +118,11 @@ func New(settings Settings, service schema.ServiceType, policy Policy, state *St
 	}
 	if state == nil {
 		state = &State{
-			Breaker: breaker.New(policy.Breaker, now, nil),
 			Limiter: ratelimit.New(policy.Limit, now),
 			Series:  metrics.NewInstance(),
 			since:   now,
 		}
+		state.Breaker = breaker.New(policy.Breaker, now, state.breakerChanged)
 	}
 	return &Instance{
 		Settings: settings,

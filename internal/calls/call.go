@@ -16,6 +16,9 @@ const maxTries = 4
 // It holds names that the configuration knows and numbers, and nothing that a
 // client or a model wrote except Asked.
 type Call struct {
+	// Sequence is the place of the record among all that were recorded since the
+	// start, from 1 on. It is set when the record reaches its readers.
+	Sequence  uint64
 	RequestID string
 	Started   time.Time
 	// Status is the HTTP status that the client was sent, 0 if none was.

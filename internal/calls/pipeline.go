@@ -47,6 +47,7 @@ type pipeline struct {
 
 	mu          sync.Mutex // held while batches are moved on
 	scratch     []Call
+	sequence    uint64 // of the latest record
 	outbox      []exportBatch
 	waiting     int   // records in the outbox and in the export that runs
 	sending     int   // exports that run and are retries
@@ -149,6 +150,10 @@ func (p *pipeline) drain(now time.Time) {
 
 // keep passes a batch to everything that reads records.
 func (p *pipeline) keep(batch []Call, now time.Time) {
+	for n := range batch {
+		p.sequence++
+		batch[n].Sequence = p.sequence
+	}
 	p.ring.add(batch)
 	if slow := p.subscribers.publish(batch); slow > 0 {
 		p.faults.note("stream", "send", "a subscriber was too slow and was dropped", int64(slow), now)

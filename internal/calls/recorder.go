@@ -27,6 +27,9 @@ type Recorder struct {
 	tracing  atomic.Bool
 	traceNew atomic.Uint64
 
+	// levelObserver is called when the degradation level may have changed.
+	levelObserver atomic.Pointer[func(Level)]
+
 	mu      sync.Mutex // held while the configuration changes
 	version atomic.Int64
 }
@@ -140,7 +143,14 @@ func (r *Recorder) levelChanged() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.updateChance()
+	if observe := r.levelObserver.Load(); observe != nil {
+		(*observe)(r.Degradation().Level)
+	}
 }
+
+// ObserveLevel makes f be called with the degradation level whenever it may have
+// changed. It must not wait.
+func (r *Recorder) ObserveLevel(f func(Level)) { r.levelObserver.Store(&f) }
 
 // Degradation returns the level in force.
 func (r *Recorder) Degradation() DegradationStatus { return r.pipe.level.status() }
@@ -207,9 +217,16 @@ func (r *Recorder) Calls() iter.Seq[*Call] {
 	}
 }
 
-// Subscribe returns a feed of records from now on.
-func (r *Recorder) Subscribe() (*Subscription, error) {
-	s, err := r.pipe.subscribers.subscribe()
+// Subscribe returns a feed of records from now on. It ends where the reader is too
+// slow.
+func (r *Recorder) Subscribe() (*Subscription, error) { return r.subscribe(false) }
+
+// Follow returns a feed of records from now on. A reader who is too slow misses
+// some of them; Subscription.Missed tells how many.
+func (r *Recorder) Follow() (*Subscription, error) { return r.subscribe(true) }
+
+func (r *Recorder) subscribe(mayMiss bool) (*Subscription, error) {
+	s, err := r.pipe.subscribers.subscribe(mayMiss)
 	if err == nil {
 		r.pipe.wake()
 	}

@@ -3,6 +3,7 @@ package calls
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 )
 
 const (
@@ -25,7 +26,14 @@ type Subscription struct {
 
 	calls       chan Call
 	subscribers *subscribers
+	// mayMiss says that a reader who is too slow misses calls and stays.
+	mayMiss bool
+	missed  atomic.Int64
 }
+
+// Missed returns how many calls were left out since it was last asked, because
+// the reader was too slow.
+func (s *Subscription) Missed() int64 { return s.missed.Swap(0) }
 
 // Close ends the subscription.
 func (s *Subscription) Close() {
@@ -35,14 +43,14 @@ func (s *Subscription) Close() {
 }
 
 // subscribers are those who read calls as they are recorded. Nothing waits for a
-// slow one: it is dropped.
+// slow one: it is dropped, or misses calls.
 type subscribers struct {
 	mu     sync.Mutex
 	all    map[*Subscription]struct{}
 	closed bool
 }
 
-func (s *subscribers) subscribe() (*Subscription, error) {
+func (s *subscribers) subscribe(mayMiss bool) (*Subscription, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -55,7 +63,7 @@ func (s *subscribers) subscribe() (*Subscription, error) {
 		s.all = map[*Subscription]struct{}{}
 	}
 	calls := make(chan Call, subscriberRoom)
-	one := &Subscription{Calls: calls, calls: calls, subscribers: s}
+	one := &Subscription{Calls: calls, calls: calls, subscribers: s, mayMiss: mayMiss}
 	s.all[one] = struct{}{}
 	return one, nil
 }
@@ -77,6 +85,10 @@ func (s *subscribers) publish(batch []Call) (dropped int) {
 			case one.calls <- batch[i]:
 				continue
 			default:
+			}
+			if one.mayMiss {
+				one.missed.Add(int64(len(batch) - i))
+				break
 			}
 			s.drop(one)
 			dropped++

@@ -1,0 +1,36 @@
+package backend
+
+import (
+	"github.com/patchbay-ai/patchbay/internal/breaker"
+	"github.com/patchbay-ai/patchbay/internal/transport"
+)
+
+// Observer is told when something about an instance changes. It is called while
+// requests and checks run, so it must not wait, nor ask the instance anything.
+type Observer struct {
+	Breaker func(breaker.Change)
+	Health  func(HealthChange)
+}
+
+// HealthChange is a change of what the checks say about an instance.
+type HealthChange struct {
+	From, To Status
+	// Cause is why the instance is unhealthy.
+	Cause transport.Cause
+}
+
+// Observe makes an observer be told about changes from now on; it takes the place
+// of an earlier one.
+func (s *State) Observe(observer *Observer) {
+	s.observer.Store(observer)
+	s.Health.mu.Lock()
+	defer s.Health.mu.Unlock()
+	s.Health.changed = observer.Health
+}
+
+// breakerChanged passes a change of the breaker on.
+func (s *State) breakerChanged(change breaker.Change) {
+	if observer := s.observer.Load(); observer != nil {
+		observer.Breaker(change)
+	}
+}
