@@ -19,6 +19,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/control"
 	"github.com/patchbay-ai/patchbay/internal/control/files"
+	"github.com/patchbay-ai/patchbay/internal/live"
 	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/memory"
 	"github.com/patchbay-ai/patchbay/internal/proxy"
@@ -58,6 +59,7 @@ type Gateway struct {
 	background sync.WaitGroup
 	quit       context.CancelFunc
 	checker    *backend.Checker
+	feed       *live.Feed // what people who watch the gateway see
 	close      sync.Once
 }
 
@@ -173,7 +175,10 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	if err != nil {
 		return err
 	}
-	router, err := g.newSurface(surfaces{api, management, g.Actuator, openapi.NewPages(), monitor.New(g.Recorder, g.Current), consolePages})
+	monitoring := monitor.New(g.Recorder, g.Current, g.Control.Version)
+	g.feed = monitoring.Feed()
+	g.feed.Observe(g.Current, g.Recorder, g.Control.Version)
+	router, err := g.newSurface(surfaces{api, management, g.Actuator, openapi.NewPages(), monitoring, consolePages})
 	if err != nil {
 		return err
 	}
@@ -276,6 +281,7 @@ func (g *Gateway) Start() {
 	g.background.Go(func() { g.Memory.Run(ctx) })
 	g.background.Go(func() { g.Control.Follow(ctx) })
 	g.background.Go(func() { g.Recorder.Run(ctx) })
+	g.background.Go(func() { g.feed.Run(ctx) })
 	if g.pusher != nil {
 		g.background.Go(func() { g.pusher.Run(ctx) })
 	}
@@ -302,6 +308,7 @@ func (g *Gateway) Stop(ctx context.Context) {
 	g.close.Do(func() {
 		g.Actuator.Drain()
 		g.Recorder.EndStreams()
+		g.feed.Close()
 		grace, cancel := context.WithTimeout(ctx, g.Document.Server.ShutdownGrace.Std())
 		defer cancel()
 		if g.shell.Drain(grace, func() { _ = g.Listener.Close() }) != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/patchbay-ai/patchbay/internal/calls"
+	"github.com/patchbay-ai/patchbay/internal/live"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
@@ -22,10 +23,21 @@ import (
 type API struct {
 	recorder *calls.Recorder
 	current  *routing.Current
+	version  func() int
+	sampler  *live.Sampler
+	feed     *live.Feed
 }
 
-// New returns the operations on a recorder and the table in force.
-func New(recorder *calls.Recorder, current *routing.Current) *API { return &API{recorder, current} }
+// New returns the operations on a recorder and the table in force, which has a
+// version.
+func New(recorder *calls.Recorder, current *routing.Current, version func() int) *API {
+	a := &API{recorder: recorder, current: current, version: version, sampler: live.NewSampler(recorder.Registry(), current)}
+	a.feed = live.NewFeed(a.sampler, a.renderSnapshot)
+	return a
+}
+
+// Feed returns the live feed, which its owner runs and closes.
+func (a *API) Feed() *live.Feed { return a.feed }
 
 // root is the path of the operations.
 const root = "/api/monitoring"

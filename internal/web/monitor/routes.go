@@ -64,6 +64,12 @@ func (a *API) Routes() []web.Route {
 	read(t, "/circuit-breaker", access.ReadMetrics, a.breakers, "The circuit breaker of every instance", nil)
 	read(t, "/calls", access.ReadMetrics, a.calls, "The latest calls, the newest first", callsQuery{})
 	read(t, "/calls/{requestId}", access.ReadMetrics, a.call, "One call with its timeline", nil)
+	read(t, "/series", access.ReadMetrics, a.series, "The history of requests, latency, tokens and overhead", seriesQuery{})
+	read(t, "/shares", access.ReadMetrics, a.shares, "The share of each instance in the requests of its model: expected and actual", sharesQuery{})
+	t.add("GET "+root+"/live", access.ReadMonitoring, a.live, web.Operation{
+		Summary: "The state each second, changes at once and calls as they end, as server-sent events; the schema has the data of each event by its name",
+		Query:   liveQuery{}, Media: map[string]any{"text/event-stream": liveEvents{}},
+	})
 	t.add("GET "+root+"/stream", access.ReadMetrics, a.stream, web.Operation{
 		Summary: "Calls as they end, as server-sent events: the data of an event call is a call", Media: map[string]any{"text/event-stream": ""},
 	})

@@ -236,15 +236,19 @@ type breakerStatus struct {
 func (a *API) breakers(*http.Request) (breakerList, error) {
 	list := []breakerStatus{}
 	for _, i := range a.current.Load().Instances() {
-		s := i.Breaker.Snapshot()
-		list = append(list, breakerStatus{
-			ID: i.ID, Service: i.Service, State: s.State, Forced: s.Forced != breaker.Auto,
-			HeldBy: s.Hold.By, HeldSince: web.TimeOrNil(s.Hold.Since),
-			FailureCount: s.FailureCount, FailureThreshold: s.FailureThreshold, SuccessThreshold: s.SuccessThreshold,
-			Timeout: s.Timeout.Milliseconds(), LastFailure: web.TimeOrNil(s.LastFailure), NextRetry: web.TimeOrNil(s.NextRetry),
-		})
+		list = append(list, breakerOf(i))
 	}
 	return breakerList{list}, nil
+}
+
+func breakerOf(i *backend.Instance) breakerStatus {
+	s := i.Breaker.Snapshot()
+	return breakerStatus{
+		ID: i.ID, Service: i.Service, State: s.State, Forced: s.Forced != breaker.Auto,
+		HeldBy: s.Hold.By, HeldSince: web.TimeOrNil(s.Hold.Since),
+		FailureCount: s.FailureCount, FailureThreshold: s.FailureThreshold, SuccessThreshold: s.SuccessThreshold,
+		Timeout: s.Timeout.Milliseconds(), LastFailure: web.TimeOrNil(s.LastFailure), NextRetry: web.TimeOrNil(s.NextRetry),
+	}
 }
 
 type breakerList struct {

@@ -238,7 +238,7 @@ func (d *deriver) responses(route *web.Route) map[string]any {
 		switch {
 		case strings.HasPrefix(mediaType, "audio/"):
 			s = Schema{"type": "string", "format": "binary"}
-		case mediaType == "text/event-stream":
+		case mediaType == "text/event-stream" && value == "":
 			s = Schema{"description": "Server-sent events."}
 		}
 		content[mediaType] = map[string]any{"schema": s}

@@ -22,7 +22,7 @@ func TestRepliesAreAsDescribed(t *testing.T) {
 			r := gatewaytest.Start(t, yaml)
 			for path, item := range r.Described().Paths {
 				for method := range item {
-					if path != "/api/monitoring/stream" { // it has no end
+					if path != "/api/monitoring/stream" && path != "/api/monitoring/live" { // these have no end
 						ask(r, strings.ToUpper(method), path, header)
 					}
 				}

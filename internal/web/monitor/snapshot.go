@@ -1,0 +1,116 @@
+package monitor
+
+import (
+	"slices"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/live"
+	"github.com/patchbay-ai/patchbay/internal/routing"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/web"
+)
+
+// liveSnapshot is the state of the gateway at one moment.
+type liveSnapshot struct {
+	Time          string         `json:"time" format:"date-time"`
+	StartedAt     string         `json:"startedAt" format:"date-time" doc:"When counting began: a later one than before means a restart."`
+	ConfigVersion int            `json:"configVersion"`
+	Degradation   string         `json:"degradation" enum:"NORMAL,PARTIAL,MINIMAL,DISABLED"`
+	SamplingRate  float64        `json:"samplingRate" minimum:"0" maximum:"1" doc:"The part of the calls that is recorded; counts are exact."`
+	Total         live.Activity  `json:"total"`
+	Services      []liveService  `json:"services"`
+	Models        []liveModel    `json:"models"`
+	Instances     []liveInstance `json:"instances"`
+}
+
+type liveService struct {
+	Service schema.ServiceType `json:"service"`
+	live.Activity
+	InFlight           int64 `json:"inFlight"`
+	QueueLength        int   `json:"queueLength"`
+	RateLimitRemaining *int  `json:"rateLimitRemaining" doc:"Null where no limit is in force, or each client has its own."`
+}
+
+type liveModel struct {
+	Service schema.ServiceType `json:"service"`
+	Model   string             `json:"model"`
+	live.Activity
+	InFlight    int64 `json:"inFlight"`
+	QueueLength int   `json:"queueLength"`
+}
+
+type liveInstance struct {
+	Service schema.ServiceType `json:"service"`
+	Model   string             `json:"model"`
+	ID      string             `json:"id"`
+	Handle  string             `json:"handle" doc:"As in X-Router-Instance."`
+	URL     string             `json:"url"`
+	Adapter string             `json:"adapter"`
+	live.Activity
+	Health      backend.Status `json:"health"`
+	HealthError string         `json:"healthError,omitzero" doc:"Why the instance is not healthy."`
+	Enabled     bool           `json:"enabled"`
+	Weight      float64        `json:"weight"`
+	InFlight    int64          `json:"inFlight"`
+	Breaker     breakerStatus  `json:"breaker"`
+}
+
+// renderSnapshot makes the snapshot of the live feed. It runs once a second while
+// somebody reads.
+func (a *API) renderSnapshot(now time.Time) []byte {
+	data, err := web.Encode(a.liveSnapshot(now))
+	if err != nil {
+		return []byte("{}") // a view can be encoded; one that cannot is a defect
+	}
+	return data
+}
+
+func (a *API) liveSnapshot(now time.Time) liveSnapshot {
+	counted := a.sampler.Activities()
+	s := liveSnapshot{
+		Time: web.Time(now), StartedAt: web.Time(a.sampler.StartedAt()), ConfigVersion: a.version(),
+		Degradation: a.recorder.Degradation().Level.String(), SamplingRate: a.recorder.SamplingRate(),
+		Total: counted.Total, Services: []liveService{}, Models: []liveModel{}, Instances: []liveInstance{},
+	}
+	table := a.current.Load()
+	for _, serviceType := range schema.ServiceTypes() {
+		service := table.Service(serviceType)
+		if service == nil {
+			continue
+		}
+		view := liveService{Service: serviceType, Activity: counted.Services[serviceType], RateLimitRemaining: remaining(service, now)}
+		for _, pool := range service.Pools {
+			model := liveModel{Service: serviceType, Model: pool.Model, Activity: counted.Models[live.ModelKey{Service: serviceType, Model: pool.Model}], QueueLength: pool.Queue.Len()}
+			for _, i := range pool.Instances {
+				instance := liveInstanceOf(i)
+				instance.Activity = counted.Instances[live.InstanceKey{Service: serviceType, ID: i.ID}]
+				model.InFlight += instance.InFlight
+				s.Instances = append(s.Instances, instance)
+			}
+			view.InFlight += model.InFlight
+			view.QueueLength += model.QueueLength
+			s.Models = append(s.Models, model)
+		}
+		s.Services = append(s.Services, view)
+	}
+	s.Instances = slices.Clip(s.Instances)
+	return s
+}
+
+// remaining returns what the rate limit of a service type leaves to all callers.
+func remaining(s *routing.Service, now time.Time) *int {
+	limit := s.LimitSnapshot(now, 0)
+	if !limit.Enabled || limit.PerClient {
+		return nil
+	}
+	return &limit.Remaining
+}
+
+func liveInstanceOf(i *backend.Instance) liveInstance {
+	return liveInstance{
+		Service: i.Service, Model: i.Settings.Name, ID: i.ID, Handle: i.Handle, URL: i.Settings.BaseURL, Adapter: upperSnake(i.Kind.Name),
+		Health: i.HealthStatus(), HealthError: i.HealthReason(), Enabled: i.Settings.Enabled, Weight: i.Settings.Weight,
+		InFlight: i.InFlight(), Breaker: breakerOf(i),
+	}
+}
