@@ -11,7 +11,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// log writes the line of a request in the access log, if it gets one.
+// log writes the access log line of a request, unless its level is off or sampling
+// leaves it out.
 func (s *Shell) log(c *calls.Call, r *http.Request) {
 	level := levelOf(c, r.URL.Path)
 	if !s.options.AccessLog || !s.access.Enabled(r.Context(), level) || s.leftOut(c) {
@@ -50,8 +51,7 @@ func (s *Shell) log(c *calls.Call, r *http.Request) {
 	s.access.LogAttrs(r.Context(), level, "request", attrs...)
 }
 
-// levelOf returns the level of the line of a request. A client that left is no
-// fault of the gateway.
+// levelOf returns the level of a request's line. A client that left is not a warning.
 func levelOf(c *calls.Call, path string) slog.Level {
 	switch {
 	case !counts(path):
@@ -62,8 +62,8 @@ func levelOf(c *calls.Call, path string) slog.Level {
 	return slog.LevelInfo
 }
 
-// leftOut decides by chance whether a request that went well gets no line. What
-// did not go well always gets one.
+// leftOut decides at random whether a successful request gets no line. Every other
+// request gets one.
 func (s *Shell) leftOut(c *calls.Call) bool {
 	sample := s.options.AccessSample
 	if sample >= 1 || c.Status >= http.StatusBadRequest || c.Code != "" || c.Gone {

@@ -14,24 +14,24 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// Conn stands between the HTTP server and a client's connection. It does the
-// three things that the server cannot be told to do: it notices a head with two
-// lengths for one body, it gives the server's own refusals, which come before
-// any handler runs, the error body that every other refusal has, and it does
-// not wait for ever for a client that neither sends its body nor takes its
+// Conn is a client's connection as net/http's server sees it. It does three things
+// that the server cannot be configured to do: it detects a request with both
+// Content-Length and Transfer-Encoding, it replaces the plain text of the server's own
+// refusals (400, 431 and so on, before any handler runs) by the error body of all other
+// refusals, and it bounds the time for which a client may send no body or read no
 // reply.
 type Conn struct {
 	net.Conn
 
-	mu       sync.Mutex // the server reads on while a handler runs
+	mu       sync.Mutex // the server reads while a handler runs
 	busy     bool       // a request is being answered
-	answered int        // requests before it
+	answered int        // how many requests were answered before it
 	framing  framing
 	replied  bool   // the reply has begun
 	old      bool   // the request is HTTP/1.0, which has no interim replies
 	probe    func() // see ProbeWith
 
-	writing sync.Mutex // an interim reply is not written into another
+	writing sync.Mutex // keeps an interim reply out of the middle of another write
 
 	deadlines deadlines
 }
@@ -50,7 +50,7 @@ func (l Listener) Accept() (net.Conn, error) {
 
 type connKey struct{}
 
-// ConnContext makes the connection known to its requests; it goes into
+// ConnContext puts the connection into the context of its requests. It is for
 // http.Server.ConnContext.
 func ConnContext(ctx context.Context, c net.Conn) context.Context {
 	if conn, ok := c.(*Conn); ok {
@@ -64,9 +64,9 @@ func connOf(ctx context.Context) *Conn {
 	return conn
 }
 
-// ConnState tells a connection that it awaits its next request; it goes into
-// http.Server.ConnState. A handler's end would be too early: the server then
-// still reads what the handler left of the body.
+// ConnState tells a connection that its request has ended. It is for
+// http.Server.ConnState. The return of the handler would be too early, because the
+// server then still reads what the handler left of the body.
 func ConnState(c net.Conn, state http.ConnState) {
 	conn, ok := c.(*Conn)
 	if !ok || state != http.StateIdle {
@@ -79,18 +79,18 @@ func ConnState(c net.Conn, state http.ConnState) {
 	conn.deadlines.endRequest()
 }
 
-// begin begins the answer to a request, and says why its head does not tell for
-// sure where its body ends; empty means that it does.
-func (c *Conn) begin(r *http.Request) (doubt string) {
+// begin notes that a request is being answered. It returns why the end of the
+// request's body is ambiguous, or "" if it is not.
+func (c *Conn) begin(r *http.Request) (ambiguity string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.busy, c.old = true, !r.ProtoAtLeast(1, 1)
-	return c.framing.ofRequest(c.answered + 1)
+	return c.framing.ambiguity(c.answered + 1)
 }
 
-// Read passes the client's bytes on and follows them. While a request is answered
-// they are its body, except for the single byte by which the server notices that
-// a client left: that one begins the next request.
+// Read reads from the client and passes the bytes to framing. While a request is being
+// answered they are its body, except that the server reads a single byte to notice
+// that the client leaves: that byte begins the next request.
 func (c *Conn) Read(p []byte) (int, error) {
 	if len(p) > 1 && c.isBusy() {
 		c.deadlines.boundBodyRead(c.Conn)
@@ -124,9 +124,9 @@ func (c *Conn) beginReply() bool {
 	return c.busy
 }
 
-// Write passes replies on, except for a refusal of the server's own. The server
-// refuses only what no handler gets: while one runs, bytes that look like a refusal
-// are those of its reply.
+// Write writes to the client, and replaces a refusal that the server wrote itself. The
+// server writes one only where no handler runs: while one runs, bytes that look like a
+// refusal are part of its reply.
 func (c *Conn) Write(p []byte) (int, error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
@@ -144,8 +144,8 @@ func (c *Conn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// SetWriteDeadline sets the deadline of writes in the place of the one that
-// deadlines set: the server lifts it between requests.
+// SetWriteDeadline replaces the write deadline that deadlines set. The server calls it
+// between requests, to clear the deadline.
 func (c *Conn) SetWriteDeadline(t time.Time) error {
 	c.deadlines.forgetWriteDeadline()
 	return c.Conn.SetWriteDeadline(t)
@@ -159,8 +159,8 @@ func (c *Conn) SetDeadline(t time.Time) error {
 
 var (
 	statusStart = []byte("HTTP/1.1 ")
-	// refusalHead is all that the server's refusals have for a head. A handler's
-	// reply always has more, and in another order.
+	// refusalHead is the whole header of the server's own refusals. A handler's reply
+	// always has more fields, in another order.
 	refusalHead = []byte("\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n")
 	// An expectation that the server does not know is refused without a body.
 	noExpectation = []byte("417 Expectation Failed")
@@ -192,8 +192,8 @@ func refusal(status string) []byte {
 		"Access-Control-Allow-Origin: *\r\nConnection: close\r\n\r\n%s", status, len(body), newRequestID(), body)
 }
 
-// MaxHeaderBytes bounds the head of a request: room for long credentials and
-// traces, and no more.
+// MaxHeaderBytes is the largest head of a request, with room for long credentials and
+// trace headers.
 const MaxHeaderBytes = 64 << 10
 
 var _ http.Handler = (*Shell)(nil)

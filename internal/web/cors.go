@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Values of headers that are the same in every reply. Nobody writes to them.
+// Values of headers that are the same in every reply. They are never modified.
 var (
 	anyOrigin   = []string{"*"}
 	noSniff     = []string{"nosniff"}
@@ -19,8 +19,8 @@ var (
 	originVary    = []string{"Origin"}
 )
 
-// origins are those whose pages may read replies. Credentials are never allowed
-// with it, so a page learns nothing that it could not ask for itself.
+// origins are the web origins whose pages may read replies. Browsers are never allowed
+// to add credentials, so a page learns nothing that its author could not ask for.
 type origins struct {
 	any     bool
 	allowed []string
@@ -30,7 +30,8 @@ func newOrigins(allowed []string) *origins {
 	return &origins{any: slices.Contains(allowed, anyOrigin[0]), allowed: allowed}
 }
 
-// allow lets the page that sends a request read the reply, if it may.
+// allow adds the headers that let the page which sent a request read the reply, if its
+// origin is allowed.
 func (o *origins) allow(h http.Header, r *http.Request) {
 	if o.any {
 		h["Access-Control-Allow-Origin"] = anyOrigin
@@ -45,7 +46,7 @@ func (o *origins) allow(h http.Header, r *http.Request) {
 	}
 }
 
-// preflight answers the question of a browser whether a page may send a request.
+// preflight answers a CORS preflight request.
 func preflight(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h["Access-Control-Allow-Methods"] = corsMethods
@@ -55,8 +56,8 @@ func preflight(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// allowedHeaders lists the headers that are always allowed and those that the
-// page asks for: official clients send a dozen of their own.
+// allowedHeaders lists the headers that are always allowed and those that the page asks
+// for, because official client libraries send a dozen of their own.
 func allowedHeaders(asked string) string {
 	const most = 40
 	allowed := []string{"Content-Type", "Authorization"}

@@ -7,21 +7,21 @@ import (
 )
 
 const (
-	// A body must arrive, and a reply must be taken, within baseAllowance plus a
-	// second for every bytesPerSecond bytes: slow links are fine, connections that
-	// are held open by drops, or not at all, are not.
+	// A body must arrive, and a reply must be read, within baseAllowance plus a second
+	// for every bytesPerSecond bytes. That is enough for slow links, and closes
+	// connections that are kept open by a few bytes now and then.
 	baseAllowance  = 30 * time.Second
 	bytesPerSecond = 64 << 10
 )
 
-// deadlines bound how long a connection waits for its client while a request is
-// answered; between requests the server does that. They are set only when the
-// network is waited for: a body that came with its head costs nothing.
+// deadlines bound how long a connection waits for its client while a request is being
+// answered; between requests the server does that. They are set only for reads and
+// writes of the network, so a body that arrived together with its head costs nothing.
 type deadlines struct {
 	mu     sync.Mutex
 	since  time.Time // when the body was first waited for
-	body   int64     // bytes of it that came since then
-	bounds bool      // whether boundBodyRead set the deadline of reads
+	body   int64     // how many of its bytes have arrived since then
+	bounds bool      // whether boundBodyRead set the read deadline
 	writes time.Time // the deadline that boundWrite set, zero where another is in force
 }
 
@@ -33,7 +33,7 @@ func (d *deadlines) boundBodyRead(c net.Conn) {
 		d.since = time.Now()
 	}
 	d.bounds = true
-	_ = c.SetReadDeadline(d.since.Add(allowance(d.body))) // it fails on closed connections, as the read will
+	_ = c.SetReadDeadline(d.since.Add(allowance(d.body))) // fails on a closed connection, as the read will
 }
 
 // received counts the bytes of a body that is waited for.
@@ -45,8 +45,8 @@ func (d *deadlines) received(n int) {
 	}
 }
 
-// clearReadDeadline lets the next read take any time: it only notices that a
-// client leaves, or begins its next request.
+// clearReadDeadline clears the deadline that boundBodyRead set. The next read only
+// notices that the client leaves, or reads its next request.
 func (d *deadlines) clearReadDeadline(c net.Conn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -63,15 +63,15 @@ func (d *deadlines) endRequest() {
 	d.since, d.body, d.bounds = time.Time{}, 0, false
 }
 
-// forgetWriteDeadline notes that the caller sets the deadline of writes.
+// forgetWriteDeadline notes that the caller sets the write deadline.
 func (d *deadlines) forgetWriteDeadline() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.writes = time.Time{}
 }
 
-// boundWrite bounds a write. Setting a deadline costs more than most writes, so
-// it is renewed only when a second of it is gone.
+// boundWrite bounds a write of n bytes. Setting a deadline costs more than most writes,
+// so a deadline is renewed only when it is more than a second too early.
 func (d *deadlines) boundWrite(c net.Conn, n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -82,7 +82,7 @@ func (d *deadlines) boundWrite(c net.Conn, n int) {
 	}
 }
 
-// allowance returns how long so many bytes may take.
+// allowance returns how long the transfer of so many bytes may take.
 func allowance(bytes int64) time.Duration {
 	return baseAllowance + time.Duration(bytes/bytesPerSecond)*time.Second
 }

@@ -6,21 +6,21 @@ import (
 	"sync/atomic"
 )
 
-// inFlight counts the requests that a shutdown waits for: those that were there
-// when it began, and those that came after.
+// inFlight counts the requests that a shutdown waits for: those that began before the
+// shutdown (early) and those that began after it (late).
 type inFlight struct {
 	early, late atomic.Int64
 	draining    atomic.Bool
-	idle        chan struct{} // gets a token when the last one ends during a drain
+	idle        chan struct{} // is sent to when a count reaches zero during a drain
 }
 
 func newInFlight() *inFlight { return &inFlight{idle: make(chan struct{}, 1)} }
 
-// counts reports whether a request is worth waiting for: probes of a gateway
-// that drains are not, or it would never end.
+// counts reports whether a shutdown waits for requests to a path. It does not wait for
+// health probes, which keep arriving.
 func counts(path string) bool { return !strings.HasPrefix(path, "/actuator") }
 
-// enter counts a request and returns the count in which it is.
+// enter counts a request and returns the counter that it was added to, for leave.
 func (f *inFlight) enter() *atomic.Int64 {
 	f.early.Add(1)
 	if !f.draining.Load() {
@@ -40,7 +40,7 @@ func (f *inFlight) leave(count *atomic.Int64) {
 	}
 }
 
-// wait returns when a count is at zero, or the context ends.
+// wait waits until a count is zero, or until the context ends.
 func (f *inFlight) wait(ctx context.Context, count *atomic.Int64) error {
 	for count.Load() > 0 {
 		select {
@@ -52,11 +52,10 @@ func (f *inFlight) wait(ctx context.Context, count *atomic.Int64) error {
 	return nil
 }
 
-// Drain waits until no request is running, or until the context ends. Every
-// reply tells the client from now on that its connection ends, so that it goes
-// elsewhere. When the requests that ran at the beginning have ended, shut must
-// close the listener: a gateway that still gets requests would never finish, and
-// would cut off the last of them.
+// Drain waits until no request is running, or until the context ends. From now on every
+// reply has "Connection: close", so that clients connect to another gateway. Drain
+// calls shut, which must close the listener, when the requests that ran at the
+// beginning have ended; without it new requests would keep the gateway from stopping.
 func (s *Shell) Drain(ctx context.Context, shut func()) error {
 	s.running.draining.Store(true)
 	if err := s.running.wait(ctx, &s.running.early); err != nil {

@@ -9,12 +9,12 @@ import (
 
 var errSwitch = errors.New("want true or false")
 
-// Switch is the type of a parameter of the query that Flag reads.
+// Switch is the type of a query parameter that Flag reads.
 type Switch bool
 
-// Flag reads a switch of the query, whatever the case of its name; naming it
-// alone turns it on. Given several times, one that is on is enough: a dry run
-// must not become a change because of a spelling.
+// Flag reads a boolean query parameter. The case of its name does not matter, a
+// parameter without a value is true, and of several values one that is true is enough:
+// a misspelt ?dryRun must not become a change.
 func Flag(r *http.Request, name string) (bool, error) {
 	on := false
 	for key, values := range r.URL.Query() {

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// isForwarded tells whether a proxy sent the request for a client that is not on
-// this machine, or does not say where the client is. All that proxies wrote
-// counts, because any of them may be the one that lets others in: the entries of
-// X-Forwarded-For and X-Real-Ip, and the members "for" of Forwarded. A proxy that
-// names no client, as with Via alone, may be one on this machine.
+// isForwarded tells whether a proxy forwarded the request for a client that is not on
+// this machine, or that it does not identify. Every entry of X-Forwarded-For and
+// X-Real-Ip and every "for" of Forwarded counts, because any of the proxies may be
+// reachable from other machines. A proxy that names no client, as with Via alone, is
+// taken for one that serves this machine.
 func isForwarded(h http.Header) bool {
 	for _, name := range [...]string{"X-Forwarded-For", "X-Real-Ip"} {
 		for _, line := range h[name] {
@@ -31,8 +31,8 @@ func isForwarded(h http.Header) bool {
 	return false
 }
 
-// isElsewhere tells whether an entry names a client, and not by an address of
-// loopback: "unknown" and made-up names may stand for anybody.
+// isElsewhere tells whether an entry names a client by anything but a loopback address:
+// "unknown" and obfuscated names may stand for any client.
 func isElsewhere(entry string) bool {
 	entry = strings.TrimSpace(entry)
 	if entry == "" {

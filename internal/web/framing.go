@@ -5,29 +5,29 @@ import (
 	"strings"
 )
 
-// framing follows what a client sends, from the head of a request over its body
-// to the next head, however the bytes are cut and whatever was sent ahead. The
-// server frames requests by itself; this only finds out what the server does not
-// tell: that a head had two lengths for one body.
+// framing parses the bytes that a client sends, just enough to find where each request
+// ends, however the bytes are split into reads and however many requests are
+// pipelined. The server parses requests by itself; framing detects what the server does
+// not report: a head whose body has two possible lengths.
 type framing struct {
 	part  framingPart
-	heads int // that have ended
-	// doubtful is the number, from 1, of the first head whose body may be framed in
-	// two ways, and doubt says why. Nothing is followed from there on, because the
-	// connection ends with that request.
-	doubtful int
-	doubt    string
+	heads int // how many heads have ended
+	// ambiguous is the number, from 1, of the first head whose body may end in two
+	// places, and reason says why. Nothing is parsed after it, because the connection
+	// ends with that request.
+	ambiguous int
+	reason    string
 
-	length, encoding, old bool  // what the present head has; old is HTTP/1.0
-	left                  int64 // bytes of the body, or of its chunk
+	length, encoding, old bool  // what the current head has; old is HTTP/1.0
+	left                  int64 // bytes that are left of the body, or of its chunk
 
-	line [64]byte // the beginning of the present line
-	n    int      // how much of it is there
-	long bool     // it is longer than that
-	end  [8]byte  // its last bytes, of which the very last is at the end
+	line [64]byte // the beginning of the current line
+	n    int      // how many bytes of line are set
+	long bool     // the current line is longer than line
+	end  [8]byte  // the last bytes of the current line, right-aligned
 }
 
-// framingPart is the part of a request in which the next byte is.
+// framingPart is the part of a request to which the next byte belongs.
 type framingPart uint8
 
 const (
@@ -41,26 +41,26 @@ const (
 )
 
 const (
-	doubtTwoLengths = "The request has both Content-Length and Transfer-Encoding."
-	doubtOldChunks  = "The request has Transfer-Encoding, which HTTP/1.0 does not know."
-	doubtLength     = "The length of the request's body cannot be told."
+	twoLengths    = "The request has both Content-Length and Transfer-Encoding."
+	chunkedHTTP10 = "The request has Transfer-Encoding, which HTTP/1.0 does not know."
+	unknownLength = "The length of the request's body cannot be told."
 )
 
-// ofRequest says why a request, counted from 1, may be framed in two ways; empty
-// means that it may not.
-func (f *framing) ofRequest(number int) string {
+// ambiguity returns why the end of a request, counted from 1, is ambiguous, or "" if it
+// is not.
+func (f *framing) ambiguity(number int) string {
 	switch {
-	case f.doubtful != 0 && number >= f.doubtful:
-		return f.doubt
-	case number > f.heads: // the server sees a head where there is none
-		return doubtLength
+	case f.ambiguous != 0 && number >= f.ambiguous:
+		return f.reason
+	case number > f.heads: // the server found a head where framing found none
+		return unknownLength
 	}
 	return ""
 }
 
-// write follows the next bytes.
+// write parses the next bytes.
 func (f *framing) write(p []byte) {
-	for len(p) > 0 && f.doubtful == 0 {
+	for len(p) > 0 && f.ambiguous == 0 {
 		if f.part == fixedBody || f.part == chunkData {
 			n := min(int64(len(p)), f.left)
 			f.left -= n
@@ -80,7 +80,7 @@ func (f *framing) write(p []byte) {
 	}
 }
 
-// endBody goes on behind a body or a chunk that is complete.
+// endBody moves on to the next part if the body or chunk is complete.
 func (f *framing) endBody() {
 	switch {
 	case f.left > 0:
@@ -91,7 +91,7 @@ func (f *framing) endBody() {
 	}
 }
 
-// extend adds bytes to the present line.
+// extend adds bytes to the current line.
 func (f *framing) extend(p []byte) {
 	taken := copy(f.line[f.n:], p)
 	f.n += taken
@@ -105,13 +105,13 @@ func (f *framing) extend(p []byte) {
 	copy(f.end[max(0, len(f.end)-len(p)):], p[max(0, len(p)-len(f.end)):])
 }
 
-// endLine looks at a line that is complete.
+// endLine handles a line that is complete.
 func (f *framing) endLine() {
 	text := bytes.TrimSuffix(f.line[:f.n], []byte("\r"))
 	empty := len(text) == 0 && !f.long
 	switch f.part {
 	case requestLine:
-		if !empty { // the server passes over an empty line before a request, too
+		if !empty { // the server ignores an empty line before a request, too
 			f.length, f.encoding = false, false
 			f.old = bytes.HasSuffix(bytes.TrimSuffix(f.end[:], []byte("\r")), []byte("TP/1.0"))
 			f.part = fieldLine
@@ -127,7 +127,7 @@ func (f *framing) endLine() {
 	case chunkEnd:
 		f.part = chunkSize
 		if !empty {
-			f.lose()
+			f.loseTrack()
 		}
 	case trailerLine:
 		if empty {
@@ -136,7 +136,7 @@ func (f *framing) endLine() {
 	}
 }
 
-// field looks at a field of a head.
+// field handles a header field.
 func (f *framing) field(text []byte) {
 	switch {
 	case hasFieldName(text, "transfer-encoding"):
@@ -146,18 +146,19 @@ func (f *framing) field(text []byte) {
 		value := bytes.Trim(text[len("content-length:"):], " \t")
 		size, ok := parseSize(value, 10)
 		if f.left = size; !ok || f.long {
-			f.lose()
+			f.loseTrack()
 		}
 	}
 }
 
+// endHead decides from the fields of a head where its body ends.
 func (f *framing) endHead() {
 	f.heads++
 	switch {
 	case f.length && f.encoding:
-		f.doubtful, f.doubt = f.heads, doubtTwoLengths
+		f.ambiguous, f.reason = f.heads, twoLengths
 	case f.encoding && f.old:
-		f.doubtful, f.doubt = f.heads, doubtOldChunks
+		f.ambiguous, f.reason = f.heads, chunkedHTTP10
 	case f.encoding:
 		f.part = chunkSize
 	case f.length && f.left > 0:
@@ -167,14 +168,14 @@ func (f *framing) endHead() {
 	}
 }
 
-// beginChunk reads the line before a chunk: its size, and extensions that do not
-// matter. The last chunk is empty.
+// beginChunk parses the line before a chunk: its size, and extensions, which are
+// ignored. The last chunk is empty.
 func (f *framing) beginChunk(text []byte) {
 	digits, _, _ := bytes.Cut(text, []byte(";"))
 	size, ok := parseSize(bytes.TrimRight(digits, " \t\r"), 16)
 	switch f.left = size; {
 	case !ok:
-		f.lose()
+		f.loseTrack()
 	case size == 0:
 		f.part = trailerLine
 	default:
@@ -182,13 +183,13 @@ func (f *framing) beginChunk(text []byte) {
 	}
 }
 
-// lose notes that the next head cannot be found. The server refuses such a request
-// by itself; if it does not, the next one is refused.
-func (f *framing) lose() { f.doubtful, f.doubt = f.heads+1, doubtLength }
+// loseTrack notes that the end of the current request cannot be found. The server
+// refuses such a request by itself; if it does not, the next request is refused.
+func (f *framing) loseTrack() { f.ambiguous, f.reason = f.heads+1, unknownLength }
 
-// parseSize reads a number of bytes that has nothing but digits.
+// parseSize parses a number of bytes that consists of digits only.
 func parseSize(digits []byte, base int64) (size int64, ok bool) {
-	const most = 1 << 58 // beyond any body, and what one more digit makes of it fits
+	const most = 1 << 58 // larger than any body, and one more digit does not overflow
 	for _, c := range digits {
 		digit := int64(strings.IndexByte("0123456789abcdef", c|0x20))
 		if c <= '9' {

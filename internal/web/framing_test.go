@@ -11,11 +11,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// requestParts are requests as clients send them, and whether their length is in
-// doubt.
+// requestParts are requests as clients send them, and whether their length is
+// ambiguous.
 var requestParts = []struct {
-	text     string
-	doubtful bool
+	text      string
+	ambiguous bool
 }{
 	{"GET / HTTP/1.1\r\nHost: h\r\n\r\n", false},
 	{"GET / HTTP/1.1\nHost: h\n\n", false},
@@ -33,16 +33,16 @@ var requestParts = []struct {
 }
 
 // However requests follow each other and however their bytes are cut, framing
-// finds the heads that the server finds, and every head that is in doubt.
+// finds the heads that the server finds, and every head that is ambiguous.
 func TestFramingFollowsTheServer(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var text strings.Builder
-		doubtful := 0
+		ambiguous := 0
 		for n := range rapid.IntRange(1, 6).Draw(t, "requests") {
 			part := rapid.SampledFrom(requestParts).Draw(t, "request")
 			text.WriteString(part.text)
-			if part.doubtful {
-				doubtful = n + 1
+			if part.ambiguous {
+				ambiguous = n + 1
 				break
 			}
 		}
@@ -64,10 +64,10 @@ func TestFramingFollowsTheServer(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := f.ofRequest(number) != ""; got != (number == doubtful) {
-				t.Fatalf("request %d is doubtful: %t (%q)", number, got, f.ofRequest(number))
+			if got := f.ambiguity(number) != ""; got != (number == ambiguous) {
+				t.Fatalf("request %d is ambiguous: %t (%q)", number, got, f.ambiguity(number))
 			}
-			if number == doubtful {
+			if number == ambiguous {
 				return
 			}
 			if _, err := io.Copy(io.Discard, request.Body); err != nil {
@@ -78,7 +78,7 @@ func TestFramingFollowsTheServer(t *testing.T) {
 }
 
 // What cannot be followed is refused rather than believed.
-func TestFramingThatIsLostIsDoubtful(t *testing.T) {
+func TestFramingThatLosesTrackIsAmbiguous(t *testing.T) {
 	for _, text := range []string{
 		"POST / HTTP/1.1\r\nContent-Length: 5x\r\n\r\n",
 		"POST / HTTP/1.1\r\nContent-Length: -5\r\n\r\n",
@@ -92,8 +92,8 @@ func TestFramingThatIsLostIsDoubtful(t *testing.T) {
 	} {
 		var f framing
 		f.write([]byte(text + "GET / HTTP/1.1\r\n\r\n"))
-		if f.ofRequest(2) == "" {
-			t.Errorf("%q is not doubtful", text)
+		if f.ambiguity(2) == "" {
+			t.Errorf("%q is not ambiguous", text)
 		}
 	}
 }

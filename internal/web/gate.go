@@ -15,8 +15,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/logs"
 )
 
-// Gate stands before the routes that are not the unified API: it knows who
-// asks, refuses who may not, and writes down who changed what.
+// Gate controls the access to all routes. For those outside the unified API it
+// identifies the caller, checks the permission, and writes the audit log.
 type Gate struct {
 	options   GateOptions
 	crossSite *http.CrossOriginProtection
@@ -24,25 +24,25 @@ type Gate struct {
 
 // GateOptions are the settings of a Gate.
 type GateOptions struct {
-	// Roster returns who knows the management tokens now; nil, or a nil roster,
-	// means that none are needed.
+	// Roster returns the management tokens in force; nil, or a nil roster, means
+	// that no tokens are needed.
 	Roster func() *access.Roster
-	// Attempts slows down who presents wrong tokens; nil slows down nobody.
+	// Attempts delays clients that present wrong tokens; nil delays nobody.
 	Attempts *access.Attempts
-	// Ready tells whether it is known who may be let in; nil means that it is.
-	// Until then whatever not everybody may ask for is refused, and NotReady
-	// answers callers of the unified API.
+	// Ready tells whether the credentials are known; nil means that they are. Until
+	// then the gate refuses every request that needs a permission, and NotReady
+	// answers those to the unified API.
 	Ready    func() bool
 	NotReady http.HandlerFunc
-	// AllowOpen lets requests pass that a proxy forwarded to a gateway that is
-	// open because it listens on loopback.
+	// AllowOpen allows requests that a proxy forwarded to a gateway that needs no
+	// tokens because it listens on loopback.
 	AllowOpen bool
 	// Loopback says that only this machine can reach the gateway.
 	Loopback bool
-	// Hosts are the names by which an open gateway on loopback may be managed,
-	// beside localhost and the addresses of loopback.
+	// Hosts are the host names by which a gateway on loopback without tokens may be
+	// managed, beside localhost and the loopback addresses.
 	Hosts []string
-	// TrustedProxies may name the client's address.
+	// TrustedProxies are the proxies whose X-Forwarded-For is believed.
 	TrustedProxies []netip.Prefix
 	// Version returns the version of the configuration in force.
 	Version func() int
@@ -58,7 +58,7 @@ func NewGate(options GateOptions) *Gate {
 	return &Gate{options: options, crossSite: http.NewCrossOriginProtection()}
 }
 
-// Guard returns the handler of a route behind the gate.
+// Guard returns a handler that calls the handler of a route if the caller may.
 func (g *Gate) Guard(route Route) http.HandlerFunc {
 	if route.Permission == access.ByKey {
 		return g.whenReady(route.Handler)
@@ -83,7 +83,8 @@ func (g *Gate) Guard(route Route) http.HandlerFunc {
 	}
 }
 
-// NotReadyMessage says why a gateway refuses all requests.
+// NotReadyMessage says why a gateway that does not know the credentials yet refuses
+// requests.
 const NotReadyMessage = "This gateway has not read the shared configuration yet and does not know whom to let in; it serves as soon as the database can be reached."
 
 // whenReady refuses requests until the credentials are known.
@@ -102,15 +103,15 @@ func (g *Gate) whenReady(next http.HandlerFunc) http.HandlerFunc {
 
 type identityKey struct{}
 
-// IdentityOf returns who sends a request. It is the zero value for callers of
-// open routes who did not say.
+// IdentityOf returns who sent a request, as the gate found. It is the zero value for an
+// unidentified caller of a route that anyone may call.
 func IdentityOf(r *http.Request) access.Identity {
 	who, _ := r.Context().Value(identityKey{}).(access.Identity)
 	return who
 }
 
-// admit decides whether a request may pass, and returns how it is refused if
-// not.
+// admit decides whether a request may pass. If not, it returns the function that
+// answers it.
 func (g *Gate) admit(r *http.Request, permission access.Permission) (access.Identity, func(http.ResponseWriter)) {
 	foreign := g.isCrossSite(r)
 	who, known, wait := g.identify(r, foreign)
@@ -149,18 +150,18 @@ func (g *Gate) admit(r *http.Request, permission access.Permission) (access.Iden
 // openName is the name of callers where no tokens are asked for.
 const openName = "open"
 
-// identify returns who sends a request. A caller who presented too many wrong
-// tokens has to wait.
+// identify returns who sent a request, and how long a caller who presented too many
+// wrong tokens has to wait.
 func (g *Gate) identify(r *http.Request, foreign bool) (who access.Identity, known bool, wait time.Duration) {
 	roster := g.options.Roster()
 	if roster == nil {
 		who := access.Identity{Name: openName, Role: access.Admin}
 		forwarded := g.options.Loopback && isForwarded(r.Header)
 		if forwarded && !g.options.AllowOpen {
-			who.Role = 0 // also where everybody may ask: no details for other machines
+			who.Role = 0 // routes that anyone may call show no details either
 		}
-		// On loopback whoever asks could read the files as well, unless it is a
-		// page that somebody's browser happens to show, or another machine.
+		// On loopback the caller could read the files as well, unless it is a page in
+		// a browser, or on another machine.
 		who.SeesSecrets = g.options.Loopback && !foreign && !forwarded && g.isOwnHost(r.Host)
 		return who, true, 0
 	}
@@ -172,17 +173,17 @@ func (g *Gate) identify(r *http.Request, foreign bool) (who access.Identity, kno
 	return who, known, wait
 }
 
-// isCrossSite tells whether a browser sends the request for a page of another
-// site. What is no browser says nothing of the kind.
+// isCrossSite tells whether a browser sent the request for a page of another site.
+// Other clients do not send the headers that tell.
 func (g *Gate) isCrossSite(r *http.Request) bool {
-	// Reads are harmless in themselves and pass the check, so it is asked about a write.
+	// The check passes every read, so it is asked about a write.
 	probe := *r
 	probe.Method = http.MethodPost
 	return g.crossSite.Check(&probe) != nil
 }
 
-// isOwnHost tells whether the request was sent to a name of this machine, and
-// not to one that somebody made lead here. Who sends no name is no browser.
+// isOwnHost tells whether the request was sent to a name of this machine, and not to a
+// foreign name that resolves to it (DNS rebinding). Browsers always send a name.
 func (g *Gate) isOwnHost(host string) bool {
 	if host == "" {
 		return true
@@ -205,7 +206,7 @@ func forbid(message string) func(http.ResponseWriter) {
 	return func(w http.ResponseWriter) { Refuse(w, http.StatusForbidden, message) }
 }
 
-// audit writes down a change, or the attempt at one.
+// audit writes the audit log line of a change, or of the attempt at one.
 func (g *Gate) audit(w http.ResponseWriter, r *http.Request, route Route, who access.Identity) {
 	call, change := CallOf(w), ChangeOf(w)
 	if change.After == 0 {

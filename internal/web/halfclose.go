@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// A client that has sent its request may end its side of the connection and wait
-// for the reply. Nothing tells it from one that has left, until it is sent
-// something: then one that has left resets the connection.
+// A client may close its sending side of the connection after its request and wait for
+// the reply. It looks like a client that has left until something is sent to it: a
+// client that has left then resets the connection.
 
-// probeAgain is when a client is probed a second time: a proxy on the way may
-// take the first one itself.
+// probeAgain is when a client is probed a second time, because a proxy between the
+// gateway and the client may consume the first probe.
 const probeAgain = 50 * time.Millisecond
 
 var interim = []byte("HTTP/1.1 100 Continue\r\n\r\n")
 
-// ProbeWith sets what sends something harmless to the client once the head of the
-// reply is out; nil means that nothing can.
+// ProbeWith sets the function that sends the client something harmless after the head
+// of the reply was sent; nil means that the body has no room for that.
 func ProbeWith(w http.ResponseWriter, probe func()) {
 	if response, ok := w.(*Response); ok && response.conn != nil {
 		response.conn.mu.Lock()
@@ -27,8 +27,8 @@ func ProbeWith(w http.ResponseWriter, probe func()) {
 	}
 }
 
-// halfClosed is what a read returns that found the end of the client's side while
-// a request is answered: io.EOF if the client has left.
+// halfClosed is called when the client has closed its sending side while a request is
+// being answered. It waits until the client has left, and returns io.EOF then.
 func (c *Conn) halfClosed() error {
 	if _, ok := c.Conn.(syscall.Conn); !ok || !c.probeClient() {
 		return io.EOF
@@ -38,9 +38,9 @@ func (c *Conn) halfClosed() error {
 	return awaitReset(c.Conn)
 }
 
-// probeClient sends the client something that does not matter: an interim reply
-// before the head of the reply, later what the handler has for it. False means
-// that there is nothing that could be sent.
+// probeClient sends the client something harmless: an interim reply before the head of
+// the reply, and what ProbeWith has set after it. It returns false if there is nothing
+// that can be sent.
 func (c *Conn) probeClient() bool {
 	c.writing.Lock()
 	c.mu.Lock()

@@ -7,5 +7,5 @@ import (
 	"net"
 )
 
-// awaitReset takes every client that has ended its side of a connection for gone.
+// awaitReset treats every client that has closed its sending side as one that has left.
 func awaitReset(net.Conn) error { return io.EOF }

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// awaitReset waits until a client that has ended its side of a connection resets
-// it, and returns io.EOF then, or the error of the read deadline.
+// awaitReset waits until a client that has closed its sending side resets the
+// connection, and returns io.EOF then, or the error of the read deadline.
 func awaitReset(c net.Conn) error {
 	socket, ok := c.(syscall.Conn)
 	if !ok {
@@ -19,8 +19,8 @@ func awaitReset(c net.Conn) error {
 	if err != nil {
 		return io.EOF
 	}
-	// The socket is readable all the time, at its end: what is waited for is the
-	// next event of the poller.
+	// The socket is always readable, because it is at its end. Returning false waits
+	// for the next event of the poller.
 	err = raw.Read(func(fd uintptr) bool {
 		code, err := syscall.GetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_ERROR)
 		return err != nil || code != 0

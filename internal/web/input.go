@@ -19,9 +19,9 @@ var (
 // maxBody is far more than any configuration that a person writes.
 const maxBody = 1 << 20
 
-// ReadBody returns the body of a request of the management API. Where it was not
-// read to its end, the connection is closed after the answer, so that the rest is
-// not taken for another request.
+// ReadBody returns the body of a request to the management API. If it does not read the
+// body to its end, the connection is closed after the reply, so that the rest is not
+// taken for another request.
 func ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.ContentLength > maxBody {
 		w.Header().Set("Connection", "close")
@@ -64,12 +64,12 @@ func Shorten(text string) string {
 	return text
 }
 
-// NoOperation is the message of an answer to a path that nobody serves.
+// NoOperation is the message of a reply to a path that has no route.
 func NoOperation(r *http.Request) string {
 	return "There is no operation " + Shorten(r.Method+" "+r.URL.Path) + "; all of them are in /openapi.json."
 }
 
-// NoMethod is the message of an answer to a path that has other methods.
+// NoMethod is the message of a reply to a path that has routes for other methods only.
 func NoMethod(r *http.Request, allow string) string {
 	return "The method " + Shorten(r.Method) + " is not allowed here; allowed are " + allow + "."
 }

@@ -16,7 +16,7 @@ var contentJSON = []string{"application/json"}
 func WriteJSON(w http.ResponseWriter, status int, value any) {
 	body, err := Encode(value)
 	if err != nil {
-		// Values are made here and can be encoded; one that cannot is a defect.
+		// The gateway made the value, so that this is a bug.
 		status = http.StatusInternalServerError
 		body = schema.NewError(schema.CodeInternal, "The reply could not be encoded.").Body()
 	}
@@ -32,12 +32,12 @@ func WriteJSON(w http.ResponseWriter, status int, value any) {
 func StreamJSON(w http.ResponseWriter, value json.MarshalerTo) {
 	w.Header()["Content-Type"] = contentJSON
 	w.WriteHeader(http.StatusOK)
-	// It fails when the client has left, who does not need the rest.
+	// Writing fails if the client has left, which needs no handling.
 	_ = json.MarshalWrite(w, value, jsontext.AllowInvalidUTF8(true))
 }
 
-// Encode encodes a reply. Bytes that are no text, which clients can have put
-// into a path or a name, become the sign for that.
+// Encode encodes a reply. Invalid UTF-8, which clients can put into a path or a name,
+// becomes the replacement character.
 func Encode(value any) ([]byte, error) {
 	return json.Marshal(value, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
 }

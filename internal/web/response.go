@@ -1,6 +1,7 @@
-// Package web is what every HTTP surface of the gateway shares: the connection
-// and its refusals, request ids, the caller's address, CORS, panics, the access
-// log, and finding the handler of a path.
+// Package web is what every HTTP surface of the gateway shares: the handling of
+// connections, request ids, the client's address, CORS, panics, the access log, routing
+// to handlers, and access to the management API. A request passes Conn, Shell, Router,
+// Gate and then its handler.
 package web
 
 import (
@@ -10,16 +11,16 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/calls"
 )
 
-// Response is the client's side of one exchange. It notes in the record of the
-// request what was written.
+// Response is the http.ResponseWriter of one request. It notes the status in the record
+// of the request.
 type Response struct {
 	http.ResponseWriter
 	call   *calls.Call
 	change Change
 
 	conn *Conn
-	// leaving says that the connection ends with this answer; nil means never.
-	leaving *atomic.Bool
+	// closing says that the connection is closed after this reply; nil means never.
+	closing *atomic.Bool
 }
 
 // Change is what a management request did to the configuration, for the audit
@@ -30,9 +31,9 @@ type Change struct {
 	DryRun        bool
 }
 
-// CallOf returns the record of the request that w answers. It is used again for
-// another request once the handler has returned. A writer that no Shell made has a
-// record of its own, which nobody reads.
+// CallOf returns the record of the request that w answers. Its memory is used for
+// another request after the handler has returned. For a writer that no Shell made it
+// returns a new record, which nobody reads.
 func CallOf(w http.ResponseWriter) *calls.Call {
 	if response, ok := w.(*Response); ok {
 		return response.call
@@ -40,7 +41,7 @@ func CallOf(w http.ResponseWriter) *calls.Call {
 	return new(calls.Call)
 }
 
-// ChangeOf returns where the handler of a management request says what it changed.
+// ChangeOf returns the Change that the handler of a management request fills in.
 func ChangeOf(w http.ResponseWriter) *Change {
 	if response, ok := w.(*Response); ok {
 		return &response.change
@@ -48,7 +49,7 @@ func ChangeOf(w http.ResponseWriter) *Change {
 	return new(Change)
 }
 
-// WriteHeader remembers the status and passes it on.
+// WriteHeader notes the status and writes the head of the reply.
 func (w *Response) WriteHeader(status int) {
 	if w.call.Status == 0 && status >= 200 {
 		w.begin(status)
@@ -56,15 +57,15 @@ func (w *Response) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// begin notes the status of an answer whose head is about to be written.
+// begin notes the status of a reply whose head is about to be written.
 func (w *Response) begin(status int) {
 	w.call.Status = status
-	if w.leaving != nil && w.leaving.Load() {
+	if w.closing != nil && w.closing.Load() {
 		w.Header().Set("Connection", "close")
 	}
 }
 
-// Write passes bytes on.
+// Write writes a part of the body.
 func (w *Response) Write(p []byte) (int, error) {
 	if w.call.Status == 0 {
 		w.begin(http.StatusOK)
@@ -82,5 +83,5 @@ func (w *Response) Flush() {
 // Unwrap lets http.ResponseController reach the connection.
 func (w *Response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// Begun reports whether the answer is on its way.
+// Begun reports whether the head of the reply was written.
 func (w *Response) Begun() bool { return w.call.Status != 0 }

@@ -7,8 +7,8 @@ import (
 )
 
 // Route is one operation of the gateway: its pattern, such as
-// "GET /api/models", what a caller must be permitted to do, who answers, and
-// what the OpenAPI document says about it.
+// "GET /api/models", the permission that a caller must have, its handler, and what
+// the OpenAPI document says about it.
 type Route struct {
 	Pattern    string
 	Permission access.Permission

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Router finds the handler of a request. Unknown paths, and methods that a path
-// does not have, are answered by the functions that it was made with, in the form
-// of the surface that was asked.
+// Router finds the handler of a request. Unknown paths, and methods that a path does
+// not have, are answered by the functions that it was made with, in the error format of
+// the surface to which the path belongs.
 type Router struct {
 	mux *http.ServeMux
-	// rest has the routes that could be meant by the same path as another one,
-	// to which they yield.
+	// rest has the routes whose patterns overlap with those of mux. They are tried
+	// after mux, which would refuse them as conflicts.
 	rest *http.ServeMux
 	// literal has the paths of the routes without parameters.
 	literal     map[string]bool
@@ -29,13 +29,13 @@ func NewRouter(notFound func(w http.ResponseWriter, r *http.Request), wrongMetho
 
 // Handle adds a route, such as "GET /v1/models/{id...}".
 func (router *Router) Handle(pattern string, handler http.HandlerFunc) {
-	router.mux.HandleFunc(pattern, router.guarded(pattern, handler))
+	router.mux.HandleFunc(pattern, router.exceptLiteral(pattern, handler))
 }
 
-// guarded notes the path of a pattern without parameters. Such a path has only
-// the methods of its own routes, so that a pattern with parameters does not
-// answer it: "DELETE /versions/{version}" does not delete "/versions/current".
-func (router *Router) guarded(pattern string, handler http.HandlerFunc) http.HandlerFunc {
+// exceptLiteral notes the path of a pattern without parameters. Such a path has only
+// the methods of its own routes, so the handler of a pattern with parameters is not
+// called for it: "DELETE /versions/{version}" does not delete "/versions/current".
+func (router *Router) exceptLiteral(pattern string, handler http.HandlerFunc) http.HandlerFunc {
 	if !hasParameter(pattern) {
 		_, path, _ := strings.Cut(pattern, " ")
 		router.literal[path] = true
@@ -52,21 +52,21 @@ func (router *Router) guarded(pattern string, handler http.HandlerFunc) http.Han
 
 func hasParameter(pattern string) bool { return strings.Contains(pattern, "{") }
 
-// HandleRest adds a route for what none of the others takes.
+// HandleRest adds a route for requests that no route of Handle matches.
 func (router *Router) HandleRest(pattern string, handler http.HandlerFunc) {
 	router.rest.HandleFunc(pattern, handler)
 }
 
 // ServeHTTP passes a request to its handler.
 func (router *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if dotted(r.URL.Path) {
-		router.notFound(w, r) // never cleaned: what was checked must be what is served
+	if hasDotSegment(r.URL.Path) {
+		router.notFound(w, r) // a cleaned path would not be the one that was checked
 		return
 	}
 	router.mux.ServeHTTP(w, r)
 }
 
-// unrouted answers what no route takes.
+// unrouted answers requests that no route of Handle matches.
 func (router *Router) unrouted(w http.ResponseWriter, r *http.Request) {
 	if _, pattern := router.rest.Handler(r); pattern != "" {
 		router.rest.ServeHTTP(w, r)
@@ -78,8 +78,8 @@ func (router *Router) unrouted(w http.ResponseWriter, r *http.Request) {
 		if len(methods) > 0 {
 			w.Header().Set("Allow", strings.Join(append(methods, http.MethodOptions), ", "))
 		}
-		// A page is told the truth about a path that nobody has by the answer to
-		// its request: a preflight that fails only hides it.
+		// The preflight of an unknown path succeeds, so that the page can read the 404
+		// of the request itself.
 		preflight(w, r)
 	case len(methods) > 0:
 		allow := strings.Join(append(methods, http.MethodOptions), ", ")
@@ -90,7 +90,7 @@ func (router *Router) unrouted(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// methods returns those for which the path of a request has a route.
+// methods returns the methods for which the path of a request has a route.
 func (router *Router) methods(r *http.Request) []string {
 	var methods []string
 	probe := *r
@@ -106,8 +106,8 @@ func (router *Router) methods(r *http.Request) []string {
 	return methods
 }
 
-// dotted reports whether a path has segments that mean another one.
-func dotted(path string) bool {
+// hasDotSegment reports whether a path has a segment "." or "..".
+func hasDotSegment(path string) bool {
 	return strings.Contains(path, "/.") &&
 		slices.ContainsFunc(strings.Split(path, "/"), func(s string) bool { return s == "." || s == ".." })
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// Shell is the outermost handler: what happens to every request before its
-// handler sees it and after it is done.
+// Shell is the outermost handler. It does what every request needs before and after its
+// handler: the request id, CORS, the record of the request, panics and the access log.
 type Shell struct {
 	next    http.Handler
 	options Options
@@ -31,13 +31,13 @@ type Shell struct {
 // Options are the settings of a Shell.
 type Options struct {
 	Log *slog.Logger
-	// AccessLog writes a line for every request, or for a part of those that
-	// went well: AccessSample, from 0 to 1.
+	// AccessLog writes a line for every request. Of the successful ones it writes
+	// the share AccessSample, from 0 to 1.
 	AccessLog    bool
 	AccessSample float64
 	// Recorder counts and records requests; nil does neither.
 	Recorder *calls.Recorder
-	// Origins are those whose pages may read replies; "*" stands for all.
+	// Origins are the web origins whose pages may read replies; "*" allows all.
 	Origins []string
 	// Fail answers a request that cannot be handled: one that is malformed, or
 	// one whose handler panicked.
@@ -59,17 +59,18 @@ func (s *Shell) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header["X-Content-Type-Options"] = noSniff
 	s.origins.allow(header, r)
 	if r.ProtoMajor == 1 {
-		response.leaving = &s.running.draining
+		response.closing = &s.running.draining
 	}
 	if counts(r.URL.Path) {
 		defer s.running.leave(s.running.enter())
 	}
 	defer s.finish(response, r)
 	if response.conn != nil {
-		if doubt := response.conn.begin(r); doubt != "" {
-			// Two lengths for one body are how requests are smuggled past a proxy.
+		if ambiguity := response.conn.begin(r); ambiguity != "" {
+			// A body with two possible ends can hide a request from a proxy (request
+			// smuggling).
 			header.Set("Connection", "close")
-			s.options.Fail(response, r, schema.NewError(schema.CodeInvalidBody, doubt))
+			s.options.Fail(response, r, schema.NewError(schema.CodeInvalidBody, ambiguity))
 			return
 		}
 	}
@@ -86,7 +87,7 @@ func (s *Shell) finish(w *Response, r *http.Request) {
 		s.calls.Put(w.call)
 		return
 	}
-	// The record is not used again: what panicked may still point to it.
+	// The record is not put back: the code that panicked may still point to it.
 	defer s.record(w.call, r)
 	if err, _ := p.(error); errors.Is(err, http.ErrAbortHandler) {
 		panic(p)
@@ -95,12 +96,13 @@ func (s *Shell) finish(w *Response, r *http.Request) {
 	s.options.Log.LogAttrs(r.Context(), slog.LevelError, "handler panicked",
 		slog.String("request_id", w.call.RequestID), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))
 	if w.Begun() {
-		panic(http.ErrAbortHandler) // half an answer must not look whole
+		panic(http.ErrAbortHandler) // an incomplete reply must not look complete
 	}
 	s.options.Fail(w, r, schema.NewError(schema.CodeInternal, "The gateway failed to handle the request."))
 }
 
-// record passes the record of a request that has ended to all who read it.
+// record passes the record of a request that has ended to the recorder and the access
+// log.
 func (s *Shell) record(c *calls.Call, r *http.Request) {
 	c.Ended = time.Since(c.Started)
 	s.options.Recorder.HTTP(r.URL.Path, c.Status, c.Ended)
@@ -110,10 +112,10 @@ func (s *Shell) record(c *calls.Call, r *http.Request) {
 	s.log(c, r)
 }
 
-// requestID takes over the caller's id where it is fit for logs and headers,
-// else makes one.
+// requestID returns the caller's id if it can be used in logs and headers, else a new
+// one.
 func requestID(h http.Header) string {
-	if given := h["X-Request-Id"]; len(given) == 1 && saneID(given[0]) {
+	if given := h["X-Request-Id"]; len(given) == 1 && isValidID(given[0]) {
 		return given[0]
 	}
 	return newRequestID()
@@ -121,7 +123,7 @@ func requestID(h http.Header) string {
 
 func newRequestID() string { return "req_" + rand.Text() }
 
-func saneID(id string) bool {
+func isValidID(id string) bool {
 	const longest = 128
 	if id == "" || len(id) > longest {
 		return false
@@ -134,8 +136,8 @@ func saneID(id string) bool {
 	return true
 }
 
-// cleanPath makes paths that differ only in superfluous slashes the same, so
-// that nobody is redirected: clients do not repeat a POST body.
+// cleanPath removes superfluous slashes from the path. A redirect to the clean path
+// would not do, because clients do not repeat the body of a POST.
 func cleanPath(r *http.Request) *http.Request {
 	path := r.URL.Path
 	if !strings.Contains(path, "//") && (len(path) < 2 || path[len(path)-1] != '/') {
@@ -184,7 +186,7 @@ func ClientAddr(r *http.Request, trusted []netip.Prefix) netip.Addr {
 			}
 			next, ok := parseHop(strings.TrimSpace(hop))
 			if !ok {
-				return addr // what a trusted proxy did not understand is not trusted
+				return addr // an entry that is no address cannot be trusted
 			}
 			addr = next
 		}
