@@ -87,7 +87,7 @@ func (r *run) breakOff(ctx context.Context, out body, err error) error {
 			return nil
 		}
 		r.reply.outcome = breaker.Cancelled
-		known = stopping()
+		known = Stopping()
 	} else {
 		failed := r.attempt.classifier().classify(err, true)
 		r.reply.outcome = failed.outcome
@@ -105,9 +105,8 @@ func (r *run) breakOff(ctx context.Context, out body, err error) error {
 	return nil
 }
 
-// stopping returns what the client is told if its answer is cut off because the
-// gateway stops.
-func stopping() *schema.Error {
+// Stopping returns what a client is told whose request ends because the gateway stops.
+func Stopping() *schema.Error {
 	known := schema.NewError(schema.CodeServiceUnavailable, "The gateway is shutting down.")
 	known.RetryAfter = time.Second
 	return known

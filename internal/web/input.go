@@ -56,8 +56,10 @@ func BodyStatus(err error) (status int, ok bool) {
 }
 
 // Shorten cuts what a client sent to a length that fits a message.
-func Shorten(text string) string {
-	const longest = 160
+func Shorten(text string) string { return CutText(text, 160) }
+
+// CutText cuts a text that is longer than so many bytes, and marks the cut.
+func CutText(text string, longest int) string {
 	if len(text) > longest {
 		return strings.ToValidUTF8(text[:longest], "") + "…"
 	}

@@ -34,22 +34,22 @@ type Options struct {
 	Current  *routing.Current
 	Recorder *calls.Recorder
 	Levels   *logs.Levels
-	// Document is the static configuration, and DataDir in it where the disk is
-	// looked at.
+	// Document is the static configuration. Its DataDir is on the disk whose space is
+	// checked.
 	Document *config.Document
-	// Ready tells whether the gateway knows all that it needs to serve; nil means
-	// that it does.
+	// Ready tells whether the gateway has all that it needs to serve; nil means that
+	// it has.
 	Ready func() bool
-	// Ledger returns what the quota ledger did; nil means that there is none.
+	// Ledger returns the counters of the quota ledger; nil means that there is none.
 	Ledger func() quota.Stats
-	// Config returns how the sources of the configuration are; nil means that there
-	// are none.
+	// Config returns the state of the sources of the configuration; nil means that
+	// there are none.
 	Config func() ConfigSources
 	Build  Build
 }
 
-// Build says what runs: the version, and of the commit that it was made from
-// the name, the time in RFC 3339 and the branch. What is not known is empty.
+// Build is the version of the program, and the hash, the time (RFC 3339) and the branch
+// of its commit. What is not known is empty.
 type Build struct{ Version, Commit, Date, Branch string }
 
 // New returns the operational endpoints.
@@ -71,8 +71,8 @@ func New(options Options) (*API, error) {
 // Exposition returns the metrics that the scrape shows.
 func (a *API) Exposition() *metrics.Exposition { return a.exposition }
 
-// Drain makes the gateway not ready: load balancers look elsewhere while the
-// requests that it has come to their end.
+// Drain makes the gateway report that it is not ready, so that load balancers send new
+// requests elsewhere while the running ones end.
 func (a *API) Drain() { a.draining.Store(true) }
 
 // seesDetails tells whether a caller may see more than a status.
@@ -84,11 +84,12 @@ const (
 	mediaOlder  = "application/vnd.spring-boot.actuator.v2+json"
 )
 
-// reply answers with a value as JSON, in the vendor's type if that was asked for.
+// reply answers with a value as JSON, with one of Spring Boot's media types if the client
+// accepts it.
 func reply(w http.ResponseWriter, r *http.Request, status int, value any) {
 	body, err := web.Encode(value)
 	if err != nil {
-		web.WriteJSON(w, http.StatusInternalServerError, value) // which fails in the house's way
+		web.WriteJSON(w, http.StatusInternalServerError, value) // fails, too, and answers with an error
 		return
 	}
 	media := mediaJSON

@@ -8,23 +8,22 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
 
-// degraded is the status of something that the gateway does without for a while:
-// it is no reason to take the gateway out of rotation, so the whole stays UP.
+// degraded is the status of a dependency that the gateway can do without for a while.
+// The status of the gateway stays UP, so that it stays in rotation.
 const degraded = "DEGRADED"
 
-// ConfigSources are where the configuration comes from; nil stands for what is not
-// in use.
+// ConfigSources are the sources of the configuration; nil means that it is not in use.
 type ConfigSources struct{ File, Database *ConfigSource }
 
-// ConfigSource is one of them.
+// ConfigSource is the state of a source of the configuration.
 type ConfigSource struct {
-	Failure  *condition.Failure // nil while it is well
+	Failure  *condition.Failure // nil while the source works
 	Failures int64
 	// LastRead is when the file was read last; it is zero for a database.
 	LastRead time.Time
 }
 
-// dependencyDetails say why and since when something is not well.
+// dependencyDetails say why and since when a dependency fails.
 type dependencyDetails struct {
 	Since    string `json:"since,omitzero"`
 	Reason   string `json:"reason,omitzero"`
@@ -41,7 +40,7 @@ func dependencyHealth(failure *condition.Failure, failures int64) (string, depen
 	return degraded, details
 }
 
-// shorten cuts a reason that goes on for longer than anybody reads.
+// shorten cuts a long reason.
 func shorten(reason string) string {
 	const longest = 500
 	if runes := []rune(reason); len(runes) > longest {
@@ -50,8 +49,8 @@ func shorten(reason string) string {
 	return reason
 }
 
-// addDependencies adds a component for everything that the gateway depends on
-// beside its backends, as far as it is configured.
+// addDependencies adds a component for each configured dependency of the gateway, except
+// for the backends.
 func (a *API) addDependencies(to map[string]health) {
 	add := func(name string, failure *condition.Failure, failures int64) {
 		status, details := dependencyHealth(failure, failures)
@@ -82,7 +81,7 @@ func (a *API) addDependencies(to map[string]health) {
 	}
 }
 
-// configView is what the scrape shows of the sources of the configuration.
+// configView returns the metrics of the sources of the configuration.
 func (a *API) configView() metrics.ConfigView {
 	var sources ConfigSources
 	if a.options.Config != nil {

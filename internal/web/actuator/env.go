@@ -13,10 +13,10 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config"
 )
 
-// masked stands for every value that is not known to be harmless.
+// masked is shown in place of every value that is not known to be harmless.
 const masked = "******"
 
-// environment is the configuration as it was put together at the start.
+// environment is the configuration at the start of the gateway, by its sources.
 type environment struct{ sources []source }
 
 type source struct {
@@ -29,8 +29,8 @@ type property struct {
 	Origin string `json:"origin,omitzero"`
 }
 
-// Describe says where each setting came from, by its path, and which variables
-// the process was given. It is called before the first request.
+// Describe sets what Env shows: the origin of each setting, by its path, and the
+// environment variables of the process. It is called before the first request.
 func (a *API) Describe(origins map[string]string, environ []string) {
 	values := map[string]any{}
 	flatten(values, "", a.options.Document)
@@ -60,7 +60,7 @@ func (a *API) Describe(origins map[string]string, environ []string) {
 	})
 }
 
-// The names of the sources, those that win first.
+// The names of the sources. The first one that has a setting wins.
 const (
 	commandLine       = "commandLineArgs"
 	variablesUsed     = "patchbayEnvironment"
@@ -78,7 +78,8 @@ func rank(name string) int {
 	return 3
 }
 
-// sourceOf sorts an origin, such as "patchbay.yaml:3:7", by its source.
+// sourceOf returns the name of the source of an origin such as "patchbay.yaml:3:7", and
+// the origin as it is shown.
 func sourceOf(origin string) (name, shown string) {
 	switch {
 	case origin == "":
@@ -93,9 +94,9 @@ func sourceOf(origin string) (name, shown string) {
 
 var position = regexp.MustCompile(`:\d+:\d+$`)
 
-// harmless are the settings whose values tell nothing about secrets, addresses
-// or people. What is not listed is masked, so that a setting that is added later
-// is not shown by accident.
+// harmless matches the settings whose values contain no secrets, addresses or names of
+// people. All others are masked, so that a setting that is added later is not shown by
+// accident.
 var harmless = regexp.MustCompile(`^(` + strings.Join([]string{
 	`server\.(listen|shutdown-grace)`,
 	`limits\.[\w.-]+`,

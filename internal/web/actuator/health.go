@@ -13,7 +13,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
 
-// health is a status, and what it is made of.
+// health is a status, and the components from which it follows.
 type health struct {
 	Status     string            `json:"status" enum:"UP,DOWN,OUT_OF_SERVICE,DEGRADED"`
 	Components map[string]health `json:"components,omitzero"`
@@ -46,8 +46,8 @@ func (h health) code() int {
 	return http.StatusOK
 }
 
-// Health answers GET /actuator/health. Who may not see details learns the
-// status alone.
+// Health answers GET /actuator/health. Callers who may not see details get only the
+// status.
 func (a *API) Health(w http.ResponseWriter, r *http.Request) {
 	h := a.health(false)
 	if !seesDetails(r) {
@@ -77,7 +77,7 @@ func (a *API) Liveness(w http.ResponseWriter, r *http.Request) {
 	reply(w, r, http.StatusOK, health{Status: up})
 }
 
-// Readiness answers GET /actuator/health/readiness: requests are welcome.
+// Readiness answers GET /actuator/health/readiness: whether the gateway takes requests.
 func (a *API) Readiness(w http.ResponseWriter, r *http.Request) {
 	h := health{Status: a.readiness()}
 	reply(w, r, h.code(), h)
@@ -118,7 +118,7 @@ type routerDetails struct {
 	ActiveInstances      int    `json:"activeInstances"`
 	TotalInstances       int    `json:"totalInstances"`
 	CircuitBreakerStatus string `json:"circuitBreakerStatus"`
-	// Services are for those who want all of it.
+	// Services is only in the detailed health.
 	Services map[string]*serviceHealth `json:"services,omitzero"`
 }
 
@@ -136,11 +136,11 @@ type instanceHealth struct {
 	LastCheck    *string `json:"lastCheck"`
 	ResponseTime float64 `json:"responseTime"`
 	Error        string  `json:"error,omitzero"`
-	// Cause is the stable word for the error, where a check or a call found one.
+	// Cause is the documented word for the error, where a check or a call found one.
 	Cause string `json:"cause,omitzero"`
 }
 
-// routerHealth is down when instances are meant to serve and none can.
+// routerHealth is down if there are enabled instances and none of them is healthy.
 func (a *API) routerHealth(detailed bool) health {
 	table := a.options.Current.Load()
 	details := routerDetails{CircuitBreakerStatus: breaker.Closed.String()}
@@ -208,8 +208,8 @@ func describe(i *backend.Instance) instanceHealth {
 	return view
 }
 
-// diskWatch looks at the disk of the data directory, at most every ten seconds:
-// probes must not wait for a disk.
+// diskWatch checks the disk of the data directory, at most every ten seconds, so that
+// probes seldom wait for the disk.
 type diskWatch struct {
 	path string
 
@@ -231,7 +231,7 @@ const diskThreshold = 10 << 20
 func (d *diskWatch) health() health {
 	details := d.look(time.Now())
 	h := health{Status: up, Details: details}
-	if details.Free < details.Threshold { // where there is no directory, nothing is free
+	if details.Free < details.Threshold { // Free is 0 if the directory does not exist
 		h.Status = down
 	}
 	return h

@@ -16,7 +16,7 @@ type linkIndex struct {
 	Links map[string]link `json:"_links"`
 }
 
-// endpoints are what the index names, by their paths.
+// endpoints are the links of the index, by their names.
 var endpoints = [][2]string{
 	{"self", ""},
 	{"health", "/health"},
@@ -41,14 +41,13 @@ func (a *API) Index(w http.ResponseWriter, r *http.Request) {
 	reply(w, r, http.StatusOK, linkIndex{links})
 }
 
-// What proxies and clients may say about the address under which they reach the
-// gateway; anything else is ignored.
+// The patterns that forwarded headers and Host must match; other values are ignored.
 var (
 	saneHost   = regexp.MustCompile(`^[\w.:\[\]-]{1,255}$`)
 	sanePrefix = regexp.MustCompile(`^(/[\w.~-]+){1,8}$`)
 )
 
-// baseURL returns where the asker found the gateway.
+// baseURL returns the address under which the client reached the gateway.
 func baseURL(r *http.Request) string {
 	scheme, host, prefix := "http", r.Host, ""
 	if r.TLS != nil || strings.EqualFold(first(r, "X-Forwarded-Proto"), "https") {

@@ -31,7 +31,7 @@ func (a *API) Info(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// info is what runs.
+// info describes the running program.
 type info struct {
 	App     appInfo     `json:"app"`
 	Build   buildInfo   `json:"build"`
@@ -88,10 +88,10 @@ type processInfo struct {
 	CPUs int `json:"cpus"`
 }
 
-// unknown stands for what the build did not say.
+// unknown is shown for what the build did not set.
 const unknown = "unknown"
 
-// commitTime returns when the commit was made, empty where nobody knows.
+// commitTime returns when the commit was made, or "" if that is not known.
 func (b Build) commitTime() string {
 	at, err := time.Parse(time.RFC3339, b.Date)
 	if err != nil {
@@ -100,8 +100,8 @@ func (b Build) commitTime() string {
 	return at.UTC().Format(time.RFC3339)
 }
 
-// time returns when the program was built: when its commit was made, so that
-// the same source is the same program, else when the program's file was written.
+// time returns when the program was built. That is the time of its commit, because
+// builds are reproducible, or else the time of the program's file.
 func (b Build) time() string {
 	if at := b.commitTime(); at != "" {
 		return at

@@ -27,7 +27,7 @@ type loggerList struct {
 	Groups  loggerGroups          `json:"groups"`
 }
 
-// loggerGroups are what tools expect; the gateway has none.
+// loggerGroups is a member that tools expect; the gateway has no groups.
 type loggerGroups struct{}
 
 func (a *API) logger(name string) loggerView {
@@ -48,13 +48,13 @@ func (a *API) Loggers(w http.ResponseWriter, r *http.Request) {
 	reply(w, r, http.StatusOK, loggerList{logs.LevelNames(), loggers, loggerGroups{}})
 }
 
-// loggerName is what names of loggers look like: dotted, as everywhere.
+// loggerName matches the names of loggers, with dots between their parts.
 var loggerName = regexp.MustCompile(`^[\w$-]+(\.[\w$-]+)*$`)
 
 const longestLogger = 200
 
-// loggerOf returns the name that a request is about; false where there can be no
-// such logger.
+// loggerOf returns the name of the logger in the path, and false if no logger can have
+// that name.
 func loggerOf(r *http.Request) (string, bool) {
 	name := r.PathValue("name")
 	if strings.EqualFold(name, logs.Root) {
@@ -63,8 +63,8 @@ func loggerOf(r *http.Request) (string, bool) {
 	return name, len(name) <= longestLogger && loggerName.MatchString(name)
 }
 
-// Logger answers GET /actuator/loggers/{name}. A logger that nobody uses yet has
-// the level that it would have.
+// Logger answers GET /actuator/loggers/{name}. A logger that has not written anything yet
+// is shown with the level that it would have.
 func (a *API) Logger(w http.ResponseWriter, r *http.Request) {
 	name, ok := loggerOf(r)
 	if !ok {
@@ -79,9 +79,9 @@ type loggerRequest struct {
 	ConfiguredLevel *string `json:"configuredLevel" enum:"OFF,ERROR,WARN,INFO,DEBUG,TRACE"`
 }
 
-// readChange reads the body of a change. A member that is not known is refused:
-// a mistake in its name would clear the level. A body that is not accepted is
-// described by a status and a message.
+// readChange decodes the body of a change. Unknown members are refused, because a typing
+// error in the name of the member would clear the level. For a body that it does not
+// accept it returns the status and the message of the reply.
 func readChange(w http.ResponseWriter, r *http.Request) (given *loggerRequest, status int, message string) {
 	const largest = 4 << 10
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, largest))
@@ -140,8 +140,8 @@ func isAccess(name string) bool {
 	return strings.EqualFold(first, logs.Access)
 }
 
-// keepAccess gives the access log the level that it has, so that it does not
-// inherit a change of the root by somebody who may not change it.
+// keepAccess sets the access log to its present level, so that it does not inherit a
+// change of the root level by a caller who may not change that of the access log.
 func (a *API) keepAccess() error {
 	level, own := a.options.Levels.Level(logs.Access)
 	if own {
@@ -150,7 +150,7 @@ func (a *API) keepAccess() error {
 	return a.options.Levels.Set(logs.Access, level)
 }
 
-// setLevel gives a logger a level of its own, or takes it away.
+// setLevel sets or clears the level of a logger.
 func (a *API) setLevel(name string, wanted *string) error {
 	if wanted == nil {
 		return a.options.Levels.Clear(name)

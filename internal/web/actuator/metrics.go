@@ -19,7 +19,7 @@ func (a *API) Metrics(w http.ResponseWriter, r *http.Request) {
 			names[f.Dotted] = true
 		}
 	}
-	gathered, _ := a.exposition.Gather() // what could be gathered is listed
+	gathered, _ := a.exposition.Gather() // returns what could be gathered, even with an error
 	for _, f := range gathered {
 		if dotted := dottedName(f.GetName()); dotted != "" {
 			names[dotted] = true
@@ -31,8 +31,8 @@ func (a *API) Metrics(w http.ResponseWriter, r *http.Request) {
 // isCompanion tells whether a family holds the maximum of another one.
 func isCompanion(name string) bool { return strings.HasSuffix(name, "_seconds_max") }
 
-// dottedName is the name of a family here; those that the gateway did not define
-// itself keep theirs, with dots. Companions have none.
+// dottedName returns the name of a family on this surface, with dots in place of
+// underscores, or "" for a companion.
 func dottedName(name string) string {
 	if isCompanion(name) {
 		return ""
@@ -81,7 +81,7 @@ func (a *API) Metric(w http.ResponseWriter, r *http.Request) {
 	}
 	name := r.PathValue("name")
 	view := metricView{Name: name, Measurements: []measurement{}, AvailableTags: []tagView{}}
-	gathered, _ := a.exposition.Gather() // what could be gathered is read
+	gathered, _ := a.exposition.Gather() // returns what could be gathered, even with an error
 	var family, companion *dto.MetricFamily
 	for _, f := range gathered {
 		if dottedName(f.GetName()) == name {
@@ -138,7 +138,7 @@ func emptyOf(f *metrics.Family) []measurement {
 	return []measurement{{"COUNT", 0}, {"TOTAL_TIME", 0}, {"MAX", 0}}
 }
 
-// readTags reads filters, each cut at its first colon: values may hold more.
+// readTags parses filters of the form name:value. Values may contain further colons.
 func readTags(given []string) (map[string]string, bool) {
 	filter := map[string]string{}
 	for _, pair := range given {
@@ -147,7 +147,7 @@ func readTags(given []string) (map[string]string, bool) {
 			return nil, false
 		}
 		if before, twice := filter[key]; twice && before != value {
-			value = before + "\x00" + value // no series has both
+			value = before + "\x00" + value // matches nothing: no series has two values of a tag
 		}
 		filter[key] = value
 	}
@@ -176,7 +176,7 @@ func measure(kind dto.MetricType, series, maxima []*dto.Metric) []measurement {
 	var value, count, total float64
 	unlimited := len(series) > 0
 	for _, m := range series {
-		if m.GetGauge().GetValue() >= 0 { // below 0 means that there is no bound
+		if m.GetGauge().GetValue() >= 0 { // a negative value means that there is no bound
 			value += m.GetCounter().GetValue() + m.GetGauge().GetValue() + m.GetUntyped().GetValue()
 			unlimited = false
 		}
@@ -208,7 +208,7 @@ func largestOf(series, maxima []*dto.Metric) float64 {
 	}
 	for _, m := range series {
 		for _, q := range m.GetSummary().GetQuantile() {
-			if q.GetQuantile() == 1 && q.GetValue() > largest { // NaN is not
+			if q.GetQuantile() == 1 && q.GetValue() > largest { // false for NaN
 				largest = q.GetValue()
 			}
 		}
@@ -216,7 +216,7 @@ func largestOf(series, maxima []*dto.Metric) float64 {
 	return largest
 }
 
-// tagsOf lists the tags by which the series can still be told apart.
+// tagsOf lists the tags of the series that the filter does not fix yet, with their values.
 func tagsOf(series []*dto.Metric, filter map[string]string) []tagView {
 	values := map[string]map[string]bool{}
 	for _, m := range series {

@@ -15,7 +15,7 @@ import (
 const (
 	textType        = "text/plain; version=0.0.4; charset=utf-8"
 	openMetricsType = "application/openmetrics-text; version=1.0.0; charset=utf-8"
-	// scrapeBuffer is how much of a scrape leaves at a time.
+	// scrapeBuffer is how much of a scrape is written at a time.
 	scrapeBuffer = 64 << 10
 )
 
@@ -43,8 +43,8 @@ func (a *API) Prometheus(w http.ResponseWriter, r *http.Request) {
 	var out io.Writer = w
 	if accepts(r.Header.Get("Accept-Encoding"), "gzip") {
 		header.Set("Content-Encoding", "gzip")
-		// Scrapers ask for this every few seconds, so speed counts more than the
-		// last percent. The level is one that exists: there is no error.
+		// Scrapes are frequent, so speed counts more than the last percent of size. The
+		// only error is an invalid level.
 		packed, _ := gzip.NewWriterLevel(w, gzip.BestSpeed)
 		defer func() { _ = packed.Close() }() // a client that left does not need it
 		out = packed
@@ -57,12 +57,12 @@ func (a *API) Prometheus(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if closer, ok := encoder.(expfmt.Closer); ok {
-		_ = closer.Close() // writes the mark of the end
+		_ = closer.Close() // writes "# EOF" where the format has it
 	}
 	_ = buffered.Flush() // a client that left does not need it
 }
 
-// included leaves the families that were asked for by name, all if none was.
+// included returns the families that were asked for by name, or all if none was.
 func included(families []*dto.MetricFamily, names []string) []*dto.MetricFamily {
 	if len(names) == 0 {
 		return families
@@ -82,8 +82,8 @@ func included(families []*dto.MetricFamily, names []string) []*dto.MetricFamily 
 	return left
 }
 
-// prefersOpenMetrics tells whether OpenMetrics is accepted at least as gladly as
-// plain text.
+// prefersOpenMetrics tells whether Accept gives OpenMetrics at least the weight of plain
+// text.
 func prefersOpenMetrics(accept string) bool {
 	return quality(accept, "application/openmetrics-text") > 0 &&
 		quality(accept, "application/openmetrics-text") >= quality(accept, "text/plain")
@@ -91,8 +91,8 @@ func prefersOpenMetrics(accept string) bool {
 
 func accepts(list, name string) bool { return quality(list, name) > 0 }
 
-// quality returns how gladly a name in a header's list is accepted: the highest
-// weight that it has there, 0 where it is not named.
+// quality returns the highest weight (q) that a name has in a header's list, 0 where it
+// is not in the list.
 func quality(list, name string) float64 {
 	best := 0.0
 	for item := range strings.SplitSeq(list, ",") {

@@ -14,7 +14,7 @@ func (a *API) Routes() []web.Route {
 		op.Tag, op.Error = "Operation", actuatorError{}
 		routes = append(routes, web.Route{Pattern: pattern, Permission: permission, Handler: handler, Operation: op})
 	}
-	down := map[int]any{http.StatusServiceUnavailable: health{}} // it is said in the form of health
+	down := map[int]any{http.StatusServiceUnavailable: health{}} // 503 has the body of 200
 	metricFormats := map[string]any{"text/plain": "", "application/openmetrics-text": ""}
 	add("GET /actuator/health", access.Anyone, a.Health, web.Operation{Summary: "Health, and of what it is made", Reply: health{}, Replies: down})
 	add("GET /actuator/health/liveness", access.Anyone, a.Liveness, web.Operation{Summary: "Whether the process runs", Reply: health{}})

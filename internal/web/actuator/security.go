@@ -4,7 +4,7 @@ type securityDetails struct {
 	Warning string `json:"warning"`
 }
 
-// securityHealth says that anybody is let in, where somebody asked for that.
+// securityHealth returns a component with a warning if security.allow-open is set.
 func (a *API) securityHealth() (open health, isOpen bool) {
 	settings := a.options.Document.Security
 	if settings.Enabled || !settings.AllowOpen {

@@ -11,10 +11,10 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// shownClients bounds how many clients of a limit become series.
+// shownClients is how many clients of a rate limit become series at most.
 const shownClients = 50
 
-// state walks the table in force for a scrape.
+// state returns the state of the gateway for a scrape.
 func (a *API) state() metrics.State {
 	now := time.Now()
 	table := a.options.Current.Load()
@@ -69,10 +69,10 @@ func instanceView(i *backend.Instance) metrics.InstanceView {
 	}
 }
 
-// isUp tells whether an instance is there for traffic.
+// isUp tells whether an instance is enabled and healthy.
 func isUp(i *backend.Instance) bool { return i.Settings.Enabled && i.Healthy() }
 
-// breakerNumber is the state of a breaker as metrics have it.
+// breakerNumber returns the state of a breaker as a metric has it.
 func breakerNumber(s breaker.State) int {
 	switch s {
 	case breaker.Open:

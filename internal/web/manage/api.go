@@ -40,10 +40,10 @@ func New(options Options) *API { return &API{options} }
 // table returns the table in force.
 func (a *API) table() *routing.Table { return a.options.Current.Load() }
 
-// Operation answers a request, or says why not.
+// Operation answers a request, or returns why it cannot.
 type Operation func(*Request) (Reply, error)
 
-// Handle makes a handler of an operation.
+// Handle returns the HTTP handler of an operation.
 func (a *API) Handle(op Operation) http.HandlerFunc { return handler(op, a.fail) }
 
 // HandleQuota is Handle for the operations of the quota ledger, whose errors
@@ -77,7 +77,7 @@ func handler(op Operation, fail func(http.ResponseWriter, error)) http.HandlerFu
 	}
 }
 
-// Reply is the answer of an operation that went well.
+// Reply is the result of a successful operation.
 type Reply struct {
 	status  int // 200 if 0
 	message string
@@ -85,15 +85,16 @@ type Reply struct {
 	// stream is the whole envelope of a reply that is written piece by piece, in
 	// place of message and data.
 	stream json.MarshalerTo
-	// version is the one that a read shows, for a later If-Match.
+	// version is the version of what a read shows, sent as ETag for a later If-Match.
 	version int
-	// change is what a write did, and before and after are the versions that
-	// were in force, for the audit log.
+	// change says what a write did, and before and after are the versions before and
+	// after it, for the audit log.
 	change        string
 	before, after int
 }
 
-// changed answers a change of the configuration.
+// changed returns the reply to a change of the configuration. The message of a dry run,
+// and of a change that changed nothing, is another one.
 func changed(status int, message string, view changeView) Reply {
 	answer := Reply{status: status, message: message, data: view, change: view.Summary}
 	switch {

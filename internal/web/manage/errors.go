@@ -13,26 +13,26 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
 
-// mistake is something wrong with what a caller sent.
-type mistake struct{ field, text string }
+// fieldError says what is wrong with a field of a request.
+type fieldError struct{ field, text string }
 
-func (m *mistake) Error() string { return m.field + ": " + m.text }
+func (e *fieldError) Error() string { return e.field + ": " + e.text }
 
-// wrong says what is wrong with a field of a request.
-func wrong(field, format string, args ...any) error {
-	return &mistake{field, fmt.Sprintf(format, args...)}
+// invalidField returns a fieldError.
+func invalidField(field, format string, args ...any) error {
+	return &fieldError{field, fmt.Sprintf(format, args...)}
 }
 
-// errNotFound means that what a request is about does not exist.
+// errNotFound means that what a request names does not exist.
 var errNotFound = errors.New("not found")
 
-// statusOf is the table of errors of the management API: the one place that
-// knows which status an error has.
+// statusOf returns the status of an error. It is the only place that maps the errors
+// of the management API to statuses.
 func statusOf(err error) int {
-	var m *mistake
+	var invalid *fieldError
 	var problems config.Problems
 	switch {
-	case errors.As(err, &m), errors.As(err, &problems),
+	case errors.As(err, &invalid), errors.As(err, &problems),
 		errors.Is(err, control.ErrCurrent), errors.Is(err, access.ErrExists), errors.Is(err, access.ErrStatic), errors.Is(err, access.ErrRevoked):
 		return http.StatusBadRequest
 	case errors.Is(err, errNotFound), errors.Is(err, control.ErrNoVersion), errors.Is(err, access.ErrUnknown):
@@ -48,11 +48,11 @@ func statusOf(err error) int {
 	return http.StatusInternalServerError
 }
 
-// fail answers with an error. What is not the caller's doing is logged, and the
-// caller learns only that it happened.
+// fail answers with an error. An error inside the gateway is logged, and the caller
+// learns only that it happened.
 func (a *API) fail(w http.ResponseWriter, err error) {
 	status := statusOf(err)
-	message := sentence(err)
+	message := messageOf(err)
 	if status == http.StatusInternalServerError {
 		a.options.Log.Error("a management operation failed", "request_id", web.CallOf(w).RequestID, "error", err)
 		message = "The operation failed inside the gateway; nothing was changed."
@@ -63,8 +63,8 @@ func (a *API) fail(w http.ResponseWriter, err error) {
 	web.Refuse(w, status, message)
 }
 
-// sentence says all that is wrong on one line.
-func sentence(err error) string {
+// messageOf returns the message of an error on one line.
+func messageOf(err error) string {
 	const longest = 2000
 	text := err.Error()
 	var problems config.Problems
@@ -75,10 +75,7 @@ func sentence(err error) string {
 		}
 		text = strings.Join(lines, "; ")
 	}
-	if len(text) > longest {
-		text = strings.ToValidUTF8(text[:longest], "") + "…"
-	}
-	return text
+	return web.CutText(text, longest)
 }
 
 // NotFound answers a path under /api that does not exist.
@@ -91,7 +88,7 @@ func WrongMethod(w http.ResponseWriter, r *http.Request, allow string) {
 	web.Refuse(w, http.StatusMethodNotAllowed, web.NoMethod(r, allow))
 }
 
-// Fail answers a request whose handler broke.
+// Fail answers a request whose handler panicked, or that is malformed.
 func Fail(w http.ResponseWriter, e *schema.Error) {
 	web.Refuse(w, e.HTTPStatus(), e.Message)
 }

@@ -49,21 +49,21 @@ func (a *API) InstanceInfo(q *Request) (Reply, error) {
 	return Reply{message: "The instance and its health.", data: info, version: version}, nil
 }
 
-// instanceQuery names an instance.
+// instanceQuery has the query parameters that name an instance.
 type instanceQuery struct {
 	ModelName string `json:"modelName" required:"true" minLength:"1"`
 	BaseURL   string `json:"baseUrl" required:"true" minLength:"1"`
 }
 
-// named finds the instance that the query names.
+// named returns the index of the instance that the query names.
 func named(q *Request, service config.Service) (int, error) {
 	query := q.URL.Query()
 	name, baseURL := query.Get("modelName"), query.Get("baseUrl")
 	if name == "" {
-		return 0, wrong("modelName", "is required")
+		return 0, invalidField("modelName", "is required")
 	}
 	if baseURL == "" {
-		return 0, wrong("baseUrl", "is required")
+		return 0, invalidField("baseUrl", "is required")
 	}
 	n := indexOf(service.Instances, name, baseURL)
 	if n < 0 {
@@ -97,7 +97,7 @@ func (a *API) AddInstance(q *Request) (Reply, error) {
 			service = config.DefaultService()
 		}
 		if n, _ := find(write.id, service); n >= 0 {
-			return wrong("name, baseUrl", "the instance %q exists already", web.Shorten(write.id))
+			return invalidField("name, baseUrl", "the instance %q exists already", web.Shorten(write.id))
 		}
 		write.index = len(service.Instances)
 		service.Instances = append(service.Instances, next)
@@ -139,7 +139,7 @@ func (a *API) UpdateInstance(q *Request) (Reply, error) {
 		keepAdapter(&next.Instance, stored, service.Adapter)
 		write.id, write.index = next.Instance.ID(), n
 		if other, _ := find(write.id, service); other >= 0 && other != n {
-			return wrong("instance.name, instance.baseUrl", "the instance %q exists already", web.Shorten(write.id))
+			return invalidField("instance.name, instance.baseUrl", "the instance %q exists already", web.Shorten(write.id))
 		}
 		service.Instances[n] = next.Instance
 		doc.Services[serviceType] = service
@@ -155,7 +155,7 @@ type instanceWrite struct {
 	id          string
 	index       int
 	serviceType schema.ServiceType
-	prefix      string // of the settings of the instance in the body
+	prefix      string // before the paths of the instance's settings in the body
 }
 
 // writeInstance changes one instance and answers with its identifier.
@@ -177,7 +177,8 @@ type update struct {
 	Instance   backend.Settings `json:"instance"`
 }
 
-// updateRequest describes an update: what is left out of the instance stays.
+// updateRequest describes an update in the OpenAPI document: settings that are left out
+// stay as they are.
 type updateRequest struct {
 	InstanceID string          `json:"instanceId" required:"true" minLength:"1"`
 	Instance   instanceChanges `json:"instance" required:"true"`
@@ -188,19 +189,19 @@ type instanceChanges struct{}
 // Whole is what is changed.
 func (instanceChanges) Whole() any { return instanceView{} }
 
-// check reports what an update must say and does not.
+// check returns an error if a required member of an update is missing.
 func (u update) check(given config.Given) error {
 	if u.InstanceID == "" {
-		return wrong("instanceId", "is required")
+		return invalidField("instanceId", "is required")
 	}
 	if !given.Has("instance") {
-		return wrong("instance", "is required")
+		return invalidField("instance", "is required")
 	}
 	return nil
 }
 
-// find returns the position of an instance, -1 where there is none. The
-// identifier is compared whole: names and addresses may hold any character.
+// find returns the index of an instance, or -1 and an error. It compares whole
+// identifiers, because names and addresses may contain any character.
 func find(id string, service config.Service) (int, error) {
 	n := slices.IndexFunc(service.Instances, func(s backend.Settings) bool { return s.ID() == id })
 	if n < 0 {
@@ -227,18 +228,18 @@ func (a *API) DeleteInstance(q *Request) (Reply, error) {
 	return changed(http.StatusOK, "The instance was deleted; requests that it is answering go on to their end.", viewOf(result, q.change)), err
 }
 
-// ForceBreaker answers POST /api/config/instance/circuit-breaker/{serviceType}:
-// an operator holds the breaker of an instance open or closed, or lets go of
-// it. That is no version. It lasts until the gateway stops or, where gateways share
-// their configuration, on all of them until it is let go of.
+// ForceBreaker answers POST /api/config/instance/circuit-breaker/{serviceType}: an
+// operator holds the breaker of an instance open or closed, or releases it. That creates
+// no version. It lasts until the gateway stops or, where gateways share their
+// configuration, on all of them until it is released.
 func (a *API) ForceBreaker(q *Request) (Reply, error) {
 	var wanted breakerRequest
 	given, err := config.DecodeJSON(q.body, &wanted)
 	if err == nil && wanted.InstanceID == "" {
-		err = wrong("instanceId", "is required")
+		err = invalidField("instanceId", "is required")
 	}
 	if err == nil && !given.Has("state") {
-		err = wrong("state", "is required (OPEN, CLOSED or AUTO)")
+		err = invalidField("state", "is required (OPEN, CLOSED or AUTO)")
 	}
 	if err != nil {
 		return Reply{}, err
@@ -253,13 +254,12 @@ func (a *API) ForceBreaker(q *Request) (Reply, error) {
 	}
 	operator := q.who.Name
 	if operator == "open" {
-		operator = "" // management is open, so nobody gave a name
+		operator = "" // no tokens are needed, so that the caller has no name
 	}
 	return a.force(q.Context(), instance, wanted.State, operator, q.change.DryRun)
 }
 
-// force sets a circuit breaker, on all gateways where the configuration is
-// shared.
+// force sets a circuit breaker, on all gateways that share the configuration.
 func (a *API) force(ctx context.Context, instance *backend.Instance, mode breaker.Mode, operator string, dryRun bool) (Reply, error) {
 	before := instance.Breaker.Snapshot()
 	message := "The circuit breaker was set."
@@ -287,7 +287,7 @@ type breakerRequest struct {
 	State      breaker.Mode `json:"state" required:"true" enum:"OPEN,CLOSED,AUTO"`
 }
 
-// heldBreaker is the data of the reply to it.
+// heldBreaker is the data of the reply to a breakerRequest.
 type heldBreaker struct {
 	InstanceID string        `json:"instanceId"`
 	State      breaker.State `json:"state"`

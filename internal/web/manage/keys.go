@@ -10,8 +10,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// keyView is how an API key is read. The key itself is shown once, when it is
-// issued; it is stored nowhere.
+// keyView is an API key as JSON. The key itself is shown once, when it is issued; the
+// gateway stores only a hash.
 type keyView struct {
 	ID        string               `json:"id"`
 	Tenant    string               `json:"tenant"`
@@ -46,7 +46,7 @@ func viewKey(key access.Issued, now time.Time) keyView {
 	}
 }
 
-// keyRequest is the body with which a key is asked for.
+// keyRequest is the body of a request to issue a key.
 type keyRequest struct {
 	ID        string               `json:"id" pattern:"^[A-Za-z0-9_.:-]*$" maxLength:"128" doc:"One is made where it is left out."`
 	Tenant    string               `json:"tenant" maxLength:"128" doc:"At most 128 bytes."`

@@ -44,7 +44,7 @@ func (a *API) Models(q *Request) (Reply, error) {
 		})
 	}
 	if p != nil {
-		entries = cut(p, entries)
+		entries = onPage(p, entries)
 	}
 	return Reply{message: "The models of all service types.", data: modelEntries{"list", entries, p}}, nil
 }
@@ -56,7 +56,7 @@ type explainQuery struct {
 	ClientIP string             `json:"clientIp" format:"ipv4,ipv6" empty:"true" doc:"The address of the client; yours if left out."`
 }
 
-// explanation is how a routing decision is read.
+// explanation is what would happen to a request, as JSON.
 type explanation struct {
 	Service    schema.ServiceType `json:"service"`
 	Model      string             `json:"model"`
@@ -64,9 +64,9 @@ type explanation struct {
 	Strategy   *balance.Strategy  `json:"strategy"`
 	Candidates []candidateView    `json:"candidates"`
 	// Pick is the identifier of the instance that would be called. It is null
-	// where none would, and where the strategy leaves it to chance.
+	// where none would, and where the strategy picks at random.
 	Pick *string `json:"pick"`
-	// Why says how the pick came about, in words.
+	// Why gives the reason for the pick, in words.
 	Why     string       `json:"why"`
 	Limits  limits       `json:"limits"`
 	Queue   queueView    `json:"queue"`
@@ -104,8 +104,8 @@ type queueView struct {
 	Size    int `json:"size"`
 }
 
-// ledgerView is whether the request would be counted, and what a ledger that is
-// degraded means for it.
+// ledgerView is whether the request would be counted in the quota ledger, and whether
+// the ledger is degraded.
 type ledgerView struct {
 	Enabled        bool   `json:"enabled"`
 	Degraded       bool   `json:"degraded"`
@@ -126,11 +126,11 @@ func (a *API) Explain(q *Request) (Reply, error) {
 	serviceType, err := schema.ParseServiceType(web.Shorten(query.Get("service")))
 	switch {
 	case query.Get("service") == "":
-		err = wrong("service", "is required")
+		err = invalidField("service", "is required")
 	case err != nil:
-		err = wrong("service", "%v", err)
+		err = invalidField("service", "%v", err)
 	case query.Get("model") == "":
-		err = wrong("model", "is required")
+		err = invalidField("model", "is required")
 	}
 	if err != nil {
 		return Reply{}, err
@@ -138,7 +138,7 @@ func (a *API) Explain(q *Request) (Reply, error) {
 	client := web.ClientAddr(q.Request, a.options.TrustedProxies)
 	if text := query.Get("clientIp"); text != "" {
 		if client, err = netip.ParseAddr(text); err != nil {
-			return Reply{}, wrong("clientIp", "want an address such as 192.0.2.1")
+			return Reply{}, invalidField("clientIp", "want an address such as 192.0.2.1")
 		}
 		client = client.Unmap().WithZone("")
 	}

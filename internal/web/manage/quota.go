@@ -25,7 +25,7 @@ const (
 // quotaOff is the message of a read while the ledger is off.
 const quotaOff = "配额账本未启用"
 
-// quotaConfigView is how the configuration of the ledger is read.
+// quotaConfigView is the configuration of the quota ledger as JSON.
 type quotaConfigView struct {
 	Enabled               bool              `json:"enabled"`
 	FailOpen              bool              `json:"failOpen"`
@@ -49,8 +49,8 @@ func viewDistribution(d quota.Distributed) quotaDistribution {
 	return quotaDistribution{d.Enabled, d.KeyPrefix, d.Timeout.Std().Milliseconds(), d.DegradeToLocal}
 }
 
-// quotaRequest describes the body of a change. At least one member must not be
-// null, and those that need a restart must be.
+// quotaRequest describes the body of a change. At least one of these members must be
+// given and not null. Members that need a restart are refused unless they are null.
 type quotaRequest struct {
 	Enabled  *bool          `json:"enabled"`
 	FailOpen *bool          `json:"failOpen"`
@@ -67,7 +67,7 @@ func (quotaRequest) Keywords() map[string]any {
 	return map[string]any{"anyOf": choice}
 }
 
-// usageQuery is what the usage is asked by.
+// usageQuery has the filters of the usage list.
 type usageQuery struct {
 	TenantID    string       `json:"tenantId"`
 	APIKeyID    string       `json:"apiKeyId"`
@@ -80,8 +80,8 @@ type usageQuery struct {
 	pageQuery
 }
 
-// hotFields can be edited while the gateway runs, restartFields are fixed until
-// the next start.
+// hotFields returns the fields that can be changed while the gateway runs, and
+// restartFields those that take effect at the next start.
 func hotFields() []string { return []string{"enabled", "failOpen", "windows"} }
 
 func restartFields() []string {
@@ -130,22 +130,22 @@ func (a *API) EditQuota(q *Request) (Reply, error) {
 	}, nil
 }
 
-// errRestart means that a request wants to change what is fixed at start.
+// errRestart means that a request wants to change a field that needs a restart.
 var errRestart = errors.New("take effect at the next start only and cannot be changed here; leave them out, nothing was changed")
 
-// readQuotaEdit reads a change. The order of the checks is part of the API: no
-// body, fields that need a restart, no field at all, wrong values.
+// readQuotaEdit parses a change. The order of the checks is part of the API: no body,
+// fields that need a restart, unknown fields, no field at all, wrong values.
 func readQuotaEdit(body []byte) (quota.Edit, error) {
 	var edit quota.Edit
 	var fields map[string]jsontext.Value
 	if len(strings.TrimSpace(string(body))) == 0 {
-		return edit, wrong("body", "must not be empty")
+		return edit, invalidField("body", "must not be empty")
 	}
 	if err := json.Unmarshal(body, &fields); err != nil {
-		return edit, wrong("body", "want a JSON object, each field once")
+		return edit, invalidField("body", "want a JSON object, each field once")
 	}
 	if fields == nil {
-		return edit, wrong("body", "must not be null")
+		return edit, invalidField("body", "must not be null")
 	}
 	var fixed, unknown []string
 	given := 0
@@ -166,9 +166,9 @@ func readQuotaEdit(body []byte) (quota.Edit, error) {
 	case len(fixed) > 0:
 		return edit, fmt.Errorf("%s: %w", strings.Join(fixed, ", "), errRestart)
 	case len(unknown) > 0:
-		return edit, wrong(strings.Join(unknown, ", "), "unknown; known are %s", strings.Join(hotFields(), ", "))
+		return edit, invalidField(strings.Join(unknown, ", "), "unknown; known are %s", strings.Join(hotFields(), ", "))
 	case given == 0:
-		return edit, wrong("body", "at least one of %s must be given", strings.Join(hotFields(), ", "))
+		return edit, invalidField("body", "at least one of %s must be given", strings.Join(hotFields(), ", "))
 	}
 	return edit, readHotFields(fields, &edit)
 }
@@ -176,7 +176,7 @@ func readQuotaEdit(body []byte) (quota.Edit, error) {
 func readHotFields(fields map[string]jsontext.Value, edit *quota.Edit) error {
 	for name, to := range map[string]any{"enabled": &edit.Enabled, "failOpen": &edit.FailOpen} {
 		if value := fields[name]; value != nil && json.Unmarshal(value, to) != nil {
-			return wrong(name, "want true or false")
+			return invalidField(name, "want true or false")
 		}
 	}
 	value := fields["windows"]
@@ -185,13 +185,13 @@ func readHotFields(fields map[string]jsontext.Value, edit *quota.Edit) error {
 	}
 	var names []string
 	if json.Unmarshal(value, &names) != nil {
-		return wrong("windows", "want a list of names (MINUTE, HOUR, DAY, MONTH)")
+		return invalidField("windows", "want a list of names (MINUTE, HOUR, DAY, MONTH)")
 	}
 	edit.Windows = []quota.Window{}
 	for _, name := range names {
 		window, err := quota.ParseWindow(strings.TrimSpace(name))
 		if err != nil {
-			return wrong("windows", "%v", err)
+			return invalidField("windows", "%v", err)
 		}
 		if !slices.Contains(edit.Windows, window) {
 			edit.Windows = append(edit.Windows, window)
@@ -202,7 +202,7 @@ func readHotFields(fields map[string]jsontext.Value, edit *quota.Edit) error {
 
 // failQuota answers with an error and its code.
 func (a *API) failQuota(w http.ResponseWriter, err error) {
-	fault := web.Fault{Message: sentence(err), ErrorCode: codeInvalidRequest}
+	fault := web.Fault{Message: messageOf(err), ErrorCode: codeInvalidRequest}
 	status := statusOf(err)
 	if errors.Is(err, errRestart) {
 		status, fault.ErrorCode = http.StatusBadRequest, codeRestartRequired
@@ -210,7 +210,7 @@ func (a *API) failQuota(w http.ResponseWriter, err error) {
 	web.WriteJSON(w, status, fault)
 }
 
-// quotaStatusView is how the state of the ledger is read.
+// quotaStatusView is the state of the quota ledger as JSON.
 type quotaStatusView struct {
 	Enabled        bool              `json:"enabled"`
 	BackendName    string            `json:"backendName" enum:"local,redis"`
@@ -252,7 +252,7 @@ func (a *API) QuotaStatus(q *Request) (Reply, error) {
 	return Reply{message: message, data: view}, nil
 }
 
-// quotaUsageView is one entry of what was counted.
+// quotaUsageView is the usage of one key in one window as JSON.
 type quotaUsageView struct {
 	Dimensions   quotaDimensions `json:"dimensions"`
 	Window       quota.Window    `json:"window"`
@@ -276,10 +276,10 @@ func viewUsage(u *quota.Usage) quotaUsageView {
 	}
 }
 
-// QuotaUsage answers GET /api/monitoring/quota/usage: with a page of the list, or
-// with the whole of it, which may be long and is written as it is read.
+// QuotaUsage answers GET /api/monitoring/quota/usage with a page of the list, or with all
+// of it. The list may be long, so all of it is written while it is read.
 func (a *API) QuotaUsage(q *Request) (Reply, error) {
-	question, err := quotaQuestion(q)
+	question, err := quotaQuery(q)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -317,9 +317,9 @@ func usageMessage(enabled bool, err error) string {
 	return "What was counted."
 }
 
-// quotaQuestion reads what is asked for. It is checked whether or not the ledger
-// is on.
-func quotaQuestion(r *Request) (quota.UsageQuery, error) {
+// quotaQuery parses the filters of a request. They are checked even if the ledger is
+// off.
+func quotaQuery(r *Request) (quota.UsageQuery, error) {
 	query := r.URL.Query()
 	q := quota.UsageQuery{
 		Tenant: query.Get("tenantId"), APIKey: query.Get("apiKeyId"), User: query.Get("userId"),
@@ -331,7 +331,7 @@ func quotaQuestion(r *Request) (quota.UsageQuery, error) {
 	if name := query.Get("window"); name != "" {
 		window, err := quota.ParseWindow(name)
 		if err != nil {
-			return q, wrong("window", "%v", fmt.Errorf("unknown window %q (known: MINUTE, HOUR, DAY, MONTH)", web.Shorten(name)))
+			return q, invalidField("window", "%v", fmt.Errorf("unknown window %q (known: MINUTE, HOUR, DAY, MONTH)", web.Shorten(name)))
 		}
 		q.Window = &window
 	}
@@ -342,7 +342,7 @@ func quotaQuestion(r *Request) (quota.UsageQuery, error) {
 		}
 		at, err := time.Parse(time.RFC3339, text)
 		if err != nil {
-			return q, wrong(name, "want a time such as 2026-01-31T00:00:00Z")
+			return q, invalidField(name, "want a time such as 2026-01-31T00:00:00Z")
 		}
 		*to = &at
 	}

@@ -18,18 +18,17 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
 
-// Request is a request of the management API, with what all operations need of
-// it.
+// Request is a request to the management API, with what all operations need.
 type Request struct {
 	*http.Request
 	who access.Identity
-	// change is who wants a write and on what terms, and body what it says.
+	// change says who wants a write and under which conditions; body is its body.
 	change control.Change
 	body   []byte
 }
 
-// readRequest reads what an operation needs. The body is read here, so that
-// nobody waits for a slow client while changes are locked.
+// readRequest reads what an operation needs. It reads the body before the operation
+// locks the configuration, so that a slow client does not block other changes.
 func readRequest(w http.ResponseWriter, r *http.Request) (*Request, error) {
 	q := &Request{Request: r, who: web.IdentityOf(r)}
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
@@ -44,7 +43,8 @@ func readRequest(w http.ResponseWriter, r *http.Request) (*Request, error) {
 	return q, err
 }
 
-// write makes a change that has versions: only such a change looks at If-Match.
+// write makes a change that creates, applies or deletes a version. Only such changes
+// obey If-Match.
 func (q *Request) write(do func(context.Context, control.Change) (control.Result, error)) (control.Result, error) {
 	var err error
 	change := q.change
@@ -61,20 +61,20 @@ func (a *API) edit(q *Request, edit func(*config.Document) error) (control.Resul
 	})
 }
 
-// dryRunFlag is the switch that makes a write validate only.
+// dryRunFlag is the query parameter that makes a write only validate.
 const dryRunFlag = "dryRun"
 
-// flag reads a switch of the query; naming it alone turns it on.
+// flag is web.Flag with an error that names the parameter.
 func flag(r *http.Request, name string) (bool, error) {
 	on, err := web.Flag(r, name)
 	if err != nil {
-		return false, wrong(name, "%v", err)
+		return false, invalidField(name, "%v", err)
 	}
 	return on, nil
 }
 
-// ifMatch reads the versions that a change may be based on, bare or written as
-// entity tags; none where any will do.
+// ifMatch parses If-Match: the versions that a change may be based on, as numbers or
+// entity tags. It returns none where any version will do.
 func ifMatch(lines []string) ([]int, error) {
 	var versions []int
 	text := strings.TrimSpace(strings.Join(lines, ","))
@@ -87,18 +87,18 @@ func ifMatch(lines []string) ([]int, error) {
 		}
 		number, err := strconv.Atoi(strings.Trim(strings.TrimPrefix(tag, "W/"), `"`))
 		if err != nil || number < 1 {
-			return nil, wrong("If-Match", "want the number of a version, or several with commas between them")
+			return nil, invalidField("If-Match", "want the number of a version, or several with commas between them")
 		}
 		versions = append(versions, number)
 	}
 	return versions, nil
 }
 
-// serviceOf reads the service type in the path.
+// serviceOf parses the service type in the path.
 func serviceOf(q *Request) (schema.ServiceType, error) {
 	serviceType, err := schema.ParseServiceType(web.Shorten(q.PathValue("serviceType")))
 	if err != nil && q.Method == http.MethodPost {
-		return 0, wrong("serviceType", "%v", err)
+		return 0, invalidField("serviceType", "%v", err)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("serviceType: %w: %w", errNotFound, err)
@@ -106,13 +106,13 @@ func serviceOf(q *Request) (schema.ServiceType, error) {
 	return serviceType, nil
 }
 
-// versionOf reads a version number. What is a whole number but cannot be one of
-// a version is not found.
+// versionOf parses the number of a version. A whole number that no version can have is
+// not found; anything else is invalid.
 func versionOf(field, text string) (int, error) {
 	digits := strings.TrimPrefix(text, "-")
-	isForeign := func(r rune) bool { return r < '0' || r > '9' }
-	if digits == "" || strings.ContainsFunc(digits, isForeign) {
-		return 0, wrong(field, "want the number of a version, found %q", web.Shorten(text))
+	isNoDigit := func(r rune) bool { return r < '0' || r > '9' }
+	if digits == "" || strings.ContainsFunc(digits, isNoDigit) {
+		return 0, invalidField(field, "want the number of a version, found %q", web.Shorten(text))
 	}
 	number, err := strconv.Atoi(text)
 	if err != nil || number < 1 {
@@ -127,7 +127,7 @@ type pageQuery struct {
 	Size int `json:"size" minimum:"1" maximum:"100"`
 }
 
-// listOf stands for the data of a list in the document: all of it, or with page
+// listOf describes the data of a list in the OpenAPI document: all of it, or with page
 // or size a page of it.
 type listOf[T any] struct{}
 
@@ -148,8 +148,8 @@ type pageView[T any] struct {
 	Page    page `json:"page"`
 }
 
-// list returns what a reply shows of a list: all of it, or the page that the
-// request asks for and how many there are.
+// list returns the data of a reply with a list: all of it, or the page that the request
+// asks for.
 func list[T any](q *Request, all []T) (any, error) {
 	if all == nil {
 		all = []T{}
@@ -158,12 +158,12 @@ func list[T any](q *Request, all []T) (any, error) {
 	if err != nil || p == nil {
 		return all, err
 	}
-	content := cut(p, all)
+	content := onPage(p, all)
 	return pageView[T]{content, *p}, nil
 }
 
-// cut returns the elements of the page, and notes how many there are.
-func cut[T any](p *page, all []T) []T {
+// onPage returns the elements on the page, and notes in it how many there are in all.
+func onPage[T any](p *page, all []T) []T {
 	p.TotalElements, p.TotalPages = len(all), p.pagesOf(len(all))
 	if p.Number > p.TotalPages {
 		return []T{}
@@ -178,8 +178,8 @@ func (p *page) includes(index int) bool { return index/p.Size == p.Number-1 }
 // pagesOf returns how many pages a list has.
 func (p *page) pagesOf(elements int) int { return (elements + p.Size - 1) / p.Size }
 
-// streamedList is a reply whose data is a list that is written as it is read. It
-// returns the message, which is known only after that and comes last.
+// streamedList is a reply whose data is a list that is written while it is read. The
+// function returns the message, which is known only then and is written last.
 type streamedList[T any] func(visit func(T) bool) (message string)
 
 // MarshalJSONTo writes the envelope with the list.
@@ -197,7 +197,7 @@ func (each streamedList[T]) MarshalJSONTo(to *jsontext.Encoder) error {
 		to.WriteToken(jsontext.String("message")), to.WriteToken(jsontext.String(message)), to.WriteToken(jsontext.EndObject))
 }
 
-// pageOf reads page and size, nil where neither is given.
+// pageOf parses the query parameters page and size. It returns nil if neither is given.
 func pageOf(q *Request) (*page, error) {
 	const most, usual = 100, 20
 	query := q.URL.Query()
@@ -215,7 +215,7 @@ func pageOf(q *Request) (*page, error) {
 		}
 		number, err := strconv.Atoi(query.Get(part.name))
 		if err != nil || number < 1 || number > part.most {
-			return nil, wrong(part.name, "want a number from 1 to %d", part.most)
+			return nil, invalidField(part.name, "want a number from 1 to %d", part.most)
 		}
 		*part.to = number
 	}

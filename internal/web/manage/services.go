@@ -39,7 +39,8 @@ func (a *API) Service(q *Request) (Reply, error) {
 	return Reply{message: "The configuration of the service type.", data: viewService(service, q.who), version: version}, err
 }
 
-// configured returns the service type in the path and its configuration.
+// configured returns the service type in the path and its configuration, or an error if
+// it is not configured.
 func configured(q *Request, doc *config.Document) (schema.ServiceType, config.Service, error) {
 	serviceType, err := serviceOf(q)
 	if err != nil {
@@ -69,14 +70,14 @@ func (a *API) ServiceModels(q *Request) (Reply, error) {
 	return Reply{message: "The models of the service type.", data: data}, err
 }
 
-// PutService answers POST /api/config/type/services/{serviceType}: it creates
-// the type, or replaces its policy and keeps its instances.
+// PutService answers POST /api/config/type/services/{serviceType}: it creates the
+// service type, or replaces its policy and keeps its instances.
 func (a *API) PutService(q *Request) (Reply, error) {
 	return a.writeService(q, func(config.Service, bool) (config.Service, error) { return config.DefaultService(), nil })
 }
 
-// MergeService answers PUT /api/config/type/services/{serviceType}: what is
-// given changes, the rest stays.
+// MergeService answers PUT /api/config/type/services/{serviceType}: it changes what the
+// body gives and keeps the rest.
 func (a *API) MergeService(q *Request) (Reply, error) {
 	return a.writeService(q, func(existing config.Service, exists bool) (config.Service, error) {
 		if !exists {
@@ -86,9 +87,8 @@ func (a *API) MergeService(q *Request) (Reply, error) {
 	})
 }
 
-// writeService changes a service type: on top of what the function makes of the
-// existing one comes what the body gives. The instances stay unless it gives
-// them.
+// writeService changes a service type: it lays the body over the configuration that
+// start returns. The instances stay unless the body has some.
 func (a *API) writeService(q *Request, start func(existing config.Service, exists bool) (config.Service, error)) (Reply, error) {
 	serviceType, err := serviceOf(q)
 	if err != nil {
@@ -122,8 +122,8 @@ func (a *API) writeService(q *Request, start func(existing config.Service, exist
 	return changed(status, message, viewOf(result, q.change)), inBody(err, serviceType, func(path string) string { return path })
 }
 
-// inBody names the settings of a service type with which a change has problems as
-// the body does.
+// inBody changes the paths of the problems of a change from those of the configuration
+// to those of the request's body.
 func inBody(err error, serviceType schema.ServiceType, name func(path string) string) error {
 	var problems config.Problems
 	if !errors.As(err, &problems) {
@@ -138,9 +138,8 @@ func inBody(err error, serviceType schema.ServiceType, name func(path string) st
 	return named
 }
 
-// keepAll puts the stored secrets and inherited adapters back into a list of
-// instances. Name and address are compared one by one: joined they could be those
-// of another.
+// keepAll applies keepAdapter and keepSecrets to a list of instances, each with the
+// stored instance of the same name and address.
 func keepAll(next []backend.Settings, stored config.Service, given config.Given, who access.Identity) error {
 	for i := range next {
 		var before *backend.Settings

@@ -9,8 +9,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config"
 )
 
-// tokenView is how a management token is read. The token itself is shown once,
-// when it is issued or rotated; it is stored nowhere.
+// tokenView is a management token as JSON. The token itself is shown once, when it is
+// issued or rotated; the gateway stores only a hash.
 type tokenView struct {
 	Name      string      `json:"name"`
 	Role      access.Role `json:"role"`
@@ -44,19 +44,20 @@ func (a *API) Tokens(q *Request) (Reply, error) {
 	return Reply{message: "The management tokens.", data: data}, err
 }
 
-// tokenRequest is the body with which a token is asked for.
+// tokenRequest is the body of a request to issue a token.
 type tokenRequest struct {
 	Name      string      `json:"name" pattern:"^[A-Za-z0-9_.:-]*$" maxLength:"128" doc:"One is made where it is left out."`
 	Role      access.Role `json:"role" required:"true"`
 	ExpiresAt string      `json:"expiresAt" format:"date-time" empty:"true" doc:"In the future; a token without it does not expire."`
 }
 
-// whileOpen refuses to issue tokens to callers who were asked for none.
-func (a *API) whileOpen() error {
+// refuseWhileOpen returns an error while management needs no tokens: then anybody could
+// issue one.
+func (a *API) refuseWhileOpen() error {
 	if a.options.Credentials.Enforced() {
 		return nil
 	}
-	return wrong("security.enabled", "is false: a token that anybody may issue now would be good when security is on. "+
+	return invalidField("security.enabled", "is false: a token that anybody may issue now would be good when security is on. "+
 		"Turn security on first, or issue it with patchbay tokens issue while the gateway is stopped")
 }
 
@@ -65,7 +66,7 @@ func (a *API) IssueToken(q *Request) (Reply, error) {
 	now, dryRun := time.Now(), q.change.DryRun
 	wanted, err := readToken(q.body, now)
 	if err == nil {
-		err = a.whileOpen()
+		err = a.refuseWhileOpen()
 	}
 	if err != nil {
 		return Reply{}, err
@@ -108,7 +109,7 @@ func readToken(body []byte, now time.Time) (access.IssuedToken, error) {
 // RotateToken answers POST /api/auth/tokens/{name}/rotate.
 func (a *API) RotateToken(q *Request) (Reply, error) {
 	now, dryRun := time.Now(), q.change.DryRun
-	if err := a.whileOpen(); err != nil {
+	if err := a.refuseWhileOpen(); err != nil {
 		return Reply{}, err
 	}
 	text, rotated, err := a.options.Credentials.RotateToken(q.Context(), q.PathValue("name"), now, dryRun)

@@ -12,7 +12,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
 
-// versionView is how a version is read.
+// versionView is a version as JSON.
 type versionView struct {
 	Version   int       `json:"version"`
 	Current   bool      `json:"current"`
@@ -41,7 +41,7 @@ type versionsQuery struct {
 	pageQuery
 }
 
-// versionList stands for the list of versions in the document.
+// versionList describes the list of versions in the OpenAPI document.
 type versionList struct{}
 
 // Alternatives are the numbers of the versions, what is known about them, and
@@ -95,13 +95,13 @@ func (a *API) detailed(q *Request, numbers []int) (any, error) {
 		newest[len(numbers)-1-i] = number
 	}
 	if p != nil {
-		newest = cut(p, newest)
+		newest = onPage(p, newest)
 	}
 	views := []versionView{}
 	for _, number := range newest {
 		v, err := a.options.Control.Load(number)
 		if errors.Is(err, control.ErrNoVersion) {
-			continue // deleted meanwhile
+			continue // it was deleted after the numbers were listed
 		}
 		if err != nil {
 			views = append(views, versionView{Version: number, Summary: "this version cannot be read"})
@@ -171,7 +171,7 @@ func writeVersion(q *Request, message string, write func(context.Context, contro
 func (a *API) DiffVersions(q *Request) (Reply, error) {
 	query := q.URL.Query()
 	if query.Get("from") == "" {
-		return Reply{}, wrong("from", "is required")
+		return Reply{}, invalidField("from", "is required")
 	}
 	from, err := a.load("from", query.Get("from"))
 	if err != nil {

@@ -16,20 +16,20 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/transport"
 )
 
-// serviceView is how a service type is read.
+// serviceView is the configuration of a service type as JSON.
 type serviceView struct {
 	config.Service
 	Instances []instanceView `json:"instances"`
 }
 
-// instanceView is how an instance is read.
+// instanceView is the configuration of an instance as JSON.
 type instanceView struct {
 	InstanceID string   `json:"instanceId" readOnly:"true"`
 	References []string `json:"references,omitzero" readOnly:"true" doc:"The secrets that the configuration file gave as references, such as ${KEY}; they are shown as written there."`
 	backend.Settings
 }
 
-// instanceInfo is the detailed read of an instance.
+// instanceInfo is an instance with its health.
 type instanceInfo struct {
 	instanceView
 	HealthStatus    backend.Status `json:"healthStatus"`
@@ -37,7 +37,8 @@ type instanceInfo struct {
 	LastHealthCheck *time.Time     `json:"lastHealthCheck" doc:"Null before the first check."`
 }
 
-// readOnly are the members of reads that may come along in writes.
+// readOnly returns the members that only reads have. A write may send them back; they
+// are ignored.
 func readOnly() []string {
 	return []string{"instanceId", "references", "healthStatus", "healthReason", "lastHealthCheck"}
 }
@@ -62,9 +63,9 @@ func viewInstances(service config.Service, who access.Identity) []instanceView {
 	return views
 }
 
-// viewInstance shows an instance as stored, or with its secrets masked to those
-// who may not see them. Where it names no adapter, that of its service type is
-// shown, because it is in force.
+// viewInstance returns the view of an instance, with its secrets masked for callers who
+// may not see them. An instance without an adapter is shown with that of its service
+// type, which is in force.
 func viewInstance(service config.Service, n int, who access.Identity) instanceView {
 	s := service.Instances[n].Clone()
 	s.Adapter = cmp.Or(s.Adapter, service.Adapter)
@@ -94,12 +95,11 @@ func viewInstance(service config.Service, n int, who access.Identity) instanceVi
 
 func headerField(name string) string { return "headers[" + strconv.Quote(name) + "]" }
 
-// keepSecrets puts the stored secrets back where a write left them out or sent
-// back what a read had shown: apiKey and headers that are absent or null stay as
-// stored, and so does what comes as its mask, or as the text of the reference
-// that is stored. Any other text is a literal, also one that looks like a
-// reference. Who may not see a secret may not have it sent to a host of their
-// choice either. The path is that of the instance in the body.
+// keepSecrets restores the stored secrets of an instance where a write does not change
+// them: where apiKey or headers are absent or null, or have the mask or the reference
+// that a read shows. Any other text is a literal, even one that looks like a reference.
+// A caller who may not see a secret may not have it sent to a host of their choice
+// either. path is the prefix of the instance's fields in the body.
 func keepSecrets(next, stored *backend.Settings, given config.Given, path string, who access.Identity) error {
 	var before backend.Settings
 	if stored != nil {
@@ -109,16 +109,16 @@ func keepSecrets(next, stored *backend.Settings, given config.Given, path string
 		return err
 	}
 	if next.TLS != before.TLS && !who.Role.Holds(access.ManageKeys) {
-		return wrong(path+"tls", "names files of the gateway's machine and decides who is trusted, so only ADMIN may change it")
+		return invalidField(path+"tls", "names files of the gateway's machine and decides who is trusted, so only ADMIN may change it")
 	}
-	// Another proxy sees what is sent, like another host.
+	// Another proxy sees what is sent, as another host does.
 	moved := stored != nil && (!sameHost(before.BaseURL, next.BaseURL) || next.Proxy != before.Proxy)
 	keep := func(field string, secret backend.Secret) (backend.Secret, error) {
 		switch {
 		case secret.IsEmpty():
-			return secret, wrong(field, "is a mask, and nothing is stored for it")
+			return secret, invalidField(field, "is a mask, and nothing is stored for it")
 		case moved && !who.SeesSecrets:
-			return secret, wrong(field, "must be given again when baseUrl moves to another host or proxy changes, because your role may not see what is stored")
+			return secret, invalidField(field, "must be given again when baseUrl moves to another host or proxy changes, because your role may not see what is stored")
 		}
 		return secret, nil
 	}
@@ -142,13 +142,13 @@ func keepSecrets(next, stored *backend.Settings, given config.Given, path string
 		}
 	}
 	if next.ForwardAuthorization && (moved || !before.ForwardAuthorization) && !who.Role.Holds(access.ManageKeys) {
-		return wrong(path+"forwardAuthorization", "sends the keys of callers to the host, so only ADMIN may turn it on or move it")
+		return invalidField(path+"forwardAuthorization", "sends the keys of callers to the host, so only ADMIN may turn it on or move it")
 	}
 	return nil
 }
 
-// keepAdapter leaves an instance that takes over the adapter of its service type
-// as it is when a write sends back what a read had shown.
+// keepAdapter lets an instance keep inheriting the adapter of its service type where a
+// write sends back the adapter that a read showed.
 func keepAdapter(next, stored *backend.Settings, inherited string) {
 	if stored != nil && stored.Adapter == "" && next.Adapter == inherited {
 		next.Adapter = ""
@@ -161,14 +161,13 @@ func wasShown(given, stored backend.Secret) bool {
 	return access.IsMask(given.Reveal()) || stored.IsReference() && given.Reveal() == stored.Reveal()
 }
 
-// keepProxy puts the stored credentials of a proxy back where a write sent their
-// mask.
+// keepProxy restores the stored credentials of a proxy where a write has their mask.
 func keepProxy(next *backend.Settings, before backend.Settings, path string) error {
 	if !transport.IsMaskedProxy(next.Proxy) {
 		return nil
 	}
 	if transport.MaskedProxy(before.Proxy) != next.Proxy {
-		return wrong(path+"proxy", "holds a mask, and no such proxy is stored; give its user and password")
+		return invalidField(path+"proxy", "holds a mask, and no such proxy is stored; give its user and password")
 	}
 	next.Proxy = before.Proxy
 	return nil
@@ -184,10 +183,10 @@ func header(headers map[string]backend.Secret, name string) backend.Secret {
 	return backend.Secret{}
 }
 
-// sameHost tells whether two addresses lead to the same place. One that cannot
-// be read leads nowhere: the checks refuse it.
+// sameHost tells whether the new address b has the same scheme, host and port as the
+// stored address a. It does not object to an invalid b, which validation refuses.
 func sameHost(a, b string) bool {
-	from, _ := transport.ParseOrigin(a) // it was checked when it was stored
+	from, _ := transport.ParseOrigin(a) // it was validated when it was stored
 	to, err := transport.ParseOrigin(b)
 	return err != nil || from == to
 }

@@ -1,6 +1,6 @@
 // Package monitor serves the operations under /api/monitoring: how the gateway
 // records calls, and what it knows about instances, limits and the latest calls.
-// Degradation, cache and circuit breaker are those of the recording, never of the
+// Degradation, cache and circuit breaker in this package are those of recording, not of
 // traffic.
 package monitor
 
@@ -49,11 +49,10 @@ func Owns(path string) bool {
 	return (path == root || strings.HasPrefix(path, root+"/")) && path != quota && !strings.HasPrefix(path, quota+"/")
 }
 
-// An operation answers a request with a value, or says why not.
+// An operation answers a request with a value or an error.
 type operation[T any] func(*http.Request) (T, error)
 
-// handle makes a handler of an operation. Beside Stream it is the only place that
-// writes replies.
+// handle returns the HTTP handler of an operation that reads.
 func handle[T any](op operation[T]) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		value, err := op(r)
@@ -65,7 +64,7 @@ func handle[T any](op operation[T]) http.HandlerFunc {
 	}
 }
 
-// handleChange makes a handler of a change that is described by a body of type B.
+// handleChange returns the HTTP handler of a change with a body of type B.
 func handleChange[B, T any](change func(B) (T, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		handle(func(r *http.Request) (value T, err error) {
@@ -78,7 +77,7 @@ func handleChange[B, T any](change func(B) (T, error)) http.HandlerFunc {
 	}
 }
 
-// handleAction makes a handler of a change that needs no body.
+// handleAction returns the HTTP handler of a change without a body.
 func handleAction[T any](act func() T) http.HandlerFunc {
 	return handle(func(r *http.Request) (value T, err error) {
 		if err := refuseDryRun(r); err != nil {
@@ -88,7 +87,7 @@ func handleAction[T any](act func() T) http.HandlerFunc {
 	})
 }
 
-// readChange reads the body of a change strictly.
+// readChange decodes the body of a change. Unknown members are errors.
 func readChange[B any](w http.ResponseWriter, r *http.Request) (body B, err error) {
 	if err := refuseDryRun(r); err != nil {
 		return body, err
@@ -103,8 +102,8 @@ func readChange[B any](w http.ResponseWriter, r *http.Request) (body B, err erro
 	return body, nil
 }
 
-// refuseDryRun returns an error where a dry run is asked for: there is none here,
-// and it must not be taken for a change.
+// refuseDryRun returns an error if a request asks for a dry run. These operations have
+// none, and the request must not change anything.
 func refuseDryRun(r *http.Request) error {
 	const name = "dryRun"
 	dry, err := web.Flag(r, name)
@@ -117,8 +116,8 @@ func refuseDryRun(r *http.Request) error {
 	return nil
 }
 
-// decodingReason says what is wrong with a body, without what the library says
-// around it.
+// decodingReason returns what is wrong with a body, without the text that the JSON
+// library adds.
 func decodingReason(err error) string {
 	var semantic *json.SemanticError
 	if !errors.As(err, &semantic) {
@@ -142,10 +141,10 @@ type requestError struct {
 
 func (e *requestError) Error() string { return e.message }
 
-// invalid returns the error of a request that says something wrong.
+// invalid returns an error with status 400.
 func invalid(message string) error { return &requestError{http.StatusBadRequest, message} }
 
-// missing returns the error of a body that lacks a member.
+// missing returns the error for a body without a required member.
 func missing(name string) error { return invalid("The member '" + name + "' is required.") }
 
 // monitoringError is the form of errors.

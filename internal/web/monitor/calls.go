@@ -12,7 +12,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
 
-// callView is one call without anything that was said in it.
+// callView is the record of one request as JSON. It has nothing of the bodies.
 type callView struct {
 	RequestID  string             `json:"requestId"`
 	Time       string             `json:"time" format:"date-time"`
@@ -40,8 +40,8 @@ type callUsage struct {
 	TotalTokens      int64 `json:"totalTokens"`
 }
 
-// callTimeline is when each step was over, counted from the arrival, and how long
-// the waits were.
+// callTimeline has when each step had ended, counted from the arrival of the request,
+// and how long the waits were.
 type callTimeline struct {
 	ReceivedMs  float64 `json:"receivedMs"`
 	LimiterMs   float64 `json:"limiterMs,omitzero"`
@@ -56,7 +56,7 @@ type callTry struct {
 	Instance  string  `json:"instance"`
 	PickMs    float64 `json:"pickMs"`
 	ConnectMs float64 `json:"connectMs,omitzero"`
-	// Reused says that no connection had to be opened.
+	// Reused says that the attempt used an existing connection.
 	Reused      bool    `json:"reusedConnection"`
 	FirstByteMs float64 `json:"firstByteMs,omitzero"`
 	EndMs       float64 `json:"endMs"`
@@ -64,7 +64,7 @@ type callTry struct {
 	Cause       string  `json:"cause,omitzero"`
 }
 
-// rejected is the status of a call that no backend saw.
+// rejected is the status of a request that reached no backend.
 const rejected = "rejected"
 
 func viewOfCall(c *calls.Call) callView {
@@ -98,7 +98,7 @@ func viewOfCall(c *calls.Call) callView {
 	return view
 }
 
-// callsQuery narrows the list of calls; the filters are compared whole.
+// callsQuery has the filters of the list of calls. A value must match exactly.
 type callsQuery struct {
 	Limit     int    `json:"limit" empty:"true" minimum:"1" doc:"100 if left out."`
 	Service   string `json:"service"`
@@ -108,15 +108,14 @@ type callsQuery struct {
 	RequestID string `json:"requestId"`
 }
 
-// callList is what is remembered of the latest calls.
+// callList has the latest calls.
 type callList struct {
 	Calls        []callView `json:"calls"`
 	Capacity     int        `json:"capacity" doc:"How many calls are remembered."`
 	SamplingRate float64    `json:"samplingRate" minimum:"0" maximum:"1"`
 }
 
-// calls returns the latest calls, the newest first, of a service, model, instance
-// or status if those are asked for.
+// calls returns the latest calls that match the filters, the newest first.
 func (a *API) calls(r *http.Request) (callList, error) {
 	query := r.URL.Query()
 	limit := 100
@@ -141,8 +140,8 @@ func (a *API) calls(r *http.Request) (callList, error) {
 	return callList{found, a.recorder.Settings().Calls, a.recorder.SamplingRate()}, nil
 }
 
-// call returns the call with the id of the path. Where a client used an id more
-// than once, it is the latest call.
+// call returns the call with the id in the path: the latest one, where a client used an
+// id more than once.
 func (a *API) call(r *http.Request) (callView, error) {
 	id := r.PathValue("requestId")
 	for c := range a.recorder.Calls() {
@@ -157,7 +156,8 @@ func (a *API) call(r *http.Request) (callView, error) {
 // the connection.
 const feedSilence = 15 * time.Second
 
-// stream writes every call that is recorded from now on as a server-sent event. Readers that fall behind are let go.
+// stream sends every call that is recorded from now on as a server-sent event. It ends
+// the stream of a client that reads too slowly.
 func (a *API) stream(w http.ResponseWriter, r *http.Request) {
 	feed, err := a.recorder.Subscribe()
 	if err != nil {
@@ -195,7 +195,7 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request) {
 			}
 			data, err := web.Encode(viewOfCall(&call))
 			if err != nil {
-				continue // a view can be encoded; one that cannot is not worth the feed
+				continue // a view can always be encoded
 			}
 			alive = send(append(append([]byte("event: call\ndata: "), data...), "\n\n"...))
 		}

@@ -17,7 +17,7 @@ type errorCounts struct {
 
 func countsOf(s calls.FaultStats) errorCounts { return errorCounts{s.Active, s.Degraded, s.Total} }
 
-// health returns how well monitoring itself is.
+// health returns the health of monitoring itself.
 func (a *API) health(*http.Request) (monitoringHealth, error) {
 	details := monitoringHealthDetails{MetricsCollector: "UP", PrometheusRegistry: "UP", ConfigUpdater: "UP"}
 	guard := a.recorder.Breaker()
@@ -41,7 +41,7 @@ func (a *API) health(*http.Request) (monitoringHealth, error) {
 	return monitoringHealth{status, healthy, details}, nil
 }
 
-// monitoringHealth is how well monitoring itself is.
+// monitoringHealth is the health of monitoring itself.
 type monitoringHealth struct {
 	Status  string                  `json:"status" enum:"UP,DOWN"`
 	Healthy bool                    `json:"healthy"`
@@ -54,10 +54,10 @@ type monitoringHealthDetails struct {
 	ConfigUpdater      string `json:"configUpdater" enum:"UP"`
 }
 
-// healthy tells whether records are made at all, as far as they are wanted.
+// healthy tells whether recording is not disabled by degradation.
 func (a *API) healthy() bool { return a.recorder.Degradation().Level != calls.LevelDisabled }
 
-// overview is everything about monitoring at a glance.
+// overview summarizes the state of monitoring.
 type overview struct {
 	Enabled             bool               `json:"enabled"`
 	Prefix              string             `json:"prefix"`
@@ -118,7 +118,7 @@ type errorComponent struct {
 	LastOccurred string `json:"lastOccurred" format:"date-time"`
 }
 
-// resetRequest names the errors that are forgotten.
+// resetRequest names the errors that are reset.
 type resetRequest struct {
 	Component string `json:"component" required:"true" minLength:"1"`
 	Operation string `json:"operation" required:"true" minLength:"1"`
@@ -182,7 +182,7 @@ func (a *API) recover() degradation {
 	return a.degradation()
 }
 
-// cacheStats are the records that wait for their delivery.
+// cacheStats describe the buffer of records that wait for delivery.
 type cacheStats struct {
 	CurrentSize   int     `json:"currentSize"`
 	MaxSize       int     `json:"maxSize"`
@@ -201,7 +201,7 @@ func (a *API) clearCache() cacheStats {
 	return a.cache()
 }
 
-// guardStats are the circuit breaker of the recording.
+// guardStats describe the circuit breaker of recording.
 type guardStats struct {
 	State        string  `json:"state" enum:"CLOSED,OPEN,HALF_OPEN"`
 	FailureCount int     `json:"failureCount"`
@@ -215,7 +215,7 @@ func (a *API) guard() guardStats {
 	return guardStats{s.State.String(), s.Failures, s.Successes, s.Requests, s.FailureRate}
 }
 
-// openGuard stops the delivery of records until closeGuard; traffic is not touched.
+// openGuard stops the delivery of records until closeGuard. It does not affect traffic.
 func (a *API) openGuard() guardStats {
 	a.recorder.ForceOpen()
 	return a.guard()

@@ -7,7 +7,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
 
-// routeTable collects the routes. The document has the types of the operations.
+// routeTable collects the routes. The OpenAPI document has the types of the operations.
 type routeTable []web.Route
 
 func (t *routeTable) add(pattern string, permission access.Permission, handler http.HandlerFunc, op web.Operation) {
@@ -30,7 +30,7 @@ func action[T any](t *routeTable, path string, op func() T, summary string) {
 	t.add("POST "+root+path, access.WriteMonitoring, handleAction(op), web.Operation{Summary: summary, Reply: *new(T)})
 }
 
-// always makes an operation of a view that needs nothing of the request.
+// always returns an operation that does not depend on the request.
 func always[T any](view func() T) operation[T] {
 	return func(*http.Request) (T, error) { return view(), nil }
 }

@@ -34,7 +34,7 @@ func instancesOf(s *routing.Service) []*backend.Instance {
 	return all
 }
 
-// inMilliseconds has the precision that a person can use.
+// inMilliseconds returns milliseconds, in steps of a microsecond.
 func inMilliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 type instanceStatus struct {
@@ -54,7 +54,7 @@ type instanceStatus struct {
 	Error           string        `json:"error,omitzero"`
 }
 
-// The replies have a member for each configured service type.
+// These replies have a member for each configured service type.
 type (
 	instanceStatuses struct {
 		Services map[schema.ServiceType]instanceList `json:"services"`
@@ -81,8 +81,8 @@ func (a *API) instances(*http.Request) (instanceStatuses, error) {
 	})}, nil
 }
 
-// statusOfInstance shows the counters of an instance that is healthy, and of
-// any other why it is not.
+// statusOfInstance returns the counters of a healthy instance, and the reason why any
+// other one is not healthy.
 func statusOfInstance(i *backend.Instance) instanceStatus {
 	health := i.Health.Snapshot()
 	view := instanceStatus{
@@ -100,8 +100,8 @@ func statusOfInstance(i *backend.Instance) instanceStatus {
 		view.Status = "UNHEALTHY"
 		return view
 	}
-	// A check tells how fast the backend answers now; before the first one the
-	// calls do.
+	// The latest health check tells how fast the backend answers now. Before the first
+	// check, the calls do.
 	took := health.ResponseTime
 	if took == 0 {
 		took = i.MeanTime()
@@ -128,8 +128,8 @@ type loadShare struct {
 	AvgResponseTime float64 `json:"avgResponseTime"`
 }
 
-// loadBalancer answers GET /api/monitoring/load-balancer. What is distributed
-// are calls, so a second attempt counts where it was made.
+// loadBalancer answers GET /api/monitoring/load-balancer. It counts calls, not requests:
+// a second attempt counts for the instance at which it was made.
 func (a *API) loadBalancer(*http.Request) (distributions, error) {
 	return distributions{byService(a, func(s *routing.Service) distribution {
 		instances := instancesOf(s)
@@ -147,8 +147,8 @@ func (a *API) loadBalancer(*http.Request) (distributions, error) {
 	})}, nil
 }
 
-// percent turns counts into percentages of two digits that add up to 100: what
-// rounding down leaves goes to those that lost most by it.
+// percent returns counts as percentages with two decimals that add up to 100. It rounds
+// down and gives what remains to those that lost most by that (largest remainder).
 func percent(counts []int64, total int64) []float64 {
 	out := make([]float64, len(counts))
 	if total == 0 {

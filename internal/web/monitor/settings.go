@@ -20,7 +20,7 @@ type monitoringView struct {
 	Performance        metrics.Performance `json:"performance"`
 }
 
-// monitoringSnapshot is the monitoring configuration at a moment.
+// monitoringSnapshot is the monitoring configuration with the time of the reply.
 type monitoringSnapshot struct {
 	monitoringView `json:",inline"`
 	CapturedAt     string `json:"capturedAt" format:"date-time"`

@@ -31,7 +31,7 @@ type API struct {
 
 // Options are the settings of the API that do not change while it runs.
 type Options struct {
-	// TrustedProxies may name the client's address.
+	// TrustedProxies are the proxies whose X-Forwarded-For is believed.
 	TrustedProxies []netip.Prefix
 	// Keys are the API keys that callers need; nil leaves the API open.
 	Keys *access.Credentials
@@ -66,8 +66,8 @@ func (a *API) identify(x *exchange) error {
 	return nil
 }
 
-// keyOf returns the key that a request presents. Callers who try many wrong ones
-// are told to wait.
+// keyOf returns the key that a request presents. Callers who present many wrong keys are
+// told to wait.
 func (a *API) keyOf(guard *access.Guard, header http.Header, from netip.Addr) (*access.Key, *schema.Error) {
 	now := time.Now()
 	key, err := guard.Identify(header, now)
@@ -86,8 +86,8 @@ func (a *API) keyOf(guard *access.Guard, header http.Header, from netip.Addr) (*
 	return nil, err
 }
 
-// answer routes a request that was read without an error. It tells the client of
-// every error, whichever step found it.
+// answer gives the proxy a request that was read without an error. It answers with any
+// error, whichever step returned it.
 func (a *API) answer(x *exchange, err error) {
 	if err == nil {
 		err = a.route(x)
@@ -117,7 +117,7 @@ func attemptsText(n int) []string {
 // smallNumbers covers the attempts that a request can make.
 var smallNumbers = []string{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10"}
 
-// begin takes what is known of a request from its head.
+// begin returns an exchange for a request, with what its head says.
 func (a *API) begin(w http.ResponseWriter, r *http.Request, service schema.ServiceType) *exchange {
 	x := a.pool.Get().(*exchange)
 	x.w, x.r, x.call = w, r, web.CallOf(w)
@@ -138,16 +138,16 @@ func (a *API) begin(w http.ResponseWriter, r *http.Request, service schema.Servi
 	return x
 }
 
-// isRetry reads how often a client says that it tried a request before. OpenAI's
-// own clients, and those that are built on them, say it.
+// isRetry tells whether a client says that it sent the request before. OpenAI's client
+// libraries, and those that are built on them, send the count.
 func isRetry(count string) bool {
 	n, err := strconv.Atoi(count)
 	return err == nil && n > 0
 }
 
-// admit turns a request away when there are too many already, or when its key is
-// not good. The first costs next to nothing, so that those who are served do not
-// suffer.
+// admit returns an error if too many requests are running, if memory is short, or if the
+// key of the request is not valid. The overload checks come first, because they are
+// cheap: refused requests must not slow down those that are served.
 func (a *API) admit(x *exchange) error {
 	running := a.running.Add(1)
 	most := int64(x.table.Limits.MaxInFlight)
@@ -161,6 +161,7 @@ func (a *API) admit(x *exchange) error {
 	return a.identify(x)
 }
 
+// end puts the exchange back into the pool.
 func (a *API) end(x *exchange) {
 	a.running.Add(-1)
 	x.TakeBack()

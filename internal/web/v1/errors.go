@@ -4,18 +4,19 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/web"
 )
 
-// longestWait is the longest that a client is told to wait: some wait for as
-// long as they are told, whatever that is. Beyond it they are told not to retry.
+// longestWait is the longest Retry-After, because some clients wait for as long as they
+// are told. Where the wait is longer, clients are told not to retry.
 const longestWait = 30 * time.Second
 
-// A wait that many are told at once is spread upward only, so that whoever waits
-// as told is let in: by up to a fifth of it, and by enough to matter for short ones.
+// A wait that many clients are told at once is made longer by a random part of up to a
+// fifth of it, and at least leastSpread. It is never made shorter, so that a client that
+// waits as told is let in.
 const (
 	spreadShare = 5
 	leastSpread = 200 * time.Millisecond
@@ -36,7 +37,7 @@ func WriteError(w http.ResponseWriter, e *schema.Error) {
 		wait = min(wait, longestWait)
 		seconds := max(1, int64((wait+time.Second-1)/time.Second))
 		header.Set("Retry-After", strconv.FormatInt(seconds, 10))
-		// It is rounded up: a client that comes a moment too early is refused again.
+		// It is rounded up, because a client that retries too early is refused again.
 		header.Set("Retry-After-Ms", strconv.FormatInt(int64((wait+time.Millisecond-1)/time.Millisecond), 10))
 	}
 	if noRetry {
@@ -66,10 +67,4 @@ func WrongMethod(w http.ResponseWriter, r *http.Request, allow string) {
 }
 
 // shorten cuts what a client sent to a length that fits a message.
-func shorten(text string) string {
-	const longest = 120
-	if len(text) > longest {
-		return strings.ToValidUTF8(text[:longest], "") + "…"
-	}
-	return text
-}
+func shorten(text string) string { return web.CutText(text, 120) }

@@ -28,41 +28,41 @@ type exchange struct {
 	r        *http.Request
 	call     *calls.Call // the record of the request
 	caller   schema.Caller
-	table    *routing.Table // when the request came; the proxy reads its own
-	key      *access.Key    // nil when the API is open
+	table    *routing.Table // for limits of bodies; the proxy loads the table itself
+	key      *access.Key    // nil where callers need no key
 	request  schema.Request
 	body     []byte
 	input    *input
 	inputs   *sync.Pool
 	spool    spool
 	memory   *memory.Watch
-	reserved int64 // what the request has of the budget for bodies
+	reserved int64 // what the request has taken from the memory budget
 }
 
 // keepBuffer is the largest body buffer that is kept for the next request.
 const keepBuffer = 1 << 20
 
-// freeBody is the largest body of which nothing but its own length is taken from
-// the budget: what is made of a small one is small.
+// freeBody is the largest body for which only its length is taken from the memory
+// budget: what parsing a small body needs is small.
 const freeBody = 64 << 10
 
-// input is the memory that reading and scanning a request takes. It is lent to
-// an exchange for as long as the request is needed, which for a stream is much
-// shorter than the exchange.
+// input is the memory that reading and scanning a request needs. An exchange has it only
+// for as long as the request is read, which for a stream is much shorter than the
+// exchange.
 type input struct {
 	body []byte
 	scan jsonscan.Document
 }
 
-// take lends the exchange its input.
+// take gives the exchange an input from the pool.
 func (x *exchange) take(inputs *sync.Pool) {
 	x.inputs = inputs
 	x.input = inputs.Get().(*input)
 	x.body, x.request.Body = x.input.body, x.input.scan
 }
 
-// TakeBack gives up the memory of the request, which nobody reads any more: neither
-// this side nor the proxy, to which it was lent.
+// TakeBack puts the memory of the request back into the pool, because neither this
+// package nor the proxy, to which it was lent, reads it any more.
 func (x *exchange) TakeBack() {
 	x.spool.close()
 	if x.input == nil {
@@ -79,8 +79,8 @@ func (x *exchange) TakeBack() {
 	x.input = nil
 }
 
-// readJSON reads and checks a body, whatever type it claims to have: curl sends
-// forms by default.
+// readJSON reads and parses a JSON body. It does not insist on the content type of JSON,
+// because curl sends that of a form by default.
 func (x *exchange) readJSON(parse func(*schema.Request, []byte) error) error {
 	if err := x.refuseCompressed(); err != nil {
 		return err
@@ -123,8 +123,8 @@ func (x *exchange) refuseCompressed() error {
 
 var errTooLarge = errors.New("the body is too large")
 
-// readBody reads the body into memory that it takes from the budget: at once
-// where the length is known, else as the body grows.
+// readBody reads the body into memory that it reserves in the budget: all at once where
+// the length is known, else as the body grows.
 func (x *exchange) readBody(limit int64) error {
 	expected := max(x.r.ContentLength, 0)
 	x.body = slices.Grow(x.body[:0], int(min(expected, keepBuffer))+1)
@@ -136,7 +136,7 @@ func (x *exchange) readBody(limit int64) error {
 			room := len(x.body)
 			if missing := int(expected) - len(x.body); missing > 0 {
 				room = missing + 1
-			} else if err := x.reserve(len(x.body) + room); err != nil { // the old memory is not free at once
+			} else if err := x.reserve(len(x.body) + room); err != nil { // the old buffer stays in memory for a while
 				return err
 			}
 			x.body = append(make([]byte, 0, len(x.body)+room), x.body...)
@@ -156,7 +156,8 @@ func (x *exchange) readBody(limit int64) error {
 	}
 }
 
-// giveBackBeyond gives back to the budget what is more than so many bytes.
+// giveBackBeyond gives back to the budget what the request has reserved beyond so many
+// bytes.
 func (x *exchange) giveBackBeyond(bytes int) {
 	if more := x.reserved - int64(bytes); more > 0 {
 		x.memory.Give(more)
@@ -164,8 +165,7 @@ func (x *exchange) giveBackBeyond(bytes int) {
 	}
 }
 
-// reserve takes memory for the request from the budget, until the request is let
-// go.
+// reserve takes memory for the request from the budget, until TakeBack.
 func (x *exchange) reserve(bytes int) error {
 	if x.memory == nil {
 		return nil
@@ -187,14 +187,14 @@ func overloaded(message string) *schema.Error {
 	return &schema.Error{Message: message, Type: schema.TypeServiceUnavailable, Code: schema.CodeOverloaded, RetryAfter: time.Second}
 }
 
-// isOverloaded tells whether an error is that there is no memory.
+// isOverloaded tells whether an error says that there is no memory.
 func isOverloaded(err error) bool {
 	var known *schema.Error
 	return errors.As(err, &known) && known.Code == schema.CodeOverloaded
 }
 
-// unread is the error of a request whose body was not read to its end: nothing can
-// follow it on the same connection.
+// unread is an error after which the connection must be closed, because the body of the
+// request was not read to its end.
 type unread struct{ error }
 
 // Unwrap returns the error itself.
@@ -206,8 +206,8 @@ func tooLarge(limit int64) error {
 	return unreadable("The request body is larger than the "+strconv.FormatInt(limit, 10)+" bytes that are allowed.", schema.CodeRequestTooLarge)
 }
 
-// fail answers with an error. A client that left gets nothing, and an answer that
-// broke off ends with its connection.
+// fail answers with an error. Where the client has left, or an answer broke off, it
+// aborts the connection.
 func (x *exchange) fail(err error) {
 	if errors.Is(err, proxy.ErrBrokenOff) {
 		panic(http.ErrAbortHandler)
@@ -216,7 +216,7 @@ func (x *exchange) fail(err error) {
 	if !errors.As(err, &known) {
 		if x.r.Context().Err() != nil && !errors.Is(err, web.ErrStopping) {
 			x.call.Gone, x.call.Code = true, schema.CodeCancelled
-			panic(http.ErrAbortHandler) // a 200 without a body would be a lie
+			panic(http.ErrAbortHandler) // else the server would send an empty 200
 		}
 		known = unexpected(err)
 	}
@@ -230,15 +230,10 @@ func (x *exchange) fail(err error) {
 	WriteError(x.w, known)
 }
 
-// unexpected turns an error that no step named into one for the caller.
+// unexpected returns what the caller is told of an error that is no *schema.Error.
 func unexpected(err error) *schema.Error {
 	if errors.Is(err, web.ErrStopping) {
-		return &schema.Error{
-			Message:    "The gateway is shutting down.",
-			Type:       schema.TypeServiceUnavailable,
-			Code:       schema.CodeServiceUnavailable,
-			RetryAfter: time.Second,
-		}
+		return proxy.Stopping()
 	}
 	return schema.NewError(schema.CodeInternal, "The gateway failed to handle the request.")
 }

@@ -15,20 +15,20 @@ import (
 )
 
 const (
-	// smallFile is how much of an upload stays in memory; the rest goes to a
-	// temporary file, because the name of the model may come after the file and
-	// a second backend may have to be tried.
+	// smallFile is the size below which an uploaded file stays in memory. A larger one
+	// goes to a temporary file: it cannot be streamed to the backend, because the name
+	// of the model may come after the file, and a second instance may be tried.
 	smallFile = 64 << 10
-	// maxParts bounds the number of parts, maxValues all fields together that
-	// are no files, and maxName what a part is called.
+	// maxParts bounds the number of parts, maxValues the length of all fields that are
+	// no files together, and maxName the length of a name.
 	maxParts  = 64
 	maxValues = 1 << 20
 	maxName   = 1 << 10
-	// copyBuffer is how much of an upload is in hand while it is written away.
+	// copyBuffer is the size of the buffer through which an upload is written to disk.
 	copyBuffer = 32 << 10
 )
 
-// readForm reads and checks the form of a request.
+// readForm reads and parses the form of a request.
 func (x *exchange) readForm(parse func(*schema.Request, *schema.Form) error) error {
 	if err := x.refuseCompressed(); err != nil {
 		return err
@@ -45,7 +45,7 @@ func (x *exchange) readForm(parse func(*schema.Request, *schema.Form) error) err
 	x.spool.reserve = x.reserve
 	form, err := x.spool.readParts(multipart.NewReader(wholeForm(body), params["boundary"]))
 	if err == nil {
-		// The server watches for a client that leaves only behind the body's end.
+		// The server notices that a client leaves only after the body was read to its end.
 		_, err = io.Copy(io.Discard, body)
 	}
 	switch {
@@ -71,8 +71,8 @@ var (
 	errNoSpace      = errors.New("the upload could not be stored")
 )
 
-// formFault says what is wrong with a form in words that do not change with the
-// library that found it.
+// formFault says what is wrong with a form in words that do not depend on the version of
+// the standard library.
 func formFault(err error) string {
 	switch {
 	case errors.Is(err, errTooManyParts), errors.Is(err, errLongValue), errors.Is(err, errLongName):
@@ -83,17 +83,15 @@ func formFault(err error) string {
 	return "it is malformed"
 }
 
-// wholeForm makes the end of a body an error for the reader of a form: a
-// form ends before that, with its last boundary. The line break lets that
-// boundary be the end of the body.
+// wholeForm makes the end of a body an unexpected one for the reader of a form, which
+// ends with its last boundary. The line break is for a body that ends right after it.
 func wholeForm(body io.Reader) io.Reader {
-	return io.MultiReader(body, strings.NewReader("\r\n"), cutOff{})
+	return io.MultiReader(body, strings.NewReader("\r\n"), unexpectedEnd{})
 }
 
-// cutOff is where a form ends too early.
-type cutOff struct{}
+type unexpectedEnd struct{}
 
-func (cutOff) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+func (unexpectedEnd) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
 // boundedReader reads a body within a limit.
 type boundedReader struct {
@@ -109,27 +107,26 @@ func (b *boundedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// spool keeps the files of a form. All files of one form share one temporary
-// file, which has no name any more while it is used, so that nothing can leave
-// it behind.
+// spool keeps the files of a form. All files of one form share one temporary file. It is
+// removed from its directory while it is open, so that it cannot be left behind.
 type spool struct {
 	file   *os.File
 	size   int64
 	values int // bytes of the fields that are no files
-	// reserve is asked for the memory of what is not written away.
+	// reserve takes memory from the budget for what stays in memory.
 	reserve func(bytes int) error
 }
 
-// close frees the temporary file.
+// close closes the temporary file, which frees its space.
 func (s *spool) close() {
 	if s.file != nil {
 		_ = s.file.Close()
-		_ = os.Remove(s.file.Name()) // where an open file could not be removed
+		_ = os.Remove(s.file.Name()) // for systems where an open file cannot be removed
 	}
 	*s = spool{}
 }
 
-// take takes memory from the budget for bodies.
+// take takes memory from the budget.
 func (s *spool) take(bytes int) error {
 	if s.reserve == nil {
 		return nil
@@ -160,12 +157,11 @@ func (s *spool) readParts(reader *multipart.Reader) (*schema.Form, error) {
 	}
 }
 
-// leftOut tells whether a file was not chosen: browsers send such a field with
-// neither a name nor a content.
+// leftOut tells whether the user chose no file: browsers then send the field with
+// neither file name nor content.
 func leftOut(file *schema.File) bool { return file != nil && file.Size == 0 && file.Filename == "" }
 
-// isFileField lists the fields that hold files, also where a client leaves out
-// the name of the file.
+// isFileField tells whether a field holds a file, even if the client sends no file name.
 func isFileField(name string) bool {
 	switch strings.TrimSuffix(name, "[]") {
 	case "file", "image", "mask":
@@ -214,7 +210,7 @@ func (s *spool) readPart(part *multipart.Part) (schema.Part, error) {
 	return read, s.spill(file, start, part)
 }
 
-// spill writes a file that is too large for memory away.
+// spill writes a file that is too large for memory to the temporary file.
 func (s *spool) spill(file *schema.File, start []byte, rest io.Reader) error {
 	if s.file == nil {
 		temp, err := os.CreateTemp("", "patchbay-upload-*")

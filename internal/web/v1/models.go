@@ -54,8 +54,7 @@ func (a *API) Model(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// models lists what the caller may use, every model once. What a key is not
-// good for is not there for its bearer.
+// models lists the models that the caller may use, each once.
 func (a *API) models(r *http.Request) ([]model, *schema.Error) {
 	table := a.current.Load()
 	usable := func(routing.Model) bool { return true }

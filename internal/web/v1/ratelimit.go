@@ -7,7 +7,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 )
 
-// showLimit tells the caller where it stands in the limit that covers it.
+// showLimit adds the x-ratelimit headers for the limit that applies to the request.
 func (x *exchange) showLimit(d ratelimit.Decision) {
 	if !d.Limited {
 		return

@@ -55,9 +55,8 @@ type errorBody struct {
 	Error schema.Error `json:"error"`
 }
 
-// The types below describe requests and replies, which the gateway reads and
-// writes without making values of them: backends and clients may give members
-// that it does not know, and these go through.
+// The types below describe requests and replies in the OpenAPI document. The gateway
+// itself does not decode into them, because it passes on members that it does not know.
 
 // requestBase are the members that all requests with a JSON body have.
 type requestBase struct {
@@ -68,7 +67,7 @@ type requestBase struct {
 
 type extra map[string]jsontext.Value
 
-// more are members that the gateway passes on.
+// more stands for further members, which the gateway passes on.
 type more struct {
 	Others jsontext.Value `json:",unknown"`
 }
@@ -95,7 +94,7 @@ type streamOptions struct {
 
 type chatMessage struct{}
 
-// Alternatives tells messages that need content from those that need none.
+// Alternatives are messages that need content and those that need none.
 func (chatMessage) Alternatives() []any { return []any{message{}, assistantMessage{}} }
 
 type message struct {
@@ -168,14 +167,14 @@ type embeddingRequest struct {
 
 type embeddingInput struct{}
 
-// Alternatives are a text, texts, and token ids in the two forms that clients
-// send. A list without elements would be three of them, and is none.
+// Alternatives are a text, texts, and token ids in the two forms that clients send. An
+// empty list would match three of them, and is not allowed.
 func (embeddingInput) Alternatives() []any { return []any{text(""), []text{}, []int64{}, []tokenIDs{}} }
 
-// text is one that is not empty.
+// text is a string that is not empty.
 type text string
 
-// Keywords say so.
+// Keywords say that the string is not empty.
 func (text) Keywords() map[string]any { return map[string]any{"minLength": 1} }
 
 type tokenIDs []int64
@@ -245,7 +244,7 @@ type speechRequest struct {
 
 type speechVoice struct{}
 
-// Alternatives are the name of a voice and a voice of one's own.
+// Alternatives are the name of a voice and an object that describes a custom voice.
 func (speechVoice) Alternatives() []any { return []any{"", extra{}} }
 
 type transcriptionRequest struct {
