@@ -105,15 +105,14 @@ func (l *keyCells) acquire(b *cellMap, w Window, start int64) (found *cell, gone
 	c := &cell{owner: l, writer: b.writerFor(w, start), window: w, start: start}
 	c.refs.Store(1)
 	b.cells.Add(1)
-	switch {
-	case newest == nil:
-		l.newest[w].Store(c)
-	case start > newest.start:
-		l.older = append(l.older, newest)
-		l.newest[w].Store(c)
-	default:
+	if newest != nil && start < newest.start {
 		l.older = append(l.older, c)
+		return c, false
 	}
+	if newest != nil {
+		l.older = append(l.older, newest)
+	}
+	l.newest[w].Store(c)
 	return c, false
 }
 

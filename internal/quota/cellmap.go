@@ -123,10 +123,10 @@ func (b *cellMap) acquireKey(key Key, maxKeys int64, w Window, start int64) *cel
 
 // cellLimit returns the number of cells at which a key gets no further cell.
 func (b *cellMap) cellLimit(key *Key) int64 {
-	switch {
-	case key.Tenant == Overflow:
+	if key.Tenant == Overflow {
 		return b.maxCells + 2*b.spareCells
-	case key.User == Overflow:
+	}
+	if key.User == Overflow {
 		return b.maxCells + b.spareCells
 	}
 	return b.maxCells

@@ -180,13 +180,22 @@ func (s Settings) Check(report func(path, message string)) {
 			report("retention."+strings.ToLower(window.String()), err.Error())
 		}
 	}
-	prefix := s.Distributed.KeyPrefix
-	switch {
-	case prefix == "":
-		report("distributed.keyPrefix", "must not be empty")
-	case len(prefix) > maxKeyPrefixSize:
-		report("distributed.keyPrefix", fmt.Sprintf("must not be longer than %d bytes", maxKeyPrefixSize))
-	case strings.ContainsFunc(prefix, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }):
-		report("distributed.keyPrefix", "must not contain spaces or control characters")
+	if wrong := checkKeyPrefix(s.Distributed.KeyPrefix); wrong != "" {
+		report("distributed.keyPrefix", wrong)
 	}
+}
+
+// checkKeyPrefix says what is wrong with the prefix of the keys in Redis; empty
+// where nothing is.
+func checkKeyPrefix(prefix string) string {
+	if prefix == "" {
+		return "must not be empty"
+	}
+	if len(prefix) > maxKeyPrefixSize {
+		return fmt.Sprintf("must not be longer than %d bytes", maxKeyPrefixSize)
+	}
+	if strings.ContainsFunc(prefix, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
+		return "must not contain spaces or control characters"
+	}
+	return ""
 }

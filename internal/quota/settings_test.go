@@ -2,6 +2,7 @@ package quota_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -50,6 +51,30 @@ func TestSettingsRules(t *testing.T) {
 	}
 	if !slices.Equal(paths, want) {
 		t.Errorf("broken rules of %v", paths)
+	}
+}
+
+func TestKeyPrefixFitsIntoAKeyOfRedis(t *testing.T) {
+	for prefix, want := range map[string]string{
+		"patchbay":               "",
+		"team-a:patchbay":        "",
+		strings.Repeat("x", 128): "",
+		strings.Repeat("x", 129): "must not be longer than 128 bytes",
+		"":                       "must not be empty",
+		"two words":              "must not contain spaces or control characters",
+		"tab\t":                  "must not contain spaces or control characters",
+		"bell\a":                 "must not contain spaces or control characters",
+	} {
+		settings := quota.DefaultSettings()
+		settings.Distributed.KeyPrefix = prefix
+		var got string
+		settings.Check(func(path, message string) { got += path + " " + message })
+		if want != "" {
+			want = "distributed.keyPrefix " + want
+		}
+		if got != want {
+			t.Errorf("%q: %q, want %q", prefix, got, want)
+		}
 	}
 }
 

@@ -112,10 +112,10 @@ func (s *clientShard) update(settings Settings, now int64) {
 // find returns the client with the key, as the one that asked last.
 func (s *clientShard) find(key netip.Addr, now int64) *client {
 	c := s.byKey[key]
-	switch {
-	case c == nil:
+	if c == nil {
 		c = s.admit(key, now)
-	case c != s.ring.next:
+	}
+	if c != s.ring.next {
 		c.unlink()
 		s.pushFront(c)
 	}

@@ -86,10 +86,10 @@ func (s *clientShard) appendLatest(all []ClientSnapshot, now time.Time, at int64
 // ClientName writes a client for people: an address, or the network of an IPv6
 // subscriber.
 func ClientName(client netip.Prefix) string {
-	switch {
-	case !client.IsValid():
+	if !client.IsValid() {
 		return "unknown"
-	case client.IsSingleIP():
+	}
+	if client.IsSingleIP() {
 		return client.Addr().String()
 	}
 	return client.String()
