@@ -54,13 +54,13 @@ func (r *Gateway) Described() *Document {
 // checkedTransport compares every JSON reply that a test reads to its end with
 // the document.
 type checkedTransport struct {
-	http.RoundTripper
+	*http.Transport
 	gateway  *Gateway
 	document func() *Document
 }
 
 func (c checkedTransport) RoundTrip(request *http.Request) (*http.Response, error) {
-	response, err := c.RoundTripper.RoundTrip(request)
+	response, err := c.Transport.RoundTrip(request)
 	if err == nil && !c.gateway.BackendsLie {
 		response.Body = &checkedBody{ReadCloser: response.Body, check: func(body []byte) {
 			for _, fault := range c.document().Faults(request.Method, request.URL.EscapedPath(), response, body) {
