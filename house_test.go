@@ -60,6 +60,7 @@ var floors = []string{
 	"internal/control",
 	"internal/control/files",
 	"internal/control/pglog",
+	"internal/front",
 	"internal/web",
 	"internal/web/openapi",
 	"internal/web/pages",

@@ -19,6 +19,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/control"
 	"github.com/patchbay-ai/patchbay/internal/control/files"
+	"github.com/patchbay-ai/patchbay/internal/front"
 	"github.com/patchbay-ai/patchbay/internal/live"
 	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/memory"
@@ -50,6 +51,7 @@ type Gateway struct {
 	traces      *telemetry.Exporter // nil when no traces are sent
 	pusher      *telemetry.Pusher   // nil when no metrics are sent
 	shell       *web.Shell
+	front       *front.Server
 	// abort ends the requests that are still running when the grace is over.
 	abort context.CancelCauseFunc
 	// served is closed when the server has stopped, for the reason in failure.
@@ -76,7 +78,7 @@ type Parts struct {
 	Actuator  *actuator.API
 	Routes    []web.Route // everything that is served
 	Listener  net.Listener
-	Server    *http.Server
+	Server    *http.Server // serves what the front does not
 }
 
 // Options are what the configuration does not decide.
@@ -187,6 +189,7 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 		Origins: g.Document.Server.CORSOrigins, Fail: fail,
 	})
 	g.Server = g.newServer()
+	g.front = g.newFront()
 	return nil
 }
 
@@ -285,9 +288,10 @@ func (g *Gateway) Start() {
 	if g.pusher != nil {
 		g.background.Go(func() { g.pusher.Run(ctx) })
 	}
+	g.front.Start(g.Listener)
 	go func() {
 		defer close(g.served)
-		g.failure = g.Server.Serve(web.Listener{Listener: g.Listener})
+		g.failure = g.front.Serve()
 	}()
 }
 
@@ -317,8 +321,9 @@ func (g *Gateway) Stop(ctx context.Context) {
 		// What is left has its answer or its error; this is the time to write it.
 		last, cancelLast := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancelLast()
-		_ = g.Server.Shutdown(last)
-		_ = g.Server.Close()
+		_ = g.Listener.Close()
+		_ = g.front.Shutdown(last)
+		g.front.Close()
 		<-g.served
 		g.abort(web.ErrStopping)
 		g.quit()

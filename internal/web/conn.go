@@ -187,7 +187,13 @@ func refusedWith(p []byte) (status string, ok bool) {
 
 // refusal is the reply in place of the server's own.
 func refusal(status string) []byte {
-	body := schema.NewError(schema.CodeInvalidHTTP, "The request is not valid HTTP ("+status+").").Body()
+	return RefusalOf(status, schema.NewError(schema.CodeInvalidHTTP, "The request is not valid HTTP ("+status+")."))
+}
+
+// RefusalOf is the whole reply to a request that no handler gets, with its status
+// line's code and reason. The connection ends with it.
+func RefusalOf(status string, err *schema.Error) []byte {
+	body := err.Body()
 	return fmt.Appendf(nil, "HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nX-Request-Id: %s\r\n"+
 		"Access-Control-Allow-Origin: *\r\nConnection: close\r\n\r\n%s", status, len(body), newRequestID(), body)
 }

@@ -20,7 +20,15 @@ var interim = []byte("HTTP/1.1 100 Continue\r\n\r\n")
 // ProbeWith sets the function that sends the client something harmless after the head
 // of the reply was sent; nil means that the body has no room for that.
 func ProbeWith(w http.ResponseWriter, probe func()) {
-	if response, ok := w.(*Response); ok && response.conn != nil {
+	response, ok := w.(*Response)
+	if !ok {
+		return
+	}
+	if to, ok := response.ResponseWriter.(interface{ ProbeWith(probe func()) }); ok {
+		to.ProbeWith(probe)
+		return
+	}
+	if response.conn != nil {
 		response.conn.mu.Lock()
 		defer response.conn.mu.Unlock()
 		response.conn.probe = probe

@@ -74,10 +74,20 @@ func (w *Response) Write(p []byte) (int, error) {
 }
 
 // Flush sends what was written so far.
-func (w *Response) Flush() {
-	if flusher, ok := w.ResponseWriter.(http.Flusher); ok {
+func (w *Response) Flush() { _ = w.FlushError() }
+
+// FlushError is Flush, and tells whether the client could be reached.
+func (w *Response) FlushError() error {
+	if w.call.Status == 0 {
+		w.begin(http.StatusOK)
+	}
+	switch flusher := w.ResponseWriter.(type) {
+	case interface{ FlushError() error }:
+		return flusher.FlushError()
+	case http.Flusher:
 		flusher.Flush()
 	}
+	return nil
 }
 
 // Unwrap lets http.ResponseController reach the connection.

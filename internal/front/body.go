@@ -1,0 +1,116 @@
+package front
+
+import (
+	"errors"
+	"io"
+	"os"
+	"time"
+)
+
+const (
+	// A body must arrive, and a reply must be taken, within baseAllowance plus a
+	// second for every bytesPerSecond bytes: slow links are fine, connections that
+	// are held open by drops, or not at all, are not.
+	baseAllowance  = 30 * time.Second
+	bytesPerSecond = 64 << 10
+)
+
+// allowance returns how long so many bytes may take.
+func allowance(bytes int64) time.Duration {
+	return baseAllowance + time.Duration(bytes/bytesPerSecond)*time.Second
+}
+
+// body is the body of a request.
+type body struct {
+	conn  *conn
+	left  int64 // bytes to come
+	err   error
+	since time.Time // when the body was first waited for
+	came  int64     // bytes of it that came since then
+}
+
+// Read reads from the body. The end comes together with the last byte.
+func (b *body) Read(p []byte) (int, error) {
+	if b.err != nil {
+		return 0, b.err
+	}
+	if b.left == 0 {
+		return 0, io.EOF
+	}
+	if len(p) == 0 {
+		return 0, nil
+	}
+	if int64(len(p)) > b.left {
+		p = p[:b.left]
+	}
+	n, err := b.take(p)
+	b.left -= int64(n)
+	if err != nil {
+		b.err = err
+		return n, err
+	}
+	if b.left > 0 {
+		return n, nil
+	}
+	b.end()
+	return n, io.EOF
+}
+
+// Close is there for http.Request.Body. What was not read is discarded when the
+// request has been answered.
+func (b *body) Close() error { return nil }
+
+// end gives up what reading the body took.
+func (b *body) end() {
+	b.since, b.came = time.Time{}, 0
+	b.conn.giveBackIfEmpty()
+}
+
+// take moves bytes from the connection into p, reading once when none have come.
+func (b *body) take(p []byte) (int, error) {
+	c := b.conn
+	if c.r < c.w {
+		n := copy(p, c.buf[c.r:c.w])
+		c.r += n
+		return n, nil
+	}
+	if b.since.IsZero() {
+		b.since = time.Now()
+	}
+	c.reads.arrange(b.due())
+	for {
+		n, err := b.read(p)
+		b.came += int64(n)
+		switch {
+		case n > 0:
+			return n, nil
+		case errors.Is(err, io.EOF):
+			return 0, io.ErrUnexpectedEOF
+		case !errors.Is(err, os.ErrDeadlineExceeded):
+			return 0, err
+		}
+		if due := b.due(); time.Now().Before(due) {
+			c.reads.reset(due)
+			continue
+		}
+		return 0, err
+	}
+}
+
+// due is when the body must have come.
+func (b *body) due() time.Time { return b.since.Add(allowance(b.came)) }
+
+// read reads once: into p if that is worth it, else over the buffer, because the
+// next request may follow.
+func (b *body) read(p []byte) (int, error) {
+	c := b.conn
+	if len(p) >= bufferSize {
+		return c.nc.Read(p)
+	}
+	if err := c.fill(); err != nil {
+		return 0, err
+	}
+	n := copy(p, c.buf[c.r:c.w])
+	c.r += n
+	return n, nil
+}

@@ -1,0 +1,377 @@
+package front
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// bufferSize is the size of the buffers that are borrowed for reading and writing:
+// an ordinary request fits into one, as does its reply.
+const bufferSize = 4 << 10
+
+// headSlop is how much longer than the limit of net/http a head may be, as it may
+// there.
+const headSlop = 4 << 10
+
+// step is what a connection does.
+type step uint64
+
+const (
+	idle    step = iota // it waits for the first byte of a request
+	reading             // it reads a head
+	busy                // it answers a request
+	closed              // another goroutine has closed it
+)
+
+// stepOf returns the step in a state. The other bits count how often it changed.
+func stepOf(state uint64) step { return step(state & 3) }
+
+// conn is a connection of a client. One goroutine serves it; what others do to it
+// is in state, in the request's context and in the writing of interim replies.
+type conn struct {
+	server *Server
+	nc     net.Conn
+	raw    syscall.RawConn // nil where there is no socket to watch
+	id     uint64          // by which the watcher knows it; 0 means not at all
+	remote string
+
+	// state is changed by the goroutine that serves the connection, or once by the
+	// one that closes it.
+	state atomic.Uint64
+	// seen and since are of Server.expire: what it saw last, and when first.
+	seen  uint64
+	since time.Time
+
+	// buf[r:w] has come and was not used. buf is borrowed, or larger for a long head.
+	buf      []byte
+	borrowed *[bufferSize]byte
+	r, w     int
+	reads    alarm
+	// wait and the members behind it are for reading without a buffer while
+	// nothing comes; see fill.
+	wait    func(fd uintptr) bool
+	waitErr error
+
+	head     head
+	header   http.Header // of requests
+	values   []string    // of the fields of header
+	body     body
+	response response
+	request  atomic.Pointer[requestContext] // nil between requests
+	peer     peer
+
+	writing  sync.Mutex // an interim reply is not written into another
+	deadline time.Time  // of writes
+	vector   net.Buffers
+	pieces   [2][]byte // of vector
+}
+
+func newConn(s *Server, nc net.Conn) *conn {
+	c := &conn{server: s, nc: nc, remote: nc.RemoteAddr().String(), header: make(http.Header)}
+	if socket, ok := nc.(*net.TCPConn); ok {
+		c.raw, _ = socket.SyscallConn()
+	}
+	c.reads.set = nc.SetReadDeadline
+	c.state.Store(uint64(reading)) // the first request is awaited already
+	c.wait = c.tryRead
+	c.response.conn = c
+	c.response.header = make(http.Header)
+	return c
+}
+
+// move goes on to another step. False means that the connection was closed.
+func (c *conn) move(to step) bool {
+	state := c.state.Load()
+	return stepOf(state) != closed && c.state.CompareAndSwap(state, (state>>2+1)<<2|uint64(to))
+}
+
+// closeIn closes the connection if its state is still the given one.
+func (c *conn) closeIn(state uint64) {
+	if c.state.CompareAndSwap(state, state|uint64(closed)) {
+		_ = c.nc.Close()
+	}
+}
+
+// abort ends the request that is answered, if there is one, and closes the
+// connection.
+func (c *conn) abort() {
+	if request := c.request.Load(); request != nil {
+		request.cancel()
+	}
+	_ = c.nc.Close()
+}
+
+// serve answers the requests of the connection, until it ends or goes to net/http.
+func (c *conn) serve() {
+	defer c.server.remove(c)
+	if c.server.watcher != nil {
+		c.server.watcher.add(c)
+	}
+	stop := context.AfterFunc(c.server.base, c.endRequest)
+	defer stop()
+	for {
+		if !c.readHead() {
+			break
+		}
+		verdict, refusal := c.head.parse(c.head.text)
+		if verdict == refuse {
+			c.refuse(refusal)
+			break
+		}
+		if verdict == pass || !c.server.options.Serves(c.head.method, c.head.path) {
+			c.handOver()
+			return
+		}
+		c.r += len(c.head.text)
+		if !c.move(busy) || !c.answer() {
+			break
+		}
+		if c.server.closing.Load() {
+			break
+		}
+	}
+	c.close()
+}
+
+// close ends the connection.
+func (c *conn) close() {
+	if c.server.watcher != nil {
+		c.server.watcher.forget(c)
+	}
+	c.giveBack()
+	_ = c.nc.Close()
+}
+
+// handOver passes the connection to net/http.
+func (c *conn) handOver() {
+	if c.server.watcher != nil {
+		c.server.watcher.remove(c)
+	}
+	c.reads.clear()
+	if !c.deadline.IsZero() {
+		_ = c.nc.SetWriteDeadline(time.Time{})
+	}
+	came := bytes.Clone(c.buf[c.r:c.w])
+	c.giveBack()
+	c.server.rest.give(&begun{Conn: c.nc, came: came})
+}
+
+// readHead reads until the buffer starts with the head of a request. False means
+// that the connection ends.
+func (c *conn) readHead() bool {
+	line, from := 0, 0 // where the present line starts, where to search on
+	for {
+		came := c.buf[c.r:c.w]
+		for {
+			i := bytes.IndexByte(came[from:], '\n')
+			if i < 0 {
+				from = len(came)
+				break
+			}
+			end := from + i
+			if end == line || end == line+1 && came[line] == '\r' {
+				c.head.text = string(came[:end+1])
+				return true
+			}
+			line, from = end+1, end+1
+		}
+		if len(came) > c.server.options.HTTP.MaxHeaderBytes+headSlop {
+			c.refuse(Refusal{Status: http.StatusRequestHeaderFieldsTooLarge})
+			return false
+		}
+		// An idle connection may wait longer than one that has begun a request.
+		if began := stepOf(c.state.Load()) == reading; !began && !c.move(stepFor(len(came))) || !c.fillHead() {
+			return false
+		}
+	}
+}
+
+// stepFor returns the step of a connection that waits for more than it has.
+func stepFor(has int) step {
+	if has == 0 {
+		return idle
+	}
+	return reading
+}
+
+// fillHead reads once. False means that the connection ends.
+func (c *conn) fillHead() bool {
+	for {
+		err := c.fill()
+		if err == nil {
+			return true
+		}
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			return false
+		}
+		c.reads.clear() // it was that of an earlier body
+	}
+}
+
+// fill reads once into the buffer. While nothing comes, an empty buffer is given
+// back, so that idle connections have none.
+func (c *conn) fill() error {
+	c.makeRoom()
+	if c.raw != nil {
+		err := c.raw.Read(c.wait)
+		if err == nil {
+			err = c.waitErr
+		}
+		c.waitErr = nil
+		return err
+	}
+	c.borrow()
+	n, err := c.nc.Read(c.buf[c.w:])
+	c.w += n
+	if n > 0 {
+		return nil
+	}
+	return err
+}
+
+// makeRoom makes sure that there is room behind what has come.
+func (c *conn) makeRoom() {
+	switch {
+	case c.r == c.w:
+		c.r, c.w = 0, 0
+	case c.w < len(c.buf):
+	case c.r > 0:
+		c.w = copy(c.buf, c.buf[c.r:c.w])
+		c.r = 0
+	default:
+		larger := make([]byte, 2*len(c.buf))
+		c.w = copy(larger, c.buf)
+		c.giveBack()
+		c.buf = larger
+	}
+}
+
+// borrow makes sure that there is a buffer.
+func (c *conn) borrow() {
+	if c.buf == nil {
+		c.borrowed = c.server.buffers.Get().(*[bufferSize]byte)
+		c.buf = c.borrowed[:]
+	}
+}
+
+// giveBack gives the buffer back.
+func (c *conn) giveBack() {
+	if c.borrowed != nil {
+		c.server.buffers.Put(c.borrowed)
+	}
+	c.borrowed, c.buf = nil, nil
+}
+
+// giveBackIfEmpty gives the buffer back unless a request is in it.
+func (c *conn) giveBackIfEmpty() {
+	if c.r == c.w {
+		c.r, c.w = 0, 0
+		c.giveBack()
+	}
+}
+
+// refuse answers a request that nobody serves and ends the connection.
+func (c *conn) refuse(refusal Refusal) {
+	c.writing.Lock()
+	_ = c.write(c.server.options.Refuse(refusal))
+	c.writing.Unlock()
+	c.linger()
+}
+
+// answer answers one request. False means that the connection ends.
+func (c *conn) answer() (goesOn bool) {
+	request := c.begin()
+	defer func() {
+		if !c.end(recover()) {
+			goesOn = false
+		}
+	}()
+	c.server.options.HTTP.Handler.ServeHTTP(&c.response, request)
+	return c.response.finish() && c.discardBody()
+}
+
+// begin prepares for the answer to the request that was read.
+func (c *conn) begin() *http.Request {
+	h := &c.head
+	c.fillHeader()
+	c.body = body{conn: c, left: h.length}
+	if h.length == 0 {
+		c.giveBackIfEmpty()
+	}
+	c.response.begin(h.close)
+	ctx := newRequestContext(c.server.base, &c.server.serving)
+	c.request.Store(ctx)
+	if ctx.Context.Err() != nil {
+		ctx.cancel() // it ended before the context was known
+	}
+	c.peer.begin(c)
+	request := newRequest(h)
+	request.Header, request.RemoteAddr, request.Body = c.header, c.remote, &c.body
+	return request.WithContext(ctx)
+}
+
+// end forgets the request. It tells whether the connection can have another one,
+// which is not so after a panic of the handler.
+func (c *conn) end(panicked any) bool {
+	c.peer.end()
+	request := c.request.Swap(nil)
+	request.end()
+	c.response.reset()
+	clear(c.header)
+	clear(c.values)
+	clear(c.head.fields)
+	c.head = head{fields: c.head.fields[:0]}
+	if panicked == nil {
+		return true
+	}
+	if err, _ := panicked.(error); !errors.Is(err, http.ErrAbortHandler) {
+		c.server.options.Log.LogAttrs(context.Background(), slog.LevelError, "a handler panicked",
+			slog.Any("panic", panicked), slog.String("stack", string(debug.Stack())))
+	}
+	return false
+}
+
+// endRequest ends the context of the request that is answered.
+func (c *conn) endRequest() {
+	if request := c.request.Load(); request != nil {
+		request.cancel()
+	}
+}
+
+// discardBody reads what the handler left of the body, so that the next request can
+// be found. False means that it is too much.
+func (c *conn) discardBody() bool {
+	const most = 256 << 10
+	if c.body.left == 0 {
+		return true
+	}
+	if c.body.left > most || c.body.err != nil {
+		c.linger()
+		return false
+	}
+	_, err := io.Copy(io.Discard, &c.body)
+	return err == nil
+}
+
+// linger ends the connection in such a way that a client that still sends gets the
+// reply: a socket that is closed before all was read is reset.
+func (c *conn) linger() {
+	const longest, most = 500 * time.Millisecond, 1 << 20
+	socket, ok := c.nc.(interface{ CloseWrite() error })
+	if !ok || socket.CloseWrite() != nil {
+		return
+	}
+	c.reads.reset(time.Now().Add(longest))
+	_, _ = io.CopyN(io.Discard, c.nc, most)
+}

@@ -1,0 +1,435 @@
+package front
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// newServer returns a server with this handler, and net/http behind it that answers
+// everything with 501.
+func newServer(handler http.HandlerFunc) *Server {
+	served := func(w http.ResponseWriter, r *http.Request) {
+		if _, here := w.(*response); !here {
+			w.WriteHeader(http.StatusNotImplemented)
+			return
+		}
+		handler(w, r)
+	}
+	return New(Options{
+		HTTP:   &http.Server{Handler: http.HandlerFunc(served), ReadHeaderTimeout: 15 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10},
+		Serves: func(_, path string) bool { return strings.HasPrefix(path, "/v1/") },
+		Refuse: func(r Refusal) []byte {
+			return fmt.Appendf(nil, "HTTP/1.1 %d Refused\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", r.Status)
+		},
+		Log: slog.New(slog.DiscardHandler),
+	})
+}
+
+// talk serves a handler in a test's own time and returns a client's connection,
+// which is in memory.
+func talk(t *testing.T, handler http.HandlerFunc) net.Conn {
+	t.Helper()
+	s := newServer(handler)
+	s.base = context.Background()
+	s.serving.Go(s.expire)
+	client, served := net.Pipe()
+	c := newConn(s, served)
+	s.add(c)
+	t.Cleanup(func() {
+		_ = client.Close()
+		s.Close()
+	})
+	return client
+}
+
+// listen serves a handler on a socket and returns a client's connection.
+func listen(t *testing.T, handler http.HandlerFunc) (*Server, net.Conn) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newServer(handler)
+	s.Start(listener)
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve() }()
+	client, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = client.Close()
+		_ = listener.Close()
+		s.Close()
+		<-ended
+	})
+	return s, client
+}
+
+func say(t *testing.T, c net.Conn, text string) {
+	t.Helper()
+	if _, err := io.WriteString(c, text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func post(body string) string {
+	return fmt.Sprintf("POST /v1/x HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+}
+
+// hear reads one reply.
+func hear(t *testing.T, from *bufio.Reader) (*http.Response, string) {
+	t.Helper()
+	response, err := http.ReadResponse(from, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response, string(text)
+}
+
+func echo(w http.ResponseWriter, r *http.Request) {
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	w.Header().Set("Content-Length", fmt.Sprint(len(text)))
+	_, _ = w.Write(text)
+}
+
+func TestRequestsFollowEachOther(t *testing.T) {
+	for name, cut := range map[string]func(t *testing.T, c net.Conn, text string){
+		"pipelined": say,
+		"byte by byte": func(t *testing.T, c net.Conn, text string) {
+			for _, b := range []byte(text) {
+				say(t, c, string(b))
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, c := listen(t, echo)
+			bodies := []string{"", "one", strings.Repeat("two", 3000), "", "three"}
+			var all strings.Builder
+			for _, body := range bodies {
+				all.WriteString(post(body))
+			}
+			go cut(t, c, all.String())
+			replies := bufio.NewReader(c)
+			for _, body := range bodies {
+				if response, got := hear(t, replies); response.StatusCode != http.StatusOK || got != body || response.Close {
+					t.Fatalf("%d %q, want %q", response.StatusCode, got, body)
+				}
+			}
+		})
+	}
+}
+
+// What is not served here goes to net/http with its connection, and with all that
+// has come behind it.
+func TestUnusualRequestsGoToNetHTTP(t *testing.T) {
+	for name, unusual := range map[string]string{
+		"another path": "GET /elsewhere HTTP/1.1\r\nHost: h\r\n\r\n",
+		"chunks":       "POST /v1/x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+		"an escape":    "POST /v1/%78 HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, c := listen(t, echo)
+			say(t, c, post("here")+unusual+post("there"))
+			replies := bufio.NewReader(c)
+			if _, got := hear(t, replies); got != "here" {
+				t.Errorf("%q", got)
+			}
+			for range 2 {
+				if response, _ := hear(t, replies); response.StatusCode != http.StatusNotImplemented {
+					t.Errorf("%d is not from net/http", response.StatusCode)
+				}
+			}
+		})
+	}
+}
+
+func TestAmbiguousRequestsEndTheConnection(t *testing.T) {
+	_, c := listen(t, func(http.ResponseWriter, *http.Request) { t.Error("the handler got it") })
+	say(t, c, "POST /v1/x HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\nContent-Length: 40\r\n\r\n"+post("next"))
+	replies := bufio.NewReader(c)
+	if response, _ := hear(t, replies); response.StatusCode != http.StatusBadRequest {
+		t.Errorf("%d", response.StatusCode)
+	}
+	if rest, err := io.ReadAll(replies); len(rest) > 0 || err != nil {
+		t.Errorf("%q follows, %v", rest, err)
+	}
+}
+
+func TestHeadsThatAreTooLongAreRefused(t *testing.T) {
+	_, c := listen(t, func(http.ResponseWriter, *http.Request) { t.Error("the handler got it") })
+	go func() { _, _ = io.WriteString(c, "POST /v1/x HTTP/1.1\r\nX: "+strings.Repeat("x", 100<<10)) }()
+	if response, _ := hear(t, bufio.NewReader(c)); response.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+		t.Errorf("%d", response.StatusCode)
+	}
+}
+
+// A reply whose length is not known is chunked, and what was written is there when
+// it is flushed.
+func TestStreamsAreSentAsTheyAreFlushed(t *testing.T) {
+	next := make(chan string)
+	_, c := listen(t, func(w http.ResponseWriter, _ *http.Request) {
+		for text := range next {
+			_, _ = io.WriteString(w, text)
+			_ = http.NewResponseController(w).Flush()
+		}
+	})
+	say(t, c, post("{}"))
+	go func() { next <- "first" }()
+	response, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"first", "second", strings.Repeat("third", 2000)} {
+		if want != "first" {
+			next <- want
+		}
+		got := make([]byte, len(want))
+		if _, err := io.ReadFull(response.Body, got); err != nil || string(got) != want {
+			t.Fatalf("%.20q, %v", got, err)
+		}
+	}
+	close(next)
+	if rest, err := io.ReadAll(response.Body); len(rest) > 0 || err != nil {
+		t.Errorf("%q, %v", rest, err)
+	}
+}
+
+// A reply that breaks off must not look whole.
+func TestAbortedRepliesEndTheConnection(t *testing.T) {
+	for name, handler := range map[string]http.HandlerFunc{
+		"chunked": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "half")
+			w.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler)
+		},
+		"with a length": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "8")
+			_, _ = io.WriteString(w, "half")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, c := listen(t, handler)
+			say(t, c, post("{}"))
+			response, err := http.ReadResponse(bufio.NewReader(c), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := io.ReadAll(response.Body); string(got) != "half" || !errors.Is(err, io.ErrUnexpectedEOF) {
+				t.Errorf("%q, %v", got, err)
+			}
+		})
+	}
+}
+
+func TestClientsThatLeaveEndTheirRequests(t *testing.T) {
+	for name, leave := range map[string]func(c *net.TCPConn) error{
+		"closed": func(c *net.TCPConn) error { return c.Close() },
+		"reset": func(c *net.TCPConn) error {
+			_ = c.SetLinger(0)
+			return c.Close()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			began, ended := make(chan struct{}), make(chan struct{})
+			_, c := listen(t, func(_ http.ResponseWriter, r *http.Request) {
+				close(began)
+				<-r.Context().Done()
+				close(ended)
+			})
+			say(t, c, post("{}"))
+			<-began
+			if err := leave(c.(*net.TCPConn)); err != nil {
+				t.Fatal(err)
+			}
+			<-ended
+		})
+	}
+}
+
+func TestClientsThatEndTheirSideGetTheReply(t *testing.T) {
+	began, goOn := make(chan struct{}), make(chan struct{})
+	_, c := listen(t, func(w http.ResponseWriter, r *http.Request) {
+		close(began)
+		<-goOn
+		if r.Context().Err() != nil {
+			t.Error("the client was taken for gone")
+		}
+		_, _ = io.WriteString(w, "reply")
+	})
+	say(t, c, post("{}"))
+	<-began
+	if err := c.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	replies := bufio.NewReader(c)
+	if response, _ := http.ReadResponse(replies, nil); response == nil || response.StatusCode != http.StatusContinue {
+		t.Fatalf("the client is not asked whether it is there: %v", response)
+	}
+	close(goOn)
+	response, got := hear(t, replies)
+	for response.StatusCode == http.StatusContinue {
+		response, got = hear(t, replies)
+	}
+	if got != "reply" {
+		t.Errorf("%d %q", response.StatusCode, got)
+	}
+}
+
+func TestShutdownClosesIdleConnectionsAndLetsRequestsEnd(t *testing.T) {
+	began, goOn := make(chan struct{}), make(chan struct{})
+	s, c := listen(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength > 0 {
+			close(began)
+			<-goOn
+		}
+		_, _ = io.WriteString(w, "reply")
+	})
+	resting, err := net.Dial("tcp", c.RemoteAddr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resting.Close()
+	say(t, resting, post(""))
+	rest := bufio.NewReader(resting)
+	hear(t, rest)
+	say(t, c, post("{}"))
+	<-began
+	ended := make(chan error, 1)
+	go func() { ended <- s.Shutdown(context.Background()) }()
+	if _, err := rest.ReadByte(); !errors.Is(err, io.EOF) {
+		t.Errorf("the idle connection: %v", err)
+	}
+	close(goOn)
+	if _, got := hear(t, bufio.NewReader(c)); got != "reply" {
+		t.Errorf("%q", got)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWaitingConnectionsAreClosed(t *testing.T) {
+	for name, test := range map[string]struct {
+		sent string
+		want time.Duration
+	}{
+		"nothing sent":      {"", 15 * time.Second},
+		"half a head":       {"POST /v1/x HTTP/1.1\r\n", 15 * time.Second},
+		"after a request":   {post(""), 2 * time.Minute},
+		"half a head again": {post("") + "POST", 15 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := talk(t, echo)
+				began := time.Now()
+				go func() { _, _ = io.WriteString(c, test.sent) }()
+				_, _ = io.Copy(io.Discard, c)
+				if took := time.Since(began); took < test.want || took > test.want+5*time.Second {
+					t.Errorf("closed after %v, want %v", took, test.want)
+				}
+			})
+		})
+	}
+}
+
+func TestBodiesThatDoNotCome(t *testing.T) {
+	for name, test := range map[string]struct {
+		then func(c net.Conn)
+		want time.Duration
+	}{
+		"nothing": {nil, 30 * time.Second},
+		"a drop every ten seconds": {func(c net.Conn) {
+			for range 3 {
+				<-time.After(9 * time.Second)
+				_, _ = io.WriteString(c, "x")
+			}
+		}, 30 * time.Second},
+		"a slow link": {func(c net.Conn) {
+			for range 100 { // a megabyte each ten seconds
+				<-time.After(10 * time.Second)
+				_, _ = io.WriteString(c, strings.Repeat("x", 1<<20))
+			}
+		}, 30*time.Second + (100<<20)/bytesPerSecond*time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ended := make(chan error, 1)
+				c := talk(t, func(_ http.ResponseWriter, r *http.Request) {
+					_, err := io.Copy(io.Discard, r.Body)
+					ended <- err
+				})
+				began := time.Now()
+				say(t, c, "POST /v1/x HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000000\r\n\r\n")
+				if test.then != nil {
+					test.then(c)
+				}
+				if err := <-ended; !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(began) != test.want {
+					t.Errorf("%v after %v, want it after %v", err, time.Since(began), test.want)
+				}
+			})
+		})
+	}
+}
+
+// A deadline that an earlier body left behind ends nothing.
+func TestLaterRequestsHaveTheirOwnTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := talk(t, echo)
+		replies := bufio.NewReader(c)
+		for range 3 {
+			say(t, c, "POST /v1/x HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\n12")
+			<-time.After(20 * time.Second)
+			say(t, c, "345")
+			if _, got := hear(t, replies); got != "12345" {
+				t.Errorf("%q", got)
+			}
+			<-time.After(time.Minute)
+		}
+	})
+}
+
+// A reader that stalls is cut off on every request of a connection.
+func TestRepliesThatNobodyReads(t *testing.T) {
+	for _, pause := range []time.Duration{0, time.Second, 10 * time.Second, time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			ended := make(chan error, 1)
+			c := talk(t, func(w http.ResponseWriter, r *http.Request) {
+				_, err := w.Write(make([]byte, 10+r.ContentLength*20_000))
+				ended <- err
+			})
+			replies := bufio.NewReader(c)
+			for range 3 {
+				say(t, c, post(""))
+				hear(t, replies)
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+				<-time.After(pause)
+			}
+			began := time.Now()
+			say(t, c, post("stall"))
+			if err, took := <-ended, time.Since(began); !errors.Is(err, os.ErrDeadlineExceeded) || took > 2*baseAllowance {
+				t.Errorf("%v after %v", err, took)
+			}
+		})
+	}
+}

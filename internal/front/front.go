@@ -1,0 +1,304 @@
+// Package front is the HTTP/1.1 server that stands before net/http. It owns the
+// connections of the listener and answers the ordinary requests of the unified API
+// itself: on one goroutine per connection, with one read and one write for most
+// requests, and without memory while it waits. Whatever is unusual it hands to
+// net/http, together with the connection and the bytes that it has read.
+package front
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Options are the settings of a Server.
+type Options struct {
+	// HTTP serves what is not served here. Its handler, its limits and its context
+	// hold here, too.
+	HTTP *http.Server
+	// Wrap returns the listener for HTTP around the one from which it gets its
+	// connections; nil leaves it as it is.
+	Wrap func(net.Listener) net.Listener
+	// Serves tells whether requests with this method and path are served here.
+	Serves func(method, path string) bool
+	// Refuse returns the whole reply to a request that is not valid.
+	Refuse func(Refusal) []byte
+	Log    *slog.Logger
+}
+
+// Refusal says why a request is not served by anybody.
+type Refusal struct {
+	Status int
+	// Framing says that the request could be taken for another one by another
+	// server, so that it is refused although net/http could read it.
+	Framing bool
+	Message string
+}
+
+// Server serves the connections of one listener.
+type Server struct {
+	options Options
+	base    context.Context // of all requests
+
+	listener net.Listener
+	rest     *handoff
+	watcher  *watcher // nil where clients that leave cannot be watched for
+
+	mu      sync.Mutex
+	conns   map[*conn]struct{}
+	closing atomic.Bool
+	serving sync.WaitGroup
+	woken   chan struct{} // gets a token when the first connection is there
+	none    chan struct{} // gets a token when the last one has ended
+	stop    chan struct{} // is closed with closing
+
+	buffers sync.Pool // *[bufferSize]byte
+	date    atomic.Pointer[date]
+}
+
+// New returns a Server.
+func New(options Options) *Server {
+	s := &Server{
+		options: options,
+		rest:    newHandoff(),
+		conns:   make(map[*conn]struct{}),
+		woken:   make(chan struct{}, 1),
+		none:    make(chan struct{}, 1),
+		stop:    make(chan struct{}),
+		buffers: sync.Pool{New: func() any { return new([bufferSize]byte) }},
+	}
+	return s
+}
+
+// Serve serves the connections of the listener until it fails or is closed, and
+// returns why.
+func (s *Server) Serve() error {
+	for {
+		nc, err := s.listener.Accept()
+		if err != nil {
+			if isTemporary(err) && !s.closing.Load() {
+				s.pause()
+				continue
+			}
+			return err
+		}
+		s.accept(nc)
+	}
+}
+
+// Start starts what runs beside the connections of a listener. It is called once,
+// before Serve.
+func (s *Server) Start(listener net.Listener) {
+	s.listener = listener
+	s.rest.addr = listener.Addr()
+	s.base = context.Background()
+	if base := s.options.HTTP.BaseContext; base != nil {
+		s.base = base(listener)
+	}
+	watcher, err := newWatcher()
+	if err != nil {
+		// net/http watches with a goroutine per request.
+		s.options.Log.Warn("clients that leave cannot be watched for; all requests are served by net/http", "error", err)
+	}
+	if s.watcher = watcher; watcher != nil {
+		s.serving.Go(watcher.run)
+	}
+	s.serving.Go(s.expire)
+	s.serving.Go(s.serveRest)
+}
+
+// serveRest lets net/http serve what is handed to it.
+func (s *Server) serveRest() {
+	rest := net.Listener(s.rest)
+	if s.options.Wrap != nil {
+		rest = s.options.Wrap(rest)
+	}
+	if err := s.options.HTTP.Serve(rest); !errors.Is(err, http.ErrServerClosed) {
+		s.options.Log.Error("net/http serves no more", "error", err)
+	}
+}
+
+// pause waits until it is likely that another connection can be accepted: mostly
+// there are too many open files.
+func (s *Server) pause() {
+	const while = 10 * time.Millisecond
+	timer := time.NewTimer(while)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-s.stop:
+	}
+}
+
+func isTemporary(err error) bool {
+	temporary, ok := err.(interface{ Temporary() bool })
+	return ok && temporary.Temporary()
+}
+
+// accept serves a connection, or passes it on where a client that leaves would not
+// be noticed.
+func (s *Server) accept(nc net.Conn) {
+	c := newConn(s, nc)
+	if c.raw == nil || s.watcher == nil {
+		s.rest.give(nc)
+		return
+	}
+	s.add(c)
+}
+
+// add begins to serve a connection, unless the server has been closed.
+func (s *Server) add(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing.Load() {
+		_ = c.nc.Close()
+		return
+	}
+	s.conns[c] = struct{}{}
+	s.serving.Go(c.serve)
+	if len(s.conns) == 1 {
+		select {
+		case s.woken <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// remove ends what add began.
+func (s *Server) remove(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, c)
+	if len(s.conns) == 0 {
+		select {
+		case s.none <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// isServing tells whether there are connections.
+func (s *Server) isServing() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.conns) > 0
+}
+
+// Shutdown closes the connections that wait for a request and waits until the
+// others have ended theirs, or until the context ends. The listener has been closed.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.halt(func(c *conn) {
+		if state := c.state.Load(); stepOf(state) == idle {
+			c.closeIn(state)
+		}
+	})
+	if err := s.options.HTTP.Shutdown(ctx); err != nil {
+		return err
+	}
+	for s.isServing() {
+		select {
+		case <-s.none:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// Close ends all requests and closes all connections at once, and waits until none
+// is served any more.
+func (s *Server) Close() {
+	s.halt((*conn).abort)
+	_ = s.options.HTTP.Close()
+	s.serving.Wait()
+}
+
+// halt ends what runs beside the connections, and ends the connections as it is told.
+func (s *Server) halt(end func(*conn)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closing.Swap(true) {
+		close(s.stop)
+		if s.watcher != nil {
+			s.watcher.close()
+		}
+	}
+	for c := range s.conns {
+		end(c)
+	}
+}
+
+// expire closes connections that wait for the next request, or for the rest of a
+// head, for too long. No deadline is set for that: a look at all connections now and
+// then costs less.
+func (s *Server) expire() {
+	every := time.Second
+	for _, timeout := range []time.Duration{s.options.HTTP.ReadHeaderTimeout, s.options.HTTP.IdleTimeout} {
+		if timeout > 0 {
+			every = min(every, timeout/4)
+		}
+	}
+	timer := time.NewTimer(every)
+	defer timer.Stop()
+	for {
+		select {
+		case <-s.stop:
+			return
+		case <-timer.C:
+		}
+		if s.expireNow(time.Now()) == 0 {
+			select {
+			case <-s.stop:
+				return
+			case <-s.woken:
+			}
+		}
+		timer.Reset(every)
+	}
+}
+
+// expireNow closes the connections whose time is over and returns how many are left
+// to look at.
+func (s *Server) expireNow(now time.Time) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		state := c.state.Load()
+		if state != c.seen {
+			c.seen, c.since = state, now
+			continue
+		}
+		var allowed time.Duration
+		switch stepOf(state) {
+		case idle:
+			allowed = s.options.HTTP.IdleTimeout
+		case reading:
+			allowed = s.options.HTTP.ReadHeaderTimeout
+		}
+		if allowed > 0 && now.Sub(c.since) >= allowed {
+			c.closeIn(state)
+		}
+	}
+	return len(s.conns)
+}
+
+// date is the Date header of replies that are sent in one second.
+type date struct {
+	second int64
+	text   string
+}
+
+// dateAt returns the Date header at a time.
+func (s *Server) dateAt(now time.Time) string {
+	known := s.date.Load()
+	if second := now.Unix(); known == nil || known.second != second {
+		known = &date{second, now.UTC().Format(http.TimeFormat)}
+		s.date.Store(known)
+	}
+	return known.text
+}

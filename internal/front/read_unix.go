@@ -1,0 +1,31 @@
+//go:build unix
+
+package front
+
+import (
+	"io"
+	"syscall"
+)
+
+// tryRead reads without waiting into a buffer that it gives back if nothing has
+// come. False means that it is to be called again when something has.
+func (c *conn) tryRead(fd uintptr) bool {
+	c.borrow()
+	for {
+		n, err := syscall.Read(int(fd), c.buf[c.w:])
+		switch {
+		case n > 0:
+			c.w += n
+			return true
+		case err == syscall.EINTR:
+			continue
+		case err == syscall.EAGAIN:
+			c.giveBackIfEmpty()
+			return false
+		case err == nil:
+			err = io.EOF
+		}
+		c.waitErr = err
+		return true
+	}
+}

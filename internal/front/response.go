@@ -1,0 +1,283 @@
+package front
+
+import (
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// maxHeld is how much of a reply is collected before it is sent. More than that is
+// sent together with what was collected, without being copied.
+const maxHeld = bufferSize
+
+// response is the reply to one request. It is an http.ResponseWriter, and is used
+// again for the next request of its connection.
+type response struct {
+	conn   *conn
+	header http.Header
+	// out is what was not sent yet, in memory that is borrowed.
+	out      []byte
+	borrowed *[bufferSize]byte
+
+	status  int   // 0 until the handler has decided
+	hasHead bool  // the head is in out, or was sent
+	sent    bool  // something of the reply was sent
+	left    int64 // of the announced length; -1 if none was announced
+	chunked bool
+	close   bool // the connection ends with this reply
+	err     error
+}
+
+// begin prepares for a reply. The client may have asked for the connection's end.
+func (r *response) begin(closes bool) { r.close = closes }
+
+// reset forgets the reply.
+func (r *response) reset() {
+	clear(r.header)
+	r.giveBack()
+	*r = response{conn: r.conn, header: r.header}
+}
+
+// Header returns the header of the reply, which is sent with its first bytes.
+func (r *response) Header() http.Header { return r.header }
+
+// WriteHeader decides the status. Interim replies are not sent.
+func (r *response) WriteHeader(status int) {
+	if r.status == 0 && status >= http.StatusOK {
+		r.status = status
+	}
+}
+
+// Write adds to the body of the reply.
+func (r *response) Write(p []byte) (int, error) {
+	r.WriteHeader(http.StatusOK)
+	if r.err != nil {
+		return 0, r.err
+	}
+	if len(p) == 0 {
+		return 0, nil
+	}
+	if !r.hasHead {
+		r.writeHead(-1)
+	}
+	if r.left >= 0 {
+		if int64(len(p)) > r.left {
+			return 0, http.ErrContentLength
+		}
+		r.left -= int64(len(p))
+	}
+	return r.add(p)
+}
+
+// add adds bytes of the body in their framing.
+func (r *response) add(p []byte) (int, error) {
+	if r.chunked {
+		r.out = strconv.AppendUint(r.out, uint64(len(p)), 16)
+		r.out = append(r.out, "\r\n"...)
+	}
+	if len(r.out)+len(p)+2 > maxHeld {
+		r.sendWith(p)
+	} else {
+		r.out = append(r.out, p...)
+	}
+	if r.chunked {
+		r.borrow()
+		r.out = append(r.out, "\r\n"...)
+	}
+	if r.err != nil {
+		return 0, r.err
+	}
+	return len(p), nil
+}
+
+// FlushError sends what was written so far.
+func (r *response) FlushError() error {
+	r.WriteHeader(http.StatusOK)
+	if !r.hasHead {
+		r.writeHead(-1)
+	}
+	r.send()
+	return r.err
+}
+
+// Flush is FlushError for callers that do not ask.
+func (r *response) Flush() { _ = r.FlushError() }
+
+// ProbeWith sets what sends something harmless to the client once the head of the
+// reply is out; nil means that nothing can.
+func (r *response) ProbeWith(probe func()) { r.conn.peer.probeWith(probe) }
+
+// finish ends a reply. False means that the connection ends with it.
+func (r *response) finish() bool {
+	r.WriteHeader(http.StatusOK)
+	switch {
+	case !r.hasHead:
+		r.writeHead(0)
+	case r.chunked:
+		r.borrow()
+		r.out = append(r.out, "0\r\n\r\n"...)
+	}
+	r.send()
+	if r.err != nil || r.left > 0 {
+		return false // the client sees that it is not complete
+	}
+	if r.close && r.conn.body.left > 0 {
+		r.conn.linger()
+	}
+	return !r.close
+}
+
+// writeHead writes the head of the reply. A body that has a length which the
+// handler does not announce is chunked; whole is that of one that is complete.
+func (r *response) writeHead(whole int64) {
+	r.hasHead = true
+	r.borrow()
+	r.left = -1
+	if given := r.header["Content-Length"]; len(given) == 1 {
+		r.left, _ = strconv.ParseInt(given[0], 10, 64)
+	}
+	out := r.out
+	if r.status == http.StatusOK {
+		out = append(out, "HTTP/1.1 200 OK\r\nDate: "...)
+	} else {
+		out = append(out, "HTTP/1.1 "...)
+		out = strconv.AppendInt(out, int64(r.status), 10)
+		out = append(out, ' ')
+		out = append(out, http.StatusText(r.status)...)
+		out = append(out, "\r\nDate: "...)
+	}
+	out = append(out, r.conn.server.dateAt(time.Now())...)
+	for name, values := range r.header {
+		for _, value := range values {
+			out = append(out, "\r\n"...)
+			out = append(out, name...)
+			out = append(out, ": "...)
+			out = appendValue(out, value)
+		}
+	}
+	if given := r.header["Connection"]; len(given) > 0 && strings.EqualFold(given[0], "close") {
+		r.close = true
+	} else if r.close {
+		out = append(out, "\r\nConnection: close"...)
+	}
+	if bodyless := r.status == http.StatusNoContent || r.status == http.StatusNotModified; !bodyless && r.left < 0 {
+		if whole >= 0 {
+			out = append(out, "\r\nContent-Length: "...)
+			out = strconv.AppendInt(out, whole, 10)
+		} else {
+			r.chunked = true
+			out = append(out, "\r\nTransfer-Encoding: chunked"...)
+		}
+	}
+	r.out = append(out, "\r\n\r\n"...)
+}
+
+// appendValue adds the value of a field. Line breaks, which would begin another
+// field, become spaces.
+func appendValue(out []byte, value string) []byte {
+	from := len(out)
+	out = append(out, value...)
+	if strings.ContainsAny(value, "\r\n") {
+		for i, c := range out[from:] {
+			if c == '\r' || c == '\n' {
+				out[from+i] = ' '
+			}
+		}
+	}
+	return out
+}
+
+// send sends what was collected.
+func (r *response) send() {
+	if len(r.out) == 0 || r.err != nil {
+		return
+	}
+	c := r.conn
+	c.writing.Lock()
+	r.noteSending()
+	r.fail(c.write(r.out))
+	c.writing.Unlock()
+	r.giveBack()
+}
+
+// sendWith sends what was collected and more.
+func (r *response) sendWith(more []byte) {
+	if r.err != nil {
+		return
+	}
+	c := r.conn
+	c.writing.Lock()
+	r.noteSending()
+	r.fail(c.writeBoth(r.out, more))
+	c.writing.Unlock()
+	r.giveBack()
+}
+
+// noteSending notes that no interim reply may be sent any more.
+func (r *response) noteSending() {
+	if !r.sent {
+		r.sent = true
+		r.conn.peer.beginReply()
+	}
+}
+
+// fail notes that the client cannot be reached, and ends its request.
+func (r *response) fail(err error) {
+	if err != nil && r.err == nil {
+		r.err = err
+		r.conn.endRequest()
+	}
+}
+
+func (r *response) borrow() {
+	if r.borrowed == nil {
+		r.borrowed = r.conn.server.buffers.Get().(*[bufferSize]byte)
+		r.out = append(r.borrowed[:0], r.out...)
+	}
+}
+
+// giveBack gives the memory back: a stream that waits has none.
+func (r *response) giveBack() {
+	if r.borrowed != nil {
+		r.conn.server.buffers.Put(r.borrowed)
+	}
+	r.borrowed, r.out = nil, nil
+}
+
+// write sends bytes to the client. The caller has the lock.
+func (c *conn) write(p []byte) error {
+	c.boundWrite(len(p))
+	_, err := c.nc.Write(p)
+	return err
+}
+
+// writeBoth sends two pieces together. The caller has the lock.
+func (c *conn) writeBoth(first, second []byte) error {
+	if len(first) == 0 {
+		return c.write(second)
+	}
+	c.boundWrite(len(first) + len(second))
+	c.pieces = [2][]byte{first, second}
+	c.vector = c.pieces[:]
+	_, err := c.vector.WriteTo(c.nc)
+	c.pieces, c.vector = [2][]byte{}, nil
+	return err
+}
+
+// boundWrite bounds a write. Setting a deadline costs more than most writes, so it
+// is renewed only when a second of it is gone.
+func (c *conn) boundWrite(length int) {
+	now, allowed := time.Now(), allowance(int64(length))
+	if c.deadline.Sub(now) < allowed-time.Second {
+		c.deadline = now.Add(allowed)
+		_ = c.nc.SetWriteDeadline(c.deadline) // it fails on closed connections, as the write will
+	}
+}
+
+var (
+	_ http.ResponseWriter = (*response)(nil)
+	_ http.Flusher        = (*response)(nil)
+	_ io.Writer           = (*response)(nil)
+)

@@ -1,0 +1,116 @@
+package front
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"syscall"
+)
+
+// watcher tells connections that their clients have left while nobody reads from
+// them. One poller does that for all connections: a connection is added to it once,
+// and costs nothing after that until its client ends it.
+type watcher struct {
+	file *os.File // the poller itself
+	raw  syscall.RawConn
+
+	mu    sync.Mutex
+	conns map[uint64]*conn
+	last  uint64
+}
+
+// Events of the poller that syscall does not have as numbers of the right type.
+const (
+	eventHalfClosed = syscall.EPOLLRDHUP
+	eventReset      = syscall.EPOLLERR | syscall.EPOLLHUP
+	eventEdge       = 1 << 31
+)
+
+func newWatcher() (*watcher, error) {
+	fd, err := syscall.EpollCreate1(syscall.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("creating a poller: %w", err)
+	}
+	// The runtime's own poller watches this one, so that no thread waits for it.
+	if err := syscall.SetNonblock(fd, true); err != nil {
+		_ = syscall.Close(fd)
+		return nil, fmt.Errorf("creating a poller: %w", err)
+	}
+	w := &watcher{file: os.NewFile(uintptr(fd), "clients"), conns: make(map[uint64]*conn)}
+	if w.raw, err = w.file.SyscallConn(); err != nil {
+		_ = w.file.Close()
+		return nil, fmt.Errorf("creating a poller: %w", err)
+	}
+	return w, nil
+}
+
+// add watches a connection until it is closed or removed.
+func (w *watcher) add(c *conn) {
+	w.mu.Lock()
+	w.last++
+	c.id = w.last
+	w.conns[c.id] = c
+	w.mu.Unlock()
+	event := syscall.EpollEvent{Events: eventHalfClosed | eventEdge, Fd: int32(c.id), Pad: int32(c.id >> 32)}
+	w.control(c, syscall.EPOLL_CTL_ADD, &event)
+}
+
+// forget forgets a connection that is about to be closed; the kernel does by itself.
+func (w *watcher) forget(c *conn) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.conns, c.id)
+}
+
+// remove ends what add began, for a connection that goes on elsewhere.
+func (w *watcher) remove(c *conn) {
+	w.forget(c)
+	w.control(c, syscall.EPOLL_CTL_DEL, new(syscall.EpollEvent))
+}
+
+// control changes what is polled for a connection. It fails for connections that
+// are closed, which the kernel has forgotten by itself.
+func (w *watcher) control(c *conn, operation int, event *syscall.EpollEvent) {
+	_ = w.raw.Control(func(poller uintptr) {
+		_ = c.raw.Control(func(socket uintptr) {
+			_ = syscall.EpollCtl(int(poller), operation, int(socket), event)
+		})
+	})
+}
+
+// run tells connections what happens to them, until the watcher is closed.
+func (w *watcher) run() {
+	events := make([]syscall.EpollEvent, 64)
+	for {
+		var n int
+		var failure error
+		err := w.raw.Read(func(poller uintptr) bool {
+			n, failure = syscall.EpollWait(int(poller), events, 0)
+			return n > 0 || failure != nil && !errors.Is(failure, syscall.EINTR)
+		})
+		if err != nil || failure != nil {
+			return
+		}
+		for _, event := range events[:n] {
+			w.tell(uint64(uint32(event.Fd))|uint64(uint32(event.Pad))<<32, event.Events)
+		}
+	}
+}
+
+// tell tells a connection what has happened.
+func (w *watcher) tell(id uint64, events uint32) {
+	w.mu.Lock()
+	c := w.conns[id]
+	w.mu.Unlock()
+	switch {
+	case c == nil:
+	case events&eventReset != 0:
+		c.reset()
+	default:
+		c.halfClosed()
+	}
+}
+
+// close ends run.
+func (w *watcher) close() { _ = w.file.Close() }

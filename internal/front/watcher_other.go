@@ -1,0 +1,18 @@
+//go:build !linux
+
+package front
+
+import "errors"
+
+// watcher does not exist here.
+type watcher struct{}
+
+func newWatcher() (*watcher, error) {
+	return nil, errors.New("there is no poller for it on this system")
+}
+
+func (*watcher) add(*conn)    {}
+func (*watcher) forget(*conn) {}
+func (*watcher) remove(*conn) {}
+func (*watcher) run()         {}
+func (*watcher) close()       {}
