@@ -89,7 +89,7 @@ type stored struct {
 // read is an error: nobody may be let in, or kept out, by mistake.
 func OpenCredentials(dir *durable.Dir, s Settings, report *slog.Logger) (*Credentials, error) {
 	c := &Credentials{dir: dir, settings: s, report: report}
-	c.forget()
+	c.clearValues()
 	data, err := dir.Read(credentialsFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("keys: %w", err)
@@ -100,7 +100,7 @@ func OpenCredentials(dir *durable.Dir, s Settings, report *slog.Logger) (*Creden
 		}
 	}
 	c.known.Store(true)
-	c.enforce()
+	c.rebuild()
 	return c, nil
 }
 
@@ -115,7 +115,7 @@ func (c *Credentials) read(data []byte) error {
 	for _, key := range file.Keys {
 		value, err := json.Marshal(key, json.Deterministic(true))
 		if err == nil {
-			err = c.put(keyKind+key.ID, value)
+			err = c.setValue(keyKind+key.ID, value)
 		}
 		if err != nil {
 			return err
@@ -123,7 +123,7 @@ func (c *Credentials) read(data []byte) error {
 	}
 	for name, value := range file.Values {
 		// What a newer release shared is refused, and is no reason not to start.
-		if err := c.put(name, value); err != nil && file.Log == "" {
+		if err := c.setValue(name, value); err != nil && file.Log == "" {
 			return err
 		}
 	}
@@ -131,7 +131,7 @@ func (c *Credentials) read(data []byte) error {
 	return nil
 }
 
-func (c *Credentials) forget() {
+func (c *Credentials) clearValues() {
 	c.values, c.keys, c.tokens = map[string]jsontext.Value{}, map[string]Issued{}, map[string]IssuedToken{}
 }
 
@@ -160,8 +160,8 @@ func (c *Credentials) Take(log string, whole bool, values map[string][]byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if whole {
-		c.keepOwn(values)
-		c.forget()
+		c.backUpOwn(values)
+		c.clearValues()
 	}
 	changed := whole || c.origin != log
 	for name, value := range values {
@@ -169,7 +169,7 @@ func (c *Credentials) Take(log string, whole bool, values map[string][]byte) {
 			continue
 		}
 		changed = true
-		if err := c.put(name, value); err != nil {
+		if err := c.setValue(name, value); err != nil {
 			c.report.Error("a shared credential is refused", "name", name, "error", err)
 		}
 	}
@@ -177,16 +177,16 @@ func (c *Credentials) Take(log string, whole bool, values map[string][]byte) {
 		return
 	}
 	c.origin = log
-	c.enforce() // before the disk is asked: a revoked key must not wait for it
+	c.rebuild() // before the disk is asked: a revoked key must not wait for it
 	c.known.Store(true)
 	if err := c.save(c.values); err != nil {
 		c.report.Error("the shared credentials are in force and could not be saved here", "error", err)
 	}
 }
 
-// keepOwn keeps a copy of the credentials that were issued here before the
+// backUpOwn keeps a copy of the credentials that were issued here before the
 // gateway joined a shared configuration that has others.
-func (c *Credentials) keepOwn(theirs map[string][]byte) {
+func (c *Credentials) backUpOwn(theirs map[string][]byte) {
 	var lost []string
 	for name := range c.values {
 		if _, shared := theirs[name]; !shared {
@@ -206,9 +206,9 @@ func (c *Credentials) keepOwn(theirs map[string][]byte) {
 		"credentials", lost, "copy", name, "error", err)
 }
 
-// put takes a value. One that cannot be read is in force as a credential that
+// setValue takes a value. One that cannot be read is in force as a credential that
 // nobody has.
-func (c *Credentials) put(name string, value []byte) error {
+func (c *Credentials) setValue(name string, value []byte) error {
 	c.values[name] = value
 	if id, isKey := strings.CutPrefix(name, keyKind); isKey {
 		key, err := decodeKey(id, value)
@@ -224,8 +224,8 @@ func (c *Credentials) put(name string, value []byte) error {
 	return err
 }
 
-// enforce makes guard and roster anew.
-func (c *Credentials) enforce() {
+// rebuild makes guard and roster anew.
+func (c *Credentials) rebuild() {
 	c.guard.Store(c.newGuard())
 	c.roster.Store(c.newRoster())
 }
@@ -274,10 +274,10 @@ func (c *Credentials) change(ctx context.Context, dryRun bool, edit func() (name
 	if err := c.save(next); err != nil {
 		return fmt.Errorf("%w: %w", ErrSave, err)
 	}
-	if err := c.put(name, value); err != nil {
+	if err := c.setValue(name, value); err != nil {
 		return err
 	}
-	c.enforce()
+	c.rebuild()
 	return nil
 }
 
@@ -319,8 +319,8 @@ func checkName(field, name string, report func(path, message string)) {
 	}
 }
 
-// byAge orders credentials by the time of their issue.
-func byAge[T any](all map[string]T, of func(T) (time.Time, string)) []T {
+// sortedByCreation orders credentials by the time of their issue.
+func sortedByCreation[T any](all map[string]T, of func(T) (time.Time, string)) []T {
 	return slices.SortedFunc(maps.Values(all), func(a, b T) int {
 		aTime, aName := of(a)
 		bTime, bName := of(b)

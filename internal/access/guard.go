@@ -14,28 +14,28 @@ import (
 // Guard knows the keys of the unified API by their hashes. A nil Guard lets
 // everybody in.
 type Guard struct {
-	keys map[[sha256.Size]byte]*holder
+	keys map[[sha256.Size]byte]*keyEntry
 }
 
-type holder struct {
+type keyEntry struct {
 	Key
 	expires time.Time // zero means never
 }
 
-func newGuard() *Guard { return &Guard{keys: make(map[[sha256.Size]byte]*holder)} }
+func newGuard() *Guard { return &Guard{keys: make(map[[sha256.Size]byte]*keyEntry)} }
 
 // add lets the bearer of a key in.
 func (g *Guard) add(key Key) {
-	sum, ok := sumOf(key.KeySHA256)
+	sum, ok := decodeHash(key.KeySHA256)
 	if !ok {
 		return
 	}
 	expires, _ := time.Parse(time.RFC3339, key.ExpiresAt) // the settings were checked
-	g.keys[sum] = &holder{Key: key, expires: expires}
+	g.keys[sum] = &keyEntry{Key: key, expires: expires}
 }
 
-// sumOf reads a hash; one that is not whole is nobody's.
-func sumOf(hash string) (sum [sha256.Size]byte, ok bool) {
+// decodeHash reads a hash; one that is not whole is nobody's.
+func decodeHash(hash string) (sum [sha256.Size]byte, ok bool) {
 	n, err := hex.Decode(sum[:], []byte(hash[:min(len(hash), hex.EncodedLen(len(sum)))]))
 	return sum, err == nil && n == len(sum)
 }

@@ -20,7 +20,7 @@ func (c *Credentials) Keys() []Issued {
 		}
 		all = append(all, listed)
 	}
-	for _, key := range byAge(c.keys, func(i Issued) (time.Time, string) { return i.CreatedAt, i.ID }) {
+	for _, key := range sortedByCreation(c.keys, func(i Issued) (time.Time, string) { return i.CreatedAt, i.ID }) {
 		if c.staticKey(key.ID) == nil || !key.Static {
 			all = append(all, key)
 		}

@@ -19,32 +19,32 @@ type Identity struct {
 // Roster knows the bearers of management tokens by the hashes of the tokens. A
 // nil Roster is that of an open gateway.
 type Roster struct {
-	bearers map[[sha256.Size]byte]bearerOf
+	entries map[[sha256.Size]byte]tokenEntry
 }
 
-type bearerOf struct {
+type tokenEntry struct {
 	Identity
 	expires time.Time // zero means never
 }
 
-func newRoster() *Roster { return &Roster{bearers: make(map[[sha256.Size]byte]bearerOf)} }
+func newRoster() *Roster { return &Roster{entries: make(map[[sha256.Size]byte]tokenEntry)} }
 
 // add lets the bearer of a token in until it expires; an empty time is never.
 func (r *Roster) add(token Token, expiresAt string) {
-	sum, ok := sumOf(token.TokenSHA256)
+	sum, ok := decodeHash(token.TokenSHA256)
 	if !ok {
 		return
 	}
 	expires, _ := time.Parse(time.RFC3339, expiresAt) // it was checked
-	r.bearers[sum] = bearerOf{Identity{Name: token.Name, Role: token.Role, SeesSecrets: token.Role == Admin}, expires}
+	r.entries[sum] = tokenEntry{Identity{Name: token.Name, Role: token.Role, SeesSecrets: token.Role == Admin}, expires}
 }
 
 // Empty tells whether no token at all is good.
-func (r *Roster) Empty() bool { return len(r.bearers) == 0 }
+func (r *Roster) Empty() bool { return len(r.entries) == 0 }
 
 // HasAdmin tells whether any token is good for everything.
 func (r *Roster) HasAdmin(now time.Time) bool {
-	for _, bearer := range r.bearers {
+	for _, bearer := range r.entries {
 		if bearer.Role == Admin && (bearer.expires.IsZero() || now.Before(bearer.expires)) {
 			return true
 		}
@@ -58,7 +58,7 @@ func (r *Roster) HasAdmin(now time.Time) bool {
 // request without a token is nobody's, whatever the hashes are.
 func (r *Roster) Identify(h http.Header, now time.Time) (who Identity, known, presents bool) {
 	text := bearer(h)
-	found, ok := r.bearers[sha256.Sum256([]byte(text))]
+	found, ok := r.entries[sha256.Sum256([]byte(text))]
 	if text == "" || !ok || !found.expires.IsZero() && now.After(found.expires) {
 		return Identity{}, false, text != ""
 	}

@@ -20,7 +20,7 @@ func (c *Credentials) Tokens() []IssuedToken {
 		}
 		all = append(all, listed)
 	}
-	for _, token := range byAge(c.tokens, func(i IssuedToken) (time.Time, string) { return i.CreatedAt, i.Name }) {
+	for _, token := range sortedByCreation(c.tokens, func(i IssuedToken) (time.Time, string) { return i.CreatedAt, i.Name }) {
 		if c.staticToken(token.Name) == nil || !token.Static {
 			all = append(all, token)
 		}
