@@ -31,9 +31,9 @@ type Breaker struct {
 	successes   int // of trials, since the breaker is half open
 	opened      time.Time
 	lastFailure time.Time
-	// absent says that the breaker opened because the backend could not be
+	// unreachable says that the breaker opened because the backend could not be
 	// connected to, and early that a health check made it half open.
-	absent, early bool
+	unreachable, halfOpenedByCheck bool
 }
 
 // The flags of the gate.
@@ -102,7 +102,7 @@ func (b *Breaker) Acquire(now time.Time) (Permit, bool) {
 
 func (b *Breaker) acquireTrial(now time.Time) (Permit, bool) {
 	b.mu.Lock()
-	before := b.shown()
+	before := b.visible()
 	// What Ready saw may be over by now.
 	if !b.Ready(now) {
 		b.mu.Unlock()
@@ -151,7 +151,7 @@ func (b *Breaker) Done(permit Permit, outcome Outcome, now time.Time) {
 		return
 	}
 	b.mu.Lock()
-	before := b.shown()
+	before := b.visible()
 	if b.generation == permit.generation && b.counting() {
 		b.settle(outcome, now)
 		b.publish()
@@ -166,7 +166,7 @@ func (b *Breaker) Done(permit Permit, outcome Outcome, now time.Time) {
 // the recovery that is still going on.
 func (b *Breaker) doneAfterAnswer(permit Permit, outcome Outcome, now time.Time) {
 	b.mu.Lock()
-	before := b.shown()
+	before := b.visible()
 	recovering := b.state == HalfOpen && b.generation == permit.generation
 	// Only trials that succeed lead to the generation after a half-open one.
 	recovered := b.state == Closed && b.generation == permit.generation+1
@@ -201,7 +201,7 @@ func (b *Breaker) count(outcome Outcome, now time.Time) {
 			b.opened = now
 			// A backend that answers checks and breaks the connections of calls is
 			// given the whole pause from the second time on.
-			b.absent = outcome == Refused || outcome == Reset && !b.early
+			b.unreachable = outcome == Refused || outcome == Reset && !b.halfOpenedByCheck
 			b.enter(Open)
 		}
 	case Success:
@@ -227,12 +227,12 @@ func (b *Breaker) RetryAfter(now time.Time) time.Duration {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	switch b.shown() {
-	case look{Open, Auto}:
+	switch b.visible() {
+	case visibleState{Open, Auto}:
 		return max(0, time.Duration(b.retryAt.Load())-time.Duration(b.sinceStart(now)))
-	case look{Open, ForcedOpen}:
+	case visibleState{Open, ForcedOpen}:
 		return b.settings.RecoveryTimeout.Std()
-	case look{HalfOpen, Auto}:
+	case visibleState{HalfOpen, Auto}:
 		return trialsTakenPause
 	}
 	return 0
@@ -251,7 +251,7 @@ func (b *Breaker) counting() bool { return b.mode == Auto && b.settings.Enabled 
 func (b *Breaker) enter(state State) {
 	b.state = state
 	b.generation++
-	b.trials, b.successes, b.early = 0, 0, false
+	b.trials, b.successes, b.halfOpenedByCheck = 0, 0, false
 }
 
 // reset enters the state of a new breaker.

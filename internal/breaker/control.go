@@ -11,7 +11,7 @@ import (
 // because nothing would keep that true.
 func (b *Breaker) Update(settings Settings, now time.Time) {
 	b.mu.Lock()
-	before := b.shown()
+	before := b.visible()
 	if settings != b.settings {
 		switched := settings.Enabled != b.settings.Enabled
 		b.settings = settings
@@ -30,7 +30,7 @@ func (b *Breaker) Update(settings Settings, now time.Time) {
 // so the one who asked first stays on record.
 func (b *Breaker) Force(mode Mode, operator string, now time.Time) {
 	b.mu.Lock()
-	before := b.shown()
+	before := b.visible()
 	if mode != b.mode {
 		b.mode = mode
 		b.hold = Hold{}
@@ -51,10 +51,10 @@ func (b *Breaker) Force(mode Mode, operator string, now time.Time) {
 // opened it has ended.
 func (b *Breaker) Reachable(began, now time.Time) {
 	b.mu.Lock()
-	before := b.shown()
+	before := b.visible()
 	if b.awaitsCheck() && began.After(b.opened) {
 		b.enter(HalfOpen)
-		b.early = true
+		b.halfOpenedByCheck = true
 		b.publish()
 	}
 	change, changed := b.changeSince(before, now)
@@ -69,7 +69,7 @@ func (b *Breaker) AwaitsCheck() bool {
 	return b.awaitsCheck()
 }
 
-func (b *Breaker) awaitsCheck() bool { return b.counting() && b.state == Open && b.absent }
+func (b *Breaker) awaitsCheck() bool { return b.counting() && b.state == Open && b.unreachable }
 
 // Hold says which operator forces the state of a breaker, and since when. It is
 // zero where the breaker itself decides.
@@ -106,7 +106,7 @@ type Snapshot struct {
 func (b *Breaker) Snapshot() Snapshot {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	shown := b.shown()
+	shown := b.visible()
 	s := Snapshot{
 		State:            shown.state,
 		Forced:           shown.mode,
@@ -124,21 +124,21 @@ func (b *Breaker) Snapshot() Snapshot {
 }
 
 // look is what people see of a breaker.
-type look struct {
+type visibleState struct {
 	state State
 	mode  Mode
 }
 
-func (b *Breaker) shown() look {
+func (b *Breaker) visible() visibleState {
 	if b.mode == ForcedOpen {
-		return look{Open, ForcedOpen}
+		return visibleState{Open, ForcedOpen}
 	}
-	return look{b.state, b.mode}
+	return visibleState{b.state, b.mode}
 }
 
 // changeSince returns what there is to report, and whether there is anything.
-func (b *Breaker) changeSince(before look, now time.Time) (Change, bool) {
-	after := b.shown()
+func (b *Breaker) changeSince(before visibleState, now time.Time) (Change, bool) {
+	after := b.visible()
 	return Change{From: before.state, To: after.state, Mode: after.mode, Failures: b.failures, At: now}, after != before
 }
 
