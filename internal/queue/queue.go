@@ -42,21 +42,21 @@ var (
 // Queue is the requests that wait for the same pool. Turns go round between the
 // callers; within one caller first come is first served.
 type Queue struct {
-	mu      sync.Mutex
-	waiting int
-	turns   int    // given and not ended
-	entered uint64 // how many ever came
-	callers map[string]*line
+	mu         sync.Mutex
+	waiting    int
+	turns      int    // given and not ended
+	lastNumber uint64 // how many ever came
+	callers    map[string]*callerQueue
 	// next is the caller whose turn it is; the lines of all callers that wait
 	// form a ring.
-	next *line
+	next *callerQueue
 }
 
-// line is what one caller has waiting.
-type line struct {
+// callerQueue is what one caller has waiting.
+type callerQueue struct {
 	caller     string
 	waiters    []*waiter
-	prev, next *line
+	prev, next *callerQueue
 }
 
 type waiter struct {
@@ -69,7 +69,7 @@ type waiter struct {
 type Standing struct{ number uint64 }
 
 // New returns an empty queue.
-func New() *Queue { return &Queue{callers: map[string]*line{}} }
+func New() *Queue { return &Queue{callers: map[string]*callerQueue{}} }
 
 // Len returns how many requests wait.
 func (q *Queue) Len() int {
@@ -86,9 +86,9 @@ func (q *Queue) Quiet() bool {
 	return q.waiting+q.turns == 0
 }
 
-// lookAgain is how often those who wait look for what nobody wakes them for: an
+// recheckEvery is how often those who wait look for what nobody wakes them for: an
 // instance that is healthy again, a pause that is over.
-const lookAgain = 200 * time.Millisecond
+const recheckEvery = 200 * time.Millisecond
 
 // Wait waits for a turn. It returns nil when it came, and the reason when it
 // did not: ErrFull, ErrTimeout, or the end of the context. Whoever had a turn
@@ -120,11 +120,11 @@ var errPanicked = errors.New("panicked")
 func (q *Queue) await(ctx context.Context, w *waiter, deadline time.Time, due func() bool) error {
 	timer := time.NewTimer(time.Until(deadline))
 	defer timer.Stop()
-	look := time.NewTicker(lookAgain)
+	look := time.NewTicker(recheckEvery)
 	defer look.Stop()
 	for {
 		if due() {
-			q.nudge()
+			q.wakeIfIdle()
 		}
 		select {
 		case <-w.turn:
@@ -146,7 +146,7 @@ func (q *Queue) Done(due func() bool) {
 	q.mu.Unlock()
 	// Asked only now: whoever saw room while this turn lasted left it to us.
 	if due() {
-		q.nudge()
+		q.wakeIfIdle()
 	}
 }
 
@@ -157,9 +157,9 @@ func (q *Queue) Wake() {
 	q.wake()
 }
 
-// nudge is Wake for those who only saw that there is room. While somebody has a
+// wakeIfIdle is Wake for those who only saw that there is room. While somebody has a
 // turn the room may be the one that is meant for it; its end looks again.
-func (q *Queue) nudge() {
+func (q *Queue) wakeIfIdle() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.turns == 0 {
@@ -192,9 +192,9 @@ func (q *Queue) enter(w *waiter, caller string, size int) bool {
 	}
 	l := q.callers[caller]
 	if l == nil {
-		l = &line{caller: caller}
+		l = &callerQueue{caller: caller}
 		q.callers[caller] = l
-		q.join(l)
+		q.appendToRing(l)
 	}
 	if again {
 		q.turns--
@@ -204,11 +204,11 @@ func (q *Queue) enter(w *waiter, caller string, size int) bool {
 		}
 		l.waiters = slices.Insert(l.waiters, at, w)
 		q.unlink(l)
-		q.join(l)
+		q.appendToRing(l)
 		q.next = l // it is still this caller's turn
 	} else {
-		q.entered++
-		w.number = q.entered
+		q.lastNumber++
+		w.number = q.lastNumber
 		l.waiters = append(l.waiters, w)
 	}
 	q.waiting++
@@ -233,7 +233,7 @@ func (q *Queue) leave(w *waiter, caller string) bool {
 }
 
 // drop removes a waiter from its line, and an empty line from the ring.
-func (q *Queue) drop(l *line, i int) {
+func (q *Queue) drop(l *callerQueue, i int) {
 	l.waiters = append(l.waiters[:i], l.waiters[i+1:]...)
 	q.waiting--
 	if len(l.waiters) > 0 {
@@ -244,7 +244,7 @@ func (q *Queue) drop(l *line, i int) {
 }
 
 // unlink takes a line out of the ring.
-func (q *Queue) unlink(l *line) {
+func (q *Queue) unlink(l *callerQueue) {
 	if l.next == l {
 		q.next = nil
 		return
@@ -255,8 +255,8 @@ func (q *Queue) unlink(l *line) {
 	}
 }
 
-// join puts a line at the end of the ring, where its turn comes last.
-func (q *Queue) join(l *line) {
+// appendToRing puts a line at the end of the ring, where its turn comes last.
+func (q *Queue) appendToRing(l *callerQueue) {
 	if q.next == nil {
 		l.prev, l.next = l, l
 		q.next = l
