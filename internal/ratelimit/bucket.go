@@ -33,18 +33,18 @@ func (b *bucket) settleAt(r *rules, now int64) int64 {
 
 func (b *bucket) hold(r *rules, now int64) {
 	now = b.settleAt(r, now)
-	b.held += part
+	b.held += partsPerRequest
 	b.parts = min(b.parts, b.room(r, now))
 }
 
 func (b *bucket) use(r *rules, now int64) {
 	b.settleAt(r, now)
-	b.held = max(0, b.held-part)
+	b.held = max(0, b.held-partsPerRequest)
 }
 
 func (b *bucket) giveBack(r *rules, now int64) {
 	now = b.settleAt(r, now)
-	b.parts = min(b.room(r, now), b.parts+part)
+	b.parts = min(b.room(r, now), b.parts+partsPerRequest)
 }
 
 func (b *bucket) decide(r *rules, now int64, spend bool, d *Decision) {
@@ -52,15 +52,15 @@ func (b *bucket) decide(r *rules, now int64, spend bool, d *Decision) {
 	level := b.level(r, now)
 	d.Limited = true
 	d.Limit = r.capacity
-	d.Allowed = level >= part
+	d.Allowed = level >= partsPerRequest
 	if spend && d.Allowed {
-		level -= part
+		level -= partsPerRequest
 		b.parts, b.at = level, now
 	}
-	d.Remaining = int(level / part)
+	d.Remaining = int(level / partsPerRequest)
 	d.ResetAfter = b.untilFull(r, now, level)
 	if d.Remaining == 0 {
-		d.RetryAfter = b.until(r, now, part)
+		d.RetryAfter = b.until(r, now, partsPerRequest)
 	}
 }
 
@@ -72,7 +72,7 @@ func (b *bucket) untilNext(r *rules, now int64) time.Duration {
 	if level >= r.burst-b.held {
 		return 0
 	}
-	return b.until(r, now, (level/part+1)*part)
+	return b.until(r, now, (level/partsPerRequest+1)*partsPerRequest)
 }
 
 // until is the time until the bucket holds as much as is needed.

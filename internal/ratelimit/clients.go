@@ -140,7 +140,7 @@ func (s *clientShard) admit(key netip.Addr, now int64) *client {
 	s.forgetIdle(now)
 	var c *client
 	if len(s.byKey) >= s.places {
-		c = s.leastLoss(now)
+		c = s.chooseEviction(now)
 		s.remove(c)
 	} else {
 		c = &client{}
@@ -164,10 +164,10 @@ func (s *clientShard) forgetIdle(now int64) {
 	}
 }
 
-// leastLoss picks who must go: among the least recent clients the one with the
+// chooseEviction picks who must go: among the least recent clients the one with the
 // most remaining. A client that used up its limit and pauses thus outlives a
 // crowd of addresses that come once each.
-func (s *clientShard) leastLoss(now int64) *client {
+func (s *clientShard) chooseEviction(now int64) *client {
 	var chosen *client
 	most := -1
 	c := s.ring.prev

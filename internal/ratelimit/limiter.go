@@ -45,11 +45,11 @@ type plan struct {
 // warm-up, if it has one.
 func New(settings Settings, start time.Time) *Limiter {
 	l := &Limiter{start: start}
-	l.plan.Store(l.fresh(settings, 0))
+	l.plan.Store(l.newPlan(settings, 0))
 	return l
 }
 
-func (l *Limiter) fresh(settings Settings, now int64) *plan {
+func (l *Limiter) newPlan(settings Settings, now int64) *plan {
 	return &plan{
 		settings: settings,
 		shared:   newSharedTally(newRules(settings, now, sharedMarks), now),
@@ -99,7 +99,7 @@ func (l *Limiter) Update(settings Settings, now time.Time) {
 	}
 	at := l.sinceStart(now)
 	if settings.Algorithm != old.settings.Algorithm {
-		l.plan.Store(l.fresh(settings, at))
+		l.plan.Store(l.newPlan(settings, at))
 		return
 	}
 	old.shared.update(settings, at)

@@ -94,8 +94,8 @@ func TestBucketsNeverAllowMoreThanCapacityPlusRefill(t *testing.T) {
 				for i := range times {
 					for j := i; j < len(times); j++ {
 						allowance := float64(r.burstAt(times[j])) + flow(r, times[i], times[j])
-						if n := int64(j - i + 1); float64(n*part) > allowance+1 {
-							t.Fatalf("%d allowed within %v, where %.3f may be", n, time.Duration(times[j]-times[i]), allowance/float64(part))
+						if n := int64(j - i + 1); float64(n*partsPerRequest) > allowance+1 {
+							t.Fatalf("%d allowed within %v, where %.3f may be", n, time.Duration(times[j]-times[i]), allowance/float64(partsPerRequest))
 						}
 					}
 				}
@@ -199,7 +199,7 @@ func TestSaturationUsesTheAllowance(t *testing.T) {
 					duration = 4*r.window + r.window/10
 				}
 				got := saturate(r, duration, rapid.Int64Range(0, r.window/2000).Draw(t, "jitter"))
-				want := (float64(r.burstAt(0)) + flow(r, 0, duration)) / float64(part)
+				want := (float64(r.burstAt(0)) + flow(r, 0, duration)) / float64(partsPerRequest)
 				if algorithm == SlidingWindow {
 					want = 5 * float64(r.capacity)
 				}

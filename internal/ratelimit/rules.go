@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// part is the number of parts that make one request. A bucket that is refilled
+// partsPerRequest is the number of parts that make one request. A bucket that is refilled
 // with r requests a second gains exactly r parts a nanosecond, so that counting
 // loses nothing at any rate.
-const part = int64(time.Second)
+const partsPerRequest = int64(time.Second)
 
 // coldFactor is how many times smaller burst and rate are at the start of a
 // warm-up.
 const coldFactor = 3
 
-// longestWarmUp is for ever, and leaves room to add to it.
-const longestWarmUp = int64(1) << 61
+// maxWarmUp is for ever, and leaves room to add to it.
+const maxWarmUp = int64(1) << 61
 
 // rules are settings in the units that counting needs: parts, and nanoseconds
 // since the limiter began. They never change once made.
@@ -38,14 +38,14 @@ func newRules(s Settings, warmStart int64, marks int) *rules {
 	r := &rules{
 		algorithm: s.Algorithm,
 		capacity:  s.Capacity,
-		burst:     int64(s.Capacity) * part,
+		burst:     int64(s.Capacity) * partsPerRequest,
 		rate:      int64(s.RefillRate),
 		warmStart: warmStart,
 		warmEnd:   warmStart,
 		marks:     marks,
 	}
 	if s.Algorithm == WarmUp {
-		r.warmEnd += min(int64(s.WarmUpPeriod), longestWarmUp)
+		r.warmEnd += min(int64(s.WarmUpPeriod), maxWarmUp)
 	}
 	r.window = max(int64(time.Second), divideUp(r.burst, r.rate))
 	if s.Capacity > marks {
@@ -66,7 +66,7 @@ func (r *rules) burstAt(t int64) int64 {
 	if t >= r.warmEnd {
 		return r.burst
 	}
-	return max(part, int64(float64(r.burst)*r.warmth(t)))
+	return max(partsPerRequest, int64(float64(r.burst)*r.warmth(t)))
 }
 
 // gain is how much flows into a bucket between two times, up to the burst.

@@ -38,7 +38,7 @@ type ClientSnapshot struct {
 func (l *Limiter) Snapshot(now time.Time, clients int) Snapshot {
 	p := l.plan.Load()
 	at := l.sinceStart(now)
-	shared, next := p.shared.look(at)
+	shared, next := p.shared.peekNext(at)
 	s := Snapshot{
 		Enabled:    p.settings.Enabled,
 		Algorithm:  p.settings.Algorithm,
@@ -73,7 +73,7 @@ func (s *clientShard) appendLatest(all []ClientSnapshot, now time.Time, at int64
 			break
 		}
 		all = append(all, ClientSnapshot{
-			Client:      shown(c.key),
+			Client:      clientPrefix(c.key),
 			Remaining:   c.tally.peek(s.rules, at).Remaining,
 			Capacity:    s.rules.capacity,
 			LastRequest: now.Add(-time.Duration(at - c.seen)),
@@ -95,7 +95,7 @@ func ClientName(client netip.Prefix) string {
 	return client.String()
 }
 
-func shown(key netip.Addr) netip.Prefix {
+func clientPrefix(key netip.Addr) netip.Prefix {
 	if key.Is4() {
 		return netip.PrefixFrom(key, 32)
 	}

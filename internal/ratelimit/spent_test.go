@@ -179,8 +179,8 @@ func checkPassed(t *rapid.T, r *rules, times []int64) {
 	for i := range times {
 		for j := i; j < len(times); j++ {
 			allowance := float64(r.burstAt(times[j])) + flow(r, times[i], times[j])
-			if n := int64(j - i + 1); float64(n*part) > allowance+1 {
-				t.Fatalf("%d passed within %v, where %.3f may be", n, time.Duration(times[j]-times[i]), allowance/float64(part))
+			if n := int64(j - i + 1); float64(n*partsPerRequest) > allowance+1 {
+				t.Fatalf("%d passed within %v, where %.3f may be", n, time.Duration(times[j]-times[i]), allowance/float64(partsPerRequest))
 			}
 		}
 	}

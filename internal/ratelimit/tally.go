@@ -101,7 +101,7 @@ func (s *sharedTally) revise(at, now int64, change func(t *tally, r *rules, at, 
 	change(&s.tally, s.rules, at, now)
 }
 
-func (s *sharedTally) look(now int64) (Decision, time.Duration) {
+func (s *sharedTally) peekNext(now int64) (Decision, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.tally.peek(s.rules, now), s.tally.untilNext(s.rules, now)
