@@ -16,10 +16,10 @@ const (
 	machineShare = 0.5
 )
 
-// standing returns the limit where none is set: a share of what the control
+// detectLimit returns the limit where none is set: a share of what the control
 // groups of the process allow or, where they allow all of it, of the machine's
 // memory. Where neither can be told there is none.
-func standing(files fs.FS) int64 {
+func detectLimit(files fs.FS) int64 {
 	machine := machineMemory(files)
 	if group := groupMemory(files); group < machine {
 		return int64(containerShare * float64(group))

@@ -43,7 +43,7 @@ func TestStandingLimit(t *testing.T) {
 			for name, text := range c.files {
 				files[name] = &fstest.MapFile{Data: []byte(text)}
 			}
-			if got := standing(files); got != c.want {
+			if got := detectLimit(files); got != c.want {
 				t.Errorf("%d, want %d", got, c.want)
 			}
 		})

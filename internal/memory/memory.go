@@ -19,9 +19,9 @@ const (
 	// does not change with every request.
 	highMark = 0.90
 	lowMark  = 0.80
-	// lookEvery is short against the time in which a burst fills memory, and
+	// checkEvery is short against the time in which a burst fills memory, and
 	// long against the microseconds that looking takes.
-	lookEvery = 50 * time.Millisecond
+	checkEvery = 50 * time.Millisecond
 	// bodyShare is the part of the limit that bodies of requests, and what is made
 	// of them, may take together. The rest is for answers, connections, the program
 	// itself, and what the collector has not freed yet.
@@ -31,8 +31,8 @@ const (
 // Watch looks at the memory of the program.
 type Watch struct {
 	// standing is the limit from outside, in force where no other is set.
-	standing int64
-	limit    atomic.Int64
+	defaultLimit int64
+	limit        atomic.Int64
 	// changed wakes Run, which alone decides what is short.
 	changed chan struct{}
 	short   atomic.Bool
@@ -43,9 +43,9 @@ type Watch struct {
 // it. Zero takes the limit that GOMEMLIMIT sets and, without that, a share of what
 // the container or the machine has; with GOMEMLIMIT=off memory is never short.
 func New(limit int64) *Watch {
-	w := &Watch{standing: debug.SetMemoryLimit(-1), changed: make(chan struct{}, 1)}
-	if w.standing == math.MaxInt64 && os.Getenv("GOMEMLIMIT") == "" {
-		w.standing = standing(os.DirFS("/"))
+	w := &Watch{defaultLimit: debug.SetMemoryLimit(-1), changed: make(chan struct{}, 1)}
+	if w.defaultLimit == math.MaxInt64 && os.Getenv("GOMEMLIMIT") == "" {
+		w.defaultLimit = detectLimit(os.DirFS("/"))
 	}
 	w.SetLimit(limit)
 	return w
@@ -84,7 +84,7 @@ func (w *Watch) Budget() int64 {
 // SetLimit changes the limit, as New sets it, while the program runs.
 func (w *Watch) SetLimit(limit int64) {
 	if limit <= 0 {
-		limit = w.standing
+		limit = w.defaultLimit
 	}
 	if w.limit.Swap(limit) == limit {
 		return
@@ -101,7 +101,7 @@ func (w *Watch) Short() bool { return w.short.Load() }
 
 // Run watches until the context ends.
 func (w *Watch) Run(ctx context.Context) {
-	tick := time.NewTicker(lookEvery)
+	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
 	for {
 		looks := tick.C
@@ -113,14 +113,14 @@ func (w *Watch) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-w.changed:
-			tick.Reset(lookEvery)
+			tick.Reset(checkEvery)
 		case <-looks:
 		}
-		w.judge(used())
+		w.update(used())
 	}
 }
 
-func (w *Watch) judge(used uint64) {
+func (w *Watch) update(used uint64) {
 	share := float64(used) / float64(w.limit.Load())
 	switch {
 	case share > highMark:

@@ -18,7 +18,7 @@ func TestMemoryIsShortBetweenTheMarks(t *testing.T) {
 		used uint64
 		want bool
 	}{{100, false}, {899, false}, {901, true}, {850, true}, {801, true}, {799, false}, {850, false}} {
-		if w.judge(step.used); w.Short() != step.want {
+		if w.update(step.used); w.Short() != step.want {
 			t.Fatalf("with %d of 1000 used: short = %v, want %v", step.used, w.Short(), step.want)
 		}
 	}
@@ -64,7 +64,7 @@ func TestLimitChangesWhileItIsWatched(t *testing.T) {
 			{0, standing, false},
 		} {
 			w.SetLimit(step.limit)
-			<-time.After(2 * lookEvery) // the clock of the bubble
+			<-time.After(2 * checkEvery) // the clock of the bubble
 			synctest.Wait()
 			if w.Short() != step.short || debug.SetMemoryLimit(-1) != step.inForce {
 				t.Errorf("limit %d: short %v, the collector works towards %d", step.limit, w.Short(), debug.SetMemoryLimit(-1))
