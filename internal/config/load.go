@@ -83,7 +83,7 @@ func readFile(src Source, references substituter, problems *Problems) *node {
 		return &node{kind: mapping, origin: origin{file: file}}
 	}
 	unwrap(root, problems)
-	spread(root, problems)
+	expandDotted(root, problems)
 	return root
 }
 
@@ -124,9 +124,9 @@ func unwrap(root *node, problems *Problems) {
 	root.entries = lifted
 }
 
-// spread puts settings that are written with their full name, as in
+// expandDotted puts settings that are written with their full name, as in
 // quota.enabled: true, where they belong.
-func spread(root *node, problems *Problems) {
+func expandDotted(root *node, problems *Problems) {
 	var nested, dotted []entry
 	for _, e := range root.entries {
 		if strings.Contains(e.key, ".") {

@@ -76,7 +76,7 @@ func (o *overrides) fromEnvironment(variables map[string]string) {
 		}
 		first[path] = a.name
 		if a.to.typ == reflect.TypeFor[backend.Secret]() {
-			o.refer(a.to, a.name, variables[a.name], at)
+			o.assignSecret(a.to, a.name, variables[a.name], at)
 			continue
 		}
 		o.assign(a.to, variables[a.name], at)
@@ -146,9 +146,9 @@ func (o *overrides) assign(to place, text string, at origin) {
 	}
 }
 
-// refer writes a secret into the tree that a variable of the environment has: as
+// assignSecret writes a secret into the tree that a variable of the environment has: as
 // a reference to it, like one that stands in the file.
-func (o *overrides) refer(to place, name, text string, at origin) {
+func (o *overrides) assignSecret(to place, name, text string, at origin) {
 	if !utf8.ValidString(text) {
 		o.problems.add(at, to.path(), "is not UTF-8 text")
 		return
@@ -195,7 +195,7 @@ func findByVariable(from place, words []string) (place, bool) {
 	if isTextMap(from.typ) {
 		// Variables are written in capitals, the keys they stand for are not.
 		key := strings.ToLower(strings.Join(words, "_"))
-		return from.then(step{key: key, isOwn: true, anyCase: true}, from.typ.Elem()), key != ""
+		return from.then(step{key: key, isUserKey: true, anyCase: true}, from.typ.Elem()), key != ""
 	}
 	for n := len(words); n > 0; n-- {
 		next, err := from.descend(strings.Join(words[:n], "_"))

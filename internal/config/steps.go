@@ -18,8 +18,8 @@ type step struct {
 	// index is the position in a list where isIndex is set.
 	index   int
 	isIndex bool
-	// isOwn marks keys that users choose: only the very spelling is the same key.
-	isOwn bool
+	// isUserKey marks keys that users choose: only the very spelling is the same key.
+	isUserKey bool
 	// anyCase lets an own key stand for one that is spelled in another way.
 	anyCase bool
 }
@@ -36,7 +36,7 @@ func (p place) path() string {
 		switch {
 		case s.isIndex:
 			path = indexed(path, s.index)
-		case s.isOwn:
+		case s.isUserKey:
 			path = keyed(path, s.key)
 		default:
 			path = join(path, s.key)
@@ -144,7 +144,7 @@ func mapStep(keyType reflect.Type, written string) (step, error) {
 	key := reflect.New(keyType)
 	target, isNamed := key.Interface().(encoding.TextUnmarshaler)
 	if !isNamed {
-		return step{key: written, isOwn: true}, nil
+		return step{key: written, isUserKey: true}, nil
 	}
 	if err := target.UnmarshalText([]byte(written)); err != nil {
 		return step{}, errors.New(unknownName(written, keyType, err))
@@ -213,7 +213,7 @@ func (n *node) slot(s step, by origin) (**node, error) {
 }
 
 func (s step) matches(key string) bool {
-	if s.isOwn && !s.anyCase {
+	if s.isUserKey && !s.anyCase {
 		return s.key == key
 	}
 	return schema.Fold(s.key) == schema.Fold(key)

@@ -62,19 +62,19 @@ func countsFromZero(message string) bool {
 	return false
 }
 
-// shield stands for a colon that the YAML library would misread. It is a
+// colonPlaceholder stands for a colon that the YAML library would misread. It is a
 // private character that nobody types.
-const shield = "\uf8f0"
+const colonPlaceholder = "\uf8f0"
 
-// shieldColons hides the colons at the beginning of IPv6 addresses such as
+// hideColons hides the colons at the beginning of IPv6 addresses such as
 // ::1/128. In [brackets] YAML lets a word begin with colons, but the library
 // takes them for the end of a key. Columns stay as they are.
-func shieldColons(content []byte) []byte {
-	if bytes.Contains(content, []byte(shield)) {
+func hideColons(content []byte) []byte {
+	if bytes.Contains(content, []byte(colonPlaceholder)) {
 		return content
 	}
 	address := regexp.MustCompile(`([\[,\s])::([0-9a-fA-F/])`)
-	return address.ReplaceAll(content, []byte("${1}"+shield+shield+"${2}"))
+	return address.ReplaceAll(content, []byte("${1}"+colonPlaceholder+colonPlaceholder+"${2}"))
 }
 
-func unshieldColons(text string) string { return strings.ReplaceAll(text, shield, ":") }
+func restoreColons(text string) string { return strings.ReplaceAll(text, colonPlaceholder, ":") }

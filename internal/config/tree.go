@@ -108,7 +108,7 @@ type reader struct {
 
 // readYAML reads one document. It returns nil where there is none.
 func (r *reader) readYAML(content []byte) *node {
-	decoder := yaml.NewDecoder(bytes.NewReader(shieldColons(content)))
+	decoder := yaml.NewDecoder(bytes.NewReader(hideColons(content)))
 	var document yaml.Node
 	switch err := decoder.Decode(&document); {
 	case errors.Is(err, io.EOF):
@@ -196,7 +196,7 @@ func (r *reader) readEntry(key, value *yaml.Node, to *node, depth int) {
 	}
 	read := r.read(value, depth+1)
 	if key.ShortTag() != "!!merge" {
-		to.entries = append(to.entries, entry{key: unshieldColons(key.Value), origin: keyOrigin, value: read})
+		to.entries = append(to.entries, entry{key: restoreColons(key.Value), origin: keyOrigin, value: read})
 		return
 	}
 	sources := []*node{read}
@@ -226,7 +226,7 @@ func (r *reader) readScalar(from *yaml.Node, to *node) {
 		to.fault = fmt.Sprintf("has the YAML tag %q, which means nothing here", tag)
 		return
 	}
-	to.text = unshieldColons(from.Value)
+	to.text = restoreColons(from.Value)
 	if r.substitute == nil || !strings.Contains(to.text, "$") {
 		return
 	}
