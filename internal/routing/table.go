@@ -85,7 +85,7 @@ func Compile(doc *config.Document, previous *Table, since Since) (*Table, error)
 		t.services[serviceType] = s
 	}
 	t.entries = t.listEntries(since)
-	t.models = once(t.entries)
+	t.models = distinctModels(t.entries)
 	return t, nil
 }
 
@@ -126,13 +126,13 @@ func compileService(serviceType schema.ServiceType, doc *config.Document, old *S
 	}
 	slices.SortFunc(s.Pools, func(a, b *Pool) int { return cmp.Compare(a.Model, b.Model) })
 	for _, pool := range s.Pools {
-		pool.takeOver(old.Find(pool.Model), now)
+		pool.inherit(old.Find(pool.Model), now)
 	}
 	return s, nil
 }
 
-// takeOver gives a pool what lives in its predecessor, or a new life.
-func (p *Pool) takeOver(before *Pool, now time.Time) {
+// inherit gives a pool what lives in its predecessor, or a new life.
+func (p *Pool) inherit(before *Pool, now time.Time) {
 	policy := &p.Service.Policy
 	p.Balancer = balance.New(policy.LoadBalancer, len(p.Instances))
 	if before == nil {
@@ -294,8 +294,8 @@ func (p *Pool) created(since map[string]time.Time) time.Time {
 	return first
 }
 
-// once leaves one entry of each model, sorted by name.
-func once(entries []Model) []Model {
+// distinctModels leaves one entry of each model, sorted by name.
+func distinctModels(entries []Model) []Model {
 	var models []Model
 	seen := map[string]bool{}
 	for _, m := range entries {
