@@ -52,10 +52,10 @@ func (f *Form) HasFile(name string) bool {
 	return false
 }
 
-// takeOnce checks that fields which have one value are there once at most, and
+// requireSingle checks that fields which have one value are there once at most, and
 // gives their parts the plain name. A backend might go by another part than the
 // one that was looked at here, and by it serve another model than was permitted.
-func (f *Form) takeOnce(names ...string) error {
+func (f *Form) requireSingle(names ...string) error {
 	for _, name := range names {
 		found := false
 		for i := range f.Parts {

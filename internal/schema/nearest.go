@@ -23,7 +23,7 @@ func Nearest(written string, known []string, n int) []string {
 		if len(other) > tooLong {
 			continue
 		}
-		if d := editDistance(folded, other); d <= slips(other) {
+		if d := editDistance(folded, other); d <= maxTypos(other) {
 			near = append(near, candidate{name, d})
 		}
 	}
@@ -35,9 +35,9 @@ func Nearest(written string, known []string, n int) []string {
 	return names
 }
 
-// slips is how many mistakes are likely in a name. Of a short one so little is
+// maxTypos is how many mistakes are likely in a name. Of a short one so little is
 // left after two that it could be any.
-func slips(name string) int {
+func maxTypos(name string) int {
 	if len(name) < 5 {
 		return 1
 	}

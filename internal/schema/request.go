@@ -114,7 +114,7 @@ func (r *Request) parseForm(service ServiceType, form *Form, single ...string) e
 		return MissingParameter("model")
 	}
 	for _, names := range [][]string{{"model", "user", "prompt", "response_format", "stream"}, single} {
-		if err := form.takeOnce(names...); err != nil {
+		if err := form.requireSingle(names...); err != nil {
 			return err
 		}
 	}
