@@ -72,7 +72,7 @@ func (r *Response) nextFixed(p []byte) (int, error) {
 	n, err := r.take(p[:min(int64(len(p)), r.body.left)])
 	r.body.left -= int64(n)
 	r.body.done = r.body.left == 0
-	return n, cut(err)
+	return n, unexpectedEOF(err)
 }
 
 // take moves bytes of the connection into p, reading once when none are

@@ -34,7 +34,7 @@ func (r *Response) nextChunked(p []byte) (n int, err error) {
 			}
 			m, err := r.take(p[n:min(int64(len(p)), int64(n)+b.left)])
 			if err != nil {
-				return n, cut(err)
+				return n, unexpectedEOF(err)
 			}
 			n += m
 			b.left -= int64(m)
@@ -54,7 +54,7 @@ func (r *Response) nextChunked(p []byte) (n int, err error) {
 			return n, nil
 		}
 		if err := r.fill(); err != nil {
-			return 0, cut(err)
+			return 0, unexpectedEOF(err)
 		}
 	}
 }

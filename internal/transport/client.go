@@ -143,7 +143,7 @@ func (c *Client) send(ctx context.Context, to Origin, out outgoing, limits Timeo
 		return attempt(ctx, cn, out, limits)
 	}
 	r, err := attempt(ctx, cn, out, limits)
-	if err == nil || cn.heard || cn.sent.Load() || !errors.Is(err, ErrReset) {
+	if err == nil || cn.replyBegun || cn.sent.Load() || !errors.Is(err, ErrReset) {
 		return r, err
 	}
 	fresh, err := c.dial(ctx, to, limits.Connect)

@@ -24,11 +24,11 @@ type conn struct {
 
 	// buf[r:w] holds bytes that have come and were not consumed. buf is small,
 	// which is borrowed from the client's pool, or larger for a long head.
-	buf   []byte
-	small *[bufferSize]byte
-	r, w  int
-	heard bool    // a byte of a reply came in during this call
-	stray [1]byte // where quiet reads to: a field, so that it need not be allocated
+	buf        []byte
+	small      *[bufferSize]byte
+	r, w       int
+	replyBegun bool    // a byte of a reply came in during this call
+	stray      [1]byte // where quiet reads to: a field, so that it need not be allocated
 
 	reads, writes alarm
 	vec           net.Buffers
@@ -56,7 +56,7 @@ func newConn(client *Client, to target, nc, socket net.Conn) *conn {
 // begin prepares the connection for a call.
 func (c *conn) begin() {
 	c.sent.Store(false)
-	c.heard = false
+	c.replyBegun = false
 	if c.small == nil {
 		c.small = c.client.buffers.Get().(*[bufferSize]byte)
 	}
@@ -95,7 +95,7 @@ func (c *conn) read(p []byte, due time.Time) (int, error) {
 	for {
 		n, err := c.nc.Read(p)
 		if n > 0 {
-			c.heard = true
+			c.replyBegun = true
 			return n, nil
 		}
 		if err == nil {
@@ -142,10 +142,10 @@ func (c *conn) readNow(p []byte) (n int, open bool) {
 	return n, n > 0 || waiting
 }
 
-// quiet reports whether an idle connection may be used again: the peer has
+// isReusable reports whether an idle connection may be used again: the peer has
 // neither closed it nor sent anything nobody asked for, which the next call
 // would take for its reply.
-func (c *conn) quiet() bool {
+func (c *conn) isReusable() bool {
 	if c.secure && c.probe != nil {
 		if n, waiting := c.probe.read(c.stray[:]); n > 0 || !waiting {
 			return false

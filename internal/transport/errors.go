@@ -92,9 +92,9 @@ func ended(ctx context.Context, step, addr string) error {
 	return &Error{Step: step, Addr: addr, class: ctx.Err(), cause: context.Cause(ctx)}
 }
 
-// explain turns an error of the wire into an Error; timeout is the class to
+// wrapError turns an error of the wire into an Error; timeout is the class to
 // use when a deadline of ours ran out.
-func explain(ctx context.Context, step, addr string, err, timeout error) error {
+func wrapError(ctx context.Context, step, addr string, err, timeout error) error {
 	if ctx.Err() != nil {
 		return ended(ctx, step, addr)
 	}
@@ -107,15 +107,15 @@ func explain(ctx context.Context, step, addr string, err, timeout error) error {
 	if expired(err) {
 		return &Error{Step: step, Addr: addr, class: timeout}
 	}
-	return &Error{Step: step, Addr: addr, class: ErrReset, cause: cut(err)}
+	return &Error{Step: step, Addr: addr, class: ErrReset, cause: unexpectedEOF(err)}
 }
 
 // expired tells a deadline of ours from the kernel's own ETIMEDOUT, which
 // means a dead peer.
 func expired(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
 
-// cut says that an end of input came too early.
-func cut(err error) error {
+// unexpectedEOF says that an end of input came too early.
+func unexpectedEOF(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF
 	}

@@ -221,8 +221,8 @@ func (h *head) connection(value string) {
 	}
 }
 
-// longestStay bounds what a backend can make us keep.
-const longestStay = 2 * time.Minute
+// maxKeepAlive bounds what a backend can make us keep.
+const maxKeepAlive = 2 * time.Minute
 
 // keepAliveFor reads how long the backend leaves an idle connection open. It is
 // used for a second less, or half of the time where that is short: a request
@@ -234,7 +234,7 @@ func (h *head) keepAliveFor(value string) {
 			continue
 		}
 		if n, ok := parseLength(trim(seconds)); ok {
-			said := time.Duration(min(n, int64(longestStay/time.Second))) * time.Second
+			said := time.Duration(min(n, int64(maxKeepAlive/time.Second))) * time.Second
 			h.lasts = max(said-time.Second, said/2)
 		}
 	}

@@ -28,7 +28,7 @@ func (p *pool) take(to target) *conn {
 		if c == nil {
 			return nil
 		}
-		if time.Now().Before(c.idleUntil) && c.quiet() {
+		if time.Now().Before(c.idleUntil) && c.isReusable() {
 			c.reused = true
 			return c
 		}

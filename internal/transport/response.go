@@ -242,16 +242,16 @@ func (r *Response) drain() {
 // explainHead says why no head came.
 func (r *Response) explainHead(err error) error {
 	if _, malformed := err.(flaw); malformed {
-		return explain(r.ctx, "read head", r.conn.to.addr, err, nil)
+		return wrapError(r.ctx, "read head", r.conn.to.addr, err, nil)
 	}
 	if r.up != nil && r.up.finished() && r.up.err != nil {
 		err = r.up.err
 	} else if r.writeErr != nil {
 		err = r.writeErr
 	} else {
-		return explain(r.ctx, "read head", r.conn.to.addr, err, ErrFirstByteTimeout)
+		return wrapError(r.ctx, "read head", r.conn.to.addr, err, ErrFirstByteTimeout)
 	}
-	return explain(r.ctx, "write", r.conn.to.addr, err, ErrWriteTimeout)
+	return wrapError(r.ctx, "write", r.conn.to.addr, err, ErrWriteTimeout)
 }
 
 func (r *Response) explainBody(err error) error {
@@ -259,5 +259,5 @@ func (r *Response) explainBody(err error) error {
 	if !r.deadline.IsZero() {
 		timeout = ErrDeadline
 	}
-	return explain(r.ctx, "read body", r.conn.to.addr, err, timeout)
+	return wrapError(r.ctx, "read body", r.conn.to.addr, err, timeout)
 }

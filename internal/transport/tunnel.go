@@ -78,7 +78,7 @@ func openTunnel(ctx context.Context, nc, socket net.Conn, addr, auth string) err
 	}
 	status, err := tunnelStatus(nc)
 	if err != nil {
-		return &proxyError{CauseProxyRefused, cut(err)}
+		return &proxyError{CauseProxyRefused, unexpectedEOF(err)}
 	}
 	switch {
 	case status == http.StatusProxyAuthRequired, status == http.StatusUnauthorized: // some say so of a wrong password

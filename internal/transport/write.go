@@ -106,7 +106,7 @@ func (c *conn) writeFrom(head []byte, body io.Reader, length int64, limit time.D
 		piece := (*scratch)[:gathered+int(min(length, recordSize))]
 		n, err := io.ReadFull(body, piece[gathered:])
 		if err != nil {
-			return &sourceError{cut(err)}
+			return &sourceError{unexpectedEOF(err)}
 		}
 		if err := c.writeOnce(piece, limit); err != nil {
 			return err
