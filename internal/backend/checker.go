@@ -14,7 +14,7 @@ import (
 const (
 	// lookEvery is how often the checker reads the current instances: how late
 	// it may notice an edit, or a mark that traffic made.
-	lookEvery = 500 * time.Millisecond
+	refreshEvery = 500 * time.Millisecond
 	// maxProbes is how many probes run at a time, and maxSlow how many of them
 	// may be of backends that were silent the last time: the rest is for those
 	// that answer, which the silent ones must not delay.
@@ -59,7 +59,7 @@ func NewChecker(options CheckerOptions) *Checker {
 // has ended. From then on nothing is held against any instance, so a gateway
 // that stops lets its last requests end first.
 func (c *Checker) Run(ctx context.Context) {
-	w := &watch{
+	w := &checkerRun{
 		CheckerOptions: c.options,
 		prober:         prober{c.options.Client, c.options.Connect},
 		members:        make(map[*Health]*member),
@@ -76,30 +76,30 @@ func (c *Checker) Run(ctx context.Context) {
 			return
 		case <-timer.C:
 		case r := <-w.results:
-			w.settle(r)
+			w.handleResult(r)
 		}
 		now := time.Now()
-		if !now.Before(w.nextLook) {
-			w.look(now)
-			w.nextLook = now.Add(lookEvery)
+		if !now.Before(w.nextRefresh) {
+			w.refresh(now)
+			w.nextRefresh = now.Add(refreshEvery)
 		}
 		w.launch(ctx, now)
-		timer.Reset(w.wake(now).Sub(now))
+		timer.Reset(w.nextWake(now).Sub(now))
 	}
 }
 
-// watch is the state of one Run; one goroutine owns it.
-type watch struct {
+// checkerRun is the state of one Run; one goroutine owns it.
+type checkerRun struct {
 	CheckerOptions
-	prober   prober
-	members  map[*Health]*member
-	groups   map[target]*group
-	round    uint64 // counts the looks
-	nextLook time.Time
-	results  chan result
-	probes   sync.WaitGroup
-	running  int
-	slow     int // of the running, those of backends that were silent
+	prober      prober
+	members     map[*Health]*member
+	groups      map[target]*group
+	round       uint64 // counts the looks
+	nextRefresh time.Time
+	results     chan result
+	probes      sync.WaitGroup
+	running     int
+	slow        int // of the running, those of backends that were silent
 }
 
 // member is one instance that is watched.
@@ -109,14 +109,14 @@ type member struct {
 	settings HealthSettings
 	group    *group
 	key      string // all that a probe sends along, to notice a change of it
-	shown    Status // what the log was told
+	logged   Status // what the log was told
 	round    uint64 // the latest look that found the instance
 }
 
 // result is how a probe ended.
 type result struct {
 	group *group
-	verdict
+	probeResult
 	ended time.Time
 	took  time.Duration
 	slow  bool
@@ -124,7 +124,7 @@ type result struct {
 
 // look reads the current instances: it takes up new ones, forgets those that are
 // gone and notices what traffic found out.
-func (w *watch) look(now time.Time) {
+func (w *checkerRun) refresh(now time.Time) {
 	w.round++
 	for _, g := range w.groups {
 		g.members = g.members[:0]
@@ -138,28 +138,28 @@ func (w *watch) look(now time.Time) {
 		m := w.member(i)
 		m.settings = settings
 		m.round = w.round
-		if m.instance != i && m.point(w, i) {
-			m.group.hasten(now.Add(min(time.Duration(fresh)*stagger, settings.Interval.Std())))
+		if m.instance != i && m.retarget(w, i) {
+			m.group.probeBy(now.Add(min(time.Duration(fresh)*stagger, settings.Interval.Std())))
 			fresh++
 		}
 		m.group.members = append(m.group.members, m)
 		// A breaker that waits for a good check is looked after like a mark, also
 		// where only established connections broke, which makes no mark.
-		if m.health.suspected() || m.group.pause == 0 && i.Breaker.AwaitsCheck() {
+		if m.health.takeSuspicion() || m.group.pause == 0 && i.Breaker.AwaitsCheck() {
 			m.group.pause = firstPause
-			m.group.hasten(now)
+			m.group.probeBy(now)
 		}
-		w.tell(m)
+		w.logChange(m)
 	}
-	w.forget()
+	w.removeGone()
 	for _, g := range w.groups {
-		g.agree(now)
-		g.announce()
+		g.mergeSettings(now)
+		g.publishDue()
 	}
 }
 
 // member returns the record of an instance, new where its living state is.
-func (w *watch) member(i *Instance) *member {
+func (w *checkerRun) member(i *Instance) *member {
 	health := w.Health(i)
 	m := w.members[health]
 	if m == nil {
@@ -170,11 +170,11 @@ func (w *watch) member(i *Instance) *member {
 	return m
 }
 
-// point directs a member to what its instance says now, and reports whether that
+// retarget directs a member to what its instance says now, and reports whether that
 // differs from what was probed before.
-func (m *member) point(w *watch, i *Instance) bool {
+func (m *member) retarget(w *checkerRun, i *Instance) bool {
 	at := targetOf(i)
-	key := joined(i.Target.Header)
+	key := joinHeaders(i.Target.Header)
 	same := m.group != nil && m.group.target == at && m.key == key
 	m.instance, m.key = i, key
 	if same {
@@ -189,13 +189,13 @@ func (m *member) point(w *watch, i *Instance) bool {
 	return true
 }
 
-// forget lets go of the instances that the latest look did not find. Probes that
+// removeGone lets go of the instances that the latest look did not find. Probes that
 // nobody waits for any more are ended.
-func (w *watch) forget() {
+func (w *checkerRun) removeGone() {
 	for health, m := range w.members {
 		if m.round != w.round {
-			health.release()
-			w.tell(m)
+			health.unwatch()
+			w.logChange(m)
 			delete(w.members, health)
 		}
 	}
@@ -211,7 +211,7 @@ func (w *watch) forget() {
 }
 
 // launch starts the probes that are due, the longest waiting first.
-func (w *watch) launch(ctx context.Context, now time.Time) {
+func (w *checkerRun) launch(ctx context.Context, now time.Time) {
 	var due []*group
 	for _, g := range w.groups {
 		if !g.running && !g.due.After(now) {
@@ -230,7 +230,7 @@ func (w *watch) launch(ctx context.Context, now time.Time) {
 	}
 }
 
-func (w *watch) start(ctx context.Context, g *group) {
+func (w *checkerRun) start(ctx context.Context, g *group) {
 	bounded, cancel := context.WithTimeout(ctx, g.timeout)
 	g.running, g.cancel = true, cancel
 	w.running++
@@ -242,16 +242,16 @@ func (w *watch) start(ctx context.Context, g *group) {
 	w.probes.Go(func() {
 		defer cancel()
 		began := time.Now()
-		r.verdict = w.prober.probe(bounded, to, path, header)
+		r.probeResult = w.prober.probe(bounded, to, path, header)
 		r.ended = time.Now()
 		r.took = r.ended.Sub(began)
 		w.results <- r
 	})
 }
 
-// settle shares the result of a probe among the members and plans the next one.
+// handleResult shares the result of a probe among the members and plans the next one.
 // A group that was forgotten meanwhile has no members left.
-func (w *watch) settle(r result) {
+func (w *checkerRun) handleResult(r result) {
 	g := r.group
 	g.running = false
 	w.running--
@@ -260,15 +260,15 @@ func (w *watch) settle(r result) {
 	}
 	g.silent = r.finding == dead && r.took >= g.timeout
 	for _, m := range g.members {
-		w.tell(m) // what traffic did meanwhile
-		m.learn(r)
-		w.tell(m)
+		w.logChange(m) // what traffic did meanwhile
+		m.applyResult(r)
+		w.logChange(m)
 	}
 	g.plan(r.finding, r.ended)
-	g.announce()
+	g.publishDue()
 }
 
-func (m *member) learn(r result) {
+func (m *member) applyResult(r result) {
 	switch {
 	case r.finding == alive && r.took > m.settings.Timeout.Std():
 		// Another member was willing to wait longer.
@@ -283,10 +283,10 @@ func (m *member) learn(r result) {
 	}
 }
 
-// wake returns when there is something to do without a result coming in. What is
+// nextWake returns when there is something to do without a result coming in. What is
 // due already waits for a place, and a result makes one.
-func (w *watch) wake(now time.Time) time.Time {
-	next := w.nextLook
+func (w *checkerRun) nextWake(now time.Time) time.Time {
+	next := w.nextRefresh
 	for _, g := range w.groups {
 		if !g.running && g.due.After(now) && g.due.Before(next) {
 			next = g.due
@@ -295,29 +295,29 @@ func (w *watch) wake(now time.Time) time.Time {
 	return next
 }
 
-// tell logs a change of status, whoever brought it about.
-func (w *watch) tell(m *member) {
+// logChange logs a change of status, whoever brought it about.
+func (w *checkerRun) logChange(m *member) {
 	s := m.health.Snapshot()
-	if s.Status == m.shown {
+	if s.Status == m.logged {
 		return
 	}
 	level := slog.LevelInfo
 	switch {
 	case s.Status == StatusUnhealthy:
 		level = slog.LevelWarn
-	case s.Status == StatusUnknown, m.shown == StatusUnknown && s.Status == StatusHealthy:
+	case s.Status == StatusUnknown, m.logged == StatusUnknown && s.Status == StatusHealthy:
 		level = slog.LevelDebug // the rule at every start, and whenever checks end
 	}
 	w.Log.LogAttrs(context.Background(), level, "health changed",
 		slog.String("instance", m.instance.ID), slog.String("service", m.instance.Service.String()),
-		slog.String("from", m.shown.String()), slog.String("to", s.Status.String()), slog.String("cause", string(s.Cause)))
-	m.shown = s.Status
+		slog.String("from", m.logged.String()), slog.String("to", s.Status.String()), slog.String("cause", string(s.Cause)))
+	m.logged = s.Status
 }
 
 // end waits for the probes and lets go of every instance.
-func (w *watch) end() {
+func (w *checkerRun) end() {
 	w.probes.Wait()
 	for health := range w.members {
-		health.release()
+		health.unwatch()
 	}
 }

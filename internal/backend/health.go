@@ -40,9 +40,6 @@ func (s Status) String() string {
 // MarshalText writes the name in capitals.
 func (s Status) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// Traffic tells whether nothing speaks against picking an instance of this status.
-func (s Status) Traffic() bool { return s == StatusUnknown || s == StatusHealthy }
-
 // Health is what is known about one instance from checks and from traffic. The
 // zero value is an instance that was never checked and gets traffic. It holds
 // nothing but health: no check ever touches the counters of live calls. It must
@@ -85,15 +82,15 @@ func (h *Health) Marked() bool { return h.marked.Load() }
 func (h *Health) Succeeded(now time.Time, took time.Duration, settings HealthSettings) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.note(now, took) {
+	if !h.recordCheck(now, took) {
 		return
 	}
 	h.good++
 	h.bad = 0
 	// What is only warming up has never failed: there is no doubt to overcome.
 	if h.status != StatusUnhealthy || h.good >= settings.HealthyThreshold {
-		h.become(StatusHealthy, now, "")
-		h.hold(false, false)
+		h.setStatus(StatusHealthy, now, "")
+		h.setFlags(false, false)
 	}
 }
 
@@ -101,13 +98,13 @@ func (h *Health) Succeeded(now time.Time, took time.Duration, settings HealthSet
 func (h *Health) Failed(now time.Time, took time.Duration, cause transport.Cause, settings HealthSettings) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.note(now, took)
+	h.recordCheck(now, took)
 	h.good = 0
 	h.bad++
 	h.cause = cause
 	if h.bad >= settings.UnhealthyThreshold {
-		h.become(StatusUnhealthy, now, cause)
-		h.hold(true, false)
+		h.setStatus(StatusUnhealthy, now, cause)
+		h.setFlags(true, false)
 	}
 }
 
@@ -117,12 +114,12 @@ func (h *Health) Failed(now time.Time, took time.Duration, cause transport.Cause
 func (h *Health) Warming(now time.Time, took time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.note(now, took) {
+	if !h.recordCheck(now, took) {
 		return
 	}
 	h.good, h.bad = 0, 0
-	h.become(StatusWarming, now, "")
-	h.hold(true, false)
+	h.setStatus(StatusWarming, now, "")
+	h.setFlags(true, false)
 }
 
 // Refused notes that a call just found nobody at the instance's address. That
@@ -138,9 +135,9 @@ func (h *Health) Refused(now time.Time) {
 	h.suspect = h.suspect || h.status != StatusUnhealthy
 	h.refused = now
 	h.good = 0
-	h.become(StatusUnhealthy, now, transport.CauseRefused)
+	h.setStatus(StatusUnhealthy, now, transport.CauseRefused)
 	if !h.out.Load() {
-		h.hold(false, true)
+		h.setFlags(false, true)
 	}
 }
 
@@ -153,8 +150,8 @@ func (h *Health) Served(began, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.marked.Load() && began.After(h.refused) {
-		h.become(StatusHealthy, now, "")
-		h.hold(false, false)
+		h.setStatus(StatusHealthy, now, "")
+		h.setFlags(false, false)
 	}
 }
 
@@ -201,14 +198,14 @@ func (h *Health) Reason() string {
 	return ""
 }
 
-// note keeps when the check was and tells whether its good news is current: a
+// recordCheck keeps when the check was and tells whether its good news is current: a
 // check that was under way when traffic was refused tells of the time before.
-func (h *Health) note(now time.Time, took time.Duration) bool {
+func (h *Health) recordCheck(now time.Time, took time.Duration) bool {
 	h.checked, h.took = now, took
 	return !h.refused.After(now.Add(-took))
 }
 
-func (h *Health) become(status Status, now time.Time, cause transport.Cause) {
+func (h *Health) setStatus(status Status, now time.Time, cause transport.Cause) {
 	h.cause = cause
 	if h.status == status {
 		return
@@ -220,8 +217,8 @@ func (h *Health) become(status Status, now time.Time, cause transport.Cause) {
 	}
 }
 
-// hold sets what is held against the instance.
-func (h *Health) hold(out, marked bool) {
+// setFlags sets what is held against the instance.
+func (h *Health) setFlags(out, marked bool) {
 	h.out.Store(out)
 	h.marked.Store(marked)
 }
@@ -233,36 +230,36 @@ func (h *Health) watch() {
 	h.watched = true
 }
 
-// expect notes when the next check is due.
-func (h *Health) expect(due time.Time) {
+// setNextCheck notes when the next check is due.
+func (h *Health) setNextCheck(due time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.next = due
 }
 
-// hastened notes that the checker will look within a moment, because a breaker
+// expectSoon notes that the checker will look within a moment, because a breaker
 // waits for it.
-func (h *Health) hastened(now time.Time) {
+func (h *Health) expectSoon(now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if soon := now.Add(lookEvery); h.watched && h.next.After(soon) {
+	if soon := now.Add(refreshEvery); h.watched && h.next.After(soon) {
 		h.next = soon
 	}
 }
 
-// release says that no checker does any more. What was held against the
+// unwatch says that no checker does any more. What was held against the
 // instance is forgotten, because nobody would notice that it is over.
-func (h *Health) release() {
+func (h *Health) unwatch() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.watched, h.suspect, h.good, h.bad = false, false, 0, 0
 	h.checked, h.took, h.refused, h.next = time.Time{}, 0, time.Time{}, time.Time{}
-	h.become(StatusUnknown, time.Time{}, "")
-	h.hold(false, false)
+	h.setStatus(StatusUnknown, time.Time{}, "")
+	h.setFlags(false, false)
 }
 
-// suspected tells, once, that traffic marked the instance.
-func (h *Health) suspected() bool {
+// takeSuspicion tells, once, that traffic marked the instance.
+func (h *Health) takeSuspicion() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	suspect := h.suspect

@@ -13,6 +13,9 @@ func thresholds(unhealthy, healthy int) HealthSettings {
 	return s
 }
 
+// getsTraffic reports whether instances of a status are picked without reservation.
+func getsTraffic(s Status) bool { return s == StatusUnknown || s == StatusHealthy }
+
 func TestAnInstanceThatWasNeverCheckedGetsTraffic(t *testing.T) {
 	var h Health
 	if !h.Healthy() || h.Snapshot() != (HealthSnapshot{}) || h.Reason() != "" {
@@ -60,7 +63,7 @@ func TestThresholdsCountChecksInARow(t *testing.T) {
 			}
 		}
 		got := h.Snapshot()
-		if got.Status != c.want || h.Healthy() != c.want.Traffic() {
+		if got.Status != c.want || h.Healthy() != getsTraffic(c.want) {
 			t.Errorf("%q: %v, healthy %v, want %v", c.checks, got.Status, h.Healthy(), c.want)
 		}
 		if c.checks != "" && (!got.LastCheck.Equal(now) || got.ResponseTime != time.Millisecond) {
@@ -103,11 +106,11 @@ func TestARefusalMarksAtOnce(t *testing.T) {
 	if h.Healthy() || h.Reason() != "unhealthy: connection refused" || !h.Snapshot().Since.Equal(now) {
 		t.Errorf("healthy %v, %+v", h.Healthy(), h.Snapshot())
 	}
-	if !h.suspected() || h.suspected() {
+	if !h.takeSuspicion() || h.takeSuspicion() {
 		t.Error("the checker must be told once")
 	}
 	h.Refused(now.Add(2 * time.Second))
-	if h.suspected() {
+	if h.takeSuspicion() {
 		t.Error("the checker was told of what it knows")
 	}
 }
@@ -136,9 +139,9 @@ func TestARefusalWithoutACheckerMarksNothing(t *testing.T) {
 	}
 	h.watch()
 	h.Refused(time.Now())
-	h.release()
+	h.unwatch()
 	h.Refused(time.Now())
-	if !h.Healthy() || h.suspected() || h.Snapshot() != (HealthSnapshot{}) {
+	if !h.Healthy() || h.takeSuspicion() || h.Snapshot() != (HealthSnapshot{}) {
 		t.Errorf("held after the checker left: %+v", h.Snapshot())
 	}
 }
@@ -176,7 +179,7 @@ func TestAMarkIsSoftUntilChecksConfirmIt(t *testing.T) {
 	want("warming", StatusWarming, true, false)
 	h.Succeeded(at(10), 0, s)
 	h.Refused(at(11))
-	h.release()
+	h.unwatch()
 	want("nobody watches", StatusUnknown, false, false)
 }
 
@@ -224,7 +227,7 @@ func TestHealthIsAlwaysReachable(t *testing.T) {
 			case 4:
 				h.Served(now.Add(-time.Millisecond), now)
 			}
-			if h.Healthy() != h.Snapshot().Status.Traffic() || h.Out() && h.Marked() {
+			if h.Healthy() != getsTraffic(h.Snapshot().Status) || h.Out() && h.Marked() {
 				t.Fatalf("healthy %v, out %v, marked %v at %+v", h.Healthy(), h.Out(), h.Marked(), h.Snapshot())
 			}
 		}

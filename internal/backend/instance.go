@@ -249,9 +249,9 @@ func (i *Instance) full() bool {
 	return i.Settings.MaxConcurrency > 0 && i.inFlight.Load() >= int64(i.Settings.MaxConcurrency)
 }
 
-// WhyNot describes an obstacle for people who may not know how the instance is
+// ObstacleText describes an obstacle for people who may not know how the instance is
 // configured.
-func (i *Instance) WhyNot(o Obstacle, now time.Time) string {
+func (i *Instance) ObstacleText(o Obstacle, now time.Time) string {
 	switch o {
 	case NoObstacle:
 		return "ready"
@@ -354,7 +354,7 @@ func (i *Instance) Release(permit Permit, outcome breaker.Outcome, now time.Time
 	}
 	i.Breaker.Done(permit.breaker, outcome, now)
 	if (outcome == breaker.Refused || outcome == breaker.Reset) && i.Breaker.AwaitsCheck() {
-		i.Health.hastened(now)
+		i.Health.expectSoon(now)
 	}
 }
 

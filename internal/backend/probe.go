@@ -27,8 +27,8 @@ const (
 	dead
 )
 
-// verdict is a finding and, for the dead, its class.
-type verdict struct {
+// probeResult is a finding and, for the dead, its class.
+type probeResult struct {
 	finding finding
 	cause   transport.Cause
 }
@@ -41,30 +41,30 @@ type prober struct {
 }
 
 // probe looks at a backend until ctx ends. An empty path means to connect only.
-func (p *prober) probe(ctx context.Context, to transport.Origin, path string, header []wire.Header) verdict {
+func (p *prober) probe(ctx context.Context, to transport.Origin, path string, header []wire.Header) probeResult {
 	if path == "" {
-		return judge(p.connect(ctx, to))
+		return classify(p.connect(ctx, to))
 	}
 	response, err := p.client.Send(ctx, to, &wire.Call{Method: "GET", Path: path, Header: header}, transport.Timeouts{})
 	if errors.Is(err, transport.ErrInvalidCall) {
 		// Our configuration is at fault, and calls will say so; the backend
 		// may be well.
-		return judge(p.connect(ctx, to))
+		return classify(p.connect(ctx, to))
 	}
 	if err != nil {
-		return judge(err)
+		return classify(err)
 	}
 	defer func() { _ = response.Close() }()
 	if response.Status < 500 {
 		// Whoever refuses a key, a path or a rate is there. The rest of the
 		// answer is of no interest, and neither is how it ends.
 		_, _ = io.CopyN(io.Discard, response, maxProbeBody)
-		return verdict{finding: alive}
+		return probeResult{finding: alive}
 	}
 	if response.Status == 503 && saysLoading(response) {
-		return verdict{finding: loading}
+		return probeResult{finding: loading}
 	}
-	return verdict{dead, transport.Cause("status_" + strconv.Itoa(response.Status))}
+	return probeResult{dead, transport.Cause("status_" + strconv.Itoa(response.Status))}
 }
 
 // saysLoading tells a server that is not ready yet from one that is in trouble.
@@ -86,14 +86,14 @@ func saysLoading(response *transport.Response) bool {
 }
 
 // judge reads how connecting or sending ended.
-func judge(err error) verdict {
+func classify(err error) probeResult {
 	switch {
 	case err == nil:
-		return verdict{finding: alive}
+		return probeResult{finding: alive}
 	case errors.Is(err, context.Canceled), transport.IsLocal(err):
-		return verdict{finding: nothing}
+		return probeResult{finding: nothing}
 	}
-	return verdict{dead, transport.CauseOf(err)}
+	return probeResult{dead, transport.CauseOf(err)}
 }
 
 // healthPath is where the health of an instance is asked for, empty where its

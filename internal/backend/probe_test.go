@@ -80,7 +80,7 @@ func TestTheHealthPathRespectsTheBaseURL(t *testing.T) {
 }
 
 // probeOnce probes an instance as a checker would.
-func probeOnce(t *testing.T, i *Instance, options transport.Options, timeout time.Duration) verdict {
+func probeOnce(t *testing.T, i *Instance, options transport.Options, timeout time.Duration) probeResult {
 	t.Helper()
 	client := transport.New(options)
 	defer client.Close()
@@ -94,33 +94,33 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 	b := startBackend(t, simulator.Options{})
 	for name, c := range map[string]struct {
 		step simulator.Step
-		want verdict
+		want probeResult
 	}{
-		"200":                   {simulator.Step{}, verdict{finding: alive}},
-		"204":                   {simulator.Step{Status: 204, NoBody: true}, verdict{finding: alive}},
-		"redirect":              {simulator.Step{Status: 302, NoBody: true, Header: http.Header{"Location": {"http://127.0.0.1:1/"}}}, verdict{finding: alive}},
-		"wrong key":             {simulator.Step{Status: 401}, verdict{finding: alive}},
-		"forbidden":             {simulator.Step{Status: 403}, verdict{finding: alive}},
-		"no such path":          {simulator.Step{Status: 404}, verdict{finding: alive}},
-		"method not allowed":    {simulator.Step{Status: 405}, verdict{finding: alive}},
-		"too many requests":     {simulator.Step{Status: 429}, verdict{finding: alive}},
-		"a long answer":         {simulator.Step{Body: strings.Repeat(" ", 1<<20)}, verdict{finding: alive}},
-		"an answer cut short":   {simulator.Step{Body: `{"data":[]}`, Stop: simulator.StopClose}, verdict{finding: alive}},
-		"500":                   {simulator.Step{Status: 500}, verdict{dead, "status_500"}},
-		"502 page":              {simulator.Step{Status: 502, Body: simulator.HTMLPage}, verdict{dead, "status_502"}},
-		"504":                   {simulator.Step{Status: 504, NoBody: true}, verdict{dead, "status_504"}},
-		"503":                   {simulator.Step{Status: 503}, verdict{dead, "status_503"}},
-		"503 without a body":    {simulator.Step{Status: 503, NoBody: true}, verdict{dead, "status_503"}},
-		"llama.cpp loads":       {simulator.Step{Status: 503, Body: `{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}`}, verdict{finding: loading}},
-		"plain text loads":      {simulator.Step{Status: 503, Body: "model is loading"}, verdict{finding: loading}},
-		"loading cut short":     {simulator.Step{Status: 503, Body: `{"status":"loading model"}` + strings.Repeat(" ", 100), Stop: simulator.StopClose}, verdict{finding: loading}},
-		"loading failed":        {simulator.Step{Status: 503, Body: `{"error":{"message":"Loading model failed"}}`}, verdict{dead, "status_503"}},
-		"a page that says so":   {simulator.Step{Status: 503, Body: "<html>loading</html>"}, verdict{dead, "status_503"}},
-		"said beyond 4 KiB":     {simulator.Step{Status: 503, Body: strings.Repeat(" ", 4<<10) + "loading"}, verdict{dead, "status_503"}},
-		"500 that says so":      {simulator.Step{Status: 500, Body: `{"error":"loading"}`}, verdict{dead, "status_500"}},
-		"reset":                 {simulator.Step{Reset: true}, verdict{dead, "connection_reset"}},
-		"closed without a word": {simulator.Step{Raw: "HT"}, verdict{dead, "connection_closed"}},
-		"garbage":               {simulator.Step{Raw: "SSH-2.0-OpenSSH_9.9\r\n\r\n"}, verdict{dead, "not_http"}},
+		"200":                   {simulator.Step{}, probeResult{finding: alive}},
+		"204":                   {simulator.Step{Status: 204, NoBody: true}, probeResult{finding: alive}},
+		"redirect":              {simulator.Step{Status: 302, NoBody: true, Header: http.Header{"Location": {"http://127.0.0.1:1/"}}}, probeResult{finding: alive}},
+		"wrong key":             {simulator.Step{Status: 401}, probeResult{finding: alive}},
+		"forbidden":             {simulator.Step{Status: 403}, probeResult{finding: alive}},
+		"no such path":          {simulator.Step{Status: 404}, probeResult{finding: alive}},
+		"method not allowed":    {simulator.Step{Status: 405}, probeResult{finding: alive}},
+		"too many requests":     {simulator.Step{Status: 429}, probeResult{finding: alive}},
+		"a long answer":         {simulator.Step{Body: strings.Repeat(" ", 1<<20)}, probeResult{finding: alive}},
+		"an answer cut short":   {simulator.Step{Body: `{"data":[]}`, Stop: simulator.StopClose}, probeResult{finding: alive}},
+		"500":                   {simulator.Step{Status: 500}, probeResult{dead, "status_500"}},
+		"502 page":              {simulator.Step{Status: 502, Body: simulator.HTMLPage}, probeResult{dead, "status_502"}},
+		"504":                   {simulator.Step{Status: 504, NoBody: true}, probeResult{dead, "status_504"}},
+		"503":                   {simulator.Step{Status: 503}, probeResult{dead, "status_503"}},
+		"503 without a body":    {simulator.Step{Status: 503, NoBody: true}, probeResult{dead, "status_503"}},
+		"llama.cpp loads":       {simulator.Step{Status: 503, Body: `{"error":{"code":503,"message":"Loading model","type":"unavailable_error"}}`}, probeResult{finding: loading}},
+		"plain text loads":      {simulator.Step{Status: 503, Body: "model is loading"}, probeResult{finding: loading}},
+		"loading cut short":     {simulator.Step{Status: 503, Body: `{"status":"loading model"}` + strings.Repeat(" ", 100), Stop: simulator.StopClose}, probeResult{finding: loading}},
+		"loading failed":        {simulator.Step{Status: 503, Body: `{"error":{"message":"Loading model failed"}}`}, probeResult{dead, "status_503"}},
+		"a page that says so":   {simulator.Step{Status: 503, Body: "<html>loading</html>"}, probeResult{dead, "status_503"}},
+		"said beyond 4 KiB":     {simulator.Step{Status: 503, Body: strings.Repeat(" ", 4<<10) + "loading"}, probeResult{dead, "status_503"}},
+		"500 that says so":      {simulator.Step{Status: 500, Body: `{"error":"loading"}`}, probeResult{dead, "status_500"}},
+		"reset":                 {simulator.Step{Reset: true}, probeResult{dead, "connection_reset"}},
+		"closed without a word": {simulator.Step{Raw: "HT"}, probeResult{dead, "connection_closed"}},
+		"garbage":               {simulator.Step{Raw: "SSH-2.0-OpenSSH_9.9\r\n\r\n"}, probeResult{dead, "not_http"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b.SetProbe(c.step)
@@ -132,7 +132,7 @@ func TestWhatAnAnswerMeans(t *testing.T) {
 	}
 	b.SetProbe(simulator.Step{Hang: true})
 	i := makeInstance(t, "openai", "m", b.URL(), nil, nil)
-	if got := probeOnce(t, i, transport.Options{}, 10*time.Millisecond); got != (verdict{dead, "response_timeout"}) {
+	if got := probeOnce(t, i, transport.Options{}, 10*time.Millisecond); got != (probeResult{dead, "response_timeout"}) {
 		t.Errorf("silence: %+v", got)
 	}
 	if n := b.Stats().Arrived; n != 0 {
@@ -175,7 +175,7 @@ func TestHostedBackendsAreOnlyConnectedTo(t *testing.T) {
 		t.Error("something was asked")
 	}
 	gone := makeInstance(t, "cohere", "m", "http://"+vacant(t), nil, nil)
-	if got := probeOnce(t, gone, transport.Options{}, patience); got != (verdict{dead, "connection_refused"}) {
+	if got := probeOnce(t, gone, transport.Options{}, patience); got != (probeResult{dead, "connection_refused"}) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -186,12 +186,12 @@ func TestConnectingIncludesTLS(t *testing.T) {
 	server.StartTLS()
 	defer server.Close()
 	i := makeInstance(t, "cohere", "m", server.URL, nil, nil)
-	if got := probeOnce(t, i, transport.Options{}, patience); got != (verdict{dead, "unknown_authority"}) {
+	if got := probeOnce(t, i, transport.Options{}, patience); got != (probeResult{dead, "unknown_authority"}) {
 		t.Errorf("a certificate nobody vouches for: %+v", got)
 	}
 	b := startBackend(t, simulator.Options{})
 	plain := makeInstance(t, "jina", "m", strings.Replace(b.URL(), "http:", "https:", 1), nil, nil)
-	if got := probeOnce(t, plain, transport.Options{}, patience); got != (verdict{dead, "not_tls"}) {
+	if got := probeOnce(t, plain, transport.Options{}, patience); got != (probeResult{dead, "not_tls"}) {
 		t.Errorf("no TLS there: %+v", got)
 	}
 }
@@ -212,7 +212,7 @@ func TestCausesHoldNoAddress(t *testing.T) {
 		i := makeInstance(t, "vllm", "m", "http://10.0.0.9", nil, nil)
 		got := p.probe(t.Context(), i.Origin, "/health", nil)
 		client.Close()
-		if got != (verdict{dead, want}) {
+		if got != (probeResult{dead, want}) {
 			t.Errorf("%v: %+v, want %q", err, got, want)
 		}
 	}
@@ -225,7 +225,7 @@ func x509Error() error {
 
 func TestOurOwnExhaustionIsNotTheBackendsFault(t *testing.T) {
 	for _, number := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.EADDRNOTAVAIL} {
-		if got := judge(&net.OpError{Op: "dial", Err: os.NewSyscallError("socket", number)}); got.finding != nothing {
+		if got := classify(&net.OpError{Op: "dial", Err: os.NewSyscallError("socket", number)}); got.finding != nothing {
 			t.Errorf("%v: %+v", number, got)
 		}
 	}
@@ -266,7 +266,7 @@ func TestTheCheckerFollowsARealBackend(t *testing.T) {
 	await := func(status Status, cause string) {
 		t.Helper()
 		f.await(fmt.Sprintf("to=%v cause=%s", status, cmp.Or(cause, `""`)))
-		if f.of(i).Healthy() != status.Traffic() {
+		if f.of(i).Healthy() != getsTraffic(status) {
 			t.Errorf("traffic does not follow %v", status)
 		}
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/transport"
 )
 
-// NoProxy is the proxy setting of an instance that is reached directly, whatever
+// ProxyNone is the proxy setting of an instance that is reached directly, whatever
 // the environment says.
-const NoProxy = "none"
+const ProxyNone = "none"
 
 // TLS are the TLS settings of an instance. The files are read whenever a
 // configuration comes into force.
@@ -76,7 +76,7 @@ func (t TLS) load(report func(path, message string)) transport.Route {
 // checkReach reports what is wrong with the settings of how the instance is
 // reached. The messages hold no address: that of a proxy may hold a password.
 func (s Settings) checkReach(report func(path, message string)) {
-	if s.Proxy != "" && s.Proxy != NoProxy {
+	if s.Proxy != "" && s.Proxy != ProxyNone {
 		if err := transport.CheckProxy(s.Proxy); err != nil {
 			report("proxy", `must be "none" or an address such as http://proxy.example:3128: `+err.Error())
 		}
@@ -122,7 +122,7 @@ func (s Settings) origin(kind *dialect.Kind, environment transport.Proxies) (tra
 	switch s.Proxy {
 	case "":
 		route.Proxy = environment.For(s.BaseURL)
-	case NoProxy:
+	case ProxyNone:
 	default:
 		route.Proxy = s.Proxy
 	}

@@ -35,19 +35,19 @@ type target struct {
 func targetOf(i *Instance) target {
 	// A probe has a connection of its own: it takes none from the calls, leaves
 	// none behind, and how the instances keep theirs does not tell servers apart.
-	return target{i.Origin.Once(), healthPath(i), flatten(i.headers)}
+	return target{i.Origin.Once(), healthPath(i), flattenHeaders(i.headers)}
 }
 
-func flatten(headers map[string]string) string {
+func flattenHeaders(headers map[string]string) string {
 	list := make([]wire.Header, 0, len(headers))
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
 		list = append(list, wire.Header{Name: name, Value: headers[name]})
 	}
-	return joined(list)
+	return joinHeaders(list)
 }
 
-// joined writes headers as one comparable text; none of them holds a newline.
-func joined(headers []wire.Header) string {
+// joinHeaders writes headers as one comparable text; none of them holds a newline.
+func joinHeaders(headers []wire.Header) string {
 	var b strings.Builder
 	for _, h := range headers {
 		b.WriteString(h.Name + ":" + h.Value + "\n")
@@ -70,15 +70,15 @@ type group struct {
 	cancel  context.CancelFunc
 }
 
-// hasten brings the next probe forward.
-func (g *group) hasten(due time.Time) {
+// probeBy brings the next probe forward.
+func (g *group) probeBy(due time.Time) {
 	if g.due.IsZero() || due.Before(g.due) {
 		g.due = due
 	}
 }
 
-// agree settles what the members want. A shorter interval holds at once.
-func (g *group) agree(now time.Time) {
+// mergeSettings settles what the members want. A shorter interval holds at once.
+func (g *group) mergeSettings(now time.Time) {
 	before := g.interval
 	g.interval, g.timeout = 0, 0
 	for _, m := range g.members {
@@ -89,7 +89,7 @@ func (g *group) agree(now time.Time) {
 		g.timeout = max(g.timeout, m.settings.Timeout.Std())
 	}
 	if g.interval < before {
-		g.hasten(now.Add(jitter(g.interval)))
+		g.probeBy(now.Add(jitter(g.interval)))
 	}
 }
 
@@ -115,11 +115,11 @@ func (g *group) plan(found finding, now time.Time) {
 	g.due = now.Add(jitter(delay))
 }
 
-// announce tells the members when the next probe is due, for callers who are to
+// publishDue tells the members when the next probe is due, for callers who are to
 // wait for it.
-func (g *group) announce() {
+func (g *group) publishDue() {
 	for _, m := range g.members {
-		m.health.expect(g.due)
+		m.health.setNextCheck(g.due)
 	}
 }
 

@@ -66,8 +66,8 @@ func TestInstanceWithoutItsSecretGetsNoTraffic(t *testing.T) {
 			t.Errorf("want %q: fault %q, healthy %t, reason %q", want, i.Fault, i.Healthy(), i.HealthReason())
 		}
 		obstacle := i.Obstacle(time.Now())
-		if (obstacle == backend.Faulty) != (want != "") || strings.Contains(i.WhyNot(obstacle, time.Now()), "KEY") {
-			t.Errorf("want %q: obstacle %d, %s", want, obstacle, i.WhyNot(obstacle, time.Now()))
+		if (obstacle == backend.Faulty) != (want != "") || strings.Contains(i.ObstacleText(obstacle, time.Now()), "KEY") {
+			t.Errorf("want %q: obstacle %d, %s", want, obstacle, i.ObstacleText(obstacle, time.Now()))
 		}
 		if want == "" && i.Target.Header[len(i.Target.Header)-1].Value != "Bearer sk of ${KEY}" {
 			t.Errorf("sent: %v", i.Target.Header)

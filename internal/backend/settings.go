@@ -253,7 +253,7 @@ func (s Settings) checkHeaders(report func(path, message string)) {
 		switch {
 		case !isToken(name):
 			report(path, "is not a valid header name")
-		case isOurs(lower):
+		case isGatewayHeader(lower):
 			report(path, "is a header that the gateway itself decides")
 		default:
 			if message := valueFault(s.Headers[name]); message != "" {
@@ -286,9 +286,9 @@ func isToken(name string) bool {
 	})
 }
 
-// isOurs tells the headers that belong to the connection or to the body: with
+// isGatewayHeader tells the headers that belong to the connection or to the body: with
 // one of them every call would fail, or say two things about its body.
-func isOurs(lowerName string) bool {
+func isGatewayHeader(lowerName string) bool {
 	switch lowerName {
 	case "accept", "accept-encoding", "connection", "content-encoding", "content-length", "content-md5", "content-range",
 		"content-type", "expect", "host", "keep-alive", "proxy-authenticate", "proxy-connection",

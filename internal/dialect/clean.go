@@ -18,26 +18,26 @@ const (
 	maxReason  = 300
 )
 
-// secretText matches what must not be shown wherever it comes from: bearer
-// tokens, keys in the usual shapes, addresses with a scheme, and hosts by the
-// words that stand before them in the errors of common HTTP clients.
-var secretText = regexp.MustCompile(`(?i)bearer\s+\S+` +
+// secretPattern matches text that callers must never see: bearer tokens, keys in
+// the usual formats, URLs, and hosts after the words that precede them in the
+// errors of common HTTP clients.
+var secretPattern = regexp.MustCompile(`(?i)bearer\s+\S+` +
 	`|\b(?:sk|pk|rk|gsk|hf|xai|key|pat|ghp|AIza)[-_][A-Za-z0-9_\-]{8,}|AIza[0-9A-Za-z_\-]{16,}` +
 	`|\b[a-z][a-z0-9+.-]*://\S+` +
 	`|\blookup\s+\S+|\b(?:host|port)=\S+`)
 
-const hidden = "[hidden]"
+const redacted = "[hidden]"
 
-// shortestSecret is the length below which a value is not looked for: it would
-// hide half of every text.
+// shortestSecret is the length below which a value is not redacted: a very short
+// value would match in many places of any text.
 const shortestSecret = 4
 
-// secretsOf lists what no caller may read of an endpoint, the longest first, so
-// that what contains another is hidden whole.
+// secretsOf lists the values of an endpoint that callers must not see, the longest
+// first, so that a value which contains another is redacted whole.
 func secretsOf(base *url.URL, e Endpoint) []string {
 	list := []string{e.BaseURL, base.Host, e.APIKey}
 	if name := base.Hostname(); strings.ContainsAny(name, ".:") {
-		list = append(list, name) // a bare word may be the name of a model, too
+		list = append(list, name) // a name without a dot may also be the name of a model
 	}
 	if password, ok := base.User.Password(); ok {
 		list = append(list, password)
@@ -58,31 +58,31 @@ func secretsOf(base *url.URL, e Endpoint) []string {
 	return slices.Compact(list)
 }
 
-// Clean makes a backend's text fit for callers: one line without markup, cut, and
-// without the instance's secrets and without keys, host names or addresses of
-// anybody.
-func (t *Target) Clean(text string) string { return cut(t.hide(text), maxMessage) }
+// Clean makes a backend's text safe to be shown to callers: it returns one line of
+// limited length without markup, in which the instance's secrets and all keys, host
+// names and addresses are redacted.
+func (t *Target) Clean(text string) string { return truncate(t.redact(text), maxMessage) }
 
 // Reason is Clean for the message of an error, which is shorter.
-func (t *Target) Reason(text string) string { return cut(t.hide(text), maxReason) }
+func (t *Target) Reason(text string) string { return truncate(t.redact(text), maxReason) }
 
-func (t *Target) hide(text string) string {
-	text = oneLine(withoutMarkup(text))
+func (t *Target) redact(text string) string {
+	text = oneLine(stripMarkup(text))
 	for _, secret := range t.secrets {
-		text = strings.ReplaceAll(text, secret, hidden)
+		text = strings.ReplaceAll(text, secret, redacted)
 	}
-	return hideHosts(secretText.ReplaceAllString(text, hidden))
+	return redactHosts(secretPattern.ReplaceAllString(text, redacted))
 }
 
 // cut shortens a text to a number of characters.
-func cut(text string, most int) string {
+func truncate(text string, most int) string {
 	if utf8.RuneCountInString(text) <= most {
 		return text
 	}
 	return string([]rune(text)[:most-1]) + "…"
 }
 
-// oneLine makes every run of space and control characters one space.
+// oneLine replaces every run of space and control characters by one space.
 func oneLine(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -93,9 +93,9 @@ func oneLine(text string) string {
 	return strings.Join(strings.Fields(text), " ")
 }
 
-// withoutMarkup puts a space in the place of every tag and comment, so that what
-// is left cannot join to a new one. A model's own marks, such as <|end|>, stay.
-func withoutMarkup(text string) string {
+// stripMarkup replaces every HTML tag and comment by a space, so that the rest
+// cannot form a new tag. Special tokens of models, such as <|end|>, are kept.
+func stripMarkup(text string) string {
 	var out strings.Builder
 	for {
 		open := strings.IndexByte(text, '<')
@@ -123,25 +123,25 @@ func isTagStart(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '/' || c == '!' || c == '?'
 }
 
-// hostText matches what may be a host, with or without a port: an IPv6 address in
+// hostPattern matches what may be a host, with or without a port: an IPv6 address in
 // brackets, or a run of the characters of which names and addresses are made.
-var hostText = regexp.MustCompile(`\[[0-9A-Fa-f:.]+(?:%\w+)?\](?::\d+)?|[\w.:%-]*[\w:]`)
+var hostPattern = regexp.MustCompile(`\[[0-9A-Fa-f:.]+(?:%\w+)?\](?::\d+)?|[\w.:%-]*[\w:]`)
 
-// hideHosts hides host names and addresses.
-func hideHosts(text string) string {
-	return hostText.ReplaceAllStringFunc(text, func(word string) string {
+// redactHosts hides host names and addresses.
+func redactHosts(text string) string {
+	return hostPattern.ReplaceAllStringFunc(text, func(word string) string {
 		if isHost(word) {
-			return hidden
+			return redacted
 		}
 		return word
 	})
 }
 
-// isHost tells whether a word names a host: an address, a name under a domain
-// that is in use, or any name with a port. A bare word is not one; it may as well
-// be the name of a model or a file.
+// isHost reports whether a word names a host: an address, a name that ends in one
+// of domains, or a name with a port. A single label is not taken for a host, because
+// it may be the name of a model or a file.
 func isHost(word string) bool {
-	// A colon behind a word is punctuation, and one before it a part of no name.
+	// Colons at either end of a word are punctuation, unless it is an IPv6 address.
 	word = strings.TrimRight(word, ":")
 	if strings.Count(word, ":") < 2 {
 		word = strings.TrimLeft(word, ":")
@@ -166,24 +166,24 @@ func isHost(word string) bool {
 	switch {
 	case last == "localhost":
 		return true
-	case hasPort: // a word with a number behind it is a host if it looks like one
+	case hasPort: // word:number may also be a tag or a line, so the word must look like a host
 		return strings.ContainsFunc(last, unicode.IsLetter) && (len(labels) > 1 || strings.ContainsAny(name, "-0123456789"))
 	case len(labels) == 1:
 		return false
 	}
-	// Two letters are a country, but also the end of many a file's name.
+	// Two letters may be a country code, but also the extension of a file.
 	return slices.Contains(domains, last) || len(labels) > 2 && len(last) == 2 && !strings.ContainsAny(last, "0123456789")
 }
 
-// domains are the last labels by which a host name is told from other words with
-// a dot in them.
+// domains are the last labels that distinguish host names from other words with a
+// dot.
 var domains = []string{
 	"com", "net", "org", "edu", "gov", "mil", "int", "info", "biz", "io", "ai", "dev", "app", "cloud", "host", "site",
 	"internal", "local", "localdomain", "lan", "home", "arpa", "corp", "intranet", "intra", "private", "svc", "cluster",
 	"test", "example", "invalid",
 }
 
-// isLabel tells whether a text can be one of the parts of a host name.
+// isLabel reports whether a text is a valid label of a host name.
 func isLabel(s string) bool {
 	for i := range len(s) {
 		c := s[i]
@@ -195,7 +195,8 @@ func isLabel(s string) bool {
 	return s != ""
 }
 
-// isPort tells whether a text is a port rather than a line or a small count.
+// isPort reports whether a text may be a port. One digit is more likely a line
+// number or a count.
 func isPort(s string) bool { return len(s) >= 2 && len(s) <= 5 && isNumber(s) }
 
 func isNumber(s string) bool {

@@ -17,7 +17,7 @@ import (
 // chunk, those of a choice with its last.
 func CompletionEvents(req *schema.Request, body []byte, usage schema.Usage) (Events, error) {
 	var whole completion
-	if err := json.Unmarshal(body, &whole, asItCame()); err != nil {
+	if err := json.Unmarshal(body, &whole, preserveText()); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	e := &storedEvents{usage: usage}
@@ -47,9 +47,9 @@ func CompletionEvents(req *schema.Request, body []byte, usage schema.Usage) (Eve
 	return e, nil
 }
 
-// asItCame returns the options for reading and writing completions without changing
+// preserveText returns the options for reading and writing completions without changing
 // them: the text was checked when it arrived.
-func asItCame() json.Options {
+func preserveText() json.Options {
 	return json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true))
 }
 
@@ -116,7 +116,7 @@ func (c *choice) chunks(position int) ([2]choiceChunk, error) {
 // number them by.
 func deltaOf(message jsontext.Value) (jsontext.Value, error) {
 	var fields map[string]jsontext.Value
-	if err := json.Unmarshal(message, &fields, asItCame()); err != nil {
+	if err := json.Unmarshal(message, &fields, preserveText()); err != nil {
 		return nil, err
 	}
 	if fields == nil {
@@ -127,7 +127,7 @@ func deltaOf(message jsontext.Value) (jsontext.Value, error) {
 	}
 	if calls := fields["tool_calls"]; calls != nil && calls.Kind() == '[' {
 		var list []map[string]jsontext.Value
-		if err := json.Unmarshal(calls, &list, asItCame()); err != nil {
+		if err := json.Unmarshal(calls, &list, preserveText()); err != nil {
 			return nil, err
 		}
 		for i, call := range list {
@@ -136,17 +136,17 @@ func deltaOf(message jsontext.Value) (jsontext.Value, error) {
 			}
 			call["index"] = jsontext.Value(strconv.Itoa(i))
 		}
-		numbered, err := json.Marshal(list, json.Deterministic(true), asItCame())
+		numbered, err := json.Marshal(list, json.Deterministic(true), preserveText())
 		if err != nil {
 			return nil, err
 		}
 		fields["tool_calls"] = numbered
 	}
-	return json.Marshal(fields, json.Deterministic(true), asItCame())
+	return json.Marshal(fields, json.Deterministic(true), preserveText())
 }
 
 func (e *storedEvents) add(chunk completionChunk) error {
-	data, err := json.Marshal(chunk, asItCame())
+	data, err := json.Marshal(chunk, preserveText())
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}

@@ -70,7 +70,7 @@ func (e Event) Failure() error {
 // LooksLikeFailure reports whether an object has a member in which backends put the
 // text of an error, although it does not call itself an error.
 func LooksLikeFailure(root jsonscan.Value) bool {
-	for _, name := range faultNames {
+	for _, name := range errorMembers {
 		if root.Get(name).Given() {
 			return true
 		}
@@ -78,8 +78,8 @@ func LooksLikeFailure(root jsonscan.Value) bool {
 	return false
 }
 
-// faultNames are the names under which backends tell what went wrong.
-var faultNames = [...]string{"error", "message", "detail", "msg"}
+// errorMembers are the names under which backends tell what went wrong.
+var errorMembers = [...]string{"error", "message", "detail", "msg"}
 
 // FailureMessage finds the text in the shapes of errors that backends use:
 // {"error":{"message":…}}, {"error":"…"}, {"message":…}, {"detail":…}, "…".
@@ -90,7 +90,7 @@ func FailureMessage(v jsonscan.Value) string {
 	if first := v.First(); v.Kind() == jsonscan.Array && first.Get("error").Given() {
 		return FailureMessage(first) // some wrap their errors in a list
 	}
-	for _, name := range faultNames {
+	for _, name := range errorMembers {
 		if inner := v.Get(name); inner.Given() {
 			return FailureMessage(inner)
 		}

@@ -27,24 +27,24 @@ type Kind struct {
 	KeyHeader, KeyPrefix string
 	// Headers go along with every call.
 	Headers []wire.Header
-	// Health is the path that tells whether the backend lives, without work for
-	// it or cost for us; empty means that connecting is all that may be tried.
+	// Health is the path of a health check that costs nothing and makes the backend
+	// do no work; empty means that a health check only connects.
 	Health string
 	// NoKeepAlive means that a connection serves one call, unless the instance says
-	// otherwise: the server lets every connection that is kept occupy a worker.
+	// otherwise, because idle connections occupy workers of the server.
 	NoKeepAlive bool
 	// Quirks are the ways in which the kind departs from its dialect.
 	Quirks Quirks
-	// Complaints are the words that mean something else than a fault of the
-	// backend; see Kind.Meaning.
-	Complaints [][]Complaint
+	// ErrorPatterns match errors that are not a fault of the backend; see
+	// Kind.Meaning.
+	ErrorPatterns [][]ErrorPattern
 }
 
 // Route is how a kind serves one service type.
 type Route struct {
 	// Path is where calls go unless the instance says otherwise.
-	Path  string
-	Speak Adapter
+	Path    string
+	Adapter Adapter
 }
 
 // Quirks are departures of a kind from its dialect.
@@ -63,10 +63,10 @@ type Endpoint struct {
 	ForwardAuthorization bool
 }
 
-// Target is an Endpoint made ready for calls: all that can be known of them
-// before a request comes.
+// Target is an Endpoint prepared for calls: everything that can be computed before
+// a request comes.
 type Target struct {
-	Speak                Adapter
+	Adapter              Adapter
 	Path                 string
 	Header               []wire.Header
 	ForwardAuthorization bool
@@ -80,8 +80,8 @@ type Target struct {
 	secrets   []string
 }
 
-// Refuse says what of a request cannot be expressed in the dialect, as far as
-// that can be told without writing the call.
+// Refuse returns an error if the dialect cannot express the request, as far as that
+// can be decided without writing the call.
 func (t *Target) Refuse(req *schema.Request) error {
 	if t.selective == nil {
 		return nil
@@ -97,14 +97,14 @@ func (k *Kind) Target(service schema.ServiceType, e Endpoint) (*Target, error) {
 	}
 	route := k.Routes[service]
 	t := &Target{
-		Speak:                route.Speak,
+		Adapter:              route.Adapter,
 		Path:                 joinPath(base.EscapedPath(), e.Path, route.Path),
 		ForwardAuthorization: e.ForwardAuthorization,
 		Model:                e.Model,
 		Quirks:               k.Quirks,
 		secrets:              secretsOf(base, e),
 	}
-	t.selective, _ = route.Speak.(Selective)
+	t.selective, _ = route.Adapter.(Selective)
 	if e.Model != "" {
 		t.ModelJSON = jsonwrite.AppendText(nil, e.Model)
 	}
@@ -127,14 +127,14 @@ func (k *Kind) Target(service schema.ServiceType, e Endpoint) (*Target, error) {
 	return t, nil
 }
 
-// Begin describes a call but for its body.
+// Begin fills in a call except for its body.
 func (t *Target) Begin(call *wire.Call, path, contentType, accept string) {
 	call.Method, call.Path = "POST", path
 	call.Header = append(append(call.Header[:0], t.Header...),
 		wire.Header{Name: "Content-Type", Value: contentType}, wire.Header{Name: "Accept", Value: accept})
 }
 
-// Credential puts a key where the dialect wants it.
+// Credential returns the header that carries a key.
 func (k *Kind) Credential(key string) wire.Header {
 	if k.KeyHeader != "" {
 		return wire.Header{Name: k.KeyHeader, Value: k.KeyPrefix + key}

@@ -107,7 +107,7 @@ func shapeOf(contentType string) shape {
 func (o Opening) openStream(speak Streamer, req *schema.Request, from io.Reader, typed bool) (Opening, error) {
 	if !typed {
 		err := o.readSome(from)
-		for err == nil && len(o.Read) < maxSniffed && saysNothing(o.Read) {
+		for err == nil && len(o.Read) < maxSniffed && isUndecided(o.Read) {
 			err = o.readSome(from)
 		}
 		if err != nil && !errors.Is(err, io.EOF) {
@@ -137,10 +137,10 @@ func (o Opening) first(from Events) (Opening, error) {
 // that no text has, and what is larger than an error may be is audio.
 func (o Opening) openBinary(speak BinaryTyper, req *schema.Request, in Incoming) (Opening, error) {
 	err := o.readSome(in.From)
-	read, isText := textFrom(o.Read, 0)
+	read, isText := scanText(o.Read, 0)
 	for err == nil && isText && beginsDocument(o.Read) && len(o.Read) < maxSniffed {
 		err = o.readSome(in.From)
-		read, isText = textFrom(o.Read, read)
+		read, isText = scanText(o.Read, read)
 	}
 	switch {
 	case err != nil && !errors.Is(err, io.EOF):
@@ -174,8 +174,8 @@ func skipBlanks(start []byte) []byte {
 	return bytes.TrimLeft(bytes.TrimPrefix(start, []byte(jsonscan.ByteOrderMark)), " \t\r\n")
 }
 
-// saysNothing reports whether the beginning of a text may have anything behind it.
-func saysNothing(start []byte) bool {
+// isUndecided reports whether the beginning of a text may have anything behind it.
+func isUndecided(start []byte) bool {
 	return len(skipBlanks(start)) == 0 || strings.HasPrefix(jsonscan.ByteOrderMark, string(start))
 }
 
@@ -185,9 +185,9 @@ func beginsDocument(b []byte) bool {
 	return len(b) == 0 || strings.IndexByte("{[\"<", b[0]) >= 0
 }
 
-// textFrom reports whether bytes are text from a place on, and how far they are: a
+// scanText reports whether bytes are text from a place on, and how far they are: a
 // character whose end is not there yet may still become one.
-func textFrom(b []byte, at int) (read int, isText bool) {
+func scanText(b []byte, at int) (read int, isText bool) {
 	for at < len(b) {
 		c := b[at]
 		switch {

@@ -11,7 +11,8 @@ import (
 // DoneMark ends a stream in OpenAI's dialect.
 var DoneMark = []byte("[DONE]")
 
-// IsDone tells the mark at the end of a stream; some put blanks around it.
+// IsDone reports whether data is the mark at the end of a stream; some backends put
+// blanks around it.
 func IsDone(data []byte) bool { return bytes.Equal(bytes.TrimSpace(data), DoneMark) }
 
 // MaxEvent is how large one event of a stream may be: pictures travel in them. A

@@ -14,13 +14,13 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// TokenIDsRemedy says what a caller can do whose backend takes no token ids. Some
+// TokenIDsHint says what a caller can do whose backend takes no token ids. Some
 // clients send them unless they are told not to.
-const TokenIDsRemedy = "Send the text itself; in LangChain set check_embedding_ctx_length=False."
+const TokenIDsHint = "Send the text itself; in LangChain set check_embedding_ctx_length=False."
 
 // RefuseTokenIDs refuses token ids where only texts can be sent.
 func RefuseTokenIDs() error {
-	return schema.InvalidValue("input", "'input' must be a string or an array of strings: the backend of this model takes no token ids. "+TokenIDsRemedy)
+	return schema.InvalidValue("input", "'input' must be a string or an array of strings: the backend of this model takes no token ids. "+TokenIDsHint)
 }
 
 // ConvertVector returns the vector in the wanted form, nil if it has it.

@@ -31,7 +31,7 @@ func (a *attempt) begin(i *backend.Instance, permit backend.Permit, now time.Tim
 	previous := a.instance
 	a.instance, a.permit, a.held = i, permit, true
 	a.record.Begin(i.ID, i.Kind.Name, now)
-	err := i.Target.Speak.Call(a.req, i.Target, &a.out)
+	err := i.Target.Adapter.Call(a.req, i.Target, &a.out)
 	if err != nil {
 		i.Return(permit, time.Now())
 		a.record.Forget()
@@ -75,7 +75,7 @@ func (a *attempt) call(ctx context.Context, reply *reply) *fault {
 		return a.classifier().classify(err, false)
 	}
 	a.response = response
-	err = reply.open(a.request, a.instance.Target.Speak, response, a.sent.Add(firstToken))
+	err = reply.open(a.request, a.instance.Target.Adapter, response, a.sent.Add(firstToken))
 	now := time.Now()
 	if reply.arrived.After(a.sent) {
 		a.noteWait(reply.arrived)

@@ -94,7 +94,7 @@ func (s *survey) candidates() []Candidate {
 		case backend.Faulty:
 			all[n].Reason = i.Fault
 		default:
-			all[n].Reason = i.WhyNot(s.obstacles[n], s.now)
+			all[n].Reason = i.ObstacleText(s.obstacles[n], s.now)
 		}
 	}
 	return all

@@ -190,7 +190,7 @@ func (c classifier) withReason(message string, f *dialect.Failure) string {
 // request how to send text instead. Some client libraries send token ids by default.
 func (c classifier) addTokenIDHint(err *schema.Error) {
 	if c.req.Service == schema.Embedding && c.req.HasTokenIDs() {
-		err.Message = strings.TrimSuffix(err.Message, ".") + ". The input is token ids, which this backend may not take. " + dialect.TokenIDsRemedy
+		err.Message = strings.TrimSuffix(err.Message, ".") + ". The input is token ids, which this backend may not take. " + dialect.TokenIDsHint
 	}
 }
 

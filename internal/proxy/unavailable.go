@@ -58,7 +58,7 @@ func (s *survey) unavailable(excluded *exclusions) *schema.Error {
 
 // add adds an instance that does not take the request.
 func (l *outlook) add(i *backend.Instance, o backend.Obstacle, now time.Time) {
-	c := candidate{Instance: i.Handle, Reason: i.WhyNot(o, now)}
+	c := candidate{Instance: i.Handle, Reason: i.ObstacleText(o, now)}
 	if o == backend.Unhealthy {
 		c.Cause = i.Health.Snapshot().Cause
 	}

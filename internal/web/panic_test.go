@@ -27,15 +27,15 @@ func TestPanicInTheProxyLosesNothing(t *testing.T) {
 	permit, _ := i.Acquire(time.Now())
 	i.Release(permit, breaker.Failure, time.Now())
 	gatewaytest.Eventually(t, "the breaker allows a trial", func() bool { return i.Breaker.Ready(time.Now()) })
-	sound := i.Target.Speak
-	i.Target.Speak = panicking{sound}
+	sound := i.Target.Adapter
+	i.Target.Adapter = panicking{sound}
 	for range 3 {
 		r.Chat(gatewaytest.PlainHi).FailsWith(t, 500, "internal_error", "internal_error", "")
 	}
 	if s := i.Breaker.Snapshot(); i.InFlight() != 0 || s.State != breaker.HalfOpen || s.FailureCount != 1 {
 		t.Errorf("%d in flight, %v with %d failures", i.InFlight(), s.State, s.FailureCount)
 	}
-	i.Target.Speak = sound
+	i.Target.Adapter = sound
 	r.Chat(gatewaytest.PlainHi).Succeeds(t)
 	if gatewaytest.CountLines(r.Logs.String(), "handler panicked", "a fault of ours") != 3 {
 		t.Error("the log does not say what panicked")

@@ -49,12 +49,12 @@ func (e *events) Next() ([]byte, error) {
 		dialect.DropLarge(&e.doc)
 		event, err := e.sse.Next()
 		if err != nil {
-			e.broke(err)
+			e.endOfInput(err)
 			break
 		}
 		chunk, err := e.chunk(event)
 		if (e.sse.Cut() || e.finished) && errors.Is(err, dialect.ErrInvalid) {
-			e.broke(io.EOF) // the stream ended in the middle of this event, or before it
+			e.endOfInput(io.EOF) // the stream ended in the middle of this event, or before it
 			break
 		}
 		if err != nil {
@@ -77,9 +77,9 @@ func (e *events) Next() ([]byte, error) {
 	return nil, e.end
 }
 
-// broke ends a stream whose reader has no more. An answer that said why it
+// endOfInput ends a stream whose reader has no more. An answer that said why it
 // ended is complete, whatever happens to the connection afterwards.
-func (e *events) broke(err error) {
+func (e *events) endOfInput(err error) {
 	switch {
 	case e.finished:
 		e.stopped = true
@@ -174,7 +174,7 @@ func (e *events) delta(root jsonscan.Value) []byte {
 	case "thinking_delta":
 		return e.thought(root, dialect.RawText(delta.Get("thinking")))
 	case "signature_delta":
-		if e.thinksAt(root) {
+		if e.inOpenThinking(root) {
 			e.signature = append(e.signature, dialect.RawText(delta.Get("signature"))...)
 		}
 	case "input_json_delta":
@@ -188,7 +188,7 @@ func (e *events) thought(root jsonscan.Value, text []byte) []byte {
 	if len(text) == 0 {
 		return nil
 	}
-	if e.thinksAt(root) {
+	if e.inOpenThinking(root) {
 		e.thinking = append(e.thinking, text...)
 		if len(e.thinking) > maxThinking {
 			e.thinkingAt, e.thinking = -1, nil // too much to keep
@@ -203,8 +203,8 @@ func (e *events) thought(root jsonscan.Value, text []byte) []byte {
 // whole.
 const maxThinking = 4 << 20
 
-// thinksAt reports whether an event belongs to the thinking block that is open.
-func (e *events) thinksAt(root jsonscan.Value) bool {
+// inOpenThinking reports whether an event belongs to the thinking block that is open.
+func (e *events) inOpenThinking(root jsonscan.Value) bool {
 	index, ok := root.Get("index").Int()
 	return ok && index == e.thinkingAt
 }
@@ -303,7 +303,7 @@ func (e *events) blockStop(root jsonscan.Value) []byte {
 	if call := e.call(root); call >= 0 && !e.tools[call].arguments {
 		return e.argumentsChunk(call, []byte(`"{}"`))
 	}
-	if !e.thinksAt(root) {
+	if !e.inOpenThinking(root) {
 		return nil
 	}
 	e.thinkingAt = -1

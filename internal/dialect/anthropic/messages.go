@@ -35,7 +35,7 @@ func (w *requestWriter) message(m jsonscan.Value) *schema.Error {
 	content := m.Get("content")
 	switch string(m.Get("role").Text()) {
 	case "system", "developer":
-		return w.lift(content)
+		return w.moveToSystem(content)
 	case "assistant":
 		return w.assistant(m)
 	case "tool":
@@ -92,8 +92,8 @@ func (w *requestWriter) content(role string, content jsonscan.Value) *schema.Err
 	return nil
 }
 
-// lift takes the texts of a system message out of the list.
-func (w *requestWriter) lift(content jsonscan.Value) *schema.Error {
+// moveToSystem takes the texts of a system message out of the list.
+func (w *requestWriter) moveToSystem(content jsonscan.Value) *schema.Error {
 	if content.Kind() != jsonscan.Array {
 		if text := dialect.RawText(content); len(text) > 0 {
 			w.addSystem(text, jsonscan.Value{}, true)
@@ -132,13 +132,13 @@ func (w *requestWriter) addSystem(text []byte, cache jsonscan.Value, apart bool)
 	b.EndObject()
 }
 
-// instruct adds a text of ours, which has nothing to escape, to the system prompt.
-func (w *requestWriter) instruct(text []byte) { w.addSystem(text, jsonscan.Value{}, true) }
+// addInstruction adds a text of ours, which has nothing to escape, to the system prompt.
+func (w *requestWriter) addInstruction(text []byte) { w.addSystem(text, jsonscan.Value{}, true) }
 
 // writeSystem writes the system prompt; one that the caller gave in the
 // backend's own words joins the lifted ones.
 func (w *requestWriter) writeSystem() *schema.Error {
-	if err := w.lift(w.req.Field("system")); err != nil {
+	if err := w.moveToSystem(w.req.Field("system")); err != nil {
 		return schema.InvalidValue("system", "'system' may only have text blocks.")
 	}
 	switch {

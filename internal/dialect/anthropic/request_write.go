@@ -133,7 +133,7 @@ func (w *requestWriter) answerSchema() (jsonscan.Value, *schema.Error) {
 	format := dialect.Rescan(&w.deep, field)
 	switch string(format.Get("type").Text()) { // Refuse has refused other types
 	case "json_object":
-		w.instruct([]byte("Answer with one valid JSON object and nothing else: no code fence, no text around it."))
+		w.addInstruction([]byte("Answer with one valid JSON object and nothing else: no code fence, no text around it."))
 	case "json_schema":
 		wanted := format.Get("json_schema").Get("schema")
 		if wanted.Kind() != jsonscan.Object {

@@ -210,8 +210,8 @@ func levelOf(effort, model string) string {
 	return "high"
 }
 
-// asObject returns the text of a JSON object that a string holds, or nil.
-func asObject(text []byte) []byte {
+// objectText returns the text of a JSON object that a string holds, or nil.
+func objectText(text []byte) []byte {
 	text = bytes.TrimSpace(text)
 	if len(text) == 0 || text[0] != '{' {
 		return nil

@@ -80,7 +80,7 @@ func (c *conversation) message(m jsonscan.Value, place string) error {
 	}
 	switch role {
 	case "system", "developer":
-		return c.instruct(m, place)
+		return c.addInstruction(m, place)
 	case "assistant":
 		return c.assistant(m, place)
 	case "tool", "function":
@@ -189,8 +189,8 @@ func partText(part jsonscan.Value) jsonscan.Value {
 	return jsonscan.Value{}
 }
 
-// instruct collects the text of a system message. Several are joined.
-func (c *conversation) instruct(m jsonscan.Value, place string) error {
+// addInstruction collects the text of a system message. Several are joined.
+func (c *conversation) addInstruction(m jsonscan.Value, place string) error {
 	text, media, err := gather(m.Get("content"), place)
 	if err != nil {
 		return err
@@ -327,7 +327,7 @@ func writeCallID(w *jsonwrite.Writer, id jsonscan.Value) {
 // must be able to go on.
 func writeArguments(w *jsonwrite.Writer, arguments jsonscan.Value) {
 	text := bytes.TrimSpace(arguments.Text())
-	switch object := asObject(text); {
+	switch object := objectText(text); {
 	case arguments.Kind() == jsonscan.Object:
 		w.Raw(arguments.Raw())
 	case len(text) == 0:
@@ -361,7 +361,7 @@ func (c *conversation) result(m jsonscan.Value, place string) error {
 	writeCallID(&w, id)
 	w.Member("name", called.name)
 	w.Name("response")
-	if object := asObject(jsonscan.Unescape(nil, text)); object != nil {
+	if object := objectText(jsonscan.Unescape(nil, text)); object != nil {
 		w.Raw(object)
 	} else {
 		w.Object()

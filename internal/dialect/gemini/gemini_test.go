@@ -69,14 +69,14 @@ func TestGeminiCallLeavesTheRequestAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := bytes.Clone(body)
-	kind := dialect.Kind{Routes: map[schema.ServiceType]dialect.Route{schema.Chat: {Path: "/v1beta/models/{model}:generateContent", Speak: Chat{}}}}
+	kind := dialect.Kind{Routes: map[schema.ServiceType]dialect.Route{schema.Chat: {Path: "/v1beta/models/{model}:generateContent", Adapter: Chat{}}}}
 	target, err := kind.Target(schema.Chat, dialect.Endpoint{BaseURL: "https://backend.test"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var first, second wire.Call
 	for _, call := range []*wire.Call{&first, &second} {
-		if err := target.Speak.Call(req, target, call); err != nil {
+		if err := target.Adapter.Call(req, target, call); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -170,7 +170,7 @@ func (r *schemaReader) member(s *reducedSchema, m jsonscan.Value, depth int) err
 	return nil
 }
 
-// table reads the type: one, or several of which one may be null.
+// kinds reads the type: one, or several of which one may be null.
 func (r *schemaReader) kinds(s *reducedSchema, m jsonscan.Value) error {
 	if s.kind != "" {
 		return nil

@@ -90,7 +90,7 @@ func callOf(t testing.TB, kind *dialect.Kind, service schema.ServiceType, endpoi
 		t.Fatal(err)
 	}
 	call := new(wire.Call)
-	if err := target.Speak.Call(requestOf(t, service, stream), target, call); err != nil {
+	if err := target.Adapter.Call(requestOf(t, service, stream), target, call); err != nil {
 		t.Fatal(err)
 	}
 	return call
@@ -194,7 +194,7 @@ func TestEveryKindPutsTheKeyInItsHeader(t *testing.T) {
 
 func TestEveryKindCallsTheModelByTheBackendsName(t *testing.T) {
 	forEveryRoute(t, func(t *testing.T, kind *dialect.Kind, service schema.ServiceType) {
-		if _, ok := kind.Routes[service].Speak.(rerank.TEI); ok {
+		if _, ok := kind.Routes[service].Adapter.(rerank.TEI); ok {
 			return // it serves one model and wants no name
 		}
 		sent := func(model string) string {
@@ -243,7 +243,7 @@ func TestEveryKindFindsItsPath(t *testing.T) {
 func TestOpenAIShapedKindsKeepUnknownFields(t *testing.T) {
 	tried := 0
 	forEveryRoute(t, func(t *testing.T, kind *dialect.Kind, service schema.ServiceType) {
-		switch kind.Routes[service].Speak.(type) {
+		switch kind.Routes[service].Adapter.(type) {
 		case openai.Chat, openai.Embedding, openai.Image, openai.Speech, openai.Transcription, rerank.Rerank:
 		default:
 			return // a dialect of its own
@@ -276,7 +276,7 @@ func TestEveryCallCanBeUsedAgain(t *testing.T) {
 		var call wire.Call
 		var first string
 		for i := range 3 {
-			if err := target.Speak.Call(req, target, &call); err != nil {
+			if err := target.Adapter.Call(req, target, &call); err != nil {
 				t.Fatal(err)
 			}
 			got := boundary.ReplaceAllString(fmt.Sprint(call.Method, call.Path, call.Header, bodyOf(t, &call)), "B")
@@ -367,9 +367,9 @@ func TestNoAnswerMakesAnAdapterPanic(t *testing.T) {
 		}
 		for _, body := range garbage(t, kind, service) {
 			for _, contentType := range []string{"application/json", "text/plain", ""} {
-				checkReply(t, target.Speak, requestOf(t, service, false), dialect.Answer{ContentType: contentType, Body: []byte(body)})
+				checkReply(t, target.Adapter, requestOf(t, service, false), dialect.Answer{ContentType: contentType, Body: []byte(body)})
 			}
-			if streamer, ok := target.Speak.(dialect.Streamer); ok {
+			if streamer, ok := target.Adapter.(dialect.Streamer); ok {
 				checkStream(t, streamer.Events(requestOf(t, service, true), strings.NewReader(body)), body)
 			}
 		}
@@ -465,13 +465,13 @@ func FuzzAnswers(f *testing.F) {
 		for _, kind := range table {
 			for service, route := range kind.Routes {
 				// Kinds of one dialect share their adapters.
-				if name := fmt.Sprintf("%T %s", route.Speak, service); done[name] {
+				if name := fmt.Sprintf("%T %s", route.Adapter, service); done[name] {
 					continue
 				} else {
 					done[name] = true
 				}
-				checkReply(t, route.Speak, requestOf(t, service, false), dialect.Answer{ContentType: "application/json", Body: body})
-				if streamer, ok := route.Speak.(dialect.Streamer); ok {
+				checkReply(t, route.Adapter, requestOf(t, service, false), dialect.Answer{ContentType: "application/json", Body: body})
+				if streamer, ok := route.Adapter.(dialect.Streamer); ok {
 					checkStream(t, streamer.Events(requestOf(t, service, true), bytes.NewReader(body)), string(body))
 				}
 			}
@@ -495,7 +495,7 @@ func tellAll(events dialect.Events) (lines []string, end error) {
 
 func TestEverySplitOfAStreamGivesTheSameEvents(t *testing.T) {
 	forEveryRoute(t, func(t *testing.T, kind *dialect.Kind, service schema.ServiceType) {
-		streamer, ok := kind.Routes[service].Speak.(dialect.Streamer)
+		streamer, ok := kind.Routes[service].Adapter.(dialect.Streamer)
 		if !ok {
 			return // no streams
 		}
@@ -535,7 +535,7 @@ func TestEverySplitOfAStreamGivesTheSameEvents(t *testing.T) {
 func TestABrokenConnectionIsNoEnd(t *testing.T) {
 	broken := errors.New("connection reset by peer")
 	forEveryRoute(t, func(t *testing.T, kind *dialect.Kind, service schema.ServiceType) {
-		streamer, ok := kind.Routes[service].Speak.(dialect.Streamer)
+		streamer, ok := kind.Routes[service].Adapter.(dialect.Streamer)
 		if !ok {
 			return // no streams
 		}

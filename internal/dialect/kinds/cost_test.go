@@ -202,7 +202,7 @@ func TestCostOfARequestGrowsWithItsSizeOnly(t *testing.T) {
 	for _, kind := range table {
 		for service, route := range kind.Routes {
 			// Kinds of one dialect differ in nothing else that costs anything.
-			name := fmt.Sprintf("%T %s %v", route.Speak, service, service == schema.Rerank && kind.Quirks.TextDocuments)
+			name := fmt.Sprintf("%T %s %v", route.Adapter, service, service == schema.Rerank && kind.Quirks.TextDocuments)
 			if read[service] == nil || speakers[name] {
 				continue
 			}
@@ -219,7 +219,7 @@ func TestCostOfARequestGrowsWithItsSizeOnly(t *testing.T) {
 					t.Run(kind.Name+"/"+service.String()+"/"+shape, func(t *testing.T) {
 						growsLinearly(t, make, func(req *schema.Request, body []byte, call *wire.Call) {
 							if read[service](req, body) == nil {
-								_ = target.Speak.Call(req, target, call) // a refusal has its cost, too
+								_ = target.Adapter.Call(req, target, call) // a refusal has its cost, too
 							}
 						})
 					})

@@ -167,7 +167,7 @@ func TestDocumentedTranscripts(t *testing.T) {
 func TestDocumentedComplaints(t *testing.T) {
 	rows := tableBelow(t, readDocumentation(t), "## What a backend's words mean")
 	for _, kind := range table {
-		for _, list := range kind.Complaints {
+		for _, list := range kind.ErrorPatterns {
 			for _, c := range list {
 				meaning := map[dialect.Meaning]string{dialect.RequestFault: "| request", dialect.Overload: "| busy"}[c.Means]
 				documented := func(row string) bool {

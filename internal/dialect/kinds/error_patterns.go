@@ -6,11 +6,11 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 )
 
-// The words of the servers, taken from their sources and from recordings.
-// Whatever is listed here is the same for every try of the same request.
+// The error texts of servers, taken from their sources and from recordings. A
+// request that gets one of those that mean RequestFault gets it on every attempt.
 var (
 	// llama.cpp answers 500 for every exception that is not of one certain type.
-	llamaComplaints = []dialect.Complaint{
+	llamaErrors = []dialect.ErrorPattern{
 		{Text: "is too large to process. increase the physical batch size", Means: dialect.RequestFault},
 		{Text: "context shift is disabled", Means: dialect.RequestFault},
 		{Text: "failed to download image", Means: dialect.RequestFault},
@@ -33,16 +33,16 @@ var (
 		{Text: "jinja exception:", Means: dialect.RequestFault},
 		{Text: "[json.exception.", Means: dialect.RequestFault},
 	}
-	whisperComplaints = []dialect.Complaint{
+	whisperErrors = []dialect.ErrorPattern{
 		{Text: "ffmpeg conversion failed", Means: dialect.RequestFault},
 		{Text: "failed to read audio data", Means: dialect.RequestFault},
 		{Text: "failed to read wav file", Means: dialect.RequestFault},
 	}
-	localAIComplaints = []dialect.Complaint{
+	localAIErrors = []dialect.ErrorPattern{
 		{Text: "invalid response_format", Means: dialect.RequestFault},
 		{Text: "http: no such file", Means: dialect.RequestFault},
 	}
-	ollamaComplaints = []dialect.Complaint{
+	ollamaErrors = []dialect.ErrorPattern{
 		{Status: http.StatusServiceUnavailable, Text: "server busy", Means: dialect.Overload},
 		{Text: `" must be of type `, Means: dialect.RequestFault},
 		{Text: "failed to process inputs:", Means: dialect.RequestFault},

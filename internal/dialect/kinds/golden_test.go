@@ -175,7 +175,7 @@ func (g golden) run(t *testing.T) {
 	target := g.target(t, service)
 	req := g.request(t, service)
 	var call wire.Call
-	if err := target.Speak.Call(req, target, &call); err != nil {
+	if err := target.Adapter.Call(req, target, &call); err != nil {
 		g.checkError(t, err)
 		return
 	}
@@ -208,13 +208,13 @@ func (g golden) run(t *testing.T) {
 			"halves":       func(s string) io.Reader { return iotest.HalfReader(strings.NewReader(s)) },
 		} {
 			t.Run(name, func(t *testing.T) {
-				g.checkEvents(t, target.Speak.(dialect.Streamer).Events(req, reader(body)))
+				g.checkEvents(t, target.Adapter.(dialect.Streamer).Events(req, reader(body)))
 			})
 		}
 		return
 	}
 	var reply dialect.Reply
-	if err := target.Speak.Reply(req, dialect.Answer{ContentType: contentType, Body: []byte(body)}, &reply); err != nil {
+	if err := target.Adapter.Reply(req, dialect.Answer{ContentType: contentType, Body: []byte(body)}, &reply); err != nil {
 		g.checkError(t, err)
 		return
 	}

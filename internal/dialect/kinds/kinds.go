@@ -15,13 +15,13 @@ import (
 
 // The routes of backends that serve a service type as the unified API itself does.
 var (
-	chatRoute          = dialect.Route{Path: "/v1/chat/completions", Speak: openai.Chat{}}
-	embeddingRoute     = dialect.Route{Path: "/v1/embeddings", Speak: openai.Embedding{}}
-	rerankRoute        = dialect.Route{Path: "/v1/rerank", Speak: rerank.Rerank{}}
-	speechRoute        = dialect.Route{Path: "/v1/audio/speech", Speak: openai.Speech{}}
-	transcriptionRoute = dialect.Route{Path: "/v1/audio/transcriptions", Speak: openai.Transcription{}}
-	imageRoute         = dialect.Route{Path: "/v1/images/generations", Speak: openai.Image{}}
-	imageEditRoute     = dialect.Route{Path: "/v1/images/edits", Speak: openai.Image{}}
+	chatRoute          = dialect.Route{Path: "/v1/chat/completions", Adapter: openai.Chat{}}
+	embeddingRoute     = dialect.Route{Path: "/v1/embeddings", Adapter: openai.Embedding{}}
+	rerankRoute        = dialect.Route{Path: "/v1/rerank", Adapter: rerank.Rerank{}}
+	speechRoute        = dialect.Route{Path: "/v1/audio/speech", Adapter: openai.Speech{}}
+	transcriptionRoute = dialect.Route{Path: "/v1/audio/transcriptions", Adapter: openai.Transcription{}}
+	imageRoute         = dialect.Route{Path: "/v1/images/generations", Adapter: openai.Image{}}
+	imageEditRoute     = dialect.Route{Path: "/v1/images/edits", Adapter: openai.Image{}}
 )
 
 // table is the table of everything that can stand behind an instance.
@@ -32,7 +32,7 @@ var table = []*dialect.Kind{
 		TypeName: "OpenAIAdapter",
 		Health:   "/v1/models",
 		// Whatever serves this dialect may stand behind it.
-		Complaints: [][]dialect.Complaint{llamaComplaints, whisperComplaints, localAIComplaints, ollamaComplaints},
+		ErrorPatterns: [][]dialect.ErrorPattern{llamaErrors, whisperErrors, localAIErrors, ollamaErrors},
 		Routes: map[schema.ServiceType]dialect.Route{
 			schema.Chat:      chatRoute,
 			schema.Embedding: embeddingRoute,
@@ -59,7 +59,7 @@ var table = []*dialect.Kind{
 		TypeName: "GPUStackAdapter",
 		Health:   "/v1/models",
 		// Its backends are those of others, whose words it passes on.
-		Complaints: [][]dialect.Complaint{llamaComplaints},
+		ErrorPatterns: [][]dialect.ErrorPattern{llamaErrors},
 		Routes: map[schema.ServiceType]dialect.Route{
 			schema.Chat:      chatRoute,
 			schema.Embedding: embeddingRoute,
@@ -96,8 +96,8 @@ var table = []*dialect.Kind{
 			schema.STT:       transcriptionRoute,
 			schema.ImgGen:    imageRoute,
 		},
-		Quirks:     dialect.Quirks{TextDocuments: true},
-		Complaints: [][]dialect.Complaint{localAIComplaints, llamaComplaints, whisperComplaints},
+		Quirks:        dialect.Quirks{TextDocuments: true},
+		ErrorPatterns: [][]dialect.ErrorPattern{localAIErrors, llamaErrors, whisperErrors},
 	},
 	{
 		Name:     "llamacpp",
@@ -113,21 +113,21 @@ var table = []*dialect.Kind{
 			schema.Rerank:    rerankRoute,
 			schema.STT:       transcriptionRoute,
 		},
-		Quirks:     dialect.Quirks{TextDocuments: true},
-		Complaints: [][]dialect.Complaint{llamaComplaints},
+		Quirks:        dialect.Quirks{TextDocuments: true},
+		ErrorPatterns: [][]dialect.ErrorPattern{llamaErrors},
 	},
 	{
-		Name:       "whispercpp",
-		Aliases:    []string{"whisper.cpp", "whisper-server"},
-		TypeName:   "WhisperCppAdapter",
-		Health:     "/health",
-		Routes:     map[schema.ServiceType]dialect.Route{schema.STT: {Path: "/inference", Speak: openai.Transcription{}}},
-		Complaints: [][]dialect.Complaint{whisperComplaints},
+		Name:          "whispercpp",
+		Aliases:       []string{"whisper.cpp", "whisper-server"},
+		TypeName:      "WhisperCppAdapter",
+		Health:        "/health",
+		Routes:        map[schema.ServiceType]dialect.Route{schema.STT: {Path: "/inference", Adapter: openai.Transcription{}}},
+		ErrorPatterns: [][]dialect.ErrorPattern{whisperErrors},
 	},
 	{
 		Name:     "cohere",
 		TypeName: "CohereAdapter",
-		Routes:   map[schema.ServiceType]dialect.Route{schema.Rerank: {Path: "/v2/rerank", Speak: rerank.Rerank{}}},
+		Routes:   map[schema.ServiceType]dialect.Route{schema.Rerank: {Path: "/v2/rerank", Adapter: rerank.Rerank{}}},
 		Quirks:   dialect.Quirks{TextDocuments: true},
 	},
 	{
@@ -143,7 +143,7 @@ var table = []*dialect.Kind{
 		TypeName: "TEIAdapter",
 		Health:   "/health",
 		Routes: map[schema.ServiceType]dialect.Route{
-			schema.Rerank:    {Path: "/rerank", Speak: rerank.TEI{}},
+			schema.Rerank:    {Path: "/rerank", Adapter: rerank.TEI{}},
 			schema.Embedding: embeddingRoute,
 		},
 	},
@@ -152,16 +152,16 @@ var table = []*dialect.Kind{
 		TypeName: "OllamaAdapter",
 		Health:   "/api/version",
 		Routes: map[schema.ServiceType]dialect.Route{
-			schema.Chat:      {Path: "/api/chat", Speak: ollama.Chat{}},
-			schema.Embedding: {Path: "/api/embed", Speak: ollama.Embedding{}},
+			schema.Chat:      {Path: "/api/chat", Adapter: ollama.Chat{}},
+			schema.Embedding: {Path: "/api/embed", Adapter: ollama.Embedding{}},
 		},
-		Complaints: [][]dialect.Complaint{ollamaComplaints},
+		ErrorPatterns: [][]dialect.ErrorPattern{ollamaErrors},
 	},
 	{
 		Name:      "anthropic",
 		Aliases:   []string{"claude"},
 		TypeName:  "AnthropicAdapter",
-		Routes:    map[schema.ServiceType]dialect.Route{schema.Chat: {Path: "/v1/messages", Speak: anthropic.Chat{}}},
+		Routes:    map[schema.ServiceType]dialect.Route{schema.Chat: {Path: "/v1/messages", Adapter: anthropic.Chat{}}},
 		KeyHeader: "x-api-key",
 		Headers:   []wire.Header{{Name: "anthropic-version", Value: "2023-06-01"}},
 	},
@@ -171,8 +171,8 @@ var table = []*dialect.Kind{
 		TypeName:  "GeminiAdapter",
 		KeyHeader: "x-goog-api-key",
 		Routes: map[schema.ServiceType]dialect.Route{
-			schema.Chat:      {Path: "/v1beta/models/{model}:generateContent", Speak: gemini.Chat{}},
-			schema.Embedding: {Path: "/v1beta/models/{model}:batchEmbedContents", Speak: gemini.Embedding{}},
+			schema.Chat:      {Path: "/v1beta/models/{model}:generateContent", Adapter: gemini.Chat{}},
+			schema.Embedding: {Path: "/v1beta/models/{model}:batchEmbedContents", Adapter: gemini.Embedding{}},
 		},
 	},
 }

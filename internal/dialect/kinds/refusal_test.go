@@ -21,7 +21,7 @@ func TestAnthropicTranscriptsThatExpectARefusal(t *testing.T) {
 			continue
 		}
 		target := g.target(t, schema.Chat)
-		if err := target.Speak.Call(g.request(t, schema.Chat), target, new(wire.Call)); err == nil {
+		if err := target.Adapter.Call(g.request(t, schema.Chat), target, new(wire.Call)); err == nil {
 			t.Errorf("%s: not refused", path)
 		}
 	}
@@ -45,7 +45,7 @@ func TestGeminiRefusesWhatItCannotSay(t *testing.T) {
 		}
 		target := g.target(t, service)
 		var call wire.Call
-		err := target.Speak.Call(g.request(t, service), target, &call)
+		err := target.Adapter.Call(g.request(t, service), target, &call)
 		var mistake *schema.Error
 		if !errors.As(err, &mistake) || mistake.Param == nil || mistake.Type != schema.TypeInvalidRequest {
 			t.Errorf("%s: %v, want a mistake of the request with its place", path, err)

@@ -92,7 +92,7 @@ func TestAStreamOfAHundredEventsCostsFewAllocations(t *testing.T) {
 // and the target it goes to.
 func callRequest(t testing.TB) (*schema.Request, *dialect.Target) {
 	t.Helper()
-	kind := dialect.Kind{Routes: map[schema.ServiceType]dialect.Route{schema.Chat: {Path: "/v1/chat/completions", Speak: Chat{}}}}
+	kind := dialect.Kind{Routes: map[schema.ServiceType]dialect.Route{schema.Chat: {Path: "/v1/chat/completions", Adapter: Chat{}}}}
 	target, err := kind.Target(schema.Chat, dialect.Endpoint{BaseURL: "http://backend.test:8000/v1", APIKey: "sk-test", Model: "org/model"})
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +111,7 @@ func BenchmarkCall(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		call.Reset()
-		if err := target.Speak.Call(req, target, &call); err != nil {
+		if err := target.Adapter.Call(req, target, &call); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -122,7 +122,7 @@ func TestACallCostsNoAllocation(t *testing.T) {
 	var call wire.Call
 	allocations := testing.AllocsPerRun(100, func() {
 		call.Reset()
-		if err := target.Speak.Call(req, target, &call); err != nil {
+		if err := target.Adapter.Call(req, target, &call); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -57,7 +57,7 @@ func askForUsage(edits []jsonscan.Edit, root jsonscan.Value) ([]jsonscan.Edit, d
 		return append(edits, options.Insert(withUsage)), dialect.Field{}
 	}
 	if extra := root.Get("extra_body").Get("stream_options"); extra.Given() {
-		return edits, dialect.Field{Name: "stream_options", Value: askIn(extra)}
+		return edits, dialect.Field{Name: "stream_options", Value: withUsageOption(extra)}
 	}
 	if options.Kind() == jsonscan.Null {
 		return append(edits, options.Replace(withUsageObject)), dialect.Field{}
@@ -65,8 +65,8 @@ func askForUsage(edits []jsonscan.Edit, root jsonscan.Value) ([]jsonscan.Edit, d
 	return append(edits, root.Insert(withStreamUsage)), dialect.Field{}
 }
 
-// askIn writes stream options anew, with usage asked for.
-func askIn(options jsonscan.Value) []byte {
+// withUsageOption writes stream options anew, with usage asked for.
+func withUsageOption(options jsonscan.Value) []byte {
 	var w jsonwrite.Writer
 	w.Object()
 	w.Raw(withUsage)
@@ -105,21 +105,21 @@ func (Chat) Reply(req *schema.Request, answer dialect.Answer, reply *dialect.Rep
 		edits = append(edits, root.Insert(nullFingerprint))
 	}
 	if !m.created.Given() {
-		edits = complete(edits, root, m.created, appendCreated(nil))
+		edits = addMissingMember(edits, root, m.created, appendCreated(nil))
 	}
 	if !m.object.Given() {
-		edits = complete(edits, root, m.object, completionObject)
+		edits = addMissingMember(edits, root, m.object, completionObject)
 	}
 	if !m.id.Given() {
-		edits = complete(edits, root, m.id, appendNewID(nil))
+		edits = addMissingMember(edits, root, m.id, appendNewID(nil))
 	}
 	reply.Edits = edits
 	reply.Segments = reply.Doc.Splice(reply.Segments[:0], edits)
 	return nil
 }
 
-// complete puts a member into an object that lacks it or has null for it.
-func complete(edits []jsonscan.Edit, object, there jsonscan.Value, member []byte) []jsonscan.Edit {
+// addMissingMember puts a member into an object that lacks it or has null for it.
+func addMissingMember(edits []jsonscan.Edit, object, there jsonscan.Value, member []byte) []jsonscan.Edit {
 	if there.Kind() == jsonscan.Absent {
 		return append(edits, object.Insert(member))
 	}

@@ -135,13 +135,13 @@ func (e *events) chunk(event dialect.Event) ([]byte, error) {
 	isChunk := m.choices.Kind() == jsonscan.Array
 	if m.usage.Given() {
 		e.identify(&m)
-		e.sawUsage(m.usage)
+		e.recordUsage(m.usage)
 		if !m.choices.Given() || isChunk && m.choices.Empty() {
 			return e.usageOnly(root, &m), nil
 		}
 	}
 	if !isChunk {
-		return nil, e.noChunk(root, &m)
+		return nil, e.nonChunkError(root, &m)
 	}
 	plain := !m.usage.Given()
 	for c := m.choices.First(); c.Kind() != jsonscan.Absent; c = c.Next() {
@@ -176,9 +176,9 @@ func (e *events) usageOnly(root jsonscan.Value, m *members) []byte {
 	return e.edited(root, m)
 }
 
-// noChunk returns the error that an event is which is JSON but no chunk, or nil if
+// nonChunkError returns the error that an event is which is JSON but no chunk, or nil if
 // it may be skipped. The client never gets it as if it were a part of the answer.
-func (e *events) noChunk(root jsonscan.Value, m *members) error {
+func (e *events) nonChunkError(root jsonscan.Value, m *members) error {
 	switch kind := string(m.kind.Text()); {
 	case root.Kind() == jsonscan.Null, root.Kind() == jsonscan.Object && root.Empty(), kind == "ping", kind == "keepalive":
 		return nil // servers are known to keep connections alive with these
@@ -219,13 +219,13 @@ func (e *events) edited(root jsonscan.Value, m *members) []byte {
 		e.edits = append(e.edits, withoutUsage(m))
 	}
 	if !m.created.Given() {
-		e.edits = complete(e.edits, root, m.created, e.created)
+		e.edits = addMissingMember(e.edits, root, m.created, e.created)
 	}
 	if !m.object.Given() {
-		e.edits = complete(e.edits, root, m.object, chunkObject)
+		e.edits = addMissingMember(e.edits, root, m.object, chunkObject)
 	}
 	if !m.id.Given() {
-		e.edits = complete(e.edits, root, m.id, e.id)
+		e.edits = addMissingMember(e.edits, root, m.id, e.id)
 	}
 	data := e.doc.Data()
 	if len(e.edits) == 0 {
@@ -254,7 +254,7 @@ func withoutUsage(m *members) jsonscan.Edit {
 	return m.usage.Remove()
 }
 
-func (e *events) sawUsage(usage jsonscan.Value) {
+func (e *events) recordUsage(usage jsonscan.Value) {
 	report := schema.ReadUsage(usage)
 	if !report.Known {
 		return

@@ -58,7 +58,7 @@ func (e *passedEvents) Next() ([]byte, error) {
 		return nil, err
 	}
 	defer e.doc.Reset()
-	if err := e.look(event); err != nil {
+	if err := e.inspect(event); err != nil {
 		return nil, err
 	}
 	e.begun = true
@@ -87,9 +87,9 @@ func (e *passedEvents) write(event dialect.Event) {
 	e.frame = append(e.frame, "\n\n"...)
 }
 
-// look reads what the gateway must know of an event: that it is no error, whether
+// inspect reads what the gateway must know of an event: that it is no error, whether
 // it is the last one, and what it cost.
-func (e *passedEvents) look(event dialect.Event) error {
+func (e *passedEvents) inspect(event dialect.Event) error {
 	if err := event.Failure(); err != nil {
 		return err
 	}
