@@ -12,6 +12,7 @@ var waitedFor = map[string]string{
 	"internal/gateway.Start":                "Gateway.Stop, by served",
 	"internal/gatewaytest.ChatLater":        "the test that receives the reply",
 	"internal/gatewaytest.StartHeldBackend": "the end of the test",
+	"internal/logs.NewBatched":              "Batch.Close, by done",
 	"internal/quota.start":                  "group.wait",
 	"internal/simulator.Start":              "Backend.Close, by accepting",
 	"internal/storetest.Start":              "Server.Kill, by exited",

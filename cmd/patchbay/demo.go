@@ -70,7 +70,8 @@ func runDemo(flags *settingFlags, stderr io.Writer) error {
 		defer func() { _ = os.RemoveAll(dir) }()
 		flags.dataDir, loaded.Document.Server.DataDir = dir, dir // the flag is for when the file is read again
 	}
-	log := newLog(stderr, loaded.Document.Log, flags.env)
+	log, end := newLog(stderr, loaded.Document.Log, flags.env)
+	defer end()
 	return runGateway(flags, loaded, log, func(g *gateway.Gateway, _ *slog.Logger) { _, _ = io.WriteString(stderr, welcome(g)) })
 }
 

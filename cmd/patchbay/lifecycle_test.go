@@ -172,10 +172,11 @@ func TestChangeDuringTheStartIsSeen(t *testing.T) {
 		t.Fatal(err)
 	}
 	replaceFile(t, file, gatewaytest.ChatYAML(gatewaytest.Instance("new", simulator.DownURL)))
-	out := new(gatewaytest.Buffer)
+	log, end := newLog(new(gatewaytest.Buffer), loaded.Document.Log, nil)
+	defer end()
 	running, ended := make(chan *gateway.Gateway, 1), make(chan error, 1)
 	go func() {
-		ended <- runGateway(flags, loaded, newLog(out, loaded.Document.Log, nil), func(g *gateway.Gateway, _ *slog.Logger) { running <- g })
+		ended <- runGateway(flags, loaded, log, func(g *gateway.Gateway, _ *slog.Logger) { running <- g })
 	}()
 	g := <-running
 	defer func() {

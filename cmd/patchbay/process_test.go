@@ -396,6 +396,22 @@ func TestRepeatedSignalIsOne(t *testing.T) {
 	}
 }
 
+// Lines of requests are written together, and the last of them before the end.
+func TestStopLosesNoLineOfTheAccessLog(t *testing.T) {
+	c := serving(t)
+	const requests = 100
+	for range requests {
+		if answer := c.ask(http.MethodGet, "/v1/models", ""); answer.Status != 200 {
+			t.Fatalf("status %d", answer.Status)
+		}
+	}
+	c.signal(syscall.SIGTERM)
+	c.exits(exitOK)
+	if n := gatewaytest.CountLines(c.stderr.String(), `"path":"/v1/models"`); n != requests {
+		t.Errorf("%d requests are logged, want %d", n, requests)
+	}
+}
+
 // Logs that nobody looks at are JSON, line by line, and hold neither what was
 // said nor any key.
 func TestLogsAreJSONWithoutWordsOrKeys(t *testing.T) {

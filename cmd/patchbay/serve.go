@@ -45,7 +45,8 @@ the file.`,
 			if err != nil {
 				return err
 			}
-			log := newLog(stderr, loaded.Document.Log, env)
+			log, end := newLog(stderr, loaded.Document.Log, env)
+			defer end()
 			if path := flags.path(); path != "" {
 				log.Info("configuration read", "file", path)
 			}
@@ -56,14 +57,20 @@ the file.`,
 	return cmd
 }
 
-// newLog returns the program's log: for people if standard error is a terminal,
-// unless the configuration says otherwise.
-func newLog(stderr io.Writer, settings config.Log, env []string) *slog.Logger {
+// newLog returns the program's log, for people if standard error is a terminal,
+// unless the configuration says otherwise, and what is to be called when the program
+// ends. On a terminal every line is written at once.
+func newLog(stderr io.Writer, settings config.Log, env []string) (log *slog.Logger, end func()) {
 	f, ok := stderr.(*os.File)
-	format := formatOf(settings.Format, ok && term.IsTerminal(int(f.Fd())), env)
+	isTerminal := ok && term.IsTerminal(int(f.Fd()))
+	format := formatOf(settings.Format, isTerminal, env)
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(settings.Level)) // the names are the same, and were checked
-	return logs.New(stderr, format, level)
+	if isTerminal {
+		return logs.New(stderr, format, level), func() {}
+	}
+	log, batch := logs.NewBatched(stderr, format, level)
+	return log, batch.Close
 }
 
 // formatOf decides how lines look: coloured only where a terminal shows it and

@@ -143,10 +143,11 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 	g.Recorder = calls.NewRecorder(g.Document.Monitoring)
 	g.Actuator, err = actuator.New(actuator.Options{
 		Current: g.Current, Recorder: g.Recorder, Levels: logs.LevelsOf(g.log), Document: g.Document,
-		Ledger: func() quota.Stats { return g.Ledger.Stats() },
-		Config: g.sources,
-		Ready:  g.ready,
-		Build:  g.build,
+		Ledger:       func() quota.Stats { return g.Ledger.Stats() },
+		Config:       g.sources,
+		Ready:        g.ready,
+		Build:        g.build,
+		LinesDropped: logs.Dropped(g.log),
 	})
 	if err != nil {
 		return err

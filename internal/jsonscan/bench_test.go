@@ -34,7 +34,7 @@ func chatOf(size int, sentence string) []byte {
 
 // embeddingAnswer is the answer to an embeddings request, with so many numbers.
 func embeddingAnswer(floats int) []byte {
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same numbers in every run
+	random := rand.New(rand.NewPCG(1, 2))
 	text := []byte(`{"object":"list","data":[{"object":"embedding","index":0,"embedding":[`)
 	for i := range floats {
 		if i > 0 {

@@ -103,13 +103,18 @@ func (h *handler) WithGroup(name string) slog.Handler {
 // longestLine is the largest buffer that is kept for the next line.
 const longestLine = 16 << 10
 
-// Handle writes one line in one write.
+// Handle writes one line in one write, or adds it to those that are written together.
 func (h *handler) Handle(_ context.Context, r slog.Record) error {
 	line := h.out.lines.Get().(*[]byte)
 	*line = h.out.append((*line)[:0], h.name, h.attrs, &r)
-	h.out.mu.Lock()
-	_, err := h.out.w.Write(*line)
-	h.out.mu.Unlock()
+	var err error
+	if b, ok := h.out.w.(*Batch); ok {
+		b.add(*line, h.name != Access)
+	} else {
+		h.out.mu.Lock()
+		_, err = h.out.w.Write(*line)
+		h.out.mu.Unlock()
+	}
 	if cap(*line) <= longestLine {
 		h.out.lines.Put(line)
 	}

@@ -150,6 +150,7 @@ func (s *scrape) monitoring(m *MonitoringView) {
 	s.value(famRecordsWaiting, float64(m.Waiting))
 	s.value(famSamplingRate, m.SamplingRate)
 	s.value(famErrors, float64(m.ErrorComponents))
+	s.value(famLogDropped, float64(m.LinesDropped))
 }
 
 func (s *scrape) http() {

@@ -27,6 +27,8 @@ type MonitoringView struct {
 	SamplingRate float64
 	// ErrorComponents counts the parts of monitoring that failed lately.
 	ErrorComponents int
+	// LinesDropped counts the lines of the log that were dropped.
+	LinesDropped int64
 }
 
 // ConfigView is the state of the sources of the configuration: the file, and the

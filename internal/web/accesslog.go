@@ -22,6 +22,8 @@ func (s *Shell) log(c *calls.Call, r *http.Request) {
 	if c.Gone {
 		status = schema.StatusCancelled
 	}
+	// Not through the logger, which would look for the line of this call.
+	line := slog.NewRecord(c.Started.Add(c.Ended), level, "request", 0)
 	attrs := make([]slog.Attr, 0, 16)
 	attrs = append(attrs,
 		slog.String("request_id", c.RequestID),
@@ -48,7 +50,8 @@ func (s *Shell) log(c *calls.Call, r *http.Request) {
 	if retry := r.Header.Get("X-Stainless-Retry-Count"); retry != "" && retry != "0" && len(retry) < 4 {
 		attrs = append(attrs, slog.String("client_retry", retry))
 	}
-	s.access.LogAttrs(r.Context(), level, "request", attrs...)
+	line.AddAttrs(attrs...)
+	_ = s.access.Handler().Handle(r.Context(), line) // a log that fails is no fault of the request
 }
 
 // levelOf returns the level of a request's line. A client that left is not a warning.

@@ -45,7 +45,9 @@ type Options struct {
 	// Config returns the state of the sources of the configuration; nil means that
 	// there are none.
 	Config func() ConfigSources
-	Build  Build
+	// LinesDropped counts the lines of the log that were dropped; nil means none.
+	LinesDropped func() int64
+	Build        Build
 }
 
 // Build is the version of the program, and the hash, the time (RFC 3339) and the branch

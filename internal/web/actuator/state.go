@@ -19,6 +19,9 @@ func (a *API) state() metrics.State {
 	now := time.Now()
 	table := a.options.Current.Load()
 	state := metrics.State{Ledger: a.ledgerView(), Config: a.configView(), Monitoring: a.options.Recorder.View()}
+	if a.options.LinesDropped != nil {
+		state.Monitoring.LinesDropped = a.options.LinesDropped()
+	}
 	for _, serviceType := range schema.ServiceTypes() {
 		s := table.Service(serviceType)
 		if s == nil {
