@@ -181,10 +181,7 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	monitoring := monitor.New(g.Recorder, g.Current, g.Control.Version)
 	g.feed = monitoring.Feed()
 	g.feed.Observe(g.Current, g.Recorder, g.Control.Version)
-	router, err := g.newSurface(surfaces{api, management, g.Actuator, openapi.NewPages(), monitoring, consolePages})
-	if err != nil {
-		return err
-	}
+	router := g.newSurface(surfaces{api, management, g.Actuator, openapi.NewPages(), monitoring, consolePages})
 	g.shell = web.NewShell(router, web.Options{
 		Log: g.log, AccessLog: g.Document.Log.Access, AccessSample: g.Document.Log.AccessSample, Recorder: g.Recorder,
 		Origins: g.Document.Server.CORSOrigins, Fail: fail,
@@ -212,7 +209,7 @@ func (g *Gateway) newPages() (*pages.Pages, error) {
 }
 
 // newSurface puts all that answers behind the gate.
-func (g *Gateway) newSurface(s surfaces) (*web.Router, error) {
+func (g *Gateway) newSurface(s surfaces) *web.Router {
 	settings := g.Document.Security
 	if settings.Enabled && g.credentials.Known() && g.credentials.Roster().Empty() {
 		g.log.Warn("security is on and there is no management token: nobody can use the management API; " +
@@ -235,10 +232,8 @@ func (g *Gateway) newSurface(s surfaces) (*web.Router, error) {
 		Log:            g.log,
 	})
 	g.Routes = s.routes()
-	if err := s.docs.Describe(g.build.Version, g.Routes); err != nil {
-		return nil, fmt.Errorf("the OpenAPI document: %w", err)
-	}
-	return newRouter(g.Routes, gate), nil
+	s.docs.Describe(g.build.Version, g.Routes)
+	return newRouter(g.Routes, gate)
 }
 
 // newChecker returns the health checker of the instances in the table in force.

@@ -2,17 +2,23 @@ package gatewaytest
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"mime"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/gateway"
+	"github.com/patchbay-ai/patchbay/internal/web/actuator"
 	"github.com/patchbay-ai/patchbay/internal/web/openapi"
 )
 
@@ -37,14 +43,35 @@ type Operation struct {
 	} `json:"responses"`
 }
 
+// describe returns the OpenAPI document, which is the same for every gateway:
+// its operations depend on no setting. It is made once for all tests of a
+// package, because that takes longer than most of them.
+var describe = sync.OnceValues(func() (*Document, error) {
+	dir, err := os.MkdirTemp("", "described")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	doc := config.Default()
+	doc.Server.Listen, doc.Server.DataDir = "127.0.0.1:0", dir
+	g, err := gateway.New(doc, slog.New(slog.DiscardHandler), gateway.Options{Build: actuator.Build{Version: Version}})
+	if err != nil {
+		return nil, err
+	}
+	g.Start()
+	g.Stop(context.Background())
+	text, err := openapi.Document(Version, g.Routes)
+	if err != nil {
+		return nil, err
+	}
+	document := new(Document)
+	return document, json.Unmarshal(text, document)
+})
+
 // Described returns the OpenAPI document of the gateway.
 func (r *Gateway) Described() *Document {
 	r.T.Helper()
-	text, err := openapi.Document(Version, r.Routes)
-	document := new(Document)
-	if err == nil {
-		err = json.Unmarshal(text, document)
-	}
+	document, err := describe()
 	if err != nil {
 		r.T.Fatal(err)
 	}
@@ -52,18 +79,18 @@ func (r *Gateway) Described() *Document {
 }
 
 // checkedTransport compares every JSON reply that a test reads to its end with
-// the document.
+// the document. It embeds the transport itself and not http.RoundTripper, so that
+// http.Client finds its CloseIdleConnections.
 type checkedTransport struct {
 	*http.Transport
-	gateway  *Gateway
-	document func() *Document
+	gateway *Gateway
 }
 
 func (c checkedTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := c.Transport.RoundTrip(request)
 	if err == nil && !c.gateway.BackendsLie {
 		response.Body = &checkedBody{ReadCloser: response.Body, check: func(body []byte) {
-			for _, fault := range c.document().Faults(request.Method, request.URL.EscapedPath(), response, body) {
+			for _, fault := range c.gateway.Described().Faults(request.Method, request.URL.EscapedPath(), response, body) {
 				c.gateway.T.Errorf("%s %s: %d %.300s\nis not as the OpenAPI document says: %s", request.Method, request.URL, response.StatusCode, body, fault)
 			}
 		}}

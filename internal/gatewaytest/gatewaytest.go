@@ -13,7 +13,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -82,7 +81,7 @@ func StartWith(t *testing.T, s Setup) *Gateway {
 	transport := &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 1000}
 	r := &Gateway{Gateway: g, T: t, URL: "http://" + g.Address(), Logs: out}
 	r.Client = &http.Client{
-		Transport:     checkedTransport{transport, r, sync.OnceValue(r.Described)},
+		Transport:     checkedTransport{transport, r},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	t.Cleanup(func() {

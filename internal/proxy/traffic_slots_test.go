@@ -150,14 +150,19 @@ func TestFullQueueAndLongWaitAreRefused(t *testing.T) {
 	}
 	for name, row := range map[string]struct {
 		queue  string
-		refuse func(t *testing.T, r *gatewaytest.Gateway, ctx context.Context)
+		refuse func(t *testing.T, r *gatewaytest.Gateway)
 	}{
-		"full": {"size: 1, timeout: 10m", func(t *testing.T, r *gatewaytest.Gateway, ctx context.Context) {
-			r.ChatLater(ctx, gatewaytest.StreamHi)
+		"full": {"size: 1, timeout: 10m", func(t *testing.T, r *gatewaytest.Gateway) {
+			ctx, leave := context.WithCancel(gatewaytest.Deadline(t))
+			waiting := r.ChatLater(ctx, gatewaytest.StreamHi)
 			gatewaytest.Eventually(t, "one waits", func() bool { return r.ChatPool().Queue.Len() == 1 })
 			refused(t, r.Chat(gatewaytest.PlainHi))
+			// It leaves the queue before the slot becomes free, or it would be served.
+			leave()
+			<-waiting
+			gatewaytest.Eventually(t, "nobody waits", func() bool { return r.ChatPool().Queue.Len() == 0 })
 		}},
-		"long wait": {"size: 1, timeout: 300ms", func(t *testing.T, r *gatewaytest.Gateway, _ context.Context) {
+		"long wait": {"size: 1, timeout: 300ms", func(t *testing.T, r *gatewaytest.Gateway) {
 			began := time.Now()
 			refused(t, r.Chat(gatewaytest.StreamHi))
 			if took := time.Since(began); took < 300*time.Millisecond {
@@ -174,7 +179,7 @@ func TestFullQueueAndLongWaitAreRefused(t *testing.T) {
 			if err := b.WaitRequests(gatewaytest.Deadline(t), 1); err != nil {
 				t.Fatal(err)
 			}
-			row.refuse(t, r, ctx)
+			row.refuse(t, r)
 			cancel()
 			<-running
 			if got := b.Stats().Arrived; got != 1 {
