@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/go-json-experiment/json"
 
@@ -17,7 +18,8 @@ import (
 const masked = "******"
 
 // environment is the configuration at the start of the gateway, by its sources.
-type environment struct{ sources []source }
+// They are listed when they are first asked for, which most gateways never are.
+type environment struct{ sources func() []source }
 
 type source struct {
 	Name       string              `json:"name"`
@@ -32,8 +34,12 @@ type property struct {
 // Describe sets what Env shows: the origin of each setting, by its path, and the
 // environment variables of the process. It is called before the first request.
 func (a *API) Describe(origins map[string]string, environ []string) {
+	a.env.sources = sync.OnceValue(func() []source { return sourcesOf(a.options.Document, origins, environ) })
+}
+
+func sourcesOf(doc *config.Document, origins map[string]string, environ []string) []source {
 	values := map[string]any{}
-	flatten(values, "", a.options.Document)
+	flatten(values, "", doc)
 	properties := map[string]map[string]property{}
 	for path, value := range values {
 		name, origin := sourceOf(origins[path])
@@ -51,13 +57,14 @@ func (a *API) Describe(origins map[string]string, environ []string) {
 			variables[name] = property{Value: masked}
 		}
 	}
-	a.env.sources = []source{{Name: systemEnvironment, Properties: variables}}
+	sources := []source{{Name: systemEnvironment, Properties: variables}}
 	for name, list := range properties {
-		a.env.sources = append(a.env.sources, source{name, list})
+		sources = append(sources, source{name, list})
 	}
-	slices.SortFunc(a.env.sources, func(a, b source) int {
+	slices.SortFunc(sources, func(a, b source) int {
 		return cmp.Or(cmp.Compare(rank(a.Name), rank(b.Name)), cmp.Compare(a.Name, b.Name))
 	})
+	return sources
 }
 
 // The names of the sources. The first one that has a setting wins.
@@ -163,7 +170,7 @@ type envView struct {
 
 // Env answers GET /actuator/env.
 func (a *API) Env(w http.ResponseWriter, r *http.Request) {
-	sources := a.env.sources
+	sources := a.env.sources()
 	if text := r.URL.Query().Get("pattern"); text != "" {
 		const longest = 200
 		pattern, err := regexp.Compile(text)
@@ -217,8 +224,9 @@ type envPlace struct {
 func (a *API) EnvProperty(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	var first *foundProperty
-	places := make([]envPlace, 0, len(a.env.sources))
-	for _, s := range a.env.sources {
+	sources := a.env.sources()
+	places := make([]envPlace, 0, len(sources))
+	for _, s := range sources {
 		at := envPlace{Name: s.Name}
 		if p, ok := s.Properties[name]; ok {
 			at.Property = &p
