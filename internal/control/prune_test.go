@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
 	. "github.com/patchbay-ai/patchbay/internal/control" //nolint:revive // the tests stood in the package, and left it for its two logs
@@ -81,7 +80,7 @@ func TestOldVersionsOfASharedConfigurationAreRemoved(t *testing.T) {
 	if got := versionsOf(t, two); !slices.Equal(got, []int{4, 5}) {
 		t.Errorf("kept by the second: %v", got)
 	}
-	soon(t, 10*time.Second, "the first has the same", func() bool { return slices.Equal(versionsOf(t, one), []int{4, 5}) })
+	soon(t, "the first has the same", func() bool { return slices.Equal(versionsOf(t, one), []int{4, 5}) })
 	three, _ := join(t, db.URL, t.TempDir(), keeping(2))
 	if got := versionsOf(t, three); !slices.Equal(got, []int{4, 5}) {
 		t.Errorf("kept in the database: %v", got)

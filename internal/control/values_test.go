@@ -6,7 +6,6 @@ import (
 	"maps"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -93,7 +92,7 @@ func TestValuesAreSharedAndSurviveTheirDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	want = map[string]string{"key/a": "2", "key/b": "3", "token/t": "1"}
-	soon(t, time.Second, "the other gateway has it", at2.is(want))
+	soon(t, "the other gateway has it", at2.is(want))
 	refusal := errors.New("no")
 	if err := one.Values().Change(t.Context(), func() (string, []byte, error) { return "", nil, refusal }); !errors.Is(err, refusal) {
 		t.Errorf("an edit that fails: %v", err)
@@ -107,16 +106,16 @@ func TestValuesAreSharedAndSurviveTheirDatabase(t *testing.T) {
 		t.Errorf("a change without the database: %v", err)
 	}
 	db.Start()
-	soon(t, 30*time.Second, "a change is taken again", func() bool { return one.Values().Change(t.Context(), value("key/c", "4")) == nil })
+	soon(t, "a change is taken again", func() bool { return one.Values().Change(t.Context(), value("key/c", "4")) == nil })
 	want["key/c"] = "4"
-	soon(t, 30*time.Second, "the other gateway has it", at2.is(want))
+	soon(t, "the other gateway has it", at2.is(want))
 
 	// A database that lost everything gets it back from those who know it.
 	leave()
 	inDatabase(t, db.URL, "DROP TABLE patchbay_config_values", "DROP TABLE patchbay_config_versions", "DROP TABLE patchbay_config_current")
 	three, _ := join(t, db.URL, t.TempDir(), config.Default())
 	at3 := followValues(t, three, nil)
-	soon(t, 30*time.Second, "a new gateway has all values", at3.is(want))
+	soon(t, "a new gateway has all values", at3.is(want))
 	if !at1.is(want)() {
 		t.Errorf("%v", at1.values)
 	}
@@ -143,7 +142,7 @@ func TestJoinedIsWhoReadTheSharedConfiguration(t *testing.T) {
 		t.Error("nothing was read")
 	}
 	db.Start()
-	soon(t, 30*time.Second, "the gateway joins", late.Joined)
+	soon(t, "the gateway joins", late.Joined)
 	leave()
 	db.Kill()
 	if again, _ := join(t, db.URL, dir, config.Default()); !again.Joined() {

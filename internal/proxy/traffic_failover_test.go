@@ -172,7 +172,8 @@ func TestFirstTokenLimitEndsWithTheFirstToken(t *testing.T) {
 	b.ScriptForever(simulator.Step{EventDelay: 300 * time.Millisecond})
 	r.Halt()
 	r = gatewaytest.Start(t, gatewaytest.PolicyYAML(gatewaytest.NoBreakerNoChecks+", timeouts: {first-token: 2s}", gatewaytest.Instance("m", b.URL())))
-	if events := gatewaytest.EventsOf(t, r.Chat(gatewaytest.StreamHi).Succeeds(t).Body); events[len(events)-1] != "[DONE]" || len(events) < 8 {
+	longer := `{"model":"m","stream":true,"max_tokens":8,"messages":[{"role":"user","content":"one two three four five six seven eight nine"}]}`
+	if events := gatewaytest.EventsOf(t, r.Chat(longer).Succeeds(t).Body); events[len(events)-1] != "[DONE]" || len(events) < 8 {
 		t.Errorf("%d events, the last one %s", len(events), events[len(events)-1])
 	}
 }

@@ -74,7 +74,7 @@ func TestRequestAfterRetryAfterIsServed(t *testing.T) {
 	b := gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.PolicyYAML("rate-limit: {capacity: 1, refill-rate: 15}, "+gatewaytest.NoBreakerNoChecks, gatewaytest.Instance("m", b.URL())))
 	served := 0
-	for range 40 {
+	for range 15 {
 		if answer := r.Chat(gatewaytest.PlainHi); answer.Status != http.StatusOK {
 			<-time.After(answer.IsOverLimit(t))
 			r.Chat(gatewaytest.PlainHi).Succeeds(t)

@@ -7,6 +7,7 @@ package storetest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -74,10 +75,28 @@ func await(t testing.TB, what string, ended <-chan struct{}, so func(context.Con
 	}
 }
 
-// Kill ends the server as a crash would.
+// Kill ends the server as a crash would. It returns when all processes of the
+// server have ended: PostgreSQL does not start again while one of them still has
+// the memory that they shared.
 func (s *Server) Kill() {
-	s.signal(syscall.SIGKILL)
+	children := s.signal(syscall.SIGKILL)
 	<-s.exited
+	await(s.t, "the processes of "+s.URL+" have ended", nil, func(context.Context) error {
+		for _, child := range children {
+			if isRunning(child) {
+				return fmt.Errorf("process %d is running", child)
+			}
+		}
+		return nil
+	})
+}
+
+// isRunning reports whether a process exists and is not merely waiting for its
+// parent to take notice of its end.
+func isRunning(pid int) bool {
+	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	_, state, found := strings.Cut(string(stat), ") ") // the name before it may contain anything else
+	return err == nil && found && !strings.HasPrefix(state, "Z")
 }
 
 // Freeze stops the server in the middle of what it does, with all connections
@@ -88,14 +107,18 @@ func (s *Server) Freeze() { s.signal(syscall.SIGSTOP) }
 func (s *Server) Thaw() { s.signal(syscall.SIGCONT) }
 
 // signal tells the server and the processes that it has started, as PostgreSQL
-// does for every connection.
-func (s *Server) signal(sig syscall.Signal) {
-	for _, child := range s.children() {
+// does for every connection, and returns the latter. The server is stopped
+// meanwhile, so that it starts no further ones.
+func (s *Server) signal(sig syscall.Signal) []int {
+	_ = s.process.Signal(syscall.SIGSTOP) // it may have ended by itself
+	children := s.children()
+	for _, child := range children {
 		_ = syscall.Kill(child, sig) // it may have ended by itself
 	}
 	if err := s.process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		s.t.Error(err)
 	}
+	return children
 }
 
 func (s *Server) children() []int {
