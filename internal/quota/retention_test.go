@@ -1,0 +1,69 @@
+package quota
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// refusingSnapshots is a database that does not remove rows.
+type refusingSnapshots struct {
+	MemorySnapshots
+
+	asked int
+}
+
+func (s *refusingSnapshots) Expire(context.Context, Window, time.Time, int) (int, error) {
+	s.asked++
+	return 0, errFault
+}
+
+// TestRetentionRemovesOldRowsOfEveryWindow: also where there are more than one
+// statement removes, and nothing of what is younger.
+func TestRetentionRemovesOldRowsOfEveryWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sql := new(MemorySnapshots)
+		now := time.Now()
+		const many = 2*expireBatch + 10
+		var rows []Row
+		for _, w := range Windows() {
+			rows = append(rows, Row{Writer: "w", Window: w, Start: w.Start(now), Requests: 1})
+			for n := range many {
+				rows = append(rows, Row{Writer: "w", Key: Key{User: fmt.Sprint(n)}, Window: w, Start: w.Start(now.AddDate(-10, 0, 0)), Requests: 1})
+			}
+		}
+		if err := sql.Write(t.Context(), rows); err != nil {
+			t.Fatal(err)
+		}
+		settings := DefaultSettings()
+		settings.Enabled = true
+		l := New(settings, Options{OpenSnapshots: func(context.Context) (Snapshots, error) { return sql, nil }, disk: newMemoryDisk()})
+		<-time.After(3 * expireEvery)
+		if err := l.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if removed := l.Stats().RowsExpired; removed != int64(WindowCount*many) || len(sql.rows) != WindowCount {
+			t.Errorf("%d rows were removed and %d are left, want %d and %d", removed, len(sql.rows), WindowCount*many, WindowCount)
+		}
+	})
+}
+
+// TestRowsThatCannotBeRemovedAreAFailureOfTheDatabase: the first refusal is reported
+// and ends the attempt.
+func TestRowsThatCannotBeRemovedAreAFailureOfTheDatabase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sql := new(refusingSnapshots)
+		settings := DefaultSettings()
+		settings.Enabled = true
+		l := New(settings, Options{OpenSnapshots: func(context.Context) (Snapshots, error) { return sql, nil }, disk: newMemoryDisk()})
+		<-time.After(3 * expireEvery)
+		if err := l.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if failures := l.Stats().StoreFailures; sql.asked == 0 || failures != int64(sql.asked) {
+			t.Errorf("%d failures are reported of %d", failures, sql.asked)
+		}
+	})
+}
