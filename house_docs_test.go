@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/ast"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -50,4 +51,59 @@ func decisionsHaveTests(tr *tree) []string {
 		}
 	}
 	return found
+}
+
+// architecturePage shows every package of the tree in a table, in the order of
+// floors. The packages of a row may share the start of their paths:
+// `internal/quota/{redisstore,sqlstore}`.
+const architecturePage = "docs/architecture.md"
+
+var packagesRow = regexp.MustCompile("^\\| `((?:internal|cmd|console)[a-z0-9/]*)(?:{([a-z0-9,]+)})?` \\|")
+
+// architectureShowsTheTree finds packages that the table lacks, rows of packages
+// that do not exist, and rows that are out of order.
+func architectureShowsTheTree(tr *tree) []string {
+	shown := map[string]bool{}
+	var found []string
+	for _, page := range tr.texts {
+		if page.path != architecturePage {
+			continue
+		}
+		last := -1
+		for i, line := range strings.Split(string(page.content), "\n") {
+			for _, dir := range packagesOfRow(line) {
+				shown[dir] = true
+				floor := slices.Index(floors, dir)
+				isInTree := slices.ContainsFunc(tr.files, func(f goFile) bool { return f.dir == dir })
+				switch {
+				case !isInTree:
+					found = append(found, fmt.Sprintf("%s:%d: there is no package %s; remove it, or name the one that took its place", page.path, i+1, dir))
+				case floor < last:
+					found = append(found, fmt.Sprintf("%s:%d: %s is not in the order of floors in house_test.go; move it", page.path, i+1, dir))
+				}
+				last = max(last, floor)
+			}
+		}
+	}
+	missing := map[string]bool{}
+	for _, f := range tr.files {
+		if !f.test && !shown[f.dir] && !missing[f.dir] {
+			missing[f.dir] = true
+			found = append(found, tr.at(f.Package, "package %s is not in %s; add a row that says what it decides", f.dir, architecturePage))
+		}
+	}
+	return found
+}
+
+// packagesOfRow returns the packages that a row of the table is about.
+func packagesOfRow(line string) []string {
+	match := packagesRow.FindStringSubmatch(line)
+	if match == nil {
+		return nil
+	}
+	var dirs []string
+	for name := range strings.SplitSeq(match[2], ",") {
+		dirs = append(dirs, match[1]+name)
+	}
+	return dirs
 }

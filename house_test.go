@@ -115,6 +115,7 @@ var rules = []rule{
 	{"exported names are documented", exportedDocumented},
 	{"no registry hosts or machine paths", nothingForeign},
 	{"decisions have tests", decisionsHaveTests},
+	{"the architecture shows the tree", architectureShowsTheTree},
 	{"packages are small", packagesAreSmall},
 	{"handlers have tests", handlersHaveTests},
 	{"goroutines have owners", goroutinesHaveOwners},
@@ -674,6 +675,17 @@ var page string
 		{"decisions have tests", "one that is there", map[string]string{
 			decisionsPage:               "| gap | choice | reason | pinned by |\n|---|---|---|---|\n| a | b | c | `TestHere` |\n## Libraries\n| a | b |\n",
 			"internal/schema/a_test.go": "package schema\nfunc TestHere() {}\n",
+		}, ""},
+
+		{"the architecture shows the tree", "a package without a row", schema(""), "package internal/schema is not in docs/architecture.md"},
+		{"the architecture shows the tree", "a row without a package", map[string]string{architecturePage: "| `internal/schema` | words |\n"}, "architecture.md:1: there is no package internal/schema"},
+		{"the architecture shows the tree", "out of order", map[string]string{
+			architecturePage:      "| `internal/quota` | a |\n| `internal/schema` | b |\n",
+			"internal/quota/a.go": "package quota\n", "internal/schema/a.go": "package schema\n",
+		}, "architecture.md:2: internal/schema is not in the order"},
+		{"the architecture shows the tree", "several in a row", map[string]string{
+			architecturePage:                 "| `internal/quota/{redisstore,sqlstore}` | a |\n",
+			"internal/quota/redisstore/a.go": "package redisstore\n", "internal/quota/sqlstore/a.go": "package sqlstore\n",
 		}, ""},
 
 		{"packages are small", "large", map[string]string{"internal/schema/a.go": "package schema\n" + strings.Repeat("\n", maxPackageLines)}, "internal/schema: 3001 lines"},
