@@ -27,6 +27,8 @@ func answerTranscription(x *exchange) {
 	case "verbose_json":
 		out := t.verbose(slices.Contains(x.form.values["timestamp_granularities"], "word"))
 		x.sendJSON(x.withUsage(out, t.usage()))
+	case "diarized_json":
+		x.sendJSON(x.withUsage(t.diarized(), t.usage()))
 	case "text":
 		x.send(http.StatusOK, "text/plain; charset=utf-8", []byte(t.text()+"\n"))
 	case "srt":
@@ -34,7 +36,7 @@ func answerTranscription(x *exchange) {
 	case "vtt":
 		x.send(http.StatusOK, "text/plain; charset=utf-8", t.subtitles("WEBVTT\n\n", '.', false))
 	default:
-		x.refuse("response_format", "'response_format' must be one of json, verbose_json, text, srt, vtt.")
+		x.refuse("response_format", "'response_format' must be one of json, verbose_json, diarized_json, text, srt, vtt.")
 	}
 }
 
@@ -121,6 +123,25 @@ func (t *transcript) verbose(words bool) []byte {
 		out = t.appendWords(out)
 	}
 	return out
+}
+
+// diarized says who spoke each sentence: always the one speaker that there is.
+func (t *transcript) diarized() []byte {
+	out := appendSeconds([]byte(`{"task":"transcribe","duration":`), t.seconds)
+	out = appendString(append(out, `,"text":`...), t.text())
+	out = append(out, `,"segments":[`...)
+	for i, sentence := range t.sentences {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		start, end := t.times(i)
+		out = strconv.AppendInt(append(out, `{"type":"transcript.text.segment","id":"seg_`...), int64(i), 10)
+		out = appendSeconds(append(out, `","start":`...), start)
+		out = appendSeconds(append(out, `,"end":`...), end)
+		out = appendString(append(out, `,"text":`...), " "+sentence)
+		out = append(out, `,"speaker":"A"}`...)
+	}
+	return append(out, ']')
 }
 
 func (t *transcript) appendWords(out []byte) []byte {

@@ -20,7 +20,7 @@ type callView struct {
 	Model      string             `json:"model,omitzero"`
 	Instance   string             `json:"instance,omitzero"`
 	KeyID      string             `json:"keyId,omitzero"`
-	Status     string             `json:"status" enum:"success,error,cancelled,rejected"`
+	Status     callStatus         `json:"status"`
 	HTTPStatus int                `json:"httpStatus,omitzero"`
 	ErrorCode  string             `json:"errorCode,omitzero"`
 	Streamed   bool               `json:"streamed"`
@@ -64,13 +64,27 @@ type callTry struct {
 	Cause       string  `json:"cause,omitzero"`
 }
 
+// callStatus is how a call ended.
+type callStatus string
+
 // rejected is the status of a request that reached no backend.
-const rejected = "rejected"
+const rejected callStatus = "rejected"
+
+// Names returns every status.
+func (callStatus) Names() []string {
+	names := []string{string(rejected)}
+	for result := range schema.Result(schema.ResultCount) {
+		if !result.Rejected() {
+			names = append(names, result.String())
+		}
+	}
+	return names
+}
 
 func viewOfCall(c *calls.Call) callView {
 	view := callView{
 		RequestID: c.RequestID, Time: web.Time(c.Started), Service: c.Service, Model: c.Model, Instance: c.Instance, KeyID: c.KeyID,
-		Status: c.Result.String(), HTTPStatus: c.Status, ErrorCode: c.Code, Streamed: c.Streamed, ClientGone: c.Gone,
+		Status: callStatus(c.Result.String()), HTTPStatus: c.Status, ErrorCode: c.Code, Streamed: c.Streamed, ClientGone: c.Gone,
 		DurationMs: inMilliseconds(c.Ended), Attempts: c.Attempts, Tries: make([]callTry, 0, len(c.Described())),
 		Timeline: callTimeline{
 			ReceivedMs: inMilliseconds(c.Ready), LimiterMs: inMilliseconds(c.Limited), FirstByteMs: inMilliseconds(c.FirstByte),
@@ -130,7 +144,7 @@ func (a *API) calls(r *http.Request) (callList, error) {
 	for c := range a.recorder.Calls() {
 		view := viewOfCall(c)
 		if wanted("service", view.Service.String()) && wanted("model", view.Model) && wanted("instance", view.Instance) &&
-			wanted("status", view.Status) && wanted("requestId", view.RequestID) {
+			wanted("status", string(view.Status)) && wanted("requestId", view.RequestID) {
 			found = append(found, view)
 		}
 		if len(found) == limit {

@@ -112,15 +112,18 @@ func TestSpeechIsStreamed(t *testing.T) {
 // in it.
 func TestSpeechThatBreaksOff(t *testing.T) {
 	t.Parallel()
-	for name, step := range map[string]simulator.Step{
-		"reset":             {Stop: simulator.StopReset, After: 3},
-		"closed":            {Stop: simulator.StopClose, After: 3},
-		"with a length":     {Plain: true, Stop: simulator.StopClose, AfterBytes: 5000},
-		"silent":            {Stop: simulator.StopStall, After: 3},
-		"reset with length": {Plain: true, Stop: simulator.StopReset, AfterBytes: 5000},
+	for name, row := range map[string]struct {
+		step         simulator.Step
+		status, code string
+	}{
+		"reset":             {simulator.Step{Stop: simulator.StopReset, After: 3}, "error", "upstream_stream_truncated"},
+		"closed":            {simulator.Step{Stop: simulator.StopClose, After: 3}, "error", "upstream_stream_truncated"},
+		"with a length":     {simulator.Step{Plain: true, Stop: simulator.StopClose, AfterBytes: 5000}, "error", "upstream_stream_truncated"},
+		"silent":            {simulator.Step{Stop: simulator.StopStall, After: 3}, "timeout", "upstream_timeout"},
+		"reset with length": {simulator.Step{Plain: true, Stop: simulator.StopReset, AfterBytes: 5000}, "error", "upstream_stream_truncated"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := gatewaytest.StartBackend(t, step)
+			b := gatewaytest.StartBackend(t, row.step)
 			r := gatewaytest.Start(t, gatewaytest.ServiceYAML("tts", gatewaytest.Instance("m", b.URL()))+"limits: {idle-timeout: 300ms}\n")
 			answer := r.Post("/v1/audio/speech", `{"model":"m","input":"a b c d e f g h","voice":"v","response_format":"pcm"}`)
 			if answer.Status != http.StatusOK || answer.Err == nil || errors.Is(answer.Err, io.EOF) && !errors.Is(answer.Err, io.ErrUnexpectedEOF) {
@@ -133,6 +136,14 @@ func TestSpeechThatBreaksOff(t *testing.T) {
 			gatewaytest.Eventually(t, "the call is settled", func() bool { return i.InFlight() == 0 })
 			if success, failure, _ := gatewaytest.Outcomes(i); success != 0 || failure != 1 {
 				t.Errorf("outcomes %d %d, want one failure", success, failure)
+			}
+			var calls map[string]any
+			gatewaytest.Eventually(t, "the call is recorded", func() bool {
+				calls = r.GetObject("/api/monitoring/calls")
+				return len(gatewaytest.At(t, calls, "calls").([]any)) == 1
+			})
+			if code, status := gatewaytest.At(t, calls, "calls/0/errorCode"), gatewaytest.At(t, calls, "calls/0/status"); code != row.code || status != row.status {
+				t.Errorf("recorded as %v with %v, want %s with %s", status, code, row.status, row.code)
 			}
 		})
 	}
@@ -174,12 +185,13 @@ func TestTranscriptionFormats(t *testing.T) {
 	wav := r.Post("/v1/audio/speech", `{"model":"m","input":"one two three","voice":"v","response_format":"wav"}`).Succeeds(t).Body
 	file := gatewaytest.Upload("file", "speech.wav", "audio/wav", wav)
 	for format, want := range map[string]struct{ contentType, start, has string }{
-		"":             {"application/json", `{"text":"`, "WAV"},
-		"json":         {"application/json", `{"text":"`, "WAV"},
-		"verbose_json": {"application/json", `{"task":"transcribe"`, `"segments":[{`},
-		"text":         {"text/plain; charset=utf-8", "你好", "WAV"},
-		"srt":          {"text/plain; charset=utf-8", "1\n00:00:00,000 --> ", "WAV"},
-		"vtt":          {"text/plain; charset=utf-8", "WEBVTT\n\n00:00:00.000 --> ", "WAV"},
+		"":              {"application/json", `{"text":"`, "WAV"},
+		"json":          {"application/json", `{"text":"`, "WAV"},
+		"verbose_json":  {"application/json", `{"task":"transcribe"`, `"segments":[{`},
+		"text":          {"text/plain; charset=utf-8", "你好", "WAV"},
+		"diarized_json": {"application/json", `{"task":"transcribe"`, `"speaker":"A"`},
+		"srt":           {"text/plain; charset=utf-8", "1\n00:00:00,000 --> ", "WAV"},
+		"vtt":           {"text/plain; charset=utf-8", "WEBVTT\n\n00:00:00.000 --> ", "WAV"},
 	} {
 		parts := []gatewaytest.Part{gatewaytest.Field("model", "m"), file}
 		if format != "" {
