@@ -52,6 +52,40 @@ func TestIfMatchIsObeyedWhereItIsDescribed(t *testing.T) {
 	}
 }
 
+// A body is decoded before the configuration is locked and looked at, so that
+// what is wrong with it is told first.
+func TestABodyThatDoesNotDecodeIsToldFirst(t *testing.T) {
+	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", simulator.DownURL)))
+	for _, row := range []struct{ method, path, good, bad string }{
+		{"POST", "/api/config/type/services/chat", `{"loadBalancer":"random"}`, `{"loadBalancer":7}`},
+		{"PUT", "/api/config/type/services/chat", `{"loadBalancer":"random"}`, `{"loadBalancers":"random"}`},
+		{"PUT", "/api/config/type/services/rerank", `{"loadBalancer":"random"}`, `{"loadBalancer":`},
+		{"POST", "/api/config/instance/add/chat", `{"name":"n","baseUrl":"http://127.0.0.1:9"}`, `{"name":[]}`},
+		{"PUT", "/api/config/instance/update/chat", `{"instanceId":"none@none","instance":{}}`, `{"instanceId":"none@none","instance":7}`},
+	} {
+		if answer := r.Do(row.method, row.path, row.bad, "If-Match", "77"); answer.Status != 400 {
+			t.Errorf("%s %s %s, If-Match of another version: %d %s", row.method, row.path, row.bad, answer.Status, answer.Body)
+		}
+		if answer := r.Do(row.method, row.path, row.good, "If-Match", "77"); answer.Status != 409 {
+			t.Errorf("%s %s %s, If-Match of another version: %d %s", row.method, row.path, row.good, answer.Status, answer.Body)
+		}
+	}
+	for _, row := range []struct{ path, good, bad string }{
+		{"/api/config/instance/update/rerank", `{"instanceId":"none@none","instance":{}}`, `{"instanceId":"none@none","instance":7}`},
+		{"/api/config/instance/update/chat", `{"instanceId":"none@none","instance":{}}`, `{"instanceId":[]}`},
+	} {
+		if answer := r.Do("PUT", row.path, row.bad); answer.Status != 400 {
+			t.Errorf("PUT %s %s: %d %s", row.path, row.bad, answer.Status, answer.Body)
+		}
+		if answer := r.Do("PUT", row.path, row.good); answer.Status != 404 {
+			t.Errorf("PUT %s %s: %d %s", row.path, row.good, answer.Status, answer.Body)
+		}
+	}
+	if r.Control.Version() != 1 {
+		t.Errorf("version %d", r.Control.Version())
+	}
+}
+
 func TestDryRunOfTheQuotaLedgerChangesNothing(t *testing.T) {
 	r := gatewaytest.Start(t, "")
 	before := r.API("GET", "/api/config/quota", "").Is(t, 200, `"enabled":false`).Body
