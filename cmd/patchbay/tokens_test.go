@@ -53,8 +53,8 @@ func TestTokensIssuedAtRunTime(t *testing.T) {
 // security is turned on.
 func TestTokensAreNotIssuedByAnybody(t *testing.T) {
 	r := gatewaytest.Start(t, "")
-	r.API(http.MethodPost, "/api/auth/tokens", `{"role":"ADMIN"}`).Is(t, 400, "security")
-	r.API(http.MethodPost, "/api/auth/tokens/x/rotate", "").Is(t, 400, "security")
+	r.API(http.MethodPost, "/api/auth/tokens", `{"role":"ADMIN"}`).Is(t, 403, "security")
+	r.API(http.MethodPost, "/api/auth/tokens/x/rotate", "").Is(t, 403, "security")
 	r.API(http.MethodGet, "/api/auth/tokens", "").Is(t, 200)
 }
 

@@ -26,6 +26,10 @@ func invalidField(field, format string, args ...any) error {
 // errNotFound means that what a request names does not exist.
 var errNotFound = errors.New("not found")
 
+// errOpen means that a request is refused because callers are not asked who they
+// are.
+var errOpen = errors.New("security.enabled: is false")
+
 // statusOf returns the status of an error. It is the only place that maps the errors
 // of the management API to statuses.
 func statusOf(err error) int {
@@ -37,6 +41,8 @@ func statusOf(err error) int {
 		return http.StatusBadRequest
 	case errors.Is(err, errNotFound), errors.Is(err, control.ErrNoVersion), errors.Is(err, access.ErrUnknown):
 		return http.StatusNotFound
+	case errors.Is(err, errOpen):
+		return http.StatusForbidden
 	case errors.Is(err, control.ErrMoved):
 		return http.StatusConflict
 	case errors.Is(err, control.ErrUnavailable):

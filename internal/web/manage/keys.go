@@ -52,7 +52,7 @@ type keyRequest struct {
 	Tenant    string               `json:"tenant" maxLength:"128" doc:"At most 128 bytes."`
 	Services  []schema.ServiceType `json:"services" uniqueItems:"true" doc:"What the key is good for; all of them where none is given."`
 	Models    []string             `json:"models" minLength:"1" doc:"What the key is good for; all of them where none is given."`
-	ExpiresAt string               `json:"expiresAt" format:"date-time" empty:"true" doc:"In the future; a key without it does not expire."`
+	ExpiresAt string               `json:"expiresAt" format:"date-time" pattern:"^(202[6-9]|20[3-9][0-9]|2[1-9][0-9]{2}|[3-9][0-9]{3})-" empty:"true" doc:"In the future; a key without it does not expire."`
 }
 
 // IssueKey answers POST /api/auth/keys.

@@ -146,7 +146,7 @@ func (t *routeTable) addCredentials() {
 		Summary: "The management tokens, without the tokens themselves", Query: pageQuery{}, Reply: listOf[tokenView]{},
 	})
 	t.read("POST /api/auth/tokens", access.ManageTokens, a.IssueToken, web.Operation{
-		Summary: "Issue a token; it is shown this once; where security is off, none is issued (400)", Body: tokenRequest{}, Reply: tokenView{}, Status: http.StatusCreated,
+		Summary: "Issue a token; it is shown this once; where security is off, none is issued (403)", Body: tokenRequest{}, Reply: tokenView{}, Status: http.StatusCreated,
 	})
 	t.read("POST /api/auth/tokens/{name}/rotate", access.ManageTokens, a.RotateToken, web.Operation{
 		Summary: "Give a token that was issued a new text, which is shown this once; the old one is refused at once", Reply: tokenView{},

@@ -2,6 +2,7 @@ package manage
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -48,7 +49,7 @@ func (a *API) Tokens(q *Request) (Reply, error) {
 type tokenRequest struct {
 	Name      string      `json:"name" pattern:"^[A-Za-z0-9_.:-]*$" maxLength:"128" doc:"One is made where it is left out."`
 	Role      access.Role `json:"role" required:"true"`
-	ExpiresAt string      `json:"expiresAt" format:"date-time" empty:"true" doc:"In the future; a token without it does not expire."`
+	ExpiresAt string      `json:"expiresAt" format:"date-time" pattern:"^(202[6-9]|20[3-9][0-9]|2[1-9][0-9]{2}|[3-9][0-9]{3})-" empty:"true" doc:"In the future; a token without it does not expire."`
 }
 
 // refuseWhileOpen returns an error while management needs no tokens: then anybody could
@@ -57,8 +58,8 @@ func (a *API) refuseWhileOpen() error {
 	if a.options.Credentials.Enforced() {
 		return nil
 	}
-	return invalidField("security.enabled", "is false: a token that anybody may issue now would be good when security is on. "+
-		"Turn security on first, or issue it with patchbay tokens issue while the gateway is stopped")
+	return fmt.Errorf("%w: a token that anybody may issue now would be good when security is on. "+
+		"Turn security on first, or issue it with patchbay tokens issue while the gateway is stopped", errOpen)
 }
 
 // IssueToken answers POST /api/auth/tokens.
