@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/transport"
 )
@@ -31,8 +32,8 @@ type Settings struct {
 	// Weight is the instance's share of the traffic; 0 means none.
 	Weight  float64 `json:"weight" minimum:"0" maximum:"1000000"`
 	Enabled bool    `json:"enabled"`
-	// Adapter is the dialect; empty means the one of the service.
-	Adapter string `json:"adapter"`
+	// Adapter is the kind of backend; empty means the one of the service.
+	Adapter string `json:"adapter" doc:"The kind of backend, which must be one that serves the service type; empty for that of the service type."`
 	// UpstreamModel is the name by which the backend knows the model; empty means Name.
 	UpstreamModel string `json:"upstreamModel" maxLength:"256"`
 	// Headers are added to every call.
@@ -76,6 +77,12 @@ func (Settings) Patterns() map[string]string {
 		"baseUrl":       `^https?://(` + label + `(\.` + label + `)*|` + address + `)` + port + path + `$`,
 		"path":          `^(/(` + segment + path + `)?(\?[!"$-~]*)?)?$`,
 	}
+}
+
+// Choices returns the values that texts of an instance may have, where there are
+// only a few: the empty adapter is the one of the service type.
+func (Settings) Choices() map[string][]string {
+	return map[string][]string{"adapter": append([]string{""}, kinds.Names()...)}
 }
 
 // DefaultSettings returns what holds for the fields that an instance leaves out.

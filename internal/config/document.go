@@ -12,6 +12,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/balance"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
+	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/queue"
 	"github.com/patchbay-ai/patchbay/internal/quota"
@@ -92,14 +93,20 @@ func (l *Limits) Timeouts() backend.Timeouts {
 // Service is the policy of one service type and the instances that serve it.
 type Service struct {
 	LoadBalancer balance.Strategy `json:"loadBalancer"`
-	// Adapter is the dialect of the instances that name none.
-	Adapter        string                 `json:"adapter" minLength:"1"`
+	// Adapter is the kind of the instances that name none.
+	Adapter        string                 `json:"adapter" doc:"The kind of the instances that name none, which must be one that serves the service type."`
 	RateLimit      ratelimit.Settings     `json:"rateLimit"`
 	CircuitBreaker breaker.Settings       `json:"circuitBreaker"`
 	HealthCheck    backend.HealthSettings `json:"healthCheck"`
 	Queue          queue.Settings         `json:"queue"`
 	Timeouts       backend.Timeouts       `json:"timeouts"`
 	Instances      []backend.Settings     `json:"instances"`
+}
+
+// Choices returns the values that texts of a service type may have, where there
+// are only a few.
+func (Service) Choices() map[string][]string {
+	return map[string][]string{"adapter": kinds.Names()}
 }
 
 // Store says where durable state lives.

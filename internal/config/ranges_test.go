@@ -3,12 +3,14 @@ package config
 import (
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -76,6 +78,24 @@ func setNumber(value reflect.Value, number float64) {
 		value.SetFloat(number)
 	default:
 		value.SetInt(int64(number))
+	}
+}
+
+// The document lists the adapters: each of them is known, under its name there.
+func TestAdaptersInTheDocumentAreKnown(t *testing.T) {
+	ofInstance, ofService := backend.Settings{}.Choices()["adapter"], Service{}.Choices()["adapter"]
+	if len(ofService) < 10 || !slices.Equal(ofInstance[1:], ofService) || ofInstance[0] != "" {
+		t.Errorf("%q and %q", ofInstance, ofService)
+	}
+	for _, name := range ofService {
+		if _, err := kinds.Lookup(name); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, name := range []string{"openai", "ollama", "claude"} {
+		if !slices.Contains(ofService, name) {
+			t.Errorf("%s is not among %q", name, ofService)
+		}
 	}
 }
 

@@ -41,6 +41,17 @@ func Check(name string, service schema.ServiceType) error {
 	return nil
 }
 
+// Names returns the names and aliases of all kinds, in order. Lookup knows them in
+// other spellings, too.
+func Names() []string {
+	var list []string
+	for _, k := range table {
+		list = append(append(list, k.Name), k.Aliases...)
+	}
+	sort.Strings(list)
+	return list
+}
+
 // names lists the kinds, or those that serve one service type.
 func names(service *schema.ServiceType) []string {
 	var list []string

@@ -250,8 +250,7 @@ func (d *deriver) responses(route *web.Route) map[string]any {
 	}
 	for status, form := range faults(route) {
 		s := d.of(form, inReply)
-		code, _ := strconv.Atoi(status) // a range has no number, and is described as what it is
-		responses[status] = response(cmp.Or(http.StatusText(code), "Another error of a backend"), map[string]any{mediaJSON: map[string]any{"schema": s}})
+		responses[status] = response(faultText(route, status), map[string]any{mediaJSON: map[string]any{"schema": s}})
 	}
 	return responses
 }

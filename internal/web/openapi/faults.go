@@ -10,6 +10,18 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
 
+// faultText describes an error of a route by its status.
+func faultText(route *web.Route, status string) string {
+	code, err := strconv.Atoi(status)
+	switch {
+	case err != nil: // a range
+		return "Another error of a backend"
+	case code == http.StatusServiceUnavailable && route.Permission == access.ByKey && route.Body != nil:
+		return "No instance serves the model, or none of those that do can take the request now"
+	}
+	return http.StatusText(code)
+}
+
 // faults returns the types of the errors of a route, by their statuses: those
 // of the handler are in the form of its surface, those of the gate before it are
 // in the envelope of the management API. Backends answer requests of the unified

@@ -59,6 +59,9 @@ type restricted interface{ Keywords() map[string]any }
 // patterned is a struct that tells what its texts look like.
 type patterned interface{ Patterns() map[string]string }
 
+// limited is a struct that tells which values its texts may have.
+type limited interface{ Choices() map[string][]string }
+
 // named is a type whose values have names.
 type named interface{ Names() []string }
 
@@ -102,6 +105,15 @@ func (d *deriver) of(t reflect.Type, way direction) Schema {
 	if t.Implements(reflect.TypeFor[encoding.TextMarshaler]()) {
 		return Schema{"type": "string"}
 	}
+	s := d.plain(t, way)
+	if value, has := reflect.Zero(t).Interface().(restricted); has && t.Kind() != reflect.Struct {
+		maps.Copy(s, value.Keywords())
+	}
+	return s
+}
+
+// plain returns the schema of a type that has no meaning of its own.
+func (d *deriver) plain(t reflect.Type, way direction) Schema {
 	switch t.Kind() {
 	case reflect.Bool:
 		return Schema{"type": "boolean"}
@@ -110,11 +122,7 @@ func (d *deriver) of(t reflect.Type, way direction) Schema {
 	case reflect.Float64:
 		return Schema{"type": "number"}
 	case reflect.String:
-		s := Schema{"type": "string"}
-		if value, has := reflect.Zero(t).Interface().(restricted); has {
-			maps.Copy(s, value.Keywords())
-		}
-		return s
+		return Schema{"type": "string"}
 	case reflect.Slice:
 		return Schema{"type": "array", "items": d.of(t.Elem(), way)}
 	case reflect.Map:
@@ -221,15 +229,21 @@ func upperFirst(text string) string {
 // object describes the members of a struct.
 func (d *deriver) object(t reflect.Type, way direction, isPartial bool) Schema {
 	properties, required := make(map[string]Schema), []string{}
-	patterns := map[string]string{}
+	patterns, choices := map[string]string{}, map[string][]string{}
 	if value, has := reflect.Zero(t).Interface().(patterned); has {
 		patterns = value.Patterns()
+	}
+	if value, has := reflect.Zero(t).Interface().(limited); has {
+		choices = value.Choices()
 	}
 	fields, isOpen := membersOf(t)
 	for name, field := range fields {
 		s := described(d.of(field.Type, way), field.Tag)
 		if pattern := patterns[name]; pattern != "" {
 			s["pattern"] = pattern
+		}
+		if values := choices[name]; values != nil && way != inReply { // what is stored may be from another release
+			s["enum"] = values
 		}
 		isRequired := field.Tag.Get("required") == "true" && !isPartial
 		_, options, _ := strings.Cut(field.Tag.Get("json"), ",")
@@ -254,6 +268,9 @@ func (d *deriver) object(t reflect.Type, way direction, isPartial bool) Schema {
 	}
 	if isOpen || way != inReply {
 		s["additionalProperties"] = isOpen
+	}
+	if isOpen && way == inForm { // names stand in the headers of parts
+		s["propertyNames"] = Schema{"pattern": `^[^\x00-\x1f\x7f]*$`}
 	}
 	return s
 }

@@ -43,6 +43,23 @@ type choice struct{}
 
 func (choice) Alternatives() []any { return []any{"", openSample{}} }
 
+// limitedSample has a text that may be one of a few.
+type limitedSample struct {
+	Kind string `json:"kind"`
+}
+
+func (limitedSample) Choices() map[string][]string {
+	return map[string][]string{"kind": {"", "a", "b"}}
+}
+
+type boundedNumber int64
+
+func (boundedNumber) Keywords() map[string]any { return map[string]any{"maximum": 9} }
+
+type boundedList []boundedNumber
+
+func (boundedList) Keywords() map[string]any { return map[string]any{"minItems": 1} }
+
 func TestSchemaFollowsTheType(t *testing.T) {
 	_ = sampleView{}.internal
 	for name, test := range map[string]struct {
@@ -65,8 +82,14 @@ func TestSchemaFollowsTheType(t *testing.T) {
 			"type":"object","required":["known"],"additionalProperties":true,"properties":{"known":{"type":"boolean"}}}`},
 		"a request may leave members out or null": {openSample{}, inRequest, `{
 			"type":"object","additionalProperties":true,"properties":{"known":{"type":["boolean","null"]}}}`},
-		"a form has no null": {openSample{}, inForm, `{
-			"type":"object","additionalProperties":true,"properties":{"known":{"type":"boolean"}}}`},
+		"a form has no null, and names that a header can have": {openSample{}, inForm, `{
+			"type":"object","additionalProperties":true,"propertyNames":{"pattern":"^[^\\x00-\\x1f\\x7f]*$"},"properties":{"known":{"type":"boolean"}}}`},
+		"a text of a request may be one of a few": {limitedSample{}, inRequest, `{
+			"type":"object","additionalProperties":false,"properties":{"kind":{"type":["string","null"],"enum":["","a","b",null]}}}`},
+		"what is stored may be from another release": {limitedSample{}, inReply, `{
+			"type":"object","required":["kind"],"properties":{"kind":{"type":"string"}}}`},
+		"rules of numbers and lists": {boundedList{}, inRequest, `{
+			"type":"array","minItems":1,"items":{"type":"integer","format":"int64","maximum":9}}`},
 		"one of several": {choice{}, inRequest, `{"oneOf":[{"type":"string"},{"$ref":"#/components/schemas/OpenSampleInput"}]}`},
 		"a service type": {schema.Chat, inReply, `{"$ref":"#/components/schemas/ServiceType"}`},
 	} {
