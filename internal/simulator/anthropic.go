@@ -54,7 +54,7 @@ func anthropicErrorType(status int) string {
 // anthropicRequest is a request of the Messages API.
 type anthropicRequest struct {
 	Model         string             `json:"model"`
-	MaxTokens     *int               `json:"max_tokens"`
+	MaxTokens     *wholeNumber       `json:"max_tokens"`
 	System        jsontext.Value     `json:"system"`
 	Messages      []anthropicMessage `json:"messages"`
 	Stream        bool               `json:"stream"`
@@ -132,7 +132,7 @@ func (r *anthropicRequest) check() string {
 		return "messages: at least one message is required"
 	case r.Thinking.Type == "enabled" && r.Thinking.BudgetTokens < 1024:
 		return "thinking.enabled.budget_tokens: Input should be greater than or equal to 1024"
-	case r.Thinking.Type == "enabled" && r.Thinking.BudgetTokens >= *r.MaxTokens:
+	case r.Thinking.Type == "enabled" && r.Thinking.BudgetTokens >= int(*r.MaxTokens):
 		return "`max_tokens` must be greater than `thinking.budget_tokens`"
 	}
 	return ""
@@ -140,7 +140,7 @@ func (r *anthropicRequest) check() string {
 
 // prompt says in the simulator's words what the request says.
 func (r *anthropicRequest) prompt() (p *prompt, problem string) {
-	p = &prompt{limit: *r.MaxTokens, stops: r.StopSequences, wholeCalls: true}
+	p = &prompt{limit: int(*r.MaxTokens), stops: r.StopSequences, wholeCalls: true}
 	if !readBlocks(r.System, func(block *anthropicBlock) { p.tokens += countTokens(block.Text) }) {
 		return nil, "system: Input should be a string or an array of blocks"
 	}

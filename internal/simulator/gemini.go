@@ -138,7 +138,7 @@ func (c *geminiContent) text() string {
 // geminiEmbedding asks for one vector.
 type geminiEmbedding struct {
 	Content              geminiContent `json:"content"`
-	OutputDimensionality *int          `json:"outputDimensionality"`
+	OutputDimensionality *wholeNumber  `json:"outputDimensionality"`
 }
 
 // answerGeminiEmbed serves embedContent and batchEmbedContents.

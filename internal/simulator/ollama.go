@@ -75,7 +75,7 @@ func answerOllamaEmbed(x *exchange) {
 	var request struct {
 		Model      string         `json:"model"`
 		Input      jsontext.Value `json:"input"`
-		Dimensions *int           `json:"dimensions"`
+		Dimensions *wholeNumber   `json:"dimensions"`
 	}
 	if !x.decodeOllama(&request, &request.Model) {
 		return

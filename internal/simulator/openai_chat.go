@@ -17,10 +17,10 @@ type chatRequest struct {
 	StreamOptions struct {
 		IncludeUsage bool `json:"include_usage"`
 	} `json:"stream_options"`
-	MaxTokens           *int           `json:"max_tokens"`
-	MaxCompletionTokens *int           `json:"max_completion_tokens"`
+	MaxTokens           *wholeNumber   `json:"max_tokens"`
+	MaxCompletionTokens *wholeNumber   `json:"max_completion_tokens"`
 	Stop                jsontext.Value `json:"stop"`
-	N                   *int           `json:"n"`
+	N                   *wholeNumber   `json:"n"`
 	Tools               []struct {
 		Function struct {
 			Name       string         `json:"name"`
@@ -97,7 +97,7 @@ func (r *chatRequest) choices() int {
 	if r.N == nil {
 		return 1
 	}
-	return *r.N
+	return int(*r.N)
 }
 
 // prompt says in the simulator's words what the request says.
@@ -131,9 +131,9 @@ func (r *chatRequest) prompt() (*prompt, *apiError) {
 func (r *chatRequest) limit() int {
 	switch {
 	case r.MaxCompletionTokens != nil:
-		return *r.MaxCompletionTokens
+		return int(*r.MaxCompletionTokens)
 	case r.MaxTokens != nil:
-		return *r.MaxTokens
+		return int(*r.MaxTokens)
 	}
 	return 0
 }
@@ -178,7 +178,7 @@ func (r *chatRequest) toolChoice() (toolChoice, *apiError) {
 func (m *chatMessage) addTo(p *prompt, last bool) *apiError {
 	text, images, ok := m.content()
 	if !ok {
-		return invalidRequest("messages", "invalid_value", "The content of a message must be a string or an array of parts.")
+		return invalidRequest("messages", "invalid_value", "The content of a message must be a string or an array of parts, each with its type.")
 	}
 	p.images += images
 	p.tokens += countTokens(text) + images*imageTokens
@@ -213,6 +213,8 @@ func (m *chatMessage) content() (text string, images int, ok bool) {
 	var texts strings.Builder
 	for i := range parts {
 		switch parts[i].Type {
+		case "": // no part, such as null
+			return "", 0, false
 		case "text":
 			texts.WriteString(parts[i].Text)
 		case "image_url":

@@ -263,6 +263,8 @@ func TestBadRequestsAreRefusedInOpenAIShape(t *testing.T) {
 		{"bad stop", "/v1/chat/completions", `{"model":"known","stop":3,"messages":[{}]}`, 400, `"invalid_value"`, `"stop"`},
 		{"bad tool_choice", "/v1/chat/completions", `{"model":"known","tool_choice":{},"messages":[{}]}`, 400, `"invalid_value"`, `"tool_choice"`},
 		{"bad content", "/v1/chat/completions", `{"model":"known","messages":[{"role":"user","content":3}]}`, 400, `"invalid_value"`, `"messages"`},
+		{"null in place of a part", "/v1/chat/completions", `{"model":"known","messages":[{"role":"assistant","content":[null]}]}`, 400, `"invalid_value"`, `"messages"`},
+		{"part without a type", "/v1/chat/completions", `{"model":"known","messages":[{"role":"user","content":[{"text":"x"}]}]}`, 400, `"invalid_value"`, `"messages"`},
 		{"unknown path", "/v1/nothing", hi, 404, `"unknown_url"`, `null`},
 	}
 	r := newRig(t, Options{Models: []string{"known"}})

@@ -13,7 +13,7 @@ import (
 type embeddingsRequest struct {
 	Model          string         `json:"model"`
 	Input          jsontext.Value `json:"input"`
-	Dimensions     *int           `json:"dimensions"`
+	Dimensions     *wholeNumber   `json:"dimensions"`
 	EncodingFormat string         `json:"encoding_format"`
 }
 
@@ -67,11 +67,11 @@ func answerEmbeddings(x *exchange) {
 }
 
 // dimensionsOf returns how long vectors are to be.
-func dimensionsOf(asked *int) (int, bool) {
+func dimensionsOf(asked *wholeNumber) (int, bool) {
 	if asked == nil {
 		return usualDimensions, true
 	}
-	return *asked, *asked >= 1 && *asked <= mostDimensions
+	return int(*asked), *asked >= 1 && *asked <= mostDimensions
 }
 
 // readInputs reads a text, texts, token ids or lists of token ids.
@@ -108,13 +108,16 @@ func readInputs(input jsontext.Value) ([]embeddable, bool) {
 }
 
 func readTokenIDs(value jsontext.Value) (embeddable, bool) {
-	var ids []uint32
+	var ids []*int32 // nil for null, which is no id
 	if json.Unmarshal(value, &ids, lenient()) != nil || len(ids) == 0 {
 		return embeddable{}, false
 	}
 	words := make([]string, len(ids))
 	for i, id := range ids {
-		words[i] = "#" + strconv.FormatUint(uint64(id), 10)
+		if id == nil || *id < 0 {
+			return embeddable{}, false
+		}
+		words[i] = "#" + strconv.Itoa(int(*id))
 	}
 	return embeddable{words, len(ids)}, true
 }

@@ -18,11 +18,11 @@ const (
 
 // imagesRequest is an image request in OpenAI's dialect.
 type imagesRequest struct {
-	Model          string `json:"model"`
-	Prompt         string `json:"prompt"`
-	N              *int   `json:"n"`
-	Size           string `json:"size"`
-	ResponseFormat string `json:"response_format"`
+	Model          string       `json:"model"`
+	Prompt         string       `json:"prompt"`
+	N              *wholeNumber `json:"n"`
+	Size           string       `json:"size"`
+	ResponseFormat string       `json:"response_format"`
 }
 
 // answerImages serves POST /v1/images/generations.
@@ -50,7 +50,7 @@ func answerImageEdit(x *exchange) {
 	request := imagesRequest{Prompt: x.form.value("prompt"), ResponseFormat: x.form.value("response_format")}
 	if text := x.form.value("n"); text != "" {
 		n, _ := strconv.Atoi(text) // what is no number is refused as 0 is
-		request.N = &n
+		request.N = new(wholeNumber(n))
 	}
 	if !x.acceptsImages(&request) {
 		return
@@ -118,7 +118,7 @@ func sizeOf(size string) (width, height int, ok bool) {
 func (x *exchange) sendImages(request *imagesRequest, draw func(i int) []byte, uploads int) {
 	n := 1
 	if request.N != nil {
-		n = *request.N
+		n = int(*request.N)
 	}
 	out := strconv.AppendInt([]byte(`{"created":`), time.Now().Unix(), 10)
 	out = append(out, `,"data":[`...)

@@ -18,7 +18,7 @@ type rerankRequest struct {
 	Model           string           `json:"model"`
 	Query           string           `json:"query"`
 	Documents       []jsontext.Value `json:"documents"`
-	TopN            *int             `json:"top_n"`
+	TopN            *wholeNumber     `json:"top_n"`
 	ReturnDocuments bool             `json:"return_documents"`
 
 	Texts      []string `json:"texts"`
@@ -60,7 +60,7 @@ func answerRerank(x *exchange) {
 	}
 	results := rank(request.Query, texts)
 	if request.TopN != nil {
-		results = results[:min(len(results), *request.TopN)]
+		results = results[:min(len(results), int(*request.TopN))]
 	}
 	out := appendString([]byte(`{"id":`), "rerank-"+hex(seedOf(request.Query))+"-"+strconv.FormatUint(x.serial, 10))
 	tokens := int64(rankTokens(request.Query, texts))

@@ -1,6 +1,7 @@
 package v1
 
 import (
+	"math"
 	"net/http"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -162,14 +163,16 @@ type embeddingRequest struct {
 	Model          string         `json:"model" required:"true" pattern:"^[^\\x00-\\x1f\\x7f]*[^\\x00-\\x20\\x7f][^\\x00-\\x1f\\x7f]*$" maxLength:"512" example:"demo-embedding"`
 	Input          embeddingInput `json:"input" required:"true"`
 	EncodingFormat string         `json:"encoding_format" enum:"float,base64"`
-	Dimensions     int64          `json:"dimensions" minimum:"1"`
+	Dimensions     int64          `json:"dimensions" minimum:"1" maximum:"4096"`
 }
 
 type embeddingInput struct{}
 
 // Alternatives are a text, texts, and token ids in the two forms that clients send. An
 // empty list would match three of them, and is not allowed.
-func (embeddingInput) Alternatives() []any { return []any{text(""), []text{}, []int64{}, []tokenIDs{}} }
+func (embeddingInput) Alternatives() []any {
+	return []any{text(""), []string{}, []tokenID{}, []tokenIDs{}}
+}
 
 // text is a string that is not empty.
 type text string
@@ -177,7 +180,19 @@ type text string
 // Keywords say that the string is not empty.
 func (text) Keywords() map[string]any { return map[string]any{"minLength": 1} }
 
-type tokenIDs []int64
+// tokenID is the number of a token, which backends keep in 32 bits.
+type tokenID int64
+
+// Keywords are its bounds.
+func (tokenID) Keywords() map[string]any {
+	return map[string]any{"minimum": 0, "maximum": math.MaxInt32}
+}
+
+// tokenIDs are the tokens of one text, which is not empty.
+type tokenIDs []tokenID
+
+// Keywords say that the text is not empty.
+func (tokenIDs) Keywords() map[string]any { return map[string]any{"minItems": 1} }
 
 type embeddingList struct {
 	Object string      `json:"object"`

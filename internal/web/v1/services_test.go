@@ -276,6 +276,34 @@ func TestValidRequestsAtTheEdges(t *testing.T) {
 	}
 }
 
+// Bounds that the document gives and the gateway does not check are the
+// backend's: what is outside of them reaches it unchanged.
+func TestBoundsOfBackendsAreNotChecked(t *testing.T) {
+	t.Parallel()
+	for path, bodies := range map[string][]string{
+		"/v1/chat/completions": {
+			`{"model":"m","messages":[{"role":"user","content":"x"}],"max_tokens":-1}`,
+			`{"model":"m","messages":[{"role":"user","content":"x"}],"max_tokens":0}`,
+			`{"model":"m","messages":[{"role":"assistant","content":[null]}]}`,
+		},
+		"/v1/embeddings": {
+			`{"model":"m","input":"x","dimensions":0}`,
+			`{"model":"m","input":""}`,
+			`{"model":"m","input":[[null]]}`,
+			`{"model":"m","input":[[-1,4294967296]]}`,
+		},
+		"/v1/images/generations": {`{"model":"m","prompt":"x","n":11}`},
+	} {
+		r, b := gatewaytest.StartService(t)
+		for _, body := range bodies {
+			r.Post(path, body)
+			if requests := b.Requests(); string(requests[len(requests)-1].Body) != body {
+				t.Errorf("%s: the backend got %s for %s", path, requests[len(requests)-1].Body, body)
+			}
+		}
+	}
+}
+
 // A type of body that an endpoint does not take is refused as that.
 func TestBodiesOfTheWrongType(t *testing.T) {
 	t.Parallel()
