@@ -17,7 +17,8 @@ type Log interface {
 	Versions() ([]int, error)
 	// Load returns a version, or ErrNoVersion.
 	Load(number int) (*Version, error)
-	// Save adds a version, or replaces the one that has its number.
+	// Save adds a version. A Store replaces the one that has its number; a shared
+	// log refuses to, because only a wrong head leads there.
 	Save(v *Version) error
 	Remove(numbers ...int) error
 }
