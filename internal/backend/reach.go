@@ -19,10 +19,10 @@ const ProxyNone = "none"
 // configuration comes into force.
 type TLS struct {
 	// CA is a file with the certificates that are trusted in place of the system's.
-	CA string `json:"ca"`
+	CA string `json:"ca" doc:"A file on the gateway's machine."`
 	// Cert and Key are files with what the gateway shows of itself.
-	Cert string `json:"cert"`
-	Key  string `json:"key"`
+	Cert string `json:"cert" doc:"A file on the gateway's machine, which needs a key."`
+	Key  string `json:"key" doc:"A file on the gateway's machine, which needs a cert."`
 	// ServerName is what the backend's certificate must be valid for, where that is
 	// not the host of the base URL.
 	ServerName string `json:"serverName"`

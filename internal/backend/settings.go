@@ -50,7 +50,7 @@ type Settings struct {
 	IdleConnections int   `json:"idleConnections" minimum:"0"`
 	// Proxy is the address of the proxy through which the backend is reached, or
 	// NoProxy; empty means as the environment says. It may hold a password.
-	Proxy string `json:"proxy"`
+	Proxy string `json:"proxy" doc:"Such as http://proxy.example:3128; none for none, empty for that of the environment."`
 	TLS   TLS    `json:"tls"`
 	// Timeouts replace those of the service where they are set.
 	Timeouts Timeouts `json:"timeouts"`
@@ -71,10 +71,12 @@ func (Settings) Patterns() map[string]string {
 		segment = word + `(\.` + word + `)*`
 		path    = `(/` + segment + `)*/?`
 	)
+	const host = `(` + label + `(\.` + label + `)*|` + address + `)` + port
 	return map[string]string{
 		"name":          `^(` + name + `|[^*\s` + control + `])$`,
 		"upstreamModel": `^(` + name + `|` + edge + `)?$`,
-		"baseUrl":       `^https?://(` + label + `(\.` + label + `)*|` + address + `)` + port + path + `$`,
+		"baseUrl":       `^https?://` + host + path + `$`,
+		"proxy":         `^(none|https?://([A-Za-z0-9._~*-]+(:[A-Za-z0-9._~*-]*)?@)?` + host + `/?)?$`,
 		"path":          `^(/(` + segment + path + `)?(\?[!"$-~]*)?)?$`,
 	}
 }

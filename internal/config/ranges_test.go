@@ -109,6 +109,10 @@ func TestPatternsAllowWhatIsAccepted(t *testing.T) {
 			"http://h", "https://api.example.com/v1", "http://127.0.0.1:11434", "http://[::1]:8080/", "http://[2001:db8::1:2]", "https://h:65535/a.b/c%20d",
 			"", "h", "ftp://h", "http://", "http://h:0", "http://h:65536", "http://h?x", "http://h#x", "http://u:p@h", "http://h/../x", "http://h/a b", "http://-h", "http://my_service:1", "http://-", "http://a.-_.b",
 		},
+		"proxy": {
+			"", "none", "http://h", "https://proxy.example:3128", "http://u:p@h:1/", "http://u@[::1]:8080",
+			"h", "ftp://h", "http://", "http://h:0", "http://h:65536", "http://h/x", "http://h?x", "http://h#x", "proxy:3128",
+		},
 		"path": {"", "/", "/v1/chat", "/v1.0/x?api-version=1", "/a%20b", "v1", "/a b", "/a#b", "/é", "/../x", "/a%", "/a/../b"},
 	} {
 		pattern := regexp.MustCompile(backend.Settings{}.Patterns()[name])

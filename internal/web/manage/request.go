@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -73,6 +74,9 @@ func flag(r *http.Request, name string) (bool, error) {
 	return on, nil
 }
 
+// versionTag matches a version, as a number or an entity tag.
+var versionTag = regexp.MustCompile(`^([1-9][0-9]{0,8}|(W/)?"[1-9][0-9]{0,8}")$`)
+
 // ifMatch parses If-Match: the versions that a change may be based on, as numbers or
 // entity tags. It returns none where any version will do.
 func ifMatch(lines []string) ([]int, error) {
@@ -86,7 +90,7 @@ func ifMatch(lines []string) ([]int, error) {
 			continue // lists may have empty members
 		}
 		number, err := strconv.Atoi(strings.Trim(strings.TrimPrefix(tag, "W/"), `"`))
-		if err != nil || number < 1 {
+		if err != nil || !versionTag.MatchString(tag) {
 			return nil, invalidField("If-Match", "want the number of a version, or several with commas between them")
 		}
 		versions = append(versions, number)

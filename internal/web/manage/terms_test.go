@@ -23,8 +23,8 @@ func TestIfMatchIsNotReadWhereNothingHasVersions(t *testing.T) {
 func TestIfMatchTakesSeveralVersions(t *testing.T) {
 	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", simulator.DownURL)))
 	for tag, want := range map[string]int{
-		`"1", "14"`: 200, `"14","1"`: 200, "14, 1": 200, `W/"1" , "2"`: 200, `"1",`: 200, "*": 200, " * ": 200, "": 200,
-		`"2", "14"`: 409, "2,3": 409, `"1", "abc"`: 400, `"1", *`: 400, `"1" "2"`: 400,
+		`"1", "14"`: 200, `"14","1"`: 200, "14, 1": 200, `W/"1" , "2"`: 200, `"1",`: 200, "*": 200, " * ": 200, "": 200, ",": 200, `,"1" ,`: 200,
+		`"2", "14"`: 409, "2,3": 409, `"1", "abc"`: 400, `"1", *`: 400, `"1" "2"`: 400, `"1`: 400, `W/1`: 400, "+1": 400, "01": 400, "-1": 400, "0": 400,
 	} {
 		if answer := r.Do("PUT", gatewaytest.TypesPath+"chat?dryRun", `{"loadBalancer":"random"}`, "If-Match", tag); answer.Status != want {
 			t.Errorf("%s: %d %s, want %d", tag, answer.Status, answer.Body, want)

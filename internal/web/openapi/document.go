@@ -171,7 +171,7 @@ type dryRunQuery struct {
 }
 
 type ifMatchHeader struct {
-	IfMatch string `json:"If-Match" pattern:"^(\\*|([1-9][0-9]{0,8}|(W/)?\"[1-9][0-9]{0,8}\")(, ?([1-9][0-9]{0,8}|(W/)?\"[1-9][0-9]{0,8}\"))*)?$" doc:"The version that the change is based on, or several with commas between them; 409 if none of them is current."`
+	IfMatch string `json:"If-Match" pattern:"^(\\*|([1-9][0-9]{0,8}|(W/)?\"[1-9][0-9]{0,8}\")?( ?, ?([1-9][0-9]{0,8}|(W/)?\"[1-9][0-9]{0,8}\")?)*)$" doc:"The version that the change is based on, or several with commas between them; 409 if none of them is current."`
 }
 
 func (d *deriver) parameters(route *web.Route) []any {
