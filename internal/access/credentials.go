@@ -56,6 +56,8 @@ type Credentials struct {
 	values map[string]jsontext.Value
 	keys   map[string]Issued
 	tokens map[string]IssuedToken
+	// sessionKey signs the sessions of browsers; nil before the first one.
+	sessionKey []byte
 }
 
 // Why a credential cannot be issued, rotated or revoked.
@@ -133,6 +135,7 @@ func (c *Credentials) read(data []byte) error {
 
 func (c *Credentials) clearValues() {
 	c.values, c.keys, c.tokens = map[string]jsontext.Value{}, map[string]Issued{}, map[string]IssuedToken{}
+	c.sessionKey = nil
 }
 
 // Share makes the credentials follow a shared log. Until Take was called, what
@@ -165,7 +168,7 @@ func (c *Credentials) Take(log string, whole bool, values map[string][]byte) {
 	}
 	changed := whole || c.origin != log
 	for name, value := range values {
-		if !strings.HasPrefix(name, keyKind) && !strings.HasPrefix(name, tokenKind) {
+		if !strings.HasPrefix(name, keyKind) && !strings.HasPrefix(name, tokenKind) && !strings.HasPrefix(name, sessionKind) {
 			continue
 		}
 		changed = true
@@ -189,7 +192,7 @@ func (c *Credentials) Take(log string, whole bool, values map[string][]byte) {
 func (c *Credentials) backUpOwn(theirs map[string][]byte) {
 	var lost []string
 	for name := range c.values {
-		if _, shared := theirs[name]; !shared {
+		if _, shared := theirs[name]; !shared && name != sessionKeyName {
 			lost = append(lost, name)
 		}
 	}
@@ -213,6 +216,11 @@ func (c *Credentials) setValue(name string, value []byte) error {
 	if id, isKey := strings.CutPrefix(name, keyKind); isKey {
 		key, err := decodeKey(id, value)
 		c.keys[id] = key
+		return err
+	}
+	if name == sessionKeyName {
+		var err error
+		c.sessionKey, err = decodeSessionKey(value)
 		return err
 	}
 	id, isToken := strings.CutPrefix(name, tokenKind)

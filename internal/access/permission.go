@@ -27,6 +27,9 @@ const (
 	ReadRoutes     Permission = "route:read"
 	ManageKeys     Permission = "auth:key:manage"
 	ManageTokens   Permission = "auth:token:manage" //nolint:gosec // a code, no secret
+	// ReadSelf and UseSession are for whoever has a token, whatever its role.
+	ReadSelf   Permission = "auth:self:read"
+	UseSession Permission = "auth:session:use"
 
 	// The codes of the ledger are the specification's own.
 	ReadQuota      Permission = "config:quota:read"
@@ -43,8 +46,27 @@ const (
 	ManageAccessLog Permission = "actuator:logger:manage"
 )
 
+// Permissions returns every code that a role holds.
+func (r Role) Permissions() []Permission {
+	all := []Permission{
+		ReadTypes, WriteTypes, ReadInstances, WriteInstances, ReadVersions, WriteVersions, ReadModels, ReadRoutes,
+		ManageKeys, ManageTokens, ReadSelf, UseSession, ReadQuota, WriteQuota, ReadQuotaUsage,
+		ReadMonitoring, WriteMonitoring, ReadMetrics, ReadActuator, WriteLoggers, ManageAccessLog,
+	}
+	held := []Permission{}
+	for _, p := range all {
+		if r.Holds(p) {
+			held = append(held, p)
+		}
+	}
+	return held
+}
+
 // Holds tells whether a role has a permission.
 func (r Role) Holds(p Permission) bool {
+	if p == UseSession {
+		return r.Valid()
+	}
 	switch r {
 	case Admin:
 		return true

@@ -20,6 +20,10 @@ type Identity struct {
 // nil Roster is that of an open gateway.
 type Roster struct {
 	entries map[[sha256.Size]byte]tokenEntry
+	// prints finds the same bearers by the fingerprints that sessions have of
+	// their tokens, and sessionKey signs sessions; nil means that there are none.
+	prints     map[[fingerprintBytes]byte]tokenEntry
+	sessionKey []byte
 }
 
 type tokenEntry struct {
@@ -27,7 +31,11 @@ type tokenEntry struct {
 	expires time.Time // zero means never
 }
 
-func newRoster() *Roster { return &Roster{entries: make(map[[sha256.Size]byte]tokenEntry)} }
+func (b tokenEntry) expired(now time.Time) bool { return !b.expires.IsZero() && now.After(b.expires) }
+
+func newRoster(sessionKey []byte) *Roster {
+	return &Roster{entries: make(map[[sha256.Size]byte]tokenEntry), prints: make(map[[fingerprintBytes]byte]tokenEntry), sessionKey: sessionKey}
+}
 
 // add lets the bearer of a token in until it expires; an empty time is never.
 func (r *Roster) add(token Token, expiresAt string) {
@@ -36,7 +44,8 @@ func (r *Roster) add(token Token, expiresAt string) {
 		return
 	}
 	expires, _ := time.Parse(time.RFC3339, expiresAt) // it was checked
-	r.entries[sum] = tokenEntry{Identity{Name: token.Name, Role: token.Role, SeesSecrets: token.Role == Admin}, expires}
+	found := tokenEntry{Identity{Name: token.Name, Role: token.Role, SeesSecrets: token.Role == Admin}, expires}
+	r.entries[sum], r.prints[fingerprint(sum)] = found, found
 }
 
 // Empty tells whether no token at all is good.
@@ -59,7 +68,7 @@ func (r *Roster) HasAdmin(now time.Time) bool {
 func (r *Roster) Identify(h http.Header, now time.Time) (who Identity, known, presents bool) {
 	text := bearer(h)
 	found, ok := r.entries[sha256.Sum256([]byte(text))]
-	if text == "" || !ok || !found.expires.IsZero() && now.After(found.expires) {
+	if text == "" || !ok || found.expired(now) {
 		return Identity{}, false, text != ""
 	}
 	return found.Identity, true, true

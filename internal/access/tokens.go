@@ -124,7 +124,7 @@ func (c *Credentials) newRoster() *Roster {
 	if !c.settings.Enabled {
 		return nil
 	}
-	r := newRoster()
+	r := newRoster(c.sessionKey)
 	revoked := map[string]bool{}
 	for _, token := range c.tokens {
 		if !token.RevokedAt.IsZero() {

@@ -139,13 +139,16 @@ func (g *Gate) admit(r *http.Request, permission access.Permission) (access.Iden
 	case !known:
 		return who, func(w http.ResponseWriter) {
 			w.Header().Set("Www-Authenticate", "Bearer")
-			Refuse(w, http.StatusUnauthorized, "A management token is required, as 'Authorization: Bearer <token>'.")
+			Refuse(w, http.StatusUnauthorized, "A management token is required, as 'Authorization: Bearer <token>', or a session of the console.")
 		}
 	case !who.Role.Holds(permission):
 		return who, forbid("The role " + who.Role.String() + " does not have the permission " + string(permission) + ".")
 	}
 	return who, nil
 }
+
+// SessionCookie is the name of the cookie in which a browser keeps its session.
+const SessionCookie = "patchbay_session"
 
 // openName is the name of callers where no tokens are asked for.
 const openName = "open"
@@ -167,6 +170,11 @@ func (g *Gate) identify(r *http.Request, foreign bool) (who access.Identity, kno
 	}
 	now := time.Now()
 	who, known, presents := roster.Identify(r.Header, now)
+	if session, err := r.Cookie(SessionCookie); !known && !presents && !foreign && err == nil {
+		// A page of another site, or of another port of this host, has a browser
+		// send the cookie too; it counts for our own pages only.
+		who, known = roster.Session(session.Value, now)
+	}
 	if !known && presents {
 		wait = g.options.Attempts.Wrong(ClientAddr(r, g.options.TrustedProxies), now)
 	}

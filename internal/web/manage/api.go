@@ -66,6 +66,9 @@ func handler(op Operation, fail func(http.ResponseWriter, error)) http.HandlerFu
 		if answer.after != 0 {
 			change.Before, change.After = answer.before, answer.after
 		}
+		if answer.cookie != nil {
+			http.SetCookie(w, answer.cookie)
+		}
 		if answer.version != 0 {
 			w.Header().Set("Etag", fmt.Sprintf(`"%d"`, answer.version))
 		}
@@ -85,6 +88,8 @@ type Reply struct {
 	// stream is the whole envelope of a reply that is written piece by piece, in
 	// place of message and data.
 	stream json.MarshalerTo
+	// cookie is set in the browser that asked.
+	cookie *http.Cookie
 	// version is the version of what a read shows, sent as ETag for a later If-Match.
 	version int
 	// change says what a write did, and before and after are the versions before and

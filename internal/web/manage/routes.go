@@ -133,6 +133,15 @@ func (t *routeTable) addQuota() {
 
 func (t *routeTable) addCredentials() {
 	a := t.api
+	t.tag = "Sessions"
+	t.read("GET /api/auth/me", access.ReadSelf, a.Self, web.Operation{
+		Summary: "Who sends this request, and what that role may do", Reply: selfView{},
+	})
+	t.read("POST /api/auth/session", access.UseSession, a.BeginSession, web.Operation{
+		Summary: "Exchange the management token of this request for a session, which a browser keeps in a cookie that scripts cannot read; where security is off, there are none (400)",
+		Reply:   sessionView{}, Status: http.StatusCreated,
+	})
+	t.read("DELETE /api/auth/session", access.UseSession, a.EndSession, web.Operation{Summary: "Have the browser forget its session", Reply: sessionView{}})
 	t.tag = "API keys"
 	t.read("GET /api/auth/keys", access.ManageKeys, a.Keys, web.Operation{
 		Summary: "The API keys, without the keys themselves", Query: pageQuery{}, Reply: listOf[keyView]{},

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"io"
-	"net/http"
 	"regexp"
 	"strings"
 	"testing"
@@ -164,16 +163,7 @@ func TestFirstPageIsAtMost250KBOfScript(t *testing.T) {
 
 func TestAdminLeadsToTheConsole(t *testing.T) {
 	r := gatewaytest.Start(t, "")
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.URL+"/admin", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
-	response, err := http.DefaultTransport.RoundTrip(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	if response.StatusCode != 302 || response.Header.Get("Location") != "/" {
-		t.Errorf("%d %v", response.StatusCode, response.Header)
+	if answer := r.Do("GET", "/admin", ""); answer.Status != 302 || answer.Header.Get("Location") != "/" {
+		t.Errorf("%d %v", answer.Status, answer.Header)
 	}
 }
