@@ -52,6 +52,10 @@ func New(current *routing.Current, client *transport.Client) *Proxy {
 // it; 0 means 15 seconds. It must be called before the first request.
 func (p *Proxy) CommentAfter(silence time.Duration) { p.silence = cmp.Or(silence, defaultSilence) }
 
+// SetLedger makes the proxy count every request that reaches a backend in the quota
+// ledger. It must be called before the first request.
+func (p *Proxy) SetLedger(ledger *quota.Ledger) { p.ledger = ledger }
+
 // Do answers a request through a sink. It returns nil if the sink was given an
 // answer, even one that ends with an error event. It returns ErrBrokenOff if the
 // answer broke off in a form that cannot carry an error: then the caller must end the

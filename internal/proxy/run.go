@@ -47,6 +47,27 @@ func (r *run) release(outcome breaker.Outcome) {
 	}
 }
 
+// count counts the request in the quota ledger, once for all its attempts, in the
+// windows in which it arrived. It is called when an instance was acquired, so that a
+// request that is refused before is not counted.
+func (r *run) count() error {
+	if !r.proxy.ledger.On() {
+		return nil
+	}
+	err := r.proxy.ledger.Admit(&r.ticket, quota.Subject{
+		Tenant: r.caller.Tenant, APIKey: r.caller.KeyID, User: r.req.User, Service: r.req.Service, Model: r.model,
+	}, r.record.Started)
+	if err != nil {
+		return &schema.Error{
+			Message:    "The quota ledger cannot count this request now, and requests must not pass uncounted.",
+			Type:       schema.TypeServiceUnavailable,
+			Code:       schema.CodeLedgerUnavailable,
+			RetryAfter: time.Second,
+		}
+	}
+	return nil
+}
+
 // settle adds the tokens of the answer to the quota ledger; only the first call has
 // an effect. A complete answer of a service type that reports no tokens uses none.
 // For an incomplete answer, settle adds what the backend has reported so far.

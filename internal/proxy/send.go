@@ -11,8 +11,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// body writes the parts of a reply to a sink, in one of three forms: plainBody,
-// binaryBody or eventWriter.
+// body writes the parts of a reply to a sink: a rawBody, or an eventWriter.
 type body interface {
 	// part writes one part.
 	part(p []byte) error
@@ -69,13 +68,11 @@ func (r *run) beginBody(to Sink) body {
 		r.attempt.beforeWait(out.flush)
 		out.start()
 		return out
-	case r.reply.binary:
-		to.Head(head)
-		return binaryBody{to}
+	case !r.reply.binary:
+		head.ContentType, head.Length = cmp.Or(head.ContentType, TypeJSON), r.reply.length()
 	}
-	head.ContentType, head.Length = cmp.Or(head.ContentType, TypeJSON), r.reply.length()
 	to.Head(head)
-	return plainBody{to}
+	return rawBody{to, r.reply.binary}
 }
 
 // breakOff ends an answer that failed after its head was sent.
@@ -118,28 +115,20 @@ func (r *run) abandon() {
 	r.noteEnd(context.Canceled)
 }
 
-// plainBody writes an answer that was read whole, so that it cannot fail any more.
-type plainBody struct{ to Sink }
-
-func (b plainBody) part(p []byte) error {
-	_, err := b.to.Write(p)
-	return err
+// rawBody writes bytes as they are. The bytes of a binary answer, such as audio, are
+// sent as they arrive; other answers were read whole and cannot fail any more.
+type rawBody struct {
+	to     Sink
+	binary bool
 }
 
-func (plainBody) end() error               { return nil }
-func (plainBody) fail(*schema.Error) error { return ErrBrokenOff }
-func (plainBody) close()                   {}
-
-// binaryBody writes bytes, such as audio, as they arrive from the backend.
-type binaryBody struct{ to Sink }
-
-func (b binaryBody) part(p []byte) error {
-	if _, err := b.to.Write(p); err != nil {
+func (b rawBody) part(p []byte) error {
+	if _, err := b.to.Write(p); err != nil || !b.binary {
 		return err
 	}
 	return b.to.Flush()
 }
 
-func (binaryBody) end() error               { return nil }
-func (binaryBody) fail(*schema.Error) error { return ErrBrokenOff }
-func (binaryBody) close()                   {}
+func (rawBody) end() error               { return nil }
+func (rawBody) fail(*schema.Error) error { return ErrBrokenOff }
+func (rawBody) close()                   {}

@@ -2,9 +2,14 @@ package web
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync/atomic"
 )
+
+// ErrStopping is the cause with which the contexts of requests end that still run when
+// the time for a shutdown is over.
+var ErrStopping = errors.New("the gateway is shutting down")
 
 // inFlight counts the requests that a shutdown waits for: those that began before the
 // shutdown (early) and those that began after it (late).
