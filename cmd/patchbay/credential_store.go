@@ -63,7 +63,7 @@ func (f *credentialFlags) print(to io.Writer, value any, format string, args ...
 	return err
 }
 
-// oneArg takes the one argument of a verb: the name of what it is about.
+// oneArg returns the check that a verb has exactly one argument.
 func oneArg(field, thing, hint string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		switch len(args) {
@@ -87,7 +87,7 @@ func revokedLine(changed bool) string {
 type credentialStore interface {
 	issueKey(wanted access.Key) (id, text string, err error)
 	keys() ([]keyLine, error)
-	// revokeKey and revokeToken tell whether it was good until now.
+	// revokeKey and revokeToken return false if the credential was revoked before.
 	revokeKey(id string) (changed bool, err error)
 
 	issueToken(wanted access.IssuedToken) (name, text string, err error)
@@ -116,7 +116,7 @@ type tokenLine struct {
 	Source    string      `json:"source"`
 }
 
-// at runs an action where the flags say.
+// at runs an action on the store that the flags name.
 func (f *credentialFlags) at(ctx context.Context, do func(credentialStore) error) error {
 	if f.url != "" {
 		ctx, stop := untilSignal(ctx)
@@ -163,8 +163,8 @@ func (f *credentialFlags) inDirectory(ctx context.Context, doc *config.Document,
 	return do(localStore{ctx, credentials})
 }
 
-// sharedValues opens the shared configuration; it is nil where no gateway has
-// begun one, which then takes over what is in its data directory.
+// sharedValues opens the values of the shared configuration. It returns nil if no gateway
+// has initialised it: the first one to do so will share what is in its data directory.
 func sharedValues(ctx context.Context, address string, log *slog.Logger) (*control.Values, error) {
 	shared, err := pglog.New(address)
 	if err != nil {
@@ -197,10 +197,10 @@ type localStore struct {
 	credentials *access.Credentials
 }
 
-// commandLine is the author of what is done without a gateway.
+// commandLine is the author of changes that are made without a gateway.
 const commandLine = "command line"
 
-// checked collects what is wrong with a credential that is asked for.
+// checked returns everything that is wrong with a requested credential as one error.
 func checked(check func(report func(path, message string))) error {
 	var errs []error
 	check(func(path, message string) { errs = append(errs, errors.New(path+" "+message)) })

@@ -91,14 +91,13 @@ func askReadiness(ctx context.Context, base, shown string, timeout time.Duration
 	return nil
 }
 
-// untilSignal is for verbs that ask a gateway: a signal ends the asking, and
-// they say so. Those that run a gateway have their own way with signals.
+// untilSignal returns a context that ends with a signal. It is for the verbs that send
+// requests to a gateway; those that run one handle signals in runGateway.
 func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 }
 
-// inShort says in few words why a request got no answer. What was asked, and
-// how, the reader knows.
+// inShort returns a short text for the error of a request, without its method and URL.
 func inShort(err error) error {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):

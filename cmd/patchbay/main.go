@@ -56,7 +56,7 @@ func run(args, env []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "patchbay: %s\n", strings.TrimSpace(err.Error()))
 		return decided.code
 	}
-	// Wrong usage is cobra's to find, and takes one line.
+	// Any other error is wrong usage that cobra found; it takes one line.
 	fmt.Fprintf(stderr, "patchbay: %s\n", strings.Join(strings.Fields(err.Error()), " "))
 	return exitUsage
 }
@@ -85,8 +85,8 @@ start refused for safety, 7 the port is in use.`,
 	return root
 }
 
-// refuseUnknownShells makes a completion for a shell that nobody knows wrong
-// usage, where cobra would print its help.
+// refuseUnknownShells makes the completion for an unknown shell an error. Cobra would
+// print its help.
 func refuseUnknownShells(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	completion, _, err := root.Find([]string{"completion"})

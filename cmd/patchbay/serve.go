@@ -73,8 +73,8 @@ func newLog(stderr io.Writer, settings config.Log, env []string) (log *slog.Logg
 	return log, batch.Close
 }
 
-// formatOf decides how lines look: coloured only where a terminal shows it and
-// nobody minds.
+// formatOf returns the format of log lines. They are coloured only on a terminal, and
+// not where the environment forbids it.
 func formatOf(wanted config.LogFormat, isTerminal bool, env []string) logs.Format {
 	switch {
 	case wanted == config.FormatJSON || wanted == config.FormatAuto && !isTerminal:
@@ -85,8 +85,8 @@ func formatOf(wanted config.LogFormat, isTerminal bool, env []string) logs.Forma
 	return logs.Text
 }
 
-// introduce says where the gateway is and, as long as it has nothing to do,
-// what to do next.
+// introduce logs where the gateway listens and, while no instances are configured, what
+// to do next.
 func introduce(g *gateway.Gateway, log *slog.Logger) {
 	base := "http://" + dialable(g.Address())
 	data, err := filepath.Abs(g.Document.Server.DataDir)
@@ -169,8 +169,8 @@ func startFailure(err error) error {
 	return &exitError{exitFailed, err}
 }
 
-// stopWithGrace stops the gateway when its requests have ended, or at once when
-// somebody insists.
+// stopWithGrace stops the gateway when its requests have ended, or at once at a second
+// signal.
 func stopWithGrace(ctx context.Context, g *gateway.Gateway, log *slog.Logger, signals <-chan os.Signal) error {
 	stopped := make(chan struct{})
 	go func() {
@@ -188,8 +188,8 @@ func stopWithGrace(ctx context.Context, g *gateway.Gateway, log *slog.Logger, si
 // same: timeout(1) and a terminal signal the process and then its whole group.
 const repeatedSignal = time.Second
 
-// awaitStop waits until the gateway has stopped, and returns the signal by which
-// somebody insisted before that, if anybody did.
+// awaitStop waits until the gateway has stopped or a second signal arrives, and returns
+// that signal, or nil.
 func awaitStop(stopped <-chan struct{}, signals <-chan os.Signal) os.Signal {
 	first := time.Now()
 	for {

@@ -43,8 +43,7 @@ func (f *settingFlags) register(cmd *cobra.Command) {
 	flags.StringArrayVar(&f.set, "set", nil, "override one setting, such as services.chat.load-balancer=random; may be repeated")
 }
 
-// takeFile takes the argument of a verb, if there is one, for the file of
-// --config.
+// takeFile uses the argument of a verb, if there is one, as the value of --config.
 func (f *settingFlags) takeFile(_ *cobra.Command, args []string) error {
 	switch {
 	case len(args) == 0:
@@ -82,7 +81,7 @@ func (f *settingFlags) loadFirst() (*config.Loaded, error) {
 func (f *settingFlags) load() (*config.Loaded, error) {
 	for i, argument := range f.set {
 		if !strings.Contains(argument, "=") {
-			// The argument is not repeated: a slip may have left a secret in it.
+			// The message does not repeat the argument, which may contain a secret.
 			return nil, fmt.Errorf("--set number %d: want key=value, such as --set services.chat.load-balancer=random", i+1)
 		}
 	}

@@ -40,7 +40,7 @@ type breaker struct {
 	successes int
 }
 
-// BreakerStats are the breaker at one moment.
+// BreakerStats is the state of the breaker at one moment.
 type BreakerStats struct {
 	State                         BreakerState
 	Failures, Successes, Requests int

@@ -7,7 +7,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// maxTries is how many attempts of a call are described; of more, the latest.
+// maxTries is how many attempts a record describes: the latest ones.
 const maxTries = 4
 
 // Call is the record of one request: what it was, how it ended, and when each
@@ -95,7 +95,7 @@ type Trace struct {
 // Traced tells whether the call belongs to a trace that is exported.
 func (c *Call) Traced() bool { return c.Trace.ID != TraceID{} }
 
-// Reset makes the record that of another call.
+// Reset clears the record for another request.
 func (c *Call) Reset() { *c = Call{} }
 
 // Begin adds an attempt.
@@ -108,7 +108,7 @@ func (c *Call) Begin(instance, adapter string, now time.Time) {
 	c.Instance = instance
 }
 
-// Forget takes back the attempt that was added last: no call was made.
+// Forget removes the attempt that was added last, because no call was made.
 func (c *Call) Forget() {
 	*c.Try() = Try{}
 	c.Attempts--
@@ -136,9 +136,9 @@ func (c *Call) Described() []Try { return c.Tries[:min(c.Attempts, maxTries)] }
 // At returns a moment counted from the start of the call.
 func (c *Call) At(now time.Time) time.Duration { return now.Sub(c.Started) }
 
-// Overhead returns the time that the gateway took for itself: from the moment at
-// which it had the request until it had begun the answer, or sent it where it
-// came whole, without the waits for backends and slots.
+// Overhead returns the gateway's own time: from when it had read the request until it
+// had begun the answer (or sent it, where it is not streamed), without the time that it
+// waited for backends and slots.
 func (c *Call) Overhead() time.Duration {
 	end := c.Ended
 	if c.Streamed && c.FirstByte > 0 {
@@ -147,8 +147,8 @@ func (c *Call) Overhead() time.Duration {
 	return end - c.Ready - c.Queued - c.Upstream
 }
 
-// result decides how the call is counted. A client that left in the middle of an
-// answer had been served well until then.
+// result decides how the call is counted. A client that left in the middle of an answer
+// counts as a success.
 func (c *Call) result() schema.Result {
 	switch {
 	case c.Gone && c.FirstByte == 0:

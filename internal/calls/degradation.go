@@ -64,7 +64,7 @@ type degradation struct {
 	changed time.Time
 }
 
-// DegradationStatus is the degradation at one moment.
+// DegradationStatus is the level in force at one moment.
 type DegradationStatus struct {
 	Level   Level
 	Auto    bool
@@ -83,8 +83,8 @@ func (d *degradation) set(level Level, now time.Time) {
 	d.become(level, now)
 }
 
-// setAuto turns automatic mode on or off. When it is turned on, the next look at
-// the components decides, whatever the level was left at.
+// setAuto turns automatic mode on or off. After it was turned on, the next call of
+// follow sets the level.
 func (d *degradation) setAuto(on bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

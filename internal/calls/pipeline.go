@@ -79,7 +79,7 @@ func (p *pipeline) offer(c *Call) {
 	}
 }
 
-// wake makes run look at the buffer soon. Calls are cheap while one is pending.
+// wake makes run drain the buffer soon. It is cheap while a wake-up is pending.
 func (p *pipeline) wake() {
 	if p.awake.Load() || !p.awake.CompareAndSwap(false, true) {
 		return
@@ -252,7 +252,7 @@ func (p *pipeline) maintain(now time.Time) {
 	p.levelChanged()
 }
 
-// CacheStats describe the records that wait in the buffer and in the outbatch.
+// CacheStats describe the records that wait in the buffer and in the outbox.
 type CacheStats struct {
 	Current, Max                 int
 	ActiveRetries, QueuedRetries int

@@ -21,7 +21,7 @@ type Recorder struct {
 	counts *metrics.Registry
 	pipe   *pipeline
 
-	// chance is which part of 2^32 calls is recorded.
+	// chance is how many of 2^32 calls are recorded.
 	chance atomic.Uint64
 	// tracing and traceNew are the same for traces.
 	tracing  atomic.Bool
@@ -68,14 +68,14 @@ func (r *Recorder) Finish(c *Call) {
 	counted := c.counted()
 	r.counts.Count(c.Series, &counted)
 	if c.Result == schema.ResultOverloaded {
-		return // such requests come in masses and say nothing
+		return // refused requests can be very many, and their records say little
 	}
 	if chance := r.chance.Load(); chance > math.MaxUint32 || uint64(rand.Uint32()) < chance { //nolint:gosec // nobody gains by guessing it
 		r.pipe.offer(c)
 	}
 }
 
-// Shed counts a request that was refused for want of room.
+// Shed counts a request that was refused because the gateway had no room for it.
 func (r *Recorder) Shed(service schema.ServiceType, how metrics.Shed) {
 	if r != nil {
 		r.counts.Shed(service, how)
@@ -236,7 +236,7 @@ func (r *Recorder) subscribe(mayMiss bool) (*Subscription, error) {
 // Export sends the records of traced calls somewhere else from now on.
 func (r *Recorder) Export(to Exporter) { r.pipe.exporter.Store(&to) }
 
-// View returns how the recording is doing, for a scrape.
+// View returns the state of recording, for a scrape.
 func (r *Recorder) View() metrics.MonitoringView {
 	return metrics.MonitoringView{
 		Dropped: r.pipe.dropped.Load(), Waiting: r.Cache().Current, SamplingRate: r.SamplingRate(), ErrorComponents: r.Faults().Active,

@@ -13,9 +13,9 @@ import (
 
 // Why a change is refused, apart from what is wrong with the configuration.
 var (
-	// ErrSave means that the disk did not take the change.
+	// ErrSave means that the change could not be written to disk.
 	ErrSave = errors.New("saving the configuration")
-	// ErrMoved means that the version is not the one that the caller saw.
+	// ErrMoved means that the version in force is none of Change.IfVersions.
 	ErrMoved = errors.New("the configuration has changed meanwhile")
 	// ErrNoVersion means that there is no version of that number.
 	ErrNoVersion = errors.New("there is no such version")
@@ -25,14 +25,13 @@ var (
 
 // Change says who changes the configuration, and how.
 type Change struct {
-	// Origin is where the change comes from, Author the person.
+	// Origin is where the change comes from, such as FromAPI; Author is who made it.
 	Origin, Author string
-	// Summary is used in place of one that is made from what changed.
+	// Summary describes the change; if it is empty, one is made from what changed.
 	Summary string
-	// IfVersions refuses the change unless one of these versions is in force; none
-	// does not ask.
+	// IfVersions, if not empty, are the versions of which one must be in force.
 	IfVersions []int
-	// DryRun does everything but change anything.
+	// DryRun validates and compiles the change, and does not make it.
 	DryRun bool
 }
 
@@ -45,9 +44,9 @@ type Result struct {
 	Differences     []Difference
 }
 
-// Apply changes the configuration: the edit gets a copy of the document and
-// changes it as it likes. When any step fails nothing has changed. An edit that
-// changes nothing makes no version.
+// Apply changes the configuration: edit changes a copy of the document, which is then
+// enacted as a new version. If a step fails, nothing has changed. An edit that changes
+// nothing makes no version.
 func (c *Control) Apply(ctx context.Context, change Change, edit func(*config.Document) error) (Result, error) {
 	return c.change(ctx, change, func(now *state) (*proposal, Result, error) {
 		doc := now.doc.Clone()
@@ -83,8 +82,8 @@ func (c *Control) Use(ctx context.Context, change Change, number int) (Result, e
 	})
 }
 
-// change enacts what propose makes of the configuration in force, or does nothing
-// where it returns no proposal.
+// change enacts the proposal that propose returns for the configuration in force. It
+// does nothing if there is no proposal.
 func (c *Control) change(ctx context.Context, change Change, propose func(now *state) (*proposal, Result, error)) (Result, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,7 +105,7 @@ func (c *Control) change(ctx context.Context, change Change, propose func(now *s
 	return result, nil
 }
 
-// expect refuses a change that was made for another version than that in force.
+// expect returns ErrMoved unless one of the versions is in force, or none is given.
 func (c *Control) expect(versions []int) error {
 	have := c.Version()
 	if len(versions) == 0 || slices.Contains(versions, have) {
@@ -115,7 +114,7 @@ func (c *Control) expect(versions []int) error {
 	return fmt.Errorf("%w: version %d is current, not %s", ErrMoved, have, strings.Trim(fmt.Sprint(versions), "[]"))
 }
 
-// Delete removes a version for good. Its number is not given again.
+// Delete removes a version. Its number is not used again.
 func (c *Control) Delete(ctx context.Context, change Change, number int) (Result, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -144,7 +143,7 @@ func (c *Control) Delete(ctx context.Context, change Change, number int) (Result
 		head.Newest, head.Position = log.head.Newest, log.head.Position
 	}
 	if number == c.newest || log != nil {
-		err = c.setHead(head) // the highest number must outlive the file that has it
+		err = c.setHead(head) // keeps the highest number, whose file is about to be removed
 	}
 	if err == nil {
 		if err = c.store.Remove(number); err != nil {

@@ -28,17 +28,17 @@ type Control struct {
 
 	mu     sync.Mutex // serialises changes; requests never take it
 	newest int        // the highest number ever used; numbers are not reused
-	file   fileState  // the configuration file as it was taken last
-	static Services   // what the configuration file gives, taken or not
+	file   fileState  // the configuration file as it was last applied
+	static Services   // the services of the configuration file as it was last read
 
-	// What follows is for gateways that share their configuration.
+	// The following fields are for gateways that share their configuration.
 	shared    Shared
 	values    *Values             // nil where nothing is shared
 	holds     map[string]hold     // the breakers that are held on all gateways
 	joined    atomic.Bool         // whether the shared configuration was ever read
-	position  Position            // where in the shared log this gateway is
-	waiting   *config.Document    // a configuration file that the shared log did not get yet
-	following condition.Condition // of the database of the log
+	position  Position            // the state of the shared log that is in force here
+	waiting   *config.Document    // a configuration file that is not in the shared log yet
+	following condition.Condition // whether the database of the shared log can be read
 }
 
 // state is a configuration in force. It is never changed.
@@ -63,12 +63,12 @@ const (
 	FromReset  = "reset"
 )
 
-// system is the author of what no person asked for.
+// system is the author of changes that no person made over the API.
 const system = "system"
 
-// Open puts the version into force that was current at the last stop. If the
-// services of the configuration file changed since they were last read, the
-// difference is applied to it as a new version.
+// Open puts the version into force that was current when the gateway stopped. If the
+// services of the configuration file have changed since it was last read, the
+// difference is applied as a new version.
 func Open(store Store, doc *config.Document, current *routing.Current, log *slog.Logger) (*Control, error) {
 	return open(store, doc, current, log, nil)
 }
@@ -90,7 +90,7 @@ func open(store Store, doc *config.Document, current *routing.Current, log *slog
 	}
 	if damage != nil {
 		log.Warn("the record of the current version cannot be read; taking the newest version that can", "error", damage)
-		head.Source = c.file.source // whether the file changed since is not known; no edit is lost by thinking it did not
+		head.Source = c.file.source // whether the file has changed is not known; assuming that it has not loses no edit
 		head.Position = Position{}
 	}
 	isEdited := len(numbers) > 0 && !isSource(head.Source, doc)
@@ -109,7 +109,8 @@ func open(store Store, doc *config.Document, current *routing.Current, log *slog
 	return c, err
 }
 
-// takeFirst makes the first version of the configuration file.
+// takeFirst makes a version of the configuration file, where no stored version can be
+// used.
 func (c *Control) takeFirst(doc *config.Document, numbers []int) error {
 	if len(numbers) > 0 {
 		c.log.Warn("no stored version can be read; the configuration file becomes a new one", "version", c.newest+1)
@@ -123,9 +124,9 @@ func (c *Control) takeFirst(doc *config.Document, numbers []int) error {
 	return c.enact(p)
 }
 
-// resume puts a stored version into force: the wanted one or, if that cannot be
-// used, the newest one that can. Those that cannot be used stay where they are.
-// It reports false if none can.
+// resume puts a stored version into force: the wanted one or, if that cannot be used,
+// the newest one that can. It does not remove versions that cannot be used. It returns
+// false if none can be used.
 func (c *Control) resume(wanted int, numbers []int, isCurrent bool) (bool, error) {
 	candidates := slices.DeleteFunc(slices.Clone(numbers), func(number int) bool { return number == wanted })
 	if wanted != 0 {

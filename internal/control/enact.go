@@ -12,27 +12,27 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/routing"
 )
 
-// errUnsaved means that a configuration is in force on all gateways and could not
-// be saved on this one.
+// errUnsaved means that a shared configuration is in force and could not be saved on
+// this gateway.
 var errUnsaved = errors.New("the shared configuration has a change that could not be saved here; it is tried again")
 
-// proposal is a configuration on its way into force.
+// proposal is a configuration that is to be put into force.
 type proposal struct {
 	next *state
 	// check validates the document of next.
 	check func(*config.Document) error
 	// added is next as a new version, nil where next is stored already.
 	added *Version
-	// file is the configuration file that next takes up, nil where that stays.
+	// file is the configuration file that is applied with next, nil where none is.
 	file *fileState
-	// log is the transaction on the shared log, nil where nothing is shared. It
-	// gets the proposal, unless that was received from there.
+	// log is the transaction on the shared log, nil where nothing is shared. The
+	// proposal is written to it unless it was received from it.
 	log      *session
 	received bool
 	// isCurrent says that the store has next as its current version already.
 	isCurrent bool
 	dryRun    bool
-	// surplus are the versions that are not kept once next is in force.
+	// surplus are the old versions that are removed when next is in force.
 	surplus []int
 }
 
@@ -72,11 +72,11 @@ func (c *Control) propose(doc *config.Document, change Change) (*proposal, Resul
 	return p, result, nil
 }
 
-// enact puts a proposal into force: it validates and compiles it, publishes it to
-// the shared log, saves it, makes it the current version of the store, and swaps
-// it with what is in force. When a step before the swap fails, nothing has
-// changed; only the disk cannot keep out of force what the shared log has. The
-// caller has the lock.
+// enact puts a proposal into force: it validates and compiles it, publishes it to the
+// shared log, saves it, makes it the current version of the store, and replaces the
+// configuration in force. If a step fails, nothing has changed, with one exception:
+// what the shared log has comes into force even if it cannot be saved here. The caller
+// holds the lock.
 func (c *Control) enact(p *proposal) error {
 	if err := p.check(p.next.doc); err != nil {
 		return err
@@ -119,8 +119,8 @@ func (c *Control) publish(p *proposal) error {
 	return c.commit(p.log, head, p.added, p.surplus)
 }
 
-// save stores the versions that a proposal brings. One that may be on disk
-// although saving it failed is removed, and its number is not used again.
+// save stores the versions of a proposal. If saving fails and the version may be on
+// disk all the same, it is removed, and its number is not used again.
 func (c *Control) save(p *proposal) (err error) {
 	if p.received {
 		p.surplus, err = c.copyVersions(p.log)
@@ -162,7 +162,7 @@ func (c *Control) point(p *proposal) error {
 	}
 	err := c.setHead(head)
 	if err != nil && p.added != nil && !p.isPublished() {
-		_ = c.store.Remove(p.added.Number) // it was never acknowledged
+		_ = c.store.Remove(p.added.Number) // the change fails, so the version must not stay
 	}
 	return err
 }
@@ -180,12 +180,12 @@ func (c *Control) setHead(head Head) error {
 	return nil
 }
 
-// head returns the head that the store has if a version is the current one.
+// head returns the head of the store with this version as the current one.
 func (c *Control) head(version int) Head {
 	return Head{Version: version, Newest: c.newest, Source: c.file.source, File: c.file.stored, Position: c.position}
 }
 
-// swap brings a proposal into force.
+// swap replaces the configuration in force by the proposal.
 func (c *Control) swap(p *proposal, table *routing.Table) {
 	if p.file != nil {
 		c.file = *p.file
@@ -196,9 +196,10 @@ func (c *Control) swap(p *proposal, table *routing.Table) {
 	c.current.Store(table)
 }
 
-// unsaved reports what is in force and was not saved here. The position in the
-// shared log is forgotten, so that the next refresh saves it. That refresh
-// returns an error; a change that was made here does not, because it was made.
+// unsaved handles a configuration that is in force and could not be saved here. It
+// resets the position in the shared log, so that the next refresh saves it. A change
+// that was made here succeeded all the same, so unsaved only logs the error; for one
+// that was received it returns the error.
 func (c *Control) unsaved(received bool, err error) error {
 	c.position.Revision = 0
 	if received {
@@ -216,7 +217,7 @@ func (c *Control) surplus(keep int) []int {
 	}
 	numbers, err := c.store.Versions()
 	if err != nil || len(numbers) < keep {
-		return nil // what cannot be listed is looked at again with the next change
+		return nil // the next change tries again
 	}
 	return numbers[:len(numbers)-keep+1] // the new version is not among them yet
 }
@@ -232,14 +233,15 @@ func (c *Control) prune(surplus []int) {
 	}
 }
 
-// has tells whether a version is stored. One that may be is.
+// has tells whether a version is stored, or may be: it is true if the store cannot be
+// listed.
 func (c *Control) has(number int) bool {
 	numbers, err := c.store.Versions()
 	return err != nil || slices.Contains(numbers, number)
 }
 
-// validate looks at the services only: a change must not fail because of a file
-// that another section names.
+// validate validates the services only: a change must not fail because of, for example,
+// a missing file that another section names.
 func validate(doc *config.Document) error {
 	if problems := doc.ValidateServices(kinds.Check); len(problems) > 0 {
 		return problems
@@ -247,9 +249,8 @@ func validate(doc *config.Document) error {
 	return nil
 }
 
-// validateStored is validate for what was accepted before: a release that is
-// stricter about what it saves must not refuse to run with what an older one
-// saved.
+// validateStored is validate for a document that was accepted before. It ignores the
+// rules that newer releases have added, so that they run with what older ones saved.
 func validateStored(doc *config.Document) error {
 	problems := slices.DeleteFunc(doc.ValidateServices(kinds.Check), func(p config.Problem) bool {
 		_, setting, isInstance := strings.Cut(p.Path, "].")

@@ -16,13 +16,13 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/routing"
 )
 
-// fileState is the configuration file as it was taken last: what the next edit
-// of the file is compared with.
+// fileState is the configuration file as it was last applied. The next edit of the file
+// is compared with it.
 type fileState struct {
 	// source identifies the services that the file gave.
 	source   string
 	services Services
-	// stored are the services as the pointer keeps them.
+	// stored are the services as Head.File keeps them.
 	stored jsontext.Value
 }
 
@@ -31,9 +31,8 @@ func fileStateOf(doc *config.Document) fileState {
 	return fileState{source: sourceOf(doc), services: services, stored: withoutDefaults(services)}
 }
 
-// lastFile returns the file that was taken last, as far as it is known. Releases
-// that replaced everything by the file did not keep it, but their newest version
-// that came from the file says the same.
+// lastFile returns the file as it was last applied, as far as that is known. Older
+// releases did not store it; for those it is the newest version that came from the file.
 func (c *Control) lastFile(last Head, numbers []int) fileState {
 	state := fileState{source: last.Source, stored: last.File}
 	if len(last.File) > 0 && json.Unmarshal(last.File, &state.services) == nil {
@@ -51,9 +50,8 @@ func (c *Control) lastFile(last Head, numbers []int) fileState {
 	return state
 }
 
-// withoutDefaults writes services and leaves out what has its default. A release
-// that changes a default then finds it changed on both sides of a comparison with
-// the file, and does not take it for an edit.
+// withoutDefaults encodes services without the settings that have their defaults. A
+// release that changes a default then does not take that for an edit of the file.
 func withoutDefaults(services Services) jsontext.Value {
 	serviceDefaults, instanceDefaults := treeOf(config.DefaultService()), treeOf(backend.DefaultSettings())
 	tree := treeOf(services)
@@ -93,9 +91,9 @@ func dropEqual(from, defaults map[string]any) {
 	}
 }
 
-// Reload takes a document that was read from the configuration file again: its
-// limits, the edits that were made to its services, and the secrets to which the
-// configuration refers. It reports whether anything changed, and logs what did.
+// Reload applies a document that was read from the configuration file again: its limits,
+// the edits of its services, and the secrets to which the configuration refers. It
+// returns whether anything changed, and logs what did.
 func (c *Control) Reload(ctx context.Context, doc *config.Document) (changed bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -110,7 +108,7 @@ func (c *Control) Reload(ctx context.Context, doc *config.Document) (changed boo
 // reload is Reload for a caller that has the lock.
 func (c *Control) reload(ctx context.Context, doc *config.Document) (changed bool, err error) {
 	if isSource(c.file.source, doc) {
-		return c.takeFile(nil, doc, FromReload) // only an edit of the services concerns other gateways
+		return c.takeFile(nil, doc, FromReload) // only edits of the services are shared
 	}
 	log, err := c.begin(ctx, Change{})
 	if err != nil {
@@ -120,8 +118,8 @@ func (c *Control) reload(ctx context.Context, doc *config.Document) (changed boo
 	return c.takeFile(log, doc, FromReload)
 }
 
-// takeFile enacts what changed in the configuration file. The log is that of
-// begin.
+// takeFile applies what has changed in the configuration file. log is the session that
+// begin returned, nil where nothing is shared.
 func (c *Control) takeFile(log *session, doc *config.Document, origin string) (changed bool, err error) {
 	now, table := c.state.Load(), c.current.Load()
 	next := now.doc.Clone()
@@ -157,7 +155,7 @@ func (c *Control) takeFile(log *session, doc *config.Document, origin string) (c
 	return true, nil
 }
 
-// effect says what an edit of the file did to the configuration in force.
+// effect describes what an edit of the file changed in the configuration in force.
 func effect(differences []Difference, isEdited bool) string {
 	if len(differences) == 0 {
 		if isEdited {
@@ -169,9 +167,9 @@ func effect(differences []Difference, isEdited bool) string {
 	return "added " + listNames(added) + "; changed " + listNames(changed) + "; removed " + listNames(removed)
 }
 
-// reportRotated tells whether the secrets to which the configuration refers are
-// others than in the table before, and logs where. That is no version: the
-// references are the same.
+// reportRotated tells whether the secrets to which the configuration refers have changed
+// since the table before, and logs of which instances. That makes no version, because
+// the references are the same.
 func (c *Control) reportRotated(before *routing.Table) bool {
 	var rotated []string
 	for _, instance := range c.current.Load().Instances() {
@@ -186,8 +184,8 @@ func (c *Control) reportRotated(before *routing.Table) bool {
 	return true
 }
 
-// warnOfFaults logs the instances that a table cannot use, unless the one before
-// could not either.
+// warnOfFaults logs the instances of a table whose secrets cannot be used, unless that
+// was so in the table before.
 func (c *Control) warnOfFaults(table, before *routing.Table) {
 	for _, instance := range table.Instances() {
 		if instance.Fault == "" {

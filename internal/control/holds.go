@@ -12,8 +12,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// holdKind is the kind of the values that say which circuit breakers operators
-// hold; the service type and the id of the instance follow.
+// holdKind begins the names of the shared values that say which circuit breakers
+// operators hold. The service type and the id of the instance follow.
 const holdKind = "breaker/"
 
 // hold is a circuit breaker that an operator holds on all gateways.
@@ -32,7 +32,7 @@ func (c *Control) HoldBreaker(ctx context.Context, service schema.ServiceType, i
 	})
 }
 
-// TakeHolds is the Follower that puts held circuit breakers into force here.
+// TakeHolds is the Follower that applies held circuit breakers on this gateway.
 func (c *Control) TakeHolds(_ string, whole bool, values map[string][]byte) {
 	released := map[string]hold{}
 	if whole {

@@ -27,23 +27,21 @@ type Log interface {
 type Head struct {
 	// Version is the current version.
 	Version int `json:"version"`
-	// Newest is the highest number that was ever used: the version that had it
-	// may be gone, and its number is not given again.
+	// Newest is the highest number that was ever used. It is not used again, even if
+	// the version that had it was removed.
 	Newest int `json:"newest"`
-	// Source identifies the services that the configuration file gave when it was
-	// read last, by whichever gateway: the file is taken again only if they
-	// changed.
+	// Source identifies the services of the configuration file when a gateway last
+	// read it: the file is applied again only if they have changed.
 	Source string `json:"source"`
-	// File are these services themselves, without defaults. A shared log does not
-	// keep them, and older releases did not.
+	// File has these services, without defaults. A shared log does not have it, nor
+	// have the stores of older releases.
 	File jsontext.Value `json:"file,omitzero"`
-	// Position is the state of the shared log that this is; a gateway that shares
-	// nothing has none.
+	// Position is the state of the shared log to which this head belongs. It is zero
+	// for a gateway that shares nothing.
 	Position
 }
 
-// Position is a point in the history of a shared log: every write moves it on by
-// one.
+// Position is a point in the history of a shared log. Every write increments Revision.
 type Position struct {
 	Log      string `json:"log,omitzero"`
 	Revision int64  `json:"revision,omitzero"`

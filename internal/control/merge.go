@@ -11,11 +11,10 @@ import (
 )
 
 // Merge applies an edit of the configuration file to the services in force: the
-// difference between the file as it was read before and as it reads now. What
-// the edit does not touch stays as it is in force, wherever it comes from. Where
-// both sides changed the same setting, or one removed what the other changed,
-// the file wins. Instances are known by name and base URL. The arguments are not
-// changed.
+// difference between the file as it was read before and as it is now. Settings that the
+// edit does not change stay as they are in force. Where both sides changed the same
+// setting, or one removed what the other changed, the file wins. Instances are identified
+// by name and base URL. The arguments are not modified.
 func Merge(before, after, inForce Services) Services {
 	result := make(Services, len(inForce))
 	for _, serviceType := range schema.ServiceTypes() {

@@ -15,12 +15,11 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/routing"
 )
 
-// ErrUnavailable means that the database of the shared configuration did not
-// take a change.
+// ErrUnavailable means that a change could not be written to the database of the shared
+// configuration.
 var ErrUnavailable = errors.New("the shared configuration cannot be written now; the last known one stays in force")
 
-// ErrUnconfirmed is ErrUnavailable at the worst moment: the answer to the commit
-// was lost.
+// ErrUnconfirmed is ErrUnavailable where the result of the commit is not known.
 var ErrUnconfirmed = fmt.Errorf("%w; whether this change was taken shows when its database is back", ErrUnavailable)
 
 const (
@@ -32,11 +31,11 @@ const (
 	maxRetryDelay = 3 * time.Second
 )
 
-// OpenShared is Open for a gateway that shares its configuration with others.
-// The files in the data directory are the last known state of the log; they
-// serve while the database is away. An empty log gets what this gateway has. In
-// any other the current version wins, unless this gateway followed the log
-// before and its configuration file changed since; then that becomes a version.
+// OpenShared is Open for a gateway that shares its configuration with others. The files
+// in the data directory are the last known state of the log, and are used while the
+// database cannot be reached. An empty log gets the versions of this gateway. Otherwise
+// the current version of the log comes into force. If this gateway has followed the log
+// before, and its configuration file has changed since, that change becomes a version.
 func OpenShared(ctx context.Context, store Store, doc *config.Document, current *routing.Current, log *slog.Logger, shared Shared) (*Control, error) {
 	c, err := open(store, doc, current, log, shared)
 	if err != nil {
@@ -46,16 +45,17 @@ func OpenShared(ctx context.Context, store Store, doc *config.Document, current 
 	return c, nil
 }
 
-// Joined tells whether this gateway knows the configuration that it shares: it
-// has read it, now or in an earlier run. One that shares nothing always does.
+// Joined tells whether this gateway has read the shared configuration, in this run or an
+// earlier one. It is true where nothing is shared.
 func (c *Control) Joined() bool { return c.shared == nil || c.joined.Load() }
 
-// Values returns what is shared beside the versions, nil where nothing is.
+// Values returns the values that are shared beside the versions, nil where nothing is
+// shared.
 func (c *Control) Values() *Values { return c.values }
 
-// resumeLog takes up the position in the shared log that this gateway had when it
-// stopped. It reports whether a configuration file that changed since waits for
-// the log.
+// resumeLog restores the position in the shared log that this gateway had when it
+// stopped. It returns whether the configuration file has changed since and waits to be
+// written to the log.
 func (c *Control) resumeLog(head Head, doc *config.Document) (isWaiting bool) {
 	if c.shared == nil || head.Log == "" {
 		return false
@@ -115,8 +115,8 @@ func (c *Control) Follow(ctx context.Context) {
 	}
 }
 
-// Close closes the connection to the database of a shared configuration, for a
-// gateway that does not come to follow it.
+// Close closes the connection to the database of a shared configuration. Follow calls it
+// at its end; a gateway that never calls Follow must call it.
 func (c *Control) Close() {
 	if c.shared == nil {
 		return
@@ -149,8 +149,8 @@ func (c *Control) reportFollowing(err error) {
 	}
 }
 
-// Following returns how the database of the shared configuration is, nil where
-// the configuration is not shared.
+// Following returns the state of the database of the shared configuration, nil where
+// nothing is shared.
 func (c *Control) Following() *condition.Condition {
 	if c.shared == nil {
 		return nil
@@ -158,8 +158,8 @@ func (c *Control) Following() *condition.Condition {
 	return &c.following
 }
 
-// refresh brings this gateway up to date, and then the log with a file that
-// waited for it.
+// refresh applies what is new in the log, and then writes a configuration file that has
+// been waiting to the log.
 func (c *Control) refresh(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -320,7 +320,7 @@ func (c *Control) initialise(ctx context.Context) error {
 	for _, number := range numbers {
 		v, err := c.store.Load(number)
 		if err != nil && number != first.Version {
-			continue // what cannot be read here is no use to others
+			continue // a version that cannot be read is not copied
 		}
 		if err == nil {
 			err = log.Save(v)
@@ -387,8 +387,8 @@ func (c *Control) commit(log *session, next Head, added *Version, removed []int)
 	return nil
 }
 
-// refuse logs why the shared log does not take a change. The caller of the change
-// learns only that it does not.
+// refuse logs why a change could not be written to the shared log, and returns
+// ErrUnavailable, which does not say why.
 func refuse(log *slog.Logger, err error) error {
 	log.Warn("a change was refused: the shared configuration cannot be written", "error", err)
 	return ErrUnavailable

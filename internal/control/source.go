@@ -9,10 +9,10 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config"
 )
 
-// sourceOf identifies the services that a configuration file gives, after
-// substitution. Secrets count by their references, so that a rotated key is no
-// change. Defaults do not count where it is known what was written: a release that
-// adds a setting must not take an old file for a new one.
+// sourceOf returns a text that identifies the services of a configuration file, after
+// substitution. Secrets count by their references, so that a rotated key is no change.
+// Defaults do not count where it is known what was written, so that a release which adds
+// a setting does not take an old file for a changed one.
 func sourceOf(doc *config.Document) string {
 	if doc.Written != "" {
 		return "written:" + doc.Written
@@ -20,8 +20,8 @@ func sourceOf(doc *config.Document) string {
 	return filledSource(doc)
 }
 
-// filledSource is the source of a document by its services with all defaults.
-// Releases that did not know what was written kept this one.
+// filledSource identifies a document by its services with all defaults, as older
+// releases did.
 func filledSource(doc *config.Document) string {
 	// Settings can always be encoded; the error is part of the signature only.
 	data, _ := json.Marshal(doc.Services, json.Deterministic(true))
@@ -29,7 +29,7 @@ func filledSource(doc *config.Document) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// isSource tells whether a source that was stored is the one of a document.
+// isSource tells whether a stored source identifies the services of a document.
 func isSource(stored string, doc *config.Document) bool {
 	return stored == sourceOf(doc) || stored == filledSource(doc)
 }

@@ -23,10 +23,10 @@ type Values struct {
 	// revision the last change of it that this gateway knows.
 	origin   string
 	revision int64
-	// known is the content of the log or, before the first read, what this
-	// gateway has.
+	// known has the values of the log or, before the first read, those of this
+	// gateway.
 	known map[string][]byte
-	// lacking is what this gateway has of kinds of which the log has none.
+	// lacking has the values of this gateway of kinds of which the log has none.
 	lacking   map[string][]byte
 	followers []Follower
 }
@@ -111,7 +111,7 @@ func (v *Values) catchUp(s *session) error {
 	}
 	if v.lacking = nil; whole {
 		if v.lacking = missing(v.known, changed); len(v.lacking) > 0 {
-			return nil // followers are not told that they are gone before the log has them
+			return nil // the followers must not lose the values that supplyMissing will store
 		}
 	}
 	v.notifyFollowers(s.head.Log, newest, whole, changed)
@@ -184,9 +184,8 @@ func (v *Values) notifyFollowers(log string, newest int64, whole bool, changed m
 	}
 }
 
-// Change brings this gateway up to date, runs the edit, and stores the value
-// that it returns under its name. All followers here were told of it when Change
-// returns.
+// Change applies what is new in the log, calls edit, and stores the value that edit
+// returns. When Change returns, the followers on this gateway were told.
 func (v *Values) Change(ctx context.Context, edit func() (name string, value []byte, err error)) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -211,7 +210,7 @@ func (v *Values) Change(ctx context.Context, edit func() (name string, value []b
 	return nil
 }
 
-// beginWrite takes the log for a write, with everything known that it has.
+// beginWrite begins a write to the log, and applies what is new in it.
 func (v *Values) beginWrite(ctx context.Context) (*session, error) {
 	if v.origin == "" {
 		if err := v.refresh(ctx); err != nil {

@@ -27,9 +27,9 @@ type Version struct {
 	Services Services      `json:"services"`
 }
 
-// ReadVersion decodes a stored version, which must have this number. It refuses
-// what this program does not know: a version that a newer one wrote must not lose
-// half of its meaning without a word.
+// ReadVersion decodes a stored version, which must have this number. It refuses unknown
+// members: a setting of a version that a newer release wrote must not be dropped
+// silently.
 func ReadVersion(number int, data []byte) (*Version, error) {
 	v := new(Version)
 	if err := json.Unmarshal(data, v, strict()); err != nil {
@@ -125,5 +125,5 @@ func readService(data jsontext.Value) (config.Service, error) {
 	return service, nil
 }
 
-// strict refuses what this program does not know.
+// strict refuses unknown members.
 func strict() json.Options { return json.RejectUnknownMembers(true) }

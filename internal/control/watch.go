@@ -11,20 +11,19 @@ import (
 )
 
 const (
-	// settleTime lets an editor or a volume mount finish its sequence of writes: a
-	// new content counts when it is still the same after it.
+	// settleTime lets an editor or a volume mount finish its sequence of writes: new
+	// content counts only if it is still the same after this time.
 	settleTime = 100 * time.Millisecond
-	// pollTime is the safety net for file systems that report nothing.
+	// pollTime is how often the file is read on file systems that report no events.
 	pollTime = 30 * time.Second
 )
 
 // Fingerprint identifies the content of a file.
 type Fingerprint [sha256.Size]byte
 
-// Watch calls changed whenever the content of a file is no longer what it was
-// last, at first the one that was seen, and returns when the context ends. It
-// watches the directory, because editors and mounted volumes replace files
-// instead of writing to them. Others may write there as often as they like.
+// Watch calls changed whenever the content of a file has changed, at first compared with
+// seen, and returns when the context ends. It watches the directory, because editors and
+// mounted volumes replace files instead of writing to them.
 func Watch(ctx context.Context, path string, seen Fingerprint, changed func()) error {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -42,10 +41,11 @@ func Watch(ctx context.Context, path string, seen Fingerprint, changed func()) e
 func watchFile(ctx context.Context, path string, last Fingerprint, watcher *fsnotify.Watcher, changed func()) {
 	poll := time.NewTicker(pollTime)
 	defer poll.Stop()
-	settle := time.NewTimer(0) // what changed before the watch began is not missed
+	settle := time.NewTimer(0) // fires at once, to find changes from before the watch began
 	defer settle.Stop()
 	armed, now := true, last
-	// One that is armed is not put off: what never rests would never be looked at.
+	// A running timer is not reset, or a file that changes all the time would never be
+	// read.
 	arm := func(wait time.Duration) {
 		if !armed {
 			settle.Reset(wait)
@@ -80,9 +80,9 @@ func watchFile(ctx context.Context, path string, last Fingerprint, watcher *fsno
 	}
 }
 
-// mayAffect reports whether something that happened to a file of the same
-// directory can change what the path leads to. A link leads to what only others
-// are named after: mounted volumes turn a link of their own.
+// mayAffect reports whether an event for a file in the same directory can change the
+// content at path. Where path is a symbolic link, any event can: mounted volumes replace
+// another link in its directory.
 func mayAffect(happened, path string) bool {
 	if filepath.Base(happened) == filepath.Base(path) {
 		return true
@@ -91,8 +91,8 @@ func mayAffect(happened, path string) bool {
 	return err == nil && info.Mode()&os.ModeSymlink != 0
 }
 
-// FingerprintOf returns the fingerprint of a file; one that cannot be read right now has
-// the same as an empty one, and is read again later.
+// FingerprintOf returns the fingerprint of a file. A file that cannot be read has that of
+// an empty one.
 func FingerprintOf(path string) Fingerprint {
 	data, err := os.ReadFile(path)
 	if err != nil {

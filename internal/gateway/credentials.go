@@ -14,14 +14,14 @@ func (g *Gateway) shareCredentials() {
 	}
 }
 
-// ready tells whether the gateway knows what it shares with others: its
-// configuration and, where anybody is asked for one, the credentials.
+// ready tells whether the gateway has read what it shares with others: the configuration
+// and, where security is on, the credentials.
 func (g *Gateway) ready() bool {
 	return g.Control.Joined() && (g.credentials.Known() || !g.Document.Security.Enabled)
 }
 
-// readiness returns ready, or nil where nothing is shared: then the gate need not
-// ask for each request.
+// readiness returns ready, or nil where nothing is shared, so that the gate does not call
+// it for each request.
 func (g *Gateway) readiness() func() bool {
 	if g.Control.Values() == nil {
 		return nil

@@ -52,7 +52,7 @@ type Gateway struct {
 	pusher      *telemetry.Pusher   // nil when no metrics are sent
 	shell       *web.Shell
 	front       *front.Server
-	// abort ends the requests that are still running when the grace is over.
+	// abort ends the requests that still run when the grace period is over.
 	abort context.CancelCauseFunc
 	// served is closed when the server has stopped, for the reason in failure.
 	served  chan struct{}
@@ -252,13 +252,13 @@ func (g *Gateway) newChecker() *backend.Checker {
 	})
 }
 
-// newServer sets every limit that the HTTP server leaves open by default.
+// newServer returns the HTTP server, with the limits that are off by default.
 func (g *Gateway) newServer() *http.Server {
 	base, abort := context.WithCancelCause(context.Background())
 	g.abort = abort
 	return &http.Server{
 		Handler: g.shell,
-		// A head that takes longer is an attack or a dead line.
+		// A head that takes longer is an attack or a dead connection.
 		ReadHeaderTimeout: 15 * time.Second,
 		// No ReadTimeout and no WriteTimeout: both count from the start of a
 		// request and would cut long streams. web.Conn waits for bodies and for
@@ -301,9 +301,9 @@ func (g *Gateway) Err() error { return g.failure }
 // Address returns where the gateway listens.
 func (g *Gateway) Address() string { return g.Listener.Addr().String() }
 
-// Stop lets running requests end for as long as the grace lasts, then ends
-// them, and closes everything. The listener stays open while the requests run
-// that it found, so that probes see that the gateway is leaving.
+// Stop waits for the running requests until ctx ends, then aborts them, and closes
+// everything. The listener stays open until the requests that ran at the beginning have
+// ended, so that probes see that the gateway is not ready.
 func (g *Gateway) Stop(ctx context.Context) {
 	g.close.Do(func() {
 		g.Actuator.Drain()

@@ -2,8 +2,8 @@ package gateway
 
 import "github.com/patchbay-ai/patchbay/internal/transport"
 
-// nameProxies says in the log through which proxies of the environment backends
-// are reached, because nothing else shows it.
+// nameProxies logs the proxies of the environment through which backends are reached,
+// because nothing else shows them.
 func (g *Gateway) nameProxies(proxies transport.Proxies) {
 	https, http, exempt, err := proxies.Named()
 	if err != nil {

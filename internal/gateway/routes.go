@@ -39,7 +39,7 @@ func newRouter(routes []web.Route, gate *web.Gate) *web.Router {
 	for _, route := range routes {
 		handle := r.Handle
 		if strings.HasPrefix(route.Pattern, "GET /api/config/type/{serviceType}/") {
-			handle = r.HandleRest // a service type called "services" is not one
+			handle = r.HandleRest // its pattern overlaps with another route's
 		}
 		pattern := route.Pattern
 		if strings.HasSuffix(pattern, " /") {
@@ -50,8 +50,8 @@ func newRouter(routes []web.Route, gate *web.Gate) *web.Router {
 	return r
 }
 
-// The three functions below answer what no route does, each surface in its own
-// manner.
+// The three functions below answer requests that no route answers, in the error format
+// of the surface to which the path belongs.
 
 func notFound(w http.ResponseWriter, r *http.Request) {
 	switch {

@@ -8,7 +8,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/web/actuator"
 )
 
-// configFile is how the configuration file was when it was read last.
+// configFile is the result of the last reading of the configuration file.
 type configFile struct {
 	condition.Condition
 
@@ -22,7 +22,7 @@ func (f *configFile) begin() { f.lastRead.Store(time.Now().UnixNano()) }
 // and is empty where it was.
 func (f *configFile) read(reason string) {
 	if f.lastRead.Load() == 0 {
-		return // settings from elsewhere can be read again, too
+		return // a reload without a file reads only variables and flags
 	}
 	f.begin()
 	if reason == "" {
@@ -32,7 +32,7 @@ func (f *configFile) read(reason string) {
 	}
 }
 
-// sources returns how the sources of the configuration are, for health and metrics.
+// sources returns the state of the sources of the configuration, for health and metrics.
 func (g *Gateway) sources() actuator.ConfigSources {
 	var sources actuator.ConfigSources
 	if database := g.Control.Following(); database != nil {

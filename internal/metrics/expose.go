@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Build says what runs.
+// Build is the version of the program.
 type Build struct{ Version, Commit, GoVersion string }
 
 // Exposition shows the counts of a registry and the living state of routing.
@@ -49,7 +49,7 @@ func NewExposition(options Options) (*Exposition, error) {
 	)
 }
 
-// Gather returns every family under its inner name, whatever the settings say.
+// Gather returns every family with the default prefix, whatever the settings are.
 func (e *Exposition) Gather() ([]*dto.MetricFamily, error) {
 	all := e.collector.collect().filled()
 	others, err := e.runtime.Gather()
@@ -85,8 +85,8 @@ func (e *Exposition) Scrape() ([]*dto.MetricFamily, error) {
 	return distinct(all), err
 }
 
-// tag adds the custom tags to every series. A label of the same name, which only
-// those have that say what was built, stays.
+// tag adds the custom tags to every series. It does not replace a label of the same
+// name, which only the series with the build information can have.
 func tag(f *dto.MetricFamily, tags map[string]string) {
 	if len(tags) == 0 {
 		return

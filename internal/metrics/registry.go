@@ -15,7 +15,7 @@ type Registry struct {
 	http     [surfaceCount][outcomeCount]Timer
 	started  time.Time
 
-	on       atomic.Bool // settings.Enabled, without the indirection
+	on       atomic.Bool // a copy of settings.Enabled, which is faster to read
 	settings atomic.Pointer[Settings]
 }
 
@@ -53,7 +53,7 @@ func (r *Registry) Count(i *Instance, request *Request) {
 	}
 }
 
-// Shed counts a request that was refused for want of room.
+// Shed counts a request that was refused because the gateway had no room for it.
 func (r *Registry) Shed(service schema.ServiceType, how Shed) {
 	if r.On() {
 		r.services[service].shed[how].Add(1)

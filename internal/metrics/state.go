@@ -17,7 +17,7 @@ type State struct {
 	Monitoring MonitoringView
 }
 
-// MonitoringView is how the recording of calls is doing.
+// MonitoringView is the state of the recording of calls.
 type MonitoringView struct {
 	// Dropped counts the records for which there was no room, Waiting those that
 	// wait to be moved on.

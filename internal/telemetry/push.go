@@ -110,7 +110,7 @@ func (p *Pusher) overGRPC(endpoint string) error {
 	return nil
 }
 
-// Close lets go of the connection of a Pusher that never runs.
+// Close closes the connection of a Pusher whose Run is never called.
 func (p *Pusher) Close() { p.close() }
 
 // Run sends metrics until ctx ends, and then once more.

@@ -1,8 +1,8 @@
 // Package telemetry turns the records of calls into distributed traces and
 // sends them to a collector over OTLP: one span for the request, one for each
-// attempt at a backend, with the names of the GenAI semantic conventions. On
-// demand it sends metrics, too. It takes part in no request; the records come to
-// it from package calls.
+// attempt at a backend, with the names of the GenAI semantic conventions. If it is
+// configured to, it sends metrics as well. It reads the records of package calls and is
+// not part of the request path.
 package telemetry
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// Protocol is how the collector is spoken to.
+// Protocol is the transport of OTLP.
 type Protocol uint8
 
 // The protocols.

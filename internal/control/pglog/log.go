@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	// Timeout bounds every call of the database, there and here.
+	// Timeout bounds every call of the database, on both sides.
 	Timeout = 2 * time.Second
 	// AbandonedAfter ends the transaction of a gateway that froze inside it, so
 	// that the others can write again.
 	AbandonedAfter = 5 * time.Second
-	// channel is where every commit is announced.
+	// channel is the notification channel on which every commit is announced.
 	channel = "patchbay_config"
 	// tablesLock is the advisory lock under which the tables are made.
 	tablesLock = 7_284_113_906
@@ -29,8 +29,8 @@ const (
 // Log is a log of versions in PostgreSQL.
 type Log struct {
 	config *pgx.ConnConfig
-	conn   *pgx.Conn // nil until needed, and after it broke
-	ready  bool      // the tables were seen
+	conn   *pgx.Conn // nil before the first use, and after an error
+	ready  bool      // the tables exist
 }
 
 // New returns the log at the address of a PostgreSQL server. It connects when it

@@ -94,8 +94,8 @@ func (t *transaction) Save(v *control.Version) error {
 	return err
 }
 
-// plain returns a text that the database takes; these columns are for people,
-// and the record has it as it is.
+// plain returns a text without what the database refuses. These columns are for people;
+// the stored record has the original text.
 func plain(text string) string {
 	return strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", ""), "")
 }
@@ -139,8 +139,8 @@ func (t *transaction) PutValue(name string, revision int64, value []byte) error 
 	return err
 }
 
-// Commit commits and notifies all listeners. The context of the transaction does
-// not end it: then it would be unknown whether the log has the change.
+// Commit commits and notifies all listeners. The end of the transaction's context does
+// not cancel it, because then it would be unknown whether the log has the change.
 func (t *transaction) Commit() error {
 	ctx, cancel := bounded(context.WithoutCancel(t.ctx))
 	defer cancel()
