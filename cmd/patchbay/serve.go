@@ -115,8 +115,9 @@ func runGateway(flags *settingFlags, loaded *config.Loaded, log *slog.Logger, re
 		log.Warn(warning)
 	}
 	signals := make(chan os.Signal, 4)
+	// The signals stay with the program until its end: a further one that arrives
+	// meanwhile must not kill it and so change its exit code.
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
-	defer signal.Stop(signals)
 	path := flags.path()
 	g, err := gateway.New(loaded.Document, log, gateway.Options{Build: buildOf(debug.ReadBuildInfo()), FromFile: path != ""})
 	if err != nil {
