@@ -118,7 +118,7 @@ type textOrParts struct{}
 func (textOrParts) Alternatives() []any { return []any{"", []contentPart{}} }
 
 type contentPart struct {
-	Type string `json:"type" required:"true" example:"text"`
+	Type string `json:"type" required:"true" minLength:"1" example:"text"`
 	more
 }
 
