@@ -74,7 +74,7 @@ func (t *Target) redact(text string) string {
 	return redactHosts(secretPattern.ReplaceAllString(text, redacted))
 }
 
-// cut shortens a text to a number of characters.
+// truncate shortens a text to a number of characters.
 func truncate(text string, most int) string {
 	if utf8.RuneCountInString(text) <= most {
 		return text

@@ -47,8 +47,8 @@ func CompletionEvents(req *schema.Request, body []byte, usage schema.Usage) (Eve
 	return e, nil
 }
 
-// preserveText returns the options for reading and writing completions without changing
-// them: the text was checked when it arrived.
+// preserveText returns the options for reading and writing completions without
+// changing them; the text was checked when it arrived.
 func preserveText() json.Options {
 	return json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsontext.PreserveRawStrings(true))
 }

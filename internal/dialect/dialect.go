@@ -34,9 +34,10 @@ type Adapter interface {
 // Selective is an Adapter whose dialect cannot express every request.
 type Selective interface {
 	Adapter
-	// Refuse returns an error if the dialect cannot express the request. It looks at the fields of a
-	// request and writes nothing, so that it can be asked before the request is
-	// let in. Call may still refuse what lies deeper, such as a part of a message.
+	// Refuse returns an error if the dialect cannot express the request. It reads the
+	// fields of the request and writes nothing, so that it can be called before the
+	// request is admitted. Call may still refuse nested values, such as a part of a
+	// message.
 	Refuse(req *schema.Request) error
 }
 
@@ -84,10 +85,9 @@ type BinaryTyper interface {
 	BinaryType(said string, req *schema.Request, first []byte) string
 }
 
-// ReserveTranslation reserves the memory that it takes to write a request in
-// another dialect: a text of about its length, which may be put together from
-// another one, and the record of what is scanned again, which has a node for
-// every member and for every array or object.
+// ReserveTranslation reserves the memory for writing a request in another dialect:
+// up to two texts of about its length, and the nodes of values that are scanned
+// again, of which there is one for every member, array and object.
 func ReserveTranslation(req *schema.Request) error {
 	if req.Body.Reserve == nil {
 		return nil

@@ -12,7 +12,7 @@ import (
 // CRLF, empty lines passed over. No line may be larger than MaxEvent.
 type NDJSON struct {
 	from io.Reader
-	err  error // what the reader said last
+	err  error // the last error of the reader
 
 	buf   []byte
 	start int // where the current line begins
@@ -75,7 +75,7 @@ func (n *NDJSON) fill() error {
 	}
 	switch {
 	case len(n.buf) > MaxKept && n.end-n.start <= MaxKept/2:
-		// The large line that was is over.
+		// The buffer was grown for a large line that was consumed.
 		smaller := make([]byte, MaxKept)
 		n.end = copy(smaller, n.buf[n.start:n.end])
 		n.buf, n.seen, n.start = smaller, n.seen-n.start, 0

@@ -50,9 +50,9 @@ type Incoming struct {
 	Model string
 }
 
-// Open decides by its type, and where that is not enough by its beginning, what
-// form an answer has, and reads until it has begun: the first event of a stream,
-// the first bytes of a binary answer, nothing of any other.
+// Open decides which form an answer has, by its content type and, where that is not
+// enough, by its first bytes. It reads the first event of a stream or the first
+// bytes of a binary answer, and nothing of any other answer.
 func Open(speak Adapter, req *schema.Request, in Incoming) (Opening, error) {
 	o := Opening{Read: in.Buffer}
 	switch shape := shapeOf(in.ContentType); {
@@ -174,7 +174,8 @@ func skipBlanks(start []byte) []byte {
 	return bytes.TrimLeft(bytes.TrimPrefix(start, []byte(jsonscan.ByteOrderMark)), " \t\r\n")
 }
 
-// isUndecided reports whether the beginning of a text may have anything behind it.
+// isUndecided reports whether the beginning of a text is blank, so that it does not
+// tell what the text is.
 func isUndecided(start []byte) bool {
 	return len(skipBlanks(start)) == 0 || strings.HasPrefix(jsonscan.ByteOrderMark, string(start))
 }
@@ -185,8 +186,8 @@ func beginsDocument(b []byte) bool {
 	return len(b) == 0 || strings.IndexByte("{[\"<", b[0]) >= 0
 }
 
-// scanText reports whether bytes are text from a place on, and how far they are: a
-// character whose end is not there yet may still become one.
+// scanText reports whether bytes are text from an offset on, and up to where: a
+// character at the end that is incomplete is left for the next call.
 func scanText(b []byte, at int) (read int, isText bool) {
 	for at < len(b) {
 		c := b[at]

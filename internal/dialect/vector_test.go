@@ -171,7 +171,7 @@ func TestVectorsOfNoNumbersBecomeZero(t *testing.T) {
 	}
 }
 
-func TestConvertVectorRefusesWhatIsNone(t *testing.T) {
+func TestConvertVectorRefusesOtherValues(t *testing.T) {
 	for _, vector := range []string{
 		`null`, `1`, `true`, `{}`, `{"0":1}`,
 		`[null]`, `[true]`, `[false]`, `["1"]`, `[1,"2"]`, `[[1]]`, `[1,[2]]`, `[{}]`, `[1,{"a":2}]`,

@@ -41,8 +41,8 @@ func (Chat) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error
 	return nil
 }
 
-// Refuse reports what cannot be said in this dialect and would change the answer
-// if it were left out.
+// Refuse returns an error for fields that the dialect cannot express and whose
+// omission would change the answer.
 func (Chat) Refuse(req *schema.Request) error {
 	if n, ok := req.Field("n").Int(); ok && n > 1 {
 		return schema.InvalidValue("n", "'n' must be 1: this backend gives one answer.")

@@ -77,8 +77,8 @@ func (e *events) Next() ([]byte, error) {
 	return nil, e.end
 }
 
-// endOfInput ends a stream whose reader has no more. An answer that said why it
-// ended is complete, whatever happens to the connection afterwards.
+// endOfInput ends a stream whose reader returned an error. An answer that gave its
+// stop reason is complete, whatever happens to the connection afterwards.
 func (e *events) endOfInput(err error) {
 	switch {
 	case e.finished:

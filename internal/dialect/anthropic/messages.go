@@ -92,7 +92,7 @@ func (w *requestWriter) content(role string, content jsonscan.Value) *schema.Err
 	return nil
 }
 
-// moveToSystem takes the texts of a system message out of the list.
+// moveToSystem moves the texts of a system message to the system prompt.
 func (w *requestWriter) moveToSystem(content jsonscan.Value) *schema.Error {
 	if content.Kind() != jsonscan.Array {
 		if text := dialect.RawText(content); len(text) > 0 {
@@ -132,7 +132,8 @@ func (w *requestWriter) addSystem(text []byte, cache jsonscan.Value, apart bool)
 	b.EndObject()
 }
 
-// addInstruction adds a text of ours, which has nothing to escape, to the system prompt.
+// addInstruction adds a text of the gateway, which needs no escaping, to the system
+// prompt.
 func (w *requestWriter) addInstruction(text []byte) { w.addSystem(text, jsonscan.Value{}, true) }
 
 // writeSystem writes the system prompt; one that the caller gave in the

@@ -101,8 +101,8 @@ func generationOf(model string) int {
 	return int(version * 10)
 }
 
-// Refuse names what the dialect has no word for and what would change the answer
-// if it were left out.
+// Refuse returns an error for fields that the dialect cannot express and whose
+// omission would change the answer.
 func (Chat) Refuse(req *schema.Request) error {
 	if v := req.Field("functions"); v.Given() {
 		return schema.InvalidValue("functions", "'functions' cannot be sent to this backend; use 'tools'.")

@@ -9,8 +9,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// settle judges an answer of which nothing more will come. missing is the error
-// for a candidate that did not end.
+// settle checks a complete answer and returns its error, if any. missing is the
+// error for a candidate that did not end.
 func (a *partialAnswer) settle(missing error) error {
 	if a.blocked != "" {
 		if len(a.choices) == 0 {

@@ -6,8 +6,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 )
 
-// TestWordsTellWhoIsAtFault reads what servers answered, mostly as recorded.
-func TestWordsTellWhoIsAtFault(t *testing.T) {
+// TestErrorPatternsDecideTheMeaning reads what servers answered, mostly as recorded.
+func TestErrorPatternsDecideTheMeaning(t *testing.T) {
 	for _, c := range []struct {
 		kind   string
 		status int

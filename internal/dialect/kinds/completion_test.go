@@ -141,7 +141,7 @@ func TestCompletionBecomesTheStreamThatItsReaderTakes(t *testing.T) {
 	}
 }
 
-func TestCompletionThatIsNoneBecomesNoStream(t *testing.T) {
+func TestInvalidCompletionBecomesNoStream(t *testing.T) {
 	for _, body := range []string{
 		``, `null1`, `[]`, `"x"`,
 		`{"choices":{}}`,

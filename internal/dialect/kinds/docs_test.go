@@ -164,7 +164,7 @@ func TestDocumentedTranscripts(t *testing.T) {
 
 // The documentation lists the words that mean something else than a fault of the
 // backend, for every adapter that goes by them.
-func TestDocumentedComplaints(t *testing.T) {
+func TestDocumentedErrorPatterns(t *testing.T) {
 	rows := tableBelow(t, readDocumentation(t), "## What a backend's words mean")
 	for _, kind := range table {
 		for _, list := range kind.ErrorPatterns {

@@ -47,8 +47,8 @@ func (Chat) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error
 	return nil
 }
 
-// Refuse finds wishes that the dialect has no words for and that cannot be ignored
-// without giving another answer than the one asked for.
+// Refuse returns an error for fields that the dialect cannot express and whose
+// omission would change the answer.
 func (Chat) Refuse(req *schema.Request) error {
 	if v := req.Field("n"); v.Given() {
 		if n, ok := v.Int(); !ok || n != 1 {

@@ -65,7 +65,7 @@ func askForUsage(edits []jsonscan.Edit, root jsonscan.Value) ([]jsonscan.Edit, d
 	return append(edits, root.Insert(withStreamUsage)), dialect.Field{}
 }
 
-// withUsageOption writes stream options anew, with usage asked for.
+// withUsageOption returns stream options with include_usage set.
 func withUsageOption(options jsonscan.Value) []byte {
 	var w jsonwrite.Writer
 	w.Object()
@@ -118,7 +118,7 @@ func (Chat) Reply(req *schema.Request, answer dialect.Answer, reply *dialect.Rep
 	return nil
 }
 
-// addMissingMember puts a member into an object that lacks it or has null for it.
+// addMissingMember adds a member to an object that lacks it or has null for it.
 func addMissingMember(edits []jsonscan.Edit, object, there jsonscan.Value, member []byte) []jsonscan.Edit {
 	if there.Kind() == jsonscan.Absent {
 		return append(edits, object.Insert(member))

@@ -164,10 +164,10 @@ func (e *events) chunk(event dialect.Event) ([]byte, error) {
 	return out, nil
 }
 
-// usageOnly returns an event that says nothing but the usage as the caller gets
-// it, or nil. Clients add up all the usage that they see, so it leaves once, when
-// the answer is complete: an earlier report is a running total, and one without
-// choices, which clients do not expect, is written anew at the end.
+// usageOnly returns the chunk for an event that has only usage, or nil if the caller
+// does not get it. Clients add up all usage that they see, so it is sent once, when
+// the answer is complete: earlier reports are running totals, and a report that is
+// not in the expected form is written again at the end.
 func (e *events) usageOnly(root jsonscan.Value, m *members) []byte {
 	if !e.includeUsage || !e.finished || e.usageSent || !m.choices.Given() {
 		return nil
@@ -176,8 +176,8 @@ func (e *events) usageOnly(root jsonscan.Value, m *members) []byte {
 	return e.edited(root, m)
 }
 
-// nonChunkError returns the error that an event is which is JSON but no chunk, or nil if
-// it may be skipped. The client never gets it as if it were a part of the answer.
+// nonChunkError returns the error for an event that is JSON but not a chunk, or nil
+// if the event may be skipped. The client never gets such an event.
 func (e *events) nonChunkError(root jsonscan.Value, m *members) error {
 	switch kind := string(m.kind.Text()); {
 	case root.Kind() == jsonscan.Null, root.Kind() == jsonscan.Object && root.Empty(), kind == "ping", kind == "keepalive":

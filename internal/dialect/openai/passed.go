@@ -87,8 +87,8 @@ func (e *passedEvents) write(event dialect.Event) {
 	e.frame = append(e.frame, "\n\n"...)
 }
 
-// inspect reads what the gateway must know of an event: that it is no error, whether
-// it is the last one, and what it cost.
+// inspect reads from an event whether it is an error, whether it is the last one,
+// and its usage.
 func (e *passedEvents) inspect(event dialect.Event) error {
 	if err := event.Failure(); err != nil {
 		return err
