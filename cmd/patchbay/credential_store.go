@@ -263,7 +263,7 @@ func (s localStore) revokeToken(name string) (changed bool, err error) {
 
 // remoteStore asks a running gateway.
 type remoteStore struct {
-	ctx         context.Context //nolint:containedctx // one command, one store
+	ctx         context.Context // one command, one store
 	base, token string
 }
 

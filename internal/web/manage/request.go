@@ -206,7 +206,7 @@ func pageOf(q *Request) (*page, error) {
 	const most, usual = 100, 20
 	query := q.URL.Query()
 	if !query.Has("page") && !query.Has("size") {
-		return nil, nil //nolint:nilnil // no page is asked for
+		return nil, nil // no page is asked for
 	}
 	p := &page{Number: 1, Size: usual}
 	for _, part := range []struct {
