@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	// lookEvery is how often the checker reads the current instances: how late
-	// it may notice an edit, or a mark that traffic made.
+	// refreshEvery is how often the checker reads the current instances. It bounds
+	// how late the checker notices an edit, or that traffic marked an instance.
 	refreshEvery = 500 * time.Millisecond
-	// maxProbes is how many probes run at a time, and maxSlow how many of them
-	// may be of backends that were silent the last time: the rest is for those
-	// that answer, which the silent ones must not delay.
+	// maxProbes is how many probes run at a time, and maxSlow how many of them may
+	// be of backends whose last probe timed out, so that these do not delay the
+	// probes of backends that answer.
 	maxProbes = 16
 	maxSlow   = 12
 	// stagger is the distance between the first probes of instances that
@@ -27,16 +27,16 @@ const (
 
 // CheckerOptions are what a Checker works with. Connect and Log may be nil.
 type CheckerOptions struct {
-	// Source returns the current instances. It is asked again and again, so
-	// nobody has to tell the checker of an edit.
+	// Source returns the current instances. It is called periodically, so the checker
+	// need not be notified of edits.
 	Source func() []*Instance
-	// Settings returns how an instance is to be watched, and Health where what
-	// is found about it is kept: the identity of an instance through edits.
+	// Settings returns how an instance is checked, and Health where the results are
+	// kept. An instance has the same Health before and after an edit.
 	Settings func(*Instance) HealthSettings
 	Health   func(*Instance) *Health
 	Client   *transport.Client
-	// Connect opens a connection and closes it again, for the kinds that are
-	// not asked more; nil means the client's own.
+	// Connect opens a connection and closes it again, for kinds without a health
+	// path; nil means Client.Connect.
 	Connect func(ctx context.Context, to transport.Origin) error
 	Log     *slog.Logger
 }
@@ -55,16 +55,16 @@ func NewChecker(options CheckerOptions) *Checker {
 	return &Checker{options}
 }
 
-// Run probes the instances until ctx ends and returns when all that it started
-// has ended. From then on nothing is held against any instance, so a gateway
-// that stops lets its last requests end first.
+// Run probes the instances until ctx ends, and returns when all probes have ended.
+// Then every instance counts as unchecked and gets traffic, so a gateway that stops
+// ends its last requests before it ends Run.
 func (c *Checker) Run(ctx context.Context) {
 	w := &checkerRun{
 		CheckerOptions: c.options,
 		prober:         prober{c.options.Client, c.options.Connect},
 		members:        make(map[*Health]*member),
 		groups:         make(map[target]*group),
-		// Room for all, so that a probe can end when nobody listens any more.
+		// There is room for all probes, so that they can end after Run stops reading.
 		results: make(chan result, maxProbes),
 	}
 	defer w.end()
@@ -108,7 +108,7 @@ type member struct {
 	instance *Instance
 	settings HealthSettings
 	group    *group
-	key      string // all that a probe sends along, to notice a change of it
+	key      string // the headers that a probe sends, to notice a change of them
 	logged   Status // what the log was told
 	round    uint64 // the latest look that found the instance
 }
@@ -122,8 +122,8 @@ type result struct {
 	slow  bool
 }
 
-// look reads the current instances: it takes up new ones, forgets those that are
-// gone and notices what traffic found out.
+// refresh reads the current instances: it adds new ones, removes those that are
+// gone, and schedules probes of those that traffic marked.
 func (w *checkerRun) refresh(now time.Time) {
 	w.round++
 	for _, g := range w.groups {
@@ -143,8 +143,8 @@ func (w *checkerRun) refresh(now time.Time) {
 			fresh++
 		}
 		m.group.members = append(m.group.members, m)
-		// A breaker that waits for a good check is looked after like a mark, also
-		// where only established connections broke, which makes no mark.
+		// A breaker that waits for a successful check is treated like a mark. It may
+		// wait without one, because broken connections do not mark an instance.
 		if m.health.takeSuspicion() || m.group.pause == 0 && i.Breaker.AwaitsCheck() {
 			m.group.pause = firstPause
 			m.group.probeBy(now)
@@ -189,8 +189,8 @@ func (m *member) retarget(w *checkerRun, i *Instance) bool {
 	return true
 }
 
-// removeGone lets go of the instances that the latest look did not find. Probes that
-// nobody waits for any more are ended.
+// removeGone removes the instances that the latest refresh did not find, and cancels
+// their probes.
 func (w *checkerRun) removeGone() {
 	for health, m := range w.members {
 		if m.round != w.round {
@@ -260,7 +260,7 @@ func (w *checkerRun) handleResult(r result) {
 	}
 	g.silent = r.finding == dead && r.took >= g.timeout
 	for _, m := range g.members {
-		w.logChange(m) // what traffic did meanwhile
+		w.logChange(m) // a change that traffic made meanwhile
 		m.applyResult(r)
 		w.logChange(m)
 	}
@@ -271,7 +271,7 @@ func (w *checkerRun) handleResult(r result) {
 func (m *member) applyResult(r result) {
 	switch {
 	case r.finding == alive && r.took > m.settings.Timeout.Std():
-		// Another member was willing to wait longer.
+		// Another member has a longer timeout.
 		m.health.Failed(r.ended, r.took, transport.CauseTimeout, m.settings)
 	case r.finding == alive:
 		m.health.Succeeded(r.ended, r.took, m.settings)
@@ -283,8 +283,8 @@ func (m *member) applyResult(r result) {
 	}
 }
 
-// nextWake returns when there is something to do without a result coming in. What is
-// due already waits for a place, and a result makes one.
+// nextWake returns when Run must continue even if no result comes. Probes that are
+// due already wait for a running probe to end, which sends a result.
 func (w *checkerRun) nextWake(now time.Time) time.Time {
 	next := w.nextRefresh
 	for _, g := range w.groups {
@@ -295,7 +295,7 @@ func (w *checkerRun) nextWake(now time.Time) time.Time {
 	return next
 }
 
-// logChange logs a change of status, whoever brought it about.
+// logChange logs a change of status, whether a check or traffic caused it.
 func (w *checkerRun) logChange(m *member) {
 	s := m.health.Snapshot()
 	if s.Status == m.logged {
@@ -306,7 +306,7 @@ func (w *checkerRun) logChange(m *member) {
 	case s.Status == StatusUnhealthy:
 		level = slog.LevelWarn
 	case s.Status == StatusUnknown, m.logged == StatusUnknown && s.Status == StatusHealthy:
-		level = slog.LevelDebug // the rule at every start, and whenever checks end
+		level = slog.LevelDebug // it happens at every start, and when checks end
 	}
 	w.Log.LogAttrs(context.Background(), level, "health changed",
 		slog.String("instance", m.instance.ID), slog.String("service", m.instance.Service.String()),
@@ -314,7 +314,7 @@ func (w *checkerRun) logChange(m *member) {
 	m.logged = s.Status
 }
 
-// end waits for the probes and lets go of every instance.
+// end waits for the probes and stops watching every instance.
 func (w *checkerRun) end() {
 	w.probes.Wait()
 	for health := range w.members {

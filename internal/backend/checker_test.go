@@ -257,7 +257,7 @@ func TestHealthIsKeptThroughAnEditAndFreshForANewInstance(t *testing.T) {
 	})
 }
 
-func TestWhatIsNotCheckedIsNotMarked(t *testing.T) {
+func TestUncheckedInstancesAreNotMarked(t *testing.T) {
 	for name, off := range map[string]func(*testing.T, *fleet, *Instance){
 		"checks switched off": func(_ *testing.T, f *fleet, _ *Instance) {
 			f.watch(func(s *HealthSettings) { s.Enabled = false })
@@ -312,7 +312,7 @@ func TestAProbeOfARemovedInstanceEndsAtOnce(t *testing.T) {
 	})
 }
 
-func TestSilentBackendsDelayNobody(t *testing.T) {
+func TestSilentBackendsDoNotDelayOtherProbes(t *testing.T) {
 	inBubble(t, func(t *testing.T, f *fleet, n *network) {
 		const all, silent = 200, 50
 		var list []*Instance

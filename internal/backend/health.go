@@ -45,8 +45,8 @@ func (s Status) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 // nothing but health: no check ever touches the counters of live calls. It must
 // not be copied.
 type Health struct {
-	// out and marked are all that requests look at: by the checks the instance
-	// gets nothing; by traffic alone it is only avoided. Never both.
+	// out and marked are all that requests read. Checks set out: the instance gets no
+	// traffic. Traffic sets marked: the instance is only avoided. Never are both set.
 	out, marked atomic.Bool
 
 	mu sync.Mutex
@@ -67,15 +67,14 @@ type Health struct {
 	changed func(HealthChange)
 }
 
-// Healthy tells whether nothing is held against the instance.
+// Healthy reports whether the instance is neither out nor marked.
 func (h *Health) Healthy() bool { return !h.out.Load() && !h.marked.Load() }
 
-// Out tells that the checks found the instance unfit: it gets no traffic.
+// Out reports whether the checks failed, so that the instance gets no traffic.
 func (h *Health) Out() bool { return h.out.Load() }
 
-// Marked tells that traffic found nobody at the instance's address and that no
-// check has confirmed it. It is avoided where another instance is well, and
-// tried where none is.
+// Marked reports whether a call could not connect to the instance and no check has
+// confirmed that yet. A marked instance is used only if no other one is healthy.
 func (h *Health) Marked() bool { return h.marked.Load() }
 
 // Succeeded notes a check that ended now and found the instance well.
@@ -87,7 +86,8 @@ func (h *Health) Succeeded(now time.Time, took time.Duration, settings HealthSet
 	}
 	h.good++
 	h.bad = 0
-	// What is only warming up has never failed: there is no doubt to overcome.
+	// The threshold applies only after failures; an instance that was warming up has
+	// not failed.
 	if h.status != StatusUnhealthy || h.good >= settings.HealthyThreshold {
 		h.setStatus(StatusHealthy, now, "")
 		h.setFlags(false, false)
@@ -122,10 +122,9 @@ func (h *Health) Warming(now time.Time, took time.Duration) {
 	h.setFlags(true, false)
 }
 
-// Refused notes that a call just found nobody at the instance's address. That
-// marks the instance without waiting for a threshold, and the checker looks at
-// it soon. Where no checker watches the instance, because checks are switched
-// off, nobody might take the mark back, and none is made.
+// Refused records that a call could not connect to the instance. That marks the
+// instance without waiting for a threshold, and the checker probes it soon. Where
+// checks are off there is no mark, because nothing might remove it.
 func (h *Health) Refused(now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -141,8 +140,8 @@ func (h *Health) Refused(now time.Time) {
 	}
 }
 
-// Served notes that a call which began at the given time went well, and ended
-// now. It takes a mark back that is older than the call.
+// Served records that a call which began at the given time succeeded, and ended
+// now. It removes a mark that is older than the call.
 func (h *Health) Served(began, now time.Time) {
 	if !h.marked.Load() {
 		return
@@ -198,8 +197,8 @@ func (h *Health) Reason() string {
 	return ""
 }
 
-// recordCheck keeps when the check was and tells whether its good news is current: a
-// check that was under way when traffic was refused tells of the time before.
+// recordCheck stores when the check was, and reports whether a success of it counts:
+// the success of a check that began before a call was refused is out of date.
 func (h *Health) recordCheck(now time.Time, took time.Duration) bool {
 	h.checked, h.took = now, took
 	return !h.refused.After(now.Add(-took))
@@ -217,13 +216,13 @@ func (h *Health) setStatus(status Status, now time.Time, cause transport.Cause) 
 	}
 }
 
-// setFlags sets what is held against the instance.
+// setFlags sets the flags that requests read.
 func (h *Health) setFlags(out, marked bool) {
 	h.out.Store(out)
 	h.marked.Store(marked)
 }
 
-// watch says that a checker looks after the instance from now on.
+// watch records that a checker checks the instance from now on.
 func (h *Health) watch() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -258,7 +257,7 @@ func (h *Health) unwatch() {
 	h.setFlags(false, false)
 }
 
-// takeSuspicion tells, once, that traffic marked the instance.
+// takeSuspicion reports whether traffic marked the instance since the last call.
 func (h *Health) takeSuspicion() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

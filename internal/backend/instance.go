@@ -27,16 +27,15 @@ import (
 type Instance struct {
 	Settings Settings
 	Service  schema.ServiceType
-	// ID names the instance among people who may know its address, Handle among
-	// those who may not.
+	// ID names the instance to those who may know its address, Handle to others.
 	ID, Handle string
 	Kind       *dialect.Kind
 	Target     *dialect.Target
 	Origin     transport.Origin
 	Timeouts   Timeouts
-	// Fault says, to those who may manage the instance, why the secrets that it
-	// refers to cannot be used on this gateway: it gets no traffic here. It is
-	// empty where they can.
+	// Fault is why the secrets that the instance refers to cannot be used on this
+	// gateway, where it gets no traffic then. Only those who may manage the instance
+	// may see it. It is empty if the secrets can be used.
 	Fault string
 	// Slot is the place of the instance in its pool, and Share its weight in
 	// thousandths, so that shares add up exactly.
@@ -64,7 +63,8 @@ type Policy struct {
 	Proxies transport.Proxies
 }
 
-// State is what lives and changes about an instance.
+// State is the part of an instance that changes and outlives edits of the
+// configuration.
 type State struct {
 	Breaker *breaker.Breaker
 	// Limiter limits this instance alone; it exists whether or not it is on.
@@ -74,7 +74,7 @@ type State struct {
 	Series *metrics.Instance
 
 	since    time.Time
-	troubled atomic.Bool // the last word of a call was not a good one
+	troubled atomic.Bool // the last call that said anything about the backend failed
 	inFlight atomic.Int64
 	outcomes [3]atomic.Int64 // by breaker.Outcome, every failure as breaker.Failure
 	busy     atomic.Int64    // time that calls took, all together
@@ -211,8 +211,8 @@ const (
 	NoSlot
 )
 
-// Busy tells that an obstacle says nothing against the instance: it is well, and
-// takes a request now or soon.
+// Busy reports whether an obstacle is no sign of a failure: the instance takes a
+// request now or soon.
 func (o Obstacle) Busy() bool { return o == NoObstacle || o == AtLimit || o == NoSlot }
 
 // Milder returns the obstacle that is over sooner.
@@ -249,8 +249,7 @@ func (i *Instance) full() bool {
 	return i.Settings.MaxConcurrency > 0 && i.inFlight.Load() >= int64(i.Settings.MaxConcurrency)
 }
 
-// ObstacleText describes an obstacle for people who may not know how the instance is
-// configured.
+// ObstacleText describes an obstacle without telling how the instance is configured.
 func (i *Instance) ObstacleText(o Obstacle, now time.Time) string {
 	switch o {
 	case NoObstacle:
@@ -279,8 +278,8 @@ func (i *Instance) ObstacleText(o Obstacle, now time.Time) string {
 	return "unknown"
 }
 
-// Healthy tells whether nothing is held against the instance, neither by the
-// checks nor by its configuration on this gateway.
+// Healthy reports whether the instance is healthy by its checks and its secrets can
+// be used on this gateway.
 func (i *Instance) Healthy() bool { return i.Fault == "" && i.Health.Healthy() }
 
 // HealthStatus is what the checks say; an instance that cannot be called is
@@ -358,19 +357,19 @@ func (i *Instance) Release(permit Permit, outcome breaker.Outcome, now time.Time
 	}
 }
 
-// Troubled notes that the instance could not take a call, though that is no
-// failure of its own.
+// Troubled records that the instance could not take a call, although that does not
+// count as a failure.
 func (s *State) Troubled() { s.setTroubled(true) }
 
-// setTroubled writes only what is new: most calls go as the one before.
+// setTroubled writes only a changed value, because most calls do not change it.
 func (s *State) setTroubled(now bool) {
 	if s.troubled.Load() != now {
 		s.troubled.Store(now)
 	}
 }
 
-// Well tells that nothing speaks against the instance: it is healthy, its breaker
-// is closed, and it has not failed since its last success.
+// Well reports whether the instance is healthy, its breaker is closed, and it has
+// not failed since its last success.
 func (s *State) Well() bool {
 	return !s.troubled.Load() && s.Health.Healthy() && s.Breaker.Closed()
 }

@@ -23,7 +23,7 @@ func newInstance(t *testing.T) *Instance {
 }
 
 // Well is who has not failed since its last success, by whatever measure.
-func TestWhoIsWell(t *testing.T) {
+func TestWhichInstancesAreWell(t *testing.T) {
 	i := newInstance(t)
 	i.Health.watch()
 	now := time.Now()

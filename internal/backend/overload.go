@@ -2,11 +2,11 @@ package backend
 
 import "time"
 
-// Overloaded notes that the instance has too much to do and is to be left alone
-// until then, though it has not failed.
+// Overloaded records that the instance said that it is too busy, and is to be
+// avoided until then.
 func (s *State) Overloaded(until time.Time) { s.overload.Store(int64(until.Sub(s.since))) }
 
-// overloadedFor returns for how long the instance is still to be left alone.
+// overloadedFor returns for how long the instance is still to be avoided.
 func (s *State) overloadedFor(now time.Time) time.Duration {
 	until := s.overload.Load()
 	if until == 0 {
@@ -15,9 +15,8 @@ func (s *State) overloadedFor(now time.Time) time.Duration {
 	return max(0, time.Duration(until)-now.Sub(s.since))
 }
 
-// Avoided tells that the instance is passed over where another one is well, and
-// tried where none is: traffic found nobody at its address, or it said that it has
-// too much to do.
+// Avoided reports whether the instance is used only if no other one is available: a
+// call could not connect to it, or it said that it is too busy.
 func (s *State) Avoided(now time.Time) bool {
 	return s.Health.Marked() || s.overloadedFor(now) > 0
 }

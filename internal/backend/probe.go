@@ -33,22 +33,22 @@ type probeResult struct {
 	cause   transport.Cause
 }
 
-// prober asks one backend whether it lives, in the cheapest way its kind has. It
-// never asks for work.
+// prober checks whether a backend answers, in the cheapest way of its kind. It never
+// makes a model work.
 type prober struct {
 	client  *transport.Client
 	connect func(ctx context.Context, to transport.Origin) error
 }
 
-// probe looks at a backend until ctx ends. An empty path means to connect only.
+// probe checks a backend until ctx ends. With an empty path it only connects.
 func (p *prober) probe(ctx context.Context, to transport.Origin, path string, header []wire.Header) probeResult {
 	if path == "" {
 		return classify(p.connect(ctx, to))
 	}
 	response, err := p.client.Send(ctx, to, &wire.Call{Method: "GET", Path: path, Header: header}, transport.Timeouts{})
 	if errors.Is(err, transport.ErrInvalidCall) {
-		// Our configuration is at fault, and calls will say so; the backend
-		// may be well.
+		// The configuration is wrong, which calls will report; the backend may be
+		// healthy.
 		return classify(p.connect(ctx, to))
 	}
 	if err != nil {
@@ -56,8 +56,8 @@ func (p *prober) probe(ctx context.Context, to transport.Origin, path string, he
 	}
 	defer func() { _ = response.Close() }()
 	if response.Status < 500 {
-		// Whoever refuses a key, a path or a rate is there. The rest of the
-		// answer is of no interest, and neither is how it ends.
+		// A backend that refuses a key, a path or a rate is alive. The body is read
+		// only so that the connection can be reused.
 		_, _ = io.CopyN(io.Discard, response, maxProbeBody)
 		return probeResult{finding: alive}
 	}
@@ -67,10 +67,10 @@ func (p *prober) probe(ctx context.Context, to transport.Origin, path string, he
 	return probeResult{dead, transport.Cause("status_" + strconv.Itoa(response.Status))}
 }
 
-// saysLoading tells a server that is not ready yet from one that is in trouble.
+// saysLoading reports whether a 503 comes from a server that is loading a model.
 func saysLoading(response *transport.Response) bool {
 	if strings.Contains(strings.ToLower(response.Header("Content-Type")), "html") {
-		return false // a page of a proxy in between, whose words mean nothing
+		return false // the page of a proxy says nothing about the backend
 	}
 	body, _ := io.ReadAll(io.LimitReader(response, maxProbeBody)) // half an answer is read as well
 	body = bytes.ToLower(body)
@@ -85,7 +85,7 @@ func saysLoading(response *transport.Response) bool {
 	return false
 }
 
-// judge reads how connecting or sending ended.
+// classify returns the result of connecting or sending that ended with err.
 func classify(err error) probeResult {
 	switch {
 	case err == nil:

@@ -90,7 +90,7 @@ func probeOnce(t *testing.T, i *Instance, options transport.Options, timeout tim
 	return p.probe(ctx, i.Origin, healthPath(i), i.Target.Header)
 }
 
-func TestWhatAnAnswerMeans(t *testing.T) {
+func TestStatusOfAProbeDecidesItsResult(t *testing.T) {
 	b := startBackend(t, simulator.Options{})
 	for name, c := range map[string]struct {
 		step simulator.Step
@@ -223,7 +223,7 @@ func x509Error() error {
 	return &tls.CertificateVerificationError{Err: err}
 }
 
-func TestOurOwnExhaustionIsNotTheBackendsFault(t *testing.T) {
+func TestLocalExhaustionIsNotTheBackendsFault(t *testing.T) {
 	for _, number := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.EADDRNOTAVAIL} {
 		if got := classify(&net.OpError{Op: "dial", Err: os.NewSyscallError("socket", number)}); got.finding != nothing {
 			t.Errorf("%v: %+v", number, got)
@@ -231,7 +231,7 @@ func TestOurOwnExhaustionIsNotTheBackendsFault(t *testing.T) {
 	}
 }
 
-func TestOnlyAbsenceIsARefusal(t *testing.T) {
+func TestOnlyFailedConnectsAreRefusals(t *testing.T) {
 	client := transport.New(transport.Options{})
 	defer client.Close()
 	origin, err := transport.ParseOrigin("http://" + vacant(t))

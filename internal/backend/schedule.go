@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	// firstPause is the time between probes of a backend that was just found
-	// missing; it doubles up to the interval. warmingPause is the one of a
-	// backend that loads a model, which ends by itself and is worth noticing.
+	// firstPause is the time to the next probe of a backend that has just failed; it
+	// doubles up to the interval. warmingPause is the time between probes of a
+	// backend that loads a model.
 	firstPause   = time.Second
 	warmingPause = 5 * time.Second
-	// minInterval keeps a careless setting from keeping backends busy.
+	// minInterval bounds how often a backend is probed, whatever the settings say.
 	minInterval = 100 * time.Millisecond
 )
 
-// target is what instances share that live and die together: several models
-// behind one server are probed once. Headers are part of it, as a gateway in
-// between may route by them; keys are not, as a server lives whoever asks.
+// target is what a probe depends on, so that several models behind one server are
+// probed once. Headers are part of it, because a gateway in between may route by
+// them; keys are not, because a server answers whatever the key is.
 type target struct {
 	origin  transport.Origin
 	path    string
@@ -33,8 +33,8 @@ type target struct {
 
 // targetOf returns what is probed for an instance.
 func targetOf(i *Instance) target {
-	// A probe has a connection of its own: it takes none from the calls, leaves
-	// none behind, and how the instances keep theirs does not tell servers apart.
+	// A probe uses a connection of its own. So settings of the connection pool, which
+	// may differ between instances of one server, are not part of the target.
 	return target{i.Origin.Once(), healthPath(i), flattenHeaders(i.headers)}
 }
 
@@ -62,8 +62,8 @@ type group struct {
 	// interval is the shortest and timeout the longest that a member wants.
 	interval, timeout time.Duration
 	due               time.Time
-	// pause is the distance to the next probe of a backend that was found
-	// missing; 0 means that there is no such doubt.
+	// pause is the time to the next probe of a backend that failed; 0 means that it
+	// did not fail.
 	pause   time.Duration
 	silent  bool // the last probe ran into its timeout
 	running bool
@@ -77,7 +77,8 @@ func (g *group) probeBy(due time.Time) {
 	}
 }
 
-// mergeSettings settles what the members want. A shorter interval holds at once.
+// mergeSettings takes the shortest interval and the longest timeout of the members.
+// A shorter interval applies at once.
 func (g *group) mergeSettings(now time.Time) {
 	before := g.interval
 	g.interval, g.timeout = 0, 0
@@ -106,8 +107,8 @@ func (g *group) plan(found finding, now time.Time) {
 		g.pause = firstPause
 		delay = min(delay, firstPause)
 	case found == dead && (g.pause > 0 || g.any(StatusUnknown) || g.any(StatusUnhealthy)):
-		// What is down is looked at soon, so that it is back soon. So is what was
-		// never seen alive: traffic goes there until the checks have decided.
+		// A backend that failed is probed soon, to notice when it is back. So is one
+		// that was never seen alive, because it gets traffic until the checks decide.
 		pause := max(g.pause, firstPause)
 		delay = min(delay, pause)
 		g.pause = min(2*pause, max(g.interval, firstPause))
@@ -115,8 +116,8 @@ func (g *group) plan(found finding, now time.Time) {
 	g.due = now.Add(jitter(delay))
 }
 
-// publishDue tells the members when the next probe is due, for callers who are to
-// wait for it.
+// publishDue stores in the health of the members when the next probe is due, which
+// callers are told in Retry-After.
 func (g *group) publishDue() {
 	for _, m := range g.members {
 		m.health.setNextCheck(g.due)
@@ -131,7 +132,7 @@ func (g *group) every(status Status) bool {
 	return !slices.ContainsFunc(g.members, func(m *member) bool { return m.health.Snapshot().Status != status })
 }
 
-// jitter keeps the probes of many instances from falling into step.
+// jitter varies a duration by 10 %, so that probes do not run all at once.
 func jitter(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.9 + 0.2*rand.Float64()))
 }

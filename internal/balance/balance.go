@@ -15,8 +15,8 @@ import (
 // empty and holds instances of one pool in the order of their slots.
 type Balancer interface {
 	Pick(from []*backend.Instance, client netip.Addr) *backend.Instance
-	// Peek returns what Pick would, and changes nothing; nil where only chance
-	// knows.
+	// Peek returns what Pick would, and changes nothing. It returns nil if the choice
+	// is random.
 	Peek(from []*backend.Instance, client netip.Addr) *backend.Instance
 }
 
@@ -37,8 +37,9 @@ func New(strategy Strategy, size int) Balancer {
 // Carry hands the progress of a balancer over to its successor, so that an edit
 // of the configuration does not start the round anew. The slots say where each
 // instance of the new pool stood in the old one, -1 for those that are new. The
-// scale is how many times larger the weights of the new pool are in all: a debt
-// that was made with great weights would take small ones for ever to pay off.
+// scale is the ratio of the total weights of the new and the old pool: credit must
+// be scaled, or a negative credit from large weights would exclude an instance for
+// very long after the weights were reduced.
 func Carry(to, from Balancer, slots []int, scale float64) {
 	switch next := to.(type) {
 	case *roundRobin:
@@ -62,9 +63,10 @@ func (b *roundRobin) carry(prev *roundRobin, slots []int, scale float64) {
 	}
 }
 
-// roundRobin is smooth weighted round robin: every instance earns its share in
-// each turn, the richest one is picked and pays what all earned. Weights 5:1:1
-// give a a b a c a a rather than five a in a row.
+// roundRobin is smooth weighted round robin: in each turn the credit of every
+// instance grows by its share, the instance with the most credit is picked, and its
+// credit is reduced by the sum of the shares. Weights 5:1:1 give a a b a c a a rather
+// than five a in a row.
 type roundRobin struct {
 	mu     sync.Mutex
 	credit []int64 // by slot
@@ -149,8 +151,9 @@ func fewest(from []*backend.Instance, turn uint64) *backend.Instance {
 	return best
 }
 
-// rendezvous lets every instance bid for a client by a hash of both, so that an
-// edit moves only the clients of the instances that it touched.
+// rendezvous is weighted rendezvous hashing: the instance with the highest score for
+// a client, a hash of both, is picked. An edit moves only the clients of the
+// instances that it changed.
 type rendezvous struct{}
 
 func (rendezvous) Pick(from []*backend.Instance, client netip.Addr) *backend.Instance {
@@ -165,7 +168,7 @@ func (rendezvous) Pick(from []*backend.Instance, client netip.Addr) *backend.Ins
 	return best
 }
 
-// draw is what an instance gets for a client: uniform in [0,1).
+// draw returns the score of an instance for a client, uniform in [0,1).
 func draw(seed uint64, i *backend.Instance) float64 {
 	return float64(mix(seed^i.Hash)>>11) / (1 << 53)
 }

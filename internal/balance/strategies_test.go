@@ -143,7 +143,7 @@ func TestRoundRobinIsExactForManyCallersAtOnce(t *testing.T) {
 
 // An instance that was away neither catches up in one go nor starves when it
 // comes back.
-func TestRoundRobinGoesOnAfterAnInstanceWasAway(t *testing.T) {
+func TestRoundRobinContinuesAfterAnInstanceWasAbsent(t *testing.T) {
 	all := team(t, 1, 1, 1)
 	b := balance.New(balance.RoundRobin, len(all))
 	order(b, all, 2)
@@ -222,7 +222,7 @@ func TestEditsKeepTheRoundOfTheInstancesThatStay(t *testing.T) {
 
 // What was earned under great weights is not a debt that small weights pay off
 // for ever.
-func TestWeightEditStarvesNobody(t *testing.T) {
+func TestWeightEditStarvesNoInstance(t *testing.T) {
 	check := func(t fataler, a, b float64, picks int) {
 		t.Helper()
 		old := team(t, a, b)
@@ -404,7 +404,7 @@ func TestIPHashIsStableAndHonoursWeights(t *testing.T) {
 	}
 }
 
-func TestIPHashMovesOnlyWhomItMust(t *testing.T) {
+func TestIPHashMovesOnlyClientsOfChangedInstances(t *testing.T) {
 	all := team(t, 1, 1, 1, 1)
 	before := homes(all)
 	t.Run("an instance goes", func(t *testing.T) {
@@ -476,7 +476,7 @@ func TestIPHashEqualBidsGoToTheFirst(t *testing.T) {
 	}
 }
 
-func TestIPHashTakesAnAddressForOneHoweverItIsWritten(t *testing.T) {
+func TestIPHashIgnoresTheSpellingOfAnAddress(t *testing.T) {
 	all := team(t, 1, 1, 1, 1, 1)
 	b := balance.New(balance.IPHash, len(all))
 	for n := range 100 {

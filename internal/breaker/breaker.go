@@ -31,8 +31,8 @@ type Breaker struct {
 	successes   int // of trials, since the breaker is half open
 	opened      time.Time
 	lastFailure time.Time
-	// unreachable says that the breaker opened because the backend could not be
-	// connected to, and early that a health check made it half open.
+	// unreachable means that the breaker opened because the backend could not be
+	// connected to, and halfOpenedByCheck that a health check made it half open.
 	unreachable, halfOpenedByCheck bool
 }
 
@@ -93,7 +93,7 @@ func (b *Breaker) Acquire(now time.Time) (Permit, bool) {
 	if gate&(gatePasses|gateTrial) == gatePasses {
 		return Permit{generation: gate >> gateFlagBits}, true
 	}
-	// A refusal must stay cheap: the herd that waits for a recovery asks often.
+	// A refusal must be cheap, because many requests may ask while the breaker is open.
 	if !b.Ready(now) {
 		return Permit{}, false
 	}
@@ -199,8 +199,8 @@ func (b *Breaker) count(outcome Outcome, now time.Time) {
 		b.lastFailure = now
 		if b.state == HalfOpen || b.failures >= b.settings.FailureThreshold {
 			b.opened = now
-			// A backend that answers checks and breaks the connections of calls is
-			// given the whole pause from the second time on.
+			// If a backend answers checks but breaks the connections of calls, only the
+			// first pause is shortened by a check.
 			b.unreachable = outcome == Refused || outcome == Reset && !b.halfOpenedByCheck
 			b.enter(Open)
 		}
@@ -217,10 +217,9 @@ func (b *Breaker) count(outcome Outcome, now time.Time) {
 	}
 }
 
-// RetryAfter returns how long to wait for the next trial: 0 where a call could
-// pass now. While all trials are taken the end of one cannot be foretold, and the
-// answer is a moment. When an operator lets go is not known either; HeldOpen tells
-// that case, for which the answer is the recovery timeout.
+// RetryAfter returns how long to wait for the next trial: 0 if a call could pass
+// now, trialsTakenPause while all trials are taken, and the recovery timeout while an
+// operator holds the breaker open (see HeldOpen).
 func (b *Breaker) RetryAfter(now time.Time) time.Duration {
 	if b.Ready(now) {
 		return 0
@@ -243,8 +242,8 @@ const trialsTakenPause = time.Second
 
 func (b *Breaker) sinceStart(now time.Time) int64 { return int64(now.Sub(b.start)) }
 
-// counting reports whether results mean anything. An operator's word is above
-// the settings: forcing works on a breaker that is switched off, too.
+// counting reports whether results count: the breaker is enabled and not forced.
+// Forcing takes precedence over the settings and works on a disabled breaker too.
 func (b *Breaker) counting() bool { return b.mode == Auto && b.settings.Enabled }
 
 // enter begins a new generation in the given state.

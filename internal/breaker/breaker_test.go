@@ -87,7 +87,7 @@ func TestFailuresInARowOpen(t *testing.T) {
 	r.refuses()
 }
 
-func TestCallersThatLeaveAreNoFailures(t *testing.T) {
+func TestCancelledCallsAreNoFailures(t *testing.T) {
 	r := newRig(t, small())
 	for range 50 {
 		r.call(Cancelled)

@@ -7,8 +7,7 @@ import (
 
 // Update replaces the settings and keeps state and counts. New thresholds act
 // from the next result on; a new recovery timeout also moves the end of the pause
-// that an open breaker is in. Switching the breaker off forgets what it knew,
-// because nothing would keep that true.
+// that an open breaker is in. Switching the breaker on or off resets it.
 func (b *Breaker) Update(settings Settings, now time.Time) {
 	b.mu.Lock()
 	before := b.visible()
@@ -26,8 +25,8 @@ func (b *Breaker) Update(settings Settings, now time.Time) {
 }
 
 // Force lets an operator decide about the state until Auto releases the breaker,
-// which then starts closed and clean. Asking for the present mode changes nothing,
-// so the one who asked first stays on record.
+// which then starts closed without failures. Asking for the present mode changes
+// nothing, so the operator who asked first stays on record.
 func (b *Breaker) Force(mode Mode, operator string, now time.Time) {
 	b.mu.Lock()
 	before := b.visible()
@@ -78,8 +77,8 @@ type Hold struct {
 	Since time.Time
 }
 
-// HeldOpen returns who keeps the breaker open by hand, and whether anybody does.
-// No wait can be foretold for such a breaker.
+// HeldOpen returns the hold of an operator who forces the breaker open, and whether
+// there is one.
 func (b *Breaker) HeldOpen() (Hold, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -123,7 +122,7 @@ func (b *Breaker) Snapshot() Snapshot {
 	return s
 }
 
-// look is what people see of a breaker.
+// visibleState is the state and mode that snapshots and observers see.
 type visibleState struct {
 	state State
 	mode  Mode

@@ -1,5 +1,5 @@
-// Package queue lets requests wait for a place at a backend, and sees to it
-// that one busy caller does not push the others out.
+// Package queue lets requests wait for a slot of an instance, and gives callers
+// their turns in rotation, so that one busy caller does not block the others.
 package queue
 
 import (
@@ -33,7 +33,7 @@ func (s Settings) Check(report func(path, message string)) {
 	}
 }
 
-// Why a wait ended without a turn.
+// The reasons for which a wait ended without a turn.
 var (
 	ErrFull    = errors.New("too many requests are waiting")
 	ErrTimeout = errors.New("no place became free in time")
@@ -47,8 +47,7 @@ type Queue struct {
 	turns      int    // given and not ended
 	lastNumber uint64 // how many ever came
 	callers    map[string]*callerQueue
-	// next is the caller whose turn it is; the lines of all callers that wait
-	// form a ring.
+	// next is the caller whose turn it is; the queues of all callers form a ring.
 	next *callerQueue
 }
 
@@ -64,8 +63,8 @@ type waiter struct {
 	turn   chan struct{}
 }
 
-// Standing is what a request keeps between its turns. The zero value is that of
-// a request that comes.
+// Standing is the position of a request that it keeps when it waits again after a
+// turn. The zero value is that of a new request.
 type Standing struct{ number uint64 }
 
 // New returns an empty queue.
@@ -78,16 +77,16 @@ func (q *Queue) Len() int {
 	return q.waiting
 }
 
-// Quiet reports whether nobody waits or is about to use its turn. Who comes then
-// may take a place without waiting.
+// Quiet reports whether no request waits or has a turn. A new request may take a
+// slot without waiting then.
 func (q *Queue) Quiet() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.waiting+q.turns == 0
 }
 
-// recheckEvery is how often those who wait look for what nobody wakes them for: an
-// instance that is healthy again, a pause that is over.
+// recheckEvery is how often waiting requests check for changes that wake nobody: an
+// instance that is healthy again, a breaker whose pause is over.
 const recheckEvery = 200 * time.Millisecond
 
 // Wait waits for a turn. It returns nil when it came, and the reason when it
@@ -138,13 +137,12 @@ func (q *Queue) await(ctx context.Context, w *waiter, deadline time.Time, due fu
 	}
 }
 
-// Done ends a turn. There may be more room than the turn was given for, so the
-// next one has its turn where that is due.
+// Done ends a turn, and gives the next request its turn if due returns true.
 func (q *Queue) Done(due func() bool) {
 	q.mu.Lock()
 	q.turns--
 	q.mu.Unlock()
-	// Asked only now: whoever saw room while this turn lasted left it to us.
+	// due is called after the turn ended, because wakeIfIdle does nothing during a turn.
 	if due() {
 		q.wakeIfIdle()
 	}
@@ -157,8 +155,8 @@ func (q *Queue) Wake() {
 	q.wake()
 }
 
-// wakeIfIdle is Wake for those who only saw that there is room. While somebody has a
-// turn the room may be the one that is meant for it; its end looks again.
+// wakeIfIdle is Wake for callers that only saw a free slot. During a turn that slot
+// may be the one for which the turn was given; Done checks again.
 func (q *Queue) wakeIfIdle() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -181,8 +179,8 @@ func (q *Queue) wake() {
 	w.turn <- struct{}{}
 }
 
-// enter puts a waiter into the line of its caller; false means that there are
-// too many already. One that has a number had a turn, which ends here.
+// enter puts a waiter into the queue of its caller; false means that there are too
+// many already. A waiter with a number had a turn, which ends here.
 func (q *Queue) enter(w *waiter, caller string, size int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -232,7 +230,7 @@ func (q *Queue) leave(w *waiter, caller string) bool {
 	return false
 }
 
-// drop removes a waiter from its line, and an empty line from the ring.
+// drop removes a waiter from its queue, and an empty queue from the ring.
 func (q *Queue) drop(l *callerQueue, i int) {
 	l.waiters = append(l.waiters[:i], l.waiters[i+1:]...)
 	q.waiting--
@@ -243,7 +241,7 @@ func (q *Queue) drop(l *callerQueue, i int) {
 	q.unlink(l)
 }
 
-// unlink takes a line out of the ring.
+// unlink removes a caller's queue from the ring.
 func (q *Queue) unlink(l *callerQueue) {
 	if l.next == l {
 		q.next = nil
@@ -255,7 +253,7 @@ func (q *Queue) unlink(l *callerQueue) {
 	}
 }
 
-// appendToRing puts a line at the end of the ring, where its turn comes last.
+// appendToRing puts a caller's queue at the end of the ring.
 func (q *Queue) appendToRing(l *callerQueue) {
 	if q.next == nil {
 		l.prev, l.next = l, l

@@ -111,7 +111,7 @@ func TestTurnsGoRoundBetweenCallers(t *testing.T) {
 	})
 }
 
-func TestWhoLostItsPlaceWaitsInFront(t *testing.T) {
+func TestRequestThatLostItsSlotWaitsInFront(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHall(3)
 		h.enter("a1", false)
@@ -131,7 +131,7 @@ func TestWhoLostItsPlaceWaitsInFront(t *testing.T) {
 
 // Who waits again stands before those of its caller who came later, and behind
 // those who came earlier.
-func TestWhoWaitsAgainKeepsItsOrder(t *testing.T) {
+func TestRequestsThatWaitAgainKeepTheirOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHall(10)
 		for _, name := range []string{"a1", "a2", "a3"} {
@@ -243,7 +243,7 @@ func TestTurnOfALeavingWaiterIsHandedOn(t *testing.T) {
 
 // A place that became free before the request was in the queue is noticed, and
 // so is one for which nobody is woken.
-func TestWhoWaitsLooksForItself(t *testing.T) {
+func TestWaitingRequestsRecheckWithoutAWake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		settings := Settings{Size: 10, Timeout: schema.Duration(time.Minute)}
 		var free atomic.Bool
@@ -327,7 +327,7 @@ type act struct {
 // Whatever is done to it, the queue does what the model does: nobody is lost,
 // nobody has two turns, and between two turns of a caller every other caller
 // that waits has one.
-func TestQueueIsWhatItsModelIs(t *testing.T) {
+func TestQueueBehavesLikeItsModel(t *testing.T) {
 	acts := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) act {
 		what := rapid.SampledFrom([]string{"enter", "enter", "enter", "wake", "wake", "leave", "again"}).Draw(t, "what")
 		return act{what, rapid.IntRange(0, 99).Draw(t, "who")}

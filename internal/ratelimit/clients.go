@@ -16,14 +16,13 @@ const (
 	clientShards = 16
 	// idleAfter is when a client that has nothing spent is forgotten.
 	idleAfter = int64(30 * time.Minute)
-	// evictionChoice is among how many of the least recent clients the one with
-	// the least spent is looked for.
+	// evictionChoice is how many of the least recent clients are compared to find the
+	// one that has spent least.
 	evictionChoice = 8
 )
 
-// clientTable holds a tally for each client, in shards with a fixed number of
-// places. A client that asks is never the one to be forgotten: when a shard is
-// full, a newcomer takes the place of a client that has not asked for long.
+// clientTable holds a tally for each client, in shards of limited size. When a shard
+// is full, a new client replaces one of the least recent clients.
 type clientTable struct {
 	// seed is secret, so that nobody can choose addresses that crowd one shard.
 	seed   maphash.Seed
@@ -123,8 +122,8 @@ func (s *clientShard) find(key netip.Addr, now int64) *client {
 	return c
 }
 
-// peek tells what a client would be answered. Asking is not coming: a client that
-// is not known stays unknown, and one that is does not count as seen.
+// peek decides without counting: an unknown client is not added, and a known one
+// does not become more recent.
 func (s *clientShard) peek(key netip.Addr, now int64, d *Decision) {
 	if c := s.byKey[key]; c != nil {
 		c.tally.decide(s.rules, now, false, d)
@@ -152,8 +151,8 @@ func (s *clientShard) admit(key netip.Addr, now int64) *client {
 	return c
 }
 
-// forgetIdle drops clients that lose nothing by it: idle for long, and with
-// nothing spent. Two at a time are enough to fall behind nobody.
+// forgetIdle removes at most two clients that were idle for long and have nothing
+// spent. It is called for every new client, so two at a time are enough.
 func (s *clientShard) forgetIdle(now int64) {
 	for range 2 {
 		c := s.ring.prev

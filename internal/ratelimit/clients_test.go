@@ -22,7 +22,7 @@ func (t *clientTable) size() (n int) {
 	return n
 }
 
-func TestWhoCountsAsOneClient(t *testing.T) {
+func TestAddressesThatCountAsOneClient(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
 		same bool
@@ -172,7 +172,7 @@ func TestClientsThatAskedLatelyStayListed(t *testing.T) {
 }
 
 // In a full shard the least recent of those with the most left has to go.
-func TestNewcomerTakesThePlaceOfTheLeastRecentEqual(t *testing.T) {
+func TestNewClientReplacesTheLeastRecentEqual(t *testing.T) {
 	r := newRules(perClient(TokenBucket, 5, 1), 0, clientMarks)
 	s := &newClientTable(r, 4*clientShards).shards[0]
 	ask := func(n uint32, times int) {
@@ -195,7 +195,7 @@ func TestNewcomerTakesThePlaceOfTheLeastRecentEqual(t *testing.T) {
 }
 
 // Being idle does not help a client that still has something spent.
-func TestIdleClientsThatOweAreRemembered(t *testing.T) {
+func TestIdleClientsWithSpentRequestsAreRemembered(t *testing.T) {
 	r := newRig(t, perClient(TokenBucket, 10_000, 1))
 	r.burst(10_000)
 	r.after(time.Duration(idleAfter))

@@ -91,9 +91,8 @@ func DefaultSettings() Settings {
 	}
 }
 
-// Given turns the limiter on. Decoders call it before they read the fields of a
-// limit that somebody wrote down: who describes a limit wants one, unless it
-// says enabled: false.
+// Given turns the limiter on. The decoder calls it before it reads the fields of a
+// limit that is part of the configuration, so that a limit is on by default there.
 func (s *Settings) Given() { s.Enabled = true }
 
 // Check reports every field that has a value it may not have.

@@ -57,8 +57,8 @@ func (s *Spent) Return(now time.Time) Decision {
 	return l.Peek(s.client, now)
 }
 
-// revise changes the tally in which the request was counted. Where another one
-// has taken its place, the old one hears of it and nobody minds.
+// revise changes the tally in which the request was counted. If another tally has
+// replaced it meanwhile, changing the old one has no effect.
 func (s *Spent) revise(now int64, change func(t *tally, r *rules, at, now int64)) {
 	if s.plan.settings.ClientIPEnable {
 		s.plan.clients.revise(s.client, s.at, now, change)

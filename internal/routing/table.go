@@ -131,7 +131,8 @@ func compileService(serviceType schema.ServiceType, doc *config.Document, old *S
 	return s, nil
 }
 
-// inherit gives a pool what lives in its predecessor, or a new life.
+// inherit gives a pool the living state of its predecessor, or new state if there is
+// none.
 func (p *Pool) inherit(before *Pool, now time.Time) {
 	policy := &p.Service.Policy
 	p.Balancer = balance.New(policy.LoadBalancer, len(p.Instances))
@@ -161,7 +162,7 @@ func scoped(s ratelimit.Settings, scope ratelimit.Scope) ratelimit.Settings {
 	return s
 }
 
-// activate makes what lives in the table follow its settings.
+// activate applies the settings of the table to its living state.
 func (t *Table) activate(now time.Time) {
 	for _, s := range t.services {
 		if s == nil {
@@ -198,7 +199,7 @@ func (p *Pool) slotsIn(older *Pool) []int {
 // Service returns a service type of the table, nil when it is not configured.
 func (t *Table) Service(serviceType schema.ServiceType) *Service { return t.services[serviceType] }
 
-// Find returns the pool of a model, nil when nobody serves it.
+// Find returns the pool of a model, or nil if no instance serves it.
 func (s *Service) Find(model string) *Pool {
 	if s == nil {
 		return nil
@@ -294,7 +295,7 @@ func (p *Pool) created(since map[string]time.Time) time.Time {
 	return first
 }
 
-// distinctModels leaves one entry of each model, sorted by name.
+// distinctModels returns one entry for each model, sorted by name.
 func distinctModels(entries []Model) []Model {
 	var models []Model
 	seen := map[string]bool{}
