@@ -7,10 +7,10 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 )
 
-// Attempts slows down callers who try credentials: an address, or a /64 network
-// of IPv6 addresses, may present ten wrong ones at once and then one a second.
-// It remembers a bounded number of addresses. Who presents a right credential is
-// never asked.
+// Attempts limits how often callers may present wrong credentials: an address, or a
+// /64 network of IPv6 addresses, may present ten at once and then one a second. It
+// remembers a bounded number of addresses. Requests with a valid credential are not
+// limited.
 type Attempts struct{ limiter *ratelimit.Limiter }
 
 const (

@@ -124,7 +124,7 @@ func (c *Credentials) read(data []byte) error {
 		}
 	}
 	for name, value := range file.Values {
-		// What a newer release shared is refused, and is no reason not to start.
+		// A shared value of a newer release is refused, but does not prevent the start.
 		if err := c.setValue(name, value); err != nil && file.Log == "" {
 			return err
 		}
@@ -138,10 +138,10 @@ func (c *Credentials) clearValues() {
 	c.sessionKey = nil
 }
 
-// Share makes the credentials follow a shared log. Until Take was called, what
-// an earlier run copied from the log is in force; without such a copy nobody
-// knows who may be let in. Share returns the values of this gateway, for a log
-// that has none. It is called before anybody is served.
+// Share makes the credentials follow a shared log. Until Take is called, the copy of
+// the log that an earlier run made is in force; without such a copy Known is false.
+// Share returns the values of this gateway, for a log that has none. It must be
+// called before requests are served.
 func (c *Credentials) Share(log Log) map[string][]byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -154,7 +154,7 @@ func (c *Credentials) Share(log Log) map[string][]byte {
 	return own
 }
 
-// Known tells whether it is known who may be let in.
+// Known reports whether the credentials are known; requests are refused until then.
 func (c *Credentials) Known() bool { return c.known.Load() }
 
 // Take puts values of the shared log into force; whole says that these are all
@@ -180,7 +180,7 @@ func (c *Credentials) Take(log string, whole bool, values map[string][]byte) {
 		return
 	}
 	c.origin = log
-	c.rebuild() // before the disk is asked: a revoked key must not wait for it
+	c.rebuild() // before the file is written, so that a revoked key is refused at once
 	c.known.Store(true)
 	if err := c.save(c.values); err != nil {
 		c.report.Error("the shared credentials are in force and could not be saved here", "error", err)
@@ -209,8 +209,8 @@ func (c *Credentials) backUpOwn(theirs map[string][]byte) {
 		"credentials", lost, "copy", name, "error", err)
 }
 
-// setValue takes a value. One that cannot be read is in force as a credential that
-// nobody has.
+// setValue stores and decodes a value. One that cannot be decoded becomes a
+// credential that no caller can present.
 func (c *Credentials) setValue(name string, value []byte) error {
 	c.values[name] = value
 	if id, isKey := strings.CutPrefix(name, keyKind); isKey {
@@ -232,7 +232,7 @@ func (c *Credentials) setValue(name string, value []byte) error {
 	return err
 }
 
-// rebuild makes guard and roster anew.
+// rebuild builds guard and roster from the settings and the values.
 func (c *Credentials) rebuild() {
 	c.guard.Store(c.newGuard())
 	c.roster.Store(c.newRoster())
@@ -249,7 +249,7 @@ func (c *Credentials) Guard() *Guard {
 // Roster returns the roster in force, nil when management is open.
 func (c *Credentials) Roster() *Roster { return c.roster.Load() }
 
-// Enforced tells whether credentials are asked for.
+// Enforced reports whether credentials are required.
 func (c *Credentials) Enforced() bool { return c.settings.Enabled }
 
 // change runs an edit and stores the record that it returns. A dry run stores

@@ -34,7 +34,7 @@ func (g *Guard) add(key Key) {
 	g.keys[sum] = &keyEntry{Key: key, expires: expires}
 }
 
-// decodeHash reads a hash; one that is not whole is nobody's.
+// decodeHash decodes a hash; ok is false if it is not a complete SHA-256.
 func decodeHash(hash string) (sum [sha256.Size]byte, ok bool) {
 	n, err := hex.Decode(sum[:], []byte(hash[:min(len(hash), hex.EncodedLen(len(sum)))]))
 	return sum, err == nil && n == len(sum)
@@ -52,7 +52,7 @@ func (g *Guard) Identify(h http.Header, now time.Time) (*Key, *schema.Error) {
 	return &found.Key, nil
 }
 
-// May reports whether the key is good for a model of a service type.
+// May returns an error unless the key is valid for a model of a service type.
 func (k *Key) May(service schema.ServiceType, model []byte) *schema.Error {
 	if len(k.Services) > 0 && !slices.Contains(k.Services, service) ||
 		len(k.Models) > 0 && !slices.Contains(k.Models, string(model)) {
@@ -61,7 +61,7 @@ func (k *Key) May(service schema.ServiceType, model []byte) *schema.Error {
 	return nil
 }
 
-// Presents tells whether a request carries anything that could be an API key.
+// Presents reports whether a request carries anything that could be an API key.
 func Presents(h http.Header) bool { return presented(h) != "" }
 
 // presented returns the credential of a request; clients put it in one of three places.

@@ -14,9 +14,9 @@ const (
 	FromIssue = "issued"
 )
 
-// Life is what is on record about a credential beside what it is good for. One
-// that was revoked stays on record, so that the last one to go does not open the
-// door to everybody.
+// Life records when a credential was created, rotated and revoked. A revoked
+// credential stays on record: if the last record were removed, the gateway would
+// require no key any more.
 type Life struct {
 	CreatedAt time.Time `json:"createdAt"`
 	CreatedBy string    `json:"createdBy"`

@@ -48,10 +48,10 @@ func (r *Roster) add(token Token, expiresAt string) {
 	r.entries[sum], r.prints[fingerprint(sum)] = found, found
 }
 
-// Empty tells whether no token at all is good.
+// Empty reports whether there is no token.
 func (r *Roster) Empty() bool { return len(r.entries) == 0 }
 
-// HasAdmin tells whether any token is good for everything.
+// HasAdmin reports whether there is a valid token with the role ADMIN.
 func (r *Roster) HasAdmin(now time.Time) bool {
 	for _, bearer := range r.entries {
 		if bearer.Role == Admin && (bearer.expires.IsZero() || now.Before(bearer.expires)) {
@@ -74,7 +74,8 @@ func (r *Roster) Identify(h http.Header, now time.Time) (who Identity, known, pr
 	return found.Identity, true, true
 }
 
-// bearer returns the token of a request. More than one credential is none.
+// bearer returns the bearer token of a request, or "" if the request has none or
+// several Authorization headers.
 func bearer(h http.Header) string {
 	given := h["Authorization"]
 	if len(given) != 1 {

@@ -66,7 +66,7 @@ func TestTokensAreIssuedRotatedAndRevokedAtOnce(t *testing.T) {
 	}
 }
 
-func TestHashesOfNothingAreRefused(t *testing.T) {
+func TestHashesOfEmptyTextsAreRefused(t *testing.T) {
 	for _, nothing := range []string{"", "\n", "\r\n", " "} {
 		hash := access.HashOf(nothing)
 		s := access.Settings{Tokens: []access.Token{{Name: "a", Role: access.Admin, TokenSHA256: hash}}, Keys: []access.Key{{ID: "k", KeySHA256: hash}}}
@@ -83,7 +83,7 @@ func TestHashesOfNothingAreRefused(t *testing.T) {
 }
 
 // Settings are checked where they are read; here they come unchecked.
-func TestNoCredentialIsNeverARightOne(t *testing.T) {
+func TestMissingCredentialIsNeverAccepted(t *testing.T) {
 	hash := access.HashOf("")
 	c := openKeys(t, t.TempDir(), access.Settings{
 		Enabled: true, Tokens: []access.Token{{Name: "a", Role: access.Admin, TokenSHA256: hash}}, Keys: []access.Key{{ID: "k", KeySHA256: hash}},

@@ -102,8 +102,8 @@ func (d *Document) withSecrets() *Document {
 	return resolved
 }
 
-// unwrap lifts what stands under a leading patchbay: level. A section that
-// stands both inside and outside becomes a duplicate key.
+// unwrap moves the entries of a top-level patchbay: section to the top level. A
+// section that is both inside and outside becomes a duplicate key.
 func unwrap(root *node, problems *Problems) {
 	var lifted []entry
 	var first *entry
@@ -124,8 +124,8 @@ func unwrap(root *node, problems *Problems) {
 	root.entries = lifted
 }
 
-// expandDotted puts settings that are written with their full name, as in
-// quota.enabled: true, where they belong.
+// expandDotted moves settings that are written with their full name, as in
+// quota.enabled: true, into their sections.
 func expandDotted(root *node, problems *Problems) {
 	var nested, dotted []entry
 	for _, e := range root.entries {

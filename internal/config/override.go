@@ -146,8 +146,8 @@ func (o *overrides) assign(to place, text string, at origin) {
 	}
 }
 
-// assignSecret writes a secret into the tree that a variable of the environment has: as
-// a reference to it, like one that stands in the file.
+// assignSecret writes a reference to an environment variable into the tree, like one
+// that is written in the file, so that the secret itself is not stored.
 func (o *overrides) assignSecret(to place, name, text string, at origin) {
 	if !utf8.ValidString(text) {
 		o.problems.add(at, to.path(), "is not UTF-8 text")

@@ -235,7 +235,7 @@ func TestEnvironmentProblemsNameTheVariable(t *testing.T) {
 	}
 }
 
-func TestAnOverrideMendsAnUnsetVariable(t *testing.T) {
+func TestAnOverrideReplacesAnUnsetVariable(t *testing.T) {
 	src := source("server: {data-dir: '${NOPE}'}")
 	src.Set = []string{"server.data-dir=/d"}
 	if got := mustLoad(t, src).Server.DataDir; got != "/d" {

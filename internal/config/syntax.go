@@ -62,8 +62,8 @@ func countsFromZero(message string) bool {
 	return false
 }
 
-// colonPlaceholder stands for a colon that the YAML library would misread. It is a
-// private character that nobody types.
+// colonPlaceholder replaces a colon that the YAML library would misread. It is a
+// character of a private use area, which texts do not contain.
 const colonPlaceholder = "\uf8f0"
 
 // hideColons hides the colons at the beginning of IPv6 addresses such as

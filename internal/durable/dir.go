@@ -14,8 +14,8 @@ import (
 // time works in it.
 type Dir struct {
 	path string
-	// Before is asked before each step of a write, and may fail it; nil lets all
-	// pass. Tests look at the disk from here, and break it.
+	// Before is called before each step of a write, which fails if it returns an
+	// error; nil means no call. Tests use it to inspect the disk and to inject faults.
 	Before func(Step) error
 }
 

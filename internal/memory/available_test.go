@@ -6,7 +6,7 @@ import (
 	"testing/fstest"
 )
 
-func TestStandingLimit(t *testing.T) {
+func TestDefaultLimitIsDetected(t *testing.T) {
 	const machine = "MemFree: 1 kB\nMemTotal:       8388608 kB\n" // 8 GiB
 	for name, c := range map[string]struct {
 		files map[string]string

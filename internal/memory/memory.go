@@ -1,6 +1,6 @@
-// Package memory tells when the program is about to run out of memory, so that
-// new requests can be turned away while those that run still end well. It also
-// keeps the budget from which the bodies of requests take their memory.
+// Package memory detects when the program is about to run out of memory, so that
+// new requests can be refused while running ones continue. It also manages the
+// budget of memory for the bodies of requests.
 package memory
 
 import (
@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// Above the high mark the collector already works hard for every byte;
-	// below the low mark there is room again. Two marks, so that the answer
-	// does not change with every request.
+	// Memory is short above highMark, where the garbage collector already runs very
+	// often, until it is below lowMark. The distance keeps the state from changing
+	// with every request.
 	highMark = 0.90
 	lowMark  = 0.80
 	// checkEvery is short against the time in which a burst fills memory, and
@@ -28,12 +28,12 @@ const (
 	bodyShare = 0.5
 )
 
-// Watch looks at the memory of the program.
+// Watch observes the memory of the program.
 type Watch struct {
-	// standing is the limit from outside, in force where no other is set.
+	// defaultLimit is the limit of the environment, in force where none is configured.
 	defaultLimit int64
 	limit        atomic.Int64
-	// changed wakes Run, which alone decides what is short.
+	// changed wakes Run, which alone updates short.
 	changed chan struct{}
 	short   atomic.Bool
 	bodies  atomic.Int64 // bytes that were taken from the budget
@@ -51,8 +51,8 @@ func New(limit int64) *Watch {
 	return w
 }
 
-// Take takes bytes for the body of a request from the budget. False means that so
-// much is not there now.
+// Take reserves bytes for the body of a request. It returns false if the budget has
+// not enough left.
 func (w *Watch) Take(bytes int64) bool {
 	most := w.Budget()
 	for {
@@ -66,7 +66,7 @@ func (w *Watch) Take(bytes int64) bool {
 	}
 }
 
-// Give gives back what was taken.
+// Give returns bytes that Take reserved.
 func (w *Watch) Give(bytes int64) { w.bodies.Add(-bytes) }
 
 // Taken returns how many bytes of the budget are in use.
@@ -104,9 +104,9 @@ func (w *Watch) Run(ctx context.Context) {
 	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
 	for {
-		looks := tick.C
+		ticks := tick.C
 		if w.limit.Load() == math.MaxInt64 {
-			looks = nil // no need to wake up for nothing
+			ticks = nil // without a limit there is nothing to check
 			tick.Stop()
 		}
 		select {
@@ -114,7 +114,7 @@ func (w *Watch) Run(ctx context.Context) {
 			return
 		case <-w.changed:
 			tick.Reset(checkEvery)
-		case <-looks:
+		case <-ticks:
 		}
 		w.update(used())
 	}

@@ -12,10 +12,10 @@ type Caller struct {
 	Authorization string
 	// KeyID names the API key that was presented, if keys are required.
 	KeyID string
-	// Tenant is on whose account the request is: the key's tenant or, where no
-	// keys are required, whom the request names.
+	// Tenant is the tenant for which the request is counted: that of the key or, where
+	// no keys are required, the one that the request names.
 	Tenant string
-	// Retry tells that the client says of the request that it tried it before.
+	// Retry means that the client says that the request is a retry.
 	Retry bool
 	// Traceparent and Tracestate are the request's place in a distributed trace,
 	// as it was sent.
@@ -24,7 +24,7 @@ type Caller struct {
 	Hops string
 }
 
-// Key is what tells callers apart who take turns: the API key, else the address.
+// Key identifies the caller in queues: the id of the API key, or the address.
 func (c *Caller) Key() string {
 	if c.KeyID != "" {
 		return c.KeyID

@@ -45,11 +45,13 @@ const (
 	CodeLedgerUnavailable  = "quota_ledger_unavailable"
 	CodeLoopDetected       = "loop_detected"
 	CodeInternal           = "internal_error"
-	// CodeCancelled is for logs and records of clients that left. Nobody is sent it.
+	// CodeCancelled is for logs and records of requests whose client disconnected. It
+	// is never sent.
 	CodeCancelled = "client_cancelled"
 )
 
-// StatusCancelled is what logs say of a client that left. Nobody is sent it.
+// StatusCancelled is the status in logs of a request whose client disconnected. It
+// is never sent.
 const StatusCancelled = 499
 
 // Result is how a request ended, as it is counted and recorded.

@@ -9,7 +9,7 @@ import (
 
 // Duration is a length of time that people write as a whole number of
 // milliseconds or with a unit ("30s", "1m30s"), and that JSON carries as
-// milliseconds. What is shorter cannot be written: it would be lost there.
+// milliseconds. Fractions of a millisecond are refused, because JSON would lose them.
 type Duration time.Duration
 
 // Std returns d as a time.Duration.

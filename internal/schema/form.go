@@ -52,9 +52,9 @@ func (f *Form) HasFile(name string) bool {
 	return false
 }
 
-// requireSingle checks that fields which have one value are there once at most, and
-// gives their parts the plain name. A backend might go by another part than the
-// one that was looked at here, and by it serve another model than was permitted.
+// requireSingle refuses a form that has one of the named fields more than once, and
+// gives their parts the plain name. Otherwise a backend might use another part than
+// the one that was checked here, and serve a model that was not permitted.
 func (f *Form) requireSingle(names ...string) error {
 	for _, name := range names {
 		found := false

@@ -129,9 +129,9 @@ func TestWhatIsReadOfAForm(t *testing.T) {
 	}
 }
 
-// TestWhatWasLookedAtIsWhatIsSent wants the names that backends go by on the
+// TestFormFieldsThatWereCheckedAreSent wants the names that backends go by on the
 // fields that were read under another spelling.
-func TestWhatWasLookedAtIsWhatIsSent(t *testing.T) {
+func TestFormFieldsThatWereCheckedAreSent(t *testing.T) {
 	var req schema.Request
 	f := form("file[]=@a", "timestamp_granularities[]=word", "model[]=m", "response_format[]=srt", "x[]=1")
 	if err := req.ParseTranscription(f); err != nil {

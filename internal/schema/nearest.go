@@ -35,8 +35,8 @@ func Nearest(written string, known []string, n int) []string {
 	return names
 }
 
-// maxTypos is how many mistakes are likely in a name. Of a short one so little is
-// left after two that it could be any.
+// maxTypos is how many typing errors are assumed in a name: fewer in a short one,
+// which would match too many names otherwise.
 func maxTypos(name string) int {
 	if len(name) < 5 {
 		return 1

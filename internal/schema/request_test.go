@@ -284,9 +284,9 @@ func TestBodiesThatAreNoJSON(t *testing.T) {
 	}
 }
 
-// TestTextsThatAreOnlyOddPass tries what is grammatical and what the grammar lets
+// TestUnusualTextsAreAccepted tries what is grammatical and what the grammar lets
 // a reader ignore.
-func TestTextsThatAreOnlyOddPass(t *testing.T) {
+func TestUnusualTextsAreAccepted(t *testing.T) {
 	for name, e := range endpoints {
 		body := write(with(e.body, "x", `{"\ud83d":"\ude00 \ud83d"}`))
 		var req schema.Request

@@ -2,10 +2,9 @@ package transport
 
 import "time"
 
-// alarm is one deadline of a connection, used as a wake-up call only: whether
-// patience has really run out is decided by the clock after waking. So the
-// deadline may stay too early, which is harmless, and setting it, which takes
-// a lock and a timer of the runtime, is needed about once per limit instead of
+// alarm is one deadline of a connection. It may be too early: whoever is woken by it
+// checks the clock and continues if the limit is not reached. So the deadline, which
+// takes a lock and a timer of the runtime, is set about once per limit instead of
 // once per read.
 type alarm struct {
 	set func(time.Time) error

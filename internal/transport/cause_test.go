@@ -92,7 +92,7 @@ func TestCauses(t *testing.T) {
 	}
 }
 
-func TestWhatSaysNothingAboutTheBackendHasNoCause(t *testing.T) {
+func TestLocalErrorsHaveNoCause(t *testing.T) {
 	for _, err := range []error{nil, context.Canceled, ErrInvalidCall, &Error{class: context.Canceled}} {
 		if got := CauseOf(err); got != CauseNone {
 			t.Errorf("%v is %q", err, got)

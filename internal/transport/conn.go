@@ -143,8 +143,8 @@ func (c *conn) readNow(p []byte) (n int, open bool) {
 }
 
 // isReusable reports whether an idle connection may be used again: the peer has
-// neither closed it nor sent anything nobody asked for, which the next call
-// would take for its reply.
+// neither closed it nor sent unsolicited bytes, which the next call would take for
+// its reply.
 func (c *conn) isReusable() bool {
 	if c.secure && c.probe != nil {
 		if n, waiting := c.probe.read(c.stray[:]); n > 0 || !waiting {

@@ -114,7 +114,7 @@ func wrapError(ctx context.Context, step, addr string, err, timeout error) error
 // means a dead peer.
 func expired(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
 
-// unexpectedEOF says that an end of input came too early.
+// unexpectedEOF replaces io.EOF by io.ErrUnexpectedEOF.
 func unexpectedEOF(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF

@@ -292,7 +292,7 @@ func TestTLSOfARoute(t *testing.T) {
 	}
 }
 
-func TestRoutesThatCannotBe(t *testing.T) {
+func TestInvalidRoutesAreRefused(t *testing.T) {
 	certificate, _ := newAuthority(t).issue(t, "a", time.Hour)
 	_, key := newAuthority(t).issue(t, "b", time.Hour)
 	for name, r := range map[string]Route{
