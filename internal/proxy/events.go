@@ -63,15 +63,15 @@ func (e *eventWriter) frame(data []byte) {
 	e.buf = append(e.buf, "\n\n"...)
 }
 
-// end sends the mark that says that the answer is complete, unless the parts
-// contained it.
+// end adds the mark that says that the answer is complete, unless the parts
+// contained it. It leaves together with the end of the reply.
 func (e *eventWriter) end() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.framed {
 		e.frame(dialect.DoneMark)
 	}
-	e.send()
+	e.write()
 	return e.err
 }
 
@@ -96,9 +96,17 @@ func (e *eventWriter) send() {
 	if len(e.buf) == 0 || e.err != nil {
 		return
 	}
-	if _, e.err = e.to.Write(e.buf); e.err == nil {
+	if e.write(); e.err == nil {
 		e.err = e.to.Flush()
 	}
+}
+
+// write writes the buffer to the client's side, which may hold it back.
+func (e *eventWriter) write() {
+	if len(e.buf) == 0 || e.err != nil {
+		return
+	}
+	_, e.err = e.to.Write(e.buf)
 	e.last = time.Now()
 	const keep = 64 << 10
 	if cap(e.buf) > keep {
