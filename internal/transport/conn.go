@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// bufferSize is what a stream keeps while it waits. Four KiB hold the head of
-// every common reply and a few dozen events; larger reads bypass the buffer.
+// bufferSize is the size of the buffer that is borrowed while something has come.
+// Four KiB hold the head of every common reply and a few dozen events; larger reads
+// bypass the buffer.
 const bufferSize = 4 << 10
 
 // conn is one connection to a backend. At any time it belongs to one call or
@@ -23,12 +24,19 @@ type conn struct {
 	probe  *probe // nil where the socket cannot be probed
 
 	// buf[r:w] holds bytes that have come and were not consumed. buf is small,
-	// which is borrowed from the client's pool, or larger for a long head.
+	// which is borrowed from the client's pool, or larger for a long head; it is nil
+	// while nothing is there.
 	buf        []byte
 	small      *[bufferSize]byte
 	r, w       int
 	replyBegun bool    // a byte of a reply came in during this call
 	stray      [1]byte // where quiet reads to: a field, so that it need not be allocated
+
+	// into is where the present read goes, nil for the buffer. lend and idle are
+	// methods as values, made once.
+	into []byte
+	lend func() []byte
+	idle func()
 
 	reads, writes alarm
 	vec           net.Buffers
@@ -50,6 +58,7 @@ func newConn(client *Client, to target, nc, socket net.Conn) *conn {
 	c.reads.set = nc.SetReadDeadline
 	c.writes.set = nc.SetWriteDeadline
 	c.abortFn = c.abort
+	c.lend, c.idle = c.room, c.beforeWait
 	return c
 }
 
@@ -57,10 +66,6 @@ func newConn(client *Client, to target, nc, socket net.Conn) *conn {
 func (c *conn) begin() {
 	c.sent.Store(false)
 	c.replyBegun = false
-	if c.small == nil {
-		c.small = c.client.buffers.Get().(*[bufferSize]byte)
-	}
-	c.buf = c.small[:]
 	c.r, c.w = 0, 0
 }
 
@@ -89,11 +94,50 @@ func (c *conn) abort() {
 
 func (c *conn) buffered() []byte { return c.buf[c.r:c.w] }
 
-// read reads once, waiting until due at most (zero: for ever).
+// borrow makes sure that there is a buffer.
+func (c *conn) borrow() {
+	if c.buf != nil {
+		return
+	}
+	if c.small == nil {
+		c.small = c.client.buffers.Get().(*[bufferSize]byte)
+	}
+	c.buf = c.small[:]
+}
+
+// room returns where the present read goes.
+func (c *conn) room() []byte {
+	if c.into != nil {
+		return c.into
+	}
+	c.borrow()
+	return c.buf[c.w:]
+}
+
+// beforeWait is called when nothing has come: a stream that waits has no buffer.
+func (c *conn) beforeWait() {
+	if c.r == c.w {
+		c.end()
+		c.r, c.w = 0, 0
+	}
+}
+
+// readOnce reads into p, or into the buffer if p is nil.
+func (c *conn) readOnce(p []byte) (int, error) {
+	c.into = p
+	defer func() { c.into = nil }()
+	if c.probe != nil && !c.secure {
+		return c.probe.wait(c.lend, c.idle)
+	}
+	return c.nc.Read(c.room())
+}
+
+// read reads once into p, or into the buffer if p is nil, waiting until due at most
+// (zero: for ever).
 func (c *conn) read(p []byte, due time.Time) (int, error) {
 	c.reads.arrange(due)
 	for {
-		n, err := c.nc.Read(p)
+		n, err := c.readOnce(p)
 		if n > 0 {
 			c.replyBegun = true
 			return n, nil
@@ -111,7 +155,7 @@ func (c *conn) read(p []byte, due time.Time) (int, error) {
 // fill reads once into the buffer, which has room or can make some.
 func (c *conn) fill(due time.Time) error {
 	c.makeRoom()
-	n, err := c.read(c.buf[c.w:], due)
+	n, err := c.read(nil, due)
 	c.w += n
 	return err
 }
@@ -120,6 +164,7 @@ func (c *conn) fill(due time.Time) error {
 // nothing.
 func (c *conn) fillNow() bool {
 	c.makeRoom()
+	c.borrow()
 	n, _ := c.readNow(c.buf[c.w:])
 	c.w += n
 	return n > 0
@@ -158,7 +203,9 @@ func (c *conn) isReusable() bool {
 func (c *conn) makeRoom() {
 	if c.r == c.w {
 		c.r, c.w = 0, 0
-		c.buf = c.small[:] // a buffer grown for a long head has served
+		if c.small != nil {
+			c.buf = c.small[:] // a buffer grown for a long head has served
+		}
 		return
 	}
 	if c.w == len(c.buf) {

@@ -73,7 +73,7 @@ func (r *Response) nextHead() ([]byte, error) {
 		if len(b) >= maxHead {
 			return nil, flaw("head too long")
 		}
-		if len(b) == len(c.buf) {
+		if len(b) > 0 && len(b) == len(c.buf) {
 			c.grow()
 		}
 		if err := r.fillHead(); err != nil {

@@ -21,6 +21,12 @@ func newProbe(nc net.Conn) *probe {
 	return &probe{tcp}
 }
 
+// wait reads once, and waits until something has come.
+func (p *probe) wait(lend func() []byte, idle func()) (int, error) {
+	idle()
+	return p.socket.Read(lend())
+}
+
 // read is one short read; waiting is true when nothing has come and the peer
 // has not closed.
 func (p *probe) read(b []byte) (n int, waiting bool) {

@@ -3,7 +3,9 @@
 package transport
 
 import (
+	"io"
 	"net"
+	"os"
 	"syscall"
 )
 
@@ -17,6 +19,10 @@ type probe struct {
 	into []byte
 	n    int
 	err  error
+	// await is the method value of readOrWait; lend and idle are its arguments.
+	await func(fd uintptr) bool
+	lend  func() []byte
+	idle  func()
 }
 
 // newProbe returns nil for connections that are not TCP sockets.
@@ -30,7 +36,7 @@ func newProbe(nc net.Conn) *probe {
 		return nil
 	}
 	p := &probe{raw: raw}
-	p.try = p.attempt
+	p.try, p.await = p.attempt, p.readOrWait
 	return p
 }
 
@@ -46,6 +52,33 @@ func (p *probe) read(b []byte) (n int, waiting bool) {
 		return 0, false
 	}
 	return p.n, p.err == syscall.EAGAIN || p.err == syscall.EWOULDBLOCK
+}
+
+// wait reads once, and waits until something has come. The memory is asked for when
+// it is needed: lend returns it, and idle is called before each wait.
+func (p *probe) wait(lend func() []byte, idle func()) (int, error) {
+	p.lend, p.idle = lend, idle
+	err := p.raw.Read(p.await)
+	p.lend, p.idle, p.into = nil, nil, nil
+	switch {
+	case err != nil:
+		return 0, err
+	case p.err != nil:
+		return 0, os.NewSyscallError("read", p.err)
+	case p.n == 0:
+		return 0, io.EOF
+	}
+	return p.n, nil
+}
+
+func (p *probe) readOrWait(fd uintptr) bool {
+	p.into = p.lend()
+	p.attempt(fd)
+	if p.err != syscall.EAGAIN {
+		return true
+	}
+	p.idle()
+	return false
 }
 
 func (p *probe) attempt(fd uintptr) {

@@ -60,9 +60,7 @@ type Response struct {
 func attempt(ctx context.Context, c *conn, out outgoing, limits Timeouts) (*Response, error) {
 	c.begin()
 	r := &Response{Reused: c.reused, ctx: ctx, conn: c, limits: limits}
-	if ctx.Done() != nil {
-		r.stop = context.AfterFunc(ctx, c.abortFn)
-	}
+	r.stop = watch(ctx, c.abortFn)
 	r.write(out)
 	if err := r.readHead(out.method); err != nil {
 		err = r.explainHead(err)
@@ -75,21 +73,50 @@ func attempt(ctx context.Context, c *conn, out outgoing, limits Timeouts) (*Resp
 	return r, nil
 }
 
+// watch calls f when ctx ends, unless stop is called before. It is nil for contexts
+// that do not end.
+func watch(ctx context.Context, f func()) (stop func() bool) {
+	// This is what context.AfterFunc looks for, too, but with a context of its own
+	// in between.
+	if own, ok := ctx.(interface{ AfterFunc(f func()) func() bool }); ok {
+		return own.AfterFunc(f)
+	}
+	if ctx.Done() == nil {
+		return nil
+	}
+	return context.AfterFunc(ctx, f)
+}
+
 // write sends a short request, or sets a long one on its way.
 func (r *Response) write(out outgoing) {
 	limit := r.limits.Idle
 	if limit <= 0 {
 		limit = r.limits.FirstByte
 	}
+	if out.upload == nil && out.length > inlineLimit {
+		// Mostly the socket takes all of it, so that no goroutine is needed.
+		rest := r.conn.writeNow(append(append(make([][]byte, 0, 1+len(out.body)), out.head), out.body...))
+		if len(rest) == 0 {
+			r.noteSent()
+			return
+		}
+		out.head, out.body = rest[0], rest[1:]
+	}
 	if out.length > inlineLimit || out.upload != nil {
 		r.up = startUpload(r.conn, out, limit)
 		return
 	}
-	r.writeErr = r.conn.write(out.head, out.body, limit)
-	r.sentAt = time.Now()
-	if r.writeErr == nil {
-		r.conn.sent.Store(true)
+	if r.writeErr = r.conn.write(out.head, out.body, limit); r.writeErr != nil {
+		r.sentAt = time.Now()
+		return
 	}
+	r.noteSent()
+}
+
+// noteSent notes that the request has left whole.
+func (r *Response) noteSent() {
+	r.sentAt = time.Now()
+	r.conn.sent.Store(true)
 }
 
 // Header returns the first value of a field, or "". It does not allocate.
