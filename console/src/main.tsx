@@ -4,8 +4,9 @@ import { StrictMode } from 'react'
 import { createRoot } from 'react-dom/client'
 import { loadDictionary } from '@/i18n'
 import { LiveProvider } from '@/live/context'
-import { PollingSource } from '@/live/polling'
 import { LiveStore } from '@/live/store'
+import { StreamSource } from '@/live/stream'
+import { SessionProvider } from '@/shell/session'
 import { initialLanguage, PreferencesProvider } from '@/shell/preferences'
 import { ToastProvider } from '@/ui/feedback'
 import { router } from './router'
@@ -14,7 +15,7 @@ import '@/styles/app.css'
 const queries = new QueryClient({
   defaultOptions: { queries: { staleTime: 2000, retry: 1, refetchOnWindowFocus: true } },
 })
-const live = new LiveStore(new PollingSource())
+const live = new LiveStore(new StreamSource())
 
 // A page that was opened before the gateway was upgraded names files that are
 // gone. Loading it anew finds the new ones; a second failure is shown.
@@ -33,9 +34,11 @@ void loadDictionary(initialLanguage()).then((dictionary) => {
       <PreferencesProvider dictionary={dictionary}>
         <QueryClientProvider client={queries}>
           <ToastProvider>
-            <LiveProvider store={live}>
-              <RouterProvider router={router} />
-            </LiveProvider>
+            <SessionProvider>
+              <LiveProvider store={live}>
+                <RouterProvider router={router} />
+              </LiveProvider>
+            </SessionProvider>
           </ToastProvider>
         </QueryClientProvider>
       </PreferencesProvider>

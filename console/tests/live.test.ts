@@ -105,7 +105,7 @@ describe('readings', () => {
     expect(summarise([call(), call()], 60, 4, now).total.rate).toBe(0.5)
   })
   it('do not blame anybody when the caller goes away', () => {
-    const gone = call({ status: 'cancelled', httpStatus: 499, clientGone: true })
+    const gone = call({ status: 'success', httpStatus: 499, clientGone: true })
     expect(problems([gone], 10)).toEqual([])
     expect(summarise([gone], 60, 60, now).total.errors).toBe(0)
   })

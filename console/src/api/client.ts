@@ -5,6 +5,14 @@ import type { paths } from './schema'
 
 export const api = createClient<paths>({ baseUrl: '' })
 
+/** Tells that a session has ended: a reply said that nobody is logged in. */
+export const unauthorized = new EventTarget()
+api.use({
+  onResponse: ({ response, schemaPath }) => {
+    if (response.status === 401 && schemaPath !== '/api/auth/me') unauthorized.dispatchEvent(new Event('unauthorized'))
+  },
+})
+
 /** What the gateway answered instead of what was asked for. */
 export class ApiError extends Error {
   override readonly name = 'ApiError'

@@ -8,7 +8,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Version and links; a page where Accept names text/html */
+        /** Version and links; the console where Accept names text/html */
         get: operations["get"];
         put?: never;
         post?: never;
@@ -292,6 +292,41 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/auth/me": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Who sends this request, and what that role may do */
+        get: operations["getApiAuthMe"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/auth/session": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Exchange the management token of this request for a session, which a browser keeps in a cookie that scripts cannot read; where security is off, there are none (400) */
+        post: operations["postApiAuthSession"];
+        /** Have the browser forget its session */
+        delete: operations["deleteApiAuthSession"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/auth/tokens": {
         parameters: {
             query?: never;
@@ -302,7 +337,7 @@ export interface paths {
         /** The management tokens, without the tokens themselves */
         get: operations["getApiAuthTokens"];
         put?: never;
-        /** Issue a token; it is shown this once; where security is off, none is issued (400) */
+        /** Issue a token; it is shown this once; where security is off, none is issued (403) */
         post: operations["postApiAuthTokens"];
         delete?: never;
         options?: never;
@@ -1080,6 +1115,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/monitoring/live": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The state each second, changes at once and calls as they end, as server-sent events; the schema has the data of each event by its name */
+        get: operations["getApiMonitoringLive"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/monitoring/load-balancer": {
         parameters: {
             query?: never;
@@ -1157,6 +1209,40 @@ export interface paths {
         };
         /** What the rate limits leave */
         get: operations["getApiMonitoringRateLimit"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/monitoring/series": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The history of requests, latency, tokens and overhead */
+        get: operations["getApiMonitoringSeries"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/monitoring/shares": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The share of each instance in the requests of its model: expected and actual */
+        get: operations["getApiMonitoringShares"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1627,7 +1713,7 @@ export interface components {
             version: string;
         };
         AssistantMessageInput: {
-            content?: (string | unknown[][]) | null;
+            content?: (string | components["schemas"]["ContentPartInput"][]) | null;
             name?: string | null;
             /** @constant */
             role: "assistant";
@@ -1697,14 +1783,20 @@ export interface components {
             total?: (number | string) | null;
         };
         BackendTLS: {
+            /** @description A file on the gateway's machine. */
             ca: string;
+            /** @description A file on the gateway's machine, which needs a key. */
             cert: string;
+            /** @description A file on the gateway's machine, which needs a cert. */
             key: string;
             serverName: string;
         };
         BackendTLSInput: {
+            /** @description A file on the gateway's machine. */
             ca?: string | null;
+            /** @description A file on the gateway's machine, which needs a key. */
             cert?: string | null;
+            /** @description A file on the gateway's machine, which needs a cert. */
             key?: string | null;
             serverName?: string | null;
         };
@@ -1805,8 +1897,7 @@ export interface components {
             model?: string;
             requestId: string;
             service: components["schemas"]["ServiceType"];
-            /** @enum {string} */
-            status: "success" | "error" | "cancelled" | "rejected";
+            status: components["schemas"]["CallStatus"];
             streamed: boolean;
             /** Format: date-time */
             time: string;
@@ -1825,6 +1916,8 @@ export interface components {
             capacity: number;
             samplingRate: number;
         };
+        /** @enum {string} */
+        CallStatus: "rejected" | "success" | "error" | "timeout" | "circuit_breaker";
         CallTimeline: {
             endMs: number;
             firstByteMs?: number;
@@ -1887,10 +1980,11 @@ export interface components {
         ChatCompletion: {
             choices: components["schemas"]["ChatChoice"][];
             /** Format: int64 */
-            created?: number;
-            id?: string;
-            model?: string;
-            object?: string;
+            created: number;
+            id: string;
+            model: string;
+            object: string;
+            system_fingerprint: string | null;
             usage?: components["schemas"]["TokenUsage"] | null;
         } & {
             [key: string]: unknown;
@@ -1898,10 +1992,13 @@ export interface components {
         ChatRequest: {
             /** @description Its members count as if they stood beside it. */
             extra_body?: {
-                [key: string]: unknown[] | null;
+                [key: string]: unknown;
             } | null;
             frequency_penalty?: number | null;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description Few backends take less than 1.
+             */
             max_tokens?: number | null;
             messages: (components["schemas"]["MessageInput"] | components["schemas"]["AssistantMessageInput"])[];
             /** @example demo-chat */
@@ -1942,6 +2039,12 @@ export interface components {
             services: {
                 [key: string]: components["schemas"]["Service"];
             };
+        };
+        ContentPartInput: {
+            /** @example text */
+            type: string;
+        } & {
+            [key: string]: unknown;
         };
         Degradation: {
             autoModeEnabled: boolean;
@@ -1989,18 +2092,24 @@ export interface components {
                 [key: string]: components["schemas"]["Distribution"];
             };
         };
+        Dropped: {
+            /** Format: int64 */
+            count: number;
+            /** @enum {string} */
+            topic: "change" | "call";
+        };
         Embedding: {
             embedding: number[] | string;
             /** Format: int64 */
-            index?: number;
-            object?: string;
+            index: number;
+            object: string;
         } & {
             [key: string]: unknown;
         };
         EmbeddingList: {
             data: components["schemas"]["Embedding"][];
-            model?: string;
-            object?: string;
+            model: string;
+            object: string;
             usage?: components["schemas"]["TokenUsage"] | null;
         } & {
             [key: string]: unknown;
@@ -2012,10 +2121,10 @@ export interface components {
             encoding_format?: "float" | "base64" | null;
             /** @description Its members count as if they stood beside it. */
             extra_body?: {
-                [key: string]: unknown[] | null;
+                [key: string]: unknown;
             } | null;
             input: string | string[] | number[] | number[][];
-            /** @example demo-chat */
+            /** @example demo-embedding */
             model: string;
             /** @description Who the request is made for; the quota ledger counts by it. */
             user?: string | null;
@@ -2172,17 +2281,17 @@ export interface components {
             /** Format: binary */
             image: string;
             /** Format: binary */
-            mask?: string | null;
+            mask?: string;
             /** @example demo-image-edit */
             model: string;
             /** Format: int64 */
-            n?: number | null;
+            n?: number;
             prompt: string;
-            quality?: string | null;
-            /** @enum {string|null} */
-            response_format?: "url" | "b64_json" | null;
-            size?: string | null;
-            user?: string | null;
+            quality?: string;
+            /** @enum {string} */
+            response_format?: "url" | "b64_json";
+            size?: string;
+            user?: string;
         } & {
             [key: string]: unknown;
         };
@@ -2196,9 +2305,9 @@ export interface components {
         ImageRequest: {
             /** @description Its members count as if they stood beside it. */
             extra_body?: {
-                [key: string]: unknown[] | null;
+                [key: string]: unknown;
             } | null;
-            /** @example demo-chat */
+            /** @example demo-image */
             model: string;
             /** Format: int64 */
             n?: number | null;
@@ -2225,6 +2334,7 @@ export interface components {
             process: components["schemas"]["ProcessInfo"];
         };
         Instance: {
+            /** @description The kind of backend, which must be one that serves the service type; empty for that of the service type. */
             adapter: string;
             apiKey: string;
             /** @example http://127.0.0.1:11434 */
@@ -2247,6 +2357,7 @@ export interface components {
             name: string;
             /** @description Replaces the path that the adapter would call; empty leaves it. */
             path: string;
+            /** @description Such as http://proxy.example:3128; none for none, empty for that of the environment. */
             proxy: string;
             /** @description The secrets that the configuration file gave as references, such as ${KEY}; they are shown as written there. */
             readonly references?: string[];
@@ -2256,7 +2367,11 @@ export interface components {
             weight: number;
         };
         InstanceChanges: {
-            adapter?: string | null;
+            /**
+             * @description The kind of backend, which must be one that serves the service type; empty for that of the service type.
+             * @enum {string|null}
+             */
+            adapter?: "" | "anthropic" | "claude" | "cohere" | "gemini" | "google" | "gpustack" | "jina" | "llama-server" | "llama.cpp" | "llamacpp" | "localai" | "normal" | "ollama" | "openai" | "tei" | "vllm" | "whisper-server" | "whisper.cpp" | "whispercpp" | "xinference" | null;
             apiKey?: string | null;
             /** @example http://127.0.0.1:11434 */
             baseUrl?: string | null;
@@ -2278,6 +2393,7 @@ export interface components {
             name?: string | null;
             /** @description Replaces the path that the adapter would call; empty leaves it. */
             path?: string | null;
+            /** @description Such as http://proxy.example:3128; none for none, empty for that of the environment. */
             proxy?: string | null;
             /** @description The secrets that the configuration file gave as references, such as ${KEY}; they are shown as written there. */
             readonly references?: string[] | null;
@@ -2287,6 +2403,7 @@ export interface components {
             weight?: number | null;
         };
         InstanceInfo: {
+            /** @description The kind of backend, which must be one that serves the service type; empty for that of the service type. */
             adapter: string;
             apiKey: string;
             /** @example http://127.0.0.1:11434 */
@@ -2317,6 +2434,7 @@ export interface components {
             name: string;
             /** @description Replaces the path that the adapter would call; empty leaves it. */
             path: string;
+            /** @description Such as http://proxy.example:3128; none for none, empty for that of the environment. */
             proxy: string;
             /** @description The secrets that the configuration file gave as references, such as ${KEY}; they are shown as written there. */
             readonly references?: string[];
@@ -2326,7 +2444,11 @@ export interface components {
             weight: number;
         };
         InstanceInput: {
-            adapter?: string | null;
+            /**
+             * @description The kind of backend, which must be one that serves the service type; empty for that of the service type.
+             * @enum {string|null}
+             */
+            adapter?: "" | "anthropic" | "claude" | "cohere" | "gemini" | "google" | "gpustack" | "jina" | "llama-server" | "llama.cpp" | "llamacpp" | "localai" | "normal" | "ollama" | "openai" | "tei" | "vllm" | "whisper-server" | "whisper.cpp" | "whispercpp" | "xinference" | null;
             apiKey?: string | null;
             /** @example http://127.0.0.1:11434 */
             baseUrl: string;
@@ -2348,6 +2470,7 @@ export interface components {
             name: string;
             /** @description Replaces the path that the adapter would call; empty leaves it. */
             path?: string | null;
+            /** @description Such as http://proxy.example:3128; none for none, empty for that of the environment. */
             proxy?: string | null;
             /** @description The secrets that the configuration file gave as references, such as ${KEY}; they are shown as written there. */
             readonly references?: string[] | null;
@@ -2394,7 +2517,7 @@ export interface components {
         };
         IntervalRequest: {
             /**
-             * @description An ISO 8601 duration; a length of time with a unit, such as 30s, is read, too.
+             * @description An ISO 8601 duration, or a length of time with a unit, such as 30s.
              * @example PT30S
              */
             interval: string;
@@ -2482,6 +2605,230 @@ export interface components {
                 [key: string]: components["schemas"]["Link"];
             };
         };
+        Links: {
+            links: {
+                [key: string]: string;
+            };
+            name: string;
+            version: string;
+        };
+        LiveActivity: {
+            lastMinute: components["schemas"]["LiveWindow"];
+            lastSecond: components["schemas"]["LiveWindow"];
+            /** @description Since the start; of an instance since it was added, and its calls. */
+            requests: components["schemas"]["MetricsOutcomes"];
+            /**
+             * Format: int64
+             * @description Since the start.
+             */
+            tokensIn: number;
+            /**
+             * Format: int64
+             * @description Since the start.
+             */
+            tokensOut: number;
+        };
+        LiveChange: {
+            /** @description An operator holds the circuit breaker. */
+            forced?: boolean;
+            /** @description A state of the breaker, a status of health, a version, a level of degradation. */
+            from: string;
+            instanceId?: string;
+            /** @enum {string} */
+            kind: "breaker" | "health" | "version" | "degradation";
+            model?: string;
+            reason?: string;
+            service?: components["schemas"]["ServiceType"] | null;
+            /** Format: date-time */
+            time: string;
+            to: string;
+        };
+        LiveEvents: {
+            /** @description A call that has ended and was recorded. */
+            call?: components["schemas"]["Call"] | null;
+            /** @description A change of state, at once. */
+            change?: components["schemas"]["LiveChange"] | null;
+            /** @description How many events of a topic were left out. */
+            dropped?: components["schemas"]["Dropped"] | null;
+            /** @description The state of everything, once a second. */
+            snapshot?: components["schemas"]["LiveSnapshot"] | null;
+        };
+        LiveHistory: {
+            /**
+             * Format: date-time
+             * @description When the first point begins; the next one begins a step later.
+             */
+            from: string;
+            /**
+             * Format: int64
+             * @description Instances with requests for whose history there was no room.
+             */
+            omitted: number;
+            /** Format: int64 */
+            points: number;
+            range: components["schemas"]["LiveRange"];
+            series: components["schemas"]["LiveTimeSeries"][];
+            /**
+             * Format: date-time
+             * @description When counting began; there are no points before.
+             */
+            startedAt: string;
+            /** Format: int64 */
+            stepSeconds: number;
+        };
+        LiveInstance: {
+            adapter: string;
+            breaker: components["schemas"]["BreakerStatus"];
+            enabled: boolean;
+            /** @description As in X-Router-Instance. */
+            handle: string;
+            health: components["schemas"]["BackendStatus"];
+            /** @description Why the instance is not healthy. */
+            healthError?: string;
+            id: string;
+            /** Format: int64 */
+            inFlight: number;
+            lastMinute: components["schemas"]["LiveWindow"];
+            lastSecond: components["schemas"]["LiveWindow"];
+            model: string;
+            /** @description Since the start; of an instance since it was added, and its calls. */
+            requests: components["schemas"]["MetricsOutcomes"];
+            service: components["schemas"]["ServiceType"];
+            /**
+             * Format: int64
+             * @description Since the start.
+             */
+            tokensIn: number;
+            /**
+             * Format: int64
+             * @description Since the start.
+             */
+            tokensOut: number;
+            url: string;
+            weight: number;
+        };
+        LiveModel: {
+            /** Format: int64 */
+            inFlight: number;
+            lastMinute: components["schemas"]["LiveWindow"];
+            lastSecond: components["schemas"]["LiveWindow"];
+            model: string;
+            /** Format: int64 */
+            queueLength: number;
+            /** @description Since the start; of an instance since it was added, and its calls. */
+            requests: components["schemas"]["MetricsOutcomes"];
+            service: components["schemas"]["ServiceType"];
+            /**
+             * Format: int64
+             * @description Since the start.
+             */
+            tokensIn: number;
+            /**
+             * Format: int64
+             * @description Since the start.
+             */
+            tokensOut: number;
+        };
+        LiveQuantiles: {
+            p50: number;
+            p95: number;
+        };
+        LiveQuantileSeries: {
+            p50: (number | null)[];
+            p95: (number | null)[];
+        };
+        /** @enum {string} */
+        LiveRange: "5m" | "1h" | "24h";
+        LiveRequestSeries: {
+            answered: (number | null)[];
+            breakerOpen: (number | null)[];
+            failed: (number | null)[];
+            limited: (number | null)[];
+            rejected: (number | null)[];
+        };
+        LiveService: {
+            /** Format: int64 */
+            inFlight: number;
+            lastMinute: components["schemas"]["LiveWindow"];
+            lastSecond: components["schemas"]["LiveWindow"];
+            /** Format: int64 */
+            queueLength: number;
+            /**
+             * Format: int64
+             * @description Null where no limit is in force, or each client has its own.
+             */
+            rateLimitRemaining: number | null;
+            /** @description Since the start; of an instance since it was added, and its calls. */
+            requests: components["schemas"]["MetricsOutcomes"];
+            service: components["schemas"]["ServiceType"];
+            /**
+             * Format: int64
+             * @description Since the start.
+             */
+            tokensIn: number;
+            /**
+             * Format: int64
+             * @description Since the start.
+             */
+            tokensOut: number;
+        };
+        LiveSnapshot: {
+            /** Format: int64 */
+            configVersion: number;
+            /** @enum {string} */
+            degradation: "NORMAL" | "PARTIAL" | "MINIMAL" | "DISABLED";
+            instances: components["schemas"]["LiveInstance"][];
+            models: components["schemas"]["LiveModel"][];
+            /** @description The part of the calls that is recorded; counts are exact. */
+            samplingRate: number;
+            services: components["schemas"]["LiveService"][];
+            /**
+             * Format: date-time
+             * @description When counting began: a later one than before means a restart.
+             */
+            startedAt: string;
+            /** Format: date-time */
+            time: string;
+            total: components["schemas"]["LiveActivity"];
+        };
+        LiveTimeSeries: {
+            instanceId?: string;
+            /** @description How long whole requests took, in milliseconds, over the last 10 seconds, 30 seconds or 5 minutes, by range. */
+            latency?: components["schemas"]["LiveQuantileSeries"] | null;
+            model?: string;
+            /** @description The gateway's own time, in milliseconds; not of instances. */
+            overhead?: components["schemas"]["LiveQuantileSeries"] | null;
+            /** @description Requests that ended in each step; of an instance, calls. */
+            requests?: components["schemas"]["LiveRequestSeries"] | null;
+            service?: components["schemas"]["ServiceType"] | null;
+            /** @description Tokens that backends reported in each step. */
+            tokens?: components["schemas"]["LiveTokenSeries"] | null;
+            /** @description Time to the first token of streams, in milliseconds. */
+            ttft?: components["schemas"]["LiveQuantileSeries"] | null;
+        };
+        LiveTokenSeries: {
+            input: (number | null)[];
+            output: (number | null)[];
+        };
+        LiveWindow: {
+            /**
+             * Format: int64
+             * @description Failed, or turned away by open circuit breakers.
+             */
+            errors: number;
+            /** @description Milliseconds of whole requests. */
+            latency?: components["schemas"]["LiveQuantiles"] | null;
+            /** @description Milliseconds that the gateway itself took; not of models and instances. */
+            overhead?: components["schemas"]["LiveQuantiles"] | null;
+            /** Format: int64 */
+            requests: number;
+            /** Format: int64 */
+            tokensIn: number;
+            /** Format: int64 */
+            tokensOut: number;
+            /** @description Milliseconds to the first token of streams. */
+            ttft?: components["schemas"]["LiveQuantiles"] | null;
+        };
         LoadShare: {
             avgResponseTime: number;
             percentage: number;
@@ -2510,7 +2857,7 @@ export interface components {
             value: number;
         };
         MessageInput: {
-            content: string | unknown[][];
+            content: string | components["schemas"]["ContentPartInput"][];
             name?: string | null;
             /** @enum {string} */
             role: "system" | "developer" | "user" | "tool" | "function";
@@ -2529,6 +2876,18 @@ export interface components {
         };
         /** @enum {string} */
         MetricsCategory: "request" | "system" | "custom";
+        MetricsOutcomes: {
+            /** Format: int64 */
+            answered: number;
+            /** Format: int64 */
+            breakerOpen: number;
+            /** Format: int64 */
+            failed: number;
+            /** Format: int64 */
+            limited: number;
+            /** Format: int64 */
+            rejected: number;
+        };
         MetricsPerformance: {
             /** Format: int64 */
             batchSize: number;
@@ -2704,6 +3063,12 @@ export interface components {
             enabled?: boolean | null;
             failOpen?: boolean | null;
             windows?: components["schemas"]["QuotaWindow"][] | null;
+        } | {
+            enabled: unknown;
+        } | {
+            failOpen: unknown;
+        } | {
+            windows: unknown;
         };
         QuotaRetention: {
             day: string;
@@ -2796,9 +3161,9 @@ export interface components {
             documents: (string | components["schemas"]["TextDocumentInput"])[];
             /** @description Its members count as if they stood beside it. */
             extra_body?: {
-                [key: string]: unknown[] | null;
+                [key: string]: unknown;
             } | null;
-            /** @example demo-chat */
+            /** @example demo-rerank */
             model: string;
             query: string;
             return_documents?: boolean | null;
@@ -2823,14 +3188,15 @@ export interface components {
             dryRun?: boolean;
             name: string;
         };
-        Root: {
-            links: {
-                [key: string]: string;
-            };
+        Self: {
+            /** @description The name of the token; open where security is off. */
             name: string;
-            version: string;
+            permissions: string[];
+            role: components["schemas"]["AccessRole"];
+            securityEnabled: boolean;
         };
         Service: {
+            /** @description The kind of the instances that name none, which must be one that serves the service type. */
             adapter: string;
             circuitBreaker: components["schemas"]["BreakerSettings"];
             healthCheck: components["schemas"]["BackendHealthSettings"];
@@ -2841,7 +3207,11 @@ export interface components {
             timeouts: components["schemas"]["BackendTimeouts"];
         };
         ServiceInput: {
-            adapter?: string | null;
+            /**
+             * @description The kind of the instances that name none, which must be one that serves the service type.
+             * @enum {string|null}
+             */
+            adapter?: "anthropic" | "claude" | "cohere" | "gemini" | "google" | "gpustack" | "jina" | "llama-server" | "llama.cpp" | "llamacpp" | "localai" | "normal" | "ollama" | "openai" | "tei" | "vllm" | "whisper-server" | "whisper.cpp" | "whispercpp" | "xinference" | null;
             circuitBreaker?: components["schemas"]["BreakerSettingsInput"] | null;
             healthCheck?: components["schemas"]["BackendHealthSettingsInput"] | null;
             instances?: components["schemas"]["InstanceInput"][] | null;
@@ -2856,6 +3226,37 @@ export interface components {
             content: components["schemas"]["ServiceType"][];
             page: components["schemas"]["Page"];
         };
+        Session: {
+            /** Format: date-time */
+            expiresAt?: string;
+        };
+        Share: {
+            /** @description The address of the backend. */
+            backend: string;
+            /** Format: int64 */
+            errors: number;
+            /** @description By weight, among the instances that may be picked now. */
+            expectedShare: number;
+            handle: string;
+            instanceId: string;
+            model: string;
+            /** @description Milliseconds; null without requests. */
+            p95: number | null;
+            /** @description Why the instance would not be picked now. */
+            reason?: string;
+            /**
+             * Format: int64
+             * @description Calls that ended in the range; a second attempt counts where it was made.
+             */
+            requests: number;
+            service: components["schemas"]["ServiceType"];
+            /** @description Null where the model had no requests. */
+            share: number | null;
+        };
+        ShareList: {
+            range: components["schemas"]["LiveRange"];
+            shares: components["schemas"]["Share"][];
+        };
         Source: {
             name: string;
             properties: {
@@ -2865,10 +3266,10 @@ export interface components {
         SpeechRequest: {
             /** @description Its members count as if they stood beside it. */
             extra_body?: {
-                [key: string]: unknown[] | null;
+                [key: string]: unknown;
             } | null;
             input: string;
-            /** @example demo-chat */
+            /** @example demo-tts */
             model: string;
             /** @description Such as mp3, wav, flac, opus, aac or pcm. */
             response_format?: string | null;
@@ -2876,7 +3277,7 @@ export interface components {
             /** @description Who the request is made for; the quota ledger counts by it. */
             user?: string | null;
             voice: string | {
-                [key: string]: unknown[] | null;
+                [key: string]: unknown;
             };
         } & {
             [key: string]: unknown;
@@ -2902,16 +3303,16 @@ export interface components {
         TagsRequest: {
             /** @description Names that the gateway itself uses for labels are refused. */
             customTags: {
-                [key: string]: string | null;
+                [key: string]: string;
             };
         };
         TextDocument: {
-            text?: string;
+            text: string;
         } & {
             [key: string]: unknown;
         };
         TextDocumentInput: {
-            text?: string | null;
+            text: string;
         } & {
             [key: string]: unknown;
         };
@@ -2963,13 +3364,13 @@ export interface components {
         TranscriptionRequest: {
             /** Format: binary */
             file: string;
-            language?: string | null;
+            language?: string;
             /** @example demo-stt */
             model: string;
-            prompt?: string | null;
-            /** @enum {string|null} */
-            response_format?: "json" | "verbose_json" | "text" | "srt" | "vtt" | "diarized_json" | null;
-            temperature?: number | null;
+            prompt?: string;
+            /** @enum {string} */
+            response_format?: "json" | "verbose_json" | "text" | "srt" | "vtt" | "diarized_json";
+            temperature?: number;
         } & {
             [key: string]: unknown;
         };
@@ -3024,7 +3425,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Root"];
+                    "application/json": components["schemas"]["Links"];
                     "text/html": string;
                 };
             };
@@ -4066,6 +4467,251 @@ export interface operations {
             };
             /** @description Not Found */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+        };
+    };
+    getApiAuthMe: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Success"] & {
+                        data: components["schemas"]["Self"];
+                    };
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+        };
+    };
+    postApiAuthSession: {
+        parameters: {
+            query?: {
+                /** @description Validate, tell what would change, and change nothing. */
+                dryRun?: boolean | ("" | "0" | "1" | "t" | "T" | "TRUE" | "True" | "f" | "F" | "FALSE" | "False");
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Nothing was created */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Success"] & {
+                        data: components["schemas"]["Session"];
+                    };
+                };
+            };
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Success"] & {
+                        data: components["schemas"]["Session"];
+                    };
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+        };
+    };
+    deleteApiAuthSession: {
+        parameters: {
+            query?: {
+                /** @description Validate, tell what would change, and change nothing. */
+                dryRun?: boolean | ("" | "0" | "1" | "t" | "T" | "TRUE" | "True" | "f" | "F" | "FALSE" | "False");
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Success"] & {
+                        data: components["schemas"]["Session"];
+                    };
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -8549,6 +9195,76 @@ export interface operations {
             };
         };
     };
+    getApiMonitoringLive: {
+        parameters: {
+            query?: {
+                /** @description As the header Last-Event-ID, for clients that cannot set it. */
+                lastEventId?: string;
+                /** @description Those wanted, with commas between them; all that the caller may read if left out. */
+                topics?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": components["schemas"]["LiveEvents"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MonitoringError"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+        };
+    };
     getApiMonitoringLoadBalancer: {
         parameters: {
             query?: never;
@@ -8731,7 +9447,7 @@ export interface operations {
                 serviceType?: string;
                 size?: number;
                 tenantId?: string;
-                /** @description The latest beginning of a window; not before from. */
+                /** @description The latest beginning of a window. */
                 to?: string | "";
                 userId?: string;
                 window?: components["schemas"]["QuotaWindow"] | "";
@@ -8856,6 +9572,150 @@ export interface operations {
             };
         };
     };
+    getApiMonitoringSeries: {
+        parameters: {
+            query?: {
+                /** @description total if left out. */
+                by?: ("total" | "service" | "instance") | "";
+                /** @description Only this instance. */
+                instanceId?: string;
+                /** @description Those wanted, with commas between them; all if left out. */
+                metric?: string;
+                /** @description 5m if left out: 300 points of a second, 240 of 15 seconds, 288 of 5 minutes. */
+                range?: ("5m" | "1h" | "24h") | "";
+                /** @description Only this service type. */
+                service?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LiveHistory"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MonitoringError"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+        };
+    };
+    getApiMonitoringShares: {
+        parameters: {
+            query?: {
+                /** @description 5m if left out. */
+                range?: ("5m" | "1h" | "24h") | "";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ShareList"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MonitoringError"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+        };
+    };
     getApiMonitoringStream: {
         parameters: {
             query?: never;
@@ -8871,7 +9731,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "text/event-stream": string;
+                    "text/event-stream": unknown;
                 };
             };
             /** @description Unauthorized */
@@ -8916,7 +9776,7 @@ export interface operations {
         parameters: {
             query: {
                 /** @description The address of the client; yours if left out. */
-                clientIp?: string | "";
+                clientIp?: (string | unknown | unknown) | "";
                 model: string;
                 service: components["schemas"]["ServiceType"];
             };
@@ -8997,6 +9857,24 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Another error of a backend */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Another error of a backend */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             /** @description OK */
             200: {
                 headers: {
@@ -9004,7 +9882,7 @@ export interface operations {
                 };
                 content: {
                     "audio/*": string;
-                    "text/event-stream": string;
+                    "text/event-stream": unknown;
                 };
             };
             /** @description Bad Request */
@@ -9088,7 +9966,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Service Unavailable */
+            /** @description No instance serves the model, or none of those that do can take the request now */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -9130,6 +10008,24 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Another error of a backend */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Another error of a backend */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             /** @description OK */
             200: {
                 headers: {
@@ -9137,7 +10033,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Transcription"];
-                    "text/event-stream": string;
+                    "text/event-stream": unknown;
                     "text/plain": string;
                 };
             };
@@ -9222,7 +10118,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Service Unavailable */
+            /** @description No instance serves the model, or none of those that do can take the request now */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -9264,6 +10160,24 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Another error of a backend */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Another error of a backend */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             /** @description OK */
             200: {
                 headers: {
@@ -9271,7 +10185,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ChatCompletion"];
-                    "text/event-stream": string;
+                    "text/event-stream": unknown;
                 };
             };
             /** @description Bad Request */
@@ -9355,7 +10269,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Service Unavailable */
+            /** @description No instance serves the model, or none of those that do can take the request now */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -9450,6 +10364,24 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Another error of a backend */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Another error of a backend */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             /** @description OK */
             200: {
                 headers: {
@@ -9540,7 +10472,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Service Unavailable */
+            /** @description No instance serves the model, or none of those that do can take the request now */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -9582,6 +10514,24 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Another error of a backend */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Another error of a backend */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             /** @description OK */
             200: {
                 headers: {
@@ -9589,7 +10539,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ImageList"];
-                    "text/event-stream": string;
+                    "text/event-stream": unknown;
                 };
             };
             /** @description Bad Request */
@@ -9673,7 +10623,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Service Unavailable */
+            /** @description No instance serves the model, or none of those that do can take the request now */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -9715,6 +10665,24 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Another error of a backend */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Another error of a backend */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             /** @description OK */
             200: {
                 headers: {
@@ -9722,7 +10690,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ImageList"];
-                    "text/event-stream": string;
+                    "text/event-stream": unknown;
                 };
             };
             /** @description Bad Request */
@@ -9806,7 +10774,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Service Unavailable */
+            /** @description No instance serves the model, or none of those that do can take the request now */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -10035,6 +11003,24 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Another error of a backend */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Another error of a backend */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             /** @description OK */
             200: {
                 headers: {
@@ -10125,7 +11111,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Service Unavailable */
+            /** @description No instance serves the model, or none of those that do can take the request now */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -10167,6 +11153,24 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Another error of a backend */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Another error of a backend */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             /** @description OK */
             200: {
                 headers: {
@@ -10174,7 +11178,7 @@ export interface operations {
                 };
                 content: {
                     "audio/*": string;
-                    "text/event-stream": string;
+                    "text/event-stream": unknown;
                 };
             };
             /** @description Bad Request */
@@ -10258,7 +11262,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Service Unavailable */
+            /** @description No instance serves the model, or none of those that do can take the request now */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -10300,6 +11304,24 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Another error of a backend */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Another error of a backend */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             /** @description OK */
             200: {
                 headers: {
@@ -10307,7 +11329,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Transcription"];
-                    "text/event-stream": string;
+                    "text/event-stream": unknown;
                     "text/plain": string;
                 };
             };
@@ -10392,7 +11414,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Service Unavailable */
+            /** @description No instance serves the model, or none of those that do can take the request now */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -10434,6 +11456,24 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Another error of a backend */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Another error of a backend */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             /** @description OK */
             200: {
                 headers: {
@@ -10441,7 +11481,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ChatCompletion"];
-                    "text/event-stream": string;
+                    "text/event-stream": unknown;
                 };
             };
             /** @description Bad Request */
@@ -10525,7 +11565,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Service Unavailable */
+            /** @description No instance serves the model, or none of those that do can take the request now */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -10567,6 +11607,24 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Another error of a backend */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Another error of a backend */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             /** @description OK */
             200: {
                 headers: {
@@ -10657,7 +11715,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Service Unavailable */
+            /** @description No instance serves the model, or none of those that do can take the request now */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -10699,6 +11757,24 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Another error of a backend */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Another error of a backend */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             /** @description OK */
             200: {
                 headers: {
@@ -10706,7 +11782,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ImageList"];
-                    "text/event-stream": string;
+                    "text/event-stream": unknown;
                 };
             };
             /** @description Bad Request */
@@ -10790,7 +11866,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Service Unavailable */
+            /** @description No instance serves the model, or none of those that do can take the request now */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -10832,6 +11908,24 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Another error of a backend */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Another error of a backend */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             /** @description OK */
             200: {
                 headers: {
@@ -10839,7 +11933,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ImageList"];
-                    "text/event-stream": string;
+                    "text/event-stream": unknown;
                 };
             };
             /** @description Bad Request */
@@ -10923,7 +12017,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Service Unavailable */
+            /** @description No instance serves the model, or none of those that do can take the request now */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -11088,6 +12182,24 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Another error of a backend */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Another error of a backend */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             /** @description OK */
             200: {
                 headers: {
@@ -11178,7 +12290,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Service Unavailable */
+            /** @description No instance serves the model, or none of those that do can take the request now */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -11220,6 +12332,24 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Another error of a backend */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Another error of a backend */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             /** @description OK */
             200: {
                 headers: {
@@ -11310,7 +12440,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Service Unavailable */
+            /** @description No instance serves the model, or none of those that do can take the request now */
             503: {
                 headers: {
                     [name: string]: unknown;
@@ -11352,6 +12482,24 @@ export interface operations {
             };
         };
         responses: {
+            /** @description Another error of a backend */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Another error of a backend */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
             /** @description OK */
             200: {
                 headers: {
@@ -11442,7 +12590,7 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Service Unavailable */
+            /** @description No instance serves the model, or none of those that do can take the request now */
             503: {
                 headers: {
                     [name: string]: unknown;

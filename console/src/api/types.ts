@@ -28,6 +28,13 @@ export type MonitoringConfig = Schemas['Monitoring']
 export type LoggerList = Schemas['LoggerList']
 export type Health = Schemas['Health']
 
+export type Me = Schemas['Self']
+export type LiveSnapshot = Schemas['LiveSnapshot']
+export type LiveInstance = Schemas['LiveInstance']
+export type LiveChange = Schemas['LiveChange']
+export type LiveWindow = Schemas['LiveWindow']
+export type LiveHistory = Schemas['LiveHistory']
+
 export const serviceTypes: ServiceType[] = ['chat', 'embedding', 'rerank', 'tts', 'stt', 'imgGen', 'imgEdit']
 
 /** One call as the gateway remembers it; what it could not tell is empty. */

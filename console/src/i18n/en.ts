@@ -15,6 +15,15 @@ export const en = {
   'nav.open': '{n} breaker open|{n} breakers open',
   'nav.up': 'up {age}',
 
+  'session.title': 'Log in',
+  'session.token': 'Management token',
+  'session.hint': 'It is sent once and stored nowhere; the session ends after 12 hours, or with the token.',
+  'session.wrong': 'The gateway does not know this token.',
+  'session.logIn': 'Log in',
+  'session.logOut': 'Log out',
+  'session.who': '{name}, {role}',
+  'session.viewer': 'Your role VIEWER may read. Changes need OPERATOR.',
+
   'top.search': 'Model, instance, request id',
   'top.language': 'Language',
   'top.theme': 'Appearance',

@@ -16,6 +16,15 @@ export const zh: Dictionary = {
   'nav.open': '{n} 个熔断器断开',
   'nav.up': '已运行 {age}',
 
+  'session.title': '登录',
+  'session.token': '管理令牌',
+  'session.hint': '令牌仅发送一次，不会被保存；会话在 12 小时后或令牌失效时结束。',
+  'session.wrong': '网关不认识此令牌。',
+  'session.logIn': '登录',
+  'session.logOut': '退出登录',
+  'session.who': '{name}，{role}',
+  'session.viewer': '您的角色 VIEWER 只能查看，修改需要 OPERATOR。',
+
   'top.search': '模型、实例、请求 ID',
   'top.language': '语言',
   'top.theme': '外观',

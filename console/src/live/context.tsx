@@ -1,4 +1,6 @@
+import { useQuery } from '@tanstack/react-query'
 import { createContext, useContext, useEffect, useMemo, useState, useSyncExternalStore, type ReactNode } from 'react'
+import { history } from './history'
 import type { Range, Series } from './series'
 import { summarise, type Stats } from './stats'
 import type { LiveState, LiveStore } from './store'
@@ -50,15 +52,20 @@ export function useStats(range: Range): Stats {
   const { calls, snapshot } = useLive()
   const time = snapshot?.time ?? 0
   return useMemo(() => {
+    if (range === '5m' && snapshot?.stats !== undefined) return snapshot.stats
     const now = time === 0 ? Date.now() : time
     return summarise(calls, statSeconds[range], store.watched(statSeconds[range], now), now)
-  }, [calls, time, range, store])
+  }, [calls, time, range, store, snapshot?.stats])
 }
 
 export function useSeries(range: Range): Series {
   const store = useStore()
   const { snapshot, revision } = useLive()
   const time = snapshot?.time ?? 0
+  const { data } = useQuery(history(range))
   // The store's series change with its revision and with the time.
-  return useMemo(() => store.series(range, time === 0 || revision < 0 ? undefined : time), [store, range, time, revision])
+  return useMemo(() => {
+    if (data !== undefined) return time === 0 ? data : store.seconds.extend(data, time)
+    return store.series(range, time === 0 || revision < 0 ? undefined : time)
+  }, [store, range, time, revision, data])
 }

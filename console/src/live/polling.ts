@@ -48,7 +48,7 @@ export class PollingSource implements Source {
   }
 }
 
-async function readCalls(limit: number, signal: AbortSignal): Promise<{ calls: Call[]; capacity: number; samplingRate: number }> {
+export async function readCalls(limit: number, signal: AbortSignal): Promise<{ calls: Call[]; capacity: number; samplingRate: number }> {
   const reply = await body(api.GET('/api/monitoring/calls', { params: { query: { limit } }, signal }))
   return { calls: reply.calls.map(toCall), capacity: reply.capacity, samplingRate: reply.samplingRate }
 }

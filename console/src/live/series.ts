@@ -27,7 +27,7 @@ export type Outcome = 'answered' | 'failed' | 'breaker' | 'limited'
 export function outcome(call: Call): Outcome {
   if (call.status === 'success' && !call.errorCode) return 'answered'
   // A caller who goes away is no fault of gateway or backend.
-  if (call.status === 'cancelled' || call.clientGone) return 'answered'
+  if (call.clientGone) return 'answered'
   if (call.errorCode === 'circuit_breaker_open') return 'breaker'
   if (call.httpStatus === 429) return 'limited'
   return 'failed'
@@ -73,7 +73,7 @@ const emptyBucket = (): Bucket => ({
   answered: 0, failed: 0, breaker: 0, limited: 0, tokensIn: 0, tokensOut: 0, durations: [], firstTokens: [], overheads: [],
 })
 
-const counts = ['answered', 'failed', 'breaker', 'limited', 'tokensIn', 'tokensOut'] as const
+export const counts = ['answered', 'failed', 'breaker', 'limited', 'tokensIn', 'tokensOut'] as const
 
 /** Counts of calls in buckets of one step; it forgets what is too old. */
 export class Buckets {

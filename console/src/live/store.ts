@@ -1,4 +1,5 @@
 import type { Call } from '@/api/types'
+import { Seconds } from './history'
 import { Buckets, endOf, rangeShape, type Range, type Series } from './series'
 import type { CallBatch, Sink, Snapshot, Source } from './types'
 
@@ -45,6 +46,8 @@ export class LiveStore implements Sink {
   private knownFrom = Number.POSITIVE_INFINITY
   private holes: { from: number; to: number }[] = []
   private lastData = 0
+  /** The seconds that were watched. */
+  readonly seconds = new Seconds()
   private stop: (() => void) | null = null
 
   constructor(
@@ -71,6 +74,7 @@ export class LiveStore implements Sink {
   }
 
   snapshot(snapshot: Snapshot): void {
+    this.seconds.add(snapshot)
     this.update({ snapshot, connection: { kind: 'live' }, error: null })
   }
 

@@ -1,4 +1,5 @@
-import type { BreakerState, Call, ServiceType } from '@/api/types'
+import type { BreakerState, Call, LiveWindow, ServiceType } from '@/api/types'
+import type { Stats } from './stats'
 
 export interface InstanceState {
   id: string
@@ -31,6 +32,21 @@ export interface Snapshot {
   /** The version of the configuration that is in force. */
   version: number
   instances: InstanceState[]
+  /** The readings of the last minute, where the gateway has counted them. */
+  stats?: Stats
+  /** What was counted since the start of the process, and the last second. */
+  totals?: Totals
+}
+
+export interface Totals {
+  startedAt: string
+  answered: number
+  failed: number
+  breaker: number
+  limited: number
+  tokensIn: number
+  tokensOut: number
+  window: LiveWindow
 }
 
 export interface CallBatch {

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link, Outlet, useNavigate, useRouterState } from '@tanstack/react-router'
-import { Contrast, Ellipsis, Globe, Search as SearchIcon } from 'lucide-react'
+import { Contrast, Ellipsis, Globe, Search as SearchIcon, UserRound } from 'lucide-react'
 import { useEffect, useMemo, useState } from 'react'
 import { info } from '@/api/queries'
 import { useI18n, type Language } from '@/i18n'
@@ -13,6 +13,7 @@ import { Help } from './help'
 import { pages, running, type Page } from './pages'
 import { Palette } from './palette'
 import { languageNames, usePreferences, type Theme } from './preferences'
+import { logOut, useMe } from './session'
 import { useShortcuts } from './shortcuts'
 
 /** The frame of all pages: menu, top bar, search and shortcuts. */
@@ -48,8 +49,10 @@ export function Layout() {
             <LiveDot />
             <LanguageMenu />
             <ThemeMenu />
+            <PersonMenu />
           </header>
           <main className="main" id="main" tabIndex={-1}>
+            <ViewerNote />
             <Outlet />
           </main>
         </div>
@@ -85,6 +88,7 @@ function NavLink({ page, path, open }: { page: Page; path: string; open: number 
 function Sidebar({ path }: { path: string }) {
   const { t } = useI18n()
   const open = useOpenBreakers()
+  const seen = usePages()
   const { data } = useQuery(info)
   const now = useNow(30_000)
   return (
@@ -94,11 +98,11 @@ function Sidebar({ path }: { path: string }) {
         <span>Patchbay</span>
       </Link>
       <nav className="nav" aria-label={t('nav.label')}>
-        {pages.slice(0, running).map((page) => (
+        {seen.filter((page) => pages.indexOf(page) < running).map((page) => (
           <NavLink key={page.path} {...{ page, path, open }} />
         ))}
         <div className="sep" />
-        {pages.slice(running).map((page) => (
+        {seen.filter((page) => pages.indexOf(page) >= running).map((page) => (
           <NavLink key={page.path} {...{ page, path, open }} />
         ))}
       </nav>
@@ -116,7 +120,7 @@ function Sidebar({ path }: { path: string }) {
 function Tabbar({ path }: { path: string }) {
   const { t } = useI18n()
   const shown = pages.slice(0, 4)
-  const rest = pages.slice(4)
+  const rest = usePages().filter((page) => !shown.includes(page))
   const navigate = useNavigate()
   return (
     <nav className="tabbar" aria-label={t('nav.label')}>
@@ -169,6 +173,36 @@ function LiveDot() {
       {words}
     </span>
   )
+}
+
+/** Who is logged in, where somebody must be. */
+function PersonMenu() {
+  const { t } = useI18n()
+  const me = useMe()
+  if (me === null || !me.securityEnabled) return null
+  const who = t('session.who', { name: me.name, role: me.role })
+  return (
+    <Menu
+      trigger={
+        <button type="button" className="btn ghost icon" aria-label={who} title={who}>
+          <UserRound className="ic" aria-hidden />
+        </button>
+      }
+      items={[{ label: who, disabled: true, onSelect: () => undefined }, 'separator', { label: t('session.logOut'), onSelect: () => void logOut() }]}
+    />
+  )
+}
+
+function ViewerNote() {
+  const { t } = useI18n()
+  const me = useMe()
+  return me?.role === 'VIEWER' ? <div className="note mb-4">{t('session.viewer')}</div> : null
+}
+
+/** The pages that the person may see something on. */
+function usePages(): Page[] {
+  const me = useMe()
+  return useMemo(() => pages.filter((page) => me === null || page.needs === undefined || me.permissions.includes(page.needs)), [me])
 }
 
 function LanguageMenu() {

@@ -9,6 +9,8 @@ export interface Page {
   /** The letter after "g" that goes to the page. */
   letter: string
   icon: ReactNode
+  /** Without this permission there is nothing to see on the page. */
+  needs?: string
 }
 
 export const pages: Page[] = [
@@ -19,7 +21,7 @@ export const pages: Page[] = [
   { path: '/resilience', title: 'nav.resilience', letter: 'r', icon: <SwitchIcon /> },
   { path: '/quota', title: 'nav.quota', letter: 'q', icon: <ChartNoAxesColumn className="ic" aria-hidden /> },
   { path: '/versions', title: 'nav.versions', letter: 'v', icon: <History className="ic" aria-hidden /> },
-  { path: '/keys', title: 'nav.keys', letter: 'k', icon: <KeyRound className="ic" aria-hidden /> },
+  { path: '/keys', title: 'nav.keys', letter: 'k', needs: 'auth:key:manage', icon: <KeyRound className="ic" aria-hidden /> },
   { path: '/settings', title: 'nav.settings', letter: 't', icon: <SlidersHorizontal className="ic" aria-hidden /> },
 ]
 

@@ -13,7 +13,7 @@ import { axisOf, timelineOf, type Axis, type Phase, type TimeBar } from './timel
 /** How the call ended, in a few words. */
 export function titleOf(call: Call, t: I18n['t']): string {
   const kind = outcome(call)
-  if (call.status === 'cancelled' || call.clientGone) return t('calls.title.cancelled')
+  if (call.clientGone) return t('calls.title.cancelled')
   if (kind === 'answered') return call.attempts <= 1 ? t('calls.title.ok') : call.attempts === 2 ? t('calls.title.second') : t('calls.title.later', { n: call.attempts })
   if (kind === 'breaker') return t('calls.title.breaker')
   if (kind === 'limited') return t('calls.title.limited')

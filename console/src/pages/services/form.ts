@@ -53,7 +53,7 @@ export function changes(form: InstanceForm, stored: Instance | null): InstanceCh
   if (differs('upstreamModel')) changed.upstreamModel = form.upstreamModel.trim()
   if (form.apiKey !== '') changed.apiKey = form.apiKey
   if (differs('weight')) changed.weight = Number(form.weight)
-  if (differs('adapter')) changed.adapter = form.adapter
+  if (differs('adapter')) changed.adapter = form.adapter as InstanceChanges['adapter']
   if (differs('maxConcurrency')) changed.maxConcurrency = Number(form.maxConcurrency)
   if (differs('forwardAuthorization')) changed.forwardAuthorization = form.forwardAuthorization
   if (differs('headers')) changed.headers = parseHeaders(form.headers)

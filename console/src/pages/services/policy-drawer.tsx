@@ -53,7 +53,7 @@ export function PolicyDrawer({ service, value, version, onClose }: { service: Se
             type="button"
             className="btn pri"
             disabled={!dirty || edit.isPending}
-            onClick={() => edit.mutate({ edit: { kind: 'service', service, value: policies satisfies ServiceInput }, version: base.version, said: t('services.policySaved', { service }) }, { onSuccess: onClose })}
+            onClick={() => edit.mutate({ edit: { kind: 'service', service, value: policies as ServiceInput }, version: base.version, said: t('services.policySaved', { service }) }, { onSuccess: onClose })}
           >
             {t('services.saveAs', { n: base.version + 1 })}
           </button>

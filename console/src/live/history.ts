@@ -1,0 +1,133 @@
+// The charts: what the gateway remembers, and the seconds since then.
+import { queryOptions } from '@tanstack/react-query'
+import { api, body } from '@/api/client'
+import type { LiveHistory } from '@/api/types'
+import { counts, rangeShape, type Range, type Series } from './series'
+import type { Snapshot } from './types'
+
+/** What the gateway has kept; asked for again once a step, for seconds twice a minute. */
+export const history = (range: Range) =>
+  queryOptions({
+    queryKey: ['series', range],
+    retry: false,
+    staleTime: 10_000,
+    refetchInterval: { '5m': 30_000, '1h': 15_000, '24h': 60_000 }[range],
+    queryFn: async ({ signal }) => toSeries(await body(api.GET('/api/monitoring/series', { params: { query: { range } }, signal }))),
+  })
+
+const quantiles = ['p50', 'p95', 'firstToken', 'overhead50', 'overhead95'] as const
+
+/** Counts of each step become rates; those of seconds are the mean of the last ones. */
+export function toSeries(reply: LiveHistory): Series {
+  const step = reply.stepSeconds
+  const from = Math.round(Date.parse(reply.from) / 1000)
+  const of = reply.series[0]
+  const column = (values: (number | null)[] | null | undefined) => Array.from({ length: reply.points }, (_, i) => values?.[i] ?? null)
+  const rates = (values: (number | null)[] | null | undefined) => smooth(column(values).map((value) => (value === null ? null : value / step)), step === 1 ? rangeShape['5m'].rateOver : 1)
+  return {
+    step,
+    times: Array.from({ length: reply.points }, (_, i) => from + i * step),
+    answered: rates(of?.requests?.answered),
+    failed: rates(of?.requests?.failed),
+    breaker: rates(of?.requests?.breakerOpen),
+    limited: rates(of?.requests?.limited),
+    tokensIn: rates(of?.tokens?.input),
+    tokensOut: rates(of?.tokens?.output),
+    p50: column(of?.latency?.p50),
+    p95: column(of?.latency?.p95),
+    firstToken: column(of?.ttft?.p50),
+    overhead50: column(of?.overhead?.p50),
+    overhead95: column(of?.overhead?.p95),
+  }
+}
+
+/** The mean of each value and those before it; a gap stays a gap. */
+export function smooth(values: (number | null)[], over: number): (number | null)[] {
+  return values.map((value, i) => {
+    if (value === null) return null
+    let sum = 0
+    let steps = 0
+    for (let back = 0; back < over && i - back >= 0; back++) {
+      const earlier = values[i - back]
+      if (earlier === null || earlier === undefined) break
+      sum += earlier
+      steps++
+    }
+    return sum / steps
+  })
+}
+
+/** One second, as two snapshots tell it. */
+interface Second {
+  time: number
+  counts: Record<(typeof counts)[number], number>
+  p50: number | null
+  p95: number | null
+  firstToken: number | null
+  overhead50: number | null
+  overhead95: number | null
+}
+
+const kept = 330
+
+/** The last seconds, from the differences of one snapshot to the next. */
+export class Seconds {
+  private list: Second[] = []
+  private before: Snapshot | null = null
+
+  add(snapshot: Snapshot): void {
+    const { before } = this
+    const now = snapshot.totals
+    if (now === undefined || before?.time === snapshot.time) return
+    this.before = snapshot
+    const then = before?.totals
+    const gap = before === null ? Number.POSITIVE_INFINITY : snapshot.time - before.time
+    if (then === undefined || then.startedAt !== now.startedAt || gap > 1900 || gap < 0) return
+    const of = Object.fromEntries(counts.map((name) => [name, now[name] - then[name]])) as Second['counts']
+    this.list.push({
+      time: Math.round(snapshot.time / 1000) - 1,
+      counts: of,
+      p50: now.window.latency?.p50 ?? null,
+      p95: now.window.latency?.p95 ?? null,
+      firstToken: now.window.ttft?.p50 ?? null,
+      overhead50: now.window.overhead?.p50 ?? null,
+      overhead95: now.window.overhead?.p95 ?? null,
+    })
+    if (this.list.length > kept) this.list.splice(0, this.list.length - kept)
+  }
+
+  /** Extends the seconds that the gateway told by those that were seen since. */
+  extend(series: Series, until: number): Series {
+    const last = series.times[series.times.length - 1]
+    if (last === undefined || series.step !== 1) return series
+    const end = Math.floor(until / 1000) - 1
+    if (end <= last) return series
+    const byTime = new Map(this.list.map((second) => [second.time, second]))
+    const result: Series = { ...series, times: [...series.times] }
+    for (const name of [...counts, ...quantiles]) result[name] = [...series[name]]
+    for (let time = last + 1; time <= end; time++) {
+      // Snapshots a little apart from a second may round to the one beside it.
+      const second = byTime.get(time) ?? (byTime.has(time - 1) ? byTime.get(time + 1) : undefined)
+      result.times.push(time)
+      const { rateOver } = rangeShape['5m']
+      for (const name of counts) {
+        if (second === undefined) {
+          result[name].push(null)
+          continue
+        }
+        const recent = [second.counts[name]]
+        for (let back = 1; back < rateOver; back++) {
+          const earlier = byTime.get(time - back)
+          if (earlier === undefined) break
+          recent.push(earlier.counts[name])
+        }
+        result[name].push(recent.reduce((sum, value) => sum + value, 0) / recent.length)
+      }
+      for (const name of quantiles) result[name].push(second?.[name] ?? null)
+    }
+    const surplus = result.times.length - series.times.length
+    result.times.splice(0, surplus)
+    for (const name of [...counts, ...quantiles]) result[name].splice(0, surplus)
+    return result
+  }
+}

@@ -1,0 +1,89 @@
+import { queryOptions, useQuery, useQueryClient } from '@tanstack/react-query'
+import { createContext, useContext, useEffect, useState, type FormEvent, type ReactNode } from 'react'
+import { api, ApiError, data, toError, unauthorized } from '@/api/client'
+import type { Me } from '@/api/types'
+import { useI18n } from '@/i18n'
+import { ErrorNote } from '@/ui/feedback'
+import { SecretField } from '@/ui/field'
+import { Mark } from '@/ui/glyphs'
+
+const me = queryOptions({
+  queryKey: ['me'],
+  retry: (count, error) => !(error instanceof ApiError) && count < 2,
+  staleTime: 60_000,
+  queryFn: ({ signal }): Promise<Me> => data(api.GET('/api/auth/me', { signal })),
+})
+
+const Context = createContext<Me | null>(null)
+
+/** Who is logged in; null while the gateway cannot be asked. */
+export const useMe = (): Me | null => useContext(Context)
+
+/** Whether the person may do something. Unknown is yes: the gateway decides. */
+export function useCan(permission: string): boolean {
+  const self = useMe()
+  return self === null || self.permissions.includes(permission)
+}
+
+/** Shows the pages to who may see them, and the others where to log in. */
+export function SessionProvider({ children }: { children: ReactNode }) {
+  const client = useQueryClient()
+  const { data: self, error, isPending } = useQuery(me)
+  useEffect(() => {
+    const again = () => void client.invalidateQueries({ queryKey: ['me'] })
+    unauthorized.addEventListener('unauthorized', again)
+    return () => unauthorized.removeEventListener('unauthorized', again)
+  }, [client])
+  if (error instanceof ApiError && error.status === 401) return <Login onDone={() => void client.resetQueries()} />
+  if (isPending) return null
+  return <Context.Provider value={self ?? null}>{children}</Context.Provider>
+}
+
+/** Has the browser forget the session, and all that the pages have read. */
+export async function logOut(): Promise<void> {
+  await fetch('/api/auth/session', { method: 'DELETE' })
+  location.assign('/')
+}
+
+/** The token is sent once and kept nowhere: the gateway answers with a cookie that no script can read. */
+function Login({ onDone }: { onDone(): void }) {
+  const { t } = useI18n()
+  const [token, setToken] = useState('')
+  const [busy, setBusy] = useState(false)
+  const [error, setError] = useState<unknown>(null)
+  useEffect(() => {
+    document.title = `${t('session.title')} · Patchbay`
+  }, [t])
+  const submit = async (event: FormEvent) => {
+    event.preventDefault()
+    setBusy(true)
+    setError(null)
+    try {
+      const reply = await fetch('/api/auth/session', { method: 'POST', headers: { authorization: `Bearer ${token.trim()}` } })
+      if (!reply.ok) throw toError(reply.status, await reply.json().catch(() => ''), reply.headers.get('x-request-id') ?? '')
+      setToken('')
+      onDone()
+    } catch (failure) {
+      setError(failure)
+    } finally {
+      setBusy(false)
+    }
+  }
+  const wrong = error instanceof ApiError && error.status === 401
+  return (
+    <main className="login">
+      <form className="panel" onSubmit={(event) => void submit(event)}>
+        <div className="brand">
+          <Mark />
+          <span>Patchbay</span>
+        </div>
+        <h1>{t('session.title')}</h1>
+        <SecretField label={t('session.token')} value={token} hint={t('session.hint')} error={wrong ? t('session.wrong') : undefined} onChange={setToken} />
+        {error !== null && !wrong && <ErrorNote error={error} />}
+        <button type="submit" className="btn pri" disabled={busy || token.trim() === ''}>
+          {t('session.logIn')}
+        </button>
+      </form>
+    </main>
+  )
+}

@@ -1,0 +1,83 @@
+import { describe, expect, it } from 'vitest'
+import type { LiveHistory, LiveSnapshot } from '@/api/types'
+import { Seconds, smooth, toSeries } from '@/live/history'
+import { Feed, toSnapshot } from '@/live/stream'
+import type { CallBatch, Sink, Snapshot } from '@/live/types'
+
+const window = { requests: 0, errors: 0, tokensIn: 0, tokensOut: 0 }
+const activity = (answered: number) => ({
+  requests: { answered, failed: 0, breakerOpen: 0, limited: 0, rejected: 0 }, tokensIn: answered * 2, tokensOut: answered * 3,
+  lastSecond: { ...window, requests: 1, latency: { p50: 5, p95: 9 } }, lastMinute: { ...window, requests: 6, errors: 3, latency: { p50: 5, p95: 9 } },
+})
+const live = (second: number, answered: number, startedAt = '2026-01-01T00:00:00Z') =>
+  ({
+    time: new Date(1_770_000_000_000 + second * 1000).toISOString(), startedAt, configVersion: 4, degradation: 'NORMAL', samplingRate: 1, total: activity(answered),
+    services: [{ service: 'chat', ...activity(answered), inFlight: 0, queueLength: 0, rateLimitRemaining: null }],
+    models: [{ service: 'chat', model: 'm', ...activity(answered), inFlight: 0, queueLength: 0 }],
+    instances: [
+      {
+        service: 'chat', model: 'm', id: 'm@http://a:1', handle: 'i-1', url: 'http://a:1', adapter: 'VLLM', ...activity(answered), health: 'HEALTHY', enabled: true, weight: 1, inFlight: 0,
+        breaker: { state: 'CLOSED', failureCount: 0 },
+      },
+    ],
+  }) as unknown as LiveSnapshot
+
+function sink() {
+  const seen = { snapshots: [] as Snapshot[], batches: [] as CallBatch[] }
+  const to: Sink = { snapshot: (snapshot) => seen.snapshots.push(snapshot), calls: (batch) => seen.batches.push(batch), failed: () => undefined }
+  return { seen, to }
+}
+
+describe('the feed of the live connection', () => {
+  it('hands on the calls of a second, newest first, and says when some were dropped', () => {
+    const { seen, to } = sink()
+    const feed = new Feed(to)
+    feed.take('call', { requestId: 'a' })
+    feed.take('call', { requestId: 'b' })
+    feed.take('snapshot', live(1, 1))
+    feed.take('dropped', { topic: 'call', count: 12 })
+    feed.take('snapshot', live(2, 1))
+    feed.take('snapshot', live(3, 1))
+    expect(seen.batches.map((batch) => batch.calls.map((call) => call.requestId))).toEqual([['b', 'a'], [], []])
+    expect(seen.batches.map((batch) => batch.complete)).toEqual([true, false, true])
+  })
+  it('shows a breaker that opens at once, before the next snapshot', () => {
+    const { seen, to } = sink()
+    const feed = new Feed(to)
+    feed.take('snapshot', live(1, 1))
+    feed.take('change', { kind: 'breaker', service: 'chat', instanceId: 'm@http://a:1', from: 'CLOSED', to: 'OPEN' })
+    expect(seen.snapshots.map((snapshot) => snapshot.instances[0]!.breaker)).toEqual(['CLOSED', 'OPEN'])
+  })
+  it('takes the readings of the last minute from the gateway', () => {
+    const { stats, version } = toSnapshot(live(1, 1))
+    expect(version).toBe(4)
+    expect(stats?.instances.get('chat m@http://a:1')).toMatchObject({ requests: 6, rate: 0.1, errorRate: 0.5, p95: 9 })
+  })
+})
+
+const reply = (values: (number | null)[]) =>
+  ({
+    startedAt: '2026-01-01T00:00:00Z', range: '5m', stepSeconds: 1, from: new Date(1_770_000_000_000 - values.length * 1000).toISOString(), points: values.length, omitted: 0,
+    series: [{ requests: { answered: values, failed: values, breakerOpen: values, limited: values, rejected: values }, latency: { p50: values, p95: values } }],
+  }) as unknown as LiveHistory
+
+describe('the charts', () => {
+  it('keep gaps: what was not watched is not zero', () => {
+    expect(smooth([null, 2, 4, null, 6], 5)).toEqual([null, 2, 3, null, 6])
+    expect(toSeries(reply([null, 2, null])).p95).toEqual([null, 2, null])
+  })
+  it('go on each second with the difference of two snapshots', () => {
+    const seconds = new Seconds()
+    for (const [second, answered] of [[0, 100], [1, 103], [2, 107]] as const) seconds.add(toSnapshot(live(second, answered)))
+    const series = seconds.extend(toSeries(reply([1, 1, 1])), 1_770_000_002_000)
+    expect(series.times).toHaveLength(3)
+    expect(series.answered.slice(1)).toEqual([3, 3.5])
+    expect(series.tokensOut.slice(1)).toEqual([9, 10.5])
+    expect(series.p95.slice(1)).toEqual([9, 9])
+  })
+  it('have a gap where the gateway was restarted or did not answer', () => {
+    const seconds = new Seconds()
+    for (const snapshot of [live(0, 100), live(1, 103), live(4, 200), live(5, 1, '2026-02-02T00:00:00Z'), live(6, 3, '2026-02-02T00:00:00Z')]) seconds.add(toSnapshot(snapshot))
+    expect(seconds.extend(toSeries(reply([1, 1, 1, 1, 1, 1, 1])), 1_770_000_006_000).answered.slice(1)).toEqual([3, null, null, null, null, 2])
+  })
+})
