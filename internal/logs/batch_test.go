@@ -60,20 +60,20 @@ func TestLinesOfRequestsAreWrittenTogether(t *testing.T) {
 		began := time.Now()
 		for i := range 50 {
 			access.Info("request", "n", i)
-			time.Sleep(time.Millisecond)
+			<-time.After(time.Millisecond)
 		}
 		synctest.Wait()
 		if n := out.count(); n != 0 {
 			t.Errorf("%d writes after %v", n, time.Since(began))
 		}
-		time.Sleep(batchDelay - time.Since(began))
+		<-time.After(batchDelay - time.Since(began))
 		synctest.Wait()
 		if n, lines := out.count(), strings.Count(out.text(), "\n"); n != 1 || lines != 50 {
 			t.Errorf("%d writes with %d lines, want all in one", n, lines)
 		}
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		access.Info("request")
-		time.Sleep(batchDelay)
+		<-time.After(batchDelay)
 		synctest.Wait()
 		if n := out.count(); n != 2 {
 			t.Errorf("%d writes, want one more", n)
