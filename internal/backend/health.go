@@ -65,6 +65,8 @@ type Health struct {
 	next      time.Time
 	// changed is told about every change of the status; nil tells nobody.
 	changed func(HealthChange)
+	// changes counts the changes of the flags.
+	changes *Changes
 }
 
 // Healthy reports whether the instance is neither out nor marked.
@@ -218,8 +220,12 @@ func (h *Health) setStatus(status Status, now time.Time, cause transport.Cause) 
 
 // setFlags sets the flags that requests read.
 func (h *Health) setFlags(out, marked bool) {
+	if h.out.Load() == out && h.marked.Load() == marked {
+		return
+	}
 	h.out.Store(out)
 	h.marked.Store(marked)
+	h.changes.note()
 }
 
 // watch records that a checker checks the instance from now on.

@@ -57,6 +57,8 @@ type Policy struct {
 	Breaker  breaker.Settings
 	Limit    ratelimit.Settings // in force only if its scope is the instance
 	Timeouts Timeouts
+	// Changes counts the changes of all instances of the service; nil counts none.
+	Changes *Changes
 	// Resolve finds the texts that secrets refer to.
 	Resolve Resolver
 	// Proxies are those that the environment names.
@@ -81,6 +83,7 @@ type State struct {
 	overload atomic.Int64    // until when it has too much to do, counted from since
 	failures failures
 	observer atomic.Pointer[Observer]
+	changes  *Changes
 }
 
 // New prepares an instance. The state is the one that it had before, or nil for
@@ -121,7 +124,9 @@ func New(settings Settings, service schema.ServiceType, policy Policy, state *St
 			Limiter: ratelimit.New(policy.Limit, now),
 			Series:  metrics.NewInstance(),
 			since:   now,
+			changes: policy.Changes,
 		}
+		state.Health.changes = policy.Changes
 		state.Breaker = breaker.New(policy.Breaker, now, state.breakerChanged)
 	}
 	return &Instance{
@@ -226,13 +231,10 @@ func (o Obstacle) Milder(other Obstacle) Obstacle {
 // Obstacle returns what keeps the instance from taking a request now; that it is
 // marked does not (see Health.Marked). Asking changes nothing.
 func (i *Instance) Obstacle(now time.Time) Obstacle {
+	if barred := i.Barred(); barred != NoObstacle {
+		return barred
+	}
 	switch {
-	case !i.Settings.Enabled:
-		return Disabled
-	case i.Share == 0:
-		return NoWeight
-	case i.Fault != "":
-		return Faulty
 	case i.Health.Out():
 		return Unhealthy
 	case !i.Breaker.Ready(now):
@@ -305,9 +307,12 @@ type Permit struct {
 // by one Release or Return with its permit.
 func (i *Instance) Acquire(now time.Time) (Permit, bool) {
 	running := i.inFlight.Add(1)
-	if limit := i.Settings.MaxConcurrency; limit > 0 && running > int64(limit) {
-		i.inFlight.Add(-1)
-		return Permit{}, false
+	if limit := int64(i.Settings.MaxConcurrency); limit > 0 && running >= limit {
+		i.changes.note()
+		if running > limit {
+			i.inFlight.Add(-1)
+			return Permit{}, false
+		}
 	}
 	var permit Permit
 	var ok bool

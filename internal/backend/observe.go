@@ -30,6 +30,7 @@ func (s *State) Observe(observer *Observer) {
 
 // breakerChanged passes a change of the breaker on.
 func (s *State) breakerChanged(change breaker.Change) {
+	s.changes.note()
 	if observer := s.observer.Load(); observer != nil {
 		observer.Breaker(change)
 	}

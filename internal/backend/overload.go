@@ -4,7 +4,10 @@ import "time"
 
 // Overloaded records that the instance said that it is too busy, and is to be
 // avoided until then.
-func (s *State) Overloaded(until time.Time) { s.overload.Store(int64(until.Sub(s.since))) }
+func (s *State) Overloaded(until time.Time) {
+	s.overload.Store(int64(until.Sub(s.since)))
+	s.changes.note()
+}
 
 // overloadedFor returns for how long the instance is still to be avoided.
 func (s *State) overloadedFor(now time.Time) time.Duration {

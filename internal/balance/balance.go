@@ -70,6 +70,24 @@ func (b *roundRobin) carry(prev *roundRobin, slots []int, scale float64) {
 type roundRobin struct {
 	mu     sync.Mutex
 	credit []int64 // by slot
+	// shares are those of all instances, once all were there to be picked from.
+	// They lie side by side: in a large pool most of the time would be spent on
+	// fetching one after the other from memory.
+	shares []int64
+}
+
+// sharesOfAll returns the shares by slot if the list is the whole pool, else nil.
+func (b *roundRobin) sharesOfAll(from []*backend.Instance) []int64 {
+	if len(from) != len(b.credit) {
+		return nil
+	}
+	if b.shares == nil {
+		b.shares = make([]int64, len(from))
+		for n, i := range from {
+			b.shares[n] = i.Share
+		}
+	}
+	return b.shares
 }
 
 func (b *roundRobin) Pick(from []*backend.Instance, _ netip.Addr) *backend.Instance {
@@ -78,6 +96,9 @@ func (b *roundRobin) Pick(from []*backend.Instance, _ netip.Addr) *backend.Insta
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if shares := b.sharesOfAll(from); shares != nil {
+		return from[b.pickFromAll(shares)]
+	}
 	var best *backend.Instance
 	var total int64
 	for _, i := range from {
@@ -91,9 +112,33 @@ func (b *roundRobin) Pick(from []*backend.Instance, _ netip.Addr) *backend.Insta
 	return best
 }
 
+// pickFromAll is Pick where the whole pool is there to be picked from.
+func (b *roundRobin) pickFromAll(shares []int64) (best int) {
+	var total, highest int64
+	for slot, share := range shares {
+		total += share
+		credit := b.credit[slot] + share
+		b.credit[slot] = credit
+		if slot == 0 || credit > highest {
+			best, highest = slot, credit
+		}
+	}
+	b.credit[best] -= total
+	return best
+}
+
 func (b *roundRobin) Peek(from []*backend.Instance, _ netip.Addr) *backend.Instance {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if shares := b.sharesOfAll(from); shares != nil {
+		best := 0
+		for slot, share := range shares {
+			if b.credit[slot]+share > b.credit[best]+shares[best] {
+				best = slot
+			}
+		}
+		return from[best]
+	}
 	best := from[0]
 	for _, i := range from[1:] {
 		if b.credit[i.Slot]+i.Share > b.credit[best.Slot]+best.Share {

@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/backend"
@@ -128,7 +127,7 @@ func (c *choice) exclude(i *backend.Instance, err error) {
 	if c.excluded.reason == nil {
 		c.excluded.reason = translationError(err)
 	}
-	c.last.ready = slices.DeleteFunc(c.last.ready, func(r *backend.Instance) bool { return r == i })
+	c.last.keep(func(r *backend.Instance) bool { return r != i })
 	c.stale = c.stale || len(c.last.ready) == 0
 }
 
@@ -193,7 +192,7 @@ func (c *choice) acquire(a *attempt, wanted func(*backend.Instance) bool) bool {
 	for {
 		s := c.survey()
 		if wanted != nil {
-			s.ready = slices.DeleteFunc(s.ready, func(i *backend.Instance) bool { return !wanted(i) })
+			s.keep(wanted)
 		}
 		if len(s.ready) == 0 {
 			return false
@@ -205,6 +204,7 @@ func (c *choice) acquire(a *attempt, wanted func(*backend.Instance) bool) bool {
 		permit, ok := i.Acquire(s.now)
 		c.stale = true // this request took a slot, or another one did
 		if !ok {
+			c.pool.Doubt()
 			continue
 		}
 		if err := a.begin(i, permit, s.now); err != nil {

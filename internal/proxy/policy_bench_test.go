@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -69,6 +70,26 @@ func BenchmarkPolicyUnderContention(b *testing.B) {
 				}
 			})
 		})
+	}
+}
+
+// BenchmarkPolicyByPoolSize is all of the policy of one request, in pools from small
+// to large.
+func BenchmarkPolicyByPoolSize(b *testing.B) {
+	for _, size := range []int{1, 20, 200} {
+		for _, strategy := range benchStrategies() {
+			b.Run(fmt.Sprintf("%d/%s", size, strategy), func(b *testing.B) {
+				r := newDesk(b, size, everyPolicy(strategy)).request(1)
+				b.ReportAllocs()
+				for b.Loop() {
+					r.choice.stale = true
+					if r.choice.admit() != nil {
+						b.Fatal("refused")
+					}
+					r.pickAndSettle(b)
+				}
+			})
+		}
 	}
 }
 

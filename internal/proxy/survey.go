@@ -14,10 +14,10 @@ import (
 type survey struct {
 	pool *routing.Pool
 	now  time.Time
-	// ready are the instances that may be picked, in the order of their slots.
-	ready []*backend.Instance
+	// ready are the instances that may be picked, in the order of their slots, and
 	// obstacles has what keeps each instance of the pool from being picked, by
-	// Instance.Slot.
+	// Instance.Slot. Both may belong to the pool: keep changes them.
+	ready     []*backend.Instance
 	obstacles []backend.Obstacle
 	// mildest is the least lasting obstacle among the instances that are not
 	// excluded, because that is what to wait for. It is NoObstacle if and only if
@@ -26,6 +26,10 @@ type survey struct {
 	// avoided are instances without an obstacle that are not picked because others
 	// are in a better state.
 	avoided []*backend.Instance
+
+	// found and reasons are memory for ready and obstacles.
+	found   []*backend.Instance
+	reasons []backend.Obstacle
 }
 
 // take surveys a pool. An instance that is avoided, because nothing listened at its
@@ -33,11 +37,17 @@ type survey struct {
 // instance is ready or busy.
 func (s *survey) take(pool *routing.Pool, excluded *exclusions, now time.Time) {
 	s.pool, s.now = pool, now
-	s.ready, s.avoided, s.obstacles = s.ready[:0], s.avoided[:0], s.obstacles[:0]
+	s.found, s.avoided, s.reasons = s.found[:0], s.avoided[:0], s.reasons[:0]
+	if excluded.none() && pool.AllReady() {
+		s.ready, s.obstacles, s.mildest = pool.Eligible, pool.Barriers, backend.NoObstacle
+		return
+	}
+	changes, steady := pool.Service.Changes.Count(), excluded.none()
 	mildest, ofAvoided := backend.Disabled, backend.Disabled
-	for _, i := range pool.Instances {
+	for n, i := range pool.Instances {
 		o := i.Obstacle(now)
-		s.obstacles = append(s.obstacles, o)
+		s.reasons = append(s.reasons, o)
+		steady = steady && o == pool.Barriers[n] && (o != backend.NoObstacle || i.Steady(now))
 		switch {
 		case excluded.has(i):
 		case i.Avoided(now):
@@ -48,19 +58,33 @@ func (s *survey) take(pool *routing.Pool, excluded *exclusions, now time.Time) {
 		default:
 			mildest = mildest.Milder(o)
 			if o == backend.NoObstacle {
-				s.ready = append(s.ready, i)
+				s.found = append(s.found, i)
 			}
 		}
 	}
 	if mildest.Busy() {
 		for _, i := range s.avoided {
-			s.obstacles[i.Slot] = backend.Unhealthy
+			s.reasons[i.Slot] = backend.Unhealthy
 		}
 	} else {
 		mildest = mildest.Milder(ofAvoided)
-		s.ready, s.avoided = s.avoided, s.ready
+		s.found, s.avoided = s.avoided, s.found
 	}
-	s.mildest = mildest
+	s.ready, s.obstacles, s.mildest = s.found, s.reasons, mildest
+	if steady && len(s.ready) > 0 {
+		pool.FoundAllReady(changes)
+	}
+}
+
+// keep leaves only the ready instances that are wanted.
+func (s *survey) keep(wanted func(*backend.Instance) bool) {
+	kept := s.found[:0]
+	for _, i := range s.ready {
+		if wanted(i) {
+			kept = append(kept, i)
+		}
+	}
+	s.found, s.ready = kept, kept
 }
 
 // mayComeFree tells whether an instance takes a request now, or as soon as one of
@@ -84,9 +108,9 @@ func (s *survey) refusal(excluded *exclusions, waiting int) *schema.Error {
 
 // reset clears the survey and keeps its memory.
 func (s *survey) reset() {
-	clear(s.ready[:cap(s.ready)])
+	clear(s.found[:cap(s.found)])
 	clear(s.avoided[:cap(s.avoided)])
-	*s = survey{ready: s.ready[:0], avoided: s.avoided[:0], obstacles: s.obstacles[:0]}
+	*s = survey{found: s.found[:0], avoided: s.avoided[:0], reasons: s.reasons[:0]}
 }
 
 // exclusions are the instances that a request must not be given.
@@ -98,6 +122,8 @@ type exclusions struct {
 	untranslatable []*backend.Instance
 	reason         *schema.Error
 }
+
+func (e *exclusions) none() bool { return len(e.called) == 0 && len(e.untranslatable) == 0 }
 
 func (e *exclusions) has(i *backend.Instance) bool {
 	return contains(e.called, i) || contains(e.untranslatable, i)

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/backend"
@@ -39,6 +40,8 @@ type Service struct {
 	Limiter *ratelimit.Limiter
 	// Pools are sorted by their models.
 	Pools []*Pool
+	// Changes counts what may make an instance unready.
+	Changes *backend.Changes
 
 	byModel map[string]*Pool
 	byID    map[string]*backend.Instance
@@ -54,6 +57,38 @@ type Pool struct {
 	Limiter *ratelimit.Limiter
 	// Queue is where requests wait while all slots of the pool are taken.
 	Queue *queue.Queue
+
+	// Eligible are the instances that get traffic while they are well, and Barriers
+	// what keeps each instance from that by its configuration, by Instance.Slot.
+	// Nobody may change them.
+	Eligible []*backend.Instance
+	Barriers []backend.Obstacle
+	// readyAt is one more than the count of changes at which all eligible instances
+	// were found ready; 0 where that is not known.
+	readyAt atomic.Uint64
+}
+
+// AllReady tells whether all eligible instances were found ready and nothing has
+// changed since.
+func (p *Pool) AllReady() bool {
+	return p.readyAt.Load() == p.Service.Changes.Count()+1
+}
+
+// FoundAllReady notes that all eligible instances were found ready, after the count of
+// changes was read and before anything that it does not count can keep one of them.
+func (p *Pool) FoundAllReady(changes uint64) { p.readyAt.Store(changes + 1) }
+
+// Doubt makes the next request look at every instance again.
+func (p *Pool) Doubt() { p.readyAt.Store(0) }
+
+// listEligible lists the instances that can get traffic.
+func (p *Pool) listEligible() {
+	p.Barriers = make([]backend.Obstacle, len(p.Instances))
+	for n, i := range p.Instances {
+		if p.Barriers[n] = i.Barred(); p.Barriers[n] == backend.NoObstacle {
+			p.Eligible = append(p.Eligible, i)
+		}
+	}
 }
 
 // Model is one entry of the list of models.
@@ -93,8 +128,9 @@ func compileService(serviceType schema.ServiceType, doc *config.Document, old *S
 	policy := doc.Services[serviceType]
 	s := &Service{Type: serviceType, Policy: policy, byModel: map[string]*Pool{}, byID: make(map[string]*backend.Instance, len(policy.Instances))}
 	if old != nil {
-		s.Limiter = old.Limiter
+		s.Limiter, s.Changes = old.Limiter, old.Changes
 	} else {
+		s.Changes = new(backend.Changes)
 		s.Limiter = ratelimit.New(scoped(policy.RateLimit, ratelimit.PerService), now)
 	}
 	shared := backend.Policy{
@@ -102,6 +138,7 @@ func compileService(serviceType schema.ServiceType, doc *config.Document, old *S
 		Breaker:  policy.CircuitBreaker,
 		Limit:    policy.RateLimit,
 		Timeouts: policy.Timeouts.Or(doc.Limits.Timeouts()),
+		Changes:  s.Changes,
 		Resolve:  doc.Resolve,
 		Proxies:  transport.EnvironmentProxies(),
 	}
@@ -127,6 +164,7 @@ func compileService(serviceType schema.ServiceType, doc *config.Document, old *S
 	slices.SortFunc(s.Pools, func(a, b *Pool) int { return cmp.Compare(a.Model, b.Model) })
 	for _, pool := range s.Pools {
 		pool.inherit(old.Find(pool.Model), now)
+		pool.listEligible()
 	}
 	return s, nil
 }
