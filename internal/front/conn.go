@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"runtime/debug"
 	"sync"
@@ -64,6 +65,7 @@ type conn struct {
 	waitErr error
 
 	head     head
+	url      url.URL     // of requests
 	header   http.Header // of requests
 	values   []string    // of the fields of header
 	body     body
@@ -74,7 +76,7 @@ type conn struct {
 	writing  sync.Mutex // an interim reply is not written into another
 	deadline time.Time  // of writes
 	vector   net.Buffers
-	pieces   [2][]byte // of vector
+	pieces   [3][]byte // of vector
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
@@ -120,10 +122,7 @@ func (c *conn) serve() {
 	}
 	stop := context.AfterFunc(c.server.base, c.endRequest)
 	defer stop()
-	for {
-		if !c.readHead() {
-			break
-		}
+	for c.readHead() {
 		verdict, refusal := c.head.parse(c.head.text)
 		if verdict == refuse {
 			c.refuse(refusal)
@@ -170,10 +169,12 @@ func (c *conn) handOver() {
 // readHead reads until the buffer starts with the head of a request. False means
 // that the connection ends.
 func (c *conn) readHead() bool {
+	limit := c.server.options.HTTP.MaxHeaderBytes + headSlop
 	line, from := 0, 0 // where the present line starts, where to search on
 	for {
 		came := c.buf[c.r:c.w]
-		for {
+		length := 0 // of the head, once its end has come
+		for length == 0 {
 			i := bytes.IndexByte(came[from:], '\n')
 			if i < 0 {
 				from = len(came)
@@ -181,14 +182,17 @@ func (c *conn) readHead() bool {
 			}
 			end := from + i
 			if end == line || end == line+1 && came[line] == '\r' {
-				c.head.text = string(came[:end+1])
-				return true
+				length = end + 1
 			}
 			line, from = end+1, end+1
 		}
-		if len(came) > c.server.options.HTTP.MaxHeaderBytes+headSlop {
+		switch {
+		case length > limit, length == 0 && len(came) > limit:
 			c.refuse(Refusal{Status: http.StatusRequestHeaderFieldsTooLarge})
 			return false
+		case length > 0:
+			c.head.text = string(came[:length])
+			return true
 		}
 		// An idle connection may wait longer than one that has begun a request.
 		if began := stepOf(c.state.Load()) == reading; !began && !c.move(stepFor(len(came))) || !c.fillHead() {
@@ -316,7 +320,7 @@ func (c *conn) begin() *http.Request {
 		ctx.cancel() // it ended before the context was known
 	}
 	c.peer.begin(c)
-	request := newRequest(h)
+	request := requestOf(h, &c.url)
 	request.Header, request.RemoteAddr, request.Body = c.header, c.remote, &c.body
 	return request.WithContext(ctx)
 }
@@ -331,7 +335,7 @@ func (c *conn) end(panicked any) bool {
 	clear(c.header)
 	clear(c.values)
 	clear(c.head.fields)
-	c.head = head{fields: c.head.fields[:0]}
+	c.head, c.url = head{fields: c.head.fields[:0]}, url.URL{}
 	if panicked == nil {
 		return true
 	}

@@ -24,7 +24,8 @@ type Options struct {
 	// Wrap returns the listener for HTTP around the one from which it gets its
 	// connections; nil leaves it as it is.
 	Wrap func(net.Listener) net.Listener
-	// Serves tells whether requests with this method and path are served here.
+	// Serves tells whether requests with this method and path are served here; nil
+	// leaves everything to HTTP.
 	Serves func(method, path string) bool
 	// Refuse returns the whole reply to a request that is not valid.
 	Refuse func(Refusal) []byte
@@ -144,7 +145,7 @@ func isTemporary(err error) bool {
 // be noticed.
 func (s *Server) accept(nc net.Conn) {
 	c := newConn(s, nc)
-	if c.raw == nil || s.watcher == nil {
+	if c.raw == nil || s.watcher == nil || s.options.Serves == nil {
 		s.rest.give(nc)
 		return
 	}

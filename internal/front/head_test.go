@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"io"
 	"net/http"
+	"net/url"
 	"reflect"
 	"strings"
 	"testing"
@@ -88,7 +89,7 @@ func FuzzHeadsAreReadAsByNetHTTP(f *testing.F) {
 			return
 		}
 		c.fillHeader()
-		got := newRequest(&c.head)
+		got := requestOf(&c.head, new(url.URL))
 		want, err := http.ReadRequest(bufio.NewReader(io.MultiReader(bytes.NewReader(text[:end]), zeros{})))
 		if err != nil {
 			t.Fatalf("%q is served, and net/http does not take it: %v", text[:end], err)

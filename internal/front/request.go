@@ -5,11 +5,13 @@ import (
 	"net/url"
 )
 
-// newRequest returns a request with this head, as net/http would have read it.
-func newRequest(h *head) *http.Request {
-	return &http.Request{
+// requestOf returns a request with this head, as net/http would have read it. Its
+// URL is in memory that is used again.
+func requestOf(h *head, at *url.URL) http.Request {
+	*at = url.URL{Path: h.path, RawQuery: h.query}
+	return http.Request{
 		Method:        h.method,
-		URL:           &url.URL{Path: h.path, RawQuery: h.query},
+		URL:           at,
 		Proto:         "HTTP/1.1",
 		ProtoMajor:    1,
 		ProtoMinor:    1,

@@ -73,23 +73,31 @@ func (r *response) Write(p []byte) (int, error) {
 
 // add adds bytes of the body in their framing.
 func (r *response) add(p []byte) (int, error) {
+	if r.chunked || len(p) < maxHeld {
+		r.borrow()
+	}
 	if r.chunked {
 		r.out = strconv.AppendUint(r.out, uint64(len(p)), 16)
 		r.out = append(r.out, "\r\n"...)
 	}
-	if len(r.out)+len(p)+2 > maxHeld {
-		r.sendWith(p)
+	end := r.chunkEnd()
+	if len(r.out)+len(p)+len(end) > maxHeld {
+		r.sendWith(p, end)
 	} else {
-		r.out = append(r.out, p...)
-	}
-	if r.chunked {
-		r.borrow()
-		r.out = append(r.out, "\r\n"...)
+		r.out = append(append(r.out, p...), end...)
 	}
 	if r.err != nil {
 		return 0, r.err
 	}
 	return len(p), nil
+}
+
+// chunkEnd is what stands behind a piece of the body.
+func (r *response) chunkEnd() []byte {
+	if r.chunked {
+		return crlf
+	}
+	return nil
 }
 
 // FlushError sends what was written so far.
@@ -203,14 +211,14 @@ func (r *response) send() {
 }
 
 // sendWith sends what was collected and more.
-func (r *response) sendWith(more []byte) {
+func (r *response) sendWith(more, end []byte) {
 	if r.err != nil {
 		return
 	}
 	c := r.conn
 	c.writing.Lock()
 	r.noteSending()
-	r.fail(c.writeBoth(r.out, more))
+	r.fail(c.writePieces(r.out, more, end))
 	c.writing.Unlock()
 	r.giveBack()
 }
@@ -253,16 +261,13 @@ func (c *conn) write(p []byte) error {
 	return err
 }
 
-// writeBoth sends two pieces together. The caller has the lock.
-func (c *conn) writeBoth(first, second []byte) error {
-	if len(first) == 0 {
-		return c.write(second)
-	}
-	c.boundWrite(len(first) + len(second))
-	c.pieces = [2][]byte{first, second}
+// writePieces sends pieces together, which may be empty. The caller has the lock.
+func (c *conn) writePieces(first, second, third []byte) error {
+	c.boundWrite(len(first) + len(second) + len(third))
+	c.pieces = [3][]byte{first, second, third}
 	c.vector = c.pieces[:]
 	_, err := c.vector.WriteTo(c.nc)
-	c.pieces, c.vector = [2][]byte{}, nil
+	c.pieces, c.vector = [3][]byte{}, nil
 	return err
 }
 
@@ -275,6 +280,8 @@ func (c *conn) boundWrite(length int) {
 		_ = c.nc.SetWriteDeadline(c.deadline) // it fails on closed connections, as the write will
 	}
 }
+
+var crlf = []byte("\r\n")
 
 var (
 	_ http.ResponseWriter = (*response)(nil)

@@ -13,28 +13,36 @@ import (
 )
 
 // newFront returns the server that stands before net/http and serves the unified
-// API.
-func (g *Gateway) newFront() *front.Server {
-	served := frontPaths(g.Routes)
-	return front.New(front.Options{
+// API, unless net/http is to serve everything.
+func (g *Gateway) newFront(netHTTP bool) *front.Server {
+	options := front.Options{
 		HTTP:   g.Server,
 		Wrap:   func(l net.Listener) net.Listener { return web.Listener{Listener: l} },
-		Serves: func(method, path string) bool { return method == http.MethodPost && served[path] },
 		Refuse: refuse,
 		Log:    g.log,
-	})
+	}
+	if !netHTTP {
+		options.Serves = unifiedPaths(g.Routes).serves
+	}
+	return front.New(options)
 }
 
-// frontPaths returns the paths of the unified API to which requests are posted.
-func frontPaths(routes []web.Route) map[string]bool {
-	paths := make(map[string]bool)
+// paths are those of the unified API that have no parameters, with their methods.
+// Clients ask for the models before they post, so that both must be served by the
+// same server: a connection stays with net/http once it has it.
+type paths map[string]string
+
+func unifiedPaths(routes []web.Route) paths {
+	p := make(paths)
 	for _, route := range routes {
-		if path, posted := strings.CutPrefix(route.Pattern, "POST "); posted && route.Permission == access.ByKey && !strings.Contains(path, "{") {
-			paths[path] = true
+		if method, path, _ := strings.Cut(route.Pattern, " "); route.Permission == access.ByKey && !strings.Contains(path, "{") {
+			p[path] = method
 		}
 	}
-	return paths
+	return p
 }
+
+func (p paths) serves(method, path string) bool { return method == p[path] }
 
 // refuse is the reply to a request that the front refuses.
 func refuse(r front.Refusal) []byte {

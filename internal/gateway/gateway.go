@@ -91,6 +91,9 @@ type Options struct {
 	// KeepAlive is the time between two comments in a stream in which nothing
 	// happens; 0 means the default of the unified API.
 	KeepAlive time.Duration
+	// NetHTTP lets net/http serve everything, which otherwise serves what the front
+	// does not. Clients see no difference.
+	NetHTTP bool
 }
 
 // New assembles a gateway from a configuration and opens its listener. It
@@ -187,7 +190,7 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 		Origins: g.Document.Server.CORSOrigins, Fail: fail,
 	})
 	g.Server = g.newServer()
-	g.front = g.newFront()
+	g.front = g.newFront(options.NetHTTP)
 	return nil
 }
 

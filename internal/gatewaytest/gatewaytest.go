@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -54,6 +55,18 @@ type Setup struct {
 	FromFile  bool          // the configuration counts as one of a file
 }
 
+// netHTTP is the name of tests in which net/http serves everything.
+const netHTTP = "net-http"
+
+// BothWays runs a test twice: as the gateway serves requests, and with all of them
+// served by net/http.
+func BothWays(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	for _, way := range []string{"front", netHTTP} {
+		t.Run(way, test)
+	}
+}
+
 // Start starts a gateway with this configuration on a port of its own.
 func Start(t *testing.T, yaml string) *Gateway {
 	t.Helper()
@@ -70,6 +83,7 @@ func StartWith(t *testing.T, s Setup) *Gateway {
 	log := logs.New(out, logs.JSON, slog.LevelDebug)
 	g, err := gateway.New(LoadDocument(t, s.YAML, s.DataDir), log, gateway.Options{
 		Build: actuator.Build{Version: Version}, KeepAlive: s.KeepAlive, FromFile: s.FromFile,
+		NetHTTP: slices.Contains(strings.Split(t.Name(), "/"), netHTTP),
 	})
 	if err != nil {
 		t.Fatal(err)

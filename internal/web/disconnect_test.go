@@ -21,6 +21,10 @@ import (
 // the best of several tries counts. A gateway that looks only now and then is
 // late in all of them.
 func TestClientThatLeavesCancelsTheBackend(t *testing.T) {
+	gatewaytest.BothWays(t, testClientThatLeavesCancelsTheBackend)
+}
+
+func testClientThatLeavesCancelsTheBackend(t *testing.T) {
 	const tries, limit = 20, 100 * time.Millisecond
 	for name, test := range map[string]struct {
 		step     simulator.Step
@@ -91,6 +95,10 @@ func leave(t *testing.T, r *gatewaytest.Gateway, b *simulator.Backend, body stri
 }
 
 func TestClientThatLeavesIsLoggedAsGone(t *testing.T) {
+	gatewaytest.BothWays(t, testClientThatLeavesIsLoggedAsGone)
+}
+
+func testClientThatLeavesIsLoggedAsGone(t *testing.T) {
 	r, b := gatewaytest.StartOne(t, simulator.Step{Hang: true})
 	leave(t, r, b, gatewaytest.PlainHi, -1, 1)
 	gatewaytest.Eventually(t, "the log says so", func() bool {
@@ -100,6 +108,10 @@ func TestClientThatLeavesIsLoggedAsGone(t *testing.T) {
 
 // Leaving between two attempts starts no second one.
 func TestClientThatLeavesIsNotFailedOver(t *testing.T) {
+	gatewaytest.BothWays(t, testClientThatLeavesIsNotFailedOver)
+}
+
+func testClientThatLeavesIsNotFailedOver(t *testing.T) {
 	a, b := gatewaytest.StartBackend(t, simulator.Step{Hang: true}), gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.PoolYAML(a, b))
 	leave(t, r, a, gatewaytest.PlainHi, -1, 1)
@@ -113,6 +125,10 @@ func TestClientThatLeavesIsNotFailedOver(t *testing.T) {
 // A client that ends its side of the connection after its request waits for the
 // reply and gets all of it.
 func TestHalfClosedClientGetsItsReply(t *testing.T) {
+	gatewaytest.BothWays(t, testHalfClosedClientGetsItsReply)
+}
+
+func testHalfClosedClientGetsItsReply(t *testing.T) {
 	for name, test := range map[string]struct {
 		step simulator.Step
 		body string

@@ -19,6 +19,10 @@ import (
 func chunked(body string) string { return fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body) }
 
 func TestMalformedHTTPGetsAnErrorBody(t *testing.T) {
+	gatewaytest.BothWays(t, testMalformedHTTPGetsAnErrorBody)
+}
+
+func testMalformedHTTPGetsAnErrorBody(t *testing.T) {
 	r, b := gatewaytest.StartOne(t)
 	for name, test := range map[string]struct {
 		request string
@@ -59,13 +63,19 @@ func TestMalformedHTTPGetsAnErrorBody(t *testing.T) {
 	r.Chat(gatewaytest.PlainHi).Succeeds(t)
 }
 
-func TestHeadersUpTo60KiBAreFine(t *testing.T) {
+func TestHeadersUpTo60KiBAreFine(t *testing.T) { gatewaytest.BothWays(t, testHeadersUpTo60KiBAreFine) }
+
+func testHeadersUpTo60KiBAreFine(t *testing.T) {
 	r, _ := gatewaytest.StartOne(t)
 	r.Chat(gatewaytest.PlainHi, "X-Long", strings.Repeat("x", 60<<10)).Succeeds(t)
 }
 
 // Two lengths for one body are how requests are smuggled past a proxy.
 func TestContentLengthBesideTransferEncodingIsRefused(t *testing.T) {
+	gatewaytest.BothWays(t, testContentLengthBesideTransferEncodingIsRefused)
+}
+
+func testContentLengthBesideTransferEncodingIsRefused(t *testing.T) {
 	both := chunked(gatewaytest.PlainHi)
 	length := fmt.Sprintf("Content-Length: %d\r\n", len(both))
 	for name, request := range map[string]string{
@@ -106,6 +116,10 @@ func TestContentLengthBesideTransferEncodingIsRefused(t *testing.T) {
 // What is refused on a fresh connection is refused on a used one, too: nothing
 // that went before may blind the gateway.
 func TestContentLengthBesideTransferEncodingIsRefusedLater(t *testing.T) {
+	gatewaytest.BothWays(t, testContentLengthBesideTransferEncodingIsRefusedLater)
+}
+
+func testContentLengthBesideTransferEncodingIsRefusedLater(t *testing.T) {
 	smuggled := gatewaytest.PostHead + "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n" + chunked(gatewaytest.PlainHi)
 	blind := strings.Repeat("a\r\n\r\n", 2000)
 	for name, first := range map[string]string{
@@ -142,6 +156,10 @@ func TestContentLengthBesideTransferEncodingIsRefusedLater(t *testing.T) {
 // before it, is seen whole. The cut is such that the second piece alone could be
 // taken for a head.
 func TestTwoLengthsBehindAPipelinedRequestAreRefused(t *testing.T) {
+	gatewaytest.BothWays(t, testTwoLengthsBehindAPipelinedRequestAreRefused)
+}
+
+func testTwoLengthsBehindAPipelinedRequestAreRefused(t *testing.T) {
 	head := "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\nX-A: "
 	for name, second := range map[string]string{
 		"like a request line": "P\r\n\r\n",
@@ -175,6 +193,10 @@ func TestTwoLengthsBehindAPipelinedRequestAreRefused(t *testing.T) {
 
 // A body is no head, whatever it looks like.
 func TestBodyThatLooksLikeAHeadHarmsNothing(t *testing.T) {
+	gatewaytest.BothWays(t, testBodyThatLooksLikeAHeadHarmsNothing)
+}
+
+func testBodyThatLooksLikeAHeadHarmsNothing(t *testing.T) {
 	r, _ := gatewaytest.StartOne(t)
 	body := strings.Repeat("\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n", 400)
 	conn := r.DialRaw()
@@ -195,6 +217,10 @@ func TestBodyThatLooksLikeAHeadHarmsNothing(t *testing.T) {
 }
 
 func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
+	gatewaytest.BothWays(t, testPipelinedRequestsAreAnsweredInOrder)
+}
+
+func testPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 	r, _ := gatewaytest.StartOne(t)
 	conn := r.DialRaw()
 	var requests strings.Builder
@@ -213,7 +239,9 @@ func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 	}
 }
 
-func TestSlowHeadIsClosed(t *testing.T) {
+func TestSlowHeadIsClosed(t *testing.T) { gatewaytest.BothWays(t, testSlowHeadIsClosed) }
+
+func testSlowHeadIsClosed(t *testing.T) {
 	if got := gatewaytest.Start(t, "").Server.ReadHeaderTimeout; got != 15*time.Second {
 		t.Errorf("a head may take %s, want 15s", got)
 	}
@@ -232,6 +260,10 @@ func TestSlowHeadIsClosed(t *testing.T) {
 }
 
 func TestExpectContinueIsAnswered(t *testing.T) {
+	gatewaytest.BothWays(t, testExpectContinueIsAnswered)
+}
+
+func testExpectContinueIsAnswered(t *testing.T) {
 	r, _ := gatewaytest.StartOne(t)
 	conn := r.DialRaw()
 	if _, err := fmt.Fprintf(conn, "%sExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", gatewaytest.PostHead, len(gatewaytest.PlainHi)); err != nil {
@@ -250,7 +282,9 @@ func TestExpectContinueIsAnswered(t *testing.T) {
 	gatewaytest.ReadRaw(t, replies, http.MethodPost).Succeeds(t)
 }
 
-func TestMethods(t *testing.T) {
+func TestMethods(t *testing.T) { gatewaytest.BothWays(t, testMethods) }
+
+func testMethods(t *testing.T) {
 	r, b := gatewaytest.StartOne(t)
 	for _, test := range []struct{ method, path, allow string }{
 		{http.MethodGet, "/v1/chat/completions", "POST, OPTIONS"},
@@ -283,7 +317,9 @@ func TestMethods(t *testing.T) {
 	}
 }
 
-func TestUnknownPaths(t *testing.T) {
+func TestUnknownPaths(t *testing.T) { gatewaytest.BothWays(t, testUnknownPaths) }
+
+func testUnknownPaths(t *testing.T) {
 	r, _ := gatewaytest.StartOne(t)
 	for _, path := range []string{
 		"/v1", "/v1/", "/index.html", "/v1/files", "/v1/chat", "/v1/chat/completions/x", "/V1/models", "/v2/chat/completions",
@@ -301,6 +337,10 @@ func TestUnknownPaths(t *testing.T) {
 }
 
 func TestSuperfluousSlashesAreNoRedirect(t *testing.T) {
+	gatewaytest.BothWays(t, testSuperfluousSlashesAreNoRedirect)
+}
+
+func testSuperfluousSlashesAreNoRedirect(t *testing.T) {
 	r, b := gatewaytest.StartOne(t)
 	paths := []string{"//v1//chat/completions/", "/v1/chat/completions/", "/v1///chat//completions", "//chat/completions//"}
 	for _, path := range paths {
@@ -318,7 +358,9 @@ func TestSuperfluousSlashesAreNoRedirect(t *testing.T) {
 	}
 }
 
-func TestCORS(t *testing.T) {
+func TestCORS(t *testing.T) { gatewaytest.BothWays(t, testCORS) }
+
+func testCORS(t *testing.T) {
 	r, b := gatewaytest.StartOne(t)
 	t.Run("preflight", func(t *testing.T) {
 		answer := r.Do(http.MethodOptions, "/v1/chat/completions", "", "Origin", "https://page.example",
@@ -374,7 +416,9 @@ func TestCORS(t *testing.T) {
 	}
 }
 
-func TestModels(t *testing.T) {
+func TestModels(t *testing.T) { gatewaytest.BothWays(t, testModels) }
+
+func testModels(t *testing.T) {
 	b := gatewaytest.StartBackend(t)
 	names := []string{"org/model:7b", "qwen2:7b", "plain", "with space", "日本語", "a/b/c", "100%"}
 	var instances []string
@@ -437,7 +481,9 @@ func TestModels(t *testing.T) {
 }
 
 // Clients of the last century know no chunks: their stream ends with the connection.
-func TestHTTP10(t *testing.T) {
+func TestHTTP10(t *testing.T) { gatewaytest.BothWays(t, testHTTP10) }
+
+func testHTTP10(t *testing.T) {
 	r, _ := gatewaytest.StartOne(t, simulator.Step{Text: "one two"}, simulator.Step{Text: "one two"})
 	for _, body := range []string{gatewaytest.PlainHi, gatewaytest.StreamHi} {
 		conn := r.DialRaw()
@@ -465,6 +511,10 @@ func TestHTTP10(t *testing.T) {
 // A request that comes while the one before it is still answered is seen whole,
 // too: refused where it is ambiguous, and only there.
 func TestChunkedRequestDuringAnAnswer(t *testing.T) {
+	gatewaytest.BothWays(t, testChunkedRequestDuringAnAnswer)
+}
+
+func testChunkedRequestDuringAnAnswer(t *testing.T) {
 	for name, test := range map[string]struct {
 		head   string
 		status int
