@@ -37,10 +37,10 @@ type Instance struct {
 	// gateway, where it gets no traffic then. Only those who may manage the instance
 	// may see it. It is empty if the secrets can be used.
 	Fault string
-	// Slot is the place of the instance in its pool, and Share its weight in
+	// Position is the index of the instance in its pool, and Share its weight in
 	// thousandths, so that shares add up exactly.
-	Slot  int
-	Share int64
+	Position int
+	Share    int64
 	// Hash is made from the ID, the same in every process.
 	Hash uint64
 

@@ -12,7 +12,7 @@ import (
 )
 
 // Balancer picks one of the instances that may be picked. The list is never
-// empty and holds instances of one pool in the order of their slots.
+// empty and holds instances of one pool in the order of their positions.
 type Balancer interface {
 	Pick(from []*backend.Instance, client netip.Addr) *backend.Instance
 	// Peek returns what Pick would, and changes nothing. It returns nil if the choice
@@ -20,31 +20,17 @@ type Balancer interface {
 	Peek(from []*backend.Instance, client netip.Addr) *backend.Instance
 }
 
-// New returns a balancer for a pool of the given size.
-func New(strategy Strategy, size int) Balancer {
-	switch strategy {
-	case Random:
-		return weightedRandom{}
-	case LeastConnections:
-		return &leastConnections{}
-	case IPHash:
-		return rendezvous{}
-	default:
-		return &roundRobin{credit: make([]int64, size)}
-	}
-}
-
 // Carry hands the progress of a balancer over to its successor, so that an edit
-// of the configuration does not start the round anew. The slots say where each
-// instance of the new pool stood in the old one, -1 for those that are new. The
+// of the configuration does not start the round anew. The positions say where
+// each instance of the new pool was in the old one, -1 for those that are new. The
 // scale is the ratio of the total weights of the new and the old pool: credit must
 // be scaled, or a negative credit from large weights would exclude an instance for
 // very long after the weights were reduced.
-func Carry(to, from Balancer, slots []int, scale float64) {
+func Carry(to, from Balancer, positions []int, scale float64) {
 	switch next := to.(type) {
 	case *roundRobin:
 		if prev, same := from.(*roundRobin); same {
-			next.carry(prev, slots, scale)
+			next.carry(prev, positions, scale)
 		}
 	case *leastConnections:
 		if prev, same := from.(*leastConnections); same {
@@ -53,12 +39,12 @@ func Carry(to, from Balancer, slots []int, scale float64) {
 	}
 }
 
-func (b *roundRobin) carry(prev *roundRobin, slots []int, scale float64) {
+func (b *roundRobin) carry(prev *roundRobin, positions []int, scale float64) {
 	prev.mu.Lock()
 	defer prev.mu.Unlock()
-	for slot, old := range slots {
+	for position, old := range positions {
 		if old >= 0 {
-			b.credit[slot] = int64(math.Round(float64(prev.credit[old]) * scale))
+			b.credit[position] = int64(math.Round(float64(prev.credit[old]) * scale))
 		}
 	}
 }
@@ -69,14 +55,14 @@ func (b *roundRobin) carry(prev *roundRobin, slots []int, scale float64) {
 // than five a in a row.
 type roundRobin struct {
 	mu     sync.Mutex
-	credit []int64 // by slot
+	credit []int64 // by the position in the pool
 	// shares are those of all instances, once all were there to be picked from.
 	// They lie side by side: in a large pool most of the time would be spent on
 	// fetching one after the other from memory.
 	shares []int64
 }
 
-// sharesOfAll returns the shares by slot if the list is the whole pool, else nil.
+// sharesOfAll returns the shares by position if the list is the whole pool, else nil.
 func (b *roundRobin) sharesOfAll(from []*backend.Instance) []int64 {
 	if len(from) != len(b.credit) {
 		return nil
@@ -103,24 +89,24 @@ func (b *roundRobin) Pick(from []*backend.Instance, _ netip.Addr) *backend.Insta
 	var total int64
 	for _, i := range from {
 		total += i.Share
-		b.credit[i.Slot] += i.Share
-		if best == nil || b.credit[i.Slot] > b.credit[best.Slot] {
+		b.credit[i.Position] += i.Share
+		if best == nil || b.credit[i.Position] > b.credit[best.Position] {
 			best = i
 		}
 	}
-	b.credit[best.Slot] -= total
+	b.credit[best.Position] -= total
 	return best
 }
 
 // pickFromAll is Pick where the whole pool is there to be picked from.
 func (b *roundRobin) pickFromAll(shares []int64) (best int) {
 	var total, highest int64
-	for slot, share := range shares {
+	for position, share := range shares {
 		total += share
-		credit := b.credit[slot] + share
-		b.credit[slot] = credit
-		if slot == 0 || credit > highest {
-			best, highest = slot, credit
+		credit := b.credit[position] + share
+		b.credit[position] = credit
+		if position == 0 || credit > highest {
+			best, highest = position, credit
 		}
 	}
 	b.credit[best] -= total
@@ -132,16 +118,16 @@ func (b *roundRobin) Peek(from []*backend.Instance, _ netip.Addr) *backend.Insta
 	defer b.mu.Unlock()
 	if shares := b.sharesOfAll(from); shares != nil {
 		best := 0
-		for slot, share := range shares {
-			if b.credit[slot]+share > b.credit[best]+shares[best] {
-				best = slot
+		for position, share := range shares {
+			if b.credit[position]+share > b.credit[best]+shares[best] {
+				best = position
 			}
 		}
 		return from[best]
 	}
 	best := from[0]
 	for _, i := range from[1:] {
-		if b.credit[i.Slot]+i.Share > b.credit[best.Slot]+best.Share {
+		if b.credit[i.Position]+i.Share > b.credit[best.Position]+best.Share {
 			best = i
 		}
 	}

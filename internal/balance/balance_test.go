@@ -22,7 +22,7 @@ func pool(t *testing.T, weights ...float64) []*backend.Instance {
 		if err != nil {
 			t.Fatal(err)
 		}
-		i.Slot = n
+		i.Position = n
 		all[n] = i
 	}
 	return all

@@ -45,7 +45,7 @@ func team(t fataler, weights ...float64) []*backend.Instance {
 	var all []*backend.Instance
 	for n, weight := range weights {
 		i := member(t, 'a'+byte(n), weight)
-		i.Slot = n
+		i.Position = n
 		all = append(all, i)
 	}
 	return all
@@ -163,7 +163,7 @@ func follow(before balance.Balancer, old, edited []*backend.Instance) balance.Ba
 		was += float64(i.Share)
 	}
 	for n, i := range edited {
-		i.Slot = n
+		i.Position = n
 		is += float64(i.Share)
 		slots[n] = slices.IndexFunc(old, func(o *backend.Instance) bool { return o.ID == i.ID })
 	}
@@ -493,7 +493,8 @@ func TestIPHashIgnoresTheSpellingOfAnAddress(t *testing.T) {
 // Every strategy picks from what it is offered and nothing else, and foretells
 // what it will pick, or says that it cannot.
 func TestEveryStrategyPicksFromTheOffer(t *testing.T) {
-	for _, strategy := range []balance.Strategy{balance.RoundRobin, balance.Random, balance.LeastConnections, balance.IPHash} {
+	for n := range balance.RoundRobin.Names() {
+		strategy := balance.Strategy(n)
 		t.Run(strategy.String(), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				all := team(t, rapid.SliceOfN(rapid.Float64Range(0.001, 1000), 1, 8).Draw(t, "weights")...)

@@ -21,10 +21,29 @@ const (
 	strategyCount = int(IPHash) + 1
 )
 
-var strategyNames = [strategyCount]string{"round_robin", "random", "least_connections", "ip_hash"}
+// strategies has a row for each strategy: its name with underscores, and what
+// makes a balancer for a pool of the given size.
+var strategies = [strategyCount]struct {
+	name string
+	make func(size int) Balancer
+}{
+	RoundRobin:       {"round_robin", func(size int) Balancer { return &roundRobin{credit: make([]int64, size)} }},
+	Random:           {"random", func(int) Balancer { return weightedRandom{} }},
+	LeastConnections: {"least_connections", func(int) Balancer { return &leastConnections{} }},
+	IPHash:           {"ip_hash", func(int) Balancer { return rendezvous{} }},
+}
+
+// New returns a balancer for a pool of the given size.
+func New(strategy Strategy, size int) Balancer { return strategies[strategy].make(size) }
 
 // Names returns the name of every strategy.
-func (Strategy) Names() []string { return append([]string(nil), strategyNames[:]...) }
+func (Strategy) Names() []string {
+	names := make([]string, 0, strategyCount)
+	for _, row := range strategies {
+		names = append(names, row.name)
+	}
+	return names
+}
 
 // Valid tells whether s is one of the strategies.
 func (s Strategy) Valid() bool { return int(s) < strategyCount }
@@ -34,7 +53,7 @@ func (s Strategy) String() string {
 	if !s.Valid() {
 		return fmt.Sprintf("Strategy(%d)", uint8(s))
 	}
-	return strategyNames[s]
+	return strategies[s].name
 }
 
 // MarshalText writes the name with underscores.
@@ -53,10 +72,10 @@ func (s *Strategy) UnmarshalText(text []byte) error {
 // ParseStrategy reads a name in any case, with hyphens or underscores.
 func ParseStrategy(name string) (Strategy, error) {
 	folded := schema.Fold(name)
-	for i, known := range strategyNames {
-		if folded == schema.Fold(known) {
+	for i, row := range strategies {
+		if folded == schema.Fold(row.name) {
 			return Strategy(i), nil
 		}
 	}
-	return 0, fmt.Errorf("unknown strategy %q (known: %s)", name, strings.Join(strategyNames[:], ", "))
+	return 0, fmt.Errorf("unknown strategy %q (known: %s)", name, strings.Join(Strategy(0).Names(), ", "))
 }

@@ -145,13 +145,13 @@ func TestNoFreeSlotIsEverForgotten(t *testing.T) {
 								r.end(false)
 								return
 							}
-							if now := inUse[r.attempt.instance.Slot].Add(1); now > int64(row.slots) {
+							if now := inUse[r.attempt.instance.Position].Add(1); now > int64(row.slots) {
 								t.Errorf("%d requests at once at an instance with %d slots", now, row.slots)
 							}
 							for range rand.IntN(3) {
 								runtime.Gosched()
 							}
-							inUse[r.attempt.instance.Slot].Add(-1)
+							inUse[r.attempt.instance.Position].Add(-1)
 							r.finish(breaker.Success)
 						}
 					})

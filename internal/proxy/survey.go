@@ -14,9 +14,9 @@ import (
 type survey struct {
 	pool *routing.Pool
 	now  time.Time
-	// ready are the instances that may be picked, in the order of their slots, and
+	// ready are the instances that may be picked, in the order of their positions, and
 	// obstacles has what keeps each instance of the pool from being picked, by
-	// Instance.Slot. Both may belong to the pool: keep changes them.
+	// Instance.Position. Both may belong to the pool: keep changes them.
 	ready     []*backend.Instance
 	obstacles []backend.Obstacle
 	// mildest is the least lasting obstacle among the instances that are not
@@ -64,7 +64,7 @@ func (s *survey) take(pool *routing.Pool, excluded *exclusions, now time.Time) {
 	}
 	if mildest.Busy() {
 		for _, i := range s.avoided {
-			s.reasons[i.Slot] = backend.Unhealthy
+			s.reasons[i.Position] = backend.Unhealthy
 		}
 	} else {
 		mildest = mildest.Milder(ofAvoided)

@@ -157,7 +157,7 @@ func compileService(serviceType schema.ServiceType, doc *config.Document, old *S
 			s.byModel[settings.Name] = pool
 			s.Pools = append(s.Pools, pool)
 		}
-		instance.Slot = len(pool.Instances)
+		instance.Position = len(pool.Instances)
 		pool.Instances = append(pool.Instances, instance)
 		s.byID[instance.ID] = instance
 	}
