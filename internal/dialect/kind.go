@@ -76,7 +76,7 @@ type Target struct {
 	ModelJSON []byte
 	Quirks    Quirks
 
-	selective Selective // Speak, if it is selective
+	selective Selective // Adapter, if it is selective
 	secrets   []string
 }
 

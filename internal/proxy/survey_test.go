@@ -133,8 +133,8 @@ func TestLeavingOutAnInstanceChangesNoOtherSurvey(t *testing.T) {
 	for range 2 {
 		first.take(d.pool(), new(exclusions), time.Now())
 		second.take(d.pool(), new(exclusions), time.Now())
-		first.keep(func(i *backend.Instance) bool { return i.Slot == 1 })
-		if len(first.ready) != 1 || first.ready[0].Slot != 1 || len(second.ready) != 3 || len(d.pool().Eligible) != 3 {
+		first.keep(func(i *backend.Instance) bool { return i.Position == 1 })
+		if len(first.ready) != 1 || first.ready[0].Position != 1 || len(second.ready) != 3 || len(d.pool().Eligible) != 3 {
 			t.Errorf("%d, %d and %d instances are left", len(first.ready), len(second.ready), len(d.pool().Eligible))
 		}
 		first.reset()

@@ -59,7 +59,7 @@ type Pool struct {
 	Queue *queue.Queue
 
 	// Eligible are the instances that get traffic while they are well, and Barriers
-	// what keeps each instance from that by its configuration, by Instance.Slot.
+	// what keeps each instance from that by its configuration, by Instance.Position.
 	// Nobody may change them.
 	Eligible []*backend.Instance
 	Barriers []backend.Obstacle

@@ -121,6 +121,7 @@ var table = []*dialect.Kind{
 		Aliases:       []string{"whisper.cpp", "whisper-server"},
 		TypeName:      "WhisperCppAdapter",
 		Health:        "/health",
+		NoKeepAlive:   true, // it has the HTTP server of llama.cpp
 		Routes:        map[schema.ServiceType]dialect.Route{schema.STT: {Path: "/inference", Adapter: openai.Transcription{}}},
 		ErrorPatterns: [][]dialect.ErrorPattern{whisperErrors},
 	},
