@@ -14,7 +14,7 @@ FUZZTIME ?= 10s
 NO_RACE  := Allocat|Goodput
 # Packages that share nothing between goroutines; the race detector would find
 # nothing in them, and takes ten times as long.
-PURE     := patchbay-ai/patchbay$$|/internal/(jsonscan|jsonwrite|wire|schema|adapter|dialect)(/|$$)
+PURE     := patchbay-ai/patchbay$$|/internal/(jsonscan|jsonwrite|wire|schema|dialect)(/|$$)
 BENCH    ?= .
 # The packages that decide, and the files of them that do more than that: those of
 # subpackages, and of quota what reads and writes stores.

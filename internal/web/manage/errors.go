@@ -30,8 +30,7 @@ var errNotFound = errors.New("not found")
 // are.
 var errOpen = errors.New("security.enabled: is false")
 
-// statusOf returns the status of an error. It is the only place that maps the errors
-// of the management API to statuses.
+// statusOf returns the status of an error of the management API.
 func statusOf(err error) int {
 	var invalid *fieldError
 	var problems config.Problems
