@@ -1,5 +1,5 @@
 // Package condition remembers whether something that the gateway depends on, such
-// as a database or a file, is well, and why and since when it is not.
+// as a database or a file, is available, and if not, why and since when.
 package condition
 
 import (
@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// Condition is told about every success and failure of one thing. The zero
-// Condition is well.
+// Condition is told about every success and failure of one dependency. The zero
+// Condition has not failed.
 type Condition struct {
 	failure  atomic.Pointer[Failure]
 	failures atomic.Int64
 }
 
-// Failure is why something is not well, and since when.
+// Failure is the reason and the beginning of a failure that has not ended.
 type Failure struct {
 	Reason string
 	Since  time.Time
 }
 
-// Fail notes a failure, and reports whether it is the first after all was well.
+// Fail notes a failure, and reports whether it is the first one since the last success.
 func (c *Condition) Fail(reason string) (first bool) {
 	c.failures.Add(1)
 	next := &Failure{Reason: reason, Since: time.Now()}
@@ -40,7 +40,7 @@ func (c *Condition) Recover() (first bool) {
 	return c.failure.Load() != nil && c.failure.Swap(nil) != nil
 }
 
-// Failure returns why it is not well; nil means that it is.
+// Failure returns the present failure; nil means that there is none.
 func (c *Condition) Failure() *Failure { return c.failure.Load() }
 
 // Failures returns how many failures there were.

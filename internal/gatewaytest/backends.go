@@ -48,14 +48,14 @@ func OnlyRequest(t *testing.T, b *simulator.Backend) simulator.Request {
 	return requests[0]
 }
 
-// HeldBackend is a backend whose streams say one event, wait to be told, and then
-// complete: what is between two events is in the hands of the test.
+// HeldBackend is a backend whose streams send one event, wait for the test, and then
+// complete.
 type HeldBackend struct {
 	URL     string
 	Server  *http.Server
-	Entered chan string   // the request id of each stream whose first event is out
+	Entered chan string   // the request id of each stream whose first event was sent
 	Open    chan struct{} // a token lets one stream complete; closed lets all
-	Echo    bool          // the end of a stream says the id of its request
+	Echo    bool          // the last event of a stream contains the id of its request
 }
 
 // The two chunks of a stream of a HeldBackend.
@@ -97,12 +97,12 @@ func (g *HeldBackend) answer(w http.ResponseWriter, r *http.Request) {
 		if g.Echo {
 			last = strings.Replace(last, " last", " "+r.Header.Get("X-Request-Id"), 1)
 		}
-		fmt.Fprintf(w, "data: %s\n\ndata: [DONE]\n\n", last)
+		fmt.Fprintf(w, "data: %s\n\n"+simulator.DoneEvent, last)
 	case <-r.Context().Done():
 	}
 }
 
-// EventStep is a stream of events as a backend sends it.
+// EventStep returns a step that sends this text as a stream of events.
 func EventStep(events string) simulator.Step {
 	return simulator.Step{Body: events, Header: ContentType("text/event-stream; charset=utf-8")}
 }
@@ -110,7 +110,7 @@ func EventStep(events string) simulator.Step {
 // ContentType returns a header with this content type alone.
 func ContentType(contentType string) http.Header { return http.Header{"Content-Type": {contentType}} }
 
-// RawBody is a completion with everything that a decoder would lose: big
+// RawBody is a completion with everything that decoding and encoding would lose: big
 // integers, digits, order, escapes, spaces, unknown members.
 const RawBody = `{ "zeta":1, "id":"x","object":"chat.completion","created":1,"model":"their-name",` +
 	`"choices":[{"index":0,"message":{"role":"assistant","content":"h\u00e9 \/","reasoning_content":"r"},"finish_reason":"stop","vendor":1e2}],` +

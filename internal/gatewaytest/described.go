@@ -107,7 +107,7 @@ type checkedBody struct {
 }
 
 func (b *checkedBody) Read(to []byte) (int, error) {
-	const most = 1 << 20 // what is longer is a file or a load
+	const most = 1 << 20 // longer bodies are files or belong to load tests
 	n, err := b.ReadCloser.Read(to)
 	if b.read.Len() <= most {
 		b.read.Write(to[:n])
@@ -118,9 +118,9 @@ func (b *checkedBody) Read(to []byte) (int, error) {
 	return n, err
 }
 
-// Faults returns in what a reply is not as the document says: its status, its
-// media type, or members of its JSON that lack, that are not described, or that
-// have another value. Paths and methods that do not exist are not described.
+// Faults returns the differences between a reply and the document: its status, its
+// media type, and JSON members that are missing, not described, or have a value that
+// is not allowed. Replies to paths and methods that do not exist are not described.
 func (d *Document) Faults(method, path string, response *http.Response, body []byte) []string {
 	operation, known := d.Paths[d.template(strings.TrimSuffix(path, "/"))][strings.ToLower(method)]
 	if !known {
@@ -185,7 +185,7 @@ func matches(wanted, given []string) bool {
 	return true
 }
 
-// compare returns in what a value is not as a schema says.
+// compare returns the differences between a value and a schema.
 func (d *Document) compare(schema map[string]any, value any, at string) []string {
 	schema = d.flat(schema)
 	for _, keyword := range []string{"anyOf", "oneOf"} {
@@ -215,7 +215,8 @@ func (d *Document) compare(schema map[string]any, value any, at string) []string
 	return nil
 }
 
-// compareAny returns the shortest list of faults that one of the alternatives has.
+// compareAny compares a value with alternatives and returns the shortest list of
+// differences.
 func (d *Document) compareAny(list []any, value any, at string) []string {
 	var best []string
 	for i, alternative := range list {

@@ -37,22 +37,22 @@ type Gateway struct {
 	URL    string
 	Logs   *Buffer
 	Client *http.Client
-	// BackendsLie says that backends answer what no description allows, so that
-	// the replies are not compared with the OpenAPI document.
+	// BackendsLie means that backends give answers that the OpenAPI document does not
+	// allow, so that the replies are not compared with it.
 	BackendsLie bool
 }
 
 // Version is the version that a gateway under test reports.
 const Version = "test"
 
-// Setup is what a rig is started with; the zero value is a gateway that was
-// told nothing.
+// Setup is what a gateway is started with; the zero value is a gateway without a
+// configuration.
 type Setup struct {
 	YAML      string
 	DataDir   string
 	KeepAlive time.Duration
-	HeadTime  time.Duration // in place of the time that a head may take
-	FromFile  bool          // the configuration counts as one of a file
+	HeadTime  time.Duration // replaces the time in which a request's head must arrive
+	FromFile  bool          // the configuration is treated as read from a file
 }
 
 // netHTTP is the name of tests in which net/http serves everything.
@@ -73,7 +73,7 @@ func Start(t *testing.T, yaml string) *Gateway {
 	return StartWith(t, Setup{YAML: yaml})
 }
 
-// StartWith is Start with more than a configuration.
+// StartWith is Start with all settings of Setup.
 func StartWith(t *testing.T, s Setup) *Gateway {
 	t.Helper()
 	if s.DataDir == "" {
@@ -108,7 +108,7 @@ func StartWith(t *testing.T, s Setup) *Gateway {
 	return r
 }
 
-// Halt stops the gateway; requests that still run are ended, not waited for.
+// Halt stops the gateway without waiting for running requests.
 func (r *Gateway) Halt() {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -126,7 +126,7 @@ func (r *Gateway) ReloadWith(yaml string) {
 	})
 }
 
-// Open sends a request and returns when the head of the answer is there.
+// Open sends a request and returns when the head of the reply has arrived.
 func (r *Gateway) Open(ctx context.Context, method, path, body string, headers ...string) *http.Response {
 	r.T.Helper()
 	response, err := r.Client.Do(r.Request(ctx, method, path, body, headers...))
@@ -204,7 +204,8 @@ func (r *Gateway) ChatLater(ctx context.Context, body string, headers ...string)
 	return done
 }
 
-// ChatAnyhow sends a chat request from any goroutine.
+// ChatAnyhow is Chat for other goroutines than that of the test: it reports a failure
+// in the reply instead of ending the test.
 func (r *Gateway) ChatAnyhow(ctx context.Context, body string, headers ...string) Reply {
 	response, err := r.Client.Do(r.Request(ctx, http.MethodPost, "/v1/chat/completions", body, headers...))
 	if err != nil {
@@ -228,10 +229,10 @@ func (r *Gateway) ChangeChat(edit func(*config.Service)) {
 	}
 }
 
-// ChatPool returns the pool of the model m that is in force.
+// ChatPool returns the current pool of the chat model m.
 func (r *Gateway) ChatPool() *routing.Pool { return r.Current.Load().Service(schema.Chat).Find("m") }
 
-// Instances returns the chat instances of the model in force, in their order.
+// Instances returns the current chat instances of a model, in their order.
 func (r *Gateway) Instances(model string) []*backend.Instance {
 	r.T.Helper()
 	pool := r.Current.Load().Service(schema.Chat).Find(model)
@@ -286,7 +287,7 @@ func RawPost(body string, headers ...string) string {
 	return PostHead + strings.Join(append(headers, fmt.Sprintf("Content-Length: %d\r\n\r\n", len(body))), "") + body
 }
 
-// Models returns the models that a gateway lists, by the caller's view.
+// Models returns the ids in the reply to GET /v1/models.
 func Models(t *testing.T, answer Reply) []string {
 	t.Helper()
 	var list struct {

@@ -18,7 +18,7 @@ type ManagementReply struct {
 	Data    jsontext.Value
 }
 
-// API asks the management API.
+// API sends a request to the management API.
 func (r *Gateway) API(method, path, body string, headers ...string) ManagementReply {
 	r.T.Helper()
 	return EnvelopeOf(r.T, r.Do(method, path, body, headers...))
@@ -49,7 +49,7 @@ func EnvelopeOf(t *testing.T, from Reply) ManagementReply {
 	return a
 }
 
-// Is checks the status and, if a part is given, that the body has it.
+// Is checks the status and that the body contains all the parts.
 func (a ManagementReply) Is(t *testing.T, status int, parts ...string) ManagementReply {
 	t.Helper()
 	if a.Status != status {

@@ -2,5 +2,6 @@
 
 package gatewaytest
 
-// RaceEnabled says that the race detector slows everything down many times.
+// RaceEnabled reports whether the race detector is on, which makes everything many
+// times slower.
 const RaceEnabled = false

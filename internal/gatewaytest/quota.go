@@ -35,8 +35,8 @@ func DecodeQuota[T any](t *testing.T, answer Reply) QuotaAnswer[T] {
 	return decoded
 }
 
-// LongAgo asks for all that was ever counted: no test depends on the minute at
-// which it runs.
+// LongAgo is a query that selects everything that was ever counted, so that no test
+// depends on the minute in which it runs.
 const LongAgo = "/api/monitoring/quota/usage?from=2000-01-01T00:00:00Z&window=MINUTE"
 
 // Counted returns the requests and tokens of the matching entries.

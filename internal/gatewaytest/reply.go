@@ -14,12 +14,12 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Reply is what a client saw of an answer.
+// Reply is a reply as the client received it.
 type Reply struct {
 	Status int
 	Header http.Header
 	Body   string
-	Err    error // how reading the body ended, if not well
+	Err    error // the error of reading the body, if any
 	Closes bool  // the connection ends with this answer
 }
 
@@ -94,7 +94,7 @@ func (a Reply) FailsWith(t *testing.T, status int, kind, code, param string) API
 	return fault
 }
 
-// Succeeds checks that an answer is a good one.
+// Succeeds checks that a reply has status 200 and was read completely.
 func (a Reply) Succeeds(t *testing.T) Reply {
 	t.Helper()
 	if a.Status != http.StatusOK || a.Err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// EventReader takes a stream apart as strictly as the contract writes it: every
-// event is one line "data: ..." and an empty line, comments stand alone.
+// EventReader parses a stream strictly: every event is one line "data: ..." and an
+// empty line, and comments are not part of events.
 type EventReader struct{ From *bufio.Reader }
 
 // Next returns the data of the next event, or a comment with its colon.
@@ -53,7 +53,7 @@ func (e *EventReader) Rest() (events []string, err error) {
 	}
 }
 
-// EventsOf takes the body of a stream apart.
+// EventsOf parses the body of a stream.
 func EventsOf(t *testing.T, body string) []string {
 	t.Helper()
 	events, err := (&EventReader{bufio.NewReader(strings.NewReader(body))}).Rest()
@@ -90,7 +90,7 @@ func DecodeChunk(t *testing.T, event string) Chunk {
 	return c
 }
 
-// TextOf joins what the chunks among the events say.
+// TextOf joins the texts of the chunks among the events.
 func TextOf(t *testing.T, events []string) string {
 	t.Helper()
 	var text strings.Builder

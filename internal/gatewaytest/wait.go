@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// Timeout is how long anything may take that is expected to happen: far longer
-// than it does, so that only a defect reaches it, also on a busy machine.
+// Timeout is how long tests wait for anything that must happen. It is far longer than
+// needed, so that only a defect reaches it, even on a busy machine.
 const Timeout = 2 * time.Minute
 
-// Never is a delay of a backend that no test waits for: a request that ends
+// Never is a delay of a backend that is longer than any test: a request that ends
 // before the test's deadline was ended by something else.
 const Never = 10 * Timeout
 
-// Eventually waits until a condition holds. It is for state that tells nobody
-// when it changes.
+// Eventually waits until a condition holds, by polling. It is for state whose changes
+// cannot be waited for.
 func Eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	deadline := time.NewTimer(Timeout)
@@ -33,7 +33,7 @@ func Eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// Deadline returns a context that ends when nothing can be expected any more.
+// Deadline returns a context that ends after Timeout.
 func Deadline(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), Timeout)
 	t.Cleanup(cancel)

@@ -38,7 +38,7 @@ func parse(yaml, dataDir string) (*config.Document, error) {
 func Quote(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
 
 // ChatYAML is a configuration whose chat service has these instances. Breakers
-// and health checks stay out of tests that are not about them.
+// and health checks are off, for tests that are not about them.
 func ChatYAML(instances ...string) string {
 	return "services: {chat: {circuit-breaker: {enabled: false}, health-check: {enabled: false}, instances: [\n  " +
 		strings.Join(instances, ",\n  ") + "]}}\n"
@@ -58,7 +58,7 @@ func PoolYAML(backends ...*simulator.Backend) string {
 	return ChatYAML(list...)
 }
 
-// Policies that stay out of tests which are not about them.
+// Settings that turn policies off, for tests that are not about them.
 const (
 	NoBreaker         = "circuit-breaker: {enabled: false}"
 	NoChecks          = "health-check: {enabled: false}"
@@ -79,17 +79,17 @@ func BreakerYAML(settings string, backends ...*simulator.Backend) string {
 	return PolicyYAML("circuit-breaker: {"+settings+"}, "+NoChecks, list...)
 }
 
-// SlotsYAML is one backend with so many slots and a queue.
+// SlotsYAML is a configuration with one backend, this many slots, and a queue.
 func SlotsYAML(b *simulator.Backend, slots int, queue string) string {
 	return PolicyYAML("queue: {"+queue+"}, "+NoBreakerNoChecks, Instance("m", b.URL(), fmt.Sprintf("max-concurrency: %d", slots)))
 }
 
-// Impatient are the limits of an instance that fails to keep them. The others in
-// the same test have the default ones, which a busy machine keeps as well.
+// Impatient are short timeouts for an instance that is expected to exceed them. Other
+// instances of the same test have the default ones, which even a busy machine meets.
 const Impatient = "timeouts: {first-byte: 300ms, idle: 300ms}"
 
 // ServiceYAML is a configuration in which one service type has these instances.
-// Breakers and health checks stay out of tests that are not about them.
+// Breakers and health checks are off, for tests that are not about them.
 func ServiceYAML(service string, instances ...string) string {
 	return "services: {" + ServiceEntry(service, instances...) + "}\n"
 }

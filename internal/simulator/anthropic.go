@@ -78,7 +78,7 @@ type anthropicMessage struct {
 	Content jsontext.Value `json:"content"`
 }
 
-// anthropicBlock is a piece of a message, of any type.
+// anthropicBlock is a content block of a message, of any type.
 type anthropicBlock struct {
 	Type     string         `json:"type"`
 	Text     string         `json:"text"`
@@ -138,7 +138,7 @@ func (r *anthropicRequest) check() string {
 	return ""
 }
 
-// prompt says in the simulator's words what the request says.
+// prompt converts the request to the prompt that all dialects share.
 func (r *anthropicRequest) prompt() (p *prompt, problem string) {
 	p = &prompt{limit: int(*r.MaxTokens), stops: r.StopSequences, wholeCalls: true}
 	if !readBlocks(r.System, func(block *anthropicBlock) { p.tokens += countTokens(block.Text) }) {
@@ -164,7 +164,7 @@ func (r *anthropicRequest) prompt() (p *prompt, problem string) {
 	return p, ""
 }
 
-// addTo adds what a message says to the prompt.
+// addTo adds the content of a message to the prompt.
 func (m *anthropicMessage) addTo(p *prompt, last bool) string {
 	if m.Role != "user" && m.Role != "assistant" {
 		return "messages: Unexpected role \"" + m.Role + "\". Allowed roles are \"user\" or \"assistant\"."
@@ -196,7 +196,7 @@ func (m *anthropicMessage) addTo(p *prompt, last bool) string {
 	return ""
 }
 
-// readBlocks visits the blocks of a content, which may be just a text.
+// readBlocks visits the blocks of a content, which may also be a plain string.
 func readBlocks(content jsontext.Value, visit func(*anthropicBlock)) bool {
 	if given(content) == nil {
 		return true

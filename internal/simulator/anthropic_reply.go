@@ -28,7 +28,7 @@ func newAnthropicReply(x *exchange, request *anthropicRequest, p *prompt) *anthr
 	return r
 }
 
-// plain returns the whole reply but for its closing brace.
+// plain returns the whole reply without its closing brace.
 func (r *anthropicReply) plain() []byte {
 	out := append(r.message(nil), `,"content":[`...)
 	a := &r.answer
@@ -56,8 +56,8 @@ func (r *anthropicReply) plain() []byte {
 	return r.appendUsage(out, a.tokens)
 }
 
-// stream sends the events in their order: the message, its blocks, each with a
-// beginning, pieces and an end, then why it ended and what it cost.
+// stream sends the events in their order: the start of the message, the start,
+// deltas and stop of each block, then the stop reason and the usage.
 func (r *anthropicReply) stream(s *eventStream) {
 	if !s.named("message_start", r.messageStart()) {
 		return
@@ -87,8 +87,8 @@ func (r *anthropicReply) stream(s *eventStream) {
 	s.done("message_stop", `{"type":"message_stop"}`)
 }
 
-// sendBlock sends one block of content. The first one of a message is followed
-// by a ping, as it is in life.
+// sendBlock sends one content block. The start of the first one is followed by a
+// ping, as in Anthropic's own API.
 func (r *anthropicReply) sendBlock(s *eventStream, start, delta, content, signature string) bool {
 	out := append(append(r.at("content_block_start"), `,"content_block":`...), start...)
 	if !s.named("content_block_start", r.step.close(out)) {
@@ -118,7 +118,7 @@ func (r *anthropicReply) sendBlock(s *eventStream, start, delta, content, signat
 	return s.named("content_block_stop", r.step.close(out))
 }
 
-// at begins an event about the present block.
+// at begins an event about the current block.
 func (r *anthropicReply) at(event string) []byte {
 	out := append(append(append(r.out[:0], `{"type":"`...), event...), `","index":`...)
 	r.out = strconv.AppendInt(out, int64(r.block), 10)
@@ -131,14 +131,14 @@ func (r *anthropicReply) messageStart() []byte {
 	return r.step.close(append(r.appendUsage(out, 1), '}'))
 }
 
-// message begins a message with what identifies it.
+// message begins a message with its id, type, role and model.
 func (r *anthropicReply) message(out []byte) []byte {
 	out = appendString(append(out, `{"id":`...), r.id)
 	out = appendString(append(out, `,"type":"message","role":"assistant","model":`...), r.model)
 	return out
 }
 
-// signature is what a thought must come back with.
+// signature is the signature of a thinking block; clients send it back.
 func (r *anthropicReply) signature() string { return "sig" + hex(mix(seedOf(r.answer.thought))) }
 
 // appendToolUse begins a tool call, up to its input.

@@ -8,7 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// prompt is what a chat request says, whatever dialect it came in.
+// prompt is the content of a chat request, independent of its dialect.
 type prompt struct {
 	said       string // the text of the last message of the user
 	images     int    // in the whole conversation
@@ -27,16 +27,16 @@ type prompt struct {
 	script string // replaces the text of the answer
 
 	thinks     bool // aloud, before the answer
-	wholeCalls bool // the dialect cannot say half of a tool call
+	wholeCalls bool // the dialect cannot stream a tool call in parts
 }
 
-// answer is what the simulator says: a text or a tool call, and perhaps a
-// thought before it.
+// answer is the simulator's answer: a text or a tool call, optionally after a
+// thought.
 type answer struct {
 	thought       string
 	text          string
 	call          *toolCall
-	tokens        int // of all that is said
+	tokens        int // of thought, text and tool call together
 	thoughtTokens int
 	finish        string
 	stopped       string // the stop sequence that ended the text
@@ -88,8 +88,8 @@ func (p *prompt) conclude(name string, seed uint64, limit int) answer {
 	return answer{text: text, tokens: count, finish: finishOf(finishStop, cut), stopped: stopped}
 }
 
-// saysThink reports whether the prompt itself asks for a thought. Capitals, so
-// that nobody gets one by chance.
+// saysThink reports whether the prompt itself asks for a thought. The word must be
+// in capitals, so that ordinary texts do not match.
 func (p *prompt) saysThink() bool { return strings.Contains(p.said, "THINK") }
 
 func finishOf(normal string, cut bool) string {
@@ -113,8 +113,8 @@ func (p *prompt) text(name string, seed uint64) string {
 	return p.greeting(name, seed)
 }
 
-// greeting tells people what they talk to. Every form has characters outside
-// ASCII, so that each answer exercises the UTF-8 paths of its readers.
+// greeting returns a text which says that a simulator answers. Every variant has
+// characters outside ASCII, so that each answer tests how its readers handle UTF-8.
 func (p *prompt) greeting(name string, seed uint64) string {
 	said := quote(p.said)
 	text := ""

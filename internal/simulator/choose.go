@@ -7,20 +7,20 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Behaviour is a lasting way to answer.
+// Behaviour is how all requests of a model are answered.
 type Behaviour struct {
 	Step Step
-	// Every makes only each so-maniest request be answered by Step and the
-	// others normally; 0 and 1 mean every request.
+	// Every makes Step answer every n-th request and leaves the others normal; 0
+	// and 1 mean every request.
 	Every int
 }
 
 // Script sets how the next requests are answered: one step each, then as the
-// options say. It replaces what is left of an earlier script. Probes (GET and
+// options say. It replaces the remaining steps of an earlier script. Probes (GET and
 // HEAD requests) and requests with a wrong key consume no step.
 func (b *Backend) Script(steps ...Step) { b.choice.setScript(steps, false) }
 
-// ScriptForever is like Script, but the last step stays in force.
+// ScriptForever is like Script, but the last step is repeated for all later requests.
 func (b *Backend) ScriptForever(steps ...Step) { b.choice.setScript(steps, true) }
 
 // SetDefault replaces Options.Default.
@@ -46,7 +46,7 @@ type chooser struct {
 	probe    Step
 }
 
-// recurring is a behaviour beside the count of requests it has seen.
+// recurring is a behaviour with the number of requests that it has answered.
 type recurring struct {
 	Behaviour
 	seen int
@@ -90,7 +90,7 @@ func (c *chooser) forProbe() Step {
 // forRequest consumes and returns the step for a request.
 func (c *chooser) forRequest(x *exchange) Step {
 	model := ""
-	if len(c.models) > 0 { // only the demo pays for a second look at the body
+	if len(c.models) > 0 { // only the demo scans the body for its model
 		model = x.askedModel()
 	}
 	c.mu.Lock()

@@ -17,12 +17,12 @@ const (
 	DemoOllama    = "demo-ollama"     // chat in Ollama's dialect
 	DemoClaude    = "demo-claude"     // chat in Anthropic's dialect
 	DemoGemini    = "demo-gemini"     // chat in Gemini's dialect
-	DemoEmbedding = "demo-embedding"  // texts with common words are close
-	DemoRerank    = "demo-rerank"     // texts with the words of the query come first
+	DemoEmbedding = "demo-embedding"  // texts that share words have similar vectors
+	DemoRerank    = "demo-rerank"     // texts that contain the words of the query come first
 	DemoSpeech    = "demo-tts"        // a tone for every word
-	DemoListen    = "demo-stt"        // says what kind of file came
-	DemoImage     = "demo-image"      // the prompt, drawn
-	DemoImageEdit = "demo-image-edit" // the upload, tinted
+	DemoListen    = "demo-stt"        // describes the file that was uploaded
+	DemoImage     = "demo-image"      // an image that shows the prompt as text
+	DemoImageEdit = "demo-image-edit" // the uploaded image in another colour
 )
 
 const (
@@ -33,7 +33,7 @@ const (
 )
 
 // DownURL is the base URL of a backend that does not run. Port 1 is privileged
-// and outside the range of ephemeral ports, so no other listener lands on it.
+// and outside the range of ephemeral ports, so no other listener gets it by chance.
 const DownURL = "http://127.0.0.1:1"
 
 // Demo returns the options of a backend of the demo, which serves all of its

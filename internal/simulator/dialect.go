@@ -5,19 +5,19 @@ import (
 	"strings"
 )
 
-// dialect is what the stages around a service must know about the family of
-// APIs that it belongs to.
+// dialect is what the code around a service must know about the API that the
+// service belongs to.
 type dialect interface {
-	// errorBody is the body of an answer that is an error.
+	// errorBody returns the body of an error.
 	errorBody(status int, problem apiError) []byte
-	// errorEvent is an error in the middle of a stream, framed.
+	// errorEvent returns an error for the middle of a stream, with its framing.
 	errorEvent(message string) []byte
 	// key returns the credential that a request presents.
 	key(r *http.Request) string
 }
 
-// dialectOf tells the dialect by the path, so that a request which reaches no
-// service is still refused in its own words.
+// dialectOf derives the dialect from the path, so that a request to an unknown path
+// also gets an error in its dialect.
 func dialectOf(path string) dialect {
 	switch {
 	case strings.HasPrefix(path, "/api/"):

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// exchange is one request and the way back to its client. It sends answers
+// exchange is one request and the connection to its client. It sends the answer in
 // the way its step says.
 type exchange struct {
 	http.ResponseWriter
@@ -24,15 +24,15 @@ type exchange struct {
 	serial  uint64 // counts the requests of the backend
 
 	broken bool      // the connection must end without a complete answer
-	left   time.Time // when the client was found gone
+	left   time.Time // when it was noticed that the client left
 }
 
-// fail answers with an error in the shape of the dialect.
+// fail answers with an error in the form of the dialect.
 func (x *exchange) fail(status int, problem apiError) {
 	x.send(status, "application/json", x.dialect.errorBody(status, problem))
 }
 
-// replace answers with what the step holds.
+// replace sends the answer that the step contains.
 func (x *exchange) replace() {
 	step := &x.step
 	status := step.Status
@@ -139,7 +139,7 @@ func (x *exchange) flush() bool {
 	return true
 }
 
-// pause lets time pass. It returns false when the client left meanwhile.
+// pause waits. It returns false if the client left meanwhile.
 func (x *exchange) pause(d time.Duration) bool {
 	if d <= 0 {
 		return true
@@ -155,13 +155,13 @@ func (x *exchange) pause(d time.Duration) bool {
 	}
 }
 
-// hold keeps the client waiting until it leaves.
+// hold sends nothing until the client leaves.
 func (x *exchange) hold() {
 	<-x.request.Context().Done()
 	x.abandon()
 }
 
-// abandon gives the exchange up because its client left or the backend closes.
+// abandon ends the exchange because its client left or the backend closes.
 func (x *exchange) abandon() {
 	x.broken = true
 	if x.left.IsZero() && x.backend.ctx.Err() == nil {
@@ -194,7 +194,7 @@ func (x *exchange) hijack() net.Conn {
 		x.broken = true
 		return nil
 	}
-	_ = buffered.Flush() // a client that is gone shows at the next use
+	_ = buffered.Flush() // the next write reports that the client left
 	return conn
 }
 
@@ -229,8 +229,8 @@ func (x *exchange) writeRaw() {
 	}
 }
 
-// resetConn closes a connection so that the peer sees a reset, where the
-// transport knows such a thing.
+// resetConn closes a connection so that the peer sees a reset, if the connection
+// is TCP.
 func resetConn(conn net.Conn) {
 	if lingering, ok := conn.(interface{ SetLinger(int) error }); ok {
 		_ = lingering.SetLinger(0)

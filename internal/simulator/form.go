@@ -14,15 +14,15 @@ const (
 	maxUpload   = 1 << 30  // of a form, all of it
 	maxParts    = 256      // of a form
 	maxValue    = 1 << 20  // of a field that is no file
-	sniffLength = 64 << 10 // of a file that only its beginning is needed of
+	sniffLength = 64 << 10 // of a file of which only the beginning is needed
 	maxKept     = 64 << 20 // of all files that are needed whole
 )
 
-// form is what a multipart body held.
+// form is the content of a multipart body.
 type form struct {
 	values  map[string][]string // by name, without the [] of lists
 	files   map[string][]*upload
-	problem string // why it is no form, if it is none
+	problem string // why it is not a valid form, or empty
 }
 
 // upload is a file in a form.

@@ -58,7 +58,7 @@ func geminiStatus(status int) string {
 
 const geminiPath = "/v1beta/models/"
 
-// geminiCall splits the path of a call into its model and its method.
+// geminiCall splits the path of a request into the model and the method.
 func geminiCall(path string) (model, method string, found bool) {
 	call, found := strings.CutPrefix(path, geminiPath)
 	if !found {

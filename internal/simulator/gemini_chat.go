@@ -75,13 +75,13 @@ func answerGeminiChat(x *exchange, model string, stream bool) {
 			x.step.Framing.LineEnd = "\r\n"
 		}
 		r.stream(x.stream())
-	default: // without alt=sse the stream is one JSON array, written bit by bit
+	default: // without alt=sse the stream is one JSON array, written piece by piece
 		r.inArray = true
 		r.stream(x.streamAs(asBytes, "application/json; charset=UTF-8"))
 	}
 }
 
-// prompt says in the simulator's words what the request says.
+// prompt converts the request to the prompt that all dialects share.
 func (r *geminiRequest) prompt() *prompt {
 	config := &r.GenerationConfig
 	p := &prompt{
@@ -117,7 +117,7 @@ func (r *geminiRequest) prompt() *prompt {
 	return p
 }
 
-// addTo adds what a message says to the prompt.
+// addTo adds the content of a message to the prompt.
 func (c *geminiContent) addTo(p *prompt, last bool) {
 	text := c.text()
 	p.tokens += countTokens(text)

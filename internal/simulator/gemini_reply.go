@@ -7,7 +7,7 @@ type geminiReply struct {
 	step         *Step
 	id, model    string
 	promptTokens int
-	blocked      bool // nothing is answered
+	blocked      bool // the prompt is refused, and there are no candidates
 	answers      []answer
 	inArray      bool // events are the elements of a JSON array
 
@@ -101,7 +101,7 @@ func (r *geminiReply) event(i int, part []byte, finish string) []byte {
 	return r.out
 }
 
-// element makes an event an element of the array, where the stream is one.
+// element makes an event an element of the array if the stream is an array.
 func (r *geminiReply) element(event []byte) []byte {
 	if !r.inArray {
 		return event
@@ -122,7 +122,7 @@ func (r *geminiReply) end(s *eventStream) {
 	s.done("", "")
 }
 
-// refusal says that the prompt was blocked; there are no candidates then.
+// refusal returns the reply to a blocked prompt, which has no candidates.
 func (r *geminiReply) refusal() []byte {
 	r.answers = nil
 	return r.closing([]byte(`{"promptFeedback":{"blockReason":"SAFETY","safetyRatings":[` +
@@ -135,7 +135,7 @@ func (r *geminiReply) appendEnd(out []byte, i int, finish string) []byte {
 	case "":
 	case finishLength:
 		out = append(out, `,"finishReason":"MAX_TOKENS"`...)
-	default: // also for calls: Gemini does not tell
+	default: // Gemini reports STOP for tool calls too
 		out = append(out, `,"finishReason":"STOP"`...)
 	}
 	return append(strconv.AppendInt(append(out, `,"index":`...), int64(i), 10), '}')

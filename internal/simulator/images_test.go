@@ -114,16 +114,16 @@ func TestImageAddressesAreServed(t *testing.T) {
 	}
 }
 
-func TestGalleryForgetsTheOldest(t *testing.T) {
-	var g gallery
+func TestImageStoreDropsTheOldest(t *testing.T) {
+	var images imageStore
 	for _, name := range []string{"a", "b", "c"} {
-		g.hang(name, make([]byte, mostInGallery/2))
-		g.hang(name, nil) // it is there already
+		images.add(name, make([]byte, maxImageBytes/2))
+		images.add(name, nil) // it is there already
 	}
-	_, oldest := g.find("a")
-	_, latest := g.find("c")
-	if oldest || !latest || g.weight > mostInGallery || len(g.order) != 2 {
-		t.Errorf("weight %d, order %v", g.weight, g.order)
+	_, oldest := images.find("a")
+	_, latest := images.find("c")
+	if oldest || !latest || images.size > maxImageBytes || len(images.order) != 2 {
+		t.Errorf("size %d, order %v", images.size, images.order)
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Request is what the journal keeps about one request.
+// Request is the journal's entry for one request.
 type Request struct {
 	Arrived time.Time
 	Method  string
@@ -18,7 +18,7 @@ type Request struct {
 	// BodyLength is its whole length.
 	Body       []byte
 	BodyLength int
-	// Ended is when the backend was done with the request; zero before that.
+	// Ended is when the backend finished the request; zero before that.
 	Ended time.Time
 	// Cancelled is when the backend noticed that the client had left before
 	// the answer was complete; zero if it did not. A connection that the
@@ -78,7 +78,7 @@ type journal struct {
 	bodyCap int // 0 keeps no bodies
 
 	mu      sync.Mutex
-	entries []*Request // a ring once it has its size
+	entries []*Request // a ring buffer once it is full
 	oldest  int
 	stats   Stats
 	changed chan struct{} // closed at the next change; nil while nobody waits
@@ -105,7 +105,7 @@ func (j *journal) arrive(r *http.Request) *Request {
 	j.stats.Arrived++
 	j.stats.InFlight++
 	j.stats.PeakInFlight = max(j.stats.PeakInFlight, j.stats.InFlight)
-	j.tell()
+	j.notify()
 	return entry
 }
 
@@ -118,10 +118,10 @@ func (j *journal) receive(entry *Request, body received) {
 	defer j.mu.Unlock()
 	entry.Body, entry.BodyLength = kept, body.length
 	j.stats.Received++
-	j.tell()
+	j.notify()
 }
 
-// end closes an entry; cancelled is zero unless the client left.
+// end completes an entry; cancelled is zero unless the client left.
 func (j *journal) end(entry *Request, cancelled time.Time) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -131,11 +131,11 @@ func (j *journal) end(entry *Request, cancelled time.Time) {
 	if !cancelled.IsZero() {
 		j.stats.Cancelled++
 	}
-	j.tell()
+	j.notify()
 }
 
-// tell wakes those who wait. The lock is held.
-func (j *journal) tell() {
+// notify wakes the waiting goroutines. The caller holds the lock.
+func (j *journal) notify() {
 	if j.changed == nil {
 		return
 	}

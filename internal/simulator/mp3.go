@@ -2,7 +2,7 @@ package simulator
 
 // appendMP3 adds a note as frames of MPEG-2 layer III, mono, 32 kbit/s, one per
 // beat. A tone is a single number in the transformed domain, so no encoder is
-// needed: every frame says "bin n is one" and leaves the loudness to the gain.
+// needed: every frame sets bin n to one, and the gain sets the loudness.
 func appendMP3(out []byte, n note) []byte {
 	const (
 		frameLength = 96 // 72 × 32000 / 24000
@@ -16,7 +16,7 @@ func appendMP3(out []byte, n note) []byte {
 			for range n.bin / 2 {
 				data.put(1, 1) // both values of the pair are 0
 			}
-			// A steady tone on the edge of an odd bin turns its sign with every frame.
+			// The sign of a steady tone on the edge of an odd bin alternates between frames.
 			sign := uint64(i * n.bin & 1)
 			if n.bin%2 == 0 {
 				data.put(0b01, 2) // (1, 0)

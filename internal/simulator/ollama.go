@@ -26,8 +26,8 @@ const (
 	loadDuration = int64(time.Millisecond)
 )
 
-// decodeOllama reads the body of a request and sees that it names a model that
-// is there, or answers what is wrong.
+// decodeOllama reads the body of a request and checks that it names a known model.
+// If not, it answers with an error and returns false.
 func (x *exchange) decodeOllama(request any, model *string) bool {
 	switch {
 	case len(x.body) == 0:

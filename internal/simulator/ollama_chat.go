@@ -14,7 +14,7 @@ type ollamaRequest struct {
 	Model    string          `json:"model"`
 	Messages []ollamaMessage `json:"messages"`
 	Stream   *bool           `json:"stream"`
-	Think    jsontext.Value  `json:"think"` // true, false or how much
+	Think    jsontext.Value  `json:"think"` // true, false or a level
 	Format   jsontext.Value  `json:"format"`
 	Options  struct {
 		NumPredict int            `json:"num_predict"`
@@ -53,7 +53,7 @@ func answerOllamaChat(x *exchange) {
 		return
 	}
 	r := &ollamaReply{step: &x.step, model: request.Model, promptTokens: p.tokens}
-	if len(request.Messages) == 0 { // only wants the model to be loaded
+	if len(request.Messages) == 0 { // the request only loads the model
 		x.send(http.StatusOK, "application/json; charset=utf-8",
 			x.step.close(append(r.message("", "", nil), `,"done":true,"done_reason":"load"`...)))
 		return
@@ -67,7 +67,7 @@ func answerOllamaChat(x *exchange) {
 	x.send(http.StatusOK, "application/json; charset=utf-8", r.last(r.message(r.answer.text, r.answer.thought, r.answer.call)))
 }
 
-// prompt says in the simulator's words what the request says.
+// prompt converts the request to the prompt that all dialects share.
 func (r *ollamaRequest) prompt() (p *prompt, problem string) {
 	p = &prompt{limit: max(r.Options.NumPredict, 0), wholeCalls: true}
 	for i := range r.Messages {
@@ -168,18 +168,18 @@ func (r *ollamaReply) message(text, thought string, call *toolCall) []byte {
 	return r.out
 }
 
-// between ends a line that others follow.
+// between ends a line that is not the last one.
 func (r *ollamaReply) between(line []byte) []byte {
 	r.out = r.step.close(append(line, `,"done":false`...))
 	return r.out
 }
 
-// last ends the line that ends the answer.
+// last ends the last line of the answer.
 func (r *ollamaReply) last(line []byte) []byte {
 	line = append(line, `,"done":true`...)
 	if !r.step.NoFinish {
 		reason := r.answer.finish
-		if reason == finishTool { // Ollama does not tell
+		if reason == finishTool { // Ollama reports stop for tool calls too
 			reason = finishStop
 		}
 		line = appendString(append(line, `,"done_reason":`...), reason)

@@ -8,7 +8,7 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// apiError is an error in OpenAI's shape; param and code may be empty.
+// apiError is an error in OpenAI's form; param and code may be empty.
 type apiError struct{ message, kind, param, code string }
 
 func (e apiError) json() []byte {
@@ -19,7 +19,7 @@ func (e apiError) json() []byte {
 	return append(out, "}}"...)
 }
 
-// openAI is the dialect of OpenAI and of the many who speak it.
+// openAI is the dialect of OpenAI and compatible servers.
 type openAI struct{}
 
 func (openAI) errorBody(_ int, problem apiError) []byte { return problem.json() }
@@ -38,8 +38,8 @@ func answerHealth(x *exchange) {
 	x.send(http.StatusOK, "application/json", []byte(`{"status":"ok"}`))
 }
 
-// answerModels lists the models the backend knows, or one of its own where it
-// knows every name.
+// answerModels lists the known models, or one model with a name of its own if the
+// backend accepts every name.
 func answerModels(x *exchange) {
 	out := []byte(`{"object":"list","data":[`)
 	for i, name := range x.backend.models() {
@@ -67,7 +67,8 @@ func (b *Backend) models() []string {
 	return names
 }
 
-// decode reads the JSON body of a request, or answers what is wrong with it.
+// decode reads the JSON body of a request. If it is invalid, decode answers with an
+// error and returns false.
 func (x *exchange) decode(request any) bool {
 	if err := json.Unmarshal(x.body, request, lenient()); err != nil {
 		x.fail(http.StatusBadRequest, *invalidRequest("", "invalid_json",
@@ -77,8 +78,8 @@ func (x *exchange) decode(request any) bool {
 	return true
 }
 
-// serves reports whether the backend serves a model that was named, or answers
-// that it does not.
+// serves reports whether the backend serves the model of a request. If not, it
+// answers with an error.
 func (x *exchange) serves(model string) bool {
 	switch {
 	case model == "":

@@ -100,7 +100,7 @@ func (r *chatRequest) choices() int {
 	return int(*r.N)
 }
 
-// prompt says in the simulator's words what the request says.
+// prompt converts the request to the prompt that all dialects share.
 func (r *chatRequest) prompt() (*prompt, *apiError) {
 	p := &prompt{limit: r.limit()}
 	for i := range r.Messages {
@@ -174,7 +174,7 @@ func (r *chatRequest) toolChoice() (toolChoice, *apiError) {
 	return toolChoice{}, invalidRequest("tool_choice", "invalid_value", "'tool_choice' names a function that is not in 'tools'.")
 }
 
-// addTo adds what a message says to the prompt.
+// addTo adds the content of a message to the prompt.
 func (m *chatMessage) addTo(p *prompt, last bool) *apiError {
 	text, images, ok := m.content()
 	if !ok {

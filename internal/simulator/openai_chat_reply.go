@@ -101,7 +101,7 @@ func (r *chatReply) stream(s *eventStream) {
 	if r.sendsFinalUsage() && !s.event(r.usageChunk()) {
 		return
 	}
-	s.done("", "[DONE]")
+	s.done("", doneMark)
 }
 
 func (r *chatReply) opening(object string) []byte {
@@ -158,7 +158,7 @@ func (r *chatReply) choice(i int) []byte {
 	return append(strconv.AppendInt(out, int64(i), 10), `,"delta":{`...)
 }
 
-// endChoice completes what choice began; last says that no choice follows.
+// endChoice completes the choice that choice began; last means that no choice follows.
 func (r *chatReply) endChoice(out []byte, finish string, last bool) []byte {
 	out = append(out, `},"logprobs":null,"finish_reason":`...)
 	out = append(appendStringOrNull(out, finish), "}]"...)
@@ -174,7 +174,7 @@ func (r *chatReply) endChoice(out []byte, finish string, last bool) []byte {
 }
 
 // sendsFinalUsage reports whether a chunk without choices ends the stream. A
-// step that puts usage elsewhere has to ask for this one too.
+// step that puts usage elsewhere must set UsageFinal too.
 func (r *chatReply) sendsFinalUsage() bool {
 	if r.step.Usage == 0 {
 		return r.usageAsked

@@ -66,7 +66,7 @@ func answerEmbeddings(x *exchange) {
 	x.sendJSON(x.withUsage(out, tokenUsage(tokens)))
 }
 
-// dimensionsOf returns how long vectors are to be.
+// dimensionsOf returns the length of the vectors.
 func dimensionsOf(asked *wholeNumber) (int, bool) {
 	if asked == nil {
 		return usualDimensions, true
@@ -138,8 +138,8 @@ func (x *exchange) withUsage(open []byte, usage string) []byte {
 	return append(append(open, `,"usage":`...), usage...)
 }
 
-// sendJSON sends a JSON object that is complete but for what the step adds and
-// its closing brace.
+// sendJSON sends a JSON object, to which it adds the members of the step and the
+// closing brace.
 func (x *exchange) sendJSON(open []byte) {
 	x.send(http.StatusOK, "application/json", x.step.close(open))
 }

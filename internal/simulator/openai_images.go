@@ -41,15 +41,15 @@ func answerImages(x *exchange) {
 	}, 0)
 }
 
-// answerImageEdit serves POST /v1/images/edits: the uploads come back tinted,
-// where the mask allows it.
+// answerImageEdit serves POST /v1/images/edits: it returns the uploaded images in
+// another colour where the mask is transparent.
 func answerImageEdit(x *exchange) {
 	if !x.hasForm() || !x.serves(x.form.value("model")) {
 		return
 	}
 	request := imagesRequest{Prompt: x.form.value("prompt"), ResponseFormat: x.form.value("response_format")}
 	if text := x.form.value("n"); text != "" {
-		n, _ := strconv.Atoi(text) // what is no number is refused as 0 is
+		n, _ := strconv.Atoi(text) // 0 if it is not a number, which is refused below
 		request.N = new(wholeNumber(n))
 	}
 	if !x.acceptsImages(&request) {
@@ -85,7 +85,8 @@ func answerImageEdit(x *exchange) {
 	}, len(pictures))
 }
 
-// acceptsImages checks what both image services ask for, or refuses it.
+// acceptsImages checks the fields that both image services have, or answers with an
+// error.
 func (x *exchange) acceptsImages(request *imagesRequest) bool {
 	switch {
 	case request.Prompt == "":
@@ -100,7 +101,7 @@ func (x *exchange) acceptsImages(request *imagesRequest) bool {
 	return false
 }
 
-// sizeOf reads a size; both sides are brought to what is served.
+// sizeOf reads a size and limits both sides to the supported range.
 func sizeOf(size string) (width, height int, ok bool) {
 	if size == "" || size == "auto" {
 		return usualSide, usualSide, true
@@ -114,7 +115,7 @@ func sizeOf(size string) (width, height int, ok bool) {
 	return min(max(width, 16), largestSide), min(max(height, 16), largestSide), true
 }
 
-// sendImages answers with as many images as were asked for.
+// sendImages answers with the requested number of images.
 func (x *exchange) sendImages(request *imagesRequest, draw func(i int) []byte, uploads int) {
 	n := 1
 	if request.N != nil {
@@ -132,7 +133,7 @@ func (x *exchange) sendImages(request *imagesRequest, draw func(i int) []byte, u
 			out = append(out, '"')
 		} else {
 			name := hex(seedOf(string(drawn))) + ".png"
-			x.backend.gallery.hang(name, drawn)
+			x.backend.images.add(name, drawn)
 			out = appendString(append(out, `{"url":`...), x.backend.URL()+imagesPath+name)
 		}
 		out = appendString(append(out, `,"revised_prompt":`...), "A plain colour with the words: "+excerpt(request.Prompt))

@@ -121,8 +121,8 @@ func documentTexts(documents []jsontext.Value) ([]string, bool) {
 	return texts, len(texts) > 0
 }
 
-// rank orders texts by how many words of the query they have and, where that
-// is equal, by how few others.
+// rank orders texts by the number of words of the query that they contain and, where
+// that is equal, by how few other words they have.
 func rank(query string, texts []string) []ranked {
 	asked := map[string]bool{}
 	for _, word := range wordsOf(query) {

@@ -87,8 +87,8 @@ func newAudio(format string, melody []note) (*audio, bool) {
 		a.contentType = "audio/pcm"
 		a.appendNote = func(out []byte, n note, _ int) []byte { return appendPCM(out, n.samples()) }
 	case "wav", "opus", "aac":
-		// Opus and AAC would need an encoder. A backend that has none sends what
-		// it can, and says so.
+		// Opus and AAC would need an encoder. Without one the simulator sends another
+		// format and labels it as such.
 		a.contentType, a.head = "audio/wav", wavHeader(samples)
 		a.appendNote = func(out []byte, n note, _ int) []byte { return appendPCM(out, n.samples()) }
 	default:

@@ -40,7 +40,7 @@ func answerTranscription(x *exchange) {
 	}
 }
 
-// hasForm reports whether the request is a form, or answers that it is none.
+// hasForm reports whether the request is a form. If not, it answers with an error.
 func (x *exchange) hasForm() bool {
 	switch {
 	case x.form == nil:
@@ -53,8 +53,8 @@ func (x *exchange) hasForm() bool {
 	return true
 }
 
-// transcript is what the simulator claims to have heard: it listens to nothing
-// but knows what kind of file came.
+// transcript is a transcription. The simulator does not decode the audio; the text
+// describes the uploaded file.
 type transcript struct {
 	sentences []string
 	language  string
@@ -89,7 +89,7 @@ func newTranscript(x *exchange, file *upload) *transcript {
 
 func (t *transcript) text() string { return strings.Join(t.sentences, " ") }
 
-// times returns when a sentence begins and ends: all have the same share.
+// times returns when a sentence begins and ends: all sentences have the same length.
 func (t *transcript) times(i int) (start, end float64) {
 	share := t.seconds / float64(len(t.sentences))
 	return share * float64(i), share * float64(i+1)
@@ -125,7 +125,7 @@ func (t *transcript) verbose(words bool) []byte {
 	return out
 }
 
-// diarized says who spoke each sentence: always the one speaker that there is.
+// diarized writes the transcript with speakers; there is only one.
 func (t *transcript) diarized() []byte {
 	out := appendSeconds([]byte(`{"task":"transcribe","duration":`), t.seconds)
 	out = appendString(append(out, `,"text":`...), t.text())

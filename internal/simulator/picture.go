@@ -14,8 +14,8 @@ const (
 	mostPixels  = 16 << 20 // of an upload
 )
 
-// colourOf returns a strong colour that a seed stands for, on which white can be
-// read: one channel is high, one low and one anywhere between.
+// colourOf derives a strong colour from a seed, on which white text is readable: one
+// channel is high, one low and one anywhere in between.
 func colourOf(seed uint64) color.RGBA {
 	const high, low = 180, 40
 	seed = mix(seed)
@@ -35,7 +35,7 @@ func colourOf(seed uint64) color.RGBA {
 	return color.RGBA{low, between, high, 255}
 }
 
-// paint returns a PNG with a text on a colour that the seed stands for.
+// paint returns a PNG with a text on a background whose colour depends on the seed.
 func paint(width, height int, text string, seed uint64) []byte {
 	const ground, frame, ink = 0, 1, 2
 	back := colourOf(seed)
@@ -76,8 +76,7 @@ func readPicture(file *upload) (picture image.Image, ok bool) {
 	return picture, err == nil
 }
 
-// tint colours a picture, or only what lies under the transparent parts of a
-// mask of the same size.
+// tint colours a picture, or only the transparent parts of a mask of the same size.
 func tint(picture, mask image.Image, colour color.RGBA) []byte {
 	bounds := picture.Bounds()
 	out := image.NewNRGBA(image.Rect(0, 0, bounds.Dx(), bounds.Dy()))

@@ -6,16 +6,16 @@ import (
 	"fmt"
 )
 
-// recording is what can be told about an audio file by its beginning and size.
+// recording describes an audio file by its first bytes and its size.
 type recording struct {
 	format  string
 	details string // such as the sample rate; may be empty
 	seconds float64
-	exact   bool // the file itself says how long it is
+	exact   bool // the duration is from the file, not estimated
 }
 
-// usualRate is what a second of audio has in bytes where the format does not
-// tell: 128 kbit/s.
+// usualRate is the assumed number of bytes per second where the format does not
+// say: 128 kbit/s.
 const usualRate = 16000
 
 // inspect looks at an uploaded file.

@@ -40,6 +40,6 @@ func (b *Backend) routes() *http.ServeMux {
 	return mux
 }
 
-// ServeHTTP lets a service be a route. The exchange comes as the writer,
-// because the mux only passes on what it was given.
+// ServeHTTP makes a service an http.Handler. The exchange is passed as the writer,
+// because the mux passes on only its two arguments.
 func (s service) ServeHTTP(w http.ResponseWriter, _ *http.Request) { s(w.(*exchange)) }

@@ -16,7 +16,7 @@ const (
 	longestSample = 16 << 10
 )
 
-// schema is the part of JSON schema that a sample obeys.
+// schema is the part of JSON schema that samples follow.
 type schema struct {
 	Ref          string           `json:"$ref"`
 	Type         jsontext.Value   `json:"type"`

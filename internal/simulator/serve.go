@@ -17,7 +17,7 @@ type received struct {
 	length int
 }
 
-// serve takes one request through its stages.
+// serve handles one request.
 func (b *Backend) serve(w http.ResponseWriter, r *http.Request, routes *http.ServeMux) {
 	b.handlers.Add(1)
 	defer b.handlers.Done()
@@ -38,7 +38,8 @@ func (b *Backend) serve(w http.ResponseWriter, r *http.Request, routes *http.Ser
 	if err == nil && admitted {
 		x.step = b.choose(x)
 	}
-	// Only now, so that a test that waited for the request may script the next one.
+	// The journal is told after the step was chosen, so that a test that waited for
+	// this request can script the next one.
 	notes.receive(entry, body)
 	switch {
 	case err != nil:
@@ -53,7 +54,7 @@ func (b *Backend) serve(w http.ResponseWriter, r *http.Request, routes *http.Ser
 		b.answer(x, routes)
 	}
 	if x.broken {
-		// The only way to make net/http end a connection without completing
+		// This is the only way to make net/http end a connection without completing
 		// the answer.
 		panic(http.ErrAbortHandler)
 	}
@@ -66,7 +67,7 @@ func (b *Backend) choose(x *exchange) Step {
 	return b.choice.forRequest(x)
 }
 
-// answer does what the step wants in place of an answer, or lets the service answer.
+// answer carries out the fault of the step, or lets the service answer.
 func (b *Backend) answer(x *exchange, routes *http.ServeMux) {
 	step := &x.step
 	if step.Hang {
@@ -88,7 +89,7 @@ func (b *Backend) answer(x *exchange, routes *http.ServeMux) {
 	}
 }
 
-// isProbe tells requests that only look from requests that want an answer.
+// isProbe reports whether a request is a probe, such as a health check.
 func isProbe(r *http.Request) bool {
 	return r.Method == http.MethodGet || r.Method == http.MethodHead
 }

@@ -4,8 +4,8 @@
 //
 // A request passes four stages, each in its own file: the journal notes it, a
 // script or a behaviour chooses the Step that describes how it is answered, a
-// service makes the answer, and the wire sends it the way the step says.
-// Services know nothing about faults of the wire, so a new service type or
+// service makes the answer, and the exchange sends it the way the step says.
+// Services know nothing about simulated faults, so a new service type or
 // dialect is one file that makes answers and one line in routes.go.
 package simulator
 
@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// Options say what a backend is. The zero value is a backend that knows every
+// Options are the settings of a backend. The zero value is a backend that knows every
 // model, answers without delay and asks for no key.
 type Options struct {
 	// Name is how the backend calls itself in its answers; "simulator" if empty.
@@ -31,7 +31,7 @@ type Options struct {
 	// listener that lives in memory lets a backend run on the fake clock of
 	// testing/synctest.
 	Listener net.Listener
-	// Models are the names the backend knows, beside those of Behaviours;
+	// Models are the names that the backend knows in addition to those of Behaviours;
 	// others are answered with 404. Empty means that every name is known.
 	Models []string
 	// Key, when set, must come with every request, as a bearer token or in
@@ -44,7 +44,7 @@ type Options struct {
 	// Default is how requests are answered that neither the script nor
 	// Behaviours decide.
 	Default Behaviour
-	// Behaviours are lasting ways to answer the requests of a model.
+	// Behaviours say how the requests of a model are answered, by its name.
 	Behaviours map[string]Behaviour
 	// Record keeps the bodies of requests in the journal, each up to BodyCap bytes.
 	Record bool
@@ -79,7 +79,7 @@ type Backend struct {
 	requests *journal
 	probes   *journal
 	served   atomic.Uint64
-	gallery  gallery
+	images   imageStore
 
 	ctx       context.Context // ends when Close is called, and every request with it
 	cancel    context.CancelFunc
@@ -127,15 +127,16 @@ func Start(options Options) (*Backend, error) {
 func (b *Backend) URL() string { return "http://" + b.listener.Addr().String() }
 
 // SetDown makes the backend drop every new connection and request at once, or
-// stops that. Answers under way go on. A dropped request is in no journal.
+// stops doing so. Answers that have begun continue. Dropped requests are not in the
+// journal.
 func (b *Backend) SetDown(down bool) { b.listener.down.Store(down) }
 
 // Close ends every connection, also those in the middle of an answer, and
 // returns when everything the backend started has ended.
 func (b *Backend) Close() {
 	b.closeOnce.Do(func() {
-		// The context goes first, so that a handler can tell our leaving from
-		// its client's.
+		// The context is cancelled first, so that a handler can distinguish the end of
+		// the backend from a client that left.
 		b.cancel()
 		_ = b.server.Close()
 	})
@@ -150,7 +151,7 @@ func (b *Backend) countConn(_ net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
 		b.conns.Add(1)
-	case http.StateClosed, http.StateHijacked: // a hijacked one is its handler's to close
+	case http.StateClosed, http.StateHijacked: // a hijacked connection is closed by its handler
 		b.conns.Done()
 	}
 }

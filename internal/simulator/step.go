@@ -11,8 +11,8 @@ import (
 // Events of a stream are counted from the first one, which for chat in OpenAI's
 // dialect is the event that names the role; [DONE] is not counted. Other
 // dialects count what they send: Ollama its lines, Anthropic and Gemini their
-// events, speech its chunks of audio. What a dialect has no place for, such as
-// [DONE] in Gemini's, does nothing there.
+// events, speech its chunks of audio. A field that a dialect has no equivalent for,
+// such as NoDone in Gemini's, has no effect there.
 type Step struct {
 	// Reset resets the connection before anything of an answer is sent.
 	Reset bool
@@ -21,7 +21,7 @@ type Step struct {
 	// HeaderDelay passes before the answer's head is sent.
 	HeaderDelay time.Duration
 	// FirstDelay passes between the head of a stream and its first event. A
-	// plain answer has no such moment and is sent whole after it.
+	// plain answer is sent whole after this delay.
 	FirstDelay time.Duration
 	// EventDelay passes between events, in place of Options.TokenDelay;
 	// negative means none. In a plain answer it passes between slices.
@@ -39,12 +39,12 @@ type Step struct {
 	// Header is set on any answer, replaced or not. Content-Type, where
 	// absent, is guessed from Body.
 	Header http.Header
-	// Plain answers with one JSON completion although a stream was asked, and
+	// Plain answers with one JSON completion although a stream was requested, and
 	// gives speech a Content-Length.
 	Plain bool
 
-	// Text replaces what a chat answers or a transcription heard. Its bytes reach the wire as they are,
-	// even if they are no UTF-8.
+	// Text replaces the text of a chat answer or of a transcription. Its bytes are
+	// sent unchanged, even if they are not UTF-8.
 	Text string
 	// NoFinish leaves out the events that carry a finish_reason; for Ollama
 	// the done_reason itself, for Anthropic message_delta.
@@ -80,7 +80,7 @@ type Step struct {
 	Inject string
 	// StreamError is the message of an error event in the shape of the dialect,
 	// sent after After events; the answer ends there, properly unless Stop
-	// says otherwise. Plain answers and audio have no place for it.
+	// says otherwise. Plain answers and audio ignore it.
 	StreamError string
 	// Tail is written verbatim after [DONE].
 	Tail string
@@ -127,15 +127,18 @@ type Framing struct {
 	Before string
 }
 
+// doneMark is the payload of the last event of a stream in OpenAI's dialect.
+const doneMark = "[DONE]"
+
 // Events for Step.Inject and Step.Tail.
 const (
 	// BrokenEvent is an event whose JSON is cut in the middle.
 	BrokenEvent = "data: {\"id\":\"chatcmpl-broken\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"he\n\n"
-	// DoneEvent ends a stream once more.
-	DoneEvent = "data: [DONE]\n\n"
+	// DoneEvent is the end of a stream in OpenAI's dialect.
+	DoneEvent = "data: " + doneMark + "\n\n"
 )
 
-// HTMLPage is what a proxy in front of a backend says when the backend is away.
+// HTMLPage is the page that a proxy returns when the backend behind it is unavailable.
 const HTMLPage = "<!DOCTYPE html>\n<html><head><title>502 Bad Gateway</title></head>" +
 	"<body><h1>502 Bad Gateway</h1></body></html>\n"
 
@@ -154,7 +157,7 @@ func ErrorText(message string) string {
 	return string(append(appendString([]byte(`{"error":`), message), '}'))
 }
 
-// replaces reports whether the step gives the answer itself.
+// replaces reports whether the step contains the answer itself.
 func (s *Step) replaces() bool { return s.Status != 0 || s.Body != "" || s.NoBody }
 
 // disturbs reports whether something happens after After events.
@@ -162,7 +165,7 @@ func (s *Step) disturbs() bool {
 	return s.Stop != StopNever && s.AfterBytes == 0 || s.Inject != "" || s.StreamError != ""
 }
 
-// close adds what the step wants in every JSON object and ends it.
+// close adds the step's extra members to a JSON object and ends the object.
 func (s *Step) close(object []byte) []byte {
 	if s.ErrorNull {
 		object = append(object, `,"error":null`...)

@@ -17,7 +17,7 @@ type framed int
 const (
 	asEvents framed = iota // server-sent events, as Step.Framing says
 	asLines                // one JSON text per line
-	asBytes                // events are bytes already
+	asBytes                // events are sent without framing
 )
 
 // eventStream sends events the way the step of its exchange says.
@@ -72,7 +72,7 @@ func (s *eventStream) named(name string, payload []byte) bool {
 	return s.put(name, payload, s.x.step.Framing.MultiLine)
 }
 
-// done ends the stream with an event that says so; without one it just ends.
+// done ends the stream with this event, or without one if marker is empty.
 func (s *eventStream) done(name, marker string) {
 	step := &s.x.step
 	if s.over {
@@ -128,8 +128,8 @@ func (s *eventStream) verbatim(data []byte) bool {
 	return !s.over
 }
 
-// disturb does, once, what the step wants after After events; next is what
-// would come now.
+// disturb carries out, once, the fault of the step after After events; next is the
+// event that would be sent now.
 func (s *eventStream) disturb(name string, next []byte) {
 	step := &s.x.step
 	if s.disturbed || !step.disturbs() {

@@ -12,7 +12,7 @@ import (
 // words. White space at the end of a text is a token. The tokens of a text
 // joined together are the text.
 
-// imageTokens is what an image in a prompt counts.
+// imageTokens is how many tokens an image in a prompt counts as.
 const imageTokens = 85
 
 // countTokens returns the number of tokens of a text.

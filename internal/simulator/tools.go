@@ -15,7 +15,7 @@ type tool struct {
 // toolCall is a call of such a function.
 type toolCall struct{ id, name, arguments string }
 
-// toolChoice is what the caller wants done with the tools.
+// toolChoice says whether and which tool the caller wants called.
 type toolChoice struct {
 	never    bool
 	required bool
@@ -23,7 +23,7 @@ type toolChoice struct {
 }
 
 // calledTool returns the tool that the prompt asks for, or nil. The result of
-// a tool is always answered with words: calling again would go on for ever.
+// a tool is always answered with text, because another call would never end.
 func (p *prompt) calledTool() *tool {
 	if len(p.tools) == 0 || p.toolChoice.never || p.answering {
 		return nil
