@@ -84,6 +84,7 @@ type State struct {
 	failures failures
 	observer atomic.Pointer[Observer]
 	changes  *Changes
+	failure  atomic.Pointer[Failure]
 }
 
 // New prepares an instance. The state is the one that it had before, or nil for
@@ -133,7 +134,7 @@ func New(settings Settings, service schema.ServiceType, policy Policy, state *St
 		Settings: settings,
 		Service:  service,
 		ID:       settings.ID(),
-		Handle:   handle(settings.ID()),
+		Handle:   Handle(settings.ID()),
 		Kind:     kind,
 		Target:   target,
 		Origin:   origin,
@@ -187,8 +188,9 @@ func idHash(id string) uint64 {
 	return binary.BigEndian.Uint64(sum[:8])
 }
 
-// handle makes an opaque name that stays the same as long as the instance does.
-func handle(id string) string {
+// Handle makes an opaque name of an identifier, which stays the same as long as
+// the instance does.
+func Handle(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return "i-" + hex.EncodeToString(sum[:5])
 }

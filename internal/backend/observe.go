@@ -1,6 +1,8 @@
 package backend
 
 import (
+	"time"
+
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/transport"
 )
@@ -35,3 +37,27 @@ func (s *State) breakerChanged(change breaker.Change) {
 		observer.Breaker(change)
 	}
 }
+
+// Failure is why a call to an instance failed.
+type Failure struct {
+	Code string
+	// Text has no secrets and no addresses.
+	Text string
+	At   time.Time
+}
+
+// NoteFailure remembers why a call failed.
+func (s *State) NoteFailure(code, text string, at time.Time) {
+	s.failure.Store(&Failure{code, text, at})
+}
+
+// LastFailure returns why the last call that failed did; nil where none has.
+func (s *State) LastFailure() *Failure { return s.failure.Load() }
+
+// Obstacles is how many obstacles there are, NoObstacle included.
+const Obstacles = int(NoSlot) + 1
+
+var obstacleNames = [Obstacles]string{"none", "disabled", "no_weight", "faulty", "unhealthy", "breaker_open", "at_limit", "no_slot"}
+
+// String returns the name.
+func (o Obstacle) String() string { return obstacleNames[o] }

@@ -30,6 +30,7 @@ type Breaker struct {
 	trials      int // in flight
 	successes   int // of trials, since the breaker is half open
 	opened      time.Time
+	changed     time.Time // when what people see of it changed last
 	lastFailure time.Time
 	// unreachable means that the breaker opened because the backend could not be
 	// connected to, and halfOpenedByCheck that a health check made it half open.
@@ -68,7 +69,7 @@ type Change struct {
 // be nil; it is called once for each change, without a lock held, in the
 // goroutine that caused it.
 func New(settings Settings, start time.Time, observe func(Change)) *Breaker {
-	b := &Breaker{start: start, observe: observe, settings: settings, generation: 1}
+	b := &Breaker{start: start, observe: observe, settings: settings, generation: 1, changed: start}
 	b.publish()
 	return b
 }

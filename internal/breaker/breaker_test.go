@@ -321,7 +321,7 @@ func TestSecondResetWaitsForTheWholePause(t *testing.T) {
 func TestOperatorsDecide(t *testing.T) {
 	r := newRig(t, small())
 	begun := r.acquire()
-	held := Hold{"ops", r.now}
+	held := Hold{By: "ops", Since: r.now}
 	r.Force(ForcedOpen, "ops", r.now)
 	r.after(time.Hour)
 	r.refuses()
@@ -402,13 +402,13 @@ func TestSnapshotShowsTimes(t *testing.T) {
 	r.after(time.Minute)
 	want := Snapshot{
 		State: Open, FailureCount: 3, FailureThreshold: 3, SuccessThreshold: 2,
-		Timeout: 10 * time.Second, LastFailure: failed, NextRetry: failed.Add(10 * time.Second),
+		Timeout: 10 * time.Second, Since: failed, LastFailure: failed, NextRetry: failed.Add(10 * time.Second),
 	}
 	if diff := cmp.Diff(want, r.Snapshot()); diff != "" {
 		t.Error(diff)
 	}
 	r.acquire()
-	if s := r.Snapshot(); s.State != HalfOpen || !s.NextRetry.IsZero() {
+	if s := r.Snapshot(); s.State != HalfOpen || !s.NextRetry.IsZero() || s.Since != r.now || s.SuccessCount != 0 {
 		t.Errorf("half open: %+v", s)
 	}
 }

@@ -28,13 +28,18 @@ func (b *Breaker) Update(settings Settings, now time.Time) {
 // which then starts closed without failures. Asking for the present mode changes
 // nothing, so the operator who asked first stays on record.
 func (b *Breaker) Force(mode Mode, operator string, now time.Time) {
+	b.ForceFor(mode, Hold{By: operator}, now)
+}
+
+// ForceFor is Force with more about who decides.
+func (b *Breaker) ForceFor(mode Mode, hold Hold, now time.Time) {
 	b.mu.Lock()
 	before := b.visible()
 	if mode != b.mode {
 		b.mode = mode
 		b.hold = Hold{}
 		if mode != Auto {
-			b.hold = Hold{By: cmp.Or(operator, "an operator"), Since: now}
+			b.hold = Hold{By: cmp.Or(hold.By, "an operator"), Since: now, Reason: hold.Reason}
 		}
 		b.reset()
 		b.publish()
@@ -70,11 +75,12 @@ func (b *Breaker) AwaitsCheck() bool {
 
 func (b *Breaker) awaitsCheck() bool { return b.counting() && b.state == Open && b.unreachable }
 
-// Hold says which operator forces the state of a breaker, and since when. It is
-// zero where the breaker itself decides.
+// Hold says which operator forces the state of a breaker, since when, and why if
+// that was said. It is zero where the breaker itself decides.
 type Hold struct {
-	By    string
-	Since time.Time
+	By     string
+	Since  time.Time
+	Reason string
 }
 
 // HeldOpen returns the hold of an operator who forces the breaker open, and whether
@@ -92,9 +98,13 @@ type Snapshot struct {
 	Hold             Hold // who forces it
 	FailureCount     int
 	FailureThreshold int
+	// SuccessCount is how many trials succeeded since the breaker is half open.
+	SuccessCount     int
 	SuccessThreshold int
 	Timeout          time.Duration
-	LastFailure      time.Time // zero where there was none
+	// Since is when the state or the mode changed last.
+	Since       time.Time
+	LastFailure time.Time // zero where there was none
 	// NextRetry is when an open breaker allows a trial, zero where the breaker is
 	// not open or an operator holds it. It is in the past from the end of the
 	// pause until the first trial begins.
@@ -112,7 +122,9 @@ func (b *Breaker) Snapshot() Snapshot {
 		Hold:             b.hold,
 		FailureCount:     b.failures,
 		FailureThreshold: b.settings.FailureThreshold,
+		SuccessCount:     b.successes,
 		SuccessThreshold: b.settings.SuccessThreshold,
+		Since:            b.changed,
 		Timeout:          b.settings.RecoveryTimeout.Std(),
 		LastFailure:      b.lastFailure,
 	}
@@ -138,6 +150,9 @@ func (b *Breaker) visible() visibleState {
 // changeSince returns what there is to report, and whether there is anything.
 func (b *Breaker) changeSince(before visibleState, now time.Time) (Change, bool) {
 	after := b.visible()
+	if after != before {
+		b.changed = now
+	}
 	return Change{From: before.state, To: after.state, Mode: after.mode, Failures: b.failures, At: now}, after != before
 }
 

@@ -1,6 +1,8 @@
 package calls
 
 import (
+	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/metrics"
@@ -10,11 +12,18 @@ import (
 // maxTries is how many attempts a record describes: the latest ones.
 const maxTries = 4
 
+// maxObstacles is how many ways there are to be passed over, and one for those
+// that are not.
+const maxObstacles = 8
+
+// maxText bounds what is kept of the text of a failure.
+const maxText = 300
+
 // Call is the record of one request: what it was, how it ended, and when each
 // step was over. The web shell, the unified API and the proxy fill it in; the line
 // of the access log, the counts, the trace and the list of calls are made from it.
 // It holds names that the configuration knows and numbers, and nothing that a
-// client or a model wrote except Asked.
+// client or a model wrote except Asked and the texts of failures.
 type Call struct {
 	// Sequence is the place of the record among all that were recorded since the
 	// start, from 1 on. It is set when the record reaches its readers.
@@ -38,8 +47,15 @@ type Call struct {
 	Model, Asked string
 	// Instance is the identifier of the one that answered or failed last.
 	Instance string
-	// KeyID names the API key, where keys are required.
+	// Strategy is how the instance was picked. Candidates counts the instances of
+	// the model by what kept them from being picked, as package backend numbers
+	// that; the first number is of those that might have been.
+	Strategy   string
+	Candidates [maxObstacles]uint16
+	// KeyID names the API key, where keys are required, and Client is the address
+	// that the request came from.
 	KeyID    string
+	Client   netip.Addr
 	Streamed bool
 	Usage    schema.Usage
 
@@ -74,10 +90,14 @@ type Try struct {
 	Began, Sent, FirstByte, Ended time.Duration
 	// Reused says that the connection had served before.
 	Reused bool
+	// Status is the HTTP status of the backend's answer, 0 where there was none.
+	Status int
 	// Code is the code of the failure, empty for a success; Cause is the word for
-	// why the backend could not be reached, empty where it could.
-	Code, Cause string
-	Span        SpanID
+	// why the backend could not be reached, empty where it could. Text is what the
+	// caller was told about the failure, or would have been: cut, without secrets
+	// and addresses.
+	Code, Cause, Text string
+	Span              SpanID
 }
 
 // TraceID names a distributed trace; it is zero where there is none.
@@ -120,6 +140,16 @@ func (c *Call) Forget() {
 
 // Try returns the latest attempt; there must be one.
 func (c *Call) Try() *Try { return &c.Tries[min(c.Attempts, maxTries)-1] }
+
+// Fail notes why the latest attempt failed.
+func (c *Call) Fail(code, cause, text string) {
+	try := c.Try()
+	try.Code, try.Cause = code, cause
+	if len(text) > maxText {
+		text = strings.ToValidUTF8(text[:maxText], "") + "…"
+	}
+	try.Text = text
+}
 
 // Cause returns the word for why the backend that was called last could not be
 // reached, empty where that is not why the call failed.

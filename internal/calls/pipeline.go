@@ -35,6 +35,7 @@ type pipeline struct {
 	breaker     breaker
 	level       degradation
 	ring        *ring
+	problems    problems
 	subscribers subscribers
 	exporter    atomic.Pointer[Exporter]
 	// levelChanged is called when the level may have changed.
@@ -155,6 +156,7 @@ func (p *pipeline) keep(batch []Call, now time.Time) {
 		batch[n].Sequence = p.sequence
 	}
 	p.ring.add(batch)
+	p.problems.note(batch)
 	if slow := p.subscribers.publish(batch); slow > 0 {
 		p.faults.note("stream", "send", "a subscriber was too slow and was dropped", int64(slow), now)
 	}

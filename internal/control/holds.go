@@ -21,13 +21,15 @@ type hold struct {
 	State breaker.Mode `json:"state"`
 	By    string       `json:"by"`
 	Since time.Time    `json:"since"`
+
+	Reason string `json:"reason,omitzero"`
 }
 
 // HoldBreaker holds the circuit breaker of an instance on all gateways of the
 // shared configuration, or releases it.
-func (c *Control) HoldBreaker(ctx context.Context, service schema.ServiceType, instance string, mode breaker.Mode, operator string) error {
+func (c *Control) HoldBreaker(ctx context.Context, service schema.ServiceType, instance string, mode breaker.Mode, operator, reason string) error {
 	return c.values.Change(ctx, func() (string, []byte, error) {
-		value, err := json.Marshal(hold{mode, operator, time.Now().UTC()})
+		value, err := json.Marshal(hold{mode, operator, time.Now().UTC(), reason})
 		return holdKind + service.String() + "/" + instance, value, err
 	})
 }
@@ -79,7 +81,7 @@ func applyHolds(table *routing.Table, holds map[string]hold) {
 			continue
 		}
 		if instance := table.Service(service).Instance(id); instance != nil {
-			instance.Breaker.Force(h.State, h.By, h.Since)
+			instance.Breaker.ForceFor(h.State, breaker.Hold{By: h.By, Reason: h.Reason}, h.Since)
 		}
 	}
 }

@@ -97,7 +97,7 @@ var errTotal = fmt.Errorf("%w: the whole answer took too long", transport.ErrTim
 // noteFailure tells the instance and the record that the call failed. It changes the
 // outcome of the fault where the failure must not count against the instance.
 func (a *attempt) noteFailure(ctx context.Context, failed *fault) {
-	a.record.Try().Code, a.record.Try().Cause = failed.err.Code, failed.err.Cause
+	a.record.Fail(failed.err.Code, failed.err.Cause, failed.err.Message)
 	if ctx.Err() != nil {
 		failed.outcome = breaker.Cancelled // the client left or the gateway stops
 		return
@@ -107,6 +107,9 @@ func (a *attempt) noteFailure(ctx context.Context, failed *fault) {
 	}
 	if failed.failover {
 		a.instance.Troubled()
+	}
+	if failed.outcome.Failed() {
+		a.instance.NoteFailure(failed.err.Code, a.record.Try().Text, time.Now())
 	}
 	if failed.overload > 0 {
 		a.instance.Overloaded(time.Now().Add(failed.overload))

@@ -102,7 +102,9 @@ func (r *run) admit() error {
 // the next one.
 func (r *run) callInstances(ctx context.Context) error {
 	defer r.choice.endRetry()
-	if err := r.choice.pick(ctx, &r.attempt); err != nil {
+	err := r.choice.pick(ctx, &r.attempt)
+	r.choice.noteChoice()
+	if err != nil {
 		return err
 	}
 	if err := r.count(); err != nil {

@@ -16,6 +16,7 @@ func (p *Proxy) SetRecorder(recorder *calls.Recorder) { p.recorder = recorder }
 // startRecord begins to fill in the record of the request.
 func (r *request) startRecord(c *calls.Call) {
 	r.record = c
+	c.Client = r.caller.Addr
 	c.Routed, c.Service = true, r.req.Service
 	if r.proxy.recorder.Tracing() {
 		c.Trace = r.proxy.recorder.StartTrace(r.caller.Traceparent)
@@ -29,6 +30,14 @@ func (c *choice) noteFailover() {
 	}
 }
 
+// noteChoice notes how the first instance was chosen, or why none was.
+func (c *choice) noteChoice() {
+	c.record.Strategy = c.pool.Service.Policy.LoadBalancer.String()
+	for _, o := range c.last.obstacles {
+		c.record.Candidates[o]++
+	}
+}
+
 // noteWait adds the time from sending the call until then to what the request spent
 // waiting for backends.
 func (a *attempt) noteWait(until time.Time) {
@@ -36,7 +45,7 @@ func (a *attempt) noteWait(until time.Time) {
 	try := a.record.Try()
 	try.Sent = a.record.At(a.sent)
 	if a.response != nil {
-		try.FirstByte, try.Reused = a.record.At(until), a.response.Reused
+		try.FirstByte, try.Reused, try.Status = a.record.At(until), a.response.Reused, a.response.Status
 	}
 }
 

@@ -88,7 +88,10 @@ func (r *run) breakOff(ctx context.Context, out body, err error) error {
 	} else {
 		failed := r.attempt.classifier().classify(err, true)
 		r.reply.outcome = failed.outcome
-		r.record.Try().Cause = failed.err.Cause
+		r.record.Fail(failed.err.Code, failed.err.Cause, failed.err.Message)
+		if failed.outcome.Failed() {
+			r.attempt.instance.NoteFailure(failed.err.Code, r.record.Try().Text, time.Now())
+		}
 		known = failed.err
 	}
 	r.noteEnd(known)

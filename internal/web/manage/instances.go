@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
@@ -238,6 +239,9 @@ func (a *API) ForceBreaker(q *Request) (Reply, error) {
 	if err == nil && wanted.InstanceID == "" {
 		err = invalidField("instanceId", "is required")
 	}
+	if err == nil && utf8.RuneCountInString(wanted.Reason) > 200 {
+		err = invalidField("reason", "must have at most 200 characters")
+	}
 	if err == nil && !given.Has("state") {
 		err = invalidField("state", "is required (OPEN, CLOSED or AUTO)")
 	}
@@ -256,11 +260,11 @@ func (a *API) ForceBreaker(q *Request) (Reply, error) {
 	if operator == "open" {
 		operator = "" // no tokens are needed, so that the caller has no name
 	}
-	return a.force(q.Context(), instance, wanted.State, operator, q.change.DryRun)
+	return a.force(q.Context(), instance, wanted.State, breaker.Hold{By: operator, Reason: wanted.Reason}, q.change.DryRun)
 }
 
 // force sets a circuit breaker, on all gateways that share the configuration.
-func (a *API) force(ctx context.Context, instance *backend.Instance, mode breaker.Mode, operator string, dryRun bool) (Reply, error) {
+func (a *API) force(ctx context.Context, instance *backend.Instance, mode breaker.Mode, hold breaker.Hold, dryRun bool) (Reply, error) {
 	before := instance.Breaker.Snapshot()
 	message := "The circuit breaker was set."
 	switch {
@@ -268,16 +272,16 @@ func (a *API) force(ctx context.Context, instance *backend.Instance, mode breake
 		message = "Dry run: nothing was changed."
 	case a.options.Control.Values() != nil:
 		message = "The circuit breaker was set on all gateways that share the configuration."
-		if err := a.options.Control.HoldBreaker(ctx, instance.Service, instance.ID, mode, operator); err != nil {
+		if err := a.options.Control.HoldBreaker(ctx, instance.Service, instance.ID, mode, hold.By, hold.Reason); err != nil {
 			return Reply{}, err
 		}
 	default:
-		instance.Breaker.Force(mode, operator, time.Now())
+		instance.Breaker.ForceFor(mode, hold, time.Now())
 	}
 	now := instance.Breaker.Snapshot()
 	return Reply{
 		message: message, change: fmt.Sprintf("circuit breaker %s→%s on %s", before.Forced, mode, instance.Handle),
-		data: heldBreaker{instance.ID, now.State, now.Forced, now.Hold.By, web.TimeOrNil(now.Hold.Since), mode != before.Forced, dryRun},
+		data: heldBreaker{instance.ID, now.State, now.Forced, now.Hold.By, now.Hold.Reason, web.TimeOrNil(now.Hold.Since), mode != before.Forced, dryRun},
 	}, nil
 }
 
@@ -285,6 +289,7 @@ func (a *API) force(ctx context.Context, instance *backend.Instance, mode breake
 type breakerRequest struct {
 	InstanceID string       `json:"instanceId" required:"true" minLength:"1"`
 	State      breaker.Mode `json:"state" required:"true" enum:"OPEN,CLOSED,AUTO"`
+	Reason     string       `json:"reason" maxLength:"200" doc:"Shown to those who see the breaker."`
 }
 
 // heldBreaker is the data of the reply to a breakerRequest.
@@ -293,6 +298,7 @@ type heldBreaker struct {
 	State      breaker.State `json:"state"`
 	Forced     breaker.Mode  `json:"forced" enum:"OPEN,CLOSED,AUTO"`
 	HeldBy     string        `json:"heldBy,omitzero"`
+	HeldReason string        `json:"heldReason,omitzero"`
 	HeldSince  *string       `json:"heldSince,omitzero" format:"date-time"`
 	Changed    bool          `json:"changed"`
 	DryRun     bool          `json:"dryRun,omitzero"`

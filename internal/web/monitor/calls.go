@@ -4,9 +4,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"net/http"
-	"strconv"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
@@ -19,7 +19,11 @@ type callView struct {
 	Service    schema.ServiceType `json:"service"`
 	Model      string             `json:"model,omitzero"`
 	Instance   string             `json:"instance,omitzero"`
+	Handle     string             `json:"handle,omitzero" doc:"Of the instance, as in X-Router-Instance."`
+	Strategy   string             `json:"strategy,omitzero" doc:"How the instance was picked."`
+	Candidates *candidates        `json:"candidates,omitzero" doc:"The instances of the model when the first one was picked."`
 	KeyID      string             `json:"keyId,omitzero"`
+	ClientIP   string             `json:"clientIp,omitzero"`
 	Status     callStatus         `json:"status"`
 	HTTPStatus int                `json:"httpStatus,omitzero"`
 	ErrorCode  string             `json:"errorCode,omitzero"`
@@ -52,16 +56,48 @@ type callTimeline struct {
 	GatewayMs   float64 `json:"gatewayMs"`
 }
 
+// candidates counts the instances among which one was picked.
+type candidates struct {
+	Total      int            `json:"total"`
+	Ready      int            `json:"ready" doc:"Those that might have been picked."`
+	PassedOver map[string]int `json:"passedOver,omitzero" doc:"The others, by reason: disabled, no_weight, faulty, unhealthy, breaker_open, at_limit, no_slot."`
+}
+
+func candidatesOf(c *calls.Call) *candidates {
+	if c.Strategy == "" {
+		return nil // routing did not come that far
+	}
+	var all candidates
+	for reason, count := range c.Candidates {
+		n := int(count)
+		all.Total += n
+		switch {
+		case n == 0:
+		case backend.Obstacle(reason) == backend.NoObstacle:
+			all.Ready = n
+		default:
+			if all.PassedOver == nil {
+				all.PassedOver = map[string]int{}
+			}
+			all.PassedOver[backend.Obstacle(reason).String()] = n
+		}
+	}
+	return &all
+}
+
 type callTry struct {
 	Instance  string  `json:"instance"`
+	Handle    string  `json:"handle"`
 	PickMs    float64 `json:"pickMs"`
 	ConnectMs float64 `json:"connectMs,omitzero"`
 	// Reused says that the attempt used an existing connection.
 	Reused      bool    `json:"reusedConnection"`
 	FirstByteMs float64 `json:"firstByteMs,omitzero"`
 	EndMs       float64 `json:"endMs"`
+	HTTPStatus  int     `json:"httpStatus,omitzero" doc:"That of the backend's answer."`
 	ErrorCode   string  `json:"errorCode,omitzero"`
 	Cause       string  `json:"cause,omitzero"`
+	ErrorText   string  `json:"errorText,omitzero" doc:"At most 300 characters, without secrets and addresses."`
 }
 
 // callStatus is how a call ended.
@@ -81,18 +117,29 @@ func (callStatus) Names() []string {
 	return names
 }
 
+// statusOf returns how a call ended.
+func statusOf(c *calls.Call) callStatus {
+	if c.Result.Rejected() {
+		return rejected
+	}
+	return callStatus(c.Result.String())
+}
+
 func viewOfCall(c *calls.Call) callView {
 	view := callView{
 		RequestID: c.RequestID, Time: web.Time(c.Started), Service: c.Service, Model: c.Model, Instance: c.Instance, KeyID: c.KeyID,
-		Status: callStatus(c.Result.String()), HTTPStatus: c.Status, ErrorCode: c.Code, Streamed: c.Streamed, ClientGone: c.Gone,
+		Strategy: c.Strategy, Candidates: candidatesOf(c), Status: statusOf(c), HTTPStatus: c.Status, ErrorCode: c.Code, Streamed: c.Streamed, ClientGone: c.Gone,
 		DurationMs: inMilliseconds(c.Ended), Attempts: c.Attempts, Tries: make([]callTry, 0, len(c.Described())),
 		Timeline: callTimeline{
 			ReceivedMs: inMilliseconds(c.Ready), LimiterMs: inMilliseconds(c.Limited), FirstByteMs: inMilliseconds(c.FirstByte),
 			EndMs: inMilliseconds(c.Ended), QueuedMs: inMilliseconds(c.Queued), UpstreamMs: inMilliseconds(c.Upstream), GatewayMs: inMilliseconds(c.Overhead()),
 		},
 	}
-	if c.Result.Rejected() {
-		view.Status = rejected
+	if c.Instance != "" {
+		view.Handle = backend.Handle(c.Instance)
+	}
+	if c.Client.IsValid() {
+		view.ClientIP = c.Client.String()
 	}
 	if c.Streamed {
 		view.FirstMs = inMilliseconds(c.FirstByte)
@@ -102,7 +149,7 @@ func viewOfCall(c *calls.Call) callView {
 	}
 	for _, t := range c.Described() {
 		view.Tries = append(view.Tries, callTry{
-			Instance: t.Instance, PickMs: inMilliseconds(t.Began), ConnectMs: inMilliseconds(t.Sent), Reused: t.Reused,
+			Instance: t.Instance, Handle: backend.Handle(t.Instance), HTTPStatus: t.Status, ErrorText: t.Text, PickMs: inMilliseconds(t.Began), ConnectMs: inMilliseconds(t.Sent), Reused: t.Reused,
 			FirstByteMs: inMilliseconds(t.FirstByte), EndMs: inMilliseconds(t.Ended), ErrorCode: t.Code, Cause: t.Cause,
 		})
 	}
@@ -112,46 +159,11 @@ func viewOfCall(c *calls.Call) callView {
 	return view
 }
 
-// callsQuery has the filters of the list of calls. A value must match exactly.
-type callsQuery struct {
-	Limit     int    `json:"limit" empty:"true" minimum:"1" doc:"100 if left out."`
-	Service   string `json:"service"`
-	Model     string `json:"model"`
-	Instance  string `json:"instance"`
-	Status    string `json:"status"`
-	RequestID string `json:"requestId"`
-}
-
 // callList has the latest calls.
 type callList struct {
 	Calls        []callView `json:"calls"`
 	Capacity     int        `json:"capacity" doc:"How many calls are remembered."`
 	SamplingRate float64    `json:"samplingRate" minimum:"0" maximum:"1"`
-}
-
-// calls returns the latest calls that match the filters, the newest first.
-func (a *API) calls(r *http.Request) (callList, error) {
-	query := r.URL.Query()
-	limit := 100
-	if text := query.Get("limit"); text != "" {
-		var err error
-		if limit, err = strconv.Atoi(text); err != nil || limit < 1 {
-			return callList{}, invalid("limit: want a number from 1 on")
-		}
-	}
-	wanted := func(name, value string) bool { return !query.Has(name) || query.Get(name) == value }
-	found := []callView{}
-	for c := range a.recorder.Calls() {
-		view := viewOfCall(c)
-		if wanted("service", view.Service.String()) && wanted("model", view.Model) && wanted("instance", view.Instance) &&
-			wanted("status", string(view.Status)) && wanted("requestId", view.RequestID) {
-			found = append(found, view)
-		}
-		if len(found) == limit {
-			break
-		}
-	}
-	return callList{found, a.recorder.Settings().Calls, a.recorder.SamplingRate()}, nil
 }
 
 // call returns the call with the id in the path: the latest one, where a client used an

@@ -62,8 +62,12 @@ func (a *API) Routes() []web.Route {
 	read(t, "/load-balancer", access.ReadMetrics, a.loadBalancer, "How calls were distributed", nil)
 	read(t, "/rate-limit", access.ReadMetrics, a.rateLimit, "What the rate limits leave", nil)
 	read(t, "/circuit-breaker", access.ReadMetrics, a.breakers, "The circuit breaker of every instance", nil)
-	read(t, "/calls", access.ReadMetrics, a.calls, "The latest calls, the newest first", callsQuery{})
+	t.add("GET "+root+"/calls", access.ReadMetrics, a.calls, web.Operation{
+		Summary: "The latest calls, the newest first; one line for each where Accept names application/x-ndjson",
+		Query:   callsQuery{}, Reply: callList{}, Media: map[string]any{mediaNDJSON: callView{}},
+	})
 	read(t, "/calls/{requestId}", access.ReadMetrics, a.call, "One call with its timeline", nil)
+	read(t, "/problems", access.ReadMetrics, a.problems, "What failed lately, by kind; the latest first", problemsQuery{})
 	read(t, "/series", access.ReadMetrics, a.series, "The history of requests, latency, tokens and overhead", seriesQuery{})
 	read(t, "/shares", access.ReadMetrics, a.shares, "The share of each instance in the requests of its model: expected and actual", sharesQuery{})
 	t.add("GET "+root+"/live", access.ReadMonitoring, a.live, web.Operation{

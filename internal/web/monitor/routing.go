@@ -39,6 +39,7 @@ func inMilliseconds(d time.Duration) float64 { return float64(d.Microseconds()) 
 
 type instanceStatus struct {
 	ID              string        `json:"id"`
+	Handle          string        `json:"handle" doc:"As in X-Router-Instance."`
 	URL             string        `json:"url"`
 	Adapter         string        `json:"adapter"`
 	Status          string        `json:"status" enum:"HEALTHY,UNHEALTHY"`
@@ -86,7 +87,7 @@ func (a *API) instances(*http.Request) (instanceStatuses, error) {
 func statusOfInstance(i *backend.Instance) instanceStatus {
 	health := i.Health.Snapshot()
 	view := instanceStatus{
-		ID: i.ID, URL: i.Settings.BaseURL, Adapter: upperSnake(i.Kind.Name), Status: "HEALTHY",
+		ID: i.ID, Handle: i.Handle, URL: i.Settings.BaseURL, Adapter: upperSnake(i.Kind.Name), Status: "HEALTHY",
 		LastHealthCheck: web.TimeOrNil(health.LastCheck), BreakerState: i.Breaker.Snapshot().State,
 		Weight: i.Settings.Weight, Enabled: i.Settings.Enabled, InFlight: i.InFlight(),
 	}
@@ -225,10 +226,14 @@ type breakerStatus struct {
 	HeldBy           string             `json:"heldBy,omitzero"`
 	HeldSince        *string            `json:"heldSince,omitzero" format:"date-time"`
 	FailureCount     int                `json:"failureCount"`
+	HeldReason       string             `json:"heldReason,omitzero"`
 	FailureThreshold int                `json:"failureThreshold"`
+	SuccessCount     int                `json:"successCount" doc:"Trials that succeeded since the breaker is half open."`
 	SuccessThreshold int                `json:"successThreshold"`
 	Timeout          int64              `json:"timeout" doc:"Milliseconds."`
+	StateSince       string             `json:"stateSince" format:"date-time"`
 	LastFailure      *string            `json:"lastFailure" format:"date-time"`
+	LastError        *lastError         `json:"lastError,omitzero" doc:"Why the last call that failed did."`
 	NextRetry        *string            `json:"nextRetry" format:"date-time"`
 }
 
@@ -243,12 +248,22 @@ func (a *API) breakers(*http.Request) (breakerList, error) {
 
 func breakerOf(i *backend.Instance) breakerStatus {
 	s := i.Breaker.Snapshot()
-	return breakerStatus{
+	view := breakerStatus{
 		ID: i.ID, Service: i.Service, State: s.State, Forced: s.Forced != breaker.Auto,
-		HeldBy: s.Hold.By, HeldSince: web.TimeOrNil(s.Hold.Since),
-		FailureCount: s.FailureCount, FailureThreshold: s.FailureThreshold, SuccessThreshold: s.SuccessThreshold,
-		Timeout: s.Timeout.Milliseconds(), LastFailure: web.TimeOrNil(s.LastFailure), NextRetry: web.TimeOrNil(s.NextRetry),
+		HeldBy: s.Hold.By, HeldSince: web.TimeOrNil(s.Hold.Since), HeldReason: s.Hold.Reason,
+		FailureCount: s.FailureCount, FailureThreshold: s.FailureThreshold, SuccessCount: s.SuccessCount, SuccessThreshold: s.SuccessThreshold,
+		Timeout: s.Timeout.Milliseconds(), StateSince: web.Time(s.Since), LastFailure: web.TimeOrNil(s.LastFailure), NextRetry: web.TimeOrNil(s.NextRetry),
 	}
+	if failure := i.LastFailure(); failure != nil {
+		view.LastError = &lastError{failure.Code, failure.Text, web.Time(failure.At)}
+	}
+	return view
+}
+
+type lastError struct {
+	Code string `json:"code"`
+	Text string `json:"text"`
+	Time string `json:"time" format:"date-time"`
 }
 
 type breakerList struct {
