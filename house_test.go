@@ -65,6 +65,7 @@ var floors = []string{
 	"internal/web/openapi",
 	"internal/web/pages",
 	"internal/web/v1",
+	"internal/web/trial",
 	"internal/web/manage",
 	"internal/web/monitor",
 	"internal/web/actuator",

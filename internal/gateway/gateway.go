@@ -175,7 +175,7 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 		TrustedProxies: g.Document.Server.TrustedProxies, Memory: g.Memory,
 	})
 	management := manage.New(manage.Options{
-		Control: g.Control, Current: g.Current, Credentials: g.credentials, Ledger: g.Ledger, TrustedProxies: g.Document.Server.TrustedProxies, Log: g.log,
+		Control: g.Control, Current: g.Current, Credentials: g.credentials, Ledger: g.Ledger, Client: g.Transport, TrustedProxies: g.Document.Server.TrustedProxies, Log: g.log,
 	})
 	consolePages, err := g.newPages()
 	if err != nil {

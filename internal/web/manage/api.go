@@ -16,6 +16,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/control"
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/routing"
+	"github.com/patchbay-ai/patchbay/internal/transport"
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
 
@@ -29,6 +30,8 @@ type Options struct {
 	// Credentials are the API keys and management tokens.
 	Credentials *access.Credentials
 	Ledger      *quota.Ledger
+	// Client reaches the backends.
+	Client *transport.Client
 	// TrustedProxies may name the client's address.
 	TrustedProxies []netip.Prefix
 	Log            *slog.Logger

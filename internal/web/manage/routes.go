@@ -6,6 +6,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
+	"github.com/patchbay-ai/patchbay/internal/web/trial"
 )
 
 // routeTable collects the routes of one heading of the document.
@@ -89,6 +90,12 @@ func (t *routeTable) addInstances() {
 	})
 	t.change("DELETE /api/config/instance/del/{serviceType}", access.WriteInstances, a.DeleteInstance, web.Operation{
 		Summary: "Delete an instance", Query: instanceQuery{},
+	})
+	t.read("POST /api/config/instance/test/{serviceType}", access.WriteInstances, a.TestInstance, web.Operation{
+		Summary: "Make one small real call to an instance, stored (instanceId) or as typed (instance); nothing is stored or counted", Body: testRequest{}, Reply: trial.Result{},
+	})
+	t.read("POST /api/config/discover", access.WriteInstances, a.Discover, web.Operation{
+		Summary: "Ask a backend which models it has; a stored key is never sent", Body: discoverRequest{}, Reply: discovery{},
 	})
 	t.read("POST /api/config/instance/circuit-breaker/{serviceType}", access.WriteInstances, a.ForceBreaker, web.Operation{
 		Summary: "Hold the circuit breaker of an instance open or closed, or let go of it; no version", Body: breakerRequest{}, Reply: heldBreaker{},

@@ -1,0 +1,127 @@
+package manage
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
+	"github.com/patchbay-ai/patchbay/internal/proxy"
+	"github.com/patchbay-ai/patchbay/internal/routing"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/web/trial"
+)
+
+// testRequest is the body of the test of an instance: a stored one, one as it is
+// typed, or a stored one with changes that were typed.
+type testRequest struct {
+	InstanceID string          `json:"instanceId"`
+	Instance   instanceChanges `json:"instance"`
+}
+
+// TestInstance answers POST /api/config/instance/test/{serviceType}: it makes one
+// real, small call. Nothing is stored, and the instance's own breaker, health and
+// counts do not see the call. It ends when the caller leaves.
+func (a *API) TestInstance(q *Request) (Reply, error) {
+	serviceType, err := serviceOf(q)
+	if err != nil {
+		return Reply{}, err
+	}
+	if q.change.DryRun {
+		return Reply{}, invalidField(dryRunFlag, "is not available here; nothing was called")
+	}
+	table, model, err := a.trialTable(q, serviceType)
+	if err != nil {
+		return Reply{}, err
+	}
+	result, err := trial.Call(q.Context(), proxy.New(table, a.options.Client), serviceType, model)
+	switch {
+	case errors.Is(err, trial.ErrModel):
+		return Reply{}, invalidField("instance.name", "%v", err)
+	case err != nil:
+		return Reply{}, err
+	}
+	message := "The backend answered."
+	if !result.OK {
+		message = "The test failed."
+	}
+	return Reply{message: message, data: result, change: fmt.Sprintf("tested an instance of %s: ok=%t", serviceType, result.OK)}, nil
+}
+
+// trialTable returns a table with the one instance that the body describes, and
+// the name of its model.
+func (a *API) trialTable(q *Request, serviceType schema.ServiceType) (*routing.Current, string, error) {
+	settings, service, err := a.trialSettings(q, serviceType)
+	if err != nil {
+		return nil, "", err
+	}
+	table, err := a.compileOne(serviceType, service, settings, "instance.")
+	return table, settings.Name, err
+}
+
+// compileOne returns a table with one instance alone, without limits and breakers.
+// Errors name the settings of the instance with a prefix.
+func (a *API) compileOne(serviceType schema.ServiceType, service config.Service, settings backend.Settings, prefix string) (*routing.Current, error) {
+	settings.Enabled, settings.Weight, settings.MaxConcurrency = true, 1, 0
+	service.Instances = []backend.Settings{settings}
+	service.RateLimit.Enabled, service.CircuitBreaker.Enabled, service.HealthCheck.Enabled = false, false, false
+	doc, _ := a.options.Control.Document()
+	doc = doc.Clone()
+	doc.Services = map[schema.ServiceType]config.Service{serviceType: service}
+	if problems := doc.ValidateServices(kinds.Check); len(problems) > 0 {
+		return nil, inBody(problems, serviceType, func(path string) string {
+			return prefix + strings.TrimPrefix(path, "instances[0].")
+		})
+	}
+	table, err := routing.Compile(doc, nil, nil)
+	if err != nil {
+		return nil, invalidField(prefix+"baseUrl", "%v", err)
+	}
+	if fault := table.Instances()[0].Fault; fault != "" {
+		return nil, invalidField(prefix+"apiKey", "%s", fault)
+	}
+	current := new(routing.Current)
+	current.Store(table)
+	return current, nil
+}
+
+// trialSettings returns the instance that the body describes, and its service. A
+// stored secret is sent to the address that it was stored for, and to no other
+// one, whoever asks.
+func (a *API) trialSettings(q *Request, serviceType schema.ServiceType) (backend.Settings, config.Service, error) {
+	var body update
+	given, err := config.DecodeJSON(q.body, &body, readOnly()...)
+	if err != nil {
+		return backend.Settings{}, config.Service{}, err
+	}
+	doc, _ := a.options.Control.Document()
+	service, configured := doc.Services[serviceType]
+	if !configured {
+		service = config.DefaultService()
+	}
+	next := update{Instance: backend.DefaultSettings()}
+	var stored *backend.Settings
+	switch {
+	case body.InstanceID != "":
+		n, err := find(body.InstanceID, service)
+		if err != nil {
+			return backend.Settings{}, config.Service{}, err
+		}
+		stored = &service.Instances[n]
+		next.Instance = stored.Clone()
+	case !given.Has("instance"):
+		return backend.Settings{}, config.Service{}, invalidField("instanceId, instance", "one of them is required")
+	}
+	given.Overlay(&body, &next)
+	who := q.who
+	who.SeesSecrets = false
+	if err := keepSecrets(&next.Instance, stored, given, "instance.", who); err != nil {
+		return backend.Settings{}, config.Service{}, err
+	}
+	if stored != nil {
+		keepAdapter(&next.Instance, stored, service.Adapter)
+	}
+	return next.Instance, service, nil
+}
