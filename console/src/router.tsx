@@ -23,6 +23,7 @@ const tree = root.addChildren([
   page('/versions', () => import('@/pages/versions')),
   page('/keys', () => import('@/pages/keys')),
   page('/settings', () => import('@/pages/settings')),
+  page('/docs/api', () => import('@/pages/docs')),
 ])
 
 export const router = createRouter({

@@ -19,7 +19,7 @@ before(async () => {
   if (!executablePath) return;
   gateway = await start();
   browser = await chromium.launch({ executablePath, args: ['--no-sandbox'] });
-  page = await browser.newPage();
+  page = await browser.newPage({ locale: 'en-US' });
   page.on('pageerror', (error) => complaints.push(String(error)));
   page.on('console', (message) => message.type() === 'error' && complaints.push(message.text()));
   await page.goto(gateway.base.replace(/\/v1$/, '/docs/api'));
@@ -35,6 +35,7 @@ test('the page lists every operation', inBrowser, async () => {
   const operations = Object.values(document.paths).flatMap((item) => Object.keys(item)).length;
   await page.locator('details').first().waitFor();
   assert.equal(await page.locator('details').count(), operations);
+  assert.match(await page.locator('details').first().textContent(), /POST.*\/v1\//, 'the unified API comes first');
   assert.ok(operations > 70, `${operations} operations`);
 });
 
@@ -43,10 +44,19 @@ test('an operation is found, filled in and sent', inBrowser, async () => {
   const entry = page.locator('details').first();
   await entry.locator('summary').click();
   await entry.locator('textarea').fill(JSON.stringify({ model: 'demo-chat', messages: [{ role: 'user', content: 'hello' }] }));
-  await entry.locator('button').click();
+  await entry.getByRole('button', { name: 'Send' }).click();
   const output = entry.locator('pre');
   await output.filter({ hasText: '200' }).waitFor();
   assert.match(await output.textContent(), /"object": "chat.completion"/);
+});
+
+test('the example of an operation works as it stands', inBrowser, async () => {
+  await page.fill('#find', 'post /v1/embeddings');
+  const entry = page.locator('details').first();
+  await entry.locator('summary').click();
+  await entry.locator('textarea').filter({ hasText: 'demo-embedding' }).waitFor();
+  await entry.getByRole('button', { name: 'Send' }).click();
+  await entry.locator('pre').filter({ hasText: '200' }).waitFor();
 });
 
 test('a refused operation shows why', inBrowser, async () => {
@@ -54,7 +64,7 @@ test('a refused operation shows why', inBrowser, async () => {
   const entry = page.locator('details').first();
   await entry.locator('summary').click();
   await entry.locator('input').first().fill('nonsense');
-  await entry.locator('button').click();
+  await entry.getByRole('button', { name: 'Send' }).click();
   const output = entry.locator('pre');
   await output.filter({ hasText: '40' }).waitFor();
   assert.match(await output.textContent(), /"success": false/);

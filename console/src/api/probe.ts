@@ -48,7 +48,7 @@ export const paths: Record<ServiceType, string> = {
   imgEdit: '/v1/images/edits',
 }
 
-async function minimal(service: ServiceType, model: string): Promise<object | FormData> {
+export async function minimal(service: ServiceType, model: string): Promise<object | FormData> {
   switch (service) {
     case 'chat':
       return { model, messages: [{ role: 'user', content: 'ping' }], max_tokens: 16 }

@@ -16,6 +16,9 @@ import { languageNames, usePreferences, type Theme } from './preferences'
 import { logOut, useMe } from './session'
 import { useShortcuts } from './shortcuts'
 
+/** The page of the API is not in the menu: it is for those who write clients. */
+const docsPage = { title: 'docs.title' } as const
+
 /** The frame of all pages: menu, top bar, search and shortcuts. */
 export function Layout() {
   const { t } = useI18n()
@@ -23,7 +26,7 @@ export function Layout() {
   const [palette, setPalette] = useState(false)
   const [help, setHelp] = useState(false)
   const path = useRouterState({ select: (state) => state.location.pathname })
-  const page = pages.find((candidate) => candidate.path === path)
+  const page = path === '/docs/api' ? docsPage : pages.find((candidate) => candidate.path === path)
   useShortcuts({ openPalette: () => setPalette(true), openHelp: () => setHelp(true) })
   useEffect(() => {
     document.title = page === undefined ? 'Patchbay' : `${t(page.title)} · Patchbay`

@@ -1,5 +1,5 @@
 // Package openapi describes everything that the gateway serves as an OpenAPI 3.1
-// document, and shows it on a page that needs nothing from elsewhere.
+// document; a page of the console shows it.
 //
 // The document is derived from the routes and from the Go types that they name.
 // Tags of struct fields add what a type cannot say: required:"true" for members

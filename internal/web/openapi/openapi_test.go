@@ -33,8 +33,8 @@ func TestRepliesAreAsDescribed(t *testing.T) {
 
 func ask(r *gatewaytest.Gateway, method, path string, header []string) {
 	r.T.Helper()
-	known := strings.NewReplacer("{serviceType}", "chat", "{version}", "1", "{name}", "ROOT", "{component}", "ping", "{file}", "viewer.js")
-	unknown := strings.NewReplacer("{serviceType}", "video", "{version}", "999", "{name}", "nobody", "{component}", "nobody", "{file}", "nothing.js")
+	known := strings.NewReplacer("{serviceType}", "chat", "{version}", "1", "{name}", "ROOT", "{component}", "ping")
+	unknown := strings.NewReplacer("{serviceType}", "video", "{version}", "999", "{name}", "nobody", "{component}", "nobody")
 	bodies := []string{""}
 	if method == http.MethodPost || method == http.MethodPut {
 		bodies = []string{"", "{}", "[", `{"loadBalancer":"random"}`, `{"name":"n","baseUrl":"http://127.0.0.1:9"}`,

@@ -105,6 +105,9 @@ func (p *Pages) Routes() []web.Route {
 	for _, page := range consolePaths {
 		add("GET "+page, p.Page, web.Operation{Undescribed: true})
 	}
+	add("GET /docs/api", p.Docs, web.Operation{
+		Summary: "The page of the console that shows this document and tries the operations", Media: map[string]any{"text/html": ""},
+	})
 	add("GET /admin", p.Redirect, web.Operation{Undescribed: true})
 	add("GET /assets/{build}/{file}", p.Asset, web.Operation{Undescribed: true})
 	return routes
@@ -133,6 +136,9 @@ func (p *Pages) Page(w http.ResponseWriter, r *http.Request) {
 	}
 	p.sendIndex(w, r)
 }
+
+// Docs answers GET /docs/api, which is a page for everybody.
+func (p *Pages) Docs(w http.ResponseWriter, r *http.Request) { p.sendIndex(w, r) }
 
 // Redirect leads people to the console from the address where they may know it.
 func (p *Pages) Redirect(w http.ResponseWriter, r *http.Request) {
