@@ -18,9 +18,11 @@ type eventWriter struct {
 	to      Sink
 	framed  bool // parts are server-sent events, the backend's last mark included
 	silence time.Duration
+	buffers *sync.Pool // of *[]byte
 
 	mu     sync.Mutex
 	buf    []byte
+	lent   *[]byte // where buf comes from, nil while it is empty
 	err    error
 	last   time.Time // when something was sent
 	timer  *time.Timer
@@ -29,8 +31,32 @@ type eventWriter struct {
 
 // newEventWriter returns a writer that sends a comment after a silence, once it is
 // started.
-func newEventWriter(to Sink, framed bool, silence time.Duration) *eventWriter {
-	return &eventWriter{to: to, framed: framed, silence: silence}
+func newEventWriter(to Sink, framed bool, silence time.Duration, buffers *sync.Pool) *eventWriter {
+	return &eventWriter{to: to, framed: framed, silence: silence, buffers: buffers}
+}
+
+// newEventBuffer returns a buffer for events. One event more than is buffered fits,
+// unless it is large.
+func newEventBuffer() any {
+	buf := make([]byte, 0, maxBuffered+4<<10)
+	return &buf
+}
+
+// borrow makes sure that there is a buffer.
+func (e *eventWriter) borrow() {
+	if e.lent == nil {
+		e.lent = e.buffers.Get().(*[]byte)
+		e.buf = (*e.lent)[:0]
+	}
+}
+
+// giveBack gives up the buffer: thousands of streams may wait for their next event.
+func (e *eventWriter) giveBack() {
+	if e.lent != nil && cap(e.buf) <= dialect.MaxKept {
+		*e.lent = e.buf
+		e.buffers.Put(e.lent)
+	}
+	e.lent, e.buf = nil, nil
 }
 
 // start starts the timer of the comments. It is called after the head was sent.
@@ -46,6 +72,7 @@ func (e *eventWriter) part(event []byte) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.framed {
+		e.borrow()
 		e.buf = append(e.buf, event...)
 	} else {
 		e.frame(event)
@@ -58,6 +85,7 @@ func (e *eventWriter) part(event []byte) error {
 
 // frame adds data as one server-sent event.
 func (e *eventWriter) frame(data []byte) {
+	e.borrow()
 	e.buf = append(e.buf, "data: "...)
 	e.buf = append(e.buf, data...)
 	e.buf = append(e.buf, "\n\n"...)
@@ -108,11 +136,7 @@ func (e *eventWriter) write() {
 	}
 	_, e.err = e.to.Write(e.buf)
 	e.last = time.Now()
-	const keep = 64 << 10
-	if cap(e.buf) > keep {
-		e.buf = nil
-	}
-	e.buf = e.buf[:0]
+	e.giveBack()
 }
 
 // comment sends a comment if the stream has been silent for long enough. Setting the
@@ -128,6 +152,7 @@ func (e *eventWriter) comment() {
 		e.timer.Reset(rest)
 		return
 	}
+	e.borrow()
 	e.buf = append(e.buf, ": keep-alive\n\n"...)
 	e.send()
 	e.timer.Reset(e.silence)
@@ -140,6 +165,7 @@ func (e *eventWriter) probe() {
 	if e.closed || e.err != nil {
 		return
 	}
+	e.borrow()
 	e.buf = append(e.buf, ": keep-alive\n\n"...)
 	e.send()
 }
@@ -149,6 +175,7 @@ func (e *eventWriter) close() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.closed = true
+	e.giveBack()
 	if e.timer != nil {
 		e.timer.Stop()
 	}

@@ -27,6 +27,7 @@ type Proxy struct {
 	client  *transport.Client
 	budgets [schema.ServiceTypeCount]budget
 	runs    sync.Pool
+	buffers sync.Pool     // of events
 	seed    maphash.Seed  // for the digests of requests
 	silence time.Duration // see CommentAfter
 	// recorder counts failovers and requests that are shed; nil counts nothing.
@@ -43,7 +44,8 @@ const defaultSilence = 15 * time.Second
 func New(current *routing.Current, client *transport.Client) *Proxy {
 	return &Proxy{
 		hop: newHop(), current: current, client: client, seed: maphash.MakeSeed(), silence: defaultSilence,
-		runs: sync.Pool{New: func() any { return new(run) }},
+		runs:    sync.Pool{New: func() any { return new(run) }},
+		buffers: sync.Pool{New: newEventBuffer},
 	}
 }
 

@@ -63,8 +63,9 @@ type Client struct {
 	routesMu sync.Mutex
 	routes   map[unique.Handle[Route]]*tls.Config // of routes with TLS settings of their own
 
-	buffers sync.Pool // *[bufferSize]byte: read buffers, lent for a call
-	scratch sync.Pool // *[]byte: heads of requests, lent while writing
+	buffers       sync.Pool // *[]byte: read buffers, lent for a call
+	socketBuffers sync.Pool // *[]byte: read buffers, lent while something has come
+	scratch       sync.Pool // *[]byte: heads of requests, lent while writing
 }
 
 // New returns a Client.
@@ -76,7 +77,8 @@ func New(o Options) *Client {
 	c.idle.max = cmp.Or(max(o.MaxIdlePerHost, 0), 1024)
 	c.idle.ttl = cmp.Or(max(o.IdleTimeout, 0), 4*time.Second)
 	c.idle.stacks = make(map[target]*stack)
-	c.buffers.New = func() any { return new([bufferSize]byte) }
+	c.buffers.New = func() any { b := make([]byte, bufferSize); return &b }
+	c.socketBuffers.New = func() any { b := make([]byte, socketBuffer); return &b }
 	c.scratch.New = func() any { b := make([]byte, 0, 2<<10); return &b }
 	return c
 }

@@ -3,14 +3,20 @@ package transport
 import (
 	"io"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// bufferSize is the size of the buffer that is borrowed while something has come.
-// Four KiB hold the head of every common reply and a few dozen events; larger reads
-// bypass the buffer.
-const bufferSize = 4 << 10
+const (
+	// bufferSize is the size of the buffer of a connection that keeps it during a
+	// call. Four KiB hold the head of every common reply and a few dozen events;
+	// larger reads bypass the buffer.
+	bufferSize = 4 << 10
+	// socketBuffer is that of one that has a buffer only while something has come,
+	// so that it may be larger: a burst of events is read at once.
+	socketBuffer = 16 << 10
+)
 
 // conn is one connection to a backend. At any time it belongs to one call or
 // to the idle pool. Only abort may be called by others.
@@ -27,7 +33,7 @@ type conn struct {
 	// which is borrowed from the client's pool, or larger for a long head; it is nil
 	// while nothing is there.
 	buf        []byte
-	small      *[bufferSize]byte
+	small      *[]byte
 	r, w       int
 	replyBegun bool    // a byte of a reply came in during this call
 	stray      [1]byte // where quiet reads to: a field, so that it need not be allocated
@@ -73,7 +79,7 @@ func (c *conn) begin() {
 // next begin.
 func (c *conn) end() {
 	if c.small != nil {
-		c.client.buffers.Put(c.small)
+		c.buffers().Put(c.small)
 	}
 	c.small, c.buf = nil, nil
 }
@@ -100,9 +106,17 @@ func (c *conn) borrow() {
 		return
 	}
 	if c.small == nil {
-		c.small = c.client.buffers.Get().(*[bufferSize]byte)
+		c.small = c.buffers().Get().(*[]byte)
 	}
-	c.buf = c.small[:]
+	c.buf = *c.small
+}
+
+// buffers returns the pool from which the connection borrows.
+func (c *conn) buffers() *sync.Pool {
+	if c.probe != nil && !c.secure {
+		return &c.client.socketBuffers
+	}
+	return &c.client.buffers
 }
 
 // room returns where the present read goes.
@@ -204,7 +218,7 @@ func (c *conn) makeRoom() {
 	if c.r == c.w {
 		c.r, c.w = 0, 0
 		if c.small != nil {
-			c.buf = c.small[:] // a buffer grown for a long head has served
+			c.buf = *c.small // a buffer grown for a long head has served
 		}
 		return
 	}

@@ -141,6 +141,9 @@ func (a *API) begin(w http.ResponseWriter, r *http.Request, service schema.Servi
 // isRetry tells whether a client says that it sent the request before. OpenAI's client
 // libraries, and those that are built on them, send the count.
 func isRetry(count string) bool {
+	if count == "" {
+		return false
+	}
 	n, err := strconv.Atoi(count)
 	return err == nil && n > 0
 }
