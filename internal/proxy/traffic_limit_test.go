@@ -150,16 +150,20 @@ func TestEveryReplyShowsTheLimit(t *testing.T) {
 // Each client has its own full bucket, and the one of the service is not in
 // force: more pass than it would hold.
 func TestLimitsOfClientsAreIndependent(t *testing.T) {
-	r := gatewaytest.Start(t, gatewaytest.PolicyYAML("rate-limit: {algorithm: sliding-window, capacity: 2, refill-rate: 1, client-ip-enable: true}, "+gatewaytest.NoBreakerNoChecks, gatewaytest.Instance("m", gatewaytest.StartBackend(t).URL())))
+	// The window is a minute, so that no request leaves it meanwhile.
+	r := gatewaytest.Start(t, gatewaytest.PolicyYAML("rate-limit: {algorithm: sliding-window, capacity: 60, refill-rate: 1, client-ip-enable: true}, "+gatewaytest.NoBreakerNoChecks, gatewaytest.Instance("m", gatewaytest.StartBackend(t).URL())))
 	for n := range 10 {
 		client := from(fmt.Sprintf("203.0.113.%d", n))
-		for left := 1; left >= 0; left-- {
+		for left := 59; left >= 50; left-- {
 			if _, remaining, _ := r.Chat(gatewaytest.PlainHi, client...).Succeeds(t).LimitOf(t); remaining != left {
 				t.Errorf("client %d has %d left, want %d", n, remaining, left)
 			}
 		}
-		r.Chat(gatewaytest.PlainHi, client...).IsOverLimit(t)
 	}
+	for range 50 {
+		r.Chat(gatewaytest.PlainHi, from("203.0.113.0")...).Succeeds(t)
+	}
+	r.Chat(gatewaytest.PlainHi, from("203.0.113.0")...).IsOverLimit(t)
 }
 
 func TestScopesOfLimits(t *testing.T) {
@@ -167,10 +171,10 @@ func TestScopesOfLimits(t *testing.T) {
 	for _, row := range []struct {
 		scope string
 		m, n  int // how many pass for the model m, which has two instances, and then for n
-	}{{"service", 2, 0}, {"model", 2, 2}, {"instance", 4, 2}} {
+	}{{"service", 30, 0}, {"model", 30, 30}, {"instance", 60, 30}} {
 		t.Run(row.scope, func(t *testing.T) {
 			b := gatewaytest.StartBackend(t)
-			r := gatewaytest.Start(t, gatewaytest.PolicyYAML("rate-limit: {algorithm: sliding-window, capacity: 2, refill-rate: 1, scope: "+row.scope+"}, "+gatewaytest.NoBreakerNoChecks,
+			r := gatewaytest.Start(t, gatewaytest.PolicyYAML("rate-limit: {algorithm: sliding-window, capacity: 30, refill-rate: 1, scope: "+row.scope+"}, "+gatewaytest.NoBreakerNoChecks,
 				gatewaytest.Instance("m", b.URL()), gatewaytest.Instance("m", b.URL()+"/v1"), gatewaytest.Instance("n", b.URL())))
 			for model, passes := range map[string]int{"m": row.m, "n": row.n} {
 				if model == "n" && row.scope == "service" {

@@ -25,7 +25,7 @@ func TestQuotaCountsWhatReachesABackend(t *testing.T) {
 	for name, test := range map[string]struct {
 		steps            []simulator.Step
 		body             string
-		yaml             string
+		limited          bool
 		requests, tokens int64
 		unsettled        int64
 	}{
@@ -38,7 +38,7 @@ func TestQuotaCountsWhatReachesABackend(t *testing.T) {
 		"a backend's refusal":        {steps: []simulator.Step{{Status: 422}}, requests: 1, unsettled: 1},
 		"a request that is wrong":    {body: `{"model":"m"}`},
 		"a model that nobody serves": {body: `{"model":"other","messages":[{"role":"user","content":"hi"}]}`},
-		"a request over the limit":   {yaml: "services.chat.rate-limit: {enabled: true, capacity: 1, refill-rate: 1}\n", requests: 1, tokens: 7},
+		"a request over the limit":   {limited: true, requests: 30, tokens: 30 * 7},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
@@ -51,10 +51,12 @@ func TestQuotaCountsWhatReachesABackend(t *testing.T) {
 			if body == "" {
 				body = gatewaytest.PlainHi
 			}
-			if test.yaml != "" {
-				r = gatewaytest.Start(t, strings.Replace(gatewaytest.PoolYAML(a), "chat: {", "chat: {rate-limit: {enabled: true, capacity: 1, refill-rate: 1}, ", 1)+gatewaytest.QuotaOn)
-				a.Script(simulator.Step{Body: answer})
-				r.Chat(body).Succeeds(t)
+			if test.limited {
+				r = gatewaytest.Start(t, strings.Replace(gatewaytest.PoolYAML(a), "chat: {", "chat: {rate-limit: {algorithm: sliding-window, capacity: 30, refill-rate: 1}, ", 1)+gatewaytest.QuotaOn)
+				a.ScriptForever(simulator.Step{Body: answer})
+				for range 30 {
+					r.Chat(body).Succeeds(t)
+				}
 				if got := r.Chat(body); got.Status != http.StatusTooManyRequests {
 					t.Fatalf("%d", got.Status)
 				}

@@ -157,8 +157,8 @@ func TestLimitsAndFailoversAreCounted(t *testing.T) {
 	bad, good := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
 	bad.ScriptForever(simulator.Step{Status: 503})
 	r := gatewaytest.Start(t, strings.Replace(gatewaytest.PoolYAML(bad, good), "services: {chat: {",
-		"services: {chat: {rate-limit: {capacity: 4, refill-rate: 1, client-ip-enable: true}, ", 1))
-	for range 4 {
+		"services: {chat: {rate-limit: {algorithm: sliding-window, capacity: 30, refill-rate: 1, client-ip-enable: true}, ", 1))
+	for range 30 {
 		r.Chat(gatewaytest.PlainHi).Succeeds(t)
 	}
 	r.Chat(gatewaytest.PlainHi).FailsWith(t, 429, "rate_limit_exceeded", "rate_limit_exceeded", "")
@@ -166,7 +166,7 @@ func TestLimitsAndFailoversAreCounted(t *testing.T) {
 	label := func(b *simulator.Backend) string {
 		return `instance="m@` + strings.TrimPrefix(b.URL(), "http://") + `"`
 	}
-	if n := gatewaytest.Sum(s, "model_router_requests_total", label(good), `status="success"`); n != 4 {
+	if n := gatewaytest.Sum(s, "model_router_requests_total", label(good), `status="success"`); n != 30 {
 		t.Errorf("%v successes", n)
 	}
 	if n := gatewaytest.Sum(s, "model_router_requests_total", label(bad)); n != 0 {
@@ -181,7 +181,7 @@ func TestLimitsAndFailoversAreCounted(t *testing.T) {
 	if n := gatewaytest.Sum(s, "model_router_tokens_total", label(good), `direction="output"`); n <= 0 {
 		t.Errorf("%v tokens", n)
 	}
-	if n := gatewaytest.Sum(s, "model_router_gateway_overhead_seconds_count", `service="chat"`); n != 4 {
+	if n := gatewaytest.Sum(s, "model_router_gateway_overhead_seconds_count", `service="chat"`); n != 30 {
 		t.Errorf("%v overheads", n)
 	}
 	if _, there := s[`model_router_rate_limit_remaining{client_ip="127.0.0.1",service="chat"}`]; !there {
