@@ -3,6 +3,7 @@ package front
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"log/slog"
@@ -44,8 +45,10 @@ type conn struct {
 	server *Server
 	nc     net.Conn
 	raw    syscall.RawConn // nil where there is no socket to watch
+	plain  bool            // what is read from raw is what the client sent, without encryption
 	id     uint64          // by which the watcher knows it; 0 means not at all
 	remote string
+	tls    *tls.ConnectionState // nil without encryption
 
 	// state is changed by the goroutine that serves the connection, or once by the
 	// one that closes it.
@@ -81,8 +84,12 @@ type conn struct {
 
 func newConn(s *Server, nc net.Conn) *conn {
 	c := &conn{server: s, nc: nc, remote: nc.RemoteAddr().String(), header: make(http.Header)}
-	if socket, ok := nc.(*net.TCPConn); ok {
-		c.raw, _ = socket.SyscallConn()
+	c.raw, _ = socketOf(nc)
+	if encrypted, ok := nc.(*tls.Conn); ok {
+		state := encrypted.ConnectionState()
+		c.tls = &state
+	} else {
+		c.plain = c.raw != nil
 	}
 	c.reads.set = nc.SetReadDeadline
 	c.state.Store(uint64(reading)) // the first request is awaited already
@@ -227,7 +234,7 @@ func (c *conn) fillHead() bool {
 // back, so that idle connections have none.
 func (c *conn) fill() error {
 	c.makeRoom()
-	if c.raw != nil {
+	if c.plain {
 		err := c.raw.Read(c.wait)
 		if err == nil {
 			err = c.waitErr
@@ -321,7 +328,7 @@ func (c *conn) begin() *http.Request {
 	}
 	c.peer.begin(c)
 	request := requestOf(h, &c.url)
-	request.Header, request.RemoteAddr, request.Body = c.header, c.remote, &c.body
+	request.Header, request.RemoteAddr, request.Body, request.TLS = c.header, c.remote, &c.body, c.tls
 	return request.WithContext(ctx)
 }
 

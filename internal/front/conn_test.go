@@ -3,12 +3,14 @@ package front
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -431,5 +433,49 @@ func TestRepliesThatNobodyReads(t *testing.T) {
 				t.Errorf("%v after %v", err, took)
 			}
 		})
+	}
+}
+
+// Encrypted connections are served here, too, and go to net/http with what was read
+// from them.
+func TestEncryptedConnections(t *testing.T) {
+	// The key and certificate of httptest, for any client that does not look.
+	borrowed := httptest.NewUnstartedServer(nil)
+	borrowed.StartTLS()
+	config := borrowed.TLS.Clone()
+	config.NextProtos = nil
+	borrowed.Close()
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newServer(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		fmt.Fprintf(w, "%s over TLS %t", body, r.TLS != nil)
+	})
+	s.Start(tls.NewListener(inner, config))
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve() }()
+	client, err := tls.Dial("tcp", inner.Addr().String(), &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = client.Close()
+		_ = inner.Close()
+		s.Close()
+		<-ended
+	})
+	in := bufio.NewReader(client)
+	for _, path := range []string{"/v1/x", "/v1/y", "/other"} {
+		say(t, client, "POST "+path+" HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nhi")
+		response, err := http.ReadResponse(in, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(response.Body)
+		if here := strings.HasPrefix(path, "/v1"); here && string(body) != "hi over TLS true" || !here && response.StatusCode != http.StatusNotImplemented {
+			t.Errorf("%s: %d %q", path, response.StatusCode, body)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package front
 
 import (
+	"crypto/tls"
 	"net"
 	"sync"
 	"syscall"
@@ -73,8 +74,17 @@ func (b *begun) CloseWrite() error {
 }
 
 // SyscallConn returns the socket of the connection.
-func (b *begun) SyscallConn() (syscall.RawConn, error) {
-	if socket, ok := b.Conn.(syscall.Conn); ok {
+func (b *begun) SyscallConn() (syscall.RawConn, error) { return socketOf(b.Conn) }
+
+// NetConn returns the connection itself.
+func (b *begun) NetConn() net.Conn { return b.Conn }
+
+// socketOf returns the socket of a connection, which may be encrypted.
+func socketOf(nc net.Conn) (syscall.RawConn, error) {
+	if encrypted, ok := nc.(*tls.Conn); ok {
+		nc = encrypted.NetConn()
+	}
+	if socket, ok := nc.(syscall.Conn); ok {
 		return socket.SyscallConn()
 	}
 	return nil, syscall.EINVAL
