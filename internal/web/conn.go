@@ -3,6 +3,7 @@ package web
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -34,6 +35,7 @@ type Conn struct {
 	writing sync.Mutex // keeps an interim reply out of the middle of another write
 
 	deadlines deadlines
+	tls       *tls.ConnectionState // nil without encryption
 }
 
 // Listener hands out connections as *Conn.
@@ -45,7 +47,21 @@ func (l Listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Conn{Conn: c}, nil
+	return &Conn{Conn: c, tls: encryptionOf(c)}, nil
+}
+
+// encryptionOf returns what is known of the encryption of a connection, or nil if
+// there is none. The server finds it only in connections of type *tls.Conn.
+func encryptionOf(c net.Conn) *tls.ConnectionState {
+	encrypted, ok := c.(*tls.Conn)
+	if around, is := c.(interface{ NetConn() net.Conn }); is && !ok {
+		encrypted, ok = around.NetConn().(*tls.Conn)
+	}
+	if !ok {
+		return nil
+	}
+	state := encrypted.ConnectionState()
+	return &state
 }
 
 type connKey struct{}
@@ -85,6 +101,7 @@ func (c *Conn) begin(r *http.Request) (ambiguity string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.busy, c.old = true, !r.ProtoAtLeast(1, 1)
+	r.TLS = c.tls
 	return c.framing.ambiguity(c.answered + 1)
 }
 

@@ -26,7 +26,7 @@ type deadlines struct {
 }
 
 // boundBodyRead bounds the next read of a body.
-func (d *deadlines) boundBodyRead(c net.Conn) {
+func (d *deadlines) boundBodyRead(c interface{ SetReadDeadline(time.Time) error }) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.since.IsZero() {

@@ -18,7 +18,8 @@ type Response struct {
 	call   *calls.Call
 	change Change
 
-	conn *Conn
+	conn   *Conn
+	stream *stream // nil unless it is HTTP/2
 	// closing says that the connection is closed after this reply; nil means never.
 	closing *atomic.Bool
 }
@@ -70,6 +71,9 @@ func (w *Response) Write(p []byte) (int, error) {
 	if w.call.Status == 0 {
 		w.begin(http.StatusOK)
 	}
+	if w.stream != nil {
+		defer w.stream.boundWrite(len(p))()
+	}
 	return w.ResponseWriter.Write(p)
 }
 
@@ -80,6 +84,9 @@ func (w *Response) Flush() { _ = w.FlushError() }
 func (w *Response) FlushError() error {
 	if w.call.Status == 0 {
 		w.begin(http.StatusOK)
+	}
+	if w.stream != nil {
+		defer w.stream.boundWrite(0)()
 	}
 	switch flusher := w.ResponseWriter.(type) {
 	case interface{ FlushError() error }:

@@ -61,6 +61,11 @@ func (s *Shell) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor == 1 {
 		response.closing = &s.running.draining
 	}
+	if r.ProtoMajor == 2 {
+		response.stream = newStream(w)
+		defer response.stream.end()
+		r.Body = &streamBody{r.Body, response.stream}
+	}
 	if counts(r.URL.Path) {
 		defer s.running.leave(s.running.enter())
 	}

@@ -1,0 +1,50 @@
+package web
+
+import (
+	"io"
+	"net/http"
+	"time"
+)
+
+// stream bounds for a request of HTTP/2 what Conn bounds for one of HTTP/1.1: the time
+// for which a client may send no body or read no reply.
+type stream struct {
+	control   *http.ResponseController
+	deadlines deadlines
+	stalled   *time.Timer
+}
+
+func newStream(w http.ResponseWriter) *stream {
+	return &stream{control: http.NewResponseController(w)}
+}
+
+// boundWrite bounds a write of n bytes, which ends when the function that it returns is
+// called. A deadline of the stream would not do: it ends the stream when it comes, even
+// if nothing is written then.
+func (s *stream) boundWrite(n int) (end func()) {
+	allowed := allowance(int64(n))
+	if s.stalled == nil {
+		s.stalled = time.AfterFunc(allowed, func() { _ = s.control.SetWriteDeadline(time.Unix(1, 0)) })
+	} else {
+		s.stalled.Reset(allowed)
+	}
+	return func() { s.stalled.Stop() }
+}
+
+// end bounds the time for which the server sends the rest of the reply after its
+// handler has returned.
+func (s *stream) end() { _ = s.control.SetWriteDeadline(time.Now().Add(baseAllowance)) }
+
+// streamBody is the body of a request of HTTP/2.
+type streamBody struct {
+	io.ReadCloser
+	stream *stream
+}
+
+// Read reads a part of the body.
+func (b *streamBody) Read(p []byte) (int, error) {
+	b.stream.deadlines.boundBodyRead(b.stream.control)
+	n, err := b.ReadCloser.Read(p)
+	b.stream.deadlines.received(n)
+	return n, err
+}

@@ -1,0 +1,133 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// oneConn is a listener of one connection, which is in memory.
+type oneConn struct {
+	conns chan net.Conn
+	done  chan struct{}
+}
+
+func (l *oneConn) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *oneConn) Close() error   { close(l.done); return nil }
+func (l *oneConn) Addr() net.Addr { return &net.TCPAddr{} }
+
+// overHTTP2 serves a handler behind a shell and returns a client that speaks HTTP/2
+// with it, in the time of the test.
+func overHTTP2(t *testing.T, handler http.HandlerFunc) *http.Client {
+	t.Helper()
+	var protocols http.Protocols
+	protocols.SetUnencryptedHTTP2(true)
+	listener := &oneConn{make(chan net.Conn, 1), make(chan struct{})}
+	server := &http.Server{Handler: NewShell(handler, Options{Log: slog.New(slog.DiscardHandler)}), Protocols: &protocols, ReadHeaderTimeout: time.Minute}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	transport := &http.Transport{Protocols: &protocols, DialContext: func(context.Context, string, string) (net.Conn, error) {
+		ours, theirs := net.Pipe()
+		listener.conns <- theirs
+		return ours, nil
+	}}
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		_ = server.Close()
+		<-ended
+	})
+	return &http.Client{Transport: transport}
+}
+
+// A request of HTTP/2 whose body does not come is not waited for longer than one of
+// HTTP/1.1.
+func TestBodiesThatDoNotComeOverHTTP2(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := overHTTP2(t, func(w http.ResponseWriter, r *http.Request) {
+			began := time.Now()
+			got, err := io.ReadAll(r.Body)
+			if !errors.Is(err, os.ErrDeadlineExceeded) || string(got) != "half" || time.Since(began) != baseAllowance {
+				t.Errorf("%q with %v after %s", got, err, time.Since(began))
+			}
+			w.WriteHeader(http.StatusRequestTimeout)
+		})
+		body, half := io.Pipe()
+		go func() { _, _ = io.WriteString(half, "half") }()
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://gateway.test/", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := client.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		_ = half.Close()
+		if response.StatusCode != http.StatusRequestTimeout || response.ProtoMajor != 2 {
+			t.Errorf("%s %s", response.Proto, response.Status)
+		}
+	})
+}
+
+// A client that reads nothing is given up, and a stream in which nothing happens is
+// not.
+func TestReadersOverHTTP2(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gaveUp := make(chan error, 1)
+		client := overHTTP2(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/quiet" {
+				for range 3 {
+					_, _ = io.WriteString(w, "event ")
+					w.(http.Flusher).Flush()
+					time.Sleep(time.Hour) //nolint:forbidigo // the time is the test's own
+				}
+				return
+			}
+			piece := []byte(strings.Repeat("x", 64<<10))
+			for {
+				if _, err := w.Write(piece); err != nil {
+					gaveUp <- err
+					return
+				}
+			}
+		})
+		get := func(path string) *http.Response {
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://gateway.test"+path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			response, err := client.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return response
+		}
+		quiet := get("/quiet")
+		if got, err := io.ReadAll(quiet.Body); string(got) != "event event event " || err != nil {
+			t.Errorf("%q, %v", got, err)
+		}
+		_ = quiet.Body.Close()
+		began := time.Now()
+		full := get("/full")
+		if err := <-gaveUp; err == nil || time.Since(began) < baseAllowance || time.Since(began) > time.Minute {
+			t.Errorf("after %s: %v", time.Since(began), err)
+		}
+		_ = full.Body.Close()
+	})
+}
