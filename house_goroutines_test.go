@@ -9,7 +9,6 @@ import (
 // which its Wait is easy to find.
 var waitedFor = map[string]string{
 	"cmd/patchbay.stopWithGrace":            "it waits itself, unless a second signal ends the process",
-	"internal/gateway.Start":                "Gateway.Stop, by served",
 	"internal/gatewaytest.ChatLater":        "the test that receives the reply",
 	"internal/gatewaytest.StartHeldBackend": "the end of the test",
 	"internal/logs.NewBatched":              "Batch.Close, by done",

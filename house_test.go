@@ -53,6 +53,7 @@ var floors = []string{
 	"internal/transport",
 	"internal/backend",
 	"internal/balance",
+	"internal/listen",
 	"internal/config",
 	"internal/routing",
 	"internal/live",

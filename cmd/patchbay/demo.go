@@ -143,7 +143,7 @@ func demoChats() []string {
 
 // welcome tells a person what is there and gives one command that works.
 func welcome(g *gateway.Gateway) string {
-	base := "http://" + dialable(g.Address())
+	base := ownURL(g.Document.Server, g.Address())
 	return fmt.Sprintf(`patchbay %s  demo: simulated backends, nothing leaves this machine
 
   API base  %s/v1        (any API key works)

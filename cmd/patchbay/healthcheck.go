@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"os"
 	"os/signal"
@@ -32,11 +30,11 @@ that --url names, and exits with 0 when the gateway there is ready, else with 1.
   patchbay healthcheck --url https://gateway.example`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			base, shown, err := gatewayAddress(flags, address)
+			gateway, err := gatewayAddress(flags, address)
 			if err != nil {
 				return err
 			}
-			if err := askReadiness(cmd.Context(), base, shown, timeout); err != nil {
+			if err := askReadiness(cmd.Context(), gateway, timeout); err != nil {
 				return &exitError{exitFailed, err}
 			}
 			fmt.Fprintln(stdout, "ready")
@@ -52,41 +50,45 @@ that --url names, and exits with 0 when the gateway there is ready, else with 1.
 	return cmd
 }
 
-// gatewayAddress returns the address to ask, and how to name it.
-func gatewayAddress(flags *settingFlags, given string) (base, shown string, err error) {
+// reachable is a gateway that can be asked.
+type reachable struct {
+	base, shown string // its URL, and what it is called in messages
+	transport   *http.Transport
+}
+
+// gatewayAddress returns the gateway to ask.
+func gatewayAddress(flags *settingFlags, given string) (reachable, error) {
 	if given == "" {
 		loaded, err := flags.load()
 		if err != nil {
-			return "", "", err
+			return reachable{}, err
 		}
-		listen := dialable(loaded.Document.Server.Listen)
-		return "http://" + listen, listen, nil
+		return ownGateway(loaded.Document.Server), nil
 	}
 	parsed, err := url.Parse(given)
 	if err != nil || parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.Host == "" {
-		return "", "", errors.New("--url: want an address such as http://127.0.0.1:8080")
+		return reachable{}, errors.New("--url: want an address such as http://127.0.0.1:8080")
 	}
-	base = strings.TrimSuffix(given, "/")
-	return base, base, nil
+	base := strings.TrimSuffix(given, "/")
+	return reachable{base, base, &http.Transport{DisableKeepAlives: true}}, nil
 }
 
-func askReadiness(ctx context.Context, base, shown string, timeout time.Duration) error {
+func askReadiness(ctx context.Context, gateway reachable, timeout time.Duration) error {
 	ctx, stop := untilSignal(ctx)
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/actuator/health/readiness", nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, gateway.base+"/actuator/health/readiness", nil)
 	if err != nil {
 		return err
 	}
-	client := &http.Client{Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true}}
-	response, err := client.Do(request)
+	response, err := (&http.Client{Transport: gateway.transport}).Do(request)
 	if err != nil {
-		return fmt.Errorf("no gateway answers at %s: %w", shown, inShort(err))
+		return fmt.Errorf("no gateway answers at %s: %w", gateway.shown, inShort(err))
 	}
 	_ = response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("the gateway at %s is not ready (status %d)", shown, response.StatusCode)
+		return fmt.Errorf("the gateway at %s is not ready (status %d)", gateway.shown, response.StatusCode)
 	}
 	return nil
 }
@@ -112,20 +114,4 @@ func inShort(err error) error {
 		return asked.Err
 	}
 	return err
-}
-
-// dialable turns an address to listen on into one to connect to: a wildcard is
-// reached over loopback.
-func dialable(listen string) string {
-	host, port, err := net.SplitHostPort(listen)
-	if err != nil {
-		return listen
-	}
-	if host == "" {
-		host = "127.0.0.1"
-	}
-	if addr, err := netip.ParseAddr(host); err == nil && addr.IsUnspecified() {
-		host = "127.0.0.1" // who listens on [::] has both
-	}
-	return net.JoinHostPort(host, port)
 }

@@ -88,7 +88,7 @@ func formatOf(wanted config.LogFormat, isTerminal bool, env []string) logs.Forma
 // introduce logs where the gateway listens and, while no instances are configured, what
 // to do next.
 func introduce(g *gateway.Gateway, log *slog.Logger) {
-	base := "http://" + dialable(g.Address())
+	base := ownURL(g.Document.Server, g.Address())
 	data, err := filepath.Abs(g.Document.Server.DataDir)
 	if err != nil {
 		data = g.Document.Server.DataDir

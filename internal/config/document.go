@@ -13,6 +13,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/balance"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
+	"github.com/patchbay-ai/patchbay/internal/listen"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/queue"
 	"github.com/patchbay-ai/patchbay/internal/quota"
@@ -56,6 +57,8 @@ type Server struct {
 	// CORSOrigins are the origins whose pages may read replies, such as
 	// https://app.example; "*" stands for all.
 	CORSOrigins []string `json:"corsOrigins"`
+	// TLS encrypts the connections with clients.
+	TLS listen.TLS `json:"tls"`
 }
 
 // Limits bound what one request may cost.
@@ -252,5 +255,6 @@ func (d *Document) Equal(other *Document) bool {
 
 func (s Server) equal(other Server) bool {
 	return s.Listen == other.Listen && s.DataDir == other.DataDir && s.ShutdownGrace == other.ShutdownGrace &&
-		slices.Equal(s.TrustedProxies, other.TrustedProxies) && slices.Equal(s.CORSOrigins, other.CORSOrigins)
+		slices.Equal(s.TrustedProxies, other.TrustedProxies) && slices.Equal(s.CORSOrigins, other.CORSOrigins) &&
+		s.TLS == other.TLS
 }

@@ -118,6 +118,7 @@ func (s Server) check(report func(path, message string)) {
 			report(indexed("trustedProxies", i), "is not an address range")
 		}
 	}
+	s.TLS.Check(func(path, message string) { report(strings.TrimSuffix("tls."+path, "."), message) })
 	for i, origin := range s.CORSOrigins {
 		if origin != AnyOrigin && !isOrigin(origin) {
 			report(indexed("corsOrigins", i), `want an origin such as https://app.example or http://localhost:3000, or "*" for all`)

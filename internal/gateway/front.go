@@ -14,9 +14,9 @@ import (
 
 // newFront returns the server that stands before net/http and serves the unified
 // API, unless net/http is to serve everything.
-func (g *Gateway) newFront(netHTTP bool) *front.Server {
+func (g *Gateway) newFront(server *http.Server, netHTTP bool) *front.Server {
 	options := front.Options{
-		HTTP:   g.Server,
+		HTTP:   server,
 		Wrap:   func(l net.Listener) net.Listener { return web.Listener{Listener: l} },
 		Refuse: refuse,
 		Log:    g.log,

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"sync"
 	"time"
 
@@ -19,7 +18,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/control"
 	"github.com/patchbay-ai/patchbay/internal/control/files"
-	"github.com/patchbay-ai/patchbay/internal/front"
+	"github.com/patchbay-ai/patchbay/internal/listen"
 	"github.com/patchbay-ai/patchbay/internal/live"
 	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/memory"
@@ -46,17 +45,21 @@ type Gateway struct {
 	file  configFile
 	// credentials are the API keys and management tokens, and attempts counts
 	// the wrong ones.
-	credentials *access.Credentials
-	attempts    *access.Attempts
-	traces      *telemetry.Exporter // nil when no traces are sent
-	pusher      *telemetry.Pusher   // nil when no metrics are sent
-	shell       *web.Shell
-	front       *front.Server
-	// abort ends the requests that still run when the grace period is over.
+	credentials  *access.Credentials
+	attempts     *access.Attempts
+	traces       *telemetry.Exporter  // nil when no traces are sent
+	pusher       *telemetry.Pusher    // nil when no metrics are sent
+	certificates *listen.Certificates // nil without encryption
+	shell        *web.Shell
+	// base is the context of all requests, and abort ends those that still
+	// run when the grace period is over.
+	base  context.Context
 	abort context.CancelCauseFunc
-	// served is closed when the server has stopped, for the reason in failure.
+	// served is closed when a port has stopped, for the reason in failure.
 	served  chan struct{}
 	failure error
+	stopped sync.Once
+	serving sync.WaitGroup // of the ports
 	// background is what runs beside the requests until quit.
 	background sync.WaitGroup
 	quit       context.CancelFunc
@@ -77,8 +80,7 @@ type Parts struct {
 	Memory    *memory.Watch
 	Actuator  *actuator.API
 	Routes    []web.Route // everything that is served
-	Listener  net.Listener
-	Server    *http.Server // serves what the front does not
+	Ports     []*Port     // where it is served
 }
 
 // Options are what the configuration does not decide.
@@ -113,10 +115,9 @@ func New(doc *config.Document, log *slog.Logger, options Options) (_ *Gateway, e
 	if options.FromFile {
 		g.file.begin()
 	}
-	if g.Listener, err = listen(doc.Server.Listen); err != nil {
+	if err = g.listen(&opened); err != nil {
 		return nil, err
 	}
-	opened.add(func() { _ = g.Listener.Close() })
 	if err = g.open(&opened); err != nil {
 		return nil, err
 	}
@@ -124,6 +125,22 @@ func New(doc *config.Document, log *slog.Logger, options Options) (_ *Gateway, e
 		return nil, err
 	}
 	return g, nil
+}
+
+// listen opens the ports. Nothing is accepted there before Start.
+func (g *Gateway) listen(opened *cleanups) (err error) {
+	if g.Document.Server.TLS.Enabled() {
+		if g.certificates, err = listen.LoadCertificates(g.Document.Server.TLS, g.log); err != nil {
+			return fmt.Errorf("server.tls: %w", err)
+		}
+	}
+	port, err := openPort(g.Document.Server.Listen, g.certificates, g.log)
+	if err != nil {
+		return err
+	}
+	opened.add(func() { _ = port.Listener.Close() })
+	g.Ports = append(g.Ports, port)
+	return nil
 }
 
 // open opens what the gateway keeps and what it is connected to.
@@ -189,8 +206,11 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 		Log: g.log, AccessLog: g.Document.Log.Access, AccessSample: g.Document.Log.AccessSample, Recorder: g.Recorder,
 		Origins: g.Document.Server.CORSOrigins, Fail: fail,
 	})
-	g.Server = g.newServer()
-	g.front = g.newFront(options.NetHTTP)
+	g.base, g.abort = context.WithCancelCause(context.Background())
+	for _, port := range g.Ports {
+		port.Server = g.newServer(g.shell)
+		port.front = g.newFront(port.Server, options.NetHTTP)
+	}
 	return nil
 }
 
@@ -255,26 +275,6 @@ func (g *Gateway) newChecker() *backend.Checker {
 	})
 }
 
-// newServer returns the HTTP server, with the limits that are off by default.
-func (g *Gateway) newServer() *http.Server {
-	base, abort := context.WithCancelCause(context.Background())
-	g.abort = abort
-	return &http.Server{
-		Handler: g.shell,
-		// A head that takes longer is an attack or a dead connection.
-		ReadHeaderTimeout: 15 * time.Second,
-		// No ReadTimeout and no WriteTimeout: both count from the start of a
-		// request and would cut long streams. web.Conn waits for bodies and for
-		// readers, and not for ever.
-		IdleTimeout:    120 * time.Second,
-		MaxHeaderBytes: web.MaxHeaderBytes,
-		ErrorLog:       slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),
-		BaseContext:    func(net.Listener) context.Context { return base },
-		ConnContext:    web.ConnContext,
-		ConnState:      web.ConnState,
-	}
-}
-
 // Start begins to answer requests, until Stop.
 func (g *Gateway) Start() {
 	ctx, quit := context.WithCancel(context.Background())
@@ -287,11 +287,19 @@ func (g *Gateway) Start() {
 	if g.pusher != nil {
 		g.background.Go(func() { g.pusher.Run(ctx) })
 	}
-	g.front.Start(g.Listener)
-	go func() {
-		defer close(g.served)
-		g.failure = g.front.Serve()
-	}()
+	if g.certificates != nil {
+		g.background.Go(func() { g.certificates.Run(ctx) })
+	}
+	for _, port := range g.Ports {
+		port.start(g.log)
+		g.serving.Go(func() {
+			err := port.serve()
+			g.stopped.Do(func() {
+				g.failure = err
+				close(g.served)
+			})
+		})
+	}
 }
 
 // Done returns a channel that is closed when the gateway no longer serves; Err
@@ -302,7 +310,13 @@ func (g *Gateway) Done() <-chan struct{} { return g.served }
 func (g *Gateway) Err() error { return g.failure }
 
 // Address returns where the gateway listens.
-func (g *Gateway) Address() string { return g.Listener.Addr().String() }
+func (g *Gateway) Address() string { return g.Ports[0].Listener.Addr().String() }
+
+func (g *Gateway) closeListeners() {
+	for _, port := range g.Ports {
+		_ = port.Listener.Close()
+	}
+}
 
 // Stop waits for the running requests until ctx ends, then aborts them, and closes
 // everything. The listener stays open until the requests that ran at the beginning have
@@ -314,16 +328,19 @@ func (g *Gateway) Stop(ctx context.Context) {
 		g.feed.Close()
 		grace, cancel := context.WithTimeout(ctx, g.Document.Server.ShutdownGrace.Std())
 		defer cancel()
-		if g.shell.Drain(grace, func() { _ = g.Listener.Close() }) != nil {
+		if g.shell.Drain(grace, g.closeListeners) != nil {
 			g.abort(web.ErrStopping)
 		}
 		// What is left has its answer or its error; this is the time to write it.
 		last, cancelLast := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancelLast()
-		_ = g.Listener.Close()
-		_ = g.front.Shutdown(last)
-		g.front.Close()
-		<-g.served
+		g.closeListeners()
+		var ports sync.WaitGroup
+		for _, port := range g.Ports {
+			ports.Go(func() { port.shutdown(last) })
+		}
+		ports.Wait()
+		g.serving.Wait()
 		g.abort(web.ErrStopping)
 		g.quit()
 		g.background.Wait()

@@ -36,7 +36,7 @@ func CheckListen(doc *config.Document) error {
 	return &UnsafeError{doc.Server.Listen}
 }
 
-func listen(address string) (net.Listener, error) {
+func listenOn(address string) (net.Listener, error) {
 	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, &AddressInUseError{address}

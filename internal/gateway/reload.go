@@ -16,6 +16,9 @@ var ErrEmptyFile = errors.New("the file is empty; the running configuration stay
 // Reload reads the configuration again and puts it in force, except for what
 // only a start can change. A configuration that cannot be read changes nothing.
 func (g *Gateway) Reload(ctx context.Context, load func() (*config.Document, error)) {
+	if g.certificates != nil {
+		g.certificates.Reload()
+	}
 	doc, err := load()
 	if errors.Is(err, ErrEmptyFile) {
 		g.file.read(err.Error())

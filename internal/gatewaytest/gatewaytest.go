@@ -7,6 +7,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"log/slog"
@@ -53,6 +54,8 @@ type Setup struct {
 	KeepAlive time.Duration
 	HeadTime  time.Duration // replaces the time in which a request's head must arrive
 	FromFile  bool          // the configuration is treated as read from a file
+	TLS       *tls.Config   // of the client, where the gateway has server.tls
+	HTTP2     bool          // the client asks for it
 }
 
 // netHTTP is the name of tests in which net/http serves everything.
@@ -89,11 +92,14 @@ func StartWith(t *testing.T, s Setup) *Gateway {
 		t.Fatal(err)
 	}
 	if s.HeadTime > 0 {
-		g.Server.ReadHeaderTimeout = s.HeadTime
+		g.Ports[0].Server.ReadHeaderTimeout = s.HeadTime
 	}
 	g.Start()
-	transport := &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 1000}
+	transport := &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 1000, TLSClientConfig: s.TLS, ForceAttemptHTTP2: s.HTTP2}
 	r := &Gateway{Gateway: g, T: t, URL: "http://" + g.Address(), Logs: out}
+	if g.Document.Server.TLS.Enabled() {
+		r.URL = "https://" + g.Address()
+	}
 	r.Client = &http.Client{
 		Transport:     checkedTransport{transport, r},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

@@ -242,7 +242,7 @@ func testPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 func TestSlowHeadIsClosed(t *testing.T) { gatewaytest.BothWays(t, testSlowHeadIsClosed) }
 
 func testSlowHeadIsClosed(t *testing.T) {
-	if got := gatewaytest.Start(t, "").Server.ReadHeaderTimeout; got != 15*time.Second {
+	if got := gatewaytest.Start(t, "").Ports[0].Server.ReadHeaderTimeout; got != 15*time.Second {
 		t.Errorf("a head may take %s, want 15s", got)
 	}
 	r := gatewaytest.StartWith(t, gatewaytest.Setup{HeadTime: 100 * time.Millisecond})
