@@ -32,14 +32,14 @@ type dirDisk struct{ path string }
 func (f dirDisk) open() error { return os.MkdirAll(f.path, 0o700) }
 
 func (f dirDisk) create(name string) (segment, error) {
-	file, err := os.OpenFile(filepath.Join(f.path, name), os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o600)
+	file, err := os.OpenFile(filepath.Join(f.path, name), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	if err := f.sync(); err != nil {
 		return nil, errors.Join(err, file.Close(), f.remove(name))
 	}
-	return file, nil
+	return newSegment(file), nil
 }
 
 // sync makes the directory's entries durable.
