@@ -152,7 +152,24 @@ console-check:
 	fi
 
 .PHONY: bench
-bench: ## Run the benchmarks (BENCH=regexp)
+bench: build bench-deps ## Measure CPU per request beside nginx and a bare proxy, in about three minutes (ARGS=--json)
+	@cd bench && go build -o ../bin/bench .
+	@bin/bench -patchbay $(BINARY) $(ARGS)
+
+.PHONY: bench-deps
+bench-deps: ## Install nginx for make bench, where apt can
+	@if command -v nginx >/dev/null || test -x /usr/sbin/nginx; then exit 0; fi; \
+	if test "$$(id -u)" = 0 && command -v apt-get >/dev/null; then \
+		echo "installing nginx for the comparison"; \
+		mkdir -p bin; \
+		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -qq --no-install-recommends nginx-light; } >bin/apt.log 2>&1 || \
+			echo "could not install nginx (see bin/apt.log); the comparison is without it"; \
+	else \
+		echo "nginx is not installed; the comparison is without it"; \
+	fi
+
+.PHONY: microbench
+microbench: ## Run the benchmarks of single packages (BENCH=regexp)
 	@go test -run '^$$' -bench '$(BENCH)' -benchmem \
 		$$(grep -rl --include='*_test.go' '^func Benchmark' internal | xargs -n 1 dirname | sort -u | sed 's|^|./|')
 
@@ -207,6 +224,7 @@ fmt-check:
 vet:
 	@echo "go vet ./..."
 	@go vet ./...
+	@cd bench && go vet ./...
 
 # The log of every test goes to a file; shown are the packages that passed, or
 # all but the passes when something failed.

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// events is how many events a streamed answer has.
+const events = 64
+
+// answerLikeABackend answers requests with texts that were made before. The model
+// that is asked for says how.
+func answerLikeABackend(conn net.Conn) {
+	whole, embedding, chunks := wholeAnswer(), embeddingAnswer(1536), streamedAnswer()
+	reader := bufio.NewReaderSize(conn, 128<<10)
+	var body bytes.Buffer
+	for {
+		request, err := readHead(reader)
+		if err != nil {
+			return
+		}
+		body.Reset()
+		if relay(&body, reader, request) != nil {
+			return
+		}
+		start := body.Bytes()[:min(body.Len(), 1024)]
+		switch {
+		case bytes.Contains(start, []byte(`"model":"embed"`)):
+			_, err = conn.Write(embedding)
+		case bytes.Contains(start, []byte(`"model":"wait"`)):
+			time.Sleep(20 * time.Millisecond)
+			_, err = conn.Write(whole)
+		case bytes.Contains(start, []byte(`"model":"stream"`)):
+			err = writePaced(conn, chunks, 0)
+		case bytes.Contains(start, []byte(`"model":"paced"`)):
+			err = writePaced(conn, chunks, 5*time.Millisecond)
+		case bytes.Contains(start, []byte(`"model":"drip"`)):
+			err = writePaced(conn, chunks, 100*time.Millisecond)
+		default:
+			_, err = conn.Write(whole)
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// writePaced writes each event by itself, as models do.
+func writePaced(w io.Writer, chunks [][]byte, apart time.Duration) error {
+	for n, chunk := range chunks {
+		if n > 1 && apart > 0 {
+			time.Sleep(apart)
+		}
+		if _, err := w.Write(chunk); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func withLength(body string) []byte {
+	return fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+}
+
+// sentence is text as models write it, with an escape here and there.
+const sentence = `A patch bay connects what is plugged into it: \"inputs\" here, outputs there, and nothing in between.\n`
+
+func wholeAnswer() []byte {
+	return withLength(`{"id":"chatcmpl-1","object":"chat.completion","created":1741569952,"model":"chat","choices":[{"index":0,"message":{"role":"assistant","content":"` +
+		strings.Repeat(sentence, 5) + `"},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":190,"completion_tokens":80,"total_tokens":270}}`)
+}
+
+func embeddingAnswer(floats int) []byte {
+	random := rand.New(rand.NewPCG(1, 2))
+	text := []byte(`{"object":"list","data":[{"object":"embedding","index":0,"embedding":[`)
+	for n := range floats {
+		if n > 0 {
+			text = append(text, ',')
+		}
+		text = strconv.AppendFloat(text, random.Float64()*0.2-0.1, 'f', 10, 64)
+	}
+	return withLength(string(text) + `]}],"model":"embed","usage":{"prompt_tokens":8,"total_tokens":8}}`)
+}
+
+// streamedAnswer returns the head of a streamed answer and its events, each a chunk
+// of HTTP.
+func streamedAnswer() [][]byte {
+	chunk := func(text string) []byte { return fmt.Appendf(nil, "%x\r\n%s\r\n", len(text), text) }
+	all := [][]byte{[]byte("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")}
+	for n := range events {
+		delta, finish := `{"content":" connect"}`, "null"
+		if n == 0 {
+			delta = `{"role":"assistant","content":""}`
+		} else if n == events-1 {
+			delta, finish = `{}`, `"stop"`
+		}
+		all = append(all, chunk(`data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1741569952,"model":"stream","choices":[{"index":0,"delta":`+
+			delta+`,"logprobs":null,"finish_reason":`+finish+"}]}\n\n"))
+	}
+	all = append(all, chunk("data: [DONE]\n\n"))
+	last := len(all) - 1
+	all[last] = append(all[last], "0\r\n\r\n"...)
+	return all
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// workload is what is asked of every gateway.
+type workload struct {
+	name, title string
+	path        string
+	body        string
+	connections int
+	// rate is how many requests are sent in a second; 0 means that each connection
+	// sends the next one when it has the answer to the last.
+	rate int
+	// memory is a workload that is run once, for what it takes rather than for its
+	// processor time.
+	memory bool
+}
+
+func workloads() []workload {
+	const chat, embeddings = "/v1/chat/completions", "/v1/embeddings"
+	return []workload{ // memory first, because memory that was used once stays
+		{"mem", "2,000 slow streams, KiB each", chat, chatBody("drip", true, 1<<10), 2000, 0, true},
+		{"w1", "chat, 1 KB, 32 connections", chat, chatBody("chat", false, 1<<10), 32, 0, false},
+		{"w1c", "chat, 1 KB, 1,024 connections", chat, chatBody("chat", false, 1<<10), 1024, 0, false},
+		{"w2", "stream of 64 events at once, 64 connections", chat, chatBody("stream", true, 1<<10), 64, 0, false},
+		{"w2d", "stream of 64 events 5 ms apart, 64 connections", chat, chatBody("paced", true, 1<<10), 64, 0, false},
+		{"w3", "chat, 1,000 a second, backend takes 20 ms", chat, chatBody("wait", false, 1<<10), 64, 1000, false},
+		{"w4", "chat, 100 KB, 32 connections", chat, chatBody("chat", false, 100<<10), 32, 0, false},
+		{"w5", "embedding of 1,536 numbers, 32 connections", embeddings, `{"model":"embed","input":"` + strings.Repeat(sentence, 4) + `","encoding_format":"float"}`, 32, 0, false},
+	}
+}
+
+func chatBody(model string, stream bool, size int) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, `{"model":"%s","temperature":0.7,"stream":%v,"messages":[{"role":"system","content":"You are a helpful assistant."}`, model, stream)
+	for b.Len() < size {
+		b.WriteString(`,{"role":"user","content":"`)
+		for n := 0; n < 4000 && b.Len() < size; n += len(sentence) {
+			b.WriteString(sentence)
+		}
+		b.WriteString(`"}`)
+	}
+	b.WriteString("]}")
+	return b.String()
+}
+
+// load sends a workload to an address until the time is over, and returns how many
+// requests were answered and what went wrong first.
+func load(address string, w workload, duration time.Duration) (answered int64, err error) {
+	request := fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", w.path, address, len(w.body), w.body)
+	var done atomic.Int64
+	var first atomic.Pointer[error]
+	var all sync.WaitGroup
+	began := time.Now()
+	end := began.Add(duration)
+	for n := range w.connections {
+		all.Go(func() {
+			if err := send(address, request, w, began, end, n, &done); err != nil {
+				first.CompareAndSwap(nil, &err)
+			}
+		})
+	}
+	all.Wait()
+	if failed := first.Load(); failed != nil {
+		return 0, *failed
+	}
+	return done.Load(), nil
+}
+
+// send is one connection of a workload.
+func send(address string, request []byte, w workload, began, end time.Time, number int, done *atomic.Int64) error {
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	reader := bufio.NewReaderSize(conn, 32<<10)
+	for turn := 0; ; turn++ {
+		if w.rate > 0 {
+			gap := time.Second * time.Duration(w.connections) / time.Duration(w.rate)
+			time.Sleep(time.Until(began.Add(gap*time.Duration(turn) + gap*time.Duration(number)/time.Duration(w.connections))))
+		}
+		if time.Now().After(end) || w.memory && turn > 0 {
+			return nil
+		}
+		if _, err := conn.Write(request); err != nil {
+			return err
+		}
+		answer, err := readHead(reader)
+		if err != nil {
+			return err
+		}
+		if !bytes.HasPrefix(answer.head, []byte("HTTP/1.1 200 ")) {
+			return fmt.Errorf("%s: %s", address, bytes.TrimSpace(answer.head))
+		}
+		if err := relay(io.Discard, reader, answer); err != nil {
+			return err
+		}
+		done.Add(1)
+	}
+}

@@ -1,0 +1,49 @@
+// Command bench measures what a gateway costs for each request: Patchbay beside
+// nginx and beside a bare proxy in Go, in front of the same cheap backend, in
+// interleaved rounds. It needs no network but the loopback interface.
+//
+// The same binary is the runner, the backend and the bare proxy, each in a process
+// of its own, so that the processor time of each can be told apart.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	if len(args) > 0 {
+		switch args[0] {
+		case "backend":
+			return serve(args[1], answerLikeABackend)
+		case "proxy":
+			return serve(args[1], forwardTo(args[2]))
+		}
+	}
+	var o options
+	flags := flag.NewFlagSet("bench", flag.ExitOnError)
+	flags.StringVar(&o.patchbay, "patchbay", "bin/patchbay", "the binary to measure")
+	flags.StringVar(&o.compare, "compare", "", "another binary to measure beside it, such as one of an older commit")
+	flags.IntVar(&o.rounds, "rounds", 3, "how often every gateway gets its turn with every workload")
+	flags.DurationVar(&o.slice, "d", 2*time.Second, "how long one turn is")
+	flags.BoolVar(&o.json, "json", false, "print the figures as JSON")
+	flags.BoolVar(&o.ledger, "ledger", false, "also measure Patchbay with the local quota ledger on")
+	only := flags.String("workloads", "", "the workloads to run, separated by commas; all if empty")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if *only != "" {
+		o.workloads = strings.Split(*only, ",")
+	}
+	return measure(o)
+}

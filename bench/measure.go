@@ -1,0 +1,194 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+// options are what the command line says.
+type options struct {
+	patchbay, compare string
+	rounds            int
+	slice             time.Duration
+	json, ledger      bool
+	workloads         []string
+}
+
+// result is what one gateway cost with one workload.
+type result struct {
+	Workload string  `json:"workload"`
+	Gateway  string  `json:"gateway"`
+	Round    int     `json:"round"`
+	Requests int64   `json:"requests,omitempty"`
+	PerSec   float64 `json:"requestsPerSecond,omitempty"`
+	// CPU is the gateway's processor time for each request, in microseconds.
+	CPU float64 `json:"cpuMicroseconds,omitempty"`
+	// KiB is the resident memory for each stream, beyond what the gateway takes idle.
+	KiB float64 `json:"kibPerStream,omitempty"`
+}
+
+// measure starts everything, runs the rounds and prints the figures.
+func measure(o options) error {
+	dir, err := os.MkdirTemp("", "patchbay-bench-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	rig, err := start(dir, o)
+	defer rig.stop()
+	if err != nil {
+		return err
+	}
+	var results []result
+	var chosen []workload
+	for _, w := range workloads() {
+		if len(o.workloads) == 0 || slices.Contains(o.workloads, w.name) {
+			chosen = append(chosen, w)
+		}
+	}
+	for round := range o.rounds {
+		for _, w := range chosen {
+			if w.memory && round > 0 {
+				continue
+			}
+			for _, g := range rig.gateways {
+				fmt.Fprintf(os.Stderr, "round %d of %d: %-4s %-22s", round+1, o.rounds, w.name, g.name)
+				r, err := g.run(w, o.slice)
+				if err != nil {
+					return fmt.Errorf("%s with %s: %w", g.name, w.name, err)
+				}
+				r.Round = round + 1
+				results = append(results, r)
+				if w.memory {
+					fmt.Fprintf(os.Stderr, "%7.1f KiB a stream\n", r.KiB)
+				} else {
+					fmt.Fprintf(os.Stderr, "%7.1f us  %8.0f a second\n", r.CPU, r.PerSec)
+				}
+			}
+		}
+	}
+	if o.json {
+		encoder := json.NewEncoder(os.Stdout)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(map[string]any{"machine": machine(), "idleMiB": rig.idle, "results": results})
+	}
+	printTable(rig, chosen, results)
+	return nil
+}
+
+// run measures one turn of a gateway.
+func (g *gateway) run(w workload, slice time.Duration) (result, error) {
+	r := result{Workload: w.name, Gateway: g.name}
+	if w.memory {
+		before, err := g.rss()
+		if err != nil {
+			return r, err
+		}
+		peak, err := g.peakDuring(func() error {
+			_, err := load(g.address, w, slice)
+			return err
+		})
+		r.KiB = float64(peak-before) / 1024 / float64(w.connections)
+		return r, err
+	}
+	if _, err := load(g.address, w, slice/8); err != nil { // connections and caches
+		return r, err
+	}
+	before, err := g.cpu()
+	if err != nil {
+		return r, err
+	}
+	began := time.Now()
+	if r.Requests, err = load(g.address, w, slice); err != nil {
+		return r, err
+	}
+	took := time.Since(began)
+	time.Sleep(150 * time.Millisecond) // what is still to be done, such as a log
+	after, err := g.cpu()
+	if err != nil {
+		return r, err
+	}
+	r.CPU = float64((after - before).Nanoseconds()) / 1000 / float64(r.Requests)
+	r.PerSec = float64(r.Requests) / took.Seconds()
+	return r, nil
+}
+
+// printTable prints a row for each workload: the median of the rounds, and the median
+// of what each round says about the ratio to the first gateway.
+func printTable(rig *rig, chosen []workload, results []result) {
+	fmt.Printf("\n%s\n\nCPU of the gateway for each request in microseconds, and its ratio to %s in the same round (medians)\n\n", machine(), rig.gateways[0].name)
+	header, line := "| workload |", "|---|"
+	for n, g := range rig.gateways {
+		header += " " + g.name + " |"
+		line += "---|"
+		if n > 0 {
+			header += " ratio |"
+			line += "---|"
+		}
+	}
+	fmt.Println(header + "\n" + line)
+	figure := func(w workload, gateway string) (all []float64) {
+		for _, r := range results {
+			if r.Workload == w.name && r.Gateway == gateway {
+				all = append(all, max(r.CPU, r.KiB))
+			}
+		}
+		return all
+	}
+	for _, w := range chosen {
+		base := figure(w, rig.gateways[0].name)
+		fmt.Printf("| %s %s | %.0f |", w.name, w.title, median(base))
+		for _, g := range rig.gateways[1:] {
+			own := figure(w, g.name)
+			var ratios []float64
+			for n := range own {
+				ratios = append(ratios, own[n]/base[n])
+			}
+			fmt.Printf(" %.0f | %.2f |", median(own), median(ratios))
+		}
+		fmt.Println()
+	}
+	fmt.Print("\nResident memory before any request, MiB:")
+	for _, g := range rig.gateways {
+		fmt.Printf(" %s %.0f", g.name, rig.idle[g.name])
+	}
+	fmt.Println()
+}
+
+func median(all []float64) float64 {
+	if len(all) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(all))
+	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
+}
+
+// machine describes where the figures come from.
+func machine() string {
+	model := "unknown processor"
+	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
+		for line := range strings.Lines(string(text)) {
+			if name, value, _ := strings.Cut(line, ":"); strings.TrimSpace(name) == "model name" {
+				model = strings.TrimSpace(value)
+				break
+			}
+		}
+	}
+	load, _ := os.ReadFile("/proc/loadavg")
+	return fmt.Sprintf("%s, %d cores, %s, load at the end %s", model, runtime.NumCPU(), runtime.Version(), strings.Join(strings.Fields(string(load))[:min(1, len(strings.Fields(string(load))))], ""))
+}
+
+// self is this program.
+func self() string {
+	path, err := os.Executable()
+	if err != nil {
+		return os.Args[0]
+	}
+	return filepath.Clean(path)
+}

@@ -1,0 +1,295 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// rig is everything that runs during a measurement.
+type rig struct {
+	dir      string
+	started  []*exec.Cmd
+	gateways []*gateway
+	idle     map[string]float64 // resident MiB before any request, by gateway
+}
+
+// gateway is one program that is measured.
+type gateway struct {
+	name, address string
+	pid           int
+}
+
+// start starts the backend and every gateway, and waits until all answer. What was
+// started before an error is in the rig.
+func start(dir string, o options) (*rig, error) {
+	r := &rig{dir: dir, idle: map[string]float64{}}
+	backend, err := freeAddress()
+	if err != nil {
+		return r, err
+	}
+	if _, err := r.run("backend", self(), "backend", backend); err != nil {
+		return r, err
+	}
+	if path := nginxPath(); path == "" {
+		fmt.Fprintln(os.Stderr, "nginx is not installed: the ratios are to the bare proxy")
+	} else if err := r.add("nginx", func(address string) ([]string, error) {
+		conf := filepath.Join(dir, "nginx.conf")
+		return []string{path, "-p", dir, "-c", conf}, os.WriteFile(conf, []byte(nginxConf(dir, address, backend)), 0o600)
+	}); err != nil {
+		return r, err
+	}
+	if err := r.add("bare Go", func(address string) ([]string, error) {
+		return []string{self(), "proxy", address, backend}, nil
+	}); err != nil {
+		return r, err
+	}
+	if err := r.addPatchbay("Patchbay", o.patchbay, backend, ""); err != nil {
+		return r, err
+	}
+	if o.compare != "" {
+		if err := r.addPatchbay("compared", o.compare, backend, ""); err != nil {
+			return r, err
+		}
+	}
+	if o.ledger {
+		if err := r.addPatchbay("with ledger", o.patchbay, backend, "quota: {enabled: true}\n"); err != nil {
+			return r, err
+		}
+	}
+	return r, nil
+}
+
+// addPatchbay starts Patchbay with its defaults, the access log on and written to a
+// file.
+func (r *rig) addPatchbay(name, binary, backend, more string) error {
+	return r.add(name, func(address string) ([]string, error) {
+		data := filepath.Join(r.dir, name)
+		conf := data + ".yaml"
+		yaml := "services:\n  chat:\n    instances:\n"
+		for _, model := range []string{"chat", "wait", "stream", "paced", "drip"} {
+			yaml += fmt.Sprintf("      - {name: %s, base-url: \"http://%s\"}\n", model, backend)
+		}
+		yaml += fmt.Sprintf("  embedding:\n    instances:\n      - {name: embed, base-url: \"http://%s\"}\n", backend) + more
+		return []string{binary, "serve", "--listen", address, "--data-dir", data, "--config", conf}, os.WriteFile(conf, []byte(yaml), 0o600)
+	})
+}
+
+// add starts a gateway and waits until it answers.
+func (r *rig) add(name string, command func(address string) ([]string, error)) error {
+	address, err := freeAddress()
+	if err != nil {
+		return err
+	}
+	args, err := command(address)
+	if err != nil {
+		return err
+	}
+	cmd, err := r.run(name, args...)
+	if err != nil {
+		return err
+	}
+	g := &gateway{name: name, address: address, pid: cmd.Process.Pid}
+	deadline := time.Now().Add(15 * time.Second)
+	for {
+		conn, err := net.Dial("tcp", address)
+		if err == nil {
+			_ = conn.Close()
+			break
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%s does not listen; see its log:\n%s", name, r.log(name))
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	time.Sleep(200 * time.Millisecond) // what it does after it has begun to listen
+	idle, err := g.rss()
+	r.idle[name] = float64(idle) / (1 << 20)
+	r.gateways = append(r.gateways, g)
+	return err
+}
+
+// run starts a process whose output goes to a file.
+func (r *rig) run(name string, args ...string) (*exec.Cmd, error) {
+	out, err := os.Create(r.logName(name))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = out.Close() }()
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	r.started = append(r.started, cmd)
+	return cmd, nil
+}
+
+func (r *rig) logName(name string) string {
+	return filepath.Join(r.dir, strings.ReplaceAll(name, " ", "-")+".log")
+}
+
+func (r *rig) log(name string) string {
+	text, _ := os.ReadFile(r.logName(name))
+	return string(text[:min(len(text), 2000)])
+}
+
+// stop ends what was started.
+func (r *rig) stop() {
+	for _, cmd := range r.started {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+	}
+	for _, cmd := range r.started {
+		timer := time.AfterFunc(5*time.Second, func() { _ = cmd.Process.Kill() })
+		_ = cmd.Wait()
+		timer.Stop()
+	}
+}
+
+func freeAddress() (string, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().String(), nil
+}
+
+// cpu returns the processor time that the gateway and its children have used.
+func (g *gateway) cpu() (time.Duration, error) {
+	var total time.Duration
+	for _, pid := range family(g.pid) {
+		fields, err := statOf(pid)
+		if err != nil {
+			return 0, err
+		}
+		for _, field := range fields[11:13] {
+			ticks, err := strconv.ParseInt(field, 10, 64)
+			if err != nil {
+				return 0, err
+			}
+			total += time.Duration(ticks) * (time.Second / 100)
+		}
+	}
+	return total, nil
+}
+
+// statOf returns the fields of a process from its state on.
+func statOf(pid int) ([]string, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return nil, err
+	}
+	_, after, _ := strings.Cut(string(text), ") ")
+	return strings.Fields(after), nil
+}
+
+// family returns a process and its children.
+func family(pid int) []int {
+	all := []int{pid}
+	entries, _ := os.ReadDir("/proc")
+	for _, entry := range entries {
+		child, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		if fields, err := statOf(child); err == nil && fields[1] == strconv.Itoa(pid) {
+			all = append(all, child)
+		}
+	}
+	return all
+}
+
+// rss returns the resident memory of the gateway and its children in bytes.
+func (g *gateway) rss() (int64, error) {
+	var total int64
+	for _, pid := range family(g.pid) {
+		fields, err := statOf(pid)
+		if err != nil {
+			return 0, err
+		}
+		pages, err := strconv.ParseInt(fields[21], 10, 64)
+		if err != nil {
+			return 0, err
+		}
+		total += pages * int64(os.Getpagesize())
+	}
+	return total, nil
+}
+
+// peakDuring returns the most memory that the gateway had while something ran.
+func (g *gateway) peakDuring(something func() error) (peak int64, err error) {
+	done := make(chan error, 1)
+	go func() { done <- something() }()
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		select {
+		case err := <-done:
+			return peak, err
+		case <-ticker.C:
+			now, err := g.rss()
+			if err != nil {
+				return peak, err
+			}
+			peak = max(peak, now)
+		}
+	}
+}
+
+// nginxPath returns where nginx is, which is often no place that users look in, or an
+// empty text.
+func nginxPath() string {
+	for _, name := range []string{"nginx", "/usr/sbin/nginx"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	return ""
+}
+
+// nginxConf is nginx as a gateway for streams would have it: connections are kept,
+// nothing is buffered on disk, and nothing is logged.
+func nginxConf(dir, address, backend string) string {
+	return fmt.Sprintf(`daemon off;
+worker_processes 1;
+worker_rlimit_nofile 16384;
+pid %[1]s/nginx.pid;
+error_log %[1]s/nginx-error.log;
+events { worker_connections 8192; }
+http {
+  access_log off;
+  client_body_temp_path %[1]s/body;
+  proxy_temp_path %[1]s/proxy;
+  fastcgi_temp_path %[1]s/fastcgi;
+  uwsgi_temp_path %[1]s/uwsgi;
+  scgi_temp_path %[1]s/scgi;
+  client_max_body_size 64m;
+  client_body_buffer_size 256k;
+  keepalive_requests 1000000000;
+  keepalive_timeout 300s;
+  upstream backend {
+    server %[3]s;
+    keepalive 4096;
+    keepalive_requests 1000000000;
+  }
+  server {
+    listen %[2]s backlog=4096;
+    location / {
+      proxy_pass http://backend;
+      proxy_http_version 1.1;
+      proxy_set_header Connection "";
+      proxy_buffering off;
+      proxy_buffer_size 32k;
+      proxy_buffers 8 32k;
+    }
+  }
+}
+`, dir, address, backend)
+}
