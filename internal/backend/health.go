@@ -56,7 +56,6 @@ type Health struct {
 	// looked since.
 	suspect   bool
 	status    Status
-	since     time.Time
 	checked   time.Time
 	took      time.Duration
 	refused   time.Time
@@ -91,7 +90,7 @@ func (h *Health) Succeeded(now time.Time, took time.Duration, settings HealthSet
 	// The threshold applies only after failures; an instance that was warming up has
 	// not failed.
 	if h.status != StatusUnhealthy || h.good >= settings.HealthyThreshold {
-		h.setStatus(StatusHealthy, now, "")
+		h.setStatus(StatusHealthy, "")
 		h.setFlags(false, false)
 	}
 }
@@ -105,7 +104,7 @@ func (h *Health) Failed(now time.Time, took time.Duration, cause transport.Cause
 	h.bad++
 	h.cause = cause
 	if h.bad >= settings.UnhealthyThreshold {
-		h.setStatus(StatusUnhealthy, now, cause)
+		h.setStatus(StatusUnhealthy, cause)
 		h.setFlags(true, false)
 	}
 }
@@ -120,7 +119,7 @@ func (h *Health) Warming(now time.Time, took time.Duration) {
 		return
 	}
 	h.good, h.bad = 0, 0
-	h.setStatus(StatusWarming, now, "")
+	h.setStatus(StatusWarming, "")
 	h.setFlags(true, false)
 }
 
@@ -136,22 +135,22 @@ func (h *Health) Refused(now time.Time) {
 	h.suspect = h.suspect || h.status != StatusUnhealthy
 	h.refused = now
 	h.good = 0
-	h.setStatus(StatusUnhealthy, now, transport.CauseRefused)
+	h.setStatus(StatusUnhealthy, transport.CauseRefused)
 	if !h.out.Load() {
 		h.setFlags(false, true)
 	}
 }
 
-// Served records that a call which began at the given time succeeded, and ended
-// now. It removes a mark that is older than the call.
-func (h *Health) Served(began, now time.Time) {
+// Served records that a call which began at the given time succeeded. It removes a
+// mark that is older than the call.
+func (h *Health) Served(began time.Time) {
 	if !h.marked.Load() {
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.marked.Load() && began.After(h.refused) {
-		h.setStatus(StatusHealthy, now, "")
+		h.setStatus(StatusHealthy, "")
 		h.setFlags(false, false)
 	}
 }
@@ -159,8 +158,6 @@ func (h *Health) Served(began, now time.Time) {
 // HealthSnapshot is the health of an instance at one moment.
 type HealthSnapshot struct {
 	Status Status
-	// Since is when the status began, zero for StatusUnknown.
-	Since time.Time
 	// LastCheck is when the latest check ended, and ResponseTime how long it
 	// took; both zero before the first one.
 	LastCheck    time.Time
@@ -179,7 +176,6 @@ func (h *Health) Snapshot() HealthSnapshot {
 	defer h.mu.Unlock()
 	return HealthSnapshot{
 		Status:       h.status,
-		Since:        h.since,
 		LastCheck:    h.checked,
 		ResponseTime: h.took,
 		Cause:        h.cause,
@@ -206,13 +202,13 @@ func (h *Health) recordCheck(now time.Time, took time.Duration) bool {
 	return !h.refused.After(now.Add(-took))
 }
 
-func (h *Health) setStatus(status Status, now time.Time, cause transport.Cause) {
+func (h *Health) setStatus(status Status, cause transport.Cause) {
 	h.cause = cause
 	if h.status == status {
 		return
 	}
 	from := h.status
-	h.status, h.since = status, now
+	h.status = status
 	if h.changed != nil {
 		h.changed(HealthChange{From: from, To: status, Cause: cause})
 	}
@@ -252,14 +248,14 @@ func (h *Health) expectSoon(now time.Time) {
 	}
 }
 
-// unwatch says that no checker does any more. What was held against the
-// instance is forgotten, because nobody would notice that it is over.
+// unwatch records that no checker watches the instance any more. Earlier failures are
+// forgotten, because nothing would notice that they are over.
 func (h *Health) unwatch() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.watched, h.suspect, h.good, h.bad = false, false, 0, 0
 	h.checked, h.took, h.refused, h.next = time.Time{}, 0, time.Time{}, time.Time{}
-	h.setStatus(StatusUnknown, time.Time{}, "")
+	h.setStatus(StatusUnknown, "")
 	h.setFlags(false, false)
 }
 

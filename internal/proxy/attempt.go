@@ -152,7 +152,7 @@ func (a *attempt) end(outcome breaker.Outcome) bool {
 	now := time.Now()
 	a.instance.Release(a.permit, outcome, now)
 	if outcome == breaker.Success {
-		a.instance.Health.Served(a.sent, now)
+		a.instance.Health.Served(a.sent)
 	}
 	a.noteRelease(now)
 	return true

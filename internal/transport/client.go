@@ -156,7 +156,7 @@ func (c *Client) send(ctx context.Context, to Origin, out outgoing, limits Timeo
 	if err != nil {
 		return nil, err
 	}
-	r.Resent = true
+	r.resent = true
 	return r, nil
 }
 

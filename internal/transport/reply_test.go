@@ -211,7 +211,7 @@ func TestHeadRequestHasNoBody(t *testing.T) {
 	}
 }
 
-func TestFields(t *testing.T) {
+func TestHeaderFindsFieldsInAnyCase(t *testing.T) {
 	m := &memory{in: strings.NewReader("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\nX-A:  one \r\nx-a: two\r\nEmpty:\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\n\x1f\x8b")}
 	r, body := mustAsk(t, offline(t, m), origin(t, "http://h"), post())
 	if body != "\x1f\x8b" {
@@ -223,20 +223,6 @@ func TestFields(t *testing.T) {
 		if got := r.Header(name); got != want {
 			t.Errorf("%s: %q", name, got)
 		}
-	}
-	var all []string
-	for name, value := range r.Fields() {
-		all = append(all, name+"="+value)
-	}
-	want := []string{"Content-Type=text/event-stream", "X-A=one", "x-a=two", "Empty=", "Content-Encoding=gzip", "Content-Length=2"}
-	if diff := cmp.Diff(want, all); diff != "" {
-		t.Error(diff)
-	}
-	for name := range r.Fields() {
-		if name != "Content-Type" {
-			t.Error("iteration did not stop")
-		}
-		break
 	}
 	if n := testing.AllocsPerRun(100, func() { r.Header("content-encoding") }); n > 0 {
 		t.Errorf("looking up a field takes %v allocations", n)

@@ -3,7 +3,6 @@ package transport
 import (
 	"context"
 	"io"
-	"iter"
 	"net"
 	"strings"
 	"time"
@@ -32,9 +31,9 @@ type Response struct {
 	// BeforeWait, if set, is called whenever what has come is used up and Read
 	// turns to the network for more.
 	BeforeWait func()
-	// Resent says that a reused connection did not take the whole request and
+	// resent says that a reused connection did not take the whole request and
 	// that this reply is to the second sending.
-	Resent bool
+	resent bool
 
 	head string // the reply's head as it came
 
@@ -127,22 +126,6 @@ func (r *Response) Header(name string) string {
 		}
 	}
 	return ""
-}
-
-// Fields yields every field of the head in order, names as the backend wrote
-// them.
-func (r *Response) Fields() iter.Seq2[string, string] {
-	return func(yield func(name, value string) bool) {
-		for rest := afterLine(r.head); rest != ""; rest = afterLine(rest) {
-			name, value, ok := strings.Cut(rest, ":")
-			if !ok || strings.ContainsAny(name, "\r\n") { // the empty line at the end
-				return
-			}
-			if !yield(name, fieldValue(value)) {
-				return
-			}
-		}
-	}
 }
 
 // Sent reports whether the request has left whole: its body may change again.

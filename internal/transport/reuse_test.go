@@ -20,8 +20,8 @@ func TestConnectionIsReused(t *testing.T) {
 	for _, reply := range []string{ok, chunkedHead + chunk("ok") + "0\r\n\r\n", "HTTP/1.1 204 No Content\r\n\r\n"} {
 		to := answering(t, reply)
 		for i := range 3 {
-			if r, _ := mustAsk(t, c, to, post("x")); r.Reused != (i > 0) || r.Resent {
-				t.Errorf("%q, call %d: reused %v, resent %v", reply, i, r.Reused, r.Resent)
+			if r, _ := mustAsk(t, c, to, post("x")); r.Reused != (i > 0) || r.resent {
+				t.Errorf("%q, call %d: reused %v, resent %v", reply, i, r.Reused, r.resent)
 			}
 		}
 	}
@@ -239,7 +239,7 @@ func TestSendingAgain(t *testing.T) {
 					is(t, err, tt.fails)
 					return
 				}
-				if err != nil || r.Resent != tt.resent || r.Reused {
+				if err != nil || r.resent != tt.resent || r.Reused {
 					t.Errorf("%+v, %v", r, err)
 				}
 			})
@@ -319,7 +319,7 @@ func TestStaleReuseRace(t *testing.T) {
 				case err != nil || body != id:
 					t.Errorf("%s: got %q, %v", id, body, err)
 					return
-				case r.Resent:
+				case r.resent:
 					resent.Add(1)
 				}
 			}

@@ -197,8 +197,8 @@ func TestOldDeadlinesDoNotReachTheNextCall(t *testing.T) {
 		}
 		io.ReadAll(r)
 		r.Close()
-		if r.Reused != (i > 0) || r.Resent {
-			t.Errorf("call %d: reused %v, resent %v", i, r.Reused, r.Resent)
+		if r.Reused != (i > 0) || r.resent {
+			t.Errorf("call %d: reused %v, resent %v", i, r.Reused, r.resent)
 		}
 		pass(c)
 	}

@@ -43,8 +43,8 @@ func TestTLS(t *testing.T) {
 		if body != text {
 			t.Errorf("size %d: %d bytes came back", size, len(body))
 		}
-		if r.Header("X-Proto") != "HTTP/1.1" || r.Reused != (i > 0) || r.Resent {
-			t.Errorf("size %d: %s, reused %v, resent %v", size, r.Header("X-Proto"), r.Reused, r.Resent)
+		if r.Header("X-Proto") != "HTTP/1.1" || r.Reused != (i > 0) || r.resent {
+			t.Errorf("size %d: %s, reused %v, resent %v", size, r.Header("X-Proto"), r.Reused, r.resent)
 		}
 	}
 	held, err := c.Send(t.Context(), to, post("x"), Timeouts{})
@@ -89,7 +89,7 @@ func TestTLSStaleConnection(t *testing.T) {
 	roots.AddCert(server.Certificate())
 	c, to := client(t, Options{TLS: &tls.Config{RootCAs: roots}}), origin(t, server.URL)
 	for range 20 {
-		if r, body := mustAsk(t, c, to, post("x")); body != "ok" || r.Reused && !r.Resent {
+		if r, body := mustAsk(t, c, to, post("x")); body != "ok" || r.Reused && !r.resent {
 			t.Fatalf("got %q, reused %v", body, r.Reused)
 		}
 		server.CloseClientConnections()

@@ -31,8 +31,8 @@ func TestUploadArrivesWhole(t *testing.T) {
 	for i, size := range []int{0, 1, recordSize - 1, recordSize, recordSize + 1, 2*recordSize + 1, 1 << 20} {
 		text := strings.Repeat("0123456789abcdef", size/16+1)[:size]
 		r, body := mustAsk(t, c, to, uploading(size, func() io.Reader { return iotest.HalfReader(strings.NewReader(text + "more")) }))
-		if body != text || r.Reused != (i > 0) || r.Resent {
-			t.Errorf("size %d: %d bytes came back, reused %v, resent %v", size, len(body), r.Reused, r.Resent)
+		if body != text || r.Reused != (i > 0) || r.resent {
+			t.Errorf("size %d: %d bytes came back, reused %v, resent %v", size, len(body), r.Reused, r.resent)
 		}
 	}
 }
@@ -72,8 +72,8 @@ func TestUploadIsSentAgainWhole(t *testing.T) {
 	to := origin(t, "http://h")
 	mustAsk(t, c, to, post("x"))
 	r, _ := mustAsk(t, c, to, uploading(4, func() io.Reader { return strings.NewReader("body") }))
-	if !r.Resent || !strings.HasSuffix(string(second.wrote), "Content-Length: 4\r\n\r\nbody") {
-		t.Errorf("resent %v, sent %q", r.Resent, second.wrote)
+	if !r.resent || !strings.HasSuffix(string(second.wrote), "Content-Length: 4\r\n\r\nbody") {
+		t.Errorf("resent %v, sent %q", r.resent, second.wrote)
 	}
 }
 
