@@ -62,7 +62,7 @@ func say(t *testing.T, c net.Conn, text string) {
 	}
 }
 
-func TestBodiesThatDoNotCome(t *testing.T) {
+func TestBodiesThatDoNotArriveTimeOut(t *testing.T) {
 	for name, test := range map[string]struct {
 		sent string
 		then func(c net.Conn)
@@ -103,7 +103,7 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 	}
 }
 
-func TestRepliesThatNobodyReads(t *testing.T) {
+func TestRepliesThatNobodyReadsTimeOut(t *testing.T) {
 	for _, size := range []int{100 << 10, 100 << 20} {
 		synctest.Test(t, func(t *testing.T) {
 			ended := make(chan error, 1)

@@ -63,7 +63,9 @@ func testMalformedHTTPGetsAnErrorBody(t *testing.T) {
 	r.Chat(gatewaytest.PlainHi).Succeeds(t)
 }
 
-func TestHeadersUpTo60KiBAreFine(t *testing.T) { gatewaytest.BothWays(t, testHeadersUpTo60KiBAreFine) }
+func TestHeadersUpTo60KiBAreAccepted(t *testing.T) {
+	gatewaytest.BothWays(t, testHeadersUpTo60KiBAreFine)
+}
 
 func testHeadersUpTo60KiBAreFine(t *testing.T) {
 	r, _ := gatewaytest.StartOne(t)
@@ -192,7 +194,7 @@ func testTwoLengthsBehindAPipelinedRequestAreRefused(t *testing.T) {
 }
 
 // A body is no head, whatever it looks like.
-func TestBodyThatLooksLikeAHeadHarmsNothing(t *testing.T) {
+func TestBodyThatLooksLikeAHeadIsNotReadAsOne(t *testing.T) {
 	gatewaytest.BothWays(t, testBodyThatLooksLikeAHeadHarmsNothing)
 }
 
@@ -336,7 +338,7 @@ func testUnknownPaths(t *testing.T) {
 	}
 }
 
-func TestSuperfluousSlashesAreNoRedirect(t *testing.T) {
+func TestSuperfluousSlashesDoNotRedirect(t *testing.T) {
 	gatewaytest.BothWays(t, testSuperfluousSlashesAreNoRedirect)
 }
 

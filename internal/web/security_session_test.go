@@ -97,7 +97,7 @@ func TestLoggingOutForgetsTheSession(t *testing.T) {
 	}
 }
 
-func TestEverybodyIsToldWhoTheyAre(t *testing.T) {
+func TestCallersCanReadTheirOwnIdentity(t *testing.T) {
 	secured, open := gatewaytest.Start(t, gatewaytest.SecuredYAML()), gatewaytest.Start(t, "")
 	for _, test := range []struct {
 		r               *gatewaytest.Gateway

@@ -54,7 +54,7 @@ func TestIfMatchIsObeyedWhereItIsDescribed(t *testing.T) {
 
 // A body is decoded before the configuration is locked and looked at, so that
 // what is wrong with it is told first.
-func TestABodyThatDoesNotDecodeIsToldFirst(t *testing.T) {
+func TestABodyThatDoesNotDecodeIsReportedFirst(t *testing.T) {
 	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", simulator.DownURL)))
 	for _, row := range []struct{ method, path, good, bad string }{
 		{"POST", "/api/config/type/services/chat", `{"loadBalancer":"random"}`, `{"loadBalancer":7}`},

@@ -112,7 +112,7 @@ func TestHeadersStayInAListOfInstancesLikeTheKey(t *testing.T) {
 	stored(`"headers":{}`, `"apiKey":"`+key+`"`)
 }
 
-func TestAVersionThatCannotBeIsNamedAsItWasAsked(t *testing.T) {
+func TestAnImpossibleVersionNumberIsReportedUnchanged(t *testing.T) {
 	r := gatewaytest.Start(t, "")
 	for _, number := range []string{"-1", "0", "99999999999999999999"} {
 		r.API("GET", gatewaytest.VersionsPath+"/"+number, "").Is(t, 404, "there is no such version: "+number)

@@ -8,8 +8,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/simulator"
 )
 
-// Bytes that are no text are a name like any other that nobody has.
-func TestManagementAnswersBytesThatAreNoText(t *testing.T) {
+// A name that is not UTF-8 is treated like any other unknown name.
+func TestNamesThatAreNotUTF8AreNotFound(t *testing.T) {
 	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", simulator.DownURL)))
 	for _, test := range []struct {
 		method, path string

@@ -54,9 +54,9 @@ func checkWAV(t *testing.T, file string) {
 	}
 }
 
-// A backend that labels audio as nothing in particular is labelled by what was
-// asked for.
-func TestSpeechThatSaysNotWhatItIs(t *testing.T) {
+// If the backend's content type says nothing about the audio, the reply has that of the
+// requested format.
+func TestSpeechWithoutATypeGetsThatOfTheFormat(t *testing.T) {
 	t.Parallel()
 	for format, want := range map[string]string{
 		"mp3": "audio/mpeg", "opus": "audio/ogg", "aac": "audio/aac", "flac": "audio/flac", "wav": "audio/wav", "pcm": "audio/pcm",
@@ -150,7 +150,7 @@ func TestSpeechThatBreaksOff(t *testing.T) {
 }
 
 // What is no audio is a failure, whatever its status, and goes to the sibling.
-func TestSpeechThatIsNoAudio(t *testing.T) {
+func TestSpeechAnswersThatAreNotAudioAreErrors(t *testing.T) {
 	t.Parallel()
 	for name, step := range map[string]simulator.Step{
 		"error inside a 200": {Body: simulator.ErrorObject("no voice", "t", "c")},
@@ -343,8 +343,8 @@ func TestInvalidTranscriptions(t *testing.T) {
 	}
 }
 
-// Errors of a backend that transcribes are errors like all others.
-func TestTranscriptionsThatAreNone(t *testing.T) {
+// Errors in place of a transcription are reported like those of other services.
+func TestAnswersThatAreNotTranscriptionsAreErrors(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		step   simulator.Step

@@ -178,8 +178,8 @@ func TestEmbeddingsOfOddBackends(t *testing.T) {
 	}
 }
 
-// An answer that is none is a failure of the backend and goes to its sibling.
-func TestEmbeddingsThatAreNone(t *testing.T) {
+// An invalid answer is a failure of the instance, and another instance is tried.
+func TestAnswersThatAreNotEmbeddingsAreErrors(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]string{
 		"error inside":     simulator.ErrorObject("no", "t", "c"),

@@ -113,7 +113,7 @@ func TestImagesInTheOtherForm(t *testing.T) {
 	}
 }
 
-func TestImagesThatAreNone(t *testing.T) {
+func TestAnswersThatAreNotImagesAreErrors(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]string{
 		"error inside a 200": simulator.ErrorObject("no", "t", "c"),

@@ -114,7 +114,7 @@ func TestEventsThatAreNoChunksDoNotReachTheCaller(t *testing.T) {
 	}
 }
 
-func TestOddStreamsOfAnswersThatAreComplete(t *testing.T) {
+func TestUnusualEndsOfCompleteStreamsAreAccepted(t *testing.T) {
 	t.Parallel()
 	for name, step := range map[string]simulator.Step{
 		"blanks behind the mark": eventStream(streamBegins, "data: [DONE] \t"),
@@ -137,7 +137,7 @@ func TestOddStreamsOfAnswersThatAreComplete(t *testing.T) {
 	}
 }
 
-func TestHalvesOfACharacterArePassedOn(t *testing.T) {
+func TestUnpairedSurrogatesArePassedOn(t *testing.T) {
 	t.Parallel()
 	half := func(escape string) string {
 		return strings.Replace(streamBegins, `"content":"he"`, `"content":"`+escape+`"`, 1)
@@ -169,7 +169,7 @@ func TestAnotherFormDoesNotOpenTheBreaker(t *testing.T) {
 	r.PostForm(gatewaytest.Transcriptions, gatewaytest.Field("model", "m"), gatewaytest.Upload("file", "a.wav", "audio/wav", "RIFF")).Succeeds(t)
 }
 
-func TestRefusalsForWantOfAKeySayWhatIsWanted(t *testing.T) {
+func TestRefusalsWithoutAKeyNameTheScheme(t *testing.T) {
 	t.Parallel()
 	r := gatewaytest.Start(t, fmt.Sprintf("security: {enabled: true, keys: [{id: a, key-sha256: %s}]}\n", gatewaytest.HashOf("key")))
 	for _, path := range []string{"/v1/chat/completions", "/v1/models", "/v1/audio/transcriptions"} {

@@ -80,7 +80,7 @@ func TestRerank(t *testing.T) {
 }
 
 // Order, number and documents are seen to here when the backend does not.
-func TestRerankOfBackendsThatIgnoreWishes(t *testing.T) {
+func TestRerankAppliesFieldsThatBackendsIgnore(t *testing.T) {
 	t.Parallel()
 	r, b := gatewaytest.StartService(t)
 	const body = `{"model":"m","query":"q","documents":["a",{"text":"b"},{"title":"c"}],"top_n":2,"return_documents":true}`

@@ -66,8 +66,8 @@ func TestEventsOfOtherServicesComeAtOnce(t *testing.T) {
 	})
 }
 
-// What is wrong before the first event is a 502 and goes to the sibling.
-func TestEventsOfOtherServicesThatAreNone(t *testing.T) {
+// An invalid answer before the first event is a 502, and another instance is tried.
+func TestAnswersThatAreNotEventsAreErrors(t *testing.T) {
 	gatewaytest.ForEachServiceRequest(t, func(t *testing.T, w gatewaytest.ServiceRequest) {
 		for name, step := range map[string]simulator.Step{
 			"an error":      gatewaytest.EventStep("data: {\"error\":{\"message\":\"no memory\"}}\n\n"),

@@ -202,7 +202,7 @@ func TestCompleteStreamsEndWithOneDone(t *testing.T) {
 }
 
 // The usage reaches the caller exactly when it asked, and then once and last.
-func TestUsageReachesWhoAsked(t *testing.T) {
+func TestUsageIsSentToCallersThatAskedForIt(t *testing.T) {
 	for name, places := range map[string]simulator.Usage{
 		"as asked": 0, "on the finish": simulator.UsageOnFinish, "on every chunk": simulator.UsageEvery,
 		"on every chunk and last": simulator.UsageEvery | simulator.UsageFinal, "null and last": simulator.UsageNull | simulator.UsageFinal,
@@ -241,7 +241,7 @@ func TestUsageReachesWhoAsked(t *testing.T) {
 	}
 }
 
-func TestUsageThatMakesNoSenseHarmsNothing(t *testing.T) {
+func TestInvalidUsageDoesNotBreakTheStream(t *testing.T) {
 	t.Parallel()
 	for _, value := range []string{
 		`{"prompt_tokens":-1,"completion_tokens":2,"total_tokens":1}`, `{"prompt_tokens":1e308}`, `{"total_tokens":9223372036854775808}`,

@@ -17,7 +17,7 @@ func raw(fields, body string) simulator.Step {
 
 // Text is never delivered as audio, however it is labelled: it is a failure, and
 // the sibling answers.
-func TestTextIsNoAudio(t *testing.T) {
+func TestTextInPlaceOfAudioIsAnError(t *testing.T) {
 	fault := simulator.ErrorObject("the voice model ran out of memory", "server_error", "oom")
 	for name, step := range map[string]simulator.Step{
 		"an error object as bytes":         {Body: fault, Header: gatewaytest.ContentType("application/octet-stream")},

@@ -201,7 +201,7 @@ func TestGarbageFromBackends(t *testing.T) {
 	})
 }
 
-func TestBackendThatIsNotThere(t *testing.T) {
+func TestUnreachableBackend(t *testing.T) {
 	t.Parallel()
 	gatewaytest.Both(t, func(t *testing.T, body string) {
 		r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", simulator.DownURL)))

@@ -359,7 +359,7 @@ func TestBrokenUploadIsNoServerError(t *testing.T) {
 
 // A key in another case than the field's goes nowhere: backends that fold case
 // would go by it.
-func TestAnotherCaseReachesNoBackend(t *testing.T) {
+func TestKeysInAnotherCaseReachNoBackend(t *testing.T) {
 	t.Parallel()
 	r, b := gatewaytest.StartService(t)
 	for _, body := range []string{

@@ -60,9 +60,9 @@ func TestWhatADialectCannotExpressCostsNothing(t *testing.T) {
 	}
 }
 
-// Whom the limit refuses had no turn at the balancer: the one that is served next
-// goes to the other instance.
-func TestRefusedRequestsTakeNoTurn(t *testing.T) {
+// A request that the limit refuses takes no turn of the balancer: the next request
+// that is served goes to the other instance.
+func TestRefusedRequestsTakeNoRoundRobinTurn(t *testing.T) {
 	t.Parallel()
 	a, b := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.PolicyYAML("rate-limit: {algorithm: sliding-window, capacity: 60, refill-rate: 1}, "+gatewaytest.NoBreakerNoChecks, gatewaytest.Instance("m", a.URL()), gatewaytest.Instance("m", b.URL())))
@@ -79,7 +79,7 @@ func TestRefusedRequestsTakeNoTurn(t *testing.T) {
 
 // Where one model has instances of several dialects, the request goes to one that
 // can express it, in the first place and after a failure.
-func TestInstancesWithoutWordsForARequestArePassedOver(t *testing.T) {
+func TestInstancesThatCannotExpressARequestAreSkipped(t *testing.T) {
 	t.Parallel()
 	for _, strategy := range []string{"round-robin", "random", "least-connections", "ip-hash"} {
 		t.Run(strategy, func(t *testing.T) {
@@ -104,9 +104,9 @@ func TestInstancesWithoutWordsForARequestArePassedOver(t *testing.T) {
 	}
 }
 
-// As long as one that could express it may come back, the request is not at
-// fault; when nobody is left but those that cannot, it is.
-func TestWhoCannotExpressARequestIsNoSubstitute(t *testing.T) {
+// As long as an unavailable instance could express the request, the reply is 503. Once
+// only instances are left that cannot express it, it is 400.
+func TestUnavailableInstancesThatCouldExpressARequestMakeIt503(t *testing.T) {
 	t.Parallel()
 	foreign, plain := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.PolicyYAML("rate-limit: {algorithm: sliding-window, capacity: 100, refill-rate: 1}, circuit-breaker: {failure-threshold: 1}, "+gatewaytest.NoChecks,
@@ -126,9 +126,9 @@ func TestWhoCannotExpressARequestIsNoSubstitute(t *testing.T) {
 	r.Chat(twoHi).FailsWith(t, http.StatusBadRequest, gatewaytest.InvalidRequest, "invalid_value", "n")
 }
 
-// Who waits for the one instance that can express its request does not keep
-// others from those that cannot.
-func TestWhoWaitsForOneDialectHoldsNobodyUp(t *testing.T) {
+// A request that waits for the only instance that can express it does not keep other
+// requests from the remaining instances.
+func TestWaitingForOneDialectDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	foreign, g := gatewaytest.StartBackend(t), gatewaytest.StartHeldBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.PolicyYAML("queue: {size: 10, timeout: 1h}, "+gatewaytest.NoBreakerNoChecks,
@@ -158,7 +158,7 @@ const deepAudio = `{"model":"m","messages":[{"role":"user","content":[{"type":"i
 
 // What is found only while the request is written costs nothing either, and
 // another instance that has words for it gets the request.
-func TestWhatIsFoundWhileWritingCostsNothing(t *testing.T) {
+func TestErrorsOfTranslationReturnWhatTheLimitsTook(t *testing.T) {
 	t.Parallel()
 	foreign, plain := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.PolicyYAML("rate-limit: {algorithm: sliding-window, capacity: 100, refill-rate: 1}, "+gatewaytest.NoBreakerNoChecks,
