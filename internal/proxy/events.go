@@ -20,13 +20,15 @@ type eventWriter struct {
 	silence time.Duration
 	buffers *sync.Pool // of *[]byte
 
-	mu     sync.Mutex
-	buf    []byte
-	lent   *[]byte // where buf comes from, nil while it is empty
-	err    error
-	last   time.Time // when something was sent
-	timer  *time.Timer
-	closed bool
+	mu   sync.Mutex
+	buf  []byte
+	lent *[]byte // where buf comes from, nil while it is empty
+	err  error
+	last time.Time // when something was sent
+	// flushed says that something has been sent for sure.
+	flushed bool
+	timer   *time.Timer
+	closed  bool
 }
 
 // newEventWriter returns a writer that sends a comment after a silence, once it is
@@ -92,14 +94,20 @@ func (e *eventWriter) frame(data []byte) {
 }
 
 // end adds the mark that says that the answer is complete, unless the parts
-// contained it. It leaves together with the end of the reply.
+// contained it. It leaves together with the end of the reply, unless it is the first
+// that leaves: a server that has all of a reply announces its length, as if it were
+// no stream.
 func (e *eventWriter) end() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.framed {
 		e.frame(dialect.DoneMark)
 	}
-	e.write()
+	if e.flushed {
+		e.write()
+	} else {
+		e.send()
+	}
 	return e.err
 }
 
@@ -125,6 +133,7 @@ func (e *eventWriter) send() {
 		return
 	}
 	if e.write(); e.err == nil {
+		e.flushed = true
 		e.err = e.to.Flush()
 	}
 }
