@@ -55,7 +55,7 @@ build: ## Build bin/patchbay, one static binary
 	@$(BUILD) -o $(BINARY) ./cmd/patchbay
 
 # Every step runs and reports, also after one that failed.
-TEST_STEPS := test-deps fmt-check vet unit no-race lint console-check clients
+TEST_STEPS := test-deps fmt-check vet unit no-race lint console-check console-look clients
 
 .PHONY: test
 test: begin ## Run everything CI runs
@@ -81,6 +81,7 @@ test-deps: ## Install what tests start (Redis, PostgreSQL, Prometheus, Chromium,
 	ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres >/dev/null || missing="$$missing postgresql"; \
 	command -v promtool >/dev/null || missing="$$missing prometheus"; \
 	command -v chromium >/dev/null || missing="$$missing chromium"; \
+	ls /usr/share/fonts/opentype/noto/NotoSansCJK* >/dev/null 2>&1 || missing="$$missing fonts-noto-cjk"; \
 	command -v tinyproxy >/dev/null || missing="$$missing tinyproxy"; \
 	if test -z "$$missing"; then exit 0; fi; \
 	if test "$$(id -u)" = 0 && command -v apt-get >/dev/null; then \
@@ -97,7 +98,8 @@ test-short: ## Run the quick tests only
 	@go test -short ./...
 
 .PHONY: test-long
-test-long: ## Run what is too long for CI: 50,000 random histories and 200 kills of the ledger
+test-long: build $(CONSOLE)/node_modules/.package-lock.json ## Run what is too long for CI: all looks and flows of the console, 50,000 random histories and 200 kills of the ledger
+	@cd $(CONSOLE) && PATCHBAY_BIN=$(CURDIR)/$(BINARY) node scripts/look.mjs --axe && PATCHBAY_BIN=$(CURDIR)/$(BINARY) node scripts/flows.mjs
 	@go test -count=1 -timeout 30m ./internal/quota -run EqualsAPlainCount -rapid.checks=50000
 	@PATCHBAY_KILL_ROUNDS=200 go test -count=1 -timeout 60m ./cmd/patchbay -run QuotaSurvivesKill
 
@@ -150,6 +152,24 @@ console-check:
 		{ tsc --noEmit & types=$$!; vitest run && eslint . && vite build --logLevel warn --outDir ../bin/console --emptyOutDir && wait $$types; } >../bin/console.log 2>&1 && \
 		diff -r dist ../bin/console || { tail -n 40 ../bin/console.log; exit 1; }; \
 	fi
+
+# Every page in a real browser, in English and light at 1280 px and in Chinese and
+# dark at 360 px: no error, no violation of the policy, no missing text, no sideways
+# scroll, no serious finding of axe. test-long has all combinations, and what a person
+# does from page to page.
+.PHONY: console-look
+console-look: build
+	@if ! command -v npm >/dev/null || ! command -v chromium >/dev/null; then \
+		$(call skip,console in a browser: npm or Chromium is not installed); \
+	else \
+		echo "console in a browser"; \
+		$(MAKE) -s $(CONSOLE)/node_modules/.package-lock.json && cd $(CONSOLE) && \
+		PATCHBAY_BIN=$(CURDIR)/$(BINARY) node scripts/look.mjs --axe --few; \
+	fi
+
+.PHONY: screenshots
+screenshots: build $(CONSOLE)/node_modules/.package-lock.json ## Make the pictures of docs/console.md, with Chromium
+	@cd $(CONSOLE) && PATCHBAY_BIN=$(CURDIR)/$(BINARY) node scripts/screenshots.mjs
 
 .PHONY: bench
 bench: build bench-deps ## Measure CPU per request beside nginx and a bare proxy, in about three minutes (ARGS=--json)

@@ -2,13 +2,14 @@
 // at 1280 and 360 px, in front of a real gateway: screenshots, and a list of
 // what must not be there (errors, policy violations, keys, sideways scroll).
 //
-//   PATCHBAY_URL=http://127.0.0.1:8080 node scripts/look.mjs [--axe] [--few] [name=path ...]
+//   PATCHBAY_BIN=../bin/patchbay node scripts/look.mjs [--axe] [--few] [name=path ...]
 import { mkdir, readFile, rm } from 'node:fs/promises'
 import { chromium } from 'playwright-core'
+import { demoGateway, someCalls } from './gateway.mjs'
 
 const all = {
   overview: '/', services: '/services', playground: '/playground', calls: '/calls', resilience: '/resilience',
-  quota: '/quota', versions: '/versions', keys: '/keys', settings: '/settings',
+  quota: '/quota', versions: '/versions', keys: '/keys', settings: '/settings', docs: '/docs/api',
 }
 const flags = process.argv.slice(2).filter((arg) => arg.startsWith('--'))
 const named = process.argv.slice(2).filter((arg) => !arg.startsWith('--'))
@@ -21,7 +22,8 @@ const combinations = few
   ? [['en', 'light', 1280], ['zh', 'dark', 360]]
   : ['en', 'zh'].flatMap((lang) => ['light', 'dark'].flatMap((theme) => [1280, 360].map((width) => [lang, theme, width])))
 
-const base = process.env.PATCHBAY_URL ?? 'http://127.0.0.1:8080'
+const { url: base, stop } = await demoGateway()
+await someCalls(base, 2)
 const profile = `/tmp/patchbay-look-${process.pid}`
 const browser = await chromium.launchPersistentContext(profile, {
   executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
@@ -54,7 +56,8 @@ for (const [lang, theme, width] of combinations) {
     const text = await page.evaluate(() => document.body.innerText)
     const key = /\b(?:nav|top|live|common|error|health|breaker|palette|keys|overview|services|pg|calls|res|quota|ver|key|set)\.[a-z][A-Za-z0-9.]+\b/.exec(text)
     if (key !== null && !/\.(go|json|md|retention|enabled)/.test(key[0])) report(where, `untranslated key ${key[0]}`)
-    const brace = /\{\w+\}/.exec(text)
+    // Paths of the API have names in braces of their own.
+    const brace = name === 'docs' ? null : /\{\w+\}/.exec(text)
     if (brace !== null) report(where, `unfilled name ${brace[0]}`)
     const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)
     if (wide > 0) report(where, `scrolls sideways by ${wide} px`)
@@ -69,6 +72,7 @@ for (const [lang, theme, width] of combinations) {
   await page.close()
 }
 await browser.close()
+stop()
 await rm(profile, { recursive: true, force: true })
 console.log(`${findings} findings`)
 process.exitCode = findings === 0 ? 0 : 1

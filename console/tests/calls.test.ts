@@ -8,8 +8,8 @@ const base: Call = {
   httpStatus: 200, streamed: true, durationMs: 1200, attempts: 2,
   timeline: { receivedMs: 0.04, limiterMs: 0.07, queuedMs: 0, endMs: 1200, gatewayMs: 0.1, upstreamMs: 1199 },
   tries: [
-    { instance: 'demo-flaky@http://a:1', pickMs: 0.08, connectMs: 0.09, firstByteMs: 0.33, endMs: 0.4, errorCode: 'upstream_error', reusedConnection: true },
-    { instance: 'demo-flaky@http://b:1', pickMs: 0.41, connectMs: 0.42, firstByteMs: 2.43, endMs: 1200, reusedConnection: true },
+    { handle: 'i-1', instance: 'demo-flaky@http://a:1', pickMs: 0.08, connectMs: 0.09, firstByteMs: 0.33, endMs: 0.4, errorCode: 'upstream_error', reusedConnection: true },
+    { handle: 'i-1', instance: 'demo-flaky@http://b:1', pickMs: 0.41, connectMs: 0.42, firstByteMs: 2.43, endMs: 1200, reusedConnection: true },
   ],
 }
 

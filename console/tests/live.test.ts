@@ -18,7 +18,7 @@ function call(change: Partial<Call> = {}): Call {
   return {
     requestId: `req_${serial++}`, time: new Date(now - 10).toISOString(), service: 'chat', model: 'm', instance: 'm@http://h:1', status: 'success',
     httpStatus: 200, streamed: true, durationMs: 10, timeToFirstTokenMs: 2, attempts: 1, usage: { promptTokens: 1, completionTokens: 4, totalTokens: 5 },
-    timeline: { receivedMs: 0, queuedMs: 0, upstreamMs: 9, endMs: 10, gatewayMs: 0.1 }, tries: [{ instance: 'm@http://h:1', pickMs: 0, endMs: 10, reusedConnection: false }], ...change,
+    timeline: { receivedMs: 0, queuedMs: 0, upstreamMs: 9, endMs: 10, gatewayMs: 0.1 }, tries: [{ handle: 'i-1', instance: 'm@http://h:1', pickMs: 0, endMs: 10, reusedConnection: false }], ...change,
   }
 }
 
@@ -95,7 +95,7 @@ describe('the live store', () => {
 
 describe('readings', () => {
   it('count each try at its own instance', () => {
-    const twice = call({ attempts: 2, instance: 'm@http://b:1', tries: [{ instance: 'm@http://a:1', pickMs: 0, endMs: 1, errorCode: 'upstream_error', reusedConnection: false }, { instance: 'm@http://b:1', pickMs: 1, endMs: 10, reusedConnection: false }] })
+    const twice = call({ attempts: 2, instance: 'm@http://b:1', tries: [{ handle: 'i-1', instance: 'm@http://a:1', pickMs: 0, endMs: 1, errorCode: 'upstream_error', reusedConnection: false }, { handle: 'i-1', instance: 'm@http://b:1', pickMs: 1, endMs: 10, reusedConnection: false }] })
     const stats = summarise([twice], 60, 60, now)
     expect(stats.models.get('chat m')).toMatchObject({ requests: 1, errors: 0 })
     expect(stats.instances.get('chat m@http://a:1')).toMatchObject({ requests: 1, errors: 1 })

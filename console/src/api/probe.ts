@@ -1,15 +1,5 @@
 // One minimal real call for each service type, as a client would send it.
-import { toError } from './client'
 import type { ServiceType } from './types'
-
-export interface Probe {
-  status: number
-  durationMs: number
-  reply: string
-  requestId: string
-  /** The handle of the instance that answered, as in X-Router-Instance. */
-  handle: string
-}
 
 /** Half a second of silence: 16-bit PCM at 8 kHz. */
 export function silence(): Blob {
@@ -74,42 +64,5 @@ export async function minimal(service: ServiceType, model: string): Promise<obje
       form.append('image', await blankImage(), 'image.png')
       return form
     }
-  }
-}
-
-/** What an answer says, in a few words. */
-function excerpt(service: ServiceType, type: string, body: string): string {
-  if (!type.includes('json')) return type
-  const reply = JSON.parse(body) as {
-    choices?: { message?: { content?: string } }[]
-    data?: { embedding?: number[] }[]
-    results?: unknown[]
-    text?: string
-  }
-  if (service === 'chat') return reply.choices?.[0]?.message?.content ?? ''
-  if (service === 'embedding') return `${reply.data?.[0]?.embedding?.length ?? 0} × float`
-  if (service === 'rerank') return `${reply.results?.length ?? 0} results`
-  return reply.text ?? `${reply.data?.length ?? 0} × image`
-}
-
-export async function probe(service: ServiceType, model: string, signal: AbortSignal): Promise<Probe> {
-  const body = await minimal(service, model)
-  const began = performance.now()
-  const reply = await fetch(paths[service], {
-    method: 'POST',
-    headers: body instanceof FormData ? {} : { 'content-type': 'application/json' },
-    body: body instanceof FormData ? body : JSON.stringify(body),
-    signal,
-  })
-  const text = await reply.text()
-  const requestId = reply.headers.get('x-request-id') ?? ''
-  const type = reply.headers.get('content-type') ?? ''
-  if (!reply.ok) throw toError(reply.status, type.includes('json') ? JSON.parse(text) : text, requestId)
-  return {
-    status: reply.status,
-    durationMs: performance.now() - began,
-    reply: excerpt(service, type, text).slice(0, 240),
-    requestId,
-    handle: reply.headers.get('x-router-instance') ?? '',
   }
 }

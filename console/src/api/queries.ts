@@ -27,6 +27,7 @@ export const info = queryOptions({
     const raw = about as Record<string, Record<string, unknown>>
     return {
       raw,
+      demo: (about as { demo?: boolean }).demo === true,
       version: String(raw.build?.version ?? raw.app?.version ?? ''),
       startedAt: seconds === undefined ? null : seconds * 1000,
     }

@@ -379,6 +379,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/config/discover": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Ask a backend which models it has; a stored key is never sent */
+        post: operations["postApiConfigDiscover"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/config/instance/add/{serviceType}": {
         parameters: {
             query?: never;
@@ -441,6 +458,23 @@ export interface paths {
         get: operations["getApiConfigInstanceInfoServiceType"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/config/instance/test/{serviceType}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Make one small real call to an instance, stored (instanceId) or as typed (instance); nothing is stored or counted */
+        post: operations["postApiConfigInstanceTestServiceType"];
         delete?: never;
         options?: never;
         head?: never;
@@ -765,7 +799,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The latest calls, the newest first */
+        /** The latest calls, the newest first; one line for each where Accept names application/x-ndjson */
         get: operations["getApiMonitoringCalls"];
         put?: never;
         post?: never;
@@ -1166,6 +1200,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/monitoring/problems": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What failed lately, by kind; the latest first */
+        get: operations["getApiMonitoringProblems"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/monitoring/quota/status": {
         parameters: {
             query?: never;
@@ -1343,25 +1394,8 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** A page that shows this document and tries the operations */
+        /** The page of the console that shows this document and tries the operations */
         get: operations["getDocsApi"];
-        put?: never;
-        post?: never;
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/docs/api/{file}": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /** The script and the style of that page */
-        get: operations["getDocsApiFile"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1812,6 +1846,8 @@ export interface components {
         };
         BreakerRequest: {
             instanceId: string;
+            /** @description Shown to those who see the breaker. */
+            reason?: string | null;
             /** @enum {string} */
             state: "OPEN" | "CLOSED" | "AUTO";
         };
@@ -1844,15 +1880,25 @@ export interface components {
             failureThreshold: number;
             forced: boolean;
             heldBy?: string;
+            heldReason?: string;
             /** Format: date-time */
             heldSince?: string | null;
             id: string;
+            /** @description Why the last call that failed did. */
+            lastError?: components["schemas"]["LastError"] | null;
             /** Format: date-time */
             lastFailure: string | null;
             /** Format: date-time */
             nextRetry: string | null;
             service: components["schemas"]["ServiceType"];
             state: components["schemas"]["BreakerState"];
+            /** Format: date-time */
+            stateSince: string;
+            /**
+             * Format: int64
+             * @description Trials that succeeded since the breaker is half open.
+             */
+            successCount: number;
             /** Format: int64 */
             successThreshold: number;
             /**
@@ -1887,9 +1933,14 @@ export interface components {
         Call: {
             /** Format: int64 */
             attempts: number;
+            /** @description The instances of the model when the first one was picked. */
+            candidates?: components["schemas"]["Candidates"] | null;
             clientGone?: boolean;
+            clientIp?: string;
             durationMs: number;
             errorCode?: string;
+            /** @description Of the instance, as in X-Router-Instance. */
+            handle?: string;
             /** Format: int64 */
             httpStatus?: number;
             instance?: string;
@@ -1898,6 +1949,8 @@ export interface components {
             requestId: string;
             service: components["schemas"]["ServiceType"];
             status: components["schemas"]["CallStatus"];
+            /** @description How the instance was picked. */
+            strategy?: string;
             streamed: boolean;
             /** Format: date-time */
             time: string;
@@ -1932,7 +1985,15 @@ export interface components {
             connectMs?: number;
             endMs: number;
             errorCode?: string;
+            /** @description At most 300 characters, without secrets and addresses. */
+            errorText?: string;
             firstByteMs?: number;
+            handle: string;
+            /**
+             * Format: int64
+             * @description That of the backend's answer.
+             */
+            httpStatus?: number;
             instance: string;
             pickMs: number;
             reusedConnection: boolean;
@@ -1956,6 +2017,19 @@ export interface components {
             instanceId: string;
             reason?: string;
             weight: number;
+        };
+        Candidates: {
+            /** @description The others, by reason: disabled, no_weight, faulty, unhealthy, breaker_open, at_limit, no_slot. */
+            passedOver?: {
+                [key: string]: number;
+            };
+            /**
+             * Format: int64
+             * @description Those that might have been picked.
+             */
+            ready: number;
+            /** Format: int64 */
+            total: number;
         };
         CategoriesRequest: {
             categories: ("request" | "system" | "custom")[];
@@ -2078,6 +2152,28 @@ export interface components {
             kind: "added" | "removed" | "changed";
             service: components["schemas"]["ServiceType"];
             to?: unknown;
+        };
+        DiscoveredModel: {
+            /** @description There is an instance for it at this address already. */
+            exists: boolean;
+            id: string;
+            /** @description A guess by the name, unless the backend says it. */
+            serviceType: components["schemas"]["ServiceType"];
+        };
+        DiscoverRequest: {
+            /** @description Found out if left out. */
+            adapter?: string | null;
+            /** @description Sent to this address and kept nowhere. Stored keys are never sent. */
+            apiKey?: string | null;
+            /** @example http://127.0.0.1:11434 */
+            baseUrl: string;
+        };
+        Discovery: {
+            /** @description Empty where no list of models was found. */
+            adapter: string;
+            /** @description What was tried without success, in words for people. */
+            errors: string[];
+            models: components["schemas"]["DiscoveredModel"][];
         };
         Distribution: {
             distribution: {
@@ -2265,6 +2361,7 @@ export interface components {
             /** @enum {string} */
             forced: "OPEN" | "CLOSED" | "AUTO";
             heldBy?: string;
+            heldReason?: string;
             /** Format: date-time */
             heldSince?: string | null;
             instanceId: string;
@@ -2493,6 +2590,8 @@ export interface components {
             error?: string;
             /** Format: int64 */
             errorCount?: number | null;
+            /** @description As in X-Router-Instance. */
+            handle: string;
             id: string;
             /** Format: int64 */
             inFlight: number;
@@ -2564,6 +2663,12 @@ export interface components {
             services?: components["schemas"]["ServiceType"][] | null;
             /** @description At most 128 bytes. */
             tenant?: string | null;
+        };
+        LastError: {
+            code: string;
+            text: string;
+            /** Format: date-time */
+            time: string;
         };
         Ledger: {
             degraded: boolean;
@@ -2992,6 +3097,35 @@ export interface components {
         PrefixRequest: {
             prefix: string;
         };
+        Problem: {
+            code: string;
+            /** Format: int64 */
+            count: number;
+            /** Format: date-time */
+            first: string;
+            /**
+             * Format: int64
+             * @description What the latest caller was sent; 200 where another instance helped.
+             */
+            httpStatus?: number;
+            instanceId?: string;
+            /**
+             * @description attempt: an instance failed. request: the request was refused or failed without one to blame.
+             * @enum {string}
+             */
+            kind: "attempt" | "request";
+            /** Format: date-time */
+            last: string;
+            model?: string;
+            /** @description Of the latest call. */
+            requestId: string;
+            service: components["schemas"]["ServiceType"];
+            /** @description What was said about the latest, without secrets and addresses. */
+            text?: string;
+        };
+        ProblemList: {
+            problems: components["schemas"]["Problem"][];
+        };
         ProcessInfo: {
             /** Format: int64 */
             cpus: number;
@@ -3178,6 +3312,24 @@ export interface components {
             component: string;
             operation: string;
         };
+        Result: {
+            /** @description Why the backend could not be reached. */
+            cause?: string;
+            durationMs: number;
+            errorCode?: string;
+            /** @description Of a stream of chat. */
+            firstTokenMs?: number | null;
+            /**
+             * Format: int64
+             * @description That of the backend's answer; left out where there was none.
+             */
+            httpStatus?: number;
+            ok: boolean;
+            /** @description What the backend answered, in a few words. */
+            reply?: string;
+            /** @description What is wrong, in the backend's words where it said any, without secrets and addresses. */
+            upstreamError?: string;
+        };
         RevokedKey: {
             changed: boolean;
             dryRun?: boolean;
@@ -3305,6 +3457,10 @@ export interface components {
             customTags: {
                 [key: string]: string;
             };
+        };
+        TestRequest: {
+            instance?: components["schemas"]["InstanceChanges"] | null;
+            instanceId?: string | null;
         };
         TextDocument: {
             text: string;
@@ -5129,6 +5285,98 @@ export interface operations {
             };
         };
     };
+    postApiConfigDiscover: {
+        parameters: {
+            query?: {
+                /** @description Validate, tell what would change, and change nothing. */
+                dryRun?: boolean | ("" | "0" | "1" | "t" | "T" | "TRUE" | "True" | "f" | "F" | "FALSE" | "False");
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DiscoverRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Success"] & {
+                        data: components["schemas"]["Discovery"];
+                    };
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+        };
+    };
     postApiConfigInstanceAddServiceType: {
         parameters: {
             query?: {
@@ -5543,6 +5791,109 @@ export interface operations {
             };
             /** @description Not Found */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+        };
+    };
+    postApiConfigInstanceTestServiceType: {
+        parameters: {
+            query?: {
+                /** @description Validate, tell what would change, and change nothing. */
+                dryRun?: boolean | ("" | "0" | "1" | "t" | "T" | "TRUE" | "True" | "f" | "F" | "FALSE" | "False");
+            };
+            header?: never;
+            path: {
+                serviceType: components["schemas"]["ServiceType"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TestRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Success"] & {
+                        data: components["schemas"]["Result"];
+                    };
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -7665,13 +8016,24 @@ export interface operations {
     getApiMonitoringCalls: {
         parameters: {
             query?: {
+                /** @description A request id: only calls that were recorded before it, for the next page. */
+                before?: string;
+                errorCode?: string;
+                /** @description Only calls that began then or later. */
+                from?: string | "";
                 instance?: string;
+                keyId?: string;
                 /** @description 100 if left out. */
                 limit?: number | "";
+                minDurationMs?: number | "";
                 model?: string;
+                /** @description A part of the request id, model, instance, key, code or text of an error, in any case. */
+                q?: string;
                 requestId?: string;
                 service?: string;
                 status?: string;
+                /** @description Only calls that began before then. */
+                to?: string | "";
             };
             header?: never;
             path?: never;
@@ -7686,6 +8048,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["CallList"];
+                    "application/x-ndjson": components["schemas"]["Call"];
                 };
             };
             /** @description Bad Request */
@@ -9377,6 +9740,74 @@ export interface operations {
             };
         };
     };
+    getApiMonitoringProblems: {
+        parameters: {
+            query?: {
+                /** @description 10 if left out. */
+                limit?: number | "";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProblemList"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MonitoringError"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+        };
+    };
     getApiMonitoringQuotaStatus: {
         parameters: {
             query?: never;
@@ -10314,39 +10745,6 @@ export interface operations {
                 };
                 content: {
                     "text/html": string;
-                };
-            };
-        };
-    };
-    getDocsApiFile: {
-        parameters: {
-            query?: never;
-            header?: never;
-            path: {
-                file: string;
-            };
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description OK */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "text/css": string;
-                    "text/html": string;
-                    "text/javascript": string;
-                };
-            };
-            /** @description Not Found */
-            404: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Fault"];
                 };
             };
         };

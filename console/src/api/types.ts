@@ -28,7 +28,18 @@ export type MonitoringConfig = Schemas['Monitoring']
 export type LoggerList = Schemas['LoggerList']
 export type Health = Schemas['Health']
 
+export type CallList = Schemas['CallList']
 export type Me = Schemas['Self']
+export type TestResult = Schemas['Result']
+export type Discovered = Schemas['Discovery']
+
+/** The demo's own operations are described by the demo's document only. */
+export interface DemoState {
+  traffic: boolean
+  requestsPerSecond: number
+  faults: { instanceId: string; fault: 'down' | 'slow'; until?: string }[]
+}
+
 export type LiveSnapshot = Schemas['LiveSnapshot']
 export type LiveInstance = Schemas['LiveInstance']
 export type LiveChange = Schemas['LiveChange']

@@ -1,5 +1,5 @@
 import { api, body, versioned } from '@/api/client'
-import { toCall, type BreakerStatus, type Call, type InstanceStatus, type ServiceType } from '@/api/types'
+import { toCall, type BreakerStatus, type Call, type CallList, type InstanceStatus, type ServiceType } from '@/api/types'
 import { splitId } from '@/lib/format'
 import type { InstanceState, Sink, Snapshot, Source } from './types'
 
@@ -49,7 +49,8 @@ export class PollingSource implements Source {
 }
 
 export async function readCalls(limit: number, signal: AbortSignal): Promise<{ calls: Call[]; capacity: number; samplingRate: number }> {
-  const reply = await body(api.GET('/api/monitoring/calls', { params: { query: { limit } }, signal }))
+  // The other form of the reply, a call in each line, is not asked for.
+  const reply = (await body(api.GET('/api/monitoring/calls', { params: { query: { limit } }, signal }))) as CallList
   return { calls: reply.calls.map(toCall), capacity: reply.capacity, samplingRate: reply.samplingRate }
 }
 

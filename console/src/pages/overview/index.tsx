@@ -10,6 +10,7 @@ import { Part } from '@/ui/feedback'
 import { Segments } from '@/ui/parts'
 import { PatchBay } from './bay'
 import { layout, modelKey } from './bay-layout'
+import { DemoBar } from './demo'
 import { FirstRun } from './first-run'
 import { BayList, BayTable, ProblemList, ServicesTable } from './lists'
 import { Meters } from './meters'
@@ -46,6 +47,7 @@ export default function Overview() {
           />
         </div>
       </div>
+      <DemoBar />
       <Meters range={range} open={search.charts === 'open'} onOpen={() => setSearch({ charts: search.charts === 'open' ? undefined : 'open' })} />
       <div className="h2">
         <h2>{t('overview.patchbay')}</h2>

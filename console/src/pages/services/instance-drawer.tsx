@@ -1,18 +1,17 @@
-import { useQuery } from '@tanstack/react-query'
+import { useMutation } from '@tanstack/react-query'
 import { useBlocker } from '@tanstack/react-router'
 import { Check, TriangleAlert } from 'lucide-react'
 import { useEffect, useMemo, useRef, useState } from 'react'
-import { ApiError, fieldErrors } from '@/api/client'
+import { api, ApiError, data, fieldErrors } from '@/api/client'
 import { useEdit } from '@/api/mutations'
-import { probe, type Probe } from '@/api/probe'
-import { explain } from '@/api/queries'
-import type { Instance, InstanceChanges, InstanceInput, Service, ServiceType } from '@/api/types'
-import { T, useI18n } from '@/i18n'
+import type { Instance, InstanceChanges, InstanceInput, Service, ServiceType, TestResult } from '@/api/types'
+import { useI18n } from '@/i18n'
 import { duration, host, percent, text } from '@/lib/format'
 import { ErrorNote } from '@/ui/feedback'
 import { SecretField, SelectField, TextArea, TextField } from '@/ui/field'
 import { Drawer } from '@/ui/overlay'
 import { Segments, Slider, Toggle } from '@/ui/parts'
+import { Discover } from './discover'
 import { changes, toForm, validate, type InstanceForm } from './form'
 import { shares } from './shares'
 
@@ -153,6 +152,16 @@ export function InstanceDrawer({ service, value, stored, copied, version, able, 
       ) : (
         <>
           <TextField label={t('services.address')} name="baseUrl" mono inputMode="url" hint={t('services.addressHint')} value={form.baseUrl} error={error('baseUrl')} onChange={(next) => set('baseUrl', next)} placeholder="http://127.0.0.1:11434" />
+          {stored === null && (
+            <Discover
+              baseUrl={form.baseUrl.trim()}
+              apiKey={form.apiKey}
+              adapter={form.adapter}
+              version={base.version}
+              onPick={(name, adapter) => setForm({ ...form, name, adapter: adapter === '' ? form.adapter : adapter })}
+              onAdded={onClose}
+            />
+          )}
           <div className="two">
             <TextField label={t('services.modelName')} name="name" mono value={form.name} error={error('name')} onChange={(next) => set('name', next)} />
             <TextField label={t('services.upstream')} name="upstreamModel" mono value={form.upstreamModel} error={error('upstreamModel')} placeholder={t('services.same')} onChange={(next) => set('upstreamModel', next)} />
@@ -185,7 +194,7 @@ export function InstanceDrawer({ service, value, stored, copied, version, able, 
               {t('services.forward')}
             </Toggle>
           </div>
-          {stored !== null && <Test service={service} instance={stored} />}
+          <Test service={service} stored={stored} part={part} name={form.name} />
         </>
       )}
     </Drawer>
@@ -297,53 +306,59 @@ function Conflict({ base, theirs, mine, from, to, onKeep, onTake }: {
   )
 }
 
-/** A real minimal call through the gateway, with its cause when it fails. */
-function Test({ service, instance }: { service: ServiceType; instance: Instance }) {
+/** A real minimal call to the backend, as it is saved or as it is typed. */
+function Test({ service, stored, part, name }: { service: ServiceType; stored: Instance | null; part: InstanceChanges; name: string }) {
   const { t } = useI18n()
-  const [state, setState] = useState<{ busy: boolean; result: Probe | null; error: unknown }>({ busy: false, result: null, error: null })
   const abort = useRef<AbortController | null>(null)
-  const { data: candidates } = useQuery(explain(service, instance.name))
   useEffect(() => () => abort.current?.abort(), [])
-  const run = async () => {
-    abort.current?.abort()
-    const controller = new AbortController()
-    abort.current = controller
-    setState({ busy: true, result: null, error: null })
-    try {
-      setState({ busy: false, result: await probe(service, instance.name, controller.signal), error: null })
-    } catch (error) {
-      setState({ busy: false, result: null, error: controller.signal.aborted ? null : error })
-    }
-  }
-  const by = candidates?.candidates.find((candidate) => candidate.handle === state.result?.handle)?.instanceId ?? state.result?.handle
+  const run = useMutation({
+    mutationFn: (): Promise<TestResult> => {
+      abort.current?.abort()
+      abort.current = new AbortController()
+      const typed = Object.keys(part).length === 0 ? {} : { instance: part as InstanceInput }
+      const id = stored?.instanceId
+      return data(api.POST('/api/config/instance/test/{serviceType}', { params: { path: { serviceType: service } }, body: { ...(id === undefined ? {} : { instanceId: id }), ...typed } as never, signal: abort.current.signal }))
+    },
+  })
+  const result = run.data
+  const stopped = abort.current?.signal.aborted === true
   return (
     <>
       <div className="sub">
         <span className="grow">{t('services.test')}</span>
-        {state.busy ? (
+        {run.isPending ? (
           <button type="button" className="btn sm" onClick={() => abort.current?.abort()}>
             {t('services.testStop')}
           </button>
         ) : (
-          <button type="button" className="btn sm" onClick={() => void run()}>
+          <button type="button" className="btn sm" onClick={() => run.mutate()}>
             {t('services.sendTest')}
           </button>
         )}
       </div>
       <div aria-live="polite">
-        {state.busy && <div className="note">{t('common.loading')}</div>}
-        {state.error !== null && <ErrorNote error={state.error} title={t('pg.failed')} retry={() => void run()} />}
-        {state.result !== null && (
+        {run.isPending && <div className="note">{t('common.loading')}</div>}
+        {run.error !== null && !stopped && <ErrorNote error={run.error} title={t('pg.failed')} retry={() => run.mutate()} />}
+        {result !== undefined && result.ok && (
           <div className="note ok">
             <Check className="ic" aria-hidden />
             <div>
-              <b>{t('services.testOk', { status: state.result.status, time: text(duration(state.result.durationMs)) })}</b>{' '}
-              <T k="services.testBy" v={{ instance: <code>{by ?? '–'}</code>, id: <code>{state.result.requestId}</code> }} />
-              <div className="wrap mt-1">{state.result.reply}</div>
+              <b>{t('services.testOk', { status: result.httpStatus ?? 200, time: text(duration(result.durationMs)) })}</b>{' '}
+              {result.firstTokenMs != null && t('services.testFirst', { time: text(duration(result.firstTokenMs)) })}
+              <div className="wrap mt-1">{result.reply}</div>
             </div>
           </div>
         )}
-        {!state.busy && state.error === null && state.result === null && <div className="hint">{t('services.testHint', { model: instance.name })}</div>}
+        {result !== undefined && !result.ok && (
+          <div className="note bd" role="alert">
+            <TriangleAlert className="ic" aria-hidden />
+            <div>
+              <b>{t('services.testBad', { cause: result.cause ?? result.errorCode ?? String(result.httpStatus ?? ''), time: text(duration(result.durationMs)) })}</b>
+              <div className="wrap mt-1">{result.upstreamError}</div>
+            </div>
+          </div>
+        )}
+        {!run.isPending && run.error === null && result === undefined && <div className="hint">{t('services.testHint', { model: name })}</div>}
       </div>
     </>
   )
