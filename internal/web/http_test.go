@@ -64,10 +64,10 @@ func testMalformedHTTPGetsAnErrorBody(t *testing.T) {
 }
 
 func TestHeadersUpTo60KiBAreAccepted(t *testing.T) {
-	gatewaytest.BothWays(t, testHeadersUpTo60KiBAreFine)
+	gatewaytest.BothWays(t, testHeadersUpTo60KiBAreAccepted)
 }
 
-func testHeadersUpTo60KiBAreFine(t *testing.T) {
+func testHeadersUpTo60KiBAreAccepted(t *testing.T) {
 	r, _ := gatewaytest.StartOne(t)
 	r.Chat(gatewaytest.PlainHi, "X-Long", strings.Repeat("x", 60<<10)).Succeeds(t)
 }
@@ -195,10 +195,10 @@ func testTwoLengthsBehindAPipelinedRequestAreRefused(t *testing.T) {
 
 // A body is no head, whatever it looks like.
 func TestBodyThatLooksLikeAHeadIsNotReadAsOne(t *testing.T) {
-	gatewaytest.BothWays(t, testBodyThatLooksLikeAHeadHarmsNothing)
+	gatewaytest.BothWays(t, testBodyThatLooksLikeAHeadIsNotReadAsOne)
 }
 
-func testBodyThatLooksLikeAHeadHarmsNothing(t *testing.T) {
+func testBodyThatLooksLikeAHeadIsNotReadAsOne(t *testing.T) {
 	r, _ := gatewaytest.StartOne(t)
 	body := strings.Repeat("\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n", 400)
 	conn := r.DialRaw()
@@ -339,10 +339,10 @@ func testUnknownPaths(t *testing.T) {
 }
 
 func TestSuperfluousSlashesDoNotRedirect(t *testing.T) {
-	gatewaytest.BothWays(t, testSuperfluousSlashesAreNoRedirect)
+	gatewaytest.BothWays(t, testSuperfluousSlashesDoNotRedirect)
 }
 
-func testSuperfluousSlashesAreNoRedirect(t *testing.T) {
+func testSuperfluousSlashesDoNotRedirect(t *testing.T) {
 	r, b := gatewaytest.StartOne(t)
 	paths := []string{"//v1//chat/completions/", "/v1/chat/completions/", "/v1///chat//completions", "//chat/completions//"}
 	for _, path := range paths {
