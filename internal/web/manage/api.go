@@ -129,6 +129,8 @@ type changeView struct {
 	DryRun  bool   `json:"dryRun,omitzero"`
 	// Changes are what a dry run found.
 	Changes []control.Difference `json:"changes,omitzero"`
+	// Shares are what a dry run of an instance means for those of its model.
+	Shares []shareChange `json:"shares,omitzero" doc:"Of the instances of the model, by weight among those that are enabled; in dry runs of an instance."`
 
 	before int
 }

@@ -101,6 +101,7 @@ func (a *API) AddInstance(q *Request) (Reply, error) {
 			return invalidField("name, baseUrl", "the instance %q exists already", web.Shorten(write.id))
 		}
 		write.index = len(service.Instances)
+		write.shares = shareChanges(service.Instances, append(slices.Clone(service.Instances), next), next.Name)
 		service.Instances = append(service.Instances, next)
 		doc.Services[serviceType] = service
 		return nil
@@ -142,7 +143,9 @@ func (a *API) UpdateInstance(q *Request) (Reply, error) {
 		if other, _ := find(write.id, service); other >= 0 && other != n {
 			return invalidField("instance.name, instance.baseUrl", "the instance %q exists already", web.Shorten(write.id))
 		}
+		before := slices.Clone(service.Instances)
 		service.Instances[n] = next.Instance
+		write.shares = shareChanges(before, service.Instances, next.Instance.Name)
 		doc.Services[serviceType] = service
 		return nil
 	})
@@ -157,6 +160,7 @@ type instanceWrite struct {
 	index       int
 	serviceType schema.ServiceType
 	prefix      string // before the paths of the instance's settings in the body
+	shares      []shareChange
 }
 
 // writeInstance changes one instance and answers with its identifier.
@@ -164,6 +168,9 @@ func (a *API) writeInstance(q *Request, write *instanceWrite, edit func(*config.
 	result, err := a.edit(q, edit)
 	view := viewOf(result, q.change)
 	view.InstanceID = write.id
+	if view.DryRun {
+		view.Shares = write.shares
+	}
 	return changed(write.status, write.message, view), inBody(err, write.serviceType, func(path string) string {
 		if setting, ok := strings.CutPrefix(path, fmt.Sprintf("instances[%d].", write.index)); ok {
 			return write.prefix + setting
