@@ -33,6 +33,10 @@ func (c *choice) noteFailover() {
 // noteChoice notes how the first instance was chosen, or why none was.
 func (c *choice) noteChoice() {
 	c.record.Strategy = c.pool.Service.Policy.LoadBalancer.String()
+	if len(c.last.obstacles) > 0 && &c.last.obstacles[0] == &c.pool.Barriers[0] {
+		c.record.Candidates = c.pool.Barred // all are well, and were counted when the table was made
+		return
+	}
 	for _, o := range c.last.obstacles {
 		c.record.Candidates[o]++
 	}

@@ -63,6 +63,8 @@ type Pool struct {
 	// Nobody may change them.
 	Eligible []*backend.Instance
 	Barriers []backend.Obstacle
+	// Barred counts the instances by their Barriers.
+	Barred [backend.Obstacles]uint16
 	// readyAt is one more than the count of changes at which all eligible instances
 	// were found ready; 0 where that is not known.
 	readyAt atomic.Uint64
@@ -88,6 +90,7 @@ func (p *Pool) listEligible() {
 		if p.Barriers[n] = i.Barred(); p.Barriers[n] == backend.NoObstacle {
 			p.Eligible = append(p.Eligible, i)
 		}
+		p.Barred[p.Barriers[n]]++
 	}
 }
 

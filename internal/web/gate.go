@@ -66,7 +66,11 @@ func (g *Gate) Guard(route Route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		who, refusal := g.admit(r, route.Permission)
 		if refusal == nil {
-			r = r.WithContext(context.WithValue(r.Context(), identityKey{}, who))
+			asked := r
+			r = r.WithContext(context.WithValue(r.Context(), identityKey{}, admission{who, func() bool {
+				_, refusal := g.admit(asked, route.Permission)
+				return refusal == nil
+			}}))
 		}
 		if !isSafe(r.Method) {
 			ChangeOf(w).Before = g.options.Version()
@@ -106,8 +110,22 @@ type identityKey struct{}
 // IdentityOf returns who sent a request, as the gate found. It is the zero value for an
 // unidentified caller of a route that anyone may call.
 func IdentityOf(r *http.Request) access.Identity {
-	who, _ := r.Context().Value(identityKey{}).(access.Identity)
-	return who
+	admitted, _ := r.Context().Value(identityKey{}).(admission)
+	return admitted.who
+}
+
+// admission is what the gate found out about a request.
+type admission struct {
+	who access.Identity
+	// again tells whether the gate would still let the request pass.
+	again func() bool
+}
+
+// StillAdmitted tells whether the gate would still let a request pass that it let
+// pass before. Handlers of requests that last ask it: a token may be revoked.
+func StillAdmitted(r *http.Request) bool {
+	admitted, passed := r.Context().Value(identityKey{}).(admission)
+	return !passed || admitted.again()
 }
 
 // admit decides whether a request may pass. If not, it returns the function that

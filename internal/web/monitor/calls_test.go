@@ -74,6 +74,10 @@ func TestCallsAreFilteredAndPaged(t *testing.T) {
 		r.Chat(gatewaytest.PlainHi, "X-Request-Id", fmt.Sprintf("call-%d", i)).Succeeds(t)
 	}
 	middle := gatewaytest.At(t, r.GetObject("/api/monitoring/calls/call-2"), "time").(string)
+	// The pool is known to be well by then.
+	if got := fmt.Sprint(r.GetObject("/api/monitoring/calls/call-3")["candidates"]); got != "map[ready:1 total:1]" {
+		t.Errorf("candidates %s", got)
+	}
 	r.Chat(`{"model":"unknown-one",`+gatewaytest.SomeMessages+`}`, "X-Request-Id", "lost")
 	for query, want := range map[string]string{
 		"limit=2":                          "lost call-3",

@@ -217,6 +217,26 @@ func TestLiveFeedIsForThoseWhoMayReadIt(t *testing.T) {
 	}
 }
 
+func TestLiveFeedEndsWithItsToken(t *testing.T) {
+	r := gatewaytest.Start(t, gatewaytest.SecuredYAML())
+	admin := []string{"Authorization", "Bearer admin-token"}
+	issued := r.API(http.MethodPost, "/api/auth/tokens", `{"name":"page","role":"VIEWER"}`, admin...).Is(t, 201)
+	token := gatewaytest.DataOf[struct {
+		Token string `json:"token"`
+	}](t, issued).Token
+	feed := openLive(r, "?topics=change", "Authorization", "Bearer "+token)
+	r.API(http.MethodDelete, "/api/auth/tokens/page", "", admin...).Is(t, 200)
+	for {
+		_, _, err := feed.next()
+		if err == io.EOF {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestLiveFeedHasFewReadersAndEndsAtShutdown(t *testing.T) {
 	r := gatewaytest.Start(t, "")
 	var feeds []*liveReader
