@@ -71,6 +71,7 @@ var floors = []string{
 	"internal/web/monitor",
 	"internal/web/actuator",
 	"internal/simulator",
+	"internal/web/demo",
 	"console",
 	"internal/gateway",
 	"cmd/patchbay",

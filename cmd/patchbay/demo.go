@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,10 +16,12 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/gateway"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/simulator"
+	"github.com/patchbay-ai/patchbay/internal/web/demo"
 )
 
 func newDemo(env []string, stderr io.Writer) *cobra.Command {
 	flags := &settingFlags{env: env}
+	traffic := true
 	cmd := &cobra.Command{
 		Use:   "demo [FILE]",
 		Short: "Run the gateway with simulated backends: no model, key or network needed",
@@ -29,20 +32,26 @@ as demo-ollama, demo-claude and demo-gemini. Some models misbehave, to see what
 the gateway makes of it: demo-slow, demo-flaky (every third call fails),
 demo-cut (streams break midway), demo-hang and demo-down.
 
+The demo sends a few requests a second to itself, so that charts move; switch that
+off with --traffic=false, or while it runs with POST /api/demo/traffic. To see a
+circuit breaker open, traffic move and the breaker close, break an instance for
+twenty seconds with POST /api/demo/fault.
+
 Nothing is kept: the data directory is a temporary one unless you name one.`,
 		Example: `  patchbay demo
-  patchbay demo --listen 127.0.0.1:0`,
+  patchbay demo --listen 127.0.0.1:0 --traffic=false`,
 		Args: flags.takeFile,
-		RunE: func(*cobra.Command, []string) error { return runDemo(flags, stderr) },
+		RunE: func(*cobra.Command, []string) error { return runDemo(flags, stderr, traffic) },
 	}
 	flags.register(cmd)
+	cmd.Flags().BoolVar(&traffic, "traffic", true, "send a few requests a second to the demo itself")
 	cmd.Flags().Lookup("data-dir").Usage = "directory for versions and state (default: a temporary one, removed at the end)"
 	return cmd
 }
 
-func runDemo(flags *settingFlags, stderr io.Writer) error {
-	demo := config.Default()
-	backends, err := addDemo(demo)
+func runDemo(flags *settingFlags, stderr io.Writer, traffic bool) error {
+	simulated := config.Default()
+	backends, err := addDemo(simulated)
 	defer func() {
 		for _, b := range backends {
 			b.Close()
@@ -53,7 +62,10 @@ func runDemo(flags *settingFlags, stderr io.Writer) error {
 	}
 	flags.extend = func(doc *config.Document) {
 		for serviceType, service := range doc.Services {
-			service.Instances = append(service.Instances, demo.Services[serviceType].Clone().Instances...)
+			service.Instances = append(service.Instances, simulated.Services[serviceType].Clone().Instances...)
+			if service.CircuitBreaker == config.DefaultService().CircuitBreaker {
+				service.CircuitBreaker.RecoveryTimeout = demoRecovery
+			}
 			doc.Services[serviceType] = service
 		}
 		doc.Written = "" // the backends of the demo are not written anywhere
@@ -70,10 +82,19 @@ func runDemo(flags *settingFlags, stderr io.Writer) error {
 		defer func() { _ = os.RemoveAll(dir) }()
 		flags.dataDir, loaded.Document.Server.DataDir = dir, dir // the flag is for when the file is read again
 	}
+	if _, given := loaded.Origins["log.access"]; !given && traffic {
+		loaded.Document.Log.Access = false // what the demo says to itself would hide what it says to people
+	}
 	log, end := newLog(stderr, loaded.Document.Log, flags.env)
 	defer end()
-	return runGateway(flags, loaded, log, func(g *gateway.Gateway, _ *slog.Logger) { _, _ = io.WriteString(stderr, welcome(g)) })
+	show := demo.New(backends, traffic)
+	defer show.Close()
+	return runGateway(flags, loaded, log, func(g *gateway.Gateway, _ *slog.Logger) { _, _ = io.WriteString(stderr, welcome(g)) }, show)
 }
+
+// demoRecovery is after how long a breaker of the demo tries an instance again,
+// unless the configuration says something about breakers: a person watches.
+const demoRecovery = schema.Duration(10 * time.Second)
 
 // demoInstance is an ordinary instance in front of a simulated backend.
 type demoInstance struct {
@@ -163,6 +184,7 @@ Ready:
   imgGen     /v1/images/generations    demo-image
   imgEdit    /v1/images/edits          demo-image-edit
 
+The demo sends itself a few requests a second (--traffic=false: none; log.access: true shows them).
 Ctrl-C stops
 `, version, base, base, base, base, base, strings.Join(demoChats(), " "))
 }

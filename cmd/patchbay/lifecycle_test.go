@@ -176,7 +176,7 @@ func TestChangeDuringTheStartIsSeen(t *testing.T) {
 	defer end()
 	running, ended := make(chan *gateway.Gateway, 1), make(chan error, 1)
 	go func() {
-		ended <- runGateway(flags, loaded, log, func(g *gateway.Gateway, _ *slog.Logger) { running <- g })
+		ended <- runGateway(flags, loaded, log, func(g *gateway.Gateway, _ *slog.Logger) { running <- g }, nil)
 	}()
 	g := <-running
 	defer func() {

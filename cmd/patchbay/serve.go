@@ -21,6 +21,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/control"
 	"github.com/patchbay-ai/patchbay/internal/gateway"
 	"github.com/patchbay-ai/patchbay/internal/logs"
+	"github.com/patchbay-ai/patchbay/internal/web/demo"
 )
 
 func newServe(env []string, stderr io.Writer) *cobra.Command {
@@ -50,7 +51,7 @@ the file.`,
 			if path := flags.path(); path != "" {
 				log.Info("configuration read", "file", path)
 			}
-			return runGateway(flags, loaded, log, introduce)
+			return runGateway(flags, loaded, log, introduce, nil)
 		},
 	}
 	flags.register(cmd)
@@ -109,8 +110,9 @@ func introduce(g *gateway.Gateway, log *slog.Logger) {
 		base + "/api/config/instance/add/chat" + header + ` -d '{"name":"llama3","baseUrl":"http://127.0.0.1:11434","adapter":"ollama"}'`)
 }
 
-// runGateway runs a gateway until a signal stops it.
-func runGateway(flags *settingFlags, loaded *config.Loaded, log *slog.Logger, ready func(*gateway.Gateway, *slog.Logger)) error {
+// runGateway runs a gateway until a signal stops it. The demo is nil where the
+// backends are real.
+func runGateway(flags *settingFlags, loaded *config.Loaded, log *slog.Logger, ready func(*gateway.Gateway, *slog.Logger), show *demo.Demo) error {
 	for _, warning := range loaded.Warnings {
 		log.Warn(warning)
 	}
@@ -119,7 +121,11 @@ func runGateway(flags *settingFlags, loaded *config.Loaded, log *slog.Logger, re
 	// meanwhile must not kill it and so change its exit code.
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	path := flags.path()
-	g, err := gateway.New(loaded.Document, log, gateway.Options{Build: buildOf(debug.ReadBuildInfo()), FromFile: path != ""})
+	options := gateway.Options{Build: buildOf(debug.ReadBuildInfo()), FromFile: path != "", Demo: show != nil}
+	if show != nil {
+		options.Routes = show.Routes()
+	}
+	g, err := gateway.New(loaded.Document, log, options)
 	if err != nil {
 		return startFailure(err)
 	}
@@ -141,6 +147,11 @@ func runGateway(flags *settingFlags, loaded *config.Loaded, log *slog.Logger, re
 	}
 	g.Start()
 	ready(g, log)
+	traffic, endTraffic := context.WithCancel(ctx)
+	defer endTraffic()
+	if show != nil {
+		background.Go(func() { show.Run(traffic, ownURL(g.Document.Server, g.Address())) })
+	}
 	for {
 		select {
 		case <-g.Done():
@@ -152,6 +163,7 @@ func runGateway(flags *settingFlags, loaded *config.Loaded, log *slog.Logger, re
 				continue
 			}
 			log.Info("stopping", "signal", sig.String(), "grace", g.Document.Server.ShutdownGrace.String())
+			endTraffic()
 			return stopWithGrace(ctx, g, log, signals)
 		}
 	}

@@ -15,7 +15,7 @@ func TestListenerThatFailsEndsTheProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = runGateway(flags, loaded, slog.New(slog.DiscardHandler), func(g *gateway.Gateway, _ *slog.Logger) { _ = g.Ports[0].Listener.Close() })
+	err = runGateway(flags, loaded, slog.New(slog.DiscardHandler), func(g *gateway.Gateway, _ *slog.Logger) { _ = g.Ports[0].Listener.Close() }, nil)
 	var decided *exitError
 	if !errors.As(err, &decided) || decided.code != exitFailed || !errors.Is(err, net.ErrClosed) {
 		t.Errorf("it ended with %v", err)

@@ -42,7 +42,10 @@ type Gateway struct {
 
 	log   *slog.Logger
 	build actuator.Build
-	file  configFile
+	// isDemo and more are Options.Demo and Options.Routes.
+	isDemo bool
+	more   []web.Route
+	file   configFile
 	// credentials are the API keys and management tokens, and attempts counts
 	// the wrong ones.
 	credentials  *access.Credentials
@@ -90,6 +93,10 @@ type Options struct {
 	// FromFile says that the configuration comes from a file: health and metrics
 	// then tell how reading it went.
 	FromFile bool
+	// Demo says that the backends are simulated, and Routes are what is served
+	// beside the routes that every gateway has.
+	Demo   bool
+	Routes []web.Route
 	// KeepAlive is the time between two comments in a stream in which nothing
 	// happens; 0 means the default of the unified API.
 	KeepAlive time.Duration
@@ -111,7 +118,7 @@ func New(doc *config.Document, log *slog.Logger, options Options) (_ *Gateway, e
 			opened.run()
 		}
 	}()
-	g := &Gateway{Parts: Parts{Document: doc, Current: new(routing.Current)}, log: log, build: options.Build, served: make(chan struct{})}
+	g := &Gateway{Parts: Parts{Document: doc, Current: new(routing.Current)}, log: log, build: options.Build, isDemo: options.Demo, more: options.Routes, served: make(chan struct{})}
 	if options.FromFile {
 		g.file.begin()
 	}
@@ -167,6 +174,7 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 		Config:       g.sources,
 		Ready:        g.ready,
 		Build:        g.build,
+		Demo:         g.isDemo,
 		LinesDropped: logs.Dropped(g.log),
 	})
 	if err != nil {
@@ -254,7 +262,7 @@ func (g *Gateway) newSurface(s surfaces) *web.Router {
 		Version:        g.Control.Version,
 		Log:            g.log,
 	})
-	g.Routes = s.routes()
+	g.Routes = append(s.routes(), g.more...)
 	s.docs.Describe(g.build.Version, g.Routes)
 	return newRouter(g.Routes, gate)
 }

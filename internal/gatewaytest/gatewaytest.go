@@ -28,6 +28,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/web"
 	"github.com/patchbay-ai/patchbay/internal/web/actuator"
 )
 
@@ -56,6 +57,8 @@ type Setup struct {
 	FromFile  bool          // the configuration is treated as read from a file
 	TLS       *tls.Config   // of the client, where the gateway has server.tls
 	HTTP2     bool          // the client asks for it
+	Demo      bool          // the gateway says that it is a demo
+	Routes    []web.Route   // what is served beside the usual routes
 }
 
 // netHTTP is the name of tests in which net/http serves everything.
@@ -85,7 +88,7 @@ func StartWith(t *testing.T, s Setup) *Gateway {
 	out := new(Buffer)
 	log := logs.New(out, logs.JSON, slog.LevelDebug)
 	g, err := gateway.New(LoadDocument(t, s.YAML, s.DataDir), log, gateway.Options{
-		Build: actuator.Build{Version: Version}, KeepAlive: s.KeepAlive, FromFile: s.FromFile,
+		Build: actuator.Build{Version: Version}, KeepAlive: s.KeepAlive, FromFile: s.FromFile, Demo: s.Demo, Routes: s.Routes,
 		NetHTTP: slices.Contains(strings.Split(t.Name(), "/"), netHTTP),
 	})
 	if err != nil {

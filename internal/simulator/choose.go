@@ -29,6 +29,11 @@ func (b *Backend) SetDefault(behaviour Behaviour) { b.choice.setDefault(behaviou
 // SetProbe sets how GET and HEAD requests, such as health checks, are answered.
 func (b *Backend) SetProbe(step Step) { b.choice.setProbe(step) }
 
+// SetFault makes every request of a model be answered by a step, whatever the
+// script and the options say; nil ends that. Only backends with behaviours of
+// models look at the model of a request.
+func (b *Backend) SetFault(model string, step *Step) { b.choice.setFault(model, step) }
+
 // ScriptLeft returns how many steps of the script were not consumed yet.
 func (b *Backend) ScriptLeft() int {
 	b.choice.mu.Lock()
@@ -43,6 +48,7 @@ type chooser struct {
 	forever  bool
 	fallback *recurring
 	models   map[string]*recurring // the map itself never changes
+	faults   map[string]Step
 	probe    Step
 }
 
@@ -81,6 +87,19 @@ func (c *chooser) setProbe(step Step) {
 	c.probe = step
 }
 
+func (c *chooser) setFault(model string, step *Step) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if step == nil {
+		delete(c.faults, model)
+		return
+	}
+	if c.faults == nil {
+		c.faults = map[string]Step{}
+	}
+	c.faults[model] = *step
+}
+
 func (c *chooser) forProbe() Step {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,6 +114,9 @@ func (c *chooser) forRequest(x *exchange) Step {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if step, isFaulty := c.faults[model]; isFaulty {
+		return step
+	}
 	if len(c.script) > 0 {
 		step := c.script[0]
 		if len(c.script) > 1 || !c.forever {

@@ -48,6 +48,8 @@ type Options struct {
 	// LinesDropped counts the lines of the log that were dropped; nil means none.
 	LinesDropped func() int64
 	Build        Build
+	// Demo says that the backends are simulated.
+	Demo bool
 }
 
 // Build is the version of the program, and the hash, the time (RFC 3339) and the branch

@@ -15,6 +15,7 @@ func goVersion() string { return strings.TrimPrefix(runtime.Version(), "go") }
 func (a *API) Info(w http.ResponseWriter, r *http.Request) {
 	build := a.options.Build
 	reply(w, r, http.StatusOK, info{
+		Demo: a.options.Demo,
 		App: appInfo{
 			Name: "Patchbay", Version: build.Version,
 			Description: "A gateway that routes AI model requests from one OpenAI-compatible API to many backends",
@@ -33,6 +34,7 @@ func (a *API) Info(w http.ResponseWriter, r *http.Request) {
 
 // info describes the running program.
 type info struct {
+	Demo    bool        `json:"demo,omitzero" doc:"The backends are simulated."`
 	App     appInfo     `json:"app"`
 	Build   buildInfo   `json:"build"`
 	Git     gitInfo     `json:"git"`
