@@ -3,6 +3,7 @@ package monitor_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -228,7 +229,7 @@ func TestLiveFeedEndsWithItsToken(t *testing.T) {
 	r.API(http.MethodDelete, "/api/auth/tokens/page", "", admin...).Is(t, 200)
 	for {
 		_, _, err := feed.next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return
 		}
 		if err != nil {
@@ -250,7 +251,7 @@ func TestLiveFeedHasFewReadersAndEndsAtShutdown(t *testing.T) {
 	for _, feed := range feeds {
 		for {
 			_, _, err := feed.next()
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				break
 			}
 			if err != nil {
