@@ -167,6 +167,7 @@ func welcome(g *gateway.Gateway) string {
 	base := ownURL(g.Document.Server, g.Address())
 	return fmt.Sprintf(`patchbay %s  demo: simulated backends, nothing leaves this machine
 
+  Console   %s/
   API base  %s/v1        (any API key works)
   Models    %s/v1/models
   Health    %s/actuator/health
@@ -186,5 +187,5 @@ Ready:
 
 The demo sends itself a few requests a second (--traffic=false: none; log.access: true shows them).
 Ctrl-C stops
-`, version, base, base, base, base, base, strings.Join(demoChats(), " "))
+`, version, base, base, base, base, base, base, strings.Join(demoChats(), " "))
 }

@@ -121,6 +121,9 @@ func TestDemoKeepsItsDataWhereItIsTold(t *testing.T) {
 			if !strings.Contains(c.stderr.String(), "/docs/api") {
 				t.Errorf("it does not say where the API is described:\n%s", c.stderr.String())
 			}
+			if !strings.Contains(c.stderr.String(), "Console   http://127.0.0.1:") {
+				t.Errorf("it does not say where the console is:\n%s", c.stderr.String())
+			}
 			c.signal(syscall.SIGTERM)
 			c.exits(exitOK)
 			if _, err := os.Stat(gatewaytest.VersionFile(filepath.Join(dir, name), 1)); err != nil {
