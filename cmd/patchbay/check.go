@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -29,8 +30,8 @@ func newCheck(env []string, stdout io.Writer) *cobra.Command {
 			for _, warning := range loaded.Warnings {
 				fmt.Fprintln(stdout, "warning:", warning)
 			}
-			if doc.Security.Enabled && len(doc.Security.Keys) == 0 && !gateway.IsLoopback(doc.Server.Listen) {
-				fmt.Fprintf(stdout, "warning: security is on and security.keys is empty: unless a key was issued (patchbay keys create), anyone who reaches %s can use /v1\n", doc.Server.Listen)
+			if doc.Security.Enabled && len(doc.Security.Keys) == 0 && len(gateway.OpenAddresses(doc)) > 0 {
+				fmt.Fprintf(stdout, "warning: security is on and security.keys is empty: unless a key was issued (patchbay keys create), anyone who reaches %s can use /v1\n", strings.Join(gateway.OpenAddresses(doc), ", "))
 			}
 			instances := 0
 			for _, service := range doc.Services {

@@ -1,17 +1,22 @@
 package main
 
 import (
+	"context"
 	"crypto/tls"
 	"net"
 	"net/http"
 	"net/netip"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
+	listening "github.com/patchbay-ai/patchbay/internal/listen"
 )
 
 // ownURL returns the base URL at which this machine reaches a gateway that listens on
 // an address.
 func ownURL(server config.Server, listen string) string {
+	if _, isSocket := listening.SocketPath(listen); isSocket {
+		return listen
+	}
 	if server.TLS.Enabled() {
 		return "https://" + dialable(listen)
 	}
@@ -38,7 +43,22 @@ func dialable(listen string) string {
 // for the names by which others know it, and nothing secret is sent, so it is not
 // verified.
 func ownGateway(server config.Server) reachable {
-	return reachable{ownURL(server, server.Listen), dialable(server.Listen), &http.Transport{
+	addresses := server.Listen
+	if len(server.ManagementListen) > 0 {
+		addresses = server.ManagementListen
+	}
+	for _, address := range addresses {
+		// A socket asks for no certificate, which a port may do.
+		if path, isSocket := listening.SocketPath(address); isSocket {
+			return reachable{"http://localhost", address, &http.Transport{
+				DisableKeepAlives: true,
+				DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+					return new(net.Dialer).DialContext(ctx, "unix", path)
+				},
+			}}
+		}
+	}
+	return reachable{ownURL(server, addresses[0]), dialable(addresses[0]), &http.Transport{
 		DisableKeepAlives: true,
 		TLSClientConfig:   &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true}, //nolint:gosec // see above
 	}}

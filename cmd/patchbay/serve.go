@@ -20,6 +20,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/control"
 	"github.com/patchbay-ai/patchbay/internal/gateway"
+	"github.com/patchbay-ai/patchbay/internal/listen"
 	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/web/demo"
 )
@@ -89,14 +90,21 @@ func formatOf(wanted config.LogFormat, isTerminal bool, env []string) logs.Forma
 // introduce logs where the gateway listens and, while no instances are configured, what
 // to do next.
 func introduce(g *gateway.Gateway, log *slog.Logger) {
-	base := ownURL(g.Document.Server, g.Address())
+	base, management := ownURL(g.Document.Server, g.Address()), ownURL(g.Document.Server, g.ManagementAddress())
 	data, err := filepath.Abs(g.Document.Server.DataDir)
 	if err != nil {
 		data = g.Document.Server.DataDir
 	}
-	where := []any{"address", base, "version", g.Control.Version(), "docs", base + "/docs/api", "data", data}
+	where := []any{"address", base, "version", g.Control.Version(), "docs", management + "/docs/api", "data", data}
 	if dialable(g.Address()) != g.Address() {
 		where = append(where, "listen", g.Address())
+	}
+	if len(g.Ports) > 1 {
+		var all []string
+		for _, port := range g.Ports {
+			all = append(all, port.Listener.Addr().String())
+		}
+		where = append(where, "all", all)
 	}
 	log.Info("listening", where...)
 	if len(g.Current.Load().Instances()) > 0 {
@@ -107,7 +115,7 @@ func introduce(g *gateway.Gateway, log *slog.Logger) {
 		header = ` -H "Authorization: Bearer $TOKEN"`
 	}
 	log.Info("no instances are configured: add them as services.chat.instances in the configuration, or one with: curl " +
-		base + "/api/config/instance/add/chat" + header + ` -d '{"name":"llama3","baseUrl":"http://127.0.0.1:11434","adapter":"ollama"}'`)
+		management + "/api/config/instance/add/chat" + header + ` -d '{"name":"llama3","baseUrl":"http://127.0.0.1:11434","adapter":"ollama"}'`)
 }
 
 // runGateway runs a gateway until a signal stops it. The demo is nil where the
@@ -172,7 +180,7 @@ func runGateway(flags *settingFlags, loaded *config.Loaded, log *slog.Logger, re
 // startFailure gives an error of gateway.New its exit code.
 func startFailure(err error) error {
 	var unsafe *gateway.UnsafeError
-	var inUse *gateway.AddressInUseError
+	var inUse *listen.InUseError
 	switch {
 	case errors.As(err, &unsafe):
 		return &exitError{exitConfig, err}

@@ -18,6 +18,9 @@ type defaulter interface{ SetDefaults() }
 // down, before its fields are read.
 type givenHook interface{ Given() }
 
+// oneOrMore is a list that may be written as a single value.
+type oneOrMore interface{ OneOrMore() }
+
 // decoder fills values with what the tree says and leaves the rest as it is, so
 // the values must hold their defaults.
 type decoder struct {
@@ -258,6 +261,9 @@ func (d *decoder) decodeSlice(from *node, path string, to reflect.Value) {
 	elem := to.Type().Elem()
 	if from.kind == scalar && from.isLine && isScalarType(elem) {
 		from = splitLine(from)
+	} else if _, single := to.Interface().(oneOrMore); single && from.kind == scalar {
+		item := *from
+		from = &node{kind: list, origin: from.origin, items: []*node{&item}}
 	}
 	if !d.expect(list, from, path) {
 		return

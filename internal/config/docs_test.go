@@ -109,6 +109,9 @@ func typeText(typ reflect.Type) string {
 	if _, names := namesOf(typ); names != nil {
 		return strings.Join(names, ", ")
 	}
+	if _, single := reflect.Zero(typ).Interface().(oneOrMore); single {
+		return "text, or list: text"
+	}
 	switch typ.Kind() {
 	case reflect.Slice:
 		return "list: " + typeText(typ.Elem())

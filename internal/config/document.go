@@ -48,8 +48,11 @@ const AnyOrigin = "*"
 
 // Server says where the gateway listens and where it keeps its files.
 type Server struct {
-	Listen  string `json:"listen"`
-	DataDir string `json:"dataDir"`
+	Listen listen.Addresses `json:"listen"`
+	// ManagementListen is where all is served but the unified API, which is then the
+	// only thing that is served on Listen; empty means that Listen has everything.
+	ManagementListen listen.Addresses `json:"managementListen"`
+	DataDir          string           `json:"dataDir"`
 	// ShutdownGrace is how long running requests may take to end after a stop.
 	ShutdownGrace schema.Duration `json:"shutdownGrace"`
 	// TrustedProxies are the addresses whose word about the client's address counts.
@@ -147,7 +150,7 @@ func Default() *Document {
 	}
 	return &Document{
 		Server: Server{
-			Listen:        "127.0.0.1:8080",
+			Listen:        listen.Addresses{"127.0.0.1:8080"},
 			DataDir:       "./data",
 			ShutdownGrace: schema.Duration(30 * time.Second),
 			TrustedProxies: []netip.Prefix{
@@ -194,6 +197,8 @@ func (s *Service) SetDefaults() { *s = DefaultService() }
 // Clone returns a copy that shares nothing with d.
 func (d *Document) Clone() *Document {
 	copied := *d
+	copied.Server.Listen = slices.Clone(d.Server.Listen)
+	copied.Server.ManagementListen = slices.Clone(d.Server.ManagementListen)
 	copied.Server.TrustedProxies = slices.Clone(d.Server.TrustedProxies)
 	copied.Server.CORSOrigins = slices.Clone(d.Server.CORSOrigins)
 	copied.Monitoring = d.Monitoring.Clone()
@@ -254,7 +259,7 @@ func (d *Document) Equal(other *Document) bool {
 }
 
 func (s Server) equal(other Server) bool {
-	return s.Listen == other.Listen && s.DataDir == other.DataDir && s.ShutdownGrace == other.ShutdownGrace &&
+	return slices.Equal(s.Listen, other.Listen) && slices.Equal(s.ManagementListen, other.ManagementListen) && s.DataDir == other.DataDir && s.ShutdownGrace == other.ShutdownGrace &&
 		slices.Equal(s.TrustedProxies, other.TrustedProxies) && slices.Equal(s.CORSOrigins, other.CORSOrigins) &&
 		s.TLS == other.TLS
 }

@@ -107,7 +107,8 @@ func (o *overrides) fromCommandLine(arguments []string) {
 			o.problems.add(at, "", err.Error())
 			continue
 		}
-		if isScalarType(to.typ) && (strings.HasPrefix(value, `"`) || strings.HasPrefix(value, `'`)) {
+		_, single := reflect.Zero(to.typ).Interface().(oneOrMore)
+		if (single || isScalarType(to.typ)) && (strings.HasPrefix(value, `"`) || strings.HasPrefix(value, `'`)) {
 			if quoted := o.readFlow(value, at); quoted != nil && quoted.kind == scalar {
 				value = quoted.text
 			}
@@ -136,7 +137,10 @@ func (o *overrides) assign(to place, text string, at origin) {
 	}
 	value := &node{kind: scalar, text: text, isLine: true, origin: at}
 	if !isScalarType(to.typ) && (strings.HasPrefix(text, "[") || strings.HasPrefix(text, "{")) {
-		if value = o.readFlow(text, at); value == nil {
+		_, single := reflect.Zero(to.typ).Interface().(oneOrMore)
+		if flow := o.readFlow(text, at); flow != nil && (!single || flow.kind == list) {
+			value = flow
+		} else if !single { // else it is an address such as [::1]:80
 			o.problems.add(at, to.path(), "is not valid YAML")
 			return
 		}

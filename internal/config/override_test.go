@@ -77,7 +77,9 @@ func TestSetReachesEverySetting(t *testing.T) {
 		{"quota.windows=", func(d *config.Document) { d.Quota.Windows = nil }},
 		{"monitoring.custom-tags.zone=1", func(d *config.Document) { d.Monitoring.CustomTags["zone"] = "1" }},
 		{"monitoring.custom-tags={a: b}", func(d *config.Document) { d.Monitoring.CustomTags = map[string]string{"a": "b"} }},
-		{"server.listen=[::1]:80", func(d *config.Document) { d.Server.Listen = "[::1]:80" }},
+		{"server.listen=[::1]:80", func(d *config.Document) { d.Server.Listen = []string{"[::1]:80"} }},
+		{"server.listen=[::1]:80,[::1]:81", func(d *config.Document) { d.Server.Listen = []string{"[::1]:80", "[::1]:81"} }},
+		{"server.listen=['127.0.0.1:80', '127.0.0.1:81']", func(d *config.Document) { d.Server.Listen = []string{"127.0.0.1:80", "127.0.0.1:81"} }},
 	} {
 		want := mustLoad(t, source(twoInstances))
 		test.want(want)

@@ -2,12 +2,10 @@ package config
 
 import (
 	"fmt"
-	"net"
 	"net/url"
-	"strconv"
 	"strings"
-	"unicode"
 
+	"github.com/patchbay-ai/patchbay/internal/listen"
 	"github.com/patchbay-ai/patchbay/internal/quota/redisstore"
 	"github.com/patchbay-ai/patchbay/internal/quota/sqlstore"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -102,9 +100,7 @@ func checkAdapter(adapter string, serviceType schema.ServiceType, known AdapterC
 }
 
 func (s Server) check(report func(path, message string)) {
-	if message := listenFault(s.Listen); message != "" {
-		report("listen", message)
-	}
+	s.checkAddresses(report)
 	if s.DataDir == "" {
 		report("dataDir", "must not be empty")
 	} else if strings.ContainsRune(s.DataDir, 0) {
@@ -126,22 +122,35 @@ func (s Server) check(report func(path, message string)) {
 	}
 }
 
+// checkAddresses reports addresses that cannot be listened on.
+func (s Server) checkAddresses(report func(path, message string)) {
+	if len(s.Listen) == 0 {
+		report("listen", "must not be empty")
+	}
+	seen := make(map[string]string)
+	for _, list := range []struct {
+		name      string
+		addresses listen.Addresses
+	}{{"listen", s.Listen}, {"managementListen", s.ManagementListen}} {
+		for i, address := range list.addresses {
+			at := indexed(list.name, i)
+			if len(list.addresses) == 1 {
+				at = list.name // as it is mostly written
+			}
+			if message := listen.Fault(address); message != "" {
+				report(at, message)
+			} else if other, twice := seen[address]; twice && !strings.HasSuffix(address, ":0") {
+				report(at, "is the same address as "+kebab(other))
+			}
+			seen[address] = at
+		}
+	}
+}
+
 // isOrigin tells whether a text is an origin as browsers send it, in any case.
 func isOrigin(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && u.Host != "" && !strings.Contains(u.Host, AnyOrigin) && strings.EqualFold(u.Scheme+"://"+u.Host, text)
-}
-
-func listenFault(listen string) string {
-	shape := fmt.Sprintf("want host:port such as 127.0.0.1:8080, found %q", listen)
-	host, port, err := net.SplitHostPort(listen)
-	if err != nil || strings.ContainsFunc(host, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) || r == '/' }) {
-		return shape
-	}
-	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return fmt.Sprintf("the port must be a number from 0 to 65535, found %q", port)
-	}
-	return ""
 }
 
 func (l Limits) check(report func(path, message string)) {

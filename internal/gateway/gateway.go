@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -141,10 +142,29 @@ func (g *Gateway) listen(opened *cleanups) (err error) {
 			return fmt.Errorf("server.tls: %w", err)
 		}
 	}
-	port, err := openPort(g.Document.Server.Listen, g.certificates, g.log)
+	serves := everything
+	if len(g.Document.Server.ManagementListen) > 0 {
+		serves = onlyUnified
+	}
+	for _, address := range g.Document.Server.Listen {
+		if err := g.listenOn(address, serves, opened); err != nil {
+			return err
+		}
+	}
+	for _, address := range g.Document.Server.ManagementListen {
+		if err := g.listenOn(address, onlyManagement, opened); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (g *Gateway) listenOn(address string, serves portion, opened *cleanups) error {
+	port, err := openPort(address, g.certificates, g.log)
 	if err != nil {
 		return err
 	}
+	port.serves = serves
 	opened.add(func() { _ = port.Listener.Close() })
 	g.Ports = append(g.Ports, port)
 	return nil
@@ -209,24 +229,25 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	monitoring := monitor.New(g.Recorder, g.Current, g.Control.Version)
 	g.feed = monitoring.Feed()
 	g.feed.Observe(g.Current, g.Recorder, g.Control.Version)
-	router := g.newSurface(surfaces{api, management, g.Actuator, openapi.NewPages(), monitoring, consolePages})
-	g.shell = web.NewShell(router, web.Options{
+	g.describe(surfaces{api, management, g.Actuator, openapi.NewPages(), monitoring, consolePages})
+	g.shell = web.NewShell(nil, web.Options{
 		Log: g.log, AccessLog: g.Document.Log.Access, AccessSample: g.Document.Log.AccessSample, Recorder: g.Recorder,
 		Origins: g.Document.Server.CORSOrigins, Fail: fail,
 	})
 	g.base, g.abort = context.WithCancelCause(context.Background())
 	for _, port := range g.Ports {
-		port.Server = g.newServer(g.shell)
-		port.front = g.newFront(port.Server, options.NetHTTP)
+		port.Server = g.newServer(g.shell.With(g.newRouterOf(port)))
+		port.front = g.newFront(port.Server, options.NetHTTP || port.serves == onlyManagement)
 	}
 	return nil
 }
 
 // warnIfOpen warns where security is on and the unified API is open all the same.
 func (g *Gateway) warnIfOpen() {
-	if g.Document.Security.Enabled && g.credentials.Known() && g.credentials.Guard() == nil && !IsLoopback(g.Document.Server.Listen) {
+	addresses := OpenAddresses(g.Document)
+	if g.Document.Security.Enabled && g.credentials.Known() && g.credentials.Guard() == nil && len(addresses) > 0 {
 		g.log.Warn("security is on and there is no key: anyone who reaches this address can use /v1; set security.keys, or issue a key with patchbay keys create",
-			"address", g.Document.Server.Listen)
+			"address", strings.Join(addresses, ", "))
 	}
 }
 
@@ -239,15 +260,23 @@ func (g *Gateway) newPages() (*pages.Pages, error) {
 	return pages.New(files, g.build.Version, v1.NotFound)
 }
 
-// newSurface puts all that answers behind the gate.
-func (g *Gateway) newSurface(s surfaces) *web.Router {
+// describe lists the routes and describes them in the OpenAPI document.
+func (g *Gateway) describe(s surfaces) {
 	settings := g.Document.Security
 	if settings.Enabled && g.credentials.Known() && g.credentials.Roster().Empty() {
 		g.log.Warn("security is on and there is no management token: nobody can use the management API; " +
 			"set security.tokens, or issue one with patchbay tokens issue while the gateway is stopped")
 	}
+	g.Routes = append(s.routes(), g.more...)
+	s.docs.Describe(g.build.Version, g.Routes)
+}
+
+// newRouterOf puts what a port serves behind a gate of its own, because who reaches the
+// port decides what the gate allows.
+func (g *Gateway) newRouterOf(port *Port) *web.Router {
+	settings := g.Document.Security
 	hosts := settings.AllowedHosts
-	if host, _, err := net.SplitHostPort(g.Document.Server.Listen); err == nil {
+	if host, _, err := net.SplitHostPort(port.Address); err == nil {
 		hosts = append([]string{host}, hosts...)
 	}
 	gate := web.NewGate(web.GateOptions{
@@ -256,15 +285,13 @@ func (g *Gateway) newSurface(s surfaces) *web.Router {
 		Ready:          g.readiness(),
 		NotReady:       notReady,
 		AllowOpen:      settings.AllowOpen,
-		Loopback:       IsLoopback(g.Document.Server.Listen),
+		Loopback:       listen.IsLoopback(port.Address),
 		Hosts:          hosts,
 		TrustedProxies: g.Document.Server.TrustedProxies,
 		Version:        g.Control.Version,
 		Log:            g.log,
 	})
-	g.Routes = append(s.routes(), g.more...)
-	s.docs.Describe(g.build.Version, g.Routes)
-	return newRouter(g.Routes, gate)
+	return newRouter(port.serves.of(g.Routes), gate)
 }
 
 // newChecker returns the health checker of the instances in the table in force.
@@ -317,8 +344,19 @@ func (g *Gateway) Done() <-chan struct{} { return g.served }
 // Err returns why the listener failed, once Done is closed.
 func (g *Gateway) Err() error { return g.failure }
 
-// Address returns where the gateway listens.
+// Address returns where the gateway listens, the first address if there are several.
 func (g *Gateway) Address() string { return g.Ports[0].Listener.Addr().String() }
+
+// ManagementAddress returns where management is served, the first address if there are
+// several.
+func (g *Gateway) ManagementAddress() string {
+	for _, port := range g.Ports {
+		if port.serves != onlyUnified {
+			return port.Listener.Addr().String()
+		}
+	}
+	return ""
+}
 
 func (g *Gateway) closeListeners() {
 	for _, port := range g.Ports {

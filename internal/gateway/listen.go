@@ -1,22 +1,12 @@
 package gateway
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"net"
-	"net/netip"
-	"syscall"
+	"slices"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/listen"
 )
-
-// AddressInUseError says that another program listens on the address.
-type AddressInUseError struct{ Address string }
-
-func (e *AddressInUseError) Error() string {
-	return e.Address + " is in use by another program; stop it, or choose another address with --listen (port 0 picks a free one)"
-}
 
 // UnsafeError says that a gateway without security would be open to other
 // machines by accident.
@@ -30,32 +20,18 @@ func (e *UnsafeError) Error() string {
 // CheckListen returns an *UnsafeError for a configuration that New refuses to
 // listen with.
 func CheckListen(doc *config.Document) error {
-	if doc.Security.Enabled || doc.Security.AllowOpen || IsLoopback(doc.Server.Listen) {
+	if doc.Security.Enabled || doc.Security.AllowOpen {
 		return nil
 	}
-	return &UnsafeError{doc.Server.Listen}
+	for _, address := range slices.Concat(doc.Server.Listen, doc.Server.ManagementListen) {
+		if !listen.IsLoopback(address) {
+			return &UnsafeError{address}
+		}
+	}
+	return nil
 }
 
-func listenOn(address string) (net.Listener, error) {
-	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", address)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, &AddressInUseError{address}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("cannot listen on %s: %w", address, err)
-	}
-	return listener, nil
-}
-
-// IsLoopback tells whether only this machine reaches an address.
-func IsLoopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return false
-	}
-	if host == "localhost" {
-		return true
-	}
-	addr, err := netip.ParseAddr(host)
-	return err == nil && addr.IsLoopback()
+// OpenAddresses returns the addresses at which other machines reach the unified API.
+func OpenAddresses(doc *config.Document) []string {
+	return slices.DeleteFunc(slices.Clone([]string(doc.Server.Listen)), listen.IsLoopback)
 }

@@ -5,9 +5,11 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/front"
 	"github.com/patchbay-ai/patchbay/internal/listen"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -20,20 +22,40 @@ type Port struct {
 	Address  string // as it was configured
 	Listener net.Listener
 	Server   *http.Server // serves what the front does not
+	serves   portion
 	front    *front.Server
 	secure   *listen.Secure // nil without encryption
 	http2    sync.WaitGroup // serves the connections with HTTP/2
 }
 
+// portion is the part of the routes that a port serves.
+type portion int
+
+const (
+	everything portion = iota
+	onlyUnified
+	onlyManagement // all but the unified API
+)
+
+// of returns the part of the routes.
+func (p portion) of(routes []web.Route) []web.Route {
+	if p == everything {
+		return routes
+	}
+	return slices.DeleteFunc(slices.Clone(routes), func(route web.Route) bool {
+		return (route.Permission == access.ByKey) != (p == onlyUnified)
+	})
+}
+
 // openPort begins to listen on an address, with encryption where there are
-// certificates.
+// certificates. A socket in the file system needs none.
 func openPort(address string, certificates *listen.Certificates, log *slog.Logger) (*Port, error) {
-	listener, err := listenOn(address)
+	listener, err := listen.Open(context.Background(), address)
 	if err != nil {
 		return nil, err
 	}
 	p := &Port{Address: address, Listener: listener}
-	if certificates != nil {
+	if _, isSocket := listen.SocketPath(address); certificates != nil && !isSocket {
 		p.secure = listen.NewSecure(listener, listen.SecureOptions{Certificates: certificates, NoTLS: noTLS(), Log: log})
 		p.Listener = p.secure
 	}

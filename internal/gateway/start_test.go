@@ -24,7 +24,7 @@ func failToStart(t *testing.T, yaml string) (dataDir, address string) {
 	dataDir, address = t.TempDir(), storetest.FreeAddress(t)
 	gatewaytest.WriteFile(t, filepath.Join(dataDir, "keys.json"), "garbage")
 	doc := gatewaytest.LoadDocument(t, yaml, dataDir)
-	doc.Server.Listen = address
+	doc.Server.Listen = []string{address}
 	if g, err := gateway.New(doc, slog.New(slog.DiscardHandler), gateway.Options{}); err == nil || g != nil || !strings.Contains(err.Error(), "keys") {
 		t.Fatalf("it started, or failed too early: %v", err)
 	}

@@ -53,7 +53,7 @@ var describe = sync.OnceValues(func() (*Document, error) {
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // a temporary directory; a failure harms no test
 	doc := config.Default()
-	doc.Server.Listen, doc.Server.DataDir = "127.0.0.1:0", dir
+	doc.Server.Listen, doc.Server.DataDir = []string{"127.0.0.1:0"}, dir
 	g, err := gateway.New(doc, slog.New(slog.DiscardHandler), gateway.Options{Build: actuator.Build{Version: Version}})
 	if err != nil {
 		return nil, err

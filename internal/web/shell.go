@@ -49,6 +49,13 @@ func NewShell(next http.Handler, options Options) *Shell {
 	return &Shell{next: next, options: options, access: logs.Named(options.Log, logs.Access), calls: sync.Pool{New: func() any { return new(calls.Call) }}, running: newInFlight(), origins: newOrigins(options.Origins)}
 }
 
+// With returns a shell around another handler. Both count their requests together.
+func (s *Shell) With(next http.Handler) *Shell {
+	other := NewShell(next, s.options)
+	other.running, other.origins = s.running, s.origins
+	return other
+}
+
 // ServeHTTP runs one request.
 func (s *Shell) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	call := s.calls.Get().(*calls.Call)
