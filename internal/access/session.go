@@ -100,7 +100,7 @@ func (r *Roster) Session(text string, now time.Time) (who Identity, known bool) 
 	if r.sessionKey == nil || len(text) != len(sessionPrefix)+base64.RawURLEncoding.EncodedLen(sessionTotalBytes) || text[:len(sessionPrefix)] != sessionPrefix {
 		return Identity{}, false
 	}
-	data, err := base64.RawURLEncoding.DecodeString(text[len(sessionPrefix):])
+	data, err := base64.RawURLEncoding.Strict().DecodeString(text[len(sessionPrefix):])
 	if err != nil {
 		return Identity{}, false
 	}
