@@ -137,7 +137,7 @@ func (f *credentialFlags) inDirectory(ctx context.Context, doc *config.Document,
 	}
 	store, err := files.Open(doc.Server.DataDir)
 	if errors.Is(err, files.ErrInUse) {
-		return fmt.Errorf("%w: the gateway runs, so ask it: --url %s", err, ownGateway(doc.Server).named())
+		return fmt.Errorf("%w: the gateway runs, so ask it: --url %s", err, managementURL(doc.Server))
 	}
 	if err != nil {
 		return err

@@ -14,8 +14,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-
-	"github.com/patchbay-ai/patchbay/internal/listen"
 )
 
 func newHealthcheck(env []string, stdout io.Writer) *cobra.Command {
@@ -56,14 +54,6 @@ that --url names, and exits with 0 when the gateway there is ready, else with 1.
 type reachable struct {
 	base, shown string // its URL, and what it is called in messages
 	transport   *http.Transport
-}
-
-// named returns the URL by which --url names the gateway.
-func (r reachable) named() string {
-	if _, isSocket := listen.SocketPath(r.shown); isSocket {
-		return r.shown
-	}
-	return r.base
 }
 
 // gatewayAddress returns the gateway to ask.

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"context"
+	"log/slog"
+	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/patchbay-ai/patchbay/internal/gateway"
 	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
 )
 
@@ -31,6 +35,40 @@ func TestCheckReadsTheFilesOfTLS(t *testing.T) {
 	}
 	gatewaytest.WriteFile(t, file, "server:\n  tls:\n    certificate: "+certificate+"\n    key: /nowhere/key.pem\n")
 	if code, _, stderr := runHere(t, "check", file); code != exitConfig || !strings.Contains(stderr, file+":4:") || !strings.Contains(stderr, "server.tls.key: the file does not exist") {
+		t.Errorf("%d %s", code, stderr)
+	}
+}
+
+// A gateway with a socket in the file system serves the unified API there, the health
+// check prefers it, and check says what is wrong with its path.
+func TestSocketInTheFileSystem(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "g")
+	b := gatewaytest.StartBackend(t)
+	doc := gatewaytest.LoadDocument(t, gatewaytest.PoolYAML(b), t.TempDir())
+	doc.Server.Listen = append(doc.Server.Listen, "unix:"+socket)
+	g, err := gateway.New(doc, slog.New(slog.DiscardHandler), gateway.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Start()
+	t.Cleanup(func() { g.Stop(context.Background()) })
+	client := &http.Client{Transport: ownGateway(doc.Server).transport}
+	request, err := http.NewRequestWithContext(gatewaytest.Deadline(t), http.MethodPost, "http://localhost/v1/chat/completions", strings.NewReader(gatewaytest.PlainHi))
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		t.Errorf("a request over the socket is %d", response.StatusCode)
+	}
+	if code, stdout, stderr := runHere(t, "healthcheck", "--listen", "127.0.0.1:1,unix:"+socket); code != exitOK || stdout != "ready\n" {
+		t.Errorf("%d %q %q", code, stdout, stderr)
+	}
+	if code, _, stderr := runHere(t, "check", "--listen", "unix:"+socket+"/below"); code != exitConfig || !strings.Contains(stderr, "create it") {
 		t.Errorf("%d %s", code, stderr)
 	}
 }

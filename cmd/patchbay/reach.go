@@ -23,6 +23,25 @@ func ownURL(server config.Server, listen string) string {
 	return "http://" + dialable(listen)
 }
 
+// managementAddresses returns where management is served.
+func managementAddresses(server config.Server) []string {
+	if len(server.ManagementListen) > 0 {
+		return server.ManagementListen
+	}
+	return server.Listen
+}
+
+// managementURL returns the URL by which --url names the gateway with this
+// configuration, or what to add where it can only be reached by a socket.
+func managementURL(server config.Server) string {
+	for _, address := range managementAddresses(server) {
+		if _, isSocket := listening.SocketPath(address); !isSocket {
+			return ownURL(server, address)
+		}
+	}
+	return "(add a port to server.management-listen: --url takes no socket)"
+}
+
 // dialable turns an address to listen on into one to connect to: a wildcard is
 // reached over loopback.
 func dialable(listen string) string {
@@ -43,10 +62,7 @@ func dialable(listen string) string {
 // for the names by which others know it, and nothing secret is sent, so it is not
 // verified.
 func ownGateway(server config.Server) reachable {
-	addresses := server.Listen
-	if len(server.ManagementListen) > 0 {
-		addresses = server.ManagementListen
-	}
+	addresses := managementAddresses(server)
 	for _, address := range addresses {
 		// A socket asks for no certificate, which a port may do.
 		if path, isSocket := listening.SocketPath(address); isSocket {
