@@ -24,11 +24,11 @@ export const info = queryOptions({
       body(api.GET('/actuator/metrics/{name}', { params: { path: { name: 'process.start.time.seconds' } }, signal })).catch(() => null),
     ])
     const seconds = (started as { measurements?: { value?: number }[] } | null)?.measurements?.[0]?.value
-    const raw = about as Record<string, Record<string, unknown>>
+    const { demo, ...raw } = about
     return {
       raw,
-      demo: (about as { demo?: boolean }).demo === true,
-      version: String(raw.build?.version ?? raw.app?.version ?? ''),
+      demo: demo === true,
+      version: raw.build.version || raw.app.version,
       startedAt: seconds === undefined ? null : seconds * 1000,
     }
   },

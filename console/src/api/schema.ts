@@ -741,6 +741,57 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/demo": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What the demo does: its traffic, and the instances that are broken */
+        get: operations["getApiDemo"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/demo/fault": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Break an instance of the demo for a while, or mend it */
+        post: operations["postApiDemoFault"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/demo/traffic": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Switch the traffic of the demo on or off */
+        post: operations["postApiDemoTraffic"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/models": {
         parameters: {
             query?: never;
@@ -1733,6 +1784,13 @@ export interface components {
     schemas: {
         /** @enum {string} */
         AccessRole: "VIEWER" | "OPERATOR" | "ADMIN";
+        ActiveFault: {
+            /** @enum {string} */
+            fault: "down" | "slow" | "none";
+            instanceId: string;
+            /** Format: date-time */
+            until: string;
+        };
         ActuatorError: {
             error: string;
             message?: string;
@@ -2039,6 +2097,8 @@ export interface components {
             changes?: components["schemas"]["Difference"][];
             dryRun?: boolean;
             instanceId?: string;
+            /** @description Of the instances of the model, by weight among those that are enabled; in dry runs of an instance. */
+            shares?: components["schemas"]["ShareChange"][];
             summary?: string;
             /** Format: int64 */
             version: number;
@@ -2143,6 +2203,12 @@ export interface components {
             /** @enum {string} */
             level: "NORMAL" | "PARTIAL" | "MINIMAL" | "DISABLED";
             samplingRate: number;
+        };
+        DemoState: {
+            faults: components["schemas"]["ActiveFault"][];
+            /** @description About how many, while the traffic is on. */
+            requestsPerSecond: number;
+            traffic: boolean;
         };
         Difference: {
             field?: string;
@@ -2295,8 +2361,8 @@ export interface components {
             why: string;
         };
         Fault: {
-            /** @description Always null. */
-            data: unknown;
+            /** @description Null where no field is wrong. */
+            data: components["schemas"]["FaultData"] | null;
             /**
              * @description Of the quota ledger.
              * @enum {string}
@@ -2305,6 +2371,25 @@ export interface components {
             message: string;
             /** @description Always false. */
             success: boolean;
+        };
+        FaultData: {
+            errors: components["schemas"]["FieldError"][];
+        };
+        FaultRequest: {
+            /** @enum {string} */
+            fault: "down" | "slow" | "none";
+            /** @description An instance in front of a simulated backend. */
+            instanceId: string;
+            /**
+             * Format: int64
+             * @description How long it lasts; 20 if left out or 0.
+             */
+            seconds?: number | null;
+        };
+        FieldError: {
+            /** @example instance.baseUrl */
+            field: string;
+            message: string;
         };
         FoundProperty: {
             source: string;
@@ -2424,6 +2509,8 @@ export interface components {
         Info: {
             app: components["schemas"]["AppInfo"];
             build: components["schemas"]["BuildInfo"];
+            /** @description The backends are simulated. */
+            demo?: boolean;
             git: components["schemas"]["GitInfo"];
             go: components["schemas"]["GoInfo"];
             java: components["schemas"]["JavaInfo"];
@@ -3405,6 +3492,11 @@ export interface components {
             /** @description Null where the model had no requests. */
             share: number | null;
         };
+        ShareChange: {
+            after: number;
+            before: number;
+            instanceId: string;
+        };
         ShareList: {
             range: components["schemas"]["LiveRange"];
             shares: components["schemas"]["Share"][];
@@ -3511,6 +3603,9 @@ export interface components {
             total_tokens?: number;
         } & {
             [key: string]: unknown;
+        };
+        TrafficRequest: {
+            enabled: boolean;
         };
         Transcription: {
             text: string;
@@ -7785,6 +7880,257 @@ export interface operations {
             };
             /** @description Internal Server Error */
             500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+        };
+    };
+    getApiDemo: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Success"] & {
+                        data: components["schemas"]["DemoState"];
+                    };
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+        };
+    };
+    postApiDemoFault: {
+        parameters: {
+            query?: {
+                /** @description Validate, tell what would change, and change nothing. */
+                dryRun?: boolean | ("" | "0" | "1" | "t" | "T" | "TRUE" | "True" | "f" | "F" | "FALSE" | "False");
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["FaultRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Success"] & {
+                        data: components["schemas"]["DemoState"];
+                    };
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+        };
+    };
+    postApiDemoTraffic: {
+        parameters: {
+            query?: {
+                /** @description Validate, tell what would change, and change nothing. */
+                dryRun?: boolean | ("" | "0" | "1" | "t" | "T" | "TRUE" | "True" | "f" | "F" | "FALSE" | "False");
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TrafficRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Success"] & {
+                        data: components["schemas"]["DemoState"];
+                    };
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
                 headers: {
                     [name: string]: unknown;
                 };

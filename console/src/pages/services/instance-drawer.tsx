@@ -15,7 +15,7 @@ import { Discover } from './discover'
 import { changes, toForm, validate, type InstanceForm } from './form'
 import { shares } from './shares'
 
-const adapters = ['', 'openai', 'ollama', 'vllm', 'llamacpp', 'localai', 'xinference', 'gpustack', 'tei', 'anthropic', 'gemini', 'cohere', 'jina']
+const adapters = ['', 'openai', 'ollama', 'vllm', 'llamacpp', 'whispercpp', 'localai', 'xinference', 'gpustack', 'tei', 'anthropic', 'gemini', 'cohere', 'jina']
 
 /** Adds an instance, or edits the one that is given. */
 export function InstanceDrawer({ service, value, stored, copied, version, able, onClose, onSaved }: {
