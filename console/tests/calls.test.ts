@@ -47,7 +47,7 @@ describe('the timeline', () => {
 })
 
 describe('the filter', () => {
-  const all = Array.from({ length: 10_000 }, (_, i): Call => ({ ...base, requestId: `req_${i}`, durationMs: i % 100, status: i % 10 === 0 ? 'error' : 'success', errorCode: i % 10 === 0 ? 'upstream_error' : undefined }))
+  const all = Array.from({ length: 10_000 }, (_, i): Call => ({ ...base, tries: [], requestId: `req_${i}`, durationMs: i % 100, status: i % 10 === 0 ? 'error' : 'success', errorCode: i % 10 === 0 ? 'upstream_error' : undefined }))
   const none = { q: '', show: 'all', service: '', model: '' } as const
   it('leaves the list alone without a filter', () => {
     expect(filterCalls(all, none)).toBe(all)
@@ -57,6 +57,10 @@ describe('the filter', () => {
     expect(filterCalls(all, { ...none, show: 'failed' })).toHaveLength(1000)
     expect(filterCalls(all, { ...none, service: 'tts' })).toHaveLength(0)
     expect(filterCalls(all, { ...none, q: 'upstream_error', model: 'demo-flaky' })).toHaveLength(1000)
+  })
+  it('finds calls by the failed tries before the one that answered', () => {
+    expect(filterCalls([base, ...all], { ...none, q: 'upstream_error' })).toHaveLength(1001)
+    expect(filterCalls([base, ...all], { ...none, q: 'http://a:1' })).toHaveLength(1)
   })
   it('takes the slowest twentieth as slow', () => {
     const slow = filterCalls(all, { ...none, show: 'slow' })

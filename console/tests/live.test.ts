@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Call } from '@/api/types'
-import { problems, summarise } from '@/live/stats'
+import { summarise } from '@/live/stats'
 import { LiveStore, maxCalls } from '@/live/store'
 import type { Sink, Source } from '@/live/types'
 
@@ -106,12 +106,6 @@ describe('readings', () => {
   })
   it('do not blame anybody when the caller goes away', () => {
     const gone = call({ status: 'success', httpStatus: 499, clientGone: true })
-    expect(problems([gone], 10)).toEqual([])
     expect(summarise([gone], 60, 60, now).total.errors).toBe(0)
-  })
-  it('group problems by model and cause', () => {
-    const bad = { status: 'error', httpStatus: 502, errorCode: 'upstream_error' } as const
-    const list = problems([call(bad), call(bad), call(), call({ ...bad, model: 'x' })], 10)
-    expect(list.map((problem) => [problem.model, problem.count])).toEqual([['m', 2], ['x', 1]])
   })
 })

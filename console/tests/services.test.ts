@@ -2,21 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { ApiError, fieldErrors, toError } from '@/api/client'
 import type { Instance } from '@/api/types'
 import { changes, parseHeaders, toForm, validate } from '@/pages/services/form'
-import { shares } from '@/pages/services/shares'
 import { goString, pythonLiteral, shellQuote, snippet } from '@/lib/snippets'
-
-describe('shares', () => {
-  const list = [{ id: 'a', weight: 5, able: true }, { id: 'b', weight: 1, able: true }, { id: 'c', weight: 4, able: false }]
-  it('follow the weights of those that can serve', () => {
-    expect([...shares(list, 'round_robin')!.values()].map((share) => Math.round(share * 100))).toEqual([83, 17, 0])
-  })
-  it('are not predicted where the load decides', () => {
-    expect(shares(list, 'least_connections')).toBeNull()
-  })
-  it('are zero when nobody can serve', () => {
-    expect([...shares([{ id: 'a', weight: 0, able: true }], 'random')!.values()]).toEqual([0])
-  })
-})
 
 describe('the form of an instance', () => {
   const stored = { name: 'm', baseUrl: 'http://a:1', weight: 1, apiKey: '****1234', headers: { 'X-A': 'b' } } as unknown as Instance

@@ -52,7 +52,7 @@ export function useEdit() {
   const { t } = useI18n()
   const toast = useToast()
   const client = useQueryClient()
-  const refresh = useCallback(() => Promise.all(['config', 'versions', 'explain'].map((key) => client.invalidateQueries({ queryKey: [key] }))), [client])
+  const refresh = useCallback(() => Promise.all(['config', 'versions', 'explain', 'shares'].map((key) => client.invalidateQueries({ queryKey: [key] }))), [client])
   return useMutation({
     mutationFn: async ({ edit, version }: { edit: Edit; version?: number; said?: string }) => send(edit, version),
     // A conflict is shown with what the others have saved.

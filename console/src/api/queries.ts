@@ -2,7 +2,7 @@
 // is kept.
 import { queryOptions } from '@tanstack/react-query'
 import { api, body, data, versioned } from './client'
-import type { Key, Service, ServiceType, Usage, Version } from './types'
+import type { Key, Service, ServiceType, Share, Usage, Version } from './types'
 
 export type Config = Partial<Record<ServiceType, Service>>
 
@@ -65,6 +65,20 @@ export const explain = (service: ServiceType, model: string) =>
     queryKey: ['explain', service, model],
     queryFn: ({ signal }) => data(api.GET('/api/route/explain', { params: { query: { service, model } }, signal })),
   })
+
+/** What went wrong lately, grouped by the gateway; the latest first. */
+export const problems = queryOptions({
+  queryKey: ['problems'],
+  refetchInterval: 2000,
+  queryFn: async ({ signal }) => (await body(api.GET('/api/monitoring/problems', { params: { query: { limit: 10 } }, signal }))).problems,
+})
+
+/** The expected and the actual share of each instance in the last five minutes. */
+export const shares = queryOptions({
+  queryKey: ['shares'],
+  refetchInterval: 3000,
+  queryFn: async ({ signal }): Promise<Share[]> => (await body(api.GET('/api/monitoring/shares', { params: { query: { range: '5m' } }, signal }))).shares,
+})
 
 export const keys = queryOptions({
   queryKey: ['keys'],

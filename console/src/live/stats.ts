@@ -89,31 +89,3 @@ function sum<K>(sums: Map<K, Sum>, key: K): Sum {
   }
   return found
 }
-
-export interface Problem {
-  key: string
-  service: ServiceType
-  model: string
-  code: string
-  httpStatus: number
-  count: number
-  last: number
-  requestId: string
-}
-
-/** The failed calls grouped by model and cause, the latest first. */
-export function problems(calls: readonly Call[], limit: number): Problem[] {
-  const groups = new Map<string, Problem>()
-  for (const call of calls) {
-    if (outcome(call) === 'answered') continue
-    const key = `${call.service} ${call.model} ${call.httpStatus} ${call.errorCode ?? ''}`
-    const group = groups.get(key)
-    if (group === undefined) {
-      groups.set(key, {
-        key, service: call.service, model: call.model, code: call.errorCode ?? '', httpStatus: call.httpStatus,
-        count: 1, last: endOf(call), requestId: call.requestId,
-      })
-    } else group.count++
-  }
-  return [...groups.values()].sort((a, b) => b.last - a.last).slice(0, limit)
-}

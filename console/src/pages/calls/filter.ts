@@ -31,7 +31,8 @@ export function filterCalls(calls: readonly Call[], filter: Filter): readonly Ca
     if (filter.show === 'failed' && outcome(call) === 'answered') return false
     if (limits !== null && call.durationMs < (limits.get(call.service) ?? Number.POSITIVE_INFINITY)) return false
     if (q === '') return true
-    return `${call.requestId} ${call.model} ${call.instance} ${call.errorCode ?? ''} ${call.httpStatus} ${call.service}`.toLowerCase().includes(q)
+    const tries = call.tries.map((attempt) => `${attempt.instance} ${attempt.errorCode ?? ''}`).join(' ')
+    return `${call.requestId} ${call.model} ${call.instance} ${call.errorCode ?? ''} ${call.httpStatus} ${call.service} ${tries}`.toLowerCase().includes(q)
   })
 }
 

@@ -1,13 +1,16 @@
+import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { TriangleAlert } from 'lucide-react'
 import { useMemo, useState } from 'react'
+import { problems } from '@/api/queries'
 import { serviceTypes } from '@/api/types'
 import { T, useI18n, type Key } from '@/i18n'
-import { duration, percent, rate, shorten, since, text } from '@/lib/format'
+import { duration, percent, rate, shorten, since, splitId, text } from '@/lib/format'
 import { useLive, useNow, useStats } from '@/live/context'
 import type { Range } from '@/live/series'
-import { empty, problems, type Stats } from '@/live/stats'
+import { empty, type Stats } from '@/live/stats'
 import type { InstanceState } from '@/live/types'
+import { ErrorNote } from '@/ui/feedback'
 import { BreakerGlyph, HealthGlyph } from '@/ui/glyphs'
 import { BreakerPill, canServe, inTrouble } from '@/ui/status'
 import { jackKey, modelKey, type Bay } from './bay-layout'
@@ -214,24 +217,31 @@ const causes: Record<string, Key> = {
 
 export function ProblemList() {
   const { t, locale } = useI18n()
-  const { calls } = useLive()
+  const { data: list = [], error } = useQuery(problems)
   const now = useNow()
-  const list = useMemo(() => problems(calls, 10), [calls])
+  if (error !== null && list.length === 0) return <ErrorNote error={error} title={t('error.load')} />
   return (
     <div className="panel">
       {list.length === 0 && <div className="muted px-3 py-3">{t('overview.noProblems')}</div>}
       {list.map((problem) => (
-        <div key={problem.key} className="pr">
-          <span className="muted">{since(problem.last, now, locale)}</span>
+        <div key={`${problem.kind} ${problem.service} ${problem.model} ${problem.instanceId} ${problem.code}`} className="pr">
+          <span className="muted">{since(Date.parse(problem.last), now, locale)}</span>
           <span className="min-w-0">
-            <span className="trunc block">
-              <T k={causes[problem.code] ?? 'overview.p.other'} v={{ model: <span title={problem.model}>{shorten(problem.model === '' ? problem.service : problem.model, 28)}</span> }} />
+            <span className="trunc block" title={problem.text}>
+              <T k={causes[problem.code] ?? 'overview.p.other'} v={{ model: <span title={problem.model}>{shorten(problem.model ?? problem.service, 28)}</span> }} />
             </span>
+            {problem.text !== undefined && problem.text !== '' && (
+              <span className="muted trunc block" title={problem.text}>
+                {problem.text}
+              </span>
+            )}
             <code className={problem.httpStatus === 429 || problem.httpStatus === 200 ? 'warn' : 'bad'}>
               {problem.httpStatus} {problem.code}
             </code>
+            {problem.kind === 'attempt' && problem.instanceId !== undefined && <code className="muted"> {splitId(problem.instanceId).host}</code>}
+            {problem.kind === 'attempt' && problem.httpStatus === 200 && problem.code !== 'upstream_stream_truncated' && <span className="muted"> {t('overview.p.helped')}</span>}
           </span>
-          <Link to="/calls" search={{ q: problem.code, model: problem.model, show: 'failed', call: problem.requestId } as never}>
+          <Link to="/calls" search={{ q: problem.code, model: problem.model, call: problem.requestId } as never}>
             ×{problem.count}
           </Link>
         </div>

@@ -52,7 +52,7 @@ export function Breakers() {
     mutationFn: ({ instance, state }: { instance: InstanceState; state: 'OPEN' | 'CLOSED' | 'AUTO' }) =>
       data(api.POST('/api/config/instance/circuit-breaker/{serviceType}', { params: { path: { serviceType: instance.service } }, body: { instanceId: instance.id, state } }) as never),
     onSuccess: async (_, { instance, state }) => {
-      await client.invalidateQueries({ queryKey: ['explain'] })
+      await client.invalidateQueries({ queryKey: ['shares'] })
       toast(t(state === 'OPEN' ? 'res.held' : state === 'CLOSED' ? 'res.heldClosed' : 'res.isAuto', { id: instance.model }))
     },
     onError: (error) => toast(error.message),

@@ -1,10 +1,11 @@
-import { useQueries } from '@tanstack/react-query'
+import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { explain } from '@/api/queries'
-import type { ServiceType } from '@/api/types'
+import { config, shares } from '@/api/queries'
+import type { Share } from '@/api/types'
 import { useI18n } from '@/i18n'
-import { percent, shorten } from '@/lib/format'
-import { useLive, useStats } from '@/live/context'
+import { host, percent, shorten } from '@/lib/format'
+import { useLive } from '@/live/context'
+import { ErrorNote } from '@/ui/feedback'
 import { Bar } from '@/ui/parts'
 import { strategyNames } from '../services/strategies'
 
@@ -12,17 +13,15 @@ import { strategyNames } from '../services/strategies'
 export function Shares() {
   const { t } = useI18n()
   const { snapshot } = useLive()
-  const stats = useStats('5m')
-  const models = new Map<string, { service: ServiceType; model: string; ids: string[] }>()
-  for (const instance of snapshot?.instances ?? []) {
-    const key = `${instance.service} ${instance.model}`
-    const found = models.get(key) ?? { service: instance.service, model: instance.model, ids: [] }
-    found.ids.push(instance.id)
-    models.set(key, found)
+  const { data, error } = useQuery(shares)
+  const services = useQuery(config).data?.services
+  const models = new Map<string, Share[]>()
+  for (const share of data ?? []) {
+    const key = `${share.service} ${share.model}`
+    models.set(key, [...(models.get(key) ?? []), share])
   }
-  const shared = [...models.values()].filter((model) => model.ids.length > 1).slice(0, 20)
-  const answers = useQueries({ queries: shared.map((model) => ({ ...explain(model.service, model.model), refetchInterval: 3000 })) })
-  if (shared.length === 0) return null
+  const shared = [...models.values()].filter((model) => model.length > 1).slice(0, 20)
+  if (shared.length === 0) return error === null ? null : <ErrorNote error={error} title={t('error.load')} />
   return (
     <>
       <div className="h2">
@@ -45,39 +44,37 @@ export function Shares() {
             </tr>
           </thead>
           <tbody>
-            {shared.flatMap((model, index) => {
-              const answer = answers[index]?.data
-              const total = model.ids.reduce((sum, id) => sum + (stats.instances.get(`${model.service} ${id}`)?.requests ?? 0), 0)
-              return model.ids.map((id, row) => {
-                const candidate = answer?.candidates.find((one) => one.instanceId === id)
-                const actual = total === 0 ? null : (stats.instances.get(`${model.service} ${id}`)?.requests ?? 0) / total
-                const state = snapshot?.instances.find((instance) => instance.id === id && instance.service === model.service)
+            {shared.flatMap((model) =>
+              model.map((share, row) => {
+                const state = snapshot?.instances.find((instance) => instance.id === share.instanceId && instance.service === share.service)
                 return (
-                  <tr key={`${model.service} ${id}`}>
+                  <tr key={`${share.service} ${share.instanceId}`}>
                     <td className="cut">
                       {row === 0 && (
-                        <code className="font-medium" title={model.model}>
-                          {shorten(model.model, 26)}
+                        <code className="font-medium" title={share.model}>
+                          {shorten(share.model, 26)}
                         </code>
                       )}
                     </td>
                     <td className="cut">
-                      <Link to="/services" search={{ edit: `${model.service}/${id}` } as never}>
-                        <code>{state?.host ?? id}</code>
+                      <Link to="/services" search={{ edit: `${share.service}/${share.instanceId}` } as never}>
+                        <code>{host(share.backend)}</code>
                       </Link>
                     </td>
                     <td className="num">{state?.weight ?? '–'}</td>
-                    <td className="num">{percent(candidate?.chance ?? null, 0)}</td>
-                    <td className="num font-semibold">{percent(actual, 0)}</td>
+                    <td className="num" title={share.reason}>
+                      {percent(share.expectedShare, 0)}
+                    </td>
+                    <td className="num font-semibold">{percent(share.share, 0)}</td>
                     <td className="lo">
-                      <Bar share={actual ?? 0} />
+                      <Bar share={share.share ?? 0} />
                     </td>
                     <td className="num lo">{state?.inFlight ?? '–'}</td>
-                    <td className="lo soft">{row === 0 && t(strategyNames[answer?.strategy ?? ''] ?? 'services.roundRobin')}</td>
+                    <td className="lo soft">{row === 0 && t(strategyNames[services?.[share.service]?.loadBalancer ?? ''] ?? 'services.roundRobin')}</td>
                   </tr>
                 )
-              })
-            })}
+              }),
+            )}
           </tbody>
         </table>
       </div>

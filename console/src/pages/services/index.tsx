@@ -14,7 +14,7 @@ import { useSearchState } from '@/shell/search'
 import { ErrorNote } from '@/ui/feedback'
 import { Confirm } from '@/ui/overlay'
 import { Segments } from '@/ui/parts'
-import { canServe, inTrouble } from '@/ui/status'
+import { inTrouble } from '@/ui/status'
 import { InstanceDrawer } from './instance-drawer'
 import { PolicyDrawer } from './policy-drawer'
 import { ServiceGroup, type Row } from './table'
@@ -58,15 +58,11 @@ export default function Services() {
   const adding = serviceTypes.includes(search.add as ServiceType) ? (search.add as ServiceType) : undefined
   const policy = serviceTypes.find((type) => type === search.policy && services[type] !== undefined)
   const from = rows.find((row) => row.service === adding && row.id === search.from)
-  const able = (service: ServiceType) => (id: string) => {
-    const state = states.get(`${service} ${id}`)
-    return state === undefined || canServe(state)
-  }
   const drawer =
     editing !== undefined ? (
-      <InstanceDrawer key={search.edit} service={editing.service} value={services[editing.service]} stored={editing.instance} copied={null} version={version} able={able(editing.service)} onClose={close} onSaved={(id) => setSearch({ edit: `${editing.service}/${id}` })} />
+      <InstanceDrawer key={search.edit} service={editing.service} value={services[editing.service]} stored={editing.instance} copied={null} version={version} onClose={close} onSaved={(id) => setSearch({ edit: `${editing.service}/${id}` })} />
     ) : adding !== undefined && query.data !== undefined ? (
-      <InstanceDrawer key={`add ${adding} ${search.from}`} service={adding} value={services[adding]} stored={null} copied={from?.instance ?? null} version={version} able={able(adding)} onClose={close} onSaved={(id) => setSearch({ add: undefined, from: undefined, edit: `${adding}/${id}` })} />
+      <InstanceDrawer key={`add ${adding} ${search.from}`} service={adding} value={services[adding]} stored={null} copied={from?.instance ?? null} version={version} onClose={close} onSaved={(id) => setSearch({ add: undefined, from: undefined, edit: `${adding}/${id}` })} />
     ) : policy !== undefined ? (
       <PolicyDrawer key={policy} service={policy} value={services[policy]!} version={version} onClose={close} />
     ) : null

@@ -1,24 +1,23 @@
-import { useMutation } from '@tanstack/react-query'
+import { keepPreviousData, useMutation, useQuery } from '@tanstack/react-query'
 import { useBlocker } from '@tanstack/react-router'
 import { Check, TriangleAlert } from 'lucide-react'
-import { useEffect, useMemo, useRef, useState } from 'react'
+import { useDeferredValue, useEffect, useMemo, useRef, useState } from 'react'
 import { api, ApiError, data, fieldErrors } from '@/api/client'
 import { useEdit } from '@/api/mutations'
-import type { Instance, InstanceChanges, InstanceInput, Service, ServiceType, TestResult } from '@/api/types'
+import type { Instance, InstanceChanges, InstanceInput, Service, ServiceType, ShareChange, TestResult } from '@/api/types'
 import { useI18n } from '@/i18n'
-import { duration, host, percent, text } from '@/lib/format'
+import { duration, host, percent, splitId, text } from '@/lib/format'
 import { ErrorNote } from '@/ui/feedback'
 import { SecretField, SelectField, TextArea, TextField } from '@/ui/field'
 import { Drawer } from '@/ui/overlay'
 import { Segments, Slider, Toggle } from '@/ui/parts'
 import { Discover } from './discover'
 import { changes, toForm, validate, type InstanceForm } from './form'
-import { shares } from './shares'
 
 const adapters = ['', 'openai', 'ollama', 'vllm', 'llamacpp', 'whispercpp', 'localai', 'xinference', 'gpustack', 'tei', 'anthropic', 'gemini', 'cohere', 'jina']
 
 /** Adds an instance, or edits the one that is given. */
-export function InstanceDrawer({ service, value, stored, copied, version, able, onClose, onSaved }: {
+export function InstanceDrawer({ service, value, stored, copied, version, onClose, onSaved }: {
   service: ServiceType
   value: Service | undefined
   /** The instance that is edited; null when one is added. */
@@ -26,8 +25,6 @@ export function InstanceDrawer({ service, value, stored, copied, version, able, 
   /** The instance whose values a new one begins with. */
   copied: Instance | null
   version: number
-  /** The instances that may get requests now. */
-  able(id: string): boolean
   onClose(): void
   onSaved(id: string): void
 }) {
@@ -175,7 +172,7 @@ export function InstanceDrawer({ service, value, stored, copied, version, able, 
             hint={stored?.apiKey ? t('services.keyKeep') : t('services.keyNone')}
             onChange={(next) => set('apiKey', next)}
           />
-          <Weight {...{ form, stored, value, able }} error={error('weight')} onChange={(next) => set('weight', next)} />
+          <Weight {...{ service, form, stored, value, part }} valid={Object.keys(local).length === 0} error={error('weight')} onChange={(next) => set('weight', next)} />
           <div className="two">
             <SelectField
               label={t('services.dialect')}
@@ -201,27 +198,38 @@ export function InstanceDrawer({ service, value, stored, copied, version, able, 
   )
 }
 
-/** The weight, and what it means: the predicted share of each instance. */
-function Weight({ form, stored, value, able, error, onChange }: {
+/** The weight, and what it means: the shares that the gateway foretells in a dry run. */
+function Weight({ service, form, stored, value, part, valid, error, onChange }: {
+  service: ServiceType
   form: InstanceForm
   stored: Instance | null
   value: Service | undefined
-  able(id: string): boolean
+  part: InstanceChanges
+  /** Whether the gateway would take the form as far as it is known here. */
+  valid: boolean
   error: string | undefined
   onChange(value: string): void
 }) {
   const { t } = useI18n()
   const weight = Number(form.weight)
-  const others = (value?.instances ?? []).filter((other) => other.name === form.name && other.instanceId !== stored?.instanceId)
-  const own = stored?.instanceId ?? ''
-  const list = (mine: number) => [
-    { id: own, weight: mine, able: stored === null || stored.enabled !== false },
-    ...others.map((other) => ({ id: other.instanceId ?? '', weight: other.weight ?? 1, able: other.enabled !== false && able(other.instanceId ?? '') })),
-  ]
-  const strategy = value?.loadBalancer ?? 'round_robin'
-  const after = Number.isFinite(weight) ? shares(list(weight), strategy) : null
-  const before = stored === null ? null : shares(list(stored.weight ?? 1), strategy)
-  const none = others.filter((other) => (after?.get(other.instanceId ?? '') ?? 1) === 0)
+  const follows = value?.loadBalancer === 'least_connections'
+  const own = stored?.instanceId
+  const asked = useDeferredValue(own === undefined ? part : { weight })
+  const query = { dryRun: true }
+  const { data: change } = useQuery({
+    queryKey: ['shares', 'foretold', service, own, asked],
+    enabled: valid && !follows && value !== undefined,
+    placeholderData: keepPreviousData,
+    retry: false,
+    queryFn: ({ signal }) =>
+      own === undefined
+        ? data(api.POST('/api/config/instance/add/{serviceType}', { params: { path: { serviceType: service }, query }, body: asked as InstanceInput, signal }))
+        : data(api.PUT('/api/config/instance/update/{serviceType}', { params: { path: { serviceType: service }, query }, body: { instanceId: own, instance: asked }, signal })),
+  })
+  const after = valid ? (change?.shares ?? []) : []
+  const isOwn = (share: ShareChange) => share.instanceId === (own ?? change?.instanceId)
+  const mine = after.find(isOwn)
+  const none = after.filter((share) => share.after === 0 && !isOwn(share))
   return (
     <div className="f">
       <div className="flab">
@@ -234,24 +242,23 @@ function Weight({ form, stored, value, able, error, onChange }: {
         </div>
       </div>
       {error !== undefined && <div className="msg">{error}</div>}
-      {after === null ? (
-        <div className="hint">{t('services.sharesUnknown')}</div>
-      ) : (
+      {follows && <div className="hint">{t('services.sharesUnknown')}</div>}
+      {after.length > 0 && (
         <>
           <div className="stack" aria-hidden="true">
-            {[...after].map(([id, share]) =>
-              share === 0 ? null : (
-                <span key={id} className={id === own ? 'me' : ''} style={{ width: `${share * 100}%` }}>
-                  {id === own ? t('services.thisOne', { share: percent(share, 0) }) : percent(share, 0)}
+            {after.map((share) =>
+              share.after === 0 ? null : (
+                <span key={share.instanceId} className={isOwn(share) ? 'me' : ''} style={{ width: `${share.after * 100}%` }}>
+                  {isOwn(share) ? t('services.thisOne', { share: percent(share.after, 0) }) : percent(share.after, 0)}
                 </span>
               ),
             )}
           </div>
           <div className="hint">
-            {before !== null && before.get(own) !== after.get(own)
-              ? t('services.shareAfter', { model: form.name, now: percent(before.get(own) ?? 0, 0) })
+            {own !== undefined && mine !== undefined && mine.before !== mine.after
+              ? t('services.shareAfter', { model: form.name, now: percent(mine.before, 0) })
               : t('services.shareNow', { model: form.name })}{' '}
-            {none.length > 0 && t('services.getsNone', { hosts: none.map((other) => host(other.baseUrl)).join(', ') })}
+            {none.length > 0 && t('services.getsNone', { hosts: none.map((share) => splitId(share.instanceId).host).join(', ') })}
           </div>
         </>
       )}

@@ -1,7 +1,9 @@
+import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
 import { Ellipsis, Plus } from 'lucide-react'
 import { useState } from 'react'
 import { useEdit } from '@/api/mutations'
+import { shares } from '@/api/queries'
 import type { Instance, InstanceChanges, Service, ServiceType } from '@/api/types'
 import { useI18n } from '@/i18n'
 import { axis, duration, host, percent, rate, text } from '@/lib/format'
@@ -9,8 +11,7 @@ import { empty, type Stats } from '@/live/stats'
 import type { InstanceState } from '@/live/types'
 import { useToast } from '@/ui/feedback'
 import { Menu, Name, Slider, Switch } from '@/ui/parts'
-import { canServe, StatePill } from '@/ui/status'
-import { shares } from './shares'
+import { StatePill } from '@/ui/status'
 import { strategyNames } from './strategies'
 
 export interface Row {
@@ -76,10 +77,13 @@ export function ServiceGroup({ service, value, rows, stats, version, now, select
               </th>
               <th>{t('common.instance')}</th>
               <th className="w-[138px]">{t('common.state')}</th>
-              <th className="lo w-[96px]">{t('services.dialect')}</th>
+              <th className="lo w-[84px]">{t('services.dialect')}</th>
               <th className="cw">{t('common.weight')}</th>
-              <th className="num w-[76px]">{t('common.share')}</th>
-              <th className="num lo w-[68px]">{t('common.reqs')}</th>
+              <th className="num w-[126px]" title={t('services.shareHint')}>
+                {t('common.share')}
+                <span className="lo"> / {t('res.expected')}</span>
+              </th>
+              <th className="num lo w-[62px]">{t('common.reqs')}</th>
               <th className="num lo w-[80px]">{t('common.p95')}</th>
               <th className="num w-[80px]">{t('common.errors')}</th>
               <th className="w-[52px]">
@@ -89,7 +93,7 @@ export function ServiceGroup({ service, value, rows, stats, version, now, select
           </thead>
           <tbody>
             {rows.map((row) => (
-              <InstanceRow key={row.id} {...{ row, value, stats, version, now, onRemove }} selected={selected === `${service}/${row.id}`} />
+              <InstanceRow key={row.id} {...{ row, stats, version, now, onRemove }} selected={selected === `${service}/${row.id}`} />
             ))}
           </tbody>
         </table>
@@ -98,20 +102,8 @@ export function ServiceGroup({ service, value, rows, stats, version, now, select
   )
 }
 
-function useShare(row: Row, value: Service, stats: Stats): number | null {
-  const same = (value.instances ?? []).filter((instance) => instance.name === row.instance.name)
-  const actual = stats.instances.get(`${row.service} ${row.id}`)
-  // What gets nothing has no share of it.
-  if (row.state !== undefined && !canServe(row.state)) return null
-  const total = same.reduce((sum, instance) => sum + (stats.instances.get(`${row.service} ${instance.instanceId}`)?.requests ?? 0), 0)
-  if (total > 0) return (actual?.requests ?? 0) / total
-  const predicted = shares(same.map((instance) => ({ id: instance.instanceId ?? '', weight: instance.weight ?? 1, able: instance.enabled !== false })), value.loadBalancer ?? '')
-  return predicted?.get(row.id) ?? null
-}
-
-function InstanceRow({ row, value, stats, version, now, selected, onRemove }: {
+function InstanceRow({ row, stats, version, now, selected, onRemove }: {
   row: Row
-  value: Service
   stats: Stats
   version: number
   now: number
@@ -126,7 +118,7 @@ function InstanceRow({ row, value, stats, version, now, selected, onRemove }: {
   const [weight, setWeight] = useState<number | null>(null)
   const enabled = instance.enabled !== false
   const stat = stats.instances.get(`${service} ${id}`) ?? empty
-  const share = useShare(row, value, stats)
+  const share = useQuery(shares).data?.find((one) => one.service === service && one.instanceId === id)
   const shown = weight ?? instance.weight ?? 1
   const open = () => void navigate({ to: '/services', search: ((old: object) => ({ ...old, edit: `${service}/${id}`, add: undefined, policy: undefined })) as never })
   const change = (part: InstanceChanges, said: string) =>
@@ -165,7 +157,10 @@ function InstanceRow({ row, value, stats, version, now, selected, onRemove }: {
           </span>
         </span>
       </td>
-      <td className="num shtd font-semibold">{percent(share, 0)}</td>
+      <td className="num shtd" title={share?.reason}>
+        <b className="font-semibold">{percent(share?.share, 0)}</b>
+        <span className="muted lo"> / {percent(share?.expectedShare, 0)}</span>
+      </td>
       <td className="num lo">{rate(stat.requests === 0 ? null : stat.rate)}</td>
       <td className="num lo">{text(duration(stat.p95))}</td>
       <td className={`num ertd ${(stat.errorRate ?? 0) > 0 ? 'bad' : 'muted'}`}>{percent(stat.errorRate)}</td>
