@@ -41,17 +41,7 @@ func EnvelopeOf(t *testing.T, from Reply) ManagementReply {
 	}
 	a.Data = fields["data"]
 	if !success && string(a.Data) != "null" {
-		var named struct {
-			Errors []struct{ Field, Message string } `json:"errors"`
-		}
-		if err := json.Unmarshal(a.Data, &named, json.MatchCaseInsensitiveNames(true), json.RejectUnknownMembers(true)); err != nil || a.Status != 400 || len(named.Errors) == 0 {
-			t.Errorf("status %d has data: %s", a.Status, a.Data)
-		}
-		for _, one := range named.Errors {
-			if one.Field == "" || one.Message == "" || !strings.Contains(a.Message, one.Message) {
-				t.Errorf("the field %q with %q is not in the message %q", one.Field, one.Message, a.Message)
-			}
-		}
+		t.Errorf("an error has data: %s", a.Data)
 	}
 	if a.Header.Get("Content-Type") != "application/json" || a.Header.Get("X-Request-Id") == "" {
 		t.Errorf("headers %v", a.Header)

@@ -65,31 +65,7 @@ func (a *API) fail(w http.ResponseWriter, err error) {
 			message = "Saving failed; nothing was changed."
 		}
 	}
-	web.WriteJSON(w, status, web.Fault{Message: message, Data: web.NewFaultData(fieldsOf(err))})
-}
-
-// fieldsOf returns the fields that an error names.
-func fieldsOf(err error) []web.FieldError {
-	const most = 100
-	var invalid *fieldError
-	var problems config.Problems
-	var fields []web.FieldError
-	add := func(names, message string) {
-		for name := range strings.SplitSeq(names, ", ") {
-			if name != "" && len(fields) < most {
-				fields = append(fields, web.FieldError{Field: name, Message: web.CutText(message, 500)})
-			}
-		}
-	}
-	switch {
-	case errors.As(err, &problems):
-		for _, problem := range problems {
-			add(problem.Path, problem.Message)
-		}
-	case errors.As(err, &invalid):
-		add(invalid.field, invalid.text)
-	}
-	return fields
+	web.Refuse(w, status, message)
 }
 
 // messageOf returns the message of an error on one line.

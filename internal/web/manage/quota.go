@@ -202,7 +202,7 @@ func readHotFields(fields map[string]jsontext.Value, edit *quota.Edit) error {
 
 // failQuota answers with an error and its code.
 func (a *API) failQuota(w http.ResponseWriter, err error) {
-	fault := web.Fault{Message: messageOf(err), Data: web.NewFaultData(fieldsOf(err)), ErrorCode: codeInvalidRequest}
+	fault := web.Fault{Message: messageOf(err), ErrorCode: codeInvalidRequest}
 	status := statusOf(err)
 	if errors.Is(err, errRestart) {
 		status, fault.ErrorCode = http.StatusBadRequest, codeRestartRequired
