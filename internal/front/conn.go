@@ -376,13 +376,15 @@ func (c *conn) discardBody() bool {
 }
 
 // linger ends the connection in such a way that a client that still sends gets the
-// reply: a socket that is closed before all was read is reset.
+// reply: a socket that is closed before all was read is reset. What the client sends
+// meanwhile is discarded. Only time bounds that, because a client that is cut off
+// while it sends may take that for the outcome instead of the reply.
 func (c *conn) linger() {
-	const longest, most = 500 * time.Millisecond, 1 << 20
+	const longest = 500 * time.Millisecond
 	socket, ok := c.nc.(interface{ CloseWrite() error })
 	if !ok || socket.CloseWrite() != nil {
 		return
 	}
 	c.reads.reset(time.Now().Add(longest))
-	_, _ = io.CopyN(io.Discard, c.nc, most)
+	_, _ = io.Copy(io.Discard, c.nc)
 }

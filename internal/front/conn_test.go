@@ -46,7 +46,7 @@ func talk(t *testing.T, handler http.HandlerFunc) net.Conn {
 	s.base = context.Background()
 	s.serving.Go(s.expire)
 	client, served := net.Pipe()
-	c := newConn(s, served)
+	c := newConn(s, halfClosing{served})
 	s.add(c)
 	t.Cleanup(func() {
 		_ = client.Close()
@@ -54,6 +54,12 @@ func talk(t *testing.T, handler http.HandlerFunc) net.Conn {
 	})
 	return client
 }
+
+// halfClosing is a connection in memory that can end its sending side, as sockets
+// can: nothing more is sent, and that is all.
+type halfClosing struct{ net.Conn }
+
+func (halfClosing) CloseWrite() error { return nil }
 
 // listen serves a handler on a socket and returns a client's connection.
 func listen(t *testing.T, handler http.HandlerFunc) (*Server, net.Conn) {
@@ -390,6 +396,34 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A client that sends all of a large body before it reads gets the reply that did not
+// wait for the body.
+func TestClientsThatStillSendGetTheReply(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := talk(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusRequestEntityTooLarge)
+		})
+		replies := make(chan int, 1)
+		go func() {
+			response, err := http.ReadResponse(bufio.NewReader(c), nil)
+			if err != nil {
+				t.Error(err)
+				replies <- 0
+				return
+			}
+			replies <- response.StatusCode
+		}()
+		say(t, c, post(strings.Repeat("x", 8<<20)))
+		if got := <-replies; got != http.StatusRequestEntityTooLarge {
+			t.Errorf("status %d", got)
+		}
+		began := time.Now()
+		if _, err := c.Read(make([]byte, 1)); err != io.EOF || time.Since(began) > time.Second {
+			t.Errorf("the connection ends with %v after %v", err, time.Since(began))
+		}
+	})
 }
 
 // A deadline that an earlier body left behind ends nothing.
