@@ -85,11 +85,6 @@ export async function versioned<T>(pending: Promise<Reply<{ data?: T }>>): Promi
 export function fieldErrors(error: unknown): Record<string, string> {
   const fields: Record<string, string> = {}
   if (!(error instanceof ApiError) || error.status !== 400) return fields
-  const named = (error.body as { data?: { errors?: { field: string; message: string }[] } | null } | null)?.data?.errors
-  if (named !== undefined) {
-    for (const { field, message } of named) fields[field.replace(/^(?:instance\.|services\.[\w-]+\.)/, '')] = message
-    return fields
-  }
   for (const part of error.message.split('; ')) {
     const match = /^(?:instance\.|services\.[\w-]+\.)?([A-Za-z][\w.-]*): (.+)$/s.exec(part)
     if (match) fields[match[1]!] = match[2]!
