@@ -152,11 +152,28 @@ const flows = {
     const row = page.locator('.brk tbody tr', { hasText: 'demo-claude' })
     await row.getByRole('button').click()
     await page.getByRole('menuitem', { name: 'Hold open' }).click()
+    await page.getByLabel('Reason').fill('maintenance <b>tonight</b>')
     await page.getByRole('button', { name: 'Hold open' }).click()
     await row.getByText('Held open').waitFor({ timeout: 2500 })
+    await row.getByText('maintenance <b>tonight</b>').waitFor({ timeout: 2500 })
     await row.getByRole('button').click()
     await page.getByRole('menuitem', { name: 'Back to automatic' }).click()
     await row.getByText('Closed', { exact: true }).waitFor({ timeout: 2500 })
+  },
+  'calls: the drawer tells each try, and why the instance': async (page) => {
+    const failed = await chat('demo-down')
+    const requestId = failed.headers.get('x-request-id')
+    const { body: known } = await call('GET', `/api/monitoring/calls/${requestId}`)
+    await page.goto(`${base}calls?call=${requestId}`)
+    const drawer = page.locator('.drawer')
+    await drawer.getByText('Client address').waitFor()
+    const shown = await drawer.innerText()
+    for (const text of [known.clientIp, known.tries[0].errorText, `of ${known.candidates.total} could be picked`, 'round robin']) assert.ok(shown.includes(text), `${text} in ${shown}`)
+    const answered = (await chat('demo-chat')).headers.get('x-request-id')
+    const { body: good } = await call('GET', `/api/monitoring/calls/${answered}`)
+    await page.goto(`${base}calls?call=${answered}`)
+    await drawer.getByText(good.handle).waitFor()
+    assert.match(await drawer.locator('.try').innerText(), /200/)
   },
   'edit: error at the field, save, undo': async (page) => {
     const [first] = await instances()

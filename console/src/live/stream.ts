@@ -156,6 +156,11 @@ function toInstance(live: LiveInstance): InstanceState {
     failureThreshold: breaker.failureThreshold ?? 0,
     successThreshold: breaker.successThreshold ?? 0,
     breakerTimeout: breaker.timeout ?? 0,
+    successes: breaker.successCount ?? 0,
+    stateSince: time(breaker.stateSince),
+    heldBy: breaker.heldBy ?? '',
+    heldReason: breaker.heldReason ?? '',
+    lastError: breaker.lastError ?? null,
     lastFailure: time(breaker.lastFailure),
     nextRetry: time(breaker.nextRetry),
   }

@@ -22,6 +22,12 @@ export interface InstanceState {
   failureThreshold: number
   successThreshold: number
   breakerTimeout: number
+  /** Trials that succeeded since the breaker is half open. */
+  successes: number
+  stateSince: number | null
+  heldBy: string
+  heldReason: string
+  lastError: { code: string; text: string } | null
   lastFailure: number | null
   nextRetry: number | null
 }

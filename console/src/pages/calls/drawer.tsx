@@ -4,10 +4,10 @@ import { useMemo, useState, type ReactNode } from 'react'
 import type { Call } from '@/api/types'
 import { T, useI18n, type I18n, type Key } from '@/i18n'
 import { axis as label, duration, overhead, splitId, stamp, text } from '@/lib/format'
-import { useLive } from '@/live/context'
 import { outcome } from '@/live/series'
 import { Drawer } from '@/ui/overlay'
 import { CopyButton, Value } from '@/ui/parts'
+import { strategyNames } from '../services/strategies'
 import { axisOf, timelineOf, type Axis, type Phase, type TimeBar } from './timeline'
 
 /** How the call ended, in a few words. */
@@ -105,6 +105,49 @@ export function CallDrawer({ call, onClose, onWalk }: { call: Call; onClose(): v
             <dd>
               {call.httpStatus} {call.errorCode !== undefined && <code className="bad">{call.errorCode}</code>}
             </dd>
+            {call.handle !== undefined && call.handle !== '' && (
+              <>
+                <dt>{t('common.instance')}</dt>
+                <dd>
+                  <code>{splitId(call.instance).host}</code> · <code>{call.handle}</code>
+                </dd>
+              </>
+            )}
+            {call.strategy !== undefined && call.strategy !== '' && (
+              <>
+                <dt>{t('res.strategy')}</dt>
+                <dd>{strategyNames[call.strategy] === undefined ? call.strategy : t(strategyNames[call.strategy]!)}</dd>
+              </>
+            )}
+            {call.candidates !== undefined && call.candidates !== null && (
+              <>
+                <dt>{t('calls.candidates')}</dt>
+                <dd>
+                  {t('calls.ready', { ready: call.candidates.ready, total: call.candidates.total })}
+                  {Object.entries(call.candidates.passedOver ?? {}).map(([reason, n]) => (
+                    <div key={reason}>
+                      {n} × {passedOver[reason] === undefined ? reason : t(passedOver[reason])}
+                    </div>
+                  ))}
+                </dd>
+              </>
+            )}
+            {call.clientIp !== undefined && call.clientIp !== '' && (
+              <>
+                <dt>{t('calls.clientIp')}</dt>
+                <dd>
+                  <code>{call.clientIp}</code>
+                </dd>
+              </>
+            )}
+            {call.keyId !== undefined && call.keyId !== '' && (
+              <>
+                <dt>{t('calls.keyId')}</dt>
+                <dd>
+                  <code>{call.keyId}</code>
+                </dd>
+              </>
+            )}
             {(call.tries?.length ?? 0) > 0 && (
               <>
                 <dt>{t('calls.connection')}</dt>
@@ -136,7 +179,6 @@ function Fact({ label, children }: { label: string; children: ReactNode }) {
 }
 
 function Why({ call }: { call: Call }) {
-  const { snapshot } = useLive()
   const model = <code>{call.model}</code>
   const tries = call.tries ?? []
   const host = (id: string) => <code>{splitId(id).host}</code>
@@ -148,8 +190,19 @@ function Why({ call }: { call: Call }) {
     const same = tries.every((attempt) => attempt.instance === first.instance)
     return <T k={same ? 'calls.why.retrySame' : 'calls.why.retry'} v={{ host: host(first.instance), code: <code>{first.errorCode ?? ''}</code>, model }} />
   }
-  const n = (snapshot?.instances ?? []).filter((instance) => instance.service === call.service && instance.model === call.model).length
+  const n = call.candidates?.ready ?? 1
   return n > 1 ? <T k="calls.why.pick" v={{ host: host(first.instance), n, model }} /> : <T k="calls.why.only" v={{ model }} />
+}
+
+/** Why an instance could not be picked. */
+const passedOver: Record<string, Key> = {
+  disabled: 'calls.over.disabled',
+  no_weight: 'calls.over.no_weight',
+  faulty: 'calls.over.faulty',
+  unhealthy: 'calls.over.unhealthy',
+  breaker_open: 'calls.over.breaker_open',
+  at_limit: 'calls.over.at_limit',
+  no_slot: 'calls.over.no_slot',
 }
 
 const phases: Record<Phase, Key> = {
@@ -214,12 +267,16 @@ function TimelineView({ call }: { call: Call }) {
             <div className="try">
               {attempt.errorCode === '' ? <Check className="ic s14" aria-hidden /> : <X className="ic s14 text-bad" aria-hidden />}
               <b>{t('calls.try', { n: index + 1 })}</b>
-              <code className="trunc grow">{splitId(attempt.instance).host}</code>
+              <code className="trunc grow" title={`${attempt.instance} ${attempt.handle}`}>{splitId(attempt.instance).host}</code>
               <code className={attempt.errorCode === '' ? '' : 'bad'}>
                 {attempt.httpStatus ?? ''} {attempt.errorCode}
               </code>
             </div>
-            {attempt.cause !== '' && <div className="hint wrap relative bg-raised pb-1">{attempt.cause}</div>}
+            {(attempt.cause !== '' || attempt.errorText !== '') && (
+              <div className="hint wrap relative bg-raised pb-1">
+                {attempt.errorText} {attempt.cause !== '' && <code>{attempt.cause}</code>}
+              </div>
+            )}
             {attempt.bars.map((bar) => (
               <BarRow key={bar.phase} bar={bar} axis={axis} streamed={call.streamed} />
             ))}

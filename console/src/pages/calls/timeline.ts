@@ -18,9 +18,13 @@ export interface TimeBar {
 export interface TryBars {
   instance: string
   errorCode: string
-  /** What the backend or the network said. */
+  /** The word for what the network did. */
   cause: string
+  /** What the backend said. */
+  errorText: string
+  /** Of the backend's answer, null without one. */
   httpStatus: number | null
+  handle: string
   bars: TimeBar[]
 }
 
@@ -55,7 +59,7 @@ export function timelineOf(call: Call): Timeline {
       bars.push(bar(failed && !cut ? 'errorRead' : call.streamed ? 'stream' : 'body', attempt.firstByteMs, end, failed ? 'failed' : 'streaming'))
     }
     before = end
-    return { instance: attempt.instance, errorCode: attempt.errorCode ?? '', cause: attempt.cause ?? '', httpStatus: index === all.length - 1 ? call.httpStatus : null, bars }
+    return { instance: attempt.instance, errorCode: attempt.errorCode ?? '', cause: attempt.cause ?? '', errorText: attempt.errorText ?? '', httpStatus: attempt.httpStatus ?? null, handle: attempt.handle, bars }
   })
   return { total, gateway, tries }
 }

@@ -1,61 +1,49 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { Ellipsis } from 'lucide-react'
-import { useMemo, useState } from 'react'
+import { useState } from 'react'
 import { api, data } from '@/api/client'
-import { serviceTypes, type Call } from '@/api/types'
+import { serviceTypes } from '@/api/types'
 import { useI18n } from '@/i18n'
-import { ago, rate, shorten } from '@/lib/format'
+import { ago, rate, shorten, since, stamp } from '@/lib/format'
 import { oneOf } from '@/lib/url'
 import { useLive, useNow, useStats } from '@/live/context'
 import type { InstanceState } from '@/live/types'
 import { useSearchState } from '@/shell/search'
 import { useToast } from '@/ui/feedback'
+import { TextField } from '@/ui/field'
 import { Confirm } from '@/ui/overlay'
 import { Menu, Segments } from '@/ui/parts'
-import { BreakerPill, condition, secondsLeft } from '@/ui/status'
-
-interface Cause {
-  code: string
-  text: string
-  requestId: string
-}
-
-/** The last failed try at each instance, for its cause. */
-function lastFailures(calls: readonly Call[]): Map<string, Cause> {
-  const found = new Map<string, Cause>()
-  for (const call of calls) {
-    for (const attempt of call.tries ?? []) {
-      const key = `${call.service} ${attempt.instance}`
-      if (attempt.errorCode !== undefined && attempt.errorCode !== '' && !found.has(key)) found.set(key, { code: attempt.errorCode, text: attempt.cause ?? '', requestId: call.requestId })
-    }
-  }
-  return found
-}
+import { BreakerPill, condition } from '@/ui/status'
 
 /** The breaker of each instance, and the hand that may hold it. */
 export function Breakers() {
   const { t } = useI18n()
   const [search, setSearch] = useSearchState()
-  const { snapshot, calls } = useLive()
+  const { snapshot } = useLive()
   const stats = useStats('5m')
   const toast = useToast()
   const client = useQueryClient()
-  const [holding, setHolding] = useState<InstanceState | null>(null)
-  const causes = useMemo(() => lastFailures(calls), [calls])
+  const [holding, setHolding] = useState<{ instance: InstanceState; state: 'OPEN' | 'CLOSED' } | null>(null)
+  const [reason, setReason] = useState('')
+  const hold = (instance: InstanceState, state: 'OPEN' | 'CLOSED') => {
+    setReason('')
+    setHolding({ instance, state })
+  }
   const instances = (snapshot?.instances ?? []).toSorted((a, b) => serviceTypes.indexOf(a.service) - serviceTypes.indexOf(b.service))
   const show = oneOf(search.show, ['all', 'exceptions'] as const)
   const count = (state: InstanceState['breaker']) => instances.filter((instance) => instance.breaker === state).length
   const special = (instance: InstanceState) => instance.breaker !== 'CLOSED' || instance.forced || instance.failures > 0 || condition(instance) === 'unreachable'
   const rows = show === 'all' ? instances : instances.filter(special)
   const force = useMutation({
-    mutationFn: ({ instance, state }: { instance: InstanceState; state: 'OPEN' | 'CLOSED' | 'AUTO' }) =>
-      data(api.POST('/api/config/instance/circuit-breaker/{serviceType}', { params: { path: { serviceType: instance.service } }, body: { instanceId: instance.id, state } }) as never),
+    mutationFn: ({ instance, state, why = '' }: { instance: InstanceState; state: 'OPEN' | 'CLOSED' | 'AUTO'; why?: string }) =>
+      data(api.POST('/api/config/instance/circuit-breaker/{serviceType}', { params: { path: { serviceType: instance.service } }, body: { instanceId: instance.id, state, ...(why === '' ? {} : { reason: why }) } }) as never),
     onSuccess: async (_, { instance, state }) => {
       await client.invalidateQueries({ queryKey: ['shares'] })
       toast(t(state === 'OPEN' ? 'res.held' : state === 'CLOSED' ? 'res.heldClosed' : 'res.isAuto', { id: instance.model }))
     },
-    onError: (error) => toast(error.message),
+    // The dialog shows why a breaker could not be held.
+    onError: (error, { state }) => state === 'AUTO' && toast(error.message),
   })
   return (
     <>
@@ -78,10 +66,10 @@ export function Breakers() {
             <tr>
               <th>{t('common.instance')}</th>
               <th className="w-[160px]">{t('common.state')}</th>
-              <th className="w-[130px]">{t('res.failuresInRow')}</th>
-              <th className="w-[92px]">{t('res.nextTrial')}</th>
+              <th className="w-[92px]">{t('res.since')}</th>
+              <th className="w-[140px]">{t('res.failuresInRow')}</th>
               <th className="w-[104px]">{t('res.lastFailure')}</th>
-              <th className="lo w-[190px]">{t('res.lastCause')}</th>
+              <th className="b-cause w-[190px]">{t('res.lastCause')}</th>
               <th className="num w-[66px]">{t('common.reqs')}</th>
               <th className="w-[52px]">
                 <span className="sr-only">{t('common.more')}</span>
@@ -95,10 +83,9 @@ export function Breakers() {
                 <Row
                   key={key}
                   instance={instance}
-                  cause={causes.get(key)}
                   requests={stats.instances.get(key)?.rate ?? null}
-                  onOpen={() => setHolding(instance)}
-                  onForce={(state) => force.mutate({ instance, state })}
+                  onHold={(state) => hold(instance, state)}
+                  onLetGo={() => force.mutate({ instance, state: 'AUTO' })}
                 />
               )
             })}
@@ -113,25 +100,35 @@ export function Breakers() {
         </table>
       </div>
       {holding !== null && (
-        <Confirm title={t('res.holdTitle', { id: holding.model })} action={t('res.holdOpen')} onClose={() => setHolding(null)} onConfirm={() => force.mutateAsync({ instance: holding, state: 'OPEN' })}>
-          {t('res.holdText', { rate: rate(stats.instances.get(`${holding.service} ${holding.id}`)?.rate ?? 0) })}
+        <Confirm
+          title={t(holding.state === 'OPEN' ? 'res.holdTitle' : 'res.holdClosedTitle', { id: holding.instance.model })}
+          action={t(holding.state === 'OPEN' ? 'res.holdOpen' : 'res.holdClosed')}
+          onClose={() => setHolding(null)}
+          onConfirm={() => force.mutateAsync({ ...holding, why: reason.trim() })}
+        >
+          <p className="mb-3">
+            {holding.state === 'OPEN'
+              ? t('res.holdText', { rate: rate(stats.instances.get(`${holding.instance.service} ${holding.instance.id}`)?.rate ?? 0) })
+              : t('res.holdClosedText')}
+          </p>
+          <TextField label={t('res.reason')} hint={t('res.reasonHint')} maxLength={200} value={reason} onChange={setReason} />
         </Confirm>
       )}
     </>
   )
 }
 
-function Row({ instance, cause, requests, onOpen, onForce }: {
+function Row({ instance, requests, onHold, onLetGo }: {
   instance: InstanceState
-  cause: Cause | undefined
   requests: number | null
-  onOpen(): void
-  onForce(state: 'CLOSED' | 'AUTO'): void
+  onHold(state: 'OPEN' | 'CLOSED'): void
+  onLetGo(): void
 }) {
   const { t, locale } = useI18n()
   const now = useNow()
-  const left = instance.breaker === 'OPEN' && !instance.forced ? secondsLeft(instance, now) : null
   const none = <span className="muted">–</span>
+  const { lastError } = instance
+  const half = instance.breaker === 'HALF_OPEN'
   return (
     <tr>
       <td className="cut b-name">
@@ -143,17 +140,23 @@ function Row({ instance, cause, requests, onOpen, onForce }: {
       <td className="b-state">
         <BreakerPill instance={instance} now={now} />
       </td>
+      <td className="b-since">{instance.stateSince === null ? none : <span title={stamp(instance.stateSince, true)}>{since(instance.stateSince, now, locale)}</span>}</td>
       <td className="b-pips">
-        <Pips count={instance.failures} threshold={instance.failureThreshold} />
+        {half ? (
+          <Pips good count={instance.successes} threshold={instance.successThreshold} />
+        ) : (
+          <Pips count={instance.failures} threshold={instance.failureThreshold} />
+        )}
       </td>
-      <td className="b-next">{left === null ? none : left === 0 ? t('res.due') : t('res.inSeconds', { n: left })}</td>
       <td className="b-last">{instance.lastFailure === null ? none : ago(instance.lastFailure, now, locale)}</td>
-      <td className="lo cut">
-        {cause === undefined ? (
+      <td className="cut b-cause">
+        {instance.forced && (instance.heldReason !== '' || instance.heldBy !== '') ? (
+          <span title={instance.heldReason}>{instance.heldReason === '' ? t('res.heldBy', { name: instance.heldBy }) : instance.heldReason}</span>
+        ) : lastError === null ? (
           none
         ) : (
-          <Link to="/calls" search={{ call: cause.requestId } as never} title={cause.text === '' ? cause.code : cause.text}>
-            <code>{cause.text === '' ? cause.code : cause.text}</code>
+          <Link to="/calls" search={{ q: instance.id } as never} title={`${lastError.code}: ${lastError.text}`}>
+            {lastError.text === '' ? <code>{lastError.code}</code> : lastError.text}
           </Link>
         )}
       </td>
@@ -166,9 +169,9 @@ function Row({ instance, cause, requests, onOpen, onForce }: {
             </button>
           }
           items={[
-            { label: t('res.holdOpen'), danger: true, onSelect: onOpen, disabled: instance.forced && instance.breaker === 'OPEN' },
-            { label: t('res.holdClosed'), onSelect: () => onForce('CLOSED'), disabled: instance.forced && instance.breaker === 'CLOSED' },
-            { label: t('res.auto'), onSelect: () => onForce('AUTO'), disabled: !instance.forced },
+            { label: t('res.holdOpen'), danger: true, onSelect: () => onHold('OPEN'), disabled: instance.forced && instance.breaker === 'OPEN' },
+            { label: t('res.holdClosed'), onSelect: () => onHold('CLOSED'), disabled: instance.forced && instance.breaker === 'CLOSED' },
+            { label: t('res.auto'), onSelect: onLetGo, disabled: !instance.forced },
           ]}
         />
       </td>
@@ -176,16 +179,16 @@ function Row({ instance, cause, requests, onOpen, onForce }: {
   )
 }
 
-/** As many boxes as the threshold; with a large one, words. */
-function Pips({ count, threshold }: { count: number; threshold: number }) {
+/** As many boxes as the threshold; with a large one, words. Good ones are trials that succeeded. */
+function Pips({ count, threshold, good = false }: { count: number; threshold: number; good?: boolean }) {
   const { t } = useI18n()
-  const words = t('res.ofThreshold', { n: Math.min(count, threshold), k: threshold })
+  const words = t(good ? 'res.trials' : 'res.ofThreshold', { n: Math.min(count, threshold), k: threshold })
   if (threshold > 10 || threshold === 0) return <span className={count > 0 ? '' : 'muted'}>{words}</span>
   return (
     <span className="row" title={words}>
       <span className="pips" aria-hidden="true">
         {Array.from({ length: threshold }, (_, index) => (
-          <i key={index} className={index < count ? 'on' : ''} />
+          <i key={index} className={index < count ? (good ? 'good' : 'on') : ''} />
         ))}
       </span>
       <span className={`text-[11px] ${count > 0 ? '' : 'muted'}`}>{words}</span>
