@@ -4,6 +4,7 @@
 //   PATCHBAY_BIN=../bin/patchbay node scripts/flows.mjs [part of a flow's name]
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
+import { createHash, randomBytes } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -20,20 +21,49 @@ const freePort = () =>
 const dir = await mkdtemp(join(tmpdir(), 'patchbay-flows-'))
 const gateway = `http://127.0.0.1:${await freePort()}`
 
-let child
-async function startGateway() {
-  child = spawn(process.env.PATCHBAY_BIN ?? '../bin/patchbay', ['demo', '--listen', new URL(gateway).host], { stdio: 'ignore' })
-  for (let i = 0; i < 200; i++) {
-    if (await fetch(`${gateway}/actuator/health/readiness`).then((reply) => reply.ok, () => false)) return
+async function ready(url) {
+  for (let i = 0; i < 300; i++) {
+    if (await fetch(`${url}/actuator/health/readiness`).then((reply) => reply.ok, () => false)) return
     await new Promise((resolve) => setTimeout(resolve, 100))
   }
   throw new Error('the gateway does not start')
 }
-const stopGateway = () =>
+const demo = (url, ...args) => spawn(process.env.PATCHBAY_BIN ?? '../bin/patchbay', ['demo', '--listen', new URL(url).host, ...args], { stdio: 'ignore' })
+let child
+async function startGateway() {
+  child = demo(gateway)
+  await ready(gateway)
+}
+const kill = (process) =>
   new Promise((resolve) => {
-    child.once('exit', resolve)
-    child.kill('SIGKILL')
+    process.once('exit', resolve)
+    process.kill('SIGKILL')
   })
+const stopGateway = () => kill(child)
+
+/** A gateway with security on, and a token for each role. */
+async function withSecurity(run) {
+  const tokens = { ADMIN: randomBytes(24).toString('hex'), VIEWER: randomBytes(24).toString('hex') }
+  const hash = (token) => createHash('sha256').update(token).digest('hex')
+  const list = Object.entries(tokens).map(([role, token]) => `{name: ${role.toLowerCase()}, role: ${role}, token-sha256: "${hash(token)}"}`)
+  const url = `http://127.0.0.1:${await freePort()}`
+  const guarded = demo(url, '--traffic=false', '--set', 'security.enabled=true', '--set', `security.tokens=[${list.join(', ')}]`)
+  try {
+    await ready(url)
+    return await run(url, tokens)
+  } finally {
+    await kill(guarded)
+  }
+}
+async function logIn(page, token) {
+  await page.getByLabel('Management token').fill(token)
+  await page.getByRole('button', { name: 'Log in' }).click()
+}
+async function logOut(page) {
+  await page.getByRole('button', { name: /, (ADMIN|VIEWER)$/ }).click()
+  await page.getByRole('menuitem', { name: 'Log out' }).click()
+  await page.getByLabel('Management token').waitFor()
+}
 async function call(method, path, body, headers = {}) {
   const reply = await fetch(gateway + path, { method, headers: { 'content-type': 'application/json', ...headers }, body: body === undefined ? undefined : JSON.stringify(body) })
   const text = await reply.text()
@@ -267,6 +297,59 @@ const flows = {
     const current = (await call('GET', '/api/config/version/current')).body.data
     await call('POST', '/api/config/version/rollback/1', undefined, { 'If-Match': String(current) })
   },
+  'log in and out with a token': (page) =>
+    withSecurity(async (url, tokens) => {
+      await page.goto(`${url}/services`)
+      await logIn(page, 'wrong')
+      await page.getByText('The gateway does not know this token.').waitFor()
+      await logIn(page, tokens.ADMIN)
+      await page.locator('.svc tbody tr').first().waitFor()
+      await page.waitForSelector('.live.live')
+      const stored = await page.evaluate(() => JSON.stringify({ ...localStorage, ...sessionStorage }) + document.cookie + location.href)
+      assert.equal(stored.includes(tokens.ADMIN), false)
+      assert.equal(await page.evaluate(() => document.cookie), '')
+      const [cookie] = (await page.context().cookies(url)).filter((one) => one.httpOnly)
+      assert.equal(cookie.sameSite, 'Strict')
+      await page.reload()
+      await page.waitForSelector('.live.live')
+      await logOut(page)
+      assert.equal(await page.evaluate(() => fetch('/api/auth/me').then((reply) => reply.status)), 401)
+    }),
+  'a viewer sees everything and may change nothing': (page) =>
+    withSecurity(async (url, tokens) => {
+      await page.goto(url)
+      await logIn(page, tokens.VIEWER)
+      await page.waitForSelector('.live.live')
+      assert.equal(await page.locator('.nav a', { hasText: 'Keys' }).count(), 0)
+      const denied = /Your role VIEWER lacks the permission [a-z:]+:write\./
+      const look = async (path, selector, extra = '') => {
+        await page.goto(`${url}${path}`)
+        await page.waitForSelector('.live.live')
+        const control = page.locator(selector).first()
+        await control.waitFor()
+        assert.equal(await control.isDisabled(), true, `${path} ${selector}`)
+        const title = await control.evaluate((node) => node.closest('[title]')?.getAttribute('title') ?? '')
+        assert.match(title, denied, `${path} ${selector} ${extra}`)
+      }
+      await look('/', '.demobar .btn.danger')
+      await look('/services', '.addb')
+      await look('/services', '.svc .sw')
+      await look('/services?add=chat', '.drawer input[name=baseUrl], .drawer .btn.pri')
+      await look('/services?policy=chat', '.drawer .btn.pri')
+      await look('/quota', '.empty .btn.pri')
+      await look('/versions', '.vg .bar .btn')
+      await look('/settings', '.panel .sw')
+      await page.goto(`${url}/resilience`)
+      await page.locator('.brk .b-menu button').first().click()
+      const item = page.getByRole('menuitem', { name: 'Hold open' })
+      assert.equal(await item.getAttribute('aria-disabled'), 'true')
+      assert.match(await item.getAttribute('title'), denied)
+      await page.keyboard.press('Escape')
+      await page.keyboard.press('g')
+      await page.keyboard.press('k')
+      assert.equal(new URL(page.url()).pathname, '/resilience')
+      await logOut(page)
+    }),
   '10,000 calls scroll': async (page) => {
     const many = Array.from({ length: 10_000 }, (_, i) => ({
       requestId: `req_${String(i).padStart(6, '0')}`, time: new Date(Date.now() - i * 20).toISOString(), service: 'chat', model: `model-${i % 30}`, instance: `model-${i % 30}@http://127.0.0.1:9`,

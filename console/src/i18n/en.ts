@@ -22,6 +22,7 @@ export const en = {
   'session.logIn': 'Log in',
   'session.logOut': 'Log out',
   'session.who': '{name}, {role}',
+  'session.denied': 'Your role {role} lacks the permission {permission}.',
   'session.viewer': 'Your role VIEWER may read. Changes need OPERATOR.',
 
   'docs.title': 'API',

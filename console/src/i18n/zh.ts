@@ -23,6 +23,7 @@ export const zh: Dictionary = {
   'session.logIn': '登录',
   'session.logOut': '退出登录',
   'session.who': '{name}，{role}',
+  'session.denied': '您的角色 {role} 没有权限 {permission}。',
   'session.viewer': '您的角色 VIEWER 只能查看，修改需要 OPERATOR。',
 
   'docs.title': 'API',

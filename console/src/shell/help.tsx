@@ -1,7 +1,7 @@
 import { useI18n } from '@/i18n'
 import { Dialog } from '@/ui/overlay'
 import { Kbd } from '@/ui/parts'
-import { pages } from './pages'
+import { usePages } from './pages'
 
 export function Shortcuts() {
   const { t } = useI18n()
@@ -31,7 +31,7 @@ export function Shortcuts() {
         <Kbd>Esc</Kbd>
       </dt>
       <dd>{t('keys.close')}</dd>
-      {pages.map((page) => [
+      {usePages().map((page) => [
         <dt key={`${page.path} key`}>
           <Kbd>g</Kbd> <Kbd>{page.letter}</Kbd>
         </dt>,

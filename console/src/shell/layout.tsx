@@ -10,7 +10,7 @@ import { BreakerGlyph, Mark } from '@/ui/glyphs'
 import { Kbd, Menu } from '@/ui/parts'
 import { FactContext } from './fact'
 import { Help } from './help'
-import { pages, running, type Page } from './pages'
+import { pages, running, usePages, type Page } from './pages'
 import { Palette } from './palette'
 import { languageNames, usePreferences, type Theme } from './preferences'
 import { logOut, useMe } from './session'
@@ -122,8 +122,9 @@ function Sidebar({ path }: { path: string }) {
 
 function Tabbar({ path }: { path: string }) {
   const { t } = useI18n()
-  const shown = pages.slice(0, 4)
-  const rest = usePages().filter((page) => !shown.includes(page))
+  const seen = usePages()
+  const shown = seen.slice(0, 4)
+  const rest = seen.slice(4)
   const navigate = useNavigate()
   return (
     <nav className="tabbar" aria-label={t('nav.label')}>
@@ -200,12 +201,6 @@ function ViewerNote() {
   const { t } = useI18n()
   const me = useMe()
   return me?.role === 'VIEWER' ? <div className="note mb-4">{t('session.viewer')}</div> : null
-}
-
-/** The pages that the person may see something on. */
-function usePages(): Page[] {
-  const me = useMe()
-  return useMemo(() => pages.filter((page) => me === null || page.needs === undefined || me.permissions.includes(page.needs)), [me])
 }
 
 function LanguageMenu() {

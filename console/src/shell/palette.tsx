@@ -8,7 +8,7 @@ import { Dialog } from '@/ui/overlay'
 import { Kbd } from '@/ui/parts'
 import { HealthGlyph } from '@/ui/glyphs'
 import { condition } from '@/ui/status'
-import { pages } from './pages'
+import { usePages } from './pages'
 import { usePreferences } from './preferences'
 
 interface Item {
@@ -89,6 +89,7 @@ function useItems(query: string): Item[] {
   const { shown, setTheme } = usePreferences()
   const { snapshot, calls } = useLive()
   const navigate = useNavigate()
+  const pages = usePages()
   return useMemo(() => {
     const needle = query.toLowerCase()
     const has = (text: string) => text.toLowerCase().includes(needle)
@@ -145,5 +146,5 @@ function useItems(query: string): Item[] {
       items.push({ group: 'palette.actions', icon: <Globe className="ic" aria-hidden />, label: t('palette.lang'), run: () => setLang(lang === 'en' ? 'zh' : 'en') })
     }
     return items
-  }, [query, t, lang, setLang, shown, setTheme, snapshot, calls, navigate])
+  }, [query, t, lang, setLang, shown, setTheme, snapshot, calls, navigate, pages])
 }

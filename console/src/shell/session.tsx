@@ -19,12 +19,6 @@ const Context = createContext<Me | null>(null)
 /** Who is logged in; null while the gateway cannot be asked. */
 export const useMe = (): Me | null => useContext(Context)
 
-/** Whether the person may do something. Unknown is yes: the gateway decides. */
-export function useCan(permission: string): boolean {
-  const self = useMe()
-  return self === null || self.permissions.includes(permission)
-}
-
 /** Shows the pages to who may see them, and the others where to log in. */
 export function SessionProvider({ children }: { children: ReactNode }) {
   const client = useQueryClient()

@@ -1,6 +1,6 @@
 import { useNavigate } from '@tanstack/react-router'
 import { useEffect, useRef } from 'react'
-import { pages } from './pages'
+import { usePages } from './pages'
 
 function typing(target: EventTarget | null): boolean {
   return target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName))
@@ -9,9 +9,10 @@ function typing(target: EventTarget | null): boolean {
 /** The keys that work on every page: Ctrl-K, "/", "?", and "g" with a letter. */
 export function useShortcuts(actions: { openPalette(): void; openHelp(): void }): void {
   const navigate = useNavigate()
-  const latest = useRef(actions)
+  const pages = usePages()
+  const latest = useRef({ ...actions, pages })
   useEffect(() => {
-    latest.current = actions
+    latest.current = { ...actions, pages }
   })
   useEffect(() => {
     let afterG = 0
@@ -29,7 +30,7 @@ export function useShortcuts(actions: { openPalette(): void; openHelp(): void })
         if (filter === null) latest.current.openPalette()
         else filter.focus()
       } else if (Date.now() - afterG < 1200) {
-        const page = pages.find((candidate) => candidate.letter === event.key)
+        const page = latest.current.pages.find((candidate) => candidate.letter === event.key)
         if (page !== undefined) void navigate({ to: page.path })
       }
       afterG = event.key === 'g' ? Date.now() : 0

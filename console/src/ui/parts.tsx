@@ -70,7 +70,7 @@ export function Toggle({ checked, onChange, children, disabled }: { checked: boo
   )
 }
 
-export function Slider({ value, onChange, onCommit, min, max, step, label }: {
+export function Slider({ value, onChange, onCommit, min, max, step, label, disabled }: {
   value: number
   onChange(value: number): void
   onCommit?(value: number): void
@@ -78,9 +78,11 @@ export function Slider({ value, onChange, onCommit, min, max, step, label }: {
   max: number
   step: number
   label: string
+  disabled?: boolean
 }) {
   return (
     <RadixSlider.Root
+      disabled={disabled}
       className="slider"
       value={[Math.min(max, value)]}
       min={min}
@@ -102,6 +104,8 @@ export interface MenuItem {
   onSelect(): void
   danger?: boolean
   disabled?: boolean
+  /** Why it is disabled. */
+  title?: string
   checked?: boolean
 }
 
@@ -116,7 +120,7 @@ export function Menu({ trigger, items }: { trigger: ReactNode; items: (MenuItem 
             item === 'separator' ? (
               <DropdownMenu.Separator key={index} className="sep" />
             ) : (
-              <DropdownMenu.Item key={index} className={item.danger ? 'danger' : undefined} disabled={item.disabled} onSelect={item.onSelect}>
+              <DropdownMenu.Item key={index} className={item.danger ? 'danger' : undefined} disabled={item.disabled} title={item.title} onSelect={item.onSelect}>
                 <span className="grow">{item.label}</span>
                 {item.checked && <Check className="ic s14" aria-hidden />}
               </DropdownMenu.Item>

@@ -5,6 +5,7 @@ import { info } from '@/api/queries'
 import type { DemoState } from '@/api/types'
 import { useI18n } from '@/i18n'
 import { useLive, useNow } from '@/live/context'
+import { Guard } from '@/shell/guard'
 import { ErrorNote } from '@/ui/feedback'
 import { Select } from '@/ui/field'
 import { Toggle } from '@/ui/parts'
@@ -40,6 +41,7 @@ function Bar() {
   const set = (kind: 'down' | 'none') => change.mutate(() => ask('/api/demo/fault', { instanceId: id, fault: kind }))
   return (
     <div className="panel demobar">
+      <Guard needs="config:instance:write">
       <b>{t('demo.title')}</b>
       <Toggle checked={state.data?.traffic ?? false} onChange={(enabled) => change.mutate(() => ask('/api/demo/traffic', { enabled }))}>
         {t('demo.traffic')}
@@ -55,6 +57,7 @@ function Bar() {
           {t('demo.mend', { n: left })}
         </button>
       )}
+      </Guard>
       {change.error !== null && <ErrorNote error={change.error} />}
     </div>
   )

@@ -1,6 +1,6 @@
-import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
 import { useI18n } from '@/i18n'
+import { GuardedLink } from '@/shell/guard'
 import { CodeBox } from '@/ui/parts'
 
 /** An empty gateway shows three ways forward, each with a working command. */
@@ -12,9 +12,9 @@ export function FirstRun() {
       <h3>{t('overview.first.title')}</h3>
       <p>{t('overview.first.text')}</p>
       <div className="grid w-full max-w-[360px] gap-2">
-        <Link className="btn pri" to="/services" search={{ add: 'chat' } as never}>
+        <GuardedLink needs="config:instance:write" className="btn pri" to="/services" search={{ add: 'chat' } as never}>
           {t('overview.first.add')}
-        </Link>
+        </GuardedLink>
         <button type="button" className="btn" aria-expanded={way === 'demo'} onClick={() => setWay('demo')}>
           {t('overview.first.demo')}
         </button>

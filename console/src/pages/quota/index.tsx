@@ -8,6 +8,7 @@ import { T, useI18n } from '@/i18n'
 import { digits, percent, stamp } from '@/lib/format'
 import { oneOf } from '@/lib/url'
 import { usePageFact } from '@/shell/fact'
+import { Guard } from '@/shell/guard'
 import { useSearchState } from '@/shell/search'
 import { ErrorNote, useToast } from '@/ui/feedback'
 import { Bar, CodeBox, Segments, Toggle } from '@/ui/parts'
@@ -40,9 +41,11 @@ export default function Quota() {
         <div className="panel empty">
           <h3>{t('quota.offTitle')}</h3>
           <p>{t('quota.offText')}</p>
+          <Guard needs="config:quota:write">
           <button type="button" className="btn pri" disabled={change.isPending} onClick={() => change.mutate({ part: { enabled: true }, said: t('quota.isOn') })}>
             {t('quota.turnOn')}
           </button>
+          </Guard>
           <p>{t('quota.keepOn')}</p>
           <CodeBox text={'quota:\n  enabled: true'} />
         </div>
@@ -235,6 +238,7 @@ function Settings({ config, busy, onChange }: { config: QuotaConfig; busy: boole
             <dt>{t('quota.backend')}</dt>
             <dd>{config.backendName === 'local' ? t('quota.local') : <code>{config.backendName}</code>}</dd>
           </dl>
+          <Guard needs="config:quota:write">
           <Toggle checked={config.failOpen} disabled={busy} onChange={(failOpen) => onChange({ failOpen }, t('quota.saved'))}>
             {t('quota.failOpen')}
           </Toggle>
@@ -259,6 +263,7 @@ function Settings({ config, busy, onChange }: { config: QuotaConfig; busy: boole
               {t('quota.turnOff')}
             </button>
           </div>
+          </Guard>
         </div>
       </section>
       <section>

@@ -9,6 +9,7 @@ import { ago, rate, shorten, since, stamp } from '@/lib/format'
 import { oneOf } from '@/lib/url'
 import { useLive, useNow, useStats } from '@/live/context'
 import type { InstanceState } from '@/live/types'
+import { useDenied } from '@/shell/guard'
 import { useSearchState } from '@/shell/search'
 import { useToast } from '@/ui/feedback'
 import { TextField } from '@/ui/field'
@@ -128,6 +129,7 @@ function Row({ instance, requests, onHold, onLetGo }: {
   const now = useNow()
   const none = <span className="muted">–</span>
   const { lastError } = instance
+  const denied = useDenied('config:instance:write')
   const half = instance.breaker === 'HALF_OPEN'
   return (
     <tr>
@@ -169,9 +171,9 @@ function Row({ instance, requests, onHold, onLetGo }: {
             </button>
           }
           items={[
-            { label: t('res.holdOpen'), danger: true, onSelect: () => onHold('OPEN'), disabled: instance.forced && instance.breaker === 'OPEN' },
-            { label: t('res.holdClosed'), onSelect: () => onHold('CLOSED'), disabled: instance.forced && instance.breaker === 'CLOSED' },
-            { label: t('res.auto'), onSelect: onLetGo, disabled: !instance.forced },
+            { label: t('res.holdOpen'), danger: true, title: denied, onSelect: () => onHold('OPEN'), disabled: denied !== undefined || (instance.forced && instance.breaker === 'OPEN') },
+            { label: t('res.holdClosed'), title: denied, onSelect: () => onHold('CLOSED'), disabled: denied !== undefined || (instance.forced && instance.breaker === 'CLOSED') },
+            { label: t('res.auto'), title: denied, onSelect: onLetGo, disabled: denied !== undefined || !instance.forced },
           ]}
         />
       </td>

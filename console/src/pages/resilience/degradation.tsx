@@ -2,6 +2,7 @@ import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { api, body } from '@/api/client'
 import { useI18n } from '@/i18n'
 import { percent } from '@/lib/format'
+import { Guard } from '@/shell/guard'
 import { ErrorNote, useToast } from '@/ui/feedback'
 import { Bar, Segments, Toggle } from '@/ui/parts'
 import { useMonitoring } from './query'
@@ -49,6 +50,7 @@ export function Degradation() {
         <h2>{t('res.degradation')}</h2>
       </div>
       <div className="panel grid gap-3 p-3">
+        <Guard needs="monitoring:config:write">
         {status.error !== null && <ErrorNote error={status.error} title={t('error.load')} />}
         <div className="row flex-wrap">
           <Segments label={t('res.level')} value={level} options={levels.map((value) => ({ value, label: t(`res.${value}`) }))} onChange={setLevel} />
@@ -97,6 +99,7 @@ export function Degradation() {
             )
           })}
         </div>
+        </Guard>
       </div>
     </section>
   )

@@ -1,5 +1,4 @@
 import { useQuery } from '@tanstack/react-query'
-import { Link } from '@tanstack/react-router'
 import { Plus, Search as SearchIcon } from 'lucide-react'
 import { useCallback, useMemo, useState } from 'react'
 import { useEdit } from '@/api/mutations'
@@ -10,6 +9,7 @@ import { host, rate } from '@/lib/format'
 import { oneOf } from '@/lib/url'
 import { useLive, useNow, useStats } from '@/live/context'
 import { usePageFact } from '@/shell/fact'
+import { GuardedLink } from '@/shell/guard'
 import { useSearchState } from '@/shell/search'
 import { ErrorNote } from '@/ui/feedback'
 import { Confirm } from '@/ui/overlay'
@@ -85,10 +85,10 @@ export default function Services() {
           onChange={(value) => setSearch({ show: value === 'all' ? undefined : value })}
         />
         <span className="grow onlydesk" />
-        <Link className="btn pri addb" to="/services" search={((old: object) => ({ ...old, add: 'chat', edit: undefined, policy: undefined })) as never}>
+        <GuardedLink needs="config:instance:write" className="btn pri addb" to="/services" search={((old: object) => ({ ...old, add: 'chat', edit: undefined, policy: undefined })) as never}>
           <Plus className="ic" aria-hidden />
           {t('services.add')}
-        </Link>
+        </GuardedLink>
       </div>
       {query.error !== null && <ErrorNote error={query.error} title={t('error.load')} retry={() => void query.refetch()} />}
       {serviceTypes.map((service) => {

@@ -7,6 +7,7 @@ import { useEdit } from '@/api/mutations'
 import type { Instance, InstanceChanges, InstanceInput, Service, ServiceType, ShareChange, TestResult } from '@/api/types'
 import { useI18n } from '@/i18n'
 import { duration, host, percent, splitId, text } from '@/lib/format'
+import { Guard, useDenied } from '@/shell/guard'
 import { ErrorNote } from '@/ui/feedback'
 import { SecretField, SelectField, TextArea, TextField } from '@/ui/field'
 import { Drawer } from '@/ui/overlay'
@@ -98,9 +99,11 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
           <button type="button" className="btn" onClick={onClose}>
             {t('common.discard')}
           </button>
-          <button type="button" className="btn pri" disabled={!dirty || edit.isPending || Object.keys(local).length > 0} onClick={() => save(base.version)}>
-            {t(stored === null ? 'services.addAs' : 'services.saveAs', { n: base.version + 1 })}
-          </button>
+          <Guard needs="config:instance:write">
+            <button type="button" className="btn pri" disabled={!dirty || edit.isPending || Object.keys(local).length > 0} onClick={() => save(base.version)}>
+              {t(stored === null ? 'services.addAs' : 'services.saveAs', { n: base.version + 1 })}
+            </button>
+          </Guard>
         </>
       }
     >
@@ -147,7 +150,7 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
       {view === 'json' ? (
         <pre className="code fold">{JSON.stringify({ ...(stored ?? {}), ...part, apiKey: form.apiKey === '' ? (stored?.apiKey ? '****' : '') : '****' }, null, 2)}</pre>
       ) : (
-        <>
+        <Guard needs="config:instance:write">
           <TextField label={t('services.address')} name="baseUrl" mono inputMode="url" hint={t('services.addressHint')} value={form.baseUrl} error={error('baseUrl')} onChange={(next) => set('baseUrl', next)} placeholder="http://127.0.0.1:11434" />
           {stored === null && (
             <Discover
@@ -192,7 +195,7 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
             </Toggle>
           </div>
           <Test service={service} stored={stored} part={part} name={form.name} />
-        </>
+        </Guard>
       )}
     </Drawer>
   )
@@ -212,13 +215,14 @@ function Weight({ service, form, stored, value, part, valid, error, onChange }: 
 }) {
   const { t } = useI18n()
   const weight = Number(form.weight)
+  const denied = useDenied('config:instance:write')
   const follows = value?.loadBalancer === 'least_connections'
   const own = stored?.instanceId
   const asked = useDeferredValue(own === undefined ? part : { weight })
   const query = { dryRun: true }
   const { data: change } = useQuery({
     queryKey: ['shares', 'foretold', service, own, asked],
-    enabled: valid && !follows && value !== undefined,
+    enabled: valid && !follows && value !== undefined && denied === undefined,
     placeholderData: keepPreviousData,
     retry: false,
     queryFn: ({ signal }) =>
@@ -236,7 +240,7 @@ function Weight({ service, form, stored, value, part, valid, error, onChange }: 
         {t('common.weight')} <span className="opt">{t('services.weightHint')}</span>
       </div>
       <div className="row">
-        <Slider label={t('common.weight')} value={Number.isFinite(weight) ? weight : 0} min={0} max={10} step={1} onChange={(next) => onChange(String(next))} />
+        <Slider label={t('common.weight')} disabled={denied !== undefined} value={Number.isFinite(weight) ? weight : 0} min={0} max={10} step={1} onChange={(next) => onChange(String(next))} />
         <div className={`inp w-[76px] flex-none ${error !== undefined ? 'err' : ''}`}>
           <input className="text-right" inputMode="decimal" aria-label={t('common.weight')} value={form.weight} onChange={(event) => onChange(event.target.value)} />
         </div>

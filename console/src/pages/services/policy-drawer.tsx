@@ -4,6 +4,7 @@ import { useEdit } from '@/api/mutations'
 import type { Service, ServiceInput, ServiceType } from '@/api/types'
 import { useI18n } from '@/i18n'
 import { axis, duration } from '@/lib/format'
+import { Guard } from '@/shell/guard'
 import { ErrorNote } from '@/ui/feedback'
 import { SelectField, TextField } from '@/ui/field'
 import { Confirm, Drawer } from '@/ui/overlay'
@@ -44,7 +45,7 @@ export function PolicyDrawer({ service, value, version, onClose }: { service: Se
       title={t('services.policy', { service })}
       onClose={onClose}
       footer={
-        <>
+        <Guard needs="config:type:write">
           <button type="button" className="btn ghost text-bad" onClick={() => setDeleting(true)}>
             {t('services.deleteType', { service })}
           </button>
@@ -57,9 +58,10 @@ export function PolicyDrawer({ service, value, version, onClose }: { service: Se
           >
             {t('services.saveAs', { n: base.version + 1 })}
           </button>
-        </>
+        </Guard>
       }
     >
+      <Guard needs="config:type:write">
       {edit.error !== null && (
         <div className="mb-3">
           <ErrorNote error={edit.error} />
@@ -155,6 +157,7 @@ export function PolicyDrawer({ service, value, version, onClose }: { service: Se
           {t('services.deleteTypeText', { service, n: instances?.length ?? 0 })}
         </Confirm>
       )}
+      </Guard>
     </Drawer>
   )
 }

@@ -9,6 +9,7 @@ import { useI18n } from '@/i18n'
 import { axis, duration, host, percent, rate, text } from '@/lib/format'
 import { empty, type Stats } from '@/live/stats'
 import type { InstanceState } from '@/live/types'
+import { GuardedLink, useDenied } from '@/shell/guard'
 import { useToast } from '@/ui/feedback'
 import { Menu, Name, Slider, Switch } from '@/ui/parts'
 import { StatePill } from '@/ui/status'
@@ -63,10 +64,10 @@ export function ServiceGroup({ service, value, rows, stats, version, now, select
         <span className="muted trunc">{`${t('common.instances', { n: rows.length })}${t('common.comma')}${t('common.models', { n: models })}`}</span>
         <span className="grow" />
         <Policies service={service} value={value} />
-        <Link className="btn sm" to="/services" search={((old: object) => ({ ...old, add: service, edit: undefined, policy: undefined })) as never}>
+        <GuardedLink needs="config:instance:write" className="btn sm" to="/services" search={((old: object) => ({ ...old, add: service, edit: undefined, policy: undefined })) as never}>
           <Plus className="ic s14" aria-hidden />
           {t('services.addInstance')}
-        </Link>
+        </GuardedLink>
       </div>
       <div className="panel">
         <table className="tbl fx svc">
@@ -114,6 +115,7 @@ function InstanceRow({ row, stats, version, now, selected, onRemove }: {
   const navigate = useNavigate()
   const toast = useToast()
   const edit = useEdit()
+  const denied = useDenied('config:instance:write')
   const { instance, service, id } = row
   const [weight, setWeight] = useState<number | null>(null)
   const enabled = instance.enabled !== false
@@ -125,10 +127,10 @@ function InstanceRow({ row, stats, version, now, selected, onRemove }: {
     edit.mutate({ edit: { kind: 'update', service, id, instance: part }, version, said }, { onError: (error) => toast(error.message), onSettled: () => setWeight(null) })
   return (
     <tr className={selected ? 'sel' : ''} aria-selected={selected}>
-      <td>
+      <td title={denied}>
         <Switch
           checked={enabled}
-          disabled={edit.isPending}
+          disabled={edit.isPending || denied !== undefined}
           label={t('services.enable', { id })}
           onChange={(next) => change({ enabled: next }, t(next ? 'services.enabled' : 'services.disabled', { id: instance.name }))}
         />
@@ -141,7 +143,7 @@ function InstanceRow({ row, stats, version, now, selected, onRemove }: {
       </td>
       <td className="sttd">{row.state !== undefined ? <StatePill instance={row.state} now={now} /> : <span className="muted">–</span>}</td>
       <td className="lo soft">{row.state?.adapter ?? instance.adapter}</td>
-      <td className="wtd">
+      <td className="wtd" title={denied}>
         <span className="row">
           <span className="w-[24px] text-right">{shown}</span>
           <span className="lo2 w-[84px]">
@@ -151,6 +153,7 @@ function InstanceRow({ row, stats, version, now, selected, onRemove }: {
               min={0}
               max={10}
               step={1}
+              disabled={denied !== undefined}
               onChange={setWeight}
               onCommit={(next) => change({ weight: next }, t('services.weightIs', { n: next }))}
             />
@@ -175,9 +178,9 @@ function InstanceRow({ row, stats, version, now, selected, onRemove }: {
             { label: t('services.edit'), onSelect: open },
             { label: t('services.try'), onSelect: () => void navigate({ to: '/playground', search: { type: service, model: instance.name } as never }) },
             { label: t('services.calls'), onSelect: () => void navigate({ to: '/calls', search: { service, q: id } as never }) },
-            { label: t('services.copy'), onSelect: () => void navigate({ to: '/services', search: ((old: object) => ({ ...old, add: service, from: id, edit: undefined })) as never }) },
+            { label: t('services.copy'), disabled: denied !== undefined, title: denied, onSelect: () => void navigate({ to: '/services', search: ((old: object) => ({ ...old, add: service, from: id, edit: undefined })) as never }) },
             'separator',
-            { label: t('services.remove'), danger: true, onSelect: () => onRemove(row) },
+            { label: t('services.remove'), danger: true, disabled: denied !== undefined, title: denied, onSelect: () => onRemove(row) },
           ]}
         />
       </td>

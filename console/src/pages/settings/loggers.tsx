@@ -2,6 +2,7 @@ import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { api, body } from '@/api/client'
 import type { components } from '@/api/schema'
 import { useI18n } from '@/i18n'
+import { Guard } from '@/shell/guard'
 import { ErrorNote, useToast } from '@/ui/feedback'
 import { Select } from '@/ui/field'
 
@@ -28,6 +29,7 @@ export function Loggers() {
         <h2>{t('set.loggers')}</h2>
       </div>
       <div className="panel p-4">
+        <Guard needs="actuator:logger:write">
         {(query.error ?? change.error) !== null && <ErrorNote error={query.error ?? change.error} />}
         <dl className="dl items-center">
           {Object.entries(query.data?.loggers ?? {}).map(([name, logger]) => [
@@ -44,6 +46,7 @@ export function Loggers() {
             </dd>,
           ])}
         </dl>
+        </Guard>
       </div>
     </>
   )

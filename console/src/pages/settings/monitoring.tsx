@@ -3,6 +3,7 @@ import { useEffect, useState } from 'react'
 import { api, body } from '@/api/client'
 import { useI18n } from '@/i18n'
 import { percent } from '@/lib/format'
+import { Guard } from '@/shell/guard'
 import { ErrorNote, useToast } from '@/ui/feedback'
 import { TextArea, TextField } from '@/ui/field'
 import { Toggle } from '@/ui/parts'
@@ -67,6 +68,7 @@ export function Monitoring() {
         <h2>{t('set.monitoring')}</h2>
       </div>
       <div className="panel p-4">
+        <Guard needs="monitoring:config:write">
         <div className="mb-4">
           <Toggle checked={stored?.enabled ?? false} onChange={(enabled) => save('enabled', t('set.monitoring'), () => body(api.PUT('/api/monitoring/config/enabled', { body: { enabled } }) as never))}>
             {t('set.enabled')}
@@ -129,6 +131,7 @@ export function Monitoring() {
           <dt>{t('set.sampling')}</dt>
           <dd>{stored?.sampling.enabled ? percent(stored.sampling.rate, 0) : t('common.off')}</dd>
         </dl>
+        </Guard>
       </div>
     </>
   )

@@ -11,6 +11,7 @@ import { maskSecrets, yamlLines } from '@/lib/yaml'
 import { oneOf } from '@/lib/url'
 import { useLive, useNow, useStats } from '@/live/context'
 import { usePageFact } from '@/shell/fact'
+import { Guard } from '@/shell/guard'
 import { useSearchState } from '@/shell/search'
 import { ErrorNote, useToast } from '@/ui/feedback'
 import { Confirm } from '@/ui/overlay'
@@ -48,10 +49,12 @@ export default function Versions() {
       <div>
         <div className="bar">
           <span className="soft grow">{t('ver.compare')}</span>
+          <Guard needs="config:version:write">
           <button type="button" className="btn" disabled={backup.isPending} onClick={() => backup.mutate()}>
             <Download className="ic s14" aria-hidden />
             {t('ver.backup')}
           </button>
+          </Guard>
         </div>
         <VersionList list={list} selected={selected?.version} onSelect={(version) => setSearch({ version: String(version) })} />
         <p className="hint mt-2">{t('ver.grow')}</p>
@@ -164,7 +167,7 @@ function Comparison({ list, selected, current, live, view, onView }: {
       <footer>
         <span className="hint grow">{isCurrent ? t('ver.cannotDelete', { n: to }) : t('ver.effect')}</span>
         {!isCurrent && (
-          <>
+          <Guard needs="config:version:write">
             <button type="button" className="btn ghost" onClick={() => setDeleting(true)}>
               {t('ver.delete', { n: to })}
             </button>
@@ -176,7 +179,7 @@ function Comparison({ list, selected, current, live, view, onView }: {
             <button type="button" className="btn pri" disabled={edit.isPending || live === undefined} onClick={roll}>
               {t(asking ? (back ? 'ver.confirm' : 'ver.confirmApply') : back ? 'ver.roll' : 'ver.apply', { n: to })}
             </button>
-          </>
+          </Guard>
         )}
       </footer>
       {deleting && (
