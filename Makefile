@@ -15,6 +15,8 @@ NO_RACE  := Allocat|Goodput
 # Packages that share nothing between goroutines; the race detector would find
 # nothing in them, and takes ten times as long.
 PURE     := patchbay-ai/patchbay$$|/internal/(jsonscan|jsonwrite|wire|schema|dialect)(/|$$)
+# These take longest and so begin first, beside all others, instead of last and alone.
+SLOWEST  := ./internal/web/v1 ./internal/proxy ./cmd/patchbay ./internal/quota
 BENCH    ?= .
 # The packages that decide, and the files of them that do more than that: those of
 # subpackages, and of quota what reads and writes stores.
@@ -257,7 +259,7 @@ unit:
 	if command -v $$(go env CC) >/dev/null; then race=-race; export CGO_ENABLED=1; \
 	else $(call skip,race detector: no C compiler); fi; \
 	echo "go test $$race"; \
-	if go test -v $$race -timeout 20m $$(go list ./... | grep -Ev '$(PURE)') > bin/unit.log 2>&1; then $(call report,bin/unit.log)
+	if go test -v $$race -timeout 20m $(SLOWEST) $$(go list ./... | grep -Ev '$(PURE)') > bin/unit.log 2>&1; then $(call report,bin/unit.log)
 	@$(call skipped-tests,bin/unit.log)
 
 .PHONY: no-race
