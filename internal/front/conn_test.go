@@ -420,7 +420,7 @@ func TestClientsThatStillSendGetTheReply(t *testing.T) {
 			t.Errorf("status %d", got)
 		}
 		began := time.Now()
-		if _, err := c.Read(make([]byte, 1)); err != io.EOF || time.Since(began) > time.Second {
+		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) || time.Since(began) > time.Second {
 			t.Errorf("the connection ends with %v after %v", err, time.Since(began))
 		}
 	})
