@@ -6,6 +6,7 @@ import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
+import { createServer as createBackend } from 'node:http'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -107,6 +108,40 @@ const hostile = [
   '<img src=x onerror=alert(1)>', '<script>alert(1)</script>', '"><svg onload=alert(1)>', "javascript:alert('1')", '{{constructor.constructor("alert(1)")()}}',
   '${alert(1)}', '<iframe srcdoc="<script>alert(1)</script>">', '\u202Egnp.exe', '[x](javascript:alert(1))',
 ]
+
+/**
+ * A backend whose models are the given ones. It answers with what it was asked,
+ * or with an error of these words when they are "fail:" and more.
+ */
+async function withBackend(models, run) {
+  const server = createBackend((request, response) => {
+    const send = (status, value) => response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(value))
+    if (request.method === 'GET') {
+      if (request.url === '/v1/models') send(200, { object: 'list', data: models.map((id) => ({ id, object: 'model', owned_by: 'flows' })) })
+      else send(404, { error: { message: 'not found' } })
+      return
+    }
+    let text = ''
+    request.on('data', (part) => (text += part))
+    request.on('end', () => {
+      const { model, messages } = JSON.parse(text)
+      const content = messages.at(-1).content
+      if (content.startsWith('fail:')) send(500, { error: { message: content.slice(5), type: 'server_error' } })
+      else send(200, { id: 'x', object: 'chat.completion', created: 1, model, choices: [{ index: 0, message: { role: 'assistant', content }, finish_reason: 'stop' }], usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 } })
+    })
+  })
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve))
+  try {
+    return await run(`http://127.0.0.1:${server.address().port}`)
+  } finally {
+    server.closeAllConnections()
+    server.close()
+  }
+}
+async function rollBack() {
+  const current = (await call('GET', '/api/config/version/current')).body.data
+  await call('POST', '/api/config/version/rollback/1', undefined, { 'If-Match': String(current) })
+}
 
 const flows = {
   'first page: numbers within a second, no violation of the policy': async (page) => {
@@ -294,8 +329,168 @@ const flows = {
     }
     assert.equal(await page.locator('.conv script, .conv iframe, .conv img, .conv svg:not(.tick):not(.ic)').count(), 0)
     assert.equal(dialogs, 0)
-    const current = (await call('GET', '/api/config/version/current')).body.data
-    await call('POST', '/api/config/version/rollback/1', undefined, { 'If-Match': String(current) })
+    await rollBack()
+  },
+  'hostile text, item by item: summary, header, answer, error': async (page) => {
+    let dialogs = 0
+    page.on('dialog', (dialog) => {
+      dialogs++
+      void dialog.dismiss()
+    })
+    const clean = async (what) => {
+      const bad = await page.evaluate(() => [...document.querySelectorAll('#root script, #root iframe, #root img, #root svg[onload], #root a[href^="javascript:"]')].map((node) => node.outerHTML))
+      assert.deepEqual(bad, [], what)
+      assert.deepEqual(await page.evaluate(() => window.violations), [], what)
+      assert.equal(dialogs, 0, what)
+    }
+    const refused = []
+    const seen = async (locator, text, what) => {
+      await locator.waitFor()
+      const shown = (await locator.innerText()).replace(/\s+/g, ' ')
+      assert.ok(shown.includes(text), `${what}: ${text} is not in ${shown.slice(0, 400)}`)
+      await clean(what)
+    }
+    await withBackend([], async (backend) => {
+      for (const item of hostile) {
+        const add = (headers) => call('POST', '/api/config/instance/add/chat', { name: item, baseUrl: backend, headers })
+        let reply = await add({ 'X-Note': item })
+        if (reply.status === 400) {
+          refused.push(`header ${item}: ${reply.body.message}`)
+          reply = await add({})
+        }
+        assert.ok(reply.status < 300, `${item}: ${reply.status} ${JSON.stringify(reply.body)}`)
+        const { version, instanceId } = reply.body.data
+        const known = (await call('GET', '/api/config/version?details=true')).body.data.find((one) => one.version === version)
+        await page.goto(`${base}versions?version=${version}`)
+        await seen(page.locator('.v.sel .vsum'), known.summary.replace(/\s+/g, ' '), 'version summary')
+        if (!refused.some((text) => text.startsWith(`header ${item}:`))) {
+          await page.goto(`${base}services?edit=${encodeURIComponent(`chat/${instanceId}`)}`)
+          await within(5000, page, (text) => document.querySelector('.drawer textarea[name=headers], .drawer textarea')?.value.includes(text), item)
+          await clean('header value')
+        }
+        const failed = await call('POST', '/v1/chat/completions', { model: item, messages: [{ role: 'user', content: `fail:${item}` }] })
+        const requestId = failed.headers.get('x-request-id')
+        const { body: told } = await call('GET', `/api/monitoring/calls/${requestId}`)
+        await page.goto(`${base}calls?call=${requestId}`)
+        await seen(page.locator('.drawer'), (told.tries[0].errorText ?? told.errorCode).replace(/\s+/g, ' '), 'error of the backend')
+        await page.goto(`${base}playground?model=${encodeURIComponent(item)}`)
+        await page.waitForSelector('.live.live')
+        await page.fill('.ta', item)
+        await page.keyboard.press('Control+Enter')
+        await page.waitForFunction((text) => document.querySelector('.conv')?.innerText.split(text).length > 2, item, { timeout: 8000 })
+        await clean('prompt and answer')
+      }
+    })
+    await rollBack()
+    return `${hostile.length} items${refused.length === 0 ? '' : `; refused by the gateway: ${refused.join('; ')}`}`
+  },
+  'discover: the models of a backend are added': (page) =>
+    withBackend(['flow-small', 'flow-large', '<img src=x onerror=alert(1)>'], async (backend) => {
+      await page.goto(`${base}services?add=chat`)
+      await page.getByLabel('Address', { exact: true }).fill(backend)
+      await page.getByRole('button', { name: 'Find its models' }).click()
+      const began = Date.now()
+      await page.getByRole('checkbox', { name: 'flow-small' }).check()
+      const time = Date.now() - began
+      await page.getByRole('checkbox', { name: 'flow-large' }).check()
+      assert.equal(await page.locator('.found img').count(), 0)
+      await page.getByRole('button', { name: 'Add 2 instances' }).click()
+      await page.locator('.toast', { hasText: '2 instances were added.' }).waitFor()
+      const added = (await instances()).filter((instance) => instance.baseUrl === backend)
+      assert.deepEqual(added.map((instance) => instance.name).sort(), ['flow-large', 'flow-small'])
+      assert.equal((await chat('flow-small')).status, 200)
+      await page.goto(`${base}services?edit=${encodeURIComponent(`chat/${added[0].instanceId}`)}`)
+      await page.locator('.drawer').getByRole('button', { name: 'Send a real call' }).click()
+      await page.locator('.drawer .note.ok').waitFor()
+      await rollBack()
+      return `found in ${time} ms`
+    }),
+  'break it: the breaker opens, traffic moves, the breaker closes': async (page) => {
+    await page.goto(base)
+    await page.waitForSelector('.jr2')
+    const pair = (await instances()).filter((instance) => instance.name === 'demo-chat').map((instance) => instance.instanceId)
+    await page.getByLabel('Instance to break').selectOption(pair[0])
+    await page.getByRole('button', { name: 'Break it' }).click()
+    await page.getByRole('button', { name: /Mend it now/ }).waitFor()
+    const began = Date.now()
+    const state = async () => (await call('GET', '/api/monitoring/circuit-breaker')).body.instances.find((one) => one.id === pair[0]).state
+    const row = page.locator(`[data-row="chat ${pair[0]}"]`)
+    await row.getByText(/Open/).waitFor({ timeout: 60_000 })
+    const opened = Date.now() - began
+    assert.match(await page.locator('.head').innerText(), /The breaker of demo-chat/)
+    // Callers notice nothing: the other instance answers, while the breaker is open.
+    for (let i = 0; i < 4; i++) {
+      const reply = await chat('demo-chat')
+      assert.equal(reply.status, 200)
+      const { body: told } = await call('GET', `/api/monitoring/calls/${reply.headers.get('x-request-id')}`)
+      if ((await state()) === 'OPEN') assert.equal(told.instance, pair[1])
+    }
+    await row.getByText('Closed').waitFor({ timeout: 120_000 })
+    return `open ${(opened / 1000).toFixed(1)} s after it broke, closed after ${((Date.now() - began) / 1000).toFixed(1)} s`
+  },
+  'an hour of live data: the memory of the tab is flat': async (page) => {
+    const reply = await fetch(`${gateway}/api/monitoring/live?topics=snapshot`)
+    const reader = reply.body.getReader()
+    let text = ''
+    while (!/data: .*\n\n/.test(text)) text += Buffer.from((await reader.read()).value).toString()
+    await reader.cancel()
+    const snapshot = JSON.parse(/data: (.*)\n\n/.exec(text)[1])
+    const model = (await call('GET', '/api/monitoring/calls?limit=1')).body.calls[0]
+    // The tab's own reader gets a stream that this flow writes, and a clock that it moves.
+    await page.addInitScript(() => {
+      const [now, ask] = [Date.now, window.fetch]
+      window.skew = 0
+      Date.now = () => now.call(Date) + window.skew
+      window.fetch = (input, init) => {
+        if (!String(input).startsWith('/api/monitoring/live')) return ask(input, init)
+        const body = new ReadableStream({ start: (controller) => (window.feed = controller) })
+        return Promise.resolve(new Response(body, { headers: { 'content-type': 'text/event-stream' } }))
+      }
+    })
+    await page.goto(base)
+    await page.waitForFunction(() => window.feed !== undefined)
+    const session = await page.context().newCDPSession(page)
+    await session.send('Performance.enable')
+    await session.send('HeapProfiler.enable')
+    const heap = async () => {
+      await session.send('HeapProfiler.collectGarbage')
+      const { metrics } = await session.send('Performance.getMetrics')
+      const value = (name) => metrics.find((metric) => metric.name === name).value
+      return { mb: value('JSHeapUsedSize') / 1e6, nodes: value('Nodes'), listeners: value('JSEventListeners') }
+    }
+    const replay = (from, to) =>
+      page.evaluate(async ([first, last, one, call]) => {
+        const encoder = new TextEncoder()
+        for (let i = first; i < last; i++) {
+          window.skew += 1000
+          const time = new Date(Date.now()).toISOString()
+          const event = (name, id, data) => `event: ${name}\nid: ${id}\ndata: ${JSON.stringify(data)}\n\n`
+          let text = ''
+          // The list of 10,000 calls is full after 500 of these seconds.
+          for (let n = 0; n < 20; n++) text += event('call', `${i}-${n}`, { ...call, requestId: `req_replay_${i}_${n}`, time, durationMs: (i * 7 + n) % 900 })
+          const answered = i * 20
+          const total = { ...one.total, requests: { ...one.total.requests, answered }, tokensOut: answered * 10 }
+          text += event('snapshot', `${i}`, { ...one, time, total, instances: one.instances.map((instance) => ({ ...instance, inFlight: i % 7 })) })
+          window.feed.enqueue(encoder.encode(text))
+          await new Promise((resolve) => setTimeout(resolve))
+        }
+      }, [from, to, snapshot, model])
+    const readings = []
+    for (let second = 0; second < 3600; second += 900) {
+      await replay(second, second + 900)
+      await page.waitForSelector('.live.live')
+      readings.push(await heap())
+    }
+    // All of it has arrived: the list is full, and its head is the last call.
+    await page.keyboard.press('g')
+    await page.keyboard.press('c')
+    await page.getByText('The latest 10,000 calls').waitFor()
+    await page.locator('.cbody .crow').first().click()
+    await page.locator('.drawer', { hasText: 'req_replay_3599_' }).waitFor()
+    const told = readings.map((reading) => `${reading.mb.toFixed(1)} MB, ${reading.nodes} nodes, ${reading.listeners} listeners`).join('; ')
+    assert.ok(readings[3].mb < readings[0].mb * 1.1 + 1, told)
+    assert.ok(readings[3].nodes < readings[0].nodes * 1.5 + 200, told)
+    return `after 15, 30, 45 and 60 minutes: ${told}`
   },
   'log in and out with a token': (page) =>
     withSecurity(async (url, tokens) => {

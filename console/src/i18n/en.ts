@@ -264,7 +264,7 @@ export const en = {
   'services.forward': 'Send the caller’s own key to the backend',
   'services.test': 'Test',
   'services.sendTest': 'Send a real call',
-  'services.testHint': 'A minimal request for {model} through /v1 with the saved values. Another instance of the model may answer.',
+  'services.testHint': 'A minimal request for {model}, sent to this backend with the values as they are typed.',
   'services.testOk': '{status} in {time}',
   'services.testStop': 'Stop',
   'services.based': 'Based on version {n}',

@@ -265,7 +265,7 @@ export const zh: Dictionary = {
   'services.forward': '将调用方自己的密钥发送给后端',
   'services.test': '测试',
   'services.sendTest': '发送真实调用',
-  'services.testHint': '以已保存的值通过 /v1 对 {model} 发送最小请求，可能由该模型的其他实例应答。',
+  'services.testHint': '按当前填写的值向此后端发送一次针对 {model} 的最小请求。',
   'services.testOk': '{status}，用时 {time}',
   'services.testStop': '停止',
   'services.based': '基于版本 {n}',
