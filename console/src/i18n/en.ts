@@ -404,7 +404,7 @@ export const en = {
   'pg.finished': 'The answer is complete.',
 
   'calls.sum': 'The latest {n} calls; names and numbers, never contents',
-  'calls.filter': 'Request id, model, instance, error code',
+  'calls.filter': 'Id, model, instance, error code',
   'calls.failed': 'Failed',
   'calls.slow': 'Slow',
   'calls.allServices': 'All services',

@@ -304,7 +304,7 @@ export const zh: Dictionary = {
   'services.failures': '失败次数',
   'services.wait': '等待（毫秒）',
   'services.successes': '成功次数',
-  'services.breakerSentence': '连续 {failures} 次失败后，{wait}内拒绝请求；随后放行试探请求，{successes} 次成功后闭合。',
+  'services.breakerSentence': '连续 {failures} 次失败后，{wait} 内拒绝请求；随后放行试探请求，{successes} 次成功后闭合。',
   'services.queueTitle': '队列',
   'services.queueSize': '等待位数',
   'services.queueTimeout': '最长等待（毫秒）',

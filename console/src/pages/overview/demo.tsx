@@ -42,21 +42,21 @@ function Bar() {
   return (
     <div className="panel demobar">
       <Guard needs="config:instance:write">
-      <b>{t('demo.title')}</b>
-      <Toggle checked={state.data?.traffic ?? false} onChange={(enabled) => change.mutate(() => ask('/api/demo/traffic', { enabled }))}>
-        {t('demo.traffic')}
-      </Toggle>
-      <span className="grow" />
-      <Select label={t('demo.instance')} value={id} options={ids.map((value) => ({ value, label: value.replace(/@https?:\/\//, ' · ') }))} onChange={setPicked} />
-      {fault === undefined ? (
-        <button type="button" className="btn danger" disabled={id === '' || change.isPending} onClick={() => set('down')}>
-          {t('demo.break')}
-        </button>
-      ) : (
-        <button type="button" className="btn" disabled={change.isPending} onClick={() => set('none')}>
-          {t('demo.mend', { n: left })}
-        </button>
-      )}
+        <b>{t('demo.title')}</b>
+        <Toggle checked={state.data?.traffic ?? false} onChange={(enabled) => change.mutate(() => ask('/api/demo/traffic', { enabled }))}>
+          {t('demo.traffic')}
+        </Toggle>
+        <span className="grow" />
+        <Select label={t('demo.instance')} value={id} options={ids.map((value) => ({ value, label: value.replace(/@https?:\/\//, ' · ') }))} onChange={setPicked} />
+        {fault === undefined ? (
+          <button type="button" className="btn danger" disabled={id === '' || change.isPending} onClick={() => set('down')}>
+            {t('demo.break')}
+          </button>
+        ) : (
+          <button type="button" className="btn" disabled={change.isPending} onClick={() => set('none')}>
+            {t('demo.mend', { n: left })}
+          </button>
+        )}
       </Guard>
       {change.error !== null && <ErrorNote error={change.error} />}
     </div>

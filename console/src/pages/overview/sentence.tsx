@@ -13,7 +13,7 @@ const Name = ({ children }: { children: string }) => (
 
 /** One sentence that says whether all is well, and one that says why not. */
 export function StatusSentence() {
-  const { t, locale } = useI18n()
+  const { t, lang, locale } = useI18n()
   const { snapshot } = useLive()
   const stats = useStats('5m')
   const now = useNow()
@@ -52,6 +52,8 @@ export function StatusSentence() {
     if (instance.breaker === 'HALF_OPEN') return <T key={key} k="overview.trial" v={{ model }} />
     return <T key={key} k="overview.unreachable" v={{ host: <Name>{instance.host}</Name> }} />
   })
+  // Chinese has no space between sentences.
+  const gap = lang === 'zh' ? '' : ' '
   const traffic =
     stats.total.requests === 0
       ? t('overview.noTraffic')
@@ -62,12 +64,14 @@ export function StatusSentence() {
       <p>
         {reasons.length === 0 ? (
           <>
-            {t('overview.quiet')} {traffic}
+            {t('overview.quiet')}
+            {gap}
+            {traffic}
           </>
         ) : (
           reasons.map((reason, index) => (
             <span key={index}>
-              {index > 0 && ' '}
+              {index > 0 && gap}
               {reason}
             </span>
           ))

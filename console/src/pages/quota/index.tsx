@@ -42,9 +42,9 @@ export default function Quota() {
           <h3>{t('quota.offTitle')}</h3>
           <p>{t('quota.offText')}</p>
           <Guard needs="config:quota:write">
-          <button type="button" className="btn pri" disabled={change.isPending} onClick={() => change.mutate({ part: { enabled: true }, said: t('quota.isOn') })}>
-            {t('quota.turnOn')}
-          </button>
+            <button type="button" className="btn pri" disabled={change.isPending} onClick={() => change.mutate({ part: { enabled: true }, said: t('quota.isOn') })}>
+              {t('quota.turnOn')}
+            </button>
           </Guard>
           <p>{t('quota.keepOn')}</p>
           <CodeBox text={'quota:\n  enabled: true'} />
@@ -239,30 +239,30 @@ function Settings({ config, busy, onChange }: { config: QuotaConfig; busy: boole
             <dd>{config.backendName === 'local' ? t('quota.local') : <code>{config.backendName}</code>}</dd>
           </dl>
           <Guard needs="config:quota:write">
-          <Toggle checked={config.failOpen} disabled={busy} onChange={(failOpen) => onChange({ failOpen }, t('quota.saved'))}>
-            {t('quota.failOpen')}
-          </Toggle>
-          <div>
-            <div className="flab mb-1">{t('quota.windows')}</div>
-            <div className="row flex-wrap !gap-4">
-              {windows.map((window) => (
-                <Toggle
-                  key={window}
-                  checked={config.windows.includes(window)}
-                  disabled={busy || (config.windows.length === 1 && config.windows[0] === window)}
-                  onChange={(on) => onChange({ windows: windows.filter((other) => (other === window ? on : config.windows.includes(other))) }, t('quota.saved'))}
-                >
-                  {t(`quota.${window}`)}
-                </Toggle>
-              ))}
+            <Toggle checked={config.failOpen} disabled={busy} onChange={(failOpen) => onChange({ failOpen }, t('quota.saved'))}>
+              {t('quota.failOpen')}
+            </Toggle>
+            <div>
+              <div className="flab mb-1">{t('quota.windows')}</div>
+              <div className="row flex-wrap !gap-4">
+                {windows.map((window) => (
+                  <Toggle
+                    key={window}
+                    checked={config.windows.includes(window)}
+                    disabled={busy || (config.windows.length === 1 && config.windows[0] === window)}
+                    onChange={(on) => onChange({ windows: windows.filter((other) => (other === window ? on : config.windows.includes(other))) }, t('quota.saved'))}
+                  >
+                    {t(`quota.${window}`)}
+                  </Toggle>
+                ))}
+              </div>
             </div>
-          </div>
-          {config.backendName === 'local' && <p className="hint">{t('quota.resets')}</p>}
-          <div>
-            <button type="button" className="btn danger" disabled={busy} onClick={() => onChange({ enabled: false }, t('quota.isOff'))}>
-              {t('quota.turnOff')}
-            </button>
-          </div>
+            {config.backendName === 'local' && <p className="hint">{t('quota.resets')}</p>}
+            <div>
+              <button type="button" className="btn danger" disabled={busy} onClick={() => onChange({ enabled: false }, t('quota.isOff'))}>
+                {t('quota.turnOff')}
+              </button>
+            </div>
           </Guard>
         </div>
       </section>

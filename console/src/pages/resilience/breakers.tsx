@@ -130,6 +130,7 @@ function Row({ instance, requests, onHold, onLetGo }: {
   const none = <span className="muted">–</span>
   const { lastError } = instance
   const denied = useDenied('config:instance:write')
+  const held = instance.forced && (instance.heldReason !== '' || instance.heldBy !== '')
   const half = instance.breaker === 'HALF_OPEN'
   return (
     <tr>
@@ -151,8 +152,8 @@ function Row({ instance, requests, onHold, onLetGo }: {
         )}
       </td>
       <td className="b-last">{instance.lastFailure === null ? none : ago(instance.lastFailure, now, locale)}</td>
-      <td className="cut b-cause">
-        {instance.forced && (instance.heldReason !== '' || instance.heldBy !== '') ? (
+      <td className={`cut b-cause ${lastError === null && !held ? 'none' : ''}`}>
+        {held ? (
           <span title={instance.heldReason}>{instance.heldReason === '' ? t('res.heldBy', { name: instance.heldBy }) : instance.heldReason}</span>
         ) : lastError === null ? (
           none

@@ -51,54 +51,54 @@ export function Degradation() {
       </div>
       <div className="panel grid gap-3 p-3">
         <Guard needs="monitoring:config:write">
-        {status.error !== null && <ErrorNote error={status.error} title={t('error.load')} />}
-        <div className="row flex-wrap">
-          <Segments label={t('res.level')} value={level} options={levels.map((value) => ({ value, label: t(`res.${value}`) }))} onChange={setLevel} />
-          <span className={level === 'NORMAL' ? 'soft' : 'warn font-semibold'}>
-            {t('res.sampling')}: {percent(status.data?.samplingRate ?? null, 0)}
-          </span>
-        </div>
-        <p className="hint">{status.data?.levelDescription ?? ' '}</p>
-        <div className="row flex-wrap">
-          <Toggle checked={status.data?.autoModeEnabled ?? false} onChange={setAuto}>
-            {t('res.autoMode')}
-          </Toggle>
-          <span className="grow" />
-          {level !== 'NORMAL' && (
-            <button type="button" className="btn sm" onClick={recover}>
-              {t('res.recover')}
-            </button>
-          )}
-        </div>
-        <div>
-          <div className="row mb-2 flex-wrap">
-            <span className="grow">{t('res.cache')}</span>
-            <span className="soft">{t('res.cacheUse', { n: cache.data?.currentSize ?? 0, k: cache.data?.maxSize ?? 0 })}</span>
-            <button type="button" className="btn sm" onClick={() => change.mutate({ run: () => body(api.POST('/api/monitoring/cache/clear', {}) as never), said: t('res.cleared') })}>
-              {t('res.clearCache')}
-            </button>
+          {status.error !== null && <ErrorNote error={status.error} title={t('error.load')} />}
+          <div className="row flex-wrap">
+            <Segments label={t('res.level')} value={level} options={levels.map((value) => ({ value, label: t(`res.${value}`) }))} onChange={setLevel} />
+            <span className={level === 'NORMAL' ? 'soft' : 'warn font-semibold'}>
+              {t('res.sampling')}: {percent(status.data?.samplingRate ?? null, 0)}
+            </span>
           </div>
-          <Bar share={cache.data?.usageRatio ?? 0} kind={(cache.data?.usageRatio ?? 0) > 0.8 ? 'wn' : ''} />
-        </div>
-        <div>
-          <div className="mb-1">{t('res.errors')}</div>
-          {broken.length === 0 && <p className="muted">{t('res.noErrors')}</p>}
-          {broken.map((one, index) => {
-            const component = one.component ?? one.name ?? ''
-            const operation = one.operation ?? ''
-            return (
-              <div key={index} className="row text-[12px]">
-                <code className="grow trunc">
-                  {component} {operation}
-                </code>
-                <span className="bad">{one.errorCount ?? one.count}</span>
-                <button type="button" className="btn sm" onClick={() => change.mutate({ run: () => body(api.POST('/api/monitoring/errors/reset', { body: { component, operation } }) as never), said: t('res.noErrors') })}>
-                  {t('res.reset')}
-                </button>
-              </div>
-            )
-          })}
-        </div>
+          <p className="hint">{status.data?.levelDescription ?? ' '}</p>
+          <div className="row flex-wrap">
+            <Toggle checked={status.data?.autoModeEnabled ?? false} onChange={setAuto}>
+              {t('res.autoMode')}
+            </Toggle>
+            <span className="grow" />
+            {level !== 'NORMAL' && (
+              <button type="button" className="btn sm" onClick={recover}>
+                {t('res.recover')}
+              </button>
+            )}
+          </div>
+          <div>
+            <div className="row mb-2 flex-wrap">
+              <span className="grow">{t('res.cache')}</span>
+              <span className="soft">{t('res.cacheUse', { n: cache.data?.currentSize ?? 0, k: cache.data?.maxSize ?? 0 })}</span>
+              <button type="button" className="btn sm" onClick={() => change.mutate({ run: () => body(api.POST('/api/monitoring/cache/clear', {}) as never), said: t('res.cleared') })}>
+                {t('res.clearCache')}
+              </button>
+            </div>
+            <Bar share={cache.data?.usageRatio ?? 0} kind={(cache.data?.usageRatio ?? 0) > 0.8 ? 'wn' : ''} />
+          </div>
+          <div>
+            <div className="mb-1">{t('res.errors')}</div>
+            {broken.length === 0 && <p className="muted">{t('res.noErrors')}</p>}
+            {broken.map((one, index) => {
+              const component = one.component ?? one.name ?? ''
+              const operation = one.operation ?? ''
+              return (
+                <div key={index} className="row text-[12px]">
+                  <code className="grow trunc">
+                    {component} {operation}
+                  </code>
+                  <span className="bad">{one.errorCount ?? one.count}</span>
+                  <button type="button" className="btn sm" onClick={() => change.mutate({ run: () => body(api.POST('/api/monitoring/errors/reset', { body: { component, operation } }) as never), said: t('res.noErrors') })}>
+                    {t('res.reset')}
+                  </button>
+                </div>
+              )
+            })}
+          </div>
         </Guard>
       </div>
     </section>

@@ -62,101 +62,101 @@ export function PolicyDrawer({ service, value, version, onClose }: { service: Se
       }
     >
       <Guard needs="config:type:write">
-      {edit.error !== null && (
+        {edit.error !== null && (
+          <div className="mb-3">
+            <ErrorNote error={edit.error} />
+          </div>
+        )}
+        <SelectField
+          label={t('services.balancing')}
+          name="loadBalancer"
+          value={form.loadBalancer ?? 'round_robin'}
+          options={(Object.keys(strategyNames) as NonNullable<Service['loadBalancer']>[]).map((name) => ({ value: name, label: t(strategyNames[name]!) }))}
+          onChange={(next) => setForm((old) => ({ ...old, loadBalancer: next }))}
+        />
+
+        <div className="sub">{t('services.limiter')}</div>
         <div className="mb-3">
-          <ErrorNote error={edit.error} />
+          <Toggle checked={limit.enabled ?? false} onChange={(next) => set('rateLimit', 'enabled', next)}>
+            {t('services.limitOn')}
+          </Toggle>
         </div>
-      )}
-      <SelectField
-        label={t('services.balancing')}
-        name="loadBalancer"
-        value={form.loadBalancer ?? 'round_robin'}
-        options={(Object.keys(strategyNames) as NonNullable<Service['loadBalancer']>[]).map((name) => ({ value: name, label: t(strategyNames[name]!) }))}
-        onChange={(next) => setForm((old) => ({ ...old, loadBalancer: next }))}
-      />
+        {limit.enabled && (
+          <>
+            <div className="two">
+              {number('rateLimit', 'capacity', t('services.capacity'))}
+              {number('rateLimit', 'refillRate', t('services.refill'))}
+              <SelectField
+                label={t('services.algorithm')}
+                value={limit.algorithm ?? 'token_bucket'}
+                options={(['token_bucket', 'leaky_bucket', 'sliding_window', 'warm_up'] as const).map((name) => ({ value: name, label: name }))}
+                onChange={(next) => set('rateLimit', 'algorithm', next)}
+              />
+              <SelectField
+                label={t('services.scope')}
+                value={limit.scope ?? 'service'}
+                options={(['service', 'model', 'instance'] as const).map((name) => ({ value: name, label: t(`common.${name}`) }))}
+                onChange={(next) => set('rateLimit', 'scope', next)}
+              />
+            </div>
+            <div className="mb-2">
+              <Toggle checked={limit.clientIpEnable ?? false} onChange={(next) => set('rateLimit', 'clientIpEnable', next)}>
+                {t('services.perClient')}
+              </Toggle>
+            </div>
+            <LimiterPicture capacity={capacity} refill={refill} />
+            <p className="hint mb-2">{t('services.limitSentence', { capacity, rate: refill })}</p>
+          </>
+        )}
 
-      <div className="sub">{t('services.limiter')}</div>
-      <div className="mb-3">
-        <Toggle checked={limit.enabled ?? false} onChange={(next) => set('rateLimit', 'enabled', next)}>
-          {t('services.limitOn')}
-        </Toggle>
-      </div>
-      {limit.enabled && (
-        <>
+        <div className="sub">{t('services.breakerTitle')}</div>
+        <div className="mb-3">
+          <Toggle checked={breaker.enabled ?? false} onChange={(next) => set('circuitBreaker', 'enabled', next)}>
+            {t('services.breakerOn')}
+          </Toggle>
+        </div>
+        {breaker.enabled && (
+          <>
+            <div className="three">
+              {number('circuitBreaker', 'failureThreshold', t('services.failures'))}
+              {number('circuitBreaker', 'recoveryTimeout', t('services.wait'))}
+              {number('circuitBreaker', 'successThreshold', t('services.successes'))}
+            </div>
+            <BreakerPicture failures={Number(breaker.failureThreshold ?? 0)} wait={wait} successes={Number(breaker.successThreshold ?? 0)} />
+            <p className="hint mb-2">
+              {t('services.breakerSentence', { failures: breaker.failureThreshold ?? 0, wait: axis(duration(wait)), successes: breaker.successThreshold ?? 0 })}
+            </p>
+          </>
+        )}
+
+        <div className="sub">{t('services.healthTitle')}</div>
+        <div className="mb-3">
+          <Toggle checked={form.healthCheck?.enabled ?? false} onChange={(next) => set('healthCheck', 'enabled', next)}>
+            {t('services.healthOn')}
+          </Toggle>
+        </div>
+        {form.healthCheck?.enabled && (
           <div className="two">
-            {number('rateLimit', 'capacity', t('services.capacity'))}
-            {number('rateLimit', 'refillRate', t('services.refill'))}
-            <SelectField
-              label={t('services.algorithm')}
-              value={limit.algorithm ?? 'token_bucket'}
-              options={(['token_bucket', 'leaky_bucket', 'sliding_window', 'warm_up'] as const).map((name) => ({ value: name, label: name }))}
-              onChange={(next) => set('rateLimit', 'algorithm', next)}
-            />
-            <SelectField
-              label={t('services.scope')}
-              value={limit.scope ?? 'service'}
-              options={(['service', 'model', 'instance'] as const).map((name) => ({ value: name, label: t(`common.${name}`) }))}
-              onChange={(next) => set('rateLimit', 'scope', next)}
-            />
+            {number('healthCheck', 'interval', t('services.interval'))}
+            {number('healthCheck', 'timeout', t('services.timeout'))}
           </div>
-          <div className="mb-2">
-            <Toggle checked={limit.clientIpEnable ?? false} onChange={(next) => set('rateLimit', 'clientIpEnable', next)}>
-              {t('services.perClient')}
-            </Toggle>
-          </div>
-          <LimiterPicture capacity={capacity} refill={refill} />
-          <p className="hint mb-2">{t('services.limitSentence', { capacity, rate: refill })}</p>
-        </>
-      )}
-
-      <div className="sub">{t('services.breakerTitle')}</div>
-      <div className="mb-3">
-        <Toggle checked={breaker.enabled ?? false} onChange={(next) => set('circuitBreaker', 'enabled', next)}>
-          {t('services.breakerOn')}
-        </Toggle>
-      </div>
-      {breaker.enabled && (
-        <>
-          <div className="three">
-            {number('circuitBreaker', 'failureThreshold', t('services.failures'))}
-            {number('circuitBreaker', 'recoveryTimeout', t('services.wait'))}
-            {number('circuitBreaker', 'successThreshold', t('services.successes'))}
-          </div>
-          <BreakerPicture failures={Number(breaker.failureThreshold ?? 0)} wait={wait} successes={Number(breaker.successThreshold ?? 0)} />
-          <p className="hint mb-2">
-            {t('services.breakerSentence', { failures: breaker.failureThreshold ?? 0, wait: axis(duration(wait)), successes: breaker.successThreshold ?? 0 })}
-          </p>
-        </>
-      )}
-
-      <div className="sub">{t('services.healthTitle')}</div>
-      <div className="mb-3">
-        <Toggle checked={form.healthCheck?.enabled ?? false} onChange={(next) => set('healthCheck', 'enabled', next)}>
-          {t('services.healthOn')}
-        </Toggle>
-      </div>
-      {form.healthCheck?.enabled && (
+        )}
+        <div className="sub">{t('services.queueTitle')}</div>
         <div className="two">
-          {number('healthCheck', 'interval', t('services.interval'))}
-          {number('healthCheck', 'timeout', t('services.timeout'))}
+          {number('queue', 'size', t('services.queueSize'))}
+          {number('queue', 'timeout', t('services.queueTimeout'))}
         </div>
-      )}
-      <div className="sub">{t('services.queueTitle')}</div>
-      <div className="two">
-        {number('queue', 'size', t('services.queueSize'))}
-        {number('queue', 'timeout', t('services.queueTimeout'))}
-      </div>
-      {deleting && (
-        <Confirm
-          title={t('services.deleteType', { service })}
-          action={t('services.deleteType', { service })}
-          typed={service}
-          onClose={() => setDeleting(false)}
-          onConfirm={() => edit.mutateAsync({ edit: { kind: 'delete', service }, version: base.version, said: '' }).then(onClose)}
-        >
-          {t('services.deleteTypeText', { service, n: instances?.length ?? 0 })}
-        </Confirm>
-      )}
+        {deleting && (
+          <Confirm
+            title={t('services.deleteType', { service })}
+            action={t('services.deleteType', { service })}
+            typed={service}
+            onClose={() => setDeleting(false)}
+            onConfirm={() => edit.mutateAsync({ edit: { kind: 'delete', service }, version: base.version, said: '' }).then(onClose)}
+          >
+            {t('services.deleteTypeText', { service, n: instances?.length ?? 0 })}
+          </Confirm>
+        )}
       </Guard>
     </Drawer>
   )

@@ -80,7 +80,7 @@ export function ServiceGroup({ service, value, rows, stats, version, now, select
               <th className="w-[138px]">{t('common.state')}</th>
               <th className="lo w-[84px]">{t('services.dialect')}</th>
               <th className="cw">{t('common.weight')}</th>
-              <th className="num w-[126px]" title={t('services.shareHint')}>
+              <th className="num csh" title={t('services.shareHint')}>
                 {t('common.share')}
                 <span className="lo"> / {t('res.expected')}</span>
               </th>

@@ -30,22 +30,22 @@ export function Loggers() {
       </div>
       <div className="panel p-4">
         <Guard needs="actuator:logger:write">
-        {(query.error ?? change.error) !== null && <ErrorNote error={query.error ?? change.error} />}
-        <dl className="dl items-center">
-          {Object.entries(query.data?.loggers ?? {}).map(([name, logger]) => [
-            <dt key={`${name} name`}>
-              <code>{name}</code>
-            </dt>,
-            <dd key={name} className="max-w-[220px]">
-              <Select
-                label={`${t('set.level')} ${name}`}
-                value={logger.configuredLevel ?? ''}
-                options={[...(name === 'ROOT' ? [] : [{ value: '', label: t('set.inherit', { level: root }) }]), ...(query.data?.levels ?? []).map((level) => ({ value: level, label: level }))]}
-                onChange={(level) => change.mutate({ name, level })}
-              />
-            </dd>,
-          ])}
-        </dl>
+          {(query.error ?? change.error) !== null && <ErrorNote error={query.error ?? change.error} />}
+          <dl className="dl items-center">
+            {Object.entries(query.data?.loggers ?? {}).map(([name, logger]) => [
+              <dt key={`${name} name`}>
+                <code>{name}</code>
+              </dt>,
+              <dd key={name} className="max-w-[220px]">
+                <Select
+                  label={`${t('set.level')} ${name}`}
+                  value={logger.configuredLevel ?? ''}
+                  options={[...(name === 'ROOT' ? [] : [{ value: '', label: t('set.inherit', { level: root }) }]), ...(query.data?.levels ?? []).map((level) => ({ value: level, label: level }))]}
+                  onChange={(level) => change.mutate({ name, level })}
+                />
+              </dd>,
+            ])}
+          </dl>
         </Guard>
       </div>
     </>

@@ -69,68 +69,68 @@ export function Monitoring() {
       </div>
       <div className="panel p-4">
         <Guard needs="monitoring:config:write">
-        <div className="mb-4">
-          <Toggle checked={stored?.enabled ?? false} onChange={(enabled) => save('enabled', t('set.monitoring'), () => body(api.PUT('/api/monitoring/config/enabled', { body: { enabled } }) as never))}>
-            {t('set.enabled')}
-          </Toggle>
-        </div>
-        <form
-          className="saverow"
-          onSubmit={(event) => {
-            event.preventDefault()
-            save('prefix', t('set.prefix'), () => body(api.PUT('/api/monitoring/config/prefix', { body: { prefix } }) as never))
-          }}
-        >
-          <TextField label={t('set.prefix')} mono value={prefix} error={failed('prefix')} onChange={setPrefix} />
-          <button type="submit" className="btn" disabled={prefix === stored?.prefix || change.isPending}>
-            {t('common.save')}
-          </button>
-        </form>
-        <form
-          className="saverow"
-          onSubmit={(event) => {
-            event.preventDefault()
-            save('interval', t('set.interval'), () => body(api.PUT('/api/monitoring/config/collection-interval', { body: { interval } }) as never))
-          }}
-        >
-          <TextField label={t('set.interval')} mono value={interval} hint={t('set.intervalHint')} error={failed('interval')} onChange={setIntervalText} />
-          <button type="submit" className="btn" disabled={interval === stored?.collectionInterval || change.isPending}>
-            {t('common.save')}
-          </button>
-        </form>
-        <form
-          className="saverow"
-          onSubmit={(event) => {
-            event.preventDefault()
-            save('tags', t('set.tags'), () => body(api.PUT('/api/monitoring/config/custom-tags', { body: { customTags: parseTags(tags) } }) as never))
-          }}
-        >
-          <TextArea label={t('set.tags')} mono rows={2} value={tags} hint={t('set.tagsHint')} error={failed('tags')} onChange={setTags} />
-          <button type="submit" className="btn" disabled={stored === undefined || tags === printTags(stored.customTags) || change.isPending}>
-            {t('common.save')}
-          </button>
-        </form>
-        <div className="flab mb-1">{t('set.categories')}</div>
-        <div className="row flex-wrap !gap-4">
-          {categories.map((category) => (
-            <Toggle
-              key={category}
-              checked={stored?.enabledCategories.includes(category) ?? false}
-              onChange={(on) =>
-                save('categories', t('set.categories'), () =>
-                  body(api.PUT('/api/monitoring/config/categories', { body: { categories: categories.filter((other) => (other === category ? on : (stored?.enabledCategories.includes(other) ?? false))) } }) as never),
-                )
-              }
-            >
-              <code>{category}</code>
+          <div className="mb-4">
+            <Toggle checked={stored?.enabled ?? false} onChange={(enabled) => save('enabled', t('set.monitoring'), () => body(api.PUT('/api/monitoring/config/enabled', { body: { enabled } }) as never))}>
+              {t('set.enabled')}
             </Toggle>
-          ))}
-        </div>
-        {failed('categories') !== undefined && <div className="msg mt-1">{failed('categories')}</div>}
-        <dl className="dl mt-3">
-          <dt>{t('set.sampling')}</dt>
-          <dd>{stored?.sampling.enabled ? percent(stored.sampling.rate, 0) : t('common.off')}</dd>
-        </dl>
+          </div>
+          <form
+            className="saverow"
+            onSubmit={(event) => {
+              event.preventDefault()
+              save('prefix', t('set.prefix'), () => body(api.PUT('/api/monitoring/config/prefix', { body: { prefix } }) as never))
+            }}
+          >
+            <TextField label={t('set.prefix')} mono value={prefix} error={failed('prefix')} onChange={setPrefix} />
+            <button type="submit" className="btn" disabled={prefix === stored?.prefix || change.isPending}>
+              {t('common.save')}
+            </button>
+          </form>
+          <form
+            className="saverow"
+            onSubmit={(event) => {
+              event.preventDefault()
+              save('interval', t('set.interval'), () => body(api.PUT('/api/monitoring/config/collection-interval', { body: { interval } }) as never))
+            }}
+          >
+            <TextField label={t('set.interval')} mono value={interval} hint={t('set.intervalHint')} error={failed('interval')} onChange={setIntervalText} />
+            <button type="submit" className="btn" disabled={interval === stored?.collectionInterval || change.isPending}>
+              {t('common.save')}
+            </button>
+          </form>
+          <form
+            className="saverow"
+            onSubmit={(event) => {
+              event.preventDefault()
+              save('tags', t('set.tags'), () => body(api.PUT('/api/monitoring/config/custom-tags', { body: { customTags: parseTags(tags) } }) as never))
+            }}
+          >
+            <TextArea label={t('set.tags')} mono rows={2} value={tags} hint={t('set.tagsHint')} error={failed('tags')} onChange={setTags} />
+            <button type="submit" className="btn" disabled={stored === undefined || tags === printTags(stored.customTags) || change.isPending}>
+              {t('common.save')}
+            </button>
+          </form>
+          <div className="flab mb-1">{t('set.categories')}</div>
+          <div className="row flex-wrap !gap-4">
+            {categories.map((category) => (
+              <Toggle
+                key={category}
+                checked={stored?.enabledCategories.includes(category) ?? false}
+                onChange={(on) =>
+                  save('categories', t('set.categories'), () =>
+                    body(api.PUT('/api/monitoring/config/categories', { body: { categories: categories.filter((other) => (other === category ? on : (stored?.enabledCategories.includes(other) ?? false))) } }) as never),
+                  )
+                }
+              >
+                <code>{category}</code>
+              </Toggle>
+            ))}
+          </div>
+          {failed('categories') !== undefined && <div className="msg mt-1">{failed('categories')}</div>}
+          <dl className="dl mt-3">
+            <dt>{t('set.sampling')}</dt>
+            <dd>{stored?.sampling.enabled ? percent(stored.sampling.rate, 0) : t('common.off')}</dd>
+          </dl>
         </Guard>
       </div>
     </>

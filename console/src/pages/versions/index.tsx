@@ -50,10 +50,10 @@ export default function Versions() {
         <div className="bar">
           <span className="soft grow">{t('ver.compare')}</span>
           <Guard needs="config:version:write">
-          <button type="button" className="btn" disabled={backup.isPending} onClick={() => backup.mutate()}>
-            <Download className="ic s14" aria-hidden />
-            {t('ver.backup')}
-          </button>
+            <button type="button" className="btn" disabled={backup.isPending} onClick={() => backup.mutate()}>
+              <Download className="ic s14" aria-hidden />
+              {t('ver.backup')}
+            </button>
           </Guard>
         </div>
         <VersionList list={list} selected={selected?.version} onSelect={(version) => setSearch({ version: String(version) })} />
