@@ -56,6 +56,7 @@ var floors = []string{
 	"internal/listen",
 	"internal/config",
 	"internal/routing",
+	"internal/discover",
 	"internal/live",
 	"internal/proxy",
 	"internal/control",

@@ -1,0 +1,233 @@
+// Package discover finds out which models a backend has and what kind of backend
+// it is, by asking for its list of models. It never loads a model.
+package discover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+const (
+	// MaxList is how much of a list of models is read.
+	MaxList = 4 << 20
+	// maxModels is how many models are told.
+	maxModels = 1000
+)
+
+// Backend is a backend that may be asked.
+type Backend struct {
+	BaseURL string
+	APIKey  backend.Secret
+	Adapter string // empty: to be found out
+}
+
+// Model is a model that a backend has.
+type Model struct {
+	ID string
+	// ServiceType is a guess by the name, unless the backend says it.
+	ServiceType schema.ServiceType
+}
+
+// Found is what a backend said.
+type Found struct {
+	Adapter string // empty where no list of models was found
+	Models  []Model
+	Errors  []string // what was tried without success, in words for people
+}
+
+// Send gets a list of models: it calls the path of the settings and returns status
+// and body. The service type is any that the adapter of the settings serves.
+type Send func(ctx context.Context, serviceType schema.ServiceType, settings backend.Settings) (status int, body []byte, err error)
+
+// BackendError is an error that a field of a Backend causes.
+type BackendError struct {
+	Field string // adapter or baseUrl
+	Err   error
+}
+
+func (e *BackendError) Error() string { return e.Field + ": " + e.Err.Error() }
+func (e *BackendError) Unwrap() error { return e.Err }
+
+// ErrRefused is wrapped by what a Send returns to end the search, because no other way
+// of asking would go better.
+var ErrRefused = errors.New("the request is refused")
+
+// listing is how a backend is asked for its models.
+type listing struct {
+	adapter, path string
+	// hosts are where this is tried first, because nothing else is there.
+	hosts []string
+}
+
+// listings are tried in this order where the adapter is not known.
+var listings = []listing{
+	{"gemini", "/v1beta/models", []string{"generativelanguage.googleapis.com"}},
+	{"anthropic", "/v1/models", []string{"api.anthropic.com"}},
+	{"ollama", "/api/tags", nil},
+	{"openai", "/v1/models", nil},
+}
+
+// Ask asks a backend in the ways that are likely, until one succeeds. The error is a
+// BackendError, one that wraps ErrRefused, or that of the context.
+func Ask(ctx context.Context, send Send, b Backend) (Found, error) {
+	ways, err := listingsFor(b)
+	if err != nil {
+		return Found{}, err
+	}
+	var found Found
+	for _, way := range ways {
+		models, adapter, err := ask(ctx, send, b, way)
+		switch {
+		case ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled):
+			return found, ctx.Err()
+		case errors.Is(err, ErrRefused):
+			return found, err
+		case err != nil:
+			found.Errors = append(found.Errors, fmt.Sprintf("GET %s (%s): %v", way.path, way.adapter, err))
+			continue
+		}
+		found.Adapter, found.Models = adapter, models
+		return found, nil
+	}
+	return found, nil
+}
+
+// listingsFor returns the ways to ask a backend, the likeliest first.
+func listingsFor(b Backend) ([]listing, error) {
+	if b.Adapter != "" {
+		kind, err := kinds.Lookup(b.Adapter)
+		if err != nil {
+			return nil, &BackendError{"adapter", err}
+		}
+		for _, way := range listings {
+			if way.adapter == kind.Name {
+				return []listing{way}, nil
+			}
+		}
+		return []listing{{adapter: kind.Name, path: "/v1/models"}}, nil
+	}
+	address, err := url.Parse(b.BaseURL)
+	if err != nil {
+		return nil, &BackendError{"baseUrl", errors.New("is not a valid URL")}
+	}
+	var general []listing
+	for _, way := range listings {
+		if slices.Contains(way.hosts, strings.ToLower(address.Hostname())) {
+			return []listing{way}, nil
+		}
+		if way.hosts == nil {
+			general = append(general, way)
+		}
+	}
+	return general, nil
+}
+
+// ask asks a backend in one way, and returns its models and what kind it is.
+func ask(ctx context.Context, send Send, b Backend, way listing) ([]Model, string, error) {
+	kind, err := kinds.Lookup(way.adapter)
+	if err != nil {
+		return nil, "", err
+	}
+	var serviceType schema.ServiceType
+	for serviceType = range kind.Routes {
+		break // whichever: only address and headers matter
+	}
+	// A base URL may end in the first segment of the path.
+	first, _, _ := strings.Cut(way.path[1:], "/")
+	settings := backend.DefaultSettings()
+	settings.Name, settings.APIKey, settings.Adapter, settings.Path = "discovery", b.APIKey, way.adapter, way.path
+	settings.BaseURL = strings.TrimSuffix(strings.TrimRight(b.BaseURL, "/"), "/"+first)
+	status, body, err := send(ctx, serviceType, settings)
+	switch {
+	case err != nil:
+		return nil, "", err
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		return nil, "", fmt.Errorf("the backend answered with status %d: it wants another key", status)
+	case status != http.StatusOK:
+		return nil, "", fmt.Errorf("the backend answered with status %d", status)
+	}
+	return read(body, way.adapter, b.Adapter == "")
+}
+
+// read reads a list of models in any of the dialects. Where the adapter was not given,
+// the list may say a better one.
+func read(body []byte, adapter string, mayRefine bool) ([]Model, string, error) {
+	var list struct {
+		Data []struct {
+			ID      string `json:"id"`
+			OwnedBy string `json:"owned_by"`
+		} `json:"data"`
+		Models []struct {
+			Name    string   `json:"name"`
+			Methods []string `json:"supportedGenerationMethods"`
+		} `json:"models"`
+	}
+	if err := json.Unmarshal(body, &list, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil || list.Data == nil && list.Models == nil {
+		return nil, "", errors.New("the answer is no list of models")
+	}
+	var models []Model
+	add := func(id string, serviceType schema.ServiceType) {
+		if id != "" && len(models) < maxModels {
+			models = append(models, Model{id, serviceType})
+		}
+	}
+	for _, model := range list.Data {
+		if mayRefine && adapter == "openai" && slices.Contains([]string{"vllm", "llamacpp", "xinference"}, model.OwnedBy) {
+			adapter = model.OwnedBy
+		}
+		add(model.ID, GuessService(model.ID))
+	}
+	for _, model := range list.Models {
+		if len(list.Data) > 0 {
+			break // llama.cpp lists its models in both ways
+		}
+		serviceType := GuessService(model.Name)
+		if slices.Contains(model.Methods, "generateContent") {
+			serviceType = schema.Chat
+		}
+		if slices.Contains(model.Methods, "embedContent") {
+			serviceType = schema.Embedding
+		}
+		// Gemini says models/name, and Ollama name:latest; both take the name alone.
+		add(strings.TrimSuffix(strings.TrimPrefix(model.Name, "models/"), ":latest"), serviceType)
+	}
+	for i := range models {
+		if kinds.Check(adapter, models[i].ServiceType) != nil {
+			models[i].ServiceType = schema.Chat
+		}
+	}
+	return models, adapter, nil
+}
+
+// GuessService guesses by its name what a model is for.
+func GuessService(model string) schema.ServiceType {
+	name := strings.ToLower(model)
+	for _, guess := range []struct {
+		serviceType schema.ServiceType
+		words       []string
+	}{
+		{schema.Rerank, []string{"rerank"}},
+		{schema.Embedding, []string{"embed", "bge-", "e5-", "gte-", "minilm", "jina-clip"}},
+		{schema.STT, []string{"whisper", "transcribe", "-stt", "-asr", "paraformer", "sensevoice"}},
+		{schema.TTS, []string{"tts", "-speech", "kokoro", "piper", "cosyvoice"}},
+		{schema.ImgEdit, []string{"image-edit"}},
+		{schema.ImgGen, []string{"dall-e", "image", "stable-diffusion", "sdxl", "flux"}},
+	} {
+		if slices.ContainsFunc(guess.words, func(word string) bool { return strings.Contains(name, word) }) {
+			return guess.serviceType
+		}
+	}
+	return schema.Chat
+}
