@@ -105,6 +105,7 @@ func New(settings Settings, service schema.ServiceType, policy Policy, state *St
 	target, err := kind.Target(service, dialect.Endpoint{
 		BaseURL:              settings.BaseURL,
 		Path:                 settings.Path,
+		APIVersion:           settings.APIVersion,
 		APIKey:               key,
 		Model:                settings.UpstreamModel,
 		Headers:              headers,

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net/url"
 	"strconv"
 	"strings"
 
@@ -96,19 +95,8 @@ func classify(err error) probeResult {
 	return probeResult{dead, transport.CauseOf(err)}
 }
 
-// healthPath is where the health of an instance is asked for, empty where its
-// kind has no such place. A base URL may end in /v1, under which calls are but
-// not every health check, or in the first segment of the path itself.
+// healthPath is where the health of an instance is asked for, empty where its kind
+// has no such place.
 func healthPath(i *Instance) string {
-	health := i.Kind.Health
-	if health == "" {
-		return ""
-	}
-	base := ""
-	if parsed, err := url.Parse(i.Settings.BaseURL); err == nil {
-		base = parsed.EscapedPath()
-	}
-	base = strings.TrimSuffix(strings.TrimRight(base, "/"), "/v1")
-	first, _, _ := strings.Cut(health[1:], "/")
-	return strings.TrimSuffix(base, "/"+first) + health
+	return i.Kind.HealthPath(i.Settings.BaseURL, i.Settings.APIVersion)
 }

@@ -40,6 +40,7 @@ func TestEveryKindIsAskedInItsCheapestWay(t *testing.T) {
 		"tei":        "/health",
 		"localai":    "/readyz",
 		"ollama":     "/api/version",
+		"azure":      "/openai/models", // which refuses to tell without a key, at once
 		// Hosted: an answer may cost, and a wrong key may lock the right one out.
 		"cohere": "", "jina": "", "anthropic": "", "gemini": "",
 	} {
@@ -67,6 +68,10 @@ func TestTheHealthPathRespectsTheBaseURL(t *testing.T) {
 		{"openai", "http://h/api", "/api/v1/models"},
 		{"localai", "http://h/v1", "/readyz"},
 		{"cohere", "http://h/v2", ""},
+		{"azure", "http://h", "/openai/models?api-version=2024-10-21"},
+		{"azure", "http://h/openai/", "/openai/models?api-version=2024-10-21"},
+		{"azure", "http://h/proxy", "/proxy/openai/models?api-version=2024-10-21"},
+		{"azure", "http://h/openai/v1/", "/openai/v1/models"},
 	} {
 		i := makeInstance(t, c.kind, "m", c.base, nil, nil)
 		if got := healthPath(i); got != c.want {

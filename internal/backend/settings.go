@@ -21,6 +21,7 @@ import (
 const (
 	maxWeight     = 1e6
 	maxNameLength = 256
+	maxAPIVersion = 64
 )
 
 // Settings describe one instance.
@@ -28,7 +29,10 @@ type Settings struct {
 	Name    string `json:"name" required:"true" maxLength:"256" example:"llama3" doc:"The model that callers ask for."`
 	BaseURL string `json:"baseUrl" required:"true" example:"http://127.0.0.1:11434"`
 	Path    string `json:"path" doc:"Replaces the path that the adapter would call; empty leaves it."`
-	APIKey  Secret `json:"apiKey"`
+	// APIVersion is the query parameter api-version of every call; empty means that
+	// of the kind, which most do not have.
+	APIVersion string `json:"apiVersion" maxLength:"64" doc:"The query parameter api-version of every call, which Azure wants; empty for that of the adapter." example:"2024-10-21"`
+	APIKey     Secret `json:"apiKey"`
 	// Weight is the instance's share of the traffic; 0 means none.
 	Weight  float64 `json:"weight" minimum:"0" maximum:"1000000"`
 	Enabled bool    `json:"enabled"`
@@ -77,6 +81,7 @@ func (Settings) Patterns() map[string]string {
 		"upstreamModel": `^(` + name + `|` + edge + `)?$`,
 		"baseUrl":       `^https?://` + host + path + `$`,
 		"proxy":         `^(none|https?://([A-Za-z0-9._~*-]+(:[A-Za-z0-9._~*-]*)?@)?` + host + `/?)?$`,
+		"apiVersion":    `^[A-Za-z0-9._-]*$`,
 		"path":          `^(/(` + segment + path + `)?(\?[!"$-~]*)?)?$`,
 	}
 }
@@ -100,6 +105,7 @@ func (s Settings) ID() string { return s.Name + "@" + s.BaseURL }
 // Equal tells whether both settings describe the same instance alike.
 func (s Settings) Equal(other Settings) bool {
 	return s.Name == other.Name && s.BaseURL == other.BaseURL && s.Path == other.Path &&
+		s.APIVersion == other.APIVersion &&
 		s.APIKey == other.APIKey && s.Weight == other.Weight && s.Enabled == other.Enabled &&
 		s.Adapter == other.Adapter && s.UpstreamModel == other.UpstreamModel &&
 		s.ForwardAuthorization == other.ForwardAuthorization && s.MaxConcurrency == other.MaxConcurrency &&
@@ -138,6 +144,9 @@ func (s Settings) Check(report func(path, message string)) {
 	}
 	if message := pathFault(s.Path); message != "" {
 		report("path", message)
+	}
+	if len(s.APIVersion) > maxAPIVersion || strings.ContainsFunc(s.APIVersion, isNotInVersion) {
+		report("apiVersion", "must be a version such as 2024-10-21: letters, digits, dots, hyphens and underscores")
 	}
 	if message := valueFault(s.APIKey); message != "" {
 		report("apiKey", message)
@@ -241,6 +250,11 @@ func pathFault(raw string) string {
 		return `must not contain a ".." segment`
 	}
 	return ""
+}
+
+// isNotInVersion tells the characters that no api-version has.
+func isNotInVersion(r rune) bool {
+	return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("._-", r)
 }
 
 func isSpaceOrControl(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }

@@ -27,6 +27,13 @@ type Kind struct {
 	KeyHeader, KeyPrefix string
 	// Headers go along with every call.
 	Headers []wire.Header
+	// Deployments replaces the version at the beginning of every path, for a backend
+	// that names the model in the path: {model} stands for its name. A base address
+	// that ends in a version leads to the paths as they are.
+	Deployments string
+	// APIVersion is the query parameter api-version of the calls below Deployments,
+	// unless the instance says otherwise; empty means that there is none.
+	APIVersion string
 	// Health is the path of a health check that costs nothing and makes the backend
 	// do no work; empty means that a health check only connects.
 	Health string
@@ -57,6 +64,7 @@ type Quirks struct {
 type Endpoint struct {
 	BaseURL              string
 	Path                 string
+	APIVersion           string // the query parameter api-version; empty = that of the kind
 	APIKey               string
 	Model                string // the backend's name for the model; empty = the caller's
 	Headers              map[string]string
@@ -76,8 +84,25 @@ type Target struct {
 	ModelJSON []byte
 	Quirks    Quirks
 
-	selective Selective // Adapter, if it is selective
-	secrets   []string
+	selective   Selective // Adapter, if it is selective
+	modelInPath bool      // Path holds modelMark
+	secrets     []string
+}
+
+// modelMark stands for the name of the model in a path.
+const modelMark = "{model}"
+
+// PathFor returns the path of the call for a request, in which the name of the model
+// is filled in.
+func (t *Target) PathFor(req *schema.Request) string {
+	if !t.modelInPath {
+		return t.Path
+	}
+	model := t.Model
+	if model == "" {
+		model = string(req.Model)
+	}
+	return strings.Replace(t.Path, modelMark, url.PathEscape(model), 1)
 }
 
 // Refuse returns an error if the dialect cannot express the request, as far as that
@@ -98,13 +123,14 @@ func (k *Kind) Target(service schema.ServiceType, e Endpoint) (*Target, error) {
 	route := k.Routes[service]
 	t := &Target{
 		Adapter:              route.Adapter,
-		Path:                 joinPath(base.EscapedPath(), e.Path, route.Path),
+		Path:                 k.path(base.EscapedPath(), e, route.Path),
 		ForwardAuthorization: e.ForwardAuthorization,
 		Model:                e.Model,
 		Quirks:               k.Quirks,
 		secrets:              secretsOf(base, e),
 	}
 	t.selective, _ = route.Adapter.(Selective)
+	t.modelInPath = strings.Contains(t.Path, modelMark)
 	if e.Model != "" {
 		t.ModelJSON = jsonwrite.AppendText(nil, e.Model)
 	}
@@ -142,6 +168,58 @@ func (k *Kind) Credential(key string) wire.Header {
 	return wire.Header{Name: "Authorization", Value: "Bearer " + key}
 }
 
+// path returns where the calls of an endpoint go, given the kind's path for them.
+func (k *Kind) path(base string, e Endpoint, fallback string) string {
+	version := e.APIVersion
+	if k.Deployments != "" && e.Path == "" && !versionPattern.MatchString(lastSegment(base)) {
+		_, rest, _ := strings.Cut(fallback[1:], "/")
+		fallback = k.Deployments + "/" + rest
+		if version == "" {
+			version = k.APIVersion
+		}
+	}
+	return withAPIVersion(joinPath(base, e.Path, fallback), version)
+}
+
+// HealthPath returns where the health of an endpoint is asked for, empty where the
+// kind has no such place. A base address may end in /v1, under which calls are but
+// not every health check, or in the first segment of the path itself.
+func (k *Kind) HealthPath(baseURL, apiVersion string) string {
+	if k.Health == "" {
+		return ""
+	}
+	base := ""
+	if parsed, err := url.Parse(baseURL); err == nil {
+		base = strings.TrimRight(parsed.EscapedPath(), "/")
+	}
+	if k.Deployments != "" && versionPattern.MatchString(lastSegment(base)) {
+		return withAPIVersion(base+"/"+lastSegment(k.Health), apiVersion)
+	}
+	if apiVersion == "" {
+		apiVersion = k.APIVersion
+	}
+	base = strings.TrimSuffix(base, "/v1")
+	first, _, _ := strings.Cut(k.Health[1:], "/")
+	return withAPIVersion(strings.TrimSuffix(base, "/"+first)+k.Health, apiVersion)
+}
+
+// withAPIVersion adds the query parameter api-version to a path that has none.
+func withAPIVersion(path, version string) string {
+	if version == "" || strings.Contains(path, "api-version=") {
+		return path
+	}
+	separator := "?"
+	if strings.Contains(path, "?") {
+		separator = "&"
+	}
+	return path + separator + "api-version=" + url.QueryEscape(version)
+}
+
+func lastSegment(path string) string {
+	path = strings.TrimSuffix(path, "/")
+	return path[strings.LastIndexByte(path, '/')+1:]
+}
+
 // versionPattern matches the part of a path that names a version: v1, v4, v1beta,
 // v1-openai.
 var versionPattern = regexp.MustCompile(`^v[0-9]+([a-z-].*)?$`)
@@ -155,7 +233,7 @@ func joinPath(base, own, fallback string) string {
 		return base + own
 	}
 	first, rest, _ := strings.Cut(strings.TrimPrefix(fallback, "/"), "/")
-	last := base[strings.LastIndexByte(base, '/')+1:]
+	last := lastSegment(base)
 	if last == first || versionPattern.MatchString(first) && versionPattern.MatchString(last) {
 		return base + "/" + rest
 	}

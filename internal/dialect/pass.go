@@ -19,7 +19,7 @@ type Field struct {
 // every body needs: the backend's name of the model, and the members of
 // extra_body at the top level.
 func PassJSON(req *schema.Request, to *Target, call *wire.Call, accept string, edits []jsonscan.Edit, set Field) error {
-	to.Begin(call, to.Path, "application/json", accept)
+	to.Begin(call, to.PathFor(req), "application/json", accept)
 	root := req.Body.Root()
 	if to.ModelJSON != nil {
 		edits = append(edits, root.Get("model").Replace(to.ModelJSON))

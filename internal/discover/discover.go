@@ -111,6 +111,9 @@ func listingsFor(b Backend) ([]listing, error) {
 		if err != nil {
 			return nil, &BackendError{"adapter", err}
 		}
+		if kind.Deployments != "" {
+			return nil, &BackendError{"adapter", errors.New("lists the models that could be deployed, not the deployments that calls name; write down the deployments")}
+		}
 		for _, way := range listings {
 			if way.adapter == kind.Name {
 				return []listing{way}, nil

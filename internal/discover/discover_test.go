@@ -122,3 +122,11 @@ func TestServiceTypesAreGuessedByNames(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+func TestDeploymentsAreNotDiscovered(t *testing.T) {
+	_, err := discover.Ask(t.Context(), direct(t), discover.Backend{BaseURL: "http://127.0.0.1:1", Adapter: "azure"})
+	var fault *discover.BackendError
+	if !errors.As(err, &fault) || fault.Field != "adapter" || !strings.Contains(err.Error(), "deployments") {
+		t.Errorf("error %v", err)
+	}
+}

@@ -4,7 +4,6 @@ import (
 	"net/netip"
 	"testing"
 
-	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -12,7 +11,7 @@ import (
 
 // BenchmarkRecorded is BenchmarkRouteAndSettle with everything recorded.
 func BenchmarkRecorded(b *testing.B) {
-	caller, record := &access.Caller{Addr: netip.MustParseAddr("192.0.2.1"), RequestID: "req_1"}, new(calls.Call)
+	caller, record := &schema.Caller{Addr: netip.MustParseAddr("192.0.2.1"), RequestID: "req_1"}, new(calls.Call)
 	req := new(schema.Request)
 	if err := req.ParseChat([]byte(benchBody)); err != nil {
 		b.Fatal(err)

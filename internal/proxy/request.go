@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -12,7 +11,7 @@ import (
 type request struct {
 	Loan
 	proxy  *Proxy
-	caller *access.Caller
+	caller *schema.Caller
 	// model is the configured name of the model, empty until its pool is found.
 	model  string
 	record *calls.Call

@@ -26,6 +26,8 @@ func dialectOf(path string) dialect {
 		return anthropic{}
 	case strings.HasPrefix(path, "/v1beta/"):
 		return gemini{}
+	case strings.HasPrefix(path, "/openai/"):
+		return azure{}
 	}
 	return openAI{}
 }

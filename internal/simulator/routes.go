@@ -36,6 +36,20 @@ func (b *Backend) routes() *http.ServeMux {
 	add("GET /v1beta/models", answerGeminiModels)
 	add("POST "+geminiPath+"{call}", answerGemini)
 
+	add("GET /openai/models", answerModels)
+	add("GET /openai/v1/models", answerModels)
+	for path, answer := range map[string]service{
+		"/chat/completions":     answerChat,
+		"/embeddings":           answerEmbeddings,
+		"/audio/speech":         answerSpeech,
+		"/audio/transcriptions": answerTranscription,
+		"/images/generations":   answerImages,
+		"/images/edits":         answerImageEdit,
+	} {
+		add("POST /openai/v1"+path, answer)
+		add("POST /openai/deployments/{deployment}"+path, answerDeployment(answer))
+	}
+
 	add("/", answerUnknownPath)
 	return mux
 }

@@ -26,11 +26,14 @@ func routeRows(t *testing.T) []string {
 	for _, kind := range table {
 		key := kind.Credential("<key>")
 		for _, service := range schema.ServiceTypes() {
-			route, ok := kind.Routes[service]
-			if !ok {
+			if _, ok := kind.Routes[service]; !ok {
 				continue
 			}
-			rows = append(rows, row(code(kind.Name), code(service.String()), code(route.Path), code(key.Name+": "+key.Value), quirksOf(t, kind, service)))
+			target, err := kind.Target(service, dialect.Endpoint{BaseURL: "http://backend.test"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows = append(rows, row(code(kind.Name), code(service.String()), code(target.Path), code(key.Name+": "+key.Value), quirksOf(t, kind, service)))
 		}
 	}
 	return rows
@@ -49,7 +52,7 @@ func kindRows() []string {
 		}
 		health := "connecting is all that is tried"
 		if kind.Health != "" {
-			health = code("GET " + kind.Health)
+			health = code("GET " + kind.HealthPath("http://backend.test", ""))
 		}
 		rows = append(rows, row(code(kind.Name), strings.Join(aliases, ", "), code(kind.TypeName), health, strings.Join(headers, ", ")))
 	}

@@ -24,7 +24,7 @@ import (
 
 // A golden transcript is one exchange with a backend, written from its
 // documentation or recorded from a real server. It begins with settings, one
-// "name: value" a line (kind, service, base-url, path, api-key, upstream-model,
+// "name: value" a line (kind, service, base-url, path, api-version, api-key, upstream-model,
 // header.NAME; status when it is not 200, line-ends when they are crlf or cr),
 // then has sections:
 //
@@ -88,7 +88,7 @@ func (g golden) target(t *testing.T, service schema.ServiceType) *dialect.Target
 		t.Fatal(err)
 	}
 	endpoint := dialect.Endpoint{
-		BaseURL: g.settings["base-url"], Path: g.settings["path"], APIKey: g.settings["api-key"],
+		BaseURL: g.settings["base-url"], Path: g.settings["path"], APIVersion: g.settings["api-version"], APIKey: g.settings["api-key"],
 		Model: g.settings["upstream-model"], Headers: map[string]string{},
 	}
 	if endpoint.BaseURL == "" {

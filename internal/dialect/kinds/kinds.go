@@ -44,6 +44,23 @@ var table = []*dialect.Kind{
 		},
 	},
 	{
+		Name:        "azure",
+		Aliases:     []string{"azure-openai"},
+		TypeName:    "AzureOpenAIAdapter",
+		KeyHeader:   "api-key",
+		Health:      "/openai/models",
+		Deployments: "/openai/deployments/{model}",
+		APIVersion:  "2024-10-21",
+		Routes: map[schema.ServiceType]dialect.Route{
+			schema.Chat:      chatRoute,
+			schema.Embedding: embeddingRoute,
+			schema.TTS:       speechRoute,
+			schema.STT:       transcriptionRoute,
+			schema.ImgGen:    imageRoute,
+			schema.ImgEdit:   imageEditRoute,
+		},
+	},
+	{
 		Name:     "vllm",
 		TypeName: "VLLMAdapter",
 		Health:   "/health",

@@ -16,7 +16,7 @@ import (
 // their order, with the backend's name of the model.
 func passForm(req *schema.Request, to *dialect.Target, call *wire.Call) {
 	boundary := "patchbay-" + rand.Text()
-	to.Begin(call, to.Path, "multipart/form-data; boundary="+boundary, "*/*")
+	to.Begin(call, to.PathFor(req), "multipart/form-data; boundary="+boundary, "*/*")
 	var pieces []piece
 	var text []byte
 	for _, part := range req.Form.Parts {

@@ -114,7 +114,7 @@ var harmless = regexp.MustCompile(`^(` + strings.Join([]string{
 	`telemetry\.(enabled|protocol|sample|metrics|service-name)`,
 	`services\.[\w-]+\.(load-balancer|adapter)`,
 	`services\.[\w-]+\.(rate-limit|circuit-breaker|health-check|queue|timeouts)\.[\w-]+`,
-	`services\.[\w-]+\.instances\[\d+\]\.(name|weight|enabled|adapter|upstream-model|max-concurrency|forward-authorization|timeouts\.[\w-]+)`,
+	`services\.[\w-]+\.instances\[\d+\]\.(name|weight|enabled|adapter|api-version|upstream-model|max-concurrency|forward-authorization|timeouts\.[\w-]+)`,
 }, "|") + `)$`)
 
 func isHarmless(path string) bool { return harmless.MatchString(path) }

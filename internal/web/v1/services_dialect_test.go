@@ -31,6 +31,10 @@ var foreigners = []foreign{
 		"gemini", "/v1beta/models/m:generateContent", "/v1beta/models/m:streamGenerateContent?alt=sse",
 		"/v1beta/models/m:batchEmbedContents", "X-Goog-Api-Key", "",
 	},
+	{
+		"azure", "/openai/deployments/m/chat/completions?api-version=2024-10-21", "/openai/deployments/m/chat/completions?api-version=2024-10-21",
+		"", "Api-Key", "", // embeddings are not translated
+	},
 }
 
 // everyForeigner runs a test against a backend of each foreign dialect, which

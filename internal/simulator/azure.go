@@ -1,0 +1,41 @@
+package simulator
+
+import "net/http"
+
+// azure is the dialect of Azure OpenAI, which is OpenAI's except for the address, the
+// key and what errors say.
+type azure struct{ openAI }
+
+// errorBody returns an error, which has its code first and no type.
+func (azure) errorBody(_ int, problem apiError) []byte {
+	out := appendString([]byte(`{"error":{"code":`), problem.code)
+	out = appendString(append(out, `,"message":`...), problem.message)
+	return append(out, "}}"...)
+}
+
+// key returns the key of the resource, or a token, which the same header carries in
+// no case.
+func (azure) key(r *http.Request) string {
+	if key := r.Header.Get("Api-Key"); key != "" {
+		return key
+	}
+	return bearer(r)
+}
+
+// answerDeployment makes a service that is asked below a deployment, which must exist,
+// and with the version of the API.
+func answerDeployment(answer service) service {
+	return func(x *exchange) {
+		switch deployment := x.request.PathValue("deployment"); {
+		case x.request.URL.Query().Get("api-version") == "":
+			x.fail(http.StatusNotFound, apiError{code: "404", message: "Resource not found"})
+		case !x.backend.knows(deployment):
+			x.fail(http.StatusNotFound, apiError{
+				code:    "DeploymentNotFound",
+				message: "The API deployment for this resource does not exist. If you created the deployment within the last 5 minutes, please wait a moment and try again.",
+			})
+		default:
+			answer(x)
+		}
+	}
+}
