@@ -26,9 +26,53 @@ func TestKeysAreGoodForTheirServicesAndModels(t *testing.T) {
 		{access.Key{Services: chat, Models: models}, schema.Chat, "x", false},
 		{access.Key{Services: chat, Models: models}, schema.TTS, "m", false},
 	} {
-		err := test.key.May(test.service, []byte(test.model))
+		grant := grantOf(t, access.Settings{Keys: []access.Key{test.key}})
+		err := grant.RefuseModel(test.service, []byte(test.model))
 		if (err == nil) != test.want || err != nil && err.Code != schema.CodePermissionDenied {
 			t.Errorf("%+v for %s of %s: %v", test.key, test.model, test.service, err)
+		}
+		if caller := (&access.Caller{Grant: grant}); caller.MayUse(test.service, test.model) != test.want {
+			t.Errorf("%+v may use %s of %s: %t", test.key, test.model, test.service, !test.want)
+		}
+	}
+	if open := (&access.Caller{}); !open.MayUse(schema.TTS, "x") {
+		t.Error("a caller who needs no key is refused a model")
+	}
+}
+
+// grantOf returns what the first key of the settings allows.
+func grantOf(t *testing.T, s access.Settings) *access.Grant {
+	t.Helper()
+	s.Enabled, s.Keys[0].ID, s.Keys[0].KeySHA256 = true, "k", access.HashOf("secret")
+	grant, err := openKeys(t, t.TempDir(), s).Guard().Identify(http.Header{"X-Api-Key": {"secret"}}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return grant
+}
+
+func TestModelsOfAKeyMayBePatterns(t *testing.T) {
+	for pattern, test := range map[string]struct{ good, bad []string }{
+		"gpt":     {[]string{"gpt"}, []string{"", "gp", "gpt2", "GPT"}},
+		"gpt-*":   {[]string{"gpt-", "gpt-5", "gpt-*"}, []string{"gpt", "a-gpt-5"}},
+		"*":       {[]string{"", "gpt"}, nil},
+		"*:7b":    {[]string{"qwen:7b", ":7b"}, []string{"7b", "qwen:7b:x"}},
+		"a*b*c":   {[]string{"abc", "axbxc", "abbc", "a-bc-bc"}, []string{"ac", "abcd", "acb", "xabc"}},
+		"ab*ba":   {[]string{"abba", "abxba"}, []string{"aba", "ab", "ba"}},
+		"a**b":    {[]string{"ab", "axb"}, []string{"a", "b"}},
+		"*a*a*":   {[]string{"aa", "xaxax"}, []string{"a", "xax"}},
+		"x*aab*y": {[]string{"xaaaby"}, []string{"xaby"}},
+	} {
+		grant := grantOf(t, access.Settings{Keys: []access.Key{{Models: []string{"other", pattern}}}})
+		for _, name := range append(test.good, "other") {
+			if !grant.MayUse(schema.Chat, name) {
+				t.Errorf("%q does not match %q", pattern, name)
+			}
+		}
+		for _, name := range test.bad {
+			if grant.MayUse(schema.Chat, name) {
+				t.Errorf("%q matches %q", pattern, name)
+			}
 		}
 	}
 }

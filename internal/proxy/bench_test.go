@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/config"
@@ -41,7 +42,7 @@ func benchProxy(tb testing.TB) *Proxy {
 
 // route does all that happens to a request here but the call itself: find,
 // limit, pick, acquire, write the call, settle.
-func (p *Proxy) route(tb testing.TB, req *schema.Request, caller *schema.Caller, record *calls.Call) {
+func (p *Proxy) route(tb testing.TB, req *schema.Request, caller *access.Caller, record *calls.Call) {
 	record.Reset()
 	record.Started = time.Now()
 	r := p.begin(Lend(req, nil), caller, record)
@@ -58,7 +59,7 @@ func (p *Proxy) route(tb testing.TB, req *schema.Request, caller *schema.Caller,
 
 func BenchmarkRouteAndSettle(b *testing.B) {
 	p := benchProxy(b)
-	caller, record := &schema.Caller{Addr: netip.MustParseAddr("192.0.2.1"), RequestID: "req_1"}, new(calls.Call)
+	caller, record := &access.Caller{Addr: netip.MustParseAddr("192.0.2.1"), RequestID: "req_1"}, new(calls.Call)
 	req := new(schema.Request)
 	if err := req.ParseChat([]byte(benchBody)); err != nil {
 		b.Fatal(err)
@@ -88,7 +89,7 @@ func TestRoutingDoesNotAllocate(t *testing.T) {
 		t.Skip("instrumented builds allocate on their own")
 	}
 	p := benchProxy(t)
-	caller, record := &schema.Caller{Addr: netip.MustParseAddr("192.0.2.1"), RequestID: "req_1"}, new(calls.Call)
+	caller, record := &access.Caller{Addr: netip.MustParseAddr("192.0.2.1"), RequestID: "req_1"}, new(calls.Call)
 	req := new(schema.Request)
 	body := []byte(benchBody)
 	if n := testing.AllocsPerRun(200, func() {

@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/config"
@@ -92,7 +93,7 @@ func TestWaitThatFailedDoesNotCountForLimits(t *testing.T) {
 							ctx, cancel := context.WithTimeout(context.Background(), patience)
 							defer cancel()
 							client := newClientConn()
-							err := d.Do(ctx, Lend(chatRequest(t), nil), &schema.Caller{}, newRecord(), client)
+							err := d.Do(ctx, Lend(chatRequest(t), nil), &access.Caller{}, newRecord(), client)
 							if err == nil || client.route.Attempts != 0 {
 								t.Error("it was served")
 							}
@@ -301,7 +302,7 @@ func TestRetryBudgetUnderContention(t *testing.T) {
 // One service type's outage does not use up what another one may spend.
 func TestBudgetsOfServiceTypesAreSeparate(t *testing.T) {
 	d := newDesk(t, 1, func(*config.Service) {})
-	chat, other := d.request(1), d.begin(Lend(&schema.Request{Service: schema.Embedding}, nil), &schema.Caller{}, newRecord())
+	chat, other := d.request(1), d.begin(Lend(&schema.Request{Service: schema.Embedding}, nil), &access.Caller{}, newRecord())
 	for chat.budget().beginRetry() {
 	}
 	if chat.budget() == other.budget() || !other.budget().beginRetry() {
@@ -363,7 +364,7 @@ func TestExplainPredictsAndConsumesNothing(t *testing.T) {
 			slots(1, waiting(0, time.Minute))(s)
 			limited(3, ratelimit.PerService)(s)
 		})
-		caller := &schema.Caller{}
+		caller := &access.Caller{}
 		look := func() Explanation {
 			for range 3 { // asking twice more changes nothing
 				Explain(d.current.Load(), schema.Chat, "m", caller.Addr, time.Now())

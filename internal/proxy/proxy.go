@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/routing"
@@ -66,7 +67,7 @@ func (p *Proxy) SetLedger(ledger *quota.Ledger) { p.ledger = ledger }
 //
 // Do returns the loan, at its end or earlier. It fills in the record, in which the
 // caller has set when the request started.
-func (p *Proxy) Do(ctx context.Context, loan Loan, caller *schema.Caller, record *calls.Call, to Sink) error {
+func (p *Proxy) Do(ctx context.Context, loan Loan, caller *access.Caller, record *calls.Call, to Sink) error {
 	r := p.begin(loan, caller, record)
 	panicked := true
 	defer func() { r.end(panicked) }()

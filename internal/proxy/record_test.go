@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -11,7 +12,7 @@ import (
 
 // BenchmarkRecorded is BenchmarkRouteAndSettle with everything recorded.
 func BenchmarkRecorded(b *testing.B) {
-	caller, record := &schema.Caller{Addr: netip.MustParseAddr("192.0.2.1"), RequestID: "req_1"}, new(calls.Call)
+	caller, record := &access.Caller{Addr: netip.MustParseAddr("192.0.2.1"), RequestID: "req_1"}, new(calls.Call)
 	req := new(schema.Request)
 	if err := req.ParseChat([]byte(benchBody)); err != nil {
 		b.Fatal(err)

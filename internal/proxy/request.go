@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -11,7 +12,7 @@ import (
 type request struct {
 	Loan
 	proxy  *Proxy
-	caller *schema.Caller
+	caller *access.Caller
 	// model is the configured name of the model, empty until its pool is found.
 	model  string
 	record *calls.Call

@@ -3,9 +3,9 @@ package proxy
 import (
 	"testing"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/config"
-	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
 // lender counts how often it got its request back.
@@ -18,7 +18,7 @@ func (l *lender) TakeBack() { *l++ }
 func TestRequestIsReturnedOnceAndNotReadAfterThat(t *testing.T) {
 	d := newDesk(t, 1, func(*config.Service) {})
 	var owner lender
-	r := d.begin(Lend(chatRequest(t), &owner), &schema.Caller{}, newRecord())
+	r := d.begin(Lend(chatRequest(t), &owner), &access.Caller{}, newRecord())
 	if err := r.choice.refreshPool(); err != nil {
 		t.Fatal(err)
 	}

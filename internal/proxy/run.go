@@ -3,6 +3,7 @@ package proxy
 import (
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/quota"
@@ -20,7 +21,7 @@ type run struct {
 }
 
 // begin returns a run for a request, from the pool of runs.
-func (p *Proxy) begin(loan Loan, caller *schema.Caller, record *calls.Call) *run {
+func (p *Proxy) begin(loan Loan, caller *access.Caller, record *calls.Call) *run {
 	r := p.runs.Get().(*run)
 	r.proxy, r.Loan, r.caller = p, loan, caller
 	r.choice.request, r.attempt.request = &r.request, &r.request

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/calls"
@@ -82,7 +83,7 @@ func newRecord() *calls.Call { return &calls.Call{Started: time.Now()} }
 // request returns a request that has found its pool.
 func (d *desk) request(caller int) *run {
 	req := &schema.Request{Service: schema.Chat, Model: []byte("m")}
-	r := d.begin(Lend(req, nil), &schema.Caller{Addr: netip.AddrFrom4([4]byte{192, 0, 2, byte(caller)})}, newRecord())
+	r := d.begin(Lend(req, nil), &access.Caller{Addr: netip.AddrFrom4([4]byte{192, 0, 2, byte(caller)})}, newRecord())
 	if err := r.choice.refreshPool(); err != nil {
 		d.t.Fatal(err)
 	}

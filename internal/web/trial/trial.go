@@ -16,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/proxy"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -52,7 +53,7 @@ func Call(ctx context.Context, through *proxy.Proxy, serviceType schema.ServiceT
 	started := time.Now()
 	record := calls.Call{Started: started, Service: serviceType}
 	answer := new(answerStart)
-	err = through.Do(ctx, proxy.Lend(request, nil), &schema.Caller{RequestID: "test"}, &record, answer)
+	err = through.Do(ctx, proxy.Lend(request, nil), &access.Caller{RequestID: "test"}, &record, answer)
 	result := Result{DurationMs: inMilliseconds(time.Since(started))}
 	var try calls.Try
 	if record.Attempts > 0 {

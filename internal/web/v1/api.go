@@ -58,21 +58,21 @@ func (a *API) identify(x *exchange) error {
 		x.caller.Tenant = x.r.Header.Get("X-Tenant-Id")
 		return nil
 	}
-	key, err := a.keyOf(guard, x.r.Header, x.caller.Addr)
+	grant, err := a.grantOf(guard, x.r.Header, x.caller.Addr)
 	if err != nil {
 		return err
 	}
-	x.key, x.caller.KeyID, x.caller.Tenant, x.call.KeyID = key, key.ID, key.Tenant, key.ID
+	x.caller.Grant, x.caller.KeyID, x.caller.Tenant, x.call.KeyID = grant, grant.ID, grant.Tenant, grant.ID
 	return nil
 }
 
-// keyOf returns the key that a request presents. Callers who present many wrong keys are
+// grantOf returns what the key of a request allows. Callers who present many wrong keys are
 // told to wait.
-func (a *API) keyOf(guard *access.Guard, header http.Header, from netip.Addr) (*access.Key, *schema.Error) {
+func (a *API) grantOf(guard *access.Guard, header http.Header, from netip.Addr) (*access.Grant, *schema.Error) {
 	now := time.Now()
-	key, err := guard.Identify(header, now)
+	grant, err := guard.Identify(header, now)
 	if err == nil || !access.Presents(header) {
-		return key, err
+		return grant, err
 	}
 	if wait := a.options.Attempts.Wrong(from, now); wait > 0 {
 		return nil, &schema.Error{
@@ -99,10 +99,8 @@ func (a *API) answer(x *exchange, err error) {
 
 // route gives the proxy a request that is complete and valid.
 func (a *API) route(x *exchange) error {
-	if x.key != nil {
-		if err := x.key.May(x.request.Service, x.request.Model); err != nil {
-			return err
-		}
+	if err := x.caller.Grant.RefuseModel(x.request.Service, x.request.Model); err != nil {
+		return err
 	}
 	return a.proxy.Do(x.r.Context(), proxy.Lend(&x.request, x), &x.caller, x.call, x)
 }
@@ -124,7 +122,7 @@ func (a *API) begin(w http.ResponseWriter, r *http.Request, service schema.Servi
 	x.call.Unified, x.call.Service = true, service
 	x.table, x.memory = a.current.Load(), a.options.Memory
 	x.take(&a.inputs)
-	x.caller = schema.Caller{
+	x.caller = access.Caller{
 		Addr:          web.ClientAddr(r, a.options.TrustedProxies),
 		RequestID:     x.call.RequestID,
 		Authorization: r.Header.Get("Authorization"),
@@ -168,6 +166,6 @@ func (a *API) admit(x *exchange) error {
 func (a *API) end(x *exchange) {
 	a.running.Add(-1)
 	x.TakeBack()
-	x.w, x.r, x.call, x.table, x.key, x.caller = nil, nil, nil, nil, nil, schema.Caller{}
+	x.w, x.r, x.call, x.table, x.caller = nil, nil, nil, nil, access.Caller{}
 	a.pool.Put(x)
 }

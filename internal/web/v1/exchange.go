@@ -27,9 +27,8 @@ type exchange struct {
 	w        http.ResponseWriter
 	r        *http.Request
 	call     *calls.Call // the record of the request
-	caller   schema.Caller
+	caller   access.Caller
 	table    *routing.Table // for limits of bodies; the proxy loads the table itself
-	key      *access.Key    // nil where callers need no key
 	request  schema.Request
 	body     []byte
 	input    *input

@@ -59,13 +59,13 @@ func (a *API) models(r *http.Request) ([]model, *schema.Error) {
 	table := a.current.Load()
 	usable := func(routing.Model) bool { return true }
 	if guard := a.options.Keys.Guard(); guard != nil {
-		key, err := a.keyOf(guard, r.Header, web.ClientAddr(r, a.options.TrustedProxies))
+		grant, err := a.grantOf(guard, r.Header, web.ClientAddr(r, a.options.TrustedProxies))
 		if err != nil {
 			return nil, err
 		}
 		good := make(map[string]bool)
 		for _, m := range table.Entries() {
-			good[m.ID] = good[m.ID] || key.May(m.Service, []byte(m.ID)) == nil
+			good[m.ID] = good[m.ID] || grant.MayUse(m.Service, m.ID)
 		}
 		usable = func(m routing.Model) bool { return good[m.ID] }
 	}

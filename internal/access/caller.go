@@ -1,6 +1,10 @@
-package schema
+package access
 
-import "net/netip"
+import (
+	"net/netip"
+
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
 
 // Caller is who sent a request.
 type Caller struct {
@@ -12,6 +16,8 @@ type Caller struct {
 	Authorization string
 	// KeyID names the API key that was presented, if keys are required.
 	KeyID string
+	// Grant is what that key allows; nil allows everything.
+	Grant *Grant
 	// Tenant is the tenant for which the request is counted: that of the key or, where
 	// no keys are required, the one that the request names.
 	Tenant string
@@ -30,4 +36,9 @@ func (c *Caller) Key() string {
 		return c.KeyID
 	}
 	return c.Addr.String()
+}
+
+// MayUse reports whether the caller may use a model of a service type.
+func (c *Caller) MayUse(service schema.ServiceType, model string) bool {
+	return c.Grant.MayUse(service, model)
 }
