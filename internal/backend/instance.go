@@ -217,6 +217,7 @@ const (
 	BreakerOpen
 	AtLimit
 	NoSlot
+	Standby // it is ready, and so is an instance of a lower tier
 )
 
 // Busy reports whether an obstacle is no sign of a failure: the instance takes a
@@ -279,6 +280,8 @@ func (i *Instance) ObstacleText(o Obstacle, now time.Time) string {
 		return "at its rate limit"
 	case NoSlot:
 		return fmt.Sprintf("all %d slots taken", i.Settings.MaxConcurrency)
+	case Standby:
+		return fmt.Sprintf("tier %d is used only while no instance of a lower tier is ready", i.Settings.Tier)
 	}
 	return "unknown"
 }

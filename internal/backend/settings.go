@@ -20,6 +20,7 @@ import (
 
 const (
 	maxWeight     = 1e6
+	maxTier       = 100
 	maxNameLength = 256
 	maxAPIVersion = 64
 )
@@ -34,8 +35,11 @@ type Settings struct {
 	APIVersion string `json:"apiVersion" maxLength:"64" doc:"The query parameter api-version of every call, which Azure wants; empty for that of the adapter." example:"2024-10-21"`
 	APIKey     Secret `json:"apiKey"`
 	// Weight is the instance's share of the traffic; 0 means none.
-	Weight  float64 `json:"weight" minimum:"0" maximum:"1000000"`
-	Enabled bool    `json:"enabled"`
+	Weight float64 `json:"weight" minimum:"0" maximum:"1000000"`
+	// Tier is the rank of the instance in its pool: it gets traffic only while no
+	// instance of a lower tier is ready.
+	Tier    int  `json:"tier" minimum:"0" maximum:"100" doc:"The instance gets traffic only while no instance of the same model with a lower tier is ready."`
+	Enabled bool `json:"enabled"`
 	// Adapter is the kind of backend; empty means the one of the service.
 	Adapter string `json:"adapter" doc:"The kind of backend, which must be one that serves the service type; empty for that of the service type."`
 	// UpstreamModel is the name by which the backend knows the model; empty means Name.
@@ -106,7 +110,7 @@ func (s Settings) ID() string { return s.Name + "@" + s.BaseURL }
 func (s Settings) Equal(other Settings) bool {
 	return s.Name == other.Name && s.BaseURL == other.BaseURL && s.Path == other.Path &&
 		s.APIVersion == other.APIVersion &&
-		s.APIKey == other.APIKey && s.Weight == other.Weight && s.Enabled == other.Enabled &&
+		s.APIKey == other.APIKey && s.Weight == other.Weight && s.Tier == other.Tier && s.Enabled == other.Enabled &&
 		s.Adapter == other.Adapter && s.UpstreamModel == other.UpstreamModel &&
 		s.ForwardAuthorization == other.ForwardAuthorization && s.MaxConcurrency == other.MaxConcurrency &&
 		sameSwitch(s.KeepAlive, other.KeepAlive) && s.IdleConnections == other.IdleConnections &&
@@ -153,6 +157,9 @@ func (s Settings) Check(report func(path, message string)) {
 	}
 	if math.IsNaN(s.Weight) || s.Weight < 0 || s.Weight > maxWeight {
 		report("weight", "must be between 0 (no traffic) and 1000000, not "+strconv.FormatFloat(s.Weight, 'g', -1, 64))
+	}
+	if s.Tier < 0 || s.Tier > maxTier {
+		report("tier", fmt.Sprintf("must be between 0 (first) and %d, not %d", maxTier, s.Tier))
 	}
 	if s.MaxConcurrency < 0 {
 		report("maxConcurrency", "must not be negative")

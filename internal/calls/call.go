@@ -14,7 +14,7 @@ const maxTries = 4
 
 // maxObstacles is how many ways there are to be passed over, and one for those
 // that are not.
-const maxObstacles = 8
+const maxObstacles = 9
 
 // maxText bounds what is kept of the text of a failure.
 const maxText = 300

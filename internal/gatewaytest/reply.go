@@ -152,7 +152,7 @@ func DecodeObject(t *testing.T, body string) map[string]any {
 	return object
 }
 
-// At follows a path of keys and numbers such as "a.0.b".
+// At follows a path of keys and numbers such as "a/0/b".
 func At(t *testing.T, value any, path string) any {
 	t.Helper()
 	for key := range strings.SplitSeq(path, "/") {
@@ -165,11 +165,15 @@ func At(t *testing.T, value any, path string) any {
 			}
 			value = member
 		case []any:
-			if len(v) == 0 {
-				t.Errorf("%s: empty", path)
+			n, err := strconv.Atoi(key)
+			if err != nil {
+				n = 0
+			}
+			if n >= len(v) {
+				t.Errorf("%s: the list has %d items", path, len(v))
 				return nil
 			}
-			value = v[0]
+			value = v[n]
 		default:
 			t.Errorf("%s: %v has no members", path, value)
 			return nil

@@ -104,6 +104,7 @@ func (s *scrape) instance(m *mergedInstance) {
 	s.value(famCancelled, float64(m.cancelled), service, label)
 	s.value(famBreaker, float64(m.Breaker), service, label)
 	s.value(famWeight, m.Weight, service, label)
+	s.value(famTier, float64(m.Tier), service, label)
 	s.value(famHealthy, boolValue(m.Healthy), service, label)
 }
 

@@ -53,6 +53,7 @@ const (
 	famBreaker
 	famRemaining
 	famWeight
+	famTier
 	famHealthy
 	famRecordsDropped
 	famRecordsWaiting
@@ -126,6 +127,7 @@ var families = [familyCount]Family{
 	famBreaker:           {"model_router_circuit_breaker_state", "model.router.circuit.breaker.state", "State of the circuit breaker: 0 CLOSED, 1 OPEN, 2 HALF_OPEN.", "", CategoryCustom, onInstance, gauge},
 	famRemaining:         {"model_router_rate_limit_remaining", "model.router.rate.limit.remaining", "Requests that the rate limit would allow at once; by client where each has its own limit; the capacity where no limit is in force.", "requests", CategoryCustom, []string{"service", "client_ip"}, gauge},
 	famWeight:            {"model_router_load_balancer_weight", "model.router.load.balancer.weight", "Configured weight of an instance; 0 gets no traffic.", "", CategoryCustom, onInstance, gauge},
+	famTier:              {"model_router_load_balancer_tier", "model.router.load.balancer.tier", "Configured tier of an instance; it gets traffic only while no instance of a lower tier is ready.", "", CategoryCustom, onInstance, gauge},
 	famHealthy:           {"model_router_instance_healthy", "model.router.instance.healthy", "Whether an instance is enabled and healthy: 1 or 0.", "", CategoryCustom, onInstance, gauge},
 	famRecordsDropped:    {"model_router_monitoring_records_dropped_total", "model.router.monitoring.records.dropped.total", "Call records that were dropped because the buffer was full; counts are not affected.", "records", CategoryCustom, nil, counter},
 	famRecordsWaiting:    {"model_router_monitoring_records_waiting", "model.router.monitoring.records.waiting", "Call records that wait in the pipeline.", "records", CategoryCustom, nil, gauge},

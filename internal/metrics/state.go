@@ -80,6 +80,7 @@ type InstanceView struct {
 	// Breaker is 0 for closed, 1 for open, 2 for half open.
 	Breaker int
 	Weight  float64
+	Tier    int
 	Healthy bool
 }
 
@@ -139,6 +140,7 @@ func (m *mergedInstance) add(i InstanceView) {
 	m.firstToken.merge(&firstToken)
 	m.InFlight += i.InFlight
 	m.Weight += i.Weight
+	m.Tier = min(m.Tier, i.Tier)
 	m.Healthy = m.Healthy || i.Healthy
 	if i.Breaker == 1 || m.Breaker == 0 { // an open one says most
 		m.Breaker = i.Breaker

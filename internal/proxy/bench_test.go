@@ -49,7 +49,7 @@ func (p *Proxy) route(tb testing.TB, req *schema.Request, caller *access.Caller,
 	if err := r.admit(); err != nil {
 		tb.Fatal(err)
 	}
-	if !r.choice.acquire(&r.attempt, nil) {
+	if !r.choice.acquire(&r.attempt) {
 		tb.Fatal("nobody is ready")
 	}
 	r.choice.noteCall(r.attempt.instance)

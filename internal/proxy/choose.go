@@ -135,7 +135,7 @@ func (c *choice) exclude(i *backend.Instance, err error) {
 // waits in the pool's queue.
 func (c *choice) pick(ctx context.Context, a *attempt) error {
 	// A request that arrives while others wait must not overtake them.
-	if c.pool.Queue.Quiet() && c.acquire(a, nil) {
+	if c.pool.Queue.Quiet() && c.acquire(a) {
 		return nil
 	}
 	switch {
@@ -156,11 +156,15 @@ func (c *choice) pickAnother(a *attempt) bool {
 	if c.refreshPool() != nil {
 		return false
 	}
-	if c.acquire(a, (*backend.Instance).Well) {
+	// An instance that is well goes first, even if its tier is a higher one than that of
+	// an instance that has failed recently.
+	c.excluded.unwell = true
+	found := c.acquire(a)
+	c.excluded.unwell, c.stale = false, true
+	if found {
 		c.budget().charge()
 		return true
 	}
-	c.stale = true // acquire left only the instances that are well in it
 	switch c.survey().mildest {
 	case backend.NoObstacle:
 	case backend.NoSlot:
@@ -173,7 +177,7 @@ func (c *choice) pickAnother(a *attempt) bool {
 		return false
 	}
 	c.retrying = true
-	return c.acquire(a, nil)
+	return c.acquire(a)
 }
 
 // endRetry gives back the place in the retry budget if the request holds one.
@@ -184,16 +188,13 @@ func (c *choice) endRetry() {
 	}
 }
 
-// acquire picks one of the instances that are ready and wanted (nil wants all),
-// acquires it, and begins an attempt at it. Beginning writes the call, which takes time
-// and memory, so it comes after the rate limits and after a slot is acquired. acquire
-// returns false if no instance could be acquired.
-func (c *choice) acquire(a *attempt, wanted func(*backend.Instance) bool) bool {
+// acquire picks one of the instances that are ready, acquires it, and begins an attempt
+// at it. Beginning writes the call, which takes time and memory, so it comes after the
+// rate limits and after a slot is acquired. acquire returns false if no instance could be
+// acquired.
+func (c *choice) acquire(a *attempt) bool {
 	for {
 		s := c.survey()
-		if wanted != nil {
-			s.keep(wanted)
-		}
 		if len(s.ready) == 0 {
 			return false
 		}

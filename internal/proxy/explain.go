@@ -52,7 +52,7 @@ func Explain(table *routing.Table, serviceType schema.ServiceType, model string,
 	x.ServiceLimit = service.Limiter.Peek(client, now)
 	x.ModelLimit = x.Pool.Limiter.Peek(client, now)
 	var s survey
-	s.take(x.Pool, new(exclusions), now)
+	s.takeOfAll(x.Pool, new(exclusions), now)
 	x.Candidates = s.candidates()
 	if len(s.ready) > 0 {
 		x.Pick = x.Pool.Balancer.Peek(s.ready, client)

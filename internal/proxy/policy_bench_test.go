@@ -30,7 +30,7 @@ func everyPolicy(strategy balance.Strategy) func(*config.Service) {
 
 // pickAndSettle is the traffic policy of one request, and nothing else.
 func (r *run) pickAndSettle(b testing.TB) {
-	if !r.choice.acquire(&r.attempt, nil) {
+	if !r.choice.acquire(&r.attempt) {
 		b.Fatal("nobody is ready")
 	}
 	r.attempt.held = false

@@ -21,43 +21,57 @@ type survey struct {
 	obstacles []backend.Obstacle
 	// mildest is the least lasting obstacle among the instances that are not
 	// excluded, because that is what to wait for. It is NoObstacle if and only if
-	// an instance is ready.
+	// an instance is ready, or would be if it were well (see exclusions.unwell).
 	mildest backend.Obstacle
 	// avoided are instances without an obstacle that are not picked because others
 	// are in a better state.
 	avoided []*backend.Instance
 
-	// found and reasons are memory for ready and obstacles.
+	// found and reasons are memory for ready and obstacles, and standby for the
+	// instances that are kept for later.
 	found   []*backend.Instance
+	standby []*backend.Instance
 	reasons []backend.Obstacle
 }
 
-// take surveys a pool. An instance that is avoided, because nothing listened at its
-// address or because it said that it is overloaded, is ready only where no other
-// instance is ready or busy.
+// take surveys a pool. While all eligible instances are known to be ready, it asks none
+// of them.
 func (s *survey) take(pool *routing.Pool, excluded *exclusions, now time.Time) {
-	s.pool, s.now = pool, now
-	s.found, s.avoided, s.reasons = s.found[:0], s.avoided[:0], s.reasons[:0]
 	if excluded.none() && pool.AllReady() {
+		s.pool, s.now = pool, now
+		s.found, s.avoided, s.reasons = s.found[:0], s.avoided[:0], s.reasons[:0]
 		s.ready, s.obstacles, s.mildest = pool.Eligible, pool.Barriers, backend.NoObstacle
 		return
 	}
+	s.takeOfAll(pool, excluded, now)
+}
+
+// takeOfAll surveys a pool and asks every instance. An instance that is avoided, because
+// nothing listened at its address or because it said that it is overloaded, is ready only
+// where no other instance is ready or busy. Of the instances without an obstacle only
+// those of the lowest tier are ready.
+func (s *survey) takeOfAll(pool *routing.Pool, excluded *exclusions, now time.Time) {
+	s.pool, s.now = pool, now
+	s.found, s.avoided, s.reasons = s.found[:0], s.avoided[:0], s.reasons[:0]
 	changes, steady := pool.Service.Changes.Count(), excluded.none()
 	mildest, ofAvoided := backend.Disabled, backend.Disabled
 	for n, i := range pool.Instances {
 		o := i.Obstacle(now)
 		s.reasons = append(s.reasons, o)
-		steady = steady && o == pool.Barriers[n] && (o != backend.NoObstacle || i.Steady(now))
+		if barrier := pool.Barriers[n]; barrier != backend.Standby {
+			steady = steady && o == barrier && (o != backend.NoObstacle || i.Steady(now))
+		}
+		wanted := o == backend.NoObstacle && (!excluded.unwell || i.Well())
 		switch {
 		case excluded.has(i):
 		case i.Avoided(now):
 			ofAvoided = ofAvoided.Milder(o)
-			if o == backend.NoObstacle {
+			if wanted {
 				s.avoided = append(s.avoided, i)
 			}
 		default:
 			mildest = mildest.Milder(o)
-			if o == backend.NoObstacle {
+			if wanted {
 				s.found = append(s.found, i)
 			}
 		}
@@ -70,10 +84,25 @@ func (s *survey) take(pool *routing.Pool, excluded *exclusions, now time.Time) {
 		mildest = mildest.Milder(ofAvoided)
 		s.found, s.avoided = s.avoided, s.found
 	}
+	if pool.Tiered {
+		s.keepLowestTier()
+	}
 	s.ready, s.obstacles, s.mildest = s.found, s.reasons, mildest
 	if steady && len(s.ready) > 0 {
 		pool.FoundAllReady(changes)
 	}
+}
+
+// keepLowestTier leaves only the instances of the lowest tier among those that were
+// found ready. So a tier that is down or full passes its requests on to the next one
+// before any of them waits.
+func (s *survey) keepLowestTier() {
+	var standby []*backend.Instance
+	s.found, standby = routing.LowestTier(s.found, s.standby[:0])
+	for _, i := range standby {
+		s.reasons[i.Position] = backend.Standby
+	}
+	s.standby = standby
 }
 
 // keep leaves only the ready instances that are wanted.
@@ -110,7 +139,8 @@ func (s *survey) refusal(excluded *exclusions, waiting int) *schema.Error {
 func (s *survey) reset() {
 	clear(s.found[:cap(s.found)])
 	clear(s.avoided[:cap(s.avoided)])
-	*s = survey{found: s.found[:0], avoided: s.avoided[:0], reasons: s.reasons[:0]}
+	clear(s.standby[:cap(s.standby)])
+	*s = survey{found: s.found[:0], avoided: s.avoided[:0], standby: s.standby[:0], reasons: s.reasons[:0]}
 }
 
 // exclusions are the instances that a request must not be given.
@@ -121,9 +151,14 @@ type exclusions struct {
 	// reason says why the first of them cannot.
 	untranslatable []*backend.Instance
 	reason         *schema.Error
+	// unwell tells that no instance which is not well is picked, although such
+	// instances count for what the request could wait for.
+	unwell bool
 }
 
-func (e *exclusions) none() bool { return len(e.called) == 0 && len(e.untranslatable) == 0 }
+func (e *exclusions) none() bool {
+	return len(e.called) == 0 && len(e.untranslatable) == 0 && !e.unwell
+}
 
 func (e *exclusions) has(i *backend.Instance) bool {
 	return contains(e.called, i) || contains(e.untranslatable, i)

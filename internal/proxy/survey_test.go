@@ -25,8 +25,12 @@ func (d *desk) surveys(excluded *exclusions) (known, looked survey) {
 	return known, looked
 }
 
+// sameAs tells whether two surveys say the same. What is known of a pool does not tell
+// what else keeps an instance that is on standby.
 func (s *survey) sameAs(other *survey) bool {
-	return s.mildest == other.mildest && slices.Equal(s.ready, other.ready) && slices.Equal(s.obstacles, other.obstacles)
+	return s.mildest == other.mildest && slices.Equal(s.ready, other.ready) && slices.EqualFunc(s.obstacles, other.obstacles, func(known, looked backend.Obstacle) bool {
+		return known == looked || known == backend.Standby && looked != backend.NoObstacle
+	})
 }
 
 // Whatever happens to instances, a survey from what is known of the pool says the
@@ -39,7 +43,7 @@ func TestSurveyKnowsWhatALookWouldFind(t *testing.T) {
 			n := rapid.IntRange(0, 2).Draw(check, "instance")
 			i := d.pool().Instances[n]
 			now := time.Now()
-			switch rapid.SampledFrom([]string{"acquire", "acquire", "release", "fail", "sick", "well", "overload", "force", "unforce", "exclude", "edit"}).Draw(check, "step") {
+			switch rapid.SampledFrom([]string{"acquire", "acquire", "release", "fail", "sick", "well", "overload", "force", "unforce", "exclude", "edit", "tier"}).Draw(check, "step") {
 			case "acquire":
 				if permit, ok := i.Acquire(now); ok {
 					permits[n] = append(permits[n], permit)
@@ -68,6 +72,9 @@ func TestSurveyKnowsWhatALookWouldFind(t *testing.T) {
 			case "edit":
 				enabled := rapid.Bool().Draw(check, "enabled")
 				d.edit(func(s *config.Service) { s.Instances[n].Enabled = enabled })
+			case "tier":
+				tier := rapid.IntRange(0, 2).Draw(check, "tier")
+				d.edit(func(s *config.Service) { s.Instances[n].Tier = tier })
 			}
 			known, looked := d.surveys(new(exclusions))
 			if !known.sameAs(&looked) {
@@ -142,4 +149,55 @@ func TestLeavingOutAnInstanceChangesNoOtherSurvey(t *testing.T) {
 	if slices.Contains(d.pool().Eligible, nil) {
 		t.Error("a reset took instances from the pool")
 	}
+}
+
+// Of the instances that could be picked only those of the lowest tier are, and no
+// instance of a higher tier is asked while those are known to be ready.
+func TestOnlyTheLowestTierThatIsReadyIsPicked(t *testing.T) {
+	d := newDesk(t, 4, slots(1, queue.Settings{Size: 1}))
+	d.edit(func(s *config.Service) {
+		for n, tier := range []int{0, 0, 1, 2} {
+			s.Instances[n].Tier = tier
+		}
+	})
+	now := time.Now()
+	all := d.pool().Instances
+	picked := func(want ...int) {
+		t.Helper()
+		var s survey
+		s.take(d.pool(), new(exclusions), now)
+		var got []int
+		for _, i := range s.ready {
+			got = append(got, i.Position)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("ready are %v, want %v; obstacles %v", got, want, s.obstacles)
+		}
+	}
+	picked(0, 1)
+	if !d.pool().AllReady() {
+		t.Error("every instance is asked although the lowest tier is ready")
+	}
+	all[2].Breaker.Force(breaker.ForcedOpen, "", now)
+	picked(0, 1)
+	if !d.pool().AllReady() {
+		t.Error("every instance is asked because one on standby is not ready")
+	}
+	all[0].Health.Failed(now, 0, "", backend.HealthSettings{UnhealthyThreshold: 1})
+	picked(1)
+	if _, ok := all[1].Acquire(now); !ok {
+		t.Fatal("no slot")
+	}
+	picked(3) // tier 1 is held open
+	all[2].Breaker.Force(breaker.Auto, "", now)
+	picked(2)
+	all[2].Overloaded(now.Add(time.Hour))
+	picked(3)
+	if _, ok := all[3].Acquire(now); !ok {
+		t.Fatal("no slot")
+	}
+	// The instance that said it is overloaded is passed over while others are only busy.
+	picked()
+	all[0].Health.Succeeded(now, 0, backend.HealthSettings{HealthyThreshold: 1})
+	picked(0)
 }

@@ -38,7 +38,7 @@ func (c *choice) wait(ctx context.Context, a *attempt) error {
 			turn.end() // the next request in the queue finds the same
 			return err
 		}
-		if c.acquire(a, nil) {
+		if c.acquire(a) {
 			turn.end()
 			return nil
 		}

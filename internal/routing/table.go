@@ -58,9 +58,11 @@ type Pool struct {
 	// Queue is where requests wait while all slots of the pool are taken.
 	Queue *queue.Queue
 
+	// Tiered tells that the instances are not all of the same tier.
+	Tiered bool
 	// Eligible are the instances that get traffic while they are well, and Barriers
-	// what keeps each instance from that by its configuration, by Instance.Position.
-	// Nobody may change them.
+	// what keeps each instance from that, by Instance.Position: its configuration, or
+	// Standby where a lower tier has eligible instances. Nobody may change them.
 	Eligible []*backend.Instance
 	Barriers []backend.Obstacle
 	// Barred counts the instances by their Barriers.
@@ -83,15 +85,48 @@ func (p *Pool) FoundAllReady(changes uint64) { p.readyAt.Store(changes + 1) }
 // Doubt makes the next request look at every instance again.
 func (p *Pool) Doubt() { p.readyAt.Store(0) }
 
-// listEligible lists the instances that can get traffic.
+// listEligible lists the instances that get traffic while all are well: those of the
+// lowest tier in which the configuration bars not all of them.
 func (p *Pool) listEligible() {
 	p.Barriers = make([]backend.Obstacle, len(p.Instances))
 	for n, i := range p.Instances {
+		p.Tiered = p.Tiered || i.Settings.Tier != p.Instances[0].Settings.Tier
 		if p.Barriers[n] = i.Barred(); p.Barriers[n] == backend.NoObstacle {
 			p.Eligible = append(p.Eligible, i)
 		}
-		p.Barred[p.Barriers[n]]++
 	}
+	if p.Tiered {
+		var standby []*backend.Instance
+		p.Eligible, standby = LowestTier(p.Eligible, nil)
+		for _, i := range standby {
+			p.Barriers[i.Position] = backend.Standby
+		}
+	}
+	for _, barrier := range p.Barriers {
+		p.Barred[barrier]++
+	}
+}
+
+// LowestTier splits a list of instances into those of its lowest tier and the others,
+// which it appends to a list. Both keep their order, and the first takes over the memory
+// of the whole.
+func LowestTier(all, others []*backend.Instance) (lowest, rest []*backend.Instance) {
+	if len(all) == 0 {
+		return all, others
+	}
+	tier := all[0].Settings.Tier
+	for _, i := range all[1:] {
+		tier = min(tier, i.Settings.Tier)
+	}
+	lowest = all[:0]
+	for _, i := range all {
+		if i.Settings.Tier == tier {
+			lowest = append(lowest, i)
+		} else {
+			others = append(others, i)
+		}
+	}
+	return lowest, others
 }
 
 // Model is one entry of the list of models.

@@ -68,7 +68,7 @@ func serviceView(s *routing.Service, now time.Time) metrics.ServiceView {
 func instanceView(i *backend.Instance) metrics.InstanceView {
 	return metrics.InstanceView{
 		Service: i.Service, Label: i.Label(), Series: i.Series, InFlight: i.InFlight(),
-		Breaker: breakerNumber(i.Breaker.Snapshot().State), Weight: i.Settings.Weight, Healthy: isUp(i),
+		Breaker: breakerNumber(i.Breaker.Snapshot().State), Weight: i.Settings.Weight, Tier: i.Settings.Tier, Healthy: isUp(i),
 	}
 }
 

@@ -1,6 +1,7 @@
 package manage
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -66,6 +67,8 @@ type explanation struct {
 	// Pick is the identifier of the instance that would be called. It is null
 	// where none would, and where the strategy picks at random.
 	Pick *string `json:"pick"`
+	// Tier is the one of the instances that may be picked now; null where none may.
+	Tier *int `json:"tier"`
 	// Why gives the reason for the pick, in words.
 	Why     string       `json:"why"`
 	Limits  limits       `json:"limits"`
@@ -80,6 +83,7 @@ type candidateView struct {
 	Eligible       bool           `json:"eligible"`
 	Reason         string         `json:"reason,omitzero"`
 	Weight         float64        `json:"weight"`
+	Tier           int            `json:"tier"`
 	Chance         float64        `json:"chance"`
 	InFlight       int64          `json:"inFlight"`
 	HealthStatus   backend.Status `json:"healthStatus"`
@@ -157,7 +161,7 @@ func viewExplanation(x proxy.Explanation, serviceType schema.ServiceType, model 
 	for _, c := range x.Candidates {
 		view.Candidates = append(view.Candidates, candidateView{
 			InstanceID: c.ID, Handle: c.Handle, Eligible: c.Reason == "", Reason: c.Reason,
-			Weight: c.Settings.Weight, Chance: c.Chance, InFlight: c.InFlight(),
+			Weight: c.Settings.Weight, Tier: c.Settings.Tier, Chance: c.Chance, InFlight: c.InFlight(),
 			HealthStatus: c.HealthStatus(), CircuitBreaker: c.Breaker.Snapshot().State,
 		})
 	}
@@ -172,8 +176,26 @@ func viewExplanation(x proxy.Explanation, serviceType schema.ServiceType, model 
 	if x.Pick != nil {
 		view.Pick = &x.Pick.ID
 	}
+	for _, c := range x.Candidates {
+		if c.Obstacle == backend.NoObstacle {
+			view.Tier = &c.Settings.Tier
+			break // all that may be picked are of one tier
+		}
+	}
 	view.Why = why(x)
+	if view.Tier != nil && x.Refusal == nil && x.Pool.Tiered {
+		view.Why += tierText(*view.Tier, x.Candidates)
+	}
 	return view
+}
+
+// tierText says why the instances of a tier are picked.
+func tierText(tier int, candidates []proxy.Candidate) string {
+	lower := slices.ContainsFunc(candidates, func(c proxy.Candidate) bool { return c.Settings.Tier < tier })
+	if !lower {
+		return fmt.Sprintf(", in tier %d", tier)
+	}
+	return fmt.Sprintf(", in tier %d: no instance of a lower tier is ready", tier)
 }
 
 func why(x proxy.Explanation) string {

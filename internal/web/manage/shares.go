@@ -24,18 +24,26 @@ func shareChanges(before, after []backend.Settings, model string) []shareChange 
 	return list
 }
 
-// weightShares returns the shares of the instances of a model by weight, among
-// those that are enabled.
+// weightShares returns the shares of the instances of a model by weight while all are
+// well: among those of the lowest tier that are enabled.
 func weightShares(instances []backend.Settings, model string) map[string]float64 {
 	var total float64
+	tier := -1
 	for i := range instances {
-		if s := &instances[i]; s.Name == model && s.Enabled {
+		s := &instances[i]
+		if s.Name != model || !s.Enabled || s.Weight <= 0 {
+			continue
+		}
+		if tier < 0 || s.Tier < tier {
+			tier, total = s.Tier, 0
+		}
+		if s.Tier == tier {
 			total += s.Weight
 		}
 	}
 	shares := map[string]float64{}
 	for i := range instances {
-		if s := &instances[i]; s.Name == model && s.Enabled && total > 0 {
+		if s := &instances[i]; s.Name == model && s.Enabled && s.Tier == tier && total > 0 {
 			shares[s.ID()] = s.Weight / total
 		}
 	}

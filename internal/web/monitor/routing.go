@@ -50,6 +50,7 @@ type instanceStatus struct {
 	ErrorCount      *int64        `json:"errorCount,omitzero"`
 	BreakerState    breaker.State `json:"circuitBreakerState"`
 	Weight          float64       `json:"weight"`
+	Tier            int           `json:"tier"`
 	Enabled         bool          `json:"enabled"`
 	InFlight        int64         `json:"inFlight"`
 	Error           string        `json:"error,omitzero"`
@@ -89,7 +90,7 @@ func statusOfInstance(i *backend.Instance) instanceStatus {
 	view := instanceStatus{
 		ID: i.ID, Handle: i.Handle, URL: i.Settings.BaseURL, Adapter: upperSnake(i.Kind.Name), Status: "HEALTHY",
 		LastHealthCheck: web.TimeOrNil(health.LastCheck), BreakerState: i.Breaker.Snapshot().State,
-		Weight: i.Settings.Weight, Enabled: i.Settings.Enabled, InFlight: i.InFlight(),
+		Weight: i.Settings.Weight, Tier: i.Settings.Tier, Enabled: i.Settings.Enabled, InFlight: i.InFlight(),
 	}
 	switch {
 	case !i.Settings.Enabled:

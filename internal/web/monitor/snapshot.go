@@ -52,6 +52,7 @@ type liveInstance struct {
 	HealthError string         `json:"healthError,omitzero" doc:"Why the instance is not healthy."`
 	Enabled     bool           `json:"enabled"`
 	Weight      float64        `json:"weight"`
+	Tier        int            `json:"tier"`
 	InFlight    int64          `json:"inFlight"`
 	Breaker     breakerStatus  `json:"breaker"`
 }
@@ -110,7 +111,7 @@ func remaining(s *routing.Service, now time.Time) *int {
 func liveInstanceOf(i *backend.Instance) liveInstance {
 	return liveInstance{
 		Service: i.Service, Model: i.Settings.Name, ID: i.ID, Handle: i.Handle, URL: i.Settings.BaseURL, Adapter: upperSnake(i.Kind.Name),
-		Health: i.HealthStatus(), HealthError: i.HealthReason(), Enabled: i.Settings.Enabled, Weight: i.Settings.Weight,
+		Health: i.HealthStatus(), HealthError: i.HealthReason(), Enabled: i.Settings.Enabled, Weight: i.Settings.Weight, Tier: i.Settings.Tier,
 		InFlight: i.InFlight(), Breaker: breakerOf(i),
 	}
 }
