@@ -25,6 +25,7 @@ const module = "github.com/patchbay-ai/patchbay"
 // floors lists every package, the lowest first: a package imports only packages
 // printed above it. A row may stand here before its package exists.
 var floors = []string{
+	"docs",
 	"internal/jsonscan",
 	"internal/jsonwrite",
 	"internal/schema",

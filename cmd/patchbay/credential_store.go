@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -121,7 +120,7 @@ func (f *credentialFlags) at(ctx context.Context, do func(credentialStore) error
 	if f.url != "" {
 		ctx, stop := untilSignal(ctx)
 		defer stop()
-		return failed(do(&remoteStore{ctx: ctx, base: strings.TrimSuffix(f.url, "/"), token: f.bearer()}))
+		return failed(do(&remoteStore{ctx, remoteAt(strings.TrimSuffix(f.url, "/"), f.bearer())}))
 	}
 	loaded, err := f.load()
 	if err != nil {
@@ -263,8 +262,12 @@ func (s localStore) revokeToken(name string) (changed bool, err error) {
 
 // remoteStore asks a running gateway.
 type remoteStore struct {
-	ctx         context.Context // one command, one store
-	base, token string
+	ctx context.Context // one command, one store
+	remote
+}
+
+func (s *remoteStore) ask(method, path string, wanted map[string]any, data any) error {
+	return s.remote.ask(s.ctx, method, path, wanted, data)
 }
 
 const (
@@ -322,49 +325,4 @@ func (s *remoteStore) rotateToken(name string) (text string, err error) {
 
 func (s *remoteStore) revokeToken(name string) (changed bool, err error) {
 	return s.revoke(tokensPath, name)
-}
-
-// ask sends a request and reads the data of the answer.
-func (s *remoteStore) ask(method, path string, wanted map[string]any, data any) error {
-	var body []byte
-	if wanted != nil {
-		var err error
-		if body, err = json.Marshal(wanted); err != nil {
-			return err
-		}
-	}
-	ctx, cancel := context.WithTimeout(s.ctx, 30*time.Second)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, method, s.base+path, bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	if s.token != "" {
-		request.Header.Set("Authorization", "Bearer "+s.token)
-	}
-	client := &http.Client{
-		Transport:     &http.Transport{DisableKeepAlives: true},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return fmt.Errorf("no gateway answers at %s: %w", s.base, inShort(err))
-	}
-	defer response.Body.Close()
-	content, err := io.ReadAll(io.LimitReader(response.Body, 16<<20))
-	if err != nil {
-		return fmt.Errorf("the answer of %s did not come whole: %w", s.base, inShort(err))
-	}
-	answer := struct {
-		Success bool   `json:"success"`
-		Message string `json:"message"`
-		Data    any    `json:"data"`
-	}{Data: data}
-	if err := json.Unmarshal(content, &answer); err != nil {
-		return fmt.Errorf("%s did not answer as a gateway does (status %d)", s.base, response.StatusCode)
-	}
-	if !answer.Success {
-		return fmt.Errorf("the gateway refused (status %d): %s", response.StatusCode, answer.Message)
-	}
-	return nil
 }
