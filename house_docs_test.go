@@ -58,7 +58,7 @@ func decisionsHaveTests(tr *tree) []string {
 // `internal/quota/{redisstore,sqlstore}`.
 const architecturePage = "docs/architecture.md"
 
-var packagesRow = regexp.MustCompile("^\\| `((?:internal|cmd|console)[a-z0-9/]*)(?:{([a-z0-9,]+)})?` \\|")
+var packagesRow = regexp.MustCompile("^\\| `((?:internal|cmd|console|docs)[a-z0-9/]*)(?:{([a-z0-9,]+)})?` \\|")
 
 // architectureShowsTheTree finds packages that the table lacks, rows of packages
 // that do not exist, and rows that are out of order.

@@ -59,6 +59,7 @@ var floors = []string{
 	"internal/routing",
 	"internal/discover",
 	"internal/live",
+	"internal/watch",
 	"internal/proxy",
 	"internal/control",
 	"internal/control/files",

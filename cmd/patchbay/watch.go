@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/patchbay-ai/patchbay/internal/watch"
+)
+
+func newTail(env []string, stdout, stderr io.Writer) *cobra.Command {
+	flags := &remoteFlags{settingFlags: settingFlags{env: env}}
+	var only callFilter
+	var asJSON bool
+	var count int
+	cmd := &cobra.Command{
+		Use:   "tail",
+		Short: "Show the calls of a running gateway as they end",
+		Long: `Shows the calls of a running gateway as they end, one line each, until Ctrl-C. A
+gateway that is restarted is followed further. Of busy gateways some calls may be
+left out, which is told.
+
+` + remotePlaces,
+		Example: `  patchbay tail
+  patchbay tail --errors --service chat
+  patchbay tail --json --url https://gateway.example --token "$TOKEN"`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			style := watch.Style{Colour: isColourful(stdout, env)}
+			shown := 0
+			return followGateway(cmd.Context(), flags, "call", stderr, func(e watch.Event) error {
+				if e.Dropped != nil {
+					fmt.Fprintf(stderr, "%d calls were left out\n", e.Dropped.Count)
+					return nil
+				}
+				if e.Call == nil || !only.matches(e.Call) {
+					return nil
+				}
+				line := style.Call(e.Call)
+				if asJSON {
+					line = string(e.Data)
+				}
+				if _, err := fmt.Fprintln(stdout, line); err != nil {
+					return err
+				}
+				if shown++; shown == count {
+					return watch.ErrStop
+				}
+				return nil
+			})
+		},
+	}
+	flags.register(cmd)
+	cmd.Flags().StringVar(&only.service, "service", "", "only calls of this service type")
+	cmd.Flags().StringVar(&only.model, "model", "", "only calls of this model")
+	cmd.Flags().StringVar(&only.key, "key", "", "only calls with the key of this id")
+	cmd.Flags().BoolVar(&only.errors, "errors", false, "only calls that failed")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print each call as one line of JSON, with all that is known of it")
+	cmd.Flags().IntVarP(&count, "count", "n", 0, "end after this many calls (default: do not end)")
+	return cmd
+}
+
+// callFilter says which calls are shown.
+type callFilter struct {
+	service, model, key string
+	errors              bool
+}
+
+func (f *callFilter) matches(c *watch.Call) bool {
+	return (f.service == "" || strings.EqualFold(f.service, c.Service)) && (f.model == "" || f.model == c.Model) &&
+		(f.key == "" || f.key == c.KeyID) && (!f.errors || c.Failed())
+}
+
+func newTop(env []string, stdout, stderr io.Writer) *cobra.Command {
+	flags := &remoteFlags{settingFlags: settingFlags{env: env}}
+	var once bool
+	cmd := &cobra.Command{
+		Use:   "top",
+		Short: "Watch traffic, instances, breakers and the last calls of a running gateway",
+		Long: `Shows the traffic of a running gateway, its instances with their health and circuit
+breakers (* is one that an operator holds), and the last changes and calls, renewed
+each second until Ctrl-C. Where standard output is no terminal, it is shown once.
+
+` + remotePlaces,
+		Example: `  patchbay top
+  patchbay top --url https://gateway.example --token "$TOKEN"
+  patchbay top --once > state.txt`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			at, err := flags.remote()
+			if err != nil {
+				return err
+			}
+			screen := &watch.Screen{Style: watch.Style{Colour: isColourful(stdout, env)}, Name: at.shown}
+			terminal, isTerminal := terminalOf(stdout)
+			if once || !isTerminal {
+				return followGateway(cmd.Context(), flags, "snapshot", stderr, func(e watch.Event) error {
+					screen.Take(e)
+					if !screen.Known() {
+						return nil
+					}
+					fmt.Fprintln(stdout, strings.Join(screen.Lines(0, 0), "\n"))
+					return watch.ErrStop
+				})
+			}
+			return drawScreen(cmd.Context(), flags, screen, terminal)
+		},
+	}
+	flags.register(cmd)
+	cmd.Flags().BoolVar(&once, "once", false, "show the state once and end")
+	return cmd
+}
+
+// drawScreen draws the screen at each snapshot, on the terminal's second page, so that
+// what was there comes back.
+func drawScreen(ctx context.Context, flags *remoteFlags, screen *watch.Screen, terminal *os.File) error {
+	const open, home, closed = "\x1b[?1049h\x1b[?25l", "\x1b[H", "\x1b[?25h\x1b[?1049l"
+	opened := false
+	defer func() {
+		if opened {
+			_, _ = io.WriteString(terminal, closed)
+		}
+	}()
+	draw := func(notice string) {
+		width, height, err := term.GetSize(int(terminal.Fd()))
+		if err != nil {
+			width, height = 80, 24
+		}
+		lines := screen.Lines(width, height-1)
+		if notice != "" {
+			lines = append([]string{notice}, lines[:min(len(lines), height-2)]...)
+		}
+		var page strings.Builder
+		if !opened {
+			page.WriteString(open)
+			opened = true
+		}
+		page.WriteString(home)
+		for _, line := range lines {
+			page.WriteString(line + "\x1b[K\r\n")
+		}
+		page.WriteString("\x1b[J")
+		_, _ = io.WriteString(terminal, page.String())
+	}
+	return follow(ctx, flags, "snapshot,change,call", func(e watch.Event) error {
+		screen.Take(e)
+		if e.Snapshot != nil {
+			draw("")
+		}
+		return nil
+	}, func(err error) { draw(err.Error() + "; trying again") })
+}
+
+// followGateway passes on the events of topics of the live feed, and tells on stderr
+// when the feed is interrupted.
+func followGateway(ctx context.Context, flags *remoteFlags, topics string, stderr io.Writer, on func(watch.Event) error) error {
+	return follow(ctx, flags, topics, on, func(err error) { fmt.Fprintf(stderr, "%v; trying again\n", err) })
+}
+
+func follow(ctx context.Context, flags *remoteFlags, topics string, on func(watch.Event) error, lost func(error)) error {
+	at, err := flags.remote()
+	if err != nil {
+		return err
+	}
+	ctx, stop := untilSignal(ctx)
+	defer stop()
+	open := func(ctx context.Context, lastID string) (io.ReadCloser, error) {
+		query := url.Values{"topics": {topics}}
+		if lastID != "" {
+			query.Set("lastEventId", lastID)
+		}
+		response, err := at.send(ctx, http.MethodGet, "/api/monitoring/live?"+query.Encode(), nil)
+		if err != nil {
+			return nil, err
+		}
+		if response.StatusCode != http.StatusOK {
+			defer func() { _ = response.Body.Close() }()
+			content, _ := io.ReadAll(io.LimitReader(response.Body, 64<<10)) // its status says enough
+			return nil, at.refused(response.StatusCode, content)
+		}
+		return response.Body, nil
+	}
+	err = watch.Follow(ctx, open, on, lost)
+	if errors.Is(err, context.Canceled) {
+		return nil // a signal is how it ends
+	}
+	return failed(err)
+}
+
+// terminalOf returns the terminal that a writer is, if it is one.
+func terminalOf(w io.Writer) (*os.File, bool) {
+	f, ok := w.(*os.File)
+	return f, ok && term.IsTerminal(int(f.Fd()))
+}
+
+// isColourful tells whether text may be coloured: on a terminal, unless the environment
+// forbids it.
+func isColourful(w io.Writer, env []string) bool {
+	_, isTerminal := terminalOf(w)
+	return isTerminal && variable(env, "NO_COLOR") == "" && variable(env, "TERM") != "dumb"
+}
