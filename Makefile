@@ -17,6 +17,9 @@ NO_RACE  := Allocat|Goodput
 PURE     := patchbay-ai/patchbay$$|/internal/(jsonscan|jsonwrite|wire|schema|dialect)(/|$$)
 # These take longest and so begin first, beside all others, instead of last and alone.
 SLOWEST  := ./internal/web/v1 ./internal/proxy ./cmd/patchbay ./internal/quota
+# Most tests wait for something, so that more of them than there are cores can run at
+# once.
+PARALLEL := -parallel 8
 BENCH    ?= .
 # The packages that decide, and the files of them that do more than that: those of
 # subpackages, and of quota what reads and writes stores.
@@ -97,7 +100,7 @@ test-deps: ## Install what tests start (Redis, PostgreSQL, Prometheus, Chromium,
 
 .PHONY: test-short
 test-short: ## Run the quick tests only
-	@go test -short ./...
+	@go test -short $(PARALLEL) ./...
 
 .PHONY: test-long
 test-long: build $(CONSOLE)/node_modules/.package-lock.json ## Run what is too long for CI: all looks and flows of the console, 50,000 random histories and 200 kills of the ledger
@@ -259,7 +262,7 @@ unit:
 	if command -v $$(go env CC) >/dev/null; then race=-race; export CGO_ENABLED=1; \
 	else $(call skip,race detector: no C compiler); fi; \
 	echo "go test $$race"; \
-	if go test -v $$race -timeout 20m $(SLOWEST) $$(go list ./... | grep -Ev '$(PURE)') > bin/unit.log 2>&1; then $(call report,bin/unit.log)
+	if go test -v $$race $(PARALLEL) -timeout 20m $(SLOWEST) $$(go list ./... | grep -Ev '$(PURE)') > bin/unit.log 2>&1; then $(call report,bin/unit.log)
 	@$(call skipped-tests,bin/unit.log)
 
 .PHONY: no-race

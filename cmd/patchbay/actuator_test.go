@@ -7,6 +7,7 @@ import (
 
 // The Makefile says what was built; a plain build has what the Go command noted.
 func TestBuildIsDescribed(t *testing.T) {
+	t.Parallel()
 	noted := &debug.BuildInfo{Settings: []debug.BuildSetting{
 		{Key: "vcs", Value: "git"}, {Key: "vcs.revision", Value: "0123456789abcdef0123"}, {Key: "vcs.time", Value: "2025-01-02T03:04:05Z"},
 	}}

@@ -19,6 +19,7 @@ import (
 // While a gateway stops, whoever comes is served and sent elsewhere. It ends
 // when its requests do, however many more would come, and cuts none of them.
 func TestStopUnderSteadyTraffic(t *testing.T) {
+	t.Parallel()
 	early, late, b := gatewaytest.StartHeldBackend(t), gatewaytest.StartHeldBackend(t), gatewaytest.StartBackend(t)
 	file := filepath.Join(t.TempDir(), "patchbay.yaml")
 	gatewaytest.WriteFile(t, file, gatewaytest.ChatYAML(gatewaytest.Instance("m", early.URL), gatewaytest.Instance("late", late.URL), gatewaytest.Instance("quick", b.URL()))+"server: {shutdown-grace: 10m}\n")
@@ -88,6 +89,7 @@ func (c *child) request(method, path string) *http.Request {
 
 // A client that sends half a body does not hold a stop up for long.
 func TestStopDoesNotWaitForHalfABody(t *testing.T) {
+	t.Parallel()
 	c := serving(t, "--set", "server.shutdown-grace=300ms")
 	conn, err := new(net.Dialer).DialContext(gatewaytest.Deadline(t), "tcp", strings.TrimPrefix(c.url(), "http://"))
 	if err != nil {

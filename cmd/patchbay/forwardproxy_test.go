@@ -208,6 +208,7 @@ func TestPrivateAuthority(t *testing.T) {
 // The management API masks the credentials of a proxy, keeps them when the mask
 // comes back, and lets nobody see a stored key by way of a proxy.
 func TestProxyAndTLSOfAnInstanceByTheAPI(t *testing.T) {
+	t.Parallel()
 	r := gatewaytest.Start(t, gatewaytest.SecuredYAML())
 	admin, operator := []string{"Authorization", "Bearer admin-token"}, []string{"Authorization", "Bearer operator-token"}
 	const base = "https://llm.corp.test"

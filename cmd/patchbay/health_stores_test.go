@@ -13,6 +13,7 @@ import (
 
 // TestServeShowsItsFile: the program itself watches the file, and says so.
 func TestServeShowsItsFile(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "patchbay.yaml")
 	gatewaytest.WriteFile(t, file, "limits: {max-attempts: 2}\n")
 	c := serving(t, "--config", file, "--data-dir", t.TempDir())

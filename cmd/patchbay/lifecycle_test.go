@@ -22,6 +22,7 @@ import (
 )
 
 func TestSecondProcessOnTheSameDataDirectoryRefuses(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	first := serving(t, "--data-dir", dir)
 	second := startChild(t, "serve", "--listen", "127.0.0.1:0", "--data-dir", dir)
@@ -74,6 +75,7 @@ func (c *crashRig) look() {
 
 // kill -9 at any moment of a change leaves the old state or the new one.
 func TestCrashesDuringChangesLoseNothing(t *testing.T) {
+	t.Parallel()
 	c := &crashRig{t: t, dir: t.TempDir(), file: filepath.Join(t.TempDir(), "patchbay.yaml"), contents: map[int][sha256.Size]byte{}}
 	content := func(round int) string {
 		return gatewaytest.ChatYAML(gatewaytest.Instance(fmt.Sprintf("model-%d", round), simulator.DownURL))
@@ -130,6 +132,7 @@ func TestCrashesDuringChangesLoseNothing(t *testing.T) {
 // A new file takes effect for the next request and cuts no running stream, by
 // itself and on SIGHUP.
 func TestReloadTakesEffectWithoutCuttingStreams(t *testing.T) {
+	t.Parallel()
 	for name, hangUp := range map[string]bool{"when the file changes": false, "on SIGHUP": true} {
 		t.Run(name, func(t *testing.T) {
 			g, b := gatewaytest.StartHeldBackend(t), gatewaytest.StartBackend(t)
@@ -164,6 +167,7 @@ func TestReloadTakesEffectWithoutCuttingStreams(t *testing.T) {
 
 // A file that changed while the gateway started is not overlooked.
 func TestChangeDuringTheStartIsSeen(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "patchbay.yaml")
 	gatewaytest.WriteFile(t, file, gatewaytest.ChatYAML(gatewaytest.Instance("old", simulator.DownURL)))
 	flags := &settingFlags{file: file, dataDir: t.TempDir(), listen: "127.0.0.1:0"}
@@ -194,6 +198,7 @@ func TestChangeDuringTheStartIsSeen(t *testing.T) {
 }
 
 func TestBadFileKeepsTheOldWorld(t *testing.T) {
+	t.Parallel()
 	b := gatewaytest.StartBackend(t)
 	file := filepath.Join(t.TempDir(), "patchbay.yaml")
 	gatewaytest.WriteFile(t, file, gatewaytest.PoolYAML(b))
@@ -228,6 +233,7 @@ func TestBadFileKeepsTheOldWorld(t *testing.T) {
 }
 
 func TestSettingsThatNeedARestartAreNamed(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "patchbay.yaml")
 	gatewaytest.WriteFile(t, file, "server: {shutdown-grace: 5s}\n")
 	c := serving(t, "--config", file)

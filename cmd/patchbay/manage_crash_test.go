@@ -15,6 +15,7 @@ import (
 
 // kill -9 amid a stream of changes: whatever was acknowledged is there.
 func TestAcknowledgedChangesSurviveCrashes(t *testing.T) {
+	t.Parallel()
 	rounds := 50
 	if testing.Short() {
 		rounds = 5

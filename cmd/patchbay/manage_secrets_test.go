@@ -38,6 +38,7 @@ func usedKey(t *testing.T, c *child, b *simulator.Backend) string {
 // A key that was rotated is used after SIGHUP and after a restart without a new
 // version, a rollback uses it too, and no file of the gateway has either key.
 func TestRotatedKeysTakeEffectAndAreNowhereStored(t *testing.T) {
+	t.Parallel()
 	b := gatewaytest.StartBackend(t)
 	c, dir, file := keyed(t, b)
 	if got := usedKey(t, c, b); got != "Bearer sk-first-secret" {
@@ -83,6 +84,7 @@ func TestRotatedKeysTakeEffectAndAreNowhereStored(t *testing.T) {
 // An instance whose secret is missing on a gateway is out there, which operators
 // are told; callers are told that it is.
 func TestAMissingSecretIsSaidWhereOperatorsLook(t *testing.T) {
+	t.Parallel()
 	b := gatewaytest.StartBackend(t)
 	c, dir, _ := keyed(t, b)
 	if err := os.Rename(filepath.Join(dir, "key"), filepath.Join(dir, "gone")); err != nil {

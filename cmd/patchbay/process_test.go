@@ -223,6 +223,7 @@ func TestHealthcheck(t *testing.T) {
 }
 
 func TestServeWithoutAConfigurationIsUp(t *testing.T) {
+	t.Parallel()
 	c := serving(t)
 	for _, path := range []string{"/actuator/health", "/actuator/health/readiness", "/actuator/health/liveness"} {
 		if answer := c.ask(http.MethodGet, path, ""); answer.Status != 200 || !strings.Contains(answer.Body, `"status":"UP"`) {
@@ -234,12 +235,14 @@ func TestServeWithoutAConfigurationIsUp(t *testing.T) {
 }
 
 func TestInterruptStopsToo(t *testing.T) {
+	t.Parallel()
 	c := serving(t)
 	c.signal(syscall.SIGINT)
 	c.exits(exitOK)
 }
 
 func TestDemoSaysWhatToDo(t *testing.T) {
+	t.Parallel()
 	c := startChild(t, "demo", "--listen", "127.0.0.1:0")
 	c.waitFor("Ctrl-C stops")
 	said := c.stderr.String()
@@ -286,6 +289,7 @@ func gateChild(t *testing.T, settings string) (*child, *gatewaytest.HeldBackend,
 }
 
 func TestStopLetsAStreamFinish(t *testing.T) {
+	t.Parallel()
 	c, g, events := gateChild(t, "")
 	c.signal(syscall.SIGTERM)
 	gatewaytest.Eventually(t, "readiness is refused", func() bool { return c.ask(http.MethodGet, "/actuator/health/readiness", "").Status == 503 })
@@ -308,6 +312,7 @@ func TestStopLetsAStreamFinish(t *testing.T) {
 }
 
 func TestStopEndsAStreamWhenTheGraceIsOver(t *testing.T) {
+	t.Parallel()
 	c, _, events := gateChild(t, "server: {shutdown-grace: 200ms}\n")
 	c.signal(syscall.SIGTERM)
 	rest, err := events.Rest()
@@ -321,6 +326,7 @@ func TestStopEndsAStreamWhenTheGraceIsOver(t *testing.T) {
 }
 
 func TestStopEndsAPlainRequestWhenTheGraceIsOver(t *testing.T) {
+	t.Parallel()
 	b := gatewaytest.StartBackend(t, simulator.Step{Hang: true})
 	r := gatewaytest.Start(t, gatewaytest.PoolYAML(b))
 	answers := make(chan gatewaytest.Reply, 1)
@@ -347,6 +353,7 @@ func TestStopEndsAPlainRequestWhenTheGraceIsOver(t *testing.T) {
 }
 
 func TestSecondSignalEndsAtOnce(t *testing.T) {
+	t.Parallel()
 	c, _, _ := gateChild(t, "server: {shutdown-grace: 10m}\n")
 	c.signal(syscall.SIGTERM)
 	c.waitFor(`"msg":"stopping"`)
@@ -365,6 +372,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 // timeout(1) signals the process and then its group, which is one wish and not
 // two.
 func TestRepeatedSignalIsOne(t *testing.T) {
+	t.Parallel()
 	for name, signals := range map[string]struct {
 		after []time.Duration // from the first
 		ends  time.Duration
@@ -398,6 +406,7 @@ func TestRepeatedSignalIsOne(t *testing.T) {
 
 // Lines of requests are written together, and the last of them before the end.
 func TestStopLosesNoLineOfTheAccessLog(t *testing.T) {
+	t.Parallel()
 	c := serving(t)
 	const requests = 100
 	for range requests {
@@ -415,6 +424,7 @@ func TestStopLosesNoLineOfTheAccessLog(t *testing.T) {
 // Logs that nobody looks at are JSON, line by line, and hold neither what was
 // said nor any key.
 func TestLogsAreJSONWithoutWordsOrKeys(t *testing.T) {
+	t.Parallel()
 	const prompt, key, callers, answered = "canary-of-the-prompt", "sk-canary-of-the-backend", "canary-of-the-caller", "canary-of-the-answer"
 	b := gatewaytest.StartBackend(t)
 	b.Script(

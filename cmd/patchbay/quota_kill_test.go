@@ -106,6 +106,7 @@ func (k *killClient) String() string {
 // times: whoever got all of an answer is counted with its tokens, and nobody
 // twice.
 func TestQuotaSurvivesKill(t *testing.T) {
+	t.Parallel()
 	t.Cleanup(http.DefaultClient.CloseIdleConnections) //nolint:forbidigo // a test's client
 	b := gatewaytest.StartBackend(t)
 	args := []string{
@@ -140,6 +141,7 @@ func TestQuotaSurvivesKill(t *testing.T) {
 // Redis and PostgreSQL, while the ways to both are faulty, and Redis loses its
 // data now and then.
 func TestQuotaSurvivesKillWithSharedStores(t *testing.T) {
+	t.Parallel()
 	t.Cleanup(http.DefaultClient.CloseIdleConnections) //nolint:forbidigo // a test's client
 	redis, postgres := storetest.Redis(t), storetest.Postgres(t)
 	ways := []*storetest.Faults{storetest.Between(t, redis), storetest.Between(t, postgres)}

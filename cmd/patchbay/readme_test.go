@@ -13,6 +13,7 @@ import (
 // The commands that the README gives for the demo work in their order, each with
 // what the ones before it made.
 func TestCommandsOfTheReadmeWork(t *testing.T) {
+	t.Parallel()
 	for _, tool := range []string{"curl", "sed", "base64", "sh"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skip(tool + " is not installed")

@@ -46,6 +46,7 @@ type newCredential struct {
 // Three processes share one configuration with security on: a key or token that
 // one issues, rotates or revokes is good or refused on all of them.
 func TestThreeGatewaysShareTheirCredentials(t *testing.T) {
+	t.Parallel()
 	db := storetest.Postgres(t)
 	upstream := gatewaytest.StartBackend(t)
 	file := filepath.Join(t.TempDir(), "patchbay.yaml")
@@ -146,6 +147,7 @@ func TestThreeGatewaysShareTheirCredentials(t *testing.T) {
 // A new gateway without security must not serve its own file in place of the
 // configuration that it is told to share.
 func TestNewGatewayWithoutTheSharedDatabaseIsNotReady(t *testing.T) {
+	t.Parallel()
 	upstream := gatewaytest.StartBackend(t)
 	file := filepath.Join(t.TempDir(), "patchbay.yaml")
 	gatewaytest.WriteFile(t, file, gatewaytest.PoolYAML(upstream))

@@ -18,6 +18,7 @@ import (
 // second, nothing that any of them acknowledged is lost, and without the
 // database they go on with what they know.
 func TestThreeGatewaysShareOneConfiguration(t *testing.T) {
+	t.Parallel()
 	db := storetest.Postgres(t)
 	upstream := gatewaytest.StartBackend(t)
 	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}

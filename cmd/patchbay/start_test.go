@@ -10,6 +10,7 @@ import (
 )
 
 func TestListenerThatFailsEndsTheProgram(t *testing.T) {
+	t.Parallel()
 	flags := &settingFlags{dataDir: t.TempDir(), listen: "127.0.0.1:0"}
 	loaded, err := flags.loadFirst()
 	if err != nil {

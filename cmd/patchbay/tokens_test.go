@@ -10,6 +10,7 @@ import (
 )
 
 func TestTokensIssuedAtRunTime(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: gatewaytest.SecuredYAML(), DataDir: dir})
 	as := func(token string) []string { return []string{"Authorization", "Bearer " + token} }
@@ -52,6 +53,7 @@ func TestTokensIssuedAtRunTime(t *testing.T) {
 // A token that anybody may issue would be a back door for the day on which
 // security is turned on.
 func TestTokensAreNotIssuedByAnybody(t *testing.T) {
+	t.Parallel()
 	r := gatewaytest.Start(t, "")
 	r.API(http.MethodPost, "/api/auth/tokens", `{"role":"ADMIN"}`).Is(t, 403, "security")
 	r.API(http.MethodPost, "/api/auth/tokens/x/rotate", "").Is(t, 403, "security")

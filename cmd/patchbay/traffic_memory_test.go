@@ -94,6 +94,7 @@ func filled(before, filling, after string, size int) (io.Reader, int64) {
 // Thirty bodies of 30 MiB at once stay within a limit of 256 MiB: those that find
 // no memory are refused, and what the others took is there again after them.
 func TestBodiesStayWithinTheMemoryLimit(t *testing.T) {
+	t.Parallel()
 	const size, limit, clients = 30 << 20, 256 << 20, 30
 	for name, known := range map[string]bool{"of known length": true, "as they grow": false} {
 		t.Run(name, func(t *testing.T) {
@@ -145,6 +146,7 @@ func TestBodiesStayWithinTheMemoryLimit(t *testing.T) {
 
 // A list of small numbers costs what it weighs.
 func TestSmallNumbersTakeTheMemoryOfTheirText(t *testing.T) {
+	t.Parallel()
 	url, _, open := holdingBackend(t, aVector)
 	open()
 	c := startBounded(t, gatewaytest.ServiceYAML("embedding", gatewaytest.Instance("m", url)), "256MiB")

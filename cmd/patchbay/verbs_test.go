@@ -172,6 +172,7 @@ func silent(t *testing.T) (address string, taken <-chan struct{}) {
 }
 
 func TestInterruptEndsTheVerbsThatAsk(t *testing.T) {
+	t.Parallel()
 	for name, args := range map[string]func(address string) []string{
 		"keys":        func(address string) []string { return []string{"keys", "list", "--url", "http://" + address} },
 		"healthcheck": func(address string) []string { return []string{"healthcheck", "--listen", address, "--timeout", "10m"} },
@@ -191,6 +192,7 @@ func TestInterruptEndsTheVerbsThatAsk(t *testing.T) {
 
 // A gateway without instances says what to do, and that works as it is said.
 func TestServeWithoutInstancesSaysWhatToDo(t *testing.T) {
+	t.Parallel()
 	b := gatewaytest.StartBackend(t)
 	c := startChild(t, "serve", "--listen", "0.0.0.0:0", "--set", "security.allow-open=true")
 	c.waitFor("no instances are configured")
@@ -240,6 +242,7 @@ func TestServeWithoutInstancesSaysWhatToDo(t *testing.T) {
 }
 
 func TestFormOfTheLog(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		wanted     config.LogFormat
 		isTerminal bool

@@ -12,6 +12,7 @@ import (
 )
 
 func TestInstancesAreProbedSoonAndThenEveryIntervalWithJitter(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fleet, n *network) {
 		start := time.Now()
 		for k := range 20 {
@@ -47,6 +48,7 @@ func TestInstancesAreProbedSoonAndThenEveryIntervalWithJitter(t *testing.T) {
 }
 
 func TestAnOutageIsNoticedAndItsEndTooWithoutRestart(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fleet, n *network) {
 		n.set("h:80", sayOK)
 		i := f.add("m", "http://h")
@@ -80,6 +82,7 @@ func TestAnOutageIsNoticedAndItsEndTooWithoutRestart(t *testing.T) {
 }
 
 func TestARefusedCallIsFollowedByAProbeWithinASecondAndABackoff(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fleet, n *network) {
 		n.set("h:80", sayOK)
 		i := f.add("m", "http://h")
@@ -116,6 +119,7 @@ func TestARefusedCallIsFollowedByAProbeWithinASecondAndABackoff(t *testing.T) {
 }
 
 func TestAnInstanceThatWasNeverSeenAliveIsDecidedSoon(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fleet, _ *network) {
 		i := f.add("m", "http://h")
 		pass(3 * time.Second)
@@ -126,6 +130,7 @@ func TestAnInstanceThatWasNeverSeenAliveIsDecidedSoon(t *testing.T) {
 }
 
 func TestRecoveryNeedsItsThresholdAndIsNotSlow(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fleet, n *network) {
 		f.watch(func(s *HealthSettings) { s.HealthyThreshold = 3 })
 		n.set("h:80", sayOK)
@@ -144,6 +149,7 @@ func TestRecoveryNeedsItsThresholdAndIsNotSlow(t *testing.T) {
 }
 
 func TestInstancesOfOneServerShareOneProbe(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fleet, n *network) {
 		keyed := func(key string) func(*Settings) { return func(s *Settings) { s.APIKey = Literal(key) } }
 		routed := makeInstance(t, "vllm", "routed", "http://h", nil, func(s *Settings) { s.Headers = map[string]Secret{"x-to": Literal("b")} })
@@ -178,6 +184,7 @@ func TestInstancesOfOneServerShareOneProbe(t *testing.T) {
 }
 
 func TestAModelThatLoadsIsWarmingAndNotDown(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fleet, n *network) {
 		f.watch(func(s *HealthSettings) { s.HealthyThreshold = 5 })
 		n.set("h:80", sayLoading)
@@ -198,6 +205,7 @@ func TestAModelThatLoadsIsWarmingAndNotDown(t *testing.T) {
 }
 
 func TestEditsAreNoticedWithoutBeingTold(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fleet, n *network) {
 		n.set("h:80", sayOK)
 		n.set("other:80", sayOK)
@@ -238,6 +246,7 @@ func TestEditsAreNoticedWithoutBeingTold(t *testing.T) {
 }
 
 func TestHealthIsKeptThroughAnEditAndFreshForANewInstance(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fleet, n *network) {
 		i := f.add("m", "http://h")
 		pass(time.Minute)
@@ -258,6 +267,7 @@ func TestHealthIsKeptThroughAnEditAndFreshForANewInstance(t *testing.T) {
 }
 
 func TestUncheckedInstancesAreNotMarked(t *testing.T) {
+	t.Parallel()
 	for name, off := range map[string]func(*testing.T, *fleet, *Instance){
 		"checks switched off": func(_ *testing.T, f *fleet, _ *Instance) {
 			f.watch(func(s *HealthSettings) { s.Enabled = false })
@@ -296,6 +306,7 @@ func TestUncheckedInstancesAreNotMarked(t *testing.T) {
 }
 
 func TestAProbeOfARemovedInstanceEndsAtOnce(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fleet, n *network) {
 		f.watch(func(s *HealthSettings) { s.Timeout = schema.Duration(time.Hour) })
 		n.set("h:80", sayNothing)
@@ -313,6 +324,7 @@ func TestAProbeOfARemovedInstanceEndsAtOnce(t *testing.T) {
 }
 
 func TestSilentBackendsDoNotDelayOtherProbes(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fleet, n *network) {
 		const all, silent = 200, 50
 		var list []*Instance
@@ -351,6 +363,7 @@ func TestSilentBackendsDoNotDelayOtherProbes(t *testing.T) {
 }
 
 func TestAProbeEndsAtItsTimeout(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fleet, n *network) {
 		f.watch(func(s *HealthSettings) { s.UnhealthyThreshold = 1 })
 		n.set("h:80", sayNothing)
@@ -363,6 +376,7 @@ func TestAProbeEndsAtItsTimeout(t *testing.T) {
 }
 
 func TestInstancesMayWaitForDifferentTimes(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fleet, n *network) {
 		n.answer("h:80", func(*http.Request) string {
 			time.Sleep(2 * time.Second) //nolint:forbidigo // the time of a synctest bubble
@@ -382,6 +396,7 @@ func TestInstancesMayWaitForDifferentTimes(t *testing.T) {
 }
 
 func TestChecksLeaveLiveCountersAlone(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fleet, n *network) {
 		i := f.add("m", "http://h")
 		permit, ok := i.Acquire(time.Now())

@@ -6,6 +6,7 @@ import (
 )
 
 func TestFailedRequestsAreRememberedWithinBounds(t *testing.T) {
+	t.Parallel()
 	i := makeInstance(t, "ollama", "m", "http://h", nil, nil)
 	now := time.Now()
 	if i.FailedBefore(1, now) {

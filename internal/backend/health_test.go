@@ -17,6 +17,7 @@ func thresholds(unhealthy, healthy int) HealthSettings {
 func getsTraffic(s Status) bool { return s == StatusUnknown || s == StatusHealthy }
 
 func TestAnInstanceThatWasNeverCheckedGetsTraffic(t *testing.T) {
+	t.Parallel()
 	var h Health
 	if !h.Healthy() || h.Snapshot() != (HealthSnapshot{}) || h.Reason() != "" {
 		t.Errorf("healthy %v, %+v, %q", h.Healthy(), h.Snapshot(), h.Reason())
@@ -24,6 +25,7 @@ func TestAnInstanceThatWasNeverCheckedGetsTraffic(t *testing.T) {
 }
 
 func TestThresholdsCountChecksInARow(t *testing.T) {
+	t.Parallel()
 	s := thresholds(3, 2)
 	for _, c := range []struct {
 		checks string // + good, - failed, w warming
@@ -73,6 +75,7 @@ func TestThresholdsCountChecksInARow(t *testing.T) {
 }
 
 func TestASnapshotSaysWhy(t *testing.T) {
+	t.Parallel()
 	var h Health
 	s := thresholds(2, 1)
 	start := time.Now()
@@ -98,6 +101,7 @@ func TestASnapshotSaysWhy(t *testing.T) {
 }
 
 func TestARefusalMarksAtOnce(t *testing.T) {
+	t.Parallel()
 	var h Health
 	h.watch()
 	now := time.Now()
@@ -116,6 +120,7 @@ func TestARefusalMarksAtOnce(t *testing.T) {
 }
 
 func TestACheckThatBeganBeforeARefusalDoesNotTakeItBack(t *testing.T) {
+	t.Parallel()
 	var h Health
 	h.watch()
 	now := time.Now()
@@ -132,6 +137,7 @@ func TestACheckThatBeganBeforeARefusalDoesNotTakeItBack(t *testing.T) {
 }
 
 func TestARefusalWithoutACheckerMarksNothing(t *testing.T) {
+	t.Parallel()
 	var h Health
 	h.Refused(time.Now())
 	if !h.Healthy() {
@@ -149,6 +155,7 @@ func TestARefusalWithoutACheckerMarksNothing(t *testing.T) {
 // What traffic alone found is a mark: the instance is avoided, not shut out, until
 // the checks have confirmed it.
 func TestAMarkIsSoftUntilChecksConfirmIt(t *testing.T) {
+	t.Parallel()
 	var h Health
 	h.watch()
 	s := thresholds(2, 2)
@@ -186,6 +193,7 @@ func TestAMarkIsSoftUntilChecksConfirmIt(t *testing.T) {
 // An answer takes a mark back if its call began after the mark was made: one that
 // was under way says nothing about the time since.
 func TestAnAnswerTakesAMarkBack(t *testing.T) {
+	t.Parallel()
 	var h Health
 	h.watch()
 	now := time.Now()
@@ -208,6 +216,7 @@ func TestAnAnswerTakesAMarkBack(t *testing.T) {
 // back, enough failed ones take it out, and the flag that requests read always
 // says what the status says.
 func TestHealthIsAlwaysReachable(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		var h Health
 		h.watch()

@@ -24,6 +24,7 @@ func newInstance(t *testing.T) *Instance {
 
 // Well is who has not failed since its last success, by whatever measure.
 func TestWhichInstancesAreWell(t *testing.T) {
+	t.Parallel()
 	i := newInstance(t)
 	i.Health.watch()
 	now := time.Now()
@@ -71,6 +72,7 @@ func TestWhichInstancesAreWell(t *testing.T) {
 }
 
 func TestMilderObstacles(t *testing.T) {
+	t.Parallel()
 	order := []Obstacle{Disabled, NoWeight, Unhealthy, BreakerOpen, AtLimit, NoSlot, NoObstacle}
 	for a, first := range order {
 		for b, second := range order {

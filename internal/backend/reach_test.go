@@ -29,6 +29,7 @@ func problemsOf(s Settings) []string {
 }
 
 func TestTLSFilesAreChecked(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	text := filepath.Join(dir, "text")
 	empty := filepath.Join(dir, "empty")
@@ -69,6 +70,7 @@ func TestTLSFilesAreChecked(t *testing.T) {
 // Instances of llama.cpp use a connection for each call, others keep theirs; the
 // settings of the instance decide otherwise.
 func TestKeptConnectionsPerKind(t *testing.T) {
+	t.Parallel()
 	yes, no := true, false
 	for _, c := range []struct {
 		kind string

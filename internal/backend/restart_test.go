@@ -25,6 +25,7 @@ func opened(t *testing.T, i *Instance, how breaker.Outcome) {
 // A sole backend that restarts in two seconds is tried again with the first check
 // that finds it, not after the recovery timeout of its breaker.
 func TestBackendThatRestartsIsBackWithTheNextCheck(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fleet, n *network) {
 		n.set("h:80", sayOK)
 		i := f.add("m", "http://h")
@@ -49,6 +50,7 @@ func TestBackendThatRestartsIsBackWithTheNextCheck(t *testing.T) {
 // Where only established connections broke, nothing marks the instance; its
 // breaker alone brings the check forward.
 func TestResetConnectionsBringTheCheckForward(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fleet, n *network) {
 		n.set("h:80", sayOK)
 		i := f.add("m", "http://h")
@@ -68,6 +70,7 @@ func TestResetConnectionsBringTheCheckForward(t *testing.T) {
 
 // A breaker that opened on answers is no concern of the checks.
 func TestFailuresOfAnswersKeepTheWholePause(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fleet, n *network) {
 		n.set("h:80", sayOK)
 		i := f.add("m", "http://h")
@@ -83,6 +86,7 @@ func TestFailuresOfAnswersKeepTheWholePause(t *testing.T) {
 // What the checks alone found missing is looked at after 1 s, 2 s, 4 s, up to the
 // interval.
 func TestInstanceThatIsDownIsCheckedMoreOften(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fleet, n *network) {
 		n.set("h:80", sayOK)
 		i := f.add("m", "http://h")

@@ -17,6 +17,7 @@ import (
 
 // A literal that looks like a reference stays one, in JSON too.
 func TestSecretsInJSON(t *testing.T) {
+	t.Parallel()
 	for secret, want := range map[backend.Secret]string{
 		{}:                                     `""`,
 		backend.Literal("sk-1"):                `"sk-1"`,
@@ -41,6 +42,7 @@ func TestSecretsInJSON(t *testing.T) {
 }
 
 func TestSecretsAreNotPrinted(t *testing.T) {
+	t.Parallel()
 	settings := backend.Settings{APIKey: backend.Literal("sk-very-secret"), Headers: map[string]backend.Secret{"A": backend.Reference("${KEY:sk-default}")}}
 	if printed := fmt.Sprintf("%v %+v %s", settings, settings, settings.Headers["A"]); strings.Contains(printed, "sk-") {
 		t.Error(printed)
@@ -50,6 +52,7 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 // Where a reference cannot be used the instance is out, with the reason, which
 // callers are not told.
 func TestInstanceWithoutItsSecretGetsNoTraffic(t *testing.T) {
+	t.Parallel()
 	for want, resolve := range map[string]backend.Resolver{
 		"api-key: variable KEY is not set and has no default":                 func(string) (string, error) { return "", errors.New("variable KEY is not set and has no default") },
 		"api-key: must not contain control characters or line breaks":         func(string) (string, error) { return "two\nlines", nil },

@@ -16,6 +16,7 @@ func isGood(s backend.Settings) bool {
 }
 
 func TestAddressesThatNobodyCanDialAreRefused(t *testing.T) {
+	t.Parallel()
 	for _, address := range []string{"http://\u00fcn\u00ef.example", "http://h:", "http://h*", "http://.h"} {
 		s := backend.DefaultSettings()
 		s.Name, s.BaseURL = "m", address
@@ -28,6 +29,7 @@ func TestAddressesThatNobodyCanDialAreRefused(t *testing.T) {
 // An identifier leads to one instance: two instances that pass the checks have
 // the same one only if both name and address are the same.
 func TestPropertyIdentifiersLeadToOneInstance(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		parts := rapid.SliceOfN(rapid.SampledFrom([]string{"/p", "@http://h", "@HTTPS://h:9", "@", "m"}), 0, 5).Draw(t, "parts")
 		joined := "m@http://h" + strings.Join(parts, "")

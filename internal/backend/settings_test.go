@@ -21,6 +21,7 @@ func goodInstance() backend.Settings {
 }
 
 func TestInstanceIDIsNameAndBaseURLAsWritten(t *testing.T) {
+	t.Parallel()
 	s := backend.Settings{Name: "qwen2:7b", BaseURL: "HTTP://Host:80/"}
 	if s.ID() != "qwen2:7b@HTTP://Host:80/" {
 		t.Error(s.ID())
@@ -28,6 +29,7 @@ func TestInstanceIDIsNameAndBaseURLAsWritten(t *testing.T) {
 }
 
 func TestBaseURLRules(t *testing.T) {
+	t.Parallel()
 	for _, good := range []string{
 		"http://h", "https://h:8443/api/v1", "http://[::1]:80", "HTTP://h", "http://h/a%20b", "http://xn--e1afmkfd.example/",
 	} {
@@ -73,6 +75,7 @@ func TestBaseURLRules(t *testing.T) {
 }
 
 func TestPathRules(t *testing.T) {
+	t.Parallel()
 	for _, good := range []string{"", "/", "/v1/chat/completions", "/openai?api-version=2024-10-21", "/a/..b/c.."} {
 		s := goodInstance()
 		s.Path = good
@@ -90,6 +93,7 @@ func TestPathRules(t *testing.T) {
 }
 
 func TestOtherInstanceRules(t *testing.T) {
+	t.Parallel()
 	for _, weight := range []float64{0, 0.001, 1, 1e6} {
 		s := goodInstance()
 		s.Weight = weight
@@ -135,6 +139,7 @@ func TestOtherInstanceRules(t *testing.T) {
 }
 
 func TestHealthRules(t *testing.T) {
+	t.Parallel()
 	var paths []string
 	collect := func(path, _ string) { paths = append(paths, path) }
 	if backend.DefaultHealthSettings().Check(collect); paths != nil {

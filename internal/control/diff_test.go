@@ -9,6 +9,7 @@ import (
 )
 
 func TestLargeNumbersAreWrittenOut(t *testing.T) {
+	t.Parallel()
 	before, after := config.DefaultService(), config.DefaultService()
 	before.CircuitBreaker.RecoveryTimeout = schema.Duration(30 * time.Second)
 	after.CircuitBreaker.RecoveryTimeout = schema.Duration(time.Hour)

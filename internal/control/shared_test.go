@@ -90,6 +90,7 @@ func has(b *bench, name string) func() bool {
 }
 
 func TestParallelWritersOfASharedConfigurationLoseNothing(t *testing.T) {
+	t.Parallel()
 	db := storetest.Postgres(t)
 	one, _ := join(t, db.URL, t.TempDir(), config.Default())
 	two, _ := join(t, db.URL, t.TempDir(), config.Default())
@@ -139,6 +140,7 @@ func TestParallelWritersOfASharedConfigurationLoseNothing(t *testing.T) {
 }
 
 func TestASharedChangeIsEffectiveEverywhereWithinASecond(t *testing.T) {
+	t.Parallel()
 	db := storetest.Postgres(t)
 	one, _ := join(t, db.URL, t.TempDir(), config.Default())
 	two, _ := join(t, db.URL, t.TempDir(), config.Default())
@@ -173,6 +175,7 @@ func TestASharedChangeIsEffectiveEverywhereWithinASecond(t *testing.T) {
 }
 
 func TestASharedChangeArrivesWithoutNotification(t *testing.T) {
+	t.Parallel()
 	db := storetest.Postgres(t)
 	one, _ := join(t, db.URL, t.TempDir(), config.Default())
 	two, _ := join(t, db.URL, t.TempDir(), config.Default())
@@ -191,6 +194,7 @@ func TestASharedChangeArrivesWithoutNotification(t *testing.T) {
 }
 
 func TestTheDatabaseOfTheSharedConfigurationGoesAway(t *testing.T) {
+	t.Parallel()
 	db := storetest.Postgres(t)
 	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
 	one, _ := join(t, db.URL, dirs[0], config.Default())
@@ -236,6 +240,7 @@ func TestTheDatabaseOfTheSharedConfigurationGoesAway(t *testing.T) {
 }
 
 func TestJoiningASharedConfiguration(t *testing.T) {
+	t.Parallel()
 	db := storetest.Postgres(t)
 	// A gateway that had files before brings its versions along.
 	dirs := []string{t.TempDir(), t.TempDir()}
@@ -335,6 +340,7 @@ func (w *wire) carry(to string) {
 }
 
 func TestADatabaseThatDoesNotAnswerHoldsNothingUp(t *testing.T) {
+	t.Parallel()
 	db := storetest.Postgres(t)
 	w := startWire(t, db)
 	one, _ := join(t, w.address, t.TempDir(), config.Default())
@@ -375,6 +381,7 @@ func (stuckLog) Listen(ctx context.Context) (Listener, error) {
 func (stuckLog) Close() {}
 
 func TestACallerWhoLeavesDoesNotWaitForTheSharedLog(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store, err := files.Open(t.TempDir())
 		if err != nil {
@@ -405,6 +412,7 @@ func TestACallerWhoLeavesDoesNotWaitForTheSharedLog(t *testing.T) {
 }
 
 func TestALostAnswerToACommitIsSaidToBeOpen(t *testing.T) {
+	t.Parallel()
 	db := storetest.Postgres(t)
 	w := startWire(t, db)
 	one, _ := join(t, w.address, t.TempDir(), config.Default())

@@ -120,6 +120,7 @@ func echo(w http.ResponseWriter, r *http.Request) {
 }
 
 func TestRequestsFollowEachOther(t *testing.T) {
+	t.Parallel()
 	for name, cut := range map[string]func(t *testing.T, c net.Conn, text string){
 		"pipelined": say,
 		"byte by byte": func(t *testing.T, c net.Conn, text string) {
@@ -149,6 +150,7 @@ func TestRequestsFollowEachOther(t *testing.T) {
 // What is not served here goes to net/http with its connection, and with all that
 // has come behind it.
 func TestUnusualRequestsGoToNetHTTP(t *testing.T) {
+	t.Parallel()
 	for name, unusual := range map[string]string{
 		"another path": "GET /elsewhere HTTP/1.1\r\nHost: h\r\n\r\n",
 		"chunks":       "POST /v1/x HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
@@ -171,6 +173,7 @@ func TestUnusualRequestsGoToNetHTTP(t *testing.T) {
 }
 
 func TestAmbiguousRequestsEndTheConnection(t *testing.T) {
+	t.Parallel()
 	_, c := listen(t, func(http.ResponseWriter, *http.Request) { t.Error("the handler got it") })
 	say(t, c, "POST /v1/x HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\nContent-Length: 40\r\n\r\n"+post("next"))
 	replies := bufio.NewReader(c)
@@ -183,6 +186,7 @@ func TestAmbiguousRequestsEndTheConnection(t *testing.T) {
 }
 
 func TestHeadsThatAreTooLongAreRefused(t *testing.T) {
+	t.Parallel()
 	_, c := listen(t, func(http.ResponseWriter, *http.Request) { t.Error("the handler got it") })
 	go func() { _, _ = io.WriteString(c, "POST /v1/x HTTP/1.1\r\nX: "+strings.Repeat("x", 100<<10)) }()
 	if response, _ := hear(t, bufio.NewReader(c)); response.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
@@ -193,6 +197,7 @@ func TestHeadsThatAreTooLongAreRefused(t *testing.T) {
 // A reply whose length is not known is chunked, and what was written is there when
 // it is flushed.
 func TestStreamsAreSentAsTheyAreFlushed(t *testing.T) {
+	t.Parallel()
 	next := make(chan string)
 	_, c := listen(t, func(w http.ResponseWriter, _ *http.Request) {
 		for text := range next {
@@ -223,6 +228,7 @@ func TestStreamsAreSentAsTheyAreFlushed(t *testing.T) {
 
 // A reply that breaks off must not look whole.
 func TestAbortedRepliesEndTheConnection(t *testing.T) {
+	t.Parallel()
 	for name, handler := range map[string]http.HandlerFunc{
 		"chunked": func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, "half")
@@ -249,6 +255,7 @@ func TestAbortedRepliesEndTheConnection(t *testing.T) {
 }
 
 func TestClientsThatLeaveEndTheirRequests(t *testing.T) {
+	t.Parallel()
 	for name, leave := range map[string]func(c *net.TCPConn) error{
 		"closed": func(c *net.TCPConn) error { return c.Close() },
 		"reset": func(c *net.TCPConn) error {
@@ -274,6 +281,7 @@ func TestClientsThatLeaveEndTheirRequests(t *testing.T) {
 }
 
 func TestClientsThatEndTheirSideGetTheReply(t *testing.T) {
+	t.Parallel()
 	began, goOn := make(chan struct{}), make(chan struct{})
 	_, c := listen(t, func(w http.ResponseWriter, r *http.Request) {
 		close(began)
@@ -303,6 +311,7 @@ func TestClientsThatEndTheirSideGetTheReply(t *testing.T) {
 }
 
 func TestShutdownClosesIdleConnectionsAndLetsRequestsEnd(t *testing.T) {
+	t.Parallel()
 	began, goOn := make(chan struct{}), make(chan struct{})
 	s, c := listen(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength > 0 {
@@ -336,6 +345,7 @@ func TestShutdownClosesIdleConnectionsAndLetsRequestsEnd(t *testing.T) {
 }
 
 func TestWaitingConnectionsAreClosed(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		sent string
 		want time.Duration
@@ -360,6 +370,7 @@ func TestWaitingConnectionsAreClosed(t *testing.T) {
 }
 
 func TestBodiesThatDoNotCome(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		then func(c net.Conn)
 		want time.Duration
@@ -401,6 +412,7 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 // A client that sends all of a large body before it reads gets the reply that did not
 // wait for the body.
 func TestClientsThatStillSendGetTheReply(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := talk(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusRequestEntityTooLarge)
@@ -428,6 +440,7 @@ func TestClientsThatStillSendGetTheReply(t *testing.T) {
 
 // A deadline that an earlier body left behind ends nothing.
 func TestLaterRequestsHaveTheirOwnTime(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := talk(t, echo)
 		replies := bufio.NewReader(c)
@@ -445,6 +458,7 @@ func TestLaterRequestsHaveTheirOwnTime(t *testing.T) {
 
 // A reader that stalls is cut off on every request of a connection.
 func TestRepliesThatNobodyReads(t *testing.T) {
+	t.Parallel()
 	for _, pause := range []time.Duration{0, time.Second, 10 * time.Second, time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
 			ended := make(chan error, 1)
@@ -473,6 +487,7 @@ func TestRepliesThatNobodyReads(t *testing.T) {
 // Encrypted connections are served here, too, and go to net/http with what was read
 // from them.
 func TestEncryptedConnections(t *testing.T) {
+	t.Parallel()
 	// The key and certificate of httptest, for any client that does not look.
 	borrowed := httptest.NewUnstartedServer(nil)
 	borrowed.StartTLS()

@@ -14,6 +14,7 @@ import (
 const plainHead = "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost:8080\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n"
 
 func TestHeadsAreServedPassedOrRefused(t *testing.T) {
+	t.Parallel()
 	with := func(lines string) string { return strings.Replace(plainHead, "\r\n\r\n", "\r\n"+lines+"\r\n\r\n", 1) }
 	for name, test := range map[string]struct {
 		head string

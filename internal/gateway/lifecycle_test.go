@@ -37,6 +37,7 @@ func rename(r *gatewaytest.Gateway, name string) int {
 }
 
 func TestFilesOfTheDataDirectoryAreTheOwnersAlone(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	gatewaytest.StartWith(t, gatewaytest.Setup{YAML: gatewaytest.ChatYAML(gatewaytest.Instance("one", simulator.DownURL, "api-key: secret")), DataDir: dir})
 	err := filepath.WalkDir(filepath.Join(dir, "versions"), func(path string, entry os.DirEntry, err error) error {
@@ -56,6 +57,7 @@ func TestFilesOfTheDataDirectoryAreTheOwnersAlone(t *testing.T) {
 
 // A restart keeps the version that was current, unless the file changed.
 func TestRestartKeepsTheCurrentVersion(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	one, two := gatewaytest.ChatYAML(gatewaytest.Instance("one", simulator.DownURL)), gatewaytest.ChatYAML(gatewaytest.Instance("two", simulator.DownURL))
 
@@ -97,6 +99,7 @@ func TestRestartKeepsTheCurrentVersion(t *testing.T) {
 
 // Files that cannot be read are said so, left alone, and done without.
 func TestCorruptVersionsFallBack(t *testing.T) {
+	t.Parallel()
 	yaml := gatewaytest.ChatYAML(gatewaytest.Instance("one", simulator.DownURL))
 	prepare := func(t *testing.T) string { // versions 1 (one), 2 (two), 3 (three), of which 3 is current
 		dir := t.TempDir()
@@ -173,6 +176,7 @@ func TestCorruptVersionsFallBack(t *testing.T) {
 }
 
 func TestChangeThatCannotBeSavedChangesNothing(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: gatewaytest.ChatYAML(gatewaytest.Instance("one", simulator.DownURL)), DataDir: dir})
 	versions := filepath.Join(dir, "versions")
@@ -196,6 +200,7 @@ func TestChangeThatCannotBeSavedChangesNothing(t *testing.T) {
 
 // A change of weights keeps what lives: whose turn it is, and what is in flight.
 func TestWeightEditKeepsRoundsAndCounts(t *testing.T) {
+	t.Parallel()
 	a, b := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", a.URL(), "weight: 3"), gatewaytest.Instance("m", b.URL(), "weight: 1")))
 	a.ScriptForever(simulator.Step{Stop: simulator.StopStall, After: 1})
@@ -233,6 +238,7 @@ func TestWeightEditKeepsRoundsAndCounts(t *testing.T) {
 
 // Edits that change nothing make no version.
 func TestSameConfigurationMakesNoVersion(t *testing.T) {
+	t.Parallel()
 	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("one", simulator.DownURL)))
 	if version := rename(r, "one"); version != 1 || len(versions(r)) != 1 {
 		t.Errorf("version %d of %v", version, versions(r))

@@ -49,6 +49,7 @@ func statusOf(t *testing.T, client *http.Client, method, url, body string, heade
 // The unified API and management are each served at their own addresses only, which may
 // be ports and sockets in the file system.
 func TestManagementOnAddressesOfItsOwn(t *testing.T) {
+	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "m")
 	b := gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, "server: {management-listen: ['127.0.0.1:0', 'unix:"+socket+"']}\n"+gatewaytest.PoolYAML(b))
@@ -76,6 +77,7 @@ func TestManagementOnAddressesOfItsOwn(t *testing.T) {
 // A socket in the file system is this machine: management is open there, and not to
 // clients that a proxy names.
 func TestOpenManagementHoldsPerAddress(t *testing.T) {
+	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "m")
 	r := gatewaytest.Start(t, "server: {management-listen: 'unix:"+socket+"'}\n")
 	client := overSocket(t, socket)

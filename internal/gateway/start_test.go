@@ -52,6 +52,7 @@ func TestFailedStartLeavesNothingOpen(t *testing.T) {
 }
 
 func TestFailedStartLeavesTheSharedConfiguration(t *testing.T) {
+	t.Parallel()
 	db := storetest.Postgres(t)
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // which would close what nobody holds any more
 	failToStart(t, "store: {config: "+gatewaytest.Quote(db.URL)+"}\n")

@@ -31,6 +31,7 @@ func serverTLS(certificate, key, clientCA string) string {
 // Clients speak HTTP/1.1 or, where they ask for it, HTTP/2, and both get plain
 // replies, streams and management alike.
 func TestClientsWithTLS(t *testing.T) {
+	t.Parallel()
 	authority := gatewaytest.NewAuthority(t)
 	certificate, key := authority.Pair(t, "gateway.test")
 	for _, c := range []struct {
@@ -64,6 +65,7 @@ func TestClientsWithTLS(t *testing.T) {
 
 // A backend is let go when its client leaves in the middle of a stream.
 func TestClientWithTLSThatLeaves(t *testing.T) {
+	t.Parallel()
 	authority := gatewaytest.NewAuthority(t)
 	certificate, key := authority.Pair(t, "gateway.test")
 	for _, http2 := range []bool{false, true} {
@@ -85,6 +87,7 @@ func TestClientWithTLSThatLeaves(t *testing.T) {
 }
 
 func TestClientsThatTLSRefuses(t *testing.T) {
+	t.Parallel()
 	authority := gatewaytest.NewAuthority(t)
 	certificate, key := authority.Pair(t, "gateway.test")
 	r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: serverTLS(certificate, key, ""), TLS: authority.Client()})
@@ -116,6 +119,7 @@ func TestClientsThatTLSRefuses(t *testing.T) {
 
 // curl gets HTTP/2 where it was built with it, and HTTP/1.1 where it is told to.
 func TestCurlWithTLS(t *testing.T) {
+	t.Parallel()
 	curl, err := exec.LookPath("curl")
 	if err != nil {
 		t.Skip("there is no curl")
@@ -146,6 +150,7 @@ func TestCurlWithTLS(t *testing.T) {
 // The gateway asks its clients for a certificate, and shows one to a backend that asks
 // for it.
 func TestMutualTLSOnBothSides(t *testing.T) {
+	t.Parallel()
 	clients, servers := gatewaytest.NewAuthority(t), gatewaytest.NewAuthority(t)
 	b := gatewaytest.StartBackend(t)
 	backend := mutualBackend(t, b, servers, clients)
@@ -198,6 +203,7 @@ func mutualBackend(t *testing.T, b *simulator.Backend, own, clients *gatewaytest
 // A new certificate is shown to whom connects after a reload, and those who are
 // connected go on. One that cannot be used leaves the old one, and the log says so once.
 func TestCertificatesAreReloaded(t *testing.T) {
+	t.Parallel()
 	authority := gatewaytest.NewAuthority(t)
 	certificate, key := authority.Pair(t, "one.test")
 	yaml := serverTLS(certificate, key, "")

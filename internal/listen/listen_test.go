@@ -12,6 +12,7 @@ import (
 )
 
 func TestSocketsThatAreThereAlready(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "s")
 	address := "unix:" + path
 	open := func() net.Listener {
@@ -57,6 +58,7 @@ func TestSocketsThatAreThereAlready(t *testing.T) {
 }
 
 func TestLoopback(t *testing.T) {
+	t.Parallel()
 	for address, want := range map[string]bool{
 		"127.0.0.1:80": true, "[::1]:80": true, "localhost:80": true, "unix:/run/x": true,
 		"0.0.0.0:80": false, ":80": false, "[::]:80": false, "10.0.0.1:80": false, "gateway.test:80": false,

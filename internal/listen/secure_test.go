@@ -63,6 +63,7 @@ func secure(t *testing.T) (*listen.Secure, *pipes, *gatewaytest.Authority) {
 // A client that does not go on with its handshake keeps nobody waiting, and is cut off
 // after ten seconds.
 func TestSlowHandshakes(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, inner, authority := secure(t)
 		accepted := make(chan net.Conn)
@@ -106,6 +107,7 @@ func TestSlowHandshakes(t *testing.T) {
 
 // Closing the listener ends handshakes that are going on, and waits for that.
 func TestCloseEndsHandshakes(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, inner, _ := secure(t)
 		failed := make(chan error, 1)
@@ -128,6 +130,7 @@ func TestCloseEndsHandshakes(t *testing.T) {
 
 // Who asks for HTTP/2 is accepted by the listener for that.
 func TestHTTP2IsAcceptedApart(t *testing.T) {
+	t.Parallel()
 	for _, protocol := range []string{"h2", "http/1.1", ""} {
 		synctest.Test(t, func(t *testing.T) {
 			l, inner, authority := secure(t)
@@ -165,6 +168,7 @@ func TestHTTP2IsAcceptedApart(t *testing.T) {
 
 // The files are looked at without being told to.
 func TestFilesAreWatched(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		authority := gatewaytest.NewAuthority(t)
 		certificate, key := authority.Pair(t, "one.test")
@@ -202,6 +206,7 @@ func TestFilesAreWatched(t *testing.T) {
 }
 
 func TestSettingsOfTLSAreChecked(t *testing.T) {
+	t.Parallel()
 	authority := gatewaytest.NewAuthority(t)
 	certificate, key := authority.Pair(t, "gateway.test")
 	_, foreign := authority.Pair(t, "other.test")

@@ -12,6 +12,7 @@ func newTestFeed(t *testing.T) *Feed {
 }
 
 func TestSlowReadersMissOldChangesAndAreToldHowMany(t *testing.T) {
+	t.Parallel()
 	f := newTestFeed(t)
 	r, err := f.Read(ReaderOptions{Changes: true})
 	if err != nil {
@@ -31,6 +32,7 @@ func TestSlowReadersMissOldChangesAndAreToldHowMany(t *testing.T) {
 }
 
 func TestReadersResumeWhereTheyWere(t *testing.T) {
+	t.Parallel()
 	f := newTestFeed(t)
 	f.note(Change{To: "1"})
 	f.note(Change{To: "2"})
@@ -51,6 +53,7 @@ func TestReadersResumeWhereTheyWere(t *testing.T) {
 }
 
 func TestSnapshotsAreMadeOnceForAllAndOnlyForReaders(t *testing.T) {
+	t.Parallel()
 	made := 0
 	f := NewFeed(newRig(t).Sampler, func(time.Time) []byte { made++; return []byte{byte(made)} })
 	f.publish(time.Now())
@@ -72,6 +75,7 @@ func TestSnapshotsAreMadeOnceForAllAndOnlyForReaders(t *testing.T) {
 }
 
 func TestReadersAreBoundedAndEndWithTheFeed(t *testing.T) {
+	t.Parallel()
 	f := newTestFeed(t)
 	var all []*Reader
 	for range maxReaders {

@@ -77,6 +77,7 @@ func last(c Counts, back int) string {
 }
 
 func TestHistoryCountsWhatHappenedInEachStep(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "a", "b")
 	r.pass(3)
 	r.count("a", schema.ResultSuccess, 200*time.Millisecond)
@@ -115,6 +116,7 @@ func TestHistoryCountsWhatHappenedInEachStep(t *testing.T) {
 }
 
 func TestWhatWasNotWatchedIsNull(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "a")
 	r.pass(2)
 	off := metrics.DefaultSettings()
@@ -143,6 +145,7 @@ func TestWhatWasNotWatchedIsNull(t *testing.T) {
 }
 
 func TestHistoryOfAnInstanceOutlivesEditsAndEndsWithIt(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "a")
 	r.count("a", schema.ResultSuccess, time.Millisecond)
 	r.pass(1)
@@ -165,6 +168,7 @@ func TestHistoryOfAnInstanceOutlivesEditsAndEndsWithIt(t *testing.T) {
 }
 
 func TestHistoryIsBoundedInInstances(t *testing.T) {
+	t.Parallel()
 	models := make([]string, maxInstances+3)
 	for i := range models {
 		models[i] = fmt.Sprintf("m%03d", i)

@@ -92,6 +92,7 @@ func pass(d time.Duration) {
 const comment = ": keep-alive\n\n"
 
 func TestSilenceIsFilledWithComments(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newClientConn()
 		e := startEventWriter(w, 15*time.Second)
@@ -115,6 +116,7 @@ func TestSilenceIsFilledWithComments(t *testing.T) {
 }
 
 func TestStreamThatFlowsHasNoComments(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newClientConn()
 		e := startEventWriter(w, 15*time.Second)
@@ -132,6 +134,7 @@ func TestStreamThatFlowsHasNoComments(t *testing.T) {
 }
 
 func TestEventsThatComeTogetherLeaveTogether(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newClientConn()
 		e := startEventWriter(w, time.Minute)
@@ -163,6 +166,7 @@ func TestEventsThatComeTogetherLeaveTogether(t *testing.T) {
 }
 
 func TestLargeEventsLeaveNoLargeBuffer(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newClientConn()
 		e := startEventWriter(w, time.Minute)
@@ -175,6 +179,7 @@ func TestLargeEventsLeaveNoLargeBuffer(t *testing.T) {
 }
 
 func TestEventWriterStopsWhenTheClientLeft(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		gone := errors.New("broken pipe")
 		w := newClientConn()
@@ -199,6 +204,7 @@ func TestEventWriterStopsWhenTheClientLeft(t *testing.T) {
 
 // A comment that cannot be sent ends the stream, too.
 func TestCommentsFindOutThatAClientIsGone(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		gone := errors.New("broken pipe")
 		w := newClientConn()
@@ -214,6 +220,7 @@ func TestCommentsFindOutThatAClientIsGone(t *testing.T) {
 
 // Comments come from a goroutine of their own and never get into an event.
 func TestCommentsStandBetweenEvents(t *testing.T) {
+	t.Parallel()
 	w := newClientConn()
 	e := startEventWriter(w, time.Microsecond)
 	event := []byte(strings.Repeat("y", 100))

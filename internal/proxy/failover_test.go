@@ -62,6 +62,7 @@ func TestFailoverToTheSibling(t *testing.T) {
 }
 
 func TestNoFailoverForCallerErrors(t *testing.T) {
+	t.Parallel()
 	for _, status := range []int{400, 401, 403, 404, 405, 408, 409, 413, 418, 422, 501} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			a, b := gatewaytest.StartBackend(t, simulator.Step{Status: status}), gatewaytest.StartBackend(t)
@@ -96,6 +97,7 @@ func TestNoFailoverAfterTheFirstEvent(t *testing.T) {
 }
 
 func TestMaxAttempts(t *testing.T) {
+	t.Parallel()
 	for most := 1; most <= 4; most++ {
 		t.Run(fmt.Sprint(most), func(t *testing.T) {
 			backends := []*simulator.Backend{gatewaytest.StartBackend(t), gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)}
@@ -120,12 +122,14 @@ func TestMaxAttempts(t *testing.T) {
 
 // The error of the last attempt is the one that is told.
 func TestLastFailureIsTold(t *testing.T) {
+	t.Parallel()
 	a, b := gatewaytest.StartBackend(t, simulator.Step{Status: 500}), gatewaytest.StartBackend(t, simulator.Step{Status: 400})
 	r := gatewaytest.Start(t, gatewaytest.PoolYAML(a, b))
 	r.Chat(gatewaytest.PlainHi).FailsWith(t, 400, gatewaytest.InvalidRequest, "upstream_error", "")
 }
 
 func TestWeightsAreExact(t *testing.T) {
+	t.Parallel()
 	a, b := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
 	off, none := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.ChatYAML(
@@ -143,6 +147,7 @@ func TestWeightsAreExact(t *testing.T) {
 }
 
 func TestNoFailoverToDisabledInstances(t *testing.T) {
+	t.Parallel()
 	a, off := gatewaytest.StartBackend(t, simulator.Step{Status: 500}), gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", a.URL()), gatewaytest.Instance("m", off.URL(), "enabled: false")))
 	if answer := r.Chat(gatewaytest.PlainHi); answer.Status != 500 || answer.Header.Get("X-Router-Attempts") != "1" || off.Stats().Arrived != 0 {
@@ -151,6 +156,7 @@ func TestNoFailoverToDisabledInstances(t *testing.T) {
 }
 
 func TestUnknownModel(t *testing.T) {
+	t.Parallel()
 	b := gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("qwen2:7b", b.URL()), gatewaytest.Instance("qwen2:72b", b.URL()), gatewaytest.Instance("llama3", b.URL())))
 	for _, stream := range []string{"", `,"stream":true`} {
@@ -179,6 +185,7 @@ func TestUnknownModel(t *testing.T) {
 }
 
 func TestNoUsableInstance(t *testing.T) {
+	t.Parallel()
 	b := gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", b.URL(), "enabled: false"), gatewaytest.Instance("m", b.URL()+"/b", "weight: 0")))
 	answer := r.Chat(gatewaytest.PlainHi)
@@ -195,6 +202,7 @@ func TestNoUsableInstance(t *testing.T) {
 }
 
 func TestRoundRobinIsFairWhenOneIsDown(t *testing.T) {
+	t.Parallel()
 	a, b := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", a.URL()), gatewaytest.Instance("m", simulator.DownURL), gatewaytest.Instance("m", b.URL())))
 	for range 30 {

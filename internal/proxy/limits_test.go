@@ -35,6 +35,7 @@ func (d *desk) remaining() int {
 
 // A request that is refused for another reason than a limit does not count for it.
 func TestRefusedRequestsDoNotCountForLimits(t *testing.T) {
+	t.Parallel()
 	for name, prepare := range map[string]func(*desk){
 		"disabled":  func(d *desk) { d.edit(func(s *config.Service) { s.Instances[0].Enabled = false }) },
 		"no weight": func(d *desk) { d.edit(func(s *config.Service) { s.Instances[0].Weight = 0 }) },
@@ -73,6 +74,7 @@ func TestRefusedRequestsDoNotCountForLimits(t *testing.T) {
 // A request that waited in the queue and got no slot does not count either, whatever
 // the algorithm, however long it waited, and also if the client left.
 func TestWaitThatFailedDoesNotCountForLimits(t *testing.T) {
+	t.Parallel()
 	for _, algorithm := range []ratelimit.Algorithm{ratelimit.TokenBucket, ratelimit.LeakyBucket, ratelimit.SlidingWindow, ratelimit.WarmUp} {
 		for _, patience := range []time.Duration{time.Second, time.Minute} { // the client's; the queue's is 10 s
 			t.Run(fmt.Sprint(algorithm, patience), func(t *testing.T) {
@@ -128,6 +130,7 @@ func chatRequest(t testing.TB) *schema.Request {
 // An instance at its limit is passed over; when all are, the caller learns when
 // the first of them has room.
 func TestLimitsOfInstances(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, 2, func(s *config.Service) {
 			limited(3, ratelimit.PerInstance)(s)
@@ -158,6 +161,7 @@ func TestLimitsOfInstances(t *testing.T) {
 
 // A trial that others were faster to take costs no part of the instance's limit.
 func TestLimitOfAnInstanceIsNotSpentOnRefusals(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, 1, func(s *config.Service) {
 			limited(1000, ratelimit.PerInstance)(s)
@@ -193,6 +197,7 @@ func TestLimitOfAnInstanceIsNotSpentOnRefusals(t *testing.T) {
 // The budget never holds more than its share, never refuses below its floor,
 // never spends more than its credit beyond the floor, and is empty at the end.
 func TestRetryBudget(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		var b budget
 		inFlight, retries, credit := 0, 0, 0
@@ -245,6 +250,7 @@ func TestRetryBudget(t *testing.T) {
 // Second attempts that fail at once would all fit into a share of what is in
 // flight, one after the other. They need credit as well.
 func TestFastRetriesAreBounded(t *testing.T) {
+	t.Parallel()
 	var b budget
 	for range 100 {
 		b.enter() // requests that take their time
@@ -272,6 +278,7 @@ func TestFastRetriesAreBounded(t *testing.T) {
 
 // Many at once never hold more than the share.
 func TestRetryBudgetUnderContention(t *testing.T) {
+	t.Parallel()
 	var b budget
 	const callers = 100
 	for range callers {
@@ -301,6 +308,7 @@ func TestRetryBudgetUnderContention(t *testing.T) {
 
 // One service type's outage does not use up what another one may spend.
 func TestBudgetsOfServiceTypesAreSeparate(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t, 1, func(*config.Service) {})
 	chat, other := d.request(1), d.begin(Lend(&schema.Request{Service: schema.Embedding}, nil), &access.Caller{}, newRecord())
 	for chat.budget().beginRetry() {
@@ -320,6 +328,7 @@ func TestBudgetsOfServiceTypesAreSeparate(t *testing.T) {
 // A second attempt goes to an instance that is well if there is one, whatever the
 // budget says, and only within the budget to one that failed itself.
 func TestRetriesPreferInstancesThatAreWell(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, 3, func(*config.Service) {})
 		failed, bad, well := d.pool().Instances[0], d.pool().Instances[1], d.pool().Instances[2]
@@ -359,6 +368,7 @@ func TestRetriesPreferInstancesThatAreWell(t *testing.T) {
 
 // What Explain foretells is what happens, and asking costs nothing.
 func TestExplainPredictsAndConsumesNothing(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, 2, func(s *config.Service) {
 			slots(1, waiting(0, time.Minute))(s)

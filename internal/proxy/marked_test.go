@@ -54,6 +54,7 @@ type plight struct {
 // Who is picked and what is waited for follow the same rules: a marked instance
 // is picked if and only if no other one is well or busy.
 func TestMarkedInstancesArePickedLast(t *testing.T) {
+	t.Parallel()
 	plights := []plight{
 		{name: "well"}, {name: "full", busy: true}, {name: "open", unfit: true},
 		{name: "marked", marked: true}, {name: "marked and full", marked: true, busy: true}, {name: "marked and open", marked: true, unfit: true},
@@ -108,6 +109,7 @@ func checkPlights(t *testing.T, of []plight) {
 
 // Nobody else is well: who waits for a slot of a marked instance gets it.
 func TestQueueOfAMarkedInstance(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, 1, func(s *config.Service) { slots(1, waiting(5, time.Minute))(s) })
 		defer d.watch()()

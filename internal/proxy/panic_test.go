@@ -25,6 +25,7 @@ func (d *desk) doAndPanic(ctx context.Context) (value any) {
 // A panic while a call is made gives everything back: a desk has no client, so
 // that every call panics.
 func TestPanicLeaksNeitherSlotNorTrialNorBudget(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, 1, func(s *config.Service) {
 			slots(1, waiting(10, time.Second))(s)
@@ -52,6 +53,7 @@ func TestPanicLeaksNeitherSlotNorTrialNorBudget(t *testing.T) {
 // A panic of one who has its turn in the queue, or who waits in it, is not at the
 // expense of the others.
 func TestPanicInTheQueueLetsTheOthersGoOn(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, 1, slots(1, waiting(10, time.Minute)))
 		holder := d.hold(1)

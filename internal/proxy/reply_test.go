@@ -10,6 +10,7 @@ import (
 
 // Bytes that come together with an error, or with the end, are not lost.
 func TestChunksThatComeWithAnError(t *testing.T) {
+	t.Parallel()
 	broken := errors.New("broken")
 	for name, row := range map[string]struct {
 		from io.Reader

@@ -16,6 +16,7 @@ func (l *lender) TakeBack() { *l++ }
 // The owner of a request gets it back once, and the proxy cannot read it after
 // that: a stream returns it long before it ends.
 func TestRequestIsReturnedOnceAndNotReadAfterThat(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t, 1, func(*config.Service) {})
 	var owner lender
 	r := d.begin(Lend(chatRequest(t), &owner), &access.Caller{}, newRecord())
@@ -38,6 +39,7 @@ func TestRequestIsReturnedOnceAndNotReadAfterThat(t *testing.T) {
 // A refusal says of an instance that its dialect cannot express the request only
 // where that is so, and not where the instance was called before.
 func TestCalledInstancesAreNotReportedAsUntranslatable(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t, 2, func(s *config.Service) {
 		for n := range s.Instances {
 			s.Instances[n].Enabled = false

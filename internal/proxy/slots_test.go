@@ -130,6 +130,7 @@ func codeOf(err error) string {
 // waits for a place that nobody tells him about. All instances are watched:
 // none ever has more than its slots.
 func TestNoFreeSlotIsEverForgotten(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct{ instances, slots, callers int }{{1, 1, 2}, {1, 1, 20}, {1, 4, 40}, {3, 2, 60}} {
 		t.Run(fmt.Sprint(row), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -194,6 +195,7 @@ func (d *desk) comes(ctx context.Context, caller int) <-chan arrival {
 // another sends one. The one waits for the end of a call that runs and, at
 // worst, for one turn of the other caller.
 func TestLoneCallerWaitsAtMostTwoServiceTimes(t *testing.T) {
+	t.Parallel()
 	for _, places := range []int{1, 4} {
 		t.Run(fmt.Sprint(places), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -233,6 +235,7 @@ func TestLoneCallerWaitsAtMostTwoServiceTimes(t *testing.T) {
 }
 
 func TestWaitersAreToldAtOnceWhenTheBreakerOpens(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, 1, func(s *config.Service) {
 			slots(1, waiting(100, time.Hour))(s)
@@ -260,6 +263,7 @@ func TestWaitersAreToldAtOnceWhenTheBreakerOpens(t *testing.T) {
 
 // A request that waits finds an instance that becomes ready without the end of a call.
 func TestWaitersNoticeSlotsThatNoEndedCallFreed(t *testing.T) {
+	t.Parallel()
 	type change func(d *desk)
 	trip := func(d *desk) { // the second instance fails and its breaker opens
 		second := d.pool().Instances[1]
@@ -315,6 +319,7 @@ func TestWaitersNoticeSlotsThatNoEndedCallFreed(t *testing.T) {
 
 // Requests that wait while the slots become fewer keep to the new number.
 func TestFewerSlotsHoldForThoseWhoWaitAlready(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, 1, slots(4, waiting(10, time.Hour)))
 		var running []*run
@@ -346,6 +351,7 @@ func TestFewerSlotsHoldForThoseWhoWaitAlready(t *testing.T) {
 }
 
 func TestQueueRefusesWhatDoesNotFit(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, 1, slots(1, waiting(2, 5*time.Second)))
 		running := d.hold(1)
@@ -367,6 +373,7 @@ func TestQueueRefusesWhatDoesNotFit(t *testing.T) {
 }
 
 func TestNoWaitingWithoutAQueue(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, 2, slots(1, waiting(0, time.Minute)))
 		one, two := d.hold(1), d.hold(1)
@@ -390,6 +397,7 @@ func TestNoWaitingWithoutAQueue(t *testing.T) {
 
 // A client that leaves while it waits is gone at once and costs nobody a turn.
 func TestAbandonedRequestLeavesTheQueue(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, 1, slots(1, waiting(10, time.Hour)))
 		running := d.hold(1)
@@ -415,6 +423,7 @@ func TestAbandonedRequestLeavesTheQueue(t *testing.T) {
 // of fake time. Not one place is idle meanwhile: the policy itself costs no
 // goodput.
 func TestOverloadLeavesNoSlotIdle(t *testing.T) {
+	t.Parallel()
 	for _, size := range []int{0, 8} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -36,6 +36,7 @@ func (s *survey) sameAs(other *survey) bool {
 // Whatever happens to instances, a survey from what is known of the pool says the
 // same as one that looks at every instance.
 func TestSurveyKnowsWhatALookWouldFind(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(check *rapid.T) {
 		d := newDesk(t, 3, slots(2, queue.Settings{}))
 		var permits [3][]backend.Permit
@@ -87,6 +88,7 @@ func TestSurveyKnowsWhatALookWouldFind(t *testing.T) {
 // Instances are asked one by one only after something has happened, or while what
 // keeps one of them depends on the time.
 func TestInstancesAreNotAskedWhileNothingChanges(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, 3, slots(2, queue.Settings{}))
 		first := d.pool().Instances[0]
@@ -135,6 +137,7 @@ func TestInstancesAreNotAskedWhileNothingChanges(t *testing.T) {
 
 // What a request leaves out of its survey stays in the pool.
 func TestLeavingOutAnInstanceChangesNoOtherSurvey(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t, 3, slots(2, queue.Settings{}))
 	var first, second survey
 	for range 2 {

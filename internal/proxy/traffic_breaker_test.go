@@ -20,6 +20,7 @@ func breakerState(r *gatewaytest.Gateway) breaker.State {
 }
 
 func TestBreakerOpensAfterFailuresInARow(t *testing.T) {
+	t.Parallel()
 	b := gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.BreakerYAML("failure-threshold: 3", b))
 	bad, good := simulator.Step{Status: 500}, simulator.Step{}
@@ -47,6 +48,7 @@ func TestBreakerOpensAfterFailuresInARow(t *testing.T) {
 
 // A wait beyond 30 s is cut, and the caller is told not to try.
 func TestLongBreakerPauseIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
 	b := gatewaytest.StartBackend(t, simulator.Step{Status: 500})
 	r := gatewaytest.Start(t, gatewaytest.BreakerYAML("failure-threshold: 1, recovery-timeout: 10m", b))
 	r.Chat(gatewaytest.PlainHi)
@@ -107,6 +109,7 @@ func TestWhatCountsAsAFailure(t *testing.T) {
 
 // Fifty clients that leave and fifty bad requests say nothing about a backend.
 func TestClientsThatLeaveDoNotCount(t *testing.T) {
+	t.Parallel()
 	b := gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.BreakerYAML("failure-threshold: 2", b))
 	for n, step := range []simulator.Step{{Hang: true}, {Stop: simulator.StopStall, After: 2}} {
@@ -137,6 +140,7 @@ func TestClientsThatLeaveDoNotCount(t *testing.T) {
 // A thousand callers at the moment of recovery: the backend sees as many as the
 // breaker permits and not one more, and the others are told to come back.
 func TestHalfOpenAdmitsTheTrialsAndNoMore(t *testing.T) {
+	t.Parallel()
 	b := gatewaytest.StartBackend(t, simulator.Step{Status: 500})
 	r := gatewaytest.Start(t, gatewaytest.BreakerYAML("failure-threshold: 1, recovery-timeout: 100ms, success-threshold: 3", b))
 	r.Chat(gatewaytest.PlainHi)
@@ -182,6 +186,7 @@ func TestHalfOpenAdmitsTheTrialsAndNoMore(t *testing.T) {
 // trial has succeeded when its first event is there. What breaks later is a
 // failure of the closed breaker.
 func TestLongStreamsDoNotKeepARecoveredBackendOut(t *testing.T) {
+	t.Parallel()
 	held := gatewaytest.StartHeldBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.PolicyYAML("circuit-breaker: {failure-threshold: 5, recovery-timeout: 10ms, success-threshold: 3}, "+gatewaytest.NoChecks, gatewaytest.Instance("m", held.URL)))
 	i := r.Instances("m")[0]
@@ -213,6 +218,7 @@ func TestLongStreamsDoNotKeepARecoveredBackendOut(t *testing.T) {
 }
 
 func TestFailedTrialOpensAgain(t *testing.T) {
+	t.Parallel()
 	b := gatewaytest.StartBackend(t)
 	b.ScriptForever(simulator.Step{Status: 500})
 	r := gatewaytest.Start(t, gatewaytest.BreakerYAML("failure-threshold: 1, recovery-timeout: 150ms", b))
@@ -231,6 +237,7 @@ func TestFailedTrialOpensAgain(t *testing.T) {
 
 // An open breaker of one instance is the other one's traffic.
 func TestOpenBreakerLeavesTheOthers(t *testing.T) {
+	t.Parallel()
 	a, b := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
 	a.ScriptForever(simulator.Step{Status: 503})
 	r := gatewaytest.Start(t, gatewaytest.BreakerYAML("failure-threshold: 2", a, b))
@@ -244,6 +251,7 @@ func TestOpenBreakerLeavesTheOthers(t *testing.T) {
 
 // An operator's word is above what the breaker thinks, until it is taken back.
 func TestOperatorForcesABreaker(t *testing.T) {
+	t.Parallel()
 	b := gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.BreakerYAML("failure-threshold: 2", b))
 	force := func(state string) {
@@ -273,6 +281,7 @@ func TestOperatorForcesABreaker(t *testing.T) {
 // A breaker that an operator holds open promises no trial: callers, explain and
 // monitoring say who holds it and since when.
 func TestBreakerHeldOpenSaysSo(t *testing.T) {
+	t.Parallel()
 	b, other := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, fmt.Sprintf("security: {enabled: true, tokens: [{name: nightshift, role: OPERATOR, token-sha256: %s}]}\n", gatewaytest.HashOf("the-ops-token"))+
 		gatewaytest.BreakerYAML("failure-threshold: 1", b, other))

@@ -15,6 +15,7 @@ import (
 // Who waits for a model that is deleted meanwhile is told what a new request is
 // told, and reaches nobody.
 func TestWaitForAModelThatIsDeleted(t *testing.T) {
+	t.Parallel()
 	g := gatewaytest.StartHeldBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.PolicyYAML("queue: {size: 5, timeout: 1h}, "+gatewaytest.NoBreakerNoChecks, gatewaytest.Instance("m", g.URL, "max-concurrency: 1")))
 	running := r.ChatLater(gatewaytest.Deadline(t), gatewaytest.StreamHi)
@@ -42,6 +43,7 @@ func TestWaitForAModelThatIsDeleted(t *testing.T) {
 
 // What an edit says while the first attempt runs holds for the second one.
 func TestEditsHoldForSecondAttempts(t *testing.T) {
+	t.Parallel()
 	for name, row := range map[string]struct {
 		edit   func(chat *config.Service)
 		status int

@@ -65,6 +65,7 @@ func TestTotalOutageIsNotAmplified(t *testing.T) {
 // However many fail at one instance at the same time, another one that is well
 // takes them all.
 func TestOneInstanceThatIsWellTakesAll(t *testing.T) {
+	t.Parallel()
 	for name, step := range map[string]simulator.Step{
 		"503":     {Status: 503, HeaderDelay: 20 * time.Millisecond},
 		"reset":   {Reset: true, HeaderDelay: 20 * time.Millisecond},
@@ -93,6 +94,7 @@ func TestOneInstanceThatIsWellTakesAll(t *testing.T) {
 
 // A quiet gateway may always fail over.
 func TestQuietGatewayAlwaysFailsOver(t *testing.T) {
+	t.Parallel()
 	a, b := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
 	a.ScriptForever(simulator.Step{Status: 500})
 	r := gatewaytest.Start(t, gatewaytest.PoolYAML(a, b))
@@ -168,6 +170,7 @@ func TestTimeoutsOfThePhases(t *testing.T) {
 // A first token in time makes the rest of the stream a matter of the idle limit
 // alone.
 func TestFirstTokenLimitEndsWithTheFirstToken(t *testing.T) {
+	t.Parallel()
 	r, b := gatewaytest.StartOne(t)
 	b.ScriptForever(simulator.Step{EventDelay: 300 * time.Millisecond})
 	r.Halt()
@@ -185,6 +188,7 @@ var keptAnswer = fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: application/json\
 // Backends close idle connections whenever they like. That is noticed before a
 // request goes out on one, and nothing is held against the instance.
 func TestClosedIdleConnectionIsNoFailure(t *testing.T) {
+	t.Parallel()
 	b := gatewaytest.StartBackend(t)
 	// The sibling would hide a failure, and the breaker opens at one.
 	r := gatewaytest.Start(t, gatewaytest.BreakerYAML("failure-threshold: 1", b))
@@ -214,6 +218,7 @@ func TestClosedIdleConnectionIsNoFailure(t *testing.T) {
 // breaks, that is a failure like any other, also on a connection that had served
 // before: the request goes to another instance, and never to the same one again.
 func TestRequestThatABackendReadIsNotSentAgain(t *testing.T) {
+	t.Parallel()
 	for name, step := range map[string]simulator.Step{
 		"reset":  {Reset: true},
 		"closed": {Raw: " "},
@@ -247,6 +252,7 @@ func TestRequestThatABackendReadIsNotSentAgain(t *testing.T) {
 
 // A request never goes back to an instance that it tried, whatever is left.
 func TestNoInstanceIsCalledTwice(t *testing.T) {
+	t.Parallel()
 	var all []*simulator.Backend
 	for range 3 {
 		b := gatewaytest.StartBackend(t)

@@ -26,6 +26,7 @@ func restart(t *testing.T, url string) *simulator.Backend {
 // A refused connection takes an instance out at once, without waiting for a
 // check; when it is back it gets traffic again, and nothing was restarted.
 func TestRefusedConnectionMarksAtOnce(t *testing.T) {
+	t.Parallel()
 	gone, sibling := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
 	// So many failed checks never happen here: the mark is the traffic's.
 	r := gatewaytest.Start(t, gatewaytest.PolicyYAML(gatewaytest.NoBreaker+", health-check: {interval: 200ms, unhealthy-threshold: 1000}",
@@ -56,6 +57,7 @@ func TestRefusedConnectionMarksAtOnce(t *testing.T) {
 
 // With nobody left the caller learns why, for each instance, without addresses.
 func TestUnhealthyInstancesAreExplained(t *testing.T) {
+	t.Parallel()
 	warming, broken := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
 	warming.SetProbe(simulator.Step{Status: 503, Body: `{"error":{"message":"Loading model","type":"unavailable_error","code":503}}`})
 	broken.SetProbe(simulator.Step{Status: 500})
@@ -86,6 +88,7 @@ func TestUnhealthyInstancesAreExplained(t *testing.T) {
 
 // Checks look and never ask for work, and what runs is none of their business.
 func TestChecksNeverTouchLiveTraffic(t *testing.T) {
+	t.Parallel()
 	held := gatewaytest.StartBackend(t, simulator.Step{Stop: simulator.StopStall, After: 2})
 	r := gatewaytest.Start(t, gatewaytest.PolicyYAML(gatewaytest.NoBreaker+", health-check: {interval: 100ms}", gatewaytest.Instance("m", held.URL(), "max-concurrency: 1")))
 	stream := r.Stream(gatewaytest.Deadline(t), gatewaytest.StreamHi)
@@ -112,6 +115,7 @@ const onlyTraffic = "health-check: {interval: 200ms, unhealthy-threshold: 1000, 
 // The only instance is tried although traffic found nobody there, so that its
 // breaker learns of it and opens; monitoring tells of it from the first refusal.
 func TestOnlyInstanceThatIsMarkedIsStillTried(t *testing.T) {
+	t.Parallel()
 	r := gatewaytest.Start(t, gatewaytest.PolicyYAML("circuit-breaker: {failure-threshold: 3}, "+onlyTraffic, gatewaytest.Instance("m", simulator.DownURL)))
 	i := r.Instances("m")[0]
 	isWatched(r)
@@ -139,6 +143,7 @@ func TestOnlyInstanceThatIsMarkedIsStillTried(t *testing.T) {
 // the recovery timeout of its breaker; until then callers are told to wait for the
 // next check.
 func TestSoleBackendThatRestartsIsBackSoon(t *testing.T) {
+	t.Parallel()
 	b := gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.PolicyYAML("circuit-breaker: {failure-threshold: 2, recovery-timeout: 1h, success-threshold: 1}, health-check: {interval: 1h}", gatewaytest.Instance("m", b.URL())))
 	isWatched(r)
@@ -170,6 +175,7 @@ func isWatched(r *gatewaytest.Gateway) {
 // Once the checks have confirmed that nothing listens at an instance's address, it gets
 // no requests. Where the breaker is open as well, callers are told that.
 func TestInstanceConfirmedUnreachableIsNotCalled(t *testing.T) {
+	t.Parallel()
 	const confirmed = "health-check: {interval: 100ms, unhealthy-threshold: 1}"
 	for name, row := range map[string]struct{ breaker, kind, code string }{
 		"breaker closed": {"failure-threshold: 100", "service_unavailable", "service_unavailable"},
@@ -201,6 +207,7 @@ func TestInstanceConfirmedUnreachableIsNotCalled(t *testing.T) {
 // An instance that is marked is passed over while another one is well, also while
 // that one is busy, and explained so; an answer of its own takes the mark back.
 func TestMarkedInstanceIsTheLastResort(t *testing.T) {
+	t.Parallel()
 	gone, sibling := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.PolicyYAML(gatewaytest.NoBreaker+", queue: {size: 5, timeout: 200ms}, "+onlyTraffic,
 		gatewaytest.Instance("m", gone.URL()), gatewaytest.Instance("m", sibling.URL(), "max-concurrency: 1")))

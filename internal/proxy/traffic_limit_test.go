@@ -17,6 +17,7 @@ import (
 // Each algorithm as a caller sees it: how many pass at once, and how long the
 // next one is told to wait.
 func TestAlgorithmsAsCallersSeeThem(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		algorithm string
 		passes    int
@@ -71,6 +72,7 @@ func TestAlgorithmsAsCallersSeeThem(t *testing.T) {
 
 // A client that waits for as long as Retry-After says is served, each time.
 func TestRequestAfterRetryAfterIsServed(t *testing.T) {
+	t.Parallel()
 	b := gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.PolicyYAML("rate-limit: {capacity: 1, refill-rate: 15}, "+gatewaytest.NoBreakerNoChecks, gatewaytest.Instance("m", b.URL())))
 	served := 0
@@ -88,6 +90,7 @@ func TestRequestAfterRetryAfterIsServed(t *testing.T) {
 
 // A Retry-After of more than 30 s is cut, and the caller is told not to retry.
 func TestRetryAfterIsCutAt30Seconds(t *testing.T) {
+	t.Parallel()
 	r := gatewaytest.Start(t, gatewaytest.PolicyYAML("rate-limit: {algorithm: sliding-window, capacity: 60, refill-rate: 1}, "+gatewaytest.NoBreakerNoChecks, gatewaytest.Instance("m", gatewaytest.StartBackend(t).URL())))
 	for range 60 {
 		r.Chat(gatewaytest.PlainHi).Succeeds(t)
@@ -101,6 +104,7 @@ func TestRetryAfterIsCutAt30Seconds(t *testing.T) {
 // Every reply of a limited service says where the caller stands, and only what
 // reaches a backend counts.
 func TestEveryReplyShowsTheLimit(t *testing.T) {
+	t.Parallel()
 	for _, scope := range []string{"service", "model", "instance"} {
 		t.Run(scope, func(t *testing.T) {
 			b := gatewaytest.StartBackend(t)
@@ -150,6 +154,7 @@ func TestEveryReplyShowsTheLimit(t *testing.T) {
 // Each client has its own full bucket, and the one of the service is not in
 // force: more pass than it would hold.
 func TestLimitsOfClientsAreIndependent(t *testing.T) {
+	t.Parallel()
 	// The window is a minute, so that no request leaves it meanwhile.
 	r := gatewaytest.Start(t, gatewaytest.PolicyYAML("rate-limit: {algorithm: sliding-window, capacity: 60, refill-rate: 1, client-ip-enable: true}, "+gatewaytest.NoBreakerNoChecks, gatewaytest.Instance("m", gatewaytest.StartBackend(t).URL())))
 	for n := range 10 {
@@ -167,6 +172,7 @@ func TestLimitsOfClientsAreIndependent(t *testing.T) {
 }
 
 func TestScopesOfLimits(t *testing.T) {
+	t.Parallel()
 	other := func(model string) string { return strings.Replace(gatewaytest.PlainHi, `"m"`, strconv.Quote(model), 1) }
 	for _, row := range []struct {
 		scope string
@@ -195,6 +201,7 @@ func TestScopesOfLimits(t *testing.T) {
 // An edit while the gateway runs keeps what was spent, unless it is another
 // algorithm.
 func TestRuntimeEditKeepsTheSpentTokens(t *testing.T) {
+	t.Parallel()
 	r := gatewaytest.Start(t, gatewaytest.PolicyYAML("rate-limit: {capacity: 100, refill-rate: 1}, "+gatewaytest.NoBreakerNoChecks, gatewaytest.Instance("m", gatewaytest.StartBackend(t).URL())))
 	for range 50 {
 		r.Chat(gatewaytest.PlainHi).Succeeds(t)

@@ -58,6 +58,7 @@ func startCounter(t *testing.T) *counter {
 // Sixty at once, four slots: all are served, and the backend never works on a
 // fifth, streams and edits in the middle included.
 func TestBackendWithFourSlotsNeverSeesAFifth(t *testing.T) {
+	t.Parallel()
 	b := startCounter(t)
 	r := gatewaytest.Start(t, gatewaytest.PolicyYAML("queue: {size: 100, timeout: 30s}, "+gatewaytest.NoBreakerNoChecks, gatewaytest.Instance("m", b.URL, "max-concurrency: 4")))
 	var all []<-chan gatewaytest.Reply
@@ -78,6 +79,7 @@ func TestBackendWithFourSlotsNeverSeesAFifth(t *testing.T) {
 
 // Clients that leave give their slots back; the next ones get them.
 func TestSlotsComeBackHoweverCallsEnd(t *testing.T) {
+	t.Parallel()
 	b := gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.SlotsYAML(b, 2, "size: 50, timeout: 20s"))
 	for n, step := range []simulator.Step{{Hang: true}, {Stop: simulator.StopStall, After: 2}} {
@@ -111,6 +113,7 @@ func TestSlotsComeBackHoweverCallsEnd(t *testing.T) {
 // given to the crowd at most once more before the lone caller has its turn. How
 // long that takes is measured on a fake clock in internal/proxy.
 func TestLoneCallerIsNotCrowdedOut(t *testing.T) {
+	t.Parallel()
 	held := gatewaytest.StartHeldBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.PolicyYAML("queue: {size: 100, timeout: 10m}, "+gatewaytest.NoBreakerNoChecks, gatewaytest.Instance("m", held.URL, "max-concurrency: 2")))
 	ctx, cancel := context.WithCancel(gatewaytest.Deadline(t))
@@ -141,6 +144,7 @@ func TestLoneCallerIsNotCrowdedOut(t *testing.T) {
 }
 
 func TestFullQueueAndLongWaitAreRefused(t *testing.T) {
+	t.Parallel()
 	refused := func(t *testing.T, answer gatewaytest.Reply) {
 		t.Helper()
 		answer.FailsWith(t, 429, "rate_limit_exceeded", "concurrency_limit_reached", "")
@@ -192,6 +196,7 @@ func TestFullQueueAndLongWaitAreRefused(t *testing.T) {
 // A client that leaves the queue is gone within 50 ms and never reaches a
 // backend.
 func TestAbandonedWaiterLeavesWithin50ms(t *testing.T) {
+	t.Parallel()
 	b := gatewaytest.StartBackend(t)
 	b.ScriptForever(simulator.Step{Hang: true})
 	r := gatewaytest.Start(t, gatewaytest.SlotsYAML(b, 1, "size: 10, timeout: 1m"))
@@ -226,6 +231,7 @@ func TestAbandonedWaiterLeavesWithin50ms(t *testing.T) {
 // A backend that has given its whole answer is free, however slowly the client
 // reads it: its slot, its connection, and its breaker, which knows of the success.
 func TestSlowReaderDoesNotOccupyABackend(t *testing.T) {
+	t.Parallel()
 	large := strings.Replace(gatewaytest.RawBody, `"choices"`, `"padding":"`+strings.Repeat("x", 32<<20)+`","choices"`, 1)
 	for name, body := range map[string]string{"plain": gatewaytest.PlainHi, "made a stream": gatewaytest.StreamHi} {
 		t.Run(name, func(t *testing.T) {
@@ -259,6 +265,7 @@ func TestSlowReaderDoesNotOccupyABackend(t *testing.T) {
 // A client that leaves while it reads an answer that is whole leaves a success
 // behind, counted once.
 func TestClientThatLeavesAWholeAnswer(t *testing.T) {
+	t.Parallel()
 	large := strings.Replace(gatewaytest.RawBody, `"choices"`, `"padding":"`+strings.Repeat("x", 32<<20)+`","choices"`, 1)
 	b := gatewaytest.StartBackend(t, simulator.Step{Body: large})
 	r := gatewaytest.Start(t, gatewaytest.SlotsYAML(b, 1, "size: 0"))

@@ -15,6 +15,7 @@ func from(client string) []string { return []string{"X-Forwarded-For", client} }
 
 // What may not be picked is never picked, whatever the strategy.
 func TestIneligibleInstancesGetNothing(t *testing.T) {
+	t.Parallel()
 	for _, strategy := range []string{"random", "round-robin", "least-connections", "ip-hash"} {
 		t.Run(strategy, func(t *testing.T) {
 			good, off, none, open, sick := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t), gatewaytest.StartBackend(t), gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
@@ -43,6 +44,7 @@ func TestIneligibleInstancesGetNothing(t *testing.T) {
 // A call is in flight until the last byte of its stream, so that new ones go
 // elsewhere meanwhile, in proportion to the weights.
 func TestLeastConnectionsCountsAStreamToItsEnd(t *testing.T) {
+	t.Parallel()
 	held, free := gatewaytest.StartHeldBackend(t), gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.PolicyYAML("load-balancer: least-connections, "+gatewaytest.NoBreakerNoChecks, gatewaytest.Instance("m", free.URL()), gatewaytest.Instance("m", held.URL)))
 	at := r.Instances("m")[1]
@@ -76,6 +78,7 @@ func TestLeastConnectionsCountsAStreamToItsEnd(t *testing.T) {
 }
 
 func TestIPHashKeepsClientsWhereTheyAre(t *testing.T) {
+	t.Parallel()
 	a, b, c := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.PolicyYAML("load-balancer: ip-hash, "+gatewaytest.NoBreakerNoChecks, gatewaytest.Instance("m", a.URL()), gatewaytest.Instance("m", b.URL()), gatewaytest.Instance("m", c.URL())))
 	const clients = 40
@@ -106,6 +109,7 @@ func TestIPHashKeepsClientsWhereTheyAre(t *testing.T) {
 // The client's address is the socket's, or the right-most one that no trusted
 // proxy wrote. What clients write to the left of it buys them nothing.
 func TestClientAddressCannotBeForged(t *testing.T) {
+	t.Parallel()
 	// The window is a minute, so that none of the two requests leaves it meanwhile.
 	const limit = "rate-limit: {capacity: 60, refill-rate: 1, client-ip-enable: true, algorithm: sliding-window}, " + gatewaytest.NoBreakerNoChecks
 	for _, row := range []struct {

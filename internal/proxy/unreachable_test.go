@@ -16,6 +16,7 @@ import (
 // Why a backend cannot be reached is said in the reply, the access log, the call
 // record and the detailed health, always by the same word; callers see no address.
 func TestWhyABackendCannotBeReached(t *testing.T) {
+	t.Parallel()
 	unknown := httptest.NewUnstartedServer(http.NotFoundHandler())
 	unknown.Config.ErrorLog = log.New(io.Discard, "", 0)
 	unknown.StartTLS()

@@ -73,6 +73,7 @@ func attribute(span *tracepb.Span, key string) string {
 }
 
 func TestTracesOverHTTP(t *testing.T) {
+	t.Parallel()
 	c := new(collector)
 	server := httptest.NewServer(c)
 	defer server.Close()
@@ -83,6 +84,7 @@ func TestTracesOverHTTP(t *testing.T) {
 }
 
 func TestTracesOverGRPC(t *testing.T) {
+	t.Parallel()
 	c := new(collector)
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -184,6 +186,7 @@ func (c *metricsCollector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func TestMetricsOverOTLP(t *testing.T) {
+	t.Parallel()
 	c := new(metricsCollector)
 	overHTTP := httptest.NewServer(c)
 	defer overHTTP.Close()
@@ -212,6 +215,7 @@ func TestMetricsOverOTLP(t *testing.T) {
 
 // Without telemetry a trace passes the gateway as it came.
 func TestTracesArePassedOn(t *testing.T) {
+	t.Parallel()
 	r, b := gatewaytest.StartOne(t)
 	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	r.Chat(gatewaytest.PlainHi, "Traceparent", parent).Succeeds(t)
@@ -222,6 +226,7 @@ func TestTracesArePassedOn(t *testing.T) {
 
 // A collector that is away concerns nobody but monitoring.
 func TestCollectorMayBeAway(t *testing.T) {
+	t.Parallel()
 	b := gatewaytest.StartBackend(t)
 	g := gatewaytest.Start(t, gatewaytest.PoolYAML(b)+"telemetry: {enabled: true, endpoint: 'http://127.0.0.1:1'}\nmonitoring: {performance: {flush-interval: PT0.1S}}\n")
 	g.Chat(gatewaytest.PlainHi).Succeeds(t)

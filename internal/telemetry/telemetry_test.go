@@ -7,6 +7,7 @@ import (
 )
 
 func TestSettingsRules(t *testing.T) {
+	t.Parallel()
 	var broken []string
 	collect := func(path, _ string) { broken = append(broken, path) }
 	if DefaultSettings().Check(collect); broken != nil {
@@ -27,6 +28,7 @@ func TestSettingsRules(t *testing.T) {
 }
 
 func TestAddressesOfInstances(t *testing.T) {
+	t.Parallel()
 	for instance, want := range map[string]struct {
 		host string
 		port int64
@@ -45,6 +47,7 @@ func TestAddressesOfInstances(t *testing.T) {
 }
 
 func TestTracesURL(t *testing.T) {
+	t.Parallel()
 	for given, want := range map[string]string{
 		"http://h:4318": "http://h:4318/v1/traces", "http://h:4318/": "http://h:4318/v1/traces", "http://h/otlp": "http://h/otlp/v1/traces",
 		"http://h/v1/traces": "http://h/v1/traces",

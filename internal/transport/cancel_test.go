@@ -76,6 +76,7 @@ var phases = []phase{
 // In every phase, cancelling ends the call with the context's error and cause,
 // and the backend notices.
 func TestCancel(t *testing.T) {
+	t.Parallel()
 	for _, ph := range phases {
 		t.Run(ph.name, func(t *testing.T) {
 			ready, gone := make(chan struct{}), make(chan struct{}, 1)
@@ -119,6 +120,7 @@ func drainAll(ctx context.Context, c *Client, to Origin, call *wire.Call) error 
 
 // The backend notices even when nobody is reading the reply.
 func TestCancelBetweenReads(t *testing.T) {
+	t.Parallel()
 	gone := make(chan struct{}, 1)
 	to := backend(t, func(p *peer) {
 		p.request()
@@ -137,6 +139,7 @@ func TestCancelBetweenReads(t *testing.T) {
 }
 
 func TestCancelWhileDialling(t *testing.T) {
+	t.Parallel()
 	dialling := make(chan struct{})
 	c := client(t, Options{Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		close(dialling)
@@ -157,6 +160,7 @@ func TestCancelWhileDialling(t *testing.T) {
 }
 
 func TestCancelledBeforeSending(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	m := &memory{in: strings.NewReader(ok)}
@@ -168,6 +172,7 @@ func TestCancelledBeforeSending(t *testing.T) {
 }
 
 func TestContextDeadlineIsNotOurTimeout(t *testing.T) {
+	t.Parallel()
 	to := backend(t, func(p *peer) { p.request(); p.in.ReadByte() })
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
@@ -178,6 +183,7 @@ func TestContextDeadlineIsNotOurTimeout(t *testing.T) {
 
 // The request's memory is free when the call has ended, however it ended.
 func TestBodyIsReleasedAtTheEnd(t *testing.T) {
+	t.Parallel()
 	const early = "HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 	for name, reply := range map[string]string{"answered early": early, "no answer": ""} {
 		t.Run(name, func(t *testing.T) {
@@ -203,6 +209,7 @@ func TestBodyIsReleasedAtTheEnd(t *testing.T) {
 
 // A context that ends after its call has no hold on the connection any more.
 func TestCancelAfterTheEnd(t *testing.T) {
+	t.Parallel()
 	var conns atomic.Int32
 	to := backend(t, func(p *peer) {
 		conns.Add(1)
@@ -229,6 +236,7 @@ func TestCancelAfterTheEnd(t *testing.T) {
 // A context that ends before Close takes the connection with it, although the
 // reply is complete.
 func TestCancelBeforeClose(t *testing.T) {
+	t.Parallel()
 	gone := make(chan struct{})
 	to := backend(t, func(p *peer) {
 		p.request()
@@ -256,6 +264,7 @@ func TestCancelBeforeClose(t *testing.T) {
 // Replies complete at the very moment their contexts end: no connection that
 // is kept may be closed by a late cancellation, and no reply may go astray.
 func TestCancelRaceDoesNotPoisonThePool(t *testing.T) {
+	t.Parallel()
 	to := backend(t, func(p *peer) {
 		for {
 			id, ok := p.request()

@@ -20,6 +20,7 @@ import (
 // Every way in which a backend cannot be reached has a word of its own, and no
 // word or text holds an address.
 func TestCauses(t *testing.T) {
+	t.Parallel()
 	private := newAuthority(t)
 	serve := func(config *tls.Config) Origin {
 		s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
@@ -93,6 +94,7 @@ func TestCauses(t *testing.T) {
 }
 
 func TestLocalErrorsHaveNoCause(t *testing.T) {
+	t.Parallel()
 	for _, err := range []error{nil, context.Canceled, ErrInvalidCall, &Error{class: context.Canceled}} {
 		if got := CauseOf(err); got != CauseNone {
 			t.Errorf("%v is %q", err, got)

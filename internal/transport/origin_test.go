@@ -6,6 +6,7 @@ import (
 )
 
 func TestParseOrigin(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		base, text, addr, host, name string
 	}{
@@ -33,6 +34,7 @@ func TestParseOrigin(t *testing.T) {
 }
 
 func TestParseOriginRefuses(t *testing.T) {
+	t.Parallel()
 	for _, base := range []string{
 		"", "a.example", "//a.example", "http://", "http:///v1", "ftp://a.example", "file:///etc/passwd", "unix:///run/x",
 		"http://user:secret@a.example", "http://a.example?x=secret", "http://a.example?", "http://a.example/#secret", "http://a.example#",

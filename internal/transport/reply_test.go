@@ -145,6 +145,7 @@ var replies = []struct {
 }
 
 func TestReplies(t *testing.T) {
+	t.Parallel()
 	for _, tt := range replies {
 		t.Run(tt.name, func(t *testing.T) {
 			got, _ := read(t, "POST", tt.reply, 0, 32<<10)
@@ -158,6 +159,7 @@ func TestReplies(t *testing.T) {
 // However the bytes of a reply are cut into packets, and however the caller
 // reads them, the result is the same.
 func TestRepliesInPieces(t *testing.T) {
+	t.Parallel()
 	for _, tt := range replies {
 		steps := []int{1, 2, 3, 5, 7, 64, 1000}
 		if len(tt.reply) < 200 {
@@ -184,6 +186,7 @@ func TestRepliesInPieces(t *testing.T) {
 
 // A reply split in two at every position, over a real socket.
 func TestReplySplitAnywhere(t *testing.T) {
+	t.Parallel()
 	const reply = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;x\r\nok\r\n3\r\nay!\r\n0\r\nT: x\r\n\r\n"
 	to := backend(t, func(p *peer) {
 		for {
@@ -205,6 +208,7 @@ func TestReplySplitAnywhere(t *testing.T) {
 }
 
 func TestHeadRequestHasNoBody(t *testing.T) {
+	t.Parallel()
 	got, m := read(t, "HEAD", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n", 0, 10)
 	if want := (result{200, 0, "", true, ""}); got != want || m.in.Len() > 0 {
 		t.Errorf("got %+v", got)
@@ -231,6 +235,7 @@ func TestHeaderFindsFieldsInAnyCase(t *testing.T) {
 
 // A burst of events that has come is delivered in one read.
 func TestChunksAreDeliveredTogether(t *testing.T) {
+	t.Parallel()
 	m := &memory{in: strings.NewReader(chunkedHead + strings.Repeat(chunk("data: x\n\n"), 50) + "0\r\n\r\n")}
 	r, err := offline(t, m).Send(t.Context(), origin(t, "http://h"), post(), Timeouts{})
 	if err != nil {
@@ -245,6 +250,7 @@ func TestChunksAreDeliveredTogether(t *testing.T) {
 
 // Where net/http accepts a reply of the table too, both read the same.
 func TestRepliesAsNetHTTP(t *testing.T) {
+	t.Parallel()
 	for _, tt := range replies {
 		compare(t, tt.name, tt.reply)
 	}

@@ -15,6 +15,7 @@ import (
 const ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 func TestRequestOnTheWire(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name string
 		call wire.Call
@@ -58,6 +59,7 @@ func TestRequestOnTheWire(t *testing.T) {
 }
 
 func TestInvalidCallIsNotSent(t *testing.T) {
+	t.Parallel()
 	field := func(name, value string) wire.Call {
 		return wire.Call{Method: "GET", Path: "/", Header: []wire.Header{{Name: name, Value: value}}}
 	}
@@ -101,6 +103,7 @@ func TestInvalidCallIsNotSent(t *testing.T) {
 
 // Bodies of all sizes arrive whole, as vectors on TCP and in pieces elsewhere.
 func TestBodyArrivesWhole(t *testing.T) {
+	t.Parallel()
 	to := backend(t, func(p *peer) {
 		for {
 			body, ok := p.request()
@@ -150,6 +153,7 @@ func (c chunks) Write(p []byte) (int, error) {
 // A backend that refuses a long request without reading it is heard, and its
 // connection is not used again.
 func TestEarlyReplyToLongRequest(t *testing.T) {
+	t.Parallel()
 	release := make(chan struct{})
 	to := backend(t, func(p *peer) {
 		p.say("HTTP/1.1 413 Content Too Large\r\nContent-Length: 3\r\n\r\nbig")
@@ -168,6 +172,7 @@ func TestEarlyReplyToLongRequest(t *testing.T) {
 
 // The same when the backend closes, so that our writing breaks.
 func TestEarlyReplyThenClose(t *testing.T) {
+	t.Parallel()
 	to := backend(t, func(p *peer) {
 		p.say("HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\nno")
 		p.CloseWrite()
@@ -193,6 +198,7 @@ type brokenPipe struct{ memory }
 func (*brokenPipe) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
 
 func TestReplyIsReadAfterFailedWrite(t *testing.T) {
+	t.Parallel()
 	dial := func(reply string) *Client {
 		return client(t, Options{Dial: dialTo(&brokenPipe{memory{in: strings.NewReader(reply)}})})
 	}
@@ -210,6 +216,7 @@ func TestReplyIsReadAfterFailedWrite(t *testing.T) {
 // A long request that keeps moving is not cut by the limits of the reply, which
 // only begin when it has left.
 func TestSlowUploadIsNotATimeout(t *testing.T) {
+	t.Parallel()
 	const limit = time.Second // the upload lasts longer, and a tick may come late
 	to := backend(t, func(p *peer) {
 		p.SetReadBuffer(32 << 10)

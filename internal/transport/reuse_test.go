@@ -16,6 +16,7 @@ import (
 )
 
 func TestConnectionIsReused(t *testing.T) {
+	t.Parallel()
 	c := client(t, Options{})
 	for _, reply := range []string{ok, chunkedHead + chunk("ok") + "0\r\n\r\n", "HTTP/1.1 204 No Content\r\n\r\n"} {
 		to := answering(t, reply)
@@ -39,6 +40,7 @@ func TestConnectionIsReused(t *testing.T) {
 
 // An idle connection keeps nothing of the calls it served.
 func TestIdleConnectionHoldsNoMemory(t *testing.T) {
+	t.Parallel()
 	c := client(t, Options{})
 	to := answering(t, ok)
 	for _, size := range []int{10, inlineLimit + 1} {
@@ -57,6 +59,7 @@ func TestIdleConnectionHoldsNoMemory(t *testing.T) {
 }
 
 func TestCloseIsIdempotent(t *testing.T) {
+	t.Parallel()
 	c := client(t, Options{})
 	to := answering(t, ok)
 	r, _ := mustAsk(t, c, to, post("x"))
@@ -84,6 +87,7 @@ func TestCloseIsIdempotent(t *testing.T) {
 // Closing early keeps the connection when the rest is short and there, and
 // closes it when the rest is long or has not come.
 func TestCloseBeforeTheEnd(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name, before, after string // sent before and after the caller read 2 bytes
 		kept                bool
@@ -132,6 +136,7 @@ func TestCloseBeforeTheEnd(t *testing.T) {
 // A connection that was closed, or on which bytes came that nobody asked for,
 // is not used: no call ever sees them.
 func TestStaleConnectionIsNotUsed(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]func(p *peer){
 		"closed": func(p *peer) {},
 		"reset":  func(p *peer) { p.SetLinger(0) },
@@ -202,6 +207,7 @@ func (b *breaks) Write(p []byte) (int, error) {
 // whole of it and no byte of a reply came. What has left whole may have been
 // worked on.
 func TestSendingAgain(t *testing.T) {
+	t.Parallel()
 	mem := func(s string) net.Conn { return &memory{in: strings.NewReader(s), step: 1} } // no byte after a reply is seen with it
 	cut := func(s string, after int) net.Conn {
 		return &breaks{memory{in: strings.NewReader(s), step: 1}, after, 0}
@@ -250,6 +256,7 @@ func TestSendingAgain(t *testing.T) {
 // A backend that read a request, worked on it and then broke the connection has
 // it once, also where the connection had served before.
 func TestWhatABackendReadIsNotSentAgain(t *testing.T) {
+	t.Parallel()
 	for _, size := range []int{10, inlineLimit + 1, 1 << 20} {
 		for _, end := range []string{"closed", "reset"} {
 			t.Run(fmt.Sprint(end, size), func(t *testing.T) {
@@ -280,6 +287,7 @@ func TestWhatABackendReadIsNotSentAgain(t *testing.T) {
 // twice, no reply goes to another's, and only who sends at that very moment
 // sees it.
 func TestStaleReuseRace(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	read := map[string]int{}
 	to := backend(t, func(p *peer) {
@@ -337,6 +345,7 @@ func TestStaleReuseRace(t *testing.T) {
 // A backend that says how long it keeps connections is believed, with a margin;
 // one that says nothing is taken for one of those that close early.
 func TestIdleTimeFollowsTheBackend(t *testing.T) {
+	t.Parallel()
 	for field, want := range map[string]time.Duration{
 		"":                                     4 * time.Second,
 		"Keep-Alive: timeout=5\r\n":            4 * time.Second,
@@ -367,6 +376,7 @@ func TestIdleTimeFollowsTheBackend(t *testing.T) {
 }
 
 func TestIdleConnectionsAreCapped(t *testing.T) {
+	t.Parallel()
 	const cap = 3
 	var together sync.WaitGroup
 	together.Add(2 * cap)
@@ -389,6 +399,7 @@ func TestIdleConnectionsAreCapped(t *testing.T) {
 }
 
 func TestIdleConnectionsExpire(t *testing.T) {
+	t.Parallel()
 	gone := make(chan error, 1)
 	to := backend(t, func(p *peer) {
 		p.request()
@@ -407,6 +418,7 @@ func TestIdleConnectionsExpire(t *testing.T) {
 }
 
 func TestClientClose(t *testing.T) {
+	t.Parallel()
 	gone := make(chan error, 2)
 	hold := make(chan struct{})
 	to := backend(t, func(p *peer) {

@@ -122,6 +122,7 @@ func hello(t *testing.T, config *tls.Config) *httptest.Server {
 // by requests that name their origin. A tunnel is kept; a proxy may close the
 // connection of a plain request unannounced, so that one serves a single call.
 func TestBackendsBehindAProxy(t *testing.T) {
+	t.Parallel()
 	private := newAuthority(t)
 	secure := hello(t, private.serverConfig(t, "llm.corp.test", time.Hour))
 	plain := hello(t, nil)
@@ -156,6 +157,7 @@ func TestBackendsBehindAProxy(t *testing.T) {
 }
 
 func TestProxyThatSpeaksTLS(t *testing.T) {
+	t.Parallel()
 	private := newAuthority(t)
 	p := startProxy(t, hello(t, private.serverConfig(t, "llm.corp.test", time.Hour)).Listener.Addr().String(), true)
 	trusting := p.Client().Transport.(*http.Transport).TLSClientConfig
@@ -170,6 +172,7 @@ func TestProxyThatSpeaksTLS(t *testing.T) {
 }
 
 func TestFailuresOfProxies(t *testing.T) {
+	t.Parallel()
 	gone := startProxy(t, "127.0.0.1:1", false)
 	gone.Close()
 	wordless := backend(t, func(p *peer) { p.in.ReadString('\n') })
@@ -210,6 +213,7 @@ func TestFailuresOfProxies(t *testing.T) {
 
 // A silent proxy is bounded by the limit for connecting, and by the caller.
 func TestSilentProxy(t *testing.T) {
+	t.Parallel()
 	silent := backend(t, func(p *peer) { io.Copy(io.Discard, p.in) })
 	to := via(t, "https://h", Route{Proxy: silent.String()})
 	_, err := client(t, Options{}).Send(t.Context(), to, post("x"), Timeouts{Connect: time.Millisecond})
@@ -266,6 +270,7 @@ func TestProxiesOfTheEnvironment(t *testing.T) {
 // A private authority is trusted where it is named, and only there; a client
 // certificate is shown to servers that ask, and a server name replaces the host's.
 func TestTLSOfARoute(t *testing.T) {
+	t.Parallel()
 	private, other := newAuthority(t), newAuthority(t)
 	config := private.serverConfig(t, "llm.corp.test", time.Hour)
 	config.ClientAuth = tls.RequireAndVerifyClientCert
@@ -293,6 +298,7 @@ func TestTLSOfARoute(t *testing.T) {
 }
 
 func TestInvalidRoutesAreRefused(t *testing.T) {
+	t.Parallel()
 	certificate, _ := newAuthority(t).issue(t, "a", time.Hour)
 	_, key := newAuthority(t).issue(t, "b", time.Hour)
 	for name, r := range map[string]Route{
@@ -322,6 +328,7 @@ func TestInvalidRoutesAreRefused(t *testing.T) {
 
 // A route may keep fewer idle connections than the client would, or none.
 func TestIdleConnectionsOfARoute(t *testing.T) {
+	t.Parallel()
 	for maxIdle, want := range map[int]int{0: 4, 2: 2, -1: 0} {
 		var mu sync.Mutex
 		closing := 0

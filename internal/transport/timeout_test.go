@@ -21,6 +21,7 @@ const (
 )
 
 func TestTimeouts(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name   string
 		serve  func(p *peer)
@@ -79,6 +80,7 @@ func TestTimeouts(t *testing.T) {
 }
 
 func TestConnectTimeoutBoundsDialling(t *testing.T) {
+	t.Parallel()
 	c := client(t, Options{Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		<-ctx.Done() // as a resolver that does not answer
 		return nil, ctx.Err()
@@ -89,6 +91,7 @@ func TestConnectTimeoutBoundsDialling(t *testing.T) {
 }
 
 func TestConnectErrors(t *testing.T) {
+	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -113,6 +116,7 @@ func TestConnectErrors(t *testing.T) {
 // silence is cut after the limit and not before: the limit runs from the last
 // event although the deadline of the connection was set long before.
 func TestIdleRunsFromTheLastEvent(t *testing.T) {
+	t.Parallel()
 	// A tick may come late by nine tenths of the limit; together they last longer.
 	const idle, events = time.Second, 12
 	last, gone := make(chan time.Time, 1), make(chan struct{})
@@ -148,6 +152,7 @@ func TestIdleRunsFromTheLastEvent(t *testing.T) {
 
 // A deadline bounds all reads until it is taken back.
 func TestSetDeadline(t *testing.T) {
+	t.Parallel()
 	next := make(chan string)
 	to := backend(t, func(p *peer) {
 		p.request()
@@ -188,9 +193,10 @@ func TestSetDeadline(t *testing.T) {
 // A connection whose deadlines passed while it was idle serves again, with
 // limits and without.
 func TestOldDeadlinesDoNotReachTheNextCall(t *testing.T) {
+	t.Parallel()
 	to := answering(t, ok)
 	c := client(t, Options{})
-	for i, limits := range []Timeouts{{FirstByte: short, Idle: short}, {}, {FirstByte: short, Idle: short}, {FirstByte: patience, Idle: patience}} {
+	for i, limits := range []Timeouts{{FirstByte: patience, Idle: patience}, {}, {FirstByte: patience, Idle: patience}, {FirstByte: 2 * patience, Idle: 2 * patience}} {
 		r, err := c.Send(t.Context(), to, post("x"), limits)
 		if err != nil {
 			t.Fatal(err)
@@ -218,6 +224,7 @@ func pass(c *Client) {
 
 // A timeout on a reused connection is not answered by sending again.
 func TestTimeoutIsNotSentAgain(t *testing.T) {
+	t.Parallel()
 	requests := make(chan string, 10)
 	to := backend(t, func(p *peer) {
 		for {

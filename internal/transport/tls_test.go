@@ -31,6 +31,7 @@ func secureBackend(t *testing.T, h http.HandlerFunc, edit func(*tls.Config)) (*C
 }
 
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	c, to := secureBackend(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Proto", r.Proto)
 		w.Header().Set("X-Resumed", map[bool]string{true: "yes", false: "no"}[r.TLS.DidResume])
@@ -58,6 +59,7 @@ func TestTLS(t *testing.T) {
 }
 
 func TestTLSRefusals(t *testing.T) {
+	t.Parallel()
 	h := func(w http.ResponseWriter, _ *http.Request) {}
 	c, to := secureBackend(t, h, nil)
 	_, err := client(t, Options{}).Send(t.Context(), to, post("x"), Timeouts{})
@@ -82,6 +84,7 @@ func TestTLSRefusals(t *testing.T) {
 
 // A TLS backend that closes idle connections is noticed like any other.
 func TestTLSStaleConnection(t *testing.T) {
+	t.Parallel()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok") }))
 	server.StartTLS()
 	t.Cleanup(server.Close)
@@ -98,6 +101,7 @@ func TestTLSStaleConnection(t *testing.T) {
 
 // TLS survives the wake-ups that turn out to be too early.
 func TestTLSIdleTimeout(t *testing.T) {
+	t.Parallel()
 	const idle, events = time.Second, 12 // events last longer than the limit, and may come late
 	c, to := secureBackend(t, func(w http.ResponseWriter, r *http.Request) {
 		tick := time.NewTicker(idle / 10)
@@ -124,6 +128,7 @@ func TestTLSIdleTimeout(t *testing.T) {
 // Bytes behind a reply that TLS has decrypted already are found before the
 // connection is used again.
 func TestTLSSmuggledReply(t *testing.T) {
+	t.Parallel()
 	c, to := secureBackend(t, func(w http.ResponseWriter, _ *http.Request) {
 		nc, _, err := http.NewResponseController(w).Hijack()
 		if err != nil {

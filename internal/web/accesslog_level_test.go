@@ -14,6 +14,7 @@ import (
 
 // What went wrong here or at a backend is a warning; what a client did is not.
 func TestLevelOfARequestsLine(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		path   string
 		status int

@@ -28,6 +28,7 @@ func shellFor(out io.Writer, sample float64) *web.Shell {
 }
 
 func TestAccessLogIsSampled(t *testing.T) {
+	t.Parallel()
 	for sample, want := range map[float64][2]int{1: {1000, 1000}, 0.2: {120, 280}, 0: {0, 0}} {
 		var out bytes.Buffer
 		shell := shellFor(&out, sample)

@@ -11,6 +11,7 @@ import (
 // The audit trail cannot be silenced, by whomever and by whichever way; the
 // access log by administrators only.
 func TestTheAuditTrailHasNoLevel(t *testing.T) {
+	t.Parallel()
 	r := gatewaytest.Start(t, gatewaytest.SecuredYAML())
 	set := func(token, name, body string, want int) {
 		t.Helper()

@@ -13,6 +13,7 @@ import (
 // A reply may contain anything, also what the server writes when it refuses a
 // request. It is not touched while a handler runs.
 func TestRepliesThatLookLikeRefusalsAreNotTouched(t *testing.T) {
+	t.Parallel()
 	for name, start := range map[string]string{
 		"refusal":     "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n400 Bad Request",
 		"expectation": "HTTP/1.1 417 Expectation Failed\r\nContent-Length: 0\r\n\r\n",

@@ -63,6 +63,7 @@ func say(t *testing.T, c net.Conn, text string) {
 }
 
 func TestBodiesThatDoNotArriveTimeOut(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		sent string
 		then func(c net.Conn)
@@ -104,6 +105,7 @@ func TestBodiesThatDoNotArriveTimeOut(t *testing.T) {
 }
 
 func TestRepliesThatNobodyReadsTimeOut(t *testing.T) {
+	t.Parallel()
 	for _, size := range []int{100 << 10, 100 << 20} {
 		synctest.Test(t, func(t *testing.T) {
 			ended := make(chan error, 1)
@@ -125,6 +127,7 @@ func TestRepliesThatNobodyReadsTimeOut(t *testing.T) {
 // A reader that stalls is cut off on every request of a connection: the server
 // lifts the deadline of writes between them.
 func TestStalledReadersAreCutOffOnKeptConnections(t *testing.T) {
+	t.Parallel()
 	for _, pause := range []time.Duration{0, time.Second, 10 * time.Second, time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
 			ended := make(chan error, 10)
@@ -164,6 +167,7 @@ func TestStalledReadersAreCutOffOnKeptConnections(t *testing.T) {
 // TestLongAnswersAreNotCut: only who waits for the client is bounded, and each
 // request has its own time.
 func TestLongAnswersAreNotCut(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := talk(t, func(w http.ResponseWriter, r *http.Request) {
 			body, err := io.ReadAll(r.Body)

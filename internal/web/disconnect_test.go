@@ -21,6 +21,7 @@ import (
 // the best of several tries counts. A gateway that looks only now and then is
 // late in all of them.
 func TestClientThatLeavesCancelsTheBackend(t *testing.T) {
+	t.Parallel()
 	gatewaytest.BothWays(t, testClientThatLeavesCancelsTheBackend)
 }
 
@@ -95,6 +96,7 @@ func leave(t *testing.T, r *gatewaytest.Gateway, b *simulator.Backend, body stri
 }
 
 func TestClientThatLeavesIsLoggedAsGone(t *testing.T) {
+	t.Parallel()
 	gatewaytest.BothWays(t, testClientThatLeavesIsLoggedAsGone)
 }
 
@@ -108,6 +110,7 @@ func testClientThatLeavesIsLoggedAsGone(t *testing.T) {
 
 // Leaving between two attempts starts no second one.
 func TestClientThatLeavesIsNotFailedOver(t *testing.T) {
+	t.Parallel()
 	gatewaytest.BothWays(t, testClientThatLeavesIsNotFailedOver)
 }
 
@@ -125,6 +128,7 @@ func testClientThatLeavesIsNotFailedOver(t *testing.T) {
 // A client that ends its side of the connection after its request waits for the
 // reply and gets all of it.
 func TestHalfClosedClientGetsItsReply(t *testing.T) {
+	t.Parallel()
 	gatewaytest.BothWays(t, testHalfClosedClientGetsItsReply)
 }
 

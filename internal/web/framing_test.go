@@ -35,6 +35,7 @@ var requestParts = []struct {
 // However requests follow each other and however their bytes are cut, framing
 // finds the heads that the server finds, and every head that is ambiguous.
 func TestFramingFollowsTheServer(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		var text strings.Builder
 		ambiguous := 0
@@ -79,6 +80,7 @@ func TestFramingFollowsTheServer(t *testing.T) {
 
 // What cannot be followed is refused rather than believed.
 func TestFramingThatLosesTrackIsAmbiguous(t *testing.T) {
+	t.Parallel()
 	for _, text := range []string{
 		"POST / HTTP/1.1\r\nContent-Length: 5x\r\n\r\n",
 		"POST / HTTP/1.1\r\nContent-Length: -5\r\n\r\n",

@@ -14,6 +14,7 @@ import (
 // Who may see secrets while no tokens are asked for: callers of a gateway that
 // only this machine can reach, unless they are pages of other sites.
 func TestSecretsOfAnOpenGateway(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name     string
 		loopback bool

@@ -15,6 +15,7 @@ import (
 // TestHostilePathsAreAnswered asks every route with bytes in its path, its query
 // and its headers that are no text: each is answered like any other request.
 func TestHostilePathsAreAnswered(t *testing.T) {
+	t.Parallel()
 	r, _ := gatewaytest.StartOne(t)
 	wildcard := regexp.MustCompile(`\{[^}]+\}`)
 	var requests []string

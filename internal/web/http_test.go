@@ -19,6 +19,7 @@ import (
 func chunked(body string) string { return fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body) }
 
 func TestMalformedHTTPGetsAnErrorBody(t *testing.T) {
+	t.Parallel()
 	gatewaytest.BothWays(t, testMalformedHTTPGetsAnErrorBody)
 }
 
@@ -64,6 +65,7 @@ func testMalformedHTTPGetsAnErrorBody(t *testing.T) {
 }
 
 func TestHeadersUpTo60KiBAreAccepted(t *testing.T) {
+	t.Parallel()
 	gatewaytest.BothWays(t, testHeadersUpTo60KiBAreAccepted)
 }
 
@@ -74,6 +76,7 @@ func testHeadersUpTo60KiBAreAccepted(t *testing.T) {
 
 // Two lengths for one body are how requests are smuggled past a proxy.
 func TestContentLengthBesideTransferEncodingIsRefused(t *testing.T) {
+	t.Parallel()
 	gatewaytest.BothWays(t, testContentLengthBesideTransferEncodingIsRefused)
 }
 
@@ -118,6 +121,7 @@ func testContentLengthBesideTransferEncodingIsRefused(t *testing.T) {
 // What is refused on a fresh connection is refused on a used one, too: nothing
 // that went before may blind the gateway.
 func TestContentLengthBesideTransferEncodingIsRefusedLater(t *testing.T) {
+	t.Parallel()
 	gatewaytest.BothWays(t, testContentLengthBesideTransferEncodingIsRefusedLater)
 }
 
@@ -158,6 +162,7 @@ func testContentLengthBesideTransferEncodingIsRefusedLater(t *testing.T) {
 // before it, is seen whole. The cut is such that the second piece alone could be
 // taken for a head.
 func TestTwoLengthsBehindAPipelinedRequestAreRefused(t *testing.T) {
+	t.Parallel()
 	gatewaytest.BothWays(t, testTwoLengthsBehindAPipelinedRequestAreRefused)
 }
 
@@ -195,6 +200,7 @@ func testTwoLengthsBehindAPipelinedRequestAreRefused(t *testing.T) {
 
 // A body is no head, whatever it looks like.
 func TestBodyThatLooksLikeAHeadIsNotReadAsOne(t *testing.T) {
+	t.Parallel()
 	gatewaytest.BothWays(t, testBodyThatLooksLikeAHeadIsNotReadAsOne)
 }
 
@@ -219,6 +225,7 @@ func testBodyThatLooksLikeAHeadIsNotReadAsOne(t *testing.T) {
 }
 
 func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
+	t.Parallel()
 	gatewaytest.BothWays(t, testPipelinedRequestsAreAnsweredInOrder)
 }
 
@@ -262,6 +269,7 @@ func testSlowHeadIsClosed(t *testing.T) {
 }
 
 func TestExpectContinueIsAnswered(t *testing.T) {
+	t.Parallel()
 	gatewaytest.BothWays(t, testExpectContinueIsAnswered)
 }
 
@@ -339,6 +347,7 @@ func testUnknownPaths(t *testing.T) {
 }
 
 func TestSuperfluousSlashesDoNotRedirect(t *testing.T) {
+	t.Parallel()
 	gatewaytest.BothWays(t, testSuperfluousSlashesDoNotRedirect)
 }
 
@@ -513,6 +522,7 @@ func testHTTP10(t *testing.T) {
 // A request that comes while the one before it is still answered is seen whole,
 // too: refused where it is ambiguous, and only there.
 func TestChunkedRequestDuringAnAnswer(t *testing.T) {
+	t.Parallel()
 	gatewaytest.BothWays(t, testChunkedRequestDuringAnAnswer)
 }
 

@@ -20,6 +20,7 @@ func (panicking) Reply(*schema.Request, dialect.Answer, *dialect.Reply) error {
 // A panic while an answer is read is a 500 for one client and nothing to the
 // others: neither slot nor trial is lost, and it is no failure of the instance.
 func TestPanicInTheProxyLosesNothing(t *testing.T) {
+	t.Parallel()
 	gatewaytest.BothWays(t, testPanicInTheProxyLosesNothing)
 }
 

@@ -9,6 +9,7 @@ import (
 // A path that is a route itself has the methods of its own routes only, although
 // a pattern with a parameter would match it.
 func TestLiteralPathHasOnlyItsOwnMethods(t *testing.T) {
+	t.Parallel()
 	answer := func(status int) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }
 	}

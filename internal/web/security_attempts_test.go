@@ -12,6 +12,7 @@ import (
 // Who tries credentials is told to wait; who has a right one is not, wherever it
 // comes from.
 func TestManyWrongCredentialsAreSlowedDown(t *testing.T) {
+	t.Parallel()
 	b := gatewaytest.StartBackend(t)
 	security := gatewaytest.SecuredYAML()
 	security = security[:len(security)-2] + ", keys: [{id: k, key-sha256: " + gatewaytest.HashOf("right-key") + "}]}\n"

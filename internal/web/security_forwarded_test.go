@@ -12,6 +12,7 @@ import (
 // Management that is open because it listens on loopback is not for clients of a
 // proxy on this machine.
 func TestForwardedRequestsDoNotReachOpenManagement(t *testing.T) {
+	t.Parallel()
 	b := gatewaytest.StartBackend(t)
 	yaml := gatewaytest.ChatYAML(fmt.Sprintf("{name: m, base-url: '%s', api-key: sk-the-stored-key}", b.URL()))
 	r, allowed, secured := gatewaytest.Start(t, yaml), gatewaytest.Start(t, yaml+"security: {allow-open: true}\n"), gatewaytest.Start(t, gatewaytest.SecuredYAML())

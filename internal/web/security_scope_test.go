@@ -14,6 +14,7 @@ import (
 
 // The bearer of a key sees the models that the key is good for.
 func TestModelsAreListedByWhatTheKeyMayUse(t *testing.T) {
+	t.Parallel()
 	r := gatewaytest.Start(t, fmt.Sprintf(`
 services:
   chat: {instances: [{name: a, base-url: %[1]s}, {name: b, base-url: %[1]s}]}
@@ -46,6 +47,7 @@ security:
 
 // Who listens beyond loopback without security is told so, in the health too.
 func TestHealthWarnsOfAnOpenGateway(t *testing.T) {
+	t.Parallel()
 	type component struct {
 		Status  string `json:"status"`
 		Details struct {
@@ -81,6 +83,7 @@ func TestHealthWarnsOfAnOpenGateway(t *testing.T) {
 // Browsers always send a host, so a request without one cannot be an attack by DNS
 // rebinding.
 func TestRequestsWithoutAHostAreAccepted(t *testing.T) {
+	t.Parallel()
 	const key = "sk-the-stored-key"
 	open := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", simulator.DownURL, "api-key: "+key)))
 	secured := gatewaytest.Start(t, gatewaytest.SecuredYAML())

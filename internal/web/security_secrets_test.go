@@ -13,6 +13,7 @@ import (
 // Who may not see the key of a backend can neither read it nor have the gateway
 // send it to a place of their own, whatever they write.
 func TestOperatorsCannotHaveAKeyTheyMayNotSeeSentElsewhere(t *testing.T) {
+	t.Parallel()
 	const key, header, home = "sk-the-stored-key", "a-secret-header", "http://127.0.0.1:9"
 	trap := gatewaytest.StartBackend(t)
 	there := trap.URL()
@@ -79,6 +80,7 @@ func TestOperatorsCannotHaveAKeyTheyMayNotSeeSentElsewhere(t *testing.T) {
 }
 
 func TestAdministratorsMayMoveKeysAndForwardThoseOfCallers(t *testing.T) {
+	t.Parallel()
 	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", simulator.DownURL, "api-key: sk-the-stored-key"))+gatewaytest.SecuredYAML())
 	admin := []string{"Authorization", "Bearer admin-token"}
 	r.API("PUT", gatewaytest.UpdateInstancePath+"chat", `{"instanceId":"m@`+simulator.DownURL+`","instance":{"baseUrl":"http://10.0.0.1","forwardAuthorization":true}}`, admin...).Is(t, 200)

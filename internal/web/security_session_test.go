@@ -24,6 +24,7 @@ func logIn(t *testing.T, r *gatewaytest.Gateway, token string, headers ...string
 }
 
 func TestSessionStandsForItsToken(t *testing.T) {
+	t.Parallel()
 	r := gatewaytest.Start(t, gatewaytest.SecuredYAML())
 	cookie, set := logIn(t, r, "viewer-token")
 	if !set.HttpOnly || set.SameSite != http.SameSiteStrictMode || set.Secure || set.Path != "/" || set.Domain != "" || set.Expires.IsZero() || strings.Contains(set.Value, "viewer") {
@@ -50,6 +51,7 @@ func TestSessionStandsForItsToken(t *testing.T) {
 // Browsers send cookies for whoever asks them to. Only pages of the gateway itself
 // have their requests count as those of the person.
 func TestSessionCountsForPagesOfTheGatewayOnly(t *testing.T) {
+	t.Parallel()
 	r := gatewaytest.Start(t, gatewaytest.SecuredYAML())
 	cookie, _ := logIn(t, r, "admin-token")
 	for _, foreign := range [][]string{
@@ -70,6 +72,7 @@ func TestSessionCountsForPagesOfTheGatewayOnly(t *testing.T) {
 }
 
 func TestSessionDiesWithItsToken(t *testing.T) {
+	t.Parallel()
 	r := gatewaytest.Start(t, gatewaytest.SecuredYAML())
 	cookie, _ := logIn(t, r, "operator-token")
 	r.Do("GET", "/api/config/type", "", "Cookie", cookie).Succeeds(t)
@@ -83,6 +86,7 @@ func TestSessionDiesWithItsToken(t *testing.T) {
 }
 
 func TestLoggingOutForgetsTheSession(t *testing.T) {
+	t.Parallel()
 	r := gatewaytest.Start(t, gatewaytest.SecuredYAML())
 	cookie, _ := logIn(t, r, "viewer-token")
 	answer := r.Do("DELETE", "/api/auth/session", "", "Cookie", cookie).Succeeds(t)
@@ -98,6 +102,7 @@ func TestLoggingOutForgetsTheSession(t *testing.T) {
 }
 
 func TestCallersCanReadTheirOwnIdentity(t *testing.T) {
+	t.Parallel()
 	secured, open := gatewaytest.Start(t, gatewaytest.SecuredYAML()), gatewaytest.Start(t, "")
 	for _, test := range []struct {
 		r               *gatewaytest.Gateway

@@ -9,6 +9,7 @@ import (
 )
 
 func TestKeysOfTheUnifiedAPI(t *testing.T) {
+	t.Parallel()
 	const everything, narrow, other, old = "key-for-everything", "key-for-m2", "key-for-rerank", "key-of-the-past"
 	b := gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", b.URL()), gatewaytest.Instance("m2", b.URL()))+fmt.Sprintf(`
@@ -67,6 +68,7 @@ security:
 }
 
 func TestSecurityWithoutKeysLeavesTheUnifiedAPIOpen(t *testing.T) {
+	t.Parallel()
 	b := gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.PoolYAML(b)+"security: {enabled: true}\n")
 	r.Chat(gatewaytest.PlainHi).Succeeds(t)

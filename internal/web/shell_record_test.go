@@ -17,6 +17,7 @@ import (
 
 // The line of the access log and the recorded call are made from the same record.
 func TestTheRecordOfARequestIsLoggedAndRecorded(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		handle   func(http.ResponseWriter, *calls.Call)
 		logged   []string

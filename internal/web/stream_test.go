@@ -58,6 +58,7 @@ func overHTTP2(t *testing.T, handler http.HandlerFunc) *http.Client {
 // A request of HTTP/2 whose body does not come is not waited for longer than one of
 // HTTP/1.1.
 func TestBodiesThatDoNotComeOverHTTP2(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		client := overHTTP2(t, func(w http.ResponseWriter, r *http.Request) {
 			began := time.Now()
@@ -88,6 +89,7 @@ func TestBodiesThatDoNotComeOverHTTP2(t *testing.T) {
 // A client that reads nothing is given up, and a stream in which nothing happens is
 // not.
 func TestReadersOverHTTP2(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		gaveUp := make(chan error, 1)
 		client := overHTTP2(t, func(w http.ResponseWriter, r *http.Request) {

@@ -16,6 +16,7 @@ import (
 )
 
 func TestInfoSaysOnlyWhatTheBuildKnows(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		build              Build
 		branch, id, commit string
@@ -49,6 +50,7 @@ func TestInfoSaysOnlyWhatTheBuildKnows(t *testing.T) {
 }
 
 func TestLevelThatDoesNotArriveChangesNothing(t *testing.T) {
+	t.Parallel()
 	levels := logs.LevelsOf(logs.New(io.Discard, logs.JSON, slog.LevelInfo))
 	api := &API{options: Options{Levels: levels}}
 	if err := levels.Set("some", slog.LevelWarn); err != nil {
@@ -76,6 +78,7 @@ func TestLevelThatDoesNotArriveChangesNothing(t *testing.T) {
 }
 
 func TestDiskIsDownWithoutItsDirectory(t *testing.T) {
+	t.Parallel()
 	there, gone := diskWatch{path: t.TempDir()}, diskWatch{path: t.TempDir() + "/none"}
 	if h := there.health(); h.Status != up || !h.Details.(diskDetails).Exists {
 		t.Errorf("%+v", h)

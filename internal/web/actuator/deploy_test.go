@@ -99,6 +99,7 @@ var (
 // Every metric and label that a dashboard or an alert asks for exists in the
 // scrape of a gateway that has served something.
 func TestDashboardAndAlertsAskForWhatExists(t *testing.T) {
+	t.Parallel()
 	r, _ := gatewaytest.StartOne(t)
 	r.Chat(gatewaytest.StreamHi).Succeeds(t)
 	body := r.Do(http.MethodGet, "/actuator/prometheus", "").Succeeds(t).Body
@@ -138,6 +139,7 @@ func TestDashboardAndAlertsAskForWhatExists(t *testing.T) {
 // A real Prometheus, where one is installed, scrapes the gateway and has an
 // answer to every query of the dashboard and of the alerts.
 func TestPrometheusAnswersEveryPanel(t *testing.T) {
+	t.Parallel()
 	prometheus, err := exec.LookPath("prometheus")
 	if err != nil {
 		t.Skip("prometheus is not installed")
@@ -204,6 +206,7 @@ func TestPrometheusAnswersEveryPanel(t *testing.T) {
 }
 
 func TestAlertRules(t *testing.T) {
+	t.Parallel()
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
 		t.Skip("promtool is not installed")
@@ -219,6 +222,7 @@ func TestAlertRules(t *testing.T) {
 
 // The table of metrics in the documentation is that of the program.
 func TestMetricsAreDocumented(t *testing.T) {
+	t.Parallel()
 	content, err := os.ReadFile("../../../docs/monitoring.md")
 	if err != nil {
 		t.Fatal(err)

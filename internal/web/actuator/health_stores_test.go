@@ -55,6 +55,7 @@ func scraped(r *gatewaytest.Gateway, prefix string) []string {
 // TestStoresThatAreAwayDegradeHealth: health names each store that is gone, why and
 // since when, and the gateway stays in rotation. Nobody sends requests meanwhile.
 func TestStoresThatAreAwayDegradeHealth(t *testing.T) {
+	t.Parallel()
 	redis, ledger, shared := storetest.Redis(t), storetest.Postgres(t), storetest.Postgres(t)
 	b := gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.PoolYAML(b)+fmt.Sprintf(`
@@ -109,6 +110,7 @@ store: {url: %q, config: %q}
 
 // TestHealthShowsOnlyWhatIsConfigured: stores that are not in use have no component.
 func TestHealthShowsOnlyWhatIsConfigured(t *testing.T) {
+	t.Parallel()
 	r, _ := gatewaytest.StartOne(t)
 	names := func() (found []string) {
 		for name := range healthUp(r).Components {
@@ -134,6 +136,7 @@ func TestHealthShowsOnlyWhatIsConfigured(t *testing.T) {
 // TestBadFileDegradesHealth: a file that was not taken shows in health and in a
 // metric until a good one is read.
 func TestBadFileDegradesHealth(t *testing.T) {
+	t.Parallel()
 	one := gatewaytest.ChatYAML(gatewaytest.Instance("one", simulator.DownURL))
 	without := gatewaytest.Start(t, one)
 	without.ReloadWith(one)

@@ -23,6 +23,7 @@ func measured(r *gatewaytest.Gateway, name string) map[string]float64 {
 
 // A maximum of 0 beside a sum that is none is not true.
 func TestTimersHaveTheirMaximum(t *testing.T) {
+	t.Parallel()
 	r, _ := gatewaytest.StartOne(t)
 	r.Chat(gatewaytest.PlainHi).Succeeds(t)
 	runtime.GC()
@@ -43,6 +44,7 @@ func TestTimersHaveTheirMaximum(t *testing.T) {
 }
 
 func TestErrorsHaveTheShapeOfTheirSurface(t *testing.T) {
+	t.Parallel()
 	r, _ := gatewaytest.StartOne(t)
 	for _, test := range []struct {
 		method, path string
@@ -87,6 +89,7 @@ func TestErrorsHaveTheShapeOfTheirSurface(t *testing.T) {
 }
 
 func TestOptionsOfPaths(t *testing.T) {
+	t.Parallel()
 	r, _ := gatewaytest.StartOne(t)
 	for path, allow := range map[string]string{
 		"/actuator/health": "GET, HEAD, OPTIONS", "/actuator/loggers/ROOT": "GET, HEAD, POST, OPTIONS", "/actuator": "GET, HEAD, OPTIONS",
@@ -108,6 +111,7 @@ func TestOptionsOfPaths(t *testing.T) {
 }
 
 func TestLevelsAreClearedOnPurposeOnly(t *testing.T) {
+	t.Parallel()
 	r, _ := gatewaytest.StartOne(t)
 	set := func(name, body string, want int) {
 		t.Helper()
@@ -138,6 +142,7 @@ func TestLevelsAreClearedOnPurposeOnly(t *testing.T) {
 }
 
 func TestDiskOfADirectoryThatIsGone(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir() + "/data"
 	r := gatewaytest.StartWith(t, gatewaytest.Setup{DataDir: dir})
 	if err := os.RemoveAll(dir); err != nil {

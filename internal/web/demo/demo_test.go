@@ -39,6 +39,7 @@ func startDemo(t *testing.T, traffic bool) (*gatewaytest.Gateway, *demo.Demo, []
 const chat = `{"model":"demo-chat",` + gatewaytest.SomeMessages + `}`
 
 func TestBreakingAnInstanceOpensItsBreakerAndMendingClosesIt(t *testing.T) {
+	t.Parallel()
 	r, _, backends := startDemo(t, false)
 	id := simulator.DemoChat + "@" + backends[0].URL()
 	first := r.Instances(simulator.DemoChat)[0]
@@ -57,6 +58,7 @@ func TestBreakingAnInstanceOpensItsBreakerAndMendingClosesIt(t *testing.T) {
 }
 
 func TestFaultsEndByThemselves(t *testing.T) {
+	t.Parallel()
 	r, _, backends := startDemo(t, false)
 	id := simulator.DemoChat + "@" + backends[1].URL()
 	r.API(http.MethodPost, "/api/demo/fault", `{"instanceId":"`+id+`","fault":"down","seconds":1}`).Is(t, 200)
@@ -73,6 +75,7 @@ func TestFaultsEndByThemselves(t *testing.T) {
 }
 
 func TestFaultsAreForInstancesOfTheDemo(t *testing.T) {
+	t.Parallel()
 	r, _, backends := startDemo(t, false)
 	id := simulator.DemoChat + "@" + backends[0].URL()
 	r.API(http.MethodPost, "/api/demo/fault", `{"instanceId":"m@http://127.0.0.1:1","fault":"down"}`).Is(t, 404, "instanceId")
@@ -91,6 +94,7 @@ func TestFaultsAreForInstancesOfTheDemo(t *testing.T) {
 }
 
 func TestTrafficIsSwitchedOnAndOff(t *testing.T) {
+	t.Parallel()
 	r, d, backends := startDemo(t, false)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})

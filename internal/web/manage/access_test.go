@@ -18,6 +18,7 @@ import (
 )
 
 func TestEveryRouteHasAPermissionAndADescription(t *testing.T) {
+	t.Parallel()
 	r := gatewaytest.Start(t, "")
 	for _, route := range r.Routes {
 		// What the document does not list are pages and their files.
@@ -67,6 +68,7 @@ func TestEveryRouteHasAPermissionAndADescription(t *testing.T) {
 // Every route is asked by everybody: refused or not by the permission that its
 // line says, whatever else the answer is.
 func TestRolesAndRoutes(t *testing.T) {
+	t.Parallel()
 	secured, open := gatewaytest.Start(t, gatewaytest.SecuredYAML()), gatewaytest.Start(t, "")
 	for n, route := range secured.Routes {
 		method, path, _ := strings.Cut(route.Pattern, " ")
@@ -125,6 +127,7 @@ func when(condition bool, status int) int {
 // The key of a backend is shown as stored to those who may see it, in every
 // read that has it.
 func TestWhoSeesTheKeysOfBackends(t *testing.T) {
+	t.Parallel()
 	const key, mask = "sk-the-stored-key", "****-key"
 	yaml := gatewaytest.ChatYAML(gatewaytest.Instance("m", simulator.DownURL, "api-key: "+key, `headers: {X-Secret: a-secret-header}`))
 	open, secured := gatewaytest.Start(t, yaml), gatewaytest.Start(t, yaml+gatewaytest.SecuredYAML())
@@ -161,6 +164,7 @@ func TestWhoSeesTheKeysOfBackends(t *testing.T) {
 }
 
 func TestHostNamesOfAnOpenGateway(t *testing.T) {
+	t.Parallel()
 	r := gatewaytest.Start(t, "security: {allowed-hosts: [gateway.local]}\n")
 	secured := gatewaytest.Start(t, gatewaytest.SecuredYAML())
 	for host, want := range map[string]int{
@@ -180,6 +184,7 @@ func TestHostNamesOfAnOpenGateway(t *testing.T) {
 }
 
 func TestKeysIssuedAtRunTime(t *testing.T) {
+	t.Parallel()
 	b := gatewaytest.StartBackend(t)
 	dir := t.TempDir()
 	r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: gatewaytest.PoolYAML(b) + gatewaytest.SecuredYAML(), DataDir: dir})
@@ -210,6 +215,7 @@ func TestKeysIssuedAtRunTime(t *testing.T) {
 }
 
 func TestBackendsThatTurnIntoMetadataServicesAreNotDialled(t *testing.T) {
+	t.Parallel()
 	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", "http://10.0.0.1")))
 	if err := refusedByDialer(r); err == nil || !strings.Contains(err.Error(), "metadata") {
 		t.Errorf("the address was dialled: %v", err)

@@ -13,6 +13,7 @@ import (
 
 // The examples of the documentation do what they say.
 func TestExamplesOfTheManagementDocumentation(t *testing.T) {
+	t.Parallel()
 	curl, err := exec.LookPath("curl")
 	if err != nil {
 		t.Skip("curl is not installed")

@@ -15,6 +15,7 @@ import (
 // Whatever is wrong with a request of the management API is a 400 or 404 that
 // names the field, and changes nothing.
 func TestBadManagementInputNamesTheFieldAndChangesNothing(t *testing.T) {
+	t.Parallel()
 	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", simulator.DownURL, "api-key: a-stored-key")))
 	id := "m@" + simulator.DownURL
 	add := func(fields string) [3]string {
@@ -86,6 +87,7 @@ func TestBadManagementInputNamesTheFieldAndChangesNothing(t *testing.T) {
 }
 
 func TestHugeManagementBodiesAreRefused(t *testing.T) {
+	t.Parallel()
 	r := gatewaytest.Start(t, "")
 	huge := `{"adapter":"` + strings.Repeat("x", 1<<20) + `"}`
 	r.API("PUT", gatewaytest.TypesPath+"chat", huge).Is(t, 413, "1 MiB")
@@ -97,6 +99,7 @@ func TestHugeManagementBodiesAreRefused(t *testing.T) {
 
 // Identifiers are compared whole: a name may hold whatever it likes.
 func TestInstanceNamesWithOddCharacters(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	r := gatewaytest.StartWith(t, gatewaytest.Setup{DataDir: dir})
 	for _, name := range []string{"a@b@http://x", "with/slash", `with "quotes"`, "<script>alert(1)</script>", "ünïcödé", "per%20cent", "a b", "'; drop table"} {
@@ -118,6 +121,7 @@ func quoted(text string) string {
 }
 
 func TestSavesThatFailAre500AndChangeNothing(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	r := gatewaytest.StartWith(t, gatewaytest.Setup{DataDir: dir})
 	versions := filepath.Join(dir, "versions")

@@ -18,6 +18,7 @@ const (
 )
 
 func TestInstancesAreTestedByARealCallOfEveryServiceType(t *testing.T) {
+	t.Parallel()
 	r, b := gatewaytest.StartService(t)
 	for _, service := range schema.ServiceTypes() {
 		for name, body := range map[string]string{
@@ -47,6 +48,7 @@ func TestInstancesAreTestedByARealCallOfEveryServiceType(t *testing.T) {
 }
 
 func TestTestsSayWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	r, b := gatewaytest.StartOne(t)
 	stored := `{"instanceId":"m@` + b.URL() + `"}`
 	b.Script(simulator.Step{Status: 404, Body: `{"error":{"message":"the model does not exist"}}`, Header: gatewaytest.ContentType("application/json")})
@@ -68,6 +70,7 @@ func TestTestsSayWhatIsWrong(t *testing.T) {
 }
 
 func TestStoredKeysAreSentToNoTypedAddress(t *testing.T) {
+	t.Parallel()
 	b, other := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", b.URL(), "api-key: stored-key")))
 	stored := `"instanceId":"m@` + b.URL() + `"`
@@ -87,6 +90,7 @@ func TestStoredKeysAreSentToNoTypedAddress(t *testing.T) {
 }
 
 func TestATestEndsWhenTheCallerLeaves(t *testing.T) {
+	t.Parallel()
 	r, b := gatewaytest.StartOne(t, simulator.Step{Hang: true})
 	ctx, cancel := context.WithCancel(gatewaytest.Deadline(t))
 	defer cancel()
@@ -109,6 +113,7 @@ func TestATestEndsWhenTheCallerLeaves(t *testing.T) {
 }
 
 func TestTestingAndDiscoveringTakeWritePermission(t *testing.T) {
+	t.Parallel()
 	r := gatewaytest.Start(t, gatewaytest.SecuredYAML())
 	for path, body := range map[string]string{testPath + "chat": `{"instance":{"name":"m","baseUrl":"http://127.0.0.1:1"}}`, discoverPath: `{"baseUrl":"http://127.0.0.1:1"}`} {
 		if got := r.Do(http.MethodPost, path, body, "Authorization", "Bearer viewer-token").Status; got != http.StatusForbidden {
@@ -120,6 +125,7 @@ func TestTestingAndDiscoveringTakeWritePermission(t *testing.T) {
 }
 
 func TestModelsOfABackendAreDiscovered(t *testing.T) {
+	t.Parallel()
 	b, err := simulator.Start(simulator.Options{Models: []string{"m", "bge-m3", "whisper-1"}})
 	if err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 )
 
 func TestServiceTypeOperations(t *testing.T) {
+	t.Parallel()
 	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", simulator.DownURL, "api-key: secret-key-1234")))
 	all := gatewaytest.DataOf[map[string]jsontext.Value](t, r.API("GET", "/api/config/type", "").Is(t, 200))
 	if len(all) != schema.ServiceTypeCount || all["imgEdit"] == nil {
@@ -64,6 +65,7 @@ func TestServiceTypeOperations(t *testing.T) {
 }
 
 func TestInstanceOperations(t *testing.T) {
+	t.Parallel()
 	b, second := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, "services: {chat: {circuit-breaker: {enabled: false}, health-check: {enabled: false}}}\n")
 	id := "m@" + b.URL()
@@ -119,6 +121,7 @@ func TestInstanceOperations(t *testing.T) {
 }
 
 func TestVersionOperations(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	yaml := gatewaytest.ChatYAML(gatewaytest.Instance("one", simulator.DownURL, "api-key: secret-key-1234"))
 	r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: yaml, DataDir: dir})
@@ -166,6 +169,7 @@ func TestVersionOperations(t *testing.T) {
 }
 
 func TestPagesOfLists(t *testing.T) {
+	t.Parallel()
 	r := gatewaytest.Start(t, "")
 	r.API("GET", "/api/config/type/services?page=2&size=3", "").Is(t, 200, `"content":["tts","stt","imgGen"]`, `"page":{"number":2,"size":3,"totalElements":7,"totalPages":3}`)
 	r.API("GET", "/api/config/type/services?size=100", "").Is(t, 200, `"totalPages":1`)
@@ -181,6 +185,7 @@ func TestPagesOfLists(t *testing.T) {
 }
 
 func TestDryRunsAndExpectedVersions(t *testing.T) {
+	t.Parallel()
 	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", simulator.DownURL)))
 	r.API("PUT", gatewaytest.TypesPath+"tts", `{"loadBalancer":"random"}`).Is(t, 200)
 	writes := []struct{ method, path, body string }{
@@ -216,6 +221,7 @@ func TestDryRunsAndExpectedVersions(t *testing.T) {
 }
 
 func TestModelListAndWhenModelsWereAdded(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	r := gatewaytest.StartWith(t, gatewaytest.Setup{DataDir: dir})
 	r.API("POST", gatewaytest.AddInstancePath+"chat", `{"name":"shared","baseUrl":"http://10.0.0.1","adapter":"ollama"}`).Is(t, 201)
@@ -234,6 +240,7 @@ func TestModelListAndWhenModelsWereAdded(t *testing.T) {
 }
 
 func TestForcedBreakersAndExplanations(t *testing.T) {
+	t.Parallel()
 	b, other := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.PoolYAML(b, other))
 	explain := func() string { return r.API("GET", "/api/route/explain?service=chat&model=m", "").Is(t, 200).Body }
@@ -289,6 +296,7 @@ func TestForcedBreakersAndExplanations(t *testing.T) {
 }
 
 func TestAuditLinesSayWhoDidWhatAndNoSecrets(t *testing.T) {
+	t.Parallel()
 	r := gatewaytest.Start(t, fmt.Sprintf("security: {enabled: true, tokens: [{name: ops, role: OPERATOR, token-sha256: %s}]}\n", gatewaytest.HashOf("the-ops-token")))
 	const secret = "sk-secret-of-backend"
 	r.API("POST", gatewaytest.AddInstancePath+"chat", `{"name":"m","baseUrl":"http://10.0.0.1","apiKey":"`+secret+`"}`, "Authorization", "Bearer the-ops-token").Is(t, 201)
@@ -306,6 +314,7 @@ func TestAuditLinesSayWhoDidWhatAndNoSecrets(t *testing.T) {
 }
 
 func TestUnknownManagementPathsAndMethods(t *testing.T) {
+	t.Parallel()
 	r := gatewaytest.Start(t, "")
 	r.API("GET", "/api/nothing", "").Is(t, 404)
 	r.API("GET", "/api/config/type/services/a/b", "").Is(t, 404)

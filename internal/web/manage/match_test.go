@@ -12,6 +12,7 @@ import (
 
 // The description of the API lists If-Match for those operations that obey it.
 func TestIfMatchIsObeyedWhereItIsDescribed(t *testing.T) {
+	t.Parallel()
 	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", simulator.DownURL)))
 	var document struct {
 		Paths map[string]map[string]struct {
@@ -55,6 +56,7 @@ func TestIfMatchIsObeyedWhereItIsDescribed(t *testing.T) {
 // A body is decoded before the configuration is locked and looked at, so that
 // what is wrong with it is told first.
 func TestABodyThatDoesNotDecodeIsReportedFirst(t *testing.T) {
+	t.Parallel()
 	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", simulator.DownURL)))
 	for _, row := range []struct{ method, path, good, bad string }{
 		{"POST", "/api/config/type/services/chat", `{"loadBalancer":"random"}`, `{"loadBalancer":7}`},
@@ -87,6 +89,7 @@ func TestABodyThatDoesNotDecodeIsReportedFirst(t *testing.T) {
 }
 
 func TestDryRunOfTheQuotaLedgerChangesNothing(t *testing.T) {
+	t.Parallel()
 	r := gatewaytest.Start(t, "")
 	before := r.API("GET", "/api/config/quota", "").Is(t, 200, `"enabled":false`).Body
 	r.API("PUT", "/api/config/quota?dryRun=true", `{"enabled":true,"failOpen":false,"windows":["DAY"]}`).

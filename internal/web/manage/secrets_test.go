@@ -10,6 +10,7 @@ import (
 // ADMIN reads a reference as it was written, others a mask. What was read may be
 // sent back; any other text is a literal.
 func TestReferencesInTheManagementAPI(t *testing.T) {
+	t.Parallel()
 	b := gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", b.URL(), "api-key: '${NO_SUCH_VARIABLE:sk-default}'"))+gatewaytest.SecuredYAML())
 	if document := r.Do("GET", "/openapi.json", "").Succeeds(t).Body; !strings.Contains(document, `"apiKey":{"type":"string"}`) {
@@ -42,6 +43,7 @@ func TestReferencesInTheManagementAPI(t *testing.T) {
 
 // Reads show the adapter that is in force; sending it back does not fix it.
 func TestInheritedAdaptersAreShown(t *testing.T) {
+	t.Parallel()
 	r := gatewaytest.Start(t, "services: {chat: {adapter: vllm, instances: [{name: m, base-url: 'http://127.0.0.1:1'}]}}\n")
 	info := r.API("GET", gatewaytest.InstanceInfoPath+"chat?modelName=m&baseUrl=http://127.0.0.1:1", "").Is(t, 200, `"adapter":"vllm"`)
 	r.API("GET", gatewaytest.InstancesPath+"chat", "").Is(t, 200, `"adapter":"vllm"`)
@@ -57,6 +59,7 @@ func TestInheritedAdaptersAreShown(t *testing.T) {
 
 // What would make every request fail is refused when it is saved.
 func TestInstancesThatCannotBeCalledAreNotSaved(t *testing.T) {
+	t.Parallel()
 	r := gatewaytest.Start(t, "")
 	for _, header := range []string{"Accept-Encoding", "connection", "Keep-Alive", "TE", "Trailer", "Transfer-Encoding", "Upgrade", "Host", "Content-Length", "content-encoding", "Expect"} {
 		r.API("POST", gatewaytest.AddInstancePath+"chat", `{"name":"m","baseUrl":"http://127.0.0.1:1","headers":{"`+header+`":"x"}}`).Is(t, 400, header, "the gateway itself decides")

@@ -11,6 +11,7 @@ import (
 )
 
 func TestHeldBreakersActOnAllGateways(t *testing.T) {
+	t.Parallel()
 	db := storetest.Postgres(t)
 	b := gatewaytest.StartBackend(t)
 	yaml := gatewaytest.ChatYAML(gatewaytest.Instance("m", b.URL())) + "store: {config: '" + db.URL + "'}\n"

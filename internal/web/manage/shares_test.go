@@ -9,6 +9,7 @@ import (
 )
 
 func TestDryRunsOfAnInstanceTellTheShares(t *testing.T) {
+	t.Parallel()
 	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", "http://a"), gatewaytest.Instance("m", "http://b"), gatewaytest.Instance("n", "http://a")))
 	update := func(query, settings string) gatewaytest.ManagementReply {
 		return r.API(http.MethodPut, gatewaytest.UpdateInstancePath+"chat"+query, `{"instanceId":"m@http://a","instance":`+settings+`}`)

@@ -11,6 +11,7 @@ import (
 
 // What has no versions does not even read If-Match.
 func TestIfMatchIsNotReadWhereNothingHasVersions(t *testing.T) {
+	t.Parallel()
 	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", simulator.DownURL)))
 	for _, tag := range []string{"first", `"abc"`, "0", `"77"`} {
 		r.API("POST", "/api/auth/keys?dryRun", `{"id":"k"}`, "If-Match", tag).Is(t, 200)
@@ -21,6 +22,7 @@ func TestIfMatchIsNotReadWhereNothingHasVersions(t *testing.T) {
 }
 
 func TestIfMatchTakesSeveralVersions(t *testing.T) {
+	t.Parallel()
 	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", simulator.DownURL)))
 	for tag, want := range map[string]int{
 		`"1", "14"`: 200, `"14","1"`: 200, "14, 1": 200, `W/"1" , "2"`: 200, `"1",`: 200, "*": 200, " * ": 200, "": 200, ",": 200, `,"1" ,`: 200,
@@ -35,6 +37,7 @@ func TestIfMatchTakesSeveralVersions(t *testing.T) {
 
 // A dry run is never taken for a change: it is one, or it is refused.
 func TestDryRunsOfMonitoringAndLoggersAreRefused(t *testing.T) {
+	t.Parallel()
 	r := gatewaytest.Start(t, "")
 	writes := map[string]string{
 		"PUT /api/monitoring/config/enabled": `{"enabled":false}`, "PUT /api/monitoring/config/prefix": `{"prefix":"other"}`,
@@ -80,6 +83,7 @@ func TestDryRunsOfMonitoringAndLoggersAreRefused(t *testing.T) {
 }
 
 func TestDryRunIsReadInAnyCase(t *testing.T) {
+	t.Parallel()
 	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", simulator.DownURL)))
 	for _, query := range []string{"dryrun=true", "DryRun=true", "DRYRUN", "dryRun=false&dryrun=true", "dryRun=true&dryRun=false"} {
 		r.API("PUT", gatewaytest.TypesPath+"chat?"+query, `{"loadBalancer":"random"}`).Is(t, 200, `"dryRun":true`)
@@ -91,6 +95,7 @@ func TestDryRunIsReadInAnyCase(t *testing.T) {
 }
 
 func TestHeadersStayInAListOfInstancesLikeTheKey(t *testing.T) {
+	t.Parallel()
 	const home, key, secret = "http://127.0.0.1:9", "sk-the-stored-key", "the-header-12345"
 	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", home, "api-key: "+key, "headers: {X-Key: "+secret+", X-B: other-5678}"))+gatewaytest.SecuredYAML())
 	operator, admin := []string{"Authorization", "Bearer operator-token"}, []string{"Authorization", "Bearer admin-token"}
@@ -113,6 +118,7 @@ func TestHeadersStayInAListOfInstancesLikeTheKey(t *testing.T) {
 }
 
 func TestAnImpossibleVersionNumberIsReportedUnchanged(t *testing.T) {
+	t.Parallel()
 	r := gatewaytest.Start(t, "")
 	for _, number := range []string{"-1", "0", "99999999999999999999"} {
 		r.API("GET", gatewaytest.VersionsPath+"/"+number, "").Is(t, 404, "there is no such version: "+number)

@@ -10,6 +10,7 @@ import (
 
 // A name that is not UTF-8 is treated like any other unknown name.
 func TestNamesThatAreNotUTF8AreNotFound(t *testing.T) {
+	t.Parallel()
 	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", simulator.DownURL)))
 	for _, test := range []struct {
 		method, path string
@@ -38,6 +39,7 @@ func TestNamesThatAreNotUTF8AreNotFound(t *testing.T) {
 
 // A length of time that would be lost on the disk is refused, not rounded.
 func TestManagementRefusesLengthsOfTimeThatCannotBeStored(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	r := gatewaytest.StartWith(t, gatewaytest.Setup{DataDir: dir})
 	for field, body := range map[string]string{
@@ -59,6 +61,7 @@ func TestManagementRefusesLengthsOfTimeThatCannotBeStored(t *testing.T) {
 // A mask that was read and is sent back keeps the key, whatever the key is
 // written in.
 func TestMasksOfKeysInAnyScriptKeepTheKey(t *testing.T) {
+	t.Parallel()
 	const key = "schlüssel-für-日本語のキー"
 	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", simulator.DownURL, "api-key: "+key, "headers: {X-H: "+key+"}"))+gatewaytest.SecuredYAML())
 	operator := []string{"Authorization", "Bearer operator-token"}

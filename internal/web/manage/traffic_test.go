@@ -19,6 +19,7 @@ import (
 // A thousand changes under traffic: nothing is refused that could be served, no
 // stream is cut, and what is in flight is counted without a gap.
 func TestChangesUnderTraffic(t *testing.T) {
+	t.Parallel()
 	changes, callers := 1000, 32
 	if testing.Short() {
 		changes = 100

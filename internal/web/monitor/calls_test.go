@@ -14,6 +14,7 @@ import (
 )
 
 func TestCallsSayWhyTheInstanceAndWhatItSaid(t *testing.T) {
+	t.Parallel()
 	bad, good, held := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
 	bad.ScriptForever(simulator.Step{Status: 503, Body: `{"error":{"message":"out of memory, key sk-abcdefghijklmnopqrstuvwxyz"}}`, Header: gatewaytest.ContentType("application/json")})
 	r := gatewaytest.Start(t, gatewaytest.PoolYAML(bad, good, held))
@@ -38,6 +39,7 @@ func TestCallsSayWhyTheInstanceAndWhatItSaid(t *testing.T) {
 }
 
 func TestBreakersTellTheirLastErrorAndSinceWhen(t *testing.T) {
+	t.Parallel()
 	b := gatewaytest.StartBackend(t)
 	b.ScriptForever(simulator.Step{Status: 500})
 	r := gatewaytest.Start(t, "services: {chat: {"+gatewaytest.NoChecks+", circuit-breaker: {failure-threshold: 2, success-threshold: 2, recovery-timeout: 1ms}, instances: ["+gatewaytest.Instance("m", b.URL())+"]}}\n")
@@ -68,6 +70,7 @@ func TestBreakersTellTheirLastErrorAndSinceWhen(t *testing.T) {
 }
 
 func TestCallsAreFilteredAndPaged(t *testing.T) {
+	t.Parallel()
 	b := gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", b.URL()), gatewaytest.Instance("other", b.URL())))
 	for i := range 4 {
@@ -117,6 +120,7 @@ func TestCallsAreFilteredAndPaged(t *testing.T) {
 }
 
 func TestProblemsOutliveTheCalls(t *testing.T) {
+	t.Parallel()
 	bad, good := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
 	bad.Script(simulator.Step{Status: 500})
 	r := gatewaytest.Start(t, "monitoring: {calls: 2}\n"+gatewaytest.PoolYAML(bad, good))

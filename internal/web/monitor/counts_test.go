@@ -11,6 +11,7 @@ import (
 )
 
 func TestDeletedServicesAreCounted(t *testing.T) {
+	t.Parallel()
 	r, _ := gatewaytest.StartOne(t)
 	r.Do(http.MethodDelete, "/api/config/type/services/chat", "").Succeeds(t)
 	r.Chat(gatewaytest.PlainHi).FailsWith(t, 503, "service_unavailable", "service_unavailable", "")
@@ -39,6 +40,7 @@ func TestDeletedServicesAreCounted(t *testing.T) {
 
 // The state of an instance and the scrape say the same about it.
 func TestInstancesAgreeWithTheScrape(t *testing.T) {
+	t.Parallel()
 	b, spare := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", b.URL()), gatewaytest.Instance("n", b.URL()), gatewaytest.Instance("n", spare.URL())))
 	entry := func(id string) map[string]any {
@@ -107,6 +109,7 @@ func TestInstancesAgreeWithTheScrape(t *testing.T) {
 }
 
 func TestTagsWithoutAValueAreRefused(t *testing.T) {
+	t.Parallel()
 	r, _ := gatewaytest.StartOne(t)
 	put := func(body string) gatewaytest.Reply {
 		return r.Do(http.MethodPut, "/api/monitoring/config/custom-tags", body)
@@ -130,6 +133,7 @@ func TestTagsWithoutAValueAreRefused(t *testing.T) {
 }
 
 func TestWaitsInVainAreMeasured(t *testing.T) {
+	t.Parallel()
 	b := gatewaytest.StartBackend(t, simulator.Step{Hang: true})
 	r := gatewaytest.Start(t, gatewaytest.SlotsYAML(b, 1, "size: 5, timeout: 50ms"))
 	ctx, cancel := context.WithCancel(gatewaytest.Deadline(t))

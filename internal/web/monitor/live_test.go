@@ -87,6 +87,7 @@ func has(path string, want any) func(map[string]any) bool {
 }
 
 func TestLiveFeedTellsStateChangesAndCalls(t *testing.T) {
+	t.Parallel()
 	r, b := gatewaytest.StartOne(t)
 	feed := openLive(r, "")
 	first := feed.await("snapshot", has("configVersion", 1.0))
@@ -116,6 +117,7 @@ func TestLiveFeedTellsStateChangesAndCalls(t *testing.T) {
 }
 
 func TestLiveFeedTellsHealth(t *testing.T) {
+	t.Parallel()
 	b := gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, "services: {chat: {health-check: {interval: 20ms, timeout: 10s, unhealthy-threshold: 1, healthy-threshold: 1}, instances: ["+gatewaytest.Instance("m", b.URL())+"]}}\n")
 	feed := openLive(r, "?topics=change")
@@ -128,6 +130,7 @@ func TestLiveFeedTellsHealth(t *testing.T) {
 }
 
 func TestLiveFeedResumesWhereTheReaderWas(t *testing.T) {
+	t.Parallel()
 	r, _ := gatewaytest.StartOne(t)
 	feed := openLive(r, "?topics=change,call")
 	r.Chat(gatewaytest.PlainHi, "X-Request-Id", "before").Succeeds(t)
@@ -184,6 +187,7 @@ func TestLiveFeedResumesWhereTheReaderWas(t *testing.T) {
 }
 
 func TestLiveFeedSaysHowManyCallsItLeftOut(t *testing.T) {
+	t.Parallel()
 	b := gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, "monitoring: {calls: 3}\n"+gatewaytest.PoolYAML(b))
 	feed := openLive(r, "?topics=call")
@@ -208,6 +212,7 @@ func TestLiveFeedSaysHowManyCallsItLeftOut(t *testing.T) {
 }
 
 func TestLiveFeedIsForThoseWhoMayReadIt(t *testing.T) {
+	t.Parallel()
 	r := gatewaytest.Start(t, gatewaytest.SecuredYAML())
 	if got := r.Do(http.MethodGet, "/api/monitoring/live", "").Status; got != http.StatusUnauthorized {
 		t.Errorf("without a token: %d", got)
@@ -219,6 +224,7 @@ func TestLiveFeedIsForThoseWhoMayReadIt(t *testing.T) {
 }
 
 func TestLiveFeedEndsWithItsToken(t *testing.T) {
+	t.Parallel()
 	r := gatewaytest.Start(t, gatewaytest.SecuredYAML())
 	admin := []string{"Authorization", "Bearer admin-token"}
 	issued := r.API(http.MethodPost, "/api/auth/tokens", `{"name":"page","role":"VIEWER"}`, admin...).Is(t, 201)
@@ -239,6 +245,7 @@ func TestLiveFeedEndsWithItsToken(t *testing.T) {
 }
 
 func TestLiveFeedHasFewReadersAndEndsAtShutdown(t *testing.T) {
+	t.Parallel()
 	r := gatewaytest.Start(t, "")
 	var feeds []*liveReader
 	for range 32 {
@@ -262,6 +269,7 @@ func TestLiveFeedHasFewReadersAndEndsAtShutdown(t *testing.T) {
 }
 
 func TestHistoryIsServed(t *testing.T) {
+	t.Parallel()
 	r, b := gatewaytest.StartOne(t)
 	r.Chat(gatewaytest.PlainHi).Succeeds(t)
 	total := func(query string) (sum float64) {
@@ -289,6 +297,7 @@ func TestHistoryIsServed(t *testing.T) {
 }
 
 func TestSharesAreExpectedAndActual(t *testing.T) {
+	t.Parallel()
 	one, two := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, "services: {chat: {"+gatewaytest.NoChecks+", instances: ["+gatewaytest.Instance("m", one.URL(), "weight: 3")+","+gatewaytest.Instance("m", two.URL())+"]}}\n")
 	for range 8 {

@@ -44,6 +44,7 @@ func mixedBackend(t *testing.T) *simulator.Backend {
 // TestCountsAreExact drives a thousand requests of every kind and compares the
 // scrape with the driver's own count.
 func TestCountsAreExact(t *testing.T) {
+	t.Parallel()
 	b := mixedBackend(t)
 	var list []string
 	for _, name := range []string{"good", "fails", "refuses", "cut", "slow", "open"} {
@@ -154,6 +155,7 @@ func TestCountsAreExact(t *testing.T) {
 }
 
 func TestLimitsAndFailoversAreCounted(t *testing.T) {
+	t.Parallel()
 	bad, good := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
 	bad.ScriptForever(simulator.Step{Status: 503})
 	r := gatewaytest.Start(t, strings.Replace(gatewaytest.PoolYAML(bad, good), "services: {chat: {",
@@ -194,6 +196,7 @@ func TestLimitsAndFailoversAreCounted(t *testing.T) {
 
 // Names and addresses that clients choose must not become series.
 func TestClientsCannotAddSeries(t *testing.T) {
+	t.Parallel()
 	b := gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, strings.Replace(gatewaytest.PoolYAML(b), "services: {chat: {", "services: {chat: {rate-limit: {capacity: 5, refill-rate: 1, client-ip-enable: true}, ", 1))
 	before := len(r.Scrape())
@@ -273,6 +276,7 @@ var fieldTable = map[string][]string{
 }
 
 func TestEveryFieldOfTheSpecification(t *testing.T) {
+	t.Parallel()
 	b := gatewaytest.StartBackend(t)
 	r := gatewaytest.Start(t, strings.Replace(gatewaytest.PoolYAML(b), "services: {chat: {", "services: {chat: {rate-limit: {capacity: 50, refill-rate: 1, client-ip-enable: true}, ", 1))
 	r.Chat(gatewaytest.PlainHi).Succeeds(t)
@@ -303,6 +307,7 @@ func TestEveryFieldOfTheSpecification(t *testing.T) {
 }
 
 func TestLivingStateOfRouting(t *testing.T) {
+	t.Parallel()
 	backends := []*simulator.Backend{gatewaytest.StartBackend(t), gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)}
 	r := gatewaytest.Start(t, gatewaytest.PoolYAML(backends...))
 	for range 10 {
@@ -334,6 +339,7 @@ func TestLivingStateOfRouting(t *testing.T) {
 }
 
 func TestHealthIsDownWhenNobodyCanServe(t *testing.T) {
+	t.Parallel()
 	r := gatewaytest.Start(t, "services: {chat: {health-check: {interval: 50ms, unhealthy-threshold: 1}, instances: ["+gatewaytest.Instance("m", simulator.DownURL)+"]}}")
 	gatewaytest.Eventually(t, "health is down", func() bool { return r.Do(http.MethodGet, "/actuator/health", "").Status == 503 })
 	object := gatewaytest.DecodeObject(t, r.Do(http.MethodGet, "/actuator/health", "").Body)
@@ -356,6 +362,7 @@ func TestHealthIsDownWhenNobodyCanServe(t *testing.T) {
 }
 
 func TestMonitoringSettings(t *testing.T) {
+	t.Parallel()
 	r, _ := gatewaytest.StartOne(t)
 	r.Chat(gatewaytest.PlainHi).Succeeds(t)
 	put := func(path, body string) map[string]any {
@@ -401,6 +408,7 @@ func TestMonitoringSettings(t *testing.T) {
 }
 
 func TestMonitoringPipelineIsSteered(t *testing.T) {
+	t.Parallel()
 	r, _ := gatewaytest.StartOne(t)
 	post := func(path, body string) map[string]any {
 		t.Helper()
@@ -460,6 +468,7 @@ func TestMonitoringPipelineIsSteered(t *testing.T) {
 }
 
 func TestCallsAndTheirFeed(t *testing.T) {
+	t.Parallel()
 	b := gatewaytest.StartBackend(t)
 	b.Script(simulator.Step{Status: 503}, simulator.Step{Text: "secret answer"})
 	other := gatewaytest.StartBackend(t)
@@ -499,6 +508,7 @@ func TestCallsAndTheirFeed(t *testing.T) {
 }
 
 func TestScrapeFormats(t *testing.T) {
+	t.Parallel()
 	r, _ := gatewaytest.StartOne(t)
 	plain := r.Do(http.MethodGet, "/metrics?format=prometheus", "").Succeeds(t)
 	if got := plain.Header.Get("Content-Type"); got != "text/plain; version=0.0.4; charset=utf-8" {
@@ -530,6 +540,7 @@ func TestScrapeFormats(t *testing.T) {
 }
 
 func TestLoggersTakeEffect(t *testing.T) {
+	t.Parallel()
 	r, _ := gatewaytest.StartOne(t)
 	set := func(name, body string, want int) {
 		t.Helper()
@@ -606,6 +617,7 @@ monitoring: {custom-tags: {}}
 }
 
 func TestPromtoolReadsTheScrape(t *testing.T) {
+	t.Parallel()
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
 		t.Skip("promtool is not installed")

@@ -25,6 +25,7 @@ func waitTold(t *testing.T, e *schema.Error) time.Duration {
 // Callers who are refused together are told different waits, none of them too
 // short and none beyond the cap.
 func TestWaitsOfManyAreSpreadUpward(t *testing.T) {
+	t.Parallel()
 	for _, wait := range []time.Duration{time.Millisecond, time.Second, 10 * time.Second, 29 * time.Second} {
 		e := &schema.Error{Code: schema.CodeRateLimitExceeded, RetryAfter: wait, Spread: true}
 		told := map[time.Duration]bool{}

@@ -126,6 +126,7 @@ func TestLoopDetectedByOthers(t *testing.T) {
 
 // Every service type carries the names on.
 func TestEveryServiceNamesTheGateway(t *testing.T) {
+	t.Parallel()
 	gatewaytest.ForEachServiceRequest(t, func(t *testing.T, w gatewaytest.ServiceRequest) {
 		r, b := gatewaytest.StartService(t)
 		body, contentType := w.Plain(t)

@@ -24,6 +24,7 @@ func send(r *gatewaytest.Gateway, w gatewaytest.ServiceRequest, how func(*testin
 // Events that were asked for are passed on with their names and as they are; what
 // they report is counted.
 func TestEventsOfOtherServicesArePassedOn(t *testing.T) {
+	t.Parallel()
 	gatewaytest.ForEachServiceRequest(t, func(t *testing.T, w gatewaytest.ServiceRequest) {
 		for name, end := range map[string]string{"with a mark": "data: [DONE]\n\n", "without": ""} {
 			r, b := gatewaytest.StartService(t, gatewaytest.EventStep(": hello\n\n"+w.First+"data:\n\n"+w.Last+end))
@@ -44,6 +45,7 @@ func TestEventsOfOtherServicesArePassedOn(t *testing.T) {
 
 // The first event is with the client while the backend still works.
 func TestEventsOfOtherServicesComeAtOnce(t *testing.T) {
+	t.Parallel()
 	gatewaytest.ForEachServiceRequest(t, func(t *testing.T, w gatewaytest.ServiceRequest) {
 		step := gatewaytest.EventStep(w.First + w.Last)
 		step.Stop, step.AfterBytes = simulator.StopStall, len(w.First)
@@ -68,6 +70,7 @@ func TestEventsOfOtherServicesComeAtOnce(t *testing.T) {
 
 // An invalid answer before the first event is a 502, and another instance is tried.
 func TestAnswersThatAreNotEventsAreErrors(t *testing.T) {
+	t.Parallel()
 	gatewaytest.ForEachServiceRequest(t, func(t *testing.T, w gatewaytest.ServiceRequest) {
 		for name, step := range map[string]simulator.Step{
 			"an error":      gatewaytest.EventStep("data: {\"error\":{\"message\":\"no memory\"}}\n\n"),
@@ -98,6 +101,7 @@ func TestAnswersThatAreNotEventsAreErrors(t *testing.T) {
 // What breaks after the first event ends in an error event that gives nothing
 // away, and counts against the instance.
 func TestEventsOfOtherServicesThatBreakOff(t *testing.T) {
+	t.Parallel()
 	gatewaytest.ForEachServiceRequest(t, func(t *testing.T, w gatewaytest.ServiceRequest) {
 		cut := func(stop simulator.Stop) simulator.Step {
 			step := gatewaytest.EventStep(w.First + w.Last)
@@ -177,6 +181,7 @@ func TestTranscriptsAsChunks(t *testing.T) {
 // Events that name a model name it as the caller does, and are left alone
 // otherwise.
 func TestEventsOfOtherServicesHaveTheCallersModel(t *testing.T) {
+	t.Parallel()
 	gatewaytest.ForEachServiceRequest(t, func(t *testing.T, w gatewaytest.ServiceRequest) {
 		first := strings.Replace(w.First, "data: {", `data: { "model" : "their\u002dname", "n":1.50,`, 1)
 		more := `data: {"type":"x","model":null,"part":{"model":"inner"}}` + "\n\n"
@@ -191,6 +196,7 @@ func TestEventsOfOtherServicesHaveTheCallersModel(t *testing.T) {
 // Whoever did not ask for events gets none, and who asked a backend that has none
 // gets its whole answer, a transcript as events (TestAWholeTranscriptIsToldAsEvents).
 func TestEventsOfOtherServicesAreAskedFor(t *testing.T) {
+	t.Parallel()
 	gatewaytest.ForEachServiceRequest(t, func(t *testing.T, w gatewaytest.ServiceRequest) {
 		r, b := gatewaytest.StartService(t, gatewaytest.EventStep(w.First+w.Last))
 		send(r, w, w.Plain).FailsWith(t, http.StatusBadGateway, "api_error", "upstream_error", "")

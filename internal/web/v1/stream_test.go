@@ -16,6 +16,7 @@ import (
 const streamUsage = `{"model":"m","stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"hi"}]}`
 
 func TestStreamIsWhatTheBackendSaid(t *testing.T) {
+	t.Parallel()
 	gatewaytest.BothWays(t, testStreamIsWhatTheBackendSaid)
 }
 
@@ -101,6 +102,7 @@ func TestFailureBeforeTheFirstEventIsAStatus(t *testing.T) {
 
 // What fails after the first event is an event, and [DONE] never follows it.
 func TestFailureAfterTheFirstEventIsAnErrorEvent(t *testing.T) {
+	t.Parallel()
 	gatewaytest.BothWays(t, testFailureAfterTheFirstEventIsAnErrorEvent)
 }
 
@@ -389,6 +391,7 @@ func testEventsArriveOneByOne(t *testing.T) {
 }
 
 func TestSilenceIsFilledWithComments(t *testing.T) {
+	t.Parallel()
 	gatewaytest.BothWays(t, testSilenceIsFilledWithComments)
 }
 
@@ -415,6 +418,7 @@ func testSilenceIsFilledWithComments(t *testing.T) {
 }
 
 func TestNothingIsSentBeforeTheFirstEvent(t *testing.T) {
+	t.Parallel()
 	gatewaytest.BothWays(t, testNothingIsSentBeforeTheFirstEvent)
 }
 
