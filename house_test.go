@@ -469,6 +469,8 @@ func literal(e ast.Expr) bool {
 		return literal(v.X)
 	case *ast.ParenExpr:
 		return literal(v.X)
+	case *ast.StarExpr: // of a method expression, such as (*T).Parse
+		return literal(v.X)
 	case *ast.UnaryExpr:
 		return literal(v.X)
 	case *ast.BinaryExpr:

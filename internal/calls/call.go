@@ -41,6 +41,8 @@ type Call struct {
 	// members below are empty for all others, and those are not counted.
 	Unified bool
 	Service schema.ServiceType
+	// Door is the endpoint to which it came.
+	Door schema.Door
 	// Model is the configured name of the model. Where no model has the name that
 	// the client asked for it is empty, and Asked has the beginning of that name for
 	// the access log.
@@ -196,7 +198,7 @@ func (c *Call) result() schema.Result {
 // counted returns what is counted of the call.
 func (c *Call) counted() metrics.Request {
 	r := metrics.Request{
-		Service: c.Service, Result: c.Result, Cancelled: c.Gone, Usage: c.Usage,
+		Service: c.Service, Door: c.Door, Result: c.Result, Cancelled: c.Gone, Usage: c.Usage,
 		Duration: c.Ended, Queued: c.Queued, Overhead: -1,
 	}
 	if c.Streamed {

@@ -22,6 +22,9 @@ type Kind struct {
 	TypeName string
 	// Routes holds the service types that the kind supports.
 	Routes map[schema.ServiceType]Route
+	// Native holds the doors that are not unified and whose dialect the kind speaks
+	// itself: their requests and answers are passed on, not translated.
+	Native map[schema.Door]Route
 	// KeyHeader is the header that carries the credential, and KeyPrefix what
 	// stands before it; empty means Authorization with a bearer token.
 	KeyHeader, KeyPrefix string
@@ -87,6 +90,8 @@ type Target struct {
 	selective   Selective // Adapter, if it is selective
 	modelInPath bool      // Path holds modelMark
 	secrets     []string
+	// native are the targets of the doors that the backend has itself.
+	native map[schema.Door]*Target
 }
 
 // modelMark stands for the name of the model in a path.
@@ -134,6 +139,28 @@ func (k *Kind) Target(service schema.ServiceType, e Endpoint) (*Target, error) {
 	if e.Model != "" {
 		t.ModelJSON = jsonwrite.AppendText(nil, e.Model)
 	}
+	t.addHeaders(k, e)
+	for door, native := range k.Native {
+		if door.Service() != service {
+			continue
+		}
+		own := *t
+		at := e
+		at.Path = nativePath(e.Path, route.Path, native.Path)
+		own.Adapter, own.Path = native.Adapter, k.path(base.EscapedPath(), at, native.Path)
+		own.selective, _ = native.Adapter.(Selective)
+		own.modelInPath = strings.Contains(own.Path, modelMark)
+		if t.native == nil {
+			t.native = make(map[schema.Door]*Target)
+		}
+		t.native[door] = &own
+	}
+	return t, nil
+}
+
+// addHeaders sets the headers of every call: those of the instance, those of its
+// kind, and its credential.
+func (t *Target) addHeaders(k *Kind, e Endpoint) {
 	own := map[string]bool{}
 	for _, name := range sortedKeys(e.Headers) {
 		own[strings.ToLower(name)] = true
@@ -150,7 +177,6 @@ func (k *Kind) Target(service schema.ServiceType, e Endpoint) (*Target, error) {
 			t.Header = append(t.Header, key)
 		}
 	}
-	return t, nil
 }
 
 // Begin fills in a call except for its body.
@@ -238,6 +264,21 @@ func joinPath(base, own, fallback string) string {
 		return base + "/" + rest
 	}
 	return base + fallback
+}
+
+// nativePath returns the instance's own path for a door that the backend has itself,
+// empty for the usual one. The path that the instance has is that of its service type,
+// and is used where the two are the same or it tells where the API begins.
+func nativePath(own, route, native string) string {
+	if own == "" || native == route {
+		return own
+	}
+	_, routeEnd, _ := strings.Cut(strings.TrimPrefix(route, "/"), "/")
+	_, nativeEnd, _ := strings.Cut(strings.TrimPrefix(native, "/"), "/")
+	if root, ok := strings.CutSuffix(own, "/"+routeEnd); ok {
+		return root + "/" + nativeEnd
+	}
+	return ""
 }
 
 func sortedKeys(m map[string]string) []string {

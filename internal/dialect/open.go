@@ -213,11 +213,11 @@ func scanText(b []byte, at int) (read int, isText bool) {
 // the backend answered at once. It returns nil where the client gets the answer as
 // it is.
 func EventsOf(speak Adapter, req *schema.Request, reply *Reply) (Events, error) {
-	if req.Stream {
-		return CompletionEvents(req, slices.Concat(reply.Segments...), reply.Usage)
-	}
 	if splitter, ok := speak.(Splitter); ok {
 		return splitter.Split(req, reply)
+	}
+	if req.Stream {
+		return CompletionEvents(req, slices.Concat(reply.Segments...), reply.Usage)
 	}
 	return nil, nil
 }

@@ -86,7 +86,7 @@ func fail(w http.ResponseWriter, r *http.Request, err *schema.Error) {
 	case isActuator(r):
 		actuator.Fail(w, r, err)
 	default:
-		v1.WriteError(w, err)
+		v1.Fail(w, r, err)
 	}
 }
 
@@ -97,7 +97,7 @@ func notReady(w http.ResponseWriter, r *http.Request) {
 		// The body is not read, so nothing can follow it on this connection.
 		w.Header().Set("Connection", "close")
 	}
-	v1.WriteError(w, &schema.Error{
+	v1.Fail(w, r, &schema.Error{
 		Message:    web.NotReadyMessage,
 		Type:       schema.TypeServiceUnavailable,
 		Code:       schema.CodeServiceUnavailable,

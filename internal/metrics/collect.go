@@ -21,6 +21,9 @@ func (c *collector) collect() *gathered {
 	for _, service := range schema.ServiceTypes() {
 		s.service(service)
 	}
+	for _, door := range schema.Doors() {
+		s.door(door)
+	}
 	for i := range state.Services {
 		s.limits(&state.Services[i])
 	}
@@ -69,6 +72,17 @@ func (s *scrape) service(service schema.ServiceType) {
 	s.value(famQueueWaitMax, wait.Max.Seconds(), name)
 	s.histogram(famOverhead, &overhead, name)
 	s.value(famOverheadMax, overhead.Max.Seconds(), name)
+}
+
+// door adds the counts of an endpoint. Successes and errors are always there; the
+// other results are many, and only those that occurred are.
+func (s *scrape) door(door schema.Door) {
+	for result := range schema.Result(schema.ResultCount) {
+		n := s.registry.doors[door][result].Value()
+		if n > 0 || result <= schema.ResultFailed {
+			s.value(famDoors, float64(n), door.Service().String(), door.String(), result.String())
+		}
+	}
 }
 
 // limits adds the queue and the rate limit of a configured service type.

@@ -35,6 +35,7 @@ const defaultPrefix = "model_router"
 // The families, in the order of the table below.
 const (
 	famRequests = iota
+	famDoors
 	famDuration
 	famDurationMax
 	famFirstToken
@@ -109,6 +110,7 @@ var (
 
 var families = [familyCount]Family{
 	famRequests:          {"model_router_requests_total", "model.router.requests.total", "Unified requests that reached routing, on the instance that answered last (none where no instance did).", "requests", CategoryRequest, []string{"service", "instance", "status"}, counter},
+	famDoors:             {"model_router_door_requests_total", "model.router.door.requests.total", "Unified requests by the endpoint to which they came and how they ended, those that were refused included.", "requests", CategoryRequest, []string{"service", "door", "status"}, counter},
 	famDuration:          {"model_router_request_duration_seconds", "model.router.request.duration", "Time from the arrival of a unified request to the end of its answer.", "seconds", CategoryRequest, onInstance, histogram},
 	famDurationMax:       {"model_router_request_duration_seconds_max", "model.router.request.duration.max", "Longest request since the start.", "seconds", CategoryRequest, onInstance, gauge},
 	famFirstToken:        {"model_router_time_to_first_token_seconds", "model.router.time.to.first.token", "Time from the arrival of a request to the first event of its streamed answer.", "seconds", CategoryRequest, onInstance, histogram},

@@ -12,6 +12,7 @@ import (
 // with the instance.
 type Registry struct {
 	services services
+	doors    [schema.DoorCount][schema.ResultCount]Counter
 	http     [surfaceCount][outcomeCount]Timer
 	started  time.Time
 
@@ -50,6 +51,7 @@ func (r *Registry) Started() time.Time { return r.started }
 func (r *Registry) Count(i *Instance, request *Request) {
 	if r.On() {
 		r.services[request.Service].count(i, request)
+		r.doors[request.Door][request.Result].Add(1)
 	}
 }
 

@@ -216,6 +216,7 @@ func (s *Service) setBounds() {
 // Request is what is counted of a request that has ended.
 type Request struct {
 	Service schema.ServiceType
+	Door    schema.Door
 	Result  schema.Result
 	// Cancelled says that the client left before it had the whole answer.
 	Cancelled bool

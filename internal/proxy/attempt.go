@@ -8,6 +8,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
+	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/transport"
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
@@ -18,6 +19,7 @@ type attempt struct {
 	instance *backend.Instance // nil before the first attempt
 	permit   backend.Permit
 	held     bool // the permit has not been given back
+	speak    dialect.Adapter
 	out      wire.Call
 	response *transport.Response
 	cancel   context.CancelFunc // releases the timer of the total timeout
@@ -31,7 +33,9 @@ func (a *attempt) begin(i *backend.Instance, permit backend.Permit, now time.Tim
 	previous := a.instance
 	a.instance, a.permit, a.held = i, permit, true
 	a.record.Begin(i.ID, i.Kind.Name, now)
-	err := i.Target.Adapter.Call(a.req, i.Target, &a.out)
+	var target *dialect.Target
+	target, a.speak = i.Target.Through(a.req.Door, a.client)
+	err := a.speak.Call(a.req, target, &a.out)
 	if err != nil {
 		i.Return(permit, time.Now())
 		a.record.Forget()
@@ -75,7 +79,7 @@ func (a *attempt) call(ctx context.Context, reply *reply) *fault {
 		return a.classifier().classify(err, false)
 	}
 	a.response = response
-	err = reply.open(a.request, a.instance.Target.Adapter, response, a.sent.Add(firstToken))
+	err = reply.open(a.request, a.speak, response, a.sent.Add(firstToken))
 	now := time.Now()
 	if reply.arrived.After(a.sent) {
 		a.noteWait(reply.arrived)

@@ -113,7 +113,7 @@ func (c *choice) canTranslate(i *backend.Instance) bool {
 	if c.translates == i {
 		return true
 	}
-	if err := i.Target.Refuse(c.req); err != nil {
+	if err := i.Target.RefuseThrough(c.req, c.client); err != nil {
 		c.exclude(i, err)
 		return false
 	}

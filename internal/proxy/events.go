@@ -19,6 +19,12 @@ type eventWriter struct {
 	framed  bool // parts are server-sent events, the backend's last mark included
 	silence time.Duration
 	buffers *sync.Pool // of *[]byte
+	// client are the events themselves where their dialect has its own event for
+	// errors, ping is what is sent after a silence, and requestID is what clients
+	// are told with an error.
+	client    dialect.ClientEvents
+	ping      []byte
+	requestID string
 
 	mu   sync.Mutex
 	buf  []byte
@@ -33,9 +39,18 @@ type eventWriter struct {
 
 // newEventWriter returns a writer that sends a comment after a silence, once it is
 // started.
-func newEventWriter(to Sink, framed bool, silence time.Duration, buffers *sync.Pool) *eventWriter {
-	return &eventWriter{to: to, framed: framed, silence: silence, buffers: buffers}
+func newEventWriter(to Sink, framed dialect.FramedEvents, silence time.Duration, buffers *sync.Pool) *eventWriter {
+	e := &eventWriter{to: to, framed: framed != nil, silence: silence, buffers: buffers, ping: keepAlive}
+	if e.client, _ = framed.(dialect.ClientEvents); e.client != nil {
+		if ping := e.client.Ping(); ping != nil {
+			e.ping = ping
+		}
+	}
+	return e
 }
+
+// keepAlive is a comment, which all readers of server-sent events skip.
+var keepAlive = []byte(": keep-alive\n\n")
 
 // newEventBuffer returns a buffer for events. One event more than is buffered fits,
 // unless it is large.
@@ -115,7 +130,12 @@ func (e *eventWriter) end() error {
 func (e *eventWriter) fail(known *schema.Error) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.frame(known.Body())
+	if e.client != nil {
+		e.borrow()
+		e.buf = append(e.buf, e.client.Failure(known, e.requestID)...)
+	} else {
+		e.frame(known.Body())
+	}
 	e.send()
 	return e.err
 }
@@ -148,7 +168,7 @@ func (e *eventWriter) write() {
 	e.giveBack()
 }
 
-// comment sends a comment if the stream has been silent for long enough. Setting the
+// comment sends a comment, or the ping of the client's dialect, if the stream has been silent for long enough. Setting the
 // timer again for every event would be expensive, so the timer runs on, and comment
 // finds out when the last event was sent.
 func (e *eventWriter) comment() {
@@ -162,7 +182,7 @@ func (e *eventWriter) comment() {
 		return
 	}
 	e.borrow()
-	e.buf = append(e.buf, ": keep-alive\n\n"...)
+	e.buf = append(e.buf, e.ping...)
 	e.send()
 	e.timer.Reset(e.silence)
 }
@@ -175,7 +195,7 @@ func (e *eventWriter) probe() {
 		return
 	}
 	e.borrow()
-	e.buf = append(e.buf, ": keep-alive\n\n"...)
+	e.buf = append(e.buf, keepAlive...)
 	e.send()
 }
 

@@ -85,6 +85,7 @@ func (r *reply) readWhole(req *schema.Request, speak dialect.Adapter, contentTyp
 	}
 	var err error
 	r.events, err = dialect.EventsOf(speak, req, &r.plain)
+	r.framed, _ = r.events.(dialect.FramedEvents)
 	r.whole = err == nil
 	return err
 }

@@ -3,6 +3,7 @@ package proxy
 import (
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/calls"
+	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -33,12 +34,20 @@ type Lender interface {
 // Loan is a request that is lent to the proxy. Until it is returned the proxy may
 // read the request, and its owner must neither change it nor use its memory again.
 type Loan struct {
-	req   *schema.Request
-	owner Lender
+	req    *schema.Request
+	client dialect.Client // nil where the request is unified or cannot be translated
+	owner  Lender
 }
 
 // Lend lends a request to the proxy.
-func Lend(req *schema.Request, owner Lender) Loan { return Loan{req, owner} }
+func Lend(req *schema.Request, owner Lender) Loan { return Loan{req: req, owner: owner} }
+
+// For returns the loan with the dialect of a client that does not speak the unified
+// one.
+func (l Loan) For(client dialect.Client) Loan {
+	l.client = client
+	return l
+}
 
 // Return returns the request to its owner. Only the first call has an effect; after
 // it the request is nil.

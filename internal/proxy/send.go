@@ -62,7 +62,8 @@ func (r *run) beginBody(to Sink) body {
 	head := Head{ContentType: r.reply.plain.ContentType, Length: -1}
 	switch {
 	case r.reply.events != nil:
-		out := newEventWriter(to, r.reply.framed != nil, r.proxy.silence, &r.proxy.buffers)
+		out := newEventWriter(to, r.reply.framed, r.proxy.silence, &r.proxy.buffers)
+		out.requestID = r.caller.RequestID
 		head.ContentType, head.Events, head.Probe = cmp.Or(head.ContentType, TypeEvents), true, out.probe
 		to.Head(head)
 		r.attempt.beforeWait(out.flush)

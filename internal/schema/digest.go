@@ -16,9 +16,9 @@ func (r *Request) Digest(seed maphash.Seed) uint64 {
 	h.SetSeed(seed)
 	// Neither writing to the hash nor reading from memory or a spooled file that
 	// was read before returns an error that matters: at worst, a retry counts.
-	_ = h.WriteByte(byte(r.Service))
+	_ = h.WriteByte(byte(r.Door))
 	if r.Form == nil {
-		_, _ = h.Write(r.Body.Data())
+		_, _ = h.Write(r.data())
 		return h.Sum64()
 	}
 	for i := range r.Form.Parts {

@@ -12,8 +12,10 @@ import (
 // came; Model and User are views into it and live no longer than it does.
 type Request struct {
 	Service ServiceType
-	Model   []byte
-	User    []byte
+	// Door is the endpoint to which the request came.
+	Door  Door
+	Model []byte
+	User  []byte
 	// Stream says that the caller wants the answer as an event stream, and
 	// IncludeUsage that it wants the usage in it.
 	Stream       bool
@@ -27,6 +29,9 @@ type Request struct {
 	// have a Form instead.
 	Body jsonscan.Document
 	Form *Form
+	// Source is the request in its client's own dialect; nil where that is the
+	// unified one. The Body of such a request is empty until Unify.
+	Source *Source
 
 	extra  jsonscan.Value // extra_body, looked up once
 	copied int            // bytes that were reserved for a copy
@@ -64,7 +69,7 @@ func (r *Request) Field(name string) jsonscan.Value {
 
 // parse scans the body and checks what all requests have in common.
 func (r *Request) parse(service ServiceType, body []byte) error {
-	r.Service = service
+	r.Service, r.Door = service, Door(service)
 	if err := r.Body.Parse(body); err != nil {
 		return invalidJSON(err)
 	}
@@ -105,7 +110,7 @@ func (r *Request) parse(service ServiceType, body []byte) error {
 // parseForm checks what all forms have in common. Besides the fields that all
 // have, those that are named have one value.
 func (r *Request) parseForm(service ServiceType, form *Form, single ...string) error {
-	r.Service, r.Form = service, form
+	r.Service, r.Door, r.Form = service, Door(service), form
 	if err := form.checkCase(service); err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ type callView struct {
 	RequestID  string             `json:"requestId"`
 	Time       string             `json:"time" format:"date-time"`
 	Service    schema.ServiceType `json:"service"`
+	Door       schema.Door        `json:"door" doc:"The endpoint to which the request came."`
 	Model      string             `json:"model,omitzero"`
 	Instance   string             `json:"instance,omitzero"`
 	Handle     string             `json:"handle,omitzero" doc:"Of the instance, as in X-Router-Instance."`
@@ -127,7 +128,7 @@ func statusOf(c *calls.Call) callStatus {
 
 func viewOfCall(c *calls.Call) callView {
 	view := callView{
-		RequestID: c.RequestID, Time: web.Time(c.Started), Service: c.Service, Model: c.Model, Instance: c.Instance, KeyID: c.KeyID,
+		RequestID: c.RequestID, Time: web.Time(c.Started), Service: c.Service, Door: c.Door, Model: c.Model, Instance: c.Instance, KeyID: c.KeyID,
 		Strategy: c.Strategy, Candidates: candidatesOf(c), Status: statusOf(c), HTTPStatus: c.Status, ErrorCode: c.Code, Streamed: c.Streamed, ClientGone: c.Gone,
 		DurationMs: inMilliseconds(c.Ended), Attempts: c.Attempts, Tries: make([]callTry, 0, len(c.Described())),
 		Timeline: callTimeline{

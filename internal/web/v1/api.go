@@ -102,7 +102,7 @@ func (a *API) route(x *exchange) error {
 	if err := x.caller.Grant.RefuseModel(x.request.Service, x.request.Model); err != nil {
 		return err
 	}
-	return a.proxy.Do(x.r.Context(), proxy.Lend(&x.request, x), &x.caller, x.call, x)
+	return a.proxy.Do(x.r.Context(), proxy.Lend(&x.request, x).For(x.door.client), &x.caller, x.call, x)
 }
 
 func attemptsText(n int) []string {
@@ -116,12 +116,18 @@ func attemptsText(n int) []string {
 var smallNumbers = []string{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10"}
 
 // begin returns an exchange for a request, with what its head says.
-func (a *API) begin(w http.ResponseWriter, r *http.Request, service schema.ServiceType) *exchange {
+func (a *API) begin(w http.ResponseWriter, r *http.Request, d *door) *exchange {
 	x := a.pool.Get().(*exchange)
-	x.w, x.r, x.call = w, r, web.CallOf(w)
-	x.call.Unified, x.call.Service = true, service
+	x.w, x.r, x.call, x.door = w, r, web.CallOf(w), d
+	x.call.Unified, x.call.Service, x.call.Door = true, d.id.Service(), d.id
 	x.table, x.memory = a.current.Load(), a.options.Memory
 	x.take(&a.inputs)
+	if !d.id.IsUnified() {
+		x.takeSource()
+	}
+	if d.errors != nil {
+		showRequestID(w.Header())
+	}
 	x.caller = access.Caller{
 		Addr:          web.ClientAddr(r, a.options.TrustedProxies),
 		RequestID:     x.call.RequestID,
@@ -166,6 +172,6 @@ func (a *API) admit(x *exchange) error {
 func (a *API) end(x *exchange) {
 	a.running.Add(-1)
 	x.TakeBack()
-	x.w, x.r, x.call, x.table, x.caller = nil, nil, nil, nil, access.Caller{}
+	x.w, x.r, x.call, x.door, x.table, x.caller = nil, nil, nil, nil, nil, access.Caller{}
 	a.pool.Put(x)
 }

@@ -22,8 +22,16 @@ const (
 	leastSpread = 200 * time.Millisecond
 )
 
-// WriteError answers a request with an error.
-func WriteError(w http.ResponseWriter, e *schema.Error) {
+// Fail answers a request with an error, in the dialect of the endpoint to which it
+// came.
+func Fail(w http.ResponseWriter, r *http.Request, e *schema.Error) { writeError(w, e, errorsFor(r)) }
+
+// showRequestID sets the header in which clients of other dialects look for the id of
+// a request.
+func showRequestID(header http.Header) { header["Request-Id"] = header["X-Request-Id"] }
+
+// writeError answers with an error that has the unified body, or the one that write returns.
+func writeError(w http.ResponseWriter, e *schema.Error, write errorWriter) {
 	header := w.Header()
 	if header["X-Router-Attempts"] == nil {
 		header["X-Router-Attempts"] = smallNumbers[:1:1]
@@ -47,7 +55,13 @@ func WriteError(w http.ResponseWriter, e *schema.Error) {
 	if status == http.StatusUnauthorized {
 		header.Set("Www-Authenticate", "Bearer")
 	}
-	body := e.Body()
+	var body []byte
+	if write != nil {
+		showRequestID(header)
+		body = write(e, header.Get("X-Request-Id"))
+	} else {
+		body = e.Body()
+	}
 	header["Content-Type"] = contentJSON
 	header["Content-Length"] = []string{strconv.Itoa(len(body))}
 	w.WriteHeader(status)
@@ -56,14 +70,14 @@ func WriteError(w http.ResponseWriter, e *schema.Error) {
 
 // NotFound answers a path that does not exist.
 func NotFound(w http.ResponseWriter, r *http.Request) {
-	WriteError(w, schema.NewError(schema.CodeUnknownEndpoint, "There is no endpoint "+r.Method+" "+shorten(r.URL.Path)+
+	Fail(w, r, schema.NewError(schema.CodeUnknownEndpoint, "There is no endpoint "+r.Method+" "+shorten(r.URL.Path)+
 		". Available are POST /v1/chat/completions, /v1/embeddings, /v1/rerank, /v1/audio/speech, /v1/audio/transcriptions, "+
 		"/v1/images/generations and /v1/images/edits, and GET /v1/models. GET /docs/api shows everything that there is."))
 }
 
 // WrongMethod answers a path that exists for other methods.
 func WrongMethod(w http.ResponseWriter, r *http.Request, allow string) {
-	WriteError(w, schema.NewError(schema.CodeMethodNotAllowed, "The method "+shorten(r.Method)+" is not allowed for "+shorten(r.URL.Path)+"; allowed are "+allow+"."))
+	Fail(w, r, schema.NewError(schema.CodeMethodNotAllowed, "The method "+shorten(r.Method)+" is not allowed for "+shorten(r.URL.Path)+"; allowed are "+allow+"."))
 }
 
 // shorten cuts what a client sent to a length that fits a message.

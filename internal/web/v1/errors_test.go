@@ -13,7 +13,7 @@ import (
 func waitTold(t *testing.T, e *schema.Error) time.Duration {
 	t.Helper()
 	w := httptest.NewRecorder()
-	WriteError(w, e)
+	writeError(w, e, nil)
 	ms, err := strconv.Atoi(w.Header().Get("Retry-After-Ms"))
 	seconds, err2 := strconv.Atoi(w.Header().Get("Retry-After"))
 	if err != nil || err2 != nil || seconds != (ms+999)/1000 {

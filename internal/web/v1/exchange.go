@@ -27,6 +27,7 @@ type exchange struct {
 	w        http.ResponseWriter
 	r        *http.Request
 	call     *calls.Call // the record of the request
+	door     *door
 	caller   access.Caller
 	table    *routing.Table // for limits of bodies; the proxy loads the table itself
 	request  schema.Request
@@ -51,6 +52,8 @@ const freeBody = 64 << 10
 type input struct {
 	body []byte
 	scan jsonscan.Document
+	// source is for the doors that are not unified.
+	source schema.Source
 }
 
 // take gives the exchange an input from the pool.
@@ -58,6 +61,13 @@ func (x *exchange) take(inputs *sync.Pool) {
 	x.inputs = inputs
 	x.input = inputs.Get().(*input)
 	x.body, x.request.Body = x.input.body, x.input.scan
+}
+
+// takeSource makes room for a request in another dialect than the unified one.
+func (x *exchange) takeSource() {
+	source := &x.input.source
+	source.Header, source.Query = x.r.Header, x.r.URL.RawQuery
+	x.request.Source = source
 }
 
 // TakeBack puts the memory of the request back into the pool, because neither this
@@ -68,6 +78,10 @@ func (x *exchange) TakeBack() {
 		return
 	}
 	x.giveBackBeyond(0)
+	if source := x.request.Source; source != nil {
+		source.Body.Reset()
+		source.Header, source.Query = nil, ""
+	}
 	x.request.Reset()
 	x.input.body, x.input.scan = x.body[:0], x.request.Body
 	if cap(x.body) > keepBuffer {
@@ -226,7 +240,7 @@ func (x *exchange) fail(err error) {
 	if errors.As(err, new(unread)) {
 		x.w.Header().Set("Connection", "close")
 	}
-	WriteError(x.w, known)
+	writeError(x.w, known, x.door.errors)
 }
 
 // unexpected returns what the caller is told of an error that is no *schema.Error.

@@ -25,7 +25,7 @@ func modelOf(m routing.Model) model {
 func (a *API) Models(w http.ResponseWriter, r *http.Request) {
 	models, err := a.models(r)
 	if err != nil {
-		WriteError(w, err)
+		Fail(w, r, err)
 		return
 	}
 	w.Header()["X-Router-Attempts"] = smallNumbers[:1:1]
@@ -36,7 +36,7 @@ func (a *API) Models(w http.ResponseWriter, r *http.Request) {
 func (a *API) Model(w http.ResponseWriter, r *http.Request) {
 	models, err := a.models(r)
 	if err != nil {
-		WriteError(w, err)
+		Fail(w, r, err)
 		return
 	}
 	id := r.PathValue("id")
@@ -46,7 +46,7 @@ func (a *API) Model(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	param := "model"
-	WriteError(w, &schema.Error{
+	Fail(w, r, &schema.Error{
 		Message: "The model '" + shorten(id) + "' does not exist.",
 		Type:    schema.TypeNotFound,
 		Param:   &param,

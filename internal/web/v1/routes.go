@@ -13,41 +13,24 @@ import (
 
 // Routes returns the operations of the unified API.
 func (a *API) Routes() []web.Route {
-	const form = "multipart/form-data"
-	events := map[string]any{"text/event-stream": ""}
 	var routes []web.Route
-	add := func(pattern string, handler http.HandlerFunc, op web.Operation, aliases ...string) {
-		op.Tag, op.Error = "Unified API", errorBody{}
+	add := func(method, path string, handler http.HandlerFunc, op web.Operation, aliases ...string) {
+		op.Tag = "Unified API"
+		if op.Error == nil {
+			op.Error = errorBody{}
+		}
+		pattern := method + " " + path
 		routes = append(routes, web.Route{Pattern: pattern, Permission: access.ByKey, Handler: handler, Operation: op})
 		op.AliasOf = pattern
 		for _, alias := range aliases {
-			routes = append(routes, web.Route{Pattern: alias, Permission: access.ByKey, Handler: handler, Operation: op})
+			routes = append(routes, web.Route{Pattern: method + " " + alias, Permission: access.ByKey, Handler: handler, Operation: op})
 		}
 	}
-	add("POST /v1/chat/completions", a.Chat, web.Operation{
-		Summary: "Chat; with stream true the reply is a stream of events", Body: chatRequest{}, Reply: chatCompletion{}, Media: events,
-	}, "POST /chat/completions")
-	add("POST /v1/embeddings", a.Embeddings, web.Operation{
-		Summary: "Embeddings", Body: embeddingRequest{}, Reply: embeddingList{},
-	}, "POST /embeddings")
-	add("POST /v1/rerank", a.Rerank, web.Operation{
-		Summary: "Rank documents by how well they answer a query", Body: rerankRequest{}, Reply: ranking{},
-	}, "POST /v2/rerank", "POST /rerank", "POST /v1/reranking")
-	add("POST /v1/audio/speech", a.Speech, web.Operation{
-		Summary: "Speech from text", Body: speechRequest{}, Media: map[string]any{"audio/*": "", "text/event-stream": ""},
-	}, "POST /audio/speech")
-	add("POST /v1/audio/transcriptions", a.Transcriptions, web.Operation{
-		Summary: "Text from speech", BodyType: form, Body: transcriptionRequest{}, Reply: transcription{},
-		Media: map[string]any{"text/plain": "", "text/event-stream": ""},
-	}, "POST /audio/transcriptions")
-	add("POST /v1/images/generations", a.Images, web.Operation{
-		Summary: "Images from text", Body: imageRequest{}, Reply: imageList{}, Media: events,
-	}, "POST /images/generations")
-	add("POST /v1/images/edits", a.ImageEdits, web.Operation{
-		Summary: "Images from images", BodyType: form, Body: imageEditRequest{}, Reply: imageList{}, Media: events,
-	}, "POST /images/edits")
-	add("GET /v1/models", a.Models, web.Operation{Summary: "Every model of every service type, once", Reply: modelList{}}, "GET /models")
-	add("GET /v1/models/{id...}", a.Model, web.Operation{Summary: "One model", Reply: model{}}, "GET /models/{id...}")
+	for _, d := range doors {
+		add(http.MethodPost, d.path, a.serve(d), d.operation, d.aliases...)
+	}
+	add(http.MethodGet, "/v1/models", a.Models, web.Operation{Summary: "Every model of every service type, once", Reply: modelList{}}, "/models")
+	add(http.MethodGet, "/v1/models/{id...}", a.Model, web.Operation{Summary: "One model", Reply: model{}}, "/models/{id...}")
 	return routes
 }
 

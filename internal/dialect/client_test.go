@@ -1,0 +1,167 @@
+package dialect_test
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
+)
+
+// upper is a toy dialect of clients: everything is in upper case.
+type upper struct{ unified *int }
+
+func (u upper) Unify(req *schema.Request) ([]byte, error) {
+	*u.unified++
+	return []byte(strings.ToLower(string(req.Source.Body.Data()))), nil
+}
+
+func (upper) Reply(_ *schema.Request, reply *dialect.Reply) error {
+	for i, s := range reply.Segments {
+		reply.Segments[i] = []byte(strings.ToUpper(string(s)))
+	}
+	return nil
+}
+
+func (upper) Events(_ *schema.Request, from dialect.Events) dialect.FramedEvents {
+	return upperEvents{from}
+}
+
+type upperEvents struct{ dialect.Events }
+
+func (e upperEvents) Next() ([]byte, error) {
+	chunk, err := e.Events.Next()
+	return []byte(strings.ToUpper(string(chunk))), err
+}
+
+func (upperEvents) IsComplete() bool { return false }
+
+// echo is a toy dialect of backends: the call is the unified body.
+type echo struct{}
+
+func (echo) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error {
+	to.Begin(call, to.Path, "application/json", "application/json")
+	call.Body = [][]byte{req.Body.Data()}
+	return nil
+}
+
+func (echo) Reply(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+	reply.Segments = [][]byte{answer.Body}
+	return nil
+}
+
+func (echo) Events(_ *schema.Request, _ io.Reader) dialect.Events {
+	return dialect.StoredEvents(schema.Usage{}, []byte("chunk"))
+}
+
+// passed is a dialect that backends and clients share.
+type passed struct{ echo }
+
+func (passed) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error {
+	to.Begin(call, to.Path, "application/json", "application/json")
+	call.Body = [][]byte{req.Source.Body.Data()}
+	return nil
+}
+
+func doorRequest(t *testing.T) *schema.Request {
+	t.Helper()
+	var req schema.Request
+	if err := req.ParseSource(schema.DoorMessages, []byte(`{"model":"M","SAYS":"HI"}`), func([]byte) bool { return false }); err != nil {
+		t.Fatal(err)
+	}
+	return &req
+}
+
+func doorTarget(t *testing.T, kind *dialect.Kind, path string) *dialect.Target {
+	t.Helper()
+	target, err := kind.Target(schema.Chat, dialect.Endpoint{BaseURL: "http://backend.test", Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return target
+}
+
+func TestDoorIsTranslatedForBackendsOfAnotherDialect(t *testing.T) {
+	target := doorTarget(t, &dialect.Kind{Routes: map[schema.ServiceType]dialect.Route{schema.Chat: {Path: "/v1/chat", Adapter: echo{}}}}, "")
+	req, unified := doorRequest(t), 0
+	client := upper{&unified}
+	if err := target.RefuseThrough(req, client); err != nil || unified != 0 {
+		t.Fatalf("refused with %v after %d translations; translating is for requests that were admitted", err, unified)
+	}
+	to, speak := target.Through(req.Door, client)
+	for range 2 { // two attempts
+		var call wire.Call
+		if err := speak.Call(req, to, &call); err != nil {
+			t.Fatal(err)
+		}
+		if got := string(call.Body[0]); got != `{"model":"m","says":"hi"}` || call.Path != "/v1/chat" || unified != 1 {
+			t.Errorf("%s %s after %d translations", call.Path, got, unified)
+		}
+	}
+	var reply dialect.Reply
+	if err := speak.Reply(req, dialect.Answer{Body: []byte("answer")}, &reply); err != nil || string(reply.Segments[0]) != "ANSWER" {
+		t.Errorf("%s, %v", reply.Segments, err)
+	}
+	events := speak.(dialect.Streamer).Events(req, nil)
+	if chunk, err := events.Next(); err != nil || string(chunk) != "CHUNK" {
+		t.Errorf("%s, %v", chunk, err)
+	}
+}
+
+// A backend that answers at once although a stream was asked for is streamed to the
+// client in its own dialect.
+func TestWholeAnswerBecomesTheDoorsEvents(t *testing.T) {
+	target := doorTarget(t, &dialect.Kind{Routes: map[schema.ServiceType]dialect.Route{schema.Chat: {Path: "/v1/chat", Adapter: echo{}}}}, "")
+	req, unified := doorRequest(t), 0
+	req.Stream = true
+	_, speak := target.Through(req.Door, upper{&unified})
+	var reply dialect.Reply
+	whole := `{"id":"c","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}]}`
+	if err := speak.Reply(req, dialect.Answer{Body: []byte(whole)}, &reply); err != nil {
+		t.Fatal(err)
+	}
+	events, err := dialect.EventsOf(speak, req, &reply)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, framed := events.(dialect.FramedEvents); !framed {
+		t.Error("the events are not the client's")
+	}
+	if chunk, err := events.Next(); err != nil || !strings.Contains(string(chunk), `"CONTENT":"HI"`) {
+		t.Errorf("%s, %v", chunk, err)
+	}
+}
+
+func TestDoorPassesToBackendsOfItsDialect(t *testing.T) {
+	for own, want := range map[string]string{
+		"":                     "/v1/door",
+		"/proxied/v9/chat/all": "/proxied/v9/door",
+		"/elsewhere":           "/v1/door",
+	} {
+		target := doorTarget(t, &dialect.Kind{
+			Routes: map[schema.ServiceType]dialect.Route{schema.Chat: {Path: "/v1/chat/all", Adapter: echo{}}},
+			Native: map[schema.Door]dialect.Route{schema.DoorMessages: {Path: "/v1/door", Adapter: passed{}}},
+		}, own)
+		unified := 0
+		req := doorRequest(t)
+		to, speak := target.Through(req.Door, upper{&unified})
+		var call wire.Call
+		if err := speak.Call(req, to, &call); err != nil {
+			t.Fatal(err)
+		}
+		if string(call.Body[0]) != `{"model":"M","SAYS":"HI"}` || call.Path != want || unified != 0 {
+			t.Errorf("path %q: %s %s after %d translations, want %s", own, call.Path, call.Body[0], unified, want)
+		}
+	}
+}
+
+func TestDoorWithoutTranslationIsRefusedByOtherBackends(t *testing.T) {
+	target := doorTarget(t, &dialect.Kind{Routes: map[schema.ServiceType]dialect.Route{schema.Chat: {Path: "/v1/chat", Adapter: echo{}}}}, "")
+	var known *schema.Error
+	if err := target.RefuseThrough(doorRequest(t), nil); !errors.As(err, &known) || known.HTTPStatus() != 400 || !strings.Contains(known.Message, "messages") {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,67 @@
+package schema
+
+import "fmt"
+
+// Door is one of the endpoints through which clients send requests of a service
+// type. The first doors have the unified shape and the numbers of their service
+// types; the others have shapes of their own.
+type Door uint8
+
+// The doors.
+const (
+	DoorChat Door = iota
+	DoorEmbeddings
+	DoorRerank
+	DoorSpeech
+	DoorTranscriptions
+	DoorImages
+	DoorImageEdits
+	DoorMessages
+	DoorResponses
+	DoorCompletions
+	DoorModerations
+	DoorTranslations
+
+	// DoorCount sizes arrays that are indexed by Door.
+	DoorCount = int(DoorTranslations) + 1
+)
+
+var doorNames = [DoorCount]string{
+	"chat", "embeddings", "rerank", "speech", "transcriptions", "images", "image_edits",
+	"messages", "responses", "completions", "moderations", "translations",
+}
+
+// doorServices are the service types of the doors: how their requests are routed,
+// limited and counted.
+var doorServices = [DoorCount]ServiceType{
+	Chat, Embedding, Rerank, TTS, STT, ImgGen, ImgEdit, Chat, Chat, Chat, Chat, STT,
+}
+
+// Doors returns every door in its listing order.
+func Doors() []Door {
+	all := make([]Door, DoorCount)
+	for i := range all {
+		all[i] = Door(i)
+	}
+	return all
+}
+
+// String returns the name of the door in records and metrics.
+func (d Door) String() string {
+	if int(d) >= DoorCount {
+		return fmt.Sprintf("Door(%d)", d)
+	}
+	return doorNames[d]
+}
+
+// MarshalText writes the name of the door.
+func (d Door) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+// Names returns the names of all doors.
+func (Door) Names() []string { return append([]string(nil), doorNames[:]...) }
+
+// Service returns the service type of the door's requests.
+func (d Door) Service() ServiceType { return doorServices[d] }
+
+// IsUnified tells whether requests and answers have the unified shape.
+func (d Door) IsUnified() bool { return int(d) < ServiceTypeCount }

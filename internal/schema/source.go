@@ -1,0 +1,76 @@
+package schema
+
+import (
+	"net/http"
+
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+)
+
+// Source is a request as its client wrote it, where the client speaks another
+// dialect than that of the unified API.
+type Source struct {
+	// Body is the client's own body.
+	Body jsonscan.Document
+	// Header and Query are what else the client sent, for backends that speak the
+	// same dialect. Nothing of it is passed on that a dialect does not name.
+	Header http.Header
+	Query  string
+}
+
+// ParseSource reads the body of a request in the dialect of a door that is not
+// unified, and checks what the requests of all doors have in common. A key that
+// differs only in case from one for which reads is true is refused.
+func (r *Request) ParseSource(door Door, body []byte, reads func(name []byte) bool) error {
+	r.Service, r.Door = door.Service(), door
+	if r.Source == nil {
+		r.Source = new(Source)
+	}
+	r.Source.Body.Reserve = r.Body.Reserve
+	if err := r.Source.Body.Parse(body); err != nil {
+		return invalidJSON(err)
+	}
+	root := r.Source.Body.Root()
+	if root.Kind() != jsonscan.Object {
+		return NewError(CodeInvalidJSON, "The request body must be a JSON object.")
+	}
+	if err := r.checkCase(root, func(_ ServiceType, name []byte) bool { return reads(name) }); err != nil {
+		return err
+	}
+	model := root.Get("model")
+	switch {
+	case !model.Given():
+		return MissingParameter("model")
+	case model.Kind() != jsonscan.String:
+		return wrongType("model", "a string")
+	}
+	r.Model = model.Text()
+	return checkModelName(r.Model)
+}
+
+// Unify sets the body in the unified shape of a request that came in another one,
+// which write writes. It does nothing if the body is there, because only the first
+// of several attempts needs to write it.
+func (r *Request) Unify(write func() ([]byte, error)) error {
+	if r.Body.Data() != nil || r.Source == nil {
+		return nil
+	}
+	body, err := write()
+	if err != nil {
+		return err
+	}
+	if err := r.Body.Parse(body); err != nil {
+		reserve := r.Body.Reserve
+		r.Body.Reset()
+		r.Body.Reserve = reserve
+		return invalidJSON(err)
+	}
+	return nil
+}
+
+// data returns the text of the request as the client wrote it.
+func (r *Request) data() []byte {
+	if r.Source != nil {
+		return r.Source.Body.Data()
+	}
+	return r.Body.Data()
+}

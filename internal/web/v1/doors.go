@@ -1,0 +1,135 @@
+package v1
+
+import (
+	"net/http"
+
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/web"
+)
+
+// door is one endpoint to which clients post requests for models. Everything that
+// endpoints promise (limits, slots, failover, cancelling, ledger, records) is done by
+// the proxy for all of them alike; a door is only how its clients speak.
+type door struct {
+	id schema.Door
+	// path is where it is, and aliases are other paths of the same.
+	path    string
+	aliases []string
+	// json reads and checks a JSON body, or form a form with files; a door has one
+	// of them. The size of the body is limited by limits.json-body or limits.upload.
+	json func(*schema.Request, []byte) error
+	form func(*schema.Request, *schema.Form) error
+	// client translates for clients that do not speak the unified dialect; nil for
+	// unified doors, and for doors whose requests only pass to backends that have
+	// them too.
+	client dialect.Client
+	// errors writes the body of an error; nil means the unified one. The replies of
+	// such a door have the id of the request in the header of its dialect.
+	errors errorWriter
+	// operation describes it in the OpenAPI document.
+	operation web.Operation
+}
+
+// errorWriter writes the body of an error reply.
+type errorWriter func(known *schema.Error, requestID string) []byte
+
+// doors is the table of doors: a new one is a row here, and a dialect.Client where
+// its clients do not speak the unified dialect.
+var doors = []*door{
+	{
+		id: schema.DoorChat, path: "/v1/chat/completions", aliases: []string{"/chat/completions"},
+		json: (*schema.Request).ParseChat,
+		operation: web.Operation{
+			Summary: "Chat; with stream true the reply is a stream of events", Body: chatRequest{}, Reply: chatCompletion{}, Media: mediaEvents,
+		},
+	},
+	{
+		id: schema.DoorEmbeddings, path: "/v1/embeddings", aliases: []string{"/embeddings"},
+		json:      (*schema.Request).ParseEmbedding,
+		operation: web.Operation{Summary: "Embeddings", Body: embeddingRequest{}, Reply: embeddingList{}},
+	},
+	{
+		id: schema.DoorRerank, path: "/v1/rerank", aliases: []string{"/v2/rerank", "/rerank", "/v1/reranking"},
+		json:      (*schema.Request).ParseRerank,
+		operation: web.Operation{Summary: "Rank documents by how well they answer a query", Body: rerankRequest{}, Reply: ranking{}},
+	},
+	{
+		id: schema.DoorSpeech, path: "/v1/audio/speech", aliases: []string{"/audio/speech"},
+		json: (*schema.Request).ParseSpeech,
+		operation: web.Operation{
+			Summary: "Speech from text", Body: speechRequest{}, Media: map[string]any{"audio/*": "", "text/event-stream": ""},
+		},
+	},
+	{
+		id: schema.DoorTranscriptions, path: "/v1/audio/transcriptions", aliases: []string{"/audio/transcriptions"},
+		form: (*schema.Request).ParseTranscription,
+		operation: web.Operation{
+			Summary: "Text from speech", BodyType: mediaForm, Body: transcriptionRequest{}, Reply: transcription{},
+			Media: map[string]any{"text/plain": "", "text/event-stream": ""},
+		},
+	},
+	{
+		id: schema.DoorImages, path: "/v1/images/generations", aliases: []string{"/images/generations"},
+		json:      (*schema.Request).ParseImage,
+		operation: web.Operation{Summary: "Images from text", Body: imageRequest{}, Reply: imageList{}, Media: mediaEvents},
+	},
+	{
+		id: schema.DoorImageEdits, path: "/v1/images/edits", aliases: []string{"/images/edits"},
+		form: (*schema.Request).ParseImageEdit,
+		operation: web.Operation{
+			Summary: "Images from images", BodyType: mediaForm, Body: imageEditRequest{}, Reply: imageList{}, Media: mediaEvents,
+		},
+	},
+}
+
+// mediaForm is the type of a form with files, and mediaEvents describes a reply that
+// may be a stream.
+const mediaForm = "multipart/form-data"
+
+var mediaEvents = map[string]any{"text/event-stream": ""}
+
+// serve returns the handler of a door.
+func (a *API) serve(d *door) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		x := a.begin(w, r, d)
+		defer a.end(x)
+		err := a.admit(x)
+		switch {
+		case err != nil:
+		case d.form != nil:
+			err = x.readForm(d.form)
+		default:
+			err = x.readJSON(d.json)
+		}
+		a.answer(x, err)
+	}
+}
+
+// errorsFor returns how errors are written for the client of a request, nil where
+// that is the unified way.
+func errorsFor(r *http.Request) errorWriter {
+	for _, d := range doors {
+		if d.errors != nil && d.owns(r.URL.Path) {
+			return d.errors
+		}
+	}
+	return nil
+}
+
+// owns tells whether a path is that of the door, or below it.
+func (d *door) owns(path string) bool {
+	if isAtOrBelow(path, d.path) {
+		return true
+	}
+	for _, alias := range d.aliases {
+		if isAtOrBelow(path, alias) {
+			return true
+		}
+	}
+	return false
+}
+
+func isAtOrBelow(path, root string) bool {
+	return len(path) >= len(root) && path[:len(root)] == root && (len(path) == len(root) || path[len(root)] == '/')
+}
