@@ -9,6 +9,17 @@ import (
 	"github.com/redis/rueidis"
 )
 
+// Connect returns a client that is connected to the Redis at an address, for packages
+// that keep something else there. Errors never contain the address, which may hold a
+// password.
+func Connect(ctx context.Context, address string) (rueidis.Client, error) {
+	option, err := parse(address)
+	if err != nil {
+		return nil, err
+	}
+	return newClient(ctx, option)
+}
+
 // newClient returns a client that is connected. The client library takes no
 // context for that, but gives up when its connections do, so the end of the context
 // closes them.

@@ -73,11 +73,7 @@ return {ARGV[1], lost}
 // Open connects to the store at an address, until the context ends. Errors never
 // contain the address, which may hold a password.
 func Open(ctx context.Context, address, prefix string) (*Store, error) {
-	option, err := parse(address)
-	if err != nil {
-		return nil, err
-	}
-	client, err := newClient(ctx, option)
+	client, err := Connect(ctx, address)
 	if err != nil {
 		return nil, err
 	}
