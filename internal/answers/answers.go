@@ -1,0 +1,53 @@
+// Package answers keeps responses for a limited time, so that clients can continue,
+// read and delete them: in memory within a bound, or in a store that several gateways
+// share. What one key made, no other key can see.
+package answers
+
+import (
+	"context"
+	"errors"
+)
+
+// Answer is a response that is kept.
+type Answer struct {
+	ID string
+	// Owner is the id of the API key that made it, empty where no keys are required.
+	Owner string
+	// Previous are the ids of the responses that it continues, the first one first.
+	Previous []string
+	// Input is what the client sent for it, as elements of a JSON array, and Response
+	// the response itself. Both are empty for a response that a backend keeps.
+	Input, Response []byte
+	// Instance is the id of the instance that keeps the response; empty if it is here.
+	Instance string
+}
+
+// size is the memory that the answer takes, apart from a constant.
+func (a *Answer) size() int64 {
+	n := len(a.ID) + len(a.Owner) + len(a.Input) + len(a.Response) + len(a.Instance)
+	for _, id := range a.Previous {
+		n += len(id)
+	}
+	return int64(n)
+}
+
+// Store keeps answers.
+type Store interface {
+	// Put keeps an answer. It returns ErrTooLarge for one that takes more than a share
+	// of the bound.
+	Put(ctx context.Context, a *Answer) error
+	// Get returns answers of an owner by their ids, in the same order, nil for those
+	// that are not there, and keeps them for as long as if they were new.
+	Get(ctx context.Context, owner string, ids ...string) ([]*Answer, error)
+	// Delete removes an answer and reports whether it was there.
+	Delete(ctx context.Context, owner, id string) (bool, error)
+}
+
+// ErrTooLarge means that an answer is too large to be kept.
+var ErrTooLarge = errors.New("the response is too large to be kept")
+
+// largestShare is the part of the bound that one answer may take.
+const largestShare = 8
+
+// TooLarge reports whether an answer of a size is too large to be kept.
+func TooLarge(s Settings, bytes int) bool { return int64(bytes) > int64(s.MaxBytes)/largestShare }
