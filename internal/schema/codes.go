@@ -30,6 +30,8 @@ const (
 	CodePermissionDenied   = "permission_denied"
 	CodeUnknownEndpoint    = "unknown_endpoint"
 	CodeModelNotFound      = "model_not_found"
+	CodeResponseNotFound   = "response_not_found"
+	CodePreviousNotFound   = "previous_response_not_found"
 	CodeMethodNotAllowed   = "method_not_allowed"
 	CodeUnsupportedMedia   = "unsupported_media_type"
 	CodeServiceUnavailable = "service_unavailable"
@@ -113,6 +115,8 @@ var errorClasses = [...]errorClass{
 	{CodePermissionDenied, TypePermission, http.StatusForbidden, ResultForbidden},
 	{CodeUnknownEndpoint, TypeNotFound, http.StatusNotFound, ResultInvalid},
 	{CodeModelNotFound, TypeNotFound, http.StatusNotFound, ResultFailed},
+	{CodeResponseNotFound, TypeNotFound, http.StatusNotFound, ResultInvalid},
+	{CodePreviousNotFound, TypeInvalidRequest, http.StatusBadRequest, ResultInvalid},
 	{CodeMethodNotAllowed, TypeInvalidRequest, http.StatusMethodNotAllowed, ResultInvalid},
 	{CodeUnsupportedMedia, TypeInvalidRequest, http.StatusUnsupportedMediaType, ResultUnsupportedMedia},
 	{CodeServiceUnavailable, TypeServiceUnavailable, http.StatusServiceUnavailable, ResultFailed},

@@ -1,0 +1,381 @@
+package responses
+
+import (
+	"bytes"
+	"crypto/rand"
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// echoOf returns the members of a response that repeat the request, with the values that
+// hold where the request has none.
+func echoOf(root jsonscan.Value) []byte {
+	var w jsonwrite.Writer
+	w.Literal(`"background":false`)
+	for _, m := range []struct{ name, without string }{
+		{"instructions", "null"},
+		{"max_output_tokens", "null"},
+		{"max_tool_calls", "null"},
+		{"metadata", "{}"},
+		{"model", `""`},
+		{"parallel_tool_calls", "true"},
+		{"previous_response_id", "null"},
+		{"prompt_cache_key", "null"},
+		{"reasoning", `{"effort":null,"summary":null}`},
+		{"safety_identifier", "null"},
+		{"service_tier", "null"},
+		{"store", "true"},
+		{"temperature", "null"},
+		{"text", `{"format":{"type":"text"}}`},
+		{"tool_choice", `"auto"`},
+		{"tools", "[]"},
+		{"top_logprobs", "0"},
+		{"top_p", "null"},
+		{"truncation", `"disabled"`},
+		{"user", "null"},
+	} {
+		w.Name(m.name)
+		if v := root.Get(m.name); v.Given() {
+			w.Raw(inOneLine(v))
+		} else {
+			w.Literal(m.without)
+		}
+	}
+	return w.Out
+}
+
+// inOneLine returns a value as it came, or compact if it has line breaks, which would end
+// the line of an event.
+func inOneLine(v jsonscan.Value) []byte {
+	raw := v.Raw()
+	if bytes.IndexByte(raw, '\n') < 0 && bytes.IndexByte(raw, '\r') < 0 {
+		return raw
+	}
+	compact := jsontext.Value(bytes.Clone(raw))
+	if compact.Compact(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) != nil {
+		return []byte("null") // the whole was scanned before: a part has no faults
+	}
+	return compact
+}
+
+// The states of a response and of its items.
+const (
+	inProgress = "in_progress"
+	completed  = "completed"
+	incomplete = "incomplete"
+	failed     = "failed"
+)
+
+// outcome is how a response stands.
+type outcome struct {
+	status string
+	reason string        // why it is incomplete
+	err    *schema.Error // why it failed
+	output []byte        // its items, as elements of a JSON array
+	usage  *usage        // nil while it is not known
+}
+
+// writeResponse writes a response.
+func (r *Request) writeResponse(w *jsonwrite.Writer, o outcome) {
+	w.Open(`{"id":`)
+	w.Plain(r.ID)
+	w.Literal(`"object":"response"`)
+	w.Name("created_at")
+	w.Int(r.Created)
+	w.Name("status")
+	w.Plain(o.status)
+	if o.status == completed {
+		w.Name("completed_at")
+		w.Int(time.Now().Unix())
+	} else {
+		w.Literal(`"completed_at":null`)
+	}
+	w.Name("error")
+	if o.err == nil {
+		w.Literal("null")
+	} else {
+		w.Open(`{"code":`)
+		w.Plain(errorCode(o.err))
+		w.Name("message")
+		w.Text([]byte(o.err.Message))
+		w.EndObject()
+	}
+	w.Name("incomplete_details")
+	if o.reason == "" {
+		w.Literal("null")
+	} else {
+		w.Open(`{"reason":`)
+		w.Plain(o.reason)
+		w.EndObject()
+	}
+	w.Name("output")
+	w.Array()
+	if len(o.output) > 0 {
+		w.Raw(o.output)
+	}
+	w.EndArray()
+	w.Name("usage")
+	if o.usage == nil {
+		w.Literal("null")
+	} else {
+		o.usage.write(w)
+	}
+	w.Raw(r.echo)
+	w.EndObject()
+}
+
+// contextTooLong is the code of a request that is longer than the model can read.
+const contextTooLong = "context_length_exceeded"
+
+// errorCode returns the code of a response that failed. The API has few of them.
+func errorCode(err *schema.Error) string {
+	if err.Code == contextTooLong {
+		return err.Code // not among them, but what clients look for
+	}
+	switch status := err.HTTPStatus(); {
+	case status == 429:
+		return "rate_limit_exceeded"
+	case status >= 400 && status < 500:
+		return "invalid_prompt"
+	}
+	return "server_error"
+}
+
+// usage is what a response cost.
+type usage struct{ input, cached, output, reasoning, total int64 }
+
+// readUsage reads the usage of a completion; what is not there is 0.
+func readUsage(v jsonscan.Value) *usage {
+	if v.Kind() != jsonscan.Object {
+		return nil
+	}
+	u := &usage{
+		input:     countIn(v.Get("prompt_tokens")),
+		cached:    countIn(v.Get("prompt_tokens_details").Get("cached_tokens")),
+		output:    countIn(v.Get("completion_tokens")),
+		reasoning: countIn(v.Get("completion_tokens_details").Get("reasoning_tokens")),
+		total:     countIn(v.Get("total_tokens")),
+	}
+	if u.total == 0 {
+		u.total = u.input + u.output
+	}
+	return u
+}
+
+func countIn(v jsonscan.Value) int64 {
+	n, ok := dialect.TokenCount(v)
+	if !ok {
+		return 0
+	}
+	return n
+}
+
+func (u *usage) write(w *jsonwrite.Writer) {
+	w.Open(`{"input_tokens":`)
+	w.Int(u.input)
+	w.Open(`"input_tokens_details":{"cached_tokens":`)
+	w.Int(u.cached)
+	w.Close(`,"cache_write_tokens":0}`)
+	w.Name("output_tokens")
+	w.Int(u.output)
+	w.Open(`"output_tokens_details":{"reasoning_tokens":`)
+	w.Int(u.reasoning)
+	w.EndObject()
+	w.Name("total_tokens")
+	w.Int(u.total)
+	w.EndObject()
+}
+
+// incompleteReason returns why an answer is incomplete, by the reason why the model ended
+// it; empty if it is complete.
+func incompleteReason(finish string) string {
+	switch finish {
+	case "length":
+		return "max_output_tokens"
+	case "content_filter":
+		return "content_filter"
+	}
+	return ""
+}
+
+// Answer writes the response that a whole completion is.
+func (r *Request) Answer(completion []byte) ([]byte, error) {
+	doc := jsonscan.Document{AllowDuplicateKeys: true, Deep: true}
+	if err := doc.Parse(completion); err != nil {
+		return nil, fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
+	}
+	choice := doc.Root().Get("choices").First()
+	message := choice.Get("message")
+	if message.Kind() != jsonscan.Object {
+		return nil, fmt.Errorf("%w: no message", dialect.ErrInvalid)
+	}
+	a := answer{req: r, reason: incompleteReason(string(choice.Get("finish_reason").Text()))}
+	a.addMessage(message, choice.Get("logprobs").Get("content"))
+	used := readUsage(doc.Root().Get("usage"))
+	if used == nil {
+		used = &usage{}
+	}
+	end := outcome{status: completed, reason: a.reason, output: a.items.Out, usage: used}
+	if a.reason != "" {
+		end.status = incomplete
+	}
+	w := jsonwrite.Writer{Out: make([]byte, 0, len(a.items.Out)+len(r.echo)+512)}
+	r.writeResponse(&w, end)
+	return w.Out, nil
+}
+
+// answer collects the items of a whole answer.
+type answer struct {
+	req    *Request
+	items  jsonwrite.Writer
+	count  int
+	reason string // why the answer is incomplete
+}
+
+func (a *answer) next(prefix string) string {
+	id := itemID(prefix, a.req.ID, a.count)
+	a.count++
+	return id
+}
+
+// status returns the state of an item, of which only the last can be incomplete.
+func (a *answer) status(last bool) string {
+	if last && a.reason != "" {
+		return incomplete
+	}
+	return completed
+}
+
+// addMessage adds the items that a message is.
+func (a *answer) addMessage(message, logprobs jsonscan.Value) {
+	var kept state
+	kept.add(message)
+	calls := message.Get("tool_calls")
+	for c := calls.First(); c.Kind() != jsonscan.Absent; c = c.Next() {
+		if extra := c.Get("extra_content"); extra.Kind() == jsonscan.Object {
+			kept.calls = append(kept.calls, signedCall{c.Get("id").Raw(), extra.Raw()})
+		}
+	}
+	if thinking := thinkingIn(message); len(thinking) > 0 || !kept.empty() {
+		writeReasoningItem(&a.items, a.next(reasoningPrefix), thinking, &kept)
+	}
+	for image := message.Get("images").First(); image.Kind() != jsonscan.Absent; image = image.Next() {
+		if data := imageData(image); data != nil {
+			writeImageItem(&a.items, a.next(imagePrefix), data)
+		}
+	}
+	content, refusal := message.Get("content"), message.Get("refusal")
+	hasText := len(dialect.RawText(content)) > 0
+	hasRefusal := len(dialect.RawText(refusal)) > 0
+	hasCalls := calls.Kind() == jsonscan.Array && !calls.Empty()
+	if hasText || hasRefusal || !hasCalls && a.count == 0 {
+		var parts jsonwrite.Writer
+		if hasText || !hasRefusal {
+			writeTextPart(&parts, dialect.RawText(content), elementsOf(logprobs), annotationsOf(message.Get("annotations")))
+		}
+		if hasRefusal {
+			writeRefusalPart(&parts, dialect.RawText(refusal))
+		}
+		writeMessageItem(&a.items, a.next(messagePrefix), a.status(!hasCalls), parts.Out)
+	}
+	for c := calls.First(); c.Kind() != jsonscan.Absent; c = c.Next() {
+		a.addCall(c)
+	}
+}
+
+func (a *answer) addCall(c jsonscan.Value) {
+	function, status := c.Get("function"), a.status(c.Next().Kind() == jsonscan.Absent)
+	id := c.Get("id").Raw()
+	if len(dialect.RawText(c.Get("id"))) == 0 {
+		id = newCallID()
+	}
+	made := a.req.madeCall(string(function.Get("name").Text()))
+	arguments := argumentsIn(function.Get("arguments"))
+	if made.custom {
+		input := customInput{}
+		input.add(jsonscan.Unescape(nil, arguments))
+		a.req.writeCustomItem(&a.items, a.next(customPrefix), status, id, made, input.end())
+		return
+	}
+	if len(arguments) == 0 {
+		arguments = []byte("{}")
+	}
+	a.req.writeCallItem(&a.items, a.next(callPrefix), status, id, made, arguments)
+}
+
+// madeCall returns how the client knows the tool that the backend calls by a name.
+func (r *Request) madeCall(name string) tool {
+	if t, renamed := r.tools[name]; renamed {
+		return t
+	}
+	return tool{name: name}
+}
+
+// newCallID returns an id for a call to which the backend gave none, as JSON.
+func newCallID() []byte { return []byte(`"call_` + rand.Text() + `"`) }
+
+// argumentsIn returns the arguments of a call as the content of a JSON string. Some
+// backends give an object where others give its text.
+func argumentsIn(v jsonscan.Value) []byte {
+	if v.Kind() == jsonscan.Object {
+		quoted := jsonwrite.AppendText(nil, v.Raw())
+		return quoted[1 : len(quoted)-1]
+	}
+	return dialect.RawText(v)
+}
+
+// thinkingIn returns what the model thought, escaped.
+func thinkingIn(message jsonscan.Value) []byte {
+	if text := dialect.RawText(message.Get("reasoning_content")); len(text) > 0 {
+		return text
+	}
+	return dialect.RawText(message.Get("reasoning"))
+}
+
+// imageData returns the content of an image, in base64, nil if there is none.
+func imageData(image jsonscan.Value) []byte {
+	address := image.Get("image_url")
+	if address.Kind() == jsonscan.Object {
+		address = address.Get("url")
+	}
+	_, data, found := bytes.Cut(dialect.RawText(address), []byte(";base64,"))
+	if !found {
+		return nil
+	}
+	return data
+}
+
+// elementsOf returns the elements of an array without its brackets.
+func elementsOf(v jsonscan.Value) []byte {
+	if v.Kind() != jsonscan.Array {
+		return nil
+	}
+	raw := v.Raw()
+	return bytes.TrimSpace(raw[1 : len(raw)-1])
+}
+
+// annotationsOf returns the sources that a text names, which lie one level deeper in the
+// unified form.
+func annotationsOf(list jsonscan.Value) []byte {
+	var w jsonwrite.Writer
+	for v := list.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+		citation := v.Get("url_citation")
+		if citation.Kind() != jsonscan.Object {
+			continue
+		}
+		w.Object()
+		w.Literal(`"type":"url_citation"`)
+		for m := citation.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+			w.Copy(m)
+		}
+		w.EndObject()
+	}
+	return w.Out
+}

@@ -1,0 +1,347 @@
+package responses
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// Stream writes the events of a response: Begin, then Chunk for every chunk of the
+// unified answer, then End or Fail. Each returns server-sent events, which are valid
+// until the next call.
+type Stream struct {
+	req *Request
+	out []byte
+	doc jsonscan.Document
+	seq int64
+
+	done  jsonwrite.Writer // the items that are complete
+	count int              // items that were begun
+	open  openItem
+	// kept is what the backend wants back, until a reasoning item takes it along.
+	kept state
+
+	finish string // why the model ended
+	usage  *usage
+	size   int // of the texts that are kept for the end
+	like   chunkPattern
+}
+
+// openItem is the item to which chunks add something.
+type openItem struct {
+	kind    itemKind
+	id      string
+	index   int    // among the items
+	started bool   // a part was begun
+	text    []byte // of the open part, or of the arguments; escaped
+
+	// The parts of a message: those that are complete, and the open one.
+	parts    jsonwrite.Writer
+	part     int // its index
+	refusal  bool
+	logprobs jsonwrite.Writer
+
+	// What is known of a call.
+	call   int64 // its index among the calls
+	callID []byte
+	made   tool
+	input  customInput
+
+	delta []byte // how events begin that add to the open part
+}
+
+type itemKind uint8
+
+const (
+	noItem itemKind = iota
+	reasoningItem
+	messageItem
+	callItem
+)
+
+// maxKept is how much text a stream may have: all of it is kept for the events at its
+// end.
+const maxKept = dialect.MaxEvent
+
+// NewStream returns a writer of the events of a response.
+func (r *Request) NewStream() *Stream {
+	s := &Stream{req: r}
+	s.doc.AllowDuplicateKeys, s.doc.Deep = true, true
+	return s
+}
+
+// Begin returns the events with which a response begins.
+func (s *Stream) Begin() []byte {
+	s.out = s.out[:0]
+	for _, name := range []string{"response.created", "response.in_progress"} {
+		s.response(name, outcome{status: inProgress})
+	}
+	return s.out
+}
+
+// Chunk returns the events for a chunk of the answer, none for one that adds nothing.
+func (s *Stream) Chunk(chunk []byte) ([]byte, error) {
+	s.out = dialect.Reuse(s.out)
+	if text, ok := s.like.text(chunk); ok && s.open.kind == messageItem && s.open.started && !s.open.refusal {
+		return s.out, s.addText(text, nil)
+	}
+	dialect.DropLarge(&s.doc)
+	if err := s.doc.Parse(chunk); err != nil {
+		return nil, fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
+	}
+	root := s.doc.Root()
+	if used := readUsage(root.Get("usage")); used != nil {
+		s.usage = used
+	}
+	choice := root.Get("choices").First()
+	delta := choice.Get("delta")
+	if err := s.addDelta(delta, choice.Get("logprobs").Get("content")); err != nil {
+		return nil, err
+	}
+	if reason := choice.Get("finish_reason"); dialect.IsFinishReason(reason) {
+		s.finish = string(reason.Text())
+	} else {
+		s.like.learn(chunk, choice, delta)
+	}
+	return s.out, nil
+}
+
+// addDelta adds what a chunk brings, in the order in which models produce it.
+func (s *Stream) addDelta(delta, logprobs jsonscan.Value) error {
+	if thinking := thinkingIn(delta); len(thinking) > 0 {
+		if err := s.addThinking(thinking); err != nil {
+			return err
+		}
+	}
+	if s.kept.add(delta) && len(s.kept.blocks.Out)+len(s.kept.details.Out) > 0 && s.open.kind != reasoningItem {
+		s.beginReasoning()
+	}
+	for image := delta.Get("images").First(); image.Kind() != jsonscan.Absent; image = image.Next() {
+		s.addImage(image)
+	}
+	if text := dialect.RawText(delta.Get("content")); len(text) > 0 {
+		s.beginPart(false)
+		if err := s.addText(text, elementsOf(logprobs)); err != nil {
+			return err
+		}
+	}
+	if text := dialect.RawText(delta.Get("refusal")); len(text) > 0 {
+		s.beginPart(true)
+		if err := s.addRefusal(text); err != nil {
+			return err
+		}
+	}
+	for c := delta.Get("tool_calls").First(); c.Kind() != jsonscan.Absent; c = c.Next() {
+		if err := s.addCall(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// End returns the events with which a complete answer ends, and the response itself.
+func (s *Stream) End() (events, response []byte) {
+	s.out = dialect.Reuse(s.out)
+	reason := incompleteReason(s.finish)
+	status := completed
+	if reason != "" {
+		status = incomplete
+	}
+	s.closeItem(status)
+	if !s.kept.empty() {
+		s.beginReasoning()
+		s.closeItem(status)
+	}
+	if s.count == 0 {
+		s.beginPart(false)
+		s.closeItem(status)
+	}
+	if s.usage == nil {
+		s.usage = &usage{}
+	}
+	from, to := s.response("response."+status, outcome{status: status, reason: reason, output: s.done.Out, usage: s.usage})
+	return s.out, s.out[from:to]
+}
+
+// Fail returns the event with which an answer ends that broke off. Items that are not
+// complete are not part of it.
+func (s *Stream) Fail(err *schema.Error) []byte {
+	s.out = dialect.Reuse(s.out)
+	s.response("response.failed", outcome{status: failed, err: err, output: s.done.Out, usage: s.usage})
+	return s.out
+}
+
+// response writes an event that has the response, and returns where that stands in the
+// output.
+func (s *Stream) response(name string, o outcome) (from, to int) {
+	w := s.event(name)
+	w.Name("response")
+	from = len(w.Out)
+	s.req.writeResponse(&w, o)
+	to = len(w.Out)
+	s.end(w)
+	return from, to
+}
+
+// event begins an event, up to its next member.
+func (s *Stream) event(name string) jsonwrite.Writer {
+	w := jsonwrite.Writer{Out: s.out}
+	w.Out = appendHead(w.Out, name)
+	w.Out = append(w.Out, `,"sequence_number":`...)
+	w.Int(s.seq)
+	s.seq++
+	return w
+}
+
+// appendHead appends the beginning of an event up to the end of its type.
+func appendHead(to []byte, name string) []byte {
+	to = append(append(append(to, "event: "...), name...), "\ndata: {\"type\":\""...)
+	return append(append(to, name...), '"')
+}
+
+// end ends an event.
+func (s *Stream) end(w jsonwrite.Writer) {
+	w.EndObject()
+	s.out = append(w.Out, "\n\n"...)
+}
+
+// itemEvent begins an event of the open item.
+func (s *Stream) itemEvent(name string) jsonwrite.Writer {
+	w := s.event(name)
+	w.Name("item_id")
+	w.Plain(s.open.id)
+	w.Name("output_index")
+	w.Int(int64(s.open.index))
+	return w
+}
+
+// partEvent begins an event of the open part, whose index has the given name.
+func (s *Stream) partEvent(name, index string) jsonwrite.Writer {
+	w := s.itemEvent(name)
+	w.Name(index)
+	w.Int(int64(s.open.part))
+	return w
+}
+
+// prepareDelta makes the beginning of all events that add to the open part, up to the
+// text that they add. The index has a name if the part has one.
+func (s *Stream) prepareDelta(name, index string) {
+	d := appendHead(s.open.delta[:0], name)
+	d = append(append(append(d, `,"item_id":"`...), s.open.id...), `","output_index":`...)
+	d = strconv.AppendInt(d, int64(s.open.index), 10)
+	if index != "" {
+		d = append(append(append(d, `,"`...), index...), `":`...)
+		d = strconv.AppendInt(d, int64(s.open.part), 10)
+	}
+	s.open.delta = append(d, `,"delta":"`...)
+}
+
+// delta writes an event that adds a text, escaped, to the open part. The members are
+// what the event has besides.
+func (s *Stream) delta(text []byte, members string) error {
+	if s.size += len(text); s.size > maxKept {
+		return fmt.Errorf("%w: it is too long", dialect.ErrInvalid)
+	}
+	out := append(append(s.out, s.open.delta...), text...)
+	out = append(append(append(out, '"'), members...), `,"sequence_number":`...)
+	out = strconv.AppendInt(out, s.seq, 10)
+	s.out = append(out, "}\n\n"...)
+	s.seq++
+	return nil
+}
+
+// beginItem begins an item. The item is written as it is at the beginning.
+func (s *Stream) beginItem(kind itemKind, prefix string) {
+	s.closeItem(completed)
+	s.open = openItem{kind: kind, id: itemID(prefix, s.req.ID, s.count), index: s.count, text: s.open.text[:0], delta: s.open.delta}
+	s.count++
+}
+
+// itemAdded tells that an item was begun.
+func (s *Stream) itemAdded(write func(*jsonwrite.Writer)) {
+	w := s.event("response.output_item.added")
+	w.Name("output_index")
+	w.Int(int64(s.open.index))
+	w.Name("item")
+	write(&w)
+	s.end(w)
+}
+
+// itemDone tells that the open item is complete, and adds it to the output.
+func (s *Stream) itemDone(write func(*jsonwrite.Writer)) {
+	write(&s.done)
+	w := s.event("response.output_item.done")
+	w.Name("output_index")
+	w.Int(int64(s.open.index))
+	w.Name("item")
+	write(&w)
+	s.end(w)
+}
+
+// closeItem ends the open item, if there is one.
+func (s *Stream) closeItem(status string) {
+	switch s.open.kind {
+	case noItem:
+		return
+	case reasoningItem:
+		s.closeReasoning()
+	case messageItem:
+		s.closeMessage(status)
+	case callItem:
+		s.closeCall(status)
+	}
+	s.open.kind = noItem
+}
+
+// addImage adds an item for an image that the model made.
+func (s *Stream) addImage(image jsonscan.Value) {
+	data := imageData(image)
+	if data == nil {
+		return
+	}
+	s.beginItem(noItem, imagePrefix)
+	write := func(w *jsonwrite.Writer) { writeImageItem(w, s.open.id, data) }
+	s.itemAdded(func(w *jsonwrite.Writer) {
+		w.Open(`{"id":`)
+		w.Plain(s.open.id)
+		w.Literal(`"type":"image_generation_call"`)
+		w.Literal(`"status":"in_progress"`)
+		w.Literal(`"result":null`)
+		w.EndObject()
+	})
+	s.end(s.itemEvent("response.image_generation_call.completed"))
+	s.itemDone(write)
+}
+
+// chunkPattern recognizes chunks that bring nothing but text, without scanning them:
+// those of one stream are alike apart from it.
+type chunkPattern struct{ before, after []byte }
+
+// learn makes the pattern of a chunk, if it brings nothing but text.
+func (p *chunkPattern) learn(chunk []byte, choice, delta jsonscan.Value) {
+	content := delta.Get("content")
+	only := content.Kind() == jsonscan.String && delta.First().Next().Kind() == jsonscan.Absent && !choice.Get("logprobs").Given() && len(chunk) < dialect.MaxKept
+	if !only {
+		return
+	}
+	start, end := content.Span()
+	p.before = append(p.before[:0], chunk[:start+1]...)
+	p.after = append(p.after[:0], chunk[end-1:]...)
+}
+
+// text returns the text that a chunk brings, if the pattern matches it.
+func (p *chunkPattern) text(chunk []byte) ([]byte, bool) {
+	if len(p.before) == 0 || len(chunk) < len(p.before)+len(p.after) || len(chunk) > dialect.MaxKept {
+		return nil, false
+	}
+	end := len(chunk) - len(p.after)
+	if !bytes.Equal(chunk[end:], p.after) || !bytes.Equal(chunk[:len(p.before)], p.before) || !jsonscan.StringEnds(chunk, len(p.before), end) {
+		return nil, false
+	}
+	return chunk[len(p.before):end], true
+}

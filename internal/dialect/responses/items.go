@@ -1,0 +1,314 @@
+package responses
+
+import (
+	"strconv"
+
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// placed puts an error that an element of an array has in its place.
+func placed(list string, index int, err error) error {
+	known, ok := err.(*schema.Error)
+	if !ok {
+		return err
+	}
+	return within(list+"["+strconv.Itoa(index)+"]", known)
+}
+
+// inputItem reads an item of the input, and keeps it for the store.
+func (r *reader) inputItem(item jsonscan.Value) error {
+	if item.Kind() != jsonscan.Object {
+		return invalid("", "An input item must be an object.")
+	}
+	if id, ok := referenceIn(item); ok {
+		return r.reference(id)
+	}
+	if err := r.item(item); err != nil {
+		return err
+	}
+	r.keep(item)
+	return nil
+}
+
+// referenceIn returns the id of the item that an item refers to. The type of a reference
+// may be left out.
+func referenceIn(item jsonscan.Value) (id string, ok bool) {
+	kind := item.Get("type")
+	if string(kind.Text()) != "item_reference" && (kind.Given() || item.Get("role").Given()) {
+		return "", false
+	}
+	return string(item.Get("id").Text()), true
+}
+
+// reference reads the item that another one refers to.
+func (r *reader) reference(id string) error {
+	var found []byte
+	if r.past != nil && id != "" {
+		var err error
+		if found, err = r.past.Item(id); err != nil {
+			return err
+		}
+	}
+	var doc jsonscan.Document
+	doc.AllowDuplicateKeys = true
+	if found == nil || doc.Parse(found) != nil {
+		return invalid("id", "The item '"+shorten(id)+"' was not found. Items are kept only for responses that are stored, for a limited time and for the key that made them; send the item itself.")
+	}
+	if err := r.item(doc.Root()); err != nil {
+		return err
+	}
+	r.keep(doc.Root())
+	return nil
+}
+
+// item reads one item. The error names values relative to it.
+func (r *reader) item(item jsonscan.Value) *schema.Error {
+	kind := string(item.Get("type").Text())
+	switch kind {
+	case "message", "":
+		return r.messageItem(item)
+	case "function_call", "custom_tool_call":
+		return r.callItem(item, kind == "custom_tool_call")
+	case "function_call_output", "custom_tool_call_output":
+		return r.outputItem(item)
+	case "reasoning":
+		return r.reasoningItem(item)
+	case "additional_tools", "tool_search_output":
+		return r.tools.addList(item.Get("tools"), "tools")
+	case "web_search_call", "tool_search_call", "image_generation_call":
+		// Records of what a hosted tool did, which no other backend can read. The
+		// answer that was made of it is another item.
+		return nil
+	}
+	return invalid("type", "Items of type '"+shorten(kind)+"' cannot be sent to the backend of this model. It takes messages, reasoning, and calls of functions and custom tools with their outputs.")
+}
+
+// messageItem reads a message.
+func (r *reader) messageItem(item jsonscan.Value) *schema.Error {
+	content := item.Get("content")
+	switch role := string(item.Get("role").Text()); role {
+	case "user":
+		r.endTurn()
+		text, err := r.content(content)
+		if err != nil {
+			return err
+		}
+		r.message(role, text)
+		return nil
+	case "system", "developer":
+		r.endTurn()
+		return r.systemItem(content)
+	case "assistant":
+		return r.turn.addContent(&r.parts, content)
+	case "":
+		return schema.MissingParameter("role")
+	}
+	return invalid("role", "The role of a message must be user, assistant, system or developer.")
+}
+
+// systemItem reads a message of the system or the developer, who are the same to most
+// models.
+func (r *reader) systemItem(content jsonscan.Value) *schema.Error {
+	if !r.begun {
+		return r.addSystemContent(content)
+	}
+	text, err := r.content(content)
+	if err != nil {
+		return err
+	}
+	r.message("system", text)
+	return nil
+}
+
+func (r *reader) addSystemContent(content jsonscan.Value) *schema.Error {
+	if content.Kind() == jsonscan.String {
+		r.addSystem(dialect.RawText(content))
+		return nil
+	}
+	if content.Kind() != jsonscan.Array {
+		return wrongContent(content)
+	}
+	i := 0
+	for p := dialect.Rescan(&r.parts, content).First(); p.Kind() != jsonscan.Absent; p = p.Next() {
+		text := p.Get("text")
+		if text.Kind() != jsonscan.String {
+			return invalid("content["+strconv.Itoa(i)+"]", "A message of the system may only have texts.")
+		}
+		r.addSystem(dialect.RawText(text))
+		i++
+	}
+	return nil
+}
+
+// callItem reads a call that the model made.
+func (r *reader) callItem(item jsonscan.Value, custom bool) *schema.Error {
+	id, name := item.Get("call_id"), item.Get("name")
+	if len(dialect.RawText(id)) == 0 {
+		return schema.MissingParameter("call_id")
+	}
+	if len(dialect.RawText(name)) == 0 {
+		return schema.MissingParameter("name")
+	}
+	c := call{id: id.Raw(), name: jsonwrite.AppendText(nil, flatName(string(item.Get("namespace").Text()), string(name.Text())))}
+	if custom {
+		input := item.Get("input")
+		if input.Kind() != jsonscan.String {
+			return invalid("input", "The input of a custom tool must be a string.")
+		}
+		c.arguments = jsonwrite.AppendText(nil, customArguments(input.Raw()))
+	} else {
+		arguments := item.Get("arguments")
+		if arguments.Kind() != jsonscan.String {
+			return invalid("arguments", "The arguments of a function must be a string.")
+		}
+		c.arguments = arguments.Raw()
+	}
+	r.turn.open = true
+	r.turn.calls = append(r.turn.calls, c)
+	return nil
+}
+
+// outputItem reads what a tool returned.
+func (r *reader) outputItem(item jsonscan.Value) *schema.Error {
+	r.endTurn()
+	id := item.Get("call_id")
+	if len(dialect.RawText(id)) == 0 {
+		return schema.MissingParameter("call_id")
+	}
+	output := item.Get("output")
+	text, err := r.content(output)
+	if err != nil {
+		return err
+	}
+	r.writeSystem()
+	r.Object()
+	r.Literal(`"role":"tool"`)
+	r.Member("tool_call_id", id.Raw())
+	r.Member("content", text)
+	r.EndObject()
+	return nil
+}
+
+// reasoningItem reads what the model thought: what the backend wants back as it was, and
+// the text where it wants nothing else.
+func (r *reader) reasoningItem(item jsonscan.Value) *schema.Error {
+	t := &r.turn
+	sealed := item.Get("encrypted_content").Text()
+	if len(sealed) == 0 && r.past != nil {
+		sealed = r.storedState(item)
+	}
+	known := len(sealed) == 0
+	if len(sealed) > 0 {
+		known = t.addState(sealed)
+	}
+	if !known {
+		return nil // of another provider, which alone can read it
+	}
+	t.open = true
+	for _, list := range []string{"summary", "content"} {
+		parts := item.Get(list)
+		if parts.Kind() != jsonscan.Array {
+			continue
+		}
+		for p := dialect.Rescan(&r.parts, parts).First(); p.Kind() != jsonscan.Absent; p = p.Next() {
+			if text := dialect.RawText(p.Get("text")); len(text) > 0 {
+				if len(t.thinking) > 0 {
+					t.thinking = append(t.thinking, `\n\n`...)
+				}
+				t.thinking = append(t.thinking, text...)
+			}
+		}
+	}
+	return nil
+}
+
+// storedState returns the state of a reasoning item that the client sent back without it.
+func (r *reader) storedState(item jsonscan.Value) []byte {
+	id := string(item.Get("id").Text())
+	if _, ours := ResponseOf(id); !ours {
+		return nil
+	}
+	found, err := r.past.Item(id)
+	if err != nil || found == nil {
+		return nil
+	}
+	r.inner.AllowDuplicateKeys = true
+	if r.inner.Parse(found) != nil {
+		return nil
+	}
+	return r.inner.Root().Get("encrypted_content").Text()
+}
+
+// keepText keeps an input that is a text.
+func (r *reader) keepText(text jsonscan.Value) {
+	if !r.req.Store {
+		return
+	}
+	w := &r.input
+	w.Open(`{"type":"message","id":`)
+	w.Plain(inputID(messagePrefix, r.req.ID, r.inputs))
+	w.Literal(`"status":"completed"`)
+	w.Literal(`"role":"user"`)
+	w.Open(`"content":[{"type":"input_text","text":`)
+	w.Raw(text.Raw())
+	w.Close(`}]}`)
+	r.inputs++
+}
+
+// keep keeps an input item in the form in which it is listed: with an id, a type and, if
+// it is a message, with parts.
+func (r *reader) keep(item jsonscan.Value) {
+	if !r.req.Store {
+		return
+	}
+	kind := string(item.Get("type").Text())
+	if kind == "" {
+		kind = "message"
+	}
+	w := &r.input
+	w.Object()
+	w.Name("type")
+	w.Plain(kind)
+	if !item.Get("id").Given() {
+		w.Name("id")
+		w.Plain(inputID(prefixOf(kind), r.req.ID, r.inputs))
+	}
+	if !item.Get("status").Given() && kind != "additional_tools" {
+		w.Literal(`"status":"completed"`)
+	}
+	for m := item.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+		name := string(m.Key())
+		switch {
+		case name == "type", !m.Given() && (name == "id" || name == "status"):
+		case name == "content" && kind == "message" && m.Kind() == jsonscan.String:
+			if string(item.Get("role").Text()) == "assistant" {
+				w.Open(`"content":[{"type":"output_text","annotations":[],"text":`)
+			} else {
+				w.Open(`"content":[{"type":"input_text","text":`)
+			}
+			w.Raw(m.Raw())
+			w.Close(`}]`)
+		default:
+			w.Copy(m)
+		}
+	}
+	w.EndObject()
+	r.inputs++
+}
+
+func prefixOf(kind string) string {
+	switch kind {
+	case "message":
+		return messagePrefix
+	case "reasoning":
+		return reasoningPrefix
+	case "function_call":
+		return callPrefix
+	case "custom_tool_call":
+		return customPrefix
+	}
+	return outputPrefix
+}

@@ -1,0 +1,321 @@
+package responses
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// reader turns one request into its unified form.
+type reader struct {
+	jsonwrite.Writer // the unified body
+
+	root jsonscan.Value
+	past Past
+	req  *Request
+
+	parts  jsonscan.Document // the content of a message, or what else is scanned again
+	inner  jsonscan.Document // what is scanned again meanwhile
+	system []byte            // the texts of the system message, escaped
+	turn   turn              // what the model said, until something else follows
+	begun  bool              // a message was written
+	input  jsonwrite.Writer  // see Request.Input
+	inputs int
+	tools  toolList
+}
+
+// Read reads a request into the unified form. The root is that of the body, an object
+// with a model. Past may be nil where nothing is stored. Errors that are no
+// *schema.Error are those of past.
+func Read(root jsonscan.Value, past Past) (*Request, error) {
+	r := &reader{
+		root: root, past: past,
+		req: &Request{ID: NewID(), Created: time.Now().Unix(), Store: root.Get("store").Kind() != jsonscan.False},
+	}
+	if err := r.refuse(); err != nil {
+		return nil, err
+	}
+	r.Out = make([]byte, 0, len(root.Raw())+len(root.Raw())/4+512)
+	r.Object()
+	r.Field("model", root.Get("model"))
+	if err := r.readMessages(); err != nil {
+		return nil, err
+	}
+	if err := r.writeTools(); err != nil {
+		return nil, err
+	}
+	if err := r.writeSettings(); err != nil {
+		return nil, err
+	}
+	r.EndObject()
+	r.req.Chat, r.req.Input = r.Out, r.input.Out
+	r.req.tools = r.tools.named
+	r.req.echo = echoOf(root)
+	return r.req, nil
+}
+
+// refuse returns an error for a request that asks for something that only a server has
+// which keeps conversations and files and works in the background.
+func (r *reader) refuse() *schema.Error {
+	for _, field := range []struct{ name, instead string }{
+		{"conversation", "Conversations are not kept here. Send the items of the conversation as 'input', or name the response before in 'previous_response_id'."},
+		{"prompt", "Prompt templates are not kept here. Send the text of the prompt as 'instructions' or 'input'."},
+		{"moderation", "Moderation of responses is not available here. Leave 'moderation' out."},
+	} {
+		if r.root.Get(field.name).Given() {
+			return invalid(field.name, field.instead)
+		}
+	}
+	if r.root.Get("background").Kind() == jsonscan.True {
+		return invalid("background", "Responses in the background are not available here. Leave 'background' out, and use 'stream' for long answers.")
+	}
+	for _, name := range []string{"store", "stream", "parallel_tool_calls", "background"} {
+		if v := r.root.Get(name); v.Given() && v.Kind() != jsonscan.True && v.Kind() != jsonscan.False {
+			return invalid(name, "'"+name+"' must be true or false.")
+		}
+	}
+	return nil
+}
+
+// readMessages writes the messages: what came before, the instructions, and the input.
+func (r *reader) readMessages() error {
+	instructions := r.root.Get("instructions")
+	if instructions.Given() {
+		if instructions.Kind() != jsonscan.String {
+			return invalid("instructions", "'instructions' must be a string.")
+		}
+		r.addSystem(dialect.RawText(instructions))
+	}
+	r.Name("messages")
+	r.Array()
+	if err := r.readPrevious(); err != nil {
+		return err
+	}
+	if err := r.readInput(); err != nil {
+		return err
+	}
+	r.endTurn()
+	r.writeSystem()
+	r.EndArray()
+	return nil
+}
+
+// readPrevious writes the conversation that ended with the previous response.
+func (r *reader) readPrevious() error {
+	previous := r.root.Get("previous_response_id")
+	if !previous.Given() {
+		return nil
+	}
+	id := string(previous.Text())
+	if id == "" {
+		return invalid("previous_response_id", "'previous_response_id' must be the id of a response.")
+	}
+	if r.past == nil {
+		return NotFound(id)
+	}
+	items, err := r.past.Conversation(id)
+	if err != nil {
+		return err
+	}
+	r.req.Previous = id
+	doc := jsonscan.Document{AllowDuplicateKeys: true}
+	text := make([]byte, 0, len(items)+len("[]"))
+	text = append(append(append(text, '['), items...), ']')
+	if err := doc.Parse(text); err != nil {
+		return NotFound(id)
+	}
+	for item := doc.Root().First(); item.Kind() != jsonscan.Absent; item = item.Next() {
+		if err := r.item(item); err != nil {
+			return within("previous_response_id", err)
+		}
+	}
+	return nil
+}
+
+// NotFound says that a response that was to be continued is not known.
+func NotFound(id string) *schema.Error {
+	err := invalid("previous_response_id", "The previous response '"+shorten(id)+"' was not found. It may have expired, or it was made with another key or with 'store' set to false; send the items of the conversation as 'input'.")
+	err.Code = schema.CodePreviousNotFound
+	return err
+}
+
+// shorten cuts what a client sent to a length that fits a message.
+func shorten(text string) string {
+	const most = 80
+	if len(text) > most {
+		return text[:most] + "…"
+	}
+	return text
+}
+
+// readInput writes the input: a text, or items.
+func (r *reader) readInput() error {
+	input := r.root.Get("input")
+	switch {
+	case !input.Given():
+		if r.req.Previous != "" {
+			return nil
+		}
+		err := schema.MissingParameter("input")
+		if r.root.Get("messages").Given() {
+			err.Message += " The body has 'messages', as the chat completions API wants it; this endpoint wants 'input'."
+		}
+		return err
+	case input.Kind() == jsonscan.String:
+		r.endTurn()
+		r.message("user", input.Raw())
+		r.keepText(input)
+		return nil
+	case input.Kind() != jsonscan.Array:
+		return invalid("input", "'input' must be a string or an array of items.")
+	case input.Empty() && r.req.Previous == "":
+		return invalid("input", "'input' must have at least one item.")
+	}
+	i := 0
+	for item := input.First(); item.Kind() != jsonscan.Absent; item = item.Next() {
+		if err := r.inputItem(item); err != nil {
+			return placed("input", i, err)
+		}
+		i++
+	}
+	return nil
+}
+
+// message writes a message whose content is JSON.
+func (r *reader) message(role string, content []byte) {
+	r.writeSystem()
+	r.Object()
+	r.Name("role")
+	r.Plain(role)
+	r.Member("content", content)
+	r.EndObject()
+}
+
+// addSystem adds a text, escaped, to the system message. The texts before the first
+// message of another role are one message, because the templates of many models take
+// only one, and only at the beginning.
+func (r *reader) addSystem(text []byte) {
+	if len(text) == 0 {
+		return
+	}
+	if len(r.system) > 0 {
+		r.system = append(r.system, `\n\n`...)
+	}
+	r.system = append(r.system, text...)
+}
+
+// writeSystem writes the texts that were added to the system message.
+func (r *reader) writeSystem() {
+	if len(r.system) > 0 {
+		r.Open(`{"role":"system","content":`)
+		r.Escaped(r.system)
+		r.EndObject()
+		r.system = r.system[:0]
+	}
+	r.begun = true
+}
+
+// writeSettings writes what is neither a message nor a tool.
+func (r *reader) writeSettings() *schema.Error {
+	root := r.root
+	if root.Get("stream").Kind() == jsonscan.True {
+		r.Literal(`"stream":true`)
+		r.Literal(`"stream_options":{"include_usage":true}`)
+	}
+	for _, name := range []string{"temperature", "top_p", "extra_body"} {
+		r.Field(name, root.Get(name))
+	}
+	if err := checkRange(root, "temperature", 2); err != nil {
+		return err
+	}
+	if err := checkRange(root, "top_p", 1); err != nil {
+		return err
+	}
+	if limit := root.Get("max_output_tokens"); limit.Given() {
+		if _, ok := limit.Int(); !ok {
+			return invalid("max_output_tokens", "'max_output_tokens' must be an integer.")
+		}
+		r.Member("max_tokens", limit.Raw())
+	}
+	user := root.Get("user")
+	if !user.Given() {
+		user = root.Get("safety_identifier")
+	}
+	r.Field("user", user)
+	if effort := root.Get("reasoning").Get("effort"); effort.Given() {
+		r.Field("reasoning_effort", effort)
+	}
+	r.writeLogprobs()
+	return r.writeText()
+}
+
+// checkRange checks that an optional number is between 0 and most.
+func checkRange(root jsonscan.Value, name string, most float64) *schema.Error {
+	v := root.Get(name)
+	if !v.Given() {
+		return nil
+	}
+	if v.Kind() != jsonscan.Number {
+		return invalid(name, "'"+name+"' must be a number.")
+	}
+	if n, ok := v.Float(); !ok || n < 0 || n > most {
+		return invalid(name, fmt.Sprintf("'%s' must be between 0 and %v.", name, most))
+	}
+	return nil
+}
+
+// writeLogprobs asks for the probabilities of tokens if the client does.
+func (r *reader) writeLogprobs() {
+	top := r.root.Get("top_logprobs")
+	count, _ := top.Int()
+	wanted := count > 0
+	for include := r.root.Get("include").First(); include.Kind() != jsonscan.Absent; include = include.Next() {
+		wanted = wanted || string(include.Text()) == "message.output_text.logprobs"
+	}
+	if wanted {
+		r.Literal(`"logprobs":true`)
+		r.Field("top_logprobs", top)
+	}
+}
+
+// writeText writes the form that the text of the answer is to have.
+func (r *reader) writeText() *schema.Error {
+	text := r.root.Get("text")
+	if !text.Given() {
+		return nil
+	}
+	if text.Kind() != jsonscan.Object {
+		return invalid("text", "'text' must be an object.")
+	}
+	r.Field("verbosity", text.Get("verbosity"))
+	format := text.Get("format")
+	switch kind := string(format.Get("type").Text()); kind {
+	case "", "text":
+		if format.Given() && kind == "" {
+			return schema.MissingParameter("text.format.type")
+		}
+	case "json_object":
+		r.Literal(`"response_format":{"type":"json_object"}`)
+	case "json_schema":
+		if format.Get("schema").Kind() != jsonscan.Object {
+			return invalid("text.format.schema", "'text.format.schema' must be a JSON schema.")
+		}
+		r.Open(`"response_format":{"type":"json_schema","json_schema":{`)
+		if name := format.Get("name"); len(dialect.RawText(name)) > 0 {
+			r.Field("name", name)
+		} else {
+			r.Literal(`"name":"response"`)
+		}
+		r.Field("description", format.Get("description"))
+		r.Field("schema", format.Get("schema"))
+		r.Field("strict", format.Get("strict"))
+		r.Close("}}")
+	default:
+		return invalid("text.format.type", "'text.format.type' must be text, json_object or json_schema.")
+	}
+	return nil
+}

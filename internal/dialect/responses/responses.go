@@ -1,0 +1,104 @@
+// Package responses speaks OpenAI's Responses API towards clients: it reads its
+// requests into the unified chat form, and writes unified answers as responses and
+// their events.
+//
+// A response is a list of items: messages, reasoning, calls of tools. The unified form
+// has messages, so that the items of one turn of the model become one message, and one
+// message several items.
+package responses
+
+import (
+	"crypto/rand"
+	"strconv"
+	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// Past finds what earlier responses of the same caller left behind.
+type Past interface {
+	// Conversation returns all items of the conversation that ends with a response, its
+	// output included, as elements of a JSON array. An error that is a *schema.Error is
+	// what the caller is told.
+	Conversation(id string) ([]byte, error)
+	// Item returns an item by its id, nil where it is not known.
+	Item(id string) ([]byte, error)
+}
+
+// Request is a request of the Responses API that was read.
+type Request struct {
+	// Chat is the body of the unified chat request that asks for the same.
+	Chat []byte
+	// ID is the id of the response, which is made here, and Created its time in seconds.
+	ID      string
+	Created int64
+	// Store says that the client wants the response to be kept, and Previous names the
+	// response before this one, empty if there is none.
+	Store    bool
+	Previous string
+	// Input is what the client gave as input in this request, as elements of a JSON
+	// array, in the form in which input items are listed. It is empty unless Store is set.
+	Input []byte
+
+	echo  []byte // the members of the response that repeat the request
+	tools map[string]tool
+}
+
+const idPrefix = "resp_"
+
+// NewID returns the id of a new response.
+func NewID() string { return idPrefix + strings.ToLower(rand.Text()) }
+
+// IsID reports whether a text has the form of the ids that NewID makes.
+func IsID(id string) bool { return len(id) == len(idPrefix)+26 && strings.HasPrefix(id, idPrefix) }
+
+// The ids of items have the id of their response in them, so that an item is found
+// without an index of all items.
+const (
+	messagePrefix   = "msg_"
+	reasoningPrefix = "rs_"
+	callPrefix      = "fc_"
+	customPrefix    = "ctc_"
+	imagePrefix     = "ig_"
+	outputPrefix    = "fco_"
+)
+
+// inputMark distinguishes the ids of input items from those of the output.
+const inputMark = 'i'
+
+// itemID returns the id of the output item of a response at an index.
+func itemID(prefix, response string, index int) string {
+	return prefix + response[len(idPrefix):] + "_" + strconv.Itoa(index)
+}
+
+// inputID returns the id of the input item of a response at an index.
+func inputID(prefix, response string, index int) string {
+	return prefix + response[len(idPrefix):] + "_" + string(inputMark) + strconv.Itoa(index)
+}
+
+// ResponseOf returns the id of the response to which an item belongs, by the id of the
+// item. It returns false for ids that were not made here.
+func ResponseOf(item string) (response string, ok bool) {
+	_, rest, found := strings.Cut(item, "_")
+	token, _, _ := strings.Cut(rest, "_")
+	id := idPrefix + token
+	return id, found && IsID(id)
+}
+
+// invalid returns the error for a value that may not be there.
+func invalid(param, message string) *schema.Error { return schema.InvalidValue(param, message) }
+
+// within puts the name of an outer value before the name in an error. Messages that do
+// not begin with the name of a value begin with a verb, and get it.
+func within(place string, err *schema.Error) *schema.Error {
+	param := place
+	if err.Param != nil && *err.Param != "" {
+		param += "." + *err.Param
+	}
+	if err.Code == schema.CodeMissingParameter {
+		return schema.MissingParameter(param)
+	}
+	known := *err
+	known.Param = &param
+	return &known
+}

@@ -1,0 +1,130 @@
+package responses
+
+import (
+	"encoding/base64"
+	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
+)
+
+// state is what a backend wants back in the next turn as it was: signed thinking, and
+// signatures of texts and calls. Clients get it as the encrypted_content of a reasoning
+// item and send it back with that.
+type state struct {
+	blocks  jsonwrite.Writer // elements of thinking_blocks
+	details jsonwrite.Writer // elements of reasoning_details
+	extra   []byte           // extra_content of the message
+	calls   []signedCall     // extra_content of calls
+}
+
+type signedCall struct{ id, extra []byte } // both are JSON
+
+// statePrefix distinguishes the state that is made here from what other providers
+// encrypt.
+const statePrefix = "pb1."
+
+func (s *state) empty() bool {
+	return len(s.blocks.Out) == 0 && len(s.details.Out) == 0 && s.extra == nil && len(s.calls) == 0
+}
+
+// reset forgets the state and keeps its memory.
+func (s *state) reset() {
+	s.blocks.Begin(s.blocks.Out, nil)
+	s.details.Begin(s.details.Out, nil)
+	s.extra, s.calls = nil, s.calls[:0]
+}
+
+// seal returns the state as text that clients keep.
+func (s *state) seal() string {
+	var w jsonwrite.Writer
+	w.Object()
+	s.write(&w)
+	if len(s.calls) > 0 {
+		w.Name("calls")
+		w.Array()
+		for _, c := range s.calls {
+			w.Object()
+			w.Member("id", c.id)
+			w.Member("extra_content", c.extra)
+			w.EndObject()
+		}
+		w.EndArray()
+	}
+	w.EndObject()
+	return statePrefix + base64.StdEncoding.EncodeToString(w.Out)
+}
+
+// write writes the members that a message has because of the state.
+func (s *state) write(w *jsonwrite.Writer) {
+	writeList(w, "thinking_blocks", s.blocks.Out)
+	writeList(w, "reasoning_details", s.details.Out)
+	if s.extra != nil {
+		w.Member("extra_content", s.extra)
+	}
+}
+
+func writeList(w *jsonwrite.Writer, name string, elements []byte) {
+	if len(elements) > 0 {
+		w.Name(name)
+		w.Array()
+		w.Raw(elements)
+		w.EndArray()
+	}
+}
+
+// callExtra returns what belongs to a call, nil if there is nothing.
+func (s *state) callExtra(id []byte) []byte {
+	for _, c := range s.calls {
+		if string(c.id) == string(id) {
+			return c.extra
+		}
+	}
+	return nil
+}
+
+// addState adds a state that a client sent back. It returns false if the text was not
+// made here.
+func (t *turn) addState(sealed []byte) bool {
+	encoded, ours := strings.CutPrefix(string(sealed), statePrefix)
+	if !ours {
+		return false
+	}
+	text, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		return false
+	}
+	var doc jsonscan.Document
+	if doc.Parse(text) != nil || doc.Root().Kind() != jsonscan.Object {
+		return false
+	}
+	t.state.add(doc.Root())
+	for c := doc.Root().Get("calls").First(); c.Kind() != jsonscan.Absent; c = c.Next() {
+		if id, extra := c.Get("id"), c.Get("extra_content"); id.Kind() == jsonscan.String && extra.Kind() == jsonscan.Object {
+			t.state.calls = append(t.state.calls, signedCall{id.Raw(), extra.Raw()})
+		}
+	}
+	return true
+}
+
+// add adds what a message or a delta has that the backend wants back. It tells whether
+// there was something.
+func (s *state) add(message jsonscan.Value) bool {
+	found := false
+	for _, list := range []struct {
+		name string
+		to   *jsonwrite.Writer
+	}{{"thinking_blocks", &s.blocks}, {"reasoning_details", &s.details}} {
+		for v := message.Get(list.name).First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+			if v.Kind() == jsonscan.Object {
+				list.to.Raw(v.Raw())
+				found = true
+			}
+		}
+	}
+	if extra := message.Get("extra_content"); extra.Kind() == jsonscan.Object {
+		s.extra = append([]byte(nil), extra.Raw()...)
+		found = true
+	}
+	return found
+}

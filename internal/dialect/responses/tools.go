@@ -1,0 +1,347 @@
+package responses
+
+import (
+	"hash/fnv"
+	"strconv"
+	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// tool is how the client knows a tool that has another form or name towards backends.
+type tool struct {
+	name, namespace string
+	custom          bool
+}
+
+// toolList collects the tools of a request. Towards backends all are functions.
+type toolList struct {
+	offered []offeredTool
+	index   map[string]int  // of offered, by name
+	named   map[string]tool // those that are not functions of the same name
+	dropped []string        // the types of hosted tools that were left out
+	inner   jsonscan.Document
+}
+
+type offeredTool struct {
+	name string
+	json []byte
+}
+
+// addList adds the tools of an array.
+func (l *toolList) addList(list jsonscan.Value, param string) *schema.Error {
+	if !list.Given() {
+		return nil
+	}
+	if list.Kind() != jsonscan.Array {
+		return invalid(param, "'"+param+"' must be an array of tools.")
+	}
+	var doc jsonscan.Document
+	i := 0
+	for t := dialect.Rescan(&doc, list).First(); t.Kind() != jsonscan.Absent; t = t.Next() {
+		if err := l.add(t, ""); err != nil {
+			return within(param+"["+strconv.Itoa(i)+"]", err)
+		}
+		i++
+	}
+	return nil
+}
+
+// add adds one tool, which may be in a namespace.
+func (l *toolList) add(t jsonscan.Value, namespace string) *schema.Error {
+	kind := string(t.Get("type").Text())
+	switch kind {
+	case "function":
+		return l.addFunction(t, namespace)
+	case "custom":
+		return l.addCustom(t, namespace)
+	case "namespace":
+		name := t.Get("name")
+		if namespace != "" || len(dialect.RawText(name)) == 0 {
+			return invalid("name", "A namespace must have a name, and no namespace in it.")
+		}
+		return l.addNamespace(t.Get("tools"), string(name.Text()))
+	case "":
+		return schema.MissingParameter("type")
+	}
+	if isOptional(kind) {
+		l.dropped = append(l.dropped, kind)
+		return nil
+	}
+	return invalid("type", "The hosted tool '"+shorten(kind)+"' is not available: the backend of this model does not have it. It takes function and custom tools.")
+}
+
+// isOptional reports whether a hosted tool is one that clients offer by habit and can do
+// without. Tools whose results an answer depends on are not.
+func isOptional(kind string) bool {
+	switch kind {
+	case "tool_search", "image_generation":
+		return true
+	}
+	return strings.HasPrefix(kind, "web_search")
+}
+
+func (l *toolList) addNamespace(list jsonscan.Value, namespace string) *schema.Error {
+	if list.Kind() != jsonscan.Array {
+		return invalid("tools", "A namespace must have an array of tools.")
+	}
+	i := 0
+	for t := dialect.Rescan(&l.inner, list).First(); t.Kind() != jsonscan.Absent; t = t.Next() {
+		if err := l.add(t, namespace); err != nil {
+			return within("tools["+strconv.Itoa(i)+"]", err)
+		}
+		i++
+	}
+	return nil
+}
+
+// addFunction adds a function.
+func (l *toolList) addFunction(t jsonscan.Value, namespace string) *schema.Error {
+	name := t.Get("name")
+	if len(dialect.RawText(name)) == 0 {
+		return schema.MissingParameter("name")
+	}
+	flat := flatName(namespace, string(name.Text()))
+	w := jsonwrite.Writer{Out: make([]byte, 0, len(t.Raw())+64)}
+	w.Open(`{"type":"function","function":{`)
+	w.Name("name")
+	w.Text([]byte(flat))
+	w.Field("description", t.Get("description"))
+	w.Field("parameters", t.Get("parameters"))
+	w.Field("strict", t.Get("strict"))
+	w.Close("}}")
+	l.offer(flat, w.Out)
+	if namespace != "" {
+		l.rename(flat, tool{name: string(name.Text()), namespace: namespace})
+	}
+	return nil
+}
+
+// addCustom adds a tool that takes free text, as a function that takes one text.
+func (l *toolList) addCustom(t jsonscan.Value, namespace string) *schema.Error {
+	name := t.Get("name")
+	if len(dialect.RawText(name)) == 0 {
+		return schema.MissingParameter("name")
+	}
+	flat := flatName(namespace, string(name.Text()))
+	w := jsonwrite.Writer{Out: make([]byte, 0, len(t.Raw())+256)}
+	w.Open(`{"type":"function","function":{`)
+	w.Name("name")
+	w.Text([]byte(flat))
+	w.Name("description")
+	w.Escaped(customDescription(t))
+	w.Literal(`"parameters":{"type":"object","properties":{"input":{"type":"string","description":"The input of the tool, as plain text."}},"required":["input"],"additionalProperties":false}`)
+	w.Close("}}")
+	l.offer(flat, w.Out)
+	l.rename(flat, tool{name: string(name.Text()), namespace: namespace, custom: true})
+	return nil
+}
+
+// customDescription returns the description of a custom tool, escaped, with the grammar
+// that its input follows: the backend does not enforce it, but the model can read it.
+func customDescription(t jsonscan.Value) []byte {
+	text := append([]byte(nil), dialect.RawText(t.Get("description"))...)
+	var doc jsonscan.Document
+	format := t.Get("format")
+	if format.Kind() != jsonscan.Object {
+		return text
+	}
+	format = dialect.Rescan(&doc, format)
+	definition := format.Get("definition")
+	syntax := format.Get("syntax")
+	if inner := format.Get("grammar"); inner.Kind() == jsonscan.Object {
+		definition, syntax = inner.Get("definition"), inner.Get("syntax")
+	}
+	if string(format.Get("type").Text()) != "grammar" || definition.Kind() != jsonscan.String {
+		return text
+	}
+	if len(text) > 0 {
+		text = append(text, `\n\n`...)
+	}
+	text = append(text, `The input must match this grammar`...)
+	if word := dialect.RawText(syntax); len(word) > 0 {
+		text = append(append(append(text, ` (`...), word...), ')')
+	}
+	return append(append(text, `:\n`...), dialect.RawText(definition)...)
+}
+
+// offer adds a tool; of several of one name the first counts.
+func (l *toolList) offer(name string, json []byte) {
+	if _, there := l.index[name]; there {
+		return
+	}
+	if l.index == nil {
+		l.index = map[string]int{}
+	}
+	l.index[name] = len(l.offered)
+	l.offered = append(l.offered, offeredTool{name, json})
+}
+
+func (l *toolList) rename(flat string, t tool) {
+	if l.named == nil {
+		l.named = map[string]tool{}
+	}
+	if _, there := l.named[flat]; !there {
+		l.named[flat] = t
+	}
+}
+
+// maxName is the longest name of a function that backends take.
+const maxName = 64
+
+// flatName returns the name of a tool of a namespace among all tools. It depends on
+// nothing else, so that calls of earlier turns get the same name.
+func flatName(namespace, name string) string {
+	if namespace == "" {
+		return name
+	}
+	if !strings.HasSuffix(namespace, "__") {
+		namespace += "__"
+	}
+	flat := strings.Map(func(c rune) rune {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '_', c == '-':
+			return c
+		}
+		return '_'
+	}, namespace+name)
+	if len(flat) <= maxName && flat == namespace+name {
+		return flat
+	}
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(namespace + name)) // never fails
+	tail := "_" + strconv.FormatUint(uint64(hash.Sum32()), 36)
+	return flat[:min(len(flat), maxName-len(tail))] + tail
+}
+
+// writeTools writes the tools and which of them to use.
+func (r *reader) writeTools() *schema.Error {
+	if err := r.tools.addList(r.root.Get("tools"), "tools"); err != nil {
+		return err
+	}
+	choice, allowed, err := r.toolChoice()
+	if err != nil {
+		return err
+	}
+	first := true
+	for _, t := range r.tools.offered {
+		if allowed != nil && !allowed[t.name] {
+			continue
+		}
+		if first {
+			r.Name("tools")
+			r.Array()
+			first = false
+		}
+		r.Raw(t.json)
+	}
+	if first {
+		if string(choice) == `"required"` {
+			return r.noTool()
+		}
+		return nil // nothing to choose from
+	}
+	r.EndArray()
+	if choice != nil {
+		r.Member("tool_choice", choice)
+	}
+	if r.root.Get("parallel_tool_calls").Kind() == jsonscan.False {
+		r.Literal(`"parallel_tool_calls":false`)
+	}
+	return nil
+}
+
+// noTool says that a tool must be used and none is there.
+func (r *reader) noTool() *schema.Error {
+	if len(r.tools.dropped) > 0 {
+		return invalid("tool_choice", "'tool_choice' wants a tool to be used, but the only tools are hosted ones that the backend of this model does not have: "+strings.Join(r.tools.dropped, ", ")+".")
+	}
+	return invalid("tool_choice", "'tool_choice' wants a tool to be used, but there are no tools.")
+}
+
+// toolChoice returns which tool to use in the unified form, nil if nothing is said, and
+// the tools that may be used, nil if all may.
+func (r *reader) toolChoice() (choice []byte, allowed map[string]bool, err *schema.Error) {
+	field := r.root.Get("tool_choice")
+	if !field.Given() {
+		return nil, nil, nil
+	}
+	if field.Kind() == jsonscan.String {
+		switch string(field.Text()) {
+		case "auto", "none", "required":
+			return field.Raw(), nil, nil
+		}
+		return nil, nil, invalid("tool_choice", "'tool_choice' must be auto, none, required, or an object that names a tool.")
+	}
+	switch kind := string(field.Get("type").Text()); kind {
+	case "function", "custom":
+		name, err := r.chosen(field)
+		if err != nil {
+			return nil, nil, err
+		}
+		var w jsonwrite.Writer
+		w.Open(`{"type":"function","function":{"name":`)
+		w.Text([]byte(name))
+		w.Close("}}")
+		return w.Out, nil, nil
+	case "allowed_tools":
+		return r.allowedTools(field)
+	case "":
+		return nil, nil, schema.MissingParameter("tool_choice.type")
+	default:
+		return nil, nil, invalid("tool_choice", "'tool_choice' wants the hosted tool '"+shorten(kind)+"', which the backend of this model does not have.")
+	}
+}
+
+// chosen returns the name of the tool that an object names.
+func (r *reader) chosen(v jsonscan.Value) (string, *schema.Error) {
+	name := flatName(string(v.Get("namespace").Text()), string(v.Get("name").Text()))
+	if name == "" {
+		return "", schema.MissingParameter("tool_choice.name")
+	}
+	if _, there := r.tools.index[name]; !there {
+		return "", invalid("tool_choice", "'tool_choice' names the tool '"+shorten(name)+"', which is not among the tools.")
+	}
+	return name, nil
+}
+
+// allowedTools reads the tools that may be used.
+func (r *reader) allowedTools(field jsonscan.Value) ([]byte, map[string]bool, *schema.Error) {
+	mode := field.Get("mode")
+	switch string(mode.Text()) {
+	case "auto", "required":
+	default:
+		return nil, nil, invalid("tool_choice.mode", "'tool_choice.mode' must be auto or required.")
+	}
+	list := field.Get("tools")
+	if list.Kind() != jsonscan.Array {
+		return nil, nil, invalid("tool_choice.tools", "'tool_choice.tools' must be an array of tools.")
+	}
+	allowed := map[string]bool{}
+	for t := dialect.Rescan(&r.parts, list).First(); t.Kind() != jsonscan.Absent; t = t.Next() {
+		switch kind := string(t.Get("type").Text()); {
+		case kind == "function", kind == "custom":
+			name, err := r.chosen(t)
+			if err != nil {
+				return nil, nil, err
+			}
+			allowed[name] = true
+		case !isOptional(kind):
+			return nil, nil, invalid("tool_choice.tools", "'tool_choice.tools' names the hosted tool '"+shorten(kind)+"', which the backend of this model does not have.")
+		}
+	}
+	return mode.Raw(), allowed, nil
+}
+
+// customArguments returns the arguments of the function that stands for a custom tool,
+// given its input as JSON.
+func customArguments(input []byte) []byte {
+	var w jsonwrite.Writer
+	w.Object()
+	w.Member("input", input)
+	w.EndObject()
+	return w.Out
+}
