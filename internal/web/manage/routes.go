@@ -85,6 +85,9 @@ func (t *routeTable) addInstances() {
 	t.change("POST /api/config/instance/add/{serviceType}", access.WriteInstances, a.AddInstance, web.Operation{
 		Summary: "Add an instance; its name and baseUrl must not be those of another one", Body: instanceView{}, Status: http.StatusCreated,
 	})
+	t.change("POST /api/config/instance/add", access.WriteInstances, a.AddInstances, web.Operation{
+		Summary: "Add several instances, of any service types, as one version", Body: addRequest{}, Status: http.StatusCreated,
+	})
 	t.change("PUT /api/config/instance/update/{serviceType}", access.WriteInstances, a.UpdateInstance, web.Operation{
 		Summary: "Change what is given of an instance; an apiKey that is left out, null or a mask stays", Body: updateRequest{},
 	})
