@@ -61,6 +61,7 @@ var floors = []string{
 	"internal/config",
 	"internal/routing",
 	"internal/discover",
+	"internal/starter",
 	"internal/live",
 	"internal/watch",
 	"internal/proxy",

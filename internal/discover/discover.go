@@ -38,6 +38,8 @@ type Model struct {
 	ID string
 	// ServiceType is a guess by the name, unless the backend says it.
 	ServiceType schema.ServiceType
+	// OfGateway says that the backend is a gateway of this kind.
+	OfGateway bool
 }
 
 // Found is what a backend said.
@@ -181,16 +183,16 @@ func read(body []byte, adapter string, mayRefine bool) ([]Model, string, error) 
 		return nil, "", errors.New("the answer is no list of models")
 	}
 	var models []Model
-	add := func(id string, serviceType schema.ServiceType) {
+	add := func(id string, serviceType schema.ServiceType, ofGateway bool) {
 		if id != "" && len(models) < maxModels {
-			models = append(models, Model{id, serviceType})
+			models = append(models, Model{id, serviceType, ofGateway})
 		}
 	}
 	for _, model := range list.Data {
 		if mayRefine && adapter == "openai" && slices.Contains([]string{"vllm", "llamacpp", "xinference"}, model.OwnedBy) {
 			adapter = model.OwnedBy
 		}
-		add(model.ID, GuessService(model.ID))
+		add(model.ID, GuessService(model.ID), model.OwnedBy == "patchbay")
 	}
 	for _, model := range list.Models {
 		if len(list.Data) > 0 {
@@ -204,7 +206,7 @@ func read(body []byte, adapter string, mayRefine bool) ([]Model, string, error) 
 			serviceType = schema.Embedding
 		}
 		// Gemini says models/name, and Ollama name:latest; both take the name alone.
-		add(strings.TrimSuffix(strings.TrimPrefix(model.Name, "models/"), ":latest"), serviceType)
+		add(strings.TrimSuffix(strings.TrimPrefix(model.Name, "models/"), ":latest"), serviceType, false)
 	}
 	for i := range models {
 		if kinds.Check(adapter, models[i].ServiceType) != nil {

@@ -1,0 +1,261 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/spf13/cobra"
+
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// knownBackend is a backend that can be named instead of its address.
+type knownBackend struct{ name, url, adapter, keyVariable string }
+
+var knownBackends = []knownBackend{
+	{"ollama", "http://127.0.0.1:11434", "ollama", ""},
+	{"openai", "https://api.openai.com", "openai", "OPENAI_API_KEY"},
+	{"anthropic", "https://api.anthropic.com", "anthropic", "ANTHROPIC_API_KEY"},
+	{"gemini", "https://generativelanguage.googleapis.com", "gemini", "GEMINI_API_KEY"},
+}
+
+// addFlags say which models of which backend are added.
+type addFlags struct {
+	remoteFlags
+	backend, adapter string
+	keyVariable      string
+	serviceType      string
+	models           []string
+	dryRun, yes      bool
+	json             bool
+}
+
+func newAdd(env []string, stdout, stderr io.Writer) *cobra.Command {
+	flags := &addFlags{remoteFlags: remoteFlags{settingFlags: settingFlags{env: env}}}
+	cmd := &cobra.Command{
+		Use:   "add URL",
+		Short: "Add the models of a backend to a running gateway",
+		Long: `Lets a running gateway ask a backend which models it has and what kind of backend it
+is, proposes a service type for each model, and adds those that are new, all as one
+version, which one roll-back takes away. On a terminal it asks before it adds.
+
+ollama, openai, anthropic and gemini stand for their usual addresses, and for the
+variables of the environment that usually have their keys.
+
+` + remotePlaces,
+		Example: `  patchbay add http://gpu1:8000
+  patchbay add ollama --model qwen2.5:7b --model nomic-embed-text
+  patchbay add openai --model gpt-4o --key-env OPENAI_API_KEY
+  patchbay add http://10.0.0.7:9000 --model whisper --type stt --adapter whispercpp`,
+		Args: oneArg("address", "backend", "patchbay add http://127.0.0.1:11434"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			flags.backend = args[0]
+			ctx, stop := untilSignal(cmd.Context())
+			defer stop()
+			return flags.run(ctx, newQuestions(cmd.InOrStdin(), stderr, flags.yes || flags.json), stdout)
+		},
+	}
+	flags.register(cmd)
+	cmd.Flags().StringArrayVar(&flags.models, "model", nil, "model to add; may be repeated (default: all that are new)")
+	cmd.Flags().StringVar(&flags.serviceType, "type", "", "service type of the models, in place of the proposed ones")
+	cmd.Flags().StringVar(&flags.adapter, "adapter", "", "kind of backend (default: it is found out)")
+	cmd.Flags().StringVar(&flags.keyVariable, "key-env", "", "environment variable with the backend's key; the gateway stores its value")
+	cmd.Flags().BoolVar(&flags.dryRun, "dry-run", false, "show what would be added, and add nothing")
+	cmd.Flags().BoolVarP(&flags.yes, "yes", "y", false, "ask nothing")
+	cmd.Flags().BoolVar(&flags.json, "json", false, "print JSON")
+	return cmd
+}
+
+// discovered is what the gateway says of a backend.
+type discovered struct {
+	Adapter string `json:"adapter"`
+	Models  []struct {
+		ID          string `json:"id"`
+		ServiceType string `json:"serviceType"`
+		Exists      bool   `json:"exists"`
+	} `json:"models"`
+	Errors []string `json:"errors"`
+}
+
+// addedModel is a model that is added, or was there.
+type addedModel struct {
+	Model       string `json:"model"`
+	ServiceType string `json:"serviceType"`
+	Exists      bool   `json:"exists"`
+}
+
+func (f *addFlags) run(ctx context.Context, ask *questions, stdout io.Writer) error {
+	if err := f.complete(); err != nil {
+		return err
+	}
+	gateway, err := f.remote()
+	if err != nil {
+		return err
+	}
+	key := ""
+	if f.keyVariable != "" {
+		if key = variable(f.env, f.keyVariable); key == "" {
+			return failed(fmt.Errorf("the environment variable %s has no key", f.keyVariable))
+		}
+	}
+	var found discovered
+	wanted := map[string]string{"baseUrl": f.backend, "apiKey": key, "adapter": f.adapter}
+	if err := gateway.ask(ctx, http.MethodPost, "/api/config/discover", wanted, &found); err != nil {
+		return failed(err)
+	}
+	models, err := f.choose(&found)
+	if err != nil {
+		return failed(err)
+	}
+	fresh := slices.DeleteFunc(slices.Clone(models), func(m addedModel) bool { return m.Exists })
+	if !f.json {
+		f.list(stdout, found.Adapter, models)
+	}
+	var result struct {
+		Version int `json:"version"`
+	}
+	if len(fresh) > 0 && ask.yes(fmt.Sprintf("Add %d instances?", len(fresh)), true) {
+		path := "/api/config/instance/add"
+		if f.dryRun {
+			path += "?dryRun=true"
+		}
+		if err := gateway.ask(ctx, http.MethodPost, path, f.additions(fresh, found.Adapter, key), &result); err != nil {
+			return failed(err)
+		}
+	}
+	return f.report(stdout, found.Adapter, models, len(fresh), result.Version)
+}
+
+// complete fills in what the name of a known backend says, and checks the flags.
+func (f *addFlags) complete() error {
+	for _, known := range knownBackends {
+		if strings.EqualFold(f.backend, known.name) {
+			f.backend = known.url
+			if f.adapter == "" {
+				f.adapter = known.adapter
+			}
+			if f.keyVariable == "" {
+				f.keyVariable = known.keyVariable
+			}
+		}
+	}
+	if f.serviceType != "" {
+		if _, err := schema.ParseServiceType(f.serviceType); err != nil {
+			return fmt.Errorf("--type: %w", err)
+		}
+	}
+	if parsed, err := url.Parse(f.backend); err != nil || parsed.Host == "" {
+		return fmt.Errorf("want the address of a backend such as http://127.0.0.1:8000, or one of ollama, openai, anthropic, gemini; found %q", f.backend)
+	}
+	return nil
+}
+
+// choose returns the models that were asked for. A backend without a list has those
+// that the flags name.
+func (f *addFlags) choose(found *discovered) ([]addedModel, error) {
+	if found.Adapter == "" {
+		if len(f.models) == 0 || f.serviceType == "" {
+			return nil, fmt.Errorf("no list of models was found at %s (%s); --model and --type add models without one", f.backend, strings.Join(found.Errors, "; "))
+		}
+		found.Adapter = f.adapter
+	}
+	var models []addedModel
+	for _, m := range found.Models {
+		if len(f.models) > 0 && !slices.Contains(f.models, m.ID) {
+			continue
+		}
+		one := addedModel{m.ID, m.ServiceType, m.Exists}
+		if f.serviceType != "" && !strings.EqualFold(f.serviceType, m.ServiceType) {
+			one.ServiceType, one.Exists = f.serviceType, false
+		}
+		models = append(models, one)
+	}
+	for _, name := range f.models {
+		if slices.ContainsFunc(models, func(m addedModel) bool { return m.Model == name }) {
+			continue
+		}
+		if len(found.Models) > 0 {
+			var names []string
+			for _, m := range found.Models {
+				names = append(names, m.ID)
+			}
+			return nil, fmt.Errorf("the backend has no model %q%s", name, nearest(name, names))
+		}
+		models = append(models, addedModel{Model: name, ServiceType: f.serviceType})
+	}
+	if len(models) == 0 {
+		return nil, errors.New("the backend has no models")
+	}
+	return models, nil
+}
+
+func nearest(name string, names []string) string {
+	if close := schema.Nearest(name, names, 1); len(close) > 0 {
+		return fmt.Sprintf(" (did you mean %q?)", close[0])
+	}
+	return ""
+}
+
+func (f *addFlags) additions(models []addedModel, adapter, key string) map[string]any {
+	var list []map[string]any
+	for _, m := range models {
+		instance := map[string]any{"name": m.Model, "baseUrl": f.backend}
+		if adapter != "" {
+			instance["adapter"] = adapter
+		}
+		if key != "" {
+			instance["apiKey"] = key
+		}
+		list = append(list, map[string]any{"serviceType": m.ServiceType, "instance": instance})
+	}
+	return map[string]any{"instances": list}
+}
+
+func (f *addFlags) list(stdout io.Writer, adapter string, models []addedModel) {
+	if adapter == "" {
+		adapter = "of the kind that its service type has"
+	}
+	fmt.Fprintf(stdout, "%s is %s\n\n", f.backend, adapter)
+	table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "MODEL\tSERVICE TYPE\t")
+	for _, m := range models {
+		note := "new"
+		if m.Exists {
+			note = "is there already"
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\n", m.Model, m.ServiceType, note)
+	}
+	_ = table.Flush() // a writer that fails fails again below
+	fmt.Fprintln(stdout)
+}
+
+func (f *addFlags) report(stdout io.Writer, adapter string, models []addedModel, fresh, version int) error {
+	if f.json {
+		data, err := json.Marshal(map[string]any{"baseUrl": f.backend, "adapter": adapter, "models": models, "version": version, "dryRun": f.dryRun},
+			json.Deterministic(true), jsontext.WithIndent("  "))
+		if err == nil {
+			_, err = stdout.Write(append(data, '\n'))
+		}
+		return failed(err)
+	}
+	switch {
+	case fresh == 0:
+		fmt.Fprintln(stdout, "nothing is new")
+	case version == 0:
+		fmt.Fprintln(stdout, "nothing was added")
+	case f.dryRun:
+		fmt.Fprintf(stdout, "%d instances would be added; nothing was\n", fresh)
+	default:
+		fmt.Fprintf(stdout, "added %d instances; the configuration is version %d\n", fresh, version)
+	}
+	return nil
+}

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
+	"github.com/patchbay-ai/patchbay/internal/discover"
+	"github.com/patchbay-ai/patchbay/internal/starter"
+	"github.com/patchbay-ai/patchbay/internal/transport"
+)
+
+// initFlags are what a starter file is made of.
+type initFlags struct {
+	env         []string
+	file        string
+	listen      string
+	backends    []string
+	keyVariable string
+	ports       []int
+	secure      bool
+	force, yes  bool
+}
+
+func newInit(env []string, stdout, stderr io.Writer) *cobra.Command {
+	flags := &initFlags{env: env}
+	cmd := &cobra.Command{
+		Use:   "init [FILE]",
+		Short: "Write a first configuration, with the model servers that run on this machine",
+		Long: `Writes a configuration with comments, and beside it its JSON Schema for editors. It
+looks for Ollama, vLLM, llama.cpp and others on their usual ports of this machine, and
+at the addresses of --backend, and puts their models into the file. On a terminal it
+asks what is wanted; elsewhere, and with --yes, the flags decide.
+
+With --secure, and always where it does not listen on loopback alone, security is on: a
+management token and an API key are made and printed this once; the file has their
+hashes.`,
+		Example: `  patchbay init
+  patchbay init gateway.yaml --yes --backend http://gpu1:8000
+  patchbay init --backend https://api.openai.com --key-env OPENAI_API_KEY`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			flags.file = defaultFile
+			if len(args) == 1 {
+				flags.file = args[0]
+			}
+			ctx, stop := untilSignal(cmd.Context())
+			defer stop()
+			return flags.run(ctx, newQuestions(cmd.InOrStdin(), stderr, flags.yes), stdout, stderr)
+		},
+	}
+	cmd.Flags().StringVar(&flags.listen, "listen", "127.0.0.1:8080", "address to listen on")
+	cmd.Flags().StringArrayVar(&flags.backends, "backend", nil, "address of a backend whose models are added; may be repeated")
+	cmd.Flags().StringVar(&flags.keyVariable, "key-env", "", "environment variable with the key of the backends of --backend; the file refers to it")
+	cmd.Flags().IntSliceVar(&flags.ports, "ports", starter.Ports(), "ports of this machine where model servers are looked for; 0 looks nowhere")
+	cmd.Flags().BoolVar(&flags.secure, "secure", false, "ask callers for keys and managers for tokens")
+	cmd.Flags().BoolVar(&flags.force, "force", false, "replace files that are there")
+	cmd.Flags().BoolVarP(&flags.yes, "yes", "y", false, "ask nothing")
+	return cmd
+}
+
+func (f *initFlags) run(ctx context.Context, ask *questions, stdout, stderr io.Writer) error {
+	if f.keyVariable != "" && !isVariable(f.keyVariable) {
+		return fmt.Errorf("--key-env: want the name of an environment variable, found %q", f.keyVariable)
+	}
+	schemaPath := filepath.Join(filepath.Dir(f.file), schemaFile)
+	for _, path := range []string{f.file, schemaPath} {
+		if _, err := os.Stat(path); err == nil && !f.force && path == f.file {
+			return failed(fmt.Errorf("%s is there already; --force replaces it", path))
+		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return failed(err)
+		}
+	}
+	options := starter.Options{Schema: schemaFile, File: f.file}
+	var err error
+	if options.Backends, err = f.findBackends(ctx, ask, stderr); err != nil {
+		return failed(err)
+	}
+	options.Listen = ask.text("Address to listen on", f.listen)
+	isSecure := f.secure || !isLoopback(options.Listen) || ask.in != nil && ask.yes("Ask callers for keys and managers for tokens?", false)
+	var token, key string
+	if isSecure {
+		token, options.TokenHash = access.NewTokenText()
+		key, options.KeyHash = access.NewKeyText()
+	}
+	content := starter.Content(options)
+	// What is written must be right; variables may be set later.
+	if _, err := config.Load(config.Source{File: f.file, Content: []byte(variablesAsText(content)), KnownAdapter: kinds.Check}); err != nil {
+		return failed(fmt.Errorf("these answers make a configuration with mistakes:\n%w", err))
+	}
+	data, err := settingsSchema()
+	if err == nil {
+		err = os.WriteFile(schemaPath, data, 0o644) //nolint:gosec // nothing in it is secret
+	}
+	if err == nil {
+		err = os.WriteFile(f.file, []byte(content), 0o600)
+	}
+	if err != nil {
+		return failed(err)
+	}
+	f.report(stdout, options, token, key)
+	return nil
+}
+
+// findBackends asks the usual ports and the backends that were named.
+func (f *initFlags) findBackends(ctx context.Context, ask *questions, stderr io.Writer) ([]starter.Backend, error) {
+	client := transport.New(transport.Options{Control: transport.RefuseMetadata})
+	defer client.Close()
+	send := discover.Direct(client)
+	var backends []starter.Backend
+	if len(f.ports) > 0 && f.ports[0] != 0 {
+		fmt.Fprintf(stderr, "looking for model servers on the ports %v of this machine\n", f.ports)
+		for _, b := range starter.FindLocal(ctx, send, f.ports) {
+			if ask.yes(fmt.Sprintf("%s has %d models. Add them?", b.Title, len(b.Models)), true) {
+				backends = append(backends, b)
+			}
+		}
+	}
+	for _, address := range f.backends {
+		b, err := f.askBackend(ctx, send, address, f.keyVariable)
+		if err != nil {
+			return nil, err
+		}
+		backends = append(backends, b)
+	}
+	for ask.in != nil {
+		address := ask.text("Address of another backend (empty: no more):", "")
+		if address == "" {
+			break
+		}
+		variable := ask.text("Environment variable with its key (empty: it needs none):", "")
+		b, err := f.askBackend(ctx, send, address, variable)
+		if err != nil {
+			fmt.Fprintln(stderr, err)
+			continue
+		}
+		backends = append(backends, b)
+	}
+	return backends, nil
+}
+
+func (f *initFlags) askBackend(ctx context.Context, send discover.Send, address, keyVariable string) (starter.Backend, error) {
+	wanted := discover.Backend{BaseURL: address}
+	if keyVariable != "" {
+		wanted.APIKey = backend.Literal(variable(f.env, keyVariable))
+	}
+	b, err := starter.Ask(ctx, send, wanted)
+	b.KeyVariable = keyVariable
+	return b, err
+}
+
+func (f *initFlags) report(stdout io.Writer, o starter.Options, token, key string) {
+	models := 0
+	for _, b := range o.Backends {
+		models += len(b.Models)
+		fmt.Fprintf(stdout, "%s: %d models\n", b.Title, len(b.Models))
+	}
+	fmt.Fprintf(stdout, "wrote %s with %d instances, and %s\n", f.file, models, schemaFile)
+	if token != "" {
+		fmt.Fprintf(stdout, "\nmanagement token  %s\nAPI key           %s\nThey are shown this once; the file has their hashes.\n", token, key)
+	}
+	fmt.Fprintf(stdout, "\nnext: patchbay serve %s\n", f.file)
+	if models == 0 {
+		fmt.Fprintf(stdout, "then: patchbay add http://HOST:PORT, which adds the models of a backend\n")
+	}
+}
+
+func isVariable(name string) bool { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`).MatchString(name) }
+
+// variablesAsText puts words in the places of variables that need not be set yet.
+func variablesAsText(content string) string {
+	return regexp.MustCompile(`\$\{[A-Za-z_][A-Za-z0-9_]*\}`).ReplaceAllString(content, "value")
+}
+
+// isLoopback tells whether only this machine can connect to an address.
+func isLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return strings.HasPrefix(address, "unix:")
+	}
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
