@@ -179,7 +179,9 @@ func (f *initFlags) report(stdout io.Writer, o starter.Options, token, key strin
 	}
 }
 
-func isVariable(name string) bool { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`).MatchString(name) }
+func isVariable(name string) bool {
+	return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`).MatchString(name)
+}
 
 // variablesAsText puts words in the places of variables that need not be set yet.
 func variablesAsText(content string) string {
