@@ -6,12 +6,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -20,6 +17,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/discover"
+	"github.com/patchbay-ai/patchbay/internal/listen"
 	"github.com/patchbay-ai/patchbay/internal/starter"
 	"github.com/patchbay-ai/patchbay/internal/transport"
 )
@@ -91,7 +89,7 @@ func (f *initFlags) run(ctx context.Context, ask *questions, stdout, stderr io.W
 		return failed(err)
 	}
 	options.Listen = ask.text("Address to listen on", f.listen)
-	isSecure := f.secure || !isLoopback(options.Listen) || ask.in != nil && ask.yes("Ask callers for keys and managers for tokens?", false)
+	isSecure := f.secure || !listen.IsLoopback(options.Listen) || ask.in != nil && ask.yes("Ask callers for keys and managers for tokens?", false)
 	var token, key string
 	if isSecure {
 		token, options.TokenHash = access.NewTokenText()
@@ -186,14 +184,4 @@ func isVariable(name string) bool {
 // variablesAsText puts words in the places of variables that need not be set yet.
 func variablesAsText(content string) string {
 	return regexp.MustCompile(`\$\{[A-Za-z_][A-Za-z0-9_]*\}`).ReplaceAllString(content, "value")
-}
-
-// isLoopback tells whether only this machine can connect to an address.
-func isLoopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return strings.HasPrefix(address, "unix:")
-	}
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.IsLoopback()
 }

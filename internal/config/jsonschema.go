@@ -16,7 +16,7 @@ import (
 )
 
 // Meaning returns what the documentation says of a setting: the heading of its table
-// and its name there, such as "## server" and "tls.cert".
+// and its name there, such as "## server" and "server.tls.key".
 type Meaning func(heading, key string) string
 
 // JSONSchema returns the JSON Schema of a configuration file, for editors. It is
@@ -46,7 +46,7 @@ type schemaPlace struct{ heading, key, name string }
 
 func (p schemaPlace) member(name string) schemaPlace {
 	if p.heading == "" {
-		return schemaPlace{heading: "## " + name, name: name}
+		return schemaPlace{heading: "## " + name, key: name, name: name}
 	}
 	return schemaPlace{p.heading, join(p.key, name), name}
 }
@@ -75,6 +75,7 @@ func (d schemaDeriver) of(typ reflect.Type, at schemaPlace) map[string]any {
 			return map[string]any{"type": []string{"object", "null"}, "additionalProperties": d.of(typ.Elem(), at)}
 		}
 		properties, spellings := map[string]any{}, map[string]any{}
+		at.key = "" // the table is that of any of them
 		for _, name := range names {
 			properties[name] = d.of(typ.Elem(), at)
 			maps.Copy(spellings, spelled(name, properties[name]))

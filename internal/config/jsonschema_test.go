@@ -11,6 +11,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/patchbay-ai/patchbay/docs"
 )
 
 // schemaFaults checks a value against the keywords that JSONSchema uses.
@@ -106,7 +108,7 @@ func hasType(types, value any) bool {
 // plainSchema returns the schema as a reader of its JSON sees it.
 func plainSchema(t *testing.T) map[string]any {
 	t.Helper()
-	data, err := json.Marshal(JSONSchema(func(heading, key string) string { return heading + " " + key }))
+	data, err := json.Marshal(JSONSchema(docs.Setting))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +195,7 @@ func TestSchemaHasEverySetting(t *testing.T) {
 					}
 				}
 			case string:
-				if name == "description" && strings.HasPrefix(v, "##") {
+				if name == "description" && v != "" {
 					described++
 				}
 			}

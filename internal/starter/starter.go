@@ -52,7 +52,7 @@ server:
   listen: %[2]s
   # data-dir: ./data              # versions, keys and counts
   # shutdown-grace: 30s           # what running requests get when it stops
-  # tls: { cert: cert.pem, key: key.pem }
+  # tls: { certificate: cert.pem, key: key.pem }
 
 # limits:
 #   max-attempts: 2               # instances that one request may try
