@@ -133,26 +133,37 @@ type outgoing struct {
 }
 
 func (c *Client) send(ctx context.Context, to Origin, out outgoing, limits Timeouts) (*Response, error) {
-	cn := c.idle.take(to.target)
-	if cn == nil {
-		if c.idle.isClosed() {
-			return nil, &Error{Step: stepConnect, Addr: to.addr, class: ErrConnect, cause: net.ErrClosed}
+	for {
+		cn := c.idle.take(to.target)
+		if cn == nil {
+			break
 		}
-		cn, err := c.dial(ctx, to, limits.Connect)
-		if err != nil {
-			return nil, err
+		r, err := attempt(ctx, cn, out, limits)
+		if err == errStale {
+			continue
 		}
-		return attempt(ctx, cn, out, limits)
+		if err == nil || cn.replyBegun || cn.sent.Load() || !errors.Is(err, ErrReset) {
+			return r, err
+		}
+		return c.sendAgain(ctx, to, out, limits)
 	}
-	r, err := attempt(ctx, cn, out, limits)
-	if err == nil || cn.replyBegun || cn.sent.Load() || !errors.Is(err, ErrReset) {
-		return r, err
+	if c.idle.isClosed() {
+		return nil, &Error{Step: stepConnect, Addr: to.addr, class: ErrConnect, cause: net.ErrClosed}
 	}
+	cn, err := c.dial(ctx, to, limits.Connect)
+	if err != nil {
+		return nil, err
+	}
+	return attempt(ctx, cn, out, limits)
+}
+
+// sendAgain sends a request that an idle connection did not take on a fresh one.
+func (c *Client) sendAgain(ctx context.Context, to Origin, out outgoing, limits Timeouts) (*Response, error) {
 	fresh, err := c.dial(ctx, to, limits.Connect)
 	if err != nil {
 		return nil, err
 	}
-	r, err = attempt(ctx, fresh, out, limits)
+	r, err := attempt(ctx, fresh, out, limits)
 	if err != nil {
 		return nil, err
 	}

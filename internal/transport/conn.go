@@ -44,6 +44,13 @@ type conn struct {
 	lend func() []byte
 	idle func()
 
+	// turn is the state of the present visit to the socket, and visit the method that
+	// makes it as a value, made once.
+	turn  turn
+	visit func(fd uintptr) bool
+	// failed is an error that was met before anyone asked for what has come.
+	failed error
+
 	reads, writes alarm
 	vec           net.Buffers
 
@@ -64,7 +71,7 @@ func newConn(client *Client, to target, nc, socket net.Conn) *conn {
 	c.reads.set = nc.SetReadDeadline
 	c.writes.set = nc.SetWriteDeadline
 	c.abortFn = c.abort
-	c.lend, c.idle = c.room, c.beforeWait
+	c.lend, c.idle, c.visit = c.room, c.beforeWait, c.visitSocket
 	return c
 }
 
@@ -149,6 +156,10 @@ func (c *conn) readOnce(p []byte) (int, error) {
 // read reads once into p, or into the buffer if p is nil, waiting until due at most
 // (zero: for ever).
 func (c *conn) read(p []byte, due time.Time) (int, error) {
+	if err := c.failed; err != nil {
+		c.failed = nil
+		return 0, err
+	}
 	c.reads.arrange(due)
 	for {
 		n, err := c.readOnce(p)

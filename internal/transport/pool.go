@@ -21,14 +21,15 @@ type pool struct {
 
 type stack struct{ conns []*conn }
 
-// take returns an idle connection that is still usable, or nil.
+// take returns an idle connection that is still usable, or nil. One that can be looked
+// at while a request is written is not looked at before.
 func (p *pool) take(to target) *conn {
 	for {
 		c := p.pop(to)
 		if c == nil {
 			return nil
 		}
-		if time.Now().Before(c.idleUntil) && c.isReusable() {
+		if time.Now().Before(c.idleUntil) && (c.canTurn() || c.isReusable()) {
 			c.reused = true
 			return c
 		}

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"strings"
@@ -60,7 +61,10 @@ func attempt(ctx context.Context, c *conn, out outgoing, limits Timeouts) (*Resp
 	c.begin()
 	r := &Response{Reused: c.reused, ctx: ctx, conn: c, limits: limits}
 	r.stop = watch(ctx, c.abortFn)
-	r.write(out)
+	if !r.write(out) {
+		r.discard()
+		return nil, errStale
+	}
 	if err := r.readHead(out.method); err != nil {
 		err = r.explainHead(err)
 		r.discard()
@@ -86,30 +90,35 @@ func watch(ctx context.Context, f func()) (stop func() bool) {
 	return context.AfterFunc(ctx, f)
 }
 
-// write sends a short request, or sets a long one on its way.
-func (r *Response) write(out outgoing) {
+// errStale means that an idle connection could not be used. Nothing was sent.
+var errStale = errors.New("the idle connection is stale")
+
+// write sends a short request, or sets a long one on its way. False means that the
+// connection is stale.
+func (r *Response) write(out outgoing) bool {
 	limit := r.limits.Idle
 	if limit <= 0 {
 		limit = r.limits.FirstByte
 	}
-	if out.upload == nil && out.length > inlineLimit {
-		// Mostly the socket takes all of it, so that no goroutine is needed.
-		rest := r.conn.writeNow(append(append(make([][]byte, 0, 1+len(out.body)), out.head), out.body...))
-		if len(rest) == 0 {
-			r.noteSent()
-			return
+	if out.upload == nil && r.conn.canTurn() {
+		// Mostly the socket takes all of it.
+		r.sentAt = time.Now()
+		rest, stale := r.conn.turnTo(r.conn.gather(out.head, out.body), after(r.sentAt, r.limits.FirstByte))
+		if stale || len(rest) == 0 {
+			return !stale
 		}
 		out.head, out.body = rest[0], rest[1:]
 	}
 	if out.length > inlineLimit || out.upload != nil {
 		r.up = startUpload(r.conn, out, limit)
-		return
+		return true
 	}
 	if r.writeErr = r.conn.write(out.head, out.body, limit); r.writeErr != nil {
 		r.sentAt = time.Now()
-		return
+		return true
 	}
 	r.noteSent()
+	return true
 }
 
 // noteSent notes that the request has left whole.

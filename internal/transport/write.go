@@ -32,7 +32,8 @@ func (c *conn) write(head []byte, body [][]byte, limit time.Duration) error {
 	return c.writePieces(head, body, limit)
 }
 
-func (c *conn) writeVector(head []byte, body [][]byte, limit time.Duration) error {
+// gather returns the pieces of a request in the connection's own list.
+func (c *conn) gather(head []byte, body [][]byte) [][]byte {
 	all := append(c.vec[:0], head)
 	for _, segment := range body {
 		if len(segment) > 0 {
@@ -40,6 +41,11 @@ func (c *conn) writeVector(head []byte, body [][]byte, limit time.Duration) erro
 		}
 	}
 	c.vec = all
+	return all
+}
+
+func (c *conn) writeVector(head []byte, body [][]byte, limit time.Duration) error {
+	all := c.gather(head, body)
 	due := after(time.Now(), limit)
 	c.writes.arrange(due)
 	var err error
