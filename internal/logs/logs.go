@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"time"
 )
 
 // Format is how lines are written.
@@ -104,9 +105,24 @@ func (h *handler) WithGroup(name string) slog.Handler {
 const longestLine = 16 << 10
 
 // Handle writes one line in one write, or adds it to those that are written together.
-func (h *handler) Handle(_ context.Context, r slog.Record) error {
+func (h *handler) Handle(_ context.Context, r slog.Record) error { return h.write(&r, h.attrs) }
+
+// WriteAttrs writes a line with these attributes. The level is not looked at. A line of
+// a logger that New made is written without a copy of the attributes, which is why the
+// access log calls this and not the logger.
+func WriteAttrs(ctx context.Context, log *slog.Logger, at time.Time, level slog.Level, message string, attrs []slog.Attr) error {
+	r := slog.NewRecord(at, level, message, 0)
+	if h, ok := log.Handler().(*handler); ok && len(h.attrs) == 0 && h.group == "" {
+		return h.write(&r, attrs)
+	}
+	r.AddAttrs(attrs...)
+	return log.Handler().Handle(ctx, r)
+}
+
+// write writes a record with attributes that come before its own.
+func (h *handler) write(r *slog.Record, attrs []slog.Attr) error {
 	line := h.out.lines.Get().(*[]byte)
-	*line = h.out.append((*line)[:0], h.name, h.attrs, &r)
+	*line = h.out.append((*line)[:0], h.name, attrs, r)
 	var err error
 	if b, ok := h.out.w.(*Batch); ok {
 		b.add(*line, h.name != Access)

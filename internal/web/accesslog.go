@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/calls"
+	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -22,10 +23,7 @@ func (s *Shell) log(c *calls.Call, r *http.Request) {
 	if c.Gone {
 		status = schema.StatusCancelled
 	}
-	// Not through the logger, which would look for the line of this call.
-	line := slog.NewRecord(c.Started.Add(c.Ended), level, "request", 0)
-	attrs := make([]slog.Attr, 0, 16)
-	attrs = append(attrs,
+	attrs := append(make([]slog.Attr, 0, 16),
 		slog.String("request_id", c.RequestID),
 		slog.String("method", r.Method),
 		slog.String("path", r.URL.Path),
@@ -47,11 +45,10 @@ func (s *Shell) log(c *calls.Call, r *http.Request) {
 	if cause := c.Cause(); cause != "" {
 		attrs = append(attrs, slog.String("cause", cause))
 	}
-	if retry := r.Header.Get("X-Stainless-Retry-Count"); retry != "" && retry != "0" && len(retry) < 4 {
-		attrs = append(attrs, slog.String("client_retry", retry))
+	if retry := r.Header["X-Stainless-Retry-Count"]; len(retry) > 0 && retry[0] != "" && retry[0] != "0" && len(retry[0]) < 4 {
+		attrs = append(attrs, slog.String("client_retry", retry[0]))
 	}
-	line.AddAttrs(attrs...)
-	_ = s.access.Handler().Handle(r.Context(), line) // a log that fails is no fault of the request
+	_ = logs.WriteAttrs(r.Context(), s.access, c.Started.Add(c.Ended), level, "request", attrs) // a log that fails is no fault of the request
 }
 
 // levelOf returns the level of a request's line. A client that left is not a warning.
