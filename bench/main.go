@@ -7,6 +7,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -28,6 +29,8 @@ func run(args []string) error {
 			return serve(args[1], answerLikeABackend)
 		case "proxy":
 			return serve(args[1], forwardTo(args[2]))
+		case "load":
+			return loadOnly(args[1:])
 		}
 	}
 	var o options
@@ -46,4 +49,24 @@ func run(args []string) error {
 		o.workloads = strings.Split(*only, ",")
 	}
 	return measure(o)
+}
+
+// loadOnly sends one workload to an address and prints how many requests were
+// answered, for profiles: bench load ADDRESS WORKLOAD DURATION.
+func loadOnly(args []string) error {
+	if len(args) != 3 {
+		return errors.New("usage: bench load ADDRESS WORKLOAD DURATION")
+	}
+	duration, err := time.ParseDuration(args[2])
+	if err != nil {
+		return err
+	}
+	for _, w := range workloads() {
+		if w.name == args[1] {
+			answered, err := load(args[0], w, duration)
+			fmt.Println(answered)
+			return err
+		}
+	}
+	return fmt.Errorf("no workload is called %s", args[1])
 }
