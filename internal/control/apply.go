@@ -78,7 +78,7 @@ func (c *Control) Use(ctx context.Context, change Change, number int) (Result, e
 		if change.DryRun {
 			result.Version = now.version
 		}
-		return &proposal{next: now.with(v), check: validateStored, dryRun: change.DryRun}, result, nil
+		return &proposal{next: now.with(v), check: validateStored, dryRun: change.DryRun, author: change.Author}, result, nil
 	})
 }
 

@@ -46,11 +46,13 @@ type state struct {
 	doc     *config.Document
 	version int
 	since   routing.Since
+	// activations are when versions came into force on this gateway, the latest last.
+	activations []Activation
 }
 
 // with returns the state that has the services of a version.
 func (s *state) with(v *Version) *state {
-	next := &state{doc: s.doc.Clone(), version: v.Number, since: v.since()}
+	next := &state{doc: s.doc.Clone(), version: v.Number, since: v.since(), activations: s.activations}
 	next.doc.Services = v.Services
 	return next
 }
@@ -78,12 +80,12 @@ func open(store Store, doc *config.Document, current *routing.Current, log *slog
 	if shared != nil {
 		c.values = newValues(shared, &c.mu, log)
 	}
-	c.state.Store(&state{doc: doc.Clone()})
 	numbers, err := store.Versions()
 	if err != nil {
 		return nil, fmt.Errorf("versions: %w", err)
 	}
 	head, damage := store.Head()
+	c.state.Store(&state{doc: doc.Clone(), activations: head.Activations})
 	c.newest = max(head.Version, head.Newest)
 	if len(numbers) > 0 {
 		c.newest = max(c.newest, numbers[len(numbers)-1])

@@ -32,6 +32,8 @@ type proposal struct {
 	// isCurrent says that the store has next as its current version already.
 	isCurrent bool
 	dryRun    bool
+	// author is who puts next into force, empty where that is not known.
+	author string
 	// surplus are the old versions that are removed when next is in force.
 	surplus []int
 }
@@ -50,7 +52,7 @@ func (c *Control) propose(doc *config.Document, change Change) (*proposal, Resul
 		return nil, result, err
 	}
 	at := time.Now().UTC()
-	p := &proposal{next: &state{doc: doc, version: now.version, since: addedTimes(doc.Services, now.since, at)}, check: validate, dryRun: change.DryRun}
+	p := &proposal{next: &state{doc: doc, version: now.version, since: addedTimes(doc.Services, now.since, at), activations: now.activations}, check: validate, dryRun: change.DryRun, author: change.Author}
 	isNew := now.version == 0 || !config.EqualServices(doc.Services, now.doc.Services)
 	if isNew && now.version != 0 {
 		result.Differences = Compare(now.doc.Services, doc.Services)
@@ -85,6 +87,7 @@ func (c *Control) enact(p *proposal) error {
 	if err != nil || p.dryRun {
 		return err
 	}
+	p.next.activations = p.activated(c.Version(), time.Now())
 	if err := c.publish(p); err != nil {
 		return err
 	}
@@ -151,6 +154,7 @@ func (c *Control) point(p *proposal) error {
 		return nil
 	}
 	head := c.head(p.next.version)
+	head.Activations = p.next.activations
 	if p.file != nil {
 		head.Source, head.File = p.file.source, p.file.stored
 	}
@@ -182,7 +186,7 @@ func (c *Control) setHead(head Head) error {
 
 // head returns the head of the store with this version as the current one.
 func (c *Control) head(version int) Head {
-	return Head{Version: version, Newest: c.newest, Source: c.file.source, File: c.file.stored, Position: c.position}
+	return Head{Version: version, Newest: c.newest, Source: c.file.source, File: c.file.stored, Activations: c.state.Load().activations, Position: c.position}
 }
 
 // swap replaces the configuration in force by the proposal.

@@ -36,6 +36,9 @@ type Head struct {
 	// File has these services, without defaults. A shared log does not have it, nor
 	// have the stores of older releases.
 	File jsontext.Value `json:"file,omitzero"`
+	// Activations are when versions came into force on this gateway, the latest last. A
+	// shared log does not have them.
+	Activations []Activation `json:"activations,omitzero"`
 	// Position is the state of the shared log to which this head belongs. It is zero
 	// for a gateway that shares nothing.
 	Position

@@ -75,6 +75,10 @@ func handler(op Operation, fail func(http.ResponseWriter, error)) http.HandlerFu
 		if answer.version != 0 {
 			w.Header().Set("Etag", fmt.Sprintf(`"%d"`, answer.version))
 		}
+		if answer.document != nil {
+			answer.document.write(w)
+			return
+		}
 		if answer.stream != nil {
 			web.StreamJSON(w, answer.stream)
 			return
@@ -91,6 +95,8 @@ type Reply struct {
 	// stream is the whole envelope of a reply that is written piece by piece, in
 	// place of message and data.
 	stream json.MarshalerTo
+	// document is sent in place of the envelope, if it is not nil.
+	document *document
 	// cookie is set in the browser that asked.
 	cookie *http.Cookie
 	// version is the version of what a read shows, sent as ETag for a later If-Match.

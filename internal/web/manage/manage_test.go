@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -149,10 +150,13 @@ func TestVersionOperations(t *testing.T) {
 	r.API("POST", gatewaytest.VersionsPath+"/apply/2", "").Is(t, 200, "Nothing changed")
 	r.API("DELETE", gatewaytest.VersionsPath+"/3", "").Is(t, 200)
 	r.API("DELETE", gatewaytest.VersionsPath+"/3", "").Is(t, 404)
+	wasActivated(t, r, 1, 2) // as the first one, and by the rollback
+	wasActivated(t, r, 2, 2)
 	r.Halt()
 
 	r = gatewaytest.StartWith(t, gatewaytest.Setup{YAML: yaml, DataDir: dir})
 	r.API("GET", gatewaytest.VersionsPath+"/current", "").Is(t, 200, `"data":2`)
+	wasActivated(t, r, 2, 2) // a restart puts nothing else into force
 	r.API("PUT", gatewaytest.TypesPath+"chat", `{"loadBalancer":"random"}`).Is(t, 200, `"version":4`)
 	backup := gatewaytest.DataOf[struct {
 		Path  string   `json:"path"`
@@ -165,6 +169,21 @@ func TestVersionOperations(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(backup.Path, file)); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// wasActivated checks how often a version came into force.
+func wasActivated(t *testing.T, r *gatewaytest.Gateway, version, times int) {
+	t.Helper()
+	view := gatewaytest.DataOf[struct {
+		ActivatedAt time.Time `json:"activatedAt"`
+		ActivatedBy string    `json:"activatedBy"`
+		Activations []struct {
+			At time.Time `json:"at"`
+		} `json:"activations"`
+	}](t, r.API("GET", fmt.Sprintf("%s/%d", gatewaytest.VersionsPath, version), "").Is(t, 200))
+	if len(view.Activations) != times || !view.Activations[times-1].At.Equal(view.ActivatedAt) || view.ActivatedBy != "open" {
+		t.Errorf("version %d came into force: %+v, want %d times", version, view, times)
 	}
 }
 

@@ -50,7 +50,7 @@ func (t *routeTable) addServices() {
 		Summary: "The names of the configured service types", Query: pageQuery{}, Reply: listOf[schema.ServiceType]{},
 	})
 	t.read("GET /api/config/type/services/{serviceType}", access.ReadTypes, a.Service, web.Operation{
-		Summary: "One service type", Reply: serviceView{},
+		Summary: "One service type; as a section of a configuration file where Accept names application/yaml", Reply: serviceView{}, Media: map[string]any{mediaYAML: ""},
 	})
 	t.change("POST /api/config/type/services/{serviceType}", access.WriteTypes, a.PutService, web.Operation{
 		Summary: "Create a service type (201), or replace its policy and keep its instances (200)", Body: serviceView{}, Status: http.StatusCreated,
@@ -115,10 +115,15 @@ func (t *routeTable) addVersions() {
 	t.read("GET /api/config/version/diff", access.ReadVersions, a.DiffVersions, web.Operation{
 		Summary: "What changed between two versions", Query: diffQuery{}, Reply: versionDiff{}, Errors: []int{http.StatusNotFound},
 	})
-	t.read("GET /api/config/version/{version}", access.ReadVersions, a.Version, web.Operation{Summary: "One version", Reply: versionView{}})
+	t.read("GET /api/config/version/{version}", access.ReadVersions, a.Version, web.Operation{
+		Summary: "One version; its services as a section of a configuration file where Accept names application/yaml", Reply: versionView{}, Media: map[string]any{mediaYAML: ""},
+	})
 	t.change("POST /api/config/version/rollback/{version}", access.WriteVersions, a.RollbackVersion, web.Operation{Summary: "Roll back to a version"})
 	t.change("POST /api/config/version/apply/{version}", access.WriteVersions, a.ApplyVersion, web.Operation{Summary: "Apply a version"})
 	t.change("DELETE /api/config/version/{version}", access.WriteVersions, a.DeleteVersion, web.Operation{Summary: "Delete a version that is not in force"})
+	t.read("GET /api/config/backup", access.ReadVersions, a.DownloadBackup, web.Operation{
+		Summary: "All versions as an archive, one file each", Query: backupQuery{}, Media: map[string]any{mediaZIP: ""},
+	})
 	t.read("POST /api/config/merge/backup", access.WriteVersions, a.Backup, web.Operation{
 		Summary: "Copy all versions into a directory of their own", Reply: backup{},
 	})

@@ -35,7 +35,11 @@ func (a *API) ServiceNames(q *Request) (Reply, error) {
 // Service answers GET /api/config/type/services/{serviceType}.
 func (a *API) Service(q *Request) (Reply, error) {
 	doc, version := a.options.Control.Document()
-	_, service, err := configured(q, doc)
+	serviceType, service, err := configured(q, doc)
+	if err == nil && wantsYAML(q.Request) {
+		file, err := asFile(map[schema.ServiceType]config.Service{serviceType: service}, q.who)
+		return Reply{document: file, version: version}, err
+	}
 	return Reply{message: "The configuration of the service type.", data: viewService(service, q.who), version: version}, err
 }
 

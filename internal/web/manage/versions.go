@@ -14,14 +14,23 @@ import (
 
 // versionView is a version as JSON.
 type versionView struct {
-	Version   int       `json:"version"`
-	Current   bool      `json:"current"`
-	CreatedAt time.Time `json:"createdAt"`
-	Origin    string    `json:"origin"`
-	Author    string    `json:"author"`
-	Summary   string    `json:"summary"`
+	Version     int          `json:"version"`
+	Current     bool         `json:"current"`
+	CreatedAt   time.Time    `json:"createdAt"`
+	Origin      string       `json:"origin"`
+	Author      string       `json:"author"`
+	Summary     string       `json:"summary"`
+	ActivatedAt *time.Time   `json:"activatedAt,omitzero" doc:"When the version last came into force on this gateway; left out where that was too long ago to be known."`
+	ActivatedBy string       `json:"activatedBy,omitzero" doc:"Who put it into force then; left out where another gateway did."`
+	Activations []activation `json:"activations,omitzero" doc:"All times at which it came into force, the latest last."`
 	// Config is left out of lists.
 	Config *configView `json:"config,omitzero"`
+}
+
+// activation is a moment at which a version came into force.
+type activation struct {
+	At time.Time `json:"at"`
+	By string    `json:"by,omitzero"`
 }
 
 type configView struct {
@@ -29,10 +38,17 @@ type configView struct {
 }
 
 func (a *API) viewVersion(v *control.Version) versionView {
-	return versionView{
+	view := versionView{
 		Version: v.Number, Current: v.Number == a.options.Control.Version(), CreatedAt: v.CreatedAt.UTC(),
 		Origin: v.Origin, Author: v.Author, Summary: v.Summary,
 	}
+	for _, made := range a.options.Control.Activations() {
+		if made.Version == v.Number {
+			view.Activations = append(view.Activations, activation{made.At, made.By})
+			view.ActivatedAt, view.ActivatedBy = &made.At, made.By
+		}
+	}
+	return view
 }
 
 // versionsQuery asks for a list of versions.
@@ -126,6 +142,10 @@ func (a *API) Version(q *Request) (Reply, error) {
 	v, err := a.load("version", q.PathValue("version"))
 	if err != nil {
 		return Reply{}, err
+	}
+	if wantsYAML(q.Request) {
+		file, err := asFile(v.Services, q.who)
+		return Reply{document: file}, err
 	}
 	view := a.viewVersion(v)
 	view.Config = &configView{Services: viewServices(v.Services, q.who)}

@@ -1,0 +1,180 @@
+package config
+
+import (
+	"bytes"
+	"encoding"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// WriteServices writes service types as the section of a configuration file that they
+// are read from again. Settings that have their defaults are left out.
+func WriteServices(services map[schema.ServiceType]Service) ([]byte, error) {
+	section := mappingNode()
+	for _, serviceType := range slices.Sorted(maps.Keys(services)) {
+		service, err := written(reflect.ValueOf(services[serviceType]), reflect.ValueOf(DefaultService()))
+		if err != nil {
+			return nil, err
+		}
+		if service == nil {
+			service = mappingNode() // the service type is configured, with all defaults
+		}
+		add(section, kebab(serviceType.String()), service)
+	}
+	root := mappingNode()
+	add(root, "services", section)
+	var out bytes.Buffer
+	encoder := yaml.NewEncoder(&out)
+	encoder.SetIndent(2)
+	if err := encoder.Encode(root); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), encoder.Close()
+}
+
+func mappingNode() *yaml.Node { return &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"} }
+
+func add(to *yaml.Node, key string, value *yaml.Node) {
+	name := new(yaml.Node)
+	name.SetString(key)
+	to.Content = append(to.Content, name, value)
+}
+
+// written returns a value as YAML, or nil where it is the default.
+func written(value, preset reflect.Value) (*yaml.Node, error) {
+	if preset.IsValid() && reflect.DeepEqual(value.Interface(), preset.Interface()) {
+		return nil, nil
+	}
+	if secret, ok := value.Interface().(backend.Secret); ok {
+		return writtenText(secret.Reveal(), secret.IsReference()), nil
+	}
+	if isScalarType(value.Type()) {
+		return writtenScalar(value)
+	}
+	switch value.Kind() {
+	case reflect.Struct:
+		return writtenStruct(value, preset)
+	case reflect.Slice:
+		return writtenList(value)
+	case reflect.Map:
+		return writtenMap(value)
+	case reflect.Pointer:
+		if value.IsNil() {
+			return nil, nil
+		}
+		return written(value.Elem(), reflect.Value{})
+	default:
+		return nil, fmt.Errorf("a setting of type %s cannot be written", value.Type())
+	}
+}
+
+func writtenStruct(value, preset reflect.Value) (*yaml.Node, error) {
+	if preset.IsValid() {
+		preset = given(preset)
+	}
+	node := mappingNode()
+	for _, f := range fieldsOf(value.Type()) {
+		var before reflect.Value
+		if preset.IsValid() {
+			before = preset.Field(f.index)
+		}
+		member, err := written(value.Field(f.index), before)
+		if err != nil {
+			return nil, err
+		}
+		if member != nil {
+			add(node, f.name, member)
+		}
+	}
+	return node, nil
+}
+
+// given returns the defaults of a section that a file has, which may differ from those
+// of one that it leaves out.
+func given(preset reflect.Value) reflect.Value {
+	section := reflect.New(preset.Type())
+	section.Elem().Set(preset)
+	if hook, ok := section.Interface().(givenHook); ok {
+		hook.Given()
+	}
+	return section.Elem()
+}
+
+func writtenList(value reflect.Value) (*yaml.Node, error) {
+	node := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
+	if isScalarType(value.Type().Elem()) {
+		node.Style = yaml.FlowStyle
+	}
+	for i := range value.Len() {
+		var preset reflect.Value
+		if value.Type().Elem().Kind() == reflect.Struct && !isScalarType(value.Type().Elem()) {
+			preset = freshValue(value.Type().Elem())
+		}
+		item, err := written(value.Index(i), preset)
+		if err != nil {
+			return nil, err
+		}
+		if item == nil {
+			item = mappingNode()
+		}
+		node.Content = append(node.Content, item)
+	}
+	return node, nil
+}
+
+func writtenMap(value reflect.Value) (*yaml.Node, error) {
+	node := mappingNode()
+	keys := value.MapKeys()
+	slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+	for _, key := range keys {
+		item, err := written(value.MapIndex(key), reflect.Value{})
+		if err != nil {
+			return nil, err
+		}
+		if item != nil {
+			add(node, fmt.Sprint(key.Interface()), item)
+		}
+	}
+	return node, nil
+}
+
+// writtenScalar writes a number, a truth value or a text. A type with a form of its own
+// for texts is written in that, so that a duration has its unit.
+func writtenScalar(value reflect.Value) (*yaml.Node, error) {
+	if named, ok := value.Interface().(encoding.TextMarshaler); ok {
+		text, err := named.MarshalText()
+		return writtenText(string(text), false), err
+	}
+	data, err := json.Marshal(value.Interface())
+	if err != nil {
+		return nil, err
+	}
+	if jsontext.Value(data).Kind() == '"' {
+		var text string
+		if err := json.Unmarshal(data, &text); err != nil {
+			return nil, err
+		}
+		return writtenText(text, false), nil
+	}
+	return &yaml.Node{Kind: yaml.ScalarNode, Value: string(data)}, nil
+}
+
+// writtenText writes a text. A literal is not taken for a reference when it is read.
+func writtenText(text string, isReference bool) *yaml.Node {
+	if !isReference {
+		text = strings.ReplaceAll(text, "$", "$$")
+	}
+	node := new(yaml.Node)
+	node.SetString(text)
+	return node
+}

@@ -1,0 +1,51 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
+)
+
+// What is written of services reads as the same services.
+func TestWrittenServicesAreReadAgain(t *testing.T) {
+	t.Parallel()
+	for name, content := range map[string]string{
+		"nothing":  "",
+		"sample":   string(gatewaytest.ReadFile(t, "testdata/sample.yaml")),
+		"defaults": "services: {chat: {}, img-gen: {adapter: openai}}\n",
+		"own":      "services: {chat: {instances: [{name: m, base-url: 'http://h', max-concurrency: 2, keep-alive: false, timeouts: {idle: 5m}}], rate-limit: {}, circuit-breaker: {enabled: false}}}\n",
+		"secrets":  "services: {chat: {instances: [{name: m, base-url: 'http://h', api-key: '${KEY}', headers: {A: 'x$${b}', B: 'Bearer ${KEY}', C: 'true', D: '1'}}]}}\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			source := config.Source{Content: []byte(content), Env: []string{"KEY=secret"}}
+			before := mustLoad(t, source).Services
+			text, err := config.WriteServices(before)
+			if err != nil {
+				t.Fatal(err)
+			}
+			source.Content = text
+			if after := mustLoad(t, source).Services; !config.EqualServices(after, before) {
+				t.Errorf("%s\nreads as %+v, want %+v", text, after, before)
+			}
+		})
+	}
+}
+
+func TestWrittenServicesLeaveDefaultsOut(t *testing.T) {
+	t.Parallel()
+	source := config.Source{Content: []byte("services: {chat: {load-balancer: random, instances: [{name: m, base-url: 'http://h', weight: 3}]}}\n")}
+	text, err := config.WriteServices(mustLoad(t, source).Services)
+	const want = `services:
+  chat:
+    load-balancer: random
+    instances:
+      - name: m
+        base-url: http://h
+        weight: 3
+`
+	if err != nil || !strings.Contains(string(text), want) {
+		t.Errorf("%v\n%s", err, text)
+	}
+}

@@ -1,0 +1,37 @@
+package control
+
+import (
+	"slices"
+	"time"
+)
+
+// maxActivations is how many activations are kept.
+const maxActivations = 200
+
+// Activation is a moment at which a version came into force on this gateway: when it
+// was made, or later, by a rollback.
+type Activation struct {
+	Version int       `json:"version"`
+	At      time.Time `json:"at"`
+	// By is who did it, empty where that is not known because another gateway did.
+	By string `json:"by,omitzero"`
+}
+
+// activated returns the activations after a proposal came into force in the place of
+// another version.
+func (p *proposal) activated(before int, now time.Time) []Activation {
+	made := p.next.activations
+	if p.next.version == before || p.isCurrent {
+		return made
+	}
+	author := p.author
+	if p.added != nil {
+		author = p.added.Author
+	}
+	made = append(slices.Clone(made), Activation{Version: p.next.version, At: now.UTC(), By: author})
+	return made[max(0, len(made)-maxActivations):]
+}
+
+// Activations returns when versions came into force on this gateway, the latest last.
+// The list must not be changed.
+func (c *Control) Activations() []Activation { return c.state.Load().activations }
