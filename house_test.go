@@ -58,6 +58,7 @@ var floors = []string{
 	"internal/backend",
 	"internal/balance",
 	"internal/listen",
+	"internal/config/references",
 	"internal/config",
 	"internal/routing",
 	"internal/discover",

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/patchbay-ai/patchbay/internal/config/references"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -46,8 +47,8 @@ type Loaded struct {
 func Load(src Source) (*Loaded, error) {
 	var problems Problems
 	variables := parseEnviron(src.Env)
-	references := substituter{variables: variables, directory: filepath.Dir(src.File)}
-	root := readFile(src, references, &problems)
+	resolver := references.Resolver{Variables: variables, Directory: filepath.Dir(src.File)}
+	root := readFile(src, resolver, &problems)
 	over := overrides{root: root, problems: &problems}
 	if src.Content != nil && len(root.entries) == 0 && len(problems) == 0 {
 		over.warnings = append(over.warnings, root.origin.file+" says nothing: everything has its default, and there are no instances")
@@ -59,7 +60,7 @@ func Load(src Source) (*Loaded, error) {
 	decoder := newDecoder(&problems)
 	decoder.decode(root, "", reflect.ValueOf(document).Elem())
 	document.Quota.Normalize()
-	document.Resolve = references.resolveSecret
+	document.Resolve = resolver.Resolve
 	for _, problem := range document.withSecrets().Validate(src.KnownAdapter) {
 		decoder.locate(problem)
 	}
@@ -72,12 +73,12 @@ func Load(src Source) (*Loaded, error) {
 }
 
 // readFile returns the tree of the file, an empty one where there is nothing to read.
-func readFile(src Source, references substituter, problems *Problems) *node {
+func readFile(src Source, resolver references.Resolver, problems *Problems) *node {
 	file := src.File
 	if file == "" {
 		file = "configuration"
 	}
-	yaml := reader{file: file, substitute: references.expand, problems: problems}
+	yaml := reader{file: file, substitute: resolver.Expand, problems: problems}
 	root := yaml.readYAML(src.Content)
 	if root == nil || root.kind == absent {
 		return &node{kind: mapping, origin: origin{file: file}}

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/patchbay-ai/patchbay/internal/config/references"
 )
 
 // node is a value as it was written, before anybody knows its type. The tree of
@@ -97,7 +99,7 @@ const (
 // reader turns YAML into nodes.
 type reader struct {
 	file       string
-	substitute func(text string) substitution
+	substitute func(text string) references.Result
 	problems   *Problems
 	// open holds the values that are being read, to find aliases inside them.
 	open map[*yaml.Node]bool
@@ -231,13 +233,13 @@ func (r *reader) readScalar(from *yaml.Node, to *node) {
 		return
 	}
 	result := r.substitute(to.text)
-	if result.hasReference {
+	if result.HasReference {
 		to.reference = to.text
 	}
-	to.text, to.fault, to.fromOutside = result.text, result.fault, result.fromOutside
+	to.text, to.fault, to.fromOutside = result.Text, result.Fault, result.FromOutside
 	const quoted = yaml.SingleQuotedStyle | yaml.DoubleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
 	isPlain := from.Style&quoted == 0
-	if isPlain && result.whole {
+	if isPlain && result.Whole {
 		to.isLine = true
 		// An empty variable in plain text is like an empty value in the file.
 		if to.text == "" && to.fault == "" {

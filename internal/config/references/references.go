@@ -1,4 +1,6 @@
-package config
+// Package references replaces references to variables and files, such as ${KEY}, in the
+// texts of a configuration.
+package references
 
 import (
 	"errors"
@@ -13,31 +15,31 @@ import (
 // maxReferencedFile bounds what ${file:...} reads: it is meant for secrets.
 const maxReferencedFile = 1 << 20
 
-// substitution is the result of replacing the references in a text.
-type substitution struct {
-	text string
-	// fault says why the text could not be completed.
-	fault string
-	// fromOutside is set where a variable or a file contributed.
-	fromOutside bool
-	// hasReference is set where a reference was replaced, be it by its default.
-	hasReference bool
-	// whole is set where the text was one reference and nothing else.
-	whole bool
+// Result is a text in which the references were replaced.
+type Result struct {
+	Text string
+	// Fault says why the text could not be completed.
+	Fault string
+	// FromOutside is set where a variable or a file contributed.
+	FromOutside bool
+	// HasReference is set where a reference was replaced, be it by its default.
+	HasReference bool
+	// Whole is set where the text was one reference and nothing else.
+	Whole bool
 }
 
-// substituter replaces ${VAR}, ${VAR:default}, ${VAR:-default} and ${file:/path}
+// Resolver replaces ${VAR}, ${VAR:default}, ${VAR:-default} and ${file:/path}
 // in texts. A doubled dollar sign stands for one.
-type substituter struct {
-	variables map[string]string
-	// directory is where relative paths of files begin.
-	directory string
+type Resolver struct {
+	Variables map[string]string
+	// Directory is where relative paths of files begin.
+	Directory string
 }
 
-// expand replaces every reference in text. References may stand in the default
+// Expand replaces every reference in text. References may stand in the default
 // of another one.
-func (s substituter) expand(text string) substitution {
-	var result substitution
+func (s Resolver) Expand(text string) Result {
+	var result Result
 	var out strings.Builder
 	rest := text
 	for {
@@ -54,17 +56,17 @@ func (s substituter) expand(text string) substitution {
 		case strings.HasPrefix(rest, "${"):
 			end := referenceEnd(rest)
 			if end < 0 {
-				result.fault = "has a ${ without its }"
+				result.Fault = "has a ${ without its }"
 				return result
 			}
-			result.hasReference = true
-			value := s.resolve(rest[2 : end-1])
-			if value.fault != "" {
+			result.HasReference = true
+			value := s.value(rest[2 : end-1])
+			if value.Fault != "" {
 				return value
 			}
-			out.WriteString(value.text)
-			result.fromOutside = result.fromOutside || value.fromOutside
-			result.whole = end == len(text)
+			out.WriteString(value.Text)
+			result.FromOutside = result.FromOutside || value.FromOutside
+			result.Whole = end == len(text)
 			rest = rest[end:]
 		default:
 			out.WriteByte('$')
@@ -72,17 +74,17 @@ func (s substituter) expand(text string) substitution {
 		}
 	}
 	out.WriteString(rest)
-	result.text = out.String()
+	result.Text = out.String()
 	return result
 }
 
-// resolveSecret is expand for a secret that was kept as a reference.
-func (s substituter) resolveSecret(reference string) (string, error) {
-	result := s.expand(reference)
-	if result.fault != "" {
-		return "", errors.New(result.fault)
+// Resolve is Expand for a secret that was kept as a reference.
+func (s Resolver) Resolve(reference string) (string, error) {
+	result := s.Expand(reference)
+	if result.Fault != "" {
+		return "", errors.New(result.Fault)
 	}
-	return result.text, nil
+	return result.Text, nil
 }
 
 // referenceEnd returns the index behind the brace that closes the reference at
@@ -103,27 +105,27 @@ func referenceEnd(text string) int {
 	return -1
 }
 
-// resolve returns the value of what stands between the braces.
-func (s substituter) resolve(reference string) substitution {
+// value returns the value of what stands between the braces.
+func (s Resolver) value(reference string) Result {
 	if path, isFile := strings.CutPrefix(reference, "file:"); isFile {
 		return s.readFile(path)
 	}
 	name, fallback, hasFallback := strings.Cut(reference, ":")
 	if !isVariableName(name) {
-		return substitution{fault: fmt.Sprintf("%q is not a variable name", name)}
+		return Result{Fault: fmt.Sprintf("%q is not a variable name", name)}
 	}
 	fallback, replacesEmpty := strings.CutPrefix(fallback, "-")
-	value, isSet := s.variables[name]
+	value, isSet := s.Variables[name]
 	if isSet && !utf8.ValidString(value) {
-		return substitution{fault: "variable " + name + " is not UTF-8 text"}
+		return Result{Fault: "variable " + name + " is not UTF-8 text"}
 	}
 	if isSet && (value != "" || !replacesEmpty) {
-		return substitution{text: value, fromOutside: true}
+		return Result{Text: value, FromOutside: true}
 	}
 	if !hasFallback {
-		return substitution{fault: "variable " + name + " is not set and has no default"}
+		return Result{Fault: "variable " + name + " is not set and has no default"}
 	}
-	return s.expand(fallback)
+	return s.Expand(fallback)
 }
 
 func isVariableName(name string) bool {
@@ -136,19 +138,19 @@ func isVariableName(name string) bool {
 	return name != ""
 }
 
-func (s substituter) readFile(path string) substitution {
+func (s Resolver) readFile(path string) Result {
 	if !filepath.IsAbs(path) {
-		path = filepath.Join(s.directory, path)
+		path = filepath.Join(s.Directory, path)
 	}
 	content, err := readSmallFile(path)
 	if err != nil {
-		return substitution{fault: fmt.Sprintf("cannot read the file %q: %v", path, err)}
+		return Result{Fault: fmt.Sprintf("cannot read the file %q: %v", path, err)}
 	}
 	if !utf8.Valid(content) {
-		return substitution{fault: fmt.Sprintf("the file %q is not UTF-8 text", path)}
+		return Result{Fault: fmt.Sprintf("the file %q is not UTF-8 text", path)}
 	}
 	text := strings.TrimSuffix(strings.TrimSuffix(string(content), "\n"), "\r")
-	return substitution{text: text, fromOutside: true}
+	return Result{Text: text, FromOutside: true}
 }
 
 func readSmallFile(path string) ([]byte, error) {
