@@ -56,6 +56,7 @@ var floors = []string{
 	"internal/dialect/kinds",
 	"internal/transport",
 	"internal/backend",
+	"internal/naming",
 	"internal/balance",
 	"internal/listen",
 	"internal/config/references",

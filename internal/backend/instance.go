@@ -31,8 +31,11 @@ type Instance struct {
 	ID, Handle string
 	Kind       *dialect.Kind
 	Target     *dialect.Target
-	Origin     transport.Origin
-	Timeouts   Timeouts
+	// NamedTarget is Target for a request that asks for the model by another name: it
+	// gives the backend the name of the instance's model.
+	NamedTarget *dialect.Target
+	Origin      transport.Origin
+	Timeouts    Timeouts
 	// Fault is why the secrets that the instance refers to cannot be used on this
 	// gateway, where it gets no traffic then. Only those who may manage the instance
 	// may see it. It is empty if the secrets can be used.
@@ -132,21 +135,22 @@ func New(settings Settings, service schema.ServiceType, policy Policy, state *St
 		state.Breaker = breaker.New(policy.Breaker, now, state.breakerChanged)
 	}
 	return &Instance{
-		Settings: settings,
-		Service:  service,
-		ID:       settings.ID(),
-		Handle:   Handle(settings.ID()),
-		Kind:     kind,
-		Target:   target,
-		Origin:   origin,
-		Timeouts: settings.Timeouts.Or(policy.Timeouts),
-		Share:    share(settings.Weight),
-		Hash:     idHash(settings.ID()),
-		Fault:    fault,
-		policy:   policy,
-		key:      key,
-		headers:  headers,
-		State:    state,
+		Settings:    settings,
+		Service:     service,
+		ID:          settings.ID(),
+		Handle:      Handle(settings.ID()),
+		Kind:        kind,
+		Target:      target,
+		NamedTarget: target.ForModel(cmp.Or(settings.UpstreamModel, settings.Name)),
+		Origin:      origin,
+		Timeouts:    settings.Timeouts.Or(policy.Timeouts),
+		Share:       share(settings.Weight),
+		Hash:        idHash(settings.ID()),
+		Fault:       fault,
+		policy:      policy,
+		key:         key,
+		headers:     headers,
+		State:       state,
 	}, nil
 }
 

@@ -43,9 +43,10 @@ type Call struct {
 	Service schema.ServiceType
 	// Door is the endpoint to which it came.
 	Door schema.Door
-	// Model is the configured name of the model. Where no model has the name that
-	// the client asked for it is empty, and Asked has the beginning of that name for
-	// the access log.
+	// Model is the configured name of the model that served or was tried last. It is
+	// empty where no model has the name that the client asked for. Asked has the
+	// beginning of that name where it is another one than Model: of no model, or an
+	// alias.
 	Model, Asked string
 	// Instance is the identifier of the one that answered or failed last.
 	Instance string

@@ -4,6 +4,7 @@
 package config
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/listen"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
+	"github.com/patchbay-ai/patchbay/internal/naming"
 	"github.com/patchbay-ai/patchbay/internal/queue"
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
@@ -106,7 +108,10 @@ type Service struct {
 	HealthCheck    backend.HealthSettings `json:"healthCheck"`
 	Queue          queue.Settings         `json:"queue"`
 	Timeouts       backend.Timeouts       `json:"timeouts"`
-	Instances      []backend.Settings     `json:"instances"`
+	// Aliases are further names of models: callers may ask for the name on the left
+	// and get the model, or the alias, on the right.
+	Aliases   naming.Aliases     `json:"aliases" doc:"Further names of models: the name that callers ask for, and the model that serves it."`
+	Instances []backend.Settings `json:"instances"`
 }
 
 // Choices returns the values that texts of a service type may have, where there
@@ -216,6 +221,7 @@ func (d *Document) Clone() *Document {
 
 // Clone returns a copy that shares nothing with s.
 func (s Service) Clone() Service {
+	s.Aliases = maps.Clone(s.Aliases)
 	s.Instances = slices.Clone(s.Instances)
 	for i := range s.Instances {
 		s.Instances[i] = s.Instances[i].Clone()
@@ -233,7 +239,8 @@ func (s Service) Equal(other Service) bool {
 func (s Service) SamePolicy(other Service) bool {
 	return s.LoadBalancer == other.LoadBalancer && s.Adapter == other.Adapter &&
 		s.RateLimit == other.RateLimit && s.CircuitBreaker == other.CircuitBreaker &&
-		s.HealthCheck == other.HealthCheck && s.Queue == other.Queue && s.Timeouts == other.Timeouts
+		s.HealthCheck == other.HealthCheck && s.Queue == other.Queue && s.Timeouts == other.Timeouts &&
+		maps.Equal(s.Aliases, other.Aliases)
 }
 
 // EqualServices tells whether both sets of services are the same.

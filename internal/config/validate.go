@@ -3,8 +3,10 @@ package config
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
+	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/listen"
 	"github.com/patchbay-ai/patchbay/internal/quota/redisstore"
 	"github.com/patchbay-ai/patchbay/internal/quota/sqlstore"
@@ -84,6 +86,23 @@ func (s Service) Check(serviceType schema.ServiceType, known AdapterCheck, repor
 		}
 		first[instance.ID()] = i
 	}
+	s.Aliases.Check(models(s.Instances), within("aliases", report))
+}
+
+// models are the models that instances are named after.
+type models []backend.Settings
+
+func (m models) Has(model string) bool { return slices.Contains(m.Names(), model) }
+
+func (m models) Names() []string {
+	var names []string
+	for i := range m {
+		if m[i].Name != "" {
+			names = append(names, m[i].Name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 func within(prefix string, report func(path, message string)) func(path, message string) {

@@ -110,6 +110,22 @@ func (t *Target) PathFor(req *schema.Request) string {
 	return strings.Replace(t.Path, modelMark, url.PathEscape(model), 1)
 }
 
+// ForModel returns the target with this name as the backend's name for the model.
+func (t *Target) ForModel(model string) *Target {
+	if t.Model == model {
+		return t
+	}
+	named := *t
+	named.Model, named.ModelJSON = model, jsonwrite.AppendText(nil, model)
+	if t.native != nil {
+		named.native = make(map[schema.Door]*Target, len(t.native))
+	}
+	for door, own := range t.native {
+		named.native[door] = own.ForModel(model)
+	}
+	return &named
+}
+
 // Refuse returns an error if the dialect cannot express the request, as far as that
 // can be decided without writing the call.
 func (t *Target) Refuse(req *schema.Request) error {

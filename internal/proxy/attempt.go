@@ -33,8 +33,11 @@ func (a *attempt) begin(i *backend.Instance, permit backend.Permit, now time.Tim
 	previous := a.instance
 	a.instance, a.permit, a.held = i, permit, true
 	a.record.Begin(i.ID, i.Kind.Name, now)
-	var target *dialect.Target
-	target, a.speak = i.Target.Through(a.req.Door, a.client)
+	target := i.Target
+	if a.isRenamed() {
+		target = i.NamedTarget
+	}
+	target, a.speak = target.Through(a.req.Door, a.client)
 	err := a.speak.Call(a.req, target, &a.out)
 	if err != nil {
 		i.Return(permit, time.Now())

@@ -120,12 +120,7 @@ func apiError(code, message string) *schema.Error {
 // unknownModel says that no instance serves the model, and which configured names
 // are similar.
 func unknownModel(service *routing.Service, serviceType schema.ServiceType, name string) *schema.Error {
-	var known []string
-	if service != nil {
-		for _, pool := range service.Pools {
-			known = append(known, pool.Model)
-		}
-	}
+	known := service.Names()
 	err := &schema.Error{
 		Message: fmt.Sprintf("No instance serves the model %q for %s.", name, serviceType),
 		Type:    schema.TypeServiceUnavailable,

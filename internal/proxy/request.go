@@ -19,6 +19,10 @@ type request struct {
 	record *calls.Call
 }
 
+// isRenamed tells whether the model is another one than the caller names: the name is an
+// alias.
+func (r *request) isRenamed() bool { return string(r.req.Model) != r.model }
+
 // budget returns the retry budget of the request's service type.
 func (r *request) budget() *budget { return &r.proxy.budgets[r.record.Service] }
 

@@ -133,7 +133,7 @@ func (r *run) route() Route {
 		Model: r.model, Instance: r.attempt.instance, Attempts: len(r.choice.excluded.called),
 		Limit: r.choice.limitDecision(r.attempt.instance),
 	}
-	if r.model == "" {
+	if r.isRenamed() {
 		route.Asked = string(r.req.Model)
 	}
 	return route

@@ -28,7 +28,7 @@ type Sink interface {
 // Route is where a request went.
 type Route struct {
 	// Model is the configured name of the model. It is empty where no model has the
-	// name that the client asked for, and Asked is that name.
+	// name that the client asked for. Asked is that name if it is not that of Model.
 	Model, Asked string
 	// Instance is the one that was called last, nil where none was.
 	Instance *backend.Instance

@@ -6,6 +6,7 @@ package routing
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -43,7 +44,7 @@ type Service struct {
 	// Changes counts what may make an instance unready.
 	Changes *backend.Changes
 
-	byModel map[string]*Pool
+	byModel map[string]*Pool // aliases included
 	byID    map[string]*backend.Instance
 }
 
@@ -129,9 +130,19 @@ func LowestTier(all, others []*backend.Instance) (lowest, rest []*backend.Instan
 	return lowest, others
 }
 
+// Names returns the names that callers can ask for: of models and aliases.
+func (s *Service) Names() []string {
+	if s == nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(s.byModel))
+}
+
 // Model is one entry of the list of models.
 type Model struct {
-	ID      string
+	ID string
+	// Target is the model that an alias stands for, empty for a model.
+	Target  string
 	Service schema.ServiceType
 	Adapter string
 	Created time.Time
@@ -201,8 +212,17 @@ func compileService(serviceType schema.ServiceType, doc *config.Document, old *S
 	}
 	slices.SortFunc(s.Pools, func(a, b *Pool) int { return cmp.Compare(a.Model, b.Model) })
 	for _, pool := range s.Pools {
-		pool.inherit(old.Find(pool.Model), now)
+		before := old.Find(pool.Model)
+		if before != nil && before.Model != pool.Model {
+			before = nil // the name was an alias of another model
+		}
+		pool.inherit(before, now)
 		pool.listEligible()
+	}
+	for alias := range policy.Aliases {
+		if pool := s.byModel[policy.Aliases.ModelOf(alias)]; pool != nil {
+			s.byModel[alias] = pool
+		}
 	}
 	return s, nil
 }
@@ -275,7 +295,8 @@ func (p *Pool) slotsIn(older *Pool) []int {
 // Service returns a service type of the table, nil when it is not configured.
 func (t *Table) Service(serviceType schema.ServiceType) *Service { return t.services[serviceType] }
 
-// Find returns the pool of a model, or nil if no instance serves it.
+// Find returns the pool of a model or of the model that an alias stands for, or nil if no
+// instance serves it.
 func (s *Service) Find(model string) *Pool {
 	if s == nil {
 		return nil
@@ -344,13 +365,18 @@ func (t *Table) listEntries(since Since) []Model {
 		if s == nil {
 			continue
 		}
-		for _, pool := range s.Pools {
-			entries = append(entries, Model{
-				ID:      pool.Model,
+		for _, name := range s.Names() {
+			pool := s.byModel[name]
+			entry := Model{
+				ID:      name,
 				Service: s.Type,
 				Adapter: pool.Instances[0].Kind.TypeName,
 				Created: pool.created(since[s.Type]),
-			})
+			}
+			if name != pool.Model {
+				entry.Target = pool.Model
+			}
+			entries = append(entries, entry)
 		}
 	}
 	return entries

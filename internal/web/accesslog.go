@@ -32,6 +32,9 @@ func (s *Shell) log(c *calls.Call, r *http.Request) {
 	if c.Unified {
 		attrs = append(attrs, slog.String("service", c.Service.String()), slog.String("model", cmp.Or(c.Model, c.Asked)),
 			slog.String("instance", c.Instance), slog.Int("attempts", c.Attempts))
+		if c.Model != "" && c.Asked != "" {
+			attrs = append(attrs, slog.String("asked", c.Asked))
+		}
 	}
 	if c.FirstByte > 0 {
 		attrs = append(attrs, slog.Float64("ttft_ms", milliseconds(c.FirstByte)))

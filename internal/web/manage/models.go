@@ -23,6 +23,7 @@ type modelEntry struct {
 	OwnedBy     string             `json:"owned_by"`
 	ServiceType schema.ServiceType `json:"service_type"`
 	Adapter     string             `json:"adapter"`
+	AliasOf     string             `json:"alias_of,omitzero" doc:"The model that serves it, where the name is an alias."`
 }
 
 // modelEntries is the list of models, or a page of it.
@@ -41,7 +42,7 @@ func (a *API) Models(q *Request) (Reply, error) {
 	entries := []modelEntry{}
 	for _, m := range a.table().Entries() {
 		entries = append(entries, modelEntry{
-			ID: m.ID, Object: "model", Created: m.Created.Unix(), OwnedBy: "patchbay", ServiceType: m.Service, Adapter: m.Adapter,
+			ID: m.ID, Object: "model", Created: m.Created.Unix(), OwnedBy: "patchbay", ServiceType: m.Service, Adapter: m.Adapter, AliasOf: m.Target,
 		})
 	}
 	if p != nil {
@@ -59,11 +60,14 @@ type explainQuery struct {
 
 // explanation is what would happen to a request, as JSON.
 type explanation struct {
-	Service    schema.ServiceType `json:"service"`
-	Model      string             `json:"model"`
-	ClientIP   string             `json:"clientIp"`
-	Strategy   *balance.Strategy  `json:"strategy"`
-	Candidates []candidateView    `json:"candidates"`
+	Service schema.ServiceType `json:"service"`
+	Model   string             `json:"model"`
+	// ServedModel is the model whose instances would be used: another one than Model
+	// where that is an alias. It is empty where no instance serves the model.
+	ServedModel string            `json:"servedModel"`
+	ClientIP    string            `json:"clientIp"`
+	Strategy    *balance.Strategy `json:"strategy"`
+	Candidates  []candidateView   `json:"candidates"`
 	// Pick is the identifier of the instance that would be called. It is null
 	// where none would, and where the strategy picks at random.
 	Pick *string `json:"pick"`
@@ -166,6 +170,7 @@ func viewExplanation(x proxy.Explanation, serviceType schema.ServiceType, model 
 		})
 	}
 	if x.Pool != nil {
+		view.ServedModel = x.Pool.Model
 		strategy := x.Pool.Service.Policy.LoadBalancer
 		view.Strategy = &strategy
 		view.Queue = queueView{x.Waiting, x.Pool.Service.Policy.Queue.Size}

@@ -12,6 +12,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/control"
+	"github.com/patchbay-ai/patchbay/internal/naming"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/transport"
 )
@@ -44,7 +45,11 @@ func readOnly() []string {
 }
 
 func viewService(service config.Service, who access.Identity) serviceView {
-	return serviceView{Service: service, Instances: viewInstances(service, who)}
+	view := serviceView{Service: service, Instances: viewInstances(service, who)}
+	if view.Aliases == nil {
+		view.Aliases = naming.Aliases{}
+	}
+	return view
 }
 
 func viewServices(services control.Services, who access.Identity) map[schema.ServiceType]serviceView {

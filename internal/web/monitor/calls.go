@@ -19,6 +19,7 @@ type callView struct {
 	Service    schema.ServiceType `json:"service"`
 	Door       schema.Door        `json:"door" doc:"The endpoint to which the request came."`
 	Model      string             `json:"model,omitzero"`
+	Asked      string             `json:"asked,omitzero" doc:"The name that the caller gave, where another model served: an alias, or a model with fallbacks."`
 	Instance   string             `json:"instance,omitzero"`
 	Handle     string             `json:"handle,omitzero" doc:"Of the instance, as in X-Router-Instance."`
 	Strategy   string             `json:"strategy,omitzero" doc:"How the instance was picked."`
@@ -61,7 +62,15 @@ type callTimeline struct {
 type candidates struct {
 	Total      int            `json:"total"`
 	Ready      int            `json:"ready" doc:"Those that might have been picked."`
-	PassedOver map[string]int `json:"passedOver,omitzero" doc:"The others, by reason: disabled, no_weight, faulty, unhealthy, breaker_open, at_limit, no_slot."`
+	PassedOver map[string]int `json:"passedOver,omitzero" doc:"The others, by reason: disabled, no_weight, faulty, unhealthy, breaker_open, at_limit, no_slot, standby (a lower tier was ready)."`
+}
+
+// asked returns the name that the caller gave, where another model served.
+func asked(c *calls.Call) string {
+	if c.Model == "" {
+		return "" // no model has the name, which is not kept
+	}
+	return c.Asked
 }
 
 func candidatesOf(c *calls.Call) *candidates {
@@ -128,7 +137,7 @@ func statusOf(c *calls.Call) callStatus {
 
 func viewOfCall(c *calls.Call) callView {
 	view := callView{
-		RequestID: c.RequestID, Time: web.Time(c.Started), Service: c.Service, Door: c.Door, Model: c.Model, Instance: c.Instance, KeyID: c.KeyID,
+		RequestID: c.RequestID, Time: web.Time(c.Started), Service: c.Service, Door: c.Door, Model: c.Model, Asked: asked(c), Instance: c.Instance, KeyID: c.KeyID,
 		Strategy: c.Strategy, Candidates: candidatesOf(c), Status: statusOf(c), HTTPStatus: c.Status, ErrorCode: c.Code, Streamed: c.Streamed, ClientGone: c.Gone,
 		DurationMs: inMilliseconds(c.Ended), Attempts: c.Attempts, Tries: make([]callTry, 0, len(c.Described())),
 		Timeline: callTimeline{

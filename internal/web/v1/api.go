@@ -99,10 +99,24 @@ func (a *API) answer(x *exchange, err error) {
 
 // route gives the proxy a request that is complete and valid.
 func (a *API) route(x *exchange) error {
-	if err := x.caller.Grant.RefuseModel(x.request.Service, x.request.Model); err != nil {
+	if err := x.refuseModel(); err != nil {
 		return err
 	}
 	return a.proxy.Do(x.r.Context(), proxy.Lend(&x.request, x).For(x.door.client), &x.caller, x.call, x)
+}
+
+// refuseModel returns an error unless the caller's key is good for the name that the
+// request asks for or, if that is an alias, for the model that it stands for.
+func (x *exchange) refuseModel() error {
+	err := x.caller.Grant.RefuseModel(x.request.Service, x.request.Model)
+	if err == nil {
+		return nil
+	}
+	pool := x.table.Service(x.request.Service).FindBytes(x.request.Model)
+	if pool != nil && x.caller.MayUse(x.request.Service, pool.Model) {
+		return nil
+	}
+	return err
 }
 
 func attemptsText(n int) []string {

@@ -65,7 +65,7 @@ func (a *API) models(r *http.Request) ([]model, *schema.Error) {
 		}
 		good := make(map[string]bool)
 		for _, m := range table.Entries() {
-			good[m.ID] = good[m.ID] || grant.MayUse(m.Service, m.ID)
+			good[m.ID] = good[m.ID] || grant.MayUse(m.Service, m.ID) || m.Target != "" && grant.MayUse(m.Service, m.Target)
 		}
 		usable = func(m routing.Model) bool { return good[m.ID] }
 	}

@@ -2,7 +2,9 @@ package v1
 
 import (
 	"net/http"
+	"net/url"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/patchbay-ai/patchbay/internal/proxy"
 	"github.com/patchbay-ai/patchbay/internal/web"
@@ -20,15 +22,29 @@ var (
 
 // Route tells the client, and the record, where the request went.
 func (x *exchange) Route(route proxy.Route) {
-	if route.Model == "" {
-		x.call.Asked = shorten(route.Asked)
-	}
 	header := x.w.Header()
+	if route.Asked != "" {
+		x.call.Asked = shorten(route.Asked)
+		if route.Model != "" {
+			header["X-Router-Model"] = []string{headerText(route.Model)}
+		}
+	}
 	if route.Instance != nil {
 		header["X-Router-Instance"] = []string{route.Instance.Handle}
 	}
 	header["X-Router-Attempts"] = attemptsText(route.Attempts)
 	x.showLimit(route.Limit)
+}
+
+// headerText returns a name as a header can carry it: what is not ASCII is escaped as in
+// a URL.
+func headerText(name string) string {
+	for i := range len(name) {
+		if name[i] >= utf8.RuneSelf {
+			return url.PathEscape(name)
+		}
+	}
+	return name
 }
 
 // Head begins a successful answer.
