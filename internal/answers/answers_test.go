@@ -25,10 +25,7 @@ func eachStore(t *testing.T, test func(t *testing.T, s answers.Store)) {
 	t.Run("memory", func(t *testing.T) { test(t, answers.NewMemory(settings())) })
 	t.Run("redis", func(t *testing.T) {
 		server := storetest.Redis(t)
-		store, err := redisanswers.Open(t.Context(), server.URL, settings)
-		if err != nil {
-			t.Fatal(err)
-		}
+		store := redisanswers.New(server.URL, settings)
 		t.Cleanup(store.Close)
 		test(t, store)
 	})

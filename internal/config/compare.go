@@ -13,6 +13,7 @@ func (d *Document) Differences(other *Document) []string {
 	note("services", EqualServices(d.Services, other.Services))
 	note("monitoring", d.Monitoring.Equal(other.Monitoring))
 	note("quota", d.Quota.Equal(other.Quota))
+	note("responses", d.Responses == other.Responses)
 	note("store", d.Store == other.Store)
 	note("redis", d.Redis == other.Redis)
 	note("security", d.Security.Equal(other.Security))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/answers"
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/balance"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
@@ -31,6 +32,7 @@ type Document struct {
 	Services   map[schema.ServiceType]Service `json:"services"`
 	Monitoring metrics.Settings               `json:"monitoring"`
 	Quota      quota.Settings                 `json:"quota"`
+	Responses  answers.Settings               `json:"responses"`
 	Store      Store                          `json:"store"`
 	Redis      Redis                          `json:"redis"`
 	Security   access.Settings                `json:"security"`
@@ -176,6 +178,7 @@ func Default() *Document {
 		Services:   services,
 		Monitoring: metrics.DefaultSettings(),
 		Quota:      quota.DefaultSettings(),
+		Responses:  answers.DefaultSettings(),
 		Store:      Store{URL: "sqlite:quota.db", KeepVersions: 500},
 		Redis:      Redis{URL: "redis://127.0.0.1:6379/0"},
 		Security:   access.DefaultSettings(),
@@ -261,7 +264,7 @@ func EqualServices(a, b map[schema.ServiceType]Service) bool {
 func (d *Document) Equal(other *Document) bool {
 	return d.Server.equal(other.Server) && d.Limits == other.Limits &&
 		EqualServices(d.Services, other.Services) && d.Monitoring.Equal(other.Monitoring) &&
-		d.Quota.Equal(other.Quota) && d.Store == other.Store && d.Redis == other.Redis &&
+		d.Quota.Equal(other.Quota) && d.Responses == other.Responses && d.Store == other.Store && d.Redis == other.Redis &&
 		d.Security.Equal(other.Security) && d.Log == other.Log && d.Telemetry.Equal(other.Telemetry)
 }
 

@@ -27,6 +27,7 @@ func (d *Document) Validate(known AdapterCheck) Problems {
 	problems = append(problems, d.ValidateServices(known)...)
 	d.Monitoring.Check(problems.under("monitoring"))
 	d.Quota.Check(problems.under("quota"))
+	d.Responses.Check(problems.under("responses"))
 	d.Store.check(problems.under("store"))
 	d.Redis.check(problems.under("redis"))
 	d.Security.Check(problems.under("security"))

@@ -25,6 +25,14 @@ type Client interface {
 	Events(req *schema.Request, from Events) FramedEvents
 }
 
+// Insistent is a Client that may insist on a translation although the backend speaks
+// the dialect of the door: the request may name what only this gateway knows.
+type Insistent interface {
+	Client
+	// MustTranslate reports whether the request must not be passed on.
+	MustTranslate() bool
+}
+
 // ClientEvents are FramedEvents of a dialect that has its own events for errors and
 // for keeping the connection alive.
 type ClientEvents interface {
@@ -46,7 +54,9 @@ func (t *Target) Through(door schema.Door, client Client) (*Target, Adapter) {
 		return t, t.Adapter
 	}
 	if own := t.native[door]; own != nil {
-		return own, own.Adapter
+		if insistent, ok := client.(Insistent); !ok || !insistent.MustTranslate() {
+			return own, own.Adapter
+		}
 	}
 	if client == nil {
 		return t, unsupported{door}

@@ -70,6 +70,7 @@ type Gateway struct {
 	checker    *backend.Checker
 	feed       *live.Feed // what people who watch the gateway see
 	close      sync.Once
+	answers    *answerStore // of the Responses API
 }
 
 // Parts are what a gateway consists of. New sets them, and nothing replaces them.
@@ -211,6 +212,8 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	g.checker = g.newChecker()
 	g.Ledger = newLedger(g.Document, g.log)
 	opened.add(g.closeLedger)
+	g.answers = newAnswerStore(g.Document)
+	opened.add(g.answers.close)
 	requests := proxy.New(g.Current, g.Transport)
 	requests.SetRecorder(g.Recorder)
 	requests.SetLedger(g.Ledger)
@@ -218,6 +221,7 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	api := v1.New(requests, g.Current, v1.Options{
 		Keys: g.credentials, Attempts: g.attempts,
 		TrustedProxies: g.Document.Server.TrustedProxies, Memory: g.Memory,
+		Answers: g.answers.Store, Log: g.log,
 	})
 	management := manage.New(manage.Options{
 		Control: g.Control, Current: g.Current, Credentials: g.credentials, Ledger: g.Ledger, Client: g.Transport, TrustedProxies: g.Document.Server.TrustedProxies, Log: g.log,
@@ -393,6 +397,7 @@ func (g *Gateway) Stop(ctx context.Context) {
 		g.closeTelemetry(last)
 		g.Transport.Close()
 		g.closeLedger()
+		g.answers.close()
 		if err := g.Store.Close(); err != nil {
 			g.log.Error("closing the store", "error", err)
 		}

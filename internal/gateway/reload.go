@@ -44,6 +44,7 @@ func (g *Gateway) Reload(ctx context.Context, load func() (*config.Document, err
 	}
 	g.file.read("")
 	g.Ledger.Reload(doc.Quota)
+	g.answers.set(doc.Responses)
 	g.Memory.SetLimit(int64(doc.Limits.Memory))
 	if parts := needRestart(g.Document, doc); len(parts) > 0 {
 		g.log.Warn("these settings changed and take effect at the next start", "settings", parts)
@@ -54,6 +55,7 @@ func (g *Gateway) Reload(ctx context.Context, load func() (*config.Document, err
 // at start only.
 func needRestart(running, next *config.Document) []string {
 	return slices.DeleteFunc(running.Differences(next), func(section string) bool {
-		return section == "services" || section == "limits" || section == "quota" && running.Quota.SameUntilRestart(next.Quota)
+		return section == "services" || section == "limits" || section == "quota" && running.Quota.SameUntilRestart(next.Quota) ||
+			section == "responses" && running.Responses.Shared == next.Responses.Shared
 	})
 }

@@ -4,7 +4,9 @@ package redisanswers
 
 import (
 	"context"
+	"errors"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -15,31 +17,68 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/quota/redisstore"
 )
 
-// Store is a connection to the responses in Redis. Redis removes them when their time has
-// come, and bounds its memory itself.
+// Store keeps responses in Redis, which removes them when their time has come, and bounds
+// its memory itself.
 type Store struct {
-	client   rueidis.Client
+	address  string
 	settings func() answers.Settings
+
+	mu     sync.Mutex
+	client rueidis.Client // nil until it is connected
+	tried  time.Time      // when the last attempt to connect failed
+	closed bool
 }
 
 const (
 	prefix = "patchbay:responses:"
 	// timeout bounds one command: a client waits for it.
 	timeout = 2 * time.Second
+	// pause is the time between two attempts to connect.
+	pause = time.Second
 )
 
-// Open connects to the store at an address, until the context ends. Errors never contain
-// the address, which may hold a password. Settings returns those that are in force.
-func Open(ctx context.Context, address string, settings func() answers.Settings) (*Store, error) {
-	client, err := redisstore.Connect(ctx, address)
+// New returns the store at an address, to which it connects when it is used. Settings
+// returns those that are in force.
+func New(address string, settings func() answers.Settings) *Store {
+	return &Store{address: address, settings: settings}
+}
+
+var (
+	errClosed       = errors.New("the store of responses is closed")
+	errNotConnected = errors.New("there is no connection to Redis")
+)
+
+// connect returns the connection. Errors never contain the address, which may hold a
+// password.
+func (s *Store) connect(ctx context.Context) (rueidis.Client, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return nil, errClosed
+	case s.client != nil:
+		return s.client, nil
+	case time.Since(s.tried) < pause:
+		return nil, errNotConnected
+	}
+	client, err := redisstore.Connect(ctx, s.address)
 	if err != nil {
+		s.tried = time.Now()
 		return nil, err
 	}
-	return &Store{client: client, settings: settings}, nil
+	s.client = client
+	return client, nil
 }
 
 // Close closes the connection.
-func (s *Store) Close() { s.client.Close() }
+func (s *Store) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	if s.client != nil {
+		s.client.Close()
+	}
+}
 
 // stored is an answer as it is kept.
 type stored struct {
@@ -69,21 +108,29 @@ func (s *Store) Put(ctx context.Context, a *answers.Answer) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	return s.client.Do(ctx, s.client.B().Set().Key(keyOf(a.Owner, a.ID)).Value(rueidis.BinaryString(text)).Px(settings.TTL.Std()).Build()).Error()
+	client, err := s.connect(ctx)
+	if err != nil {
+		return err
+	}
+	return client.Do(ctx, client.B().Set().Key(keyOf(a.Owner, a.ID)).Value(rueidis.BinaryString(text)).Px(settings.TTL.Std()).Build()).Error()
 }
 
 // Get returns answers of an owner.
 func (s *Store) Get(ctx context.Context, owner string, ids ...string) ([]*answers.Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	client, err := s.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
 	commands := make(rueidis.Commands, 0, 2*len(ids))
 	ttl := s.settings().TTL.Std()
 	for _, id := range ids {
 		key := keyOf(owner, id)
-		commands = append(commands, s.client.B().Get().Key(key).Build(), s.client.B().Pexpire().Key(key).Milliseconds(ttl.Milliseconds()).Build())
+		commands = append(commands, client.B().Get().Key(key).Build(), client.B().Pexpire().Key(key).Milliseconds(ttl.Milliseconds()).Build())
 	}
 	found := make([]*answers.Answer, len(ids))
-	replies := s.client.DoMulti(ctx, commands...)
+	replies := client.DoMulti(ctx, commands...)
 	for i, id := range ids {
 		text, err := replies[2*i].AsBytes()
 		if rueidis.IsRedisNil(err) {
@@ -108,6 +155,10 @@ func (s *Store) Get(ctx context.Context, owner string, ids ...string) ([]*answer
 func (s *Store) Delete(ctx context.Context, owner, id string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	n, err := s.client.Do(ctx, s.client.B().Del().Key(keyOf(owner, id)).Build()).AsInt64()
+	client, err := s.connect(ctx)
+	if err != nil {
+		return false, err
+	}
+	n, err := client.Do(ctx, client.B().Del().Key(keyOf(owner, id)).Build()).AsInt64()
 	return n > 0, err
 }

@@ -116,7 +116,6 @@ func TestAnswersLoseNothingOnTheirWayToTheClientAndBack(t *testing.T) {
 			t.Fatalf("seed %d, whole: %s", seed, diff)
 		}
 		stream := req.NewStream()
-		stream.Begin()
 		for _, chunk := range chunksOf(t, r, message) {
 			if _, err := stream.Chunk(chunk); err != nil {
 				t.Fatal(err)
@@ -186,7 +185,7 @@ func pieces(r *rand.Rand, text string) []string {
 func streamed(t *testing.T, req *Request, finish string, deltas ...string) string {
 	t.Helper()
 	stream := req.NewStream()
-	out := string(stream.Begin())
+	out := ""
 	for _, delta := range deltas {
 		events, err := stream.Chunk([]byte(`{"choices":[{"index":0,"delta":` + delta + `,"finish_reason":null}]}`))
 		if err != nil {
@@ -292,12 +291,11 @@ func TestAStreamThatBreaksOffIsNeverComplete(t *testing.T) {
 	}
 	for status, code := range map[int]string{429: "rate_limit_exceeded", 400: "invalid_prompt", 502: "server_error"} {
 		stream := req.NewStream()
-		events := string(stream.Begin())
 		chunk, err := stream.Chunk([]byte(`{"choices":[{"delta":{"content":"a"}}]}`))
 		if err != nil {
 			t.Fatal(err)
 		}
-		events += string(chunk)
+		events := string(chunk)
 		events += string(stream.Fail(&schema.Error{Message: `it "broke"`, Code: schema.CodeUpstreamError, Status: status}))
 		names := namesOf(t, events)
 		if names[len(names)-1] != "failed" || slices.Contains(names, "completed") {
@@ -337,7 +335,6 @@ func TestTextOfAStreamCostsNoAllocations(t *testing.T) {
 		t.Fatal(err)
 	}
 	stream := req.NewStream()
-	stream.Begin()
 	chunk := []byte(`{"id":"x","choices":[{"index":0,"delta":{"content":"word "},"finish_reason":null}]}`)
 	write := func() {
 		if _, err := stream.Chunk(chunk); err != nil {

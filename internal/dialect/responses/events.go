@@ -11,15 +11,16 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// Stream writes the events of a response: Begin, then Chunk for every chunk of the
-// unified answer, then End or Fail. Each returns server-sent events, which are valid
-// until the next call.
+// Stream writes the events of a response: Chunk for every chunk of the unified answer,
+// then End or Fail. Each returns server-sent events, which are valid until the next
+// call. The first of them begin the response.
 type Stream struct {
 	req *Request
 	out []byte
 	doc jsonscan.Document
 	seq int64
 
+	begun bool
 	done  jsonwrite.Writer // the items that are complete
 	count int              // items that were begun
 	open  openItem
@@ -75,18 +76,21 @@ func (r *Request) NewStream() *Stream {
 	return s
 }
 
-// Begin returns the events with which a response begins.
-func (s *Stream) Begin() []byte {
-	s.out = s.out[:0]
+// begin writes the events with which a response begins, before anything else.
+func (s *Stream) begin() {
+	s.out = dialect.Reuse(s.out)
+	if s.begun {
+		return
+	}
+	s.begun = true
 	for _, name := range []string{"response.created", "response.in_progress"} {
 		s.response(name, outcome{status: inProgress})
 	}
-	return s.out
 }
 
 // Chunk returns the events for a chunk of the answer, none for one that adds nothing.
 func (s *Stream) Chunk(chunk []byte) ([]byte, error) {
-	s.out = dialect.Reuse(s.out)
+	s.begin()
 	if text, ok := s.like.text(chunk); ok && s.open.kind == messageItem && s.open.started && !s.open.refusal {
 		return s.out, s.addText(text, nil)
 	}
@@ -146,7 +150,7 @@ func (s *Stream) addDelta(delta, logprobs jsonscan.Value) error {
 
 // End returns the events with which a complete answer ends, and the response itself.
 func (s *Stream) End() (events, response []byte) {
-	s.out = dialect.Reuse(s.out)
+	s.begin()
 	reason := incompleteReason(s.finish)
 	status := completed
 	if reason != "" {
@@ -171,7 +175,7 @@ func (s *Stream) End() (events, response []byte) {
 // Fail returns the event with which an answer ends that broke off. Items that are not
 // complete are not part of it.
 func (s *Stream) Fail(err *schema.Error) []byte {
-	s.out = dialect.Reuse(s.out)
+	s.begin()
 	s.response("response.failed", outcome{status: failed, err: err, output: s.done.Out, usage: s.usage})
 	return s.out
 }

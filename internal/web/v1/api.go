@@ -3,6 +3,7 @@
 package v1
 
 import (
+	"log/slog"
 	"net/http"
 	"net/netip"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/answers"
 	"github.com/patchbay-ai/patchbay/internal/memory"
 	"github.com/patchbay-ai/patchbay/internal/proxy"
 	"github.com/patchbay-ai/patchbay/internal/routing"
@@ -27,6 +29,7 @@ type API struct {
 	pool    sync.Pool
 	inputs  sync.Pool
 	running atomic.Int64
+	warned  atomic.Int64 // when it was logged that responses are not kept, in seconds
 }
 
 // Options are the settings of the API that do not change while it runs.
@@ -40,6 +43,10 @@ type Options struct {
 	// Memory tells whether there is memory for more requests, and has the budget
 	// for their bodies; nil means that there is no bound.
 	Memory *memory.Watch
+	// Answers keeps the responses of the Responses API; nil keeps none.
+	Answers answers.Store
+	// Log is told of failures that no client is told of; nil for nobody.
+	Log *slog.Logger
 }
 
 // New returns the unified API in front of a proxy.
@@ -102,7 +109,14 @@ func (a *API) route(x *exchange) error {
 	if err := x.refuseModel(); err != nil {
 		return err
 	}
-	return a.proxy.Do(x.r.Context(), proxy.Lend(&x.request, x).For(x.door.client), &x.caller, x.call, x)
+	client := x.door.client
+	if x.door.open != nil {
+		var err error
+		if client, err = x.door.open(a, x); err != nil {
+			return err
+		}
+	}
+	return a.proxy.Do(x.r.Context(), proxy.Lend(&x.request, x).For(client), &x.caller, x.call, x)
 }
 
 // refuseModel returns an error unless the caller's key is good for the name that the

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/dialect/responses"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
@@ -24,6 +25,9 @@ type door struct {
 	// unified doors, and for doors whose requests only pass to backends that have
 	// them too.
 	client dialect.Client
+	// open makes the client of one request, for doors whose answers depend on more than
+	// the request itself.
+	open func(*API, *exchange) (dialect.Client, error)
 	// errors writes the body of an error; nil means the unified one. The replies of
 	// such a door have the id of the request in the header of its dialect.
 	errors errorWriter
@@ -79,6 +83,15 @@ var doors = []*door{
 		form: (*schema.Request).ParseImageEdit,
 		operation: web.Operation{
 			Summary: "Images from images", BodyType: mediaForm, Body: imageEditRequest{}, Reply: imageList{}, Media: mediaEvents,
+		},
+	},
+	{
+		id: schema.DoorResponses, path: "/v1/responses", aliases: []string{"/responses"},
+		json: responses.Parse,
+		open: (*API).openResponses,
+		operation: web.Operation{
+			Summary: "Chat in the form of the Responses API; with stream true the reply is a stream of events",
+			Body:    responseRequest{}, Reply: response{}, Media: mediaEvents,
 		},
 	},
 }

@@ -31,6 +31,13 @@ func (a *API) Routes() []web.Route {
 	}
 	add(http.MethodGet, "/v1/models", a.Models, web.Operation{Summary: "Every model of every service type, once", Reply: modelList{}}, "/models")
 	add(http.MethodGet, "/v1/models/{id...}", a.Model, web.Operation{Summary: "One model", Reply: model{}}, "/models/{id...}")
+	add(http.MethodGet, "/v1/responses/{id}", a.Response, web.Operation{
+		Summary: "A response that is kept", Reply: response{}, Query: responseQuery{},
+	}, "/responses/{id}")
+	add(http.MethodDelete, "/v1/responses/{id}", a.DeleteResponse, web.Operation{Summary: "Delete a response that is kept", Reply: deletedResponse{}}, "/responses/{id}")
+	add(http.MethodGet, "/v1/responses/{id}/input_items", a.InputItems, web.Operation{
+		Summary: "The items that were sent for a response that is kept", Reply: itemList{}, Query: itemQuery{},
+	}, "/responses/{id}/input_items")
 	return routes
 }
 

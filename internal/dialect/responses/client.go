@@ -1,0 +1,157 @@
+package responses
+
+import (
+	"bytes"
+	"errors"
+	"io"
+
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// Parse reads the body of a request, as far as is needed before the request is routed.
+func Parse(req *schema.Request, body []byte) error {
+	if err := req.ParseSource(schema.DoorResponses, body, readsField); err != nil {
+		return err
+	}
+	root := req.Source.Body.Root()
+	req.Stream = root.Get("stream").Kind() == jsonscan.True
+	req.IncludeUsage = true // the last event has the usage
+	for _, name := range []string{"user", "safety_identifier"} {
+		v := root.Get(name)
+		if !v.Given() {
+			continue
+		}
+		if v.Kind() != jsonscan.String {
+			return invalid(name, "'"+name+"' must be a string.")
+		}
+		if req.User == nil {
+			req.User = v.Text()
+		}
+	}
+	return nil
+}
+
+// readsField tells whether a field of a request is read here.
+func readsField(name []byte) bool {
+	switch string(name) {
+	case "model", "input", "instructions", "previous_response_id", "store", "stream", "background", "conversation", "prompt",
+		"tools", "tool_choice", "parallel_tool_calls", "max_output_tokens", "temperature", "top_p", "top_logprobs", "include",
+		"text", "reasoning", "user", "safety_identifier", "metadata", "truncation", "extra_body", "service_tier", "moderation":
+		return true
+	}
+	return false
+}
+
+// Client translates one request and its answer. It is a dialect.Client for that request
+// only, because what the answer looks like depends on it.
+type Client struct {
+	// Past is what the caller's earlier responses left behind; nil where nothing is kept.
+	Past Past
+	// Keep is called with the response when it is complete and the request wants it to be
+	// kept, before the client has all of it. It may be nil.
+	Keep func(req *Request, response []byte)
+	// Translate insists on a translation, because the request has something that was made
+	// by one and that no backend knows.
+	Translate bool
+
+	req *Request
+	err error
+}
+
+// MustTranslate reports whether the request must not be passed on.
+func (c *Client) MustTranslate() bool { return c.Translate }
+
+// NamesTranslated reports whether the input of a request has something that was made by a
+// translation here: a state that a backend wants back, or a reference to an item.
+func NamesTranslated(root jsonscan.Value) bool {
+	for item := root.Get("input").First(); item.Kind() != jsonscan.Absent; item = item.Next() {
+		if bytes.HasPrefix(dialect.RawText(item.Get("encrypted_content")), []byte(statePrefix)) {
+			return true
+		}
+		if id, isReference := referenceIn(item); isReference {
+			if _, ours := ResponseOf(id); ours {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Unify returns the body of the request in the unified form.
+func (c *Client) Unify(req *schema.Request) ([]byte, error) {
+	if c.req == nil && c.err == nil {
+		c.req, c.err = Read(req.Source.Body.Root(), c.Past)
+	}
+	if c.err != nil {
+		return nil, c.err
+	}
+	return c.req.Chat, nil
+}
+
+// Reply turns a whole unified answer into a response.
+func (c *Client) Reply(_ *schema.Request, reply *dialect.Reply) error {
+	completion := bytes.Join(reply.Segments, nil)
+	if len(reply.Segments) == 1 {
+		completion = reply.Segments[0]
+	}
+	response, err := c.req.Answer(completion)
+	if err != nil {
+		return err
+	}
+	c.keep(response)
+	reply.Segments = append(reply.Segments[:0], response)
+	return nil
+}
+
+func (c *Client) keep(response []byte) {
+	if c.Keep != nil && c.req.Store {
+		c.Keep(c.req, response)
+	}
+}
+
+// Events turns unified chunks into the events of a response.
+func (c *Client) Events(_ *schema.Request, from dialect.Events) dialect.FramedEvents {
+	return &events{from: from, client: c, stream: c.req.NewStream()}
+}
+
+// events are the events of a response that is made of chunks.
+type events struct {
+	from   dialect.Events
+	client *Client
+	stream *Stream
+	ended  bool
+}
+
+// Next returns the events for the next chunk that adds something.
+func (e *events) Next() ([]byte, error) {
+	for !e.ended {
+		chunk, err := e.from.Next()
+		if errors.Is(err, io.EOF) {
+			e.ended = true
+			out, response := e.stream.End()
+			e.client.keep(bytes.Clone(response))
+			return out, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if out, err := e.stream.Chunk(chunk); err != nil || len(out) > 0 {
+			return out, err
+		}
+	}
+	return nil, io.EOF
+}
+
+// Usage returns what the backend has reported so far.
+func (e *events) Usage() schema.Usage { return e.from.Usage() }
+
+// IsComplete reports whether the last event was returned.
+func (e *events) IsComplete() bool { return e.ended }
+
+// Ping returns nothing: a comment keeps the connection alive.
+func (e *events) Ping() []byte { return nil }
+
+// Failure returns the event that ends a response which broke off.
+func (e *events) Failure(known *schema.Error, _ string) []byte { return e.stream.Fail(known) }

@@ -1,0 +1,347 @@
+package v1
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/patchbay-ai/patchbay/internal/answers"
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/dialect/responses"
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/web"
+)
+
+// openResponses returns the client of one request of the Responses API: what the request
+// continues is found in the store, and what it makes is kept there.
+func (a *API) openResponses(x *exchange) (dialect.Client, error) {
+	root := x.request.Source.Body.Root()
+	client := &responses.Client{Translate: responses.NamesTranslated(root)}
+	if a.options.Answers == nil {
+		return client, nil
+	}
+	past := &pastAnswers{
+		ctx: x.r.Context(), store: a.options.Answers, owner: x.caller.KeyID,
+		limit: int(x.table.Limits.JSONBody), reserve: x.reserve,
+	}
+	client.Past = past
+	client.Keep = func(req *responses.Request, response []byte) {
+		a.keepAnswer(past.ctx, &answers.Answer{
+			ID: req.ID, Owner: past.owner, Previous: past.ids, Input: req.Input, Response: response,
+		})
+	}
+	previous := root.Get("previous_response_id")
+	if previous.Kind() != jsonscan.String {
+		return client, nil
+	}
+	if err := past.find(string(previous.Text())); err != nil {
+		return nil, err
+	}
+	client.Translate = true
+	return client, nil
+}
+
+// keepAnswer puts an answer into the store. The client gets it in any case: one that is
+// too large, or that the store does not take, cannot be continued by its id.
+func (a *API) keepAnswer(ctx context.Context, answer *answers.Answer) {
+	err := a.options.Answers.Put(ctx, answer)
+	if err == nil || errors.Is(err, answers.ErrTooLarge) || ctx.Err() != nil || a.options.Log == nil {
+		return
+	}
+	now := time.Now().Unix()
+	if last := a.warned.Load(); now-last >= warnEvery && a.warned.CompareAndSwap(last, now) {
+		a.options.Log.Warn("responses are not kept: clients cannot continue them by their ids", "error", err)
+	}
+}
+
+// warnEvery is the number of seconds between two warnings that responses are not kept.
+const warnEvery = 10
+
+// pastAnswers is what the earlier responses of a key left behind.
+type pastAnswers struct {
+	ctx     context.Context //nolint:containedctx // it lives as long as the request
+	store   answers.Store
+	owner   string
+	limit   int // how long a conversation may be
+	reserve func(bytes int) error
+
+	ids   []string // of the conversation, the first one first
+	chain []*answers.Answer
+}
+
+// mostTurns is how many responses a conversation may have.
+const mostTurns = 1000
+
+// find finds the conversation that ends with a response.
+func (p *pastAnswers) find(id string) error {
+	last, err := p.get(id)
+	if err != nil {
+		return err
+	}
+	if last[0] == nil {
+		return responses.NotFound(id)
+	}
+	before, err := p.get(last[0].Previous...)
+	if err != nil {
+		return err
+	}
+	if missing := slices.Index(before, nil); missing >= 0 {
+		return responses.NotFound(last[0].Previous[missing])
+	}
+	if len(before) >= mostTurns {
+		return schema.InvalidValue("previous_response_id", "The conversation has more than "+strconv.Itoa(mostTurns)+" responses. Begin a new one, and send what matters as 'input'.")
+	}
+	p.chain = append(before, last[0])
+	p.ids = append(slices.Clone(last[0].Previous), id)
+	return nil
+}
+
+func (p *pastAnswers) get(ids ...string) ([]*answers.Answer, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	found, err := p.store.Get(p.ctx, p.owner, ids...)
+	if err != nil {
+		if p.ctx.Err() != nil {
+			return nil, context.Cause(p.ctx)
+		}
+		return nil, storeUnavailable()
+	}
+	return found, nil
+}
+
+func storeUnavailable() *schema.Error {
+	known := schema.NewError(schema.CodeServiceUnavailable, "The store of responses cannot be reached now.")
+	known.RetryAfter = time.Second
+	return known
+}
+
+// Conversation returns the items of the conversation that find has found.
+func (p *pastAnswers) Conversation(string) ([]byte, error) {
+	size := 0
+	for _, a := range p.chain {
+		size += len(a.Input) + len(a.Response)
+	}
+	if size > p.limit {
+		return nil, schema.NewError(schema.CodeRequestTooLarge, "The conversation before this request has "+strconv.Itoa(size)+
+			" bytes, more than the "+strconv.Itoa(p.limit)+" that are allowed for a request.")
+	}
+	if err := p.reserve(2 * size); err != nil {
+		return nil, err
+	}
+	w := jsonwrite.Writer{Out: make([]byte, 0, size)}
+	for _, a := range p.chain {
+		if len(a.Input) > 0 {
+			w.Raw(a.Input)
+		}
+		if output := outputOf(a); len(output) > 0 {
+			w.Raw(output)
+		}
+	}
+	return w.Out, nil
+}
+
+// outputOf returns the items of a response, as elements of a JSON array.
+func outputOf(a *answers.Answer) []byte {
+	doc := jsonscan.Document{AllowDuplicateKeys: true}
+	if doc.Parse(a.Response) != nil {
+		return nil
+	}
+	output := doc.Root().Get("output")
+	if output.Kind() != jsonscan.Array || output.Empty() {
+		return nil
+	}
+	raw := output.Raw()
+	return raw[1 : len(raw)-1]
+}
+
+// Item returns an item of a response, of its output or its input.
+func (p *pastAnswers) Item(id string) ([]byte, error) {
+	response, ours := responses.ResponseOf(id)
+	if !ours {
+		return nil, nil
+	}
+	found, err := p.get(response)
+	if err != nil || found[0] == nil {
+		return nil, err
+	}
+	for _, elements := range [][]byte{outputOf(found[0]), found[0].Input} {
+		for _, item := range itemsOf(elements) {
+			if string(item.Get("id").Text()) == id {
+				return item.Raw(), nil
+			}
+		}
+	}
+	return nil, nil
+}
+
+// itemsOf returns the elements of an array.
+func itemsOf(elements []byte) []jsonscan.Value {
+	doc := jsonscan.Document{AllowDuplicateKeys: true}
+	if doc.Parse(slices.Concat([]byte{'['}, elements, []byte{']'})) != nil {
+		return nil
+	}
+	var items []jsonscan.Value
+	for item := doc.Root().First(); item.Kind() != jsonscan.Absent; item = item.Next() {
+		items = append(items, item)
+	}
+	return items
+}
+
+// Response answers GET /v1/responses/{id}.
+func (a *API) Response(w http.ResponseWriter, r *http.Request) {
+	if stream := r.URL.Query().Get("stream"); stream == "true" {
+		Fail(w, r, schema.InvalidValue("stream", "A response that is complete is not streamed again. Leave 'stream' out."))
+		return
+	}
+	if found := a.findAnswer(w, r); found != nil {
+		writeBytes(w, found.Response)
+	}
+}
+
+// DeleteResponse answers DELETE /v1/responses/{id}.
+func (a *API) DeleteResponse(w http.ResponseWriter, r *http.Request) {
+	found := a.findAnswer(w, r)
+	if found == nil {
+		return
+	}
+	was, err := a.options.Answers.Delete(r.Context(), found.Owner, found.ID)
+	switch {
+	case err != nil:
+		Fail(w, r, storeUnavailable())
+	case !was: // somebody else was faster
+		Fail(w, r, responseNotFound(found.ID))
+	default:
+		w.Header()["X-Router-Attempts"] = smallNumbers[:1:1]
+		web.WriteJSON(w, http.StatusOK, deletedResponse{found.ID, "response", true})
+	}
+}
+
+type deletedResponse struct {
+	ID      string `json:"id"`
+	Object  string `json:"object"`
+	Deleted bool   `json:"deleted"`
+}
+
+// findAnswer returns the response that a request names. It answers with an error and
+// returns nil where the caller has no such response.
+func (a *API) findAnswer(w http.ResponseWriter, r *http.Request) *answers.Answer {
+	owner := ""
+	if guard := a.options.Keys.Guard(); guard != nil {
+		grant, err := a.grantOf(guard, r.Header, web.ClientAddr(r, a.options.TrustedProxies))
+		if err != nil {
+			Fail(w, r, err)
+			return nil
+		}
+		owner = grant.ID
+	}
+	id := r.PathValue("id")
+	if a.options.Answers == nil {
+		Fail(w, r, responseNotFound(id))
+		return nil
+	}
+	found, err := a.options.Answers.Get(r.Context(), owner, id)
+	switch {
+	case err != nil:
+		Fail(w, r, storeUnavailable())
+		return nil
+	case found[0] == nil:
+		Fail(w, r, responseNotFound(id))
+		return nil
+	}
+	return found[0]
+}
+
+func responseNotFound(id string) *schema.Error {
+	return schema.NewError(schema.CodeResponseNotFound, "The response '"+shorten(id)+"' was not found. It may have expired, or it was made with another key or with 'store' set to false.")
+}
+
+func writeBytes(w http.ResponseWriter, body []byte) {
+	header := w.Header()
+	header["X-Router-Attempts"] = smallNumbers[:1:1]
+	header["Content-Type"] = contentJSON
+	header["Content-Length"] = []string{strconv.Itoa(len(body))}
+	w.WriteHeader(http.StatusOK)
+	_, _ = w.Write(body) // a client that left does not need it
+}
+
+// The number of input items in one list.
+const (
+	defaultItems = 20
+	mostItems    = 100
+)
+
+// InputItems answers GET /v1/responses/{id}/input_items.
+func (a *API) InputItems(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	limit := defaultItems
+	if text := query.Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > mostItems {
+			Fail(w, r, schema.InvalidValue("limit", "'limit' must be between 1 and 100."))
+			return
+		}
+		limit = n
+	}
+	order := query.Get("order")
+	if order != "" && order != "asc" && order != "desc" {
+		Fail(w, r, schema.InvalidValue("order", "'order' must be asc or desc."))
+		return
+	}
+	found := a.findAnswer(w, r)
+	if found == nil {
+		return
+	}
+	items := itemsOf(found.Input)
+	if order != "asc" {
+		slices.Reverse(items)
+	}
+	if after := query.Get("after"); after != "" {
+		at := slices.IndexFunc(items, func(v jsonscan.Value) bool { return string(v.Get("id").Text()) == after })
+		if at < 0 {
+			Fail(w, r, schema.InvalidValue("after", "'after' must be the id of an input item of the response."))
+			return
+		}
+		items = items[at+1:]
+	}
+	list := items[:min(limit, len(items))]
+	var body jsonwrite.Writer
+	body.Open(`{"object":"list","data":[`)
+	for _, item := range list {
+		body.Raw(item.Raw())
+	}
+	body.EndArray()
+	body.Name("first_id")
+	writeIDOf(&body, list[:min(1, len(list))])
+	body.Name("last_id")
+	writeIDOf(&body, list[max(0, len(list)-1):])
+	body.Name("has_more")
+	body.Literal(strconv.FormatBool(len(items) > limit))
+	body.EndObject()
+	writeBytes(w, body.Out)
+}
+
+// writeIDOf writes the id of the only item in a list, or null.
+func writeIDOf(w *jsonwrite.Writer, list []jsonscan.Value) {
+	if len(list) == 0 {
+		w.Literal("null")
+		return
+	}
+	w.Raw(list[0].Get("id").Raw())
+}
+
+// itemList describes a list of items.
+type itemList struct {
+	Object  string           `json:"object"`
+	Data    []jsontext.Value `json:"data"`
+	FirstID *string          `json:"first_id"`
+	LastID  *string          `json:"last_id"`
+	HasMore bool             `json:"has_more"`
+}

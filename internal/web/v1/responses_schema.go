@@ -1,0 +1,70 @@
+package v1
+
+import "github.com/go-json-experiment/json/jsontext"
+
+// The types below describe the Responses API in the OpenAPI document.
+
+type responseRequest struct {
+	requestBase
+	Model              string             `json:"model" required:"true" pattern:"^[^\\x00-\\x1f\\x7f]*[^\\x00-\\x20\\x7f][^\\x00-\\x1f\\x7f]*$" maxLength:"512" example:"demo-chat"`
+	Input              responseInput      `json:"input" doc:"Required unless previous_response_id is given."`
+	Instructions       string             `json:"instructions"`
+	PreviousResponseID string             `json:"previous_response_id" doc:"The response that this one continues."`
+	Store              bool               `json:"store" doc:"Whether the response is kept, so that it can be continued; true if it is left out."`
+	Stream             bool               `json:"stream"`
+	MaxOutputTokens    int64              `json:"max_output_tokens" minimum:"1"`
+	Temperature        float64            `json:"temperature" minimum:"0" maximum:"2"`
+	TopP               float64            `json:"top_p" minimum:"0" maximum:"1"`
+	Tools              []responseTool     `json:"tools"`
+	ParallelToolCalls  bool               `json:"parallel_tool_calls"`
+	Reasoning          *responseReasoning `json:"reasoning"`
+}
+
+type responseInput struct{}
+
+// Alternatives are a text and items.
+func (responseInput) Alternatives() []any { return []any{"", []responseItem{}} }
+
+type responseItem struct {
+	Type string `json:"type" doc:"message, reasoning, function_call, function_call_output, custom_tool_call, custom_tool_call_output, item_reference or additional_tools; message if it is left out."`
+	more
+}
+
+type responseTool struct {
+	Type string `json:"type" required:"true" doc:"function, custom or namespace; hosted tools that clients offer by habit, such as web_search, are left out."`
+	Name string `json:"name"`
+	more
+}
+
+type responseReasoning struct {
+	Effort string `json:"effort"`
+	more
+}
+
+type response struct {
+	ID        string           `json:"id"`
+	Object    string           `json:"object"`
+	CreatedAt int64            `json:"created_at"`
+	Status    string           `json:"status"`
+	Model     string           `json:"model"`
+	Output    []jsontext.Value `json:"output"`
+	Usage     *responseUsage   `json:"usage,omitzero"`
+	more
+}
+
+type responseUsage struct {
+	InputTokens  int64 `json:"input_tokens"`
+	OutputTokens int64 `json:"output_tokens"`
+	TotalTokens  int64 `json:"total_tokens"`
+	more
+}
+
+type responseQuery struct {
+	Stream bool `json:"stream" doc:"Must not be true: a response that is complete is not streamed again."`
+}
+
+type itemQuery struct {
+	Limit int64  `json:"limit" minimum:"1" maximum:"100" doc:"How many items are listed; 20 if it is left out."`
+	Order string `json:"order" enum:"asc,desc" doc:"desc, the last item first, if it is left out."`
+	After string `json:"after" doc:"The id of the item after which the list begins."`
+}
