@@ -31,6 +31,7 @@ func TestExamplesOfTheManagementDocumentation(t *testing.T) {
 		if strings.Contains(example[1], "$TOKEN") {
 			command.Env = []string{"B=" + secured.URL, "TOKEN=admin-token"}
 		}
+		command.Dir = t.TempDir() // a download is saved where the command runs
 		output, err := command.CombinedOutput()
 		lines := strings.Split(strings.TrimSpace(string(output)), "\n")
 		if err != nil || lines[len(lines)-1] != example[2] {
