@@ -70,6 +70,7 @@ var floors = []string{
 	"internal/control",
 	"internal/control/files",
 	"internal/control/pglog",
+	"internal/doctor",
 	"internal/front",
 	"internal/web",
 	"internal/web/openapi",

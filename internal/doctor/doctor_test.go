@@ -1,0 +1,168 @@
+package doctor_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
+	"github.com/patchbay-ai/patchbay/internal/doctor"
+	"github.com/patchbay-ai/patchbay/internal/simulator"
+	"github.com/patchbay-ai/patchbay/internal/storetest"
+)
+
+func notRunning(context.Context) (string, error) { return "", errors.New("nobody listens") }
+
+// examine returns the findings for a configuration, as lines of level, area and message.
+func examine(t *testing.T, yaml string, change func(*doctor.Options)) string {
+	t.Helper()
+	loaded, err := config.Load(config.Source{
+		File: "x.yaml", Content: []byte(yaml), KnownAdapter: kinds.Check,
+		Set: []string{"server.data-dir='" + filepath.Join(t.TempDir(), "not", "yet") + "'"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines strings.Builder
+	options := doctor.Options{Document: loaded.Document, Running: notRunning, Version: "v1", Report: func(f doctor.Finding) {
+		lines.WriteString(string(f.Level) + " " + f.Area + ": " + f.Message + " => " + f.Fix + "\n")
+	}}
+	if change != nil {
+		change(&options)
+	}
+	doctor.Run(t.Context(), options)
+	return lines.String()
+}
+
+// has checks that a line begins and goes on with these parts.
+func has(t *testing.T, lines, start string, parts ...string) {
+	t.Helper()
+	for line := range strings.Lines(lines) {
+		if !strings.HasPrefix(line, start) {
+			continue
+		}
+		all := true
+		for _, part := range parts {
+			all = all && strings.Contains(line, part)
+		}
+		if all {
+			return
+		}
+	}
+	t.Errorf("no line begins with %q and has %q:\n%s", start, parts, lines)
+}
+
+const free = "server: {listen: '127.0.0.1:0'}\n"
+
+func TestAConfigurationWithoutInstancesIsWarnedOf(t *testing.T) {
+	t.Parallel()
+	lines := examine(t, free, nil)
+	has(t, lines, "ok listen:", "is free")
+	has(t, lines, "ok data:", "will be made")
+	has(t, lines, "warn backends:", "no instances", "patchbay add")
+	has(t, lines, "skip redis:")
+	has(t, lines, "skip database:")
+	has(t, lines, "skip cluster:")
+	has(t, lines, "skip clock:")
+	if strings.Contains(lines, "fail") {
+		t.Error(lines)
+	}
+}
+
+func TestAddressesThatCannotBeUsed(t *testing.T) {
+	t.Parallel()
+	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	yaml := "server: {listen: ['" + taken.Addr().String() + "', '0.0.0.0:0']}\n"
+	lines := examine(t, yaml, nil)
+	has(t, lines, "fail listen:", "in use by another program")
+	has(t, lines, "fail listen:", "security is off", "security.enabled")
+	has(t, examine(t, yaml, func(o *doctor.Options) { o.Running = func(context.Context) (string, error) { return "v1", nil } }), "ok listen:", "runs")
+	has(t, examine(t, yaml, func(o *doctor.Options) { o.Running = func(context.Context) (string, error) { return "v0", nil } }), "warn listen:", "v0", "restart")
+}
+
+func TestBackendsAreJudged(t *testing.T) {
+	t.Parallel()
+	good, err := simulator.Start(simulator.Options{Models: []string{"m", "big"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer good.Close()
+	secured := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer right" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		_, _ = w.Write([]byte(`{"data":[{"id":"m"}]}`))
+	}))
+	defer secured.Close()
+	overTLS := httptest.NewTLSServer(http.NotFoundHandler())
+	defer overTLS.Close()
+	at := func(name, url, more string) string {
+		return "{name: " + name + ", base-url: '" + url + "'" + more + "}"
+	}
+	lines := examine(t, free+"services: {chat: {instances: ["+strings.Join([]string{
+		at("m", good.URL(), ""),
+		at("bigg", good.URL(), ""),
+		at("m", secured.URL, ", api-key: wrong"),
+		at("n", secured.URL, ", api-key: right, upstream-model: m"),
+		at("m", simulator.DownURL, ", adapter: ollama"),
+		at("m", overTLS.URL, ""),
+		at("m", strings.Replace(good.URL(), "http:", "https:", 1), ""),
+		at("off", "http://127.0.0.1:2", ", enabled: false"),
+	}, ", ")+"]}}\n", nil)
+	has(t, lines, "ok backend "+good.URL()+":", "has 2 models")
+	has(t, lines, "warn backend "+good.URL()+":", `does not list the model "bigg", but "big"`)
+	has(t, lines, "fail backend "+secured.URL+":", "refuses the key (status 401)", "api-key")
+	has(t, lines, "ok backend "+secured.URL+":", "has 1 models")
+	has(t, lines, "fail backend "+simulator.DownURL+":", "refused", "ollama serve")
+	has(t, lines, "fail backend "+overTLS.URL+":", "tls.ca")
+	has(t, lines, "fail backend "+strings.Replace(good.URL(), "http:", "https:", 1)+":", "http:// in base-url")
+	has(t, lines, "ok clock:")
+	if strings.Contains(lines, "127.0.0.1:2:") {
+		t.Errorf("an instance that is off was asked:\n%s", lines)
+	}
+}
+
+func TestAWrongClockIsFound(t *testing.T) {
+	t.Parallel()
+	for offset, level := range map[time.Duration]string{-time.Hour: "fail clock:", 2 * time.Minute: "warn clock:"} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Date", time.Now().Add(offset).UTC().Format(http.TimeFormat))
+			_, _ = w.Write([]byte(`{"data":[{"id":"m"}]}`))
+		}))
+		lines := examine(t, free+"services: {chat: {instances: [{name: m, base-url: '"+server.URL+"'}]}}\n", nil)
+		has(t, lines, level, "set the time")
+		server.Close()
+	}
+}
+
+func TestStoresThatDoNotAnswer(t *testing.T) {
+	t.Parallel()
+	lines := examine(t, free+"redis: {url: 'redis://:secret@127.0.0.1:1/0'}\nstore: {url: 'postgres://u:secret@127.0.0.1:1/x', config: 'postgres://u:secret@127.0.0.1:1/x'}\n", nil)
+	has(t, lines, "fail redis:", "redis.url")
+	has(t, lines, "fail database:", "store.url")
+	has(t, lines, "fail cluster:", "store.config")
+	if strings.Contains(lines, "secret") {
+		t.Errorf("a password is told:\n%s", lines)
+	}
+}
+
+func TestStoresThatAnswer(t *testing.T) {
+	t.Parallel()
+	redis, database := storetest.Redis(t).URL, storetest.Postgres(t).URL
+	lines := examine(t, free+"redis: {url: '"+redis+"'}\nstore: {url: '"+database+"', config: '"+database+"'}\n", nil)
+	has(t, lines, "ok redis:", "answers in")
+	has(t, lines, "ok database:", "PostgreSQL")
+	has(t, lines, "ok cluster:", "the first gateway that starts")
+}
