@@ -44,6 +44,8 @@ var floors = []string{
 	"internal/quota/sqlstore",
 	"internal/answers",
 	"internal/answers/redisanswers",
+	"internal/ratelimit/limittest",
+	"internal/ratelimit/redislimit",
 	"internal/access",
 	"internal/wire",
 	"internal/dialect",

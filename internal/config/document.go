@@ -136,6 +136,9 @@ type Store struct {
 // Redis says where the shared counters live.
 type Redis struct {
 	URL string `json:"url"`
+	// KeyPrefix begins the names of the keys of shared rate limits and of the list of
+	// gateways. The quota ledger has a prefix of its own.
+	KeyPrefix string `json:"keyPrefix"`
 }
 
 // Log describes what is written to standard error, and how.
@@ -180,7 +183,7 @@ func Default() *Document {
 		Quota:      quota.DefaultSettings(),
 		Responses:  answers.DefaultSettings(),
 		Store:      Store{URL: "sqlite:quota.db", KeepVersions: 500},
-		Redis:      Redis{URL: "redis://127.0.0.1:6379/0"},
+		Redis:      Redis{URL: "redis://127.0.0.1:6379/0", KeyPrefix: "patchbay"},
 		Security:   access.DefaultSettings(),
 		Log:        Log{Level: LevelInfo, Format: FormatAuto, Access: true, AccessSample: 1},
 		Telemetry:  telemetry.DefaultSettings(),

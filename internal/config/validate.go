@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/listen"
@@ -220,6 +221,14 @@ func (r Redis) check(report func(path, message string)) {
 	if err := redisstore.Check(r.URL); err != nil {
 		report("url", err.Error())
 	}
+	const longest = 128
+	if r.KeyPrefix == "" || len(r.KeyPrefix) > longest || strings.ContainsAny(r.KeyPrefix, "{}") || !isPrintable(r.KeyPrefix) {
+		report("keyPrefix", "must have 1 to 128 printable characters without spaces and braces")
+	}
+}
+
+func isPrintable(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return r == ' ' || !unicode.IsPrint(r) })
 }
 
 func (l Log) check(report func(path, message string)) {

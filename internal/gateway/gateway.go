@@ -25,6 +25,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/memory"
 	"github.com/patchbay-ai/patchbay/internal/proxy"
 	"github.com/patchbay-ai/patchbay/internal/quota"
+	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/telemetry"
 	"github.com/patchbay-ai/patchbay/internal/transport"
@@ -42,6 +43,7 @@ type Gateway struct {
 	Parts
 
 	log   *slog.Logger
+	id    string // identifies this gateway among others
 	build actuator.Build
 	// isDemo and more are Options.Demo and Options.Routes.
 	isDemo bool
@@ -81,6 +83,7 @@ type Parts struct {
 	Current   *routing.Current  // holds the table in force
 	Transport *transport.Client // reaches the backends
 	Ledger    *quota.Ledger
+	Shared    *ratelimit.Pool // the rate limits that gateways share
 	Recorder  *calls.Recorder // counts requests and keeps the latest calls
 	Memory    *memory.Watch
 	Actuator  *actuator.API
@@ -177,6 +180,11 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 		return err
 	}
 	opened.add(func() { _ = g.Store.Close() })
+	if g.id, err = gatewayID(g.Store.Data()); err != nil {
+		return err
+	}
+	g.Shared = g.newSharedLimits()
+	g.Current.Share(g.Shared)
 	if g.Control, err = openControl(g.Store, g.Document, g.Current, g.log); err != nil {
 		return err
 	}
@@ -192,6 +200,7 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 	g.Actuator, err = actuator.New(actuator.Options{
 		Current: g.Current, Recorder: g.Recorder, Levels: logs.LevelsOf(g.log), Document: g.Document,
 		Ledger:       func() quota.Stats { return g.Ledger.Stats() },
+		Shared:       g.Shared.Stats,
 		Config:       g.sources,
 		Ready:        g.ready,
 		Build:        g.build,
@@ -320,6 +329,8 @@ func (g *Gateway) Start() {
 	g.quit = quit
 	g.background.Go(func() { g.checker.Run(ctx) })
 	g.background.Go(func() { g.Memory.Run(ctx) })
+	g.Shared.Begin(ctx)
+	g.background.Go(func() { g.Shared.Run(ctx) })
 	g.background.Go(func() { g.Control.Follow(ctx) })
 	g.background.Go(func() { g.Recorder.Run(ctx) })
 	g.background.Go(func() { g.feed.Run(ctx) })

@@ -32,6 +32,7 @@ func (c *collector) collect() *gathered {
 		s.instance(&instances[i])
 	}
 	s.ledger(&state.Ledger)
+	s.shared(&state.Shared)
 	s.configuration(&state.Config)
 	s.monitoring(&state.Monitoring)
 	s.value(famBuildInfo, 1, s.build.Version, s.build.Commit, s.build.GoVersion)
@@ -120,6 +121,14 @@ func (s *scrape) instance(m *mergedInstance) {
 	s.value(famWeight, m.Weight, service, label)
 	s.value(famTier, float64(m.Tier), service, label)
 	s.value(famHealthy, boolValue(m.Healthy), service, label)
+}
+
+// shared adds the rate limits that gateways share.
+func (s *scrape) shared(view *SharedView) {
+	s.value(famSharedHealthy, boolValue(view.Store.Healthy))
+	s.value(famSharedFailures, float64(view.Store.Failures))
+	s.value(famSharedExchanges, float64(view.Exchanges))
+	s.value(famSharedDivided, float64(view.Divided))
 }
 
 func boolValue(b bool) float64 {

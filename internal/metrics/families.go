@@ -74,6 +74,10 @@ const (
 	famQuotaFlush
 	famQuotaHealthy
 	famQuotaFailures
+	famSharedHealthy
+	famSharedFailures
+	famSharedExchanges
+	famSharedDivided
 	famConfigHealthy
 	famConfigFailures
 	famBuildInfo
@@ -149,6 +153,10 @@ var families = [familyCount]Family{
 	famQuotaFlush:        {"model_router_quota_last_flush_seconds", "model.router.quota.last.flush", "How long the latest flush of the quota ledger took.", "seconds", CategoryCustom, nil, gauge},
 	famQuotaHealthy:      {"model_router_quota_store_healthy", "model.router.quota.store.healthy", "Whether a store of the quota ledger is well, or not in use: 1 or 0.", "", CategoryCustom, onStore, gauge},
 	famQuotaFailures:     {"model_router_quota_store_failures_total", "model.router.quota.store.failures.total", "Failures of a store of the quota ledger.", "failures", CategoryCustom, onStore, counter},
+	famSharedHealthy:     {"model_router_shared_limits_healthy", "model.router.shared.limits.healthy", "Whether the rate limits that gateways share are exact, or none is shared: 1 or 0. While it is 0, this gateway takes its share of each.", "", CategoryCustom, nil, gauge},
+	famSharedFailures:    {"model_router_shared_limits_failures_total", "model.router.shared.limits.failures.total", "Exchanges of shared rate limits that failed.", "failures", CategoryCustom, nil, counter},
+	famSharedExchanges:   {"model_router_shared_limits_exchanges_total", "model.router.shared.limits.exchanges.total", "Round trips to the store of shared rate limits, each for all limits that need one.", "exchanges", CategoryCustom, nil, counter},
+	famSharedDivided:     {"model_router_shared_limits_divided_requests_total", "model.router.shared.limits.divided.requests.total", "Requests that were decided by this gateway's share of a shared rate limit, because the store did not answer.", "requests", CategoryCustom, nil, counter},
 	famConfigHealthy:     {"model_router_config_source_healthy", "model.router.config.source.healthy", "Whether the configuration file was taken when it was read last, and whether the database of a shared configuration is there, or it is not in use: 1 or 0.", "", CategoryCustom, onSource, gauge},
 	famConfigFailures:    {"model_router_config_source_failures_total", "model.router.config.source.failures.total", "Readings of the configuration file that were refused, and failures of the database of a shared configuration.", "failures", CategoryCustom, onSource, counter},
 	famBuildInfo:         {"model_router_build_info", "model.router.build.info", "Always 1; the labels say what runs.", "", CategorySystem, []string{"version", "commit", "go_version"}, gauge},

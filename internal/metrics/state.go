@@ -13,6 +13,7 @@ type State struct {
 	Services   []ServiceView
 	Instances  []InstanceView
 	Ledger     LedgerView
+	Shared     SharedView
 	Config     ConfigView
 	Monitoring MonitoringView
 }
@@ -29,6 +30,12 @@ type MonitoringView struct {
 	ErrorComponents int
 	// LinesDropped counts the lines of the log that were dropped.
 	LinesDropped int64
+}
+
+// SharedView is the state of the rate limits that gateways share.
+type SharedView struct {
+	Store              StoreView
+	Exchanges, Divided int64
 }
 
 // ConfigView is the state of the sources of the configuration: the file, and the

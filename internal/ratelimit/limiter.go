@@ -15,6 +15,9 @@ type Limiter struct {
 	start time.Time
 	plan  atomic.Pointer[plan]
 	mu    sync.Mutex // one Update at a time
+	// pool and name are where the limit is shared with other gateways, if it is.
+	pool *Pool
+	name string
 }
 
 // Decision is the answer to one request.
@@ -39,6 +42,8 @@ type plan struct {
 	settings Settings
 	shared   *sharedTally
 	clients  *clientTable
+	// leases are in use where the limit is shared with other gateways, nil elsewhere.
+	leases *leaseTable
 }
 
 // New returns a limiter with settings that passed Check, at the start of its
@@ -79,6 +84,13 @@ func (l *Limiter) decideBy(p *plan, client netip.Addr, now time.Time, spend bool
 	// Layers below fill the decision in place: handing it up from one to the next
 	// by value takes as long as deciding.
 	var d Decision
+	if p.leases != nil {
+		if spend {
+			d, _ = p.leases.take(client, now)
+			return d
+		}
+		return p.leases.peek(client, now)
+	}
 	if p.settings.ClientIPEnable {
 		p.clients.decide(client, l.sinceStart(now), spend, &d)
 	} else {
@@ -98,13 +110,56 @@ func (l *Limiter) Update(settings Settings, now time.Time) {
 		return
 	}
 	at := l.sinceStart(now)
+	next := &plan{settings: settings, shared: old.shared, clients: old.clients}
 	if settings.Algorithm != old.settings.Algorithm {
-		l.plan.Store(l.newPlan(settings, at))
+		next = l.newPlan(settings, at)
+	} else {
+		old.shared.update(settings, at)
+		old.clients.update(settings, at)
+	}
+	next.leases = l.shareAs(old.leases, settings)
+	l.plan.Store(next)
+}
+
+// Share makes a limit whose settings say so one that this gateway has together with
+// all others that use the same name in the same store. It is called before the limiter
+// is used.
+func (l *Limiter) Share(pool *Pool, name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.pool != nil || pool == nil {
 		return
 	}
-	old.shared.update(settings, at)
-	old.clients.update(settings, at)
-	l.plan.Store(&plan{settings: settings, shared: old.shared, clients: old.clients})
+	l.pool, l.name = pool, name
+	next := *l.plan.Load()
+	next.leases = l.shareAs(nil, next.settings)
+	l.plan.Store(&next)
+}
+
+// shareAs returns the leases for settings, given those that were used before.
+func (l *Limiter) shareAs(before *leaseTable, settings Settings) *leaseTable {
+	isShared := settings.Enabled && settings.Shared && l.pool != nil
+	if before != nil && (!isShared || settings.ClientIPEnable != before.isPerClient) {
+		before.remove()
+		before = nil
+	}
+	if !isShared {
+		return nil
+	}
+	if before == nil {
+		return newLeaseTable(l.pool, l.name, settings)
+	}
+	before.update(settings)
+	return before
+}
+
+// Withdraw says that the limiter is not used any more.
+func (l *Limiter) Withdraw() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if leases := l.plan.Load().leases; leases != nil {
+		leases.remove()
+	}
 }
 
 func (l *Limiter) sinceStart(now time.Time) int64 { return int64(now.Sub(l.start)) }

@@ -79,6 +79,8 @@ type Settings struct {
 	WarmUpPeriod schema.Duration `json:"warmUpPeriod" minimum:"1"`
 	// Scope is what one limiter covers.
 	Scope Scope `json:"scope"`
+	// Shared makes the limit one of all gateways that use the same Redis together.
+	Shared bool `json:"shared,omitzero"`
 }
 
 // DefaultSettings returns what holds where nothing is configured: no limit.

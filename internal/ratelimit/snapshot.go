@@ -16,6 +16,9 @@ type Snapshot struct {
 	// NextRefill is when one more request will be available; the present where
 	// nothing is spent.
 	NextRefill time.Time
+	// Shared says that the limit is one of several gateways together. Remaining is then
+	// what this gateway last heard of.
+	Shared bool
 	// PerClient says that each client has its own limit and none is shared.
 	PerClient bool
 	// Clients are those that asked last, the latest first, without those that
@@ -47,6 +50,16 @@ func (l *Limiter) Snapshot(now time.Time, clients int) Snapshot {
 		RefillRate: p.settings.RefillRate,
 		NextRefill: now.Add(next),
 		PerClient:  p.settings.ClientIPEnable,
+	}
+	if p.leases != nil {
+		s.Shared = true
+		if p.leases.isPerClient {
+			s.Clients = p.leases.latest(now, clients)
+			return s
+		}
+		d := p.leases.peek(netip.Addr{}, now)
+		s.Remaining, s.NextRefill = d.Remaining, now.Add(d.RetryAfter)
+		return s
 	}
 	if p.settings.Enabled && p.settings.ClientIPEnable {
 		s.Clients = p.clients.latest(now, at, clients)

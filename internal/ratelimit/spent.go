@@ -13,11 +13,19 @@ type Spent struct {
 	client  netip.Addr
 	at      int64 // when it was counted
 	held    bool
+	receipt Receipt // of a limit that is shared with other gateways
 }
 
 // Take is Allow for a request that may yet be refused for another reason.
 func (l *Limiter) Take(client netip.Addr, now time.Time) (Decision, Spent) {
 	p := l.plan.Load()
+	if p.leases != nil {
+		d, receipt := p.leases.take(client, now)
+		if !d.Allowed {
+			return d, Spent{}
+		}
+		return d, Spent{limiter: l, client: client, receipt: receipt}
+	}
 	d := l.decideBy(p, client, now, true)
 	if !d.Limited || !d.Allowed {
 		return d, Spent{}
@@ -29,6 +37,10 @@ func (l *Limiter) Take(client netip.Addr, now time.Time) (Decision, Spent) {
 // no room that fills up again: otherwise requests that are refused after a long
 // wait would give back more than the limit holds.
 func (s *Spent) Hold() {
+	if s.receipt.lease != nil {
+		s.receipt.Hold()
+		return
+	}
 	if s.limiter != nil && !s.held {
 		s.held = true
 		s.revise(s.at, (*tally).hold)
@@ -37,6 +49,7 @@ func (s *Spent) Hold() {
 
 // Use says that the wait is over and that the request goes on.
 func (s *Spent) Use(now time.Time) {
+	s.receipt.Use()
 	if s.held {
 		s.held = false
 		s.revise(s.limiter.sinceStart(now), (*tally).use)
@@ -50,6 +63,11 @@ func (s *Spent) Return(now time.Time) Decision {
 	l := s.limiter
 	if l == nil {
 		return Decision{}
+	}
+	if s.receipt.lease != nil {
+		s.receipt.Return(now)
+		s.limiter = nil
+		return l.Peek(s.client, now)
 	}
 	s.Use(now)
 	s.revise(l.sinceStart(now), (*tally).giveBack)

@@ -109,6 +109,17 @@ func (w *window) removeMark(r *rules, place int) {
 	}
 }
 
+// since returns how many requests the window has that were counted after a time.
+func (w *window) since(after int64) int {
+	total := 0
+	for i := range w.used {
+		if m := w.ring[(w.oldest+i)%len(w.ring)]; m.latest > after {
+			total += m.count
+		}
+	}
+	return total
+}
+
 func (w *window) grow(most int) {
 	ring := make([]mark, min(most, max(smallestRing, 2*len(w.ring))))
 	n := copy(ring, w.ring[w.oldest:])

@@ -3,21 +3,33 @@ package routing
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 )
 
 // Current is the table in force. Requests load it once; one writer stores it.
 type Current struct {
 	table    atomic.Pointer[Table]
 	observer atomic.Pointer[func(*Table)]
+	// shared is where the limits are that this gateway shares with others; nil means
+	// that it shares none.
+	shared *ratelimit.Pool
 }
+
+// Share makes rate limits whose settings say so common to all gateways of a pool. It
+// is called before the first table is stored.
+func (c *Current) Share(pool *ratelimit.Pool) { c.shared = pool }
 
 // Load returns the table in force.
 func (c *Current) Load() *Table { return c.table.Load() }
 
 // Store puts a table into force for the requests that come from now on.
 func (c *Current) Store(t *Table) {
+	before := c.table.Load()
+	t.shareLimits(c.shared)
 	c.table.Store(t)
 	t.activate(time.Now())
+	before.withdrawLimits(t)
 	if observe := c.observer.Load(); observe != nil {
 		(*observe)(t)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/quota"
+	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
@@ -42,6 +43,9 @@ type Options struct {
 	Ready func() bool
 	// Ledger returns the counters of the quota ledger; nil means that there is none.
 	Ledger func() quota.Stats
+	// Shared returns the state of the rate limits that gateways share; nil means that
+	// there are none.
+	Shared func() ratelimit.PoolStats
 	// Config returns the state of the sources of the configuration; nil means that
 	// there are none.
 	Config func() ConfigSources

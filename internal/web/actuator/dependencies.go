@@ -65,6 +65,11 @@ func (a *API) addDependencies(to map[string]health) {
 			}
 		}
 	}
+	if a.options.Shared != nil {
+		if s := a.options.Shared(); s.Limits > 0 {
+			add("sharedLimits", s.Failure, s.Failures)
+		}
+	}
 	if a.options.Config == nil {
 		return
 	}

@@ -18,7 +18,7 @@ const shownClients = 50
 func (a *API) state() metrics.State {
 	now := time.Now()
 	table := a.options.Current.Load()
-	state := metrics.State{Ledger: a.ledgerView(), Config: a.configView(), Monitoring: a.options.Recorder.View()}
+	state := metrics.State{Ledger: a.ledgerView(), Shared: a.sharedView(), Config: a.configView(), Monitoring: a.options.Recorder.View()}
 	if a.options.LinesDropped != nil {
 		state.Monitoring.LinesDropped = a.options.LinesDropped()
 	}
@@ -49,6 +49,17 @@ func (a *API) ledgerView() metrics.LedgerView {
 		Journal:  metrics.StoreView{Healthy: s.JournalFailure == nil, Failures: s.JournalFailures},
 		Database: metrics.StoreView{Healthy: s.StoreFailure == nil, Failures: s.StoreFailures},
 		Counter:  metrics.StoreView{Healthy: s.CounterFailure == nil, Failures: s.CounterFailures},
+	}
+}
+
+func (a *API) sharedView() metrics.SharedView {
+	if a.options.Shared == nil {
+		return metrics.SharedView{Store: metrics.StoreView{Healthy: true}}
+	}
+	s := a.options.Shared()
+	return metrics.SharedView{
+		Store:     metrics.StoreView{Healthy: s.Failure == nil || s.Limits == 0, Failures: s.Failures},
+		Exchanges: s.Exchanges, Divided: s.Divided,
 	}
 }
 

@@ -182,8 +182,11 @@ func percent(counts []int64, total int64) []float64 {
 }
 
 type limitStatus struct {
-	Enabled      bool          `json:"enabled"`
-	Algorithm    string        `json:"algorithm"`
+	Enabled   bool   `json:"enabled"`
+	Algorithm string `json:"algorithm"`
+	// Shared says that the limit is one of several gateways together; remaining is then
+	// what this gateway last heard of.
+	Shared       bool          `json:"shared"`
 	GlobalLimit  globalLimit   `json:"globalLimit"`
 	ClientLimits []clientLimit `json:"clientLimits"`
 }
@@ -209,7 +212,7 @@ func (a *API) rateLimit(*http.Request) (limitStatuses, error) {
 	return limitStatuses{byService(a, func(s *routing.Service) limitStatus {
 		limit := s.LimitSnapshot(now, clients)
 		view := limitStatus{
-			Enabled: limit.Enabled, Algorithm: upperSnake(limit.Algorithm.String()), ClientLimits: []clientLimit{},
+			Enabled: limit.Enabled, Algorithm: upperSnake(limit.Algorithm.String()), ClientLimits: []clientLimit{}, Shared: limit.Shared,
 			GlobalLimit: globalLimit{limit.Capacity, limit.Remaining, limit.RefillRate, web.Time(limit.NextRefill)},
 		}
 		for _, c := range limit.Clients {

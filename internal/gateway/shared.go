@@ -1,0 +1,50 @@
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/durable"
+	"github.com/patchbay-ai/patchbay/internal/ratelimit"
+	"github.com/patchbay-ai/patchbay/internal/ratelimit/redislimit"
+)
+
+// idFile is the file in the data directory that has the id of the gateway.
+const idFile = "gateway-id"
+
+// gatewayID returns the id of the gateway that has this data directory. It stays the
+// same after a restart, so that the others do not take the gateway for a new one.
+func gatewayID(data *durable.Dir) (string, error) {
+	const longest = 64
+	text, err := data.Read(idFile)
+	if err == nil {
+		if id := strings.TrimSpace(string(text)); id != "" && len(id) <= longest {
+			return id, nil
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("%s: %w", idFile, err)
+	}
+	id := strings.ToLower(rand.Text())
+	return id, data.Write(idFile, []byte(id+"\n"))
+}
+
+// newSharedLimits returns this gateway's side of the rate limits that gateways share.
+// It connects to Redis when there is one.
+func (g *Gateway) newSharedLimits() *ratelimit.Pool {
+	doc := g.Document
+	return ratelimit.NewPool(ratelimit.PoolOptions{
+		Open: func(ctx context.Context) (ratelimit.Central, error) {
+			store, err := redislimit.Open(ctx, doc.Redis.URL, doc.Redis.KeyPrefix+":limits", g.id)
+			if err != nil {
+				return nil, err
+			}
+			return store, nil
+		},
+		Timeout: doc.Quota.Distributed.Timeout.Std(),
+		Log:     g.log,
+	})
+}

@@ -1,0 +1,470 @@
+package ratelimit
+
+import (
+	"math"
+	"sync"
+	"time"
+)
+
+// Lease is a limit that this gateway shares with others, and the permits that it has
+// of it. All methods may be called at the same time.
+type Lease struct {
+	pool *Pool
+	name string
+
+	mu       sync.Mutex
+	settings Settings
+	window   int64 // length of a sliding window, 0 for the other algorithms
+
+	permits int64     // can be spent without asking
+	valid   time.Time // until when
+	held    int64     // taken by requests that wait
+	debt    int64     // taken beyond the permits
+	// epoch and granted are what the central store said last, and number counts the
+	// asks.
+	epoch   string
+	granted int64
+	number  int64
+	answers int64 // exchanges that changed the state
+	// left, capacity and rate are what the central store had at a time.
+	left, capacity, rate float64
+	at                   time.Time
+	deniedUntil          time.Time // it makes no sense to ask before
+	retryAt              time.Time // the central store expects to have a permit then
+
+	asked     bool  // an exchange is due
+	waiting   int64 // permits that requests wait for
+	done      chan struct{}
+	demand    demand
+	own       window // what this gateway spent, for sliding windows
+	ownRules  rules
+	spent     int64 // of that, what the central store has not heard of
+	share     share
+	grown     time.Time // until when the share has grown, in any outage
+	isNoted   bool
+	isRemoved bool
+}
+
+const (
+	// leaseParts is which part of its share of the capacity a gateway takes in advance:
+	// the others can use the rest.
+	leaseParts = 2
+	// aheadTime is for how long the permits that are taken in advance should last, so
+	// that a store that does not answer is not noticed before the share grows.
+	aheadTime = SilentAfter
+	// idleTime is when a limit that is not used gives its permits back.
+	idleTime = time.Second
+	// The time between two asks of a limit that is used up is an eighth of what it takes
+	// to fill a bucket, or a fiftieth of a window, within these bounds.
+	minPace = time.Millisecond
+	maxPace = 100 * time.Millisecond
+	// maxDenial is how long an answer that there is nothing is believed: others may
+	// give something back.
+	maxDenial = 100 * time.Millisecond
+)
+
+// Lease returns this gateway's part in the limit with this name, for settings that
+// passed Check. Gateways that use the same name share the limit.
+func (p *Pool) Lease(name string, settings Settings) *Lease {
+	l := &Lease{pool: p, name: name, done: make(chan struct{})}
+	l.set(settings)
+	p.joined.Add(1)
+	return l
+}
+
+// Remove says that the limit is not used any more. Permits that are left are given back
+// with the next beat.
+func (l *Lease) Remove() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.isRemoved {
+		l.isRemoved = true
+		l.pool.joined.Add(-1)
+	}
+}
+
+// Update replaces the settings.
+func (l *Lease) Update(settings Settings) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if settings != l.settings {
+		l.set(settings)
+		l.deniedUntil = time.Time{}
+	}
+}
+
+func (l *Lease) set(settings Settings) {
+	const ownMarks = 128
+	l.settings = settings
+	r := newRules(settings, 0, ownMarks)
+	l.window = 0
+	if settings.Algorithm == SlidingWindow {
+		l.window = r.window
+	}
+	l.ownRules = rules{algorithm: SlidingWindow, capacity: math.MaxInt, window: r.window, marks: ownMarks, grain: r.window / (ownMarks - 2)}
+	l.capacity, l.rate = float64(settings.Capacity), float64(settings.RefillRate)
+	if settings.Algorithm == WarmUp {
+		l.capacity, l.rate = max(1, l.capacity/coldFactor), l.rate/coldFactor
+	}
+}
+
+// Receipt is what a request took from a Lease, to be given back.
+type Receipt struct {
+	lease   *Lease
+	permits int64
+	answers int64
+	held    bool
+}
+
+// Take takes as many permits as a request costs, or none. It waits for the central
+// store if this gateway has not enough and others may have left some.
+func (l *Lease) Take(permits int, now time.Time) (Decision, Receipt) {
+	n := int64(permits)
+	var timer *time.Timer
+	isLate := false
+	for {
+		l.mu.Lock()
+		l.demand.count(n, now)
+		if d, isDecided := l.decide(n, now, isLate); isDecided {
+			receipt := Receipt{}
+			if d.Allowed {
+				receipt = Receipt{lease: l, permits: n, answers: l.answers}
+			}
+			l.mu.Unlock()
+			if timer != nil {
+				timer.Stop()
+			}
+			return d, receipt
+		}
+		done := l.done
+		l.waiting += n
+		l.ensureAsked()
+		l.mu.Unlock()
+		if timer == nil {
+			timer = time.NewTimer(l.pool.options.Timeout + minPace)
+		}
+		select {
+		case <-done:
+		case <-timer.C:
+			isLate = true
+		}
+		l.mu.Lock()
+		l.waiting -= n
+		l.demand.uncount(n)
+		l.mu.Unlock()
+		now = time.Now()
+	}
+}
+
+// decide answers a request, unless the central store must be asked for it.
+func (l *Lease) decide(n int64, now time.Time, isLate bool) (d Decision, isDecided bool) {
+	switch {
+	case l.pool.away.Load():
+		l.pool.divided.Add(1)
+		return l.takeShare(n, now), true
+	case l.take(n, now):
+		return l.decision(true, now), true
+	case now.Before(l.deniedUntil) || isLate:
+		return l.decision(false, now), true
+	}
+	return d, false
+}
+
+// take spends permits that are here.
+func (l *Lease) take(n int64, now time.Time) bool {
+	if l.permits < n || !now.Before(l.valid) {
+		return false
+	}
+	l.permits -= n
+	l.spend(n, now)
+	if 2*l.permits < l.target(l.pool.knownMembers(), now) && !now.Before(l.deniedUntil) {
+		l.ensureAsked()
+	}
+	return true
+}
+
+// spend counts what was taken.
+func (l *Lease) spend(n int64, now time.Time) {
+	if l.window > 0 {
+		at := l.own.forget(&l.ownRules, now.UnixNano())
+		for range n {
+			l.own.add(&l.ownRules, at)
+		}
+		l.spent += n
+	}
+	l.noteOnce()
+}
+
+func (l *Lease) noteOnce() {
+	if !l.isNoted {
+		l.isNoted = true
+		l.pool.note(l)
+	}
+}
+
+func (l *Lease) ensureAsked() {
+	if !l.asked {
+		l.asked = true
+		l.pool.request(l)
+	}
+}
+
+func (l *Lease) wakeWaiters() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.wakeLocked()
+}
+
+func (l *Lease) wakeLocked() {
+	l.asked = false
+	close(l.done)
+	l.done = make(chan struct{})
+}
+
+// target is how many permits this gateway wants to have in advance.
+func (l *Lease) target(members int, now time.Time) int64 {
+	most := max(1, int64(l.capacity)/int64(leaseParts*members))
+	return min(most, max(1, int64(math.Ceil(l.demand.perSecond(now)*aheadTime.Seconds()))))
+}
+
+// ask prepares an exchange.
+func (l *Lease) ask(now time.Time, members int) Ask {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.demand.next(now)
+	l.endShare(now, members)
+	if !now.Before(l.valid) {
+		l.permits = 0
+	}
+	l.number++
+	s := l.settings
+	a := Ask{
+		Name: l.name, Capacity: s.Capacity, Rate: s.RefillRate, Window: time.Duration(l.window),
+		Epoch: l.epoch, Granted: l.granted, Number: l.number, Spent: l.spent,
+	}
+	if s.Algorithm == WarmUp {
+		a.WarmUp = s.WarmUpPeriod.Std()
+	}
+	if l.window > 0 {
+		l.own.forget(&l.ownRules, now.UnixNano())
+		a.Own = int64(l.own.total)
+	}
+	target := l.target(members, now)
+	if l.isRemoved || now.Sub(l.demand.last) >= idleTime {
+		target = 0
+	}
+	if l.permits > 2*target || target == 0 {
+		a.Returned = l.permits - target
+		l.permits = target
+	}
+	a.Returned -= l.debt
+	a.Want = max(0, target-l.permits)
+	if l.waiting > l.permits {
+		a.Want = max(a.Want, l.waiting-l.permits)
+	}
+	a.Outstanding = l.permits + l.held
+	return a
+}
+
+// unanswered notes that it is not known what became of an ask. What was returned with
+// it is lost, because it must not be returned twice.
+func (l *Lease) unanswered() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.answers++
+	l.wakeLocked()
+}
+
+// apply takes over the answer to an ask, and reports whether the limit has anything
+// more to report.
+func (l *Lease) apply(a *Ask, g *Grant, sent time.Time) (isBusy bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if a.Epoch != "" && g.Epoch != a.Epoch {
+		// The store has lost its data, and with them what these permits were taken from.
+		l.permits = 0
+	}
+	l.permits += g.Permits
+	l.valid = sent.Add(leaseValid)
+	l.epoch, l.granted = g.Epoch, g.Granted
+	l.spent -= a.Spent
+	if a.Returned < 0 {
+		l.debt = max(0, l.debt+a.Returned)
+	}
+	l.left, l.at, l.capacity, l.rate = max(0, g.Left), sent, max(1, g.Capacity), g.Rate
+	l.deniedUntil, l.retryAt = time.Time{}, time.Time{}
+	if g.Permits < a.Want {
+		now, wait := time.Now(), max(g.Retry, l.pace())
+		l.deniedUntil, l.retryAt = now.Add(min(wait, maxDenial)), now.Add(wait)
+	}
+	l.answers++
+	l.wakeLocked()
+	l.isNoted = l.permits > 0 || l.held > 0 || l.spent > 0 || l.debt > 0 || l.waiting > 0 || l.window > 0 && l.own.total > 0
+	return l.isNoted
+}
+
+// giveUp prepares the last exchange.
+func (l *Lease) giveUp() Ask {
+	a := l.ask(time.Now(), 1)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a.Returned += l.permits
+	a.Outstanding, a.Want, l.permits = 0, 0, 0
+	return a
+}
+
+// pace is the time between two asks of a limit that is used up.
+func (l *Lease) pace() time.Duration {
+	pace := time.Duration(l.window) / 50
+	if l.window == 0 {
+		pace = time.Duration(l.capacity / max(0.001, l.rate) * float64(time.Second) / 8)
+	}
+	return min(maxPace, max(minPace, pace))
+}
+
+// Peek tells where the limit stands, as far as this gateway knows.
+func (l *Lease) Peek(now time.Time) Decision {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.pool.away.Load() {
+		l.beginShare(now)
+		return l.shareDecision(l.shareLeft(now) >= 1, 1, now)
+	}
+	return l.decision(l.permits > 0 || l.left >= 1 || !now.Before(l.deniedUntil), now)
+}
+
+// decision describes the limit as the central store saw it last.
+func (l *Lease) decision(isAllowed bool, now time.Time) Decision {
+	capacity := float64(l.settings.Capacity)
+	left := l.left
+	if !l.at.IsZero() && l.window == 0 {
+		left += now.Sub(l.at).Seconds() * l.rate
+	}
+	if l.epoch == "" {
+		left = l.capacity
+	}
+	left = min(capacity, left+float64(l.permits))
+	d := Decision{Limited: true, Allowed: isAllowed, Limit: l.settings.Capacity, Remaining: int(left)}
+	if !isAllowed {
+		d.Remaining = 0
+	}
+	d.ResetAfter = time.Duration(l.window)
+	if l.window == 0 {
+		d.ResetAfter = time.Duration((capacity - float64(d.Remaining)) / max(0.001, l.rate) * float64(time.Second))
+	}
+	if d.Remaining == 0 {
+		d.RetryAfter = max(l.retryAt.Sub(now), l.pace())
+	}
+	return d
+}
+
+// Hold says that the request has to wait. Until Use or Return what it took counts as
+// not spent, so that no one else gets it.
+func (r *Receipt) Hold() {
+	l := r.lease
+	if l == nil || r.held {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.window == 0 { // a window forgets requests by when they came
+		r.held = true
+		l.held += r.permits
+		l.noteOnce()
+	}
+}
+
+// Use says that the wait is over and that the request goes on.
+func (r *Receipt) Use() {
+	if r.held {
+		r.held = false
+		r.lease.mu.Lock()
+		r.lease.held -= r.permits
+		r.lease.mu.Unlock()
+	}
+}
+
+// Return gives back what the request took. It is lost if the central store has counted
+// it as spent meanwhile.
+func (r *Receipt) Return(now time.Time) {
+	l := r.lease
+	if l == nil {
+		return
+	}
+	wasHeld := r.held
+	r.Use()
+	r.lease = nil
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !wasHeld && r.answers != l.answers {
+		return
+	}
+	if l.window > 0 {
+		l.spent -= r.permits
+		for range r.permits {
+			l.own.giveBack(&l.ownRules, l.own.now, now.UnixNano())
+		}
+	}
+	if l.pool.away.Load() {
+		l.share.level += float64(r.permits)
+	} else {
+		l.permits += r.permits
+	}
+	l.noteOnce()
+}
+
+// Settle corrects what a request took, when its cost is known: more of it, or less if
+// it is below 0. More is taken even if the limit is used up; it is missing later.
+func (l *Lease) Settle(more int, now time.Time) {
+	n := int64(more)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.noteOnce()
+	if l.pool.away.Load() {
+		l.beginShare(now)
+		l.share.level -= float64(n)
+		return
+	}
+	fromPermits := min(n, l.permits)
+	l.permits -= fromPermits
+	l.debt += n - fromPermits
+	if l.window > 0 && n > 0 {
+		l.debt -= n - fromPermits
+		l.spend(n, now)
+	}
+}
+
+// demand estimates how many permits requests want in a second.
+type demand struct {
+	last   time.Time // when a request came
+	since  time.Time
+	wanted int64
+	rate   float64
+}
+
+// demandTime is over which time demand is measured.
+const demandTime = 200 * time.Millisecond
+
+func (d *demand) count(n int64, now time.Time) {
+	if d.since.IsZero() {
+		d.since = now
+	}
+	d.last = now
+	d.wanted += n
+}
+
+func (d *demand) uncount(n int64) { d.wanted = max(0, d.wanted-n) }
+
+// next begins to measure anew after some time.
+func (d *demand) next(now time.Time) {
+	elapsed := now.Sub(d.since)
+	if d.since.IsZero() || elapsed < demandTime {
+		return
+	}
+	d.rate = (d.rate + float64(d.wanted)/elapsed.Seconds()) / 2
+	d.since, d.wanted = now, 0
+}
+
+func (d *demand) perSecond(now time.Time) float64 {
+	return max(d.rate, float64(d.wanted)/max(demandTime, now.Sub(d.since)).Seconds())
+}

@@ -1,0 +1,191 @@
+-- One exchange of a gateway with the central store; see ratelimit.Central.
+--
+-- KEYS: the mark of the group, its members, and the limit, if there is an ask.
+-- ARGV: the time in microseconds or '' for the time of the server, member, known epoch,
+-- epoch to begin if one must be, members that the gateway knows; then the ask.
+local SILENT, FORGET, SETTLE, PROBATION, LEASE, KEEP = SILENT_US, FORGET_US, SETTLE_US, PROBATION_US, LEASE_US, 604800000
+
+local function number(text) return tonumber(text) or 0 end
+
+local time = redis.call('TIME')
+local now = number(time[1]) * 1000000 + number(time[2])
+if ARGV[1] ~= '' then now = number(ARGV[1]) end
+local member, known, fresh, expected = ARGV[2], ARGV[3], ARGV[4], number(ARGV[5])
+
+-- Who is there.
+local count, silent = 0, 0
+local own, ownSilent = 0, 0
+local present = {}
+local seen = redis.call('HGETALL', KEYS[2])
+for i = 1, #seen, 2 do
+  local age = now - number(seen[i + 1])
+  if age > FORGET then
+    redis.call('HDEL', KEYS[2], seen[i])
+  else
+    if seen[i] == member then
+      own = 1
+      if age > SILENT then ownSilent = 1 end
+    else
+      present[seen[i]] = true
+      count = count + 1
+      if age > SILENT then silent = silent + 1 end
+    end
+  end
+end
+redis.call('HSET', KEYS[2], member, string.format('%.0f', now))
+redis.call('PEXPIRE', KEYS[2], KEEP)
+
+-- The epoch: how long the store has had its data.
+local mark = redis.call('HMGET', KEYS[1], 'id', 'since', 'new', 'seen', 'from', 'to', 'expected', 'low', 'till')
+local id, since, isNew, last = mark[1], number(mark[2]), mark[3] == '1', number(mark[4])
+local from, to = number(mark[5]), number(mark[6])
+local wanted, low, till = number(mark[7]), number(mark[8]), number(mark[9])
+if not id or (known ~= '' and known ~= id and isNew) then
+  isNew = not id and known == ''
+  id, since, last, from, to, wanted, low, till = fresh, now, now, 0, 0, 0, 0, 0
+  if not isNew then wanted = expected end
+  redis.call('DEL', KEYS[1])
+end
+-- While no gateway was heard of, each took its share by itself. Gateways that left
+-- in order are not among the members.
+if #seen > 0 and now - last > SILENT then from, to, wanted = last, now, expected end
+
+-- Which part of the limits is for those gateways that are not cut off: until now, and
+-- from now on. The lowest part of late counts for limits that were not used meanwhile.
+local function divide(all, gone)
+  if wanted > all and now - math.max(since, to) < SETTLE then
+    gone, all = gone + wanted - all, wanted
+  end
+  return all, gone, all > 0 and (all - gone) / all or 1
+end
+local _, _, before = divide(count + own, silent + ownSilent)
+if before < 1 then
+  if till > 0 and now - till <= FORGET then before = math.min(before, low) end
+  low, till = before, now
+end
+local share
+count, silent, share = divide(count + 1, silent)
+redis.call('HSET', KEYS[1], 'id', id, 'since', string.format('%.0f', since), 'new', isNew and '1' or '0',
+  'seen', string.format('%.0f', math.max(now, last)), 'from', string.format('%.0f', from), 'to', string.format('%.0f', to), 'expected', wanted,
+  'low', string.format('%.17g', low), 'till', string.format('%.0f', till))
+redis.call('PEXPIRE', KEYS[1], KEEP)
+if #KEYS < 3 then return {id, count, silent} end
+
+-- The ask.
+local capacity, rate, window, warmUp = number(ARGV[6]), number(ARGV[7]), number(ARGV[8]), number(ARGV[9])
+local epoch, granted, serial = ARGV[10], number(ARGV[11]), number(ARGV[12])
+local returned, spent, used, outstanding, want = number(ARGV[13]), number(ARGV[14]), number(ARGV[15]), number(ARGV[16]), number(ARGV[17])
+
+local stored = {}
+local flat = redis.call('HGETALL', KEYS[3])
+for i = 1, #flat, 2 do stored[flat[i]] = flat[i + 1] end
+local begins = stored.epoch ~= id
+if begins then
+  redis.call('DEL', KEYS[3])
+  stored = {born = string.format('%.0f', now)}
+end
+local born = number(stored.born)
+local function warmth(at)
+  if warmUp <= 0 then return 1 end
+  return (1 + 2 * math.max(0, math.min(1, (at - born) / warmUp))) / 3
+end
+local full = math.max(1, capacity * warmth(now) * share)
+
+-- The marks of a sliding window: how many permits were spent in each grain of time.
+local grain = math.max(1, math.floor(window / 64))
+local marks, order = {}, {}
+local function spend(at, permits)
+  if permits <= 0 then return end
+  local key = math.floor(at / grain)
+  if not marks[key] then table.insert(order, key) end
+  marks[key] = (marks[key] or 0) + permits
+end
+for key, permits in string.gmatch(stored.marks or '', '(%d+):(%d+)') do
+  local at = number(key)
+  if (at + 1) * grain + window > now then spend(at * grain, number(permits)) end
+end
+
+local level, at = number(stored.level), number(stored.at)
+if begins then
+  level, at = capacity * warmth(now), now
+  if not isNew then level = math.min(level, rate * warmth(now) * share * (now - since) / 1000000) end
+end
+
+-- What this gateway had, as the store remembers it and as the gateway does.
+local function lease(text)
+  local total, open, ends, turn = string.match(text or '', '^(%S+) (%S+) (%S+) (%S+)$')
+  return number(total), number(open), number(ends), number(turn)
+end
+local mine = stored['m:' .. member]
+local _, mineOpen, mineEnds = lease(mine)
+if mineEnds <= now then mineOpen = 0 end
+if epoch ~= id then
+  -- A gateway that was killed may have spent what it had.
+  local _, had = lease(mine)
+  granted, returned = 0, 0
+  spend(now, used + had)
+  mine = nil
+else
+  local total, _, _, turn = lease(mine)
+  if mine and serial <= turn then return {id, count, silent, -1, '0', '0', '0', 0, 0} end
+  if mine and granted > total then
+    level = level - (granted - total)
+    spend(now, granted - total)
+  end
+  granted = math.max(granted, total)
+  spend(now, spent)
+end
+
+-- What the other gateways have.
+local open = 0
+for field, text in pairs(stored) do
+  local name = string.match(field, '^m:(.*)$')
+  if name and name ~= member then
+    local total, theirs, ends, turn = lease(text)
+    if theirs > 0 and ends <= now then
+      spend(ends, theirs)
+      theirs = 0
+      redis.call('HSET', KEYS[3], field, string.format('%.0f 0 0 %.0f', total, turn))
+    end
+    if theirs == 0 and not present[name] then redis.call('HDEL', KEYS[3], field) end
+    open = open + theirs
+  end
+end
+
+-- How much there is.
+local grant, left, retry = 0, 0, 0
+if window > 0 then
+  local sum, oldest = 0, nil
+  for _, key in ipairs(order) do
+    sum = sum + marks[key]
+    if not oldest or key < oldest then oldest = key end
+  end
+  left = math.floor(full) - sum - open - outstanding
+  if not isNew and now - since < SETTLE then left = math.min(left, 0) end
+  retry = oldest and ((oldest + 1) * grain + window - now) or 20000
+else
+  local early = math.max(0, math.min(now, till) - at)
+  local late = math.max(0, now - math.max(at, till))
+  early = early - math.max(0, math.min(now, to) - math.max(at, from))
+  -- What this gateway spent makes room from now on only: when it was spent is not known.
+  level = level + rate * (warmth(at) + warmth(now)) / 2 * (math.max(0, early) * low + late * share) / 1000000
+  level = math.min(level, math.max(0, full - open - mineOpen)) + returned
+  level = math.min(level, math.max(0, full - open - outstanding))
+  left = level
+end
+grant = math.max(0, math.min(want, math.floor(left + 0.000001)))
+if isNew and now - since < PROBATION and mine then grant, retry = 0, since + PROBATION - now end
+left = left - grant
+if window <= 0 then
+  level = level - grant
+  retry = math.max(retry, math.max(0, 1 - level) * 1000000 / math.max(0.001, rate * warmth(now) * share))
+end
+
+local text = {}
+for _, key in ipairs(order) do text[#text + 1] = string.format('%.0f:%.0f', key, marks[key]) end
+redis.call('HSET', KEYS[3], 'epoch', id, 'born', string.format('%.0f', born), 'level', string.format('%.9f', level),
+  'at', string.format('%.0f', now), 'marks', table.concat(text, ','),
+  'm:' .. member, string.format('%.0f %.0f %.0f %.0f', granted + grant, outstanding + grant, now + LEASE, serial))
+redis.call('PEXPIRE', KEYS[3], KEEP)
+return {id, count, silent, grant, string.format('%.6f', left), string.format('%.6f', capacity * warmth(now)),
+  string.format('%.6f', rate * warmth(now)), math.floor(retry), granted + grant}
