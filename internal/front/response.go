@@ -187,7 +187,7 @@ func (r *response) writeHead(whole int64) {
 func appendValue(out []byte, value string) []byte {
 	from := len(out)
 	out = append(out, value...)
-	if strings.ContainsAny(value, "\r\n") {
+	if !isText(value) {
 		for i, c := range out[from:] {
 			if c == '\r' || c == '\n' {
 				out[from+i] = ' '

@@ -9,6 +9,15 @@ import (
 	"time"
 )
 
+// FirstOf returns the first value of a header, whose name is given in its canonical
+// form, or an empty text.
+func FirstOf(h http.Header, name string) string {
+	if values := h[name]; len(values) > 0 {
+		return values[0]
+	}
+	return ""
+}
+
 // Errors of ReadBody.
 var (
 	ErrBodyTooLarge   = errors.New("the body is larger than 1 MiB")

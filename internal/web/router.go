@@ -14,15 +14,21 @@ type Router struct {
 	// rest has the routes whose patterns overlap with those of mux. They are tried
 	// after mux, which would refuse them as conflicts.
 	rest *http.ServeMux
-	// literal has the paths of the routes without parameters.
-	literal     map[string]bool
+	// literal has the paths of the routes without parameters, with their handlers.
+	literal     map[string][]methodHandler
 	notFound    func(w http.ResponseWriter, r *http.Request)
 	wrongMethod func(w http.ResponseWriter, r *http.Request, allow string)
 }
 
+// methodHandler is the handler of a path for one method.
+type methodHandler struct {
+	method  string
+	handler http.HandlerFunc
+}
+
 // NewRouter returns a Router without routes.
 func NewRouter(notFound func(w http.ResponseWriter, r *http.Request), wrongMethod func(w http.ResponseWriter, r *http.Request, allow string)) *Router {
-	router := &Router{mux: http.NewServeMux(), rest: http.NewServeMux(), literal: make(map[string]bool), notFound: notFound, wrongMethod: wrongMethod}
+	router := &Router{mux: http.NewServeMux(), rest: http.NewServeMux(), literal: make(map[string][]methodHandler), notFound: notFound, wrongMethod: wrongMethod}
 	router.mux.HandleFunc("/", router.unrouted)
 	return router
 }
@@ -37,12 +43,12 @@ func (router *Router) Handle(pattern string, handler http.HandlerFunc) {
 // called for it: "DELETE /versions/{version}" does not delete "/versions/current".
 func (router *Router) exceptLiteral(pattern string, handler http.HandlerFunc) http.HandlerFunc {
 	if !hasParameter(pattern) {
-		_, path, _ := strings.Cut(pattern, " ")
-		router.literal[path] = true
+		method, path, _ := strings.Cut(pattern, " ")
+		router.literal[path] = append(router.literal[path], methodHandler{method, handler})
 		return handler
 	}
 	return func(w http.ResponseWriter, r *http.Request) {
-		if router.literal[r.URL.Path] {
+		if router.literal[r.URL.Path] != nil {
 			router.unrouted(w, r)
 			return
 		}
@@ -59,6 +65,14 @@ func (router *Router) HandleRest(pattern string, handler http.HandlerFunc) {
 
 // ServeHTTP passes a request to its handler.
 func (router *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	// Most requests have a path without parameters, whose handler mux would find as
+	// well, but later.
+	for _, known := range router.literal[r.URL.Path] {
+		if known.method == r.Method && r.URL.RawPath == "" {
+			known.handler(w, r)
+			return
+		}
+	}
 	if hasDotSegment(r.URL.Path) {
 		router.notFound(w, r) // a cleaned path would not be the one that was checked
 		return
@@ -98,7 +112,7 @@ func (router *Router) methods(r *http.Request) []string {
 		probe.Method = method
 		_, pattern := router.mux.Handler(&probe)
 		_, rest := router.rest.Handler(&probe)
-		isMeant := pattern != "/" && pattern != "" && !(hasParameter(pattern) && router.literal[r.URL.Path])
+		isMeant := pattern != "/" && pattern != "" && !(hasParameter(pattern) && router.literal[r.URL.Path] != nil)
 		if isMeant || rest != "" {
 			methods = append(methods, method)
 		}

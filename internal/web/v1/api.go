@@ -62,7 +62,7 @@ func New(p *proxy.Proxy, current *routing.Current, options Options) *API {
 func (a *API) identify(x *exchange) error {
 	guard := a.options.Keys.Guard()
 	if guard == nil {
-		x.caller.Tenant = x.r.Header.Get("X-Tenant-Id")
+		x.caller.Tenant = web.FirstOf(x.r.Header, "X-Tenant-Id")
 		return nil
 	}
 	grant, err := a.grantOf(guard, x.r.Header, x.caller.Addr)
@@ -159,10 +159,10 @@ func (a *API) begin(w http.ResponseWriter, r *http.Request, d *door) *exchange {
 	x.caller = access.Caller{
 		Addr:          web.ClientAddr(r, a.options.TrustedProxies),
 		RequestID:     x.call.RequestID,
-		Authorization: r.Header.Get("Authorization"),
-		Traceparent:   r.Header.Get("Traceparent"),
-		Tracestate:    r.Header.Get("Tracestate"),
-		Retry:         isRetry(r.Header.Get("X-Stainless-Retry-Count")),
+		Authorization: web.FirstOf(r.Header, "Authorization"),
+		Traceparent:   web.FirstOf(r.Header, "Traceparent"),
+		Tracestate:    web.FirstOf(r.Header, "Tracestate"),
+		Retry:         isRetry(web.FirstOf(r.Header, "X-Stainless-Retry-Count")),
 	}
 	if hops := r.Header["Cdn-Loop"]; len(hops) > 0 {
 		x.caller.Hops = strings.Join(hops, ", ")

@@ -98,7 +98,7 @@ func (x *exchange) readJSON(parse func(*schema.Request, []byte) error) error {
 	if err := x.refuseCompressed(); err != nil {
 		return err
 	}
-	if strings.HasPrefix(x.r.Header.Get("Content-Type"), "multipart/") {
+	if strings.HasPrefix(web.FirstOf(x.r.Header, "Content-Type"), "multipart/") {
 		return schema.NewError(schema.CodeUnsupportedMedia, "This endpoint takes a JSON body, not a form.")
 	}
 	limit := int64(x.table.Limits.JSONBody)
@@ -127,7 +127,7 @@ func (x *exchange) readJSON(parse func(*schema.Request, []byte) error) error {
 
 // refuseCompressed refuses a body that is compressed.
 func (x *exchange) refuseCompressed() error {
-	encoding := x.r.Header.Get("Content-Encoding")
+	encoding := web.FirstOf(x.r.Header, "Content-Encoding")
 	if encoding == "" || strings.EqualFold(encoding, "identity") {
 		return nil
 	}
