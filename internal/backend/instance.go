@@ -29,8 +29,10 @@ type Instance struct {
 	Service  schema.ServiceType
 	// ID names the instance to those who may know its address, Handle to others.
 	ID, Handle string
-	Kind       *dialect.Kind
-	Target     *dialect.Target
+	// HandleHeader is the handle as the values of a header, which must not be changed.
+	HandleHeader []string
+	Kind         *dialect.Kind
+	Target       *dialect.Target
 	// NamedTarget is Target for a request that asks for the model by another name: it
 	// gives the backend the name of the instance's model.
 	NamedTarget *dialect.Target
@@ -134,23 +136,25 @@ func New(settings Settings, service schema.ServiceType, policy Policy, state *St
 		state.Health.changes = policy.Changes
 		state.Breaker = breaker.New(policy.Breaker, now, state.breakerChanged)
 	}
+	handle := Handle(settings.ID())
 	return &Instance{
-		Settings:    settings,
-		Service:     service,
-		ID:          settings.ID(),
-		Handle:      Handle(settings.ID()),
-		Kind:        kind,
-		Target:      target,
-		NamedTarget: target.ForModel(cmp.Or(settings.UpstreamModel, settings.Name)),
-		Origin:      origin,
-		Timeouts:    settings.Timeouts.Or(policy.Timeouts),
-		Share:       share(settings.Weight),
-		Hash:        idHash(settings.ID()),
-		Fault:       fault,
-		policy:      policy,
-		key:         key,
-		headers:     headers,
-		State:       state,
+		Settings:     settings,
+		Service:      service,
+		ID:           settings.ID(),
+		Handle:       handle,
+		HandleHeader: []string{handle},
+		Kind:         kind,
+		Target:       target,
+		NamedTarget:  target.ForModel(cmp.Or(settings.UpstreamModel, settings.Name)),
+		Origin:       origin,
+		Timeouts:     settings.Timeouts.Or(policy.Timeouts),
+		Share:        share(settings.Weight),
+		Hash:         idHash(settings.ID()),
+		Fault:        fault,
+		policy:       policy,
+		key:          key,
+		headers:      headers,
+		State:        state,
 	}, nil
 }
 

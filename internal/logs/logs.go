@@ -26,15 +26,8 @@ const (
 // attribute NameKey, given by With, names a logger, whose level then is its own.
 func New(w io.Writer, format Format, level slog.Leveler) *slog.Logger {
 	levels := newLevels(level.Level())
-	appendLine := appendJSON
-	switch format {
-	case Text:
-		appendLine = appendText
-	case Coloured:
-		appendLine = appendColoured
-	}
 	return slog.New(&handler{
-		out:    &output{w: w, append: appendLine, lines: sync.Pool{New: func() any { return new([]byte) }}},
+		out:    &output{w: w, format: format, lines: sync.Pool{New: func() any { return new([]byte) }}},
 		levels: levels,
 		level:  levels.follow(""),
 	})
@@ -58,11 +51,23 @@ func LevelsOf(log *slog.Logger) *Levels {
 
 // output is where all loggers write.
 type output struct {
-	append func(line []byte, name string, attrs []slog.Attr, r *slog.Record) []byte
+	format Format
 	lines  sync.Pool
 
 	mu sync.Mutex
 	w  io.Writer
+}
+
+// append adds a line. It calls functions and not a value, so that neither record nor
+// attributes have to be allocated.
+func (o *output) append(line []byte, name string, attrs []slog.Attr, r *slog.Record) []byte {
+	switch o.format {
+	case Text:
+		return appendReadable(line, "", name, attrs, r)
+	case Coloured:
+		return appendReadable(line, colourOf(r.Level), name, attrs, r)
+	}
+	return appendJSON(line, name, attrs, r)
 }
 
 // handler is one logger.

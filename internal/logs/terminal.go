@@ -9,17 +9,6 @@ import (
 // Access is the name of the logger whose lines are requests.
 const Access = "access"
 
-// appendText writes one short line: time, level, message, then what belongs to
-// it. A request gets the form in which people read requests.
-func appendText(line []byte, name string, given []slog.Attr, r *slog.Record) []byte {
-	return appendReadable(line, "", name, given, r)
-}
-
-// appendColoured is appendText with a level that catches the eye.
-func appendColoured(line []byte, name string, given []slog.Attr, r *slog.Record) []byte {
-	return appendReadable(line, colourOf(r.Level), name, given, r)
-}
-
 // colourOf returns the sequence that begins the colour of a level.
 func colourOf(level slog.Level) string {
 	switch {
@@ -33,6 +22,9 @@ func colourOf(level slog.Level) string {
 	return "\x1b[2m" // faint
 }
 
+// appendReadable writes one short line: time, level, message, then what belongs to
+// it. A request gets the form in which people read requests. The level has a colour
+// that catches the eye if there is one.
 func appendReadable(line []byte, colour, name string, given []slog.Attr, r *slog.Record) []byte {
 	line = r.Time.AppendFormat(line, "15:04:05 ")
 	level := LevelName(r.Level)

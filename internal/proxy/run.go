@@ -17,6 +17,7 @@ type run struct {
 	choice  choice
 	attempt attempt
 	reply   reply
+	raw     rawBody      // the body of an answer that is not a stream of events
 	ticket  quota.Ticket // the request in the quota ledger
 }
 

@@ -73,7 +73,8 @@ func (r *run) beginBody(to Sink) body {
 		head.ContentType, head.Length = cmp.Or(head.ContentType, TypeJSON), r.reply.length()
 	}
 	to.Head(head)
-	return rawBody{to, r.reply.binary}
+	r.raw = rawBody{to, r.reply.binary}
+	return &r.raw
 }
 
 // breakOff ends an answer that failed after its head was sent.
@@ -126,13 +127,13 @@ type rawBody struct {
 	binary bool
 }
 
-func (b rawBody) part(p []byte) error {
+func (b *rawBody) part(p []byte) error {
 	if _, err := b.to.Write(p); err != nil || !b.binary {
 		return err
 	}
 	return b.to.Flush()
 }
 
-func (rawBody) end() error               { return nil }
-func (rawBody) fail(*schema.Error) error { return ErrBrokenOff }
-func (rawBody) close()                   {}
+func (*rawBody) end() error               { return nil }
+func (*rawBody) fail(*schema.Error) error { return ErrBrokenOff }
+func (*rawBody) close()                   {}

@@ -30,7 +30,7 @@ func (x *exchange) Route(route proxy.Route) {
 		}
 	}
 	if route.Instance != nil {
-		header["X-Router-Instance"] = []string{route.Instance.Handle}
+		header["X-Router-Instance"] = route.Instance.HandleHeader
 	}
 	header["X-Router-Attempts"] = attemptsText(route.Attempts)
 	x.showLimit(route.Limit)
