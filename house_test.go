@@ -38,6 +38,7 @@ var floors = []string{
 	"internal/telemetry",
 	"internal/breaker",
 	"internal/ratelimit",
+	"internal/allowance",
 	"internal/queue",
 	"internal/quota",
 	"internal/quota/redisstore",

@@ -21,6 +21,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/patchbay-ai/patchbay/internal/allowance"
 	"github.com/patchbay-ai/patchbay/internal/durable"
 )
 
@@ -43,6 +44,8 @@ type Credentials struct {
 	settings Settings
 	report   *slog.Logger
 	log      Log // nil where this gateway shares nothing
+
+	accounts *allowance.Accounts
 
 	guard  atomic.Pointer[Guard]
 	roster atomic.Pointer[Roster]
@@ -90,7 +93,7 @@ type stored struct {
 // OpenCredentials reads the credentials that were issued. A file that cannot be
 // read is an error: nobody may be let in, or kept out, by mistake.
 func OpenCredentials(dir *durable.Dir, s Settings, report *slog.Logger) (*Credentials, error) {
-	c := &Credentials{dir: dir, settings: s, report: report}
+	c := &Credentials{dir: dir, settings: s, report: report, accounts: allowance.NewAccounts(allowance.NewMeter)}
 	c.clearValues()
 	data, err := dir.Read(credentialsFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -44,7 +44,7 @@ func TestIssuedKeysWorkAtOnceAndAreStoredAsHashesOnly(t *testing.T) {
 	if keys.Guard() != nil {
 		t.Error("there is a guard without a key")
 	}
-	text, issued, err := keys.IssueKey(t.Context(), access.Key{Tenant: "acme", Services: []schema.ServiceType{schema.Chat}}, "ops", time.Now(), false)
+	text, issued, err := keys.IssueKey(t.Context(), access.Key{Tenant: "acme", Terms: access.Terms{Services: []schema.ServiceType{schema.Chat}}}, "ops", time.Now(), false)
 	if err != nil || !strings.HasPrefix(text, "pb-") || len(text) != 3+43 || issued.ID == "" {
 		t.Fatalf("%q %+v %v", text, issued, err)
 	}

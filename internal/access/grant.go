@@ -1,50 +1,73 @@
 package access
 
 import (
+	"net/netip"
 	"slices"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/allowance"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// Grant is what one API key allows, compiled from its settings when they change. It is
-// immutable. A nil Grant, that of a caller who needs no key, allows everything.
+// Grant is what one API key allows, compiled from the terms of the key, of its tenant
+// and the defaults when they change. It is immutable. A nil Grant, that of a caller who
+// needs no key, allows everything.
 type Grant struct {
 	Key
-	expires time.Time // zero means never
-	scopes  []scope   // the request must be within all of them
+	// Accounts are those of the key and of its tenant, nil where there is no limit.
+	Accounts [2]*allowance.Account
+	// ReserveTokens is what is reserved for the answer to a request that names no
+	// greatest number of tokens.
+	ReserveTokens int64
+	// rules are those of the key and of its tenant; a request must keep all of them.
+	rules []rule
 }
 
-// scope is a set of models of service types.
-type scope struct {
-	services [schema.ServiceTypeCount]bool
-	models   []pattern // empty means all
+// rule is what terms say about a single request.
+type rule struct {
+	expires   time.Time // zero means never
+	services  [schema.ServiceTypeCount]bool
+	models    []pattern      // empty means all
+	addresses []netip.Prefix // empty means all
 }
 
-// newGrant compiles a key, which was checked.
-func newGrant(key Key) *Grant {
-	expires, _ := time.Parse(time.RFC3339, key.ExpiresAt) // the settings were checked
-	g := &Grant{Key: key, expires: expires}
-	if len(key.Services)+len(key.Models) > 0 {
-		g.scopes = append(g.scopes, newScope(key.Services, key.Models))
+// newRule compiles terms, which were checked.
+func newRule(t *Terms) rule {
+	var r rule
+	r.expires, _ = time.Parse(time.RFC3339, t.ExpiresAt)
+	for service := range r.services {
+		r.services[service] = len(t.Services) == 0 || slices.Contains(t.Services, schema.ServiceType(service))
 	}
-	return g
+	for _, model := range t.Models {
+		r.models = append(r.models, newPattern(model))
+	}
+	for _, text := range t.Addresses {
+		if prefix, err := parseRange(text); err == nil {
+			r.addresses = append(r.addresses, prefix)
+		}
+	}
+	return r
 }
 
-func newScope(services []schema.ServiceType, models []string) scope {
-	var s scope
-	for service := range s.services {
-		s.services[service] = len(services) == 0 || slices.Contains(services, schema.ServiceType(service))
-	}
-	for _, model := range models {
-		s.models = append(s.models, newPattern(model))
-	}
-	return s
+func (r *rule) expired(now time.Time) bool { return !r.expires.IsZero() && now.After(r.expires) }
+
+func (r *rule) includes(service schema.ServiceType, model string) bool {
+	return r.services[service] &&
+		(len(r.models) == 0 || slices.ContainsFunc(r.models, func(p pattern) bool { return p.matches(model) }))
 }
 
-func (s *scope) includes(service schema.ServiceType, model string) bool {
-	return s.services[service] &&
-		(len(s.models) == 0 || slices.ContainsFunc(s.models, func(p pattern) bool { return p.matches(model) }))
+func (r *rule) includesAddress(from netip.Addr) bool {
+	return len(r.addresses) == 0 || slices.ContainsFunc(r.addresses, func(p netip.Prefix) bool { return p.Contains(from) })
+}
+
+// CountsTokens reports whether a limit of the key or its tenant counts tokens.
+func (g *Grant) CountsTokens() bool {
+	for _, account := range g.Accounts {
+		if account != nil && account.Limits.TokensPerMinute > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // MayUse reports whether the key is good for a model of a service type.
@@ -52,8 +75,8 @@ func (g *Grant) MayUse(service schema.ServiceType, model string) bool {
 	if g == nil {
 		return true
 	}
-	for i := range g.scopes {
-		if !g.scopes[i].includes(service, model) {
+	for i := range g.rules {
+		if !g.rules[i].includes(service, model) {
 			return false
 		}
 	}
@@ -62,10 +85,28 @@ func (g *Grant) MayUse(service schema.ServiceType, model string) bool {
 
 // RefuseModel returns an error unless the key is good for a model of a service type.
 func (g *Grant) RefuseModel(service schema.ServiceType, model []byte) *schema.Error {
-	if g == nil || len(g.scopes) == 0 || g.MayUse(service, string(model)) {
+	if g == nil || g.MayUse(service, string(model)) {
 		return nil
 	}
 	return schema.NewError(schema.CodePermissionDenied, "This API key may not use this model.")
 }
 
-func (g *Grant) expired(now time.Time) bool { return !g.expires.IsZero() && now.After(g.expires) }
+// RefuseAddress returns an error unless the key may be used from an address.
+func (g *Grant) RefuseAddress(from netip.Addr) *schema.Error {
+	from = from.Unmap().WithZone("")
+	for i := range g.rules {
+		if !g.rules[i].includesAddress(from) {
+			return schema.NewError(schema.CodePermissionDenied, "This API key may not be used from this address.")
+		}
+	}
+	return nil
+}
+
+func (g *Grant) expired(now time.Time) bool {
+	for i := range g.rules {
+		if g.rules[i].expired(now) {
+			return true
+		}
+	}
+	return false
+}

@@ -18,13 +18,13 @@ func TestKeysAreGoodForTheirServicesAndModels(t *testing.T) {
 		want    bool
 	}{
 		{access.Key{}, schema.TTS, "x", true},
-		{access.Key{Services: chat}, schema.Chat, "x", true},
-		{access.Key{Services: chat}, schema.TTS, "x", false},
-		{access.Key{Models: models}, schema.TTS, "n", true},
-		{access.Key{Models: models}, schema.TTS, "x", false},
-		{access.Key{Services: chat, Models: models}, schema.Chat, "m", true},
-		{access.Key{Services: chat, Models: models}, schema.Chat, "x", false},
-		{access.Key{Services: chat, Models: models}, schema.TTS, "m", false},
+		{access.Key{Terms: access.Terms{Services: chat}}, schema.Chat, "x", true},
+		{access.Key{Terms: access.Terms{Services: chat}}, schema.TTS, "x", false},
+		{access.Key{Terms: access.Terms{Models: models}}, schema.TTS, "n", true},
+		{access.Key{Terms: access.Terms{Models: models}}, schema.TTS, "x", false},
+		{access.Key{Terms: access.Terms{Services: chat, Models: models}}, schema.Chat, "m", true},
+		{access.Key{Terms: access.Terms{Services: chat, Models: models}}, schema.Chat, "x", false},
+		{access.Key{Terms: access.Terms{Services: chat, Models: models}}, schema.TTS, "m", false},
 	} {
 		grant := grantOf(t, access.Settings{Keys: []access.Key{test.key}})
 		err := grant.RefuseModel(test.service, []byte(test.model))
@@ -63,7 +63,7 @@ func TestModelsOfAKeyMayBePatterns(t *testing.T) {
 		"*a*a*":   {[]string{"aa", "xaxax"}, []string{"a", "xax"}},
 		"x*aab*y": {[]string{"xaaaby"}, []string{"xaby"}},
 	} {
-		grant := grantOf(t, access.Settings{Keys: []access.Key{{Models: []string{"other", pattern}}}})
+		grant := grantOf(t, access.Settings{Keys: []access.Key{{Terms: access.Terms{Models: []string{"other", pattern}}}}})
 		for _, name := range append(test.good, "other") {
 			if !grant.MayUse(schema.Chat, name) {
 				t.Errorf("%q does not match %q", pattern, name)
@@ -107,7 +107,7 @@ func TestKeysAndTokensAreGoodUntilTheyExpire(t *testing.T) {
 	const expiry = "2030-01-01T00:00:00Z"
 	end, _ := time.Parse(time.RFC3339, expiry)
 	c := openKeys(t, t.TempDir(), access.Settings{Enabled: true})
-	key, issued, err := c.IssueKey(t.Context(), access.Key{ExpiresAt: expiry}, "ops", time.Now(), false)
+	key, issued, err := c.IssueKey(t.Context(), access.Key{Terms: access.Terms{ExpiresAt: expiry}}, "ops", time.Now(), false)
 	if err != nil {
 		t.Fatal(err)
 	}

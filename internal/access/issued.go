@@ -35,6 +35,10 @@ type Life struct {
 type Issued struct {
 	Key
 	Life
+	// PreviousSHA256 is the hash of the text that the key had before its last rotation,
+	// which is good until PreviousUntil.
+	PreviousSHA256 string    `json:"previousSha256,omitzero"`
+	PreviousUntil  time.Time `json:"previousUntil,omitzero"`
 }
 
 // IssuedToken is a management token and its life.
@@ -72,6 +76,9 @@ func decodeKey(id string, value []byte) (Issued, error) {
 	err := json.Unmarshal(value, &key, json.RejectUnknownMembers(true))
 	if err == nil {
 		err = problemsOf(Settings{Keys: []Key{key.Key}})
+	}
+	if err == nil && key.PreviousSHA256 != "" {
+		err = problemsWith(func(report func(path, message string)) { checkHash(key.PreviousSHA256, "previousSha256", report) })
 	}
 	if err == nil && key.ID != id {
 		err = fmt.Errorf("the record of %s is called %s", id, key.ID)

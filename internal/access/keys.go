@@ -46,7 +46,7 @@ func (k Key) Check(report func(path, message string)) {
 	if len(k.Tenant) > longest {
 		report("tenant", "must not be longer than 128 bytes")
 	}
-	k.checkScope("", report)
+	k.Terms.check("", report)
 }
 
 // IssueKey makes a key with the id, tenant, scope and expiry that are asked for,
@@ -109,24 +109,88 @@ func refuseChange(known bool, hash string, life *Life) error {
 	return nil
 }
 
+// EditKey changes the tenant and the terms of a key that was issued; the edit gets the
+// key as it is. Requests that run are not affected.
+func (c *Credentials) EditKey(ctx context.Context, id string, edit func(Issued) (Key, error), dryRun bool) (edited Issued, err error) {
+	err = c.change(ctx, dryRun, func() (string, any, error) {
+		record, err := c.changeable(id)
+		if err != nil {
+			return "", nil, err
+		}
+		wanted, err := edit(record)
+		if err != nil {
+			return "", nil, err
+		}
+		record.Tenant, record.Terms = wanted.Tenant, wanted.Terms
+		edited = record
+		return keyKind + id, record, nil
+	})
+	return edited, err
+}
+
+// RotateKey gives a key that was issued a new text, which it returns. The text before it
+// stays good for the overlap; one before that is useless from then on.
+func (c *Credentials) RotateKey(ctx context.Context, id string, overlap time.Duration, now time.Time, dryRun bool) (text string, rotated Issued, err error) {
+	text, hash := newSecret(keyPrefix)
+	now = now.UTC().Truncate(time.Second)
+	err = c.change(ctx, dryRun, func() (string, any, error) {
+		record, err := c.changeable(id)
+		if err != nil {
+			return "", nil, err
+		}
+		record.PreviousSHA256, record.PreviousUntil = "", time.Time{}
+		if overlap > 0 {
+			record.PreviousSHA256, record.PreviousUntil = record.KeySHA256, now.Add(overlap)
+		}
+		record.KeySHA256, record.RotatedAt = hash, now
+		rotated = record
+		return keyKind + id, record, nil
+	})
+	if err != nil {
+		return "", Issued{}, err
+	}
+	if dryRun {
+		text = ""
+	}
+	return text, rotated, nil
+}
+
+// changeable returns a key that was issued and can be changed.
+func (c *Credentials) changeable(id string) (Issued, error) {
+	record, known := c.keys[id]
+	if c.staticKey(id) != nil || record.Static {
+		return Issued{}, fmt.Errorf("the key %s %w", id, ErrStatic)
+	}
+	if err := refuseChange(known, record.KeySHA256, &record.Life); err != nil {
+		return Issued{}, fmt.Errorf("the key %s %w", id, err)
+	}
+	return record, nil
+}
+
 // newGuard makes the guard for the keys of the configuration and those issued.
 func (c *Credentials) newGuard() *Guard {
 	if !c.settings.Enabled || len(c.settings.Keys)+len(c.keys) == 0 {
 		return nil
 	}
 	g := newGuard()
+	grants := c.newCompiler()
 	revoked := map[string]bool{}
 	for _, key := range c.keys {
 		if !key.RevokedAt.IsZero() {
 			revoked[key.KeySHA256] = true
 			continue
 		}
-		g.add(key.Key)
+		grant := grants.compile(key.Key)
+		g.add(key.KeySHA256, grant)
+		if key.PreviousSHA256 != "" {
+			g.add(key.PreviousSHA256, grant.until(key.PreviousUntil))
+		}
 	}
 	for _, key := range c.settings.Keys {
 		if !revoked[key.KeySHA256] {
-			g.add(key)
+			g.add(key.KeySHA256, grants.compile(key))
 		}
 	}
+	grants.end()
 	return g
 }

@@ -35,7 +35,7 @@ func TestNamesThatCanStandInAPath(t *testing.T) {
 		{access.Key{}.Check, nil}, // it gets an id
 		{access.Key{ID: long, Tenant: long}.Check, nil},
 		{access.Key{ID: long + "x", Tenant: long + "x"}.Check, []string{"id", "tenant"}},
-		{access.Key{ExpiresAt: "tomorrow"}.Check, []string{"expiresAt"}},
+		{access.Key{Terms: access.Terms{ExpiresAt: "tomorrow"}}.Check, []string{"expiresAt"}},
 		{access.IssuedToken{Token: access.Token{Name: long, Role: access.Viewer}}.Check, nil},
 		{access.IssuedToken{Token: access.Token{Name: long + "x"}, ExpiresAt: "tomorrow"}.Check, []string{"name", "role", "expiresAt"}},
 	} {

@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
-
-	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
 // Role is what the bearer of a management token may do.
@@ -62,6 +59,13 @@ type Settings struct {
 	AllowedHosts []string `json:"allowedHosts"`
 	Tokens       []Token  `json:"tokens"`
 	Keys         []Key    `json:"keys"`
+	// Tenants are the groups of keys that have terms of their own.
+	Tenants []Tenant `json:"tenants"`
+	// Defaults are the terms of every key where it says nothing itself.
+	Defaults Terms `json:"defaults"`
+	// ReserveTokens is what is reserved for the answer of a request that names no
+	// greatest number of tokens.
+	ReserveTokens int64 `json:"reserveTokens"`
 }
 
 // Token lets its bearer manage the gateway. Only its hash is stored.
@@ -76,28 +80,26 @@ type Key struct {
 	ID        string `json:"id"`
 	Tenant    string `json:"tenant"`
 	KeySHA256 string `json:"keySha256"`
-	// Services and Models narrow what the key is good for; empty means everything.
-	Services []schema.ServiceType `json:"services"`
-	Models   []string             `json:"models"`
-	// ExpiresAt is an RFC 3339 time; empty means never.
-	ExpiresAt string `json:"expiresAt"`
+	Terms
 }
 
 // DefaultSettings returns what holds where nothing is configured: an open gateway.
-func DefaultSettings() Settings { return Settings{} }
+func DefaultSettings() Settings { return Settings{ReserveTokens: 1024} }
 
 // Equal tells whether both settings are the same.
 func (s Settings) Equal(other Settings) bool {
 	return s.Enabled == other.Enabled && s.AllowOpen == other.AllowOpen &&
-		slices.Equal(s.AllowedHosts, other.AllowedHosts) && slices.Equal(s.Tokens, other.Tokens) && slices.EqualFunc(s.Keys, other.Keys, Key.Equal)
+		slices.Equal(s.AllowedHosts, other.AllowedHosts) && slices.Equal(s.Tokens, other.Tokens) && slices.EqualFunc(s.Keys, other.Keys, Key.Equal) &&
+		slices.EqualFunc(s.Tenants, other.Tenants, Tenant.Equal) && s.Defaults.Equal(other.Defaults) && s.ReserveTokens == other.ReserveTokens
 }
 
 // Equal tells whether both keys are the same.
 func (k Key) Equal(other Key) bool {
-	return k.ID == other.ID && k.Tenant == other.Tenant && k.KeySHA256 == other.KeySHA256 &&
-		slices.Equal(k.Services, other.Services) && slices.Equal(k.Models, other.Models) &&
-		k.ExpiresAt == other.ExpiresAt
+	return k.ID == other.ID && k.Tenant == other.Tenant && k.KeySHA256 == other.KeySHA256 && k.Terms.Equal(other.Terms)
 }
+
+// Equal tells whether both tenants are the same.
+func (t Tenant) Equal(other Tenant) bool { return t.Name == other.Name && t.Terms.Equal(other.Terms) }
 
 // Clone returns a copy that shares nothing with s.
 func (s Settings) Clone() Settings {
@@ -105,9 +107,13 @@ func (s Settings) Clone() Settings {
 	s.Tokens = slices.Clone(s.Tokens)
 	s.Keys = slices.Clone(s.Keys)
 	for i := range s.Keys {
-		s.Keys[i].Services = slices.Clone(s.Keys[i].Services)
-		s.Keys[i].Models = slices.Clone(s.Keys[i].Models)
+		s.Keys[i].Terms = s.Keys[i].Terms.Clone()
 	}
+	s.Tenants = slices.Clone(s.Tenants)
+	for i := range s.Tenants {
+		s.Tenants[i].Terms = s.Tenants[i].Terms.Clone()
+	}
+	s.Defaults = s.Defaults.Clone()
 	return s
 }
 
@@ -137,32 +143,22 @@ func (s Settings) Check(report func(path, message string)) {
 		if checkHash(key.KeySHA256, at+"keySha256", report) {
 			hashes.check(key.KeySHA256, at+"keySha256", report)
 		}
-		key.checkScope(at, report)
+		key.Terms.check(at, report)
+	}
+	tenants := firstUse{}
+	for i, tenant := range s.Tenants {
+		at := fmt.Sprintf("tenants[%d].", i)
+		tenants.check(tenant.Name, at+"name", report)
+		tenant.Terms.check(at, report)
+	}
+	s.Defaults.check("defaults.", report)
+	if s.ReserveTokens < 0 || s.ReserveTokens > maxReserve {
+		report("reserveTokens", "must be from 0 to 10000000")
 	}
 }
 
-func (k Key) checkScope(at string, report func(path, message string)) {
-	for i, service := range k.Services {
-		if slices.Contains(k.Services[:i], service) {
-			report(fmt.Sprintf("%sservices[%d]", at, i), service.String()+" is listed twice")
-		}
-	}
-	for i, model := range k.Models {
-		if model == "" {
-			report(fmt.Sprintf("%smodels[%d]", at, i), "must not be empty")
-		}
-	}
-	checkExpiry(at, k.ExpiresAt, report)
-}
-
-func checkExpiry(at, expires string, report func(path, message string)) {
-	if expires == "" {
-		return
-	}
-	if _, err := time.Parse(time.RFC3339, expires); err != nil {
-		report(at+"expiresAt", `want a time such as "2030-01-31T00:00:00Z"`)
-	}
-}
+// maxReserve is more than any model answers.
+const maxReserve = 10_000_000
 
 // firstUse remembers where a value that must be unique was seen first.
 type firstUse map[string]string

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/allowance"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -24,8 +25,10 @@ func TestRolesAreReadInAnyCase(t *testing.T) {
 
 func TestSettingsRules(t *testing.T) {
 	const (
-		wantHost = "want a host name without a port, such as patchbay.example.com"
-		wantHash = "want a SHA-256 as 64 lower-case hexadecimal digits"
+		wantHost  = "want a host name without a port, such as patchbay.example.com"
+		wantLimit = "must be from 0 to 1000000000000, or -1 for no limit"
+		wantRange = "want an address or a range such as 10.0.0.0/8"
+		wantHash  = "want a SHA-256 as 64 lower-case hexadecimal digits"
 	)
 	hash := strings.Repeat("0a", 32)
 	for name, test := range map[string]struct {
@@ -35,7 +38,7 @@ func TestSettingsRules(t *testing.T) {
 		"defaults": {access.DefaultSettings(), nil},
 		"good": {access.Settings{
 			Tokens: []access.Token{{"a", access.Admin, hash}, {"b", access.Viewer, strings.Repeat("1", 64)}},
-			Keys:   []access.Key{{ID: "a", KeySHA256: hash, ExpiresAt: "2030-01-01T00:00:00+01:00"}},
+			Keys:   []access.Key{{ID: "a", KeySHA256: hash, Terms: access.Terms{ExpiresAt: "2030-01-01T00:00:00+01:00"}}},
 		}, nil},
 		"missing": {
 			access.Settings{Tokens: make([]access.Token, 1), Keys: make([]access.Key, 1)},
@@ -67,9 +70,22 @@ func TestSettingsRules(t *testing.T) {
 			access.Settings{Keys: []access.Key{{ID: "a", KeySHA256: hash[1:]}, {ID: "b", KeySHA256: hash + "0"}}},
 			[]string{"keys[0].keySha256 " + wantHash, "keys[1].keySha256 " + wantHash},
 		},
+		"limits": {
+			access.Settings{
+				ReserveTokens: -1,
+				Tenants:       []access.Tenant{{Name: "a"}, {Name: "a", Terms: access.Terms{Limits: allowance.Limits{RequestsPerMinute: -2}}}, {}},
+				Defaults: access.Terms{
+					Addresses: []string{"10.0.0.0/8", "::1", "10.0.0.0/33", "fe80::1%eth0", "here"},
+					Limits:    allowance.Limits{TokensPerMinute: 1e12 + 1, ConcurrentRequests: -1},
+				},
+			},
+			[]string{"tenants[1].name is the same as in tenants[0]", "tenants[1].limits.requestsPerMinute " + wantLimit, "tenants[2].name is required",
+				"defaults.addresses[2] " + wantRange, "defaults.addresses[3] " + wantRange, "defaults.addresses[4] " + wantRange,
+				"defaults.limits.tokensPerMinute " + wantLimit, "reserveTokens must be from 0 to 10000000"},
+		},
 		"scope": {
 			access.Settings{Keys: []access.Key{{
-				ID: "k", KeySHA256: hash, Services: []schema.ServiceType{schema.TTS, schema.TTS}, Models: []string{""}, ExpiresAt: "2030-01-01",
+				ID: "k", KeySHA256: hash, Terms: access.Terms{Services: []schema.ServiceType{schema.TTS, schema.TTS}, Models: []string{""}, ExpiresAt: "2030-01-01"},
 			}}},
 			[]string{"keys[0].services[1] tts is listed twice", "keys[0].models[0] must not be empty",
 				`keys[0].expiresAt want a time such as "2030-01-31T00:00:00Z"`},
@@ -83,14 +99,22 @@ func TestSettingsRules(t *testing.T) {
 	}
 }
 
+func terms() access.Terms {
+	return access.Terms{
+		Services: []schema.ServiceType{schema.Chat}, Models: []string{"m"}, Addresses: []string{"10.0.0.0/8"}, ExpiresAt: "2030-01-01T00:00:00Z",
+		Limits: allowance.Limits{RequestsPerMinute: 1, TokensPerMinute: 2, ConcurrentRequests: 3},
+	}
+}
+
 // full returns settings in which every field has a value.
 func full() access.Settings {
 	return access.Settings{
 		Enabled: true, AllowOpen: true, AllowedHosts: []string{"a.example.com"},
 		Tokens: []access.Token{{Name: "t", Role: access.Viewer, TokenSHA256: "1"}},
 		Keys: []access.Key{{
-			ID: "k", Tenant: "acme", KeySHA256: "2", Services: []schema.ServiceType{schema.Chat}, Models: []string{"m"}, ExpiresAt: "2030-01-01T00:00:00Z",
+			ID: "k", Tenant: "acme", KeySHA256: "2", Terms: terms(),
 		}},
+		Tenants: []access.Tenant{{Name: "acme", Terms: terms()}}, Defaults: terms(), ReserveTokens: 7,
 	}
 }
 
@@ -105,6 +129,13 @@ func TestSettingsAreEqualInEveryField(t *testing.T) {
 		"no hosts":     func(s *access.Settings) { s.AllowedHosts = nil },
 		"token":        func(s *access.Settings) { s.Tokens[0].Role = access.Admin },
 		"keys":         func(s *access.Settings) { s.Keys = nil },
+		"addresses":    func(s *access.Settings) { s.Keys[0].Addresses[0] = "10.0.0.0/9" },
+		"limits":       func(s *access.Settings) { s.Keys[0].Limits.TokensPerMinute = 9 },
+		"tenants":      func(s *access.Settings) { s.Tenants = nil },
+		"tenant name":  func(s *access.Settings) { s.Tenants[0].Name = "other" },
+		"tenant terms": func(s *access.Settings) { s.Tenants[0].Models[0] = "other" },
+		"defaults":     func(s *access.Settings) { s.Defaults.Models[0] = "other" },
+		"reserve":      func(s *access.Settings) { s.ReserveTokens = 8 },
 		"id":           func(s *access.Settings) { s.Keys[0].ID = "other" },
 		"tenant":       func(s *access.Settings) { s.Keys[0].Tenant = "other" },
 		"hash":         func(s *access.Settings) { s.Keys[0].KeySHA256 = "other" },

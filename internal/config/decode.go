@@ -157,7 +157,7 @@ func (d *decoder) decodeStruct(from *node, path string, to reflect.Value) {
 		if d.repeats(seen, found.name, entry, join(path, found.name)) {
 			continue
 		}
-		d.decode(entry.value, join(path, found.name), to.Field(found.index))
+		d.decode(entry.value, join(path, found.name), to.FieldByIndex(found.index))
 	}
 }
 

@@ -57,7 +57,7 @@ func keysOf(at documentedKey, value reflect.Value) []documentedKey {
 	}
 	var keys []documentedKey
 	for _, f := range fieldsOf(typ) {
-		keys = append(keys, keysOf(at.member(f.name), value.Field(f.index))...)
+		keys = append(keys, keysOf(at.member(f.name), value.FieldByIndex(f.index))...)
 	}
 	return keys
 }

@@ -28,7 +28,7 @@ func (g Given) Overlay(from, onto any) {
 
 func (g Given) overlay(path string, from, onto reflect.Value) {
 	for _, f := range inCamelCase(fieldsOf(from.Type())) {
-		at, value, target := join(path, f.name), from.Field(f.index), onto.Field(f.index)
+		at, value, target := join(path, f.name), from.FieldByIndex(f.index), onto.FieldByIndex(f.index)
 		switch {
 		case !g[at]:
 		case value.Kind() != reflect.Struct || isScalarType(value.Type()):

@@ -98,8 +98,8 @@ func (d schemaDeriver) object(typ reflect.Type, at schemaPlace) map[string]any {
 	}
 	properties, spellings := map[string]any{}, map[string]any{}
 	for _, f := range fieldsOf(typ) {
-		member, tag := at.member(f.name), typ.Field(f.index).Tag
-		s := d.of(typ.Field(f.index).Type, member)
+		member, tag := at.member(f.name), typ.FieldByIndex(f.index).Tag
+		s := d.of(typ.FieldByIndex(f.index).Type, member)
 		jsonName, _, _ := strings.Cut(tag.Get("json"), ",")
 		if values := choices[jsonName]; values != nil {
 			s = anyOf(map[string]any{"enum": values}, map[string]any{"type": "string"}) // aliases are read too

@@ -140,15 +140,17 @@ func TestSampleLoads(t *testing.T) {
 	want.Store.URL = "postgres://ledger@db/patchbay"
 	want.Redis.URL = "rediss://cache:6380/1"
 	want.Security = access.Settings{
-		Enabled: true,
+		Enabled: true, ReserveTokens: 1024,
 		Tokens: []access.Token{{
 			Name: "ops", Role: access.Operator,
 			TokenSHA256: "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae",
 		}},
 		Keys: []access.Key{{
 			ID: "team-a", Tenant: "acme", KeySHA256: "fcde2b2edba56bf408601fb721fe9b5c338d10ee429ea04fae5511b68fbf8fb9",
-			Services: []schema.ServiceType{schema.Chat, schema.ImgGen}, Models: []string{"big"},
-			ExpiresAt: "2031-05-01T00:00:00Z",
+			Terms: access.Terms{
+				Services: []schema.ServiceType{schema.Chat, schema.ImgGen}, Models: []string{"big"},
+				ExpiresAt: "2031-05-01T00:00:00Z",
+			},
 		}},
 	}
 	want.Log = config.Log{Level: config.LevelWarn, Format: config.FormatJSON, AccessSample: 1}

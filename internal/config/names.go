@@ -13,18 +13,27 @@ import (
 type field struct {
 	name   string // kebab-case
 	folded string
-	index  int
+	index  []int // as reflect.Value.FieldByIndex takes it
 }
 
-// fieldsOf lists the settings of a struct type by their JSON names.
+// fieldsOf lists the settings of a struct type by their JSON names. Those of an embedded
+// struct stand among its own, as in JSON.
 func fieldsOf(structType reflect.Type) []field {
 	fields := make([]field, 0, structType.NumField())
 	for i := range structType.NumField() {
-		tag, _, _ := strings.Cut(structType.Field(i).Tag.Get("json"), ",")
+		member := structType.Field(i)
+		tag, _, _ := strings.Cut(member.Tag.Get("json"), ",")
+		if tag == "" && member.Anonymous {
+			for _, f := range fieldsOf(member.Type) {
+				f.index = append([]int{i}, f.index...)
+				fields = append(fields, f)
+			}
+			continue
+		}
 		if tag == "" || tag == "-" {
 			continue
 		}
-		fields = append(fields, field{name: kebab(tag), folded: schema.Fold(tag), index: i})
+		fields = append(fields, field{name: kebab(tag), folded: schema.Fold(tag), index: []int{i}})
 	}
 	return fields
 }

@@ -227,7 +227,7 @@ func knownVariables() []string {
 			names = append(names, prefix)
 		case typ.Kind() == reflect.Struct:
 			for _, f := range fieldsOf(typ) {
-				walk(prefix+"_"+variableName(f.name), typ.Field(f.index).Type)
+				walk(prefix+"_"+variableName(f.name), typ.FieldByIndex(f.index).Type)
 			}
 		case typ.Kind() == reflect.Map:
 			_, keys := namesOf(typ.Key())

@@ -125,7 +125,7 @@ func (p place) descend(segment string) (place, error) {
 		if !known {
 			return place{}, fmt.Errorf("unknown key %q%s", segment, suggest(segment, fieldNames(fields)))
 		}
-		return p.then(step{key: found.name}, p.typ.Field(found.index).Type), nil
+		return p.then(step{key: found.name}, p.typ.FieldByIndex(found.index).Type), nil
 	case reflect.Map:
 		s, err := mapStep(p.typ.Key(), segment)
 		if err != nil {

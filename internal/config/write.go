@@ -86,9 +86,9 @@ func writtenStruct(value, preset reflect.Value) (*yaml.Node, error) {
 	for _, f := range fieldsOf(value.Type()) {
 		var before reflect.Value
 		if preset.IsValid() {
-			before = preset.Field(f.index)
+			before = preset.FieldByIndex(f.index)
 		}
-		member, err := written(value.Field(f.index), before)
+		member, err := written(value.FieldByIndex(f.index), before)
 		if err != nil {
 			return nil, err
 		}

@@ -17,6 +17,7 @@ type choice struct {
 	table    *routing.Table
 	pool     *routing.Pool
 	limits   limits
+	allowed  allowed
 	excluded exclusions
 	last     survey
 	stale    bool // the pool or its instances have changed since the last survey
@@ -58,6 +59,9 @@ func (c *choice) admit() error {
 		return err
 	}
 	if err := c.refuseUntranslatable(); err != nil {
+		return err
+	}
+	if err := c.allowed.take(c.request, c.last.now); err != nil {
 		return err
 	}
 	if err := c.limits.take(c.pool, c.caller.Addr, c.last.now); err != nil {

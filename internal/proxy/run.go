@@ -77,6 +77,9 @@ func (r *run) settle(complete bool) {
 	usage := r.reply.usage()
 	usage.Known = usage.Known || complete && !r.record.Service.ReportsTokens()
 	r.ticket.Settle(usage)
+	if a := &r.choice.allowed; a.counted {
+		a.use.Settle(a.tokens(usage, !r.reply.firstByte.IsZero() || r.record.Gone), time.Now())
+	}
 }
 
 // end gives back everything that the request holds. After a panic the run is not
@@ -87,6 +90,7 @@ func (r *run) end(panicked bool) {
 	}
 	r.returnLimits()
 	r.settle(false)
+	r.choice.allowed.use.End()
 	r.release(r.reply.outcome)
 	r.budget().leave()
 	r.endRecord()
@@ -101,7 +105,9 @@ func (r *run) end(panicked bool) {
 // no backend. Further calls have no effect.
 func (r *run) returnLimits() {
 	if len(r.choice.excluded.called) == 0 {
-		r.choice.limits.giveBack(time.Now())
+		now := time.Now()
+		r.choice.limits.giveBack(now)
+		r.choice.allowed.use.GiveBack(now)
 	}
 }
 
@@ -132,7 +138,7 @@ func (r *run) reset() {
 func (r *run) route() Route {
 	route := Route{
 		Model: r.model, Instance: r.attempt.instance, Attempts: len(r.choice.excluded.called),
-		Limit: r.choice.limitDecision(r.attempt.instance),
+		Limit: r.choice.limitDecision(r.attempt.instance), KeyRequests: r.choice.allowed.use.Requests, KeyTokens: r.choice.allowed.use.Tokens,
 	}
 	if r.isRenamed() {
 		route.Asked = string(r.req.Model)

@@ -32,6 +32,9 @@ func (r *run) send(ctx context.Context, to Sink) error {
 	for {
 		part, err := r.reply.next()
 		complete := errors.Is(err, io.EOF)
+		if err == nil && r.choice.allowed.counted {
+			r.choice.allowed.answer.add(part)
+		}
 		if complete || err == nil && r.reply.isComplete() {
 			r.settle(true)
 		}

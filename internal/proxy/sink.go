@@ -3,6 +3,7 @@ package proxy
 import (
 	"errors"
 
+	"github.com/patchbay-ai/patchbay/internal/allowance"
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 )
@@ -36,6 +37,9 @@ type Route struct {
 	Attempts int
 	// Limit is the state of the rate limit that applies to the request, if any does.
 	Limit ratelimit.Decision
+	// KeyRequests and KeyTokens are the states of the limits of the key and its tenant
+	// that have the least left; their Limit is 0 where there are none.
+	KeyRequests, KeyTokens allowance.State
 }
 
 // Head is what a client is told before the body of an answer.

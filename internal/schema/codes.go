@@ -39,6 +39,7 @@ const (
 	CodeNoSlot             = "concurrency_limit_reached"
 	CodeOverloaded         = "overloaded"
 	CodeRateLimitExceeded  = "rate_limit_exceeded"
+	CodeKeyRateLimited     = "key_rate_limited"
 	CodeUpstreamError      = "upstream_error"
 	CodeUpstreamAuth       = "upstream_auth_failed"
 	CodeUpstreamRateLimit  = "upstream_rate_limited"
@@ -124,6 +125,7 @@ var errorClasses = [...]errorClass{
 	{CodeNoSlot, TypeRateLimit, http.StatusTooManyRequests, ResultNoSlot},
 	{CodeOverloaded, TypeServiceUnavailable, http.StatusServiceUnavailable, ResultOverloaded},
 	{CodeRateLimitExceeded, TypeRateLimit, http.StatusTooManyRequests, ResultRateLimited},
+	{CodeKeyRateLimited, TypeRateLimit, http.StatusTooManyRequests, ResultRateLimited},
 	{CodeUpstreamError, TypeAPI, http.StatusBadGateway, ResultFailed},
 	{CodeUpstreamAuth, TypeAPI, http.StatusBadGateway, ResultFailed},
 	{CodeUpstreamRateLimit, TypeRateLimit, http.StatusTooManyRequests, ResultFailed},

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/allowance"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -17,15 +18,27 @@ type keyView struct {
 	Tenant    string               `json:"tenant"`
 	Services  []schema.ServiceType `json:"services"`
 	Models    []string             `json:"models"`
+	Addresses []string             `json:"addresses"`
 	ExpiresAt string               `json:"expiresAt" doc:"Empty for a key that does not expire."`
+	Limits    keyLimits            `json:"limits"`
 	Status    string               `json:"status" enum:"ACTIVE,EXPIRED,REVOKED,UNREADABLE"`
 	// Source is where the key is kept.
 	Source    string    `json:"source" enum:"config,issued"`
 	CreatedAt time.Time `json:"createdAt,omitzero"`
 	CreatedBy string    `json:"createdBy,omitzero"`
-	RevokedAt time.Time `json:"revokedAt,omitzero"`
-	Key       string    `json:"key,omitzero" doc:"Only in the reply that issues it."`
-	DryRun    bool      `json:"dryRun,omitzero"`
+	RotatedAt time.Time `json:"rotatedAt,omitzero"`
+	// PreviousUntil is how long the text before the last rotation is good.
+	PreviousUntil time.Time `json:"previousUntil,omitzero"`
+	RevokedAt     time.Time `json:"revokedAt,omitzero"`
+	Key           string    `json:"key,omitzero" doc:"Only in the reply that issues or rotates it."`
+	DryRun        bool      `json:"dryRun,omitzero"`
+}
+
+// keyLimits are the limits of a key.
+type keyLimits struct {
+	RequestsPerMinute  int64 `json:"requestsPerMinute" minimum:"-1" maximum:"1000000000000" doc:"0 is as security.defaults says, -1 no limit."`
+	TokensPerMinute    int64 `json:"tokensPerMinute" minimum:"-1" maximum:"1000000000000"`
+	ConcurrentRequests int64 `json:"concurrentRequests" minimum:"-1" maximum:"1000000000000"`
 }
 
 // Keys answers GET /api/auth/keys.
@@ -41,18 +54,39 @@ func (a *API) Keys(q *Request) (Reply, error) {
 
 func viewKey(key access.Issued, now time.Time) keyView {
 	return keyView{
-		ID: key.ID, Tenant: key.Tenant, Services: key.Services, Models: key.Models, ExpiresAt: key.ExpiresAt,
-		Status: key.Status(now), Source: key.Source, CreatedAt: key.CreatedAt, CreatedBy: key.CreatedBy, RevokedAt: key.RevokedAt,
+		ID: key.ID, Tenant: key.Tenant, Services: key.Services, Models: key.Models, Addresses: key.Addresses,
+		ExpiresAt: key.ExpiresAt, Limits: keyLimits(key.Limits), Status: key.Status(now), Source: key.Source,
+		CreatedAt: key.CreatedAt, CreatedBy: key.CreatedBy, RotatedAt: key.RotatedAt, RevokedAt: key.RevokedAt, PreviousUntil: key.PreviousUntil,
+	}
+}
+
+// keyTerms is what can be said about a key when it is issued, and changed later.
+type keyTerms struct {
+	Tenant    string               `json:"tenant" maxLength:"128" doc:"At most 128 bytes."`
+	Services  []schema.ServiceType `json:"services" uniqueItems:"true" doc:"What the key is good for; all of them where none is given."`
+	Models    []string             `json:"models" minLength:"1" doc:"What the key is good for; all of them where none is given. A * stands for any text."`
+	Addresses []string             `json:"addresses" doc:"Addresses, or ranges such as 10.0.0.0/8, from which the key may be used; all of them where none is given."`
+	ExpiresAt string               `json:"expiresAt" format:"date-time" pattern:"^(202[6-9]|20[3-9][0-9]|2[1-9][0-9]{2}|[3-9][0-9]{3})-" empty:"true" doc:"In the future; a key without it does not expire."`
+	Limits    keyLimits            `json:"limits"`
+}
+
+func (t *keyTerms) key() access.Key {
+	return access.Key{Tenant: t.Tenant, Terms: access.Terms{
+		Services: t.Services, Models: t.Models, Addresses: t.Addresses, ExpiresAt: t.ExpiresAt, Limits: allowance.Limits(t.Limits),
+	}}
+}
+
+func termsOf(key *access.Issued) keyTerms {
+	t := key.Terms.Clone()
+	return keyTerms{
+		Tenant: key.Tenant, Services: t.Services, Models: t.Models, Addresses: t.Addresses, ExpiresAt: t.ExpiresAt, Limits: keyLimits(t.Limits),
 	}
 }
 
 // keyRequest is the body of a request to issue a key.
 type keyRequest struct {
-	ID        string               `json:"id" pattern:"^[A-Za-z0-9_.:-]*$" maxLength:"128" doc:"One is made where it is left out."`
-	Tenant    string               `json:"tenant" maxLength:"128" doc:"At most 128 bytes."`
-	Services  []schema.ServiceType `json:"services" uniqueItems:"true" doc:"What the key is good for; all of them where none is given."`
-	Models    []string             `json:"models" minLength:"1" doc:"What the key is good for; all of them where none is given."`
-	ExpiresAt string               `json:"expiresAt" format:"date-time" pattern:"^(202[6-9]|20[3-9][0-9]|2[1-9][0-9]{2}|[3-9][0-9]{3})-" empty:"true" doc:"In the future; a key without it does not expire."`
+	ID string `json:"id" pattern:"^[A-Za-z0-9_.:-]*$" maxLength:"128" doc:"One is made where it is left out."`
+	keyTerms
 }
 
 // IssueKey answers POST /api/auth/keys.
@@ -83,7 +117,13 @@ func readKey(body []byte, now time.Time) (access.Key, error) {
 	if _, err := config.DecodeJSON(body, &wanted); err != nil {
 		return access.Key{}, err
 	}
-	key := access.Key{ID: wanted.ID, Tenant: wanted.Tenant, Services: wanted.Services, Models: wanted.Models, ExpiresAt: wanted.ExpiresAt}
+	key := wanted.key()
+	key.ID = wanted.ID
+	return key, checkKey(&key, now)
+}
+
+// checkKey returns what is wrong with a key that is to be issued or changed.
+func checkKey(key *access.Key, now time.Time) error {
 	var problems config.Problems
 	key.Check(func(path, message string) {
 		problems = append(problems, config.Problem{Path: path, Message: message})
@@ -92,9 +132,76 @@ func readKey(body []byte, now time.Time) (access.Key, error) {
 		problems = append(problems, config.Problem{Path: "expiresAt", Message: "is in the past"})
 	}
 	if len(problems) > 0 {
-		return key, problems
+		return problems
 	}
-	return key, nil
+	return nil
+}
+
+// EditKey answers PUT /api/auth/keys/{id}.
+func (a *API) EditKey(q *Request) (Reply, error) {
+	now, dryRun := time.Now(), q.change.DryRun
+	edited, err := a.options.Credentials.EditKey(q.Context(), q.PathValue("id"), func(before access.Issued) (access.Key, error) {
+		wanted := termsOf(&before)
+		if _, err := config.DecodeJSON(q.body, &wanted); err != nil {
+			return access.Key{}, err
+		}
+		key := wanted.key()
+		if key.ExpiresAt == before.ExpiresAt {
+			now = time.Time{} // what is not changed may be in the past
+		}
+		return key, checkKey(&key, now)
+	}, dryRun)
+	if err != nil {
+		return Reply{}, err
+	}
+	view := viewKey(edited, time.Now())
+	view.DryRun = dryRun
+	answer := Reply{message: "The key was changed; requests from now on are held to it.", data: view, change: "key " + edited.ID + " changed"}
+	if dryRun {
+		answer.message = "Dry run: this key would be changed."
+	}
+	return answer, nil
+}
+
+// rotationRequest is the body of a request to rotate a key.
+type rotationRequest struct {
+	Overlap schema.Duration `json:"overlap" doc:"How long the text before stays good, at most 90 days; a day where it is left out."`
+}
+
+const (
+	usualOverlap = 24 * time.Hour
+	mostOverlap  = 90 * 24 * time.Hour
+)
+
+// RotateKey answers POST /api/auth/keys/{id}/rotate.
+func (a *API) RotateKey(q *Request) (Reply, error) {
+	now, dryRun := time.Now(), q.change.DryRun
+	wanted := rotationRequest{schema.Duration(usualOverlap)}
+	if len(q.body) > 0 {
+		if _, err := config.DecodeJSON(q.body, &wanted); err != nil {
+			return Reply{}, err
+		}
+	}
+	if wanted.Overlap.Std() > mostOverlap || wanted.Overlap < 0 {
+		return Reply{}, invalidField("overlap", "want a time from 0 to 90 days (2160h)")
+	}
+	text, rotated, err := a.options.Credentials.RotateKey(q.Context(), q.PathValue("id"), wanted.Overlap.Std(), now, dryRun)
+	if err != nil {
+		return Reply{}, err
+	}
+	view := viewKey(rotated, now)
+	view.Key, view.DryRun = text, dryRun
+	answer := Reply{
+		message: "The key has a new text, which is shown this once only; the old one is refused from now on.", data: view,
+		change: "key " + rotated.ID + " rotated",
+	}
+	switch {
+	case dryRun:
+		answer.message = "Dry run: this key would be rotated."
+	case !rotated.PreviousUntil.IsZero():
+		answer.message = "The key has a new text, which is shown this once only; the old one is good until " + rotated.PreviousUntil.Format(time.RFC3339) + "."
+	}
+	return answer, nil
 }
 
 // RevokeKey answers DELETE /api/auth/keys/{id}.

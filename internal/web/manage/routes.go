@@ -164,6 +164,12 @@ func (t *routeTable) addCredentials() {
 	t.read("POST /api/auth/keys", access.ManageKeys, a.IssueKey, web.Operation{
 		Summary: "Issue a key; it is shown this once", Body: keyRequest{}, Reply: keyView{}, Status: http.StatusCreated,
 	})
+	t.read("PUT /api/auth/keys/{id}", access.ManageKeys, a.EditKey, web.Operation{
+		Summary: "Change what is given of a key that was issued: its tenant, scope, expiry and limits; at once", Body: keyTerms{}, Reply: keyView{},
+	})
+	t.read("POST /api/auth/keys/{id}/rotate", access.ManageKeys, a.RotateKey, web.Operation{
+		Summary: "Give a key that was issued a new text, which is shown this once; the old one stays good for the overlap", Body: rotationRequest{}, Reply: keyView{},
+	})
 	t.read("DELETE /api/auth/keys/{id}", access.ManageKeys, a.RevokeKey, web.Operation{Summary: "Revoke a key at once", Reply: revokedKey{}})
 	t.tag = "Management tokens"
 	t.read("GET /api/auth/tokens", access.ManageTokens, a.Tokens, web.Operation{

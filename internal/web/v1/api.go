@@ -78,8 +78,11 @@ func (a *API) identify(x *exchange) error {
 func (a *API) grantOf(guard *access.Guard, header http.Header, from netip.Addr) (*access.Grant, *schema.Error) {
 	now := time.Now()
 	grant, err := guard.Identify(header, now)
-	if err == nil || !access.Presents(header) {
-		return grant, err
+	if err == nil {
+		return grant, grant.RefuseAddress(from)
+	}
+	if !access.Presents(header) {
+		return nil, err
 	}
 	if wait := a.options.Attempts.Wrong(from, now); wait > 0 {
 		return nil, &schema.Error{

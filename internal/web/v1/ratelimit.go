@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/proxy"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 )
 
@@ -16,4 +17,20 @@ func (x *exchange) showLimit(d ratelimit.Decision) {
 	header["X-Ratelimit-Limit-Requests"] = []string{strconv.Itoa(d.Limit)}
 	header["X-Ratelimit-Remaining-Requests"] = []string{strconv.Itoa(d.Remaining)}
 	header["X-Ratelimit-Reset-Requests"] = []string{d.ResetAfter.Round(time.Millisecond).String()}
+}
+
+// showKeyLimits adds the headers for the limits of the key and its tenant. Those for
+// requests replace the ones of the service unless less is left there.
+func (x *exchange) showKeyLimits(route *proxy.Route) {
+	header := x.w.Header()
+	if state := &route.KeyRequests; state.Limit > 0 && !(route.Limit.Limited && int64(route.Limit.Remaining) < state.Remaining) {
+		header["X-Ratelimit-Limit-Requests"] = []string{strconv.FormatInt(state.Limit, 10)}
+		header["X-Ratelimit-Remaining-Requests"] = []string{strconv.FormatInt(state.Remaining, 10)}
+		header["X-Ratelimit-Reset-Requests"] = []string{state.ResetAfter.Round(time.Millisecond).String()}
+	}
+	if state := &route.KeyTokens; state.Limit > 0 {
+		header["X-Ratelimit-Limit-Tokens"] = []string{strconv.FormatInt(state.Limit, 10)}
+		header["X-Ratelimit-Remaining-Tokens"] = []string{strconv.FormatInt(state.Remaining, 10)}
+		header["X-Ratelimit-Reset-Tokens"] = []string{state.ResetAfter.Round(time.Millisecond).String()}
+	}
 }

@@ -34,6 +34,7 @@ func (x *exchange) Route(route proxy.Route) {
 	}
 	header["X-Router-Attempts"] = attemptsText(route.Attempts)
 	x.showLimit(route.Limit)
+	x.showKeyLimits(&route)
 }
 
 // headerText returns a name as a header can carry it: what is not ASCII is escaped as in

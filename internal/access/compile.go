@@ -1,0 +1,65 @@
+package access
+
+import (
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/allowance"
+)
+
+// compiler makes the grants of all keys. It runs when keys or settings change, so that
+// requests find everything in the grant of their key.
+type compiler struct {
+	accounts *allowance.Accounts
+	defaults Terms
+	tenants  map[string]compiledTenant
+	now      time.Time
+	reserve  int64
+	inUse    map[string]bool // the names of accounts
+}
+
+type compiledTenant struct {
+	rule    rule
+	account *allowance.Account
+}
+
+func (c *Credentials) newCompiler() *compiler {
+	k := &compiler{
+		accounts: c.accounts, defaults: c.settings.Defaults, reserve: c.settings.ReserveTokens, now: time.Now(),
+		tenants: make(map[string]compiledTenant, len(c.settings.Tenants)), inUse: make(map[string]bool),
+	}
+	for i := range c.settings.Tenants {
+		tenant := &c.settings.Tenants[i]
+		k.tenants[tenant.Name] = compiledTenant{newRule(&tenant.Terms), k.open("tenant/"+tenant.Name, &tenant.Terms)}
+	}
+	return k
+}
+
+// open returns the account for the limits of terms, nil where there are none.
+func (k *compiler) open(name string, t *Terms) *allowance.Account {
+	k.inUse[name] = true
+	return k.accounts.Open(name, t.Limits, k.now)
+}
+
+func (k *compiler) compile(key Key) *Grant {
+	key.Terms = key.Terms.or(k.defaults)
+	g := &Grant{Key: key, ReserveTokens: k.reserve, rules: []rule{newRule(&key.Terms)}}
+	g.Accounts[0] = k.open("key/"+key.ID, &key.Terms)
+	if tenant, known := k.tenants[key.Tenant]; known {
+		g.Accounts[1] = tenant.account
+		g.rules = append(g.rules, tenant.rule)
+	}
+	return g
+}
+
+// until returns the grant with an earlier end.
+func (g *Grant) until(end time.Time) *Grant {
+	short := *g
+	short.rules = append([]rule(nil), g.rules...)
+	if first := &short.rules[0]; first.expires.IsZero() || end.Before(first.expires) {
+		first.expires = end
+	}
+	return &short
+}
+
+// end forgets the counts of keys and tenants that are no more.
+func (k *compiler) end() { k.accounts.Keep(func(name string) bool { return k.inUse[name] }) }

@@ -1,0 +1,119 @@
+package access
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/allowance"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// Terms are what a key or a tenant may use, and how much of it.
+type Terms struct {
+	// Services and Models narrow what it is good for; empty means everything. In the
+	// name of a model * stands for any text.
+	Services []schema.ServiceType `json:"services"`
+	Models   []string             `json:"models"`
+	// Addresses are the ranges, such as 10.0.0.0/8, from which it may be used; empty
+	// means all.
+	Addresses []string `json:"addresses,omitzero"`
+	// ExpiresAt is an RFC 3339 time; empty means never.
+	ExpiresAt string           `json:"expiresAt"`
+	Limits    allowance.Limits `json:"limits,omitzero"`
+}
+
+// Tenant is a group of keys. Its terms hold for all of them together, beside those of
+// each key.
+type Tenant struct {
+	Name string `json:"name"`
+	Terms
+}
+
+// maxEntries bounds the lists of terms, which requests are compared with one by one.
+const maxEntries = 1000
+
+// Equal tells whether both terms are the same.
+func (t Terms) Equal(other Terms) bool {
+	return slices.Equal(t.Services, other.Services) && slices.Equal(t.Models, other.Models) &&
+		slices.Equal(t.Addresses, other.Addresses) && t.ExpiresAt == other.ExpiresAt && t.Limits == other.Limits
+}
+
+// Clone returns a copy that shares nothing with t.
+func (t Terms) Clone() Terms {
+	t.Services, t.Models, t.Addresses = slices.Clone(t.Services), slices.Clone(t.Models), slices.Clone(t.Addresses)
+	return t
+}
+
+// or returns the terms with those of the wider settings where t says nothing.
+func (t Terms) or(wider Terms) Terms {
+	if len(t.Services) == 0 {
+		t.Services = wider.Services
+	}
+	if len(t.Models) == 0 {
+		t.Models = wider.Models
+	}
+	if len(t.Addresses) == 0 {
+		t.Addresses = wider.Addresses
+	}
+	if t.ExpiresAt == "" {
+		t.ExpiresAt = wider.ExpiresAt
+	}
+	t.Limits = t.Limits.Or(wider.Limits)
+	return t
+}
+
+func (t Terms) check(at string, report func(path, message string)) {
+	for i, service := range t.Services {
+		if slices.Contains(t.Services[:i], service) {
+			report(fmt.Sprintf("%sservices[%d]", at, i), service.String()+" is listed twice")
+		}
+	}
+	for i, model := range t.Models {
+		if model == "" {
+			report(fmt.Sprintf("%smodels[%d]", at, i), "must not be empty")
+		}
+	}
+	for i, text := range t.Addresses {
+		if _, err := parseRange(text); err != nil {
+			report(fmt.Sprintf("%saddresses[%d]", at, i), "want an address or a range such as 10.0.0.0/8")
+		}
+	}
+	for name, length := range map[string]int{"models": len(t.Models), "addresses": len(t.Addresses)} {
+		if length > maxEntries {
+			report(at+name, fmt.Sprintf("must not have more than %d entries", maxEntries))
+		}
+	}
+	checkExpiry(at, t.ExpiresAt, report)
+	t.Limits.Check(func(path, message string) { report(at+"limits."+path, message) })
+}
+
+func checkExpiry(at, expires string, report func(path, message string)) {
+	if expires == "" {
+		return
+	}
+	if _, err := time.Parse(time.RFC3339, expires); err != nil {
+		report(at+"expiresAt", `want a time such as "2030-01-31T00:00:00Z"`)
+	}
+}
+
+// parseRange reads a range of addresses; one address is a range too.
+func parseRange(text string) (netip.Prefix, error) {
+	if !strings.Contains(text, "/") {
+		addr, err := netip.ParseAddr(text)
+		if err != nil || addr.Zone() != "" {
+			return netip.Prefix{}, fmt.Errorf("no address: %q", text)
+		}
+		return netip.PrefixFrom(addr.Unmap(), addr.Unmap().BitLen()), nil
+	}
+	prefix, err := netip.ParsePrefix(text)
+	if err != nil {
+		return prefix, err
+	}
+	if addr := prefix.Addr(); addr.Is4In6() && prefix.Bits() >= 96 {
+		prefix = netip.PrefixFrom(addr.Unmap(), prefix.Bits()-96)
+	}
+	return prefix.Masked(), nil
+}

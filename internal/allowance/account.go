@@ -1,0 +1,72 @@
+package allowance
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Account is a key or a tenant with its limits. It is immutable apart from its counts,
+// which it shares with the accounts of the same name that were made before it.
+type Account struct {
+	// Name is that of the account, such as "key/team-a" or "tenant/acme".
+	Name   string
+	Limits Limits
+	*counts
+}
+
+// counts outlive changes of the limits.
+type counts struct {
+	requests, tokens Meter
+	running          atomic.Int64
+}
+
+// Accounts keeps the counts of all accounts while their limits change.
+type Accounts struct {
+	newMeter func(name string, now time.Time) Meter
+
+	mu     sync.Mutex
+	counts map[string]*counts
+}
+
+// NewAccounts returns an Accounts whose meters are made by a function, which is called
+// with the name of the meter: that of the account, and "/requests" or "/tokens".
+func NewAccounts(newMeter func(name string, now time.Time) Meter) *Accounts {
+	return &Accounts{newMeter: newMeter, counts: make(map[string]*counts)}
+}
+
+// Open returns the account of a name with these limits. Its counts are those that the
+// name had before. It returns nil if there is no limit.
+func (a *Accounts) Open(name string, limits Limits, now time.Time) *Account {
+	if limits.RequestsPerMinute <= 0 && limits.TokensPerMinute <= 0 && limits.ConcurrentRequests <= 0 {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	state := a.counts[name]
+	if state == nil {
+		state = &counts{requests: a.newMeter(name+"/requests", now), tokens: a.newMeter(name+"/tokens", now)}
+		a.counts[name] = state
+	}
+	if limits.RequestsPerMinute > 0 {
+		state.requests.SetLimit(limits.RequestsPerMinute)
+	}
+	if limits.TokensPerMinute > 0 {
+		state.tokens.SetLimit(limits.TokensPerMinute)
+	}
+	return &Account{Name: name, Limits: limits, counts: state}
+}
+
+// Keep forgets the counts of all names but those that are in use.
+func (a *Accounts) Keep(inUse func(name string) bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for name := range a.counts {
+		if !inUse(name) {
+			delete(a.counts, name)
+		}
+	}
+}
+
+// Running returns how many requests of the account run now.
+func (a *Account) Running() int64 { return a.running.Load() }

@@ -1,0 +1,50 @@
+// Package allowance decides how much a key or a tenant may use: requests and tokens a
+// minute, and requests at a time. An Account is what is limited, and a Use what one
+// request took of it.
+package allowance
+
+// Limits bound what one key, or all keys of one tenant together, may use. 0 sets no
+// limit of its own and leaves it to wider settings, and Unlimited sets none whatever
+// these say.
+type Limits struct {
+	RequestsPerMinute  int64 `json:"requestsPerMinute,omitzero" minimum:"-1" maximum:"1000000000000"`
+	TokensPerMinute    int64 `json:"tokensPerMinute,omitzero" minimum:"-1" maximum:"1000000000000"`
+	ConcurrentRequests int64 `json:"concurrentRequests,omitzero" minimum:"-1" maximum:"1000000000000"`
+}
+
+// Unlimited is the value of a limit that does not exist even where wider settings have
+// one.
+const Unlimited = -1
+
+// maxLimit leaves room to add limits up.
+const maxLimit = 1_000_000_000_000
+
+// Or returns the limits with those of the wider settings where l says nothing.
+func (l Limits) Or(wider Limits) Limits {
+	for _, pair := range [...][2]*int64{
+		{&l.RequestsPerMinute, &wider.RequestsPerMinute},
+		{&l.TokensPerMinute, &wider.TokensPerMinute},
+		{&l.ConcurrentRequests, &wider.ConcurrentRequests},
+	} {
+		if *pair[0] == 0 {
+			*pair[0] = *pair[1]
+		}
+	}
+	return l
+}
+
+// Check reports every limit that has a value it may not have.
+func (l Limits) Check(report func(path, message string)) {
+	for _, limit := range [...]struct {
+		name  string
+		value int64
+	}{
+		{"requestsPerMinute", l.RequestsPerMinute},
+		{"tokensPerMinute", l.TokensPerMinute},
+		{"concurrentRequests", l.ConcurrentRequests},
+	} {
+		if limit.value < Unlimited || limit.value > maxLimit {
+			report(limit.name, "must be from 0 to 1000000000000, or -1 for no limit")
+		}
+	}
+}
