@@ -291,8 +291,13 @@ func nativePath(own, route, native string) string {
 	}
 	_, routeEnd, _ := strings.Cut(strings.TrimPrefix(route, "/"), "/")
 	_, nativeEnd, _ := strings.Cut(strings.TrimPrefix(native, "/"), "/")
-	if root, ok := strings.CutSuffix(own, "/"+routeEnd); ok {
-		return root + "/" + nativeEnd
+	path, query, hasQuery := strings.Cut(own, "?")
+	if root, ok := strings.CutSuffix(path, "/"+routeEnd); ok {
+		path = root + "/" + nativeEnd
+		if hasQuery {
+			path += "?" + query
+		}
+		return path
 	}
 	return ""
 }

@@ -60,6 +60,13 @@ func (r *Request) ParseTranscription(form *Form) error {
 	return nil
 }
 
+// ParseTranslation checks a form that asks for a transcript in English.
+func (r *Request) ParseTranslation(form *Form) error {
+	err := r.ParseTranscription(form)
+	r.Door = DoorTranslations
+	return err
+}
+
 // TranscriptFormat returns the format that a transcription request asks for.
 func (r *Request) TranscriptFormat() string {
 	if format, ok := r.Form.Value("response_format"); ok && format != "" {

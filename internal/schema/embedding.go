@@ -44,18 +44,7 @@ func (r *Request) checkInput() error {
 	if input.Empty() {
 		return InvalidValue("input", "'input' must not be empty.")
 	}
-	first := input.First().Kind()
-	for v := input.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
-		switch v.Kind() {
-		case jsonscan.String, jsonscan.Number, jsonscan.Array:
-		default:
-			return wrongType("input", want)
-		}
-		if v.Kind() != first {
-			return wrongType("input", want)
-		}
-	}
-	return nil
+	return checkList("input", input, want, jsonscan.String, jsonscan.Number, jsonscan.Array)
 }
 
 // HasTokenIDs reports whether the input of an embeddings request is token ids

@@ -47,7 +47,7 @@ func readsField(service ServiceType, name []byte) bool {
 		}
 	case STT:
 		switch string(name) {
-		case "file", "language", "prompt", "response_format", "temperature", "stream":
+		case "file", "language", "prompt", "response_format", "temperature", "stream", "translate":
 			return true
 		}
 	case ImgGen, ImgEdit:
@@ -55,6 +55,25 @@ func readsField(service ServiceType, name []byte) bool {
 		case "prompt", "n", "size", "quality", "style", "response_format", "stream", "image", "mask":
 			return true
 		}
+	}
+	return false
+}
+
+// readsCompletionField is readsField for completions, and readsModerationField for
+// moderations.
+func readsCompletionField(_ ServiceType, name []byte) bool {
+	switch string(name) {
+	case "model", "user", "extra_body", "prompt", "suffix", "stream", "stream_options", "echo", "logprobs", "n", "best_of", "max_tokens",
+		"temperature", "top_p", "top_k", "frequency_penalty", "presence_penalty", "stop", "seed", "logit_bias":
+		return true
+	}
+	return false
+}
+
+func readsModerationField(_ ServiceType, name []byte) bool {
+	switch string(name) {
+	case "model", "user", "extra_body", "input":
+		return true
 	}
 	return false
 }

@@ -67,6 +67,16 @@ var bodies = map[ServiceType]string{
 	ImgGen:    `{"model":"m","prompt":"p"%s}`,
 }
 
+// completionDoors are the doors in OpenAI's shape that share the service type of chat.
+var completionDoors = []struct {
+	body  string
+	reads func(ServiceType, []byte) bool
+	parse func(*Request, []byte) error
+}{
+	{`{"model":"m","prompt":"p"%s}`, readsCompletionField, (*Request).ParseCompletion},
+	{`{"model":"m","input":"p"%s}`, readsModerationField, (*Request).ParseModeration},
+}
+
 func parseBody(service ServiceType, body string) error {
 	parse := map[ServiceType]func(*Request, []byte) error{
 		Chat: (*Request).ParseChat, Embedding: (*Request).ParseEmbedding, Rerank: (*Request).ParseRerank, TTS: (*Request).ParseSpeech, ImgGen: (*Request).ParseImage,
@@ -103,6 +113,17 @@ func TestKeysThatDifferOnlyInCaseAreRefused(t *testing.T) {
 						parse := map[ServiceType]func(*Request, *Form) error{STT: (*Request).ParseTranscription, ImgEdit: (*Request).ParseImageEdit}[service]
 						refusedFor(t, parse(new(Request), form), CodeInvalidValue, key, name)
 					}
+				}
+			}
+		}
+		for _, d := range completionDoors {
+			if !d.reads(Chat, []byte(name)) {
+				continue
+			}
+			services++
+			for _, key := range spellings(name) {
+				for _, more := range []string{`,"%s":1`, `,"extra_body":{"%s":1}`, `,"%s":null`} {
+					refusedFor(t, d.parse(new(Request), []byte(fmt.Sprintf(d.body, fmt.Sprintf(more, key)))), CodeInvalidJSON, key, name)
 				}
 			}
 		}

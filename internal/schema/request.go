@@ -69,7 +69,13 @@ func (r *Request) Field(name string) jsonscan.Value {
 
 // parse scans the body and checks what all requests have in common.
 func (r *Request) parse(service ServiceType, body []byte) error {
-	r.Service, r.Door = service, Door(service)
+	return r.parseAt(Door(service), body, readsField)
+}
+
+// parseAt is parse for the requests of a door. A key that differs only in case from
+// one for which reads is true is refused.
+func (r *Request) parseAt(door Door, body []byte, reads func(ServiceType, []byte) bool) error {
+	r.Service, r.Door = door.Service(), door
 	if err := r.Body.Parse(body); err != nil {
 		return invalidJSON(err)
 	}
@@ -77,14 +83,14 @@ func (r *Request) parse(service ServiceType, body []byte) error {
 	if root.Kind() != jsonscan.Object {
 		return NewError(CodeInvalidJSON, "The request body must be a JSON object.")
 	}
-	if err := r.checkCase(root, readsField); err != nil {
+	if err := r.checkCase(root, reads); err != nil {
 		return err
 	}
 	r.extra = root.Get("extra_body")
 	if r.extra.Given() && r.extra.Kind() != jsonscan.Object {
 		return wrongType("extra_body", "an object")
 	}
-	if err := r.checkCase(r.extra, readsField); err != nil {
+	if err := r.checkCase(r.extra, reads); err != nil {
 		return err
 	}
 	model := root.Get("model")

@@ -144,7 +144,7 @@ func TestOllamaRefusals(t *testing.T) {
 		{"bad stop", "/api/chat", `{"model":"known","options":{"stop":3}}`, 400, `{"error":"option`},
 		{"bad input", "/api/embed", `{"model":"known","input":3}`, 400, `{"error":"invalid input type"}`},
 		{"bad dimensions", "/api/embed", `{"model":"known","input":"a","dimensions":0}`, 400, `{"error":"dimensions`},
-		{"unknown path", "/api/generate", `{}`, 404, `{"error":"`},
+		{"unknown path", "/api/push", `{}`, 404, `{"error":"`},
 		{"only loads", "/api/chat", `{"model":"known:latest"}`, 200, `{"model":"known:latest"`},
 	} {
 		if got := r.do(soon(t), http.MethodPost, test.path, test.body); got.status != test.status || !strings.HasPrefix(got.body, test.start) {

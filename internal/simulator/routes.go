@@ -15,12 +15,15 @@ func (b *Backend) routes() *http.ServeMux {
 
 	add("GET /v1/models", answerModels)
 	add("POST /v1/chat/completions", answerChat)
+	add("POST /v1/completions", answerCompletions)
+	add("POST /v1/moderations", answerModerations)
 	add("POST /v1/embeddings", answerEmbeddings)
 	add("POST /rerank", answerRerank)
 	add("POST /v1/rerank", answerRerank)
 	add("POST /v2/rerank", answerRerank)
 	add("POST /v1/audio/speech", answerSpeech)
 	add("POST /v1/audio/transcriptions", answerTranscription)
+	add("POST /v1/audio/translations", answerTranscription)
 	add("POST /inference", answerTranscription) // as whisper.cpp has it
 	add("POST /v1/images/generations", answerImages)
 	add("POST "+imageEditsPath, answerImageEdit)
@@ -29,6 +32,7 @@ func (b *Backend) routes() *http.ServeMux {
 	add("GET /api/version", answerOllamaVersion)
 	add("GET /api/tags", answerOllamaTags)
 	add("POST /api/chat", answerOllamaChat)
+	add("POST /api/generate", answerOllamaGenerate)
 	add("POST /api/embed", answerOllamaEmbed)
 
 	add("POST /v1/messages", answerMessages)
@@ -40,9 +44,11 @@ func (b *Backend) routes() *http.ServeMux {
 	add("GET /openai/v1/models", answerModels)
 	for path, answer := range map[string]service{
 		"/chat/completions":     answerChat,
+		"/completions":          answerCompletions,
 		"/embeddings":           answerEmbeddings,
 		"/audio/speech":         answerSpeech,
 		"/audio/transcriptions": answerTranscription,
+		"/audio/translations":   answerTranscription,
 		"/images/generations":   answerImages,
 		"/images/edits":         answerImageEdit,
 	} {

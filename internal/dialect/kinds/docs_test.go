@@ -183,3 +183,24 @@ func TestDocumentedErrorPatterns(t *testing.T) {
 		}
 	}
 }
+
+// The documentation says which adapters have which further endpoints.
+func TestDocumentedDoors(t *testing.T) {
+	rows := tableBelow(t, readDocumentation(t), "Some backends have further endpoints of the API, whose requests are passed to them:")
+	for door, path := range map[schema.Door]string{
+		schema.DoorCompletions: "/v1/completions", schema.DoorModerations: "/v1/moderations", schema.DoorTranslations: "/v1/audio/translations",
+	} {
+		i := slices.IndexFunc(rows, func(row string) bool {
+			return strings.HasPrefix(row, "| "+code("POST "+path)+" | "+code(door.Service().String()))
+		})
+		if i < 0 {
+			t.Errorf("%s: there is no row for %s", documentation, path)
+			continue
+		}
+		for _, kind := range table {
+			if _, has := kind.Native[door]; has != strings.Contains(rows[i], code(kind.Name)) {
+				t.Errorf("%s: %s has %s: %v", documentation, kind.Name, path, has)
+			}
+		}
+	}
+}

@@ -25,7 +25,7 @@ import (
 // A golden transcript is one exchange with a backend, written from its
 // documentation or recorded from a real server. It begins with settings, one
 // "name: value" a line (kind, service, base-url, path, api-version, api-key, upstream-model,
-// header.NAME; status when it is not 200, line-ends when they are crlf or cr),
+// header.NAME; door where it is not that of the service type; status when it is not 200, line-ends when they are crlf or cr),
 // then has sections:
 //
 //	-- request --   the unified request (for forms: name=value lines, @ for a file)
@@ -103,13 +103,41 @@ func (g golden) target(t *testing.T, service schema.ServiceType) *dialect.Target
 	if err != nil {
 		t.Fatal(err)
 	}
+	if door := g.settings["door"]; door != "" {
+		through, speak := target.Through(doors[door], nil)
+		own := *through
+		own.Adapter = speak
+		return &own
+	}
 	return target
+}
+
+// doors are the doors whose requests pass to backends that have them too.
+var doors = map[string]schema.Door{
+	"completions": schema.DoorCompletions, "moderations": schema.DoorModerations, "translations": schema.DoorTranslations,
+}
+
+// parseAtDoor reads the request of one of these doors.
+func parseAtDoor(req *schema.Request, door, text string) error {
+	switch door {
+	case "completions":
+		return req.ParseCompletion([]byte(text))
+	case "moderations":
+		return req.ParseModeration([]byte(text))
+	}
+	return req.ParseTranslation(formOf(text))
 }
 
 func (g golden) request(t *testing.T, service schema.ServiceType) *schema.Request {
 	t.Helper()
 	req := new(schema.Request)
 	text := g.section("request")
+	if door := g.settings["door"]; door != "" {
+		if err := parseAtDoor(req, door, text); err != nil {
+			t.Fatalf("the request is not valid: %v", err)
+		}
+		return req
+	}
 	var err error
 	switch service {
 	case schema.Chat:

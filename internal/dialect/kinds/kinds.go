@@ -24,6 +24,13 @@ var (
 	imageEditRoute     = dialect.Route{Path: "/v1/images/edits", Adapter: openai.Image{}}
 )
 
+// The routes of doors that pass on what OpenAI has beside the unified API.
+var (
+	completionRoute  = dialect.Route{Path: "/v1/completions", Adapter: openai.Completion{}}
+	moderationRoute  = dialect.Route{Path: "/v1/moderations", Adapter: openai.Moderation{}}
+	translationRoute = dialect.Route{Path: "/v1/audio/translations", Adapter: openai.Transcription{}}
+)
+
 // table is the table of everything that can stand behind an instance.
 var table = []*dialect.Kind{
 	{
@@ -33,6 +40,11 @@ var table = []*dialect.Kind{
 		Health:   "/v1/models",
 		// Whatever serves this dialect may stand behind it.
 		ErrorPatterns: [][]dialect.ErrorPattern{llamaErrors, whisperErrors, localAIErrors, ollamaErrors},
+		Native: map[schema.Door]dialect.Route{
+			schema.DoorCompletions:  completionRoute,
+			schema.DoorModerations:  moderationRoute,
+			schema.DoorTranslations: translationRoute,
+		},
 		Routes: map[schema.ServiceType]dialect.Route{
 			schema.Chat:      chatRoute,
 			schema.Embedding: embeddingRoute,
@@ -51,6 +63,10 @@ var table = []*dialect.Kind{
 		Health:      "/openai/models",
 		Deployments: "/openai/deployments/{model}",
 		APIVersion:  "2024-10-21",
+		Native: map[schema.Door]dialect.Route{
+			schema.DoorCompletions:  completionRoute,
+			schema.DoorTranslations: translationRoute,
+		},
 		Routes: map[schema.ServiceType]dialect.Route{
 			schema.Chat:      chatRoute,
 			schema.Embedding: embeddingRoute,
@@ -64,6 +80,10 @@ var table = []*dialect.Kind{
 		Name:     "vllm",
 		TypeName: "VLLMAdapter",
 		Health:   "/health",
+		Native: map[schema.Door]dialect.Route{
+			schema.DoorCompletions:  completionRoute,
+			schema.DoorTranslations: translationRoute,
+		},
 		Routes: map[schema.ServiceType]dialect.Route{
 			schema.Chat:      chatRoute,
 			schema.Embedding: embeddingRoute,
@@ -77,6 +97,9 @@ var table = []*dialect.Kind{
 		Health:   "/v1/models",
 		// Its backends are those of others, whose words it passes on.
 		ErrorPatterns: [][]dialect.ErrorPattern{llamaErrors},
+		Native: map[schema.Door]dialect.Route{
+			schema.DoorCompletions: completionRoute,
+		},
 		Routes: map[schema.ServiceType]dialect.Route{
 			schema.Chat:      chatRoute,
 			schema.Embedding: embeddingRoute,
@@ -91,6 +114,10 @@ var table = []*dialect.Kind{
 		Name:     "xinference",
 		TypeName: "XinferenceAdapter",
 		Health:   "/v1/models",
+		Native: map[schema.Door]dialect.Route{
+			schema.DoorCompletions:  completionRoute,
+			schema.DoorTranslations: translationRoute,
+		},
 		Routes: map[schema.ServiceType]dialect.Route{
 			schema.Chat:      chatRoute,
 			schema.Embedding: embeddingRoute,
@@ -105,6 +132,9 @@ var table = []*dialect.Kind{
 		Name:     "localai",
 		TypeName: "LocalAIAdapter",
 		Health:   "/readyz",
+		Native: map[schema.Door]dialect.Route{
+			schema.DoorCompletions: completionRoute,
+		},
 		Routes: map[schema.ServiceType]dialect.Route{
 			schema.Chat:      chatRoute,
 			schema.Embedding: embeddingRoute,
@@ -124,6 +154,9 @@ var table = []*dialect.Kind{
 		// Its HTTP server has a worker for each connection, kept ones included, and
 		// by default no more than eight or so.
 		NoKeepAlive: true,
+		Native: map[schema.Door]dialect.Route{
+			schema.DoorCompletions: completionRoute,
+		},
 		Routes: map[schema.ServiceType]dialect.Route{
 			schema.Chat:      chatRoute,
 			schema.Embedding: embeddingRoute,
@@ -134,11 +167,14 @@ var table = []*dialect.Kind{
 		ErrorPatterns: [][]dialect.ErrorPattern{llamaErrors},
 	},
 	{
-		Name:          "whispercpp",
-		Aliases:       []string{"whisper.cpp", "whisper-server"},
-		TypeName:      "WhisperCppAdapter",
-		Health:        "/health",
-		NoKeepAlive:   true, // it has the HTTP server of llama.cpp
+		Name:        "whispercpp",
+		Aliases:     []string{"whisper.cpp", "whisper-server"},
+		TypeName:    "WhisperCppAdapter",
+		Health:      "/health",
+		NoKeepAlive: true, // it has the HTTP server of llama.cpp
+		Native: map[schema.Door]dialect.Route{
+			schema.DoorTranslations: {Path: "/inference", Adapter: openai.WhisperTranslation{}},
+		},
 		Routes:        map[schema.ServiceType]dialect.Route{schema.STT: {Path: "/inference", Adapter: openai.Transcription{}}},
 		ErrorPatterns: [][]dialect.ErrorPattern{whisperErrors},
 	},
@@ -169,6 +205,9 @@ var table = []*dialect.Kind{
 		Name:     "ollama",
 		TypeName: "OllamaAdapter",
 		Health:   "/api/version",
+		Native: map[schema.Door]dialect.Route{
+			schema.DoorCompletions: {Path: "/api/generate", Adapter: ollama.Generate{}},
+		},
 		Routes: map[schema.ServiceType]dialect.Route{
 			schema.Chat:      {Path: "/api/chat", Adapter: ollama.Chat{}},
 			schema.Embedding: {Path: "/api/embed", Adapter: ollama.Embedding{}},

@@ -33,11 +33,15 @@ func readLine(doc *jsonscan.Document, data []byte) (line answerLine, err error) 
 	if err := dialect.FailureIn(root); err != nil {
 		return line, err
 	}
-	var message jsonscan.Value
+	var message, response, thinking jsonscan.Value
 	for v := root.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
 		switch string(v.RawKey()) {
 		case "message":
 			message = v
+		case "response": // of a generated text
+			response = v
+		case "thinking":
+			thinking = v
 		case "created_at":
 			line.created = v
 		case "done":
@@ -52,7 +56,11 @@ func readLine(doc *jsonscan.Document, data []byte) (line answerLine, err error) 
 			line.logprobs = v
 		}
 	}
-	if root.Kind() != jsonscan.Object || message.Kind() != jsonscan.Object && !line.done {
+	switch {
+	case root.Kind() == jsonscan.Object && message.Kind() == jsonscan.Absent && response.Kind() == jsonscan.String:
+		line.text, line.thinking = dialect.RawText(response), dialect.RawText(thinking)
+		return line, nil
+	case root.Kind() != jsonscan.Object || message.Kind() != jsonscan.Object && !line.done:
 		return line, fmt.Errorf("%w: no message", dialect.ErrInvalid)
 	}
 	return line, line.read(message)
@@ -113,11 +121,15 @@ func newAnswer() answer { return answer{id: rand.Text()} }
 
 // identify gives the completion or its chunks the time of the first line.
 func (a *answer) identify(object string, created jsonscan.Value, model []byte) {
-	seconds := time.Now().Unix()
+	a.out.Identify(object, []byte(a.id), createdAt(created), model)
+}
+
+// createdAt returns the time of a line, in seconds.
+func createdAt(created jsonscan.Value) int64 {
 	if at, err := time.Parse(time.RFC3339Nano, string(created.Text())); err == nil && at.Unix() > 0 {
-		seconds = at.Unix()
+		return at.Unix()
 	}
-	a.out.Identify(object, []byte(a.id), seconds, model)
+	return time.Now().Unix()
 }
 
 // saw takes a line into account.

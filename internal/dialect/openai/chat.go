@@ -28,6 +28,7 @@ var (
 	withStreamUsage  = []byte(`"stream_options":{"include_usage":true}`)
 	nullFingerprint  = []byte(`"system_fingerprint":null`)
 	completionObject = []byte(`"object":"chat.completion"`)
+	textObject       = []byte(`"object":"text_completion"`)
 )
 
 // Call passes the body on with the backend's model name, with the members of
@@ -81,6 +82,24 @@ func withUsageOption(options jsonscan.Value) []byte {
 
 // Reply passes a completion on under the model name that the caller used.
 func (Chat) Reply(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+	return passCompletion(req, answer, reply, expected{
+		said: "message", kind: jsonscan.Object, choices: dialect.WantedChoices(req),
+		object: completionObject, idPrefix: chatIDPrefix, fingerprint: true,
+	})
+}
+
+// expected is what a completion must have, and what it gets where it lacks it.
+type expected struct {
+	said        string // the member of a choice in which the model speaks
+	kind        jsonscan.Kind
+	choices     int
+	object      []byte
+	idPrefix    string
+	fingerprint bool // clients require one
+}
+
+// passCompletion passes a completion on: of a chat, or of a text.
+func passCompletion(req *schema.Request, answer dialect.Answer, reply *dialect.Reply, want expected) error {
 	root, err := reply.Scan(answer.Body)
 	if err != nil {
 		return err
@@ -91,27 +110,27 @@ func (Chat) Reply(req *schema.Request, answer dialect.Answer, reply *dialect.Rep
 	}
 	given := 0
 	for c := m.choices.First(); c.Kind() != jsonscan.Absent; c = c.Next() {
-		if message := c.Get("message").Kind(); c.Kind() != jsonscan.Object || message != jsonscan.Object && message != jsonscan.Absent {
+		if said := c.Get(want.said).Kind(); c.Kind() != jsonscan.Object || said != want.kind && said != jsonscan.Absent {
 			return fmt.Errorf("%w: a choice that says nothing", dialect.ErrInvalid)
 		}
 		given++
 	}
-	if err := dialect.CheckChoices(given, dialect.WantedChoices(req)); err != nil {
+	if err := dialect.CheckChoices(given, want.choices); err != nil {
 		return err
 	}
 	reply.Usage = schema.ReadUsage(m.usage)
 	edits := m.renameModel(reply.Edits[:0], root, req.Body.Root().Get("model").Raw())
-	if m.fingerprint.Kind() == jsonscan.Absent {
+	if want.fingerprint && m.fingerprint.Kind() == jsonscan.Absent {
 		edits = append(edits, root.Insert(nullFingerprint))
 	}
 	if !m.created.Given() {
 		edits = addMissingMember(edits, root, m.created, appendCreated(nil))
 	}
 	if !m.object.Given() {
-		edits = addMissingMember(edits, root, m.object, completionObject)
+		edits = addMissingMember(edits, root, m.object, want.object)
 	}
 	if !m.id.Given() {
-		edits = addMissingMember(edits, root, m.id, appendNewID(nil))
+		edits = addMissingMember(edits, root, m.id, appendNewID(nil, want.idPrefix))
 	}
 	reply.Edits = edits
 	reply.Segments = reply.Doc.Splice(reply.Segments[:0], edits)
@@ -198,5 +217,7 @@ func (Chat) Events(req *schema.Request, body io.Reader) dialect.Events {
 		model:        bytes.Clone(req.Body.Root().Get("model").Raw()),
 		includeUsage: req.IncludeUsage,
 		wanted:       dialect.WantedChoices(req),
+		object:       chunkObject,
+		idPrefix:     chatIDPrefix,
 	}
 }

@@ -8,9 +8,15 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 )
 
+// What the ids of completions begin with.
+const (
+	chatIDPrefix = "chatcmpl-"
+	textIDPrefix = "cmpl-"
+)
+
 // appendNewID appends the member that names a completion whose backend did not.
-func appendNewID(dst []byte) []byte {
-	dst = append(dst, `"id":"chatcmpl-`...)
+func appendNewID(dst []byte, prefix string) []byte {
+	dst = append(append(dst, `"id":"`...), prefix...)
 	dst = append(dst, rand.Text()...)
 	return append(dst, '"')
 }

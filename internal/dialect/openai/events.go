@@ -20,7 +20,9 @@ type events struct {
 	doc          jsonscan.Document
 	model        []byte // the caller's name of the model, as JSON
 	includeUsage bool
-	wanted       int // choices that were asked for
+	wanted       int    // choices that were asked for
+	object       []byte // the member object of chunks that have none
+	idPrefix     string // of an id that is made here
 
 	usage    schema.Usage
 	rawUsage []byte // kept only for a caller that asked for usage
@@ -198,7 +200,7 @@ func (e *events) identify(m *members) {
 		if m.id.Kind() == jsonscan.String {
 			e.id = append(append(e.idSpace[:0], `"id":`...), m.id.Raw()...)
 		} else {
-			e.id = appendNewID(e.idSpace[:0])
+			e.id = appendNewID(e.idSpace[:0], e.idPrefix)
 		}
 	}
 	if e.created == nil {
@@ -222,7 +224,7 @@ func (e *events) edited(root jsonscan.Value, m *members) []byte {
 		e.edits = addMissingMember(e.edits, root, m.created, e.created)
 	}
 	if !m.object.Given() {
-		e.edits = addMissingMember(e.edits, root, m.object, chunkObject)
+		e.edits = addMissingMember(e.edits, root, m.object, e.object)
 	}
 	if !m.id.Given() {
 		e.edits = addMissingMember(e.edits, root, m.id, e.id)
@@ -270,7 +272,7 @@ func (e *events) recordUsage(usage jsonscan.Value) {
 func (e *events) usageChunk() []byte {
 	w := jsonwrite.Writer{Out: e.out[:0]}
 	w.Object()
-	for _, member := range [][]byte{e.id, chunkObject, e.created} {
+	for _, member := range [][]byte{e.id, e.object, e.created} {
 		w.Raw(member)
 	}
 	w.Member("model", e.model)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/rand"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,13 +14,13 @@ import (
 )
 
 // passForm describes a call that sends a form on: the parts as they came and in
-// their order, with the backend's name of the model.
-func passForm(req *schema.Request, to *dialect.Target, call *wire.Call) {
+// their order, with the backend's name of the model, and those that are added.
+func passForm(req *schema.Request, to *dialect.Target, call *wire.Call, added ...schema.Part) {
 	boundary := "patchbay-" + rand.Text()
 	to.Begin(call, to.PathFor(req), "multipart/form-data; boundary="+boundary, "*/*")
 	var pieces []piece
 	var text []byte
-	for _, part := range req.Form.Parts {
+	for _, part := range slices.Concat(req.Form.Parts, added) {
 		text = append(text, "--"+boundary+"\r\nContent-Disposition: form-data; name=\""+escapeQuotes(part.Name)+"\""...)
 		if part.File == nil {
 			value := part.Value

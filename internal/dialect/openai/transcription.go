@@ -24,6 +24,19 @@ func (Transcription) Call(req *schema.Request, to *dialect.Target, call *wire.Ca
 	return nil
 }
 
+// WhisperTranslation asks whisper.cpp, which has one address for transcripts in any
+// language, for a transcript in English.
+type WhisperTranslation struct{ Transcription }
+
+// Call passes the form on with the field that asks for English.
+func (WhisperTranslation) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error {
+	if _, given := req.Form.Value("translate"); given {
+		return schema.InvalidValue("translate", "'translate' is not a field of this endpoint, which always translates.")
+	}
+	passForm(req, to, call, schema.Part{Name: "translate", Value: "true"})
+	return nil
+}
+
 // Reply passes the transcript on: as JSON, or as plain text for the formats
 // that are text. Backends that answer in the other of the two are corrected.
 func (Transcription) Reply(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {

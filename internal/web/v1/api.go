@@ -153,7 +153,7 @@ func (a *API) begin(w http.ResponseWriter, r *http.Request, d *door) *exchange {
 	x.call.Unified, x.call.Service, x.call.Door = true, d.id.Service(), d.id
 	x.table, x.memory = a.current.Load(), a.options.Memory
 	x.take(&a.inputs)
-	if !d.id.IsUnified() {
+	if d.client != nil {
 		x.takeSource()
 	}
 	if d.errors != nil {

@@ -74,6 +74,26 @@ var doors = []*door{
 		},
 	},
 	{
+		id: schema.DoorCompletions, path: "/v1/completions", aliases: []string{"/completions"},
+		json: (*schema.Request).ParseCompletion,
+		operation: web.Operation{
+			Summary: "Completions of texts; with stream true the reply is a stream of events", Body: completionRequest{}, Reply: textCompletion{}, Media: mediaEvents,
+		},
+	},
+	{
+		id: schema.DoorModerations, path: "/v1/moderations", aliases: []string{"/moderations"},
+		json:      (*schema.Request).ParseModeration,
+		operation: web.Operation{Summary: "Whether texts or images are harmful", Body: moderationRequest{}, Reply: moderation{}},
+	},
+	{
+		id: schema.DoorTranslations, path: "/v1/audio/translations", aliases: []string{"/audio/translations"},
+		form: (*schema.Request).ParseTranslation,
+		operation: web.Operation{
+			Summary: "English text from speech in any language", BodyType: mediaForm, Body: translationRequest{}, Reply: transcription{},
+			Media: map[string]any{"text/plain": "", "text/event-stream": ""},
+		},
+	},
+	{
 		id: schema.DoorImages, path: "/v1/images/generations", aliases: []string{"/images/generations"},
 		json:      (*schema.Request).ParseImage,
 		operation: web.Operation{Summary: "Images from text", Body: imageRequest{}, Reply: imageList{}, Media: mediaEvents},

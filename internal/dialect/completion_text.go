@@ -1,0 +1,57 @@
+package dialect
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// SplitText makes a stream of whole completions of texts: all of them in one chunk, and
+// their usage in another one. It returns nil if the client did not ask for a stream.
+func SplitText(req *schema.Request, reply *Reply) (Events, error) {
+	if !req.Stream {
+		return nil, nil
+	}
+	var doc jsonscan.Document
+	doc.AllowDuplicateKeys = true
+	if err := doc.Parse(slices.Concat(reply.Segments...)); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	var chunk, last jsonwrite.Writer
+	chunk.Object()
+	last.Object()
+	for m := doc.Root().First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+		switch string(m.Key()) {
+		case "usage":
+			last.Copy(m)
+		case "choices":
+			chunk.Copy(m)
+			last.Literal(`"choices":[]`)
+		case "id", "object", "created", "model":
+			chunk.Copy(m)
+			last.Copy(m)
+		default:
+			chunk.Copy(m)
+		}
+	}
+	chunk.EndObject()
+	last.EndObject()
+	chunks := [][]byte{compactText(chunk.Out)}
+	if req.IncludeUsage && reply.Usage.Known {
+		chunks = append(chunks, compactText(last.Out))
+	}
+	return StoredEvents(reply.Usage, chunks...), nil
+}
+
+// compactText returns an object that was written here without spaces, in one line.
+func compactText(object []byte) []byte {
+	var doc jsonscan.Document
+	doc.AllowDuplicateKeys = true
+	if doc.Parse(object) != nil {
+		return object // its parts were scanned before
+	}
+	return CompactObject(doc.Root())
+}

@@ -1,0 +1,231 @@
+package ollama
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strconv"
+
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
+)
+
+// Generate completes texts with Ollama's generate call. As in the API that Ollama
+// imitates, the template of the model is around the prompt, unless raw is true.
+type Generate struct{}
+
+// Call translates a request for the completion of a text.
+func (Generate) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error {
+	if err := (Generate{}).Refuse(req); err != nil {
+		return err
+	}
+	if err := dialect.ReserveTranslation(req); err != nil {
+		return err
+	}
+	body := newRequestWriter(req, to)
+	accept, stream := "application/json", "false"
+	if req.Stream {
+		accept, stream = "application/x-ndjson", "true"
+	}
+	body.top.Add("stream", []byte(stream))
+	body.top.AddField("suffix", req.Field("suffix"))
+	if most, ok := req.Field("logprobs").Int(); ok {
+		body.top.Add("logprobs", []byte("true"))
+		if most > 0 {
+			body.top.Add("top_logprobs", strconv.AppendInt(nil, most, 10))
+		}
+	}
+	if err := body.sampling(req); err != nil {
+		return err
+	}
+	if err := body.extensions(req, placeOfGenerated); err != nil {
+		return err
+	}
+	to.Begin(call, to.Path, "application/json", accept)
+	call.Body = body.body(call.Body[:0], "prompt", promptOf(req).Raw())
+	return nil
+}
+
+// placeOfGenerated says what becomes of a field that is not translated.
+func placeOfGenerated(name string) place {
+	switch name {
+	case "keep_alive", "think", "format", "truncate", "shift", "raw", "system", "template", "images":
+		return atTopLevel
+	case "model", "prompt", "suffix", "stream", "stream_options", "extra_body", "user", "n", "best_of", "echo", "logprobs", "logit_bias",
+		"max_tokens", "stop", "temperature", "top_p", "top_k", "seed", "presence_penalty", "frequency_penalty",
+		"repeat_penalty", "repetition_penalty", "store", "metadata", "service_tier":
+		return notPassedOn
+	}
+	return amongOptions
+}
+
+// Refuse returns an error for what the dialect cannot express.
+func (Generate) Refuse(req *schema.Request) error {
+	prompt := req.Field("prompt")
+	if prompt.Kind() == jsonscan.Array {
+		switch {
+		case prompt.First().Kind() != jsonscan.String:
+			return schema.InvalidValue("prompt", "'prompt' must be a text: the backend of this model takes no token ids.")
+		case req.Prompts() > 1:
+			return schema.InvalidValue("prompt", "'prompt' must be one text: the backend of this model completes one at a time. Send a request for each.")
+		}
+	}
+	if len(promptOf(req).Text()) == 0 {
+		// Ollama takes it for a wish to load the model.
+		return schema.InvalidValue("prompt", "'prompt' must not be empty: the backend of this model completes nothing else.")
+	}
+	for _, name := range []string{"n", "best_of"} {
+		if v := req.Field(name); v.Given() {
+			if n, ok := v.Int(); !ok || n != 1 {
+				return schema.InvalidValue(name, "'"+name+"' must be 1: the backend of this model gives one answer per request.")
+			}
+		}
+	}
+	if v := req.Field("logit_bias"); v.Given() && !v.Empty() {
+		return schema.InvalidValue("logit_bias", "'logit_bias' is not supported by the backend of this model.")
+	}
+	if echoes(req) && req.Field("logprobs").Given() {
+		return schema.InvalidValue("echo", "'echo' cannot be combined with 'logprobs': the backend of this model tells no probabilities of the prompt.")
+	}
+	return nil
+}
+
+// promptOf returns the one prompt of a request.
+func promptOf(req *schema.Request) jsonscan.Value {
+	prompt := req.Field("prompt")
+	if prompt.Kind() == jsonscan.Array {
+		return prompt.First()
+	}
+	return prompt
+}
+
+// echoes tells whether the prompt shall stand before the completion. Ollama does not
+// repeat it, so that it is put there.
+func echoes(req *schema.Request) bool { return req.Field("echo").Kind() == jsonscan.True }
+
+// Reply makes a completion of an answer, which may be one object or the lines of a
+// stream that ended.
+func (Generate) Reply(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+	w := newTextWriter(req)
+	body := bytes.TrimPrefix(answer.Body, []byte(jsonscan.ByteOrderMark))
+	line, err := readLine(&reply.Doc, body)
+	if first, rest := nextLine(body); errors.Is(err, dialect.ErrInvalid) && len(rest) > 0 && isObject(first) {
+		return w.lines(body, reply)
+	}
+	if err != nil {
+		return err
+	}
+	return w.finishReply(&line, reply)
+}
+
+// lines reads an answer of several lines.
+func (w *textWriter) lines(body []byte, reply *dialect.Reply) error {
+	for {
+		var data []byte
+		data, body = nextLine(body)
+		if len(data) == 0 {
+			return dialect.ErrTruncated
+		}
+		line, err := readLine(&reply.Doc, data)
+		if err != nil {
+			return err
+		}
+		if line.done {
+			return w.finishReply(&line, reply)
+		}
+		if err := w.take(&line); err != nil {
+			return err
+		}
+	}
+}
+
+// finishReply writes the completion after its last line.
+func (w *textWriter) finishReply(line *answerLine, reply *dialect.Reply) error {
+	if !line.done {
+		return dialect.ErrTruncated
+	}
+	if err := w.take(line); err != nil {
+		return err
+	}
+	reply.Usage = line.usage()
+	reply.Segments = append(reply.Segments[:0], w.write(w.finish(line.reason), reply.Usage, false))
+	return nil
+}
+
+// Split makes a stream of a whole completion.
+func (Generate) Split(req *schema.Request, reply *dialect.Reply) (dialect.Events, error) {
+	return dialect.SplitText(req, reply)
+}
+
+// Events reads a stream of lines.
+func (Generate) Events(req *schema.Request, body io.Reader) dialect.Events {
+	return &textEvents{textWriter: newTextWriter(req), lines: dialect.NewNDJSON(body), includeUsage: req.IncludeUsage}
+}
+
+// textEvents makes chunks of the lines of a stream.
+type textEvents struct {
+	textWriter
+	lines        *dialect.NDJSON
+	doc          jsonscan.Document
+	includeUsage bool
+
+	usage     schema.Usage
+	done      bool // the last line was read
+	usageSent bool
+	err       error // how the stream ended
+}
+
+// Usage returns the report of the last line.
+func (e *textEvents) Usage() schema.Usage { return e.usage }
+
+// Next returns the next chunk for the caller.
+func (e *textEvents) Next() ([]byte, error) {
+	for e.err == nil && !e.done {
+		chunk, err := e.read()
+		e.err = err
+		if chunk != nil {
+			return chunk, nil
+		}
+	}
+	if e.err != nil {
+		return nil, e.err
+	}
+	if e.includeUsage && e.usage.Known && !e.usageSent {
+		e.usageSent = true
+		return e.write("", e.usage, true), nil
+	}
+	e.err = io.EOF
+	return nil, e.err
+}
+
+// read makes a chunk of the next line; it returns nil for one that says nothing.
+func (e *textEvents) read() ([]byte, error) {
+	dialect.DropLarge(&e.doc)
+	data, err := e.lines.Next()
+	if err != nil {
+		if errors.Is(err, io.EOF) {
+			err = dialect.ErrTruncated
+		}
+		return nil, err
+	}
+	line, err := readLine(&e.doc, data)
+	if err != nil {
+		if e.lines.Open() && errors.Is(err, dialect.ErrInvalid) {
+			err = dialect.ErrTruncated // the line was cut off
+		}
+		return nil, err
+	}
+	if err := e.take(&line); err != nil {
+		return nil, err
+	}
+	reason := ""
+	if line.done {
+		e.done, e.usage = true, line.usage()
+		reason = e.finish(line.reason)
+	} else if len(e.text) == 0 && e.probabilities.empty() {
+		return nil, nil // the model thinks, of which completions tell nothing
+	}
+	return e.write(reason, schema.Usage{}, false), nil
+}
