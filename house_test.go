@@ -67,6 +67,7 @@ var floors = []string{
 	"internal/routing",
 	"internal/discover",
 	"internal/starter",
+	"internal/importer",
 	"internal/live",
 	"internal/watch",
 	"internal/proxy",

@@ -28,6 +28,7 @@ const (
 	exitUsage  = 2
 	exitConfig = 3
 	exitPort   = 7
+	exitPartly = 8
 )
 
 // exitError is an error that decides the exit code of the program.
@@ -70,7 +71,7 @@ backends that you run or rent. It balances, fails over, and lets you change
 everything while it runs.
 
 Exit codes: 0 ok, 1 failed, 2 wrong usage, 3 bad or missing configuration or a
-start refused for safety, 7 the port is in use.`,
+start refused for safety, 7 the port is in use, 8 imported in part.`,
 		Example: `  patchbay demo                       try it: simulated backends, no model needed
   patchbay serve my.yaml              run it
   patchbay check my.yaml              find every mistake in a configuration`,
@@ -79,7 +80,7 @@ start refused for safety, 7 the port is in use.`,
 		Version:       version,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(newServe(env, stderr), newDemo(env, stderr), newCheck(env, stdout), newHealthcheck(env, stdout), newKeys(env, stdout), newTokens(env, stdout), newInit(env, stdout, stderr), newAdd(env, stdout, stderr), newDoctor(env, stdout), newSchema(stdout), newTail(env, stdout, stderr), newTop(env, stdout, stderr), newVersion(stdout))
+	root.AddCommand(newServe(env, stderr), newDemo(env, stderr), newCheck(env, stdout), newHealthcheck(env, stdout), newKeys(env, stdout), newTokens(env, stdout), newInit(env, stdout, stderr), newAdd(env, stdout, stderr), newDoctor(env, stdout), newImport(stdout, stderr), newSchema(stdout), newTail(env, stdout, stderr), newTop(env, stdout, stderr), newVersion(stdout))
 	root.SetOut(stdout) // the completions keep what is set when they are made
 	refuseUnknownShells(root)
 	return root
