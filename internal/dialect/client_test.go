@@ -165,3 +165,22 @@ func TestDoorWithoutTranslationIsRefusedByOtherBackends(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// The targets of several doors that a backend has itself do not contain each other.
+func TestTargetsOfDoorsHaveNoDoorsOfTheirOwn(t *testing.T) {
+	route := dialect.Route{Path: "/v1/x", Adapter: nil}
+	kind := &dialect.Kind{
+		Name:   "k",
+		Routes: map[schema.ServiceType]dialect.Route{schema.Chat: route},
+		Native: map[schema.Door]dialect.Route{schema.DoorCompletions: route, schema.DoorModerations: route, schema.DoorMessages: route},
+	}
+	target, err := kind.Target(schema.Chat, dialect.Endpoint{BaseURL: "http://backend.test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for door := range kind.Native {
+		if own, _ := target.ForModel("other").Through(door, nil); own.Model != "other" {
+			t.Errorf("%s: %+v", door, own)
+		}
+	}
+}

@@ -161,6 +161,7 @@ func (k *Kind) Target(service schema.ServiceType, e Endpoint) (*Target, error) {
 			continue
 		}
 		own := *t
+		own.native = nil // the map is that of t
 		at := e
 		at.Path = nativePath(e.Path, route.Path, native.Path)
 		own.Adapter, own.Path = native.Adapter, k.path(base.EscapedPath(), at, native.Path)
