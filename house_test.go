@@ -32,6 +32,7 @@ var floors = []string{
 	"internal/logs",
 	"internal/condition",
 	"internal/durable",
+	"internal/seal",
 	"internal/memory",
 	"internal/metrics",
 	"internal/calls",

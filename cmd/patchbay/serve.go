@@ -182,7 +182,7 @@ func startFailure(err error) error {
 	var unsafe *gateway.UnsafeError
 	var inUse *listen.InUseError
 	switch {
-	case errors.As(err, &unsafe):
+	case errors.As(err, &unsafe), errors.Is(err, control.ErrMasterKey):
 		return &exitError{exitConfig, err}
 	case errors.As(err, &inUse):
 		return &exitError{exitPort, err}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/seal"
 )
 
 // Role is what the bearer of a management token may do.
@@ -57,8 +59,13 @@ type Settings struct {
 	// open gateway may be managed: a page in a browser that had its own name
 	// lead here is refused.
 	AllowedHosts []string `json:"allowedHosts"`
-	Tokens       []Token  `json:"tokens"`
-	Keys         []Key    `json:"keys"`
+	// MasterKey encrypts the keys and headers of backends where they are stored, and
+	// PreviousMasterKey is one with which they were encrypted before. Empty means that
+	// they are stored as they are.
+	MasterKey         string  `json:"masterKey"`
+	PreviousMasterKey string  `json:"previousMasterKey"`
+	Tokens            []Token `json:"tokens"`
+	Keys              []Key   `json:"keys"`
 	// Tenants are the groups of keys that have terms of their own.
 	Tenants []Tenant `json:"tenants"`
 	// Defaults are the terms of every key where it says nothing itself.
@@ -88,7 +95,7 @@ func DefaultSettings() Settings { return Settings{ReserveTokens: 1024} }
 
 // Equal tells whether both settings are the same.
 func (s Settings) Equal(other Settings) bool {
-	return s.Enabled == other.Enabled && s.AllowOpen == other.AllowOpen &&
+	return s.Enabled == other.Enabled && s.AllowOpen == other.AllowOpen && s.MasterKey == other.MasterKey && s.PreviousMasterKey == other.PreviousMasterKey &&
 		slices.Equal(s.AllowedHosts, other.AllowedHosts) && slices.Equal(s.Tokens, other.Tokens) && slices.EqualFunc(s.Keys, other.Keys, Key.Equal) &&
 		slices.EqualFunc(s.Tenants, other.Tenants, Tenant.Equal) && s.Defaults.Equal(other.Defaults) && s.ReserveTokens == other.ReserveTokens
 }
@@ -125,6 +132,7 @@ func (s Settings) Check(report func(path, message string)) {
 			report(fmt.Sprintf("allowedHosts[%d]", i), "want a host name without a port, such as patchbay.example.com")
 		}
 	}
+	s.checkMasterKeys(report)
 	names, hashes := firstUse{}, firstUse{}
 	for i, token := range s.Tokens {
 		at := fmt.Sprintf("tokens[%d].", i)
@@ -154,6 +162,25 @@ func (s Settings) Check(report func(path, message string)) {
 	s.Defaults.check("defaults.", report)
 	if s.ReserveTokens < 0 || s.ReserveTokens > maxReserve {
 		report("reserveTokens", "must be from 0 to 10000000")
+	}
+}
+
+func (s Settings) checkMasterKeys(report func(path, message string)) {
+	if s.MasterKey != "" {
+		if wrong := seal.Check(s.MasterKey); wrong != "" {
+			report("masterKey", wrong)
+		}
+	}
+	switch {
+	case s.PreviousMasterKey == "":
+	case s.MasterKey == "":
+		report("previousMasterKey", "needs security.master-key, with which secrets are encrypted from now on")
+	case s.PreviousMasterKey == s.MasterKey:
+		report("previousMasterKey", "is the same as security.master-key")
+	default:
+		if wrong := seal.Check(s.PreviousMasterKey); wrong != "" {
+			report("previousMasterKey", wrong)
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/seal"
 )
 
 // Secret is a text that only few may see, such as the key of a backend. It is a
@@ -17,9 +18,13 @@ import (
 // or a file of the machine has. Only the configuration file makes references:
 // text from anywhere else is a literal, whatever it contains. The zero value is
 // the empty literal. Secrets that are equal by == say the same.
+//
+// In a store, a literal may be sealed: encrypted with a key that is not stored. No one
+// but the store sees it so.
 type Secret struct {
 	text        string
 	isReference bool
+	isSealed    bool
 }
 
 // Resolver returns the text that a reference stands for on this machine, now.
@@ -57,8 +62,14 @@ func (s Secret) Masked() string {
 // String keeps secrets out of texts that are printed by mistake.
 func (s Secret) String() string { return s.Masked() }
 
+// IsSealed tells whether the secret is encrypted.
+func (s Secret) IsSealed() bool { return s.isSealed }
+
 // resolve returns the text that is sent.
 func (s Secret) resolve(with Resolver) (string, error) {
+	if s.isSealed {
+		return "", errors.New("it is encrypted and was not opened")
+	}
 	if !s.isReference {
 		return s.text, nil
 	}
@@ -71,14 +82,18 @@ func (s Secret) resolve(with Resolver) (string, error) {
 // stored is how a reference is written in JSON. A literal is a string there, as
 // all secrets were before there were references.
 type stored struct {
-	Reference string `json:"reference"`
+	Reference string `json:"reference,omitzero"`
+	Sealed    string `json:"sealed,omitzero"`
 }
 
 // MarshalJSON writes a string for a literal and an object for a reference, so
 // that neither can be taken for the other.
 func (s Secret) MarshalJSON() ([]byte, error) {
-	if s.isReference {
-		return json.Marshal(stored{s.text})
+	switch {
+	case s.isReference:
+		return json.Marshal(stored{Reference: s.text})
+	case s.isSealed:
+		return json.Marshal(stored{Sealed: s.text})
 	}
 	return json.Marshal(s.text)
 }
@@ -86,11 +101,14 @@ func (s Secret) MarshalJSON() ([]byte, error) {
 // UnmarshalJSON reads what MarshalJSON writes.
 func (s *Secret) UnmarshalJSON(data []byte) error {
 	if len(data) > 0 && data[0] == '{' {
-		var reference stored
-		if err := json.Unmarshal(data, &reference, json.RejectUnknownMembers(true)); err != nil {
+		var written stored
+		if err := json.Unmarshal(data, &written, json.RejectUnknownMembers(true)); err != nil {
 			return err
 		}
-		*s = Reference(reference.Reference)
+		*s = Reference(written.Reference)
+		if written.Sealed != "" {
+			*s = Secret{text: written.Sealed, isSealed: true}
+		}
 		return nil
 	}
 	var text string
@@ -99,6 +117,57 @@ func (s *Secret) UnmarshalJSON(data []byte) error {
 	}
 	*s = Literal(text)
 	return nil
+}
+
+// Sealed returns the settings as a store has them: literals are encrypted. Place names
+// where the settings belong, and is part of what is encrypted.
+func (s Settings) Sealed(keys *seal.Keys, place string) Settings {
+	sealed, _ := s.mapSecrets(place, func(at string, secret Secret) (Secret, error) {
+		if secret.isReference || secret.isSealed || secret.text == "" {
+			return secret, nil
+		}
+		return Secret{text: keys.Seal(at, secret.text), isSealed: true}, nil
+	})
+	return sealed
+}
+
+// Opened returns the settings with literals in place of encrypted ones. The error names
+// the setting.
+func (s Settings) Opened(keys *seal.Keys, place string) (Settings, error) {
+	return s.mapSecrets(place, func(at string, secret Secret) (Secret, error) {
+		if !secret.isSealed {
+			return secret, nil
+		}
+		text, err := keys.Open(at, secret.text)
+		return Literal(text), err
+	})
+}
+
+// NeedsSealing tells whether a secret is stored as plain text, or encrypted with another
+// key than the current one.
+func (s Settings) NeedsSealing(keys *seal.Keys) bool {
+	needs := false
+	_, _ = s.mapSecrets("", func(_ string, secret Secret) (Secret, error) {
+		needs = needs || !secret.isReference && secret.text != "" && !(secret.isSealed && keys.IsCurrent(secret.text))
+		return secret, nil
+	})
+	return needs
+}
+
+// mapSecrets returns a copy of the settings with each secret replaced.
+func (s Settings) mapSecrets(place string, replace func(at string, secret Secret) (Secret, error)) (Settings, error) {
+	s = s.Clone()
+	place += "/" + s.ID() + "/"
+	var err error
+	if s.APIKey, err = replace(place+"api-key", s.APIKey); err != nil {
+		return s, fmt.Errorf("api-key of %s: %w", s.ID(), err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
+		if s.Headers[name], err = replace(place+"headers/"+name, s.Headers[name]); err != nil {
+			return s, fmt.Errorf("header %s of %s: %w", strconv.Quote(name), s.ID(), err)
+		}
+	}
+	return s, nil
 }
 
 // Resolved returns the settings with literals only: every reference is replaced

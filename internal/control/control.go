@@ -14,11 +14,13 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/condition"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/routing"
+	"github.com/patchbay-ai/patchbay/internal/seal"
 )
 
 // Control owns the configuration in force.
 type Control struct {
 	store   Store
+	keys    *seal.Keys // with which secrets are stored; nil means as they are
 	current *routing.Current
 	log     *slog.Logger
 
@@ -32,13 +34,15 @@ type Control struct {
 	static Services   // the services of the configuration file as it was last read
 
 	// The following fields are for gateways that share their configuration.
-	shared    Shared
-	values    *Values             // nil where nothing is shared
-	holds     map[string]hold     // the breakers that are held on all gateways
-	joined    atomic.Bool         // whether the shared configuration was ever read
-	position  Position            // the state of the shared log that is in force here
-	waiting   *config.Document    // a configuration file that is not in the shared log yet
-	following condition.Condition // whether the database of the shared log can be read
+	shared      Shared
+	unsealed    Shared              // the same, with versions as they are stored
+	isLogSealed bool                // the versions of the shared log have been encrypted
+	values      *Values             // nil where nothing is shared
+	holds       map[string]hold     // the breakers that are held on all gateways
+	joined      atomic.Bool         // whether the shared configuration was ever read
+	position    Position            // the state of the shared log that is in force here
+	waiting     *config.Document    // a configuration file that is not in the shared log yet
+	following   condition.Condition // whether the database of the shared log can be read
 }
 
 // state is a configuration in force. It is never changed.
@@ -76,7 +80,25 @@ func Open(store Store, doc *config.Document, current *routing.Current, log *slog
 }
 
 func open(store Store, doc *config.Document, current *routing.Current, log *slog.Logger, shared Shared) (*Control, error) {
-	c := &Control{store: store, current: current, log: log, file: fileStateOf(doc), static: doc.Clone().Services, shared: shared}
+	keys, err := seal.New(doc.Security.MasterKey, doc.Security.PreviousMasterKey)
+	if err != nil {
+		return nil, fmt.Errorf("security.master-key: %w", err)
+	}
+	sealing := sealedStore{store, keys}
+	if count, err := sealing.rewrite(); err != nil {
+		return nil, err
+	} else if count > 0 {
+		log.Info("the secrets of stored versions are encrypted now", "versions", count, "key", keys.ID())
+	}
+	store = sealing
+	unsealed := shared
+	if shared != nil {
+		shared = sealedShared{shared, keys}
+		if keys == nil {
+			log.Warn("the keys of backends are stored as plain text in the database of the shared configuration; set security.master-key to encrypt them")
+		}
+	}
+	c := &Control{store: store, keys: keys, unsealed: unsealed, current: current, log: log, file: fileStateOf(doc), static: doc.Clone().Services, shared: shared}
 	if shared != nil {
 		c.values = newValues(shared, &c.mu, log)
 	}
@@ -85,6 +107,9 @@ func open(store Store, doc *config.Document, current *routing.Current, log *slog
 		return nil, fmt.Errorf("versions: %w", err)
 	}
 	head, damage := store.Head()
+	if errors.Is(damage, ErrMasterKey) {
+		return nil, damage
+	}
 	c.state.Store(&state{doc: doc.Clone(), activations: head.Activations})
 	c.newest = max(head.Version, head.Newest)
 	if len(numbers) > 0 {
@@ -136,6 +161,9 @@ func (c *Control) resume(wanted int, numbers []int, isCurrent bool) (bool, error
 	}
 	for _, number := range slices.Backward(candidates) {
 		v, err := c.store.Load(number)
+		if errors.Is(err, ErrMasterKey) {
+			return false, err
+		}
 		if err == nil {
 			err = c.enact(&proposal{next: c.state.Load().with(v), check: validateStored, isCurrent: isCurrent})
 			var problems config.Problems

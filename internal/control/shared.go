@@ -172,6 +172,9 @@ func (c *Control) refresh(ctx context.Context) error {
 	err = c.catchUp(log)
 	log.end()
 	err = errors.Join(valuesErr, c.values.supplyMissing(ctx), err)
+	if err == nil {
+		err = c.sealLog(ctx)
+	}
 	if err != nil || c.waiting == nil {
 		return err
 	}

@@ -33,6 +33,8 @@ const (
 	versionsDir = "versions"
 	currentFile = "current.json"
 	lockFile    = "lock"
+	// backupPrefix begins the names of the directories with backups.
+	backupPrefix = "backup-"
 )
 
 // ErrInUse means that another process works in the same data directory.
@@ -127,7 +129,7 @@ func (s *Store) Backup(now time.Time, dryRun bool) (path string, files []string,
 	if err != nil || dryRun {
 		return "", filesOf(numbers), err
 	}
-	name := "backup-" + now.UTC().Format("20060102T150405.000000000Z")
+	name := backupPrefix + now.UTC().Format("20060102T150405.000000000Z")
 	unfinished := durable.Unfinished(name)
 	to, err := durable.Open(s.data.Path(unfinished))
 	if err != nil {
@@ -155,6 +157,61 @@ func (s *Store) Backup(now time.Time, dryRun bool) (path string, files []string,
 		return "", nil, err
 	}
 	return s.data.Path(name), files, nil
+}
+
+// Rewrite changes versions in place, also those of backups. Files that are no versions
+// are left alone.
+func (s *Store) Rewrite(change func(*control.Version) (bool, error)) error {
+	entries, err := os.ReadDir(s.data.Path(""))
+	if err != nil {
+		return err
+	}
+	dirs := []*durable.Dir{s.dir}
+	for _, entry := range entries {
+		if !entry.IsDir() || !strings.HasPrefix(entry.Name(), backupPrefix) {
+			continue
+		}
+		dir, err := durable.Open(s.data.Path(entry.Name()))
+		if err != nil {
+			return err
+		}
+		dirs = append(dirs, dir)
+	}
+	for _, dir := range dirs {
+		if err := rewriteIn(dir, change); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func rewriteIn(dir *durable.Dir, change func(*control.Version) (bool, error)) error {
+	names, err := dir.Names()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		number, err := strconv.Atoi(strings.TrimSuffix(name, ".json"))
+		if err != nil || name != fileOf(number) {
+			continue
+		}
+		data, err := dir.Read(name)
+		if err != nil {
+			return err
+		}
+		v, err := control.ReadVersion(number, data)
+		if err != nil {
+			continue // the start says so when it needs it
+		}
+		changed, err := change(v)
+		if err == nil && changed {
+			err = write(dir, name, v)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func fileOf(number int) string { return fmt.Sprintf("%08d.json", number) }

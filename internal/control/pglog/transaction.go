@@ -94,6 +94,16 @@ func (t *transaction) Save(v *control.Version) error {
 	return err
 }
 
+// Replace stores a version again.
+func (t *transaction) Replace(v *control.Version) error {
+	record, err := json.Marshal(v, json.Deterministic(true))
+	if err != nil {
+		return err
+	}
+	_, err = t.exec("UPDATE patchbay_config_versions SET record = $2 WHERE version = $1", v.Number, string(record))
+	return err
+}
+
 // plain returns a text without what the database refuses. These columns are for people;
 // the stored record has the original text.
 func plain(text string) string {

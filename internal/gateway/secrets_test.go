@@ -1,0 +1,177 @@
+package gateway_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/patchbay-ai/patchbay/internal/control"
+	"github.com/patchbay-ai/patchbay/internal/gateway"
+	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/logs"
+	"github.com/patchbay-ai/patchbay/internal/seal"
+	"github.com/patchbay-ai/patchbay/internal/simulator"
+	"github.com/patchbay-ai/patchbay/internal/storetest"
+)
+
+const (
+	backendKey    = "sk-a-literal-of-the-backend"
+	backendHeader = "a-literal-in-a-header"
+)
+
+// contents returns every file below a directory.
+func contents(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	if err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		files[path] = string(data)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// plainFiles returns the files below a directory that have a secret as plain text.
+func plainFiles(t *testing.T, dir string) []string {
+	t.Helper()
+	var plain []string
+	for path, content := range contents(t, dir) {
+		if strings.Contains(content, backendKey) || strings.Contains(content, backendHeader) {
+			plain = append(plain, path)
+		}
+	}
+	return plain
+}
+
+func masterKeys(current, previous string) string {
+	if previous == "" {
+		return fmt.Sprintf("security: {master-key: %s}\n", gatewaytest.Quote(current))
+	}
+	return fmt.Sprintf("security: {master-key: %s, previous-master-key: %s}\n", gatewaytest.Quote(current), gatewaytest.Quote(previous))
+}
+
+// TestSecretsAreEncryptedAtRest: with a master key no version, backup or head has the
+// key of a backend as plain text, also those that were written before; the key still
+// reaches the backend; keys are rotated with two of them; and a wrong key or none stops
+// the start and changes nothing.
+func TestSecretsAreEncryptedAtRest(t *testing.T) {
+	t.Parallel()
+	b := gatewaytest.StartBackend(t)
+	dir := t.TempDir()
+	yaml := gatewaytest.ChatYAML(gatewaytest.Instance("m", b.URL(), "api-key: "+backendKey, "headers: {X-Team: "+backendHeader+"}"),
+		gatewaytest.Instance("n", b.URL(), "api-key: '${TEAM_KEY:none}'"))
+	start := func(settings string) *gatewaytest.Gateway {
+		r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: settings + yaml, DataDir: dir})
+		r.Chat(gatewaytest.PlainHi).Succeeds(t)
+		if got := lastAuthorization(b); got != "Bearer "+backendKey {
+			t.Errorf("the backend got %q", got)
+		}
+		if out := r.Logs.String(); strings.Contains(out, backendKey) || strings.Contains(out, backendHeader) {
+			t.Error("the log has a secret")
+		}
+		return r
+	}
+	r := start("")
+	r.API(http.MethodPut, "/api/config/instance/update/chat", `{"instanceId": "m@`+b.URL()+`", "instance": {"weight": 2}}`).Is(t, http.StatusOK)
+	r.API(http.MethodPost, "/api/config/merge/backup", "").Is(t, http.StatusOK)
+	r.Halt()
+	if len(plainFiles(t, dir)) < 4 { // two versions, their backup, the head
+		t.Fatal("there is nothing to encrypt")
+	}
+	first, second := seal.NewKey(), seal.NewKey()
+	r = start(masterKeys(first, ""))
+	r.API(http.MethodPut, "/api/config/instance/update/chat", `{"instanceId": "m@`+b.URL()+`", "instance": {"weight": 3}}`).Is(t, http.StatusOK)
+	r.API(http.MethodPost, "/api/config/merge/backup", "").Is(t, http.StatusOK)
+	if reply := r.API(http.MethodGet, "/api/config/instance/type/chat", ""); !strings.Contains(reply.Body, backendKey) || !strings.Contains(reply.Body, "${TEAM_KEY:none}") {
+		t.Errorf("%s", reply.Body)
+	}
+	r.API(http.MethodPost, "/api/config/version/rollback/1", "").Is(t, http.StatusOK)
+	r.Chat(gatewaytest.PlainHi).Succeeds(t)
+	r.Halt()
+	if plain := plainFiles(t, dir); len(plain) > 0 {
+		t.Errorf("plain text in %v", plain)
+	}
+	start(masterKeys(second, first)).Halt()
+	before := contents(t, dir)
+	for _, wrong := range []string{"", masterKeys(seal.NewKey(), ""), masterKeys(first, "")} {
+		_, err := gateway.New(gatewaytest.LoadDocument(t, wrong+yaml, dir), logs.New(new(gatewaytest.Buffer), logs.JSON, slog.LevelDebug), gateway.Options{})
+		if !errors.Is(err, control.ErrMasterKey) {
+			t.Errorf("%q: %v", wrong, err)
+		}
+	}
+	if !maps.Equal(before, contents(t, dir)) {
+		t.Error("a start that failed changed something")
+	}
+	start(masterKeys(second, ""))
+}
+
+// TestSharedSecretsAreEncrypted: gateways that share their configuration encrypt what
+// the database has, and without a master key they warn.
+func TestSharedSecretsAreEncrypted(t *testing.T) {
+	t.Parallel()
+	database := storetest.Postgres(t)
+	b := gatewaytest.StartBackend(t)
+	yaml := fmt.Sprintf("store: {config: %s}\n", gatewaytest.Quote(database.URL)) +
+		gatewaytest.ChatYAML(gatewaytest.Instance("m", b.URL(), "api-key: "+backendKey))
+	const warning = "stored as plain text in the database of the shared configuration"
+	open := gatewaytest.Start(t, yaml)
+	if !strings.Contains(open.Logs.String(), warning) {
+		t.Error("there is no warning")
+	}
+	if !strings.Contains(records(t, database.URL), backendKey) {
+		t.Fatal("there is nothing to encrypt")
+	}
+	open.Halt()
+	key := masterKeys(seal.NewKey(), "")
+	a, other := gatewaytest.Start(t, key+yaml), gatewaytest.Start(t, key+yaml)
+	if stored := records(t, database.URL); strings.Contains(stored, backendKey) || !strings.Contains(stored, "sealed") {
+		t.Errorf("the database has %s", stored)
+	}
+	if strings.Contains(a.Logs.String(), warning) {
+		t.Error("there is a warning")
+	}
+	a.API(http.MethodPut, "/api/config/instance/update/chat", `{"instanceId": "m@`+b.URL()+`", "instance": {"apiKey": "sk-another-literal"}}`).Is(t, http.StatusOK)
+	gatewaytest.Eventually(t, "the other gateway uses the new key", func() bool {
+		other.Chat(gatewaytest.PlainHi).Succeeds(t)
+		return lastAuthorization(b) == "Bearer sk-another-literal"
+	})
+	if strings.Contains(records(t, database.URL), "sk-another-literal") || len(plainFiles(t, other.Document.Server.DataDir)) > 0 {
+		t.Error("the new key is stored as plain text")
+	}
+}
+
+// lastAuthorization returns what the last call of a backend was authorized with.
+func lastAuthorization(b *simulator.Backend) string {
+	calls := b.Requests()
+	return calls[len(calls)-1].Header.Get("Authorization")
+}
+
+// records returns what the database has of all versions.
+func records(t *testing.T, url string) string {
+	t.Helper()
+	ctx := gatewaytest.Deadline(t)
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	var all string
+	if err := conn.QueryRow(ctx, "SELECT string_agg(record, ' ') FROM patchbay_config_versions").Scan(&all); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
