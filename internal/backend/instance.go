@@ -115,6 +115,7 @@ func New(settings Settings, service schema.ServiceType, policy Policy, state *St
 		Model:                settings.UpstreamModel,
 		Headers:              headers,
 		ForwardAuthorization: settings.ForwardAuthorization,
+		Responses:            settings.Responses,
 	})
 	if err != nil {
 		return nil, err

@@ -56,6 +56,9 @@ type Settings struct {
 	// many as there were calls at a time.
 	KeepAlive       *bool `json:"keepAlive"`
 	IdleConnections int   `json:"idleConnections" minimum:"0"`
+	// Responses says whether the backend speaks the Responses API itself, so that its
+	// requests are passed on; nil means as is usual for the kind and the host.
+	Responses *bool `json:"responses" doc:"Whether the backend speaks the Responses API itself, so that requests to /v1/responses are passed on to it; null for what is usual: true for OpenAI, false for all others."`
 	// Proxy is the address of the proxy through which the backend is reached, or
 	// NoProxy; empty means as the environment says. It may hold a password.
 	Proxy string `json:"proxy" doc:"Such as http://proxy.example:3128; none for none, empty for that of the environment."`
@@ -113,7 +116,7 @@ func (s Settings) Equal(other Settings) bool {
 		s.APIKey == other.APIKey && s.Weight == other.Weight && s.Tier == other.Tier && s.Enabled == other.Enabled &&
 		s.Adapter == other.Adapter && s.UpstreamModel == other.UpstreamModel &&
 		s.ForwardAuthorization == other.ForwardAuthorization && s.MaxConcurrency == other.MaxConcurrency &&
-		sameSwitch(s.KeepAlive, other.KeepAlive) && s.IdleConnections == other.IdleConnections &&
+		sameSwitch(s.KeepAlive, other.KeepAlive) && sameSwitch(s.Responses, other.Responses) && s.IdleConnections == other.IdleConnections &&
 		s.Proxy == other.Proxy && s.TLS == other.TLS &&
 		s.Timeouts == other.Timeouts && maps.Equal(s.Headers, other.Headers)
 }
@@ -121,11 +124,16 @@ func (s Settings) Equal(other Settings) bool {
 // Clone returns a copy that shares nothing with s.
 func (s Settings) Clone() Settings {
 	s.Headers = maps.Clone(s.Headers)
-	if s.KeepAlive != nil {
-		keep := *s.KeepAlive
-		s.KeepAlive = &keep
-	}
+	s.KeepAlive, s.Responses = cloneSwitch(s.KeepAlive), cloneSwitch(s.Responses)
 	return s
+}
+
+func cloneSwitch(s *bool) *bool {
+	if s == nil {
+		return nil
+	}
+	value := *s
+	return &value
 }
 
 func sameSwitch(a, b *bool) bool {

@@ -33,6 +33,14 @@ type Insistent interface {
 	MustTranslate() bool
 }
 
+// Bound is a Client whose request can be answered only by the instances that it does not
+// refuse.
+type Bound interface {
+	Client
+	// RefuseInstance returns an error if an instance cannot answer the request.
+	RefuseInstance(id string) error
+}
+
 // ClientEvents are FramedEvents of a dialect that has its own events for errors and
 // for keeping the connection alive.
 type ClientEvents interface {
@@ -63,6 +71,9 @@ func (t *Target) Through(door schema.Door, client Client) (*Target, Adapter) {
 	}
 	return t, translation{client, t.Adapter}
 }
+
+// Native returns the target of a door that the backend has itself, nil if it has not.
+func (t *Target) Native(door schema.Door) *Target { return t.native[door] }
 
 // RefuseThrough is Refuse for the requests of any door.
 func (t *Target) RefuseThrough(req *schema.Request, client Client) error {

@@ -55,6 +55,20 @@ type Route struct {
 	// Path is where calls go unless the instance says otherwise.
 	Path    string
 	Adapter Adapter
+	// Hosts are where a native door is used unless the instance says otherwise; empty
+	// means everywhere. A host stands for the domains below it, too.
+	Hosts []string
+}
+
+// isUsual reports whether a native door is used at a host unless the instance says
+// otherwise.
+func (r Route) isUsual(host string) bool {
+	for _, known := range r.Hosts {
+		if host == known || strings.HasSuffix(host, "."+known) {
+			return true
+		}
+	}
+	return len(r.Hosts) == 0
 }
 
 // Quirks are departures of a kind from its dialect.
@@ -72,6 +86,17 @@ type Endpoint struct {
 	Model                string // the backend's name for the model; empty = the caller's
 	Headers              map[string]string
 	ForwardAuthorization bool
+	// Responses says whether the backend speaks the Responses API itself; nil means
+	// what is usual.
+	Responses *bool
+}
+
+// has reports whether the backend has a native door.
+func (e Endpoint) has(door schema.Door, native Route, host string) bool {
+	if door == schema.DoorResponses && e.Responses != nil {
+		return *e.Responses
+	}
+	return native.isUsual(host)
 }
 
 // Target is an Endpoint prepared for calls: everything that can be computed before
@@ -157,7 +182,7 @@ func (k *Kind) Target(service schema.ServiceType, e Endpoint) (*Target, error) {
 	}
 	t.addHeaders(k, e)
 	for door, native := range k.Native {
-		if door.Service() != service {
+		if door.Service() != service || !e.has(door, native, base.Hostname()) {
 			continue
 		}
 		own := *t

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -116,6 +117,12 @@ func (c *choice) refuseUntranslatable() error {
 func (c *choice) canTranslate(i *backend.Instance) bool {
 	if c.translates == i {
 		return true
+	}
+	if bound, ok := c.client.(dialect.Bound); ok {
+		if err := bound.RefuseInstance(i.ID); err != nil {
+			c.exclude(i, err)
+			return false
+		}
 	}
 	if err := i.Target.RefuseThrough(c.req, c.client); err != nil {
 		c.exclude(i, err)

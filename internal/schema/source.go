@@ -15,6 +15,9 @@ type Source struct {
 	// same dialect. Nothing of it is passed on that a dialect does not name.
 	Header http.Header
 	Query  string
+	// Passed is told the id of an answer that a backend keeps and that is passed on;
+	// nil where nobody wants to know.
+	Passed func(id string)
 }
 
 // ParseSource reads the body of a request in the dialect of a door that is not

@@ -29,6 +29,8 @@ var (
 	completionRoute  = dialect.Route{Path: "/v1/completions", Adapter: openai.Completion{}}
 	moderationRoute  = dialect.Route{Path: "/v1/moderations", Adapter: openai.Moderation{}}
 	translationRoute = dialect.Route{Path: "/v1/audio/translations", Adapter: openai.Transcription{}}
+	// Those of OpenAI speak the Responses API; for any other the instance must say so.
+	responsesRoute = dialect.Route{Path: "/v1/responses", Adapter: openai.Responses{}, Hosts: []string{"openai.com"}}
 )
 
 // table is the table of everything that can stand behind an instance.
@@ -41,6 +43,7 @@ var table = []*dialect.Kind{
 		// Whatever serves this dialect may stand behind it.
 		ErrorPatterns: [][]dialect.ErrorPattern{llamaErrors, whisperErrors, localAIErrors, ollamaErrors},
 		Native: map[schema.Door]dialect.Route{
+			schema.DoorResponses:    responsesRoute,
 			schema.DoorCompletions:  completionRoute,
 			schema.DoorModerations:  moderationRoute,
 			schema.DoorTranslations: translationRoute,
@@ -64,6 +67,7 @@ var table = []*dialect.Kind{
 		Deployments: "/openai/deployments/{model}",
 		APIVersion:  "2024-10-21",
 		Native: map[schema.Door]dialect.Route{
+			schema.DoorResponses:    responsesRoute,
 			schema.DoorCompletions:  completionRoute,
 			schema.DoorTranslations: translationRoute,
 		},
@@ -81,6 +85,7 @@ var table = []*dialect.Kind{
 		TypeName: "VLLMAdapter",
 		Health:   "/health",
 		Native: map[schema.Door]dialect.Route{
+			schema.DoorResponses:    responsesRoute,
 			schema.DoorCompletions:  completionRoute,
 			schema.DoorTranslations: translationRoute,
 		},
@@ -98,6 +103,7 @@ var table = []*dialect.Kind{
 		// Its backends are those of others, whose words it passes on.
 		ErrorPatterns: [][]dialect.ErrorPattern{llamaErrors},
 		Native: map[schema.Door]dialect.Route{
+			schema.DoorResponses:   responsesRoute,
 			schema.DoorCompletions: completionRoute,
 		},
 		Routes: map[schema.ServiceType]dialect.Route{
@@ -115,6 +121,7 @@ var table = []*dialect.Kind{
 		TypeName: "XinferenceAdapter",
 		Health:   "/v1/models",
 		Native: map[schema.Door]dialect.Route{
+			schema.DoorResponses:    responsesRoute,
 			schema.DoorCompletions:  completionRoute,
 			schema.DoorTranslations: translationRoute,
 		},
@@ -133,6 +140,7 @@ var table = []*dialect.Kind{
 		TypeName: "LocalAIAdapter",
 		Health:   "/readyz",
 		Native: map[schema.Door]dialect.Route{
+			schema.DoorResponses:   responsesRoute,
 			schema.DoorCompletions: completionRoute,
 		},
 		Routes: map[schema.ServiceType]dialect.Route{
@@ -155,6 +163,7 @@ var table = []*dialect.Kind{
 		// by default no more than eight or so.
 		NoKeepAlive: true,
 		Native: map[schema.Door]dialect.Route{
+			schema.DoorResponses:   responsesRoute,
 			schema.DoorCompletions: completionRoute,
 		},
 		Routes: map[schema.ServiceType]dialect.Route{

@@ -55,6 +55,9 @@ type Client struct {
 	// Translate insists on a translation, because the request has something that was made
 	// by one and that no backend knows.
 	Translate bool
+	// Instance is the id of the instance that keeps the response which the request
+	// continues; empty if it may go anywhere. Previous is the id of that response.
+	Instance, Previous string
 
 	req *Request
 	err error
@@ -62,6 +65,14 @@ type Client struct {
 
 // MustTranslate reports whether the request must not be passed on.
 func (c *Client) MustTranslate() bool { return c.Translate }
+
+// RefuseInstance refuses instances that do not know the response which is continued.
+func (c *Client) RefuseInstance(id string) error {
+	if c.Instance == "" || c.Instance == id {
+		return nil
+	}
+	return NotFound(c.Previous)
+}
 
 // NamesTranslated reports whether the input of a request has something that was made by a
 // translation here: a state that a backend wants back, or a reference to an item.

@@ -180,6 +180,21 @@ func (s *Stream) Fail(err *schema.Error) []byte {
 	return s.out
 }
 
+// ErrorEvent returns the event that ends a response which broke off and of which only the
+// events are known, given how many there were.
+func ErrorEvent(known *schema.Error, count int64) []byte {
+	w := jsonwrite.Writer{Out: append(appendHead(nil, "error"), ',')}
+	w.Name("code")
+	w.Plain(errorCode(known))
+	w.Name("message")
+	w.Text([]byte(known.Message))
+	w.Literal(`"param":null`)
+	w.Name("sequence_number")
+	w.Int(count)
+	w.EndObject()
+	return append(w.Out, "\n\n"...)
+}
+
 // response writes an event that has the response, and returns where that stands in the
 // output.
 func (s *Stream) response(name string, o outcome) (from, to int) {

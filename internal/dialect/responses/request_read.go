@@ -58,27 +58,33 @@ func Read(root jsonscan.Value, past Past) (*Request, error) {
 	return r.req, nil
 }
 
-// refuse returns an error for a request that asks for something that only a server has
-// which keeps conversations and files and works in the background.
-func (r *reader) refuse() *schema.Error {
-	for _, field := range []struct{ name, instead string }{
-		{"conversation", "Conversations are not kept here. Send the items of the conversation as 'input', or name the response before in 'previous_response_id'."},
-		{"prompt", "Prompt templates are not kept here. Send the text of the prompt as 'instructions' or 'input'."},
-		{"moderation", "Moderation of responses is not available here. Leave 'moderation' out."},
-	} {
-		if r.root.Get(field.name).Given() {
-			return invalid(field.name, field.instead)
-		}
+// Refuse returns an error for a request that asks for something which no request gets:
+// the gateway neither keeps conversations nor works in the background.
+func Refuse(root jsonscan.Value) error {
+	if root.Get("conversation").Given() {
+		return invalid("conversation", "Conversations are not kept here. Send the items of the conversation as 'input', or name the response before in 'previous_response_id'.")
 	}
-	if r.root.Get("background").Kind() == jsonscan.True {
+	if root.Get("background").Kind() == jsonscan.True {
 		return invalid("background", "Responses in the background are not available here. Leave 'background' out, and use 'stream' for long answers.")
 	}
 	for _, name := range []string{"store", "stream", "parallel_tool_calls", "background"} {
-		if v := r.root.Get(name); v.Given() && v.Kind() != jsonscan.True && v.Kind() != jsonscan.False {
+		if v := root.Get(name); v.Given() && v.Kind() != jsonscan.True && v.Kind() != jsonscan.False {
 			return invalid(name, "'"+name+"' must be true or false.")
 		}
 	}
 	return nil
+}
+
+// refuse returns an error for a request that asks for something that only a server has
+// which speaks the API itself.
+func (r *reader) refuse() error {
+	if r.root.Get("prompt").Given() {
+		return invalid("prompt", "Prompt templates are not kept here. Send the text of the prompt as 'instructions' or 'input'.")
+	}
+	if r.root.Get("moderation").Given() {
+		return invalid("moderation", "Moderation of responses is not available here. Leave 'moderation' out.")
+	}
+	return Refuse(r.root)
 }
 
 // readMessages writes the messages: what came before, the instructions, and the input.

@@ -204,5 +204,6 @@ func (a *API) end(x *exchange) {
 	a.running.Add(-1)
 	x.TakeBack()
 	x.w, x.r, x.call, x.door, x.table, x.caller = nil, nil, nil, nil, nil, access.Caller{}
+	x.passed = passedAnswer{}
 	a.pool.Put(x)
 }

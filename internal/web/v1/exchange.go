@@ -37,6 +37,8 @@ type exchange struct {
 	spool    spool
 	memory   *memory.Watch
 	reserved int64 // what the request has taken from the memory budget
+	// passed is the answer that a backend keeps, once it is known.
+	passed passedAnswer
 }
 
 // keepBuffer is the largest body buffer that is kept for the next request.
@@ -80,7 +82,7 @@ func (x *exchange) TakeBack() {
 	x.giveBackBeyond(0)
 	if source := x.request.Source; source != nil {
 		source.Body.Reset()
-		source.Header, source.Query = nil, ""
+		source.Header, source.Query, source.Passed = nil, "", nil
 	}
 	x.request.Reset()
 	x.input.body, x.input.scan = x.body[:0], x.request.Body

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect/responses"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
+	"github.com/patchbay-ai/patchbay/internal/proxy"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
@@ -37,15 +39,38 @@ func (a *API) openResponses(x *exchange) (dialect.Client, error) {
 			ID: req.ID, Owner: past.owner, Previous: past.ids, Input: req.Input, Response: response,
 		})
 	}
+	if root.Get("store").Kind() != jsonscan.False {
+		x.passed.keep = func(id, instance string) {
+			a.keepAnswer(past.ctx, &answers.Answer{ID: id, Owner: past.owner, Instance: instance})
+		}
+		x.request.Source.Passed = func(id string) { x.passed.id = id }
+	}
 	previous := root.Get("previous_response_id")
 	if previous.Kind() != jsonscan.String {
 		return client, nil
 	}
-	if err := past.find(string(previous.Text())); err != nil {
+	client.Previous = string(previous.Text())
+	if err := past.find(client.Previous); err != nil {
 		return nil, err
 	}
-	client.Translate = true
+	client.Instance = past.instance
+	client.Translate = client.Instance == ""
 	return client, nil
+}
+
+// passedAnswer is a response that a backend keeps. Requests that continue it go to the
+// same instance.
+type passedAnswer struct {
+	id   string
+	keep func(id, instance string)
+}
+
+// stick keeps which instance made the response. It is called when the answer has begun,
+// so that the id is known.
+func (p *passedAnswer) stick(instance string) {
+	if p.id != "" && p.keep != nil {
+		p.keep(p.id, instance)
+	}
 }
 
 // keepAnswer puts an answer into the store. The client gets it in any case: one that is
@@ -74,6 +99,8 @@ type pastAnswers struct {
 
 	ids   []string // of the conversation, the first one first
 	chain []*answers.Answer
+	// instance is the id of the instance that keeps the conversation, if it is not here.
+	instance string
 }
 
 // mostTurns is how many responses a conversation may have.
@@ -87,6 +114,9 @@ func (p *pastAnswers) find(id string) error {
 	}
 	if last[0] == nil {
 		return responses.NotFound(id)
+	}
+	if p.instance = last[0].Instance; p.instance != "" {
+		return nil
 	}
 	before, err := p.get(last[0].Previous...)
 	if err != nil {
@@ -201,9 +231,38 @@ func (a *API) Response(w http.ResponseWriter, r *http.Request) {
 		Fail(w, r, schema.InvalidValue("stream", "A response that is complete is not streamed again. Leave 'stream' out."))
 		return
 	}
-	if found := a.findAnswer(w, r); found != nil {
+	found := a.findAnswer(w, r)
+	switch {
+	case found == nil:
+	case found.Instance != "":
+		if body, ok := a.askInstance(w, r, found, ""); ok {
+			writeBytes(w, body)
+		}
+	default:
 		writeBytes(w, found.Response)
 	}
+}
+
+// askInstance passes a request for a response on to the instance that keeps it, and
+// returns what that answers. It answers with an error and returns false where there is no
+// such answer.
+func (a *API) askInstance(w http.ResponseWriter, r *http.Request, found *answers.Answer, more string) ([]byte, bool) {
+	status, body, err := a.proxy.Ask(r.Context(), proxy.Question{
+		Instance: found.Instance, Door: schema.DoorResponses, Method: r.Method,
+		Path: "/" + url.PathEscape(found.ID) + more, Query: r.URL.RawQuery,
+	})
+	var known *schema.Error
+	switch {
+	case errors.As(err, &known):
+		Fail(w, r, known)
+	case err != nil:
+		Fail(w, r, unexpected(err))
+	case status < 200 || status > 299:
+		Fail(w, r, responseNotFound(found.ID))
+	default:
+		return body, true
+	}
+	return nil, false
 }
 
 // DeleteResponse answers DELETE /v1/responses/{id}.
@@ -211,6 +270,11 @@ func (a *API) DeleteResponse(w http.ResponseWriter, r *http.Request) {
 	found := a.findAnswer(w, r)
 	if found == nil {
 		return
+	}
+	if found.Instance != "" {
+		if _, ok := a.askInstance(w, r, found, ""); !ok {
+			return
+		}
 	}
 	was, err := a.options.Answers.Delete(r.Context(), found.Owner, found.ID)
 	switch {
@@ -297,6 +361,12 @@ func (a *API) InputItems(w http.ResponseWriter, r *http.Request) {
 	}
 	found := a.findAnswer(w, r)
 	if found == nil {
+		return
+	}
+	if found.Instance != "" {
+		if body, ok := a.askInstance(w, r, found, "/input_items"); ok {
+			writeBytes(w, body)
+		}
 		return
 	}
 	items := itemsOf(found.Input)

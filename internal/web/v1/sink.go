@@ -31,6 +31,7 @@ func (x *exchange) Route(route proxy.Route) {
 	}
 	if route.Instance != nil {
 		header["X-Router-Instance"] = route.Instance.HandleHeader
+		x.passed.stick(route.Instance.ID)
 	}
 	header["X-Router-Attempts"] = attemptsText(route.Attempts)
 	x.showLimit(route.Limit)

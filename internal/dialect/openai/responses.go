@@ -1,0 +1,199 @@
+package openai
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/dialect/responses"
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
+)
+
+// Responses speaks the Responses API towards backends that speak it themselves: requests
+// and answers pass as they are, apart from the name of the model.
+type Responses struct{}
+
+// Refuse refuses what is refused of every request: the gateway neither counts nor follows
+// what is done in the background, and does not know whose a conversation is.
+func (Responses) Refuse(req *schema.Request) error { return responses.Refuse(req.Source.Body.Root()) }
+
+// Call passes the body on with the backend's name of the model.
+func (Responses) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error {
+	accept := "application/json"
+	if req.Stream {
+		accept = "text/event-stream"
+	}
+	to.Begin(call, to.PathFor(req), "application/json", accept)
+	edits := call.Edits[:0]
+	if to.ModelJSON != nil {
+		edits = append(edits, req.Source.Body.Root().Get("model").Replace(to.ModelJSON))
+	}
+	call.Edits = edits
+	call.Body = req.Source.Body.Splice(call.Body[:0], edits)
+	return nil
+}
+
+// Reply passes a response on under the model name that the client used.
+func (Responses) Reply(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+	root, err := reply.Scan(answer.Body)
+	if err != nil {
+		return err
+	}
+	if root.Get("output").Kind() != jsonscan.Array {
+		return fmt.Errorf("%w: no output", dialect.ErrInvalid)
+	}
+	reply.Usage = schema.ReadUsage(root.Get("usage"))
+	reply.Edits = renameResponse(reply.Edits[:0], root, jsonwrite.AppendText(nil, req.Model))
+	reply.Segments = reply.Doc.Splice(reply.Segments[:0], reply.Edits)
+	noteResponse(req.Source.Passed, root)
+	return nil
+}
+
+// renameResponse adds the edit that gives a response another name of the model.
+func renameResponse(edits []jsonscan.Edit, response jsonscan.Value, model []byte) []jsonscan.Edit {
+	if name := response.Get("model"); name.Given() && !bytes.Equal(name.Raw(), model) {
+		return append(edits, name.Replace(model))
+	}
+	return edits
+}
+
+// noteResponse tells the id of a response that is passed on.
+func noteResponse(note func(id string), response jsonscan.Value) {
+	if id := response.Get("id").Text(); note != nil && len(id) > 0 {
+		note(string(id))
+	}
+}
+
+// Events passes the events of a response on.
+func (Responses) Events(req *schema.Request, body io.Reader) dialect.Events {
+	return &responseEvents{sse: dialect.NewSSE(body), model: jsonwrite.AppendText(nil, req.Model), note: req.Source.Passed}
+}
+
+// responseEvents passes the events of a backend on. Only those that have a response in
+// them are scanned.
+type responseEvents struct {
+	sse   *dialect.SSE
+	doc   jsonscan.Document
+	model []byte // the client's name of it, as JSON
+	note  func(id string)
+	usage schema.Usage
+
+	out      []byte
+	edits    []jsonscan.Edit
+	segments [][]byte
+	count    int64 // of events that went out
+	ended    bool
+}
+
+// Usage returns what the last event reported.
+func (e *responseEvents) Usage() schema.Usage { return e.usage }
+
+// IsComplete reports whether the last event was returned.
+func (e *responseEvents) IsComplete() bool { return e.ended }
+
+// Ping returns nothing: a comment keeps the connection alive.
+func (e *responseEvents) Ping() []byte { return nil }
+
+// Failure returns the event that ends a response which broke off.
+func (e *responseEvents) Failure(known *schema.Error, _ string) []byte {
+	return responses.ErrorEvent(known, e.count)
+}
+
+// Next returns the next event in its frame.
+func (e *responseEvents) Next() ([]byte, error) {
+	for !e.ended {
+		dialect.DropLarge(&e.doc)
+		event, err := e.sse.Next()
+		if errors.Is(err, io.EOF) {
+			return nil, dialect.ErrTruncated
+		}
+		if err != nil {
+			return nil, err
+		}
+		if dialect.IsDone(event.Data) || len(bytes.TrimSpace(event.Data)) == 0 {
+			continue // not of this API, or only to keep the connection alive
+		}
+		if err := e.write(event); err != nil {
+			if e.sse.Cut() && errors.Is(err, dialect.ErrInvalid) {
+				return nil, dialect.ErrTruncated
+			}
+			return nil, err
+		}
+		e.count++
+		return e.out, nil
+	}
+	return nil, io.EOF
+}
+
+// write writes an event into its frame.
+func (e *responseEvents) write(event dialect.Event) error {
+	if err := event.Failure(); err != nil {
+		return err
+	}
+	e.out = dialect.Reuse(e.out)
+	name := event.Name
+	if len(name) == 0 || hasResponse(name) || e.count == 0 {
+		e.doc.AllowDuplicateKeys = true
+		if err := e.doc.Parse(event.Data); err != nil {
+			return fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
+		}
+		root := e.doc.Root()
+		name = root.Get("type").Text()
+		if err := e.inspect(root, name); err != nil {
+			return err
+		}
+		e.edits = renameResponse(e.edits[:0], root.Get("response"), e.model)
+	} else {
+		e.edits = e.edits[:0]
+	}
+	e.out = append(append(append(e.out, "event: "...), name...), "\ndata: "...)
+	if len(e.edits) == 0 {
+		e.out = append(e.out, event.Data...)
+	} else {
+		e.segments = e.doc.Splice(e.segments[:0], e.edits)
+		for _, s := range e.segments {
+			e.out = append(e.out, s...)
+		}
+		clear(e.segments)
+	}
+	e.out = append(e.out, "\n\n"...)
+	return nil
+}
+
+// hasResponse reports whether events of a name have the response in them.
+func hasResponse(name []byte) bool {
+	switch string(name) {
+	case "response.created", "response.queued", "response.in_progress", "response.completed", "response.incomplete", "response.failed":
+		return true
+	}
+	return false
+}
+
+// inspect reads from an event whether it is an error, whether it is the last one, its
+// usage, and the id of the response.
+func (e *responseEvents) inspect(root jsonscan.Value, name []byte) error {
+	response := root.Get("response")
+	switch string(name) {
+	case "":
+		if err := dialect.FailureIn(root); err != nil {
+			return err
+		}
+		return fmt.Errorf("%w: an event without a type", dialect.ErrInvalid)
+	case "error":
+		return dialect.ReadFailure(200, root.Raw())
+	case "response.failed":
+		message := string(response.Get("error").Get("message").Text())
+		return &dialect.Failure{Status: 200, Message: message, Code: string(response.Get("error").Get("code").Text())}
+	case "response.created":
+		noteResponse(e.note, response)
+	case "response.completed", "response.incomplete":
+		e.ended = true
+		e.usage = schema.ReadUsage(response.Get("usage"))
+	}
+	return nil
+}

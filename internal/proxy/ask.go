@@ -1,0 +1,76 @@
+package proxy
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/transport"
+	"github.com/patchbay-ai/patchbay/internal/wire"
+)
+
+// askTime bounds a question to an instance.
+const askTime = 30 * time.Second
+
+// Question is a call that asks for something small that an instance keeps. It is neither
+// balanced nor limited nor counted.
+type Question struct {
+	Instance string // the id of the instance
+	Door     schema.Door
+	Method   string
+	// Path is added to the path of the door at the backend, and Query to its query.
+	Path, Query string
+}
+
+// Ask puts a question to an instance that speaks the dialect of a door itself, and
+// returns the answer of the backend. The error is a *schema.Error or the cause with which
+// ctx ended; it is nil and the status 404 where there is no such instance any more.
+func (p *Proxy) Ask(ctx context.Context, q Question) (status int, body []byte, err error) {
+	var instance *backend.Instance
+	for _, i := range p.current.Load().Instances() {
+		if i.ID == q.Instance && i.Service == q.Door.Service() {
+			instance = i
+		}
+	}
+	if instance == nil || !instance.Settings.Enabled {
+		return http.StatusNotFound, nil, nil
+	}
+	target := instance.Target.Native(q.Door)
+	if target == nil {
+		return http.StatusNotFound, nil, nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, askTime, errTotal)
+	defer cancel()
+	call := wire.Call{Method: q.Method, Path: extend(target.Path, q.Path, q.Query), Header: target.Header}
+	response, err := p.client.Send(ctx, instance.Origin, &call, transport.Timeouts{
+		Connect: instance.Timeouts.Connect.Std(), FirstByte: askTime, Idle: instance.Timeouts.Idle.Std(),
+	})
+	if err == nil {
+		defer response.Close()
+		body, err = io.ReadAll(io.LimitReader(response, maxReply))
+	}
+	if err == nil {
+		return response.Status, body, nil
+	}
+	if ctx.Err() != nil && context.Cause(ctx) != errTotal {
+		return 0, nil, context.Cause(ctx)
+	}
+	return 0, nil, classifier{instance, &schema.Request{Service: q.Door.Service()}}.classify(err, false).err
+}
+
+// extend adds to a path and to its query.
+func extend(path, more, query string) string {
+	path, own, _ := strings.Cut(path, "?")
+	path += more
+	switch {
+	case own == "" && query == "":
+		return path
+	case own == "" || query == "":
+		return path + "?" + own + query
+	}
+	return path + "?" + own + "&" + query
+}
