@@ -47,6 +47,16 @@ var ErrEventTooLarge = errors.New("an event of the backend's stream is too large
 // thousands of streams may wait at once.
 const firstRead = 2 << 10
 
+// lender is a reader that lends memory for what it returns, and can wait until there
+// is something to return. A stream that waits then holds no memory for its events.
+type lender interface {
+	io.Reader
+	// Await waits until something has come, or until Read returns an error.
+	Await()
+	Lend() *[]byte
+	TakeBack(*[]byte)
+}
+
 // Event is one server-sent event. Its bytes are good until the next one is read.
 type Event struct {
 	Name []byte
@@ -56,12 +66,14 @@ type Event struct {
 // SSE reads server-sent events: any line ends, comments, several data lines,
 // any split of the bytes.
 type SSE struct {
-	from io.Reader
-	err  error // what the reader said last
+	from   io.Reader
+	lender lender // from, if it lends memory
+	err    error  // what the reader said last
 
 	buf  []byte
-	base int // where the current event begins
-	end  int // where the bytes end
+	lent *[]byte // what buf is, if it is lent
+	base int     // where the current event begins
+	end  int     // where the bytes end
 
 	// Positions in the current event, counted from base.
 	line   int // the line that is being read begins here
@@ -82,7 +94,10 @@ type span struct{ from, to int }
 func (s *SSE) Cut() bool { return s.cut }
 
 // NewSSE returns a reader of the events in from.
-func NewSSE(from io.Reader) *SSE { return &SSE{from: from, fresh: true} }
+func NewSSE(from io.Reader) *SSE {
+	lends, _ := from.(lender)
+	return &SSE{from: from, lender: lends, fresh: true}
+}
 
 // Next returns the next event that has data. At the end of the stream an event
 // that lacks only its closing empty line is still returned.
@@ -220,6 +235,12 @@ func (s *SSE) fill() error {
 	if s.err != nil {
 		return s.err
 	}
+	if s.base == s.end && s.lender != nil {
+		s.giveBack()
+		s.lender.Await()
+		s.lent = s.lender.Lend()
+		s.buf, s.base, s.end = *s.lent, 0, 0
+	}
 	switch {
 	case len(s.buf) > MaxKept && s.end-s.base <= MaxKept/2:
 		// The large event that was is over.
@@ -237,6 +258,7 @@ func (s *SSE) fill() error {
 		}
 		grown := make([]byte, min(max(firstRead, 2*len(s.buf)), MaxEvent))
 		copy(grown, s.buf[:s.end])
+		s.giveBack()
 		s.buf = grown
 	}
 	n, err := s.from.Read(s.buf[s.end:])
@@ -246,4 +268,12 @@ func (s *SSE) fill() error {
 		return nil
 	}
 	return err
+}
+
+// giveBack gives the buffer up.
+func (s *SSE) giveBack() {
+	if s.lent != nil {
+		s.lender.TakeBack(s.lent)
+	}
+	s.buf, s.lent = nil, nil
 }

@@ -249,3 +249,59 @@ func TestSSEKeepsItsMemorySmallForSmallEvents(t *testing.T) {
 		t.Errorf("%d bytes of memory, want %d", cap(s.buf), firstRead)
 	}
 }
+
+// lending is a reader that overwrites the memory that it gets back, and that notes what
+// is lent while it waits.
+type lending struct {
+	chunks       []string
+	lent         int
+	lentAtAwaits []int
+}
+
+func (l *lending) Read(p []byte) (int, error) {
+	if len(l.chunks) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, l.chunks[0])
+	if l.chunks[0] = l.chunks[0][n:]; l.chunks[0] == "" {
+		l.chunks = l.chunks[1:]
+	}
+	return n, nil
+}
+
+func (l *lending) Await() { l.lentAtAwaits = append(l.lentAtAwaits, l.lent) }
+
+func (l *lending) Lend() *[]byte {
+	l.lent++
+	b := make([]byte, 16)
+	return &b
+}
+
+func (l *lending) TakeBack(b *[]byte) {
+	l.lent--
+	for i := range *b {
+		(*b)[i] = 0xff
+	}
+}
+
+func TestAStreamThatWaitsHoldsNoMemoryForEvents(t *testing.T) {
+	from := &lending{chunks: []string{"data: 1\n\n", "data: 2\n", "\n", "data: a long one, longer than what was lent\n\n", "data: 3\n\ndata: 4\n\n"}}
+	s := NewSSE(from)
+	for _, want := range []string{"1", "2", "a long one, longer than what was lent", "3", "4"} {
+		event, err := s.Next()
+		if err != nil || string(event.Data) != want {
+			t.Fatalf("%q, %v, want %q", event.Data, err, want)
+		}
+	}
+	if _, err := s.Next(); !errors.Is(err, io.EOF) {
+		t.Errorf("after the last event: %v", err)
+	}
+	for n, lent := range from.lentAtAwaits {
+		if lent > 0 {
+			t.Errorf("wait %d: %d buffers are lent", n, lent)
+		}
+	}
+	if len(from.lentAtAwaits) < 4 {
+		t.Errorf("%d waits", len(from.lentAtAwaits))
+	}
+}

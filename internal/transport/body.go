@@ -120,3 +120,23 @@ func (r *Response) readDue() time.Time {
 	}
 	return time.Now().Add(r.limits.Idle)
 }
+
+// Await waits until something of the body has come, or until Read returns an error, so
+// that a caller needs no memory for what it reads while there is nothing.
+func (r *Response) Await() {
+	if r.err != nil || r.body.done || r.conn.r < r.conn.w {
+		return
+	}
+	// Who reads is told why nothing came.
+	r.conn.failed = r.fill()
+}
+
+// lentSize is that of the memory that is lent to those who wait with Await: most events
+// are small.
+const lentSize = 2 << 10
+
+// Lend lends memory for what Read returns.
+func (r *Response) Lend() *[]byte { return r.client.lent.Get().(*[]byte) }
+
+// TakeBack takes back what Lend has lent.
+func (r *Response) TakeBack(b *[]byte) { r.client.lent.Put(b) }

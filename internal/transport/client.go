@@ -66,6 +66,7 @@ type Client struct {
 	buffers       sync.Pool // *[]byte: read buffers, lent for a call
 	socketBuffers sync.Pool // *[]byte: read buffers, lent while something has come
 	scratch       sync.Pool // *[]byte: heads of requests, lent while writing
+	lent          sync.Pool // *[]byte: see Response.Lend
 }
 
 // New returns a Client.
@@ -79,6 +80,7 @@ func New(o Options) *Client {
 	c.idle.stacks = make(map[target]*stack)
 	c.buffers.New = func() any { b := make([]byte, bufferSize); return &b }
 	c.socketBuffers.New = func() any { b := make([]byte, socketBuffer); return &b }
+	c.lent.New = func() any { b := make([]byte, lentSize); return &b }
 	c.scratch.New = func() any { b := make([]byte, 0, 2<<10); return &b }
 	return c
 }

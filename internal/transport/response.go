@@ -41,6 +41,7 @@ type Response struct {
 	ctx      context.Context
 	stop     func() bool // takes back the watch on ctx; nil when there is none
 	conn     *conn       // nil once closed
+	client   *Client
 	limits   Timeouts
 	deadline time.Time // of reads; zero: limits.Idle
 
@@ -59,7 +60,7 @@ type Response struct {
 // When it fails the connection is gone and nothing of the request is in use.
 func attempt(ctx context.Context, c *conn, out outgoing, limits Timeouts) (*Response, error) {
 	c.begin()
-	r := &Response{Reused: c.reused, ctx: ctx, conn: c, limits: limits}
+	r := &Response{Reused: c.reused, ctx: ctx, conn: c, client: c.client, limits: limits}
 	r.stop = watch(ctx, c.abortFn)
 	if !r.write(out) {
 		r.discard()
