@@ -29,6 +29,7 @@ var floors = []string{
 	"internal/jsonscan",
 	"internal/jsonwrite",
 	"internal/schema",
+	"internal/prices",
 	"internal/logs",
 	"internal/condition",
 	"internal/durable",

@@ -81,6 +81,7 @@ start refused for safety, 7 the port is in use, 8 imported in part.`,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.AddCommand(newServe(env, stderr), newDemo(env, stderr), newCheck(env, stdout), newHealthcheck(env, stdout), newKeys(env, stdout), newTokens(env, stdout), newInit(env, stdout, stderr), newAdd(env, stdout, stderr), newDoctor(env, stdout), newImport(stdout, stderr), newSchema(stdout), newTail(env, stdout, stderr), newTop(env, stdout, stderr), newVersion(stdout))
+	root.AddCommand(newPrices(stdout))
 	root.SetOut(stdout) // the completions keep what is set when they are made
 	refuseUnknownShells(root)
 	return root

@@ -62,6 +62,9 @@ func (r *rule) includesAddress(from netip.Addr) bool {
 
 // CountsTokens reports whether a limit of the key or its tenant counts tokens.
 func (g *Grant) CountsTokens() bool {
+	if g == nil {
+		return false
+	}
 	for _, account := range g.Accounts {
 		if account != nil && account.Limits.TokensPerMinute > 0 {
 			return true

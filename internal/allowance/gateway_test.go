@@ -127,7 +127,7 @@ func TestTokensOfAnswersWithoutUsage(t *testing.T) {
 func TestRequestsAtATimeOfAKey(t *testing.T) {
 	t.Parallel()
 	b := gatewaytest.StartHeldBackend(t)
-	r := gatewaytest.Start(t, keyed("services: {chat: {instances: [{name: m, base-url: "+b.URL+"}]}}\n", "", map[string]string{"k": ", limits: {concurrent-requests: 1}"}))
+	r := gatewaytest.Start(t, keyed("services: {chat: {health-check: {enabled: false}, instances: [{name: m, base-url: "+b.URL+"}]}}\n", "", map[string]string{"k": ", limits: {concurrent-requests: 1}"}))
 	running := r.ChatLater(t.Context(), gatewaytest.StreamHi, bearer("k")...)
 	<-b.Entered
 	answer := r.Chat(gatewaytest.StreamHi, bearer("k")...)

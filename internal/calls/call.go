@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/metrics"
+	"github.com/patchbay-ai/patchbay/internal/prices"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -61,6 +62,8 @@ type Call struct {
 	Client   netip.Addr
 	Streamed bool
 	Usage    schema.Usage
+	// Cost is what the request cost, in 10^-12 of the currency's unit.
+	Cost prices.Amount
 
 	// Routed says that the request was read and let in, so that routing began.
 	Routed bool
@@ -199,7 +202,7 @@ func (c *Call) result() schema.Result {
 // counted returns what is counted of the call.
 func (c *Call) counted() metrics.Request {
 	r := metrics.Request{
-		Service: c.Service, Door: c.Door, Result: c.Result, Cancelled: c.Gone, Usage: c.Usage,
+		Service: c.Service, Door: c.Door, Result: c.Result, Cancelled: c.Gone, Usage: c.Usage, Cost: int64(c.Cost),
 		Duration: c.Ended, Queued: c.Queued, Overhead: -1,
 	}
 	if c.Streamed {

@@ -19,5 +19,6 @@ func (d *Document) Differences(other *Document) []string {
 	note("security", d.Security.Equal(other.Security))
 	note("log", d.Log == other.Log)
 	note("telemetry", d.Telemetry.Equal(other.Telemetry))
+	note("prices", d.Prices.Equal(other.Prices))
 	return names
 }

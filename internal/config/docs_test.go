@@ -13,6 +13,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
+	"github.com/patchbay-ai/patchbay/internal/prices"
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -103,6 +104,8 @@ func typeText(typ reflect.Type) string {
 		return "period"
 	case reflect.TypeFor[netip.Prefix]():
 		return "address range"
+	case reflect.TypeFor[prices.Amount]():
+		return "amount"
 	case reflect.TypeFor[backend.Secret]():
 		return "text"
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/listen"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/naming"
+	"github.com/patchbay-ai/patchbay/internal/prices"
 	"github.com/patchbay-ai/patchbay/internal/queue"
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
@@ -38,6 +39,7 @@ type Document struct {
 	Security   access.Settings                `json:"security"`
 	Log        Log                            `json:"log"`
 	Telemetry  telemetry.Settings             `json:"telemetry"`
+	Prices     prices.Settings                `json:"prices"`
 	// Written identifies the services as they were written, apart from defaults.
 	// It is empty where they were not read, or changed since.
 	Written string `json:"-"`
@@ -187,6 +189,7 @@ func Default() *Document {
 		Security:   access.DefaultSettings(),
 		Log:        Log{Level: LevelInfo, Format: FormatAuto, Access: true, AccessSample: 1},
 		Telemetry:  telemetry.DefaultSettings(),
+		Prices:     prices.DefaultSettings(),
 	}
 }
 
@@ -216,6 +219,7 @@ func (d *Document) Clone() *Document {
 	copied.Quota = d.Quota.Clone()
 	copied.Security = d.Security.Clone()
 	copied.Telemetry = d.Telemetry.Clone()
+	copied.Prices = d.Prices.Clone()
 	if d.Services != nil {
 		copied.Services = make(map[schema.ServiceType]Service, len(d.Services))
 		for serviceType, service := range d.Services {
@@ -268,7 +272,8 @@ func (d *Document) Equal(other *Document) bool {
 	return d.Server.equal(other.Server) && d.Limits == other.Limits &&
 		EqualServices(d.Services, other.Services) && d.Monitoring.Equal(other.Monitoring) &&
 		d.Quota.Equal(other.Quota) && d.Responses == other.Responses && d.Store == other.Store && d.Redis == other.Redis &&
-		d.Security.Equal(other.Security) && d.Log == other.Log && d.Telemetry.Equal(other.Telemetry)
+		d.Security.Equal(other.Security) && d.Log == other.Log && d.Telemetry.Equal(other.Telemetry) &&
+		d.Prices.Equal(other.Prices)
 }
 
 func (s Server) equal(other Server) bool {

@@ -34,6 +34,7 @@ func (d *Document) Validate(known AdapterCheck) Problems {
 	d.Security.Check(problems.under("security"))
 	d.Log.check(problems.under("log"))
 	d.Telemetry.Check(problems.under("telemetry"))
+	d.Prices.Check(problems.under("prices"))
 	return problems
 }
 

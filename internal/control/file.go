@@ -123,7 +123,7 @@ func (c *Control) reload(ctx context.Context, doc *config.Document) (changed boo
 func (c *Control) takeFile(log *session, doc *config.Document, origin string) (changed bool, err error) {
 	now, table := c.state.Load(), c.current.Load()
 	next := now.doc.Clone()
-	next.Limits, next.Resolve = doc.Limits, doc.Resolve
+	next.Limits, next.Prices, next.Resolve = doc.Limits, doc.Prices.Clone(), doc.Resolve
 	var file *fileState
 	if !isSource(c.file.source, doc) {
 		taken := fileStateOf(doc)

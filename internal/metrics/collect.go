@@ -114,6 +114,7 @@ func (s *scrape) instance(m *mergedInstance) {
 	}
 	s.value(famTokens, float64(m.tokensIn), service, label, "input")
 	s.value(famTokens, float64(m.tokensOut), service, label, "output")
+	s.value(famCost, float64(m.cost)/1e12, service, label)
 	s.value(famInFlight, float64(m.InFlight), service, label)
 	s.value(famFailovers, float64(m.failovers), service, label)
 	s.value(famCancelled, float64(m.cancelled), service, label)

@@ -41,6 +41,7 @@ const (
 	famFirstToken
 	famFirstTokenMax
 	famTokens
+	famCost
 	famInFlight
 	famFailovers
 	famCancelled
@@ -119,6 +120,7 @@ var families = [familyCount]Family{
 	famDurationMax:       {"model_router_request_duration_seconds_max", "model.router.request.duration.max", "Longest request since the start.", "seconds", CategoryRequest, onInstance, gauge},
 	famFirstToken:        {"model_router_time_to_first_token_seconds", "model.router.time.to.first.token", "Time from the arrival of a request to the first event of its streamed answer.", "seconds", CategoryRequest, onInstance, histogram},
 	famFirstTokenMax:     {"model_router_time_to_first_token_seconds_max", "model.router.time.to.first.token.max", "Longest time to a first token since the start.", "seconds", CategoryRequest, onInstance, gauge},
+	famCost:              {"model_router_cost_total", "model.router.cost.total", "Cost of the answers, by the prices at the time of each; in the unit of prices.currency.", "units", CategoryRequest, onInstance, counter},
 	famTokens:            {"model_router_tokens_total", "model.router.tokens.total", "Tokens that backends reported, by direction: input and output.", "tokens", CategoryRequest, []string{"service", "instance", "direction"}, counter},
 	famInFlight:          {"model_router_requests_in_flight", "model.router.requests.in.flight", "Calls to an instance that have not ended.", "requests", CategoryRequest, onInstance, gauge},
 	famFailovers:         {"model_router_failovers_total", "model.router.failovers.total", "Failed calls to an instance after which another instance was tried.", "requests", CategoryRequest, onInstance, counter},

@@ -151,6 +151,7 @@ type Instance struct {
 	requests            [statusCount]Counter
 	cancelled           [statusCount]Counter // those of them whose client left
 	tokensIn, tokensOut Counter
+	cost                Counter // in 10^-12 of the currency's unit
 	duration            Histogram
 	firstToken          Histogram
 	// Failovers counts the calls after whose failure another instance was tried.
@@ -221,6 +222,8 @@ type Request struct {
 	// Cancelled says that the client left before it had the whole answer.
 	Cancelled bool
 	Usage     schema.Usage
+	// Cost is in 10^-12 of the currency's unit.
+	Cost int64
 	// Duration is the time from the arrival of the request to the end of its
 	// answer, FirstToken that to the first event of a streamed answer, Queued
 	// what of it was spent waiting for a slot. Zero means that there was none.
@@ -257,6 +260,9 @@ func (s *Service) count(i *Instance, r *Request) {
 	if r.Usage.Known {
 		i.tokensIn.Add(r.Usage.Prompt)
 		i.tokensOut.Add(r.Usage.Completion)
+	}
+	if r.Cost > 0 {
+		i.cost.Add(r.Cost)
 	}
 	if r.Overhead >= 0 {
 		s.overhead.Observe(r.Overhead)

@@ -120,6 +120,7 @@ type mergedInstance struct {
 	requests             [statusCount]int64
 	cancelled, failovers int64
 	tokensIn, tokensOut  int64
+	cost                 int64
 	duration, firstToken HistogramSnapshot
 }
 
@@ -138,6 +139,7 @@ func (m *mergedInstance) addCounts(s *Instance) {
 	m.failovers += s.Failovers.Value()
 	m.tokensIn += s.tokensIn.Value()
 	m.tokensOut += s.tokensOut.Value()
+	m.cost += s.cost.Value()
 }
 
 func (m *mergedInstance) add(i InstanceView) {

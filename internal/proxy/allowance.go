@@ -7,29 +7,35 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/allowance"
+	"github.com/patchbay-ai/patchbay/internal/prices"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
 // allowed is what a request took from the limits of its key and its tenant.
 type allowed struct {
 	use allowance.Use
-	// counted says that the tokens of the request matter to a limit. Then prompt is the
-	// estimate of what it sends, and answer that of what it was sent.
+	// counted says that what the request uses matters to a limit or has a price. Then
+	// prompt is the estimate of the tokens that it sends, answer that of those that it was
+	// sent, and things what it asks for that is not counted in tokens.
 	counted bool
 	prompt  int64
 	answer  textMeter
+	things  prices.Quantity
 }
 
 // take counts the request in the limits of its key and its tenant, or in none if one of
 // them is reached.
-func (a *allowed) take(r *request, now time.Time) error {
+func (a *allowed) take(r *request, price *prices.Price, now time.Time) error {
 	grant := r.caller.Grant
+	if a.counted = grant.CountsTokens() || price != nil; a.counted {
+		a.prompt = r.req.EstimatePrompt()
+		a.things.Images, a.things.Characters = r.req.AskedThings()
+	}
 	if grant == nil {
 		return nil
 	}
 	var reserved int64
-	if a.counted = grant.CountsTokens(); a.counted {
-		a.prompt = r.req.EstimatePrompt()
+	if grant.CountsTokens() {
 		answer, said := r.req.MostAnswered()
 		if !said {
 			answer = grant.ReserveTokens
@@ -53,6 +59,19 @@ func (a *allowed) tokens(usage schema.Usage, answered bool) int64 {
 		return 0
 	}
 	return a.prompt + a.answer.tokens()
+}
+
+// cost returns what the request cost, by what the backend reported or else by estimates.
+func (a *allowed) cost(price *prices.Price, usage schema.Usage, answered bool) prices.Amount {
+	if price == nil || !answered {
+		return 0
+	}
+	used := a.things
+	used.Prompt, used.Cached, used.Completion, used.Seconds = usage.Prompt, usage.Cached, usage.Completion, usage.Seconds
+	if !usage.Known {
+		used.Prompt, used.Completion = a.prompt, a.answer.tokens()
+	}
+	return price.Cost(used)
 }
 
 // keyLimited says that a limit of a key or a tenant is reached.

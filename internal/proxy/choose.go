@@ -8,6 +8,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
+	"github.com/patchbay-ai/patchbay/internal/prices"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -62,7 +63,7 @@ func (c *choice) admit() error {
 	if err := c.refuseUntranslatable(); err != nil {
 		return err
 	}
-	if err := c.allowed.take(c.request, c.last.now); err != nil {
+	if err := c.allowed.take(c.request, c.pool.Price, c.last.now); err != nil {
 		return err
 	}
 	if err := c.limits.take(c.pool, c.caller.Addr, c.last.now); err != nil {
@@ -252,4 +253,13 @@ func (c *choice) reset() {
 	c.excluded.reset()
 	c.last.reset()
 	*c = choice{excluded: c.excluded, last: c.last}
+}
+
+// price returns what the model costs that the request was sent to, nil where that has no
+// price.
+func (c *choice) price() *prices.Price {
+	if c.pool == nil {
+		return nil
+	}
+	return c.pool.Price
 }

@@ -81,7 +81,8 @@ func (p *Proxy) Do(ctx context.Context, loan Loan, caller *access.Caller, record
 		err = r.send(ctx, to)
 	} else {
 		r.noteEnd(err)
-		r.ticket.Settle(schema.Usage{}) // no attempt answered, so that none has a cost
+		// No attempt answered, so that none has a cost, unless the client did not wait.
+		r.settleWith(schema.Usage{}, r.record.Gone && len(r.choice.excluded.called) > 0)
 	}
 	panicked = false
 	return err

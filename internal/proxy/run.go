@@ -19,6 +19,7 @@ type run struct {
 	reply   reply
 	raw     rawBody      // the body of an answer that is not a stream of events
 	ticket  quota.Ticket // the request in the quota ledger
+	settled bool         // see settleWith
 }
 
 // begin returns a run for a request, from the pool of runs.
@@ -76,10 +77,21 @@ func (r *run) count() error {
 func (r *run) settle(complete bool) {
 	usage := r.reply.usage()
 	usage.Known = usage.Known || complete && !r.record.Service.ReportsTokens()
-	r.ticket.Settle(usage)
-	if a := &r.choice.allowed; a.counted {
-		a.use.Settle(a.tokens(usage, !r.reply.firstByte.IsZero() || r.record.Gone), time.Now())
+	r.settleWith(usage, !r.reply.firstByte.IsZero() || r.record.Gone)
+}
+
+// settleWith ends the accounts of the request; only the first call has an effect. A
+// request that no backend answered cost nothing.
+func (r *run) settleWith(usage schema.Usage, answered bool) {
+	a := &r.choice.allowed
+	if r.settled || !a.counted {
+		r.ticket.Settle(usage)
+		return
 	}
+	r.settled = true
+	r.record.Cost = a.cost(r.choice.price(), usage, answered)
+	r.ticket.SettleCost(usage, int64(r.record.Cost))
+	a.use.Settle(a.tokens(usage, answered), time.Now())
 }
 
 // end gives back everything that the request holds. After a panic the run is not
@@ -115,7 +127,7 @@ func (r *run) returnLimits() {
 // against the instance, unless it had failed before.
 func (r *run) notePanic() {
 	if r.reply.firstByte.IsZero() {
-		r.ticket.Settle(schema.Usage{})
+		r.settleWith(schema.Usage{}, false)
 		r.reply.reset()
 	}
 	if !r.reply.outcome.Failed() {

@@ -33,7 +33,7 @@ func (r *run) send(ctx context.Context, to Sink) error {
 		part, err := r.reply.next()
 		complete := errors.Is(err, io.EOF)
 		if err == nil && r.choice.allowed.counted {
-			r.choice.allowed.answer.add(part)
+			r.measure(part)
 		}
 		if complete || err == nil && r.reply.isComplete() {
 			r.settle(true)
@@ -52,6 +52,20 @@ func (r *run) send(ctx context.Context, to Sink) error {
 			r.abandon()
 		}
 		return nil
+	}
+}
+
+// measure estimates the tokens of a part of the answer. An answer that was read whole is
+// settled with its first part, so all its parts are measured then.
+func (r *run) measure(part []byte) {
+	meter := &r.choice.allowed.answer
+	switch {
+	case r.reply.events != nil:
+		meter.add(part)
+	case r.reply.whole && r.reply.sent <= 1:
+		for _, segment := range r.reply.plain.Segments {
+			meter.add(segment)
+		}
 	}
 }
 

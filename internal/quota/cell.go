@@ -15,15 +15,18 @@ type cell struct {
 	window Window
 
 	requests, tokens atomic.Int64
+	detail           atomicDetail
 	// refs is the number of requests that will still add tokens, or retired when
 	// the cell was removed and counts nothing any more.
 	refs atomic.Int32
 
 	// The totals that the database has. Only flushes use them.
 	savedRequests, savedTokens int64
+	savedDetail                Detail
 	// The totals that the shared counter acknowledged, and whether the cell is in
 	// the queue of cells to push there.
 	seenRequests, seenTokens atomic.Int64
+	seenDetail               atomicDetail
 	queued                   atomic.Bool
 	// The segment of the journal that defines the cell, and its number there. Only
 	// the journal uses them.
@@ -32,6 +35,25 @@ type cell struct {
 }
 
 const retired = -1
+
+// atomicDetail is a Detail that several goroutines change.
+type atomicDetail struct{ prompt, completion, cost atomic.Int64 }
+
+func (d *atomicDetail) load() Detail {
+	return Detail{d.prompt.Load(), d.completion.Load(), d.cost.Load()}
+}
+
+func (d *atomicDetail) add(more Detail) {
+	d.prompt.Add(more.Prompt)
+	d.completion.Add(more.Completion)
+	d.cost.Add(more.Cost)
+}
+
+func (d *atomicDetail) raise(to Detail) {
+	storeMax(&d.prompt, to.Prompt)
+	storeMax(&d.completion, to.Completion)
+	storeMax(&d.cost, to.Cost)
+}
 
 // acquire adds a reference, unless the cell is retired.
 func (c *cell) acquire() bool {
@@ -50,14 +72,14 @@ func (c *cell) release() { c.refs.Add(-1) }
 
 // saved reports whether the database has the current totals. Only flushes call it.
 func (c *cell) saved() bool {
-	return c.requests.Load() == c.savedRequests && c.tokens.Load() == c.savedTokens
+	return c.requests.Load() == c.savedRequests && c.tokens.Load() == c.savedTokens && c.detail.load() == c.savedDetail
 }
 
 // row returns the current totals.
 func (c *cell) row() Row {
 	return Row{
 		Writer: c.writer, Key: c.owner.key, Window: c.window, Start: time.Unix(c.start, 0).UTC(),
-		Requests: c.requests.Load(), Tokens: c.tokens.Load(),
+		Requests: c.requests.Load(), Tokens: c.tokens.Load(), Detail: c.detail.load(),
 	}
 }
 

@@ -217,6 +217,7 @@ func (b *cellMap) restore(rows []Row) {
 		c := &cell{owner: l, writer: row.Writer, window: row.Window, start: row.Start.Unix()}
 		c.requests.Store(row.Requests)
 		c.tokens.Store(row.Tokens)
+		c.detail.raise(row.Detail)
 		b.recovered = append(b.recovered, c)
 		b.cells.Add(1)
 	}

@@ -99,7 +99,7 @@ func (m *MemoryCounter) Push(_ context.Context, rows []Push) (lost bool, err err
 	}
 	for i := range rows {
 		known := m.rows[idOf(&rows[i].Row)]
-		lost = lost || known.Requests < rows[i].SeenRequests || known.Tokens < rows[i].SeenTokens
+		lost = lost || known.Requests < rows[i].SeenRequests || known.Tokens < rows[i].SeenTokens || known.Cost < rows[i].SeenDetail.Cost
 		if rows[i].Requests+rows[i].Tokens > 0 {
 			merge(m.rows, &rows[i].Row)
 		}

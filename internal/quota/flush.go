@@ -294,7 +294,7 @@ func (s *session) markSaved(cells []*cell, rows []Row) {
 	s.savedMu.Lock()
 	defer s.savedMu.Unlock()
 	for i, c := range cells {
-		c.savedRequests, c.savedTokens = rows[i].Requests, rows[i].Tokens
+		c.savedRequests, c.savedTokens, c.savedDetail = rows[i].Requests, rows[i].Tokens, rows[i].Detail
 	}
 }
 

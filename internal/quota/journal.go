@@ -193,14 +193,14 @@ func (j *journal) encode(cells []*cell, admit bool) {
 		return
 	}
 	at := len(j.buf)
-	j.buf = beginRecord(j.buf, isUpdate)
+	j.buf = beginRecord(j.buf, isDetailed)
 	more := int64(0)
 	if admit {
 		more = 1
 	}
 	for _, c := range cells {
 		if c != nil {
-			j.buf = appendTotals(j.buf, c.id, c.requests.Load()+more, c.tokens.Load())
+			j.buf = appendTotals(j.buf, c.id, c.requests.Load()+more, c.tokens.Load(), c.detail.load())
 		}
 	}
 	j.buf = endRecord(j.buf, at)

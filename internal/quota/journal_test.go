@@ -294,7 +294,7 @@ func FuzzRecovery(f *testing.F) {
 	c := &cell{owner: &keyCells{key: Key{Tenant: "t", User: "u", Model: "m"}}, writer: "w", window: Day, start: 1_700_006_400, id: 1}
 	good = appendDefinition(good, c)
 	at := len(good)
-	good = endRecord(appendTotals(beginRecord(good, isUpdate), 1, 3, 40), at)
+	good = endRecord(appendTotals(beginRecord(good, isDetailed), 1, 3, 40, Detail{30, 10, 5e12}), at)
 	f.Add([]byte(nil))
 	f.Add(good)
 	f.Add(good[len(segmentMagic):])

@@ -272,12 +272,15 @@ type Ticket struct {
 // Settle adds the tokens of a request to the windows in which it was counted.
 // When it returns, a crash of the process cannot undo it. Only the first call has
 // an effect. Unknown usage adds no tokens and is counted as Stats.Unsettled.
-func (t *Ticket) Settle(usage schema.Usage) {
+func (t *Ticket) Settle(usage schema.Usage) { t.SettleCost(usage, 0) }
+
+// SettleCost is Settle for a request that has a cost, in 10^-12 of the currency's unit.
+func (t *Ticket) SettleCost(usage schema.Usage, cost int64) {
 	s := t.session
 	if s == nil {
 		return
 	}
 	t.session = nil
-	s.settle(t.cells[:], usage)
+	s.settle(t.cells[:], usage, cost)
 	t.cells = [WindowCount]*cell{}
 }

@@ -16,7 +16,10 @@ import (
 )
 
 // counted is what a plain reader of the traffic would have counted.
-type counted struct{ requests, tokens int64 }
+type counted struct {
+	requests, tokens int64
+	Detail
+}
 
 type place struct {
 	key    Key
@@ -158,21 +161,24 @@ func (w *world) settle(rt *rapid.T) {
 	}
 	i := rapid.IntRange(0, len(n.open)-1).Draw(rt, "which")
 	usage := schema.Usage{Known: rapid.Bool().Draw(rt, "known"), Total: rapid.Int64Range(0, 1000).Draw(rt, "tokens")}
-	w.settleOne(n, i, usage, rapid.IntRange(1, 2).Draw(rt, "times"))
+	usage.Prompt = rapid.Int64Range(0, usage.Total).Draw(rt, "prompt")
+	usage.Completion = usage.Total - usage.Prompt
+	w.settleOne(n, i, usage, rapid.SampledFrom([]int64{0, 1, 7_000_000, 1 << 55}).Draw(rt, "cost"), rapid.IntRange(1, 2).Draw(rt, "times"))
 }
 
-func (w *world) settleOne(n *node, i int, usage schema.Usage, times int) {
+func (w *world) settleOne(n *node, i int, usage schema.Usage, cost int64, times int) {
 	a := n.open[i]
 	n.open = slices.Delete(n.open, i, i+1)
 	for range times {
-		a.ticket.Settle(usage)
+		a.ticket.SettleCost(usage, cost)
 	}
 	if !usage.Known {
-		return
+		usage = schema.Usage{}
 	}
 	for _, p := range a.places {
 		c := w.truth[p]
 		c.tokens += usage.Total
+		c.Detail = Detail{c.Prompt + usage.Prompt, c.Completion + usage.Completion, c.Cost + cost}
 		w.truth[p] = c
 	}
 }
@@ -193,7 +199,7 @@ func (w *world) crash(rt *rapid.T) {
 func (w *world) stop(rt *rapid.T) {
 	n := w.pick(rt)
 	for len(n.open) > 0 {
-		w.settleOne(n, 0, schema.Usage{Known: true, Total: 1}, 1)
+		w.settleOne(n, 0, schema.Usage{Known: true, Total: 1}, 3, 1)
 	}
 	_ = n.Close(context.Background())
 	*n = *w.start(n.disk)
@@ -307,7 +313,7 @@ func (w *world) check() {
 	}
 	for _, n := range w.nodes {
 		for len(n.open) > 0 {
-			w.settleOne(n, 0, schema.Usage{Known: true, Total: 7}, 1)
+			w.settleOne(n, 0, schema.Usage{Known: true, Total: 7}, 0, 1)
 		}
 		on := true
 		n.Edit(Edit{Enabled: &on, Windows: Windows()})
@@ -360,7 +366,7 @@ func (w *world) open(truth map[place]counted) map[place]counted {
 func (w *world) equal(what string, usage []Usage, want map[place]counted) {
 	got := map[place]counted{}
 	for _, u := range usage {
-		got[place{u.Key, u.Window, u.Start.Unix()}] = counted{u.Requests, u.Tokens}
+		got[place{u.Key, u.Window, u.Start.Unix()}] = counted{u.Requests, u.Tokens, u.Detail}
 	}
 	for p, c := range want {
 		if got[p] != c {

@@ -12,7 +12,8 @@ import (
 // A segment of the journal is a magic text and records. A record is the length
 // of its payload in two bytes, the CRC-32C of the payload in four, the payload.
 // The first byte of a payload says what it is: a definition gives a cell a
-// number, an update gives the totals of numbered cells. Every segment can be
+// number, an update gives the totals of numbered cells: requests and tokens, and in
+// detailed updates also the tokens of prompts and completions and the cost. Every segment can be
 // read without the others.
 const (
 	segmentMagic = "patchbay quota 1\n"
@@ -21,7 +22,8 @@ const (
 	maxRecord = 8 << 10
 
 	isDefinition = 'D'
-	isUpdate     = 'U'
+	isUpdate     = 'U' // of earlier releases
+	isDetailed   = 'T'
 )
 
 // damage is what is wrong with a segment.
@@ -63,10 +65,12 @@ func appendDefinition(buf []byte, c *cell) []byte {
 }
 
 // appendTotals adds the totals of a cell to an update.
-func appendTotals(buf []byte, id uint32, requests, tokens int64) []byte {
+func appendTotals(buf []byte, id uint32, requests, tokens int64, detail Detail) []byte {
 	buf = binary.AppendUvarint(buf, uint64(id))
-	buf = binary.AppendUvarint(buf, uint64(requests))
-	return binary.AppendUvarint(buf, uint64(tokens))
+	for _, total := range [...]int64{requests, tokens, detail.Prompt, detail.Completion, detail.Cost} {
+		buf = binary.AppendUvarint(buf, uint64(total))
+	}
+	return buf
 }
 
 // readSegment calls visit with each row of a segment, once for every update.
@@ -103,7 +107,7 @@ func readSegment(data []byte, visit func(Row)) damage {
 func nextRecord(data []byte) []byte {
 	for ; len(data) > recordHead; data = data[1:] {
 		kind, length := data[recordHead], binary.LittleEndian.Uint16(data)
-		if kind != isDefinition && kind != isUpdate || length > maxRecord {
+		if kind != isDefinition && kind != isUpdate && kind != isDetailed || length > maxRecord {
 			continue
 		}
 		if _, _, whole := cutRecord(data); whole {
@@ -142,17 +146,20 @@ func readRecord(payload []byte, defined map[uint64]Row, visit func(Row)) bool {
 			return false
 		}
 		defined[id] = row
-	case isUpdate:
+	case isUpdate, isDetailed:
 		for len(r.rest) > 0 {
 			row, known := defined[r.unsigned()]
-			requests, tokens := r.unsigned(), r.unsigned()
-			if r.failed || requests > 1<<62 || tokens > 1<<62 {
+			requests, tokens := r.total(), r.total()
+			if payload[0] == isDetailed {
+				row.Detail = Detail{r.total(), r.total(), r.total()}
+			}
+			if r.failed {
 				return false
 			}
 			if !known {
 				continue // its definition was lost
 			}
-			row.Requests, row.Tokens = int64(requests), int64(tokens)
+			row.Requests, row.Tokens = requests, tokens
 			visit(row)
 		}
 	default:
@@ -175,6 +182,16 @@ func (r *reader) unsigned() uint64 {
 	}
 	r.rest = r.rest[size:]
 	return n
+}
+
+// total reads a count. One that is absurdly large was never written.
+func (r *reader) total() int64 {
+	n := r.unsigned()
+	if n > 1<<63-1 {
+		r.failed, r.rest = true, nil
+		return 0
+	}
+	return int64(n)
 }
 
 func (r *reader) text() string {

@@ -27,6 +27,7 @@ func merge(totals map[cellID]Row, row *Row) {
 	}
 	known.Requests = max(known.Requests, row.Requests)
 	known.Tokens = max(known.Tokens, row.Tokens)
+	known.Detail.raise(row.Detail)
 	totals[id] = known
 }
 

@@ -167,15 +167,18 @@ func (s *session) count(cells []*cell, failOpen bool) bool {
 	return true
 }
 
-// settle adds the tokens of a request that was counted.
-func (s *session) settle(cells []*cell, usage schema.Usage) {
+// settle adds the tokens and the cost of a request that was counted.
+func (s *session) settle(cells []*cell, usage schema.Usage, cost int64) {
 	if !usage.Known {
 		s.ledger.stats.unsettled.Add(1)
+		usage = schema.Usage{}
 	}
-	if usage.Known && usage.Total > 0 {
+	if usage.Total > 0 || cost > 0 {
+		more := Detail{usage.Prompt, usage.Completion, cost}
 		for _, c := range cells {
 			if c != nil {
 				c.tokens.Add(usage.Total)
+				c.detail.add(more)
 			}
 		}
 		if err := s.journal.append(cells, false); err != nil && !errors.Is(err, errJournalClosed) {

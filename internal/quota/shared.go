@@ -242,9 +242,9 @@ func (h *shared) rows(cells []*cell, changed bool) []Push {
 		if c == nil {
 			continue
 		}
-		push := Push{Row: c.row(), cell: c, SeenRequests: c.seenRequests.Load(), SeenTokens: c.seenTokens.Load()}
+		push := Push{Row: c.row(), cell: c, SeenRequests: c.seenRequests.Load(), SeenTokens: c.seenTokens.Load(), SeenDetail: c.seenDetail.load()}
 		push.Expire = c.window.End(push.Start).Add(h.keepAfterEnd)
-		if !push.Expire.After(now) || changed && push.Requests == push.SeenRequests && push.Tokens == push.SeenTokens {
+		if !push.Expire.After(now) || changed && push.Requests == push.SeenRequests && push.Tokens == push.SeenTokens && push.Detail == push.SeenDetail {
 			continue
 		}
 		pushes = append(pushes, push)
@@ -273,6 +273,7 @@ func (h *shared) send(ctx context.Context, rows []Push) error {
 		if c := rows[i].cell; c != nil {
 			storeMax(&c.seenRequests, rows[i].Requests)
 			storeMax(&c.seenTokens, rows[i].Tokens)
+			c.seenDetail.raise(rows[i].Detail)
 		}
 	}
 	return nil
@@ -445,7 +446,7 @@ func (h *shared) needs(c *cell, now int64) bool {
 	if h == nil || c.window.endOf(c.start)+int64(h.keepAfterEnd/time.Second) <= now {
 		return false
 	}
-	return c.requests.Load() != c.seenRequests.Load() || c.tokens.Load() != c.seenTokens.Load()
+	return c.requests.Load() != c.seenRequests.Load() || c.tokens.Load() != c.seenTokens.Load() || c.detail.load() != c.seenDetail.load()
 }
 
 // close pushes what is queued, closes the counter, and waits for the calls that

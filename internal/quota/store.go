@@ -16,6 +16,18 @@ type Row struct {
 	Start    time.Time
 	Requests int64
 	Tokens   int64
+	Detail
+}
+
+// Detail is what is counted beside requests and tokens: the tokens of prompts and of
+// completions, and the cost in 10^-12 of the currency's unit.
+type Detail struct {
+	Prompt, Completion, Cost int64
+}
+
+// raise makes every count that of the other where that is greater.
+func (d *Detail) raise(other Detail) {
+	d.Prompt, d.Completion, d.Cost = max(d.Prompt, other.Prompt), max(d.Completion, other.Completion), max(d.Cost, other.Cost)
 }
 
 // Snapshots is the store that keeps totals for good.
@@ -54,6 +66,7 @@ type Push struct {
 	Row
 	// Requests and tokens that the Counter acknowledged before.
 	SeenRequests, SeenTokens int64
+	SeenDetail               Detail
 	// Expire is when the row is no longer needed.
 	Expire time.Time
 

@@ -84,6 +84,20 @@ func TestSnapshotStores(t *testing.T) {
 				t.Errorf("the greater values are not kept: %s", diff)
 			}
 
+			detailed := func(prompt, completion, cost int64) quota.Row {
+				r := row("w1", "cost", quota.Day, now, 1, 1)
+				r.Detail = quota.Detail{Prompt: prompt, Completion: completion, Cost: cost}
+				return r
+			}
+			write(row("w1", "cost", quota.Day, now, 1, 1))
+			write(detailed(5, 7, 1<<60+1))
+			write(detailed(6, 3, 1<<60))
+			expensive := current
+			expensive.User = "cost"
+			if diff := cmp.Diff([]quota.Row{detailed(6, 7, 1<<60+1)}, read(expensive)); diff != "" {
+				t.Errorf("the greater details are not kept: %s", diff)
+			}
+
 			for _, odd := range []string{"'); DROP TABLE quota_usage;--", "%", "_", "多字节 😀", strings.Repeat("x", 128)} {
 				write(row("w1", odd, quota.Hour, now, 1, 1))
 				got := read(quota.Filter{User: odd, Windows: []quota.CalendarWindow{{Window: quota.Hour, Start: quota.Hour.Start(now)}}})
@@ -93,7 +107,9 @@ func TestSnapshotStores(t *testing.T) {
 			}
 
 			for i := range 10 {
-				write(row("w1", "old", quota.Minute, now.Add(time.Duration(-i)*time.Minute), 1, 0))
+				old := row("w1", "old", quota.Minute, now.Add(time.Duration(-i)*time.Minute), 1, 0)
+				old.Cost = 1
+				write(old)
 			}
 			history := quota.Filter{User: "old", Kinds: []quota.Window{quota.Minute}, From: now.Add(-3 * time.Minute), To: now.Add(time.Second)}
 			if got := read(history); len(got) != 3 {
@@ -259,6 +275,22 @@ func TestSharedCounters(t *testing.T) {
 				if r.Writer == "w1" && cmp.Diff(r, row("w1", "ann", quota.Day, now, 6, 60)) != "" || r.Writer == "w2" && (r.Requests != 1<<40 || r.Tokens != 1<<52) {
 					t.Errorf("%+v", r)
 				}
+			}
+			cost := func(prompt, cost int64) {
+				r := row("w1", "cost", quota.Hour, now, 1, 1)
+				r.Prompt, r.Cost = prompt, cost
+				push(r, 0, 0)
+			}
+			cost(7, 1<<60+1)
+			cost(9, 1<<60)
+			cost(8, 3)
+			rows, err = counter.Read(ctx, []quota.CalendarWindow{{Window: quota.Hour, Start: quota.Hour.Start(now)}})
+			var got quota.Detail
+			for _, r := range rows {
+				got.Prompt, got.Cost = max(got.Prompt, r.Prompt), max(got.Cost, r.Cost)
+			}
+			if err != nil || got != (quota.Detail{Prompt: 9, Cost: 1<<60 + 1}) {
+				t.Errorf("details %+v, %v", got, err)
 			}
 			first, err := counter.Mark(ctx, "one")
 			if err != nil || first == "" {

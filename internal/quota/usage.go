@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"time"
 )
@@ -15,6 +16,7 @@ type Usage struct {
 	Start    time.Time
 	Requests int64
 	Tokens   int64
+	Detail
 }
 
 // UsageQuery selects usage. Empty fields match everything.
@@ -217,6 +219,7 @@ func sum(rows []Row) []Usage {
 	})
 	var usage []Usage
 	var requests, tokens int64 // of the writer so far
+	var detail Detail
 	for i := range rows {
 		row := &rows[i]
 		sameKey := i > 0 && rows[i-1].Window == row.Window && rows[i-1].Start.Equal(row.Start) && rows[i-1].Key == row.Key
@@ -224,7 +227,7 @@ func sum(rows []Row) []Usage {
 			usage = append(usage, Usage{Key: row.Key, Window: row.Window, Start: row.Start})
 		}
 		if !sameKey || rows[i-1].Writer != row.Writer {
-			requests, tokens = 0, 0
+			requests, tokens, detail = 0, 0, Detail{}
 		}
 		u := &usage[len(usage)-1]
 		if more := row.Requests - requests; more > 0 {
@@ -233,6 +236,19 @@ func sum(rows []Row) []Usage {
 		if more := row.Tokens - tokens; more > 0 {
 			u.Tokens, tokens = u.Tokens+more, row.Tokens
 		}
+		before := detail
+		detail.raise(row.Detail)
+		u.Prompt += detail.Prompt - before.Prompt
+		u.Completion += detail.Completion - before.Completion
+		u.Cost = addCost(u.Cost, detail.Cost-before.Cost)
 	}
 	return usage
+}
+
+// addCost adds costs; beyond what can be counted the sum stays at the greatest.
+func addCost(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/balance"
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/prices"
 	"github.com/patchbay-ai/patchbay/internal/queue"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -54,6 +55,8 @@ type Pool struct {
 	Model     string
 	Instances []*backend.Instance
 	Balancer  balance.Balancer
+	// Price is what the model costs, nil where it has no price.
+	Price *prices.Price
 	// Limiter covers this model; it exists whether or not it is on.
 	Limiter *ratelimit.Limiter
 	// Queue is where requests wait while all slots of the pool are taken.
@@ -154,6 +157,7 @@ type Model struct {
 func Compile(doc *config.Document, previous *Table, since Since) (*Table, error) {
 	now := time.Now()
 	t := &Table{Limits: doc.Limits}
+	list := prices.Compile(doc.Prices)
 	for _, serviceType := range schema.ServiceTypes() {
 		if _, configured := doc.Services[serviceType]; !configured {
 			continue
@@ -165,6 +169,9 @@ func Compile(doc *config.Document, previous *Table, since Since) (*Table, error)
 		s, err := compileService(serviceType, doc, old, now)
 		if err != nil {
 			return nil, fmt.Errorf("services.%s: %w", serviceType, err)
+		}
+		for _, pool := range s.Pools {
+			pool.Price = list.Of(pool.Model)
 		}
 		t.services[serviceType] = s
 	}

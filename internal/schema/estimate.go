@@ -2,6 +2,8 @@ package schema
 
 import (
 	"bytes"
+	"strconv"
+	"unicode/utf8"
 
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 )
@@ -125,4 +127,27 @@ func textEnd(text []byte) int {
 		}
 		at++
 	}
+}
+
+// AskedThings returns what a request asks for that is not counted in tokens: how many
+// images, and how many characters that are to be spoken.
+func (r *Request) AskedThings() (images, characters int64) {
+	const most = 1000
+	switch r.Service {
+	case TTS:
+		return 0, int64(utf8.RuneCount(r.Field("input").Text()))
+	case ImgGen, ImgEdit:
+		images = 1
+		if r.Form != nil {
+			if text, given := r.Form.Value("n"); given {
+				if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+					images = n
+				}
+			}
+		} else if n, given := r.Field("n").Int(); given {
+			images = n
+		}
+		return min(max(images, 1), most), 0
+	}
+	return 0, 0
 }

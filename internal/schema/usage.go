@@ -5,6 +5,9 @@ import "github.com/patchbay-ai/patchbay/internal/jsonscan"
 // Usage is what a backend reported about the tokens of one answer.
 type Usage struct {
 	Prompt, Completion, Total int64
+	// Cached are the tokens of the prompt that the backend had in a cache, which may
+	// cost less, and Seconds the length of a sound that was transcribed.
+	Cached, Seconds int64
 	// Known is false when the backend reported nothing that makes sense.
 	Known bool
 }
@@ -24,6 +27,14 @@ func ReadUsage(v jsonscan.Value) Usage {
 	u.Total, ok[2] = tokens(v.Get("total_tokens"), jsonscan.Value{})
 	if !ok[0] || !ok[1] || !ok[2] {
 		return Usage{}
+	}
+	for _, name := range [...]string{"prompt_tokens_details", "input_tokens_details"} {
+		if cached, ok := tokens(v.Get(name).Get("cached_tokens"), jsonscan.Value{}); ok {
+			u.Cached = max(u.Cached, cached)
+		}
+	}
+	if seconds, ok := v.Get("seconds").Float(); ok && seconds > 0 && seconds < 1e7 {
+		u.Seconds = int64(seconds + 0.5)
 	}
 	if u.Total == 0 {
 		u.Total = u.Prompt + u.Completion

@@ -45,7 +45,7 @@ func TestUsageIsReadOrUnknown(t *testing.T) {
 		`[3,2,5]`:                         {},
 		`"5"`:                             {},
 		`5`:                               {},
-		`{"type":"duration","seconds":9}`: {},
+		`{"type":"duration","seconds":9}`: {Seconds: 9},
 		`{"prompt_tokens":0}`:             {},
 		`{"prompt_tokens":-1}`:            {},
 		`{"prompt_tokens":3,"completion_tokens":-2,"total_tokens":1}`: {},

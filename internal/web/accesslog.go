@@ -42,6 +42,9 @@ func (s *Shell) log(c *calls.Call, r *http.Request) {
 	if c.Usage.Known {
 		attrs = append(attrs, slog.Int64("prompt_tokens", c.Usage.Prompt), slog.Int64("completion_tokens", c.Usage.Completion))
 	}
+	if c.Cost > 0 {
+		attrs = append(attrs, slog.String("cost", c.Cost.String()))
+	}
 	if c.Code != "" {
 		attrs = append(attrs, slog.String("error_code", c.Code))
 	}

@@ -42,15 +42,35 @@ const (
 	markTime = 7 * 24 * time.Hour
 	// separator stands between the parts of a field; none of them can hold it.
 	separator = "\x00"
+	// detailSuffix ends the field with the details of a row.
+	detailSuffix = separator + "detail"
 )
 
 // pushScript stores the greater of the stored and the given totals for each field,
 // and returns whether a stored total was below what was acknowledged before. It
 // also returns its first argument, which identifies the reply.
+//
+// Details are in a field of their own, which earlier releases pass over. Their numbers
+// are compared as texts, because the numbers of Lua are exact up to 2^53 only.
 const pushScript = `
+local function less(a, b)
+  if #a ~= #b then return #a < #b end
+  return a < b
+end
+local function raise(key, field, given)
+  local known = redis.call('HGET', key, field)
+  if known then
+    local n = 0
+    for total in string.gmatch(known, '%d+') do
+      n = n + 1
+      if given[n] and less(given[n], total) then given[n] = total end
+    end
+  end
+  redis.call('HSET', key, field, table.concat(given, ' '))
+end
 local lost = 0
 for i = 1, #KEYS do
-  local at = 1 + (i - 1) * 6
+  local at = 1 + (i - 1) * 10
   local field = ARGV[at + 1]
   local requests, tokens = tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
   local known = redis.call('HGET', KEYS[i], field)
@@ -64,6 +84,10 @@ for i = 1, #KEYS do
   end
   if requests > knownRequests or tokens > knownTokens then
     redis.call('HSET', KEYS[i], field, string.format('%.0f %.0f', math.max(requests, knownRequests), math.max(tokens, knownTokens)))
+    redis.call('EXPIREAT', KEYS[i], ARGV[at + 6])
+  end
+  if ARGV[at + 7] ~= '' then
+    raise(KEYS[i], field .. ARGV[at + 7], {ARGV[at + 8], ARGV[at + 9], ARGV[at + 10]})
     redis.call('EXPIREAT', KEYS[i], ARGV[at + 6])
   end
 end
@@ -96,6 +120,11 @@ func (s *Store) Push(ctx context.Context, rows []quota.Push) (lost bool, err err
 		keys[g] = append(keys[g], s.hash(g, row.Window, row.Start))
 		args[g] = append(args[g], fieldOf(&row.Row), number(row.Requests), number(row.Tokens),
 			number(row.SeenRequests), number(row.SeenTokens), number(row.Expire.Unix()))
+		if row.Detail == row.SeenDetail && row.Detail == (quota.Detail{}) {
+			args[g] = append(args[g], "", "", "", "")
+		} else {
+			args[g] = append(args[g], detailSuffix, number(row.Prompt), number(row.Completion), number(row.Cost))
+		}
 	}
 	// All groups at once: the client sends them together, and far stores cost one
 	// round trip.
@@ -204,18 +233,26 @@ func fieldOf(row *quota.Row) string {
 	return strings.Join([]string{row.Writer, k.Tenant, k.APIKey, k.User, k.Service.String(), k.Model}, separator)
 }
 
+// readField reads a field: the requests and tokens of a row, or its details, which are
+// a row of the same writer and are merged with it by readers.
 func readField(field, value string) (quota.Row, bool) {
-	parts := strings.Split(field, separator)
-	requests, tokens, ok := strings.Cut(value, " ")
-	if len(parts) != 6 || !ok {
+	plain, isDetail := strings.CutSuffix(field, detailSuffix)
+	parts, numbers := strings.Split(plain, separator), strings.Split(value, " ")
+	if len(parts) != 6 || isDetail && len(numbers) != 3 || !isDetail && len(numbers) != 2 {
 		return quota.Row{}, false
 	}
 	service, err := schema.ParseServiceType(parts[4])
 	row := quota.Row{Writer: parts[0], Key: quota.Key{Tenant: parts[1], APIKey: parts[2], User: parts[3], Service: service, Model: parts[5]}}
-	var wrong [2]error
-	row.Requests, wrong[0] = strconv.ParseInt(requests, 10, 64)
-	row.Tokens, wrong[1] = strconv.ParseInt(tokens, 10, 64)
-	return row, errors.Join(err, wrong[0], wrong[1]) == nil
+	to := []*int64{&row.Requests, &row.Tokens}
+	if isDetail {
+		to = []*int64{&row.Prompt, &row.Completion, &row.Cost}
+	}
+	for i, text := range numbers {
+		var wrong error
+		*to[i], wrong = strconv.ParseInt(text, 10, 64)
+		err = errors.Join(err, wrong)
+	}
+	return row, err == nil
 }
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }

@@ -28,6 +28,23 @@ func migrations() []string {
 	}
 }
 
+// detailTable has what is counted beside requests and tokens. It is a table of its own
+// that is not part of the versions, so that earlier releases share the database.
+const detailTable = `CREATE TABLE IF NOT EXISTS quota_detail (
+	window_type      TEXT   NOT NULL,
+	window_start     BIGINT NOT NULL,
+	tenant_id        TEXT   NOT NULL,
+	api_key_id       TEXT   NOT NULL,
+	user_id          TEXT   NOT NULL,
+	service_type     TEXT   NOT NULL,
+	model            TEXT   NOT NULL,
+	writer           TEXT   NOT NULL,
+	prompt_count     BIGINT NOT NULL,
+	completion_count BIGINT NOT NULL,
+	cost             BIGINT NOT NULL,
+	PRIMARY KEY (` + identity + `)
+)`
+
 // lockNumber is the advisory lock under which gateways change the tables of a
 // database that they share.
 const lockNumber = 7_284_113_905
@@ -39,7 +56,7 @@ var ErrNewer = errors.New("the tables of the database are of a newer release; up
 // version already, the user of the database needs no right to create tables.
 func (s *Store) migrate(ctx context.Context) (err error) {
 	var version int
-	if s.db.QueryRowContext(ctx, "SELECT version FROM quota_schema").Scan(&version) == nil && version == len(migrations()) {
+	if s.db.QueryRowContext(ctx, "SELECT version FROM quota_schema").Scan(&version) == nil && version == len(migrations()) && s.hasDetails(ctx) {
 		return nil
 	}
 	tx, err := s.db.BeginTx(ctx, nil)
@@ -72,10 +89,8 @@ func (s *Store) migrate(ctx context.Context) (err error) {
 	switch {
 	case version > len(steps):
 		return ErrNewer
-	case version == len(steps):
-		return tx.Commit()
 	}
-	for _, step := range steps[version:] {
+	for _, step := range append(steps[version:], detailTable) {
 		if !s.postgres {
 			step += " WITHOUT ROWID"
 		}
@@ -87,4 +102,10 @@ func (s *Store) migrate(ctx context.Context) (err error) {
 		return err
 	}
 	return tx.Commit()
+}
+
+// hasDetails tells whether the table of details is there.
+func (s *Store) hasDetails(ctx context.Context) bool {
+	_, err := s.db.ExecContext(ctx, "SELECT 1 FROM quota_detail WHERE window_start < 0")
+	return err == nil
 }

@@ -120,7 +120,6 @@ const (
 	// identity are the columns of the primary key. The time comes first, because rows
 	// are read and removed by it, and then the most selective columns.
 	identity = "window_start, window_type, user_id, tenant_id, api_key_id, model, service_type, writer"
-	columns  = identity + ", request_count, token_count, updated_at"
 	// columnCount is how many columns there are, and writeBatch how many rows
 	// one statement writes.
 	columnCount = 11
@@ -130,6 +129,12 @@ const (
 // Write stores rows, each with the greater of the stored and the given values,
 // all of them or none.
 func (s *Store) Write(ctx context.Context, rows []quota.Row) (err error) {
+	var detailed []quota.Row
+	for i := range rows {
+		if rows[i].Detail != (quota.Detail{}) {
+			detailed = append(detailed, rows[i])
+		}
+	}
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -140,12 +145,34 @@ func (s *Store) Write(ctx context.Context, rows []quota.Row) (err error) {
 		}
 	}()
 	now := time.Now().Unix()
+	if err = s.write(ctx, tx, usageTable, rows, func(r *quota.Row) [3]int64 { return [...]int64{r.Requests, r.Tokens, now} }); err != nil {
+		return err
+	}
+	if err = s.write(ctx, tx, detailsTable, detailed, func(r *quota.Row) [3]int64 { return [...]int64{r.Prompt, r.Completion, r.Cost} }); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// table is one of the tables with totals, and the columns that it has beside identity.
+type table struct {
+	name    string
+	columns [3]string
+}
+
+var (
+	usageTable   = table{"quota_usage", [...]string{"request_count", "token_count", "updated_at"}}
+	detailsTable = table{"quota_detail", [...]string{"prompt_count", "completion_count", "cost"}}
+)
+
+// write writes rows into one of the tables.
+func (s *Store) write(ctx context.Context, tx *sql.Tx, to table, rows []quota.Row, values func(*quota.Row) [3]int64) (err error) {
 	args := make([]any, 0, writeBatch*columnCount)
 	var statement *sql.Stmt
 	for prepared := 0; len(rows) > 0; {
 		n := min(len(rows), writeBatch)
 		if n != prepared {
-			if statement, err = tx.PrepareContext(ctx, s.upsert(n)); err != nil {
+			if statement, err = tx.PrepareContext(ctx, s.upsert(to, n)); err != nil {
 				return err
 			}
 			prepared = n
@@ -153,25 +180,27 @@ func (s *Store) Write(ctx context.Context, rows []quota.Row) (err error) {
 		args = args[:0]
 		for i := range rows[:n] {
 			r := &rows[i]
+			v := values(r)
 			args = append(args, r.Start.Unix(), r.Window.String(), r.Key.User, r.Key.Tenant, r.Key.APIKey,
-				r.Key.Model, r.Key.Service.String(), r.Writer, r.Requests, r.Tokens, now)
+				r.Key.Model, r.Key.Service.String(), r.Writer, v[0], v[1], v[2])
 		}
 		if _, err = statement.ExecContext(ctx, args...); err != nil {
 			return err
 		}
 		rows = rows[n:]
 	}
-	return tx.Commit()
+	return nil
 }
 
-// upsert returns the statement that writes n rows.
-func (s *Store) upsert(n int) string {
+// upsert returns the statement that writes n rows into a table. All its columns only
+// grow, the time of the last change too.
+func (s *Store) upsert(to table, n int) string {
 	greater := "max"
 	if s.postgres {
 		greater = "greatest"
 	}
 	var b strings.Builder
-	b.WriteString("INSERT INTO quota_usage (" + columns + ") VALUES ")
+	b.WriteString("INSERT INTO " + to.name + " (" + identity + ", " + strings.Join(to.columns[:], ", ") + ") VALUES ")
 	p := placeholders{postgres: s.postgres}
 	for i := range n {
 		if i > 0 {
@@ -186,8 +215,13 @@ func (s *Store) upsert(n int) string {
 		}
 		b.WriteByte(')')
 	}
-	fmt.Fprintf(&b, " ON CONFLICT (%s) DO UPDATE SET request_count = %s(quota_usage.request_count, excluded.request_count),"+
-		" token_count = %s(quota_usage.token_count, excluded.token_count), updated_at = excluded.updated_at", identity, greater, greater)
+	b.WriteString(" ON CONFLICT (" + identity + ") DO UPDATE SET ")
+	for i, column := range to.columns {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%[1]s = %[2]s(%[3]s.%[1]s, excluded.%[1]s)", column, greater, to.name)
+	}
 	return b.String()
 }
 
@@ -211,7 +245,8 @@ func (s *Store) Read(ctx context.Context, filter quota.Filter) ([]quota.Row, err
 	if where == "" {
 		return nil, nil
 	}
-	query := "SELECT " + identity + ", request_count, token_count FROM quota_usage WHERE " + where //nolint:gosec // of constants; values are parameters
+	query := "SELECT " + identity + ", request_count, token_count, coalesce(prompt_count, 0), coalesce(completion_count, 0), coalesce(cost, 0)" + //nolint:gosec // of constants; values are parameters
+		" FROM quota_usage LEFT JOIN quota_detail USING (" + identity + ") WHERE " + where
 	if filter.Limit > 0 {
 		query += fmt.Sprintf(" ORDER BY %s LIMIT %d", strings.Replace(identity, "window_start", "window_start DESC", 1), filter.Limit)
 	}
@@ -226,7 +261,7 @@ func (s *Store) Read(ctx context.Context, filter quota.Filter) ([]quota.Row, err
 		var window, service string
 		var start int64
 		if err := found.Scan(&start, &window, &row.Key.User, &row.Key.Tenant, &row.Key.APIKey, &row.Key.Model, &service,
-			&row.Writer, &row.Requests, &row.Tokens); err != nil {
+			&row.Writer, &row.Requests, &row.Tokens, &row.Prompt, &row.Completion, &row.Cost); err != nil {
 			return nil, err
 		}
 		var err error
@@ -283,8 +318,15 @@ func ceil(t time.Time) int64 {
 
 // Expire removes at most limit rows of a window that began before a moment.
 func (s *Store) Expire(ctx context.Context, window quota.Window, before time.Time, limit int) (int, error) {
+	if _, err := s.expire(ctx, detailsTable, window, before, limit); err != nil {
+		return 0, err
+	}
+	return s.expire(ctx, usageTable, window, before, limit)
+}
+
+func (s *Store) expire(ctx context.Context, from table, window quota.Window, before time.Time, limit int) (int, error) {
 	p := placeholders{postgres: s.postgres}
-	statement := "DELETE FROM quota_usage WHERE (" + identity + ") IN (SELECT " + identity + " FROM quota_usage WHERE window_type = " + //nolint:gosec // of constants; values are parameters
+	statement := "DELETE FROM " + from.name + " WHERE (" + identity + ") IN (SELECT " + identity + " FROM " + from.name + " WHERE window_type = " + //nolint:gosec // of constants; values are parameters
 		p.next() + " AND window_start < " + p.next() + " LIMIT " + p.next() + ")"
 	result, err := s.db.ExecContext(ctx, statement, window.String(), before.Unix(), limit)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/patchbay-ai/patchbay/internal/prices"
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
@@ -259,6 +260,10 @@ type quotaUsageView struct {
 	WindowStart  time.Time       `json:"windowStart"`
 	RequestCount int64           `json:"requestCount"`
 	TokenCount   int64           `json:"tokenCount"`
+	// PromptTokens and CompletionTokens are parts of TokenCount, where backends told.
+	PromptTokens     int64 `json:"promptTokens"`
+	CompletionTokens int64 `json:"completionTokens"`
+	Cost             int64 `json:"cost" doc:"In millionths of the unit of prices.currency, by the prices at the time of each request."`
 }
 
 type quotaDimensions struct {
@@ -273,6 +278,7 @@ func viewUsage(u *quota.Usage) quotaUsageView {
 	return quotaUsageView{
 		Dimensions: quotaDimensions{u.Key.Tenant, u.Key.APIKey, u.Key.User, u.Key.Service, u.Key.Model},
 		Window:     u.Window, WindowStart: u.Start.UTC(), RequestCount: u.Requests, TokenCount: u.Tokens,
+		PromptTokens: u.Prompt, CompletionTokens: u.Completion, Cost: prices.Amount(u.Cost).Micros(),
 	}
 }
 

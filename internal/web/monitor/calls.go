@@ -34,6 +34,7 @@ type callView struct {
 	DurationMs float64            `json:"durationMs"`
 	FirstMs    float64            `json:"timeToFirstTokenMs,omitzero"`
 	Usage      *callUsage         `json:"usage,omitzero"`
+	Cost       int64              `json:"cost,omitzero" doc:"In millionths of the unit of prices.currency."`
 	Attempts   int                `json:"attempts"`
 	Timeline   callTimeline       `json:"timeline"`
 	Tries      []callTry          `json:"tries"`
@@ -157,6 +158,7 @@ func viewOfCall(c *calls.Call) callView {
 	if c.Usage.Known {
 		view.Usage = &callUsage{c.Usage.Prompt, c.Usage.Completion, c.Usage.Total}
 	}
+	view.Cost = c.Cost.Micros()
 	for _, t := range c.Described() {
 		view.Tries = append(view.Tries, callTry{
 			Instance: t.Instance, Handle: backend.Handle(t.Instance), HTTPStatus: t.Status, ErrorText: t.Text, PickMs: inMilliseconds(t.Began), ConnectMs: inMilliseconds(t.Sent), Reused: t.Reused,

@@ -1,0 +1,130 @@
+package prices_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/simulator"
+)
+
+const list = `prices:
+  currency: EUR
+  models: [{model: "m*", input: 2, cached-input: 0.5, output: 10, image: 0.04, characters: 0.015, minute: 0.6}]
+`
+
+type usage struct {
+	RequestCount, TokenCount, PromptTokens, CompletionTokens, Cost int64
+}
+
+// counted adds up what the ledger has counted in minutes.
+func counted(t *testing.T, r *gatewaytest.Gateway) (sum usage) {
+	t.Helper()
+	var answer struct {
+		Data []struct {
+			RequestCount     int64 `json:"requestCount"`
+			TokenCount       int64 `json:"tokenCount"`
+			PromptTokens     int64 `json:"promptTokens"`
+			CompletionTokens int64 `json:"completionTokens"`
+			Cost             int64 `json:"cost"`
+		} `json:"data"`
+	}
+	if err := json.Unmarshal([]byte(r.Do(http.MethodGet, gatewaytest.LongAgo, "").Succeeds(t).Body), &answer); err != nil {
+		t.Fatal(err)
+	}
+	for _, u := range answer.Data {
+		sum.RequestCount += u.RequestCount
+		sum.TokenCount += u.TokenCount
+		sum.PromptTokens += u.PromptTokens
+		sum.CompletionTokens += u.CompletionTokens
+		sum.Cost += u.Cost
+	}
+	return sum
+}
+
+func answerWith(usage, text string) simulator.Step {
+	return simulator.Step{Body: `{"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"` + text + `"},"finish_reason":"stop"}]` + usage + `}`}
+}
+
+func TestCostsAreCountedEverywhere(t *testing.T) {
+	t.Parallel()
+	text := strings.Repeat("word ", 80) // 100 tokens
+	for name, test := range map[string]struct {
+		step       simulator.Step
+		ask        func(*gatewaytest.Gateway) gatewaytest.Reply
+		want       usage
+		isEstimate bool
+	}{
+		"a report": {
+			step: answerWith(`,"usage":{"prompt_tokens":1000,"completion_tokens":500,"total_tokens":1500}`, "hi"),
+			want: usage{1, 1500, 1000, 500, 2000 + 5000},
+		},
+		"a cache": {
+			step: answerWith(`,"usage":{"prompt_tokens":1000,"completion_tokens":500,"total_tokens":1500,"prompt_tokens_details":{"cached_tokens":400}}`, "hi"),
+			want: usage{1, 1500, 1000, 500, 1200 + 200 + 5000},
+		},
+		"no report": {step: answerWith("", text), want: usage{1, 0, 0, 0, 1010}, isEstimate: true},
+		"no answer": {step: simulator.Step{Status: 422}, want: usage{1, 0, 0, 0, 0}},
+		"two images": {step: simulator.Step{Body: `{"created":1,"data":[{"url":"http://pictures.test/1.png"},{"url":"http://pictures.test/2.png"}]}`}, ask: func(r *gatewaytest.Gateway) gatewaytest.Reply {
+			return r.Post("/v1/images/generations", `{"model":"m","prompt":"p","n":2}`)
+		}, want: usage{1, 0, 0, 0, 80_000}},
+		"speech": {ask: func(r *gatewaytest.Gateway) gatewaytest.Reply {
+			return r.Post("/v1/audio/speech", `{"model":"m","input":"äöü`+strings.Repeat("x", 97)+`","voice":"v"}`)
+		}, want: usage{1, 0, 0, 0, 1500}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := gatewaytest.StartBackend(t, test.step)
+			r := gatewaytest.Start(t, gatewaytest.EveryService(b)+gatewaytest.QuotaOn+list)
+			ask := test.ask
+			if ask == nil {
+				ask = func(r *gatewaytest.Gateway) gatewaytest.Reply { return r.Chat(gatewaytest.PlainHi) }
+			}
+			ask(r)
+			got := counted(t, r)
+			if test.isEstimate && got.Cost > test.want.Cost-20 && got.Cost < test.want.Cost+50 {
+				test.want.Cost = got.Cost
+			}
+			if got != test.want {
+				t.Errorf("counted %+v, want %+v", got, test.want)
+			}
+			var cost float64
+			for series, value := range r.Scrape() {
+				if strings.HasPrefix(series, "model_router_cost_total{") {
+					cost += value
+				}
+			}
+			if shown := int64(cost*1e6 + 0.5); shown != got.Cost {
+				t.Errorf("the metric is %v, want %d millionths", cost, got.Cost)
+			}
+			body := r.Do(http.MethodGet, "/api/monitoring/calls?limit=1", "").Body
+			if has := strings.Contains(body, fmt.Sprintf(`"cost":%d`, got.Cost)); has != (got.Cost > 0) {
+				t.Errorf("the call has no cost of %d: %s", got.Cost, body)
+			}
+		})
+	}
+}
+
+// What was counted stays as it was when prices change.
+func TestAChangeOfPricesDoesNotRewriteThePast(t *testing.T) {
+	t.Parallel()
+	b := gatewaytest.StartBackend(t)
+	b.ScriptForever(answerWith(`,"usage":{"prompt_tokens":1000,"completion_tokens":0,"total_tokens":1000}`, "hi"))
+	yaml := gatewaytest.PoolYAML(b) + gatewaytest.QuotaOn
+	r := gatewaytest.Start(t, yaml+list)
+	r.Chat(gatewaytest.PlainHi).Succeeds(t)
+	r.ReloadWith(yaml + strings.Replace(list, "input: 2,", "input: 3,", 1))
+	if got := counted(t, r); got.Cost != 2000 {
+		t.Errorf("after the change %+v", got)
+	}
+	r.Chat(gatewaytest.PlainHi).Succeeds(t)
+	r.ReloadWith(yaml)
+	r.Chat(gatewaytest.PlainHi).Succeeds(t)
+	if got := counted(t, r); got.Cost != 2000+3000 || got.RequestCount != 3 {
+		t.Errorf("with the new price, and without one %+v", got)
+	}
+}

@@ -1,0 +1,130 @@
+package prices
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// listed is an entry of the price list that LiteLLM publishes: prices of single tokens,
+// images, seconds and characters.
+type listed struct {
+	Mode            string         `json:"mode"`
+	Input           jsontext.Value `json:"input_cost_per_token"`
+	Cached          jsontext.Value `json:"cache_read_input_token_cost"`
+	Output          jsontext.Value `json:"output_cost_per_token"`
+	InputImage      jsontext.Value `json:"input_cost_per_image"`
+	OutputImage     jsontext.Value `json:"output_cost_per_image"`
+	InputSecond     jsontext.Value `json:"input_cost_per_second"`
+	OutputSecond    jsontext.Value `json:"output_cost_per_second"`
+	InputCharacter  jsontext.Value `json:"input_cost_per_character"`
+	OutputCharacter jsontext.Value `json:"output_cost_per_character"`
+}
+
+// Import reads the JSON price list that LiteLLM publishes (an object with an entry for
+// each model) and returns the models that have a price, by name. Entries that cannot be
+// read are returned as problems and left out.
+func Import(data []byte) (models []Model, problems []string, err error) {
+	var list map[string]jsontext.Value
+	if err := json.Unmarshal(data, &list); err != nil {
+		return nil, nil, fmt.Errorf("this is no price list: %w", err)
+	}
+	for name, value := range list {
+		if name == "sample_spec" || strings.Contains(name, "*") {
+			continue
+		}
+		var entry listed
+		if err := json.Unmarshal(value, &entry); err != nil {
+			problems = append(problems, name+": "+err.Error())
+			continue
+		}
+		price, err := entry.price()
+		if err != nil {
+			problems = append(problems, name+": "+err.Error())
+			continue
+		}
+		if price != (Price{}) {
+			models = append(models, Model{Model: name, Price: price})
+		}
+	}
+	slices.SortFunc(models, func(a, b Model) int { return cmp.Compare(a.Model, b.Model) })
+	slices.Sort(problems)
+	return models, problems, nil
+}
+
+func (e *listed) price() (p Price, err error) {
+	image, second, character := e.OutputImage, e.OutputSecond, e.OutputCharacter
+	if len(image) == 0 && strings.HasPrefix(e.Mode, "image") {
+		image = e.InputImage
+	}
+	if len(second) == 0 || e.Mode == "audio_transcription" && len(e.InputSecond) > 0 {
+		second = e.InputSecond
+	}
+	if len(character) == 0 || e.Mode == "audio_speech" && len(e.InputCharacter) > 0 {
+		character = e.InputCharacter
+	}
+	for _, part := range [...]struct {
+		to    *Amount
+		value jsontext.Value
+		times int64
+	}{
+		{&p.Input, e.Input, perMillion},
+		{&p.CachedInput, e.Cached, perMillion},
+		{&p.Output, e.Output, perMillion},
+		{&p.Image, image, 1},
+		{&p.Minute, second, perMinute},
+		{&p.Characters, character, perThousand},
+	} {
+		if *part.to, err = scaled(part.value, part.times); err != nil {
+			return Price{}, err
+		}
+	}
+	return p, nil
+}
+
+// Select returns the models whose names match one of the patterns; all where there are
+// none.
+func Select(models []Model, patterns []string) []Model {
+	if len(patterns) == 0 {
+		return models
+	}
+	wanted := Settings{}
+	for _, pattern := range patterns {
+		wanted.Models = append(wanted.Models, Model{Model: pattern})
+	}
+	list := Compile(wanted)
+	return slices.DeleteFunc(slices.Clone(models), func(m Model) bool { return list.Of(m.Model) == nil })
+}
+
+// YAML writes the section prices of a configuration file.
+func YAML(s Settings) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "prices:\n  currency: %s\n  models:", s.Currency)
+	if len(s.Models) == 0 {
+		b.WriteString(" []")
+	}
+	b.WriteByte('\n')
+	for _, m := range s.Models {
+		fmt.Fprintf(&b, "    - {model: %s", quoted(m.Model))
+		for _, part := range [...]struct {
+			name   string
+			amount Amount
+		}{
+			{"input", m.Input}, {"cached-input", m.CachedInput}, {"output", m.Output},
+			{"image", m.Image}, {"minute", m.Minute}, {"characters", m.Characters},
+		} {
+			if part.amount != 0 {
+				fmt.Fprintf(&b, ", %s: %s", part.name, part.amount)
+			}
+		}
+		b.WriteString("}\n")
+	}
+	return b.String()
+}
+
+// quoted writes a text as YAML, in single quotes.
+func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
