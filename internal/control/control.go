@@ -39,6 +39,7 @@ type Control struct {
 	isLogSealed bool                // the versions of the shared log have been encrypted
 	values      *Values             // nil where nothing is shared
 	holds       map[string]hold     // the breakers that are held on all gateways
+	revision    atomic.Int64        // of position, for other goroutines
 	joined      atomic.Bool         // whether the shared configuration was ever read
 	position    Position            // the state of the shared log that is in force here
 	waiting     *config.Document    // a configuration file that is not in the shared log yet
@@ -184,6 +185,10 @@ func (c *Control) resume(wanted int, numbers []int, isCurrent bool) (bool, error
 
 // Version returns the number of the version in force.
 func (c *Control) Version() int { return c.state.Load().version }
+
+// Revision returns the state of the shared configuration that is in force, which rises
+// with every change; 0 where nothing is shared or nothing was read yet.
+func (c *Control) Revision() int64 { return c.revision.Load() }
 
 // Document returns the configuration in force, which must not be changed, and its
 // version.

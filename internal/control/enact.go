@@ -181,6 +181,7 @@ func (c *Control) setHead(head Head) error {
 		return fmt.Errorf("%w: %w", ErrSave, err)
 	}
 	c.newest, c.position = head.Newest, head.Position
+	c.revision.Store(head.Revision)
 	return nil
 }
 

@@ -61,6 +61,7 @@ func (c *Control) resumeLog(head Head, doc *config.Document) (isWaiting bool) {
 		return false
 	}
 	c.position = head.Position
+	c.revision.Store(head.Revision)
 	c.joined.Store(true)
 	if isSource(c.file.source, doc) {
 		return false

@@ -16,6 +16,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/calls"
+	"github.com/patchbay-ai/patchbay/internal/cluster"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/control"
 	"github.com/patchbay-ai/patchbay/internal/control/files"
@@ -35,6 +36,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/web/monitor"
 	"github.com/patchbay-ai/patchbay/internal/web/openapi"
 	"github.com/patchbay-ai/patchbay/internal/web/pages"
+	"github.com/patchbay-ai/patchbay/internal/web/peers"
 	v1 "github.com/patchbay-ai/patchbay/internal/web/v1"
 )
 
@@ -84,6 +86,7 @@ type Parts struct {
 	Transport *transport.Client // reaches the backends
 	Ledger    *quota.Ledger
 	Shared    *ratelimit.Pool // the rate limits that gateways share
+	Cluster   *cluster.Watch  // the gateways that share something
 	Recorder  *calls.Recorder // counts requests and keeps the latest calls
 	Memory    *memory.Watch
 	Actuator  *actuator.API
@@ -183,6 +186,7 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 	if g.id, err = gatewayID(g.Store.Data()); err != nil {
 		return err
 	}
+	g.Cluster = g.newCluster(time.Now())
 	g.Shared = g.newSharedLimits()
 	g.Current.Share(g.Shared)
 	if g.Control, err = openControl(g.Store, g.Document, g.Current, g.log); err != nil {
@@ -201,6 +205,7 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 		Current: g.Current, Recorder: g.Recorder, Levels: logs.LevelsOf(g.log), Document: g.Document,
 		Ledger:       func() quota.Stats { return g.Ledger.Stats() },
 		Shared:       g.Shared.Stats,
+		Cluster:      g.Cluster.View,
 		Config:       g.sources,
 		Ready:        g.ready,
 		Build:        g.build,
@@ -242,7 +247,7 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	monitoring := monitor.New(g.Recorder, g.Current, g.Control.Version)
 	g.feed = monitoring.Feed()
 	g.feed.Observe(g.Current, g.Recorder, g.Control.Version)
-	g.describe(surfaces{api, management, g.Actuator, openapi.NewPages(), monitoring, consolePages})
+	g.describe(surfaces{api, management, g.Actuator, openapi.NewPages(), monitoring, consolePages, peers.New(g.Cluster.View)})
 	g.shell = web.NewShell(nil, web.Options{
 		Log: g.log, AccessLog: g.Document.Log.Access, AccessSample: g.Document.Log.AccessSample, Recorder: g.Recorder,
 		Origins: g.Document.Server.CORSOrigins, Fail: fail,
@@ -331,6 +336,7 @@ func (g *Gateway) Start() {
 	g.background.Go(func() { g.Memory.Run(ctx) })
 	g.Shared.Begin(ctx)
 	g.background.Go(func() { g.Shared.Run(ctx) })
+	g.background.Go(func() { g.Cluster.Run(ctx) })
 	g.background.Go(func() { g.Control.Follow(ctx) })
 	g.background.Go(func() { g.Recorder.Run(ctx) })
 	g.background.Go(func() { g.feed.Run(ctx) })

@@ -13,6 +13,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/web/monitor"
 	"github.com/patchbay-ai/patchbay/internal/web/openapi"
 	"github.com/patchbay-ai/patchbay/internal/web/pages"
+	"github.com/patchbay-ai/patchbay/internal/web/peers"
 	v1 "github.com/patchbay-ai/patchbay/internal/web/v1"
 )
 
@@ -24,13 +25,14 @@ type surfaces struct {
 	docs    *openapi.Pages
 	monitor *monitor.API
 	pages   *pages.Pages
+	peers   *peers.API
 }
 
 // routes is everything that the gateway answers, the most important first. The
 // entries stand beside the handlers: in internal/web/v1, manage, monitor,
 // actuator, openapi and pages.
 func (s surfaces) routes() []web.Route {
-	return slices.Concat(s.unified.Routes(), s.manage.Routes(), s.monitor.Routes(), s.ops.Routes(), s.docs.Routes(), s.pages.Routes())
+	return slices.Concat(s.unified.Routes(), s.manage.Routes(), s.monitor.Routes(), s.peers.Routes(), s.ops.Routes(), s.docs.Routes(), s.pages.Routes())
 }
 
 // newRouter puts the routes behind the gate.

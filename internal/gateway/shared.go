@@ -45,6 +45,7 @@ func (g *Gateway) newSharedLimits() *ratelimit.Pool {
 			return store, nil
 		},
 		Timeout: doc.Quota.Distributed.Timeout.Std(),
+		Members: g.Cluster.Present,
 		Log:     g.log,
 	})
 }

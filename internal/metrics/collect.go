@@ -33,6 +33,7 @@ func (c *collector) collect() *gathered {
 	}
 	s.ledger(&state.Ledger)
 	s.shared(&state.Shared)
+	s.cluster(&state.Cluster)
 	s.configuration(&state.Config)
 	s.monitoring(&state.Monitoring)
 	s.value(famBuildInfo, 1, s.build.Version, s.build.Commit, s.build.GoVersion)
@@ -130,6 +131,14 @@ func (s *scrape) shared(view *SharedView) {
 	s.value(famSharedFailures, float64(view.Store.Failures))
 	s.value(famSharedExchanges, float64(view.Exchanges))
 	s.value(famSharedDivided, float64(view.Divided))
+}
+
+// cluster adds the gateways that know each other.
+func (s *scrape) cluster(view *ClusterView) {
+	s.value(famMembersHealthy, boolValue(view.Healthy))
+	for _, members := range view.States {
+		s.value(famMembers, float64(members.Count), members.State)
+	}
 }
 
 func boolValue(b bool) float64 {

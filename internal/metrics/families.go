@@ -79,6 +79,8 @@ const (
 	famSharedFailures
 	famSharedExchanges
 	famSharedDivided
+	famMembers
+	famMembersHealthy
 	famConfigHealthy
 	famConfigFailures
 	famBuildInfo
@@ -159,6 +161,8 @@ var families = [familyCount]Family{
 	famSharedFailures:    {"model_router_shared_limits_failures_total", "model.router.shared.limits.failures.total", "Exchanges of shared rate limits that failed.", "failures", CategoryCustom, nil, counter},
 	famSharedExchanges:   {"model_router_shared_limits_exchanges_total", "model.router.shared.limits.exchanges.total", "Round trips to the store of shared rate limits, each for all limits that need one.", "exchanges", CategoryCustom, nil, counter},
 	famSharedDivided:     {"model_router_shared_limits_divided_requests_total", "model.router.shared.limits.divided.requests.total", "Requests that were decided by this gateway's share of a shared rate limit, because the store did not answer.", "requests", CategoryCustom, nil, counter},
+	famMembers:           {"model_router_cluster_members", "model.router.cluster.members", "Gateways that share the configuration or Redis, this one included, as this one sees them: up, behind (without the latest configuration) or away.", "", CategoryCustom, []string{"state"}, gauge},
+	famMembersHealthy:    {"model_router_cluster_healthy", "model.router.cluster.healthy", "Whether the list of gateways can be reached, or nothing is shared: 1 or 0.", "", CategoryCustom, nil, gauge},
 	famConfigHealthy:     {"model_router_config_source_healthy", "model.router.config.source.healthy", "Whether the configuration file was taken when it was read last, and whether the database of a shared configuration is there, or it is not in use: 1 or 0.", "", CategoryCustom, onSource, gauge},
 	famConfigFailures:    {"model_router_config_source_failures_total", "model.router.config.source.failures.total", "Readings of the configuration file that were refused, and failures of the database of a shared configuration.", "failures", CategoryCustom, onSource, counter},
 	famBuildInfo:         {"model_router_build_info", "model.router.build.info", "Always 1; the labels say what runs.", "", CategorySystem, []string{"version", "commit", "go_version"}, gauge},

@@ -14,6 +14,7 @@ type State struct {
 	Instances  []InstanceView
 	Ledger     LedgerView
 	Shared     SharedView
+	Cluster    ClusterView
 	Config     ConfigView
 	Monitoring MonitoringView
 }
@@ -36,6 +37,18 @@ type MonitoringView struct {
 type SharedView struct {
 	Store              StoreView
 	Exchanges, Divided int64
+}
+
+// ClusterView is how many gateways there are in each state.
+type ClusterView struct {
+	Healthy bool
+	States  []MembersView
+}
+
+// MembersView counts the gateways in one state.
+type MembersView struct {
+	State string
+	Count int
 }
 
 // ConfigView is the state of the sources of the configuration: the file, and the

@@ -11,6 +11,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/calls"
+	"github.com/patchbay-ai/patchbay/internal/cluster"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
@@ -46,6 +47,9 @@ type Options struct {
 	// Shared returns the state of the rate limits that gateways share; nil means that
 	// there are none.
 	Shared func() ratelimit.PoolStats
+	// Cluster returns what is known of the gateways that share something; nil means that
+	// nothing is shared.
+	Cluster func() cluster.View
 	// Config returns the state of the sources of the configuration; nil means that
 	// there are none.
 	Config func() ConfigSources

@@ -3,6 +3,7 @@ package actuator
 import (
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/cluster"
 	"github.com/patchbay-ai/patchbay/internal/condition"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/web"
@@ -70,6 +71,9 @@ func (a *API) addDependencies(to map[string]health) {
 			add("sharedLimits", s.Failure, s.Failures)
 		}
 	}
+	if known, isShared := a.clusterHealth(); isShared {
+		to["cluster"] = known
+	}
 	if a.options.Config == nil {
 		return
 	}
@@ -84,6 +88,33 @@ func (a *API) addDependencies(to map[string]health) {
 		}
 		to["configFile"] = health{Status: status, Details: details}
 	}
+}
+
+// clusterDetails count the gateways that share something, by their states.
+type clusterDetails struct {
+	dependencyDetails
+
+	Up     int `json:"up"`
+	Behind int `json:"behind"`
+	Away   int `json:"away"`
+}
+
+// clusterHealth is degraded while the list of gateways cannot be reached, or one of them
+// is away or has not the latest configuration.
+func (a *API) clusterHealth() (h health, isShared bool) {
+	if a.options.Cluster == nil {
+		return h, false
+	}
+	known := a.options.Cluster()
+	if known.Source == "none" {
+		return h, false
+	}
+	status, details := dependencyHealth(known.Failure, known.Failures)
+	counts := countStates(known)
+	if counts[cluster.Behind]+counts[cluster.Away] > 0 {
+		status = degraded
+	}
+	return health{Status: status, Details: clusterDetails{details, counts[cluster.Up], counts[cluster.Behind], counts[cluster.Away]}}, true
 }
 
 // configView returns the metrics of the sources of the configuration.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
+	"github.com/patchbay-ai/patchbay/internal/cluster"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/routing"
@@ -18,7 +19,7 @@ const shownClients = 50
 func (a *API) state() metrics.State {
 	now := time.Now()
 	table := a.options.Current.Load()
-	state := metrics.State{Ledger: a.ledgerView(), Shared: a.sharedView(), Config: a.configView(), Monitoring: a.options.Recorder.View()}
+	state := metrics.State{Ledger: a.ledgerView(), Shared: a.sharedView(), Cluster: a.clusterView(), Config: a.configView(), Monitoring: a.options.Recorder.View()}
 	if a.options.LinesDropped != nil {
 		state.Monitoring.LinesDropped = a.options.LinesDropped()
 	}
@@ -61,6 +62,28 @@ func (a *API) sharedView() metrics.SharedView {
 		Store:     metrics.StoreView{Healthy: s.Failure == nil || s.Limits == 0, Failures: s.Failures},
 		Exchanges: s.Exchanges, Divided: s.Divided,
 	}
+}
+
+func (a *API) clusterView() metrics.ClusterView {
+	view := metrics.ClusterView{Healthy: true}
+	counts := map[cluster.State]int{cluster.Up: 1}
+	if a.options.Cluster != nil {
+		known := a.options.Cluster()
+		view.Healthy = known.Failure == nil
+		counts = countStates(known)
+	}
+	for _, state := range cluster.States() {
+		view.States = append(view.States, metrics.MembersView{State: string(state), Count: counts[state]})
+	}
+	return view
+}
+
+func countStates(known cluster.View) map[cluster.State]int {
+	counts := map[cluster.State]int{}
+	for i := range known.Members {
+		counts[known.Members[i].State]++
+	}
+	return counts
 }
 
 func serviceView(s *routing.Service, now time.Time) metrics.ServiceView {

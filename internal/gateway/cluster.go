@@ -1,0 +1,89 @@
+package gateway
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"os"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/cluster"
+	"github.com/patchbay-ai/patchbay/internal/cluster/registry"
+)
+
+// The stores in which gateways announce themselves.
+const (
+	inPostgres = "postgres"
+	inRedis    = "redis"
+)
+
+// newCluster returns the watch of the gateways that share something with this one.
+func (g *Gateway) newCluster(started time.Time) *cluster.Watch {
+	doc := g.Document
+	return cluster.New(cluster.Options{
+		Self:   func() cluster.Member { return g.member(started) },
+		Source: g.clusterSource,
+		Open: func(ctx context.Context, source string) (cluster.Registry, error) {
+			if source == inPostgres {
+				return registry.NewPostgres(doc.Store.Config)
+			}
+			return registry.OpenRedis(ctx, doc.Redis.URL, doc.Redis.KeyPrefix)
+		},
+		Log: g.log,
+	})
+}
+
+// clusterSource returns where gateways announce themselves: in the database of the
+// shared configuration, or else in the Redis of what they share, if there is any.
+func (g *Gateway) clusterSource() string {
+	switch {
+	case g.Document.Store.Config != "":
+		return inPostgres
+	case g.Shared.Stats().Limits > 0, g.Ledger != nil && g.ledgerIsDistributed():
+		return inRedis
+	}
+	return ""
+}
+
+func (g *Gateway) ledgerIsDistributed() bool {
+	s := g.Ledger.Stats()
+	return s.Enabled && s.Distributed
+}
+
+// member describes this gateway as it is now.
+func (g *Gateway) member(started time.Time) cluster.Member {
+	m := cluster.Member{ID: g.id, Address: reachable(g.Address()), Version: g.build.Version, StartedAt: started.UTC(), Stores: map[string]bool{}}
+	if g.Control != nil {
+		m.ConfigVersion, m.Revision = g.Control.Version(), g.Control.Revision()
+		if database := g.Control.Following(); database != nil {
+			m.Stores["configDatabase"] = database.Failure() == nil
+		}
+	}
+	if s := g.Shared.Stats(); s.Limits > 0 {
+		m.Stores["sharedLimits"] = s.Failure == nil
+	}
+	if g.Ledger != nil {
+		if s := g.Ledger.Stats(); s.Enabled {
+			m.Stores["ledgerDatabase"] = s.StoreFailure == nil
+			if s.Distributed {
+				m.Stores["redis"] = s.CounterFailure == nil
+			}
+		}
+	}
+	return m
+}
+
+// reachable returns an address with the name of this machine in place of one that means
+// all of its addresses.
+func reachable(address string) string {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return address
+	}
+	if ip, err := netip.ParseAddr(host); err == nil && ip.IsUnspecified() {
+		if name, err := os.Hostname(); err == nil {
+			return net.JoinHostPort(name, port)
+		}
+	}
+	return address
+}
