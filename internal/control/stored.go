@@ -1,0 +1,118 @@
+package control
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/config"
+)
+
+// The settings of a service type and of an instance that the last release does not have.
+// It refuses versions with members that it does not know, so these are left out of
+// stored versions where they have their defaults: gateways of both releases then share a
+// database as long as nobody uses a new setting. TestUpgrade says what to add here.
+func addedToServices() []string  { return []string{"aliases"} }
+func addedToInstances() []string { return []string{"apiVersion", "tier"} }
+
+// MarshalJSON writes services as they are stored.
+func (s Services) MarshalJSON() ([]byte, error) {
+	services := make(map[string]jsontext.Value, len(s))
+	for serviceType, service := range s {
+		value, err := storedService(service)
+		if err != nil {
+			return nil, err
+		}
+		services[serviceType.String()] = value
+	}
+	return json.Marshal(services, json.Deterministic(true))
+}
+
+func storedService(service config.Service) (jsontext.Value, error) {
+	instances := make([]jsontext.Value, 0, len(service.Instances))
+	for i := range service.Instances {
+		value, err := storedSettings(service.Instances[i], backend.DefaultSettings(), addedToInstances())
+		if err != nil {
+			return nil, err
+		}
+		instances = append(instances, value)
+	}
+	value, err := storedSettings(service, config.DefaultService(), addedToServices())
+	if err != nil {
+		return nil, err
+	}
+	list, err := json.Marshal(instances)
+	if err != nil {
+		return nil, err
+	}
+	return mapMembers(value, func(name string, value jsontext.Value) jsontext.Value {
+		if name == "instances" {
+			return list
+		}
+		return value
+	})
+}
+
+// storedSettings encodes settings without those that were added and have their defaults.
+func storedSettings(settings, defaults any, added []string) (jsontext.Value, error) {
+	usual, err := json.Marshal(defaults, json.Deterministic(true))
+	if err != nil {
+		return nil, err
+	}
+	members := map[string]jsontext.Value{}
+	if err := json.Unmarshal(usual, &members); err != nil {
+		return nil, err
+	}
+	data, err := json.Marshal(settings, json.Deterministic(true))
+	if err != nil {
+		return nil, err
+	}
+	return mapMembers(data, func(name string, value jsontext.Value) jsontext.Value {
+		if slices.Contains(added, name) && bytes.Equal(value, members[name]) {
+			return nil
+		}
+		return value
+	})
+}
+
+// mapMembers replaces the values of an object, in their order, and leaves out the members
+// for which replace returns nothing.
+func mapMembers(object jsontext.Value, replace func(name string, value jsontext.Value) jsontext.Value) (jsontext.Value, error) {
+	from := jsontext.NewDecoder(bytes.NewReader(object))
+	var to bytes.Buffer
+	encoder := jsontext.NewEncoder(&to)
+	if _, err := from.ReadToken(); err != nil {
+		return nil, err
+	}
+	if err := encoder.WriteToken(jsontext.BeginObject); err != nil {
+		return nil, err
+	}
+	for from.PeekKind() != jsontext.KindEndObject {
+		token, err := from.ReadToken()
+		if err != nil {
+			return nil, err
+		}
+		name := token.String()
+		value, err := from.ReadValue()
+		if err != nil {
+			return nil, err
+		}
+		next := replace(name, value)
+		if len(next) == 0 {
+			continue
+		}
+		if err := encoder.WriteToken(jsontext.String(name)); err != nil {
+			return nil, err
+		}
+		if err := encoder.WriteValue(next); err != nil {
+			return nil, err
+		}
+	}
+	if err := encoder.WriteToken(jsontext.EndObject); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSpace(to.Bytes()), nil
+}
