@@ -36,6 +36,7 @@ security is on. Changes take effect at once.`
 // of a gateway that does not run, or at one that does.
 type credentialFlags struct {
 	settingFlags
+	trust      trustFlags
 	url, token string
 	json       bool
 	// makes says that a data directory that is not there is made.
@@ -46,6 +47,7 @@ func (f *credentialFlags) register(cmd *cobra.Command) {
 	f.settingFlags.register(cmd)
 	cmd.Flags().StringVar(&f.url, "url", "", "address of the running gateway, such as http://127.0.0.1:8080")
 	cmd.Flags().StringVar(&f.token, "token", "", "management token (default $PATCHBAY_TOKEN)")
+	f.trust.register(cmd)
 	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
 }
 
@@ -120,7 +122,12 @@ func (f *credentialFlags) at(ctx context.Context, do func(credentialStore) error
 	if f.url != "" {
 		ctx, stop := untilSignal(ctx)
 		defer stop()
-		return failed(do(&remoteStore{ctx, remoteAt(strings.TrimSuffix(f.url, "/"), f.bearer())}))
+		base := strings.TrimSuffix(f.url, "/")
+		at := reachable{base, base, &http.Transport{DisableKeepAlives: true}}
+		if err := f.trust.apply(at.transport); err != nil {
+			return &exitError{exitUsage, err}
+		}
+		return failed(do(&remoteStore{ctx, remoteOver(at, f.bearer())}))
 	}
 	loaded, err := f.load()
 	if err != nil {

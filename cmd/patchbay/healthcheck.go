@@ -20,6 +20,7 @@ func newHealthcheck(env []string, stdout io.Writer) *cobra.Command {
 	flags := &settingFlags{env: env}
 	var timeout time.Duration
 	var address string
+	var trust trustFlags
 	cmd := &cobra.Command{
 		Use:   "healthcheck",
 		Short: "Ask a running gateway whether it is ready (for containers)",
@@ -27,12 +28,15 @@ func newHealthcheck(env []string, stdout io.Writer) *cobra.Command {
 that --url names, and exits with 0 when the gateway there is ready, else with 1.`,
 		Example: `  patchbay healthcheck
   patchbay healthcheck --listen 127.0.0.1:9000
-  patchbay healthcheck --url https://gateway.example`,
+  patchbay healthcheck --url https://gateway.example --ca /etc/ssl/our-ca.pem`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			gateway, err := gatewayAddress(flags, address)
 			if err != nil {
 				return err
+			}
+			if err := trust.apply(gateway.transport); err != nil {
+				return &exitError{exitUsage, err}
 			}
 			if err := askReadiness(cmd.Context(), gateway, timeout); err != nil {
 				return &exitError{exitFailed, err}
@@ -42,6 +46,7 @@ that --url names, and exits with 0 when the gateway there is ready, else with 1.
 		},
 	}
 	flags.register(cmd)
+	trust.register(cmd)
 	cmd.Flags().StringVar(&address, "url", "", "address of the gateway, such as http://127.0.0.1:8080, in place of the one that serve would listen on")
 	for _, other := range []string{"config", "listen", "data-dir", "set"} {
 		cmd.MarkFlagsMutuallyExclusive("url", other)

@@ -20,11 +20,7 @@ type remote struct {
 	client      *http.Client
 }
 
-// remoteAt returns the gateway at a URL, which is given without a slash at its end.
-func remoteAt(base, token string) remote {
-	return remoteOver(reachable{base, base, &http.Transport{DisableKeepAlives: true}}, token)
-}
-
+// remoteOver returns a gateway that is asked with a token.
 func remoteOver(at reachable, token string) remote {
 	return remote{at.base, at.shown, token, &http.Client{
 		Transport:     at.transport,
@@ -36,6 +32,7 @@ func remoteOver(at reachable, token string) remote {
 // started with.
 type remoteFlags struct {
 	settingFlags
+	trust      trustFlags
 	url, token string
 }
 
@@ -45,6 +42,7 @@ token.`
 
 func (f *remoteFlags) register(cmd *cobra.Command) {
 	f.settingFlags.register(cmd)
+	f.trust.register(cmd)
 	cmd.Flags().StringVar(&f.url, "url", "", "address of the gateway, such as http://127.0.0.1:8080, in place of the one that serve would listen on")
 	cmd.Flags().StringVar(&f.token, "token", "", "management token (default $PATCHBAY_TOKEN)")
 	for _, other := range []string{"config", "listen", "data-dir", "set"} {
@@ -65,6 +63,9 @@ func (f *remoteFlags) remote() (remote, error) {
 	}
 	if token != "" && at.transport.TLSClientConfig != nil {
 		at.transport.TLSClientConfig.InsecureSkipVerify = false
+	}
+	if err := f.trust.apply(at.transport); err != nil {
+		return remote{}, &exitError{exitUsage, err}
 	}
 	return remoteOver(at, token), nil
 }
