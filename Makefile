@@ -80,7 +80,7 @@ test: begin ## Run everything CI runs
 # is missing and this is root on Debian, its package is installed (and its own
 # service is not started); else the tests that need it are skipped.
 .PHONY: test-deps
-test-deps: ## Install what tests start (Redis, PostgreSQL, Prometheus, Chromium, tinyproxy), where apt can
+test-deps: ## Install what tests start (Redis, PostgreSQL, Prometheus, Chromium, tinyproxy, nginx), where apt can
 	@missing=; \
 	command -v redis-server >/dev/null || missing="$$missing redis-server"; \
 	ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres >/dev/null || missing="$$missing postgresql"; \
@@ -88,6 +88,7 @@ test-deps: ## Install what tests start (Redis, PostgreSQL, Prometheus, Chromium,
 	command -v chromium >/dev/null || missing="$$missing chromium"; \
 	ls /usr/share/fonts/opentype/noto/NotoSansCJK* >/dev/null 2>&1 || missing="$$missing fonts-noto-cjk"; \
 	command -v tinyproxy >/dev/null || missing="$$missing tinyproxy"; \
+	command -v nginx >/dev/null || test -x /usr/sbin/nginx || missing="$$missing nginx-light"; \
 	if test -z "$$missing"; then exit 0; fi; \
 	if test "$$(id -u)" = 0 && command -v apt-get >/dev/null; then \
 		echo "installing for the tests:$$missing"; \

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/seal"
+	"github.com/patchbay-ai/patchbay/internal/storetest"
+)
+
+// tutorial is a section of a document whose commands are run, with other ports.
+type tutorial struct {
+	t       *testing.T
+	dir     string
+	env     []string
+	ports   *strings.Replacer
+	section string
+}
+
+func newTutorial(t *testing.T, document, heading string, env ...string) *tutorial {
+	t.Helper()
+	text := string(gatewaytest.ReadFile(t, filepath.Join("../../docs", document)))
+	_, rest, found := strings.Cut(text, "\n## "+heading+"\n")
+	if !found {
+		t.Fatalf("%s has no section %q", document, heading)
+	}
+	section, _, _ := strings.Cut(rest, "\n## ")
+	var pairs []string
+	for _, written := range []string{"127.0.0.1:8080", "127.0.0.1:8081", "127.0.0.1:8082", "127.0.0.1:8083"} {
+		pairs = append(pairs, written, storetest.FreeAddress(t))
+	}
+	u := &tutorial{t: t, dir: t.TempDir(), ports: strings.NewReplacer(pairs...), section: section}
+	if err := os.Symlink(binary, filepath.Join(u.dir, "patchbay")); err != nil {
+		t.Fatal(err)
+	}
+	u.env = append([]string{"PATH=" + u.dir + ":" + os.Getenv("PATH") + ":/usr/sbin", "HOME=" + u.dir}, env...)
+	return u
+}
+
+// blocks returns the blocks of a language.
+func (u *tutorial) blocks(language string) []string {
+	var blocks []string
+	for _, match := range regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(u.section, -1) {
+		blocks = append(blocks, u.ports.Replace(match[1]))
+	}
+	return blocks
+}
+
+// copyFile puts a file of the repository where the commands find it.
+func (u *tutorial) copyFile(name string) {
+	to := filepath.Join(u.dir, name)
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		u.t.Fatal(err)
+	}
+	gatewaytest.WriteFile(u.t, to, u.ports.Replace(string(gatewaytest.ReadFile(u.t, filepath.Join("../..", name)))))
+}
+
+func (u *tutorial) command(line string) *exec.Cmd {
+	c := exec.CommandContext(gatewaytest.Deadline(u.t), "bash", "-c", "exec "+line)
+	c.Dir, c.Env = u.dir, u.env
+	return c
+}
+
+// start runs a command until the end of the test.
+func (u *tutorial) start(line string) {
+	u.t.Helper()
+	out := new(gatewaytest.Buffer)
+	c := u.command(line)
+	c.Stdout, c.Stderr = out, out
+	if err := c.Start(); err != nil {
+		u.t.Fatal(err)
+	}
+	u.t.Cleanup(func() {
+		_ = c.Process.Signal(syscall.SIGTERM)
+		_ = c.Wait()
+		if u.t.Failed() {
+			u.t.Logf("%s:\n%s", line, out.String())
+		}
+	})
+}
+
+// answers tells whether a gateway is ready at an address of the document.
+func (u *tutorial) answers(ctx context.Context, address string) bool {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+u.ports.Replace(address)+"/actuator/health/readiness", nil)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	response, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(request)
+	if err != nil {
+		return false
+	}
+	_ = response.Body.Close()
+	return response.StatusCode == http.StatusOK
+}
+
+// TestFromOneGatewayToThree runs every command of the section of docs/scaling.md, in its
+// order: those that serve stay, the others must succeed.
+func TestFromOneGatewayToThree(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("nginx"); err != nil {
+		if _, err := os.Stat("/usr/sbin/nginx"); err != nil {
+			t.Skip("nginx is not installed")
+		}
+	}
+	for _, tool := range []string{"bash", "curl"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skip(tool + " is not installed")
+		}
+	}
+	database, redis := storetest.Postgres(t), storetest.Redis(t)
+	u := newTutorial(t, "scaling.md", "From one gateway to three",
+		"DATABASE_URL="+database.URL, "REDIS_URL="+redis.URL, "MASTER_KEY="+seal.NewKey())
+	gatewaytest.WriteFile(t, filepath.Join(u.dir, "team.yaml"), u.blocks("yaml")[0])
+	u.copyFile("deploy/nginx/patchbay.conf")
+	ctx := gatewaytest.Deadline(t)
+	served, asked, last := 0, 0, ""
+	for _, block := range u.blocks("sh") {
+		for line := range strings.Lines(block) {
+			line = strings.TrimSpace(line)
+			switch {
+			case strings.HasPrefix(line, "patchbay serve"), strings.HasPrefix(line, "nginx"):
+				u.start(line)
+				served++
+				address := map[int]string{1: "127.0.0.1:8081", 2: "127.0.0.1:8082", 3: "127.0.0.1:8083", 4: "127.0.0.1:8080"}[served]
+				gatewaytest.Eventually(t, line, func() bool { return u.answers(ctx, address) })
+			default:
+				var out []byte
+				gatewaytest.Eventually(t, line, func() bool { // another gateway may take a moment
+					var err error
+					out, err = u.command(line).CombinedOutput()
+					return err == nil && (!strings.Contains(line, "instance/type/chat") || strings.Contains(string(out), "llama3")) &&
+						(!strings.Contains(line, "/api/cluster") || strings.Count(string(out), `"state":"up"`) == 3)
+				})
+				asked++
+				last += string(out)
+			}
+		}
+	}
+	if served != 4 || asked < 4 || !strings.Contains(last, "llama3") || !strings.HasSuffix(last, "ready\n") {
+		t.Errorf("%d commands served and %d asked: %s", served, asked, last)
+	}
+}
