@@ -71,6 +71,8 @@ var floors = []string{
 	"internal/routing",
 	"internal/discover",
 	"internal/starter",
+	"internal/measure",
+	"internal/notify",
 	"internal/importer",
 	"internal/live",
 	"internal/watch",

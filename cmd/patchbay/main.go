@@ -80,8 +80,13 @@ start refused for safety, 7 the port is in use, 8 imported in part.`,
 		Version:       version,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.AddCommand(newServe(env, stderr), newDemo(env, stderr), newCheck(env, stdout), newHealthcheck(env, stdout), newKeys(env, stdout), newTokens(env, stdout), newInit(env, stdout, stderr), newAdd(env, stdout, stderr), newDoctor(env, stdout), newImport(stdout, stderr), newSchema(stdout), newTail(env, stdout, stderr), newTop(env, stdout, stderr), newVersion(stdout))
-	root.AddCommand(newPrices(stdout))
+	root.AddCommand(
+		newServe(env, stderr), newDemo(env, stderr), newCheck(env, stdout), newDoctor(env, stdout), newHealthcheck(env, stdout),
+		newInit(env, stdout, stderr), newAdd(env, stdout, stderr), newImport(stdout, stderr), newSchema(stdout),
+		newKeys(env, stdout), newTokens(env, stdout), newPrices(stdout),
+		newTop(env, stdout, stderr), newTail(env, stdout, stderr), newBench(env, stdout, stderr),
+		newMan(stdout), newVersion(stdout),
+	)
 	root.SetOut(stdout) // the completions keep what is set when they are made
 	refuseUnknownShells(root)
 	return root

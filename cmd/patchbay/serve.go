@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -22,6 +23,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/gateway"
 	"github.com/patchbay-ai/patchbay/internal/listen"
 	"github.com/patchbay-ai/patchbay/internal/logs"
+	"github.com/patchbay-ai/patchbay/internal/notify"
 	"github.com/patchbay-ai/patchbay/internal/web/demo"
 )
 
@@ -155,6 +157,15 @@ func runGateway(flags *settingFlags, loaded *config.Loaded, log *slog.Logger, re
 	}
 	g.Start()
 	ready(g, log)
+	manager := notify.FromEnvironment(func(name string) string { return variable(flags.env, name) }, os.Getpid())
+	if err := manager.Ready("listening on " + g.Address()); err != nil {
+		log.Warn("the service manager does not know that the gateway is ready", "error", err)
+	}
+	background.Go(func() {
+		if err := manager.Watch(ctx, isAlive(g)); err != nil {
+			log.Warn("the service manager gets no signs of life", "error", err)
+		}
+	})
 	traffic, endTraffic := context.WithCancel(ctx)
 	defer endTraffic()
 	if show != nil {
@@ -172,8 +183,31 @@ func runGateway(flags *settingFlags, loaded *config.Loaded, log *slog.Logger, re
 			}
 			log.Info("stopping", "signal", sig.String(), "grace", g.Document.Server.ShutdownGrace.String())
 			endTraffic()
+			if err := manager.Stopping(); err != nil {
+				log.Warn("the service manager does not know that the gateway stops", "error", err)
+			}
 			return stopWithGrace(ctx, g, log, signals)
 		}
+	}
+}
+
+// isAlive returns a check that the gateway answers at its own address. One that asks
+// clients for certificates does not answer itself, so that only a connection is tried.
+func isAlive(g *gateway.Gateway) func(context.Context) bool {
+	server := g.Document.Server
+	server.Listen, server.ManagementListen = []string{g.Address()}, []string{g.ManagementAddress()}
+	at := ownGateway(server)
+	return func(ctx context.Context) bool {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, at.base+"/actuator/health/liveness", nil)
+		if err != nil {
+			return false
+		}
+		response, err := (&http.Client{Transport: at.transport}).Do(request)
+		if err != nil {
+			return server.TLS.ClientCA != "" && ctx.Err() == nil
+		}
+		_ = response.Body.Close()
+		return true
 	}
 }
 
