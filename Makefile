@@ -282,3 +282,26 @@ no-race:
 skipped-tests = awk '/^=== (RUN|CONT|NAME)/ { test = $$3; next } \
 	/^ +[^ ]+\.go:[0-9]+: / { sub(/^ +[^ ]+ /, ""); why[test] = $$0; next } \
 	/^ *--- SKIP: / && $$3 !~ /$(NO_RACE)/ { print $$3 ": " why[$$3] }' $(1) >> $(SKIPS)
+
+# What is released: static binaries for six platforms, archives, Debian packages, bills
+# of materials, licences, manual pages, completions and checksums. One build at a time.
+DIST_FLAGS = -version $(VERSION) -commit $(COMMIT) -date $(DATE) -branch "$(BRANCH)"
+
+.PHONY: dist
+dist: ## Build what is released into bin/dist (ONLY=linux/amd64 for one platform)
+	@cd deploy/dist && nice go run . $(DIST_FLAGS) -only "$(ONLY)" -out ../../bin/dist
+	@cat bin/dist/SHA256SUMS
+
+# The second build is in another directory, of the committed files.
+.PHONY: dist-check
+dist-check: ## Build the packages of one platform twice, in two places, and compare them (ONLY=linux/amd64)
+	@rm -rf bin/dist-check && mkdir -p bin/dist-check/second/tree
+	@cd deploy/dist && nice go run . $(DIST_FLAGS) -only "$(or $(ONLY),linux/amd64)" -out ../../bin/dist-check/first
+	@git archive HEAD | tar -x -C bin/dist-check/second/tree
+	@cd bin/dist-check/second/tree/deploy/dist && nice go run . $(DIST_FLAGS) -only "$(or $(ONLY),linux/amd64)" -out ../../../out
+	@diff bin/dist-check/first/SHA256SUMS bin/dist-check/second/out/SHA256SUMS && echo "both builds are the same" && cat bin/dist-check/first/SHA256SUMS
+	@rm -rf bin/dist-check
+
+.PHONY: image
+image: ## Build the container image with buildah, without a network
+	@deploy/container/build.sh $(VERSION)
