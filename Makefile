@@ -305,3 +305,9 @@ dist-check: ## Build the packages of one platform twice, in two places, and comp
 .PHONY: image
 image: ## Build the container image with buildah, without a network
 	@deploy/container/build.sh $(VERSION)
+
+.PHONY: helm-check
+helm-check: ## Lint and render the Helm chart, with helm
+	@helm lint --strict deploy/helm/patchbay
+	@helm template test deploy/helm/patchbay >/dev/null
+	@helm template test deploy/helm/patchbay --values deploy/helm/everything.yaml >/dev/null

@@ -12,6 +12,7 @@ const maxPackageLines = 3000
 
 // largePackages may hold more, for the reason given.
 var largePackages = map[string]string{
+	"cmd/patchbay":        "a file for each verb: flags, help and output; what the verbs decide is in packages of their own",
 	"internal/quota":      "the ledger's guarantees span memory, journal, shared counter and database; its stores are packages of their own",
 	"internal/simulator":  "one backend that speaks every dialect and has every fault; each dialect is a few files, none is of use alone",
 	"internal/web/manage": "one surface whose operations share decoding, masking and the mapping of errors; what they decide is in control, access and quota's own packages",

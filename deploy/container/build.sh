@@ -20,8 +20,9 @@ cp "$authorities" "$context/root/etc/ssl/certs/"
 chmod 0700 "$context/root/data"
 chmod 1777 "$context/root/tmp"
 chmod 0755 "$context/root/patchbay"
-# chroot isolation and the vfs driver need no privileges of a container engine.
-buildah --storage-driver vfs build --isolation chroot --network none --pull-never --format docker \
+# chroot isolation and the vfs driver need no privileges of a container engine. No step
+# of the build runs anything, so that none needs a network.
+buildah --storage-driver vfs build --isolation chroot --pull-never --format docker \
 	--arch "$arch" --timestamp "${SOURCE_DATE_EPOCH:-0}" --tag "$image" --file deploy/container/Containerfile "$context"
 buildah --storage-driver vfs push --quiet "$image" "docker-archive:bin/patchbay-image-$arch.tar:$image"
 size=$(stat -c %s "bin/patchbay-image-$arch.tar")
