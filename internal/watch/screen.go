@@ -53,7 +53,12 @@ func (s *Screen) Lines(width, height int) []string {
 		return []string{"waiting for " + s.Name}
 	}
 	lines := append(s.head(), "")
-	lines = append(lines, s.instances(width)...)
+	instances := s.instances(width)
+	if most := max(height/2, 5); height > 0 && len(instances) > most && len(s.calls) > 0 { // calls need room too
+		hidden := len(instances) - most
+		instances = append(instances[:most:most], s.Style.paint(faint, fmt.Sprintf("… and %d more, which need no attention", hidden)))
+	}
+	lines = append(lines, instances...)
 	changes, calls := s.changes[:min(len(s.changes), 3)], s.calls
 	if len(changes) > 0 {
 		lines = append(append(lines, "", s.Style.paint(bold, "CHANGES")), changes...)

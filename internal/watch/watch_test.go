@@ -143,3 +143,14 @@ func TestScreenFitsTheTerminal(t *testing.T) {
 		}
 	}
 }
+
+func TestManyInstancesLeaveRoomForCalls(t *testing.T) {
+	start, end, _ := strings.Cut(snapshotEvent, "data: {\"service\":\"chat\",\"model\":\"m\",\"id\":\"bad")
+	one := "data: {\"service\":\"chat\",\"id\":\"more@http://c\",\"health\":\"HEALTHY\",\"enabled\":true,\"breaker\":{\"state\":\"CLOSED\"}},\n"
+	many := start + strings.Repeat(one, 50) + "data: {\"service\":\"chat\",\"model\":\"m\",\"id\":\"bad" + end
+	lines := screenOf(t, watch.Style{}, many, callEvent).Lines(120, 24)
+	page := strings.Join(lines, "\n")
+	if !strings.Contains(page, "chat      bad@") || !strings.Contains(page, "and 41 more") || !strings.Contains(page, "req_1") {
+		t.Errorf("%s", page)
+	}
+}
