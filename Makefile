@@ -252,6 +252,7 @@ vet:
 	@echo "go vet ./..."
 	@go vet ./...
 	@cd bench && go vet ./...
+	@cd deploy/dist && go vet . && go test .
 
 # The log of every test goes to a file; shown are the packages that passed, or
 # all but the passes when something failed.
@@ -309,5 +310,5 @@ image: ## Build the container image with buildah, without a network
 .PHONY: helm-check
 helm-check: ## Lint and render the Helm chart, with helm
 	@helm lint --strict deploy/helm/patchbay
-	@helm template test deploy/helm/patchbay >/dev/null
-	@helm template test deploy/helm/patchbay --values deploy/helm/everything.yaml >/dev/null
+	@helm template test deploy/helm/patchbay --kube-version 1.30.0 >/dev/null
+	@helm template test deploy/helm/patchbay --kube-version 1.30.0 --values deploy/helm/everything.yaml >/dev/null

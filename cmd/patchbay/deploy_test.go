@@ -122,13 +122,13 @@ func TestTheChartRenders(t *testing.T) {
 		t.Skip("helm is not installed")
 	}
 	chart := filepath.Join(deploy, "helm/patchbay")
-	for _, args := range [][]string{{"lint", "--strict", chart}, {"template", "test", chart}, {"template", "test", chart, "--values", filepath.Join(deploy, "helm/everything.yaml")}} {
+	for _, args := range [][]string{{"lint", "--strict", chart}, {"template", "test", chart, "--kube-version", "1.30.0"}, {"template", "test", chart, "--kube-version", "1.30.0", "--values", filepath.Join(deploy, "helm/everything.yaml")}} {
 		output, err := exec.CommandContext(gatewaytest.Deadline(t), helm, args...).CombinedOutput()
 		if err != nil {
 			t.Errorf("helm %v: %v\n%s", args, err, output)
 		}
 	}
-	output, err := exec.CommandContext(gatewaytest.Deadline(t), helm, "template", "test", chart, "--set", "replicas=3").CombinedOutput()
+	output, err := exec.CommandContext(gatewaytest.Deadline(t), helm, "template", "test", chart, "--kube-version", "1.30.0", "--set", "replicas=3").CombinedOutput()
 	if err == nil {
 		t.Errorf("an unknown value is taken:\n%s", output)
 	}
