@@ -94,7 +94,7 @@ func (f *benchFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	options := measure.Options{
 		Gateway: measure.Target{URL: gateway.base + "/v1", Key: variable(f.env, f.keyVariable), Model: f.model}, Direct: direct,
 		Requests: f.requests, Concurrency: f.concurrency, Prompt: f.prompt, MaxTokens: f.tokens,
-		CPU: func(ctx context.Context) (time.Duration, error) { return gateway.cpuTime(ctx) },
+		CPU: gateway.cpuTime,
 	}
 	if _, err := gateway.cpuTime(ctx); err != nil {
 		options.CPU = nil // the scrape is not open to everybody
@@ -176,7 +176,7 @@ func startDemo(ctx context.Context) (address string, stop func(), err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	command := exec.CommandContext(ctx, program, "demo", "--listen", "127.0.0.1:0", "--traffic=false", "--set", "log.level=error") //nolint:gosec // it is this program
+	command := exec.CommandContext(ctx, program, "demo", "--listen", "127.0.0.1:0", "--traffic=false", "--set", "log.level=error")
 	output, err := command.StderrPipe()
 	if err != nil {
 		return "", nil, err

@@ -164,7 +164,7 @@ func TestSchemaRefusesWhatLoadRefuses(t *testing.T) {
 	for _, content := range []string{
 		"sevrices: {}", "services: {chatt: {}}", "services: {chat: {load-balancer: fastest}}", "log: {level: loud}",
 		"limits: {max-attempts: many}", "limits: {json-body: 3 elephants}", "server: {shutdown-grace: soon}",
-		"quota: {enabled: perhaps}", "services: {chat: {instances: {name: m}}}", "services: {chat: {instances: [{nmae: m}]}}",
+		"quota: {enabled: perhaps}", "services: {chat: {instances: {name: m}}}", "services: {chat: {instances: [{title: m}]}}",
 	} {
 		if _, err := Load(Source{File: "x.yaml", Content: []byte(content)}); err == nil {
 			t.Errorf("Load reads %s", content)

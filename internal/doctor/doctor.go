@@ -82,9 +82,7 @@ func ok(area, format string, args ...any) Finding {
 	return Finding{OK, area, fmt.Sprintf(format, args...), ""}
 }
 
-func skip(area, format string, args ...any) Finding {
-	return Finding{Skip, area, fmt.Sprintf(format, args...), ""}
-}
+func skip(area, message string) Finding { return Finding{Skip, area, message, ""} }
 
 func warn(area, fix, format string, args ...any) Finding {
 	return Finding{Warn, area, fmt.Sprintf(format, args...), fix}

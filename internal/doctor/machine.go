@@ -133,7 +133,7 @@ func (e *examination) descriptors(context.Context) []Finding {
 		return []Finding{skip(area, "this system has no such limit")}
 	}
 	// A request takes a connection with its client and one with a backend.
-	wanted := uint64(2 * e.Document.Limits.MaxInFlight) //nolint:gosec // it is not negative
+	wanted := uint64(2 * e.Document.Limits.MaxInFlight)
 	fix := fmt.Sprintf("allow %d (ulimit -n, or LimitNOFILE= of the systemd unit), or lower limits.max-in-flight", wanted)
 	switch {
 	case limit < 1024:

@@ -63,18 +63,22 @@ func TestSignsOfLifeEndWithLife(t *testing.T) {
 	m := notify.FromEnvironment(environment(map[string]string{"NOTIFY_SOCKET": path, "WATCHDOG_USEC": "30000", "WATCHDOG_PID": "7"}), 7)
 	ctx, cancel := context.WithCancel(t.Context())
 	var asked atomic.Int64
-	done := make(chan error, 1)
+	done, enough := make(chan error, 1), make(chan struct{})
 	go func() {
-		done <- m.Watch(ctx, func(context.Context) bool { return asked.Add(1) <= 2 })
+		done <- m.Watch(ctx, func(context.Context) bool {
+			n := asked.Add(1)
+			if n == 5 {
+				close(enough)
+			}
+			return n <= 2
+		})
 	}()
 	for range 2 {
 		if got := receive(t, conn); got != "WATCHDOG=1" {
 			t.Errorf("%q", got)
 		}
 	}
-	for asked.Load() < 5 {
-		time.Sleep(time.Millisecond)
-	}
+	<-enough
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)

@@ -30,7 +30,7 @@ func TestSeveralInstancesAreAddedAsOneVersion(t *testing.T) {
 		`{"instances":[` + other + `,` + other + `]}`:                        "exists already",
 		`{"instances":[` + other + `,` + one("cooking", "m", b.URL()) + `]}`: "instances[1].serviceType",
 		`{"instances":[` + other + `,` + one("chat", "x", "ftp://x") + `]}`:  "base-url",
-		`{"instances":[{"serviceType":"chat","instance":{"nmae":"m"}}]}`:     "instances[0].instance.nmae",
+		`{"instances":[{"serviceType":"chat","instance":{"title":"m"}}]}`:    "instances[0].instance.title",
 	} {
 		r.API(http.MethodPost, path, body).Is(t, 400, part)
 	}
