@@ -13,10 +13,11 @@ import (
 
 func newPrices(stdout io.Writer) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "prices",
-		Short: "Make the prices section of a configuration",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:     "prices",
+		Short:   "Make the prices section of a configuration",
+		Example: `  patchbay prices import model_prices_and_context_window.json --model 'gpt-*' >> patchbay.yaml`,
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newPricesImport(stdout))
 	return cmd
