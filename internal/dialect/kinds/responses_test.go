@@ -1,0 +1,119 @@
+package kinds
+
+import (
+	"io"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/dialect/responses"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
+)
+
+// The transcripts in testdata/responses have what a client of the Responses API sends,
+// what a backend of each dialect gets and answers, and what the client gets.
+func TestResponsesTranscripts(t *testing.T) {
+	const root = "testdata/responses"
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		t.Run(strings.TrimSuffix(strings.TrimPrefix(path, root+"/"), ".txt"), func(t *testing.T) {
+			g := readGolden(t, path)
+			for name, reader := range map[string]func(io.Reader) io.Reader{
+				"whole":        func(r io.Reader) io.Reader { return r },
+				"byte by byte": iotest.OneByteReader,
+				"halves":       iotest.HalfReader,
+			} {
+				t.Run(name, func(t *testing.T) { runResponses(t, g, reader) })
+			}
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// runResponses compares one exchange with its transcript.
+func runResponses(t *testing.T, g golden, reader func(io.Reader) io.Reader) {
+	t.Helper()
+	kind, err := Lookup(g.settings["kind"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := kind.Target(schema.Chat, dialect.Endpoint{BaseURL: "http://backend.test:8000"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := &schema.Request{Source: new(schema.Source)}
+	if err := responses.Parse(req, []byte(g.section("request"))); err != nil {
+		t.Fatal(err)
+	}
+	target, speak := target.Through(schema.DoorResponses, new(responses.Client))
+	var call wire.Call
+	if err := speak.Call(req, target, &call); err != nil {
+		g.checkError(t, err)
+		return
+	}
+	g.checkSent(t, &call)
+	contentType, body, _ := strings.Cut(g.sections["answer"], "\n\n")
+	switch {
+	case g.settings["status"] != "":
+		status, err := strconv.Atoi(g.settings["status"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.checkError(t, dialect.ReadFailure(status, []byte(body)))
+	case g.has("events"):
+		events := speak.(dialect.Streamer).Events(req, reader(strings.NewReader(body))).(dialect.ClientEvents)
+		g.checkEvents(t, &eventData{from: events})
+		if strings.Contains(g.section("events"), "\nerror: ") {
+			failure := string(events.Failure(schema.NewError(schema.CodeUpstreamError, "boom"), ""))
+			if events.IsComplete() || !strings.HasPrefix(failure, "event: response.failed\ndata: {") || strings.Contains(failure, "response.completed") {
+				t.Errorf("a stream that broke off ends with %s", failure)
+			}
+		}
+	case g.has("reply"):
+		var reply dialect.Reply
+		if err := speak.Reply(req, dialect.Answer{ContentType: contentType, Body: []byte(body)}, &reply); err != nil {
+			t.Fatal(err)
+		}
+		text := ""
+		for _, s := range reply.Segments {
+			text += string(s)
+		}
+		same(t, "reply", text, g.section("reply"))
+		g.checkUsage(t, reply.Usage)
+	}
+}
+
+// eventData returns the data of one event at a time from a stream that has events in
+// frames, several at once.
+type eventData struct {
+	from dialect.Events
+	rest string
+}
+
+// Usage returns what the backend reported.
+func (e *eventData) Usage() schema.Usage { return e.from.Usage() }
+
+// Next returns the data of the next event.
+func (e *eventData) Next() ([]byte, error) {
+	if e.rest == "" {
+		frames, err := e.from.Next()
+		if err != nil {
+			return nil, err
+		}
+		e.rest = string(frames)
+	}
+	event, rest, _ := strings.Cut(e.rest, "\n\n")
+	e.rest = rest
+	_, data, _ := strings.Cut(event, "\ndata: ")
+	return []byte(data), nil
+}
