@@ -107,16 +107,16 @@ func TestMemoryForgetsWhatWasUnusedForItsTime(t *testing.T) {
 		s := answers.NewMemory(settings())
 		put(t, s, &answers.Answer{ID: "used"})
 		put(t, s, &answers.Answer{ID: "unused"})
-		time.Sleep(40 * time.Minute)
+		<-time.After(40 * time.Minute)
 		get(t, s, "", "used")
-		time.Sleep(40 * time.Minute)
+		<-time.After(40 * time.Minute)
 		if n, _ := s.Size(); n != 1 {
 			t.Errorf("%d answers are kept, want 1", n)
 		}
 		if found := get(t, s, "", "used", "unused"); found[0] == nil || found[1] != nil {
 			t.Errorf("found %v", found)
 		}
-		time.Sleep(2 * time.Hour)
+		<-time.After(2 * time.Hour)
 		if was, _ := s.Delete(context.Background(), "", "used"); was {
 			t.Error("an expired answer was there")
 		}

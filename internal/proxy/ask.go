@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -50,14 +51,14 @@ func (p *Proxy) Ask(ctx context.Context, q Question) (status int, body []byte, e
 		Connect: instance.Timeouts.Connect.Std(), FirstByte: askTime, Idle: instance.Timeouts.Idle.Std(),
 	})
 	if err == nil {
-		defer response.Close()
+		defer func() { _ = response.Close() }()
 		body, err = io.ReadAll(io.LimitReader(response, maxReply))
 	}
 	if err == nil {
 		return response.Status, body, nil
 	}
-	if ctx.Err() != nil && context.Cause(ctx) != errTotal {
-		return 0, nil, context.Cause(ctx)
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, errTotal) {
+		return 0, nil, cause
 	}
 	return 0, nil, classifier{instance, &schema.Request{Service: q.Door.Service()}}.classify(err, false).err
 }

@@ -117,3 +117,39 @@ func (e *eventData) Next() ([]byte, error) {
 	_, data, _ := strings.Cut(event, "\ndata: ")
 	return []byte(data), nil
 }
+
+func TestWhichBackendsSpeakTheResponsesAPI(t *testing.T) {
+	yes, no := true, false
+	for _, test := range []struct {
+		kind, address string
+		said          *bool
+		want          string // the path, empty if requests are translated
+	}{
+		{"openai", "https://api.openai.com", nil, "/v1/responses"},
+		{"openai", "https://api.openai.com/v1", nil, "/v1/responses"},
+		{"openai", "https://eu.api.openai.com/v1", nil, "/v1/responses"},
+		{"openai", "https://api.openai.com", &no, ""},
+		{"openai", "https://notopenai.com", nil, ""},
+		{"openai", "http://127.0.0.1:8000/v1", nil, ""},
+		{"openai", "http://127.0.0.1:8000/v1", &yes, "/v1/responses"},
+		{"vllm", "http://127.0.0.1:8000", &yes, "/v1/responses"},
+		{"azure", "https://mine.openai.azure.com/openai/v1", &yes, "/openai/v1/responses"},
+		{"anthropic", "https://api.openai.com", &yes, ""},
+	} {
+		kind, err := Lookup(test.kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		target, err := kind.Target(schema.Chat, dialect.Endpoint{BaseURL: test.address, Responses: test.said})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if native := target.Native(schema.DoorResponses); native != nil {
+			got = native.Path
+		}
+		if got != test.want {
+			t.Errorf("%s at %s: %q, want %q", test.kind, test.address, got, test.want)
+		}
+	}
+}

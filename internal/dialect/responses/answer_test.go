@@ -94,7 +94,7 @@ func givenBack(t *testing.T, response []byte) any {
 
 func TestAnswersLoseNothingOnTheirWayToTheClientAndBack(t *testing.T) {
 	for seed := range uint64(300) {
-		r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // to be repeatable
+		r := rand.New(rand.NewPCG(seed, 1))
 		message := randomMessage(r)
 		encoded, err := json.Marshal(message, json.Deterministic(true))
 		if err != nil {

@@ -93,6 +93,12 @@ func NamesTranslated(root jsonscan.Value) bool {
 // Unify returns the body of the request in the unified form.
 func (c *Client) Unify(req *schema.Request) ([]byte, error) {
 	if c.req == nil && c.err == nil {
+		if reserve := req.Body.Reserve; reserve != nil {
+			// The unified body, the input that is kept, and what the response repeats.
+			if err := reserve(3 * len(req.Source.Body.Data())); err != nil {
+				return nil, err
+			}
+		}
 		c.req, c.err = Read(req.Source.Body.Root(), c.Past)
 	}
 	if c.err != nil {

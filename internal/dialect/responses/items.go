@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"errors"
 	"strconv"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
@@ -11,8 +12,8 @@ import (
 
 // placed puts an error that an element of an array has in its place.
 func placed(list string, index int, err error) error {
-	known, ok := err.(*schema.Error)
-	if !ok {
+	var known *schema.Error
+	if !errors.As(err, &known) {
 		return err
 	}
 	return within(list+"["+strconv.Itoa(index)+"]", known)
