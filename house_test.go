@@ -60,6 +60,7 @@ var floors = []string{
 	"internal/dialect/gemini",
 	"internal/dialect/ollama",
 	"internal/dialect/rerank",
+	"internal/dialect/messages",
 	"internal/dialect/kinds",
 	"internal/transport",
 	"internal/backend",

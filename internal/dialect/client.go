@@ -161,3 +161,13 @@ func (u unsupported) Call(req *schema.Request, _ *Target, _ *wire.Call) error { 
 
 // Reply is not reached.
 func (u unsupported) Reply(req *schema.Request, _ Answer, _ *Reply) error { return u.Refuse(req) }
+
+// ReserveUnified reserves the memory for a request in the unified shape, which is kept
+// beside the client's own body.
+func ReserveUnified(req *schema.Request) error {
+	reserve := req.Source.Body.Reserve
+	if reserve == nil {
+		return nil
+	}
+	return reserve(translationSize(req.Source.Body.Data()))
+}

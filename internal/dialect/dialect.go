@@ -5,8 +5,7 @@
 //
 // Each dialect is a package below this one. Its files follow the four things that
 // can be done with a dialect: request_write.go and answer_read.go speak it towards
-// backends; request_read.go and answer_write.go are the places for speaking it
-// towards clients. The unified API has OpenAI's shape, in which Completion writes.
+// backends; request_read.go and answer_write.go speak it towards clients. The unified API has OpenAI's shape, in which Completion writes.
 package dialect
 
 import (
@@ -92,12 +91,16 @@ func ReserveTranslation(req *schema.Request) error {
 	if req.Body.Reserve == nil {
 		return nil
 	}
-	text := req.Body.Data()
+	return req.ReserveCopy(translationSize(req.Body.Data()))
+}
+
+// translationSize returns about how much memory translating a text takes.
+func translationSize(text []byte) int {
 	nodes := 0
 	for _, c := range []byte(":{[") {
 		nodes += bytes.Count(text, []byte{c})
 	}
-	return req.ReserveCopy(2*len(text) + nodes*jsonscan.NodeSize)
+	return 2*len(text) + nodes*jsonscan.NodeSize
 }
 
 // Answer is what a backend sent, whole.

@@ -32,6 +32,9 @@ type Request struct {
 	// Source is the request in its client's own dialect; nil where that is the
 	// unified one. The Body of such a request is empty until Unify.
 	Source *Source
+	// EffortHint is how hard the model may think, for dialects that can tell whether
+	// a model takes it. A request for an effort is in the body instead.
+	EffortHint string
 
 	extra  jsonscan.Value // extra_body, looked up once
 	copied int            // bytes that were reserved for a copy

@@ -19,7 +19,7 @@ func (Chat) Reply(req *schema.Request, answer dialect.Answer, reply *dialect.Rep
 		return fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
 	}
 	root := doc.Root()
-	if err := failureIn(root); err != nil {
+	if err := FailureIn(root); err != nil {
 		return err
 	}
 	content, reason := root.Get("content"), root.Get("stop_reason")
@@ -30,8 +30,8 @@ func (Chat) Reply(req *schema.Request, answer dialect.Answer, reply *dialect.Rep
 	for block := content.First(); block.Kind() != jsonscan.Absent; block = block.Next() {
 		parts.add(block)
 	}
-	var usage tokenCounts
-	usage.read(root.Get("usage"))
+	var usage TokenCounts
+	usage.Read(root.Get("usage"))
 
 	var out dialect.Completion
 	out.Identify(dialect.CompletionObject, dialect.RawText(root.Get("id")), time.Now().Unix(), req.Body.Root().Get("model").Raw())
@@ -40,12 +40,12 @@ func (Chat) Reply(req *schema.Request, answer dialect.Answer, reply *dialect.Rep
 	parts.write(&out, root.Get("stop_details").Get("explanation"))
 	out.EndChoice(nil, finishReason(reason.Text(), len(parts.calls.Out) > 0))
 	reply.Segments = append(reply.Segments[:0], out.EndWithUsage(usage.detailed()))
-	reply.Usage = usage.report()
+	reply.Usage = usage.Report()
 	return nil
 }
 
-// failureIn returns the error that an answer or event is, or nil.
-func failureIn(root jsonscan.Value) error {
+// FailureIn returns the error that an answer or event is, or nil.
+func FailureIn(root jsonscan.Value) error {
 	if root.Kind() != jsonscan.Object {
 		return fmt.Errorf("%w: it is no object", dialect.ErrInvalid)
 	}
@@ -137,16 +137,16 @@ func finishReason(reason []byte, called bool) string {
 	return "stop"
 }
 
-// tokenCounts is what was reported about the tokens of one answer.
-type tokenCounts struct {
+// TokenCounts is what was reported about the tokens of one answer.
+type TokenCounts struct {
 	input, cacheWrite, cacheRead, output, thinking int64
 
 	known bool
 }
 
-// read reads a report. Reports of one stream are running totals of which
+// Read reads a report. Reports of one stream are running totals of which
 // later ones may leave parts out or zero, so the highest count is the right one.
-func (u *tokenCounts) read(v jsonscan.Value) {
+func (u *TokenCounts) Read(v jsonscan.Value) {
 	counts := [...]struct {
 		from jsonscan.Value
 		to   *int64
@@ -166,16 +166,16 @@ func (u *tokenCounts) read(v jsonscan.Value) {
 	}
 }
 
-// report returns the totals. Tokens that went through the cache are not among
+// Report returns the totals. Tokens that went through the cache are not among
 // those that the backend calls input.
-func (u *tokenCounts) report() schema.Usage {
+func (u *TokenCounts) Report() schema.Usage {
 	prompt := u.input + u.cacheWrite + u.cacheRead
 	return schema.Usage{Prompt: prompt, Completion: u.output, Total: prompt + u.output, Known: u.known}
 }
 
 // detailed returns the totals with what is known of their parts.
-func (u *tokenCounts) detailed() dialect.Usage {
-	usage := dialect.Usage{Usage: u.report(), Cached: u.cacheRead, Reasoning: -1}
+func (u *TokenCounts) detailed() dialect.Usage {
+	usage := dialect.Usage{Usage: u.Report(), Cached: u.cacheRead, Reasoning: -1}
 	if u.thinking > 0 {
 		usage.Reasoning = u.thinking
 	}

@@ -18,7 +18,7 @@ type events struct {
 	model        []byte // the caller's name of the model, as JSON
 	includeUsage bool
 
-	usage  tokenCounts
+	usage  TokenCounts
 	chunks dialect.Completion
 	tools  []toolCall
 
@@ -41,7 +41,7 @@ type toolCall struct {
 }
 
 // Usage returns what was reported so far.
-func (e *events) Usage() schema.Usage { return e.usage.report() }
+func (e *events) Usage() schema.Usage { return e.usage.Report() }
 
 // Next returns the next chunk for the caller.
 func (e *events) Next() ([]byte, error) {
@@ -116,17 +116,17 @@ func (e *events) chunk(event dialect.Event) ([]byte, error) {
 		return e.blockStop(root), nil
 	case "message_start":
 		message := root.Get("message")
-		e.usage.read(message.Get("usage"))
+		e.usage.Read(message.Get("usage"))
 		e.begin(message.Get("id"))
 		return nil, nil
 	case "message_delta":
-		e.usage.read(root.Get("usage"))
+		e.usage.Read(root.Get("usage"))
 		return e.finish(root.Get("delta")), nil
 	case "message_stop":
 		return e.stop()
 	}
 	// Pings, and kinds that are yet to come, unless they are errors.
-	return nil, failureIn(root)
+	return nil, FailureIn(root)
 }
 
 // begin prepares what all chunks share. The first chunk waits for content:

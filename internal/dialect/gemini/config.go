@@ -170,7 +170,7 @@ func fillThinking(config *jsonwrite.Members, req *schema.Request, model string) 
 func effortOf(req *schema.Request) (string, error) {
 	v := req.Field("reasoning_effort")
 	if !v.Given() {
-		return "", nil
+		return req.EffortHint, nil
 	}
 	switch effort := string(v.Text()); effort {
 	case "none", "minimal", "low", "medium", "high", "xhigh", "max":

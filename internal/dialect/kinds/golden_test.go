@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -18,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/dialect/messages"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
@@ -25,16 +27,19 @@ import (
 // A golden transcript is one exchange with a backend, written from its
 // documentation or recorded from a real server. It begins with settings, one
 // "name: value" a line (kind, service, base-url, path, api-version, api-key, upstream-model,
-// header.NAME; door where it is not that of the service type; status when it is not 200, line-ends when they are crlf or cr),
+// header.NAME; door where it is not that of the service type, with client-header.NAME
+// and query; status when it is not 200, line-ends when they are crlf or cr),
 // then has sections:
 //
-//	-- request --   the unified request (for forms: name=value lines, @ for a file)
+//	-- request --   the unified request (for forms: name=value lines, @ for a file), or
+//	                the one that is sent to the door
 //	-- sent --      method and path, then headers that must be there, an empty
 //	                line, and the body (JSON compared as values; omitted = not checked)
 //	-- answer --    the backend's content type, an empty line, and its body as it came
 //	-- reply --     the unified reply; the text "<any>" stands for any value
-//	-- events --    instead of a reply: the chunks, one a line; the last line is
-//	                [DONE] when the stream is complete, or "error: " and a part of the error
+//	-- events --    instead of a reply: the chunks, or the data of the door's events, one
+//	                a line; the last line is [DONE] when the stream is complete, or
+//	                "error: " and a part of the error
 //	-- error --     instead of both: a part of the error's text
 //	-- usage --     prompt, completion and total tokens, or "unknown"
 type golden struct {
@@ -103,8 +108,8 @@ func (g golden) target(t *testing.T, service schema.ServiceType) *dialect.Target
 	if err != nil {
 		t.Fatal(err)
 	}
-	if door := g.settings["door"]; door != "" {
-		through, speak := target.Through(doors[door], nil)
+	if door, passes := doors[g.settings["door"]]; passes {
+		through, speak := target.Through(door, nil)
 		own := *through
 		own.Adapter = speak
 		return &own
@@ -126,6 +131,31 @@ func parseAtDoor(req *schema.Request, door, text string) error {
 		return req.ParseModeration([]byte(text))
 	}
 	return req.ParseTranslation(formOf(text))
+}
+
+// doorsUnderTest are the doors whose requests are translated: how they are read, and
+// what translates for their clients.
+var doorsUnderTest = map[string]struct {
+	read   func(*schema.Request, []byte) error
+	client dialect.Client
+}{
+	"messages": {messages.ReadRequest, messages.Client{}},
+}
+
+// doorRequest reads the request that is sent to a door.
+func (g golden) doorRequest(t *testing.T) (*schema.Request, dialect.Client) {
+	t.Helper()
+	door := doorsUnderTest[g.settings["door"]]
+	req := &schema.Request{Source: &schema.Source{Header: http.Header{}, Query: g.settings["query"]}}
+	for name, value := range g.settings {
+		if header, ok := strings.CutPrefix(name, "client-header."); ok {
+			req.Source.Header.Set(header, value)
+		}
+	}
+	if err := door.read(req, []byte(g.section("request"))); err != nil {
+		t.Fatalf("the request is not valid: %v", err)
+	}
+	return req, door.client
 }
 
 func (g golden) request(t *testing.T, service schema.ServiceType) *schema.Request {
@@ -178,14 +208,21 @@ func formOf(text string) *schema.Form {
 	return form
 }
 
-func TestGolden(t *testing.T) {
+func TestGolden(t *testing.T) { runGolden(t, "testdata/golden") }
+
+// The transcripts of doors also have the side of the client: for each door and dialect
+// what the client sends, what the backend gets and answers, and what the client gets.
+func TestDoors(t *testing.T) { runGolden(t, "testdata/doors") }
+
+func runGolden(t *testing.T, root string) {
+	t.Helper()
 	cases := 0
-	err := filepath.WalkDir("testdata/golden", func(path string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || filepath.Ext(path) != ".txt" {
 			return err
 		}
 		cases++
-		name := strings.TrimSuffix(strings.TrimPrefix(path, "testdata/golden/"), ".txt")
+		name := strings.TrimSuffix(strings.TrimPrefix(path, root+"/"), ".txt")
 		t.Run(name, func(t *testing.T) { readGolden(t, path).run(t) })
 		return nil
 	})
@@ -201,9 +238,17 @@ func (g golden) run(t *testing.T) {
 		t.Fatal(err)
 	}
 	target := g.target(t, service)
-	req := g.request(t, service)
+	var req *schema.Request
+	speak := target.Adapter
+	if _, translated := doorsUnderTest[g.settings["door"]]; translated {
+		var client dialect.Client
+		req, client = g.doorRequest(t)
+		target, speak = target.Through(req.Door, client)
+	} else {
+		req = g.request(t, service)
+	}
 	var call wire.Call
-	if err := target.Adapter.Call(req, target, &call); err != nil {
+	if err := speak.Call(req, target, &call); err != nil {
 		g.checkError(t, err)
 		return
 	}
@@ -236,13 +281,13 @@ func (g golden) run(t *testing.T) {
 			"halves":       func(s string) io.Reader { return iotest.HalfReader(strings.NewReader(s)) },
 		} {
 			t.Run(name, func(t *testing.T) {
-				g.checkEvents(t, target.Adapter.(dialect.Streamer).Events(req, reader(body)))
+				g.checkEvents(t, speak.(dialect.Streamer).Events(req, reader(body)))
 			})
 		}
 		return
 	}
 	var reply dialect.Reply
-	if err := target.Adapter.Reply(req, dialect.Answer{ContentType: contentType, Body: []byte(body)}, &reply); err != nil {
+	if err := speak.Reply(req, dialect.Answer{ContentType: contentType, Body: []byte(body)}, &reply); err != nil {
 		g.checkError(t, err)
 		return
 	}
@@ -319,6 +364,9 @@ func headerOf(call *wire.Call, name string) string {
 func (g golden) checkEvents(t *testing.T, events dialect.Events) {
 	t.Helper()
 	want := strings.Split(g.section("events"), "\n")
+	if _, isFramed := events.(dialect.FramedEvents); isFramed {
+		events = &unframed{Events: events, t: t}
+	}
 	for i := 0; ; i++ {
 		data, err := events.Next()
 		if i >= len(want) {
@@ -342,6 +390,32 @@ func (g golden) checkEvents(t *testing.T, events dialect.Events) {
 		}
 		same(t, fmt.Sprintf("event %d", i), string(data), want[i])
 	}
+}
+
+// unframed returns the data of one event at a time from a stream that has them in
+// frames.
+type unframed struct {
+	dialect.Events
+	t     *testing.T
+	after []string
+}
+
+func (u *unframed) Next() ([]byte, error) {
+	if len(u.after) == 0 {
+		frames, err := u.Events.Next()
+		if err != nil {
+			return nil, err
+		}
+		u.after = strings.SplitAfter(string(frames), "\n\n")
+		u.after = u.after[:len(u.after)-1]
+	}
+	head, data, ok := strings.Cut(u.after[0], "\ndata: ")
+	u.after = u.after[1:]
+	data, closed := strings.CutSuffix(data, "\n\n")
+	if name := strings.TrimPrefix(head, "event: "); !ok || !closed || strings.Contains(data, "\n") || !strings.HasPrefix(data, `{"type":"`+name+`"`) {
+		u.t.Errorf("%q and %q are no event of the door", head, data)
+	}
+	return []byte(data), nil
 }
 
 func failureText(err error) string {

@@ -6,6 +6,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/dialect/anthropic"
 	"github.com/patchbay-ai/patchbay/internal/dialect/gemini"
+	"github.com/patchbay-ai/patchbay/internal/dialect/messages"
 	"github.com/patchbay-ai/patchbay/internal/dialect/ollama"
 	"github.com/patchbay-ai/patchbay/internal/dialect/openai"
 	"github.com/patchbay-ai/patchbay/internal/dialect/rerank"
@@ -228,6 +229,7 @@ var table = []*dialect.Kind{
 		Aliases:   []string{"claude"},
 		TypeName:  "AnthropicAdapter",
 		Routes:    map[schema.ServiceType]dialect.Route{schema.Chat: {Path: "/v1/messages", Adapter: anthropic.Chat{}}},
+		Native:    map[schema.Door]dialect.Route{schema.DoorMessages: {Path: "/v1/messages", Adapter: messages.Pass{}}},
 		KeyHeader: "x-api-key",
 		Headers:   []wire.Header{{Name: "anthropic-version", Value: "2023-06-01"}},
 	},

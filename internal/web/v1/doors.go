@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/dialect/messages"
 	"github.com/patchbay-ai/patchbay/internal/dialect/responses"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
@@ -112,6 +113,14 @@ var doors = []*door{
 		operation: web.Operation{
 			Summary: "Chat in the form of the Responses API; with stream true the reply is a stream of events",
 			Body:    responseRequest{}, Reply: response{}, Media: mediaEvents,
+		},
+	},
+	{
+		id: schema.DoorMessages, path: "/v1/messages", aliases: []string{"/messages"},
+		json: messages.ReadRequest, client: messages.Client{}, errors: messages.Error,
+		operation: web.Operation{
+			Summary: "Chat in the shape of Anthropic's Messages API; with stream true the reply is a stream of events",
+			Body:    messageRequest{}, Reply: messageReply{}, Media: mediaEvents, Error: messages.ErrorBody{},
 		},
 	},
 }

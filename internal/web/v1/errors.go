@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -70,9 +71,12 @@ func writeError(w http.ResponseWriter, e *schema.Error, write errorWriter) {
 
 // NotFound answers a path that does not exist.
 func NotFound(w http.ResponseWriter, r *http.Request) {
+	var paths []string
+	for _, d := range doors {
+		paths = append(paths, d.path)
+	}
 	Fail(w, r, schema.NewError(schema.CodeUnknownEndpoint, "There is no endpoint "+r.Method+" "+shorten(r.URL.Path)+
-		". Available are POST /v1/chat/completions, /v1/responses, /v1/completions, /v1/embeddings, /v1/rerank, /v1/audio/speech, /v1/audio/transcriptions, "+
-		"/v1/audio/translations, /v1/images/generations, /v1/images/edits and /v1/moderations, and GET /v1/models. GET /docs/api shows everything that there is."))
+		". Available are POST "+strings.Join(paths, ", ")+", and GET /v1/models. GET /docs/api shows everything that there is."))
 }
 
 // WrongMethod answers a path that exists for other methods.

@@ -1,0 +1,67 @@
+package messages
+
+import (
+	"net/http"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// ErrorBody is the body of an error in the Messages API. Code, param and details are
+// those of the unified error.
+type ErrorBody struct {
+	Type      string     `json:"type" const:"error"`
+	Error     ErrorValue `json:"error"`
+	RequestID string     `json:"request_id"`
+}
+
+// ErrorValue says what is wrong.
+type ErrorValue struct {
+	Type    string  `json:"type" enum:"invalid_request_error,authentication_error,permission_error,not_found_error,request_too_large,rate_limit_error,overloaded_error,api_error"`
+	Message string  `json:"message"`
+	Code    string  `json:"code"`
+	Param   *string `json:"param,omitzero"`
+	Details any     `json:"details,omitzero"`
+}
+
+// Error writes the body of an error.
+func Error(known *schema.Error, requestID string) []byte {
+	body := ErrorBody{
+		Type: "error", RequestID: requestID,
+		Error: ErrorValue{Type: errorType(known.HTTPStatus()), Message: known.Message, Code: known.Code, Param: known.Param, Details: known.Details},
+	}
+	encoded, err := json.Marshal(body, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
+	if err != nil { // the details are the only part that can be more than text
+		plain := *known
+		plain.Details = nil
+		return Error(&plain, requestID)
+	}
+	return encoded
+}
+
+// errorType returns the type that errors of a status have.
+func errorType(status int) string {
+	switch status {
+	case http.StatusUnauthorized:
+		return "authentication_error"
+	case http.StatusForbidden:
+		return "permission_error"
+	case http.StatusNotFound:
+		return "not_found_error"
+	case http.StatusRequestEntityTooLarge:
+		return "request_too_large"
+	case http.StatusTooManyRequests:
+		return "rate_limit_error"
+	case http.StatusServiceUnavailable, statusOverloaded:
+		return "overloaded_error"
+	}
+	if status < http.StatusInternalServerError {
+		return "invalid_request_error"
+	}
+	return "api_error"
+}
+
+// statusOverloaded is the provider's own status for too much load.
+const statusOverloaded = 529

@@ -1,0 +1,399 @@
+package messages
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// Events turns chunks of a completion into the events of a message.
+func (Client) Events(req *schema.Request, from dialect.Events) dialect.FramedEvents {
+	return &clientEvents{from: from, ask: readWishes(req), doc: jsonscan.Document{Deep: true, AllowDuplicateKeys: true}}
+}
+
+// clientEvents writes the events of a message: its start, its blocks one after the
+// other, each with start, pieces and stop, and at the end why it ended, with the
+// usage, and its stop.
+type clientEvents struct {
+	from dialect.Events
+	ask  *wishes
+	doc  jsonscan.Document
+	frameWriter
+
+	started  bool
+	complete bool
+	open     blockKind
+	index    int64 // of the block that is open or will be next
+
+	calls []streamedCall
+	// call is the call whose block is open. Calls that began behind it wait, because
+	// a block must stop before the next one starts.
+	call int
+
+	ending    ending
+	refusal   []byte
+	signature []byte // of the whole answer
+	counts    counts
+	end       error
+}
+
+type blockKind uint8
+
+const (
+	noBlock blockKind = iota
+	textBlock
+	thinkingBlock
+	callBlock
+)
+
+// streamedCall is a tool call of the stream.
+type streamedCall struct {
+	number   int64 // its index among the calls in the chunks
+	id, name []byte
+	waiting  []byte // arguments that were not sent, escaped
+	scan     objectScan
+	done     bool // its block was stopped
+}
+
+// frameWriter writes events in their frames.
+type frameWriter struct{ jsonwrite.Writer }
+
+// begin begins an event up to the members behind its type.
+func (f *frameWriter) begin(name string) {
+	f.Out = append(append(append(f.Out, "event: "...), name...), "\ndata: "...)
+	f.Close(`{"type":"`)
+	f.Out = append(f.Out, name...)
+	f.Close(`"`)
+}
+
+// finish ends an event.
+func (f *frameWriter) finish() { f.Close("}\n\n") }
+
+// Usage returns what the backend has reported so far.
+func (e *clientEvents) Usage() schema.Usage { return e.from.Usage() }
+
+// IsComplete reports whether the last event was sent.
+func (e *clientEvents) IsComplete() bool { return e.complete }
+
+// Ping returns the event that keeps a silent connection alive.
+func (e *clientEvents) Ping() []byte { return pingEvent }
+
+var pingEvent = []byte("event: ping\ndata: {\"type\":\"ping\"}\n\n")
+
+// Failure returns the event that ends an answer which is not complete.
+func (e *clientEvents) Failure(known *schema.Error, requestID string) []byte {
+	return failureEvent(known, requestID)
+}
+
+func failureEvent(known *schema.Error, requestID string) []byte {
+	return append(append([]byte("event: error\ndata: "), Error(known, requestID)...), "\n\n"...)
+}
+
+// Next returns the events for the next chunk that says anything.
+func (e *clientEvents) Next() ([]byte, error) {
+	if e.end != nil {
+		return nil, e.end
+	}
+	for {
+		dialect.DropLarge(&e.doc)
+		e.Begin(dialect.Reuse(e.Out), nil)
+		chunk, err := e.from.Next()
+		if errors.Is(err, io.EOF) {
+			e.stop()
+			e.complete, e.end = true, io.EOF
+			return e.Out, nil
+		}
+		if err != nil {
+			e.end = err
+			return nil, err
+		}
+		if err := e.doc.Parse(chunk); err != nil {
+			e.end = fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
+			return nil, e.end
+		}
+		e.chunk(e.doc.Root())
+		if len(e.Out) > 0 {
+			return e.Out, nil
+		}
+	}
+}
+
+// start writes the start of the message. The usage is not known yet.
+func (e *clientEvents) start(id jsonscan.Value) {
+	if e.started {
+		return
+	}
+	e.started = true
+	e.begin("message_start")
+	e.Name("message")
+	beginMessage(&e.Writer, id, e.ask.model)
+	e.Literal(`"content":[]`)
+	e.Literal(`"stop_reason":null`)
+	e.Literal(`"stop_sequence":null`)
+	e.Name("usage")
+	counts{}.write(&e.Writer)
+	e.EndObject()
+	e.finish()
+}
+
+// chunk reads one chunk.
+func (e *clientEvents) chunk(root jsonscan.Value) {
+	e.start(root.Get("id"))
+	if usage := root.Get("usage"); usage.Given() {
+		e.counts = readCounts(usage)
+	}
+	choice := root.Get("choices").First()
+	if index, ok := choice.Get("index").Int(); ok && index > 0 {
+		return // one answer was asked for
+	}
+	delta := choice.Get("delta")
+	if thought := thoughtIn(delta); len(thought) > 0 && !e.ask.hidesThinking {
+		e.thought(thought)
+	}
+	if text := dialect.RawText(delta.Get("content")); len(text) > 0 {
+		e.openBlock(textBlock)
+		e.piece("text_delta", "text", text)
+	}
+	e.refusal = append(e.refusal, dialect.RawText(delta.Get("refusal"))...)
+	for call := delta.Get("tool_calls").First(); call.Kind() != jsonscan.Absent; call = call.Next() {
+		e.toolCall(call)
+	}
+	if signature := signatureText(delta); len(signature) > 0 {
+		e.signature = bytes.Clone(signature)
+	}
+	if dialect.IsFinishReason(choice.Get("finish_reason")) {
+		e.ending = e.ask.ending(choice, len(e.calls) > 0, len(e.refusal) > 0)
+		e.endBlocks()
+	}
+}
+
+// thought writes a piece of thinking. A client that does not want to read it still
+// gets the block.
+func (e *clientEvents) thought(text []byte) {
+	e.openBlock(thinkingBlock)
+	if !e.ask.omitsThinking {
+		e.piece("thinking_delta", "thinking", text)
+	}
+}
+
+// openBlock makes sure that a block of text or thinking is open.
+func (e *clientEvents) openBlock(kind blockKind) {
+	if e.open == kind {
+		return
+	}
+	e.closeBlock()
+	e.endCalls()
+	e.open = kind
+	e.begin("content_block_start")
+	e.Name("index")
+	e.Int(e.index)
+	if kind == textBlock {
+		e.Literal(`"content_block":{"type":"text","text":""}`)
+	} else {
+		e.Literal(`"content_block":{"type":"thinking","thinking":"","signature":""}`)
+	}
+	e.finish()
+}
+
+// piece writes a piece of the block that is open, given escaped.
+func (e *clientEvents) piece(kind, member string, text []byte) {
+	e.begin("content_block_delta")
+	e.Name("index")
+	e.Int(e.index)
+	e.Name("delta")
+	e.Object()
+	e.Name("type")
+	e.Plain(kind)
+	e.Name(member)
+	e.Escaped(text)
+	e.EndObject()
+	e.finish()
+}
+
+// closeBlock stops the block that is open.
+func (e *clientEvents) closeBlock() {
+	switch e.open {
+	case noBlock:
+		return
+	case thinkingBlock:
+		e.piece("signature_delta", "signature", escape(markThinking(e.signature)))
+		e.signature = nil
+	case callBlock:
+		e.calls[e.call].done = true
+	}
+	e.begin("content_block_stop")
+	e.Name("index")
+	e.Int(e.index)
+	e.finish()
+	e.open = noBlock
+	e.index++
+}
+
+// escape returns the content of the JSON string that a text is.
+func escape(text []byte) []byte {
+	quoted := jsonwrite.AppendText(nil, text)
+	return quoted[1 : len(quoted)-1]
+}
+
+// toolCall reads a piece of a tool call.
+func (e *clientEvents) toolCall(piece jsonscan.Value) {
+	function := piece.Get("function")
+	at := e.findCall(piece)
+	if at < 0 {
+		number, ok := piece.Get("index").Int()
+		if !ok {
+			number = int64(len(e.calls))
+		}
+		at = len(e.calls)
+		e.calls = append(e.calls, streamedCall{
+			number: number, id: bytes.Clone(callID(piece)), name: bytes.Clone(dialect.RawText(function.Get("name"))),
+		})
+	}
+	call := &e.calls[at]
+	if call.done {
+		return // the backend goes on with arguments that were complete
+	}
+	arguments := function.Get("arguments")
+	text := dialect.RawText(arguments)
+	call.scan.take(arguments.Text())
+	if arguments.Kind() == jsonscan.Object { // not what the dialect says, and unmistakable
+		text = escape(arguments.Raw())
+		call.scan.take(arguments.Raw())
+	}
+	if e.open == callBlock && at != e.call {
+		call.waiting = append(call.waiting, text...)
+		e.nextCalls()
+		return
+	}
+	if e.open != callBlock {
+		e.closeBlock()
+		e.openCall(at)
+	}
+	if len(text) > 0 {
+		e.piece("input_json_delta", "partial_json", text)
+	}
+	e.nextCalls()
+}
+
+// findCall returns the call that a piece belongs to, -1 for a new one. A piece
+// without an index that has an id or a name begins a call, another one goes on with
+// the last.
+func (e *clientEvents) findCall(piece jsonscan.Value) int {
+	number, ok := piece.Get("index").Int()
+	if !ok {
+		if len(piece.Get("id").Text()) > 0 || len(piece.Get("function").Get("name").Text()) > 0 {
+			return -1
+		}
+		return len(e.calls) - 1
+	}
+	for i := len(e.calls) - 1; i >= 0; i-- {
+		if e.calls[i].number == number {
+			return i
+		}
+	}
+	return -1
+}
+
+// openCall starts the block of a call and writes the arguments that have waited.
+func (e *clientEvents) openCall(at int) {
+	call := &e.calls[at]
+	e.open, e.call = callBlock, at
+	e.begin("content_block_start")
+	e.Name("index")
+	e.Int(e.index)
+	e.Open(`"content_block":{"type":"tool_use","id":`)
+	e.Text(call.id)
+	e.Name("name")
+	e.Escaped(call.name)
+	e.Close(`,"input":{}}`)
+	e.finish()
+	if len(call.waiting) > 0 {
+		e.piece("input_json_delta", "partial_json", call.waiting)
+		call.waiting = nil
+	}
+}
+
+// nextCalls goes on to the calls that wait, as far as the ones before are complete.
+func (e *clientEvents) nextCalls() {
+	for e.open == callBlock && e.calls[e.call].scan.complete() && e.call+1 < len(e.calls) {
+		e.closeBlock()
+		e.openCall(e.call + 1)
+	}
+}
+
+// endCalls writes the calls that wait, whether or not those before are complete. No
+// block is open.
+func (e *clientEvents) endCalls() {
+	for i := range e.calls {
+		if !e.calls[i].done {
+			e.openCall(i)
+			e.closeBlock()
+		}
+	}
+}
+
+// endBlocks stops all blocks. A signature of the whole answer that no thinking has
+// carried gets a block of its own.
+func (e *clientEvents) endBlocks() {
+	e.closeBlock()
+	e.endCalls()
+	if len(e.signature) > 0 {
+		e.openBlock(thinkingBlock)
+		e.closeBlock()
+	}
+}
+
+// stop writes the end of the message.
+func (e *clientEvents) stop() {
+	e.start(jsonscan.Value{})
+	e.endBlocks()
+	if e.ending.reason == "" {
+		e.ending.reason = "end_turn"
+	}
+	if total := e.from.Usage(); e.counts == (counts{}) && total.Known {
+		e.counts = counts{input: total.Prompt, output: total.Completion}
+	}
+	e.begin("message_delta")
+	e.Name("delta")
+	e.Object()
+	e.ending.write(&e.Writer, e.refusal)
+	e.EndObject()
+	e.Name("usage")
+	e.counts.write(&e.Writer)
+	e.finish()
+	e.begin("message_stop")
+	e.finish()
+}
+
+// objectScan finds out, piece by piece, whether a JSON object is complete.
+type objectScan struct {
+	depth            int
+	begun            bool
+	inText, escaping bool
+}
+
+func (s *objectScan) take(text []byte) {
+	for _, c := range text {
+		switch {
+		case s.escaping:
+			s.escaping = false
+		case s.inText:
+			s.escaping, s.inText = c == '\\', c != '"'
+		case c == '"':
+			s.inText = true
+		case c == '{', c == '[':
+			s.depth++
+			s.begun = true
+		case c == '}', c == ']':
+			s.depth--
+		}
+	}
+}
+
+func (s *objectScan) complete() bool { return s.begun && s.depth <= 0 && !s.inText }

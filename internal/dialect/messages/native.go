@@ -1,0 +1,308 @@
+package messages
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/dialect/anthropic"
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
+)
+
+// Pass passes requests of the Messages API to backends that speak it themselves,
+// and their answers to the client. Only the name of the model is changed.
+type Pass struct{}
+
+// Call passes the client's body on, with the headers and the query that belong to the
+// dialect.
+func (Pass) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error {
+	accept := "application/json"
+	if req.Stream {
+		accept = "text/event-stream"
+	}
+	return passSource(req, to, call, accept)
+}
+
+func passSource(req *schema.Request, to *dialect.Target, call *wire.Call, accept string) error {
+	source := req.Source
+	to.Begin(call, withBeta(to.PathFor(req), source.Query), "application/json", accept)
+	passHeaders(call, source)
+	edits := call.Edits[:0]
+	if to.ModelJSON != nil {
+		edits = append(edits, source.Body.Root().Get("model").Replace(to.ModelJSON))
+	}
+	if bytes.Contains(source.Body.Data(), []byte(markedThinking)) {
+		edits = withoutMarkedThinking(edits, source.Body.Root().Get("messages"))
+	}
+	call.Edits = edits
+	call.Body = source.Body.Splice(call.Body[:0], edits)
+	return nil
+}
+
+// withBeta adds the parameter with which clients ask for what is being tried out.
+func withBeta(path, query string) string {
+	if query == "" || !strings.Contains(query, "beta") {
+		return path
+	}
+	values, err := url.ParseQuery(query)
+	if err != nil || !values.Has("beta") {
+		return path
+	}
+	separator := "?"
+	if strings.Contains(path, "?") {
+		separator = "&"
+	}
+	return path + separator + "beta=" + url.QueryEscape(values.Get("beta"))
+}
+
+// passHeaders passes on which version of the dialect the client speaks, and what it
+// wants to try out besides what the instance is configured for.
+func passHeaders(call *wire.Call, source *schema.Source) {
+	if version := source.Header.Get("Anthropic-Version"); version != "" {
+		setHeader(call, "anthropic-version", version)
+	}
+	beta := strings.Join(source.Header["Anthropic-Beta"], ",")
+	if beta == "" {
+		return
+	}
+	for _, h := range call.Header {
+		if strings.EqualFold(h.Name, "anthropic-beta") && h.Value != "" {
+			beta = h.Value + "," + beta
+		}
+	}
+	setHeader(call, "anthropic-beta", beta)
+}
+
+func setHeader(call *wire.Call, name, value string) {
+	call.Header = slices.DeleteFunc(call.Header, func(h wire.Header) bool { return strings.EqualFold(h.Name, name) })
+	call.Header = append(call.Header, wire.Header{Name: name, Value: value})
+}
+
+// withoutMarkedThinking takes the thinking out that a backend of another dialect gave
+// earlier in the conversation: this one refuses what it has not signed.
+func withoutMarkedThinking(edits []jsonscan.Edit, messages jsonscan.Value) []jsonscan.Edit {
+	for m := messages.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+		content := m.Get("content")
+		if content.Kind() != jsonscan.Array || !bytes.Contains(content.Raw(), []byte(markedThinking)) {
+			continue
+		}
+		var doc jsonscan.Document
+		kept, all := jsonwrite.Writer{Out: []byte{'['}}, true
+		for b := dialect.Rescan(&doc, content).First(); b.Kind() != jsonscan.Absent; b = b.Next() {
+			if _, marked := unmarkThinking(b.Get("signature").Text()); marked && string(b.Get("type").Text()) == "thinking" {
+				all = false
+				continue
+			}
+			kept.Raw(b.Raw())
+		}
+		if all {
+			continue
+		}
+		if len(kept.Out) == 1 {
+			kept.Literal(`{"type":"text","text":"(no text)"}`) // an empty turn is refused
+		}
+		kept.EndArray()
+		edits = append(edits, content.Replace(kept.Out))
+	}
+	return edits
+}
+
+// Reply passes a message on under the model name that the client used.
+func (Pass) Reply(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+	if req.Stream {
+		return anthropic.Chat{}.Reply(unifiedModel(req), answer, reply) // see Split
+	}
+	reply.Doc.AllowDuplicateKeys = true
+	if err := reply.Doc.Parse(answer.Body); err != nil {
+		return fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
+	}
+	root := reply.Doc.Root()
+	if err := anthropic.FailureIn(root); err != nil {
+		return err
+	}
+	if root.Get("content").Kind() != jsonscan.Array {
+		return fmt.Errorf("%w: no content", dialect.ErrInvalid)
+	}
+	var usage anthropic.TokenCounts
+	usage.Read(root.Get("usage"))
+	reply.Usage = usage.Report()
+	reply.Edits = renameModel(reply.Edits[:0], root, req.Source.Body.Root().Get("model").Raw())
+	reply.Segments = reply.Doc.Splice(reply.Segments[:0], reply.Edits)
+	return nil
+}
+
+// renameModel gives a message the client's name of the model.
+func renameModel(edits []jsonscan.Edit, message jsonscan.Value, name []byte) []jsonscan.Edit {
+	if model := message.Get("model"); model.Given() && !bytes.Equal(model.Raw(), name) {
+		edits = append(edits, model.Replace(name))
+	}
+	return edits
+}
+
+// Split makes events of a message that was given whole although a stream was asked
+// for.
+func (Pass) Split(req *schema.Request, reply *dialect.Reply) (dialect.Events, error) {
+	if !req.Stream {
+		return nil, nil
+	}
+	chunks, err := dialect.CompletionEvents(req, slices.Concat(reply.Segments...), reply.Usage)
+	if err != nil {
+		return nil, err
+	}
+	return Client{}.Events(req, chunks), nil
+}
+
+// unifiedModel returns a request of which a unified answer takes the name of the
+// model.
+func unifiedModel(req *schema.Request) *schema.Request {
+	unified := &schema.Request{Stream: req.Stream, IncludeUsage: req.IncludeUsage}
+	var w jsonwrite.Writer
+	w.Object()
+	w.Member("model", req.Source.Body.Root().Get("model").Raw())
+	w.EndObject()
+	_ = unified.Body.Parse(w.Out) // it was just written
+	return unified
+}
+
+// Events passes the events of a streamed message on.
+func (Pass) Events(req *schema.Request, body io.Reader) dialect.Events {
+	return &passedEvents{sse: dialect.NewSSE(body), model: bytes.Clone(req.Source.Body.Root().Get("model").Raw())}
+}
+
+// passedEvents passes events on. It reads from them what the gateway must know, and
+// holds the start of the message back until its first block, because until then
+// another instance can take over.
+type passedEvents struct {
+	sse   *dialect.SSE
+	doc   jsonscan.Document
+	model []byte // the client's name of the model, as JSON
+	usage anthropic.TokenCounts
+
+	out      []byte
+	edits    []jsonscan.Edit
+	segments [][]byte
+
+	begun    bool // the first block has begun, or the message has ended without one
+	finished bool // it was told why the message ended
+	complete bool // the last event was there
+	end      error
+}
+
+// Usage returns what was reported so far.
+func (e *passedEvents) Usage() schema.Usage { return e.usage.Report() }
+
+// IsComplete reports whether the last event was sent.
+func (e *passedEvents) IsComplete() bool { return e.complete }
+
+// Ping returns the event that keeps a silent connection alive.
+func (*passedEvents) Ping() []byte { return pingEvent }
+
+// Failure returns the event that ends an answer which is not complete.
+func (*passedEvents) Failure(known *schema.Error, requestID string) []byte {
+	return failureEvent(known, requestID)
+}
+
+// Next returns the next events.
+func (e *passedEvents) Next() ([]byte, error) {
+	if e.end != nil {
+		return nil, e.end
+	}
+	e.out = dialect.Reuse(e.out)
+	for {
+		dialect.DropLarge(&e.doc)
+		event, err := e.sse.Next()
+		if err == nil {
+			err = e.pass(event)
+			if errors.Is(err, dialect.ErrInvalid) && (e.sse.Cut() || e.finished) {
+				err = io.EOF // the stream ended in the middle of this event, or before it
+			}
+		}
+		switch {
+		case err == nil && !e.begun:
+		case err == nil && len(e.out) > 0:
+			if e.complete {
+				e.end = io.EOF
+			}
+			return e.out, nil
+		case err == nil:
+		case e.finished:
+			// The message was complete; a missing last event takes nothing from it.
+			e.complete, e.end = true, io.EOF
+			e.out = append(e.out, "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"...)
+			return e.out, nil
+		case errors.Is(err, io.EOF):
+			e.end = dialect.ErrTruncated
+			return nil, e.end
+		default:
+			e.end = err
+			return nil, err
+		}
+	}
+}
+
+// pass reads one event and adds it to what is sent.
+func (e *passedEvents) pass(event dialect.Event) error {
+	if dialect.IsDone(event.Data) {
+		return nil // not of this dialect; some gateways add it
+	}
+	if err := event.Failure(); err != nil {
+		return err
+	}
+	e.doc.AllowDuplicateKeys = true
+	if err := e.doc.Parse(event.Data); err != nil {
+		return fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
+	}
+	root := e.doc.Root()
+	if err := anthropic.FailureIn(root); err != nil {
+		return err
+	}
+	kind := root.Get("type").Text()
+	if kind == nil {
+		kind = event.Name
+	}
+	e.edits = e.edits[:0]
+	switch string(kind) {
+	case "message_start":
+		e.usage.Read(root.Get("message").Get("usage"))
+		e.edits = renameModel(e.edits, root.Get("message"), e.model)
+	case "message_delta":
+		e.usage.Read(root.Get("usage"))
+		e.finished = e.finished || dialect.IsFinishReason(root.Get("delta").Get("stop_reason"))
+		e.begun = e.begun || e.finished
+	case "message_stop":
+		if !e.begun {
+			return dialect.ErrTruncated
+		}
+		e.complete, e.finished = true, true
+	case "ping":
+		if !e.begun {
+			return nil
+		}
+	default:
+		e.begun = true
+	}
+	e.write(kind)
+	return nil
+}
+
+// write adds the event to what is sent, in its frame.
+func (e *passedEvents) write(name []byte) {
+	e.out = append(append(append(e.out, "event: "...), name...), "\ndata: "...)
+	e.segments = e.doc.Splice(e.segments[:0], e.edits)
+	for _, s := range e.segments {
+		if bytes.IndexByte(s, '\n') >= 0 { // between tokens: the event had several lines of data
+			s = bytes.ReplaceAll(s, []byte{'\n'}, []byte{' '})
+		}
+		e.out = append(e.out, s...)
+	}
+	clear(e.segments)
+	e.out = append(e.out, "\n\n"...)
+}
