@@ -63,6 +63,9 @@ func (c *choice) admit() error {
 	if err := c.refuseUntranslatable(); err != nil {
 		return err
 	}
+	if c.req.Uncounted {
+		return nil
+	}
 	if err := c.allowed.take(c.request, c.pool.Price, c.last.now); err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ func (r *run) release(outcome breaker.Outcome) {
 // windows in which it arrived. It is called when an instance was acquired, so that a
 // request that is refused before is not counted.
 func (r *run) count() error {
-	if !r.proxy.ledger.On() {
+	if !r.proxy.ledger.On() || r.req.Uncounted {
 		return nil
 	}
 	err := r.proxy.ledger.Admit(&r.ticket, quota.Subject{

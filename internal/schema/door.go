@@ -21,20 +21,21 @@ const (
 	DoorCompletions
 	DoorModerations
 	DoorTranslations
+	DoorCountTokens
 
 	// DoorCount sizes arrays that are indexed by Door.
-	DoorCount = int(DoorTranslations) + 1
+	DoorCount = int(DoorCountTokens) + 1
 )
 
 var doorNames = [DoorCount]string{
 	"chat", "embeddings", "rerank", "speech", "transcriptions", "images", "image_edits",
-	"messages", "responses", "completions", "moderations", "translations",
+	"messages", "responses", "completions", "moderations", "translations", "count_tokens",
 }
 
 // doorServices are the service types of the doors: how their requests are routed,
 // limited and counted.
 var doorServices = [DoorCount]ServiceType{
-	Chat, Embedding, Rerank, TTS, STT, ImgGen, ImgEdit, Chat, Chat, Chat, Chat, STT,
+	Chat, Embedding, Rerank, TTS, STT, ImgGen, ImgEdit, Chat, Chat, Chat, Chat, STT, Chat,
 }
 
 // Doors returns every door in its listing order.

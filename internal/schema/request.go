@@ -32,6 +32,9 @@ type Request struct {
 	// Source is the request in its client's own dialect; nil where that is the
 	// unified one. The Body of such a request is empty until Unify.
 	Source *Source
+	// Uncounted says that the request is no use of a model, so that neither the ledger
+	// nor a limit counts it.
+	Uncounted bool
 	// EffortHint is how hard the model may think, for dialects that can tell whether
 	// a model takes it. A request for an effort is in the body instead.
 	EffortHint string

@@ -22,6 +22,7 @@ var (
 	speechRoute        = dialect.Route{Path: "/v1/audio/speech", Adapter: openai.Speech{}}
 	transcriptionRoute = dialect.Route{Path: "/v1/audio/transcriptions", Adapter: openai.Transcription{}}
 	imageRoute         = dialect.Route{Path: "/v1/images/generations", Adapter: openai.Image{}}
+	countRoute         = dialect.Route{Path: "/v1/messages/count_tokens", Adapter: messages.CountTokens{}}
 	imageEditRoute     = dialect.Route{Path: "/v1/images/edits", Adapter: openai.Image{}}
 )
 
@@ -89,6 +90,7 @@ var table = []*dialect.Kind{
 			schema.DoorResponses:    responsesRoute,
 			schema.DoorCompletions:  completionRoute,
 			schema.DoorTranslations: translationRoute,
+			schema.DoorCountTokens:  {Path: "/tokenize", Adapter: messages.Tokenize{}},
 		},
 		Routes: map[schema.ServiceType]dialect.Route{
 			schema.Chat:      chatRoute,
@@ -166,6 +168,7 @@ var table = []*dialect.Kind{
 		Native: map[schema.Door]dialect.Route{
 			schema.DoorResponses:   responsesRoute,
 			schema.DoorCompletions: completionRoute,
+			schema.DoorCountTokens: countRoute,
 		},
 		Routes: map[schema.ServiceType]dialect.Route{
 			schema.Chat:      chatRoute,
@@ -225,11 +228,14 @@ var table = []*dialect.Kind{
 		ErrorPatterns: [][]dialect.ErrorPattern{ollamaErrors},
 	},
 	{
-		Name:      "anthropic",
-		Aliases:   []string{"claude"},
-		TypeName:  "AnthropicAdapter",
-		Routes:    map[schema.ServiceType]dialect.Route{schema.Chat: {Path: "/v1/messages", Adapter: anthropic.Chat{}}},
-		Native:    map[schema.Door]dialect.Route{schema.DoorMessages: {Path: "/v1/messages", Adapter: messages.Pass{}}},
+		Name:     "anthropic",
+		Aliases:  []string{"claude"},
+		TypeName: "AnthropicAdapter",
+		Routes:   map[schema.ServiceType]dialect.Route{schema.Chat: {Path: "/v1/messages", Adapter: anthropic.Chat{}}},
+		Native: map[schema.Door]dialect.Route{
+			schema.DoorMessages:    {Path: "/v1/messages", Adapter: messages.Pass{}},
+			schema.DoorCountTokens: countRoute,
+		},
 		KeyHeader: "x-api-key",
 		Headers:   []wire.Header{{Name: "anthropic-version", Value: "2023-06-01"}},
 	},
@@ -238,6 +244,9 @@ var table = []*dialect.Kind{
 		Aliases:   []string{"google"},
 		TypeName:  "GeminiAdapter",
 		KeyHeader: "x-goog-api-key",
+		Native: map[schema.Door]dialect.Route{
+			schema.DoorCountTokens: {Path: "/v1beta/models/{model}:countTokens", Adapter: messages.Counter{Adapter: gemini.CountTokens{}, Name: "totalTokens"}},
+		},
 		Routes: map[schema.ServiceType]dialect.Route{
 			schema.Chat:      {Path: "/v1beta/models/{model}:generateContent", Adapter: gemini.Chat{}},
 			schema.Embedding: {Path: "/v1beta/models/{model}:batchEmbedContents", Adapter: gemini.Embedding{}},

@@ -63,13 +63,14 @@ func beginMessage(w *jsonwrite.Writer, id jsonscan.Value, model []byte) {
 	w.Member("model", model)
 }
 
-// writeThinkingBlock writes what the model thought, if there is anything that the
-// client is to get or to send back.
+// writeThinkingBlock writes what the model thought, if the client is to get it, with
+// the signature of the answer. Without thoughts there is no block, because clients
+// that do not ask for any take the first block for the text.
 func writeThinkingBlock(w *jsonwrite.Writer, ask *wishes, thought, signature []byte) {
-	if ask.hidesThinking && len(signature) == 0 || len(thought)+len(signature) == 0 {
+	if ask.hidesThinking || len(thought) == 0 {
 		return
 	}
-	if ask.hidesThinking || ask.omitsThinking {
+	if ask.omitsThinking {
 		thought = nil
 	}
 	w.Open(`{"type":"thinking","thinking":`)

@@ -32,13 +32,18 @@ type clientEvents struct {
 	index    int64 // of the block that is open or will be next
 
 	calls []streamedCall
+	ended int // the calls before this one are done
 	// call is the call whose block is open. Calls that began behind it wait, because
 	// a block must stop before the next one starts.
 	call int
 
-	ending    ending
-	refusal   []byte
-	signature []byte // of the whole answer
+	ending  ending
+	refusal []byte
+	// signature is that of the whole answer. It goes with thinking that is open when
+	// it comes, and is left out otherwise: a block of its own behind the text would be
+	// taken for the end of the answer by clients that read the last block. Calls have
+	// signatures of their own, and only those are required.
+	signature []byte
 	counts    counts
 	end       error
 }
@@ -330,23 +335,18 @@ func (e *clientEvents) nextCalls() {
 // endCalls writes the calls that wait, whether or not those before are complete. No
 // block is open.
 func (e *clientEvents) endCalls() {
-	for i := range e.calls {
-		if !e.calls[i].done {
-			e.openCall(i)
+	for ; e.ended < len(e.calls); e.ended++ {
+		if !e.calls[e.ended].done {
+			e.openCall(e.ended)
 			e.closeBlock()
 		}
 	}
 }
 
-// endBlocks stops all blocks. A signature of the whole answer that no thinking has
-// carried gets a block of its own.
+// endBlocks stops all blocks.
 func (e *clientEvents) endBlocks() {
 	e.closeBlock()
 	e.endCalls()
-	if len(e.signature) > 0 {
-		e.openBlock(thinkingBlock)
-		e.closeBlock()
-	}
 }
 
 // stop writes the end of the message.

@@ -3,6 +3,7 @@
 package v1
 
 import (
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -119,7 +120,24 @@ func (a *API) route(x *exchange) error {
 			return err
 		}
 	}
-	return a.proxy.Do(x.r.Context(), proxy.Lend(&x.request, x).For(client), &x.caller, x.call, x)
+	var estimate []byte
+	if x.door.estimate != nil && x.table.Service(x.request.Service).FindBytes(x.request.Model) != nil {
+		estimate = x.door.estimate(&x.request) // the request is gone when the proxy returns
+	}
+	err := a.proxy.Do(x.r.Context(), proxy.Lend(&x.request, x).For(client), &x.caller, x.call, x)
+	if estimate != nil && errors.As(err, new(*schema.Error)) {
+		x.answerEstimate(estimate)
+		return nil
+	}
+	return err
+}
+
+// answerEstimate answers with what the gateway itself can say.
+func (x *exchange) answerEstimate(body []byte) {
+	x.call.Code = ""
+	x.w.Header()["X-Router-Estimated"] = []string{"true"}
+	x.Head(proxy.Head{ContentType: proxy.TypeJSON, Length: len(body)})
+	_, _ = x.w.Write(body) // a client that left does not need it
 }
 
 // refuseModel returns an error unless the caller's key is good for the name that the

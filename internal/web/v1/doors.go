@@ -29,6 +29,9 @@ type door struct {
 	// open makes the client of one request, for doors whose answers depend on more than
 	// the request itself.
 	open func(*API, *exchange) (dialect.Client, error)
+	// estimate returns the reply to a request that no backend has answered, for doors
+	// whose requests the gateway can answer itself, if not as well.
+	estimate func(*schema.Request) []byte
 	// errors writes the body of an error; nil means the unified one. The replies of
 	// such a door have the id of the request in the header of its dialect.
 	errors errorWriter
@@ -123,6 +126,14 @@ var doors = []*door{
 			Body:    messageRequest{}, Reply: messageReply{}, Media: mediaEvents, Error: messages.ErrorBody{},
 		},
 	},
+	{
+		id: schema.DoorCountTokens, path: "/v1/messages/count_tokens", aliases: []string{"/messages/count_tokens"},
+		json: messages.ReadCountRequest, estimate: estimateTokens, errors: messages.Error,
+		operation: web.Operation{
+			Summary: "How many tokens a request to /v1/messages has; an estimate where the backend cannot tell. It is not counted",
+			Body:    messageRequest{}, Reply: tokenCount{}, Error: messages.ErrorBody{},
+		},
+	},
 }
 
 // mediaForm is the type of a form with files, and mediaEvents describes a reply that
@@ -151,6 +162,9 @@ func (a *API) serve(d *door) http.HandlerFunc {
 // errorsFor returns how errors are written for the client of a request, nil where
 // that is the unified way.
 func errorsFor(r *http.Request) errorWriter {
+	if speaksMessages(r) && (isAtOrBelow(r.URL.Path, "/v1/models") || isAtOrBelow(r.URL.Path, "/models")) {
+		return messages.Error
+	}
 	for _, d := range doors {
 		if d.errors != nil && d.owns(r.URL.Path) {
 			return d.errors

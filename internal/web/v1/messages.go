@@ -1,5 +1,109 @@
 package v1
 
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/dialect/messages"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// speaksMessages tells whether the caller of an endpoint that several APIs have speaks
+// Anthropic's: its clients always say which version of it they speak.
+func speaksMessages(r *http.Request) bool { return r.Header.Get("Anthropic-Version") != "" }
+
+// messagesModel is a model as Anthropic's API shows it.
+type messagesModel struct {
+	Type        string `json:"type" const:"model"`
+	ID          string `json:"id"`
+	DisplayName string `json:"display_name"`
+	CreatedAt   string `json:"created_at" format:"date-time"`
+}
+
+func messagesModelOf(m model) messagesModel {
+	return messagesModel{"model", m.ID, m.ID, time.Unix(m.Created, 0).UTC().Format(time.RFC3339)}
+}
+
+// messagesModelPage is a page of the list of models.
+type messagesModelPage struct {
+	Data    []messagesModel `json:"data"`
+	HasMore bool            `json:"has_more"`
+	FirstID *string         `json:"first_id"`
+	LastID  *string         `json:"last_id"`
+}
+
+// modelsQuery selects a page of the list in Anthropic's shape.
+type modelsQuery struct {
+	Limit    int64  `json:"limit" minimum:"1" maximum:"1000" doc:"How many models; all if it is left out. For callers that send anthropic-version, as the other two."`
+	AfterID  string `json:"after_id" doc:"Those after this model."`
+	BeforeID string `json:"before_id" doc:"Those before this model."`
+}
+
+// pageOf returns the page of the list of models that a query selects.
+func pageOf(models []model, query url.Values) (messagesModelPage, *schema.Error) {
+	const most = 1000
+	limit := len(models)
+	if text := query.Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > most {
+			return messagesModelPage{}, schema.InvalidValue("limit", "'limit' must be between 1 and 1000.")
+		}
+		limit = n
+	}
+	at := func(id string) int { return slices.IndexFunc(models, func(m model) bool { return m.ID == id }) }
+	from, to := 0, len(models)
+	if n := at(query.Get("after_id")); n >= 0 {
+		from = n + 1
+	}
+	if n := at(query.Get("before_id")); n >= 0 {
+		to = max(from, n)
+		from = max(from, to-limit)
+	}
+	page := messagesModelPage{Data: []messagesModel{}}
+	for _, m := range models[from:min(to, from+limit)] {
+		page.Data = append(page.Data, messagesModelOf(m))
+	}
+	page.HasMore = from+limit < to
+	if query.Has("before_id") {
+		page.HasMore = from > 0
+	}
+	if n := len(page.Data); n > 0 {
+		page.FirstID, page.LastID = &page.Data[0].ID, &page.Data[n-1].ID
+	}
+	return page, nil
+}
+
+// estimateTokens returns the reply to a request for the number of tokens that no
+// backend has answered.
+func estimateTokens(req *schema.Request) []byte {
+	return messages.CountBody(messages.Estimate(req), true)
+}
+
+// Replies that have the shape of the API that the caller speaks.
+type (
+	anyModelList struct{}
+	anyModel     struct{}
+	anyError     struct{}
+)
+
+// Alternatives are the lists of both APIs.
+func (anyModelList) Alternatives() []any { return []any{modelList{}, messagesModelPage{}} }
+
+// Alternatives are the models of both APIs.
+func (anyModel) Alternatives() []any { return []any{model{}, messagesModel{}} }
+
+// Alternatives are the errors of both APIs.
+func (anyError) Alternatives() []any { return []any{errorBody{}, messages.ErrorBody{}} }
+
+// tokenCount is the reply to a request for the number of tokens.
+type tokenCount struct {
+	InputTokens int64 `json:"input_tokens"`
+	Estimated   bool  `json:"estimated,omitzero" doc:"No backend counted them; the header X-Router-Estimated says so, too."`
+}
+
 // The types below describe the Messages API in the OpenAPI document.
 
 type messageRequest struct {

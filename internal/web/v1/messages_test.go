@@ -286,3 +286,86 @@ func TestMessagesAreCountedAsChatAndByDoor(t *testing.T) {
 		t.Errorf("sent %s", sent)
 	}
 }
+
+// A backend that counts tokens is asked; where none can, the gateway estimates and
+// says so. Neither is counted.
+func TestTokensAreCountedByTheBackendOrEstimated(t *testing.T) {
+	t.Parallel()
+	for adapter, answer := range map[string]struct{ path, body string }{
+		"anthropic": {"/v1/messages/count_tokens", `{"input_tokens":41}`},
+		"llamacpp":  {"/v1/messages/count_tokens", `{"input_tokens":41}`},
+		"vllm":      {"/tokenize", `{"count":41,"max_model_len":4096,"tokens":[1]}`},
+		"gemini":    {"/v1beta/models/m:countTokens", `{"totalTokens":41}`},
+	} {
+		t.Run(adapter, func(t *testing.T) {
+			t.Parallel()
+			b := gatewaytest.StartBackend(t, simulator.Step{Body: answer.body}, simulator.Step{Status: 404, Body: `{"error":"no such path"}`})
+			r := gatewaytest.Start(t, gatewaytest.QuotaOn+"services: {"+gatewaytest.ServiceEntry("chat", gatewaytest.Instance("m", b.URL(), "adapter: "+adapter))+"}\n")
+			reply := r.Do("POST", "/v1/messages/count_tokens", messageHi).Succeeds(t)
+			if reply.Body != `{"input_tokens":41}` || reply.Header.Get("X-Router-Estimated") != "" {
+				t.Errorf("%s", reply.Body)
+			}
+			if sent := gatewaytest.OnlyRequest(t, b); sent.Path != answer.path {
+				t.Errorf("asked at %s", sent.Path)
+			}
+			reply = r.Do("POST", "/v1/messages/count_tokens", messageHi).Succeeds(t)
+			if object := gatewaytest.DecodeObject(t, reply.Body); object["estimated"] != true || reply.Header.Get("X-Router-Estimated") != "true" {
+				t.Errorf("after an error: %s", reply.Body)
+			}
+			r.HasCounted(0, 0, "")
+		})
+	}
+	t.Run("others", func(t *testing.T) {
+		t.Parallel()
+		b := gatewaytest.StartBackend(t)
+		r := gatewaytest.Start(t, gatewaytest.PolicyYAML("rate-limit: {algorithm: sliding-window, capacity: 1, refill-rate: 1}, "+gatewaytest.NoBreakerNoChecks, gatewaytest.Instance("m", b.URL(), "adapter: ollama")))
+		for range 3 {
+			reply := r.Do("POST", "/v1/messages/count_tokens", messageHi).Succeeds(t)
+			if object := gatewaytest.DecodeObject(t, reply.Body); object["estimated"] != true || object["input_tokens"].(float64) < 1 {
+				t.Errorf("%s", reply.Body)
+			}
+		}
+		if n := b.Stats().Arrived; n != 0 {
+			t.Errorf("the backend got %d requests", n)
+		}
+		failsAsMessage(t, r.Do("POST", "/v1/messages/count_tokens", strings.Replace(messageHi, `"m"`, `"unknown"`, 1)), 503, "overloaded_error", "service_unavailable")
+		failsAsMessage(t, r.Do("POST", "/v1/messages/count_tokens", `{"model":"m"}`), 400, "invalid_request_error", "missing_parameter")
+	})
+}
+
+// A caller that says which version of Anthropic's API it speaks gets the models in
+// its shape, in pages.
+func TestModelsInTheShapeOfTheMessagesAPI(t *testing.T) {
+	t.Parallel()
+	b := gatewaytest.StartBackend(t)
+	r := gatewaytest.Start(t, "services: {"+gatewaytest.ServiceEntry("chat", gatewaytest.Instance("a", b.URL()), gatewaytest.Instance("b", b.URL()), gatewaytest.Instance("c/d", b.URL()))+"}\n")
+	get := func(path string) gatewaytest.Reply { return r.Do("GET", path, "", "anthropic-version", "2023-06-01") }
+	for path, want := range map[string]string{
+		"/v1/models":                          `a b c/d false`,
+		"/models?limit=2":                     `a b true`,
+		"/v1/models?limit=2&after_id=b":       `c/d false`,
+		"/v1/models?limit=1&before_id=c%2Fd":  `b true`,
+		"/v1/models?limit=10&before_id=c%2Fd": `a b false`,
+	} {
+		reply := get(path).Succeeds(t)
+		object := gatewaytest.DecodeObject(t, reply.Body)
+		got := ""
+		for _, m := range object["data"].([]any) {
+			if gatewaytest.At(t, m, "type") != "model" || gatewaytest.At(t, m, "display_name") != gatewaytest.At(t, m, "id") || !strings.HasSuffix(gatewaytest.At(t, m, "created_at").(string), "Z") {
+				t.Errorf("%v", m)
+			}
+			got += gatewaytest.At(t, m, "id").(string) + " "
+		}
+		if got += fmt.Sprint(object["has_more"]); got != want || reply.Header.Get("Request-Id") == "" {
+			t.Errorf("%s: %s, want %s", path, got, want)
+		}
+	}
+	if object := gatewaytest.DecodeObject(t, get("/v1/models/c/d").Succeeds(t).Body); object["type"] != "model" || object["id"] != "c/d" {
+		t.Errorf("%v", object)
+	}
+	failsAsMessage(t, get("/v1/models/unknown"), 404, "not_found_error", "model_not_found")
+	failsAsMessage(t, get("/v1/models?limit=0"), 400, "invalid_request_error", "invalid_value")
+	if object := gatewaytest.DecodeObject(t, r.Do("GET", "/v1/models", "").Succeeds(t).Body); object["object"] != "list" {
+		t.Errorf("%v", object)
+	}
+}

@@ -29,6 +29,16 @@ func (a *API) Models(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header()["X-Router-Attempts"] = smallNumbers[:1:1]
+	if speaksMessages(r) {
+		page, err := pageOf(models, r.URL.Query())
+		if err != nil {
+			Fail(w, r, err)
+			return
+		}
+		showRequestID(w.Header())
+		web.WriteJSON(w, http.StatusOK, page)
+		return
+	}
 	web.WriteJSON(w, http.StatusOK, modelList{"list", models})
 }
 
@@ -42,6 +52,11 @@ func (a *API) Model(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("id")
 	if n := slices.IndexFunc(models, func(m model) bool { return m.ID == id }); n >= 0 {
 		w.Header()["X-Router-Attempts"] = smallNumbers[:1:1]
+		if speaksMessages(r) {
+			showRequestID(w.Header())
+			web.WriteJSON(w, http.StatusOK, messagesModelOf(models[n]))
+			return
+		}
 		web.WriteJSON(w, http.StatusOK, models[n])
 		return
 	}

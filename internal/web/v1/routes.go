@@ -29,8 +29,11 @@ func (a *API) Routes() []web.Route {
 	for _, d := range doors {
 		add(http.MethodPost, d.path, a.serve(d), d.operation, d.aliases...)
 	}
-	add(http.MethodGet, "/v1/models", a.Models, web.Operation{Summary: "Every model of every service type, once", Reply: modelList{}}, "/models")
-	add(http.MethodGet, "/v1/models/{id...}", a.Model, web.Operation{Summary: "One model", Reply: model{}}, "/models/{id...}")
+	add(http.MethodGet, "/v1/models", a.Models, web.Operation{
+		Summary: "Every model of every service type, once; in the shape of Anthropic's API for a caller that sends anthropic-version",
+		Query:   modelsQuery{}, Reply: anyModelList{}, Error: anyError{},
+	}, "/models")
+	add(http.MethodGet, "/v1/models/{id...}", a.Model, web.Operation{Summary: "One model", Reply: anyModel{}, Error: anyError{}}, "/models/{id...}")
 	add(http.MethodGet, "/v1/responses/{id}", a.Response, web.Operation{
 		Summary: "A response that is kept", Reply: response{}, Query: responseQuery{},
 	}, "/responses/{id}")

@@ -1,0 +1,28 @@
+package gemini
+
+import (
+	"slices"
+
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
+)
+
+// CountTokens asks how many tokens a chat request has; the answer has them as
+// totalTokens.
+type CountTokens struct{ Chat }
+
+// Call puts the whole request into the question, so that instructions and tools are
+// counted.
+func (CountTokens) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error {
+	model := modelOf(req, to)
+	body, err := writeBody(req, model)
+	if err != nil {
+		return err
+	}
+	to.Begin(call, pathOf(to.Path, model, false), "application/json", "application/json")
+	call.Body = append(call.Body[:0], slices.Concat(
+		[]byte(`{"generateContentRequest":{"model":`), jsonwrite.AppendText(nil, "models/"+model), []byte(","), body[1:], []byte("}")))
+	return nil
+}

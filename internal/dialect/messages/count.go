@@ -1,0 +1,186 @@
+package messages
+
+import (
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
+)
+
+// ReadCountRequest reads a request for the number of tokens of a message. Such
+// requests are no use of a model, so that neither the ledger nor a limit counts them.
+func ReadCountRequest(req *schema.Request, body []byte) error {
+	if err := readRequest(req, schema.DoorCountTokens, body); err != nil {
+		return err
+	}
+	req.Stream, req.IncludeUsage, req.Uncounted = false, false, true
+	return nil
+}
+
+// CountTokens passes requests for the number of tokens to backends that count them
+// in the same dialect.
+type CountTokens struct{}
+
+// Call passes the client's body on.
+func (CountTokens) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error {
+	return passSource(req, to, call, "application/json")
+}
+
+// Reply passes the count on.
+func (CountTokens) Reply(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+	return writeCount(answer, reply, "input_tokens")
+}
+
+// writeCount replies with the count that an answer has under a name.
+func writeCount(answer dialect.Answer, reply *dialect.Reply, name string) error {
+	root, err := reply.Scan(answer.Body)
+	if err != nil {
+		return err
+	}
+	n, ok := dialect.TokenCount(root.Get(name))
+	if !ok || !root.Get(name).Given() {
+		return fmt.Errorf("%w: no count", dialect.ErrInvalid)
+	}
+	reply.Segments = append(reply.Segments[:0], CountBody(n, false))
+	return nil
+}
+
+// CountBody returns the reply to a request for the number of tokens. A count that no
+// backend gave is marked as an estimate.
+func CountBody(n int64, estimated bool) []byte {
+	var w jsonwrite.Writer
+	w.Open(`{"input_tokens":`)
+	w.Int(n)
+	if estimated {
+		w.Literal(`"estimated":true`)
+	}
+	w.EndObject()
+	return w.Out
+}
+
+// Tokenize asks a backend that splits chats into tokens, as vLLM does.
+type Tokenize struct{}
+
+// Call asks for the tokens of the chat.
+func (Tokenize) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error {
+	if err := unify(req); err != nil {
+		return err
+	}
+	model := req.Body.Root().Get("model").Raw()
+	if to.ModelJSON != nil {
+		model = to.ModelJSON
+	}
+	var w jsonwrite.Writer
+	w.Object()
+	w.Member("model", model)
+	w.Member("messages", req.Body.Root().Get("messages").Raw())
+	w.Field("tools", req.Body.Root().Get("tools"))
+	w.Literal(`"add_generation_prompt":true`)
+	w.EndObject()
+	to.Begin(call, to.PathFor(req), "application/json", "application/json")
+	call.Body = append(call.Body[:0], w.Out)
+	return nil
+}
+
+// Reply reads how many tokens there are.
+func (Tokenize) Reply(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+	return writeCount(answer, reply, "count")
+}
+
+// Counter asks a backend that counts the tokens of requests in its own dialect.
+type Counter struct {
+	// Adapter writes a unified request, and reads the count under Name.
+	dialect.Adapter
+	Name string
+}
+
+// Call asks for the count.
+func (c Counter) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error {
+	if err := unify(req); err != nil {
+		return err
+	}
+	return c.Adapter.Call(req, to, call)
+}
+
+// Reply reads the count.
+func (c Counter) Reply(_ *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
+	return writeCount(answer, reply, c.Name)
+}
+
+func unify(req *schema.Request) error {
+	return req.Unify(func() ([]byte, error) { return Client{}.Unify(req) })
+}
+
+const (
+	// imageTokens is about what an image of usual size costs, messageTokens what
+	// the frame of a message does.
+	imageTokens   = 1500
+	messageTokens = 4
+)
+
+// Estimate returns about how many tokens a request has, for backends that cannot
+// tell. Most tokenizers need one token for four letters of English, and about one for
+// each Chinese, Japanese or Korean character.
+func Estimate(req *schema.Request) int64 {
+	root := req.Source.Body.Root()
+	doc := jsonscan.Document{Deep: true}
+	var quarters, fixed int64
+	for _, name := range []string{"system", "messages", "tools"} {
+		if v := root.Get(name); v.Given() {
+			estimateValue(dialect.Rescan(&doc, v), &quarters, &fixed)
+		}
+	}
+	return fixed + (quarters+3)/4
+}
+
+// estimateValue adds what a value costs, in quarters of tokens and in whole ones.
+func estimateValue(v jsonscan.Value, quarters, fixed *int64) {
+	switch v.Kind() {
+	case jsonscan.String:
+		*quarters += textQuarters(v.Text())
+	case jsonscan.Object:
+		if string(v.Get("type").Text()) == "base64" {
+			*fixed += imageTokens
+			return
+		}
+		if v.Get("role").Given() || v.Get("input_schema").Given() {
+			*fixed += messageTokens
+		}
+		for m := v.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+			if key := string(m.Key()); key != "type" && key != "role" && key != "cache_control" && key != "signature" {
+				*quarters += int64(len(key))
+				estimateValue(m, quarters, fixed)
+			}
+		}
+	case jsonscan.Array:
+		for m := v.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
+			estimateValue(m, quarters, fixed)
+		}
+	case jsonscan.Absent, jsonscan.Null:
+	default:
+		*quarters += int64(len(v.Raw()))
+	}
+}
+
+// textQuarters returns about how many quarters of tokens a text has.
+func textQuarters(text []byte) int64 {
+	const firstIdeograph = 0x2e80
+	var n int64
+	for len(text) > 0 {
+		char, size := utf8.DecodeRune(text)
+		text = text[size:]
+		switch {
+		case char < utf8.RuneSelf:
+			n++
+		case char < firstIdeograph:
+			n += 2
+		default:
+			n += 4
+		}
+	}
+	return n
+}
