@@ -7,6 +7,7 @@
 BINARY   := bin/patchbay
 SKIPS    := bin/skipped
 CLIENTS  := test/clients
+AGENTS   := test/agents
 CONSOLE  := console
 FUZZTIME ?= 10s
 # Tests of these names are run without the race detector, which they cannot bear:
@@ -109,6 +110,10 @@ test-long: build $(CONSOLE)/node_modules/.package-lock.json ## Run what is too l
 	@go test -count=1 -timeout 30m ./internal/quota -run EqualsAPlainCount -rapid.checks=50000
 	@PATCHBAY_LIMIT_HISTORIES=5000 go test -count=1 -timeout 60m ./internal/ratelimit -run SharedLimitUnderFaults
 	@PATCHBAY_KILL_ROUNDS=200 go test -count=1 -timeout 60m ./cmd/patchbay -run QuotaSurvivesKill
+
+.PHONY: test-agents
+test-agents: build $(AGENTS)/node_modules/.package-lock.json ## Run Claude Code and Codex (800 MB, from npm) against the binary, on a scripted backend in each dialect
+	@cd $(AGENTS) && PATCHBAY_BIN=$(CURDIR)/$(BINARY) node --test --test-reporter=spec
 
 .PHONY: lint
 lint: ## Run the linters
