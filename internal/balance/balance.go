@@ -170,13 +170,19 @@ func (b *leastConnections) Peek(from []*backend.Instance, _ netip.Addr) *backend
 }
 
 func fewest(from []*backend.Instance, turn uint64) *backend.Instance {
-	start := int(turn % uint64(len(from)))
-	best := from[start]
-	for n := range from {
-		i := from[(start+n)%len(from)]
+	at := int(turn % uint64(len(from)))
+	best := from[at]
+	lowest := best.InFlight()
+	// One without calls cannot be outdone, so that a pool with more instances than
+	// calls is not walked.
+	for n := 1; n < len(from) && lowest > 0; n++ {
+		if at++; at == len(from) {
+			at = 0
+		}
+		i := from[at]
 		// Compared crosswise: a/x < b/y without division.
-		if i.InFlight()*best.Share < best.InFlight()*i.Share {
-			best = i
+		if own := i.InFlight(); own*best.Share < lowest*i.Share {
+			best, lowest = i, own
 		}
 	}
 	return best
@@ -185,9 +191,52 @@ func fewest(from []*backend.Instance, turn uint64) *backend.Instance {
 // rendezvous is weighted rendezvous hashing: the instance with the highest score for
 // a client, a hash of both, is picked. An edit moves only the clients of the
 // instances that it changed.
-type rendezvous struct{}
+type rendezvous struct {
+	size int // of the pool
+	// known has what was picked for clients from the whole pool; see Pick.
+	known []atomic.Pointer[affinity]
+}
 
-func (rendezvous) Pick(from []*backend.Instance, client netip.Addr) *backend.Instance {
+// affinity is what is picked for a client from a whole pool.
+type affinity struct {
+	client netip.Addr
+	picked *backend.Instance
+}
+
+const (
+	// walked is the size up to which a pool is walked for every request: that is
+	// quicker than remembering.
+	walked = 8
+	// remembered is for how many clients a balancer knows the answer, at the most.
+	remembered = 256
+)
+
+func newRendezvous(size int) *rendezvous {
+	b := &rendezvous{size: size}
+	if size > walked {
+		b.known = make([]atomic.Pointer[affinity], remembered)
+	}
+	return b
+}
+
+// Pick remembers what it picks from the whole pool, which does not change: a balancer
+// serves one pool of one configuration.
+func (b *rendezvous) Pick(from []*backend.Instance, client netip.Addr) *backend.Instance {
+	if b.known == nil || len(from) != b.size {
+		return favourite(from, client)
+	}
+	address := client.As16()
+	slot := &b.known[mix(binary.BigEndian.Uint64(address[8:])^binary.BigEndian.Uint64(address[:8]))%remembered]
+	if known := slot.Load(); known != nil && known.client == client {
+		return known.picked
+	}
+	picked := favourite(from, client)
+	slot.Store(&affinity{client, picked})
+	return picked
+}
+
+// favourite returns the instance with the highest score for a client.
+func favourite(from []*backend.Instance, client netip.Addr) *backend.Instance {
 	address := client.As16()
 	seed := mix(binary.BigEndian.Uint64(address[:8])) ^ binary.BigEndian.Uint64(address[8:])
 	best, highest := from[0], draw(seed, from[0])
@@ -213,7 +262,8 @@ func outbids(u float64, share int64, v float64, other int64) bool {
 	return -float64(share)/math.Log(u) > -float64(other)/math.Log(v)
 }
 
-func (b rendezvous) Peek(from []*backend.Instance, client netip.Addr) *backend.Instance {
+// Peek returns what Pick would.
+func (b *rendezvous) Peek(from []*backend.Instance, client netip.Addr) *backend.Instance {
 	return b.Pick(from, client)
 }
 

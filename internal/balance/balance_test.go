@@ -2,6 +2,7 @@ package balance_test
 
 import (
 	"net/netip"
+	"strconv"
 	"testing"
 	"time"
 
@@ -17,7 +18,7 @@ func pool(t *testing.T, weights ...float64) []*backend.Instance {
 	all := make([]*backend.Instance, len(weights))
 	for n, weight := range weights {
 		s := backend.DefaultSettings()
-		s.Name, s.BaseURL, s.Weight = "m", "http://127.0.0.1:"+string(rune('1'+n)), weight
+		s.Name, s.BaseURL, s.Weight = "m", "http://127.0.0.1:"+strconv.Itoa(1+n), weight
 		i, err := backend.New(s, schema.Chat, backend.Policy{Adapter: "openai", Breaker: breaker.DefaultSettings(), Limit: ratelimit.DefaultSettings()}, nil, time.Now())
 		if err != nil {
 			t.Fatal(err)
@@ -44,5 +45,34 @@ func TestPeekTellsThePickAndChangesNothing(t *testing.T) {
 	}
 	if random := balance.New(balance.Random, len(all)); random.Peek(all, netip.Addr{}) != nil || random.Peek(all[:1], netip.Addr{}) != all[0] {
 		t.Error("chance is foretold")
+	}
+}
+
+// In a large pool an answer is remembered for each client. It is that of the walk, also
+// when many clients share a place, and does not hold where an instance is missing.
+func TestIPHashRemembersWhatTheWalkFinds(t *testing.T) {
+	weights := make([]float64, 30)
+	for n := range weights {
+		weights[n] = float64(1 + n%3)
+	}
+	all := pool(t, weights...)
+	remembers, walks := balance.New(balance.IPHash, len(all)), balance.New(balance.IPHash, 1)
+	for range 2 {
+		for n := range 2000 {
+			client := netip.AddrFrom4([4]byte{10, 1, byte(n >> 8), byte(n)})
+			got, want := remembers.Pick(all, client), walks.Pick(all, client)
+			if got != want {
+				t.Fatalf("client %s goes to %s, want %s", client, got.ID, want.ID)
+			}
+			rest := make([]*backend.Instance, 0, len(all))
+			for _, i := range all {
+				if i != got {
+					rest = append(rest, i)
+				}
+			}
+			if got, want := remembers.Pick(rest, client), walks.Pick(rest, client); got != want {
+				t.Fatalf("client %s without its instance goes to %s, want %s", client, got.ID, want.ID)
+			}
+		}
 	}
 }

@@ -30,7 +30,7 @@ var strategies = [strategyCount]struct {
 	RoundRobin:       {"round_robin", func(size int) Balancer { return &roundRobin{credit: make([]int64, size)} }},
 	Random:           {"random", func(int) Balancer { return weightedRandom{} }},
 	LeastConnections: {"least_connections", func(int) Balancer { return &leastConnections{} }},
-	IPHash:           {"ip_hash", func(int) Balancer { return rendezvous{} }},
+	IPHash:           {"ip_hash", func(size int) Balancer { return newRendezvous(size) }},
 }
 
 // New returns a balancer for a pool of the given size.
