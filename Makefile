@@ -120,7 +120,7 @@ lint: ## Run the linters
 	@mkdir -p bin
 	@if linter=$$(go tool -modfile=tools/go.mod -n golangci-lint 2>bin/lint.log); then \
 		echo "golangci-lint run"; \
-		"$$linter" run ./... && cd $(CLIENTS) && "$$linter" run ./...; \
+		"$$linter" run ./... && (cd bench && "$$linter" run ./...) && cd $(CLIENTS) && "$$linter" run ./...; \
 	else \
 		tail -n 3 bin/lint.log; $(call skip,lint: golangci-lint could not be built); \
 	fi
@@ -256,7 +256,7 @@ fmt-check:
 vet:
 	@echo "go vet ./..."
 	@go vet ./...
-	@cd bench && go vet ./...
+	@cd bench && go vet ./... && go test ./...
 	@cd deploy/dist && go vet . && go test .
 
 # The log of every test goes to a file; shown are the packages that passed, or

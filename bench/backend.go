@@ -96,9 +96,10 @@ func streamedAnswer() [][]byte {
 	all := [][]byte{[]byte("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")}
 	for n := range events {
 		delta, finish := `{"content":" connect"}`, "null"
-		if n == 0 {
+		switch n {
+		case 0:
 			delta = `{"role":"assistant","content":""}`
-		} else if n == events-1 {
+		case events - 1:
 			delta, finish = `{}`, `"stop"`
 		}
 		all = append(all, chunk(`data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1741569952,"model":"stream","choices":[{"index":0,"delta":`+

@@ -26,10 +26,11 @@ type workload struct {
 	memory bool
 }
 
-func workloads() []workload {
+// workloads returns all of them; the one for memory has so many streams.
+func workloads(streams int) []workload {
 	const chat, embeddings = "/v1/chat/completions", "/v1/embeddings"
 	return []workload{ // memory first, because memory that was used once stays
-		{"mem", "2,000 slow streams, KiB each", chat, chatBody("drip", true, 1<<10), 2000, 0, true},
+		{"mem", fmt.Sprintf("%d slow streams, KiB each", streams), chat, chatBody("drip", true, 1<<10), streams, 0, true},
 		{"w1", "chat, 1 KB, 32 connections", chat, chatBody("chat", false, 1<<10), 32, 0, false},
 		{"w1c", "chat, 1 KB, 1,024 connections", chat, chatBody("chat", false, 1<<10), 1024, 0, false},
 		{"w2", "stream of 64 events at once, 64 connections", chat, chatBody("stream", true, 1<<10), 64, 0, false},

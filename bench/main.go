@@ -15,6 +15,9 @@ import (
 	"time"
 )
 
+// defaultStreams is how many streams memory is measured with.
+const defaultStreams = 2000
+
 func main() {
 	if err := run(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -41,6 +44,8 @@ func run(args []string) error {
 	flags.DurationVar(&o.slice, "d", 2*time.Second, "how long one turn is")
 	flags.BoolVar(&o.json, "json", false, "print the figures as JSON")
 	flags.BoolVar(&o.ledger, "ledger", false, "also measure Patchbay with the local quota ledger on")
+	flags.IntVar(&o.streams, "streams", defaultStreams, "how many slow streams the workload mem has; all must run to their end")
+	flags.BoolVar(&o.scale, "scale", false, "also measure Patchbay with 200 instances of the model, and with 500 models")
 	only := flags.String("workloads", "", "the workloads to run, separated by commas; all if empty")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -61,7 +66,7 @@ func loadOnly(args []string) error {
 	if err != nil {
 		return err
 	}
-	for _, w := range workloads() {
+	for _, w := range workloads(defaultStreams) {
 		if w.name == args[1] {
 			answered, err := load(args[0], w, duration)
 			fmt.Println(answered)

@@ -16,7 +16,9 @@ type options struct {
 	patchbay, compare string
 	rounds            int
 	slice             time.Duration
-	json, ledger      bool
+	streams           int
+	json              bool
+	ledger, scale     bool // more variants of Patchbay
 	workloads         []string
 }
 
@@ -47,7 +49,7 @@ func measure(o options) error {
 	}
 	var results []result
 	var chosen []workload
-	for _, w := range workloads() {
+	for _, w := range workloads(o.streams) {
 		if len(o.workloads) == 0 || slices.Contains(o.workloads, w.name) {
 			chosen = append(chosen, w)
 		}

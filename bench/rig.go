@@ -41,7 +41,7 @@ func start(dir string, o options) (*rig, error) {
 		fmt.Fprintln(os.Stderr, "nginx is not installed: the ratios are to the bare proxy")
 	} else if err := r.add("nginx", func(address string) ([]string, error) {
 		conf := filepath.Join(dir, "nginx.conf")
-		return []string{path, "-p", dir, "-c", conf}, os.WriteFile(conf, []byte(nginxConf(dir, address, backend)), 0o600)
+		return []string{path, "-p", dir, "-c", conf}, os.WriteFile(conf, []byte(nginxConf(dir, address, backend, o.streams)), 0o600)
 	}); err != nil {
 		return r, err
 	}
@@ -50,34 +50,66 @@ func start(dir string, o options) (*rig, error) {
 	}); err != nil {
 		return r, err
 	}
-	if err := r.addPatchbay("Patchbay", o.patchbay, backend, ""); err != nil {
-		return r, err
-	}
-	if o.compare != "" {
-		if err := r.addPatchbay("compared", o.compare, backend, ""); err != nil {
-			return r, err
-		}
-	}
-	if o.ledger {
-		if err := r.addPatchbay("with ledger", o.patchbay, backend, "quota: {enabled: true}\n"); err != nil {
+	for _, v := range variants(o) {
+		if err := r.addPatchbay(v, backend); err != nil {
 			return r, err
 		}
 	}
 	return r, nil
 }
 
+// variant is a way to run Patchbay.
+type variant struct {
+	name, binary string
+	instances    int // of the model chat
+	models       int // beside those that are asked for
+	more         string
+}
+
+// variants returns how Patchbay is to be run.
+func variants(o options) []variant {
+	all := []variant{{name: "Patchbay", binary: o.patchbay, instances: 1}}
+	if o.compare != "" {
+		all = append(all, variant{name: "compared", binary: o.compare, instances: 1})
+	}
+	if o.ledger {
+		all = append(all, variant{name: "with ledger", binary: o.patchbay, instances: 1, more: "quota: {enabled: true}\n"})
+	}
+	if o.scale {
+		all = append(all, variant{name: "200 instances", binary: o.patchbay, instances: 200},
+			variant{name: "500 models", binary: o.patchbay, instances: 1, models: 500})
+	}
+	return all
+}
+
+// config is the configuration of a variant. Instances differ by their paths, which the
+// backend does not look at.
+func (v variant) config(backend string) string {
+	var yaml strings.Builder
+	yaml.WriteString("services:\n  chat:\n    instances:\n")
+	instance := func(model, path string) {
+		fmt.Fprintf(&yaml, "      - {name: %s, base-url: \"http://%s%s\"}\n", model, backend, path)
+	}
+	for n := range v.instances {
+		instance("chat", fmt.Sprintf("/%d", n))
+	}
+	for _, model := range []string{"wait", "stream", "paced", "drip"} {
+		instance(model, "")
+	}
+	for n := range v.models {
+		instance(fmt.Sprintf("model-%d", n), "")
+	}
+	fmt.Fprintf(&yaml, "  embedding:\n    instances:\n      - {name: embed, base-url: \"http://%s\"}\n", backend)
+	return yaml.String() + v.more
+}
+
 // addPatchbay starts Patchbay with its defaults, the access log on and written to a
 // file.
-func (r *rig) addPatchbay(name, binary, backend, more string) error {
-	return r.add(name, func(address string) ([]string, error) {
-		data := filepath.Join(r.dir, name)
+func (r *rig) addPatchbay(v variant, backend string) error {
+	return r.add(v.name, func(address string) ([]string, error) {
+		data := filepath.Join(r.dir, v.name)
 		conf := data + ".yaml"
-		yaml := "services:\n  chat:\n    instances:\n"
-		for _, model := range []string{"chat", "wait", "stream", "paced", "drip"} {
-			yaml += fmt.Sprintf("      - {name: %s, base-url: \"http://%s\"}\n", model, backend)
-		}
-		yaml += fmt.Sprintf("  embedding:\n    instances:\n      - {name: embed, base-url: \"http://%s\"}\n", backend) + more
-		return []string{binary, "serve", "--listen", address, "--data-dir", data, "--config", conf}, os.WriteFile(conf, []byte(yaml), 0o600)
+		return []string{v.binary, "serve", "--listen", address, "--data-dir", data, "--config", conf}, os.WriteFile(conf, []byte(v.config(backend)), 0o600)
 	})
 }
 
@@ -256,13 +288,13 @@ func nginxPath() string {
 
 // nginxConf is nginx as a gateway for streams would have it: connections are kept,
 // nothing is buffered on disk, and nothing is logged.
-func nginxConf(dir, address, backend string) string {
+func nginxConf(dir, address, backend string, streams int) string {
 	return fmt.Sprintf(`daemon off;
 worker_processes 1;
-worker_rlimit_nofile 16384;
+worker_rlimit_nofile %[4]d;
 pid %[1]s/nginx.pid;
 error_log %[1]s/nginx-error.log;
-events { worker_connections 8192; }
+events { worker_connections %[4]d; }
 http {
   access_log off;
   client_body_temp_path %[1]s/body;
@@ -291,5 +323,5 @@ http {
     }
   }
 }
-`, dir, address, backend)
+`, dir, address, backend, max(8192, 3*streams)) // a stream has two connections
 }
