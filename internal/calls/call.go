@@ -77,6 +77,8 @@ type Call struct {
 	// Queued is how long it waited for a slot, Upstream how long for backends.
 	Queued, Upstream time.Duration
 
+	// Fallbacks counts how often another model took over.
+	Fallbacks int
 	// Attempts counts all of them; Tries are the latest, oldest first.
 	Attempts int
 	Tries    [maxTries]Try

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/metrics"
+	"github.com/patchbay-ai/patchbay/internal/naming"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -79,6 +80,13 @@ func (r *Recorder) Finish(c *Call) {
 func (r *Recorder) Shed(service schema.ServiceType, how metrics.Shed) {
 	if r != nil {
 		r.counts.Shed(service, how)
+	}
+}
+
+// FellBack counts a request that another model took over.
+func (r *Recorder) FellBack(service schema.ServiceType, why naming.Reason) {
+	if r != nil {
+		r.counts.FellBack(service, why)
 	}
 }
 

@@ -114,8 +114,12 @@ type Service struct {
 	Timeouts       backend.Timeouts       `json:"timeouts"`
 	// Aliases are further names of models: callers may ask for the name on the left
 	// and get the model, or the alias, on the right.
-	Aliases   naming.Aliases     `json:"aliases" doc:"Further names of models: the name that callers ask for, and the model that serves it."`
-	Instances []backend.Settings `json:"instances"`
+	Aliases naming.Aliases `json:"aliases" doc:"Further names of models: the name that callers ask for, and the model that serves it."`
+	// Fallbacks are the models that take over from a model that cannot serve a request,
+	// for the reasons in FallbackOn.
+	Fallbacks  naming.Fallbacks   `json:"fallbacks" doc:"The models that take over from a model that cannot serve a request, in the order in which they are tried."`
+	FallbackOn []naming.Reason    `json:"fallbackOn" doc:"For which reasons fallbacks take over."`
+	Instances  []backend.Settings `json:"instances"`
 }
 
 // Choices returns the values that texts of a service type may have, where there
@@ -202,6 +206,7 @@ func DefaultService() Service {
 		CircuitBreaker: breaker.DefaultSettings(),
 		HealthCheck:    backend.DefaultHealthSettings(),
 		Queue:          queue.DefaultSettings(),
+		FallbackOn:     naming.Reasons(),
 	}
 }
 
@@ -231,7 +236,7 @@ func (d *Document) Clone() *Document {
 
 // Clone returns a copy that shares nothing with s.
 func (s Service) Clone() Service {
-	s.Aliases = maps.Clone(s.Aliases)
+	s.Aliases, s.Fallbacks, s.FallbackOn = maps.Clone(s.Aliases), s.Fallbacks.Clone(), slices.Clone(s.FallbackOn)
 	s.Instances = slices.Clone(s.Instances)
 	for i := range s.Instances {
 		s.Instances[i] = s.Instances[i].Clone()
@@ -250,7 +255,7 @@ func (s Service) SamePolicy(other Service) bool {
 	return s.LoadBalancer == other.LoadBalancer && s.Adapter == other.Adapter &&
 		s.RateLimit == other.RateLimit && s.CircuitBreaker == other.CircuitBreaker &&
 		s.HealthCheck == other.HealthCheck && s.Queue == other.Queue && s.Timeouts == other.Timeouts &&
-		maps.Equal(s.Aliases, other.Aliases)
+		maps.Equal(s.Aliases, other.Aliases) && s.Fallbacks.Equal(other.Fallbacks) && slices.Equal(s.FallbackOn, other.FallbackOn)
 }
 
 // EqualServices tells whether both sets of services are the same.

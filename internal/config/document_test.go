@@ -96,7 +96,7 @@ func TestServiceJSONHasTheNamesOfTheAPI(t *testing.T) {
 		`"rateLimit":{"enabled":false,"algorithm":"token_bucket","capacity":100,"refillRate":10,"clientIpEnable":false,"warmUpPeriod":60000,"scope":"service"},` +
 		`"circuitBreaker":{"enabled":true,"failureThreshold":5,"recoveryTimeout":30000,"successThreshold":3},` +
 		`"healthCheck":{"enabled":true,"interval":30000,"timeout":5000,"unhealthyThreshold":2,"healthyThreshold":1},"queue":{"size":0,"timeout":30000},` +
-		`"timeouts":{"connect":0,"firstByte":0,"firstToken":0,"idle":0,"total":0},"aliases":null,"instances":null}`
+		`"timeouts":{"connect":0,"firstByte":0,"firstToken":0,"idle":0,"total":0},"aliases":null,"fallbacks":null,"fallbackOn":["unavailable","overloaded","context"],"instances":null}`
 	if diff := cmp.Diff(want, string(text)); diff != "" {
 		t.Error(diff)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
+	"github.com/patchbay-ai/patchbay/internal/naming"
 	"github.com/patchbay-ai/patchbay/internal/queue"
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
@@ -99,8 +100,8 @@ func TestSampleLoads(t *testing.T) {
 		FirstByteTimeout: seconds(90), IdleTimeout: seconds(90), MaxAttempts: 3, MaxInFlight: 10_000,
 	}
 	want.Services[schema.Chat] = config.Service{
-		LoadBalancer: balance.LeastConnections,
-		Adapter:      "ollama",
+		LoadBalancer: balance.LeastConnections, FallbackOn: naming.Reasons(),
+		Adapter: "ollama",
 		RateLimit: ratelimit.Settings{
 			Enabled: true, Algorithm: ratelimit.SlidingWindow, Capacity: 20, RefillRate: 4, ClientIPEnable: true,
 			WarmUpPeriod: seconds(60),

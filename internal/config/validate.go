@@ -90,6 +90,7 @@ func (s Service) Check(serviceType schema.ServiceType, known AdapterCheck, repor
 		first[instance.ID()] = i
 	}
 	s.Aliases.Check(models(s.Instances), within("aliases", report))
+	s.Fallbacks.Check(s.Aliases, models(s.Instances), within("fallbacks", report))
 }
 
 // models are the models that instances are named after.

@@ -15,8 +15,8 @@ type Failure struct {
 	Status int
 	// Message is what the backend said, not yet fit to be shown: see Target.Clean.
 	Message string
-	// Code is the error's own code where it is a string in OpenAI's shape.
-	Code string
+	// Code and Type are those of the error where they are strings in OpenAI's shape.
+	Code, Type string
 }
 
 // Error returns what a log may say; the backend's own words are not in it.
@@ -37,7 +37,7 @@ func ReadFailure(status int, body []byte) *Failure {
 	case len(body) == 0:
 	case doc.Parse(body) == nil:
 		f.Message = FailureMessage(doc.Root())
-		f.Code = string(doc.Root().Get("error").Get("code").Text())
+		f.readKind(doc.Root())
 	case body[0] == '<':
 		f.Message = "(an HTML page)"
 	case utf8.Valid(body):
@@ -55,7 +55,15 @@ func FailureIn(root jsonscan.Value) error {
 	if !v.Given() && string(root.Get("object").Text()) != "error" {
 		return nil
 	}
-	return &Failure{Status: 200, Message: FailureMessage(root)}
+	f := &Failure{Status: 200, Message: FailureMessage(root)}
+	f.readKind(root)
+	return f
+}
+
+// readKind reads code and type of the error.
+func (f *Failure) readKind(root jsonscan.Value) {
+	v := root.Get("error")
+	f.Code, f.Type = string(v.Get("code").Text()), string(v.Get("type").Text())
 }
 
 // Failure returns the error that an event is by its name, whatever its data

@@ -3,6 +3,7 @@ package metrics
 import (
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/naming"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -68,6 +69,9 @@ func (s *scrape) service(service schema.ServiceType) {
 	}
 	for how, label := range shedNames {
 		s.value(famShed, float64(series.shed[how].Value()), name, label)
+	}
+	for _, why := range naming.Reasons() {
+		s.value(famFallbacks, float64(series.fallbacks[why].Value()), name, why.String())
 	}
 	wait, overhead := series.queueWait.Snapshot(), series.overhead.Snapshot()
 	s.histogram(famQueueWait, &wait, name)

@@ -47,6 +47,7 @@ const (
 	famCancelled
 	famRejected
 	famShed
+	famFallbacks
 	famQueueWait
 	famQueueWaitMax
 	famQueueLength
@@ -129,6 +130,7 @@ var families = [familyCount]Family{
 	famCancelled:         {"model_router_cancelled_requests_total", "model.router.cancelled.requests.total", "Requests whose client left before it had the whole answer; they are in requests_total too.", "requests", CategoryRequest, onInstance, counter},
 	famRejected:          {"model_router_rejected_requests_total", "model.router.rejected.requests.total", "Requests that were refused before a backend saw them: faults of the request and limits.", "requests", CategoryRequest, onReason, counter},
 	famShed:              {"model_router_shed_requests_total", "model.router.shed.requests.total", "Requests that were given up for want of room.", "requests", CategoryRequest, onReason, counter},
+	famFallbacks:         {"model_router_fallbacks_total", "model.router.fallbacks.total", "Requests that another model took over, by the reason why the one before could not serve them.", "requests", CategoryRequest, onReason, counter},
 	famQueueWait:         {"model_router_queue_wait_seconds", "model.router.queue.wait", "Time that requests waited for a slot, of those that had to, whether or not they got one.", "seconds", CategoryRequest, onService, histogram},
 	famQueueWaitMax:      {"model_router_queue_wait_seconds_max", "model.router.queue.wait.max", "Longest wait for a slot since the start.", "seconds", CategoryRequest, onService, gauge},
 	famQueueLength:       {"model_router_queue_length", "model.router.queue.length", "Requests that wait for a slot now.", "requests", CategoryRequest, onService, gauge},

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/naming"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -59,6 +60,13 @@ func (r *Registry) Count(i *Instance, request *Request) {
 func (r *Registry) Shed(service schema.ServiceType, how Shed) {
 	if r.On() {
 		r.services[service].shed[how].Add(1)
+	}
+}
+
+// FellBack counts a request that another model took over.
+func (r *Registry) FellBack(service schema.ServiceType, why naming.Reason) {
+	if r.On() {
+		r.services[service].fallbacks[why].Add(1)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/naming"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -205,6 +206,7 @@ type Service struct {
 	none      Instance
 	rejected  [schema.ResultCount]Counter
 	shed      [shedCount]Counter
+	fallbacks [naming.ReasonCount]Counter
 	queueWait Histogram
 	overhead  Histogram
 }

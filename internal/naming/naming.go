@@ -1,4 +1,5 @@
-// Package naming decides which model serves a name that callers ask for.
+// Package naming decides which model serves a name that callers ask for, and which ones
+// take over from it.
 package naming
 
 import (

@@ -27,6 +27,13 @@ type choice struct {
 	// request.
 	translates *backend.Instance
 	retrying   bool // the request holds a place in the retry budget
+	// fallback is the model that took over from the one that the caller asked for, empty
+	// where none did, and turn counts the fallbacks that were passed.
+	fallback string
+	turn     int
+	// calledHere counts the attempts at instances of the model.
+	calledHere int
+	limited    bool // the request was counted in the limits
 }
 
 // refreshPool takes the pool of the model from the table that is in force now. It is
@@ -36,7 +43,12 @@ type choice struct {
 func (c *choice) refreshPool() error {
 	c.table = c.proxy.current.Load()
 	service := c.table.Service(c.req.Service)
-	pool := service.FindBytes(c.req.Model)
+	var pool *routing.Pool
+	if c.fallback == "" {
+		pool = service.FindBytes(c.req.Model)
+	} else {
+		pool = service.Find(c.fallback)
+	}
 	if pool == nil {
 		return unknownModel(service, c.req.Service, string(c.req.Model))
 	}
@@ -55,12 +67,14 @@ func (c *choice) survey() *survey {
 
 // admit returns an error unless an instance can take the request now or soon, a
 // dialect can express it, and it is within the rate limits. The limits come last,
-// because a request that is refused for another reason must not count for them.
+// because a request that is refused for another reason must not count for them. A
+// fallback takes over from a model that cannot take the request now.
 func (c *choice) admit() error {
-	if err := c.refuseAtOnce(); err != nil {
-		return err
+	err := c.refuse()
+	if c.mayFallBack() && (err != nil || c.wouldWait()) && c.fallBack(err) {
+		err = nil
 	}
-	if err := c.refuseUntranslatable(); err != nil {
+	if err != nil {
 		return err
 	}
 	if c.req.Uncounted {
@@ -72,8 +86,18 @@ func (c *choice) admit() error {
 	if err := c.limits.take(c.pool, c.caller.Addr, c.last.now); err != nil {
 		return err
 	}
+	c.limited = true
 	c.record.Limited = c.record.At(c.last.now)
 	return nil
+}
+
+// refuse returns an error if no instance can take the request now or soon, or if no dialect
+// can express it.
+func (c *choice) refuse() error {
+	if err := c.refuseAtOnce(); err != nil {
+		return err
+	}
+	return c.refuseUntranslatable()
 }
 
 // refuseAtOnce returns an error if no instance can take the request now or soon.
@@ -168,12 +192,14 @@ func (c *choice) pick(ctx context.Context, a *attempt) error {
 // one that has failed recently gets it only within the retry budget, so that retries
 // do not make an outage worse.
 func (c *choice) pickAnother(a *attempt) bool {
-	if c.refreshPool() != nil {
-		return false
-	}
+	return c.refreshPool() == nil && c.acquireAnother(a)
+}
+
+// acquireAnother is pickAnother in the pool as it was refreshed.
+func (c *choice) acquireAnother(a *attempt) bool {
 	// An instance that is well goes first, even if its tier is a higher one than that of
 	// an instance that has failed recently.
-	c.excluded.unwell = true
+	c.excluded.unwell, c.stale = true, true
 	found := c.acquire(a)
 	c.excluded.unwell, c.stale = false, true
 	if found {
@@ -188,11 +214,15 @@ func (c *choice) pickAnother(a *attempt) bool {
 	default:
 		return false
 	}
-	if !c.retrying && !c.budget().beginRetry() {
-		return false
+	switch {
+	case !c.retrying:
+		c.retrying = c.budget().beginRetry()
+	case c.fallback != "":
+		// The place in the budget is for the model that was asked for. Each attempt at
+		// another one costs as much.
+		return c.budget().spend() && c.acquire(a)
 	}
-	c.retrying = true
-	return c.acquire(a)
+	return c.retrying && c.acquire(a)
 }
 
 // endRetry gives back the place in the retry budget if the request holds one.
@@ -234,12 +264,14 @@ func (c *choice) acquire(a *attempt) bool {
 }
 
 // noteCall notes that an instance is called, so that it is not called again.
-func (c *choice) noteCall(i *backend.Instance) { c.excluded.called = append(c.excluded.called, i) }
-
-// isLastAttempt tells whether the request has made all attempts that it may make.
-func (c *choice) isLastAttempt() bool {
-	return len(c.excluded.called) >= c.table.Limits.MaxAttempts
+func (c *choice) noteCall(i *backend.Instance) {
+	c.excluded.called = append(c.excluded.called, i)
+	c.calledHere++
 }
+
+// isLastAttempt tells whether the request has made all attempts that it may make at
+// instances of the model.
+func (c *choice) isLastAttempt() bool { return c.calledHere >= c.table.Limits.MaxAttempts }
 
 // translationError returns what the caller is told where a dialect cannot express
 // the request, or where there is no memory to write the call.

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/backend"
@@ -12,6 +13,9 @@ import (
 
 // Explanation is what would happen to a request if it came now.
 type Explanation struct {
+	// PassedOver are the models that could not serve the request, before the one that
+	// would: the one that was asked for, and fallbacks.
+	PassedOver []PassedModel
 	// Pool is nil where no instance serves the model.
 	Pool       *routing.Pool
 	Candidates []Candidate
@@ -38,9 +42,49 @@ type Candidate struct {
 	Chance float64
 }
 
+// PassedModel is a model that could not serve a request, and why.
+type PassedModel struct{ Model, Reason string }
+
 // Explain tells what would happen to a request. It reads the same survey and asks the
-// same limits as Do, up to the call, and consumes nothing.
+// same limits as Do, up to the call, and consumes nothing. Where a fallback would take
+// over, it explains that one. It knows nothing of keys that may not use a model.
 func Explain(table *routing.Table, serviceType schema.ServiceType, model string, client netip.Addr, now time.Time) Explanation {
+	asked := ExplainModel(table, serviceType, model, client, now)
+	if asked.Refusal == nil && asked.isReady() {
+		return asked
+	}
+	var because error
+	text := "all slots are taken"
+	if asked.Refusal != nil {
+		because, text = asked.Refusal, asked.Refusal.Message
+	}
+	why, known := refusalReason(because)
+	if !known {
+		return asked
+	}
+	passed := []PassedModel{{model, text}}
+	for _, fallback := range table.Service(serviceType).Fallbacks(model, why) {
+		x := ExplainModel(table, serviceType, fallback.Model, client, now)
+		if x.Refusal == nil && x.isReady() {
+			x.PassedOver = passed
+			return x
+		}
+		reason := "all slots are taken"
+		if x.Refusal != nil {
+			reason = x.Refusal.Message
+		}
+		passed = append(passed, PassedModel{fallback.Model, reason})
+	}
+	return asked
+}
+
+// isReady tells whether an instance could take the request at once.
+func (x *Explanation) isReady() bool {
+	return x.Waiting == 0 && slices.ContainsFunc(x.Candidates, func(c Candidate) bool { return c.Obstacle == backend.NoObstacle })
+}
+
+// ExplainModel is Explain without fallbacks.
+func ExplainModel(table *routing.Table, serviceType schema.ServiceType, model string, client netip.Addr, now time.Time) Explanation {
 	service := table.Service(serviceType)
 	var x Explanation
 	x.Pool = service.Find(model)

@@ -21,6 +21,7 @@ type fault struct {
 	err      *schema.Error   // what the caller is told
 	outcome  breaker.Outcome // how the attempt counts for the instance's breaker
 	failover bool            // whether another instance may do better
+	tooLong  bool            // whether the request is too long for the model
 	// overload is how long the instance is avoided because it is overloaded.
 	overload time.Duration
 }
@@ -42,9 +43,9 @@ func (c classifier) classify(err error, begun bool) *fault {
 	case errors.As(err, &known): // the dialect cannot express the request
 		return neutralFault(known)
 	case errors.As(err, &status):
-		return c.classifyStatus(status)
+		return c.classifyStatus(status).markTooLong(status.Failure)
 	case errors.As(err, &failure):
-		return c.classifyReported(failure)
+		return c.classifyReported(failure).markTooLong(failure)
 	case errors.As(err, &count):
 		return wrongCount(count)
 	case errors.Is(err, dialect.ErrFormat):
@@ -70,6 +71,16 @@ func (c classifier) classify(err error, begun bool) *fault {
 		message, code = "The backend's stream broke before the answer was complete.", schema.CodeUpstreamTruncated
 	}
 	return connectionFault(wireError(code, message, err), err)
+}
+
+// markTooLong notes that a backend refused the request because it is too long. Whichever
+// status it chose for that, it is well, and so are the others.
+func (f *fault) markTooLong(failure *dialect.Failure) *fault {
+	if f.outcome.Failed() || f.failover || !failure.TooLong() {
+		return f
+	}
+	f.tooLong = true
+	return f
 }
 
 // connectionFault is the fault of a connection that could not be made or that

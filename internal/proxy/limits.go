@@ -44,6 +44,22 @@ func (l *limits) giveBack(now time.Time) {
 	}
 }
 
+// move counts the request in the limit of another model in place of that of its own, if
+// that limit allows it.
+func (l *limits) move(to *routing.Pool, client netip.Addr, now time.Time) bool {
+	decision, spent := to.Limiter.Take(client, now)
+	if !decision.Allowed {
+		return false
+	}
+	const model = 1 // its place in spent
+	l.spent[model].Return(now)
+	l.spent[model] = spent
+	if decision.Limited {
+		l.decision = decision
+	}
+	return true
+}
+
 // hold notes that the request waits for a slot, until use or giveBack is called.
 func (l *limits) hold() {
 	for n := range l.spent {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/routing"
@@ -81,6 +82,7 @@ func (p *Proxy) Do(ctx context.Context, loan Loan, caller *access.Caller, record
 		err = r.send(ctx, to)
 	} else {
 		r.noteEnd(err)
+		r.countShed()
 		// No attempt answered, so that none has a cost, unless the client did not wait.
 		r.settleWith(schema.Usage{}, r.record.Gone && len(r.choice.excluded.called) > 0)
 	}
@@ -95,7 +97,7 @@ func (r *run) admit() error {
 	if err := r.proxy.checkHops(r.caller.Hops); err != nil {
 		return err
 	}
-	if found != nil {
+	if found != nil && !r.choice.fallBack(found) {
 		return found
 	}
 	return r.choice.admit()
@@ -107,20 +109,43 @@ func (r *run) admit() error {
 func (r *run) callInstances(ctx context.Context) error {
 	defer r.choice.endRetry()
 	err := r.choice.pick(ctx, &r.attempt)
+	for err != nil && ctx.Err() == nil && r.choice.mayFallBack() && r.choice.fallBack(err) {
+		err = r.choice.pick(ctx, &r.attempt)
+	}
 	r.choice.noteChoice()
 	if err != nil {
 		return err
 	}
-	if err := r.count(); err != nil {
-		r.attempt.returnUnused()
-		r.choice.pool.Queue.Wake()
-		return err
+	// A request is counted once, for the model that serves it, and a count cannot be taken
+	// back: where another model may take over, it is counted when the answer has begun.
+	countLater := r.choice.hasMoreFallbacks()
+	if !countLater {
+		if err := r.count(); err != nil {
+			r.attempt.returnUnused()
+			r.choice.pool.Queue.Wake()
+			return err
+		}
 	}
+	failed := r.callUntilAnswered(ctx)
+	if countLater {
+		if err := r.count(); err != nil && failed == nil {
+			r.release(breaker.Success)
+			return err
+		}
+	}
+	if failed == nil {
+		r.answered()
+	}
+	return failed
+}
+
+// callUntilAnswered calls the instance that was acquired, and another one after each
+// failure that another one may not have, until one answers. It returns the last failure.
+func (r *run) callUntilAnswered(ctx context.Context) error {
 	for {
 		r.choice.noteCall(r.attempt.instance)
 		failed := r.attempt.call(ctx, &r.reply)
 		if failed == nil {
-			r.answered()
 			return nil
 		}
 		r.attempt.noteFailure(ctx, failed)
@@ -128,8 +153,11 @@ func (r *run) callInstances(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
+		if failed.failover && !r.choice.isLastAttempt() && r.choice.pickAnother(&r.attempt) {
+			continue
+		}
 		// Where no instance is left, the caller is told how the last one failed.
-		if !failed.failover || r.choice.isLastAttempt() || !r.choice.pickAnother(&r.attempt) {
+		if !r.choice.fallBackAfter(failed, &r.attempt) {
 			return failed.err
 		}
 	}

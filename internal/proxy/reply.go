@@ -55,7 +55,7 @@ func (r *reply) open(req *request, speak dialect.Adapter, from *transport.Respon
 	// The deadline holds until the first event or byte, not only for the head.
 	from.SetDeadline(deadline)
 	opening, err := dialect.Open(speak, req.req, dialect.Incoming{
-		ContentType: contentType, From: from, Buffer: r.body[:0], Model: req.model,
+		ContentType: contentType, From: from, Buffer: r.body[:0], Model: req.asked(),
 	})
 	from.SetDeadline(time.Time{})
 	r.body = opening.Read

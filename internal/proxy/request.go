@@ -17,17 +17,37 @@ type request struct {
 	// model is the configured name of the model, empty until its pool is found.
 	model  string
 	record *calls.Call
+	// noRoom tells that there was no free slot at some time, and shedAs how that is
+	// counted if the request is refused.
+	noRoom bool
+	shedAs metrics.Shed
 }
 
 // isRenamed tells whether the model is another one than the caller names: the name is an
-// alias.
+// alias, or a fallback took over.
 func (r *request) isRenamed() bool { return string(r.req.Model) != r.model }
+
+// asked returns the name of the model that the caller gave.
+func (r *request) asked() string {
+	if !r.isRenamed() {
+		return r.model
+	}
+	return string(r.req.Model)
+}
 
 // budget returns the retry budget of the request's service type.
 func (r *request) budget() *budget { return &r.proxy.budgets[r.record.Service] }
 
-// shed counts a request that was refused because there was no free slot.
-func (r *request) shed(how metrics.Shed) { r.proxy.recorder.Shed(r.record.Service, how) }
+// shed notes that there was no free slot for the request. It is counted if the request is
+// refused in the end.
+func (r *request) shed(how metrics.Shed) { r.noRoom, r.shedAs = true, how }
+
+// countShed counts a request that was refused because there was no free slot.
+func (r *request) countShed() {
+	if r.noRoom {
+		r.proxy.recorder.Shed(r.record.Service, r.shedAs)
+	}
+}
 
 // Lender owns the memory of a request.
 type Lender interface {

@@ -14,6 +14,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/balance"
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/naming"
 	"github.com/patchbay-ai/patchbay/internal/prices"
 	"github.com/patchbay-ai/patchbay/internal/queue"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
@@ -46,7 +47,10 @@ type Service struct {
 	Changes *backend.Changes
 
 	byModel map[string]*Pool // aliases included
-	byID    map[string]*backend.Instance
+	// fallbacks are those of each model, and fallsBackOn the reasons for them.
+	fallbacks   map[string][]Fallback
+	fallsBackOn [naming.ReasonCount]bool
+	byID        map[string]*backend.Instance
 }
 
 // Pool is the instances that serve one model of a service type.
@@ -62,6 +66,8 @@ type Pool struct {
 	// Queue is where requests wait while all slots of the pool are taken.
 	Queue *queue.Queue
 
+	// HasFallbacks tells that other models may take over from this one.
+	HasFallbacks bool
 	// Tiered tells that the instances are not all of the same tier.
 	Tiered bool
 	// Eligible are the instances that get traffic while they are well, and Barriers
@@ -226,12 +232,41 @@ func compileService(serviceType schema.ServiceType, doc *config.Document, old *S
 		pool.inherit(before, now)
 		pool.listEligible()
 	}
+	s.listFallbacks()
 	for alias := range policy.Aliases {
 		if pool := s.byModel[policy.Aliases.ModelOf(alias)]; pool != nil {
 			s.byModel[alias] = pool
 		}
 	}
 	return s, nil
+}
+
+// Fallback is a model that takes over from another one: its name as it is written, and
+// the model that the name stands for.
+type Fallback struct{ Name, Model string }
+
+func (s *Service) listFallbacks() {
+	s.fallbacks = make(map[string][]Fallback, len(s.Policy.Fallbacks))
+	for name, list := range s.Policy.Fallbacks {
+		model := s.Policy.Aliases.ModelOf(name)
+		for _, next := range list {
+			s.fallbacks[model] = append(s.fallbacks[model], Fallback{next, s.Policy.Aliases.ModelOf(next)})
+		}
+		if pool := s.byModel[model]; pool != nil {
+			pool.HasFallbacks = true
+		}
+	}
+	for _, reason := range s.Policy.FallbackOn {
+		s.fallsBackOn[reason] = true
+	}
+}
+
+// Fallbacks returns the models that take over from the model with a name, for a reason.
+func (s *Service) Fallbacks(name string, why naming.Reason) []Fallback {
+	if s == nil || !s.fallsBackOn[why] {
+		return nil
+	}
+	return s.fallbacks[s.Policy.Aliases.ModelOf(name)]
 }
 
 // inherit gives a pool the living state of its predecessor, or new state if there is

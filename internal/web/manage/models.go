@@ -1,18 +1,13 @@
 package manage
 
 import (
-	"fmt"
 	"net/netip"
-	"slices"
 	"time"
 
-	"github.com/patchbay-ai/patchbay/internal/backend"
-	"github.com/patchbay-ai/patchbay/internal/balance"
-	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/proxy"
-	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
+	"github.com/patchbay-ai/patchbay/internal/web/explain"
 )
 
 // modelEntry is an entry of the list of models.
@@ -58,76 +53,6 @@ type explainQuery struct {
 	ClientIP string             `json:"clientIp" format:"ipv4,ipv6" empty:"true" doc:"The address of the client; yours if left out."`
 }
 
-// explanation is what would happen to a request, as JSON.
-type explanation struct {
-	Service schema.ServiceType `json:"service"`
-	Model   string             `json:"model"`
-	// ServedModel is the model whose instances would be used: another one than Model
-	// where that is an alias. It is empty where no instance serves the model.
-	ServedModel string            `json:"servedModel"`
-	ClientIP    string            `json:"clientIp"`
-	Strategy    *balance.Strategy `json:"strategy"`
-	Candidates  []candidateView   `json:"candidates"`
-	// Pick is the identifier of the instance that would be called. It is null
-	// where none would, and where the strategy picks at random.
-	Pick *string `json:"pick"`
-	// Tier is the one of the instances that may be picked now; null where none may.
-	Tier *int `json:"tier"`
-	// Why gives the reason for the pick, in words.
-	Why     string       `json:"why"`
-	Limits  limits       `json:"limits"`
-	Queue   queueView    `json:"queue"`
-	Quota   ledgerView   `json:"quota"`
-	Refusal *refusalView `json:"refusal"`
-}
-
-type candidateView struct {
-	InstanceID     string         `json:"instanceId"`
-	Handle         string         `json:"handle"`
-	Eligible       bool           `json:"eligible"`
-	Reason         string         `json:"reason,omitzero"`
-	Weight         float64        `json:"weight"`
-	Tier           int            `json:"tier"`
-	Chance         float64        `json:"chance"`
-	InFlight       int64          `json:"inFlight"`
-	HealthStatus   backend.Status `json:"healthStatus"`
-	CircuitBreaker breaker.State  `json:"circuitBreaker"`
-}
-
-type limits struct {
-	Service limitView `json:"service"`
-	Model   limitView `json:"model"`
-}
-
-type limitView struct {
-	Limited      bool  `json:"limited"`
-	Allowed      bool  `json:"allowed"`
-	Capacity     int   `json:"capacity"`
-	Remaining    int   `json:"remaining"`
-	RetryAfterMS int64 `json:"retryAfterMs"`
-}
-
-type queueView struct {
-	Waiting int `json:"waiting"`
-	Size    int `json:"size"`
-}
-
-// ledgerView is whether the request would be counted in the quota ledger, and whether
-// the ledger is degraded.
-type ledgerView struct {
-	Enabled        bool   `json:"enabled"`
-	Degraded       bool   `json:"degraded"`
-	DegradedReason string `json:"degradedReason"`
-	FailOpen       bool   `json:"failOpen"`
-}
-
-type refusalView struct {
-	Type         string `json:"type"`
-	Code         string `json:"code"`
-	Message      string `json:"message"`
-	RetryAfterMS int64  `json:"retryAfterMs"`
-}
-
 // Explain answers GET /api/route/explain: what would happen to a request now.
 func (a *API) Explain(q *Request) (Reply, error) {
 	query := q.URL.Query()
@@ -151,77 +76,8 @@ func (a *API) Explain(q *Request) (Reply, error) {
 		client = client.Unmap().WithZone("")
 	}
 	x := proxy.Explain(a.table(), serviceType, query.Get("model"), client, time.Now())
-	view := viewExplanation(x, serviceType, query.Get("model"), client)
+	view := explain.View(x, serviceType, query.Get("model"), client)
 	ledger := a.options.Ledger.Status(q.Context())
-	view.Quota = ledgerView{ledger.Settings.Enabled, ledger.Reason != "", ledger.Reason, ledger.Settings.FailOpen}
+	view.Quota = explain.Ledger{Enabled: ledger.Settings.Enabled, Degraded: ledger.Reason != "", DegradedReason: ledger.Reason, FailOpen: ledger.Settings.FailOpen}
 	return Reply{message: "What would happen to a request now.", data: view}, nil
-}
-
-func viewExplanation(x proxy.Explanation, serviceType schema.ServiceType, model string, client netip.Addr) explanation {
-	view := explanation{
-		Service: serviceType, Model: model, ClientIP: client.String(), Candidates: []candidateView{},
-		Limits: limits{viewLimit(x.ServiceLimit), viewLimit(x.ModelLimit)},
-	}
-	for _, c := range x.Candidates {
-		view.Candidates = append(view.Candidates, candidateView{
-			InstanceID: c.ID, Handle: c.Handle, Eligible: c.Reason == "", Reason: c.Reason,
-			Weight: c.Settings.Weight, Tier: c.Settings.Tier, Chance: c.Chance, InFlight: c.InFlight(),
-			HealthStatus: c.HealthStatus(), CircuitBreaker: c.Breaker.Snapshot().State,
-		})
-	}
-	if x.Pool != nil {
-		view.ServedModel = x.Pool.Model
-		strategy := x.Pool.Service.Policy.LoadBalancer
-		view.Strategy = &strategy
-		view.Queue = queueView{x.Waiting, x.Pool.Service.Policy.Queue.Size}
-	}
-	if x.Refusal != nil {
-		view.Refusal = &refusalView{x.Refusal.Type, x.Refusal.Code, x.Refusal.Message, x.Refusal.RetryAfter.Milliseconds()}
-	}
-	if x.Pick != nil {
-		view.Pick = &x.Pick.ID
-	}
-	for _, c := range x.Candidates {
-		if c.Obstacle == backend.NoObstacle {
-			view.Tier = &c.Settings.Tier
-			break // all that may be picked are of one tier
-		}
-	}
-	view.Why = why(x)
-	if view.Tier != nil && x.Refusal == nil && x.Pool.Tiered {
-		view.Why += tierText(*view.Tier, x.Candidates)
-	}
-	return view
-}
-
-// tierText says why the instances of a tier are picked.
-func tierText(tier int, candidates []proxy.Candidate) string {
-	lower := slices.ContainsFunc(candidates, func(c proxy.Candidate) bool { return c.Settings.Tier < tier })
-	if !lower {
-		return fmt.Sprintf(", in tier %d", tier)
-	}
-	return fmt.Sprintf(", in tier %d: no instance of a lower tier is ready", tier)
-}
-
-func why(x proxy.Explanation) string {
-	switch {
-	case x.Refusal != nil:
-		return "the request would be refused"
-	case x.Pick != nil:
-		return x.Pool.Service.Policy.LoadBalancer.String() + " would pick it now"
-	case anyEligible(x.Candidates):
-		return "chance decides, in proportion to the weights"
-	}
-	return "all slots are taken; the request would wait for one"
-}
-
-func anyEligible(candidates []proxy.Candidate) bool {
-	return slices.ContainsFunc(candidates, func(c proxy.Candidate) bool { return c.Obstacle == backend.NoObstacle })
-}
-
-func viewLimit(d ratelimit.Decision) limitView {
-	if !d.Limited {
-		return limitView{Allowed: true}
-	}
-	return limitView{true, d.Allowed, d.Limit, d.Remaining, d.RetryAfter.Milliseconds()}
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
+	"github.com/patchbay-ai/patchbay/internal/web/explain"
 	"github.com/patchbay-ai/patchbay/internal/web/trial"
 )
 
@@ -69,7 +70,7 @@ func (t *routeTable) addServices() {
 		Summary: "The models of all service types", Query: pageQuery{}, Reply: modelEntries{},
 	})
 	t.read("GET /api/route/explain", access.ReadRoutes, a.Explain, web.Operation{
-		Summary: "What would happen to a request now, and why", Query: explainQuery{}, Reply: explanation{},
+		Summary: "What would happen to a request now, and why", Query: explainQuery{}, Reply: explain.Explanation{},
 	})
 }
 

@@ -49,6 +49,9 @@ func viewService(service config.Service, who access.Identity) serviceView {
 	if view.Aliases == nil {
 		view.Aliases = naming.Aliases{}
 	}
+	if view.Fallbacks == nil {
+		view.Fallbacks = naming.Fallbacks{}
+	}
 	return view
 }
 

@@ -158,7 +158,7 @@ func attemptsText(n int) []string {
 	if n < len(smallNumbers) {
 		return smallNumbers[n : n+1 : n+1]
 	}
-	return []string{"many"}
+	return []string{strconv.Itoa(n)}
 }
 
 // smallNumbers covers the attempts that a request can make.

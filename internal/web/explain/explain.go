@@ -1,0 +1,167 @@
+// Package explain shows what would happen to a request, as JSON.
+package explain
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/balance"
+	"github.com/patchbay-ai/patchbay/internal/breaker"
+	"github.com/patchbay-ai/patchbay/internal/proxy"
+	"github.com/patchbay-ai/patchbay/internal/ratelimit"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// Explanation is what would happen to a request, as JSON.
+type Explanation struct {
+	Service schema.ServiceType `json:"service"`
+	Model   string             `json:"model"`
+	// ServedModel is the model whose instances would be used: another one than Model
+	// where that is an alias, or where a fallback would take over. It is empty where no
+	// instance serves the model.
+	ServedModel string `json:"servedModel"`
+	// PassedOver are the models that could not serve the request, before the one that
+	// would. All that follows is about that one.
+	PassedOver []passedModel     `json:"passedOver"`
+	ClientIP   string            `json:"clientIp"`
+	Strategy   *balance.Strategy `json:"strategy"`
+	Candidates []candidateView   `json:"candidates"`
+	// Pick is the identifier of the instance that would be called. It is null
+	// where none would, and where the strategy picks at random.
+	Pick *string `json:"pick"`
+	// Tier is the one of the instances that may be picked now; null where none may.
+	Tier *int `json:"tier"`
+	// Why gives the reason for the pick, in words.
+	Why     string       `json:"why"`
+	Limits  limits       `json:"limits"`
+	Queue   queueView    `json:"queue"`
+	Quota   Ledger       `json:"quota"`
+	Refusal *refusalView `json:"refusal"`
+}
+
+type passedModel struct {
+	Model  string `json:"model"`
+	Reason string `json:"reason"`
+}
+
+type candidateView struct {
+	InstanceID     string         `json:"instanceId"`
+	Handle         string         `json:"handle"`
+	Eligible       bool           `json:"eligible"`
+	Reason         string         `json:"reason,omitzero"`
+	Weight         float64        `json:"weight"`
+	Tier           int            `json:"tier"`
+	Chance         float64        `json:"chance"`
+	InFlight       int64          `json:"inFlight"`
+	HealthStatus   backend.Status `json:"healthStatus"`
+	CircuitBreaker breaker.State  `json:"circuitBreaker"`
+}
+
+type limits struct {
+	Service limitView `json:"service"`
+	Model   limitView `json:"model"`
+}
+
+type limitView struct {
+	Limited      bool  `json:"limited"`
+	Allowed      bool  `json:"allowed"`
+	Capacity     int   `json:"capacity"`
+	Remaining    int   `json:"remaining"`
+	RetryAfterMS int64 `json:"retryAfterMs"`
+}
+
+type queueView struct {
+	Waiting int `json:"waiting"`
+	Size    int `json:"size"`
+}
+
+// Ledger is whether the request would be counted in the quota ledger, and whether
+// the ledger is degraded.
+type Ledger struct {
+	Enabled        bool   `json:"enabled"`
+	Degraded       bool   `json:"degraded"`
+	DegradedReason string `json:"degradedReason"`
+	FailOpen       bool   `json:"failOpen"`
+}
+
+type refusalView struct {
+	Type         string `json:"type"`
+	Code         string `json:"code"`
+	Message      string `json:"message"`
+	RetryAfterMS int64  `json:"retryAfterMs"`
+}
+
+// View returns an explanation as JSON has it, without the state of the ledger.
+func View(x proxy.Explanation, serviceType schema.ServiceType, model string, client netip.Addr) Explanation {
+	view := Explanation{
+		Service: serviceType, Model: model, ClientIP: client.String(), PassedOver: []passedModel{}, Candidates: []candidateView{},
+		Limits: limits{viewLimit(x.ServiceLimit), viewLimit(x.ModelLimit)},
+	}
+	for _, c := range x.Candidates {
+		view.Candidates = append(view.Candidates, candidateView{
+			InstanceID: c.ID, Handle: c.Handle, Eligible: c.Reason == "", Reason: c.Reason,
+			Weight: c.Settings.Weight, Tier: c.Settings.Tier, Chance: c.Chance, InFlight: c.InFlight(),
+			HealthStatus: c.HealthStatus(), CircuitBreaker: c.Breaker.Snapshot().State,
+		})
+	}
+	for _, passed := range x.PassedOver {
+		view.PassedOver = append(view.PassedOver, passedModel{passed.Model, passed.Reason})
+	}
+	if x.Pool != nil {
+		view.ServedModel = x.Pool.Model
+		strategy := x.Pool.Service.Policy.LoadBalancer
+		view.Strategy = &strategy
+		view.Queue = queueView{x.Waiting, x.Pool.Service.Policy.Queue.Size}
+	}
+	if x.Refusal != nil {
+		view.Refusal = &refusalView{x.Refusal.Type, x.Refusal.Code, x.Refusal.Message, x.Refusal.RetryAfter.Milliseconds()}
+	}
+	if x.Pick != nil {
+		view.Pick = &x.Pick.ID
+	}
+	for _, c := range x.Candidates {
+		if c.Obstacle == backend.NoObstacle {
+			view.Tier = &c.Settings.Tier
+			break // all that may be picked are of one tier
+		}
+	}
+	view.Why = why(x)
+	if view.Tier != nil && x.Refusal == nil && x.Pool.Tiered {
+		view.Why += tierText(*view.Tier, x.Candidates)
+	}
+	return view
+}
+
+// tierText says why the instances of a tier are picked.
+func tierText(tier int, candidates []proxy.Candidate) string {
+	lower := slices.ContainsFunc(candidates, func(c proxy.Candidate) bool { return c.Settings.Tier < tier })
+	if !lower {
+		return fmt.Sprintf(", in tier %d", tier)
+	}
+	return fmt.Sprintf(", in tier %d: no instance of a lower tier is ready", tier)
+}
+
+func why(x proxy.Explanation) string {
+	switch {
+	case x.Refusal != nil:
+		return "the request would be refused"
+	case x.Pick != nil:
+		return x.Pool.Service.Policy.LoadBalancer.String() + " would pick it now"
+	case anyEligible(x.Candidates):
+		return "chance decides, in proportion to the weights"
+	}
+	return "all slots are taken; the request would wait for one"
+}
+
+func anyEligible(candidates []proxy.Candidate) bool {
+	return slices.ContainsFunc(candidates, func(c proxy.Candidate) bool { return c.Obstacle == backend.NoObstacle })
+}
+
+func viewLimit(d ratelimit.Decision) limitView {
+	if !d.Limited {
+		return limitView{Allowed: true}
+	}
+	return limitView{true, d.Allowed, d.Limit, d.Remaining, d.RetryAfter.Milliseconds()}
+}
