@@ -27,7 +27,10 @@ const (
 
 // Settings describe one instance.
 type Settings struct {
-	Name    string `json:"name" required:"true" maxLength:"256" example:"llama3" doc:"The model that callers ask for."`
+	Name string `json:"name" required:"true" maxLength:"256" example:"llama3" doc:"The model that callers ask for."`
+	// Models are the models that the instance serves in place of Name, as the backend
+	// lists them.
+	Models  Models `json:"models" doc:"In place of a name: discover for all models that the backend lists, or patterns of their names such as qwen*."`
 	BaseURL string `json:"baseUrl" required:"true" example:"http://127.0.0.1:11434"`
 	Path    string `json:"path" doc:"Replaces the path that the adapter would call; empty leaves it."`
 	// APIVersion is the query parameter api-version of every call; empty means that
@@ -84,7 +87,7 @@ func (Settings) Patterns() map[string]string {
 	)
 	const host = `(` + label + `(\.` + label + `)*|` + address + `)` + port
 	return map[string]string{
-		"name":          `^(` + name + `|[^*\s` + control + `])$`,
+		"name":          `^(` + name + `|[^*\s` + control + `])?$`,
 		"upstreamModel": `^(` + name + `|` + edge + `)?$`,
 		"baseUrl":       `^https?://` + host + path + `$`,
 		"proxy":         `^(none|https?://([A-Za-z0-9._~*-]+(:[A-Za-z0-9._~*-]*)?@)?` + host + `/?)?$`,
@@ -106,12 +109,17 @@ func DefaultSettings() Settings { return Settings{Weight: 1, Enabled: true} }
 func (s *Settings) SetDefaults() { *s = DefaultSettings() }
 
 // ID returns the identifier of the instance, made of name and base URL exactly
-// as they were written.
-func (s Settings) ID() string { return s.Name + "@" + s.BaseURL }
+// as they were written. The name of an instance whose models are found is *.
+func (s Settings) ID() string {
+	if s.Models.Given() {
+		return "*@" + s.BaseURL
+	}
+	return s.Name + "@" + s.BaseURL
+}
 
 // Equal tells whether both settings describe the same instance alike.
 func (s Settings) Equal(other Settings) bool {
-	return s.Name == other.Name && s.BaseURL == other.BaseURL && s.Path == other.Path &&
+	return s.Name == other.Name && slices.Equal(s.Models, other.Models) && s.BaseURL == other.BaseURL && s.Path == other.Path &&
 		s.APIVersion == other.APIVersion &&
 		s.APIKey == other.APIKey && s.Weight == other.Weight && s.Tier == other.Tier && s.Enabled == other.Enabled &&
 		s.Adapter == other.Adapter && s.UpstreamModel == other.UpstreamModel &&
@@ -123,7 +131,7 @@ func (s Settings) Equal(other Settings) bool {
 
 // Clone returns a copy that shares nothing with s.
 func (s Settings) Clone() Settings {
-	s.Headers = maps.Clone(s.Headers)
+	s.Headers, s.Models = maps.Clone(s.Headers), slices.Clone(s.Models)
 	s.KeepAlive, s.Responses = cloneSwitch(s.KeepAlive), cloneSwitch(s.Responses)
 	return s
 }
@@ -146,9 +154,17 @@ func sameSwitch(a, b *bool) bool {
 // Check reports every field that has a value it may not have. Its messages never
 // repeat the base URL, the key or a header: any of them may hold a secret.
 func (s Settings) Check(report func(path, message string)) {
-	checkName(s.Name, "name", true, report)
+	switch {
+	case !s.Models.Given():
+		checkName(s.Name, "name", true, report)
+	case s.Name != "":
+		report("name", "must be left out beside models: the models that are found have their own names")
+	case s.UpstreamModel != "":
+		report("upstreamModel", "must be left out beside models: the models that are found have their own names")
+	}
+	s.Models.check(report)
 	if s.Name == "*" {
-		report("name", "must not be *: an instance serves the model that it is named after, and there are no wildcards")
+		report("name", "must not be *: an instance serves the model that it is named after; models: discover serves all of the backend")
 	}
 	checkName(s.UpstreamModel, "upstreamModel", false, report)
 	if message := baseURLFault(s.BaseURL); message != "" {

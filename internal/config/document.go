@@ -83,6 +83,8 @@ type Limits struct {
 	TotalTimeout      schema.Duration `json:"totalTimeout"`
 	// MaxAttempts is the number of instances that one request may try.
 	MaxAttempts int `json:"maxAttempts"`
+	// MaxDiscovered is how many models an instance may find.
+	MaxDiscovered int `json:"maxDiscovered"`
 	// MaxInFlight is how many requests may run at once; more are turned away.
 	MaxInFlight int `json:"maxInFlight"`
 	// Memory is how much memory the program may use before it turns requests
@@ -182,6 +184,7 @@ func Default() *Document {
 			FirstByteTimeout: schema.Duration(300 * time.Second),
 			IdleTimeout:      schema.Duration(120 * time.Second),
 			MaxAttempts:      2,
+			MaxDiscovered:    200,
 			MaxInFlight:      10_000,
 		},
 		Services:   services,

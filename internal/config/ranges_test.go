@@ -103,7 +103,8 @@ func TestAdaptersInTheDocumentAreKnown(t *testing.T) {
 // accepted, and what the check refuses it does not allow.
 func TestPatternsAllowWhatIsAccepted(t *testing.T) {
 	for name, texts := range map[string][]string{
-		"name":          {"a", "a b", "gpt-4o", "models/x:7b", "模型", "", " a", "a ", "*", "**", "a\x00b", "a\u0085"},
+		// The name is empty beside models, and only there.
+		"name":          {"a", "a b", "gpt-4o", "models/x:7b", "模型", " a", "a ", "*", "**", "a\x00b", "a\u0085"},
 		"upstreamModel": {"", "a", "*", "a b", " a", "a\tb"},
 		"baseUrl": {
 			"http://h", "https://api.example.com/v1", "http://127.0.0.1:11434", "http://[::1]:8080/", "http://[2001:db8::1:2]", "https://h:65535/a.b/c%20d",

@@ -3,7 +3,6 @@ package config
 import (
 	"fmt"
 	"net/url"
-	"slices"
 	"strings"
 	"unicode"
 
@@ -15,8 +14,9 @@ import (
 )
 
 const (
-	maxAttempts = 10
-	minBodySize = 1 * KiB
+	maxAttempts   = 10
+	maxDiscovered = 1000
+	minBodySize   = 1 * KiB
 )
 
 // Validate checks every rule of the document and returns what is broken, without
@@ -79,7 +79,7 @@ func (s Service) Check(serviceType schema.ServiceType, known AdapterCheck, repor
 		if instance.Adapter != "" {
 			checkAdapter(instance.Adapter, serviceType, known, at+".adapter", report)
 		}
-		if instance.Name == "" || instance.BaseURL == "" {
+		if instance.Name == "" && !instance.Models.Given() || instance.BaseURL == "" {
 			continue
 		}
 		// The base URL is not repeated: a wrong one may hold a password.
@@ -89,24 +89,8 @@ func (s Service) Check(serviceType schema.ServiceType, known AdapterCheck, repor
 		}
 		first[instance.ID()] = i
 	}
-	s.Aliases.Check(models(s.Instances), within("aliases", report))
-	s.Fallbacks.Check(s.Aliases, models(s.Instances), within("fallbacks", report))
-}
-
-// models are the models that instances are named after.
-type models []backend.Settings
-
-func (m models) Has(model string) bool { return slices.Contains(m.Names(), model) }
-
-func (m models) Names() []string {
-	var names []string
-	for i := range m {
-		if m[i].Name != "" {
-			names = append(names, m[i].Name)
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	s.Aliases.Check(backend.ModelsOf(s.Instances), within("aliases", report))
+	s.Fallbacks.Check(s.Aliases, backend.ModelsOf(s.Instances), within("fallbacks", report))
 }
 
 func within(prefix string, report func(path, message string)) func(path, message string) {
@@ -185,6 +169,9 @@ func (l Limits) check(report func(path, message string)) {
 	checkTimeout(l.ConnectTimeout, "connectTimeout", report)
 	checkTimeout(l.FirstByteTimeout, "firstByteTimeout", report)
 	checkTimeout(l.IdleTimeout, "idleTimeout", report)
+	if l.MaxDiscovered < 1 || l.MaxDiscovered > maxDiscovered {
+		report("maxDiscovered", fmt.Sprintf("must be between 1 and %d, not %d", maxDiscovered, l.MaxDiscovered))
+	}
 	if l.MaxAttempts < 1 || l.MaxAttempts > maxAttempts {
 		report("maxAttempts", fmt.Sprintf("must be between 1 and %d, not %d", maxAttempts, l.MaxAttempts))
 	}

@@ -201,6 +201,21 @@ func (c *Control) swap(p *proposal, table *routing.Table) {
 	c.current.Store(table)
 }
 
+// Rebuild makes a new table of the configuration in force, because what its instances have
+// found has changed. It makes no version.
+func (c *Control) Rebuild() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.state.Load()
+	table, err := routing.Compile(now.doc, c.current.Load(), now.since)
+	if err != nil {
+		return err
+	}
+	applyHolds(table, c.holds)
+	c.current.Store(table)
+	return nil
+}
+
 // unsaved handles a configuration that is in force and could not be saved here. It
 // resets the position in the shared log, so that the next refresh saves it. A change
 // that was made here succeeded all the same, so unsaved only logs the error; for one

@@ -174,10 +174,7 @@ func read(body []byte, adapter string, mayRefine bool) ([]Model, string, error) 
 			ID      string `json:"id"`
 			OwnedBy string `json:"owned_by"`
 		} `json:"data"`
-		Models []struct {
-			Name    string   `json:"name"`
-			Methods []string `json:"supportedGenerationMethods"`
-		} `json:"models"`
+		Models []listedModel `json:"models"`
 	}
 	if err := json.Unmarshal(body, &list, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil || list.Data == nil && list.Models == nil {
 		return nil, "", errors.New("the answer is no list of models")
@@ -188,23 +185,22 @@ func read(body []byte, adapter string, mayRefine bool) ([]Model, string, error) 
 			models = append(models, Model{id, serviceType, ofGateway})
 		}
 	}
+	byName := make(map[string]listedModel, len(list.Models))
+	for _, model := range list.Models {
+		byName[model.Name] = model
+	}
 	for _, model := range list.Data {
 		if mayRefine && adapter == "openai" && slices.Contains([]string{"vllm", "llamacpp", "xinference"}, model.OwnedBy) {
 			adapter = model.OwnedBy
 		}
-		add(model.ID, GuessService(model.ID), model.OwnedBy == "patchbay")
+		// llama.cpp says more about its models in the other list.
+		add(model.ID, byName[model.ID].serviceType(model.ID), model.OwnedBy == "patchbay")
 	}
 	for _, model := range list.Models {
 		if len(list.Data) > 0 {
 			break // llama.cpp lists its models in both ways
 		}
-		serviceType := GuessService(model.Name)
-		if slices.Contains(model.Methods, "generateContent") {
-			serviceType = schema.Chat
-		}
-		if slices.Contains(model.Methods, "embedContent") {
-			serviceType = schema.Embedding
-		}
+		serviceType := model.serviceType(model.Name)
 		// Gemini says models/name, and Ollama name:latest; both take the name alone.
 		add(strings.TrimSuffix(strings.TrimPrefix(model.Name, "models/"), ":latest"), serviceType, false)
 	}
@@ -214,6 +210,36 @@ func read(body []byte, adapter string, mayRefine bool) ([]Model, string, error) 
 		}
 	}
 	return models, adapter, nil
+}
+
+// listedModel is an entry of the lists of Ollama, Gemini and llama.cpp.
+type listedModel struct {
+	Name    string   `json:"name"`
+	Methods []string `json:"supportedGenerationMethods"`
+	// Capabilities are told by llama.cpp, and by Ollama from some release on.
+	Capabilities []string `json:"capabilities"`
+	Details      struct {
+		Family   string   `json:"family"`
+		Families []string `json:"families"`
+	} `json:"details"`
+}
+
+// serviceType returns what a model is for: what the backend says, or else a guess by the
+// name.
+func (m listedModel) serviceType(name string) schema.ServiceType {
+	says := func(word string) bool { return slices.Contains(m.Capabilities, word) }
+	switch {
+	case slices.Contains(m.Methods, "embedContent"), says("embedding") && !says("completion"):
+		return schema.Embedding
+	case slices.Contains(m.Methods, "generateContent"), says("completion"):
+		return schema.Chat
+	}
+	for _, family := range append(m.Details.Families, m.Details.Family) {
+		if strings.HasSuffix(family, "bert") { // Ollama: bert, nomic-bert
+			return schema.Embedding
+		}
+	}
+	return GuessService(name)
 }
 
 // GuessService guesses by its name what a model is for.

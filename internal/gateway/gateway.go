@@ -20,6 +20,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/control"
 	"github.com/patchbay-ai/patchbay/internal/control/files"
+	"github.com/patchbay-ai/patchbay/internal/discover"
 	"github.com/patchbay-ai/patchbay/internal/listen"
 	"github.com/patchbay-ai/patchbay/internal/live"
 	"github.com/patchbay-ai/patchbay/internal/logs"
@@ -72,6 +73,7 @@ type Gateway struct {
 	background sync.WaitGroup
 	quit       context.CancelFunc
 	checker    *backend.Checker
+	finder     *discover.Finder
 	feed       *live.Feed // what people who watch the gateway see
 	close      sync.Once
 	answers    *answerStore // of the Responses API
@@ -224,6 +226,7 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	g.nameProxies(transport.EnvironmentProxies())
 	g.Memory = memory.New(int64(g.Document.Limits.Memory))
 	g.checker = g.newChecker()
+	g.finder = discover.NewFinder(discover.FinderOptions{Current: g.Current, Client: g.Transport, Rebuild: g.Control.Rebuild, Log: g.log})
 	g.Ledger = newLedger(g.Document, g.log)
 	opened.add(g.closeLedger)
 	g.answers = newAnswerStore(g.Document)
@@ -332,6 +335,8 @@ func (g *Gateway) newChecker() *backend.Checker {
 func (g *Gateway) Start() {
 	ctx, quit := context.WithCancel(context.Background())
 	g.quit = quit
+	g.finder.First(ctx)
+	g.background.Go(func() { g.finder.Run(ctx) })
 	g.background.Go(func() { g.checker.Run(ctx) })
 	g.background.Go(func() { g.Memory.Run(ctx) })
 	g.Shared.Begin(ctx)

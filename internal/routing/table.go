@@ -27,6 +27,8 @@ type Table struct {
 	Limits config.Limits
 
 	services [schema.ServiceTypeCount]*Service
+	found    *Found
+	sources  []*Source
 	entries  []Model // one for each model of each service type
 	models   []Model // one for each model
 }
@@ -162,7 +164,10 @@ type Model struct {
 // be nil too, knows instances that are older than the program.
 func Compile(doc *config.Document, previous *Table, since Since) (*Table, error) {
 	now := time.Now()
-	t := &Table{Limits: doc.Limits}
+	t := &Table{Limits: doc.Limits, found: new(Found)}
+	if previous != nil {
+		t.found = previous.found
+	}
 	list := prices.Compile(doc.Prices)
 	for _, serviceType := range schema.ServiceTypes() {
 		if _, configured := doc.Services[serviceType]; !configured {
@@ -172,7 +177,7 @@ func Compile(doc *config.Document, previous *Table, since Since) (*Table, error)
 		if previous != nil {
 			old = previous.services[serviceType]
 		}
-		s, err := compileService(serviceType, doc, old, now)
+		s, err := t.compileService(serviceType, doc, old, now)
 		if err != nil {
 			return nil, fmt.Errorf("services.%s: %w", serviceType, err)
 		}
@@ -186,7 +191,7 @@ func Compile(doc *config.Document, previous *Table, since Since) (*Table, error)
 	return t, nil
 }
 
-func compileService(serviceType schema.ServiceType, doc *config.Document, old *Service, now time.Time) (*Service, error) {
+func (t *Table) compileService(serviceType schema.ServiceType, doc *config.Document, old *Service, now time.Time) (*Service, error) {
 	policy := doc.Services[serviceType]
 	s := &Service{Type: serviceType, Policy: policy, byModel: map[string]*Pool{}, byID: make(map[string]*backend.Instance, len(policy.Instances))}
 	if old != nil {
@@ -205,23 +210,17 @@ func compileService(serviceType schema.ServiceType, doc *config.Document, old *S
 		Proxies:  transport.EnvironmentProxies(),
 	}
 	for n, settings := range policy.Instances {
-		var state *backend.State
-		if before := old.Instance(settings.ID()); before != nil {
-			state = before.State
+		instances := []backend.Settings{settings}
+		if settings.Models.Given() {
+			source := &Source{Settings: settings, Service: s, policy: shared}
+			t.sources = append(t.sources, source)
+			instances = t.instancesOf(source)
 		}
-		instance, err := backend.New(settings, serviceType, shared, state, now)
-		if err != nil {
-			return nil, fmt.Errorf("instances[%d]: %w", n, err)
+		for _, settings := range instances {
+			if err := s.add(settings, shared, old, now); err != nil {
+				return nil, fmt.Errorf("instances[%d]: %w", n, err)
+			}
 		}
-		pool := s.byModel[settings.Name]
-		if pool == nil {
-			pool = &Pool{Service: s, Model: settings.Name}
-			s.byModel[settings.Name] = pool
-			s.Pools = append(s.Pools, pool)
-		}
-		instance.Position = len(pool.Instances)
-		pool.Instances = append(pool.Instances, instance)
-		s.byID[instance.ID] = instance
 	}
 	slices.SortFunc(s.Pools, func(a, b *Pool) int { return cmp.Compare(a.Model, b.Model) })
 	for _, pool := range s.Pools {
@@ -239,6 +238,28 @@ func compileService(serviceType schema.ServiceType, doc *config.Document, old *S
 		}
 	}
 	return s, nil
+}
+
+// add adds an instance to the pool of its model, with the living state that it had.
+func (s *Service) add(settings backend.Settings, shared backend.Policy, old *Service, now time.Time) error {
+	var state *backend.State
+	if before := old.Instance(settings.ID()); before != nil {
+		state = before.State
+	}
+	instance, err := backend.New(settings, s.Type, shared, state, now)
+	if err != nil {
+		return err
+	}
+	pool := s.byModel[settings.Name]
+	if pool == nil {
+		pool = &Pool{Service: s, Model: settings.Name}
+		s.byModel[settings.Name] = pool
+		s.Pools = append(s.Pools, pool)
+	}
+	instance.Position = len(pool.Instances)
+	pool.Instances = append(pool.Instances, instance)
+	s.byID[instance.ID] = instance
+	return nil
 }
 
 // Fallback is a model that takes over from another one: its name as it is written, and

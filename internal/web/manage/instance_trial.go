@@ -65,7 +65,11 @@ func (a *API) trialTable(q *Request, serviceType schema.ServiceType) (*routing.C
 // Errors name the settings of the instance with a prefix.
 func (a *API) compileOne(serviceType schema.ServiceType, service config.Service, settings backend.Settings, prefix string) (*routing.Current, error) {
 	settings.Enabled, settings.Weight, settings.MaxConcurrency = true, 1, 0
+	if settings.Models.Given() {
+		return nil, invalidField(prefix+"models", "are found when the instance is saved; name one model to try the instance with")
+	}
 	service.Instances = []backend.Settings{settings}
+	service.Aliases, service.Fallbacks = nil, nil // they may name other models
 	service.RateLimit.Enabled, service.CircuitBreaker.Enabled, service.HealthCheck.Enabled = false, false, false
 	doc, _ := a.options.Control.Document()
 	doc = doc.Clone()

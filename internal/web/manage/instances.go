@@ -14,6 +14,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
+	"github.com/patchbay-ai/patchbay/internal/web/explain"
 )
 
 // Instances answers GET /api/config/instance/type/{serviceType}.
@@ -39,6 +40,9 @@ func (a *API) InstanceInfo(q *Request) (Reply, error) {
 		return Reply{}, err
 	}
 	info := instanceInfo{instanceView: viewInstance(service, n, q.who), HealthStatus: backend.StatusUnknown}
+	if service.Instances[n].Models.Given() {
+		info.Found = explain.FoundBy(a.table(), serviceType, info.InstanceID)
+	}
 	if live := a.table().Service(serviceType).Instance(info.InstanceID); live != nil {
 		health := live.Health.Snapshot()
 		info.HealthStatus, info.HealthReason = live.HealthStatus(), live.HealthReason()
@@ -74,7 +78,7 @@ func named(q *Request, service config.Service) (int, error) {
 }
 
 func indexOf(instances []backend.Settings, name, baseURL string) int {
-	return slices.IndexFunc(instances, func(s backend.Settings) bool { return s.Name == name && s.BaseURL == baseURL })
+	return slices.IndexFunc(instances, func(s backend.Settings) bool { return s.ID() == name+"@"+baseURL })
 }
 
 // AddInstance answers POST /api/config/instance/add/{serviceType}.

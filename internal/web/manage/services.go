@@ -60,14 +60,19 @@ func configured(q *Request, doc *config.Document) (schema.ServiceType, config.Se
 // ServiceModels answers GET /api/config/type/{serviceType}/models.
 func (a *API) ServiceModels(q *Request) (Reply, error) {
 	doc, _ := a.options.Control.Document()
-	_, service, err := configured(q, doc)
+	serviceType, service, err := configured(q, doc)
 	if err != nil {
 		return Reply{}, err
 	}
 	var names []string
 	for _, instance := range service.Instances {
-		if !slices.Contains(names, instance.Name) {
+		if instance.Name != "" && !slices.Contains(names, instance.Name) {
 			names = append(names, instance.Name)
+		}
+	}
+	for _, found := range a.table().Service(serviceType).Found() {
+		if !slices.Contains(names, found) {
+			names = append(names, found)
 		}
 	}
 	data, err := list(q, names)

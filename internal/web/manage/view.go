@@ -15,6 +15,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/naming"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/transport"
+	"github.com/patchbay-ai/patchbay/internal/web/explain"
 )
 
 // serviceView is the configuration of a service type as JSON.
@@ -36,12 +37,13 @@ type instanceInfo struct {
 	HealthStatus    backend.Status `json:"healthStatus"`
 	HealthReason    string         `json:"healthReason,omitzero" doc:"Why the instance gets no traffic."`
 	LastHealthCheck *time.Time     `json:"lastHealthCheck" doc:"Null before the first check."`
+	Found           *explain.Found `json:"found,omitzero" doc:"What an instance that discovers models has found."`
 }
 
 // readOnly returns the members that only reads have. A write may send them back; they
 // are ignored.
 func readOnly() []string {
-	return []string{"instanceId", "references", "healthStatus", "healthReason", "lastHealthCheck"}
+	return []string{"instanceId", "references", "healthStatus", "healthReason", "lastHealthCheck", "found"}
 }
 
 func viewService(service config.Service, who access.Identity) serviceView {

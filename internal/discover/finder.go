@@ -1,0 +1,222 @@
+package discover
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/routing"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/transport"
+)
+
+const (
+	// lookEvery is how often the finder looks for sources that are due or new.
+	lookEvery = 250 * time.Millisecond
+	// firstPause is the time until a backend that did not tell its models is asked
+	// again; it doubles up to the interval of the health checks.
+	firstPause = time.Second
+	// askTime is how long a backend may take to tell its models, and firstTime how long
+	// the first round may take, which the start of the gateway waits for.
+	askTime   = 10 * time.Second
+	firstTime = 3 * time.Second
+	// maxAsking is how many backends are asked at a time.
+	maxAsking = 8
+)
+
+// FinderOptions are what a Finder works with.
+type FinderOptions struct {
+	Current *routing.Current
+	Client  *transport.Client
+	// Rebuild makes a new table of the configuration in force, with what was found.
+	Rebuild func() error
+	Log     *slog.Logger
+}
+
+// Finder keeps the models of the instances that discover them: it asks each backend when
+// it starts, when the configuration changes, and as often as it is checked. What it
+// finds makes no version.
+type Finder struct {
+	options FinderOptions
+	asking  chan struct{} // a place for each backend that is being asked
+	asks    sync.WaitGroup
+
+	mu       sync.Mutex
+	progress map[string]*progress // by the key of the source
+}
+
+// progress is when a source is asked.
+type progress struct {
+	settings backend.Settings
+	due      time.Time
+	pause    time.Duration // 0 after a success
+	running  bool
+}
+
+// NewFinder returns a finder; Run starts it.
+func NewFinder(options FinderOptions) *Finder {
+	return &Finder{options: options, asking: make(chan struct{}, maxAsking), progress: make(map[string]*progress)}
+}
+
+// First asks every backend once, for a short time, so that their models are there when the
+// gateway begins to answer.
+func (f *Finder) First(ctx context.Context) {
+	if len(f.options.Current.Load().Sources()) == 0 {
+		return
+	}
+	bounded, cancel := context.WithTimeout(ctx, firstTime)
+	defer cancel()
+	f.launch(bounded, time.Now())
+	f.asks.Wait()
+}
+
+// Run asks backends until ctx ends, and returns when no backend is being asked.
+func (f *Finder) Run(ctx context.Context) {
+	defer f.asks.Wait()
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			f.launch(ctx, time.Now())
+		}
+	}
+}
+
+// launch asks the backends that are due.
+func (f *Finder) launch(ctx context.Context, now time.Time) {
+	table := f.options.Current.Load()
+	sources := table.Sources()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(sources) == 0 && len(f.progress) == 0 {
+		return
+	}
+	keys := make(map[string]bool, len(sources))
+	for _, source := range sources {
+		key := source.Key()
+		keys[key] = true
+		p := f.progress[key]
+		if p == nil {
+			p = new(progress)
+			f.progress[key] = p
+		}
+		if !p.settings.Equal(source.Settings) {
+			p.settings, p.due, p.pause = source.Settings.Clone(), now, 0
+		}
+		if !source.Settings.Enabled || p.running || p.due.IsZero() || p.due.After(now) {
+			continue
+		}
+		p.running = true
+		f.asks.Go(func() { f.ask(ctx, source, p) })
+	}
+	for key := range f.progress {
+		if !keys[key] {
+			delete(f.progress, key)
+		}
+	}
+	table.Found().Keep(keys)
+}
+
+// ask asks one backend, and plans when it is asked again.
+func (f *Finder) ask(ctx context.Context, source *routing.Source, p *progress) {
+	f.asking <- struct{}{}
+	defer func() { <-f.asking }()
+	bounded, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	models, err := f.modelsOf(bounded, source)
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return // the gateway stops
+	}
+	now := time.Now()
+	if err == nil {
+		f.found(source, models, now)
+	} else {
+		f.failed(source, err, now)
+	}
+	f.plan(source, p, err == nil, now)
+}
+
+// plan decides when a backend is asked again: with its health checks, and after a failure
+// sooner. Where there are no checks it is asked only until it has told its models.
+func (f *Finder) plan(source *routing.Source, p *progress, told bool, now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	p.running = false
+	health := source.Service.Policy.HealthCheck
+	interval := max(health.Interval.Std(), lookEvery)
+	switch {
+	case p.due.After(now): // the settings changed meanwhile
+	case !told:
+		p.pause = min(max(2*p.pause, firstPause), max(interval, firstPause))
+		p.due = now.Add(p.pause)
+	case !health.Enabled:
+		p.due, p.pause = time.Time{}, 0
+	default:
+		p.due, p.pause = now.Add(interval), 0
+	}
+}
+
+// modelsOf asks a backend for its models of the source's service type.
+func (f *Finder) modelsOf(ctx context.Context, source *routing.Source) ([]string, error) {
+	send := func(ctx context.Context, _ schema.ServiceType, settings backend.Settings) (int, []byte, error) {
+		instance, err := source.At(settings.BaseURL, settings.Path)
+		switch {
+		case err != nil:
+			return 0, nil, err
+		case instance.Fault != "":
+			return 0, nil, errors.New(instance.Fault)
+		}
+		return SendTo(ctx, f.options.Client, instance)
+	}
+	told, err := Ask(ctx, send, Backend{BaseURL: source.Settings.BaseURL, Adapter: source.Adapter()})
+	switch {
+	case err != nil:
+		return nil, err
+	case told.Adapter == "":
+		return nil, errors.New(strings.Join(told.Errors, "; "))
+	}
+	var names []string
+	for _, model := range told.Models {
+		if model.ServiceType == source.Service.Type {
+			names = append(names, model.ID)
+		}
+	}
+	return names, nil
+}
+
+// found puts the models that a backend has into force.
+func (f *Finder) found(source *routing.Source, models []string, now time.Time) {
+	table := f.options.Current.Load()
+	if !table.Found().Set(source.Key(), models, now) {
+		return
+	}
+	log := f.options.Log.With("instance", source.Settings.ID(), "service", source.Service.Type.String())
+	log.Info("the models of a backend changed", "models", len(models))
+	served := 0
+	for _, model := range models {
+		if source.Settings.Models.Include(model) {
+			served++
+		}
+	}
+	if most := table.Limits.MaxDiscovered; served > most {
+		log.Warn("a backend has more models than an instance may find; the first ones by name are served", "models", served, "limits.max-discovered", most)
+	}
+	if err := f.options.Rebuild(); err != nil {
+		log.Error("the models that were found cannot be served", "error", err)
+	}
+}
+
+// failed notes why a backend did not tell its models. What it told before stays.
+func (f *Finder) failed(source *routing.Source, err error, now time.Time) {
+	if before := f.options.Current.Load().Found().Failed(source.Key(), err.Error(), now); before != err.Error() {
+		f.options.Log.Warn("a backend did not tell its models; those that are known stay",
+			"instance", source.Settings.ID(), "service", source.Service.Type.String(), "error", err)
+	}
+}

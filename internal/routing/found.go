@@ -1,0 +1,153 @@
+package routing
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/naming"
+)
+
+// Source is an instance whose models are found: there is one instance for each of the
+// models that its backend lists.
+type Source struct {
+	Settings backend.Settings
+	Service  *Service
+
+	policy backend.Policy
+}
+
+// Key names the source among those of all service types.
+func (s *Source) Key() string { return s.Service.Type.String() + "/" + s.Settings.ID() }
+
+// Adapter returns the kind of the backend.
+func (s *Source) Adapter() string {
+	if s.Settings.Adapter != "" {
+		return s.Settings.Adapter
+	}
+	return s.policy.Adapter
+}
+
+// At returns an instance with the settings of the source that calls this path. It has no
+// part in routing.
+func (s *Source) At(baseURL, path string) (*backend.Instance, error) {
+	settings := s.Settings.Found("discovery")
+	settings.BaseURL, settings.Path = baseURL, path
+	policy := s.policy
+	policy.Changes = nil
+	return backend.New(settings, s.Service.Type, policy, nil, time.Now())
+}
+
+// Sources returns the instances whose models are found.
+func (t *Table) Sources() []*Source { return t.sources }
+
+// Found returns what was found, which all tables share.
+func (t *Table) Found() *Found { return t.found }
+
+// instancesOf returns the instances of the models that a source has found. A model that has
+// an instance of its own at the same address is left out, and so are aliases: what is
+// written goes before what is found.
+func (t *Table) instancesOf(source *Source) []backend.Settings {
+	var list []backend.Settings
+	policy := &source.Service.Policy
+	for _, model := range t.found.Of(source.Key()).Models {
+		settings := source.Settings.Found(model)
+		_, isAlias := policy.Aliases[model]
+		isWritten := slices.ContainsFunc(policy.Instances, func(s backend.Settings) bool { return s.ID() == settings.ID() })
+		if !source.Settings.Models.Include(model) || isAlias || isWritten {
+			continue
+		}
+		if len(list) == t.Limits.MaxDiscovered {
+			break
+		}
+		list = append(list, settings)
+	}
+	return list
+}
+
+// Found is what the sources have found. It outlives tables.
+type Found struct {
+	mu    sync.Mutex
+	lists map[string]List
+}
+
+// List is what one source has found.
+type List struct {
+	// Models are the names, sorted, whether or not the patterns of the source include
+	// them. They stay while the backend cannot be asked.
+	Models []string
+	// Read is when the backend was asked last, and Error why it did not tell, empty if
+	// it did.
+	Read  time.Time
+	Error string
+}
+
+// Of returns what a source has found.
+func (f *Found) Of(key string) List {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.lists[key]
+}
+
+// Set stores the models that a source has found, and reports whether they are others than
+// before. Names that no model can have are left out.
+func (f *Found) Set(key string, models []string, now time.Time) bool {
+	models = slices.DeleteFunc(slices.Clone(models), func(name string) bool {
+		return naming.Fault(name) != "" || strings.Contains(name, "*")
+	})
+	slices.Sort(models)
+	models = slices.Compact(models)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.lists == nil {
+		f.lists = make(map[string]List)
+	}
+	before := f.lists[key]
+	f.lists[key] = List{Models: models, Read: now}
+	return !slices.Equal(before.Models, models)
+}
+
+// Failed notes that a backend did not tell its models. It returns what was noted before.
+func (f *Found) Failed(key, why string, now time.Time) (before string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.lists == nil {
+		f.lists = make(map[string]List)
+	}
+	list := f.lists[key]
+	before = list.Error
+	list.Read, list.Error = now, why
+	f.lists[key] = list
+	return before
+}
+
+// Keep forgets what sources found that are no longer there.
+func (f *Found) Keep(keys map[string]bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for key := range f.lists {
+		if !keys[key] {
+			delete(f.lists, key)
+		}
+	}
+}
+
+// Found returns the models that instances of the service type have found, sorted.
+func (s *Service) Found() []string {
+	if s == nil {
+		return nil
+	}
+	var names []string
+	for _, pool := range s.Pools {
+		if slices.ContainsFunc(pool.Instances, func(i *backend.Instance) bool { return !s.isWritten(i.ID) }) {
+			names = append(names, pool.Model)
+		}
+	}
+	return names
+}
+
+func (s *Service) isWritten(id string) bool {
+	return slices.ContainsFunc(s.Policy.Instances, func(settings backend.Settings) bool { return settings.ID() == id })
+}
