@@ -93,7 +93,13 @@ type stored struct {
 // OpenCredentials reads the credentials that were issued. A file that cannot be
 // read is an error: nobody may be let in, or kept out, by mistake.
 func OpenCredentials(dir *durable.Dir, s Settings, report *slog.Logger) (*Credentials, error) {
-	c := &Credentials{dir: dir, settings: s, report: report, accounts: allowance.NewAccounts(allowance.NewMeter)}
+	return OpenCredentialsWith(dir, s, report, allowance.NewMeter)
+}
+
+// OpenCredentialsWith is OpenCredentials with the function that makes the meters of keys
+// and tenants.
+func OpenCredentialsWith(dir *durable.Dir, s Settings, report *slog.Logger, newMeter func(name string, now time.Time) allowance.Meter) (*Credentials, error) {
+	c := &Credentials{dir: dir, settings: s, report: report, accounts: allowance.NewAccounts(newMeter)}
 	c.clearValues()
 	data, err := dir.Read(credentialsFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -59,6 +59,9 @@ type Settings struct {
 	// open gateway may be managed: a page in a browser that had its own name
 	// lead here is refused.
 	AllowedHosts []string `json:"allowedHosts"`
+	// SharedLimits makes the limits of keys and tenants, in requests and tokens a minute,
+	// those of all gateways that use the same Redis together.
+	SharedLimits bool `json:"sharedLimits"`
 	// MasterKey encrypts the keys and headers of backends where they are stored, and
 	// PreviousMasterKey is one with which they were encrypted before. Empty means that
 	// they are stored as they are.
@@ -95,7 +98,7 @@ func DefaultSettings() Settings { return Settings{ReserveTokens: 1024} }
 
 // Equal tells whether both settings are the same.
 func (s Settings) Equal(other Settings) bool {
-	return s.Enabled == other.Enabled && s.AllowOpen == other.AllowOpen && s.MasterKey == other.MasterKey && s.PreviousMasterKey == other.PreviousMasterKey &&
+	return s.Enabled == other.Enabled && s.AllowOpen == other.AllowOpen && s.SharedLimits == other.SharedLimits && s.MasterKey == other.MasterKey && s.PreviousMasterKey == other.PreviousMasterKey &&
 		slices.Equal(s.AllowedHosts, other.AllowedHosts) && slices.Equal(s.Tokens, other.Tokens) && slices.EqualFunc(s.Keys, other.Keys, Key.Equal) &&
 		slices.EqualFunc(s.Tenants, other.Tenants, Tenant.Equal) && s.Defaults.Equal(other.Defaults) && s.ReserveTokens == other.ReserveTokens
 }

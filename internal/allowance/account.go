@@ -62,9 +62,15 @@ func (a *Accounts) Keep(inUse func(name string) bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for name := range a.counts {
-		if !inUse(name) {
-			delete(a.counts, name)
+		if inUse(name) {
+			continue
 		}
+		for _, meter := range []Meter{a.counts[name].requests, a.counts[name].tokens} {
+			if shared, isShared := meter.(*sharedMeter); isShared {
+				shared.close()
+			}
+		}
+		delete(a.counts, name)
 	}
 }
 

@@ -195,7 +195,7 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 		return err
 	}
 	opened.add(g.Control.Close)
-	if g.credentials, err = access.OpenCredentials(g.Store.Data(), g.Document.Security, g.log); err != nil {
+	if g.credentials, err = access.OpenCredentialsWith(g.Store.Data(), g.Document.Security, g.log, g.newMeter()); err != nil {
 		return err
 	}
 	g.attempts = access.NewAttempts(time.Now())

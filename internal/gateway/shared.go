@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/allowance"
 	"github.com/patchbay-ai/patchbay/internal/durable"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit/redislimit"
@@ -48,4 +50,13 @@ func (g *Gateway) newSharedLimits() *ratelimit.Pool {
 		Members: g.Cluster.Present,
 		Log:     g.log,
 	})
+}
+
+// newMeter returns the function that makes the meters of keys and tenants: of this
+// gateway, or of all that share their limits.
+func (g *Gateway) newMeter() func(name string, now time.Time) allowance.Meter {
+	if g.Document.Security.SharedLimits {
+		return allowance.SharedMeters(g.Shared)
+	}
+	return allowance.NewMeter
 }

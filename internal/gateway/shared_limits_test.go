@@ -117,3 +117,42 @@ func TestLimitIsSharedAndNotByEdits(t *testing.T) {
 	}
 	r.Chat(gatewaytest.PlainHi).Succeeds(t)
 }
+
+// TestSharedLimitsOfKeys: a key has its requests a minute over all gateways together,
+// and another key notices nothing.
+func TestSharedLimitsOfKeys(t *testing.T) {
+	t.Parallel()
+	redis := storetest.Redis(t)
+	b := gatewaytest.StartBackend(t)
+	yaml := gatewaytest.PoolYAML(b) + fmt.Sprintf(`
+redis: {url: %s}
+quota: {distributed: {timeout: 5s}}
+security:
+  enabled: true
+  shared-limits: true
+  keys:
+    - {id: a, key-sha256: %s, limits: {requests-per-minute: 10}}
+    - {id: b, key-sha256: %s, limits: {requests-per-minute: 10}}
+`, gatewaytest.Quote(redis.URL), gatewaytest.HashOf("key-a"), gatewaytest.HashOf("key-b"))
+	var all []*gatewaytest.Gateway
+	for range 3 {
+		all = append(all, gatewaytest.Start(t, yaml))
+	}
+	gatewaytest.Eventually(t, "the gateways know each other", func() bool {
+		return all[0].Shared.Stats().Gateways == 3 && all[1].Shared.Stats().Gateways == 3 && all[2].Shared.Stats().Gateways == 3
+	})
+	<-time.After(ratelimit.ProbationTime) // the store is new
+	allowed := 0
+	for n := range 25 {
+		reply := all[n%3].Chat(gatewaytest.PlainHi, "Authorization", "Bearer key-a")
+		if reply.Status == http.StatusOK {
+			allowed++
+		} else if reply.Status != http.StatusTooManyRequests || !strings.Contains(reply.Body, "key_rate_limited") {
+			t.Fatalf("%d %s", reply.Status, reply.Body)
+		}
+	}
+	if allowed != 10 {
+		t.Errorf("%d of 25 were let in", allowed)
+	}
+	all[0].Chat(gatewaytest.PlainHi, "Authorization", "Bearer key-b").Succeeds(t)
+}

@@ -54,8 +54,8 @@ type Ask struct {
 	// Returned permits were not used and can be given to others. Below 0 it is what
 	// requests cost beyond what they had taken.
 	Returned int64
-	// Spent permits of a sliding window were used since the last report, and Own are
-	// all that were used within the window.
+	// Spent permits of a sliding window were used since the last report; below 0 it is
+	// what turned out not to be used. Own are all that were used within the window.
 	Spent, Own int64
 	// Outstanding permits are still here, and Want more are wanted.
 	Outstanding, Want int64

@@ -14,7 +14,8 @@ type Lease struct {
 
 	mu       sync.Mutex
 	settings Settings
-	window   int64 // length of a sliding window, 0 for the other algorithms
+	window   int64         // length of a sliding window, 0 for the other algorithms
+	fixed    time.Duration // that length, where it does not follow from the settings
 
 	permits int64     // can be spent without asking
 	valid   time.Time // until when
@@ -72,6 +73,21 @@ func (p *Pool) Lease(name string, settings Settings) *Lease {
 	return l
 }
 
+// WindowLease is Lease for a limit of a capacity in any window of this length.
+func (p *Pool) WindowLease(name string, capacity int64, window time.Duration) *Lease {
+	l := &Lease{pool: p, name: name, done: make(chan struct{}), fixed: window}
+	l.set(windowSettings(capacity))
+	p.joined.Add(1)
+	return l
+}
+
+func windowSettings(capacity int64) Settings {
+	return Settings{Enabled: true, Shared: true, Algorithm: SlidingWindow, Capacity: int(capacity), RefillRate: 1}
+}
+
+// Resize changes the capacity of a WindowLease.
+func (l *Lease) Resize(capacity int64) { l.Update(windowSettings(capacity)) }
+
 // Remove says that the limit is not used any more. Permits that are left are given back
 // with the next beat.
 func (l *Lease) Remove() {
@@ -96,12 +112,11 @@ func (l *Lease) Update(settings Settings) {
 func (l *Lease) set(settings Settings) {
 	const ownMarks = 128
 	l.settings = settings
-	r := newRules(settings, 0, ownMarks)
-	l.window = 0
-	if settings.Algorithm == SlidingWindow {
-		l.window = r.window
+	l.window = int64(l.fixed)
+	if l.fixed == 0 && settings.Algorithm == SlidingWindow {
+		l.window = newRules(settings, 0, ownMarks).window
 	}
-	l.ownRules = rules{algorithm: SlidingWindow, capacity: math.MaxInt, window: r.window, marks: ownMarks, grain: r.window / (ownMarks - 2)}
+	l.ownRules = rules{algorithm: SlidingWindow, capacity: math.MaxInt, window: l.window, marks: ownMarks, grain: l.window / (ownMarks - 2)}
 	l.capacity, l.rate = float64(settings.Capacity), float64(settings.RefillRate)
 	if settings.Algorithm == WarmUp {
 		l.capacity, l.rate = max(1, l.capacity/coldFactor), l.rate/coldFactor
@@ -186,10 +201,7 @@ func (l *Lease) take(n int64, now time.Time) bool {
 // spend counts what was taken.
 func (l *Lease) spend(n int64, now time.Time) {
 	if l.window > 0 {
-		at := l.own.forget(&l.ownRules, now.UnixNano())
-		for range n {
-			l.own.add(&l.ownRules, at)
-		}
+		l.own.addMany(&l.ownRules, l.own.forget(&l.ownRules, now.UnixNano()), int(n))
 		l.spent += n
 	}
 	l.noteOnce()
@@ -266,12 +278,15 @@ func (l *Lease) ask(now time.Time, members int) Ask {
 	return a
 }
 
-// unanswered notes that it is not known what became of an ask. What was returned with
-// it is lost, because it must not be returned twice.
-func (l *Lease) unanswered() {
+// unanswered notes that it is not known what became of an ask. What was returned or taken
+// back with it is lost, because it must not be returned twice.
+func (l *Lease) unanswered(a *Ask) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.answers++
+	if a.Spent < 0 {
+		l.spent -= a.Spent
+	}
 	l.wakeLocked()
 }
 
@@ -299,7 +314,7 @@ func (l *Lease) apply(a *Ask, g *Grant, sent time.Time) (isBusy bool) {
 	}
 	l.answers++
 	l.wakeLocked()
-	l.isNoted = l.permits > 0 || l.held > 0 || l.spent > 0 || l.debt > 0 || l.waiting > 0 || l.window > 0 && l.own.total > 0
+	l.isNoted = l.permits > 0 || l.held > 0 || l.spent != 0 || l.debt > 0 || l.waiting > 0 || l.window > 0 && l.own.total > 0
 	return l.isNoted
 }
 
@@ -401,9 +416,8 @@ func (r *Receipt) Return(now time.Time) {
 	}
 	if l.window > 0 {
 		l.spent -= r.permits
-		for range r.permits {
-			l.own.giveBack(&l.ownRules, l.own.now, now.UnixNano())
-		}
+		l.own.forget(&l.ownRules, now.UnixNano())
+		l.own.dropOldest(int(r.permits))
 	}
 	if l.pool.away.Load() {
 		l.share.level += float64(r.permits)
@@ -420,18 +434,35 @@ func (l *Lease) Settle(more int, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.noteOnce()
+	if l.window > 0 && n < 0 {
+		l.unspend(-n, now)
+		return
+	}
 	if l.pool.away.Load() {
 		l.beginShare(now)
 		l.share.level -= float64(n)
+		if l.window > 0 {
+			l.spend(n, now)
+		}
 		return
 	}
 	fromPermits := min(n, l.permits)
-	l.permits -= fromPermits
-	l.debt += n - fromPermits
-	if l.window > 0 && n > 0 {
-		l.debt -= n - fromPermits
+	switch {
+	case l.window == 0:
+		l.permits -= fromPermits
+		l.debt += n - fromPermits
+	case n > 0:
+		l.permits -= fromPermits
 		l.spend(n, now)
 	}
+}
+
+// unspend takes back what was spent in a sliding window. The oldest is forgotten, so
+// that nothing is forgotten too early.
+func (l *Lease) unspend(n int64, now time.Time) {
+	l.own.forget(&l.ownRules, now.UnixNano())
+	l.own.dropOldest(int(n))
+	l.spent -= n
 }
 
 // demand estimates how many permits requests want in a second.

@@ -177,8 +177,8 @@ func (p *Pool) exchange(ctx context.Context, leases []*Lease, isBeat bool) error
 	p.exchanges.Add(1)
 	presence, grants, err := p.central.Exchange(bounded, members, asks)
 	if err != nil {
-		for _, l := range leases {
-			l.unanswered()
+		for i, l := range leases {
+			l.unanswered(&asks[i])
 		}
 		return err
 	}

@@ -61,21 +61,24 @@ func (w *window) forget(r *rules, now int64) int64 {
 
 func (w *window) newest() *mark { return &w.ring[(w.oldest+w.used-1)%len(w.ring)] }
 
-func (w *window) add(r *rules, now int64) {
-	w.total++
+func (w *window) add(r *rules, now int64) { w.addMany(r, now, 1) }
+
+// addMany is add for a request that costs more than one.
+func (w *window) addMany(r *rules, now int64, n int) {
+	w.total += n
 	// The second reason holds only after an edit of the rules; sharing a mark is
 	// always safe.
 	if w.used > 0 && (now-w.opened <= r.grain || w.used == r.marks) {
 		m := w.newest()
 		m.latest = now
-		m.count++
+		m.count += n
 		return
 	}
 	if w.used == len(w.ring) {
 		w.grow(r.marks)
 	}
 	w.used++
-	*w.newest() = mark{latest: now, count: 1}
+	*w.newest() = mark{latest: now, count: n}
 	w.opened = now
 }
 
@@ -106,6 +109,21 @@ func (w *window) removeMark(r *rules, place int) {
 	w.used--
 	if place == w.used && w.used > 0 {
 		w.opened = w.newest().latest - r.grain // when it was opened is not known any more
+	}
+}
+
+// dropOldest forgets requests before their time, the oldest first.
+func (w *window) dropOldest(n int) {
+	for n > 0 && w.used > 0 {
+		m := &w.ring[w.oldest]
+		dropped := min(n, m.count)
+		m.count -= dropped
+		w.total -= dropped
+		n -= dropped
+		if m.count == 0 {
+			w.oldest = (w.oldest + 1) % len(w.ring)
+			w.used--
+		}
 	}
 }
 

@@ -278,6 +278,7 @@ func (m *Model) ask(member string, now int64, part float64, a *ratelimit.Ask) (r
 		}
 		granted = max(granted, mine.granted)
 		spend(now, a.Spent)
+		l.takeBack(-a.Spent)
 	}
 	open := m.openOfOthers(l, member, now, spend)
 	var left, retry float64
@@ -339,6 +340,18 @@ func (m *Model) openOfOthers(l *limit, member string, now int64, spend func(at, 
 		open += theirs.open
 	}
 	return open
+}
+
+// takeBack removes permits from the oldest marks.
+func (l *limit) takeBack(permits int64) {
+	for permits > 0 && len(l.marks) > 0 {
+		first := oldest(l.marks)
+		back := min(permits, l.marks[first])
+		permits -= back
+		if l.marks[first] -= back; l.marks[first] == 0 {
+			delete(l.marks, first)
+		}
+	}
 }
 
 func oldest(marks map[int64]int64) int64 {

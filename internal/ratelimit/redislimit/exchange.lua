@@ -134,6 +134,14 @@ else
   end
   granted = math.max(granted, total)
   spend(now, spent)
+  -- What was not used after all is taken from the oldest, so that nothing is forgotten
+  -- too early.
+  table.sort(order)
+  for _, key in ipairs(order) do
+    if spent >= 0 then break end
+    local back = math.min(-spent, marks[key])
+    marks[key], spent = marks[key] - back, spent + back
+  end
 end
 
 -- What the other gateways have.
@@ -158,7 +166,7 @@ if window > 0 then
   local sum, oldest = 0, nil
   for _, key in ipairs(order) do
     sum = sum + marks[key]
-    if not oldest or key < oldest then oldest = key end
+    if marks[key] > 0 and (not oldest or key < oldest) then oldest = key end
   end
   left = math.floor(full) - sum - open - outstanding
   if not isNew and now - since < SETTLE then left = math.min(left, 0) end
@@ -182,7 +190,9 @@ if window <= 0 then
 end
 
 local text = {}
-for _, key in ipairs(order) do text[#text + 1] = string.format('%.0f:%.0f', key, marks[key]) end
+for _, key in ipairs(order) do
+  if marks[key] > 0 then text[#text + 1] = string.format('%.0f:%.0f', key, marks[key]) end
+end
 redis.call('HSET', KEYS[3], 'epoch', id, 'born', string.format('%.0f', born), 'level', string.format('%.9f', level),
   'at', string.format('%.0f', now), 'marks', table.concat(text, ','),
   'm:' .. member, string.format('%.0f %.0f %.0f %.0f', granted + grant, outstanding + grant, now + LEASE, serial))

@@ -93,6 +93,9 @@ func (d *duel) step() {
 	}
 	a.Outstanding -= spent
 	a.Spent, a.Own = spent, spent+d.random.Int64N(3)
+	if d.random.IntN(6) == 0 {
+		a.Spent = -d.random.Int64N(5)
+	}
 	a.Returned = 0
 	if a.Outstanding > 0 && d.random.IntN(3) == 0 {
 		a.Returned = d.random.Int64N(a.Outstanding + 1)
