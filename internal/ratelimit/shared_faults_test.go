@@ -26,7 +26,7 @@ func TestSharedLimitBelowItsRateIsNotNoticed(t *testing.T) {
 				calls := c.store.Calls()
 				random := rand.New(rand.NewPCG(1, 2))
 				refused, waited := 0, 0
-				const asked = 20_000
+				const asked = 6_000
 				for range asked {
 					<-time.After(time.Duration(random.ExpFloat64() / 600 * float64(time.Second)))
 					before := time.Now()
@@ -49,7 +49,7 @@ func TestSharedLimitBelowItsRateIsNotNoticed(t *testing.T) {
 // one, lost data and gateways that are killed, and checks that no interval ever has more
 // requests than the limit, apart from one lease for each gateway after data was lost.
 func TestSharedLimitUnderFaults(t *testing.T) {
-	histories := uint64(24)
+	histories := uint64(12)
 	if n, err := strconv.ParseUint(os.Getenv("PATCHBAY_LIMIT_HISTORIES"), 10, 64); err == nil {
 		histories = n
 	}
