@@ -11,12 +11,23 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config"
 )
 
-// The settings of a service type and of an instance that the last release does not have.
-// It refuses versions with members that it does not know, so these are left out of
-// stored versions where they have their defaults: gateways of both releases then share a
-// database as long as nobody uses a new setting. TestUpgrade says what to add here.
-func addedToServices() []string  { return []string{"aliases"} }
-func addedToInstances() []string { return []string{"apiVersion", "tier"} }
+// The settings of a service type and of an instance that the last release knows. It
+// refuses versions with other members, so those are left out of stored versions where
+// they have their defaults: gateways of both releases then share a database as long as
+// nobody uses a new setting. A release brings the lists up to date, with the fixture of
+// TestUpgrade.
+
+func knownOfServices() []string {
+	return []string{
+		"loadBalancer", "adapter", "rateLimit", "circuitBreaker", "healthCheck", "queue", "timeouts", "instances",
+	}
+}
+
+func knownOfInstances() []string {
+	return []string{
+		"name", "baseUrl", "path", "apiKey", "weight", "enabled", "adapter", "upstreamModel", "headers", "forwardAuthorization", "maxConcurrency", "keepAlive", "idleConnections", "proxy", "tls", "timeouts",
+	}
+}
 
 // MarshalJSON writes services as they are stored.
 func (s Services) MarshalJSON() ([]byte, error) {
@@ -34,13 +45,13 @@ func (s Services) MarshalJSON() ([]byte, error) {
 func storedService(service config.Service) (jsontext.Value, error) {
 	instances := make([]jsontext.Value, 0, len(service.Instances))
 	for i := range service.Instances {
-		value, err := storedSettings(service.Instances[i], backend.DefaultSettings(), addedToInstances())
+		value, err := storedSettings(service.Instances[i], backend.DefaultSettings(), knownOfInstances())
 		if err != nil {
 			return nil, err
 		}
 		instances = append(instances, value)
 	}
-	value, err := storedSettings(service, config.DefaultService(), addedToServices())
+	value, err := storedSettings(service, config.DefaultService(), knownOfServices())
 	if err != nil {
 		return nil, err
 	}
@@ -56,8 +67,9 @@ func storedService(service config.Service) (jsontext.Value, error) {
 	})
 }
 
-// storedSettings encodes settings without those that were added and have their defaults.
-func storedSettings(settings, defaults any, added []string) (jsontext.Value, error) {
+// storedSettings encodes settings without those that are not known and have their
+// defaults.
+func storedSettings(settings, defaults any, known []string) (jsontext.Value, error) {
 	usual, err := json.Marshal(defaults, json.Deterministic(true))
 	if err != nil {
 		return nil, err
@@ -71,7 +83,7 @@ func storedSettings(settings, defaults any, added []string) (jsontext.Value, err
 		return nil, err
 	}
 	return mapMembers(data, func(name string, value jsontext.Value) jsontext.Value {
-		if slices.Contains(added, name) && bytes.Equal(value, members[name]) {
+		if !slices.Contains(known, name) && bytes.Equal(value, members[name]) {
 			return nil
 		}
 		return value

@@ -46,7 +46,7 @@ func TestUpgrade(t *testing.T) {
 	known := membersOf(t, before)
 	for _, member := range membersOf(t, after) {
 		if !slices.Contains(known, member) {
-			t.Errorf("the last release does not know %s: leave it out where it has its default (addedToServices, addedToInstances in internal/control/stored.go)", member)
+			t.Errorf("the last release does not know %s: leave it out where it has its default (omitzero, if it is inside of a setting that it knows)", member)
 		}
 	}
 	// The columns that the last release writes are still all that a row needs.
