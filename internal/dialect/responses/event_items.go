@@ -154,10 +154,10 @@ func (s *Stream) addCall(c jsonscan.Value) error {
 	}
 	if s.open.made.custom {
 		text := s.open.input.add(jsonscan.Unescape(nil, arguments))
-		if len(text) == 0 {
-			return nil
+		if len(text) > 0 {
+			return s.delta(text, "")
 		}
-		return s.delta(text, "")
+		return s.grow(len(arguments))
 	}
 	s.open.text = append(s.open.text, arguments...)
 	return s.delta(arguments, "")

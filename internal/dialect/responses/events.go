@@ -263,14 +263,22 @@ func (s *Stream) prepareDelta(name, index string) {
 // delta writes an event that adds a text, escaped, to the open part. The members are
 // what the event has besides.
 func (s *Stream) delta(text []byte, members string) error {
-	if s.size += len(text); s.size > maxKept {
-		return fmt.Errorf("%w: it is too long", dialect.ErrInvalid)
+	if err := s.grow(len(text)); err != nil {
+		return err
 	}
 	out := append(append(s.out, s.open.delta...), text...)
 	out = append(append(append(out, '"'), members...), `,"sequence_number":`...)
 	out = strconv.AppendInt(out, s.seq, 10)
 	s.out = append(out, "}\n\n"...)
 	s.seq++
+	return nil
+}
+
+// grow counts text that is kept for the end.
+func (s *Stream) grow(bytes int) error {
+	if s.size += bytes; s.size > maxKept {
+		return fmt.Errorf("%w: it is too long", dialect.ErrInvalid)
+	}
 	return nil
 }
 

@@ -98,6 +98,7 @@ func (r *reader) readMessages() error {
 	}
 	r.Name("messages")
 	r.Array()
+	start := len(r.Out)
 	if err := r.readPrevious(); err != nil {
 		return err
 	}
@@ -106,6 +107,9 @@ func (r *reader) readMessages() error {
 	}
 	r.endTurn()
 	r.writeSystem()
+	if len(r.Out) == start {
+		return invalid("input", "'input' must have a message, a call or an output: nothing else can be answered.")
+	}
 	r.EndArray()
 	return nil
 }

@@ -41,6 +41,7 @@ func TestWhatCannotBeSentIsRefusedByName(t *testing.T) {
 		{`{"input":[{"role":"robot","content":"a"}]}`, "input[0].role", "user"},
 		{`{"input":[1]}`, "input[0]", "object"},
 		{`{"input":[]}`, "input", "at least one"},
+		{`{"input":[{"type":"reasoning","summary":[]}]}`, "input", "a message"},
 		{`{"input":7}`, "input", "string or an array"},
 		{`{"stream":true}`, "input", "Missing"},
 		{`{"messages":[]}`, "input", "chat completions"},
@@ -238,6 +239,25 @@ func TestReadingCostsNoMoreThanItsLength(t *testing.T) {
 	few, many := cost(200), cost(2000)
 	if many > 12*few {
 		t.Errorf("%v allocations for 200 items, %v for 2000", few, many)
+	}
+}
+
+func TestManyCallsKeepTheirSignatures(t *testing.T) {
+	const n = 20_000
+	var kept state
+	items := make([]string, 0, n+1)
+	for i := range n {
+		id := fmt.Sprintf(`"call_%d"`, i)
+		kept.calls = append(kept.calls, signedCall{[]byte(id), fmt.Appendf(nil, `{"google":{"thought_signature":"s%d"}}`, i)})
+		items = append(items, `{"type":"function_call","call_id":`+id+`,"name":"f","arguments":"{}"}`)
+	}
+	items = append(items, `{"type":"reasoning","summary":[],"encrypted_content":"`+kept.seal()+`"}`)
+	got, err := read(t, `{"input":[`+strings.Join(items, ",")+`]}`, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found := strings.Count(string(got.Chat), `"thought_signature":"s`); found != n {
+		t.Errorf("%d of %d calls have their signature", found, n)
 	}
 }
 

@@ -73,14 +73,19 @@ func writeList(w *jsonwrite.Writer, name string, elements []byte) {
 	}
 }
 
-// callExtra returns what belongs to a call, nil if there is nothing.
-func (s *state) callExtra(id []byte) []byte {
+// callExtras returns what belongs to calls, by their ids as JSON. Of several for one call
+// the first counts.
+func (s *state) callExtras() map[string][]byte {
+	if len(s.calls) == 0 {
+		return nil
+	}
+	extras := make(map[string][]byte, len(s.calls))
 	for _, c := range s.calls {
-		if string(c.id) == string(id) {
-			return c.extra
+		if _, there := extras[string(c.id)]; !there {
+			extras[string(c.id)] = c.extra
 		}
 	}
-	return nil
+	return extras
 }
 
 // addState adds a state that a client sent back. It returns false if the text was not

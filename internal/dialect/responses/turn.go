@@ -102,11 +102,12 @@ func (r *reader) endTurn() {
 	if len(t.calls) > 0 {
 		r.Name("tool_calls")
 		r.Array()
+		extras := t.state.callExtras()
 		for _, c := range t.calls {
 			dialect.BeginCall(&r.Writer, -1, c.id, c.name)
 			r.Raw(c.arguments)
 			r.Close("}")
-			if extra := t.state.callExtra(c.id); extra != nil {
+			if extra := extras[string(c.id)]; extra != nil {
 				r.Member("extra_content", extra)
 			}
 			r.EndObject()

@@ -101,6 +101,10 @@ type pastAnswers struct {
 	chain []*answers.Answer
 	// instance is the id of the instance that keeps the conversation, if it is not here.
 	instance string
+	// items are those of the responses that were looked up, by response and id, and
+	// used is the length of the items that were returned.
+	items map[string]map[string][]byte
+	used  int
 }
 
 // mostTurns is how many responses a conversation may have.
@@ -192,24 +196,55 @@ func outputOf(a *answers.Answer) []byte {
 	return raw[1 : len(raw)-1]
 }
 
-// Item returns an item of a response, of its output or its input.
+// mostReferred is how many responses the items of one request may refer to.
+const mostReferred = 256
+
+// Item returns an item of a response, of its output or its input. What all references of a
+// request bring is bounded like a body: a short reference may stand for a long item.
 func (p *pastAnswers) Item(id string) ([]byte, error) {
 	response, ours := responses.ResponseOf(id)
 	if !ours {
 		return nil, nil
 	}
-	found, err := p.get(response)
-	if err != nil || found[0] == nil {
-		return nil, err
+	items, known := p.items[response]
+	if !known {
+		if len(p.items) == mostReferred {
+			return nil, schema.InvalidValue("input", "'input' refers to items of more than "+strconv.Itoa(mostReferred)+" responses. Send the items themselves.")
+		}
+		found, err := p.get(response)
+		if err != nil {
+			return nil, err
+		}
+		items = itemsByID(found[0])
+		if p.items == nil {
+			p.items = map[string]map[string][]byte{}
+		}
+		p.items[response] = items
 	}
-	for _, elements := range [][]byte{outputOf(found[0]), found[0].Input} {
+	item := items[id]
+	if p.used += len(item); p.used > p.limit {
+		return nil, schema.NewError(schema.CodeRequestTooLarge, "The items that 'input' refers to have more than the "+strconv.Itoa(p.limit)+" bytes that are allowed for a request.")
+	}
+	if item == nil {
+		return nil, nil
+	}
+	return item, p.reserve(3 * len(item))
+}
+
+// itemsByID returns the items of a response, of its output and its input.
+func itemsByID(a *answers.Answer) map[string][]byte {
+	items := map[string][]byte{}
+	if a == nil {
+		return items
+	}
+	for _, elements := range [][]byte{outputOf(a), a.Input} {
 		for _, item := range itemsOf(elements) {
-			if string(item.Get("id").Text()) == id {
-				return item.Raw(), nil
+			if id := string(item.Get("id").Text()); items[id] == nil {
+				items[id] = item.Raw()
 			}
 		}
 	}
-	return nil, nil
+	return items
 }
 
 // itemsOf returns the elements of an array.

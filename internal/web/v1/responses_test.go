@@ -275,6 +275,28 @@ security:
 	r.Do("POST", responsesPath, referred, one...).Succeeds(t)
 }
 
+func TestReferencesBringNoMoreThanABodyMayHave(t *testing.T) {
+	t.Parallel()
+	b := gatewaytest.StartBackend(t)
+	r := gatewaytest.Start(t, gatewaytest.PoolYAML(b)+"\nlimits: {json-body: 64KiB}\n")
+	long := strings.Repeat("x", 20_000)
+	made := decodeResponse(t, r.Post(responsesPath, `{"model":"m","input":"`+long+`"}`).Succeeds(t).Body)
+	item := `{"type":"item_reference","id":"msg_` + strings.TrimPrefix(made.ID, "resp_") + `_i0"}`
+	r.Post(responsesPath, `{"model":"m","input":[`+item+`,`+item+`]}`).Succeeds(t)
+	if got := r.Post(responsesPath, `{"model":"m","input":[`+strings.Repeat(item+",", 99)+item+`]}`); got.Status != 413 {
+		t.Errorf("status %d", got.Status)
+	}
+	before := len(b.Requests())
+	others := make([]string, 300)
+	for i := range others {
+		others[i] = fmt.Sprintf(`{"type":"reasoning","id":"rs_%026d_0","summary":[]}`, i)
+	}
+	r.Post(responsesPath, `{"model":"m","input":[`+strings.Join(others, ",")+`,{"role":"user","content":"hi"}]}`).Succeeds(t) // state that is not found is left out
+	if len(b.Requests()) != before+1 {
+		t.Error("the request did not reach the backend")
+	}
+}
+
 func TestGatewaysShareResponsesInRedis(t *testing.T) {
 	t.Parallel()
 	b := gatewaytest.StartBackend(t)
