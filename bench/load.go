@@ -91,8 +91,8 @@ func send(address string, request []byte, w workload, began, end time.Time, numb
 			gap := time.Second * time.Duration(w.connections) / time.Duration(w.rate)
 			time.Sleep(time.Until(began.Add(gap*time.Duration(turn) + gap*time.Duration(number)/time.Duration(w.connections))))
 		}
-		if time.Now().After(end) || w.memory && turn > 0 {
-			return nil
+		if w.memory && turn > 0 || !w.memory && time.Now().After(end) {
+			return nil // of a memory workload all streams run, however late they begin
 		}
 		if _, err := conn.Write(request); err != nil {
 			return err
