@@ -45,6 +45,7 @@ var floors = []string{
 	"internal/allowance",
 	"internal/queue",
 	"internal/quota",
+	"internal/budget",
 	"internal/quota/redisstore",
 	"internal/quota/sqlstore",
 	"internal/answers",

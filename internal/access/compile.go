@@ -4,12 +4,14 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/allowance"
+	"github.com/patchbay-ai/patchbay/internal/budget"
 )
 
 // compiler makes the grants of all keys. It runs when keys or settings change, so that
 // requests find everything in the grant of their key.
 type compiler struct {
 	accounts *allowance.Accounts
+	book     *budget.Book
 	defaults Terms
 	tenants  map[string]compiledTenant
 	now      time.Time
@@ -20,16 +22,20 @@ type compiler struct {
 type compiledTenant struct {
 	rule    rule
 	account *allowance.Account
+	budgets *budget.Account
 }
 
 func (c *Credentials) newCompiler() *compiler {
 	k := &compiler{
-		accounts: c.accounts, defaults: c.settings.Defaults, reserve: c.settings.ReserveTokens, now: time.Now(),
+		accounts: c.accounts, book: c.book, defaults: c.settings.Defaults, reserve: c.settings.ReserveTokens, now: time.Now(),
 		tenants: make(map[string]compiledTenant, len(c.settings.Tenants)), inUse: make(map[string]bool),
 	}
 	for i := range c.settings.Tenants {
 		tenant := &c.settings.Tenants[i]
-		k.tenants[tenant.Name] = compiledTenant{newRule(&tenant.Terms), k.open("tenant/"+tenant.Name, &tenant.Terms)}
+		k.tenants[tenant.Name] = compiledTenant{
+			newRule(&tenant.Terms), k.open("tenant/"+tenant.Name, &tenant.Terms),
+			k.book.Open("tenant/"+tenant.Name, budget.TenantSubject(tenant.Name), tenant.Budgets),
+		}
 	}
 	return k
 }
@@ -44,8 +50,9 @@ func (k *compiler) compile(key Key) *Grant {
 	key.Terms = key.Terms.or(k.defaults)
 	g := &Grant{Key: key, ReserveTokens: k.reserve, rules: []rule{newRule(&key.Terms)}}
 	g.Accounts[0] = k.open("key/"+key.ID, &key.Terms)
+	g.Budgets[0] = k.book.Open("key/"+key.ID, budget.KeySubject(key.ID), key.Budgets)
 	if tenant, known := k.tenants[key.Tenant]; known {
-		g.Accounts[1] = tenant.account
+		g.Accounts[1], g.Budgets[1] = tenant.account, tenant.budgets
 		g.rules = append(g.rules, tenant.rule)
 	}
 	return g

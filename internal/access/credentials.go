@@ -22,6 +22,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/patchbay-ai/patchbay/internal/allowance"
+	"github.com/patchbay-ai/patchbay/internal/budget"
 	"github.com/patchbay-ai/patchbay/internal/durable"
 )
 
@@ -46,6 +47,7 @@ type Credentials struct {
 	log      Log // nil where this gateway shares nothing
 
 	accounts *allowance.Accounts
+	book     *budget.Book // nil keeps no budgets
 
 	guard  atomic.Pointer[Guard]
 	roster atomic.Pointer[Roster]
@@ -145,6 +147,14 @@ func (c *Credentials) read(data []byte) error {
 func (c *Credentials) clearValues() {
 	c.values, c.keys, c.tokens = map[string]jsontext.Value{}, map[string]Issued{}, map[string]IssuedToken{}
 	c.sessionKey = nil
+}
+
+// SetBook makes the keys have their budgets. It must be called before requests are served.
+func (c *Credentials) SetBook(book *budget.Book) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.book = book
+	c.rebuild()
 }
 
 // Share makes the credentials follow a shared log. Until Take is called, the copy of

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/allowance"
+	"github.com/patchbay-ai/patchbay/internal/budget"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -16,6 +17,8 @@ type Grant struct {
 	Key
 	// Accounts are those of the key and of its tenant, nil where there is no limit.
 	Accounts [2]*allowance.Account
+	// Budgets are those of the key and of its tenant, nil where there are none.
+	Budgets [2]*budget.Account
 	// ReserveTokens is what is reserved for the answer to a request that names no
 	// greatest number of tokens.
 	ReserveTokens int64
@@ -70,8 +73,11 @@ func (g *Grant) CountsTokens() bool {
 			return true
 		}
 	}
-	return false
+	return g.HasBudgets()
 }
+
+// HasBudgets reports whether the key or its tenant has a budget.
+func (g *Grant) HasBudgets() bool { return g != nil && g.Budgets != [2]*budget.Account{} }
 
 // MayUse reports whether the key is good for a model of a service type.
 func (g *Grant) MayUse(service schema.ServiceType, model string) bool {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/allowance"
+	"github.com/patchbay-ai/patchbay/internal/budget"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -73,13 +74,13 @@ func TestSettingsRules(t *testing.T) {
 		"limits": {
 			access.Settings{
 				ReserveTokens: -1,
-				Tenants:       []access.Tenant{{Name: "a"}, {Name: "a", Terms: access.Terms{Limits: allowance.Limits{RequestsPerMinute: -2}}}, {}},
+				Tenants:       []access.Tenant{{Name: "a"}, {Name: "a", Terms: access.Terms{Limits: allowance.Limits{RequestsPerMinute: -2}, Budgets: budget.Budgets{Month: budget.Budget{Tokens: -2}}}}, {}},
 				Defaults: access.Terms{
 					Addresses: []string{"10.0.0.0/8", "::1", "10.0.0.0/33", "fe80::1%eth0", "here"},
 					Limits:    allowance.Limits{TokensPerMinute: 1e12 + 1, ConcurrentRequests: -1},
 				},
 			},
-			[]string{"tenants[1].name is the same as in tenants[0]", "tenants[1].limits.requestsPerMinute " + wantLimit, "tenants[2].name is required",
+			[]string{"tenants[1].name is the same as in tenants[0]", "tenants[1].limits.requestsPerMinute " + wantLimit, "tenants[1].budgets.month.tokens must be from 0 to 1000000000000000, or -1 for none", "tenants[2].name is required",
 				"defaults.addresses[2] " + wantRange, "defaults.addresses[3] " + wantRange, "defaults.addresses[4] " + wantRange,
 				"defaults.limits.tokensPerMinute " + wantLimit, "reserveTokens must be from 0 to 10000000"},
 		},
@@ -102,7 +103,8 @@ func TestSettingsRules(t *testing.T) {
 func terms() access.Terms {
 	return access.Terms{
 		Services: []schema.ServiceType{schema.Chat}, Models: []string{"m"}, Addresses: []string{"10.0.0.0/8"}, ExpiresAt: "2030-01-01T00:00:00Z",
-		Limits: allowance.Limits{RequestsPerMinute: 1, TokensPerMinute: 2, ConcurrentRequests: 3},
+		Limits:  allowance.Limits{RequestsPerMinute: 1, TokensPerMinute: 2, ConcurrentRequests: 3},
+		Budgets: budget.Budgets{Day: budget.Budget{Requests: 4}, Month: budget.Budget{Tokens: 5}, Total: budget.Budget{Cost: 6}},
 	}
 }
 
@@ -131,6 +133,7 @@ func TestSettingsAreEqualInEveryField(t *testing.T) {
 		"keys":         func(s *access.Settings) { s.Keys = nil },
 		"addresses":    func(s *access.Settings) { s.Keys[0].Addresses[0] = "10.0.0.0/9" },
 		"limits":       func(s *access.Settings) { s.Keys[0].Limits.TokensPerMinute = 9 },
+		"budgets":      func(s *access.Settings) { s.Keys[0].Budgets.Month.Tokens = 9 },
 		"tenants":      func(s *access.Settings) { s.Tenants = nil },
 		"tenant name":  func(s *access.Settings) { s.Tenants[0].Name = "other" },
 		"tenant terms": func(s *access.Settings) { s.Tenants[0].Models[0] = "other" },

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/allowance"
+	"github.com/patchbay-ai/patchbay/internal/budget"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -23,6 +24,7 @@ type Terms struct {
 	// ExpiresAt is an RFC 3339 time; empty means never.
 	ExpiresAt string           `json:"expiresAt"`
 	Limits    allowance.Limits `json:"limits,omitzero"`
+	Budgets   budget.Budgets   `json:"budgets,omitzero"`
 }
 
 // Tenant is a group of keys. Its terms hold for all of them together, beside those of
@@ -38,7 +40,7 @@ const maxEntries = 1000
 // Equal tells whether both terms are the same.
 func (t Terms) Equal(other Terms) bool {
 	return slices.Equal(t.Services, other.Services) && slices.Equal(t.Models, other.Models) &&
-		slices.Equal(t.Addresses, other.Addresses) && t.ExpiresAt == other.ExpiresAt && t.Limits == other.Limits
+		slices.Equal(t.Addresses, other.Addresses) && t.ExpiresAt == other.ExpiresAt && t.Limits == other.Limits && t.Budgets == other.Budgets
 }
 
 // Clone returns a copy that shares nothing with t.
@@ -61,7 +63,7 @@ func (t Terms) or(wider Terms) Terms {
 	if t.ExpiresAt == "" {
 		t.ExpiresAt = wider.ExpiresAt
 	}
-	t.Limits = t.Limits.Or(wider.Limits)
+	t.Limits, t.Budgets = t.Limits.Or(wider.Limits), t.Budgets.Or(wider.Budgets)
 	return t
 }
 
@@ -88,6 +90,7 @@ func (t Terms) check(at string, report func(path, message string)) {
 	}
 	checkExpiry(at, t.ExpiresAt, report)
 	t.Limits.Check(func(path, message string) { report(at+"limits."+path, message) })
+	t.Budgets.Check(func(path, message string) { report(at+"budgets."+path, message) })
 }
 
 func checkExpiry(at, expires string, report func(path, message string)) {

@@ -198,6 +198,11 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 	if g.credentials, err = access.OpenCredentialsWith(g.Store.Data(), g.Document.Security, g.log, g.newMeter()); err != nil {
 		return err
 	}
+	if g.Document.Security.Enabled {
+		book, ledger := newBook(g.Document, g.log)
+		opened.add(func() { closeBook(book, ledger, g.log) })
+		g.credentials.SetBook(book)
+	}
 	g.attempts = access.NewAttempts(time.Now())
 	g.shareCredentials()
 	g.Transport = transport.New(transport.Options{Control: transport.RefuseMetadata})

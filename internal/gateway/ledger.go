@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/budget"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/quota/redisstore"
@@ -33,6 +34,49 @@ func newLedger(doc *config.Document, log *slog.Logger) *quota.Ledger {
 		},
 		Log: log,
 	})
+}
+
+// newBook returns the budgets of keys and tenants, with a ledger of their own beside that
+// of usage: it has the same stores, and a journal of its own.
+func newBook(doc *config.Document, log *slog.Logger) (*budget.Book, *quota.Ledger) {
+	settings := doc.Quota.Clone()
+	settings.Enabled, settings.Distributed.Enabled = false, false
+	settings.Windows = []quota.Window{quota.BudgetDay, quota.BudgetMonth, quota.BudgetTotal}
+	ledger := quota.New(settings, quota.Options{
+		Dir: filepath.Join(doc.Server.DataDir, budget.JournalDir),
+		OpenSnapshots: func(ctx context.Context) (quota.Snapshots, error) {
+			store, err := sqlstore.Open(ctx, doc.Store.URL, doc.Server.DataDir)
+			if err != nil {
+				return nil, err
+			}
+			return store, nil
+		},
+		Log: log,
+	})
+	options := budget.Options{
+		Ledger: ledger, FailOpen: doc.Quota.FailOpen, Degrade: doc.Quota.Distributed.DegradeToLocal,
+		Timeout: doc.Quota.Distributed.Timeout.Std(), ReadEvery: time.Duration(doc.Quota.FlushIntervalSeconds) * time.Second, Log: log,
+	}
+	if doc.Quota.Distributed.Enabled {
+		options.OpenStore = func(ctx context.Context) (budget.Store, error) {
+			store, err := redisstore.OpenBudgets(ctx, doc.Redis.URL, doc.Quota.Distributed.KeyPrefix)
+			if err != nil {
+				return nil, err
+			}
+			return store, nil
+		}
+	}
+	return budget.New(options), ledger
+}
+
+// closeBook tells the other gateways what was spent, and writes it.
+func closeBook(book *budget.Book, ledger *quota.Ledger, log *slog.Logger) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	book.Close(ctx)
+	if err := ledger.Close(ctx); err != nil {
+		log.Warn("what was spent of the budgets was not written whole; the next start does it", "error", err)
+	}
 }
 
 // closeLedger writes what was counted. What cannot be written in time stays in

@@ -3,10 +3,14 @@ package proxy
 import (
 	"bytes"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/patchbay-ai/patchbay/internal/allowance"
+	budgets "github.com/patchbay-ai/patchbay/internal/budget" // budget is that of retries
 	"github.com/patchbay-ai/patchbay/internal/prices"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -21,6 +25,7 @@ type allowed struct {
 	prompt  int64
 	answer  textMeter
 	things  prices.Quantity
+	charge  budgets.Charge
 }
 
 // take counts the request in the limits of its key and its tenant, or in none if one of
@@ -34,18 +39,80 @@ func (a *allowed) take(r *request, price *prices.Price, now time.Time) error {
 	if grant == nil {
 		return nil
 	}
-	var reserved int64
+	var answer int64
 	if grant.CountsTokens() {
-		answer, said := r.req.MostAnswered()
-		if !said {
+		var said bool
+		if answer, said = r.req.MostAnswered(); !said {
 			answer = grant.ReserveTokens
 		}
-		reserved = a.prompt + answer
 	}
-	if refusal := a.use.Take(grant.Accounts, reserved, now); refusal != nil {
+	if refusal := a.use.Take(grant.Accounts, a.prompt+answer, now); refusal != nil {
 		return keyLimited(refusal)
 	}
+	if !grant.HasBudgets() {
+		return nil
+	}
+	most := a.things
+	most.Prompt, most.Completion = a.prompt, answer
+	refusal, err := a.charge.Reserve(grant.Budgets, budgets.Amounts{1, a.prompt + answer, int64(price.Cost(most))}, r.record.Started)
+	switch {
+	case err != nil:
+		return ledgerUnavailable()
+	case refusal != nil:
+		return overBudget(refusal, now)
+	}
 	return nil
+}
+
+// spent returns what the request used, as budgets count it.
+func (a *allowed) spent(usage schema.Usage, answered bool) schema.Usage {
+	if usage.Known {
+		return usage
+	}
+	if !answered {
+		return schema.Usage{}
+	}
+	answer := a.answer.tokens()
+	return schema.Usage{Prompt: a.prompt, Completion: answer, Total: a.prompt + answer}
+}
+
+// budgetDetails are the details of the error of a budget that is used up.
+type budgetDetails struct {
+	Budget budgetView `json:"budget"`
+	// Used is what was spent and is reserved for requests that run.
+	Used  jsontext.Value `json:"used"`
+	Reset *time.Time     `json:"reset"`
+}
+
+type budgetView struct {
+	Of     string         `json:"of"`
+	Window string         `json:"window"`
+	Unit   string         `json:"unit"`
+	Limit  jsontext.Value `json:"limit"`
+}
+
+// overBudget says that a budget is used up, or has not enough left for the request.
+func overBudget(r *budgets.Refusal, now time.Time) *schema.Error {
+	kind, name, _ := strings.Cut(r.Account, "/")
+	whose := "this API key"
+	if kind == "tenant" {
+		whose = "the tenant " + name
+	}
+	window := strings.TrimPrefix(r.Window.String(), "BUDGET_")
+	unit := [...]string{"requests", "tokens", "cost"}[r.Unit]
+	number := func(n int64) string { return strconv.FormatInt(n, 10) }
+	if r.Unit == budgets.Cost {
+		number = func(n int64) string { return prices.Amount(n).String() }
+	}
+	details := budgetDetails{Budget: budgetView{r.Account, window, unit, jsontext.Value(number(r.Limit))}, Used: jsontext.Value(number(r.Used))}
+	known := schema.NewError(schema.CodeBudgetExceeded, fmt.Sprintf("The budget of %s (%s %s, %s) is used up, or what is left of it is less than this request may take; %s are used or reserved.",
+		whose, number(r.Limit), unit, window, number(r.Used)))
+	if !r.Reset.IsZero() {
+		details.Reset = &r.Reset
+		known.RetryAfter = max(r.Reset.Sub(now), time.Second)
+	}
+	known.Details, known.NoRetry = details, true
+	return known
 }
 
 // tokens returns what the request used: what the backend reported, or else an estimate

@@ -54,21 +54,33 @@ func (r *run) release(outcome breaker.Outcome) {
 // windows in which it arrived. It is called when an instance was acquired, so that a
 // request that is refused before is not counted.
 func (r *run) count() error {
-	if !r.proxy.ledger.On() || r.req.Uncounted {
+	if r.req.Uncounted {
+		r.choice.allowed.charge.GiveBack()
+		return nil
+	}
+	if r.choice.allowed.charge.Admit() != nil {
+		return ledgerUnavailable()
+	}
+	if !r.proxy.ledger.On() {
 		return nil
 	}
 	err := r.proxy.ledger.Admit(&r.ticket, quota.Subject{
 		Tenant: r.caller.Tenant, APIKey: r.caller.KeyID, User: r.req.User, Service: r.req.Service, Model: r.model,
 	}, r.record.Started)
 	if err != nil {
-		return &schema.Error{
-			Message:    "The quota ledger cannot count this request now, and requests must not pass uncounted.",
-			Type:       schema.TypeServiceUnavailable,
-			Code:       schema.CodeLedgerUnavailable,
-			RetryAfter: time.Second,
-		}
+		return ledgerUnavailable()
 	}
 	return nil
+}
+
+// ledgerUnavailable says that a request cannot be counted and must not pass uncounted.
+func ledgerUnavailable() *schema.Error {
+	return &schema.Error{
+		Message:    "The quota ledger cannot count this request now, and requests must not pass uncounted.",
+		Type:       schema.TypeServiceUnavailable,
+		Code:       schema.CodeLedgerUnavailable,
+		RetryAfter: time.Second,
+	}
 }
 
 // settle adds the tokens of the answer to the quota ledger; only the first call has
@@ -92,6 +104,7 @@ func (r *run) settleWith(usage schema.Usage, answered bool) {
 	r.record.Cost = a.cost(r.choice.price(), usage, answered)
 	r.ticket.SettleCost(usage, int64(r.record.Cost))
 	a.use.Settle(a.tokens(usage, answered), time.Now())
+	a.charge.Settle(a.spent(usage, answered), int64(r.record.Cost))
 }
 
 // end gives back everything that the request holds. After a panic the run is not
@@ -120,6 +133,7 @@ func (r *run) returnLimits() {
 		now := time.Now()
 		r.choice.limits.giveBack(now)
 		r.choice.allowed.use.GiveBack(now)
+		r.choice.allowed.charge.GiveBack()
 	}
 }
 

@@ -211,7 +211,7 @@ func (r *reader) definition() (Row, bool) {
 		return Row{}, false
 	}
 	r.rest = r.rest[size:]
-	window, err := ParseWindow(r.text())
+	window, err := ParseStoredWindow(r.text())
 	if err != nil {
 		return Row{}, false
 	}

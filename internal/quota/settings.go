@@ -20,17 +20,23 @@ const (
 	Day
 	Month
 
+	// The windows of budgets, which a ledger of their own counts: a day, a month, and
+	// all time. They are apart from those above, so that both can be in one database.
+	BudgetDay
+	BudgetMonth
+	BudgetTotal
+
 	// WindowCount sizes arrays that are indexed by Window.
-	WindowCount = int(Month) + 1
+	WindowCount = int(BudgetTotal) + 1
 )
 
-var windowNames = [WindowCount]string{"MINUTE", "HOUR", "DAY", "MONTH"}
+var windowNames = [WindowCount]string{"MINUTE", "HOUR", "DAY", "MONTH", "BUDGET_DAY", "BUDGET_MONTH", "BUDGET_TOTAL"}
 
-// Windows returns every window, from the shortest to the longest.
+// Windows returns every window of usage, from the shortest to the longest.
 func Windows() []Window { return []Window{Minute, Hour, Day, Month} }
 
-// Names returns the name of every window.
-func (Window) Names() []string { return append([]string(nil), windowNames[:]...) }
+// Names returns the name of every window of usage.
+func (Window) Names() []string { return slices.Clone(windowNames[:BudgetDay]) }
 
 // String returns the name in capitals.
 func (w Window) String() string {
@@ -53,14 +59,22 @@ func (w *Window) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// ParseWindow reads the name of a window in any case.
+// ParseWindow reads the name of a window of usage in any case.
 func ParseWindow(name string) (Window, error) {
-	for i, known := range windowNames {
+	for i, known := range windowNames[:BudgetDay] {
 		if strings.EqualFold(name, known) {
 			return Window(i), nil
 		}
 	}
-	return 0, fmt.Errorf("unknown window %q (known: %s)", name, strings.Join(windowNames[:], ", "))
+	return 0, fmt.Errorf("unknown window %q (known: %s)", name, strings.Join(windowNames[:BudgetDay], ", "))
+}
+
+// ParseStoredWindow reads the name of any window, as stores have it.
+func ParseStoredWindow(name string) (Window, error) {
+	if i := slices.Index(windowNames[:], name); i >= 0 {
+		return Window(i), nil
+	}
+	return 0, fmt.Errorf("unknown window %q", name)
 }
 
 // Settings describe the ledger.
@@ -93,7 +107,7 @@ func (r Retention) Of(w Window) Period {
 		return r.Minute
 	case Hour:
 		return r.Hour
-	case Day:
+	case Day, BudgetDay:
 		return r.Day
 	}
 	return r.Month

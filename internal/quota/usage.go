@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -251,4 +252,41 @@ func addCost(a, b int64) int64 {
 		return math.MaxInt64
 	}
 	return a + b
+}
+
+// Totals returns the rows of windows that memory and the database have, one for each key
+// and writer, and the name of the writer that counts now. With an error it returns what is
+// known without the database.
+func (l *Ledger) Totals(ctx context.Context, windows []CalendarWindow) (rows []Row, writer string, err error) {
+	on := l.active.Load()
+	if on == nil {
+		return nil, "", nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTime)
+	defer cancel()
+	all, err := on.session.rows(ctx, &Filter{Windows: windows})
+	merged := map[cellID]Row{}
+	for i := range all {
+		merge(merged, &all[i])
+	}
+	for _, row := range merged {
+		rows = append(rows, row)
+	}
+	return rows, on.session.cells.writer, err
+}
+
+// RecoveredWriters returns the names of the earlier processes whose totals were found in
+// the journal when the ledger was turned on, as long as memory has them.
+func (l *Ledger) RecoveredWriters() []string {
+	s := l.currentSession()
+	if s == nil {
+		return nil
+	}
+	s.cells.mu.Lock()
+	defer s.cells.mu.Unlock()
+	found := map[string]bool{}
+	for _, c := range s.cells.recovered {
+		found[c.writer] = true
+	}
+	return slices.Sorted(maps.Keys(found))
 }

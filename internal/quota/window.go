@@ -12,8 +12,11 @@ func (w Window) Start(t time.Time) time.Time { return time.Unix(w.startOf(t.Unix
 // End returns the end of the window that begins at start; it belongs to the
 // next one.
 func (w Window) End(start time.Time) time.Time {
-	if w == Month {
+	switch w {
+	case Month, BudgetMonth:
 		return start.UTC().AddDate(0, 1, 0)
+	case BudgetTotal:
+		return time.Unix(endOfTime, 0).UTC()
 	}
 	return start.UTC().Add(time.Duration(w.seconds()) * time.Second)
 }
@@ -29,8 +32,14 @@ func (w Window) seconds() int64 {
 	return 24 * 60 * 60
 }
 
+// endOfTime is in the year 9999.
+const endOfTime = 253_370_764_800
+
 func (w Window) startOf(second int64) int64 {
-	if w == Month {
+	if w == BudgetTotal {
+		return 0
+	}
+	if w == Month || w == BudgetMonth {
 		year, month, _ := time.Unix(second, 0).UTC().Date()
 		return time.Date(year, month, 1, 0, 0, 0, 0, time.UTC).Unix()
 	}
@@ -51,7 +60,7 @@ type calendar struct{ month atomic.Pointer[span] }
 type span struct{ start, end int64 }
 
 func (c *calendar) start(w Window, second int64) int64 {
-	if w != Month {
+	if w != Month && w != BudgetMonth {
 		return w.startOf(second)
 	}
 	known := c.month.Load()

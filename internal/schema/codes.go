@@ -14,6 +14,7 @@ const (
 	TypeServiceUnavailable = "service_unavailable"
 	TypeCircuitBreakerOpen = "circuit_breaker_open"
 	TypeInternal           = "internal_error"
+	TypeInsufficientQuota  = "insufficient_quota"
 )
 
 // Codes of errors: one for each cause that a program may want to tell apart.
@@ -40,6 +41,7 @@ const (
 	CodeOverloaded         = "overloaded"
 	CodeRateLimitExceeded  = "rate_limit_exceeded"
 	CodeKeyRateLimited     = "key_rate_limited"
+	CodeBudgetExceeded     = "budget_exceeded"
 	CodeUpstreamError      = "upstream_error"
 	CodeUpstreamAuth       = "upstream_auth_failed"
 	CodeUpstreamRateLimit  = "upstream_rate_limited"
@@ -126,6 +128,7 @@ var errorClasses = [...]errorClass{
 	{CodeOverloaded, TypeServiceUnavailable, http.StatusServiceUnavailable, ResultOverloaded},
 	{CodeRateLimitExceeded, TypeRateLimit, http.StatusTooManyRequests, ResultRateLimited},
 	{CodeKeyRateLimited, TypeRateLimit, http.StatusTooManyRequests, ResultRateLimited},
+	{CodeBudgetExceeded, TypeInsufficientQuota, http.StatusTooManyRequests, ResultRateLimited},
 	{CodeUpstreamError, TypeAPI, http.StatusBadGateway, ResultFailed},
 	{CodeUpstreamAuth, TypeAPI, http.StatusBadGateway, ResultFailed},
 	{CodeUpstreamRateLimit, TypeRateLimit, http.StatusTooManyRequests, ResultFailed},

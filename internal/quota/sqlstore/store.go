@@ -265,7 +265,7 @@ func (s *Store) Read(ctx context.Context, filter quota.Filter) ([]quota.Row, err
 			return nil, err
 		}
 		var err error
-		if row.Window, err = quota.ParseWindow(window); err != nil {
+		if row.Window, err = quota.ParseStoredWindow(window); err != nil {
 			continue // a newer release has written it
 		}
 		if row.Key.Service, err = schema.ParseServiceType(service); err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/allowance"
+	"github.com/patchbay-ai/patchbay/internal/budget"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -21,6 +22,7 @@ type keyView struct {
 	Addresses []string             `json:"addresses"`
 	ExpiresAt string               `json:"expiresAt" doc:"Empty for a key that does not expire."`
 	Limits    keyLimits            `json:"limits"`
+	Budgets   budget.Budgets       `json:"budgets"`
 	Status    string               `json:"status" enum:"ACTIVE,EXPIRED,REVOKED,UNREADABLE"`
 	// Source is where the key is kept.
 	Source    string    `json:"source" enum:"config,issued"`
@@ -55,7 +57,7 @@ func (a *API) Keys(q *Request) (Reply, error) {
 func viewKey(key access.Issued, now time.Time) keyView {
 	return keyView{
 		ID: key.ID, Tenant: key.Tenant, Services: key.Services, Models: key.Models, Addresses: key.Addresses,
-		ExpiresAt: key.ExpiresAt, Limits: keyLimits(key.Limits), Status: key.Status(now), Source: key.Source,
+		ExpiresAt: key.ExpiresAt, Limits: keyLimits(key.Limits), Budgets: key.Budgets, Status: key.Status(now), Source: key.Source,
 		CreatedAt: key.CreatedAt, CreatedBy: key.CreatedBy, RotatedAt: key.RotatedAt, RevokedAt: key.RevokedAt, PreviousUntil: key.PreviousUntil,
 	}
 }
@@ -68,18 +70,19 @@ type keyTerms struct {
 	Addresses []string             `json:"addresses" doc:"Addresses, or ranges such as 10.0.0.0/8, from which the key may be used; all of them where none is given."`
 	ExpiresAt string               `json:"expiresAt" format:"date-time" pattern:"^(202[6-9]|20[3-9][0-9]|2[1-9][0-9]{2}|[3-9][0-9]{3})-" empty:"true" doc:"In the future; a key without it does not expire."`
 	Limits    keyLimits            `json:"limits"`
+	Budgets   budget.Budgets       `json:"budgets"`
 }
 
 func (t *keyTerms) key() access.Key {
 	return access.Key{Tenant: t.Tenant, Terms: access.Terms{
-		Services: t.Services, Models: t.Models, Addresses: t.Addresses, ExpiresAt: t.ExpiresAt, Limits: allowance.Limits(t.Limits),
+		Services: t.Services, Models: t.Models, Addresses: t.Addresses, ExpiresAt: t.ExpiresAt, Limits: allowance.Limits(t.Limits), Budgets: t.Budgets,
 	}}
 }
 
 func termsOf(key *access.Issued) keyTerms {
 	t := key.Terms.Clone()
 	return keyTerms{
-		Tenant: key.Tenant, Services: t.Services, Models: t.Models, Addresses: t.Addresses, ExpiresAt: t.ExpiresAt, Limits: keyLimits(t.Limits),
+		Tenant: key.Tenant, Services: t.Services, Models: t.Models, Addresses: t.Addresses, ExpiresAt: t.ExpiresAt, Limits: keyLimits(t.Limits), Budgets: t.Budgets,
 	}
 }
 

@@ -1,0 +1,355 @@
+package budget
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/quota"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// Ledger counts what was spent; *quota.Ledger is one.
+type Ledger interface {
+	Edit(edit quota.Edit)
+	Admit(ticket *quota.Ticket, who quota.Subject, arrived time.Time) error
+	Totals(ctx context.Context, windows []quota.CalendarWindow) ([]quota.Row, string, error)
+	RecoveredWriters() []string
+}
+
+// Store is where gateways tell each other what they have spent and reserved.
+type Store interface {
+	// Commit stores what one gateway has committed in windows, unless it stored something
+	// newer, and returns what every gateway has committed there, in the same order.
+	Commit(ctx context.Context, gateway string, own []Commitment) (all []map[string]Committed, err error)
+	// Meet says that a gateway is there, and returns how many were within some seconds.
+	Meet(ctx context.Context, gateway string) (gateways int, err error)
+	// Close closes the connection to the store.
+	Close()
+}
+
+// Commitment is what one gateway has spent and reserved in a window of an account.
+type Commitment struct {
+	Account string
+	Window  quota.Window
+	Start   time.Time
+	// Order is greater for what is newer.
+	Order   int64
+	Amounts Amounts
+}
+
+// Committed is what a store has of one gateway.
+type Committed struct {
+	Order   int64
+	Amounts Amounts
+}
+
+// Book keeps the accounts that have budgets. While there are none it has no file, no
+// connection and no goroutine.
+type Book struct {
+	options Options
+	writer  string // of the commitments of this process
+	order   atomic.Int64
+
+	mu       sync.Mutex
+	accounts map[string]*state
+	started  bool
+	// ended are the earlier processes of this gateway whose journal it has read. It is
+	// set before the first account exists.
+	ended map[string]bool
+	// known holds the totals that others had spent when they were last read, by account
+	// and window; isKnown says that the database was read.
+	known   map[place]map[string]Amounts
+	isKnown bool
+
+	store   atomic.Pointer[Store]
+	away    atomic.Bool // the store does not answer
+	members atomic.Int64
+	backAt  atomic.Int64 // when the store came back, in nanoseconds; 0 where it was never away
+
+	stop    context.CancelFunc
+	running sync.WaitGroup
+}
+
+type place struct {
+	account string
+	window  quota.Window
+	start   int64
+}
+
+// Options are what a Book is made of.
+type Options struct {
+	Ledger Ledger
+	// FailOpen lets requests pass when the ledger fails, and Degrade when the store of
+	// all gateways does, within this gateway's share of what was left.
+	FailOpen, Degrade bool
+	// OpenStore connects to that store; nil where gateways share nothing. Timeout bounds
+	// one call of it for a request.
+	OpenStore func(context.Context) (Store, error)
+	Timeout   time.Duration
+	// ReadEvery is the time between two reads of what others have written to the
+	// database.
+	ReadEvery time.Duration
+	Log       *slog.Logger
+	Now       func() time.Time
+
+	manual bool // start no goroutines; a test calls what they would do
+}
+
+// New returns a book without accounts.
+func New(options Options) *Book {
+	if options.Now == nil {
+		options.Now = time.Now
+	}
+	if options.Log == nil {
+		options.Log = slog.New(slog.DiscardHandler)
+	}
+	b := &Book{options: options, writer: rand.Text()[:13], accounts: map[string]*state{}, known: map[place]map[string]Amounts{}}
+	b.members.Store(1)
+	return b
+}
+
+// beat is the time between two exchanges with the other gateways.
+const beat = time.Second
+
+// Open returns the account of a name with these budgets, nil where there are none. What
+// the name has spent is kept while the budgets change. A nil Book has no accounts.
+func (b *Book) Open(name string, subject quota.Subject, budgets Budgets) *Account {
+	if b == nil || !budgets.isSet() {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.started {
+		b.begin()
+	}
+	found := b.accounts[name]
+	if found == nil {
+		found = &state{book: b, name: name, subject: subject}
+		b.accounts[name] = found
+	}
+	a := &Account{state: found}
+	for i, budget := range budgets.all() {
+		a.limits[i] = budget.limits()
+	}
+	return a
+}
+
+// begin turns the ledger on and reads what was spent before; mu is held.
+func (b *Book) begin() {
+	b.started = true
+	on := true
+	b.options.Ledger.Edit(quota.Edit{Enabled: &on})
+	ctx, cancel := context.WithCancel(context.Background())
+	b.stop = cancel
+	found := b.fetch(ctx)
+	if found.own != "" {
+		b.writer = found.own
+	}
+	b.ended = map[string]bool{}
+	for _, writer := range b.options.Ledger.RecoveredWriters() {
+		b.ended[writer] = true
+	}
+	b.take(found)
+	if b.options.manual {
+		return
+	}
+	b.running.Go(func() { b.loop(ctx) })
+}
+
+// loop exchanges commitments and reads the database until the context ends.
+func (b *Book) loop(ctx context.Context) {
+	tick := time.NewTicker(beat)
+	defer tick.Stop()
+	b.exchange(ctx)
+	read := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		b.exchange(ctx)
+		if time.Since(read) >= b.options.ReadEvery || !b.hasRead() {
+			read = time.Now()
+			found := b.fetch(ctx)
+			b.mu.Lock()
+			b.take(found)
+			b.mu.Unlock()
+		}
+	}
+}
+
+func (b *Book) hasRead() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.isKnown
+}
+
+// totals are what the ledger has of the windows that are open.
+type totals struct {
+	rows []quota.Row
+	own  string // the writer that counts now
+	err  error
+}
+
+func (b *Book) fetch(ctx context.Context) (found totals) {
+	now := b.options.Now()
+	var open []quota.CalendarWindow
+	for _, w := range windows {
+		open = append(open, quota.CalendarWindow{Window: w, Start: w.Start(now)})
+	}
+	found.rows, found.own, found.err = b.options.Ledger.Totals(ctx, open)
+	return found
+}
+
+// take takes over what other writers have spent: earlier processes of this gateway, and
+// other gateways that share its database. mu is held.
+func (b *Book) take(found totals) {
+	if found.err != nil && b.isKnown {
+		return // the ledger says that its database is away
+	}
+	if found.err != nil {
+		b.options.Log.Warn("what was spent of the budgets before cannot be read from the database", "error", found.err)
+	}
+	b.isKnown = found.err == nil
+	b.known = map[place]map[string]Amounts{}
+	for i := range found.rows {
+		row := &found.rows[i]
+		if isOwn(row.Writer, found.own) {
+			continue
+		}
+		at := place{accountName(&row.Key), row.Window, row.Start.Unix()}
+		if b.known[at] == nil {
+			b.known[at] = map[string]Amounts{}
+		}
+		b.known[at][row.Writer] = b.known[at][row.Writer].greater(Amounts{row.Requests, row.Tokens, row.Cost})
+	}
+	for _, s := range b.accounts {
+		s.takeKnown(b.known)
+	}
+}
+
+// isOwn tells whether a writer is the one that counts now; one that had to count a window
+// again has a suffix.
+func isOwn(writer, own string) bool {
+	return writer == own || len(writer) > len(own) && writer[:len(own)+1] == own+"."
+}
+
+// accountName returns the name of the account that a key of the ledger belongs to.
+func accountName(key *quota.Key) string {
+	if key.APIKey != "" {
+		return "key/" + key.APIKey
+	}
+	return "tenant/" + key.Tenant
+}
+
+// KeySubject and TenantSubject are how accounts are counted in the ledger.
+func KeySubject(id string) quota.Subject { return quota.Subject{APIKey: id, Service: schema.Chat} }
+
+// TenantSubject is KeySubject for a tenant.
+func TenantSubject(name string) quota.Subject {
+	return quota.Subject{Tenant: name, Service: schema.Chat}
+}
+
+// exchange tells the other gateways what this one has committed, and learns what they
+// have. Idle gateways learn it too, for the time when the store is away.
+func (b *Book) exchange(ctx context.Context) {
+	if b.options.OpenStore == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, max(b.options.Timeout, beat))
+	defer cancel()
+	err := b.meet(ctx)
+	if err == nil {
+		for _, s := range b.states() {
+			// A gateway without requests of an account must know it too.
+			s.lockSpans(b.options.Now())
+			s.mu.Unlock()
+			if err = s.commit(ctx); err != nil {
+				break
+			}
+		}
+	}
+	b.setAway(err)
+	if err != nil {
+		for _, s := range b.states() {
+			s.lose()
+		}
+	}
+}
+
+func (b *Book) states() (all []*state) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, s := range b.accounts {
+		all = append(all, s)
+	}
+	return all
+}
+
+func (b *Book) meet(ctx context.Context) error {
+	if b.store.Load() == nil {
+		store, err := b.options.OpenStore(ctx)
+		if err != nil {
+			return err
+		}
+		b.store.Store(&store)
+	}
+	gateways, err := (*b.store.Load()).Meet(ctx, b.writer)
+	if err != nil {
+		return err
+	}
+	if now := int64(max(gateways, 1)); b.members.Swap(now) != now {
+		b.options.Log.Info("the number of gateways that share budgets has changed", "gateways", now)
+	}
+	return nil
+}
+
+// setAway notes whether the store answers, and logs when that changes.
+func (b *Book) setAway(err error) {
+	if errors.Is(err, context.Canceled) {
+		return
+	}
+	if before := b.away.Swap(err != nil); before == (err != nil) {
+		return
+	}
+	if err == nil {
+		b.backAt.Store(b.options.Now().UnixNano())
+	}
+	if err != nil {
+		b.options.Log.Warn("the budgets cannot be shared: each gateway keeps to its part of what was left", "gateways", b.members.Load(), "error", err)
+		return
+	}
+	b.options.Log.Info("the budgets are shared again")
+}
+
+// grace is how long a gateway keeps to its part after the store is back: until then all
+// others have told what they spent meanwhile.
+const grace = 3 * beat
+
+// isSettled tells whether the store has been there for so long that all gateways have told
+// it what they committed.
+func (b *Book) isSettled() bool {
+	return b.options.Now().Sub(time.Unix(0, b.backAt.Load())) >= grace
+}
+
+// Close tells the other gateways what was spent at last, and ends.
+func (b *Book) Close(ctx context.Context) {
+	b.mu.Lock()
+	started, stop := b.started, b.stop
+	b.mu.Unlock()
+	if !started {
+		return
+	}
+	stop()
+	b.running.Wait()
+	b.exchange(ctx)
+	if store := b.store.Load(); store != nil {
+		(*store).Close()
+	}
+}

@@ -1,0 +1,340 @@
+package budget
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/patchbay-ai/patchbay/internal/quota"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+var errFault = errors.New("fault")
+
+// database is what the journals and the databases of all gateways have: the totals of
+// every writer, which survive processes.
+type database struct{ rows map[string]quota.Row }
+
+func (d *database) add(writer string, who quota.Subject, w quota.Window, start time.Time, spent Amounts) {
+	key := quota.Key{Tenant: who.Tenant, APIKey: who.APIKey, Service: who.Service}
+	id := fmt.Sprint(writer, key, w, start.Unix())
+	row := d.rows[id]
+	row.Writer, row.Key, row.Window, row.Start = writer, key, w, start
+	row.Requests, row.Tokens, row.Cost = row.Requests+spent[Requests], row.Tokens+spent[Tokens], row.Cost+spent[Cost]
+	d.rows[id] = row
+}
+
+// ledger is one process of a gateway: it counts at once and for good, as a journal does.
+type ledger struct {
+	*database
+	writer    string
+	recovered []string // the earlier processes of the same gateway
+	others    bool     // it shares its database with other gateways
+}
+
+func (l *ledger) Edit(quota.Edit)                                     {}
+func (l *ledger) Admit(*quota.Ticket, quota.Subject, time.Time) error { return nil }
+func (l *ledger) RecoveredWriters() []string                          { return l.recovered }
+func (l *ledger) Totals(_ context.Context, open []quota.CalendarWindow) ([]quota.Row, string, error) {
+	var rows []quota.Row
+	for _, row := range l.rows {
+		own := row.Writer == l.writer
+		for _, w := range l.recovered {
+			own = own || row.Writer == w
+		}
+		for _, w := range open {
+			if (own || l.others) && w.Window == row.Window && w.Start.Equal(row.Start) {
+				rows = append(rows, row)
+			}
+		}
+	}
+	return rows, l.writer, nil
+}
+
+// memoryStore is a Store that can be away, and can lose its data.
+type memoryStore struct {
+	down   bool
+	fields map[string]map[string]Committed
+	met    map[string]bool
+}
+
+func (m *memoryStore) Commit(_ context.Context, gateway string, own []Commitment) ([]map[string]Committed, error) {
+	if m.down {
+		return nil, errFault
+	}
+	var all []map[string]Committed
+	for _, c := range own {
+		name := fmt.Sprint(c.Account, c.Window, c.Start.Unix())
+		if m.fields[name] == nil {
+			m.fields[name] = map[string]Committed{}
+		}
+		if known, there := m.fields[name][gateway]; !there || c.Order > known.Order {
+			m.fields[name][gateway] = Committed{c.Order, c.Amounts}
+		}
+		all = append(all, maps.Clone(m.fields[name]))
+	}
+	return all, nil
+}
+
+func (m *memoryStore) Meet(_ context.Context, gateway string) (int, error) {
+	if m.down {
+		return 0, errFault
+	}
+	m.met[gateway] = true
+	return len(m.met), nil
+}
+
+func (m *memoryStore) Close() {}
+
+// world is some gateways, what they share, and the truth.
+type world struct {
+	t       *rapid.T
+	now     time.Time
+	data    *database
+	store   *memoryStore // nil where the gateways share nothing
+	budgets Budgets
+	nodes   []*node
+	started int
+	spent   map[place]Amounts
+	// beyond is how much requests cost more than they had reserved, and blind what was
+	// reserved by gateways that did not know of each other.
+	beyond map[place]Amounts
+}
+
+type node struct {
+	name      string
+	book      *Book
+	account   *Account
+	ledger    *ledger
+	processes []string
+	open      []*request
+}
+
+type request struct {
+	charge *Charge
+	at     time.Time
+	want   Amounts
+}
+
+var subject = KeySubject("k")
+
+func (w *world) start(n *node) {
+	w.started++
+	n.ledger = &ledger{database: w.data, writer: fmt.Sprintf("w%d", w.started), recovered: append([]string(nil), n.processes...)}
+	n.processes = append(n.processes, n.ledger.writer)
+	options := Options{Ledger: n.ledger, FailOpen: true, Degrade: true, Timeout: time.Minute, Now: func() time.Time { return w.now }, manual: true}
+	if w.store != nil {
+		options.OpenStore = func(context.Context) (Store, error) { return w.store, nil }
+	}
+	n.book = New(options)
+	n.account = n.book.Open("key/k", subject, w.budgets)
+	n.open = nil
+	n.book.exchange(context.Background())
+}
+
+func (w *world) pick(rt *rapid.T) *node { return rapid.SampledFrom(w.nodes).Draw(rt, "gateway") }
+
+func (w *world) reserve(rt *rapid.T) {
+	n := w.pick(rt)
+	want := Amounts{1, rapid.Int64Range(0, 300).Draw(rt, "tokens"), rapid.Int64Range(0, 300).Draw(rt, "cost")}
+	r := &request{charge: new(Charge), at: w.now, want: want}
+	refused, err := r.charge.Reserve([2]*Account{n.account}, want, w.now)
+	if err != nil {
+		rt.Fatal(err)
+	}
+	if refused != nil {
+		w.checkRefusal(rt, n, refused, want)
+		return
+	}
+	if err := r.charge.Admit(); err != nil {
+		rt.Fatal(err)
+	}
+	for _, window := range windows { // as the journal has it
+		w.data.add(n.ledger.writer, subject, window, window.Start(r.at), Amounts{1})
+		w.add(window, r.at, Amounts{1})
+	}
+	n.open = append(n.open, r)
+}
+
+func (w *world) add(window quota.Window, at time.Time, spent Amounts) {
+	p := place{"key/k", window, window.Start(at).Unix()}
+	w.spent[p] = w.spent[p].plus(spent)
+}
+
+// checkRefusal checks that one gateway alone refuses only what does not fit.
+func (w *world) checkRefusal(rt *rapid.T, n *node, r *Refusal, want Amounts) {
+	if len(w.nodes) > 1 {
+		return
+	}
+	used := w.spent[place{"key/k", r.Window, r.Window.Start(w.now).Unix()}]
+	for _, one := range n.open {
+		if r.Window.Start(one.at).Equal(r.Window.Start(w.now)) {
+			used = used.plus(Amounts{0, one.want[Tokens], one.want[Cost]})
+		}
+	}
+	if used[r.Unit] != r.Used || used[r.Unit]+want[r.Unit] <= r.Limit {
+		rt.Fatalf("refused with %+v, although %v are used and %v wanted", r, used, want)
+	}
+}
+
+func (w *world) settle(rt *rapid.T) {
+	n := w.pick(rt)
+	if len(n.open) == 0 {
+		return
+	}
+	i := rapid.IntRange(0, len(n.open)-1).Draw(rt, "which")
+	r := n.open[i]
+	n.open = append(n.open[:i], n.open[i+1:]...)
+	tokens, cost := rapid.Int64Range(0, 300).Draw(rt, "used"), rapid.Int64Range(0, 300).Draw(rt, "paid")
+	if rapid.IntRange(0, 3).Draw(rt, "more") > 0 { // mostly no more than was reserved
+		tokens, cost = min(tokens, r.want[Tokens]), min(cost, r.want[Cost])
+	}
+	r.charge.Settle(schema.Usage{Total: tokens}, cost)
+	for range rapid.IntRange(0, 1).Draw(rt, "again") {
+		r.charge.Settle(schema.Usage{Total: tokens}, cost)
+		r.charge.GiveBack()
+	}
+	spent := Amounts{0, tokens, cost}
+	for _, window := range windows {
+		w.data.add(n.ledger.writer, subject, window, window.Start(r.at), spent)
+		w.add(window, r.at, spent)
+		p := place{"key/k", window, window.Start(r.at).Unix()}
+		w.beyond[p] = w.beyond[p].plus(spent.minus(r.want).greater(Amounts{}))
+	}
+}
+
+// check compares what was spent with the budgets: never more than they allow, and what
+// requests cost beyond what they had reserved.
+func (w *world) check(rt *rapid.T) {
+	for p, spent := range w.spent {
+		for i, window := range windows {
+			if window != p.window {
+				continue
+			}
+			for unit, limit := range w.budgets.all()[i].limits() {
+				if limit > 0 && spent[unit] > limit+w.beyond[p][unit] {
+					rt.Fatalf("%v: %d of %d are spent, %d of them beyond what was reserved", p, spent[unit], limit, w.beyond[p][unit])
+				}
+			}
+		}
+	}
+}
+
+// Random histories of requests, crashes, and stores that are away or lose their data keep
+// the budgets, in one gateway and in several.
+func TestBudgetsHoldInRandomHistories(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		w := &world{
+			t: rt, now: time.Date(2026, 1, 31, 22, 0, 0, 0, time.UTC), data: &database{map[string]quota.Row{}},
+			spent: map[place]Amounts{}, beyond: map[place]Amounts{},
+		}
+		limit := rapid.SampledFrom([]int64{0, 500, 1000, 2000})
+		w.budgets = Budgets{
+			Day:   Budget{Requests: rapid.SampledFrom([]int64{0, 3, 20}).Draw(rt, "requests"), Tokens: limit.Draw(rt, "day")},
+			Month: Budget{Cost: 1500, Tokens: limit.Draw(rt, "month")}, Total: Budget{Tokens: 4000},
+		}
+		gateways := rapid.IntRange(1, 3).Draw(rt, "gateways")
+		if gateways > 1 {
+			w.store = &memoryStore{fields: map[string]map[string]Committed{}, met: map[string]bool{}}
+		}
+		for range gateways {
+			w.nodes = append(w.nodes, new(node))
+		}
+		for range 2 { // so that all know how many there are
+			for _, n := range w.nodes {
+				if n.book == nil {
+					w.start(n)
+				}
+				n.book.exchange(context.Background())
+			}
+		}
+		away := false
+		exchange := func() {
+			for _, n := range w.nodes {
+				n.book.exchange(context.Background())
+			}
+		}
+		rt.Repeat(map[string]func(*rapid.T){
+			"":         w.check,
+			"reserve":  w.reserve,
+			"reserve2": w.reserve,
+			"reserve3": w.reserve,
+			"settle":   w.settle,
+			"settle2":  w.settle,
+			"exchange": func(*rapid.T) { exchange() },
+			"clock": func(rt *rapid.T) {
+				w.now = w.now.Add(rapid.SampledFrom([]time.Duration{time.Minute, 3 * time.Hour, 26 * time.Hour}).Draw(rt, "by"))
+			},
+			"crash": func(rt *rapid.T) { // requests in flight are lost; one request each was counted
+				if !away {
+					w.start(w.pick(rt))
+				}
+			},
+			"outage": func(*rapid.T) {
+				if w.store == nil {
+					return
+				}
+				if !away {
+					exchange() // the last second before it
+				}
+				away = !away
+				w.store.down = away
+				exchange()
+				if !away {
+					exchange()
+					w.now = w.now.Add(grace)
+					exchange()
+				}
+			},
+			"wipe": func(*rapid.T) {
+				if w.store != nil && !away {
+					exchange() // the second before it, and the one after it
+					clear(w.store.fields)
+					exchange()
+				}
+			},
+		})
+	})
+}
+
+func TestABudgetThatIsAddedLaterKeepsWhatWasSpent(t *testing.T) {
+	now := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
+	data := &database{map[string]quota.Row{}}
+	book := New(Options{Ledger: &ledger{database: data, writer: "w"}, FailOpen: true, Now: func() time.Time { return now }, manual: true})
+	if book.Open("key/k", subject, Budgets{Day: Budget{Tokens: Unlimited}}) != nil || (*Book)(nil).Open("key/k", subject, Budgets{Day: Budget{Tokens: 1}}) != nil {
+		t.Error("there is an account without a budget")
+	}
+	wide := [2]*Account{book.Open("key/k", subject, Budgets{Day: Budget{Tokens: 100}})}
+	var charge, more Charge
+	if refused, err := charge.Reserve(wide, Amounts{1, 60, 0}, now); refused != nil || err != nil {
+		t.Fatal(refused, err)
+	}
+	narrow := [2]*Account{book.Open("key/k", subject, Budgets{Day: Budget{Tokens: 70}, Total: Budget{Requests: 1}})}
+	refused, err := more.Reserve(narrow, Amounts{1, 20, 0}, now)
+	if err != nil || refused == nil || refused.Used != 60 || refused.Limit != 70 || !refused.Reset.Equal(time.Date(2026, 5, 5, 0, 0, 0, 0, time.UTC)) {
+		t.Errorf("refused with %+v, %v", refused, err)
+	}
+	charge.GiveBack()
+	if refused, _ := more.Reserve(narrow, Amounts{1, 20, 0}, now); refused != nil {
+		t.Errorf("what was given back is reserved: %+v", refused)
+	}
+	more.Settle(schema.Usage{Total: 5}, 0)
+	if refused, _ := more.Reserve(narrow, Amounts{1, 1, 0}, now); refused == nil || refused.Window != quota.BudgetTotal || !refused.Reset.IsZero() || refused.Unit != Requests {
+		t.Errorf("the total is not kept: %+v", refused)
+	}
+	closed := New(Options{Ledger: &failing{}, Now: func() time.Time { return now }, manual: true})
+	if _, err := new(Charge).Reserve([2]*Account{closed.Open("key/k", subject, Budgets{Day: Budget{Tokens: 1}})}, Amounts{1, 1, 0}, now); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("budgets that are not known, fail closed: %v", err)
+	}
+}
+
+type failing struct{ ledger }
+
+func (failing) Totals(context.Context, []quota.CalendarWindow) ([]quota.Row, string, error) {
+	return nil, "w", errFault
+}

@@ -1,0 +1,193 @@
+package budget_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/simulator"
+	"github.com/patchbay-ai/patchbay/internal/storetest"
+)
+
+// keyed returns a configuration with a key, whose text is "secret", and these members.
+func keyed(yaml, members string) string {
+	return yaml + fmt.Sprintf("security: {enabled: true, keys: [{id: k, key-sha256: %s, %s}]}\n", gatewaytest.HashOf("secret"), members)
+}
+
+var bearer = []string{"Authorization", "Bearer secret"}
+
+// answer is an answer that reports so many tokens.
+func answer(prompt, completion int) simulator.Step {
+	return simulator.Step{Body: fmt.Sprintf(`{"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}}`,
+		prompt, completion, prompt+completion)}
+}
+
+func TestABudgetThatIsUsedUpRefuses(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		members, window, unit, limit, used string
+		answered                           int
+		resets                             bool
+	}{
+		"requests of a day":   {"budgets: {day: {requests: 2}}", "DAY", "requests", "2", "2", 2, true},
+		"tokens of a month":   {"budgets: {month: {tokens: 300}}", "MONTH", "tokens", "300", "200", 2, true},
+		"money in all":        {"budgets: {total: {cost: 0.0005}}", "TOTAL", "cost", "0.0005", "0.0004", 2, false},
+		"as the defaults say": {"budgets: {day: {requests: -1}, month: {tokens: 300}}", "MONTH", "tokens", "300", "200", 2, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := gatewaytest.StartBackend(t)
+			b.ScriptForever(answer(100, 0))
+			yaml := strings.Replace(keyed(gatewaytest.PoolYAML(b), test.members), "enabled: true,", "enabled: true, defaults: {budgets: {day: {requests: 5}}},", 1)
+			r := gatewaytest.Start(t, yaml+"prices: {models: [{model: m, input: 2}]}\n")
+			ask := func() gatewaytest.Reply { return r.Chat(gatewaytest.With(`"max_tokens":150`), bearer...) }
+			for range test.answered {
+				ask().Succeeds(t)
+			}
+			if test.unit == "cost" { // a prompt of a hundred tokens and more
+				long := strings.Repeat("word ", 80)
+				ask = func() gatewaytest.Reply {
+					return r.Chat(`{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"`+long+`"}]}`, bearer...)
+				}
+			}
+			refused := ask()
+			refused.FailsWith(t, http.StatusTooManyRequests, "insufficient_quota", "budget_exceeded", "")
+			var details struct {
+				Budget struct {
+					Of     string         `json:"of"`
+					Window string         `json:"window"`
+					Unit   string         `json:"unit"`
+					Limit  jsontext.Value `json:"limit"`
+				} `json:"budget"`
+				Used  jsontext.Value `json:"used"`
+				Reset string         `json:"reset"`
+			}
+			if err := json.Unmarshal(gatewaytest.ErrorOf(t, refused.Body).Details, &details); err != nil {
+				t.Fatal(err)
+			}
+			got := details.Budget
+			if got.Of != "key/k" || got.Window != test.window || got.Unit != test.unit || string(got.Limit) != test.limit || string(details.Used) != test.used || (details.Reset != "") != test.resets {
+				t.Errorf("details %+v", details)
+			}
+			retry := refused.Header.Get("Retry-After")
+			if refused.Header.Get("X-Should-Retry") != "false" || test.resets && (retry == "" || len(retry) > 2) || !test.resets && retry != "" {
+				t.Errorf("refused with %v", refused.Header)
+			}
+			if n := len(b.Requests()); n != test.answered {
+				t.Errorf("%d requests reached the backend", n)
+			}
+		})
+	}
+}
+
+// Requests that run at the same time do not pass a budget together, also when it is a
+// tenant's, and one that fails gives back what it had reserved.
+func TestParallelRequestsDoNotPassABudget(t *testing.T) {
+	t.Parallel()
+	b := gatewaytest.StartBackend(t)
+	b.ScriptForever(answer(10, 90))
+	r := gatewaytest.Start(t, strings.Replace(keyed(gatewaytest.PoolYAML(b), "tenant: acme"), "enabled: true,", "enabled: true, tenants: [{name: acme, budgets: {day: {tokens: 1000}}}],", 1))
+	var answered atomic.Int64
+	var clients sync.WaitGroup
+	for range 8 {
+		clients.Go(func() {
+			for range 5 {
+				if r.Chat(gatewaytest.With(`"max_tokens":90`), bearer...).Status == http.StatusOK {
+					answered.Add(1)
+				}
+			}
+		})
+	}
+	clients.Wait()
+	// Each reserves 90 and the estimate of a prompt, and costs 100.
+	if n := answered.Load(); n < 8 || n > 10 {
+		t.Errorf("%d requests of 100 tokens passed a budget of 1000", n)
+	}
+}
+
+// Budgets are kept while the ledger of usage is off, and over a restart.
+func TestBudgetsSurviveARestart(t *testing.T) {
+	t.Parallel()
+	b := gatewaytest.StartBackend(t)
+	b.ScriptForever(answer(100, 0))
+	dir := t.TempDir()
+	yaml := keyed(gatewaytest.PoolYAML(b), "budgets: {month: {tokens: 250}}")
+	for round, want := range []int{200, 200, 429} {
+		r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: yaml, DataDir: dir})
+		if got := r.Chat(gatewaytest.With(`"max_tokens":100`), bearer...); got.Status != want {
+			t.Errorf("round %d: %d, want %d: %s", round, got.Status, want, got.Body)
+		}
+		r.Halt()
+	}
+}
+
+// Three gateways share a budget of 10,000 tokens through Redis, which is killed, loses its
+// data and comes back. They end within what docs/quota.md promises.
+func TestGatewaysShareABudgetWhileRedisIsKilled(t *testing.T) {
+	t.Parallel()
+	redis := storetest.Redis(t)
+	b := gatewaytest.StartBackend(t)
+	b.ScriptForever(answer(10, 30))
+	var gateways []*gatewaytest.Gateway
+	for range 3 {
+		gateways = append(gateways, gatewaytest.Start(t, keyed(gatewaytest.PoolYAML(b), "budgets: {total: {tokens: 10000}}")+
+			"redis: {url: \""+redis.URL+"\"}\nquota: {distributed: {enabled: true, timeout: 2s}}\n"))
+	}
+	gatewaytest.Eventually(t, "all know each other", func() bool {
+		for _, r := range gateways {
+			if !strings.Contains(r.Logs.String(), `"gateways":3`) {
+				return false
+			}
+		}
+		return true
+	})
+	var answered atomic.Int64
+	hammer := func(each int, until int64) {
+		var clients sync.WaitGroup
+		for _, r := range gateways {
+			clients.Go(func() {
+				for range each {
+					if answered.Load() >= until {
+						return
+					}
+					if r.Chat(gatewaytest.With(`"max_tokens":40`), bearer...).Status == http.StatusOK {
+						answered.Add(1)
+					}
+				}
+			})
+		}
+		clients.Wait()
+	}
+	hammer(100, 90)
+	before := answered.Load()
+	redis.Kill()
+	hammer(40, 10_000)
+	during := answered.Load()
+	redis.Start()
+	storetest.FlushAll(t, redis)
+	gatewaytest.Eventually(t, "the budget is used up", func() bool {
+		hammer(20, 10_000)
+		refused := 0
+		for _, r := range gateways {
+			if got := r.Chat(gatewaytest.With(`"max_tokens":40`), bearer...); got.Status == http.StatusTooManyRequests {
+				refused++
+			} else if got.Status == http.StatusOK {
+				answered.Add(1)
+			}
+		}
+		return refused == len(gateways) && answered.Load()*40 > 9000
+	})
+	t.Logf("%d requests before Redis was killed, %d while it was away, %d after", before, during-before, answered.Load()-during)
+	// A request costs 40 tokens. The promise is the budget, and what the others reserved in
+	// the second before Redis was killed: at most all that was asked before.
+	if spent := answered.Load() * 40; spent > 10_000+before*40*2/3 {
+		t.Errorf("%d tokens of 10000 are spent", spent)
+	}
+}

@@ -1,0 +1,123 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/patchbay-ai/patchbay/internal/budget"
+	"github.com/patchbay-ai/patchbay/internal/quota"
+)
+
+// Budgets is the store of budgets that several gateways share. What each gateway has
+// committed is a field of one hash for each account and window.
+type Budgets struct {
+	client       rueidis.Client
+	prefix       string
+	commit, meet *rueidis.Lua
+}
+
+const (
+	// commitScript stores what a gateway has committed, unless there is something newer,
+	// and returns what all have.
+	commitScript = `
+local known = redis.call('HGET', KEYS[1], ARGV[1])
+local order = -1
+if known then order = tonumber(string.match(known, '^(%d+) ')) or -1 end
+if tonumber(ARGV[2]) > order then
+  redis.call('HSET', KEYS[1], ARGV[1], ARGV[2] .. ' ' .. ARGV[3])
+  redis.call('EXPIREAT', KEYS[1], ARGV[4])
+end
+return redis.call('HGETALL', KEYS[1])
+`
+	// meetScript notes the time of a gateway, forgets those that have not been there for
+	// long, and returns how many are left.
+	meetScript = `
+local now = tonumber(redis.call('TIME')[1])
+redis.call('ZADD', KEYS[1], now, ARGV[1])
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - tonumber(ARGV[2]))
+redis.call('EXPIRE', KEYS[1], 3600)
+return redis.call('ZCARD', KEYS[1])
+`
+	// presence is how long a gateway counts as there after it was.
+	presence = 10 * time.Second
+	// keepBudget is how long commitments are kept after the end of their window.
+	keepBudget = time.Hour
+)
+
+// OpenBudgets connects to the store at an address, until the context ends.
+func OpenBudgets(ctx context.Context, address, prefix string) (*Budgets, error) {
+	client, err := Connect(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	return &Budgets{client, prefix + ":budget", rueidis.NewLuaScript(commitScript), rueidis.NewLuaScript(meetScript)}, nil
+}
+
+// Close closes the connection.
+func (b *Budgets) Close() { b.client.Close() }
+
+// Commit stores what a gateway has committed and returns what all have.
+func (b *Budgets) Commit(ctx context.Context, gateway string, own []budget.Commitment) ([]map[string]budget.Committed, error) {
+	calls := make([]rueidis.LuaExec, len(own))
+	for i, c := range own {
+		calls[i] = rueidis.LuaExec{Keys: []string{b.hash(&c)}, Args: []string{
+			gateway, number(c.Order), writeAmounts(c.Amounts), number(c.Window.End(c.Start).Add(keepBudget).Unix()),
+		}}
+	}
+	all := make([]map[string]budget.Committed, len(own))
+	for i, reply := range b.commit.ExecMulti(ctx, b.client, calls...) {
+		fields, err := reply.AsStrMap()
+		if err != nil {
+			return nil, err
+		}
+		all[i] = make(map[string]budget.Committed, len(fields))
+		for name, value := range fields {
+			if committed, ok := readCommitted(value); ok {
+				all[i][name] = committed
+			}
+		}
+	}
+	return all, nil
+}
+
+// Meet says that a gateway is there and returns how many are.
+func (b *Budgets) Meet(ctx context.Context, gateway string) (int, error) {
+	n, err := b.meet.Exec(ctx, b.client, []string{b.prefix + ":gateways"}, []string{gateway, number(int64(presence / time.Second))}).AsInt64()
+	return int(n), err
+}
+
+func (b *Budgets) hash(c *budget.Commitment) string {
+	start := c.Start.UTC().Format("20060102")
+	if c.Window == quota.BudgetTotal {
+		start = "all"
+	}
+	return fmt.Sprintf("%s:{%s}:%s:%s", b.prefix, c.Account, c.Window, start)
+}
+
+func writeAmounts(a budget.Amounts) string {
+	return number(a[budget.Requests]) + " " + number(a[budget.Tokens]) + " " + number(a[budget.Cost])
+}
+
+// readCommitted reads the value of a field: the order, and the amounts.
+func readCommitted(value string) (c budget.Committed, ok bool) {
+	parts := strings.Split(value, " ")
+	if len(parts) != len(c.Amounts)+1 {
+		return c, false
+	}
+	numbers := make([]int64, len(parts))
+	for i, part := range parts {
+		n, err := strconv.ParseInt(part, 10, 64)
+		if err != nil {
+			return c, false
+		}
+		numbers[i] = n
+	}
+	c.Order = numbers[0]
+	copy(c.Amounts[:], numbers[1:])
+	return c, true
+}
