@@ -26,6 +26,7 @@ type clientEvents struct {
 	doc  jsonscan.Document
 	frameWriter
 
+	template textTemplate
 	started  bool
 	complete bool
 	open     blockKind
@@ -118,6 +119,10 @@ func (e *clientEvents) Next() ([]byte, error) {
 			e.end = err
 			return nil, err
 		}
+		if text, ok := e.template.text(chunk); ok && e.open == textBlock && len(text) > 0 {
+			e.piece("text_delta", "text", text)
+			return e.Out, nil
+		}
 		if err := e.doc.Parse(chunk); err != nil {
 			e.end = fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
 			return nil, e.end
@@ -164,6 +169,9 @@ func (e *clientEvents) chunk(root jsonscan.Value) {
 	if text := dialect.RawText(delta.Get("content")); len(text) > 0 {
 		e.openBlock(textBlock)
 		e.piece("text_delta", "text", text)
+		if !root.Get("usage").Given() {
+			e.template.learn(e.doc.Data(), choice, delta)
+		}
 	}
 	e.refusal = append(e.refusal, dialect.RawText(delta.Get("refusal"))...)
 	for call := delta.Get("tool_calls").First(); call.Kind() != jsonscan.Absent; call = call.Next() {

@@ -409,3 +409,23 @@ func FuzzUnify(f *testing.F) {
 		}
 	})
 }
+
+// A chunk is taken for one that has only another text if it is one.
+func TestTemplateMatchesOnlyOtherTexts(t *testing.T) {
+	chunk := func(delta string) []byte {
+		return []byte(`{"id":"c","choices":[{"index":0,"delta":{"content":` + delta + `},"finish_reason":null}]}`)
+	}
+	for delta, want := range map[string]bool{
+		`"a"`: true, `""`: true, `"a\"b"`: true, `"a\\"`: true, `"\\\""`: true, `"a\\","refusal":"b"`: false, `"a","refusal":"b"`: false, `"a","b":{"c":"d"},"e":"f"`: false,
+	} {
+		req := read(t, `{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}`)
+		events := Client{}.Events(req, dialect.StoredEvents(schema.Usage{}, chunk(`"first"`))).(*clientEvents)
+		if _, err := events.Next(); err != nil {
+			t.Fatal(err)
+		}
+		text, matches := events.template.text(chunk(delta))
+		if matches != want || matches && `"`+string(text)+`"` != delta {
+			t.Errorf("%s: %q, %v", delta, text, matches)
+		}
+	}
+}
