@@ -1,6 +1,7 @@
 package control
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -52,7 +53,7 @@ func (s sealedStore) SetHead(head Head) error {
 
 func (s sealedStore) Head() (Head, error) {
 	head, err := s.Store.Head()
-	if err != nil || len(head.File) == 0 {
+	if err != nil || !bytes.Contains(head.File, []byte(`"sealed"`)) {
 		return head, err
 	}
 	var services Services
