@@ -38,6 +38,7 @@ type draft struct {
 type service struct {
 	policy    []string // lines
 	aliases   []string // name: model
+	fallbacks []string // model: [others]
 	instances []instance
 }
 
@@ -300,6 +301,9 @@ func (s *service) write(b *strings.Builder, serviceType schema.ServiceType) {
 	}
 	if len(s.aliases) > 0 {
 		fmt.Fprintf(b, "    aliases: { %s }\n", strings.Join(s.aliases, ", "))
+	}
+	if len(s.fallbacks) > 0 {
+		fmt.Fprintf(b, "    fallbacks: { %s }\n", strings.Join(s.fallbacks, ", "))
 	}
 	if len(s.instances) == 0 {
 		b.WriteString("    instances: []\n")

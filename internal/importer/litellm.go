@@ -23,6 +23,9 @@ func (d *draft) litellm(root *yaml.Node) error {
 		d.litellmModel(model, fmt.Sprintf("model_list[%d]", i))
 	}
 	d.litellmAliases(at(root, "router_settings", "model_group_alias"))
+	for _, section := range []string{"router_settings", "litellm_settings"} {
+		d.litellmFallbacks(at(root, section, "fallbacks"), section+".fallbacks")
+	}
 	if n := at(root, "litellm_settings", "request_timeout"); n != nil {
 		d.litellmTimeout(n, "litellm_settings.request_timeout")
 	}
@@ -37,6 +40,49 @@ func (d *draft) litellm(root *yaml.Node) error {
 		d.changed(key, setting, "a management token (ADMIN) and an API key; only the hash is stored. Keys that LiteLLM issued are in its database: issue new ones with patchbay keys create")
 	}
 	return nil
+}
+
+// litellmFallbacks reads which models take over for others: a list of mappings.
+func (d *draft) litellmFallbacks(n *yaml.Node, setting string) {
+	for _, item := range items(n) {
+		for _, e := range entries(item) {
+			d.litellmFallback(e, setting+"."+e.key)
+		}
+	}
+}
+
+func (d *draft) litellmFallback(e entry, setting string) {
+	var names []string
+	for _, other := range items(e.value) {
+		names = append(names, d.text(other))
+	}
+	d.use(e.value)
+	for _, serviceType := range schema.ServiceTypes() {
+		s := d.services[serviceType]
+		serves := func(name string) bool {
+			return s != nil && slices.ContainsFunc(s.instances, func(i instance) bool { return i.name == name })
+		}
+		if !serves(e.key) {
+			continue
+		}
+		var list []string
+		for _, name := range names {
+			if serves(name) && name != e.key {
+				list = append(list, quote(name))
+			}
+		}
+		if len(list) == 0 || slices.ContainsFunc(s.fallbacks, func(f string) bool { return strings.HasPrefix(f, quote(e.key)+": ") }) {
+			break
+		}
+		s.fallbacks = append(s.fallbacks, quote(e.key)+": ["+strings.Join(list, ", ")+"]")
+		if len(list) == len(names) {
+			d.taken(e.value, setting, "fallbacks of %s", e.key)
+		} else {
+			d.changed(e.value, setting, "fallbacks of %s: those that are instances here", e.key)
+		}
+		return
+	}
+	d.unsupported(e.value, setting, "neither %s nor a model that takes over for it is an instance here", e.key)
 }
 
 // litellmAliases reads further names of models.

@@ -172,7 +172,7 @@ type reason struct {
 
 var reasons = []reason{
 	{LiteLLM, "environment_variables", "set these variables in the environment of the gateway"},
-	{LiteLLM, "fallbacks", "write fallbacks for it by hand; docs/traffic.md"},
+	{LiteLLM, "fallbacks", "write it as fallbacks of the service type; docs/traffic.md"},
 	{LiteLLM, "cache", "there is no cache of answers"},
 	{LiteLLM, "callback", "calls are in the access log, in OpenTelemetry traces and at /api/monitoring/calls"},
 	{LiteLLM, "database_url", "keys are in the data directory, or in PostgreSQL with store.config"},
