@@ -32,7 +32,7 @@ type allowed struct {
 // them is reached.
 func (a *allowed) take(r *request, price *prices.Price, now time.Time) error {
 	grant := r.caller.Grant
-	if a.counted = grant.CountsTokens() || price != nil; a.counted {
+	if a.counted = !r.req.Uncounted && (grant.CountsTokens() || price != nil); a.counted {
 		a.prompt = r.req.EstimatePrompt()
 		a.things.Images, a.things.Characters = r.req.AskedThings()
 	}
@@ -40,7 +40,7 @@ func (a *allowed) take(r *request, price *prices.Price, now time.Time) error {
 		return nil
 	}
 	var answer int64
-	if grant.CountsTokens() {
+	if a.counted {
 		var said bool
 		if answer, said = r.req.MostAnswered(); !said {
 			answer = grant.ReserveTokens
@@ -49,7 +49,7 @@ func (a *allowed) take(r *request, price *prices.Price, now time.Time) error {
 	if refusal := a.use.Take(grant.Accounts, a.prompt+answer, now); refusal != nil {
 		return keyLimited(refusal)
 	}
-	if !grant.HasBudgets() {
+	if !grant.HasBudgets() || r.req.Uncounted {
 		return nil
 	}
 	most := a.things
