@@ -68,7 +68,10 @@ func Open(dataDir string) (*Store, error) {
 func (s *Store) Data() *durable.Dir { return s.data }
 
 // Close releases the lock on the data directory.
-func (s *Store) Close() error { return s.lock.Close() }
+func (s *Store) Close() error {
+	unlock(s.lock)
+	return s.lock.Close()
+}
 
 // Versions returns the numbers of all versions in order.
 func (s *Store) Versions() ([]int, error) {
