@@ -73,7 +73,7 @@ func manyCells(t testing.TB, l *Ledger, cells int) {
 	t.Helper()
 	var ticket Ticket
 	now := time.Now()
-	for i := range cells / WindowCount {
+	for i := range cells / countedWindows {
 		who := benchSubject
 		who.User = fmt.Appendf(nil, "user-%06d", i)
 		if err := l.Admit(&ticket, who, now); err != nil {

@@ -45,7 +45,7 @@ func TestBacklogIsWrittenInBatches(t *testing.T) {
 	b := newBenchOn(t, newMemoryDisk(), &sql.MemorySnapshots, nil)
 	b.options.OpenSnapshots = func(context.Context) (Snapshots, error) { return sql, nil }
 	b.session.flushBatch = batch
-	const users = 3*batch/WindowCount + 1 // four batches, the last one small
+	const users = 3*batch/countedWindows + 1 // four batches, the last one small
 	for n := range users {
 		b.count(fmt.Sprint("user-", n), b.now, 1)
 	}
@@ -65,7 +65,7 @@ func TestBacklogIsWrittenInBatches(t *testing.T) {
 	after := newBenchOn(t, b.disk.afterKill(), &sql.MemorySnapshots, nil)
 	after.has(fmt.Sprint("user-", users-1), Day, map[string]string{day: "1/1"})
 	b.flush()
-	if want := users * WindowCount; sql.rows != want || b.Stats().RowsWritten != int64(want) {
+	if want := users * countedWindows; sql.rows != want || b.Stats().RowsWritten != int64(want) {
 		t.Errorf("%d rows were written, want %d, as there are cells", sql.rows, want)
 	}
 	if names, _ := b.disk.names(); len(names) != 1 || b.Status(t.Context()).Reason != "" {
@@ -113,7 +113,7 @@ func TestJournalIsCompactedWhenItDoubled(t *testing.T) {
 func TestMemoryIsBoundedWhileTheDatabaseIsAway(t *testing.T) {
 	b := newBench(t, nil)
 	const users = 10
-	b.session.cells.maxCells, b.session.cells.spareCells = users*int64(WindowCount), 2
+	b.session.cells.maxCells, b.session.cells.spareCells = users*int64(countedWindows), 2
 	b.sql.Down = true
 	total := 0
 	minute := func() (refused int) {

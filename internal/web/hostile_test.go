@@ -36,7 +36,8 @@ func TestHostilePathsAreAnswered(t *testing.T) {
 		for _, body := range []string{"", "{\"name\":\"\xff\"}"} {
 			method, target, _ := strings.Cut(request, " ")
 			answer := r.Do(method, target, body, "X-Tenant-Id", "\xff", "User-Agent", "\xff\xfe")
-			if answer.Status == 0 || answer.Status == http.StatusInternalServerError || !utf8.ValidString(answer.Body) {
+			isArchive := answer.Header.Get("Content-Type") == "application/zip"
+			if answer.Status == 0 || answer.Status == http.StatusInternalServerError || !isArchive && !utf8.ValidString(answer.Body) {
 				t.Errorf("%s with %q: %d %q", request, body, answer.Status, answer.Body)
 			}
 			if strings.HasPrefix(answer.Header.Get("Content-Type"), "application/json") && answer.Body != "" && !jsontext.Value(answer.Body).IsValid() {
