@@ -6,6 +6,7 @@
 import { mkdir, readFile, rm } from 'node:fs/promises'
 import { chromium } from 'playwright-core'
 import { demoGateway, someCalls } from './gateway.mjs'
+import { schemaFile, typesOf } from './generate-api.mjs'
 
 const all = {
   overview: '/', services: '/services', playground: '/playground', calls: '/calls', resilience: '/resilience',
@@ -36,6 +37,10 @@ let findings = 0
 const report = (where, what) => {
   findings++
   console.log(`${where}: ${what}`)
+}
+
+if (await typesOf(await (await fetch(new URL('/openapi.json', base))).text()) !== await readFile(schemaFile, 'utf8')) {
+  report('src/api/schema.ts', 'the gateway serves another API than the console was written for; run scripts/generate-api.mjs')
 }
 
 for (const [lang, theme, width] of combinations) {

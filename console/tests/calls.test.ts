@@ -4,7 +4,7 @@ import { filterCalls, logShare } from '@/pages/calls/filter'
 import { axisOf, timelineOf } from '@/pages/calls/timeline'
 
 const base: Call = {
-  requestId: 'req_A', time: '2026-11-15T12:05:00.227Z', service: 'chat', model: 'demo-flaky', instance: 'demo-flaky@http://b:1', status: 'success',
+  requestId: 'req_A', time: '2026-11-15T12:05:00.227Z', service: 'chat', door: 'chat', model: 'demo-flaky', instance: 'demo-flaky@http://b:1', status: 'success',
   httpStatus: 200, streamed: true, durationMs: 1200, attempts: 2,
   timeline: { receivedMs: 0.04, limiterMs: 0.07, queuedMs: 0, endMs: 1200, gatewayMs: 0.1, upstreamMs: 1199 },
   tries: [

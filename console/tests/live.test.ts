@@ -16,7 +16,7 @@ class Hand implements Source {
 let serial = 0
 function call(change: Partial<Call> = {}): Call {
   return {
-    requestId: `req_${serial++}`, time: new Date(now - 10).toISOString(), service: 'chat', model: 'm', instance: 'm@http://h:1', status: 'success',
+    requestId: `req_${serial++}`, time: new Date(now - 10).toISOString(), service: 'chat', door: 'chat', model: 'm', instance: 'm@http://h:1', status: 'success',
     httpStatus: 200, streamed: true, durationMs: 10, timeToFirstTokenMs: 2, attempts: 1, usage: { promptTokens: 1, completionTokens: 4, totalTokens: 5 },
     timeline: { receivedMs: 0, queuedMs: 0, upstreamMs: 9, endMs: 10, gatewayMs: 0.1 }, tries: [{ handle: 'i-1', instance: 'm@http://h:1', pickMs: 0, endMs: 10, reusedConnection: false }], ...change,
   }

@@ -3,7 +3,7 @@ import type { Usage } from '@/api/types'
 import { toCsv, totals } from '@/pages/quota/usage'
 
 const use = (model: string, start: string, requestCount: number, tokenCount: number, tenantId = ''): Usage => ({
-  dimensions: { tenantId, apiKeyId: '', userId: '', serviceType: 'chat', model }, window: 'MINUTE', windowStart: start, requestCount, tokenCount,
+  dimensions: { tenantId, apiKeyId: '', userId: '', serviceType: 'chat', model }, window: 'MINUTE', windowStart: start, requestCount, tokenCount, promptTokens: 0, completionTokens: tokenCount, cost: 0,
 })
 
 it('sums usage by group and by window', () => {

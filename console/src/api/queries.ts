@@ -45,8 +45,9 @@ export const versionConfig = (version: number) =>
     queryKey: ['version', version],
     staleTime: Number.POSITIVE_INFINITY,
     queryFn: async ({ signal }) => {
-      const reply = await data(api.GET('/api/config/version/{version}', { params: { path: { version } }, signal }))
-      return reply.config ?? {}
+      // The reply is YAML only where that is asked for.
+      const reply = (await body(api.GET('/api/config/version/{version}', { params: { path: { version } }, signal }))) as { data: Version }
+      return reply.data.config ?? {}
     },
   })
 

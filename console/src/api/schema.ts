@@ -283,10 +283,28 @@ export interface paths {
             cookie?: never;
         };
         get?: never;
-        put?: never;
+        /** Change what is given of a key that was issued: its tenant, scope, expiry and limits; at once */
+        put: operations["putApiAuthKeysId"];
         post?: never;
         /** Revoke a key at once */
         delete: operations["deleteApiAuthKeysId"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/auth/keys/{id}/rotate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Give a key that was issued a new text, which is shown this once; the old one stays good for the overlap */
+        post: operations["postApiAuthKeysIdRotate"];
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -379,6 +397,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/cluster": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The gateways that share the configuration, or Redis: who they are, and whether each is there and has the latest configuration */
+        get: operations["getApiCluster"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/config/backup": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** All versions as an archive, one file each */
+        get: operations["getApiConfigBackup"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/config/discover": {
         parameters: {
             query?: never;
@@ -390,6 +442,23 @@ export interface paths {
         put?: never;
         /** Ask a backend which models it has; a stored key is never sent */
         post: operations["postApiConfigDiscover"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/config/instance/add": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Add several instances, of any service types, as one version */
+        post: operations["postApiConfigInstanceAdd"];
         delete?: never;
         options?: never;
         head?: never;
@@ -625,7 +694,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** One service type */
+        /** One service type; as a section of a configuration file where Accept names application/yaml */
         get: operations["getApiConfigTypeServicesServiceType"];
         /** Change what is given; instances, when given, replace the list */
         put: operations["putApiConfigTypeServicesServiceType"];
@@ -662,7 +731,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** One version */
+        /** One version; its services as a section of a configuration file where Accept names application/yaml */
         get: operations["getApiConfigVersionVersion"];
         put?: never;
         post?: never;
@@ -1421,6 +1490,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/audio/translations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** English text from speech in any language (the same as POST /v1/audio/translations) */
+        post: operations["postAudioTranslations"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/chat/completions": {
         parameters: {
             query?: never;
@@ -1432,6 +1518,23 @@ export interface paths {
         put?: never;
         /** Chat; with stream true the reply is a stream of events (the same as POST /v1/chat/completions) */
         post: operations["postChatCompletions"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/completions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Completions of texts; with stream true the reply is a stream of events (the same as POST /v1/completions) */
+        post: operations["postCompletions"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1506,6 +1609,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/messages": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Chat in the shape of Anthropic's Messages API; with stream true the reply is a stream of events (the same as POST /v1/messages) */
+        post: operations["postMessages"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/messages/count_tokens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** How many tokens a request to /v1/messages has; an estimate where the backend cannot tell. It is not counted (the same as POST /v1/messages/count_tokens) */
+        post: operations["postMessagesCountTokens"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/metrics": {
         parameters: {
             query?: never;
@@ -1530,7 +1667,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Every model of every service type, once (the same as GET /v1/models) */
+        /** Every model of every service type, once; in the shape of Anthropic's API for a caller that sends anthropic-version (the same as GET /v1/models) */
         get: operations["getModels"];
         put?: never;
         post?: never;
@@ -1551,6 +1688,23 @@ export interface paths {
         get: operations["getModelsId"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/moderations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Whether texts or images are harmful (the same as POST /v1/moderations) */
+        post: operations["postModerations"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1591,6 +1745,58 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/responses": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Chat in the form of the Responses API; with stream true the reply is a stream of events (the same as POST /v1/responses) */
+        post: operations["postResponses"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/responses/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A response that is kept (the same as GET /v1/responses/{id}) */
+        get: operations["getResponsesId"];
+        put?: never;
+        post?: never;
+        /** Delete a response that is kept (the same as DELETE /v1/responses/{id}) */
+        delete: operations["deleteResponsesId"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/responses/{id}/input_items": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The items that were sent for a response that is kept (the same as GET /v1/responses/{id}/input_items) */
+        get: operations["getResponsesIdInputItems"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/audio/speech": {
         parameters: {
             query?: never;
@@ -1625,6 +1831,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/audio/translations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** English text from speech in any language */
+        post: operations["postV1AudioTranslations"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/chat/completions": {
         parameters: {
             query?: never;
@@ -1636,6 +1859,23 @@ export interface paths {
         put?: never;
         /** Chat; with stream true the reply is a stream of events */
         post: operations["postV1ChatCompletions"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/completions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Completions of texts; with stream true the reply is a stream of events */
+        post: operations["postV1Completions"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1693,6 +1933,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/messages": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Chat in the shape of Anthropic's Messages API; with stream true the reply is a stream of events */
+        post: operations["postV1Messages"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/messages/count_tokens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** How many tokens a request to /v1/messages has; an estimate where the backend cannot tell. It is not counted */
+        post: operations["postV1MessagesCountTokens"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/models": {
         parameters: {
             query?: never;
@@ -1700,7 +1974,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Every model of every service type, once */
+        /** Every model of every service type, once; in the shape of Anthropic's API for a caller that sends anthropic-version */
         get: operations["getV1Models"];
         put?: never;
         post?: never;
@@ -1721,6 +1995,23 @@ export interface paths {
         get: operations["getV1ModelsId"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/moderations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Whether texts or images are harmful */
+        post: operations["postV1Moderations"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1761,6 +2052,58 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/responses": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Chat in the form of the Responses API; with stream true the reply is a stream of events */
+        post: operations["postV1Responses"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/responses/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A response that is kept */
+        get: operations["getV1ResponsesId"];
+        put?: never;
+        post?: never;
+        /** Delete a response that is kept */
+        delete: operations["deleteV1ResponsesId"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/responses/{id}/input_items": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The items that were sent for a response that is kept */
+        get: operations["getV1ResponsesIdInputItems"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v2/rerank": {
         parameters: {
             query?: never;
@@ -1784,6 +2127,11 @@ export interface components {
     schemas: {
         /** @enum {string} */
         AccessRole: "VIEWER" | "OPERATOR" | "ADMIN";
+        Activation: {
+            /** Format: date-time */
+            at: string;
+            by?: string;
+        };
         ActiveFault: {
             /** @enum {string} */
             fault: "down" | "slow" | "none";
@@ -1798,6 +2146,13 @@ export interface components {
             /** Format: int64 */
             status: number;
             timestamp: string;
+        };
+        AddedInstanceInput: {
+            instance: components["schemas"]["InstanceInput"];
+            serviceType: components["schemas"]["ServiceType"];
+        };
+        AddRequest: {
+            instances: components["schemas"]["AddedInstanceInput"][];
         };
         AppInfo: {
             description: string;
@@ -1965,6 +2320,30 @@ export interface components {
              */
             timeout: number;
         };
+        Budget: {
+            cost?: string;
+            /** Format: int64 */
+            requests?: number;
+            /** Format: int64 */
+            tokens?: number;
+        };
+        BudgetInput: {
+            cost?: string | null;
+            /** Format: int64 */
+            requests?: number | null;
+            /** Format: int64 */
+            tokens?: number | null;
+        };
+        Budgets: {
+            day?: components["schemas"]["Budget"];
+            month?: components["schemas"]["Budget"];
+            total?: components["schemas"]["Budget"];
+        };
+        BudgetsInput: {
+            day?: components["schemas"]["BudgetInput"] | null;
+            month?: components["schemas"]["BudgetInput"] | null;
+            total?: components["schemas"]["BudgetInput"] | null;
+        };
         BuildInfo: {
             artifact: string;
             group: string;
@@ -1989,12 +2368,21 @@ export interface components {
             usageRatio: number;
         };
         Call: {
+            /** @description The name that the caller gave, where another model served: an alias, or a model with fallbacks. */
+            asked?: string;
             /** Format: int64 */
             attempts: number;
             /** @description The instances of the model when the first one was picked. */
             candidates?: components["schemas"]["Candidates"] | null;
             clientGone?: boolean;
             clientIp?: string;
+            /**
+             * Format: int64
+             * @description In millionths of the unit of prices.currency.
+             */
+            cost?: number;
+            /** @description The endpoint to which the request came. */
+            door: components["schemas"]["Door"];
             durationMs: number;
             errorCode?: string;
             /** @description Of the instance, as in X-Router-Instance. */
@@ -2074,10 +2462,12 @@ export interface components {
             inFlight: number;
             instanceId: string;
             reason?: string;
+            /** Format: int64 */
+            tier: number;
             weight: number;
         };
         Candidates: {
-            /** @description The others, by reason: disabled, no_weight, faulty, unhealthy, breaker_open, at_limit, no_slot. */
+            /** @description The others, by reason: disabled, no_weight, faulty, unhealthy, breaker_open, at_limit, no_slot, standby (a lower tier was ready). */
             passedOver?: {
                 [key: string]: number;
             };
@@ -2165,14 +2555,72 @@ export interface components {
             /** Format: int64 */
             remaining: number;
         };
+        Cluster: {
+            members: components["schemas"]["Member"][];
+            reached: boolean;
+            reason?: string;
+            /** @description The id of the gateway that answers. */
+            self: string;
+            /**
+             * @description Where the gateways announce themselves; none if nothing is shared.
+             * @enum {string}
+             */
+            source: "postgres" | "redis" | "none";
+        };
         CommitInfo: {
             id: string;
             time: string;
+        };
+        CompletionRequest: {
+            /** Format: int64 */
+            best_of?: number | null;
+            /** @description The prompt stands before the completion. */
+            echo?: boolean | null;
+            /** @description Its members count as if they stood beside it. */
+            extra_body?: {
+                [key: string]: unknown;
+            } | null;
+            frequency_penalty?: number | null;
+            /** Format: int64 */
+            logprobs?: number | null;
+            /**
+             * Format: int64
+             * @description Few backends take less than 1.
+             */
+            max_tokens?: number | null;
+            /** @example demo-chat */
+            model: string;
+            /**
+             * Format: int64
+             * @description Completions of each prompt.
+             */
+            n?: number | null;
+            presence_penalty?: number | null;
+            prompt: string | string[] | number[] | number[][];
+            stop?: (string | string[]) | null;
+            stream?: boolean | null;
+            stream_options?: components["schemas"]["StreamOptionsInput"] | null;
+            /** @description What stands behind the text that is completed. */
+            suffix?: string | null;
+            temperature?: number | null;
+            /** Format: int64 */
+            top_k?: number | null;
+            top_p?: number | null;
+            /** @description Who the request is made for; the quota ledger counts by it. */
+            user?: string | null;
+        } & {
+            [key: string]: unknown;
         };
         Config: {
             services: {
                 [key: string]: components["schemas"]["Service"];
             };
+        };
+        ContentPart: {
+            /** @example text */
+            type: string;
+        } & {
+            [key: string]: unknown;
         };
         ContentPartInput: {
             /** @example text */
@@ -2203,6 +2651,11 @@ export interface components {
             /** @enum {string} */
             level: "NORMAL" | "PARTIAL" | "MINIMAL" | "DISABLED";
             samplingRate: number;
+        };
+        DeletedResponse: {
+            deleted: boolean;
+            id: string;
+            object: string;
         };
         DemoState: {
             faults: components["schemas"]["ActiveFault"][];
@@ -2254,6 +2707,8 @@ export interface components {
                 [key: string]: components["schemas"]["Distribution"];
             };
         };
+        /** @enum {string} */
+        Door: "chat" | "embeddings" | "rerank" | "speech" | "transcriptions" | "images" | "image_edits" | "messages" | "responses" | "completions" | "moderations" | "translations" | "count_tokens";
         Dropped: {
             /** Format: int64 */
             count: number;
@@ -2352,17 +2807,21 @@ export interface components {
             clientIp: string;
             limits: components["schemas"]["Limits"];
             model: string;
+            passedOver: components["schemas"]["PassedModel"][];
             pick: string | null;
             queue: components["schemas"]["Queue"];
             quota: components["schemas"]["Ledger"];
             refusal: components["schemas"]["Refusal"] | null;
+            servedModel: string;
             service: components["schemas"]["ServiceType"];
             strategy: components["schemas"]["BalanceStrategy"] | null;
+            /** Format: int64 */
+            tier: number | null;
             why: string;
         };
         Fault: {
-            /** @description Null where no field is wrong. */
-            data: components["schemas"]["FaultData"] | null;
+            /** @description Always null. */
+            data: unknown;
             /**
              * @description Of the quota ledger.
              * @enum {string}
@@ -2371,9 +2830,6 @@ export interface components {
             message: string;
             /** @description Always false. */
             success: boolean;
-        };
-        FaultData: {
-            errors: components["schemas"]["FieldError"][];
         };
         FaultRequest: {
             /** @enum {string} */
@@ -2386,10 +2842,16 @@ export interface components {
              */
             seconds?: number | null;
         };
-        FieldError: {
-            /** @example instance.baseUrl */
-            field: string;
-            message: string;
+        Found: {
+            /** @description Why the backend did not tell its models; those that were known stay. */
+            error?: string;
+            /** @description Those that it serves; each has an instance of its own in monitoring. */
+            models: string[];
+            /**
+             * Format: date-time
+             * @description When the backend was asked last; null before that.
+             */
+            readAt: string | null;
         };
         FoundProperty: {
             source: string;
@@ -2521,6 +2983,11 @@ export interface components {
             /** @description The kind of backend, which must be one that serves the service type; empty for that of the service type. */
             adapter: string;
             apiKey: string;
+            /**
+             * @description The query parameter api-version of every call, which Azure wants; empty for that of the adapter.
+             * @example 2024-10-21
+             */
+            apiVersion: string;
             /** @example http://127.0.0.1:11434 */
             baseUrl: string;
             enabled: boolean;
@@ -2534,6 +3001,8 @@ export interface components {
             keepAlive: boolean | null;
             /** Format: int64 */
             maxConcurrency: number;
+            /** @description In place of a name: discover for all models that the backend lists, or patterns of their names such as qwen*. */
+            models: string[];
             /**
              * @description The model that callers ask for.
              * @example llama3
@@ -2545,6 +3014,13 @@ export interface components {
             proxy: string;
             /** @description The secrets that the configuration file gave as references, such as ${KEY}; they are shown as written there. */
             readonly references?: string[];
+            /** @description Whether the backend speaks the Responses API itself, so that requests to /v1/responses are passed on to it; null for what is usual: true for OpenAI, false for all others. */
+            responses: boolean | null;
+            /**
+             * Format: int64
+             * @description The instance gets traffic only while no instance of the same model with a lower tier is ready.
+             */
+            tier: number;
             timeouts: components["schemas"]["BackendTimeouts"];
             tls: components["schemas"]["BackendTLS"];
             upstreamModel: string;
@@ -2555,8 +3031,13 @@ export interface components {
              * @description The kind of backend, which must be one that serves the service type; empty for that of the service type.
              * @enum {string|null}
              */
-            adapter?: "" | "anthropic" | "claude" | "cohere" | "gemini" | "google" | "gpustack" | "jina" | "llama-server" | "llama.cpp" | "llamacpp" | "localai" | "normal" | "ollama" | "openai" | "tei" | "vllm" | "whisper-server" | "whisper.cpp" | "whispercpp" | "xinference" | null;
+            adapter?: "" | "anthropic" | "azure" | "azure-openai" | "claude" | "cohere" | "gemini" | "google" | "gpustack" | "jina" | "llama-server" | "llama.cpp" | "llamacpp" | "localai" | "normal" | "ollama" | "openai" | "tei" | "vllm" | "whisper-server" | "whisper.cpp" | "whispercpp" | "xinference" | null;
             apiKey?: string | null;
+            /**
+             * @description The query parameter api-version of every call, which Azure wants; empty for that of the adapter.
+             * @example 2024-10-21
+             */
+            apiVersion?: string | null;
             /** @example http://127.0.0.1:11434 */
             baseUrl?: string | null;
             enabled?: boolean | null;
@@ -2570,6 +3051,8 @@ export interface components {
             keepAlive?: boolean | null;
             /** Format: int64 */
             maxConcurrency?: number | null;
+            /** @description In place of a name: discover for all models that the backend lists, or patterns of their names such as qwen*. */
+            models?: string[] | null;
             /**
              * @description The model that callers ask for.
              * @example llama3
@@ -2581,6 +3064,13 @@ export interface components {
             proxy?: string | null;
             /** @description The secrets that the configuration file gave as references, such as ${KEY}; they are shown as written there. */
             readonly references?: string[] | null;
+            /** @description Whether the backend speaks the Responses API itself, so that requests to /v1/responses are passed on to it; null for what is usual: true for OpenAI, false for all others. */
+            responses?: boolean | null;
+            /**
+             * Format: int64
+             * @description The instance gets traffic only while no instance of the same model with a lower tier is ready.
+             */
+            tier?: number | null;
             timeouts?: components["schemas"]["BackendTimeoutsInput"] | null;
             tls?: components["schemas"]["BackendTLSInput"] | null;
             upstreamModel?: string | null;
@@ -2590,10 +3080,17 @@ export interface components {
             /** @description The kind of backend, which must be one that serves the service type; empty for that of the service type. */
             adapter: string;
             apiKey: string;
+            /**
+             * @description The query parameter api-version of every call, which Azure wants; empty for that of the adapter.
+             * @example 2024-10-21
+             */
+            apiVersion: string;
             /** @example http://127.0.0.1:11434 */
             baseUrl: string;
             enabled: boolean;
             forwardAuthorization: boolean;
+            /** @description What an instance that discovers models has found. */
+            found?: components["schemas"]["Found"] | null;
             headers: {
                 [key: string]: string;
             };
@@ -2611,6 +3108,8 @@ export interface components {
             lastHealthCheck: string | null;
             /** Format: int64 */
             maxConcurrency: number;
+            /** @description In place of a name: discover for all models that the backend lists, or patterns of their names such as qwen*. */
+            models: string[];
             /**
              * @description The model that callers ask for.
              * @example llama3
@@ -2622,6 +3121,13 @@ export interface components {
             proxy: string;
             /** @description The secrets that the configuration file gave as references, such as ${KEY}; they are shown as written there. */
             readonly references?: string[];
+            /** @description Whether the backend speaks the Responses API itself, so that requests to /v1/responses are passed on to it; null for what is usual: true for OpenAI, false for all others. */
+            responses: boolean | null;
+            /**
+             * Format: int64
+             * @description The instance gets traffic only while no instance of the same model with a lower tier is ready.
+             */
+            tier: number;
             timeouts: components["schemas"]["BackendTimeouts"];
             tls: components["schemas"]["BackendTLS"];
             upstreamModel: string;
@@ -2632,8 +3138,13 @@ export interface components {
              * @description The kind of backend, which must be one that serves the service type; empty for that of the service type.
              * @enum {string|null}
              */
-            adapter?: "" | "anthropic" | "claude" | "cohere" | "gemini" | "google" | "gpustack" | "jina" | "llama-server" | "llama.cpp" | "llamacpp" | "localai" | "normal" | "ollama" | "openai" | "tei" | "vllm" | "whisper-server" | "whisper.cpp" | "whispercpp" | "xinference" | null;
+            adapter?: "" | "anthropic" | "azure" | "azure-openai" | "claude" | "cohere" | "gemini" | "google" | "gpustack" | "jina" | "llama-server" | "llama.cpp" | "llamacpp" | "localai" | "normal" | "ollama" | "openai" | "tei" | "vllm" | "whisper-server" | "whisper.cpp" | "whispercpp" | "xinference" | null;
             apiKey?: string | null;
+            /**
+             * @description The query parameter api-version of every call, which Azure wants; empty for that of the adapter.
+             * @example 2024-10-21
+             */
+            apiVersion?: string | null;
             /** @example http://127.0.0.1:11434 */
             baseUrl: string;
             enabled?: boolean | null;
@@ -2647,6 +3158,8 @@ export interface components {
             keepAlive?: boolean | null;
             /** Format: int64 */
             maxConcurrency?: number | null;
+            /** @description In place of a name: discover for all models that the backend lists, or patterns of their names such as qwen*. */
+            models?: string[] | null;
             /**
              * @description The model that callers ask for.
              * @example llama3
@@ -2658,6 +3171,13 @@ export interface components {
             proxy?: string | null;
             /** @description The secrets that the configuration file gave as references, such as ${KEY}; they are shown as written there. */
             readonly references?: string[] | null;
+            /** @description Whether the backend speaks the Responses API itself, so that requests to /v1/responses are passed on to it; null for what is usual: true for OpenAI, false for all others. */
+            responses?: boolean | null;
+            /**
+             * Format: int64
+             * @description The instance gets traffic only while no instance of the same model with a lower tier is ready.
+             */
+            tier?: number | null;
             timeouts?: components["schemas"]["BackendTimeoutsInput"] | null;
             tls?: components["schemas"]["BackendTLSInput"] | null;
             upstreamModel?: string | null;
@@ -2693,6 +3213,8 @@ export interface components {
             /** @enum {string} */
             status: "HEALTHY" | "UNHEALTHY";
             successRate?: number | null;
+            /** Format: int64 */
+            tier: number;
             url: string;
             weight: number;
         };
@@ -2712,11 +3234,20 @@ export interface components {
             content: number[];
             page: components["schemas"]["Page"];
         };
+        ItemList: {
+            data: unknown[];
+            first_id: string | null;
+            has_more: boolean;
+            last_id: string | null;
+            object: string;
+        };
         JavaInfo: {
             vendor: string;
             version: string;
         };
         Key: {
+            addresses: string[];
+            budgets: components["schemas"]["Budgets"];
             /** Format: date-time */
             createdAt?: string;
             createdBy?: string;
@@ -2724,11 +3255,16 @@ export interface components {
             /** @description Empty for a key that does not expire. */
             expiresAt: string;
             id: string;
-            /** @description Only in the reply that issues it. */
+            /** @description Only in the reply that issues or rotates it. */
             key?: string;
+            limits: components["schemas"]["KeyLimits"];
             models: string[];
             /** Format: date-time */
+            previousUntil?: string;
+            /** Format: date-time */
             revokedAt?: string;
+            /** Format: date-time */
+            rotatedAt?: string;
             services: components["schemas"]["ServiceType"][];
             /** @enum {string} */
             source: "config" | "issued";
@@ -2736,15 +3272,54 @@ export interface components {
             status: "ACTIVE" | "EXPIRED" | "REVOKED" | "UNREADABLE";
             tenant: string;
         };
+        KeyLimits: {
+            /** Format: int64 */
+            concurrentRequests: number;
+            /**
+             * Format: int64
+             * @description 0 is as security.defaults says, -1 no limit.
+             */
+            requestsPerMinute: number;
+            /** Format: int64 */
+            tokensPerMinute: number;
+        };
+        KeyLimitsInput: {
+            /** Format: int64 */
+            concurrentRequests?: number | null;
+            /**
+             * Format: int64
+             * @description 0 is as security.defaults says, -1 no limit.
+             */
+            requestsPerMinute?: number | null;
+            /** Format: int64 */
+            tokensPerMinute?: number | null;
+        };
         KeyPage: {
             content: components["schemas"]["Key"][];
             page: components["schemas"]["Page"];
         };
         KeyRequest: {
+            /** @description Addresses, or ranges such as 10.0.0.0/8, from which the key may be used; all of them where none is given. */
+            addresses?: string[] | null;
+            budgets?: components["schemas"]["BudgetsInput"] | null;
             expiresAt?: (string | "") | null;
             /** @description One is made where it is left out. */
             id?: string | null;
+            limits?: components["schemas"]["KeyLimitsInput"] | null;
+            /** @description What the key is good for; all of them where none is given. A * stands for any text. */
+            models?: string[] | null;
             /** @description What the key is good for; all of them where none is given. */
+            services?: components["schemas"]["ServiceType"][] | null;
+            /** @description At most 128 bytes. */
+            tenant?: string | null;
+        };
+        KeyTermsInput: {
+            /** @description Addresses, or ranges such as 10.0.0.0/8, from which the key may be used; all of them where none is given. */
+            addresses?: string[] | null;
+            budgets?: components["schemas"]["BudgetsInput"] | null;
+            expiresAt?: (string | "") | null;
+            limits?: components["schemas"]["KeyLimitsInput"] | null;
+            /** @description What the key is good for; all of them where none is given. A * stands for any text. */
             models?: string[] | null;
             /** @description What the key is good for; all of them where none is given. */
             services?: components["schemas"]["ServiceType"][] | null;
@@ -2782,6 +3357,7 @@ export interface components {
             clientLimits: components["schemas"]["ClientLimit"][];
             enabled: boolean;
             globalLimit: components["schemas"]["GlobalLimit"];
+            shared: boolean;
         };
         LimitStatuses: {
             services: {
@@ -2886,6 +3462,8 @@ export interface components {
             /** @description Since the start; of an instance since it was added, and its calls. */
             requests: components["schemas"]["MetricsOutcomes"];
             service: components["schemas"]["ServiceType"];
+            /** Format: int64 */
+            tier: number;
             /**
              * Format: int64
              * @description Since the start.
@@ -3048,11 +3626,122 @@ export interface components {
             statistic: "COUNT" | "VALUE" | "TOTAL_TIME" | "MAX";
             value: number;
         };
+        Member: {
+            address: string;
+            /**
+             * Format: int64
+             * @description The version of the configuration that is in force there.
+             */
+            configVersion: number;
+            id: string;
+            /** Format: date-time */
+            lastSeen: string;
+            /** Format: date-time */
+            startedAt: string;
+            /**
+             * @description behind: it has not had the latest configuration for 10 s; away: it was not heard of for 10 s.
+             * @enum {string}
+             */
+            state: "up" | "behind" | "away";
+            /** @description The stores that it uses, and whether it reaches each. */
+            stores: {
+                [key: string]: boolean;
+            };
+            /** @description Of the program. */
+            version: string;
+        };
         MessageInput: {
             content: string | components["schemas"]["ContentPartInput"][];
             name?: string | null;
             /** @enum {string} */
             role: "system" | "developer" | "user" | "tool" | "function";
+        } & {
+            [key: string]: unknown;
+        };
+        MessageMetadataInput: {
+            /** @description Who the request is made for; the quota ledger counts by it. */
+            user_id?: string | null;
+        } & {
+            [key: string]: unknown;
+        };
+        MessageReply: {
+            content: components["schemas"]["ContentPart"][];
+            id: string;
+            model: string;
+            role: string;
+            stop_reason: string | null;
+            stop_sequence?: string | null;
+            type: string;
+            usage: components["schemas"]["MessageUsage"];
+        } & {
+            [key: string]: unknown;
+        };
+        MessageRequest: {
+            /** Format: int64 */
+            max_tokens?: number | null;
+            messages: components["schemas"]["MessageTurnInput"][];
+            metadata?: components["schemas"]["MessageMetadataInput"] | null;
+            /** @example demo-chat */
+            model: string;
+            stop_sequences?: string[] | null;
+            stream?: boolean | null;
+            system?: (string | components["schemas"]["ContentPartInput"][]) | null;
+            temperature?: number | null;
+            thinking?: {
+                [key: string]: unknown;
+            } | null;
+            tool_choice?: {
+                [key: string]: unknown;
+            } | null;
+            tools?: {
+                [key: string]: unknown;
+            }[] | null;
+            /** Format: int64 */
+            top_k?: number | null;
+            top_p?: number | null;
+        } & {
+            [key: string]: unknown;
+        };
+        MessagesErrorBody: {
+            error: components["schemas"]["MessagesErrorValue"];
+            request_id: string;
+            /** @constant */
+            type: "error";
+        };
+        MessagesErrorValue: {
+            code: string;
+            details?: unknown;
+            message: string;
+            param?: string | null;
+            /** @enum {string} */
+            type: "invalid_request_error" | "authentication_error" | "permission_error" | "not_found_error" | "request_too_large" | "rate_limit_error" | "overloaded_error" | "api_error";
+        };
+        MessagesModel: {
+            /** Format: date-time */
+            created_at: string;
+            display_name: string;
+            id: string;
+            /** @constant */
+            type: "model";
+        };
+        MessagesModelPage: {
+            data: components["schemas"]["MessagesModel"][];
+            first_id: string | null;
+            has_more: boolean;
+            last_id: string | null;
+        };
+        MessageTurnInput: {
+            content: string | components["schemas"]["ContentPartInput"][];
+            /** @enum {string} */
+            role: "user" | "assistant" | "system";
+        } & {
+            [key: string]: unknown;
+        };
+        MessageUsage: {
+            /** Format: int64 */
+            input_tokens: number;
+            /** Format: int64 */
+            output_tokens: number;
         } & {
             [key: string]: unknown;
         };
@@ -3103,6 +3792,8 @@ export interface components {
         };
         ModelEntry: {
             adapter: string;
+            /** @description The model that serves it, where the name is an alias. */
+            alias_of?: string;
             /** Format: int64 */
             created: number;
             id: string;
@@ -3113,6 +3804,26 @@ export interface components {
         ModelList: {
             data: components["schemas"]["Model"][];
             object: string;
+        };
+        Moderation: {
+            id?: string;
+            model?: string;
+            results: components["schemas"]["Verdict"][];
+        } & {
+            [key: string]: unknown;
+        };
+        ModerationRequest: {
+            /** @description Its members count as if they stood beside it. */
+            extra_body?: {
+                [key: string]: unknown;
+            } | null;
+            input: string | string[] | components["schemas"]["ContentPartInput"][];
+            /** @example demo-chat */
+            model: string;
+            /** @description Who the request is made for; the quota ledger counts by it. */
+            user?: string | null;
+        } & {
+            [key: string]: unknown;
         };
         Monitoring: {
             collectionInterval: string;
@@ -3157,6 +3868,8 @@ export interface components {
             /** Format: int64 */
             version: number;
         };
+        /** @enum {string} */
+        NamingReason: "unavailable" | "overloaded" | "context";
         OsInfo: {
             arch: string;
             name: string;
@@ -3180,6 +3893,10 @@ export interface components {
             totalElements: number;
             /** Format: int64 */
             totalPages: number;
+        };
+        PassedModel: {
+            model: string;
+            reason: string;
         };
         PrefixRequest: {
             prefix: string;
@@ -3310,7 +4027,16 @@ export interface components {
             windows: components["schemas"]["QuotaWindow"][];
         };
         QuotaUsage: {
+            /** Format: int64 */
+            completionTokens: number;
+            /**
+             * Format: int64
+             * @description In millionths of the unit of prices.currency, by the prices at the time of each request.
+             */
+            cost: number;
             dimensions: components["schemas"]["QuotaDimensions"];
+            /** Format: int64 */
+            promptTokens: number;
             /** Format: int64 */
             requestCount: number;
             /** Format: int64 */
@@ -3354,6 +4080,7 @@ export interface components {
             /** Format: int64 */
             refillRate: number;
             scope: components["schemas"]["RatelimitScope"];
+            shared?: boolean;
             /**
              * Format: int64
              * @description Milliseconds.
@@ -3369,6 +4096,7 @@ export interface components {
             /** Format: int64 */
             refillRate?: number | null;
             scope?: components["schemas"]["RatelimitScope"] | null;
+            shared?: boolean | null;
             warmUpPeriod?: (number | string) | null;
         };
         Refusal: {
@@ -3399,6 +4127,72 @@ export interface components {
             component: string;
             operation: string;
         };
+        Response: {
+            /** Format: int64 */
+            created_at: number;
+            id: string;
+            model: string;
+            object: string;
+            output: unknown[];
+            status: string;
+            usage?: components["schemas"]["ResponseUsage"] | null;
+        } & {
+            [key: string]: unknown;
+        };
+        ResponseItemInput: {
+            /** @description message, reasoning, function_call, function_call_output, custom_tool_call, custom_tool_call_output, item_reference or additional_tools; message if it is left out. */
+            type?: string | null;
+        } & {
+            [key: string]: unknown;
+        };
+        ResponseReasoningInput: {
+            effort?: string | null;
+        } & {
+            [key: string]: unknown;
+        };
+        ResponseRequest: {
+            /** @description Its members count as if they stood beside it. */
+            extra_body?: {
+                [key: string]: unknown;
+            } | null;
+            input?: (string | components["schemas"]["ResponseItemInput"][]) | null;
+            instructions?: string | null;
+            /** Format: int64 */
+            max_output_tokens?: number | null;
+            /** @example demo-chat */
+            model: string;
+            parallel_tool_calls?: boolean | null;
+            /** @description The response that this one continues. */
+            previous_response_id?: string | null;
+            reasoning?: components["schemas"]["ResponseReasoningInput"] | null;
+            /** @description Whether the response is kept, so that it can be continued; true if it is left out. */
+            store?: boolean | null;
+            stream?: boolean | null;
+            temperature?: number | null;
+            tools?: components["schemas"]["ResponseToolInput"][] | null;
+            top_p?: number | null;
+            /** @description Who the request is made for; the quota ledger counts by it. */
+            user?: string | null;
+        } & {
+            [key: string]: unknown;
+        };
+        ResponseToolInput: {
+            name?: string | null;
+            /** @description function, custom or namespace; hosted tools that clients offer by habit, such as web_search, are left out. */
+            type: string;
+        } & {
+            [key: string]: unknown;
+        };
+        ResponseUsage: {
+            /** Format: int64 */
+            input_tokens: number;
+            /** Format: int64 */
+            output_tokens: number;
+            /** Format: int64 */
+            total_tokens: number;
+        } & {
+            [key: string]: unknown;
+        };
         Result: {
             /** @description Why the backend could not be reached. */
             cause?: string;
@@ -3427,6 +4221,9 @@ export interface components {
             dryRun?: boolean;
             name: string;
         };
+        RotationRequest: {
+            overlap?: (number | string) | null;
+        };
         Self: {
             /** @description The name of the token; open where security is off. */
             name: string;
@@ -3437,7 +4234,17 @@ export interface components {
         Service: {
             /** @description The kind of the instances that name none, which must be one that serves the service type. */
             adapter: string;
+            /** @description Further names of models: the name that callers ask for, and the model that serves it. */
+            aliases: {
+                [key: string]: string;
+            };
             circuitBreaker: components["schemas"]["BreakerSettings"];
+            /** @description For which reasons fallbacks take over. */
+            fallbackOn: components["schemas"]["NamingReason"][];
+            /** @description The models that take over from a model that cannot serve a request, in the order in which they are tried. */
+            fallbacks: {
+                [key: string]: string[];
+            };
             healthCheck: components["schemas"]["BackendHealthSettings"];
             instances: components["schemas"]["Instance"][];
             loadBalancer: components["schemas"]["BalanceStrategy"];
@@ -3450,8 +4257,18 @@ export interface components {
              * @description The kind of the instances that name none, which must be one that serves the service type.
              * @enum {string|null}
              */
-            adapter?: "anthropic" | "claude" | "cohere" | "gemini" | "google" | "gpustack" | "jina" | "llama-server" | "llama.cpp" | "llamacpp" | "localai" | "normal" | "ollama" | "openai" | "tei" | "vllm" | "whisper-server" | "whisper.cpp" | "whispercpp" | "xinference" | null;
+            adapter?: "anthropic" | "azure" | "azure-openai" | "claude" | "cohere" | "gemini" | "google" | "gpustack" | "jina" | "llama-server" | "llama.cpp" | "llamacpp" | "localai" | "normal" | "ollama" | "openai" | "tei" | "vllm" | "whisper-server" | "whisper.cpp" | "whispercpp" | "xinference" | null;
+            /** @description Further names of models: the name that callers ask for, and the model that serves it. */
+            aliases?: {
+                [key: string]: string | null;
+            } | null;
             circuitBreaker?: components["schemas"]["BreakerSettingsInput"] | null;
+            /** @description For which reasons fallbacks take over. */
+            fallbackOn?: components["schemas"]["NamingReason"][] | null;
+            /** @description The models that take over from a model that cannot serve a request, in the order in which they are tried. */
+            fallbacks?: {
+                [key: string]: string[] | null;
+            } | null;
             healthCheck?: components["schemas"]["BackendHealthSettingsInput"] | null;
             instances?: components["schemas"]["InstanceInput"][] | null;
             loadBalancer?: components["schemas"]["BalanceStrategy"] | null;
@@ -3554,6 +4371,25 @@ export interface components {
             instance?: components["schemas"]["InstanceChanges"] | null;
             instanceId?: string | null;
         };
+        TextChoice: {
+            finish_reason?: string | null;
+            /** Format: int64 */
+            index?: number;
+            text?: string;
+        } & {
+            [key: string]: unknown;
+        };
+        TextCompletion: {
+            choices: components["schemas"]["TextChoice"][];
+            /** Format: int64 */
+            created: number;
+            id: string;
+            model: string;
+            object: string;
+            usage?: components["schemas"]["TokenUsage"] | null;
+        } & {
+            [key: string]: unknown;
+        };
         TextDocument: {
             text: string;
         } & {
@@ -3583,6 +4419,12 @@ export interface components {
             status: "ACTIVE" | "EXPIRED" | "REVOKED" | "UNREADABLE";
             /** @description Only in the reply that issues or rotates it. */
             token?: string;
+        };
+        TokenCount: {
+            /** @description No backend counted them; the header X-Router-Estimated says so, too. */
+            estimated?: boolean;
+            /** Format: int64 */
+            input_tokens: number;
         };
         TokenPage: {
             content: components["schemas"]["Token"][];
@@ -3625,11 +4467,37 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
+        TranslationRequest: {
+            /** Format: binary */
+            file: string;
+            /** @example demo-stt */
+            model: string;
+            prompt?: string;
+            /** @enum {string} */
+            response_format?: "json" | "verbose_json" | "text" | "srt" | "vtt";
+            temperature?: number;
+        } & {
+            [key: string]: unknown;
+        };
         UpdateRequest: {
             instance: components["schemas"]["InstanceChanges"];
             instanceId: string;
         };
+        Verdict: {
+            flagged?: boolean;
+        } & {
+            [key: string]: unknown;
+        };
         Version: {
+            /**
+             * Format: date-time
+             * @description When the version last came into force on this gateway; left out where that was too long ago to be known.
+             */
+            activatedAt?: string | null;
+            /** @description Who put it into force then; left out where another gateway did. */
+            activatedBy?: string;
+            /** @description All times at which it came into force, the latest last. */
+            activations?: components["schemas"]["Activation"][];
             author: string;
             config?: components["schemas"]["Config"] | null;
             /** Format: date-time */
@@ -4664,6 +5532,109 @@ export interface operations {
             };
         };
     };
+    putApiAuthKeysId: {
+        parameters: {
+            query?: {
+                /** @description Validate, tell what would change, and change nothing. */
+                dryRun?: boolean | ("" | "0" | "1" | "t" | "T" | "TRUE" | "True" | "f" | "F" | "FALSE" | "False");
+            };
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["KeyTermsInput"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Success"] & {
+                        data: components["schemas"]["Key"];
+                    };
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+        };
+    };
     deleteApiAuthKeysId: {
         parameters: {
             query?: {
@@ -4686,6 +5657,109 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["Success"] & {
                         data: components["schemas"]["RevokedKey"];
+                    };
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+        };
+    };
+    postApiAuthKeysIdRotate: {
+        parameters: {
+            query?: {
+                /** @description Validate, tell what would change, and change nothing. */
+                dryRun?: boolean | ("" | "0" | "1" | "t" | "T" | "TRUE" | "True" | "f" | "F" | "FALSE" | "False");
+            };
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RotationRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Success"] & {
+                        data: components["schemas"]["Key"];
                     };
                 };
             };
@@ -5380,6 +6454,132 @@ export interface operations {
             };
         };
     };
+    getApiCluster: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Success"] & {
+                        data: components["schemas"]["Cluster"];
+                    };
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+        };
+    };
+    getApiConfigBackup: {
+        parameters: {
+            query?: {
+                /** @description With the keys of the backends, which only ADMIN may see; they are masked otherwise. */
+                secrets?: boolean | ("" | "0" | "1" | "t" | "T" | "TRUE" | "True" | "f" | "F" | "FALSE" | "False");
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/zip": string;
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+        };
+    };
     postApiConfigDiscover: {
         parameters: {
             query?: {
@@ -5454,6 +6654,139 @@ export interface operations {
             };
             /** @description Too Many Requests */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+        };
+    };
+    postApiConfigInstanceAdd: {
+        parameters: {
+            query?: {
+                /** @description Validate, tell what would change, and change nothing. */
+                dryRun?: boolean | ("" | "0" | "1" | "t" | "T" | "TRUE" | "True" | "f" | "F" | "FALSE" | "False");
+            };
+            header?: {
+                /** @description The version that the change is based on, or several with commas between them; 409 if none of them is current. */
+                "If-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["AddRequest"];
+            };
+        };
+        responses: {
+            /** @description Nothing was created */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Success"] & {
+                        data: components["schemas"]["Change"];
+                    };
+                };
+            };
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Success"] & {
+                        data: components["schemas"]["Change"];
+                    };
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -6811,6 +8144,7 @@ export interface operations {
                     "application/json": components["schemas"]["Success"] & {
                         data: components["schemas"]["Service"];
                     };
+                    "application/yaml": string;
                 };
             };
             /** @description Bad Request */
@@ -7341,6 +8675,7 @@ export interface operations {
                     "application/json": components["schemas"]["Success"] & {
                         data: components["schemas"]["Version"];
                     };
+                    "application/yaml": string;
                 };
             };
             /** @description Bad Request */
@@ -10924,6 +12259,158 @@ export interface operations {
             };
         };
     };
+    postAudioTranslations: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "multipart/form-data": components["schemas"]["TranslationRequest"];
+            };
+        };
+        responses: {
+            /** @description Another error of a backend */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Another error of a backend */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Transcription"];
+                    "text/event-stream": unknown;
+                    "text/plain": string;
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Bad Gateway */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description No instance serves the model, or none of those that do can take the request now */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Gateway Timeout */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Loop Detected */
+            508: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     postChatCompletions: {
         parameters: {
             query?: never;
@@ -10962,6 +12449,157 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ChatCompletion"];
+                    "text/event-stream": unknown;
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Bad Gateway */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description No instance serves the model, or none of those that do can take the request now */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Gateway Timeout */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Loop Detected */
+            508: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    postCompletions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CompletionRequest"];
+            };
+        };
+        responses: {
+            /** @description Another error of a backend */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Another error of a backend */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TextCompletion"];
                     "text/event-stream": unknown;
                 };
             };
@@ -11547,6 +13185,307 @@ export interface operations {
             };
         };
     };
+    postMessages: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MessageRequest"];
+            };
+        };
+        responses: {
+            /** @description Another error of a backend */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Another error of a backend */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessageReply"];
+                    "text/event-stream": unknown;
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Bad Gateway */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description No instance serves the model, or none of those that do can take the request now */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Gateway Timeout */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Loop Detected */
+            508: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+        };
+    };
+    postMessagesCountTokens: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MessageRequest"];
+            };
+        };
+        responses: {
+            /** @description Another error of a backend */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Another error of a backend */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TokenCount"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Bad Gateway */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description No instance serves the model, or none of those that do can take the request now */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Gateway Timeout */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Loop Detected */
+            508: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+        };
+    };
     getMetrics: {
         parameters: {
             query?: {
@@ -11591,7 +13530,14 @@ export interface operations {
     };
     getModels: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description Those after this model. */
+                after_id?: string;
+                /** @description Those before this model. */
+                before_id?: string;
+                /** @description How many models; all if it is left out. For callers that send anthropic-version, as the other two. */
+                limit?: number;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -11604,7 +13550,16 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ModelList"];
+                    "application/json": components["schemas"]["ModelList"] | components["schemas"]["MessagesModelPage"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"] | components["schemas"]["MessagesErrorBody"];
                 };
             };
             /** @description Unauthorized */
@@ -11613,7 +13568,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/json": components["schemas"]["ErrorBody"] | components["schemas"]["MessagesErrorBody"];
                 };
             };
             /** @description Forbidden */
@@ -11622,7 +13577,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/json": components["schemas"]["ErrorBody"] | components["schemas"]["MessagesErrorBody"];
                 };
             };
             /** @description Too Many Requests */
@@ -11631,7 +13586,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/json": components["schemas"]["ErrorBody"] | components["schemas"]["MessagesErrorBody"];
                 };
             };
             /** @description Service Unavailable */
@@ -11640,7 +13595,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/json": components["schemas"]["ErrorBody"] | components["schemas"]["MessagesErrorBody"];
                 };
             };
         };
@@ -11662,7 +13617,103 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Model"];
+                    "application/json": components["schemas"]["Model"] | components["schemas"]["MessagesModel"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"] | components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"] | components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"] | components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"] | components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"] | components["schemas"]["MessagesErrorBody"];
+                };
+            };
+        };
+    };
+    postModerations: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ModerationRequest"];
+            };
+        };
+        responses: {
+            /** @description Another error of a backend */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Another error of a backend */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Moderation"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
             /** @description Unauthorized */
@@ -11683,8 +13734,26 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found */
-            404: {
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -11701,8 +13770,44 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Service Unavailable */
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Bad Gateway */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description No instance serves the model, or none of those that do can take the request now */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Gateway Timeout */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Loop Detected */
+            508: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -11875,6 +13980,476 @@ export interface operations {
             };
             /** @description Loop Detected */
             508: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    postResponses: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ResponseRequest"];
+            };
+        };
+        responses: {
+            /** @description Another error of a backend */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Another error of a backend */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Response"];
+                    "text/event-stream": unknown;
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Bad Gateway */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description No instance serves the model, or none of those that do can take the request now */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Gateway Timeout */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Loop Detected */
+            508: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    getResponsesId: {
+        parameters: {
+            query?: {
+                /** @description Must not be true: a response that is complete is not streamed again. */
+                stream?: boolean;
+            };
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Response"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    deleteResponsesId: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Another error of a backend */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Another error of a backend */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeletedResponse"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Bad Gateway */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Gateway Timeout */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Loop Detected */
+            508: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    getResponsesIdInputItems: {
+        parameters: {
+            query?: {
+                /** @description The id of the item after which the list begins. */
+                after?: string;
+                /** @description How many items are listed; 20 if it is left out. */
+                limit?: number;
+                /** @description desc, the last item first, if it is left out. */
+                order?: "asc" | "desc";
+            };
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ItemList"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -12187,6 +14762,158 @@ export interface operations {
             };
         };
     };
+    postV1AudioTranslations: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "multipart/form-data": components["schemas"]["TranslationRequest"];
+            };
+        };
+        responses: {
+            /** @description Another error of a backend */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Another error of a backend */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Transcription"];
+                    "text/event-stream": unknown;
+                    "text/plain": string;
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Bad Gateway */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description No instance serves the model, or none of those that do can take the request now */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Gateway Timeout */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Loop Detected */
+            508: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     postV1ChatCompletions: {
         parameters: {
             query?: never;
@@ -12225,6 +14952,157 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ChatCompletion"];
+                    "text/event-stream": unknown;
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Bad Gateway */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description No instance serves the model, or none of those that do can take the request now */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Gateway Timeout */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Loop Detected */
+            508: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    postV1Completions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CompletionRequest"];
+            };
+        };
+        responses: {
+            /** @description Another error of a backend */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Another error of a backend */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TextCompletion"];
                     "text/event-stream": unknown;
                 };
             };
@@ -12790,9 +15668,317 @@ export interface operations {
             };
         };
     };
-    getV1Models: {
+    postV1Messages: {
         parameters: {
             query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MessageRequest"];
+            };
+        };
+        responses: {
+            /** @description Another error of a backend */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Another error of a backend */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessageReply"];
+                    "text/event-stream": unknown;
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Bad Gateway */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description No instance serves the model, or none of those that do can take the request now */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Gateway Timeout */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Loop Detected */
+            508: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+        };
+    };
+    postV1MessagesCountTokens: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MessageRequest"];
+            };
+        };
+        responses: {
+            /** @description Another error of a backend */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Another error of a backend */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TokenCount"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Bad Gateway */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description No instance serves the model, or none of those that do can take the request now */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Gateway Timeout */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Loop Detected */
+            508: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessagesErrorBody"];
+                };
+            };
+        };
+    };
+    getV1Models: {
+        parameters: {
+            query?: {
+                /** @description Those after this model. */
+                after_id?: string;
+                /** @description Those before this model. */
+                before_id?: string;
+                /** @description How many models; all if it is left out. For callers that send anthropic-version, as the other two. */
+                limit?: number;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -12805,7 +15991,16 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ModelList"];
+                    "application/json": components["schemas"]["ModelList"] | components["schemas"]["MessagesModelPage"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"] | components["schemas"]["MessagesErrorBody"];
                 };
             };
             /** @description Unauthorized */
@@ -12814,7 +16009,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/json": components["schemas"]["ErrorBody"] | components["schemas"]["MessagesErrorBody"];
                 };
             };
             /** @description Forbidden */
@@ -12823,7 +16018,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/json": components["schemas"]["ErrorBody"] | components["schemas"]["MessagesErrorBody"];
                 };
             };
             /** @description Too Many Requests */
@@ -12832,7 +16027,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/json": components["schemas"]["ErrorBody"] | components["schemas"]["MessagesErrorBody"];
                 };
             };
             /** @description Service Unavailable */
@@ -12841,7 +16036,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/json": components["schemas"]["ErrorBody"] | components["schemas"]["MessagesErrorBody"];
                 };
             };
         };
@@ -12863,7 +16058,103 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["Model"];
+                    "application/json": components["schemas"]["Model"] | components["schemas"]["MessagesModel"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"] | components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"] | components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"] | components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"] | components["schemas"]["MessagesErrorBody"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"] | components["schemas"]["MessagesErrorBody"];
+                };
+            };
+        };
+    };
+    postV1Moderations: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ModerationRequest"];
+            };
+        };
+        responses: {
+            /** @description Another error of a backend */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Another error of a backend */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Moderation"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
             /** @description Unauthorized */
@@ -12884,8 +16175,26 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Not Found */
-            404: {
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -12902,8 +16211,44 @@ export interface operations {
                     "application/json": components["schemas"]["ErrorBody"];
                 };
             };
-            /** @description Service Unavailable */
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Bad Gateway */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description No instance serves the model, or none of those that do can take the request now */
             503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Gateway Timeout */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Loop Detected */
+            508: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -13204,6 +16549,476 @@ export interface operations {
             };
             /** @description Loop Detected */
             508: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    postV1Responses: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ResponseRequest"];
+            };
+        };
+        responses: {
+            /** @description Another error of a backend */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Another error of a backend */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Response"];
+                    "text/event-stream": unknown;
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Bad Gateway */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description No instance serves the model, or none of those that do can take the request now */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Gateway Timeout */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Loop Detected */
+            508: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    getV1ResponsesId: {
+        parameters: {
+            query?: {
+                /** @description Must not be true: a response that is complete is not streamed again. */
+                stream?: boolean;
+            };
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Response"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    deleteV1ResponsesId: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Another error of a backend */
+            "4XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Another error of a backend */
+            "5XX": {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeletedResponse"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unsupported Media Type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Bad Gateway */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Gateway Timeout */
+            504: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Loop Detected */
+            508: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    getV1ResponsesIdInputItems: {
+        parameters: {
+            query?: {
+                /** @description The id of the item after which the list begins. */
+                after?: string;
+                /** @description How many items are listed; 20 if it is left out. */
+                limit?: number;
+                /** @description desc, the last item first, if it is left out. */
+                order?: "asc" | "desc";
+            };
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ItemList"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };

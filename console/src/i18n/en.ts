@@ -573,9 +573,10 @@ export const en = {
 
   'ver.sum': '{n} stored version; version {current} is in force|{n} stored versions; version {current} is in force',
   'ver.compare': 'Compare with what is in force',
-  'ver.backup': 'Backup',
-  'ver.backedUp': 'Copied to {path} on the gateway’s machine.',
+  'ver.download': 'Download',
+  'ver.downloadHint': 'All versions as a ZIP archive; the keys of backends are masked.',
   'ver.inForce': 'in force',
+  'ver.inForceFor': 'in force for {time}',
   'ver.grow': 'Numbers only grow; rolling back keeps the list.',
   'ver.rollTitle': 'Roll back from {from} to {to}',
   'ver.forwardTitle': 'Apply {to} instead of {from}',

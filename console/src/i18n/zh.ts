@@ -574,9 +574,10 @@ export const zh: Dictionary = {
 
   'ver.sum': '已存 {n} 个版本；版本 {current} 当前生效',
   'ver.compare': '与当前生效的版本比较',
-  'ver.backup': '备份',
-  'ver.backedUp': '已复制到网关机器上的 {path}。',
+  'ver.download': '下载',
+  'ver.downloadHint': '以 ZIP 归档下载全部版本；后端密钥会被遮盖。',
   'ver.inForce': '当前生效',
+  'ver.inForceFor': '已生效 {time}',
   'ver.grow': '版本号只增不减；回滚不改变列表。',
   'ver.rollTitle': '从版本 {from} 回滚到 {to}',
   'ver.forwardTitle': '以版本 {to} 取代 {from}',

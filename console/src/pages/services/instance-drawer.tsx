@@ -15,7 +15,7 @@ import { Segments, Slider, Toggle } from '@/ui/parts'
 import { Discover } from './discover'
 import { changes, toForm, validate, type InstanceForm } from './form'
 
-const adapters = ['', 'openai', 'ollama', 'vllm', 'llamacpp', 'whispercpp', 'localai', 'xinference', 'gpustack', 'tei', 'anthropic', 'gemini', 'cohere', 'jina']
+const adapters = ['', 'openai', 'ollama', 'vllm', 'llamacpp', 'whispercpp', 'localai', 'xinference', 'gpustack', 'tei', 'anthropic', 'gemini', 'azure', 'cohere', 'jina']
 
 /** Adds an instance, or edits the one that is given. */
 export function InstanceDrawer({ service, value, stored, copied, version, onClose, onSaved }: {

@@ -1,4 +1,4 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { Download, TriangleAlert } from 'lucide-react'
 import { useMemo, useState } from 'react'
 import { api, data } from '@/api/client'
@@ -6,7 +6,7 @@ import { useEdit } from '@/api/mutations'
 import { versionConfig, versionDiff, versions } from '@/api/queries'
 import type { Difference, Version } from '@/api/types'
 import { useI18n, type Key } from '@/i18n'
-import { ago, rate, splitId, stamp } from '@/lib/format'
+import { ago, rate, since, splitId, stamp } from '@/lib/format'
 import { maskSecrets, yamlLines } from '@/lib/yaml'
 import { oneOf } from '@/lib/url'
 import { useLive, useNow, useStats } from '@/live/context'
@@ -31,30 +31,22 @@ export default function Versions() {
   const [search, setSearch] = useSearchState()
   const { snapshot } = useLive()
   const query = useQuery({ ...versions, refetchInterval: 5000 })
-  const toast = useToast()
   const list = query.data ?? []
   const current = list.find((version) => version.current)
   usePageFact(current === undefined ? '' : t('ver.sum', { n: list.length, current: current.version }))
   const wanted = Number(search.version)
   // The version before the one in force is what a person comes for.
   const selected = list.find((version) => version.version === wanted) ?? list.find((version) => current !== undefined && version.version < current.version) ?? current
-  const backup = useMutation({
-    mutationFn: () => data(api.POST('/api/config/merge/backup', {})) as Promise<{ path?: string }>,
-    onSuccess: (reply) => toast(t('ver.backedUp', { path: reply.path ?? '' })),
-    onError: (error) => toast(error.message),
-  })
   if (query.error !== null) return <ErrorNote error={query.error} title={t('error.load')} retry={() => void query.refetch()} />
   return (
     <div className="vg">
       <div>
         <div className="bar">
           <span className="soft grow">{t('ver.compare')}</span>
-          <Guard needs="config:version:write">
-            <button type="button" className="btn" disabled={backup.isPending} onClick={() => backup.mutate()}>
-              <Download className="ic s14" aria-hidden />
-              {t('ver.backup')}
-            </button>
-          </Guard>
+          <a className="btn" href="/api/config/backup" download title={t('ver.downloadHint')}>
+            <Download className="ic s14" aria-hidden />
+            {t('ver.download')}
+          </a>
         </div>
         <VersionList list={list} selected={selected?.version} onSelect={(version) => setSearch({ version: String(version) })} />
         <p className="hint mt-2">{t('ver.grow')}</p>
@@ -82,7 +74,11 @@ function VersionList({ list, selected, onSelect }: { list: Version[]; selected: 
                 {t(origins[version.origin] ?? 'ver.origin.api')}
                 {version.author !== '' && t('common.comma') + version.author}
               </span>
-              {version.current && <span className="tag">{t('ver.inForce')}</span>}
+              {version.current && (
+                <span className="tag" title={version.activatedAt == null ? undefined : stamp(version.activatedAt)}>
+                  {version.activatedAt == null ? t('ver.inForce') : t('ver.inForceFor', { time: since(version.activatedAt, now, locale) })}
+                </span>
+              )}
             </span>
             <span className="vsum">{version.summary}</span>
           </span>
