@@ -107,7 +107,6 @@ type world struct {
 }
 
 type node struct {
-	name      string
 	book      *Book
 	account   *Account
 	ledger    *ledger

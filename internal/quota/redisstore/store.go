@@ -120,7 +120,7 @@ func (s *Store) Push(ctx context.Context, rows []quota.Push) (lost bool, err err
 		keys[g] = append(keys[g], s.hash(g, row.Window, row.Start))
 		args[g] = append(args[g], fieldOf(&row.Row), number(row.Requests), number(row.Tokens),
 			number(row.SeenRequests), number(row.SeenTokens), number(row.Expire.Unix()))
-		if row.Detail == row.SeenDetail && row.Detail == (quota.Detail{}) {
+		if row.Detail == (quota.Detail{}) && row.SeenDetail == (quota.Detail{}) {
 			args[g] = append(args[g], "", "", "", "")
 		} else {
 			args[g] = append(args[g], detailSuffix, number(row.Prompt), number(row.Completion), number(row.Cost))
