@@ -186,6 +186,6 @@ test('chat in the dialects of other backends', bounded, async () => {
 test('an endpoint that is not there is no reason to retry', bounded, async () => {
   attempts = 0;
   await assert.rejects(client.files.list(), OpenAI.NotFoundError);
-  await assert.rejects(client.moderations.create({ input: 'x' }), OpenAI.NotFoundError);
+  await assert.rejects(client.batches.list(), OpenAI.NotFoundError);
   assert.equal(attempts, 2);
 });
