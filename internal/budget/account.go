@@ -23,6 +23,9 @@ type state struct {
 	book    *Book
 	name    string
 	subject quota.Subject
+	// latest is the account that was opened last, nil where the name has no budgets any
+	// more; the book's mutex guards it.
+	latest *Account
 
 	mu    sync.Mutex
 	spans []*span
@@ -112,17 +115,9 @@ func (s *state) takeKnown(known map[place]map[string]Amounts) {
 	}
 }
 
-// Refusal says which budget is used up.
-type Refusal struct {
-	Account string
-	Window  quota.Window
-	Unit    int
-	// Limit is the budget, and Used what was spent and reserved of it without the request
-	// that was refused.
-	Limit, Used int64
-	// Reset is when the budget begins anew; zero means never.
-	Reset time.Time
-}
+// Refusal says which budget is used up. What the request that was refused would have
+// reserved is not in it.
+type Refusal struct{ Use }
 
 // ErrUnavailable means that the budgets cannot be kept, and requests must not pass
 // without.
@@ -157,11 +152,7 @@ func (a *Account) refuse(one *span, limits, more Amounts) *Refusal {
 			short = one.own()[unit]-one.outOwn[unit]+more[unit] > share
 		}
 		if short {
-			r := &Refusal{Account: a.name, Window: one.window, Unit: unit, Limit: limit, Used: used[unit]}
-			if one.window != quota.BudgetTotal {
-				r.Reset = one.window.End(time.Unix(one.start, 0))
-			}
-			return r
+			return &Refusal{one.use(a.name, unit, limit, used[unit])}
 		}
 	}
 	return nil

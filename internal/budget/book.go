@@ -119,11 +119,17 @@ const beat = time.Second
 // Open returns the account of a name with these budgets, nil where there are none. What
 // the name has spent is kept while the budgets change. A nil Book has no accounts.
 func (b *Book) Open(name string, subject quota.Subject, budgets Budgets) *Account {
-	if b == nil || !budgets.isSet() {
+	if b == nil {
 		return nil
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if !budgets.isSet() {
+		if known := b.accounts[name]; known != nil {
+			known.latest = nil
+		}
+		return nil
+	}
 	if !b.started {
 		b.begin()
 	}
@@ -136,6 +142,7 @@ func (b *Book) Open(name string, subject quota.Subject, budgets Budgets) *Accoun
 	for i, budget := range budgets.all() {
 		a.limits[i] = budget.limits()
 	}
+	found.latest = a
 	return a
 }
 

@@ -112,6 +112,31 @@ func TestParallelRequestsDoNotPassABudget(t *testing.T) {
 	}
 }
 
+// What is used of budgets is shown, with costs in millionths of the currency's unit.
+func TestUseOfBudgetsIsShown(t *testing.T) {
+	t.Parallel()
+	b := gatewaytest.StartBackend(t)
+	b.ScriptForever(answer(100, 50))
+	yaml := keyed(gatewaytest.PoolYAML(b), "tenant: acme, budgets: {day: {tokens: 1000}, total: {cost: 2.5}}")
+	yaml = strings.Replace(yaml, "enabled: true,", "enabled: true, tenants: [{name: acme, budgets: {month: {requests: 7}}}], tokens: [{name: a, role: ADMIN, token-sha256: "+gatewaytest.HashOf("admin-token")+"}],", 1)
+	yaml += "prices: {models: [{model: '*', input: 1000, output: 2000}]}\n"
+	r := gatewaytest.Start(t, yaml)
+	r.Chat(gatewaytest.With(`"max_tokens":90`), bearer...).Succeeds(t)
+	shown := r.Do("GET", "/api/monitoring/budgets", "", "Authorization", "Bearer admin-token").Succeeds(t).Body
+	for _, want := range []string{
+		`{"of":"key/k","window":"DAY","unit":"tokens","limit":1000,"used":150,"reset":"20`,
+		`{"of":"key/k","window":"TOTAL","unit":"cost","limit":2500000,"used":200000,"reset":null}`,
+		`{"of":"tenant/acme","window":"MONTH","unit":"requests","limit":7,"used":1,"reset":"20`,
+	} {
+		if !strings.Contains(shown, want) {
+			t.Errorf("no %s in %s", want, shown)
+		}
+	}
+	if refused := r.Do("GET", "/api/monitoring/budgets", "", bearer...); refused.Status != http.StatusUnauthorized {
+		t.Errorf("a key of the unified API sees %d %s", refused.Status, refused.Body)
+	}
+}
+
 // Budgets are kept while the ledger of usage is off, and over a restart.
 func TestBudgetsSurviveARestart(t *testing.T) {
 	t.Parallel()

@@ -15,6 +15,7 @@ import (
 	"github.com/patchbay-ai/patchbay/console"
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/budget"
 	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/cluster"
 	"github.com/patchbay-ai/patchbay/internal/config"
@@ -55,6 +56,7 @@ type Gateway struct {
 	// credentials are the API keys and management tokens, and attempts counts
 	// the wrong ones.
 	credentials  *access.Credentials
+	budgets      func() []budget.Use // nil where security is off
 	attempts     *access.Attempts
 	traces       *telemetry.Exporter  // nil when no traces are sent
 	pusher       *telemetry.Pusher    // nil when no metrics are sent
@@ -202,6 +204,7 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 		book, ledger := newBook(g.Document, g.log)
 		opened.add(func() { closeBook(book, ledger, g.log) })
 		g.credentials.SetBook(book)
+		g.budgets = book.Uses
 	}
 	g.attempts = access.NewAttempts(time.Now())
 	g.shareCredentials()
@@ -253,6 +256,7 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 		return err
 	}
 	monitoring := monitor.New(g.Recorder, g.Current, g.Control.Version)
+	monitoring.SetBudgets(g.budgets)
 	g.feed = monitoring.Feed()
 	g.feed.Observe(g.Current, g.Recorder, g.Control.Version)
 	g.describe(surfaces{api, management, g.Actuator, openapi.NewPages(), monitoring, consolePages, peers.New(g.Cluster.View)})

@@ -98,8 +98,7 @@ func overBudget(r *budgets.Refusal, now time.Time) *schema.Error {
 	if kind == "tenant" {
 		whose = "the tenant " + name
 	}
-	window := strings.TrimPrefix(r.Window.String(), "BUDGET_")
-	unit := [...]string{"requests", "tokens", "cost"}[r.Unit]
+	window, unit := r.WindowName(), r.UnitName()
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	if r.Unit == budgets.Cost {
 		number = func(n int64) string { return prices.Amount(n).String() }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/patchbay-ai/patchbay/internal/budget"
 	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/live"
 	"github.com/patchbay-ai/patchbay/internal/routing"
@@ -21,6 +22,9 @@ import (
 // API has the operations. Their replies have no envelope; errors are
 // {"error": "..."}.
 type API struct {
+	// budgets returns how much of the budgets is used; nil where nobody has one.
+	budgets func() []budget.Use
+
 	recorder *calls.Recorder
 	current  *routing.Current
 	version  func() int

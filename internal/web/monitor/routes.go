@@ -47,6 +47,7 @@ func (a *API) Routes() []web.Route {
 	change(t, http.MethodPut, "/config/collection-interval", a.setInterval, "Change the collection interval (ISO 8601)")
 	change(t, http.MethodPut, "/config/categories", a.setCategories, "Choose the categories that are shown")
 	change(t, http.MethodPut, "/config/custom-tags", a.setTags, "Choose tags for every series")
+	read(t, "/budgets", access.ReadQuotaUsage, a.budgetUse, "How much of the budgets of keys and tenants is used", nil)
 	read(t, "/errors/stats", access.ReadMonitoring, always(a.errors), "Errors of monitoring by component", nil)
 	change(t, http.MethodPost, "/errors/reset", a.resetErrors, "Forget the errors of a component")
 	read(t, "/degradation/status", access.ReadMonitoring, always(a.degradation), "How much is recorded", nil)

@@ -1,0 +1,48 @@
+package monitor
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/budget"
+	"github.com/patchbay-ai/patchbay/internal/prices"
+)
+
+// budgetUses are the budgets of all keys and tenants.
+type budgetUses struct {
+	Budgets []budgetUse `json:"budgets"`
+}
+
+type budgetUse struct {
+	Of     string `json:"of" doc:"Whose budget it is: key/ID or tenant/NAME."`
+	Window string `json:"window" enum:"DAY,MONTH,TOTAL"`
+	Unit   string `json:"unit" enum:"requests,tokens,cost"`
+	Limit  int64  `json:"limit" doc:"Of a cost in millionths of the currency's unit."`
+	Used   int64  `json:"used" doc:"What was spent, and what is reserved for requests that run."`
+	// Reset is when the budget begins anew.
+	Reset *time.Time `json:"reset" doc:"When the budget begins anew; null for one of all time."`
+}
+
+// SetBudgets makes the operations show how much of the budgets is used. It must be called
+// before requests are served.
+func (a *API) SetBudgets(uses func() []budget.Use) { a.budgets = uses }
+
+// budgetUse answers GET /api/monitoring/budgets.
+func (a *API) budgetUse(*http.Request) (budgetUses, error) {
+	views := budgetUses{[]budgetUse{}}
+	if a.budgets == nil {
+		return views, nil
+	}
+	for _, use := range a.budgets() {
+		view := budgetUse{Of: use.Account, Window: use.WindowName(), Unit: use.UnitName(), Limit: use.Limit, Used: use.Used}
+		if use.Unit == budget.Cost {
+			view.Limit, view.Used = prices.Amount(use.Limit).Micros(), prices.Amount(use.Used).Micros()
+		}
+		if !use.Reset.IsZero() {
+			reset := use.Reset.UTC()
+			view.Reset = &reset
+		}
+		views.Budgets = append(views.Budgets, view)
+	}
+	return views, nil
+}
