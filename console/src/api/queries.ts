@@ -91,6 +91,11 @@ export const quotaConfig = queryOptions({
   queryFn: ({ signal }) => data(api.GET('/api/config/quota', { signal })),
 })
 
+export const budgets = queryOptions({
+  queryKey: ['quota', 'budgets'],
+  queryFn: ({ signal }) => body(api.GET('/api/monitoring/budgets', { signal })),
+})
+
 export const quotaStatus = queryOptions({
   queryKey: ['quota', 'status'],
   queryFn: ({ signal }) => data(api.GET('/api/monitoring/quota/status', { signal })),

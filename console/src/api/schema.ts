@@ -878,6 +878,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/monitoring/budgets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** How much of the budgets of keys and tenants is used */
+        get: operations["getApiMonitoringBudgets"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/monitoring/cache/clear": {
         parameters: {
             query?: never;
@@ -2343,6 +2360,32 @@ export interface components {
             day?: components["schemas"]["BudgetInput"] | null;
             month?: components["schemas"]["BudgetInput"] | null;
             total?: components["schemas"]["BudgetInput"] | null;
+        };
+        BudgetUse: {
+            /**
+             * Format: int64
+             * @description Of a cost in millionths of the currency's unit.
+             */
+            limit: number;
+            /** @description Whose budget it is: key/ID or tenant/NAME. */
+            of: string;
+            /**
+             * Format: date-time
+             * @description When the budget begins anew; null for one of all time.
+             */
+            reset: string | null;
+            /** @enum {string} */
+            unit: "requests" | "tokens" | "cost";
+            /**
+             * Format: int64
+             * @description What was spent, and what is reserved for requests that run.
+             */
+            used: number;
+            /** @enum {string} */
+            window: "DAY" | "MONTH" | "TOTAL";
+        };
+        BudgetUses: {
+            budgets: components["schemas"]["BudgetUse"][];
         };
         BuildInfo: {
             artifact: string;
@@ -9515,6 +9558,62 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+        };
+    };
+    getApiMonitoringBudgets: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BudgetUses"];
                 };
             };
             /** @description Unauthorized */

@@ -12,6 +12,7 @@ import { Guard } from '@/shell/guard'
 import { useSearchState } from '@/shell/search'
 import { ErrorNote, useToast } from '@/ui/feedback'
 import { Bar, CodeBox, Segments, Toggle } from '@/ui/parts'
+import { Budgets } from './budgets'
 import { dimensions, toCsv, totals, windows } from './usage'
 
 export default function Quota() {
@@ -38,6 +39,7 @@ export default function Quota() {
     return (
       <>
         {error}
+        <Budgets />
         <div className="panel empty">
           <h3>{t('quota.offTitle')}</h3>
           <p>{t('quota.offText')}</p>
@@ -55,6 +57,7 @@ export default function Quota() {
   return (
     <>
       {error}
+      <Budgets />
       <UsageView />
       <Settings config={config.data} busy={change.isPending} onChange={(part, said) => change.mutate({ part, said })} />
     </>
