@@ -12,11 +12,12 @@ const maxPackageLines = 3000
 
 // largePackages may hold more, for the reason given.
 var largePackages = map[string]string{
-	"cmd/patchbay":       "a file for each verb: flags, help and output; what the verbs decide is in packages of their own",
-	"internal/proxy":     "the way of one request: choosing, calling, falling back and replying share its state and settle together; what each decides by itself is in packages of its own",
-	"internal/quota":     "the ledger's guarantees span memory, journal, shared counter and database; its stores are packages of their own",
-	"internal/simulator": "one backend that speaks every dialect and has every fault; each dialect is a few files, none is of use alone",
-	"internal/transport": "one HTTP/1.1 client; sending, framing and reuse all work on the same connection, with and without sockets of the platform",
+	"cmd/patchbay":        "a file for each verb: flags, help and output; what the verbs decide is in packages of their own",
+	"internal/proxy":      "the way of one request: choosing, calling, falling back and replying share its state and settle together; what each decides by itself is in packages of its own",
+	"internal/quota":      "the ledger's guarantees span memory, journal, shared counter and database; its stores are packages of their own",
+	"internal/simulator":  "one backend that speaks every dialect and has every fault; each dialect is a few files, none is of use alone",
+	"internal/web/manage": "one surface whose operations share decoding, masking and the mapping of errors; what they decide is in packages of their own",
+	"internal/transport":  "one HTTP/1.1 client; sending, framing and reuse all work on the same connection, with and without sockets of the platform",
 }
 
 // packagesAreSmall finds packages that hold too much, and reasons that are not

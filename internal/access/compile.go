@@ -17,6 +17,8 @@ type compiler struct {
 	now      time.Time
 	reserve  int64
 	inUse    map[string]bool // the names of accounts
+	// activityOf returns where the calls with a key are counted, by its id.
+	activityOf func(id string) *activity
 }
 
 type compiledTenant struct {
@@ -29,6 +31,7 @@ func (c *Credentials) newCompiler() *compiler {
 	k := &compiler{
 		accounts: c.accounts, book: c.book, defaults: c.settings.Defaults, reserve: c.settings.ReserveTokens, now: time.Now(),
 		tenants: make(map[string]compiledTenant, len(c.settings.Tenants)), inUse: make(map[string]bool),
+		activityOf: c.activityOf,
 	}
 	for i := range c.settings.Tenants {
 		tenant := &c.settings.Tenants[i]
@@ -48,7 +51,7 @@ func (k *compiler) open(name string, t *Terms) *allowance.Account {
 
 func (k *compiler) compile(key Key) *Grant {
 	key.Terms = key.Terms.or(k.defaults)
-	g := &Grant{Key: key, ReserveTokens: k.reserve, rules: []rule{newRule(&key.Terms)}}
+	g := &Grant{Key: key, ReserveTokens: k.reserve, rules: []rule{newRule(&key.Terms)}, activity: k.activityOf(key.ID)}
 	g.Accounts[0] = k.open("key/"+key.ID, &key.Terms)
 	g.Budgets[0] = k.book.Open("key/"+key.ID, budget.KeySubject(key.ID), key.Budgets)
 	if tenant, known := k.tenants[key.Tenant]; known {

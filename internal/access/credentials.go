@@ -61,6 +61,8 @@ type Credentials struct {
 	values map[string]jsontext.Value
 	keys   map[string]Issued
 	tokens map[string]IssuedToken
+	// activities are how the keys were used, by their ids.
+	activities map[string]*activity
 	// sessionKey signs the sessions of browsers; nil before the first one.
 	sessionKey []byte
 }
@@ -101,7 +103,7 @@ func OpenCredentials(dir *durable.Dir, s Settings, report *slog.Logger) (*Creden
 // OpenCredentialsWith is OpenCredentials with the function that makes the meters of keys
 // and tenants.
 func OpenCredentialsWith(dir *durable.Dir, s Settings, report *slog.Logger, newMeter func(name string, now time.Time) allowance.Meter) (*Credentials, error) {
-	c := &Credentials{dir: dir, settings: s, report: report, accounts: allowance.NewAccounts(newMeter)}
+	c := &Credentials{dir: dir, settings: s, report: report, accounts: allowance.NewAccounts(newMeter), activities: map[string]*activity{}}
 	c.clearValues()
 	data, err := dir.Read(credentialsFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -24,6 +24,8 @@ type Grant struct {
 	ReserveTokens int64
 	// rules are those of the key and of its tenant; a request must keep all of them.
 	rules []rule
+	// activity is where calls with the key are counted.
+	activity *activity
 }
 
 // rule is what terms say about a single request.

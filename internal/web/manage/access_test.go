@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -230,4 +231,30 @@ func refusedByDialer(r *gatewaytest.Gateway) error {
 	}
 	_, err = r.Transport.Send(gatewaytest.Deadline(r.T), to, &wire.Call{Method: "GET", Path: "/"}, transport.Timeouts{Connect: gatewaytest.Timeout})
 	return err
+}
+
+// The list of keys says which are in use, also after their terms have changed.
+func TestUseOfKeysIsShown(t *testing.T) {
+	t.Parallel()
+	b := gatewaytest.StartBackend(t)
+	r := gatewaytest.Start(t, gatewaytest.PoolYAML(b)+gatewaytest.SecuredYAML())
+	issued := gatewaytest.DataOf[struct {
+		Key string `json:"key"`
+	}](t, r.API("POST", "/api/auth/keys", `{"id":"used"}`, admin()...).Is(t, 201))
+	r.API("POST", "/api/auth/keys", `{"id":"idle"}`, admin()...).Is(t, 201)
+	r.Chat(gatewaytest.PlainHi, "Authorization", "Bearer "+issued.Key).Succeeds(t)
+	r.API("PUT", "/api/auth/keys/used", `{"limits":{"requestsPerMinute":50}}`, admin()...).Is(t, 200)
+	r.Chat(gatewaytest.PlainHi, "Authorization", "Bearer "+issued.Key).Succeeds(t)
+	for _, key := range gatewaytest.DataOf[[]struct {
+		ID         string    `json:"id"`
+		LastUsedAt time.Time `json:"lastUsedAt"`
+		CallsToday int64     `json:"callsToday"`
+	}](t, r.API("GET", "/api/auth/keys", "", admin()...).Is(t, 200)) {
+		switch {
+		case key.ID == "idle" && (key.CallsToday != 0 || !key.LastUsedAt.IsZero()):
+			t.Errorf("a key that nobody used: %+v", key)
+		case key.ID == "used" && (key.CallsToday < 1 || key.LastUsedAt.IsZero()): // the day may have changed between the calls
+			t.Errorf("a key that was used: %+v", key)
+		}
+	}
 }

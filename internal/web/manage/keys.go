@@ -32,6 +32,8 @@ type keyView struct {
 	// PreviousUntil is how long the text before the last rotation is good.
 	PreviousUntil time.Time `json:"previousUntil,omitzero"`
 	RevokedAt     time.Time `json:"revokedAt,omitzero"`
+	LastUsedAt    time.Time `json:"lastUsedAt,omitzero" doc:"On this gateway, since it started."`
+	CallsToday    int64     `json:"callsToday" doc:"On this gateway, since it started; a day is one of UTC."`
 	Key           string    `json:"key,omitzero" doc:"Only in the reply that issues or rotates it."`
 	DryRun        bool      `json:"dryRun,omitzero"`
 }
@@ -48,7 +50,9 @@ func (a *API) Keys(q *Request) (Reply, error) {
 	now := time.Now()
 	views := []keyView{}
 	for _, key := range a.options.Credentials.Keys() {
-		views = append(views, viewKey(key, now))
+		view := viewKey(key, now)
+		view.LastUsedAt, view.CallsToday = a.options.Credentials.Activity(key.ID, now)
+		views = append(views, view)
 	}
 	data, err := list(q, views)
 	return Reply{message: "The API keys.", data: data}, err

@@ -80,6 +80,7 @@ func (a *API) grantOf(guard *access.Guard, header http.Header, from netip.Addr) 
 	now := time.Now()
 	grant, err := guard.Identify(header, now)
 	if err == nil {
+		grant.Note(now)
 		return grant, grant.RefuseAddress(from)
 	}
 	if !access.Presents(header) {
