@@ -3291,6 +3291,11 @@ export interface components {
         Key: {
             addresses: string[];
             budgets: components["schemas"]["Budgets"];
+            /**
+             * Format: int64
+             * @description On this gateway, since it started; a day is one of UTC.
+             */
+            callsToday: number;
             /** Format: date-time */
             createdAt?: string;
             createdBy?: string;
@@ -3300,6 +3305,11 @@ export interface components {
             id: string;
             /** @description Only in the reply that issues or rotates it. */
             key?: string;
+            /**
+             * Format: date-time
+             * @description On this gateway, since it started.
+             */
+            lastUsedAt?: string;
             limits: components["schemas"]["KeyLimits"];
             models: string[];
             /** Format: date-time */

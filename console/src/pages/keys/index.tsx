@@ -60,6 +60,7 @@ export default function Keys() {
                   <th className="lo">{t('key.models')}</th>
                   <th className="w-[136px]">{t('key.expires')}</th>
                   <th className="lo w-[100px]">{t('key.created')}</th>
+                  <th className="lo w-[100px]">{t('key.used')}</th>
                   <th className="lo w-[112px]">{t('key.source')}</th>
                   <th className="w-[110px]">
                     <span className="sr-only">{t('key.revoke')}</span>
@@ -79,7 +80,8 @@ export default function Keys() {
                     <td className="lo cut">{(key.services ?? []).length === 0 ? <span className="muted">{t('key.anyService')}</span> : key.services!.join(', ')}</td>
                     <td className="lo cut">{(key.models ?? []).length === 0 ? <span className="muted">{t('key.anyModel')}</span> : key.models!.join(', ')}</td>
                     <td>{key.expiresAt ? stamp(key.expiresAt).slice(0, 16) : <span className="muted">{t('key.never')}</span>}</td>
-                    <td className="lo">{key.createdAt ? ago(key.createdAt, now, locale) : '–'}</td>
+                    <td className="lo" title={key.createdAt ? stamp(key.createdAt) : undefined}>{key.createdAt ? ago(key.createdAt, now, locale) : '–'}</td>
+                    <td className="lo" title={t('key.callsToday', { n: key.callsToday })}>{key.lastUsedAt ? ago(key.lastUsedAt, now, locale) : t('key.unused')}</td>
                     <td className="lo soft">{t(`key.source.${key.source ?? 'issued'}`)}</td>
                     <td className="num">
                       {key.status === 'ACTIVE' &&
