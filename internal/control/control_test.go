@@ -91,7 +91,6 @@ func mustChange(t fataler, b *bench, edit func(*config.Document) error) Result {
 }
 
 func TestVersionNumbersAreNeverUsedTwice(t *testing.T) {
-	t.Parallel()
 	dir := t.TempDir()
 	b := open(t, dir, config.Default())
 	for _, name := range []string{"a", "b", "c"} {
@@ -117,7 +116,6 @@ func TestVersionNumbersAreNeverUsedTwice(t *testing.T) {
 }
 
 func TestRefusedChangesChangeNothing(t *testing.T) {
-	t.Parallel()
 	b := open(t, t.TempDir(), config.Default())
 	defer b.store.Close()
 	mustChange(t, b, add("a"))
@@ -156,7 +154,6 @@ func TestRefusedChangesChangeNothing(t *testing.T) {
 }
 
 func TestResetTakesTheStaticConfiguration(t *testing.T) {
-	t.Parallel()
 	doc := config.Default()
 	_ = add("static")(doc)
 	dir := t.TempDir()
@@ -179,7 +176,6 @@ func TestResetTakesTheStaticConfiguration(t *testing.T) {
 }
 
 func TestSummariesAndDifferencesSayWhatChangedWithoutSecrets(t *testing.T) {
-	t.Parallel()
 	before := Services{schema.Chat: config.DefaultService(), schema.TTS: config.DefaultService()}
 	chat := before[schema.Chat].Clone()
 	chat.Instances = []backend.Settings{instanceOf("llama3", 1), instanceOf("old@name", 1)}
@@ -226,7 +222,6 @@ func memoryDir() string {
 
 // Any sequence of changes and a restart give the same state as the changes alone.
 func TestPropertyRestartKeepsEverything(t *testing.T) {
-	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		dir, err := os.MkdirTemp(memoryDir(), "control-")
 		if err != nil {
@@ -332,7 +327,6 @@ func prepared(t *testing.T, dir string) *bench {
 }
 
 func TestBackupsAreWholeAndPrivate(t *testing.T) {
-	t.Parallel()
 	dir := t.TempDir()
 	b := prepared(t, dir)
 	defer b.store.Close()
@@ -357,7 +351,6 @@ func TestBackupsAreWholeAndPrivate(t *testing.T) {
 }
 
 func TestModelsKeepTheTimeAtWhichTheyWereAdded(t *testing.T) {
-	t.Parallel()
 	dir := t.TempDir()
 	b := open(t, dir, config.Default())
 	mustChange(t, b, add("a"))

@@ -9,7 +9,6 @@ import (
 )
 
 func TestLargeNumbersAreWrittenOut(t *testing.T) {
-	t.Parallel()
 	before, after := config.DefaultService(), config.DefaultService()
 	before.CircuitBreaker.RecoveryTimeout = schema.Duration(30 * time.Second)
 	after.CircuitBreaker.RecoveryTimeout = schema.Duration(time.Hour)

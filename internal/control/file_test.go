@@ -48,7 +48,6 @@ func breakerAt(threshold int) func(*config.Document) error {
 // An edit of the file is an edit, whether the gateway runs or not: what the API
 // added stays, one version has the difference, and the log says what it is.
 func TestAnEditOfTheFileKeepsWhatTheAPIAdded(t *testing.T) {
-	t.Parallel()
 	const effect = "added 1 (chat new@127.0.0.1:1); changed 1 (chat circuitBreaker.failureThreshold 5→9); removed 1 (chat old@127.0.0.1:1)"
 	before := func() *config.Document { return readFrom("before", add("old"), add("kept")) }
 	after := func() *config.Document { return readFrom("after", add("kept"), add("new"), breakerAt(9)) }
@@ -98,7 +97,6 @@ func TestAnEditOfTheFileKeepsWhatTheAPIAdded(t *testing.T) {
 
 // After a rollback an edit of the file applies to the version that is current.
 func TestAnEditOfTheFileAfterARollback(t *testing.T) {
-	t.Parallel()
 	b := open(t, t.TempDir(), readFrom("before", add("a")))
 	defer b.store.Close()
 	mustChange(t, b, add("x"))
@@ -120,7 +118,6 @@ func TestAnEditOfTheFileAfterARollback(t *testing.T) {
 
 // A save that fails leaves the file to be taken again.
 func TestAnEditOfTheFileThatIsNotSavedIsTakenLater(t *testing.T) {
-	t.Parallel()
 	dir := t.TempDir()
 	b := open(t, dir, readFrom("before"))
 	defer b.store.Close()
@@ -143,7 +140,6 @@ func TestAnEditOfTheFileThatIsNotSavedIsTakenLater(t *testing.T) {
 
 // Older releases did not keep the file, but their last version of it.
 func TestUpgradesFindTheFileThatWasTakenLast(t *testing.T) {
-	t.Parallel()
 	dir := t.TempDir()
 	b := open(t, dir, readFrom("before", add("old"), add("kept")))
 	mustChange(t, b, add("by hand"))
@@ -178,7 +174,6 @@ func TestUpgradesFindTheFileThatWasTakenLast(t *testing.T) {
 
 // Several gateways that read the same file make one version of its edit.
 func TestGatewaysApplyAnEditOfTheirFileOnce(t *testing.T) {
-	t.Parallel()
 	db := storetest.Postgres(t)
 	before := func() *config.Document { return readFrom("before", add("old")) }
 	after := func() *config.Document { return readFrom("after", add("new")) }
@@ -227,7 +222,6 @@ func serving(b *bench, name string) *backend.Instance {
 // A key that is rotated is in force after a reload or a restart, makes no
 // version, and is what a rollback uses. No file has it.
 func TestSecretsOfTheFileAreResolvedWhenTheyAreUsed(t *testing.T) {
-	t.Parallel()
 	dir := t.TempDir()
 	b := open(t, dir, referring("words", "first-key"))
 	if got := sent(b, "m"); got != "team first-key, Bearer first-key" {
@@ -269,7 +263,6 @@ func TestSecretsOfTheFileAreResolvedWhenTheyAreUsed(t *testing.T) {
 // The database of a shared configuration gets references, too, and every gateway
 // resolves them for itself.
 func TestSharedConfigurationsHoldReferences(t *testing.T) {
-	t.Parallel()
 	db := storetest.Postgres(t)
 	one, _ := join(t, db.URL, t.TempDir(), referring("words", "first-key"))
 	two, _ := join(t, db.URL, t.TempDir(), referring("words", "second-key"))
@@ -293,7 +286,6 @@ func TestSharedConfigurationsHoldReferences(t *testing.T) {
 // A secret that one gateway does not have takes one instance out there, and says
 // why; the others serve, and changes are taken.
 func TestASecretThatIsMissingTakesOneInstanceOut(t *testing.T) {
-	t.Parallel()
 	dir := t.TempDir()
 	b := open(t, dir, referring("words", "key"))
 	mustChange(t, b, add("other"))
@@ -319,7 +311,6 @@ func TestASecretThatIsMissingTakesOneInstanceOut(t *testing.T) {
 // Versions of older releases hold secrets as plain text, and what is not saved
 // any more. They stay what they are.
 func TestVersionsOfOlderReleasesAreReadAsTheyAre(t *testing.T) {
-	t.Parallel()
 	dir := t.TempDir()
 	b := open(t, dir, readFrom("words", add("m")))
 	path := filepath.Join(dir, "versions", "00000001.json")

@@ -38,7 +38,6 @@ func without(services Services, serviceType schema.ServiceType) Services {
 }
 
 func TestMergeAppliesEditsOfTheFile(t *testing.T) {
-	t.Parallel()
 	strategy := func(to balance.Strategy) func(*config.Service) {
 		return func(s *config.Service) { s.LoadBalancer = to }
 	}
@@ -130,7 +129,6 @@ func drawInstance(t *rapid.T, name string) backend.Settings {
 }
 
 func TestPropertyAnEditOfAnUntouchedBaseGivesTheFile(t *testing.T) {
-	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		before, after := drawServices(t, "before"), drawServices(t, "after")
 		if diff := cmp.Diff(after, Merge(before, after, before)); diff != "" {
@@ -140,7 +138,6 @@ func TestPropertyAnEditOfAnUntouchedBaseGivesTheFile(t *testing.T) {
 }
 
 func TestPropertyAFileThatDidNotChangeChangesNothing(t *testing.T) {
-	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		file, inForce := drawServices(t, "file"), drawServices(t, "in force")
 		if diff := cmp.Diff(inForce, Merge(file, file, inForce)); diff != "" {
@@ -152,7 +149,6 @@ func TestPropertyAFileThatDidNotChangeChangesNothing(t *testing.T) {
 // What the API added and the file never named survives any edit of the file, and
 // whatever the file changed is as the file says.
 func TestPropertyAdditionsOfTheAPISurviveEditsOfTheFile(t *testing.T) {
-	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		before, after := drawServices(t, "before"), drawServices(t, "after")
 		inForce := make(Services)
@@ -200,7 +196,6 @@ func only(instances []backend.Settings, keep func(backend.Settings) bool) []back
 }
 
 func TestPropertyTheFileIsStoredWithoutLoss(t *testing.T) {
-	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		services := drawServices(t, "file")
 		var read Services

@@ -29,7 +29,6 @@ func versionsOf(t *testing.T, b *bench) []int {
 // Old versions go with the next change; the current one stays however old it is,
 // numbers are not used again, and backups are left alone.
 func TestOldVersionsAreRemoved(t *testing.T) {
-	t.Parallel()
 	dir := t.TempDir()
 	b := open(t, dir, keeping(3))
 	for n := range 4 {
@@ -71,7 +70,6 @@ func TestOldVersionsAreRemoved(t *testing.T) {
 // A shared configuration loses its old versions in the database and on every
 // gateway.
 func TestOldVersionsOfASharedConfigurationAreRemoved(t *testing.T) {
-	t.Parallel()
 	db := storetest.Postgres(t)
 	one, _ := join(t, db.URL, t.TempDir(), keeping(2))
 	two, _ := join(t, db.URL, t.TempDir(), keeping(2))

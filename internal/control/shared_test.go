@@ -90,7 +90,6 @@ func has(b *bench, name string) func() bool {
 }
 
 func TestParallelWritersOfASharedConfigurationLoseNothing(t *testing.T) {
-	t.Parallel()
 	db := storetest.Postgres(t)
 	one, _ := join(t, db.URL, t.TempDir(), config.Default())
 	two, _ := join(t, db.URL, t.TempDir(), config.Default())
@@ -140,7 +139,6 @@ func TestParallelWritersOfASharedConfigurationLoseNothing(t *testing.T) {
 }
 
 func TestASharedChangeIsEffectiveEverywhereWithinASecond(t *testing.T) {
-	t.Parallel()
 	db := storetest.Postgres(t)
 	one, _ := join(t, db.URL, t.TempDir(), config.Default())
 	two, _ := join(t, db.URL, t.TempDir(), config.Default())
@@ -175,7 +173,6 @@ func TestASharedChangeIsEffectiveEverywhereWithinASecond(t *testing.T) {
 }
 
 func TestASharedChangeArrivesWithoutNotification(t *testing.T) {
-	t.Parallel()
 	db := storetest.Postgres(t)
 	one, _ := join(t, db.URL, t.TempDir(), config.Default())
 	two, _ := join(t, db.URL, t.TempDir(), config.Default())
@@ -194,7 +191,6 @@ func TestASharedChangeArrivesWithoutNotification(t *testing.T) {
 }
 
 func TestTheDatabaseOfTheSharedConfigurationGoesAway(t *testing.T) {
-	t.Parallel()
 	db := storetest.Postgres(t)
 	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
 	one, _ := join(t, db.URL, dirs[0], config.Default())
@@ -240,7 +236,6 @@ func TestTheDatabaseOfTheSharedConfigurationGoesAway(t *testing.T) {
 }
 
 func TestJoiningASharedConfiguration(t *testing.T) {
-	t.Parallel()
 	db := storetest.Postgres(t)
 	// A gateway that had files before brings its versions along.
 	dirs := []string{t.TempDir(), t.TempDir()}
@@ -340,7 +335,6 @@ func (w *wire) carry(to string) {
 }
 
 func TestADatabaseThatDoesNotAnswerHoldsNothingUp(t *testing.T) {
-	t.Parallel()
 	db := storetest.Postgres(t)
 	w := startWire(t, db)
 	one, _ := join(t, w.address, t.TempDir(), config.Default())
@@ -381,7 +375,6 @@ func (stuckLog) Listen(ctx context.Context) (Listener, error) {
 func (stuckLog) Close() {}
 
 func TestACallerWhoLeavesDoesNotWaitForTheSharedLog(t *testing.T) {
-	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store, err := files.Open(t.TempDir())
 		if err != nil {
@@ -412,7 +405,6 @@ func TestACallerWhoLeavesDoesNotWaitForTheSharedLog(t *testing.T) {
 }
 
 func TestALostAnswerToACommitIsSaidToBeOpen(t *testing.T) {
-	t.Parallel()
 	db := storetest.Postgres(t)
 	w := startWire(t, db)
 	one, _ := join(t, w.address, t.TempDir(), config.Default())

@@ -31,7 +31,6 @@ func readFrom(words string, more ...func(*config.Document) error) *config.Docume
 // An upgrade brings new settings and new defaults. The file is still the same,
 // and so are the changes that were made since it was read.
 func TestUpgradesKeepChangesOverAnUnchangedFile(t *testing.T) {
-	t.Parallel()
 	newDefault := func(doc *config.Document) error {
 		for serviceType, service := range doc.Services {
 			service.CircuitBreaker.FailureThreshold++
@@ -65,7 +64,6 @@ func TestUpgradesKeepChangesOverAnUnchangedFile(t *testing.T) {
 
 // Older releases knew a file by its services with all defaults filled in.
 func TestUpgradesKnowTheFilesOfOlderReleases(t *testing.T) {
-	t.Parallel()
 	dir := t.TempDir()
 	b := open(t, dir, config.Default()) // which says nothing of what was written
 	mustChange(t, b, add("edited"))
@@ -91,7 +89,6 @@ func TestUpgradesKnowTheFilesOfOlderReleases(t *testing.T) {
 
 // A change is checked as it will be read back, not as it was made.
 func TestChangesThatCannotBeStoredAreRefused(t *testing.T) {
-	t.Parallel()
 	b := open(t, t.TempDir(), config.Default())
 	defer b.store.Close()
 	edit := func(recovery time.Duration, name string) error {
@@ -125,7 +122,6 @@ func TestChangesThatCannotBeStoredAreRefused(t *testing.T) {
 
 // What passes the checks is stored without loss.
 func TestPropertyServicesSurviveTheStore(t *testing.T) {
-	t.Parallel()
 	text := rapid.StringOfN(rapid.RuneFrom([]rune{'a', '"', '\\', '<', '\u00e9', '\u2028', '\U0001F600', ' '}), 1, 8, -1)
 	span := rapid.Custom(func(t *rapid.T) schema.Duration {
 		return schema.Duration(time.Duration(rapid.Int64Range(1, 1<<40).Draw(t, "ms")) * time.Millisecond)
@@ -160,7 +156,6 @@ func TestPropertyServicesSurviveTheStore(t *testing.T) {
 // While some gateways are upgraded and others are not, a file that all of them
 // read becomes one version, not two.
 func TestUpgradesOfSomeGatewaysTakeASharedFileOnce(t *testing.T) {
-	t.Parallel()
 	db := storetest.Postgres(t)
 	old, _ := join(t, db.URL, t.TempDir(), config.Default())
 	upgraded, _ := join(t, db.URL, t.TempDir(), readFrom("words"))

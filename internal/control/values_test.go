@@ -68,7 +68,6 @@ func value(name, value string) func() (string, []byte, error) {
 }
 
 func TestValuesAreSharedAndSurviveTheirDatabase(t *testing.T) {
-	t.Parallel()
 	db := storetest.Postgres(t)
 	one, _ := join(t, db.URL, t.TempDir(), config.Default())
 	two, leave := join(t, db.URL, t.TempDir(), config.Default())
@@ -124,7 +123,6 @@ func TestValuesAreSharedAndSurviveTheirDatabase(t *testing.T) {
 
 // A database of an earlier release has versions and no table of values.
 func TestValuesJoinALogThatHasNone(t *testing.T) {
-	t.Parallel()
 	db := storetest.Postgres(t)
 	_, leave := join(t, db.URL, t.TempDir(), config.Default())
 	leave()
@@ -136,7 +134,6 @@ func TestValuesJoinALogThatHasNone(t *testing.T) {
 }
 
 func TestJoinedIsWhoReadTheSharedConfiguration(t *testing.T) {
-	t.Parallel()
 	db := storetest.Postgres(t)
 	db.Kill()
 	dir := t.TempDir()

@@ -83,7 +83,6 @@ func tells(t *testing.T, told <-chan string, want string) {
 }
 
 func TestChangeIsSeenInABusyDirectory(t *testing.T) {
-	t.Parallel()
 	t.Run("of a file", func(t *testing.T) {
 		dir := t.TempDir()
 		path := filepath.Join(dir, "patchbay.yaml")
@@ -128,7 +127,6 @@ func TestChangeIsSeenInABusyDirectory(t *testing.T) {
 
 // What never rests, here for hours, does not keep a change from being seen.
 func TestChangeIsSeenWhileOthersNeverRest(t *testing.T) {
-	t.Parallel()
 	for name, test := range map[string]struct {
 		link  bool
 		event string
@@ -178,7 +176,6 @@ func TestChangeIsSeenWhileOthersNeverRest(t *testing.T) {
 
 // A file that is written piece by piece is told of when it is whole.
 func TestHalfAFileIsNoChange(t *testing.T) {
-	t.Parallel()
 	path := filepath.Join(t.TempDir(), "patchbay.yaml")
 	put(t, path, "old")
 	synctest.Test(t, func(t *testing.T) {
