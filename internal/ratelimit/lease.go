@@ -123,14 +123,6 @@ func (l *Lease) set(settings Settings) {
 	}
 }
 
-// Receipt is what a request took from a Lease, to be given back.
-type Receipt struct {
-	lease   *Lease
-	permits int64
-	answers int64
-	held    bool
-}
-
 // Take takes as many permits as a request costs, or none. It waits for the central
 // store if this gateway has not enough and others may have left some.
 func (l *Lease) Take(permits int, now time.Time) (Decision, Receipt) {
@@ -373,60 +365,6 @@ func (l *Lease) decision(isAllowed bool, now time.Time) Decision {
 	return d
 }
 
-// Hold says that the request has to wait. Until Use or Return what it took counts as
-// not spent, so that no one else gets it.
-func (r *Receipt) Hold() {
-	l := r.lease
-	if l == nil || r.held {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.window == 0 { // a window forgets requests by when they came
-		r.held = true
-		l.held += r.permits
-		l.noteOnce()
-	}
-}
-
-// Use says that the wait is over and that the request goes on.
-func (r *Receipt) Use() {
-	if r.held {
-		r.held = false
-		r.lease.mu.Lock()
-		r.lease.held -= r.permits
-		r.lease.mu.Unlock()
-	}
-}
-
-// Return gives back what the request took. It is lost if the central store has counted
-// it as spent meanwhile.
-func (r *Receipt) Return(now time.Time) {
-	l := r.lease
-	if l == nil {
-		return
-	}
-	wasHeld := r.held
-	r.Use()
-	r.lease = nil
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !wasHeld && r.answers != l.answers {
-		return
-	}
-	if l.window > 0 {
-		l.spent -= r.permits
-		l.own.forget(&l.ownRules, now.UnixNano())
-		l.own.dropOldest(int(r.permits))
-	}
-	if l.pool.away.Load() {
-		l.share.level += float64(r.permits)
-	} else {
-		l.permits += r.permits
-	}
-	l.noteOnce()
-}
-
 // Settle corrects what a request took, when its cost is known: more of it, or less if
 // it is below 0. More is taken even if the limit is used up; it is missing later.
 func (l *Lease) Settle(more int, now time.Time) {
@@ -463,39 +401,4 @@ func (l *Lease) unspend(n int64, now time.Time) {
 	l.own.forget(&l.ownRules, now.UnixNano())
 	l.own.dropOldest(int(n))
 	l.spent -= n
-}
-
-// demand estimates how many permits requests want in a second.
-type demand struct {
-	last   time.Time // when a request came
-	since  time.Time
-	wanted int64
-	rate   float64
-}
-
-// demandTime is over which time demand is measured.
-const demandTime = 200 * time.Millisecond
-
-func (d *demand) count(n int64, now time.Time) {
-	if d.since.IsZero() {
-		d.since = now
-	}
-	d.last = now
-	d.wanted += n
-}
-
-func (d *demand) uncount(n int64) { d.wanted = max(0, d.wanted-n) }
-
-// next begins to measure anew after some time.
-func (d *demand) next(now time.Time) {
-	elapsed := now.Sub(d.since)
-	if d.since.IsZero() || elapsed < demandTime {
-		return
-	}
-	d.rate = (d.rate + float64(d.wanted)/elapsed.Seconds()) / 2
-	d.since, d.wanted = now, 0
-}
-
-func (d *demand) perSecond(now time.Time) float64 {
-	return max(d.rate, float64(d.wanted)/max(demandTime, now.Sub(d.since)).Seconds())
 }
