@@ -7,6 +7,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/allowance"
 	"github.com/patchbay-ai/patchbay/internal/budget"
+	"github.com/patchbay-ai/patchbay/internal/naming"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -32,8 +33,8 @@ type Grant struct {
 type rule struct {
 	expires   time.Time // zero means never
 	services  [schema.ServiceTypeCount]bool
-	models    []pattern      // empty means all
-	addresses []netip.Prefix // empty means all
+	models    []naming.Pattern // empty means all
+	addresses []netip.Prefix   // empty means all
 }
 
 // newRule compiles terms, which were checked.
@@ -44,7 +45,7 @@ func newRule(t *Terms) rule {
 		r.services[service] = len(t.Services) == 0 || slices.Contains(t.Services, schema.ServiceType(service))
 	}
 	for _, model := range t.Models {
-		r.models = append(r.models, newPattern(model))
+		r.models = append(r.models, naming.NewPattern(model))
 	}
 	for _, text := range t.Addresses {
 		if prefix, err := parseRange(text); err == nil {
@@ -58,7 +59,7 @@ func (r *rule) expired(now time.Time) bool { return !r.expires.IsZero() && now.A
 
 func (r *rule) includes(service schema.ServiceType, model string) bool {
 	return r.services[service] &&
-		(len(r.models) == 0 || slices.ContainsFunc(r.models, func(p pattern) bool { return p.matches(model) }))
+		(len(r.models) == 0 || slices.ContainsFunc(r.models, func(p naming.Pattern) bool { return p.Matches(model) }))
 }
 
 func (r *rule) includesAddress(from netip.Addr) bool {

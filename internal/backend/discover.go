@@ -26,7 +26,7 @@ func (m Models) Given() bool { return len(m) > 0 }
 // Include reports whether a model is one of those that the instance serves.
 func (m Models) Include(model string) bool {
 	return slices.ContainsFunc(m, func(pattern string) bool {
-		return pattern == Discover || naming.Match(pattern, model)
+		return pattern == Discover || naming.NewPattern(pattern).Matches(model)
 	})
 }
 

@@ -16,7 +16,7 @@ func TestPatternsMatchWholeNames(t *testing.T) {
 		{"a*b*c", "a-b-c", true}, {"a*b*c", "abc", true}, {"a*b*c", "acb", false}, {"a*a", "a", false}, {"a*a", "aa", true},
 		{"llama3", "llama3", true}, {"llama3", "llama3.2", false}, {"[ab]", "a", false}, {"[ab]", "[ab]", true},
 	} {
-		if got := naming.Match(row.pattern, row.name); got != row.want {
+		if got := naming.NewPattern(row.pattern).Matches(row.name); got != row.want {
 			t.Errorf("%s matches %s: %v", row.pattern, row.name, got)
 		}
 	}
