@@ -71,5 +71,9 @@ func (g *Grant) until(end time.Time) *Grant {
 	return &short
 }
 
-// end forgets the counts of keys and tenants that are no more.
-func (k *compiler) end() { k.accounts.Keep(func(name string) bool { return k.inUse[name] }) }
+// end forgets the counts of keys and tenants that are no more, and ends their budgets.
+func (k *compiler) end() {
+	isInUse := func(name string) bool { return k.inUse[name] }
+	k.accounts.Keep(isInUse)
+	k.book.Keep(isInUse)
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/quota"
@@ -29,6 +30,9 @@ type state struct {
 
 	mu    sync.Mutex
 	spans []*span
+
+	// refused counts the requests that a budget had no room for.
+	refused [windowCount][units]atomic.Int64
 }
 
 // span is one window of an account.

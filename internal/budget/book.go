@@ -146,6 +146,21 @@ func (b *Book) Open(name string, subject quota.Subject, budgets Budgets) *Accoun
 	return a
 }
 
+// Keep ends the budgets of all names but those that are in use: they are not shown any
+// more. What they have spent is kept for the case that the name comes back.
+func (b *Book) Keep(inUse func(name string) bool) {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for name, known := range b.accounts {
+		if !inUse(name) {
+			known.latest = nil
+		}
+	}
+}
+
 // begin turns the ledger on and reads what was spent before; mu is held.
 func (b *Book) begin() {
 	b.started = true

@@ -39,12 +39,14 @@ func (c *Charge) Reserve(accounts [maxAccounts]*Account, want Amounts, at time.T
 		}
 		spans, refused := account.reserve(want, at)
 		if refused != nil {
+			account.noteRefused(refused)
 			c.GiveBack()
 			return refused, nil
 		}
 		c.parts[i].account, c.parts[i].spans = account, spans
 		refused, err := account.agree(&c.parts[i].spans, want)
 		if refused != nil || err != nil {
+			account.noteRefused(refused)
 			c.GiveBack()
 			return refused, err
 		}

@@ -132,8 +132,48 @@ func TestUseOfBudgetsIsShown(t *testing.T) {
 			t.Errorf("no %s in %s", want, shown)
 		}
 	}
+	r.Chat(gatewaytest.With(`"max_tokens":5000`), bearer...).FailsWith(t, http.StatusTooManyRequests, "insufficient_quota", "budget_exceeded", "")
+	scraped := r.Do("GET", "/metrics", "", "Authorization", "Bearer admin-token").Succeeds(t).Body
+	for _, want := range []string{
+		"model_router_budget_accounts 2\n",
+		`model_router_budget_limit{of="key/k",unit="tokens",window="DAY"} 1000`,
+		`model_router_budget_used{of="key/k",unit="tokens",window="DAY"} 150`,
+		`model_router_budget_used{of="key/k",unit="cost",window="TOTAL"} 0.2`,
+		`model_router_budget_refused_requests_total{of="key/k",unit="tokens",window="DAY"} 1`,
+		`model_router_budget_refused_requests_total{of="tenant/acme",unit="requests",window="MONTH"} 0`,
+	} {
+		if !strings.Contains(scraped, want) {
+			t.Errorf("no %s in the metrics", want)
+		}
+	}
 	if refused := r.Do("GET", "/api/monitoring/budgets", "", bearer...); refused.Status != http.StatusUnauthorized {
 		t.Errorf("a key of the unified API sees %d %s", refused.Status, refused.Body)
+	}
+}
+
+// A key that was revoked, or has no budget any more, is not listed, and the metrics show no
+// more than a hundred keys and tenants.
+func TestBudgetsThatEndAreNotShown(t *testing.T) {
+	t.Parallel()
+	b := gatewaytest.StartBackend(t)
+	r := gatewaytest.Start(t, gatewaytest.PoolYAML(b)+gatewaytest.SecuredYAML())
+	admin := []string{"Authorization", "Bearer admin-token"}
+	shown := func(path, part string) int {
+		return strings.Count(r.Do("GET", path, "", admin...).Succeeds(t).Body, part)
+	}
+	for n := range 103 {
+		r.API("POST", "/api/auth/keys", fmt.Sprintf(`{"id":"k%d","budgets":{"day":{"requests":%d}}}`, n, n+1), admin...).Is(t, http.StatusCreated)
+	}
+	if n := shown("/api/monitoring/budgets", `"of":"key/k`); n != 103 {
+		t.Errorf("%d of 103 budgets are listed", n)
+	}
+	if n := shown("/metrics", "\nmodel_router_budget_used{"); n != 100 || shown("/metrics", "model_router_budget_accounts 103\n") != 1 {
+		t.Errorf("%d budgets are in the metrics", n)
+	}
+	r.API("DELETE", "/api/auth/keys/k7", "", admin...).Is(t, http.StatusOK)
+	r.API("PUT", "/api/auth/keys/k8", `{"budgets":{"day":{"requests":0}}}`, admin...).Is(t, http.StatusOK)
+	if shown("/api/monitoring/budgets", `"of":"key/k7"`)+shown("/api/monitoring/budgets", `"of":"key/k8"`) != 0 || shown("/api/monitoring/budgets", `"of":"key/k9"`) != 1 {
+		t.Error("a key that was revoked, or lost its budget, is listed")
 	}
 }
 

@@ -18,6 +18,9 @@ type Use struct {
 	// Limit is the budget, and Used what was spent of it and is reserved for requests
 	// that run.
 	Limit, Used int64
+	// Refused counts the requests that this gateway refused because of the budget since it
+	// started.
+	Refused int64
 	// Reset is when the budget begins anew; zero means never.
 	Reset time.Time
 }
@@ -61,7 +64,9 @@ func (a *Account) uses(at time.Time) (uses []Use) {
 		used := one.used(a.book)
 		for unit, limit := range a.limits[i] {
 			if limit > 0 {
-				uses = append(uses, one.use(a.name, unit, limit, used[unit]))
+				use := one.use(a.name, unit, limit, used[unit])
+				use.Refused = a.refused[i][unit].Load()
+				uses = append(uses, use)
 			}
 		}
 	}
@@ -74,4 +79,14 @@ func (s *span) use(account string, unit int, limit, used int64) Use {
 		u.Reset = s.window.End(time.Unix(s.start, 0))
 	}
 	return u
+}
+
+// noteRefused counts a request that was refused, if it was.
+func (s *state) noteRefused(r *Refusal) {
+	if r == nil {
+		return
+	}
+	if i := slices.Index(windows[:], r.Window); i >= 0 {
+		s.refused[i][r.Unit].Add(1)
+	}
 }

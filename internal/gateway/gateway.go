@@ -214,6 +214,7 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 	g.Actuator, err = actuator.New(actuator.Options{
 		Current: g.Current, Recorder: g.Recorder, Levels: logs.LevelsOf(g.log), Document: g.Document,
 		Ledger:       func() quota.Stats { return g.Ledger.Stats() },
+		Budgets:      g.budgets,
 		Shared:       g.Shared.Stats,
 		Cluster:      g.Cluster.View,
 		Config:       g.sources,

@@ -33,6 +33,7 @@ func (c *collector) collect() *gathered {
 		s.instance(&instances[i])
 	}
 	s.ledger(&state.Ledger)
+	s.budgets(&state.Budgets)
 	s.shared(&state.Shared)
 	s.cluster(&state.Cluster)
 	s.configuration(&state.Config)
@@ -130,6 +131,15 @@ func (s *scrape) instance(m *mergedInstance) {
 }
 
 // shared adds the rate limits that gateways share.
+func (s *scrape) budgets(view *BudgetsView) {
+	s.value(famBudgetAccounts, float64(view.Accounts))
+	for _, b := range view.Budgets {
+		s.value(famBudgetLimit, b.Limit, b.Of, b.Window, b.Unit)
+		s.value(famBudgetUsed, b.Used, b.Of, b.Window, b.Unit)
+		s.value(famBudgetRefused, float64(b.Refused), b.Of, b.Window, b.Unit)
+	}
+}
+
 func (s *scrape) shared(view *SharedView) {
 	s.value(famSharedHealthy, boolValue(view.Store.Healthy))
 	s.value(famSharedFailures, float64(view.Store.Failures))

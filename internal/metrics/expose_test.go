@@ -21,6 +21,7 @@ import (
 func someState(instances int) State {
 	w := State{Services: []ServiceView{{Service: schema.Chat, Remaining: 7}, {Service: schema.TTS, PerClient: true, Clients: []ClientView{{"192.0.2.1", 3}}}}}
 	w.Cluster = ClusterView{Healthy: true, States: []MembersView{{"up", 1}, {"behind", 0}, {"away", 0}}}
+	w.Budgets = BudgetsView{Accounts: 1, Budgets: []BudgetView{{Of: "key/a", Window: "DAY", Unit: "tokens", Limit: 9}}}
 	for n := range instances {
 		w.Instances = append(w.Instances, InstanceView{
 			Service: schema.Chat, Label: fmt.Sprintf("m@gpu%d:8000", n), Series: NewInstance(), Weight: 1, Healthy: true,

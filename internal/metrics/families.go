@@ -76,6 +76,10 @@ const (
 	famQuotaFlush
 	famQuotaHealthy
 	famQuotaFailures
+	famBudgetLimit
+	famBudgetUsed
+	famBudgetRefused
+	famBudgetAccounts
 	famSharedHealthy
 	famSharedFailures
 	famSharedExchanges
@@ -114,6 +118,7 @@ var (
 	onSurface  = []string{"uri", "outcome"}
 	onStore    = []string{"store"}
 	onSource   = []string{"source"}
+	onBudget   = []string{"of", "window", "unit"}
 )
 
 var families = [familyCount]Family{
@@ -159,6 +164,10 @@ var families = [familyCount]Family{
 	famQuotaFlush:        {"model_router_quota_last_flush_seconds", "model.router.quota.last.flush", "How long the latest flush of the quota ledger took.", "seconds", CategoryCustom, nil, gauge},
 	famQuotaHealthy:      {"model_router_quota_store_healthy", "model.router.quota.store.healthy", "Whether a store of the quota ledger is well, or not in use: 1 or 0.", "", CategoryCustom, onStore, gauge},
 	famQuotaFailures:     {"model_router_quota_store_failures_total", "model.router.quota.store.failures.total", "Failures of a store of the quota ledger.", "failures", CategoryCustom, onStore, counter},
+	famBudgetLimit:       {"model_router_budget_limit", "model.router.budget.limit", "Budgets of keys and tenants, those of the fullest 100; costs in the unit of prices.currency.", "", CategoryCustom, onBudget, gauge},
+	famBudgetUsed:        {"model_router_budget_used", "model.router.budget.used", "What is spent of a budget or reserved for requests that run, on all gateways that share it, as this one knows it.", "", CategoryCustom, onBudget, gauge},
+	famBudgetRefused:     {"model_router_budget_refused_requests_total", "model.router.budget.refused.requests.total", "Requests that this gateway refused because the budget had no room for them.", "requests", CategoryCustom, onBudget, counter},
+	famBudgetAccounts:    {"model_router_budget_accounts", "model.router.budget.accounts", "Keys and tenants that have budgets, also those that are not shown one by one.", "", CategoryCustom, nil, gauge},
 	famSharedHealthy:     {"model_router_shared_limits_healthy", "model.router.shared.limits.healthy", "Whether the rate limits that gateways share are exact, or none is shared: 1 or 0. While it is 0, this gateway takes its share of each.", "", CategoryCustom, nil, gauge},
 	famSharedFailures:    {"model_router_shared_limits_failures_total", "model.router.shared.limits.failures.total", "Exchanges of shared rate limits that failed.", "failures", CategoryCustom, nil, counter},
 	famSharedExchanges:   {"model_router_shared_limits_exchanges_total", "model.router.shared.limits.exchanges.total", "Round trips to the store of shared rate limits, each for all limits that need one.", "exchanges", CategoryCustom, nil, counter},

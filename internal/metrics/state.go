@@ -13,6 +13,7 @@ type State struct {
 	Services   []ServiceView
 	Instances  []InstanceView
 	Ledger     LedgerView
+	Budgets    BudgetsView
 	Shared     SharedView
 	Cluster    ClusterView
 	Config     ConfigView
@@ -31,6 +32,21 @@ type MonitoringView struct {
 	ErrorComponents int
 	// LinesDropped counts the lines of the log that were dropped.
 	LinesDropped int64
+}
+
+// BudgetsView is how much of the budgets of keys and tenants is used.
+type BudgetsView struct {
+	// Accounts counts the keys and tenants that have budgets; Budgets may be those of
+	// some of them.
+	Accounts int
+	Budgets  []BudgetView
+}
+
+// BudgetView is one budget.
+type BudgetView struct {
+	Of, Window, Unit string
+	Limit, Used      float64
+	Refused          int64
 }
 
 // SharedView is the state of the rate limits that gateways share.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/budget"
 	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/cluster"
 	"github.com/patchbay-ai/patchbay/internal/config"
@@ -44,6 +45,8 @@ type Options struct {
 	Ready func() bool
 	// Ledger returns the counters of the quota ledger; nil means that there is none.
 	Ledger func() quota.Stats
+	// Budgets returns how much of the budgets is used; nil means that there are none.
+	Budgets func() []budget.Use
 	// Shared returns the state of the rate limits that gateways share; nil means that
 	// there are none.
 	Shared func() ratelimit.PoolStats

@@ -100,9 +100,10 @@ var (
 // scrape of a gateway that has served something.
 func TestDashboardAndAlertsAskForWhatExists(t *testing.T) {
 	t.Parallel()
-	r, _ := gatewaytest.StartOne(t)
-	r.Chat(gatewaytest.StreamHi).Succeeds(t)
-	body := r.Do(http.MethodGet, "/actuator/prometheus", "").Succeeds(t).Body
+	r := gatewaytest.Start(t, gatewaytest.PoolYAML(gatewaytest.StartBackend(t))+
+		strings.Replace(gatewaytest.SecuredYAML(), "enabled: true,", "enabled: true, keys: [{id: k, key-sha256: "+gatewaytest.HashOf("secret")+", budgets: {day: {requests: 9}}}],", 1))
+	r.Chat(gatewaytest.StreamHi, "Authorization", "Bearer secret").Succeeds(t)
+	body := r.Do(http.MethodGet, "/actuator/prometheus", "", "Authorization", "Bearer admin-token").Succeeds(t).Body
 	labels := map[string]bool{"le": true, "job": true, "gateway": true}
 	for _, f := range metrics.Families() {
 		for _, label := range f.Labels {

@@ -1,10 +1,13 @@
 package actuator
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
+	"github.com/patchbay-ai/patchbay/internal/budget"
 	"github.com/patchbay-ai/patchbay/internal/cluster"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
@@ -19,7 +22,7 @@ const shownClients = 50
 func (a *API) state() metrics.State {
 	now := time.Now()
 	table := a.options.Current.Load()
-	state := metrics.State{Ledger: a.ledgerView(), Shared: a.sharedView(), Cluster: a.clusterView(), Config: a.configView(), Monitoring: a.options.Recorder.View()}
+	state := metrics.State{Ledger: a.ledgerView(), Budgets: a.budgetsView(), Shared: a.sharedView(), Cluster: a.clusterView(), Config: a.configView(), Monitoring: a.options.Recorder.View()}
 	if a.options.LinesDropped != nil {
 		state.Monitoring.LinesDropped = a.options.LinesDropped()
 	}
@@ -62,6 +65,45 @@ func (a *API) sharedView() metrics.SharedView {
 		Store:     metrics.StoreView{Healthy: s.Failure == nil || s.Limits == 0, Failures: s.Failures},
 		Exchanges: s.Exchanges, Divided: s.Divided,
 	}
+}
+
+// shownBudgets is how many keys and tenants with budgets become series at most.
+const shownBudgets = 100
+
+// budgetsView returns the budgets of the keys and tenants that have used the greatest part
+// of one, because these are about to be refused.
+func (a *API) budgetsView() (view metrics.BudgetsView) {
+	if a.options.Budgets == nil {
+		return view
+	}
+	type account struct {
+		fullest float64
+		budgets []metrics.BudgetView
+	}
+	accounts := []*account{}
+	last := ""
+	for _, use := range a.options.Budgets() { // in the order of the accounts
+		if use.Account != last {
+			accounts, last = append(accounts, new(account)), use.Account
+		}
+		unit := 1.0
+		if use.Unit == budget.Cost {
+			unit = 1e12
+		}
+		shown := metrics.BudgetView{
+			Of: use.Account, Window: use.WindowName(), Unit: use.UnitName(), Limit: float64(use.Limit) / unit, Used: float64(use.Used) / unit, Refused: use.Refused,
+		}
+		one := accounts[len(accounts)-1]
+		one.fullest, one.budgets = max(one.fullest, shown.Used/shown.Limit), append(one.budgets, shown)
+	}
+	if view.Accounts = len(accounts); len(accounts) > shownBudgets {
+		slices.SortStableFunc(accounts, func(a, b *account) int { return cmp.Compare(b.fullest, a.fullest) })
+		accounts = accounts[:shownBudgets]
+	}
+	for _, one := range accounts {
+		view.Budgets = append(view.Budgets, one.budgets...)
+	}
+	return view
 }
 
 func (a *API) clusterView() metrics.ClusterView {
