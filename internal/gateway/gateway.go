@@ -57,6 +57,7 @@ type Gateway struct {
 	// the wrong ones.
 	credentials  *access.Credentials
 	budgets      func() []budget.Use // nil where security is off
+	closeBook    func()
 	attempts     *access.Attempts
 	traces       *telemetry.Exporter  // nil when no traces are sent
 	pusher       *telemetry.Pusher    // nil when no metrics are sent
@@ -130,7 +131,7 @@ func New(doc *config.Document, log *slog.Logger, options Options) (_ *Gateway, e
 			opened.run()
 		}
 	}()
-	g := &Gateway{Parts: Parts{Document: doc, Current: new(routing.Current)}, log: log, build: options.Build, isDemo: options.Demo, more: options.Routes, served: make(chan struct{})}
+	g := &Gateway{Parts: Parts{Document: doc, Current: new(routing.Current)}, log: log, build: options.Build, isDemo: options.Demo, more: options.Routes, served: make(chan struct{}), closeBook: func() {}}
 	if options.FromFile {
 		g.file.begin()
 	}
@@ -202,7 +203,8 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 	}
 	if g.Document.Security.Enabled {
 		book, ledger := newBook(g.Document, g.log)
-		opened.add(func() { closeBook(book, ledger, g.log) })
+		g.closeBook = sync.OnceFunc(func() { closeBook(book, ledger, g.log) })
+		opened.add(g.closeBook)
 		g.credentials.SetBook(book)
 		g.budgets = book.Uses
 	}
@@ -428,6 +430,7 @@ func (g *Gateway) Stop(ctx context.Context) {
 		g.background.Wait()
 		g.closeTelemetry(last)
 		g.Transport.Close()
+		g.closeBook()
 		g.closeLedger()
 		g.answers.close()
 		if err := g.Store.Close(); err != nil {
