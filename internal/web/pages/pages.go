@@ -12,6 +12,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/go-json-experiment/json"
 
@@ -21,16 +22,23 @@ import (
 
 // Pages serves the console.
 type Pages struct {
+	// console returns the files of the console, which are read when somebody first
+	// asks for one: a gateway whose console nobody opens need not hold them.
+	console func() (*console, error)
+	// links is what programs get at the address of the gateway itself.
+	links []byte
+	// notFound answers programs at paths that are pages for browsers.
+	notFound http.HandlerFunc
+}
+
+// console is the files of the console.
+type console struct {
 	// index is the one page of the console, and build names the files that
 	// belong to it: a hash of all of them.
 	index *file
 	build string
 	// assets are the files by their names below assets/.
 	assets map[string]*file
-	// links is what programs get at the address of the gateway itself.
-	links []byte
-	// notFound answers programs at paths that are pages for browsers.
-	notFound http.HandlerFunc
 }
 
 // consolePaths are the pages of the console. The page itself decides by its path
@@ -48,7 +56,24 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect
 // New returns the pages of a console that was built into files. NotFound answers
 // programs at paths that are pages for browsers.
 func New(files fs.FS, version string, notFound http.HandlerFunc) (*Pages, error) {
-	p := &Pages{assets: make(map[string]*file), notFound: notFound}
+	if _, err := fs.Stat(files, indexName); err != nil {
+		return nil, fmt.Errorf("the console: %w", err)
+	}
+	p := &Pages{notFound: notFound, console: sync.OnceValues(func() (*console, error) { return readConsole(files) })}
+	var err error
+	p.links, err = json.Marshal(links{"patchbay", version, map[string]string{
+		"console": "/", "models": "/v1/models", "docs": "/docs/api", "openapi": "/openapi.json",
+		"health": "/actuator/health", "info": "/actuator/info", "metrics": "/actuator/prometheus",
+	}}, json.Deterministic(true))
+	return p, err
+}
+
+// indexName is the name of the one page of the console.
+const indexName = "index.html"
+
+// readConsole reads the files of the console.
+func readConsole(files fs.FS) (*console, error) {
+	c := &console{assets: make(map[string]*file)}
 	sum := sha256.New()
 	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -61,7 +86,7 @@ func New(files fs.FS, version string, notFound http.HandlerFunc) (*Pages, error)
 		fmt.Fprintf(sum, "%s %d\n", name, len(content))
 		sum.Write(content)
 		if path.Dir(name) == "assets" {
-			p.assets[path.Base(name)] = newFile(path.Base(name), content)
+			c.assets[path.Base(name)] = newFile(path.Base(name), content)
 		}
 		return nil
 	})
@@ -69,20 +94,16 @@ func New(files fs.FS, version string, notFound http.HandlerFunc) (*Pages, error)
 		return nil, fmt.Errorf("the console: %w", err)
 	}
 	const enough = 8
-	p.build = hex.EncodeToString(sum.Sum(nil)[:enough])
-	index, err := fs.ReadFile(files, "index.html")
+	c.build = hex.EncodeToString(sum.Sum(nil)[:enough])
+	index, err := fs.ReadFile(files, indexName)
 	if err != nil {
 		return nil, fmt.Errorf("the console: %w", err)
 	}
 	// The files of each build have addresses of their own, so that they may be
 	// kept for ever and files of two builds never meet. Scripts name each other
 	// relative to their own address.
-	p.index = newFile("index.html", bytes.ReplaceAll(index, []byte(`"/assets/`), []byte(`"/assets/`+p.build+`/`)))
-	p.links, err = json.Marshal(links{"patchbay", version, map[string]string{
-		"console": "/", "models": "/v1/models", "docs": "/docs/api", "openapi": "/openapi.json",
-		"health": "/actuator/health", "info": "/actuator/info", "metrics": "/actuator/prometheus",
-	}}, json.Deterministic(true))
-	return p, err
+	c.index = newFile(indexName, bytes.ReplaceAll(index, []byte(`"/assets/`), []byte(`"/assets/`+c.build+`/`)))
+	return c, nil
 }
 
 // links is what programs find at the address of the gateway itself.
@@ -147,24 +168,29 @@ func (p *Pages) Redirect(w http.ResponseWriter, r *http.Request) {
 
 // Asset answers with a file of this build of the console.
 func (p *Pages) Asset(w http.ResponseWriter, r *http.Request) {
-	asset := p.assets[r.PathValue("file")]
-	if asset == nil || r.PathValue("build") != p.build {
+	c, err := p.console()
+	if err != nil || c.assets[r.PathValue("file")] == nil || r.PathValue("build") != c.build {
 		w.Header().Set("Cache-Control", "no-store")
 		p.notFound(w, r)
 		return
 	}
 	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
-	asset.send(w, r)
+	c.assets[r.PathValue("file")].send(w, r)
 }
 
 func (p *Pages) sendIndex(w http.ResponseWriter, r *http.Request) {
+	c, err := p.console()
+	if err != nil {
+		p.notFound(w, r)
+		return
+	}
 	header := w.Header()
 	header.Set("Content-Security-Policy", policy)
 	header.Set("Referrer-Policy", "no-referrer")
 	header.Set("Cross-Origin-Opener-Policy", "same-origin")
 	header.Set("Permissions-Policy", "microphone=(self), camera=(), geolocation=()")
 	header.Set("Cache-Control", "no-cache")
-	p.index.send(w, r)
+	c.index.send(w, r)
 }
 
 // wantsPage tells browsers from programs: they say that they want a page.
