@@ -26,7 +26,7 @@ type clientEvents struct {
 	doc  jsonscan.Document
 	frameWriter
 
-	template textTemplate
+	pattern  dialect.TextPattern // of chunks that bring nothing but text
 	started  bool
 	complete bool
 	open     blockKind
@@ -119,7 +119,7 @@ func (e *clientEvents) Next() ([]byte, error) {
 			e.end = err
 			return nil, err
 		}
-		if text, ok := e.template.text(chunk); ok && e.open == textBlock && len(text) > 0 {
+		if text, ok := e.pattern.Text(chunk); ok && e.open == textBlock && len(text) > 0 {
 			e.piece("text_delta", "text", text)
 			return e.Out, nil
 		}
@@ -169,8 +169,9 @@ func (e *clientEvents) chunk(root jsonscan.Value) {
 	if text := dialect.RawText(delta.Get("content")); len(text) > 0 {
 		e.openBlock(textBlock)
 		e.piece("text_delta", "text", text)
-		if !root.Get("usage").Given() {
-			e.template.learn(e.doc.Data(), choice, delta)
+		if !root.Get("usage").Given() && dialect.SaysOnlyText(choice, delta) {
+			start, end := delta.Get("content").Span()
+			e.pattern.Learn(e.doc.Data(), start, end)
 		}
 	}
 	e.refusal = append(e.refusal, dialect.RawText(delta.Get("refusal"))...)

@@ -411,7 +411,7 @@ func FuzzUnify(f *testing.F) {
 }
 
 // A chunk is taken for one that has only another text if it is one.
-func TestTemplateMatchesOnlyOtherTexts(t *testing.T) {
+func TestChunksAreRecognizedOnlyWithOtherTexts(t *testing.T) {
 	chunk := func(delta string) []byte {
 		return []byte(`{"id":"c","choices":[{"index":0,"delta":{"content":` + delta + `},"finish_reason":null}]}`)
 	}
@@ -423,9 +423,46 @@ func TestTemplateMatchesOnlyOtherTexts(t *testing.T) {
 		if _, err := events.Next(); err != nil {
 			t.Fatal(err)
 		}
-		text, matches := events.template.text(chunk(delta))
+		text, matches := events.pattern.Text(chunk(delta))
 		if matches != want || matches && `"`+string(text)+`"` != delta {
 			t.Errorf("%s: %q, %v", delta, text, matches)
+		}
+	}
+}
+
+// Pieces of a block that are recognized by their likeness to an earlier one pass as those
+// do that are scanned.
+func TestPassedPiecesDoNotDependOnThoseBefore(t *testing.T) {
+	delta := func(member, text string) string {
+		return "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"" + member + "_delta\",\"" + member + "\":\"" + text + "\"}}\n\n"
+	}
+	start := "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"1\",\"model\":\"other\",\"usage\":{\"input_tokens\":1}}}\n\n" +
+		"event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n" +
+		delta("text", "first")
+	const end = "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":2}}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n"
+	for _, piece := range []string{
+		delta("text", "second"), delta("text", ""), delta("text", `a\"b\\`), delta("thinking", "hm"), delta("partial_json", `{\"a\":1`),
+		delta("text", `x"}},"error":{"type":"overloaded_error","message":"y`), delta("text", `x"}}{"a":"`), delta("text", "broken \xff"), delta("text", `wrong \x escape`), delta("text", `open \`),
+		"data: {\"type\":\"content_block_delta\",\"index\":0,\ndata: \"delta\":{\"type\":\"text_delta\",\"text\":\"two lines\"}}\n\n",
+		"event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"first\"}}\n\n",
+	} {
+		read := func(anew bool) (out string, failure string) {
+			events := Pass{}.Events(read(t, `{"model":"m","max_tokens":1,"stream":true,"messages":[{"role":"user","content":"hi"}]}`), strings.NewReader(start+piece+piece+end)).(*passedEvents)
+			for {
+				if anew {
+					events.pattern = dialect.TextPattern{}
+				}
+				frame, err := events.Next()
+				if err != nil {
+					return out, err.Error()
+				}
+				out += string(frame)
+			}
+		}
+		recognized, failure := read(false)
+		scanned, wantFailure := read(true)
+		if recognized != scanned || failure != wantFailure {
+			t.Errorf("%q:\n%q %s\n%q %s", piece, recognized, failure, scanned, wantFailure)
 		}
 	}
 }

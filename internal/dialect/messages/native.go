@@ -190,9 +190,10 @@ type passedEvents struct {
 	edits    []jsonscan.Edit
 	segments [][]byte
 
-	begun    bool // the first block has begun, or the message has ended without one
-	finished bool // it was told why the message ended
-	complete bool // the last event was there
+	pattern  dialect.TextPattern // of pieces of the open block
+	begun    bool                // the first block has begun, or the message has ended without one
+	finished bool                // it was told why the message ended
+	complete bool                // the last event was there
 	end      error
 }
 
@@ -255,6 +256,20 @@ var (
 	deltaName  = []byte("content_block_delta")
 )
 
+// deltaFrame is what stands before their data.
+const deltaFrame = "event: content_block_delta\ndata: "
+
+// learn remembers a piece of a block, whose last member is its text. An event that has
+// another text there is such a piece, too.
+func (e *passedEvents) learn(piece []byte) {
+	start := bytes.LastIndex(piece, []byte(`":"`)) + len(`":`)
+	end := bytes.LastIndexByte(piece, '"')
+	if start < len(deltaStart) || start >= end || !jsonscan.StringEnds(piece, start+1, end) || bytes.IndexByte(piece, '\n') >= 0 {
+		return
+	}
+	e.pattern.Learn(piece, start, end+1)
+}
+
 // pass reads one event and adds it to what is sent.
 func (e *passedEvents) pass(event dialect.Event) error {
 	if dialect.IsDone(event.Data) {
@@ -262,6 +277,10 @@ func (e *passedEvents) pass(event dialect.Event) error {
 	}
 	if err := event.Failure(); err != nil {
 		return err
+	}
+	if _, isPiece := e.pattern.Text(event.Data); isPiece && e.begun {
+		e.out = append(append(append(e.out, deltaFrame...), event.Data...), "\n\n"...)
+		return nil
 	}
 	e.doc.AllowDuplicateKeys = true
 	if err := e.doc.Parse(event.Data); err != nil {
@@ -271,6 +290,7 @@ func (e *passedEvents) pass(event dialect.Event) error {
 	if e.begun && bytes.HasPrefix(event.Data, deltaStart) {
 		e.edits = e.edits[:0]
 		e.write(deltaName) // most events are these, and nothing of them matters here
+		e.learn(event.Data)
 		return nil
 	}
 	if err := anthropic.FailureIn(root); err != nil {

@@ -26,29 +26,45 @@ const maxTemplate = 2 << 10
 func (m *chunkTemplate) learn(in []byte, choices jsonscan.Value, out []byte, edits []jsonscan.Edit) {
 	m.in, m.out = m.in[:0], m.out[:0]
 	choice := choices.First()
-	delta := choice.Get("delta")
-	if choice.Next().Kind() != jsonscan.Absent || delta.Kind() != jsonscan.Object || len(in) > maxTemplate {
+	if choice.Next().Kind() != jsonscan.Absent || len(in) > maxTemplate {
 		return
+	}
+	from, to := m.textSpan(choice)
+	if to == 0 {
+		return
+	}
+	m.in = append(m.in, in...)
+	m.from, m.to = from+1, to-1
+	if len(edits) > 0 {
+		m.out = append(m.out, out...)
+		m.outFrom, m.outTo = jsonscan.Moved(edits, m.from), jsonscan.Moved(edits, m.to)
+	}
+}
+
+// textSpan returns where the text of a choice is in its chunk, with its quotes; it ends
+// at 0 if there is none.
+func (m *chunkTemplate) textSpan(choice jsonscan.Value) (from, to int) {
+	if text := choice.Get("text"); text.Kind() == jsonscan.String { // of a completion
+		return text.Span()
+	}
+	delta := choice.Get("delta")
+	if delta.Kind() != jsonscan.Object {
+		return 0, 0
 	}
 	m.delta.AllowDuplicateKeys = true
 	if m.delta.Parse(delta.Raw()) != nil { // it was read before, as a part
-		return
+		return 0, 0
 	}
 	text := m.delta.Root().Get("content")
 	if text.Kind() != jsonscan.String {
 		text = m.delta.Root().Get("reasoning_content")
 	}
 	if text.Kind() != jsonscan.String {
-		return
+		return 0, 0
 	}
-	m.in = append(m.in, in...)
 	at, _ := delta.Span()
-	from, to := text.Span()
-	m.from, m.to = at+from+1, at+to-1
-	if len(edits) > 0 {
-		m.out = append(m.out, out...)
-		m.outFrom, m.outTo = jsonscan.Moved(edits, m.from), jsonscan.Moved(edits, m.to)
-	}
+	from, to = text.Span()
+	return at + from, at + to
 }
 
 // matches reports whether a chunk differs from the one that the template was made

@@ -2,9 +2,13 @@ package openai
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
+
+	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
 // chunksOf reads a stream to its end, with every chunk read anew or not.
@@ -87,4 +91,45 @@ func FuzzTemplate(f *testing.F) {
 			t.Errorf("%q %s %v\n%q %s %v", fast, fastUsage, fastErr, slow, slowUsage, slowErr)
 		}
 	})
+}
+
+// Chunks of a completion have their text in the choice itself.
+func TestChunksOfCompletionsAreRecognizedByTheirTemplate(t *testing.T) {
+	const chunk = `{"id":"c","object":"text_completion","created":1,"model":"another name","choices":[{"index":%d,"text":"%s","logprobs":null,"finish_reason":%s}]}`
+	read := func(anew bool) (chunks []string, matched int) {
+		req := new(schema.Request)
+		if err := req.ParseCompletion([]byte(`{"model":"m","prompt":["a","b"],"stream":true}`)); err != nil {
+			t.Fatal(err)
+		}
+		var stream strings.Builder
+		for i, text := range []string{"one", " two", "", `\"three\"`, "日本", `\ud83d`} {
+			fmt.Fprintf(&stream, "data: "+chunk+"\n\n", i/3, text, "null")
+		}
+		for i := range 2 {
+			fmt.Fprintf(&stream, "data: "+chunk+"\n\n", i, "", `"stop"`)
+		}
+		events := Completion{}.Events(req, strings.NewReader(stream.String()+"data: [DONE]\n\n")).(*events)
+		for {
+			if anew {
+				events.template = chunkTemplate{}
+			}
+			before := events.template.in
+			out, err := events.Next()
+			if err != nil {
+				if !errors.Is(err, io.EOF) {
+					t.Error(err)
+				}
+				return chunks, matched
+			}
+			if len(before) > 0 && bytes.Contains(before, []byte(`"text":"one"`)) && len(chunks) > 0 && len(chunks) < 3 {
+				matched++ // the template of the first chunk was not replaced
+			}
+			chunks = append(chunks, string(out))
+		}
+	}
+	fast, matched := read(false)
+	slow, _ := read(true)
+	if fmt.Sprint(fast) != fmt.Sprint(slow) || len(fast) != 8 || matched != 2 {
+		t.Errorf("%d matched:\n%q\n%q", matched, fast, slow)
+	}
 }

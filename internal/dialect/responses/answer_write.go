@@ -17,32 +17,19 @@ import (
 // echoOf returns the members of a response that repeat the request, with the values that
 // hold where the request has none.
 func echoOf(root jsonscan.Value) []byte {
-	var w jsonwrite.Writer
+	size := sizeOfEcho
+	var given [len(echoed)]jsonscan.Value
+	for i, m := range echoed {
+		given[i] = root.Get(m.name)
+		if given[i].Given() {
+			size += len(given[i].Raw())
+		}
+	}
+	w := jsonwrite.Writer{Out: make([]byte, 0, size)}
 	w.Literal(`"background":false`)
-	for _, m := range []struct{ name, without string }{
-		{"instructions", "null"},
-		{"max_output_tokens", "null"},
-		{"max_tool_calls", "null"},
-		{"metadata", "{}"},
-		{"model", `""`},
-		{"parallel_tool_calls", "true"},
-		{"previous_response_id", "null"},
-		{"prompt_cache_key", "null"},
-		{"reasoning", `{"effort":null,"summary":null}`},
-		{"safety_identifier", "null"},
-		{"service_tier", "null"},
-		{"store", "true"},
-		{"temperature", "null"},
-		{"text", `{"format":{"type":"text"}}`},
-		{"tool_choice", `"auto"`},
-		{"tools", "[]"},
-		{"top_logprobs", "0"},
-		{"top_p", "null"},
-		{"truncation", `"disabled"`},
-		{"user", "null"},
-	} {
+	for i, m := range echoed {
 		w.Name(m.name)
-		if v := root.Get(m.name); v.Given() {
+		if v := given[i]; v.Given() {
 			w.Raw(inOneLine(v))
 		} else {
 			w.Literal(m.without)
@@ -50,6 +37,34 @@ func echoOf(root jsonscan.Value) []byte {
 	}
 	return w.Out
 }
+
+// echoed are the members of a request that a response repeats, in their order, and what
+// it has where the request has none.
+var echoed = [...]struct{ name, without string }{
+	{"instructions", "null"},
+	{"max_output_tokens", "null"},
+	{"max_tool_calls", "null"},
+	{"metadata", "{}"},
+	{"model", `""`},
+	{"parallel_tool_calls", "true"},
+	{"previous_response_id", "null"},
+	{"prompt_cache_key", "null"},
+	{"reasoning", `{"effort":null,"summary":null}`},
+	{"safety_identifier", "null"},
+	{"service_tier", "null"},
+	{"store", "true"},
+	{"temperature", "null"},
+	{"text", `{"format":{"type":"text"}}`},
+	{"tool_choice", `"auto"`},
+	{"tools", "[]"},
+	{"top_logprobs", "0"},
+	{"top_p", "null"},
+	{"truncation", `"disabled"`},
+	{"user", "null"},
+}
+
+// sizeOfEcho is about how long they are where the request has none of them.
+const sizeOfEcho = 640
 
 // inOneLine returns a value as it came, or compact if it has line breaks, which would end
 // the line of an event.
@@ -217,6 +232,7 @@ func (r *Request) Answer(completion []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%w: no message", dialect.ErrInvalid)
 	}
 	a := answer{req: r, reason: incompleteReason(string(choice.Get("finish_reason").Text()))}
+	a.items.Out = make([]byte, 0, len(message.Raw())+len(message.Raw())/4+sizeOfItem)
 	a.addMessage(message, choice.Get("logprobs").Get("content"))
 	used := readUsage(doc.Root().Get("usage"))
 	if used == nil {
@@ -230,6 +246,9 @@ func (r *Request) Answer(completion []byte) ([]byte, error) {
 	r.writeResponse(&w, end)
 	return w.Out, nil
 }
+
+// sizeOfItem is about how long an item is without what the model said.
+const sizeOfItem = 256
 
 // answer collects the items of a whole answer.
 type answer struct {
@@ -276,7 +295,7 @@ func (a *answer) addMessage(message, logprobs jsonscan.Value) {
 	hasRefusal := len(dialect.RawText(refusal)) > 0
 	hasCalls := calls.Kind() == jsonscan.Array && !calls.Empty()
 	if hasText || hasRefusal || !hasCalls && a.count == 0 {
-		var parts jsonwrite.Writer
+		parts := jsonwrite.Writer{Out: make([]byte, 0, len(content.Raw())+sizeOfItem)}
 		if hasText || !hasRefusal {
 			writeTextPart(&parts, dialect.RawText(content), elementsOf(logprobs), annotationsOf(message.Get("annotations")))
 		}

@@ -117,16 +117,15 @@ func (c *Client) Reply(_ *schema.Request, reply *dialect.Reply) error {
 	if err != nil {
 		return err
 	}
-	c.keep(response)
+	if c.keeps() {
+		c.Keep(c.req, response)
+	}
 	reply.Segments = append(reply.Segments[:0], response)
 	return nil
 }
 
-func (c *Client) keep(response []byte) {
-	if c.Keep != nil && c.req.Store {
-		c.Keep(c.req, response)
-	}
-}
+// keeps reports whether the response is to be kept.
+func (c *Client) keeps() bool { return c.Keep != nil && c.req.Store }
 
 // Events turns unified chunks into the events of a response.
 func (c *Client) Events(_ *schema.Request, from dialect.Events) dialect.FramedEvents {
@@ -148,7 +147,9 @@ func (e *events) Next() ([]byte, error) {
 		if errors.Is(err, io.EOF) {
 			e.ended = true
 			out, response := e.stream.End()
-			e.client.keep(bytes.Clone(response))
+			if e.client.keeps() {
+				e.client.Keep(e.client.req, bytes.Clone(response))
+			}
 			return out, nil
 		}
 		if err != nil {

@@ -1,8 +1,8 @@
 package responses
 
 import (
-	"bytes"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
@@ -29,8 +29,8 @@ type Stream struct {
 
 	finish string // why the model ended
 	usage  *usage
-	size   int // of the texts that are kept for the end
-	like   chunkPattern
+	size   int                 // of the texts that are kept for the end
+	like   dialect.TextPattern // chunks that bring nothing but text
 }
 
 // openItem is the item to which chunks add something.
@@ -83,15 +83,19 @@ func (s *Stream) begin() {
 		return
 	}
 	s.begun = true
+	s.out = slices.Grow(s.out, 2*len(s.req.echo)+sizeOfStart)
 	for _, name := range []string{"response.created", "response.in_progress"} {
 		s.response(name, outcome{status: inProgress})
 	}
 }
 
+// sizeOfStart is about how long the first events are without what the request says.
+const sizeOfStart = 2 << 10
+
 // Chunk returns the events for a chunk of the answer, none for one that adds nothing.
 func (s *Stream) Chunk(chunk []byte) ([]byte, error) {
 	s.begin()
-	if text, ok := s.like.text(chunk); ok && s.open.kind == messageItem && s.open.started && !s.open.refusal {
+	if text, ok := s.like.Text(chunk); ok && s.open.kind == messageItem && s.open.started && !s.open.refusal {
 		return s.out, s.addText(text, nil)
 	}
 	dialect.DropLarge(&s.doc)
@@ -109,8 +113,9 @@ func (s *Stream) Chunk(chunk []byte) ([]byte, error) {
 	}
 	if reason := choice.Get("finish_reason"); dialect.IsFinishReason(reason) {
 		s.finish = string(reason.Text())
-	} else {
-		s.like.learn(chunk, choice, delta)
+	} else if dialect.SaysOnlyText(choice, delta) && !root.Get("usage").Given() {
+		start, end := delta.Get("content").Span()
+		s.like.Learn(chunk, start, end)
 	}
 	return s.out, nil
 }
@@ -151,6 +156,8 @@ func (s *Stream) addDelta(delta, logprobs jsonscan.Value) error {
 // End returns the events with which a complete answer ends, and the response itself.
 func (s *Stream) End() (events, response []byte) {
 	s.begin()
+	// The text is repeated by four events, and the response has the request in it.
+	s.out = slices.Grow(s.out, 4*len(s.open.text)+len(s.done.Out)+len(s.req.echo)+sizeOfEnd)
 	reason := incompleteReason(s.finish)
 	status := completed
 	if reason != "" {
@@ -171,6 +178,10 @@ func (s *Stream) End() (events, response []byte) {
 	from, to := s.response("response."+status, outcome{status: status, reason: reason, output: s.done.Out, usage: s.usage})
 	return s.out, s.out[from:to]
 }
+
+// sizeOfEnd is about how long the events at the end are without what the request and the
+// answer say.
+const sizeOfEnd = 2 << 10
 
 // Fail returns the event with which an answer ends that broke off. Items that are not
 // complete are not part of it.
@@ -301,12 +312,13 @@ func (s *Stream) itemAdded(write func(*jsonwrite.Writer)) {
 
 // itemDone tells that the open item is complete, and adds it to the output.
 func (s *Stream) itemDone(write func(*jsonwrite.Writer)) {
-	write(&s.done)
 	w := s.event("response.output_item.done")
 	w.Name("output_index")
 	w.Int(int64(s.open.index))
 	w.Name("item")
+	from := len(w.Out)
 	write(&w)
+	s.done.Raw(w.Out[from:])
 	s.end(w)
 }
 
@@ -343,32 +355,4 @@ func (s *Stream) addImage(image jsonscan.Value) {
 	})
 	s.end(s.itemEvent("response.image_generation_call.completed"))
 	s.itemDone(write)
-}
-
-// chunkPattern recognizes chunks that bring nothing but text, without scanning them:
-// those of one stream are alike apart from it.
-type chunkPattern struct{ before, after []byte }
-
-// learn makes the pattern of a chunk, if it brings nothing but text.
-func (p *chunkPattern) learn(chunk []byte, choice, delta jsonscan.Value) {
-	content := delta.Get("content")
-	only := content.Kind() == jsonscan.String && delta.First().Next().Kind() == jsonscan.Absent && !choice.Get("logprobs").Given() && len(chunk) < dialect.MaxKept
-	if !only {
-		return
-	}
-	start, end := content.Span()
-	p.before = append(p.before[:0], chunk[:start+1]...)
-	p.after = append(p.after[:0], chunk[end-1:]...)
-}
-
-// text returns the text that a chunk brings, if the pattern matches it.
-func (p *chunkPattern) text(chunk []byte) ([]byte, bool) {
-	if len(p.before) == 0 || len(chunk) < len(p.before)+len(p.after) || len(chunk) > dialect.MaxKept {
-		return nil, false
-	}
-	end := len(chunk) - len(p.after)
-	if !bytes.Equal(chunk[end:], p.after) || !bytes.Equal(chunk[:len(p.before)], p.before) || !jsonscan.StringEnds(chunk, len(p.before), end) {
-		return nil, false
-	}
-	return chunk[len(p.before):end], true
 }
