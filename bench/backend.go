@@ -19,6 +19,7 @@ const events = 64
 // that is asked for says how.
 func answerLikeABackend(conn net.Conn) {
 	whole, embedding, chunks := wholeAnswer(), embeddingAnswer(1536), streamedAnswer()
+	var doors doorAnswers
 	reader := bufio.NewReaderSize(conn, 128<<10)
 	var body bytes.Buffer
 	for {
@@ -26,12 +27,18 @@ func answerLikeABackend(conn net.Conn) {
 		if err != nil {
 			return
 		}
+		path := pathOf(request.head)
 		body.Reset()
 		if relay(&body, reader, request) != nil {
 			return
 		}
 		start := body.Bytes()[:min(body.Len(), 1024)]
 		switch {
+		case bytes.Contains(start, []byte(`"model":"door-`)):
+			if doors == nil {
+				doors = newDoorAnswers()
+			}
+			err = doors.write(conn, path, body.Bytes())
 		case bytes.Contains(start, []byte(`"model":"embed"`)):
 			_, err = conn.Write(embedding)
 		case bytes.Contains(start, []byte(`"model":"wait"`)):

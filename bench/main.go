@@ -11,6 +11,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 )
@@ -46,6 +47,7 @@ func run(args []string) error {
 	flags.BoolVar(&o.ledger, "ledger", false, "also measure Patchbay with the local quota ledger on")
 	flags.IntVar(&o.streams, "streams", defaultStreams, "how many slow streams the workload mem has; all must run to their end")
 	flags.BoolVar(&o.scale, "scale", false, "also measure Patchbay with 200 instances of the model, and with 500 models")
+	flags.BoolVar(&o.doors, "doors", false, "measure the endpoints for Messages, Responses and completions beside chat, and nothing else")
 	only := flags.String("workloads", "", "the workloads to run, separated by commas; all if empty")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -66,7 +68,7 @@ func loadOnly(args []string) error {
 	if err != nil {
 		return err
 	}
-	for _, w := range workloads(defaultStreams) {
+	for _, w := range slices.Concat(workloads(defaultStreams), workloadsOf(doorWorkloads())) {
 		if w.name == args[1] {
 			answered, err := load(args[0], w, duration)
 			fmt.Println(answered)

@@ -19,6 +19,7 @@ type options struct {
 	streams           int
 	json              bool
 	ledger, scale     bool // more variants of Patchbay
+	doors             bool // only the endpoints beside chat
 	workloads         []string
 }
 
@@ -49,7 +50,11 @@ func measure(o options) error {
 	}
 	var results []result
 	var chosen []workload
-	for _, w := range workloads(o.streams) {
+	all := workloads(o.streams)
+	if o.doors {
+		all = workloadsOf(doorWorkloads())
+	}
+	for _, w := range all {
 		if len(o.workloads) == 0 || slices.Contains(o.workloads, w.name) {
 			chosen = append(chosen, w)
 		}
@@ -60,7 +65,7 @@ func measure(o options) error {
 				continue
 			}
 			for _, g := range rig.gateways {
-				fmt.Fprintf(os.Stderr, "round %d of %d: %-4s %-22s", round+1, o.rounds, w.name, g.name)
+				fmt.Fprintf(os.Stderr, "round %d of %d: %-4s %-22s ", round+1, o.rounds, w.name, g.name)
 				r, err := g.run(w, o.slice)
 				if err != nil {
 					return fmt.Errorf("%s with %s: %w", g.name, w.name, err)
@@ -79,6 +84,10 @@ func measure(o options) error {
 		encoder := json.NewEncoder(os.Stdout)
 		encoder.SetIndent("", "  ")
 		return encoder.Encode(map[string]any{"machine": machine(), "idleMiB": rig.idle, "results": results})
+	}
+	if o.doors {
+		printDoors(chosen, rig.gateways, results)
+		return nil
 	}
 	printTable(rig, chosen, results)
 	return nil

@@ -37,6 +37,9 @@ func start(dir string, o options) (*rig, error) {
 	if _, err := r.run("backend", self(), "backend", backend); err != nil {
 		return r, err
 	}
+	if o.doors {
+		return r, r.addVariants(o, backend)
+	}
 	if path := nginxPath(); path == "" {
 		fmt.Fprintln(os.Stderr, "nginx is not installed: the ratios are to the bare proxy")
 	} else if err := r.add("nginx", func(address string) ([]string, error) {
@@ -50,12 +53,17 @@ func start(dir string, o options) (*rig, error) {
 	}); err != nil {
 		return r, err
 	}
+	return r, r.addVariants(o, backend)
+}
+
+// addVariants starts Patchbay in all ways in which it is measured.
+func (r *rig) addVariants(o options, backend string) error {
 	for _, v := range variants(o) {
 		if err := r.addPatchbay(v, backend); err != nil {
-			return r, err
+			return err
 		}
 	}
-	return r, nil
+	return nil
 }
 
 // variant is a way to run Patchbay.
@@ -96,6 +104,7 @@ func (v variant) config(backend string) string {
 	for _, model := range []string{"wait", "stream", "paced", "drip"} {
 		instance(model, "")
 	}
+	fmt.Fprintf(&yaml, doorModels, backend)
 	for n := range v.models {
 		instance(fmt.Sprintf("model-%d", n), "")
 	}
