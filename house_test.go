@@ -79,6 +79,7 @@ var floors = []string{
 	"internal/live",
 	"internal/watch",
 	"internal/proxy",
+	"internal/control/merge",
 	"internal/control",
 	"internal/control/files",
 	"internal/control/pglog",

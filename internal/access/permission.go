@@ -23,6 +23,8 @@ const (
 	WriteInstances Permission = "config:instance:write"
 	ReadVersions   Permission = "config:version:read"
 	WriteVersions  Permission = "config:version:write"
+	ReadTerms      Permission = "config:terms:read"
+	WriteTerms     Permission = "config:terms:write"
 	ReadModels     Permission = "model:read"
 	ReadRoutes     Permission = "route:read"
 	ManageKeys     Permission = "auth:key:manage"
@@ -49,7 +51,7 @@ const (
 // Permissions returns every code that a role holds.
 func (r Role) Permissions() []Permission {
 	all := []Permission{
-		ReadTypes, WriteTypes, ReadInstances, WriteInstances, ReadVersions, WriteVersions, ReadModels, ReadRoutes,
+		ReadTypes, WriteTypes, ReadInstances, WriteInstances, ReadVersions, WriteVersions, ReadTerms, WriteTerms, ReadModels, ReadRoutes,
 		ManageKeys, ManageTokens, ReadSelf, UseSession, ReadQuota, WriteQuota, ReadQuotaUsage,
 		ReadMonitoring, WriteMonitoring, ReadMetrics, ReadActuator, WriteLoggers, ManageAccessLog,
 	}

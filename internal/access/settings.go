@@ -100,7 +100,7 @@ func DefaultSettings() Settings { return Settings{ReserveTokens: 1024} }
 func (s Settings) Equal(other Settings) bool {
 	return s.Enabled == other.Enabled && s.AllowOpen == other.AllowOpen && s.SharedLimits == other.SharedLimits && s.MasterKey == other.MasterKey && s.PreviousMasterKey == other.PreviousMasterKey &&
 		slices.Equal(s.AllowedHosts, other.AllowedHosts) && slices.Equal(s.Tokens, other.Tokens) && slices.EqualFunc(s.Keys, other.Keys, Key.Equal) &&
-		slices.EqualFunc(s.Tenants, other.Tenants, Tenant.Equal) && s.Defaults.Equal(other.Defaults) && s.ReserveTokens == other.ReserveTokens
+		s.TermSet().Equal(other.TermSet()) && s.ReserveTokens == other.ReserveTokens
 }
 
 // Equal tells whether both keys are the same.
@@ -119,12 +119,7 @@ func (s Settings) Clone() Settings {
 	for i := range s.Keys {
 		s.Keys[i].Terms = s.Keys[i].Terms.Clone()
 	}
-	s.Tenants = slices.Clone(s.Tenants)
-	for i := range s.Tenants {
-		s.Tenants[i].Terms = s.Tenants[i].Terms.Clone()
-	}
-	s.Defaults = s.Defaults.Clone()
-	return s
+	return s.WithTerms(s.TermSet())
 }
 
 // Check reports every field that has a value it may not have. Its messages never
@@ -156,13 +151,7 @@ func (s Settings) Check(report func(path, message string)) {
 		}
 		key.Terms.check(at, report)
 	}
-	tenants := firstUse{}
-	for i, tenant := range s.Tenants {
-		at := fmt.Sprintf("tenants[%d].", i)
-		tenants.check(tenant.Name, at+"name", report)
-		tenant.Terms.check(at, report)
-	}
-	s.Defaults.check("defaults.", report)
+	s.TermSet().Check(report)
 	if s.ReserveTokens < 0 || s.ReserveTokens > maxReserve {
 		report("reserveTokens", "must be from 0 to 10000000")
 	}

@@ -53,16 +53,20 @@ func (c *Control) Apply(ctx context.Context, change Change, edit func(*config.Do
 		if err := edit(doc); err != nil || doc.Equal(now.doc) {
 			return nil, Result{}, err
 		}
-		return c.propose(doc, change)
+		return c.propose(doc, now.editedTerms(doc), change)
 	})
 }
 
 // Reset makes the static configuration a new version.
 func (c *Control) Reset(ctx context.Context, change Change) (Result, error) {
-	return c.Apply(ctx, change, func(doc *config.Document) error {
+	return c.change(ctx, change, func(now *state) (*proposal, Result, error) {
+		doc := now.doc.Clone()
 		static := config.Document{Services: c.static}
-		doc.Services = static.Clone().Services
-		return nil
+		doc.Services, doc.Security = static.Clone().Services, doc.Security.WithTerms(*c.fileTerms.Load())
+		if doc.Equal(now.doc) && now.terms == nil {
+			return nil, Result{}, nil
+		}
+		return c.propose(doc, nil, change)
 	})
 }
 
@@ -73,12 +77,13 @@ func (c *Control) Use(ctx context.Context, change Change, number int) (Result, e
 		if err != nil || number == now.version {
 			return nil, Result{}, err
 		}
-		differences := Compare(now.doc.Services, v.Services)
+		next := c.stateOf(v)
+		differences := now.compare(next)
 		result := Result{Before: now.version, Version: number, Changed: true, Differences: differences, Summary: summarize(differences)}
 		if change.DryRun {
 			result.Version = now.version
 		}
-		return &proposal{next: now.with(v), check: validateStored, dryRun: change.DryRun, author: change.Author}, result, nil
+		return &proposal{next: next, check: validateStored, dryRun: change.DryRun, author: change.Author}, result, nil
 	})
 }
 

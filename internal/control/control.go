@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/condition"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/routing"
@@ -32,6 +33,10 @@ type Control struct {
 	newest int        // the highest number ever used; numbers are not reused
 	file   fileState  // the configuration file as it was last applied
 	static Services   // the services of the configuration file as it was last read
+	// fileTerms are the terms of keys in the configuration file as it was last read, and
+	// termsChanged is called with those in force when they change.
+	fileTerms    atomic.Pointer[access.TermSet]
+	termsChanged func(access.TermSet)
 
 	// The following fields are for gateways that share their configuration.
 	shared      Shared
@@ -51,14 +56,19 @@ type state struct {
 	doc     *config.Document
 	version int
 	since   routing.Since
+	// terms are those of the version; nil means that those of the configuration file are
+	// in force.
+	terms *access.TermSet
 	// activations are when versions came into force on this gateway, the latest last.
 	activations []Activation
 }
 
-// with returns the state that has the services of a version.
-func (s *state) with(v *Version) *state {
-	next := &state{doc: s.doc.Clone(), version: v.Number, since: v.since(), activations: s.activations}
+// stateOf returns the state that has the services and terms of a version.
+func (c *Control) stateOf(v *Version) *state {
+	now := c.state.Load()
+	next := &state{doc: now.doc.Clone(), version: v.Number, since: v.since(), terms: v.Terms, activations: now.activations}
 	next.doc.Services = v.Services
+	next.doc.Security = next.doc.Security.WithTerms(c.termsOf(v))
 	return next
 }
 
@@ -100,6 +110,7 @@ func open(store Store, doc *config.Document, current *routing.Current, log *slog
 		}
 	}
 	c := &Control{store: store, keys: keys, unsealed: unsealed, current: current, log: log, file: fileStateOf(doc), static: doc.Clone().Services, shared: shared}
+	c.setFileTerms(doc)
 	if shared != nil {
 		c.values = newValues(shared, &c.mu, log)
 	}
@@ -144,7 +155,7 @@ func (c *Control) takeFirst(doc *config.Document, numbers []int) error {
 		c.log.Warn("no stored version can be read; the configuration file becomes a new one", "version", c.newest+1)
 	}
 	c.file = fileStateOf(doc)
-	p, _, err := c.propose(c.state.Load().doc, Change{Origin: FromFile, Author: system, Summary: "read from the configuration file"})
+	p, _, err := c.propose(c.state.Load().doc, nil, Change{Origin: FromFile, Author: system, Summary: "read from the configuration file"})
 	if err != nil {
 		return err
 	}
@@ -166,7 +177,7 @@ func (c *Control) resume(wanted int, numbers []int, isCurrent bool) (bool, error
 			return false, err
 		}
 		if err == nil {
-			err = c.enact(&proposal{next: c.state.Load().with(v), check: validateStored, isCurrent: isCurrent})
+			err = c.enact(&proposal{next: c.stateOf(v), check: validateStored, isCurrent: isCurrent})
 			var problems config.Problems
 			if err != nil && !errors.As(err, &problems) {
 				return false, fmt.Errorf("version %d: %w", number, err)

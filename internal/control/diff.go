@@ -19,7 +19,9 @@ import (
 // Difference is one thing that two configurations do not have in common. It
 // holds no secrets: keys and headers are masked.
 type Difference struct {
-	Service schema.ServiceType `json:"service"`
+	// Service is the service type that differs or, for the terms of keys, "defaults" or
+	// "tenant NAME".
+	Service string `json:"service" doc:"The service type or, for the terms of keys, defaults or tenant NAME."`
 	// Instance is the identifier of the instance that differs, empty where the
 	// difference is one of the service type.
 	Instance string `json:"instance,omitzero"`
@@ -47,9 +49,9 @@ func Compare(from, to Services) []Difference {
 		case had && has:
 			found = append(found, compareService(serviceType, before, after)...)
 		case had:
-			found = append(found, Difference{Service: serviceType, Kind: Removed})
+			found = append(found, Difference{Service: serviceType.String(), Kind: Removed})
 		case has:
-			found = append(found, Difference{Service: serviceType, Kind: Added})
+			found = append(found, Difference{Service: serviceType.String(), Kind: Added})
 			found = append(found, compareInstances(serviceType, nil, after.Instances)...)
 		}
 	}
@@ -61,7 +63,7 @@ func compareService(serviceType schema.ServiceType, before, after config.Service
 	if !before.SamePolicy(after) {
 		b, a := before, after
 		b.Instances, a.Instances = nil, nil
-		found = compareFields(Difference{Service: serviceType}, fieldsOf(b), fieldsOf(a))
+		found = compareFields(Difference{Service: serviceType.String()}, fieldsOf(b), fieldsOf(a))
 	}
 	return append(found, compareInstances(serviceType, before.Instances, after.Instances)...)
 }
@@ -76,7 +78,7 @@ func compareInstances(serviceType schema.ServiceType, before, after []backend.Se
 	isKept := make(map[string]bool, len(after))
 	for _, instance := range after {
 		id := instance.ID()
-		at := Difference{Service: serviceType, Instance: id}
+		at := Difference{Service: serviceType.String(), Instance: id}
 		previous, had := old[id]
 		switch {
 		case !had:
@@ -96,10 +98,10 @@ func compareInstances(serviceType schema.ServiceType, before, after []backend.Se
 			stayed = append(stayed, instance.ID())
 			continue
 		}
-		found = append(found, Difference{Service: serviceType, Instance: instance.ID(), Kind: Removed})
+		found = append(found, Difference{Service: serviceType.String(), Instance: instance.ID(), Kind: Removed})
 	}
 	if !slices.Equal(stayed, kept) {
-		found = append(found, Difference{Service: serviceType, Field: "instances", Kind: Changed, From: stayed, To: kept})
+		found = append(found, Difference{Service: serviceType.String(), Field: "instances", Kind: Changed, From: stayed, To: kept})
 	}
 	return found
 }
@@ -178,7 +180,7 @@ func flatten(prefix string, tree map[string]any, flat map[string]any) {
 func (d Difference) Text() string {
 	var out strings.Builder
 	sign := map[string]string{Added: "+ ", Removed: "- ", Changed: "~ "}[d.Kind]
-	out.WriteString(sign + d.Service.String())
+	out.WriteString(sign + d.Service)
 	if d.Instance != "" {
 		out.WriteString(" " + d.Instance)
 	}
@@ -202,9 +204,14 @@ func formatValue(value any) any {
 func summarize(differences []Difference) string {
 	const longest = 240
 	var parts []string
-	for _, serviceType := range schema.ServiceTypes() {
-		if part := summarizeService(serviceType, differences); part != "" {
-			parts = append(parts, serviceType.String()+": "+part)
+	var seen []string
+	for _, d := range differences {
+		if slices.Contains(seen, d.Service) {
+			continue
+		}
+		seen = append(seen, d.Service)
+		if part := summarizeService(d.Service, differences); part != "" {
+			parts = append(parts, d.Service+": "+part)
 		}
 	}
 	if len(parts) == 0 {
@@ -217,11 +224,11 @@ func summarize(differences []Difference) string {
 	return line
 }
 
-func summarizeService(serviceType schema.ServiceType, differences []Difference) string {
+func summarizeService(of string, differences []Difference) string {
 	var added, removed, words []string
 	for _, d := range differences {
 		switch {
-		case d.Service != serviceType:
+		case d.Service != of:
 		case d.Instance == "" && d.Field == "":
 			words = append(words, d.Kind)
 		case d.Field == "instances":

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/routing"
@@ -41,10 +42,10 @@ type proposal struct {
 // isPublished tells whether the shared log has the proposal.
 func (p *proposal) isPublished() bool { return p.received || p.log != nil && p.log.committed }
 
-// propose makes a proposal of a changed document: a new version, unless the
-// services are those in force. The document is proposed in the form in which it
+// propose makes a proposal of a changed document: a new version with these terms, unless
+// services and terms are those in force. The document is proposed in the form in which it
 // is stored, so that what is in force is what a restart finds.
-func (c *Control) propose(doc *config.Document, change Change) (*proposal, Result, error) {
+func (c *Control) propose(doc *config.Document, terms *access.TermSet, change Change) (*proposal, Result, error) {
 	now := c.state.Load()
 	result := Result{Before: now.version, Version: now.version, Changed: true, Summary: change.Summary}
 	doc, err := asStored(doc)
@@ -52,10 +53,10 @@ func (c *Control) propose(doc *config.Document, change Change) (*proposal, Resul
 		return nil, result, err
 	}
 	at := time.Now().UTC()
-	p := &proposal{next: &state{doc: doc, version: now.version, since: addedTimes(doc.Services, now.since, at), activations: now.activations}, check: validate, dryRun: change.DryRun, author: change.Author}
-	isNew := now.version == 0 || !config.EqualServices(doc.Services, now.doc.Services)
+	p := &proposal{next: &state{doc: doc, version: now.version, since: addedTimes(doc.Services, now.since, at), terms: terms, activations: now.activations}, check: validate, dryRun: change.DryRun, author: change.Author}
+	isNew := now.version == 0 || !config.EqualServices(doc.Services, now.doc.Services) || !sameTerms(terms, now.terms)
 	if isNew && now.version != 0 {
-		result.Differences = Compare(now.doc.Services, doc.Services)
+		result.Differences = now.compare(p.next)
 	}
 	if result.Summary == "" {
 		result.Summary = summarize(result.Differences)
@@ -64,7 +65,7 @@ func (c *Control) propose(doc *config.Document, change Change) (*proposal, Resul
 		p.next.version = c.newest + 1
 		p.added = &Version{
 			Number: p.next.version, CreatedAt: at, Origin: change.Origin, Author: change.Author,
-			Summary: result.Summary, Added: p.next.since, Services: doc.Services,
+			Summary: result.Summary, Added: p.next.since, Services: doc.Services, Terms: terms,
 		}
 		p.surplus = c.surplus(doc.Store.KeepVersions)
 	}
@@ -197,8 +198,11 @@ func (c *Control) swap(p *proposal, table *routing.Table) {
 	}
 	c.warnOfFaults(table, c.current.Load())
 	applyHolds(table, c.holds)
-	c.state.Store(p.next)
+	before := c.state.Swap(p.next)
 	c.current.Store(table)
+	if terms := p.next.doc.Security.TermSet(); c.termsChanged != nil && !terms.Equal(before.doc.Security.TermSet()) {
+		c.termsChanged(terms)
+	}
 }
 
 // Rebuild makes a new table of the configuration in force, because what its instances have

@@ -13,6 +13,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/control/merge"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 )
 
@@ -124,16 +125,17 @@ func (c *Control) takeFile(log *session, doc *config.Document, origin string) (c
 	now, table := c.state.Load(), c.current.Load()
 	next := now.doc.Clone()
 	next.Limits, next.Prices, next.Resolve = doc.Limits, doc.Prices.Clone(), doc.Resolve
+	c.takeFileTerms(now, next, doc)
 	var file *fileState
 	if !isSource(c.file.source, doc) {
 		taken := fileStateOf(doc)
 		file = &taken
 		if log == nil || !isSource(log.head.Source, doc) { // else another gateway has read the same file
-			next.Services = Merge(c.file.services, file.services, now.doc.Services)
+			next.Services = merge.Services(c.file.services, file.services, now.doc.Services)
 		}
 	}
 	differences := Compare(now.doc.Services, next.Services)
-	p, result, err := c.propose(next, Change{Origin: origin, Author: system, Summary: summarizeFile(differences)})
+	p, result, err := c.propose(next, now.terms, Change{Origin: origin, Author: system, Summary: summarizeFile(differences)})
 	if err != nil {
 		return false, err
 	}
@@ -144,6 +146,7 @@ func (c *Control) takeFile(log *session, doc *config.Document, origin string) (c
 		return false, err
 	}
 	c.static = doc.Clone().Services
+	c.setFileTerms(doc)
 	if file == nil && next.Equal(now.doc) {
 		return c.reportRotated(table), nil
 	}
@@ -161,7 +164,7 @@ func effect(differences []Difference, isEdited bool) string {
 		if isEdited {
 			return "the services in force say the same already"
 		}
-		return "the limits changed"
+		return "settings beside the services changed"
 	}
 	added, changed, removed := namesByKind(differences)
 	return "added " + listNames(added) + "; changed " + listNames(changed) + "; removed " + listNames(removed)
@@ -213,7 +216,7 @@ func summarizeFile(differences []Difference) string {
 
 func namesByKind(differences []Difference) (added, changed, removed []string) {
 	for _, d := range differences {
-		name := d.Service.String()
+		name := d.Service
 		if d.Instance != "" {
 			name += " " + shortID(d.Instance)
 		}

@@ -205,7 +205,7 @@ func (c *Control) catchUp(log *session) error {
 		if err != nil {
 			return err
 		}
-		p.next, summary = p.next.with(v), v.Summary
+		p.next, summary = c.stateOf(v), v.Summary
 	}
 	err := c.enact(p)
 	if err != nil && !errors.Is(err, errUnsaved) {

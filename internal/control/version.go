@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/routing"
@@ -25,6 +26,9 @@ type Version struct {
 	// Added is when each instance was added.
 	Added    routing.Since `json:"added,omitzero"`
 	Services Services      `json:"services"`
+	// Terms are those of keys and tenants. Nil, as in versions of older programs, means
+	// those of the configuration file of each gateway.
+	Terms *access.TermSet `json:"terms,omitzero"`
 }
 
 // ReadVersion decodes a stored version, which must have this number. It refuses unknown

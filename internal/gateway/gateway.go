@@ -201,6 +201,7 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 	if g.credentials, err = access.OpenCredentialsWith(g.Store.Data(), g.Document.Security, g.log, g.newMeter()); err != nil {
 		return err
 	}
+	g.Control.FollowTerms(g.credentials.SetTerms)
 	if g.Document.Security.Enabled {
 		book, ledger := newBook(g.Document, g.log)
 		g.closeBook = sync.OnceFunc(func() { closeBook(book, ledger, g.log) })

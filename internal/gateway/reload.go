@@ -55,7 +55,7 @@ func (g *Gateway) Reload(ctx context.Context, load func() (*config.Document, err
 // at start only.
 func needRestart(running, next *config.Document) []string {
 	return slices.DeleteFunc(running.Differences(next), func(section string) bool {
-		return section == "services" || section == "limits" || section == "prices" || section == "quota" && running.Quota.SameUntilRestart(next.Quota) ||
+		return section == "services" || section == "limits" || section == "prices" || section == "security" && running.Security.WithTerms(next.Security.TermSet()).Equal(next.Security) || section == "quota" && running.Quota.SameUntilRestart(next.Quota) ||
 			section == "responses" && running.Responses.Shared == next.Responses.Shared
 	})
 }

@@ -68,7 +68,12 @@ func viewKey(key access.Issued, now time.Time) keyView {
 
 // keyTerms is what can be said about a key when it is issued, and changed later.
 type keyTerms struct {
-	Tenant    string               `json:"tenant" maxLength:"128" doc:"At most 128 bytes."`
+	Tenant string `json:"tenant" maxLength:"128" doc:"At most 128 bytes."`
+	termFields
+}
+
+// termFields are what a key or a tenant may use, and how much of it.
+type termFields struct {
 	Services  []schema.ServiceType `json:"services" uniqueItems:"true" doc:"What the key is good for; all of them where none is given."`
 	Models    []string             `json:"models" minLength:"1" doc:"What the key is good for; all of them where none is given. A * stands for any text."`
 	Addresses []string             `json:"addresses" doc:"Addresses, or ranges such as 10.0.0.0/8, from which the key may be used; all of them where none is given."`
@@ -77,18 +82,22 @@ type keyTerms struct {
 	Budgets   budget.Budgets       `json:"budgets"`
 }
 
-func (t *keyTerms) key() access.Key {
-	return access.Key{Tenant: t.Tenant, Terms: access.Terms{
-		Services: t.Services, Models: t.Models, Addresses: t.Addresses, ExpiresAt: t.ExpiresAt, Limits: allowance.Limits(t.Limits), Budgets: t.Budgets,
-	}}
-}
+func (t *keyTerms) key() access.Key { return access.Key{Tenant: t.Tenant, Terms: t.terms()} }
 
-func termsOf(key *access.Issued) keyTerms {
-	t := key.Terms.Clone()
-	return keyTerms{
-		Tenant: key.Tenant, Services: t.Services, Models: t.Models, Addresses: t.Addresses, ExpiresAt: t.ExpiresAt, Limits: keyLimits(t.Limits), Budgets: t.Budgets,
+func (t *termFields) terms() access.Terms {
+	return access.Terms{
+		Services: t.Services, Models: t.Models, Addresses: t.Addresses, ExpiresAt: t.ExpiresAt, Limits: allowance.Limits(t.Limits), Budgets: t.Budgets,
 	}
 }
+
+func fieldsOfTerms(t access.Terms) termFields {
+	t = t.Clone()
+	return termFields{
+		Services: notNil(t.Services), Models: notNil(t.Models), Addresses: notNil(t.Addresses), ExpiresAt: t.ExpiresAt, Limits: keyLimits(t.Limits), Budgets: t.Budgets,
+	}
+}
+
+func termsOf(key *access.Issued) keyTerms { return keyTerms{key.Tenant, fieldsOfTerms(key.Terms)} }
 
 // keyRequest is the body of a request to issue a key.
 type keyRequest struct {

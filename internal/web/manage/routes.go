@@ -36,6 +36,7 @@ func (a *API) Routes() []web.Route {
 	t.addServices()
 	t.addInstances()
 	t.addVersions()
+	t.addTerms()
 	t.addQuota()
 	t.addCredentials()
 	return t.routes
@@ -127,6 +128,26 @@ func (t *routeTable) addVersions() {
 	})
 	t.read("POST /api/config/merge/backup", access.WriteVersions, a.Backup, web.Operation{
 		Summary: "Copy all versions into a directory of their own", Reply: backup{},
+	})
+}
+
+func (t *routeTable) addTerms() {
+	a := t.api
+	t.tag = "Terms of keys"
+	t.read("GET /api/config/terms", access.ReadTerms, a.Terms, web.Operation{
+		Summary: "The limits, budgets and scopes of tenants, and the defaults of all keys", Reply: termsView{},
+	})
+	t.change("PUT /api/config/terms", access.WriteTerms, a.PutTerms, web.Operation{
+		Summary: "Change the defaults, or the list of tenants; each is replaced where it is given. They are in force at once, on all gateways that share the configuration, in place of security.defaults and security.tenants of the configuration file", Body: termsBody{},
+	})
+	t.change("DELETE /api/config/terms", access.WriteTerms, a.DropTerms, web.Operation{
+		Summary: "Let the configuration file of each gateway decide again",
+	})
+	t.change("PUT /api/config/terms/tenants/{tenant}", access.WriteTerms, a.PutTenant, web.Operation{
+		Summary: "Change what is given of the terms of a tenant, which is added where it is not there", Body: termFields{},
+	})
+	t.change("DELETE /api/config/terms/tenants/{tenant}", access.WriteTerms, a.DeleteTenant, web.Operation{
+		Summary: "Remove the terms of a tenant; its keys keep theirs",
 	})
 }
 

@@ -35,6 +35,7 @@ type activation struct {
 
 type configView struct {
 	Services map[schema.ServiceType]serviceView `json:"services"`
+	Terms    *termsBody                         `json:"terms,omitzero" doc:"The terms of keys, where the version has them; else those of the configuration file are in force with it."`
 }
 
 func (a *API) viewVersion(v *control.Version) versionView {
@@ -149,6 +150,10 @@ func (a *API) Version(q *Request) (Reply, error) {
 	}
 	view := a.viewVersion(v)
 	view.Config = &configView{Services: viewServices(v.Services, q.who)}
+	if v.Terms != nil {
+		terms := viewTerms(*v.Terms)
+		view.Config.Terms = &terms
+	}
 	return Reply{message: "The version and its configuration.", data: view}, nil
 }
 
@@ -206,7 +211,7 @@ func (a *API) DiffVersions(q *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	differences := notNil(control.Compare(from.Services, to.Services))
+	differences := notNil(a.options.Control.CompareVersions(from, to))
 	lines := make([]string, len(differences))
 	for i, d := range differences {
 		lines[i] = d.Text()

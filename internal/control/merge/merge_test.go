@@ -1,4 +1,4 @@
-package control
+package merge
 
 import (
 	"slices"
@@ -14,11 +14,14 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
+// services are those of a configuration.
+type services = map[schema.ServiceType]config.Service
+
 // withChat returns services whose chat has instances by name and key, as in
 // "a=1 b", and was edited.
-func withChat(instances string, edits ...func(*config.Service)) Services {
-	services := Services(config.Default().Services)
-	chat := services[schema.Chat]
+func withChat(instances string, edits ...func(*config.Service)) services {
+	all := config.Default().Services
+	chat := all[schema.Chat]
 	for _, text := range strings.Fields(instances) {
 		name, key, _ := strings.Cut(text, "=")
 		s := backend.DefaultSettings()
@@ -28,13 +31,13 @@ func withChat(instances string, edits ...func(*config.Service)) Services {
 	for _, edit := range edits {
 		edit(&chat)
 	}
-	services[schema.Chat] = chat
-	return services
+	all[schema.Chat] = chat
+	return all
 }
 
-func without(services Services, serviceType schema.ServiceType) Services {
-	delete(services, serviceType)
-	return services
+func without(all services, serviceType schema.ServiceType) services {
+	delete(all, serviceType)
+	return all
 }
 
 func TestMergeAppliesEditsOfTheFile(t *testing.T) {
@@ -52,7 +55,7 @@ func TestMergeAppliesEditsOfTheFile(t *testing.T) {
 			s.Instances[0].Headers[name] = backend.Literal(value)
 		}
 	}
-	for name, test := range map[string]struct{ before, after, inForce, want Services }{
+	for name, test := range map[string]struct{ before, after, inForce, want services }{
 		"a setting of the policy": {
 			withChat("a"), withChat("a", strategy(balance.Random)), withChat("a x y"), withChat("a x y", strategy(balance.Random)),
 		},
@@ -94,7 +97,7 @@ func TestMergeAppliesEditsOfTheFile(t *testing.T) {
 			withChat("a"), withChat("a b"), without(withChat("a"), schema.Chat), withChat("a b"),
 		},
 	} {
-		got := Merge(test.before, test.after, test.inForce)
+		got := Services(test.before, test.after, test.inForce)
 		if diff := cmp.Diff(test.want, got); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
@@ -102,19 +105,19 @@ func TestMergeAppliesEditsOfTheFile(t *testing.T) {
 }
 
 // drawServices makes services with some instances and settings of their own.
-func drawServices(t *rapid.T, name string) Services {
-	services := Services(config.Default().Services)
+func drawServices(t *rapid.T, name string) services {
+	all := config.Default().Services
 	for _, serviceType := range []schema.ServiceType{schema.Chat, schema.TTS} {
-		service := services[serviceType]
+		service := all[serviceType]
 		service.LoadBalancer = rapid.SampledFrom([]balance.Strategy{balance.Random, balance.RoundRobin}).Draw(t, name+" strategy")
 		service.RateLimit.Capacity = rapid.IntRange(1, 3).Draw(t, name+" capacity")
 		service.HealthCheck.Enabled = rapid.Bool().Draw(t, name+" checks")
 		for _, n := range rapid.Permutation([]string{"a", "b", "c", "d"}).Draw(t, name+" order")[:rapid.IntRange(0, 4).Draw(t, name+" instances")] {
 			service.Instances = append(service.Instances, drawInstance(t, n))
 		}
-		services[serviceType] = service
+		all[serviceType] = service
 	}
-	return services
+	return all
 }
 
 func drawInstance(t *rapid.T, name string) backend.Settings {
@@ -131,7 +134,7 @@ func drawInstance(t *rapid.T, name string) backend.Settings {
 func TestPropertyAnEditOfAnUntouchedBaseGivesTheFile(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		before, after := drawServices(t, "before"), drawServices(t, "after")
-		if diff := cmp.Diff(after, Merge(before, after, before)); diff != "" {
+		if diff := cmp.Diff(after, Services(before, after, before)); diff != "" {
 			t.Fatal(diff)
 		}
 	})
@@ -140,7 +143,7 @@ func TestPropertyAnEditOfAnUntouchedBaseGivesTheFile(t *testing.T) {
 func TestPropertyAFileThatDidNotChangeChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		file, inForce := drawServices(t, "file"), drawServices(t, "in force")
-		if diff := cmp.Diff(inForce, Merge(file, file, inForce)); diff != "" {
+		if diff := cmp.Diff(inForce, Services(file, file, inForce)); diff != "" {
 			t.Fatal(diff)
 		}
 	})
@@ -151,7 +154,7 @@ func TestPropertyAFileThatDidNotChangeChangesNothing(t *testing.T) {
 func TestPropertyAdditionsOfTheAPISurviveEditsOfTheFile(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		before, after := drawServices(t, "before"), drawServices(t, "after")
-		inForce := make(Services)
+		inForce := make(services)
 		for serviceType, service := range drawServices(t, "in force") {
 			for _, name := range []string{"x", "y", "z"}[:rapid.IntRange(0, 3).Draw(t, "own")] {
 				at := rapid.IntRange(0, len(service.Instances)).Draw(t, "place")
@@ -159,7 +162,7 @@ func TestPropertyAdditionsOfTheAPISurviveEditsOfTheFile(t *testing.T) {
 			}
 			inForce[serviceType] = service
 		}
-		merged := Merge(before, after, inForce)
+		merged := Services(before, after, inForce)
 		for serviceType, service := range inForce {
 			isOwn := func(s backend.Settings) bool { return strings.Contains("xyz", s.Name) }
 			own, left := byID(only(service.Instances, isOwn)), byID(only(merged[serviceType].Instances, isOwn))
@@ -193,17 +196,4 @@ func only(instances []backend.Settings, keep func(backend.Settings) bool) []back
 		}
 	}
 	return kept
-}
-
-func TestPropertyTheFileIsStoredWithoutLoss(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		services := drawServices(t, "file")
-		var read Services
-		if err := read.UnmarshalJSON(withoutDefaults(services)); err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(services, read); diff != "" {
-			t.Fatal(diff)
-		}
-	})
 }

@@ -1,4 +1,5 @@
-package control
+// Package merge decides what becomes of the configuration in force when its file was edited.
+package merge
 
 import (
 	"reflect"
@@ -10,13 +11,13 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// Merge applies an edit of the configuration file to the services in force: the
+// Services applies an edit of the configuration file to the services in force: the
 // difference between the file as it was read before and as it is now. Settings that the
 // edit does not change stay as they are in force. Where both sides changed the same
 // setting, or one removed what the other changed, the file wins. Instances are identified
 // by name and base URL. The arguments are not modified.
-func Merge(before, after, inForce Services) Services {
-	result := make(Services, len(inForce))
+func Services(before, after, inForce map[schema.ServiceType]config.Service) map[schema.ServiceType]config.Service {
+	result := make(map[schema.ServiceType]config.Service, len(inForce))
 	for _, serviceType := range schema.ServiceTypes() {
 		base, hadBase := before[serviceType]
 		file, inFile := after[serviceType]
@@ -159,7 +160,7 @@ func mergeInstance(base, file, current backend.Settings) backend.Settings {
 	return merged
 }
 
-// mergeHeaders is Merge for headers, whose names are the same in any case.
+// mergeHeaders is Services for headers, whose names are the same in any case.
 func mergeHeaders(base, file, current map[string]backend.Secret) map[string]backend.Secret {
 	merged := make(map[string]backend.Secret, len(current))
 	drop := func(name string) {

@@ -1,0 +1,58 @@
+package control
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/access"
+)
+
+// compare lists what must change in a state to get another one.
+func (s *state) compare(next *state) []Difference {
+	return append(Compare(s.doc.Services, next.doc.Services), CompareTerms(s.doc.Security.TermSet(), next.doc.Security.TermSet())...)
+}
+
+// CompareTerms lists what must change in the terms of keys to get others.
+func CompareTerms(from, to access.TermSet) []Difference {
+	found := compareTerms("defaults", from.Defaults, to.Defaults)
+	for i := range to.Tenants {
+		name := "tenant " + to.Tenants[i].Name
+		n := from.Tenant(to.Tenants[i].Name)
+		if n < 0 {
+			found = append(found, Difference{Service: name, Kind: Added})
+			continue
+		}
+		found = append(found, compareTerms(name, from.Tenants[n].Terms, to.Tenants[i].Terms)...)
+	}
+	for i := range from.Tenants {
+		if to.Tenant(from.Tenants[i].Name) < 0 {
+			found = append(found, Difference{Service: "tenant " + from.Tenants[i].Name, Kind: Removed})
+		}
+	}
+	return found
+}
+
+func compareTerms(of string, from, to access.Terms) (found []Difference) {
+	before, after := termFields(from), termFields(to)
+	all := maps.Clone(before)
+	maps.Copy(all, after)
+	for _, field := range slices.Sorted(maps.Keys(all)) {
+		if before[field] != after[field] {
+			found = append(found, Difference{Service: of, Field: field, Kind: Changed, From: before[field], To: after[field]})
+		}
+	}
+	return found
+}
+
+// termFields returns the single values of terms by their names; a list is one value.
+func termFields(t access.Terms) map[string]any {
+	fields := fieldsOf(t)
+	for name, list := range map[string]string{
+		"services": strings.Trim(fmt.Sprint(t.Services), "[]"), "models": strings.Join(t.Models, " "), "addresses": strings.Join(t.Addresses, " "),
+	} {
+		fields[name] = list
+	}
+	return fields
+}
