@@ -179,7 +179,11 @@ func wrongType(param, want string) *Error {
 
 // number checks that an optional field is a number between least and most.
 func (r *Request) number(name string, least, most float64) error {
-	v := r.Field(name)
+	return CheckNumber(name, r.Field(name), least, most)
+}
+
+// CheckNumber checks that an optional value is a number between least and most.
+func CheckNumber(name string, v jsonscan.Value, least, most float64) error {
 	if !v.Given() {
 		return nil
 	}
@@ -188,6 +192,22 @@ func (r *Request) number(name string, least, most float64) error {
 	}
 	if f, ok := v.Float(); !ok || f < least || f > most {
 		return InvalidValue(name, fmt.Sprintf("'%s' must be between %v and %v.", name, least, most))
+	}
+	return nil
+}
+
+// CheckInteger checks that an optional value is a whole number that is not less than
+// least.
+func CheckInteger(name string, v jsonscan.Value, least int64) error {
+	if !v.Given() {
+		return nil
+	}
+	n, ok := v.Int()
+	if !ok {
+		return wrongType(name, "an integer")
+	}
+	if n < least {
+		return InvalidValue(name, fmt.Sprintf("'%s' must be at least %d.", name, least))
 	}
 	return nil
 }

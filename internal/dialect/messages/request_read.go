@@ -16,10 +16,43 @@ import (
 // Client speaks the Messages API towards clients.
 type Client struct{}
 
-// ReadRequest reads a request of the Messages API. It checks only what the gateway
-// itself uses, because a backend of this dialect gets the body as it came.
+// ReadRequest reads a request of the Messages API. It checks what the gateway itself
+// uses, and the numbers by the rules of the API; a backend of this dialect gets the body
+// as it came.
 func ReadRequest(req *schema.Request, body []byte) error {
-	return readRequest(req, schema.DoorMessages, body)
+	if err := readRequest(req, schema.DoorMessages, body); err != nil {
+		return err
+	}
+	return checkSampling(req.Source.Body.Root())
+}
+
+// checkSampling checks how the answer is to be sampled and where it ends.
+func checkSampling(root jsonscan.Value) error {
+	if err := schema.CheckInteger("max_tokens", root.Get("max_tokens"), 0); err != nil {
+		return err
+	}
+	if err := schema.CheckNumber("temperature", root.Get("temperature"), 0, 1); err != nil {
+		return err
+	}
+	if err := schema.CheckNumber("top_p", root.Get("top_p"), 0, 1); err != nil {
+		return err
+	}
+	if err := schema.CheckInteger("top_k", root.Get("top_k"), 0); err != nil {
+		return err
+	}
+	stop := root.Get("stop_sequences")
+	if !stop.Given() {
+		return nil
+	}
+	if stop.Kind() != jsonscan.Array {
+		return schema.InvalidValue("stop_sequences", "'stop_sequences' must be an array of strings.")
+	}
+	for s := stop.First(); s.Kind() != jsonscan.Absent; s = s.Next() {
+		if s.Kind() != jsonscan.String {
+			return schema.InvalidValue("stop_sequences", "'stop_sequences' must be an array of strings.")
+		}
+	}
+	return nil
 }
 
 func readRequest(req *schema.Request, door schema.Door, body []byte) error {
@@ -122,26 +155,15 @@ func (u *unifier) refuse() *schema.Error {
 
 // writeSampling writes how the answer is sampled and where it ends.
 func (u *unifier) writeSampling() *schema.Error {
+	if n, ok := u.root.Get("max_tokens").Int(); ok && n == 0 {
+		return schema.InvalidValue("max_tokens", "'max_tokens' is 0, which fills a cache of prompts that the backend of this model does not have. It must be at least 1.")
+	}
 	for _, name := range []string{"max_tokens", "temperature", "top_p", "top_k"} {
-		v := u.root.Get(name)
-		if v.Given() && v.Kind() != jsonscan.Number {
-			return schema.InvalidValue(name, "'"+name+"' must be a number.")
-		}
-		u.Field(name, v)
+		u.Field(name, u.root.Get(name))
 	}
-	stop := u.root.Get("stop_sequences")
-	if !stop.Given() || stop.Kind() == jsonscan.Array && stop.Empty() {
-		return nil
+	if stop := u.root.Get("stop_sequences"); stop.Given() && !stop.Empty() {
+		u.Member("stop", stop.Raw())
 	}
-	if stop.Kind() != jsonscan.Array {
-		return schema.InvalidValue("stop_sequences", "'stop_sequences' must be an array of strings.")
-	}
-	for s := stop.First(); s.Kind() != jsonscan.Absent; s = s.Next() {
-		if s.Kind() != jsonscan.String {
-			return schema.InvalidValue("stop_sequences", "'stop_sequences' must be an array of strings.")
-		}
-	}
-	u.Member("stop", stop.Raw())
 	return nil
 }
 

@@ -16,6 +16,9 @@ func Parse(req *schema.Request, body []byte) error {
 		return err
 	}
 	root := req.Source.Body.Root()
+	if err := checkNumbers(root); err != nil {
+		return err
+	}
 	req.Stream = root.Get("stream").Kind() == jsonscan.True
 	req.IncludeUsage = true // the last event has the usage
 	for _, name := range []string{"user", "safety_identifier"} {
@@ -32,6 +35,31 @@ func Parse(req *schema.Request, body []byte) error {
 	}
 	return nil
 }
+
+// checkNumbers checks the numbers of a request by the rules of the API, whatever backend
+// it is for.
+func checkNumbers(root jsonscan.Value) error {
+	if err := schema.CheckInteger("max_output_tokens", root.Get("max_output_tokens"), 1); err != nil {
+		return err
+	}
+	if err := schema.CheckInteger("max_tool_calls", root.Get("max_tool_calls"), 1); err != nil {
+		return err
+	}
+	if err := schema.CheckNumber("temperature", root.Get("temperature"), 0, 2); err != nil {
+		return err
+	}
+	if err := schema.CheckNumber("top_p", root.Get("top_p"), 0, 1); err != nil {
+		return err
+	}
+	top := root.Get("top_logprobs")
+	if err := schema.CheckInteger("top_logprobs", top, 0); err != nil {
+		return err
+	}
+	return schema.CheckNumber("top_logprobs", top, 0, mostLogprobs)
+}
+
+// mostLogprobs is for how many tokens at a place a request may ask for the probability.
+const mostLogprobs = 20
 
 // readsField tells whether a field of a request is read here.
 func readsField(name []byte) bool {

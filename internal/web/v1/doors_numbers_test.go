@@ -1,0 +1,90 @@
+package v1_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
+)
+
+// Numbers outside the rules of an API are refused in its shape before any backend is
+// asked, whether or not the backend speaks that API.
+func TestNumbersAreCheckedAtEveryDoor(t *testing.T) {
+	t.Parallel()
+	b := gatewaytest.StartBackend(t)
+	r := gatewaytest.Start(t, "services: {"+gatewaytest.ServiceEntry("chat",
+		gatewaytest.Instance("translated", b.URL()),
+		gatewaytest.Instance("messages", b.URL(), "adapter: anthropic"),
+		gatewaytest.Instance("responses", b.URL(), "responses: true"))+"}\n")
+	for _, door := range []struct {
+		path, rest string
+		models     []string
+		refused    map[string][]string
+		taken      map[string][]string
+	}{
+		{
+			"/v1/messages", `"messages":[{"role":"user","content":"hi"}]`, []string{"translated", "messages"},
+			map[string][]string{
+				"max_tokens":     {"-1", `"7"`, "1.5", "true", "[]", "99999999999999999999"},
+				"temperature":    {"-0.1", "1.1", `"hot"`},
+				"top_p":          {"-0.1", "1.1", `"x"`},
+				"top_k":          {"-1", "1.5", `"x"`},
+				"stop_sequences": {`"x"`, `[1]`, `["a",null]`, `{}`},
+			},
+			map[string][]string{"max_tokens": {"1"}, "temperature": {"0", "1", "null"}, "top_p": {"0.5"}, "top_k": {"0", "40"}, "stop_sequences": {"[]", `["a"]`, "null"}},
+		},
+		{
+			"/v1/responses", `"input":"hi"`, []string{"translated"},
+			map[string][]string{
+				"max_output_tokens": {"-1", "0", `"7"`, "1.5"},
+				"max_tool_calls":    {"0", `"1"`},
+				"temperature":       {"-0.1", "2.1", `"hot"`},
+				"top_p":             {"1.1", `"x"`},
+				"top_logprobs":      {"-1", "21", "1.5", `"x"`},
+			},
+			map[string][]string{"max_output_tokens": {"1", "null"}, "temperature": {"0", "2"}, "top_p": {"1"}, "top_logprobs": {"0"}},
+		},
+		{
+			"/v1/responses", `"input":"hi"`, []string{"responses"},
+			map[string][]string{"max_output_tokens": {"0"}, "temperature": {"3"}, "top_p": {"2"}, "top_logprobs": {"21"}}, nil,
+		},
+		{
+			"/v1/completions", `"prompt":"hi"`, []string{"translated"},
+			map[string][]string{"max_tokens": {`"7"`, "1.5"}, "temperature": {"2.1", `"x"`}, "top_p": {"1.1"}, "n": {`"x"`}, "stop": {"1"}},
+			map[string][]string{"max_tokens": {"1"}, "temperature": {"2"}},
+		},
+	} {
+		for _, model := range door.models {
+			send := func(field, value string) gatewaytest.Reply {
+				if door.path == "/v1/messages" && field != "max_tokens" {
+					value += `,"max_tokens":9` // which the API requires
+				}
+				return r.Do("POST", door.path, `{"model":"`+model+`","`+field+`":`+value+`,`+door.rest+`}`)
+			}
+			before := len(b.Requests())
+			for field, values := range door.refused {
+				for _, value := range values {
+					reply := send(field, value)
+					if !strings.Contains(reply.Body, "'"+field+"'") || gatewaytest.At(t, gatewaytest.DecodeObject(t, reply.Body), "error/param") != field {
+						t.Errorf("%s %s: %s", field, value, reply.Body)
+					}
+					if door.path == "/v1/messages" {
+						failsAsMessage(t, reply, 400, "invalid_request_error", "invalid_value")
+					} else if reply.Status != 400 {
+						t.Errorf("%s %s %s: status %d", door.path, field, value, reply.Status)
+					}
+				}
+			}
+			if after := len(b.Requests()); after != before {
+				t.Errorf("%s %s: %d requests reached the backend", door.path, model, after-before)
+			}
+			for field, values := range door.taken {
+				for _, value := range values {
+					send(field, value).Succeeds(t)
+				}
+			}
+		}
+	}
+	// No other API has a request that only fills a cache.
+	failsAsMessage(t, r.Do("POST", "/v1/messages", `{"model":"translated","max_tokens":0,"messages":[{"role":"user","content":"hi"}]}`), 400, "invalid_request_error", "invalid_value")
+}
