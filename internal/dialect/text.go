@@ -45,3 +45,11 @@ func Rescan(doc *jsonscan.Document, v jsonscan.Value) jsonscan.Value {
 func IsFinishReason(v jsonscan.Value) bool {
 	return v.Kind() == jsonscan.String && len(v.Raw()) > len(`""`)
 }
+
+// AppendReminder appends a text of the system that stands between turns, as the user's
+// text. The templates of many models refuse a system message there; the marks are those
+// that agents use themselves. Both texts are contents of JSON strings.
+func AppendReminder(dst, text []byte) []byte {
+	dst = append(append(dst, `<system-reminder>\n`...), text...)
+	return append(dst, `\n</system-reminder>\n`...)
+}

@@ -159,16 +159,13 @@ func (u *unifier) endUser() {
 	t.count, t.text = 0, nil
 }
 
-// reminder adds a system message that stands between turns. The templates of many
-// models refuse a system message there, so that it becomes a part of the user's turn,
-// in the marks that the models of agents know from their training.
+// reminder adds a system message that stands between turns to the user's turn.
 func (u *unifier) reminder(content jsonscan.Value) *schema.Error {
 	var text jsonwrite.Writer
 	if err := u.systemTexts(&text, content); err != nil || len(text.Out) == 0 {
 		return err
 	}
-	marked := append([]byte(`<system-reminder>\n`), text.Out...)
-	u.user.addText(append(marked, `\n</system-reminder>\n`...))
+	u.user.addText(dialect.AppendReminder(nil, text.Out))
 	return nil
 }
 

@@ -90,14 +90,14 @@ func (r *reader) item(item jsonscan.Value) *schema.Error {
 // messageItem reads a message.
 func (r *reader) messageItem(item jsonscan.Value) *schema.Error {
 	content := item.Get("content")
-	switch role := string(item.Get("role").Text()); role {
+	switch string(item.Get("role").Text()) {
 	case "user":
 		r.endTurn()
 		text, err := r.content(content)
 		if err != nil {
 			return err
 		}
-		r.message(role, text)
+		r.userMessage(text)
 		return nil
 	case "system", "developer":
 		r.endTurn()
@@ -111,22 +111,14 @@ func (r *reader) messageItem(item jsonscan.Value) *schema.Error {
 }
 
 // systemItem reads a message of the system or the developer, who are the same to most
-// models.
+// models. Between turns it is a reminder in the user's next message.
 func (r *reader) systemItem(content jsonscan.Value) *schema.Error {
-	if !r.begun {
-		return r.addSystemContent(content)
+	to := &r.system
+	if r.begun {
+		to = &r.reminder
 	}
-	text, err := r.content(content)
-	if err != nil {
-		return err
-	}
-	r.message("system", text)
-	return nil
-}
-
-func (r *reader) addSystemContent(content jsonscan.Value) *schema.Error {
 	if content.Kind() == jsonscan.String {
-		r.addSystem(dialect.RawText(content))
+		addSystem(to, dialect.RawText(content))
 		return nil
 	}
 	if content.Kind() != jsonscan.Array {
@@ -138,7 +130,7 @@ func (r *reader) addSystemContent(content jsonscan.Value) *schema.Error {
 		if text.Kind() != jsonscan.String {
 			return invalid("content["+strconv.Itoa(i)+"]", "A message of the system may only have texts.")
 		}
-		r.addSystem(dialect.RawText(text))
+		addSystem(to, dialect.RawText(text))
 		i++
 	}
 	return nil

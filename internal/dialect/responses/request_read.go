@@ -1,7 +1,7 @@
 package responses
 
 import (
-	"fmt"
+	"bytes"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
@@ -21,11 +21,14 @@ type reader struct {
 	parts  jsonscan.Document // the content of a message, or what else is scanned again
 	inner  jsonscan.Document // what is scanned again meanwhile
 	system []byte            // the texts of the system message, escaped
-	turn   turn              // what the model said, until something else follows
-	begun  bool              // a message was written
-	input  jsonwrite.Writer  // see Request.Input
-	inputs int
-	tools  toolList
+	// reminder are the texts of the system between turns, which go with the user's next
+	// message; escaped.
+	reminder []byte
+	turn     turn             // what the model said, until something else follows
+	begun    bool             // a message was written
+	input    jsonwrite.Writer // see Request.Input
+	inputs   int
+	tools    toolList
 }
 
 // Read reads a request into the unified form. The root is that of the body, an object
@@ -94,7 +97,7 @@ func (r *reader) readMessages() error {
 		if instructions.Kind() != jsonscan.String {
 			return invalid("instructions", "'instructions' must be a string.")
 		}
-		r.addSystem(dialect.RawText(instructions))
+		addSystem(&r.system, dialect.RawText(instructions))
 	}
 	r.Name("messages")
 	r.Array()
@@ -106,6 +109,7 @@ func (r *reader) readMessages() error {
 		return err
 	}
 	r.endTurn()
+	r.writeReminder()
 	r.writeSystem()
 	if len(r.Out) == start {
 		return invalid("input", "'input' must have a message, a call or an output: nothing else can be answered.")
@@ -177,7 +181,7 @@ func (r *reader) readInput() error {
 		return err
 	case input.Kind() == jsonscan.String:
 		r.endTurn()
-		r.message("user", input.Raw())
+		r.userMessage(input.Raw())
 		r.keepText(input)
 		return nil
 	case input.Kind() != jsonscan.Array:
@@ -195,27 +199,47 @@ func (r *reader) readInput() error {
 	return nil
 }
 
-// message writes a message whose content is JSON.
-func (r *reader) message(role string, content []byte) {
+// userMessage writes a message of the user, whose content is JSON.
+func (r *reader) userMessage(content []byte) {
 	r.writeSystem()
-	r.Object()
-	r.Name("role")
-	r.Plain(role)
-	r.Member("content", content)
+	r.Open(`{"role":"user","content":`)
+	switch {
+	case len(r.reminder) == 0:
+		r.Raw(content)
+	case content[0] == '"':
+		r.Escaped(append(dialect.AppendReminder(nil, r.reminder), content[1:len(content)-1]...))
+	default:
+		r.Open(`[{"type":"text","text":`)
+		r.Escaped(dialect.AppendReminder(nil, r.reminder))
+		r.EndObject()
+		if parts := bytes.TrimSpace(content[1 : len(content)-1]); len(parts) > 0 {
+			r.Raw(parts)
+		}
+		r.EndArray()
+	}
 	r.EndObject()
+	r.reminder = r.reminder[:0]
 }
 
-// addSystem adds a text, escaped, to the system message. The texts before the first
+// writeReminder writes the reminder as a message of its own, where the user says nothing
+// before the model does.
+func (r *reader) writeReminder() {
+	if len(r.reminder) > 0 {
+		r.userMessage([]byte(`""`))
+	}
+}
+
+// addSystem adds a text, escaped, to those of the system. The texts before the first
 // message of another role are one message, because the templates of many models take
 // only one, and only at the beginning.
-func (r *reader) addSystem(text []byte) {
+func addSystem(to *[]byte, text []byte) {
 	if len(text) == 0 {
 		return
 	}
-	if len(r.system) > 0 {
-		r.system = append(r.system, `\n\n`...)
+	if len(*to) > 0 {
+		*to = append(*to, `\n\n`...)
 	}
-	r.system = append(r.system, text...)
+	*to = append(*to, text...)
 }
 
 // writeSystem writes the texts that were added to the system message.
@@ -239,18 +263,7 @@ func (r *reader) writeSettings() *schema.Error {
 	for _, name := range []string{"temperature", "top_p", "extra_body"} {
 		r.Field(name, root.Get(name))
 	}
-	if err := checkRange(root, "temperature", 2); err != nil {
-		return err
-	}
-	if err := checkRange(root, "top_p", 1); err != nil {
-		return err
-	}
-	if limit := root.Get("max_output_tokens"); limit.Given() {
-		if _, ok := limit.Int(); !ok {
-			return invalid("max_output_tokens", "'max_output_tokens' must be an integer.")
-		}
-		r.Member("max_tokens", limit.Raw())
-	}
+	r.Field("max_tokens", root.Get("max_output_tokens"))
 	user := root.Get("user")
 	if !user.Given() {
 		user = root.Get("safety_identifier")
@@ -261,21 +274,6 @@ func (r *reader) writeSettings() *schema.Error {
 	}
 	r.writeLogprobs()
 	return r.writeText()
-}
-
-// checkRange checks that an optional number is between 0 and most.
-func checkRange(root jsonscan.Value, name string, most float64) *schema.Error {
-	v := root.Get(name)
-	if !v.Given() {
-		return nil
-	}
-	if v.Kind() != jsonscan.Number {
-		return invalid(name, "'"+name+"' must be a number.")
-	}
-	if n, ok := v.Float(); !ok || n < 0 || n > most {
-		return invalid(name, fmt.Sprintf("'%s' must be between 0 and %v.", name, most))
-	}
-	return nil
 }
 
 // writeLogprobs asks for the probabilities of tokens if the client does.

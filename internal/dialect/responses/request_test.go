@@ -49,9 +49,6 @@ func TestWhatCannotBeSentIsRefusedByName(t *testing.T) {
 		{`{"input":"a","instructions":["b"]}`, "instructions", "string"},
 		{`{"input":"a","text":{"format":{"type":"grammar"}}}`, "text.format.type", "json_schema"},
 		{`{"input":"a","text":{"format":{"type":"json_schema"}}}`, "text.format.schema", "schema"},
-		{`{"input":"a","max_output_tokens":"7"}`, "max_output_tokens", "integer"},
-		{`{"input":"a","temperature":"hot"}`, "temperature", "number"},
-		{`{"input":"a","top_p":3}`, "top_p", "between"},
 		{`{"input":"a","store":1}`, "store", "true or false"},
 		{`{"input":[{"type":"function_call","name":"f","arguments":"{}"}]}`, "input[0].call_id", "Missing"},
 		{`{"input":[{"type":"function_call","call_id":"c","name":"f","arguments":{}}]}`, "input[0].arguments", "string"},
@@ -72,9 +69,19 @@ func TestReading(t *testing.T) {
 	for _, test := range []struct{ name, body, want string }{
 		{"a text", `{"input":"hi \"you\""}`, `"messages":[{"role":"user","content":"hi \"you\""}]`},
 		{
-			"texts of the system before the conversation are one message, later ones stay where they are",
+			"texts of the system before the conversation are one message, later ones are texts of the user",
 			`{"instructions":"a","input":[{"role":"developer","content":"b"},{"role":"system","content":[{"type":"input_text","text":"c"}]},{"role":"user","content":"d"},{"role":"developer","content":"e"}]}`,
-			`"messages":[{"role":"system","content":"a\n\nb\n\nc"},{"role":"user","content":"d"},{"role":"system","content":"e"}]`,
+			`"messages":[{"role":"system","content":"a\n\nb\n\nc"},{"role":"user","content":"d"},{"role":"user","content":"<system-reminder>\ne\n</system-reminder>\n"}]`,
+		},
+		{
+			"texts of the system between turns go with the user's next message",
+			`{"input":[{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"developer","content":"c"},{"role":"system","content":[{"type":"input_text","text":"d"}]},{"role":"user","content":"e"},{"role":"assistant","content":"f"},{"role":"developer","content":"g"},{"role":"user","content":[{"type":"input_text","text":"h"},{"type":"input_image","image_url":"u"}]}]}`,
+			`"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":"<system-reminder>\nc\n\nd\n</system-reminder>\ne"},{"role":"assistant","content":"f"},{"role":"user","content":[{"type":"text","text":"<system-reminder>\ng\n</system-reminder>\n"},{"type":"text","text":"h"},{"type":"image_url","image_url":{"url":"u"}}]}]`,
+		},
+		{
+			"texts of the system do not part a call from its output",
+			`{"input":[{"type":"function_call","call_id":"1","name":"f","arguments":"{}"},{"role":"developer","content":"a"},{"type":"function_call_output","call_id":"1","output":"b"},{"role":"assistant","content":"c"}]}`,
+			`"messages":[{"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"1","content":"b"},{"role":"user","content":"<system-reminder>\na\n</system-reminder>\n"},{"role":"assistant","content":"c"}]`,
 		},
 		{
 			"the items of a turn are one message",

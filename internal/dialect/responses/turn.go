@@ -77,6 +77,7 @@ func (r *reader) endTurn() {
 		*t = turn{}
 		return
 	}
+	r.writeReminder()
 	r.writeSystem()
 	r.Object()
 	r.Literal(`"role":"assistant"`)
