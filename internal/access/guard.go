@@ -51,6 +51,11 @@ func presented(h http.Header) string {
 	if scheme, token, ok := strings.Cut(h.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "bearer") {
 		return strings.TrimSpace(token)
 	}
+	return KeyIn(h)
+}
+
+// KeyIn returns what a request has in a header for keys.
+func KeyIn(h http.Header) string {
 	if key := h.Get("X-Api-Key"); key != "" {
 		return key
 	}

@@ -49,7 +49,8 @@ type Settings struct {
 	UpstreamModel string `json:"upstreamModel" maxLength:"256"`
 	// Headers are added to every call.
 	Headers map[string]Secret `json:"headers" keys:"^[A-Za-z0-9!#$%&'*+.^_|~-]+$"`
-	// ForwardAuthorization sends the caller's own Authorization to the backend.
+	// ForwardAuthorization sends the caller's own credential to the backend, in the
+	// form that its kind wants.
 	ForwardAuthorization bool `json:"forwardAuthorization"`
 	// MaxConcurrency is how many requests the instance gets at a time; 0 means
 	// as many as there are.

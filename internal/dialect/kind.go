@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"slices"
 	"sort"
 	"strings"
 
@@ -28,6 +29,9 @@ type Kind struct {
 	// KeyHeader is the header that carries the credential, and KeyPrefix what
 	// stands before it; empty means Authorization with a bearer token.
 	KeyHeader, KeyPrefix string
+	// Tokens are how credentials begin that are no keys: they are bearer tokens also
+	// where keys have a header of their own. Signed tokens (JWT) always are.
+	Tokens []string
 	// Headers go along with every call.
 	Headers []wire.Header
 	// Deployments replaces the version at the beginning of every path, for a backend
@@ -187,9 +191,12 @@ func (k *Kind) Target(service schema.ServiceType, e Endpoint) (*Target, error) {
 		}
 		own := *t
 		own.native = nil // the map is that of t
-		at := e
+		at, under := e, base.EscapedPath()
 		at.Path = nativePath(e.Path, route.Path, native.Path)
-		own.Adapter, own.Path = native.Adapter, k.path(base.EscapedPath(), at, native.Path)
+		if isVersioned(route.Path) && !isVersioned(native.Path) {
+			under = withoutVersion(under) // it is beside the API and not in it
+		}
+		own.Adapter, own.Path = native.Adapter, k.path(under, at, native.Path)
 		own.selective, _ = native.Adapter.(Selective)
 		own.modelInPath = strings.Contains(own.Path, modelMark)
 		if t.native == nil {
@@ -234,6 +241,26 @@ func (k *Kind) Credential(key string) wire.Header {
 		return wire.Header{Name: k.KeyHeader, Value: k.KeyPrefix + key}
 	}
 	return wire.Header{Name: "Authorization", Value: "Bearer " + key}
+}
+
+// Forwarded returns the header that carries a caller's own credential, given what it sent
+// as Authorization or in a header for keys. It has the form that the backend wants,
+// whatever the client's was. It returns false where the caller sent none.
+func (k *Kind) Forwarded(authorization, key string) (wire.Header, bool) {
+	if authorization == "" {
+		return k.Credential(key), key != ""
+	}
+	scheme, token, _ := strings.Cut(authorization, " ")
+	if k.KeyHeader == "" || !strings.EqualFold(scheme, "bearer") || k.isToken(token) {
+		return wire.Header{Name: "Authorization", Value: authorization}, true
+	}
+	return k.Credential(strings.TrimSpace(token)), true
+}
+
+// isToken reports whether a credential is a token and no key.
+func (k *Kind) isToken(credential string) bool {
+	const signed = "eyJ" // how the JSON object of a JWT begins in base64
+	return strings.HasPrefix(credential, signed) || slices.ContainsFunc(k.Tokens, func(begin string) bool { return strings.HasPrefix(credential, begin) })
 }
 
 // path returns where the calls of an endpoint go, given the kind's path for them.
@@ -292,6 +319,21 @@ func lastSegment(path string) string {
 // v1-openai.
 var versionPattern = regexp.MustCompile(`^v[0-9]+([a-z-].*)?$`)
 
+// isVersioned reports whether a path begins with a version.
+func isVersioned(path string) bool {
+	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	return versionPattern.MatchString(first)
+}
+
+// withoutVersion returns a path without a version at its end.
+func withoutVersion(path string) string {
+	path = strings.TrimSuffix(path, "/")
+	if last := lastSegment(path); versionPattern.MatchString(last) {
+		return strings.TrimSuffix(path, "/"+last)
+	}
+	return path
+}
+
 // joinPath joins the path of a base address with the instance's own path or,
 // where there is none, with the kind's default. A base address that ends as the
 // default begins, or in a version, stands for that part of the default.
@@ -319,6 +361,9 @@ func nativePath(own, route, native string) string {
 	_, nativeEnd, _ := strings.Cut(strings.TrimPrefix(native, "/"), "/")
 	path, query, hasQuery := strings.Cut(own, "?")
 	if root, ok := strings.CutSuffix(path, "/"+routeEnd); ok {
+		if isVersioned(route) && !isVersioned(native) {
+			root, nativeEnd = withoutVersion(root), strings.TrimPrefix(native, "/")
+		}
 		path = root + "/" + nativeEnd
 		if hasQuery {
 			path += "?" + query

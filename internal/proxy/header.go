@@ -14,9 +14,11 @@ import (
 func (a *attempt) addHeaders() {
 	a.addHops()
 	a.addHeader("X-Request-Id", a.caller.RequestID)
-	if a.instance.Target.ForwardAuthorization && a.caller.Authorization != "" {
-		a.removeCredential()
-		a.addHeader("Authorization", a.caller.Authorization)
+	if a.instance.Target.ForwardAuthorization {
+		if credential, given := a.instance.Kind.Forwarded(a.caller.Authorization, a.caller.APIKey); given {
+			a.removeCredential()
+			a.addHeader(credential.Name, credential.Value)
+		}
 	}
 	a.addTrace()
 }

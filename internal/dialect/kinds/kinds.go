@@ -237,6 +237,7 @@ var table = []*dialect.Kind{
 			schema.DoorCountTokens: countRoute,
 		},
 		KeyHeader: "x-api-key",
+		Tokens:    []string{"sk-ant-oat"}, // of a subscription
 		Headers:   []wire.Header{{Name: "anthropic-version", Value: "2023-06-01"}},
 	},
 	{
@@ -244,6 +245,7 @@ var table = []*dialect.Kind{
 		Aliases:   []string{"google"},
 		TypeName:  "GeminiAdapter",
 		KeyHeader: "x-goog-api-key",
+		Tokens:    []string{"ya29."},
 		Native: map[schema.Door]dialect.Route{
 			schema.DoorCountTokens: {Path: "/v1beta/models/{model}:countTokens", Adapter: messages.Counter{Adapter: gemini.CountTokens{}, Name: "totalTokens"}},
 		},

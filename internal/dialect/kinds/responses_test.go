@@ -153,3 +153,33 @@ func TestWhichBackendsSpeakTheResponsesAPI(t *testing.T) {
 		}
 	}
 }
+
+// vLLM splits texts into tokens at its root, beside the API.
+func TestPathsBesideTheAPIHaveNoVersion(t *testing.T) {
+	kind, err := Lookup("vllm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct{ base, path, want string }{
+		{"http://h:8000", "", "/tokenize"},
+		{"http://h:8000/", "", "/tokenize"},
+		{"http://h:8000/v1", "", "/tokenize"},
+		{"http://h:8000/v1/", "", "/tokenize"},
+		{"http://h/models/qwen/v1", "", "/models/qwen/tokenize"},
+		{"http://h", "/v1/chat/completions", "/tokenize"},
+		{"http://h/proxy", "/v1/chat/completions", "/proxy/tokenize"},
+		{"http://h/v1", "/chat/completions", "/tokenize"},
+		{"http://h", "/elsewhere", "/tokenize"},
+	} {
+		target, err := kind.Target(schema.Chat, dialect.Endpoint{BaseURL: row.base, Path: row.path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := target.Native(schema.DoorCountTokens).Path; got != row.want {
+			t.Errorf("%s with path %q: %s, want %s", row.base, row.path, got, row.want)
+		}
+		if got := target.Native(schema.DoorCompletions).Path; strings.Contains(got, "tokenize") {
+			t.Errorf("%s: completions at %s", row.base, got)
+		}
+	}
+}

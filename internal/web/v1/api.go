@@ -182,6 +182,7 @@ func (a *API) begin(w http.ResponseWriter, r *http.Request, d *door) *exchange {
 		Addr:          web.ClientAddr(r, a.options.TrustedProxies),
 		RequestID:     x.call.RequestID,
 		Authorization: web.FirstOf(r.Header, "Authorization"),
+		APIKey:        access.KeyIn(r.Header),
 		Traceparent:   web.FirstOf(r.Header, "Traceparent"),
 		Tracestate:    web.FirstOf(r.Header, "Tracestate"),
 		Retry:         isRetry(web.FirstOf(r.Header, "X-Stainless-Retry-Count")),

@@ -142,10 +142,10 @@ func TestHeadersToABackendAreThereOnce(t *testing.T) {
 			[]string{"headers: {authorization: Basic abc}", "forward-authorization: true"}, map[string]string{"Authorization": "Basic abc"},
 		},
 		"forwarded in a dialect with its own header": {
-			[]string{"adapter: anthropic", "api-key: k1234", "forward-authorization: true"}, map[string]string{"Authorization": callers, "X-Api-Key": ""},
+			[]string{"adapter: anthropic", "api-key: k1234", "forward-authorization: true"}, map[string]string{"Authorization": "", "X-Api-Key": "callers-own"},
 		},
 		"forwarded, and its own header is configured": {
-			[]string{"adapter: anthropic", "headers: {x-api-key: own}", "forward-authorization: true"}, map[string]string{"Authorization": callers, "X-Api-Key": "own"},
+			[]string{"adapter: anthropic", "headers: {x-api-key: own}", "forward-authorization: true"}, map[string]string{"Authorization": "", "X-Api-Key": "own"},
 		},
 		"not forwarded in such a dialect": {
 			[]string{"adapter: anthropic", "api-key: k1234"}, map[string]string{"Authorization": "", "X-Api-Key": "k1234"},
@@ -160,6 +160,42 @@ func TestHeadersToABackendAreThereOnce(t *testing.T) {
 			for name, value := range row.want {
 				if strings.Join(got.Values(name), "|") != value {
 					t.Errorf("%s: %q, want %q", name, got.Values(name), value)
+				}
+			}
+		})
+	}
+}
+
+// The caller's credential reaches the backend in the form that its kind wants, in
+// whichever form the caller sent it. Tokens stay bearer tokens.
+func TestForwardedCredentialsHaveTheFormOfTheBackend(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct{ adapter, sent, value, want, as string }{
+		{"openai", "X-Api-Key", "k1", "Authorization", "Bearer k1"},
+		{"openai", "Api-Key", "k1", "Authorization", "Bearer k1"},
+		{"openai", "Authorization", "Basic abc", "Authorization", "Basic abc"},
+		{"anthropic", "X-Api-Key", "k1", "X-Api-Key", "k1"},
+		{"anthropic", "Authorization", "Bearer sk-ant-api03-x", "X-Api-Key", "sk-ant-api03-x"},
+		{"anthropic", "Authorization", "Bearer sk-ant-oat01-x", "Authorization", "Bearer sk-ant-oat01-x"},
+		{"anthropic", "Authorization", "Basic abc", "Authorization", "Basic abc"},
+		{"gemini", "X-Api-Key", "k1", "X-Goog-Api-Key", "k1"},
+		{"gemini", "Authorization", "bearer AIzaX", "X-Goog-Api-Key", "AIzaX"},
+		{"gemini", "Authorization", "Bearer ya29.x", "Authorization", "Bearer ya29.x"},
+		{"azure", "Authorization", "Bearer eyJ0eXAi.x.y", "Authorization", "Bearer eyJ0eXAi.x.y"},
+		{"azure", "X-Api-Key", "k1", "Api-Key", "k1"},
+	} {
+		t.Run(row.adapter+" "+row.sent+" "+row.value, func(t *testing.T) {
+			b := gatewaytest.StartBackend(t)
+			r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", b.URL(), "adapter: "+row.adapter, "api-key: k1234", "forward-authorization: true")))
+			r.Do("POST", "/v1/messages", messageHi, row.sent, row.value).Succeeds(t)
+			got := gatewaytest.OnlyRequest(t, b).Header
+			for _, name := range []string{"Authorization", "X-Api-Key", "Api-Key", "X-Goog-Api-Key"} {
+				want := ""
+				if name == row.want {
+					want = row.as
+				}
+				if strings.Join(got.Values(name), "|") != want {
+					t.Errorf("%s: %q, want %q", name, got.Values(name), want)
 				}
 			}
 		})
