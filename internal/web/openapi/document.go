@@ -3,7 +3,8 @@
 //
 // The document is derived from the routes and from the Go types that they name.
 // Tags of struct fields add what a type cannot say: required:"true" for members
-// that a request must have, doc for a description, enum for names, example for
+// that a request must have, requiredWithout for one that it must have unless it has
+// another one, doc for a description, enum for names, example for
 // a value to try, and keywords of JSON schema such as minimum and pattern.
 package openapi
 

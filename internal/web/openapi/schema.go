@@ -226,6 +226,22 @@ func upperFirst(text string) string {
 	return strings.ToUpper(text[:1]) + text[1:]
 }
 
+// eitherMember describes a member that a request must have unless it has another one;
+// nil if there is none.
+func eitherMember(fields map[string]reflect.StructField) []Schema {
+	for name, field := range fields {
+		other := field.Tag.Get("requiredWithout")
+		if other == "" {
+			continue
+		}
+		needs := func(member string) Schema {
+			return Schema{"required": []string{member}, "properties": map[string]Schema{member: {"not": Schema{"type": "null"}}}}
+		}
+		return []Schema{needs(name), needs(other)}
+	}
+	return nil
+}
+
 // object describes the members of a struct.
 func (d *deriver) object(t reflect.Type, way direction, isPartial bool) Schema {
 	properties, required := make(map[string]Schema), []string{}
@@ -259,6 +275,11 @@ func (d *deriver) object(t reflect.Type, way direction, isPartial bool) Schema {
 		}
 	}
 	s := Schema{"type": "object", "properties": properties}
+	if way == inRequest && !isPartial {
+		if either := eitherMember(fields); either != nil {
+			s["anyOf"] = either
+		}
+	}
 	if len(required) > 0 {
 		slices.Sort(required)
 		s["required"] = required

@@ -127,6 +127,23 @@ func TestRequestsRefuseUnknownMembersAndNameWhatTheyNeed(t *testing.T) {
 	}
 }
 
+func TestRequestsNeedOneOfTwoMembers(t *testing.T) {
+	type either struct {
+		Name   string   `json:"name" requiredWithout:"models"`
+		Models []string `json:"models"`
+	}
+	want := `[{"required":["name"],"properties":{"name":{"not":{"type":"null"}}}},{"required":["models"],"properties":{"models":{"not":{"type":"null"}}}}]`
+	d := newDeriver()
+	if found := d.object(reflect.TypeFor[either](), inRequest, false); !sameJSON(t, found["anyOf"], want) || found["required"] != nil {
+		t.Errorf("%v", found)
+	}
+	for name, found := range map[string]Schema{"reply": d.object(reflect.TypeFor[either](), inReply, false), "part": d.object(reflect.TypeFor[either](), inRequest, true)} {
+		if found["anyOf"] != nil {
+			t.Errorf("%s: %v", name, found)
+		}
+	}
+}
+
 func TestTwoTypesOfOneNameAreRefused(t *testing.T) {
 	type sample struct {
 		Other int `json:"other"`
