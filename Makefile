@@ -81,7 +81,7 @@ test: begin ## Run everything CI runs
 # is missing and this is root on Debian, its package is installed (and its own
 # service is not started); else the tests that need it are skipped.
 .PHONY: test-deps
-test-deps: ## Install what tests start (Redis, PostgreSQL, Prometheus, Chromium, tinyproxy, nginx), where apt can
+test-deps: ## Install what tests start (Redis, PostgreSQL, Prometheus, Chromium, tinyproxy, nginx, Caddy), where apt can
 	@missing=; \
 	command -v redis-server >/dev/null || missing="$$missing redis-server"; \
 	ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres >/dev/null || missing="$$missing postgresql"; \
@@ -90,6 +90,7 @@ test-deps: ## Install what tests start (Redis, PostgreSQL, Prometheus, Chromium,
 	ls /usr/share/fonts/opentype/noto/NotoSansCJK* >/dev/null 2>&1 || missing="$$missing fonts-noto-cjk"; \
 	command -v tinyproxy >/dev/null || missing="$$missing tinyproxy"; \
 	command -v nginx >/dev/null || test -x /usr/sbin/nginx || missing="$$missing nginx-light"; \
+	command -v caddy >/dev/null || missing="$$missing caddy"; \
 	if test -z "$$missing"; then exit 0; fi; \
 	if test "$$(id -u)" = 0 && command -v apt-get >/dev/null; then \
 		echo "installing for the tests:$$missing"; \
@@ -258,6 +259,7 @@ vet:
 	@go vet ./...
 	@cd bench && go vet ./... && go test ./...
 	@cd deploy/dist && go vet . && go test .
+	@cd docs/site && go vet . && go test .
 
 # The log of every test goes to a file; shown are the packages that passed, or
 # all but the passes when something failed.
@@ -307,6 +309,10 @@ dist-check: ## Build the packages of one platform twice, in two places, and comp
 	@cd bin/dist-check/second/tree/deploy/dist && nice go run . $(DIST_FLAGS) -only "$(or $(ONLY),linux/amd64)" -out ../../../out
 	@diff bin/dist-check/first/SHA256SUMS bin/dist-check/second/out/SHA256SUMS && echo "both builds are the same" && cat bin/dist-check/first/SHA256SUMS
 	@rm -rf bin/dist-check
+
+.PHONY: docs
+docs: ## Make the documentation as a site with a search, which needs no network (bin/site/index.html)
+	@cd docs/site && go run . -out ../../bin/site
 
 .PHONY: image
 image: ## Build the container image with buildah, without a network

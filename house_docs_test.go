@@ -19,14 +19,7 @@ var (
 
 // decisionsHaveTests finds decisions that name no test, or one that is gone.
 func decisionsHaveTests(tr *tree) []string {
-	known := map[string]bool{}
-	for _, f := range tr.files {
-		for _, decl := range f.Decls {
-			if fn, ok := decl.(*ast.FuncDecl); ok && f.test && fn.Recv == nil {
-				known[fn.Name.Name] = true
-			}
-		}
-	}
+	known := tr.tests()
 	var found []string
 	for _, page := range tr.texts {
 		if page.path != decisionsPage {
@@ -47,6 +40,63 @@ func decisionsHaveTests(tr *tree) []string {
 				if !known[name[1]] {
 					found = append(found, fmt.Sprintf("%s:%d: there is no %s; name the test that took its place", page.path, i+1, name[1]))
 				}
+			}
+		}
+	}
+	return found
+}
+
+// tests returns the names of all tests.
+func (tr *tree) tests() map[string]bool {
+	known := map[string]bool{}
+	for _, f := range tr.files {
+		for _, decl := range f.Decls {
+			if fn, ok := decl.(*ast.FuncDecl); ok && f.test && fn.Recv == nil {
+				known[fn.Name.Name] = true
+			}
+		}
+	}
+	return known
+}
+
+var (
+	fence = regexp.MustCompile("^ *```([a-z]*) ?(.*)$")
+	// aCommand is a line of a block without a language that somebody would paste into
+	// a terminal.
+	aCommand = regexp.MustCompile(`^ *(\$ |(make|curl|patchbay|go|docker|npm|sudo|helm) [a-z./-])`)
+)
+
+// shellBlocksAreRun finds blocks of commands in documents that no test runs and that do
+// not say why. "```sh test" is run against the demo (cmd/patchbay/docs_test.go), "```sh
+// test=TestName" by that test, and "```sh no-test: reason" by nobody.
+func shellBlocksAreRun(tr *tree) []string {
+	known := tr.tests()
+	var found []string
+	for _, page := range tr.texts {
+		if !strings.HasSuffix(page.path, ".md") {
+			continue
+		}
+		language, inside := "", false
+		for i, line := range strings.Split(string(page.content), "\n") {
+			at := fmt.Sprintf("%s:%d: ", page.path, i+1)
+			match := fence.FindStringSubmatch(line)
+			switch {
+			case match != nil && inside:
+				inside = false
+			case match != nil:
+				language, inside = match[1], true
+				name, isTest := strings.CutPrefix(match[2], "test=")
+				reason, isExempt := strings.CutPrefix(match[2], "no-test: ")
+				switch {
+				case !slices.Contains([]string{"sh", "bash", "shell", "console", "zsh"}, language), match[2] == "test", isExempt && reason != "":
+				case isTest && known[name]:
+				case isTest:
+					found = append(found, at+"there is no "+name+"; name the test that runs this block")
+				default:
+					found = append(found, at+"nothing runs this block; write ```sh test, ```sh test=TestName or ```sh no-test: and the reason")
+				}
+			case inside && language == "" && aCommand.MatchString(line):
+				found = append(found, at+"these are commands; begin the block with ```sh")
 			}
 		}
 	}

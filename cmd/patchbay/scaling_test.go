@@ -48,7 +48,7 @@ func newTutorial(t *testing.T, document, heading string, env ...string) *tutoria
 // blocks returns the blocks of a language.
 func (u *tutorial) blocks(language string) []string {
 	var blocks []string
-	for _, match := range regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(u.section, -1) {
+	for _, match := range regexp.MustCompile("(?s)```"+language+"(?: [^\n]*)?\n(.*?)```").FindAllStringSubmatch(u.section, -1) {
 		blocks = append(blocks, u.ports.Replace(match[1]))
 	}
 	return blocks

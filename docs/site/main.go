@@ -1,0 +1,42 @@
+// Command site makes the documentation as a static site (make docs): pages that are
+// read from a disk or a server, with a search that needs no network. It is a module of
+// its own, so that the gateway does not depend on what it uses.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+)
+
+func main() {
+	root := flag.String("root", "../..", "root of the repository")
+	out := flag.String("out", "../../bin/site", "directory to write; what is in it is removed")
+	flag.Parse()
+	pages, problems, err := build(*root, *out)
+	for _, problem := range problems {
+		fmt.Fprintln(os.Stderr, problem)
+	}
+	switch {
+	case err != nil:
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	case len(problems) > 0:
+		os.Exit(1)
+	}
+	fmt.Printf("%d pages: %s/index.html\n", pages, *out)
+}
+
+// build reads the pages, checks their links and writes the site. Problems are links that
+// lead nowhere, and pages that the index does not name; with any nothing is written.
+func build(root, out string) (int, []string, error) {
+	docs, err := read(root)
+	if err != nil {
+		return 0, nil, err
+	}
+	problems := docs.check()
+	if len(problems) > 0 {
+		return 0, problems, nil
+	}
+	return len(docs.order), nil, docs.write(out)
+}
