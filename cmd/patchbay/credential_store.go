@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -22,7 +23,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/control"
 	"github.com/patchbay-ai/patchbay/internal/control/files"
 	"github.com/patchbay-ai/patchbay/internal/control/pglog"
-	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
 // credentialPlaces is the part of the help that keys and tokens share.
@@ -86,7 +86,10 @@ func revokedLine(changed bool) string {
 
 // credentialStore is where keys and tokens are managed.
 type credentialStore interface {
-	issueKey(wanted access.Key) (id, text string, err error)
+	// issueKey and editKey take the terms of the key as the management API does.
+	issueKey(id string, terms map[string]any) (issued, text string, err error)
+	editKey(id string, terms map[string]any) (keyLine, error)
+	rotateKey(id string, overlap time.Duration) (text string, until time.Time, err error)
 	keys() ([]keyLine, error)
 	// revokeKey and revokeToken return false if the credential was revoked before.
 	revokeKey(id string) (changed bool, err error)
@@ -95,17 +98,6 @@ type credentialStore interface {
 	tokens() ([]tokenLine, error)
 	rotateToken(name string) (text string, err error)
 	revokeToken(name string) (changed bool, err error)
-}
-
-// keyLine is what is listed of a key.
-type keyLine struct {
-	ID        string               `json:"id"`
-	Tenant    string               `json:"tenant"`
-	Services  []schema.ServiceType `json:"services"`
-	Models    []string             `json:"models"`
-	ExpiresAt string               `json:"expiresAt"`
-	Status    string               `json:"status"`
-	Source    string               `json:"source"`
 }
 
 // tokenLine is what is listed of a token.
@@ -213,8 +205,31 @@ func checked(check func(report func(path, message string))) error {
 	return errors.Join(errs...)
 }
 
-func (s localStore) issueKey(wanted access.Key) (id, text string, err error) {
-	if err := checked(wanted.Check); err != nil {
+// withTerms returns a key with other terms.
+func withTerms(key access.Key, terms map[string]any) (access.Key, error) {
+	data, err := json.Marshal(terms)
+	if err == nil {
+		err = json.Unmarshal(data, &key, json.RejectUnknownMembers(true))
+	}
+	if err == nil {
+		err = checked(key.Check)
+	}
+	return key, err
+}
+
+func (s localStore) editKey(id string, terms map[string]any) (keyLine, error) {
+	edited, err := s.credentials.EditKey(s.ctx, id, func(before access.Issued) (access.Key, error) { return withTerms(before.Key, terms) }, false)
+	return lineOf(&edited, time.Now()), err
+}
+
+func (s localStore) rotateKey(id string, overlap time.Duration) (text string, until time.Time, err error) {
+	text, rotated, err := s.credentials.RotateKey(s.ctx, id, overlap, time.Now(), false)
+	return text, rotated.PreviousUntil, err
+}
+
+func (s localStore) issueKey(id string, terms map[string]any) (issuedID, text string, err error) {
+	wanted, err := withTerms(access.Key{ID: id}, terms)
+	if err != nil {
 		return "", "", err
 	}
 	text, issued, err := s.credentials.IssueKey(s.ctx, wanted, commandLine, time.Now(), false)
@@ -225,7 +240,7 @@ func (s localStore) keys() ([]keyLine, error) {
 	var lines []keyLine
 	now := time.Now()
 	for _, key := range s.credentials.Keys() {
-		lines = append(lines, keyLine{key.ID, key.Tenant, key.Services, key.Models, key.ExpiresAt, key.Status(now), key.Source})
+		lines = append(lines, lineOf(&key, now))
 	}
 	return lines, nil
 }
@@ -282,15 +297,29 @@ const (
 	tokensPath = "/api/auth/tokens" //nolint:gosec // a path, no secret
 )
 
-func (s *remoteStore) issueKey(wanted access.Key) (id, text string, err error) {
+func (s *remoteStore) issueKey(id string, terms map[string]any) (issuedID, text string, err error) {
 	var issued struct {
 		ID  string `json:"id"`
 		Key string `json:"key"`
 	}
-	err = s.ask(http.MethodPost, keysPath, map[string]any{
-		"id": wanted.ID, "tenant": wanted.Tenant, "services": wanted.Services, "models": wanted.Models, "expiresAt": wanted.ExpiresAt,
-	}, &issued)
+	wanted := maps.Clone(terms)
+	wanted["id"] = id
+	err = s.ask(http.MethodPost, keysPath, wanted, &issued)
 	return issued.ID, issued.Key, err
+}
+
+func (s *remoteStore) editKey(id string, terms map[string]any) (line keyLine, err error) {
+	err = s.ask(http.MethodPut, keysPath+"/"+url.PathEscape(id), terms, &line)
+	return line, err
+}
+
+func (s *remoteStore) rotateKey(id string, overlap time.Duration) (text string, until time.Time, err error) {
+	var rotated struct {
+		Key           string    `json:"key"`
+		PreviousUntil time.Time `json:"previousUntil"`
+	}
+	err = s.ask(http.MethodPost, keysPath+"/"+url.PathEscape(id)+"/rotate", map[string]any{"overlap": overlap.String()}, &rotated)
+	return rotated.Key, rotated.PreviousUntil, err
 }
 
 func (s *remoteStore) keys() ([]keyLine, error) {

@@ -1,60 +1,53 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
-
-	"github.com/patchbay-ai/patchbay/internal/access"
-	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
 func newKeys(env []string, stdout io.Writer) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "keys",
-		Short: "Issue, list and revoke API keys of the unified API",
-		Long: `Issues, lists and revokes the API keys with which callers use /v1. Keys are
-asked for where security.enabled is true; a key is shown once, and only its hash
-is stored.
+		Short: "Issue, list, change, rotate and revoke API keys of the unified API",
+		Long: `Issues, lists, changes, rotates and revokes the API keys with which callers use
+/v1. Keys are asked for where security.enabled is true; a key is shown once, and
+only its hash is stored.
 
 ` + credentialPlaces,
-		Example: `  patchbay keys create --tenant acme --service chat --expires 2160h
+		Example: `  patchbay keys create --tenant acme --service chat --expires 2160h --budget month.cost=500
   patchbay keys list --url http://127.0.0.1:8080
+  patchbay keys edit team-a --requests-per-minute 600 --url https://gateway.example --token "$TOKEN"
   patchbay keys revoke team-a --url https://gateway.example --token "$TOKEN"`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newKeysCreate(env, stdout), newKeysList(env, stdout), newKeysRevoke(env, stdout))
+	cmd.AddCommand(newKeysCreate(env, stdout), newKeysList(env, stdout), newKeysEdit(env, stdout), newKeysRotate(env, stdout), newKeysRevoke(env, stdout))
 	return cmd
 }
 
 func newKeysCreate(env []string, stdout io.Writer) *cobra.Command {
 	flags := &credentialFlags{settingFlags: settingFlags{env: env}, makes: true}
-	var wanted access.Key
-	var services []string
-	var expires string
+	var terms termFlags
+	var id string
 	cmd := &cobra.Command{
-		Use:     "create",
-		Short:   "Issue a key and print it, this once",
-		Example: "  patchbay keys create --id team-a --tenant acme --service chat --model llama3 --expires 2030-01-31T00:00:00Z",
-		Args:    cobra.NoArgs,
+		Use:   "create",
+		Short: "Issue a key and print it, this once",
+		Example: `  patchbay keys create --id team-a --tenant acme --service chat --model 'llama*' --expires 2030-01-31T00:00:00Z
+  patchbay keys create --id batch --requests-per-minute 60 --tokens-per-minute 100000 --budget month.cost=500 --budget day.tokens=2000000
+  patchbay keys create --id office --address 10.0.0.0/8 --address 2001:db8::/32 --json`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var err error
-			if wanted.ExpiresAt, err = expiry(expires, time.Now()); err != nil {
+			wanted, err := terms.patch(cmd, time.Now())
+			if err != nil {
 				return err
 			}
-			for _, name := range services {
-				serviceType, err := schema.ParseServiceType(name)
-				if err != nil {
-					return err
-				}
-				wanted.Services = append(wanted.Services, serviceType)
-			}
 			return flags.at(cmd.Context(), func(store credentialStore) error {
-				id, text, err := store.issueKey(wanted)
+				id, text, err := store.issueKey(id, wanted)
 				if err != nil {
 					return err
 				}
@@ -63,11 +56,74 @@ func newKeysCreate(env []string, stdout io.Writer) *cobra.Command {
 		},
 	}
 	flags.register(cmd)
-	cmd.Flags().StringVar(&wanted.ID, "id", "", "name of the key (default: one is made up)")
-	cmd.Flags().StringVar(&wanted.Tenant, "tenant", "", "who uses it, for the quota ledger")
-	cmd.Flags().StringArrayVar(&services, "service", nil, "service type that it is good for; may be repeated (default: all)")
-	cmd.Flags().StringArrayVar(&wanted.Models, "model", nil, "model that it is good for; may be repeated (default: all)")
-	cmd.Flags().StringVar(&expires, "expires", "", "when it ends: a time such as 2030-01-31T00:00:00Z, or how long from now, such as 720h")
+	cmd.Flags().StringVar(&id, "id", "", "name of the key (default: one is made up)")
+	terms.register(cmd)
+	return cmd
+}
+
+const keyIDs = "patchbay keys list shows the ids"
+
+func newKeysEdit(env []string, stdout io.Writer) *cobra.Command {
+	flags := &credentialFlags{settingFlags: settingFlags{env: env}}
+	var terms termFlags
+	cmd := &cobra.Command{
+		Use:   "edit ID",
+		Short: "Change what is given of a key that was issued; requests from then on are held to it",
+		Example: `  patchbay keys edit team-a --requests-per-minute 600 --budget month.cost=750
+  patchbay keys edit team-a --model "" --expires ""         # all models, never ends
+  patchbay keys edit team-a --budget day.tokens=0 --json    # as security.defaults says`,
+		Args: oneArg("id", "key", keyIDs),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			wanted, err := terms.patch(cmd, time.Now())
+			if err != nil {
+				return err
+			}
+			if len(wanted) == 0 {
+				return errors.New("nothing to change was given; patchbay keys edit --help names the flags")
+			}
+			return flags.at(cmd.Context(), func(store credentialStore) error {
+				line, err := store.editKey(args[0], wanted)
+				if err != nil {
+					return err
+				}
+				return flags.print(stdout, line, "changed %s: %s\n", line.ID, line.terms())
+			})
+		},
+	}
+	flags.register(cmd)
+	terms.register(cmd)
+	return cmd
+}
+
+func newKeysRotate(env []string, stdout io.Writer) *cobra.Command {
+	flags := &credentialFlags{settingFlags: settingFlags{env: env}}
+	overlap := 24 * time.Hour
+	cmd := &cobra.Command{
+		Use:     "rotate ID",
+		Short:   "Give a key a new text and print it, this once; the old one stays good for a while",
+		Example: "  patchbay keys rotate team-a --overlap 1h",
+		Args:    oneArg("id", "key", keyIDs),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if overlap < 0 || overlap > 90*24*time.Hour {
+				return errors.New("--overlap: want a time from 0 to 90 days (2160h)")
+			}
+			return flags.at(cmd.Context(), func(store credentialStore) error {
+				text, until, err := store.rotateKey(args[0], overlap)
+				if err != nil {
+					return err
+				}
+				shown := map[string]any{"id": args[0], "key": text}
+				old := "the old text is refused from now on"
+				if !until.IsZero() {
+					shown["previousUntil"] = until
+					old = "the old text is good until " + until.Format(time.RFC3339)
+				}
+				return flags.print(stdout, shown, "id   %s\nkey  %s\n%s\n", args[0], text, old)
+			})
+		},
+	}
+	flags.register(cmd)
+	cmd.Flags().DurationVar(&overlap, "overlap", overlap, "how long the old text stays good, at most 2160h; 0 ends it at once")
 	return cmd
 }
 
@@ -99,9 +155,10 @@ func newKeysList(env []string, stdout io.Writer) *cobra.Command {
 					return flags.print(stdout, lines, "")
 				}
 				table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
-				fmt.Fprintln(table, "ID\tTENANT\tSTATUS\tSOURCE\tEXPIRES\tSERVICES\tMODELS")
-				for _, l := range lines {
-					fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%v\t%v\n", l.ID, l.Tenant, l.Status, l.Source, l.ExpiresAt, l.Services, l.Models)
+				fmt.Fprintln(table, "ID\tTENANT\tSTATUS\tSOURCE\tEXPIRES\tTERMS")
+				for i := range lines {
+					l := &lines[i]
+					fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", l.ID, l.Tenant, l.Status, l.Source, l.ExpiresAt, l.terms())
 				}
 				return table.Flush()
 			})
@@ -117,7 +174,7 @@ func newKeysRevoke(env []string, stdout io.Writer) *cobra.Command {
 		Use:     "revoke ID",
 		Short:   "Make a key useless",
 		Example: "  patchbay keys revoke team-a",
-		Args:    oneArg("id", "key", "patchbay keys list shows the ids"),
+		Args:    oneArg("id", "key", keyIDs),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return flags.at(cmd.Context(), func(store credentialStore) error {
 				changed, err := store.revokeKey(args[0])
