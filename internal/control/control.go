@@ -109,7 +109,8 @@ func open(store Store, doc *config.Document, current *routing.Current, log *slog
 			log.Warn("the keys of backends are stored as plain text in the database of the shared configuration; set security.master-key to encrypt them")
 		}
 	}
-	c := &Control{store: store, keys: keys, unsealed: unsealed, current: current, log: log, file: fileStateOf(doc), static: doc.Clone().Services, shared: shared}
+	file := fileStateOf(doc)
+	c := &Control{store: store, keys: keys, unsealed: unsealed, current: current, log: log, file: file, static: doc.Clone().Services, shared: shared}
 	c.setFileTerms(doc)
 	if shared != nil {
 		c.values = newValues(shared, &c.mu, log)
@@ -141,7 +142,7 @@ func open(store Store, doc *config.Document, current *routing.Current, log *slog
 	case err != nil:
 		return nil, err
 	case !isInForce:
-		return c, c.takeFirst(doc, numbers)
+		return c, c.takeFirst(file, numbers)
 	case !c.resumeLog(head, doc) && isEdited:
 		_, err = c.takeFile(nil, doc, FromFile)
 	}
@@ -150,11 +151,11 @@ func open(store Store, doc *config.Document, current *routing.Current, log *slog
 
 // takeFirst makes a version of the configuration file, where no stored version can be
 // used.
-func (c *Control) takeFirst(doc *config.Document, numbers []int) error {
+func (c *Control) takeFirst(file fileState, numbers []int) error {
 	if len(numbers) > 0 {
 		c.log.Warn("no stored version can be read; the configuration file becomes a new one", "version", c.newest+1)
 	}
-	c.file = fileStateOf(doc)
+	c.file = file
 	p, _, err := c.propose(c.state.Load().doc, nil, Change{Origin: FromFile, Author: system, Summary: "read from the configuration file"})
 	if err != nil {
 		return err

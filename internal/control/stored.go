@@ -31,9 +31,13 @@ func knownOfInstances() []string {
 
 // MarshalJSON writes services as they are stored.
 func (s Services) MarshalJSON() ([]byte, error) {
+	form, err := newStoredForm()
+	if err != nil {
+		return nil, err
+	}
 	services := make(map[string]jsontext.Value, len(s))
 	for serviceType, service := range s {
-		value, err := storedService(service)
+		value, err := form.serviceOf(service)
 		if err != nil {
 			return nil, err
 		}
@@ -42,20 +46,44 @@ func (s Services) MarshalJSON() ([]byte, error) {
 	return json.Marshal(services, json.Deterministic(true))
 }
 
-func storedService(service config.Service) (jsontext.Value, error) {
+// storedForm writes settings as they are stored: without those that are not known and
+// have their defaults. It encodes the defaults once for all services and instances.
+type storedForm struct {
+	service, instance map[string]jsontext.Value // the defaults, by member
+}
+
+func newStoredForm() (form storedForm, err error) {
+	if form.service, err = membersOf(config.DefaultService()); err != nil {
+		return form, err
+	}
+	form.instance, err = membersOf(backend.DefaultSettings())
+	return form, err
+}
+
+func membersOf(settings any) (map[string]jsontext.Value, error) {
+	data, err := json.Marshal(settings, json.Deterministic(true))
+	if err != nil {
+		return nil, err
+	}
+	members := map[string]jsontext.Value{}
+	return members, json.Unmarshal(data, &members)
+}
+
+func (f storedForm) serviceOf(service config.Service) (jsontext.Value, error) {
 	instances := make([]jsontext.Value, 0, len(service.Instances))
 	for i := range service.Instances {
-		value, err := storedSettings(service.Instances[i], backend.DefaultSettings(), knownOfInstances())
+		value, err := storedSettings(service.Instances[i], f.instance, knownOfInstances())
 		if err != nil {
 			return nil, err
 		}
 		instances = append(instances, value)
 	}
-	value, err := storedSettings(service, config.DefaultService(), knownOfServices())
+	list, err := json.Marshal(instances)
 	if err != nil {
 		return nil, err
 	}
-	list, err := json.Marshal(instances)
+	service.Instances = nil // they are in the list
+	value, err := storedSettings(service, f.service, knownOfServices())
 	if err != nil {
 		return nil, err
 	}
@@ -67,23 +95,13 @@ func storedService(service config.Service) (jsontext.Value, error) {
 	})
 }
 
-// storedSettings encodes settings without those that are not known and have their
-// defaults.
-func storedSettings(settings, defaults any, known []string) (jsontext.Value, error) {
-	usual, err := json.Marshal(defaults, json.Deterministic(true))
-	if err != nil {
-		return nil, err
-	}
-	members := map[string]jsontext.Value{}
-	if err := json.Unmarshal(usual, &members); err != nil {
-		return nil, err
-	}
+func storedSettings(settings any, defaults map[string]jsontext.Value, known []string) (jsontext.Value, error) {
 	data, err := json.Marshal(settings, json.Deterministic(true))
 	if err != nil {
 		return nil, err
 	}
 	return mapMembers(data, func(name string, value jsontext.Value) jsontext.Value {
-		if !slices.Contains(known, name) && bytes.Equal(value, members[name]) {
+		if !slices.Contains(known, name) && bytes.Equal(value, defaults[name]) {
 			return nil
 		}
 		return value
