@@ -13,11 +13,13 @@ FUZZTIME ?= 10s
 # Tests of these names are run without the race detector, which they cannot bear:
 # it allocates, and it slows the program down.
 NO_RACE  := Allocat|Goodput
-# Packages that share nothing between goroutines; the race detector would find
-# nothing in them, and takes ten times as long.
+# Packages that run without the race detector, which takes five to ten times as long:
+# those that share nothing between goroutines, and the surfaces (handlers and verbs),
+# whose goroutines meet in the packages below them. test-long runs the surfaces with it.
 PURE     := patchbay-ai/patchbay$$|/internal/(jsonscan|jsonwrite|wire|schema|dialect)(/|$$)
+SURFACES := /cmd/patchbay$$|/internal/web(/|$$)
 # These take longest and so begin first, beside all others, instead of last and alone.
-SLOWEST  := ./internal/web/v1 ./internal/proxy ./cmd/patchbay ./internal/quota
+SLOWEST  := ./internal/proxy ./internal/control ./internal/quota
 # Most tests wait for something, so that more of them than there are cores can run at
 # once.
 PARALLEL := -parallel 8
@@ -103,11 +105,12 @@ test-deps: ## Install what tests start (Redis, PostgreSQL, Prometheus, Chromium,
 
 .PHONY: test-short
 test-short: ## Run the quick tests only
-	@go test -short $(PARALLEL) ./...
+	@go test -short -vet=off $(PARALLEL) ./...
 
 .PHONY: test-long
 test-long: build $(CONSOLE)/node_modules/.package-lock.json ## Run what is too long for CI: all looks and flows of the console, 50,000 random histories and 200 kills of the ledger, 5,000 of shared rate limits
 	@cd $(CONSOLE) && PATCHBAY_BIN=$(CURDIR)/$(BINARY) node scripts/look.mjs --axe && PATCHBAY_BIN=$(CURDIR)/$(BINARY) node scripts/flows.mjs
+	@CGO_ENABLED=1 go test -race -count=1 -timeout 30m $(PARALLEL) $$(go list ./... | grep -E '$(SURFACES)')
 	@go test -count=1 -timeout 30m ./internal/quota -run EqualsAPlainCount -rapid.checks=50000
 	@PATCHBAY_LIMIT_HISTORIES=5000 go test -count=1 -timeout 60m ./internal/ratelimit -run SharedLimitUnderFaults
 	@PATCHBAY_KILL_ROUNDS=200 go test -count=1 -timeout 60m ./cmd/patchbay -run QuotaSurvivesKill
@@ -272,16 +275,16 @@ unit:
 	if command -v $$(go env CC) >/dev/null; then race=-race; export CGO_ENABLED=1; \
 	else $(call skip,race detector: no C compiler); fi; \
 	echo "go test $$race"; \
-	if go test -v $$race $(PARALLEL) -timeout 20m $(SLOWEST) $$(go list ./... | grep -Ev '$(PURE)') > bin/unit.log 2>&1; then $(call report,bin/unit.log)
+	if go test -v -vet=off $$race -p 3 $(PARALLEL) -timeout 20m $(SLOWEST) $$(go list ./... | grep -Ev '$(PURE)|$(SURFACES)') > bin/unit.log 2>&1; then $(call report,bin/unit.log)
 	@$(call skipped-tests,bin/unit.log)
 
 .PHONY: no-race
 no-race:
 	@mkdir -p bin
-	@echo "go test, pure packages"
-	@if go test -v -timeout 10m $$(go list ./... | grep -E '$(PURE)') > bin/pure.log 2>&1; then $(call report,bin/pure.log)
+	@echo "go test, surfaces and pure packages"
+	@if go test -v -vet=off $(PARALLEL) -timeout 10m $$(go list ./... | grep -E '$(SURFACES)|$(PURE)') > bin/pure.log 2>&1; then $(call report,bin/pure.log)
 	@echo "go test -run '$(NO_RACE)'"
-	@if go test -v -timeout 5m -run '$(NO_RACE)' \
+	@if go test -v -vet=off -timeout 5m -run '$(NO_RACE)' \
 		$$(grep -rlE --include='*_test.go' '^func Test[A-Za-z0-9]*($(NO_RACE))' cmd internal | xargs -n 1 dirname | sort -u | sed 's|^|./|') \
 		> bin/no-race.log 2>&1; then $(call report,bin/no-race.log)
 	@$(call skipped-tests,bin/pure.log)

@@ -228,11 +228,15 @@ func TestAbandonedWaiterLeavesWithin50ms(t *testing.T) {
 	}
 }
 
+// moreThanBuffered is more than the sockets of a connection hold for a reader that does
+// not read.
+const moreThanBuffered = 12 << 20
+
 // A backend that has given its whole answer is free, however slowly the client
 // reads it: its slot, its connection, and its breaker, which knows of the success.
 func TestSlowReaderDoesNotOccupyABackend(t *testing.T) {
 	t.Parallel()
-	large := strings.Replace(gatewaytest.RawBody, `"choices"`, `"padding":"`+strings.Repeat("x", 32<<20)+`","choices"`, 1)
+	large := strings.Replace(gatewaytest.RawBody, `"choices"`, `"padding":"`+strings.Repeat("x", moreThanBuffered)+`","choices"`, 1)
 	for name, body := range map[string]string{"plain": gatewaytest.PlainHi, "made a stream": gatewaytest.StreamHi} {
 		t.Run(name, func(t *testing.T) {
 			b := gatewaytest.StartBackend(t, simulator.Step{Body: large})
@@ -251,7 +255,7 @@ func TestSlowReaderDoesNotOccupyABackend(t *testing.T) {
 			}
 			r.Chat(gatewaytest.PlainHi).Succeeds(t)
 			answer := gatewaytest.ReadRaw(t, bufio.NewReader(slow), http.MethodPost).Succeeds(t) // it was there all the time
-			if name == "plain" && len(answer.Body) < 32<<20 {
+			if name == "plain" && len(answer.Body) < moreThanBuffered {
 				t.Errorf("%d bytes", len(answer.Body))
 			}
 			gatewaytest.Eventually(t, "all is settled", func() bool { return gatewaytest.CountLines(r.Logs.String(), `"status":200`) >= 2 })
@@ -266,7 +270,7 @@ func TestSlowReaderDoesNotOccupyABackend(t *testing.T) {
 // behind, counted once.
 func TestClientThatLeavesAWholeAnswer(t *testing.T) {
 	t.Parallel()
-	large := strings.Replace(gatewaytest.RawBody, `"choices"`, `"padding":"`+strings.Repeat("x", 32<<20)+`","choices"`, 1)
+	large := strings.Replace(gatewaytest.RawBody, `"choices"`, `"padding":"`+strings.Repeat("x", moreThanBuffered)+`","choices"`, 1)
 	b := gatewaytest.StartBackend(t, simulator.Step{Body: large})
 	r := gatewaytest.Start(t, gatewaytest.SlotsYAML(b, 1, "size: 0"))
 	slow := r.DialRaw()
