@@ -128,8 +128,26 @@ func TestTheChartRenders(t *testing.T) {
 			t.Errorf("helm %v: %v\n%s", args, err, output)
 		}
 	}
-	output, err := exec.CommandContext(gatewaytest.Deadline(t), helm, "template", "test", chart, "--kube-version", "1.30.0", "--set", "replicas=3").CombinedOutput()
-	if err == nil {
-		t.Errorf("an unknown value is taken:\n%s", output)
+	render := func(args ...string) (string, error) {
+		args = append([]string{"template", "test", chart, "--kube-version", "1.30.0"}, args...)
+		output, err := exec.CommandContext(gatewaytest.Deadline(t), helm, args...).CombinedOutput()
+		return string(output), err
+	}
+	output, err := render()
+	made := regexp.MustCompile(`(?s)admin-token: "([^"]+)".*api-key: "([^"]+)".*ADMIN_TOKEN_SHA256: "(\w+)".*API_KEY_SHA256: "(\w+)"`).FindStringSubmatch(output)
+	if err != nil || made == nil || gatewaytest.HashOf(made[1]) != made[3] || gatewaytest.HashOf(made[2]) != made[4] {
+		t.Errorf("the chart makes no credentials: %v\n%s", err, output)
+	}
+	for _, refused := range []struct{ value, says string }{
+		{"replicas=3", "replicas"},
+		{"config.security.keys=null", "could use /v1"},
+		{"config.security.enabled=false", "would not start"},
+	} {
+		if output, err := render("--set", refused.value); err == nil || !strings.Contains(output, refused.says) {
+			t.Errorf("%s: %v\n%s", refused.value, err, output)
+		}
+	}
+	if output, err := render("--set", "config.security.keys=null", "--set", "allowNoKeys=true"); err != nil {
+		t.Errorf("%v\n%s", err, output)
 	}
 }
