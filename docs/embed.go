@@ -1,5 +1,5 @@
 // Package docs holds the documentation that the program itself uses: what each setting
-// means.
+// and each code of an error means.
 package docs
 
 import (
@@ -9,6 +9,12 @@ import (
 
 //go:embed configuration.md
 var configuration string
+
+//go:embed errors.md
+var errors string
+
+// Errors returns the page of the codes of errors, in Markdown.
+func Errors() string { return errors }
 
 // Setting returns what the reference says of a setting: the heading of its table, such
 // as "## server", and its name there. The text is empty if there is no such row.

@@ -31,6 +31,8 @@ type API struct {
 	inputs  sync.Pool
 	running atomic.Int64
 	warned  atomic.Int64 // when it was logged that responses are not kept, in seconds
+	// errorPage explains the codes of errors.
+	errorPage []byte
 }
 
 // Options are the settings of the API that do not change while it runs.
@@ -54,8 +56,9 @@ type Options struct {
 func New(p *proxy.Proxy, current *routing.Current, options Options) *API {
 	return &API{
 		proxy: p, current: current, options: options,
-		pool:   sync.Pool{New: func() any { return new(exchange) }},
-		inputs: sync.Pool{New: func() any { return new(input) }},
+		pool:      sync.Pool{New: func() any { return new(exchange) }},
+		inputs:    sync.Pool{New: func() any { return new(input) }},
+		errorPage: errorPage(),
 	}
 }
 

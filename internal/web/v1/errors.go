@@ -49,6 +49,7 @@ func writeError(w http.ResponseWriter, e *schema.Error, write errorWriter) {
 		// It is rounded up, because a client that retries too early is refused again.
 		header.Set("Retry-After-Ms", strconv.FormatInt(int64((wait+time.Millisecond-1)/time.Millisecond), 10))
 	}
+	header["Link"] = helpLink(e.Code)
 	if noRetry {
 		header.Set("X-Should-Retry", "false")
 	}

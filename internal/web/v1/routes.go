@@ -41,7 +41,7 @@ func (a *API) Routes() []web.Route {
 	add(http.MethodGet, "/v1/responses/{id}/input_items", a.InputItems, web.Operation{
 		Summary: "The items that were sent for a response that is kept", Reply: itemList{}, Query: itemQuery{},
 	}, "/responses/{id}/input_items")
-	return routes
+	return append(routes, web.Route{Pattern: ErrorPagePattern, Permission: access.Anyone, Handler: a.ErrorPage, Operation: web.Operation{Undescribed: true}})
 }
 
 // errorBody is the form of errors.
