@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unsafe"
 )
 
 // rig is everything that runs during a measurement.
@@ -206,19 +207,25 @@ func freeAddress() (string, error) {
 func (g *gateway) cpu() (time.Duration, error) {
 	var total time.Duration
 	for _, pid := range family(g.pid) {
-		fields, err := statOf(pid)
+		used, err := cpuOf(pid)
 		if err != nil {
 			return 0, err
 		}
-		for _, field := range fields[11:13] {
-			ticks, err := strconv.ParseInt(field, 10, 64)
-			if err != nil {
-				return 0, err
-			}
-			total += time.Duration(ticks) * (time.Second / 100)
-		}
+		total += used
 	}
 	return total, nil
+}
+
+// cpuOf returns the processor time of a process by its clock, which is exact: what
+// /proc/PID/stat says is counted in hundredths of a second.
+func cpuOf(pid int) (time.Duration, error) {
+	const schedulerClock = 2
+	var used syscall.Timespec
+	_, _, errno := syscall.Syscall(syscall.SYS_CLOCK_GETTIME, uintptr(^pid<<3|schedulerClock), uintptr(unsafe.Pointer(&used)), 0)
+	if errno != 0 {
+		return 0, fmt.Errorf("the clock of process %d: %w", pid, errno)
+	}
+	return time.Duration(used.Nano()), nil
 }
 
 // statOf returns the fields of a process from its state on.
