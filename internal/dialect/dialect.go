@@ -67,6 +67,19 @@ type FramedEvents interface {
 	IsComplete() bool
 }
 
+// Forwarder is a stream of Events that knows some of its events by their look.
+type Forwarder interface {
+	Events
+	// MayForward reports whether Forward may know the events that follow. The event
+	// that Next returned last is not needed any more.
+	MayForward() bool
+	// Forward adds to out, as server-sent events, what the client gets of the events at
+	// the beginning of came, which is what follows in the body of the answer. It stops
+	// at the first event that has to be read with Next, or is not whole, and returns
+	// how much of came it has used.
+	Forward(out, came []byte) (extended []byte, used int)
+}
+
 // Splitter is an Adapter that makes events of a whole answer for a client that
 // asked for events.
 type Splitter interface {

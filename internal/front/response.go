@@ -110,6 +110,14 @@ func (r *response) FlushError() error {
 	return r.err
 }
 
+// Send adds to the body of the reply and sends what was written so far.
+func (r *response) Send(p []byte) error {
+	if _, err := r.Write(p); err != nil {
+		return err
+	}
+	return r.FlushError()
+}
+
 // Flush is FlushError for callers that do not ask.
 func (r *response) Flush() { _ = r.FlushError() }
 

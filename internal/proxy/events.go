@@ -23,6 +23,7 @@ type eventWriter struct {
 	// errors, ping is what is sent after a silence, and requestID is what clients
 	// are told with an error.
 	client    dialect.ClientEvents
+	forwarder dialect.Forwarder // the events, if they can be passed on by their look
 	ping      []byte
 	requestID string
 
@@ -100,6 +101,24 @@ func (e *eventWriter) part(event []byte) error {
 	return e.err
 }
 
+// Pass adds events that need not be read one by one, and returns how much of came it has
+// used. With Flush it makes the writer a transport.Outlet.
+func (e *eventWriter) Pass(came []byte) (used int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.err != nil {
+		return 0
+	}
+	e.borrow()
+	e.buf, used = e.forwarder.Forward(e.buf, came)
+	if len(e.buf) == 0 {
+		e.giveBack()
+	} else if len(e.buf) >= maxBuffered {
+		e.send()
+	}
+	return used
+}
+
 // frame adds data as one server-sent event.
 func (e *eventWriter) frame(data []byte) {
 	e.borrow()
@@ -147,15 +166,26 @@ func (e *eventWriter) flush() {
 	e.send()
 }
 
+// Flush is flush, and returns the time after it.
+func (e *eventWriter) Flush() time.Time {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.buf) == 0 || e.err != nil {
+		return time.Now()
+	}
+	e.send()
+	return e.last
+}
+
 // send writes the buffer to the client and flushes.
 func (e *eventWriter) send() {
 	if len(e.buf) == 0 || e.err != nil {
 		return
 	}
-	if e.write(); e.err == nil {
-		e.flushed = true
-		e.err = e.to.Flush()
-	}
+	e.flushed = true
+	e.err = e.to.Send(e.buf)
+	e.last = time.Now()
+	e.giveBack()
 }
 
 // write writes the buffer to the client's side, which may hold it back.

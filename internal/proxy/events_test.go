@@ -43,7 +43,10 @@ func (w *clientConn) Write(p []byte) (int, error) {
 	return w.held.Write(p)
 }
 
-func (w *clientConn) Flush() error {
+func (w *clientConn) Send(p []byte) error {
+	if _, err := w.Write(p); err != nil {
+		return err
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.fail != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/breaker"
+	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -30,6 +31,7 @@ func (r *run) send(ctx context.Context, to Sink) error {
 	out := r.beginBody(to)
 	defer out.close()
 	for {
+		r.forward(out)
 		part, err := r.reply.next()
 		complete := errors.Is(err, io.EOF)
 		if err == nil && r.choice.allowed.counted {
@@ -53,6 +55,16 @@ func (r *run) send(ctx context.Context, to Sink) error {
 		}
 		return nil
 	}
+}
+
+// forward passes on the events that need not be read one by one, for as long as no others
+// come. It does nothing where each event must be seen.
+func (r *run) forward(out body) {
+	events, ok := out.(*eventWriter)
+	if !ok || events.forwarder == nil || r.reply.first != nil || !events.forwarder.MayForward() {
+		return
+	}
+	r.attempt.response.Forward(events)
 }
 
 // measure estimates the tokens of a part of the answer. An answer that was read whole is
@@ -81,6 +93,9 @@ func (r *run) beginBody(to Sink) body {
 	case r.reply.events != nil:
 		out := newEventWriter(to, r.reply.framed, r.proxy.silence, &r.proxy.buffers)
 		out.requestID = r.caller.RequestID
+		if r.attempt.response != nil && !r.choice.allowed.counted {
+			out.forwarder, _ = r.reply.events.(dialect.Forwarder)
+		}
 		head.ContentType, head.Events, head.Probe = cmp.Or(head.ContentType, TypeEvents), true, out.probe
 		to.Head(head)
 		r.attempt.beforeWait(out.flush)
@@ -145,10 +160,11 @@ type rawBody struct {
 }
 
 func (b *rawBody) part(p []byte) error {
-	if _, err := b.to.Write(p); err != nil || !b.binary {
-		return err
+	if b.binary {
+		return b.to.Send(p)
 	}
-	return b.to.Flush()
+	_, err := b.to.Write(p)
+	return err
 }
 
 func (*rawBody) end() error               { return nil }

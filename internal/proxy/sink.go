@@ -10,7 +10,7 @@ import (
 
 // Sink is the client's side of a request, to which the proxy sends the answer. Its
 // methods are called in the order in which they stand here: Route once, Head at most
-// once, then Write and Flush any number of times. Calls never overlap, but they may
+// once, then Write and Send any number of times. Calls never overlap, but they may
 // come from different goroutines. An error means that the client has left.
 type Sink interface {
 	// Route tells where the request went. It is called before the head of an
@@ -18,12 +18,12 @@ type Sink interface {
 	Route(route Route)
 	// Head begins a successful answer.
 	Head(head Head)
-	// Write adds to the body. What is written may be buffered until Flush, or until
+	// Write adds to the body. What is written may be buffered until Send, or until
 	// Do returns. Write must not keep p.
 	Write(p []byte) (int, error)
-	// Flush sends what was buffered. The proxy calls it before it waits for the
-	// backend.
-	Flush() error
+	// Send adds to the body and sends it, with what was buffered. The proxy calls it
+	// before it waits for the backend. Send must not keep p.
+	Send(p []byte) error
 }
 
 // Route is where a request went.

@@ -50,7 +50,12 @@ type Response struct {
 	writeErr error     // why the request did not leave whole, in line
 	sentAt   time.Time // when writing in line ended
 
-	body  bodyState
+	body bodyState
+	// plain is what Forward has left of the body, in the connection's buffer, and
+	// waited since when it waited in vain.
+	plain  []byte
+	waited time.Time
+
 	keep  bool          // the connection may serve again after this reply
 	lasts time.Duration // for how long the backend keeps it; below zero: it did not say
 	err   error         // what Read answers from now on

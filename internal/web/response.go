@@ -100,5 +100,19 @@ func (w *Response) FlushError() error {
 // Unwrap lets http.ResponseController reach the connection.
 func (w *Response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
+// Sender is a writer of a reply that adds to the body and flushes in one call.
+type Sender interface {
+	Send(p []byte) error
+}
+
+// SenderOf returns the Sender below a reply whose head was written, nil if it has none.
+func SenderOf(w http.ResponseWriter) Sender {
+	if response, ok := w.(*Response); ok && response.stream == nil {
+		sender, _ := response.ResponseWriter.(Sender)
+		return sender
+	}
+	return nil
+}
+
 // Begun reports whether the head of the reply was written.
 func (w *Response) Begun() bool { return w.call.Status != 0 }

@@ -96,6 +96,29 @@ func (e *events) Next() ([]byte, error) {
 	return nil, io.EOF
 }
 
+// MayForward reports whether there is a template, and nothing before what it would match.
+func (e *events) MayForward() bool {
+	return len(e.template.in) > 0 && !e.done && !e.large && e.sse.EndEvent()
+}
+
+// Forward adds chunks that differ from an earlier one in nothing but their text.
+func (e *events) Forward(out, came []byte) (extended []byte, used int) {
+	for {
+		data, length := dialect.PlainEvent(came[used:])
+		if length == 0 || !e.template.matches(data) {
+			return out, used
+		}
+		if len(e.template.out) == 0 {
+			out = append(out, came[used:used+length]...)
+		} else {
+			out = append(out, "data: "...)
+			out = e.template.append(out, data)
+			out = append(out, "\n\n"...)
+		}
+		used += length
+	}
+}
+
 // dropLarge gives back the memory of a large event, now that its chunk was used.
 func (e *events) dropLarge() {
 	if !e.large {

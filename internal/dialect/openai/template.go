@@ -86,7 +86,12 @@ func (m *chunkTemplate) apply(buf, chunk []byte) []byte {
 	if len(m.out) == 0 {
 		return chunk
 	}
-	buf = append(buf[:0], m.out[:m.outFrom]...)
+	return m.append(buf[:0], chunk)
+}
+
+// append adds a chunk that matches as the client gets it, if that is not as it came.
+func (m *chunkTemplate) append(buf, chunk []byte) []byte {
+	buf = append(buf, m.out[:m.outFrom]...)
 	buf = append(buf, chunk[m.from:len(chunk)-(len(m.in)-m.to)]...)
 	return append(buf, m.out[m.outTo:]...)
 }

@@ -133,3 +133,72 @@ func TestChunksOfCompletionsAreRecognizedByTheirTemplate(t *testing.T) {
 		t.Errorf("%d matched:\n%q\n%q", matched, fast, slow)
 	}
 }
+
+// What Forward adds for events that it knows is what Next returns for them, and what it
+// does not know or has not whole it leaves.
+func TestForwardedChunksAreThoseThatNextReturns(t *testing.T) {
+	for _, model := range []string{"m", "another name"} {
+		known := "data: " + fmt.Sprintf(templateChunk, model, "text", "") + "\n\n"
+		more := known + "data: " + fmt.Sprintf(templateChunk, model, `wörld \"`, "") + "\n\n"
+		for rest, used := range map[string]int{
+			"":                                     0,
+			more:                                   len(more),
+			more + known[:20]:                      len(more),
+			more + known[:len(known)-1]:            len(more),
+			more + ": comment\n\n":                 len(more),
+			more + "data: [DONE]\n\n":              len(more),
+			more + "data: {}\ndata:\n\n":           len(more),
+			strings.ReplaceAll(more, "\n", "\r\n"): 0,
+			"data:" + more[len("data: "):]:         0,
+			"data: " + fmt.Sprintf(templateChunk, model, "x", `,"usage":{}`) + "\n\n": 0,
+		} {
+			events := Chat{}.Events(streamRequest(t), strings.NewReader(known)).(*events)
+			if events.MayForward() {
+				t.Error("nothing was read, and events may be forwarded")
+			}
+			if _, err := events.Next(); err != nil {
+				t.Fatal(err)
+			}
+			if !events.MayForward() {
+				t.Fatal("the template was not learnt")
+			}
+			want := "before "
+			if used > 0 {
+				chunks, _, _ := chunksOf(t, rest[:used], true)
+				want += "data: " + strings.Join(chunks, "\n\ndata: ") + "\n\n"
+			}
+			out, got := events.Forward([]byte("before "), []byte(rest))
+			if got != used || string(out) != want {
+				t.Errorf("%q: used %d of %d\n%s\n%s", rest, got, used, out, want)
+			}
+		}
+	}
+}
+
+// While a part of an event is there, the next one cannot be taken for it.
+func TestNothingIsForwardedBehindHalfAnEvent(t *testing.T) {
+	chunk := "data: " + fmt.Sprintf(templateChunk, "m", "text", "") + "\n\n"
+	events := Chat{}.Events(streamRequest(t), strings.NewReader(chunk+chunk[:30])).(*events)
+	if _, err := events.Next(); err != nil {
+		t.Fatal(err)
+	}
+	if events.MayForward() {
+		t.Error("half an event was forgotten")
+	}
+}
+
+func TestForwardAllocatesNothing(t *testing.T) {
+	chunk := "data: " + fmt.Sprintf(templateChunk, "m", "text", "") + "\n\n"
+	events := Chat{}.Events(streamRequest(t), strings.NewReader(chunk)).(*events)
+	if _, err := events.Next(); err != nil {
+		t.Fatal(err)
+	}
+	came, out := []byte(chunk+chunk+chunk), make([]byte, 0, 4<<10)
+	if n := testing.AllocsPerRun(100, func() {
+		if _, used := events.Forward(out, came); used != len(came) {
+			t.Fatal(used)
+		}
+	}); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

@@ -127,8 +127,11 @@ func (t *answerStart) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Flush sends nothing anywhere.
-func (t *answerStart) Flush() error { return nil }
+// Send is Write.
+func (t *answerStart) Send(p []byte) error {
+	_, err := t.Write(p)
+	return err
+}
 
 // excerpt says in a few words what was answered.
 func (t *answerStart) excerpt(serviceType schema.ServiceType) string {

@@ -25,6 +25,7 @@ import (
 // of the reply. Nothing else in this package knows the HTTP server.
 type exchange struct {
 	w        http.ResponseWriter
+	sender   web.Sender // w, once its head is written, if it has a shorter way
 	r        *http.Request
 	call     *calls.Call // the record of the request
 	door     *door

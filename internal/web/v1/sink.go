@@ -67,6 +67,7 @@ func (x *exchange) Head(head proxy.Head) {
 		header["Cache-Control"], header["X-Accel-Buffering"] = noCache, noBuffering
 	}
 	x.w.WriteHeader(http.StatusOK)
+	x.sender = web.SenderOf(x.w)
 	if head.Probe != nil {
 		web.ProbeWith(x.w, head.Probe)
 	}
@@ -75,5 +76,13 @@ func (x *exchange) Head(head proxy.Head) {
 // Write adds to the body of the answer.
 func (x *exchange) Write(p []byte) (int, error) { return x.w.Write(p) }
 
-// Flush sends what was written.
-func (x *exchange) Flush() error { return http.NewResponseController(x.w).Flush() }
+// Send adds to the body of the answer and sends what was written.
+func (x *exchange) Send(p []byte) error {
+	if x.sender != nil {
+		return x.sender.Send(p)
+	}
+	if _, err := x.w.Write(p); err != nil {
+		return err
+	}
+	return http.NewResponseController(x.w).Flush()
+}
