@@ -42,7 +42,7 @@ func TestWorkloadsAreAnswered(t *testing.T) {
 		}
 		w.connections = min(w.connections, 2)
 		for _, address := range []string{backend, proxy} {
-			if n, err := load(address, w, 50*time.Millisecond); err != nil || n == 0 {
+			if n, err := load(address, w, 50*time.Millisecond, 0); err != nil || n == 0 {
 				t.Errorf("%s: %d answers, %v", w.name, n, err)
 			}
 		}
@@ -57,7 +57,7 @@ func TestAnErrorOfTheGatewayEndsTheLoad(t *testing.T) {
 	})
 	w := workloads(1)[1]
 	w.connections = 1
-	if _, err := load(address, w, time.Minute); err == nil || !strings.Contains(err.Error(), "503") {
+	if _, err := load(address, w, time.Minute, 0); err == nil || !strings.Contains(err.Error(), "503") {
 		t.Errorf("the error is %v", err)
 	}
 }
@@ -83,7 +83,7 @@ func TestMedian(t *testing.T) {
 
 func TestVariantsOfTheConfiguration(t *testing.T) {
 	all := variants(options{patchbay: "new", compare: "old", ledger: true, scale: true})
-	if len(all) != 5 || all[0].binary != "new" || all[1].binary != "old" {
+	if len(all) != 8 || all[0].binary != "new" || all[1].binary != "old" {
 		t.Fatalf("%+v", all)
 	}
 	for _, v := range all {

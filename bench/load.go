@@ -56,9 +56,9 @@ func chatBody(model string, stream bool, size int) string {
 }
 
 // load sends a workload to an address until the time is over, and returns how many
-// requests were answered and what went wrong first.
-func load(address string, w workload, duration time.Duration) (answered int64, err error) {
-	request := fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", w.path, address, len(w.body), w.body)
+// requests were answered and what went wrong first. The connections share the keys, if
+// there are any.
+func load(address string, w workload, duration time.Duration, keys int) (answered int64, err error) {
 	var done atomic.Int64
 	var first atomic.Pointer[error]
 	var all sync.WaitGroup
@@ -66,7 +66,7 @@ func load(address string, w workload, duration time.Duration) (answered int64, e
 	end := began.Add(duration)
 	for n := range w.connections {
 		all.Go(func() {
-			if err := send(address, request, w, began, end, n, &done); err != nil {
+			if err := send(address, w.request(address, n, keys), w, began, end, n, &done); err != nil {
 				first.CompareAndSwap(nil, &err)
 			}
 		})
@@ -76,6 +76,16 @@ func load(address string, w workload, duration time.Duration) (answered int64, e
 		return 0, *failed
 	}
 	return done.Load(), nil
+}
+
+// request is what one connection sends. Where there are more keys than connections, those
+// are used that lie evenly among all.
+func (w workload) request(address string, connection, keys int) []byte {
+	key := ""
+	if keys > 0 {
+		key = "Authorization: Bearer " + keyOf(connection*max(1, keys/w.connections)%keys) + "\r\n"
+	}
+	return fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\n%sContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", w.path, address, key, len(w.body), w.body)
 }
 
 // send is one connection of a workload.
@@ -91,8 +101,8 @@ func send(address string, request []byte, w workload, began, end time.Time, numb
 			gap := time.Second * time.Duration(w.connections) / time.Duration(w.rate)
 			time.Sleep(time.Until(began.Add(gap*time.Duration(turn) + gap*time.Duration(number)/time.Duration(w.connections))))
 		}
-		if w.memory && turn > 0 || !w.memory && time.Now().After(end) {
-			return nil // of a memory workload all streams run, however late they begin
+		if turn > 0 && (w.memory || time.Now().After(end)) {
+			return nil // every connection has its turn, however late it begins
 		}
 		if _, err := conn.Write(request); err != nil {
 			return err

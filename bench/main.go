@@ -46,7 +46,7 @@ func run(args []string) error {
 	flags.BoolVar(&o.json, "json", false, "print the figures as JSON")
 	flags.BoolVar(&o.ledger, "ledger", false, "also measure Patchbay with the local quota ledger on")
 	flags.IntVar(&o.streams, "streams", defaultStreams, "how many slow streams the workload mem has; all must run to their end")
-	flags.BoolVar(&o.scale, "scale", false, "also measure Patchbay with 200 instances of the model, and with 500 models")
+	flags.BoolVar(&o.scale, "scale", false, "also measure Patchbay with 200 instances of the model, 500 models and 10,000 API keys; only w1 and w1c unless workloads are given")
 	flags.BoolVar(&o.doors, "doors", false, "measure the endpoints for Messages, Responses and completions beside chat, and nothing else")
 	only := flags.String("workloads", "", "the workloads to run, separated by commas; all if empty")
 	if err := flags.Parse(args); err != nil {
@@ -54,6 +54,9 @@ func run(args []string) error {
 	}
 	if *only != "" {
 		o.workloads = strings.Split(*only, ",")
+	}
+	if o.scale && len(o.workloads) == 0 {
+		o.workloads = []string{"w1", "w1c"}
 	}
 	return measure(o)
 }
@@ -70,7 +73,7 @@ func loadOnly(args []string) error {
 	}
 	for _, w := range slices.Concat(workloads(defaultStreams), workloadsOf(doorWorkloads())) {
 		if w.name == args[1] {
-			answered, err := load(args[0], w, duration)
+			answered, err := load(args[0], w, duration, 0)
 			fmt.Println(answered)
 			return err
 		}

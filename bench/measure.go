@@ -102,13 +102,13 @@ func (g *gateway) run(w workload, slice time.Duration) (result, error) {
 			return r, err
 		}
 		peak, err := g.peakDuring(func() error {
-			_, err := load(g.address, w, slice)
+			_, err := load(g.address, w, slice, g.keys)
 			return err
 		})
 		r.KiB = float64(peak-before) / 1024 / float64(w.connections)
 		return r, err
 	}
-	if _, err := load(g.address, w, slice/8); err != nil { // connections and caches
+	if _, err := load(g.address, w, slice/8, g.keys); err != nil { // connections and caches
 		return r, err
 	}
 	before, err := g.cpu()
@@ -116,7 +116,7 @@ func (g *gateway) run(w workload, slice time.Duration) (result, error) {
 		return r, err
 	}
 	began := time.Now()
-	if r.Requests, err = load(g.address, w, slice); err != nil {
+	if r.Requests, err = load(g.address, w, slice, g.keys); err != nil {
 		return r, err
 	}
 	took := time.Since(began)
@@ -144,19 +144,11 @@ func printTable(rig *rig, chosen []workload, results []result) {
 		}
 	}
 	fmt.Println(header + "\n" + line)
-	figure := func(w workload, gateway string) (all []float64) {
-		for _, r := range results {
-			if r.Workload == w.name && r.Gateway == gateway {
-				all = append(all, max(r.CPU, r.KiB))
-			}
-		}
-		return all
-	}
 	for _, w := range chosen {
-		base := figure(w, rig.gateways[0].name)
+		base := figures(results, w.name, rig.gateways[0].name)
 		fmt.Printf("| %s %s | %.0f |", w.name, w.title, median(base))
 		for _, g := range rig.gateways[1:] {
-			own := figure(w, g.name)
+			own := figures(results, w.name, g.name)
 			var ratios []float64
 			for n := range own {
 				ratios = append(ratios, own[n]/base[n])
@@ -165,11 +157,42 @@ func printTable(rig *rig, chosen []workload, results []result) {
 		}
 		fmt.Println()
 	}
+	printGrowth(rig, results)
 	fmt.Print("\nResident memory before any request, MiB:")
 	for _, g := range rig.gateways {
 		fmt.Printf(" %s %.0f", g.name, rig.idle[g.name])
 	}
 	fmt.Println()
+}
+
+// figures returns what the rounds say about a workload of a gateway.
+func figures(results []result, workload, gateway string) (all []float64) {
+	for _, r := range results {
+		if r.Workload == workload && r.Gateway == gateway {
+			all = append(all, max(r.CPU, r.KiB))
+		}
+	}
+	return all
+}
+
+// printGrowth prints how much more a request takes with 1,024 connections than with 32,
+// if both were measured.
+func printGrowth(rig *rig, results []result) {
+	title := "\nFrom 32 to 1,024 connections (w1c by w1, median of the rounds):"
+	for _, g := range rig.gateways {
+		few, many := figures(results, "w1", g.name), figures(results, "w1c", g.name)
+		var ratios []float64
+		for n := range min(len(few), len(many)) {
+			ratios = append(ratios, many[n]/few[n])
+		}
+		if len(ratios) > 0 {
+			fmt.Printf("%s %s %.2f", title, g.name, median(ratios))
+			title = ","
+		}
+	}
+	if title == "," {
+		fmt.Println()
+	}
 }
 
 func median(all []float64) float64 {

@@ -25,6 +25,7 @@ type rig struct {
 type gateway struct {
 	name, address string
 	pid           int
+	keys          int // how many API keys its callers have
 }
 
 // start starts the backend and every gateway, and waits until all answer. What was
@@ -67,60 +68,18 @@ func (r *rig) addVariants(o options, backend string) error {
 	return nil
 }
 
-// variant is a way to run Patchbay.
-type variant struct {
-	name, binary string
-	instances    int // of the model chat
-	models       int // beside those that are asked for
-	more         string
-}
-
-// variants returns how Patchbay is to be run.
-func variants(o options) []variant {
-	all := []variant{{name: "Patchbay", binary: o.patchbay, instances: 1}}
-	if o.compare != "" {
-		all = append(all, variant{name: "compared", binary: o.compare, instances: 1})
-	}
-	if o.ledger {
-		all = append(all, variant{name: "with ledger", binary: o.patchbay, instances: 1, more: "quota: {enabled: true}\n"})
-	}
-	if o.scale {
-		all = append(all, variant{name: "200 instances", binary: o.patchbay, instances: 200},
-			variant{name: "500 models", binary: o.patchbay, instances: 1, models: 500})
-	}
-	return all
-}
-
-// config is the configuration of a variant. Instances differ by their paths, which the
-// backend does not look at.
-func (v variant) config(backend string) string {
-	var yaml strings.Builder
-	yaml.WriteString("services:\n  chat:\n    instances:\n")
-	instance := func(model, path string) {
-		fmt.Fprintf(&yaml, "      - {name: %s, base-url: \"http://%s%s\"}\n", model, backend, path)
-	}
-	for n := range v.instances {
-		instance("chat", fmt.Sprintf("/%d", n))
-	}
-	for _, model := range []string{"wait", "stream", "paced", "drip"} {
-		instance(model, "")
-	}
-	fmt.Fprintf(&yaml, doorModels, backend)
-	for n := range v.models {
-		instance(fmt.Sprintf("model-%d", n), "")
-	}
-	fmt.Fprintf(&yaml, "  embedding:\n    instances:\n      - {name: embed, base-url: \"http://%s\"}\n", backend)
-	return yaml.String() + v.more
-}
-
 // addPatchbay starts Patchbay with its defaults, the access log on and written to a
 // file.
 func (r *rig) addPatchbay(v variant, backend string) error {
-	return r.add(v.name, func(address string) ([]string, error) {
+	err := r.add(v.name, func(address string) ([]string, error) {
 		data := filepath.Join(r.dir, v.name)
 		conf := data + ".yaml"
 		return []string{v.binary, "serve", "--listen", address, "--data-dir", data, "--config", conf}, os.WriteFile(conf, []byte(v.config(backend)), 0o600)
 	})
+	if err == nil {
+		r.gateways[len(r.gateways)-1].keys = v.keys
+	}
+	return err
 }
 
 // add starts a gateway and waits until it answers.
