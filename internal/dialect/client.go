@@ -75,6 +75,15 @@ func (t *Target) Through(door schema.Door, client Client) (*Target, Adapter) {
 // Native returns the target of a door that the backend has itself, nil if it has not.
 func (t *Target) Native(door schema.Door) *Target { return t.native[door] }
 
+// RefuseDoor returns an error if the backend can answer no request of a door: it does not
+// have the door, and nothing translates its requests.
+func (t *Target) RefuseDoor(door schema.Door) error {
+	if t == nil || door.IsUnified() || door.IsTranslated() || t.native[door] != nil {
+		return nil
+	}
+	return unsupported{door}.Refuse(nil)
+}
+
 // RefuseThrough is Refuse for the requests of any door.
 func (t *Target) RefuseThrough(req *schema.Request, client Client) error {
 	if req.Door.IsUnified() {

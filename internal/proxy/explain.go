@@ -40,16 +40,19 @@ type Candidate struct {
 	Reason string
 	// Chance is the instance's share among those that might be picked, by weight.
 	Chance float64
+	// Translated says that the backend does not have the door itself, so that the
+	// request would be translated.
+	Translated bool
 }
 
 // PassedModel is a model that could not serve a request, and why.
 type PassedModel struct{ Model, Reason string }
 
-// Explain tells what would happen to a request. It reads the same survey and asks the
+// Explain tells what would happen to a request of a door. It reads the same survey and asks the
 // same limits as Do, up to the call, and consumes nothing. Where a fallback would take
 // over, it explains that one. It knows nothing of keys that may not use a model.
-func Explain(table *routing.Table, serviceType schema.ServiceType, model string, client netip.Addr, now time.Time) Explanation {
-	asked := ExplainModel(table, serviceType, model, client, now)
+func Explain(table *routing.Table, door schema.Door, model string, client netip.Addr, now time.Time) Explanation {
+	asked := ExplainModel(table, door, model, client, now)
 	if asked.Refusal == nil && asked.isReady() {
 		return asked
 	}
@@ -63,8 +66,8 @@ func Explain(table *routing.Table, serviceType schema.ServiceType, model string,
 		return asked
 	}
 	passed := []PassedModel{{model, text}}
-	for _, fallback := range table.Service(serviceType).Fallbacks(model, why) {
-		x := ExplainModel(table, serviceType, fallback.Model, client, now)
+	for _, fallback := range table.Service(door.Service()).Fallbacks(model, why) {
+		x := ExplainModel(table, door, fallback.Model, client, now)
 		if x.Refusal == nil && x.isReady() {
 			x.PassedOver = passed
 			return x
@@ -84,24 +87,25 @@ func (x *Explanation) isReady() bool {
 }
 
 // ExplainModel is Explain without fallbacks.
-func ExplainModel(table *routing.Table, serviceType schema.ServiceType, model string, client netip.Addr, now time.Time) Explanation {
-	service := table.Service(serviceType)
+func ExplainModel(table *routing.Table, door schema.Door, model string, client netip.Addr, now time.Time) Explanation {
+	service := table.Service(door.Service())
 	var x Explanation
 	x.Pool = service.Find(model)
 	if x.Pool == nil {
-		x.Refusal = unknownModel(service, serviceType, model)
+		x.Refusal = unknownModel(service, door.Service(), model)
 		return x
 	}
 	x.Waiting = x.Pool.Queue.Len()
 	x.ServiceLimit = service.Limiter.Peek(client, now)
 	x.ModelLimit = x.Pool.Limiter.Peek(client, now)
 	var s survey
-	s.takeOfAll(x.Pool, new(exclusions), now)
-	x.Candidates = s.candidates()
+	excluded := withoutDoor(x.Pool, door)
+	s.takeOfAll(x.Pool, excluded, now)
+	x.Candidates = s.candidates(excluded, door)
 	if len(s.ready) > 0 {
 		x.Pick = x.Pool.Balancer.Peek(s.ready, client)
 	}
-	x.Refusal = x.refusal(&s)
+	x.Refusal = x.refusal(&s, excluded)
 	if x.Refusal != nil {
 		x.Pick = nil
 	}
@@ -110,8 +114,8 @@ func ExplainModel(table *routing.Table, serviceType schema.ServiceType, model st
 
 // refusal returns the first reason for which the request would be refused, in the
 // order in which Do checks them.
-func (x *Explanation) refusal(s *survey) *schema.Error {
-	if err := s.refusal(new(exclusions), x.Waiting); err != nil {
+func (x *Explanation) refusal(s *survey, excluded *exclusions) *schema.Error {
+	if err := s.refusal(excluded, x.Waiting); err != nil {
 		return err
 	}
 	for _, limit := range []ratelimit.Decision{x.ServiceLimit, x.ModelLimit} {
@@ -122,9 +126,22 @@ func (x *Explanation) refusal(s *survey) *schema.Error {
 	return nil
 }
 
+// withoutDoor excludes the instances that have nothing to answer the requests of a door
+// with.
+func withoutDoor(pool *routing.Pool, door schema.Door) *exclusions {
+	excluded := new(exclusions)
+	for _, i := range pool.Instances {
+		if err := i.Target.RefuseDoor(door); err != nil && i.Fault == "" {
+			excluded.untranslatable = append(excluded.untranslatable, i)
+			excluded.reason = translationError(err)
+		}
+	}
+	return excluded
+}
+
 // candidates lists the instances of the pool, with reasons for those who may manage
 // the instances.
-func (s *survey) candidates() []Candidate {
+func (s *survey) candidates(excluded *exclusions, door schema.Door) []Candidate {
 	var total int64
 	for _, i := range s.ready {
 		total += i.Share
@@ -132,6 +149,11 @@ func (s *survey) candidates() []Candidate {
 	all := make([]Candidate, len(s.pool.Instances))
 	for n, i := range s.pool.Instances {
 		all[n] = Candidate{Instance: i, Obstacle: s.obstacles[n]}
+		if excluded.has(i) {
+			all[n].Obstacle, all[n].Reason = backend.Disabled, "its kind does not serve "+door.String()+" requests"
+			continue
+		}
+		all[n].Translated = !door.IsUnified() && i.Target.Native(door) == nil
 		switch s.obstacles[n] {
 		case backend.NoObstacle:
 			all[n].Chance = float64(i.Share) / float64(total)

@@ -99,7 +99,7 @@ func checkPlights(t *testing.T, of []plight) {
 	if ready := s.mildest == backend.NoObstacle; ready != (len(want) > 0) {
 		t.Errorf("the obstacle is %d, and %d may be picked", s.mildest, len(want))
 	}
-	for n, c := range Explain(d.current.Load(), schema.Chat, "m", (&access.Caller{}).Addr, now).Candidates {
+	for n, c := range Explain(d.current.Load(), schema.DoorChat, "m", (&access.Caller{}).Addr, now).Candidates {
 		picked := slices.Contains(want, d.pool().Instances[n])
 		if picked != (c.Obstacle == backend.NoObstacle) || picked != (c.Chance > 0) || picked != (c.Reason == "") {
 			t.Errorf("explained as %d %q with a chance of %v", c.Obstacle, c.Reason, c.Chance)

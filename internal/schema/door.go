@@ -1,6 +1,10 @@
 package schema
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // Door is one of the endpoints through which clients send requests of a service
 // type. The first doors have the unified shape and the numbers of their service
@@ -63,6 +67,20 @@ func (Door) Names() []string { return append([]string(nil), doorNames[:]...) }
 
 // Service returns the service type of the door's requests.
 func (d Door) Service() ServiceType { return doorServices[d] }
+
+// ParseDoor returns the door of a name.
+func ParseDoor(name string) (Door, error) {
+	if i := slices.Index(doorNames[:], name); i >= 0 {
+		return Door(i), nil
+	}
+	return 0, fmt.Errorf("must be one of %s", strings.Join(doorNames[:], ", "))
+}
+
+// IsTranslated tells whether requests reach backends that do not have the door: they are
+// translated, or the gateway answers them itself.
+func (d Door) IsTranslated() bool {
+	return d == DoorMessages || d == DoorResponses || d == DoorCountTokens
+}
 
 // IsUnified tells whether requests and answers have the unified shape.
 func (d Door) IsUnified() bool { return int(d) < ServiceTypeCount }

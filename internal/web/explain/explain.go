@@ -17,7 +17,9 @@ import (
 // Explanation is what would happen to a request, as JSON.
 type Explanation struct {
 	Service schema.ServiceType `json:"service"`
-	Model   string             `json:"model"`
+	// Door is the endpoint of the request.
+	Door  schema.Door `json:"door"`
+	Model string      `json:"model"`
 	// ServedModel is the model whose instances would be used: another one than Model
 	// where that is an alias, or where a fallback would take over. It is empty where no
 	// instance serves the model.
@@ -51,6 +53,7 @@ type candidateView struct {
 	Handle         string         `json:"handle"`
 	Eligible       bool           `json:"eligible"`
 	Reason         string         `json:"reason,omitzero"`
+	Translated     bool           `json:"translated" doc:"Whether the backend does not have the endpoint itself, so that the request would be translated."`
 	Weight         float64        `json:"weight"`
 	Tier           int            `json:"tier"`
 	Chance         float64        `json:"chance"`
@@ -94,14 +97,14 @@ type refusalView struct {
 }
 
 // View returns an explanation as JSON has it, without the state of the ledger.
-func View(x proxy.Explanation, serviceType schema.ServiceType, model string, client netip.Addr) Explanation {
+func View(x proxy.Explanation, door schema.Door, model string, client netip.Addr) Explanation {
 	view := Explanation{
-		Service: serviceType, Model: model, ClientIP: client.String(), PassedOver: []passedModel{}, Candidates: []candidateView{},
+		Service: door.Service(), Door: door, Model: model, ClientIP: client.String(), PassedOver: []passedModel{}, Candidates: []candidateView{},
 		Limits: limits{viewLimit(x.ServiceLimit), viewLimit(x.ModelLimit)},
 	}
 	for _, c := range x.Candidates {
 		view.Candidates = append(view.Candidates, candidateView{
-			InstanceID: c.ID, Handle: c.Handle, Eligible: c.Reason == "", Reason: c.Reason,
+			InstanceID: c.ID, Handle: c.Handle, Eligible: c.Reason == "", Reason: c.Reason, Translated: c.Translated,
 			Weight: c.Settings.Weight, Tier: c.Settings.Tier, Chance: c.Chance, InFlight: c.InFlight(),
 			HealthStatus: c.HealthStatus(), CircuitBreaker: c.Breaker.Snapshot().State,
 		})

@@ -49,6 +49,7 @@ func (a *API) Models(q *Request) (Reply, error) {
 // explainQuery is the request that is explained.
 type explainQuery struct {
 	Service  schema.ServiceType `json:"service" required:"true"`
+	Door     schema.Door        `json:"door" empty:"true" doc:"The endpoint of the request, one of the service type; the one that is named after it if left out."`
 	Model    string             `json:"model" required:"true" minLength:"1" example:"demo-chat"`
 	ClientIP string             `json:"clientIp" format:"ipv4,ipv6" empty:"true" doc:"The address of the client; yours if left out."`
 }
@@ -68,6 +69,15 @@ func (a *API) Explain(q *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
+	door := schema.Door(serviceType)
+	if name := query.Get("door"); name != "" {
+		if door, err = schema.ParseDoor(web.Shorten(name)); err != nil {
+			return Reply{}, invalidField("door", "%v", err)
+		}
+		if door.Service() != serviceType {
+			return Reply{}, invalidField("door", "%s is an endpoint of the service type %s", door, door.Service())
+		}
+	}
 	client := web.ClientAddr(q.Request, a.options.TrustedProxies)
 	if text := query.Get("clientIp"); text != "" {
 		if client, err = netip.ParseAddr(text); err != nil {
@@ -75,8 +85,8 @@ func (a *API) Explain(q *Request) (Reply, error) {
 		}
 		client = client.Unmap().WithZone("")
 	}
-	x := proxy.Explain(a.table(), serviceType, query.Get("model"), client, time.Now())
-	view := explain.View(x, serviceType, query.Get("model"), client)
+	x := proxy.Explain(a.table(), door, query.Get("model"), client, time.Now())
+	view := explain.View(x, door, query.Get("model"), client)
 	ledger := a.options.Ledger.Status(q.Context())
 	view.Quota = explain.Ledger{Enabled: ledger.Settings.Enabled, Degraded: ledger.Reason != "", DegradedReason: ledger.Reason, FailOpen: ledger.Settings.FailOpen}
 	return Reply{message: "What would happen to a request now.", data: view}, nil

@@ -106,7 +106,7 @@ func (a *API) shares(r *http.Request) (shareList, error) {
 			for _, i := range pool.Instances {
 				total += used[live.InstanceKey{Service: serviceType, ID: i.ID}].Calls
 			}
-			for _, candidate := range proxy.ExplainModel(table, serviceType, pool.Model, netip.Addr{}, now).Candidates {
+			for _, candidate := range proxy.ExplainModel(table, schema.Door(serviceType), pool.Model, netip.Addr{}, now).Candidates {
 				i := candidate.Instance
 				usage := used[live.InstanceKey{Service: serviceType, ID: i.ID}]
 				view := shareView{

@@ -44,3 +44,12 @@ func TestWaitsOfManyAreSpreadUpward(t *testing.T) {
 		t.Errorf("what a backend told one caller became %v", got)
 	}
 }
+
+// The doors say of themselves whether their requests reach backends that do not have them.
+func TestTranslatedDoorsAreThoseWithATranslation(t *testing.T) {
+	for _, d := range doors {
+		if got, want := d.id.IsTranslated(), d.client != nil || d.open != nil || d.estimate != nil; got != want {
+			t.Errorf("%s: %v, want %v", d.id, got, want)
+		}
+	}
+}
