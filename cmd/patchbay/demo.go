@@ -28,9 +28,10 @@ func newDemo(env []string, stderr io.Writer) *cobra.Command {
 		Long: `Runs the gateway in front of simulated backends that answer over real HTTP on
 loopback, for every service type: demo-chat, demo-embedding, demo-rerank,
 demo-tts, demo-stt, demo-image and demo-image-edit, and chat in other dialects
-as demo-ollama, demo-claude and demo-gemini. Some models misbehave, to see what
-the gateway makes of it: demo-slow, demo-flaky (every third call fails),
-demo-cut (streams break midway), demo-hang and demo-down.
+as demo-ollama, demo-claude and demo-gemini; demo-responses speaks the Responses
+API itself. Some models misbehave, to see what the gateway makes of it: demo-slow,
+demo-flaky (every third call fails), demo-cut (streams break midway), demo-hang and
+demo-down.
 
 The demo sends a few requests a second to itself, so that charts move; switch that
 off with --traffic=false, or while it runs with POST /api/demo/traffic. To see a
@@ -102,27 +103,30 @@ type demoInstance struct {
 	service schema.ServiceType
 	model   string
 	adapter string // empty means the one of the service
+	// responses says that the backend speaks the Responses API itself.
+	responses bool
 }
 
 // demoInstances lists what the demo has.
 func demoInstances() []demoInstance {
 	return []demoInstance{
-		{0, schema.Chat, simulator.DemoChat, ""},
-		{1, schema.Chat, simulator.DemoChat, ""},
-		{0, schema.Chat, simulator.DemoSlow, ""},
-		{0, schema.Chat, simulator.DemoFlaky, ""},
-		{0, schema.Chat, simulator.DemoCut, ""},
-		{0, schema.Chat, simulator.DemoHang, ""},
-		{0, schema.Chat, simulator.DemoDown, ""},
-		{2, schema.Chat, simulator.DemoOllama, "ollama"},
-		{2, schema.Chat, simulator.DemoClaude, "anthropic"},
-		{2, schema.Chat, simulator.DemoGemini, "gemini"},
-		{2, schema.Embedding, simulator.DemoEmbedding, ""},
-		{2, schema.Rerank, simulator.DemoRerank, ""},
-		{2, schema.TTS, simulator.DemoSpeech, ""},
-		{2, schema.STT, simulator.DemoListen, ""},
-		{2, schema.ImgGen, simulator.DemoImage, ""},
-		{2, schema.ImgEdit, simulator.DemoImageEdit, ""},
+		{0, schema.Chat, simulator.DemoChat, "", false},
+		{1, schema.Chat, simulator.DemoChat, "", false},
+		{0, schema.Chat, simulator.DemoSlow, "", false},
+		{0, schema.Chat, simulator.DemoFlaky, "", false},
+		{0, schema.Chat, simulator.DemoCut, "", false},
+		{0, schema.Chat, simulator.DemoHang, "", false},
+		{0, schema.Chat, simulator.DemoDown, "", false},
+		{2, schema.Chat, simulator.DemoOllama, "ollama", false},
+		{2, schema.Chat, simulator.DemoClaude, "anthropic", false},
+		{2, schema.Chat, simulator.DemoGemini, "gemini", false},
+		{2, schema.Chat, simulator.DemoResponses, "openai", true},
+		{2, schema.Embedding, simulator.DemoEmbedding, "", false},
+		{2, schema.Rerank, simulator.DemoRerank, "", false},
+		{2, schema.TTS, simulator.DemoSpeech, "", false},
+		{2, schema.STT, simulator.DemoListen, "", false},
+		{2, schema.ImgGen, simulator.DemoImage, "", false},
+		{2, schema.ImgEdit, simulator.DemoImageEdit, "", false},
 	}
 }
 
@@ -140,6 +144,9 @@ func addDemo(doc *config.Document) ([]*simulator.Backend, error) {
 	for _, instance := range demoInstances() {
 		settings := backend.DefaultSettings()
 		settings.Name, settings.BaseURL, settings.Adapter = instance.model, started[instance.backend].URL(), instance.adapter
+		if instance.responses {
+			settings.Responses = &instance.responses
+		}
 		service := doc.Services[instance.service]
 		service.Instances = append(service.Instances, settings)
 		doc.Services[instance.service] = service

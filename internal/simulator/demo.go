@@ -17,6 +17,7 @@ const (
 	DemoOllama    = "demo-ollama"     // chat in Ollama's dialect
 	DemoClaude    = "demo-claude"     // chat in Anthropic's dialect
 	DemoGemini    = "demo-gemini"     // chat in Gemini's dialect
+	DemoResponses = "demo-responses"  // speaks the Responses API besides chat
 	DemoEmbedding = "demo-embedding"  // texts that share words have similar vectors
 	DemoRerank    = "demo-rerank"     // texts that contain the words of the query come first
 	DemoSpeech    = "demo-tts"        // a tone for every word
@@ -46,7 +47,7 @@ func Demo(name string, slowStart time.Duration) Options {
 	return Options{
 		Name: name,
 		Models: []string{
-			DemoChat, DemoOllama, DemoClaude, DemoGemini, DemoEmbedding,
+			DemoChat, DemoOllama, DemoClaude, DemoGemini, DemoResponses, DemoEmbedding,
 			DemoRerank, DemoSpeech, DemoListen, DemoImage, DemoImageEdit,
 		},
 		TokenDelay: DemoTokenDelay,

@@ -24,6 +24,8 @@ func dialectOf(path string) dialect {
 		return ollama{}
 	case strings.HasPrefix(path, "/v1/messages"):
 		return anthropic{}
+	case strings.HasPrefix(path, "/v1/responses"):
+		return responses{}
 	case strings.HasPrefix(path, "/v1beta/"):
 		return gemini{}
 	case strings.HasPrefix(path, "/openai/"):

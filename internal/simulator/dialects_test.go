@@ -204,7 +204,7 @@ func TestModelListsAndHealthPaths(t *testing.T) {
 	for _, model := range got.Data {
 		names = append(names, model.ID)
 	}
-	want := []string{DemoChat, DemoOllama, DemoClaude, DemoGemini, DemoEmbedding, DemoRerank, DemoSpeech, DemoListen, DemoImage, DemoImageEdit,
+	want := []string{DemoChat, DemoOllama, DemoClaude, DemoGemini, DemoResponses, DemoEmbedding, DemoRerank, DemoSpeech, DemoListen, DemoImage, DemoImageEdit,
 		DemoCut, DemoDown, DemoFlaky, DemoHang, DemoSlow}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Error(diff)

@@ -37,6 +37,10 @@ func (b *Backend) routes() *http.ServeMux {
 
 	add("POST /v1/messages", answerMessages)
 
+	add("POST /v1/responses", answerResponses)
+	add("GET /v1/responses/{id}", answerResponse)
+	add("DELETE /v1/responses/{id}", answerResponse)
+
 	add("GET /v1beta/models", answerGeminiModels)
 	add("POST "+geminiPath+"{call}", answerGemini)
 

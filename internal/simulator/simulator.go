@@ -80,6 +80,8 @@ type Backend struct {
 	probes   *journal
 	served   atomic.Uint64
 	images   imageStore
+	// responses are those that can be continued and fetched.
+	responses responseStore
 
 	ctx       context.Context // ends when Close is called, and every request with it
 	cancel    context.CancelFunc
