@@ -82,6 +82,18 @@ func (d *draft) jairouterFile(root *yaml.Node, globals []*yaml.Node) bool {
 		d.changed(port, "server.port", "server.listen: %s; beyond loopback security must be on", d.listen)
 	}
 	d.jairouterKeys(at(root, "jairouter", "security", "api-key", "keys"))
+	if security := at(root, "jairouter", "security"); len(d.keys) > 0 {
+		for _, path := range [][]string{{"enabled"}, {"api-key", "enabled"}} {
+			if n := at(security, path...); n != nil {
+				d.use(n)
+				d.taken(n, "jairouter.security."+strings.Join(path, "."), "security.enabled: true, because there are keys")
+			}
+		}
+		if n := at(security, "api-key", "header-name"); n != nil {
+			d.use(n)
+			d.changed(n, "jairouter.security.api-key.header-name", "keys are accepted as Authorization: Bearer, X-API-Key, api-key and Jairouter_token")
+		}
+	}
 	model := at(root, "model")
 	services := at(model, "services")
 	for _, e := range entries(services) {

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -126,7 +127,10 @@ func (d *draft) oneAPI(root *yaml.Node) error {
 			node: n, setting: fmt.Sprintf("channels[%d]", i), number: int(number), name: d.text(n, "name"), key: d.text(n, "key"),
 			baseURL: d.text(n, "base_url"), models: d.text(n, "models"), modelMapping: mapping, status: int(status), weight: weight, priority: int64(priority),
 		})
-		for _, unused := range []string{"id", "group", "created_time", "test_time", "response_time", "balance", "balance_updated_time", "used_quota", "tag", "auto_ban", "other", "other_info", "test_model", "channel_info"} {
+		if group := d.text(n, "group"); group != "" && group != "default" {
+			d.unsupported(at(n, "group"), fmt.Sprintf("channels[%d].group", i), "there are no groups of users; limit keys to models (patchbay keys create --model)")
+		}
+		for _, unused := range []string{"id", "created_time", "test_time", "response_time", "balance", "balance_updated_time", "used_quota", "tag", "auto_ban", "other", "other_info", "test_model", "channel_info"} {
 			d.use(at(n, unused))
 		}
 	}
@@ -166,6 +170,11 @@ func (d *draft) channel(c channel, kind channelKind, tier int) {
 	if c.modelMapping != "" {
 		if err := json.Unmarshal([]byte(c.modelMapping), &mapping); err != nil {
 			d.unsupported(c.node, c.setting+".model_mapping", "it is no JSON object of texts")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(mapping)) {
+		if !slices.ContainsFunc(strings.Split(c.models, ","), func(model string) bool { return strings.TrimSpace(model) == name }) {
+			d.unsupported(c.node, c.setting+".model_mapping."+name, "the channel does not list this model, so nobody can ask for it")
 		}
 	}
 	keys := strings.Fields(c.key)

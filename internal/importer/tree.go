@@ -181,6 +181,8 @@ var reasons = []reason{
 	{LiteLLM, "tpm", "tokens are counted by the quota ledger; limits of them belong to keys"},
 	{LiteLLM, "_cost_per_", "prices are not settings of instances"},
 	{LiteLLM, "drop_params", "members that a dialect has no place for are left out or refused as docs/adapters.md says"},
+	{LiteLLM, "redis_", "set redis.url, and shared: true at the rate limits that gateways share; docs/scaling.md"},
+	{JAiRouter, "permissions", "a key is for /v1 only; issue management tokens with patchbay tokens"},
 	{JAiRouter, "fallback", "there is no answer in place of a failed one; failover tries other instances"},
 	{JAiRouter, "hash-algorithm", "ip-hash needs no choice of an algorithm"},
 	{JAiRouter, "virtual-nodes", "ip-hash needs no virtual nodes"},
