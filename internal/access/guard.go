@@ -46,7 +46,7 @@ func (g *Guard) Identify(h http.Header, now time.Time) (*Grant, *schema.Error) {
 // Presents reports whether a request carries anything that could be an API key.
 func Presents(h http.Header) bool { return presented(h) != "" }
 
-// presented returns the credential of a request; clients put it in one of three places.
+// presented returns the credential of a request; clients put it in one of four places.
 func presented(h http.Header) string {
 	if scheme, token, ok := strings.Cut(h.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "bearer") {
 		return strings.TrimSpace(token)
@@ -56,8 +56,10 @@ func presented(h http.Header) string {
 
 // KeyIn returns what a request has in a header for keys.
 func KeyIn(h http.Header) string {
-	if key := h.Get("X-Api-Key"); key != "" {
-		return key
+	for _, name := range [...]string{"X-Api-Key", "Api-Key"} {
+		if key := h.Get(name); key != "" {
+			return key
+		}
 	}
-	return h.Get("Api-Key")
+	return h.Get("Jairouter_token") // where clients of JAiRouter have it
 }

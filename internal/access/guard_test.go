@@ -90,6 +90,8 @@ func TestKeysAreFoundWhereClientsPutThem(t *testing.T) {
 		{http.Header{"Authorization": {"Basic secret"}}, false, false},
 		{http.Header{"X-Api-Key": {"secret"}}, true, true},
 		{http.Header{"Api-Key": {"secret"}}, true, true},
+		{http.Header{"Jairouter_token": {"secret"}}, true, true},
+		{http.Header{"Api-Key": {"other"}, "Jairouter_token": {"secret"}}, true, false},
 		{http.Header{"X-Api-Key": {"other"}, "Api-Key": {"secret"}}, true, false},
 		{http.Header{"Authorization": {"Bearer secret"}, "X-Api-Key": {"other"}}, true, true},
 	} {
