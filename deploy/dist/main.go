@@ -8,6 +8,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -143,8 +144,11 @@ func run(command *exec.Cmd) error {
 // plainVersion is the version without the v of its tag.
 func (r *release) plainVersion() string { return strings.TrimPrefix(r.version, "v") }
 
-// extras returns what stands beside the binary: licences, manual pages, completions,
-// the unit and a configuration. The binary of this machine writes some of it.
+// documents are the files that people read, and that README links to.
+var documents = []string{"LICENSE", "*.md", "docs/*.md", "docs/images/*"}
+
+// extras returns what stands beside the binary: documents, licences, manual pages,
+// completions, the unit and a configuration. The binary of this machine writes some of it.
 func (r *release) extras(ctx context.Context, work string) ([]file, error) {
 	host := filepath.Join(work, "host", "patchbay")
 	if err := r.compile(ctx, host, "", ""); err != nil {
@@ -152,9 +156,17 @@ func (r *release) extras(ctx context.Context, work string) ([]file, error) {
 	}
 	var files []file
 	add := func(name string, content []byte) { files = append(files, file{name, content, 0o644}) }
-	for name, source := range map[string]string{
-		"LICENSE": "LICENSE", "README.md": "README.md", "systemd/patchbay.service": "deploy/systemd/patchbay.service", "patchbay.yaml": "deploy/systemd/patchbay.yaml",
-	} {
+	sources := map[string]string{"systemd/patchbay.service": "deploy/systemd/patchbay.service", "patchbay.yaml": "deploy/systemd/patchbay.yaml"}
+	for _, pattern := range documents {
+		found, err := fs.Glob(os.DirFS(r.root), pattern)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range found {
+			sources[name] = name
+		}
+	}
+	for name, source := range sources {
 		content, err := os.ReadFile(filepath.Join(r.root, source))
 		if err != nil {
 			return nil, err
