@@ -45,7 +45,8 @@ func writeCount(answer dialect.Answer, reply *dialect.Reply, name string) error 
 	if !ok || !root.Get(name).Given() {
 		return fmt.Errorf("%w: no count", dialect.ErrInvalid)
 	}
-	reply.Segments = append(reply.Segments[:0], CountBody(n, false))
+	// Another gateway may have estimated it.
+	reply.Segments = append(reply.Segments[:0], CountBody(n, root.Get("estimated").Kind() == jsonscan.True))
 	return nil
 }
 

@@ -466,3 +466,16 @@ func TestPassedPiecesDoNotDependOnThoseBefore(t *testing.T) {
 		}
 	}
 }
+
+// An estimate stays one behind another gateway.
+func TestEstimatesOfAnotherGatewayAreMarked(t *testing.T) {
+	for answer, want := range map[string]string{
+		`{"input_tokens":7}`:                  `{"input_tokens":7}`,
+		`{"input_tokens":7,"estimated":true}`: `{"input_tokens":7,"estimated":true}`,
+	} {
+		reply := new(dialect.Reply)
+		if err := (CountTokens{}).Reply(nil, dialect.Answer{Body: []byte(answer)}, reply); err != nil || string(reply.Segments[0]) != want {
+			t.Errorf("%s became %s, %v", answer, reply.Segments, err)
+		}
+	}
+}

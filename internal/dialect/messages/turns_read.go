@@ -14,6 +14,7 @@ import (
 func (u *unifier) writeMessages() *schema.Error {
 	u.Name("messages")
 	u.Array()
+	start := len(u.Out)
 	m := u.root.Get("messages").First()
 	i := 0
 	var leading jsonwrite.Writer // the texts of system messages before the first turn
@@ -33,6 +34,9 @@ func (u *unifier) writeMessages() *schema.Error {
 		i++
 	}
 	u.endUser()
+	if len(u.Out) == start {
+		return schema.InvalidValue("messages", "'messages' must say something: the content of all messages is empty.")
+	}
 	u.EndArray()
 	return nil
 }
@@ -98,6 +102,9 @@ func joinTexts(a, b []byte) []byte {
 
 // message writes one message; the error names fields relative to it.
 func (u *unifier) message(m jsonscan.Value) *schema.Error {
+	if m.Kind() != jsonscan.Object {
+		return schema.InvalidValue("role", "must be user, assistant or system: a message is an object with a role and a content.")
+	}
 	content := m.Get("content")
 	switch content.Kind() {
 	case jsonscan.String, jsonscan.Array:

@@ -98,7 +98,8 @@ func (b *requestWriter) format(req *schema.Request) error {
 	return nil // Refuse has refused other types
 }
 
-// think translates how much the model shall think.
+// think translates how much the model shall think. Only gpt-oss knows levels; with other
+// models Ollama takes only whether they shall think, and refuses a level.
 func (b *requestWriter) think(req *schema.Request) error {
 	param := "reasoning_effort"
 	effort := req.Field(param)
@@ -109,20 +110,26 @@ func (b *requestWriter) think(req *schema.Request) error {
 	if !effort.Given() {
 		return nil
 	}
+	level := "true"
 	switch string(effort.Text()) {
 	case "none":
-		b.top.Add("think", []byte("false"))
+		level = "false"
 	case "minimal", "low":
-		b.top.Add("think", []byte(`"low"`))
+		if b.levels {
+			level = `"low"`
+		}
 	case "medium":
-		b.top.Add("think", []byte(`"medium"`))
-	case "high":
-		b.top.Add("think", []byte(`"high"`))
-	case "xhigh", "max":
-		b.top.Add("think", []byte(`"max"`))
+		if b.levels {
+			level = `"medium"`
+		}
+	case "high", "xhigh", "max":
+		if b.levels {
+			level = `"high"`
+		}
 	default:
 		return schema.InvalidValue(param, "'"+param+"' must be none, minimal, low, medium, high, xhigh or max.")
 	}
+	b.top.Add("think", []byte(level))
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package ollama
 
 import (
+	"bytes"
 	"slices"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
@@ -13,6 +14,7 @@ import (
 // inside it. Of members with the same name the first one stands.
 type requestWriter struct {
 	top, options jsonwrite.Members
+	levels       bool // the model knows how hard it is to think
 }
 
 func newRequestWriter(req *schema.Request, to *dialect.Target) *requestWriter {
@@ -22,6 +24,7 @@ func newRequestWriter(req *schema.Request, to *dialect.Target) *requestWriter {
 		model = req.Body.Root().Get("model").Raw()
 	}
 	b.top.Add("model", model)
+	b.levels = bytes.Contains(model, []byte("gpt-oss"))
 	return b
 }
 

@@ -19,6 +19,9 @@ func Parse(req *schema.Request, body []byte) error {
 	if err := checkNumbers(root); err != nil {
 		return err
 	}
+	if err := checkKinds(root); err != nil {
+		return err
+	}
 	req.Stream = root.Get("stream").Kind() == jsonscan.True
 	req.IncludeUsage = true // the last event has the usage
 	for _, name := range []string{"user", "safety_identifier"} {
@@ -56,6 +59,25 @@ func checkNumbers(root jsonscan.Value) error {
 		return err
 	}
 	return schema.CheckNumber("top_logprobs", top, 0, mostLogprobs)
+}
+
+// checkKinds checks the fields that a response repeats or that are looked into, whatever
+// backend the request is for.
+func checkKinds(root jsonscan.Value) error {
+	for _, field := range [...]struct {
+		name string
+		kind jsonscan.Kind
+		want string
+	}{
+		{"metadata", jsonscan.Object, "an object"}, {"reasoning", jsonscan.Object, "an object"}, {"text", jsonscan.Object, "an object"},
+		{"include", jsonscan.Array, "an array"}, {"tools", jsonscan.Array, "an array"},
+		{"instructions", jsonscan.String, "a string"}, {"previous_response_id", jsonscan.String, "a string"},
+	} {
+		if v := root.Get(field.name); v.Given() && v.Kind() != field.kind {
+			return invalid(field.name, "'"+field.name+"' must be "+field.want+".")
+		}
+	}
+	return nil
 }
 
 // mostLogprobs is for how many tokens at a place a request may ask for the probability.

@@ -7,7 +7,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
 )
 
-// Numbers outside the rules of an API are refused in its shape before any backend is
+// Numbers and kinds outside the rules of an API are refused in its shape before any backend is
 // asked, whether or not the backend speaks that API.
 func TestNumbersAreCheckedAtEveryDoor(t *testing.T) {
 	t.Parallel()
@@ -41,12 +41,17 @@ func TestNumbersAreCheckedAtEveryDoor(t *testing.T) {
 				"temperature":       {"-0.1", "2.1", `"hot"`},
 				"top_p":             {"1.1", `"x"`},
 				"top_logprobs":      {"-1", "21", "1.5", `"x"`},
+				"metadata":          {`"x"`, "[]"},
+				"reasoning":         {`"high"`},
+				"include":           {`"x"`},
+				"tools":             {"{}"},
+				"text":              {`"x"`},
 			},
 			map[string][]string{"max_output_tokens": {"1", "null"}, "temperature": {"0", "2"}, "top_p": {"1"}, "top_logprobs": {"0"}},
 		},
 		{
 			"/v1/responses", `"input":"hi"`, []string{"responses"},
-			map[string][]string{"max_output_tokens": {"0"}, "temperature": {"3"}, "top_p": {"2"}, "top_logprobs": {"21"}}, nil,
+			map[string][]string{"max_output_tokens": {"0"}, "temperature": {"3"}, "top_p": {"2"}, "top_logprobs": {"21"}, "metadata": {"7"}}, nil,
 		},
 		{
 			"/v1/completions", `"prompt":"hi"`, []string{"translated"},
