@@ -2,6 +2,7 @@ package jsonscan
 
 import (
 	"encoding/binary"
+	"math/bits"
 	"unsafe"
 )
 
@@ -11,21 +12,72 @@ const (
 	highs = 0x8080808080808080
 )
 
-// portableText is markText for processors for which there is no other.
-func portableText(text *byte, blocks int) (passed int, stop uint64, beyond bool) {
-	var high uint64
+// textTraits are what was seen of a string, up to what stopped it.
+type textTraits uint8
+
+const (
+	notASCII     textTraits = 1 << iota // in the blocks that were looked at, also behind the string
+	hasEscapes                          // there were backslashes
+	withinEscape                        // the last block that was passed ends with the backslash of a sequence
+)
+
+func (t textTraits) has(one textTraits) bool { return t&one != 0 }
+
+// portableText is passText for processors for which there is no other.
+func portableText(text *byte, blocks int) (passed int, stop uint64, found textTraits) {
+	var carry uint64 // 1 if the first byte stands behind a backslash
 	for ; passed < blocks; passed++ {
 		block := (*[64]byte)(unsafe.Add(unsafe.Pointer(text), 64*passed))
+		var control, quote, backslash, high uint64
 		for i := 0; i < len(block); i += 8 {
 			w := binary.LittleEndian.Uint64(block[i:])
-			stop |= gather(below(w, ' ')|equal(w, '"')|equal(w, '\\'), i)
+			control |= gather(below(w, ' '), i)
+			quote |= gather(equal(w, '"'), i)
+			backslash |= gather(equal(w, '\\'), i)
 			high |= w & highs
 		}
+		if high != 0 {
+			found |= notASCII
+		}
+		stop = control | quote
+		if backslash|carry != 0 {
+			var escaped uint64
+			escaped, carry = behindBackslash(backslash, carry)
+			stop = control | quote&^escaped | escaped&^endsOfEscapes(block, escaped)
+			if (stop&-stop-1)&backslash != 0 { // before the first stop, or anywhere if there is none
+				found |= hasEscapes
+			}
+		}
 		if stop != 0 {
-			break
+			return passed, stop, found
 		}
 	}
-	return passed, stop, high != 0
+	if carry != 0 {
+		found |= withinEscape
+	}
+	return passed, 0, found
+}
+
+// behindBackslash marks what backslashes escape: of several in a row every second one
+// is escaped itself. The carry is 1 if the first byte is escaped by the block before,
+// or that of the next block by this one.
+func behindBackslash(backslash, carry uint64) (escaped, next uint64) {
+	const odd = 0xaaaaaaaaaaaaaaaa
+	// The subtraction borrows through each row of backslashes.
+	begins := backslash &^ carry
+	both := (begins<<1 | odd) - begins ^ odd // those that begin a sequence, and what they escape
+	return both ^ (backslash | carry), both & backslash >> 63
+}
+
+// endsOfEscapes marks those of the given bytes of a block that may follow a backslash
+// and are all of an escape sequence.
+func endsOfEscapes(block *[64]byte, marks uint64) (ends uint64) {
+	for ; marks != 0; marks &= marks - 1 {
+		if i := bits.TrailingZeros64(marks); simpleEscape[block[i]] {
+			ends |= 1 << i
+		}
+	}
+	return ends
 }
 
 // portableNumbers is markNumbers for processors for which there is no other.

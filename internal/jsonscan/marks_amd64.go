@@ -1,15 +1,29 @@
 package jsonscan
 
-// markText passes over the blocks of 64 bytes in which nothing stops a string: no
-// quote, no backslash, no control character. It returns how many it passed, the
-// marks of what stops the string in the next block, which are 0 if there is none,
-// and whether anything that it looked at is not ASCII.
-//
-//go:noescape
-func markText(text *byte, blocks int) (passed int, stop uint64, beyond bool)
+import "golang.org/x/sys/cpu"
+
+// passText passes over the blocks of 64 bytes in which a string goes on: text, and
+// escape sequences of two bytes. It returns how many it passed and the marks of what
+// stops it in the next block, which are 0 if there is none: a closing quote, a control
+// character, or what stands behind a backslash and is no end of a sequence.
+func passText(text *byte, blocks int) (passed int, stop uint64, found textTraits) {
+	if cpu.X86.HasAVX2 {
+		return vectorText(text, blocks)
+	}
+	return portableText(text, blocks)
+}
 
 // markNumbers marks, in the bits of 64, the bytes of a block of which a list of
 // numbers consists. A zero is a digit as well; spaces are blanks and line feeds.
-//
+func markNumbers(block *[64]byte) (digit, zero, comma, point, minus, space uint64) {
+	if cpu.X86.HasAVX2 {
+		return vectorNumbers(block)
+	}
+	return portableNumbers(block)
+}
+
 //go:noescape
-func markNumbers(block *[64]byte) (digit, zero, comma, point, minus, space uint64)
+func vectorText(text *byte, blocks int) (passed int, stop uint64, found textTraits)
+
+//go:noescape
+func vectorNumbers(block *[64]byte) (digit, zero, comma, point, minus, space uint64)

@@ -2,7 +2,7 @@
 
 package jsonscan
 
-func markText(text *byte, blocks int) (passed int, stop uint64, beyond bool) {
+func passText(text *byte, blocks int) (passed int, stop uint64, found textTraits) {
 	return portableText(text, blocks)
 }
 

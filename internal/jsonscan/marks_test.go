@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"math/bits"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -20,31 +21,80 @@ func marksOf(block []byte, marked func(c byte) bool) (marks uint64) {
 	return marks
 }
 
-func stopsString(c byte) bool { return c == '"' || c == '\\' || c < ' ' }
+// textPassers are the ways to pass over text: that of this processor, and the one for
+// all others.
+func textPassers() map[string]func(*byte, int) (int, uint64, textTraits) {
+	return map[string]func(*byte, int) (int, uint64, textTraits){"passText": passText, "portableText": portableText}
+}
 
-// Both ways of marking, that of this processor and the one for all others, say the
-// same of every byte in every place.
-func TestMarksOfTextAreThoseOfItsBytes(t *testing.T) {
+// firstStop returns where a string stops that goes on at the beginning of a text, or
+// its length, and what it has before that.
+func firstStop(text []byte) (stop int, found textTraits) {
+	within := false
+	for i, c := range text {
+		switch {
+		case c < ' ', within && !simpleEscape[c], !within && c == '"':
+			return i, found &^ withinEscape
+		}
+		within = !within && c == '\\'
+		found &^= withinEscape
+		if within {
+			found |= hasEscapes | withinEscape
+		}
+	}
+	return len(text), found
+}
+
+// checkPassing checks what both ways say about blocks of text.
+func checkPassing(t *testing.T, text []byte) {
+	t.Helper()
+	want, wantFound := firstStop(text)
+	looked := text[:min(len(text), want/64*64+64)]
+	if bytes.ContainsFunc(looked, func(r rune) bool { return r >= utf8.RuneSelf }) {
+		wantFound |= notASCII
+	}
+	for name, pass := range textPassers() {
+		passed, stop, found := pass(&text[0], len(text)/64)
+		at := 64 * passed
+		if stop != 0 {
+			at += bits.TrailingZeros64(stop)
+		}
+		if at != want || found != wantFound || stop == 0 && passed != len(text)/64 {
+			t.Fatalf("%s, %q: stopped at %d and found %03b, want %d and %03b", name, text, at, found, want, wantFound)
+		}
+	}
+}
+
+// Text is passed over up to what stops it, whatever stands where.
+func TestTextIsPassedOverUntilItStops(t *testing.T) {
 	for c := range 256 {
-		for place := range 64 {
-			for _, filler := range []byte{'a', ' ', '!', '#', '[', ']', '~', 0x7f} {
-				text := bytes.Repeat([]byte{filler}, 192)
+		for _, place := range []int{0, 1, 15, 16, 31, 32, 33, 47, 62, 63} {
+			for _, filler := range []string{"a", " ", "!", "#", "[", "]", "~", "\x7f", "é", `\n`, `\\`, `\"`} {
+				text := bytes.Repeat([]byte(filler), 192)[:192]
 				text[64+place] = byte(c)
-				wantPassed, wantStop := 3, uint64(0)
-				if stopsString(byte(c)) {
-					wantPassed, wantStop = 1, 1<<place
-				}
-				for name, mark := range map[string]func(*byte, int) (int, uint64, bool){"markText": markText, "portableText": portableText} {
-					passed, stop, beyond := mark(&text[0], 3)
-					if passed != wantPassed || stop != wantStop || beyond != (c >= utf8.RuneSelf) {
-						t.Fatalf("%s, %#x at %d among %q: passed %d, marks %#x, beyond %v", name, c, place, filler, passed, stop, beyond)
-					}
-				}
+				checkPassing(t, text)
 			}
 		}
 	}
-	if passed, stop, beyond := markText(new(byte), 0); passed != 0 || stop != 0 || beyond {
-		t.Errorf("of no blocks %d were passed, marks %#x, beyond %v", passed, stop, beyond)
+	for name, pass := range textPassers() {
+		if passed, stop, found := pass(new(byte), 0); passed != 0 || stop != 0 || found != 0 {
+			t.Errorf("%s: of no blocks %d were passed, marks %#x, found %03b", name, passed, stop, found)
+		}
+	}
+}
+
+// Backslashes escape each other in rows of any length, also across blocks.
+func TestEscapesArePassedOver(t *testing.T) {
+	random := rand.New(rand.NewPCG(5, 6))
+	for range 10_000 {
+		text := make([]byte, 0, 256)
+		for len(text) < 192 {
+			text = append(text, []string{"a", "text", `\`, `\\`, `\n`, `\"`, `\/`, `\\\`, "b", "t", "r", "é"}[random.IntN(12)]...)
+			if random.IntN(100) == 0 {
+				text = append(text, []string{`"`, `\u0041`, "\n", `\x`}[random.IntN(4)]...)
+			}
+		}
+		checkPassing(t, text[:192])
 	}
 }
 
@@ -69,12 +119,6 @@ func TestMarksOfRandomBlocksAreThoseOfTheirBytes(t *testing.T) {
 		}
 		if got := fmt.Sprint(portableNumbers(&block)); got != want {
 			t.Fatalf("%q has the portable marks %s, want %s", block, got, want)
-		}
-		wantStop := marksOf(block[:], stopsString)
-		for _, mark := range []func(*byte, int) (int, uint64, bool){markText, portableText} {
-			if _, stop, _ := mark(&block[0], 1); stop != wantStop {
-				t.Fatalf("%q has the marks %#x, want %#x", block, stop, wantStop)
-			}
 		}
 	}
 }
@@ -128,8 +172,8 @@ func checkNumbers(t *testing.T, text string) {
 	}
 }
 
-// A list of numbers is passed over to where its last 64 bytes begin, also if it is
-// written with spaces; nothing but numbers is.
+// A list of numbers is passed over to the last comma of its last whole block, also if it
+// is written with spaces; nothing but numbers is.
 func TestNumbersArePassedOverInBlocks(t *testing.T) {
 	for _, c := range []struct {
 		name, number, separator string
@@ -147,7 +191,7 @@ func TestNumbersArePassedOverInBlocks(t *testing.T) {
 	} {
 		text := []byte(strings.Repeat(c.number+c.separator, 200) + c.number + "]")
 		at := skipNumbers(text, 0)
-		if passed := len(text)-at < 64; passed != c.passes || !c.passes && at != 0 {
+		if passed := len(text)-at < 64+len(c.number+c.separator); passed != c.passes || !c.passes && at != 0 {
 			t.Errorf("%s: passed over %d of %d bytes", c.name, at, len(text))
 		}
 	}

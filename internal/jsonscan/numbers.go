@@ -62,36 +62,56 @@ func skipDigits(data []byte, i int) int {
 // Lists of numbers are long, and this is how almost all of them are written.
 //
 // It looks at 64 bytes at a time as marks of what each byte is, so that what must
-// stand before or behind a byte is a shift by one.
+// stand before or behind a byte is a shift by one. What is shifted out of a block is
+// shifted into the next one.
 func skipNumbers(data []byte, i int) int {
-	for i+64 <= len(data) {
+	passed := i
+	last := lastOfBlock{begin: 1}
+	for ; i+64 <= len(data); i += 64 {
 		digit, zero, comma, point, minus, space := markNumbers((*[64]byte)(data[i:]))
-		other := bits.TrailingZeros64(^(digit | comma | point | minus | space))
-		comma &= 1<<other - 1
-		length := bits.Len64(comma) // of what is looked at, the last comma included
-		if length == 0 {
-			return i
+		part := ^uint64(0) // of the block that is looked at, with a comma at its end
+		other := ^(digit | comma | point | minus | space)
+		if other != 0 {
+			comma &= other&-other - 1
+			part = ^uint64(0) >> (64 - bits.Len64(comma))
 		}
-		part := ^uint64(0) >> (64 - length)
 		// An addition carries each beginning over the spaces in front of it.
-		begin := (comma<<1 | 1) + space
+		begin, carry := bits.Add64(comma<<1|last.begin, space, 0)
 		strayed := space & begin // spaces that stand elsewhere
 		begin &^= space
-		first := begin&^minus | begin&minus<<1 // the first digit of each number
-		fraction := point << 1
+		first := begin&^minus | begin&minus<<1 | last.minus // the first digit of each number
+		fraction := point<<1 | last.point
+		ended, within := bits.Add64(fraction, digit, last.fraction) // where fractions end
 		wrong := strayed |
 			first&^digit |
 			minus&^begin |
-			first&zero<<1&digit | // a number with a zero in front
-			point&^(digit<<1) |
+			(first&zero<<1|last.zero)&digit | // a number with a zero in front
+			point&^(digit<<1|last.digit) |
 			fraction&^digit |
-			(fraction+digit)&^digit&^comma // where a fraction ends
-		if wrong&part != 0 || longRun(^comma&^space&part) {
-			return i
+			ended&^digit&^comma
+		separator := comma | space
+		if wrong&part != 0 || longRun(^separator&part) || last.run+bits.TrailingZeros64(separator) > shortElement {
+			return passed
 		}
-		i += length
+		if comma != 0 {
+			passed = i + bits.Len64(comma)
+		}
+		if other != 0 {
+			return passed
+		}
+		last = lastOfBlock{
+			begin: comma>>63 | carry, minus: begin & minus >> 63, point: point >> 63, zero: first & zero >> 63,
+			digit: digit >> 63, fraction: within, run: bits.LeadingZeros64(separator),
+		}
 	}
-	return i
+	return passed
+}
+
+// lastOfBlock is what the last byte of a block means for the first one of the next:
+// each is 1 if it applies. The run is how many bytes of a number the block ends with.
+type lastOfBlock struct {
+	begin, minus, point, zero, digit, fraction uint64
+	run                                        int
 }
 
 // longRun tells whether more bits in a row are set than a short element has bytes.

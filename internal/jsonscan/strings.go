@@ -74,31 +74,41 @@ func (d *Document) str(start int) (end int, escaped bool, err error) {
 func (d *Document) blocks(i int) (end int, escaped, beyond bool, err error) {
 	data := d.data
 	for i+64 <= len(data) {
-		passed, stop, high := markText(&data[i], (len(data)-i)/64)
-		beyond = beyond || high
+		passed, stop, found := passText(&data[i], (len(data)-i)/64)
+		escaped, beyond = escaped || found.has(hasEscapes), beyond || found.has(notASCII)
 		i += 64 * passed
-		next := i
-		for ; stop != 0; stop &= stop - 1 {
-			at := i + bits.TrailingZeros64(stop)
-			switch c := data[at]; {
-			case c == '"':
-				return at, escaped, beyond, nil
-			case c != '\\':
-				return 0, false, false, fail(at, "control character in a string")
+		if stop == 0 {
+			if found.has(withinEscape) {
+				i-- // to the backslash
 			}
-			length := 2
-			if at+1 >= len(data) || !simpleEscape[data[at+1]] {
-				if length, err = d.escape(at); err != nil {
-					return 0, false, false, err
-				}
-			}
-			escaped = true
-			stop &^= 2 << (at - i) // what is escaped may be a quote or a backslash
-			next = max(i+64, at+length)
+			break
 		}
-		i = next
+		i += bits.TrailingZeros64(stop)
+		switch c := data[i]; {
+		case c == '"':
+			return i, escaped, beyond, nil
+		case c < ' ':
+			return 0, false, false, fail(i, "control character in a string")
+		}
+		escaped = true
+		if i, err = d.longEscapes(i - 1); err != nil {
+			return 0, false, false, err
+		}
 	}
 	return i, escaped, beyond, nil
+}
+
+// longEscapes passes over the escape sequence at i and those that follow it at once:
+// texts that are written in ASCII have many of them in a row.
+func (d *Document) longEscapes(i int) (end int, err error) {
+	for i < len(d.data) && d.data[i] == '\\' {
+		length, err := d.escape(i)
+		if err != nil {
+			return 0, err
+		}
+		i += length
+	}
+	return i, nil
 }
 
 // StringEnds reports whether a string whose content starts at one place of a text
