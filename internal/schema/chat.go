@@ -25,32 +25,51 @@ func (r *Request) ParseChat(body []byte) error {
 	return r.checkSampling()
 }
 
+// checkSampling checks the parameters of sampling, in one pass over the fields: most
+// requests have few of them.
 func (r *Request) checkSampling() error {
-	if err := r.integer("max_tokens"); err != nil {
-		return err
+	root := r.Body.Root()
+	for v := root.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+		if err := checkSamplingField(v); err != nil {
+			return err
+		}
 	}
-	if err := r.number("temperature", 0, 2); err != nil {
-		return err
+	for v := r.extra.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+		// What stands at the top level comes before extra_body; see Field.
+		if err := checkSamplingField(v); err != nil && !root.Get(string(v.Key())).Given() {
+			return err
+		}
 	}
-	if err := r.number("top_p", 0, 1); err != nil {
-		return err
-	}
-	if err := r.integer("top_k"); err != nil {
-		return err
-	}
-	if err := r.number("frequency_penalty", -2, 2); err != nil {
-		return err
-	}
-	if err := r.number("presence_penalty", -2, 2); err != nil {
-		return err
-	}
-	return r.checkStop()
+	return nil
 }
 
-func (r *Request) checkStop() error {
-	stop := r.Field("stop")
+// checkSamplingField checks a field if it is a parameter of sampling.
+func checkSamplingField(v jsonscan.Value) error {
+	if !v.Given() {
+		return nil
+	}
+	switch string(v.Key()) {
+	case "max_tokens":
+		return checkInteger("max_tokens", v)
+	case "temperature":
+		return CheckNumber("temperature", v, 0, 2)
+	case "top_p":
+		return CheckNumber("top_p", v, 0, 1)
+	case "top_k":
+		return checkInteger("top_k", v)
+	case "frequency_penalty":
+		return CheckNumber("frequency_penalty", v, -2, 2)
+	case "presence_penalty":
+		return CheckNumber("presence_penalty", v, -2, 2)
+	case "stop":
+		return checkStop(v)
+	}
+	return nil
+}
+
+func checkStop(stop jsonscan.Value) error {
 	switch stop.Kind() {
-	case jsonscan.Absent, jsonscan.Null, jsonscan.String:
+	case jsonscan.String:
 		return nil
 	case jsonscan.Array:
 		for v := stop.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
@@ -101,10 +120,11 @@ func (r *Request) checkMessages() error {
 	}
 	i := 0
 	for m := messages.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
-		if err := r.checkCase(m, readsMessageField); err != nil {
+		found, err := r.messageFields(m)
+		if err != nil {
 			return err
 		}
-		if err := checkMessage(m); err != nil {
+		if err := found.check(); err != nil {
 			// The place is spelled only when there is something to say.
 			return err.within("messages[" + strconv.Itoa(i) + "]")
 		}
@@ -113,28 +133,51 @@ func (r *Request) checkMessages() error {
 	return nil
 }
 
-// checkMessage checks one message; the error names fields relative to it.
-func checkMessage(m jsonscan.Value) *Error {
-	if m.Kind() != jsonscan.Object {
+// messageFields are the fields of a message that are checked.
+type messageFields struct{ message, role, name, content jsonscan.Value }
+
+// messageFields finds the fields of a message, in one pass. It refuses keys that differ
+// from a field only in case.
+func (r *Request) messageFields(m jsonscan.Value) (found messageFields, err *Error) {
+	found.message = m
+	for v := m.First(); m.Kind() == jsonscan.Object && v.Kind() != jsonscan.Absent; v = v.Next() {
+		switch string(v.Key()) {
+		case "role":
+			found.role = v
+		case "name":
+			found.name = v
+		case "content":
+			found.content = v
+		default:
+			if err := r.checkKey(v, readsMessageField); err != nil {
+				return found, err
+			}
+		}
+	}
+	return found, nil
+}
+
+// check checks one message; the error names fields relative to it.
+func (m *messageFields) check() *Error {
+	if m.message.Kind() != jsonscan.Object {
 		return InvalidValue("", "must be an object.")
 	}
-	role := m.Get("role")
 	switch {
-	case !role.Given():
+	case !m.role.Given():
 		return MissingParameter("role")
-	case role.Kind() != jsonscan.String:
+	case m.role.Kind() != jsonscan.String:
 		return InvalidValue("role", "must be a string.")
-	case !knownRole(role.Text()):
+	case !knownRole(m.role.Text()):
 		return InvalidValue("role", "must be one of system, developer, user, assistant, tool, function.")
 	}
-	if name := m.Get("name"); name.Given() && name.Kind() != jsonscan.String {
+	if m.name.Given() && m.name.Kind() != jsonscan.String {
 		return InvalidValue("name", "must be a string.")
 	}
-	switch m.Get("content").Kind() {
+	switch m.content.Kind() {
 	case jsonscan.String, jsonscan.Array:
 		return nil
 	case jsonscan.Absent, jsonscan.Null:
-		if string(role.Text()) == "assistant" {
+		if string(m.role.Text()) == "assistant" {
 			return nil // tool calls, a refusal, audio or reasoning may stand alone
 		}
 		return MissingParameter("content")

@@ -142,15 +142,18 @@ func isLowerASCII(key []byte) bool {
 // case.
 func (r *Request) checkCase(object jsonscan.Value, reads func(ServiceType, []byte) bool) *Error {
 	for m := object.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
-		key := m.RawKey()
-		if bytes.IndexByte(key, '\\') >= 0 {
-			key = m.Key()
-		} else if isLowerASCII(key) {
-			continue
+		if err := r.checkKey(m, reads); err != nil {
+			return err
 		}
-		if field := foldedField(key, r.Service, reads); field != "" {
-			return NewError(CodeInvalidJSON, fmt.Sprintf("The request body has the key %q, which differs from %q only in case: some backends take the two for one. Write it %q.", key, field, field))
-		}
+	}
+	return nil
+}
+
+// checkKey refuses a member whose key differs from a field only in case.
+func (r *Request) checkKey(m jsonscan.Value, reads func(ServiceType, []byte) bool) *Error {
+	key := m.Key()
+	if field := foldedField(key, r.Service, reads); field != "" {
+		return NewError(CodeInvalidJSON, fmt.Sprintf("The request body has the key %q, which differs from %q only in case: some backends take the two for one. Write it %q.", key, field, field))
 	}
 	return nil
 }

@@ -212,14 +212,18 @@ func CheckInteger(name string, v jsonscan.Value, least int64) error {
 	return nil
 }
 
-// integer checks that an optional field is a whole number.
-func (r *Request) integer(name string) error {
-	v := r.Field(name)
-	if !v.Given() {
-		return nil
-	}
+// checkInteger checks that a field which is given is a whole number.
+func checkInteger(name string, v jsonscan.Value) error {
 	if _, ok := v.Int(); !ok {
 		return wrongType(name, "an integer")
+	}
+	return nil
+}
+
+// integer checks that an optional field is a whole number.
+func (r *Request) integer(name string) error {
+	if v := r.Field(name); v.Given() {
+		return checkInteger(name, v)
 	}
 	return nil
 }

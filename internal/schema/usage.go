@@ -20,27 +20,65 @@ func ReadUsage(v jsonscan.Value) Usage {
 	if v.Kind() != jsonscan.Object {
 		return Usage{}
 	}
+	f := readUsageFields(v)
 	var u Usage
 	var ok [3]bool
-	u.Prompt, ok[0] = tokens(v.Get("prompt_tokens"), v.Get("input_tokens"))
-	u.Completion, ok[1] = tokens(v.Get("completion_tokens"), v.Get("output_tokens"))
-	u.Total, ok[2] = tokens(v.Get("total_tokens"), jsonscan.Value{})
+	u.Prompt, ok[0] = tokens(f.prompt, f.input)
+	u.Completion, ok[1] = tokens(f.completion, f.output)
+	u.Total, ok[2] = tokens(f.total, jsonscan.Value{})
 	if !ok[0] || !ok[1] || !ok[2] {
 		return Usage{}
 	}
-	for _, name := range [...]string{"prompt_tokens_details", "input_tokens_details"} {
-		if cached, ok := tokens(v.Get(name).Get("cached_tokens"), jsonscan.Value{}); ok {
+	for _, details := range [...]jsonscan.Value{f.promptDetails, f.inputDetails} {
+		if cached, ok := tokens(details.Get("cached_tokens"), jsonscan.Value{}); ok {
 			u.Cached = max(u.Cached, cached)
 		}
 	}
-	if seconds, ok := v.Get("seconds").Float(); ok && seconds > 0 && seconds < 1e7 {
+	if seconds, ok := f.seconds.Float(); ok && seconds > 0 && seconds < 1e7 {
 		u.Seconds = int64(seconds + 0.5)
 	}
 	if u.Total == 0 {
 		u.Total = u.Prompt + u.Completion
 	}
-	u.Known = u.Total > 0 || v.Get("total_tokens").Given()
+	u.Known = u.Total > 0 || f.total.Given()
 	return u
+}
+
+// usageFields are the members of a usage object.
+type usageFields struct {
+	prompt, input, completion, output, total, promptDetails, inputDetails, seconds jsonscan.Value
+}
+
+// readUsageFields goes through the members once. Of several with one name the first
+// counts.
+func readUsageFields(usage jsonscan.Value) (f usageFields) {
+	for v := usage.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+		var to *jsonscan.Value
+		switch string(v.Key()) {
+		case "prompt_tokens":
+			to = &f.prompt
+		case "input_tokens":
+			to = &f.input
+		case "completion_tokens":
+			to = &f.completion
+		case "output_tokens":
+			to = &f.output
+		case "total_tokens":
+			to = &f.total
+		case "prompt_tokens_details":
+			to = &f.promptDetails
+		case "input_tokens_details":
+			to = &f.inputDetails
+		case "seconds":
+			to = &f.seconds
+		default:
+			continue
+		}
+		if to.Kind() == jsonscan.Absent {
+			*to = v
+		}
+	}
+	return f
 }
 
 // tokens reads one count under either of its names; a count that is not given
