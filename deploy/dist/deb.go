@@ -72,7 +72,7 @@ func (r *release) writeDeb(arch string, binary []byte, extras []file) error {
 		switch {
 		case name == "systemd/patchbay.service":
 			name = "usr/lib/systemd/system/patchbay.service"
-		case name == "patchbay.yaml":
+		case name == "systemd/patchbay.yaml":
 			name = "etc/patchbay/patchbay.yaml"
 		case strings.HasPrefix(name, "man/"):
 			name = "usr/share/man/man1/" + filepath.Base(name) + ".gz"

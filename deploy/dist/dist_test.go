@@ -21,7 +21,7 @@ func TestArchivesAreTheSameEachTime(t *testing.T) {
 		"x.tar.gz": func(r *release) error { return r.writeTarGz(filepath.Join(r.out, "x.tar.gz"), "x/", files) },
 		"x.zip":    func(r *release) error { return r.writeZip(filepath.Join(r.out, "x.zip"), "x", files) },
 		"patchbay_1.2.3_amd64.deb": func(r *release) error {
-			return r.writeDeb("amd64", []byte("binary"), []file{{"man/patchbay.1", []byte(".TH"), 0o644}, {"patchbay.yaml", []byte("a: b"), 0o644}})
+			return r.writeDeb("amd64", []byte("binary"), []file{{"man/patchbay.1", []byte(".TH"), 0o644}, {"systemd/patchbay.yaml", []byte("a: b"), 0o644}})
 		},
 	}
 	for name, build := range write {
@@ -49,7 +49,7 @@ func TestDebianReadsItsPackage(t *testing.T) {
 		t.Skip("dpkg-deb is not installed")
 	}
 	r := sample(t)
-	if err := r.writeDeb("arm64", []byte("binary"), []file{{"systemd/patchbay.service", []byte("[Unit]"), 0o644}, {"patchbay.yaml", []byte("a: b"), 0o644}}); err != nil {
+	if err := r.writeDeb("arm64", []byte("binary"), []file{{"systemd/patchbay.service", []byte("[Unit]"), 0o644}, {"systemd/patchbay.yaml", []byte("a: b"), 0o644}}); err != nil {
 		t.Fatal(err)
 	}
 	deb := filepath.Join(r.out, "patchbay_1.2.3_arm64.deb")

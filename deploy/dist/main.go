@@ -156,7 +156,7 @@ func (r *release) extras(ctx context.Context, work string) ([]file, error) {
 	}
 	var files []file
 	add := func(name string, content []byte) { files = append(files, file{name, content, 0o644}) }
-	sources := map[string]string{"systemd/patchbay.service": "deploy/systemd/patchbay.service", "patchbay.yaml": "deploy/systemd/patchbay.yaml"}
+	sources := map[string]string{"systemd/patchbay.service": "deploy/systemd/patchbay.service", "systemd/patchbay.yaml": "deploy/systemd/patchbay.yaml"}
 	for _, pattern := range documents {
 		found, err := fs.Glob(os.DirFS(r.root), pattern)
 		if err != nil {

@@ -18,7 +18,7 @@ func TestErrorsLinkToTheirExplanation(t *testing.T) {
 		r.Chat(gatewaytest.PlainHi), r.Chat(`{`), r.Post("/v1/messages", `{"model":"m"}`), r.Post("/v1/nothing", ""), r.Do(http.MethodPut, "/v1/models", ""),
 	} {
 		link := regexp.MustCompile(`^<(/docs/errors)#([a-z_]+)>; rel="help"$`).FindStringSubmatch(reply.Header.Get("Link"))
-		if link == nil || !strings.Contains(reply.Body, `"code":"`+link[2]+`"`) {
+		if len(link) == 0 || !strings.Contains(reply.Body, `"code":"`+link[2]+`"`) {
 			t.Fatalf("%d %s links to %q", reply.Status, reply.Body, reply.Header.Get("Link"))
 		}
 		page := r.Do(http.MethodGet, link[1], "").Succeeds(t)
