@@ -144,8 +144,8 @@ func (a *answer) saw(line *answerLine) error {
 	return nil
 }
 
-// finish returns why the answer ended. Ollama has no word for an end in calls.
-func (a *answer) finish(reason []byte) string {
+// finishReason returns why the answer ended. Ollama has no word for an end in calls.
+func (a *answer) finishReason(reason []byte) string {
 	switch {
 	case a.count > 0:
 		return "tool_calls"

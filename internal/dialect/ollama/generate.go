@@ -1,8 +1,6 @@
 package ollama
 
 import (
-	"bytes"
-	"errors"
 	"io"
 	"strconv"
 
@@ -109,49 +107,7 @@ func echoes(req *schema.Request) bool { return req.Field("echo").Kind() == jsons
 // stream that ended.
 func (Generate) Reply(req *schema.Request, answer dialect.Answer, reply *dialect.Reply) error {
 	w := newTextWriter(req)
-	body := bytes.TrimPrefix(answer.Body, []byte(jsonscan.ByteOrderMark))
-	line, err := readLine(&reply.Doc, body)
-	if first, rest := nextLine(body); errors.Is(err, dialect.ErrInvalid) && len(rest) > 0 && isObject(first) {
-		return w.lines(body, reply)
-	}
-	if err != nil {
-		return err
-	}
-	return w.finishReply(&line, reply)
-}
-
-// lines reads an answer of several lines.
-func (w *textWriter) lines(body []byte, reply *dialect.Reply) error {
-	for {
-		var data []byte
-		data, body = nextLine(body)
-		if len(data) == 0 {
-			return dialect.ErrTruncated
-		}
-		line, err := readLine(&reply.Doc, data)
-		if err != nil {
-			return err
-		}
-		if line.done {
-			return w.finishReply(&line, reply)
-		}
-		if err := w.take(&line); err != nil {
-			return err
-		}
-	}
-}
-
-// finishReply writes the completion after its last line.
-func (w *textWriter) finishReply(line *answerLine, reply *dialect.Reply) error {
-	if !line.done {
-		return dialect.ErrTruncated
-	}
-	if err := w.take(line); err != nil {
-		return err
-	}
-	reply.Usage = line.usage()
-	reply.Segments = append(reply.Segments[:0], w.write(w.finish(line.reason), reply.Usage, false))
-	return nil
+	return readReply(answer.Body, &w, reply)
 }
 
 // Split makes a stream of a whole completion.
@@ -161,71 +117,6 @@ func (Generate) Split(req *schema.Request, reply *dialect.Reply) (dialect.Events
 
 // Events reads a stream of lines.
 func (Generate) Events(req *schema.Request, body io.Reader) dialect.Events {
-	return &textEvents{textWriter: newTextWriter(req), lines: dialect.NewNDJSON(body), includeUsage: req.IncludeUsage}
-}
-
-// textEvents makes chunks of the lines of a stream.
-type textEvents struct {
-	textWriter
-	lines        *dialect.NDJSON
-	doc          jsonscan.Document
-	includeUsage bool
-
-	usage     schema.Usage
-	done      bool // the last line was read
-	usageSent bool
-	err       error // how the stream ended
-}
-
-// Usage returns the report of the last line.
-func (e *textEvents) Usage() schema.Usage { return e.usage }
-
-// Next returns the next chunk for the caller.
-func (e *textEvents) Next() ([]byte, error) {
-	for e.err == nil && !e.done {
-		chunk, err := e.read()
-		e.err = err
-		if chunk != nil {
-			return chunk, nil
-		}
-	}
-	if e.err != nil {
-		return nil, e.err
-	}
-	if e.includeUsage && e.usage.Known && !e.usageSent {
-		e.usageSent = true
-		return e.write("", e.usage, true), nil
-	}
-	e.err = io.EOF
-	return nil, e.err
-}
-
-// read makes a chunk of the next line; it returns nil for one that says nothing.
-func (e *textEvents) read() ([]byte, error) {
-	dialect.DropLarge(&e.doc)
-	data, err := e.lines.Next()
-	if err != nil {
-		if errors.Is(err, io.EOF) {
-			err = dialect.ErrTruncated
-		}
-		return nil, err
-	}
-	line, err := readLine(&e.doc, data)
-	if err != nil {
-		if e.lines.Open() && errors.Is(err, dialect.ErrInvalid) {
-			err = dialect.ErrTruncated // the line was cut off
-		}
-		return nil, err
-	}
-	if err := e.take(&line); err != nil {
-		return nil, err
-	}
-	reason := ""
-	if line.done {
-		e.done, e.usage = true, line.usage()
-		reason = e.finish(line.reason)
-	} else if len(e.text) == 0 && e.probabilities.empty() {
-		return nil, nil // the model thinks, of which completions tell nothing
-	}
-	return e.write(reason, schema.Usage{}, false), nil
+	w := newTextWriter(req)
+	return newEvents(req, body, &w)
 }

@@ -30,8 +30,8 @@ func newTextWriter(req *schema.Request) textWriter {
 	return w
 }
 
-// take adds what a line says.
-func (w *textWriter) take(line *answerLine) error {
+// add adds what a line says.
+func (w *textWriter) add(line *answerLine) error {
 	if err := w.saw(line); err != nil {
 		return err
 	}
@@ -41,6 +41,27 @@ func (w *textWriter) take(line *answerLine) error {
 	w.text = append(w.text, line.text...)
 	w.probabilities.add(line.logprobs)
 	return nil
+}
+
+// finish writes the completion.
+func (w *textWriter) finish(line *answerLine, reply *dialect.Reply) {
+	reply.Usage = line.usage()
+	reply.Segments = append(reply.Segments[:0], w.write(w.finishReason(line.reason), reply.Usage, false))
+}
+
+func (w *textWriter) usageChunk(usage schema.Usage) []byte { return w.write("", usage, true) }
+
+func (w *textWriter) chunk(line *answerLine) ([]byte, error) {
+	if err := w.add(line); err != nil {
+		return nil, err
+	}
+	reason := ""
+	if line.done {
+		reason = w.finishReason(line.reason)
+	} else if len(w.text) == 0 && w.probabilities.empty() {
+		return nil, nil // the model thinks, of which completions tell nothing
+	}
+	return w.write(reason, schema.Usage{}, false), nil
 }
 
 // begin writes the head, with the time of the first line.
