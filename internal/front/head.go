@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"net/http"
 	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 // head is what the head of a request says. It is used again for the next request.
@@ -167,7 +169,7 @@ func (h *head) note(name, value string, p *parsing) {
 		if p.lengths++; p.lengths > 1 {
 			p.fail("it has two lengths")
 		}
-		length, ok := parseLength(value)
+		length, ok := wire.ParseLength(value)
 		h.length = length
 		p.unusual = p.unusual || !ok
 	case len("Transfer-Encoding"):
@@ -175,21 +177,6 @@ func (h *head) note(name, value string, p *parsing) {
 			p.encodings++
 		}
 	}
-}
-
-// parseLength accepts digits only; eighteen of them cannot overflow.
-func parseLength(s string) (int64, bool) {
-	if s == "" || len(s) > 18 {
-		return 0, false
-	}
-	var n int64
-	for i := range len(s) {
-		if s[i] < '0' || s[i] > '9' {
-			return 0, false
-		}
-		n = 10*n + int64(s[i]-'0')
-	}
-	return n, true
 }
 
 // canonical returns the name of a field as net/http writes it.

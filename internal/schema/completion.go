@@ -93,19 +93,5 @@ func (r *Request) ParseModeration(body []byte) error {
 	if err := r.parseAt(DoorModerations, body, readsModerationField); err != nil {
 		return err
 	}
-	const want = "a string, an array of strings, or an array of objects"
-	input := r.Field("input")
-	switch input.Kind() {
-	case jsonscan.Absent, jsonscan.Null:
-		return MissingParameter("input")
-	case jsonscan.String:
-		return nil
-	case jsonscan.Array:
-	default:
-		return wrongType("input", want)
-	}
-	if input.Empty() {
-		return InvalidValue("input", "'input' must not be empty.")
-	}
-	return checkList("input", input, want, jsonscan.String, jsonscan.Object)
+	return r.checkInput("a string, an array of strings, or an array of objects", jsonscan.String, jsonscan.Object)
 }

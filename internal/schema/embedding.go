@@ -7,7 +7,8 @@ func (r *Request) ParseEmbedding(body []byte) error {
 	if err := r.parse(Embedding, body); err != nil {
 		return err
 	}
-	if err := r.checkInput(); err != nil {
+	// Official clients send token ids in two shapes.
+	if err := r.checkInput("a string, an array of strings, or arrays of token ids", jsonscan.String, jsonscan.Number, jsonscan.Array); err != nil {
 		return err
 	}
 	format := r.Field("encoding_format")
@@ -27,10 +28,8 @@ func (r *Request) ParseEmbedding(body []byte) error {
 	return r.integer("dimensions")
 }
 
-// checkInput accepts a text, texts, or token ids in the two shapes that
-// official clients send.
-func (r *Request) checkInput() error {
-	const want = "a string, an array of strings, or arrays of token ids"
+// checkInput accepts a text, or a list of values of some kinds.
+func (r *Request) checkInput(want string, kinds ...jsonscan.Kind) error {
 	input := r.Field("input")
 	switch input.Kind() {
 	case jsonscan.Absent, jsonscan.Null:
@@ -44,7 +43,7 @@ func (r *Request) checkInput() error {
 	if input.Empty() {
 		return InvalidValue("input", "'input' must not be empty.")
 	}
-	return checkList("input", input, want, jsonscan.String, jsonscan.Number, jsonscan.Array)
+	return checkList("input", input, want, kinds...)
 }
 
 // HasTokenIDs reports whether the input of an embeddings request is token ids

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strings"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 const (
@@ -196,7 +198,7 @@ func (h *head) field(name, value string) error {
 		}
 	case len("content-length"):
 		if equalFold(name, "content-length") {
-			n, ok := parseLength(value)
+			n, ok := wire.ParseLength(value)
 			if !ok || h.length >= 0 && h.length != n {
 				return flaw("malformed or conflicting content length")
 			}
@@ -233,26 +235,11 @@ func (h *head) keepAliveFor(value string) {
 		if !strings.EqualFold(trim(name), "timeout") {
 			continue
 		}
-		if n, ok := parseLength(trim(seconds)); ok {
+		if n, ok := wire.ParseLength(trim(seconds)); ok {
 			said := time.Duration(min(n, int64(maxKeepAlive/time.Second))) * time.Second
 			h.lasts = max(said-time.Second, said/2)
 		}
 	}
-}
-
-// parseLength accepts digits only; eighteen of them cannot overflow.
-func parseLength(s string) (int64, bool) {
-	if s == "" || len(s) > 18 {
-		return 0, false
-	}
-	var n int64
-	for i := range len(s) {
-		if s[i] < '0' || s[i] > '9' {
-			return 0, false
-		}
-		n = 10*n + int64(s[i]-'0')
-	}
-	return n, true
 }
 
 // trim removes the white space that may stand around a field value.
