@@ -209,13 +209,13 @@ func (r *Gateway) Stream(ctx context.Context, body string) *EventReader {
 // ChatLater sends a chat request in the background.
 func (r *Gateway) ChatLater(ctx context.Context, body string, headers ...string) <-chan Reply {
 	done := make(chan Reply, 1)
-	go func() { done <- r.ChatAnyhow(ctx, body, headers...) }()
+	go func() { done <- r.TryChat(ctx, body, headers...) }()
 	return done
 }
 
-// ChatAnyhow is Chat for other goroutines than that of the test: it reports a failure
+// TryChat is Chat for other goroutines than that of the test: it reports a failure
 // in the reply instead of ending the test.
-func (r *Gateway) ChatAnyhow(ctx context.Context, body string, headers ...string) Reply {
+func (r *Gateway) TryChat(ctx context.Context, body string, headers ...string) Reply {
 	response, err := r.Client.Do(r.Request(ctx, http.MethodPost, "/v1/chat/completions", body, headers...))
 	if err != nil {
 		return Reply{Err: err}

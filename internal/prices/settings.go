@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/naming"
 )
 
 // Settings are the prices of models.
@@ -83,10 +85,9 @@ type List struct {
 }
 
 type priced struct {
-	prefix, suffix string
-	parts          []string // between the stars
-	weight         int      // how many characters are no stars
-	price          *Price
+	pattern naming.Pattern
+	weight  int // how many characters are no stars
+	price   *Price
 }
 
 // Compile makes a list of settings, which were checked.
@@ -94,12 +95,12 @@ func Compile(s Settings) *List {
 	l := &List{Currency: s.Currency, exact: make(map[string]*Price, len(s.Models))}
 	for i := range s.Models {
 		m := s.Models[i]
-		parts := strings.Split(m.Model, "*")
-		if len(parts) == 1 {
+		stars := strings.Count(m.Model, "*")
+		if stars == 0 {
 			l.exact[m.Model] = &m.Price
 			continue
 		}
-		l.patterns = append(l.patterns, priced{parts[0], parts[len(parts)-1], parts[1 : len(parts)-1], len(m.Model) - len(parts) + 1, &m.Price})
+		l.patterns = append(l.patterns, priced{naming.NewPattern(m.Model), len(m.Model) - stars, &m.Price})
 	}
 	slices.SortStableFunc(l.patterns, func(a, b priced) int { return b.weight - a.weight })
 	return l
@@ -116,24 +117,9 @@ func (l *List) Of(model string) *Price {
 		return price
 	}
 	for i := range l.patterns {
-		if l.patterns[i].matches(model) {
+		if l.patterns[i].pattern.Matches(model) {
 			return l.patterns[i].price
 		}
 	}
 	return nil
-}
-
-func (p *priced) matches(name string) bool {
-	if len(name) < len(p.prefix)+len(p.suffix) || !strings.HasPrefix(name, p.prefix) || !strings.HasSuffix(name, p.suffix) {
-		return false
-	}
-	name = name[len(p.prefix) : len(name)-len(p.suffix)]
-	for _, part := range p.parts {
-		at := strings.Index(name, part)
-		if at < 0 {
-			return false
-		}
-		name = name[at+len(part):]
-	}
-	return true
 }

@@ -151,7 +151,7 @@ func TestHalfOpenAdmitsTheTrialsAndNoMore(t *testing.T) {
 	defer cancel()
 	replies := make(chan gatewaytest.Reply, 1000)
 	for range cap(replies) {
-		go func() { replies <- r.ChatAnyhow(ctx, gatewaytest.PlainHi) }()
+		go func() { replies <- r.TryChat(ctx, gatewaytest.PlainHi) }()
 	}
 	for range cap(replies) - 3 {
 		refused := <-replies

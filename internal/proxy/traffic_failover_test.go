@@ -38,7 +38,7 @@ func TestTotalOutageIsNotAmplified(t *testing.T) {
 			for range callers {
 				all.Go(func() {
 					for range each {
-						answer := r.ChatAnyhow(ctx, gatewaytest.PlainHi)
+						answer := r.TryChat(ctx, gatewaytest.PlainHi)
 						if answer.Status < 500 && answer.Status != step.Status {
 							t.Errorf("status %d, %v", answer.Status, answer.Err)
 						}

@@ -212,7 +212,7 @@ func TestTotalOutageIsNotAmplifiedByFallbacks(t *testing.T) {
 	for range callers {
 		running.Go(func() {
 			for range each {
-				if reply := r.ChatAnyhow(ctx, gatewaytest.PlainHi); reply.Status != 503 {
+				if reply := r.TryChat(ctx, gatewaytest.PlainHi); reply.Status != 503 {
 					t.Errorf("status %d, %v", reply.Status, reply.Err)
 				}
 			}

@@ -28,7 +28,7 @@ func TestOverloadIsShedEarly(t *testing.T) {
 		<-held.Entered
 	}
 	refuse := func(ctx context.Context) string {
-		refused := r.ChatAnyhow(ctx, gatewaytest.PlainHi)
+		refused := r.TryChat(ctx, gatewaytest.PlainHi)
 		if refused.Status != http.StatusServiceUnavailable || refused.Header.Get("Retry-After") != "1" || refused.Header.Get("X-Should-Retry") != "" {
 			return fmt.Sprintf("status %d, %v: %s", refused.Status, refused.Err, refused.Body)
 		}
@@ -60,7 +60,7 @@ func TestOverloadIsShedEarly(t *testing.T) {
 	}
 	// There is room again, and a health check never needed any.
 	gatewaytest.Eventually(t, "there is room", func() bool {
-		return r.ChatAnyhow(gatewaytest.Deadline(t), gatewaytest.StreamHi).Status == http.StatusOK
+		return r.TryChat(gatewaytest.Deadline(t), gatewaytest.StreamHi).Status == http.StatusOK
 	})
 }
 
@@ -127,7 +127,7 @@ func peak(r *gatewaytest.Gateway, callers int, run time.Duration) float64 {
 	for range callers {
 		all.Go(func() {
 			for time.Now().Before(end) {
-				if r.ChatAnyhow(ctx, gatewaytest.PlainHi).Status == http.StatusOK && time.Now().Before(end) {
+				if r.TryChat(ctx, gatewaytest.PlainHi).Status == http.StatusOK && time.Now().Before(end) {
 					good.Add(1)
 				}
 			}
@@ -149,7 +149,7 @@ func flood(r *gatewaytest.Gateway, rate float64, run time.Duration) (good, refus
 	for sent := 0; time.Now().Before(end); <-tick.C {
 		for due := int(rate * time.Since(began).Seconds()); sent < due; sent++ {
 			all.Go(func() {
-				switch status := r.ChatAnyhow(ctx, gatewaytest.PlainHi).Status; {
+				switch status := r.TryChat(ctx, gatewaytest.PlainHi).Status; {
 				case status == http.StatusOK && time.Now().Before(end):
 					served.Add(1)
 				case status == http.StatusTooManyRequests:
