@@ -69,7 +69,9 @@ type Book struct {
 	store   atomic.Pointer[Store]
 	away    atomic.Bool // the store does not answer
 	members atomic.Int64
-	backAt  atomic.Int64 // when the store came back, in nanoseconds; 0 where it was never away
+	// membersAt is when there were last so many; only the exchange uses it.
+	membersAt time.Time
+	backAt    atomic.Int64 // when the store came back, in nanoseconds; 0 where it was never away
 
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -326,10 +328,26 @@ func (b *Book) meet(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if now := int64(max(gateways, 1)); b.members.Swap(now) != now {
-		b.options.Log.Info("the number of gateways that share budgets has changed", "gateways", now)
-	}
+	b.noteMembers(int64(max(gateways, 1)))
 	return nil
+}
+
+// presence is how long a gateway counts as there after it was, as in the store.
+const presence = 10 * time.Second
+
+// noteMembers takes over how many gateways there are. A store that was away, or lost its
+// data, knows the others again when they have met it: until then the number does not fall,
+// because it divides what each may use while the store is away.
+func (b *Book) noteMembers(count int64) {
+	known, now := b.members.Load(), b.options.Now()
+	if count < known && (b.away.Load() || now.Sub(b.membersAt) < presence || now.Sub(time.Unix(0, b.backAt.Load())) < presence) {
+		return
+	}
+	b.membersAt = now
+	if count != known {
+		b.members.Store(count)
+		b.options.Log.Info("the number of gateways that share budgets has changed", "gateways", count)
+	}
 }
 
 // setAway notes whether the store answers, and logs when that changes.
@@ -355,9 +373,10 @@ func (b *Book) setAway(err error) {
 const grace = 3 * beat
 
 // isSettled tells whether the store has been there for so long that all gateways have told
-// it what they committed.
+// it what they committed. The exchange that finds the store again is the first one of the
+// grace.
 func (b *Book) isSettled() bool {
-	return b.options.Now().Sub(time.Unix(0, b.backAt.Load())) >= grace
+	return !b.away.Load() && b.options.Now().Sub(time.Unix(0, b.backAt.Load())) >= grace
 }
 
 // Close tells the other gateways what was spent at last, and ends.

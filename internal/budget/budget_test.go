@@ -337,3 +337,57 @@ type failing struct{ ledger }
 func (failing) Totals(context.Context, []quota.CalendarWindow) ([]quota.Row, string, error) {
 	return nil, "w", errFault
 }
+
+// A gateway that reaches the store again keeps to its part until the others have had the
+// time to tell what they spent meanwhile.
+func TestAGatewayKeepsToItsPartUntilAllHaveTold(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		w := &world{
+			t: rt, now: time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC), data: &database{map[string]quota.Row{}}, budgets: Budgets{Total: Budget{Tokens: 1000}},
+			store: &memoryStore{fields: map[string]map[string]Committed{}, met: map[string]bool{}}, nodes: []*node{new(node), new(node)},
+		}
+		first, second := w.nodes[0], w.nodes[1]
+		w.start(first)
+		w.start(second)
+		exchange := func(n *node) { n.book.exchange(context.Background()) }
+		takes := func(n *node, tokens int64) bool {
+			refused, err := new(Charge).Reserve([2]*Account{n.account}, Amounts{1, tokens, 0}, w.now)
+			return refused == nil && err == nil
+		}
+		for range rapid.IntRange(1, 3).Draw(rt, "outages") {
+			exchange(first)
+			exchange(second)
+			exchange(first)
+			used := int64(0)
+			for _, one := range w.store.fields[fmt.Sprint("key/k", quota.BudgetTotal, quota.BudgetTotal.Start(w.now).Unix())] {
+				used += one.Amounts[Tokens]
+			}
+			part := (1000 - used) / 2
+			w.store.down = true
+			exchange(first)
+			exchange(second)
+			if part > 1 && (!takes(second, part) || takes(second, 1)) {
+				rt.Fatalf("the second gateway does not keep to its part of %d", part)
+			}
+			if rapid.Bool().Draw(rt, "data are lost") {
+				clear(w.store.fields)
+				clear(w.store.met)
+			}
+			w.store.down = false
+			for range rapid.IntRange(1, 3).Draw(rt, "exchanges") {
+				exchange(first)
+				w.now = w.now.Add(beat / 2)
+			}
+			if part > 0 && takes(first, part+1) {
+				rt.Fatalf("the first gateway takes more than its part of %d before the second has told", part)
+			}
+			exchange(second)
+			w.now = w.now.Add(grace)
+			exchange(second)
+			exchange(first)
+			if part > 1 && !takes(first, min(3, part)) {
+				rt.Fatal("what is left cannot be used after all have told")
+			}
+		}
+	})
+}

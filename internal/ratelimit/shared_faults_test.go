@@ -124,3 +124,55 @@ func history(t *testing.T, random *rand.Rand, settings ratelimit.Settings) {
 		t.Errorf("%.2f too many, %d times all data were lost", n, flushed)
 	}
 }
+
+// TestSharedLimitIsExactFiveSecondsAfterTheStoreIsBack: while the store is away, a gateway
+// that gets all requests takes its third of the limit. Five seconds after it is back, with
+// or without its data, the gateway has the whole limit again, and no interval of the time
+// between had more than the limit.
+func TestSharedLimitIsExactFiveSecondsAfterTheStoreIsBack(t *testing.T) {
+	const rate = 60
+	for algorithm := range ratelimit.Algorithm(4) {
+		for _, isFlushed := range []bool{false, true} {
+			settings := sharedLimit(algorithm, 2*rate, rate)
+			t.Run(fmt.Sprint(algorithm, isFlushed), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					c := newCluster(t, settings)
+					defer c.close()
+					c.load(1, 30*time.Second, 3*rate)
+					_, before := c.load(6, time.Minute, 3*rate)
+					c.store.SetDown(true)
+					c.load(2, 10*time.Second, 3*rate)
+					_, divided := c.load(3, 10*time.Second, 3*rate)
+					if divided > 10*rate/3+rate || divided < 10*rate/4 {
+						t.Errorf("%d of %d were let in while the store was away; a third is the share", divided, 10*rate)
+					}
+					if isFlushed {
+						c.store.Flush()
+					}
+					c.store.SetDown(false)
+					c.load(4, 5*time.Second, 3*rate)
+					if failure := c.gateways[0].pool.Stats().Failure; failure != nil {
+						t.Errorf("five seconds after the store is back: %v", failure)
+					}
+					if isFlushed && algorithm == ratelimit.WarmUp {
+						return // it warms up once more
+					}
+					if _, after := c.load(5, time.Minute, 3*rate); after*100 < before*97 || before < 54*rate {
+						t.Errorf("%d were let in five seconds after the store was back, and %d before it was away", after, before)
+					}
+					allowance := 0.0
+					if isFlushed {
+						allowance = float64(3 * settings.Capacity / 6)
+					}
+					if algorithm == ratelimit.SlidingWindow {
+						if n := c.excessInWindow(settings.Capacity, windowOf(settings)); n > int(allowance) {
+							t.Errorf("%d too many in a window", n)
+						}
+					} else if n := c.excess(2*rate, rate); n > allowance+0.001 {
+						t.Errorf("%.2f too many", n)
+					}
+				})
+			})
+		}
+	}
+}
