@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -126,6 +129,7 @@ func TestFromOneGatewayToThree(t *testing.T) {
 		for line := range strings.Lines(block) {
 			line = strings.TrimSpace(line)
 			switch {
+			case strings.HasPrefix(line, "export "), strings.HasPrefix(line, "deploy/cluster/start.sh"): // TestOneCommandStartsThreeGateways runs it
 			case strings.HasPrefix(line, "patchbay serve"), strings.HasPrefix(line, "nginx"):
 				u.start(line)
 				served++
@@ -147,4 +151,115 @@ func TestFromOneGatewayToThree(t *testing.T) {
 	if served != 4 || asked < 4 || !strings.Contains(last, "llama3") || !strings.HasSuffix(last, "ready\n") {
 		t.Errorf("%d commands served and %d asked: %s", served, asked, last)
 	}
+}
+
+// TestOneCommandStartsThreeGateways runs deploy/cluster/start.sh: three gateways have one
+// configuration, keys and terms, know each other, and end together.
+func TestOneCommandStartsThreeGateways(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Skip("bash is not installed")
+	}
+	section := string(gatewaytest.ReadFile(t, "../../docs/scaling.md"))
+	_, written, _ := strings.Cut(string(gatewaytest.ReadFile(t, "../../deploy/cluster/team.yaml")), "\n")
+	if !strings.Contains(section, written) || !strings.Contains(section, "\ndeploy/cluster/start.sh\n") {
+		t.Error("docs/scaling.md shows another team.yaml, or another command")
+	}
+	database, redis, upstream := storetest.Postgres(t), storetest.Redis(t), gatewaytest.StartBackend(t)
+	u := newTutorial(t, "scaling.md", "From one gateway to three", "DATABASE_URL="+database.URL, "REDIS_URL="+redis.URL, "MASTER_KEY="+seal.NewKey())
+	u.copyFile("deploy/cluster/team.yaml")
+	gatewaytest.WriteFile(t, filepath.Join(u.dir, "deploy/cluster/start.sh"), string(gatewaytest.ReadFile(t, "../../deploy/cluster/start.sh")))
+	first := freePorts(t, 3)
+	u.env = append(u.env, fmt.Sprint("PORT=", first), "PATCHBAY_SECURITY_ENABLED=true", "PATCHBAY_SECURITY_TOKENS_0_NAME=a", "PATCHBAY_SECURITY_TOKENS_0_ROLE=ADMIN",
+		"PATCHBAY_SECURITY_TOKENS_0_TOKEN_SHA256="+gatewaytest.HashOf("admin-token"))
+	out := new(gatewaytest.Buffer)
+	command := u.command("bash deploy/cluster/start.sh")
+	command.Stdout, command.Stderr = out, out
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = command.Process.Kill()
+		if t.Failed() {
+			t.Log(out.String())
+		}
+	})
+	gatewaytest.Eventually(t, "all are ready", func() bool { return strings.Contains(out.String(), "ready; Ctrl-C stops all") })
+	ask := func(gateway int, credential, method, path, body string) gatewaytest.Reply {
+		t.Helper()
+		request, err := http.NewRequestWithContext(gatewaytest.Deadline(t), method, fmt.Sprintf("http://127.0.0.1:%d%s", first+gateway, path), strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Authorization", "Bearer "+credential)
+		response, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return gatewaytest.ReadReply(response)
+	}
+	api := func(gateway int, method, path, body string) gatewaytest.ManagementReply {
+		t.Helper()
+		return gatewaytest.EnvelopeOf(t, ask(gateway, "admin-token", method, path, body))
+	}
+	api(0, "POST", "/api/config/instance/add/chat", `{"name":"m","baseUrl":"`+upstream.URL()+`"}`).Is(t, 201)
+	key := gatewaytest.DataOf[newCredential](t, api(1, "POST", "/api/auth/keys", `{"id":"k","tenant":"acme"}`).Is(t, 201)).Key
+	api(2, "PUT", "/api/config/terms/tenants/acme", `{"limits":{"requestsPerMinute":77}}`).Is(t, 200)
+	for n := range 3 {
+		gatewaytest.Eventually(t, "each has the terms and the key", func() bool {
+			return strings.Contains(ask(n, "admin-token", "GET", "/api/config/terms", "").Body, `"requestsPerMinute":77`) &&
+				strings.Contains(ask(n, "admin-token", "GET", "/api/auth/keys", "").Body, `"id":"k"`)
+		})
+		if answer := ask(n, key, "POST", "/v1/chat/completions", gatewaytest.PlainHi); answer.Status != http.StatusOK || answer.Header.Get("X-Ratelimit-Limit-Requests") != "77" {
+			t.Errorf("gateway %d answers %d %v", n, answer.Status, answer.Header)
+		}
+		gatewaytest.Eventually(t, "each knows the others", func() bool {
+			return strings.Count(ask(n, "admin-token", "GET", "/api/cluster", "").Body, `"state":"up"`) == 3
+		})
+	}
+	version := gatewaytest.DataOf[int](t, api(0, "GET", "/api/config/version/current", ""))
+	api(0, "POST", fmt.Sprint("/api/config/version/rollback/", version-1), "").Is(t, 200)
+	for n := range 3 {
+		gatewaytest.Eventually(t, "the tenant has no limit on all", func() bool {
+			return strings.Contains(ask(n, "admin-token", "GET", "/api/config/terms", "").Body, `"tenants":[]`)
+		})
+	}
+	if err := command.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Wait(); err != nil {
+		t.Errorf("the command ends with %v", err)
+	}
+	for n := range 3 {
+		if connection, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", fmt.Sprint("127.0.0.1:", first+n)); err == nil {
+			_ = connection.Close()
+			t.Errorf("gateway %d runs", n)
+		}
+	}
+}
+
+// freePorts returns the first of some ports in a row that nobody uses.
+func freePorts(t *testing.T, count int) int {
+	t.Helper()
+	for range 100 {
+		_, text, _ := net.SplitHostPort(storetest.FreeAddress(t))
+		first, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		free := 0
+		for n := range count {
+			listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", fmt.Sprint("127.0.0.1:", first+n))
+			if err != nil {
+				break
+			}
+			_ = listener.Close()
+			free++
+		}
+		if free == count {
+			return first
+		}
+	}
+	t.Fatal("there are no free ports")
+	return 0
 }
