@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 
@@ -167,7 +169,31 @@ func (s Settings) mapSecrets(place string, replace func(at string, secret Secret
 			return s, fmt.Errorf("header %s of %s: %w", strconv.Quote(name), s.ID(), err)
 		}
 	}
+	proxy, isSecret := proxySecret(s.Proxy)
+	if !isSecret {
+		return s, nil
+	}
+	if proxy, err = replace(place+"proxy", proxy); err != nil {
+		return s, fmt.Errorf("proxy of %s: %w", s.ID(), err)
+	}
+	s.Proxy = proxy.text
+	if proxy.isSealed {
+		s.Proxy = sealedProxy + proxy.text
+	}
 	return s, nil
+}
+
+// sealedProxy precedes the address of a proxy that is stored encrypted. No address of a
+// proxy begins so.
+const sealedProxy = "sealed:"
+
+// proxySecret returns the address of a proxy as a secret, where it holds credentials.
+func proxySecret(address string) (Secret, bool) {
+	if sealed, is := strings.CutPrefix(address, sealedProxy); is {
+		return Secret{text: sealed, isSealed: true}, true
+	}
+	parsed, err := url.Parse(address)
+	return Literal(address), err == nil && parsed.User != nil
 }
 
 // Resolved returns the settings with literals only: every reference is replaced

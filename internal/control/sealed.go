@@ -53,7 +53,7 @@ func (s sealedStore) SetHead(head Head) error {
 
 func (s sealedStore) Head() (Head, error) {
 	head, err := s.Store.Head()
-	if err != nil || !bytes.Contains(head.File, []byte(`"sealed"`)) {
+	if err != nil || !bytes.Contains(head.File, []byte(`"sealed`)) {
 		return head, err
 	}
 	var services Services

@@ -18,6 +18,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/gateway"
 	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/logs"
+	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/seal"
 	"github.com/patchbay-ai/patchbay/internal/simulator"
 	"github.com/patchbay-ai/patchbay/internal/storetest"
@@ -26,6 +27,7 @@ import (
 const (
 	backendKey    = "sk-a-literal-of-the-backend"
 	backendHeader = "a-literal-in-a-header"
+	proxyPassword = "the-password-of-a-proxy"
 )
 
 // contents returns every file below a directory.
@@ -50,7 +52,7 @@ func plainFiles(t *testing.T, dir string) []string {
 	t.Helper()
 	var plain []string
 	for path, content := range contents(t, dir) {
-		if strings.Contains(content, backendKey) || strings.Contains(content, backendHeader) {
+		if strings.Contains(content, backendKey) || strings.Contains(content, backendHeader) || strings.Contains(content, proxyPassword) {
 			plain = append(plain, path)
 		}
 	}
@@ -73,10 +75,13 @@ func TestSecretsAreEncryptedAtRest(t *testing.T) {
 	b := gatewaytest.StartBackend(t)
 	dir := t.TempDir()
 	yaml := gatewaytest.ChatYAML(gatewaytest.Instance("m", b.URL(), "api-key: "+backendKey, "headers: {X-Team: "+backendHeader+"}"),
-		gatewaytest.Instance("n", b.URL(), "api-key: '${TEAM_KEY:none}'"))
+		gatewaytest.Instance("n", b.URL(), "api-key: '${TEAM_KEY:none}'", "proxy: http://team:"+proxyPassword+"@127.0.0.1:9"))
 	start := func(settings string) *gatewaytest.Gateway {
 		r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: settings + yaml, DataDir: dir})
 		r.Chat(gatewaytest.PlainHi).Succeeds(t)
+		if doc, _ := r.Control.Document(); doc.Services[schema.Chat].Instances[1].Proxy != "http://team:"+proxyPassword+"@127.0.0.1:9" {
+			t.Error("the proxy is another one")
+		}
 		if got := lastAuthorization(b); got != "Bearer "+backendKey {
 			t.Errorf("the backend got %q", got)
 		}
