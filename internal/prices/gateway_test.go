@@ -75,6 +75,9 @@ func TestCostsAreCountedEverywhere(t *testing.T) {
 		"speech": {ask: func(r *gatewaytest.Gateway) gatewaytest.Reply {
 			return r.Post("/v1/audio/speech", `{"model":"m","input":"äöü`+strings.Repeat("x", 97)+`","voice":"v"}`)
 		}, want: usage{1, 0, 0, 0, 1500}},
+		"a minute and a half of sound": {step: simulator.Step{Body: `{"text":"hi","usage":{"type":"duration","seconds":90}}`}, ask: func(r *gatewaytest.Gateway) gatewaytest.Reply {
+			return r.PostForm("/v1/audio/transcriptions", gatewaytest.Field("model", "m"), gatewaytest.Recording())
+		}, want: usage{1, 0, 0, 0, 900_000}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -126,5 +129,47 @@ func TestAChangeOfPricesDoesNotRewriteThePast(t *testing.T) {
 	r.Chat(gatewaytest.PlainHi).Succeeds(t)
 	if got := counted(t, r); got.Cost != 2000+3000 || got.RequestCount != 3 {
 		t.Errorf("with the new price, and without one %+v", got)
+	}
+}
+
+// What is not counted in tokens uses up a budget of money too, and is refused when that is
+// used up.
+func TestThingsUseUpBudgets(t *testing.T) {
+	t.Parallel()
+	speech := `{"model":"m","input":"` + strings.Repeat("x", 1000) + `","voice":"v"}`
+	for name, test := range map[string]struct {
+		price, budget string
+		step          simulator.Step
+		path, body    string
+		passed        int
+		used          string
+	}{
+		"images":     {"image: 0.04", "0.1", simulator.Step{Body: `{"created":1,"data":[{"url":"http://pictures.test/1.png"}]}`}, "/v1/images/generations", `{"model":"m","prompt":"p"}`, 2, `"used":80000,`},
+		"characters": {"characters: 0.015", "0.04", simulator.Step{}, "/v1/audio/speech", speech, 2, `"used":30000,`},
+		// The first one reserves a minute, and costs one and a half.
+		"minutes": {"minute: 0.6", "1.8", simulator.Step{Body: `{"text":"hi","usage":{"type":"duration","seconds":90}}`}, "/v1/audio/transcriptions", "", 2, `"used":1800000,`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := gatewaytest.StartBackend(t)
+			b.ScriptForever(test.step)
+			security := strings.Replace(gatewaytest.SecuredYAML(), "enabled: true,", "enabled: true, keys: [{id: k, key-sha256: "+gatewaytest.HashOf("secret")+", budgets: {month: {cost: "+test.budget+"}}}],", 1)
+			r := gatewaytest.Start(t, gatewaytest.EveryService(b)+gatewaytest.QuotaOn+security+"prices: {models: [{model: m, "+test.price+"}]}\n")
+			ask := func() gatewaytest.Reply {
+				if test.body != "" {
+					return r.Do(http.MethodPost, test.path, test.body, "Authorization", "Bearer secret")
+				}
+				var form strings.Builder
+				contentType := gatewaytest.WriteForm(t, &form, gatewaytest.Field("model", "m"), gatewaytest.Recording())
+				return r.Do(http.MethodPost, test.path, form.String(), "Authorization", "Bearer secret", "Content-Type", contentType)
+			}
+			for range test.passed {
+				ask().Succeeds(t)
+			}
+			ask().FailsWith(t, http.StatusTooManyRequests, "insufficient_quota", "budget_exceeded", "")
+			if shown := r.Do(http.MethodGet, "/api/monitoring/budgets", "", "Authorization", "Bearer admin-token").Succeeds(t).Body; !strings.Contains(shown, test.used) {
+				t.Errorf("no %s in %s", test.used, shown)
+			}
+		})
 	}
 }

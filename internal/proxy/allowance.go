@@ -28,6 +28,9 @@ type allowed struct {
 	charge  budgets.Charge
 }
 
+// reservedSound is how many seconds of sound a request reserves that is to be transcribed.
+const reservedSound = 60
+
 // take counts the request in the limits of its key and its tenant, or in none if one of
 // them is reached.
 func (a *allowed) take(r *request, price *prices.Price, now time.Time) error {
@@ -54,6 +57,9 @@ func (a *allowed) take(r *request, price *prices.Price, now time.Time) error {
 	}
 	most := a.things
 	most.Prompt, most.Completion = a.prompt, answer
+	if r.req.Service == schema.STT {
+		most.Seconds = reservedSound // its length is not known before
+	}
 	refusal, err := a.charge.Reserve(grant.Budgets, budgets.Amounts{1, a.prompt + answer, int64(price.Cost(most))}, r.record.Started)
 	switch {
 	case err != nil:
