@@ -56,6 +56,14 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, io.EOF
 }
 
+// isAbandoned tells whether what is left of the body is not worth reading for the sake
+// of the next request: it is too much, or cannot be read. The reply then says that the
+// connection ends, so that the client does not send that request.
+func (b *body) isAbandoned() bool {
+	const most = 256 << 10
+	return b.left > most || b.left > 0 && b.err != nil
+}
+
 // Close is there for http.Request.Body. What was not read is discarded when the
 // request has been answered.
 func (b *body) Close() error { return nil }

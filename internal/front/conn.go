@@ -363,11 +363,10 @@ func (c *conn) endRequest() {
 // discardBody reads what the handler left of the body, so that the next request can
 // be found. False means that it is too much.
 func (c *conn) discardBody() bool {
-	const most = 256 << 10
 	if c.body.left == 0 {
 		return true
 	}
-	if c.body.left > most || c.body.err != nil {
+	if c.body.isAbandoned() {
 		c.linger()
 		return false
 	}

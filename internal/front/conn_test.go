@@ -410,7 +410,7 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 }
 
 // A client that sends all of a large body before it reads gets the reply that did not
-// wait for the body.
+// wait for the body, and is told that the connection ends with it.
 func TestClientsThatStillSendGetTheReply(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -424,6 +424,9 @@ func TestClientsThatStillSendGetTheReply(t *testing.T) {
 				t.Error(err)
 				replies <- 0
 				return
+			}
+			if !response.Close {
+				t.Error("the client may send another request on a connection that ends")
 			}
 			replies <- response.StatusCode
 		}()

@@ -175,7 +175,7 @@ func (r *response) writeHead(whole int64) {
 	}
 	if given := r.header["Connection"]; len(given) > 0 && strings.EqualFold(given[0], "close") {
 		r.close = true
-	} else if r.close {
+	} else if r.close = r.close || r.conn.body.isAbandoned(); r.close {
 		out = append(out, "\r\nConnection: close"...)
 	}
 	if bodyless := r.status == http.StatusNoContent || r.status == http.StatusNotModified; !bodyless && r.left < 0 {
