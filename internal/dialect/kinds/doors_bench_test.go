@@ -67,6 +67,17 @@ func doorAnswer(path string, stream bool) string {
 		b.WriteString("data: {\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":1741569952,\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\"},\"logprobs\":null,\"finish_reason\":null}]}\n\n")
 		repeat(62, "data: {\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":1741569952,\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\" connect\"},\"logprobs\":null,\"finish_reason\":null}]}\n\n")
 		b.WriteString("data: {\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":1741569952,\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":{},\"logprobs\":null,\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
+	case strings.HasPrefix(path, "/api/"):
+		said, end := `"message":{"role":"assistant","content":"`, `"}`
+		if path == "/api/generate" {
+			said, end = `"response":"`, `"`
+		}
+		const head, done = `{"model":"m","created_at":"2025-03-10T01:25:52Z",`, `,"done":true,"done_reason":"stop","prompt_eval_count":190,"eval_count":80}`
+		if !stream {
+			return head + said + text + end + done
+		}
+		repeat(63, head+said+" connect"+end+",\"done\":false}\n")
+		b.WriteString(head + said + end + done + "\n")
 	case path == "/v1/chat/completions":
 		return `{"id":"chatcmpl-1","object":"chat.completion","created":1741569952,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"` + text + `"},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":190,"completion_tokens":80,"total_tokens":270}}`
 	}
@@ -76,7 +87,7 @@ func doorAnswer(path string, stream bool) string {
 // BenchmarkDoors measures the work of the dialects for one exchange: read the request,
 // write the call, read the answer and write it for the client. Rows whose door and
 // backend speak the same API pass bytes on and are to be compared with chat to openai,
-// the others with chat to anthropic.
+// the others with chat to anthropic or ollama.
 func BenchmarkDoors(b *testing.B) {
 	for _, pair := range []struct {
 		door    schema.Door
@@ -91,6 +102,10 @@ func BenchmarkDoors(b *testing.B) {
 		{schema.DoorChat, "anthropic", "/v1/messages", nil},
 		{schema.DoorMessages, "openai", "/v1/chat/completions", nil},
 		{schema.DoorResponses, "openai", "/v1/chat/completions", nil},
+		{schema.DoorChat, "ollama", "/api/chat", nil},
+		{schema.DoorMessages, "ollama", "/api/chat", nil},
+		{schema.DoorResponses, "ollama", "/api/chat", nil},
+		{schema.DoorCompletions, "ollama", "/api/generate", nil},
 	} {
 		for _, stream := range []bool{false, true} {
 			kind, err := Lookup(pair.kind)
