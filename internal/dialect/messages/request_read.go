@@ -23,8 +23,20 @@ func ReadRequest(req *schema.Request, body []byte) error {
 	if err := readRequest(req, schema.DoorMessages, body); err != nil {
 		return err
 	}
-	return checkSampling(req.Source.Body.Root())
+	root := req.Source.Body.Root()
+	if err := checkSampling(root); err != nil {
+		return err
+	}
+	for _, name := range []string{"metadata", "thinking", "tool_choice"} {
+		if v := root.Get(name); v.Given() && v.Kind() != jsonscan.Object {
+			return schema.InvalidValue(name, "'"+name+"' must be an object.")
+		}
+	}
+	return schema.CheckInteger("thinking.budget_tokens", root.Get("thinking").Get("budget_tokens"), leastBudget)
 }
+
+// leastBudget is how many tokens of thinking the API lets a model have at least.
+const leastBudget = 1024
 
 // checkSampling checks how the answer is to be sampled and where it ends.
 func checkSampling(root jsonscan.Value) error {
@@ -228,6 +240,9 @@ func effortOfBudget(budget int64) string {
 func (u *unifier) writeTools() *schema.Error {
 	tools := u.root.Get("tools")
 	if !tools.Given() || tools.Kind() == jsonscan.Array && tools.Empty() {
+		if kind := string(u.root.Get("tool_choice").Get("type").Text()); kind == "any" || kind == "tool" {
+			return schema.InvalidValue("tool_choice", "'tool_choice' asks for a tool, but there are no 'tools'.")
+		}
 		return nil
 	}
 	if tools.Kind() != jsonscan.Array {

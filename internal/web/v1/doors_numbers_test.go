@@ -30,6 +30,9 @@ func TestNumbersAreCheckedAtEveryDoor(t *testing.T) {
 				"top_p":          {"-0.1", "1.1", `"x"`},
 				"top_k":          {"-1", "1.5", `"x"`},
 				"stop_sequences": {`"x"`, `[1]`, `["a",null]`, `{}`},
+				"metadata":       {`"x"`},
+				"thinking":       {`"on"`},
+				"tool_choice":    {`"auto"`},
 			},
 			map[string][]string{"max_tokens": {"1"}, "temperature": {"0", "1", "null"}, "top_p": {"0.5"}, "top_k": {"0", "40"}, "stop_sequences": {"[]", `["a"]`, "null"}},
 		},
@@ -88,6 +91,16 @@ func TestNumbersAreCheckedAtEveryDoor(t *testing.T) {
 					send(field, value).Succeeds(t)
 				}
 			}
+		}
+	}
+	for body, param := range map[string]string{
+		`"thinking":{"type":"enabled","budget_tokens":"x"}`: "thinking.budget_tokens", `"thinking":{"type":"enabled","budget_tokens":1023}`: "thinking.budget_tokens",
+		`"tool_choice":{"type":"any"}`: "tool_choice", `"tool_choice":{"type":"tool","name":"f"},"tools":[]`: "tool_choice",
+	} {
+		reply := r.Do("POST", "/v1/messages", `{"model":"translated","max_tokens":9,`+body+`,"messages":[{"role":"user","content":"hi"}]}`)
+		failsAsMessage(t, reply, 400, "invalid_request_error", "invalid_value")
+		if gatewaytest.At(t, gatewaytest.DecodeObject(t, reply.Body), "error/param") != param {
+			t.Errorf("%s: %s", body, reply.Body)
 		}
 	}
 	// No other API has a request that only fills a cache.
