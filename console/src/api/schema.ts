@@ -619,6 +619,43 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/config/terms": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The limits, budgets and scopes of tenants, and the defaults of all keys */
+        get: operations["getApiConfigTerms"];
+        /** Change the defaults, or the list of tenants; each is replaced where it is given. They are in force at once, on all gateways that share the configuration, in place of security.defaults and security.tenants of the configuration file */
+        put: operations["putApiConfigTerms"];
+        post?: never;
+        /** Let the configuration file of each gateway decide again */
+        delete: operations["deleteApiConfigTerms"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/config/terms/tenants/{tenant}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Change what is given of the terms of a tenant, which is added where it is not there */
+        put: operations["putApiConfigTermsTenantsTenant"];
+        post?: never;
+        /** Remove the terms of a tenant; its keys keep theirs */
+        delete: operations["deleteApiConfigTermsTenantsTenant"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/config/type": {
         parameters: {
             query?: never;
@@ -2507,6 +2544,8 @@ export interface components {
             reason?: string;
             /** Format: int64 */
             tier: number;
+            /** @description Whether the backend does not have the endpoint itself, so that the request would be translated. */
+            translated: boolean;
             weight: number;
         };
         Candidates: {
@@ -2658,6 +2697,8 @@ export interface components {
             services: {
                 [key: string]: components["schemas"]["Service"];
             };
+            /** @description The terms of keys, where the version has them; else those of the configuration file are in force with it. */
+            terms?: components["schemas"]["TermsBody"] | null;
         };
         ContentPart: {
             /** @example text */
@@ -2712,7 +2753,8 @@ export interface components {
             instance?: string;
             /** @enum {string} */
             kind: "added" | "removed" | "changed";
-            service: components["schemas"]["ServiceType"];
+            /** @description The service type or, for the terms of keys, defaults or tenant NAME. */
+            service: string;
             to?: unknown;
         };
         DiscoveredModel: {
@@ -2848,6 +2890,7 @@ export interface components {
         Explanation: {
             candidates: components["schemas"]["Candidate"][];
             clientIp: string;
+            door: components["schemas"]["Door"];
             limits: components["schemas"]["Limits"];
             model: string;
             passedOver: components["schemas"]["PassedModel"][];
@@ -3047,7 +3090,7 @@ export interface components {
             /** @description In place of a name: discover for all models that the backend lists, or patterns of their names such as qwen*. */
             models: string[];
             /**
-             * @description The model that callers ask for.
+             * @description The model that callers ask for. It is left out beside models.
              * @example llama3
              */
             name: string;
@@ -3097,7 +3140,7 @@ export interface components {
             /** @description In place of a name: discover for all models that the backend lists, or patterns of their names such as qwen*. */
             models?: string[] | null;
             /**
-             * @description The model that callers ask for.
+             * @description The model that callers ask for. It is left out beside models.
              * @example llama3
              */
             name?: string | null;
@@ -3154,7 +3197,7 @@ export interface components {
             /** @description In place of a name: discover for all models that the backend lists, or patterns of their names such as qwen*. */
             models: string[];
             /**
-             * @description The model that callers ask for.
+             * @description The model that callers ask for. It is left out beside models.
              * @example llama3
              */
             name: string;
@@ -3204,10 +3247,10 @@ export interface components {
             /** @description In place of a name: discover for all models that the backend lists, or patterns of their names such as qwen*. */
             models?: string[] | null;
             /**
-             * @description The model that callers ask for.
+             * @description The model that callers ask for. It is left out beside models.
              * @example llama3
              */
-            name: string;
+            name?: string | null;
             /** @description Replaces the path that the adapter would call; empty leaves it. */
             path?: string | null;
             /** @description Such as http://proxy.example:3128; none for none, empty for that of the environment. */
@@ -4419,6 +4462,73 @@ export interface components {
             customTags: {
                 [key: string]: string;
             };
+        };
+        Tenant: {
+            /** @description Addresses, or ranges such as 10.0.0.0/8, from which the key may be used; all of them where none is given. */
+            addresses: string[];
+            budgets: components["schemas"]["Budgets"];
+            /** @description In the future; a key without it does not expire. */
+            expiresAt: string | "";
+            limits: components["schemas"]["KeyLimits"];
+            /** @description What the key is good for; all of them where none is given. A * stands for any text. */
+            models: string[];
+            /** @description As the keys have it; at most 128 bytes. */
+            name: string;
+            /** @description What the key is good for; all of them where none is given. */
+            services: components["schemas"]["ServiceType"][];
+        };
+        TenantInput: {
+            /** @description Addresses, or ranges such as 10.0.0.0/8, from which the key may be used; all of them where none is given. */
+            addresses?: string[] | null;
+            budgets?: components["schemas"]["BudgetsInput"] | null;
+            expiresAt?: (string | "") | null;
+            limits?: components["schemas"]["KeyLimitsInput"] | null;
+            /** @description What the key is good for; all of them where none is given. A * stands for any text. */
+            models?: string[] | null;
+            /** @description As the keys have it; at most 128 bytes. */
+            name?: string | null;
+            /** @description What the key is good for; all of them where none is given. */
+            services?: components["schemas"]["ServiceType"][] | null;
+        };
+        TermFields: {
+            /** @description Addresses, or ranges such as 10.0.0.0/8, from which the key may be used; all of them where none is given. */
+            addresses: string[];
+            budgets: components["schemas"]["Budgets"];
+            /** @description In the future; a key without it does not expire. */
+            expiresAt: string | "";
+            limits: components["schemas"]["KeyLimits"];
+            /** @description What the key is good for; all of them where none is given. A * stands for any text. */
+            models: string[];
+            /** @description What the key is good for; all of them where none is given. */
+            services: components["schemas"]["ServiceType"][];
+        };
+        TermFieldsInput: {
+            /** @description Addresses, or ranges such as 10.0.0.0/8, from which the key may be used; all of them where none is given. */
+            addresses?: string[] | null;
+            budgets?: components["schemas"]["BudgetsInput"] | null;
+            expiresAt?: (string | "") | null;
+            limits?: components["schemas"]["KeyLimitsInput"] | null;
+            /** @description What the key is good for; all of them where none is given. A * stands for any text. */
+            models?: string[] | null;
+            /** @description What the key is good for; all of them where none is given. */
+            services?: components["schemas"]["ServiceType"][] | null;
+        };
+        Terms: {
+            defaults: components["schemas"]["TermFields"];
+            /**
+             * @description config: the configuration file of this gateway; version: they were set here, and belong to the version.
+             * @enum {string}
+             */
+            source: "config" | "version";
+            tenants: components["schemas"]["Tenant"][];
+        };
+        TermsBody: {
+            defaults: components["schemas"]["TermFields"];
+            tenants: components["schemas"]["Tenant"][];
+        };
+        TermsBodyInput: {
+            defaults?: components["schemas"]["TermFieldsInput"] | null;
+            tenants?: components["schemas"]["TenantInput"][] | null;
         };
         TestRequest: {
             instance?: components["schemas"]["InstanceChanges"] | null;
@@ -7828,6 +7938,548 @@ export interface operations {
             };
             /** @description Too Many Requests */
             429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+        };
+    };
+    getApiConfigTerms: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Success"] & {
+                        data: components["schemas"]["Terms"];
+                    };
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+        };
+    };
+    putApiConfigTerms: {
+        parameters: {
+            query?: {
+                /** @description Validate, tell what would change, and change nothing. */
+                dryRun?: boolean | ("" | "0" | "1" | "t" | "T" | "TRUE" | "True" | "f" | "F" | "FALSE" | "False");
+            };
+            header?: {
+                /** @description The version that the change is based on, or several with commas between them; 409 if none of them is current. */
+                "If-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TermsBodyInput"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Success"] & {
+                        data: components["schemas"]["Change"];
+                    };
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+        };
+    };
+    deleteApiConfigTerms: {
+        parameters: {
+            query?: {
+                /** @description Validate, tell what would change, and change nothing. */
+                dryRun?: boolean | ("" | "0" | "1" | "t" | "T" | "TRUE" | "True" | "f" | "F" | "FALSE" | "False");
+            };
+            header?: {
+                /** @description The version that the change is based on, or several with commas between them; 409 if none of them is current. */
+                "If-Match"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Success"] & {
+                        data: components["schemas"]["Change"];
+                    };
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+        };
+    };
+    putApiConfigTermsTenantsTenant: {
+        parameters: {
+            query?: {
+                /** @description Validate, tell what would change, and change nothing. */
+                dryRun?: boolean | ("" | "0" | "1" | "t" | "T" | "TRUE" | "True" | "f" | "F" | "FALSE" | "False");
+            };
+            header?: {
+                /** @description The version that the change is based on, or several with commas between them; 409 if none of them is current. */
+                "If-Match"?: string;
+            };
+            path: {
+                tenant: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TermFieldsInput"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Success"] & {
+                        data: components["schemas"]["Change"];
+                    };
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+        };
+    };
+    deleteApiConfigTermsTenantsTenant: {
+        parameters: {
+            query?: {
+                /** @description Validate, tell what would change, and change nothing. */
+                dryRun?: boolean | ("" | "0" | "1" | "t" | "T" | "TRUE" | "True" | "f" | "F" | "FALSE" | "False");
+            };
+            header?: {
+                /** @description The version that the change is based on, or several with commas between them; 409 if none of them is current. */
+                "If-Match"?: string;
+            };
+            path: {
+                tenant: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Success"] & {
+                        data: components["schemas"]["Change"];
+                    };
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Conflict */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Internal Server Error */
+            500: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -11998,6 +12650,8 @@ export interface operations {
             query: {
                 /** @description The address of the client; yours if left out. */
                 clientIp?: (string | unknown | unknown) | "";
+                /** @description The endpoint of the request, one of the service type; the one that is named after it if left out. */
+                door?: components["schemas"]["Door"] | "";
                 model: string;
                 service: components["schemas"]["ServiceType"];
             };

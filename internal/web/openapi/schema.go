@@ -227,8 +227,9 @@ func upperFirst(text string) string {
 }
 
 // eitherMember describes a member that a request must have unless it has another one;
-// nil if there is none.
-func eitherMember(fields map[string]reflect.StructField) []Schema {
+// nil if there is none. It is a condition, which validators check and which leaves the
+// types alone that generators of clients make.
+func eitherMember(fields map[string]reflect.StructField) Schema {
 	for name, field := range fields {
 		other := field.Tag.Get("requiredWithout")
 		if other == "" {
@@ -237,7 +238,7 @@ func eitherMember(fields map[string]reflect.StructField) []Schema {
 		needs := func(member string) Schema {
 			return Schema{"required": []string{member}, "properties": map[string]Schema{member: {"not": Schema{"type": "null"}}}}
 		}
-		return []Schema{needs(name), needs(other)}
+		return Schema{"if": needs(other), "else": needs(name)}
 	}
 	return nil
 }
@@ -276,9 +277,7 @@ func (d *deriver) object(t reflect.Type, way direction, isPartial bool) Schema {
 	}
 	s := Schema{"type": "object", "properties": properties}
 	if way == inRequest && !isPartial {
-		if either := eitherMember(fields); either != nil {
-			s["anyOf"] = either
-		}
+		maps.Copy(s, eitherMember(fields))
 	}
 	if len(required) > 0 {
 		slices.Sort(required)
