@@ -185,6 +185,10 @@ func (c *Call) Overhead() time.Duration {
 	return end - c.Ready - c.Queued - c.Upstream
 }
 
+// SoFar returns the gateway's own time until now: since it had read the request, without
+// the time that it has waited for backends and slots.
+func (c *Call) SoFar(now time.Time) time.Duration { return c.At(now) - c.Ready - c.Queued - c.Upstream }
+
 // result decides how the call is counted. A client that left in the middle of an answer
 // counts as a success.
 func (c *Call) result() schema.Result {

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"time"
 	"unicode/utf8"
 
 	"github.com/patchbay-ai/patchbay/internal/proxy"
@@ -66,11 +67,24 @@ func (x *exchange) Head(head proxy.Head) {
 	if head.Events {
 		header["Cache-Control"], header["X-Accel-Buffering"] = noCache, noBuffering
 	}
+	if asksForTiming(x.r) {
+		header["X-Router-Overhead-Ms"] = []string{overheadText(x.call.SoFar(time.Now()))}
+	}
 	x.w.WriteHeader(http.StatusOK)
 	x.sender = web.SenderOf(x.w)
 	if head.Probe != nil {
 		web.ProbeWith(x.w, head.Probe)
 	}
+}
+
+// asksForTiming reports whether the client wants to know how long the gateway itself
+// took. Others do not pay for it: a moment, a text and a further header are a measurable
+// part of what the gateway does for a request.
+func asksForTiming(r *http.Request) bool { return web.FirstOf(r.Header, "X-Router-Timing") != "" }
+
+// overheadText returns a length of time in milliseconds with microseconds behind the point.
+func overheadText(d time.Duration) string {
+	return strconv.FormatFloat(float64(max(d, 0))/float64(time.Millisecond), 'f', 3, 64)
 }
 
 // Write adds to the body of the answer.
