@@ -43,7 +43,18 @@ if (await typesOf(await (await fetch(new URL('/openapi.json', base))).text()) !=
   report('src/api/schema.ts', 'the gateway serves another API than the console was written for; run scripts/generate-api.mjs')
 }
 
-for (const [lang, theme, width] of combinations) {
+/** Waits until the page is live and all that it has asked for is there. */
+async function settled(page, pending, where) {
+  await page.waitForSelector('.live.live', { timeout: 60_000 }).catch(() => report(where, 'never live'))
+  let quiet = 0
+  while (quiet < 3) {
+    await page.waitForTimeout(40)
+    quiet = pending.size === 0 ? quiet + 1 : 0
+  }
+}
+
+/** Goes through all pages as a person does who clicks from one to the next. */
+async function look([lang, theme, width]) {
   const page = await browser.newPage()
   await page.setViewportSize({ width, height: width === 360 ? 740 : 800 })
   await page.addInitScript(([l, t]) => {
@@ -53,29 +64,49 @@ for (const [lang, theme, width] of combinations) {
   let where = ''
   page.on('console', (message) => ['error', 'warning'].includes(message.type()) && report(where, `console: ${message.text()}`))
   page.on('pageerror', (error) => report(where, `error: ${error.message}`))
+  const pending = new Set()
+  page.on('request', (request) => !request.url().includes('/api/monitoring/live') && pending.add(request))
+  for (const event of ['requestfinished', 'requestfailed']) page.on(event, (request) => pending.delete(request))
+  let loaded = false
   for (const [name, path] of Object.entries(pages)) {
     where = `${name}-${width}-${theme}-${lang}`
-    await page.goto(new URL(path, base).href)
-    await page.waitForSelector('.live.live', { timeout: 15_000 }).catch(() => report(where, 'never live'))
-    await page.waitForTimeout(Number(process.env.WAIT ?? 900))
+    const shown = page.evaluate(() => document.querySelector('h1')?.textContent).catch(() => '')
+    if (loaded) {
+      const before = await shown
+      await page.evaluate((to) => window.history.pushState({}, '', to), path)
+      if (named.length === 0) await page.waitForFunction((old) => document.querySelector('h1')?.textContent !== old, before, { timeout: 60_000 })
+    } else {
+      await page.goto(new URL(path, base).href)
+    }
+    loaded = true
+    await settled(page, pending, where)
     const text = await page.evaluate(() => document.body.innerText)
     const key = /\b(?:nav|top|live|common|error|health|breaker|palette|keys|overview|services|pg|calls|res|quota|ver|key|set)\.[a-z][A-Za-z0-9.]+\b/.exec(text)
-    if (key !== null && !/\.(go|json|md|retention|enabled)/.test(key[0])) report(where, `untranslated key ${key[0]}`)
+    if (key !== null && !/\.(go|json|md|retention|enabled|defaults)/.test(key[0])) report(where, `untranslated key ${key[0]}`)
     // Paths of the API have names in braces of their own.
     const brace = name === 'docs' ? null : /\{\w+\}/.exec(text)
     if (brace !== null) report(where, `unfilled name ${brace[0]}`)
     const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)
     if (wide > 0) report(where, `scrolls sideways by ${wide} px`)
-    await page.screenshot({ path: `screenshots/${where}.png`, fullPage: flags.includes('--full') })
+    if (!few) {
+      if (process.env.WAIT !== undefined) await page.waitForTimeout(Number(process.env.WAIT))
+      await page.screenshot({ path: `screenshots/${where}.png`, fullPage: flags.includes('--full') })
+    }
     if (axe !== '') {
-      const results = await page.evaluate(`${axe}; axe.run({ runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa'] })`)
-      for (const violation of results.violations) {
-        report(where, `axe ${violation.impact} ${violation.id}: ${violation.nodes.slice(0, 3).map((node) => node.target.join(' ')).join(' | ')}`)
-      }
+      await page.evaluate(`if (typeof axe === 'undefined') { ${axe} }`)
+      const violations = await page.evaluate("axe.run({ runOnly: ['wcag2a', 'wcag2aa', 'wcag21aa', 'wcag22aa'], resultTypes: ['violations'] }).then((results) => results.violations.map(({ impact, id, nodes }) => ({ impact, id, nodes: nodes.slice(0, 3).map((node) => node.target.join(' ')) })))")
+      for (const { impact, id, nodes } of violations) report(where, `axe ${impact} ${id}: ${nodes.join(' | ')}`)
     }
   }
   await page.close()
 }
+
+// Two at a time: while one waits for the gateway, the other is drawn.
+const queue = [...combinations]
+const worker = async () => {
+  for (let next = queue.shift(); next !== undefined; next = queue.shift()) await look(next)
+}
+await Promise.all([worker(), worker()])
 await browser.close()
 stop()
 await rm(profile, { recursive: true, force: true })

@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import { ApiError, fieldErrors, toError } from '@/api/client'
-import type { Instance } from '@/api/types'
-import { changes, parseHeaders, toForm, validate } from '@/pages/services/form'
+import { ApiError, errorsAt, fieldErrors, toError } from '@/api/client'
+import type { Instance, Service } from '@/api/types'
+import { changes, label, parseHeaders, toForm, validate } from '@/pages/services/form'
+import { policyChanges, toPolicyForm } from '@/pages/services/policy'
+import { flat } from '@/ui/conflict'
 import { goString, pythonLiteral, shellQuote, snippet } from '@/lib/snippets'
 
 describe('the form of an instance', () => {
@@ -20,6 +22,46 @@ describe('the form of an instance', () => {
   })
 })
 
+describe('what an instance serves', () => {
+  const named = { name: 'm', baseUrl: 'http://a:1', models: [], weight: 1, tier: 0 } as unknown as Instance
+  const finder = { name: '', baseUrl: 'http://a:1', models: ['discover'], weight: 1, tier: 1 } as unknown as Instance
+  it('is one model, all of them or those that match', () => {
+    expect([toForm(named).serves, toForm(finder).serves, toForm({ ...finder, models: ['q*', 'l*'] }).patterns]).toEqual(['one', 'all', 'q*, l*'])
+    expect([label(named), label(finder), label({ ...finder, models: ['q*'] })]).toEqual(['m', '*', 'q*'])
+  })
+  it('is sent as models without a name, and back again', () => {
+    expect(changes(toForm(finder), finder)).toEqual({})
+    expect(changes({ ...toForm(named), serves: 'all' }, named)).toEqual({ name: '', models: ['discover'] })
+    expect(changes({ ...toForm(finder), serves: 'some', patterns: 'q*， l*' }, finder)).toEqual({ models: ['q*', 'l*'] })
+    expect(changes({ ...toForm(finder), serves: 'one', name: 'x', tier: '2' }, finder)).toEqual({ name: 'x', models: [], tier: 2 })
+  })
+  it('needs a name or a pattern, and a tier from 0 to 100', () => {
+    expect(validate({ ...toForm(finder), serves: 'some' })).toEqual({ patterns: 'services.required' })
+    expect(validate({ ...toForm(finder), tier: '101' })).toEqual({ tier: 'services.invalidTier' })
+    expect(validate({ ...toForm(finder), tier: '-1' })).toEqual({ tier: 'services.invalidTier' })
+  })
+})
+
+describe('the policies of a service', () => {
+  const stored = {
+    loadBalancer: 'round_robin', rateLimit: { enabled: false, capacity: 10, refillRate: 1 }, queue: { size: 0, timeout: 1000 },
+    aliases: { fast: 'm' }, fallbacks: { m: ['n', 'o'] }, fallbackOn: ['unavailable'], instances: [],
+  } as unknown as Service
+  const form = toPolicyForm(stored)
+  it('send nothing when nothing was changed, nor for an empty row', () => {
+    expect(policyChanges(form, stored)).toEqual({})
+    expect(policyChanges({ ...form, aliases: [...form.aliases, ['', '']] }, stored)).toEqual({})
+  })
+  it('send the members that were changed, and tables of names whole', () => {
+    expect(policyChanges({ ...form, value: { ...form.value, queue: { ...form.value.queue, size: 5 } } }, stored)).toEqual({ queue: { size: 5 } })
+    expect(policyChanges({ ...form, value: { ...form.value, rateLimit: { ...form.value.rateLimit, capacity: 5 } } }, stored)).toEqual({ rateLimit: { enabled: false, capacity: 5 } })
+    expect(policyChanges({ ...form, aliases: [], fallbacks: [['m', ' o,n ']] }, stored)).toEqual({ aliases: {}, fallbacks: { m: ['o', 'n'] } })
+  })
+  it('are compared member by member where two people edit them', () => {
+    expect(flat({ a: 1, b: { c: [1], d: { e: null } } })).toEqual({ a: 1, 'b.c': [1], 'b.d.e': null })
+  })
+})
+
 describe('errors', () => {
   it('have one shape whatever the gateway sends', () => {
     expect(toError(400, { success: false, message: 'a: b', data: null }, 'r')).toMatchObject({ message: 'a: b', code: '' })
@@ -30,6 +72,11 @@ describe('errors', () => {
   })
   it('name the fields', () => {
     const error = new ApiError(400, 'instance.baseUrl: is not a valid URL; instance.weight: must be between 0 (no traffic) and 1000000, not -1', '', '', null)
+    const names = new ApiError(400, 'aliases["a; b"]: leads back to itself; aliases["m"]: is a model; they would never be asked; fallbacks["m"][1]: is the model itself', '', '', null)
+    expect(fieldErrors(names)).toEqual({ 'aliases["a; b"]': 'leads back to itself', 'aliases["m"]': 'is a model; they would never be asked', 'fallbacks["m"][1]': 'is the model itself' })
+    expect(errorsAt(fieldErrors(names), 'fallbacks["m"]')).toBe('[1] is the model itself')
+    expect(errorsAt(fieldErrors(names), 'aliases["x"]')).toBeUndefined()
+    expect(fieldErrors(new ApiError(400, 'The body is not JSON: see above', '', '', null))).toEqual({})
     expect(fieldErrors(error)).toEqual({ baseUrl: 'is not a valid URL', weight: 'must be between 0 (no traffic) and 1000000, not -1' })
   })
 })

@@ -80,14 +80,26 @@ export async function versioned<T>(pending: Promise<Reply<{ data?: T }>>): Promi
 
 /**
  * The fields that a message of the configuration API names, as in
- * "instance.baseUrl: is not a valid URL; instance.weight: must be between …".
+ * "instance.baseUrl: is not a valid URL; aliases["fast"]: leads back to itself".
+ * A sentence may have semicolons of its own: a new field begins only where a
+ * path stands before a colon.
  */
 export function fieldErrors(error: unknown): Record<string, string> {
   const fields: Record<string, string> = {}
   if (!(error instanceof ApiError) || error.status !== 400) return fields
-  for (const part of error.message.split('; ')) {
-    const match = /^(?:instance\.|services\.[\w-]+\.)?([A-Za-z][\w.-]*): (.+)$/s.exec(part)
-    if (match) fields[match[1]!] = match[2]!
+  const path = /(?:^|; )(?:instance\.|services\.[\w-]+\.)?([A-Za-z][\w-]*(?:\.[\w-]+|\[\d+\]|\["(?:[^"\\]|\\.)*"\])*): /g
+  const starts = [...error.message.matchAll(path)]
+  if (starts[0]?.index !== 0) return fields
+  for (const [index, start] of starts.entries()) {
+    const text = error.message.slice(start.index + start[0].length, starts[index + 1]?.index)
+    const name = start[1]!
+    fields[name] = fields[name] === undefined ? text : `${fields[name]}; ${text}`
   }
   return fields
+}
+
+/** What was said about a field and about the parts of it, such as budgets.day of budgets. */
+export function errorsAt(errors: Record<string, string>, field: string): string | undefined {
+  const found = Object.entries(errors).filter(([name]) => name === field || name.startsWith(`${field}.`) || name.startsWith(`${field}[`))
+  return found.length === 0 ? undefined : found.map(([name, text]) => (name === field ? text : `${name.slice(field.length).replace(/^\./, '')} ${text}`)).join('; ')
 }

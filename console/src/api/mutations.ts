@@ -8,6 +8,7 @@ import type { Change, Instance, InstanceChanges, InstanceInput, ServiceInput, Se
 /** An edit of the configuration, based on the version that was shown. */
 export type Edit =
   | { kind: 'add'; service: ServiceType; instance: InstanceInput }
+  | { kind: 'addAll'; instances: { serviceType: ServiceType; instance: InstanceInput }[] }
   | { kind: 'update'; service: ServiceType; id: string; instance: InstanceChanges }
   | { kind: 'remove'; service: ServiceType; instance: Instance }
   | { kind: 'service'; service: ServiceType; value: ServiceInput }
@@ -20,6 +21,8 @@ function send(edit: Edit, version: number | undefined): Promise<Change> {
   switch (edit.kind) {
     case 'add':
       return data(api.POST('/api/config/instance/add/{serviceType}', { params: { path: { serviceType: edit.service }, header }, body: edit.instance }))
+    case 'addAll':
+      return data(api.POST('/api/config/instance/add', { params: { header }, body: { instances: edit.instances } })) as Promise<Change>
     case 'update':
       return data(
         api.PUT('/api/config/instance/update/{serviceType}', {

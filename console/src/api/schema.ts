@@ -3268,6 +3268,10 @@ export interface components {
             tls?: components["schemas"]["BackendTLSInput"] | null;
             upstreamModel?: string | null;
             weight?: number | null;
+        } | {
+            name: unknown;
+        } | {
+            models: unknown;
         };
         InstanceList: {
             instances: components["schemas"]["InstanceStatus"][];

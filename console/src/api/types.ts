@@ -9,7 +9,7 @@ export type Difference = Schemas['Difference']
 export type Change = Schemas['Change']
 export type Instance = Schemas['Instance']
 export type InstanceInput = Schemas['InstanceInput']
-export type InstanceChanges = Partial<InstanceInput>
+export type InstanceChanges = Schemas['InstanceChanges']
 export type Service = Schemas['Service']
 export type ServiceInput = Schemas['ServiceInput']
 export type Key = Schemas['Key']
@@ -63,3 +63,7 @@ export type Call = Omit<Schemas['Call'], 'model' | 'instance' | 'httpStatus' | '
 export function toCall(call: Schemas['Call']): Call {
   return { ...call, model: call.model ?? '', instance: call.instance ?? '', httpStatus: call.httpStatus ?? 0, usage: call.usage ?? undefined }
 }
+
+/** What may be said about a key when it is issued or changed. */
+export type KeyInput = Schemas['KeyRequest']
+export type BudgetUse = Schemas['BudgetUse']

@@ -1,4 +1,5 @@
 import { Link } from '@tanstack/react-router'
+import { Lock } from 'lucide-react'
 import type { ComponentProps, ReactNode } from 'react'
 import { useI18n } from '@/i18n'
 import { useMe } from './session'
@@ -10,18 +11,35 @@ export function useDenied(permission: string): string | undefined {
   return me === null || me.permissions.includes(permission) ? undefined : t('session.denied', { role: me.role, permission })
 }
 
-/** Disables the controls in it, and says why, where the person lacks the permission. */
-export function Guard({ needs, children }: { needs: string; children: ReactNode }) {
+/**
+ * Disables the controls in it where the person lacks the permission. The reason
+ * is in reach of the Tab key, which passes over disabled controls: always to be
+ * seen with say, else while it has the focus.
+ */
+export function Guard({ needs, say = false, children }: { needs: string; say?: boolean; children: ReactNode }) {
   const denied = useDenied(needs)
   if (denied === undefined) return children
   return (
-    <fieldset disabled className="contents" title={denied}>
-      {children}
-    </fieldset>
+    <>
+      <Reason say={say}>{denied}</Reason>
+      <fieldset disabled className="contents" title={denied}>
+        {children}
+      </fieldset>
+    </>
   )
 }
 
-/** A link that looks like a button and leads to a change: a disabled button without the permission. */
+function Reason({ say, children }: { say: boolean; children: string }) {
+  return (
+    // Focus is all that the keyboard can do here: read why the next controls are off.
+    <span className={say ? 'note reason mb-3' : 'reason away'} role="note" tabIndex={0}>
+      <Lock className="ic s14" aria-hidden />
+      {children}
+    </span>
+  )
+}
+
+/** A link that looks like a button and leads to a change; without the permission it says why it does not. */
 export function GuardedLink({ needs, className, children, ...link }: ComponentProps<typeof Link> & { needs: string; children: ReactNode }) {
   const denied = useDenied(needs)
   if (denied === undefined) {
@@ -32,7 +50,7 @@ export function GuardedLink({ needs, className, children, ...link }: ComponentPr
     )
   }
   return (
-    <button type="button" disabled className={className as string} title={denied}>
+    <button type="button" aria-disabled className={className as string} title={denied} aria-description={denied}>
       {children}
     </button>
   )

@@ -1,18 +1,20 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { Plus } from 'lucide-react'
-import { useState } from 'react'
-import { api, ApiError, data } from '@/api/client'
+import { useCallback, useState } from 'react'
+import { api, data, fieldErrors } from '@/api/client'
 import { keys, security } from '@/api/queries'
-import { serviceTypes, type Key, type ServiceType } from '@/api/types'
+import type { Key } from '@/api/types'
 import { useI18n } from '@/i18n'
 import { ago, stamp } from '@/lib/format'
 import { useNow } from '@/live/context'
 import { usePageFact } from '@/shell/fact'
 import { useSearchState } from '@/shell/search'
 import { ErrorNote, useToast } from '@/ui/feedback'
-import { TextField } from '@/ui/field'
+import { SelectField } from '@/ui/field'
 import { Confirm, Dialog } from '@/ui/overlay'
-import { CodeBox, Toggle } from '@/ui/parts'
+import { CodeBox, Name } from '@/ui/parts'
+import { KeyDrawer } from './drawer'
+import { budgetUnits, budgetWindows, limitNames } from './form'
 
 export default function Keys() {
   const { t, locale } = useI18n()
@@ -25,10 +27,25 @@ export default function Keys() {
   const client = useQueryClient()
   const [revoking, setRevoking] = useState<Key | null>(null)
   const [issued, setIssued] = useState<Key | null>(null)
-  const close = () => setSearch({ create: undefined })
+  const [rotating, setRotating] = useState<Key | null>(null)
+  const close = useCallback(() => setSearch({ create: undefined, key: undefined }), [setSearch])
   const list = query.data ?? []
+  /** What a key is confined to, as the API has it. */
+  const scope = (key: Key) => [key.services.join(', '), key.models.join(', '), key.addresses.join(', ')].filter((text) => text !== '')
+  const terms = (key: Key) => [
+    ...limitNames.filter((name) => key.limits[name] !== 0).map((name) => (key.limits[name] < 0 ? t('key.noLimit', { what: t(`key.limit.${name}`) }) : t(`key.term.${name}`, { n: new Intl.NumberFormat(locale).format(key.limits[name]) }))),
+    ...budgetWindows.flatMap((window) => budgetUnits.filter((unit) => key.budgets[window]?.[unit] !== undefined).map((unit) => `${key.budgets[window]![unit]} ${t(`key.budget.${unit}`)} / ${t(`key.window.${window}`)}`)),
+  ]
+  const editing = list.find((key) => key.id === search.key)
+  const drawer =
+    issued !== null ? null : search.create === '1' ? (
+      <KeyDrawer key="create" stored={null} onClose={close} onIssued={setIssued} onRotate={setRotating} onRevoke={setRevoking} />
+    ) : editing !== undefined ? (
+      <KeyDrawer key={editing.id} stored={editing} onClose={close} onIssued={setIssued} onRotate={setRotating} onRevoke={setRevoking} />
+    ) : null
   return (
-    <>
+    <div className={drawer === null ? '' : 'split narrow'}>
+      <div className="list">
       {guarded === false && (
         <div className="note mb-4">
           <div>
@@ -40,7 +57,7 @@ export default function Keys() {
       )}
       <div className="bar">
         <span className="grow" />
-        <button type="button" className="btn pri" onClick={() => setSearch({ create: '1' }, true)}>
+        <button type="button" className="btn pri" onClick={() => setSearch({ create: '1', key: undefined }, true)}>
           <Plus className="ic" aria-hidden />
           {t('key.create')}
         </button>
@@ -53,48 +70,32 @@ export default function Keys() {
             <table className="tbl fx kt">
               <thead>
                 <tr>
-                  <th className="md:w-[22%]">{t('key.id')}</th>
-                  <th className="w-[92px]">{t('key.status')}</th>
-                  <th className="lo w-[96px]">{t('key.tenant')}</th>
-                  <th className="lo">{t('key.services')}</th>
-                  <th className="lo">{t('key.models')}</th>
-                  <th className="w-[136px]">{t('key.expires')}</th>
-                  <th className="lo w-[100px]">{t('key.created')}</th>
-                  <th className="lo w-[100px]">{t('key.used')}</th>
-                  <th className="lo w-[112px]">{t('key.source')}</th>
-                  <th className="w-[110px]">
-                    <span className="sr-only">{t('key.revoke')}</span>
-                  </th>
+                  <th>{t('key.id')}</th>
+                  <th className="w-[84px]">{t('key.status')}</th>
+                  <th className="lo w-[104px]">{t('key.tenant')}</th>
+                  <th className="lo w-[22%]">{t('key.may')}</th>
+                  <th className="lo w-[20%]">{t('key.limits')}</th>
+                  <th className="lo w-[128px]">{t('key.expires')}</th>
+                  <th className="w-[120px]">{t('key.used')}</th>
                 </tr>
               </thead>
               <tbody>
                 {list.map((key) => (
-                  <tr key={key.id} className={key.status === 'ACTIVE' ? '' : 'off'}>
-                    <td className="cut">
-                      <code className="font-medium">{key.id}</code>
+                  <tr key={key.id} className={`${key.status === 'ACTIVE' ? '' : 'off'} ${editing?.id === key.id ? 'sel' : ''}`} aria-selected={editing?.id === key.id}>
+                    <td className="cut nmtd">
+                      <button type="button" className="nmad" onClick={() => setSearch({ key: key.id, create: undefined }, true)}>
+                        <Name className="font-medium">{key.id}</Name>
+                        <span className="muted trunc">{t(`key.source.${key.source}`)}</span>
+                      </button>
                     </td>
                     <td>
-                      <span className={`tag ${key.status === 'ACTIVE' ? '' : 'off'}`}>{t(`key.${key.status ?? 'ACTIVE'}`)}</span>
+                      <span className={`tag ${key.status === 'ACTIVE' ? '' : 'off'}`}>{t(`key.${key.status}`)}</span>
                     </td>
-                    <td className="lo cut">{key.tenant === '' ? '–' : key.tenant}</td>
-                    <td className="lo cut">{(key.services ?? []).length === 0 ? <span className="muted">{t('key.anyService')}</span> : key.services!.join(', ')}</td>
-                    <td className="lo cut">{(key.models ?? []).length === 0 ? <span className="muted">{t('key.anyModel')}</span> : key.models!.join(', ')}</td>
-                    <td>{key.expiresAt ? stamp(key.expiresAt).slice(0, 16) : <span className="muted">{t('key.never')}</span>}</td>
-                    <td className="lo" title={key.createdAt ? stamp(key.createdAt) : undefined}>{key.createdAt ? ago(key.createdAt, now, locale) : '–'}</td>
-                    <td className="lo" title={t('key.callsToday', { n: key.callsToday })}>{key.lastUsedAt ? ago(key.lastUsedAt, now, locale) : t('key.unused')}</td>
-                    <td className="lo soft">{t(`key.source.${key.source ?? 'issued'}`)}</td>
-                    <td className="num">
-                      {key.status === 'ACTIVE' &&
-                        (key.source === 'config' ? (
-                          <span className="muted" title={t('key.fromFile')}>
-                            –
-                          </span>
-                        ) : (
-                          <button type="button" className="btn sm danger" onClick={() => setRevoking(key)}>
-                            {t('key.revoke')}
-                          </button>
-                        ))}
-                    </td>
+                    <td className="lo cut" title={key.tenant}>{key.tenant === '' ? '–' : key.tenant}</td>
+                    <td className="lo cut" title={scope(key).join('; ')}>{scope(key).length === 0 ? <span className="muted">{t('key.all')}</span> : scope(key).join('; ')}</td>
+                    <td className="lo cut" title={terms(key).join(t('common.comma'))}>{terms(key).length === 0 ? <span className="muted">{t('key.byDefault')}</span> : terms(key).join(t('common.comma'))}</td>
+                    <td className="lo">{key.expiresAt ? stamp(key.expiresAt).slice(0, 16) : <span className="muted">{t('key.never')}</span>}</td>
+                    <td className="cut" title={t('key.callsToday', { n: key.callsToday })}>{key.lastUsedAt ? ago(key.lastUsedAt, now, locale) : <span className="muted">{t('key.unused')}</span>}</td>
                   </tr>
                 ))}
               </tbody>
@@ -102,12 +103,12 @@ export default function Keys() {
           )}
         </div>
       )}
-      {search.create === '1' && issued === null && <CreateKey onClose={close} onIssued={setIssued} />}
+      {rotating !== null && issued === null && <RotateKey rotating={rotating} onClose={() => setRotating(null)} onIssued={(key) => { setRotating(null); setIssued(key) }} />}
       {issued !== null && (
         <IssuedKey
           issued={issued}
           onClose={() => {
-            toast(t('key.made', { id: issued.id ?? '' }))
+            toast(t(issued.rotatedAt === undefined ? 'key.made' : 'key.isRotated', { id: issued.id }))
             setIssued(null)
             close()
           }}
@@ -115,86 +116,57 @@ export default function Keys() {
       )}
       {revoking !== null && (
         <Confirm
-          title={t('key.revokeTitle', { id: revoking.id ?? '' })}
+          title={t('key.revokeTitle', { id: revoking.id })}
           action={t('key.revoke')}
           onClose={() => setRevoking(null)}
           onConfirm={async () => {
-            await data(api.DELETE('/api/auth/keys/{id}', { params: { path: { id: revoking.id ?? '' } } }) as never)
+            await data(api.DELETE('/api/auth/keys/{id}', { params: { path: { id: revoking.id } } }) as never)
             await client.invalidateQueries({ queryKey: ['keys'] })
-            toast(t('key.revoked', { id: revoking.id ?? '' }))
+            toast(t('key.revoked', { id: revoking.id }))
+            close()
           }}
         >
           {t('key.revokeText')}
         </Confirm>
       )}
-    </>
+      </div>
+      {drawer}
+    </div>
   )
 }
 
-function CreateKey({ onClose, onIssued }: { onClose(): void; onIssued(key: Key): void }) {
+/** A new text for a key; the old one stays good for a while, so that programs can be changed one by one. */
+function RotateKey({ rotating, onClose, onIssued }: { rotating: Key; onClose(): void; onIssued(key: Key): void }) {
   const { t } = useI18n()
   const client = useQueryClient()
-  const [id, setId] = useState('')
-  const [tenant, setTenant] = useState('')
-  const [models, setModels] = useState('')
-  const [expires, setExpires] = useState('')
-  const [services, setServices] = useState<ServiceType[]>([])
-  const create = useMutation({
-    mutationFn: () =>
-      data(
-        api.POST('/api/auth/keys', {
-          body: {
-            ...(id.trim() === '' ? {} : { id: id.trim() }),
-            tenant: tenant.trim(),
-            services,
-            models: models.split(',').map((model) => model.trim()).filter((model) => model !== ''),
-            ...(expires === '' ? {} : { expiresAt: new Date(expires).toISOString() }),
-          },
-        }),
-      ) as Promise<Key>,
+  const [overlap, setOverlap] = useState<Overlap>('24h')
+  const rotate = useMutation({
+    mutationFn: () => data(api.POST('/api/auth/keys/{id}/rotate', { params: { path: { id: rotating.id } }, body: { overlap } })) as Promise<Key>,
     onSuccess: async (key) => {
       await client.invalidateQueries({ queryKey: ['keys'] })
       onIssued(key)
     },
   })
-  const message = create.error instanceof ApiError ? create.error.message : ''
-  const field = (name: string) => (message.startsWith(`${name}:`) ? message.slice(name.length + 2) : undefined)
-  const known = ['id', 'tenant', 'services', 'models', 'expiresAt'].some((name) => field(name) !== undefined)
+  const title = t('key.rotateTitle', { id: rotating.id })
   return (
-    <Dialog open onClose={onClose} label={t('key.create')}>
+    <Dialog open onClose={onClose} label={title}>
       <form
         className="in"
         onSubmit={(event) => {
           event.preventDefault()
-          create.mutate()
+          rotate.mutate()
         }}
       >
-        <h2>{t('key.create')}</h2>
-        <div>
-          <TextField label={t('key.id')} extra={t('common.optional')} mono value={id} hint={t('key.idHint')} error={field('id')} name="id" onChange={setId} />
-          <TextField label={t('key.tenant')} extra={t('common.optional')} value={tenant} error={field('tenant')} name="tenant" onChange={setTenant} />
-          <div className="f">
-            <div className="flab">
-              {t('key.services')} <span className="opt">{services.length === 0 ? t('key.anyService') : ''}</span>
-            </div>
-            <div className="row flex-wrap !gap-x-4">
-              {serviceTypes.map((type) => (
-                <Toggle key={type} checked={services.includes(type)} onChange={(on) => setServices(serviceTypes.filter((other) => (other === type ? on : services.includes(other))))}>
-                  {type}
-                </Toggle>
-              ))}
-            </div>
-          </div>
-          <TextField label={t('key.models')} mono value={models} hint={t('key.modelsHint')} error={field('models')} name="models" onChange={setModels} />
-          <TextField label={t('key.expires')} extra={t('common.optional')} type="datetime-local" value={expires} error={field('expiresAt')} name="expiresAt" onChange={setExpires} />
-        </div>
-        {create.error !== null && !known && <ErrorNote error={create.error} />}
+        <h2>{title}</h2>
+        <p className="soft">{t('key.rotateText')}</p>
+        <SelectField<Overlap> label={t('key.overlap')} name="overlap" value={overlap} error={fieldErrors(rotate.error).overlap} options={overlaps.map((value) => ({ value, label: t(`key.overlap.${value}`) }))} onChange={setOverlap} />
+        {rotate.error !== null && fieldErrors(rotate.error).overlap === undefined && <ErrorNote error={rotate.error} />}
         <div className="acts">
           <button type="button" className="btn ghost" onClick={onClose}>
             {t('common.cancel')}
           </button>
-          <button type="submit" className="btn pri" disabled={create.isPending}>
-            {t('key.createAs')}
+          <button type="submit" className="btn pri" disabled={rotate.isPending}>
+            {t('key.rotate')}
           </button>
         </div>
       </form>
@@ -202,13 +174,17 @@ function CreateKey({ onClose, onIssued }: { onClose(): void; onIssued(key: Key):
   )
 }
 
+const overlaps = ['0s', '1h', '24h', '168h', '720h'] as const
+type Overlap = (typeof overlaps)[number]
+
 /** The key is shown this once; it stays in this dialog only. */
 function IssuedKey({ issued, onClose }: { issued: Key; onClose(): void }) {
   const { t } = useI18n()
+  const title = t(issued.rotatedAt === undefined ? 'key.made' : 'key.isRotated', { id: issued.id })
   return (
-    <Dialog open onClose={() => undefined} label={t('key.made', { id: issued.id ?? '' })}>
+    <Dialog open onClose={() => undefined} label={title}>
       <div className="in">
-        <h2>{t('key.made', { id: issued.id ?? '' })}</h2>
+        <h2>{title}</h2>
         <p className="soft">{t('key.once')}</p>
         <CodeBox fold text={issued.key ?? ''} />
         <p className="soft">{t('key.use')}</p>

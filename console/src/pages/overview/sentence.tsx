@@ -64,7 +64,7 @@ export function StatusSentence() {
       <p>
         {reasons.length === 0 ? (
           <>
-            {t('overview.quiet')}
+            {t((stats.total.errorRate ?? 0) > 0 ? 'overview.closed' : 'overview.quiet')}
             {gap}
             {traffic}
           </>

@@ -14,6 +14,8 @@ export interface Outcome {
   /** X-Router-Instance. */
   handle: string
   attempts: number
+  /** The gateway's own time before the answer began, in milliseconds; null where it does not tell. */
+  overheadMs: number | null
   durationMs: number
 }
 
@@ -31,7 +33,7 @@ export function setGatewayKey(next: string): void {
 /** Sends a request to the unified API; a refusal is thrown as an ApiError. */
 export async function send({ path, json, form }: Sent, signal: AbortSignal): Promise<Reply> {
   const began = performance.now()
-  const headers: Record<string, string> = {}
+  const headers: Record<string, string> = { 'x-router-timing': '1' }
   if (json !== undefined) headers['content-type'] = 'application/json'
   if (key !== '') headers.authorization = `Bearer ${key}`
   const response = await fetch(path, { method: 'POST', headers, body: form ?? JSON.stringify(json), signal })
@@ -50,9 +52,12 @@ export async function send({ path, json, form }: Sent, signal: AbortSignal): Pro
     response, requestId, status: response.status,
     handle: response.headers.get('x-router-instance') ?? '',
     attempts: Number(response.headers.get('x-router-attempts') ?? '1'),
+    overheadMs: toNumber(response.headers.get('x-router-overhead-ms')),
     durationMs: performance.now() - began,
   }
 }
+
+const toNumber = (text: string | null) => (text === null || text === '' ? null : Number(text))
 
 export interface ChatUsage {
   prompt_tokens: number

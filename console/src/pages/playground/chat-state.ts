@@ -9,6 +9,7 @@ export interface Answer {
   requestId: string
   handle: string
   attempts: number
+  overheadMs: number | null
   began: number
   firstTokenMs: number | null
   endMs: number | null
@@ -63,7 +64,7 @@ export function chatRequest(turns: readonly Turn[], lane: number, parameters: Ch
 }
 
 const fresh = (model: string): Answer => ({
-  model, text: '', state: 'waiting', error: null, requestId: '', handle: '', attempts: 0, began: performance.now(), firstTokenMs: null, endMs: null, usage: null, ticks: [],
+  model, text: '', state: 'waiting', error: null, requestId: '', handle: '', attempts: 0, overheadMs: null, began: performance.now(), firstTokenMs: null, endMs: null, usage: null, ticks: [],
 })
 
 /** A conversation with one model, or with two side by side. */
@@ -127,7 +128,7 @@ async function run(json: object, stream: boolean, signal: AbortSignal, answer: A
   const since = () => performance.now() - answer.began
   try {
     const reply = await send({ path: '/v1/chat/completions', json }, signal)
-    Object.assign(answer, { requestId: reply.requestId, handle: reply.handle, attempts: reply.attempts })
+    Object.assign(answer, { requestId: reply.requestId, handle: reply.handle, attempts: reply.attempts, overheadMs: reply.overheadMs })
     if (!stream || reply.response.body === null) {
       const text = await reply.response.text()
       const body = JSON.parse(text) as { choices?: { message?: { content?: string } }[]; usage?: ChatUsage }

@@ -55,7 +55,7 @@ export function Chat({ model, second, panel }: TabProps) {
     return () => document.removeEventListener('keydown', escape)
   }, [busy, stop])
 
-  const preview: Turn = { id: 0, content: draft === '' ? (last?.content ?? 'Why does a patch bay help?') : draft, image: null, answers: [] }
+  const preview: Turn = { id: 0, content: draft === '' ? (last?.content ?? t('pg.ask1')) : draft, image: null, answers: [] }
   const request: SnippetRequest = {
     origin: location.origin,
     path: '/v1/chat/completions',
@@ -81,7 +81,18 @@ export function Chat({ model, second, panel }: TabProps) {
     children: (
       <>
         <div className="conv" tabIndex={0} aria-label={t('pg.chat')}>
-          {chat.turns.length === 0 && <p className="muted max-w-[60ch] py-4">{t('pg.empty')}</p>}
+          {chat.turns.length === 0 && (
+            <div className="py-4">
+              <p className="muted max-w-[60ch]">{t('pg.empty')}</p>
+              <div className="row mt-3 flex-wrap">
+                {(['pg.ask1', 'pg.ask2', 'pg.ask3'] as const).map((key) => (
+                  <button key={key} type="button" className="btn" disabled={model === ''} onClick={() => chat.ask(t(key), null, parameters)}>
+                    {t(key)}
+                  </button>
+                ))}
+              </div>
+            </div>
+          )}
           {chat.turns.map((turn) => (
             <div key={turn.id}>
               <div className="m">
@@ -237,6 +248,7 @@ function AnswerView({ answer }: { answer: Answer }) {
         )}
         <b>{text(duration(elapsed))}</b>
         <AnsweredBy service="chat" model={answer.model} handle={answer.handle} />
+        {answer.overheadMs !== null && <span title={t('pg.gatewayHint')}>{t('pg.gateway', { time: text(duration(answer.overheadMs)) })}</span>}
         {answer.attempts > 1 && <span className="warn">{t('pg.tries', { n: answer.attempts })}</span>}
         {!running && answer.requestId !== '' && (
           <Link to="/calls" search={{ call: answer.requestId } as never}>

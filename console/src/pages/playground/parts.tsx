@@ -5,7 +5,7 @@ import { ApiError } from '@/api/client'
 import { explain } from '@/api/queries'
 import type { ServiceType } from '@/api/types'
 import { useI18n } from '@/i18n'
-import { duration, splitId } from '@/lib/format'
+import { duration, splitId, text } from '@/lib/format'
 import { useNow } from '@/live/context'
 import { ErrorNote } from '@/ui/feedback'
 import { Value } from '@/ui/parts'
@@ -55,7 +55,7 @@ export function AnsweredBy({ service, model, handle }: { service: ServiceType; m
 }
 
 /** How long a call took, which instance answered, after which tries. */
-export function Meta({ service, model, reply, children }: { service: ServiceType; model: string; reply: { durationMs: number; handle: string; attempts: number; requestId: string }; children?: ReactNode }) {
+export function Meta({ service, model, reply, children }: { service: ServiceType; model: string; reply: { durationMs: number; handle: string; attempts: number; overheadMs: number | null; requestId: string }; children?: ReactNode }) {
   const { t } = useI18n()
   return (
     <div className="meta">
@@ -64,6 +64,7 @@ export function Meta({ service, model, reply, children }: { service: ServiceType
       </b>
       {children}
       <AnsweredBy {...{ service, model }} handle={reply.handle} />
+      {reply.overheadMs !== null && <span title={t('pg.gatewayHint')}>{t('pg.gateway', { time: text(duration(reply.overheadMs)) })}</span>}
       {reply.attempts > 1 && <span className="warn">{t('pg.tries', { n: reply.attempts })}</span>}
       {reply.requestId !== '' && (
         <Link to="/calls" search={{ call: reply.requestId } as never}>

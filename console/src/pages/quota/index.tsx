@@ -43,7 +43,7 @@ export default function Quota() {
         <div className="panel empty">
           <h3>{t('quota.offTitle')}</h3>
           <p>{t('quota.offText')}</p>
-          <Guard needs="config:quota:write">
+          <Guard needs="config:quota:write" say>
             <button type="button" className="btn pri" disabled={change.isPending} onClick={() => change.mutate({ part: { enabled: true }, said: t('quota.isOn') })}>
               {t('quota.turnOn')}
             </button>
@@ -241,7 +241,7 @@ function Settings({ config, busy, onChange }: { config: QuotaConfig; busy: boole
             <dt>{t('quota.backend')}</dt>
             <dd>{config.backendName === 'local' ? t('quota.local') : <code>{config.backendName}</code>}</dd>
           </dl>
-          <Guard needs="config:quota:write">
+          <Guard needs="config:quota:write" say>
             <Toggle checked={config.failOpen} disabled={busy} onChange={(failOpen) => onChange({ failOpen }, t('quota.saved'))}>
               {t('quota.failOpen')}
             </Toggle>

@@ -50,7 +50,7 @@ export function Degradation() {
         <h2>{t('res.degradation')}</h2>
       </div>
       <div className="panel grid gap-3 p-3">
-        <Guard needs="monitoring:config:write">
+        <Guard needs="monitoring:config:write" say>
           {status.error !== null && <ErrorNote error={status.error} title={t('error.load')} />}
           <div className="row flex-wrap">
             <Segments label={t('res.level')} value={level} options={levels.map((value) => ({ value, label: t(`res.${value}`) }))} onChange={setLevel} />

@@ -8,12 +8,14 @@ import { useI18n } from '@/i18n'
 import { ErrorNote } from '@/ui/feedback'
 
 /** Asks a backend which models it has, and adds those that are chosen. */
-export function Discover({ baseUrl, apiKey, adapter, version, onPick, onAdded }: {
+export function Discover({ baseUrl, apiKey, adapter, version, onPick, onAll, onAdded }: {
   baseUrl: string
   apiKey: string
   adapter: string
   version: number
   onPick(model: string, adapter: string): void
+  /** Serves all that the backend lists, now and later. */
+  onAll(adapter: string): void
   onAdded(service: ServiceType, id: string): void
 }) {
   const { t } = useI18n()
@@ -25,17 +27,19 @@ export function Discover({ baseUrl, apiKey, adapter, version, onPick, onAdded }:
   })
   const found = ask.data
   const key = (model: { id: string; serviceType: string }) => `${model.serviceType} ${model.id}`
-  const add = async () => {
+  const add = () => {
     const wanted = (found?.models ?? []).filter((model) => chosen.has(key(model)))
-    for (const [index, model] of wanted.entries()) {
-      const last = index === wanted.length - 1
-      await edit.mutateAsync({
-        edit: { kind: 'add', service: model.serviceType, instance: { name: model.id, baseUrl, ...(apiKey === '' ? {} : { apiKey }), ...(found?.adapter ? { adapter: found.adapter as never } : {}) } },
-        version: index === 0 ? version : undefined,
-        said: last ? t('services.found.added', { n: wanted.length }) : undefined,
-      })
-      if (last) onAdded(model.serviceType, `${model.id}@${baseUrl.replace(/\/$/, '')}`)
-    }
+    const [first] = wanted
+    if (first === undefined) return
+    const instance = (name: string) => ({ name, baseUrl, ...(apiKey === '' ? {} : { apiKey }), ...(found?.adapter ? { adapter: found.adapter as never } : {}) })
+    edit.mutate(
+      {
+        edit: { kind: 'addAll', instances: wanted.map((model) => ({ serviceType: model.serviceType, instance: instance(model.id) })) },
+        version,
+        said: t('services.found.added', { n: wanted.length }),
+      },
+      { onSuccess: () => onAdded(first.serviceType, `${first.id}@${baseUrl.replace(/\/$/, '')}`) },
+    )
   }
   return (
     <div className="mb-4">
@@ -86,9 +90,14 @@ export function Discover({ baseUrl, apiKey, adapter, version, onPick, onAdded }:
                 )}
               </div>
             ))}
-            <button type="button" className="btn sm mt-2" disabled={chosen.size === 0 || edit.isPending} onClick={() => void add()}>
+            <div className="row flex-wrap mt-2">
+            <button type="button" className="btn sm" disabled={chosen.size === 0 || edit.isPending} onClick={add}>
               {t('services.found.add', { n: chosen.size })}
             </button>
+              <button type="button" className="btn sm" onClick={() => onAll(found.adapter)}>
+                {t('services.found.all')}
+              </button>
+            </div>
           </fieldset>
         )}
       </div>

@@ -3,28 +3,46 @@ import type { Key } from '@/i18n'
 
 /** The instance as it is typed: everything is text until it is saved. */
 export interface InstanceForm {
+  /** One model by its name, all models that the backend lists, or those that match patterns. */
+  serves: 'one' | 'all' | 'some'
   name: string
+  /** Patterns of names, separated by commas. */
+  patterns: string
   baseUrl: string
   path: string
   upstreamModel: string
   /** Empty keeps the stored key. */
   apiKey: string
   weight: string
+  tier: string
   adapter: string
+  apiVersion: string
+  proxy: string
   maxConcurrency: string
   forwardAuthorization: boolean
   headers: string
 }
 
+const discover = 'discover'
+
+/** The texts of a list with commas, without those that are empty. */
+export const listOf = (text: string): string[] => text.split(/[,，\n]/).map((one) => one.trim()).filter((one) => one !== '')
+
 export function toForm(instance: Instance | null): InstanceForm {
+  const models = instance?.models ?? []
   return {
+    serves: models.length === 0 ? 'one' : models[0] === discover ? 'all' : 'some',
     name: instance?.name ?? '',
+    patterns: models[0] === discover ? '' : models.join(', '),
     baseUrl: instance?.baseUrl ?? '',
     path: instance?.path ?? '',
     upstreamModel: instance?.upstreamModel ?? '',
     apiKey: '',
     weight: String(instance?.weight ?? 1),
+    tier: String(instance?.tier ?? 0),
     adapter: instance?.adapter ?? '',
+    apiVersion: instance?.apiVersion ?? '',
+    proxy: instance?.proxy ?? '',
     maxConcurrency: String(instance?.maxConcurrency ?? 0),
     forwardAuthorization: instance?.forwardAuthorization ?? false,
     headers: Object.entries(instance?.headers ?? {})
@@ -45,15 +63,25 @@ export function parseHeaders(text: string): Record<string, string> {
 /** Only what differs from the stored instance: the rest stays as it is. */
 export function changes(form: InstanceForm, stored: Instance | null): InstanceChanges {
   const base = toForm(stored)
+  const isNew = stored === null
   const changed: InstanceChanges = {}
-  const differs = (field: keyof InstanceForm) => stored === null || form[field] !== base[field]
-  if (differs('name')) changed.name = form.name.trim()
+  const differs = (field: keyof InstanceForm) => isNew || form[field] !== base[field]
+  if (form.serves === 'one') {
+    if (differs('name') || base.serves !== 'one') changed.name = form.name.trim()
+    if (base.serves !== 'one') changed.models = []
+  } else if (isNew || form.serves !== base.serves || (form.serves === 'some' && differs('patterns'))) {
+    if (isNew || base.serves === 'one') changed.name = ''
+    changed.models = form.serves === 'all' ? [discover] : listOf(form.patterns)
+  }
   if (differs('baseUrl')) changed.baseUrl = form.baseUrl.trim()
   if (differs('path')) changed.path = form.path.trim()
-  if (differs('upstreamModel')) changed.upstreamModel = form.upstreamModel.trim()
+  if (form.serves === 'one' && differs('upstreamModel')) changed.upstreamModel = form.upstreamModel.trim()
   if (form.apiKey !== '') changed.apiKey = form.apiKey
   if (differs('weight')) changed.weight = Number(form.weight)
+  if (differs('tier')) changed.tier = Number(form.tier)
   if (differs('adapter')) changed.adapter = form.adapter as InstanceChanges['adapter']
+  if (differs('apiVersion')) changed.apiVersion = form.apiVersion.trim()
+  if (differs('proxy')) changed.proxy = form.proxy.trim()
   if (differs('maxConcurrency')) changed.maxConcurrency = Number(form.maxConcurrency)
   if (differs('forwardAuthorization')) changed.forwardAuthorization = form.forwardAuthorization
   if (differs('headers')) changed.headers = parseHeaders(form.headers)
@@ -63,9 +91,25 @@ export function changes(form: InstanceForm, stored: Instance | null): InstanceCh
 /** What the form itself can tell to be wrong; the rest is the server's word. */
 export function validate(form: InstanceForm): Partial<Record<keyof InstanceForm, Key>> {
   const errors: Partial<Record<keyof InstanceForm, Key>> = {}
-  if (form.name.trim() === '') errors.name = 'services.required'
+  if (form.serves === 'one' && form.name.trim() === '') errors.name = 'services.required'
+  if (form.serves === 'some' && listOf(form.patterns).length === 0) errors.patterns = 'services.required'
   if (!/^https?:\/\/\S+$/.test(form.baseUrl.trim())) errors.baseUrl = 'services.invalidUrl'
   const weight = Number(form.weight)
   if (form.weight.trim() === '' || !Number.isFinite(weight) || weight < 0 || weight > 1_000_000) errors.weight = 'services.invalidWeight'
+  if (!isWhole(form.tier, 0, 100)) errors.tier = 'services.invalidTier'
+  if (!isWhole(form.maxConcurrency, 0, Number.MAX_SAFE_INTEGER)) errors.maxConcurrency = 'services.invalidWhole'
   return errors
+}
+
+function isWhole(text: string, min: number, max: number): boolean {
+  const value = Number(text)
+  return /^\d+$/.test(text.trim()) && value >= min && value <= max
+}
+
+
+/** How an instance is called in lists: its model, or what stands in place of one. */
+export function label(instance: Pick<Instance, 'name' | 'models'>): string {
+  const models = instance.models ?? []
+  if (models.length === 0) return instance.name
+  return models[0] === discover ? '*' : models.join(', ')
 }

@@ -33,15 +33,18 @@ export default function Services() {
 
   const states = useMemo(() => new Map((snapshot?.instances ?? []).map((state) => [`${state.service} ${state.id}`, state])), [snapshot])
   const services = query.data?.services ?? {}
+  const named = useMemo(() => new Set(serviceTypes.flatMap((service) => (query.data?.services[service]?.instances ?? []).map((instance) => `${service} ${instance.instanceId}`))), [query.data])
   const rows = useMemo(
     () =>
       serviceTypes.flatMap((service) =>
         (query.data?.services[service]?.instances ?? []).map((instance): Row => {
           const id = instance.instanceId ?? `${instance.name}@${instance.baseUrl}`
-          return { service, id, instance, state: states.get(`${service} ${id}`) }
+          const discovers = (instance.models ?? []).length > 0
+          const found = discovers ? [...states.values()].filter((state) => state.service === service && state.url === instance.baseUrl && !named.has(`${service} ${state.id}`)) : []
+          return { service, id, instance, state: states.get(`${service} ${id}`), found }
         }),
       ),
-    [query.data, states],
+    [query.data, states, named],
   )
   const isOff = (row: Row) => row.instance.enabled === false || row.instance.weight === 0
   const isBad = (row: Row) => row.state !== undefined && inTrouble(row.state)

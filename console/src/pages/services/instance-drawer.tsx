@@ -1,21 +1,26 @@
 import { keepPreviousData, useMutation, useQuery } from '@tanstack/react-query'
-import { useBlocker } from '@tanstack/react-router'
 import { Check, TriangleAlert } from 'lucide-react'
 import { useDeferredValue, useEffect, useMemo, useRef, useState } from 'react'
-import { api, ApiError, data, fieldErrors } from '@/api/client'
+import { api, ApiError, data, errorsAt, fieldErrors } from '@/api/client'
 import { useEdit } from '@/api/mutations'
 import type { Instance, InstanceChanges, InstanceInput, Service, ServiceType, ShareChange, TestResult } from '@/api/types'
 import { useI18n } from '@/i18n'
-import { duration, host, percent, splitId, text } from '@/lib/format'
+import { ago, duration, host, percent, splitId, text } from '@/lib/format'
+import { useNow } from '@/live/context'
 import { Guard, useDenied } from '@/shell/guard'
+import { useLeaveGuard } from '@/shell/leave'
+import { Conflict } from '@/ui/conflict'
 import { ErrorNote } from '@/ui/feedback'
 import { SecretField, SelectField, TextArea, TextField } from '@/ui/field'
 import { Drawer } from '@/ui/overlay'
 import { Segments, Slider, Toggle } from '@/ui/parts'
 import { Discover } from './discover'
-import { changes, toForm, validate, type InstanceForm } from './form'
+import { changes, label, toForm, validate, type InstanceForm } from './form'
 
 const adapters = ['', 'openai', 'ollama', 'vllm', 'llamacpp', 'whispercpp', 'localai', 'xinference', 'gpustack', 'tei', 'anthropic', 'gemini', 'azure', 'cohere', 'jina']
+
+// What most instances do not need.
+const more = ['path', 'apiVersion', 'proxy', 'headers'] as const
 
 /** Adds an instance, or edits the one that is given. */
 export function InstanceDrawer({ service, value, stored, copied, version, onClose, onSaved }: {
@@ -40,9 +45,9 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
   const local = validate(form)
   const remote = fieldErrors(edit.error)
   const conflict = edit.error instanceof ApiError && edit.error.status === 409
-  const unknown = edit.error !== null && !conflict && Object.keys(remote).length === 0
-  const saved = useRef(false)
-  const leave = useBlocker({ shouldBlockFn: () => dirty && !saved.current, withResolver: true, enableBeforeUnload: () => dirty && !saved.current })
+  const shown = new Set<string>([...Object.keys(form), 'models'])
+  const unknown = edit.error !== null && !conflict && !Object.keys(remote).some((field) => shown.has(field.replace(/[.[].*$/, '')))
+  const leave = useLeaveGuard(dirty)
 
   const set = <K extends keyof InstanceForm>(field: K, next: InstanceForm[K]) => {
     setForm((old) => ({ ...old, [field]: next }))
@@ -50,27 +55,28 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
   }
   const error = (field: keyof InstanceForm) => {
     if (touched.has(field) && local[field] !== undefined) return t(local[field])
-    return remote[field]
+    return errorsAt(remote, field === 'patterns' ? 'models' : field)
   }
   const save = (onVersion: number) => {
     const id = stored?.instanceId ?? form.name
+    const called = form.serves === 'one' ? form.name : host(form.baseUrl)
     edit.mutate(
       stored === null
         ? {
             edit: value === undefined ? { kind: 'create', service, value: { instances: [part as InstanceInput] } } : { kind: 'add', service, instance: part as InstanceInput },
             version: onVersion,
-            said: t('services.isAdded', { id: form.name }),
+            said: t('services.isAdded', { id: called }),
           }
-        : { edit: { kind: 'update', service, id, instance: part }, version: onVersion, said: t('services.isSaved', { id: form.name }) },
+        : { edit: { kind: 'update', service, id, instance: part }, version: onVersion, said: t('services.isSaved', { id: called }) },
       {
         onSuccess: (change) => {
-          saved.current = true
+          leave.saved()
           onSaved(change.instanceId ?? id)
         },
       },
     )
   }
-  const title = stored === null ? t('services.wizardTitle') : form.name
+  const title = stored === null ? t('services.wizardTitle') : form.serves === 'one' ? form.name : form.serves === 'all' ? t('services.allModels') : label(stored)
   return (
     <Drawer
       label={title}
@@ -107,22 +113,7 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
         </>
       }
     >
-      {leave.status === 'blocked' && (
-        <div className="note wn mb-3" role="alert">
-          <TriangleAlert className="ic" aria-hidden />
-          <div>
-            <b>{t('services.leave')}</b>
-            <div className="acts">
-              <button type="button" className="btn sm" onClick={leave.proceed}>
-                {t('services.leaveYes')}
-              </button>
-              <button type="button" className="btn ghost sm" onClick={leave.reset}>
-                {t('common.cancel')}
-              </button>
-            </div>
-          </div>
-        </div>
-      )}
+      {leave.note}
       {stored === null && <p className="soft mb-3">{t('services.wizardText')}</p>}
       {conflict && (
         <Conflict
@@ -150,7 +141,7 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
       {view === 'json' ? (
         <pre className="code fold">{JSON.stringify({ ...(stored ?? {}), ...part, apiKey: form.apiKey === '' ? (stored?.apiKey ? '****' : '') : '****' }, null, 2)}</pre>
       ) : (
-        <Guard needs="config:instance:write">
+        <Guard needs="config:instance:write" say>
           <TextField label={t('services.address')} name="baseUrl" mono inputMode="url" hint={t('services.addressHint')} value={form.baseUrl} error={error('baseUrl')} onChange={(next) => set('baseUrl', next)} placeholder="http://127.0.0.1:11434" />
           {stored === null && (
             <Discover
@@ -158,14 +149,30 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
               apiKey={form.apiKey}
               adapter={form.adapter}
               version={base.version}
-              onPick={(name, adapter) => setForm({ ...form, name, adapter: adapter === '' ? form.adapter : adapter })}
+              onPick={(name, adapter) => setForm({ ...form, serves: 'one', name, adapter: adapter === '' ? form.adapter : adapter })}
+              onAll={(adapter) => setForm({ ...form, serves: 'all', adapter: adapter === '' ? form.adapter : adapter })}
               onAdded={onClose}
             />
           )}
-          <div className="two">
-            <TextField label={t('services.modelName')} name="name" mono value={form.name} error={error('name')} onChange={(next) => set('name', next)} />
-            <TextField label={t('services.upstream')} name="upstreamModel" mono value={form.upstreamModel} error={error('upstreamModel')} placeholder={t('services.same')} onChange={(next) => set('upstreamModel', next)} />
+          <div className="f">
+            <div className="flab">{t('services.serves')}</div>
+            <Segments
+              label={t('services.serves')}
+              value={form.serves}
+              options={(['one', 'all', 'some'] as const).map((value) => ({ value, label: t(`services.serves.${value}`) }))}
+              onChange={(next) => set('serves', next)}
+            />
+            {form.serves === 'all' && <div className="hint">{t('services.allHint')}</div>}
           </div>
+          {form.serves === 'one' && (
+            <div className="two">
+              <TextField label={t('services.modelName')} name="name" mono value={form.name} error={error('name')} onChange={(next) => set('name', next)} />
+              <TextField label={t('services.upstream')} name="upstreamModel" mono value={form.upstreamModel} error={error('upstreamModel')} placeholder={t('services.same')} onChange={(next) => set('upstreamModel', next)} />
+            </div>
+          )}
+          {form.serves === 'some' && <TextField label={t('services.patterns')} name="models" mono value={form.patterns} error={error('patterns')} hint={t('services.patternsHint')} placeholder="qwen*, llama3*" onChange={(next) => set('patterns', next)} />}
+          {form.serves === 'all' && error('patterns') !== undefined && <div className="msg mb-3">{error('patterns')}</div>}
+          {stored !== null && (stored.models ?? []).length > 0 && <Found service={service} baseUrl={stored.baseUrl} />}
           <SecretField
             label={t('services.key')}
             name="apiKey"
@@ -176,7 +183,8 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
             onChange={(next) => set('apiKey', next)}
           />
           <Weight {...{ service, form, stored, value, part }} valid={Object.keys(local).length === 0} error={error('weight')} onChange={(next) => set('weight', next)} />
-          <div className="two">
+          <div className="three">
+            <TextField label={t('services.tier')} name="tier" inputMode="numeric" value={form.tier} error={error('tier')} hint={t('services.tierHint')} onChange={(next) => set('tier', next)} />
             <SelectField
               label={t('services.dialect')}
               name="adapter"
@@ -185,19 +193,57 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
               options={[...new Set([...adapters, form.adapter])].map((name) => ({ value: name, label: name === '' ? t('services.inherit', { value: value?.adapter ?? 'openai' }) : name }))}
               onChange={(next) => set('adapter', next)}
             />
-            <TextField label={t('services.concurrency')} name="maxConcurrency" inputMode="numeric" value={form.maxConcurrency} error={error('maxConcurrency')} suffix={t('services.noBound')} onChange={(next) => set('maxConcurrency', next)} />
+            <TextField label={t('services.concurrency')} name="maxConcurrency" inputMode="numeric" value={form.maxConcurrency} error={error('maxConcurrency')} hint={t('services.noBound')} onChange={(next) => set('maxConcurrency', next)} />
           </div>
-          <TextField label={t('services.path')} name="path" mono hint={t('services.pathHint')} value={form.path} error={error('path')} onChange={(next) => set('path', next)} />
-          <TextArea label={t('services.headers')} name="headers" mono rows={2} hint={t('services.headersHint')} value={form.headers} error={error('headers')} onChange={(next) => set('headers', next)} />
-          <div className="mb-4">
-            <Toggle checked={form.forwardAuthorization} onChange={(next) => set('forwardAuthorization', next)}>
-              {t('services.forward')}
-            </Toggle>
-          </div>
-          <Test service={service} stored={stored} part={part} name={form.name} />
+          <details className="more" open={more.some((field) => form[field] !== '' || error(field) !== undefined) || form.forwardAuthorization}>
+            <summary>{t('services.more')}</summary>
+            <div className="two">
+              <TextField label={t('services.path')} name="path" mono hint={t('services.pathHint')} value={form.path} error={error('path')} onChange={(next) => set('path', next)} />
+              <TextField label={t('services.apiVersion')} name="apiVersion" mono hint={t('services.apiVersionHint')} value={form.apiVersion} error={error('apiVersion')} onChange={(next) => set('apiVersion', next)} />
+            </div>
+            <TextField label={t('services.proxy')} name="proxy" mono hint={t('services.proxyHint')} value={form.proxy} error={error('proxy')} onChange={(next) => set('proxy', next)} />
+            <TextArea label={t('services.headers')} name="headers" mono rows={2} hint={t('services.headersHint')} value={form.headers} error={error('headers')} onChange={(next) => set('headers', next)} />
+            <div className="mb-4">
+              <Toggle checked={form.forwardAuthorization} onChange={(next) => set('forwardAuthorization', next)}>
+                {t('services.forward')}
+              </Toggle>
+            </div>
+          </details>
+          {form.serves === 'one' && <Test service={service} stored={stored} part={part} name={form.name} />}
         </Guard>
       )}
     </Drawer>
+  )
+}
+
+/** The models that an instance has found at its backend, and when. */
+function Found({ service, baseUrl }: { service: ServiceType; baseUrl: string }) {
+  const { t, locale } = useI18n()
+  const now = useNow(5000)
+  const { data: info } = useQuery({
+    queryKey: ['config', 'found', service, baseUrl],
+    refetchInterval: 5000,
+    queryFn: ({ signal }) => data(api.GET('/api/config/instance/info/{serviceType}', { params: { path: { serviceType: service }, query: { modelName: '*', baseUrl } }, signal })),
+  })
+  const found = info?.found
+  if (found == null) return null
+  return (
+    <div className="f">
+      <div className="flab">
+        {t('services.foundModels', { n: found.models.length })}
+        {found.readAt !== null && <span className="opt">{t('services.foundAt', { ago: ago(found.readAt, now, locale) })}</span>}
+      </div>
+      {found.models.length > 0 && (
+        <div className="row flex-wrap">
+          {found.models.map((model) => (
+            <code key={model} className="tag off">
+              {model}
+            </code>
+          ))}
+        </div>
+      )}
+      {found.error !== undefined && <div className="msg wrap">{found.error}</div>}
+    </div>
   )
 }
 
@@ -215,6 +261,7 @@ function Weight({ service, form, stored, value, part, valid, error, onChange }: 
 }) {
   const { t } = useI18n()
   const weight = Number(form.weight)
+  const called = form.serves === 'one' ? form.name : host(form.baseUrl)
   const denied = useDenied('config:instance:write')
   const follows = value?.loadBalancer === 'least_connections'
   const own = stored?.instanceId
@@ -222,7 +269,7 @@ function Weight({ service, form, stored, value, part, valid, error, onChange }: 
   const query = { dryRun: true }
   const { data: change } = useQuery({
     queryKey: ['shares', 'foretold', service, own, asked],
-    enabled: valid && !follows && value !== undefined && denied === undefined,
+    enabled: valid && !follows && form.serves === 'one' && value !== undefined && denied === undefined,
     placeholderData: keepPreviousData,
     retry: false,
     queryFn: ({ signal }) =>
@@ -260,59 +307,12 @@ function Weight({ service, form, stored, value, part, valid, error, onChange }: 
           </div>
           <div className="hint">
             {own !== undefined && mine !== undefined && mine.before !== mine.after
-              ? t('services.shareAfter', { model: form.name, now: percent(mine.before, 0) })
-              : t('services.shareNow', { model: form.name })}{' '}
+              ? t('services.shareAfter', { model: called, now: percent(mine.before, 0) })
+              : t('services.shareNow', { model: called })}{' '}
             {none.length > 0 && t('services.getsNone', { hosts: none.map((share) => splitId(share.instanceId).host).join(', ') })}
           </div>
         </>
       )}
-    </div>
-  )
-}
-
-/** Both values of each field that two people have changed. */
-function Conflict({ base, theirs, mine, from, to, onKeep, onTake }: {
-  base: Instance | null
-  theirs: Instance | null
-  mine: InstanceChanges
-  from: number
-  to: number
-  onKeep(): void
-  onTake(): void
-}) {
-  const { t } = useI18n()
-  const fields = [...new Set([...Object.keys(theirs ?? {}), ...Object.keys(mine)])] as (keyof Instance & keyof InstanceChanges)[]
-  const shown = fields.filter((field) => JSON.stringify(base?.[field]) !== JSON.stringify(theirs?.[field]) || field in mine)
-  const print = (field: string, value: unknown) => (field === 'apiKey' ? t('ver.secret') : JSON.stringify(value))
-  return (
-    <div className="note wn mb-3" role="alert">
-      <TriangleAlert className="ic" aria-hidden />
-      <div>
-        <b>{t('services.conflictTitle', { theirs: Math.max(to, from + 1), mine: from })}</b>
-        <div className="diff mt-1">
-          {shown.length === 0 && <div>{t('services.noOverlap')}</div>}
-          {shown.map((field) => (
-            <div key={field}>
-              <div className="del px-2">
-                − {t('services.theirs')}: {field}: <mark>{print(field, theirs?.[field])}</mark>
-              </div>
-              {field in mine && (
-                <div className="add px-2">
-                  + {t('services.yours')}: {field}: <mark>{print(field, mine[field])}</mark>
-                </div>
-              )}
-            </div>
-          ))}
-        </div>
-        <div className="acts">
-          <button type="button" className="btn sm" onClick={onKeep}>
-            {t('services.keepMine', { n: Math.max(to, from + 1) })}
-          </button>
-          <button type="button" className="btn ghost sm" onClick={onTake}>
-            {t('services.takeTheirs')}
-          </button>
-        </div>
-      </div>
     </div>
   )
 }

@@ -1,44 +1,67 @@
-import { useState } from 'react'
-import { fieldErrors } from '@/api/client'
+import { TriangleAlert } from 'lucide-react'
+import { useMemo, useState } from 'react'
+import { ApiError, errorsAt, fieldErrors } from '@/api/client'
 import { useEdit } from '@/api/mutations'
-import type { Service, ServiceInput, ServiceType } from '@/api/types'
+import type { Service, ServiceType } from '@/api/types'
 import { useI18n } from '@/i18n'
 import { axis, duration } from '@/lib/format'
 import { Guard } from '@/shell/guard'
+import { useLeaveGuard } from '@/shell/leave'
+import { Conflict } from '@/ui/conflict'
 import { ErrorNote } from '@/ui/feedback'
 import { SelectField, TextField } from '@/ui/field'
 import { Confirm, Drawer } from '@/ui/overlay'
+import { PairsField } from '@/ui/pairs'
 import { Toggle } from '@/ui/parts'
+import { policyChanges, toPolicyForm } from './policy'
 import { strategyNames } from './strategies'
 
-type Group = 'rateLimit' | 'circuitBreaker' | 'healthCheck' | 'queue'
+type Group = 'rateLimit' | 'circuitBreaker' | 'healthCheck' | 'queue' | 'timeouts'
+const reasons = ['unavailable', 'overloaded', 'context'] as const
+const timeouts = ['connect', 'firstByte', 'firstToken', 'idle', 'total'] as const
 
-/** How a service balances, limits, breaks, queues and checks. */
+/** How a service balances, limits, breaks, queues and checks, and which names its models have. */
 export function PolicyDrawer({ service, value, version, onClose }: { service: ServiceType; value: Service; version: number; onClose(): void }) {
   const { t } = useI18n()
   const edit = useEdit()
-  const [base] = useState({ value, version })
-  const [form, setForm] = useState<Service>(value)
+  const [base, setBase] = useState({ value, version })
+  const [form, setForm] = useState(() => toPolicyForm(value))
   const [deleting, setDeleting] = useState(false)
-  const dirty = JSON.stringify(form) !== JSON.stringify(base.value)
+  const part = useMemo(() => policyChanges(form, base.value), [form, base.value])
+  const dirty = Object.keys(part).length > 0
+  const leave = useLeaveGuard(dirty)
   const errors = fieldErrors(edit.error)
-  const set = (group: Group, field: string, next: unknown) => setForm((old) => ({ ...old, [group]: { ...(old[group] ?? {}), [field]: next } }))
+  const conflict = edit.error instanceof ApiError && edit.error.status === 409
+  const typed = form.value
+  const setValue = (next: Partial<typeof typed>) => setForm((old) => ({ ...old, value: { ...old.value, ...next } }))
+  const set = (group: Group, field: string, next: unknown) => setForm((old) => ({ ...old, value: { ...old.value, [group]: { ...(old.value[group] ?? {}), [field]: next } } }))
   const number = (group: Group, field: string, label: string) => (
     <TextField
+      key={field}
       label={label}
       name={`${group}.${field}`}
       inputMode="numeric"
-      value={String((form[group] as Record<string, unknown> | undefined)?.[field] ?? '')}
+      value={String((typed[group] as Record<string, unknown> | undefined)?.[field] ?? '')}
       error={errors[`${group}.${field}`]}
       onChange={(next) => set(group, field, /^\d+$/.test(next) ? Number(next) : next)}
     />
   )
-  const limit = form.rateLimit ?? {}
-  const breaker = form.circuitBreaker ?? {}
+  const limit = typed.rateLimit ?? {}
+  const breaker = typed.circuitBreaker ?? {}
   const capacity = Number(limit.capacity ?? 0)
   const refill = Number(limit.refillRate ?? 0)
   const wait = Number(breaker.recoveryTimeout ?? 0)
-  const { instances, ...policies } = form
+  const models = [...new Set(value.instances.map((instance) => instance.name))].filter((name) => name !== '')
+  const save = (onVersion: number) =>
+    edit.mutate(
+      { edit: { kind: 'service', service, value: part }, version: onVersion, said: t('services.policySaved', { service }) },
+      {
+        onSuccess: () => {
+          leave.saved()
+          onClose()
+        },
+      },
+    )
   return (
     <Drawer
       label={t('services.policy', { service })}
@@ -50,30 +73,93 @@ export function PolicyDrawer({ service, value, version, onClose }: { service: Se
             {t('services.deleteType', { service })}
           </button>
           <span className="grow" />
-          <button
-            type="button"
-            className="btn pri"
-            disabled={!dirty || edit.isPending}
-            onClick={() => edit.mutate({ edit: { kind: 'service', service, value: policies as ServiceInput }, version: base.version, said: t('services.policySaved', { service }) }, { onSuccess: onClose })}
-          >
+          <button type="button" className="btn pri" disabled={!dirty || edit.isPending} onClick={() => save(base.version)}>
             {t('services.saveAs', { n: base.version + 1 })}
           </button>
         </Guard>
       }
     >
-      <Guard needs="config:type:write">
-        {edit.error !== null && (
+      {leave.note}
+      <Guard needs="config:type:write" say>
+        {conflict && (
+          <Conflict
+            base={{ ...base.value, instances: undefined }}
+            theirs={{ ...value, instances: undefined }}
+            mine={part}
+            from={base.version}
+            to={version}
+            onKeep={() => {
+              setBase({ value, version })
+              save(version)
+            }}
+            onTake={() => {
+              setBase({ value, version })
+              setForm(toPolicyForm(value))
+              edit.reset()
+            }}
+          />
+        )}
+        {edit.error !== null && !conflict && Object.keys(errors).length === 0 && (
           <div className="mb-3">
             <ErrorNote error={edit.error} />
+          </div>
+        )}
+        {Object.keys(errors).length > 0 && (
+          <div className="note bd mb-3" role="alert">
+            <TriangleAlert className="ic" aria-hidden />
+            <div>
+              <b>{t('services.notSaved')}</b>
+              {Object.entries(errors).map(([name, text]) => (
+                <div key={name} className="wrap">
+                  <code>{name}</code>: {text}
+                </div>
+              ))}
+            </div>
           </div>
         )}
         <SelectField
           label={t('services.balancing')}
           name="loadBalancer"
-          value={form.loadBalancer ?? 'round_robin'}
+          value={typed.loadBalancer ?? 'round_robin'}
+          error={errors.loadBalancer}
           options={(Object.keys(strategyNames) as NonNullable<Service['loadBalancer']>[]).map((name) => ({ value: name, label: t(strategyNames[name]!) }))}
-          onChange={(next) => setForm((old) => ({ ...old, loadBalancer: next }))}
+          onChange={(next) => setValue({ loadBalancer: next })}
         />
+
+        <div className="sub">{t('services.names')}</div>
+        <PairsField
+          label={t('services.aliases')}
+          hint={t('services.aliasesHint')}
+          names={t('services.alias')}
+          values={t('common.model')}
+          options={[...models, ...form.aliases.map(([name]) => name)]}
+          add={t('services.addAlias')}
+          pairs={form.aliases}
+          error={(name) => errorsAt(errors, `aliases["${name.trim()}"]`)}
+          onChange={(aliases) => setForm((old) => ({ ...old, aliases }))}
+        />
+        <PairsField
+          label={t('services.fallbacks')}
+          hint={t('services.fallbacksHint')}
+          names={t('common.model')}
+          values={t('services.takeOver')}
+          options={models}
+          add={t('services.addFallback')}
+          pairs={form.fallbacks}
+          error={(name) => errorsAt(errors, `fallbacks["${name.trim()}"]`)}
+          onChange={(fallbacks) => setForm((old) => ({ ...old, fallbacks }))}
+        />
+        {form.fallbacks.length > 0 && (
+          <div className="f" role="group" aria-label={t('services.fallbackOn')}>
+            <div className="flab">{t('services.fallbackOn')}</div>
+            {reasons.map((reason) => (
+              <Toggle key={reason} checked={(typed.fallbackOn ?? []).includes(reason)} onChange={(on) => setValue({ fallbackOn: reasons.filter((other) => (other === reason ? on : (typed.fallbackOn ?? []).includes(other))) })}>
+                {t(`services.on.${reason}`)}
+              </Toggle>
+            ))}
+            {errorsAt(errors, 'fallbackOn') !== undefined && <div className="msg">{errorsAt(errors, 'fallbackOn')}</div>}
+          </div>
+        )}
 
         <div className="sub">{t('services.limiter')}</div>
         <div className="mb-3">
@@ -88,12 +174,14 @@ export function PolicyDrawer({ service, value, version, onClose }: { service: Se
               {number('rateLimit', 'refillRate', t('services.refill'))}
               <SelectField
                 label={t('services.algorithm')}
+                error={errors['rateLimit.algorithm']}
                 value={limit.algorithm ?? 'token_bucket'}
                 options={(['token_bucket', 'leaky_bucket', 'sliding_window', 'warm_up'] as const).map((name) => ({ value: name, label: name }))}
                 onChange={(next) => set('rateLimit', 'algorithm', next)}
               />
               <SelectField
                 label={t('services.scope')}
+                error={errors['rateLimit.scope']}
                 value={limit.scope ?? 'service'}
                 options={(['service', 'model', 'instance'] as const).map((name) => ({ value: name, label: t(`common.${name}`) }))}
                 onChange={(next) => set('rateLimit', 'scope', next)}
@@ -131,11 +219,11 @@ export function PolicyDrawer({ service, value, version, onClose }: { service: Se
 
         <div className="sub">{t('services.healthTitle')}</div>
         <div className="mb-3">
-          <Toggle checked={form.healthCheck?.enabled ?? false} onChange={(next) => set('healthCheck', 'enabled', next)}>
+          <Toggle checked={typed.healthCheck?.enabled ?? false} onChange={(next) => set('healthCheck', 'enabled', next)}>
             {t('services.healthOn')}
           </Toggle>
         </div>
-        {form.healthCheck?.enabled && (
+        {typed.healthCheck?.enabled && (
           <div className="two">
             {number('healthCheck', 'interval', t('services.interval'))}
             {number('healthCheck', 'timeout', t('services.timeout'))}
@@ -146,15 +234,21 @@ export function PolicyDrawer({ service, value, version, onClose }: { service: Se
           {number('queue', 'size', t('services.queueSize'))}
           {number('queue', 'timeout', t('services.queueTimeout'))}
         </div>
+        <div className="sub">{t('services.timeoutsTitle')}</div>
+        <div className="three">{timeouts.map((field) => number('timeouts', field, t(`services.timeouts.${field}`)))}</div>
+        <p className="hint mb-2">{t('services.timeoutsHint')}</p>
         {deleting && (
           <Confirm
             title={t('services.deleteType', { service })}
             action={t('services.deleteType', { service })}
             typed={service}
             onClose={() => setDeleting(false)}
-            onConfirm={() => edit.mutateAsync({ edit: { kind: 'delete', service }, version: base.version, said: '' }).then(onClose)}
+            onConfirm={() => edit.mutateAsync({ edit: { kind: 'delete', service }, version: base.version, said: '' }).then(() => {
+                leave.saved()
+                onClose()
+              })}
           >
-            {t('services.deleteTypeText', { service, n: instances?.length ?? 0 })}
+            {t('services.deleteTypeText', { service, n: value.instances.length })}
           </Confirm>
         )}
       </Guard>

@@ -13,6 +13,7 @@ import { GuardedLink, useDenied } from '@/shell/guard'
 import { useToast } from '@/ui/feedback'
 import { Menu, Name, Slider, Switch } from '@/ui/parts'
 import { StatePill } from '@/ui/status'
+import { label } from './form'
 import { strategyNames } from './strategies'
 
 export interface Row {
@@ -20,12 +21,19 @@ export interface Row {
   id: string
   instance: Instance
   state: InstanceState | undefined
+  /** The instances that this one has found at its backend; empty for one with a name. */
+  found: InstanceState[]
 }
 
 /** The policies of a service in three links: balancing, limit, breaker. */
 function Policies({ service, value }: { service: ServiceType; value: Service }) {
   const { t } = useI18n()
   const limit = value.rateLimit
+  const names = () => {
+    const [aliases, fallbacks] = [Object.keys(value.aliases ?? {}).length, Object.keys(value.fallbacks ?? {}).length]
+    const said = [aliases > 0 ? t('services.aliasCount', { n: aliases }) : '', fallbacks > 0 ? t('services.fallbackCount', { n: fallbacks }) : ''].filter((text) => text !== '')
+    return said.length === 0 ? t('services.namesLink') : said.join(t('common.comma'))
+  }
   const breaker = value.circuitBreaker
   const words = [
     t(strategyNames[value.loadBalancer ?? ''] ?? 'services.roundRobin'),
@@ -33,6 +41,7 @@ function Policies({ service, value }: { service: ServiceType; value: Service }) 
     breaker?.enabled
       ? t('services.breaker', { failures: breaker.failureThreshold ?? 0, wait: axis(duration(Number(breaker.recoveryTimeout))), successes: breaker.successThreshold ?? 0 })
       : t('services.noBreaker'),
+    names(),
   ]
   return (
     <span className="pol">
@@ -120,6 +129,7 @@ function InstanceRow({ row, stats, version, now, selected, onRemove }: {
   const [weight, setWeight] = useState<number | null>(null)
   const enabled = instance.enabled !== false
   const stat = stats.instances.get(`${service} ${id}`) ?? empty
+  const discovers = (instance.models ?? []).length > 0
   const share = useQuery(shares).data?.find((one) => one.service === service && one.instanceId === id)
   const shown = weight ?? instance.weight ?? 1
   const open = () => void navigate({ to: '/services', search: ((old: object) => ({ ...old, edit: `${service}/${id}`, add: undefined, policy: undefined })) as never })
@@ -137,11 +147,20 @@ function InstanceRow({ row, stats, version, now, selected, onRemove }: {
       </td>
       <td className="cut nmtd">
         <button type="button" className="nmad" title={id} onClick={open}>
-          <Name className={`font-medium ${enabled ? '' : 'off'}`}>{instance.name}</Name>
+          <Name className={`font-medium ${enabled ? '' : 'off'}`}>{label(instance)}</Name>
           <code className="muted trunc">{host(instance.baseUrl)}</code>
+          {(instance.tier ?? 0) > 0 && <span className="tag off">{t('services.tierIs', { n: instance.tier ?? 0 })}</span>}
         </button>
       </td>
-      <td className="sttd">{row.state !== undefined ? <StatePill instance={row.state} now={now} /> : <span className="muted">–</span>}</td>
+      <td className="sttd">{discovers ? (
+          <span className="soft" title={row.found.map((one) => one.model).join(', ')}>
+            {t('services.foundModels', { n: row.found.length })}
+          </span>
+        ) : row.state !== undefined ? (
+          <StatePill instance={row.state} now={now} />
+        ) : (
+          <span className="muted">–</span>
+        )}</td>
       <td className="lo soft">{row.state?.adapter ?? instance.adapter}</td>
       <td className="wtd" title={denied}>
         <span className="row">

@@ -29,7 +29,7 @@ export function Loggers() {
         <h2>{t('set.loggers')}</h2>
       </div>
       <div className="panel p-4">
-        <Guard needs="actuator:logger:write">
+        <Guard needs="actuator:logger:write" say>
           {(query.error ?? change.error) !== null && <ErrorNote error={query.error ?? change.error} />}
           <dl className="dl items-center">
             {Object.entries(query.data?.loggers ?? {}).map(([name, logger]) => [

@@ -68,7 +68,7 @@ export function Monitoring() {
         <h2>{t('set.monitoring')}</h2>
       </div>
       <div className="panel p-4">
-        <Guard needs="monitoring:config:write">
+        <Guard needs="monitoring:config:write" say>
           <div className="mb-4">
             <Toggle checked={stored?.enabled ?? false} onChange={(enabled) => save('enabled', t('set.monitoring'), () => body(api.PUT('/api/monitoring/config/enabled', { body: { enabled } }) as never))}>
               {t('set.enabled')}

@@ -1,0 +1,210 @@
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
+import { useMemo, useState } from 'react'
+import { api, data, errorsAt, fieldErrors } from '@/api/client'
+import { budgets as budgetsQuery } from '@/api/queries'
+import { serviceTypes, type Key } from '@/api/types'
+import { useI18n } from '@/i18n'
+import { percent, stamp } from '@/lib/format'
+import { useLeaveGuard } from '@/shell/leave'
+import { ErrorNote, useToast } from '@/ui/feedback'
+import { TextField } from '@/ui/field'
+import { Drawer } from '@/ui/overlay'
+import { Bar, Toggle } from '@/ui/parts'
+import { budgetUnits, budgetWindows, keyChanges, limitNames, toKeyForm, type KeyForm } from './form'
+
+/** Creates a key, or changes what one may do. */
+export function KeyDrawer({ stored, onClose, onIssued, onRotate, onRevoke }: {
+  /** The key that is edited; null when one is created. */
+  stored: Key | null
+  onClose(): void
+  onIssued(key: Key): void
+  onRotate(key: Key): void
+  onRevoke(key: Key): void
+}) {
+  const { t } = useI18n()
+  const toast = useToast()
+  const client = useQueryClient()
+  const [base, setBase] = useState(stored)
+  const [form, setForm] = useState<KeyForm>(() => toKeyForm(stored))
+  const part = useMemo(() => keyChanges(form, base), [form, base])
+  const dirty = Object.keys(part).length > 0
+  const fixed = stored !== null && (stored.source === 'config' || stored.status === 'REVOKED')
+  const leave = useLeaveGuard(dirty)
+  const save = useMutation({
+    mutationFn: (): Promise<Key> => data(stored === null ? api.POST('/api/auth/keys', { body: part }) : (api.PUT('/api/auth/keys/{id}', { params: { path: { id: stored.id } }, body: part }) as never)),
+    onSuccess: async (key) => {
+      leave.saved()
+      await client.invalidateQueries({ queryKey: ['keys'] })
+      await client.invalidateQueries({ queryKey: ['quota', 'budgets'] })
+      if (stored === null) return onIssued(key)
+      setBase(key)
+      setForm(toKeyForm(key))
+      toast(t('key.saved', { id: key.id }))
+      onClose()
+    },
+  })
+  const errors = fieldErrors(save.error)
+  const set = <K extends keyof KeyForm>(field: K, next: KeyForm[K]) => setForm((old) => ({ ...old, [field]: next }))
+  const title = stored === null ? t('key.create') : stored.id
+  return (
+    <Drawer
+      label={title}
+      title={stored === null ? title : <code className="text-[13px]">{title}</code>}
+      sub={stored !== null && <div className="muted text-[11px]">{t(`key.source.${stored.source}`)}</div>}
+      onClose={onClose}
+      footer={
+        <>
+          {stored !== null && stored.status !== 'REVOKED' && (
+            <button type="button" className="btn danger" onClick={() => onRevoke(stored)}>
+              {t('key.revoke')}
+            </button>
+          )}
+          {stored !== null && !fixed && (
+            <button type="button" className="btn" onClick={() => onRotate(stored)}>
+              {t('key.rotate')}
+            </button>
+          )}
+          <span className="grow" />
+          <button type="button" className="btn" onClick={onClose}>
+            {t(dirty ? 'common.discard' : 'common.close')}
+          </button>
+          {!fixed && (
+            <button type="submit" form="key-form" className="btn pri" disabled={save.isPending || (stored !== null && !dirty)}>
+              {t(stored === null ? 'key.createAs' : 'key.save')}
+            </button>
+          )}
+        </>
+      }
+    >
+      {leave.note}
+      {save.error !== null && Object.keys(errors).length === 0 && (
+        <div className="mb-3">
+          <ErrorNote error={save.error} />
+        </div>
+      )}
+      {stored !== null && <Facts stored={stored} />}
+      <form
+        id="key-form"
+        onSubmit={(event) => {
+          event.preventDefault()
+          if (stored === null || dirty) save.mutate()
+        }}
+      >
+        {fixed && <div className="note mb-3">{t(stored.source === 'config' ? 'key.fromFile' : 'key.isRevoked')}</div>}
+        <fieldset disabled={fixed} className="contents">
+          {stored === null && <TextField label={t('key.id')} extra={t('common.optional')} mono value={form.id} hint={t('key.idHint')} error={errorsAt(errors, 'id')} name="id" onChange={(next) => set('id', next)} />}
+          <TextField label={t('key.tenant')} extra={t('common.optional')} value={form.tenant} hint={t('key.tenantHint')} error={errorsAt(errors, 'tenant')} name="tenant" onChange={(next) => set('tenant', next)} />
+          <TextField label={t('key.expires')} extra={t('key.expiresHint')} type="datetime-local" value={form.expiresAt} error={errorsAt(errors, 'expiresAt')} name="expiresAt" onChange={(next) => set('expiresAt', next)} />
+
+          <div className="sub">{t('key.may')}</div>
+          <div className="f">
+            <div className="flab">
+              {t('key.services')} <span className="opt">{form.services.length === 0 ? t('key.anyService') : ''}</span>
+            </div>
+            <div className="row flex-wrap !gap-x-4">
+              {serviceTypes.map((type) => (
+                <Toggle key={type} disabled={fixed} checked={form.services.includes(type)} onChange={(on) => set('services', serviceTypes.filter((other) => (other === type ? on : form.services.includes(other))))}>
+                  {type}
+                </Toggle>
+              ))}
+            </div>
+            {errorsAt(errors, 'services') !== undefined && <div className="msg">{errorsAt(errors, 'services')}</div>}
+          </div>
+          <TextField label={t('key.models')} mono value={form.models} placeholder="llama3*, gpt-4o" hint={t('key.modelsHint')} error={errorsAt(errors, 'models')} name="models" onChange={(next) => set('models', next)} />
+          <TextField label={t('key.addresses')} mono value={form.addresses} placeholder="10.0.0.0/8" hint={t('key.addressesHint')} error={errorsAt(errors, 'addresses')} name="addresses" onChange={(next) => set('addresses', next)} />
+
+          <div className="sub">{t('key.limits')}</div>
+          <div className="three">
+            {limitNames.map((name) => (
+              <TextField key={name} label={t(`key.limit.${name}`)} inputMode="numeric" value={form.limits[name]} placeholder={t('key.byDefault')} error={errorsAt(errors, `limits.${name}`)} name={`limits.${name}`} onChange={(next) => set('limits', { ...form.limits, [name]: next })} />
+            ))}
+          </div>
+          <p className="hint mb-2">{t('key.limitsHint')}</p>
+
+          <div className="sub">{t('key.budgets')}</div>
+          <div className="bgrid" role="group" aria-label={t('key.budgets')}>
+            <span />
+            {budgetUnits.map((unit) => (
+              <span key={unit} className="flab">
+                {t(`key.budget.${unit}`)}
+              </span>
+            ))}
+            {budgetWindows.map((window) => (
+              <BudgetRow key={window} window={window} values={form.budgets[window]} bad={(unit) => errorsAt(errors, `budgets.${window}.${unit}`) !== undefined} onChange={(next) => set('budgets', { ...form.budgets, [window]: next })} />
+            ))}
+          </div>
+          {errorsAt(errors, 'budgets') !== undefined ? (
+            <div className="msg mt-1" role="alert">
+              <code>budgets</code>: {errorsAt(errors, 'budgets')}
+            </div>
+          ) : (
+            <p className="hint mt-1">{t('key.budgetsHint')}</p>
+          )}
+          {/* Enter in a field saves, as in every form. */}
+          <button type="submit" className="sr-only" tabIndex={-1} aria-hidden="true" disabled={save.isPending} />
+        </fieldset>
+      </form>
+    </Drawer>
+  )
+}
+
+function BudgetRow({ window, values, bad, onChange }: {
+  window: (typeof budgetWindows)[number]
+  values: KeyForm['budgets']['day']
+  bad(unit: (typeof budgetUnits)[number]): boolean
+  onChange(values: KeyForm['budgets']['day']): void
+}) {
+  const { t } = useI18n()
+  const name = t(`key.window.${window}`)
+  return (
+    <>
+      <span className="flab">{name}</span>
+      {budgetUnits.map((unit) => (
+        <div key={unit} className={`inp ${bad(unit) ? 'err' : ''}`}>
+          <input className="text-right" inputMode="decimal" aria-label={`${name}${t('common.comma')}${t(`key.budget.${unit}`)}`} aria-invalid={bad(unit)} placeholder="–" value={values[unit]} onChange={(event) => onChange({ ...values, [unit]: event.target.value })} />
+        </div>
+      ))}
+    </>
+  )
+}
+
+/** What became of the key: when it was made, changed and used, and what is spent of its budgets. */
+function Facts({ stored }: { stored: Key }) {
+  const { t } = useI18n()
+  const { data: list } = useQuery({ ...budgetsQuery, refetchInterval: 5000 })
+  const own = (list?.budgets ?? []).filter((use) => use.of === `key/${stored.id}`)
+  return (
+    <dl className="dl mb-4">
+      {stored.createdAt !== undefined && (
+        <>
+          <dt>{t('key.created')}</dt>
+          <dd>{stamp(stored.createdAt)}</dd>
+        </>
+      )}
+      <dt>{t('key.used')}</dt>
+      <dd>
+        {stored.lastUsedAt === undefined ? t('key.unused') : stamp(stored.lastUsedAt)} · {t('key.callsToday', { n: stored.callsToday })}
+      </dd>
+      {stored.rotatedAt !== undefined && (
+        <>
+          <dt>{t('key.rotated')}</dt>
+          <dd>
+            {stamp(stored.rotatedAt)}
+            {stored.previousUntil !== undefined && ` · ${t('key.oldUntil', { time: stamp(stored.previousUntil) })}`}
+          </dd>
+        </>
+      )}
+      {own.map((use) => (
+        <div key={`${use.window} ${use.unit}`} className="contents">
+          <dt>
+            {t(`quota.budget.${use.window}`)} · {t(`quota.budget.${use.unit}`)}
+          </dt>
+          <dd className="row">
+            <Bar share={use.used / use.limit} kind={use.used / use.limit >= 0.9 ? 'wn' : ''} />
+            {percent(use.used / use.limit, 0)}
+          </dd>
+        </div>
+      ))}
+    </dl>
+  )
+}

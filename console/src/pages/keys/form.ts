@@ -1,0 +1,75 @@
+import type { Key, KeyInput, ServiceType } from '@/api/types'
+import { listOf } from '@/pages/services/form'
+
+export const budgetWindows = ['day', 'month', 'total'] as const
+export const budgetUnits = ['requests', 'tokens', 'cost'] as const
+export const limitNames = ['requestsPerMinute', 'tokensPerMinute', 'concurrentRequests'] as const
+
+export type BudgetWindow = (typeof budgetWindows)[number]
+export type BudgetUnit = (typeof budgetUnits)[number]
+export type LimitName = (typeof limitNames)[number]
+
+/** A key as it is typed: everything is text until it is saved. */
+export interface KeyForm {
+  id: string
+  tenant: string
+  services: ServiceType[]
+  models: string
+  addresses: string
+  /** As a field of the browser has it: the time where the person is. */
+  expiresAt: string
+  /** Empty is what security.defaults says. */
+  limits: Record<LimitName, string>
+  /** Empty is no budget. */
+  budgets: Record<BudgetWindow, Record<BudgetUnit, string>>
+}
+
+/** A time as a field of the browser wants it, in the time zone of the person. */
+export function localTime(iso: string): string {
+  const time = new Date(iso)
+  if (iso === '' || Number.isNaN(time.getTime())) return ''
+  return new Date(time.getTime() - time.getTimezoneOffset() * 60_000).toISOString().slice(0, 16)
+}
+
+export function toKeyForm(key: Key | null): KeyForm {
+  const text = (value: number | string | undefined) => (value === undefined || value === 0 ? '' : String(value))
+  return {
+    id: key?.id ?? '',
+    tenant: key?.tenant ?? '',
+    services: key?.services ?? [],
+    models: (key?.models ?? []).join(', '),
+    addresses: (key?.addresses ?? []).join(', '),
+    expiresAt: localTime(key?.expiresAt ?? ''),
+    limits: Object.fromEntries(limitNames.map((name) => [name, text(key?.limits[name])])) as KeyForm['limits'],
+    budgets: Object.fromEntries(budgetWindows.map((window) => [window, Object.fromEntries(budgetUnits.map((unit) => [unit, text(key?.budgets[window]?.[unit])]))])) as KeyForm['budgets'],
+  }
+}
+
+const same = (a: unknown, b: unknown) => JSON.stringify(a) === JSON.stringify(b)
+
+/** Only what differs from the key as it is; what was emptied is sent as what the API calls none. */
+export function keyChanges(form: KeyForm, stored: Key | null): KeyInput {
+  const base = toKeyForm(stored)
+  const changed: KeyInput = {}
+  if (stored === null && form.id.trim() !== '') changed.id = form.id.trim()
+  if (form.tenant.trim() !== base.tenant) changed.tenant = form.tenant.trim()
+  if (!same(form.services, base.services)) changed.services = form.services
+  if (form.models !== base.models) changed.models = listOf(form.models)
+  if (form.addresses !== base.addresses) changed.addresses = listOf(form.addresses)
+  if (form.expiresAt !== base.expiresAt) changed.expiresAt = form.expiresAt === '' ? '' : new Date(form.expiresAt).toISOString()
+  const limits = limitNames.filter((name) => form.limits[name].trim() !== base.limits[name])
+  if (limits.length > 0) changed.limits = Object.fromEntries(limits.map((name) => [name, numeric(form.limits[name])]))
+  for (const window of budgetWindows) {
+    const units = budgetUnits.filter((unit) => form.budgets[window][unit].trim() !== base.budgets[window][unit])
+    if (units.length === 0) continue
+    changed.budgets ??= {}
+    changed.budgets[window] = Object.fromEntries(units.map((unit) => [unit, unit === 'cost' ? form.budgets[window][unit].trim() || '0' : numeric(form.budgets[window][unit])]))
+  }
+  return changed
+}
+
+/** A number where it is one; other text goes to the gateway, whose words say what is wrong with it. */
+function numeric(text: string): number {
+  const value = text.trim() === '' ? 0 : Number(text)
+  return (Number.isFinite(value) ? value : text) as number
+}
