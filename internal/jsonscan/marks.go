@@ -80,8 +80,9 @@ func endsOfEscapes(block *[64]byte, marks uint64) (ends uint64) {
 	return ends
 }
 
-// portableNumbers is markNumbers for processors for which there is no other.
-func portableNumbers(block *[64]byte) (digit, zero, comma, point, minus, space uint64) {
+// markNumbers marks, in the bits of 64, the bytes of a block of which a list of
+// numbers consists. A zero is a digit as well; spaces are blanks and line feeds.
+func markNumbers(block *[64]byte) (digit, zero, comma, point, minus, space uint64) {
 	for i := 0; i < len(block); i += 8 {
 		w := binary.LittleEndian.Uint64(block[i:])
 		digit |= gather(below(w^ones*'0', 10), i)

@@ -13,17 +13,17 @@ func passText(text *byte, blocks int) (passed int, stop uint64, found textTraits
 	return portableText(text, blocks)
 }
 
-// markNumbers marks, in the bits of 64, the bytes of a block of which a list of
-// numbers consists. A zero is a digit as well; spaces are blanks and line feeds.
-func markNumbers(block *[64]byte) (digit, zero, comma, point, minus, space uint64) {
-	if cpu.X86.HasAVX2 {
-		return vectorNumbers(block)
+// passNumbers passes over the numbers at the beginning of a text, as skipNumbers says,
+// and returns how many bytes those are.
+func passNumbers(text []byte) int {
+	if cpu.X86.HasAVX2 && len(text) >= 64 {
+		return vectorNumbers(&text[0], len(text)/64)
 	}
-	return portableNumbers(block)
+	return portableNumbers(text)
 }
 
 //go:noescape
 func vectorText(text *byte, blocks int) (passed int, stop uint64, found textTraits)
 
 //go:noescape
-func vectorNumbers(block *[64]byte) (digit, zero, comma, point, minus, space uint64)
+func vectorNumbers(text *byte, blocks int) (passed int)

@@ -166,38 +166,182 @@ done:
 	VPCMPEQB constant<>(SB), Y1, Y3 \
 	GATHER(Y2, Y3, to)
 
-// func vectorNumbers(block *[64]byte) (digit, zero, comma, point, minus, space uint64)
-TEXT ·vectorNumbers(SB), NOSPLIT, $0-56
-	MOVQ     block+0(FP), SI
+// LEADS is what stands behind the marks: those of this block, and one from the last.
+#define LEADS(last, marks, to) \
+	MOVQ last, to \
+	LEAQ (to)(marks*2), to
+
+// RUN leaves the marks that have another one n places above.
+#define RUN(n) \
+	MOVQ AX, DI \
+	SHRQ $n, DI \
+	ANDQ DI, AX
+
+// func vectorNumbers(text *byte, blocks int) (passed int)
+//
+// These are the steps of portableNumbers. R8 to R13: digits, zeros, commas, points,
+// minus signs, spaces. R14: what is wrong. R15: the part of the block that is looked at.
+// BX, and what is on the stack: what the last block means for this one. DX: behind the
+// last comma that was passed.
+TEXT ·vectorNumbers(SB), NOSPLIT, $48-24
+	MOVQ text+0(FP), SI
+	MOVQ blocks+8(FP), CX
+	MOVQ SI, DX
+	MOVL $1, BX
+	XORL AX, AX
+	MOVQ AX, minus-8(SP)
+	MOVQ AX, zero-16(SP)
+	MOVQ AX, digit-24(SP)
+	MOVQ AX, point-32(SP)
+	MOVQ AX, fraction-40(SP)
+	MOVQ AX, run-48(SP)
+
+block:
+	DECQ     CX
+	JLT      done
 	VMOVDQU  (SI), Y0
 	VMOVDQU  32(SI), Y1
 	MARK(zero, R9)
 	MARK(comma, R10)
 	MARK(point, R11)
 	MARK(minus, R12)
-	VMOVDQU  space<>(SB), Y4
-	VMOVDQU  newline<>(SB), Y5
-	VPCMPEQB Y4, Y0, Y2
-	VPCMPEQB Y4, Y1, Y3
-	VPCMPEQB Y5, Y0, Y6
-	VPCMPEQB Y5, Y1, Y7
-	VPOR     Y6, Y2, Y2
-	VPOR     Y7, Y3, Y3
+	VPCMPEQB space<>(SB), Y0, Y2
+	VPCMPEQB space<>(SB), Y1, Y3
+	VPCMPEQB newline<>(SB), Y0, Y4
+	VPCMPEQB newline<>(SB), Y1, Y5
+	VPOR     Y4, Y2, Y2
+	VPOR     Y5, Y3, Y3
 	GATHER(Y2, Y3, R13)
-	VMOVDQU  zero<>(SB), Y4
-	VMOVDQU  nine<>(SB), Y5
-	VPSUBB   Y4, Y0, Y0
-	VPSUBB   Y4, Y1, Y1
-	VPMINUB  Y5, Y0, Y2
-	VPMINUB  Y5, Y1, Y3
+	VPSUBB   zero<>(SB), Y0, Y0
+	VPSUBB   zero<>(SB), Y1, Y1
+	VPMINUB  nine<>(SB), Y0, Y2
+	VPMINUB  nine<>(SB), Y1, Y3
 	VPCMPEQB Y0, Y2, Y2
 	VPCMPEQB Y1, Y3, Y3
 	GATHER(Y2, Y3, R8)
-	MOVQ     R8, digit+8(FP)
-	MOVQ     R9, zero+16(FP)
-	MOVQ     R10, comma+24(FP)
-	MOVQ     R11, point+32(FP)
-	MOVQ     R12, minus+40(FP)
-	MOVQ     R13, space+48(FP)
+
+	// The part before anything else, which is the end.
+	MOVQ R8, AX
+	ORQ  R10, AX
+	ORQ  R11, AX
+	ORQ  R12, AX
+	ORQ  R13, AX
+	MOVQ $-1, R15
+	NOTQ AX
+	TESTQ AX, AX
+	JZ   begins
+	LEAQ -1(AX), R15
+	NOTQ AX
+	ANDQ AX, R15
+	ANDQ R15, R10
+	JZ   done
+	XORL CX, CX
+
+begins:
+	// Where numbers begin: behind commas, carried over spaces.
+	LEAQ (BX)(R10*2), AX
+	ADDQ R13, AX
+	SBBQ BX, BX
+	NEGQ BX
+	MOVQ R10, DI
+	SHRQ $63, DI
+	ORQ  DI, BX
+	MOVQ R13, R14
+	ANDQ AX, R14             // spaces that stand elsewhere
+	MOVQ R13, DI
+	NOTQ DI
+	ANDQ DI, AX
+	MOVQ AX, DI
+	NOTQ DI
+	ANDQ R12, DI
+	ORQ  DI, R14             // minus signs that do
+
+	// The first digit of each number.
+	MOVQ AX, DI
+	ANDQ R12, DI
+	NOTQ R12
+	ANDQ R12, AX
+	LEADS(minus-8(SP), DI, R12)
+	ORQ  R12, AX
+	SHRQ $63, DI
+	MOVQ DI, minus-8(SP)
+	MOVQ R8, DI
+	NOTQ DI                  // no digits, from here on
+	MOVQ AX, R12
+	ANDQ DI, R12
+	ORQ  R12, R14
+	ANDQ R9, AX
+	LEADS(zero-16(SP), AX, R12)
+	ANDQ R8, R12
+	ORQ  R12, R14            // digits behind a zero in front
+	SHRQ $63, AX
+	MOVQ AX, zero-16(SP)
+
+	// Points have digits on both sides, and no second point behind them.
+	LEADS(digit-24(SP), R8, R12)
+	NOTQ R12
+	ANDQ R11, R12
+	ORQ  R12, R14
+	MOVQ R8, AX
+	SHRQ $63, AX
+	MOVQ AX, digit-24(SP)
+	LEADS(point-32(SP), R11, R12)
+	SHRQ $63, R11
+	MOVQ R11, point-32(SP)
+	MOVQ R12, AX
+	ANDQ DI, AX
+	ORQ  AX, R14
+	MOVQ fraction-40(SP), AX
+	NEGQ AX                  // sets the carry
+	ADCQ R8, R12
+	SBBQ AX, AX
+	NEGQ AX
+	MOVQ AX, fraction-40(SP)
+	ANDQ DI, R12
+	MOVQ R10, AX
+	NOTQ AX
+	ANDQ AX, R12
+	ORQ  R12, R14
+	TESTQ R15, R14
+	JNZ  done
+
+	// No number is longer than a short element: neither one that began in the last
+	// block nor one within this block.
+	ORQ  R10, R13
+	BSFQ R13, AX
+	MOVL $64, DI
+	CMOVQEQ DI, AX
+	ADDQ run-48(SP), AX
+	CMPQ AX, $32
+	JGT  done
+	MOVQ R13, AX
+	NOTQ AX
+	ANDQ R15, AX
+	RUN(1)
+	RUN(2)
+	RUN(4)
+	RUN(8)
+	RUN(16)
+	MOVQ AX, DI
+	SHRQ $1, DI
+	TESTQ DI, AX
+	JNZ  done
+	BSRQ R13, AX
+	MOVQ $-1, DI
+	CMOVQEQ DI, AX
+	NEGQ AX
+	ADDQ $63, AX
+	MOVQ AX, run-48(SP)
+	BSRQ R10, AX
+	JZ   next
+	LEAQ 1(SI)(AX*1), DX
+
+next:
+	ADDQ $64, SI
+	JMP  block
+
+done:
+	SUBQ text+0(FP), DX
+	MOVQ DX, passed+16(FP)
 	VZEROUPPER
 	RET

@@ -60,21 +60,20 @@ func skipDigits(data []byte, i int) int {
 // without an exponent, each with the comma behind it, and returns where it stopped:
 // at the last element or at one that is something else, or at a space before it.
 // Lists of numbers are long, and this is how almost all of them are written.
+func skipNumbers(data []byte, i int) int { return i + passNumbers(data[i:]) }
+
+// portableNumbers is passNumbers for processors for which there is no other.
 //
 // It looks at 64 bytes at a time as marks of what each byte is, so that what must
 // stand before or behind a byte is a shift by one. What is shifted out of a block is
 // shifted into the next one.
-func skipNumbers(data []byte, i int) int {
-	passed := i
+func portableNumbers(data []byte) (passed int) {
 	last := lastOfBlock{begin: 1}
-	for ; i+64 <= len(data); i += 64 {
+	for i := 0; i+64 <= len(data); i += 64 {
 		digit, zero, comma, point, minus, space := markNumbers((*[64]byte)(data[i:]))
-		part := ^uint64(0) // of the block that is looked at, with a comma at its end
 		other := ^(digit | comma | point | minus | space)
-		if other != 0 {
-			comma &= other&-other - 1
-			part = ^uint64(0) >> (64 - bits.Len64(comma))
-		}
+		part := other&-other - 1 // of the block: what stands before anything else
+		comma &= part
 		// An addition carries each beginning over the spaces in front of it.
 		begin, carry := bits.Add64(comma<<1|last.begin, space, 0)
 		strayed := space & begin // spaces that stand elsewhere
