@@ -162,6 +162,24 @@ func (r *Reply) Scan(body []byte) (jsonscan.Value, error) {
 	return r.Doc.Root(), FailureIn(r.Doc.Root())
 }
 
+// Unified scans the unified answer that the reply has, for a Client that turns it into
+// another one. It uses the memory of the scan that the answer was made from.
+func (r *Reply) Unified() (jsonscan.Value, error) {
+	var text []byte
+	if len(r.Segments) == 1 {
+		text = r.Segments[0]
+	} else {
+		text = bytes.Join(r.Segments, nil)
+	}
+	r.Doc.AllowDuplicateKeys, r.Doc.Deep = true, true
+	err := r.Doc.Parse(text)
+	r.Doc.Deep = false // it is used again for answers that need no depth
+	if err != nil {
+		return jsonscan.Value{}, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return r.Doc.Root(), nil
+}
+
 // What can be wrong with an answer besides a failure that the backend reports.
 var (
 	// ErrTruncated means that a stream ended before the answer was complete.

@@ -3,8 +3,6 @@ package messages
 import (
 	"bytes"
 	"crypto/rand"
-	"fmt"
-	"slices"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
@@ -14,17 +12,15 @@ import (
 
 // Reply turns a completion into a message.
 func (Client) Reply(req *schema.Request, reply *dialect.Reply) error {
-	body := slices.Concat(reply.Segments...)
-	doc := jsonscan.Document{Deep: true, AllowDuplicateKeys: true}
-	if err := doc.Parse(body); err != nil {
-		return fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
+	root, err := reply.Unified()
+	if err != nil {
+		return err
 	}
-	root := doc.Root()
 	choice := root.Get("choices").First()
 	message := choice.Get("message")
 	ask := readWishes(req)
 
-	w := jsonwrite.Writer{Out: make([]byte, 0, len(body)+512)}
+	w := jsonwrite.Writer{Out: make([]byte, 0, len(root.Raw())+512)}
 	beginMessage(&w, root.Get("id"), ask.model)
 	w.Name("content")
 	w.Array()

@@ -226,7 +226,12 @@ func (r *Request) Answer(completion []byte) ([]byte, error) {
 	if err := doc.Parse(completion); err != nil {
 		return nil, fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
 	}
-	choice := doc.Root().Get("choices").First()
+	return r.answer(doc.Root())
+}
+
+// answer writes the response that a completion is.
+func (r *Request) answer(completion jsonscan.Value) ([]byte, error) {
+	choice := completion.Get("choices").First()
 	message := choice.Get("message")
 	if message.Kind() != jsonscan.Object {
 		return nil, fmt.Errorf("%w: no message", dialect.ErrInvalid)
@@ -234,7 +239,7 @@ func (r *Request) Answer(completion []byte) ([]byte, error) {
 	a := answer{req: r, reason: incompleteReason(string(choice.Get("finish_reason").Text()))}
 	a.items.Out = make([]byte, 0, len(message.Raw())+len(message.Raw())/4+sizeOfItem)
 	a.addMessage(message, choice.Get("logprobs").Get("content"))
-	used := readUsage(doc.Root().Get("usage"))
+	used := readUsage(completion.Get("usage"))
 	if used == nil {
 		used = &usage{}
 	}

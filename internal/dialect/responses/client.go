@@ -159,11 +159,11 @@ func (c *Client) Unify(req *schema.Request) ([]byte, error) {
 
 // Reply turns a whole unified answer into a response.
 func (c *Client) Reply(_ *schema.Request, reply *dialect.Reply) error {
-	completion := bytes.Join(reply.Segments, nil)
-	if len(reply.Segments) == 1 {
-		completion = reply.Segments[0]
+	root, err := reply.Unified()
+	if err != nil {
+		return err
 	}
-	response, err := c.req.Answer(completion)
+	response, err := c.req.answer(root)
 	if err != nil {
 		return err
 	}
