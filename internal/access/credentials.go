@@ -17,6 +17,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -345,6 +347,20 @@ func checkName(field, name string, report func(path, message string)) {
 	}
 	if strings.ContainsFunc(name, foreign) || len(name) > longest {
 		report(field, errNoPlainName.Error())
+	}
+	if name == "." || name == ".." {
+		report(field, "must not be . or .., which mean something else in a path")
+	}
+}
+
+// checkTenant reports a name of a tenant that cannot be stored or shown.
+func checkTenant(field, name string, report func(path, message string)) {
+	const longest = 128
+	if len(name) > longest {
+		report(field, "must not be longer than 128 bytes")
+	}
+	if !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
+		report(field, "must be text without control characters")
 	}
 }
 

@@ -41,11 +41,8 @@ func (c *Credentials) staticKey(id string) *Key {
 // Check reports what is wrong with a key that is to be issued, by the names of
 // its fields.
 func (k Key) Check(report func(path, message string)) {
-	const longest = 128
 	checkName("id", k.ID, report)
-	if len(k.Tenant) > longest {
-		report("tenant", "must not be longer than 128 bytes")
-	}
+	checkTenant("tenant", k.Tenant, report)
 	k.Terms.check("", report)
 }
 

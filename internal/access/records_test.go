@@ -34,6 +34,12 @@ func TestNamesThatCanStandInAPath(t *testing.T) {
 	}{
 		{access.Key{}.Check, nil}, // it gets an id
 		{access.Key{ID: long, Tenant: long}.Check, nil},
+		{access.Key{ID: ".."}.Check, []string{"id"}},
+		{access.Key{ID: "."}.Check, []string{"id"}},
+		{access.Key{ID: "...", Tenant: "ä/ö & co."}.Check, nil},
+		{access.Key{Tenant: "a\x00b"}.Check, []string{"tenant"}},
+		{access.Key{Tenant: "a\xffb"}.Check, []string{"tenant"}},
+		{access.IssuedToken{Token: access.Token{Name: "..", Role: access.Viewer}}.Check, []string{"name"}},
 		{access.Key{ID: long + "x", Tenant: long + "x"}.Check, []string{"id", "tenant"}},
 		{access.Key{Terms: access.Terms{ExpiresAt: "tomorrow"}}.Check, []string{"expiresAt"}},
 		{access.IssuedToken{Token: access.Token{Name: long, Role: access.Viewer}}.Check, nil},

@@ -46,7 +46,6 @@ func (t *TermSet) Tenant(name string) int {
 
 // Check reports every field that has a value it may not have.
 func (t TermSet) Check(report func(path, message string)) {
-	const longest = 128
 	names := firstUse{}
 	if len(t.Tenants) > maxTenants {
 		report("tenants", fmt.Sprintf("must not have more than %d entries", maxTenants))
@@ -54,9 +53,7 @@ func (t TermSet) Check(report func(path, message string)) {
 	for i, tenant := range t.Tenants {
 		at := fmt.Sprintf("tenants[%d].", i)
 		names.check(tenant.Name, at+"name", report)
-		if len(tenant.Name) > longest {
-			report(at+"name", "must not be longer than 128 bytes")
-		}
+		checkTenant(at+"name", tenant.Name, report)
 		tenant.Terms.check(at, report)
 	}
 	t.Defaults.check("defaults.", report)

@@ -24,7 +24,7 @@ const (
 	micro = 1_000_000
 )
 
-var errAmount = errors.New(`want an amount with at most 12 digits behind the point, such as 2.5`)
+var errAmount = errors.New(`want an amount from 0 to 9223372 with at most 12 digits behind the point, such as 2.5`)
 
 // ParseAmount reads a decimal number, with or without an exponent.
 func ParseAmount(text string) (Amount, error) {

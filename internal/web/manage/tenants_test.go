@@ -129,6 +129,7 @@ func TestWrongTermsAreRefusedAndNamed(t *testing.T) {
 		r.API("PUT", "/api/config/terms", body, admin...).Is(t, 400, part)
 	}
 	r.API("PUT", "/api/config/terms/tenants/acme", `{"limits":{"tokensPerMinute":-5}}`, admin...).Is(t, 400, `"limits.tokensPerMinute`)
+	r.API("PUT", "/api/config/terms/tenants/a%00b", `{}`, admin...).Is(t, 400, "control characters")
 	r.API("PUT", "/api/config/terms/tenants/acme", `{"name":"other"}`, admin...).Is(t, 400, "name")
 	r.API("PUT", "/api/config/terms", `{"tenants":[]}`, "Authorization", "Bearer viewer-token").Is(t, 403)
 	if r.Control.Version() != 1 {
