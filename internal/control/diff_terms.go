@@ -1,7 +1,6 @@
 package control
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -49,10 +48,10 @@ func compareTerms(of string, from, to access.Terms) (found []Difference) {
 // termFields returns the single values of terms by their names; a list is one value.
 func termFields(t access.Terms) map[string]any {
 	fields := fieldsOf(t)
-	for name, list := range map[string]string{
-		"services": strings.Trim(fmt.Sprint(t.Services), "[]"), "models": strings.Join(t.Models, " "), "addresses": strings.Join(t.Addresses, " "),
-	} {
-		fields[name] = list
+	services := make([]string, len(t.Services))
+	for i, service := range t.Services {
+		services[i] = service.String()
 	}
+	fields["services"], fields["models"], fields["addresses"] = strings.Join(services, " "), strings.Join(t.Models, " "), strings.Join(t.Addresses, " ")
 	return fields
 }
