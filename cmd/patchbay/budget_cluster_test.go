@@ -228,9 +228,9 @@ func TestBudgetOfThreeGatewaysWhileRedisIsKilled(t *testing.T) {
 func TestBudgetOfThreeGatewaysInRandomHistories(t *testing.T) {
 	t.Parallel()
 	for range killRounds(4) / 4 {
-		seed := rand.Uint64() //nolint:gosec // chooses a history
+		seed := rand.Uint64()
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			random := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // chooses a history
+			random := rand.New(rand.NewPCG(seed, 1))
 			team := newTeamBudget(t, 20_000)
 			for range 5 {
 				each := 5 + random.IntN(25)
