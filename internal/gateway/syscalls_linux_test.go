@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strconv"
@@ -50,6 +51,16 @@ func blocking(t *testing.T, c net.Conn) int {
 // one write. A request is shorter than what one read returns.
 func replyOnce(t *testing.T, reply string) string {
 	t.Helper()
+	return serveOne(t, func(socket int, _ []byte) error {
+		_, err := syscall.Write(socket, []byte(reply))
+		return err
+	})
+}
+
+// serveOne answers every request on a listener's first connection, which is in blocking
+// mode. The connection ends with the first error.
+func serveOne(t *testing.T, answer func(socket int, request []byte) error) string {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -73,10 +84,8 @@ func replyOnce(t *testing.T, reply string) string {
 		defer func() { _ = file.Close() }()
 		socket, buf := int(file.Fd()), make([]byte, 64<<10)
 		for {
-			if n, err := syscall.Read(socket, buf); n <= 0 || err != nil {
-				return
-			}
-			if _, err := syscall.Write(socket, []byte(reply)); err != nil {
+			n, err := syscall.Read(socket, buf)
+			if n <= 0 || err != nil || answer(socket, buf[:n]) != nil {
 				return
 			}
 		}
@@ -115,5 +124,53 @@ func TestSystemCallsPerChatRequest(t *testing.T) {
 	// A little of what else the process does, such as writing its log, is in the count.
 	if each > most+0.25 {
 		t.Errorf("%.2f reads and writes for a request, want no more than %d", each, most)
+	}
+}
+
+// An event of a stream that comes by itself takes a read, a read that finds nothing more,
+// and a write. The backend sends an event when the client has the one before.
+func TestSystemCallsPerEvent(t *testing.T) {
+	const most, events = 3, 400
+	const event = `data: {"id":"1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"word %d"},"finish_reason":null}]}` + "\n\n"
+	next := make(chan struct{})
+	backend := serveOne(t, func(socket int, _ []byte) error {
+		if _, err := syscall.Write(socket, []byte("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")); err != nil {
+			return err
+		}
+		for n := 0; ; n++ {
+			if _, open := <-next; !open {
+				return io.EOF
+			}
+			text := fmt.Sprintf(event, n)
+			if _, err := syscall.Write(socket, fmt.Appendf(nil, "%x\r\n%s\r\n", len(text), text)); err != nil {
+				return err
+			}
+		}
+	})
+	r := gatewaytest.Start(t, "services: {chat: {health-check: {enabled: false}, instances: [{name: m, base-url: \""+backend+"\"}]}}")
+	defer close(next)
+	socket := blocking(t, r.DialRaw())
+	if _, err := syscall.Write(socket, []byte(gatewaytest.RawPost(`{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}`))); err != nil {
+		t.Fatal(err)
+	}
+	answer := make([]byte, 16<<10)
+	receive := func(n int) {
+		next <- struct{}{}
+		if got, err := syscall.Read(socket, answer); err != nil || !bytes.Contains(answer[:got], fmt.Appendf(nil, "word %d", n)) {
+			t.Fatalf("%q, %v", answer[:got], err)
+		}
+	}
+	for n := range 3 { // from which it is seen that they are alike
+		receive(n)
+	}
+	before := readsAndWrites(t)
+	for n := range events {
+		receive(3 + n)
+	}
+	const own = 2 // the backend's write and the client's read
+	each := float64(readsAndWrites(t)-before)/events - own
+	t.Logf("%.2f reads and writes", each)
+	if each > most+0.25 {
+		t.Errorf("%.2f reads and writes for an event, want no more than %d", each, most)
 	}
 }
