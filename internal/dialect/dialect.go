@@ -78,6 +78,9 @@ type Forwarder interface {
 	// at the first event that has to be read with Next, or is not whole, and returns
 	// how much of came it has used.
 	Forward(out, came []byte) (extended []byte, used int)
+	// Rest is called before a wait for more events to forward. It gives up memory that
+	// only events which have to be read need: thousands of streams may wait.
+	Rest()
 }
 
 // Splitter is an Adapter that makes events of a whole answer for a client that

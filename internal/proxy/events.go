@@ -168,6 +168,7 @@ func (e *eventWriter) flush() {
 
 // Flush is flush, and returns the time after it.
 func (e *eventWriter) Flush() time.Time {
+	e.forwarder.Rest()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if len(e.buf) == 0 || e.err != nil {

@@ -81,7 +81,7 @@ func New(o Options) *Client {
 	c.buffers.New = func() any { b := make([]byte, bufferSize); return &b }
 	c.socketBuffers.New = func() any { b := make([]byte, socketBuffer); return &b }
 	c.lent.New = func() any { b := make([]byte, lentSize); return &b }
-	c.scratch.New = func() any { b := make([]byte, 0, 2<<10); return &b }
+	c.scratch.New = func() any { b := make([]byte, 0, 512); return &b } // most heads are shorter
 	return c
 }
 

@@ -43,6 +43,7 @@ type events struct {
 	done      bool // nothing more is read
 	usageSent bool
 	large     bool // the last event was large, and memory that it needed is held
+	rested    bool // nothing was scanned since Rest
 }
 
 var chunkObject = []byte(`"object":"chat.completion.chunk"`)
@@ -119,6 +120,16 @@ func (e *events) Forward(out, came []byte) (extended []byte, used int) {
 	}
 }
 
+// Rest gives up what scanning and editing a chunk needs.
+func (e *events) Rest() {
+	if e.rested {
+		return
+	}
+	e.rested = true
+	e.doc, e.template.delta = jsonscan.Document{}, jsonscan.Document{}
+	e.out, e.segments, e.edits = nil, nil, nil
+}
+
 // dropLarge gives back the memory of a large event, now that its chunk was used.
 func (e *events) dropLarge() {
 	if !e.large {
@@ -138,10 +149,11 @@ func (e *events) chunk(event dialect.Event) ([]byte, error) {
 	if e.template.matches(event.Data) {
 		out := e.template.apply(e.out, event.Data)
 		if len(e.template.out) > 0 {
-			e.out = out
+			e.out, e.rested = out, false
 		}
 		return out, nil
 	}
+	e.rested = false
 	e.large = len(event.Data) > dialect.MaxKept
 	e.doc.AllowDuplicateKeys = true
 	if err := e.doc.Parse(event.Data); err != nil {

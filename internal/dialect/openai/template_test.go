@@ -202,3 +202,24 @@ func TestForwardAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// A stream that rests holds nothing that scanning needs, and goes on as before.
+func TestAStreamThatRestsHoldsNoMemoryForScanning(t *testing.T) {
+	chunk := "data: " + fmt.Sprintf(templateChunk, "another name", "text", "") + "\n\n"
+	last := strings.ReplaceAll(chunk, `"finish_reason":null`, `"finish_reason":"stop"`)
+	events := Chat{}.Events(streamRequest(t), strings.NewReader(chunk+chunk+last+"data: [DONE]\n\n")).(*events)
+	want, _, _ := chunksOf(t, chunk+chunk+last+"data: [DONE]\n\n", true)
+	for n := range want {
+		got, err := events.Next()
+		if err != nil || string(got) != want[n] {
+			t.Fatalf("%q, %v, want %q", got, err, want[n])
+		}
+		events.Rest()
+		if events.out != nil || events.segments != nil || len(events.doc.Data()) > 0 {
+			t.Error("memory is held")
+		}
+	}
+	if _, err := events.Next(); !errors.Is(err, io.EOF) {
+		t.Error(err)
+	}
+}
