@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/seal"
@@ -224,6 +225,12 @@ func TestOneCommandStartsThreeGateways(t *testing.T) {
 			return strings.Contains(ask(n, "admin-token", "GET", "/api/config/terms", "").Body, `"tenants":[]`)
 		})
 	}
+	checkSharedLimit(t, redis, func(gateway int) int {
+		return ask(gateway, key, "POST", "/v1/chat/completions", gatewaytest.PlainHi).Status
+	},
+		func(gateway int) bool {
+			return strings.Contains(ask(gateway, "admin-token", "GET", "/metrics", "").Body, "\nmodel_router_shared_limits_healthy 1\n")
+		})
 	if err := command.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -235,6 +242,33 @@ func TestOneCommandStartsThreeGateways(t *testing.T) {
 			_ = connection.Close()
 			t.Errorf("gateway %d runs", n)
 		}
+	}
+}
+
+// checkSharedLimit kills Redis, starts it again without its data, and checks that three
+// gateways then have the limit of team.yaml together: a bucket of 100, with 10 a second, and
+// at most a lease of 100/6 for each beyond it, because the data were lost.
+func checkSharedLimit(t *testing.T, redis *storetest.Server, chat func(gateway int) (status int), isHealthy func(gateway int) bool) {
+	t.Helper()
+	redis.Kill()
+	for n := range 3 {
+		gatewaytest.Eventually(t, "each takes its share", func() bool {
+			chat(n)
+			return !isHealthy(n)
+		})
+	}
+	redis.Start()
+	for n := range 3 {
+		gatewaytest.Eventually(t, "the limit is shared again", func() bool { return isHealthy(n) })
+	}
+	began, allowed := time.Now(), 0
+	for n := range 240 {
+		if chat(n%3) == http.StatusOK {
+			allowed++
+		}
+	}
+	if most := 100 + 3*100/6 + 10*(int(time.Since(began)/time.Second)+1); allowed > most {
+		t.Errorf("%d of 240 were let in, at most %d may be", allowed, most)
 	}
 }
 
