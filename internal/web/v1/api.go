@@ -175,7 +175,7 @@ func (a *API) begin(w http.ResponseWriter, r *http.Request, d *door) *exchange {
 	x.call.Unified, x.call.Service, x.call.Door = true, d.id.Service(), d.id
 	x.table, x.memory = a.current.Load(), a.options.Memory
 	x.take(&a.inputs)
-	if d.client != nil {
+	if d.id.IsTranslated() {
 		x.takeSource()
 	}
 	if d.errors != nil {

@@ -1,7 +1,9 @@
 package v1_test
 
 import (
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -104,4 +106,28 @@ func TestFaultsOfBackendsAtEveryDoor(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The memory of a request is used for the next one while its answer is still streamed.
+// What the last event repeats is nevertheless that of its own request.
+func TestStreamedResponsesRepeatTheirOwnRequests(t *testing.T) {
+	t.Parallel()
+	b := gatewaytest.StartBackend(t)
+	b.SetDefault(simulator.Behaviour{Step: simulator.Step{EventDelay: time.Millisecond}})
+	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", b.URL())))
+	var all sync.WaitGroup
+	for i := range 24 {
+		all.Go(func() {
+			for turn := range 4 {
+				mark := fmt.Sprintf("%d-%d-%s", i, turn, strings.Repeat("x", 50*i))
+				reply := r.Do("POST", "/v1/responses", `{"model":"m","stream":true,"instructions":"`+mark+`","metadata":{"mark":"`+mark+`"},"input":"hi"}`)
+				events := doorEvents(t, reply.Body)
+				last := gatewaytest.DecodeObject(t, events[len(events)-1].data)
+				if gatewaytest.At(t, last, "response/metadata/mark") != mark || gatewaytest.At(t, last, "response/instructions") != mark {
+					t.Errorf("%s: %s", mark, events[len(events)-1].data)
+				}
+			}
+		})
+	}
+	all.Wait()
 }
