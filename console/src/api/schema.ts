@@ -3268,10 +3268,6 @@ export interface components {
             tls?: components["schemas"]["BackendTLSInput"] | null;
             upstreamModel?: string | null;
             weight?: number | null;
-        } | {
-            name: unknown;
-        } | {
-            models: unknown;
         };
         InstanceList: {
             instances: components["schemas"]["InstanceStatus"][];

@@ -337,7 +337,7 @@ export const en = {
   'services.foundModels': '{n} model found|{n} models found',
   'services.foundAt': 'asked {ago}',
   'services.tier': 'Tier',
-  'services.tierHint': '0 first; higher ones only when lower ones cannot',
+  'services.tierHint': '0 is tried first',
   'services.invalidTier': 'must be a whole number from 0 to 100',
   'services.invalidWhole': 'must be a whole number, 0 or more',
   'services.more': 'Path, proxy, headers',

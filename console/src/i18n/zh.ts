@@ -338,7 +338,7 @@ export const zh: Dictionary = {
   'services.foundModels': '已发现 {n} 个模型',
   'services.foundAt': '查询于{ago}',
   'services.tier': '层级',
-  'services.tierHint': '0 优先；低层不可用时才用高层',
+  'services.tierHint': '0 最先使用',
   'services.invalidTier': '必须是 0 到 100 的整数',
   'services.invalidWhole': '必须是不小于 0 的整数',
   'services.more': '路径、代理与请求头',

@@ -147,9 +147,11 @@ function InstanceRow({ row, stats, version, now, selected, onRemove }: {
       </td>
       <td className="cut nmtd">
         <button type="button" className="nmad" title={id} onClick={open}>
-          <Name className={`font-medium ${enabled ? '' : 'off'}`}>{label(instance)}</Name>
-          <code className="muted trunc">{host(instance.baseUrl)}</code>
-          {(instance.tier ?? 0) > 0 && <span className="tag off">{t('services.tierIs', { n: instance.tier ?? 0 })}</span>}
+          <Name className={`font-medium ${enabled ? '' : 'off'}`}>{instance.models?.[0] === 'discover' ? t('services.serves.all') : label(instance)}</Name>
+          <code className="muted trunc">
+            {host(instance.baseUrl)}
+            {(instance.tier ?? 0) > 0 && ` · ${t('services.tierIs', { n: instance.tier ?? 0 })}`}
+          </code>
         </button>
       </td>
       <td className="sttd">{discovers ? (
