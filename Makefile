@@ -165,7 +165,7 @@ console-check:
 	else \
 		echo "console: types, lint, tests, build"; mkdir -p bin; \
 		$(MAKE) -s $(CONSOLE)/node_modules/.package-lock.json && cd $(CONSOLE) && PATH=$$PWD/node_modules/.bin:$$PATH && \
-		{ tsc --noEmit --incremental --tsBuildInfoFile ../bin/console.tsbuildinfo & types=$$!; vitest run && eslint --cache --cache-strategy content --cache-location ../bin/console.eslint . && vite build --logLevel warn --outDir ../bin/console --emptyOutDir && wait $$types; } >../bin/console.log 2>&1 && \
+		{ tsc --noEmit --incremental --tsBuildInfoFile ../bin/console.tsbuildinfo & types=$$!; vitest run --testTimeout 120000 --hookTimeout 120000 && eslint --cache --cache-strategy content --cache-location ../bin/console.eslint . && vite build --logLevel warn --outDir ../bin/console --emptyOutDir && wait $$types; } >../bin/console.log 2>&1 && \
 		diff -r dist ../bin/console || { tail -n 40 ../bin/console.log; exit 1; }; \
 	fi
 

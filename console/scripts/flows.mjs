@@ -338,7 +338,7 @@ const flows = {
     await page.locator('.drawer .stack .me', { hasText: '75 %' }).waitFor()
     await page.locator('.drawer').getByRole('button', { name: /Save as version/ }).click()
     await page.locator('.toast', { hasText: 'is saved.' }).waitFor()
-    await page.locator('.svc tr', { hasText: first.baseUrl.replace('http://', '') }).first().getByText('/ 75 %').waitFor({ timeout: 30_000 })
+    await page.locator('.svc tr', { hasText: first.baseUrl.replace('http://', '') }).first().getByText('/ 75 %').waitFor({ state: 'attached', timeout: 60_000 })
     let there = 0
     for (let i = 0; i < 20; i++) {
       const { body } = await call('GET', `/api/monitoring/calls/${(await chat('demo-chat')).headers.get('x-request-id')}`)
@@ -669,7 +669,9 @@ const flows = {
       await page.locator('.drawer [role=note]').first().focus()
       assert.match(await page.evaluate(() => document.activeElement.textContent), denied)
       await look('/quota', '.empty .btn.pri')
-      await look('/versions', '.vg .bar .btn')
+      const changed = await fetch(`${url}/api/config/type/services/tts`, { method: 'PUT', headers: { authorization: `Bearer ${tokens.ADMIN}`, 'content-type': 'application/json' }, body: JSON.stringify({ loadBalancer: 'random' }) })
+      assert.equal(changed.status, 200)
+      await look('/versions?version=1', '.vg footer .btn.pri')
       await look('/settings', '.panel .sw')
       await page.goto(`${url}/resilience`)
       await page.locator('.brk .b-menu button').first().click()
