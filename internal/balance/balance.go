@@ -15,8 +15,8 @@ import (
 // empty and holds instances of one pool in the order of their positions.
 type Balancer interface {
 	Pick(from []*backend.Instance, client netip.Addr) *backend.Instance
-	// Peek returns what Pick would, and changes nothing. It returns nil if the choice
-	// is random.
+	// Peek returns what Pick would, and does not change what Pick returns next. It
+	// returns nil if the choice is random, which it is not where there is only one.
 	Peek(from []*backend.Instance, client netip.Addr) *backend.Instance
 }
 
@@ -25,7 +25,9 @@ type Balancer interface {
 // each instance of the new pool was in the old one, -1 for those that are new. The
 // scale is the ratio of the total weights of the new and the old pool: credit must
 // be scaled, or a negative credit from large weights would exclude an instance for
-// very long after the weights were reduced.
+// very long after the weights were reduced. A type that is not named here starts anew;
+// name a new one if it keeps anything between picks. What belongs to an instance rather
+// than to the choice belongs into backend.State, which outlives edits by itself.
 func Carry(to, from Balancer, positions []int, scale float64) {
 	switch next := to.(type) {
 	case *roundRobin:
@@ -204,17 +206,17 @@ type affinity struct {
 }
 
 const (
-	// walked is the size up to which a pool is walked for every request: that is
+	// maxWalkedPool is the size up to which a pool is walked for every request: that is
 	// quicker than remembering.
-	walked = 8
-	// remembered is for how many clients a balancer knows the answer, at the most.
-	remembered = 256
+	maxWalkedPool = 8
+	// maxRememberedClients is for how many clients a balancer knows the answer.
+	maxRememberedClients = 256
 )
 
 func newRendezvous(size int) *rendezvous {
 	b := &rendezvous{size: size}
-	if size > walked {
-		b.known = make([]atomic.Pointer[affinity], remembered)
+	if size > maxWalkedPool {
+		b.known = make([]atomic.Pointer[affinity], maxRememberedClients)
 	}
 	return b
 }
@@ -223,46 +225,46 @@ func newRendezvous(size int) *rendezvous {
 // serves one pool of one configuration.
 func (b *rendezvous) Pick(from []*backend.Instance, client netip.Addr) *backend.Instance {
 	if b.known == nil || len(from) != b.size {
-		return favourite(from, client)
+		return highestScore(from, client)
 	}
 	address := client.As16()
-	slot := &b.known[mix(binary.BigEndian.Uint64(address[8:])^binary.BigEndian.Uint64(address[:8]))%remembered]
+	slot := &b.known[mix(binary.BigEndian.Uint64(address[8:])^binary.BigEndian.Uint64(address[:8]))%maxRememberedClients]
 	if known := slot.Load(); known != nil && known.client == client {
 		return known.picked
 	}
-	picked := favourite(from, client)
+	picked := highestScore(from, client)
 	slot.Store(&affinity{client, picked})
 	return picked
 }
 
-// favourite returns the instance with the highest score for a client.
-func favourite(from []*backend.Instance, client netip.Addr) *backend.Instance {
+// highestScore returns the instance with the highest score for a client.
+func highestScore(from []*backend.Instance, client netip.Addr) *backend.Instance {
 	address := client.As16()
 	seed := mix(binary.BigEndian.Uint64(address[:8])) ^ binary.BigEndian.Uint64(address[8:])
-	best, highest := from[0], draw(seed, from[0])
+	best, highest := from[0], score(seed, from[0])
 	for _, i := range from[1:] {
-		if u := draw(seed, i); outbids(u, i.Share, highest, best.Share) {
+		if u := score(seed, i); scoresHigher(u, i.Share, highest, best.Share) {
 			best, highest = i, u
 		}
 	}
 	return best
 }
 
-// draw returns the score of an instance for a client, uniform in [0,1).
-func draw(seed uint64, i *backend.Instance) float64 {
+// score returns the score of an instance for a client, uniform in [0,1).
+func score(seed uint64, i *backend.Instance) float64 {
 	return float64(mix(seed^i.Hash)>>11) / (1 << 53)
 }
 
-// outbids compares two draws by their weights: -w/ln(u) is highest for an
+// scoresHigher compares two scores by their weights: -w/ln(u) is highest for an
 // instance with a probability in proportion to its weight.
-func outbids(u float64, share int64, v float64, other int64) bool {
+func scoresHigher(u float64, share int64, v float64, other int64) bool {
 	if share == other {
 		return u > v // the logarithm changes nothing and takes its time
 	}
 	return -float64(share)/math.Log(u) > -float64(other)/math.Log(v)
 }
 
-// Peek returns what Pick would.
+// Peek returns what Pick would. That it is remembered changes no choice.
 func (b *rendezvous) Peek(from []*backend.Instance, client netip.Addr) *backend.Instance {
 	return b.Pick(from, client)
 }

@@ -449,18 +449,18 @@ func TestIPHashMovesOnlyClientsOfChangedInstances(t *testing.T) {
 	})
 }
 
-// The lowest draw of all, of which there is no logarithm, is a bid like any other.
+// The lowest score of all, of which there is no logarithm, counts like any other.
 func TestIPHashLowestDrawLoses(t *testing.T) {
 	all := team(t, 7, 1)
 	client := netip.IPv6Unspecified() // its seed is 0
 	all[0].Hash = 0
 	b := balance.New(balance.IPHash, len(all))
 	if got := letter(b.Pick(all, client)); got != "b" {
-		t.Errorf("the lowest draw won: %s", got)
+		t.Errorf("the lowest score won: %s", got)
 	}
 	slices.Reverse(all)
 	if got := letter(b.Pick(all, client)); got != "b" {
-		t.Errorf("the lowest draw won in second place: %s", got)
+		t.Errorf("the lowest score won in second place: %s", got)
 	}
 }
 
@@ -470,7 +470,7 @@ func TestIPHashEqualBidsGoToTheFirst(t *testing.T) {
 		all := team(t, weights...)
 		all[0].Hash, all[1].Hash = 0, 0
 		b := balance.New(balance.IPHash, len(all))
-		if got := letter(b.Pick(all, netip.IPv6Unspecified())); got != "a" { // its seed is 0, and so is every draw
+		if got := letter(b.Pick(all, netip.IPv6Unspecified())); got != "a" { // its seed is 0, and so is every score
 			t.Errorf("weights %v: %s was picked", weights, got)
 		}
 	}

@@ -18,7 +18,7 @@ const (
 	LeastConnections
 	IPHash
 
-	strategyCount = int(IPHash) + 1
+	strategyCount = iota // new strategies come before it
 )
 
 // strategies has a row for each strategy: its name with underscores, and what
@@ -35,6 +35,15 @@ var strategies = [strategyCount]struct {
 
 // New returns a balancer for a pool of the given size.
 func New(strategy Strategy, size int) Balancer { return strategies[strategy].make(size) }
+
+// Strategies returns every strategy.
+func Strategies() []Strategy {
+	all := make([]Strategy, strategyCount)
+	for n := range all {
+		all[n] = Strategy(n)
+	}
+	return all
+}
 
 // Names returns the name of every strategy.
 func (Strategy) Names() []string {

@@ -14,9 +14,7 @@ import (
 )
 
 // benchStrategies are measured each on its own.
-func benchStrategies() []balance.Strategy {
-	return []balance.Strategy{balance.RoundRobin, balance.Random, balance.LeastConnections, balance.IPHash}
-}
+func benchStrategies() []balance.Strategy { return balance.Strategies() }
 
 // everyPolicy switches on all that can be: slots, a queue, a limit, breakers.
 func everyPolicy(strategy balance.Strategy) func(*config.Service) {

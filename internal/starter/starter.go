@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/patchbay-ai/patchbay/internal/balance"
 	"github.com/patchbay-ai/patchbay/internal/discover"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -70,6 +71,7 @@ server:
 
 func writeServices(b *strings.Builder, backends []Backend) {
 	b.WriteString("services:\n")
+	kebabStrategies := strings.Split(strings.ReplaceAll(strings.Join(balance.RoundRobin.Names(), " "), "_", "-"), " ")
 	for _, serviceType := range schema.ServiceTypes() {
 		var lines []string
 		for _, backend := range backends {
@@ -80,8 +82,8 @@ func writeServices(b *strings.Builder, backends []Backend) {
 		}
 		fmt.Fprintf(b, "  %s:\n", kebab(serviceType))
 		if serviceType == schema.Chat {
-			b.WriteString(`    # load-balancer: round-robin  # or least-connections, random, ip-hash
-    # rate-limit: { capacity: 100, refill-rate: 10 }
+			fmt.Fprintf(b, "    # load-balancer: %s  # or %s\n", kebabStrategies[0], strings.Join(kebabStrategies[1:], ", "))
+			b.WriteString(`    # rate-limit: { capacity: 100, refill-rate: 10 }
     # circuit-breaker: { failure-threshold: 5, recovery-timeout: 30s, success-threshold: 3 }
 `)
 		}
