@@ -33,7 +33,7 @@ const (
 	ReadSelf   Permission = "auth:self:read"
 	UseSession Permission = "auth:session:use"
 
-	// The codes of the ledger are the specification's own.
+	// Existing clients use these codes; do not rename them.
 	ReadQuota      Permission = "config:quota:read"
 	WriteQuota     Permission = "config:quota:write"
 	ReadQuotaUsage Permission = "monitoring:quota:read"
