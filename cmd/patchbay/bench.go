@@ -17,6 +17,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
+	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/measure"
 )
 
@@ -128,8 +129,11 @@ func (f *benchFlags) backend(ctx context.Context, gateway *remote) (measure.Targ
 		return measure.Target{}, err
 	}
 	for _, i := range instances {
-		speaksOpenAI := i.Adapter != "anthropic" && i.Adapter != "gemini" && i.Adapter != "azure" && i.Path == ""
-		if !i.Enabled || !speaksOpenAI || f.model != "" && f.model != i.Name {
+		kind, err := kinds.Lookup(i.Adapter)
+		if err != nil {
+			continue // the gateway is of another release, which knows more kinds
+		}
+		if !i.Enabled || !kind.ServesOpenAIChat() || i.Path != "" || f.model != "" && f.model != i.Name {
 			continue
 		}
 		target := measure.Target{URL: versioned(i.BaseURL), Key: i.APIKey, Model: i.Name}

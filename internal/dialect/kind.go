@@ -41,6 +41,9 @@ type Kind struct {
 	// APIVersion is the query parameter api-version of the calls below Deployments,
 	// unless the instance says otherwise; empty means that there is none.
 	APIVersion string
+	// OpenAIBeside means that the backend also serves OpenAI's chat API, beside its own
+	// for which the kind is.
+	OpenAIBeside bool
 	// Health is the path of a health check that costs nothing and makes the backend
 	// do no work; empty means that a health check only connects.
 	Health string
@@ -79,6 +82,12 @@ func (r Route) isUsual(host string) bool {
 type Quirks struct {
 	// TextDocuments means that documents to rank must be texts, not objects.
 	TextDocuments bool
+}
+
+// ServesOpenAIChat reports whether a backend answers requests of OpenAI's chat API below
+// /v1 of its base address.
+func (k *Kind) ServesOpenAIChat() bool {
+	return k.OpenAIBeside || k.Routes[schema.Chat].Path == "/v1/chat/completions" && k.Deployments == ""
 }
 
 // Endpoint is what an adapter needs to know of an instance.

@@ -215,9 +215,10 @@ var table = []*dialect.Kind{
 		},
 	},
 	{
-		Name:     "ollama",
-		TypeName: "OllamaAdapter",
-		Health:   "/api/version",
+		Name:         "ollama",
+		TypeName:     "OllamaAdapter",
+		OpenAIBeside: true,
+		Health:       "/api/version",
 		Native: map[schema.Door]dialect.Route{
 			schema.DoorCompletions: {Path: "/api/generate", Adapter: ollama.Generate{}},
 		},

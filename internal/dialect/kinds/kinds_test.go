@@ -17,3 +17,16 @@ func TestUnknownAdapterNamesTheNearest(t *testing.T) {
 		}
 	}
 }
+
+// A benchmark asks a backend of such a kind directly, without translation.
+func TestKindsThatServeOpenAIsChatAPI(t *testing.T) {
+	for name, want := range map[string]bool{
+		"openai": true, "vllm": true, "llamacpp": true, "ollama": true,
+		"azure": false, "anthropic": false, "claude": false, "gemini": false, "tei": false,
+	} {
+		kind, err := kinds.Lookup(name)
+		if err != nil || kind.ServesOpenAIChat() != want {
+			t.Errorf("%s serves it: %t, want %t (%v)", name, kind.ServesOpenAIChat(), want, err)
+		}
+	}
+}

@@ -18,8 +18,8 @@ import (
 // and while the stream waits for the next event their memory is free.
 func TestALargeEventIsNotKept(t *testing.T) {
 	picture := strings.Repeat("iVBORw0K", 1<<20)
-	for name, c := range map[string]struct {
-		speak        dialect.Streamer
+	cases := map[string]struct {
+		adapter      dialect.Streamer
 		large, small string
 	}{
 		"openai": {
@@ -47,7 +47,10 @@ func TestALargeEventIsNotKept(t *testing.T) {
 			`{"message":{"content":"` + picture + `"},"done":false}` + "\n",
 			`{"message":{"content":"x"},"done":false}` + "\n",
 		},
-	} {
+	}
+	tested := map[dialect.Adapter]bool{}
+	for name, c := range cases {
+		tested[c.adapter] = true
 		t.Run(name, func(t *testing.T) {
 			var pieces []io.Reader // as they come over a connection
 			for _, event := range []string{c.large, c.small, c.large, c.small, c.small} {
@@ -55,7 +58,7 @@ func TestALargeEventIsNotKept(t *testing.T) {
 			}
 			body := io.MultiReader(pieces...)
 			before := heap()
-			events := c.speak.Events(requestOf(t, schema.Chat, true), body)
+			events := c.adapter.Events(requestOf(t, schema.Chat, true), body)
 			for i, want := range []int{len(picture), 1, len(picture), 1, 1} {
 				chunk, err := events.Next()
 				if err != nil || len(chunk) < want || want == 1 && len(chunk) > 500 {
@@ -68,6 +71,11 @@ func TestALargeEventIsNotKept(t *testing.T) {
 			runtime.KeepAlive(events)
 			runtime.KeepAlive(pieces)
 		})
+	}
+	for _, kind := range table {
+		if chat, ok := kind.Routes[schema.Chat]; ok && !tested[chat.Adapter] {
+			t.Errorf("no case above has the events of %s", kind.Name)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package kinds
 
 import (
 	"errors"
+	"io/fs"
 	"path/filepath"
 	"testing"
 
@@ -9,46 +10,45 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
-// A transcript that expects a refusal and nothing else must get one.
-func TestAnthropicTranscriptsThatExpectARefusal(t *testing.T) {
-	paths, err := filepath.Glob("testdata/golden/anthropic/*.txt")
-	if err != nil || len(paths) == 0 {
-		t.Fatal(len(paths), err)
-	}
-	for _, path := range paths {
-		g := readGolden(t, path)
-		if g.has("answer") || !g.has("error") {
-			continue
+// A transcript of any dialect that has an error and no answer is about a request which
+// the dialect cannot express. The client is told so with the place in its request.
+func TestRefusedRequestsNameThePlace(t *testing.T) {
+	dialects := map[string]bool{}
+	err := filepath.WalkDir("testdata/golden", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || filepath.Ext(path) != ".txt" {
+			return err
 		}
-		target := g.target(t, schema.Chat)
-		if err := target.Adapter.Call(g.request(t, schema.Chat), target, new(wire.Call)); err == nil {
-			t.Errorf("%s: not refused", path)
-		}
-	}
-}
-
-// A transcript that expects an error of the request itself must get one: the
-// golden test looks at the error only when there is one.
-func TestGeminiRefusesWhatItCannotSay(t *testing.T) {
-	paths, err := filepath.Glob("testdata/golden/gemini/*.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range paths {
 		g := readGolden(t, path)
 		if !g.has("error") || g.has("answer") || g.settings["door"] != "" {
-			continue
+			return nil
 		}
+		dialects[g.settings["kind"]] = true
 		var service schema.ServiceType
 		if err := service.UnmarshalText([]byte(g.settings["service"])); err != nil {
 			t.Fatal(err)
 		}
-		target := g.target(t, service)
-		var call wire.Call
-		err := target.Adapter.Call(g.request(t, service), target, &call)
-		var mistake *schema.Error
-		if !errors.As(err, &mistake) || mistake.Param == nil || mistake.Type != schema.TypeInvalidRequest {
-			t.Errorf("%s: %v, want a mistake of the request with its place", path, err)
+		target, req := g.target(t, service), g.request(t, service)
+		refusal := target.Refuse(req)
+		if refusal == nil {
+			refusal = target.Adapter.Call(req, target, new(wire.Call))
+		}
+		var known *schema.Error
+		if !errors.As(refusal, &known) || known.Param == nil || known.Type != schema.TypeInvalidRequest {
+			t.Errorf("%s: %v, want an error of the request with its place", path, refusal)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Every dialect that is translated has requests which it cannot express.
+	for _, kind := range table {
+		translated := false
+		for service, route := range kind.Routes {
+			translated = translated || service == schema.Chat && route.Adapter != chatRoute.Adapter
+		}
+		if translated && !dialects[kind.Name] {
+			t.Errorf("no transcript in testdata/golden/%s has a refused request", kind.Name)
 		}
 	}
 }
