@@ -29,7 +29,7 @@ type surfaces struct {
 }
 
 // routes is everything that the gateway answers, the most important first. The
-// entries stand beside the handlers: in internal/web/v1, manage, monitor,
+// entries stand beside the handlers: in internal/web/v1, manage, monitor, peers,
 // actuator, openapi and pages.
 func (s surfaces) routes() []web.Route {
 	return slices.Concat(s.unified.Routes(), s.manage.Routes(), s.monitor.Routes(), s.peers.Routes(), s.ops.Routes(), s.docs.Routes(), s.pages.Routes())

@@ -18,16 +18,18 @@ type routeTable struct {
 	routes []web.Route
 }
 
-// read adds an operation that reads, or that changes what has no versions.
-func (t *routeTable) read(pattern string, permission access.Permission, op Operation, described web.Operation) {
+// unversioned adds an operation of any method that makes no version of the configuration:
+// it reads, or changes what has no versions, such as keys.
+func (t *routeTable) unversioned(pattern string, permission access.Permission, op Operation, described web.Operation) {
 	described.Tag, described.Enveloped, described.Error = t.tag, true, web.Fault{}
 	t.routes = append(t.routes, web.Route{Pattern: pattern, Permission: permission, Handler: t.handle(op), Operation: described})
 }
 
-// change adds an operation that changes the configuration.
-func (t *routeTable) change(pattern string, permission access.Permission, op Operation, described web.Operation) {
+// versioned adds an operation that makes a version of the configuration. It has dryRun,
+// If-Match and the errors of a change.
+func (t *routeTable) versioned(pattern string, permission access.Permission, op Operation, described web.Operation) {
 	described.Reply, described.Versioned = changeView{}, true
-	t.read(pattern, permission, op, described)
+	t.unversioned(pattern, permission, op, described)
 }
 
 // Routes returns the operations of the management API.
@@ -45,32 +47,32 @@ func (a *API) Routes() []web.Route {
 func (t *routeTable) addServices() {
 	a := t.api
 	t.tag = "Service types"
-	t.read("GET /api/config/type", access.ReadTypes, a.Services, web.Operation{
+	t.unversioned("GET /api/config/type", access.ReadTypes, a.Services, web.Operation{
 		Summary: "All service types and their configuration", Reply: map[schema.ServiceType]serviceView{},
 	})
-	t.read("GET /api/config/type/services", access.ReadTypes, a.ServiceNames, web.Operation{
+	t.unversioned("GET /api/config/type/services", access.ReadTypes, a.ServiceNames, web.Operation{
 		Summary: "The names of the configured service types", Query: pageQuery{}, Reply: listOf[schema.ServiceType]{},
 	})
-	t.read("GET /api/config/type/services/{serviceType}", access.ReadTypes, a.Service, web.Operation{
+	t.unversioned("GET /api/config/type/services/{serviceType}", access.ReadTypes, a.Service, web.Operation{
 		Summary: "One service type; as a section of a configuration file where Accept names application/yaml", Reply: serviceView{}, Media: map[string]any{mediaYAML: ""},
 	})
-	t.change("POST /api/config/type/services/{serviceType}", access.WriteTypes, a.PutService, web.Operation{
+	t.versioned("POST /api/config/type/services/{serviceType}", access.WriteTypes, a.PutService, web.Operation{
 		Summary: "Create a service type (201), or replace its policy and keep its instances (200)", Body: serviceView{}, Status: http.StatusCreated,
 	})
-	t.change("PUT /api/config/type/services/{serviceType}", access.WriteTypes, a.MergeService, web.Operation{
+	t.versioned("PUT /api/config/type/services/{serviceType}", access.WriteTypes, a.MergeService, web.Operation{
 		Summary: "Change what is given; instances, when given, replace the list", Body: serviceView{},
 	})
-	t.change("DELETE /api/config/type/services/{serviceType}", access.WriteTypes, a.DeleteService, web.Operation{
+	t.versioned("DELETE /api/config/type/services/{serviceType}", access.WriteTypes, a.DeleteService, web.Operation{
 		Summary: "Delete a service type and all its configuration",
 	})
-	t.read("GET /api/config/type/{serviceType}/models", access.ReadTypes, a.ServiceModels, web.Operation{
+	t.unversioned("GET /api/config/type/{serviceType}/models", access.ReadTypes, a.ServiceModels, web.Operation{
 		Summary: "The models of a service type", Query: pageQuery{}, Reply: listOf[string]{},
 	})
-	t.change("POST /api/config/type/reset", access.WriteTypes, a.Reset, web.Operation{Summary: "Make the static configuration a new version"})
-	t.read("GET /api/models", access.ReadModels, a.Models, web.Operation{
+	t.versioned("POST /api/config/type/reset", access.WriteTypes, a.Reset, web.Operation{Summary: "Make the static configuration a new version"})
+	t.unversioned("GET /api/models", access.ReadModels, a.Models, web.Operation{
 		Summary: "The models of all service types", Query: pageQuery{}, Reply: modelEntries{},
 	})
-	t.read("GET /api/route/explain", access.ReadRoutes, a.Explain, web.Operation{
+	t.unversioned("GET /api/route/explain", access.ReadRoutes, a.Explain, web.Operation{
 		Summary: "What would happen to a request now, and why", Query: explainQuery{}, Reply: explain.Explanation{},
 	})
 }
@@ -78,31 +80,31 @@ func (t *routeTable) addServices() {
 func (t *routeTable) addInstances() {
 	a := t.api
 	t.tag = "Instances"
-	t.read("GET /api/config/instance/type/{serviceType}", access.ReadInstances, a.Instances, web.Operation{
+	t.unversioned("GET /api/config/instance/type/{serviceType}", access.ReadInstances, a.Instances, web.Operation{
 		Summary: "The instances of a service type", Query: pageQuery{}, Reply: listOf[instanceView]{},
 	})
-	t.read("GET /api/config/instance/info/{serviceType}", access.ReadInstances, a.InstanceInfo, web.Operation{
+	t.unversioned("GET /api/config/instance/info/{serviceType}", access.ReadInstances, a.InstanceInfo, web.Operation{
 		Summary: "One instance and its health", Query: instanceQuery{}, Reply: instanceInfo{},
 	})
-	t.change("POST /api/config/instance/add/{serviceType}", access.WriteInstances, a.AddInstance, web.Operation{
+	t.versioned("POST /api/config/instance/add/{serviceType}", access.WriteInstances, a.AddInstance, web.Operation{
 		Summary: "Add an instance; its name and baseUrl must not be those of another one", Body: instanceView{}, Status: http.StatusCreated,
 	})
-	t.change("POST /api/config/instance/add", access.WriteInstances, a.AddInstances, web.Operation{
+	t.versioned("POST /api/config/instance/add", access.WriteInstances, a.AddInstances, web.Operation{
 		Summary: "Add several instances, of any service types, as one version", Body: addRequest{}, Status: http.StatusCreated,
 	})
-	t.change("PUT /api/config/instance/update/{serviceType}", access.WriteInstances, a.UpdateInstance, web.Operation{
+	t.versioned("PUT /api/config/instance/update/{serviceType}", access.WriteInstances, a.UpdateInstance, web.Operation{
 		Summary: "Change what is given of an instance; an apiKey that is left out, null or a mask stays", Body: updateRequest{},
 	})
-	t.change("DELETE /api/config/instance/del/{serviceType}", access.WriteInstances, a.DeleteInstance, web.Operation{
+	t.versioned("DELETE /api/config/instance/del/{serviceType}", access.WriteInstances, a.DeleteInstance, web.Operation{
 		Summary: "Delete an instance", Query: instanceQuery{},
 	})
-	t.read("POST /api/config/instance/test/{serviceType}", access.WriteInstances, a.TestInstance, web.Operation{
+	t.unversioned("POST /api/config/instance/test/{serviceType}", access.WriteInstances, a.TestInstance, web.Operation{
 		Summary: "Make one small real call to an instance, stored (instanceId) or as typed (instance); nothing is stored or counted", Body: testRequest{}, Reply: trial.Result{},
 	})
-	t.read("POST /api/config/discover", access.WriteInstances, a.Discover, web.Operation{
+	t.unversioned("POST /api/config/discover", access.WriteInstances, a.Discover, web.Operation{
 		Summary: "Ask a backend which models it has; a stored key is never sent", Body: discoverRequest{}, Reply: discovery{},
 	})
-	t.read("POST /api/config/instance/circuit-breaker/{serviceType}", access.WriteInstances, a.ForceBreaker, web.Operation{
+	t.unversioned("POST /api/config/instance/circuit-breaker/{serviceType}", access.WriteInstances, a.ForceBreaker, web.Operation{
 		Summary: "Hold the circuit breaker of an instance open or closed, or let go of it; no version", Body: breakerRequest{}, Reply: heldBreaker{},
 	})
 }
@@ -110,23 +112,23 @@ func (t *routeTable) addInstances() {
 func (t *routeTable) addVersions() {
 	a := t.api
 	t.tag = "Versions"
-	t.read("GET /api/config/version", access.ReadVersions, a.Versions, web.Operation{
+	t.unversioned("GET /api/config/version", access.ReadVersions, a.Versions, web.Operation{
 		Summary: "The versions of the configuration", Query: versionsQuery{}, Reply: versionList{},
 	})
-	t.read("GET /api/config/version/current", access.ReadVersions, a.CurrentVersion, web.Operation{Summary: "The version in force", Reply: 0})
-	t.read("GET /api/config/version/diff", access.ReadVersions, a.DiffVersions, web.Operation{
+	t.unversioned("GET /api/config/version/current", access.ReadVersions, a.CurrentVersion, web.Operation{Summary: "The version in force", Reply: 0})
+	t.unversioned("GET /api/config/version/diff", access.ReadVersions, a.DiffVersions, web.Operation{
 		Summary: "What changed between two versions", Query: diffQuery{}, Reply: versionDiff{}, Errors: []int{http.StatusNotFound},
 	})
-	t.read("GET /api/config/version/{version}", access.ReadVersions, a.Version, web.Operation{
+	t.unversioned("GET /api/config/version/{version}", access.ReadVersions, a.Version, web.Operation{
 		Summary: "One version; its services as a section of a configuration file where Accept names application/yaml", Reply: versionView{}, Media: map[string]any{mediaYAML: ""},
 	})
-	t.change("POST /api/config/version/rollback/{version}", access.WriteVersions, a.RollbackVersion, web.Operation{Summary: "Roll back to a version"})
-	t.change("POST /api/config/version/apply/{version}", access.WriteVersions, a.ApplyVersion, web.Operation{Summary: "Apply a version"})
-	t.change("DELETE /api/config/version/{version}", access.WriteVersions, a.DeleteVersion, web.Operation{Summary: "Delete a version that is not in force"})
-	t.read("GET /api/config/backup", access.ReadVersions, a.DownloadBackup, web.Operation{
+	t.versioned("POST /api/config/version/rollback/{version}", access.WriteVersions, a.RollbackVersion, web.Operation{Summary: "Roll back to a version"})
+	t.versioned("POST /api/config/version/apply/{version}", access.WriteVersions, a.ApplyVersion, web.Operation{Summary: "Apply a version"})
+	t.versioned("DELETE /api/config/version/{version}", access.WriteVersions, a.DeleteVersion, web.Operation{Summary: "Delete a version that is not in force"})
+	t.unversioned("GET /api/config/backup", access.ReadVersions, a.DownloadBackup, web.Operation{
 		Summary: "All versions as an archive, one file each", Query: backupQuery{}, Media: map[string]any{mediaZIP: ""},
 	})
-	t.read("POST /api/config/merge/backup", access.WriteVersions, a.Backup, web.Operation{
+	t.unversioned("POST /api/config/merge/backup", access.WriteVersions, a.Backup, web.Operation{
 		Summary: "Copy all versions into a directory of their own", Reply: backup{},
 	})
 }
@@ -134,19 +136,19 @@ func (t *routeTable) addVersions() {
 func (t *routeTable) addTerms() {
 	a := t.api
 	t.tag = "Terms of keys"
-	t.read("GET /api/config/terms", access.ReadTerms, a.Terms, web.Operation{
+	t.unversioned("GET /api/config/terms", access.ReadTerms, a.Terms, web.Operation{
 		Summary: "The limits, budgets and scopes of tenants, and the defaults of all keys", Reply: termsView{},
 	})
-	t.change("PUT /api/config/terms", access.WriteTerms, a.PutTerms, web.Operation{
+	t.versioned("PUT /api/config/terms", access.WriteTerms, a.PutTerms, web.Operation{
 		Summary: "Change the defaults, or the list of tenants; each is replaced where it is given. They are in force at once, on all gateways that share the configuration, in place of security.defaults and security.tenants of the configuration file", Body: termsBody{},
 	})
-	t.change("DELETE /api/config/terms", access.WriteTerms, a.DropTerms, web.Operation{
+	t.versioned("DELETE /api/config/terms", access.WriteTerms, a.DropTerms, web.Operation{
 		Summary: "Let the configuration file of each gateway decide again",
 	})
-	t.change("PUT /api/config/terms/tenants/{tenant}", access.WriteTerms, a.PutTenant, web.Operation{
+	t.versioned("PUT /api/config/terms/tenants/{tenant}", access.WriteTerms, a.PutTenant, web.Operation{
 		Summary: "Change what is given of the terms of a tenant, which is added where it is not there", Body: termFields{},
 	})
-	t.change("DELETE /api/config/terms/tenants/{tenant}", access.WriteTerms, a.DeleteTenant, web.Operation{
+	t.versioned("DELETE /api/config/terms/tenants/{tenant}", access.WriteTerms, a.DeleteTenant, web.Operation{
 		Summary: "Remove the terms of a tenant; its keys keep theirs",
 	})
 }
@@ -156,13 +158,13 @@ func (t *routeTable) addQuota() {
 	t.tag = "Quota"
 	t.handle = a.HandleQuota
 	defer func() { t.handle = a.Handle }()
-	t.read("GET /api/config/quota", access.ReadQuota, a.QuotaConfig, web.Operation{Summary: "The configuration of the quota ledger", Reply: quotaConfigView{}})
-	t.read("PUT /api/config/quota", access.WriteQuota, a.EditQuota, web.Operation{
+	t.unversioned("GET /api/config/quota", access.ReadQuota, a.QuotaConfig, web.Operation{Summary: "The configuration of the quota ledger", Reply: quotaConfigView{}})
+	t.unversioned("PUT /api/config/quota", access.WriteQuota, a.EditQuota, web.Operation{
 		Summary: "Change the quota ledger until the next restart or reload; other fields need a restart (400 RESTART_REQUIRED)",
 		Body:    quotaRequest{}, Reply: quotaConfigView{},
 	})
-	t.read("GET /api/monitoring/quota/status", access.ReadQuotaUsage, a.QuotaStatus, web.Operation{Summary: "How the quota ledger is", Reply: quotaStatusView{}})
-	t.read("GET /api/monitoring/quota/usage", access.ReadQuotaUsage, a.QuotaUsage, web.Operation{
+	t.unversioned("GET /api/monitoring/quota/status", access.ReadQuotaUsage, a.QuotaStatus, web.Operation{Summary: "How the quota ledger is", Reply: quotaStatusView{}})
+	t.unversioned("GET /api/monitoring/quota/usage", access.ReadQuotaUsage, a.QuotaUsage, web.Operation{
 		Summary: "Requests and tokens by window; of the open windows, or of those that began between from and to",
 		Query:   usageQuery{}, Reply: listOf[quotaUsageView]{},
 	})
@@ -171,39 +173,39 @@ func (t *routeTable) addQuota() {
 func (t *routeTable) addCredentials() {
 	a := t.api
 	t.tag = "Sessions"
-	t.read("GET /api/auth/me", access.ReadSelf, a.Self, web.Operation{
+	t.unversioned("GET /api/auth/me", access.ReadSelf, a.Self, web.Operation{
 		Summary: "Who sends this request, and what that role may do", Reply: selfView{},
 	})
-	t.read("POST /api/auth/session", access.UseSession, a.BeginSession, web.Operation{
+	t.unversioned("POST /api/auth/session", access.UseSession, a.BeginSession, web.Operation{
 		Summary: "Exchange the management token of this request for a session, which a browser keeps in a cookie that scripts cannot read; where security is off, there are none (400)",
 		Reply:   sessionView{}, Status: http.StatusCreated,
 	})
-	t.read("DELETE /api/auth/session", access.UseSession, a.EndSession, web.Operation{Summary: "Have the browser forget its session", Reply: sessionView{}})
+	t.unversioned("DELETE /api/auth/session", access.UseSession, a.EndSession, web.Operation{Summary: "Have the browser forget its session", Reply: sessionView{}})
 	t.tag = "API keys"
-	t.read("GET /api/auth/keys", access.ManageKeys, a.Keys, web.Operation{
+	t.unversioned("GET /api/auth/keys", access.ManageKeys, a.Keys, web.Operation{
 		Summary: "The API keys, without the keys themselves", Query: pageQuery{}, Reply: listOf[keyView]{},
 	})
-	t.read("POST /api/auth/keys", access.ManageKeys, a.IssueKey, web.Operation{
+	t.unversioned("POST /api/auth/keys", access.ManageKeys, a.IssueKey, web.Operation{
 		Summary: "Issue a key; it is shown this once", Body: keyRequest{}, Reply: keyView{}, Status: http.StatusCreated,
 	})
-	t.read("PUT /api/auth/keys/{id}", access.ManageKeys, a.EditKey, web.Operation{
+	t.unversioned("PUT /api/auth/keys/{id}", access.ManageKeys, a.EditKey, web.Operation{
 		Summary: "Change what is given of a key that was issued: its tenant, scope, expiry and limits; at once", Body: keyTerms{}, Reply: keyView{},
 	})
-	t.read("POST /api/auth/keys/{id}/rotate", access.ManageKeys, a.RotateKey, web.Operation{
+	t.unversioned("POST /api/auth/keys/{id}/rotate", access.ManageKeys, a.RotateKey, web.Operation{
 		Summary: "Give a key that was issued a new text, which is shown this once; the old one stays good for the overlap", Body: rotationRequest{}, Reply: keyView{},
 	})
-	t.read("DELETE /api/auth/keys/{id}", access.ManageKeys, a.RevokeKey, web.Operation{Summary: "Revoke a key at once", Reply: revokedKey{}})
+	t.unversioned("DELETE /api/auth/keys/{id}", access.ManageKeys, a.RevokeKey, web.Operation{Summary: "Revoke a key at once", Reply: revokedKey{}})
 	t.tag = "Management tokens"
-	t.read("GET /api/auth/tokens", access.ManageTokens, a.Tokens, web.Operation{
+	t.unversioned("GET /api/auth/tokens", access.ManageTokens, a.Tokens, web.Operation{
 		Summary: "The management tokens, without the tokens themselves", Query: pageQuery{}, Reply: listOf[tokenView]{},
 	})
-	t.read("POST /api/auth/tokens", access.ManageTokens, a.IssueToken, web.Operation{
+	t.unversioned("POST /api/auth/tokens", access.ManageTokens, a.IssueToken, web.Operation{
 		Summary: "Issue a token; it is shown this once; where security is off, none is issued (403)", Body: tokenRequest{}, Reply: tokenView{}, Status: http.StatusCreated,
 	})
-	t.read("POST /api/auth/tokens/{name}/rotate", access.ManageTokens, a.RotateToken, web.Operation{
+	t.unversioned("POST /api/auth/tokens/{name}/rotate", access.ManageTokens, a.RotateToken, web.Operation{
 		Summary: "Give a token that was issued a new text, which is shown this once; the old one is refused at once", Reply: tokenView{},
 	})
-	t.read("DELETE /api/auth/tokens/{name}", access.ManageTokens, a.RevokeToken, web.Operation{
+	t.unversioned("DELETE /api/auth/tokens/{name}", access.ManageTokens, a.RevokeToken, web.Operation{
 		Summary: "Revoke a token at once, also one of the configuration file", Reply: revokedToken{},
 	})
 }

@@ -68,8 +68,8 @@ func handle[T any](op operation[T]) http.HandlerFunc {
 	}
 }
 
-// handleChange returns the HTTP handler of a change with a body of type B.
-func handleChange[B, T any](change func(B) (T, error)) http.HandlerFunc {
+// handleBody returns the HTTP handler of a change with a body of type B.
+func handleBody[B, T any](change func(B) (T, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		handle(func(r *http.Request) (value T, err error) {
 			body, err := readChange[B](w, r)

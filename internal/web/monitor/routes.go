@@ -20,9 +20,9 @@ func read[T any](t *routeTable, path string, permission access.Permission, op op
 	t.add("GET "+root+path, permission, handle(op), web.Operation{Summary: summary, Query: query, Reply: *new(T)})
 }
 
-// change adds an operation with a body.
-func change[B, T any](t *routeTable, method, path string, op func(B) (T, error), summary string) {
-	t.add(method+" "+root+path, access.WriteMonitoring, handleChange(op), web.Operation{Summary: summary, Body: *new(B), Reply: *new(T)})
+// withBody adds an operation that changes something and has a body.
+func withBody[B, T any](t *routeTable, method, path string, op func(B) (T, error), summary string) {
+	t.add(method+" "+root+path, access.WriteMonitoring, handleBody(op), web.Operation{Summary: summary, Body: *new(B), Reply: *new(T)})
 }
 
 // action adds an operation that changes something and needs no body.
@@ -42,17 +42,17 @@ func (a *API) Routes() []web.Route {
 	read(t, "/health", access.ReadMonitoring, a.health, "Health of monitoring itself", nil)
 	read(t, "/config", access.ReadMonitoring, always(a.view), "The monitoring configuration", nil)
 	read(t, "/config/snapshot", access.ReadMonitoring, a.snapshot, "The configuration with its time and version", nil)
-	change(t, http.MethodPut, "/config/enabled", a.setEnabled, "Switch monitoring on or off; counts so far are kept")
-	change(t, http.MethodPut, "/config/prefix", a.setPrefix, "Change the prefix of metric names")
-	change(t, http.MethodPut, "/config/collection-interval", a.setInterval, "Change the collection interval (ISO 8601)")
-	change(t, http.MethodPut, "/config/categories", a.setCategories, "Choose the categories that are shown")
-	change(t, http.MethodPut, "/config/custom-tags", a.setTags, "Choose tags for every series")
+	withBody(t, http.MethodPut, "/config/enabled", a.setEnabled, "Switch monitoring on or off; counts so far are kept")
+	withBody(t, http.MethodPut, "/config/prefix", a.setPrefix, "Change the prefix of metric names")
+	withBody(t, http.MethodPut, "/config/collection-interval", a.setInterval, "Change the collection interval (ISO 8601)")
+	withBody(t, http.MethodPut, "/config/categories", a.setCategories, "Choose the categories that are shown")
+	withBody(t, http.MethodPut, "/config/custom-tags", a.setTags, "Choose tags for every series")
 	read(t, "/budgets", access.ReadQuotaUsage, a.budgetUse, "How much of the budgets of keys and tenants is used", nil)
 	read(t, "/errors/stats", access.ReadMonitoring, always(a.errors), "Errors of monitoring by component", nil)
-	change(t, http.MethodPost, "/errors/reset", a.resetErrors, "Forget the errors of a component")
+	withBody(t, http.MethodPost, "/errors/reset", a.resetErrors, "Forget the errors of a component")
 	read(t, "/degradation/status", access.ReadMonitoring, always(a.degradation), "How much is recorded", nil)
-	change(t, http.MethodPost, "/degradation/level", a.setLevel, "Set the degradation level")
-	change(t, http.MethodPost, "/degradation/auto-mode", a.setAutoMode, "Let the level follow the errors, or not")
+	withBody(t, http.MethodPost, "/degradation/level", a.setLevel, "Set the degradation level")
+	withBody(t, http.MethodPost, "/degradation/auto-mode", a.setAutoMode, "Let the level follow the errors, or not")
 	action(t, "/degradation/force-recovery", a.recover, "Return to the normal level")
 	read(t, "/cache/stats", access.ReadMonitoring, always(a.cache), "Records that wait", nil)
 	action(t, "/cache/clear", a.clearCache, "Drop the records that wait")
