@@ -94,7 +94,7 @@ func (c *Control) enact(p *proposal) error {
 	}
 	err = c.save(p)
 	if err == nil {
-		err = c.point(p)
+		err = c.setCurrent(p)
 	}
 	if err != nil && !p.isPublished() {
 		return err
@@ -149,8 +149,8 @@ func (c *Control) save(p *proposal) (err error) {
 	return nil
 }
 
-// point makes the version of a proposal the current one of the store.
-func (c *Control) point(p *proposal) error {
+// setCurrent makes the version of a proposal the current one of the store.
+func (c *Control) setCurrent(p *proposal) error {
 	if p.isCurrent {
 		return nil
 	}
@@ -160,7 +160,8 @@ func (c *Control) point(p *proposal) error {
 		head.Source, head.File = p.file.source, p.file.stored
 	}
 	if p.added != nil {
-		head.Newest, head.Position = p.added.Number, Position{} // the files are not those of a log, unless there is one
+		// Position is zero unless a shared log sets it below.
+		head.Newest, head.Position = p.added.Number, Position{}
 	}
 	if p.log != nil {
 		head.Newest, head.Position = p.log.head.Newest, p.log.head.Position

@@ -12,9 +12,9 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// holdKind begins the names of the shared values that say which circuit breakers
+// holdPrefix begins the names of the shared values that say which circuit breakers
 // operators hold. The service type and the id of the instance follow.
-const holdKind = "breaker/"
+const holdPrefix = "breaker/"
 
 // hold is a circuit breaker that an operator holds on all gateways.
 type hold struct {
@@ -30,7 +30,7 @@ type hold struct {
 func (c *Control) HoldBreaker(ctx context.Context, service schema.ServiceType, instance string, mode breaker.Mode, operator, reason string) error {
 	return c.values.Change(ctx, func() (string, []byte, error) {
 		value, err := json.Marshal(hold{mode, operator, time.Now().UTC(), reason})
-		return holdKind + service.String() + "/" + instance, value, err
+		return holdPrefix + service.String() + "/" + instance, value, err
 	})
 }
 
@@ -44,7 +44,7 @@ func (c *Control) TakeHolds(_ string, whole bool, values map[string][]byte) {
 		c.holds = nil
 	}
 	for name, value := range values {
-		if !strings.HasPrefix(name, holdKind) {
+		if !strings.HasPrefix(name, holdPrefix) {
 			continue
 		}
 		var next hold
@@ -75,7 +75,7 @@ func applyHolds(table *routing.Table, holds map[string]hold) {
 		return
 	}
 	for name, h := range holds {
-		serviceName, id, _ := strings.Cut(strings.TrimPrefix(name, holdKind), "/")
+		serviceName, id, _ := strings.Cut(strings.TrimPrefix(name, holdPrefix), "/")
 		service, err := schema.ParseServiceType(serviceName)
 		if err != nil {
 			continue

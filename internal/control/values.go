@@ -26,8 +26,8 @@ type Values struct {
 	// known has the values of the log or, before the first read, those of this
 	// gateway.
 	known map[string][]byte
-	// lacking has the values of this gateway of kinds of which the log has none.
-	lacking   map[string][]byte
+	// missing has the values of this gateway of kinds of which the log has none.
+	missing   map[string][]byte
 	followers []Follower
 }
 
@@ -109,8 +109,8 @@ func (v *Values) catchUp(s *session) error {
 	if err != nil {
 		return fmt.Errorf("shared values: %w", err)
 	}
-	if v.lacking = nil; whole {
-		if v.lacking = missing(v.known, changed); len(v.lacking) > 0 {
+	if v.missing = nil; whole {
+		if v.missing = missingFrom(changed, v.known); len(v.missing) > 0 {
 			return nil // the followers must not lose the values that supplyMissing will store
 		}
 	}
@@ -118,19 +118,19 @@ func (v *Values) catchUp(s *session) error {
 	return nil
 }
 
-// missing returns the values of the kinds of which others have none.
-func missing(own, others map[string][]byte) map[string][]byte {
+// missingFrom returns this gateway's own values of the kinds of which others have none.
+func missingFrom(others, own map[string][]byte) map[string][]byte {
 	kinds := map[string]bool{}
 	for name := range others {
 		kinds[kindOf(name)] = true
 	}
-	lacking := map[string][]byte{}
+	missing := map[string][]byte{}
 	for name, value := range own {
 		if !kinds[kindOf(name)] {
-			lacking[name] = value
+			missing[name] = value
 		}
 	}
-	return lacking
+	return missing
 }
 
 func kindOf(name string) string {
@@ -138,10 +138,10 @@ func kindOf(name string) string {
 	return kind
 }
 
-// supplyMissing stores the values in the log that it lacks. The caller has the
+// supplyMissing stores the values that are missing from the log. The caller has the
 // lock.
 func (v *Values) supplyMissing(ctx context.Context) error {
-	if len(v.lacking) == 0 {
+	if len(v.missing) == 0 {
 		return nil
 	}
 	s, err := newSession(ctx, v.shared, true)
@@ -158,7 +158,7 @@ func (v *Values) supplyMissing(ctx context.Context) error {
 		return err
 	}
 	// Another gateway may have been faster.
-	for name, value := range missing(v.known, all) {
+	for name, value := range missingFrom(all, v.known) {
 		newest++
 		if err := s.PutValue(name, newest, value); err != nil {
 			return err
@@ -168,7 +168,7 @@ func (v *Values) supplyMissing(ctx context.Context) error {
 	if err := s.Commit(); err != nil {
 		return err
 	}
-	v.lacking = nil
+	v.missing = nil
 	v.notifyFollowers(s.head.Log, newest, true, all)
 	return nil
 }
@@ -223,7 +223,7 @@ func (v *Values) beginWrite(ctx context.Context) (*session, error) {
 	}
 	if s.head.Log == "" {
 		err = errNoLog
-	} else if err = v.catchUp(s); err == nil && len(v.lacking) > 0 {
+	} else if err = v.catchUp(s); err == nil && len(v.missing) > 0 {
 		err = errors.New("the shared configuration was replaced a moment ago")
 	}
 	if err != nil {
