@@ -98,85 +98,87 @@ type keyCells struct {
 	mu      sync.Mutex
 	older   []*cell
 	retired bool // it is no longer in the cellMap
+
+	recovered bool // its cells are those of an earlier process
 }
 
 // acquire returns the cell of a window with a reference to it, and creates it if
 // necessary. It returns no cell if the keyCells is retired (gone), or if the
 // cellMap has no room for another cell of this key.
-func (l *keyCells) acquire(b *cellMap, w Window, start int64) (found *cell, gone bool) {
-	if c := l.newest[w].Load(); c != nil && c.start == start && c.acquire() {
+func (k *keyCells) acquire(b *cellMap, w Window, start int64) (found *cell, gone bool) {
+	if c := k.newest[w].Load(); c != nil && c.start == start && c.acquire() {
 		return c, false
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.retired {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.retired {
 		return nil, true
 	}
-	newest := l.newest[w].Load()
+	newest := k.newest[w].Load()
 	if newest != nil && newest.start == start && newest.acquire() {
 		return newest, false
 	}
-	for _, c := range l.older {
+	for _, c := range k.older {
 		if c.window == w && c.start == start && c.acquire() {
 			return c, false
 		}
 	}
-	if b.cells.Load() >= b.cellLimit(&l.key) {
+	if b.cells.Load() >= b.cellLimit(&k.key) {
 		return nil, false
 	}
-	c := &cell{owner: l, writer: b.writerFor(w, start), window: w, start: start}
+	c := &cell{owner: k, writer: b.writerFor(w, start), window: w, start: start}
 	c.refs.Store(1)
 	b.cells.Add(1)
 	if newest != nil && start < newest.start {
-		l.older = append(l.older, c)
+		k.older = append(k.older, c)
 		return c, false
 	}
 	if newest != nil {
-		l.older = append(l.older, newest)
+		k.older = append(k.older, newest)
 	}
-	l.newest[w].Store(c)
+	k.newest[w].Store(c)
 	return c, false
 }
 
 // each calls f with every cell of the key.
-func (l *keyCells) each(f func(*cell)) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for w := range l.newest {
-		if c := l.newest[w].Load(); c != nil {
+func (k *keyCells) each(f func(*cell)) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for w := range k.newest {
+		if c := k.newest[w].Load(); c != nil {
 			f(c)
 		}
 	}
-	for _, c := range l.older {
+	for _, c := range k.older {
 		f(c)
 	}
 }
 
 // prune removes the cells for which mayPrune is true and that no request uses.
 // It reports whether none is left; the keyCells is retired then.
-func (l *keyCells) prune(b *cellMap, mayPrune func(*cell) bool) (empty bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	kept := l.older[:0]
-	for _, c := range l.older {
+func (k *keyCells) prune(b *cellMap, mayPrune func(*cell) bool) (empty bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	kept := k.older[:0]
+	for _, c := range k.older {
 		if !b.retire(c, mayPrune) {
 			kept = append(kept, c)
 		}
 	}
-	clear(l.older[len(kept):])
-	l.older = kept
+	clear(k.older[len(kept):])
+	k.older = kept
 	empty = len(kept) == 0
-	for w := range l.newest {
-		c := l.newest[w].Load()
+	for w := range k.newest {
+		c := k.newest[w].Load()
 		if c == nil {
 			continue
 		}
 		if b.retire(c, mayPrune) {
-			l.newest[w].Store(nil)
+			k.newest[w].Store(nil)
 			continue
 		}
 		empty = false
 	}
-	l.retired = empty
+	k.retired = empty
 	return empty
 }

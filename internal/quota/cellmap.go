@@ -27,7 +27,7 @@ type cellMap struct {
 	writerSuffix atomic.Int64
 
 	// recovered are the cells of earlier processes. They never change, and their
-	// owners are retired.
+	// owners are not among the keys of the shards.
 	mu        sync.Mutex
 	recovered []*cell
 }
@@ -206,15 +206,15 @@ func (b *cellMap) insert(key Key, maxKeys int64) *keyCells {
 func (b *cellMap) restore(rows []Row) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	lines := map[Key]*keyCells{}
+	owners := map[Key]*keyCells{}
 	for i := range rows {
 		row := &rows[i]
-		l := lines[row.Key]
-		if l == nil {
-			l = &keyCells{key: row.Key, retired: true}
-			lines[row.Key] = l
+		owner := owners[row.Key]
+		if owner == nil {
+			owner = &keyCells{key: row.Key, recovered: true}
+			owners[row.Key] = owner
 		}
-		c := &cell{owner: l, writer: row.Writer, window: row.Window, start: row.Start.Unix()}
+		c := &cell{owner: owner, writer: row.Writer, window: row.Window, start: row.Start.Unix()}
 		c.requests.Store(row.Requests)
 		c.tokens.Store(row.Tokens)
 		c.detail.raise(row.Detail)
@@ -226,8 +226,8 @@ func (b *cellMap) restore(rows []Row) {
 // each calls f with every cell.
 func (b *cellMap) each(f func(*cell)) {
 	for i := range b.shards {
-		for _, l := range b.shards[i].all() {
-			l.each(f)
+		for _, k := range b.shards[i].all() {
+			k.each(f)
 		}
 	}
 	b.mu.Lock()
@@ -241,8 +241,8 @@ func (s *shard) all() []*keyCells {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	all := make([]*keyCells, 0, len(s.keys))
-	for _, l := range s.keys {
-		all = append(all, l)
+	for _, k := range s.keys {
+		all = append(all, k)
 	}
 	return all
 }
@@ -251,12 +251,12 @@ func (s *shard) all() []*keyCells {
 func (b *cellMap) prune(mayPrune func(*cell) bool) {
 	for i := range b.shards {
 		s := &b.shards[i]
-		for _, l := range s.all() {
-			if !l.prune(b, mayPrune) {
+		for _, k := range s.all() {
+			if !k.prune(b, mayPrune) {
 				continue
 			}
 			s.mu.Lock()
-			delete(s.keys, l.key)
+			delete(s.keys, k.key)
 			s.mu.Unlock()
 			b.keys.Add(-1)
 		}

@@ -347,7 +347,7 @@ func (s *session) prune() {
 		if !c.saved() || s.shared.needs(c, now) {
 			return false
 		}
-		return c.owner.retired || c.window.endOf(c.start) <= now
+		return c.owner.recovered || c.window.endOf(c.start) <= now
 	})
 }
 

@@ -56,6 +56,8 @@ type session struct {
 	goroutines group // the goroutines of the session except flushLoop
 }
 
+// ended is the value of inFlight that makes enter fail: however many requests try at
+// once, the sum stays negative.
 const ended = -1 << 40
 
 func (l *Ledger) newSession(settings *Settings) *session {

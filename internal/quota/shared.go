@@ -10,7 +10,7 @@ import (
 )
 
 // shared is this gateway's side of the counter that gateways share. Requests wait
-// for the counter no longer than its timeout, and not at all while it is away,
+// for the counter no longer than its timeout, and not at all while it is unavailable,
 // that is: known not to answer.
 type shared struct {
 	session      *session
@@ -21,7 +21,7 @@ type shared struct {
 	counter      atomic.Pointer[Counter]
 	failures     atomic.Int32
 	// available is a channel that is closed when the counter stops answering, so that
-	// requests stop waiting for it. Nil means that the counter is away: no request
+	// requests stop waiting for it. Nil means that the counter is unavailable: no request
 	// uses it until it has answered a probe.
 	available atomic.Pointer[chan struct{}]
 	lost      atomic.Bool // the counter has less than it acknowledged
@@ -47,7 +47,7 @@ type shared struct {
 }
 
 const (
-	// maxTimeouts is how many timeouts in a row make the counter count as away. Any
+	// maxTimeouts is how many timeouts in a row make the counter count as unavailable. Any
 	// other error does so at once.
 	maxTimeouts = 3
 	// pushEvery is how long tokens wait before they are pushed, and probeEvery the
@@ -59,7 +59,7 @@ const (
 	pushBatch      = 1024
 )
 
-var errAway = errors.New("the shared counter is away")
+var errUnavailable = errors.New("the shared counter is unavailable")
 
 func newShared(s *session) *shared {
 	interval := time.Duration(s.settings.FlushIntervalSeconds) * time.Second
@@ -131,7 +131,7 @@ func (h *shared) connect(ctx context.Context) error {
 }
 
 // checkMark reads the counter's mark. If it differs from the last one, or if the
-// counter was away, everything is pushed again: the cells of this gateway, and the
+// counter was unavailable, everything is pushed again: the cells of this gateway, and the
 // rows that other gateways have written to the database.
 func (h *shared) checkMark(ctx context.Context) error {
 	mark, err := h.readMark(ctx)
@@ -259,7 +259,7 @@ func (h *shared) send(ctx context.Context, rows []Push) error {
 	}
 	counter := h.counter.Load()
 	if counter == nil {
-		return errAway
+		return errUnavailable
 	}
 	h.pushes.Add(1)
 	lost, err := (*counter).Push(ctx, rows)
@@ -303,7 +303,7 @@ func (h *shared) push(cells []*cell) error {
 	if here == nil {
 		h.session.ledger.stats.degradations.Add(1)
 		h.enqueue(cells)
-		return errAway
+		return errUnavailable
 	}
 	rows := h.rows(cells, false)
 	err := h.call(context.Background(), *here, func(ctx context.Context) error { return h.send(ctx, rows) })
@@ -313,7 +313,7 @@ func (h *shared) push(cells []*cell) error {
 	}
 	h.session.ledger.stats.degradations.Add(1)
 	h.enqueue(cells)
-	if !errors.Is(err, errAway) {
+	if !errors.Is(err, errUnavailable) {
 		h.fail(err)
 	}
 	return err
@@ -327,7 +327,7 @@ func (h *shared) call(ctx context.Context, unavailable <-chan struct{}, ask func
 	defer cancel()
 	answered := make(chan error, 1)
 	if !h.calls.start(func() { answered <- ask(ctx) }) {
-		return errAway
+		return errUnavailable
 	}
 	select {
 	case err := <-answered:
@@ -335,13 +335,13 @@ func (h *shared) call(ctx context.Context, unavailable <-chan struct{}, ask func
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-unavailable:
-		return errAway
+		return errUnavailable
 	case <-h.closing:
-		return errAway
+		return errUnavailable
 	}
 }
 
-// fail handles an error of the counter, which is away from then on unless the error
+// fail handles an error of the counter, which is unavailable from then on unless the error
 // is one of the first few timeouts.
 func (h *shared) fail(err error) {
 	code := redisUnavailable
@@ -359,7 +359,7 @@ func (h *shared) fail(err error) {
 
 var errTimeout = errors.New("no answer within distributed.timeout")
 
-// The codes of the reasons for which a shared counter is away.
+// The codes of the reasons for which a shared counter is unavailable.
 const (
 	redisUnavailable = "quota-counter-redis-unavailable"
 	redisTimeout     = "quota-counter-redis-timeout"
@@ -426,14 +426,14 @@ func (h *shared) dequeue(most int) []*cell {
 func (h *shared) read(ctx context.Context, windows []CalendarWindow) ([]Row, error) {
 	counter := h.counter.Load()
 	if counter == nil || h.isAway() {
-		return nil, errAway
+		return nil, errUnavailable
 	}
 	ctx, cancel := context.WithTimeout(ctx, backgroundTime)
 	defer cancel()
 	return (*counter).Read(ctx, windows)
 }
 
-// idle reports whether nothing is queued, or the counter is away.
+// idle reports whether nothing is queued, or the counter is unavailable.
 func (h *shared) idle() bool {
 	if h == nil || h.isAway() {
 		return true

@@ -87,7 +87,7 @@ func joinReasons(reasons []string) string {
 
 // probeNow asks the counter for its mark and waits as long as a request would.
 func (h *shared) probeNow(ctx context.Context) *Probe {
-	err := errAway
+	err := errUnavailable
 	if counter := h.counter.Load(); counter != nil {
 		err = h.call(ctx, nil, func(ctx context.Context) error {
 			_, err := (*counter).Mark(ctx, rand.Text())
