@@ -29,7 +29,7 @@ type Conn struct {
 	answered int        // how many requests were answered before it
 	framing  framing
 	replied  bool   // the reply has begun
-	old      bool   // the request is HTTP/1.0, which has no interim replies
+	isHTTP10 bool   // the request is HTTP/1.0, which has no interim replies
 	probe    func() // see ProbeWith
 
 	writing sync.Mutex // keeps an interim reply out of the middle of another write
@@ -100,7 +100,7 @@ func ConnState(c net.Conn, state http.ConnState) {
 func (c *Conn) begin(r *http.Request) (ambiguity string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.busy, c.old = true, !r.ProtoAtLeast(1, 1)
+	c.busy, c.isHTTP10 = true, !r.ProtoAtLeast(1, 1)
 	r.TLS = c.tls
 	return c.framing.ambiguity(c.answered + 1)
 }

@@ -18,11 +18,11 @@ const (
 // answered; between requests the server does that. They are set only for reads and
 // writes of the network, so a body that arrived together with its head costs nothing.
 type deadlines struct {
-	mu     sync.Mutex
-	since  time.Time // when the body was first waited for
-	body   int64     // how many of its bytes have arrived since then
-	bounds bool      // whether boundBodyRead set the read deadline
-	writes time.Time // the deadline that boundWrite set, zero where another is in force
+	mu              sync.Mutex
+	since           time.Time // when the body was first waited for
+	body            int64     // how many of its bytes have arrived since then
+	readDeadlineSet bool      // whether boundBodyRead set the read deadline
+	writeDeadline   time.Time // the deadline that boundWrite set, zero where another is in force
 }
 
 // boundBodyRead bounds the next read of a body.
@@ -32,7 +32,7 @@ func (d *deadlines) boundBodyRead(c interface{ SetReadDeadline(time.Time) error 
 	if d.since.IsZero() {
 		d.since = time.Now()
 	}
-	d.bounds = true
+	d.readDeadlineSet = true
 	_ = c.SetReadDeadline(d.since.Add(allowance(d.body))) // fails on a closed connection, as the read will
 }
 
@@ -40,7 +40,7 @@ func (d *deadlines) boundBodyRead(c interface{ SetReadDeadline(time.Time) error 
 func (d *deadlines) received(n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.bounds {
+	if d.readDeadlineSet {
 		d.body += int64(n)
 	}
 }
@@ -50,8 +50,8 @@ func (d *deadlines) received(n int) {
 func (d *deadlines) clearReadDeadline(c net.Conn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.bounds {
-		d.bounds = false
+	if d.readDeadlineSet {
+		d.readDeadlineSet = false
 		_ = c.SetReadDeadline(time.Time{})
 	}
 }
@@ -60,14 +60,14 @@ func (d *deadlines) clearReadDeadline(c net.Conn) {
 func (d *deadlines) endRequest() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.since, d.body, d.bounds = time.Time{}, 0, false
+	d.since, d.body, d.readDeadlineSet = time.Time{}, 0, false
 }
 
 // forgetWriteDeadline notes that the caller sets the write deadline.
 func (d *deadlines) forgetWriteDeadline() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.writes = time.Time{}
+	d.writeDeadline = time.Time{}
 }
 
 // boundWrite bounds a write of n bytes. Setting a deadline costs more than most writes,
@@ -76,9 +76,9 @@ func (d *deadlines) boundWrite(c net.Conn, n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now, allowed := time.Now(), allowance(int64(n))
-	if d.writes.Sub(now) < allowed-time.Second {
-		d.writes = now.Add(allowed)
-		_ = c.SetWriteDeadline(d.writes)
+	if d.writeDeadline.Sub(now) < allowed-time.Second {
+		d.writeDeadline = now.Add(allowed)
+		_ = c.SetWriteDeadline(d.writeDeadline)
 	}
 }
 

@@ -18,8 +18,8 @@ type framing struct {
 	ambiguous int
 	reason    string
 
-	length, encoding, old bool  // what the current head has; old is HTTP/1.0
-	left                  int64 // bytes that are left of the body, or of its chunk
+	length, encoding, isHTTP10 bool  // what the current head has
+	left                       int64 // bytes that are left of the body, or of its chunk
 
 	line [64]byte // the beginning of the current line
 	n    int      // how many bytes of line are set
@@ -113,7 +113,7 @@ func (f *framing) endLine() {
 	case requestLine:
 		if !empty { // the server ignores an empty line before a request, too
 			f.length, f.encoding = false, false
-			f.old = bytes.HasSuffix(bytes.TrimSuffix(f.end[:], []byte("\r")), []byte("TP/1.0"))
+			f.isHTTP10 = bytes.HasSuffix(bytes.TrimSuffix(f.end[:], []byte("\r")), []byte("TP/1.0"))
 			f.part = fieldLine
 		}
 	case fieldLine:
@@ -157,7 +157,7 @@ func (f *framing) endHead() {
 	switch {
 	case f.length && f.encoding:
 		f.ambiguous, f.reason = f.heads, twoLengths
-	case f.encoding && f.old:
+	case f.encoding && f.isHTTP10:
 		f.ambiguous, f.reason = f.heads, chunkedHTTP10
 	case f.encoding:
 		f.part = chunkSize

@@ -117,15 +117,15 @@ func IdentityOf(r *http.Request) access.Identity {
 // admission is what the gate found out about a request.
 type admission struct {
 	who access.Identity
-	// again tells whether the gate would still let the request pass.
-	again func() bool
+	// stillAllowed tells whether the gate would still let the request pass.
+	stillAllowed func() bool
 }
 
 // StillAdmitted tells whether the gate would still let a request pass that it let
 // pass before. Handlers of requests that last ask it: a token may be revoked.
 func StillAdmitted(r *http.Request) bool {
 	admitted, passed := r.Context().Value(identityKey{}).(admission)
-	return !passed || admitted.again()
+	return !passed || admitted.stillAllowed()
 }
 
 // admit decides whether a request may pass. If not, it returns the function that

@@ -52,9 +52,9 @@ func (c *Conn) halfClosed() error {
 func (c *Conn) probeClient() bool {
 	c.writing.Lock()
 	c.mu.Lock()
-	probe, replied, old := c.probe, c.replied, c.old
+	probe, replied, isHTTP10 := c.probe, c.replied, c.isHTTP10
 	c.mu.Unlock()
-	if replied || old {
+	if replied || isHTTP10 {
 		c.writing.Unlock()
 		if probe != nil {
 			probe()

@@ -23,7 +23,7 @@ type foreign struct {
 	keyPrefix  string
 }
 
-var foreigners = []foreign{
+var otherDialects = []foreign{
 	{"ollama", "/api/chat", "/api/chat", "/api/embed", "Authorization", "Bearer "},
 	{"anthropic", "/v1/messages", "/v1/messages", "", "X-Api-Key", ""},
 	{"claude", "/v1/messages", "/v1/messages", "", "X-Api-Key", ""},
@@ -41,7 +41,7 @@ var foreigners = []foreign{
 // wants a key.
 func everyForeigner(t *testing.T, test func(t *testing.T, f foreign, r *gatewaytest.Gateway, b *simulator.Backend)) {
 	t.Helper()
-	for _, f := range foreigners {
+	for _, f := range otherDialects {
 		t.Run(f.adapter, func(t *testing.T) {
 			b, err := simulator.Start(simulator.Options{Record: true, BodyCap: 8 << 20, Key: "backend-key-1"})
 			if err != nil {
@@ -351,7 +351,7 @@ func TestFailoverBetweenDialects(t *testing.T) {
 	t.Parallel()
 	a, b := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
 	a.ScriptForever(simulator.Step{Status: http.StatusInternalServerError})
-	for _, f := range foreigners {
+	for _, f := range otherDialects {
 		for _, body := range []string{gatewaytest.PlainHi, gatewaytest.StreamHi} {
 			r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", a.URL()), gatewaytest.Instance("m", b.URL(), "adapter: "+f.adapter)))
 			if answer := r.Chat(body).Succeeds(t); answer.Header.Get("X-Router-Attempts") != "2" || strings.Contains(answer.Body, `"error"`) {
