@@ -3,9 +3,11 @@
 // vectors, and the unified answer. A dialect turns a unified request into a call
 // and a backend's answer into a unified one. Nothing here opens a socket.
 //
-// Each dialect is a package below this one. Its files follow the four things that
-// can be done with a dialect: request_write.go and answer_read.go speak it towards
-// backends; request_read.go and answer_write.go speak it towards clients. The unified API has OpenAI's shape, in which Completion writes.
+// Each dialect is a package below this one, and Anthropic's is two: anthropic towards
+// backends, messages towards clients. The files of a dialect that is translated are
+// request_write.go and answer_read.go, which speak it towards backends, and
+// request_read.go and answer_write.go, which speak it towards clients. The unified API has
+// OpenAI's shape, in which Completion writes; openai and rerank pass most of it on.
 package dialect
 
 import (

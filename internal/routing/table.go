@@ -1,6 +1,6 @@
 // Package routing compiles the written configuration into the table that
 // requests are routed by. A table never changes; a new configuration makes a
-// new one, and what lives in the old one lives on where it still applies.
+// new one, in which the state of instances that still exist is kept.
 package routing
 
 import (
@@ -72,12 +72,14 @@ type Pool struct {
 	HasFallbacks bool
 	// Tiered tells that the instances are not all of the same tier.
 	Tiered bool
-	// Eligible are the instances that get traffic while they are well, and Barriers
-	// what keeps each instance from that, by Instance.Position: its configuration, or
-	// Standby where a lower tier has eligible instances. Nobody may change them.
+	// Eligible are the instances that get traffic while they are well. Barriers has the
+	// Obstacle of each of the others, by Instance.Position, as far as the configuration
+	// decides it: see Instance.Barred, and Standby where a lower tier has eligible
+	// instances. Obstacles that come and go, such as an open breaker, are found when a
+	// request is routed (package proxy, survey). Nobody may change these lists.
 	Eligible []*backend.Instance
 	Barriers []backend.Obstacle
-	// Barred counts the instances by their Barriers.
+	// Barred counts the instances by their Barriers, NoObstacle included.
 	Barred [backend.Obstacles]uint16
 	// readyAt is one more than the count of changes at which all eligible instances
 	// were found ready; 0 where that is not known.

@@ -5,8 +5,8 @@ import (
 	"encoding/base64"
 )
 
-// What a backend of another dialect wants back in the next turn has no place of its
-// own in this dialect. It goes to the client in members that clients send back as
+// What a backend of another dialect wants back in the next turn, such as Gemini's thought
+// signatures, has no place of its own in this dialect. It goes to the client in members that clients send back as
 // they are, in a form that says what it is, so that nothing has to be remembered here.
 
 const (
@@ -16,7 +16,9 @@ const (
 	// markedThinking begins the signature of thinking that was not signed by a
 	// backend of this dialect. What follows is empty, or signedMark and a signature.
 	markedThinking = "pb1."
-	signedMark     = "g."
+	// signedMark is there so that a signature cannot be taken for another form that
+	// may follow markedThinking one day; the g is for Gemini, whose signatures they are.
+	signedMark = "g."
 )
 
 // markCall returns the id under which the client gets a tool call.

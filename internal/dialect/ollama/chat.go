@@ -76,20 +76,20 @@ func (Chat) Refuse(req *schema.Request) error {
 	return new(requestWriter).think(req)
 }
 
-// format translates the wish for JSON.
+// format translates response_format.
 func (b *requestWriter) format(req *schema.Request) error {
-	wish := req.Field("response_format")
-	if !wish.Given() {
+	format := req.Field("response_format")
+	if !format.Given() {
 		return nil
 	}
 	// It may stand in extra_body, where its inner parts are not recorded.
 	var doc jsonscan.Document
-	wish = dialect.Rescan(&doc, wish)
-	switch string(wish.Get("type").Text()) {
+	format = dialect.Rescan(&doc, format)
+	switch string(format.Get("type").Text()) {
 	case "json_object":
 		b.top.Add("format", []byte(`"json"`))
 	case "json_schema":
-		shape := wish.Get("json_schema").Get("schema")
+		shape := format.Get("json_schema").Get("schema")
 		if shape.Kind() != jsonscan.Object {
 			return schema.InvalidValue("response_format.json_schema.schema", "'response_format.json_schema.schema' must be an object.")
 		}

@@ -14,7 +14,7 @@ import (
 // inside it. Of members with the same name the first one stands.
 type requestWriter struct {
 	top, options jsonwrite.Members
-	levels       bool // the model knows how hard it is to think
+	levels       bool // the model accepts think levels (low, medium, high)
 }
 
 func newRequestWriter(req *schema.Request, to *dialect.Target) *requestWriter {
