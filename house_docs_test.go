@@ -104,7 +104,7 @@ func shellBlocksAreRun(tr *tree) []string {
 }
 
 // architecturePage shows every package of the tree in a table, in the order of
-// floors. The packages of a row may share the start of their paths:
+// packageOrder. The packages of a row may share the start of their paths:
 // `internal/quota/{redisstore,sqlstore}`.
 const architecturePage = "docs/architecture.md"
 
@@ -123,15 +123,15 @@ func architectureShowsTheTree(tr *tree) []string {
 		for i, line := range strings.Split(string(page.content), "\n") {
 			for _, dir := range packagesOfRow(line) {
 				shown[dir] = true
-				floor := slices.Index(floors, dir)
+				position := slices.Index(packageOrder, dir)
 				isInTree := slices.ContainsFunc(tr.files, func(f goFile) bool { return f.dir == dir })
 				switch {
 				case !isInTree:
 					found = append(found, fmt.Sprintf("%s:%d: there is no package %s; remove it, or name the one that took its place", page.path, i+1, dir))
-				case floor < last:
-					found = append(found, fmt.Sprintf("%s:%d: %s is not in the order of floors in house_test.go; move it", page.path, i+1, dir))
+				case position < last:
+					found = append(found, fmt.Sprintf("%s:%d: %s is not in the order of packageOrder in house_test.go; move it", page.path, i+1, dir))
 				}
-				last = max(last, floor)
+				last = max(last, position)
 			}
 		}
 	}

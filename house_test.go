@@ -22,9 +22,9 @@ import (
 
 const module = "github.com/patchbay-ai/patchbay"
 
-// floors lists every package, the lowest first: a package imports only packages
-// printed above it. A row may stand here before its package exists.
-var floors = []string{
+// packageOrder lists every package: imports go only to earlier rows. A row may stand
+// here before its package exists.
+var packageOrder = []string{
 	"docs",
 	"internal/jsonscan",
 	"internal/jsonwrite",
@@ -255,18 +255,18 @@ func importOrder(tr *tree) []string {
 		if f.test {
 			continue
 		}
-		floor := slices.Index(floors, f.dir)
-		if floor < 0 {
+		position := slices.Index(packageOrder, f.dir)
+		if position < 0 {
 			if !unlisted[f.dir] {
 				unlisted[f.dir] = true
-				found = append(found, tr.at(f.Package, "package %s has no floor; add a row for it to floors in house_test.go, below all that it imports", f.dir))
+				found = append(found, tr.at(f.Package, "package %s is not in packageOrder; add a row for it there, in house_test.go, below all that it imports", f.dir))
 			}
 			continue
 		}
 		for _, spec := range f.Imports {
 			imported, own := strings.CutPrefix(importPath(spec), module+"/")
-			if own && !slices.Contains(floors[:floor], imported) {
-				found = append(found, tr.at(spec.Pos(), "%s imports %s, which is not above it in floors; turn the dependency round, or let the caller pass in what is needed", f.dir, imported))
+			if own && !slices.Contains(packageOrder[:position], imported) {
+				found = append(found, tr.at(spec.Pos(), "%s imports %s, which is not above it in packageOrder; turn the dependency round, or let the caller pass in what is needed", f.dir, imported))
 			}
 		}
 	}
