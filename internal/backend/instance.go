@@ -233,8 +233,8 @@ const (
 // request now or soon.
 func (o Obstacle) Busy() bool { return o == NoObstacle || o == AtLimit || o == NoSlot }
 
-// Milder returns the obstacle that is over sooner.
-func (o Obstacle) Milder(other Obstacle) Obstacle {
+// Shorter returns the obstacle that is over sooner.
+func (o Obstacle) Shorter(other Obstacle) Obstacle {
 	if o == NoObstacle || other == NoObstacle {
 		return NoObstacle
 	}

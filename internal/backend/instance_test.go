@@ -76,8 +76,8 @@ func TestMilderObstacles(t *testing.T) {
 	order := []Obstacle{Disabled, NoWeight, Unhealthy, BreakerOpen, AtLimit, NoSlot, NoObstacle}
 	for a, first := range order {
 		for b, second := range order {
-			if got := first.Milder(second); got != order[max(a, b)] {
-				t.Errorf("of %d and %d the milder one is %d", first, second, got)
+			if got := first.Shorter(second); got != order[max(a, b)] {
+				t.Errorf("of %d and %d the shorter one is %d", first, second, got)
 			}
 		}
 		if first.Busy() != (a >= 4) {

@@ -25,17 +25,17 @@ type Client interface {
 	Events(req *schema.Request, from Events) FramedEvents
 }
 
-// Insistent is a Client that may insist on a translation although the backend speaks
+// ForcedTranslator is a Client that may insist on a translation although the backend speaks
 // the dialect of the door: the request may name what only this gateway knows.
-type Insistent interface {
+type ForcedTranslator interface {
 	Client
 	// MustTranslate reports whether the request must not be passed on.
 	MustTranslate() bool
 }
 
-// Bound is a Client whose request can be answered only by the instances that it does not
+// InstanceBound is a Client whose request can be answered only by the instances that it does not
 // refuse.
-type Bound interface {
+type InstanceBound interface {
 	Client
 	// RefuseInstance returns an error if an instance cannot answer the request.
 	RefuseInstance(id string) error
@@ -53,16 +53,16 @@ type ClientEvents interface {
 	Failure(known *schema.Error, requestID string) []byte
 }
 
-// Through returns how the requests of a door are put to the backend: the target of
+// ForDoor returns how the requests of a door are put to the backend: the target of
 // the calls, and the adapter that writes them and reads their answers. This is where
 // the dialect of a client and that of a backend meet. The client is nil for unified
 // doors and for doors that have no translation.
-func (t *Target) Through(door schema.Door, client Client) (*Target, Adapter) {
+func (t *Target) ForDoor(door schema.Door, client Client) (*Target, Adapter) {
 	if door.IsUnified() {
 		return t, t.Adapter
 	}
 	if own := t.native[door]; own != nil {
-		if insistent, ok := client.(Insistent); !ok || !insistent.MustTranslate() {
+		if forced, ok := client.(ForcedTranslator); !ok || !forced.MustTranslate() {
 			return own, own.Adapter
 		}
 	}
@@ -84,14 +84,14 @@ func (t *Target) RefuseDoor(door schema.Door) error {
 	return unsupported{door}.Refuse(nil)
 }
 
-// RefuseThrough is Refuse for the requests of any door.
-func (t *Target) RefuseThrough(req *schema.Request, client Client) error {
+// RefuseRequest is Refuse for the requests of any door.
+func (t *Target) RefuseRequest(req *schema.Request, client Client) error {
 	if req.Door.IsUnified() {
 		return t.Refuse(req)
 	}
-	if _, speak := t.Through(req.Door, client); speak != nil {
-		if selective, ok := speak.(Selective); ok {
-			return selective.Refuse(req)
+	if _, adapter := t.ForDoor(req.Door, client); adapter != nil {
+		if refuser, ok := adapter.(Refuser); ok {
+			return refuser.Refuse(req)
 		}
 	}
 	return nil

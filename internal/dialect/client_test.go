@@ -88,13 +88,13 @@ func TestDoorIsTranslatedForBackendsOfAnotherDialect(t *testing.T) {
 	target := doorTarget(t, &dialect.Kind{Routes: map[schema.ServiceType]dialect.Route{schema.Chat: {Path: "/v1/chat", Adapter: echo{}}}}, "")
 	req, unified := doorRequest(t), 0
 	client := upper{&unified}
-	if err := target.RefuseThrough(req, client); err != nil || unified != 0 {
+	if err := target.RefuseRequest(req, client); err != nil || unified != 0 {
 		t.Fatalf("refused with %v after %d translations; translating is for requests that were admitted", err, unified)
 	}
-	to, speak := target.Through(req.Door, client)
+	to, adapter := target.ForDoor(req.Door, client)
 	for range 2 { // two attempts
 		var call wire.Call
-		if err := speak.Call(req, to, &call); err != nil {
+		if err := adapter.Call(req, to, &call); err != nil {
 			t.Fatal(err)
 		}
 		if got := string(call.Body[0]); got != `{"model":"m","says":"hi"}` || call.Path != "/v1/chat" || unified != 1 {
@@ -102,10 +102,10 @@ func TestDoorIsTranslatedForBackendsOfAnotherDialect(t *testing.T) {
 		}
 	}
 	var reply dialect.Reply
-	if err := speak.Reply(req, dialect.Answer{Body: []byte("answer")}, &reply); err != nil || string(reply.Segments[0]) != "ANSWER" {
+	if err := adapter.Reply(req, dialect.Answer{Body: []byte("answer")}, &reply); err != nil || string(reply.Segments[0]) != "ANSWER" {
 		t.Errorf("%s, %v", reply.Segments, err)
 	}
-	events := speak.(dialect.Streamer).Events(req, nil)
+	events := adapter.(dialect.Streamer).Events(req, nil)
 	if chunk, err := events.Next(); err != nil || string(chunk) != "CHUNK" {
 		t.Errorf("%s, %v", chunk, err)
 	}
@@ -117,13 +117,13 @@ func TestWholeAnswerBecomesTheDoorsEvents(t *testing.T) {
 	target := doorTarget(t, &dialect.Kind{Routes: map[schema.ServiceType]dialect.Route{schema.Chat: {Path: "/v1/chat", Adapter: echo{}}}}, "")
 	req, unified := doorRequest(t), 0
 	req.Stream = true
-	_, speak := target.Through(req.Door, upper{&unified})
+	_, adapter := target.ForDoor(req.Door, upper{&unified})
 	var reply dialect.Reply
 	whole := `{"id":"c","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}]}`
-	if err := speak.Reply(req, dialect.Answer{Body: []byte(whole)}, &reply); err != nil {
+	if err := adapter.Reply(req, dialect.Answer{Body: []byte(whole)}, &reply); err != nil {
 		t.Fatal(err)
 	}
-	events, err := dialect.EventsOf(speak, req, &reply)
+	events, err := dialect.EventsOf(adapter, req, &reply)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,9 +147,9 @@ func TestDoorPassesToBackendsOfItsDialect(t *testing.T) {
 		}, own)
 		unified := 0
 		req := doorRequest(t)
-		to, speak := target.Through(req.Door, upper{&unified})
+		to, adapter := target.ForDoor(req.Door, upper{&unified})
 		var call wire.Call
-		if err := speak.Call(req, to, &call); err != nil {
+		if err := adapter.Call(req, to, &call); err != nil {
 			t.Fatal(err)
 		}
 		if string(call.Body[0]) != `{"model":"M","SAYS":"HI"}` || call.Path != want || unified != 0 {
@@ -161,7 +161,7 @@ func TestDoorPassesToBackendsOfItsDialect(t *testing.T) {
 func TestDoorWithoutTranslationIsRefusedByOtherBackends(t *testing.T) {
 	target := doorTarget(t, &dialect.Kind{Routes: map[schema.ServiceType]dialect.Route{schema.Chat: {Path: "/v1/chat", Adapter: echo{}}}}, "")
 	var known *schema.Error
-	if err := target.RefuseThrough(doorRequest(t), nil); !errors.As(err, &known) || known.HTTPStatus() != 400 || !strings.Contains(known.Message, "messages") {
+	if err := target.RefuseRequest(doorRequest(t), nil); !errors.As(err, &known) || known.HTTPStatus() != 400 || !strings.Contains(known.Message, "messages") {
 		t.Errorf("%v", err)
 	}
 }
@@ -179,7 +179,7 @@ func TestTargetsOfDoorsHaveNoDoorsOfTheirOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	for door := range kind.Native {
-		if own, _ := target.ForModel("other").Through(door, nil); own.Model != "other" {
+		if own, _ := target.ForModel("other").ForDoor(door, nil); own.Model != "other" {
 			t.Errorf("%s: %+v", door, own)
 		}
 	}

@@ -32,8 +32,8 @@ type Adapter interface {
 	Reply(req *schema.Request, answer Answer, reply *Reply) error
 }
 
-// Selective is an Adapter whose dialect cannot express every request.
-type Selective interface {
+// Refuser is an Adapter whose dialect cannot express every request.
+type Refuser interface {
 	Adapter
 	// Refuse returns an error if the dialect cannot express the request. It reads the
 	// fields of the request and writes nothing, so that it can be called before the

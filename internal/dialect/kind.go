@@ -125,8 +125,8 @@ type Target struct {
 	ModelJSON []byte
 	Quirks    Quirks
 
-	selective   Selective // Adapter, if it is selective
-	modelInPath bool      // Path holds modelMark
+	refuser     Refuser // Adapter, if it is a Refuser
+	modelInPath bool    // Path holds modelMark
 	secrets     []string
 	// native are the targets of the doors that the backend has itself.
 	native map[schema.Door]*Target
@@ -167,10 +167,10 @@ func (t *Target) ForModel(model string) *Target {
 // Refuse returns an error if the dialect cannot express the request, as far as that
 // can be decided without writing the call.
 func (t *Target) Refuse(req *schema.Request) error {
-	if t.selective == nil {
+	if t.refuser == nil {
 		return nil
 	}
-	return t.selective.Refuse(req)
+	return t.refuser.Refuse(req)
 }
 
 // Target prepares the calls of one service type to an endpoint.
@@ -188,7 +188,7 @@ func (k *Kind) Target(service schema.ServiceType, e Endpoint) (*Target, error) {
 		Quirks:               k.Quirks,
 		secrets:              secretsOf(base, e),
 	}
-	t.selective, _ = route.Adapter.(Selective)
+	t.refuser, _ = route.Adapter.(Refuser)
 	t.modelInPath = strings.Contains(t.Path, modelMark)
 	if e.Model != "" {
 		t.ModelJSON = jsonwrite.AppendText(nil, e.Model)
@@ -206,7 +206,7 @@ func (k *Kind) Target(service schema.ServiceType, e Endpoint) (*Target, error) {
 			under = withoutVersion(under) // it is beside the API and not in it
 		}
 		own.Adapter, own.Path = native.Adapter, k.path(under, at, native.Path)
-		own.selective, _ = native.Adapter.(Selective)
+		own.refuser, _ = native.Adapter.(Refuser)
 		own.modelInPath = strings.Contains(own.Path, modelMark)
 		if t.native == nil {
 			t.native = make(map[schema.Door]*Target)

@@ -53,42 +53,42 @@ type Incoming struct {
 // Open decides which form an answer has, by its content type and, where that is not
 // enough, by its first bytes. It reads the first event of a stream or the first
 // bytes of a binary answer, and nothing of any other answer.
-func Open(speak Adapter, req *schema.Request, in Incoming) (Opening, error) {
+func Open(adapter Adapter, req *schema.Request, in Incoming) (Opening, error) {
 	o := Opening{Read: in.Buffer}
-	switch shape := shapeOf(in.ContentType); {
-	case req.Stream && shape != document:
-		streamer, ok := speak.(Streamer)
+	switch bodyType := bodyTypeOf(in.ContentType); {
+	case req.Stream && bodyType != document:
+		streamer, ok := adapter.(Streamer)
 		if !ok {
 			return o, nil
 		}
-		return o.openStream(streamer, req, in.From, shape == events || shape == lines)
-	case shape == events:
-		passer, ok := speak.(EventPasser)
+		return o.openStream(streamer, req, in.From, bodyType == events || bodyType == lines)
+	case bodyType == events:
+		passer, ok := adapter.(EventPasser)
 		if !ok || !passer.AsksForEvents(req) {
 			return o, fmt.Errorf("%w: it is a stream, which was not asked for", ErrInvalid)
 		}
 		o.ContentType = "text/event-stream"
 		return o.first(passer.PassEvents(in.Model, in.From))
-	case shape == unknown:
-		if typer, ok := speak.(BinaryTyper); ok {
+	case bodyType == unknown:
+		if typer, ok := adapter.(BinaryTyper); ok {
 			return o.openBinary(typer, req, in)
 		}
 	}
 	return o, nil
 }
 
-// shape is what the type of an answer says about how to read it.
-type shape uint8
+// bodyType is what the type of an answer says about how to read it.
+type bodyType uint8
 
 const (
-	unknown  shape = iota // bytes
-	text                  // some text
-	document              // JSON or a page
-	events                // server-sent events
-	lines                 // JSON in lines
+	unknown  bodyType = iota // bytes
+	text                     // some text
+	document                 // JSON or a page
+	events                   // server-sent events
+	lines                    // JSON in lines
 )
 
-func shapeOf(contentType string) shape {
+func bodyTypeOf(contentType string) bodyType {
 	switch {
 	case strings.Contains(contentType, "event-stream"):
 		return events
@@ -104,7 +104,7 @@ func shapeOf(contentType string) shape {
 
 // openStream opens the answer to a request for a stream. If its type does not say
 // that it is one, it may as well be a whole completion.
-func (o Opening) openStream(speak Streamer, req *schema.Request, from io.Reader, typed bool) (Opening, error) {
+func (o Opening) openStream(streamer Streamer, req *schema.Request, from io.Reader, typed bool) (Opening, error) {
 	if !typed {
 		err := o.readSome(from)
 		for err == nil && len(o.Read) < maxSniffed && isUndecided(o.Read) {
@@ -120,7 +120,7 @@ func (o Opening) openStream(speak Streamer, req *schema.Request, from io.Reader,
 	if len(o.Read) > 0 {
 		from = io.MultiReader(bytes.NewReader(bytes.Clone(o.Read)), from)
 	}
-	return o.first(speak.Events(req, from))
+	return o.first(streamer.Events(req, from))
 }
 
 // first waits for the first event of a stream.
@@ -135,7 +135,7 @@ func (o Opening) first(from Events) (Opening, error) {
 // A backend may give an error in its place, under any type or none: what begins
 // like JSON or a page, and is text to its end, is no audio. Audio soon has a byte
 // that no text has, and what is larger than an error may be is audio.
-func (o Opening) openBinary(speak BinaryTyper, req *schema.Request, in Incoming) (Opening, error) {
+func (o Opening) openBinary(typer BinaryTyper, req *schema.Request, in Incoming) (Opening, error) {
 	err := o.readSome(in.From)
 	read, isText := scanText(o.Read, 0)
 	for err == nil && isText && beginsDocument(o.Read) && len(o.Read) < maxSniffed {
@@ -150,7 +150,7 @@ func (o Opening) openBinary(speak BinaryTyper, req *schema.Request, in Incoming)
 	case err != nil && isText && read == len(o.Read) && beginsDocument(o.Read):
 		return o, nil // all of it was read, and Adapter.Reply says what it is
 	}
-	o.Form, o.ContentType = Binary, speak.BinaryType(in.ContentType, req, o.Read)
+	o.Form, o.ContentType = Binary, typer.BinaryType(in.ContentType, req, o.Read)
 	return o, nil
 }
 
@@ -212,8 +212,8 @@ func scanText(b []byte, at int) (read int, isText bool) {
 // EventsOf makes a stream of a whole answer where the client asked for events and
 // the backend answered at once. It returns nil where the client gets the answer as
 // it is.
-func EventsOf(speak Adapter, req *schema.Request, reply *Reply) (Events, error) {
-	if splitter, ok := speak.(Splitter); ok {
+func EventsOf(adapter Adapter, req *schema.Request, reply *Reply) (Events, error) {
+	if splitter, ok := adapter.(Splitter); ok {
 		return splitter.Split(req, reply)
 	}
 	if req.Stream {

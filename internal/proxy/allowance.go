@@ -10,22 +10,22 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/patchbay-ai/patchbay/internal/allowance"
-	budgets "github.com/patchbay-ai/patchbay/internal/budget" // budget is that of retries
+	"github.com/patchbay-ai/patchbay/internal/budget"
 	"github.com/patchbay-ai/patchbay/internal/prices"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// allowed is what a request took from the limits of its key and its tenant.
-type allowed struct {
+// taken is what a request took from the limits of its key and its tenant.
+type taken struct {
 	use allowance.Use
 	// counted says that what the request uses matters to a limit or has a price. Then
 	// prompt is the estimate of the tokens that it sends, answer that of those that it was
-	// sent, and things what it asks for that is not counted in tokens.
+	// sent, and units what it asks for that is not counted in tokens.
 	counted bool
 	prompt  int64
 	answer  textMeter
-	things  prices.Quantity
-	charge  budgets.Charge
+	units   prices.Quantity
+	charge  budget.Charge
 }
 
 // reservedSound is how many seconds of sound a request reserves that is to be transcribed.
@@ -33,11 +33,11 @@ const reservedSound = 60
 
 // take counts the request in the limits of its key and its tenant, or in none if one of
 // them is reached.
-func (a *allowed) take(r *request, price *prices.Price, now time.Time) error {
+func (a *taken) take(r *request, price *prices.Price, now time.Time) error {
 	grant := r.caller.Grant
 	if a.counted = !r.req.Uncounted && (grant.CountsTokens() || price != nil); a.counted {
 		a.prompt = r.req.EstimatePrompt()
-		a.things.Images, a.things.Characters = r.req.AskedThings()
+		a.units.Images, a.units.Characters = r.req.AskedThings()
 	}
 	if grant == nil {
 		return nil
@@ -55,12 +55,12 @@ func (a *allowed) take(r *request, price *prices.Price, now time.Time) error {
 	if !grant.HasBudgets() || r.req.Uncounted {
 		return nil
 	}
-	most := a.things
+	most := a.units
 	most.Prompt, most.Completion = a.prompt, answer
 	if r.req.Service == schema.STT {
 		most.Seconds = reservedSound // its length is not known before
 	}
-	refusal, err := a.charge.Reserve(grant.Budgets, budgets.Amounts{1, a.prompt + answer, int64(price.Cost(most))}, r.record.Started)
+	refusal, err := a.charge.Reserve(grant.Budgets, budget.Amounts{1, a.prompt + answer, int64(price.Cost(most))}, r.record.Started)
 	switch {
 	case err != nil:
 		return ledgerUnavailable()
@@ -71,7 +71,7 @@ func (a *allowed) take(r *request, price *prices.Price, now time.Time) error {
 }
 
 // spent returns what the request used, as budgets count it.
-func (a *allowed) spent(usage schema.Usage, answered bool) schema.Usage {
+func (a *taken) spent(usage schema.Usage, answered bool) schema.Usage {
 	if usage.Known {
 		return usage
 	}
@@ -98,7 +98,7 @@ type budgetView struct {
 }
 
 // overBudget says that a budget is used up, or has not enough left for the request.
-func overBudget(r *budgets.Refusal, now time.Time) *schema.Error {
+func overBudget(r *budget.Refusal, now time.Time) *schema.Error {
 	kind, name, _ := strings.Cut(r.Account, "/")
 	whose := "this API key"
 	if kind == "tenant" {
@@ -106,7 +106,7 @@ func overBudget(r *budgets.Refusal, now time.Time) *schema.Error {
 	}
 	window, unit := r.WindowName(), r.UnitName()
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
-	if r.Unit == budgets.Cost {
+	if r.Unit == budget.Cost {
 		number = func(n int64) string { return prices.Amount(n).String() }
 	}
 	details := budgetDetails{Budget: budgetView{r.Account, window, unit, jsontext.Value(number(r.Limit))}, Used: jsontext.Value(number(r.Used))}
@@ -123,7 +123,7 @@ func overBudget(r *budgets.Refusal, now time.Time) *schema.Error {
 // tokens returns what the request used: what the backend reported, or else an estimate
 // of what was sent both ways. A request that no backend answered used nothing, unless
 // the client did not wait for the answer.
-func (a *allowed) tokens(usage schema.Usage, answered bool) int64 {
+func (a *taken) tokens(usage schema.Usage, answered bool) int64 {
 	if usage.Known {
 		return usage.Total
 	}
@@ -134,11 +134,11 @@ func (a *allowed) tokens(usage schema.Usage, answered bool) int64 {
 }
 
 // cost returns what the request cost, by what the backend reported or else by estimates.
-func (a *allowed) cost(price *prices.Price, usage schema.Usage, answered bool) prices.Amount {
+func (a *taken) cost(price *prices.Price, usage schema.Usage, answered bool) prices.Amount {
 	if price == nil || !answered {
 		return 0
 	}
-	used := a.things
+	used := a.units
 	used.Prompt, used.Cached, used.Completion, used.Seconds = usage.Prompt, usage.Cached, usage.Completion, usage.Seconds
 	if !usage.Known {
 		used.Prompt, used.Completion = a.prompt, a.answer.tokens()

@@ -19,7 +19,7 @@ type attempt struct {
 	instance *backend.Instance // nil before the first attempt
 	permit   backend.Permit
 	held     bool // the permit has not been given back
-	speak    dialect.Adapter
+	adapter  dialect.Adapter
 	out      wire.Call
 	response *transport.Response
 	cancel   context.CancelFunc // releases the timer of the total timeout
@@ -37,8 +37,8 @@ func (a *attempt) begin(i *backend.Instance, permit backend.Permit, now time.Tim
 	if a.isRenamed() {
 		target = i.NamedTarget
 	}
-	target, a.speak = target.Through(a.req.Door, a.client)
-	err := a.speak.Call(a.req, target, &a.out)
+	target, a.adapter = target.ForDoor(a.req.Door, a.client)
+	err := a.adapter.Call(a.req, target, &a.out)
 	if err != nil {
 		i.Return(permit, time.Now())
 		a.record.Forget()
@@ -82,7 +82,7 @@ func (a *attempt) call(ctx context.Context, reply *reply) *fault {
 		return a.classifier().classify(err, false)
 	}
 	a.response = response
-	err = reply.open(a.request, a.speak, response, a.sent.Add(firstToken))
+	err = reply.open(a.request, a.adapter, response, a.sent.Add(firstToken))
 	now := time.Now()
 	if reply.arrived.After(a.sent) {
 		a.noteWait(reply.arrived)

@@ -19,7 +19,7 @@ type choice struct {
 	table    *routing.Table
 	pool     *routing.Pool
 	limits   limits
-	allowed  allowed
+	taken    taken
 	excluded exclusions
 	last     survey
 	stale    bool // the pool or its instances have changed since the last survey
@@ -28,16 +28,16 @@ type choice struct {
 	translates *backend.Instance
 	retrying   bool // the request holds a place in the retry budget
 	// fallback is the model that took over from the one that the caller asked for, empty
-	// where none did, and turn counts the fallbacks that were passed.
-	fallback string
-	turn     int
+	// where none did, and nextFallback the index of the first one that was not tried yet.
+	fallback     string
+	nextFallback int
 	// calledHere counts the attempts at instances of the model.
 	calledHere int
 	limited    bool // the request was counted in the limits
 }
 
 // refreshPool takes the pool of the model from the table that is in force now. It is
-// the only place where a request loads the table: at its beginning, after every wait
+// the only place in routing that loads the table: when a request begins, after every wait
 // and before every further attempt, so that it sees new instances and new limits and
 // does not go to an instance that was removed.
 func (c *choice) refreshPool() error {
@@ -80,7 +80,7 @@ func (c *choice) admit() error {
 	if c.req.Uncounted {
 		return nil
 	}
-	if err := c.allowed.take(c.request, c.pool.Price, c.last.now); err != nil {
+	if err := c.taken.take(c.request, c.pool.Price, c.last.now); err != nil {
 		return err
 	}
 	if err := c.limits.take(c.pool, c.caller.Addr, c.last.now); err != nil {
@@ -146,13 +146,13 @@ func (c *choice) canTranslate(i *backend.Instance) bool {
 	if c.translates == i {
 		return true
 	}
-	if bound, ok := c.client.(dialect.Bound); ok {
+	if bound, ok := c.client.(dialect.InstanceBound); ok {
 		if err := bound.RefuseInstance(i.ID); err != nil {
 			c.exclude(i, err)
 			return false
 		}
 	}
-	if err := i.Target.RefuseThrough(c.req, c.client); err != nil {
+	if err := i.Target.RefuseRequest(c.req, c.client); err != nil {
 		c.exclude(i, err)
 		return false
 	}
@@ -199,14 +199,14 @@ func (c *choice) pickAnother(a *attempt) bool {
 func (c *choice) acquireAnother(a *attempt) bool {
 	// An instance that is well goes first, even if its tier is a higher one than that of
 	// an instance that has failed recently.
-	c.excluded.unwell, c.stale = true, true
+	c.excluded.onlyWell, c.stale = true, true
 	found := c.acquire(a)
-	c.excluded.unwell, c.stale = false, true
+	c.excluded.onlyWell, c.stale = false, true
 	if found {
-		c.budget().charge()
+		c.retryBudget().charge()
 		return true
 	}
-	switch c.survey().mildest {
+	switch c.survey().shortestObstacle {
 	case backend.NoObstacle:
 	case backend.NoSlot:
 		c.shed(metrics.ShedNoSlot)
@@ -216,11 +216,11 @@ func (c *choice) acquireAnother(a *attempt) bool {
 	}
 	switch {
 	case !c.retrying:
-		c.retrying = c.budget().beginRetry()
+		c.retrying = c.retryBudget().beginRetry()
 	case c.fallback != "":
 		// The place in the budget is for the model that was asked for. Each attempt at
 		// another one costs as much.
-		return c.budget().spend() && c.acquire(a)
+		return c.retryBudget().spend() && c.acquire(a)
 	}
 	return c.retrying && c.acquire(a)
 }
@@ -229,7 +229,7 @@ func (c *choice) acquireAnother(a *attempt) bool {
 func (c *choice) endRetry() {
 	if c.retrying {
 		c.retrying = false
-		c.budget().endRetry()
+		c.retryBudget().endRetry()
 	}
 }
 
@@ -250,7 +250,7 @@ func (c *choice) acquire(a *attempt) bool {
 		permit, ok := i.Acquire(s.now)
 		c.stale = true // this request took a slot, or another one did
 		if !ok {
-			c.pool.Doubt()
+			c.pool.ForgetAllReady()
 			continue
 		}
 		if err := a.begin(i, permit, s.now); err != nil {

@@ -100,7 +100,7 @@ func ExplainModel(table *routing.Table, door schema.Door, model string, client n
 	x.ModelLimit = x.Pool.Limiter.Peek(client, now)
 	var s survey
 	excluded := withoutDoor(x.Pool, door)
-	s.takeOfAll(x.Pool, excluded, now)
+	s.askAll(x.Pool, excluded, now)
 	x.Candidates = s.candidates(excluded, door)
 	if len(s.ready) > 0 {
 		x.Pick = x.Pool.Balancer.Peek(s.ready, client)

@@ -9,8 +9,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// standing is which model a request is at, so that a move to another one can be undone.
-type standing struct {
+// savedChoice is which model a request is at, so that a move to another one can be undone.
+type savedChoice struct {
 	// fallback is the model that took over, empty where none did.
 	fallback string
 	pool     *routing.Pool
@@ -20,11 +20,11 @@ type standing struct {
 	calledHere int
 }
 
-func (c *choice) standing() standing {
-	return standing{c.fallback, c.pool, c.model, c.excluded.reason, c.calledHere}
+func (c *choice) save() savedChoice {
+	return savedChoice{c.fallback, c.pool, c.model, c.excluded.reason, c.calledHere}
 }
 
-func (c *choice) restore(s standing) {
+func (c *choice) restore(s savedChoice) {
 	c.fallback, c.pool, c.model, c.excluded.reason = s.fallback, s.pool, s.model, s.reason
 	c.calledHere, c.stale = s.calledHere, true
 }
@@ -38,13 +38,13 @@ func (c *choice) fallBack(because error) bool {
 	if !known {
 		return false
 	}
-	before := c.standing()
+	before := c.save()
 	list := c.fallbacks(why)
 	for _, mayWait := range []bool{false, true} {
 		if mayWait && because == nil {
 			break
 		}
-		for n := c.turn; n < len(list); n++ {
+		for n := c.nextFallback; n < len(list); n++ {
 			if c.moveTo(list[n], mayWait) {
 				c.took(n, why)
 				return true
@@ -64,9 +64,9 @@ func (c *choice) fallBackAfter(failed *fault, a *attempt) bool {
 	if !known {
 		return false
 	}
-	before := c.standing()
+	before := c.save()
 	list := c.fallbacks(why)
-	for n := c.turn; n < len(list); n++ {
+	for n := c.nextFallback; n < len(list); n++ {
 		if c.moveTo(list[n], false) && (why == naming.Context && c.acquire(a) || why != naming.Context && c.acquireAnother(a)) {
 			c.took(n, why)
 			return true
@@ -91,7 +91,7 @@ func (c *choice) hasMoreFallbacks() bool {
 		return false
 	}
 	for _, why := range naming.Reasons() {
-		if len(c.fallbacks(why)) > c.turn {
+		if len(c.fallbacks(why)) > c.nextFallback {
 			return true
 		}
 	}
@@ -100,7 +100,7 @@ func (c *choice) hasMoreFallbacks() bool {
 
 // took notes that a model took over.
 func (c *choice) took(n int, why naming.Reason) {
-	c.turn = n + 1
+	c.nextFallback = n + 1
 	c.record.Fallbacks++
 	c.proxy.recorder.FellBack(c.record.Service, why)
 }

@@ -199,7 +199,7 @@ func TestLimitOfAnInstanceIsNotSpentOnRefusals(t *testing.T) {
 func TestRetryBudget(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		var b budget
+		var b retryBudget
 		inFlight, retries, credit := 0, 0, 0
 		for range rapid.IntRange(1, 300).Draw(t, "steps") {
 			switch rapid.SampledFrom([]string{"enter", "enter", "enter", "leave", "retry", "retry", "retried", "owe"}).Draw(t, "step") {
@@ -251,7 +251,7 @@ func TestRetryBudget(t *testing.T) {
 // flight, one after the other. They need credit as well.
 func TestFastRetriesAreBounded(t *testing.T) {
 	t.Parallel()
-	var b budget
+	var b retryBudget
 	for range 100 {
 		b.enter() // requests that take their time
 	}
@@ -279,7 +279,7 @@ func TestFastRetriesAreBounded(t *testing.T) {
 // Many at once never hold more than the share.
 func TestRetryBudgetUnderContention(t *testing.T) {
 	t.Parallel()
-	var b budget
+	var b retryBudget
 	const callers = 100
 	for range callers {
 		b.enter()
@@ -311,16 +311,16 @@ func TestBudgetsOfServiceTypesAreSeparate(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, 1, func(*config.Service) {})
 	chat, other := d.request(1), d.begin(Lend(&schema.Request{Service: schema.Embedding}, nil), &access.Caller{}, newRecord())
-	for chat.budget().beginRetry() {
+	for chat.retryBudget().beginRetry() {
 	}
-	if chat.budget() == other.budget() || !other.budget().beginRetry() {
+	if chat.retryBudget() == other.retryBudget() || !other.retryBudget().beginRetry() {
 		t.Error("embeddings may not be tried again because chats were")
 	}
 	// A stream lets go of its request before it ends.
 	other.Return()
-	other.budget().endRetry()
+	other.retryBudget().endRetry()
 	other.end(true)
-	if b := &d.budgets[schema.Embedding]; b.inFlight.Load() != 0 || b.retries.Load() != 0 {
+	if b := &d.retryBudgets[schema.Embedding]; b.inFlight.Load() != 0 || b.retries.Load() != 0 {
 		t.Errorf("%d in flight, %d retries at the end", b.inFlight.Load(), b.retries.Load())
 	}
 }
@@ -347,7 +347,7 @@ func TestRetriesPreferInstancesThatAreWell(t *testing.T) {
 			r.release(breaker.Cancelled)
 			return r.attempt.instance
 		}
-		for d.request(1).budget().beginRetry() {
+		for d.request(1).retryBudget().beginRetry() {
 		}
 		for range 20 {
 			if got := again(); got != well {

@@ -96,8 +96,8 @@ func checkPlights(t *testing.T, of []plight) {
 	if !slices.Equal(s.ready, want) {
 		t.Errorf("%d may be picked, want %d", len(s.ready), len(want))
 	}
-	if ready := s.mildest == backend.NoObstacle; ready != (len(want) > 0) {
-		t.Errorf("the obstacle is %d, and %d may be picked", s.mildest, len(want))
+	if ready := s.shortestObstacle == backend.NoObstacle; ready != (len(want) > 0) {
+		t.Errorf("the obstacle is %d, and %d may be picked", s.shortestObstacle, len(want))
 	}
 	for n, c := range Explain(d.current.Load(), schema.DoorChat, "m", (&access.Caller{}).Addr, now).Candidates {
 		picked := slices.Contains(want, d.pool().Instances[n])

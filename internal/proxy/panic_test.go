@@ -43,7 +43,7 @@ func TestPanicLeaksNeitherSlotNorTrialNorBudget(t *testing.T) {
 				t.Errorf("%d in flight, breaker ready: %t, %d cancelled", i.InFlight(), i.Breaker.Ready(time.Now()), i.Ended(breaker.Cancelled))
 			}
 		}
-		budget := &d.budgets[schema.Chat]
+		budget := &d.retryBudgets[schema.Chat]
 		if budget.inFlight.Load() != 0 || budget.retries.Load() != 0 {
 			t.Errorf("budget: %d in flight, %d retries", budget.inFlight.Load(), budget.retries.Load())
 		}

@@ -24,14 +24,14 @@ import (
 
 // Proxy answers unified requests from backends.
 type Proxy struct {
-	hop     string // the name of this gateway in the CDN-Loop header
-	current *routing.Current
-	client  *transport.Client
-	budgets [schema.ServiceTypeCount]budget
-	runs    sync.Pool
-	buffers sync.Pool     // of events
-	seed    maphash.Seed  // for the digests of requests
-	silence time.Duration // see CommentAfter
+	hop          string // the name of this gateway in the CDN-Loop header
+	current      *routing.Current
+	client       *transport.Client
+	retryBudgets [schema.ServiceTypeCount]retryBudget
+	runs         sync.Pool
+	buffers      sync.Pool     // of events
+	seed         maphash.Seed  // for the digests of requests
+	silence      time.Duration // see CommentAfter
 	// recorder counts failovers and requests that are shed; nil counts nothing.
 	recorder *calls.Recorder
 	// ledger counts what reaches a backend; nil counts nothing.

@@ -43,7 +43,7 @@ type reply struct {
 
 // open reads as much of a response as is needed before the client is told that the
 // request succeeded.
-func (r *reply) open(req *request, speak dialect.Adapter, from *transport.Response, deadline time.Time) error {
+func (r *reply) open(req *request, adapter dialect.Adapter, from *transport.Response, deadline time.Time) error {
 	r.from = from
 	if from.Status < 200 || from.Status > 299 {
 		return r.readErrorStatus()
@@ -54,7 +54,7 @@ func (r *reply) open(req *request, speak dialect.Adapter, from *transport.Respon
 	contentType := strings.ToLower(from.Header("Content-Type"))
 	// The deadline holds until the first event or byte, not only for the head.
 	from.SetDeadline(deadline)
-	opening, err := dialect.Open(speak, req.req, dialect.Incoming{
+	opening, err := dialect.Open(adapter, req.req, dialect.Incoming{
 		ContentType: contentType, From: from, Buffer: r.body[:0], Model: req.asked(),
 	})
 	from.SetDeadline(time.Time{})
@@ -63,7 +63,7 @@ func (r *reply) open(req *request, speak dialect.Adapter, from *transport.Respon
 		return err
 	}
 	if opening.Form == dialect.Whole {
-		return r.readWhole(req.req, speak, contentType)
+		return r.readWhole(req.req, adapter, contentType)
 	}
 	r.plain.ContentType = opening.ContentType
 	r.events, r.first, r.binary = opening.Events, opening.First, opening.Form == dialect.Binary
@@ -72,7 +72,7 @@ func (r *reply) open(req *request, speak dialect.Adapter, from *transport.Respon
 }
 
 // readWhole reads an answer that is sent only when all of it was read and checked.
-func (r *reply) readWhole(req *schema.Request, speak dialect.Adapter, contentType string) error {
+func (r *reply) readWhole(req *schema.Request, adapter dialect.Adapter, contentType string) error {
 	if r.from.Length > maxReply {
 		return errReplyTooLarge
 	}
@@ -80,11 +80,11 @@ func (r *reply) readWhole(req *schema.Request, speak dialect.Adapter, contentTyp
 		return err
 	}
 	r.arrived = time.Now()
-	if err := speak.Reply(req, dialect.Answer{ContentType: contentType, Body: r.body}, &r.plain); err != nil {
+	if err := adapter.Reply(req, dialect.Answer{ContentType: contentType, Body: r.body}, &r.plain); err != nil {
 		return err
 	}
 	var err error
-	r.events, err = dialect.EventsOf(speak, req, &r.plain)
+	r.events, err = dialect.EventsOf(adapter, req, &r.plain)
 	r.framed, _ = r.events.(dialect.FramedEvents)
 	r.whole = err == nil
 	return err

@@ -35,8 +35,8 @@ func (r *request) asked() string {
 	return string(r.req.Model)
 }
 
-// budget returns the retry budget of the request's service type.
-func (r *request) budget() *budget { return &r.proxy.budgets[r.record.Service] }
+// retryBudget returns the retry budget of the request's service type.
+func (r *request) retryBudget() *retryBudget { return &r.proxy.retryBudgets[r.record.Service] }
 
 // shed notes that there was no free slot for the request. It is counted if the request is
 // refused in the end.

@@ -49,7 +49,7 @@ func TestCalledInstancesAreNotReportedAsUntranslatable(t *testing.T) {
 	excluded := exclusions{called: all[:1], untranslatable: all[1:]}
 	var s survey
 	s.take(d.pool(), &excluded, newRecord().Started)
-	if s.mildest != backend.Disabled || len(s.ready) > 0 {
+	if s.shortestObstacle != backend.Disabled || len(s.ready) > 0 {
 		t.Errorf("excluded instances are ready: %d", len(s.ready))
 	}
 	candidates := s.unavailable(&excluded).Details.(map[string]any)["candidates"].([]candidate)

@@ -11,7 +11,16 @@ import (
 )
 
 // run is the handling of one request: an instance is chosen, it is called, its reply
-// is sent.
+// is sent. Its steps come in this order:
+//
+//	begin         takes the run from the pool; the request is in flight
+//	count         counts the request in the ledger, when an instance was acquired
+//	answered      the answer has begun; release at once where it is already complete
+//	release       ends an attempt (attempt.end) and gives its slot back; once for each
+//	returnLimits  gives the limits back where no backend was reached
+//	settle        ends the accounts with the usage of the answer, or settleWith with
+//	              another one; only the first call has an effect
+//	end           always comes last, and does whatever of these was not done
 type run struct {
 	request
 	choice  choice
@@ -28,7 +37,7 @@ func (p *Proxy) begin(loan Loan, caller *access.Caller, record *calls.Call) *run
 	r.proxy, r.Loan, r.caller = p, loan, caller
 	r.choice.request, r.attempt.request = &r.request, &r.request
 	r.startRecord(record)
-	r.budget().enter()
+	r.retryBudget().enter()
 	return r
 }
 
@@ -55,10 +64,10 @@ func (r *run) release(outcome breaker.Outcome) {
 // request that is refused before is not counted.
 func (r *run) count() error {
 	if r.req.Uncounted {
-		r.choice.allowed.charge.GiveBack()
+		r.choice.taken.charge.GiveBack()
 		return nil
 	}
-	if r.choice.allowed.charge.Admit() != nil {
+	if r.choice.taken.charge.Admit() != nil {
 		return ledgerUnavailable()
 	}
 	if !r.proxy.ledger.On() {
@@ -95,7 +104,7 @@ func (r *run) settle(complete bool) {
 // settleWith ends the accounts of the request; only the first call has an effect. A
 // request that no backend answered cost nothing.
 func (r *run) settleWith(usage schema.Usage, answered bool) {
-	a := &r.choice.allowed
+	a := &r.choice.taken
 	if r.settled || !a.counted {
 		r.ticket.Settle(usage)
 		return
@@ -115,9 +124,9 @@ func (r *run) end(panicked bool) {
 	}
 	r.returnLimits()
 	r.settle(false)
-	r.choice.allowed.use.End()
+	r.choice.taken.use.End()
 	r.release(r.reply.outcome)
-	r.budget().leave()
+	r.retryBudget().leave()
 	r.endRecord()
 	r.Return()
 	if p := r.proxy; !panicked {
@@ -132,8 +141,8 @@ func (r *run) returnLimits() {
 	if len(r.choice.excluded.called) == 0 {
 		now := time.Now()
 		r.choice.limits.giveBack(now)
-		r.choice.allowed.use.GiveBack(now)
-		r.choice.allowed.charge.GiveBack()
+		r.choice.taken.use.GiveBack(now)
+		r.choice.taken.charge.GiveBack()
 	}
 }
 
@@ -164,7 +173,7 @@ func (r *run) reset() {
 func (r *run) route() Route {
 	route := Route{
 		Model: r.model, Instance: r.attempt.instance, Attempts: len(r.choice.excluded.called),
-		Limit: r.choice.limitDecision(r.attempt.instance), KeyRequests: r.choice.allowed.use.Requests, KeyTokens: r.choice.allowed.use.Tokens,
+		Limit: r.choice.limitDecision(r.attempt.instance), KeyRequests: r.choice.taken.use.Requests, KeyTokens: r.choice.taken.use.Tokens,
 	}
 	if r.isRenamed() {
 		route.Asked = string(r.req.Model)

@@ -34,7 +34,7 @@ func (r *run) send(ctx context.Context, to Sink) error {
 		r.forward(out)
 		part, err := r.reply.next()
 		complete := errors.Is(err, io.EOF)
-		if err == nil && r.choice.allowed.counted {
+		if err == nil && r.choice.taken.counted {
 			r.measure(part)
 		}
 		if complete || err == nil && r.reply.isComplete() {
@@ -70,7 +70,7 @@ func (r *run) forward(out body) {
 // measure estimates the tokens of a part of the answer. An answer that was read whole is
 // settled with its first part, so all its parts are measured then.
 func (r *run) measure(part []byte) {
-	meter := &r.choice.allowed.answer
+	meter := &r.choice.taken.answer
 	switch {
 	case r.reply.events != nil:
 		meter.add(part)
@@ -93,7 +93,7 @@ func (r *run) beginBody(to Sink) body {
 	case r.reply.events != nil:
 		out := newEventWriter(to, r.reply.framed, r.proxy.silence, &r.proxy.buffers)
 		out.requestID = r.caller.RequestID
-		if r.attempt.response != nil && !r.choice.allowed.counted {
+		if r.attempt.response != nil && !r.choice.taken.counted {
 			out.forwarder, _ = r.reply.events.(dialect.Forwarder)
 		}
 		head.ContentType, head.Events, head.Probe = cmp.Or(head.ContentType, TypeEvents), true, out.probe

@@ -19,10 +19,10 @@ type survey struct {
 	// Instance.Position. Both may belong to the pool: keep changes them.
 	ready     []*backend.Instance
 	obstacles []backend.Obstacle
-	// mildest is the least lasting obstacle among the instances that are not
+	// shortestObstacle is the least lasting obstacle among the instances that are not
 	// excluded, because that is what to wait for. It is NoObstacle if and only if
-	// an instance is ready, or would be if it were well (see exclusions.unwell).
-	mildest backend.Obstacle
+	// an instance is ready, or would be if it were well (see exclusions.onlyWell).
+	shortestObstacle backend.Obstacle
 	// avoided are instances without an obstacle that are not picked because others
 	// are in a better state.
 	avoided []*backend.Instance
@@ -40,54 +40,54 @@ func (s *survey) take(pool *routing.Pool, excluded *exclusions, now time.Time) {
 	if excluded.none() && pool.AllReady() {
 		s.pool, s.now = pool, now
 		s.found, s.avoided, s.reasons = s.found[:0], s.avoided[:0], s.reasons[:0]
-		s.ready, s.obstacles, s.mildest = pool.Eligible, pool.Barriers, backend.NoObstacle
+		s.ready, s.obstacles, s.shortestObstacle = pool.Eligible, pool.Barriers, backend.NoObstacle
 		return
 	}
-	s.takeOfAll(pool, excluded, now)
+	s.askAll(pool, excluded, now)
 }
 
-// takeOfAll surveys a pool and asks every instance. An instance that is avoided, because
+// askAll surveys a pool and asks every instance. An instance that is avoided, because
 // nothing listened at its address or because it said that it is overloaded, is ready only
 // where no other instance is ready or busy. Of the instances without an obstacle only
 // those of the lowest tier are ready.
-func (s *survey) takeOfAll(pool *routing.Pool, excluded *exclusions, now time.Time) {
+func (s *survey) askAll(pool *routing.Pool, excluded *exclusions, now time.Time) {
 	s.pool, s.now = pool, now
 	s.found, s.avoided, s.reasons = s.found[:0], s.avoided[:0], s.reasons[:0]
 	changes, steady := pool.Service.Changes.Count(), excluded.none()
-	mildest, ofAvoided := backend.Disabled, backend.Disabled
+	shortestObstacle, ofAvoided := backend.Disabled, backend.Disabled
 	for n, i := range pool.Instances {
 		o := i.Obstacle(now)
 		s.reasons = append(s.reasons, o)
 		if barrier := pool.Barriers[n]; barrier != backend.Standby {
 			steady = steady && o == barrier && (o != backend.NoObstacle || i.Steady(now))
 		}
-		wanted := o == backend.NoObstacle && (!excluded.unwell || i.Well())
+		wanted := o == backend.NoObstacle && (!excluded.onlyWell || i.Well())
 		switch {
 		case excluded.has(i):
 		case i.Avoided(now):
-			ofAvoided = ofAvoided.Milder(o)
+			ofAvoided = ofAvoided.Shorter(o)
 			if wanted {
 				s.avoided = append(s.avoided, i)
 			}
 		default:
-			mildest = mildest.Milder(o)
+			shortestObstacle = shortestObstacle.Shorter(o)
 			if wanted {
 				s.found = append(s.found, i)
 			}
 		}
 	}
-	if mildest.Busy() {
+	if shortestObstacle.Busy() {
 		for _, i := range s.avoided {
 			s.reasons[i.Position] = backend.Unhealthy
 		}
 	} else {
-		mildest = mildest.Milder(ofAvoided)
+		shortestObstacle = shortestObstacle.Shorter(ofAvoided)
 		s.found, s.avoided = s.avoided, s.found
 	}
 	if pool.Tiered {
 		s.keepLowestTier()
 	}
-	s.ready, s.obstacles, s.mildest = s.found, s.reasons, mildest
+	s.ready, s.obstacles, s.shortestObstacle = s.found, s.reasons, shortestObstacle
 	if steady && len(s.ready) > 0 {
 		pool.FoundAllReady(changes)
 	}
@@ -119,7 +119,7 @@ func (s *survey) keep(wanted func(*backend.Instance) bool) {
 // mayComeFree tells whether an instance takes a request now, or as soon as one of
 // its slots is free.
 func (s *survey) mayComeFree() bool {
-	return s.mildest == backend.NoObstacle || s.mildest == backend.NoSlot
+	return s.shortestObstacle == backend.NoObstacle || s.shortestObstacle == backend.NoSlot
 }
 
 // refusal returns the error with which a request to the pool is refused at once while
@@ -129,7 +129,7 @@ func (s *survey) refusal(excluded *exclusions, waiting int) *schema.Error {
 	switch {
 	case !s.mayComeFree():
 		return s.unavailable(excluded)
-	case (s.mildest == backend.NoSlot || waiting > 0) && waiting >= s.pool.Service.Policy.Queue.Size:
+	case (s.shortestObstacle == backend.NoSlot || waiting > 0) && waiting >= s.pool.Service.Policy.Queue.Size:
 		return noSlot(s.pool)
 	}
 	return nil
@@ -151,13 +151,13 @@ type exclusions struct {
 	// reason says why the first of them cannot.
 	untranslatable []*backend.Instance
 	reason         *schema.Error
-	// unwell tells that no instance which is not well is picked, although such
-	// instances count for what the request could wait for.
-	unwell bool
+	// onlyWell tells that only instances are picked that have not failed recently,
+	// although the others count for what the request could wait for.
+	onlyWell bool
 }
 
 func (e *exclusions) none() bool {
-	return len(e.called) == 0 && len(e.untranslatable) == 0 && !e.unwell
+	return len(e.called) == 0 && len(e.untranslatable) == 0 && !e.onlyWell
 }
 
 func (e *exclusions) has(i *backend.Instance) bool {

@@ -20,7 +20,7 @@ import (
 func (d *desk) surveys(excluded *exclusions) (known, looked survey) {
 	now := time.Now()
 	known.take(d.pool(), excluded, now)
-	d.pool().Doubt()
+	d.pool().ForgetAllReady()
 	looked.take(d.pool(), excluded, now)
 	return known, looked
 }
@@ -28,7 +28,7 @@ func (d *desk) surveys(excluded *exclusions) (known, looked survey) {
 // sameAs tells whether two surveys say the same. What is known of a pool does not tell
 // what else keeps an instance that is on standby.
 func (s *survey) sameAs(other *survey) bool {
-	return s.mildest == other.mildest && slices.Equal(s.ready, other.ready) && slices.EqualFunc(s.obstacles, other.obstacles, func(known, looked backend.Obstacle) bool {
+	return s.shortestObstacle == other.shortestObstacle && slices.Equal(s.ready, other.ready) && slices.EqualFunc(s.obstacles, other.obstacles, func(known, looked backend.Obstacle) bool {
 		return known == looked || known == backend.Standby && looked != backend.NoObstacle
 	})
 }
@@ -119,7 +119,7 @@ func TestInstancesAreNotAskedWhileNothingChanges(t *testing.T) {
 		known("breaker open", false)
 		first.Breaker.Force(breaker.Auto, "", time.Now())
 		known("breaker closed", true)
-		d.pool().Doubt()
+		d.pool().ForgetAllReady()
 		if d.pool().AllReady() {
 			t.Error("there is doubt, and nobody looks")
 		}

@@ -42,7 +42,7 @@ type outlook struct {
 // disabled or have no weight, it is the error of the dialect: the caller can change
 // the request.
 func (s *survey) unavailable(excluded *exclusions) *schema.Error {
-	if excluded.reason != nil && (s.mildest == backend.Disabled || s.mildest == backend.NoWeight) {
+	if excluded.reason != nil && (s.shortestObstacle == backend.Disabled || s.shortestObstacle == backend.NoWeight) {
 		return excluded.reason
 	}
 	look := outlook{limited: -1, trial: -1, check: -1}

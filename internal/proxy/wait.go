@@ -58,7 +58,7 @@ func (c *choice) wait(ctx context.Context, a *attempt) error {
 // isTurnDue tells whether the first request in the queue should look again: a slot may
 // be free, or no slot will become free.
 func (c *choice) isTurnDue() bool {
-	return c.refreshPool() != nil || c.survey().mildest != backend.NoSlot
+	return c.refreshPool() != nil || c.survey().shortestObstacle != backend.NoSlot
 }
 
 // turn is the turn of a request in a queue.

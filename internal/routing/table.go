@@ -96,8 +96,8 @@ func (p *Pool) AllReady() bool {
 // changes was read and before anything that it does not count can keep one of them.
 func (p *Pool) FoundAllReady(changes uint64) { p.readyAt.Store(changes + 1) }
 
-// Doubt makes the next request look at every instance again.
-func (p *Pool) Doubt() { p.readyAt.Store(0) }
+// ForgetAllReady makes the next request look at every instance again.
+func (p *Pool) ForgetAllReady() { p.readyAt.Store(0) }
 
 // listEligible lists the instances that get traffic while all are well: those of the
 // lowest tier in which the configuration bars not all of them.

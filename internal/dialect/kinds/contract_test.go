@@ -388,10 +388,10 @@ func isJSON(text []byte) bool {
 
 // checkReply wants a whole answer to end in a reply that is JSON, or text if it
 // says so, or in an error whose consequences are settled.
-func checkReply(t *testing.T, speak dialect.Adapter, req *schema.Request, answer dialect.Answer) {
+func checkReply(t *testing.T, adapter dialect.Adapter, req *schema.Request, answer dialect.Answer) {
 	t.Helper()
 	var reply dialect.Reply
-	if err := speak.Reply(req, answer, &reply); err != nil {
+	if err := adapter.Reply(req, answer, &reply); err != nil {
 		if !allowed(err) {
 			t.Errorf("%q: %v", answer.Body, err)
 		}

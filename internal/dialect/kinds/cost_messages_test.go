@@ -58,8 +58,8 @@ func TestCostOfAMessageGrowsWithItsSizeOnly(t *testing.T) {
 					if err := messages.ReadRequest(req, body); err != nil {
 						t.Fatal(err)
 					}
-					to, speak := target.Through(req.Door, messages.Client{})
-					_ = speak.Call(req, to, call) // a refusal has its cost, too
+					to, adapter := target.ForDoor(req.Door, messages.Client{})
+					_ = adapter.Call(req, to, call) // a refusal has its cost, too
 					_ = messages.Estimate(req)
 				})
 			})

@@ -134,21 +134,21 @@ func benchmarkExchange(b *testing.B, door schema.Door, target *dialect.Target, r
 		if err != nil {
 			b.Fatal(err)
 		}
-		to, speak := target.Through(door, client)
+		to, adapter := target.ForDoor(door, client)
 		call.Reset()
-		if err := speak.Call(req, to, call); err != nil {
+		if err := adapter.Call(req, to, call); err != nil {
 			b.Fatal(err)
 		}
 		copy(body, answer)
 		if !stream {
 			reply.Reset()
-			if err := speak.Reply(req, dialect.Answer{ContentType: "application/json", Body: body}, reply); err != nil {
+			if err := adapter.Reply(req, dialect.Answer{ContentType: "application/json", Body: body}, reply); err != nil {
 				b.Fatal(err)
 			}
 			continue
 		}
 		reader.Reset(body)
-		events, err := speak.(dialect.Streamer).Events(req, reader), error(nil)
+		events, err := adapter.(dialect.Streamer).Events(req, reader), error(nil)
 		for err == nil {
 			_, err = events.Next()
 		}

@@ -109,9 +109,9 @@ func (g golden) target(t *testing.T, service schema.ServiceType) *dialect.Target
 		t.Fatal(err)
 	}
 	if door, passes := doors[g.settings["door"]]; passes {
-		through, speak := target.Through(door, nil)
+		through, adapter := target.ForDoor(door, nil)
 		own := *through
-		own.Adapter = speak
+		own.Adapter = adapter
 		return &own
 	}
 	return target
@@ -239,16 +239,16 @@ func (g golden) run(t *testing.T) {
 	}
 	target := g.target(t, service)
 	var req *schema.Request
-	speak := target.Adapter
+	adapter := target.Adapter
 	if _, translated := doorsUnderTest[g.settings["door"]]; translated {
 		var client dialect.Client
 		req, client = g.doorRequest(t)
-		target, speak = target.Through(req.Door, client)
+		target, adapter = target.ForDoor(req.Door, client)
 	} else {
 		req = g.request(t, service)
 	}
 	var call wire.Call
-	if err := speak.Call(req, target, &call); err != nil {
+	if err := adapter.Call(req, target, &call); err != nil {
 		g.checkError(t, err)
 		return
 	}
@@ -281,13 +281,13 @@ func (g golden) run(t *testing.T) {
 			"halves":       func(s string) io.Reader { return iotest.HalfReader(strings.NewReader(s)) },
 		} {
 			t.Run(name, func(t *testing.T) {
-				g.checkEvents(t, speak.(dialect.Streamer).Events(req, reader(body)))
+				g.checkEvents(t, adapter.(dialect.Streamer).Events(req, reader(body)))
 			})
 		}
 		return
 	}
 	var reply dialect.Reply
-	if err := speak.Reply(req, dialect.Answer{ContentType: contentType, Body: []byte(body)}, &reply); err != nil {
+	if err := adapter.Reply(req, dialect.Answer{ContentType: contentType, Body: []byte(body)}, &reply); err != nil {
 		g.checkError(t, err)
 		return
 	}

@@ -57,8 +57,8 @@ func passedTarget(t *testing.T, kind *dialect.Kind, door schema.Door, endpoint d
 	if err != nil {
 		t.Fatal(err)
 	}
-	own, speak := target.Through(door, nil)
-	if own.Adapter != speak {
+	own, adapter := target.ForDoor(door, nil)
+	if own.Adapter != adapter {
 		t.Fatalf("%s has no target of its own", door)
 	}
 	return own

@@ -55,9 +55,9 @@ func runResponses(t *testing.T, g golden, reader func(io.Reader) io.Reader) {
 	if err := responses.Parse(req, []byte(g.section("request"))); err != nil {
 		t.Fatal(err)
 	}
-	target, speak := target.Through(schema.DoorResponses, new(responses.Client))
+	target, adapter := target.ForDoor(schema.DoorResponses, new(responses.Client))
 	var call wire.Call
-	if err := speak.Call(req, target, &call); err != nil {
+	if err := adapter.Call(req, target, &call); err != nil {
 		g.checkError(t, err)
 		return
 	}
@@ -71,7 +71,7 @@ func runResponses(t *testing.T, g golden, reader func(io.Reader) io.Reader) {
 		}
 		g.checkError(t, dialect.ReadFailure(status, []byte(body)))
 	case g.has("events"):
-		events := speak.(dialect.Streamer).Events(req, reader(strings.NewReader(body))).(dialect.ClientEvents)
+		events := adapter.(dialect.Streamer).Events(req, reader(strings.NewReader(body))).(dialect.ClientEvents)
 		g.checkEvents(t, &eventData{from: events})
 		if strings.Contains(g.section("events"), "\nerror: ") {
 			failure := string(events.Failure(schema.NewError(schema.CodeUpstreamError, "boom"), ""))
@@ -81,7 +81,7 @@ func runResponses(t *testing.T, g golden, reader func(io.Reader) io.Reader) {
 		}
 	case g.has("reply"):
 		var reply dialect.Reply
-		if err := speak.Reply(req, dialect.Answer{ContentType: contentType, Body: []byte(body)}, &reply); err != nil {
+		if err := adapter.Reply(req, dialect.Answer{ContentType: contentType, Body: []byte(body)}, &reply); err != nil {
 			t.Fatal(err)
 		}
 		text := ""

@@ -19,8 +19,8 @@ const (
 	maxCredit = 20
 )
 
-// budget keeps the retries of a service type in proportion to its traffic.
-type budget struct {
+// retryBudget keeps the retries of a service type in proportion to its traffic.
+type retryBudget struct {
 	inFlight atomic.Int64
 	retries  atomic.Int64
 	credit   atomic.Int64 // every request adds 1, every retry takes retryCost
@@ -28,7 +28,7 @@ type budget struct {
 }
 
 // enter counts a request that begins.
-func (b *budget) enter() {
+func (b *retryBudget) enter() {
 	b.inFlight.Add(1)
 	if b.credit.Load() < retryCost*maxCredit { // a race exceeds the bound by little
 		b.credit.Add(1)
@@ -36,10 +36,10 @@ func (b *budget) enter() {
 }
 
 // leave counts a request that ends.
-func (b *budget) leave() { b.inFlight.Add(-1) }
+func (b *retryBudget) leave() { b.inFlight.Add(-1) }
 
 // beginRetry tells whether a request may be retried. If so, endRetry must follow.
-func (b *budget) beginRetry() bool {
+func (b *retryBudget) beginRetry() bool {
 	running := b.retries.Add(1)
 	if running <= retryFloor {
 		b.spend() // the retry is allowed even without credit
@@ -55,14 +55,14 @@ func (b *budget) beginRetry() bool {
 // charge takes the cost of a retry that is made in any case, even if the credit
 // becomes negative. At the beginning of an outage all instances still seem to be well;
 // later retries make up for what that costs.
-func (b *budget) charge() {
+func (b *retryBudget) charge() {
 	if b.credit.Load() > -retryCost*maxCredit { // a race exceeds the bound by little
 		b.credit.Add(-retryCost)
 	}
 }
 
 // spend takes the cost of a retry if there is enough credit.
-func (b *budget) spend() bool {
+func (b *retryBudget) spend() bool {
 	for {
 		credit := b.credit.Load()
 		if credit < retryCost {
@@ -75,4 +75,4 @@ func (b *budget) spend() bool {
 }
 
 // endRetry ends a retry that beginRetry allowed.
-func (b *budget) endRetry() { b.retries.Add(-1) }
+func (b *retryBudget) endRetry() { b.retries.Add(-1) }
