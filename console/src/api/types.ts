@@ -4,6 +4,7 @@ import type { components } from './schema'
 type Schemas = components['schemas']
 
 export type ServiceType = Schemas['ServiceType']
+export type BalanceStrategy = Schemas['BalanceStrategy']
 export type BreakerState = Schemas['BreakerState']
 export type Difference = Schemas['Difference']
 export type Change = Schemas['Change']

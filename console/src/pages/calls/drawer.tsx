@@ -7,7 +7,7 @@ import { axis as label, duration, overhead, splitId, stamp, text } from '@/lib/f
 import { outcome } from '@/live/series'
 import { Drawer } from '@/ui/overlay'
 import { CopyButton, Value } from '@/ui/parts'
-import { strategyNames } from '../services/strategies'
+import { strategyLabel } from '../services/strategies'
 import { axisOf, timelineOf, type Axis, type Phase, type TimeBar } from './timeline'
 
 /** How the call ended, in a few words. */
@@ -116,7 +116,7 @@ export function CallDrawer({ call, onClose, onWalk }: { call: Call; onClose(): v
             {call.strategy !== undefined && call.strategy !== '' && (
               <>
                 <dt>{t('res.strategy')}</dt>
-                <dd>{strategyNames[call.strategy] === undefined ? call.strategy : t(strategyNames[call.strategy]!)}</dd>
+                <dd>{strategyLabel(t, call.strategy)}</dd>
               </>
             )}
             {call.candidates !== undefined && call.candidates !== null && (

@@ -7,7 +7,7 @@ import { host, percent, shorten } from '@/lib/format'
 import { useLive } from '@/live/context'
 import { ErrorNote } from '@/ui/feedback'
 import { Bar } from '@/ui/parts'
-import { strategyNames } from '../services/strategies'
+import { strategyLabel } from '../services/strategies'
 
 /** Expected and actual shares of the models that have more than one instance. */
 export function Shares() {
@@ -70,7 +70,7 @@ export function Shares() {
                       <Bar share={share.share ?? 0} />
                     </td>
                     <td className="num lo">{state?.inFlight ?? '–'}</td>
-                    <td className="lo soft">{row === 0 && t(strategyNames[services?.[share.service]?.loadBalancer ?? ''] ?? 'services.roundRobin')}</td>
+                    <td className="lo soft">{row === 0 && strategyLabel(t, services?.[share.service]?.loadBalancer ?? '')}</td>
                   </tr>
                 )
               }),

@@ -17,7 +17,34 @@ import { Segments, Slider, Toggle } from '@/ui/parts'
 import { Discover } from './discover'
 import { changes, label, toForm, validate, type InstanceForm } from './form'
 
-const adapters = ['', 'openai', 'ollama', 'vllm', 'llamacpp', 'whispercpp', 'localai', 'xinference', 'gpustack', 'tei', 'anthropic', 'gemini', 'azure', 'cohere', 'jina']
+// Every name that the gateway knows for an adapter, in the order of the list; those that
+// are other names of the same are not offered. The compiler wants each of them.
+const adapterNames: Record<NonNullable<InstanceInput['adapter']>, 'offered' | 'alias'> = {
+  '': 'offered',
+  openai: 'offered',
+  ollama: 'offered',
+  vllm: 'offered',
+  llamacpp: 'offered',
+  whispercpp: 'offered',
+  localai: 'offered',
+  xinference: 'offered',
+  gpustack: 'offered',
+  tei: 'offered',
+  anthropic: 'offered',
+  gemini: 'offered',
+  azure: 'offered',
+  cohere: 'offered',
+  jina: 'offered',
+  normal: 'alias',
+  'azure-openai': 'alias',
+  'llama.cpp': 'alias',
+  'llama-server': 'alias',
+  'whisper.cpp': 'alias',
+  'whisper-server': 'alias',
+  claude: 'alias',
+  google: 'alias',
+}
+const adapters = Object.entries(adapterNames).filter(([, use]) => use === 'offered').map(([name]) => name)
 
 // What most instances do not need.
 const more = ['path', 'apiVersion', 'proxy', 'headers'] as const

@@ -2,7 +2,7 @@ import { TriangleAlert } from 'lucide-react'
 import { useMemo, useState } from 'react'
 import { ApiError, errorsAt, fieldErrors } from '@/api/client'
 import { useEdit } from '@/api/mutations'
-import type { Service, ServiceType } from '@/api/types'
+import type { BalanceStrategy, Service, ServiceType } from '@/api/types'
 import { useI18n } from '@/i18n'
 import { axis, duration } from '@/lib/format'
 import { Guard } from '@/shell/guard'
@@ -122,7 +122,7 @@ export function PolicyDrawer({ service, value, version, onClose }: { service: Se
           name="loadBalancer"
           value={typed.loadBalancer ?? 'round_robin'}
           error={errors.loadBalancer}
-          options={(Object.keys(strategyNames) as NonNullable<Service['loadBalancer']>[]).map((name) => ({ value: name, label: t(strategyNames[name]!) }))}
+          options={(Object.keys(strategyNames) as BalanceStrategy[]).map((name) => ({ value: name, label: t(strategyNames[name]) }))}
           onChange={(next) => setValue({ loadBalancer: next })}
         />
 

@@ -14,7 +14,7 @@ import { useToast } from '@/ui/feedback'
 import { Menu, Name, Slider, Switch } from '@/ui/parts'
 import { StatePill } from '@/ui/status'
 import { label } from './form'
-import { strategyNames } from './strategies'
+import { strategyLabel } from './strategies'
 
 export interface Row {
   service: ServiceType
@@ -36,7 +36,7 @@ function Policies({ service, value }: { service: ServiceType; value: Service }) 
   }
   const breaker = value.circuitBreaker
   const words = [
-    t(strategyNames[value.loadBalancer ?? ''] ?? 'services.roundRobin'),
+    strategyLabel(t, value.loadBalancer),
     limit?.enabled ? t('services.limit', { capacity: limit.capacity ?? 0, rate: limit.refillRate ?? 0 }) : t('services.noLimit'),
     breaker?.enabled
       ? t('services.breaker', { failures: breaker.failureThreshold ?? 0, wait: axis(duration(Number(breaker.recoveryTimeout))), successes: breaker.successThreshold ?? 0 })
