@@ -28,7 +28,7 @@ type proposal struct {
 	file *fileState
 	// log is the transaction on the shared log, nil where nothing is shared. The
 	// proposal is written to it unless it was received from it.
-	log      *session
+	log      *logTransaction
 	received bool
 	// isCurrent says that the store has next as its current version already.
 	isCurrent bool

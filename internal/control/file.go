@@ -119,9 +119,9 @@ func (c *Control) reload(ctx context.Context, doc *config.Document) (changed boo
 	return c.takeFile(log, doc, FromReload)
 }
 
-// takeFile applies what has changed in the configuration file. log is the session that
+// takeFile applies what has changed in the configuration file. log is the transaction that
 // begin returned, nil where nothing is shared.
-func (c *Control) takeFile(log *session, doc *config.Document, origin string) (changed bool, err error) {
+func (c *Control) takeFile(log *logTransaction, doc *config.Document, origin string) (changed bool, err error) {
 	now, table := c.state.Load(), c.current.Load()
 	next := now.doc.Clone()
 	next.Limits, next.Prices, next.Resolve = doc.Limits, doc.Prices.Clone(), doc.Resolve

@@ -164,7 +164,7 @@ func (c *Control) Following() *condition.Condition {
 func (c *Control) refresh(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	log, err := c.beginSession(ctx, false)
+	log, err := c.beginLogTransaction(ctx, false)
 	if err != nil {
 		return err
 	}
@@ -192,7 +192,7 @@ func (c *Control) refresh(ctx context.Context) error {
 
 // catchUp enacts what other gateways wrote to the log, and makes the files the
 // same as the log. The caller has the lock.
-func (c *Control) catchUp(log *session) error {
+func (c *Control) catchUp(log *logTransaction) error {
 	if c.position == log.head.Position {
 		c.joined.Store(true)
 		return nil
@@ -219,14 +219,14 @@ func (c *Control) catchUp(log *session) error {
 }
 
 // follows tells whether the files are an earlier state of the log.
-func (c *Control) follows(log *session) bool {
+func (c *Control) follows(log *logTransaction) bool {
 	return c.position.Log == log.head.Log && c.position.Revision <= log.head.Revision
 }
 
 // copyVersions saves the versions of the log that the store lacks, and returns
 // those that the log lacks. Versions of another log are kept in a backup and then
 // replaced.
-func (c *Control) copyVersions(log *session) (surplus []int, err error) {
+func (c *Control) copyVersions(log *logTransaction) (surplus []int, err error) {
 	theirs, err := log.Versions()
 	if err != nil {
 		return nil, err
@@ -262,8 +262,8 @@ func (c *Control) copyVersions(log *session) (surplus []int, err error) {
 	return slices.DeleteFunc(ours, func(number int) bool { return slices.Contains(theirs, number) }), nil
 }
 
-// session is a transaction on the shared log.
-type session struct {
+// logTransaction is a transaction on the shared log.
+type logTransaction struct {
 	Transaction
 
 	head Head
@@ -272,13 +272,13 @@ type session struct {
 }
 
 // end ends the transaction, if there is one.
-func (s *session) end() {
+func (s *logTransaction) end() {
 	if s != nil {
 		s.End()
 	}
 }
 
-func newSession(ctx context.Context, shared Shared, write bool) (*session, error) {
+func newLogTransaction(ctx context.Context, shared Shared, write bool) (*logTransaction, error) {
 	tx, err := shared.Begin(ctx, write)
 	if err != nil {
 		return nil, err
@@ -288,12 +288,12 @@ func newSession(ctx context.Context, shared Shared, write bool) (*session, error
 		tx.End()
 		return nil, err
 	}
-	return &session{Transaction: tx, head: head}, nil
+	return &logTransaction{Transaction: tx, head: head}, nil
 }
 
-// beginSession begins a transaction on the shared log, which is not empty then.
-func (c *Control) beginSession(ctx context.Context, write bool) (*session, error) {
-	log, err := newSession(ctx, c.shared, write)
+// beginLogTransaction begins a transaction on the shared log, which is not empty then.
+func (c *Control) beginLogTransaction(ctx context.Context, write bool) (*logTransaction, error) {
+	log, err := newLogTransaction(ctx, c.shared, write)
 	if err != nil || log.head.Log != "" {
 		return log, err
 	}
@@ -301,13 +301,13 @@ func (c *Control) beginSession(ctx context.Context, write bool) (*session, error
 	if err := c.initialise(ctx); err != nil {
 		return nil, err
 	}
-	return newSession(ctx, c.shared, write)
+	return newLogTransaction(ctx, c.shared, write)
 }
 
 // initialise gives an empty log the versions of this gateway. If another gateway
 // does so at the same moment, the log has those of the other.
 func (c *Control) initialise(ctx context.Context) error {
-	log, err := newSession(ctx, c.shared, true)
+	log, err := newLogTransaction(ctx, c.shared, true)
 	if err != nil {
 		return err
 	}
@@ -343,14 +343,14 @@ func (c *Control) initialise(ctx context.Context) error {
 
 // begin begins a change: where the configuration is shared it takes the log and
 // brings this gateway up to date, so that the change starts from what everybody
-// has. It returns no session where nothing is shared, and for a dry run. The
-// caller has the lock and ends the session.
-func (c *Control) begin(ctx context.Context, change Change) (log *session, err error) {
+// has. It returns no transaction where nothing is shared, and for a dry run. The
+// caller has the lock and ends the transaction.
+func (c *Control) begin(ctx context.Context, change Change) (log *logTransaction, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	if c.shared != nil && !change.DryRun {
-		log, err = c.beginSession(ctx, true)
+		log, err = c.beginLogTransaction(ctx, true)
 		if err == nil {
 			err = c.catchUp(log)
 		}
@@ -369,7 +369,7 @@ func (c *Control) begin(ctx context.Context, change Change) (log *session, err e
 
 // commit writes a change to the log: a new version, if any, the next head, and
 // which versions are removed.
-func (c *Control) commit(log *session, next Head, added *Version, removed []int) (err error) {
+func (c *Control) commit(log *logTransaction, next Head, added *Version, removed []int) (err error) {
 	next.Revision++
 	if added != nil {
 		err = log.Save(added)

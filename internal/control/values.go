@@ -45,7 +45,7 @@ func newValues(shared Shared, mu *sync.Mutex, log *slog.Logger) *Values {
 // OpenValues returns the values of a shared configuration for a program that is
 // no gateway, nil where no gateway has begun it yet.
 func OpenValues(ctx context.Context, shared Shared, log *slog.Logger) (*Values, error) {
-	s, err := newSession(ctx, shared, false)
+	s, err := newLogTransaction(ctx, shared, false)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (v *Values) Follow(ctx context.Context, own map[string][]byte, followers ..
 
 // refresh reads the log. The caller has the lock.
 func (v *Values) refresh(ctx context.Context) error {
-	s, err := newSession(ctx, v.shared, false)
+	s, err := newLogTransaction(ctx, v.shared, false)
 	if err != nil {
 		return err
 	}
@@ -88,8 +88,8 @@ func (v *Values) refresh(ctx context.Context) error {
 	return v.supplyMissing(ctx)
 }
 
-// catchUp tells the followers what changed. It does nothing without followers. The caller has the lock, and calls supplyMissing after the session.
-func (v *Values) catchUp(s *session) error {
+// catchUp tells the followers what changed. It does nothing without followers. The caller has the lock, and calls supplyMissing after the transaction.
+func (v *Values) catchUp(s *logTransaction) error {
 	if len(v.followers) == 0 || s.head.Log == "" {
 		return nil
 	}
@@ -144,7 +144,7 @@ func (v *Values) supplyMissing(ctx context.Context) error {
 	if len(v.missing) == 0 {
 		return nil
 	}
-	s, err := newSession(ctx, v.shared, true)
+	s, err := newLogTransaction(ctx, v.shared, true)
 	if err != nil {
 		return err
 	}
@@ -211,13 +211,13 @@ func (v *Values) Change(ctx context.Context, edit func() (name string, value []b
 }
 
 // beginWrite begins a write to the log, and applies what is new in it.
-func (v *Values) beginWrite(ctx context.Context) (*session, error) {
+func (v *Values) beginWrite(ctx context.Context) (*logTransaction, error) {
 	if v.origin == "" {
 		if err := v.refresh(ctx); err != nil {
 			return nil, err
 		}
 	}
-	s, err := newSession(ctx, v.shared, true)
+	s, err := newLogTransaction(ctx, v.shared, true)
 	if err != nil {
 		return nil, err
 	}
