@@ -9,12 +9,14 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/simulator"
 )
 
-// foreign is a dialect that is not the unified API's own.
-type foreign struct {
+// otherDialect is a dialect that is not the unified API's own.
+type otherDialect struct {
 	adapter    string
 	path       string // of chat, plain
 	streamPath string
@@ -23,7 +25,7 @@ type foreign struct {
 	keyPrefix  string
 }
 
-var otherDialects = []foreign{
+var otherDialects = []otherDialect{
 	{"ollama", "/api/chat", "/api/chat", "/api/embed", "Authorization", "Bearer "},
 	{"anthropic", "/v1/messages", "/v1/messages", "", "X-Api-Key", ""},
 	{"claude", "/v1/messages", "/v1/messages", "", "X-Api-Key", ""},
@@ -37,9 +39,28 @@ var otherDialects = []foreign{
 	},
 }
 
-// everyForeigner runs a test against a backend of each foreign dialect, which
+// Every kind that has chat and does not serve OpenAI's API alone is in otherDialects.
+func TestEveryOtherDialectIsTested(t *testing.T) {
+	t.Parallel()
+	tested := map[string]bool{}
+	for _, f := range otherDialects {
+		tested[f.adapter] = true
+	}
+	for _, name := range kinds.Names() {
+		kind, err := kinds.Lookup(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, isChat := kind.Routes[schema.Chat]
+		if isOther := kind.OpenAIBeside || !kind.ServesOpenAIChat(); isChat && isOther && !tested[kind.Name] {
+			t.Errorf("otherDialects lacks %s", kind.Name)
+		}
+	}
+}
+
+// everyOtherDialect runs a test against a backend of each other dialect, which
 // wants a key.
-func everyForeigner(t *testing.T, test func(t *testing.T, f foreign, r *gatewaytest.Gateway, b *simulator.Backend)) {
+func everyOtherDialect(t *testing.T, test func(t *testing.T, f otherDialect, r *gatewaytest.Gateway, b *simulator.Backend)) {
 	t.Helper()
 	for _, f := range otherDialects {
 		t.Run(f.adapter, func(t *testing.T) {
@@ -91,7 +112,7 @@ type toolCall struct {
 
 func TestChatInForeignDialects(t *testing.T) {
 	t.Parallel()
-	everyForeigner(t, func(t *testing.T, f foreign, r *gatewaytest.Gateway, b *simulator.Backend) {
+	everyOtherDialect(t, func(t *testing.T, f otherDialect, r *gatewaytest.Gateway, b *simulator.Backend) {
 		got := decode[completion](t, r.Chat(`{"model":"m","messages":[{"role":"system","content":"be short"},{"role":"user","content":"hello there"}],"max_tokens":40,"temperature":0.5,"stop":["END"]}`))
 		if got.Object != "chat.completion" || got.Model != "m" || got.ID == "" || got.Created < 1_000_000_000 {
 			t.Errorf("completion %+v", got)
@@ -114,7 +135,7 @@ func TestChatInForeignDialects(t *testing.T) {
 
 func TestStreamedChatInForeignDialects(t *testing.T) {
 	t.Parallel()
-	everyForeigner(t, func(t *testing.T, f foreign, r *gatewaytest.Gateway, b *simulator.Backend) {
+	everyOtherDialect(t, func(t *testing.T, f otherDialect, r *gatewaytest.Gateway, b *simulator.Backend) {
 		const messages = `"model":"m","messages":[{"role":"user","content":"tell me more"}]`
 		plain := decode[completion](t, r.Chat(`{`+messages+`}`))
 		for _, asked := range []bool{false, true} {
@@ -183,7 +204,7 @@ func TestToolsInForeignDialects(t *testing.T) {
 	const ask = `{"role":"user","content":"Weather in Oslo? Please use the tool."}`
 	const tools = `"model":"m","tools":[{"type":"function","function":{"name":"get_weather","description":"d",` +
 		`"parameters":{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}}}]`
-	everyForeigner(t, func(t *testing.T, _ foreign, r *gatewaytest.Gateway, _ *simulator.Backend) {
+	everyOtherDialect(t, func(t *testing.T, _ otherDialect, r *gatewaytest.Gateway, _ *simulator.Backend) {
 		plain := decode[completion](t, r.Chat(`{`+tools+`,"messages":[`+ask+`]}`))
 		if plain.Choices[0].FinishReason != "tool_calls" || len(plain.Choices[0].Message.ToolCalls) != 1 {
 			t.Fatalf("completion %+v", plain)
@@ -230,7 +251,7 @@ func checkCall(t *testing.T, call toolCall) {
 
 func TestEmbeddingsInForeignDialects(t *testing.T) {
 	t.Parallel()
-	everyForeigner(t, func(t *testing.T, f foreign, r *gatewaytest.Gateway, b *simulator.Backend) {
+	everyOtherDialect(t, func(t *testing.T, f otherDialect, r *gatewaytest.Gateway, b *simulator.Backend) {
 		if f.embedPath == "" {
 			r.Post("/v1/embeddings", embedHi).FailsWith(t, http.StatusServiceUnavailable, "service_unavailable", "service_unavailable", "")
 			return
@@ -264,7 +285,7 @@ func TestEmbeddingsInForeignDialects(t *testing.T) {
 // streamed, and gives nothing away.
 func TestErrorsInForeignDialects(t *testing.T) {
 	t.Parallel()
-	everyForeigner(t, func(t *testing.T, _ foreign, r *gatewaytest.Gateway, b *simulator.Backend) {
+	everyOtherDialect(t, func(t *testing.T, _ otherDialect, r *gatewaytest.Gateway, b *simulator.Backend) {
 		for status, want := range map[int]struct {
 			status     int
 			kind, code string
@@ -317,7 +338,7 @@ func TestErrorsInForeignDialects(t *testing.T) {
 // complete answer.
 func TestErrorsInForeignStreams(t *testing.T) {
 	t.Parallel()
-	everyForeigner(t, func(t *testing.T, _ foreign, r *gatewaytest.Gateway, b *simulator.Backend) {
+	everyOtherDialect(t, func(t *testing.T, _ otherDialect, r *gatewaytest.Gateway, b *simulator.Backend) {
 		for name, test := range map[string]struct {
 			step simulator.Step
 			code string
