@@ -23,7 +23,7 @@ const (
 	// mostGrowth is how many times the cost of the small request the large one,
 	// which is 16 times its size, may cost. Quadratic work costs 256 times as much.
 	mostGrowth = 24
-	costRounds = 20
+	costRounds = 40
 	smallTimes = 6
 )
 
