@@ -112,6 +112,7 @@ test-long: build $(CONSOLE)/node_modules/.package-lock.json ## Run what is too l
 	@cd $(CONSOLE) && PATCHBAY_BIN=$(CURDIR)/$(BINARY) node scripts/look.mjs --axe && PATCHBAY_BIN=$(CURDIR)/$(BINARY) node scripts/flows.mjs
 	@CGO_ENABLED=1 go test -race -count=1 -timeout 30m $(PARALLEL) $$(go list ./... | grep -E '$(SURFACES)')
 	@go test -count=1 -timeout 30m ./internal/quota -run EqualsAPlainCount -rapid.checks=50000
+	@go test -count=1 -timeout 30m ./internal/control -run PropertyRestart -rapid.checks=2000
 	@PATCHBAY_LIMIT_HISTORIES=5000 go test -count=1 -timeout 60m ./internal/ratelimit -run SharedLimitUnderFaults
 	@PATCHBAY_KILL_ROUNDS=200 go test -count=1 -timeout 60m ./cmd/patchbay -run QuotaSurvivesKill
 

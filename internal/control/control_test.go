@@ -3,6 +3,7 @@ package control_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -222,6 +223,10 @@ func memoryDir() string {
 
 // Any sequence of changes and a restart give the same state as the changes alone.
 func TestPropertyRestartKeepsEverything(t *testing.T) {
+	if histories := flag.Lookup("rapid.checks"); histories.Value.String() == histories.DefValue {
+		_ = histories.Value.Set("30") // make test-long asks for more
+		t.Cleanup(func() { _ = histories.Value.Set(histories.DefValue) })
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		dir, err := os.MkdirTemp(memoryDir(), "control-")
 		if err != nil {

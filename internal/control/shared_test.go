@@ -93,7 +93,7 @@ func TestParallelWritersOfASharedConfigurationLoseNothing(t *testing.T) {
 	db := storetest.Postgres(t)
 	one, _ := join(t, db.URL, t.TempDir(), config.Default())
 	two, _ := join(t, db.URL, t.TempDir(), config.Default())
-	const each = 25
+	const each = 10
 	var writers sync.WaitGroup
 	given := make([][]int, 2)
 	for i, b := range []*bench{one, two} {
