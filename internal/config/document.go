@@ -28,6 +28,7 @@ import (
 
 // Document is everything that can be configured.
 type Document struct {
+	Format     int                            `json:"format"` // what the file was written in
 	Server     Server                         `json:"server"`
 	Limits     Limits                         `json:"limits"`
 	Services   map[schema.ServiceType]Service `json:"services"`
@@ -48,6 +49,9 @@ type Document struct {
 	// document was not read.
 	Resolve backend.Resolver `json:"-"`
 }
+
+// CurrentFormat is the format that this release reads. It grows when a setting changes its meaning.
+const CurrentFormat = 1
 
 // AnyOrigin lets pages of every origin read replies.
 const AnyOrigin = "*"
@@ -167,6 +171,7 @@ func Default() *Document {
 		services[serviceType] = DefaultService()
 	}
 	return &Document{
+		Format: CurrentFormat,
 		Server: Server{
 			Listen:        listen.Addresses{"127.0.0.1:8080"},
 			DataDir:       "./data",

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -148,6 +149,22 @@ func TestBytes(t *testing.T) {
 	for _, written := range []string{"", "MiB", "-1", "1.5MiB", "1MiBi", "1 M", "1TiB", "99999999999GiB", "0x10"} {
 		if err := new(config.Bytes).UnmarshalText([]byte(written)); err == nil {
 			t.Errorf("%q was accepted", written)
+		}
+	}
+}
+
+// A file says in which format it was written. One that says nothing is of the first.
+func TestFormatOfTheFile(t *testing.T) {
+	for text, want := range map[string]string{
+		"log: {level: info}": "",
+		"format: 1":          "",
+		"format: 2":          "format: this release reads format 1, found 2; a newer format needs a newer release",
+		"format: 0":          "found 0",
+		"format: -1":         "found -1",
+	} {
+		_, err := config.Load(config.Source{File: "patchbay.yaml", Content: []byte(text)})
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
 }

@@ -23,6 +23,9 @@ const (
 // positions. Adapters are checked by the function, or not at all where it is nil.
 func (d *Document) Validate(known AdapterCheck) Problems {
 	var problems Problems
+	if d.Format < 1 || d.Format > CurrentFormat {
+		problems.under("")("format", fmt.Sprintf("this release reads format %d, found %d; a newer format needs a newer release", CurrentFormat, d.Format))
+	}
 	d.Server.check(problems.under("server"))
 	d.Limits.check(problems.under("limits"))
 	problems = append(problems, d.ValidateServices(known)...)

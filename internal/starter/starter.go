@@ -49,6 +49,8 @@ func Content(o Options) string {
 # ${NAME} is a variable of the environment, ${NAME:default} one with a default, and
 # ${file:/run/secrets/name} the content of a file.
 
+format: 1
+
 server:
   listen: %[2]s
   # data-dir: ./data              # versions, keys and counts
