@@ -1,6 +1,7 @@
 package kinds
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"math"
@@ -20,11 +21,10 @@ import (
 
 const (
 	costSmall, costLarge = 64 << 10, 1 << 20
-	// mostGrowth is how many times the cost of the small request the large one,
-	// which is 16 times its size, may cost. Quadratic work costs 256 times as much.
+	// mostGrowth is how many times the cost of a small request the large one, which
+	// is 16 times its size, may cost. Quadratic work costs 256 times as much.
 	mostGrowth = 24
 	costRounds = 40
-	smallTimes = 6
 )
 
 // costShape makes a request of about a size whose cost grows with one thing.
@@ -229,31 +229,38 @@ func TestCostOfARequestGrowsWithItsSizeOnly(t *testing.T) {
 	}
 }
 
-// growsLinearly compares the processor time that a large request takes with that
-// of small ones. Other programs on the machine make both longer, so the best of
-// several rounds counts, and another round is made while it is not good enough.
+// growsLinearly compares the processor time of a large request with that of as
+// many bytes in small requests, each in memory of its own: what a cache or a page
+// fault adds for many bytes, it adds to both. Other programs on the machine make
+// both longer, so the best of several rounds counts, and another round is made
+// while it is not good enough.
 func growsLinearly(t *testing.T, shape costShape, do func(*schema.Request, []byte, *wire.Call)) {
 	t.Helper()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // collecting comes at any time
-	small, large := []byte(shape(costSmall)), []byte(shape(costLarge))
-	cost := func(body []byte) time.Duration {
+	body, large := []byte(shape(costSmall)), []byte(shape(costLarge))
+	small := make([][]byte, costLarge/costSmall)
+	for i := range small {
+		small[i] = bytes.Clone(body)
+	}
+	cost := func(bodies ...[]byte) time.Duration {
+		runtime.GC()
 		before := threadTime(t)
-		do(new(schema.Request), body, new(wire.Call))
+		for _, body := range bodies {
+			do(new(schema.Request), body, new(wire.Call))
+		}
 		return threadTime(t) - before
 	}
 	cheap, dear := time.Duration(math.MaxInt64), time.Duration(math.MaxInt64)
 	for range costRounds {
-		runtime.GC()
-		for range smallTimes {
-			cheap = min(cheap, cost(small))
-		}
-		if dear = min(dear, cost(large)); dear <= mostGrowth*cheap {
+		cheap, dear = min(cheap, cost(small...)), min(dear, cost(large))
+		if dear*costLarge/costSmall <= mostGrowth*cheap {
 			return
 		}
 	}
-	t.Errorf("%d bytes took %v and %d bytes %v, which is %.0f times as much", len(small), cheap, len(large), dear, float64(dear)/float64(cheap))
+	t.Errorf("%d requests of %d bytes took %v and one of %d bytes %v, which is %.0f times one of them",
+		len(small), len(small[0]), cheap, len(large), dear, float64(len(small))*float64(dear)/float64(cheap))
 }
 
 // threadTime is the processor time that this thread has used.
