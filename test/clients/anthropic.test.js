@@ -2,9 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import Anthropic from '@anthropic-ai/sdk';
-import { anyBackend, prompt, start, weather } from './gateway.js';
-
-const models = ['demo-chat', 'demo-ollama', 'demo-claude', 'demo-gemini'];
+import { anyBackend, dialectModels, prompt, start, weather } from './gateway.js';
 
 let gateway, anthropic;
 before(async () => {
@@ -17,7 +15,7 @@ const ask = { max_tokens: 200, messages: [{ role: 'user', content: prompt }] };
 const askForWeather = { role: 'user', content: 'Weather in Oslo? Please use the tool.' };
 
 describe('messages', { concurrency: true, timeout: 120_000 }, () => {
-  for (const model of models) {
+  for (const model of dialectModels) {
     test(`@anthropic-ai/sdk: messages of ${model}, whole and streamed`, async () => {
       const whole = await anthropic.messages.create({ ...ask, model, system: 'Be brief.', metadata: { user_id: 'u-1' } });
       assert.equal(whole.type, 'message');
@@ -57,7 +55,7 @@ describe('messages', { concurrency: true, timeout: 120_000 }, () => {
     assert.ok(tokens > 0);
     const listed = [];
     for await (const model of anthropic.models.list()) listed.push(model.id);
-    assert.ok(models.every((m) => listed.includes(m)), String(listed));
+    assert.ok(dialectModels.every((m) => listed.includes(m)), String(listed));
   });
 
   test('@anthropic-ai/sdk: errors are thrown by their types', async () => {

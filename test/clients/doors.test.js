@@ -6,9 +6,7 @@ import { createOpenAI } from '@ai-sdk/openai';
 import { Agent, OpenAIProvider, Runner, setTracingDisabled, tool as agentTool } from '@openai/agents';
 import { generateText, jsonSchema, stepCountIs, streamText, tool } from 'ai';
 import OpenAI from 'openai';
-import { anyBackend, prompt, start, weather } from './gateway.js';
-
-const models = ['demo-chat', 'demo-ollama', 'demo-claude', 'demo-gemini'];
+import { anyBackend, dialectModels, prompt, start, weather } from './gateway.js';
 
 let gateway, openai, sdk;
 before(async () => {
@@ -22,7 +20,7 @@ after(() => gateway?.stop());
 const askForWeather = 'Weather in Oslo? Please use the tool.';
 
 describe('doors', { concurrency: true, timeout: 120_000 }, () => {
-  for (const model of models) {
+  for (const model of dialectModels) {
     test(`openai: responses of ${model}, whole and streamed`, async () => {
       const whole = await openai.responses.create({ model, input: prompt, store: false });
       assert.equal(whole.status, 'completed');

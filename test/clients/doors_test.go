@@ -8,9 +8,6 @@ import (
 	"github.com/openai/openai-go/v3/responses"
 )
 
-// dialectModels are models of the demo whose backends speak the four dialects.
-var dialectModels = []string{"demo-chat", "demo-ollama", "demo-claude", "demo-gemini"}
-
 // sameBackend makes the answers of the demo's two backends comparable.
 func sameBackend(text string) string { return strings.ReplaceAll(text, "I am B,", "I am A,") }
 

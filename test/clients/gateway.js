@@ -10,6 +10,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 const startLimit = 20_000;
 const stopLimit = 40_000; // the grace for open requests is 30 s
 
+// dialectModels are models of the demo, one for each dialect that backends speak.
+export const dialectModels = ['demo-chat', 'demo-ollama', 'demo-claude', 'demo-gemini'];
+
 export const prompt = 'Say something about patch bays.';
 
 export const weather = {

@@ -25,6 +25,9 @@ const (
 	callLimit  = 30 * time.Second
 )
 
+// dialectModels are models of the demo, one for each dialect that backends speak.
+var dialectModels = []string{"demo-chat", "demo-ollama", "demo-claude", "demo-gemini"}
+
 // base is the address that clients are given; it ends in /v1.
 var base string
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import OpenAI, { toFile } from 'openai';
-import { start } from './gateway.js';
+import { anyBackend, dialectModels, start } from './gateway.js';
 
 const bounded = { timeout: 30_000 };
 const png = Buffer.from('89504e470d0a1a0a', 'hex');
@@ -172,14 +172,14 @@ for (const [name, call, param] of [
   });
 }
 
-test('chat in the dialects of other backends', bounded, async () => {
-  for (const model of ['demo-ollama', 'demo-claude', 'demo-gemini']) {
+test('chat in every dialect', bounded, async () => {
+  for (const model of dialectModels) {
     const messages = [{ role: 'user', content: 'Say something about patch bays.' }];
     const plain = await client.chat.completions.create({ model, messages });
     assert.equal(plain.model, model);
     assert.ok(plain.usage.total_tokens > 0);
     const streamed = await client.chat.completions.stream({ model, messages }).finalContent();
-    assert.equal(streamed, plain.choices[0].message.content, model);
+    assert.equal(anyBackend(streamed), anyBackend(plain.choices[0].message.content), model);
   }
 });
 
