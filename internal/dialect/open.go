@@ -13,13 +13,13 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// Form is how an answer reaches the client.
-type Form uint8
+// Delivery is how an answer reaches the client.
+type Delivery uint8
 
-// The forms of answers.
+// The deliveries of answers.
 const (
 	// Whole means that all of the answer is read before it is passed on.
-	Whole Form = iota
+	Whole Delivery = iota
 	// Stream means that events are passed on as they come.
 	Stream
 	// Binary means that bytes are passed on as they come.
@@ -29,7 +29,7 @@ const (
 // Opening is a successful answer of which as much was read as must be there
 // before the client is told that the request succeeded.
 type Opening struct {
-	Form Form
+	Delivery Delivery
 	// Events is the answer if it is a stream, and First its first event.
 	Events Events
 	First  []byte
@@ -50,7 +50,7 @@ type Incoming struct {
 	Model string
 }
 
-// Open decides which form an answer has, by its content type and, where that is not
+// Open decides how an answer is delivered, by its content type and, where that is not
 // enough, by its first bytes. It reads the first event of a stream or the first
 // bytes of a binary answer, and nothing of any other answer.
 func Open(adapter Adapter, req *schema.Request, in Incoming) (Opening, error) {
@@ -127,7 +127,7 @@ func (o Opening) openStream(streamer Streamer, req *schema.Request, from io.Read
 func (o Opening) first(from Events) (Opening, error) {
 	var err error
 	o.First, err = from.Next()
-	o.Form, o.Events = Stream, from
+	o.Delivery, o.Events = Stream, from
 	return o, err
 }
 
@@ -150,7 +150,7 @@ func (o Opening) openBinary(typer BinaryTyper, req *schema.Request, in Incoming)
 	case err != nil && isText && read == len(o.Read) && beginsDocument(o.Read):
 		return o, nil // all of it was read, and Adapter.Reply says what it is
 	}
-	o.Form, o.ContentType = Binary, typer.BinaryType(in.ContentType, req, o.Read)
+	o.Delivery, o.ContentType = Binary, typer.BinaryType(in.ContentType, req, o.Read)
 	return o, nil
 }
 

@@ -37,7 +37,7 @@ func (a *taken) take(r *request, price *prices.Price, now time.Time) error {
 	grant := r.caller.Grant
 	if a.counted = !r.req.Uncounted && (grant.CountsTokens() || price != nil); a.counted {
 		a.prompt = r.req.EstimatePrompt()
-		a.units.Images, a.units.Characters = r.req.AskedThings()
+		a.units.Images, a.units.Characters = r.req.RequestedUnits()
 	}
 	if grant == nil {
 		return nil

@@ -62,11 +62,11 @@ func (r *reply) open(req *request, adapter dialect.Adapter, from *transport.Resp
 	if err != nil {
 		return err
 	}
-	if opening.Form == dialect.Whole {
+	if opening.Delivery == dialect.Whole {
 		return r.readWhole(req.req, adapter, contentType)
 	}
 	r.plain.ContentType = opening.ContentType
-	r.events, r.first, r.binary = opening.Events, opening.First, opening.Form == dialect.Binary
+	r.events, r.first, r.binary = opening.Events, opening.First, opening.Delivery == dialect.Binary
 	r.framed, _ = opening.Events.(dialect.FramedEvents)
 	return nil
 }

@@ -129,9 +129,9 @@ func textEnd(text []byte) int {
 	}
 }
 
-// AskedThings returns what a request asks for that is not counted in tokens: how many
+// RequestedUnits returns what a request asks for that is not counted in tokens: how many
 // images, and how many characters that are to be spoken.
-func (r *Request) AskedThings() (images, characters int64) {
+func (r *Request) RequestedUnits() (images, characters int64) {
 	const most = 1000
 	switch r.Service {
 	case TTS:
