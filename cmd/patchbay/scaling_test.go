@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"net"
 	"net/http"
@@ -16,7 +17,6 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
-	"github.com/patchbay-ai/patchbay/internal/seal"
 	"github.com/patchbay-ai/patchbay/internal/storetest"
 )
 
@@ -121,7 +121,7 @@ func TestFromOneGatewayToThree(t *testing.T) {
 	}
 	database, redis := storetest.Postgres(t), storetest.Redis(t)
 	u := newTutorial(t, "scaling.md", "From one gateway to three",
-		"DATABASE_URL="+database.URL, "REDIS_URL="+redis.URL, "MASTER_KEY="+seal.NewKey())
+		"DATABASE_URL="+database.URL, "REDIS_URL="+redis.URL, "MASTER_KEY="+rand.Text()+rand.Text())
 	gatewaytest.WriteFile(t, filepath.Join(u.dir, "team.yaml"), u.blocks("yaml")[0])
 	u.copyFile("deploy/nginx/patchbay.conf")
 	ctx := gatewaytest.Deadline(t)
@@ -167,7 +167,7 @@ func TestOneCommandStartsThreeGateways(t *testing.T) {
 		t.Error("docs/scaling.md shows another team.yaml, or another command")
 	}
 	database, redis, upstream := storetest.Postgres(t), storetest.Redis(t), gatewaytest.StartBackend(t)
-	u := newTutorial(t, "scaling.md", "From one gateway to three", "DATABASE_URL="+database.URL, "REDIS_URL="+redis.URL, "MASTER_KEY="+seal.NewKey())
+	u := newTutorial(t, "scaling.md", "From one gateway to three", "DATABASE_URL="+database.URL, "REDIS_URL="+redis.URL, "MASTER_KEY="+rand.Text()+rand.Text())
 	u.copyFile("deploy/cluster/team.yaml")
 	gatewaytest.WriteFile(t, filepath.Join(u.dir, "deploy/cluster/start.sh"), string(gatewaytest.ReadFile(t, "../../deploy/cluster/start.sh")))
 	first := freePorts(t, 3)

@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -19,7 +20,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/schema"
-	"github.com/patchbay-ai/patchbay/internal/seal"
 	"github.com/patchbay-ai/patchbay/internal/simulator"
 	"github.com/patchbay-ai/patchbay/internal/storetest"
 )
@@ -97,7 +97,7 @@ func TestSecretsAreEncryptedAtRest(t *testing.T) {
 	if len(plainFiles(t, dir)) < 4 { // two versions, their backup, the head
 		t.Fatal("there is nothing to encrypt")
 	}
-	first, second := seal.NewKey(), seal.NewKey()
+	first, second := rand.Text()+rand.Text(), rand.Text()+rand.Text()
 	r = start(masterKeys(first, ""))
 	r.API(http.MethodPut, "/api/config/instance/update/chat", `{"instanceId": "m@`+b.URL()+`", "instance": {"weight": 3}}`).Is(t, http.StatusOK)
 	r.API(http.MethodPost, "/api/config/merge/backup", "").Is(t, http.StatusOK)
@@ -112,7 +112,7 @@ func TestSecretsAreEncryptedAtRest(t *testing.T) {
 	}
 	start(masterKeys(second, first)).Halt()
 	before := contents(t, dir)
-	for _, wrong := range []string{"", masterKeys(seal.NewKey(), ""), masterKeys(first, "")} {
+	for _, wrong := range []string{"", masterKeys(rand.Text()+rand.Text(), ""), masterKeys(first, "")} {
 		_, err := gateway.New(gatewaytest.LoadDocument(t, wrong+yaml, dir), logs.New(new(gatewaytest.Buffer), logs.JSON, slog.LevelDebug), gateway.Options{})
 		if !errors.Is(err, control.ErrMasterKey) {
 			t.Errorf("%q: %v", wrong, err)
@@ -141,7 +141,7 @@ func TestSharedSecretsAreEncrypted(t *testing.T) {
 		t.Fatal("there is nothing to encrypt")
 	}
 	open.Halt()
-	key := masterKeys(seal.NewKey(), "")
+	key := masterKeys(rand.Text()+rand.Text(), "")
 	a, other := gatewaytest.Start(t, key+yaml), gatewaytest.Start(t, key+yaml)
 	if stored := records(t, database.URL); strings.Contains(stored, backendKey) || !strings.Contains(stored, "sealed") {
 		t.Errorf("the database has %s", stored)

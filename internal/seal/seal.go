@@ -6,7 +6,6 @@ import (
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -138,11 +137,4 @@ func Check(text string) string {
 		return fmt.Sprintf("must have at least %d characters; `openssl rand -base64 32` makes one", MinKeyLength)
 	}
 	return ""
-}
-
-// NewKey returns a random master key.
-func NewKey() string {
-	bytes := make([]byte, keyBytes)
-	_, _ = rand.Read(bytes) // it never fails
-	return base64.StdEncoding.EncodeToString(bytes)
 }
