@@ -174,20 +174,26 @@ func (v Value) Given() bool { k := v.Kind(); return k != Absent && k != Null }
 // Get returns the member of an object with the given key. It looks at one member
 // after the other; Members serves those who ask for many.
 func (v Value) Get(name string) Value {
-	if v.Kind() != Object || v.stop != 0 {
+	if v.doc == nil || v.stop != 0 {
 		return Value{}
 	}
 	nodes, data := v.doc.nodes, v.doc.data
-	end := nodes[v.n].next
-	for i := v.n + 1; i < end; i = nodes[i].next {
+	object := &nodes[v.n]
+	if object.kind != Object {
+		return Value{}
+	}
+	for i, end := v.n+1, object.next; i < end; {
 		n := &nodes[i]
-		if !n.traits.has(escapedKey) {
-			if string(data[n.keyStart:n.keyEnd]) == name {
+		if int(n.keyEnd-n.keyStart) == len(name) || n.traits.has(escapedKey) {
+			key := data[n.keyStart:n.keyEnd]
+			if n.traits.has(escapedKey) {
+				key = Unescape(nil, key)
+			}
+			if string(key) == name {
 				return Value{doc: v.doc, n: i, end: end}
 			}
-		} else if string(Unescape(nil, data[n.keyStart:n.keyEnd])) == name {
-			return Value{doc: v.doc, n: i, end: end}
 		}
+		i = n.next
 	}
 	return Value{}
 }
