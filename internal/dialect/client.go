@@ -15,9 +15,10 @@ import (
 // Kind.Native), the request and the answer are passed on and a Client is not asked.
 type Client interface {
 	// Unify returns the body of a request, which is in req.Source, in the unified
-	// shape. An error is a *schema.Error where the unified shape cannot express the
-	// request.
-	Unify(req *schema.Request) ([]byte, error)
+	// shape. It writes it into the memory that it is given, which is empty, if that is
+	// large enough. An error is a *schema.Error where the unified shape cannot express
+	// the request.
+	Unify(req *schema.Request, into []byte) ([]byte, error)
 	// Reply turns a whole unified answer into one for the client.
 	Reply(req *schema.Request, reply *Reply) error
 	// Events turns unified chunks into events for the client. The stream must not
@@ -109,7 +110,7 @@ type translation struct {
 // Call translates the request, once for all its attempts, and writes it in the
 // backend's dialect.
 func (t translation) Call(req *schema.Request, to *Target, call *wire.Call) error {
-	if err := req.Unify(func() ([]byte, error) { return t.client.Unify(req) }); err != nil {
+	if err := req.Unify(t.client.Unify); err != nil {
 		return err
 	}
 	if err := to.Refuse(req); err != nil {

@@ -14,7 +14,7 @@ import (
 // upper is a toy dialect of clients: everything is in upper case.
 type upper struct{ unified *int }
 
-func (u upper) Unify(req *schema.Request) ([]byte, error) {
+func (u upper) Unify(req *schema.Request, _ []byte) ([]byte, error) {
 	*u.unified++
 	return []byte(strings.ToLower(string(req.Source.Body.Data()))), nil
 }
@@ -181,6 +181,35 @@ func TestTargetsOfDoorsHaveNoDoorsOfTheirOwn(t *testing.T) {
 	for door := range kind.Native {
 		if own, _ := target.ForModel("other").ForDoor(door, nil); own.Model != "other" {
 			t.Errorf("%s: %+v", door, own)
+		}
+	}
+}
+
+func TestAnAnswerThatIsMadeOfAnotherIsInOtherMemory(t *testing.T) {
+	var reply dialect.Reply
+	for _, segments := range [][]string{{`{"a":`, `1}`}, {`{"a":1}`}} {
+		reply.Reset()
+		for _, s := range segments {
+			reply.Segments = append(reply.Segments, []byte(s))
+		}
+		unified, err := reply.Unified()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			out := append(reply.Room(3), "of "...)
+			out = append(out, unified.Raw()...)
+			reply.Set(out)
+			if got := string(reply.Segments[0]); len(reply.Segments) != 1 || got != `of {"a":1}` {
+				t.Fatalf("%q", reply.Segments)
+			}
+			if unified, err = reply.Unified(); err == nil {
+				t.Fatal("the text was scanned again and is JSON")
+			}
+			reply.Set(append(reply.Room(0), `{"a":1}`...))
+			if unified, err = reply.Unified(); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 }

@@ -148,13 +148,42 @@ type Reply struct {
 	// Doc and Edits are memory for the adapter that makes the reply.
 	Doc   jsonscan.Document
 	Edits []jsonscan.Edit
+
+	// rooms are what Room returns in turn, and room is the one that it returned last.
+	rooms [2][]byte
+	room  int
 }
+
+// keepRoom is the largest memory for the text of an answer that is kept for the next one.
+const keepRoom = 32 << 10
 
 // Reset drops the answer and keeps the memory.
 func (r *Reply) Reset() {
 	r.Segments, r.Edits, r.Usage = wire.Empty(r.Segments), wire.Empty(r.Edits), schema.Usage{}
 	r.ContentType = ""
 	r.Doc.Reset()
+	for i, room := range r.rooms {
+		if cap(room) > keepRoom {
+			r.rooms[i] = nil
+		}
+	}
+}
+
+// Room returns empty memory for a text of about size bytes that is to be the answer; see
+// Set. It is other memory than that of the answer before, of which the new one may be
+// made.
+func (r *Reply) Room(size int) []byte {
+	r.room = 1 - r.room
+	if cap(r.rooms[r.room]) < size {
+		r.rooms[r.room] = make([]byte, 0, size)
+	}
+	return r.rooms[r.room][:0]
+}
+
+// Set makes a text the answer. It was written into what Room returned last.
+func (r *Reply) Set(text []byte) {
+	r.rooms[r.room] = text
+	r.Segments = append(r.Segments[:0], text)
 }
 
 // Scan scans an answer that must be JSON and returns its root. An answer in which
@@ -170,14 +199,19 @@ func (r *Reply) Scan(body []byte) (jsonscan.Value, error) {
 // Unified scans the unified answer that the reply has, for a Client that turns it into
 // another one. It uses the memory of the scan that the answer was made from.
 func (r *Reply) Unified() (jsonscan.Value, error) {
-	var text []byte
-	if len(r.Segments) == 1 {
-		text = r.Segments[0]
-	} else {
-		text = bytes.Join(r.Segments, nil)
+	if len(r.Segments) != 1 {
+		size := 0
+		for _, segment := range r.Segments {
+			size += len(segment)
+		}
+		text := r.Room(size)
+		for _, segment := range r.Segments {
+			text = append(text, segment...)
+		}
+		r.Set(text)
 	}
 	r.Doc.AllowDuplicateKeys, r.Doc.Deep = true, true
-	err := r.Doc.Parse(text)
+	err := r.Doc.Parse(r.Segments[0])
 	r.Doc.Deep = false // it is used again for answers that need no depth
 	if err != nil {
 		return jsonscan.Value{}, fmt.Errorf("%w: %w", ErrInvalid, err)

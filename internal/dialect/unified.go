@@ -60,9 +60,10 @@ func (c *Completion) Identified() bool { return c.head != nil }
 // Begin begins the next chunk.
 func (c *Completion) Begin() { c.Writer.Begin(Reuse(c.Out), c.head) }
 
-// BeginWhole begins a whole completion that will have about size bytes.
-func (c *Completion) BeginWhole(size int) {
-	c.Writer.Begin(make([]byte, 0, len(c.head)+size), c.head)
+// BeginWhole begins a whole completion that will have about size bytes, in the memory of
+// the reply that it is for; see Reply.Set.
+func (c *Completion) BeginWhole(reply *Reply, size int) {
+	c.Writer.Begin(reply.Room(len(c.head)+size), c.head)
 }
 
 // Choice begins a choice up to the first member of its message or delta, which is

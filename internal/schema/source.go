@@ -18,6 +18,21 @@ type Source struct {
 	// Passed is told the id of an answer that a backend keeps and that is passed on;
 	// nil where nobody wants to know.
 	Passed func(id string)
+
+	unified []byte // memory for the body in the unified shape
+}
+
+// keepUnified is the largest memory for a unified body that is kept for the next request.
+const keepUnified = 1 << 20
+
+// Reset lets go of the request and keeps the memory for the next one.
+func (s *Source) Reset() {
+	s.Body.Reset()
+	unified := s.unified[:0]
+	if cap(unified) > keepUnified {
+		unified = nil
+	}
+	*s = Source{Body: s.Body, unified: unified}
 }
 
 // ParseSource reads the body of a request in the dialect of a door that is not
@@ -51,16 +66,18 @@ func (r *Request) ParseSource(door Door, body []byte, reads func(name []byte) bo
 }
 
 // Unify sets the body in the unified shape of a request that came in another one,
-// which write writes. It does nothing if the body is there, because only the first
-// of several attempts needs to write it.
-func (r *Request) Unify(write func() ([]byte, error)) error {
+// which write writes into the memory that it is given, or into other memory where that
+// is too small. Unify does nothing if the body is there, because only the first of
+// several attempts needs to write it.
+func (r *Request) Unify(write func(r *Request, into []byte) ([]byte, error)) error {
 	if r.Body.Data() != nil || r.Source == nil {
 		return nil
 	}
-	body, err := write()
+	body, err := write(r, r.Source.unified[:0])
 	if err != nil {
 		return err
 	}
+	r.Source.unified = body
 	if err := r.Body.Parse(body); err != nil {
 		reserve := r.Body.Reserve
 		r.Body.Reset()

@@ -35,11 +35,11 @@ func (Chat) Reply(req *schema.Request, answer dialect.Answer, reply *dialect.Rep
 
 	var out dialect.Completion
 	out.Identify(dialect.CompletionObject, dialect.RawText(root.Get("id")), time.Now().Unix(), req.Body.Root().Get("model").Raw())
-	out.BeginWhole(len(answer.Body) + 512)
+	out.BeginWhole(reply, len(answer.Body)+512)
 	out.Choice(0, "message")
 	parts.write(&out, root.Get("stop_details").Get("explanation"))
 	out.EndChoice(nil, finishReason(reason.Text(), len(parts.calls.Out) > 0))
-	reply.Segments = append(reply.Segments[:0], out.EndWithUsage(usage.detailed()))
+	reply.Set(out.EndWithUsage(usage.detailed()))
 	reply.Usage = usage.Report()
 	return nil
 }

@@ -40,13 +40,7 @@ func (Chat) Reply(req *schema.Request, answer dialect.Answer, reply *dialect.Rep
 	if err := a.take(answer.Body); err != nil {
 		return err
 	}
-	body, err := a.completion(len(answer.Body))
-	if err != nil {
-		return err
-	}
-	reply.Usage = a.usage.Usage.Usage
-	reply.Segments = append(reply.Segments[:0], body)
-	return nil
+	return a.complete(reply, len(answer.Body))
 }
 
 // Events reads server-sent events of partial answers.

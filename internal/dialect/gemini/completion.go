@@ -39,24 +39,26 @@ func (a *partialAnswer) settle(missing error) error {
 	return nil
 }
 
-// completion writes a whole answer, which will have about size bytes.
-func (a *partialAnswer) completion(size int) ([]byte, error) {
+// complete writes a whole answer, which will have about size bytes.
+func (a *partialAnswer) complete(reply *dialect.Reply, size int) error {
 	for i := range a.choices {
 		if c := &a.choices[i]; c.finish == "" && c.filled && a.blocked == "" {
 			c.finish = "stop" // a plain answer is whole, whatever it says of it
 		}
 	}
 	if err := a.settle(fmt.Errorf("%w: no candidates", dialect.ErrInvalid)); err != nil {
-		return nil, err
+		return err
 	}
-	a.out.BeginWhole(size)
+	a.out.BeginWhole(reply, size)
 	for i := range a.choices {
 		c := &a.choices[i]
 		a.out.Choice(c.index, "message")
 		c.writeMessage(&a.out)
 		a.out.EndChoice(c.logprobs.Out, c.finishReason())
 	}
-	return a.out.EndWithUsage(a.usage.Usage), nil
+	reply.Set(a.out.EndWithUsage(a.usage.Usage))
+	reply.Usage = a.usage.Usage.Usage
+	return nil
 }
 
 // writeMessage writes what a candidate said as the members of a message.

@@ -125,35 +125,89 @@ func BenchmarkDoors(b *testing.B) {
 }
 
 func benchmarkExchange(b *testing.B, door schema.Door, target *dialect.Target, request, answer []byte, stream bool) {
-	req, call, reply := new(schema.Request), new(wire.Call), new(dialect.Reply)
-	body, reader := make([]byte, len(answer)), new(bytes.Reader)
+	e := newExchange(door, target, request, answer)
 	b.ReportAllocs()
 	for b.Loop() {
-		req.Reset()
-		client, err := openDoor(door, req, request)
-		if err != nil {
+		if err := e.run(stream); err != nil {
 			b.Fatal(err)
 		}
-		to, adapter := target.ForDoor(door, client)
-		call.Reset()
-		if err := adapter.Call(req, to, call); err != nil {
-			b.Fatal(err)
-		}
-		copy(body, answer)
-		if !stream {
-			reply.Reset()
-			if err := adapter.Reply(req, dialect.Answer{ContentType: "application/json", Body: body}, reply); err != nil {
-				b.Fatal(err)
+	}
+}
+
+// exchange is a request and its answer, again and again in the same memory.
+type exchange struct {
+	door    schema.Door
+	target  *dialect.Target
+	request []byte
+	answer  []byte
+
+	req    schema.Request
+	source schema.Source
+	call   wire.Call
+	reply  dialect.Reply
+	body   []byte
+	reader bytes.Reader
+}
+
+func newExchange(door schema.Door, target *dialect.Target, request, answer []byte) *exchange {
+	return &exchange{door: door, target: target, request: request, answer: answer, body: make([]byte, len(answer))}
+}
+
+// run reads the request, writes the call, reads the answer and writes it for the client.
+func (e *exchange) run(stream bool) error {
+	e.req.Reset()
+	if e.source.Reset(); e.door.IsTranslated() {
+		e.req.Source = &e.source
+	}
+	client, err := openDoor(e.door, &e.req, e.request)
+	if err != nil {
+		return err
+	}
+	to, adapter := e.target.ForDoor(e.door, client)
+	e.call.Reset()
+	if err := adapter.Call(&e.req, to, &e.call); err != nil {
+		return err
+	}
+	copy(e.body, e.answer)
+	if !stream {
+		e.reply.Reset()
+		return adapter.Reply(&e.req, dialect.Answer{ContentType: "application/json", Body: e.body}, &e.reply)
+	}
+	e.reader.Reset(e.body)
+	events := adapter.(dialect.Streamer).Events(&e.req, &e.reader)
+	for err == nil {
+		_, err = events.Next()
+	}
+	if !errors.Is(err, io.EOF) {
+		return err
+	}
+	return nil
+}
+
+// TestTranslatingTwiceAllocatesLittleMoreThanTranslatingOnce compares requests of doors that
+// are translated into the unified shape and then into a backend's with a unified request:
+// the texts between the two translations are in memory that is used again.
+func TestTranslatingTwiceAllocatesLittleMoreThanTranslatingOnce(t *testing.T) {
+	kind, err := Lookup("ollama")
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := kind.Target(schema.Chat, dialect.Endpoint{BaseURL: "http://backend.test", Model: "other"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	allocations := func(door schema.Door) float64 {
+		e := newExchange(door, target, []byte(doorRequest(door, false)), []byte(doorAnswer("/api/chat", false)))
+		return testing.AllocsPerRun(50, func() {
+			if err := e.run(false); err != nil {
+				t.Fatal(err)
 			}
-			continue
-		}
-		reader.Reset(body)
-		events, err := adapter.(dialect.Streamer).Events(req, reader), error(nil)
-		for err == nil {
-			_, err = events.Next()
-		}
-		if !errors.Is(err, io.EOF) {
-			b.Fatal(err)
+		})
+	}
+	once := allocations(schema.DoorChat)
+	for _, door := range []schema.Door{schema.DoorMessages, schema.DoorResponses} {
+		if twice := allocations(door); twice > once+6 {
+			t.Errorf("%v allocations for a request of %s, %v for one of chat", twice, door, once)
 		}
 	}
 }

@@ -20,7 +20,7 @@ func (Client) Reply(req *schema.Request, reply *dialect.Reply) error {
 	message := choice.Get("message")
 	ask := readWishes(req)
 
-	w := jsonwrite.Writer{Out: make([]byte, 0, len(root.Raw())+512)}
+	w := jsonwrite.Writer{Out: reply.Room(len(root.Raw()) + 512)}
 	beginMessage(&w, root.Get("id"), ask.model)
 	w.Name("content")
 	w.Array()
@@ -42,7 +42,7 @@ func (Client) Reply(req *schema.Request, reply *dialect.Reply) error {
 	w.Name("usage")
 	readCounts(root.Get("usage")).write(&w)
 	w.EndObject()
-	reply.Segments = append(reply.Segments[:0], w.Out)
+	reply.Set(w.Out)
 	reply.ContentType = ""
 	return nil
 }

@@ -113,7 +113,7 @@ func (c Counter) Reply(_ *schema.Request, answer dialect.Answer, reply *dialect.
 }
 
 func unify(req *schema.Request) error {
-	return req.Unify(func() ([]byte, error) { return Client{}.Unify(req) })
+	return req.Unify(Client{}.Unify)
 }
 
 const (

@@ -283,7 +283,7 @@ func TestRequestsLoseNothingOnTheWay(t *testing.T) {
 			t.Fatalf("seed %d: %v: %s", seed, err, body)
 		}
 		message := bytes.Join(sent.Body, nil)
-		back, err := Client{}.Unify(read(t, string(message)))
+		back, err := Client{}.Unify(read(t, string(message)), nil)
 		if err != nil {
 			t.Fatalf("seed %d: %v: %s", seed, err, message)
 		}
@@ -392,7 +392,7 @@ func FuzzUnify(f *testing.F) {
 		err := ReadRequest(req, body)
 		var unified []byte
 		if err == nil {
-			unified, err = Client{}.Unify(req)
+			unified, err = Client{}.Unify(req, nil)
 		}
 		if err != nil {
 			var refusal *schema.Error

@@ -5,6 +5,7 @@ package messages
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
@@ -126,13 +127,13 @@ const longestUser = 64
 // Unify writes a request in the unified shape. Hints that only a backend of this
 // dialect understands, such as cache_control, are left out. What changes the answer
 // and has no equal is an error.
-func (Client) Unify(req *schema.Request) ([]byte, error) {
+func (Client) Unify(req *schema.Request, into []byte) ([]byte, error) {
 	if err := dialect.ReserveUnified(req); err != nil {
 		return nil, err
 	}
 	u := unifier{root: req.Source.Body.Root()}
 	u.blocks.Deep, u.deep.Deep = true, true
-	u.Begin(make([]byte, 0, len(req.Source.Body.Data())+512), nil)
+	u.Begin(slices.Grow(into, len(req.Source.Body.Data())+512), nil)
 	u.Object()
 	u.Member("model", u.root.Get("model").Raw())
 	for _, step := range []func() *schema.Error{

@@ -92,12 +92,16 @@ func (u *unifier) systemTexts(to *jsonwrite.Writer, content jsonscan.Value) *sch
 	return nil
 }
 
-// joinTexts joins two texts that are the content of JSON strings.
+// joinTexts joins two texts that are the content of JSON strings. Where one of them is
+// empty, it returns the other one itself.
 func joinTexts(a, b []byte) []byte {
-	if len(a) > 0 && len(b) > 0 {
-		a = append(a, `\n\n`...)
+	switch {
+	case len(a) == 0:
+		return b
+	case len(b) == 0:
+		return a
 	}
-	return append(a, b...)
+	return append(append(a, `\n\n`...), b...)
 }
 
 // message writes one message; the error names fields relative to it.
@@ -124,27 +128,38 @@ func (u *unifier) message(m jsonscan.Value) *schema.Error {
 
 // userTurn are the content parts of a user's message.
 type userTurn struct {
-	parts jsonwrite.Writer // elements of an array
 	count int
-	text  []byte // the only part, if that is a text: the content of a JSON string
+	// text is the only part, if that is a text: the content of a JSON string, which is
+	// not copied.
+	text  []byte
+	parts jsonwrite.Writer // all parts, as elements of an array, unless there is only a text
 }
 
 func (t *userTurn) addText(text []byte) {
-	if t.count++; t.count == 1 {
-		t.text = append(t.text[:0], text...)
-	} else {
-		t.text = nil
+	if t.count == 0 {
+		t.count, t.text = 1, text
+		return
 	}
-	t.parts.Open(`{"type":"text","text":`)
-	t.parts.Escaped(text)
-	t.parts.EndObject()
+	writeTextPart(t.addPart(), text)
 }
 
-// addPart makes room for a part that is no text.
+// addPart makes room for a part that is not the only text.
 func (t *userTurn) addPart() *jsonwrite.Writer {
+	if t.isText() {
+		writeTextPart(&t.parts, t.text)
+		t.text = nil
+	}
 	t.count++
-	t.text = nil
 	return &t.parts
+}
+
+// isText reports whether there is nothing but one text.
+func (t *userTurn) isText() bool { return t.count == 1 && len(t.parts.Out) == 0 }
+
+func writeTextPart(w *jsonwrite.Writer, text []byte) {
+	w.Open(`{"type":"text","text":`)
+	w.Escaped(text)
+	w.EndObject()
 }
 
 // endUser writes the user's turn that is open, if one is.
@@ -154,7 +169,7 @@ func (u *unifier) endUser() {
 		return
 	}
 	u.Open(`{"role":"user","content":`)
-	if t.count == 1 && t.text != nil {
+	if t.isText() {
 		u.Escaped(t.text)
 	} else {
 		u.Array()
@@ -273,14 +288,14 @@ func textOf(b jsonscan.Value) (text []byte, ok bool) {
 	case "tool_reference":
 		return dialect.RawText(b.Get("tool_name")), true
 	case "search_result":
-		text := joinTexts(bytes.Clone(dialect.RawText(b.Get("title"))), dialect.RawText(b.Get("source")))
+		text := joinTexts(dialect.RawText(b.Get("title")), dialect.RawText(b.Get("source")))
 		for part := b.Get("content").First(); part.Kind() != jsonscan.Absent; part = part.Next() {
 			text = joinTexts(text, dialect.RawText(part.Get("text")))
 		}
 		return text, true
 	case "document":
 		if source := b.Get("source"); string(source.Get("type").Text()) == "text" {
-			return joinTexts(bytes.Clone(dialect.RawText(b.Get("title"))), dialect.RawText(source.Get("data"))), true
+			return joinTexts(dialect.RawText(b.Get("title")), dialect.RawText(source.Get("data"))), true
 		}
 	}
 	return nil, false

@@ -26,16 +26,26 @@ func (w *wholeAnswer) add(line *answerLine) error {
 	if err := w.saw(line); err != nil {
 		return err
 	}
-	w.text = append(w.text, line.text...)
-	w.thinking = append(w.thinking, line.thinking...)
+	w.text = addText(w.text, line.text)
+	w.thinking = addText(w.thinking, line.thinking)
 	writeLogprobs(&w.logprobs, line.logprobs)
 	return w.writeCalls(&w.calls, line.calls, false)
+}
+
+// addText adds the text of a line to those of the lines before. That of the first line,
+// mostly the only one, is not copied: it is a part of the answer, which is there until the
+// reply is written.
+func addText(before, text []byte) []byte {
+	if len(before) == 0 {
+		return text
+	}
+	return append(before, text...)
 }
 
 // finish writes the completion.
 func (w *wholeAnswer) finish(line *answerLine, reply *dialect.Reply) {
 	w.identify(dialect.CompletionObject, line.created, w.model)
-	w.out.BeginWhole(2*len(w.thinking) + len(w.text) + len(w.calls.Out) + len(w.logprobs.Out) + 512)
+	w.out.BeginWhole(reply, 2*len(w.thinking)+len(w.text)+len(w.calls.Out)+len(w.logprobs.Out)+512)
 	w.out.Choice(0, "message")
 	w.out.Role()
 	if len(w.text) == 0 && len(w.calls.Out) > 0 {
@@ -48,5 +58,5 @@ func (w *wholeAnswer) finish(line *answerLine, reply *dialect.Reply) {
 	w.out.List("tool_calls", w.calls.Out)
 	w.out.EndChoice(w.logprobs.Out, w.finishReason(line.reason))
 	reply.Usage = line.usage()
-	reply.Segments = append(reply.Segments[:0], w.out.EndWithUsage(unified(reply.Usage)))
+	reply.Set(w.out.EndWithUsage(unified(reply.Usage)))
 }

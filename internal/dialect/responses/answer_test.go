@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -108,11 +109,11 @@ func TestAnswersLoseNothingOnTheirWayToTheClientAndBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		whole, err := req.Answer([]byte(`{"choices":[{"index":0,"message":` + string(encoded) + `,"finish_reason":"stop"}]}`))
-		if err != nil {
+		whole := dialect.Reply{Segments: [][]byte{[]byte(`{"choices":[{"index":0,"message":` + string(encoded) + `,"finish_reason":"stop"}]}`)}}
+		if err := (&Client{req: req}).Reply(nil, &whole); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want, givenBack(t, whole)); diff != "" {
+		if diff := cmp.Diff(want, givenBack(t, whole.Segments[0])); diff != "" {
 			t.Fatalf("seed %d, whole: %s", seed, diff)
 		}
 		stream := req.NewStream()

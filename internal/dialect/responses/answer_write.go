@@ -14,28 +14,31 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// echoOf returns the members of a response that repeat the request, with the values that
+// writeEcho writes the members of a response that repeat the request, with the values that
 // hold where the request has none.
-func echoOf(root jsonscan.Value) []byte {
-	size := sizeOfEcho
-	var given [len(echoed)]jsonscan.Value
-	for i, m := range echoed {
-		given[i] = root.Get(m.name)
-		if given[i].Given() {
-			size += len(given[i].Raw())
-		}
-	}
-	w := jsonwrite.Writer{Out: make([]byte, 0, size)}
+func writeEcho(w *jsonwrite.Writer, root jsonscan.Value) {
 	w.Literal(`"background":false`)
-	for i, m := range echoed {
+	for _, m := range echoed {
 		w.Name(m.name)
-		if v := given[i]; v.Given() {
+		if v := root.Get(m.name); v.Given() {
 			w.Raw(inOneLine(v))
 		} else {
 			w.Literal(m.without)
 		}
 	}
+}
+
+// echoOf returns the members of a response that repeat the request.
+func echoOf(root jsonscan.Value) []byte {
+	w := jsonwrite.Writer{Out: make([]byte, 0, sizeOfEcho(root))}
+	writeEcho(&w, root)
 	return w.Out
+}
+
+// sizeOfEcho returns about how long the members of a response are that repeat the request.
+func sizeOfEcho(root jsonscan.Value) int {
+	const without = 640
+	return without + len(root.Raw()) - len(root.Get("input").Raw())
 }
 
 // echoed are the members of a request that a response repeats, in their order, and what
@@ -63,14 +66,11 @@ var echoed = [...]struct{ name, without string }{
 	{"user", "null"},
 }
 
-// sizeOfEcho is about how long they are where the request has none of them.
-const sizeOfEcho = 640
-
 // inOneLine returns a value as it came, or compact if it has line breaks, which would end
 // the line of an event.
 func inOneLine(v jsonscan.Value) []byte {
 	raw := v.Raw()
-	if bytes.IndexByte(raw, '\n') < 0 && bytes.IndexByte(raw, '\r') < 0 {
+	if k := v.Kind(); k != jsonscan.Object && k != jsonscan.Array || bytes.IndexByte(raw, '\n') < 0 && bytes.IndexByte(raw, '\r') < 0 {
 		return raw
 	}
 	compact := jsontext.Value(bytes.Clone(raw))
@@ -93,12 +93,11 @@ type outcome struct {
 	status string
 	reason string        // why it is incomplete
 	err    *schema.Error // why it failed
-	output []byte        // its items, as elements of a JSON array
 	usage  *usage        // nil while it is not known
 }
 
-// writeResponse writes a response.
-func (r *Request) writeResponse(w *jsonwrite.Writer, o outcome) {
+// beginResponse writes a response up to the items of its output.
+func (r *Request) beginResponse(w *jsonwrite.Writer, o outcome) {
 	w.Open(`{"id":`)
 	w.Plain(r.ID)
 	w.Literal(`"object":"response"`)
@@ -132,9 +131,10 @@ func (r *Request) writeResponse(w *jsonwrite.Writer, o outcome) {
 	}
 	w.Name("output")
 	w.Array()
-	if len(o.output) > 0 {
-		w.Raw(o.output)
-	}
+}
+
+// endResponse writes what follows the items of the output.
+func (r *Request) endResponse(w *jsonwrite.Writer, o outcome) {
 	w.EndArray()
 	w.Name("usage")
 	if o.usage == nil {
@@ -142,7 +142,11 @@ func (r *Request) writeResponse(w *jsonwrite.Writer, o outcome) {
 	} else {
 		o.usage.write(w)
 	}
-	w.Raw(r.echo)
+	if r.echo != nil {
+		w.Raw(r.echo)
+	} else {
+		writeEcho(w, r.root)
+	}
 	w.EndObject()
 }
 
@@ -220,45 +224,34 @@ func incompleteReason(finish string) string {
 	return ""
 }
 
-// Answer writes the response that a whole completion is.
-func (r *Request) Answer(completion []byte) ([]byte, error) {
-	doc := jsonscan.Document{AllowDuplicateKeys: true, Deep: true}
-	if err := doc.Parse(completion); err != nil {
-		return nil, fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
-	}
-	return r.answer(doc.Root())
-}
-
-// answer writes the response that a completion is.
-func (r *Request) answer(completion jsonscan.Value) ([]byte, error) {
+// answer writes the response that a whole completion is into the memory of the reply.
+func (r *Request) answer(completion jsonscan.Value, reply *dialect.Reply) error {
 	choice := completion.Get("choices").First()
 	message := choice.Get("message")
 	if message.Kind() != jsonscan.Object {
-		return nil, fmt.Errorf("%w: no message", dialect.ErrInvalid)
+		return fmt.Errorf("%w: no message", dialect.ErrInvalid)
 	}
-	a := answer{req: r, reason: incompleteReason(string(choice.Get("finish_reason").Text()))}
-	a.items.Out = make([]byte, 0, len(message.Raw())+len(message.Raw())/4+sizeOfItem)
-	a.addMessage(message, choice.Get("logprobs").Get("content"))
-	used := readUsage(completion.Get("usage"))
-	if used == nil {
-		used = &usage{}
-	}
-	end := outcome{status: completed, reason: a.reason, output: a.items.Out, usage: used}
-	if a.reason != "" {
+	end := outcome{status: completed, reason: incompleteReason(string(choice.Get("finish_reason").Text())), usage: readUsage(completion.Get("usage"))}
+	if end.reason != "" {
 		end.status = incomplete
 	}
-	w := jsonwrite.Writer{Out: make([]byte, 0, len(a.items.Out)+len(r.echo)+512)}
-	r.writeResponse(&w, end)
-	return w.Out, nil
+	if end.usage == nil {
+		end.usage = &usage{}
+	}
+	const rest = 1024 // about how long a response with an item is without what was said
+	a := answer{req: r, reason: end.reason}
+	a.Out = reply.Room(len(message.Raw()) + sizeOfEcho(r.root) + rest)
+	r.beginResponse(&a.Writer, end)
+	a.addMessage(message, choice.Get("logprobs").Get("content"))
+	r.endResponse(&a.Writer, end)
+	reply.Set(a.Out)
+	return nil
 }
 
-// sizeOfItem is about how long an item is without what the model said.
-const sizeOfItem = 256
-
-// answer collects the items of a whole answer.
+// answer writes the items of a whole answer.
 type answer struct {
+	jsonwrite.Writer
 	req    *Request
-	items  jsonwrite.Writer
 	count  int
 	reason string // why the answer is incomplete
 }
@@ -288,11 +281,11 @@ func (a *answer) addMessage(message, logprobs jsonscan.Value) {
 		}
 	}
 	if thinking := thinkingIn(message); len(thinking) > 0 || !kept.empty() {
-		writeReasoningItem(&a.items, a.next(reasoningPrefix), thinking, &kept)
+		writeReasoningItem(&a.Writer, a.next(reasoningPrefix), thinking, &kept)
 	}
 	for image := message.Get("images").First(); image.Kind() != jsonscan.Absent; image = image.Next() {
 		if data := imageData(image); data != nil {
-			writeImageItem(&a.items, a.next(imagePrefix), data)
+			writeImageItem(&a.Writer, a.next(imagePrefix), data)
 		}
 	}
 	content, refusal := message.Get("content"), message.Get("refusal")
@@ -300,14 +293,14 @@ func (a *answer) addMessage(message, logprobs jsonscan.Value) {
 	hasRefusal := len(dialect.RawText(refusal)) > 0
 	hasCalls := calls.Kind() == jsonscan.Array && !calls.Empty()
 	if hasText || hasRefusal || !hasCalls && a.count == 0 {
-		parts := jsonwrite.Writer{Out: make([]byte, 0, len(content.Raw())+sizeOfItem)}
+		beginMessageItem(&a.Writer, a.next(messagePrefix), a.status(!hasCalls))
 		if hasText || !hasRefusal {
-			writeTextPart(&parts, dialect.RawText(content), elementsOf(logprobs), annotationsOf(message.Get("annotations")))
+			writeTextPart(&a.Writer, dialect.RawText(content), elementsOf(logprobs), annotationsOf(message.Get("annotations")))
 		}
 		if hasRefusal {
-			writeRefusalPart(&parts, dialect.RawText(refusal))
+			writeRefusalPart(&a.Writer, dialect.RawText(refusal))
 		}
-		writeMessageItem(&a.items, a.next(messagePrefix), a.status(!hasCalls), parts.Out)
+		endMessageItem(&a.Writer)
 	}
 	for c := calls.First(); c.Kind() != jsonscan.Absent; c = c.Next() {
 		a.addCall(c)
@@ -325,13 +318,13 @@ func (a *answer) addCall(c jsonscan.Value) {
 	if made.custom {
 		input := customInput{}
 		input.add(jsonscan.Unescape(nil, arguments))
-		a.req.writeCustomItem(&a.items, a.next(customPrefix), status, id, made, input.end())
+		a.req.writeCustomItem(&a.Writer, a.next(customPrefix), status, id, made, input.end())
 		return
 	}
 	if len(arguments) == 0 {
 		arguments = []byte("{}")
 	}
-	a.req.writeCallItem(&a.items, a.next(callPrefix), status, id, made, arguments)
+	a.req.writeCallItem(&a.Writer, a.next(callPrefix), status, id, made, arguments)
 }
 
 // madeCall returns how the client knows the tool that the backend calls by a name.

@@ -141,7 +141,7 @@ func NamesTranslated(root jsonscan.Value) bool {
 }
 
 // Unify returns the body of the request in the unified form.
-func (c *Client) Unify(req *schema.Request) ([]byte, error) {
+func (c *Client) Unify(req *schema.Request, into []byte) ([]byte, error) {
 	if c.req == nil && c.err == nil {
 		if reserve := req.Body.Reserve; reserve != nil {
 			// The unified body, the input that is kept, and what the response repeats.
@@ -149,7 +149,7 @@ func (c *Client) Unify(req *schema.Request) ([]byte, error) {
 				return nil, err
 			}
 		}
-		c.req, c.err = Read(req.Source.Body.Root(), c.Past)
+		c.req, c.err = Read(req.Source.Body.Root(), c.Past, into)
 	}
 	if c.err != nil {
 		return nil, c.err
@@ -163,14 +163,12 @@ func (c *Client) Reply(_ *schema.Request, reply *dialect.Reply) error {
 	if err != nil {
 		return err
 	}
-	response, err := c.req.answer(root)
-	if err != nil {
+	if err := c.req.answer(root, reply); err != nil {
 		return err
 	}
 	if c.keeps() {
-		c.Keep(c.req, response)
+		c.Keep(c.req, bytes.Clone(reply.Segments[0]))
 	}
-	reply.Segments = append(reply.Segments[:0], response)
 	return nil
 }
 

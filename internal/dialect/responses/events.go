@@ -69,8 +69,10 @@ const (
 // end.
 const maxKept = dialect.MaxEvent
 
-// NewStream returns a writer of the events of a response.
+// NewStream returns a writer of the events of a response. It does not read the body of the
+// request later.
 func (r *Request) NewStream() *Stream {
+	r.echo, r.root = echoOf(r.root), jsonscan.Value{}
 	s := &Stream{req: r}
 	s.doc.AllowDuplicateKeys, s.doc.Deep = true, true
 	return s
@@ -85,7 +87,7 @@ func (s *Stream) begin() {
 	s.begun = true
 	s.out = slices.Grow(s.out, 2*len(s.req.echo)+sizeOfStart)
 	for _, name := range []string{"response.created", "response.in_progress"} {
-		s.response(name, outcome{status: inProgress})
+		s.response(name, outcome{status: inProgress}, nil)
 	}
 }
 
@@ -175,7 +177,7 @@ func (s *Stream) End() (events, response []byte) {
 	if s.usage == nil {
 		s.usage = &usage{}
 	}
-	from, to := s.response("response."+status, outcome{status: status, reason: reason, output: s.done.Out, usage: s.usage})
+	from, to := s.response("response."+status, outcome{status: status, reason: reason, usage: s.usage}, s.done.Out)
 	return s.out, s.out[from:to]
 }
 
@@ -187,7 +189,7 @@ const sizeOfEnd = 2 << 10
 // complete are not part of it.
 func (s *Stream) Fail(err *schema.Error) []byte {
 	s.begin()
-	s.response("response.failed", outcome{status: failed, err: err, output: s.done.Out, usage: s.usage})
+	s.response("response.failed", outcome{status: failed, err: err, usage: s.usage}, s.done.Out)
 	return s.out
 }
 
@@ -206,13 +208,17 @@ func ErrorEvent(known *schema.Error, count int64) []byte {
 	return append(w.Out, "\n\n"...)
 }
 
-// response writes an event that has the response, and returns where that stands in the
-// output.
-func (s *Stream) response(name string, o outcome) (from, to int) {
+// response writes an event that has the response with these items, and returns where that
+// stands in the output.
+func (s *Stream) response(name string, o outcome, items []byte) (from, to int) {
 	w := s.event(name)
 	w.Name("response")
 	from = len(w.Out)
-	s.req.writeResponse(&w, o)
+	s.req.beginResponse(&w, o)
+	if len(items) > 0 {
+		w.Raw(items)
+	}
+	s.req.endResponse(&w, o)
 	to = len(w.Out)
 	s.end(w)
 	return from, to

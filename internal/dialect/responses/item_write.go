@@ -28,7 +28,8 @@ func writeSummaryPart(w *jsonwrite.Writer, text []byte) {
 	w.EndObject()
 }
 
-func writeMessageItem(w *jsonwrite.Writer, id, status string, parts []byte) {
+// beginMessageItem writes a message up to its parts.
+func beginMessageItem(w *jsonwrite.Writer, id, status string) {
 	w.Open(`{"id":`)
 	w.Plain(id)
 	w.Literal(`"type":"message"`)
@@ -37,11 +38,16 @@ func writeMessageItem(w *jsonwrite.Writer, id, status string, parts []byte) {
 	w.Literal(`"role":"assistant"`)
 	w.Name("content")
 	w.Array()
+}
+
+func endMessageItem(w *jsonwrite.Writer) { w.Close("]}") }
+
+func writeMessageItem(w *jsonwrite.Writer, id, status string, parts []byte) {
+	beginMessageItem(w, id, status)
 	if len(parts) > 0 {
 		w.Raw(parts)
 	}
-	w.EndArray()
-	w.EndObject()
+	endMessageItem(w)
 }
 
 func writeTextPart(w *jsonwrite.Writer, text, logprobs, annotations []byte) {

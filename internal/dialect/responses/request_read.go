@@ -2,6 +2,7 @@ package responses
 
 import (
 	"bytes"
+	"slices"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
@@ -32,9 +33,10 @@ type reader struct {
 }
 
 // Read reads a request into the unified form. The root is that of the body, an object
-// with a model. Past may be nil where nothing is stored. Errors that are no
-// *schema.Error are those of past.
-func Read(root jsonscan.Value, past Past) (*Request, error) {
+// with a model. Past may be nil where nothing is stored. The unified body is written into
+// the memory that is given if that is large enough. Errors that are no *schema.Error are
+// those of past.
+func Read(root jsonscan.Value, past Past, into []byte) (*Request, error) {
 	r := &reader{
 		root: root, past: past,
 		req: &Request{ID: NewID(), Created: time.Now().Unix(), Store: root.Get("store").Kind() != jsonscan.False},
@@ -42,7 +44,7 @@ func Read(root jsonscan.Value, past Past) (*Request, error) {
 	if err := r.refuse(); err != nil {
 		return nil, err
 	}
-	r.Out = make([]byte, 0, len(root.Raw())+len(root.Raw())/4+512)
+	r.Out = slices.Grow(into, len(root.Raw())+len(root.Raw())/4+512)
 	r.Object()
 	r.Field("model", root.Get("model"))
 	if err := r.readMessages(); err != nil {
@@ -56,8 +58,7 @@ func Read(root jsonscan.Value, past Past) (*Request, error) {
 	}
 	r.EndObject()
 	r.req.Chat, r.req.Input = r.Out, r.input.Out
-	r.req.tools = r.tools.named
-	r.req.echo = echoOf(root)
+	r.req.tools, r.req.root = r.tools.named, root
 	return r.req, nil
 }
 

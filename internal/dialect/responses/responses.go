@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -40,7 +41,10 @@ type Request struct {
 	// array, in the form in which input items are listed. It is empty unless Store is set.
 	Input []byte
 
-	echo  []byte // the members of the response that repeat the request
+	// root is the body of the request, of which the response repeats members. It is gone
+	// before a stream ends, for which echo has these members.
+	root  jsonscan.Value
+	echo  []byte
 	tools map[string]tool
 }
 

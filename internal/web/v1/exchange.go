@@ -82,8 +82,7 @@ func (x *exchange) TakeBack() {
 	}
 	x.giveBackBeyond(0)
 	if source := x.request.Source; source != nil {
-		source.Body.Reset()
-		source.Header, source.Query, source.Passed = nil, "", nil
+		source.Reset()
 	}
 	x.request.Reset()
 	x.input.body, x.input.scan = x.body[:0], x.request.Body
