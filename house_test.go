@@ -475,7 +475,7 @@ func maker(call *ast.CallExpr) bool {
 	switch fun := call.Fun.(type) {
 	case *ast.SelectorExpr:
 		pkg, ok := fun.X.(*ast.Ident)
-		return ok && slices.Contains([]string{"errors.New", "fmt.Errorf", "regexp.MustCompile", "sync.OnceValue", "sync.OnceValues"}, pkg.Name+"."+fun.Sel.Name)
+		return ok && slices.Contains([]string{"errors.New", "fmt.Errorf", "regexp.MustCompile", "sync.OnceValue", "sync.OnceValues", "jsonscan.NewNames"}, pkg.Name+"."+fun.Sel.Name)
 	case *ast.ArrayType: // []byte("text")
 		return len(call.Args) == 1 && literal(call.Args[0])
 	}

@@ -9,34 +9,32 @@ import (
 // ParseChat reads and checks a chat request. What the specification names is
 // checked; every other field is the backend's business and travels untouched.
 func (r *Request) ParseChat(body []byte) error {
-	if err := r.parse(Chat, body); err != nil {
+	found, err := r.parse(Chat, body)
+	if err != nil {
 		return err
 	}
-	if err := r.checkMessages(); err != nil {
+	if err := r.checkMessages(found[fieldMessages]); err != nil {
 		return err
 	}
-	var err error
-	if r.Stream, err = r.boolean("stream"); err != nil {
-		return err
-	}
-	if err := r.checkStreamOptions(); err != nil {
-		return err
-	}
-	return r.checkSampling()
+	return r.checkGeneration(&found)
 }
 
-// checkSampling checks the parameters of sampling, in one pass over the fields: most
-// requests have few of them.
-func (r *Request) checkSampling() error {
-	root := r.Body.Root()
-	for v := root.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+// checkGeneration checks how the answer is to be generated and sent.
+func (r *Request) checkGeneration(found *fields) (err error) {
+	if r.Stream, err = boolean("stream", r.orExtra(found[fieldStream], "stream")); err != nil {
+		return err
+	}
+	if err := r.checkStreamOptions(r.orExtra(found[fieldStreamOptions], "stream_options")); err != nil {
+		return err
+	}
+	for _, v := range found[fieldMaxTokens:] {
 		if err := checkSamplingField(v); err != nil {
 			return err
 		}
 	}
 	for v := r.extra.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
 		// What stands at the top level comes before extra_body; see Field.
-		if err := checkSamplingField(v); err != nil && !root.Get(string(v.Key())).Given() {
+		if err := checkSamplingField(v); err != nil && !r.Body.Root().Get(string(v.Key())).Given() {
 			return err
 		}
 	}
@@ -82,8 +80,7 @@ func checkStop(stop jsonscan.Value) error {
 	return wrongType("stop", "a string or an array of strings")
 }
 
-func (r *Request) checkStreamOptions() error {
-	options := r.Field("stream_options")
+func (r *Request) checkStreamOptions(options jsonscan.Value) error {
 	if !options.Given() {
 		return nil
 	}
@@ -103,13 +100,11 @@ func (r *Request) checkStreamOptions() error {
 	return nil
 }
 
-func (r *Request) checkMessages() error {
-	root := r.Body.Root()
-	messages := root.Get("messages")
+func (r *Request) checkMessages(messages jsonscan.Value) error {
 	switch {
 	case !messages.Given():
 		err := MissingParameter("messages")
-		if root.Get("input").Given() {
+		if r.Body.Root().Get("input").Given() {
 			err.Message += " The body has 'input', as the Responses API wants it; this endpoint wants 'messages'. Set your client to the chat completions API."
 		}
 		return err
@@ -138,23 +133,14 @@ type messageFields struct{ message, role, name, content jsonscan.Value }
 
 // messageFields finds the fields of a message, in one pass. It refuses keys that differ
 // from a field only in case.
-func (r *Request) messageFields(m jsonscan.Value) (found messageFields, err *Error) {
-	found.message = m
-	for v := m.First(); m.Kind() == jsonscan.Object && v.Kind() != jsonscan.Absent; v = v.Next() {
-		switch string(v.Key()) {
-		case "role":
-			found.role = v
-		case "name":
-			found.name = v
-		case "content":
-			found.content = v
-		default:
-			if err := r.checkKey(v, readsMessageField); err != nil {
-				return found, err
-			}
+func (r *Request) messageFields(m jsonscan.Value) (messageFields, *Error) {
+	var found [3]jsonscan.Value
+	if m.Find(messageNames, found[:]) > 0 {
+		if err := r.checkCase(m, readsMessageField); err != nil {
+			return messageFields{}, err
 		}
 	}
-	return found, nil
+	return messageFields{m, found[0], found[1], found[2]}, nil
 }
 
 // check checks one message; the error names fields relative to it.

@@ -9,17 +9,11 @@ import (
 // ParseCompletion reads and checks a request for completions of texts. It has the
 // same options as a chat, and a prompt in place of messages.
 func (r *Request) ParseCompletion(body []byte) error {
-	if err := r.parseAt(DoorCompletions, body, readsCompletionField); err != nil {
+	found, err := r.parseAt(DoorCompletions, body, readsCompletionField)
+	if err != nil {
 		return err
 	}
 	if err := r.checkPrompt(); err != nil {
-		return err
-	}
-	var err error
-	if r.Stream, err = r.boolean("stream"); err != nil {
-		return err
-	}
-	if err := r.checkStreamOptions(); err != nil {
 		return err
 	}
 	if _, err := r.boolean("echo"); err != nil {
@@ -33,7 +27,7 @@ func (r *Request) ParseCompletion(body []byte) error {
 			return err
 		}
 	}
-	return r.checkSampling()
+	return r.checkGeneration(&found)
 }
 
 // checkPrompt accepts a text, texts, or token ids of one text or of several.
@@ -90,7 +84,7 @@ func (r *Request) Prompts() int {
 // ParseModeration reads and checks a request that asks whether texts or images are
 // harmful.
 func (r *Request) ParseModeration(body []byte) error {
-	if err := r.parseAt(DoorModerations, body, readsModerationField); err != nil {
+	if _, err := r.parseAt(DoorModerations, body, readsModerationField); err != nil {
 		return err
 	}
 	return r.checkInput("a string, an array of strings, or an array of objects", jsonscan.String, jsonscan.Object)

@@ -67,56 +67,63 @@ func (r *Request) ReserveCopy(bytes int) error {
 // give may come from extra_body instead, whose members count as if they stood
 // at the top level.
 func (r *Request) Field(name string) jsonscan.Value {
-	if v := r.Body.Root().Get(name); v.Given() {
-		return v
+	return r.orExtra(r.Body.Root().Get(name), name)
+}
+
+// orExtra returns a top-level field if it is given, and else that of extra_body.
+func (r *Request) orExtra(field jsonscan.Value, name string) jsonscan.Value {
+	if field.Given() {
+		return field
 	}
 	return r.extra.Get(name)
 }
 
 // parse scans the body and checks what all requests have in common.
-func (r *Request) parse(service ServiceType, body []byte) error {
+func (r *Request) parse(service ServiceType, body []byte) (fields, error) {
 	return r.parseAt(Door(service), body, readsField)
 }
 
 // parseAt is parse for the requests of a door. A key that differs only in case from
 // one for which reads is true is refused.
-func (r *Request) parseAt(door Door, body []byte, reads func(ServiceType, []byte) bool) error {
+func (r *Request) parseAt(door Door, body []byte, reads func(ServiceType, []byte) bool) (found fields, _ error) {
 	r.Service, r.Door = door.Service(), door
 	if err := r.Body.Parse(body); err != nil {
-		return invalidJSON(err)
+		return found, invalidJSON(err)
 	}
 	root := r.Body.Root()
 	if root.Kind() != jsonscan.Object {
-		return NewError(CodeInvalidJSON, "The request body must be a JSON object.")
+		return found, NewError(CodeInvalidJSON, "The request body must be a JSON object.")
 	}
-	if err := r.checkCase(root, reads); err != nil {
-		return err
+	if root.Find(fieldNames, found[:]) > 0 {
+		if err := r.checkCase(root, reads); err != nil {
+			return found, err
+		}
 	}
-	r.extra = root.Get("extra_body")
+	r.extra = found[fieldExtraBody]
 	if r.extra.Given() && r.extra.Kind() != jsonscan.Object {
-		return wrongType("extra_body", "an object")
+		return found, wrongType("extra_body", "an object")
 	}
 	if err := r.checkCase(r.extra, reads); err != nil {
-		return err
+		return found, err
 	}
-	model := root.Get("model")
+	model := found[fieldModel]
 	switch {
 	case !model.Given():
-		return MissingParameter("model")
+		return found, MissingParameter("model")
 	case model.Kind() != jsonscan.String:
-		return wrongType("model", "a string")
+		return found, wrongType("model", "a string")
 	}
 	r.Model = model.Text()
 	if err := checkModelName(r.Model); err != nil {
-		return err
+		return found, err
 	}
-	if v := r.Field("user"); v.Given() {
+	if v := r.orExtra(found[fieldUser], "user"); v.Given() {
 		if v.Kind() != jsonscan.String {
-			return wrongType("user", "a string")
+			return found, wrongType("user", "a string")
 		}
 		r.User = v.Text()
 	}
-	return nil
+	return found, nil
 }
 
 // parseForm checks what all forms have in common. Besides the fields that all
@@ -229,8 +236,9 @@ func (r *Request) integer(name string) error {
 }
 
 // boolean returns an optional field that must be true or false.
-func (r *Request) boolean(name string) (bool, error) {
-	v := r.Field(name)
+func (r *Request) boolean(name string) (bool, error) { return boolean(name, r.Field(name)) }
+
+func boolean(name string, v jsonscan.Value) (bool, error) {
 	switch {
 	case !v.Given():
 		return false, nil

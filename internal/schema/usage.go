@@ -20,66 +20,46 @@ func ReadUsage(v jsonscan.Value) Usage {
 	if v.Kind() != jsonscan.Object {
 		return Usage{}
 	}
-	f := readUsageFields(v)
+	var f [usageSeconds + 1]jsonscan.Value
+	v.Find(usageNames, f[:])
 	var u Usage
 	var ok [3]bool
-	u.Prompt, ok[0] = tokens(f.prompt, f.input)
-	u.Completion, ok[1] = tokens(f.completion, f.output)
-	u.Total, ok[2] = tokens(f.total, jsonscan.Value{})
+	u.Prompt, ok[0] = tokens(f[usagePrompt], f[usageInput])
+	u.Completion, ok[1] = tokens(f[usageCompletion], f[usageOutput])
+	u.Total, ok[2] = tokens(f[usageTotal], jsonscan.Value{})
 	if !ok[0] || !ok[1] || !ok[2] {
 		return Usage{}
 	}
-	for _, details := range [...]jsonscan.Value{f.promptDetails, f.inputDetails} {
+	for _, details := range [...]jsonscan.Value{f[usagePromptDetails], f[usageInputDetails]} {
 		if cached, ok := tokens(details.Get("cached_tokens"), jsonscan.Value{}); ok {
 			u.Cached = max(u.Cached, cached)
 		}
 	}
-	if seconds, ok := f.seconds.Float(); ok && seconds > 0 && seconds < 1e7 {
+	if seconds, ok := f[usageSeconds].Float(); ok && seconds > 0 && seconds < 1e7 {
 		u.Seconds = int64(seconds + 0.5)
 	}
 	if u.Total == 0 {
 		u.Total = u.Prompt + u.Completion
 	}
-	u.Known = u.Total > 0 || f.total.Given()
+	u.Known = u.Total > 0 || f[usageTotal].Given()
 	return u
 }
 
-// usageFields are the members of a usage object.
-type usageFields struct {
-	prompt, input, completion, output, total, promptDetails, inputDetails, seconds jsonscan.Value
-}
+// The places of the members of a usage object.
+const (
+	usagePrompt = iota
+	usageInput
+	usageCompletion
+	usageOutput
+	usageTotal
+	usagePromptDetails
+	usageInputDetails
+	usageSeconds
+)
 
-// readUsageFields goes through the members once. Of several with one name the first
-// counts.
-func readUsageFields(usage jsonscan.Value) (f usageFields) {
-	for v := usage.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
-		var to *jsonscan.Value
-		switch string(v.Key()) {
-		case "prompt_tokens":
-			to = &f.prompt
-		case "input_tokens":
-			to = &f.input
-		case "completion_tokens":
-			to = &f.completion
-		case "output_tokens":
-			to = &f.output
-		case "total_tokens":
-			to = &f.total
-		case "prompt_tokens_details":
-			to = &f.promptDetails
-		case "input_tokens_details":
-			to = &f.inputDetails
-		case "seconds":
-			to = &f.seconds
-		default:
-			continue
-		}
-		if to.Kind() == jsonscan.Absent {
-			*to = v
-		}
-	}
-	return f
-}
+// usageNames are the names of the members in the order of their places.
+var usageNames = jsonscan.NewNames("prompt_tokens", "input_tokens", "completion_tokens", "output_tokens", "total_tokens",
+	"prompt_tokens_details", "input_tokens_details", "seconds")
 
 // tokens reads one count under either of its names; a count that is not given
 // is zero.

@@ -150,41 +150,15 @@ type members struct {
 	id, object, created, model, choices, usage, fault, kind, fingerprint jsonscan.Value
 }
 
+// memberNames are the names of the members.
+var memberNames = jsonscan.NewNames("id", "object", "created", "model", "choices", "usage", "error", "type", "system_fingerprint")
+
 // readMembers goes through the members of an object once, which is what every
 // chunk of every stream costs. Of several with one name the first counts.
-func readMembers(root jsonscan.Value) (m members) {
-	if root.Kind() != jsonscan.Object {
-		return m
-	}
-	for v := root.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
-		var to *jsonscan.Value
-		switch string(v.Key()) {
-		case "id":
-			to = &m.id
-		case "object":
-			to = &m.object
-		case "created":
-			to = &m.created
-		case "model":
-			to = &m.model
-		case "choices":
-			to = &m.choices
-		case "usage":
-			to = &m.usage
-		case "error":
-			to = &m.fault
-		case "type":
-			to = &m.kind
-		case "system_fingerprint":
-			to = &m.fingerprint
-		default:
-			continue
-		}
-		if to.Kind() == jsonscan.Absent {
-			*to = v
-		}
-	}
-	return m
+func readMembers(root jsonscan.Value) members {
+	var v [9]jsonscan.Value
+	root.Find(memberNames, v[:])
+	return members{v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8]}
 }
 
 // renameModel gives a reply or chunk the caller's name of the model, and takes
