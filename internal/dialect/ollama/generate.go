@@ -70,7 +70,7 @@ func (Generate) Refuse(req *schema.Request) error {
 			return schema.InvalidValue("prompt", "'prompt' must be one text: the backend of this model completes one at a time. Send a request for each.")
 		}
 	}
-	if len(promptOf(req).Text()) == 0 {
+	if len(dialect.RawText(promptOf(req))) == 0 {
 		// Ollama takes it for a wish to load the model.
 		return schema.InvalidValue("prompt", "'prompt' must not be empty: the backend of this model completes nothing else.")
 	}

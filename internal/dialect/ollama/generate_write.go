@@ -38,7 +38,7 @@ func (w *textWriter) add(line *answerLine) error {
 	if w.head == nil {
 		w.begin(line.created)
 	}
-	w.text = append(w.text, line.text...)
+	w.text = addText(w.text, line.text)
 	w.probabilities.add(line.logprobs)
 	return nil
 }
@@ -46,7 +46,8 @@ func (w *textWriter) add(line *answerLine) error {
 // finish writes the completion.
 func (w *textWriter) finish(line *answerLine, reply *dialect.Reply) {
 	reply.Usage = line.usage()
-	reply.Segments = append(reply.Segments[:0], w.write(w.finishReason(line.reason), reply.Usage, false))
+	w.buf.Out = reply.Room(len(w.head) + len(w.text) + w.probabilities.size() + 256)
+	reply.Set(w.write(w.finishReason(line.reason), reply.Usage, false))
 }
 
 func (w *textWriter) usageChunk(usage schema.Usage) []byte { return w.write("", usage, true) }
@@ -66,7 +67,7 @@ func (w *textWriter) chunk(line *answerLine) ([]byte, error) {
 
 // begin writes the head, with the time of the first line.
 func (w *textWriter) begin(created jsonscan.Value) {
-	var head jsonwrite.Writer
+	head := jsonwrite.Writer{Out: make([]byte, 0, 128+len(w.model))}
 	head.Object()
 	head.Name("id")
 	head.Plain("cmpl-" + w.id)
@@ -114,6 +115,11 @@ func (w *textWriter) write(reason string, usage schema.Usage, usageOnly bool) []
 type probabilities struct {
 	tokens, logprobs, tops, offsets jsonwrite.Writer
 	offset                          int64 // where the next token begins in the text, in characters
+}
+
+// size returns about how long the lists are.
+func (p *probabilities) size() int {
+	return len(p.tokens.Out) + len(p.logprobs.Out) + len(p.tops.Out) + len(p.offsets.Out)
 }
 
 func (p *probabilities) empty() bool { return len(p.tokens.Out) == 0 }
