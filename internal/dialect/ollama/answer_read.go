@@ -23,15 +23,15 @@ type answerLine struct {
 	done            bool
 }
 
-// readLine scans a line of an answer.
-func readLine(doc *jsonscan.Document, data []byte) (line answerLine, err error) {
+// scan scans a line of an answer into an answerLine that is empty.
+func (l *answerLine) scan(doc *jsonscan.Document, data []byte) error {
 	doc.AllowDuplicateKeys = true
 	if err := doc.Parse(data); err != nil {
-		return line, fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
+		return fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
 	}
 	root := doc.Root()
 	if err := dialect.FailureIn(root); err != nil {
-		return line, err
+		return err
 	}
 	var message, response, thinking jsonscan.Value
 	for v := root.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
@@ -43,27 +43,27 @@ func readLine(doc *jsonscan.Document, data []byte) (line answerLine, err error) 
 		case "thinking":
 			thinking = v
 		case "created_at":
-			line.created = v
+			l.created = v
 		case "done":
-			line.done = v.Kind() == jsonscan.True
+			l.done = v.Kind() == jsonscan.True
 		case "done_reason":
-			line.reason = v.Text()
+			l.reason = v.Text()
 		case "prompt_eval_count":
-			line.prompt = v
+			l.prompt = v
 		case "eval_count":
-			line.eval = v
+			l.eval = v
 		case "logprobs":
-			line.logprobs = v
+			l.logprobs = v
 		}
 	}
 	switch {
 	case root.Kind() == jsonscan.Object && message.Kind() == jsonscan.Absent && response.Kind() == jsonscan.String:
-		line.text, line.thinking = dialect.RawText(response), dialect.RawText(thinking)
-		return line, nil
-	case root.Kind() != jsonscan.Object || message.Kind() != jsonscan.Object && !line.done:
-		return line, fmt.Errorf("%w: no message", dialect.ErrInvalid)
+		l.text, l.thinking = dialect.RawText(response), dialect.RawText(thinking)
+		return nil
+	case root.Kind() != jsonscan.Object || message.Kind() != jsonscan.Object && !l.done:
+		return fmt.Errorf("%w: no message", dialect.ErrInvalid)
 	}
-	return line, line.read(message)
+	return l.read(message)
 }
 
 // read reads the message of a line.

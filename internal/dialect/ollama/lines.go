@@ -22,9 +22,10 @@ type replyWriter interface {
 // ended.
 func readReply(answer []byte, w replyWriter, reply *dialect.Reply) error {
 	body := bytes.TrimPrefix(answer, []byte(jsonscan.ByteOrderMark))
-	line, err := readLine(&reply.Doc, body)
+	var line answerLine
+	err := line.scan(&reply.Doc, body)
 	if first, rest := nextLine(body); errors.Is(err, dialect.ErrInvalid) && len(rest) > 0 && isObject(first) {
-		line, err = addLines(body, w, reply)
+		err = addLines(body, &line, w, reply)
 	}
 	if err != nil {
 		return err
@@ -39,20 +40,20 @@ func readReply(answer []byte, w replyWriter, reply *dialect.Reply) error {
 	return nil
 }
 
-// addLines adds the lines of an answer up to its last one, which it returns.
-func addLines(body []byte, w replyWriter, reply *dialect.Reply) (answerLine, error) {
+// addLines adds the lines of an answer up to its last one, which it leaves in line.
+func addLines(body []byte, line *answerLine, w replyWriter, reply *dialect.Reply) error {
 	for {
 		var data []byte
 		data, body = nextLine(body)
 		if len(data) == 0 {
-			return answerLine{}, dialect.ErrTruncated
+			return dialect.ErrTruncated
 		}
-		line, err := readLine(&reply.Doc, data)
-		if err != nil || line.done {
-			return line, err
+		*line = answerLine{}
+		if err := line.scan(&reply.Doc, data); err != nil || line.done {
+			return err
 		}
-		if err := w.add(&line); err != nil {
-			return line, err
+		if err := w.add(line); err != nil {
+			return err
 		}
 	}
 }
@@ -83,6 +84,7 @@ type events struct {
 	chunkWriter
 	lines        *dialect.NDJSON
 	doc          jsonscan.Document
+	line         answerLine // the latest one
 	includeUsage bool
 
 	usage     schema.Usage
@@ -121,6 +123,7 @@ func (e *events) Next() ([]byte, error) {
 // read makes a chunk of the next line; it returns nil for one that says nothing.
 func (e *events) read() ([]byte, error) {
 	dialect.DropLarge(&e.doc)
+	e.line = answerLine{} // it must not keep the text of a large line while the stream waits
 	data, err := e.lines.Next()
 	if err != nil {
 		if errors.Is(err, io.EOF) {
@@ -128,14 +131,14 @@ func (e *events) read() ([]byte, error) {
 		}
 		return nil, err
 	}
-	line, err := readLine(&e.doc, data)
-	if err != nil {
+	line := &e.line
+	if err := line.scan(&e.doc, data); err != nil {
 		if e.lines.Open() && errors.Is(err, dialect.ErrInvalid) {
 			err = dialect.ErrTruncated // the line was cut off
 		}
 		return nil, err
 	}
-	chunk, err := e.chunk(&line)
+	chunk, err := e.chunk(line)
 	if err == nil && line.done {
 		e.done, e.usage = true, line.usage()
 	}
