@@ -50,11 +50,24 @@ type Request struct {
 
 const idPrefix = "resp_"
 
+// idLength is the length of an id. Of the characters behind the prefix each has five
+// random bits, 130 in all: nobody guesses an id.
+const idLength = len(idPrefix) + 26
+
 // NewID returns the id of a new response.
-func NewID() string { return idPrefix + strings.ToLower(rand.Text()) }
+func NewID() string {
+	const characters = "abcdefghijklmnopqrstuvwxyz234567"
+	var id [idLength]byte
+	random := id[copy(id[:], idPrefix):]
+	_, _ = rand.Read(random) // it never fails
+	for i, b := range random {
+		random[i] = characters[b%32]
+	}
+	return string(id[:])
+}
 
 // IsID reports whether a text has the form of the ids that NewID makes.
-func IsID(id string) bool { return len(id) == len(idPrefix)+26 && strings.HasPrefix(id, idPrefix) }
+func IsID(id string) bool { return len(id) == idLength && strings.HasPrefix(id, idPrefix) }
 
 // The ids of items have the id of their response in them, so that an item is found
 // without an index of all items.

@@ -34,12 +34,12 @@ func (a *API) openResponses(x *exchange) (dialect.Client, error) {
 		limit: int(x.table.Limits.JSONBody), reserve: x.reserve,
 	}
 	client.Past = past
-	client.Keep = func(req *responses.Request, response []byte) {
-		a.keepAnswer(past.ctx, &answers.Answer{
-			ID: req.ID, Owner: past.owner, Previous: past.ids, Input: req.Input, Response: response,
-		})
-	}
 	if root.Get("store").Kind() != jsonscan.False {
+		client.Keep = func(req *responses.Request, response []byte) {
+			a.keepAnswer(past.ctx, &answers.Answer{
+				ID: req.ID, Owner: past.owner, Previous: past.ids, Input: req.Input, Response: response,
+			})
+		}
 		x.passed.keep = func(id, instance string) {
 			a.keepAnswer(past.ctx, &answers.Answer{ID: id, Owner: past.owner, Instance: instance})
 		}
