@@ -12,7 +12,9 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/simulator"
@@ -111,6 +113,49 @@ func TestModelsFollowTheListOfTheBackend(t *testing.T) {
 	r.Chat(chatWith("phi4")).Succeeds(t)
 	s.put("back")
 	gatewaytest.Eventually(t, "the list is read again", has(r, "back"))
+}
+
+// Ollama lists name:latest and takes both names: the model is listed once, under the shorter
+// one, and requests reach it under both.
+func TestAModelWithTheTagLatestIsReachedUnderBothNames(t *testing.T) {
+	t.Parallel()
+	s := startShelf(t, "llama3.2:latest", "hf.co/org/phi:latest", "qwen2.5:7b")
+	r := gatewaytest.Start(t, strings.Replace(shelfYAML(s, "models: discover"), "{chat: {",
+		`{chat: {aliases: {fast: "llama3.2:latest"}, fallbacks: {"llama3.2:latest": ["qwen2.5:7b"]}, `, 1))
+	if !has(r, "fast", "hf.co/org/phi", "llama3.2", "qwen2.5:7b")() {
+		t.Fatalf("listed are %v", r.Models())
+	}
+	for _, model := range []string{"llama3.2", "llama3.2:latest", "fast", "hf.co/org/phi:latest"} {
+		served := strings.TrimSuffix(strings.Replace(model, "fast", "llama3.2", 1), ":latest")
+		reply := r.Chat(chatWith(model))
+		reply.Succeeds(t)
+		if name := reply.Header.Get("X-Router-Model"); name != "" && name != served || name == "" && model != served {
+			t.Errorf("%s: served by %q", model, name)
+		}
+		if !strings.Contains(reply.Body, `"model":"`+model+`"`) {
+			t.Errorf("%s: the reply names another model: %s", model, reply.Body)
+		}
+		r.API(http.MethodGet, "/api/route/explain?service=chat&model="+model, "").Is(t, 200, `"pick":"`+served+"@"+s.URL)
+	}
+	if n := r.Instances("llama3.2")[0].Calls(); n != 3 {
+		t.Errorf("%d of 3 calls are counted for the one model", n)
+	}
+	if one := r.Do(http.MethodGet, "/v1/models/llama3.2:latest", ""); one.Status != 200 || !strings.Contains(one.Body, `"id":"llama3.2"`) {
+		t.Errorf("the model by its longer name: %d %s", one.Status, one.Body)
+	}
+	// Other tags are other models, and so is the tag of one that has another.
+	for _, model := range []string{"llama3.2:1b", "qwen2.5:latest", "qwen2.5:7b:latest", "fast:latest"} {
+		r.Chat(chatWith(model)).FailsWith(t, 503, "service_unavailable", "service_unavailable", "")
+	}
+	// Its fallbacks take over under all its names.
+	r.Instances("llama3.2")[0].Breaker.Force(breaker.ForcedOpen, "test", time.Now())
+	for _, model := range []string{"llama3.2", "llama3.2:latest", "fast"} {
+		reply := r.Chat(chatWith(model))
+		reply.Succeeds(t)
+		if name := reply.Header.Get("X-Router-Model"); name != "qwen2.5:7b" {
+			t.Errorf("%s: %q took over", model, name)
+		}
+	}
 }
 
 func TestFoundModelsAreVisibleAndManaged(t *testing.T) {

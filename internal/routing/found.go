@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/naming"
 )
 
@@ -65,6 +66,43 @@ func (t *Table) instancesOf(source *Source) []backend.Settings {
 		list = append(list, settings)
 	}
 	return list
+}
+
+// latestTag is the tag that a model of Ollama has where its name has none. Ollama lists it
+// and takes both names; the model is served under the shorter one.
+const latestTag = ":latest"
+
+// hasLatestTag tells whether a model that the source has found may also be called by its
+// name with latestTag.
+func (s *Source) hasLatestTag(model string) bool {
+	kind, err := kinds.Lookup(s.Adapter())
+	tagged := strings.Contains(model[strings.LastIndexByte(model, '/')+1:], ":")
+	return err == nil && kind.Name == "ollama" && !tagged
+}
+
+// findTagged returns the pool of a model that was found, given its name with latestTag.
+func (s *Service) findTagged(name string) *Pool {
+	model, isTagged := strings.CutSuffix(name, latestTag)
+	if !isTagged || s.byModel[name] != nil {
+		return nil
+	}
+	if pool := s.byModel[model]; pool != nil && pool.Model == model && pool.hasLatestTag {
+		return pool
+	}
+	return nil
+}
+
+// ModelName returns the name under which a model is listed that may be asked for by
+// another one which is not.
+func (t *Table) ModelName(name string) string {
+	for _, s := range t.services {
+		if s != nil {
+			if pool := s.findTagged(name); pool != nil {
+				return pool.Model
+			}
+		}
+	}
+	return name
 }
 
 // Found is what the sources have found. It outlives tables.

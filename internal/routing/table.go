@@ -68,6 +68,8 @@ type Pool struct {
 	// Queue is where requests wait while all slots of the pool are taken.
 	Queue *queue.Queue
 
+	// hasLatestTag tells that callers may write latestTag behind the name.
+	hasLatestTag bool
 	// HasFallbacks tells that other models may take over from this one.
 	HasFallbacks bool
 	// Tiered tells that the instances are not all of the same tier.
@@ -213,14 +215,18 @@ func (t *Table) compileService(serviceType schema.ServiceType, doc *config.Docum
 	}
 	for n, settings := range policy.Instances {
 		instances := []backend.Settings{settings}
+		var source *Source
 		if settings.Models.Given() {
-			source := &Source{Settings: settings, Service: s, policy: shared}
+			source = &Source{Settings: settings, Service: s, policy: shared}
 			t.sources = append(t.sources, source)
 			instances = t.instancesOf(source)
 		}
 		for _, settings := range instances {
 			if err := s.add(settings, shared, old, now); err != nil {
 				return nil, fmt.Errorf("instances[%d]: %w", n, err)
+			}
+			if pool := s.byModel[settings.Name]; source != nil && source.hasLatestTag(pool.Model) {
+				pool.hasLatestTag = true
 			}
 		}
 	}
@@ -235,7 +241,7 @@ func (t *Table) compileService(serviceType schema.ServiceType, doc *config.Docum
 	}
 	s.listFallbacks()
 	for alias := range policy.Aliases {
-		if pool := s.byModel[policy.Aliases.ModelOf(alias)]; pool != nil {
+		if pool := s.Find(policy.Aliases.ModelOf(alias)); pool != nil {
 			s.byModel[alias] = pool
 		}
 	}
@@ -271,7 +277,7 @@ type Fallback struct{ Name, Model string }
 func (s *Service) listFallbacks() {
 	s.fallbacks = make(map[string][]Fallback, len(s.Policy.Fallbacks))
 	for name, list := range s.Policy.Fallbacks {
-		model := s.Policy.Aliases.ModelOf(name)
+		model := s.modelOf(name)
 		for _, next := range list {
 			s.fallbacks[model] = append(s.fallbacks[model], Fallback{next, s.Policy.Aliases.ModelOf(next)})
 		}
@@ -289,7 +295,16 @@ func (s *Service) Fallbacks(name string, why naming.Reason) []Fallback {
 	if s == nil || !s.fallsBackOn[why] {
 		return nil
 	}
-	return s.fallbacks[s.Policy.Aliases.ModelOf(name)]
+	return s.fallbacks[s.modelOf(name)]
+}
+
+// modelOf returns the model that a name stands for, whether or not it is there now.
+func (s *Service) modelOf(name string) string {
+	model := s.Policy.Aliases.ModelOf(name)
+	if pool := s.findTagged(model); pool != nil {
+		return pool.Model
+	}
+	return model
 }
 
 // inherit gives a pool the living state of its predecessor, or new state if there is
@@ -366,7 +381,10 @@ func (s *Service) Find(model string) *Pool {
 	if s == nil {
 		return nil
 	}
-	return s.byModel[model]
+	if pool := s.byModel[model]; pool != nil {
+		return pool
+	}
+	return s.findTagged(model)
 }
 
 // FindBytes is Find for a name that still stands in a request.
@@ -374,7 +392,10 @@ func (s *Service) FindBytes(model []byte) *Pool {
 	if s == nil {
 		return nil
 	}
-	return s.byModel[string(model)]
+	if pool := s.byModel[string(model)]; pool != nil {
+		return pool
+	}
+	return s.findTagged(string(model))
 }
 
 // LimitSnapshot returns the rate limit of the service type as it is now, with at

@@ -50,7 +50,8 @@ func (a *API) Model(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	id := r.PathValue("id")
-	if n := slices.IndexFunc(models, func(m model) bool { return m.ID == id }); n >= 0 {
+	listed := a.current.Load().ModelName(id)
+	if n := slices.IndexFunc(models, func(m model) bool { return m.ID == listed }); n >= 0 {
 		w.Header()["X-Router-Attempts"] = smallNumbers[:1:1]
 		if speaksMessages(r) {
 			showRequestID(w.Header())
