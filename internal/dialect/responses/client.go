@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
@@ -121,8 +122,12 @@ func (c *Client) RefuseInstance(id string) error {
 	if c.Instance == "" || c.Instance == id {
 		return nil
 	}
-	return NotFound(c.Previous)
+	return keptElsewhere(c.Previous, modelOf(c.Instance), modelOf(id))
 }
+
+// modelOf returns the model of an instance by the id of the instance. The rest of it is an
+// address, which callers are not told.
+func modelOf(instance string) string { return instance[:max(0, strings.LastIndexByte(instance, '@'))] }
 
 // NamesTranslated reports whether the input of a request has something that was made by a
 // translation here: a state that a backend wants back, or a reference to an item.

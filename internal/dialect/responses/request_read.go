@@ -158,6 +158,20 @@ func NotFound(id string) *schema.Error {
 	return err
 }
 
+// keptElsewhere says that a response that was to be continued is kept by a backend that the
+// request does not go to: one of another model, or one of the same model that is gone or
+// down.
+func keptElsewhere(id, model, asked string) *schema.Error {
+	err := NotFound(id)
+	err.Message = "The previous response '" + shorten(id) + "' is kept by the backend that made it, "
+	if model == asked {
+		err.Message += "which is gone or takes no requests now. Try again later, or send the items of the conversation as 'input'."
+	} else {
+		err.Message += "one of the model '" + shorten(model) + "', which does not serve this request. Continue it with that model, or send the items of the conversation as 'input'."
+	}
+	return err
+}
+
 // shorten cuts what a client sent to a length that fits a message.
 func shorten(text string) string {
 	const most = 80

@@ -142,10 +142,29 @@ func TestPassedResponsesStickToTheirInstance(t *testing.T) {
 		other = two
 	}
 	r.ReloadWith(gatewaytest.ChatYAML(nativeInstance(other)))
-	r.Post(responsesPath, `{"model":"m","input":"b","previous_response_id":"`+kept+`"}`).
-		FailsWith(t, 400, "invalid_request_error", "previous_response_not_found", "previous_response_id")
+	refused := r.Post(responsesPath, `{"model":"m","input":"b","previous_response_id":"`+kept+`"}`)
+	refused.FailsWith(t, 400, "invalid_request_error", "previous_response_not_found", "previous_response_id")
+	if !strings.Contains(refused.Body, "is kept by the backend that made it, which is gone or takes no requests now. Try again later, or send the items") {
+		t.Errorf("of an instance that is gone: %s", refused.Body)
+	}
 	if got := r.Do("GET", responsesPath+"/"+kept, ""); got.Status != 404 {
 		t.Errorf("of an instance that is gone: status %d", got.Status)
+	}
+}
+
+func TestAPassedResponseOfAnotherModelIsRefusedWithTheReason(t *testing.T) {
+	t.Parallel()
+	native, other := startNative(t, "a"), gatewaytest.StartBackend(t)
+	r := gatewaytest.Start(t, gatewaytest.ChatYAML(nativeInstance(native), gatewaytest.Instance("other", other.URL())))
+	id := decodeResponse(t, r.Post(responsesPath, `{"model":"m","input":"a"}`).Succeeds(t).Body).ID
+	refused := r.Post(responsesPath, `{"model":"other","input":"b","previous_response_id":"`+id+`"}`)
+	refused.FailsWith(t, 400, "invalid_request_error", "previous_response_not_found", "previous_response_id")
+	want := "The previous response '" + id + "' is kept by the backend that made it, one of the model 'm', which does not serve this request. Continue it with that model, or send the items of the conversation as 'input'."
+	if !strings.Contains(refused.Body, want) {
+		t.Errorf("told %s", refused.Body)
+	}
+	if n := len(other.Requests()); n != 0 || strings.Contains(refused.Body, native.URL) {
+		t.Errorf("%d requests went to the other backend; told %s", n, refused.Body)
 	}
 }
 
