@@ -44,7 +44,9 @@ func portableText(text *byte, blocks int) (passed int, stop uint64, found textTr
 			var escaped uint64
 			escaped, carry = behindBackslash(backslash, carry)
 			stop = control | quote&^escaped | escaped&^endsOfEscapes(block, escaped)
-			if (stop&-stop-1)&backslash != 0 { // before the first stop, or anywhere if there is none
+			// stop-1 marks what lies before the first stop, or everything if there is
+			// none, and the later stops, which are no backslashes.
+			if (stop-1)&backslash != 0 {
 				found |= hasEscapes
 			}
 		}
