@@ -102,6 +102,19 @@ func checkExpiry(at, expires string, report func(path, message string)) {
 	}
 }
 
+// RangePattern is what a range of addresses looks like, as a regular expression of JSON
+// schema. It leaves out addresses of IPv4 that are written as those of IPv6.
+const RangePattern = `^(` + ipv4 + `(/(3[0-2]|[12]?[0-9]))?|` + ipv6 + `(/(12[0-8]|1[01][0-9]|[1-9]?[0-9]))?)$`
+
+const (
+	octet = `(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])`
+	ipv4  = octet + `(\.` + octet + `){3}`
+	word  = `[0-9a-fA-F]{1,4}`
+	ipv6  = `((` + word + `:){7}` + word + `|(` + word + `:){1,7}:|(` + word + `:){1,6}:` + word + `|(` + word + `:){1,5}(:` + word + `){1,2}|(` +
+		word + `:){1,4}(:` + word + `){1,3}|(` + word + `:){1,3}(:` + word + `){1,4}|(` + word + `:){1,2}(:` + word + `){1,5}|` +
+		word + `:(:` + word + `){1,6}|:((:` + word + `){1,7}|:))`
+)
+
 // parseRange reads a range of addresses; one address is a range too.
 func parseRange(text string) (netip.Prefix, error) {
 	if !strings.Contains(text, "/") {

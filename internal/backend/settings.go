@@ -27,7 +27,7 @@ const (
 
 // Settings describe one instance.
 type Settings struct {
-	Name string `json:"name" requiredWithout:"models" maxLength:"256" example:"llama3" doc:"The model that callers ask for. It is left out beside models."`
+	Name string `json:"name" requiredWithout:"models nonempty" maxLength:"256" example:"llama3" doc:"The model that callers ask for. It is left out beside models."`
 	// Models are the models that the instance serves in place of Name, as the backend
 	// lists them.
 	Models  Models `json:"models" doc:"In place of a name: discover for all models that the backend lists, or patterns of their names such as qwen*."`

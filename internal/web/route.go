@@ -44,6 +44,9 @@ type Operation struct {
 	// Versioned says that the operation changes the configuration, so that it
 	// obeys If-Match.
 	Versioned bool
+	// NoDryRun says that the operation refuses dryRun, because there is nothing to
+	// tell without doing it.
+	NoDryRun bool
 	// Error is the form in which the handler answers with errors, and Errors are
 	// the statuses of those that do not follow from the rest. Replies has the
 	// other forms of replies, by their statuses.

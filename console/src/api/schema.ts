@@ -3781,7 +3781,7 @@ export interface components {
             model: string;
             stop_sequences?: string[] | null;
             stream?: boolean | null;
-            system?: (string | components["schemas"]["ContentPartInput"][]) | null;
+            system?: (string | components["schemas"]["TextBlockInput"][]) | null;
             temperature?: number | null;
             thinking?: {
                 [key: string]: unknown;
@@ -4533,6 +4533,13 @@ export interface components {
         TestRequest: {
             instance?: components["schemas"]["InstanceChanges"] | null;
             instanceId?: string | null;
+        };
+        TextBlockInput: {
+            text: string;
+            /** @constant */
+            type: "text";
+        } & {
+            [key: string]: unknown;
         };
         TextChoice: {
             finish_reason?: string | null;
@@ -6745,10 +6752,7 @@ export interface operations {
     };
     postApiConfigDiscover: {
         parameters: {
-            query?: {
-                /** @description Validate, tell what would change, and change nothing. */
-                dryRun?: boolean | ("" | "0" | "1" | "t" | "T" | "TRUE" | "True" | "f" | "F" | "FALSE" | "False");
-            };
+            query?: never;
             header?: never;
             path?: never;
             cookie?: never;
@@ -7411,10 +7415,7 @@ export interface operations {
     };
     postApiConfigInstanceTestServiceType: {
         parameters: {
-            query?: {
-                /** @description Validate, tell what would change, and change nothing. */
-                dryRun?: boolean | ("" | "0" | "1" | "t" | "T" | "TRUE" | "True" | "f" | "F" | "FALSE" | "False");
-            };
+            query?: never;
             header?: never;
             path: {
                 serviceType: components["schemas"]["ServiceType"];
@@ -9998,10 +9999,7 @@ export interface operations {
     };
     postApiDemoFault: {
         parameters: {
-            query?: {
-                /** @description Validate, tell what would change, and change nothing. */
-                dryRun?: boolean | ("" | "0" | "1" | "t" | "T" | "TRUE" | "True" | "f" | "F" | "FALSE" | "False");
-            };
+            query?: never;
             header?: never;
             path?: never;
             cookie?: never;
@@ -10099,10 +10097,7 @@ export interface operations {
     };
     postApiDemoTraffic: {
         parameters: {
-            query?: {
-                /** @description Validate, tell what would change, and change nothing. */
-                dryRun?: boolean | ("" | "0" | "1" | "t" | "T" | "TRUE" | "True" | "f" | "F" | "FALSE" | "False");
-            };
+            query?: never;
             header?: never;
             path?: never;
             cookie?: never;
@@ -14905,10 +14900,7 @@ export interface operations {
     };
     getResponsesId: {
         parameters: {
-            query?: {
-                /** @description Must not be true: a response that is complete is not streamed again. */
-                stream?: boolean;
-            };
+            query?: never;
             header?: never;
             path: {
                 id: string;
@@ -14924,15 +14916,6 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Response"];
-                };
-            };
-            /** @description Bad Request */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
             /** @description Unauthorized */
@@ -17474,10 +17457,7 @@ export interface operations {
     };
     getV1ResponsesId: {
         parameters: {
-            query?: {
-                /** @description Must not be true: a response that is complete is not streamed again. */
-                stream?: boolean;
-            };
+            query?: never;
             header?: never;
             path: {
                 id: string;
@@ -17493,15 +17473,6 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Response"];
-                };
-            };
-            /** @description Bad Request */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
             /** @description Unauthorized */

@@ -74,10 +74,10 @@ func (d *Demo) Routes() []web.Route {
 	return []web.Route{
 		route("GET /api/demo", access.ReadMonitoring, d.show, web.Operation{Summary: "What the demo does: its traffic, and the instances that are broken", Reply: demoState{}}),
 		route("POST /api/demo/fault", access.WriteInstances, d.breakInstance, web.Operation{
-			Summary: "Break an instance of the demo for a while, or mend it", Body: faultRequest{}, Reply: demoState{}, Errors: []int{http.StatusNotFound},
+			Summary: "Break an instance of the demo for a while, or mend it", Body: faultRequest{}, Reply: demoState{}, Errors: []int{http.StatusNotFound}, NoDryRun: true,
 		}),
 		route("POST /api/demo/traffic", access.WriteInstances, d.setTraffic, web.Operation{
-			Summary: "Switch the traffic of the demo on or off", Body: trafficRequest{}, Reply: demoState{},
+			Summary: "Switch the traffic of the demo on or off", Body: trafficRequest{}, Reply: demoState{}, NoDryRun: true,
 		}),
 	}
 }

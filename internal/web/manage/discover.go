@@ -46,11 +46,8 @@ func (a *API) Discover(q *Request) (Reply, error) {
 	if _, err := config.DecodeJSON(q.body, &wanted); err != nil {
 		return Reply{}, err
 	}
-	switch {
-	case wanted.BaseURL == "":
+	if wanted.BaseURL == "" {
 		return Reply{}, invalidField("baseUrl", "is required")
-	case q.change.DryRun:
-		return Reply{}, invalidField(dryRunFlag, "is not available here; nothing was called")
 	}
 	ctx, cancel := context.WithTimeout(q.Context(), maxDiscoverTime)
 	defer cancel()

@@ -17,7 +17,7 @@ import (
 // testRequest is the body of the test of an instance: a stored one, one as it is
 // typed, or a stored one with changes that were typed.
 type testRequest struct {
-	InstanceID string          `json:"instanceId"`
+	InstanceID string          `json:"instanceId" requiredWithout:"instance"`
 	Instance   instanceChanges `json:"instance"`
 }
 
@@ -28,9 +28,6 @@ func (a *API) TestInstance(q *Request) (Reply, error) {
 	serviceType, err := serviceOf(q)
 	if err != nil {
 		return Reply{}, err
-	}
-	if q.change.DryRun {
-		return Reply{}, invalidField(dryRunFlag, "is not available here; nothing was called")
 	}
 	table, model, err := a.trialTable(q, serviceType)
 	if err != nil {

@@ -68,7 +68,7 @@ func viewKey(key access.Issued, now time.Time) keyView {
 
 // keyTerms is what can be said about a key when it is issued, and changed later.
 type keyTerms struct {
-	Tenant string `json:"tenant" maxLength:"128" doc:"At most 128 bytes."`
+	Tenant string `json:"tenant" maxLength:"128" pattern:"^[^\\x00-\\x1f\\x7f-\\x9f]*$" doc:"At most 128 bytes."`
 	termFields
 }
 
@@ -80,6 +80,11 @@ type termFields struct {
 	ExpiresAt string               `json:"expiresAt" format:"date-time" pattern:"^(202[6-9]|20[3-9][0-9]|2[1-9][0-9]{2}|[3-9][0-9]{3})-" empty:"true" doc:"In the future; a key without it does not expire."`
 	Limits    keyLimits            `json:"limits"`
 	Budgets   budget.Budgets       `json:"budgets"`
+}
+
+// Patterns tell what an address or a range looks like.
+func (termFields) Patterns() map[string]string {
+	return map[string]string{"addresses": access.RangePattern}
 }
 
 func (t *keyTerms) key() access.Key { return access.Key{Tenant: t.Tenant, Terms: t.terms()} }
@@ -181,7 +186,7 @@ func (a *API) EditKey(q *Request) (Reply, error) {
 
 // rotationRequest is the body of a request to rotate a key.
 type rotationRequest struct {
-	Overlap schema.Duration `json:"overlap" doc:"How long the text before stays good, at most 90 days; a day where it is left out."`
+	Overlap schema.Duration `json:"overlap" maximum:"7776000000" doc:"How long the text before stays good, at most 90 days; a day where it is left out."`
 }
 
 const (

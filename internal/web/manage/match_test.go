@@ -31,9 +31,9 @@ func TestIfMatchIsObeyedWhereItIsDescribed(t *testing.T) {
 			if !strings.HasPrefix(path, "/api/") || method == "get" {
 				continue
 			}
-			described := false
+			described, hasDryRun := false, false
 			for _, parameter := range operation.Parameters {
-				described = described || parameter.Name == "If-Match"
+				described, hasDryRun = described || parameter.Name == "If-Match", hasDryRun || parameter.Name == "dryRun"
 			}
 			if _, conflicts := operation.Responses["409"]; conflicts != described {
 				t.Errorf("%s %s: If-Match %t, but 409 %t", method, path, described, conflicts)
@@ -42,6 +42,9 @@ func TestIfMatchIsObeyedWhereItIsDescribed(t *testing.T) {
 			answer := r.Do(strings.ToUpper(method), filled+"?dryRun=true", "{}", "If-Match", "77")
 			if described != (answer.Status == 409) {
 				t.Errorf("%s %s: If-Match described %t, answered %d %s", method, path, described, answer.Status, answer.Body)
+			}
+			if hasDryRun && answer.Status == 400 && strings.Contains(answer.Body, "dryRun") {
+				t.Errorf("%s %s: dryRun is described, answered %d %s", method, path, answer.Status, answer.Body)
 			}
 			if described {
 				obeyed++

@@ -22,7 +22,20 @@ type routeTable struct {
 // it reads, or changes what has no versions, such as keys.
 func (t *routeTable) unversioned(pattern string, permission access.Permission, op Operation, described web.Operation) {
 	described.Tag, described.Enveloped, described.Error = t.tag, true, web.Fault{}
+	if described.NoDryRun {
+		op = refusingDryRun(op)
+	}
 	t.routes = append(t.routes, web.Route{Pattern: pattern, Permission: permission, Handler: t.handle(op), Operation: described})
+}
+
+// refusingDryRun refuses to do as if: the operation has no other effect than its reply.
+func refusingDryRun(op Operation) Operation {
+	return func(q *Request) (Reply, error) {
+		if q.change.DryRun {
+			return Reply{}, invalidField(dryRunFlag, "is not available here; nothing was called")
+		}
+		return op(q)
+	}
 }
 
 // versioned adds an operation that makes a version of the configuration. It has dryRun,
@@ -99,10 +112,10 @@ func (t *routeTable) addInstances() {
 		Summary: "Delete an instance", Query: instanceQuery{},
 	})
 	t.unversioned("POST /api/config/instance/test/{serviceType}", access.WriteInstances, a.TestInstance, web.Operation{
-		Summary: "Make one small real call to an instance, stored (instanceId) or as typed (instance); nothing is stored or counted", Body: testRequest{}, Reply: trial.Result{},
+		Summary: "Make one small real call to an instance, stored (instanceId) or as typed (instance); nothing is stored or counted", Body: testRequest{}, Reply: trial.Result{}, NoDryRun: true,
 	})
 	t.unversioned("POST /api/config/discover", access.WriteInstances, a.Discover, web.Operation{
-		Summary: "Ask a backend which models it has; a stored key is never sent", Body: discoverRequest{}, Reply: discovery{},
+		Summary: "Ask a backend which models it has; a stored key is never sent", Body: discoverRequest{}, Reply: discovery{}, NoDryRun: true,
 	})
 	t.unversioned("POST /api/config/instance/circuit-breaker/{serviceType}", access.WriteInstances, a.ForceBreaker, web.Operation{
 		Summary: "Hold the circuit breaker of an instance open or closed, or let go of it; no version", Body: breakerRequest{}, Reply: heldBreaker{},

@@ -15,7 +15,7 @@ import (
 // termsBody are the terms of all keys: the defaults of each, and those that tenants have
 // together.
 type termsBody struct {
-	Defaults termFields   `json:"defaults"`
+	Defaults termFields   `json:"defaults" requiredWithout:"tenants"`
 	Tenants  []tenantView `json:"tenants"`
 }
 

@@ -4,7 +4,7 @@
 // The document is derived from the routes and from the Go types that they name.
 // Tags of struct fields add what a type cannot say: required:"true" for members
 // that a request must have, requiredWithout for one that it must have unless it has
-// another one, doc for a description, enum for names, example for
+// another one (or a list, "x nonempty"), doc for a description, enum for names, example for
 // a value to try, and keywords of JSON schema such as minimum and pattern.
 package openapi
 
@@ -182,7 +182,7 @@ func (d *deriver) parameters(route *web.Route) []any {
 	}
 	list = append(list, d.fields("query", route.Query)...)
 	isWrite := !strings.HasPrefix(route.Pattern, http.MethodGet+" ")
-	if route.Enveloped && isWrite {
+	if route.Enveloped && isWrite && !route.NoDryRun {
 		list = append(list, d.fields("query", dryRunQuery{})...)
 	}
 	if route.Versioned {

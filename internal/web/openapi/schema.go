@@ -235,10 +235,16 @@ func eitherMember(fields map[string]reflect.StructField) Schema {
 		if other == "" {
 			continue
 		}
-		needs := func(member string) Schema {
-			return Schema{"required": []string{member}, "properties": map[string]Schema{member: {"not": Schema{"type": "null"}}}}
+		other, isNonEmpty := strings.CutSuffix(other, " nonempty")
+		given := Schema{"not": Schema{"type": "null"}}
+		unless := maps.Clone(given)
+		if isNonEmpty {
+			unless["minItems"] = 1
 		}
-		return Schema{"if": needs(other), "else": needs(name)}
+		needs := func(member string, rule Schema) Schema {
+			return Schema{"required": []string{member}, "properties": map[string]Schema{member: rule}}
+		}
+		return Schema{"if": needs(other, unless), "else": needs(name, given)}
 	}
 	return nil
 }
@@ -256,8 +262,8 @@ func (d *deriver) object(t reflect.Type, way direction, isPartial bool) Schema {
 	fields, isOpen := membersOf(t)
 	for name, field := range fields {
 		s := described(d.of(field.Type, way), field.Tag)
-		if pattern := patterns[name]; pattern != "" {
-			s["pattern"] = pattern
+		if pattern := patterns[name]; pattern != "" && way != inReply {
+			textsOf(s)["pattern"] = pattern
 		}
 		if values := choices[name]; values != nil && way != inReply { // what is stored may be from another release
 			s["enum"] = values
@@ -291,6 +297,14 @@ func (d *deriver) object(t reflect.Type, way direction, isPartial bool) Schema {
 	}
 	if isOpen && way == inForm { // names stand in the headers of parts
 		s["propertyNames"] = Schema{"pattern": `^[^\x00-\x1f\x7f]*$`}
+	}
+	return s
+}
+
+// textsOf returns the schema of the elements of a list, or else that of the value.
+func textsOf(s Schema) Schema {
+	if elements, isList := s["items"].(Schema); isList {
+		return elements
 	}
 	return s
 }

@@ -129,12 +129,12 @@ func TestRequestsRefuseUnknownMembersAndNameWhatTheyNeed(t *testing.T) {
 
 func TestRequestsNeedOneOfTwoMembers(t *testing.T) {
 	type either struct {
-		Name   string   `json:"name" requiredWithout:"models"`
+		Name   string   `json:"name" requiredWithout:"models nonempty"`
 		Models []string `json:"models"`
 	}
 	d := newDeriver()
 	if found := d.object(reflect.TypeFor[either](), inRequest, false); found["required"] != nil ||
-		!sameJSON(t, found["if"], `{"required":["models"],"properties":{"models":{"not":{"type":"null"}}}}`) ||
+		!sameJSON(t, found["if"], `{"required":["models"],"properties":{"models":{"not":{"type":"null"},"minItems":1}}}`) ||
 		!sameJSON(t, found["else"], `{"required":["name"],"properties":{"name":{"not":{"type":"null"}}}}`) {
 		t.Errorf("%v", found)
 	}

@@ -110,7 +110,7 @@ type messageRequest struct {
 	Model         string           `json:"model" required:"true" pattern:"^[^\\x00-\\x1f\\x7f]*[^\\x00-\\x20\\x7f][^\\x00-\\x1f\\x7f]*$" maxLength:"512" example:"demo-chat"`
 	Messages      []messageTurn    `json:"messages" required:"true" minItems:"1"`
 	MaxTokens     int64            `json:"max_tokens"`
-	System        textOrParts      `json:"system"`
+	System        systemPrompt     `json:"system"`
 	Stream        bool             `json:"stream"`
 	Temperature   float64          `json:"temperature"`
 	TopP          float64          `json:"top_p"`
@@ -120,6 +120,17 @@ type messageRequest struct {
 	ToolChoice    extra            `json:"tool_choice"`
 	Thinking      extra            `json:"thinking"`
 	Metadata      *messageMetadata `json:"metadata"`
+	more
+}
+
+type systemPrompt struct{}
+
+// Alternatives are a text and blocks of text.
+func (systemPrompt) Alternatives() []any { return []any{"", []textBlock{}} }
+
+type textBlock struct {
+	Type string `json:"type" required:"true" const:"text"`
+	Text string `json:"text" required:"true"`
 	more
 }
 

@@ -7,7 +7,7 @@ import "github.com/go-json-experiment/json/jsontext"
 type responseRequest struct {
 	requestBase
 	Model              string             `json:"model" required:"true" pattern:"^[^\\x00-\\x1f\\x7f]*[^\\x00-\\x20\\x7f][^\\x00-\\x1f\\x7f]*$" maxLength:"512" example:"demo-chat"`
-	Input              responseInput      `json:"input" doc:"Required unless previous_response_id is given."`
+	Input              responseInput      `json:"input" requiredWithout:"previous_response_id" doc:"Required unless previous_response_id is given."`
 	Instructions       string             `json:"instructions"`
 	PreviousResponseID string             `json:"previous_response_id" doc:"The response that this one continues."`
 	Store              bool               `json:"store" doc:"Whether the response is kept, so that it can be continued; true if it is left out."`
@@ -57,10 +57,6 @@ type responseUsage struct {
 	OutputTokens int64 `json:"output_tokens"`
 	TotalTokens  int64 `json:"total_tokens"`
 	more
-}
-
-type responseQuery struct {
-	Stream bool `json:"stream" doc:"Must not be true: a response that is complete is not streamed again."`
 }
 
 type itemQuery struct {

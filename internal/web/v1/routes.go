@@ -35,7 +35,7 @@ func (a *API) Routes() []web.Route {
 	}, "/models")
 	add(http.MethodGet, "/v1/models/{id...}", a.Model, web.Operation{Summary: "One model", Reply: anyModel{}, Error: anyError{}}, "/models/{id...}")
 	add(http.MethodGet, "/v1/responses/{id}", a.Response, web.Operation{
-		Summary: "A response that is kept", Reply: response{}, Query: responseQuery{},
+		Summary: "A response that is kept", Reply: response{},
 	}, "/responses/{id}")
 	add(http.MethodDelete, "/v1/responses/{id}", a.DeleteResponse, web.Operation{Summary: "Delete a response that is kept", Reply: deletedResponse{}}, "/responses/{id}")
 	add(http.MethodGet, "/v1/responses/{id}/input_items", a.InputItems, web.Operation{
