@@ -111,6 +111,13 @@ type Value struct {
 	// start and stop are where a value without a node stands. For any other
 	// value stop is 0.
 	start, stop uint32
+	// kind is that of the node, because it is what is asked most.
+	kind Kind
+}
+
+// at returns the value of a node.
+func (d *Document) at(n, end uint32) Value {
+	return Value{doc: d, n: n, end: end, kind: d.nodes[n].kind}
 }
 
 // Data returns the text that was scanned last.
@@ -121,7 +128,7 @@ func (d *Document) Root() Value {
 	if len(d.nodes) == 0 {
 		return Value{}
 	}
-	return Value{doc: d, end: 1}
+	return d.at(0, 1)
 }
 
 // Reset forgets the text, so that a pooled Document does not keep it alive, and
@@ -138,15 +145,7 @@ func (d *Document) Reset() {
 func (v Value) node() *node { return &v.doc.nodes[v.n] }
 
 // Kind returns what v is.
-func (v Value) Kind() Kind {
-	switch {
-	case v.doc == nil:
-		return Absent
-	case v.stop != 0:
-		return kindOf(v.doc.data[v.start])
-	}
-	return v.node().kind
-}
+func (v Value) Kind() Kind { return v.kind }
 
 // kindOf tells the kind of a checked value by its first byte.
 func kindOf(first byte) Kind {
@@ -169,7 +168,7 @@ func kindOf(first byte) Kind {
 
 // Given reports whether v is there and not null: an explicit null means the
 // same as leaving a field out.
-func (v Value) Given() bool { k := v.Kind(); return k != Absent && k != Null }
+func (v Value) Given() bool { return v.kind != Absent && v.kind != Null }
 
 // Get returns the member of an object with the given key. It looks at one member
 // after the other; Members serves those who ask for many.
@@ -190,7 +189,7 @@ func (v Value) Get(name string) Value {
 				key = Unescape(nil, key)
 			}
 			if string(key) == name {
-				return Value{doc: v.doc, n: i, end: end}
+				return v.doc.at(i, end)
 			}
 		}
 		i = n.next
@@ -207,7 +206,7 @@ func (v Value) First() Value {
 		if v.stop != 0 || v.n+1 >= v.node().next {
 			return Value{}
 		}
-		return Value{doc: v.doc, n: v.n + 1, end: v.node().next}
+		return v.doc.at(v.n+1, v.node().next)
 	case Array:
 		if v.stop != 0 {
 			return v.doc.firstElement(v.start, v.n, v.n)
@@ -234,7 +233,7 @@ func (v Value) Next() Value {
 	if n.next >= v.end {
 		return Value{}
 	}
-	return Value{doc: v.doc, n: n.next, end: v.end}
+	return v.doc.at(n.next, v.end)
 }
 
 // firstElement returns the first element of the array that starts at a place.
@@ -259,9 +258,9 @@ func (d *Document) elementAfter(place, n, end uint32) Value {
 
 func (d *Document) elementAt(at int, n, end uint32) Value {
 	if n < end && d.nodes[n].start == uint32(at) {
-		return Value{doc: d, n: n, end: end}
+		return d.at(n, end)
 	}
-	return Value{doc: d, n: n, end: end, start: uint32(at), stop: uint32(endOfShort(d.data, at))}
+	return Value{doc: d, n: n, end: end, start: uint32(at), stop: uint32(endOfShort(d.data, at)), kind: kindOf(d.data[at])}
 }
 
 // endOfShort returns where a checked value without a node ends: a scalar, or

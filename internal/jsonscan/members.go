@@ -47,7 +47,7 @@ func (m *Members) Get(name []byte) Value {
 		return m.object.Get(unsafe.String(unsafe.SliceData(name), len(name)))
 	}
 	if i, there := m.find(m.object.doc.hash(name), name); there {
-		return Value{doc: m.object.doc, n: i, end: m.object.node().next}
+		return m.object.doc.at(i, m.object.node().next)
 	}
 	return Value{}
 }

@@ -73,7 +73,7 @@ func (v Value) Find(names *Names, found []Value) (others int) {
 			continue
 		}
 		if at < len(found) && found[at].doc == nil {
-			found[at] = Value{doc: v.doc, n: i, end: end}
+			found[at] = Value{doc: v.doc, n: i, end: end, kind: n.kind}
 		}
 	}
 	return others
