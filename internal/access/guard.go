@@ -56,10 +56,12 @@ func presented(h http.Header) string {
 
 // KeyIn returns what a request has in a header for keys.
 func KeyIn(h http.Header) string {
-	for _, name := range [...]string{"X-Api-Key", "Api-Key"} {
-		if key := h.Get(name); key != "" {
-			return key
+	// The last is where clients of JAiRouter have it. The names are written as headers
+	// have them, so that they need not be brought into that form for every request.
+	for _, name := range [...]string{"X-Api-Key", "Api-Key", "Jairouter_token"} {
+		if keys := h[name]; len(keys) > 0 && keys[0] != "" {
+			return keys[0]
 		}
 	}
-	return h.Get("Jairouter_token") // where clients of JAiRouter have it
+	return ""
 }

@@ -68,9 +68,11 @@ type conn struct {
 	waitErr error
 
 	head     head
-	url      url.URL     // of requests
-	header   http.Header // of requests
-	values   []string    // of the fields of header
+	url      url.URL       // of requests
+	header   http.Header   // of requests
+	values   []string      // of the fields of header
+	received *http.Request // the request, nil before the first one
+	context  *requestContext
 	body     body
 	response response
 	request  atomic.Pointer[requestContext] // nil between requests
@@ -321,28 +323,32 @@ func (c *conn) begin() *http.Request {
 		c.giveBackIfEmpty()
 	}
 	c.response.begin(h.close)
-	ctx := newRequestContext(c.server.base, &c.server.serving)
-	c.request.Store(ctx)
-	if ctx.Context.Err() != nil {
-		ctx.cancel() // it ended before the context was known
+	if c.received == nil {
+		c.context = newRequestContext(c.server.base, &c.server.serving)
+		c.received = new(http.Request).WithContext(c.context)
+	}
+	c.context.begin()
+	c.request.Store(c.context)
+	if c.context.Context.Err() != nil {
+		c.context.cancel() // it ended before the context was known
 	}
 	c.peer.begin(c)
-	request := requestOf(h, &c.url)
-	request.Header, request.RemoteAddr, request.Body, request.TLS = c.header, c.remote, &c.body, c.tls
-	return request.WithContext(ctx)
+	c.fillRequest()
+	return c.received
 }
 
 // end forgets the request. It tells whether the connection can have another one,
 // which is not so after a panic of the handler.
 func (c *conn) end(panicked any) bool {
 	c.peer.end()
-	request := c.request.Swap(nil)
-	request.end()
+	c.request.Store(nil)
+	c.context.cancel()
 	c.response.reset()
 	clear(c.header)
 	clear(c.values)
 	clear(c.head.fields)
 	c.head, c.url = head{fields: c.head.fields[:0]}, url.URL{}
+	c.received.Method, c.received.RequestURI, c.received.Host = "", "", ""
 	if panicked == nil {
 		return true
 	}

@@ -531,3 +531,38 @@ func TestEncryptedConnections(t *testing.T) {
 		}
 	}
 }
+
+// The request and its context are used again for the next request of the connection,
+// which sees nothing of the one before.
+func TestRequestsOfAConnectionShareNothingButMemory(t *testing.T) {
+	var contexts []context.Context
+	_, c := listen(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Context().Err() != nil || r.Form != nil || r.Pattern != "" || r.Header.Get("X-Once") != "" && r.URL.RawQuery == "" {
+			t.Errorf("something is left: %v, %v, %q", r.Context().Err(), r.Form, r.Pattern)
+		}
+		select {
+		case <-r.Context().Done():
+			t.Error("the context has ended")
+		default:
+		}
+		contexts = append(contexts, r.Context())
+		if err := r.ParseForm(); err != nil {
+			t.Error(err)
+		}
+		r.Pattern = "POST /v1/x"
+		w.(interface{ AnnounceLength(int64) }).AnnounceLength(2)
+		_, _ = io.WriteString(w, "ok")
+	})
+	replies := bufio.NewReader(c)
+	for _, request := range []string{
+		"POST /v1/x?a=b HTTP/1.1\r\nHost: h\r\nX-Once: 1\r\nContent-Length: 2\r\n\r\n{}", post("{}"),
+	} {
+		say(t, c, request)
+		if response, text := hear(t, replies); response.ContentLength != 2 || len(response.TransferEncoding) > 0 || text != "ok" {
+			t.Errorf("%+v: %q", response, text)
+		}
+	}
+	if len(contexts) != 2 || contexts[0] != contexts[1] {
+		t.Errorf("%d contexts, or not the same", len(contexts))
+	}
+}

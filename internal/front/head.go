@@ -1,7 +1,6 @@
 package front
 
 import (
-	"encoding/binary"
 	"net/http"
 	"strings"
 
@@ -110,7 +109,7 @@ func (h *head) parseRequestLine(line string, p *parsing) bool {
 		return false
 	}
 	h.method, h.target, p.minor = line[:space], line[space+1:end], line[len(line)-1]
-	if !isToken(h.method) || h.target[0] != '/' || strings.HasPrefix(h.target, "//") || !isVisible(h.target) || p.minor != '0' && p.minor != '1' {
+	if !wire.IsToken(h.method) || h.target[0] != '/' || strings.HasPrefix(h.target, "//") || !isVisible(h.target) || p.minor != '0' && p.minor != '1' {
 		return false
 	}
 	h.path, h.query, _ = strings.Cut(h.target, "?")
@@ -131,11 +130,11 @@ func (h *head) parseField(line string, p *parsing) {
 		return
 	}
 	name, value := line[:colon], trimBlanks(line[colon+1:])
-	if !isToken(name) {
+	if !wire.IsToken(name) {
 		p.fail("the name of a field has a space or another character that is not allowed")
 		return
 	}
-	if !isText(value) {
+	if !wire.IsText(value) {
 		p.fail("the value of a field has a control character")
 		return
 	}
@@ -200,62 +199,6 @@ func trimBlanks(s string) string {
 		s = s[:len(s)-1]
 	}
 	return s
-}
-
-// isToken tells whether s can be a method or the name of a field.
-func isToken(s string) bool {
-	for i := range len(s) {
-		if !isTokenByte(s[i]) {
-			return false
-		}
-	}
-	return s != ""
-}
-
-// isTokenByte looks a byte up in a set of bits: digits, letters and !#$%&'*+-.^_`|~.
-func isTokenByte(c byte) bool {
-	const (
-		low  = 0x03ff_6cfa_0000_0000
-		high = 0x57ff_ffff_c7ff_fffe
-	)
-	switch {
-	case c < 64:
-		return low>>c&1 != 0
-	case c < 128:
-		return uint64(high)>>(c-64)&1 != 0
-	}
-	return false
-}
-
-// isText tells whether s has no control characters but tabs.
-func isText(s string) bool {
-	for len(s) >= 8 {
-		if mayHaveControl(binary.LittleEndian.Uint64([]byte(s[:8]))) && !isTextSlowly(s[:8]) {
-			return false
-		}
-		s = s[8:]
-	}
-	return isTextSlowly(s)
-}
-
-func isTextSlowly(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' && c != '\t' || c == 0x7f {
-			return false
-		}
-	}
-	return true
-}
-
-// mayHaveControl tells whether one of eight bytes may be below a space, or delete.
-func mayHaveControl(eight uint64) bool {
-	const (
-		ones  = 0x0101010101010101
-		highs = 0x8080808080808080
-	)
-	below := (eight - ' '*ones) &^ eight
-	deleted := eight ^ 0x7f*ones
-	return (below|(deleted-ones)&^deleted)&highs != 0
 }
 
 // isVisible tells whether s has nothing but visible ASCII characters.

@@ -1,25 +1,18 @@
 package front
 
-import (
-	"net/http"
-	"net/url"
-)
+import "net/url"
 
-// requestOf returns a request with this head, as net/http would have read it. Its
-// URL is in memory that is used again.
-func requestOf(h *head, at *url.URL) http.Request {
-	*at = url.URL{Path: h.path, RawQuery: h.query}
-	return http.Request{
-		Method:        h.method,
-		URL:           at,
-		Proto:         "HTTP/1.1",
-		ProtoMajor:    1,
-		ProtoMinor:    1,
-		ContentLength: h.length,
-		Close:         h.close,
-		Host:          h.host,
-		RequestURI:    h.target,
-	}
+// fillRequest makes the request of the head that was read, as net/http would have read
+// it. Its memory is used again for the next request.
+func (c *conn) fillRequest() {
+	h, r := &c.head, c.received
+	c.url = url.URL{Path: h.path, RawQuery: h.query}
+	r.Method, r.URL, r.RequestURI, r.Host = h.method, &c.url, h.target, h.host
+	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/1.1", 1, 1
+	r.Header, r.ContentLength, r.Body, r.Close = c.header, h.length, &c.body, h.close
+	r.RemoteAddr, r.TLS = c.remote, c.tls
+	// What the handler of an earlier request may have set.
+	r.Form, r.PostForm, r.MultipartForm, r.Trailer, r.Pattern = nil, nil, nil, nil, ""
 }
 
 // fillHeader makes the header of a request from the fields of its head. The map and

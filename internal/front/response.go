@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 // maxHeld is how much of a reply is collected before it is sent. More than that is
@@ -21,13 +23,14 @@ type response struct {
 	out      []byte
 	borrowed *[bufferSize]byte
 
-	status  int   // 0 until the handler has decided
-	hasHead bool  // the head is in out, or was sent
-	sent    bool  // something of the reply was sent
-	left    int64 // of the announced length; -1 if none was announced
-	chunked bool
-	close   bool // the connection ends with this reply
-	err     error
+	status    int   // 0 until the handler has decided
+	announced bool  // left is the length of the body, by AnnounceLength
+	hasHead   bool  // the head is in out, or was sent
+	sent      bool  // something of the reply was sent
+	left      int64 // of the announced length; -1 if none was announced
+	chunked   bool
+	close     bool // the connection ends with this reply
+	err       error
 }
 
 // begin prepares for a reply. The client may have asked for the connection's end.
@@ -42,6 +45,10 @@ func (r *response) reset() {
 
 // Header returns the header of the reply, which is sent with its first bytes.
 func (r *response) Header() http.Header { return r.header }
+
+// AnnounceLength is what the header Content-Length is for, which a handler may set
+// instead.
+func (r *response) AnnounceLength(length int64) { r.announced, r.left = true, length }
 
 // WriteHeader decides the status. Interim replies are not sent.
 func (r *response) WriteHeader(status int) {
@@ -150,9 +157,11 @@ func (r *response) finish() bool {
 func (r *response) writeHead(whole int64) {
 	r.hasHead = true
 	r.borrow()
-	r.left = -1
 	if given := r.header["Content-Length"]; len(given) == 1 {
 		r.left, _ = strconv.ParseInt(given[0], 10, 64)
+		r.announced = false // the header is sent with the others
+	} else if !r.announced {
+		r.left = -1
 	}
 	out := r.out
 	if r.status == http.StatusOK {
@@ -178,7 +187,10 @@ func (r *response) writeHead(whole int64) {
 	} else if r.close = r.close || r.conn.body.isAbandoned(); r.close {
 		out = append(out, "\r\nConnection: close"...)
 	}
-	if bodyless := r.status == http.StatusNoContent || r.status == http.StatusNotModified; !bodyless && r.left < 0 {
+	if r.announced {
+		whole = r.left
+	}
+	if bodyless := r.status == http.StatusNoContent || r.status == http.StatusNotModified; !bodyless && (r.left < 0 || r.announced) {
 		if whole >= 0 {
 			out = append(out, "\r\nContent-Length: "...)
 			out = strconv.AppendInt(out, whole, 10)
@@ -195,7 +207,7 @@ func (r *response) writeHead(whole int64) {
 func appendValue(out []byte, value string) []byte {
 	from := len(out)
 	out = append(out, value...)
-	if !isText(value) {
+	if !wire.IsText(value) {
 		for i, c := range out[from:] {
 			if c == '\r' || c == '\n' {
 				out[from+i] = ' '

@@ -142,10 +142,14 @@ func (a *attempt) beforeWait(f func()) {
 }
 
 // end closes the connection to the backend and gives the instance back with the
-// outcome of the call. It tells whether the instance was still held.
-func (a *attempt) end(outcome breaker.Outcome) bool {
+// outcome of the call. It tells whether the instance was still held. The time is zero
+// where it is not known.
+func (a *attempt) end(outcome breaker.Outcome, now time.Time) bool {
+	if now.IsZero() && (a.held || a.response != nil) {
+		now = time.Now()
+	}
 	if a.response != nil {
-		_ = a.response.Close() // the answer was read or is not wanted any more
+		a.response.CloseAt(now) // the answer was read or is not wanted any more
 		a.response = nil
 	}
 	if a.cancel != nil {
@@ -156,7 +160,6 @@ func (a *attempt) end(outcome breaker.Outcome) bool {
 		return false
 	}
 	a.held = false
-	now := time.Now()
 	a.instance.Release(a.permit, outcome, now)
 	if outcome == breaker.Success {
 		a.instance.Health.Served(a.sent)

@@ -76,12 +76,16 @@ func (l *limits) use(now time.Time) {
 
 // limitDecision returns the state of the limit that applies to the request: that of its
 // service type or model, or else that of the instance that was called.
-func (c *choice) limitDecision(called *backend.Instance) ratelimit.Decision {
+// The time is zero where it is not known.
+func (c *choice) limitDecision(called *backend.Instance, now time.Time) ratelimit.Decision {
 	switch {
 	case c.limits.decision.Limited:
 		return c.limits.decision
 	case called != nil:
-		return called.Limiter.Peek(netip.Addr{}, time.Now())
+		if now.IsZero() {
+			now = time.Now()
+		}
+		return called.Limiter.Peek(netip.Addr{}, now)
 	}
 	return PeekLimit(c.table.Service(c.record.Service), c.req.Model, c.caller.Addr)
 }

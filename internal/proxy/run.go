@@ -45,7 +45,7 @@ func (p *Proxy) begin(loan Loan, caller *access.Caller, record *calls.Call) *run
 // ends and its slot is free: a client that reads slowly does not occupy the backend.
 func (r *run) answered() {
 	if r.reply.whole {
-		r.release(breaker.Success)
+		r.releaseAt(breaker.Success, r.reply.firstByte)
 		return
 	}
 	r.attempt.permit = r.attempt.instance.Answered(r.attempt.permit, r.reply.firstByte)
@@ -53,8 +53,11 @@ func (r *run) answered() {
 
 // release ends the attempt if it has not ended, and wakes a request that waits for a
 // slot.
-func (r *run) release(outcome breaker.Outcome) {
-	if r.attempt.end(outcome) {
+func (r *run) release(outcome breaker.Outcome) { r.releaseAt(outcome, time.Time{}) }
+
+// releaseAt is release for those who know the time.
+func (r *run) releaseAt(outcome breaker.Outcome, now time.Time) {
+	if r.attempt.end(outcome, now) {
 		r.choice.pool.Queue.Wake()
 	}
 }
@@ -163,17 +166,21 @@ func (r *run) notePanic() {
 
 // reset clears the run and keeps its memory for the next request.
 func (r *run) reset() {
+	if r.reply.whole && r.reply.events == nil {
+		r.reply.from.Free() // nobody else has it
+	}
 	r.choice.reset()
 	r.attempt.reset()
 	r.reply.reset()
-	*r = run{choice: r.choice, attempt: r.attempt, reply: r.reply}
+	// One by one: the larger members above are not copied.
+	r.request, r.raw, r.ticket, r.settled = request{}, rawBody{}, quota.Ticket{}, false
 }
 
 // route tells where the request went.
 func (r *run) route() Route {
 	route := Route{
 		Model: r.model, Instance: r.attempt.instance, Attempts: len(r.choice.excluded.called),
-		Limit: r.choice.limitDecision(r.attempt.instance), KeyRequests: r.choice.taken.use.Requests, KeyTokens: r.choice.taken.use.Tokens,
+		Limit: r.choice.limitDecision(r.attempt.instance, r.reply.firstByte), KeyRequests: r.choice.taken.use.Requests, KeyTokens: r.choice.taken.use.Tokens,
 	}
 	if r.isRenamed() {
 		route.Asked = string(r.req.Model)

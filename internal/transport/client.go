@@ -67,6 +67,7 @@ type Client struct {
 	socketBuffers sync.Pool // *[]byte: read buffers, lent while something has come
 	scratch       sync.Pool // *[]byte: heads of requests, lent while writing
 	lent          sync.Pool // *[]byte: see Response.Lend
+	responses     sync.Pool // *Response: see Response.Free
 }
 
 // New returns a Client.
@@ -80,6 +81,7 @@ func New(o Options) *Client {
 	c.idle.stacks = make(map[target]*stack)
 	c.buffers.New = func() any { b := make([]byte, bufferSize); return &b }
 	c.socketBuffers.New = func() any { b := make([]byte, socketBuffer); return &b }
+	c.responses.New = func() any { return new(Response) }
 	c.lent.New = func() any { b := make([]byte, lentSize); return &b }
 	c.scratch.New = func() any { b := make([]byte, 0, 512); return &b } // most heads are shorter
 	return c
@@ -135,12 +137,13 @@ type outgoing struct {
 }
 
 func (c *Client) send(ctx context.Context, to Origin, out outgoing, limits Timeouts) (*Response, error) {
+	now := time.Now()
 	for {
-		cn := c.idle.take(to.target)
+		cn := c.idle.take(to.target, now)
 		if cn == nil {
 			break
 		}
-		r, err := attempt(ctx, cn, out, limits)
+		r, err := attempt(ctx, cn, out, limits, now)
 		if err == errStale {
 			continue
 		}
@@ -156,7 +159,7 @@ func (c *Client) send(ctx context.Context, to Origin, out outgoing, limits Timeo
 	if err != nil {
 		return nil, err
 	}
-	return attempt(ctx, cn, out, limits)
+	return attempt(ctx, cn, out, limits, time.Now())
 }
 
 // sendAgain sends a request that an idle connection did not take on a fresh one.
@@ -165,7 +168,7 @@ func (c *Client) sendAgain(ctx context.Context, to Origin, out outgoing, limits 
 	if err != nil {
 		return nil, err
 	}
-	r, err := attempt(ctx, fresh, out, limits)
+	r, err := attempt(ctx, fresh, out, limits, time.Now())
 	if err != nil {
 		return nil, err
 	}

@@ -53,10 +53,12 @@ func TestAllocationsPerCall(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.Close()
+		r.Free()
 	})
-	if n > 6 {
+	if n > 4 {
 		t.Errorf("%v allocations", n)
 	}
+	t.Logf("%v allocations", n)
 }
 
 // A stream that waits for its next event holds one small buffer.

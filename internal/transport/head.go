@@ -151,11 +151,11 @@ func parseHead(text string) (head, error) {
 			return h, flaw("too many fields")
 		}
 		colon := strings.IndexByte(line, ':')
-		if colon < 0 || !isToken(line[:colon]) {
+		if colon < 0 || !wire.IsToken(line[:colon]) {
 			return h, flaw("malformed field name")
 		}
 		value := trim(line[colon+1:])
-		if !isFieldValue(value) {
+		if !wire.IsText(value) {
 			return h, flaw("malformed field value")
 		}
 		if err := h.field(line[:colon], value); err != nil {
@@ -174,7 +174,7 @@ func (h *head) parseStatus(line string) bool {
 	if len(line) < len("HTTP/1.1 200") || line[:len(version)] != version || line[8] != ' ' {
 		return false
 	}
-	if len(line) > 12 && line[12] != ' ' || !isFieldValue(line) {
+	if len(line) > 12 && line[12] != ' ' || !wire.IsText(line) {
 		return false
 	}
 	h.minor = line[7]

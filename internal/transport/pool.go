@@ -23,13 +23,13 @@ type stack struct{ conns []*conn }
 
 // take returns an idle connection that is still usable, or nil. One that can be looked
 // at while a request is written is not looked at before.
-func (p *pool) take(to target) *conn {
+func (p *pool) take(to target, now time.Time) *conn {
 	for {
 		c := p.pop(to)
 		if c == nil {
 			return nil
 		}
-		if time.Now().Before(c.idleUntil) && (c.canTurn() || c.isReusable()) {
+		if now.Before(c.idleUntil) && (c.canTurn() || c.isReusable()) {
 			c.reused = true
 			return c
 		}
@@ -51,14 +51,14 @@ func (p *pool) pop(to target) *conn {
 	return c
 }
 
-// put keeps a connection that awaits nothing, or closes it when there are
+// put keeps a connection that awaits nothing from now on, or closes it when there are
 // enough. The stay is how long the backend said that it leaves the connection
 // open, below zero where it said nothing.
-func (p *pool) put(c *conn, stay time.Duration) {
+func (p *pool) put(c *conn, stay time.Duration, now time.Time) {
 	if stay < 0 {
 		stay = p.ttl
 	}
-	c.idleUntil = time.Now().Add(stay)
+	c.idleUntil = now.Add(stay)
 	if stay == 0 || !p.push(c) {
 		c.abort()
 	}

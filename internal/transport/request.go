@@ -63,7 +63,7 @@ func validate(to Origin, call *wire.Call) error {
 	if u := call.Upload; u != nil && (u.Open == nil || u.Length < 0 || len(call.Body) > 0) {
 		return flaw("malformed upload")
 	}
-	if !isToken(call.Method) {
+	if !wire.IsToken(call.Method) {
 		return flaw("malformed method")
 	}
 	if !strings.HasPrefix(call.Path, "/") || !visible(call.Path) || strings.Contains(call.Path, "#") {
@@ -71,10 +71,10 @@ func validate(to Origin, call *wire.Call) error {
 	}
 	for i := range call.Header {
 		h := &call.Header[i]
-		if !isToken(h.Name) {
+		if !wire.IsToken(h.Name) {
 			return flaw("malformed field name")
 		}
-		if !isFieldValue(h.Value) {
+		if !wire.IsText(h.Value) {
 			return flaw("malformed field value")
 		}
 		if isOurs(h.Name) {
@@ -101,34 +101,6 @@ func isOurs(name string) bool {
 		return equalFold(name, "transfer-encoding")
 	}
 	return false
-}
-
-// isToken reports whether s is a method or field name of RFC 9110.
-func isToken(s string) bool {
-	for i := range len(s) {
-		if !isTokenByte(s[i]) {
-			return false
-		}
-	}
-	return s != ""
-}
-
-func isTokenByte(c byte) bool {
-	switch {
-	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
-		return true
-	}
-	return strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0
-}
-
-// isFieldValue refuses control characters, CR, LF and NUL among them.
-func isFieldValue(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' && c != '\t' || c == 0x7f {
-			return false
-		}
-	}
-	return true
 }
 
 // equalFold compares with a lower-case ASCII name.

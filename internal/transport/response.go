@@ -48,7 +48,7 @@ type Response struct {
 	up       *upload   // nil for bodies written in line
 	scratch  *[]byte   // the head that up writes, to be given back after it
 	writeErr error     // why the request did not leave whole, in line
-	sentAt   time.Time // when writing in line ended
+	sentAt   time.Time // when writing in line ended; before that, when it began
 
 	body bodyState
 	// plain is what Forward has left of the body, in the connection's buffer, and
@@ -61,11 +61,12 @@ type Response struct {
 	err   error         // what Read answers from now on
 }
 
-// attempt sends a request on a connection and reads the head of the reply.
-// When it fails the connection is gone and nothing of the request is in use.
-func attempt(ctx context.Context, c *conn, out outgoing, limits Timeouts) (*Response, error) {
+// attempt sends a request on a connection, beginning now, and reads the head of the
+// reply. When it fails the connection is gone and nothing of the request is in use.
+func attempt(ctx context.Context, c *conn, out outgoing, limits Timeouts, now time.Time) (*Response, error) {
 	c.begin()
-	r := &Response{Reused: c.reused, ctx: ctx, conn: c, client: c.client, limits: limits}
+	r := c.client.responses.Get().(*Response)
+	*r = Response{Reused: c.reused, ctx: ctx, conn: c, client: c.client, limits: limits, sentAt: now}
 	r.stop = watch(ctx, c.abortFn)
 	if !r.write(out) {
 		r.discard()
@@ -108,7 +109,6 @@ func (r *Response) write(out outgoing) bool {
 	}
 	if out.upload == nil && r.conn.canTurn() {
 		// Mostly the socket takes all of it.
-		r.sentAt = time.Now()
 		rest, stale := r.conn.turnTo(r.conn.gather(out.head, out.body), after(r.sentAt, r.limits.FirstByte))
 		if stale || len(rest) == 0 {
 			return !stale
@@ -179,19 +179,34 @@ func (r *Response) Read(p []byte) (int, error) {
 // otherwise it is closed, and the backend notices. Close never fails; calling
 // it again does nothing.
 func (r *Response) Close() error {
+	if r.conn != nil {
+		r.CloseAt(time.Now())
+	}
+	return nil
+}
+
+// CloseAt is Close for those who know the time.
+func (r *Response) CloseAt(now time.Time) {
 	if r.conn == nil {
-		return nil
+		return
 	}
 	if r.keep && r.err == nil && !r.body.done {
 		r.drain()
 	}
 	if !r.reusable() {
 		r.discard()
-		return nil
+		return
 	}
 	c := r.release()
-	c.client.idle.put(c, r.lasts)
-	return nil
+	c.client.idle.put(c, r.lasts, now)
+}
+
+// Free lets another call have the memory of a Response that was closed. Nobody may use
+// it any more.
+func (r *Response) Free() {
+	client := r.client
+	*r = Response{err: net.ErrClosed}
+	client.responses.Put(r)
 }
 
 // reusable takes the watch on the context back and reports whether the

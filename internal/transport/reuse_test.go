@@ -54,7 +54,7 @@ func TestIdleConnectionHoldsNoMemory(t *testing.T) {
 		if cn.buf != nil || cn.small != nil {
 			t.Error("the buffer is held")
 		}
-		c.idle.put(cn, time.Minute)
+		c.idle.put(cn, time.Minute, time.Now())
 	}
 }
 

@@ -6,13 +6,14 @@ package web
 
 import (
 	"net/http"
+	"strconv"
 	"sync/atomic"
 
 	"github.com/patchbay-ai/patchbay/internal/calls"
 )
 
 // Response is the http.ResponseWriter of one request. It notes the status in the record
-// of the request.
+// of the request. Both are used again when the handler has returned.
 type Response struct {
 	http.ResponseWriter
 	call   *calls.Call
@@ -112,6 +113,17 @@ func SenderOf(w http.ResponseWriter) Sender {
 		return sender
 	}
 	return nil
+}
+
+// AnnounceLength announces the length of the body of a reply whose head was not written.
+func AnnounceLength(w http.ResponseWriter, length int) {
+	if response, ok := w.(*Response); ok {
+		if announcer, ok := response.ResponseWriter.(interface{ AnnounceLength(length int64) }); ok {
+			announcer.AnnounceLength(int64(length)) // without a text and a header
+			return
+		}
+	}
+	w.Header()["Content-Length"] = []string{strconv.Itoa(length)}
 }
 
 // Begun reports whether the head of the reply was written.

@@ -23,7 +23,7 @@ type Shell struct {
 	next    http.Handler
 	options Options
 	access  *slog.Logger
-	calls   sync.Pool // of *calls.Call
+	pool    sync.Pool // of *Response, each with a record
 	running *inFlight
 	origins *origins
 }
@@ -46,7 +46,7 @@ type Options struct {
 
 // NewShell returns a Shell around a handler.
 func NewShell(next http.Handler, options Options) *Shell {
-	return &Shell{next: next, options: options, access: logs.Named(options.Log, logs.Access), calls: sync.Pool{New: func() any { return new(calls.Call) }}, running: newInFlight(), origins: newOrigins(options.Origins)}
+	return &Shell{next: next, options: options, access: logs.Named(options.Log, logs.Access), pool: sync.Pool{New: func() any { return &Response{call: new(calls.Call)} }}, running: newInFlight(), origins: newOrigins(options.Origins)}
 }
 
 // With returns a shell around another handler. Both count their requests together.
@@ -58,9 +58,10 @@ func (s *Shell) With(next http.Handler) *Shell {
 
 // ServeHTTP runs one request.
 func (s *Shell) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	call := s.calls.Get().(*calls.Call)
+	response := s.pool.Get().(*Response)
+	call := response.call
 	call.Started, call.RequestID = time.Now(), requestID(r.Header)
-	response := &Response{ResponseWriter: w, call: call, conn: connOf(r.Context())}
+	response.ResponseWriter, response.conn = w, connOf(r.Context())
 	header := w.Header()
 	header["X-Request-Id"] = []string{call.RequestID}
 	header["X-Content-Type-Options"] = noSniff
@@ -96,10 +97,12 @@ func (s *Shell) finish(w *Response, r *http.Request) {
 	if p == nil {
 		s.record(w.call, r)
 		w.call.Reset()
-		s.calls.Put(w.call)
+		*w = Response{call: w.call}
+		s.pool.Put(w)
 		return
 	}
-	// The record is not put back: the code that panicked may still point to it.
+	// Neither writer nor record are put back: the code that panicked may still point to
+	// them.
 	defer s.record(w.call, r)
 	if err, _ := p.(error); errors.Is(err, http.ErrAbortHandler) {
 		panic(p)

@@ -62,7 +62,7 @@ func (x *exchange) Head(head proxy.Head) {
 		header["Content-Type"] = []string{head.ContentType}
 	}
 	if head.Length >= 0 {
-		header["Content-Length"] = []string{strconv.Itoa(head.Length)}
+		web.AnnounceLength(x.w, head.Length)
 	}
 	if head.Events {
 		header["Cache-Control"], header["X-Accel-Buffering"] = noCache, noBuffering
