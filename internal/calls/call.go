@@ -79,9 +79,11 @@ type Call struct {
 
 	// Fallbacks counts how often another model took over.
 	Fallbacks int
-	// Attempts counts all of them; Tries are the latest, oldest first.
+	// Attempts counts all of them; Described returns the latest. Most requests have
+	// one, so that the others are kept apart: records are copied and kept in numbers.
 	Attempts int
-	Tries    [maxTries]Try
+	only     [1]Try
+	several  []Try // the latest, oldest first; nil where there is only one
 
 	Trace Trace
 
@@ -128,26 +130,41 @@ func (c *Call) Reset() { *c = Call{} }
 
 // Begin adds an attempt.
 func (c *Call) Begin(instance, adapter string, now time.Time) {
-	if c.Attempts >= maxTries {
-		copy(c.Tries[:], c.Tries[1:])
-	}
+	try := Try{Instance: instance, Adapter: adapter, Began: c.At(now)}
 	c.Attempts++
-	*c.Try() = Try{Instance: instance, Adapter: adapter, Began: c.At(now)}
 	c.Instance = instance
+	if c.Attempts == 1 {
+		c.only[0], c.several = try, nil
+		return
+	}
+	if c.several == nil {
+		c.several = append(make([]Try, 0, maxTries), c.only[0])
+	}
+	if len(c.several) == maxTries {
+		c.several = append(c.several[:0], c.several[1:]...)
+	}
+	c.several = append(c.several, try)
 }
 
 // Forget removes the attempt that was added last, because no call was made.
 func (c *Call) Forget() {
-	*c.Try() = Try{}
 	c.Attempts--
 	c.Instance = ""
+	if len(c.several) > 0 {
+		c.several = c.several[:len(c.several)-1]
+	}
 	if c.Attempts > 0 {
 		c.Instance = c.Try().Instance
 	}
 }
 
 // Try returns the latest attempt; there must be one.
-func (c *Call) Try() *Try { return &c.Tries[min(c.Attempts, maxTries)-1] }
+func (c *Call) Try() *Try {
+	if c.several != nil {
+		return &c.several[len(c.several)-1]
+	}
+	return &c.only[0]
+}
 
 // Fail notes why the latest attempt failed.
 func (c *Call) Fail(code, cause, text string) {
@@ -169,7 +186,12 @@ func (c *Call) Cause() string {
 }
 
 // Described returns the attempts that the record describes.
-func (c *Call) Described() []Try { return c.Tries[:min(c.Attempts, maxTries)] }
+func (c *Call) Described() []Try {
+	if c.several != nil {
+		return c.several
+	}
+	return c.only[:min(c.Attempts, 1)]
+}
 
 // At returns a moment counted from the start of the call.
 func (c *Call) At(now time.Time) time.Duration { return now.Sub(c.Started) }
