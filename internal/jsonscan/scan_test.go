@@ -63,6 +63,7 @@ func TestParseRefuses(t *testing.T) {
 		"\"a\nb\"":                              "control character in a string at byte 2",
 		"\"longer than eight \x01\"":            "control character in a string at byte 19",
 		"\"\xff\"":                              "invalid UTF-8 in a string at byte 1",
+		"\"\x80\"":                              "invalid UTF-8 in a string at byte 1",
 		"\"\xc0\xaf\"":                          "invalid UTF-8 in a string at byte 1",
 		"\"\xed\xa0\x80\"":                      "invalid UTF-8 in a string at byte 1",
 		`"\ud800\u00"`:                          "\\u needs four hexadecimal digits at byte 7",
