@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -139,18 +140,25 @@ func FreeAddress(t testing.TB) string {
 	return net.JoinHostPort(freePort(t))
 }
 
+// freePort returns a port that nobody listens on, below those that systems give to
+// whoever asks for any port: one of these would be given away again before a server has
+// started on it.
+//
+//nolint:gosec // which port it is need not be a secret
 func freePort(t testing.TB) (host, port string) {
 	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	const loopback, first, last = "127.0.0.1", 20_000, 32_000
+	for {
+		port = strconv.Itoa(first + rand.N(last-first))
+		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", net.JoinHostPort(loopback, port))
+		switch {
+		case err == nil:
+			_ = listener.Close() // nobody has connected
+			return loopback, port
+		case !errors.Is(err, syscall.EADDRINUSE):
+			t.Fatal(err)
+		}
 	}
-	defer listener.Close()
-	host, port, err = net.SplitHostPort(listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return host, port
 }
 
 // notShort skips a test that would start a server where only quick tests run.
