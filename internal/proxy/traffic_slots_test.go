@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,24 +20,35 @@ import (
 )
 
 // counter is a backend that counts what it works on: a call ends for it with
-// the last byte that it has to say, whatever the connection does after that.
+// the last byte that it has to say, whatever the connection does after that. No call
+// ends before as many as it has slots are there at once.
 type counter struct {
 	*httptest.Server
 	running, peak, served atomic.Int64
 }
 
-func startCounter(t *testing.T) *counter {
+func startCounter(t *testing.T, slots int64) *counter {
 	c := new(counter)
+	full, once := make(chan struct{}), new(sync.Once)
+	awaitFull := func(r *http.Request) {
+		select {
+		case <-full:
+		case <-r.Context().Done():
+		}
+	}
 	c.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		now := c.running.Add(1)
 		for peak := c.peak.Load(); now > peak && !c.peak.CompareAndSwap(peak, now); peak = c.peak.Load() {
 		}
-		c.served.Add(1)
+		if c.served.Add(1); now == slots {
+			once.Do(func() { close(full) })
+		}
 		work := time.NewTimer(5 * time.Millisecond)
 		defer work.Stop()
 		if !strings.Contains(string(body), `"stream":true`) {
 			<-work.C
+			awaitFull(r)
 			c.running.Add(-1)
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = io.WriteString(w, gatewaytest.RawBody)
@@ -46,6 +58,7 @@ func startCounter(t *testing.T) *counter {
 		fmt.Fprintf(w, "data: %s\n\n", gatewaytest.FirstChunk)
 		_ = http.NewResponseController(w).Flush()
 		<-work.C
+		awaitFull(r)
 		fmt.Fprintf(w, "data: %s\n\n", gatewaytest.LastChunk)
 		_ = http.NewResponseController(w).Flush()
 		c.running.Add(-1)
@@ -59,7 +72,7 @@ func startCounter(t *testing.T) *counter {
 // fifth, streams and edits in the middle included.
 func TestBackendWithFourSlotsNeverSeesAFifth(t *testing.T) {
 	t.Parallel()
-	b := startCounter(t)
+	b := startCounter(t, 4)
 	r := gatewaytest.Start(t, gatewaytest.PolicyYAML("queue: {size: 100, timeout: 30s}, "+gatewaytest.NoBreakerNoChecks, gatewaytest.Instance("m", b.URL, "max-concurrency: 4")))
 	var all []<-chan gatewaytest.Reply
 	for n := range 60 {
