@@ -13,6 +13,16 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/simulator"
 )
 
+// callsInAnOutage returns how many calls each caller makes while nothing works. The
+// race detector sees all there is to see after a few; how many attempts come of them
+// says something when there are so many that the retries saved up before weigh little.
+func callsInAnOutage() (calls int, isMeasured bool) {
+	if gatewaytest.RaceEnabled {
+		return 3, false
+	}
+	return 15, true
+}
+
 // When everything is down, second attempts must not double the load on what is
 // trying to come back: at most a fifth more reaches the backends. Breakers are
 // off, because they would hide it.
@@ -23,7 +33,8 @@ func TestTotalOutageIsNotAmplified(t *testing.T) {
 		"limited": {Status: 429},
 	} {
 		t.Run(name, func(t *testing.T) {
-			const callers, each = 100, 15
+			const callers = 100
+			each, isMeasured := callsInAnOutage()
 			a, b := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
 			r := gatewaytest.Start(t, gatewaytest.PoolYAML(a, b))
 			for range 200 { // before the outage all was well
@@ -50,9 +61,9 @@ func TestTotalOutageIsNotAmplified(t *testing.T) {
 			}
 			all.Wait()
 			attempts := a.Stats().Arrived + b.Stats().Arrived - before
-			ratio := float64(attempts) / (callers * each)
+			ratio := float64(attempts) / float64(callers*each)
 			t.Logf("%d attempts for %d requests: %.3f", attempts, callers*each, ratio)
-			if ratio > 1.2 {
+			if isMeasured && ratio > 1.2 {
 				t.Errorf("the outage is amplified %.3f times", ratio)
 			}
 			if retried.Load() == 0 {

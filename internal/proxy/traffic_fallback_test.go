@@ -185,7 +185,8 @@ func TestFallbacksThatAKeyMayNotUseAreSkipped(t *testing.T) {
 // attempts are kept in proportion to the traffic, whichever model they are at.
 func TestTotalOutageIsNotAmplifiedByFallbacks(t *testing.T) {
 	t.Parallel()
-	const callers, each = 100, 15
+	const callers = 100
+	each, isMeasured := callsInAnOutage()
 	var all []*simulator.Backend
 	var list []string
 	for _, model := range []string{"m", "m", "n", "n", "o", "o"} {
@@ -223,9 +224,9 @@ func TestTotalOutageIsNotAmplifiedByFallbacks(t *testing.T) {
 	for _, b := range all {
 		attempts += b.Stats().Arrived
 	}
-	ratio := float64(attempts) / (callers * each)
+	ratio := float64(attempts) / float64(callers*each)
 	t.Logf("%d attempts for %d requests: %.3f", attempts, callers*each, ratio)
-	if ratio > 1.2 {
+	if isMeasured && ratio > 1.2 {
 		t.Errorf("the outage is amplified %.3f times", ratio)
 	}
 }
