@@ -28,6 +28,8 @@ type Document struct {
 	Components struct {
 		Schemas map[string]map[string]any `json:"schemas"`
 	} `json:"components"`
+
+	templates sync.Map // of paths that were asked for
 }
 
 // Operation is what the document says about an operation.
@@ -155,11 +157,21 @@ func (d *Document) Faults(method, path string, response *http.Response, body []b
 }
 
 // template returns the path of the document that a path is an instance of; the
-// one with the fewest parameters wins.
+// one with the fewest parameters wins. It remembers its answers, because most tests
+// ask for the same few paths thousands of times.
 func (d *Document) template(path string) string {
 	if path == "" {
 		return "/"
 	}
+	if known, asked := d.templates.Load(path); asked {
+		return known.(string)
+	}
+	best := d.findTemplate(path)
+	d.templates.Store(path, best)
+	return best
+}
+
+func (d *Document) findTemplate(path string) string {
 	best, fewest := "", 0
 	given := strings.Split(path, "/")
 	for candidate := range d.Paths {
