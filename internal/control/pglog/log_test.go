@@ -75,13 +75,25 @@ func open(t *testing.T, address string) *pglog.Log {
 	return log
 }
 
+// begin begins a transaction. The first one makes the tables, for which a busy machine
+// may need longer than a gateway waits; it asks again, as a gateway does.
+func begin(t *testing.T, log *pglog.Log, writes bool) control.Transaction {
+	t.Helper()
+	for {
+		tx, err := log.Begin(t.Context(), writes)
+		if err == nil {
+			return tx
+		}
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+	}
+}
+
 // write does something in a transaction and commits it.
 func write(t *testing.T, log *pglog.Log, do func(control.Transaction) error) {
 	t.Helper()
-	tx, err := log.Begin(t.Context(), true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := begin(t, log, true)
 	defer tx.End()
 	if err := errors.Join(do(tx), tx.Commit()); err != nil {
 		t.Fatal(err)
@@ -91,10 +103,7 @@ func write(t *testing.T, log *pglog.Log, do func(control.Transaction) error) {
 // read does something in a transaction that only reads.
 func read(t *testing.T, log *pglog.Log, do func(control.Transaction)) {
 	t.Helper()
-	tx, err := log.Begin(t.Context(), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := begin(t, log, false)
 	defer tx.End()
 	do(tx)
 }
