@@ -2,17 +2,21 @@
 # so when it is not there.
 
 .DEFAULT_GOAL := help
+ifndef LANES
 .NOTPARALLEL:
+endif
 
 BINARY   := bin/patchbay
 SKIPS    := bin/skipped
+FAILED   := bin/failed
 CLIENTS  := test/clients
 AGENTS   := test/agents
 CONSOLE  := console
 FUZZTIME ?= 10s
 # Tests of these names are run without the race detector, which they cannot bear:
-# it allocates, and it slows the program down.
-NO_RACE  := Allocat|Goodput
+# it allocates, and it slows the program down. Amplified tests run with it as well,
+# with less traffic.
+NO_RACE  := Allocat|Goodput|Amplified
 # Packages that run without the race detector, which takes five to ten times as long:
 # those that share nothing between goroutines, and the surfaces (handlers and verbs),
 # whose goroutines meet in the packages below them. test-long runs the surfaces with it.
@@ -21,8 +25,9 @@ SURFACES := /cmd/patchbay$$|/internal/web(/|$$)
 # These take longest and so begin first, beside all others, instead of last and alone.
 SLOWEST  := ./internal/proxy ./internal/control ./internal/quota
 # Most tests wait for something, so that more of them than there are cores can run at
-# once.
-PARALLEL := -parallel 8
+# once. Without debugging information, which no test reads, they are linked in half of
+# the time; what they print on a failure has its file names and lines all the same.
+TEST_FLAGS := -vet=off -ldflags=-w -parallel 8
 BENCH    ?= .
 # The packages that decide, and the files of them that do more than that: those of
 # subpackages, and of quota what reads and writes stores.
@@ -62,22 +67,35 @@ run: build ## Start the demo: a gateway with simulated backends (ARGS="--listen 
 build: ## Build bin/patchbay, one static binary
 	@$(BUILD) -o $(BINARY) ./cmd/patchbay
 
-# Every step runs and reports, also after one that failed.
-TEST_STEPS := test-deps fmt-check vet unit no-race lint console-check console-look clients
+# Every step runs and reports, also after one that failed. The steps of the second lane
+# run beside those of the first, and what they print is shown after them.
+STEPS_FIRST := test-deps fmt-check
+STEPS       := vet unit surfaces no-race lint
+STEPS_ASIDE := console-check console-look clients
 
 .PHONY: test
 test: begin ## Run everything CI runs
-	@failed=; began=$$(date +%s); \
-	for step in $(TEST_STEPS); do \
-		start=$$(date +%s); \
-		$(MAKE) --no-print-directory MAY_SKIP=yes $$step || failed="$$failed $$step"; \
-		echo "[$$step: $$(( $$(date +%s) - start )) s]"; \
-	done; \
+	+@began=$$(date +%s); \
+	$(call run-steps,$(STEPS_FIRST)); \
+	$(MAKE) --no-print-directory -j 2 LANES=yes lane lane-aside || echo lanes >> $(FAILED); \
+	cat bin/aside.log; \
 	skipped=$$(awk 'NR > 1 { printf "; " } { printf "%s", $$0 }' $(SKIPS) 2>/dev/null); \
 	echo "skipped: $${skipped:-nothing}"; \
 	echo "took $$(( $$(date +%s) - began )) s"; \
-	if test -n "$$failed"; then echo "failed:$$failed"; exit 1; fi; \
+	if test -e $(FAILED); then echo "failed:" $$(cat $(FAILED)); exit 1; fi; \
 	echo "passed"
+
+run-steps = for step in $(1); do \
+		start=$$(date +%s); \
+		$(MAKE) --no-print-directory LANES= MAY_SKIP=yes $$step || echo $$step >> $(FAILED); \
+		echo "[$$step: $$(( $$(date +%s) - start )) s]"; \
+	done
+
+.PHONY: lane lane-aside
+lane:
+	+@$(call run-steps,$(STEPS))
+lane-aside:
+	+@{ $(call run-steps,$(STEPS_ASIDE)); } >bin/aside.log 2>&1
 
 # Some tests start servers of their own, on free ports, and a browser. Where one
 # is missing and this is root on Debian, its package is installed (and its own
@@ -105,12 +123,12 @@ test-deps: ## Install what tests start (Redis, PostgreSQL, Prometheus, Chromium,
 
 .PHONY: test-short
 test-short: ## Run the quick tests only
-	@go test -short -vet=off $(PARALLEL) ./...
+	@go test -short $(TEST_FLAGS) ./...
 
 .PHONY: test-long
 test-long: build $(CONSOLE)/node_modules/.package-lock.json ## Run what is too long for CI: all looks and flows of the console, 50,000 random histories and 200 kills of the ledger, 5,000 of shared rate limits
 	@cd $(CONSOLE) && PATCHBAY_BIN=$(CURDIR)/$(BINARY) node scripts/look.mjs --axe && PATCHBAY_BIN=$(CURDIR)/$(BINARY) node scripts/flows.mjs
-	@CGO_ENABLED=1 go test -race -count=1 -timeout 30m $(PARALLEL) $$(go list ./... | grep -E '$(SURFACES)')
+	@CGO_ENABLED=1 go test -race -count=1 -timeout 30m $(TEST_FLAGS) $$(go list ./... | grep -E '$(SURFACES)')
 	@go test -count=1 -timeout 30m ./internal/quota -run EqualsAPlainCount -rapid.checks=50000
 	@go test -count=1 -timeout 30m ./internal/control -run PropertyRestart -rapid.checks=2000
 	@PATCHBAY_LIMIT_HISTORIES=5000 go test -count=1 -timeout 60m ./internal/ratelimit -run SharedLimitUnderFaults
@@ -250,7 +268,7 @@ clean: ## Remove what was built and installed here
 .PHONY: begin
 begin:
 	@mkdir -p bin
-	@rm -f $(SKIPS)
+	@rm -f $(SKIPS) $(FAILED)
 
 .PHONY: fmt-check
 fmt-check:
@@ -276,19 +294,23 @@ unit:
 	if command -v $$(go env CC) >/dev/null; then race=-race; export CGO_ENABLED=1; \
 	else $(call skip,race detector: no C compiler); fi; \
 	echo "go test $$race"; \
-	if go test -v -vet=off $$race -p 3 $(PARALLEL) -timeout 20m $(SLOWEST) $$(go list ./... | grep -Ev '$(PURE)|$(SURFACES)') > bin/unit.log 2>&1; then $(call report,bin/unit.log)
+	if go test -v $$race -p 3 $(TEST_FLAGS) -timeout 20m $(SLOWEST) $$(go list ./... | grep -Ev '$(PURE)|$(SURFACES)') > bin/unit.log 2>&1; then $(call report,bin/unit.log)
 	@$(call skipped-tests,bin/unit.log)
+
+.PHONY: surfaces
+surfaces:
+	@mkdir -p bin
+	@echo "go test, surfaces and pure packages"
+	@if go test -v $(TEST_FLAGS) -timeout 10m $$(go list ./... | grep -E '$(SURFACES)|$(PURE)') > bin/surfaces.log 2>&1; then $(call report,bin/surfaces.log)
+	@$(call skipped-tests,bin/surfaces.log)
 
 .PHONY: no-race
 no-race:
 	@mkdir -p bin
-	@echo "go test, surfaces and pure packages"
-	@if go test -v -vet=off $(PARALLEL) -timeout 10m $$(go list ./... | grep -E '$(SURFACES)|$(PURE)') > bin/pure.log 2>&1; then $(call report,bin/pure.log)
 	@echo "go test -run '$(NO_RACE)'"
-	@if go test -v -vet=off -timeout 5m -run '$(NO_RACE)' \
-		$$(grep -rlE --include='*_test.go' '^func Test[A-Za-z0-9]*($(NO_RACE))' cmd internal | xargs -n 1 dirname | sort -u | sed 's|^|./|') \
+	@if go test -v $(TEST_FLAGS) -timeout 5m -run '$(NO_RACE)' \
+		$$(grep -rlE --include='*_test.go' '^func Test[A-Za-z0-9]*($(NO_RACE))' internal | xargs -n 1 dirname | sort -u | sed 's|^|./|' | grep -Ev '$(SURFACES)|$(PURE)') \
 		> bin/no-race.log 2>&1; then $(call report,bin/no-race.log)
-	@$(call skipped-tests,bin/pure.log)
 
 # Skipped tests are named with their reasons, except those that no-race runs.
 skipped-tests = awk '/^=== (RUN|CONT|NAME)/ { test = $$3; next } \
