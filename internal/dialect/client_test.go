@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
@@ -69,7 +70,7 @@ func (passed) Call(req *schema.Request, to *dialect.Target, call *wire.Call) err
 func doorRequest(t *testing.T) *schema.Request {
 	t.Helper()
 	var req schema.Request
-	if err := req.ParseSource(schema.DoorMessages, []byte(`{"model":"M","SAYS":"HI"}`), func([]byte) bool { return false }); err != nil {
+	if err := req.ParseSource(schema.DoorMessages, []byte(`{"model":"M","SAYS":"HI"}`), jsonscan.NewNames("model"), nil); err != nil {
 		t.Fatal(err)
 	}
 	return &req

@@ -51,6 +51,12 @@ func (s *Names) hash(key []byte) uint64 {
 	return (print + uint64(len(key))) * s.factor >> (64 - nameBits)
 }
 
+// Has tells whether a name is in the set.
+func (s *Names) Has(name []byte) bool {
+	at := int(s.places[s.hash(name)]) - 1
+	return at >= 0 && string(name) == s.names[at]
+}
+
 // Find looks for the members of v that have one of the names, and puts each where found
 // has the place of its name, unless something is there: of several with one name the
 // first counts. Where found is shorter than the set, members with its last names are not

@@ -50,3 +50,15 @@ func TestFindPutsMembersInThePlacesOfTheirNames(t *testing.T) {
 		t.Error("an absent value has members")
 	}
 }
+
+func TestASetHasItsNamesAndNoOthers(t *testing.T) {
+	names := NewNames("role", "presence_penalty", "")
+	for name, want := range map[string]bool{
+		"role": true, "presence_penalty": true, "": true,
+		"rolf": false, "Role": false, "presence_penaltx": false, "presence-penalty": false, "r": false,
+	} {
+		if names.Has([]byte(name)) != want {
+			t.Errorf("%q: %v, want %v", name, !want, want)
+		}
+	}
+}

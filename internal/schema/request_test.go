@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -478,7 +479,7 @@ func TestTheMemoryOfAUnifiedBodyIsUsedAgainUnlessItIsLarge(t *testing.T) {
 	// unify returns how much memory was given for a body with so long a name.
 	unify := func(size int) (given int) {
 		req := schema.Request{Source: source}
-		if err := req.ParseSource(schema.DoorMessages, []byte(`{"model":"m"}`), func([]byte) bool { return false }); err != nil {
+		if err := req.ParseSource(schema.DoorMessages, []byte(`{"model":"m"}`), jsonscan.NewNames("model"), nil); err != nil {
 			t.Fatal(err)
 		}
 		err := req.Unify(func(_ *schema.Request, into []byte) ([]byte, error) {

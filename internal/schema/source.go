@@ -36,9 +36,10 @@ func (s *Source) Reset() {
 }
 
 // ParseSource reads the body of a request in the dialect of a door that is not
-// unified, and checks what the requests of all doors have in common. A key that
-// differs only in case from one for which reads is true is refused.
-func (r *Request) ParseSource(door Door, body []byte, reads func(name []byte) bool) error {
+// unified, and checks what the requests of all doors have in common. It puts the fields
+// that have one of the names into found, as jsonscan.Value.Find does. A key that differs
+// only in case from one of the names is refused.
+func (r *Request) ParseSource(door Door, body []byte, names *jsonscan.Names, found []jsonscan.Value) error {
 	r.Service, r.Door = door.Service(), door
 	if r.Source == nil {
 		r.Source = new(Source)
@@ -51,8 +52,10 @@ func (r *Request) ParseSource(door Door, body []byte, reads func(name []byte) bo
 	if root.Kind() != jsonscan.Object {
 		return NewError(CodeInvalidJSON, "The request body must be a JSON object.")
 	}
-	if err := r.checkCase(root, func(_ ServiceType, name []byte) bool { return reads(name) }); err != nil {
-		return err
+	if root.Find(names, found) > 0 {
+		if err := r.checkCase(root, func(_ ServiceType, name []byte) bool { return names.Has(name) }); err != nil {
+			return err
+		}
 	}
 	model := root.Get("model")
 	switch {

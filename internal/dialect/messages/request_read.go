@@ -21,39 +21,40 @@ type Client struct{}
 // uses, and the numbers by the rules of the API; a backend of this dialect gets the body
 // as it came.
 func ReadRequest(req *schema.Request, body []byte) error {
-	if err := readRequest(req, schema.DoorMessages, body); err != nil {
+	var f fields
+	if err := readRequest(req, schema.DoorMessages, body, &f); err != nil {
 		return err
 	}
-	root := req.Source.Body.Root()
-	if err := checkSampling(root); err != nil {
+	if err := checkSampling(&f); err != nil {
 		return err
 	}
-	for _, name := range []string{"metadata", "thinking", "tool_choice"} {
-		if v := root.Get(name); v.Given() && v.Kind() != jsonscan.Object {
+	for _, v := range []jsonscan.Value{f[fieldMetadata], f[fieldThinking], f[fieldToolChoice]} {
+		if v.Given() && v.Kind() != jsonscan.Object {
+			name := string(v.Key())
 			return schema.InvalidValue(name, "'"+name+"' must be an object.")
 		}
 	}
-	return schema.CheckInteger("thinking.budget_tokens", root.Get("thinking").Get("budget_tokens"), leastBudget)
+	return schema.CheckInteger("thinking.budget_tokens", f[fieldThinking].Get("budget_tokens"), leastBudget)
 }
 
 // leastBudget is how many tokens of thinking the API lets a model have at least.
 const leastBudget = 1024
 
 // checkSampling checks how the answer is to be sampled and where it ends.
-func checkSampling(root jsonscan.Value) error {
-	if err := schema.CheckInteger("max_tokens", root.Get("max_tokens"), 0); err != nil {
+func checkSampling(f *fields) error {
+	if err := schema.CheckInteger("max_tokens", f[fieldMaxTokens], 0); err != nil {
 		return err
 	}
-	if err := schema.CheckNumber("temperature", root.Get("temperature"), 0, 1); err != nil {
+	if err := schema.CheckNumber("temperature", f[fieldTemperature], 0, 1); err != nil {
 		return err
 	}
-	if err := schema.CheckNumber("top_p", root.Get("top_p"), 0, 1); err != nil {
+	if err := schema.CheckNumber("top_p", f[fieldTopP], 0, 1); err != nil {
 		return err
 	}
-	if err := schema.CheckInteger("top_k", root.Get("top_k"), 0); err != nil {
+	if err := schema.CheckInteger("top_k", f[fieldTopK], 0); err != nil {
 		return err
 	}
-	stop := root.Get("stop_sequences")
+	stop := f[fieldStopSequences]
 	if !stop.Given() {
 		return nil
 	}
@@ -68,12 +69,11 @@ func checkSampling(root jsonscan.Value) error {
 	return nil
 }
 
-func readRequest(req *schema.Request, door schema.Door, body []byte) error {
-	if err := req.ParseSource(door, body, readsField); err != nil {
+func readRequest(req *schema.Request, door schema.Door, body []byte, f *fields) error {
+	if err := req.ParseSource(door, body, fieldNames, f[:]); err != nil {
 		return err
 	}
-	root := req.Source.Body.Root()
-	switch messages := root.Get("messages"); {
+	switch messages := f[fieldMessages]; {
 	case !messages.Given():
 		return schema.MissingParameter("messages")
 	case messages.Kind() != jsonscan.Array:
@@ -81,7 +81,7 @@ func readRequest(req *schema.Request, door schema.Door, body []byte) error {
 	case messages.Empty():
 		return schema.InvalidValue("messages", "'messages' must have at least one message.")
 	}
-	switch stream := root.Get("stream"); stream.Kind() {
+	switch stream := f[fieldStream]; stream.Kind() {
 	case jsonscan.Absent, jsonscan.Null, jsonscan.False:
 	case jsonscan.True:
 		// Tokens are counted for every stream, and clients always get them.
@@ -89,7 +89,7 @@ func readRequest(req *schema.Request, door schema.Door, body []byte) error {
 	default:
 		return schema.InvalidValue("stream", "'stream' must be true or false.")
 	}
-	if user := root.Get("metadata").Get("user_id"); user.Given() {
+	if user := f[fieldMetadata].Get("user_id"); user.Given() {
 		if user.Kind() != jsonscan.String {
 			return schema.InvalidValue("metadata.user_id", "'metadata.user_id' must be a string.")
 		}
@@ -98,20 +98,10 @@ func readRequest(req *schema.Request, door schema.Door, body []byte) error {
 	return nil
 }
 
-// readsField tells whether the gateway reads a field of a request.
-func readsField(name []byte) bool {
-	switch string(name) {
-	case "model", "messages", "system", "stream", "metadata", "max_tokens", "temperature", "top_p", "top_k",
-		"stop_sequences", "tools", "tool_choice", "thinking", "output_config", "output_format", "mcp_servers", "container":
-		return true
-	}
-	return false
-}
-
 // unifier writes a request in the unified shape.
 type unifier struct {
 	jsonwrite.Writer
-	root jsonscan.Value
+	f fields
 
 	blocks jsonscan.Document // the content of the message at hand
 	deep   jsonscan.Document // other values that lie deeper than the request records
@@ -131,11 +121,11 @@ func (Client) Unify(req *schema.Request, into []byte) ([]byte, error) {
 	if err := dialect.ReserveUnified(req); err != nil {
 		return nil, err
 	}
-	u := unifier{root: req.Source.Body.Root()}
+	u := unifier{f: fieldsOf(req.Source.Body.Root())}
 	u.blocks.Deep, u.deep.Deep = true, true
 	u.Begin(slices.Grow(into, len(req.Source.Body.Data())+512), nil)
 	u.Object()
-	u.Member("model", u.root.Get("model").Raw())
+	u.Member("model", u.f[fieldModel].Raw())
 	for _, step := range []func() *schema.Error{
 		u.refuse, u.writeMessages, u.writeTools, u.writeSampling, u.writeFormat,
 	} {
@@ -158,8 +148,9 @@ func (Client) Unify(req *schema.Request, into []byte) ([]byte, error) {
 
 // refuse returns an error for fields that only a backend of this dialect can obey.
 func (u *unifier) refuse() *schema.Error {
-	for _, name := range []string{"mcp_servers", "container"} {
-		if v := u.root.Get(name); v.Given() && !v.Empty() {
+	for _, v := range []jsonscan.Value{u.f[fieldMCPServers], u.f[fieldContainer]} {
+		if v.Given() && !v.Empty() {
+			name := string(v.Key())
 			return schema.InvalidValue(name, "'"+name+"' is not supported by the backend of this model.")
 		}
 	}
@@ -168,13 +159,14 @@ func (u *unifier) refuse() *schema.Error {
 
 // writeSampling writes how the answer is sampled and where it ends.
 func (u *unifier) writeSampling() *schema.Error {
-	if n, ok := u.root.Get("max_tokens").Int(); ok && n == 0 {
+	if n, ok := u.f[fieldMaxTokens].Int(); ok && n == 0 {
 		return schema.InvalidValue("max_tokens", "'max_tokens' is 0, which fills a cache of prompts that the backend of this model does not have. It must be at least 1.")
 	}
-	for _, name := range []string{"max_tokens", "temperature", "top_p", "top_k"} {
-		u.Field(name, u.root.Get(name))
-	}
-	if stop := u.root.Get("stop_sequences"); stop.Given() && !stop.Empty() {
+	u.Field("max_tokens", u.f[fieldMaxTokens])
+	u.Field("temperature", u.f[fieldTemperature])
+	u.Field("top_p", u.f[fieldTopP])
+	u.Field("top_k", u.f[fieldTopK])
+	if stop := u.f[fieldStopSequences]; stop.Given() && !stop.Empty() {
 		u.Member("stop", stop.Raw())
 	}
 	return nil
@@ -183,10 +175,10 @@ func (u *unifier) writeSampling() *schema.Error {
 // writeFormat writes the schema that the answer is to have.
 func (u *unifier) writeFormat() *schema.Error {
 	param := "output_config.format"
-	format := u.root.Get("output_config").Get("format")
+	format := u.f[fieldOutputConfig].Get("format")
 	if !format.Given() {
 		param = "output_format"
-		format = u.root.Get(param)
+		format = u.f[fieldOutputFormat]
 	}
 	if !format.Given() {
 		return nil
@@ -206,13 +198,13 @@ func (u *unifier) writeFormat() *schema.Error {
 // where the model decides itself, or only an effort is given, the effort is a hint,
 // which it returns: many models refuse to be told an effort.
 func (u *unifier) writeThinking() (hint string) {
-	effort := string(u.root.Get("output_config").Get("effort").Text())
+	effort := string(u.f[fieldOutputConfig].Get("effort").Text())
 	switch effort {
 	case "low", "medium", "high", "xhigh", "max":
 	default:
 		effort = ""
 	}
-	thinking := u.root.Get("thinking")
+	thinking := u.f[fieldThinking]
 	if string(thinking.Get("type").Text()) != "enabled" {
 		return effort
 	}
@@ -239,9 +231,9 @@ func effortOfBudget(budget int64) string {
 
 // writeTools writes the tools and the choice among them.
 func (u *unifier) writeTools() *schema.Error {
-	tools := u.root.Get("tools")
+	tools := u.f[fieldTools]
 	if !tools.Given() || tools.Kind() == jsonscan.Array && tools.Empty() {
-		if kind := string(u.root.Get("tool_choice").Get("type").Text()); kind == "any" || kind == "tool" {
+		if kind := string(u.f[fieldToolChoice].Get("type").Text()); kind == "any" || kind == "tool" {
 			return schema.InvalidValue("tool_choice", "'tool_choice' asks for a tool, but there are no 'tools'.")
 		}
 		return nil
@@ -300,7 +292,7 @@ func writeTool(w *jsonwrite.Writer, tool jsonscan.Value) *schema.Error {
 }
 
 func (u *unifier) writeToolChoice() *schema.Error {
-	choice := u.root.Get("tool_choice")
+	choice := u.f[fieldToolChoice]
 	if !choice.Given() {
 		return nil
 	}

@@ -15,7 +15,7 @@ func (u *unifier) writeMessages() *schema.Error {
 	u.Name("messages")
 	u.Array()
 	start := len(u.Out)
-	m := u.root.Get("messages").First()
+	m := u.f[fieldMessages].First()
 	i := 0
 	var leading jsonwrite.Writer // the texts of system messages before the first turn
 	for ; string(m.Get("role").Text()) == "system"; m = m.Next() {
@@ -51,7 +51,7 @@ func placed(err *schema.Error, message int) *schema.Error {
 // backend takes.
 func (u *unifier) writeSystem(leading []byte) *schema.Error {
 	var text jsonwrite.Writer
-	if err := u.systemTexts(&text, u.root.Get("system")); err != nil {
+	if err := u.systemTexts(&text, u.f[fieldSystem]); err != nil {
 		return schema.InvalidValue("system", "'system' "+err.Message)
 	}
 	text.Out = joinTexts(text.Out, leading)

@@ -13,24 +13,24 @@ import (
 
 // Parse reads the body of a request, as far as is needed before the request is routed.
 func Parse(req *schema.Request, body []byte) error {
-	if err := req.ParseSource(schema.DoorResponses, body, readsField); err != nil {
+	var f fields
+	if err := req.ParseSource(schema.DoorResponses, body, fieldNames, f[:]); err != nil {
 		return err
 	}
-	root := req.Source.Body.Root()
-	if err := checkNumbers(root); err != nil {
+	if err := checkNumbers(&f); err != nil {
 		return err
 	}
-	if err := checkKinds(root); err != nil {
+	if err := checkKinds(&f); err != nil {
 		return err
 	}
-	req.Stream = root.Get("stream").Kind() == jsonscan.True
+	req.Stream = f[fieldStream].Kind() == jsonscan.True
 	req.IncludeUsage = true // the last event has the usage
-	for _, name := range []string{"user", "safety_identifier"} {
-		v := root.Get(name)
+	for _, v := range []jsonscan.Value{f[fieldUser], f[fieldSafetyIdentifier]} {
 		if !v.Given() {
 			continue
 		}
 		if v.Kind() != jsonscan.String {
+			name := string(v.Key())
 			return invalid(name, "'"+name+"' must be a string.")
 		}
 		if req.User == nil {
@@ -42,20 +42,20 @@ func Parse(req *schema.Request, body []byte) error {
 
 // checkNumbers checks the numbers of a request by the rules of the API, whatever backend
 // it is for.
-func checkNumbers(root jsonscan.Value) error {
-	if err := schema.CheckInteger("max_output_tokens", root.Get("max_output_tokens"), 1); err != nil {
+func checkNumbers(f *fields) error {
+	if err := schema.CheckInteger("max_output_tokens", f[fieldMaxOutputTokens], 1); err != nil {
 		return err
 	}
-	if err := schema.CheckInteger("max_tool_calls", root.Get("max_tool_calls"), 1); err != nil {
+	if err := schema.CheckInteger("max_tool_calls", f[fieldMaxToolCalls], 1); err != nil {
 		return err
 	}
-	if err := schema.CheckNumber("temperature", root.Get("temperature"), 0, 2); err != nil {
+	if err := schema.CheckNumber("temperature", f[fieldTemperature], 0, 2); err != nil {
 		return err
 	}
-	if err := schema.CheckNumber("top_p", root.Get("top_p"), 0, 1); err != nil {
+	if err := schema.CheckNumber("top_p", f[fieldTopP], 0, 1); err != nil {
 		return err
 	}
-	top := root.Get("top_logprobs")
+	top := f[fieldTopLogprobs]
 	if err := schema.CheckInteger("top_logprobs", top, 0); err != nil {
 		return err
 	}
@@ -64,18 +64,19 @@ func checkNumbers(root jsonscan.Value) error {
 
 // checkKinds checks the fields that a response repeats or that are looked into, whatever
 // backend the request is for.
-func checkKinds(root jsonscan.Value) error {
+func checkKinds(f *fields) error {
 	for _, field := range [...]struct {
-		name string
-		kind jsonscan.Kind
-		want string
+		place int
+		kind  jsonscan.Kind
+		want  string
 	}{
-		{"metadata", jsonscan.Object, "an object"}, {"reasoning", jsonscan.Object, "an object"}, {"text", jsonscan.Object, "an object"},
-		{"include", jsonscan.Array, "an array"}, {"tools", jsonscan.Array, "an array"},
-		{"instructions", jsonscan.String, "a string"}, {"previous_response_id", jsonscan.String, "a string"},
+		{fieldMetadata, jsonscan.Object, "an object"}, {fieldReasoning, jsonscan.Object, "an object"}, {fieldText, jsonscan.Object, "an object"},
+		{fieldInclude, jsonscan.Array, "an array"}, {fieldTools, jsonscan.Array, "an array"},
+		{fieldInstructions, jsonscan.String, "a string"}, {fieldPreviousResponseID, jsonscan.String, "a string"},
 	} {
-		if v := root.Get(field.name); v.Given() && v.Kind() != field.kind {
-			return invalid(field.name, "'"+field.name+"' must be "+field.want+".")
+		if v := f[field.place]; v.Given() && v.Kind() != field.kind {
+			name := string(v.Key())
+			return invalid(name, "'"+name+"' must be "+field.want+".")
 		}
 	}
 	return nil
@@ -83,17 +84,6 @@ func checkKinds(root jsonscan.Value) error {
 
 // mostLogprobs is for how many tokens at a place a request may ask for the probability.
 const mostLogprobs = 20
-
-// readsField tells whether a field of a request is read here.
-func readsField(name []byte) bool {
-	switch string(name) {
-	case "model", "input", "instructions", "previous_response_id", "store", "stream", "background", "conversation", "prompt",
-		"tools", "tool_choice", "parallel_tool_calls", "max_output_tokens", "temperature", "top_p", "top_logprobs", "include",
-		"text", "reasoning", "user", "safety_identifier", "metadata", "truncation", "extra_body", "service_tier", "moderation":
-		return true
-	}
-	return false
-}
 
 // Client translates one request and its answer. It is a dialect.Client for that request
 // only, because what the answer looks like depends on it.

@@ -15,7 +15,7 @@ import (
 type reader struct {
 	jsonwrite.Writer // the unified body
 
-	root jsonscan.Value
+	f    fields
 	past Past
 	req  *Request
 
@@ -38,15 +38,16 @@ type reader struct {
 // those of past.
 func Read(root jsonscan.Value, past Past, into []byte) (*Request, error) {
 	r := &reader{
-		root: root, past: past,
-		req: &Request{ID: NewID(), Created: time.Now().Unix(), Store: root.Get("store").Kind() != jsonscan.False},
+		f: fieldsOf(root), past: past,
+		req: &Request{ID: NewID(), Created: time.Now().Unix(), root: root},
 	}
+	r.req.Store = r.f[fieldStore].Kind() != jsonscan.False
 	if err := r.refuse(); err != nil {
 		return nil, err
 	}
 	r.Out = slices.Grow(into, len(root.Raw())+len(root.Raw())/4+512)
 	r.Object()
-	r.Field("model", root.Get("model"))
+	r.Field("model", r.f[fieldModel])
 	if err := r.readMessages(); err != nil {
 		return nil, err
 	}
@@ -58,21 +59,27 @@ func Read(root jsonscan.Value, past Past, into []byte) (*Request, error) {
 	}
 	r.EndObject()
 	r.req.Chat, r.req.Input = r.Out, r.input.Out
-	r.req.tools, r.req.root = r.tools.named, root
+	r.req.tools = r.tools.named
 	return r.req, nil
 }
 
 // Refuse returns an error for a request that asks for something which no request gets:
 // the gateway neither keeps conversations nor works in the background.
 func Refuse(root jsonscan.Value) error {
-	if root.Get("conversation").Given() {
+	f := fieldsOf(root)
+	return f.refuse()
+}
+
+func (f *fields) refuse() error {
+	if f[fieldConversation].Given() {
 		return invalid("conversation", "Conversations are not kept here. Send the items of the conversation as 'input', or name the response before in 'previous_response_id'.")
 	}
-	if root.Get("background").Kind() == jsonscan.True {
+	if f[fieldBackground].Kind() == jsonscan.True {
 		return invalid("background", "Responses in the background are not available here. Leave 'background' out, and use 'stream' for long answers.")
 	}
-	for _, name := range []string{"store", "stream", "parallel_tool_calls", "background"} {
-		if v := root.Get(name); v.Given() && v.Kind() != jsonscan.True && v.Kind() != jsonscan.False {
+	for _, v := range []jsonscan.Value{f[fieldStore], f[fieldStream], f[fieldParallelToolCalls], f[fieldBackground]} {
+		if v.Given() && v.Kind() != jsonscan.True && v.Kind() != jsonscan.False {
+			name := string(v.Key())
 			return invalid(name, "'"+name+"' must be true or false.")
 		}
 	}
@@ -82,18 +89,18 @@ func Refuse(root jsonscan.Value) error {
 // refuse returns an error for a request that asks for something that only a server has
 // which speaks the API itself.
 func (r *reader) refuse() error {
-	if r.root.Get("prompt").Given() {
+	if r.f[fieldPrompt].Given() {
 		return invalid("prompt", "Prompt templates are not kept here. Send the text of the prompt as 'instructions' or 'input'.")
 	}
-	if r.root.Get("moderation").Given() {
+	if r.f[fieldModeration].Given() {
 		return invalid("moderation", "Moderation of responses is not available here. Leave 'moderation' out.")
 	}
-	return Refuse(r.root)
+	return r.f.refuse()
 }
 
 // readMessages writes the messages: what came before, the instructions, and the input.
 func (r *reader) readMessages() error {
-	instructions := r.root.Get("instructions")
+	instructions := r.f[fieldInstructions]
 	if instructions.Given() {
 		if instructions.Kind() != jsonscan.String {
 			return invalid("instructions", "'instructions' must be a string.")
@@ -121,7 +128,7 @@ func (r *reader) readMessages() error {
 
 // readPrevious writes the conversation that ended with the previous response.
 func (r *reader) readPrevious() error {
-	previous := r.root.Get("previous_response_id")
+	previous := r.f[fieldPreviousResponseID]
 	if !previous.Given() {
 		return nil
 	}
@@ -183,14 +190,14 @@ func shorten(text string) string {
 
 // readInput writes the input: a text, or items.
 func (r *reader) readInput() error {
-	input := r.root.Get("input")
+	input := r.f[fieldInput]
 	switch {
 	case !input.Given():
 		if r.req.Previous != "" {
 			return nil
 		}
 		err := schema.MissingParameter("input")
-		if r.root.Get("messages").Given() {
+		if r.req.root.Get("messages").Given() {
 			err.Message += " The body has 'messages', as the chat completions API wants it; this endpoint wants 'input'."
 		}
 		return err
@@ -270,21 +277,21 @@ func (r *reader) writeSystem() {
 
 // writeSettings writes what is neither a message nor a tool.
 func (r *reader) writeSettings() *schema.Error {
-	root := r.root
-	if root.Get("stream").Kind() == jsonscan.True {
+	f := &r.f
+	if f[fieldStream].Kind() == jsonscan.True {
 		r.Literal(`"stream":true`)
 		r.Literal(`"stream_options":{"include_usage":true}`)
 	}
-	for _, name := range []string{"temperature", "top_p", "extra_body"} {
-		r.Field(name, root.Get(name))
-	}
-	r.Field("max_tokens", root.Get("max_output_tokens"))
-	user := root.Get("user")
+	r.Field("temperature", f[fieldTemperature])
+	r.Field("top_p", f[fieldTopP])
+	r.Field("extra_body", f[fieldExtraBody])
+	r.Field("max_tokens", f[fieldMaxOutputTokens])
+	user := f[fieldUser]
 	if !user.Given() {
-		user = root.Get("safety_identifier")
+		user = f[fieldSafetyIdentifier]
 	}
 	r.Field("user", user)
-	if effort := root.Get("reasoning").Get("effort"); effort.Given() {
+	if effort := f[fieldReasoning].Get("effort"); effort.Given() {
 		r.Field("reasoning_effort", effort)
 	}
 	r.writeLogprobs()
@@ -293,10 +300,10 @@ func (r *reader) writeSettings() *schema.Error {
 
 // writeLogprobs asks for the probabilities of tokens if the client does.
 func (r *reader) writeLogprobs() {
-	top := r.root.Get("top_logprobs")
+	top := r.f[fieldTopLogprobs]
 	count, _ := top.Int()
 	wanted := count > 0
-	for include := r.root.Get("include").First(); include.Kind() != jsonscan.Absent; include = include.Next() {
+	for include := r.f[fieldInclude].First(); include.Kind() != jsonscan.Absent; include = include.Next() {
 		wanted = wanted || string(include.Text()) == "message.output_text.logprobs"
 	}
 	if wanted {
@@ -307,7 +314,7 @@ func (r *reader) writeLogprobs() {
 
 // writeText writes the form that the text of the answer is to have.
 func (r *reader) writeText() *schema.Error {
-	text := r.root.Get("text")
+	text := r.f[fieldText]
 	if !text.Given() {
 		return nil
 	}

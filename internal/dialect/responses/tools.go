@@ -219,7 +219,7 @@ func flatName(namespace, name string) string {
 
 // writeTools writes the tools and which of them to use.
 func (r *reader) writeTools() *schema.Error {
-	if err := r.tools.addList(r.root.Get("tools"), "tools"); err != nil {
+	if err := r.tools.addList(r.f[fieldTools], "tools"); err != nil {
 		return err
 	}
 	choice, allowed, err := r.toolChoice()
@@ -248,7 +248,7 @@ func (r *reader) writeTools() *schema.Error {
 	if choice != nil {
 		r.Member("tool_choice", choice)
 	}
-	if r.root.Get("parallel_tool_calls").Kind() == jsonscan.False {
+	if r.f[fieldParallelToolCalls].Kind() == jsonscan.False {
 		r.Literal(`"parallel_tool_calls":false`)
 	}
 	return nil
@@ -265,7 +265,7 @@ func (r *reader) noTool() *schema.Error {
 // toolChoice returns which tool to use in the unified form, nil if nothing is said, and
 // the tools that may be used, nil if all may.
 func (r *reader) toolChoice() (choice []byte, allowed map[string]bool, err *schema.Error) {
-	field := r.root.Get("tool_choice")
+	field := r.f[fieldToolChoice]
 	if !field.Given() {
 		return nil, nil, nil
 	}
