@@ -1,6 +1,8 @@
 package dialect
 
 import (
+	"bytes"
+
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -63,4 +65,13 @@ func flatten(edits []jsonscan.Edit, root, extra jsonscan.Value, set Field) []jso
 	}
 	start, end := extra.MemberSpan()
 	return append(edits, jsonscan.Edit{Start: start, End: end, With: members.Out})
+}
+
+// RenameModel adds the edit that gives an answer the client's name of the model, written as
+// JSON, if the answer names one.
+func RenameModel(edits []jsonscan.Edit, answer jsonscan.Value, name []byte) []jsonscan.Edit {
+	if model := answer.Get("model"); model.Given() && !bytes.Equal(model.Raw(), name) {
+		return append(edits, model.Replace(name))
+	}
+	return edits
 }

@@ -40,6 +40,15 @@ func Rescan(doc *jsonscan.Document, v jsonscan.Value) jsonscan.Value {
 	return doc.Root()
 }
 
+// ThinkingIn returns what a unified message or delta has of the model's thinking, as the
+// content of a JSON string. Backends have two names for it.
+func ThinkingIn(v jsonscan.Value) []byte {
+	if text := RawText(v.Get("reasoning_content")); len(text) > 0 {
+		return text
+	}
+	return RawText(v.Get("reasoning"))
+}
+
 // IsFinishReason reports whether a finish_reason is one: some backends write an empty
 // text where others write null.
 func IsFinishReason(v jsonscan.Value) bool {

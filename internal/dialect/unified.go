@@ -3,6 +3,7 @@ package dialect
 import (
 	"crypto/rand"
 
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -151,6 +152,21 @@ type Usage struct {
 	// Cached counts tokens of the prompt that were found in a cache, and Reasoning
 	// those of the completion that were thoughts; below 0 means that it is not told.
 	Cached, Reasoning int64
+}
+
+// ReadUsage reads the usage of a completion. A part that is not told, or that is more than
+// the whole, is 0.
+func ReadUsage(v jsonscan.Value) Usage {
+	u := Usage{Usage: schema.ReadUsage(v)}
+	part := func(group, name string, whole int64) int64 {
+		if n, ok := v.Get(group).Get(name).Int(); ok && n > 0 && n <= whole {
+			return n
+		}
+		return 0
+	}
+	u.Cached = part("prompt_tokens_details", "cached_tokens", u.Prompt)
+	u.Reasoning = part("completion_tokens_details", "reasoning_tokens", u.Completion)
+	return u
 }
 
 // Write writes the usage of a completion.

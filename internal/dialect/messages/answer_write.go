@@ -24,7 +24,7 @@ func (Client) Reply(req *schema.Request, reply *dialect.Reply) error {
 	beginMessage(&w, root.Get("id"), ask.model)
 	w.Name("content")
 	w.Array()
-	writeThinkingBlock(&w, ask, thoughtIn(message), signatureText(message))
+	writeThinkingBlock(&w, ask, dialect.ThinkingIn(message), signatureText(message))
 	if text := message.Get("content"); len(dialect.RawText(text)) > 0 {
 		w.Open(`{"type":"text","text":`)
 		w.Raw(text.Raw())
@@ -100,14 +100,6 @@ func callID(call jsonscan.Value) []byte {
 // signatureText returns the signature of a message, delta or call that must come back.
 func signatureText(v jsonscan.Value) []byte {
 	return v.Get("extra_content").Get("google").Get("thought_signature").Text()
-}
-
-// thoughtIn returns what a message or delta has of the model's thinking, escaped.
-func thoughtIn(v jsonscan.Value) []byte {
-	if text := dialect.RawText(v.Get("reasoning_content")); len(text) > 0 {
-		return text
-	}
-	return dialect.RawText(v.Get("reasoning"))
 }
 
 // inputOf returns the input of a call, which is an object here. A text that is none,
@@ -212,15 +204,8 @@ type counts struct{ input, cached, output, thinking int64 }
 
 // readCounts reads the usage of a completion.
 func readCounts(usage jsonscan.Value) counts {
-	report := schema.ReadUsage(usage)
-	c := counts{input: report.Prompt, output: report.Completion}
-	if n, ok := usage.Get("prompt_tokens_details").Get("cached_tokens").Int(); ok && n > 0 && n <= c.input {
-		c.input, c.cached = c.input-n, n
-	}
-	if n, ok := usage.Get("completion_tokens_details").Get("reasoning_tokens").Int(); ok && n > 0 && n <= c.output {
-		c.thinking = n
-	}
-	return c
+	u := dialect.ReadUsage(usage)
+	return counts{input: u.Prompt - u.Cached, cached: u.Cached, output: u.Completion, thinking: u.Reasoning}
 }
 
 func (c counts) write(w *jsonwrite.Writer) {

@@ -163,7 +163,7 @@ func (e *clientEvents) chunk(root jsonscan.Value) {
 		return // one answer was asked for
 	}
 	delta := choice.Get("delta")
-	if thought := thoughtIn(delta); len(thought) > 0 && !e.ask.hidesThinking {
+	if thought := dialect.ThinkingIn(delta); len(thought) > 0 && !e.ask.hidesThinking {
 		e.thought(thought)
 	}
 	if text := dialect.RawText(delta.Get("content")); len(text) > 0 {

@@ -134,17 +134,9 @@ func (Pass) Reply(req *schema.Request, answer dialect.Answer, reply *dialect.Rep
 	var usage anthropic.TokenCounts
 	usage.Read(root.Get("usage"))
 	reply.Usage = usage.Report()
-	reply.Edits = renameModel(reply.Edits[:0], root, req.Source.Body.Root().Get("model").Raw())
+	reply.Edits = dialect.RenameModel(reply.Edits[:0], root, req.Source.Body.Root().Get("model").Raw())
 	reply.Segments = reply.Doc.Splice(reply.Segments[:0], reply.Edits)
 	return nil
-}
-
-// renameModel gives a message the client's name of the model.
-func renameModel(edits []jsonscan.Edit, message jsonscan.Value, name []byte) []jsonscan.Edit {
-	if model := message.Get("model"); model.Given() && !bytes.Equal(model.Raw(), name) {
-		edits = append(edits, model.Replace(name))
-	}
-	return edits
 }
 
 // Split makes events of a message that was given whole although a stream was asked
@@ -304,7 +296,7 @@ func (e *passedEvents) pass(event dialect.Event) error {
 	switch string(kind) {
 	case "message_start":
 		e.usage.Read(root.Get("message").Get("usage"))
-		e.edits = renameModel(e.edits, root.Get("message"), e.model)
+		e.edits = dialect.RenameModel(e.edits, root.Get("message"), e.model)
 	case "message_delta":
 		e.usage.Read(root.Get("usage"))
 		e.finished = e.finished || dialect.IsFinishReason(root.Get("delta").Get("stop_reason"))

@@ -48,18 +48,10 @@ func (Responses) Reply(req *schema.Request, answer dialect.Answer, reply *dialec
 		return fmt.Errorf("%w: no output", dialect.ErrInvalid)
 	}
 	reply.Usage = schema.ReadUsage(root.Get("usage"))
-	reply.Edits = renameResponse(reply.Edits[:0], root, jsonwrite.AppendText(nil, req.Model))
+	reply.Edits = dialect.RenameModel(reply.Edits[:0], root, jsonwrite.AppendText(nil, req.Model))
 	reply.Segments = reply.Doc.Splice(reply.Segments[:0], reply.Edits)
 	noteResponse(req.Source.Passed, root)
 	return nil
-}
-
-// renameResponse adds the edit that gives a response another name of the model.
-func renameResponse(edits []jsonscan.Edit, response jsonscan.Value, model []byte) []jsonscan.Edit {
-	if name := response.Get("model"); name.Given() && !bytes.Equal(name.Raw(), model) {
-		return append(edits, name.Replace(model))
-	}
-	return edits
 }
 
 // noteResponse tells the id of a response that is passed on.
@@ -147,7 +139,7 @@ func (e *responseEvents) write(event dialect.Event) error {
 		if err := e.inspect(root, name); err != nil {
 			return err
 		}
-		e.edits = renameResponse(e.edits[:0], root.Get("response"), e.model)
+		e.edits = dialect.RenameModel(e.edits[:0], root.Get("response"), e.model)
 	} else {
 		e.edits = e.edits[:0]
 	}

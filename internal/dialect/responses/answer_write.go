@@ -95,9 +95,9 @@ const (
 // outcome is how a response stands.
 type outcome struct {
 	status string
-	reason string        // why it is incomplete
-	err    *schema.Error // why it failed
-	usage  *usage        // nil while it is not known
+	reason string         // why it is incomplete
+	err    *schema.Error  // why it failed
+	usage  *dialect.Usage // nil while it is not known
 }
 
 // beginResponse writes a response up to the items of its output.
@@ -144,7 +144,7 @@ func (r *Request) endResponse(w *jsonwrite.Writer, o outcome) {
 	if o.usage == nil {
 		w.Literal("null")
 	} else {
-		o.usage.write(w)
+		writeUsage(w, o.usage)
 	}
 	if r.echo != nil {
 		w.Raw(r.echo)
@@ -171,48 +171,28 @@ func errorCode(err *schema.Error) string {
 	return "server_error"
 }
 
-// usage is what a response cost.
-type usage struct{ input, cached, output, reasoning, total int64 }
-
-// readUsage reads the usage of a completion; what is not there is 0.
-func readUsage(v jsonscan.Value) *usage {
+// readUsage reads the usage of a completion, nil if it has none.
+func readUsage(v jsonscan.Value) *dialect.Usage {
 	if v.Kind() != jsonscan.Object {
 		return nil
 	}
-	u := &usage{
-		input:     countIn(v.Get("prompt_tokens")),
-		cached:    countIn(v.Get("prompt_tokens_details").Get("cached_tokens")),
-		output:    countIn(v.Get("completion_tokens")),
-		reasoning: countIn(v.Get("completion_tokens_details").Get("reasoning_tokens")),
-		total:     countIn(v.Get("total_tokens")),
-	}
-	if u.total == 0 {
-		u.total = u.input + u.output
-	}
-	return u
+	u := dialect.ReadUsage(v)
+	return &u
 }
 
-func countIn(v jsonscan.Value) int64 {
-	n, ok := dialect.TokenCount(v)
-	if !ok {
-		return 0
-	}
-	return n
-}
-
-func (u *usage) write(w *jsonwrite.Writer) {
+func writeUsage(w *jsonwrite.Writer, u *dialect.Usage) {
 	w.Open(`{"input_tokens":`)
-	w.Int(u.input)
+	w.Int(u.Prompt)
 	w.Open(`"input_tokens_details":{"cached_tokens":`)
-	w.Int(u.cached)
+	w.Int(u.Cached)
 	w.Close(`,"cache_write_tokens":0}`)
 	w.Name("output_tokens")
-	w.Int(u.output)
+	w.Int(u.Completion)
 	w.Open(`"output_tokens_details":{"reasoning_tokens":`)
-	w.Int(u.reasoning)
+	w.Int(u.Reasoning)
 	w.EndObject()
 	w.Name("total_tokens")
-	w.Int(u.total)
+	w.Int(u.Total)
 	w.EndObject()
 }
 
@@ -240,7 +220,7 @@ func (r *Request) answer(completion jsonscan.Value, reply *dialect.Reply) error 
 		end.status = incomplete
 	}
 	if end.usage == nil {
-		end.usage = &usage{}
+		end.usage = new(dialect.Usage)
 	}
 	const rest = 1024 // about how long a response with an item is without what was said
 	a := answer{req: r, reason: end.reason}
@@ -284,7 +264,7 @@ func (a *answer) addMessage(message, logprobs jsonscan.Value) {
 			kept.calls = append(kept.calls, signedCall{c.Get("id").Raw(), extra.Raw()})
 		}
 	}
-	if thinking := thinkingIn(message); len(thinking) > 0 || !kept.empty() {
+	if thinking := dialect.ThinkingIn(message); len(thinking) > 0 || !kept.empty() {
 		writeReasoningItem(&a.Writer, a.next(reasoningPrefix), thinking, &kept)
 	}
 	for image := message.Get("images").First(); image.Kind() != jsonscan.Absent; image = image.Next() {
@@ -350,14 +330,6 @@ func argumentsIn(v jsonscan.Value) []byte {
 		return quoted[1 : len(quoted)-1]
 	}
 	return dialect.RawText(v)
-}
-
-// thinkingIn returns what the model thought, escaped.
-func thinkingIn(message jsonscan.Value) []byte {
-	if text := dialect.RawText(message.Get("reasoning_content")); len(text) > 0 {
-		return text
-	}
-	return dialect.RawText(message.Get("reasoning"))
 }
 
 // imageData returns the content of an image, in base64, nil if there is none.

@@ -28,7 +28,7 @@ type Stream struct {
 	kept state
 
 	finish string // why the model ended
-	usage  *usage
+	usage  *dialect.Usage
 	size   int                 // of the texts that are kept for the end
 	like   dialect.TextPattern // chunks that bring nothing but text
 }
@@ -124,7 +124,7 @@ func (s *Stream) Chunk(chunk []byte) ([]byte, error) {
 
 // addDelta adds what a chunk brings, in the order in which models produce it.
 func (s *Stream) addDelta(delta, logprobs jsonscan.Value) error {
-	if thinking := thinkingIn(delta); len(thinking) > 0 {
+	if thinking := dialect.ThinkingIn(delta); len(thinking) > 0 {
 		if err := s.addThinking(thinking); err != nil {
 			return err
 		}
@@ -175,7 +175,7 @@ func (s *Stream) End() (events, response []byte) {
 		s.closeItem(status)
 	}
 	if s.usage == nil {
-		s.usage = &usage{}
+		s.usage = new(dialect.Usage)
 	}
 	from, to := s.response("response."+status, outcome{status: status, reason: reason, usage: s.usage}, s.done.Out)
 	return s.out, s.out[from:to]

@@ -100,43 +100,48 @@ func (l *toolList) addNamespace(list jsonscan.Value, namespace string) *schema.E
 
 // addFunction adds a function.
 func (l *toolList) addFunction(t jsonscan.Value, namespace string) *schema.Error {
-	name := t.Get("name")
-	if len(dialect.RawText(name)) == 0 {
-		return schema.MissingParameter("name")
+	name, flat, w, err := beginTool(t, namespace)
+	if err != nil {
+		return err
 	}
-	flat := flatName(namespace, string(name.Text()))
-	w := jsonwrite.Writer{Out: make([]byte, 0, len(t.Raw())+64)}
-	w.Open(`{"type":"function","function":{`)
-	w.Name("name")
-	w.Text([]byte(flat))
 	w.Field("description", t.Get("description"))
 	w.Field("parameters", t.Get("parameters"))
 	w.Field("strict", t.Get("strict"))
 	w.Close("}}")
 	l.offer(flat, w.Out)
 	if namespace != "" {
-		l.rename(flat, tool{name: string(name.Text()), namespace: namespace})
+		l.rename(flat, tool{name: name, namespace: namespace})
 	}
 	return nil
 }
 
-// addCustom adds a tool that takes free text, as a function that takes one text.
-func (l *toolList) addCustom(t jsonscan.Value, namespace string) *schema.Error {
-	name := t.Get("name")
-	if len(dialect.RawText(name)) == 0 {
-		return schema.MissingParameter("name")
+// beginTool writes a tool up to its name, as a function, and returns the name that the
+// client gave it and the one under which it is offered.
+func beginTool(t jsonscan.Value, namespace string) (name, flat string, w jsonwrite.Writer, err *schema.Error) {
+	if len(dialect.RawText(t.Get("name"))) == 0 {
+		return "", "", w, schema.MissingParameter("name")
 	}
-	flat := flatName(namespace, string(name.Text()))
-	w := jsonwrite.Writer{Out: make([]byte, 0, len(t.Raw())+256)}
+	name = string(t.Get("name").Text())
+	flat = flatName(namespace, name)
+	w.Out = make([]byte, 0, len(t.Raw())+256)
 	w.Open(`{"type":"function","function":{`)
 	w.Name("name")
 	w.Text([]byte(flat))
+	return name, flat, w, nil
+}
+
+// addCustom adds a tool that takes free text, as a function that takes one text.
+func (l *toolList) addCustom(t jsonscan.Value, namespace string) *schema.Error {
+	name, flat, w, err := beginTool(t, namespace)
+	if err != nil {
+		return err
+	}
 	w.Name("description")
 	w.Escaped(customDescription(t))
 	w.Literal(`"parameters":{"type":"object","properties":{"input":{"type":"string","description":"The input of the tool, as plain text."}},"required":["input"],"additionalProperties":false}`)
 	w.Close("}}")
 	l.offer(flat, w.Out)
-	l.rename(flat, tool{name: string(name.Text()), namespace: namespace, custom: true})
+	l.rename(flat, tool{name: name, namespace: namespace, custom: true})
 	return nil
 }
 
