@@ -204,7 +204,7 @@ func TestAnAnswerThatIsMadeOfAnotherIsInOtherMemory(t *testing.T) {
 			if got := string(reply.Segments[0]); len(reply.Segments) != 1 || got != `of {"a":1}` {
 				t.Fatalf("%q", reply.Segments)
 			}
-			if unified, err = reply.Unified(); err == nil {
+			if _, err := reply.Unified(); err == nil {
 				t.Fatal("the text was scanned again and is JSON")
 			}
 			reply.Set(append(reply.Room(0), `{"a":1}`...))
