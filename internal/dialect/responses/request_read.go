@@ -3,6 +3,7 @@ package responses
 import (
 	"bytes"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
@@ -183,7 +184,7 @@ func keptElsewhere(id, model, asked string) *schema.Error {
 func shorten(text string) string {
 	const most = 80
 	if len(text) > most {
-		return text[:most] + "…"
+		return strings.ToValidUTF8(text[:most], "") + "…"
 	}
 	return text
 }

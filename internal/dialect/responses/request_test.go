@@ -302,3 +302,11 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+func TestALongIDIsNotCutWithinACharacter(t *testing.T) {
+	_, err := read(t, `{"input":"a","previous_response_id":"a`+strings.Repeat("é", 100)+`"}`, nil)
+	var known *schema.Error
+	if !errors.As(err, &known) || !strings.Contains(known.Message, "'a"+strings.Repeat("é", 39)+"…'") {
+		t.Errorf("told %v", err)
+	}
+}
