@@ -64,12 +64,13 @@ type Setup struct {
 // netHTTP is the name of tests in which net/http serves everything.
 const netHTTP = "net-http"
 
-// BothWays runs a test twice: as the gateway serves requests, and with all of them
-// served by net/http.
+// BothWays runs a test twice: as the gateway serves requests, and, unless only quick
+// tests run, with all of them served by net/http.
 func BothWays(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
-	for _, way := range []string{"front", netHTTP} {
-		t.Run(way, test)
+	t.Run("front", test)
+	if !testing.Short() {
+		t.Run(netHTTP, test)
 	}
 }
 

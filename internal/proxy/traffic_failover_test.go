@@ -17,7 +17,7 @@ import (
 // race detector sees all there is to see after a few; how many attempts come of them
 // says something when there are so many that the retries saved up before weigh little.
 func callsInAnOutage() (calls int, isMeasured bool) {
-	if gatewaytest.RaceEnabled {
+	if gatewaytest.RaceEnabled || testing.Short() {
 		return 3, false
 	}
 	return 15, true

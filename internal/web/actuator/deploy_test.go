@@ -141,6 +141,9 @@ func TestDashboardAndAlertsAskForWhatExists(t *testing.T) {
 // answer to every query of the dashboard and of the alerts.
 func TestPrometheusAnswersEveryPanel(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("starts a server")
+	}
 	prometheus, err := exec.LookPath("prometheus")
 	if err != nil {
 		t.Skip("prometheus is not installed")
