@@ -178,6 +178,21 @@ func listShapes(field, rest string) map[string]costShape {
 	return shapes
 }
 
+// madeOnce lets shapes keep what they have made, because each is put to many adapters.
+func madeOnce(groups []map[string]costShape) {
+	for _, group := range groups {
+		for name, shape := range group {
+			made := map[int]string{}
+			group[name] = func(size int) string {
+				if made[size] == "" {
+					made[size] = shape(size)
+				}
+				return made[size]
+			}
+		}
+	}
+}
+
 // some keeps the shapes that are named.
 func some(shapes map[string]costShape, names ...string) map[string]costShape {
 	maps.DeleteFunc(shapes, func(name string, _ costShape) bool { return !slices.Contains(names, name) })
@@ -197,6 +212,9 @@ func TestCostOfARequestGrowsWithItsSizeOnly(t *testing.T) {
 	read := map[schema.ServiceType]func(*schema.Request, []byte) error{
 		schema.Chat: (*schema.Request).ParseChat, schema.Embedding: (*schema.Request).ParseEmbedding, schema.Rerank: (*schema.Request).ParseRerank,
 		schema.TTS: (*schema.Request).ParseSpeech, schema.ImgGen: (*schema.Request).ParseImage,
+	}
+	for _, groups := range shapes {
+		madeOnce(groups)
 	}
 	speakers := map[string]bool{}
 	for _, kind := range table {
