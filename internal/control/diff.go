@@ -141,8 +141,10 @@ func merged(a, b map[string]backend.Secret) map[string]backend.Secret {
 }
 
 func compareFields(at Difference, before, after map[string]any) []Difference {
+	names := maps.Clone(before)
+	maps.Copy(names, after)
 	var found []Difference
-	for _, name := range slices.Sorted(maps.Keys(after)) {
+	for _, name := range slices.Sorted(maps.Keys(names)) {
 		if before[name] != after[name] {
 			at.Field, at.Kind, at.From, at.To = name, Changed, before[name], after[name]
 			found = append(found, at)
@@ -152,7 +154,7 @@ func compareFields(at Difference, before, after map[string]any) []Difference {
 }
 
 // fieldsOf returns the single values of settings by their names, such as
-// rateLimit.capacity.
+// rateLimit.capacity; a list is one value. A name that is absent has no value.
 func fieldsOf(settings any) map[string]any {
 	// Settings can always be encoded.
 	data, _ := json.Marshal(settings)
@@ -169,7 +171,12 @@ func flatten(prefix string, tree map[string]any, flat map[string]any) {
 		case map[string]any:
 			flatten(prefix+name+".", v, flat)
 		case []any:
-			// Lists are compared element by element, elsewhere.
+			// Instances were taken out; the other lists hold names.
+			names := make([]string, len(v))
+			for i, element := range v {
+				names[i] = fmt.Sprint(element)
+			}
+			flat[prefix+name] = strings.Join(names, ", ")
 		default:
 			flat[prefix+name] = v
 		}

@@ -23,3 +23,20 @@ func TestLargeNumbersAreWrittenOut(t *testing.T) {
 		t.Errorf("a fraction is %v", got)
 	}
 }
+
+func TestReplacedNamesAreBothInTheSummary(t *testing.T) {
+	before, after := config.DefaultService(), config.DefaultService()
+	before.Aliases = map[string]string{"fast": "llama", "old": "llama"}
+	after.Aliases = map[string]string{"fast": "qwen", "new": "llama"}
+	before.Fallbacks = map[string][]string{"llama": {"qwen"}, "qwen": {"phi"}}
+	after.Fallbacks = map[string][]string{"llama": {"phi", "qwen"}}
+	found := Compare(Services{schema.Chat: before}, Services{schema.Chat: after})
+	want := "chat: aliases.fast llama→qwen, aliases.new (none)→llama, aliases.old llama→(none), " +
+		"fallbacks.llama qwen→phi, qwen, fallbacks.qwen phi→(none)"
+	if got := summarize(found); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if again := Compare(Services{schema.Chat: after}, Services{schema.Chat: after}); len(again) != 0 {
+		t.Errorf("equal configurations differ in %v", again)
+	}
+}
