@@ -132,6 +132,17 @@ func TestCallersCanReadTheirOwnIdentity(t *testing.T) {
 			}
 		}
 	}
+	var roles []struct {
+		Role        string
+		Permissions []string
+	}
+	data := secured.API("GET", "/api/auth/roles", "", "Authorization", "Bearer viewer-token").Is(t, 200).Data
+	if err := json.Unmarshal(data, &roles, json.MatchCaseInsensitiveNames(true)); err != nil || len(roles) != 3 ||
+		roles[0].Role != "VIEWER" || slices.Contains(roles[0].Permissions, "config:type:write") ||
+		roles[1].Role != "OPERATOR" || !slices.Contains(roles[1].Permissions, "config:type:write") ||
+		roles[2].Role != "ADMIN" || !slices.Contains(roles[2].Permissions, "auth:token:manage") {
+		t.Errorf("roles: %+v %v", roles, err)
+	}
 	if answer := secured.Do("GET", "/api/auth/me", ""); answer.Status != 401 {
 		t.Errorf("nobody: %d", answer.Status)
 	}

@@ -189,6 +189,9 @@ func (t *routeTable) addCredentials() {
 	t.unversioned("GET /api/auth/me", access.ReadSelf, a.Self, web.Operation{
 		Summary: "Who sends this request, and what that role may do", Reply: selfView{},
 	})
+	t.unversioned("GET /api/auth/roles", access.ReadSelf, a.Roles, web.Operation{
+		Summary: "The roles of management tokens, and the permissions of each", Reply: []roleView{},
+	})
 	t.unversioned("POST /api/auth/session", access.UseSession, a.BeginSession, web.Operation{
 		Summary: "Exchange the management token of this request for a session, which a browser keeps in a cookie that scripts cannot read; where security is off, there are none (400)",
 		Reply:   sessionView{}, Status: http.StatusCreated,

@@ -26,6 +26,21 @@ func (a *API) Self(q *Request) (Reply, error) {
 	}}, nil
 }
 
+// roleView is a role and the codes that it holds.
+type roleView struct {
+	Role        access.Role         `json:"role"`
+	Permissions []access.Permission `json:"permissions"`
+}
+
+// Roles answers GET /api/auth/roles.
+func (a *API) Roles(*Request) (Reply, error) {
+	views := []roleView{}
+	for role := access.Viewer; role.Valid(); role++ {
+		views = append(views, roleView{role, role.Permissions()})
+	}
+	return Reply{message: "The roles, the least first.", data: views}, nil
+}
+
 // sessionView is the data of a reply that begins or ends a session. The session itself
 // is in the cookie only.
 type sessionView struct {
