@@ -1,6 +1,7 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { useCallback } from 'react'
 import { useI18n } from '@/i18n'
+import { markStep } from '@/shell/steps'
 import { useToast } from '@/ui/feedback'
 import { api, ApiError, data } from './client'
 import type { Change, Instance, InstanceChanges, InstanceInput, ServiceInput, ServiceType } from './types'
@@ -57,10 +58,11 @@ export function useEdit() {
   const client = useQueryClient()
   const refresh = useCallback(() => Promise.all(['config', 'versions', 'explain', 'shares'].map((key) => client.invalidateQueries({ queryKey: [key] }))), [client])
   return useMutation({
-    mutationFn: async ({ edit, version }: { edit: Edit; version?: number; said?: string }) => send(edit, version),
+    mutationFn: async ({ edit, version }: { edit: Edit; version?: number; undoTo?: number; said?: string }) => send(edit, version),
     // A conflict is shown with what the others have saved.
     onError: (error) => (error instanceof ApiError && error.status === 409 ? refresh() : undefined),
-    onSuccess: async (change, { edit, version, said }) => {
+    onSuccess: async (change, { edit, version, undoTo = version, said }) => {
+      if (edit.kind === 'rollback') markStep('roll')
       await refresh()
       if (said === undefined) return
       const number = change.version ?? 0
@@ -69,14 +71,17 @@ export function useEdit() {
         return
       }
       const undo =
-        version === undefined || edit.kind === 'rollback'
+        undoTo === undefined || edit.kind === 'rollback'
           ? undefined
           : {
               label: t('common.undo'),
               run: () =>
-                void send({ kind: 'rollback', version }, undefined)
+                void send({ kind: 'rollback', version: undoTo }, undefined)
                   .then(refresh)
-                  .then(() => toast(t('ver.rolled', { n: version }))),
+                  .then(() => {
+                    markStep('roll')
+                    toast(t('ver.rolled', { n: undoTo }))
+                  }),
             }
       toast(t('services.saved', { what: said === '' ? '' : `${said} `, n: number }).trim(), undo)
     },

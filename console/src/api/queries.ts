@@ -2,7 +2,7 @@
 // is kept.
 import { queryOptions } from '@tanstack/react-query'
 import { api, body, data, versioned } from './client'
-import type { Key, Service, ServiceType, Share, Usage, Version } from './types'
+import type { Key, Service, ServiceType, Share, Token, Usage, Version } from './types'
 
 export type Config = Partial<Record<ServiceType, Service>>
 
@@ -67,6 +67,25 @@ export const explain = (service: ServiceType, model: string) =>
     queryFn: ({ signal }) => data(api.GET('/api/route/explain', { params: { query: { service, model } }, signal })),
   })
 
+/** The requests of each instance in the last five minutes, in steps of ten seconds, by "service instanceId". */
+export const instanceTraffic = queryOptions({
+  queryKey: ['series', 'instances'],
+  refetchInterval: 5000,
+  queryFn: async ({ signal }) => {
+    const reply = await body(api.GET('/api/monitoring/series', { params: { query: { metric: 'requests', by: 'instance', range: '5m' } }, signal }))
+    return new Map(
+      reply.series.map((one) => {
+        const values = one.requests?.answered ?? []
+        const sums = Array.from({ length: Math.ceil(values.length / 10) }, (_, step) => {
+          const part = values.slice(step * 10, step * 10 + 10).filter((value): value is number => value !== null)
+          return part.length === 0 ? null : part.reduce((sum, value) => sum + value, 0)
+        })
+        return [`${one.service} ${one.instanceId}`, sums] as const
+      }),
+    )
+  },
+})
+
 /** What went wrong lately, grouped by the gateway; the latest first. */
 export const problems = queryOptions({
   queryKey: ['problems'],
@@ -84,6 +103,17 @@ export const shares = queryOptions({
 export const keys = queryOptions({
   queryKey: ['keys'],
   queryFn: async ({ signal }) => (await data(api.GET('/api/auth/keys', { signal }))) as Key[],
+})
+
+export const tokens = queryOptions({
+  queryKey: ['tokens'],
+  queryFn: async ({ signal }) => (await data(api.GET('/api/auth/tokens', { signal }))) as Token[],
+})
+
+export const roles = queryOptions({
+  queryKey: ['roles'],
+  staleTime: Number.POSITIVE_INFINITY,
+  queryFn: ({ signal }) => data(api.GET('/api/auth/roles', { signal })),
 })
 
 export const quotaConfig = queryOptions({

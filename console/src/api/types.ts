@@ -67,4 +67,6 @@ export function toCall(call: Schemas['Call']): Call {
 
 /** What may be said about a key when it is issued or changed. */
 export type KeyInput = Schemas['KeyRequest']
+export type Token = Schemas['Token']
+export type TokenInput = Schemas['TokenRequest']
 export type BudgetUse = Schemas['BudgetUse']

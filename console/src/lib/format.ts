@@ -21,10 +21,9 @@ export function digits(value: number, lang = 'en'): string {
 /** A rate such as 18.1 or 0.4; below ten one decimal is enough to compare rows. */
 export function rate(value: number | null | undefined, lang = 'en'): string {
   if (value === null || value === undefined || !Number.isFinite(value)) return missing
-  return new Intl.NumberFormat(lang, {
-    minimumFractionDigits: value < 100 ? 1 : 0,
-    maximumFractionDigits: value < 100 ? 1 : 0,
-  }).format(value)
+  // A request or two a minute is not none.
+  const places = value >= 100 ? 0 : value > 0 && value < 0.095 ? 2 : 1
+  return new Intl.NumberFormat(lang, { minimumFractionDigits: places, maximumFractionDigits: places }).format(value)
 }
 
 /** A share or an error rate of 0 to 1, as "33.4 %", "100 %" or "0.0 %". */

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link, Outlet, useNavigate, useRouterState } from '@tanstack/react-router'
-import { Contrast, Ellipsis, Globe, Search as SearchIcon, UserRound } from 'lucide-react'
+import { Code, Contrast, Ellipsis, Globe, Search as SearchIcon, UserRound } from 'lucide-react'
 import { useEffect, useMemo, useState } from 'react'
 import { info } from '@/api/queries'
 import { useI18n, type Language } from '@/i18n'
@@ -8,6 +8,7 @@ import { useLive, useNow } from '@/live/context'
 import { text, duration } from '@/lib/format'
 import { BreakerGlyph, Mark } from '@/ui/glyphs'
 import { Kbd, Menu } from '@/ui/parts'
+import { ApiCalls, ApiCallsContext, type ApiCall } from './api-calls'
 import { FactContext } from './fact'
 import { Help } from './help'
 import { pages, running, usePages, type Page } from './pages'
@@ -25,6 +26,8 @@ export function Layout() {
   const [fact, setFact] = useState('')
   const [palette, setPalette] = useState(false)
   const [help, setHelp] = useState(false)
+  const [asApi, setAsApi] = useState(false)
+  const [calls] = useState(() => new Map<symbol, readonly ApiCall[]>())
   const path = useRouterState({ select: (state) => state.location.pathname })
   const page = path === '/docs/api' ? docsPage : pages.find((candidate) => candidate.path === path)
   useShortcuts({ openPalette: () => setPalette(true), openHelp: () => setHelp(true) })
@@ -33,6 +36,7 @@ export function Layout() {
   }, [page, t])
   return (
     <FactContext.Provider value={setFact}>
+      <ApiCallsContext.Provider value={calls}>
       <div className="app">
         <a className="skip" href="#main">
           {t('app.skip')}
@@ -50,6 +54,9 @@ export function Layout() {
               </span>
             </button>
             <LiveDot />
+            <button type="button" className="btn ghost icon onlydesk" aria-label={t('api.title')} title={t('api.title')} onClick={() => setAsApi(true)}>
+              <Code className="ic" aria-hidden />
+            </button>
             <LanguageMenu />
             <ThemeMenu />
             <PersonMenu />
@@ -61,8 +68,10 @@ export function Layout() {
         </div>
         <Tabbar path={path} />
       </div>
-      {palette && <Palette onClose={() => setPalette(false)} />}
+      {palette && <Palette onClose={() => setPalette(false)} onApi={() => setAsApi(true)} />}
       {help && <Help onClose={() => setHelp(false)} />}
+      {asApi && <ApiCalls onClose={() => setAsApi(false)} />}
+      </ApiCallsContext.Provider>
     </FactContext.Provider>
   )
 }

@@ -1,5 +1,5 @@
 import { useNavigate } from '@tanstack/react-router'
-import { Contrast, Globe, List, Search as SearchIcon, Terminal } from 'lucide-react'
+import { Code, Contrast, Globe, List, Search as SearchIcon, Terminal } from 'lucide-react'
 import { useMemo, useState, type ReactNode } from 'react'
 import { useI18n, type Key } from '@/i18n'
 import { shorten } from '@/lib/format'
@@ -19,11 +19,11 @@ interface Item {
 }
 
 /** Jumps to pages, models, instances and calls, and runs actions. */
-export function Palette({ onClose }: { onClose(): void }) {
+export function Palette({ onClose, onApi }: { onClose(): void; onApi(): void }) {
   const { t } = useI18n()
   const [query, setQuery] = useState('')
   const [active, setActive] = useState(0)
-  const items = useItems(query.trim())
+  const items = useItems(query.trim(), onApi)
   const index = Math.min(active, items.length - 1)
   const run = (item: Item | undefined) => {
     if (item === undefined) return
@@ -84,7 +84,7 @@ export function Palette({ onClose }: { onClose(): void }) {
   )
 }
 
-function useItems(query: string): Item[] {
+function useItems(query: string, onApi: () => void): Item[] {
   const { t, lang, setLang } = useI18n()
   const { shown, setTheme } = usePreferences()
   const { snapshot, calls } = useLive()
@@ -139,6 +139,7 @@ function useItems(query: string): Item[] {
         })
       }
     }
+    if (has(t('api.title'))) items.push({ group: 'palette.actions', icon: <Code className="ic" aria-hidden />, label: t('api.title'), run: onApi })
     if (has(t('palette.theme'))) {
       items.push({ group: 'palette.actions', icon: <Contrast className="ic" aria-hidden />, label: t('palette.theme'), run: () => setTheme(shown === 'dark' ? 'light' : 'dark') })
     }
@@ -146,5 +147,5 @@ function useItems(query: string): Item[] {
       items.push({ group: 'palette.actions', icon: <Globe className="ic" aria-hidden />, label: t('palette.lang'), run: () => setLang(lang === 'en' ? 'zh' : 'en') })
     }
     return items
-  }, [query, t, lang, setLang, shown, setTheme, snapshot, calls, navigate, pages])
+  }, [query, t, lang, setLang, shown, setTheme, snapshot, calls, navigate, pages, onApi])
 }

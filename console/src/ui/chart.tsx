@@ -75,7 +75,8 @@ function drawGaps(plot: uPlot, step: number): void {
 function drawGrid(plot: uPlot): void {
   const { ctx, bbox } = plot
   const line = (fraction: number, style: string) => {
-    const y = Math.round(bbox.top + bbox.height * fraction) + 0.5
+    // The last line is on the canvas, not below it.
+    const y = Math.min(Math.round(bbox.top + bbox.height * fraction) + 0.5, bbox.top + bbox.height - 0.5)
     ctx.strokeStyle = style
     ctx.lineWidth = 1
     ctx.beginPath()

@@ -1,10 +1,11 @@
 import { Link } from '@tanstack/react-router'
 import { Check, ChevronDown, ChevronUp, X } from 'lucide-react'
-import { useMemo, useState, type ReactNode } from 'react'
+import { useEffect, useMemo, useState, type ReactNode } from 'react'
 import type { Call } from '@/api/types'
 import { T, useI18n, type I18n, type Key } from '@/i18n'
 import { axis as label, duration, overhead, splitId, stamp, text } from '@/lib/format'
 import { outcome } from '@/live/series'
+import { markStep } from '@/shell/steps'
 import { Drawer } from '@/ui/overlay'
 import { CopyButton, Value } from '@/ui/parts'
 import { strategyLabel } from '../services/strategies'
@@ -24,6 +25,7 @@ export function titleOf(call: Call, t: I18n['t']): string {
 export function CallDrawer({ call, onClose, onWalk }: { call: Call; onClose(): void; onWalk(step: 1 | -1): void }) {
   const { t } = useI18n()
   const [json, setJson] = useState(false)
+  useEffect(() => markStep('call'), [])
   return (
     <Drawer
       label={titleOf(call, t)}

@@ -9,6 +9,7 @@ import { clock, duration, percent, shorten, splitId, text } from '@/lib/format'
 import { oneOf } from '@/lib/url'
 import { useLive } from '@/live/context'
 import { endOf, outcome } from '@/live/series'
+import { usePageCalls } from '@/shell/api-calls'
 import { usePageFact } from '@/shell/fact'
 import { useSearchState } from '@/shell/search'
 import { ErrorNote } from '@/ui/feedback'
@@ -38,6 +39,8 @@ export default function Calls() {
   const filter = { q: search.q ?? '', show: oneOf(search.show, ['all', 'failed', 'slow'] as const), service: search.service ?? '', model: search.model ?? '' }
   const rows = useMemo(() => filterCalls(list, filter), [list, filter.q, filter.show, filter.service, filter.model]) // eslint-disable-line react-hooks/exhaustive-deps -- the parts of the filter
   const selected = search.call ?? ''
+  const question = new URLSearchParams({ limit: '100', ...(filter.service === '' ? {} : { service: filter.service }), ...(filter.model === '' ? {} : { model: filter.model }), ...(filter.q === '' ? {} : { q: filter.q }), ...(filter.show === 'failed' ? { status: 'error' } : {}) })
+  usePageCalls([...(selected === '' ? [] : [{ path: `/api/monitoring/calls/${encodeURIComponent(selected)}` }]), { path: `/api/monitoring/calls?${question.toString()}` }])
   const known = selected === '' ? undefined : (calls.find((call) => call.requestId === selected) ?? list.find((call) => call.requestId === selected))
   const asked = useQuery({
     queryKey: ['call', selected],

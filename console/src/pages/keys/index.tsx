@@ -1,200 +1,30 @@
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
-import { Plus } from 'lucide-react'
-import { useCallback, useState } from 'react'
-import { api, data, fieldErrors } from '@/api/client'
-import { keys, security } from '@/api/queries'
-import type { Key } from '@/api/types'
 import { useI18n } from '@/i18n'
-import { ago, stamp } from '@/lib/format'
-import { useNow } from '@/live/context'
+import { oneOf } from '@/lib/url'
 import { usePageFact } from '@/shell/fact'
 import { useSearchState } from '@/shell/search'
-import { ErrorNote, useToast } from '@/ui/feedback'
-import { SelectField } from '@/ui/field'
-import { Confirm, Dialog } from '@/ui/overlay'
-import { CodeBox, Name } from '@/ui/parts'
-import { KeyDrawer } from './drawer'
-import { budgetUnits, budgetWindows, limitNames } from './form'
+import { useMe } from '@/shell/session'
+import { Segments } from '@/ui/parts'
+import { ApiKeys } from './api-keys'
+import { Roles } from './roles'
+import { Tokens } from './tokens'
 
+const tabs = ['keys', 'tokens', 'roles'] as const
+
+/** Who may call, who may manage, and what each role may do. */
 export default function Keys() {
-  const { t, locale } = useI18n()
+  const { t } = useI18n()
   usePageFact(t('key.sum'))
   const [search, setSearch] = useSearchState()
-  const query = useQuery(keys)
-  const { data: guarded } = useQuery(security)
-  const now = useNow(30_000)
-  const toast = useToast()
-  const client = useQueryClient()
-  const [revoking, setRevoking] = useState<Key | null>(null)
-  const [issued, setIssued] = useState<Key | null>(null)
-  const [rotating, setRotating] = useState<Key | null>(null)
-  const close = useCallback(() => setSearch({ create: undefined, key: undefined }), [setSearch])
-  const list = query.data ?? []
-  /** What a key is confined to, as the API has it. */
-  const scope = (key: Key) => [key.services.join(', '), key.models.join(', '), key.addresses.join(', ')].filter((text) => text !== '')
-  const terms = (key: Key) => [
-    ...limitNames.filter((name) => key.limits[name] !== 0).map((name) => (key.limits[name] < 0 ? t('key.noLimit', { what: t(`key.limit.${name}`) }) : t(`key.term.${name}`, { n: new Intl.NumberFormat(locale).format(key.limits[name]) }))),
-    ...budgetWindows.flatMap((window) => budgetUnits.filter((unit) => key.budgets[window]?.[unit] !== undefined).map((unit) => `${key.budgets[window]![unit]} ${t(`key.budget.${unit}`)} / ${t(`key.window.${window}`)}`)),
-  ]
-  const editing = list.find((key) => key.id === search.key)
-  const drawer =
-    issued !== null ? null : search.create === '1' ? (
-      <KeyDrawer key="create" stored={null} onClose={close} onIssued={setIssued} onRotate={setRotating} onRevoke={setRevoking} />
-    ) : editing !== undefined ? (
-      <KeyDrawer key={editing.id} stored={editing} onClose={close} onIssued={setIssued} onRotate={setRotating} onRevoke={setRevoking} />
-    ) : null
+  const me = useMe()
+  // Without security nobody shows a token, and the gateway issues none.
+  if (me?.securityEnabled !== true) return <ApiKeys />
+  const tab = oneOf(search.tab, tabs)
   return (
-    <div className={drawer === null ? '' : 'split narrow'}>
-      <div className="list">
-      {guarded === false && (
-        <div className="note mb-4">
-          <div>
-            <b>{t('key.offTitle')}</b>
-            <div className="mb-2">{t('key.offText')}</div>
-            <CodeBox text={'security:\n  enabled: true'} />
-          </div>
-        </div>
-      )}
+    <>
       <div className="bar">
-        <span className="grow" />
-        <button type="button" className="btn pri" onClick={() => setSearch({ create: '1', key: undefined }, true)}>
-          <Plus className="ic" aria-hidden />
-          {t('key.create')}
-        </button>
+        <Segments label={t('nav.keys')} value={tab} options={tabs.map((value) => ({ value, label: t(`key.tab.${value}`) }))} onChange={(value) => setSearch({ tab: value === 'keys' ? undefined : value, create: undefined, key: undefined, issue: undefined })} />
       </div>
-      {query.error !== null && <ErrorNote error={query.error} title={t('error.load')} retry={() => void query.refetch()} />}
-      {query.data !== undefined && (
-        <div className="panel">
-          {list.length === 0 && <div className="muted p-4">{t('key.empty')}</div>}
-          {list.length > 0 && (
-            <table className="tbl fx kt">
-              <thead>
-                <tr>
-                  <th>{t('key.id')}</th>
-                  <th className="w-[84px]">{t('key.status')}</th>
-                  <th className="lo w-[104px]">{t('key.tenant')}</th>
-                  <th className="lo w-[22%]">{t('key.may')}</th>
-                  <th className="lo w-[20%]">{t('key.limits')}</th>
-                  <th className="lo w-[128px]">{t('key.expires')}</th>
-                  <th className="w-[120px]">{t('key.used')}</th>
-                </tr>
-              </thead>
-              <tbody>
-                {list.map((key) => (
-                  <tr key={key.id} className={`${key.status === 'ACTIVE' ? '' : 'off'} ${editing?.id === key.id ? 'sel' : ''}`} aria-selected={editing?.id === key.id}>
-                    <td className="cut nmtd">
-                      <button type="button" className="nmad" onClick={() => setSearch({ key: key.id, create: undefined }, true)}>
-                        <Name className="font-medium">{key.id}</Name>
-                        <span className="muted trunc">{t(`key.source.${key.source}`)}</span>
-                      </button>
-                    </td>
-                    <td>
-                      <span className={`tag ${key.status === 'ACTIVE' ? '' : 'off'}`}>{t(`key.${key.status}`)}</span>
-                    </td>
-                    <td className="lo cut" title={key.tenant}>{key.tenant === '' ? '–' : key.tenant}</td>
-                    <td className="lo cut" title={scope(key).join('; ')}>{scope(key).length === 0 ? <span className="muted">{t('key.all')}</span> : scope(key).join('; ')}</td>
-                    <td className="lo cut" title={terms(key).join(t('common.comma'))}>{terms(key).length === 0 ? <span className="muted">{t('key.byDefault')}</span> : terms(key).join(t('common.comma'))}</td>
-                    <td className="lo">{key.expiresAt ? stamp(key.expiresAt).slice(0, 16) : <span className="muted">{t('key.never')}</span>}</td>
-                    <td className="cut" title={t('key.callsToday', { n: key.callsToday })}>{key.lastUsedAt ? ago(key.lastUsedAt, now, locale) : <span className="muted">{t('key.unused')}</span>}</td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          )}
-        </div>
-      )}
-      {rotating !== null && issued === null && <RotateKey rotating={rotating} onClose={() => setRotating(null)} onIssued={(key) => { setRotating(null); setIssued(key) }} />}
-      {issued !== null && (
-        <IssuedKey
-          issued={issued}
-          onClose={() => {
-            toast(t(issued.rotatedAt === undefined ? 'key.made' : 'key.isRotated', { id: issued.id }))
-            setIssued(null)
-            close()
-          }}
-        />
-      )}
-      {revoking !== null && (
-        <Confirm
-          title={t('key.revokeTitle', { id: revoking.id })}
-          action={t('key.revoke')}
-          onClose={() => setRevoking(null)}
-          onConfirm={async () => {
-            await data(api.DELETE('/api/auth/keys/{id}', { params: { path: { id: revoking.id } } }) as never)
-            await client.invalidateQueries({ queryKey: ['keys'] })
-            toast(t('key.revoked', { id: revoking.id }))
-            close()
-          }}
-        >
-          {t('key.revokeText')}
-        </Confirm>
-      )}
-      </div>
-      {drawer}
-    </div>
-  )
-}
-
-/** A new text for a key; the old one stays good for a while, so that programs can be changed one by one. */
-function RotateKey({ rotating, onClose, onIssued }: { rotating: Key; onClose(): void; onIssued(key: Key): void }) {
-  const { t } = useI18n()
-  const client = useQueryClient()
-  const [overlap, setOverlap] = useState<Overlap>('24h')
-  const rotate = useMutation({
-    mutationFn: () => data(api.POST('/api/auth/keys/{id}/rotate', { params: { path: { id: rotating.id } }, body: { overlap } })) as Promise<Key>,
-    onSuccess: async (key) => {
-      await client.invalidateQueries({ queryKey: ['keys'] })
-      onIssued(key)
-    },
-  })
-  const title = t('key.rotateTitle', { id: rotating.id })
-  return (
-    <Dialog open onClose={onClose} label={title}>
-      <form
-        className="in"
-        onSubmit={(event) => {
-          event.preventDefault()
-          rotate.mutate()
-        }}
-      >
-        <h2>{title}</h2>
-        <p className="soft">{t('key.rotateText')}</p>
-        <SelectField<Overlap> label={t('key.overlap')} name="overlap" value={overlap} error={fieldErrors(rotate.error).overlap} options={overlaps.map((value) => ({ value, label: t(`key.overlap.${value}`) }))} onChange={setOverlap} />
-        {rotate.error !== null && fieldErrors(rotate.error).overlap === undefined && <ErrorNote error={rotate.error} />}
-        <div className="acts">
-          <button type="button" className="btn ghost" onClick={onClose}>
-            {t('common.cancel')}
-          </button>
-          <button type="submit" className="btn pri" disabled={rotate.isPending}>
-            {t('key.rotate')}
-          </button>
-        </div>
-      </form>
-    </Dialog>
-  )
-}
-
-const overlaps = ['0s', '1h', '24h', '168h', '720h'] as const
-type Overlap = (typeof overlaps)[number]
-
-/** The key is shown this once; it stays in this dialog only. */
-function IssuedKey({ issued, onClose }: { issued: Key; onClose(): void }) {
-  const { t } = useI18n()
-  const title = t(issued.rotatedAt === undefined ? 'key.made' : 'key.isRotated', { id: issued.id })
-  return (
-    <Dialog open onClose={() => undefined} label={title}>
-      <div className="in">
-        <h2>{title}</h2>
-        <p className="soft">{t('key.once')}</p>
-        <CodeBox fold text={issued.key ?? ''} />
-        <p className="soft">{t('key.use')}</p>
-        <CodeBox fold text={`curl ${location.origin}/v1/models -H 'Authorization: Bearer ${issued.key ?? ''}'`} />
-        <div className="acts">
-          <button type="button" className="btn pri" onClick={onClose}>
-            {t('key.done')}
-          </button>
-        </div>
-      </div>
-    </Dialog>
+      {tab === 'keys' ? <ApiKeys /> : tab === 'tokens' ? <Tokens /> : <Roles />}
+    </>
   )
 }

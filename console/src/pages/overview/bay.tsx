@@ -4,6 +4,7 @@ import { useMemo, useRef, useState, type KeyboardEvent } from 'react'
 import { useI18n } from '@/i18n'
 import { duration, percent, rate, text } from '@/lib/format'
 import { useNow } from '@/live/context'
+import { Sparkline } from '@/ui/chart'
 import { HealthGlyph, BreakerGlyph } from '@/ui/glyphs'
 import { Name, Num } from '@/ui/parts'
 import { useWidth } from '@/ui/size'
@@ -17,8 +18,10 @@ export interface Followed {
 }
 
 /** The live patch bay: models left, instances right, traffic between them. */
-export function PatchBay({ bay, find, unfolded, onFold, onShowIdle }: {
+export function PatchBay({ bay, traffic, find, unfolded, onFold, onShowIdle }: {
   bay: Bay
+  /** The requests of each instance in the last minutes, where rows have room for them. */
+  traffic: ReadonlyMap<string, (number | null)[]> | undefined
   find: string
   unfolded: ReadonlySet<string>
   onFold(host: string): void
@@ -129,7 +132,7 @@ export function PatchBay({ bay, find, unfolded, onFold, onShowIdle }: {
             </div>
           ))}
           {bay.jacks.map((row, index) => (
-            <Jack key={row.key} row={row} tall={bay.tall} now={now} dim={bright !== null && !bright.has(row.key)} {...{ props: props('jack', row.key, index === 0) }} />
+            <Jack key={row.key} row={row} tall={bay.tall} traffic={traffic?.get(row.key)} now={now} dim={bright !== null && !bright.has(row.key)} {...{ props: props('jack', row.key, index === 0) }} />
           ))}
         </div>
       </div>
@@ -174,7 +177,7 @@ function Model({ row, tall, dim, props }: { row: ModelRow; tall: boolean; dim: b
   )
 }
 
-function Jack({ row, tall, now, dim, props }: { row: JackRow; tall: boolean; now: number; dim: boolean; props: RowProps }) {
+function Jack({ row, tall, traffic, now, dim, props }: { row: JackRow; tall: boolean; traffic: (number | null)[] | undefined; now: number; dim: boolean; props: RowProps }) {
   const { t } = useI18n()
   const instance = row.instances[0]!
   const silent = row.stat.requests === 0
@@ -199,6 +202,7 @@ function Jack({ row, tall, now, dim, props }: { row: JackRow; tall: boolean; now
           <b className="font-semibold">{percent(row.share, 0)}</b>
           <span className="muted">{t('common.weight').toLowerCase()} {instance.weight}</span>
         </span>
+        <span className="spark">{traffic !== undefined && traffic.some((value) => (value ?? 0) > 0) && <Sparkline values={traffic} width={64} height={20} />}</span>
         <span className="two-l r">
           <b className="font-semibold"><Num value={rate(silent ? null : row.stat.rate)} /></b>
           <span className="muted">{t('common.reqs')}</span>

@@ -1,19 +1,24 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
-import { useState } from 'react'
+import { Zap } from 'lucide-react'
+import { useRef, useState } from 'react'
 import { toError } from '@/api/client'
 import { info } from '@/api/queries'
 import type { DemoState } from '@/api/types'
 import { useI18n } from '@/i18n'
+import { splitId } from '@/lib/format'
 import { useLive, useNow } from '@/live/context'
 import { Guard } from '@/shell/guard'
+import { markStep } from '@/shell/steps'
 import { ErrorNote } from '@/ui/feedback'
 import { Select } from '@/ui/field'
 import { Toggle } from '@/ui/parts'
+import { FirstSteps } from './steps'
 
 /** In the demo: traffic of its own, and a button that breaks an instance. */
 export function DemoBar() {
   const { data: about } = useQuery(info)
-  return about?.demo === true ? <Bar /> : null
+  if (about === undefined) return null
+  return about.demo ? <Bar /> : <FirstSteps demo={false} />
 }
 
 async function ask(path: string, body?: object, signal?: AbortSignal): Promise<DemoState> {
@@ -38,7 +43,12 @@ function Bar() {
   const id = ids.includes(picked) ? picked : (ids[0] ?? '')
   const fault = state.data?.faults.find((one) => one.instanceId === id)
   const left = fault?.until ? Math.max(0, Math.ceil((Date.parse(fault.until) - now) / 1000)) : 0
-  const set = (kind: 'down' | 'none') => change.mutate(() => ask('/api/demo/fault', { instanceId: id, fault: kind }))
+  const set = (kind: 'down' | 'none') => change.mutate(() => ask('/api/demo/fault', { instanceId: id, fault: kind }), { onSuccess: () => markStep('break') })
+  const button = useRef<HTMLButtonElement>(null)
+  const broken = (snapshot?.instances ?? []).find((instance) => instance.service === 'chat' && instance.id === id)
+  // From the button to the moment at which the breaker is closed again, what is seen below is said here.
+  const said = broken === undefined ? null : broken.breaker === 'OPEN' && !broken.forced ? 'demo.isOpen' : broken.breaker === 'HALF_OPEN' ? 'demo.isHalf' : fault !== undefined ? 'demo.fails' : null
+  const others = (snapshot?.instances ?? []).filter((instance) => instance.service === 'chat' && instance.model === broken?.model).length - 1
   return (
     <div className="panel demobar">
       <Guard needs="config:instance:write">
@@ -49,7 +59,8 @@ function Bar() {
         <span className="grow" />
         <Select label={t('demo.instance')} value={id} options={ids.map((value) => ({ value, label: value.replace(/@https?:\/\//, ' · ') }))} onChange={setPicked} />
         {fault === undefined ? (
-          <button type="button" className="btn danger" disabled={id === '' || change.isPending} onClick={() => set('down')}>
+          <button ref={button} type="button" className="btn breaks" title={t('demo.breakHint')} disabled={id === '' || change.isPending} onClick={() => set('down')}>
+            <Zap className="ic s14" aria-hidden />
             {t('demo.break')}
           </button>
         ) : (
@@ -58,6 +69,12 @@ function Bar() {
           </button>
         )}
       </Guard>
+      {said !== null && broken !== undefined && (
+        <p className="said" role="status">
+          {t(said, { id: splitId(id).host, n: broken.failureThreshold, failures: broken.failures, k: broken.successThreshold, successes: broken.successes })} {t(others > 0 ? 'demo.others' : 'demo.alone', { model: broken.model })}
+        </p>
+      )}
+      <FirstSteps demo onBreak={() => button.current?.focus()} />
       {change.error !== null && <ErrorNote error={change.error} />}
     </div>
   )

@@ -1,10 +1,13 @@
+import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { Search as SearchIcon } from 'lucide-react'
 import { useMemo, useState } from 'react'
+import { instanceTraffic } from '@/api/queries'
 import { useI18n } from '@/i18n'
 import { oneOf, parseList, stringifyList } from '@/lib/url'
 import { useLive, useStats } from '@/live/context'
 import { ranges } from '@/live/series'
+import { usePageCalls } from '@/shell/api-calls'
 import { useSearchState } from '@/shell/search'
 import { Part } from '@/ui/feedback'
 import { Segments } from '@/ui/parts'
@@ -28,6 +31,12 @@ export default function Overview() {
   const instances = snapshot?.instances ?? []
   const bay = useMemo(() => layout(snapshot?.instances ?? [], stats, { unfolded, showIdle: search.idle === '1' }), [snapshot, stats, unfolded, search.idle])
   const models = new Set(instances.map(modelKey)).size
+  const traffic = useQuery({ ...instanceTraffic, enabled: bay.tall && instances.length > 0 }).data
+  usePageCalls([
+    { path: '/api/monitoring/live?topics=snapshot,change' },
+    { path: `/api/monitoring/series?range=${range}` },
+    { path: '/api/monitoring/problems?limit=10' },
+  ])
   const fold = (host: string) => {
     const next = new Set(unfolded)
     if (!next.delete(host)) next.add(host)
@@ -73,7 +82,7 @@ export default function Overview() {
       </div>
       <Part>
         {view === 'cables' ? (
-          <PatchBay bay={bay} find={find} unfolded={unfolded} onFold={fold} onShowIdle={() => setSearch({ idle: '1' })} />
+          <PatchBay bay={bay} traffic={traffic} find={find} unfolded={unfolded} onFold={fold} onShowIdle={() => setSearch({ idle: '1' })} />
         ) : (
           <div className="bay-table-only">
             <BayTable bay={bay} />

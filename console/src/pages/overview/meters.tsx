@@ -102,6 +102,9 @@ export function Meters({ range, open, onOpen }: { range: Range; open: boolean; o
   )
 }
 
+/** Failures are coloured where there are some; a gateway without any is ink and petrol. */
+const quiet = (values: readonly (number | null)[], tone: Line['tone']) => (tone === 'bad-fill' || tone === 'warn-fill') && !values.some((value) => value !== null && value > 0)
+
 /** The top of an axis grows at once and shrinks only after 30 seconds. */
 function useTop(value: number): number {
   const held = useRef({ top: 0, since: 0 })
@@ -127,7 +130,7 @@ function Meter({ spec, series, range, open, onOpen, zoom, setZoom, cursor, setCu
   const [table, setTable] = useState(false)
   const phone = useMemo(() => matchMedia('(max-width: 767px)').matches, [])
   const lines = useMemo(
-    () => spec.lines.map(({ series: name, tone, width, dash, fill }): Line => ({ values: series[name], tone, width, dash, fill })),
+    () => spec.lines.map(({ series: name, tone, width, dash, fill }): Line => ({ values: quiet(series[name], tone) ? series[name].map(() => null) : series[name], tone, width, dash, fill })),
     [spec, series],
   )
   const top = useTop(Math.max(0, ...lines.flatMap((line) => line.values.map((value) => value ?? 0))))
@@ -174,7 +177,7 @@ function Meter({ spec, series, range, open, onOpen, zoom, setZoom, cursor, setCu
       <div className="leg">
         {spec.lines.map((line) => (
           <span key={line.series}>
-            <i className={`k ${line.legend}`} aria-hidden="true" />
+            <i className={`k ${quiet(series[line.series], line.tone) ? `n ${line.dash === undefined ? '' : 'd'}` : line.legend}`} aria-hidden="true" />
             {name(line)} <b>{spec.value(at(line.series, cursor))}</b>
           </span>
         ))}

@@ -1,4 +1,5 @@
 import { useCallback, useEffect, useRef, useState } from 'react'
+import { markStep } from '@/shell/steps'
 import { chatDeltas, send, type ChatUsage } from './call'
 
 export interface Answer {
@@ -63,18 +64,65 @@ export function chatRequest(turns: readonly Turn[], lane: number, parameters: Ch
   }
 }
 
+const place = 'patchbay.chat'
+const keptTurns = 40
+const keptCharacters = 200_000
+
+/** What a browser keeps of a conversation: what was asked and answered, without pictures and failures. */
+export function keep(turns: readonly Turn[]): string {
+  const ended = (answer: Answer) => answer.state === 'done' || answer.state === 'stopped'
+  let list = turns.filter((turn) => turn.answers.every(ended)).slice(-keptTurns).map((turn) => ({ ...turn, image: null, answers: turn.answers.map((answer) => ({ ...answer, error: null, ticks: [] })) }))
+  while (list.length > 0 && JSON.stringify(list).length > keptCharacters) list = list.slice(1)
+  return list.length === 0 ? '' : JSON.stringify(list)
+}
+
+/** The conversation that keep has written; none where it cannot be read. */
+export function restore(text: string | null): Turn[] {
+  try {
+    const list = JSON.parse(text ?? '[]') as Turn[]
+    const good = (turn: Turn) => typeof turn.content === 'string' && Array.isArray(turn.answers) && turn.answers.every((answer) => typeof answer.text === 'string' && typeof answer.model === 'string')
+    return Array.isArray(list) && list.every(good) ? list.map((turn, index) => ({ ...turn, id: index + 1 })) : []
+  } catch {
+    return []
+  }
+}
+
+function stored(): Turn[] {
+  try {
+    return restore(localStorage.getItem(place))
+  } catch {
+    return []
+  }
+}
+
+function store(turns: readonly Turn[]): void {
+  try {
+    const text = keep(turns)
+    if (text === '') localStorage.removeItem(place)
+    else localStorage.setItem(place, text)
+  } catch {
+    // A browser that keeps nothing shows the conversation until the reload.
+  }
+}
+
 const fresh = (model: string): Answer => ({
   model, text: '', state: 'waiting', error: null, requestId: '', handle: '', attempts: 0, overheadMs: null, began: performance.now(), firstTokenMs: null, endMs: null, usage: null, ticks: [],
 })
 
 /** A conversation with one model, or with two side by side. */
 export function useChat() {
-  const [turns, setTurns] = useState<Turn[]>([])
+  const [turns, setTurns] = useState<Turn[]>(stored)
   const [raw, setRaw] = useState<Exchange[]>([])
   const abort = useRef<AbortController | null>(null)
-  const next = useRef(1)
+  const next = useRef(turns.length + 1)
   useEffect(() => () => abort.current?.abort(), [])
   const busy = turns.at(-1)?.answers.some((answer) => answer.state === 'waiting' || answer.state === 'streaming') ?? false
+
+  useEffect(() => {
+    if (busy) return
+    store(turns)
+    if (turns.at(-1)?.answers.some((answer) => answer.state === 'done')) markStep('chat')
+  }, [turns, busy])
 
   const stop = useCallback(() => abort.current?.abort(), [])
   const clear = useCallback(() => {

@@ -177,7 +177,7 @@ export function Chat({ model, second, panel }: TabProps) {
             <span className="muted onlydesk text-[12px]">{t('pg.hint')}</span>
             <span className="grow" />
             {chat.turns.length > 0 && (
-              <button type="button" className="btn ghost" onClick={chat.clear}>
+              <button type="button" className="btn ghost" title={t('pg.clearHint')} onClick={chat.clear}>
                 {t('pg.clear')}
               </button>
             )}

@@ -7,6 +7,7 @@ import { snippet, snippetLanguages, snippetNames, type SnippetLanguage, type Sni
 import { oneOf } from '@/lib/url'
 import { useLive } from '@/live/context'
 import type { InstanceState } from '@/live/types'
+import { usePageCalls } from '@/shell/api-calls'
 import { usePageFact } from '@/shell/fact'
 import { useSearchState } from '@/shell/search'
 import { SecretField, Select, SelectField } from '@/ui/field'
@@ -56,6 +57,7 @@ export default function Playground() {
   const { snapshot } = useLive()
   const [phonePanel, setPhonePanel] = useState(false)
   usePageFact(t('pg.sum'))
+  usePageCalls([{ path: '/v1/models' }, { path: `/api/route/explain?service=${oneOf(search.type, serviceTypes)}&model=${encodeURIComponent(search.model ?? '')}` }])
   const type = oneOf(search.type, serviceTypes)
   const models = useMemo(() => {
     const found = new Map<string, InstanceState[]>()

@@ -1,19 +1,20 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
-import { Download, Lock } from 'lucide-react'
+import { Download, Lock, X } from 'lucide-react'
 import { useMemo } from 'react'
 import { api, data } from '@/api/client'
 import { quotaConfig, quotaStatus, quotaUsage } from '@/api/queries'
 import type { QuotaConfig, Usage } from '@/api/types'
 import { T, useI18n } from '@/i18n'
-import { digits, percent, stamp } from '@/lib/format'
+import { digits, percent, shorten, stamp } from '@/lib/format'
 import { oneOf } from '@/lib/url'
+import { usePageCalls } from '@/shell/api-calls'
 import { usePageFact } from '@/shell/fact'
 import { Guard } from '@/shell/guard'
 import { useSearchState } from '@/shell/search'
 import { ErrorNote, useToast } from '@/ui/feedback'
 import { Bar, CodeBox, Segments, Toggle } from '@/ui/parts'
 import { Budgets } from './budgets'
-import { dimensions, toCsv, totals, windows } from './usage'
+import { dimensionOf, dimensions, parseOnly, toCsv, totals, windows } from './usage'
 
 export default function Quota() {
   const { t } = useI18n()
@@ -71,7 +72,10 @@ function UsageView() {
   const by = oneOf(search.by, dimensions)
   const measure = oneOf(search.of, ['requests', 'tokens'] as const)
   const query = useQuery({ ...quotaUsage(window), refetchInterval: 3000 })
-  const rows = useMemo(() => query.data ?? [], [query.data])
+  const only = useMemo(() => parseOnly(search.only ?? ''), [search.only])
+  const all = useMemo(() => query.data ?? [], [query.data])
+  const rows = useMemo(() => (only === null ? all : all.filter((row) => dimensionOf(row, only.by) === only.value)), [all, only])
+  usePageCalls([{ path: `/api/monitoring/quota/usage?window=${window}` }, { path: '/api/monitoring/quota/status' }, { path: '/api/monitoring/budgets' }])
   const { bars, groups } = useMemo(() => totals(rows, by, measure), [rows, by, measure])
   const max = Math.max(1, ...bars.map((bar) => bar.total))
   const label = (value: string) => (value === '' ? t('quota.nobody') : value)
@@ -88,6 +92,12 @@ function UsageView() {
       <div className="bar">
         <Segments label={t('quota.window')} value={window} options={windows.map((value) => ({ value, label: t(`quota.${value}`) }))} onChange={(value) => setSearch({ window: value })} />
         <Segments label={t('quota.by')} value={by} options={dimensions.map((value) => ({ value, label: t(`quota.${value}`) }))} onChange={(value) => setSearch({ by: value })} />
+        {only !== null && (
+          <button type="button" className="btn sm" aria-label={t('quota.all', { name: only.value })} title={t('quota.all', { name: only.value })} onClick={() => setSearch({ only: undefined })}>
+            <code>{shorten(only.value, 20)}</code>
+            <X className="ic s14" aria-hidden />
+          </button>
+        )}
         <Segments
           label={t('quota.value')}
           value={measure}
@@ -138,7 +148,13 @@ function UsageView() {
                 {groups.map((group) => (
                   <tr key={group.name}>
                     <td className="cut" title={group.name}>
-                      <code>{label(group.name)}</code>
+                      {group.name === '' ? (
+                        <code>{label(group.name)}</code>
+                      ) : (
+                        <button type="button" className="link" title={t('quota.only', { name: group.name })} onClick={() => setSearch({ only: `${by}~${group.name}` })}>
+                          <code>{group.name}</code>
+                        </button>
+                      )}
                     </td>
                     <td className="num">{number(group.value)}</td>
                     <td className="num">{percent(group.share, 0)}</td>

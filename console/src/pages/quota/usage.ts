@@ -12,6 +12,15 @@ const field: Record<Dimension, keyof Usage['dimensions']> = {
   byUser: 'userId',
 }
 
+export const dimensionOf = (row: Usage, by: Dimension): string => row.dimensions[field[by]]
+
+/** One value of a dimension, as it is in the URL: byTenant~acme. */
+export function parseOnly(text: string): { by: Dimension; value: string } | null {
+  const [by, ...rest] = text.split('~')
+  const value = rest.join('~')
+  return value !== '' && (dimensions as readonly string[]).includes(by!) ? { by: by as Dimension, value } : null
+}
+
 export interface Group {
   name: string
   value: number

@@ -113,3 +113,9 @@ export function label(instance: Pick<Instance, 'name' | 'models'>): string {
   if (models.length === 0) return instance.name
   return models[0] === discover ? '*' : models.join(', ')
 }
+
+/** An instance without what a file leaves out: its identifier, and what has no value. */
+export function inFile(instance: object): object {
+  const empty = (value: unknown) => value === undefined || value === null || value === '' || value === 0 || value === false || (typeof value === 'object' && Object.keys(value as object).length === 0)
+  return Object.fromEntries(Object.entries(instance).filter(([name, value]) => name === 'weight' || name === 'enabled' ? value !== (name === 'weight' ? 1 : true) : name !== 'instanceId' && !empty(value)))
+}

@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/react-query'
-import { Plus, Search as SearchIcon } from 'lucide-react'
+import { Ellipsis, Plus, Search as SearchIcon } from 'lucide-react'
 import { useCallback, useMemo, useState } from 'react'
 import { useEdit } from '@/api/mutations'
 import { config } from '@/api/queries'
@@ -9,11 +9,12 @@ import { host, rate } from '@/lib/format'
 import { oneOf } from '@/lib/url'
 import { useLive, useNow, useStats } from '@/live/context'
 import { usePageFact } from '@/shell/fact'
-import { GuardedLink } from '@/shell/guard'
+import { usePageCalls } from '@/shell/api-calls'
+import { GuardedLink, useDenied } from '@/shell/guard'
 import { useSearchState } from '@/shell/search'
 import { ErrorNote } from '@/ui/feedback'
 import { Confirm } from '@/ui/overlay'
-import { Segments } from '@/ui/parts'
+import { Menu, Segments } from '@/ui/parts'
 import { inTrouble } from '@/ui/status'
 import { InstanceDrawer } from './instance-drawer'
 import { PolicyDrawer } from './policy-drawer'
@@ -55,6 +56,12 @@ export default function Services() {
   const backends = new Set(rows.map((row) => host(row.instance.baseUrl))).size
   usePageFact(query.data === undefined ? '' : t('services.sum', { instances: rows.length, backends }))
 
+  usePageCalls([{ path: '/api/config/type' }, { path: '/api/monitoring/instances' }])
+  const denied = useDenied('config:instance:write')
+  const shownRows = rows.filter(matches)
+  const bulk = (enabled: boolean) => shownRows.filter((row) => (row.instance.enabled !== false) !== enabled)
+  const [many, setMany] = useState<{ act: 'enable' | 'disable' | 'remove'; rows: Row[] } | null>(null)
+
   const close = useCallback(() => setSearch({ edit: undefined, add: undefined, from: undefined, policy: undefined }), [setSearch])
   const slash = (search.edit ?? '').indexOf('/')
   const editing = slash < 0 ? undefined : rows.find((row) => row.service === search.edit!.slice(0, slash) && row.id === search.edit!.slice(slash + 1))
@@ -88,6 +95,20 @@ export default function Services() {
           onChange={(value) => setSearch({ show: value === 'all' ? undefined : value })}
         />
         <span className="grow onlydesk" />
+        <Menu
+          trigger={
+            <button type="button" className="btn" title={t('services.bulk', { n: shownRows.length })} aria-label={t('services.bulk', { n: shownRows.length })}>
+              <Ellipsis className="ic" aria-hidden />
+            </button>
+          }
+          items={[
+            { label: t('services.bulk', { n: shownRows.length }), disabled: true, onSelect: () => undefined },
+            'separator',
+            { label: t('services.enableAll', { n: bulk(true).length }), title: denied, disabled: denied !== undefined || bulk(true).length === 0, onSelect: () => setMany({ act: 'enable', rows: bulk(true) }) },
+            { label: t('services.disableAll', { n: bulk(false).length }), title: denied, disabled: denied !== undefined || bulk(false).length === 0, onSelect: () => setMany({ act: 'disable', rows: bulk(false) }) },
+            { label: t('services.removeAll', { n: shownRows.length }), danger: true, title: denied, disabled: denied !== undefined || shownRows.length === 0, onSelect: () => setMany({ act: 'remove', rows: shownRows }) },
+          ]}
+        />
         <GuardedLink needs="config:instance:write" className="btn pri addb" to="/services" search={((old: object) => ({ ...old, add: 'chat', edit: undefined, policy: undefined })) as never}>
           <Plus className="ic" aria-hidden />
           {t('services.add')}
@@ -105,6 +126,32 @@ export default function Services() {
           <h3>{rows.length === 0 ? t('overview.first.title') : t('services.empty')}</h3>
           {rows.length === 0 && <p>{t('services.none')}</p>}
         </div>
+      )}
+      {many !== null && (
+        <Confirm
+          title={t(`services.${many.act}All`, { n: many.rows.length })}
+          action={t(`services.${many.act}All`, { n: many.rows.length })}
+          onClose={() => setMany(null)}
+          onConfirm={async () => {
+            // The last change of the row says so, and its undo takes all of them back.
+            for (const [index, row] of many.rows.entries()) {
+              await edit.mutateAsync({
+                edit: many.act === 'remove' ? { kind: 'remove', service: row.service, instance: row.instance } : { kind: 'update', service: row.service, id: row.id, instance: { enabled: many.act === 'enable' } },
+                undoTo: version,
+                said: index === many.rows.length - 1 ? t('services.bulkDone', { n: many.rows.length }) : undefined,
+              })
+            }
+          }}
+        >
+          <p className="mb-2">{t('services.bulkText', { rate: rate(many.rows.reduce((sum, row) => sum + (stats.instances.get(`${row.service} ${row.id}`)?.rate ?? 0), 0)), n: many.rows.length })}</p>
+          <ul className="max-h-[160px] overflow-auto text-[12px]">
+            {many.rows.map((row) => (
+              <li key={`${row.service} ${row.id}`} className="trunc">
+                <code>{row.id}</code>
+              </li>
+            ))}
+          </ul>
+        </Confirm>
       )}
       {removing !== null && (
         <Confirm

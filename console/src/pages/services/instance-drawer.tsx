@@ -7,15 +7,18 @@ import type { Instance, InstanceChanges, InstanceInput, Service, ServiceType, Sh
 import { useI18n } from '@/i18n'
 import { ago, duration, host, percent, splitId, text } from '@/lib/format'
 import { useNow } from '@/live/context'
+import { usePageCalls } from '@/shell/api-calls'
 import { Guard, useDenied } from '@/shell/guard'
+import { markStep } from '@/shell/steps'
 import { useLeaveGuard } from '@/shell/leave'
 import { Conflict } from '@/ui/conflict'
 import { ErrorNote } from '@/ui/feedback'
 import { SecretField, SelectField, TextArea, TextField } from '@/ui/field'
 import { Drawer } from '@/ui/overlay'
 import { Segments, Slider, Toggle } from '@/ui/parts'
+import { FileText } from './file-text'
 import { Discover } from './discover'
-import { changes, label, toForm, validate, type InstanceForm } from './form'
+import { changes, inFile, label, toForm, validate, type InstanceForm } from './form'
 
 // Every name that the gateway knows for an adapter, in the order of the list; those that
 // are other names of the same are not offered. The compiler wants each of them.
@@ -66,7 +69,7 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
   const [base, setBase] = useState({ version, stored })
   const [form, setForm] = useState<InstanceForm>(() => toForm(stored ?? copied))
   const [touched, setTouched] = useState<Set<keyof InstanceForm>>(new Set())
-  const [view, setView] = useState<'form' | 'json'>('form')
+  const [view, setView] = useState<'form' | 'yaml'>('form')
   const part = useMemo(() => changes(form, base.stored), [form, base.stored])
   const dirty = Object.keys(part).length > 0 && (stored !== null || touched.size > 0)
   const local = validate(form)
@@ -75,6 +78,16 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
   const shown = new Set<string>([...Object.keys(form), 'models'])
   const unknown = edit.error !== null && !conflict && !Object.keys(remote).some((field) => shown.has(field.replace(/[.[].*$/, '')))
   const leave = useLeaveGuard(dirty)
+
+  const shownPart = part.apiKey === undefined ? part : { ...part, apiKey: '****' }
+  usePageCalls(
+    stored === null
+      ? [{ method: 'POST', path: `/api/config/instance/add/${service}`, body: shownPart, version: base.version }]
+      : [
+          { method: 'PUT', path: `/api/config/instance/update/${service}`, body: { instanceId: stored.instanceId, instance: shownPart }, version: base.version },
+          { method: 'POST', path: `/api/config/instance/test/${service}`, body: { instanceId: stored.instanceId } },
+        ],
+  )
 
   const set = <K extends keyof InstanceForm>(field: K, next: InstanceForm[K]) => {
     setForm((old) => ({ ...old, [field]: next }))
@@ -120,7 +133,7 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
           value={view}
           options={[
             { value: 'form' as const, label: t('services.form') },
-            { value: 'json' as const, label: t('services.json') },
+            { value: 'yaml' as const, label: 'YAML' },
           ]}
           onChange={(next) => setView(next)}
         />
@@ -165,8 +178,8 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
           <ErrorNote error={edit.error} />
         </div>
       )}
-      {view === 'json' ? (
-        <pre className="code fold">{JSON.stringify({ ...(stored ?? {}), ...part, apiKey: form.apiKey === '' ? (stored?.apiKey ? '****' : '') : '****' }, null, 2)}</pre>
+      {view === 'yaml' ? (
+        <FileText value={{ services: { [service]: { instances: [inFile({ ...(stored ?? {}), ...part })] } } }} />
       ) : (
         <Guard needs="config:instance:write" say>
           <TextField label={t('services.address')} name="baseUrl" mono inputMode="url" hint={t('services.addressHint')} value={form.baseUrl} error={error('baseUrl')} onChange={(next) => set('baseUrl', next)} placeholder="http://127.0.0.1:11434" />
@@ -355,6 +368,7 @@ function Test({ service, stored, part, name }: { service: ServiceType; stored: I
       abort.current = new AbortController()
       const typed = Object.keys(part).length === 0 ? {} : { instance: part as InstanceInput }
       const id = stored?.instanceId
+      markStep('test')
       return data(api.POST('/api/config/instance/test/{serviceType}', { params: { path: { serviceType: service } }, body: { ...(id === undefined ? {} : { instanceId: id }), ...typed } as never, signal: abort.current.signal }))
     },
   })

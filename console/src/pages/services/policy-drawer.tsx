@@ -4,7 +4,9 @@ import { ApiError, errorsAt, fieldErrors } from '@/api/client'
 import { useEdit } from '@/api/mutations'
 import type { BalanceStrategy, Service, ServiceType } from '@/api/types'
 import { useI18n } from '@/i18n'
-import { axis, duration } from '@/lib/format'
+import { axis, duration, rate } from '@/lib/format'
+import { useStats } from '@/live/context'
+import { usePageCalls } from '@/shell/api-calls'
 import { Guard } from '@/shell/guard'
 import { useLeaveGuard } from '@/shell/leave'
 import { Conflict } from '@/ui/conflict'
@@ -12,7 +14,8 @@ import { ErrorNote } from '@/ui/feedback'
 import { SelectField, TextField } from '@/ui/field'
 import { Confirm, Drawer } from '@/ui/overlay'
 import { PairsField } from '@/ui/pairs'
-import { Toggle } from '@/ui/parts'
+import { Segments, Toggle } from '@/ui/parts'
+import { FileText } from './file-text'
 import { policyChanges, toPolicyForm } from './policy'
 import { strategyNames } from './strategies'
 
@@ -27,9 +30,12 @@ export function PolicyDrawer({ service, value, version, onClose }: { service: Se
   const [base, setBase] = useState({ value, version })
   const [form, setForm] = useState(() => toPolicyForm(value))
   const [deleting, setDeleting] = useState(false)
+  const [view, setView] = useState<'form' | 'yaml'>('form')
+  const stats = useStats('5m')
   const part = useMemo(() => policyChanges(form, base.value), [form, base.value])
   const dirty = Object.keys(part).length > 0
   const leave = useLeaveGuard(dirty)
+  usePageCalls([{ method: 'PUT', path: `/api/config/type/services/${service}`, body: part, version: base.version }])
   const errors = fieldErrors(edit.error)
   const conflict = edit.error instanceof ApiError && edit.error.status === 409
   const typed = form.value
@@ -66,6 +72,17 @@ export function PolicyDrawer({ service, value, version, onClose }: { service: Se
     <Drawer
       label={t('services.policy', { service })}
       title={t('services.policy', { service })}
+      tools={
+        <Segments
+          label={t('services.form')}
+          value={view}
+          options={[
+            { value: 'form' as const, label: t('services.form') },
+            { value: 'yaml' as const, label: 'YAML' },
+          ]}
+          onChange={(next) => setView(next)}
+        />
+      }
       onClose={onClose}
       footer={
         <Guard needs="config:type:write">
@@ -80,6 +97,8 @@ export function PolicyDrawer({ service, value, version, onClose }: { service: Se
       }
     >
       {leave.note}
+      {view === 'yaml' && <FileText value={{ services: { [service]: { ...form.value, aliases: part.aliases ?? base.value.aliases ?? {}, fallbacks: part.fallbacks ?? base.value.fallbacks ?? {} } } }} />}
+      <div hidden={view === 'yaml'}>
       <Guard needs="config:type:write" say>
         {conflict && (
           <Conflict
@@ -248,10 +267,11 @@ export function PolicyDrawer({ service, value, version, onClose }: { service: Se
                 onClose()
               })}
           >
-            {t('services.deleteTypeText', { service, n: value.instances.length })}
+            {t('services.deleteTypeText', { service, n: value.instances.length })} {t('services.deleteTypeRate', { rate: rate(stats.services.get(service)?.rate ?? 0) })}
           </Confirm>
         )}
       </Guard>
+      </div>
     </Drawer>
   )
 }

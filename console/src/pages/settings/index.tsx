@@ -3,18 +3,21 @@ import { api, body } from '@/api/client'
 import { info } from '@/api/queries'
 import { useI18n, type Key, type Language } from '@/i18n'
 import { stamp } from '@/lib/format'
+import { usePageCalls } from '@/shell/api-calls'
 import { usePageFact } from '@/shell/fact'
 import { Shortcuts } from '@/shell/help'
 import { languageNames, usePreferences, type Theme } from '@/shell/preferences'
 import { Part } from '@/ui/feedback'
 import { Segments } from '@/ui/parts'
 import { HealthGlyph } from '@/ui/glyphs'
+import { Downloads } from './downloads'
 import { Loggers } from './loggers'
 import { Monitoring } from './monitoring'
 
 export default function Settings() {
   const { t } = useI18n()
   usePageFact(t('set.sum'))
+  usePageCalls([{ path: '/api/monitoring/config' }, { path: '/actuator/loggers' }, { path: '/actuator/info' }, { path: '/actuator/health' }])
   return (
     <div className="cols even">
       <div>
@@ -34,6 +37,7 @@ export default function Settings() {
           <Health />
         </Part>
         <Links />
+        <Downloads />
         <div className="h2">
           <h2>{t('set.shortcuts')}</h2>
         </div>

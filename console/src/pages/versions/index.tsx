@@ -10,6 +10,7 @@ import { ago, rate, since, splitId, stamp } from '@/lib/format'
 import { maskSecrets, yamlLines } from '@/lib/yaml'
 import { oneOf } from '@/lib/url'
 import { useLive, useNow, useStats } from '@/live/context'
+import { usePageCalls } from '@/shell/api-calls'
 import { usePageFact } from '@/shell/fact'
 import { Guard } from '@/shell/guard'
 import { useSearchState } from '@/shell/search'
@@ -108,6 +109,11 @@ function Comparison({ list, selected, current, live, view, onView }: {
   const from = isCurrent ? previous?.version : current.version
   const to = selected.version
   const back = to < current.version
+  usePageCalls([
+    ...(from === undefined ? [] : [{ path: `/api/config/version/diff?from=${from}&to=${to}` }]),
+    ...(isCurrent ? [] : [{ method: 'POST' as const, path: `/api/config/version/rollback/${to}`, version: current.version }]),
+    { path: '/api/config/version?details=true' },
+  ])
   const before = useQuery({ ...versionConfig(from ?? 0), enabled: from !== undefined })
   const after = useQuery(versionConfig(to))
   const changes = useQuery({ ...versionDiff(from ?? 0, to), enabled: from !== undefined })
