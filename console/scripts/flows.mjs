@@ -639,6 +639,93 @@ const flows = {
       await logOut(page)
       assert.equal(await page.evaluate(() => fetch('/api/auth/me').then((reply) => reply.status)), 401)
     }),
+  'tokens: one is issued, used, rotated, revoked; roles are a table': (page) =>
+    withSecurity(async (url, tokens) => {
+      await page.goto(`${url}/keys?tab=tokens`)
+      await logIn(page, tokens.ADMIN)
+      await page.getByRole('button', { name: 'Issue a token' }).click()
+      const dialog = page.locator('dialog[open]')
+      await dialog.getByLabel('Name').fill('not allowed')
+      await dialog.getByRole('button', { name: 'Issue the token' }).click()
+      await dialog.locator('.msg').waitFor()
+      await dialog.getByLabel('Name').fill('ci')
+      await dialog.getByLabel('Role').selectOption('OPERATOR')
+      await dialog.getByRole('button', { name: 'Issue the token' }).click()
+      const shown = async () => {
+        await dialog.getByText('Shown this once.').waitFor()
+        const text = await dialog.locator('pre').first().innerText()
+        await dialog.getByRole('button', { name: 'I have copied it' }).click()
+        await dialog.waitFor({ state: 'detached' })
+        return text
+      }
+      const who = async (token) => {
+        const reply = await fetch(`${url}/api/auth/me`, { headers: { authorization: `Bearer ${token}` } })
+        return reply.ok ? (await reply.json()).data.role : reply.status
+      }
+      const menu = async (item) => {
+        await page.getByRole('button', { name: 'More actions: ci' }).click()
+        await page.getByRole('menuitem', { name: item }).click()
+        await dialog.getByRole('button', { name: item }).click()
+      }
+      const first = await shown()
+      assert.equal(await who(first), 'OPERATOR')
+      await menu('Rotate')
+      const second = await shown()
+      assert.deepEqual([await who(first), await who(second)], [401, 'OPERATOR'])
+      await menu('Revoke')
+      await page.locator('tr', { hasText: 'ci' }).getByText('Revoked').waitFor()
+      assert.equal(await who(second), 401)
+      const kept = await page.evaluate(() => JSON.stringify({ ...localStorage, ...sessionStorage }) + location.href + document.body.innerText)
+      assert.equal(kept.includes(first) || kept.includes(second), false)
+      await page.getByRole('button', { name: 'Roles' }).click()
+      const row = page.locator('.roles tr', { hasText: 'auth:token:manage' })
+      await row.waitFor()
+      assert.deepEqual(await row.locator('[role=img]').evaluateAll((all) => all.map((one) => one.getAttribute('aria-label'))), ['may not', 'may not', 'may'])
+      await logOut(page)
+    }),
+  'first steps tick themselves; YAML and API calls of an edit': async (page) => {
+    await page.goto(base)
+    await page.evaluate(() => localStorage.removeItem('patchbay.steps'))
+    await page.reload()
+    const steps = page.locator('.steps')
+    await steps.waitFor()
+    await page.locator('.breaks').click()
+    await page.locator('.demobar .said').waitFor()
+    await steps.locator('li.done', { hasText: 'Break an instance' }).waitFor()
+    // Its failures are nobody's: the other instance answers, on the second try.
+    await within(60_000, page, () => document.querySelector('.plug, .cb.c-wn') !== null)
+    await steps.getByRole('link', { name: 'Read what happened to a call' }).click()
+    await page.locator('.cbody .crow').first().click()
+    await page.locator('.drawer', { hasText: 'Answered by the second try' }).waitFor()
+    assert.equal(await page.locator('.drawer .tlbox i.failed').count() > 0, true)
+    const [first] = (await instances()).filter((instance) => instance.name === 'demo-chat')
+    await page.goto(`${base}services?edit=${encodeURIComponent(`chat/${first.instanceId}`)}`)
+    const drawer = page.locator('.drawer')
+    await drawer.getByRole('textbox', { name: 'Weight' }).fill('4')
+    await drawer.getByLabel('Backend key').fill('sk-flow-secret')
+    await drawer.getByRole('button', { name: 'YAML' }).click()
+    const yaml = await drawer.locator('pre').innerText()
+    assert.match(yaml, /services:\n {2}chat:\n {4}instances:\n {6}- name: demo-chat/)
+    assert.match(yaml, /weight: 4/)
+    await page.getByRole('button', { name: 'This page as API calls' }).click()
+    const text = await page.locator('dialog[open]').innerText()
+    assert.match(text, /curl -X PUT .*instance\/update\/chat/)
+    assert.equal((yaml + text).includes('sk-flow-secret'), false)
+    await page.keyboard.press('Escape')
+    await drawer.getByRole('button', { name: 'Discard' }).click()
+    await page.getByRole('button', { name: 'Leave' }).click()
+    // Two steps of a slider are one version.
+    const before = (await call('GET', '/api/config/version/current')).body.data
+    await page.locator('.svc [role=slider]').first().focus()
+    await page.keyboard.press('ArrowRight')
+    await page.keyboard.press('ArrowRight')
+    await page.locator('.toast', { hasText: 'Weight is 3.' }).waitFor()
+    assert.equal((await call('GET', '/api/config/version/current')).body.data, before + 1)
+    await page.locator('.toast').getByRole('button', { name: 'Undo' }).click()
+    await page.locator('.toast', { hasText: 'is in force' }).last().waitFor()
+    await page.goto(base)
+    await steps.locator('li.done', { hasText: 'Change a weight' }).waitFor()
+  },
   'a viewer sees everything and may change nothing': (page) =>
     withSecurity(async (url, tokens) => {
       await page.goto(url)
@@ -655,7 +742,7 @@ const flows = {
         const title = await control.evaluate((node) => node.closest('[title]')?.getAttribute('title') ?? '')
         assert.match(title, denied, `${path} ${selector} ${extra}`)
       }
-      await look('/', '.demobar .btn.danger')
+      await look('/', '.demobar .breaks')
       await look('/services', '.addb')
       await look('/services', '.svc .sw')
       await look('/services?add=chat', '.drawer input[name=baseUrl], .drawer .btn.pri')

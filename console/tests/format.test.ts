@@ -18,7 +18,7 @@ describe('numbers', () => {
     expect([0, 0.123, 1.236, 18.14, 426.4, 12_345].map((n) => digits(n))).toEqual(['0', '0.12', '1.24', '18.1', '426', '12,345'])
   })
   it('have a fixed shape in columns', () => {
-    expect([0, 0.44, 9, 88.04, 1234, null].map((n) => rate(n))).toEqual(['0.0', '0.4', '9.0', '88.0', '1,234', '–'])
+    expect([0, 0.03, 0.44, 9, 88.04, 1234, null].map((n) => rate(n))).toEqual(['0.0', '0.03', '0.4', '9.0', '88.0', '1,234', '–'])
     expect([0, 0.334, 1, 0.9999, null].map((n) => percent(n))).toEqual(['0.0 %', '33.4 %', '100 %', '100 %', '–'])
     expect(percent(0.5, 0)).toBe('50 %')
   })

@@ -487,6 +487,7 @@ export const en = {
   'calls.sum': 'The latest {n} calls; names and numbers, never contents',
   'calls.filter': 'Id, model, instance, error code',
   'calls.failed': 'Failed',
+  'calls.retried': 'Retried',
   'calls.slow': 'Slow',
   'calls.allServices': 'All services',
   'calls.pause': 'Pause',

@@ -488,6 +488,7 @@ export const zh: Dictionary = {
   'calls.sum': '最近 {n} 次调用；仅名称与数字，不含内容',
   'calls.filter': '请求 ID、模型、实例、错误码',
   'calls.failed': '失败',
+  'calls.retried': '重试过',
   'calls.slow': '慢',
   'calls.allServices': '全部服务',
   'calls.pause': '暂停',

@@ -4,7 +4,7 @@ import { outcome } from '@/live/series'
 
 export interface Filter {
   q: string
-  show: 'all' | 'failed' | 'slow'
+  show: 'all' | 'failed' | 'retried' | 'slow'
   service: string
   model: string
 }
@@ -29,6 +29,7 @@ export function filterCalls(calls: readonly Call[], filter: Filter): readonly Ca
     if (filter.service !== '' && call.service !== filter.service) return false
     if (filter.model !== '' && call.model !== filter.model) return false
     if (filter.show === 'failed' && outcome(call) === 'answered') return false
+    if (filter.show === 'retried' && call.attempts < 2) return false
     if (limits !== null && call.durationMs < (limits.get(call.service) ?? Number.POSITIVE_INFINITY)) return false
     if (q === '') return true
     const tries = call.tries.map((attempt) => `${attempt.instance} ${attempt.errorCode ?? ''}`).join(' ')

@@ -36,7 +36,7 @@ export default function Calls() {
   const list = held ?? calls
   const fresh = held === null || held.length === 0 ? 0 : calls.findIndex((call) => call.requestId === held[0]!.requestId)
 
-  const filter = { q: search.q ?? '', show: oneOf(search.show, ['all', 'failed', 'slow'] as const), service: search.service ?? '', model: search.model ?? '' }
+  const filter = { q: search.q ?? '', show: oneOf(search.show, ['all', 'failed', 'retried', 'slow'] as const), service: search.service ?? '', model: search.model ?? '' }
   const rows = useMemo(() => filterCalls(list, filter), [list, filter.q, filter.show, filter.service, filter.model]) // eslint-disable-line react-hooks/exhaustive-deps -- the parts of the filter
   const selected = search.call ?? ''
   const question = new URLSearchParams({ limit: '100', ...(filter.service === '' ? {} : { service: filter.service }), ...(filter.model === '' ? {} : { model: filter.model }), ...(filter.q === '' ? {} : { q: filter.q }), ...(filter.show === 'failed' ? { status: 'error' } : {}) })
@@ -83,6 +83,7 @@ export default function Calls() {
           options={[
             { value: 'all', label: t('common.all') },
             { value: 'failed', label: t('calls.failed') },
+            { value: 'retried', label: t('calls.retried') },
             { value: 'slow', label: t('calls.slow') },
           ]}
           onChange={(value) => setSearch({ show: value === 'all' ? undefined : value })}

@@ -7,7 +7,7 @@ import { assess } from './assess'
 
 const Name = ({ children }: { children: string }) => (
   <span className="nowrap" title={children}>
-    {shorten(children, 32)}
+    {shorten(children, 48)}
   </span>
 )
 
@@ -35,7 +35,9 @@ export function StatusSentence() {
   else title = n === 1 ? t('overview.allWell.one', { service: services[0]! }) : n === 2 ? t('overview.allWell.two') : t('overview.allWell', { n })
 
   const reasons = trouble.slice(0, 2).map((instance) => {
-    const model = <Name>{instance.model}</Name>
+    // Of several instances of a model, the address says which one.
+    const several = snapshot.instances.some((other) => other.model === instance.model && other.service === instance.service && other.id !== instance.id)
+    const model = <Name>{several ? `${instance.model} · ${instance.host}` : instance.model}</Name>
     const left = secondsLeft(instance, now)
     const key = `${instance.service} ${instance.id}`
     if (instance.breaker === 'OPEN' && instance.forced) return <T key={key} k="overview.held" v={{ model }} />

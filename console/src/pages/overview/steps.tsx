@@ -9,7 +9,7 @@ const where: Record<Exclude<Step, 'hidden'>, { to: string; search?: Record<strin
   chat: { to: '/playground' },
   break: { to: '/' },
   test: { to: '/services' },
-  call: { to: '/calls' },
+  call: { to: '/calls', search: { show: 'retried' } },
   roll: { to: '/services' },
 }
 /** A gateway with more versions than this is not new any more. */
@@ -38,7 +38,7 @@ export function FirstSteps({ demo, onBreak }: { demo: boolean; onBreak?(): void 
                   {words}
                 </button>
               ) : (
-                <Link to={where[step].to} search={(where[step].search ?? {}) as never} title={t(`steps.${step}.hint` as Key)}>
+                <Link to={where[step].to} search={(demo ? (where[step].search ?? {}) : {}) as never} title={t(`steps.${step}.hint` as Key)}>
                   {words}
                 </Link>
               )}

@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
 import { Ellipsis, Plus } from 'lucide-react'
-import { useState } from 'react'
+import { useEffect, useRef, useState } from 'react'
 import { useEdit } from '@/api/mutations'
 import { shares } from '@/api/queries'
 import type { Instance, InstanceChanges, Service, ServiceType } from '@/api/types'
@@ -135,6 +135,17 @@ function InstanceRow({ row, stats, version, now, selected, onRemove }: {
   const open = () => void navigate({ to: '/services', search: ((old: object) => ({ ...old, edit: `${service}/${id}`, add: undefined, policy: undefined })) as never })
   const change = (part: InstanceChanges, said: string) =>
     edit.mutate({ edit: { kind: 'update', service, id, instance: part }, version, said }, { onError: (error) => toast(error.message), onSettled: () => setWeight(null) })
+  // Arrow keys move the slider step by step; what is saved is where it comes to rest.
+  const rest = useRef<ReturnType<typeof setTimeout> | undefined>(undefined)
+  useEffect(() => () => clearTimeout(rest.current), [])
+  const latest = useRef(change)
+  useEffect(() => {
+    latest.current = change
+  })
+  const weigh = (next: number) => {
+    clearTimeout(rest.current)
+    rest.current = setTimeout(() => latest.current({ weight: next }, t('services.weightIs', { n: next })), 400)
+  }
   return (
     <tr className={selected ? 'sel' : ''} aria-selected={selected}>
       <td title={denied}>
@@ -176,7 +187,7 @@ function InstanceRow({ row, stats, version, now, selected, onRemove }: {
               step={1}
               disabled={denied !== undefined}
               onChange={setWeight}
-              onCommit={(next) => change({ weight: next }, t('services.weightIs', { n: next }))}
+              onCommit={weigh}
             />
           </span>
         </span>

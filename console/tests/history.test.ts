@@ -1,0 +1,49 @@
+import { describe, expect, it } from 'vitest'
+import { keep, restore, type Turn } from '@/pages/playground/chat-state'
+import { parseOnly } from '@/pages/quota/usage'
+import { inFile } from '@/pages/services/form'
+import { curlOf } from '@/shell/api-calls'
+
+const turn = (id: number, content: string, state: 'done' | 'failed' = 'done'): Turn => ({
+  id, content, image: 'data:image/png;base64,AAAA',
+  answers: [{ model: 'm', text: 'a', state, error: null, requestId: 'req_1', handle: 'i-1', attempts: 1, overheadMs: 1, began: 0, firstTokenMs: 1, endMs: 2, usage: null, ticks: [1, 2] }],
+})
+
+describe('the conversation that a browser keeps', () => {
+  it('is what was asked and answered, without pictures and failures', () => {
+    const kept = restore(keep([turn(1, 'one'), turn(2, 'two', 'failed'), turn(3, 'three')]))
+    expect(kept.map((one) => [one.id, one.content, one.image, one.answers[0]!.text])).toEqual([[1, 'one', null, 'a'], [2, 'three', null, 'a']])
+  })
+  it('is bounded, and loses its beginning first', () => {
+    const kept = restore(keep(Array.from({ length: 30 }, (_, i) => turn(i, `${i} ${'x'.repeat(20_000)}`))))
+    expect(kept.length).toBeGreaterThan(0)
+    expect(kept.length).toBeLessThan(11)
+    expect(kept.at(-1)!.content.startsWith('29 ')).toBe(true)
+  })
+  it('is empty where it cannot be read', () => {
+    expect([null, '', '{', '7', '[{"content":1}]'].map((text) => restore(text))).toEqual([[], [], [], [], []])
+  })
+})
+
+describe('a page as calls of the API', () => {
+  it('quotes for a shell, and names the token without writing it', () => {
+    expect(curlOf({ method: 'PUT', path: '/api/x', body: { a: "it's" }, version: 3 }, 'http://h', true)).toBe(
+      `curl -X PUT 'http://h/api/x' \\\n  -H "Authorization: Bearer $PATCHBAY_TOKEN" \\\n  -H 'If-Match: "3"' \\\n  -H 'Content-Type: application/json' \\\n  -d '{"a":"it'\\''s"}'`,
+    )
+    expect(curlOf({ path: '/api/x' }, 'http://h', false)).toBe("curl 'http://h/api/x'")
+  })
+})
+
+describe('what a form amounts to in the file', () => {
+  it('leaves out what has no value, and the identifier', () => {
+    expect(inFile({ instanceId: 'a@b', name: 'a', baseUrl: 'http://b', weight: 1, enabled: true, tier: 0, path: '', headers: {} })).toEqual({ name: 'a', baseUrl: 'http://b' })
+    expect(inFile({ name: 'a', weight: 0, enabled: false })).toEqual({ name: 'a', weight: 0, enabled: false })
+  })
+})
+
+describe('usage of one name', () => {
+  it('is read from the URL', () => {
+    expect(parseOnly('byTenant~a~b')).toEqual({ by: 'byTenant', value: 'a~b' })
+    expect([parseOnly(''), parseOnly('byTenant'), parseOnly('other~x')]).toEqual([null, null, null])
+  })
+})
