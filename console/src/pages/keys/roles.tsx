@@ -34,8 +34,8 @@ export function Roles() {
           <tbody>
             {codes.map((code) => (
               <tr key={code}>
-                <td className="cut">
-                  <code title={code}>{code}</code>
+                <td className="wrap">
+                  <code>{code}</code>
                 </td>
                 {list.map(({ role, permissions }) => (
                   <td key={role} className="ctr">
