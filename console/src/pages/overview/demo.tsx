@@ -7,7 +7,7 @@ import type { DemoState } from '@/api/types'
 import { useI18n } from '@/i18n'
 import { splitId } from '@/lib/format'
 import { useLive, useNow } from '@/live/context'
-import { Guard } from '@/shell/guard'
+import { Guard, useDenied } from '@/shell/guard'
 import { markStep } from '@/shell/steps'
 import { ErrorNote } from '@/ui/feedback'
 import { Select } from '@/ui/field'
@@ -33,6 +33,7 @@ function Bar() {
   const client = useQueryClient()
   const { snapshot } = useLive()
   const now = useNow()
+  const denied = useDenied('config:instance:write')
   const state = useQuery({ queryKey: ['demo'], refetchInterval: 5000, queryFn: ({ signal }): Promise<DemoState> => ask('/api/demo', undefined, signal) })
   const change = useMutation({
     mutationFn: (run: () => Promise<DemoState>) => run(),
@@ -59,7 +60,7 @@ function Bar() {
         <span className="grow" />
         <Select label={t('demo.instance')} value={id} options={ids.map((value) => ({ value, label: value.replace(/@https?:\/\//, ' · ') }))} onChange={setPicked} />
         {fault === undefined ? (
-          <button ref={button} type="button" className="btn breaks" title={t('demo.breakHint')} disabled={id === '' || change.isPending} onClick={() => set('down')}>
+          <button ref={button} type="button" className="btn breaks" title={denied ?? t('demo.breakHint')} disabled={id === '' || change.isPending} onClick={() => set('down')}>
             <Zap className="ic s14" aria-hidden />
             {t('demo.break')}
           </button>
