@@ -29,6 +29,20 @@ func TestThreeGatewaysShareOneConfiguration(t *testing.T) {
 	add := func(i int, name string) gatewaytest.Reply {
 		return gateways[i].ask(http.MethodPost, gatewaytest.AddInstancePath+"chat", fmt.Sprintf(`{"name":%q,"baseUrl":%q}`, name, upstream.URL()))
 	}
+	// On a busy machine the database may not answer within the time that a gateway
+	// waits for it. Who made the change asks again then, and it may have been stored.
+	isAdded := func(i int, name string) bool {
+		got := add(i, name)
+		for got.Status == http.StatusServiceUnavailable {
+			if got = add(i, name); strings.Contains(got.Body, "exists already") {
+				return true
+			}
+		}
+		if got.Status != http.StatusCreated {
+			t.Errorf("gateway %d: %d %s", i, got.Status, got.Body)
+		}
+		return got.Status == http.StatusCreated
+	}
 	chats := func(i int, model string) bool {
 		return gateways[i].ask(http.MethodPost, "/v1/chat/completions",
 			fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"hello"}]}`, model)).Status == http.StatusOK
@@ -43,8 +57,8 @@ func TestThreeGatewaysShareOneConfiguration(t *testing.T) {
 	var took []time.Duration
 	for n := range 9 {
 		model := fmt.Sprint("first-", n)
-		if got := add(n%3, model); got.Status != http.StatusCreated {
-			t.Fatalf("%d: %s", got.Status, got.Body)
+		if !isAdded(n%3, model) {
+			return
 		}
 		took = append(took, everywhere(model))
 	}
@@ -60,9 +74,7 @@ func TestThreeGatewaysShareOneConfiguration(t *testing.T) {
 	for i := range gateways {
 		writers.Go(func() {
 			for n := range each {
-				if got := add(i, fmt.Sprintf("p%d-%d", i, n)); got.Status != http.StatusCreated {
-					t.Errorf("gateway %d: %d %s", i, got.Status, got.Body)
-				}
+				isAdded(i, fmt.Sprintf("p%d-%d", i, n))
 			}
 		})
 	}

@@ -45,7 +45,7 @@ if (await typesOf(await (await fetch(new URL('/openapi.json', base))).text()) !=
 
 /** Waits until the page is live and all that it has asked for is there. */
 async function settled(page, pending, where) {
-  await page.waitForSelector('.live.live', { timeout: 60_000 }).catch(() => report(where, 'never live'))
+  await page.waitForSelector('.live.live', { timeout: 240_000 }).catch(() => report(where, 'never live'))
   let quiet = 0
   while (quiet < 3) {
     await page.waitForTimeout(40)
