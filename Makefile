@@ -70,8 +70,8 @@ build: ## Build bin/patchbay, one static binary
 # Every step runs and reports, also after one that failed. The steps of the second lane
 # run beside those of the first, and what they print is shown after them.
 STEPS_FIRST := test-deps fmt-check
-STEPS       := vet unit surfaces no-race lint
-STEPS_ASIDE := console-check console-look clients
+STEPS       := vet unit surfaces no-race
+STEPS_ASIDE := console-check console-look clients lint
 
 .PHONY: test
 test: begin ## Run everything CI runs
