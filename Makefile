@@ -123,8 +123,8 @@ test-deps: ## Install what tests start (Redis, PostgreSQL, Prometheus, Chromium,
 
 # Without what starts the binary: building it takes longer than most tests.
 .PHONY: test-short
-test-short: ## Run the quick tests only
-	@go test -short -p 4 $(TEST_FLAGS) $$(go list ./... | grep -v /cmd/patchbay)
+test-short: ## Run the quick tests only, none of handlers and verbs
+	@go test -short -p 4 $(TEST_FLAGS) $$(go list ./... | grep -Ev '$(SURFACES)')
 
 .PHONY: test-long
 test-long: build $(CONSOLE)/node_modules/.package-lock.json ## Run what is too long for CI: all looks and flows of the console, 50,000 random histories and 200 kills of the ledger, 5,000 of shared rate limits
