@@ -3,7 +3,7 @@ import type { ServiceType } from '@/api/types'
 import type { Stat, Stats } from '@/live/stats'
 import type { InstanceState } from '@/live/types'
 import { assess } from '@/pages/overview/assess'
-import { cableWidth, layout } from '@/pages/overview/bay-layout'
+import { cableWidth, layout, otherHosts } from '@/pages/overview/bay-layout'
 
 export function instance(model: string, host: string, change: Partial<InstanceState> = {}): InstanceState {
   return {
@@ -56,6 +56,22 @@ describe('the patch bay', () => {
     expect(bay.cables.at(-1)!.kind).toBe('open')
     const opened = layout(all, stats(all), { ...options, unfolded: new Set(['h1:1']) })
     expect(opened.jacks.filter((jack) => jack.host === 'h1:1')).toHaveLength(6)
+  })
+
+  it('has at most 24 rows a side for 60 backends, and folds the quiet ones', () => {
+    const all = Array.from({ length: 60 }, (_, i) => instance(`m${i % 20}`, `h${i}:1`, i === 34 ? { breaker: 'OPEN' } : {}))
+    const known = stats(all)
+    for (const [i, one] of all.entries()) known.instances.set(`chat ${one.id}`, stat(i < 10 ? 5 : 0))
+    const bay = layout(all, known, options)
+    expect(bay.jacks).toHaveLength(24)
+    expect(bay.jacks.slice(0, 10).map((jack) => jack.host)).toEqual(all.slice(0, 10).map((one) => one.host))
+    expect(bay.jacks.filter((jack) => !jack.folded).map((jack) => jack.instances[0]!.host)).toEqual(['h34:1'])
+    expect(bay.jacks.at(-1)).toMatchObject({ host: otherHosts, kind: 'idle' })
+    expect(new Set(bay.jacks.flatMap((jack) => jack.instances)).size).toBe(60)
+    expect(bay.cables).toHaveLength(new Set(bay.cables.map((cable) => cable.key)).size)
+    const opened = layout(all, known, { ...options, unfolded: new Set([otherHosts]) })
+    expect(opened.jacks).toHaveLength(60)
+    expect(opened.hosts.at(-1)!.host).toBe(otherHosts)
   })
 
   it('folds models without traffic into one line', () => {

@@ -216,6 +216,8 @@ export const en = {
   'overview.jacks': '{n} jack|{n} jacks',
   'overview.carry': '{n} jack, {k} carry traffic|{n} jacks, {k} carry traffic',
   'overview.closedCount': '{n} closed',
+  'overview.moreBackends': '{n} more backend|{n} more backends',
+  'overview.fewerBackends': 'Show fewer backends',
   'overview.moreModels': '{n} more model, no traffic|{n} more models, no traffic',
   'overview.fold': 'Fold them',
   'overview.services': 'Services',

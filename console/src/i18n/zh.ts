@@ -217,6 +217,8 @@ export const zh: Dictionary = {
   'overview.jacks': '{n} 个插孔',
   'overview.carry': '{n} 个插孔，{k} 个有流量',
   'overview.closedCount': '{n} 个闭合',
+  'overview.moreBackends': '另有 {n} 个后端',
+  'overview.fewerBackends': '收起部分后端',
   'overview.moreModels': '另有 {n} 个模型无流量',
   'overview.fold': '收起',
   'overview.services': '服务',

@@ -11,6 +11,8 @@ const serviceGap = 12
 const padding = 6
 /** More jacks than this on a side are folded. */
 const maxRows = 24
+/** Stands for the backends that are folded into one line. */
+export const otherHosts = '*'
 /** Up to this many instances rows are tall and carry more readings. */
 const tallUpTo = 6
 
@@ -37,7 +39,7 @@ export interface HostRow {
 export interface JackRow {
   key: string
   y: number
-  /** One instance, or all unremarkable ones of a folded host. */
+  /** One instance, or all unremarkable ones of a folded host, or of otherHosts. */
   instances: InstanceState[]
   host: string
   folded: boolean
@@ -184,8 +186,12 @@ function placeJacks(
     for (const instance of instances) put(single(instance))
     return { jacks, hosts, height: y + padding }
   }
-  for (const [host, members] of group(instances, (instance) => instance.host)) {
-    const fold = how.folding && !how.unfolded.has(host) && members.length > 1
+  const byHost = group(instances, (instance) => instance.host)
+  const others = how.folding ? quietest(byHost, statOf, how.unfolded) : []
+  const showsAll = how.unfolded.has(otherHosts)
+  for (const [host, members] of byHost) {
+    const fold = how.folding && !how.unfolded.has(host)
+    if (!showsAll && others.includes(host)) continue
     if (!fold) {
       hosts.push({ host, y: y + hostHeight / 2, jacks: members.length, carrying: members.filter((member) => statOf(member).rate > 0).length })
       y += hostHeight
@@ -203,7 +209,29 @@ function placeJacks(
     }
     for (const member of members) if (inTrouble(member)) put(single(member))
   }
+  if (others.length > 0 && showsAll) {
+    hosts.push({ host: otherHosts, y: y + hostHeight / 2, jacks: 0, carrying: 0 })
+    y += hostHeight
+  } else if (others.length > 0) {
+    const members = others.flatMap((host) => byHost.get(host)!)
+    const stat = sum(members.map(statOf))
+    put({ key: `host ${otherHosts}`, instances: members, host: otherHosts, folded: true, stat, share: null, kind: stat.rate > 0 ? 'flow' : 'idle' })
+  }
   return { jacks, hosts, height: y + padding }
+}
+
+/** The backends with the least traffic and without trouble that are too many for a row each. */
+function quietest(byHost: Map<string, InstanceState[]>, statOf: (instance: InstanceState) => Stat, unfolded: ReadonlySet<string>): string[] {
+  const rateOf = (members: InstanceState[]) => members.reduce((total, member) => total + statOf(member).rate, 0)
+  let rows = 0
+  const calm: { host: string; rate: number }[] = []
+  for (const [host, members] of byHost) {
+    const troubled = members.filter(inTrouble).length
+    rows += unfolded.has(host) ? members.length : troubled + (troubled < members.length ? 1 : 0)
+    if (troubled === 0 && !unfolded.has(host)) calm.push({ host, rate: rateOf(members) })
+  }
+  const excess = rows <= maxRows ? 0 : rows - maxRows + 1
+  return calm.toSorted((a, b) => a.rate - b.rate).slice(0, excess).map(({ host }) => host)
 }
 
 function placeModels(

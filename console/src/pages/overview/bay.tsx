@@ -9,7 +9,7 @@ import { HealthGlyph, BreakerGlyph } from '@/ui/glyphs'
 import { Name, Num } from '@/ui/parts'
 import { useWidth } from '@/ui/size'
 import { BreakerPill } from '@/ui/status'
-import type { Bay, JackRow, ModelRow } from './bay-layout'
+import { otherHosts, type Bay, type JackRow, type ModelRow } from './bay-layout'
 import { Cables } from './cables'
 
 export interface Followed {
@@ -121,7 +121,7 @@ export function PatchBay({ bay, traffic, find, unfolded, onFold, onShowIdle }: {
               {bay.folding && unfolded.has(host.host) ? (
                 <button type="button" className="host" aria-expanded="true" onClick={() => onFold(host.host)}>
                   <ChevronDown className="ic s14" aria-hidden />
-                  <code>{host.host}</code>
+                  {host.host === otherHosts ? t('overview.fewerBackends') : <code>{host.host}</code>}
                 </button>
               ) : (
                 <div className="host">
@@ -202,7 +202,7 @@ function Jack({ row, tall, traffic, now, dim, props }: { row: JackRow; tall: boo
           <b className="font-semibold">{percent(row.share, 0)}</b>
           <span className="muted">{t('common.weight').toLowerCase()} {instance.weight}</span>
         </span>
-        <span className="spark">{traffic !== undefined && traffic.some((value) => (value ?? 0) > 0) && <Sparkline values={traffic} width={64} height={20} />}</span>
+        <span className="spark">{traffic !== undefined && traffic.some((value) => (value ?? 0) > 0) && <Sparkline values={traffic} width={44} height={20} />}</span>
         <span className="two-l r">
           <b className="font-semibold"><Num value={rate(silent ? null : row.stat.rate)} /></b>
           <span className="muted">{t('common.reqs')}</span>
@@ -221,7 +221,11 @@ function Jack({ row, tall, traffic, now, dim, props }: { row: JackRow; tall: boo
         {row.folded ? (
           <>
             <ChevronRight className="ic s14" aria-hidden />
-            <code className="trunc">{row.host}</code>
+            {row.host === otherHosts ? (
+              <span className="trunc">{t('overview.moreBackends', { n: new Set(row.instances.map((one) => one.host)).size })}</span>
+            ) : (
+              <code className="trunc">{row.host}</code>
+            )}
           </>
         ) : (
           <>
