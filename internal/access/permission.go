@@ -41,8 +41,10 @@ const (
 	ReadMonitoring  Permission = "monitoring:config:read"
 	WriteMonitoring Permission = "monitoring:config:write"
 	ReadMetrics     Permission = "monitoring:metrics:read"
-	ReadActuator    Permission = "actuator:details:read"
-	WriteLoggers    Permission = "actuator:logger:write"
+	// ManageContents is what keeping, and seeing, headers and bodies of requests takes.
+	ManageContents Permission = "monitoring:content:manage"
+	ReadActuator   Permission = "actuator:details:read"
+	WriteLoggers   Permission = "actuator:logger:write"
 	// ManageAccessLog is what changing the level of the access log takes, beside
 	// WriteLoggers.
 	ManageAccessLog Permission = "actuator:logger:manage"
@@ -53,7 +55,7 @@ func (r Role) Permissions() []Permission {
 	all := []Permission{
 		ReadTypes, WriteTypes, ReadInstances, WriteInstances, ReadVersions, WriteVersions, ReadTerms, WriteTerms, ReadModels, ReadRoutes,
 		ManageKeys, ManageTokens, ReadSelf, UseSession, ReadQuota, WriteQuota, ReadQuotaUsage,
-		ReadMonitoring, WriteMonitoring, ReadMetrics, ReadActuator, WriteLoggers, ManageAccessLog,
+		ReadMonitoring, WriteMonitoring, ReadMetrics, ManageContents, ReadActuator, WriteLoggers, ManageAccessLog,
 	}
 	held := []Permission{}
 	for _, p := range all {

@@ -24,7 +24,7 @@ const maxText = 300
 // step was over. The web shell, the unified API and the proxy fill it in; the line
 // of the access log, the counts, the trace and the list of calls are made from it.
 // It holds names that the configuration knows and numbers, and nothing that a
-// client or a model wrote except Asked and the texts of failures.
+// client or a model wrote except Asked, the texts of failures, and what is captured.
 type Call struct {
 	// Sequence is the place of the record among all that were recorded since the
 	// start, from 1 on. It is set when the record reaches its readers.
@@ -89,6 +89,10 @@ type Call struct {
 
 	// Series are the counts of the instance that answered or failed last.
 	Series *metrics.Instance
+
+	// Captured is what is kept of headers and bodies, nil for nothing. It is taken out of
+	// the record before anybody reads that; Recorder.Captured returns it.
+	Captured *Captured
 }
 
 // Try is one attempt of a call.

@@ -36,6 +36,7 @@ type pipeline struct {
 	level       degradation
 	ring        *ring
 	problems    problems
+	captures    captures
 	subscribers subscribers
 	exporter    atomic.Pointer[Exporter]
 	// levelChanged is called when the level may have changed.
@@ -68,16 +69,17 @@ func newPipeline(calls int, levelChanged func()) *pipeline {
 	return p
 }
 
-// offer copies a record into the buffer, or counts it as dropped where there is
-// no room. It never waits.
-func (p *pipeline) offer(c *Call) {
+// offer copies a record into the buffer, or counts it as dropped and returns false
+// where there is no room. It never waits.
+func (p *pipeline) offer(c *Call) bool {
 	if !p.buffer.push(c) {
 		p.dropped.Add(1)
-		return
+		return false
 	}
 	if int64(p.buffer.len()) >= p.batchSize.Load() {
 		p.wake()
 	}
+	return true
 }
 
 // wake makes run drain the buffer soon. It is cheap while a wake-up is pending.
@@ -154,6 +156,13 @@ func (p *pipeline) keep(batch []Call, now time.Time) {
 	for n := range batch {
 		p.sequence++
 		batch[n].Sequence = p.sequence
+		if captured := batch[n].Captured; captured != nil {
+			batch[n].Captured = nil
+			p.captures.keep(p.sequence, captured)
+		}
+	}
+	if size := uint64(len(p.ring.calls)); p.sequence > size {
+		p.captures.dropBefore(p.sequence - size + 1)
 	}
 	p.ring.add(batch)
 	p.problems.note(batch)
@@ -285,5 +294,8 @@ func (p *pipeline) clear() {
 	p.outbox = nil
 	var c Call
 	for p.buffer.pop(&c) {
+		if c.Captured != nil {
+			p.captures.release(c.Captured)
+		}
 	}
 }

@@ -27,6 +27,8 @@ type Recorder struct {
 	// tracing and traceNew are the same for traces.
 	tracing  atomic.Bool
 	traceNew atomic.Uint64
+	// capture is what is kept of requests beside their records, a metrics.Capture.
+	capture atomic.Uint32
 
 	// levelObserver is called when the degradation level may have changed.
 	levelObserver atomic.Pointer[func(Level)]
@@ -62,19 +64,39 @@ func (r *Recorder) On() bool { return r != nil && r.counts.On() }
 // Finish counts a call that has ended and records it if sampling chooses it. The
 // call is copied. A client that left before its request was let in is not counted.
 func (r *Recorder) Finish(c *Call) {
+	if isRecorded := r.finish(c); !isRecorded && c.Captured != nil {
+		r.pipe.captures.release(c.Captured)
+	}
+}
+
+func (r *Recorder) finish(c *Call) (isRecorded bool) {
 	if !r.On() || c.Gone && !c.Routed {
-		return
+		return false
 	}
 	c.Result = c.result()
 	counted := c.counted()
 	r.counts.Count(c.Series, &counted)
 	if c.Result == schema.ResultOverloaded {
-		return // refused requests can be very many, and their records say little
+		return false // refused requests can be very many, and their records say little
 	}
 	if chance := r.chance.Load(); chance > math.MaxUint32 || uint64(rand.Uint32()) < chance { //nolint:gosec // nobody gains by guessing it
-		r.pipe.offer(c)
+		return r.pipe.offer(c)
 	}
+	return false
 }
+
+// Capture returns where the headers and the bodies of a request are to be kept, nil
+// while nothing is kept of requests.
+func (r *Recorder) Capture() *Captured {
+	if r == nil || r.capture.Load() == uint32(metrics.CaptureNone) {
+		return nil
+	}
+	return &Captured{What: metrics.Capture(r.capture.Load()), room: &r.pipe.captures}
+}
+
+// Captured returns what is kept of a recorded call, nil for nothing. It must not be
+// changed.
+func (r *Recorder) Captured(c *Call) *Captured { return r.pipe.captures.of(c.Sequence) }
 
 // Shed counts a request that was refused because the gateway had no room for it.
 func (r *Recorder) Shed(service schema.ServiceType, how metrics.Shed) {
@@ -127,6 +149,17 @@ func (r *Recorder) apply(s metrics.Settings) {
 	r.pipe.batchSize.Store(int64(min(s.Performance.BatchSize, bufferSize/2)))
 	r.pipe.flushInterval.Store(int64(s.Performance.FlushInterval))
 	r.updateChance()
+	capture := s.Capture
+	if !isRecording(&s) {
+		capture = metrics.CaptureNone
+	}
+	r.capture.Store(uint32(capture))
+	r.pipe.captures.limit(capture)
+}
+
+// isRecording tells whether calls are recorded at all.
+func isRecording(s *metrics.Settings) bool {
+	return s.Enabled && slices.Contains(s.EnabledCategories, metrics.CategoryRequest)
 }
 
 // updateChance derives what part of the calls is recorded.
@@ -136,7 +169,7 @@ func (r *Recorder) updateChance() { r.chance.Store(uint64(r.SamplingRate() * (1 
 // rate, the share of the level, and nothing where the category is off.
 func (r *Recorder) SamplingRate() float64 {
 	s := r.counts.Settings()
-	if !s.Enabled || !slices.Contains(s.EnabledCategories, metrics.CategoryRequest) {
+	if !isRecording(s) {
 		return 0
 	}
 	rate := r.pipe.level.status().Level.Share()

@@ -250,7 +250,7 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	api := v1.New(requests, g.Current, v1.Options{
 		Keys: g.credentials, Attempts: g.attempts,
 		TrustedProxies: g.Document.Server.TrustedProxies, Memory: g.Memory,
-		Answers: g.answers.Store, Log: g.log,
+		Answers: g.answers.Store, Recorder: g.Recorder, Log: g.log,
 	})
 	management := manage.New(manage.Options{
 		Control: g.Control, Current: g.Current, Credentials: g.credentials, Ledger: g.Ledger, Client: g.Transport, TrustedProxies: g.Document.Server.TrustedProxies, Log: g.log,

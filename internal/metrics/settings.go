@@ -55,8 +55,8 @@ func (c *Category) UnmarshalText(text []byte) error {
 	return fmt.Errorf("unknown category %q (known: %s)", text, strings.Join(categoryNames[:], ", "))
 }
 
-// Settings are the monitoring configuration. Sampling, Performance and Calls are
-// for the records of calls, the others for the counts.
+// Settings are the monitoring configuration. Sampling, Performance, Calls and Capture
+// are for the records of calls, the others for the counts.
 type Settings struct {
 	Enabled bool `json:"enabled"`
 	// Prefix begins the name of every metric of the gateway.
@@ -69,6 +69,8 @@ type Settings struct {
 	Performance Performance       `json:"performance"`
 	// Calls is how many of the latest calls are remembered; it is read at start.
 	Calls int `json:"calls"`
+	// Capture says what is kept of their headers and bodies.
+	Capture Capture `json:"capture"`
 }
 
 // Sampling says which part of the calls is recorded. Counts do not depend on it.
@@ -113,7 +115,7 @@ func (s Settings) Equal(other Settings) bool {
 		s.CollectionInterval == other.CollectionInterval &&
 		slices.Equal(s.EnabledCategories, other.EnabledCategories) &&
 		maps.Equal(s.CustomTags, other.CustomTags) &&
-		s.Sampling == other.Sampling && s.Performance == other.Performance && s.Calls == other.Calls
+		s.Sampling == other.Sampling && s.Performance == other.Performance && s.Calls == other.Calls && s.Capture == other.Capture
 }
 
 // Clone returns a copy that shares nothing with s.

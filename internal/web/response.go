@@ -72,6 +72,9 @@ func (w *Response) Write(p []byte) (int, error) {
 	if w.call.Status == 0 {
 		w.begin(http.StatusOK)
 	}
+	if captured := w.call.Captured; captured != nil {
+		captured.AddAnswer(w.Header().Get("Content-Type"), p)
+	}
 	if w.stream != nil {
 		defer w.stream.boundWrite(len(p))()
 	}
@@ -106,9 +109,10 @@ type Sender interface {
 	Send(p []byte) error
 }
 
-// SenderOf returns the Sender below a reply whose head was written, nil if it has none.
+// SenderOf returns the Sender below a reply whose head was written, nil if it has none,
+// or if the reply is captured.
 func SenderOf(w http.ResponseWriter) Sender {
-	if response, ok := w.(*Response); ok && response.stream == nil {
+	if response, ok := w.(*Response); ok && response.stream == nil && response.call.Captured == nil {
 		sender, _ := response.ResponseWriter.(Sender)
 		return sender
 	}

@@ -1017,6 +1017,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/monitoring/calls/{requestId}/content": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What is kept of the headers and bodies of a call, if anything is */
+        get: operations["getApiMonitoringCallsRequestIdContent"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/monitoring/circuit-breaker": {
         parameters: {
             query?: never;
@@ -1095,6 +1112,23 @@ export interface paths {
         /** The monitoring configuration */
         get: operations["getApiMonitoringConfig"];
         put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/monitoring/config/capture": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Choose what is kept of requests beside their records; what is kept beyond it is forgotten at once */
+        put: operations["putApiMonitoringConfigCapture"];
         post?: never;
         delete?: never;
         options?: never;
@@ -2503,6 +2537,33 @@ export interface components {
             tries: components["schemas"]["CallTry"][];
             usage?: components["schemas"]["CallUsage"] | null;
         };
+        CallBody: {
+            /**
+             * Format: int64
+             * @description The length of the whole body.
+             */
+            bytes: number;
+            contentType?: string;
+            /** @description The text is not the whole body: its end, or long runs of base64 within it, are left out. */
+            cut?: boolean;
+            /** @description At most 64 KiB; left out where the body is not text. Of a form, its fields and the sizes of its files. */
+            text?: string;
+        };
+        CallContent: {
+            answer?: components["schemas"]["CallBody"] | null;
+            /** @description Of the request, by name. */
+            headers?: components["schemas"]["CallHeader"][];
+            /** @description none where nothing was captured, or where it had to make room for later calls. */
+            kept: components["schemas"]["MetricsCapture"];
+            request?: components["schemas"]["CallBody"] | null;
+            requestId: string;
+        };
+        CallHeader: {
+            /** @description The value is secret; at most its last four characters are shown. */
+            masked?: boolean;
+            name: string;
+            value: string;
+        };
         CallList: {
             calls: components["schemas"]["Call"][];
             /**
@@ -2577,6 +2638,10 @@ export interface components {
             ready: number;
             /** Format: int64 */
             total: number;
+        };
+        CaptureRequest: {
+            /** @enum {string} */
+            capture: "none" | "headers" | "content";
         };
         CategoriesRequest: {
             categories: ("request" | "system" | "custom")[];
@@ -3869,6 +3934,8 @@ export interface components {
             names: string[];
         };
         /** @enum {string} */
+        MetricsCapture: "none" | "headers" | "content";
+        /** @enum {string} */
         MetricsCategory: "request" | "system" | "custom";
         MetricsOutcomes: {
             /** Format: int64 */
@@ -3939,6 +4006,8 @@ export interface components {
             [key: string]: unknown;
         };
         Monitoring: {
+            /** @description What is kept of requests beside their records. */
+            capture: components["schemas"]["MetricsCapture"];
             collectionInterval: string;
             customTags: {
                 [key: string]: string;
@@ -3967,6 +4036,8 @@ export interface components {
             prometheusRegistry: "UP" | "DEGRADED";
         };
         MonitoringSnapshot: {
+            /** @description What is kept of requests beside their records. */
+            capture: components["schemas"]["MetricsCapture"];
             /** Format: date-time */
             capturedAt: string;
             collectionInterval: string;
@@ -10681,6 +10752,73 @@ export interface operations {
             };
         };
     };
+    getApiMonitoringCallsRequestIdContent: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                requestId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CallContent"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Not Found */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MonitoringError"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+        };
+    };
     getApiMonitoringCircuitBreaker: {
         parameters: {
             query?: never;
@@ -10993,6 +11131,93 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+        };
+    };
+    putApiMonitoringConfigCapture: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CaptureRequest"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Monitoring"];
+                };
+            };
+            /** @description Bad Request */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MonitoringError"];
+                };
+            };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Request Timeout */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MonitoringError"];
+                };
+            };
+            /** @description Request Entity Too Large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MonitoringError"];
                 };
             };
             /** @description Too Many Requests */

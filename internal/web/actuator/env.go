@@ -107,7 +107,7 @@ var position = regexp.MustCompile(`:\d+:\d+$`)
 var harmless = regexp.MustCompile(`^(` + strings.Join([]string{
 	`server\.(listen|shutdown-grace)`,
 	`limits\.[\w.-]+`,
-	`monitoring\.(enabled|prefix|collection-interval|enabled-categories\[\d+\]|calls|sampling\.\w+|performance\.[\w-]+)`,
+	`monitoring\.(enabled|prefix|collection-interval|enabled-categories\[\d+\]|calls|capture|sampling\.\w+|performance\.[\w-]+)`,
 	`quota\.(enabled|fail-open|flush-interval-seconds|windows\[\d+\]|retention\.\w+|distributed\.(enabled|timeout|degrade-to-local))`,
 	`security\.(enabled|allow-open)`,
 	`log\.[\w-]+`,

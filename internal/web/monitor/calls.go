@@ -180,14 +180,17 @@ type callList struct {
 
 // call returns the call with the id in the path: the latest one, where a client used an
 // id more than once.
-func (a *API) call(r *http.Request) (callView, error) {
+func (a *API) call(r *http.Request) (callView, error) { return findCall(a, r, viewOfCall) }
+
+// findCall returns what view makes of the call with the id in the path.
+func findCall[T any](a *API, r *http.Request, view func(*calls.Call) T) (found T, err error) {
 	id := r.PathValue("requestId")
 	for c := range a.recorder.Calls() {
 		if c.RequestID == id {
-			return viewOfCall(c), nil
+			return view(c), nil
 		}
 	}
-	return callView{}, &requestError{http.StatusNotFound, "No call of this id is remembered: it is too long ago, was not sampled, or did not happen."}
+	return found, &requestError{http.StatusNotFound, "No call of this id is remembered: it is too long ago, was not sampled, or did not happen."}
 }
 
 // feedSilence is the time between two comments, which keep proxies from closing

@@ -47,6 +47,10 @@ func (a *API) Routes() []web.Route {
 	withBody(t, http.MethodPut, "/config/collection-interval", a.setInterval, "Change the collection interval (ISO 8601)")
 	withBody(t, http.MethodPut, "/config/categories", a.setCategories, "Choose the categories that are shown")
 	withBody(t, http.MethodPut, "/config/custom-tags", a.setTags, "Choose tags for every series")
+	t.add("PUT "+root+"/config/capture", access.ManageContents, a.setCapture, web.Operation{
+		Summary: "Choose what is kept of requests beside their records; what is kept beyond it is forgotten at once",
+		Body:    captureRequest{}, Reply: monitoringView{},
+	})
 	read(t, "/budgets", access.ReadQuotaUsage, a.budgetUse, "How much of the budgets of keys and tenants is used", nil)
 	read(t, "/errors/stats", access.ReadMonitoring, always(a.errors), "Errors of monitoring by component", nil)
 	withBody(t, http.MethodPost, "/errors/reset", a.resetErrors, "Forget the errors of a component")
@@ -68,6 +72,7 @@ func (a *API) Routes() []web.Route {
 		Query:   callsQuery{}, Reply: callList{}, Media: map[string]any{mediaNDJSON: callView{}},
 	})
 	read(t, "/calls/{requestId}", access.ReadMetrics, a.call, "One call with its timeline", nil)
+	read(t, "/calls/{requestId}/content", access.ManageContents, a.content, "What is kept of the headers and bodies of a call, if anything is", nil)
 	read(t, "/problems", access.ReadMetrics, a.problems, "What failed lately, by kind; the latest first", problemsQuery{})
 	read(t, "/series", access.ReadMetrics, a.series, "The history of requests, latency, tokens and overhead", seriesQuery{})
 	read(t, "/shares", access.ReadMetrics, a.shares, "The share of each instance in the requests of its model: expected and actual", sharesQuery{})

@@ -18,6 +18,7 @@ type monitoringView struct {
 	CustomTags         map[string]string   `json:"customTags"`
 	Sampling           metrics.Sampling    `json:"sampling"`
 	Performance        metrics.Performance `json:"performance"`
+	Capture            metrics.Capture     `json:"capture" doc:"What is kept of requests beside their records."`
 }
 
 // monitoringSnapshot is the monitoring configuration with the time of the reply.
@@ -29,7 +30,7 @@ type monitoringSnapshot struct {
 
 func (a *API) view() monitoringView {
 	s := a.recorder.Settings()
-	return monitoringView{s.Enabled, s.Prefix, s.CollectionInterval, s.EnabledCategories, s.CustomTags, s.Sampling, s.Performance}
+	return monitoringView{s.Enabled, s.Prefix, s.CollectionInterval, s.EnabledCategories, s.CustomTags, s.Sampling, s.Performance, s.Capture}
 }
 
 func (a *API) snapshot(*http.Request) (monitoringSnapshot, error) {
@@ -42,6 +43,26 @@ func (a *API) update(change func(*metrics.Settings)) (monitoringView, error) {
 		return monitoringView{}, invalid(err.Error())
 	}
 	return a.view(), nil
+}
+
+// setCapture answers PUT /api/monitoring/config/capture. The line of the audit log says
+// what it was changed to.
+func (a *API) setCapture(w http.ResponseWriter, r *http.Request) {
+	handleBody(func(body captureRequest) (monitoringView, error) {
+		if body.Capture == nil {
+			return monitoringView{}, missing("capture")
+		}
+		var next metrics.Capture
+		if err := next.UnmarshalText([]byte(*body.Capture)); err != nil {
+			return monitoringView{}, invalid("capture: " + err.Error())
+		}
+		var before metrics.Capture
+		view, err := a.update(func(s *metrics.Settings) { before, s.Capture = s.Capture, next })
+		if err == nil {
+			web.ChangeOf(w).Summary = "capture " + before.String() + " -> " + next.String()
+		}
+		return view, err
+	})(w, r)
 }
 
 // The bodies of changes. A pointer is nil where its member is left out or null.
@@ -57,6 +78,9 @@ type (
 	}
 	categoriesRequest struct {
 		Categories *[]string `json:"categories" required:"true" enum:"request,system,custom" uniqueItems:"true"`
+	}
+	captureRequest struct {
+		Capture *string `json:"capture" required:"true" enum:"none,headers,content"`
 	}
 	tagsRequest struct {
 		CustomTags map[string]*string `json:"customTags" required:"true" keys:"^([A-Za-z]|_[A-Za-z0-9])[A-Za-z0-9_]*$" maxProperties:"32" maxLength:"256" doc:"Names that the gateway itself uses for labels are refused."`

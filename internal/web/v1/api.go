@@ -15,6 +15,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/answers"
+	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/memory"
 	"github.com/patchbay-ai/patchbay/internal/proxy"
 	"github.com/patchbay-ai/patchbay/internal/routing"
@@ -48,6 +49,8 @@ type Options struct {
 	Memory *memory.Watch
 	// Answers keeps the responses of the Responses API; nil keeps none.
 	Answers answers.Store
+	// Recorder says what is kept of requests beside their records; nil keeps nothing.
+	Recorder *calls.Recorder
 	// Log is told of failures that no client is told of; nil for nobody.
 	Log *slog.Logger
 }
@@ -174,6 +177,10 @@ func (a *API) begin(w http.ResponseWriter, r *http.Request, d *door) *exchange {
 	x.w, x.r, x.call, x.door = w, r, web.CallOf(w), d
 	x.call.Unified, x.call.Service, x.call.Door = true, d.id.Service(), d.id
 	x.table, x.memory = a.current.Load(), a.options.Memory
+	if captured := a.options.Recorder.Capture(); captured != nil {
+		captured.SetHeaders(maskedHeaders(r.Header))
+		x.call.Captured = captured
+	}
 	x.take(&a.inputs)
 	if d.id.IsTranslated() {
 		x.takeSource()

@@ -108,6 +108,9 @@ func (x *exchange) readJSON(parse func(*schema.Request, []byte) error) error {
 		return tooLarge(limit)
 	}
 	err := x.readBody(limit)
+	if captured := x.call.Captured; captured != nil {
+		captured.AddRequest(proxy.TypeJSON, x.body)
+	}
 	switch {
 	case err == nil:
 		x.call.Ready = x.call.At(time.Now())

@@ -48,6 +48,10 @@ func (x *exchange) readForm(parse func(*schema.Request, *schema.Form) error) err
 		// The server notices that a client leaves only after the body was read to its end.
 		_, err = io.Copy(io.Discard, body)
 	}
+	if captured := x.call.Captured; captured != nil && form != nil {
+		captured.AddRequest(mediaType, listForm(form))
+		captured.Request.Bytes = limit - body.left
+	}
 	switch {
 	case err == nil:
 		x.call.Ready = x.call.At(time.Now())
