@@ -335,7 +335,7 @@ func (l *Lease) Peek(now time.Time) Decision {
 	defer l.mu.Unlock()
 	if l.pool.away.Load() {
 		l.beginShare(now)
-		return l.shareDecision(l.shareLeft(now) >= 1, 1, now)
+		return l.shareDecision(l.hasShare(1, now), 1, now)
 	}
 	return l.decision(l.permits > 0 || l.left >= 1 || !now.Before(l.deniedUntil), now)
 }

@@ -91,10 +91,17 @@ func (l *Lease) windowShare(now time.Time) int {
 	return s.most
 }
 
+// hasShare reports whether the share has so many permits. A level that grew in many
+// steps may be a little less than the whole number that it stands for.
+func (l *Lease) hasShare(n int64, now time.Time) bool {
+	const rounding = 1e-6
+	return l.shareLeft(now) >= float64(n)-rounding
+}
+
 // takeShare takes permits of the share.
 func (l *Lease) takeShare(n int64, now time.Time) Decision {
 	l.beginShare(now)
-	isAllowed := l.shareLeft(now) >= float64(n)
+	isAllowed := l.hasShare(n, now)
 	if isAllowed {
 		l.share.level -= float64(n)
 		l.spend(n, now)
@@ -104,8 +111,8 @@ func (l *Lease) takeShare(n int64, now time.Time) Decision {
 
 // shareDecision describes the share.
 func (l *Lease) shareDecision(isAllowed bool, n int64, now time.Time) Decision {
-	left := max(0, l.shareLeft(now))
-	d := Decision{Limited: true, Allowed: isAllowed, Limit: l.settings.Capacity, Remaining: int(left)}
+	left := l.shareLeft(now)
+	d := Decision{Limited: true, Allowed: isAllowed, Limit: l.settings.Capacity, Remaining: max(0, int(left))}
 	if !isAllowed {
 		d.Remaining = 0
 	}

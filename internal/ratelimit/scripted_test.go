@@ -1,0 +1,241 @@
+package ratelimit_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/ratelimit"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// scripted is a central store that answers as a test says, and remembers what it was
+// told. The zero value grants everything that is wanted.
+type scripted struct {
+	mu       sync.Mutex
+	answer   func(ratelimit.Ask) ratelimit.Grant // nil grants what is wanted
+	during   func()                              // happens while an exchange is under way
+	err      error                               // of every call
+	presence ratelimit.Presence
+
+	asks                    []ratelimit.Ask // of the last exchange
+	members                 int             // that it was told of
+	opens, exchanges, pings int
+	leaves, closes          int
+	returned, granted       int64 // in all exchanges
+}
+
+var errScripted = errors.New("the store fails")
+
+func (s *scripted) Exchange(_ context.Context, members int, asks []ratelimit.Ask) (ratelimit.Presence, []ratelimit.Grant, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.exchanges++
+	s.asks, s.members = asks, members
+	if during := s.during; during != nil {
+		s.during = nil
+		during()
+	}
+	if s.err != nil {
+		return ratelimit.Presence{}, nil, s.err
+	}
+	var grants []ratelimit.Grant
+	for _, a := range asks {
+		g := ratelimit.Grant{Permits: a.Want, Left: float64(a.Capacity)}
+		if s.answer != nil {
+			g = s.answer(a)
+		}
+		if g.Capacity == 0 {
+			g.Capacity, g.Rate = float64(a.Capacity), float64(a.Rate)
+		}
+		if g.Epoch == "" {
+			g.Epoch = "life"
+		}
+		s.returned += a.Returned
+		s.granted += g.Permits
+		grants = append(grants, g)
+	}
+	return s.presence, grants, nil
+}
+
+func (s *scripted) Ping(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pings++
+	return s.err
+}
+
+func (s *scripted) Leave(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.leaves++
+	return s.err
+}
+
+func (s *scripted) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closes++
+}
+
+// script changes what the store does.
+func (s *scripted) script(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+}
+
+// grant makes the store grant the same with each exchange.
+func (s *scripted) grant(g ratelimit.Grant) {
+	s.script(func() { s.answer = func(ratelimit.Ask) ratelimit.Grant { return g } })
+}
+
+// grantOnce makes the store grant some permits with the next exchange and none later.
+func (s *scripted) grantOnce(permits int64, g ratelimit.Grant) {
+	s.script(func() {
+		s.answer = func(ratelimit.Ask) ratelimit.Grant {
+			g.Permits, permits = permits, 0
+			return g
+		}
+	})
+}
+
+// fail makes the store fail or answer again.
+func (s *scripted) fail(err error) { s.script(func() { s.err = err }) }
+
+// count returns how many exchanges there were.
+func (s *scripted) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.exchanges
+}
+
+// lone is a gateway with a scripted store, in a bubble of synctest. Nothing is exchanged
+// unless the test says so with beat, or lets the pool run.
+type lone struct {
+	t     *testing.T
+	store *scripted
+	pool  *ratelimit.Pool
+	ctx   context.Context
+}
+
+// alone runs a test with a gateway that knows of some others.
+func alone(t *testing.T, gateways int, test func(t *testing.T, g *lone)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		g := &lone{t: t, store: &scripted{}, ctx: t.Context()}
+		g.pool = ratelimit.NewPool(ratelimit.PoolOptions{
+			Open: func(context.Context) (ratelimit.Central, error) {
+				g.store.script(func() { g.store.opens++ })
+				return g.store, nil
+			},
+			Timeout: storeTimeout, Log: slog.New(slog.DiscardHandler),
+			Members: func() int { return gateways },
+		})
+		test(t, g)
+	})
+}
+
+// beat makes one exchange of everything that there is to report, and returns what the
+// store was asked.
+func (g *lone) beat() []ratelimit.Ask {
+	g.pool.Begin(g.ctx)
+	return g.store.asks
+}
+
+// report is beat where one limit has something to report.
+func (g *lone) report() ratelimit.Ask {
+	g.t.Helper()
+	asks := g.beat()
+	if len(asks) != 1 {
+		g.t.Fatalf("%d limits were reported, want 1", len(asks))
+	}
+	return asks[0]
+}
+
+// run lets the pool run until the returned function is called.
+func (g *lone) run() (stop func()) {
+	ctx, cancel := context.WithCancel(g.ctx)
+	done := make(chan struct{})
+	go func() {
+		g.pool.Run(ctx)
+		close(done)
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// took is the outcome of a request.
+type took struct {
+	ratelimit.Decision
+	receipt  ratelimit.Receipt
+	hasAsked bool // the store was asked for it
+}
+
+// take takes permits, and exchanges if the request waits for that.
+func (g *lone) take(l *ratelimit.Lease, n int) took {
+	answer := make(chan took, 1)
+	go func() {
+		d, receipt := l.Take(n, time.Now())
+		answer <- took{Decision: d, receipt: receipt}
+	}()
+	synctest.Wait()
+	select {
+	case done := <-answer:
+		return done
+	default:
+		g.beat()
+		done := <-answer
+		done.hasAsked = true
+		return done
+	}
+}
+
+// mustTake is take for a request that has to be allowed.
+func (g *lone) mustTake(l *ratelimit.Lease, n int) took {
+	g.t.Helper()
+	done := g.take(l, n)
+	if !done.Allowed {
+		g.t.Fatalf("a request for %d was refused: %+v", n, done.Decision)
+	}
+	return done
+}
+
+// kept leaves a lease with so many permits after a request that took one, of which the
+// store has heard.
+func (g *lone) kept(l *ratelimit.Lease, permits int64) {
+	g.t.Helper()
+	g.store.grantOnce(permits+1, ratelimit.Grant{})
+	g.mustTake(l, 1)
+	g.report()
+}
+
+// burst takes one by one what can be taken without asking.
+func (g *lone) burst(l *ratelimit.Lease) (n int) {
+	for l.Peek(time.Now()).Allowed {
+		d, _ := l.Take(1, time.Now())
+		if !d.Allowed {
+			return n
+		}
+		n++
+	}
+	return n
+}
+
+func pass(d time.Duration) { <-time.After(d) }
+
+func bucketOf(capacity, rate int) ratelimit.Settings {
+	return sharedLimit(ratelimit.TokenBucket, capacity, rate)
+}
+
+func warmUpOf(capacity, rate int) ratelimit.Settings {
+	s := sharedLimit(ratelimit.WarmUp, capacity, rate)
+	s.WarmUpPeriod = schema.Duration(20 * time.Second)
+	return s
+}
