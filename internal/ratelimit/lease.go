@@ -116,6 +116,9 @@ func (l *Lease) set(settings Settings) {
 	if l.fixed == 0 && settings.Algorithm == SlidingWindow {
 		l.window = newRules(settings, 0, ownMarks).window
 	}
+	if l.window == 0 {
+		l.own, l.spent = window{}, 0 // of a window that the limit had before
+	}
 	l.ownRules = rules{algorithm: SlidingWindow, capacity: math.MaxInt, window: l.window, marks: ownMarks, grain: l.window / (ownMarks - 2)}
 	l.capacity, l.rate = float64(settings.Capacity), float64(settings.RefillRate)
 	if settings.Algorithm == WarmUp {
@@ -240,6 +243,7 @@ func (l *Lease) ask(now time.Time, members int) Ask {
 	if !now.Before(l.valid) {
 		l.permits = 0
 	}
+	l.payDebt()
 	l.number++
 	s := l.settings
 	a := Ask{
@@ -262,12 +266,17 @@ func (l *Lease) ask(now time.Time, members int) Ask {
 		l.permits = target
 	}
 	a.Returned -= l.debt
-	a.Want = max(0, target-l.permits)
-	if l.waiting > l.permits {
-		a.Want = max(a.Want, l.waiting-l.permits)
-	}
+	a.Want = max(0, target-l.permits, l.waiting-l.permits)
 	a.Outstanding = l.permits + l.held
 	return a
+}
+
+// payDebt takes a debt from the permits that are here, as far as they suffice. Only
+// the rest is reported, so that nothing is both kept and returned.
+func (l *Lease) payDebt() {
+	paid := min(l.permits, l.debt)
+	l.permits -= paid
+	l.debt -= paid
 }
 
 // unanswered notes that it is not known what became of an ask. What was returned or taken
@@ -276,15 +285,13 @@ func (l *Lease) unanswered(a *Ask) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.answers++
-	if a.Spent < 0 {
-		l.spent -= a.Spent
-	}
+	l.spent -= min(0, a.Spent)
 	l.wakeLocked()
 }
 
-// apply takes over the answer to an ask, and reports whether the limit has anything
-// more to report.
-func (l *Lease) apply(a *Ask, g *Grant, sent time.Time) (isBusy bool) {
+// apply takes over the answer to an ask. A limit that has nothing more to report takes
+// no part in the next beats.
+func (l *Lease) apply(a *Ask, g *Grant, sent time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if a.Epoch != "" && g.Epoch != a.Epoch {
@@ -295,9 +302,7 @@ func (l *Lease) apply(a *Ask, g *Grant, sent time.Time) (isBusy bool) {
 	l.valid = sent.Add(leaseValid)
 	l.epoch, l.granted = g.Epoch, g.Granted
 	l.spent -= a.Spent
-	if a.Returned < 0 {
-		l.debt = max(0, l.debt+a.Returned)
-	}
+	l.debt = max(0, l.debt+min(0, a.Returned))
 	l.left, l.at, l.capacity, l.rate = max(0, g.Left), sent, max(1, g.Capacity), g.Rate
 	l.deniedUntil, l.retryAt = time.Time{}, time.Time{}
 	if g.Permits < a.Want {
@@ -306,8 +311,10 @@ func (l *Lease) apply(a *Ask, g *Grant, sent time.Time) (isBusy bool) {
 	}
 	l.answers++
 	l.wakeLocked()
-	l.isNoted = l.permits > 0 || l.held > 0 || l.spent != 0 || l.debt > 0 || l.waiting > 0 || l.window > 0 && l.own.total > 0
-	return l.isNoted
+	l.isNoted = l.permits > 0 || l.held > 0 || l.spent != 0 || l.debt > 0 || l.own.total > 0
+	if !l.isNoted {
+		l.pool.forget(l) // with l.mu, so that a note that comes now is not lost
+	}
 }
 
 // giveUp prepares the last exchange.
@@ -344,7 +351,7 @@ func (l *Lease) Peek(now time.Time) Decision {
 func (l *Lease) decision(isAllowed bool, now time.Time) Decision {
 	capacity := float64(l.settings.Capacity)
 	left := l.left
-	if !l.at.IsZero() && l.window == 0 {
+	if l.window == 0 {
 		left += now.Sub(l.at).Seconds() * l.rate
 	}
 	if l.epoch == "" {
@@ -368,6 +375,9 @@ func (l *Lease) decision(isAllowed bool, now time.Time) Decision {
 // Settle corrects what a request took, when its cost is known: more of it, or less if
 // it is below 0. More is taken even if the limit is used up; it is missing later.
 func (l *Lease) Settle(more int, now time.Time) {
+	if more == 0 {
+		return
+	}
 	n := int64(more)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -385,13 +395,11 @@ func (l *Lease) Settle(more int, now time.Time) {
 		return
 	}
 	fromPermits := min(n, l.permits)
-	switch {
-	case l.window == 0:
-		l.permits -= fromPermits
-		l.debt += n - fromPermits
-	case n > 0:
-		l.permits -= fromPermits
+	l.permits -= fromPermits
+	if l.window > 0 {
 		l.spend(n, now)
+	} else {
+		l.debt += n - fromPermits
 	}
 }
 

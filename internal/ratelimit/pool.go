@@ -86,10 +86,9 @@ func (p *Pool) Run(ctx context.Context) {
 		case <-tick.C:
 			isBeat = true
 		}
-		switch {
-		case p.joined.Load() > 0:
+		if p.joined.Load() > 0 {
 			p.round(ctx, isBeat)
-		case isBeat:
+		} else if isBeat {
 			p.leave() // no limit is shared any more
 		}
 	}
@@ -113,7 +112,6 @@ func (p *Pool) round(ctx context.Context, isBeat bool) {
 		if !isBeat {
 			return // it is probed with the beats
 		}
-		isBeat = true
 		probe, cancel := context.WithTimeout(ctx, max(p.options.Timeout, probeTime))
 		err = p.central.Ping(probe)
 		cancel()
@@ -191,11 +189,7 @@ func (p *Pool) exchange(ctx context.Context, leases []*Lease, isBeat bool) error
 	p.away.Store(false)
 	p.mu.Unlock()
 	for i, l := range leases {
-		if !l.apply(&asks[i], &grants[i], sent) {
-			p.mu.Lock()
-			delete(p.busy, l)
-			p.mu.Unlock()
-		}
+		l.apply(&asks[i], &grants[i], sent)
 	}
 	return nil
 }
@@ -259,6 +253,13 @@ func (p *Pool) request(l *Lease) {
 func (p *Pool) note(l *Lease) {
 	p.mu.Lock()
 	p.busy[l] = struct{}{}
+	p.mu.Unlock()
+}
+
+// forget makes the next beats leave out a lease.
+func (p *Pool) forget(l *Lease) {
+	p.mu.Lock()
+	delete(p.busy, l)
 	p.mu.Unlock()
 }
 
