@@ -57,7 +57,7 @@ type metricQuery struct {
 type metricView struct {
 	Name          string        `json:"name"`
 	Description   string        `json:"description,omitzero"`
-	BaseUnit      string        `json:"baseUnit,omitzero"`
+	BaseUnit      string        `json:"baseUnit" doc:"Empty where the metric has no unit."`
 	Measurements  []measurement `json:"measurements"`
 	AvailableTags []tagView     `json:"availableTags"`
 }

@@ -294,7 +294,9 @@ func TestEveryFieldOfTheSpecification(t *testing.T) {
 		if !slices.Contains(names, any(name)) {
 			t.Errorf("the metric %s is not listed", name)
 		}
-		r.GetObject("/actuator/metrics/" + name)
+	}
+	for _, name := range names {
+		gatewaytest.At(t, r.GetObject("/actuator/metrics/"+name.(string)), "baseUnit")
 	}
 	for _, path := range []string{"/actuator/metrics/none", "/actuator/metrics/model.router.requests.total?tag=service:none", "/actuator/health/none", "/actuator/loggers/.x", "/actuator/env/none", "/actuator/none"} {
 		if answer := r.Do(http.MethodGet, path, ""); answer.Status != 404 {
@@ -393,7 +395,7 @@ func TestMonitoringSettings(t *testing.T) {
 		t.Errorf("%v requests", n)
 	}
 	for path, body := range map[string]string{
-		"enabled": `{"enabled":"yes"}`, "prefix": `{"prefix":"a b"}`, "collection-interval": `{"interval":"30"}`, "categories": `{"categories":["none"]}`, "custom-tags": `{"customTags":{"le":"x"}}`,
+		"enabled": `{"enabled":"yes"}`, "prefix": `{"prefix":"a b"}`, "collection-interval": `{"interval":"30s"}`, "categories": `{"categories":["none"]}`, "custom-tags": `{"customTags":{"le":"x"}}`,
 	} {
 		for _, bad := range []string{body, `{}`, `{"a":1}`, `nonsense`, ``, `[]`} {
 			answer := r.Do(http.MethodPut, "/api/monitoring/config/"+path, bad)
