@@ -50,27 +50,39 @@ func (i Interval) MarshalText() ([]byte, error) { return []byte(i.String()), nil
 // UnmarshalText reads an ISO 8601 duration, or a length of time with a unit. It
 // refuses zero.
 func (i *Interval) UnmarshalText(text []byte) error {
-	written := strings.ToUpper(string(text))
-	var parsed time.Duration
-	var err error
-	if strings.HasPrefix(written, "P") {
-		parsed, err = parseISO(written[1:])
-	} else if parsed, err = time.ParseDuration(string(text)); err != nil {
-		err = errIntervalShape
-	}
+	parsed, err := time.ParseDuration(string(text))
 	if err != nil {
+		*i, err = ParseISO8601(string(text))
 		return err
 	}
 	if parsed <= 0 {
-		return errors.New("must be longer than 0")
+		return errIntervalEmpty
 	}
 	*i = Interval(parsed)
 	return nil
 }
 
+// ParseISO8601 reads an ISO 8601 duration such as PT30S, and nothing else. It
+// refuses zero.
+func ParseISO8601(text string) (Interval, error) {
+	rest, found := strings.CutPrefix(strings.ToUpper(text), "P")
+	if !found {
+		return 0, errIntervalShape
+	}
+	parsed, err := parseISO(rest)
+	if err != nil {
+		return 0, err
+	}
+	if parsed == 0 {
+		return 0, errIntervalEmpty
+	}
+	return Interval(parsed), nil
+}
+
 var (
 	errIntervalShape = errors.New(`want an ISO 8601 duration such as "PT30S" or "PT1M30S"`)
 	errIntervalLong  = errors.New("is too long")
+	errIntervalEmpty = errors.New("must be longer than 0")
 )
 
 // parseISO reads what follows the P: days, then after a T hours, minutes and

@@ -3393,7 +3393,7 @@ export interface components {
         };
         IntervalRequest: {
             /**
-             * @description An ISO 8601 duration, or a length of time with a unit, such as 30s.
+             * @description An ISO 8601 duration.
              * @example PT30S
              */
             interval: string;
@@ -3925,7 +3925,8 @@ export interface components {
         };
         Metric: {
             availableTags: components["schemas"]["Tag"][];
-            baseUnit?: string;
+            /** @description Empty where the metric has no unit. */
+            baseUnit: string;
             description?: string;
             measurements: components["schemas"]["Measurement"][];
             name: string;

@@ -74,7 +74,7 @@ type (
 		Prefix *string `json:"prefix" required:"true" pattern:"^[A-Za-z_][A-Za-z0-9_]{0,63}$"`
 	}
 	intervalRequest struct {
-		Interval *string `json:"interval" required:"true" pattern:"^(P([1-9][0-9]{0,3}D)?T([1-9][0-9]{0,3}H)?([1-9][0-9]{0,3}M)?[1-9][0-9]{0,4}S|P[1-9][0-9]{0,3}D|PT[1-9][0-9]{0,4}[HM]|[1-9][0-9]{0,5}(ms|s|m|h))$" example:"PT30S" doc:"An ISO 8601 duration, or a length of time with a unit, such as 30s."`
+		Interval *string `json:"interval" required:"true" pattern:"^(P([1-9][0-9]{0,3}D)?T([1-9][0-9]{0,3}H)?([1-9][0-9]{0,3}M)?[1-9][0-9]{0,4}S|P[1-9][0-9]{0,3}D|PT[1-9][0-9]{0,4}[HM])$" example:"PT30S" doc:"An ISO 8601 duration."`
 	}
 	categoriesRequest struct {
 		Categories *[]string `json:"categories" required:"true" enum:"request,system,custom" uniqueItems:"true"`
@@ -105,8 +105,8 @@ func (a *API) setInterval(body intervalRequest) (monitoringView, error) {
 	if body.Interval == nil {
 		return monitoringView{}, missing("interval")
 	}
-	var interval metrics.Interval
-	if err := interval.UnmarshalText([]byte(*body.Interval)); err != nil {
+	interval, err := metrics.ParseISO8601(*body.Interval)
+	if err != nil {
 		return monitoringView{}, invalid("interval: " + err.Error())
 	}
 	return a.update(func(s *metrics.Settings) { s.CollectionInterval = interval })
