@@ -1,19 +1,23 @@
 package config_test
 
 import (
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
-	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
 )
 
 // What is written of services reads as the same services.
 func TestWrittenServicesAreReadAgain(t *testing.T) {
 	t.Parallel()
+	sample, err := os.ReadFile("testdata/sample.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, content := range map[string]string{
 		"nothing":  "",
-		"sample":   string(gatewaytest.ReadFile(t, "testdata/sample.yaml")),
+		"sample":   string(sample),
 		"defaults": "services: {chat: {}, img-gen: {adapter: openai}}\n",
 		"own":      "services: {chat: {instances: [{name: m, base-url: 'http://h', max-concurrency: 2, keep-alive: false, timeouts: {idle: 5m}}], rate-limit: {}, circuit-breaker: {enabled: false}}}\n",
 		"secrets":  "services: {chat: {instances: [{name: m, base-url: 'http://h', api-key: '${KEY}', headers: {A: 'x$${b}', B: 'Bearer ${KEY}', C: 'true', D: '1'}}]}}\n",

@@ -1,4 +1,4 @@
-package allowance_test
+package gateway_test
 
 import (
 	"fmt"

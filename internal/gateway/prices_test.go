@@ -1,4 +1,4 @@
-package prices_test
+package gateway_test
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package quota_test
+package gateway_test
 
 import (
 	"crypto/sha256"

@@ -1,4 +1,4 @@
-package budget_test
+package gateway_test
 
 import (
 	"fmt"
@@ -15,12 +15,10 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/simulator"
 )
 
-// keyed returns a configuration with a key, whose text is "secret", and these members.
-func keyed(yaml, members string) string {
+// withKey returns a configuration with a key, whose text is "secret", and these members.
+func withKey(yaml, members string) string {
 	return yaml + fmt.Sprintf("security: {enabled: true, keys: [{id: k, key-sha256: %s, %s}]}\n", gatewaytest.HashOf("secret"), members)
 }
-
-var bearer = []string{"Authorization", "Bearer secret"}
 
 // answer is an answer that reports so many tokens.
 func answer(prompt, completion int) simulator.Step {
@@ -44,16 +42,16 @@ func TestABudgetThatIsUsedUpRefuses(t *testing.T) {
 			t.Parallel()
 			b := gatewaytest.StartBackend(t)
 			b.ScriptForever(answer(100, 0))
-			yaml := strings.Replace(keyed(gatewaytest.PoolYAML(b), test.members), "enabled: true,", "enabled: true, defaults: {budgets: {day: {requests: 5}}},", 1)
+			yaml := strings.Replace(withKey(gatewaytest.PoolYAML(b), test.members), "enabled: true,", "enabled: true, defaults: {budgets: {day: {requests: 5}}},", 1)
 			r := gatewaytest.Start(t, yaml+"prices: {models: [{model: m, input: 2}]}\n")
-			ask := func() gatewaytest.Reply { return r.Chat(gatewaytest.With(`"max_tokens":150`), bearer...) }
+			ask := func() gatewaytest.Reply { return r.Chat(gatewaytest.With(`"max_tokens":150`), bearer("secret")...) }
 			for range test.answered {
 				ask().Succeeds(t)
 			}
 			if test.unit == "cost" { // a prompt of a hundred tokens and more
 				long := strings.Repeat("word ", 80)
 				ask = func() gatewaytest.Reply {
-					return r.Chat(`{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"`+long+`"}]}`, bearer...)
+					return r.Chat(`{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"`+long+`"}]}`, bearer("secret")...)
 				}
 			}
 			refused := ask()
@@ -92,13 +90,13 @@ func TestParallelRequestsDoNotPassABudget(t *testing.T) {
 	t.Parallel()
 	b := gatewaytest.StartBackend(t)
 	b.ScriptForever(answer(10, 90))
-	r := gatewaytest.Start(t, strings.Replace(keyed(gatewaytest.PoolYAML(b), "tenant: acme"), "enabled: true,", "enabled: true, tenants: [{name: acme, budgets: {day: {tokens: 1000}}}],", 1))
+	r := gatewaytest.Start(t, strings.Replace(withKey(gatewaytest.PoolYAML(b), "tenant: acme"), "enabled: true,", "enabled: true, tenants: [{name: acme, budgets: {day: {tokens: 1000}}}],", 1))
 	var answered atomic.Int64
 	var clients sync.WaitGroup
 	for range 8 {
 		clients.Go(func() {
 			for range 5 {
-				if r.Chat(gatewaytest.With(`"max_tokens":90`), bearer...).Status == http.StatusOK {
+				if r.Chat(gatewaytest.With(`"max_tokens":90`), bearer("secret")...).Status == http.StatusOK {
 					answered.Add(1)
 				}
 			}
@@ -116,11 +114,11 @@ func TestUseOfBudgetsIsShown(t *testing.T) {
 	t.Parallel()
 	b := gatewaytest.StartBackend(t)
 	b.ScriptForever(answer(100, 50))
-	yaml := keyed(gatewaytest.PoolYAML(b), "tenant: acme, budgets: {day: {tokens: 1000}, total: {cost: 2.5}}")
+	yaml := withKey(gatewaytest.PoolYAML(b), "tenant: acme, budgets: {day: {tokens: 1000}, total: {cost: 2.5}}")
 	yaml = strings.Replace(yaml, "enabled: true,", "enabled: true, tenants: [{name: acme, budgets: {month: {requests: 7}}}], tokens: [{name: a, role: ADMIN, token-sha256: "+gatewaytest.HashOf("admin-token")+"}],", 1)
 	yaml += "prices: {models: [{model: '*', input: 1000, output: 2000}]}\n"
 	r := gatewaytest.Start(t, yaml)
-	r.Chat(gatewaytest.With(`"max_tokens":90`), bearer...).Succeeds(t)
+	r.Chat(gatewaytest.With(`"max_tokens":90`), bearer("secret")...).Succeeds(t)
 	shown := r.Do("GET", "/api/monitoring/budgets", "", "Authorization", "Bearer admin-token").Succeeds(t).Body
 	for _, want := range []string{
 		`{"of":"key/k","window":"DAY","unit":"tokens","limit":1000,"used":150,"reset":"20`,
@@ -131,7 +129,7 @@ func TestUseOfBudgetsIsShown(t *testing.T) {
 			t.Errorf("no %s in %s", want, shown)
 		}
 	}
-	r.Chat(gatewaytest.With(`"max_tokens":5000`), bearer...).FailsWith(t, http.StatusTooManyRequests, "insufficient_quota", "budget_exceeded", "")
+	r.Chat(gatewaytest.With(`"max_tokens":5000`), bearer("secret")...).FailsWith(t, http.StatusTooManyRequests, "insufficient_quota", "budget_exceeded", "")
 	scraped := r.Do("GET", "/metrics", "", "Authorization", "Bearer admin-token").Succeeds(t).Body
 	for _, want := range []string{
 		"model_router_budget_accounts 2\n",
@@ -145,7 +143,7 @@ func TestUseOfBudgetsIsShown(t *testing.T) {
 			t.Errorf("no %s in the metrics", want)
 		}
 	}
-	if refused := r.Do("GET", "/api/monitoring/budgets", "", bearer...); refused.Status != http.StatusUnauthorized {
+	if refused := r.Do("GET", "/api/monitoring/budgets", "", bearer("secret")...); refused.Status != http.StatusUnauthorized {
 		t.Errorf("a key of the unified API sees %d %s", refused.Status, refused.Body)
 	}
 }
@@ -182,10 +180,10 @@ func TestBudgetsSurviveARestart(t *testing.T) {
 	b := gatewaytest.StartBackend(t)
 	b.ScriptForever(answer(100, 0))
 	dir := t.TempDir()
-	yaml := keyed(gatewaytest.PoolYAML(b), "budgets: {month: {tokens: 250}}")
+	yaml := withKey(gatewaytest.PoolYAML(b), "budgets: {month: {tokens: 250}}")
 	for round, want := range []int{200, 200, 429} {
 		r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: yaml, DataDir: dir})
-		if got := r.Chat(gatewaytest.With(`"max_tokens":100`), bearer...); got.Status != want {
+		if got := r.Chat(gatewaytest.With(`"max_tokens":100`), bearer("secret")...); got.Status != want {
 			t.Errorf("round %d: %d, want %d: %s", round, got.Status, want, got.Body)
 		}
 		r.Halt()
