@@ -429,6 +429,38 @@ const flows = {
     await chat('demo-chat')
     await within(8000, page, () => document.querySelector('.qbar') !== null)
   },
+  'contents of calls: kept when asked for, replayed, forgotten': async (page) => {
+    const said = `What is in jack ${randomBytes(4).toString('hex')}?`
+    const ask = async () => (await call('POST', '/v1/chat/completions', { model: 'demo-chat', stream: true, temperature: 0.3, messages: [{ role: 'system', content: 'Be brief.' }, { role: 'user', content: said }] }, { 'x-api-key': 'sk-flow-0123456789' })).headers.get('x-request-id')
+    const before = await ask()
+    await page.goto(`${base}calls?call=${before}`)
+    await page.locator('.drawer').getByText('Headers and texts of calls are not kept.').waitFor()
+    assert.equal(await page.getByText('contents are kept').count(), 0)
+    await page.locator('.drawer').getByRole('link', { name: 'Change it in the settings' }).click()
+    await page.getByRole('button', { name: 'Headers and contents' }).click()
+    await page.getByText('Keep of each call is saved.').waitFor()
+    const id = await ask()
+    await page.goto(`${base}calls?call=${id}`)
+    const drawer = page.locator('.drawer')
+    await drawer.getByText('contents are kept').waitFor()
+    assert.equal(await page.locator('.callpage .tag').innerText(), 'contents are kept')
+    assert.ok((await drawer.getByLabel('Request', { exact: true }).innerText()).includes(said))
+    const headers = await drawer.locator('[data-part=headers]').innerText()
+    assert.ok(headers.includes('****6789') && !headers.includes('sk-flow'), headers)
+    await drawer.getByRole('button', { name: 'Raw' }).click()
+    assert.match(await drawer.locator('pre[aria-label=Answer]').innerText(), /^data: /)
+    await drawer.getByRole('link', { name: 'Replay in the playground' }).click()
+    await page.waitForURL('**/playground?**')
+    assert.equal(await page.locator('.composer textarea').inputValue(), said)
+    assert.equal(await page.getByLabel('System prompt').inputValue(), 'Be brief.')
+    await page.keyboard.press('Control+Enter')
+    await page.locator('.composer').getByRole('button', { name: 'Send' }).waitFor()
+    assert.equal(await page.evaluate((text) => JSON.stringify({ ...localStorage }).includes(text) || location.href.includes(encodeURIComponent(text)), said), false)
+    await page.goto(`${base}settings`)
+    await page.getByRole('button', { name: 'Nothing more' }).click()
+    await page.getByText('Keep of each call is saved.').waitFor()
+    assert.equal((await call('GET', `/api/monitoring/calls/${id}/content`)).body.kept, 'none')
+  },
   'hostile text is text': async (page) => {
     let dialogs = 0
     page.on('dialog', (dialog) => {

@@ -4,6 +4,19 @@ import { queryOptions } from '@tanstack/react-query'
 import { api, body, data, versioned } from './client'
 import type { Key, Service, ServiceType, Share, Token, Usage, Version } from './types'
 
+export interface MonitoringConfig {
+  enabled: boolean
+  prefix: string
+  collectionInterval: string
+  enabledCategories: string[]
+  customTags: Record<string, string>
+  sampling: { enabled: boolean; rate: number }
+  capture: Capture
+}
+
+export const captures = ['none', 'headers', 'content'] as const
+export type Capture = (typeof captures)[number]
+
 export type Config = Partial<Record<ServiceType, Service>>
 
 /** All services and instances, with the version that they are. */
@@ -32,6 +45,12 @@ export const info = queryOptions({
       startedAt: seconds === undefined ? null : seconds * 1000,
     }
   },
+})
+
+/** What is recorded of the traffic. */
+export const monitoringConfig = queryOptions({
+  queryKey: ['monitoring', 'config'],
+  queryFn: async ({ signal }) => (await body(api.GET('/api/monitoring/config', { signal }))) as unknown as MonitoringConfig,
 })
 
 export const versions = queryOptions({

@@ -1,14 +1,21 @@
+import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { Check, ChevronDown, ChevronUp, X } from 'lucide-react'
 import { useEffect, useMemo, useState, type ReactNode } from 'react'
+import { api, body } from '@/api/client'
+import type { Capture } from '@/api/queries'
 import type { Call } from '@/api/types'
 import { T, useI18n, type I18n, type Key } from '@/i18n'
 import { axis as label, duration, overhead, splitId, stamp, text } from '@/lib/format'
 import { outcome } from '@/live/series'
+import { useDenied } from '@/shell/guard'
 import { markStep } from '@/shell/steps'
 import { Drawer } from '@/ui/overlay'
 import { CopyButton, Value } from '@/ui/parts'
+import { replayInPlayground } from '../playground/replay'
 import { strategyLabel } from '../services/strategies'
+import { replayable, type CallContent } from './content'
+import { CaptureBadge, Contents } from './contents'
 import { axisOf, timelineOf, type Axis, type Phase, type TimeBar } from './timeline'
 
 /** How the call ended, in a few words. */
@@ -22,9 +29,18 @@ export function titleOf(call: Call, t: I18n['t']): string {
   return call.attempts > 1 ? t('calls.title.failedTries', { n: call.attempts }) : t('calls.title.failed')
 }
 
-export function CallDrawer({ call, onClose, onWalk }: { call: Call; onClose(): void; onWalk(step: 1 | -1): void }) {
+export function CallDrawer({ call, capture, onClose, onWalk }: { call: Call; capture: Capture | undefined; onClose(): void; onWalk(step: 1 | -1): void }) {
   const { t } = useI18n()
   const [json, setJson] = useState(false)
+  const denied = useDenied('monitoring:content:manage')
+  const content = useQuery({
+    queryKey: ['content', call.requestId, capture],
+    enabled: denied === undefined && capture !== undefined && capture !== 'none',
+    retry: false,
+    queryFn: async ({ signal }) => (await body(api.GET('/api/monitoring/calls/{requestId}/content', { params: { path: { requestId: call.requestId } }, signal }))) as unknown as CallContent,
+  })
+  // The playground writes requests of the unified API only.
+  const again = call.service === 'chat' && call.door !== 'chat' ? null : replayable(content.data)
   useEffect(() => markStep('call'), [])
   return (
     <Drawer
@@ -34,6 +50,7 @@ export function CallDrawer({ call, onClose, onWalk }: { call: Call; onClose(): v
         <div className="row">
           <code className="muted trunc text-[11px]">{call.requestId}</code>
           <CopyButton text={call.requestId} />
+          {(content.data?.kept ?? 'none') !== 'none' && <CaptureBadge capture={capture} />}
         </div>
       }
       tools={
@@ -50,8 +67,13 @@ export function CallDrawer({ call, onClose, onWalk }: { call: Call; onClose(): v
       footer={
         <>
           {call.model !== '' && (
-            <Link className="btn" to="/playground" search={{ type: call.service, model: call.model } as never}>
-              {t('calls.replay')}
+            <Link
+              className="btn"
+              to="/playground"
+              search={{ type: call.service, model: call.model } as never}
+              onClick={() => again !== null && replayInPlayground({ requestId: call.requestId, service: call.service, request: again })}
+            >
+              {t(again === null ? 'calls.replay' : 'calls.replaySame')}
             </Link>
           )}
           <CopyButton text={`curl ${location.origin}/api/monitoring/calls/${call.requestId}`} label="curl" small={false} />
@@ -165,6 +187,8 @@ export function CallDrawer({ call, onClose, onWalk }: { call: Call; onClose(): v
               </>
             )}
           </dl>
+          {capture === 'none' && denied === undefined && <Contents content={{ requestId: call.requestId, kept: 'none' }} capture={capture} />}
+          {content.data !== undefined && <Contents content={content.data} capture={capture} />}
         </>
       )}
     </Drawer>

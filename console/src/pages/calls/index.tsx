@@ -3,6 +3,7 @@ import { useVirtualizer } from '@tanstack/react-virtual'
 import { Check, Download, Pause, Play, Search as SearchIcon, X } from 'lucide-react'
 import { memo, useCallback, useEffect, useMemo, useRef, useState, type KeyboardEvent } from 'react'
 import { api, body } from '@/api/client'
+import { monitoringConfig } from '@/api/queries'
 import { serviceTypes, type Call } from '@/api/types'
 import { useI18n } from '@/i18n'
 import { clock, duration, percent, shorten, splitId, text } from '@/lib/format'
@@ -15,6 +16,7 @@ import { useSearchState } from '@/shell/search'
 import { ErrorNote } from '@/ui/feedback'
 import { Select } from '@/ui/field'
 import { Bar, CodeBox, Name, Segments } from '@/ui/parts'
+import { CaptureBadge } from './contents'
 import { CallDrawer } from './drawer'
 import { filterCalls, logShare } from './filter'
 
@@ -49,6 +51,7 @@ export default function Calls() {
     queryFn: async ({ signal }) => (await body(api.GET('/api/monitoring/calls/{requestId}', { params: { path: { requestId: selected } }, signal }))) as unknown as Call,
   })
   const call = known ?? asked.data
+  const capture = useQuery(monitoringConfig).data?.capture
   const open = useCallback((id: string) => setSearch({ call: id }, true), [setSearch])
   const close = useCallback(() => setSearch({ call: undefined }), [setSearch])
   const walk = useCallback(
@@ -97,6 +100,7 @@ export default function Calls() {
             <X className="ic s14" aria-hidden />
           </button>
         )}
+        <CaptureBadge capture={capture} />
         <span className="grow onlydesk" />
         {fresh > 0 && (
           <button
@@ -139,7 +143,7 @@ export default function Calls() {
   return (
     <div className={call === undefined ? '' : 'split narrow calls'}>
       <div className="list">{content}</div>
-      {call !== undefined && <CallDrawer key={call.requestId} call={call} onClose={close} onWalk={walk} />}
+      {call !== undefined && <CallDrawer key={call.requestId} call={call} capture={capture} onClose={close} onWalk={walk} />}
     </div>
   )
 }

@@ -7,6 +7,7 @@ import { gatewayKey } from './call'
 import { Knob } from './chat'
 import type { TabProps } from './index'
 import { CallError, Meta, RunButton, useCall } from './parts'
+import { given, useReplay } from './replay'
 
 /** An address for a blob that lives as long as the blob is shown. */
 export function useBlobUrl(blob: Blob | null): string | null {
@@ -28,10 +29,11 @@ const formats = ['mp3', 'opus', 'aac', 'flac', 'wav', 'pcm']
 /** Speech: text to a sound that plays and can be kept. */
 export function Speech({ model, panel }: TabProps) {
   const { t } = useI18n()
-  const [input, setInput] = useState('A patch bay connects what should talk to each other.')
-  const [voice, setVoice] = useState('alloy')
-  const [format, setFormat] = useState('mp3')
-  const [speed, setSpeed] = useState(1)
+  const replay = useReplay('tts')
+  const [input, setInput] = useState(given(replay, 'input', 'A patch bay connects what should talk to each other.'))
+  const [voice, setVoice] = useState(given(replay, 'voice', 'alloy'))
+  const [format, setFormat] = useState(given(replay, 'response_format', 'mp3'))
+  const [speed, setSpeed] = useState(given(replay, 'speed', 1))
   const call = useCall((reply) => reply.response.blob())
   const url = useBlobUrl(call.result)
   const json = { model, input, voice, response_format: format, speed }

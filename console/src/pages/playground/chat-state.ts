@@ -109,9 +109,9 @@ const fresh = (model: string): Answer => ({
   model, text: '', state: 'waiting', error: null, requestId: '', handle: '', attempts: 0, overheadMs: null, began: performance.now(), firstTokenMs: null, endMs: null, usage: null, ticks: [],
 })
 
-/** A conversation with one model, or with two side by side. */
-export function useChat() {
-  const [turns, setTurns] = useState<Turn[]>(stored)
+/** A conversation with one model, or with two side by side; one that begins with given turns is not kept. */
+export function useChat(begun: Turn[] | null) {
+  const [turns, setTurns] = useState<Turn[]>(() => begun ?? stored())
   const [raw, setRaw] = useState<Exchange[]>([])
   const abort = useRef<AbortController | null>(null)
   const next = useRef(turns.length + 1)
@@ -120,9 +120,9 @@ export function useChat() {
 
   useEffect(() => {
     if (busy) return
-    store(turns)
+    if (begun === null) store(turns)
     if (turns.at(-1)?.answers.some((answer) => answer.state === 'done')) markStep('chat')
-  }, [turns, busy])
+  }, [turns, busy, begun])
 
   const stop = useCallback(() => abort.current?.abort(), [])
   const clear = useCallback(() => {

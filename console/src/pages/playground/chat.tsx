@@ -9,6 +9,7 @@ import { TextArea, TextField } from '@/ui/field'
 import { Slider, Toggle, Value } from '@/ui/parts'
 import { gatewayKey } from './call'
 import { chatRequest, useChat, type Answer, type ChatParameters, type Turn } from './chat-state'
+import { replayedChat, useReplay } from './replay'
 import { AnsweredBy, CallError, RunButton } from './parts'
 import type { TabProps } from './index'
 
@@ -26,10 +27,12 @@ function readImage(file: File): Promise<string> {
 
 export function Chat({ model, second, panel }: TabProps) {
   const { t } = useI18n()
-  const chat = useChat()
-  const [form, setForm] = useState(defaults)
-  const [draft, setDraft] = useState('')
-  const [image, setImage] = useState<string | null>(null)
+  const replay = useReplay('chat')
+  const [replayed] = useState(() => (replay === null ? null : replayedChat(replay, defaults)))
+  const chat = useChat(replayed?.turns ?? null)
+  const [form, setForm] = useState(replayed?.form ?? defaults)
+  const [draft, setDraft] = useState(replayed?.draft ?? '')
+  const [image, setImage] = useState<string | null>(replayed?.image ?? null)
   const end = useRef<HTMLDivElement>(null)
   const area = useRef<HTMLTextAreaElement>(null)
   const models = useMemo(() => (second === '' ? [model] : [model, second]), [model, second])
@@ -81,7 +84,12 @@ export function Chat({ model, second, panel }: TabProps) {
     children: (
       <>
         <div className="conv" tabIndex={0} aria-label={t('pg.chat')}>
-          {chat.turns.length === 0 && (
+          {replay !== null && (
+            <div className="note mb-3">
+              {t('pg.replayed')} <code className="wrap">{replay.requestId}</code>
+            </div>
+          )}
+          {chat.turns.length === 0 && replay === null && (
             <div className="py-4">
               <p className="muted max-w-[60ch]">{t('pg.empty')}</p>
               <div className="row mt-3 flex-wrap">

@@ -6,6 +6,7 @@ import { FileInput, useBlobUrl } from './audio'
 import { gatewayKey, type Reply } from './call'
 import type { TabProps } from './index'
 import { CallError, Meta, RunButton, useCall } from './parts'
+import { given, useReplay } from './replay'
 
 interface ImageReply {
   data: { b64_json?: string; revised_prompt?: string }[]
@@ -66,9 +67,10 @@ function Thumb({ image, alt, label, onOpen }: { image: Blob; alt: string; label:
 
 export function ImageGeneration({ model, panel }: TabProps) {
   const { t } = useI18n()
-  const [prompt, setPrompt] = useState('A patch bay with petrol cables')
-  const [count, setCount] = useState('2')
-  const [size, setSize] = useState(sizes[1]!)
+  const replay = useReplay('imgGen')
+  const [prompt, setPrompt] = useState(given(replay, 'prompt', 'A patch bay with petrol cables'))
+  const [count, setCount] = useState(String(given(replay, 'n', 2)))
+  const [size, setSize] = useState(given(replay, 'size', sizes[1]!))
   const call = useCall(readImages)
   const json = { model, prompt, n: Number(count), size, response_format: 'b64_json' }
   const run = () => void call.run({ path: '/v1/images/generations', json })

@@ -5,6 +5,7 @@ import { TextArea, TextField } from '@/ui/field'
 import { gatewayKey } from './call'
 import type { TabProps } from './index'
 import { CallError, Meta, RunButton, useCall } from './parts'
+import { given, givenTexts, useReplay } from './replay'
 
 const lines = (text: string) => text.split('\n').map((line) => line.trim()).filter((line) => line !== '').slice(0, 10)
 
@@ -27,7 +28,8 @@ interface EmbeddingReply {
 /** Embeddings: how alike up to ten texts are. */
 export function Embeddings({ model, panel }: TabProps) {
   const { t } = useI18n()
-  const [input, setInput] = useState('A patch bay connects jacks with cables.\nCables connect the jacks of a patch bay.\nThe weather is fine today.')
+  const replay = useReplay('embedding')
+  const [input, setInput] = useState(givenTexts(replay, 'input') ?? 'A patch bay connects jacks with cables.\nCables connect the jacks of a patch bay.\nThe weather is fine today.')
   const call = useCall(async (reply) => (await reply.response.json()) as EmbeddingReply)
   const texts = useMemo(() => lines(input), [input])
   const [asked, setAsked] = useState<string[]>([])
@@ -96,8 +98,9 @@ interface RerankReply {
 /** Rerank: the documents before and after, with their scores. */
 export function Rerank({ model, panel }: TabProps) {
   const { t } = useI18n()
-  const [query, setQuery] = useState('which jack carries the signal')
-  const [documents, setDocuments] = useState('The weather is fine today.\nThe upper jack carries the signal.\nA breaker protects the circuit.\nThis jack is empty.')
+  const replay = useReplay('rerank')
+  const [query, setQuery] = useState(given(replay, 'query', 'which jack carries the signal'))
+  const [documents, setDocuments] = useState(givenTexts(replay, 'documents') ?? 'The weather is fine today.\nThe upper jack carries the signal.\nA breaker protects the circuit.\nThis jack is empty.')
   const call = useCall(async (reply) => (await reply.response.json()) as RerankReply)
   const list = useMemo(() => documents.split('\n').map((line) => line.trim()).filter((line) => line !== ''), [documents])
   const [asked, setAsked] = useState<string[]>([])

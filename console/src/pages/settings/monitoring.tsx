@@ -1,21 +1,13 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useEffect, useState } from 'react'
 import { api, body } from '@/api/client'
+import { captures, monitoringConfig } from '@/api/queries'
 import { useI18n } from '@/i18n'
 import { percent } from '@/lib/format'
 import { Guard } from '@/shell/guard'
 import { ErrorNote, useToast } from '@/ui/feedback'
 import { TextArea, TextField } from '@/ui/field'
-import { Toggle } from '@/ui/parts'
-
-interface MonitoringConfig {
-  enabled: boolean
-  prefix: string
-  collectionInterval: string
-  enabledCategories: string[]
-  customTags: Record<string, string>
-  sampling: { enabled: boolean; rate: number }
-}
+import { Segments, Toggle } from '@/ui/parts'
 
 const categories = ['request', 'system', 'custom'] as const
 
@@ -38,10 +30,7 @@ export function Monitoring() {
   const { t } = useI18n()
   const toast = useToast()
   const client = useQueryClient()
-  const query = useQuery({
-    queryKey: ['monitoring', 'config'],
-    queryFn: async ({ signal }) => (await body(api.GET('/api/monitoring/config', { signal }))) as unknown as MonitoringConfig,
-  })
+  const query = useQuery(monitoringConfig)
   const stored = query.data
   const [prefix, setPrefix] = useState('')
   const [interval, setIntervalText] = useState('')
@@ -64,7 +53,7 @@ export function Monitoring() {
   const save = (field: string, what: string, run: () => Promise<unknown>) => change.mutate({ field, what, run })
   return (
     <>
-      <div className="h2">
+      <div className="h2" id="monitoring">
         <h2>{t('set.monitoring')}</h2>
       </div>
       <div className="panel p-4">
@@ -132,6 +121,17 @@ export function Monitoring() {
             <dd>{stored?.sampling.enabled ? percent(stored.sampling.rate, 0) : t('common.off')}</dd>
           </dl>
         </Guard>
+        <div className="flab mt-4 mb-1">{t('set.capture')}</div>
+        <Guard needs="monitoring:content:manage" say>
+          <Segments
+            label={t('set.capture')}
+            value={stored?.capture ?? 'none'}
+            options={captures.map((value) => ({ value, label: t(`set.capture.${value}`) }))}
+            onChange={(capture) => save('capture', t('set.capture'), () => body(api.PUT('/api/monitoring/config/capture', { body: { capture } }) as never))}
+          />
+        </Guard>
+        <p className="hint mt-1">{t('set.captureHint')}</p>
+        {failed('capture') !== undefined && <div className="msg mt-1">{failed('capture')}</div>}
       </div>
     </>
   )
