@@ -429,6 +429,19 @@ const flows = {
     await chat('demo-chat')
     await within(8000, page, () => document.querySelector('.qbar') !== null)
   },
+  'quota: what the ledger depends on, and how often it was not there': async (page) => {
+    const url = `http://127.0.0.1:${await freePort()}`
+    const shared = demo(url, '--traffic=false', '--set', 'quota.enabled=true', '--set', 'quota.distributed.enabled=true', '--set', `redis.url=redis://127.0.0.1:${await freePort()}`)
+    try {
+      await ready(url)
+      await fetch(`${url}/v1/chat/completions`, { method: 'POST', body: JSON.stringify({ model: 'demo-chat', messages: [{ role: 'user', content: 'hi' }] }) })
+      await page.goto(`${url}/quota`)
+      await page.locator('[data-part=probe]', { hasText: 'does not answer' }).waitFor()
+      await page.locator('[data-part=degradations]', { hasText: '1 since the start' }).waitFor()
+    } finally {
+      await kill(shared)
+    }
+  },
   'contents of calls: kept when asked for, replayed, forgotten': async (page) => {
     const said = `What is in jack ${randomBytes(4).toString('hex')}?`
     const ask = async () => (await call('POST', '/v1/chat/completions', { model: 'demo-chat', stream: true, temperature: 0.3, messages: [{ role: 'system', content: 'Be brief.' }, { role: 'user', content: said }] }, { 'x-api-key': 'sk-flow-0123456789' })).headers.get('x-request-id')
@@ -854,8 +867,10 @@ const flows = {
     })
     await stopGateway()
     const stale = await within(4500, page, () => document.querySelector('.live.stale') !== null)
+    await within(2000, page, () => document.querySelector('.head [data-stale] h2')?.textContent?.startsWith('No news from the gateway for '))
     await startGateway()
     const back = await within(8000, page, () => document.querySelector('.live.live') !== null)
+    await within(2000, page, () => document.querySelector('.head [data-stale]') === null)
     assert.equal(await page.evaluate(() => window.mark), 1)
     return `stale after ${stale} ms, live ${back} ms after the restart`
   },

@@ -1,7 +1,7 @@
-import { describe, expect, it } from 'vitest'
+import { afterEach, describe, expect, it, vi } from 'vitest'
 import type { LiveHistory, LiveSnapshot } from '@/api/types'
 import { Seconds, smooth, toSeries } from '@/live/history'
-import { Feed, toSnapshot } from '@/live/stream'
+import { Feed, StreamSource, toSnapshot } from '@/live/stream'
 import type { CallBatch, Sink, Snapshot } from '@/live/types'
 
 const window = { requests: 0, errors: 0, tokensIn: 0, tokensOut: 0 }
@@ -79,5 +79,62 @@ describe('the charts', () => {
     const seconds = new Seconds()
     for (const snapshot of [live(0, 100), live(1, 103), live(4, 200), live(5, 1, '2026-02-02T00:00:00Z'), live(6, 3, '2026-02-02T00:00:00Z')]) seconds.add(toSnapshot(snapshot))
     expect(seconds.extend(toSeries(reply([1, 1, 1, 1, 1, 1, 1])), 1_770_000_006_000).answered.slice(1)).toEqual([3, null, null, null, null, 2])
+  })
+})
+
+describe('the live connection', () => {
+  afterEach(() => {
+    vi.useRealTimers()
+    vi.unstubAllGlobals()
+  })
+  /** A gateway whose live feed is written by hand, and whose other replies are empty. */
+  function gateway() {
+    const feeds: ReadableStreamDefaultController<Uint8Array>[] = []
+    const asked: string[] = []
+    vi.stubGlobal('fetch', (input: string | Request, init?: RequestInit) => {
+      const url = typeof input === 'string' ? input : input.url
+      asked.push(url)
+      if (!url.startsWith('/api/monitoring/live')) return new Promise(() => undefined)
+      return Promise.resolve(new Response(new ReadableStream({ start: (controller) => follow(controller, init?.signal) }), { headers: { 'content-type': 'text/event-stream' } }))
+    })
+    const follow = (controller: ReadableStreamDefaultController<Uint8Array>, signal?: AbortSignal | null) => {
+      feeds.push(controller)
+      signal?.addEventListener('abort', () => controller.error(new Error('aborted')))
+    }
+    const send = (n: number, snapshot: LiveSnapshot) => feeds[n]!.enqueue(new TextEncoder().encode(`event: snapshot\ndata: ${JSON.stringify(snapshot)}\n\n`))
+    return { feeds, asked, send }
+  }
+  it('may begin slowly, and is dead when it falls silent after that', async () => {
+    vi.useFakeTimers()
+    const { feeds, send } = gateway()
+    const { seen, to } = sink()
+    let failed = 0
+    const stop = new StreamSource().start({ ...to, failed: () => failed++ })
+    await vi.advanceTimersByTimeAsync(10_000)
+    expect([feeds.length, failed]).toEqual([1, 0])
+    send(0, live(1, 1))
+    await vi.advanceTimersByTimeAsync(100)
+    expect(seen.snapshots).toHaveLength(1)
+    await vi.advanceTimersByTimeAsync(3600)
+    expect(failed).toBe(1)
+    await vi.advanceTimersByTimeAsync(1100)
+    expect(feeds).toHaveLength(2)
+    stop()
+  })
+  it('is not given up because the tab itself did not run', async () => {
+    vi.useFakeTimers()
+    const { feeds, send } = gateway()
+    const { seen, to } = sink()
+    let failed = 0
+    const stop = new StreamSource().start({ ...to, failed: () => failed++ })
+    await vi.advanceTimersByTimeAsync(0)
+    send(0, live(1, 1))
+    await vi.advanceTimersByTimeAsync(0)
+    vi.setSystemTime(Date.now() + 60_000) // the timer will be late
+    await vi.advanceTimersByTimeAsync(3500)
+    send(0, live(62, 1))
+    await vi.advanceTimersByTimeAsync(100)
+    expect([feeds.length, failed, seen.snapshots.length]).toEqual([1, 0, 2])
+    stop()
   })
 })

@@ -47,6 +47,11 @@ export function duration(ms: number | null | undefined): Reading {
   return { value: (ms / 3_600_000).toFixed(1), unit: 'h' }
 }
 
+/** How long something has lasted, in whole seconds from one on. */
+export function span(ms: number): string {
+  return text(duration(Math.max(1000, Math.round(ms / 1000) * 1000))).replace(/\.\d+/, '')
+}
+
 /** Microseconds below a millisecond, for the gateway's own share of a call. */
 export function overhead(ms: number | null | undefined): Reading {
   if (ms === null || ms === undefined || !Number.isFinite(ms)) return none

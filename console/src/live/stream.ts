@@ -9,6 +9,10 @@ import type { InstanceState, Sink, Snapshot, Source } from './types'
 
 /** A stream that says nothing for so long is a dead line. */
 const silence = 3500
+/** One that has said nothing yet gets longer: a busy machine may need it to begin. */
+const beginning = 15_000
+/** A timer that is so late was held up together with the events: the tab did not run. */
+const late = 1000
 const firstTail = 1000
 
 /** Follows the gateway's one live connection; asks each second where there is none. */
@@ -22,7 +26,11 @@ export class StreamSource implements Source {
     let failures = 0
     const run = async () => {
       try {
-        await this.follow(sink, abort.signal, () => (failures = 0))
+        await this.follow(sink, abort.signal, () => {
+          failures = 0
+          stopPolling?.()
+          stopPolling = undefined
+        })
         throw new Error('the live connection has ended')
       } catch (error) {
         if (abort.signal.aborted) return
@@ -47,7 +55,13 @@ export class StreamSource implements Source {
 
   private async follow(sink: Sink, outer: AbortSignal, arrived: () => void): Promise<void> {
     const dead = new AbortController()
-    let watchdog = setTimeout(() => dead.abort(), silence)
+    let watchdog: ReturnType<typeof setTimeout> | undefined
+    const expect = (within: number) => {
+      clearTimeout(watchdog)
+      const due = Date.now() + within
+      watchdog = setTimeout(() => (Date.now() - due > late ? expect(silence) : dead.abort()), within)
+    }
+    expect(beginning)
     const signal = AbortSignal.any([outer, dead.signal])
     try {
       const query = new URLSearchParams({ topics: 'snapshot,change,call' })
@@ -61,8 +75,7 @@ export class StreamSource implements Source {
       // What was before the first event; calls that come twice are counted once.
       void readCalls(firstTail, signal).then((batch) => feed.remember(batch), () => undefined)
       for await (const event of readEvents(response.body)) {
-        clearTimeout(watchdog)
-        watchdog = setTimeout(() => dead.abort(), silence)
+        expect(silence)
         arrived()
         if (event.id !== '') this.lastId = event.id
         feed.take(event.event, JSON.parse(event.data))

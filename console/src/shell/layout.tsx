@@ -5,7 +5,7 @@ import { useEffect, useMemo, useState } from 'react'
 import { info } from '@/api/queries'
 import { useI18n, type Language } from '@/i18n'
 import { useLive, useNow } from '@/live/context'
-import { text, duration } from '@/lib/format'
+import { duration, span, text } from '@/lib/format'
 import { BreakerGlyph, Mark } from '@/ui/glyphs'
 import { Kbd, Menu } from '@/ui/parts'
 import { ApiCalls, ApiCallsContext, type ApiCall } from './api-calls'
@@ -172,7 +172,7 @@ function LiveDot() {
     document.documentElement.classList.toggle('stale', connection.kind === 'stale')
   }, [connection.kind])
   const left = 'retryAt' in connection ? Math.max(0, Math.ceil((connection.retryAt - now) / 1000)) : 0
-  const age = 'since' in connection ? text(duration(Math.max(1000, Math.round((now - connection.since) / 1000) * 1000))).replace(/\.\d+/, '') : ''
+  const age = 'since' in connection ? span(now - connection.since) : ''
   const words = {
     connecting: t('live.connecting'),
     live: t('live.live'),

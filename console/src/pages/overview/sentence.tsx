@@ -1,6 +1,6 @@
 import type { ReactNode } from 'react'
 import { T, useI18n } from '@/i18n'
-import { ago, percent, rate, shorten } from '@/lib/format'
+import { ago, percent, rate, shorten, span } from '@/lib/format'
 import { useLive, useNow, useStats } from '@/live/context'
 import { secondsLeft } from '@/ui/status'
 import { assess } from './assess'
@@ -14,7 +14,7 @@ const Name = ({ children }: { children: string }) => (
 /** One sentence that says whether all is well, and one that says why not. */
 export function StatusSentence() {
   const { t, lang, locale } = useI18n()
-  const { snapshot } = useLive()
+  const { snapshot, connection } = useLive()
   const stats = useStats('5m')
   const now = useNow()
   if (snapshot === null) {
@@ -60,6 +60,17 @@ export function StatusSentence() {
     stats.total.requests === 0
       ? t('overview.noTraffic')
       : t('overview.traffic', { rate: rate(stats.total.rate), errors: percent(stats.total.errorRate ?? 0) })
+  if (connection.kind === 'stale') {
+    // What was true then may not be true now, so that is said first.
+    return (
+      <div className="grow" data-stale>
+        <h2>{t('overview.stale', { age: span(now - connection.since) })}</h2>
+        <p>
+          <T k="overview.staleThen" v={{ said: title }} />
+        </p>
+      </div>
+    )
+  }
   return (
     <div className="grow" aria-live="off">
       <h2>{title}</h2>

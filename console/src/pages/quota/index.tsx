@@ -219,7 +219,7 @@ const yamlKeys: Record<string, string> = {
   distributedTimeoutMs: 'quota.distributed.timeout',
   distributedDegradeToLocal: 'quota.distributed.degrade-to-local',
   retention: 'quota.retention',
-  flushIntervalSeconds: 'quota.flush-interval',
+  flushIntervalSeconds: 'quota.flush-interval-seconds',
 }
 
 function lockedValue(config: QuotaConfig, field: string): string {
@@ -241,8 +241,22 @@ function lockedValue(config: QuotaConfig, field: string): string {
   }
 }
 
-function Settings({ config, busy, onChange }: { config: QuotaConfig; busy: boolean; onChange(part: Partial<Pick<QuotaConfig, 'enabled' | 'failOpen' | 'windows'>>, said: string): void }) {
+/** Whether Redis answered just now. */
+function Probe({ probe }: { probe: { reachable: boolean; status: string; reason?: string } | null | undefined }) {
   const { t } = useI18n()
+  if (probe === undefined || probe === null) return <span className="soft">{t('quota.probe.none')}</span>
+  const word = probe.status === 'healthy' ? t('quota.probe.healthy') : probe.status === 'degraded' ? t('quota.probe.degraded') : t('quota.probe.error')
+  return (
+    <span className={probe.status === 'healthy' ? '' : 'warn font-semibold'}>
+      {word}
+      {probe.reason !== undefined && probe.reason !== '' && <span className="hint wrap block font-normal">{probe.reason}</span>}
+    </span>
+  )
+}
+
+function Settings({ config, busy, onChange }: { config: QuotaConfig; busy: boolean; onChange(part: Partial<Pick<QuotaConfig, 'enabled' | 'failOpen' | 'windows'>>, said: string): void }) {
+  const { t, locale } = useI18n()
+  const number = (value: number) => new Intl.NumberFormat(locale).format(value)
   const status = useQuery({ ...quotaStatus, refetchInterval: 5000 })
   return (
     <div className="cols even">
@@ -256,6 +270,16 @@ function Settings({ config, busy, onChange }: { config: QuotaConfig; busy: boole
             <dd className={status.data?.degraded ? 'warn font-semibold' : ''}>{status.data?.degraded ? t('quota.degraded', { reason: status.data.degradedReason }) : t('quota.fine')}</dd>
             <dt>{t('quota.backend')}</dt>
             <dd>{config.backendName === 'local' ? t('quota.local') : <code>{config.backendName}</code>}</dd>
+            <dt>{t('quota.probe')}</dt>
+            <dd data-part="probe">{status.data === undefined ? '–' : <Probe probe={status.data.redisProbe} />}</dd>
+            {status.data?.counterMetrics !== undefined && status.data.counterMetrics !== null && (
+              <>
+                <dt>{t('quota.degradations')}</dt>
+                <dd className={status.data.counterMetrics.degradationCount > 0 ? 'warn' : ''} data-part="degradations">
+                  <span className="num">{number(status.data.counterMetrics.degradationCount)}</span> <span className="muted">{t('quota.degradationsHint')}</span>
+                </dd>
+              </>
+            )}
           </dl>
           <Guard needs="config:quota:write" say>
             <Toggle checked={config.failOpen} disabled={busy} onChange={(failOpen) => onChange({ failOpen }, t('quota.saved'))}>
