@@ -70,7 +70,7 @@ build: ## Build bin/patchbay, one static binary
 # Every step runs and reports, also after one that failed. The steps of the second lane
 # run beside those of the first, and what they print is shown after them.
 STEPS_FIRST := test-deps fmt-check
-STEPS       := vet unit surfaces no-race
+STEPS       := modules unit surfaces no-race
 STEPS_ASIDE := console-check console-look clients lint
 
 .PHONY: test
@@ -139,6 +139,8 @@ test-long: build $(CONSOLE)/node_modules/.package-lock.json ## Run what is too l
 test-agents: build $(AGENTS)/node_modules/.package-lock.json ## Run Claude Code and Codex (800 MB, from npm) against the binary, on a scripted backend in each dialect
 	@cd $(AGENTS) && PATCHBAY_BIN=$(CURDIR)/$(BINARY) node --test --test-reporter=spec
 
+# One of the linters is go vet, which therefore is no step of its own: from cold it
+# compiles for a minute and more.
 .PHONY: lint
 lint: ## Run the linters
 	@mkdir -p bin
@@ -146,7 +148,7 @@ lint: ## Run the linters
 		echo "golangci-lint run"; \
 		"$$linter" run ./... && (cd bench && "$$linter" run ./...) && cd $(CLIENTS) && "$$linter" run ./...; \
 	else \
-		tail -n 3 bin/lint.log; $(call skip,lint: golangci-lint could not be built); \
+		tail -n 3 bin/lint.log; go vet ./... && $(call skip,lint: golangci-lint could not be built; go vet has run instead); \
 	fi
 
 .PHONY: clients
@@ -276,10 +278,9 @@ fmt-check:
 	@unformatted=$$($(SOURCES) -exec gofmt -l {} +) && test -z "$$unformatted" || \
 		{ echo "not formatted, run 'make fmt':" $$unformatted; exit 1; }
 
-.PHONY: vet
-vet:
-	@echo "go vet ./..."
-	@go vet ./...
+.PHONY: modules
+modules:
+	@echo "small modules: bench, deploy/dist, docs/site"
 	@cd bench && go vet ./... && go test ./...
 	@cd deploy/dist && go vet . && go test .
 	@cd docs/site && go vet . && go test -count=1 . # it reads files outside of its module, which the cache does not know
