@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -95,5 +96,81 @@ func TestEveryWindowOfAKeyIsFoundAgain(t *testing.T) {
 	}
 	if newest := b.find(who).newest[Minute].Load(); newest != seen[8] || b.cells.Load() != int64(len(seen)) {
 		t.Errorf("%+v is newest of %d", newest, b.cells.Load())
+	}
+}
+
+// acquireOn is acquireDay for a given day, of a user of one tenant.
+func acquireOn(b *cellMap, user string, day int64) *cell {
+	windows := [WindowCount]bool{Day: true}
+	var cells [WindowCount]*cell
+	b.acquire(&Subject{User: []byte(user), Service: schema.Chat, Model: "m"}, &windows, day*24*3600, &cells)
+	return cells[Day]
+}
+
+func always(*cell) bool { return true }
+
+// TestPrunedCountsMakeRoom: for other keys and other counts, also those of earlier
+// processes.
+func TestPrunedCountsMakeRoom(t *testing.T) {
+	b := newCellMap("w")
+	b.maxKeys, b.maxCells, b.spareCells = 2, 4, 10
+	b.restore([]Row{{Writer: "earlier", Window: Day, Start: Day.Start(time.Unix(0, 0)), Requests: 1}})
+	for round, names := range [][]string{{"ann", "bob"}, {"carol", "dave"}, {"eve", "frank"}} {
+		for _, name := range names {
+			c := acquireOn(b, name, int64(round))
+			if c.owner.key.User != name {
+				t.Errorf("%s is counted as %s", name, c.owner.key.User)
+			}
+			c.release()
+		}
+		if c := acquireOn(b, "one too many", int64(round)); c.owner.key.User != Overflow {
+			t.Errorf("a third user is counted as %s", c.owner.key.User)
+		} else {
+			c.release()
+		}
+		b.prune(always)
+		if b.keys.Load() != 0 || b.cells.Load() != 0 || len(b.recovered) != 0 {
+			t.Errorf("%d keys, %d counts, %d recovered are left", b.keys.Load(), b.cells.Load(), len(b.recovered))
+		}
+	}
+}
+
+// TestKeysStayAsLongAsOneOfTheirCountsIsNeeded, be it the newest or an older one.
+func TestKeysStayAsLongAsOneOfTheirCountsIsNeeded(t *testing.T) {
+	for _, needed := range []int64{1, 2, 3} {
+		b := newCellMap("w")
+		cells := map[int64]*cell{}
+		for _, day := range []int64{2, 1, 3} {
+			cells[day] = acquireOn(b, "ann", day)
+			cells[day].release()
+		}
+		b.prune(func(c *cell) bool { return c != cells[needed] })
+		if b.keys.Load() != 1 || b.cells.Load() != 1 {
+			t.Errorf("%d keys and %d counts are left", b.keys.Load(), b.cells.Load())
+		}
+		for day, before := range cells {
+			if again := acquireOn(b, "ann", day); (again == before) != (day == needed) {
+				t.Errorf("day %d of which day %d was kept is counted in %p, before in %p", day, needed, again, before)
+			}
+		}
+	}
+}
+
+// TestCountsThatAreUsedStay: a request that will still add tokens finds its count.
+func TestCountsThatAreUsedStay(t *testing.T) {
+	b := newCellMap("w")
+	used := acquireOn(b, "ann", 1)
+	b.prune(always)
+	if again := acquireOn(b, "ann", 1); again != used || b.cells.Load() != 1 {
+		t.Errorf("%p, before %p, of %d", again, used, b.cells.Load())
+	}
+	used.release()
+	used.release()
+	b.prune(always)
+	if again := acquireOn(b, "ann", 1); again == used || again.writer == used.writer {
+		t.Errorf("a count that begins anew has the writer %s of the one before", again.writer)
+	}
+	if next := acquireOn(b, "ann", 2); next.writer != "w" {
+		t.Errorf("a later day has the writer %s", next.writer)
 	}
 }

@@ -80,14 +80,10 @@ func readSegment(data []byte, visit func(Row)) damage {
 	found := intact
 	rest, ok := bytes.CutPrefix(data, []byte(segmentMagic))
 	if !ok {
-		switch rest = nextRecord(data); {
-		case rest != nil:
-			found = corrupt
-		case bytes.HasPrefix([]byte(segmentMagic), data), allZero(data):
-			return torn
-		default:
-			return corrupt // it is no segment at all
+		if rest = nextRecord(data); rest == nil {
+			return damageWithoutRecords(data)
 		}
+		found = corrupt
 	}
 	for len(rest) > 0 {
 		payload, next, whole := cutRecord(rest)
@@ -101,6 +97,15 @@ func readSegment(data []byte, visit func(Row)) damage {
 		found = corrupt
 	}
 	return found
+}
+
+// damageWithoutRecords returns what is wrong with data that neither begin as a segment
+// nor have a record.
+func damageWithoutRecords(data []byte) damage {
+	if bytes.HasPrefix([]byte(segmentMagic), data) || allZero(data) {
+		return torn
+	}
+	return corrupt // it is no segment at all
 }
 
 // nextRecord returns the data from the first intact record on, or nil.

@@ -3,6 +3,7 @@ package quota
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,4 +69,36 @@ func TestRowsThatCannotBeRemovedAreAFailureOfTheDatabase(t *testing.T) {
 			t.Errorf("%d failures are reported of %d", failures, sql.asked)
 		}
 	})
+}
+
+// TestOldRowsAreRemovedEveryTenMinutes, unless the wall clock has jumped by more than an
+// hour in the last day: it may be wrong then, and what is removed is gone.
+func TestOldRowsAreRemovedEveryTenMinutes(t *testing.T) {
+	start := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		name string
+		jump time.Duration // of the wall clock, in the first minute
+		due  []time.Duration
+	}{
+		{"a clock that is right", 0, []time.Duration{10 * time.Minute, 20 * time.Minute, 30 * time.Minute}},
+		{"an hour ahead", time.Hour, []time.Duration{10 * time.Minute, 20 * time.Minute, 30 * time.Minute}},
+		{"an hour back", -time.Hour, []time.Duration{10 * time.Minute, 20 * time.Minute, 30 * time.Minute}},
+		{"more than an hour ahead", time.Hour + 1, []time.Duration{24*time.Hour + time.Minute, 24*time.Hour + 11*time.Minute}},
+		{"more than an hour back", -time.Hour - 1, []time.Duration{24*time.Hour + time.Minute, 24*time.Hour + 11*time.Minute}},
+	} {
+		var schedule expirySchedule
+		var due []time.Duration
+		for passed := time.Duration(0); passed <= c.due[len(c.due)-1]; passed += 30 * time.Second {
+			wall := start.Add(passed)
+			if passed >= time.Minute {
+				wall = wall.Add(c.jump)
+			}
+			if schedule.due(wall, start.Add(passed)) {
+				due = append(due, passed)
+			}
+		}
+		if !slices.Equal(due, c.due) {
+			t.Errorf("%s: rows are removed after %v, want %v", c.name, due, c.due)
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -203,5 +204,55 @@ func TestHistoryOfOpenWindowsAsksTheSharedCounter(t *testing.T) {
 	}
 	if err := l.Close(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestTotalsAreByWriter: what each process counted, whether memory or the database has
+// it, and who counts now.
+func TestTotalsAreByWriter(t *testing.T) {
+	killed := newBench(t, nil)
+	killed.count("ann", killed.now, 3)
+	b := newBenchOn(t, killed.disk.afterKill(), new(MemorySnapshots), nil)
+	b.count("ann", b.now, 5)
+	b.count("ann", b.now, 6)
+	before := b.RecoveredWriters()
+	b.flush() // now the database has it, too
+	b.count("bob", b.now, 7)
+	if after := b.RecoveredWriters(); after != nil {
+		t.Errorf("memory still has the totals of %q, which the database has", after)
+	}
+	rows, writer, err := b.Totals(t.Context(), []CalendarWindow{{Day, Day.Start(b.now)}})
+	if err != nil || len(before) != 1 || writer == before[0] || writer == "" {
+		t.Fatalf("%q counts now, %q were recovered: %v", writer, before, err)
+	}
+	found := map[string]string{}
+	for _, row := range rows {
+		if row.Window != Day {
+			t.Errorf("%+v", row)
+		}
+		found[fmt.Sprint(row.Key.User, " ", row.Writer == writer)] = fmt.Sprintf("%d/%d", row.Requests, row.Tokens)
+	}
+	want := map[string]string{"ann false": "1/3", "ann true": "2/11", "bob true": "1/7"}
+	if fmt.Sprint(found) != fmt.Sprint(want) || len(rows) != len(want) {
+		t.Errorf("%v, want %v", found, want)
+	}
+}
+
+// TestTotalsOfALedgerThatIsOff are none.
+func TestTotalsOfALedgerThatIsOff(t *testing.T) {
+	l := New(DefaultSettings(), Options{disk: newMemoryDisk()})
+	rows, writer, err := l.Totals(t.Context(), []CalendarWindow{{Day, time.Unix(0, 0)}})
+	if rows != nil || writer != "" || err != nil || l.RecoveredWriters() != nil {
+		t.Errorf("%v, %q, %v, %v", rows, writer, err, l.RecoveredWriters())
+	}
+}
+
+// TestCostsBeyondWhatCanBeCountedStayAtTheGreatest.
+func TestCostsBeyondWhatCanBeCountedStayAtTheGreatest(t *testing.T) {
+	const most = math.MaxInt64
+	for _, c := range [][3]int64{{1, 2, 3}, {most, 0, most}, {most - 1, 1, most}, {most - 1, 2, most}, {most, most, most}, {0, 0, 0}} {
+		if got := addCost(c[0], c[1]); got != c[2] {
+			t.Errorf("%d and %d are %d, want %d", c[0], c[1], got, c[2])
+		}
 	}
 }

@@ -119,7 +119,7 @@ func (l *Lease) set(settings Settings) {
 	if l.window == 0 {
 		l.own, l.spent = window{}, 0 // of a window that the limit had before
 	}
-	l.ownRules = rules{algorithm: SlidingWindow, capacity: math.MaxInt, window: l.window, marks: ownMarks, grain: l.window / (ownMarks - 2)}
+	l.ownRules = rules{algorithm: SlidingWindow, capacity: math.MaxInt, window: l.window, marks: ownMarks, grain: grainOf(l.window, ownMarks)}
 	l.capacity, l.rate = float64(settings.Capacity), float64(settings.RefillRate)
 	if settings.Algorithm == WarmUp {
 		l.capacity, l.rate = max(1, l.capacity/coldFactor), l.rate/coldFactor
@@ -253,10 +253,8 @@ func (l *Lease) ask(now time.Time, members int) Ask {
 	if s.Algorithm == WarmUp {
 		a.WarmUp = s.WarmUpPeriod.Std()
 	}
-	if l.window > 0 {
-		l.own.forget(&l.ownRules, now.UnixNano())
-		a.Own = int64(l.own.total)
-	}
+	l.own.forget(&l.ownRules, now.UnixNano())
+	a.Own = int64(l.own.total)
 	target := l.target(members, now)
 	if l.isRemoved || now.Sub(l.demand.last) >= idleTime {
 		target = 0

@@ -104,7 +104,7 @@ func TestSnapshotOfSharedLimits(t *testing.T) {
 			pass(10 * time.Minute)
 		}
 		// The first came 40 minutes ago, the second 30, which is too long.
-		s := l.Snapshot(time.Now(), 2)
+		s := l.Snapshot(time.Now(), 9)
 		want := []ratelimit.ClientSnapshot{
 			{Client: netip.PrefixFrom(clientNumber(3), 32), Remaining: 100, Capacity: 100, LastRequest: began.Add(30 * time.Minute)},
 			{Client: netip.PrefixFrom(clientNumber(2), 32), Remaining: 100, Capacity: 100, LastRequest: began.Add(20 * time.Minute)},

@@ -49,10 +49,14 @@ func newRules(s Settings, warmStart int64, marks int) *rules {
 	}
 	r.window = max(int64(time.Second), divideUp(r.burst, r.rate))
 	if s.Capacity > marks {
-		r.grain = r.window / int64(marks-2)
+		r.grain = grainOf(r.window, marks)
 	}
 	return r
 }
+
+// grainOf is how far apart marks are so that they suffice for a window: one may have
+// begun before it, and one is not over yet.
+func grainOf(window int64, marks int) int64 { return window / int64(marks-2) }
 
 // warmth is the share of burst and rate that is in force during a warm-up.
 func (r *rules) warmth(t int64) float64 {

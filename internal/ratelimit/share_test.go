@@ -336,3 +336,36 @@ func TestShareOfAWindowLeavesOutWhatTheOthersMayHaveForgotten(t *testing.T) {
 		})
 	}
 }
+
+// TestCostThatIsKnownDuringAnOutage counts: in a bucket it is missing from the share, in
+// a window also from what the gateway may use later, and the store hears of it.
+func TestCostThatIsKnownDuringAnOutage(t *testing.T) {
+	alone(t, 3, func(t *testing.T, g *lone) {
+		l := g.pool.Lease("a", bucketOf(60, 6))
+		g.kept(l, 4)
+		g.cutOff()
+		l.Settle(3, time.Now())
+		if n := g.burst(l); n != 1 {
+			t.Errorf("%d of a bucket, want 1", n)
+		}
+		g.store.fail(nil)
+		if a := g.report(); a.Spent != 0 || a.Own != 0 {
+			t.Errorf("%+v", a)
+		}
+	})
+	alone(t, 3, func(t *testing.T, g *lone) {
+		l := g.pool.WindowLease("a", 60, time.Minute)
+		g.kept(l, 4)
+		g.cutOff()
+		l.Settle(3, time.Now())
+		if n := g.burst(l); n != 1 {
+			t.Errorf("%d of a window, want 1", n)
+		}
+		pass(10 * time.Second)
+		l.Settle(-2, time.Now())
+		g.store.fail(nil)
+		if a := g.report(); a.Spent != 3+1-2 || a.Own != 1+3+1-2 {
+			t.Errorf("%+v", a)
+		}
+	})
+}
