@@ -194,6 +194,23 @@ func TestNewClientReplacesTheLeastRecentEqual(t *testing.T) {
 	}
 }
 
+// A full shard in which everybody has used up the limit still has room for a new client.
+func TestNewClientReplacesOneThatHasNothingLeft(t *testing.T) {
+	r := newRules(perClient(TokenBucket, 2, 1), 0, clientMarks)
+	s := &newClientTable(r, 3*clientShards).shards[0]
+	for n := range uint32(5) {
+		for range 2 {
+			var d Decision
+			if s.find(v4(n), 0).tally.decide(r, 0, true, &d); !d.Allowed {
+				t.Fatalf("client %d was refused", n)
+			}
+		}
+	}
+	if len(s.byKey) != 3 || s.byKey[v4(4)] == nil || s.byKey[v4(1)] != nil {
+		t.Errorf("%d clients are known", len(s.byKey))
+	}
+}
+
 // Being idle does not help a client that still has something spent.
 func TestIdleClientsWithSpentRequestsAreRemembered(t *testing.T) {
 	r := newRig(t, perClient(TokenBucket, 10_000, 1))
