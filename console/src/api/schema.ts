@@ -14598,7 +14598,7 @@ export interface operations {
                 after_id?: string;
                 /** @description Those before this model. */
                 before_id?: string;
-                /** @description How many models; all if it is left out. For callers that send anthropic-version, as the other two. */
+                /** @description How many models; all if it is left out. */
                 limit?: number;
             };
             header?: never;
@@ -17027,7 +17027,7 @@ export interface operations {
                 after_id?: string;
                 /** @description Those before this model. */
                 before_id?: string;
-                /** @description How many models; all if it is left out. For callers that send anthropic-version, as the other two. */
+                /** @description How many models; all if it is left out. */
                 limit?: number;
             };
             header?: never;

@@ -35,21 +35,22 @@ type messagesModelPage struct {
 	LastID  *string         `json:"last_id"`
 }
 
-// modelsQuery selects a page of the list in Anthropic's shape.
+// modelsQuery selects a page of the list, in the shape of either API.
 type modelsQuery struct {
-	Limit    int64  `json:"limit" minimum:"1" maximum:"1000" doc:"How many models; all if it is left out. For callers that send anthropic-version, as the other two."`
+	Limit    int64  `json:"limit" minimum:"1" maximum:"1000" doc:"How many models; all if it is left out."`
 	AfterID  string `json:"after_id" doc:"Those after this model."`
 	BeforeID string `json:"before_id" doc:"Those before this model."`
 }
 
-// pageOf returns the page of the list of models that a query selects.
-func pageOf(models []model, query url.Values) (messagesModelPage, *schema.Error) {
+// selectModels returns the models that a query selects, and whether there are more in
+// the direction in which the query goes.
+func selectModels(models []model, query url.Values) (selected []model, hasMore bool, failed *schema.Error) {
 	const most = 1000
 	limit := len(models)
 	if text := query.Get("limit"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > most {
-			return messagesModelPage{}, schema.InvalidValue("limit", "'limit' must be between 1 and 1000.")
+			return nil, false, schema.InvalidValue("limit", "'limit' must be between 1 and 1000.")
 		}
 		limit = n
 	}
@@ -62,18 +63,23 @@ func pageOf(models []model, query url.Values) (messagesModelPage, *schema.Error)
 		to = max(from, n)
 		from = max(from, to-limit)
 	}
-	page := messagesModelPage{Data: []messagesModel{}}
-	for _, m := range models[from:min(to, from+limit)] {
-		page.Data = append(page.Data, messagesModelOf(m))
-	}
-	page.HasMore = from+limit < to
+	hasMore = from+limit < to
 	if query.Has("before_id") {
-		page.HasMore = from > 0
+		hasMore = from > 0
+	}
+	return models[from:min(to, from+limit)], hasMore, nil
+}
+
+// messagesPage returns models as a page of Anthropic's API.
+func messagesPage(models []model, hasMore bool) messagesModelPage {
+	page := messagesModelPage{Data: []messagesModel{}, HasMore: hasMore}
+	for _, m := range models {
+		page.Data = append(page.Data, messagesModelOf(m))
 	}
 	if n := len(page.Data); n > 0 {
 		page.FirstID, page.LastID = &page.Data[0].ID, &page.Data[n-1].ID
 	}
-	return page, nil
+	return page
 }
 
 // estimateTokens returns the reply to a request for the number of tokens that no

@@ -367,6 +367,23 @@ func TestModelsInTheShapeOfTheMessagesAPI(t *testing.T) {
 	}
 	failsAsMessage(t, get("/v1/models/unknown"), 404, "not_found_error", "model_not_found")
 	failsAsMessage(t, get("/v1/models?limit=0"), 400, "invalid_request_error", "invalid_value")
+	// The query means the same to a caller that does not send the header.
+	for path, want := range map[string]string{
+		"/v1/models": "[a b c/d]", "/v1/models?limit=2": "[a b]", "/v1/models?limit=2&after_id=b": "[c/d]", "/v1/models?limit=1&before_id=c%2Fd": "[b]",
+	} {
+		ids := []any{}
+		for _, m := range gatewaytest.DecodeObject(t, r.Do("GET", path, "").Succeeds(t).Body)["data"].([]any) {
+			ids = append(ids, gatewaytest.At(t, m, "id"))
+		}
+		if fmt.Sprint(ids) != want {
+			t.Errorf("%s: %v, want %s", path, ids, want)
+		}
+	}
+	for _, limit := range []string{"0", "1001", "many"} {
+		if reply := r.Do("GET", "/v1/models?limit="+limit, ""); reply.Status != 400 || !strings.Contains(string(reply.Body), "'limit' must be between 1 and 1000.") {
+			t.Errorf("limit %s: %d %s", limit, reply.Status, reply.Body)
+		}
+	}
 	if object := gatewaytest.DecodeObject(t, r.Do("GET", "/v1/models", "").Succeeds(t).Body); object["object"] != "list" {
 		t.Errorf("%v", object)
 	}

@@ -24,19 +24,18 @@ func modelOf(m routing.Model) model {
 // Models answers GET /v1/models.
 func (a *API) Models(w http.ResponseWriter, r *http.Request) {
 	models, err := a.models(r)
+	hasMore := false
+	if err == nil {
+		models, hasMore, err = selectModels(models, r.URL.Query())
+	}
 	if err != nil {
 		Fail(w, r, err)
 		return
 	}
 	w.Header()["X-Router-Attempts"] = smallNumbers[:1:1]
 	if speaksMessages(r) {
-		page, err := pageOf(models, r.URL.Query())
-		if err != nil {
-			Fail(w, r, err)
-			return
-		}
 		showRequestID(w.Header())
-		web.WriteJSON(w, http.StatusOK, page)
+		web.WriteJSON(w, http.StatusOK, messagesPage(models, hasMore))
 		return
 	}
 	web.WriteJSON(w, http.StatusOK, modelList{"list", models})
