@@ -67,8 +67,8 @@ func TestSpeechFormats(t *testing.T) {
 		{``, "audio/mpeg", "\xff\xf3"},
 		{`,"response_format":"mp3"`, "audio/mpeg", "\xff\xf3"},
 		{`,"response_format":"flac"`, "audio/flac", "fLaC"},
-		{`,"response_format":"opus"`, "audio/wav", "RIFF"}, // honest about what it is
-		{`,"response_format":"aac"`, "audio/wav", "RIFF"},
+		{`,"response_format":"opus"`, "audio/ogg", "OggS"},
+		{`,"response_format":"aac"`, "audio/aac", "\xff\xf1"},
 	} {
 		got := r.speak(test.format)
 		if got.header.Get("Content-Type") != test.contentType || !strings.HasPrefix(got.body, test.start) {
@@ -112,6 +112,49 @@ func TestMP3FramesAreWhole(t *testing.T) {
 	}
 	if frames != beatsOf(melody) {
 		t.Errorf("%d frames for %d beats", frames, beatsOf(melody))
+	}
+}
+
+// TestSilentFilesHaveTheLengthOfTheMelody reads the frames of AAC and the pages of Ogg
+// one after the other.
+func TestSilentFilesHaveTheLengthOfTheMelody(t *testing.T) {
+	melody := melodyOf("one two, three", 1)
+	samples := beatsOf(melody) * beat
+	fileOf := func(format string) []byte {
+		a, ok := newAudio(format, melody)
+		if !ok {
+			t.Fatalf("no %s", format)
+		}
+		return a.all()
+	}
+	decoded := 0
+	for rest := fileOf("aac"); len(rest) > 0; decoded += 1024 {
+		length := int(binary.BigEndian.Uint32(rest[2:])>>5) & 0x1fff
+		if rest[0] != 0xff || rest[1] != 0xf1 || length < 8 || length > len(rest) {
+			t.Fatalf("a frame begins with %x", rest[:min(7, len(rest))])
+		}
+		rest = rest[length:]
+	}
+	if decoded < samples || decoded >= samples+1024 {
+		t.Errorf("AAC of %d samples, want %d", decoded, samples)
+	}
+	var position uint64
+	var flags []byte
+	for rest, page := fileOf("opus"), uint32(0); len(rest) > 0; page++ {
+		length := 28 + int(rest[27])
+		checksum := binary.LittleEndian.Uint32(rest[22:])
+		clear(rest[22:26])
+		if string(rest[:5]) != "OggS\x00" || binary.LittleEndian.Uint32(rest[18:]) != page || oggChecksum(rest[:length]) != checksum {
+			t.Fatalf("page %d is %x", page, rest[:length])
+		}
+		flags, position = append(flags, rest[5]), binary.LittleEndian.Uint64(rest[6:])
+		rest = rest[length:]
+	}
+	if seconds := float64(position) / 48000; seconds < float64(samples)/sampleRate || seconds >= float64(samples)/sampleRate+0.02 {
+		t.Errorf("Opus of %v seconds, want %v", seconds, float64(samples)/sampleRate)
+	}
+	if flags[0] != oggFirst || flags[len(flags)-1] != oggLast || slices.Contains(flags[1:len(flags)-1], oggLast) {
+		t.Errorf("flags %x", flags)
 	}
 }
 

@@ -86,9 +86,13 @@ func newAudio(format string, melody []note) (*audio, bool) {
 	case "pcm":
 		a.contentType = "audio/pcm"
 		a.appendNote = func(out []byte, n note, _ int) []byte { return appendPCM(out, n.samples()) }
-	case "wav", "opus", "aac":
-		// Opus and AAC would need an encoder. Without one the simulator sends another
-		// format and labels it as such.
+	case "opus":
+		a.contentType, a.head = "audio/ogg", opusHeader()
+		total := beatsOf(melody)
+		a.appendNote = func(out []byte, n note, first int) []byte { return appendOpus(out, n, first, first+n.beats == total) }
+	case "aac":
+		a.contentType, a.appendNote = "audio/aac", appendAAC
+	case "wav":
 		a.contentType, a.head = "audio/wav", wavHeader(samples)
 		a.appendNote = func(out []byte, n note, _ int) []byte { return appendPCM(out, n.samples()) }
 	default:
