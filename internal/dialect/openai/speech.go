@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
@@ -42,31 +43,78 @@ func (Speech) PassEvents(model string, body io.Reader) dialect.FramedEvents {
 
 // BinaryType returns the content type of audio.
 func (Speech) BinaryType(said string, req *schema.Request, first []byte) string {
-	return audioType(said, req.AudioFormat(), first)
+	asked := ""
+	if req.Field("response_format").Given() {
+		asked = req.AudioFormat()
+	}
+	return audioType(said, asked, first)
 }
 
-// audioType returns the content type of audio: what its first bytes show, else
-// what the backend said, else what was asked for. Backends are known to send
-// another format than they were asked for, and to label it wrongly.
+// audioType returns the content type of audio: what its first bytes show, else that
+// of the format that the caller chose, else what the backend said. Backends are known
+// to send another format than they were asked for, and to label it wrongly.
 func audioType(said, asked string, first []byte) string {
+	if shown := shownType(asked, first); shown != "" {
+		return shown
+	}
+	// Callers may ask for the audio as events.
+	if strings.HasPrefix(said, "text/event-stream") {
+		return said
+	}
+	labelled := strings.HasPrefix(said, "audio/")
+	for _, f := range audioFormats() {
+		if !strings.EqualFold(f.name, asked) {
+			continue
+		}
+		subtype, _, _ := strings.Cut(strings.TrimPrefix(said, "audio/"), ";")
+		if labelled && slices.Contains(f.subtypes, strings.ToLower(strings.TrimSpace(subtype))) {
+			return said // in its own words, and perhaps with the sampling rate
+		}
+		return "audio/" + f.subtypes[0]
+	}
+	switch {
+	case labelled:
+		return said
+	case asked == "":
+		return "audio/mpeg" // MP3 is the default of the API
+	}
+	return "application/octet-stream"
+}
+
+// shownType returns the content type that the first bytes of audio show, or "". The
+// samples of PCM may begin like a frame of MP3 or AAC, but not like a file.
+func shownType(asked string, first []byte) string {
 	for _, magic := range []struct{ start, contentType string }{
-		{"RIFF", "audio/wav"}, {"ID3", "audio/mpeg"}, {"OggS", "audio/ogg"}, {"fLaC", "audio/flac"},
+		{"RIFF", "audio/wav"}, {"ID3", "audio/mpeg"}, {"OggS", "audio/ogg"}, {"fLaC", "audio/flac"}, {"\x1a\x45\xdf\xa3", "audio/webm"},
 	} {
 		if bytes.HasPrefix(first, []byte(magic.start)) {
 			return magic.contentType
 		}
 	}
-	// Callers may ask for the audio as events.
-	if strings.HasPrefix(said, "audio/") || strings.HasPrefix(said, "text/event-stream") {
-		return said
+	if len(first) < 2 || first[0] != 0xff || strings.EqualFold(asked, "pcm") {
+		return ""
 	}
-	switch strings.ToLower(asked) {
-	case "mp3":
+	switch {
+	case first[1]&0xe6 == 0xe2: // MPEG layer III
 		return "audio/mpeg"
-	case "opus":
-		return "audio/ogg"
-	case "aac", "flac", "wav", "pcm":
-		return "audio/" + strings.ToLower(asked)
+	case first[1]&0xf6 == 0xf0: // ADTS
+		return "audio/aac"
 	}
-	return "application/octet-stream"
+	return ""
+}
+
+type audioFormat struct {
+	name     string
+	subtypes []string // the first is the one to use
+}
+
+func audioFormats() [6]audioFormat {
+	return [...]audioFormat{
+		{"mp3", []string{"mpeg", "mp3", "mpeg3", "x-mp3", "x-mpeg"}},
+		{"opus", []string{"ogg", "opus", "webm"}},
+		{"aac", []string{"aac", "aacp", "x-aac", "mp4", "x-m4a"}},
+		{"flac", []string{"flac", "x-flac"}},
+		{"wav", []string{"wav", "wave", "x-wav", "vnd.wave"}},
+		{"pcm", []string{"pcm", "x-pcm", "l16", "basic", "raw", "x-raw"}},
+	}
 }
