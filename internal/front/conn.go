@@ -176,10 +176,12 @@ func (c *conn) handOver() {
 }
 
 // readHead reads until the buffer starts with the head of a request. False means
-// that the connection ends.
+// that the connection ends. One empty line before the head is ignored (RFC 9112,
+// 2.2): some clients send one after a body.
 func (c *conn) readHead() bool {
 	limit := c.server.options.HTTP.MaxHeaderBytes + headSlop
 	line, from := 0, 0 // where the present line starts, where to search on
+	skipped := false
 	for {
 		came := c.buf[c.r:c.w]
 		length := 0 // of the head, once its end has come
@@ -191,6 +193,12 @@ func (c *conn) readHead() bool {
 			}
 			end := from + i
 			if end == line || end == line+1 && came[line] == '\r' {
+				if end == 1 && line == 0 && !skipped {
+					skipped, from = true, 0
+					came = came[2:]
+					c.r += 2
+					continue
+				}
 				length = end + 1
 			}
 			line, from = end+1, end+1
