@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { createServer as createBackend } from 'node:http'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -428,6 +428,63 @@ const flows = {
     await page.getByText('Can be changed now').waitFor()
     await chat('demo-chat')
     await within(8000, page, () => document.querySelector('.qbar') !== null)
+  },
+  'quota: one of the models only, and all again': async (page) => {
+    await call('PUT', '/api/config/quota', { enabled: true })
+    for (const model of ['demo-chat', 'demo-claude']) assert.equal((await chat(model)).status, 200, model)
+    await page.goto(`${base}quota`)
+    const names = () => page.locator('.cols.quota tbody tr code').allInnerTexts()
+    await page.locator('.cols.quota').getByRole('button', { name: 'demo-claude' }).waitFor()
+    assert.ok((await names()).includes('demo-chat'))
+    await page.locator('.cols.quota').getByRole('button', { name: 'demo-claude' }).click()
+    await within(2000, page, () => document.querySelectorAll('.cols.quota tbody tr').length === 1)
+    assert.deepEqual(await names(), ['demo-claude'])
+    assert.deepEqual([...new Set(await page.locator('.tw tbody td:nth-child(3)').allInnerTexts())], ['demo-claude'])
+    assert.ok(page.url().includes('only='))
+    await page.reload() // the address has the filter
+    await within(8000, page, () => document.querySelectorAll('.cols.quota tbody tr').length === 1)
+    const [file] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: 'CSV' }).click()])
+    const csv = await readFile(await file.path(), 'utf8')
+    assert.ok(csv.includes('demo-claude') && !csv.includes('demo-chat'), csv)
+    await page.getByRole('button', { name: 'Show all again, not only demo-claude' }).click()
+    await within(2000, page, () => document.querySelectorAll('.cols.quota tbody tr').length > 1)
+  },
+  'bulk: the instances shown are switched off, and one undo takes it back': async (page) => {
+    const off = async () => (await instances()).filter((instance) => instance.enabled === false).map((instance) => instance.name)
+    const wanted = (await instances()).filter((instance) => instance.name === 'demo-chat').length
+    await page.goto(`${base}services?q=demo-chat%40`)
+    await page.waitForSelector('.svc tbody tr')
+    await within(4000, page, (n) => document.querySelectorAll('.svc tbody tr').length === n, wanted)
+    await page.getByRole('button', { name: `The ${wanted} instances shown` }).click()
+    await page.getByRole('menuitem', { name: `Disable ${wanted} instances` }).click()
+    const dialog = page.locator('dialog[open]')
+    assert.match(await dialog.innerText(), /requests a second go to them now\. This makes \d+ versions; one undo takes all of them back\./)
+    await dialog.getByRole('button', { name: `Disable ${wanted} instances` }).click()
+    await page.locator('.toast', { hasText: `${wanted} instances were changed.` }).waitFor()
+    assert.deepEqual(await off(), Array.from({ length: wanted }, () => 'demo-chat'))
+    assert.equal((await chat('demo-chat')).status, 503)
+    await page.locator('.toast').getByRole('button', { name: 'Undo' }).click()
+    await within(4000, page, () => document.querySelectorAll('.svc tbody [role=switch][aria-checked=false]').length === 0)
+    assert.deepEqual(await off(), [])
+    assert.equal((await chat('demo-chat')).status, 200)
+  },
+  'chat: the conversation is there after a reload, until it is cleared': async (page) => {
+    const asked = `Remember ${randomBytes(4).toString('hex')}`
+    await page.goto(`${base}playground?model=demo-chat`)
+    await page.waitForSelector('.live.live')
+    if ((await page.getByRole('button', { name: 'Clear' }).count()) > 0) await page.getByRole('button', { name: 'Clear' }).click()
+    await page.fill('.ta', asked)
+    await page.keyboard.press('Control+Enter')
+    await page.locator('.composer').getByRole('button', { name: 'Send' }).waitFor()
+    const answer = await page.locator('.conv .txt').last().innerText()
+    await page.reload()
+    await page.locator('.conv').getByText(asked, { exact: true }).waitFor()
+    assert.equal(await page.locator('.conv .txt').last().innerText(), answer)
+    await page.getByRole('button', { name: 'Clear' }).click()
+    await page.reload()
+    await page.waitForSelector('.live.live')
+    assert.equal(await page.getByText(asked).count(), 0)
+    assert.equal(await page.evaluate(() => localStorage.getItem('patchbay.chat')), null)
   },
   'quota: what the ledger depends on, and how often it was not there': async (page) => {
     const url = `http://127.0.0.1:${await freePort()}`
