@@ -51,6 +51,8 @@ export default defineConfig({
         // Few files with names that say what is in them.
         codeSplitting: {
           groups: [
+            // A group takes along what its files need, so what all need comes first.
+            { name: 'react', test: /node_modules[\\/](react|react-dom|scheduler)[\\/]/, priority: 1 },
             { name: 'uplot', test: /node_modules[\\/]uplot/ },
             { name: 'virtual', test: /node_modules[\\/]@tanstack[\\/](react-)?virtual/ },
             { name: 'vendor', test: /node_modules/ },

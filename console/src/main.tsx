@@ -6,10 +6,10 @@ import { loadDictionary } from '@/i18n'
 import { LiveProvider } from '@/live/context'
 import { LiveStore } from '@/live/store'
 import { StreamSource } from '@/live/stream'
-import { SessionProvider } from '@/shell/session'
+import { self, SessionProvider } from '@/shell/session'
 import { initialLanguage, PreferencesProvider } from '@/shell/preferences'
 import { ToastProvider } from '@/ui/feedback'
-import { router } from './router'
+import { preloadPage, router } from './router'
 import '@/styles/app.css'
 
 const queries = new QueryClient({
@@ -26,6 +26,11 @@ window.addEventListener('vite:preloadError', (event) => {
   sessionStorage.setItem('patchbay.reloaded', String(Date.now()))
   location.reload()
 })
+
+// The file of the page, who looks at it and the dictionary are fetched together,
+// not one after the other.
+preloadPage(location.pathname)
+void queries.prefetchQuery(self)
 
 // The dictionary comes before the first paint: no key is ever shown.
 void loadDictionary(initialLanguage()).then((dictionary) => {

@@ -10,20 +10,30 @@ const root = createRootRoute({
   validateSearch: (search: Record<string, unknown>): Search => search as Search,
 })
 
-const page = <P extends string>(path: P, load: () => Promise<{ default: () => React.ReactNode }>) =>
-  createRoute({ getParentRoute: () => root, path, component: lazyRouteComponent(load) })
+// Each page is a file of its own.
+const loaders = {
+  '/': () => import('@/pages/overview'),
+  '/services': () => import('@/pages/services'),
+  '/playground': () => import('@/pages/playground'),
+  '/calls': () => import('@/pages/calls'),
+  '/resilience': () => import('@/pages/resilience'),
+  '/quota': () => import('@/pages/quota'),
+  '/versions': () => import('@/pages/versions'),
+  '/keys': () => import('@/pages/keys'),
+  '/settings': () => import('@/pages/settings'),
+  '/docs/api': () => import('@/pages/docs'),
+}
+type Path = keyof typeof loaders
+
+const page = <P extends Path>(path: P) => createRoute({ getParentRoute: () => root, path, component: lazyRouteComponent(loaders[path]) })
+
+/** Begins to load the file of a page, which is needed when it is known who looks. */
+export function preloadPage(path: string): void {
+  if (path in loaders) loaders[path as Path]().catch(() => undefined) // the router loads it again, and shows why it cannot
+}
 
 const tree = root.addChildren([
-  page('/', () => import('@/pages/overview')),
-  page('/services', () => import('@/pages/services')),
-  page('/playground', () => import('@/pages/playground')),
-  page('/calls', () => import('@/pages/calls')),
-  page('/resilience', () => import('@/pages/resilience')),
-  page('/quota', () => import('@/pages/quota')),
-  page('/versions', () => import('@/pages/versions')),
-  page('/keys', () => import('@/pages/keys')),
-  page('/settings', () => import('@/pages/settings')),
-  page('/docs/api', () => import('@/pages/docs')),
+  page('/'), page('/services'), page('/playground'), page('/calls'), page('/resilience'), page('/quota'), page('/versions'), page('/keys'), page('/settings'), page('/docs/api'),
 ])
 
 export const router = createRouter({

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Key } from '@/api/types'
-import { keyChanges, localTime, toKeyForm } from '@/pages/keys/form'
+import { yamlLines } from '@/lib/yaml'
+import { keyChanges, keyInFile, localTime, toKeyForm } from '@/pages/keys/form'
 
 describe('the form of a key', () => {
   const stored = {
@@ -26,5 +27,17 @@ describe('the form of a key', () => {
   it('shows times as the person has them', () => {
     expect(new Date(localTime('2099-01-31T00:00:00Z')).toISOString()).toBe('2099-01-31T00:00:00.000Z')
     expect(localTime('')).toBe('')
+  })
+})
+
+describe('a key in the file', () => {
+  it('has what was typed, with the names of the file', () => {
+    const form = { ...toKeyForm(null), id: 'ci', services: ['chat', 'imgGen'] as const, models: 'a, b*' }
+    form.limits.requestsPerMinute = '60'
+    form.budgets.day.cost = '2.50'
+    expect(yamlLines({ security: { keys: [keyInFile({ ...form, services: [...form.services] })] } }).join('\n')).toBe(
+      ['security:', '  keys:', '    - id: ci', '      key-sha256: what patchbay tokens hash prints', '      services:', '        - chat', '        - img-gen', '      models:', '        - a', '        - b*', '      limits:', '        requests-per-minute: 60', '      budgets:', '        day:', '          cost: 2.5'].join('\n'),
+    )
+    expect(Object.keys(keyInFile(toKeyForm(null)))).toEqual(['id', 'keySha256'])
   })
 })

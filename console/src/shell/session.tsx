@@ -7,7 +7,8 @@ import { ErrorNote } from '@/ui/feedback'
 import { SecretField } from '@/ui/field'
 import { Mark } from '@/ui/glyphs'
 
-const me = queryOptions({
+/** Who looks at the pages. */
+export const self = queryOptions({
   queryKey: ['me'],
   retry: (count, error) => !(error instanceof ApiError) && count < 2,
   staleTime: 60_000,
@@ -22,7 +23,7 @@ export const useMe = (): Me | null => useContext(Context)
 /** Shows the pages to who may see them, and the others where to log in. */
 export function SessionProvider({ children }: { children: ReactNode }) {
   const client = useQueryClient()
-  const { data: self, error, isPending } = useQuery(me)
+  const { data: me, error, isPending } = useQuery(self)
   useEffect(() => {
     const again = () => void client.invalidateQueries({ queryKey: ['me'] })
     unauthorized.addEventListener('unauthorized', again)
@@ -30,7 +31,7 @@ export function SessionProvider({ children }: { children: ReactNode }) {
   }, [client])
   if (error instanceof ApiError && error.status === 401) return <Login onDone={() => void client.resetQueries()} />
   if (isPending) return null
-  return <Context.Provider value={self ?? null}>{children}</Context.Provider>
+  return <Context.Provider value={me ?? null}>{children}</Context.Provider>
 }
 
 /** Has the browser forget the session, and all that the pages have read. */

@@ -8,9 +8,10 @@ import { percent, stamp } from '@/lib/format'
 import { useLeaveGuard } from '@/shell/leave'
 import { ErrorNote, useToast } from '@/ui/feedback'
 import { TextField } from '@/ui/field'
+import { FileText, FormViews, type FormView } from '@/ui/file-text'
 import { Drawer } from '@/ui/overlay'
 import { Bar, Toggle } from '@/ui/parts'
-import { budgetUnits, budgetWindows, keyChanges, limitNames, toKeyForm, type KeyForm } from './form'
+import { budgetUnits, budgetWindows, keyChanges, keyInFile, limitNames, toKeyForm, type KeyForm } from './form'
 
 /** Creates a key, or changes what one may do. */
 export function KeyDrawer({ stored, onClose, onIssued, onRotate, onRevoke }: {
@@ -26,6 +27,7 @@ export function KeyDrawer({ stored, onClose, onIssued, onRotate, onRevoke }: {
   const client = useQueryClient()
   const [base, setBase] = useState(stored)
   const [form, setForm] = useState<KeyForm>(() => toKeyForm(stored))
+  const [view, setView] = useState<FormView>('form')
   const part = useMemo(() => keyChanges(form, base), [form, base])
   const dirty = Object.keys(part).length > 0
   const fixed = stored !== null && (stored.source === 'config' || stored.status === 'REVOKED')
@@ -51,6 +53,7 @@ export function KeyDrawer({ stored, onClose, onIssued, onRotate, onRevoke }: {
       label={title}
       title={stored === null ? title : <code className="text-[13px]">{title}</code>}
       sub={stored !== null && <div className="muted text-[11px]">{t(`key.source.${stored.source}`)}</div>}
+      tools={<FormViews label={t('common.form')} value={view} onChange={setView} />}
       onClose={onClose}
       footer={
         <>
@@ -82,9 +85,11 @@ export function KeyDrawer({ stored, onClose, onIssued, onRotate, onRevoke }: {
           <ErrorNote error={save.error} />
         </div>
       )}
-      {stored !== null && <Facts stored={stored} />}
+      {view === 'yaml' && <FileText hint={t('key.yamlHint')} value={{ security: { keys: [keyInFile(form)] } }} />}
+      {view === 'form' && stored !== null && <Facts stored={stored} />}
       <form
         id="key-form"
+        hidden={view === 'yaml'}
         onSubmit={(event) => {
           event.preventDefault()
           if (stored === null || dirty) save.mutate()

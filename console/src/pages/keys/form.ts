@@ -73,3 +73,22 @@ function numeric(text: string): number {
   const value = text.trim() === '' ? 0 : Number(text)
   return (Number.isFinite(value) ? value : text) as number
 }
+
+/** The key as an item of security.keys has it; the hash stands for what only the gateway knows. */
+export function keyInFile(form: KeyForm): object {
+  const filled = (values: Record<string, string>) => Object.fromEntries(Object.entries(values).filter(([, value]) => value.trim() !== '').map(([name, value]) => [name, numeric(value)]))
+  const notEmpty = (value: object) => Object.keys(value).length > 0
+  const limits = filled(form.limits)
+  const budgets = Object.fromEntries(budgetWindows.map((window) => [window, filled(form.budgets[window])]).filter(([, value]) => notEmpty(value as object)))
+  return {
+    id: form.id.trim() === '' ? 'name-of-the-key' : form.id.trim(),
+    ...(form.tenant.trim() === '' ? {} : { tenant: form.tenant.trim() }),
+    keySha256: 'what patchbay tokens hash prints',
+    ...(form.services.length === 0 ? {} : { services: form.services.map((service) => service.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)) }),
+    ...(listOf(form.models).length === 0 ? {} : { models: listOf(form.models) }),
+    ...(listOf(form.addresses).length === 0 ? {} : { addresses: listOf(form.addresses) }),
+    ...(form.expiresAt === '' ? {} : { expiresAt: new Date(form.expiresAt).toISOString() }),
+    ...(notEmpty(limits) ? { limits } : {}),
+    ...(notEmpty(budgets) ? { budgets } : {}),
+  }
+}

@@ -1,6 +1,6 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { Download, Lock, X } from 'lucide-react'
-import { useMemo } from 'react'
+import { useMemo, useState } from 'react'
 import { api, data } from '@/api/client'
 import { quotaConfig, quotaStatus, quotaUsage } from '@/api/queries'
 import type { QuotaConfig, Usage } from '@/api/types'
@@ -12,6 +12,7 @@ import { usePageFact } from '@/shell/fact'
 import { Guard } from '@/shell/guard'
 import { useSearchState } from '@/shell/search'
 import { ErrorNote, useToast } from '@/ui/feedback'
+import { FileText, FormViews, type FormView } from '@/ui/file-text'
 import { Bar, CodeBox, Segments, Toggle } from '@/ui/parts'
 import { Budgets } from './budgets'
 import { dimensionOf, dimensions, parseOnly, toCsv, totals, windows } from './usage'
@@ -241,6 +242,12 @@ function lockedValue(config: QuotaConfig, field: string): string {
   }
 }
 
+/** The settings as the configuration file has them. */
+function inFile({ enabled, failOpen, windows, flushIntervalSeconds, retention, distributed }: QuotaConfig): object {
+  const { timeoutMs, ...shared } = distributed
+  return { quota: { enabled, failOpen, flushIntervalSeconds, windows, retention, distributed: { ...shared, timeout: `${timeoutMs}ms` } } }
+}
+
 /** Whether Redis answered just now. */
 function Probe({ probe }: { probe: { reachable: boolean; status: string; reason?: string } | null | undefined }) {
   const { t } = useI18n()
@@ -257,14 +264,22 @@ function Probe({ probe }: { probe: { reachable: boolean; status: string; reason?
 function Settings({ config, busy, onChange }: { config: QuotaConfig; busy: boolean; onChange(part: Partial<Pick<QuotaConfig, 'enabled' | 'failOpen' | 'windows'>>, said: string): void }) {
   const { t, locale } = useI18n()
   const number = (value: number) => new Intl.NumberFormat(locale).format(value)
+  const [view, setView] = useState<FormView>('form')
   const status = useQuery({ ...quotaStatus, refetchInterval: 5000 })
   return (
     <div className="cols even">
       <section>
         <div className="h2">
           <h2>{t('quota.hot')}</h2>
+          <span className="grow" />
+          <FormViews label={t('common.form')} value={view} onChange={setView} />
         </div>
-        <div className="panel grid gap-3 p-4">
+        {view === 'yaml' && (
+          <div className="panel p-4">
+            <FileText hint={t('common.yamlKeep')} value={inFile(config)} />
+          </div>
+        )}
+        <div className="panel grid gap-3 p-4" hidden={view === 'yaml'}>
           <dl className="dl">
             <dt>{t('quota.status')}</dt>
             <dd className={status.data?.degraded ? 'warn font-semibold' : ''}>{status.data?.degraded ? t('quota.degraded', { reason: status.data.degradedReason }) : t('quota.fine')}</dd>

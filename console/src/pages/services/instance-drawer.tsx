@@ -14,9 +14,9 @@ import { useLeaveGuard } from '@/shell/leave'
 import { Conflict } from '@/ui/conflict'
 import { ErrorNote } from '@/ui/feedback'
 import { SecretField, SelectField, TextArea, TextField } from '@/ui/field'
+import { FileText, FormViews, type FormView } from '@/ui/file-text'
 import { Drawer } from '@/ui/overlay'
 import { Segments, Slider, Toggle } from '@/ui/parts'
-import { FileText } from './file-text'
 import { Discover } from './discover'
 import { changes, inFile, label, toForm, validate, type InstanceForm } from './form'
 
@@ -69,7 +69,7 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
   const [base, setBase] = useState({ version, stored })
   const [form, setForm] = useState<InstanceForm>(() => toForm(stored ?? copied))
   const [touched, setTouched] = useState<Set<keyof InstanceForm>>(new Set())
-  const [view, setView] = useState<'form' | 'yaml'>('form')
+  const [view, setView] = useState<FormView>('form')
   const part = useMemo(() => changes(form, base.stored), [form, base.stored])
   const dirty = Object.keys(part).length > 0 && (stored !== null || touched.size > 0)
   const local = validate(form)
@@ -128,15 +128,7 @@ export function InstanceDrawer({ service, value, stored, copied, version, onClos
         </div>
       }
       tools={
-        <Segments
-          label={t('services.form')}
-          value={view}
-          options={[
-            { value: 'form' as const, label: t('services.form') },
-            { value: 'yaml' as const, label: 'YAML' },
-          ]}
-          onChange={(next) => setView(next)}
-        />
+        <FormViews label={t('common.form')} value={view} onChange={setView} />
       }
       onClose={onClose}
       footer={

@@ -12,10 +12,10 @@ import { useLeaveGuard } from '@/shell/leave'
 import { Conflict } from '@/ui/conflict'
 import { ErrorNote } from '@/ui/feedback'
 import { SelectField, TextField } from '@/ui/field'
+import { FileText, FormViews, type FormView } from '@/ui/file-text'
 import { Confirm, Drawer } from '@/ui/overlay'
 import { PairsField } from '@/ui/pairs'
-import { Segments, Toggle } from '@/ui/parts'
-import { FileText } from './file-text'
+import { Toggle } from '@/ui/parts'
 import { policyChanges, toPolicyForm } from './policy'
 import { strategyNames } from './strategies'
 
@@ -30,7 +30,7 @@ export function PolicyDrawer({ service, value, version, onClose }: { service: Se
   const [base, setBase] = useState({ value, version })
   const [form, setForm] = useState(() => toPolicyForm(value))
   const [deleting, setDeleting] = useState(false)
-  const [view, setView] = useState<'form' | 'yaml'>('form')
+  const [view, setView] = useState<FormView>('form')
   const stats = useStats('5m')
   const part = useMemo(() => policyChanges(form, base.value), [form, base.value])
   const dirty = Object.keys(part).length > 0
@@ -73,15 +73,7 @@ export function PolicyDrawer({ service, value, version, onClose }: { service: Se
       label={t('services.policy', { service })}
       title={t('services.policy', { service })}
       tools={
-        <Segments
-          label={t('services.form')}
-          value={view}
-          options={[
-            { value: 'form' as const, label: t('services.form') },
-            { value: 'yaml' as const, label: 'YAML' },
-          ]}
-          onChange={(next) => setView(next)}
-        />
+        <FormViews label={t('common.form')} value={view} onChange={setView} />
       }
       onClose={onClose}
       footer={

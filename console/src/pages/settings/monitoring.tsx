@@ -1,12 +1,13 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { useEffect, useState } from 'react'
 import { api, body } from '@/api/client'
-import { captures, monitoringConfig } from '@/api/queries'
+import { captures, monitoringConfig, type MonitoringConfig } from '@/api/queries'
 import { useI18n } from '@/i18n'
 import { percent } from '@/lib/format'
 import { Guard } from '@/shell/guard'
 import { ErrorNote, useToast } from '@/ui/feedback'
 import { TextArea, TextField } from '@/ui/field'
+import { FileText, FormViews, type FormView } from '@/ui/file-text'
 import { Segments, Toggle } from '@/ui/parts'
 
 const categories = ['request', 'system', 'custom'] as const
@@ -25,11 +26,22 @@ export function parseTags(text: string): Record<string, string> {
   return tags
 }
 
+/** The settings as the configuration file has them; the names of labels are people's own. */
+function inFile(config: MonitoringConfig): object {
+  return {
+    monitoring: {
+      enabled: config.enabled, prefix: config.prefix, 'collection-interval': config.collectionInterval, 'enabled-categories': config.enabledCategories,
+      'custom-tags': config.customTags, sampling: config.sampling, capture: config.capture,
+    },
+  }
+}
+
 /** What is recorded of the traffic; each part is saved for itself. */
 export function Monitoring() {
   const { t } = useI18n()
   const toast = useToast()
   const client = useQueryClient()
+  const [view, setView] = useState<FormView>('form')
   const query = useQuery(monitoringConfig)
   const stored = query.data
   const [prefix, setPrefix] = useState('')
@@ -55,8 +67,15 @@ export function Monitoring() {
     <>
       <div className="h2" id="monitoring">
         <h2>{t('set.monitoring')}</h2>
+        <span className="grow" />
+        <FormViews label={t('common.form')} value={view} onChange={setView} />
       </div>
-      <div className="panel p-4">
+      {view === 'yaml' && stored !== undefined && (
+        <div className="panel p-4">
+          <FileText hint={t('common.yamlKeep')} verbatim value={inFile(stored)} />
+        </div>
+      )}
+      <div className="panel p-4" hidden={view === 'yaml'}>
         <Guard needs="monitoring:config:write" say>
           <div className="mb-4">
             <Toggle checked={stored?.enabled ?? false} onChange={(enabled) => save('enabled', t('set.monitoring'), () => body(api.PUT('/api/monitoring/config/enabled', { body: { enabled } }) as never))}>
