@@ -197,12 +197,13 @@ func (c classifier) addTokenIDHint(err *schema.Error) {
 // parseRetryAfter returns the wait that a backend asks for: in milliseconds, which
 // some send, in seconds, or as a date. It returns 0 where the backend asks for none.
 func parseRetryAfter(header func(string) string, now time.Time) time.Duration {
-	if ms, err := strconv.ParseFloat(header("Retry-After-Ms"), 64); err == nil && ms > 0 && ms < 1e9 {
-		return time.Duration(ms * float64(time.Millisecond))
+	const longest = 1e9 // seconds, which a time.Duration can hold; callers are told much less
+	if ms, err := strconv.ParseFloat(header("Retry-After-Ms"), 64); err == nil && ms > 0 {
+		return time.Duration(min(ms/1000, longest) * float64(time.Second))
 	}
 	value := strings.TrimSpace(header("Retry-After"))
-	if seconds, err := strconv.ParseFloat(value, 64); err == nil && seconds > 0 && seconds < 1e9 {
-		return time.Duration(seconds * float64(time.Second))
+	if seconds, err := strconv.ParseFloat(value, 64); err == nil && seconds > 0 {
+		return time.Duration(min(seconds, longest) * float64(time.Second))
 	}
 	if at, err := http.ParseTime(value); err == nil && at.After(now) {
 		return at.Sub(now)
