@@ -16,6 +16,18 @@ type refusingSnapshots struct {
 	asked int
 }
 
+// askedSnapshots is a database that remembers of which windows rows were removed.
+type askedSnapshots struct {
+	MemorySnapshots
+
+	asked map[Window]bool
+}
+
+func (s *askedSnapshots) Expire(_ context.Context, w Window, _ time.Time, _ int) (int, error) {
+	s.asked[w] = true
+	return 0, nil
+}
+
 func (s *refusingSnapshots) Expire(context.Context, Window, time.Time, int) (int, error) {
 	s.asked++
 	return 0, errFault
@@ -101,4 +113,23 @@ func TestOldRowsAreRemovedEveryTenMinutes(t *testing.T) {
 			t.Errorf("%s: rows are removed after %v, want %v", c.name, due, c.due)
 		}
 	}
+}
+
+// TestTotalsOfBudgetsAreNeverRemoved: they are of all time.
+func TestTotalsOfBudgetsAreNeverRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sql := &askedSnapshots{asked: map[Window]bool{}}
+		settings := DefaultSettings()
+		settings.Enabled = true
+		l := New(settings, Options{OpenSnapshots: func(context.Context) (Snapshots, error) { return sql, nil }, disk: newMemoryDisk()})
+		<-time.After(3 * expireEvery)
+		if err := l.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		for w := Minute; w <= BudgetTotal; w++ {
+			if sql.asked[w] != (w != BudgetTotal) {
+				t.Errorf("rows of %v were removed: %v", w, sql.asked[w])
+			}
+		}
+	})
 }

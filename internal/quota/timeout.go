@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"bytes"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -24,10 +25,7 @@ func (t Timeout) MarshalJSON() ([]byte, error) { return schema.Duration(t).Marsh
 
 // UnmarshalJSON reads milliseconds, or a string with a unit.
 func (t *Timeout) UnmarshalJSON(data []byte) error {
-	if len(data) >= 2 && data[0] == '"' {
-		data = data[1 : len(data)-1]
-	}
-	return t.UnmarshalText(data)
+	return t.UnmarshalText(bytes.Trim(data, `"`))
 }
 
 // UnmarshalText reads milliseconds, or a length with a unit, which is rounded up

@@ -231,14 +231,11 @@ func sum(rows []Row) []Usage {
 			requests, tokens, detail = 0, 0, Detail{}
 		}
 		u := &usage[len(usage)-1]
-		if more := row.Requests - requests; more > 0 {
-			u.Requests, requests = u.Requests+more, row.Requests
-		}
-		if more := row.Tokens - tokens; more > 0 {
-			u.Tokens, tokens = u.Tokens+more, row.Tokens
-		}
-		before := detail
+		beforeRequests, beforeTokens, before := requests, tokens, detail
+		requests, tokens = max(requests, row.Requests), max(tokens, row.Tokens)
 		detail.raise(row.Detail)
+		u.Requests += requests - beforeRequests
+		u.Tokens += tokens - beforeTokens
 		u.Prompt += detail.Prompt - before.Prompt
 		u.Completion += detail.Completion - before.Completion
 		u.Cost = addCost(u.Cost, detail.Cost-before.Cost)

@@ -216,12 +216,16 @@ func TestTotalsAreByWriter(t *testing.T) {
 	b.count("ann", b.now, 5)
 	b.count("ann", b.now, 6)
 	before := b.RecoveredWriters()
+	today := []CalendarWindow{{Day, Day.Start(b.now)}}
+	if rows, _, err := b.Totals(t.Context(), today); err != nil || len(rows) != 2 {
+		t.Errorf("%v, %v while the database is empty", rows, err)
+	}
 	b.flush() // now the database has it, too
 	b.count("bob", b.now, 7)
 	if after := b.RecoveredWriters(); after != nil {
 		t.Errorf("memory still has the totals of %q, which the database has", after)
 	}
-	rows, writer, err := b.Totals(t.Context(), []CalendarWindow{{Day, Day.Start(b.now)}})
+	rows, writer, err := b.Totals(t.Context(), today)
 	if err != nil || len(before) != 1 || writer == before[0] || writer == "" {
 		t.Fatalf("%q counts now, %q were recovered: %v", writer, before, err)
 	}
@@ -254,5 +258,24 @@ func TestCostsBeyondWhatCanBeCountedStayAtTheGreatest(t *testing.T) {
 		if got := addCost(c[0], c[1]); got != c[2] {
 			t.Errorf("%d and %d are %d, want %d", c[0], c[1], got, c[2])
 		}
+	}
+}
+
+// TestUsageWithoutTheSharedCounter: what memory and the database have is listed, together
+// with the failure; where no open window is asked for, the shared counter is not needed.
+func TestUsageWithoutTheSharedCounter(t *testing.T) {
+	redis := &MemoryCounter{Down: true}
+	l := sharedLedger(redis)
+	defer func() {
+		if err := l.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}()
+	if _, _, err := l.Usage(t.Context(), UsageQuery{Window: new(Day)}); err == nil {
+		t.Error("the usage of today hides the failure of the shared counter")
+	}
+	past := UsageQuery{From: new(time.Unix(0, 0)), To: new(time.Unix(86_400, 0))}
+	if _, _, err := l.Usage(t.Context(), past); err != nil {
+		t.Errorf("the usage of long ago: %v", err)
 	}
 }

@@ -387,9 +387,7 @@ func (l *Lease) Settle(more int, now time.Time) {
 	if l.pool.away.Load() {
 		l.beginShare(now)
 		l.share.level -= float64(n)
-		if l.window > 0 {
-			l.spend(n, now)
-		}
+		l.spend(n, now)
 		return
 	}
 	fromPermits := min(n, l.permits)

@@ -54,6 +54,10 @@ func TestShareOfABucket(t *testing.T) {
 			t.Errorf("%d after 10 s at 2 a second, want 20", n)
 		}
 		pass(time.Hour)
+		want = ratelimit.Decision{Limited: true, Allowed: true, Limit: 60, Remaining: 20}
+		if d := l.Peek(time.Now()); d != want {
+			t.Errorf("%+v of a full share, want %+v", d, want)
+		}
 		if n := g.burst(l); n != 20 {
 			t.Errorf("%d after an hour, want a third of the capacity", n)
 		}
@@ -71,10 +75,14 @@ func TestShareTellsWhenToRetry(t *testing.T) {
 			alone(t, 3, func(t *testing.T, g *lone) {
 				l := g.pool.Lease("a", bucketOf(60, 6))
 				g.kept(l, 0)
+				l.Settle(debt, time.Now())
 				g.cutOff()
 				l.Settle(debt, time.Now())
-				for range 3 {
+				for n := range 3 {
 					refused := g.take(l, cost)
+					if n == 0 && refused.RetryAfter < time.Duration(debt)*time.Second {
+						t.Errorf("debt 2×%d at 2 a second, cost %d: %v", debt, cost, refused.RetryAfter)
+					}
 					pass(refused.RetryAfter - time.Millisecond)
 					if g.take(l, cost).Allowed {
 						t.Errorf("debt %d, cost %d: allowed before %v", debt, cost, refused.RetryAfter)
