@@ -3,6 +3,7 @@ package quota
 import (
 	"fmt"
 	"hash/maphash"
+	"math/bits"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -149,20 +150,19 @@ func (b *cellMap) reason() string {
 const unbounded = 1 << 62
 
 func (b *cellMap) find(who *Subject) *keyCells {
-	if !who.tooLong() {
-		s := b.shard(maphash.Bytes(b.seed, who.User), who.Tenant, who.APIKey, who.Model)
-		s.mu.RLock()
-		found := s.keys[Key{who.Tenant, who.APIKey, string(who.User), who.Service, who.Model}]
-		s.mu.RUnlock()
-		if found != nil {
-			return found
-		}
+	s := b.shard(maphash.Bytes(b.seed, who.User), who.Tenant, who.APIKey, who.Model)
+	s.mu.RLock()
+	found := s.keys[Key{who.Tenant, who.APIKey, string(who.User), who.Service, who.Model}]
+	s.mu.RUnlock()
+	if found != nil {
+		return found
 	}
-	return b.findOrFold(who.key())
+	return b.findOrFold(who.key()) // also where a part is stored as its hash
 }
 
 func (b *cellMap) shard(user uint64, tenant, key, model string) *shard {
-	h := user ^ maphash.String(b.seed, tenant)*3 ^ maphash.String(b.seed, key)*5 ^ maphash.String(b.seed, model)*7
+	// Rotated, so that equal parts do not cancel each other out.
+	h := user ^ bits.RotateLeft64(maphash.String(b.seed, tenant), 16) ^ bits.RotateLeft64(maphash.String(b.seed, key), 32) ^ bits.RotateLeft64(maphash.String(b.seed, model), 48)
 	return &b.shards[(h^h>>32)%shardCount]
 }
 

@@ -47,12 +47,6 @@ func (k Key) compare(other Key) int {
 		cmp.Compare(k.Service, other.Service), strings.Compare(k.Model, other.Model))
 }
 
-// tooLong reports whether a part of the subject must be replaced by its hash
-// before it can be looked up.
-func (s *Subject) tooLong() bool {
-	return len(s.User) > maxText || len(s.Tenant) > maxText || len(s.APIKey) > maxText || len(s.Model) > maxModel
-}
-
 // key returns the key under which the subject is counted.
 func (s *Subject) key() Key {
 	return Key{
