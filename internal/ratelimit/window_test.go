@@ -23,12 +23,19 @@ func TestWindowIsAListOfRequests(t *testing.T) {
 			w.forget(r, now)
 			list = slices.DeleteFunc(list, func(at int64) bool { return now-at >= length })
 			n := rapid.IntRange(1, 3).Draw(t, "requests")
-			if rapid.IntRange(0, 3).Draw(t, "taken back") == 0 {
-				w.dropOldest(n)
-				list = list[min(n, len(list)):]
-			} else {
+			switch rapid.SampledFrom([]string{"come", "come", "come", "the oldest go", "one is given back"}).Draw(t, "what") {
+			case "come":
 				w.addMany(r, now, n)
 				list = append(list, slices.Repeat([]int64{now}, n)...)
+			case "the oldest go":
+				w.dropOldest(n)
+				list = list[min(n, len(list)):]
+			case "one is given back":
+				if len(list) > 0 {
+					i := rapid.IntRange(0, len(list)-1).Draw(t, "which")
+					w.giveBack(r, list[i], now)
+					list = slices.Delete(list, i, i+1)
+				}
 			}
 			checkWindow(t, &w, r, list, now)
 		}
@@ -59,5 +66,44 @@ func checkWindow(t *rapid.T, w *window, r *rules, list []int64, now int64) {
 	}
 	if got := w.untilBelow(r, now, below); got != wait && w.total >= below {
 		t.Fatalf("fewer than %d of %d after %d, want %d", below, len(list), got, wait)
+	}
+}
+
+// TestRequestsDoNotShareAMarkAfterAReturn: a request that is given back leaves the mark
+// before it as it was, so that its requests are forgotten in time.
+func TestRequestsDoNotShareAMarkAfterAReturn(t *testing.T) {
+	const length, grain = 1000, 100
+	for _, returned := range []int64{150, 500} {
+		r := &rules{algorithm: SlidingWindow, capacity: 100, window: length, marks: 12, grain: grain}
+		var w window
+		w.add(r, 0)
+		w.add(r, returned)
+		w.giveBack(r, returned, returned)
+		w.add(r, returned+10)
+		if w.total != 2 {
+			t.Errorf("%d requests, want 2", w.total)
+		}
+		if w.forget(r, length-1); w.total != 2 {
+			t.Errorf("%d requests before the first is a window old", w.total)
+		}
+		if w.forget(r, length); w.total != 1 {
+			t.Errorf("%d requests after the first is a window old, and one at %d was given back", w.total, returned)
+		}
+	}
+}
+
+// TestRequestsOfOneGrainShareAMark, and those of the next have one of their own.
+func TestRequestsOfOneGrainShareAMark(t *testing.T) {
+	const length, grain = 1000, 100
+	r := &rules{algorithm: SlidingWindow, capacity: 100, window: length, marks: 12, grain: grain}
+	var w window
+	for _, at := range []int64{0, 60, 99, 101, 190, 300} {
+		w.add(r, at)
+	}
+	for now, want := range map[int64]int{length + 98: 6, length + 99: 3, length + 189: 3, length + 190: 1, length + 300: 0} {
+		probe := w
+		if probe.forget(r, now); probe.total != want {
+			t.Errorf("%d requests count at %d, want %d", probe.total, now, want)
+		}
 	}
 }
