@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"strconv"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
@@ -27,6 +28,8 @@ var (
 	withUsageObject  = []byte(`{"include_usage":true}`)
 	withStreamUsage  = []byte(`"stream_options":{"include_usage":true}`)
 	nullFingerprint  = []byte(`"system_fingerprint":null`)
+	roleName         = []byte(`"role"`)
+	assistantRole    = []byte(`"role":"assistant"`)
 	completionObject = []byte(`"object":"chat.completion"`)
 	textObject       = []byte(`"object":"text_completion"`)
 )
@@ -108,18 +111,20 @@ func passCompletion(req *schema.Request, answer dialect.Answer, reply *dialect.R
 	if m.choices.Kind() != jsonscan.Array || m.choices.Empty() {
 		return fmt.Errorf("%w: no choices", dialect.ErrInvalid)
 	}
-	given := 0
+	given, edits := 0, reply.Edits[:0]
 	for c := m.choices.First(); c.Kind() != jsonscan.Absent; c = c.Next() {
-		if said := c.Get(want.said).Kind(); c.Kind() != jsonscan.Object || said != want.kind && said != jsonscan.Absent {
+		said := c.Get(want.said)
+		if c.Kind() != jsonscan.Object || said.Kind() != want.kind && said.Kind() != jsonscan.Absent {
 			return fmt.Errorf("%w: a choice that says nothing", dialect.ErrInvalid)
 		}
+		edits = completeChoice(edits, c, said, given)
 		given++
 	}
 	if err := dialect.CheckChoices(given, want.choices); err != nil {
 		return err
 	}
 	reply.Usage = schema.ReadUsage(m.usage)
-	edits := m.renameModel(reply.Edits[:0], root, req.Body.Root().Get("model").Raw())
+	edits = m.renameModel(edits, root, req.Body.Root().Get("model").Raw())
 	if want.fingerprint && m.fingerprint.Kind() == jsonscan.Absent {
 		edits = append(edits, root.Insert(nullFingerprint))
 	}
@@ -135,6 +140,23 @@ func passCompletion(req *schema.Request, answer dialect.Answer, reply *dialect.R
 	reply.Edits = edits
 	reply.Segments = reply.Doc.Splice(reply.Segments[:0], edits)
 	return nil
+}
+
+// completeChoice gives a choice the members that clients require and that its backend
+// left out: its number, and the role of its message. One that says nothing stays as it is.
+func completeChoice(edits []jsonscan.Edit, choice, said jsonscan.Value, position int) []jsonscan.Edit {
+	if said.Kind() == jsonscan.Absent {
+		return edits
+	}
+	if number := choice.Get("index"); !number.Given() {
+		edits = addMissingMember(edits, choice, number, strconv.AppendInt([]byte(`"index":`), int64(position), 10))
+	}
+	// The members of a message lie too deep to be looked up. A message in which the name
+	// does not occur has no role; where it occurs it is nearly always the first member.
+	if said.Kind() == jsonscan.Object && !bytes.Contains(said.Raw(), roleName) {
+		edits = append(edits, said.Insert(assistantRole))
+	}
+	return edits
 }
 
 // addMissingMember adds a member to an object that lacks it or has null for it.
