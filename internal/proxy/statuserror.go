@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -198,11 +199,11 @@ func (c classifier) addTokenIDHint(err *schema.Error) {
 // some send, in seconds, or as a date. It returns 0 where the backend asks for none.
 func parseRetryAfter(header func(string) string, now time.Time) time.Duration {
 	const longest = 1e9 // seconds, which a time.Duration can hold; callers are told much less
-	if ms, err := strconv.ParseFloat(header("Retry-After-Ms"), 64); err == nil && ms > 0 {
+	if ms, err := strconv.ParseFloat(header("Retry-After-Ms"), 64); err == nil && ms > 0 && !math.IsInf(ms, 0) {
 		return time.Duration(min(ms/1000, longest) * float64(time.Second))
 	}
 	value := strings.TrimSpace(header("Retry-After"))
-	if seconds, err := strconv.ParseFloat(value, 64); err == nil && seconds > 0 {
+	if seconds, err := strconv.ParseFloat(value, 64); err == nil && seconds > 0 && !math.IsInf(seconds, 0) {
 		return time.Duration(min(seconds, longest) * float64(time.Second))
 	}
 	if at, err := http.ParseTime(value); err == nil && at.After(now) {

@@ -25,6 +25,7 @@ func TestWaitsThatBackendsAskFor(t *testing.T) {
 		{"0", "", 0},
 		{"-5", "-5", 0},
 		{"NaN", "NaN", 0},
+		{"inf", "Infinity", 0},
 		{"soon", "", 0},
 	} {
 		header := http.Header{"Retry-After": {test.seconds}, "Retry-After-Ms": {test.milliseconds}}
