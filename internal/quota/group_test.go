@@ -1,0 +1,60 @@
+package quota
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestGroupWaitsForAllThatRun: also for those that are started meanwhile, and no longer
+// than the context lasts. Nobody waits for a group in which nothing runs.
+func TestGroupWaitsForAllThatRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g group
+		waits := func(ctx context.Context) (time.Duration, error) {
+			began := time.Now()
+			err := g.wait(ctx)
+			return time.Since(began), err
+		}
+		run := func(long time.Duration) bool { return g.start(func() { <-time.After(long) }) }
+		if took, err := waits(t.Context()); took != 0 || err != nil {
+			t.Errorf("%v, %v for nothing", took, err)
+		}
+		run(time.Second)
+		run(3 * time.Second)
+		go func() {
+			<-time.After(2 * time.Second)
+			run(2 * time.Second)
+		}()
+		short, cancel := context.WithTimeout(t.Context(), time.Second/2)
+		defer cancel()
+		if took, err := waits(short); took != time.Second/2 || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v, %v where the context ends before", took, err)
+		}
+		done := make(chan time.Duration)
+		for range 2 {
+			go func() {
+				took, _ := waits(t.Context())
+				done <- took
+			}()
+		}
+		for range 2 {
+			if took := <-done; took != 3500*time.Millisecond {
+				t.Errorf("%v until all had ended, want 3.5 s", took)
+			}
+		}
+		if took, err := waits(t.Context()); took != 0 || err != nil {
+			t.Errorf("%v, %v after all had ended", took, err)
+		}
+		run(time.Second)
+		g.close()
+		if run(time.Second) {
+			t.Error("a group that was closed starts something")
+		}
+		if took, err := waits(t.Context()); took != time.Second || err != nil {
+			t.Errorf("%v, %v for what was started before the group was closed", took, err)
+		}
+	})
+}
