@@ -107,3 +107,17 @@ func TestRequestsOfOneGrainShareAMark(t *testing.T) {
 		}
 	}
 }
+
+// TestReturnOfARequestThatIsForgotten takes nothing from others that still count.
+func TestReturnOfARequestThatIsForgotten(t *testing.T) {
+	const length = 1000
+	r := &rules{algorithm: SlidingWindow, capacity: 100, window: length, marks: 12}
+	for _, now := range []int64{length - 1, length, length + 1} {
+		var w window
+		w.add(r, 0)
+		w.add(r, 500)
+		if w.giveBack(r, 0, now); w.total != 1 || w.newest().latest != 500 {
+			t.Errorf("%d requests after the first was given back at %d", w.total, now)
+		}
+	}
+}
