@@ -46,7 +46,7 @@ func TestDryRunsOfMonitoringAndLoggersAreRefused(t *testing.T) {
 		"POST /api/monitoring/degradation/level": `{"level":"DISABLED"}`, "POST /api/monitoring/degradation/auto-mode": `{"enabled":false}`,
 		"POST /api/monitoring/degradation/force-recovery": "", "POST /api/monitoring/cache/clear": "",
 		"POST /api/monitoring/circuit-breaker/force-open": "", "POST /api/monitoring/circuit-breaker/force-close": "",
-		"POST /actuator/loggers/some": `{"configuredLevel":"DEBUG"}`,
+		"POST /actuator/loggers/some": `{"configuredLevel":"DEBUG"}`, "PUT /api/monitoring/config/capture": `{"capture":"headers"}`,
 	}
 	described := 0
 	for _, route := range r.Routes {
