@@ -507,8 +507,8 @@ const flows = {
     await page.locator('.drawer').getByText('Headers and texts of calls are not kept.').waitFor()
     assert.equal(await page.getByText('contents are kept').count(), 0)
     await page.locator('.drawer').getByRole('link', { name: 'Change it in the settings' }).click()
-    await page.getByRole('button', { name: 'Headers and contents' }).click()
-    await page.getByText('Keep of each call is saved.').waitFor()
+    await page.getByRole('button', { name: 'Contents too' }).click()
+    await page.getByText('Keep of each call, beside its record is saved.').waitFor()
     const id = await ask()
     await page.goto(`${base}calls?call=${id}`)
     const drawer = page.locator('.drawer')
@@ -527,8 +527,8 @@ const flows = {
     await page.locator('.composer').getByRole('button', { name: 'Send' }).waitFor()
     assert.equal(await page.evaluate((text) => JSON.stringify({ ...localStorage }).includes(text) || location.href.includes(encodeURIComponent(text)), said), false)
     await page.goto(`${base}settings`)
-    await page.getByRole('button', { name: 'Nothing more' }).click()
-    await page.getByText('Keep of each call is saved.').waitFor()
+    await page.getByRole('button', { name: 'Nothing', exact: true }).click()
+    await page.getByText('Keep of each call, beside its record is saved.').waitFor()
     assert.equal((await call('GET', `/api/monitoring/calls/${id}/content`)).body.kept, 'none')
   },
   'hostile text is text': async (page) => {

@@ -53,6 +53,51 @@ async function settled(page, pending, where) {
   }
 }
 
+/** What is drawn badly, of what a page shows now; it runs in the page. */
+function drawnBadly() {
+  const found = []
+  const seen = (node) => node.checkVisibility({ visibilityProperty: true, opacityProperty: true }) && node.getClientRects().length > 0 && node.closest('.sr-only, [aria-hidden=true]') === null
+  const name = (node) => `${node.tagName.toLowerCase()}.${String(node.className).replaceAll(' ', '.')} "${node.textContent.trim().slice(0, 40)}"`
+  const linesOf = (node) => {
+    const range = document.createRange()
+    range.selectNodeContents(node)
+    return new Set([...range.getClientRects()].filter((rect) => rect.width > 1).map((rect) => Math.round((rect.top + rect.bottom) / 2 / 8))).size
+  }
+  for (const button of document.querySelectorAll('.btn, .seg button, .tag, [role=tab]')) {
+    if (seen(button) && linesOf(button) > 1 && button.getBoundingClientRect().height > 44) found.push(`a button of two lines: ${name(button)}`)
+  }
+  // What is cut off is said in full by a tooltip.
+  for (const node of document.querySelectorAll('main *, nav *, header *')) {
+    if (!seen(node) || node.scrollWidth - node.clientWidth < 2 || node.clientWidth === 0 || window.getComputedStyle(node).textOverflow !== 'ellipsis' || node.matches('input, textarea, select')) continue
+    if (node.closest('[title]') === null && node.querySelector('[title]') === null) found.push(`cut without a tooltip: ${name(node)}`)
+  }
+  // No line begins with what ends a sentence.
+  const walker = document.createTreeWalker(document.querySelector('#root'), window.NodeFilter.SHOW_TEXT)
+  while (walker.nextNode()) {
+    const { data, parentElement } = walker.currentNode
+    for (const match of data.matchAll(/[，。；：！？、）」』】]/g)) {
+      if (match.index === 0 || !seen(parentElement) || parentElement.closest('pre, code, textarea') !== null) continue
+      const range = document.createRange()
+      const rect = (at) => {
+        range.setStart(walker.currentNode, at)
+        range.setEnd(walker.currentNode, at + 1)
+        return range.getBoundingClientRect()
+      }
+      const [before, here] = [rect(match.index - 1), rect(match.index)]
+      if (here.width > 0 && here.top > before.bottom - 2) found.push(`a line begins with "${match[0]}": ${name(parentElement)}`)
+    }
+  }
+  for (const node of document.querySelectorAll('.num, .reading, .val, td code')) {
+    if (seen(node) && /\d/.test(node.textContent) && !window.getComputedStyle(node).fontVariantNumeric.includes('tabular-nums') && !/mono/i.test(window.getComputedStyle(node).fontFamily)) found.push(`digits of different widths: ${name(node)}`)
+  }
+  const shown = document.body.innerText
+  for (const word of ['NaN', 'undefined', 'Infinity', '[object']) if (shown.includes(word)) found.push(`"${word}" in the text`)
+  const scope = document.querySelector('dialog[open]') ?? document
+  const primary = [...scope.querySelectorAll('.btn.pri')].filter(seen)
+  if (primary.length > 1) found.push(`${primary.length} primary buttons: ${primary.map((node) => node.textContent.trim()).join(', ')}`)
+  return [...new Set(found)]
+}
+
 /** Goes through all pages as a person does who clicks from one to the next. */
 async function look([lang, theme, width]) {
   const page = await browser.newPage()
@@ -86,11 +131,12 @@ async function look([lang, theme, width]) {
     // Paths of the API have names in braces of their own.
     const brace = name === 'docs' ? null : /\{\w+\}/.exec(text)
     if (brace !== null) report(where, `unfilled name ${brace[0]}`)
+    for (const what of await page.evaluate(drawnBadly)) report(where, what)
     const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)
     if (wide > 0) report(where, `scrolls sideways by ${wide} px`)
     if (!few) {
       if (process.env.WAIT !== undefined) await page.waitForTimeout(Number(process.env.WAIT))
-      await page.screenshot({ path: `screenshots/${where}.png`, fullPage: flags.includes('--full') })
+      await page.screenshot({ path: `screenshots/${where}.png`, fullPage: flags.includes('--full'), timeout: 240_000 })
     }
     if (axe !== '') {
       await page.evaluate(`if (typeof axe === 'undefined') { ${axe} }`)

@@ -46,7 +46,7 @@ export function Layout() {
           <header className="top">
             <h1>{page === undefined ? 'Patchbay' : t(page.title)}</h1>
             <span className="about trunc">{fact}</span>
-            <button type="button" className="search" aria-label={t('palette.label')} onClick={() => setPalette(true)}>
+            <button type="button" className="search" aria-label={t('palette.label')} title={t('top.search')} onClick={() => setPalette(true)}>
               <SearchIcon className="ic s14" aria-hidden />
               <span className="grow">{t('top.search')}</span>
               <span>

@@ -27,7 +27,8 @@ export default function Calls() {
   const [paused, setPaused] = useState(false)
   const [inside, setInside] = useState(false)
   const [held, setHeld] = useState<readonly Call[] | null>(null)
-  usePageFact(t('calls.sum', { n: new Intl.NumberFormat(locale).format(Math.max(capacity, calls.length)) }))
+  const capture = useQuery(monitoringConfig).data?.capture
+  usePageFact(t(capture === 'none' || capture === undefined ? 'calls.sum' : 'calls.sumKept', { n: new Intl.NumberFormat(locale).format(Math.max(capacity, calls.length)) }))
 
   // Rows do not move below the pointer: while it is in the table the list is
   // held, and a chip counts what is new.
@@ -51,7 +52,6 @@ export default function Calls() {
     queryFn: async ({ signal }) => (await body(api.GET('/api/monitoring/calls/{requestId}', { params: { path: { requestId: selected } }, signal }))) as unknown as Call,
   })
   const call = known ?? asked.data
-  const capture = useQuery(monitoringConfig).data?.capture
   const open = useCallback((id: string) => setSearch({ call: id }, true), [setSearch])
   const close = useCallback(() => setSearch({ call: undefined }), [setSearch])
   const walk = useCallback(

@@ -79,7 +79,7 @@ function Entry({ document: whole, operation }: { document: Document; operation: 
       <summary>
         <code className={`verb ${operation.method.toLowerCase()}`}>{operation.method}</code>
         <code className="path">{operation.path}</code>
-        <span className="soft trunc">{operation.summary}</span>
+        <span className="soft trunc" title={operation.summary}>{operation.summary}</span>
       </summary>
       {open && <Try document={whole} operation={operation} />}
     </details>

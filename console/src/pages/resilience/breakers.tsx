@@ -46,11 +46,14 @@ export function Breakers() {
     // The dialog shows why a breaker could not be held.
     onError: (error, { state }) => state === 'AUTO' && toast(error.message),
   })
+  const sum = t('res.breakersSum', { open: count('OPEN'), half: count('HALF_OPEN'), closed: count('CLOSED') })
   return (
     <>
       <div className="h2 !mt-0">
         <h2>{t('res.breakers')}</h2>
-        <span className="muted trunc grow">{t('res.breakersSum', { open: count('OPEN'), half: count('HALF_OPEN'), closed: count('CLOSED') })}</span>
+        <span className="muted trunc grow" title={sum}>
+          {sum}
+        </span>
         <Segments
           label={t('res.breakers')}
           value={show}
