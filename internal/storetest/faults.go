@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -60,7 +61,11 @@ func toxiproxy(t testing.TB) string {
 		t.Skip("there is no go command to build Toxiproxy with")
 	}
 	tools := filepath.Join(filepath.Dir(strings.TrimSpace(string(mod))), "tools", "go.mod")
-	path, err := exec.CommandContext(t.Context(), "go", "tool", "-modfile="+tools, "-n", "github.com/Shopify/toxiproxy/v2/cmd/server").Output()
+	build := exec.CommandContext(t.Context(), "go", "tool", "-modfile="+tools, "-n", "github.com/Shopify/toxiproxy/v2/cmd/server")
+	// As make does it, also for tests that run with the race detector and so with cgo:
+	// else all that it consists of would be compiled once more.
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	path, err := build.Output()
 	if err != nil {
 		t.Skip("Toxiproxy cannot be built")
 	}
