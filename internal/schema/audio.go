@@ -9,7 +9,7 @@ import (
 
 // ParseSpeech reads and checks a speech request.
 func (r *Request) ParseSpeech(body []byte) error {
-	if _, err := r.parse(TTS, body); err != nil {
+	if err := r.parse(TTS, body); err != nil {
 		return err
 	}
 	if err := r.text("input"); err != nil {

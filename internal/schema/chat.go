@@ -9,8 +9,15 @@ import (
 // ParseChat reads and checks a chat request. What the specification names is
 // checked; every other field is the backend's business and travels untouched.
 func (r *Request) ParseChat(body []byte) error {
-	found, err := r.parse(Chat, body)
-	if err != nil {
+	if err := r.scan(Door(Chat), body); err != nil {
+		return err
+	}
+	return r.checkChat()
+}
+
+func (r *Request) checkChat() error {
+	var found fields
+	if err := r.checkCommon(&found, readsField); err != nil {
 		return err
 	}
 	if err := r.checkMessages(found[fieldMessages]); err != nil {
@@ -115,11 +122,13 @@ func (r *Request) checkMessages(messages jsonscan.Value) error {
 	}
 	i := 0
 	for m := messages.First(); m.Kind() != jsonscan.Absent; m = m.Next() {
-		found, err := r.messageFields(m)
-		if err != nil {
-			return err
+		var found messageFields
+		if m.Find(messageNames, found[:]) > 0 {
+			if err := r.checkCase(m, readsMessageField); err != nil {
+				return err
+			}
 		}
-		if err := found.check(); err != nil {
+		if err := found.check(m.Kind()); err != nil {
 			// The place is spelled only when there is something to say.
 			return err.within("messages[" + strconv.Itoa(i) + "]")
 		}
@@ -128,42 +137,38 @@ func (r *Request) checkMessages(messages jsonscan.Value) error {
 	return nil
 }
 
-// messageFields are the fields of a message that are checked.
-type messageFields struct{ message, role, name, content jsonscan.Value }
+// messageFields are the fields of a message that are checked, in the order of
+// messageNames.
+type messageFields [messageContent + 1]jsonscan.Value
 
-// messageFields finds the fields of a message, in one pass. It refuses keys that differ
-// from a field only in case.
-func (r *Request) messageFields(m jsonscan.Value) (messageFields, *Error) {
-	var found [3]jsonscan.Value
-	if m.Find(messageNames, found[:]) > 0 {
-		if err := r.checkCase(m, readsMessageField); err != nil {
-			return messageFields{}, err
-		}
-	}
-	return messageFields{m, found[0], found[1], found[2]}, nil
-}
+const (
+	messageRole = iota
+	messageName
+	messageContent
+)
 
-// check checks one message; the error names fields relative to it.
-func (m *messageFields) check() *Error {
-	if m.message.Kind() != jsonscan.Object {
+// check checks one message of a kind; the error names fields relative to it.
+func (m *messageFields) check(kind jsonscan.Kind) *Error {
+	if kind != jsonscan.Object {
 		return InvalidValue("", "must be an object.")
 	}
+	role := &m[messageRole]
 	switch {
-	case !m.role.Given():
+	case !role.Given():
 		return MissingParameter("role")
-	case m.role.Kind() != jsonscan.String:
+	case role.Kind() != jsonscan.String:
 		return InvalidValue("role", "must be a string.")
-	case !knownRole(m.role.Text()):
+	case !knownRole(role.Text()):
 		return InvalidValue("role", "must be one of system, developer, user, assistant, tool, function.")
 	}
-	if m.name.Given() && m.name.Kind() != jsonscan.String {
+	if name := &m[messageName]; name.Given() && name.Kind() != jsonscan.String {
 		return InvalidValue("name", "must be a string.")
 	}
-	switch m.content.Kind() {
+	switch m[messageContent].Kind() {
 	case jsonscan.String, jsonscan.Array:
 		return nil
 	case jsonscan.Absent, jsonscan.Null:
-		if string(m.role.Text()) == "assistant" {
+		if string(role.Text()) == "assistant" {
 			return nil // tool calls, a refusal, audio or reasoning may stand alone
 		}
 		return MissingParameter("content")

@@ -9,8 +9,15 @@ import (
 // ParseCompletion reads and checks a request for completions of texts. It has the
 // same options as a chat, and a prompt in place of messages.
 func (r *Request) ParseCompletion(body []byte) error {
-	found, err := r.parseAt(DoorCompletions, body, readsCompletionField)
-	if err != nil {
+	if err := r.scan(DoorCompletions, body); err != nil {
+		return err
+	}
+	return r.checkCompletion()
+}
+
+func (r *Request) checkCompletion() error {
+	var found fields
+	if err := r.checkCommon(&found, readsCompletionField); err != nil {
 		return err
 	}
 	if err := r.checkPrompt(); err != nil {
@@ -84,7 +91,10 @@ func (r *Request) Prompts() int {
 // ParseModeration reads and checks a request that asks whether texts or images are
 // harmful.
 func (r *Request) ParseModeration(body []byte) error {
-	if _, err := r.parseAt(DoorModerations, body, readsModerationField); err != nil {
+	if err := r.scan(DoorModerations, body); err != nil {
+		return err
+	}
+	if err := r.checkCommon(new(fields), readsModerationField); err != nil {
 		return err
 	}
 	return r.checkInput("a string, an array of strings, or an array of objects", jsonscan.String, jsonscan.Object)

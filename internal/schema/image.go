@@ -8,7 +8,7 @@ import (
 
 // ParseImage reads and checks an image generation request.
 func (r *Request) ParseImage(body []byte) error {
-	if _, err := r.parse(ImgGen, body); err != nil {
+	if err := r.parse(ImgGen, body); err != nil {
 		return err
 	}
 	if err := r.text("prompt"); err != nil {

@@ -79,51 +79,61 @@ func (r *Request) orExtra(field jsonscan.Value, name string) jsonscan.Value {
 }
 
 // parse scans the body and checks what all requests have in common.
-func (r *Request) parse(service ServiceType, body []byte) (fields, error) {
-	return r.parseAt(Door(service), body, readsField)
+func (r *Request) parse(service ServiceType, body []byte) error {
+	if err := r.scan(Door(service), body); err != nil {
+		return err
+	}
+	return r.checkCommon(new(fields), readsField)
 }
 
-// parseAt is parse for the requests of a door. A key that differs only in case from
-// one for which reads is true is refused.
-func (r *Request) parseAt(door Door, body []byte, reads func(ServiceType, []byte) bool) (found fields, _ error) {
+// scan scans the body of a request at a door. It is a step of its own because scanning
+// goes deep, and checking needs much room for the fields it looks at: one within the
+// other would make the stacks of all connections grow.
+func (r *Request) scan(door Door, body []byte) error {
 	r.Service, r.Door = door.Service(), door
 	if err := r.Body.Parse(body); err != nil {
-		return found, invalidJSON(err)
+		return invalidJSON(err)
 	}
+	if r.Body.Root().Kind() != jsonscan.Object {
+		return NewError(CodeInvalidJSON, "The request body must be a JSON object.")
+	}
+	return nil
+}
+
+// checkCommon checks what all requests have in common, and finds the fields that many
+// have. A key that differs only in case from one for which reads is true is refused.
+func (r *Request) checkCommon(found *fields, reads func(ServiceType, []byte) bool) error {
 	root := r.Body.Root()
-	if root.Kind() != jsonscan.Object {
-		return found, NewError(CodeInvalidJSON, "The request body must be a JSON object.")
-	}
 	if root.Find(fieldNames, found[:]) > 0 {
 		if err := r.checkCase(root, reads); err != nil {
-			return found, err
+			return err
 		}
 	}
 	r.extra = found[fieldExtraBody]
 	if r.extra.Given() && r.extra.Kind() != jsonscan.Object {
-		return found, wrongType("extra_body", "an object")
+		return wrongType("extra_body", "an object")
 	}
 	if err := r.checkCase(r.extra, reads); err != nil {
-		return found, err
+		return err
 	}
 	model := found[fieldModel]
 	switch {
 	case !model.Given():
-		return found, MissingParameter("model")
+		return MissingParameter("model")
 	case model.Kind() != jsonscan.String:
-		return found, wrongType("model", "a string")
+		return wrongType("model", "a string")
 	}
 	r.Model = model.Text()
 	if err := checkModelName(r.Model); err != nil {
-		return found, err
+		return err
 	}
 	if v := r.orExtra(found[fieldUser], "user"); v.Given() {
 		if v.Kind() != jsonscan.String {
-			return found, wrongType("user", "a string")
+			return wrongType("user", "a string")
 		}
 		r.User = v.Text()
 	}
-	return found, nil
+	return nil
 }
 
 // parseForm checks what all forms have in common. Besides the fields that all

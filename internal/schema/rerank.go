@@ -8,7 +8,7 @@ import (
 
 // ParseRerank reads and checks a rerank request.
 func (r *Request) ParseRerank(body []byte) error {
-	if _, err := r.parse(Rerank, body); err != nil {
+	if err := r.parse(Rerank, body); err != nil {
 		return err
 	}
 	if err := r.text("query"); err != nil {
