@@ -52,20 +52,21 @@ type Incoming struct {
 
 // Open decides how an answer is delivered, by its content type and, where that is not
 // enough, by its first bytes. It reads the first event of a stream or the first
-// bytes of a binary answer, and nothing of any other answer.
-func Open(adapter Adapter, req *schema.Request, in Incoming) (Opening, error) {
-	o := Opening{Read: in.Buffer}
+// bytes of a binary answer, and nothing of any other answer. What it finds it adds to the
+// opening, which must be empty.
+func (o *Opening) Open(adapter Adapter, req *schema.Request, in *Incoming) error {
+	o.Read = in.Buffer
 	switch bodyType := bodyTypeOf(in.ContentType); {
 	case req.Stream && bodyType != document:
 		streamer, ok := adapter.(Streamer)
 		if !ok {
-			return o, nil
+			return nil
 		}
 		return o.openStream(streamer, req, in.From, bodyType == events || bodyType == lines)
 	case bodyType == events:
 		passer, ok := adapter.(EventPasser)
 		if !ok || !passer.AsksForEvents(req) {
-			return o, fmt.Errorf("%w: it is a stream, which was not asked for", ErrInvalid)
+			return fmt.Errorf("%w: it is a stream, which was not asked for", ErrInvalid)
 		}
 		o.ContentType = "text/event-stream"
 		return o.first(passer.PassEvents(in.Model, in.From))
@@ -74,7 +75,7 @@ func Open(adapter Adapter, req *schema.Request, in Incoming) (Opening, error) {
 			return o.openBinary(typer, req, in)
 		}
 	}
-	return o, nil
+	return nil
 }
 
 // bodyType is what the type of an answer says about how to read it.
@@ -104,17 +105,17 @@ func bodyTypeOf(contentType string) bodyType {
 
 // openStream opens the answer to a request for a stream. If its type does not say
 // that it is one, it may as well be a whole completion.
-func (o Opening) openStream(streamer Streamer, req *schema.Request, from io.Reader, typed bool) (Opening, error) {
+func (o *Opening) openStream(streamer Streamer, req *schema.Request, from io.Reader, typed bool) error {
 	if !typed {
 		err := o.readSome(from)
 		for err == nil && len(o.Read) < maxSniffed && isUndecided(o.Read) {
 			err = o.readSome(from)
 		}
 		if err != nil && !errors.Is(err, io.EOF) {
-			return o, err
+			return err
 		}
 		if bytes.HasPrefix(skipBlanks(o.Read), []byte("{")) {
-			return o, nil
+			return nil
 		}
 	}
 	if len(o.Read) > 0 {
@@ -124,18 +125,18 @@ func (o Opening) openStream(streamer Streamer, req *schema.Request, from io.Read
 }
 
 // first waits for the first event of a stream.
-func (o Opening) first(from Events) (Opening, error) {
+func (o *Opening) first(from Events) error {
 	var err error
 	o.First, err = from.Next()
 	o.Delivery, o.Events = Stream, from
-	return o, err
+	return err
 }
 
 // openBinary waits for the first bytes of an answer that is passed on as it is.
 // A backend may give an error in its place, under any type or none: what begins
 // like JSON or a page, and is text to its end, is no audio. Audio soon has a byte
 // that no text has, and what is larger than an error may be is audio.
-func (o Opening) openBinary(typer BinaryTyper, req *schema.Request, in Incoming) (Opening, error) {
+func (o *Opening) openBinary(typer BinaryTyper, req *schema.Request, in *Incoming) error {
 	err := o.readSome(in.From)
 	read, isText := scanText(o.Read, 0)
 	for err == nil && isText && beginsDocument(o.Read) && len(o.Read) < maxSniffed {
@@ -144,14 +145,14 @@ func (o Opening) openBinary(typer BinaryTyper, req *schema.Request, in Incoming)
 	}
 	switch {
 	case err != nil && !errors.Is(err, io.EOF):
-		return o, err
+		return err
 	case len(o.Read) == 0:
-		return o, fmt.Errorf("%w: it is empty", ErrInvalid)
+		return fmt.Errorf("%w: it is empty", ErrInvalid)
 	case err != nil && isText && read == len(o.Read) && beginsDocument(o.Read):
-		return o, nil // all of it was read, and Adapter.Reply says what it is
+		return nil // all of it was read, and Adapter.Reply says what it is
 	}
 	o.Delivery, o.ContentType = Binary, typer.BinaryType(in.ContentType, req, o.Read)
-	return o, nil
+	return nil
 }
 
 const (

@@ -54,7 +54,8 @@ func (r *reply) open(req *request, adapter dialect.Adapter, from *transport.Resp
 	contentType := strings.ToLower(from.Header("Content-Type"))
 	// The deadline holds until the first event or byte, not only for the head.
 	from.SetDeadline(deadline)
-	opening, err := dialect.Open(adapter, req.req, dialect.Incoming{
+	var opening dialect.Opening
+	err := opening.Open(adapter, req.req, &dialect.Incoming{
 		ContentType: contentType, From: from, Buffer: r.body[:0], Model: req.asked(),
 	})
 	from.SetDeadline(time.Time{})

@@ -107,7 +107,8 @@ func passCompletion(req *schema.Request, answer dialect.Answer, reply *dialect.R
 	if err != nil {
 		return err
 	}
-	m := readMembers(root)
+	var m members
+	m.read(root)
 	if m.choices.Kind() != jsonscan.Array || m.choices.Empty() {
 		return fmt.Errorf("%w: no choices", dialect.ErrInvalid)
 	}
@@ -175,12 +176,12 @@ type members struct {
 // memberNames are the names of the members.
 var memberNames = jsonscan.NewNames("id", "object", "created", "model", "choices", "usage", "error", "type", "system_fingerprint")
 
-// readMembers goes through the members of an object once, which is what every
+// read goes through the members of an object once, which is what every
 // chunk of every stream costs. Of several with one name the first counts.
-func readMembers(root jsonscan.Value) members {
+func (m *members) read(root jsonscan.Value) {
 	var v [9]jsonscan.Value
 	root.Find(memberNames, v[:])
-	return members{v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8]}
+	*m = members{v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8]}
 }
 
 // renameModel gives a reply or chunk the caller's name of the model, and takes

@@ -35,7 +35,8 @@ func (Embedding) Reply(req *schema.Request, answer dialect.Answer, reply *dialec
 	if data.Kind() != jsonscan.Array || data.Empty() {
 		return fmt.Errorf("%w: no embeddings", dialect.ErrInvalid)
 	}
-	m := readMembers(root)
+	var m members
+	m.read(root)
 	reply.Usage = schema.ReadUsage(m.usage)
 	edits := m.renameModel(reply.Edits[:0], root, req.Body.Root().Get("model").Raw())
 	if m.object.Kind() == jsonscan.Absent {

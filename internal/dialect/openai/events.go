@@ -162,8 +162,13 @@ func (e *events) chunk(event dialect.Event) ([]byte, error) {
 		}
 		return nil, fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
 	}
-	root := e.doc.Root()
-	m := readMembers(root)
+	return e.pass(e.doc.Root())
+}
+
+// pass returns what the caller gets of an event that was scanned; nil means nothing.
+func (e *events) pass(root jsonscan.Value) ([]byte, error) {
+	var m members
+	m.read(root)
 	if m.fault.Given() || string(m.object.Text()) == "error" || root.Kind() == jsonscan.Array {
 		if err := dialect.FailureIn(root); err != nil {
 			return nil, err
