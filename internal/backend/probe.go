@@ -44,7 +44,7 @@ func (p *prober) probe(ctx context.Context, to transport.Origin, path string, he
 	if path == "" {
 		return classify(p.connect(ctx, to))
 	}
-	response, err := p.client.Send(ctx, to, &wire.Call{Method: "GET", Path: path, Header: header}, transport.Timeouts{})
+	response, err := p.client.Send(ctx, &to, &wire.Call{Method: "GET", Path: path, Header: header}, transport.Timeouts{})
 	if errors.Is(err, transport.ErrInvalidCall) {
 		// The configuration is wrong, which calls will report; the backend may be
 		// healthy.

@@ -259,7 +259,7 @@ func TestOnlyFailedConnectsAreRefusals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = client.Send(t.Context(), origin, &wire.Call{Method: "GET", Path: "/"}, transport.Timeouts{})
+	_, err = client.Send(t.Context(), &origin, &wire.Call{Method: "GET", Path: "/"}, transport.Timeouts{})
 	if !transport.IsRefusal(err) {
 		t.Errorf("%v is no refusal", err)
 	}

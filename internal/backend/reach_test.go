@@ -95,7 +95,7 @@ func TestKeptConnectionsPerKind(t *testing.T) {
 		i := makeInstance(t, c.kind, "m", s.URL, nil, func(s *Settings) { s.KeepAlive, s.IdleConnections = c.keep, c.idle })
 		client := transport.New(transport.Options{})
 		for range 2 {
-			r, err := client.Send(t.Context(), i.Origin, getCall("/"), transport.Timeouts{})
+			r, err := client.Send(t.Context(), &i.Origin, getCall("/"), transport.Timeouts{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -147,6 +147,6 @@ func dialOf(t *testing.T, to transport.Origin) string {
 		return nil, errors.New("not today")
 	}})
 	defer client.Close()
-	_, _ = client.Send(t.Context(), to, getCall("/"), transport.Timeouts{})
+	_, _ = client.Send(t.Context(), &to, getCall("/"), transport.Timeouts{})
 	return dialled
 }

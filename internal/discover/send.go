@@ -22,7 +22,7 @@ import (
 // The error says why the backend could not be asked, without its address.
 func SendTo(ctx context.Context, client *transport.Client, instance *backend.Instance) (status int, body []byte, err error) {
 	call := &wire.Call{Method: http.MethodGet, Path: instance.Target.Path, Header: instance.Target.Header}
-	response, err := client.Send(ctx, instance.Origin, call,
+	response, err := client.Send(ctx, &instance.Origin, call,
 		transport.Timeouts{Connect: 5 * time.Second, FirstByte: 10 * time.Second, Idle: 10 * time.Second})
 	if err != nil {
 		return 0, nil, reachError(err)

@@ -136,7 +136,7 @@ func (e *examination) sender(g *group, reached *attempt) discover.Send {
 			return 0, nil, fmt.Errorf("%w: %s", discover.ErrRefused, instance.Fault)
 		}
 		start := time.Now()
-		response, err := e.client.Send(ctx, instance.Origin, &wire.Call{Method: http.MethodGet, Path: instance.Target.Path, Header: instance.Target.Header},
+		response, err := e.client.Send(ctx, &instance.Origin, &wire.Call{Method: http.MethodGet, Path: instance.Target.Path, Header: instance.Target.Header},
 			transport.Timeouts{Connect: 5 * time.Second, FirstByte: 10 * time.Second, Idle: 10 * time.Second})
 		if err != nil {
 			reached.cause = cmp.Or(transport.CauseOf(err), transport.CauseNoConnection)

@@ -47,7 +47,7 @@ func (p *Proxy) Ask(ctx context.Context, q Question) (status int, body []byte, e
 	ctx, cancel := context.WithTimeoutCause(ctx, askTime, errTotal)
 	defer cancel()
 	call := wire.Call{Method: q.Method, Path: extend(target.Path, q.Path, q.Query), Header: target.Header}
-	response, err := p.client.Send(ctx, instance.Origin, &call, transport.Timeouts{
+	response, err := p.client.Send(ctx, &instance.Origin, &call, transport.Timeouts{
 		Connect: instance.Timeouts.Connect.Std(), FirstByte: askTime, Idle: instance.Timeouts.Idle.Std(),
 	})
 	if err == nil {

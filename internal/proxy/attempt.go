@@ -29,9 +29,9 @@ type attempt struct {
 // begin starts an attempt at an instance that was acquired, and writes the call to
 // it. If the call cannot be written, begin gives the instance back and leaves the
 // attempt as it was.
-func (a *attempt) begin(i *backend.Instance, permit backend.Permit, now time.Time) error {
+func (a *attempt) begin(i *backend.Instance, now time.Time) error {
 	previous := a.instance
-	a.instance, a.permit, a.held = i, permit, true
+	a.instance, a.held = i, true
 	a.record.Begin(i.ID, i.Kind.Name, now)
 	target := i.Target
 	if a.isRenamed() {
@@ -40,9 +40,8 @@ func (a *attempt) begin(i *backend.Instance, permit backend.Permit, now time.Tim
 	target, a.adapter = target.ForDoor(a.req.Door, a.client)
 	err := a.adapter.Call(a.req, target, &a.out)
 	if err != nil {
-		i.Return(permit, time.Now())
-		a.record.Forget()
-		a.instance, a.held = previous, false
+		a.returnUnused()
+		a.instance = previous
 	}
 	return err
 }
@@ -69,7 +68,7 @@ func (a *attempt) call(ctx context.Context, reply *reply) *fault {
 		firstByte = min(firstByte, firstToken)
 	}
 	a.sent = time.Now()
-	response, err := a.proxy.client.Send(ctx, a.instance.Origin, &a.out, transport.Timeouts{
+	response, err := a.proxy.client.Send(ctx, &a.instance.Origin, &a.out, transport.Timeouts{
 		Connect:   limits.Connect.Std(),
 		FirstByte: firstByte,
 		Idle:      limits.Idle.Std(),

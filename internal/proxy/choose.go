@@ -247,13 +247,14 @@ func (c *choice) acquire(a *attempt) bool {
 		if !c.canTranslate(i) {
 			continue
 		}
-		permit, ok := i.Acquire(s.now)
+		var ok bool
+		a.permit, ok = i.Acquire(s.now)
 		c.stale = true // this request took a slot, or another one did
 		if !ok {
 			c.pool.ForgetAllReady()
 			continue
 		}
-		if err := a.begin(i, permit, s.now); err != nil {
+		if err := a.begin(i, s.now); err != nil {
 			c.pool.Queue.Wake()
 			c.exclude(i, err)
 			continue

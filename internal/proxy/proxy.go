@@ -77,7 +77,7 @@ func (p *Proxy) Do(ctx context.Context, loan Loan, caller *access.Caller, record
 		err = r.callInstances(ctx)
 	}
 	r.returnLimits() // before the caller is told what remains
-	to.Route(r.route())
+	r.tellRoute(to)
 	if err == nil {
 		err = r.send(ctx, to)
 	} else {

@@ -176,8 +176,9 @@ func (r *run) reset() {
 	r.request, r.raw, r.ticket, r.settled = request{}, rawBody{}, quota.Ticket{}, false
 }
 
-// route tells where the request went.
-func (r *run) route() Route {
+// tellRoute tells a sink where the request went. The route is on the stack of this
+// function, not of Do, because the stack of Do is there for as long as a stream lasts.
+func (r *run) tellRoute(to Sink) {
 	route := Route{
 		Model: r.model, Instance: r.attempt.instance, Attempts: len(r.choice.excluded.called),
 		Limit: r.choice.limitDecision(r.attempt.instance, r.reply.firstByte), KeyRequests: r.choice.taken.use.Requests, KeyTokens: r.choice.taken.use.Tokens,
@@ -185,5 +186,5 @@ func (r *run) route() Route {
 	if r.isRenamed() {
 		route.Asked = string(r.req.Model)
 	}
-	return route
+	to.Route(route)
 }

@@ -88,7 +88,7 @@ func benchOurs(b *testing.B, reply string, body []byte) {
 	defer cancel()
 	buf := make([]byte, 32<<10)
 	measure(b, func() {
-		r, err := c.Send(ctx, to, call, limits)
+		r, err := c.Send(ctx, &to, call, limits)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -109,7 +109,7 @@ func TestCancel(t *testing.T) {
 }
 
 func drainAll(ctx context.Context, c *Client, to Origin, call *wire.Call) error {
-	r, err := c.Send(ctx, to, call, Timeouts{Connect: never, FirstByte: never, Idle: never})
+	r, err := c.Send(ctx, &to, call, Timeouts{Connect: never, FirstByte: never, Idle: never})
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func TestCancelBetweenReads(t *testing.T) {
 		gone <- struct{}{}
 	})
 	ctx, cancel := context.WithCancel(t.Context())
-	r, err := client(t, Options{}).Send(ctx, to, post("x"), Timeouts{})
+	r, err := client(t, Options{}).Send(ctx, &to, post("x"), Timeouts{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func TestCancelWhileDialling(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		_, err := c.Send(ctx, origin(t, "http://h"), post("x"), Timeouts{Connect: patience})
+		_, err := c.Send(ctx, new(origin(t, "http://h")), post("x"), Timeouts{Connect: patience})
 		ended <- err
 	}()
 	await(t, "dialling", dialling)
@@ -164,7 +164,7 @@ func TestCancelledBeforeSending(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	m := &memory{in: strings.NewReader(ok)}
-	_, err := offline(t, m).Send(ctx, origin(t, "http://h"), post("x"), Timeouts{})
+	_, err := offline(t, m).Send(ctx, new(origin(t, "http://h")), post("x"), Timeouts{})
 	is(t, err, context.Canceled)
 	if len(m.wrote) > 0 {
 		t.Errorf("sent %q", m.wrote)
@@ -176,7 +176,7 @@ func TestContextDeadlineIsNotOurTimeout(t *testing.T) {
 	to := backend(t, func(p *peer) { p.request(); p.in.ReadByte() })
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	_, err := client(t, Options{}).Send(ctx, to, post("x"), Timeouts{FirstByte: patience})
+	_, err := client(t, Options{}).Send(ctx, &to, post("x"), Timeouts{FirstByte: patience})
 	is(t, err, context.DeadlineExceeded)
 	isNot(t, err, ErrTimeout)
 }
@@ -197,7 +197,7 @@ func TestBodyIsReleasedAtTheEnd(t *testing.T) {
 			c := client(t, Options{})
 			body := bytes.Repeat([]byte("x"), 32<<20)
 			for range 3 {
-				r, err := c.Send(t.Context(), to, &wire.Call{Method: "POST", Path: "/", Body: [][]byte{body}}, Timeouts{FirstByte: patience})
+				r, err := c.Send(t.Context(), &to, &wire.Call{Method: "POST", Path: "/", Body: [][]byte{body}}, Timeouts{FirstByte: patience})
 				if err == nil {
 					r.Close()
 				}
@@ -246,7 +246,7 @@ func TestCancelBeforeClose(t *testing.T) {
 	})
 	c := client(t, Options{})
 	ctx, cancel := context.WithCancel(t.Context())
-	r, err := c.Send(ctx, to, post("x"), Timeouts{})
+	r, err := c.Send(ctx, &to, post("x"), Timeouts{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -284,7 +284,7 @@ func TestCancelRaceDoesNotPoisonThePool(t *testing.T) {
 				if i%2 == 0 {
 					go cancel()
 				}
-				r, err := c.Send(ctx, to, post(id), Timeouts{FirstByte: patience, Idle: patience})
+				r, err := c.Send(ctx, &to, post(id), Timeouts{FirstByte: patience, Idle: patience})
 				var body []byte
 				if err == nil {
 					body, err = io.ReadAll(r)

@@ -78,7 +78,7 @@ func TestCauses(t *testing.T) {
 		}), want: CauseReset},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := client(t, c.options).Send(t.Context(), c.to, post("x"), c.limits)
+			r, err := client(t, c.options).Send(t.Context(), &c.to, post("x"), c.limits)
 			if err == nil {
 				r.Close()
 			}

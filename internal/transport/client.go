@@ -102,7 +102,7 @@ func (c *Client) Close() { c.idle.close() }
 // A call that could not be written whole to a reused connection is sent again,
 // once, on a fresh one: backends close idle connections whenever they like. One
 // that has left whole is never sent again: the backend may have worked on it.
-func (c *Client) Send(ctx context.Context, to Origin, call *wire.Call, limits Timeouts) (*Response, error) {
+func (c *Client) Send(ctx context.Context, to *Origin, call *wire.Call, limits Timeouts) (*Response, error) {
 	if ctx.Err() != nil {
 		return nil, ended(ctx, stepConnect, to.addr)
 	}
@@ -113,11 +113,11 @@ func (c *Client) Send(ctx context.Context, to Origin, call *wire.Call, limits Ti
 		c.putScratch(scratch)
 		return nil, err
 	}
-	r, err := c.send(ctx, to, outgoing{call.Method, head, call.Body, call.Upload, length}, limits)
+	r, err := c.send(ctx, to, &outgoing{call.Method, head, call.Body, call.Upload, length}, limits)
 	if err == nil && r.Status == http.StatusProxyAuthRequired && to.prefix != "" {
 		_ = r.Close()
 		c.putScratch(scratch)
-		return nil, &Error{Step: stepConnect, Addr: to.addr, class: ErrConnect, cause: &proxyError{CauseProxyAuthentication, errors.New("status 407")}}
+		return nil, proxyRefuses(to.addr)
 	}
 	if err == nil && r.up != nil {
 		r.scratch = scratch // the upload may still be writing it
@@ -125,6 +125,11 @@ func (c *Client) Send(ctx context.Context, to Origin, call *wire.Call, limits Ti
 	}
 	c.putScratch(scratch)
 	return r, err
+}
+
+// proxyRefuses returns the error for a proxy that wants other credentials.
+func proxyRefuses(addr string) error {
+	return &Error{Step: stepConnect, Addr: addr, class: ErrConnect, cause: &proxyError{CauseProxyAuthentication, errors.New("status 407")}}
 }
 
 // outgoing is a request ready to be written.
@@ -136,7 +141,7 @@ type outgoing struct {
 	length int
 }
 
-func (c *Client) send(ctx context.Context, to Origin, out outgoing, limits Timeouts) (*Response, error) {
+func (c *Client) send(ctx context.Context, to *Origin, out *outgoing, limits Timeouts) (*Response, error) {
 	now := time.Now()
 	for {
 		cn := c.idle.take(to.target, now)
@@ -155,7 +160,7 @@ func (c *Client) send(ctx context.Context, to Origin, out outgoing, limits Timeo
 	if c.idle.isClosed() {
 		return nil, &Error{Step: stepConnect, Addr: to.addr, class: ErrConnect, cause: net.ErrClosed}
 	}
-	cn, err := c.dial(ctx, to, limits.Connect)
+	cn, err := c.dial(ctx, *to, limits.Connect)
 	if err != nil {
 		return nil, err
 	}
@@ -163,8 +168,8 @@ func (c *Client) send(ctx context.Context, to Origin, out outgoing, limits Timeo
 }
 
 // sendAgain sends a request that an idle connection did not take on a fresh one.
-func (c *Client) sendAgain(ctx context.Context, to Origin, out outgoing, limits Timeouts) (*Response, error) {
-	fresh, err := c.dial(ctx, to, limits.Connect)
+func (c *Client) sendAgain(ctx context.Context, to *Origin, out *outgoing, limits Timeouts) (*Response, error) {
+	fresh, err := c.dial(ctx, *to, limits.Connect)
 	if err != nil {
 		return nil, err
 	}

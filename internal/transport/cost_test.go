@@ -45,7 +45,7 @@ func TestAllocationsPerCall(t *testing.T) {
 	limits := Timeouts{Connect: patience, FirstByte: patience, Idle: patience}
 	buf := make([]byte, 4<<10)
 	n := testing.AllocsPerRun(200, func() {
-		r, err := c.Send(ctx, to, call, limits)
+		r, err := c.Send(ctx, &to, call, limits)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,7 +76,7 @@ func TestMemoryPerStream(t *testing.T) {
 	open := make([]*Response, streams)
 	before := heap()
 	for i := range open {
-		r, err := c.Send(t.Context(), to, call, Timeouts{})
+		r, err := c.Send(t.Context(), &to, call, Timeouts{})
 		if err != nil {
 			t.Fatal(err)
 		}

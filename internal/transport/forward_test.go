@@ -86,7 +86,7 @@ func TestForwardAndReadTogetherGetTheWholeBody(t *testing.T) {
 	})
 	c := client(t, Options{})
 	for range 20 {
-		r, err := c.Send(t.Context(), to, post("x"), Timeouts{Connect: patience, FirstByte: patience, Idle: patience})
+		r, err := c.Send(t.Context(), &to, post("x"), Timeouts{Connect: patience, FirstByte: patience, Idle: patience})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,7 +113,7 @@ func TestForwardFlushesBeforeItWaits(t *testing.T) {
 		}
 		p.say("0\r\n\r\n")
 	})
-	r, err := client(t, Options{}).Send(t.Context(), to, post("x"), Timeouts{Connect: patience, FirstByte: patience})
+	r, err := client(t, Options{}).Send(t.Context(), &to, post("x"), Timeouts{Connect: patience, FirstByte: patience})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +162,7 @@ func TestForwardLeavesErrorsToRead(t *testing.T) {
 			if name == "silence" {
 				limits.Idle = 50 * time.Millisecond
 			}
-			r, err := client(t, Options{}).Send(t.Context(), to, post("x"), limits)
+			r, err := client(t, Options{}).Send(t.Context(), &to, post("x"), limits)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -185,7 +185,7 @@ func TestForwardEndsWithItsContext(t *testing.T) {
 		<-silent
 	})
 	ctx, cancel := context.WithCancel(t.Context())
-	r, err := client(t, Options{}).Send(ctx, to, post("x"), Timeouts{Connect: patience, FirstByte: patience, Idle: patience})
+	r, err := client(t, Options{}).Send(ctx, &to, post("x"), Timeouts{Connect: patience, FirstByte: patience, Idle: patience})
 	if err != nil {
 		t.Fatal(err)
 	}

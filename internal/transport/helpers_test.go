@@ -122,7 +122,7 @@ func post(body ...string) *wire.Call {
 // ask sends a call and reads the whole reply.
 func ask(t testing.TB, c *Client, to Origin, call *wire.Call) (*Response, string, error) {
 	t.Helper()
-	r, err := c.Send(t.Context(), to, call, Timeouts{Connect: patience, FirstByte: patience, Idle: patience})
+	r, err := c.Send(t.Context(), &to, call, Timeouts{Connect: patience, FirstByte: patience, Idle: patience})
 	if err != nil {
 		return nil, "", err
 	}

@@ -28,7 +28,7 @@ type result struct {
 func read(t testing.TB, method, reply string, step, size int) (result, *memory) {
 	m := &memory{in: strings.NewReader(reply), step: step}
 	c := offline(t, m)
-	r, err := c.Send(t.Context(), origin(t, "http://h:1"), &wire.Call{Method: method, Path: "/"}, Timeouts{})
+	r, err := c.Send(t.Context(), new(origin(t, "http://h:1")), &wire.Call{Method: method, Path: "/"}, Timeouts{})
 	if err != nil {
 		return result{Failure: failure(err)}, m
 	}
@@ -237,7 +237,7 @@ func TestHeaderFindsFieldsInAnyCase(t *testing.T) {
 func TestChunksAreDeliveredTogether(t *testing.T) {
 	t.Parallel()
 	m := &memory{in: strings.NewReader(chunkedHead + strings.Repeat(chunk("data: x\n\n"), 50) + "0\r\n\r\n")}
-	r, err := offline(t, m).Send(t.Context(), origin(t, "http://h"), post(), Timeouts{})
+	r, err := offline(t, m).Send(t.Context(), new(origin(t, "http://h")), post(), Timeouts{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 // appendHead appends the head of the request and returns it with the length of
 // the body. A call that would not be one unambiguous HTTP/1.1 request is
 // refused, so that no text of a caller can smuggle a second one.
-func appendHead(b []byte, to Origin, call *wire.Call) ([]byte, int, error) {
+func appendHead(b []byte, to *Origin, call *wire.Call) ([]byte, int, error) {
 	if err := validate(to, call); err != nil {
 		return b, 0, &Error{Step: "write", Addr: to.addr, class: ErrInvalidCall, cause: err}
 	}
@@ -56,7 +56,7 @@ func takesBody(method string) bool {
 	return method == "POST" || method == "PUT" || method == "PATCH"
 }
 
-func validate(to Origin, call *wire.Call) error {
+func validate(to *Origin, call *wire.Call) error {
 	if to.addr == "" {
 		return flaw("no origin")
 	}

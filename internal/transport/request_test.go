@@ -46,7 +46,7 @@ func TestRequestOnTheWire(t *testing.T) {
 	}
 	for _, tt := range tests {
 		m := &memory{in: strings.NewReader(ok)}
-		r, err := offline(t, m).Send(t.Context(), origin(t, "http://h:1"), &tt.call, Timeouts{})
+		r, err := offline(t, m).Send(t.Context(), new(origin(t, "http://h:1")), &tt.call, Timeouts{})
 		if err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 			continue
@@ -88,7 +88,7 @@ func TestInvalidCallIsNotSent(t *testing.T) {
 	}
 	for name, call := range calls {
 		m := &memory{in: strings.NewReader(ok)}
-		_, err := offline(t, m).Send(t.Context(), origin(t, "http://h:1"), &call, Timeouts{})
+		_, err := offline(t, m).Send(t.Context(), new(origin(t, "http://h:1")), &call, Timeouts{})
 		is(t, err, ErrProtocol, ErrInvalidCall)
 		if len(m.wrote) > 0 {
 			t.Errorf("%s: sent %q", name, m.wrote)
@@ -97,7 +97,7 @@ func TestInvalidCallIsNotSent(t *testing.T) {
 			t.Errorf("%s: error repeats the value: %v", name, err)
 		}
 	}
-	_, err := New(Options{}).Send(t.Context(), Origin{}, &wire.Call{Method: "GET", Path: "/"}, Timeouts{})
+	_, err := New(Options{}).Send(t.Context(), &Origin{}, &wire.Call{Method: "GET", Path: "/"}, Timeouts{})
 	is(t, err, ErrInvalidCall)
 }
 
@@ -235,7 +235,7 @@ func TestSlowUploadIsNotATimeout(t *testing.T) {
 		p.say("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
 	})
 	c := client(t, Options{})
-	r, err := c.Send(t.Context(), to, post(strings.Repeat("x", 16<<20)), Timeouts{FirstByte: limit, Idle: limit})
+	r, err := c.Send(t.Context(), &to, post(strings.Repeat("x", 16<<20)), Timeouts{FirstByte: limit, Idle: limit})
 	if err != nil {
 		t.Fatal(err)
 	}

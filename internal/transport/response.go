@@ -63,10 +63,11 @@ type Response struct {
 
 // attempt sends a request on a connection, beginning now, and reads the head of the
 // reply. When it fails the connection is gone and nothing of the request is in use.
-func attempt(ctx context.Context, c *conn, out outgoing, limits Timeouts, now time.Time) (*Response, error) {
+func attempt(ctx context.Context, c *conn, out *outgoing, limits Timeouts, now time.Time) (*Response, error) {
 	c.begin()
 	r := c.client.responses.Get().(*Response)
-	*r = Response{Reused: c.reused, ctx: ctx, conn: c, client: c.client, limits: limits, sentAt: now}
+	*r = Response{} // and then one by one, which takes no room on the stack
+	r.Reused, r.ctx, r.conn, r.client, r.limits, r.sentAt = c.reused, ctx, c, c.client, limits, now
 	r.stop = watch(ctx, c.abortFn)
 	if !r.write(out) {
 		r.discard()
@@ -102,24 +103,25 @@ var errStale = errors.New("the idle connection is stale")
 
 // write sends a short request, or sets a long one on its way. False means that the
 // connection is stale.
-func (r *Response) write(out outgoing) bool {
+func (r *Response) write(out *outgoing) bool {
 	limit := r.limits.Idle
 	if limit <= 0 {
 		limit = r.limits.FirstByte
 	}
+	head, body := out.head, out.body
 	if out.upload == nil && r.conn.canTurn() {
 		// Mostly the socket takes all of it.
-		rest, stale := r.conn.turnTo(r.conn.gather(out.head, out.body), after(r.sentAt, r.limits.FirstByte))
+		rest, stale := r.conn.turnTo(r.conn.gather(head, body), after(r.sentAt, r.limits.FirstByte))
 		if stale || len(rest) == 0 {
 			return !stale
 		}
-		out.head, out.body = rest[0], rest[1:]
+		head, body = rest[0], rest[1:]
 	}
 	if out.length > inlineLimit || out.upload != nil {
-		r.up = startUpload(r.conn, out, limit)
+		r.up = startUpload(r.conn, head, body, out.upload, limit)
 		return true
 	}
-	if r.writeErr = r.conn.write(out.head, out.body, limit); r.writeErr != nil {
+	if r.writeErr = r.conn.write(head, body, limit); r.writeErr != nil {
 		r.sentAt = time.Now()
 		return true
 	}

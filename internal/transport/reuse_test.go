@@ -29,7 +29,7 @@ func TestConnectionIsReused(t *testing.T) {
 	// A body that is known to be complete need not be read to io.EOF.
 	to := answering(t, ok)
 	for i := range 3 {
-		r, err := c.Send(t.Context(), to, post("x"), Timeouts{})
+		r, err := c.Send(t.Context(), &to, post("x"), Timeouts{})
 		if err != nil || r.Reused != (i > 0) {
 			t.Fatal(r, err)
 		}
@@ -74,7 +74,7 @@ func TestCloseIsIdempotent(t *testing.T) {
 	if r.Header("content-length") != "2" {
 		t.Error("fields are gone after Close")
 	}
-	r, err := c.Send(t.Context(), to, post("x"), Timeouts{})
+	r, err := c.Send(t.Context(), &to, post("x"), Timeouts{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func TestCloseBeforeTheEnd(t *testing.T) {
 				gone <- err
 			})
 			c := client(t, Options{})
-			r, err := c.Send(t.Context(), to, post("x"), Timeouts{})
+			r, err := c.Send(t.Context(), &to, post("x"), Timeouts{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -434,7 +434,7 @@ func TestClientClose(t *testing.T) {
 		gone <- err
 	})
 	c := New(Options{})
-	slow, err := c.Send(t.Context(), to, post("slow"), Timeouts{})
+	slow, err := c.Send(t.Context(), &to, post("slow"), Timeouts{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -448,6 +448,6 @@ func TestClientClose(t *testing.T) {
 	}
 	slow.Close()
 	await(t, "last connection closing", gone)
-	_, err = c.Send(t.Context(), to, post("x"), Timeouts{})
+	_, err = c.Send(t.Context(), &to, post("x"), Timeouts{})
 	is(t, err, ErrConnect, net.ErrClosed)
 }

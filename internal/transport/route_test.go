@@ -165,7 +165,7 @@ func TestProxyThatSpeaksTLS(t *testing.T) {
 	if _, body := mustAsk(t, client(t, Options{TLS: trusting}), to, post("x")); !strings.HasPrefix(body, "llm.corp.test/") {
 		t.Errorf("got %q", body)
 	}
-	_, err := client(t, Options{}).Send(t.Context(), to, post("x"), Timeouts{})
+	_, err := client(t, Options{}).Send(t.Context(), &to, post("x"), Timeouts{})
 	if CauseOf(err) != CauseProxyUnreachable {
 		t.Errorf("a proxy that is not trusted: %v", err)
 	}
@@ -202,7 +202,7 @@ func TestFailuresOfProxies(t *testing.T) {
 		"metadata in another guise": {"http://0xa9fea9fe", refusing(500), CauseForbidden},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := client(t, Options{}).Send(t.Context(), via(t, c.base, Route{Proxy: c.proxy}), post("x"), Timeouts{Connect: patience})
+			_, err := client(t, Options{}).Send(t.Context(), new(via(t, c.base, Route{Proxy: c.proxy})), post("x"), Timeouts{Connect: patience})
 			is(t, err, ErrConnect)
 			if got := CauseOf(err); got != c.want {
 				t.Errorf("%v is %q", err, got)
@@ -216,12 +216,12 @@ func TestSilentProxy(t *testing.T) {
 	t.Parallel()
 	silent := backend(t, func(p *peer) { io.Copy(io.Discard, p.in) })
 	to := via(t, "https://h", Route{Proxy: silent.String()})
-	_, err := client(t, Options{}).Send(t.Context(), to, post("x"), Timeouts{Connect: time.Millisecond})
+	_, err := client(t, Options{}).Send(t.Context(), &to, post("x"), Timeouts{Connect: time.Millisecond})
 	is(t, err, ErrConnectTimeout)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		_, err := client(t, Options{}).Send(ctx, to, post("x"), Timeouts{})
+		_, err := client(t, Options{}).Send(ctx, &to, post("x"), Timeouts{})
 		ended <- err
 	}()
 	cancel()
@@ -290,7 +290,7 @@ func TestTLSOfARoute(t *testing.T) {
 		CauseWrongName:        {CA: private.pem, Certificate: certificate, Key: key},
 		CauseTLS:              {CA: private.pem, ServerName: "llm.corp.test"},
 	} {
-		_, err := cl.Send(t.Context(), via(t, base, r), post("x"), Timeouts{Connect: patience, FirstByte: patience})
+		_, err := cl.Send(t.Context(), new(via(t, base, r)), post("x"), Timeouts{Connect: patience, FirstByte: patience})
 		if got := CauseOf(err); got != want {
 			t.Errorf("%q, want %q: %v", got, want, err)
 		}
@@ -344,7 +344,7 @@ func TestIdleConnectionsOfARoute(t *testing.T) {
 		to := via(t, s.URL, Route{MaxIdle: maxIdle})
 		var held []*Response
 		for range 4 {
-			r, err := cl.Send(t.Context(), to, post("x"), Timeouts{})
+			r, err := cl.Send(t.Context(), &to, post("x"), Timeouts{})
 			if err != nil {
 				t.Fatal(err)
 			}

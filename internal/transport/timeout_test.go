@@ -57,7 +57,7 @@ func TestTimeouts(t *testing.T) {
 			}
 			c := client(t, Options{})
 			start := time.Now()
-			r, err := c.Send(t.Context(), to, tt.call, tt.limits)
+			r, err := c.Send(t.Context(), &to, tt.call, tt.limits)
 			if err == nil {
 				_, err = io.ReadAll(r)
 				r.Close()
@@ -83,7 +83,7 @@ func TestConnectTimeoutBoundsDialling(t *testing.T) {
 		<-ctx.Done() // as a resolver that does not answer
 		return nil, ctx.Err()
 	}})
-	_, err := c.Send(t.Context(), origin(t, "http://h"), post("x"), Timeouts{Connect: short})
+	_, err := c.Send(t.Context(), new(origin(t, "http://h")), post("x"), Timeouts{Connect: short})
 	is(t, err, ErrConnectTimeout, ErrConnect, ErrTimeout)
 	isNot(t, err, context.DeadlineExceeded)
 }
@@ -95,7 +95,7 @@ func TestConnectErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	ln.Close()
-	_, err = client(t, Options{}).Send(t.Context(), origin(t, "http://"+ln.Addr().String()), post("x"), Timeouts{Connect: patience})
+	_, err = client(t, Options{}).Send(t.Context(), new(origin(t, "http://"+ln.Addr().String())), post("x"), Timeouts{Connect: patience})
 	is(t, err, ErrConnect, syscall.ECONNREFUSED)
 	isNot(t, err, ErrTimeout, ErrReset)
 
@@ -106,7 +106,7 @@ func TestConnectErrors(t *testing.T) {
 		}
 		return nil
 	}})
-	_, err = guarded.Send(t.Context(), answering(t, ok), post("x"), Timeouts{})
+	_, err = guarded.Send(t.Context(), new(answering(t, ok)), post("x"), Timeouts{})
 	is(t, err, ErrConnect, refused)
 }
 
@@ -131,7 +131,7 @@ func TestIdleRunsFromTheLastEvent(t *testing.T) {
 		p.in.ReadByte()
 		close(gone)
 	})
-	r, err := client(t, Options{}).Send(t.Context(), to, post("x"), Timeouts{Idle: idle})
+	r, err := client(t, Options{}).Send(t.Context(), &to, post("x"), Timeouts{Idle: idle})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +161,7 @@ func TestSetDeadline(t *testing.T) {
 		p.in.ReadByte()
 	})
 	c := client(t, Options{})
-	r, err := c.Send(t.Context(), to, post("x"), Timeouts{Idle: patience})
+	r, err := c.Send(t.Context(), &to, post("x"), Timeouts{Idle: patience})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +195,7 @@ func TestOldDeadlinesDoNotReachTheNextCall(t *testing.T) {
 	to := answering(t, ok)
 	c := client(t, Options{})
 	for i, limits := range []Timeouts{{FirstByte: patience, Idle: patience}, {}, {FirstByte: patience, Idle: patience}, {FirstByte: 2 * patience, Idle: 2 * patience}} {
-		r, err := c.Send(t.Context(), to, post("x"), limits)
+		r, err := c.Send(t.Context(), &to, post("x"), limits)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -238,7 +238,7 @@ func TestTimeoutIsNotSentAgain(t *testing.T) {
 	})
 	c := client(t, Options{})
 	mustAsk(t, c, to, post("1"))
-	_, err := c.Send(t.Context(), to, post("2"), Timeouts{FirstByte: short})
+	_, err := c.Send(t.Context(), &to, post("2"), Timeouts{FirstByte: short})
 	is(t, err, ErrFirstByteTimeout)
 	mustAsk(t, c, to, post("1"))
 	// The backend may be slow to see the second one, whose connection is another.

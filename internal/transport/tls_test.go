@@ -48,7 +48,7 @@ func TestTLS(t *testing.T) {
 			t.Errorf("size %d: %s, reused %v, resent %v", size, r.Header("X-Proto"), r.Reused, r.resent)
 		}
 	}
-	held, err := c.Send(t.Context(), to, post("x"), Timeouts{})
+	held, err := c.Send(t.Context(), &to, post("x"), Timeouts{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func TestTLSRefusals(t *testing.T) {
 	t.Parallel()
 	h := func(w http.ResponseWriter, _ *http.Request) {}
 	c, to := secureBackend(t, h, nil)
-	_, err := client(t, Options{}).Send(t.Context(), to, post("x"), Timeouts{})
+	_, err := client(t, Options{}).Send(t.Context(), &to, post("x"), Timeouts{})
 	is(t, err, ErrConnect)
 	if _, _, err := ask(t, c, to, post("x")); err != nil {
 		t.Errorf("trusted server: %v", err)
@@ -70,15 +70,15 @@ func TestTLSRefusals(t *testing.T) {
 	elsewhere := to
 	elsewhere.name = "other.test"
 	fresh, _ := secureBackend(t, h, nil)
-	_, err = fresh.Send(t.Context(), elsewhere, post("x"), Timeouts{})
+	_, err = fresh.Send(t.Context(), &elsewhere, post("x"), Timeouts{})
 	is(t, err, ErrConnect)
 
 	c, to = secureBackend(t, h, func(t *tls.Config) { t.MaxVersion = tls.VersionTLS11; t.MinVersion = tls.VersionTLS10 })
-	_, err = c.Send(t.Context(), to, post("x"), Timeouts{})
+	_, err = c.Send(t.Context(), &to, post("x"), Timeouts{})
 	is(t, err, ErrConnect)
 
 	plain := answering(t, ok)
-	_, err = c.Send(t.Context(), origin(t, "https://"+plain.Addr()), post("x"), Timeouts{Connect: patience})
+	_, err = c.Send(t.Context(), new(origin(t, "https://"+plain.Addr())), post("x"), Timeouts{Connect: patience})
 	is(t, err, ErrConnect)
 }
 
@@ -113,7 +113,7 @@ func TestTLSIdleTimeout(t *testing.T) {
 		}
 		<-r.Context().Done()
 	}, nil)
-	r, err := c.Send(t.Context(), to, post("x"), Timeouts{Idle: idle})
+	r, err := c.Send(t.Context(), &to, post("x"), Timeouts{Idle: idle})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func TestTLSSmuggledReply(t *testing.T) {
 		io.Copy(io.Discard, nc)
 	}, nil)
 	for range 3 {
-		r, err := c.Send(t.Context(), to, &wire.Call{Method: "GET", Path: "/"}, Timeouts{Idle: patience})
+		r, err := c.Send(t.Context(), &to, &wire.Call{Method: "GET", Path: "/"}, Timeouts{Idle: patience})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 const (
@@ -144,16 +146,17 @@ type upload struct {
 	endedAt time.Time
 }
 
-// startUpload sends a request in the background. Its memory is in use until
-// done is closed, which closing the connection hastens.
-func startUpload(c *conn, out outgoing, limit time.Duration) *upload {
+// startUpload sends a head in the background, and behind it a body, or what is to be
+// uploaded unless that is nil. Their memory is in use until done is closed, which
+// closing the connection hastens.
+func startUpload(c *conn, head []byte, body [][]byte, from *wire.Upload, limit time.Duration) *upload {
 	u := &upload{done: make(chan struct{})}
 	go func() {
 		var err error
-		if out.upload != nil {
-			err = c.writeFrom(out.head, out.upload.Open(), out.upload.Length, limit)
+		if from != nil {
+			err = c.writeFrom(head, from.Open(), from.Length, limit)
 		} else {
-			err = c.write(out.head, out.body, limit)
+			err = c.write(head, body, limit)
 		}
 		if err == nil {
 			c.sent.Store(true)

@@ -58,6 +58,18 @@ func (s *Shell) With(next http.Handler) *Shell {
 
 // ServeHTTP runs one request.
 func (s *Shell) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	response := s.begin(w, r)
+	if r.ProtoMajor == 2 {
+		response.stream = newStream(w)
+		defer response.stream.end()
+		r.Body = &streamBody{r.Body, response.stream}
+	}
+	s.serve(response, r)
+}
+
+// begin returns the writer of a reply, with a record and with the headers that all replies
+// have.
+func (s *Shell) begin(w http.ResponseWriter, r *http.Request) *Response {
 	response := s.pool.Get().(*Response)
 	call := response.call
 	call.Started, call.RequestID = time.Now(), requestID(r.Header)
@@ -69,25 +81,30 @@ func (s *Shell) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor == 1 {
 		response.closing = &s.running.draining
 	}
-	if r.ProtoMajor == 2 {
-		response.stream = newStream(w)
-		defer response.stream.end()
-		r.Body = &streamBody{r.Body, response.stream}
-	}
+	return response
+}
+
+// serve runs the handler of a request, unless its body has two possible ends.
+func (s *Shell) serve(w *Response, r *http.Request) {
 	if counts(r.URL.Path) {
 		defer s.running.leave(s.running.enter())
 	}
-	defer s.finish(response, r)
-	if response.conn != nil {
-		if ambiguity := response.conn.begin(r); ambiguity != "" {
-			// A body with two possible ends can hide a request from a proxy (request
-			// smuggling).
-			header.Set("Connection", "close")
-			s.options.Fail(response, r, schema.NewError(schema.CodeInvalidBody, ambiguity))
-			return
-		}
+	defer s.finish(w, r)
+	if w.conn == nil || !s.refuseAmbiguous(w, r) {
+		s.next.ServeHTTP(w, cleanPath(r))
 	}
-	s.next.ServeHTTP(response, cleanPath(r))
+}
+
+// refuseAmbiguous refuses a request whose body has two possible ends, which can hide
+// another request from a proxy (request smuggling).
+func (s *Shell) refuseAmbiguous(w *Response, r *http.Request) bool {
+	ambiguity := w.conn.begin(r)
+	if ambiguity == "" {
+		return false
+	}
+	w.Header().Set("Connection", "close")
+	s.options.Fail(w, r, schema.NewError(schema.CodeInvalidBody, ambiguity))
+	return true
 }
 
 // finish ends a request: it catches a panic of the handler, counts and records the

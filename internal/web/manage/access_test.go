@@ -231,7 +231,7 @@ func refusedByDialer(r *gatewaytest.Gateway) error {
 	if err != nil {
 		return err
 	}
-	_, err = r.Transport.Send(gatewaytest.Deadline(r.T), to, &wire.Call{Method: "GET", Path: "/"}, transport.Timeouts{Connect: gatewaytest.Timeout})
+	_, err = r.Transport.Send(gatewaytest.Deadline(r.T), &to, &wire.Call{Method: "GET", Path: "/"}, transport.Timeouts{Connect: gatewaytest.Timeout})
 	return err
 }
 

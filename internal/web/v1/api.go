@@ -16,6 +16,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/answers"
 	"github.com/patchbay-ai/patchbay/internal/calls"
+	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/memory"
 	"github.com/patchbay-ai/patchbay/internal/proxy"
 	"github.com/patchbay-ai/patchbay/internal/routing"
@@ -127,8 +128,17 @@ func (a *API) route(x *exchange) error {
 			return err
 		}
 	}
+	if x.door.estimate != nil {
+		return a.routeOrEstimate(x, client)
+	}
+	return a.proxy.Do(x.r.Context(), proxy.Lend(&x.request, x).For(client), &x.caller, x.call, x)
+}
+
+// routeOrEstimate is route for requests that the gateway answers with an estimate of its
+// own where no backend answers.
+func (a *API) routeOrEstimate(x *exchange, client dialect.Client) error {
 	var estimate []byte
-	if x.door.estimate != nil && x.table.Service(x.request.Service).FindBytes(x.request.Model) != nil {
+	if x.table.Service(x.request.Service).FindBytes(x.request.Model) != nil {
 		estimate = x.door.estimate(&x.request) // the request is gone when the proxy returns
 	}
 	err := a.proxy.Do(x.r.Context(), proxy.Lend(&x.request, x).For(client), &x.caller, x.call, x)
