@@ -519,7 +519,7 @@ const flows = {
     assert.ok(headers.includes('****6789') && !headers.includes('sk-flow'), headers)
     await drawer.getByRole('button', { name: 'Raw' }).click()
     assert.match(await drawer.locator('pre[aria-label=Answer]').innerText(), /^data: /)
-    await drawer.getByRole('link', { name: 'Replay in the playground' }).click()
+    await drawer.getByRole('link', { name: 'Replay' }).click()
     await page.waitForURL('**/playground?**')
     assert.equal(await page.locator('.composer textarea').inputValue(), said)
     assert.equal(await page.getByLabel('System prompt').inputValue(), 'Be brief.')

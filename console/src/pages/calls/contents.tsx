@@ -26,7 +26,7 @@ export function Contents({ content, capture }: { content: CallContent; capture: 
       <>
         <div className="sub">{t('calls.contents')}</div>
         <p className="hint mb-3">
-          {t(capture === 'none' ? 'calls.keepsNothing' : 'calls.keptNothing')} <Link to="/settings" hash="monitoring">{t('calls.keepsChange')}</Link>
+          {t(capture === 'none' ? 'calls.keepsNothing' : 'calls.keptNothing')} <Link className="link" to="/settings" hash="monitoring">{t('calls.keepsChange')}</Link>
         </p>
       </>
     )

@@ -70,6 +70,7 @@ export function CallDrawer({ call, capture, onClose, onWalk }: { call: Call; cap
             <Link
               className="btn"
               to="/playground"
+              title={again === null ? undefined : t('calls.replayHint')}
               search={{ type: call.service, model: call.model } as never}
               onClick={() => again !== null && replayInPlayground({ requestId: call.requestId, service: call.service, request: again })}
             >

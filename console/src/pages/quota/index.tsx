@@ -66,6 +66,9 @@ export default function Quota() {
   )
 }
 
+/** Fewer bars than these do not reach the right end of the chart. */
+const fewBars = 16
+
 function UsageView() {
   const { t, locale } = useI18n()
   const [search, setSearch] = useSearchState()
@@ -129,8 +132,12 @@ function UsageView() {
               ))}
             </div>
             <div className="xax mt-1">
-              <span>{stamp(bars[Math.max(0, bars.length - 60)]!.start).slice(0, 16)}</span>
-              <span>{stamp(bars[bars.length - 1]!.start).slice(0, 16)}</span>
+              <span>
+                {stamp(bars[Math.max(0, bars.length - 60)]!.start).slice(0, 16)}
+                {/* Few bars are at the left: so is the name of the last. */}
+                {bars.length > 1 && bars.length < fewBars && ` – ${stamp(bars[bars.length - 1]!.start).slice(0, 16)}`}
+              </span>
+              {bars.length >= fewBars && <span>{stamp(bars[bars.length - 1]!.start).slice(0, 16)}</span>}
             </div>
           </div>
           <div className="panel">
