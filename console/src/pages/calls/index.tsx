@@ -236,7 +236,7 @@ const CallRow = memo(function CallRow({ call, index, top, selected, onOpen }: { 
       {tone === '' ? (
         <code role="cell" className="c-inst muted trunc" title={call.instance}>{call.instance === '' ? '–' : splitId(call.instance).host}</code>
       ) : (
-        <code role="cell" className={`c-inst trunc ${tone}`}>{call.errorCode ?? call.status}</code>
+        <code role="cell" className={`c-inst trunc ${tone}`} title={call.errorCode ?? call.status}>{call.errorCode ?? call.status}</code>
       )}
       <span role="cell" className="num lo">{text(duration(call.timeToFirstTokenMs))}</span>
       <span role="cell" className="num c-total">{text(duration(call.durationMs))}</span>

@@ -109,7 +109,7 @@ export default function Services() {
             { label: t('services.removeAll', { n: shownRows.length }), danger: true, title: denied, disabled: denied !== undefined || shownRows.length === 0, onSelect: () => setMany({ act: 'remove', rows: shownRows }) },
           ]}
         />
-        <GuardedLink needs="config:instance:write" className="btn pri addb" to="/services" search={((old: object) => ({ ...old, add: 'chat', edit: undefined, policy: undefined })) as never}>
+        <GuardedLink needs="config:instance:write" className={`btn addb ${drawer === null ? 'pri' : ''}`} to="/services" search={((old: object) => ({ ...old, add: 'chat', edit: undefined, policy: undefined })) as never}>
           <Plus className="ic" aria-hidden />
           {t('services.add')}
         </GuardedLink>
