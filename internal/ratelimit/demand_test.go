@@ -21,7 +21,7 @@ func TestDemandIsMeasuredOverFifthsOfASecond(t *testing.T) {
 		}
 		g.store.grantOnce(4, none)
 		g.mustTake(l, 4)
-		if a := g.store.asks[0]; a.Want != 20 {
+		if a := g.store.told().asks[0]; a.Want != 20 {
 			t.Errorf("%+v", a)
 		}
 		l.Settle(1, time.Now()) // so that there is something to report
@@ -35,7 +35,7 @@ func TestDemandIsMeasuredOverFifthsOfASecond(t *testing.T) {
 		g.store.grantOnce(20, none)
 		pass(400 * time.Millisecond)
 		g.mustTake(l, 20)
-		if a := g.store.asks[0]; a.Want != 30 { // 50 a second, and 10 before
+		if a := g.store.told().asks[0]; a.Want != 30 { // 50 a second, and 10 before
 			t.Errorf("20 in the last 0.4 s: %+v", a)
 		}
 	})

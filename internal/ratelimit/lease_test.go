@@ -44,11 +44,11 @@ func TestFirstAskDescribesTheLimit(t *testing.T) {
 				if done := g.mustTake(l, 1); !done.hasAsked {
 					t.Error("the store was not asked")
 				}
-				if diff := cmp.Diff([]ratelimit.Ask{c.want}, g.store.asks); diff != "" {
+				if diff := cmp.Diff([]ratelimit.Ask{c.want}, g.store.told().asks); diff != "" {
 					t.Error(diff)
 				}
-				if g.store.members != c.gateways {
-					t.Errorf("the store was told of %d gateways", g.store.members)
+				if g.store.told().members != c.gateways {
+					t.Errorf("the store was told of %d gateways", g.store.told().members)
 				}
 			})
 		})
@@ -61,7 +61,7 @@ func TestWantFollowsWhatRequestsCost(t *testing.T) {
 	for cost, want := range map[int]int64{1: 5, 3: 15, 9: 45, 10: 50, 11: 50, 50: 50, 60: 60} {
 		alone(t, 1, func(t *testing.T, g *lone) {
 			g.mustTake(g.pool.Lease("a", bucketOf(100, 10)), cost)
-			if got := g.store.asks[0].Want; got != want {
+			if got := g.store.told().asks[0].Want; got != want {
 				t.Errorf("a request that costs %d made the gateway want %d, not %d", cost, got, want)
 			}
 		})
@@ -76,7 +76,7 @@ func TestRequestThatNeedsMoreThanIsHereWantsTheRest(t *testing.T) {
 		g.mustTake(l, 1)
 		g.store.grant(ratelimit.Grant{Permits: 2})
 		g.mustTake(l, 5)
-		if a := g.store.asks[0]; a.Want != 2 || a.Outstanding != 3 || a.Returned != 0 {
+		if a := g.store.told().asks[0]; a.Want != 2 || a.Outstanding != 3 || a.Returned != 0 {
 			t.Errorf("%+v", a)
 		}
 	})
@@ -160,7 +160,7 @@ func TestPermitsExpire(t *testing.T) {
 			if done := g.mustTake(l, 1); done.hasAsked != hasAsked {
 				t.Errorf("%v after the answer the store was asked: %v", wait, done.hasAsked)
 			}
-			if a := g.store.asks[0]; hasAsked && (a.Returned != 0 || a.Outstanding != 0) {
+			if a := g.store.told().asks[0]; hasAsked && (a.Returned != 0 || a.Outstanding != 0) {
 				t.Errorf("permits that the store has taken away are reported: %+v", a)
 			}
 		})

@@ -58,7 +58,7 @@ func TestLimitsOfClientsAreSharedByName(t *testing.T) {
 		}
 		pass(300 * time.Millisecond)
 		var names []string
-		for _, a := range g.store.asks {
+		for _, a := range g.store.told().asks {
 			names = append(names, a.Name)
 		}
 		slices.Sort(names)
@@ -186,7 +186,7 @@ func TestEditsOfASharedLimit(t *testing.T) {
 				l.Allow(clientNumber(1+n), time.Now())
 			}
 			pass(300 * time.Millisecond)
-			for _, a := range g.store.asks {
+			for _, a := range g.store.told().asks {
 				if a.Capacity != 200 {
 					t.Errorf("%+v", a)
 				}
@@ -195,8 +195,8 @@ func TestEditsOfASharedLimit(t *testing.T) {
 			if settings.ClientIPEnable {
 				more = 1
 			}
-			if n := g.pool.Stats().Limits; len(g.store.asks) == 0 || n != limits+more {
-				t.Errorf("%d limits after %d, %d of them reported", n, limits, len(g.store.asks))
+			if n := g.pool.Stats().Limits; len(g.store.told().asks) == 0 || n != limits+more {
+				t.Errorf("%d limits after %d, %d of them reported", n, limits, len(g.store.told().asks))
 			}
 		})
 	}
@@ -253,8 +253,8 @@ func TestLimitBecomesShared(t *testing.T) {
 		}
 		l.Update(bucketOf(100, 10), time.Now())
 		g.allow(l, netip.Addr{})
-		if n := g.pool.Stats().Limits; n != 1 || !l.Snapshot(time.Now(), 0).Shared || g.store.asks[0].Name != "chat" {
-			t.Errorf("%d limits are shared: %+v", n, g.store.asks)
+		if n := g.pool.Stats().Limits; n != 1 || !l.Snapshot(time.Now(), 0).Shared || g.store.told().asks[0].Name != "chat" {
+			t.Errorf("%d limits are shared: %+v", n, g.store.told().asks)
 		}
 	})
 }
@@ -272,7 +272,7 @@ func TestSpentOfASharedLimit(t *testing.T) {
 		}
 		spent.Hold()
 		pass(600 * time.Millisecond)
-		if a := g.store.asks[0]; a.Outstanding+a.Returned < 1 || a.Outstanding == 0 {
+		if a := g.store.told().asks[0]; a.Outstanding+a.Returned < 1 || a.Outstanding == 0 {
 			t.Errorf("%+v while a request waits", a)
 		}
 		before := l.Peek(netip.Addr{}, time.Now()).Remaining

@@ -19,8 +19,8 @@ func TestPoolWithoutLimitsLeavesTheStoreAlone(t *testing.T) {
 		g.beat()
 		pass(time.Minute)
 		stop()
-		if g.store.opens != 0 || g.store.exchanges != 0 || g.store.closes != 0 {
-			t.Errorf("%d opened, %d exchanges, %d closed", g.store.opens, g.store.exchanges, g.store.closes)
+		if g.store.told().opens != 0 || g.store.told().exchanges != 0 || g.store.told().closes != 0 {
+			t.Errorf("%d opened, %d exchanges, %d closed", g.store.told().opens, g.store.told().exchanges, g.store.told().closes)
 		}
 	})
 }
@@ -32,8 +32,8 @@ func TestStoreHearsOfTheGatewayFourTimesASecond(t *testing.T) {
 		g.pool.Lease("a", bucketOf(100, 10))
 		defer g.run()()
 		pass(10*time.Second + time.Millisecond)
-		if n := g.store.count(); n != 40 || g.store.opens != 1 {
-			t.Errorf("%d exchanges in 10 s, by %d connections", n, g.store.opens)
+		if n := g.store.count(); n != 40 || g.store.told().opens != 1 {
+			t.Errorf("%d exchanges in 10 s, by %d connections", n, g.store.told().opens)
 		}
 		if n := g.pool.Stats().Exchanges; n != 40 {
 			t.Errorf("%d exchanges are counted", n)
@@ -49,11 +49,11 @@ func TestPoolWhoseLimitsAreGoneLeaves(t *testing.T) {
 		l.Take(1, time.Now())
 		l.Remove()
 		pass(time.Second)
-		if g.store.leaves != 1 || g.store.closes != 1 {
-			t.Errorf("left %d times, closed %d times", g.store.leaves, g.store.closes)
+		if g.store.told().leaves != 1 || g.store.told().closes != 1 {
+			t.Errorf("left %d times, closed %d times", g.store.told().leaves, g.store.told().closes)
 		}
-		if len(g.store.asks) != 1 || g.store.asks[0].Returned != 4 || g.store.asks[0].Outstanding != 0 || g.store.asks[0].Want != 0 {
-			t.Errorf("%+v", g.store.asks)
+		if len(g.store.told().asks) != 1 || g.store.told().asks[0].Returned != 4 || g.store.told().asks[0].Outstanding != 0 || g.store.told().asks[0].Want != 0 {
+			t.Errorf("%+v", g.store.told().asks)
 		}
 		before := g.store.count()
 		pass(time.Second)
@@ -62,8 +62,8 @@ func TestPoolWhoseLimitsAreGoneLeaves(t *testing.T) {
 		}
 		g.pool.Lease("b", bucketOf(100, 10))
 		pass(time.Second)
-		if n := g.store.count(); g.store.opens != 2 || n == before {
-			t.Errorf("%d connections, %d exchanges after it came back", g.store.opens, n-before)
+		if n := g.store.count(); g.store.told().opens != 2 || n == before {
+			t.Errorf("%d connections, %d exchanges after it came back", g.store.told().opens, n-before)
 		}
 	})
 }
@@ -91,10 +91,10 @@ func TestGatewayThatStopsGivesEverythingBack(t *testing.T) {
 				g.store.fail(c.after)
 				before := g.store.count()
 				stop()
-				if n := g.store.count() - before; n != c.exchanges || g.store.leaves != c.leaves || g.store.closes != 1 {
-					t.Errorf("%d exchanges, left %d times, closed %d times", n, g.store.leaves, g.store.closes)
+				if n := g.store.count() - before; n != c.exchanges || g.store.told().leaves != c.leaves || g.store.told().closes != 1 {
+					t.Errorf("%d exchanges, left %d times, closed %d times", n, g.store.told().leaves, g.store.told().closes)
 				}
-				if a := g.store.asks[0]; c.exchanges > 0 && (a.Returned != 4 || a.Outstanding != 0 || a.Want != 0) {
+				if a := g.store.told().asks[0]; c.exchanges > 0 && (a.Returned != 4 || a.Outstanding != 0 || a.Want != 0) {
 					t.Errorf("%+v", a)
 				}
 				if f := g.pool.Stats().Failure; (f != nil) != (c.before != nil) {
@@ -115,12 +115,12 @@ func TestStoreThatIsAwayIsProbedWithTheBeats(t *testing.T) {
 			l.Take(1, time.Now()) // the first one finds out that the store fails
 			pass(10 * time.Millisecond)
 		}
-		if n := g.store.count(); n != 1 || g.store.pings != 0 {
-			t.Errorf("%d exchanges, %d probes in 0.2 s", n, g.store.pings)
+		if n := g.store.count(); n != 1 || g.store.told().pings != 0 {
+			t.Errorf("%d exchanges, %d probes in 0.2 s", n, g.store.told().pings)
 		}
 		pass(time.Second)
-		if n := g.store.count(); n != 1 || g.store.pings != 4 {
-			t.Errorf("%d exchanges, %d probes in 1.2 s", n, g.store.pings)
+		if n := g.store.count(); n != 1 || g.store.told().pings != 4 {
+			t.Errorf("%d exchanges, %d probes in 1.2 s", n, g.store.told().pings)
 		}
 		if s := g.pool.Stats(); s.Failure == nil || s.Failures != 5 || s.Divided != 20 {
 			t.Errorf("%+v", s)
@@ -179,7 +179,7 @@ func TestStoreThatCannotBeOpened(t *testing.T) {
 			t.Errorf("%+v", d)
 		}
 		pool.Begin(t.Context())
-		if s := pool.Stats(); s.Failure != nil || opens != 2 || store.exchanges != 1 {
+		if s := pool.Stats(); s.Failure != nil || opens != 2 || store.told().exchanges != 1 {
 			t.Errorf("%+v", s)
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -22,6 +23,11 @@ type scripted struct {
 	err      error                               // of every call
 	presence ratelimit.Presence
 
+	heard heard
+}
+
+// heard is what a store was told and asked.
+type heard struct {
 	asks                    []ratelimit.Ask // of the last exchange
 	members                 int             // that it was told of
 	opens, exchanges, pings int
@@ -34,8 +40,8 @@ var errScripted = errors.New("the store fails")
 func (s *scripted) Exchange(_ context.Context, members int, asks []ratelimit.Ask) (ratelimit.Presence, []ratelimit.Grant, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.exchanges++
-	s.asks, s.members = asks, members
+	s.heard.exchanges++
+	s.heard.asks, s.heard.members = slices.Clone(asks), members
 	if during := s.during; during != nil {
 		s.during = nil
 		during()
@@ -55,8 +61,8 @@ func (s *scripted) Exchange(_ context.Context, members int, asks []ratelimit.Ask
 		if g.Epoch == "" {
 			g.Epoch = "life"
 		}
-		s.returned += a.Returned
-		s.granted += g.Permits
+		s.heard.returned += a.Returned
+		s.heard.granted += g.Permits
 		grants = append(grants, g)
 	}
 	return s.presence, grants, nil
@@ -65,21 +71,21 @@ func (s *scripted) Exchange(_ context.Context, members int, asks []ratelimit.Ask
 func (s *scripted) Ping(context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.pings++
+	s.heard.pings++
 	return s.err
 }
 
 func (s *scripted) Leave(context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.leaves++
+	s.heard.leaves++
 	return s.err
 }
 
 func (s *scripted) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.closes++
+	s.heard.closes++
 }
 
 // script changes what the store does.
@@ -107,11 +113,18 @@ func (s *scripted) grantOnce(permits int64, g ratelimit.Grant) {
 // fail makes the store fail or answer again.
 func (s *scripted) fail(err error) { s.script(func() { s.err = err }) }
 
+// told returns what the store was told so far.
+func (s *scripted) told() heard {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.heard
+}
+
 // count returns how many exchanges there were.
 func (s *scripted) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.exchanges
+	return s.heard.exchanges
 }
 
 // lone is a gateway with a scripted store, in a bubble of synctest. Nothing is exchanged
@@ -130,7 +143,7 @@ func alone(t *testing.T, gateways int, test func(t *testing.T, g *lone)) {
 		g := &lone{t: t, store: &scripted{}, ctx: t.Context()}
 		g.pool = ratelimit.NewPool(ratelimit.PoolOptions{
 			Open: func(context.Context) (ratelimit.Central, error) {
-				g.store.script(func() { g.store.opens++ })
+				g.store.script(func() { g.store.heard.opens++ })
 				return g.store, nil
 			},
 			Timeout: storeTimeout, Log: slog.New(slog.DiscardHandler),
@@ -144,7 +157,7 @@ func alone(t *testing.T, gateways int, test func(t *testing.T, g *lone)) {
 // store was asked.
 func (g *lone) beat() []ratelimit.Ask {
 	g.pool.Begin(g.ctx)
-	return g.store.asks
+	return g.store.told().asks
 }
 
 // report is beat where one limit has something to report.
@@ -228,7 +241,11 @@ func (g *lone) burst(l *ratelimit.Lease) (n int) {
 	return n
 }
 
-func pass(d time.Duration) { <-time.After(d) }
+// pass lets time pass, and waits until everybody who woke meanwhile waits again.
+func pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
 
 func bucketOf(capacity, rate int) ratelimit.Settings {
 	return sharedLimit(ratelimit.TokenBucket, capacity, rate)

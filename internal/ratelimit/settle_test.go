@@ -78,11 +78,11 @@ func TestDebtIsChargedOnce(t *testing.T) {
 			for range 4 {
 				g.beat()
 			}
-			if used := g.store.granted - g.store.returned; used != 1+1+3 {
+			if used := g.store.told().granted - g.store.told().returned; used != 1+1+3 {
 				t.Errorf("with %d permits that arrive, the store counts %d as used of 5", permits, used)
 			}
-			if len(g.store.asks) != 0 {
-				t.Errorf("it is still reported: %+v", g.store.asks)
+			if len(g.store.told().asks) != 0 {
+				t.Errorf("it is still reported: %+v", g.store.told().asks)
 			}
 		})
 	}
@@ -102,7 +102,7 @@ func TestEverySettlementIsReported(t *testing.T) {
 			wg.Wait()
 		}
 		g.beat()
-		if used := g.store.granted - g.store.returned; used != 1+settlements {
+		if used := g.store.told().granted - g.store.told().returned; used != 1+settlements {
 			t.Errorf("the store counts %d as used, want %d", used, 1+settlements)
 		}
 	})
