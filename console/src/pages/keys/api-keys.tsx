@@ -60,7 +60,7 @@ export function ApiKeys() {
       )}
       <div className="bar">
         <span className="grow" />
-        <button type="button" className="btn pri" onClick={() => setSearch({ create: '1', key: undefined }, true)}>
+        <button type="button" className={`btn ${drawer === null ? 'pri' : ''}`} onClick={() => setSearch({ create: '1', key: undefined }, true)}>
           <Plus className="ic" aria-hidden />
           {t('key.create')}
         </button>
