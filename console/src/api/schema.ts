@@ -2236,6 +2236,11 @@ export interface components {
             /** Format: date-time */
             at: string;
             by?: string;
+            /**
+             * Format: int64
+             * @description The version that was in force before; left out where that is not known. A higher number means a rollback.
+             */
+            replaced?: number;
         };
         ActiveFault: {
             /** @enum {string} */

@@ -152,6 +152,8 @@ func TestVersionOperations(t *testing.T) {
 	r.API("DELETE", gatewaytest.VersionsPath+"/3", "").Is(t, 404)
 	wasActivated(t, r, 1, 2) // as the first one, and by the rollback
 	wasActivated(t, r, 2, 2)
+	r.API("GET", gatewaytest.VersionsPath+"/1", "").Is(t, 200, `"by":"open","replaced":3}]`) // though version 3 is deleted by now
+	r.API("GET", gatewaytest.VersionsPath+"?details=true", "").Is(t, 200, `"by":"open","replaced":1}]`)
 	r.Halt()
 
 	r = gatewaytest.StartWith(t, gatewaytest.Setup{YAML: yaml, DataDir: dir})

@@ -29,8 +29,9 @@ type versionView struct {
 
 // activation is a moment at which a version came into force.
 type activation struct {
-	At time.Time `json:"at"`
-	By string    `json:"by,omitzero"`
+	At       time.Time `json:"at"`
+	By       string    `json:"by,omitzero"`
+	Replaced int       `json:"replaced,omitzero" doc:"The version that was in force before; left out where that is not known. A higher number means a rollback."`
 }
 
 type configView struct {
@@ -43,11 +44,13 @@ func (a *API) viewVersion(v *control.Version) versionView {
 		Version: v.Number, Current: v.Number == a.options.Control.Version(), CreatedAt: v.CreatedAt.UTC(),
 		Origin: v.Origin, Author: v.Author, Summary: v.Summary,
 	}
+	replaced := 0
 	for _, made := range a.options.Control.Activations() {
 		if made.Version == v.Number {
-			view.Activations = append(view.Activations, activation{made.At, made.By})
+			view.Activations = append(view.Activations, activation{made.At, made.By, replaced})
 			view.ActivatedAt, view.ActivatedBy = &made.At, made.By
 		}
+		replaced = made.Version
 	}
 	return view
 }
