@@ -120,9 +120,14 @@ export class Feed {
   /** A breaker that opens is shown at once; the next snapshot has the rest. */
   private change(change: LiveChange): void {
     if (this.latest === null || change.kind !== 'breaker') return
-    const instances = this.latest.instances.map((instance) =>
-      instance.id === change.instanceId && instance.service === change.service ? { ...instance, breaker: change.to as InstanceState['breaker'], forced: change.forced ?? false } : instance,
-    )
+    const { instanceId, service, to, forced = false } = change
+    const at = Date.parse(change.time)
+    // What was counted in the state before says nothing about the new one.
+    const changed = (instance: InstanceState): InstanceState => ({
+      ...instance, breaker: to as InstanceState['breaker'], forced, stateSince: at, successes: 0,
+      nextRetry: to === 'OPEN' && !forced ? at + instance.breakerTimeout : null,
+    })
+    const instances = this.latest.instances.map((instance) => (instance.id === instanceId && instance.service === service ? changed(instance) : instance))
     this.latest = { ...this.latest, instances }
     this.sink.snapshot(this.latest)
   }
