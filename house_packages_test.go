@@ -81,3 +81,35 @@ func isHandler(fn *ast.FuncDecl) bool {
 	}
 	return takes("ResponseWriter") && takes("Request")
 }
+
+// mixedTests may have tests inside the package beside tests of whole gateways, for the
+// reason given.
+var mixedTests = map[string]string{
+	"cmd/patchbay":          "nothing is above it",
+	"internal/proxy":        "its tests of traffic and those of its steps explain each other",
+	"internal/web":          "little is above it",
+	"internal/web/actuator": "little is above it",
+	"internal/web/openapi":  "little is above it",
+	"internal/web/v1":       "little is above it",
+}
+
+// gatewayTestsStandApart finds packages that have tests of whole gateways beside tests
+// inside the package. For those Go compiles everything above the package once more.
+func gatewayTestsStandApart(tr *tree) []string {
+	inside := map[string]bool{}
+	for _, f := range tr.files {
+		inside[f.dir] = inside[f.dir] || f.test && !strings.HasSuffix(f.Name.Name, "_test")
+	}
+	var found []string
+	for _, f := range tr.files {
+		if !f.test || !inside[f.dir] || mixedTests[f.dir] != "" {
+			continue
+		}
+		for _, imported := range f.Imports {
+			if imported.Path.Value == `"`+module+`/internal/gatewaytest"` {
+				found = append(found, tr.at(imported.Pos(), "a test of a whole gateway beside tests inside %s makes Go compile all that is above it once more; move it to internal/gateway", f.dir))
+			}
+		}
+	}
+	return found
+}

@@ -147,6 +147,7 @@ var rules = []rule{
 	{"shell blocks are run", shellBlocksAreRun},
 	{"packages are small", packagesAreSmall},
 	{"handlers have tests", handlersHaveTests},
+	{"tests of whole gateways stand apart", gatewayTestsStandApart},
 	{"goroutines have owners", goroutinesHaveOwners},
 }
 
@@ -710,6 +711,14 @@ var page string
 		{"decisions have tests", "one that is there", map[string]string{
 			decisionsPage:               "| gap | choice | reason | pinned by |\n|---|---|---|---|\n| a | b | c | `TestHere` |\n## Libraries\n| a | b |\n",
 			"internal/schema/a_test.go": "package schema\nfunc TestHere() {}\n",
+		}, ""},
+
+		{"tests of whole gateways stand apart", "beside a test inside", map[string]string{
+			"internal/quota/a_test.go": "package quota\n",
+			"internal/quota/b_test.go": "package quota_test\nimport _ \"" + module + "/internal/gatewaytest\"\n",
+		}, "b_test.go:2: a test of a whole gateway beside tests inside internal/quota"},
+		{"tests of whole gateways stand apart", "alone", map[string]string{
+			"internal/quota/b_test.go": "package quota_test\nimport _ \"" + module + "/internal/gatewaytest\"\n",
 		}, ""},
 
 		{"the architecture shows the tree", "a package without a row", schema(""), "package internal/schema is not in docs/architecture.md"},
