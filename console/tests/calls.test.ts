@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Call } from '@/api/types'
-import { filterCalls, logShare } from '@/pages/calls/filter'
+import { countNew, filterCalls, logShare, rescuedFrom } from '@/pages/calls/filter'
 import { axisOf, timelineOf } from '@/pages/calls/timeline'
 
 const base: Call = {
@@ -71,5 +71,31 @@ describe('the filter', () => {
     expect(logShare(0)).toBeCloseTo(0.02)
     expect(logShare(100_000)).toBeCloseTo(1)
     expect(logShare(100)).toBeCloseTo(0.5)
+  })
+})
+
+describe('calls that came while the list was held', () => {
+  const filter = { q: '', show: 'all', service: '', model: '' } as const
+  const call = (requestId: string, model: string, attempts = 1): Call => ({ ...base, requestId, model, attempts, tries: [base.tries![1]!] })
+  const held = [call('2', 'a'), call('1', 'b')]
+  const calls = [call('5', 'a', 2), call('4', 'b'), call('3', 'a'), ...held]
+  it('are counted where the filter shows them', () => {
+    expect(countNew(calls, held, filter)).toBe(3)
+    expect(countNew(calls, held, { ...filter, model: 'a' })).toBe(2)
+    expect(countNew(calls, held, { ...filter, q: 'nowhere' })).toBe(0)
+    expect(countNew(calls, held, { ...filter, show: 'troubled' })).toBe(1)
+    expect(countNew(held, held, filter)).toBe(0)
+  })
+  it('are all of them where nothing was held, or where it is forgotten', () => {
+    expect(countNew(calls, [], filter)).toBe(5)
+    expect(countNew(calls, [call('0', 'a')], filter)).toBe(5)
+  })
+})
+
+describe('a call that a second try rescued', () => {
+  it('names the instance that failed first', () => {
+    expect(rescuedFrom(base)).toEqual(['demo-flaky@http://a:1'])
+    expect(rescuedFrom({ ...base, tries: [base.tries![1]!] })).toEqual([])
+    expect(rescuedFrom({ ...base, status: 'error', httpStatus: 502, errorCode: 'upstream_error' })).toEqual([])
   })
 })

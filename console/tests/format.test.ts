@@ -44,6 +44,7 @@ describe('names', () => {
   it('lose their middle, not their tail', () => {
     expect(tail('deepseek-r1-distill-qwen-32b-awq')).toEqual(['deepseek-r1-distill-qwen-', '32b-awq'])
     expect(tail('demo-chat')).toEqual(['demo-chat', ''])
+    expect(tail('gpu-07.internal:8000')).toEqual(['gpu-07.internal', ':8000'])
   })
   it('are split from addresses', () => {
     expect(splitId('demo@v1@http://127.0.0.1:9/x')).toEqual({ model: 'demo@v1', url: 'http://127.0.0.1:9/x', host: '127.0.0.1:9' })

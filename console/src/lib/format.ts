@@ -144,6 +144,9 @@ export function shorten(name: string, max = 28): string {
 export function tail(name: string): [string, string] {
   const chars = [...name]
   if (chars.length <= 14) return [name, '']
+  // Of an address the port tells instances apart.
+  const port = /:\d{1,5}$/.exec(name)
+  if (port !== null) return [name.slice(0, port.index), port[0]]
   return [chars.slice(0, -7).join(''), chars.slice(-7).join('')]
 }
 

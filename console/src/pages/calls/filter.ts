@@ -2,9 +2,11 @@ import type { Call } from '@/api/types'
 import { quantile } from '@/lib/format'
 import { outcome } from '@/live/series'
 
+export const shown = ['all', 'failed', 'retried', 'troubled', 'slow'] as const
+
 export interface Filter {
   q: string
-  show: 'all' | 'failed' | 'retried' | 'slow'
+  show: (typeof shown)[number]
   service: string
   model: string
 }
@@ -30,11 +32,27 @@ export function filterCalls(calls: readonly Call[], filter: Filter): readonly Ca
     if (filter.model !== '' && call.model !== filter.model) return false
     if (filter.show === 'failed' && outcome(call) === 'answered') return false
     if (filter.show === 'retried' && call.attempts < 2) return false
+    if (filter.show === 'troubled' && outcome(call) === 'answered' && call.attempts < 2) return false
     if (limits !== null && call.durationMs < (limits.get(call.service) ?? Number.POSITIVE_INFINITY)) return false
     if (q === '') return true
     const tries = call.tries.map((attempt) => `${attempt.instance} ${attempt.errorCode ?? ''}`).join(' ')
     return `${call.requestId} ${call.model} ${call.instance} ${call.errorCode ?? ''} ${call.httpStatus} ${call.service} ${tries}`.toLowerCase().includes(q)
   })
+}
+
+/** How many of the calls that came after the held ones (both newest first) the filter shows. */
+export function countNew(calls: readonly Call[], held: readonly Call[], filter: Filter): number {
+  const newest = held[0]
+  const known = newest === undefined ? -1 : calls.findIndex((call) => call.requestId === newest.requestId)
+  const after = new Set(known < 0 ? calls : calls.slice(0, known))
+  return after.size === 0 ? 0 : filterCalls(calls, filter).filter((call) => after.has(call)).length
+}
+
+/** The instances that failed before the one that answered; empty where the first did. */
+export function rescuedFrom(call: Call): string[] {
+  const tries = call.tries ?? []
+  const failed = tries.filter((attempt) => attempt.errorCode !== undefined && attempt.errorCode !== '')
+  return outcome(call) === 'answered' && failed.length < tries.length ? failed.map((attempt) => attempt.instance) : []
 }
 
 /** The length of a bar for a duration: logarithmic, 0.1 ms to 100 s. */

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { useVirtualizer } from '@tanstack/react-virtual'
-import { Check, Download, Pause, Play, Search as SearchIcon, X } from 'lucide-react'
+import { ArrowUp, Check, Download, Pause, Play, Search as SearchIcon, X } from 'lucide-react'
 import { memo, useCallback, useEffect, useMemo, useRef, useState, type KeyboardEvent } from 'react'
 import { api, body } from '@/api/client'
 import { monitoringConfig } from '@/api/queries'
@@ -18,7 +18,7 @@ import { Select } from '@/ui/field'
 import { Bar, CodeBox, Name, Segments } from '@/ui/parts'
 import { CaptureBadge } from './contents'
 import { CallDrawer } from './drawer'
-import { filterCalls, logShare } from './filter'
+import { countNew, filterCalls, logShare, rescuedFrom, shown } from './filter'
 
 export default function Calls() {
   const { t, locale } = useI18n()
@@ -37,10 +37,9 @@ export default function Calls() {
   current.current = calls
   useEffect(() => setHeld(hold ? current.current : null), [hold])
   const list = held ?? calls
-  const fresh = held === null || held.length === 0 ? 0 : calls.findIndex((call) => call.requestId === held[0]!.requestId)
-
-  const filter = { q: search.q ?? '', show: oneOf(search.show, ['all', 'failed', 'retried', 'slow'] as const), service: search.service ?? '', model: search.model ?? '' }
+  const filter = { q: search.q ?? '', show: oneOf(search.show, shown), service: search.service ?? '', model: search.model ?? '' }
   const rows = useMemo(() => filterCalls(list, filter), [list, filter.q, filter.show, filter.service, filter.model]) // eslint-disable-line react-hooks/exhaustive-deps -- the parts of the filter
+  const fresh = held === null ? 0 : countNew(calls, held, filter)
   const selected = search.call ?? ''
   const question = new URLSearchParams({ limit: '100', ...(filter.service === '' ? {} : { service: filter.service }), ...(filter.model === '' ? {} : { model: filter.model }), ...(filter.q === '' ? {} : { q: filter.q }), ...(filter.show === 'failed' ? { status: 'error' } : {}) })
   usePageCalls([...(selected === '' ? [] : [{ path: `/api/monitoring/calls/${encodeURIComponent(selected)}` }]), { path: `/api/monitoring/calls?${question.toString()}` }])
@@ -87,6 +86,8 @@ export default function Calls() {
             { value: 'all', label: t('common.all') },
             { value: 'failed', label: t('calls.failed') },
             { value: 'retried', label: t('calls.retried') },
+            // Where a link from another page leads, not one more button for everyone.
+            ...(filter.show === 'troubled' ? [{ value: 'troubled' as const, label: t('calls.troubled') }] : []),
             { value: 'slow', label: t('calls.slow') },
           ]}
           onChange={(value) => setSearch({ show: value === 'all' ? undefined : value })}
@@ -102,18 +103,6 @@ export default function Calls() {
         )}
         <CaptureBadge capture={capture} />
         <span className="grow onlydesk" />
-        {fresh > 0 && (
-          <button
-            type="button"
-            className="btn sm"
-            onClick={() => {
-              setPaused(false)
-              setHeld(paused || inside ? calls : null)
-            }}
-          >
-            {t('calls.new', { n: fresh })}
-          </button>
-        )}
         <button type="button" className="btn" aria-pressed={paused} onClick={() => setPaused(!paused)}>
           {paused ? <Play className="ic s14" aria-hidden /> : <Pause className="ic s14" aria-hidden />}
           {t(paused ? 'calls.resume' : 'calls.pause')}
@@ -129,14 +118,29 @@ export default function Calls() {
           <ErrorNote error={asked.error} title={t('calls.notFound', { n: new Intl.NumberFormat(locale).format(capacity) })} />
         </div>
       )}
+      <div className="callbox" onPointerEnter={() => setInside(true)} onPointerLeave={() => setInside(false)}>
+      {fresh > 0 && (
+        <button
+          type="button"
+          className="btn sm fresh"
+          onClick={() => {
+            setPaused(false)
+            setHeld(paused || inside ? calls : null)
+          }}
+        >
+          <ArrowUp className="ic s14" aria-hidden />
+          {t('calls.new', { n: fresh })}
+        </button>
+      )}
       {rows.length === 0 ? (
         <div className="panel empty">
           <h3>{calls.length === 0 ? t('calls.empty') : t('calls.noMatch')}</h3>
           {calls.length === 0 && <CodeBox fold text={`curl ${location.origin}/v1/chat/completions -H 'Content-Type: application/json' -d '{"model":"demo-chat","messages":[{"role":"user","content":"hi"}]}'`} />}
         </div>
       ) : (
-        <CallTable rows={rows} selected={selected} onOpen={open} onInside={setInside} />
+        <CallTable rows={rows} selected={selected} onOpen={open} />
       )}
+      </div>
     </div>
   )
   // The list keeps its place in the tree, and with it its scroll position.
@@ -151,7 +155,7 @@ export default function Calls() {
 const phoneQuery = '(max-width: 767px)'
 
 /** Only the rows in sight are in the page: 10,000 scroll like ten. */
-function CallTable({ rows, selected, onOpen, onInside }: { rows: readonly Call[]; selected: string; onOpen(id: string): void; onInside(inside: boolean): void }) {
+function CallTable({ rows, selected, onOpen }: { rows: readonly Call[]; selected: string; onOpen(id: string): void }) {
   const { t } = useI18n()
   const box = useRef<HTMLDivElement>(null)
   const [phone, setPhone] = useState(() => matchMedia(phoneQuery).matches)
@@ -196,8 +200,6 @@ function CallTable({ rows, selected, onOpen, onInside }: { rows: readonly Call[]
         ref={box}
         tabIndex={0}
         aria-label={t('nav.calls')}
-        onPointerEnter={() => onInside(true)}
-        onPointerLeave={() => onInside(false)}
         onKeyDown={key}
       >
         <div role="presentation" style={{ height: virtual.getTotalSize(), position: 'relative' }}>
@@ -234,7 +236,7 @@ const CallRow = memo(function CallRow({ call, index, top, selected, onOpen }: { 
       </span>
       <span role="cell" className="c-model min-w-0">{call.model === '' ? '–' : <Name className="font-medium">{call.model}</Name>}</span>
       {tone === '' ? (
-        <code role="cell" className="c-inst muted trunc" title={call.instance}>{call.instance === '' ? '–' : splitId(call.instance).host}</code>
+        <Answerer call={call} />
       ) : (
         <code role="cell" className={`c-inst trunc ${tone}`} title={call.errorCode ?? call.status}>{call.errorCode ?? call.status}</code>
       )}
@@ -248,6 +250,23 @@ const CallRow = memo(function CallRow({ call, index, top, selected, onOpen }: { 
     </div>
   )
 })
+
+/** The instance that answered, behind those that failed before it. */
+function Answerer({ call }: { call: Call }) {
+  const { t } = useI18n()
+  if (call.instance === '') return <code role="cell" className="c-inst muted">–</code>
+  const failed = rescuedFrom(call)
+  const { host } = splitId(call.instance)
+  if (failed.length === 0) return <span role="cell" className="c-inst muted"><Name title={call.instance}>{host}</Name></span>
+  const first = failed.map((id) => splitId(id).host)
+  return (
+    <span role="cell" className="c-inst muted rescued" title={t('calls.rescued', { first: first.join(', '), host })}>
+      <s><Name>{first[0]!}</Name></s>
+      <span className="warn" aria-label={t('calls.then')}>→</span>
+      <Name>{host}</Name>
+    </span>
+  )
+}
 
 function exportCalls(rows: readonly Call[]): void {
   const blob = new Blob([rows.map((row) => JSON.stringify(row)).join('\n') + '\n'], { type: 'application/x-ndjson' })

@@ -5,7 +5,7 @@ import { useState } from 'react'
 import { api, data } from '@/api/client'
 import { serviceTypes } from '@/api/types'
 import { useI18n } from '@/i18n'
-import { ago, rate, shorten, since, stamp } from '@/lib/format'
+import { ago, rate, since, stamp } from '@/lib/format'
 import { oneOf } from '@/lib/url'
 import { useLive, useNow, useStats } from '@/live/context'
 import type { InstanceState } from '@/live/types'
@@ -14,7 +14,7 @@ import { useSearchState } from '@/shell/search'
 import { useToast } from '@/ui/feedback'
 import { TextField } from '@/ui/field'
 import { Confirm } from '@/ui/overlay'
-import { Menu, Segments } from '@/ui/parts'
+import { Menu, Name, Segments } from '@/ui/parts'
 import { BreakerPill, condition } from '@/ui/status'
 
 /** The breaker of each instance, and the hand that may hold it. */
@@ -73,7 +73,7 @@ export function Breakers() {
               <th className="w-[92px]">{t('res.since')}</th>
               <th className="w-[140px]">{t('res.failuresInRow')}</th>
               <th className="w-[104px]">{t('res.lastFailure')}</th>
-              <th className="b-cause w-[190px]">{t('res.lastCause')}</th>
+              <th className="b-cause w-[168px]">{t('res.lastCause')}</th>
               <th className="num w-[66px]">{t('common.reqs')}</th>
               <th className="w-[52px]">
                 <span className="sr-only">{t('common.more')}</span>
@@ -138,10 +138,10 @@ function Row({ instance, requests, onHold, onLetGo }: {
   return (
     <tr>
       <td className="cut b-name">
-        <code className="font-medium" title={instance.id}>
-          {shorten(instance.model, 28)}
-        </code>{' '}
-        <code className="muted">{instance.host}</code>
+        <span className="where" title={instance.id}>
+          <Name className="font-medium">{instance.model}</Name>
+          <Name className="muted">{instance.host}</Name>
+        </span>
       </td>
       <td className="b-state">
         <BreakerPill instance={instance} now={now} />
@@ -161,7 +161,7 @@ function Row({ instance, requests, onHold, onLetGo }: {
         ) : lastError === null ? (
           none
         ) : (
-          <Link to="/calls" search={{ q: instance.id } as never} title={`${lastError.code}: ${lastError.text}`}>
+          <Link to="/calls" search={{ q: instance.id, show: 'troubled' } as never} title={`${lastError.code}: ${lastError.text}`}>
             {lastError.text === '' ? <code>{lastError.code}</code> : lastError.text}
           </Link>
         )}

@@ -6,7 +6,7 @@ import { useI18n } from '@/i18n'
 import { host, percent, shorten } from '@/lib/format'
 import { useLive } from '@/live/context'
 import { ErrorNote } from '@/ui/feedback'
-import { Bar } from '@/ui/parts'
+import { Bar, Name } from '@/ui/parts'
 import { strategyLabel } from '../services/strategies'
 
 /** Expected and actual shares of the models that have more than one instance. */
@@ -58,7 +58,7 @@ export function Shares() {
                     </td>
                     <td className="cut">
                       <Link to="/services" search={{ edit: `${share.service}/${share.instanceId}` } as never}>
-                        <code>{host(share.backend)}</code>
+                        <Name>{host(share.backend)}</Name>
                       </Link>
                     </td>
                     <td className="num">{state?.weight ?? '–'}</td>

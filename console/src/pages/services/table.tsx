@@ -159,10 +159,10 @@ function InstanceRow({ row, stats, version, now, selected, onRemove }: {
       <td className="cut nmtd">
         <button type="button" className="nmad" title={id} onClick={open}>
           <Name className={`font-medium ${enabled ? '' : 'off'}`}>{instance.models?.[0] === 'discover' ? t('services.serves.all') : label(instance)}</Name>
-          <code className="muted trunc">
-            {host(instance.baseUrl)}
-            {(instance.tier ?? 0) > 0 && ` · ${t('services.tierIs', { n: instance.tier ?? 0 })}`}
-          </code>
+          <span className="muted addr">
+            <Name>{host(instance.baseUrl)}</Name>
+            {(instance.tier ?? 0) > 0 && <code>{` · ${t('services.tierIs', { n: instance.tier ?? 0 })}`}</code>}
+          </span>
         </button>
       </td>
       <td className="sttd">{discovers ? (
