@@ -18,7 +18,7 @@ func TestManyStreamsAtOnce(t *testing.T) {
 	const streams = 500
 	a, b := gatewaytest.StartHeldBackend(t), gatewaytest.StartHeldBackend(t)
 	a.Echo, b.Echo = true, true
-	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", a.URL), gatewaytest.Instance("m", b.URL)))
+	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", a.URL), gatewaytest.Instance("m", b.URL))+"limits: {connect-timeout: 2m}\n")
 	before := runtime.NumGoroutine()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
