@@ -36,6 +36,11 @@ describe('the patch bay', () => {
     expect(bay.cables).toHaveLength(3)
   })
 
+  it('gives no share to an instance behind an open breaker', () => {
+    const all = [instance('a', 'x:1', { breaker: 'OPEN' }), instance('a', 'y:1')]
+    expect(layout(all, stats(all), options).jacks.map((jack) => jack.share)).toEqual([0, 0.5])
+  })
+
   it('has one row for each of 16 instances, below their backends', () => {
     const all = Array.from({ length: 16 }, (_, i) => instance(`m${i}`, `h${i % 3}:1`))
     const bay = layout(all, stats(all), options)
@@ -97,18 +102,25 @@ describe('the patch bay', () => {
 })
 
 describe('the status sentence', () => {
+  const now = 1_770_000_000_000
   it('finds all well', () => {
-    expect(assess([instance('a', 'x:1')])).toMatchObject({ services: ['chat'], down: [], models: [], trouble: [] })
+    expect(assess([instance('a', 'x:1')], now)).toMatchObject({ services: ['chat'], down: [], models: [], trouble: [] })
   })
   it('names the model that nobody serves', () => {
-    const result = assess([instance('a', 'x:1'), instance('b', 'x:1', { breaker: 'OPEN' })])
+    const result = assess([instance('a', 'x:1'), instance('b', 'x:1', { breaker: 'OPEN' })], now)
     expect(result.models).toEqual(['b'])
     expect(result.trouble).toHaveLength(1)
   })
   it('does not call a model broken that was switched off', () => {
-    expect(assess([instance('a', 'x:1'), instance('b', 'x:1', { enabled: false })]).models).toEqual([])
+    expect(assess([instance('a', 'x:1'), instance('b', 'x:1', { enabled: false })], now).models).toEqual([])
   })
   it('names the service of which nothing is left', () => {
-    expect(assess([instance('a', 'x:1'), instance('e', 'y:1', { service: 'embedding', health: 'UNHEALTHY' })]).down).toEqual(['embedding'])
+    expect(assess([instance('a', 'x:1'), instance('e', 'y:1', { service: 'embedding', health: 'UNHEALTHY' })], now).down).toEqual(['embedding'])
+  })
+  it('names an instance at which calls fail before its breaker opens, and forgets it soon', () => {
+    const failing = (failures: number, lastFailure: number) => assess([instance('a', 'x:1', { failures, lastFailure })], now).trouble.length
+    expect(failing(2, now - 3000)).toBe(1)
+    expect(failing(1, now - 3000)).toBe(0)
+    expect(failing(2, now - 30_000)).toBe(0)
   })
 })

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { ago, axis, digits, duration, host, niceMax, overhead, percent, quantile, rate, shorten, splitId, tail, text } from '@/lib/format'
+import { ago, axis, digits, duration, host, niceMax, overhead, percent, quantile, rate, shorten, since, span, splitId, tail, text } from '@/lib/format'
 
 describe('durations', () => {
   it.each([
@@ -56,5 +56,10 @@ describe('names', () => {
     expect(ago(now - 9000, now, 'en')).toBe('9 s ago')
     expect(ago(now - 720_000, now, 'zh')).toContain('12')
     expect(ago('nonsense', now, 'en')).toBe('–')
+  })
+  it('say how long, without decimals and in the language of the page', () => {
+    expect([300, 26_100, 660_000, 5_400_000].map((ms) => span(ms, 'en'))).toEqual(['1 s', '26 s', '11 min', '2 h'])
+    expect(span(660_000, 'zh-CN')).toBe('11 分钟')
+    expect(since(0, 26_100, 'zh-CN')).toMatch(/^26 秒/)
   })
 })

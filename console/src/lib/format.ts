@@ -47,11 +47,6 @@ export function duration(ms: number | null | undefined): Reading {
   return { value: (ms / 3_600_000).toFixed(1), unit: 'h' }
 }
 
-/** How long something has lasted, in whole seconds from one on. */
-export function span(ms: number): string {
-  return text(duration(Math.max(1000, Math.round(ms / 1000) * 1000))).replace(/\.\d+/, '')
-}
-
 /** Microseconds below a millisecond, for the gateway's own share of a call. */
 export function overhead(ms: number | null | undefined): Reading {
   if (ms === null || ms === undefined || !Number.isFinite(ms)) return none
@@ -130,6 +125,9 @@ export function since(time: string | number | Date, now: number, lang: string): 
   if (lang === 'en') return `${found.count} ${found.unit[2]}`
   return spaced(new Intl.NumberFormat(lang, { style: 'unit', unit: found.unit[0], unitDisplay: 'short' }).format(found.count))
 }
+
+/** How long something has lasted, in whole units from one second on. */
+export const span = (ms: number, lang: string): string => since(0, Math.max(1000, ms), lang)
 
 /** The middle of a long name is left out: the tails tell models apart. */
 export function shorten(name: string, max = 28): string {

@@ -125,6 +125,7 @@ export class Feed {
     // What was counted in the state before says nothing about the new one.
     const changed = (instance: InstanceState): InstanceState => ({
       ...instance, breaker: to as InstanceState['breaker'], forced, stateSince: at, successes: 0,
+      failures: to === 'OPEN' && !forced ? Math.max(instance.failures, instance.failureThreshold) : instance.failures,
       nextRetry: to === 'OPEN' && !forced ? at + instance.breakerTimeout : null,
     })
     const instances = this.latest.instances.map((instance) => (instance.id === instanceId && instance.service === service ? changed(instance) : instance))

@@ -5,7 +5,7 @@ import { useEffect, useMemo, useState } from 'react'
 import { info } from '@/api/queries'
 import { useI18n, type Language } from '@/i18n'
 import { useLive, useNow } from '@/live/context'
-import { duration, span, text } from '@/lib/format'
+import { since, span } from '@/lib/format'
 import { BreakerGlyph, Mark } from '@/ui/glyphs'
 import { Kbd, Menu } from '@/ui/parts'
 import { ApiCalls, ApiCallsContext, type ApiCall } from './api-calls'
@@ -98,7 +98,7 @@ function NavLink({ page, path, open }: { page: Page; path: string; open: number 
 }
 
 function Sidebar({ path }: { path: string }) {
-  const { t } = useI18n()
+  const { t, locale } = useI18n()
   const open = useOpenBreakers()
   const seen = usePages()
   const { data } = useQuery(info)
@@ -122,7 +122,7 @@ function Sidebar({ path }: { path: string }) {
         <code>{location.host}</code>
         <div>
           {data?.version ?? '–'}
-          {data?.startedAt !== undefined && data.startedAt !== null && ` · ${t('nav.up', { age: text(duration(now - data.startedAt)) })}`}
+          {data?.startedAt !== undefined && data.startedAt !== null && ` · ${t('nav.up', { age: since(data.startedAt, now, locale) })}`}
         </div>
       </div>
     </div>
@@ -165,14 +165,14 @@ function Tabbar({ path }: { path: string }) {
 }
 
 function LiveDot() {
-  const { t } = useI18n()
+  const { t, locale } = useI18n()
   const { connection } = useLive()
   const now = useNow()
   useEffect(() => {
     document.documentElement.classList.toggle('stale', connection.kind === 'stale')
   }, [connection.kind])
   const left = 'retryAt' in connection ? Math.max(0, Math.ceil((connection.retryAt - now) / 1000)) : 0
-  const age = 'since' in connection ? span(now - connection.since) : ''
+  const age = 'since' in connection ? span(now - connection.since, locale) : ''
   const words = {
     connecting: t('live.connecting'),
     live: t('live.live'),

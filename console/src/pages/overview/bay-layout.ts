@@ -179,7 +179,8 @@ function placeJacks(
     const total = (byModel.get(modelKey(instance)) ?? []).reduce((sum, other) => sum + statOf(other).requests, 0)
     return {
       key: jackKey(instance), instances: [instance], host: instance.host, folded: false, stat,
-      share: total === 0 ? null : stat.requests / total, kind: kinds.get(jackKey(instance))!,
+      // What an instance had in the last minute is not what it gets behind an open breaker.
+      share: total === 0 ? null : instance.breaker === 'OPEN' ? 0 : stat.requests / total, kind: kinds.get(jackKey(instance))!,
     }
   }
   if (how.tall) {

@@ -1,6 +1,6 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query'
 import { Zap } from 'lucide-react'
-import { useRef, useState } from 'react'
+import { useEffect, useRef, useState } from 'react'
 import { toError } from '@/api/client'
 import { info } from '@/api/queries'
 import type { DemoState } from '@/api/types'
@@ -42,13 +42,25 @@ function Bar() {
   const ids = (snapshot?.instances ?? []).filter((instance) => instance.service === 'chat' && instance.enabled).map((instance) => instance.id)
   const [picked, setPicked] = useState('')
   const id = ids.includes(picked) ? picked : (ids[0] ?? '')
-  const fault = state.data?.faults.find((one) => one.instanceId === id)
+  // The state is asked for every few seconds; an end that has passed is known before.
+  const fault = state.data?.faults.find((one) => one.instanceId === id && (!one.until || Date.parse(one.until) > now))
   const left = fault?.until ? Math.max(0, Math.ceil((Date.parse(fault.until) - now) / 1000)) : 0
   const set = (kind: 'down' | 'none') => change.mutate(() => ask('/api/demo/fault', { instanceId: id, fault: kind }), { onSuccess: () => markStep('break') })
   const button = useRef<HTMLButtonElement>(null)
+  const [pointed, setPointed] = useState(false)
+  useEffect(() => {
+    if (!pointed) return
+    const timer = setTimeout(() => setPointed(false), 2000)
+    return () => clearTimeout(timer)
+  }, [pointed])
+  const pointAtButton = () => {
+    button.current?.scrollIntoView({ block: 'nearest' })
+    button.current?.focus({ preventScroll: true })
+    setPointed(true)
+  }
   const broken = (snapshot?.instances ?? []).find((instance) => instance.service === 'chat' && instance.id === id)
   // From the button to the moment at which the breaker is closed again, what is seen below is said here.
-  const said = broken === undefined ? null : broken.breaker === 'OPEN' && !broken.forced ? 'demo.isOpen' : broken.breaker === 'HALF_OPEN' ? 'demo.isHalf' : fault !== undefined ? 'demo.fails' : null
+  const said = broken === undefined ? null : broken.breaker === 'OPEN' && !broken.forced ? (fault === undefined ? 'demo.isWell' : 'demo.isOpen') : broken.breaker === 'HALF_OPEN' ? 'demo.isHalf' : fault !== undefined ? 'demo.fails' : null
   const others = (snapshot?.instances ?? []).filter((instance) => instance.service === 'chat' && instance.model === broken?.model).length - 1
   return (
     <div className="panel demobar">
@@ -60,7 +72,7 @@ function Bar() {
         <span className="grow" />
         <Select label={t('demo.instance')} value={id} options={ids.map((value) => ({ value, label: value.replace(/@https?:\/\//, ' · ') }))} onChange={setPicked} />
         {fault === undefined ? (
-          <button ref={button} type="button" className="btn breaks" title={denied ?? t('demo.breakHint')} disabled={id === '' || change.isPending} onClick={() => set('down')}>
+          <button ref={button} type="button" className={`btn breaks ${pointed ? 'pointed' : ''}`} title={denied ?? t('demo.breakHint')} disabled={id === '' || change.isPending} onClick={() => set('down')}>
             <Zap className="ic s14" aria-hidden />
             {t('demo.break')}
           </button>
@@ -70,12 +82,17 @@ function Bar() {
           </button>
         )}
       </Guard>
-      {said !== null && broken !== undefined && (
-        <p className="said" role="status">
+      {/* The line is there before there is anything to say, so that nothing below it moves. */}
+      <p className="said" role="status">
+        {said === null || broken === undefined ? (
+          <span className="muted">{t('demo.breakHint')}</span>
+        ) : (
+          <>
           {t(said, { id: splitId(id).host, n: broken.failureThreshold, failures: broken.failures, k: broken.successThreshold, successes: broken.successes })} {t(others > 0 ? 'demo.others' : 'demo.alone', { model: broken.model })}
-        </p>
-      )}
-      <FirstSteps demo onBreak={() => button.current?.focus()} />
+          </>
+        )}
+      </p>
+      <FirstSteps demo onBreak={pointAtButton} />
       {change.error !== null && <ErrorNote error={change.error} />}
     </div>
   )

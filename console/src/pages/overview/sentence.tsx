@@ -25,7 +25,7 @@ export function StatusSentence() {
       </div>
     )
   }
-  const { services, down, models, trouble } = assess(snapshot.instances)
+  const { services, down, models, trouble } = assess(snapshot.instances, now)
   const n = services.length
   let title: ReactNode
   if (n > 0 && down.length === n) title = t('overview.noneAnswer')
@@ -52,6 +52,7 @@ export function StatusSentence() {
     }
     if (instance.breaker === 'OPEN') return <T key={key} k="overview.openedNow" v={{ model }} />
     if (instance.breaker === 'HALF_OPEN') return <T key={key} k="overview.trial" v={{ model }} />
+    if (instance.health !== 'UNHEALTHY') return <T key={key} k="overview.failing" v={{ model, n: instance.failures, k: instance.failureThreshold }} />
     return <T key={key} k="overview.unreachable" v={{ host: <Name>{instance.host}</Name> }} />
   })
   // Chinese has no space between sentences.
@@ -64,7 +65,7 @@ export function StatusSentence() {
     // What was true then may not be true now, so that is said first.
     return (
       <div className="grow" data-stale>
-        <h2>{t('overview.stale', { age: span(now - connection.since) })}</h2>
+        <h2>{t('overview.stale', { age: span(now - connection.since, locale) })}</h2>
         <p>
           <T k="overview.staleThen" v={{ said: title }} />
         </p>

@@ -10,6 +10,7 @@ import type { InstanceState } from '@/live/types'
 import { usePageCalls } from '@/shell/api-calls'
 import { usePageFact } from '@/shell/fact'
 import { useSearchState } from '@/shell/search'
+import { useMe } from '@/shell/session'
 import { SecretField, Select, SelectField } from '@/ui/field'
 import { HealthGlyph } from '@/ui/glyphs'
 import { CopyButton, Segments, Toggle } from '@/ui/parts'
@@ -143,11 +144,12 @@ export default function Playground() {
 
 function KeyField() {
   const { t } = useI18n()
+  const me = useMe()
   const [key, setKey] = useState(gatewayKey)
   return (
     <SecretField
-      label={t('pg.key')}
-      hint={t('pg.keyHint')}
+      label={t(me?.securityEnabled === false ? 'pg.keyOptional' : 'pg.key')}
+      hint={t(me?.securityEnabled === false ? 'pg.keyOptionalHint' : 'pg.keyHint')}
       value={key}
       onChange={(value) => {
         setKey(value)

@@ -193,7 +193,7 @@ function InstanceRow({ row, stats, version, now, selected, onRemove }: {
         </span>
       </td>
       <td className="num shtd" title={share?.reason}>
-        <b className="font-semibold">{percent(share?.share, 0)}</b>
+        <b className="font-semibold">{percent(row.state?.breaker === 'OPEN' ? 0 : share?.share, 0)}</b>
         <span className="muted lo"> / {percent(share?.expectedShare, 0)}</span>
       </td>
       <td className="num lo">{rate(stat.requests === 0 ? null : stat.rate)}</td>

@@ -1,11 +1,11 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
-import { Download, TriangleAlert } from 'lucide-react'
+import { Download, TriangleAlert, Undo2 } from 'lucide-react'
 import { useMemo, useState } from 'react'
 import { api, data } from '@/api/client'
 import { useEdit } from '@/api/mutations'
 import { versionConfig, versionDiff, versions } from '@/api/queries'
 import type { Difference, Version } from '@/api/types'
-import { useI18n, type Key } from '@/i18n'
+import { useI18n, type I18n, type Key } from '@/i18n'
 import { ago, rate, since, splitId, stamp } from '@/lib/format'
 import { maskSecrets, yamlLines } from '@/lib/yaml'
 import { oneOf } from '@/lib/url'
@@ -25,6 +25,14 @@ const origins: Record<string, Key> = {
   rollback: 'ver.origin.rollback',
   import: 'ver.origin.import',
   reset: 'ver.origin.reset',
+}
+
+/** What the gateway writes of the first version. */
+const fromFile = 'read from the configuration file'
+
+/** Who made a change; two names are those of the gateway itself. */
+function personOf(t: I18n['t'], name: string): string {
+  return name === 'open' ? t('ver.author.open') : name === 'system' ? t('ver.author.system') : name
 }
 
 export default function Versions() {
@@ -73,7 +81,7 @@ function VersionList({ list, selected, onSelect }: { list: Version[]; selected: 
               <span title={stamp(version.createdAt)}>{ago(version.createdAt, now, locale)}</span>
               <span className="trunc">
                 {t(origins[version.origin] ?? 'ver.origin.api')}
-                {version.author !== '' && t('common.comma') + version.author}
+                {version.author !== '' && t('common.comma') + personOf(t, version.author)}
               </span>
               {version.current && (
                 <span className="tag" title={version.activatedAt == null ? undefined : stamp(version.activatedAt)}>
@@ -81,11 +89,33 @@ function VersionList({ list, selected, onSelect }: { list: Version[]; selected: 
                 </span>
               )}
             </span>
-            <span className="vsum">{version.summary}</span>
+            <span className="vsum">{version.summary === fromFile ? t('ver.fromFile') : version.summary}</span>
+            <Comings version={version} />
           </span>
         </button>
       ))}
     </div>
+  )
+}
+
+/** A version that came into force again after others leaves a trace of it. */
+function Comings({ version }: { version: Version }) {
+  const { t, locale } = useI18n()
+  const now = useNow(10_000)
+  const again = (version.activations ?? []).filter((coming, index) => index > 0 || (coming.replaced ?? 0) > version.version).toReversed()
+  if (again.length === 0) return null
+  const say = (coming: (typeof again)[number]) => {
+    const values = { ago: ago(coming.at, now, locale), by: coming.by === undefined ? '–' : personOf(t, coming.by), from: coming.replaced ?? '–' }
+    return t((coming.replaced ?? 0) > version.version ? 'ver.rolledBack' : 'ver.applied', values)
+  }
+  return (
+    <span className="vback" title={again.map((coming) => `${stamp(coming.at)} · ${say(coming)}`).join('\n')}>
+      <Undo2 className="ic s14" aria-hidden />
+      <span>
+        {say(again[0]!)}
+        {again.length > 1 && ` ${t('ver.moreTimes', { n: again.length - 1 })}`}
+      </span>
+    </span>
   )
 }
 
