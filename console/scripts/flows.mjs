@@ -273,13 +273,19 @@ const flows = {
     assert.equal((await instances())[0].weight, 7)
   },
   'roll back in two clicks': async (page) => {
+    const [one] = await instances()
+    const edited = await call('PUT', '/api/config/instance/update/chat', { instanceId: `${one.name}@${one.baseUrl}`, instance: { weight: 6 } })
+    assert.equal(edited.status, 200)
+    const from = (await call('GET', '/api/config/version/current')).body.data
     await page.goto(`${base}versions?version=1`)
     await page.getByRole('button', { name: 'Roll back to version 1' }).click()
     const began = Date.now()
     await page.getByRole('button', { name: 'Confirm: roll back to version 1' }).click()
     await page.locator('.toast').waitFor()
     assert.equal((await instances())[0].weight, 1)
-    return `in force after ${Date.now() - began} ms`
+    const took = Date.now() - began
+    await page.getByText(`Rolled back to it from version ${from}`).waitFor()
+    return `in force after ${took} ms`
   },
   'names: aliases and fallbacks, errors at their rows, a conflict as a diff': async (page) => {
     await page.goto(`${base}services?policy=chat`)
