@@ -121,3 +121,13 @@ func HashOf(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
 	return hex.EncodeToString(sum[:])
 }
+
+// ShortTimeouts is the section of limits for a backend that takes a step: timeouts that
+// end soon if it falls silent, and nothing for any other, because a slow machine must
+// not be taken for a silent backend.
+func ShortTimeouts(step simulator.Step) string {
+	if step.Hang || step.Stop == simulator.StopStall || max(step.HeaderDelay, step.FirstDelay) >= Never {
+		return "limits: {first-byte-timeout: 300ms, idle-timeout: 300ms}\n"
+	}
+	return ""
+}

@@ -85,7 +85,7 @@ func TestNoFailoverAfterTheFirstEvent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a, b := gatewaytest.StartBackend(t, step), gatewaytest.StartBackend(t)
-			r := gatewaytest.Start(t, gatewaytest.PoolYAML(a, b)+"limits: {idle-timeout: 300ms}\n")
+			r := gatewaytest.Start(t, gatewaytest.PoolYAML(a, b)+gatewaytest.ShortTimeouts(step))
 			answer := r.Chat(gatewaytest.StreamHi).Succeeds(t)
 			events := gatewaytest.EventsOf(t, answer.Body)
 			gatewaytest.ErrorOf(t, events[len(events)-1])

@@ -77,11 +77,7 @@ func TestWhatCountsAsAFailure(t *testing.T) {
 	}
 	counted := func(t *testing.T, step simulator.Step, body string) breaker.State {
 		b := gatewaytest.StartBackend(t, step)
-		yaml := gatewaytest.BreakerYAML("failure-threshold: 1", b)
-		if step.Hang || step.Stop == simulator.StopStall { // elsewhere a slow machine would count
-			yaml += "limits: {first-byte-timeout: 200ms, idle-timeout: 200ms}\n"
-		}
-		r := gatewaytest.Start(t, yaml)
+		r := gatewaytest.Start(t, gatewaytest.BreakerYAML("failure-threshold: 1", b)+gatewaytest.ShortTimeouts(step))
 		r.Chat(body)
 		gatewaytest.Eventually(t, "the call is settled", func() bool { return r.Instances("m")[0].InFlight() == 0 })
 		return breakerState(r)

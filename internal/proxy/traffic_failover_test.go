@@ -139,9 +139,9 @@ func TestTimeoutsOfThePhases(t *testing.T) {
 		{"first byte, instance", mute, "", "", "timeouts: {first-byte: 200ms}", gatewaytest.StreamHi, false},
 		{"idle, service", stuck, "", "timeouts: {idle: 200ms}", "", gatewaytest.StreamHi, true},
 		{"idle, instance", stuck, "idle-timeout: 1h", "", "timeouts: {idle: 200ms}", gatewaytest.StreamHi, true},
-		{"total, gateway", slow, "total-timeout: 300ms", "", "", gatewaytest.StreamHi, true},
-		{"total, service", slow, "", "timeouts: {total: 300ms}", "", gatewaytest.StreamHi, true},
-		{"total, instance", slow, "", "", "timeouts: {total: 300ms}", gatewaytest.StreamHi, true},
+		{"total, gateway", slow, "total-timeout: 1s", "", "", gatewaytest.StreamHi, true},
+		{"total, service", slow, "", "timeouts: {total: 1s}", "", gatewaytest.StreamHi, true},
+		{"total, instance", slow, "", "", "timeouts: {total: 1s}", gatewaytest.StreamHi, true},
 		{"total, no answer", mute, "", "timeouts: {total: 300ms}", "", gatewaytest.PlainHi, false},
 	} {
 		t.Run(row.name, func(t *testing.T) {

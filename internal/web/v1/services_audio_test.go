@@ -127,7 +127,7 @@ func TestSpeechThatBreaksOff(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := gatewaytest.StartBackend(t, row.step)
-			r := gatewaytest.Start(t, gatewaytest.ServiceYAML("tts", gatewaytest.Instance("m", b.URL()))+"limits: {idle-timeout: 300ms}\n")
+			r := gatewaytest.Start(t, gatewaytest.ServiceYAML("tts", gatewaytest.Instance("m", b.URL()))+gatewaytest.ShortTimeouts(row.step))
 			answer := r.Post("/v1/audio/speech", `{"model":"m","input":"a b c d e f g h","voice":"v","response_format":"pcm"}`)
 			if answer.Status != http.StatusOK || answer.Err == nil || errors.Is(answer.Err, io.EOF) && !errors.Is(answer.Err, io.ErrUnexpectedEOF) {
 				t.Errorf("status %d, %d bytes, ended with %v", answer.Status, len(answer.Body), answer.Err)

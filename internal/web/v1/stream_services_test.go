@@ -121,7 +121,7 @@ func TestEventsOfOtherServicesThatBreakOff(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				b := gatewaytest.StartBackend(t, row.step)
-				r := gatewaytest.Start(t, gatewaytest.ServiceYAML(w.Name, gatewaytest.Instance("m", b.URL()))+"limits: {idle-timeout: 300ms}\n")
+				r := gatewaytest.Start(t, gatewaytest.ServiceYAML(w.Name, gatewaytest.Instance("m", b.URL()))+gatewaytest.ShortTimeouts(row.step))
 				answer := send(r, w, w.Asked).Succeeds(t)
 				rest, ok := strings.CutPrefix(answer.Body, w.First)
 				fault, whole := strings.CutPrefix(rest, "data: ")

@@ -83,7 +83,7 @@ func TestFailureBeforeTheFirstEventIsAStatus(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := gatewaytest.StartBackend(t, test.step)
-			r := gatewaytest.Start(t, gatewaytest.PoolYAML(b)+"limits: {first-byte-timeout: 300ms}\n")
+			r := gatewaytest.Start(t, gatewaytest.PoolYAML(b)+gatewaytest.ShortTimeouts(test.step))
 			answer := r.Chat(gatewaytest.StreamHi)
 			code := test.code
 			if code == "" { // the bytes do not tell which of the two it was
@@ -133,7 +133,7 @@ func testFailureAfterTheFirstEventIsAnErrorEvent(t *testing.T) {
 				test.step.Text = long
 			}
 			b := gatewaytest.StartBackend(t, test.step)
-			r := gatewaytest.Start(t, gatewaytest.PoolYAML(b)+"limits: {idle-timeout: 300ms}\n")
+			r := gatewaytest.Start(t, gatewaytest.PoolYAML(b)+gatewaytest.ShortTimeouts(test.step))
 			answer := r.Chat(gatewaytest.StreamHi).Succeeds(t)
 			events := gatewaytest.EventsOf(t, answer.Body)
 			last := events[len(events)-1]

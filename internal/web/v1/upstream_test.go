@@ -235,7 +235,7 @@ func TestBackendThatIsTooSlow(t *testing.T) {
 			t.Parallel()
 			gatewaytest.Both(t, func(t *testing.T, body string) {
 				b := gatewaytest.StartBackend(t, step)
-				r := gatewaytest.Start(t, gatewaytest.PoolYAML(b)+"limits: {first-byte-timeout: 300ms, idle-timeout: 300ms}\n")
+				r := gatewaytest.Start(t, gatewaytest.PoolYAML(b)+gatewaytest.ShortTimeouts(step))
 				begun := time.Now()
 				r.Chat(body).FailsWith(t, http.StatusGatewayTimeout, "api_error", "upstream_timeout", "")
 				if took := time.Since(begun); took < 250*time.Millisecond {
@@ -259,7 +259,7 @@ func TestBackendThatAcceptsNoConnections(t *testing.T) {
 	})
 	t.Run("goes to the sibling", func(t *testing.T) {
 		b := gatewaytest.StartBackend(t)
-		r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", "http://"+address), gatewaytest.Instance("m", b.URL()))+"limits: {connect-timeout: 200ms}\n")
+		r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", "http://"+address, "timeouts: {connect: 200ms}"), gatewaytest.Instance("m", b.URL())))
 		if answer := r.Chat(gatewaytest.PlainHi).Succeeds(t); answer.Header.Get("X-Router-Attempts") != "2" {
 			t.Errorf("attempts %q", answer.Header.Get("X-Router-Attempts"))
 		}
