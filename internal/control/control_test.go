@@ -84,11 +84,23 @@ func add(name string) func(*config.Document) error {
 
 func mustChange(t fataler, b *bench, edit func(*config.Document) error) Result {
 	t.Helper()
-	result, err := b.Apply(t.Context(), Change{Origin: FromAPI, Author: "test"}, edit)
+	result, err := again(t, func() (Result, error) {
+		return b.Apply(t.Context(), Change{Origin: FromAPI, Author: "test"}, edit)
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return result
+}
+
+// again makes a change of a shared configuration again for as long as the machine is so
+// busy that the database does not answer in time.
+func again(t fataler, change func() (Result, error)) (Result, error) {
+	result, err := change()
+	for errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrUnconfirmed) && t.Context().Err() == nil {
+		result, err = change()
+	}
+	return result, err
 }
 
 func TestVersionNumbersAreNeverUsedTwice(t *testing.T) {

@@ -99,11 +99,9 @@ func TestParallelWritersOfASharedConfigurationLoseNothing(t *testing.T) {
 	for i, b := range []*bench{one, two} {
 		writers.Go(func() {
 			for n := range each {
-				result, err := b.Apply(t.Context(), Change{Origin: FromAPI}, add(fmt.Sprintf("writer%d-%d", i, n)))
-				for errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrUnconfirmed) && t.Context().Err() == nil {
-					// The machine is so busy that the database did not answer in time.
-					result, err = b.Apply(t.Context(), Change{Origin: FromAPI}, add(fmt.Sprintf("writer%d-%d", i, n)))
-				}
+				result, err := again(t, func() (Result, error) {
+					return b.Apply(t.Context(), Change{Origin: FromAPI}, add(fmt.Sprintf("writer%d-%d", i, n)))
+				})
 				if err != nil {
 					t.Errorf("writer %d: %v", i, err)
 					return
@@ -155,7 +153,7 @@ func TestASharedChangeIsEffectiveEverywhereWithinASecond(t *testing.T) {
 		t.Errorf("half of the changes took longer than %v", took[len(took)/2])
 	}
 
-	if _, err := two.Use(t.Context(), Change{}, 3); err != nil {
+	if _, err := again(t, func() (Result, error) { return two.Use(t.Context(), Change{}, 3) }); err != nil {
 		t.Fatal(err)
 	}
 	soon(t, "the rollback arrives", func() bool { return one.Version() == 3 && !has(one, "model5")() })
