@@ -289,11 +289,9 @@ modules:
 # all but the passes when something failed.
 report = grep '^ok' $(1) || true; else grep -Ev '^(=== |PASS$$|\?)|^ *--- (PASS|SKIP)' $(1); exit 1; fi
 
-# Toxiproxy is built first: several packages need it, and would build it side by side.
 .PHONY: unit
 unit:
 	@mkdir -p bin
-	@go tool -modfile=tools/go.mod -n github.com/Shopify/toxiproxy/v2/cmd/server >/dev/null 2>&1 || true
 	@race=; \
 	if command -v $$(go env CC) >/dev/null; then race=-race; export CGO_ENABLED=1; \
 	else $(call skip,race detector: no C compiler); fi; \

@@ -1,107 +1,99 @@
 package storetest
 
 import (
-	"bytes"
-	"context"
-	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
-	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
-
-	"github.com/go-json-experiment/json"
 )
 
-// Faults is a Toxiproxy between a test and a server.
+// Faults is a proxy between a test and a server. A fault holds for all
+// connections, open and new, until the next one or until Heal.
 type Faults struct {
 	URL     string // of the server, by way of the proxy
 	Address string
 
-	t        testing.TB
 	upstream string
-	proxy    *Server
+	running  sync.WaitGroup
+
+	mu    sync.Mutex
+	fault *fault
+	links map[*link]struct{}
+}
+
+// fault is what happens to the bytes that the server sends. The zero value lets
+// them pass.
+type fault struct {
+	late    time.Duration // they arrive so much later
+	swallow bool          // they do not arrive
+	tear    bool          // the connection ends after some of them
+	after   int           // so many
+	cut     bool          // there is no connection
+	over    chan struct{} // closed when another fault takes its place
+}
+
+// link is one connection through the proxy. Its fields below the connections
+// belong to the goroutine that passes on what the server sends, but for lost, which
+// the mutex of Faults guards.
+type link struct {
+	client, server net.Conn
+	lost           bool   // some bytes were swallowed
+	under          *fault // what passed counts for
+	passed         int    // bytes
+}
+
+// piece is what one read returned.
+type piece struct {
+	bytes []byte
+	at    time.Time
 }
 
 // Between starts a proxy in front of a server.
 func Between(t testing.TB, s *Server) *Faults {
 	t.Helper()
-	host, port := freePort(t)
-	binary := toxiproxy(t)
-	proxy := &Server{t: t, Address: net.JoinHostPort(host, port)}
-	proxy.URL = "http://" + proxy.Address
-	proxy.command = func() *exec.Cmd {
-		return exec.CommandContext(context.Background(), binary, "-host", host, "-port", port)
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
 	}
-	f := &Faults{t: t, upstream: s.Address, proxy: proxy, Address: FreeAddress(t)}
-	for f.Address == proxy.Address { // what was free a moment ago may be given again
-		f.Address = FreeAddress(t)
+	f := &Faults{
+		Address:  listener.Addr().String(),
+		upstream: s.Address,
+		fault:    &fault{over: make(chan struct{})},
+		links:    make(map[*link]struct{}),
 	}
 	f.URL = strings.Replace(s.URL, s.Address, f.Address, 1)
-	proxy.ready = f.create
-	proxy.Start()
+	f.running.Go(func() { f.accept(listener) })
+	t.Cleanup(func() {
+		_ = listener.Close() // this is all that ends accept
+		f.Cut()
+		f.running.Wait()
+	})
 	return f
 }
 
-// create makes the way to the server.
-func (f *Faults) create(ctx context.Context) error {
-	return f.call(ctx, "/proxies", map[string]any{"name": "store", "listen": f.Address, "upstream": f.upstream, "enabled": true})
-}
-
-// toxiproxy returns the path of the proxy, which the tools of this project have.
-func toxiproxy(t testing.TB) string {
-	t.Helper()
-	mod, err := exec.CommandContext(t.Context(), "go", "env", "GOMOD").Output()
-	if err != nil {
-		t.Skip("there is no go command to build Toxiproxy with")
-	}
-	tools := filepath.Join(filepath.Dir(strings.TrimSpace(string(mod))), "tools", "go.mod")
-	build := exec.CommandContext(t.Context(), "go", "tool", "-modfile="+tools, "-n", "github.com/Shopify/toxiproxy/v2/cmd/server")
-	// As make does it, also for tests that run with the race detector and so with cgo:
-	// else all that it consists of would be compiled once more.
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	path, err := build.Output()
-	if err != nil {
-		t.Skip("Toxiproxy cannot be built")
-	}
-	return strings.TrimSpace(string(path))
-}
-
 // Slow delays everything that the server says.
-func (f *Faults) Slow(by time.Duration) {
-	f.t.Helper()
-	f.toxic("latency", map[string]any{"latency": by.Milliseconds()})
-}
+func (f *Faults) Slow(by time.Duration) { f.put(fault{late: by}) }
 
 // Swallow drops everything that the server says, with the connection open.
-func (f *Faults) Swallow() {
-	f.t.Helper()
-	f.toxic("timeout", map[string]any{"timeout": 0})
-}
+func (f *Faults) Swallow() { f.put(fault{swallow: true}) }
 
 // Tear ends a connection where the server would say the given number of bytes
 // more: it has done what it was told, and nobody hears of it.
-func (f *Faults) Tear(after int) {
-	f.t.Helper()
-	f.toxic("limit_data", map[string]any{"bytes": after})
-}
+func (f *Faults) Tear(after int) { f.put(fault{tear: true, after: after}) }
 
 // Cut closes every connection and lets none through.
-func (f *Faults) Cut() {
-	f.t.Helper()
-	f.tell("/proxies/store", map[string]any{"enabled": false})
-}
+func (f *Faults) Cut() { f.put(fault{cut: true}) }
+
+// Heal takes the fault back. Connections that have lost something end.
+func (f *Faults) Heal() { f.put(fault{}) }
 
 // Any makes one fault of these, or none.
 //
 //nolint:gosec // which fault it is need not be a secret
 func (f *Faults) Any() {
-	f.t.Helper()
 	switch rand.N(5) {
 	case 0:
 		f.Slow(rand.N(200 * time.Millisecond))
@@ -114,49 +106,126 @@ func (f *Faults) Any() {
 	}
 }
 
-// Heal takes all faults back. The proxy can lock itself up over a fault that is
-// in use; then it is replaced.
-func (f *Faults) Heal() {
-	f.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-	defer cancel()
-	if f.call(ctx, "/reset", nil) != nil {
-		f.proxy.Kill()
-		f.proxy.Start()
+func (f *Faults) put(next fault) {
+	next.over = make(chan struct{})
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	close(f.fault.over)
+	f.fault = &next
+	for l := range f.links {
+		if next.cut || l.lost && !next.swallow {
+			l.close()
+		}
 	}
 }
 
-func (f *Faults) toxic(kind string, attributes map[string]any) {
-	f.t.Helper()
-	f.tell("/proxies/store/toxics", map[string]any{"type": kind, "stream": "downstream", "toxicity": 1, "attributes": attributes})
-}
-
-func (f *Faults) tell(path string, body map[string]any) {
-	f.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	if err := f.call(ctx, path, body); err != nil {
-		f.t.Fatal(err)
+func (f *Faults) accept(listener net.Listener) {
+	for {
+		client, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		f.running.Go(func() { f.serve(client) })
 	}
 }
 
-func (f *Faults) call(ctx context.Context, path string, body map[string]any) error {
-	text, err := json.Marshal(body)
+// serve connects a client with the server until one of them, or a fault, ends it.
+func (f *Faults) serve(client net.Conn) {
+	server, err := (&net.Dialer{Timeout: patience}).Dial("tcp", f.upstream)
 	if err != nil {
-		return err
+		_ = client.Close() // the client sees that there is no server
+		return
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, f.proxy.URL+path, bytes.NewReader(text))
-	if err != nil {
-		return err
+	l := &link{client: client, server: server}
+	defer l.close()
+	if !f.add(l) {
+		return
 	}
-	response, err := http.DefaultClient.Do(request) //nolint:forbidigo // a test's client
-	if err != nil {
-		return err
+	defer f.remove(l)
+	f.running.Go(func() {
+		defer l.close()
+		_, _ = io.Copy(server, client) // why it ended does not matter
+	})
+	pieces := make(chan piece, 1024)
+	f.running.Go(func() { l.read(pieces) })
+	for p := range pieces {
+		if !f.pass(l, p) {
+			l.close() // which ends read, and so this loop
+		}
 	}
-	defer response.Body.Close()
-	said, err := io.ReadAll(response.Body)
-	if err == nil && response.StatusCode >= http.StatusMultipleChoices {
-		err = fmt.Errorf("%s: %s %s", path, response.Status, said)
+}
+
+// add reports whether a connection may be.
+func (f *Faults) add(l *link) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fault.cut {
+		return false
 	}
-	return err
+	f.links[l] = struct{}{}
+	return true
+}
+
+func (f *Faults) remove(l *link) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.links, l)
+}
+
+// read takes what the server says as it comes, so that a delay is one of each
+// piece and not the sum of those before it.
+func (l *link) read(pieces chan<- piece) {
+	defer close(pieces)
+	for {
+		buffer := make([]byte, 32<<10)
+		n, err := l.server.Read(buffer)
+		if n > 0 {
+			pieces <- piece{buffer[:n], time.Now()}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// pass gives a piece to the client, as the fault of the moment says, and reports
+// whether the connection lives on.
+func (f *Faults) pass(l *link, p piece) bool {
+	for {
+		now := f.faultFor(l)
+		if wait := now.late - time.Since(p.at); wait > 0 {
+			select {
+			case <-time.After(wait):
+			case <-now.over:
+				continue
+			}
+		}
+		switch {
+		case now.swallow:
+			return true
+		case now.tear && l.passed+len(p.bytes) > now.after:
+			_, _ = l.client.Write(p.bytes[:now.after-l.passed]) // the connection ends in any case
+			return false
+		}
+		l.passed += len(p.bytes)
+		_, err := l.client.Write(p.bytes)
+		return err == nil
+	}
+}
+
+// faultFor returns the fault of the moment for the next piece of a connection.
+func (f *Faults) faultFor(l *link) *fault {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if l.under != f.fault {
+		l.under, l.passed = f.fault, 0
+	}
+	l.lost = l.lost || f.fault.swallow
+	return f.fault
+}
+
+// close ends both connections. It may be called more than once.
+func (l *link) close() {
+	_ = l.client.Close()
+	_ = l.server.Close()
 }
