@@ -17,6 +17,9 @@ type Failure struct {
 	Message string
 	// Code and Type are those of the error where they are strings in OpenAI's shape.
 	Code, Type string
+	// DetailCode is details.error_code of an error in Anthropic's shape, by which its
+	// clients decide how to go on, or empty.
+	DetailCode string
 }
 
 // Error returns what a log may say; the backend's own words are not in it.
@@ -64,6 +67,19 @@ func FailureIn(root jsonscan.Value) error {
 func (f *Failure) readKind(root jsonscan.Value) {
 	v := root.Get("error")
 	f.Code, f.Type = string(v.Get("code").Text()), string(v.Get("type").Text())
+	if code := v.Get("details").Get("error_code").Text(); isCodeWord(code) {
+		f.DetailCode = string(code)
+	}
+}
+
+// longestCode is how long a code may be that is passed on as the backend wrote it.
+const longestCode = 64
+
+// isCodeWord reports whether a text consists of lower-case letters, digits and
+// underscores, as codes do. Other text might hold what callers must not see.
+func isCodeWord(text []byte) bool {
+	return len(text) > 0 && len(text) <= longestCode &&
+		len(bytes.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789_")) == 0
 }
 
 // Failure returns the error that an event is by its name, whatever its data

@@ -1,6 +1,9 @@
 package dialect
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // TestReadFailureFindsTheMessage goes through the shapes of errors that
 // backends send; see also the transcripts with a status.
@@ -45,6 +48,22 @@ func TestFailureSaysNothingOfTheBackendsWords(t *testing.T) {
 	} {
 		if got := (&Failure{Status: status, Message: "secret"}).Error(); got != want {
 			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func TestReadFailureFindsTheCodeInDetails(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{
+		`{"error":{"message":"m","details":{"error_code":"thread_not_found"}}}`:                           "thread_not_found",
+		`{"error":{"message":"m","details":{"error_code":"Bearer sk-1"}}}`:                                "",
+		`{"error":{"message":"m","details":{"error_code":"` + strings.Repeat("x", longestCode+1) + `"}}}`: "",
+		`{"error":{"message":"m","details":{"error_code":7}}}`:                                            "",
+		`{"error":{"message":"m","details":["error_code"]}}`:                                              "",
+		`{"error":"m","details":{"error_code":"elsewhere"}}`:                                              "",
+	} {
+		if got := ReadFailure(404, []byte(body)).DetailCode; got != want {
+			t.Errorf("%s: %q, want %q", body, got, want)
 		}
 	}
 }

@@ -174,6 +174,9 @@ func (c classifier) upstreamError(message string, f *dialect.Failure) *schema.Er
 	if text := c.instance.Target.Clean(f.Message); text != "" {
 		details["upstream_message"] = text
 	}
+	if f.DetailCode != "" {
+		details["error_code"] = f.DetailCode
+	}
 	err.Details = details
 	return err
 }

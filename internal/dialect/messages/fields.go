@@ -24,12 +24,14 @@ const (
 	fieldOutputFormat
 	fieldMCPServers
 	fieldContainer
+	fieldCompaction
+	fieldThread
 	fieldCount
 )
 
 // fieldNames are the names of the fields, in the order of their places.
 var fieldNames = jsonscan.NewNames("model", "messages", "system", "stream", "metadata", "max_tokens", "temperature", "top_p", "top_k",
-	"stop_sequences", "tools", "tool_choice", "thinking", "output_config", "output_format", "mcp_servers", "container")
+	"stop_sequences", "tools", "tool_choice", "thinking", "output_config", "output_format", "mcp_servers", "container", "compaction", "thread")
 
 // fieldsOf returns the fields of the body of a request.
 func fieldsOf(root jsonscan.Value) (f fields) {

@@ -148,11 +148,18 @@ func (Client) Unify(req *schema.Request, into []byte) ([]byte, error) {
 
 // refuse returns an error for fields that only a backend of this dialect can obey.
 func (u *unifier) refuse() *schema.Error {
-	for _, v := range []jsonscan.Value{u.f[fieldMCPServers], u.f[fieldContainer]} {
+	for _, v := range []jsonscan.Value{u.f[fieldMCPServers], u.f[fieldContainer], u.f[fieldCompaction]} {
 		if v.Given() && !v.Empty() {
 			name := string(v.Key())
 			return schema.InvalidValue(name, "'"+name+"' is not supported by the backend of this model.")
 		}
+	}
+	if u.f[fieldThread].Given() {
+		// The messages of a thread are those since its last turn. Clients that know the
+		// code in the details send the request again without a thread.
+		err := schema.InvalidValue("thread", "'thread' is not supported by the backend of this model, which keeps no conversations. Send the whole conversation without it.")
+		err.Details = map[string]any{"error_code": "thread_unsupported_request"}
+		return err
 	}
 	return nil
 }

@@ -272,6 +272,30 @@ func TestMessageBytesPassToAnthropic(t *testing.T) {
 	}
 }
 
+// Clients that keep conversations as threads go on without one when the code in the
+// details says that there are none here, or that the backend has forgotten this one.
+func TestThreadsOfMessages(t *testing.T) {
+	t.Parallel()
+	const body = `{"model":"m","max_tokens":100,"messages":[{"role":"user","content":"hi"}],"thread":{"type":"create"}}`
+	everyMessageBackend(t, gatewaytest.Setup{}, func(t *testing.T, r *gatewaytest.Gateway, b *simulator.Backend) {
+		status, want := 400, "thread_unsupported_request"
+		if strings.HasSuffix(t.Name(), "/anthropic") {
+			r.Do("POST", "/v1/messages", body).Succeeds(t)
+			if sent := gatewaytest.OnlyRequest(t, b); string(sent.Body) != body {
+				t.Errorf("sent %s", sent.Body)
+			}
+			status, want = 404, "thread_not_found"
+			b.Script(simulator.Step{Status: 404, Body: `{"type":"error","error":{"type":"not_found_error","message":"gone","details":{"error_code":"thread_not_found"}}}`})
+		}
+		reply := r.Do("POST", "/v1/messages", body)
+		if reply.Status != status || gatewaytest.At(t, gatewaytest.DecodeObject(t, reply.Body), "error/details/error_code") != want {
+			t.Errorf("%d %s, want %d and the code %s", reply.Status, reply.Body, status, want)
+		}
+		// A null is no thread, as everywhere.
+		r.Do("POST", "/v1/messages", strings.Replace(body, `{"type":"create"}`, "null", 1)).Succeeds(t)
+	})
+}
+
 // The ledger, the records and the metrics know the request, its user and its door.
 func TestMessagesAreCountedAsChatAndByDoor(t *testing.T) {
 	t.Parallel()
