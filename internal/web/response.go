@@ -62,6 +62,12 @@ func (w *Response) WriteHeader(status int) {
 // begin notes the status of a reply whose head is about to be written.
 func (w *Response) begin(status int) {
 	w.call.Status = status
+	if w.stream != nil {
+		// Handlers that leave a body unread ask for the connection to be closed. In
+		// HTTP/2 the rest of the body belongs to this stream alone, and closing would
+		// take the connection away from the other requests on it.
+		w.Header().Del("Connection")
+	}
 	if w.closing != nil && w.closing.Load() {
 		w.Header().Set("Connection", "close")
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"os"
 	"strings"
 	"testing"
@@ -131,5 +132,35 @@ func TestReadersOverHTTP2(t *testing.T) {
 			t.Errorf("after %s: %v", time.Since(began), err)
 		}
 		_ = full.Body.Close()
+	})
+}
+
+// A reply after which a connection of HTTP/1.1 is closed ends its own stream of HTTP/2
+// and not the connection, on which other requests run.
+func TestUnreadBodiesLeaveConnectionsOfHTTP2Open(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		client := overHTTP2(t, func(w http.ResponseWriter, r *http.Request) {
+			if _, err := ReadBody(w, r); errors.Is(err, ErrBodyTooLarge) {
+				w.WriteHeader(http.StatusRequestEntityTooLarge)
+			}
+		})
+		for i, size := range []int{maxBody + 1, 1, maxBody + 1, 1} {
+			reused := false
+			ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { reused = c.Reused }})
+			request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://gateway.test/", strings.NewReader(strings.Repeat("x", size)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			response, err := client.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = response.Body.Close()
+			synctest.Wait()
+			if (response.StatusCode == http.StatusRequestEntityTooLarge) != (size > maxBody) || reused != (i > 0) {
+				t.Errorf("request %d: %s, on the same connection: %t", i+1, response.Status, reused)
+			}
+		}
 	})
 }
