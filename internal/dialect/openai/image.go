@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
@@ -75,6 +76,43 @@ func (Image) AsksForEvents(req *schema.Request) bool {
 // PassEvents reads a stream of partial images.
 func (Image) PassEvents(model string, body io.Reader) dialect.FramedEvents {
 	return newPassedEvents(model, body)
+}
+
+// Split makes a stream of images that were given whole: one event for each, as for an
+// image that is complete. Clients that read events would take any other answer for a
+// stream without images.
+func (i Image) Split(req *schema.Request, reply *dialect.Reply) (dialect.Events, error) {
+	if !i.AsksForEvents(req) {
+		return nil, nil
+	}
+	var doc jsonscan.Document
+	doc.AllowDuplicateKeys = true
+	if err := doc.Parse(slices.Concat(reply.Segments...)); err != nil {
+		return nil, fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
+	}
+	root, kind := doc.Root(), `"type":"image_generation.completed"`
+	if req.Form != nil {
+		kind = `"type":"image_edit.completed"`
+	}
+	var events [][]byte
+	for image := root.Get("data").First(); image.Kind() != jsonscan.Absent; image = image.Next() {
+		var w jsonwrite.Writer
+		w.Out = make([]byte, 0, len(image.Raw())+512)
+		w.Object()
+		w.Literal(kind)
+		w.Field("created_at", root.Get("created"))
+		for _, name := range []string{"background", "output_format", "quality", "size"} {
+			w.Field(name, root.Get(name))
+		}
+		members := dialect.CompactObject(image) // of which there are some, or it were no image
+		w.Raw(members[1 : len(members)-1])
+		if usage := root.Get("usage"); usage.Given() && image.Next().Kind() == jsonscan.Absent { // it is that of all
+			w.Member("usage", dialect.CompactObject(usage))
+		}
+		w.EndObject()
+		events = append(events, w.Out)
+	}
+	return dialect.StoredEvents(reply.Usage, events...), nil
 }
 
 // extractImage turns an address that contains an image into its content. Any

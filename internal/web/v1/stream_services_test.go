@@ -194,7 +194,8 @@ func TestEventsOfOtherServicesHaveTheCallersModel(t *testing.T) {
 }
 
 // Whoever did not ask for events gets none, and who asked a backend that has none
-// gets its whole answer, a transcript as events (TestAWholeTranscriptIsToldAsEvents).
+// gets its whole answer: transcripts and images as events
+// (TestAWholeTranscriptIsToldAsEvents, TestWholeImagesAreToldAsEvents), speech as audio.
 func TestEventsOfOtherServicesAreAskedFor(t *testing.T) {
 	t.Parallel()
 	gatewaytest.ForEachServiceRequest(t, func(t *testing.T, w gatewaytest.ServiceRequest) {
@@ -203,7 +204,7 @@ func TestEventsOfOtherServicesAreAskedFor(t *testing.T) {
 		b.Script(simulator.Step{})
 		answer := send(r, w, w.Asked).Succeeds(t)
 		events := strings.HasPrefix(answer.Body, "data:")
-		if events != (w.Service == schema.STT) || events != strings.Contains(answer.Header.Get("Content-Type"), "event") {
+		if events != (w.Service != schema.TTS) || events != strings.Contains(answer.Header.Get("Content-Type"), "event") {
 			t.Errorf("%s: %.100q", answer.Header.Get("Content-Type"), answer.Body)
 		}
 	})

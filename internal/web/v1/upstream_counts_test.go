@@ -110,3 +110,35 @@ func TestAWholeTranscriptIsToldAsEvents(t *testing.T) {
 			FailsWith(t, 400, gatewaytest.InvalidRequest, "upstream_error", "")
 	})
 }
+
+// A caller that asked for the events of an image reads nothing else: openai-python takes
+// a whole answer for a stream without events.
+func TestWholeImagesAreToldAsEvents(t *testing.T) {
+	t.Parallel()
+	const (
+		images = "{\n \"created\": 7, \"size\": \"1x1\", \"quality\": null,\n \"data\": [{\"b64_json\": \"AA==\", \"more\": {\"a\": {}}},\n {\"url\":\"http://x/2.png\"}],\n" +
+			" \"usage\": {\n\"input_tokens\":50,\"output_tokens\":50,\"total_tokens\":100}}"
+		members = `"created_at":7,"size":"1x1",`
+		first   = members + `"b64_json":"AA==","more":{"a":{}}}`
+		second  = members + `"url":"http://x/2.png","usage":{"input_tokens":50,"output_tokens":50,"total_tokens":100}}`
+	)
+	for kind, ask := range map[string]func(r *gatewaytest.Gateway) gatewaytest.Reply{
+		"image_generation": func(r *gatewaytest.Gateway) gatewaytest.Reply {
+			return r.Do(http.MethodPost, "/v1/images/generations", `{"model":"m","prompt":"p","n":2,"stream":true}`)
+		},
+		"image_edit": func(r *gatewaytest.Gateway) gatewaytest.Reply {
+			return r.PostForm("/v1/images/edits", gatewaytest.Field("model", "m"), gatewaytest.Field("prompt", "p"), gatewaytest.Field("stream", "true"),
+				gatewaytest.Photo(t, "image"))
+		},
+	} {
+		r, b := gatewaytest.StartService(t, simulator.Step{Body: images})
+		answer := ask(r).Succeeds(t)
+		want := `data: {"type":"` + kind + `.completed",` + first + "\n\n" + `data: {"type":"` + kind + `.completed",` + second + "\n\ndata: [DONE]\n\n"
+		if answer.Body != want || !strings.HasPrefix(answer.Header.Get("Content-Type"), "text/event-stream") {
+			t.Errorf("%s: %s\n%s\nwant\n%s", kind, answer.Header.Get("Content-Type"), answer.Body, want)
+		}
+		gatewaytest.Eventually(t, "the tokens are counted", func() bool { return gatewaytest.Sum(r.Scrape(), "model_router_tokens_total") == 100 })
+		b.Script(simulator.Step{Body: `{"created":7,"data":[]}`})
+		ask(r).FailsWith(t, http.StatusBadGateway, "api_error", "upstream_error", "")
+	}
+}
