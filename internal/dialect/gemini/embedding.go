@@ -112,10 +112,8 @@ func (Embedding) Reply(req *schema.Request, answer dialect.Answer, reply *dialec
 	out.EndArray()
 	out.Member("model", req.Body.Root().Get("model").Raw())
 	reply.Usage = embeddingUsage(root.Get("usageMetadata"))
-	if reply.Usage.Known {
-		out.Name("usage")
-		dialect.WriteEmbeddingUsage(&out, reply.Usage)
-	}
+	out.Name("usage") // clients require it, known or not
+	dialect.WriteEmbeddingUsage(&out, reply.Usage)
 	out.EndObject()
 	reply.Segments = append(reply.Segments[:0], out.Out)
 	return nil

@@ -42,6 +42,13 @@ func (Embedding) Reply(req *schema.Request, answer dialect.Answer, reply *dialec
 	if m.object.Kind() == jsonscan.Absent {
 		edits = append(edits, root.Insert(listObject))
 	}
+	switch m.usage.Kind() { // clients require it, known or not
+	case jsonscan.Absent:
+		edits = append(edits, root.Insert(slices.Concat([]byte(`"usage":`), unknownUsage)))
+	case jsonscan.Null:
+		edits = append(edits, m.usage.Replace(unknownUsage))
+	default:
+	}
 	numbers, err := readNumbering(data)
 	if err != nil {
 		return err
@@ -154,6 +161,7 @@ func elements(array jsonscan.Value) int {
 var (
 	listObject      = []byte(`"object":"list"`)
 	embeddingObject = []byte(`"object":"embedding"`)
+	unknownUsage    = []byte(`{"prompt_tokens":0,"total_tokens":0}`)
 )
 
 // reorder puts the items of a finished reply into the order of their inputs.
