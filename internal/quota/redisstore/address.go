@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,6 +22,8 @@ func Check(address string) error {
 var (
 	errScheme  = errors.New("must begin with redis:// or rediss:// (with +sentinel or +cluster where there are several: redis+sentinel://host1:26379,host2:26379/master-name)")
 	errAddress = errors.New("is not an address of Redis, such as redis://user:password@host:6379/0")
+	errHosts   = errors.New("needs hosts, each with a port from 1 to 65535 or none, such as redis+cluster://host1:6379,host2:6379")
+	errCluster = errors.New("names a database, but a cluster has only the database 0: leave out what follows the hosts")
 	errMaster  = errors.New("needs the name of the master that the sentinels watch: redis+sentinel://host1:26379,host2:26379/master-name")
 )
 
@@ -67,6 +70,12 @@ func parse(address string) (rueidis.ClientOption, error) {
 	if err != nil {
 		return option, errAddress
 	}
+	if scheme != "unix" && (kind != "" && u.Host == "" || slices.Contains(others, "") || slices.ContainsFunc(option.InitAddress, isNoHost)) {
+		return option, errHosts
+	}
+	if option.SelectDB != 0 && option.Sentinel.MasterSet == "" && (kind == "cluster" || len(option.InitAddress) > 1) {
+		return option, errCluster
+	}
 	option.ClientName = "patchbay"
 	option.DisableCache = true
 	// Errors are returned at once: a request cannot wait for a second attempt.
@@ -80,6 +89,16 @@ func parse(address string) (rueidis.ClientOption, error) {
 	option.Sentinel.Username, option.Sentinel.Password = query.Get("sentinel_username"), query.Get("sentinel_password")
 	option.Sentinel.TopologyRefreshInterval = masterCheck
 	return option, nil
+}
+
+// isNoHost reports whether a host with its port cannot be connected to, whoever runs it.
+func isNoHost(address string) bool {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil || host == "" {
+		return true
+	}
+	number, err := strconv.ParseUint(port, 10, 16)
+	return err != nil || number == 0
 }
 
 // splitHosts returns an address, given without its scheme, with its first host

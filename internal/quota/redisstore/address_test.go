@@ -35,6 +35,15 @@ func TestAddresses(t *testing.T) {
 		"127.0.0.1:6379":                                    {},
 		"":                                                  {},
 		"redis://%zz":                                       {},
+		"redis+cluster://a:1,b:2/3":                         {}, // clusters have one database
+		"redis://a:1,b:2/3":                                 {},
+		"redis+cluster://a:1/0":                             {hosts: []string{"a:1"}},
+		"redis+cluster://":                                  {},
+		"redis+sentinel:///m":                               {},
+		"redis+cluster://a:1,":                              {},
+		"redis://a:65536":                                   {},
+		"redis://a:0":                                       {},
+		"redis+sentinel://a:1,b:x/m":                        {},
 	} {
 		option, err := parse(address)
 		if len(want.hosts) == 0 {
