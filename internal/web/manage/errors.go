@@ -85,7 +85,12 @@ func messageOf(err error) string {
 
 // NotFound answers a path under /api that does not exist.
 func NotFound(w http.ResponseWriter, r *http.Request) {
-	web.Refuse(w, http.StatusNotFound, web.NoOperation(r))
+	message := web.NoOperation(r)
+	switch r.URL.Path {
+	case "/api/chat", "/api/generate", "/api/embed", "/api/embeddings", "/api/tags", "/api/show", "/api/ps", "/api/pull", "/api/version":
+		message += " Ollama's own API is not available here, because /api is the management of the gateway: use the client's setting for OpenAI, with the address of the gateway and /v1."
+	}
+	web.Refuse(w, http.StatusNotFound, message)
 }
 
 // WrongMethod answers a path under /api that exists for other methods.

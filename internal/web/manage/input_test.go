@@ -143,3 +143,15 @@ func TestSavesThatFailAre500AndChangeNothing(t *testing.T) {
 	r.API("POST", gatewaytest.VersionsPath+"/apply/1", "").Is(t, 500)
 	r.API("GET", gatewaytest.VersionsPath+"/current", "").Is(t, 200, `"data":2`)
 }
+
+// A client of Ollama's own API is told what it can use instead.
+func TestClientsOfOllamaAreToldTheAddress(t *testing.T) {
+	t.Parallel()
+	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", simulator.DownURL)))
+	for path, method := range map[string]string{"/api/chat": "POST", "/api/generate": "POST", "/api/tags": "GET", "/api/version": "GET"} {
+		r.API(method, path, "").Is(t, 404, "Ollama's own API is not available here", "/v1")
+	}
+	if answer := r.API("GET", "/api/nothing", "").Is(t, 404); strings.Contains(answer.Body, "Ollama") {
+		t.Errorf("%s", answer.Body)
+	}
+}

@@ -77,12 +77,22 @@ func NotFound(w http.ResponseWriter, r *http.Request) {
 		paths = append(paths, d.path)
 	}
 	Fail(w, r, schema.NewError(schema.CodeUnknownEndpoint, "There is no endpoint "+r.Method+" "+shorten(r.URL.Path)+
-		". Available are POST "+strings.Join(paths, ", ")+", and GET /v1/models. GET /docs/api shows everything that there is."))
+		". Available are POST "+strings.Join(paths, ", ")+", and GET /v1/models. GET /docs/api shows everything that there is."+geminiHint(r.URL.Path)))
 }
 
 // WrongMethod answers a path that exists for other methods.
 func WrongMethod(w http.ResponseWriter, r *http.Request, allow string) {
-	Fail(w, r, schema.NewError(schema.CodeMethodNotAllowed, "The method "+shorten(r.Method)+" is not allowed for "+shorten(r.URL.Path)+"; allowed are "+allow+"."))
+	Fail(w, r, schema.NewError(schema.CodeMethodNotAllowed, "The method "+shorten(r.Method)+" is not allowed for "+shorten(r.URL.Path)+"; allowed are "+allow+"."+geminiHint(r.URL.Path)))
+}
+
+// geminiHint tells a client of Gemini's own API, which is recognised by the last part of
+// its paths, what it can use instead.
+func geminiHint(path string) string {
+	switch path[strings.LastIndexByte(path, ':')+1:] {
+	case "generateContent", "streamGenerateContent", "embedContent", "batchEmbedContents", "countTokens", "predict":
+		return " Gemini's own API is not available here: use a client of the OpenAI API, with the address of the gateway and /v1. Models of Gemini are served to all clients."
+	}
+	return ""
 }
 
 // shorten cuts what a client sent to a length that fits a message.

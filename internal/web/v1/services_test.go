@@ -148,6 +148,12 @@ func TestEndpointsThatDoNotExist(t *testing.T) {
 			t.Errorf("%s: Allow %q", path, allow)
 		}
 	}
+	for _, base := range []string{"/v1beta/models/", "/v1/models/"} {
+		answer := r.Do(http.MethodPost, base+"m:generateContent", "{}")
+		if message := gatewaytest.ErrorOf(t, answer.Body).Message; answer.Status < 400 || !strings.Contains(message, "Gemini's own API is not available here") {
+			t.Errorf("%s: %d %s", base, answer.Status, message)
+		}
+	}
 	if n := b.Stats().Arrived; n != 0 {
 		t.Errorf("the backend got %d requests", n)
 	}
