@@ -15,7 +15,13 @@ import (
 
 // ErrMasterKey means that stored secrets cannot be read with security.master-key. Nothing
 // is changed then.
-var ErrMasterKey = errors.New("the stored secrets of backends cannot be read: set security.master-key, or security.previous-master-key, to the key with which they were encrypted")
+var ErrMasterKey = errors.New("the stored secrets of backends cannot be read")
+
+// What helps when stored secrets cannot be read.
+const (
+	helpWrongKey = "set security.master-key, or security.previous-master-key, to the key with which they were encrypted"
+	helpDamaged  = "the key is right, but the stored version was changed; restore it from a backup"
+)
 
 // Rewriter is a store whose versions can be changed in place.
 type Rewriter interface {
@@ -238,7 +244,11 @@ func (s Services) opened(keys *seal.Keys) (Services, error) {
 	return s.mapInstances(func(serviceType schema.ServiceType, service *config.Service, i int) error {
 		opened, err := service.Instances[i].Opened(keys, serviceType.String())
 		if err != nil {
-			return fmt.Errorf("%w: %s: %w", ErrMasterKey, serviceType, err)
+			help := helpWrongKey
+			if errors.Is(err, seal.ErrDamaged) {
+				help = helpDamaged
+			}
+			return fmt.Errorf("%w: %s: %s: %w", ErrMasterKey, help, serviceType, err)
 		}
 		service.Instances[i] = opened
 		return nil

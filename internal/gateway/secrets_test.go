@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -114,14 +115,36 @@ func TestSecretsAreEncryptedAtRest(t *testing.T) {
 	before := contents(t, dir)
 	for _, wrong := range []string{"", masterKeys(rand.Text()+rand.Text(), ""), masterKeys(first, "")} {
 		_, err := gateway.New(gatewaytest.LoadDocument(t, wrong+yaml, dir), logs.New(new(gatewaytest.Buffer), logs.JSON, slog.LevelDebug), gateway.Options{})
-		if !errors.Is(err, control.ErrMasterKey) {
+		if !errors.Is(err, control.ErrMasterKey) || !strings.Contains(err.Error(), "set security.master-key, or security.previous-master-key, to the key") {
 			t.Errorf("%q: %v", wrong, err)
 		}
 	}
 	if !maps.Equal(before, contents(t, dir)) {
 		t.Error("a start that failed changed something")
 	}
-	start(masterKeys(second, ""))
+	start(masterKeys(second, "")).Halt()
+	damageSealed(t, dir)
+	_, err := gateway.New(gatewaytest.LoadDocument(t, masterKeys(second, "")+yaml, dir), logs.New(new(gatewaytest.Buffer), logs.JSON, slog.LevelDebug), gateway.Options{})
+	if !errors.Is(err, control.ErrMasterKey) || strings.Contains(err.Error(), "set security.master-key") || !strings.Contains(err.Error(), "restore it from a backup") {
+		t.Errorf("a damaged secret: %v", err)
+	}
+}
+
+// damageSealed changes the encrypted secrets of all versions.
+func damageSealed(t *testing.T, dir string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "versions", "0*.json"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%v: %v", files, err)
+	}
+	sealed := regexp.MustCompile(`(v1\.[0-9a-f]{8}\.)....`)
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		gatewaytest.WriteFile(t, name, sealed.ReplaceAllString(string(text), "${1}AAAA"))
+	}
 }
 
 // TestSharedSecretsAreEncrypted: gateways that share their configuration encrypt what

@@ -213,6 +213,8 @@ func TestSettingsOfTLSAreChecked(t *testing.T) {
 	text, empty, dir := t.TempDir()+"/text", t.TempDir()+"/empty", t.TempDir()
 	gatewaytest.WriteFile(t, text, "secret text")
 	gatewaytest.WriteFile(t, empty, "")
+	locked := t.TempDir() + "/locked"
+	gatewaytest.WriteFile(t, locked, "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n")
 	for name, c := range map[string]struct {
 		settings listen.TLS
 		want     string
@@ -227,6 +229,7 @@ func TestSettingsOfTLSAreChecked(t *testing.T) {
 		"empty":             {listen.TLS{Certificate: certificate, Key: empty}, "key: the file is empty"},
 		"text":              {listen.TLS{Certificate: text, Key: key}, ": certificate and key are not a pair (PEM): tls: failed to find any PEM data in certificate input"},
 		"another's key":     {listen.TLS{Certificate: certificate, Key: foreign}, ": certificate and key are not a pair (PEM): tls: private key does not match public key"},
+		"a pass phrase":     {listen.TLS{Certificate: certificate, Key: locked}, "key: is protected by a pass phrase, which the gateway cannot ask for: openssl pkey -in FILE writes the key without it"},
 		"clients from text": {listen.TLS{Certificate: certificate, Key: key, ClientCA: text}, "clientCa: the file holds no certificate (PEM)"},
 	} {
 		var found []string

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 )
 
 // TLS are the settings of encrypted connections with clients. The zero value means
@@ -104,6 +105,9 @@ func readFile(name string) (content, fault string) {
 
 // config returns the settings of crypto/tls with these contents.
 func (f pemFiles) config() (*tls.Config, error) {
+	if strings.Contains(f.key, "ENCRYPTED") { // so both forms of PEM say
+		return nil, &fileError{"key", "is protected by a pass phrase, which the gateway cannot ask for: openssl pkey -in FILE writes the key without it"}
+	}
 	pair, err := tls.X509KeyPair([]byte(f.certificate), []byte(f.key))
 	if err != nil {
 		return nil, fmt.Errorf("certificate and key are not a pair (PEM): %w", err)
