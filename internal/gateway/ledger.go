@@ -17,14 +17,8 @@ import (
 // which is opened before the ledger is on.
 func newLedger(doc *config.Document, log *slog.Logger) *quota.Ledger {
 	return quota.New(doc.Quota, quota.Options{
-		Dir: filepath.Join(doc.Server.DataDir, quota.JournalDir),
-		OpenSnapshots: func(ctx context.Context) (quota.Snapshots, error) {
-			store, err := sqlstore.Open(ctx, doc.Store.URL, doc.Server.DataDir)
-			if err != nil {
-				return nil, err
-			}
-			return store, nil
-		},
+		Dir:           filepath.Join(doc.Server.DataDir, quota.JournalDir),
+		OpenSnapshots: snapshotsOf(doc),
 		OpenCounter: func(ctx context.Context) (quota.Counter, error) {
 			store, err := redisstore.Open(ctx, doc.Redis.URL, doc.Quota.Distributed.KeyPrefix)
 			if err != nil {
@@ -36,6 +30,17 @@ func newLedger(doc *config.Document, log *slog.Logger) *quota.Ledger {
 	})
 }
 
+// snapshotsOf returns how the database of ledgers is opened.
+func snapshotsOf(doc *config.Document) func(context.Context) (quota.Snapshots, error) {
+	return func(ctx context.Context) (quota.Snapshots, error) {
+		store, err := sqlstore.Open(ctx, doc.Store.URL, doc.Server.DataDir)
+		if err != nil {
+			return nil, err
+		}
+		return store, nil
+	}
+}
+
 // newBook returns the budgets of keys and tenants, with a ledger of their own beside that
 // of usage: it has the same stores, and a journal of its own.
 func newBook(doc *config.Document, log *slog.Logger) (*budget.Book, *quota.Ledger) {
@@ -43,15 +48,9 @@ func newBook(doc *config.Document, log *slog.Logger) (*budget.Book, *quota.Ledge
 	settings.Enabled, settings.Distributed.Enabled = false, false
 	settings.Windows = []quota.Window{quota.BudgetDay, quota.BudgetMonth, quota.BudgetTotal}
 	ledger := quota.New(settings, quota.Options{
-		Dir: filepath.Join(doc.Server.DataDir, budget.JournalDir),
-		OpenSnapshots: func(ctx context.Context) (quota.Snapshots, error) {
-			store, err := sqlstore.Open(ctx, doc.Store.URL, doc.Server.DataDir)
-			if err != nil {
-				return nil, err
-			}
-			return store, nil
-		},
-		Log: log,
+		Dir:           filepath.Join(doc.Server.DataDir, budget.JournalDir),
+		OpenSnapshots: snapshotsOf(doc),
+		Log:           log,
 	})
 	options := budget.Options{
 		Ledger: ledger, FailOpen: doc.Quota.FailOpen, Degrade: doc.Quota.Distributed.DegradeToLocal,
