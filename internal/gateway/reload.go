@@ -55,7 +55,16 @@ func (g *Gateway) Reload(ctx context.Context, load func() (*config.Document, err
 // at start only.
 func needRestart(running, next *config.Document) []string {
 	return slices.DeleteFunc(running.Differences(next), func(section string) bool {
-		return section == "services" || section == "limits" || section == "prices" || section == "security" && running.Security.WithTerms(next.Security.TermSet()).Equal(next.Security) || section == "quota" && running.Quota.SameUntilRestart(next.Quota) ||
-			section == "responses" && running.Responses.Shared == next.Responses.Shared
+		switch section {
+		case "services", "limits", "prices":
+			return true
+		case "security": // the terms of keys are in force at once
+			return running.Security.WithTerms(next.Security.TermSet()).Equal(next.Security)
+		case "quota":
+			return running.Quota.SameUntilRestart(next.Quota)
+		case "responses":
+			return running.Responses.Shared == next.Responses.Shared
+		}
+		return false
 	})
 }
