@@ -119,7 +119,7 @@ type Options struct {
 }
 
 // New assembles a gateway from a configuration and opens its listener. It
-// answers no request before Start. The error is an *AddressInUseError or an
+// answers no request before Start. The error is a *listen.InUseError or an
 // *UnsafeError where one of these is the reason.
 func New(doc *config.Document, log *slog.Logger, options Options) (_ *Gateway, err error) {
 	if err := CheckListen(doc); err != nil {
@@ -234,7 +234,7 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 
 // wire connects the parts that answer requests with what was opened.
 func (g *Gateway) wire(options Options, opened *cleanups) error {
-	g.warnIfOpen()
+	g.warnOfMissingCredentials()
 	g.nameProxies(transport.EnvironmentProxies())
 	g.Memory = memory.New(int64(g.Document.Limits.Memory))
 	g.checker = g.newChecker()
@@ -276,12 +276,19 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	return nil
 }
 
-// warnIfOpen warns where security is on and the unified API is open all the same.
-func (g *Gateway) warnIfOpen() {
-	addresses := OpenAddresses(g.Document)
-	if g.Document.Security.Enabled && g.credentials.Known() && g.credentials.Guard() == nil && len(addresses) > 0 {
+// warnOfMissingCredentials warns where security is on, and the unified API is open all the
+// same because there is no key, or nobody can manage the gateway because there is no token.
+func (g *Gateway) warnOfMissingCredentials() {
+	if !g.Document.Security.Enabled || !g.credentials.Known() {
+		return
+	}
+	if addresses := OpenAddresses(g.Document); g.credentials.Guard() == nil && len(addresses) > 0 {
 		g.log.Warn("security is on and there is no key: anyone who reaches this address can use /v1; set security.keys, or issue a key with patchbay keys create",
 			"address", strings.Join(addresses, ", "))
+	}
+	if g.credentials.Roster().Empty() {
+		g.log.Warn("security is on and there is no management token: nobody can use the management API; " +
+			"set security.tokens, or issue one with patchbay tokens issue while the gateway is stopped")
 	}
 }
 
@@ -296,11 +303,6 @@ func (g *Gateway) newPages() (*pages.Pages, error) {
 
 // describe lists the routes and describes them in the OpenAPI document.
 func (g *Gateway) describe(s surfaces) {
-	settings := g.Document.Security
-	if settings.Enabled && g.credentials.Known() && g.credentials.Roster().Empty() {
-		g.log.Warn("security is on and there is no management token: nobody can use the management API; " +
-			"set security.tokens, or issue one with patchbay tokens issue while the gateway is stopped")
-	}
 	g.Routes = append(s.routes(), g.more...)
 	s.docs.Describe(g.build.Version, g.Routes)
 }
