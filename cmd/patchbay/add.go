@@ -11,8 +11,6 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -240,12 +238,7 @@ func (f *addFlags) list(stdout io.Writer, adapter string, models []addedModel) {
 
 func (f *addFlags) report(stdout io.Writer, adapter string, models []addedModel, fresh, version int) error {
 	if f.json {
-		data, err := json.Marshal(map[string]any{"baseUrl": f.backend, "adapter": adapter, "models": models, "version": version, "dryRun": f.dryRun},
-			json.Deterministic(true), jsontext.WithIndent("  "))
-		if err == nil {
-			_, err = stdout.Write(append(data, '\n'))
-		}
-		return failed(err)
+		return failed(writeJSON(stdout, map[string]any{"baseUrl": f.backend, "adapter": adapter, "models": models, "version": version, "dryRun": f.dryRun}))
 	}
 	switch {
 	case fresh == 0:

@@ -13,8 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
@@ -224,14 +222,10 @@ func progressBar(to io.Writer) func(done, total int) {
 
 func (f *benchFlags) print(stdout io.Writer, result *measure.Result) error {
 	if f.json {
-		data, err := json.Marshal(struct {
+		return writeJSON(stdout, struct {
 			Model string `json:"model"`
 			*measure.Result
-		}{f.model, result}, jsontext.WithIndent("  "))
-		if err == nil {
-			_, err = stdout.Write(append(data, '\n'))
-		}
-		return err
+		}{f.model, result})
 	}
 	fmt.Fprintf(stdout, "%s: %d requests of each kind, %d at a time\n\n", f.model, result.Requests, result.Concurrency)
 	fmt.Fprintf(stdout, "%-22s %10s %10s %10s\n", "milliseconds", "direct", "gateway", "added")

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
@@ -57,11 +56,7 @@ func (f *credentialFlags) print(to io.Writer, value any, format string, args ...
 		_, err := fmt.Fprintf(to, format, args...)
 		return err
 	}
-	data, err := json.Marshal(value, json.Deterministic(true), jsontext.WithIndent("  "))
-	if err == nil {
-		_, err = to.Write(append(data, '\n'))
-	}
-	return err
+	return writeJSON(to, value)
 }
 
 // oneArg returns the check that a verb has exactly one argument.
@@ -180,13 +175,6 @@ func (f *credentialFlags) bearer() string {
 		return f.token
 	}
 	return variable(f.env, "PATCHBAY_TOKEN")
-}
-
-func failed(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &exitError{exitFailed, err}
 }
 
 // localStore works in a data directory that no gateway uses.

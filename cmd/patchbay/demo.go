@@ -59,7 +59,7 @@ func runDemo(flags *settingFlags, stderr io.Writer, traffic bool) error {
 		}
 	}()
 	if err != nil {
-		return &exitError{exitFailed, err}
+		return failed(err)
 	}
 	flags.extend = func(doc *config.Document) {
 		for serviceType, service := range doc.Services {
@@ -78,7 +78,7 @@ func runDemo(flags *settingFlags, stderr io.Writer, traffic bool) error {
 	if _, given := loaded.Origins["server.data-dir"]; !given {
 		dir, err := os.MkdirTemp("", "patchbay-demo-")
 		if err != nil {
-			return &exitError{exitFailed, err}
+			return failed(err)
 		}
 		defer func() { _ = os.RemoveAll(dir) }()
 		flags.dataDir, loaded.Document.Server.DataDir = dir, dir // the flag is for when the file is read again

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
 	"github.com/patchbay-ai/patchbay/internal/doctor"
@@ -94,11 +92,7 @@ func examine(ctx context.Context, flags *settingFlags) []doctor.Finding {
 
 func printFindings(stdout io.Writer, findings []doctor.Finding, asJSON bool) error {
 	if asJSON {
-		data, err := json.Marshal(map[string]any{"ok": count(findings, doctor.Fail) == 0, "findings": findings}, json.Deterministic(true), jsontext.WithIndent("  "))
-		if err == nil {
-			_, err = stdout.Write(append(data, '\n'))
-		}
-		return err
+		return writeJSON(stdout, map[string]any{"ok": count(findings, doctor.Fail) == 0, "findings": findings})
 	}
 	width := 0
 	for _, f := range findings {

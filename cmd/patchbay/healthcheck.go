@@ -39,7 +39,7 @@ that --url names, and exits with 0 when the gateway there is ready, else with 1.
 				return &exitError{exitUsage, err}
 			}
 			if err := askReadiness(cmd.Context(), gateway, timeout); err != nil {
-				return &exitError{exitFailed, err}
+				return failed(err)
 			}
 			fmt.Fprintln(stdout, "ready")
 			return nil

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
@@ -153,11 +151,7 @@ func (f *importFlags) write(result *importer.Result) error {
 
 func (f *importFlags) print(to io.Writer, result *importer.Result) error {
 	if f.json {
-		data, err := json.Marshal(result.Rows, jsontext.WithIndent("  "))
-		if err == nil {
-			_, err = to.Write(append(data, '\n'))
-		}
-		return err
+		return writeJSON(to, result.Rows)
 	}
 	table := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "OUTCOME\tLINE\tSETTING\tWHAT IT BECAME, OR WHY NOT")

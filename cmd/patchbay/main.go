@@ -10,6 +10,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 )
 
@@ -39,6 +41,15 @@ type exitError struct {
 
 func (e *exitError) Error() string { return e.err.Error() }
 func (e *exitError) Unwrap() error { return e.err }
+
+// failed gives an error the exit code of a verb that was used rightly and did not succeed;
+// nil stays nil.
+func failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &exitError{exitFailed, err}
+}
 
 func main() { os.Exit(run(os.Args[1:], os.Environ(), os.Stdout, os.Stderr)) }
 
@@ -113,17 +124,12 @@ func refuseUnknownShells(root *cobra.Command) {
 	completion.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 }
 
-func newVersion(stdout io.Writer) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:     "version",
-		Short:   "Print the version",
-		Example: "  patchbay version\n  patchbay version --json",
-		Args:    cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			return printVersion(stdout, asJSON)
-		},
+// writeJSON prints a value for --json.
+func writeJSON(to io.Writer, value any) error {
+	data, err := json.Marshal(value, json.Deterministic(true), jsontext.WithIndent("  "))
+	if err != nil {
+		return err
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print commit, date, Go version and platform as JSON")
-	return cmd
+	_, err = to.Write(append(data, '\n'))
+	return err
 }

@@ -179,7 +179,7 @@ func runGateway(flags *settingFlags, loaded *config.Loaded, log *slog.Logger, re
 		select {
 		case <-g.Done():
 			g.Stop(ctx)
-			return &exitError{exitFailed, fmt.Errorf("the listener failed: %w", g.Err())}
+			return failed(fmt.Errorf("the listener failed: %w", g.Err()))
 		case sig := <-signals:
 			if sig == syscall.SIGHUP {
 				reload()
@@ -225,7 +225,7 @@ func startFailure(err error) error {
 	case errors.As(err, &inUse):
 		return &exitError{exitPort, err}
 	}
-	return &exitError{exitFailed, err}
+	return failed(err)
 }
 
 // stopWithGrace stops the gateway when its requests have ended, or at once at a second
@@ -237,7 +237,7 @@ func stopWithGrace(ctx context.Context, g *gateway.Gateway, log *slog.Logger, si
 		g.Stop(ctx)
 	}()
 	if sig := awaitStop(stopped, signals); sig != nil {
-		return &exitError{exitFailed, fmt.Errorf("stopped at once by a second %s", sig)}
+		return failed(fmt.Errorf("stopped at once by a second %s", sig))
 	}
 	log.Info("stopped")
 	return nil

@@ -7,9 +7,25 @@ import (
 	"runtime/debug"
 
 	"github.com/go-json-experiment/json"
+	"github.com/spf13/cobra"
 
 	"github.com/patchbay-ai/patchbay/internal/web/actuator"
 )
+
+func newVersion(stdout io.Writer) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version",
+		Example: "  patchbay version\n  patchbay version --json",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return printVersion(stdout, asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print commit, date, Go version and platform as JSON")
+	return cmd
+}
 
 // buildOf returns what is known about the source: what the Makefile said, else
 // what the Go command wrote down, which it does where it finds a clone.
