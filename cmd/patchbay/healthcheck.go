@@ -2,15 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
-	"os"
-	"os/signal"
-	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -55,29 +49,6 @@ that --url names, and exits with 0 when the gateway there is ready, else with 1.
 	return cmd
 }
 
-// reachable is a gateway that can be asked.
-type reachable struct {
-	base, shown string // its URL, and what it is called in messages
-	transport   *http.Transport
-}
-
-// gatewayAddress returns the gateway to ask.
-func gatewayAddress(flags *settingFlags, given string) (reachable, error) {
-	if given == "" {
-		loaded, err := flags.load()
-		if err != nil {
-			return reachable{}, err
-		}
-		return ownGateway(loaded.Document.Server), nil
-	}
-	parsed, err := url.Parse(given)
-	if err != nil || parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.Host == "" {
-		return reachable{}, errors.New("--url: want an address such as http://127.0.0.1:8080")
-	}
-	base := strings.TrimSuffix(given, "/")
-	return reachable{base, base, &http.Transport{DisableKeepAlives: true}}, nil
-}
-
 func askReadiness(ctx context.Context, gateway reachable, timeout time.Duration) error {
 	ctx, stop := untilSignal(ctx)
 	defer stop()
@@ -96,27 +67,4 @@ func askReadiness(ctx context.Context, gateway reachable, timeout time.Duration)
 		return fmt.Errorf("the gateway at %s is not ready (status %d)", gateway.shown, response.StatusCode)
 	}
 	return nil
-}
-
-// untilSignal returns a context that ends with a signal. It is for the verbs that send
-// requests to a gateway; those that run one handle signals in runGateway.
-func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
-	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-}
-
-// inShort returns a short text for the error of a request, without its method and URL.
-func inShort(err error) error {
-	switch {
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return errors.New("nothing listens there")
-	case errors.Is(err, context.Canceled):
-		return errors.New("interrupted")
-	case errors.Is(err, context.DeadlineExceeded):
-		return errors.New("it takes too long")
-	}
-	var asked *url.Error
-	if errors.As(err, &asked) {
-		return asked.Err
-	}
-	return err
 }

@@ -3,13 +3,39 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
+	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
 	listening "github.com/patchbay-ai/patchbay/internal/listen"
 )
+
+// reachable is a gateway that can be asked.
+type reachable struct {
+	base, shown string // its URL, and what it is called in messages
+	transport   *http.Transport
+}
+
+// gatewayAddress returns the gateway to ask.
+func gatewayAddress(flags *settingFlags, given string) (reachable, error) {
+	if given == "" {
+		loaded, err := flags.load()
+		if err != nil {
+			return reachable{}, err
+		}
+		return ownGateway(loaded.Document.Server), nil
+	}
+	parsed, err := url.Parse(given)
+	if err != nil || parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.Host == "" {
+		return reachable{}, errors.New("--url: want an address such as http://127.0.0.1:8080")
+	}
+	base := strings.TrimSuffix(given, "/")
+	return reachable{base, base, &http.Transport{DisableKeepAlives: true}}, nil
+}
 
 // ownURL returns the base URL at which this machine reaches a gateway that listens on
 // an address.

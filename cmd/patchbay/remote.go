@@ -7,6 +7,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
+	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -57,10 +61,7 @@ func (f *remoteFlags) remote() (remote, error) {
 	if err != nil {
 		return remote{}, err
 	}
-	token := f.token
-	if token == "" {
-		token = variable(f.env, "PATCHBAY_TOKEN")
-	}
+	token := managementToken(f.token, f.env)
 	if token != "" && at.transport.TLSClientConfig != nil {
 		at.transport.TLSClientConfig.InsecureSkipVerify = false
 	}
@@ -68,6 +69,14 @@ func (f *remoteFlags) remote() (remote, error) {
 		return remote{}, &exitError{exitUsage, err}
 	}
 	return remoteOver(at, token), nil
+}
+
+// managementToken returns the value of --token, or that of PATCHBAY_TOKEN without one.
+func managementToken(given string, env []string) string {
+	if given != "" {
+		return given
+	}
+	return variable(env, "PATCHBAY_TOKEN")
 }
 
 // send sends a request and returns its reply when the head has come.
@@ -162,4 +171,27 @@ func (r *remote) strange(status int) error {
 		return errors.New(r.shown + " does not have this operation: is it a gateway of this version, and its management address?")
 	}
 	return fmt.Errorf("%s did not answer as a gateway does (status %d)", r.shown, status)
+}
+
+// untilSignal returns a context that ends with a signal. It is for the verbs that send
+// requests to a gateway; those that run one handle signals in runGateway.
+func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+}
+
+// inShort returns a short text for the error of a request, without its method and URL.
+func inShort(err error) error {
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return errors.New("nothing listens there")
+	case errors.Is(err, context.Canceled):
+		return errors.New("interrupted")
+	case errors.Is(err, context.DeadlineExceeded):
+		return errors.New("it takes too long")
+	}
+	var asked *url.Error
+	if errors.As(err, &asked) {
+		return asked.Err
+	}
+	return err
 }
