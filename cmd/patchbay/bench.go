@@ -55,7 +55,7 @@ the one of --direct. --demo measures a demo that is started for it.
 			}
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
-			return failed(flags.run(ctx, stdout, stderr))
+			return flags.run(ctx, stdout, stderr)
 		},
 	}
 	flags.register(cmd)
@@ -77,7 +77,7 @@ func (f *benchFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if f.demo {
 		address, stop, err := startDemo(ctx)
 		if err != nil {
-			return err
+			return failed(err)
 		}
 		defer stop()
 		f.url = address
@@ -88,7 +88,7 @@ func (f *benchFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	}
 	direct, err := f.backend(ctx, &gateway)
 	if err != nil {
-		return err
+		return failed(err)
 	}
 	options := measure.Options{
 		Gateway: measure.Target{URL: gateway.base + "/v1", Key: variable(f.env, f.keyVariable), Model: f.model}, Direct: direct,
@@ -103,9 +103,9 @@ func (f *benchFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	}
 	result, err := measure.Run(ctx, options)
 	if err != nil {
-		return err
+		return failed(err)
 	}
-	return f.print(stdout, result)
+	return failed(f.print(stdout, result))
 }
 
 // backend finds out where the model is, and completes the flags.

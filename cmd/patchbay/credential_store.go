@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -109,12 +108,14 @@ func (f *credentialFlags) at(ctx context.Context, do func(credentialStore) error
 	if f.url != "" {
 		ctx, stop := untilSignal(ctx)
 		defer stop()
-		base := strings.TrimSuffix(f.url, "/")
-		at := reachable{base, base, &http.Transport{DisableKeepAlives: true}}
+		at, err := gatewayAddress(&f.settingFlags, f.url)
+		if err != nil {
+			return err
+		}
 		if err := f.trust.apply(at.transport); err != nil {
 			return &exitError{exitUsage, err}
 		}
-		return failed(do(&remoteStore{ctx, remoteOver(at, f.bearer())}))
+		return failed(do(&remoteStore{ctx, remoteOver(at, managementToken(f.token, f.env))}))
 	}
 	loaded, err := f.load()
 	if err != nil {
@@ -168,13 +169,6 @@ func sharedValues(ctx context.Context, address string, log *slog.Logger) (*contr
 		return nil, fmt.Errorf("the database of the shared configuration: %w", err)
 	}
 	return values, nil
-}
-
-func (f *credentialFlags) bearer() string {
-	if f.token != "" {
-		return f.token
-	}
-	return variable(f.env, "PATCHBAY_TOKEN")
 }
 
 // localStore works in a data directory that no gateway uses.

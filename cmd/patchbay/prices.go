@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -34,34 +33,24 @@ func newPricesImport(stdout io.Writer) *cobra.Command {
 configuration file. Entries that cannot be read are named on standard error and
 left out.`,
 		Example: "  patchbay prices import model_prices_and_context_window.json --model 'gpt-*' >> patchbay.yaml",
-		Args:    exactlyOne("FILE"),
+		Args:    oneArg("name", "file", "patchbay prices import model_prices_and_context_window.json"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			data, err := os.ReadFile(args[0])
 			if err != nil {
-				return err
+				return failed(err)
 			}
 			models, problems, err := prices.Import(data)
 			if err != nil {
-				return fmt.Errorf("%s: %w", args[0], err)
+				return failed(fmt.Errorf("%s: %w", args[0], err))
 			}
 			for _, problem := range problems {
 				fmt.Fprintln(cmd.ErrOrStderr(), "left out:", problem)
 			}
 			_, err = io.WriteString(stdout, prices.YAML(prices.Settings{Currency: currency, Models: prices.Select(models, only)}))
-			return err
+			return failed(err)
 		},
 	}
 	cmd.Flags().StringArrayVar(&only, "model", nil, "name of a model that is wanted, in which * stands for any text; may be repeated (default: all)")
 	cmd.Flags().StringVar(&currency, "currency", currency, "label of the currency")
 	return cmd
-}
-
-// exactlyOne wants one argument of a name.
-func exactlyOne(name string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) != 1 || strings.TrimSpace(args[0]) == "" {
-			return fmt.Errorf("want one %s, found %d", name, len(args))
-		}
-		return nil
-	}
 }

@@ -241,6 +241,27 @@ func TestServeWithoutInstancesSaysWhatToDo(t *testing.T) {
 	}
 }
 
+func TestExitCodesTellWrongUsageFromFailure(t *testing.T) {
+	t.Parallel()
+	missing := filepath.Join(t.TempDir(), "missing")
+	for _, c := range []struct {
+		code int
+		says string
+		args []string
+	}{
+		{exitUsage, "--url", []string{"bench", "--url", "localhost"}},
+		{exitConfig, "does not exist", []string{"bench", "--config", missing}},
+		{exitUsage, "--url", []string{"keys", "list", "--url", "localhost"}},
+		{exitUsage, "--url", []string{"tokens", "list", "--url", "localhost"}},
+		{exitUsage, "the name of the file is missing", []string{"prices", "import"}},
+		{exitFailed, "no such file", []string{"prices", "import", missing}},
+	} {
+		if code, _, stderr := runFor(t, c.args...); code != c.code || !strings.Contains(stderr, c.says) {
+			t.Errorf("%q: exit code %d, want %d, saying %q:\n%s", c.args, code, c.code, c.says, stderr)
+		}
+	}
+}
+
 func TestFormOfTheLog(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
