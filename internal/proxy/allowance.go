@@ -70,7 +70,9 @@ func (a *taken) take(r *request, price *prices.Price, now time.Time) error {
 	return nil
 }
 
-// spent returns what the request used, as budgets count it.
+// spent returns what the request used, as limits and budgets count it: what the backend
+// reported, or else an estimate of what was sent both ways. A request that no backend
+// answered used nothing, unless the client did not wait for the answer.
 func (a *taken) spent(usage schema.Usage, answered bool) schema.Usage {
 	if usage.Known {
 		return usage
@@ -99,11 +101,6 @@ type budgetView struct {
 
 // overBudget says that a budget is used up, or has not enough left for the request.
 func overBudget(r *budget.Refusal, now time.Time) *schema.Error {
-	kind, name, _ := strings.Cut(r.Account, "/")
-	whose := "this API key"
-	if kind == "tenant" {
-		whose = "the tenant " + name
-	}
 	window, unit := r.WindowName(), r.UnitName()
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	if r.Unit == budget.Cost {
@@ -111,26 +108,13 @@ func overBudget(r *budget.Refusal, now time.Time) *schema.Error {
 	}
 	details := budgetDetails{Budget: budgetView{r.Account, window, unit, jsontext.Value(number(r.Limit))}, Used: jsontext.Value(number(r.Used))}
 	known := schema.NewError(schema.CodeBudgetExceeded, fmt.Sprintf("The budget of %s (%s %s, %s) is used up, or what is left of it is less than this request may take; %s are used or reserved.",
-		whose, number(r.Limit), unit, window, number(r.Used)))
+		ownerOf(r.Account), number(r.Limit), unit, window, number(r.Used)))
 	if !r.Reset.IsZero() {
 		details.Reset = &r.Reset
 		known.RetryAfter = max(r.Reset.Sub(now), time.Second)
 	}
 	known.Details, known.NoRetry = details, true
 	return known
-}
-
-// tokens returns what the request used: what the backend reported, or else an estimate
-// of what was sent both ways. A request that no backend answered used nothing, unless
-// the client did not wait for the answer.
-func (a *taken) tokens(usage schema.Usage, answered bool) int64 {
-	if usage.Known {
-		return usage.Total
-	}
-	if !answered {
-		return 0
-	}
-	return a.prompt + a.answer.tokens()
 }
 
 // cost returns what the request cost, by what the backend reported or else by estimates.
@@ -148,11 +132,6 @@ func (a *taken) cost(price *prices.Price, usage schema.Usage, answered bool) pri
 
 // keyLimited says that a limit of a key or a tenant is reached.
 func keyLimited(r *allowance.Refusal) *schema.Error {
-	kind, name, _ := strings.Cut(r.Account.Name, "/")
-	whose := "this API key"
-	if kind == "tenant" {
-		whose = "the tenant " + name
-	}
 	what := "requests at a time"
 	switch r.Unit {
 	case allowance.Requests:
@@ -160,10 +139,18 @@ func keyLimited(r *allowance.Refusal) *schema.Error {
 	case allowance.Tokens:
 		what = "tokens a minute"
 	}
-	message := fmt.Sprintf("The limit of %s, %d %s, is reached; try again in %s.", whose, r.State.Limit, what, r.State.RetryAfter.Round(time.Millisecond))
+	message := fmt.Sprintf("The limit of %s, %d %s, is reached; try again in %s.", ownerOf(r.Account.Name), r.State.Limit, what, r.State.RetryAfter.Round(time.Millisecond))
 	known := schema.NewError(schema.CodeKeyRateLimited, message)
 	known.RetryAfter, known.Spread = max(r.State.RetryAfter, time.Millisecond), true
 	return known
+}
+
+// ownerOf says, for a message, whose an account such as tenant/acme or key/team-a is.
+func ownerOf(account string) string {
+	if tenant, isTenant := strings.CutPrefix(account, "tenant/"); isTenant {
+		return "the tenant " + tenant
+	}
+	return "this API key"
 }
 
 // textMeter estimates the tokens of an answer from the JSON texts that a client is sent:

@@ -115,8 +115,9 @@ func (r *run) settleWith(usage schema.Usage, answered bool) {
 	r.settled = true
 	r.record.Cost = a.cost(r.choice.price(), usage, answered)
 	r.ticket.SettleCost(usage, int64(r.record.Cost))
-	a.use.Settle(a.tokens(usage, answered), time.Now())
-	a.charge.Settle(a.spent(usage, answered), int64(r.record.Cost))
+	spent := a.spent(usage, answered)
+	a.use.Settle(spent.Total, time.Now())
+	a.charge.Settle(spent, int64(r.record.Cost))
 }
 
 // end gives back everything that the request holds. After a panic the run is not
