@@ -48,35 +48,30 @@ type Candidate struct {
 // PassedModel is a model that could not serve a request, and why.
 type PassedModel struct{ Model, Reason string }
 
-// Explain tells what would happen to a request of a door. It reads the same survey and asks the
-// same limits as Do, up to the call, and consumes nothing. Where a fallback would take
-// over, it explains that one. It knows nothing of keys that may not use a model.
+// Explain tells what would happen to a request of a door. It reads the same survey and
+// asks the same limits as Do, up to the call, and consumes nothing. Where a fallback would
+// take over, it explains that one. It knows nothing of keys that may not use a model.
 func Explain(table *routing.Table, door schema.Door, model string, client netip.Addr, now time.Time) Explanation {
 	asked := ExplainModel(table, door, model, client, now)
 	if asked.Refusal == nil && asked.isReady() {
 		return asked
 	}
 	var because error
-	text := "all slots are taken"
 	if asked.Refusal != nil {
-		because, text = asked.Refusal, asked.Refusal.Message
+		because = asked.Refusal
 	}
 	why, known := refusalReason(because)
 	if !known {
 		return asked
 	}
-	passed := []PassedModel{{model, text}}
+	passed := []PassedModel{{model, asked.obstacle()}}
 	for _, fallback := range table.Service(door.Service()).Fallbacks(model, why) {
 		x := ExplainModel(table, door, fallback.Model, client, now)
 		if x.Refusal == nil && x.isReady() {
 			x.PassedOver = passed
 			return x
 		}
-		reason := "all slots are taken"
-		if x.Refusal != nil {
-			reason = x.Refusal.Message
-		}
-		passed = append(passed, PassedModel{fallback.Model, reason})
+		passed = append(passed, PassedModel{fallback.Model, x.obstacle()})
 	}
 	return asked
 }
@@ -84,6 +79,14 @@ func Explain(table *routing.Table, door schema.Door, model string, client netip.
 // isReady tells whether an instance could take the request at once.
 func (x *Explanation) isReady() bool {
 	return x.Waiting == 0 && slices.ContainsFunc(x.Candidates, func(c Candidate) bool { return c.Obstacle == backend.NoObstacle })
+}
+
+// obstacle says why a model that is not ready cannot serve the request at once.
+func (x *Explanation) obstacle() string {
+	if x.Refusal != nil {
+		return x.Refusal.Message
+	}
+	return "all slots are taken"
 }
 
 // ExplainModel is Explain without fallbacks.
