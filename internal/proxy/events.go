@@ -166,7 +166,8 @@ func (e *eventWriter) flush() {
 	e.send()
 }
 
-// Flush is flush, and returns the time after it.
+// Flush ends a series of calls of Pass: it sends what is in the buffer, and returns the
+// time after that.
 func (e *eventWriter) Flush() time.Time {
 	e.forwarder.Rest()
 	e.mu.Lock()
@@ -199,9 +200,9 @@ func (e *eventWriter) write() {
 	e.giveBack()
 }
 
-// comment sends a comment, or the ping of the client's dialect, if the stream has been silent for long enough. Setting the
-// timer again for every event would be expensive, so the timer runs on, and comment
-// finds out when the last event was sent.
+// comment sends a comment, or the ping of the client's dialect, if the stream has been
+// silent for long enough. Setting the timer again for every event would be expensive, so
+// the timer runs on, and comment finds out when the last event was sent.
 func (e *eventWriter) comment() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

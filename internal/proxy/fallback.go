@@ -46,7 +46,7 @@ func (c *choice) fallBack(because error) bool {
 		}
 		for n := c.nextFallback; n < len(list); n++ {
 			if c.moveTo(list[n], mayWait) {
-				c.took(n, why)
+				c.noteFallback(n, why)
 				return true
 			}
 			c.restore(before)
@@ -68,7 +68,7 @@ func (c *choice) fallBackAfter(failed *fault, a *attempt) bool {
 	list := c.fallbacks(why)
 	for n := c.nextFallback; n < len(list); n++ {
 		if c.moveTo(list[n], false) && (why == naming.Context && c.acquire(a) || why != naming.Context && c.acquireAnother(a)) {
-			c.took(n, why)
+			c.noteFallback(n, why)
 			return true
 		}
 		c.restore(before)
@@ -98,8 +98,8 @@ func (c *choice) hasMoreFallbacks() bool {
 	return false
 }
 
-// took notes that a model took over.
-func (c *choice) took(n int, why naming.Reason) {
+// noteFallback notes that the model at an index of the fallbacks took over.
+func (c *choice) noteFallback(n int, why naming.Reason) {
 	c.nextFallback = n + 1
 	c.record.Fallbacks++
 	c.proxy.recorder.FellBack(c.record.Service, why)

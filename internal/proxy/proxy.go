@@ -56,6 +56,10 @@ func New(current *routing.Current, client *transport.Client) *Proxy {
 // it; 0 means 15 seconds. It must be called before the first request.
 func (p *Proxy) CommentAfter(silence time.Duration) { p.silence = cmp.Or(silence, defaultSilence) }
 
+// SetRecorder sets the recorder that counts failovers and shed requests and decides
+// which requests are traced. It must be called before the first request.
+func (p *Proxy) SetRecorder(recorder *calls.Recorder) { p.recorder = recorder }
+
 // SetLedger makes the proxy count every request that reaches a backend in the quota
 // ledger. It must be called before the first request.
 func (p *Proxy) SetLedger(ledger *quota.Ledger) { p.ledger = ledger }

@@ -9,10 +9,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// SetRecorder sets the recorder that counts failovers and shed requests and decides
-// which requests are traced. It must be called before the first request.
-func (p *Proxy) SetRecorder(recorder *calls.Recorder) { p.recorder = recorder }
-
 // startRecord begins to fill in the record of the request.
 func (r *request) startRecord(c *calls.Call) {
 	r.record = c
