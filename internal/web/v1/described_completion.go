@@ -3,7 +3,7 @@ package v1
 // completionRequest describes requests for the completion of texts.
 type completionRequest struct {
 	requestBase
-	Model            string          `json:"model" required:"true" pattern:"^[^\\x00-\\x1f\\x7f]*[^\\x00-\\x20\\x7f][^\\x00-\\x1f\\x7f]*$" maxLength:"512" example:"demo-chat"`
+	Model            modelName       `json:"model" required:"true" example:"demo-chat"`
 	Prompt           completedPrompt `json:"prompt" required:"true"`
 	Suffix           string          `json:"suffix" doc:"What stands behind the text that is completed."`
 	Echo             bool            `json:"echo" doc:"The prompt stands before the completion."`
@@ -45,7 +45,7 @@ type textChoice struct {
 
 type moderationRequest struct {
 	requestBase
-	Model string         `json:"model" required:"true" pattern:"^[^\\x00-\\x1f\\x7f]*[^\\x00-\\x20\\x7f][^\\x00-\\x1f\\x7f]*$" maxLength:"512" example:"demo-chat"`
+	Model modelName      `json:"model" required:"true" example:"demo-chat"`
 	Input moderatedInput `json:"input" required:"true"`
 }
 
@@ -68,10 +68,10 @@ type verdict struct {
 }
 
 type translationRequest struct {
-	File           string  `json:"file" required:"true" format:"binary"`
-	Model          string  `json:"model" required:"true" pattern:"^[^\\x00-\\x1f\\x7f]*[^\\x00-\\x20\\x7f][^\\x00-\\x1f\\x7f]*$" maxLength:"512" example:"demo-stt"`
-	Prompt         string  `json:"prompt"`
-	ResponseFormat string  `json:"response_format" enum:"json,verbose_json,text,srt,vtt"`
-	Temperature    float64 `json:"temperature"`
+	File           string    `json:"file" required:"true" format:"binary"`
+	Model          modelName `json:"model" required:"true" example:"demo-stt"`
+	Prompt         string    `json:"prompt"`
+	ResponseFormat string    `json:"response_format" enum:"json,verbose_json,text,srt,vtt"`
+	Temperature    float64   `json:"temperature"`
 	more
 }

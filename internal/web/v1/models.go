@@ -17,6 +17,11 @@ type model struct {
 	OwnedBy string `json:"owned_by"`
 }
 
+type modelList struct {
+	Object string  `json:"object"`
+	Data   []model `json:"data"`
+}
+
 func modelOf(m routing.Model) model {
 	return model{ID: m.ID, Object: "model", Created: m.Created.Unix(), OwnedBy: "patchbay"}
 }

@@ -2,11 +2,10 @@ package v1
 
 import "github.com/go-json-experiment/json/jsontext"
 
-// The types below describe the Responses API in the OpenAPI document.
-
+// responseRequest describes requests to the Responses API.
 type responseRequest struct {
 	requestBase
-	Model              string             `json:"model" required:"true" pattern:"^[^\\x00-\\x1f\\x7f]*[^\\x00-\\x20\\x7f][^\\x00-\\x1f\\x7f]*$" maxLength:"512" example:"demo-chat"`
+	Model              modelName          `json:"model" required:"true" example:"demo-chat"`
 	Input              responseInput      `json:"input" requiredWithout:"previous_response_id" doc:"Required unless previous_response_id is given."`
 	Instructions       string             `json:"instructions"`
 	PreviousResponseID string             `json:"previous_response_id" doc:"The response that this one continues."`

@@ -1,0 +1,59 @@
+package v1
+
+// messageRequest describes requests to the Messages API.
+type messageRequest struct {
+	Model         modelName        `json:"model" required:"true" example:"demo-chat"`
+	Messages      []messageTurn    `json:"messages" required:"true" minItems:"1"`
+	MaxTokens     int64            `json:"max_tokens"`
+	System        systemPrompt     `json:"system"`
+	Stream        bool             `json:"stream"`
+	Temperature   float64          `json:"temperature"`
+	TopP          float64          `json:"top_p"`
+	TopK          int64            `json:"top_k"`
+	StopSequences []string         `json:"stop_sequences"`
+	Tools         []extra          `json:"tools"`
+	ToolChoice    extra            `json:"tool_choice"`
+	Thinking      extra            `json:"thinking"`
+	Metadata      *messageMetadata `json:"metadata"`
+	more
+}
+
+type systemPrompt struct{}
+
+// Alternatives are a text and blocks of text.
+func (systemPrompt) Alternatives() []any { return []any{"", []textBlock{}} }
+
+type textBlock struct {
+	Type string `json:"type" required:"true" const:"text"`
+	Text string `json:"text" required:"true"`
+	more
+}
+
+type messageMetadata struct {
+	UserID string `json:"user_id" doc:"Who the request is made for; the quota ledger counts by it."`
+	more
+}
+
+type messageTurn struct {
+	Role    string      `json:"role" required:"true" enum:"user,assistant,system"`
+	Content textOrParts `json:"content" required:"true"`
+	more
+}
+
+type messageReply struct {
+	ID           string        `json:"id"`
+	Type         string        `json:"type"`
+	Role         string        `json:"role"`
+	Model        string        `json:"model"`
+	Content      []contentPart `json:"content"`
+	StopReason   *string       `json:"stop_reason"`
+	StopSequence *string       `json:"stop_sequence,omitzero"`
+	Usage        messageUsage  `json:"usage"`
+	more
+}
+
+type messageUsage struct {
+	InputTokens  int64 `json:"input_tokens"`
+	OutputTokens int64 `json:"output_tokens"`
+	more
+}
