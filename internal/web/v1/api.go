@@ -171,16 +171,6 @@ func (x *exchange) refuseModel() error {
 	return err
 }
 
-func attemptsText(n int) []string {
-	if n < len(smallNumbers) {
-		return smallNumbers[n : n+1 : n+1]
-	}
-	return []string{strconv.Itoa(n)}
-}
-
-// smallNumbers covers the attempts that a request can make.
-var smallNumbers = []string{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10"}
-
 // begin returns an exchange for a request, with what its head says.
 func (a *API) begin(w http.ResponseWriter, r *http.Request, d *door) *exchange {
 	x := a.pool.Get().(*exchange)

@@ -35,7 +35,7 @@ func showRequestID(header http.Header) { header["Request-Id"] = header["X-Reques
 func writeError(w http.ResponseWriter, e *schema.Error, write errorWriter) {
 	header := w.Header()
 	if header["X-Router-Attempts"] == nil {
-		header["X-Router-Attempts"] = smallNumbers[:1:1]
+		header["X-Router-Attempts"] = attemptsText(0)
 	}
 	noRetry := e.NoRetry
 	if wait := e.RetryAfter; wait > 0 {

@@ -37,7 +37,7 @@ func (a *API) Models(w http.ResponseWriter, r *http.Request) {
 		Fail(w, r, err)
 		return
 	}
-	w.Header()["X-Router-Attempts"] = smallNumbers[:1:1]
+	w.Header()["X-Router-Attempts"] = attemptsText(0)
 	if speaksMessages(r) {
 		showRequestID(w.Header())
 		web.WriteJSON(w, http.StatusOK, messagesPage(models, hasMore))
@@ -56,7 +56,7 @@ func (a *API) Model(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("id")
 	listed := a.current.Load().ModelName(id)
 	if n := slices.IndexFunc(models, func(m model) bool { return m.ID == listed }); n >= 0 {
-		w.Header()["X-Router-Attempts"] = smallNumbers[:1:1]
+		w.Header()["X-Router-Attempts"] = attemptsText(0)
 		if speaksMessages(r) {
 			showRequestID(w.Header())
 			web.WriteJSON(w, http.StatusOK, messagesModelOf(models[n]))

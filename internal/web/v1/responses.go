@@ -318,7 +318,7 @@ func (a *API) DeleteResponse(w http.ResponseWriter, r *http.Request) {
 	case !was: // somebody else was faster
 		Fail(w, r, responseNotFound(found.ID))
 	default:
-		w.Header()["X-Router-Attempts"] = smallNumbers[:1:1]
+		w.Header()["X-Router-Attempts"] = attemptsText(0)
 		web.WriteJSON(w, http.StatusOK, deletedResponse{found.ID, "response", true})
 	}
 }
@@ -364,7 +364,7 @@ func responseNotFound(id string) *schema.Error {
 
 func writeBytes(w http.ResponseWriter, body []byte) {
 	header := w.Header()
-	header["X-Router-Attempts"] = smallNumbers[:1:1]
+	header["X-Router-Attempts"] = attemptsText(0)
 	header["Content-Type"] = contentJSON
 	header["Content-Length"] = []string{strconv.Itoa(len(body))}
 	w.WriteHeader(http.StatusOK)

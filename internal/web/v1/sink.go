@@ -39,6 +39,17 @@ func (x *exchange) Route(route proxy.Route) {
 	x.showKeyLimits(&route)
 }
 
+// attemptsText returns the value of X-Router-Attempts. Small numbers take no memory.
+func attemptsText(n int) []string {
+	if n < len(smallNumbers) {
+		return smallNumbers[n : n+1 : n+1]
+	}
+	return []string{strconv.Itoa(n)}
+}
+
+// smallNumbers covers the attempts that a request can make.
+var smallNumbers = []string{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10"}
+
 // headerText returns a name as a header can carry it: what is not ASCII is escaped as in
 // a URL.
 func headerText(name string) string {
