@@ -21,20 +21,6 @@ func (c *Changes) note() {
 	}
 }
 
-// Barred returns the obstacle that an instance has by its configuration for as long
-// as that is in force, or NoObstacle.
-func (i *Instance) Barred() Obstacle {
-	switch {
-	case !i.Settings.Enabled:
-		return Disabled
-	case i.Share == 0:
-		return NoWeight
-	case i.Fault != "":
-		return Faulty
-	}
-	return NoObstacle
-}
-
 // Steady tells that an instance without an obstacle stays without one until Changes
 // counts a change. It does not while a limit of its own or the time of a breaker's
 // next trial decides.

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"fmt"
 	"maps"
 	"math"
 	"net/netip"
@@ -211,88 +210,6 @@ func share(weight float64) int64 {
 		return 0
 	}
 	return max(1, int64(math.Round(weight*1000)))
-}
-
-// Obstacle is what keeps an instance from taking a request.
-type Obstacle uint8
-
-// The obstacles, the more lasting ones first.
-const (
-	NoObstacle Obstacle = iota
-	Disabled
-	NoWeight
-	Faulty
-	Unhealthy
-	BreakerOpen
-	AtLimit
-	NoSlot
-	Standby // it is ready, and so is an instance of a lower tier
-)
-
-// Busy reports whether an obstacle is no sign of a failure: the instance takes a
-// request now or soon.
-func (o Obstacle) Busy() bool { return o == NoObstacle || o == AtLimit || o == NoSlot }
-
-// Shorter returns the obstacle that is over sooner.
-func (o Obstacle) Shorter(other Obstacle) Obstacle {
-	if o == NoObstacle || other == NoObstacle {
-		return NoObstacle
-	}
-	return max(o, other)
-}
-
-// Obstacle returns what keeps the instance from taking a request now; that it is
-// marked does not (see Health.Marked). Asking changes nothing.
-func (i *Instance) Obstacle(now time.Time) Obstacle {
-	if barred := i.Barred(); barred != NoObstacle {
-		return barred
-	}
-	switch {
-	case i.Health.Out():
-		return Unhealthy
-	case !i.Breaker.Ready(now):
-		return BreakerOpen
-	case i.policy.Limit.Enabled && !i.Limiter.Peek(netip.Addr{}, now).Allowed:
-		return AtLimit
-	case i.full():
-		return NoSlot
-	}
-	return NoObstacle
-}
-
-func (i *Instance) full() bool {
-	return i.Settings.MaxConcurrency > 0 && i.inFlight.Load() >= int64(i.Settings.MaxConcurrency)
-}
-
-// ObstacleText describes an obstacle without telling how the instance is configured.
-func (i *Instance) ObstacleText(o Obstacle, now time.Time) string {
-	switch o {
-	case NoObstacle:
-		return "ready"
-	case Disabled:
-		return "disabled"
-	case NoWeight:
-		return "weight 0"
-	case Faulty:
-		return "a secret of the instance cannot be used on this gateway"
-	case Unhealthy:
-		if wait := i.overloadedFor(now); wait > 0 && !i.Health.Marked() && !i.Health.Out() {
-			return "it has too much to do and is passed over for another " + wait.Round(time.Millisecond).String()
-		}
-		return cmp.Or(i.Health.Reason(), "unhealthy")
-	case BreakerOpen:
-		if hold, held := i.Breaker.HeldOpen(); held {
-			return "circuit breaker held open by " + hold.By + " since " + hold.Since.UTC().Format(time.RFC3339)
-		}
-		return "circuit breaker open, next trial in " + i.Breaker.RetryAfter(now).Round(time.Millisecond).String()
-	case AtLimit:
-		return "at its rate limit"
-	case NoSlot:
-		return fmt.Sprintf("all %d slots taken", i.Settings.MaxConcurrency)
-	case Standby:
-		return fmt.Sprintf("tier %d is used only while no instance of a lower tier is ready", i.Settings.Tier)
-	}
-	return "unknown"
 }
 
 // Healthy reports whether the instance is healthy by its checks and its secrets can

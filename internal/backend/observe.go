@@ -53,11 +53,3 @@ func (s *State) NoteFailure(code, text string, at time.Time) {
 
 // LastFailure returns why the last call that failed did; nil where none has.
 func (s *State) LastFailure() *Failure { return s.failure.Load() }
-
-// Obstacles is how many obstacles there are, NoObstacle included.
-const Obstacles = int(Standby) + 1
-
-var obstacleNames = [Obstacles]string{"none", "disabled", "no_weight", "faulty", "unhealthy", "breaker_open", "at_limit", "no_slot", "standby"}
-
-// String returns the name.
-func (o Obstacle) String() string { return obstacleNames[o] }
