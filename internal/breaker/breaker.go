@@ -101,26 +101,22 @@ func (b *Breaker) Acquire(now time.Time) (Permit, bool) {
 	return b.acquireTrial(now)
 }
 
-func (b *Breaker) acquireTrial(now time.Time) (Permit, bool) {
-	b.mu.Lock()
-	before := b.visible()
-	// What Ready saw may be over by now.
-	if !b.Ready(now) {
-		b.mu.Unlock()
-		return Permit{}, false
-	}
-	if b.counting() && b.state == Open {
-		b.enter(HalfOpen)
-	}
-	if b.counting() && b.state == HalfOpen {
-		b.trials++
-	}
-	b.publish()
-	permit := Permit{generation: b.generation}
-	change, changed := b.changeSince(before, now)
-	b.mu.Unlock()
-	b.report(change, changed)
-	return permit, true
+func (b *Breaker) acquireTrial(now time.Time) (permit Permit, isAcquired bool) {
+	b.change(now, func() {
+		// What Ready saw may be over by now.
+		if !b.Ready(now) {
+			return
+		}
+		if b.counting() && b.state == Open {
+			b.enter(HalfOpen)
+		}
+		if b.counting() && b.state == HalfOpen {
+			b.trials++
+		}
+		b.publish()
+		permit, isAcquired = Permit{generation: b.generation}, true
+	})
+	return permit, isAcquired
 }
 
 // Answered says that the answer to a call has begun, and returns the permit for
@@ -151,33 +147,27 @@ func (b *Breaker) Done(permit Permit, outcome Outcome, now time.Time) {
 	if outcome == Success && gate&gateClean != 0 || outcome == Cancelled && gate&gateTrial == 0 {
 		return
 	}
-	b.mu.Lock()
-	before := b.visible()
-	if b.generation == permit.generation && b.counting() {
-		b.settle(outcome, now)
-		b.publish()
-	}
-	change, changed := b.changeSince(before, now)
-	b.mu.Unlock()
-	b.report(change, changed)
+	b.change(now, func() {
+		if b.generation == permit.generation && b.counting() {
+			b.settle(outcome, now)
+			b.publish()
+		}
+	})
 }
 
 // doneAfterAnswer ends a call that was a trial and succeeded as such. If it broke
 // later, that is a failure of the breaker that its success helped to close, or of
 // the recovery that is still going on.
 func (b *Breaker) doneAfterAnswer(permit Permit, outcome Outcome, now time.Time) {
-	b.mu.Lock()
-	before := b.visible()
-	recovering := b.state == HalfOpen && b.generation == permit.generation
-	// Only trials that succeed lead to the generation after a half-open one.
-	recovered := b.state == Closed && b.generation == permit.generation+1
-	if b.counting() && (recovered || recovering && outcome.Failed()) {
-		b.count(outcome, now)
-		b.publish()
-	}
-	change, changed := b.changeSince(before, now)
-	b.mu.Unlock()
-	b.report(change, changed)
+	b.change(now, func() {
+		recovering := b.state == HalfOpen && b.generation == permit.generation
+		// Only trials that succeed lead to the generation after a half-open one.
+		recovered := b.state == Closed && b.generation == permit.generation+1
+		if b.counting() && (recovered || recovering && outcome.Failed()) {
+			b.count(outcome, now)
+			b.publish()
+		}
+	})
 }
 
 // settle counts the result of a call that began in the present generation.

@@ -9,19 +9,17 @@ import (
 // from the next result on; a new recovery timeout also moves the end of the pause
 // that an open breaker is in. Switching the breaker on or off resets it.
 func (b *Breaker) Update(settings Settings, now time.Time) {
-	b.mu.Lock()
-	before := b.visible()
-	if settings != b.settings {
+	b.change(now, func() {
+		if settings == b.settings {
+			return
+		}
 		switched := settings.Enabled != b.settings.Enabled
 		b.settings = settings
 		if switched {
 			b.reset()
 		}
 		b.publish()
-	}
-	change, changed := b.changeSince(before, now)
-	b.mu.Unlock()
-	b.report(change, changed)
+	})
 }
 
 // Force lets an operator decide about the state until Auto releases the breaker,
@@ -33,9 +31,10 @@ func (b *Breaker) Force(mode Mode, operator string, now time.Time) {
 
 // ForceFor is Force with more about who decides.
 func (b *Breaker) ForceFor(mode Mode, hold Hold, now time.Time) {
-	b.mu.Lock()
-	before := b.visible()
-	if mode != b.mode {
+	b.change(now, func() {
+		if mode == b.mode {
+			return
+		}
 		b.mode = mode
 		b.hold = Hold{}
 		if mode != Auto {
@@ -43,27 +42,21 @@ func (b *Breaker) ForceFor(mode Mode, hold Hold, now time.Time) {
 		}
 		b.reset()
 		b.publish()
-	}
-	change, changed := b.changeSince(before, now)
-	b.mu.Unlock()
-	b.report(change, changed)
+	})
 }
 
 // Reachable tells the breaker that a health check which began at the given time
-// and ended now was answered. A breaker that opened since the backend could not be
+// and ended now was answered. A breaker that opened because the backend could not be
 // connected to becomes half open then, before its recovery timeout is over: what
 // opened it has ended.
 func (b *Breaker) Reachable(began, now time.Time) {
-	b.mu.Lock()
-	before := b.visible()
-	if b.awaitsCheck() && began.After(b.opened) {
-		b.enter(HalfOpen)
-		b.halfOpenedByCheck = true
-		b.publish()
-	}
-	change, changed := b.changeSince(before, now)
-	b.mu.Unlock()
-	b.report(change, changed)
+	b.change(now, func() {
+		if b.awaitsCheck() && began.After(b.opened) {
+			b.enter(HalfOpen)
+			b.halfOpenedByCheck = true
+			b.publish()
+		}
+	})
 }
 
 // AwaitsCheck tells whether a good health check would end the pause.
@@ -147,17 +140,18 @@ func (b *Breaker) visible() visibleState {
 	return visibleState{b.state, b.mode}
 }
 
-// changeSince returns what there is to report, and whether there is anything.
-func (b *Breaker) changeSince(before visibleState, now time.Time) (Change, bool) {
-	after := b.visible()
+// change changes the breaker under its lock and, after that, tells the observer if the
+// state or the mode is another one.
+func (b *Breaker) change(now time.Time, edit func()) {
+	b.mu.Lock()
+	before := b.visible()
+	edit()
+	after, failures := b.visible(), b.failures
 	if after != before {
 		b.changed = now
 	}
-	return Change{From: before.state, To: after.state, Mode: after.mode, Failures: b.failures, At: now}, after != before
-}
-
-func (b *Breaker) report(change Change, changed bool) {
-	if changed && b.observe != nil {
-		b.observe(change)
+	b.mu.Unlock()
+	if after != before && b.observe != nil {
+		b.observe(Change{From: before.state, To: after.state, Mode: after.mode, Failures: failures, At: now})
 	}
 }
