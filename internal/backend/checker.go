@@ -94,7 +94,7 @@ type checkerRun struct {
 	prober      prober
 	members     map[*Health]*member
 	groups      map[target]*group
-	round       uint64 // counts the looks
+	round       uint64 // counts the refreshes
 	nextRefresh time.Time
 	results     chan result
 	probes      sync.WaitGroup
@@ -110,7 +110,7 @@ type member struct {
 	group    *group
 	key      string // the headers that a probe sends, to notice a change of them
 	logged   Status // what the log was told
-	round    uint64 // the latest look that found the instance
+	round    uint64 // the latest refresh that found the instance
 }
 
 // result is how a probe ended.

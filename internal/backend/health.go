@@ -53,7 +53,7 @@ type Health struct {
 	// watched means that a checker is there to take a mark back.
 	watched bool
 	// suspect means that traffic marked the instance and the checker has not
-	// looked since.
+	// noticed that yet; see takeSuspicion.
 	suspect   bool
 	status    Status
 	checked   time.Time
@@ -238,8 +238,8 @@ func (h *Health) setNextCheck(due time.Time) {
 	h.next = due
 }
 
-// expectSoon notes that the checker will look within a moment, because a breaker
-// waits for it.
+// expectSoon notes that the next check is due at the checker's next refresh, because a
+// breaker waits for a successful one.
 func (h *Health) expectSoon(now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

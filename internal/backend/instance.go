@@ -319,7 +319,12 @@ func (s *State) Took(d time.Duration) { s.busy.Add(int64(d)) }
 
 // Calls returns how many calls were begun.
 func (s *State) Calls() int64 {
-	n := s.inFlight.Load()
+	return s.inFlight.Load() + s.ended()
+}
+
+// ended returns how many calls have ended.
+func (s *State) ended() int64 {
+	var n int64
 	for i := range s.outcomes {
 		n += s.outcomes[i].Load()
 	}
@@ -328,10 +333,7 @@ func (s *State) Calls() int64 {
 
 // MeanTime returns how long calls took on average, 0 before the first has ended.
 func (s *State) MeanTime() time.Duration {
-	var n int64
-	for i := range s.outcomes {
-		n += s.outcomes[i].Load()
-	}
+	n := s.ended()
 	if n == 0 {
 		return 0
 	}

@@ -26,7 +26,7 @@ const (
 	dead
 )
 
-// probeResult is a finding and, for the dead, its class.
+// probeResult is a finding and, of a backend that is dead, the cause.
 type probeResult struct {
 	finding finding
 	cause   transport.Cause

@@ -64,7 +64,7 @@ type Settings struct {
 	// requests are passed on; nil means as is usual for the kind and the host.
 	Responses *bool `json:"responses" doc:"Whether the backend speaks the Responses API itself, so that requests to /v1/responses are passed on to it; null for what is usual: true for OpenAI, false for all others."`
 	// Proxy is the address of the proxy through which the backend is reached, or
-	// NoProxy; empty means as the environment says. It may hold a password.
+	// ProxyNone; empty means as the environment says. It may hold a password.
 	Proxy string `json:"proxy" doc:"Such as http://proxy.example:3128; none for none, empty for that of the environment."`
 	TLS   TLS    `json:"tls"`
 	// Timeouts replace those of the service where they are set.
