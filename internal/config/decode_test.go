@@ -164,7 +164,7 @@ monitoring: {custom-tags: {Zone_A: 1e3, gone: null}}
 	if second.Name != "true" || second.Weight != 0 {
 		t.Errorf("second instance %+v", second)
 	}
-	if got.Limits.MaxAttempts != 3 || got.Limits.JSONBody != 64*config.KiB || !got.Quota.Enabled {
+	if got.Limits.MaxAttempts != 3 || got.Limits.JSONBody != 64*schema.KiB || !got.Quota.Enabled {
 		t.Errorf("limits %+v, quota %+v", got.Limits, got.Quota)
 	}
 	if got.Quota.Distributed.Timeout.Std() != time.Millisecond {

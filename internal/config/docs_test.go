@@ -94,7 +94,7 @@ func defaultOf(typ reflect.Type) reflect.Value {
 // typeText says how a value of a type is written.
 func typeText(typ reflect.Type) string {
 	switch typ {
-	case reflect.TypeFor[Bytes]():
+	case reflect.TypeFor[schema.Bytes]():
 		return "size"
 	case reflect.TypeFor[schema.Duration](), reflect.TypeFor[quota.Timeout]():
 		return "duration"

@@ -76,8 +76,8 @@ type Server struct {
 
 // Limits bound what one request may cost.
 type Limits struct {
-	JSONBody         Bytes           `json:"jsonBody"`
-	MultipartBody    Bytes           `json:"multipartBody"`
+	JSONBody         schema.Bytes    `json:"jsonBody"`
+	MultipartBody    schema.Bytes    `json:"multipartBody"`
 	ConnectTimeout   schema.Duration `json:"connectTimeout"`
 	FirstByteTimeout schema.Duration `json:"firstByteTimeout"`
 	IdleTimeout      schema.Duration `json:"idleTimeout"`
@@ -94,7 +94,7 @@ type Limits struct {
 	// Memory is how much memory the program may use before it turns requests
 	// away; 0 leaves it to the environment's GOMEMLIMIT or, without that, takes a
 	// share of what the container or the machine has.
-	Memory Bytes `json:"memory"`
+	Memory schema.Bytes `json:"memory"`
 }
 
 // Timeouts are the limits on the phases of a call.
@@ -183,8 +183,8 @@ func Default() *Document {
 			CORSOrigins: []string{AnyOrigin},
 		},
 		Limits: Limits{
-			JSONBody:         32 * MiB,
-			MultipartBody:    256 * MiB,
+			JSONBody:         32 * schema.MiB,
+			MultipartBody:    256 * schema.MiB,
 			ConnectTimeout:   schema.Duration(5 * time.Second),
 			FirstByteTimeout: schema.Duration(300 * time.Second),
 			IdleTimeout:      schema.Duration(120 * time.Second),

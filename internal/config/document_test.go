@@ -134,20 +134,20 @@ func TestValidateHasNoPositions(t *testing.T) {
 }
 
 func TestBytes(t *testing.T) {
-	for written, want := range map[string]config.Bytes{
+	for written, want := range map[string]schema.Bytes{
 		"1024": 1024, "64KiB": 64 << 10, "32MiB": 32 << 20, "32MB": 32_000_000, "2 GiB": 2 << 30, "7b": 7, "3kb": 3000, "1gb": 1e9, "0": 0,
 	} {
-		var got config.Bytes
+		var got schema.Bytes
 		if err := got.UnmarshalText([]byte(written)); err != nil || got != want {
 			t.Errorf("%s: %d, %v", written, got, err)
 		}
-		var again config.Bytes
+		var again schema.Bytes
 		if err := again.UnmarshalText([]byte(got.String())); err != nil || again != got {
 			t.Errorf("%s does not survive being printed as %s", written, got)
 		}
 	}
 	for _, written := range []string{"", "MiB", "-1", "1.5MiB", "1MiBi", "1 M", "1TiB", "99999999999GiB", "0x10"} {
-		if err := new(config.Bytes).UnmarshalText([]byte(written)); err == nil {
+		if err := new(schema.Bytes).UnmarshalText([]byte(written)); err == nil {
 			t.Errorf("%q was accepted", written)
 		}
 	}

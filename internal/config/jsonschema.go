@@ -164,7 +164,7 @@ func scalarSchema(typ reflect.Type) map[string]any {
 		return text
 	case reflect.TypeFor[schema.Duration](), reflect.TypeFor[quota.Timeout]():
 		return withUnit(`^([0-9.]+(ms|s|m|h))+$|^[0-9]+$`)
-	case reflect.TypeFor[Bytes]():
+	case reflect.TypeFor[schema.Bytes]():
 		return withUnit(`^[0-9]+ *([kKmMgG]?[iI]?[bB])?$`)
 	case reflect.TypeFor[quota.Period]():
 		return withUnit(`^[0-9]+ *[a-z]*$`)

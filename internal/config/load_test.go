@@ -96,7 +96,7 @@ func TestSampleLoads(t *testing.T) {
 		CORSOrigins: []string{"https://app.example", "http://localhost:3000"},
 	}
 	want.Limits = config.Limits{
-		JSONBody: 16 * config.MiB, MultipartBody: 64_000_000, ConnectTimeout: seconds(2),
+		JSONBody: 16 * schema.MiB, MultipartBody: 64_000_000, ConnectTimeout: seconds(2),
 		FirstByteTimeout: seconds(90), IdleTimeout: seconds(90), MaxAttempts: 3, MaxDiscovered: 200, MaxInFlight: 10_000,
 	}
 	want.Services[schema.Chat] = config.Service{

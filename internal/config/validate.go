@@ -16,7 +16,7 @@ import (
 const (
 	maxAttempts   = 10
 	maxDiscovered = 1000
-	minBodySize   = 1 * KiB
+	minBodySize   = 1 * schema.KiB
 )
 
 // Validate checks every rule of the document and returns what is broken, without
@@ -180,7 +180,7 @@ func (l Limits) check(report func(path, message string)) {
 	}
 }
 
-func checkBodySize(size Bytes, path string, report func(path, message string)) {
+func checkBodySize(size schema.Bytes, path string, report func(path, message string)) {
 	if size < minBodySize {
 		report(path, fmt.Sprintf("must be at least %s, not %s", minBodySize, size))
 	}

@@ -3,19 +3,6 @@ package config
 import (
 	"fmt"
 	"strings"
-
-	"github.com/patchbay-ai/patchbay/internal/schema"
-)
-
-// Bytes is a size. It is read as a plain number of bytes or with a unit, decimal
-// (kB, MB, GB) or binary (KiB, MiB, GiB).
-type Bytes = schema.Bytes
-
-// The binary units.
-const (
-	KiB = schema.KiB
-	MiB = schema.MiB
-	GiB = schema.GiB
 )
 
 // LogLevel is how much is logged.
