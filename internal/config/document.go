@@ -280,14 +280,31 @@ func EqualServices(a, b map[schema.ServiceType]Service) bool {
 	return true
 }
 
-// Equal tells whether both documents say the same.
-func (d *Document) Equal(other *Document) bool {
-	return d.Server.equal(other.Server) && d.Limits == other.Limits &&
-		EqualServices(d.Services, other.Services) && d.Monitoring.Equal(other.Monitoring) &&
-		d.Quota.Equal(other.Quota) && d.Responses == other.Responses && d.Store == other.Store && d.Redis == other.Redis &&
-		d.Security.Equal(other.Security) && d.Log == other.Log && d.Telemetry.Equal(other.Telemetry) &&
-		d.Prices.Equal(other.Prices)
+// Differences names the sections in which both documents differ.
+func (d *Document) Differences(other *Document) []string {
+	var names []string
+	note := func(name string, same bool) {
+		if !same {
+			names = append(names, name)
+		}
+	}
+	note("server", d.Server.equal(other.Server))
+	note("limits", d.Limits == other.Limits)
+	note("services", EqualServices(d.Services, other.Services))
+	note("monitoring", d.Monitoring.Equal(other.Monitoring))
+	note("quota", d.Quota.Equal(other.Quota))
+	note("responses", d.Responses == other.Responses)
+	note("store", d.Store == other.Store)
+	note("redis", d.Redis == other.Redis)
+	note("security", d.Security.Equal(other.Security))
+	note("log", d.Log == other.Log)
+	note("telemetry", d.Telemetry.Equal(other.Telemetry))
+	note("prices", d.Prices.Equal(other.Prices))
+	return names
 }
+
+// Equal tells whether both documents say the same.
+func (d *Document) Equal(other *Document) bool { return len(d.Differences(other)) == 0 }
 
 func (s Server) equal(other Server) bool {
 	return slices.Equal(s.Listen, other.Listen) && slices.Equal(s.ManagementListen, other.ManagementListen) && s.DataDir == other.DataDir && s.ShutdownGrace == other.ShutdownGrace &&

@@ -20,7 +20,7 @@ type step struct {
 	isIndex bool
 	// isUserKey marks keys that users choose: only the very spelling is the same key.
 	isUserKey bool
-	// anyCase lets an own key stand for one that is spelled in another way.
+	// anyCase lets such a key stand for one that is spelled in another way.
 	anyCase bool
 }
 
