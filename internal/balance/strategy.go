@@ -3,7 +3,6 @@ package balance
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -68,23 +67,7 @@ func (s Strategy) String() string {
 // MarshalText writes the name with underscores.
 func (s Strategy) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads a name in any of its spellings.
+// UnmarshalText reads a name in any case, with hyphens or underscores.
 func (s *Strategy) UnmarshalText(text []byte) error {
-	parsed, err := ParseStrategy(string(text))
-	if err != nil {
-		return err
-	}
-	*s = parsed
-	return nil
-}
-
-// ParseStrategy reads a name in any case, with hyphens or underscores.
-func ParseStrategy(name string) (Strategy, error) {
-	folded := schema.Fold(name)
-	for i, row := range strategies {
-		if folded == schema.Fold(row.name) {
-			return Strategy(i), nil
-		}
-	}
-	return 0, fmt.Errorf("unknown strategy %q (known: %s)", name, strings.Join(Strategy(0).Names(), ", "))
+	return schema.ReadName(s, "strategy", string(text), s.Names())
 }

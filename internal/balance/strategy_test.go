@@ -15,12 +15,13 @@ func TestStrategiesAreReadInEverySpelling(t *testing.T) {
 		"random": "random", "RANDOM": "random", "round-robin": "round_robin", "ROUND_ROBIN": "round_robin",
 		"least-connections": "least_connections", "leastConnections": "least_connections", "ip_hash": "ip_hash", "IP-Hash": "ip_hash",
 	} {
-		got, err := balance.ParseStrategy(written)
+		var got balance.Strategy
+		err := got.UnmarshalText([]byte(written))
 		if err != nil || got.String() != want {
 			t.Errorf("%s: %v, %v", written, got, err)
 		}
 	}
-	_, err := balance.ParseStrategy("coin")
+	err := new(balance.Strategy).UnmarshalText([]byte("coin"))
 	want := `unknown strategy "coin" (known: ` + strings.Join(balance.RoundRobin.Names(), ", ") + `)`
 	if err == nil || err.Error() != want {
 		t.Errorf("error %v", err)

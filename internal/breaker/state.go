@@ -81,12 +81,5 @@ func (m Mode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
 // UnmarshalText reads OPEN, CLOSED or AUTO in any case.
 func (m *Mode) UnmarshalText(text []byte) error {
-	folded := schema.Fold(string(text))
-	for i, name := range modeNames {
-		if folded == schema.Fold(name) {
-			*m = Mode(i)
-			return nil
-		}
-	}
-	return fmt.Errorf("unknown state %q (known: OPEN, CLOSED, AUTO)", text)
+	return schema.ReadName(m, "state", string(text), modeNames[:])
 }

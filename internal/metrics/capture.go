@@ -3,7 +3,6 @@ package metrics
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -40,10 +39,5 @@ func (c Capture) MarshalText() ([]byte, error) { return []byte(c.String()), nil 
 
 // UnmarshalText reads the name of a value in any case.
 func (c *Capture) UnmarshalText(text []byte) error {
-	i := slices.Index(captureNames[:], schema.Fold(string(text)))
-	if i < 0 {
-		return fmt.Errorf("unknown value %q (known: %s)", text, strings.Join(captureNames[:], ", "))
-	}
-	*c = Capture(i)
-	return nil
+	return schema.ReadName(c, "value", string(text), captureNames[:])
 }

@@ -45,14 +45,7 @@ func (c Category) MarshalText() ([]byte, error) { return []byte(c.String()), nil
 
 // UnmarshalText reads the name of a category in any case.
 func (c *Category) UnmarshalText(text []byte) error {
-	folded := schema.Fold(string(text))
-	for i, known := range categoryNames {
-		if folded == known {
-			*c = Category(i)
-			return nil
-		}
-	}
-	return fmt.Errorf("unknown category %q (known: %s)", text, strings.Join(categoryNames[:], ", "))
+	return schema.ReadName(c, "category", string(text), categoryNames[:])
 }
 
 // Settings are the monitoring configuration. Sampling, Performance, Calls and Capture

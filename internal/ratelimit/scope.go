@@ -2,7 +2,6 @@ package ratelimit
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -39,11 +38,5 @@ func (s Scope) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // UnmarshalText reads the name of a scope in any case.
 func (s *Scope) UnmarshalText(text []byte) error {
-	for i, known := range scopeNames {
-		if schema.Fold(string(text)) == known {
-			*s = Scope(i)
-			return nil
-		}
-	}
-	return fmt.Errorf("unknown scope %q (known: %s)", text, strings.Join(scopeNames[:], ", "))
+	return schema.ReadName(s, "scope", string(text), scopeNames[:])
 }

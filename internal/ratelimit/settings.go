@@ -4,7 +4,6 @@ package ratelimit
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -39,25 +38,9 @@ func (a Algorithm) String() string {
 // MarshalText writes the name with underscores.
 func (a Algorithm) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
 
-// UnmarshalText reads a name in any of its spellings.
+// UnmarshalText reads a name in any case, with hyphens or underscores.
 func (a *Algorithm) UnmarshalText(text []byte) error {
-	parsed, err := ParseAlgorithm(string(text))
-	if err != nil {
-		return err
-	}
-	*a = parsed
-	return nil
-}
-
-// ParseAlgorithm reads a name in any case, with hyphens or underscores.
-func ParseAlgorithm(name string) (Algorithm, error) {
-	folded := schema.Fold(name)
-	for i, known := range algorithmNames {
-		if folded == schema.Fold(known) {
-			return Algorithm(i), nil
-		}
-	}
-	return 0, fmt.Errorf("unknown algorithm %q (known: %s)", name, strings.Join(algorithmNames[:], ", "))
+	return schema.ReadName(a, "algorithm", string(text), algorithmNames[:])
 }
 
 // maxRate bounds capacity and refill rate, so that arithmetic on them in

@@ -15,12 +15,13 @@ func TestAlgorithmsAreReadInEverySpelling(t *testing.T) {
 		"token_bucket": "token_bucket", "TOKEN-BUCKET": "token_bucket", "leaky-bucket": "leaky_bucket",
 		"slidingWindow": "sliding_window", "Warm_Up": "warm_up",
 	} {
-		got, err := ratelimit.ParseAlgorithm(written)
+		var got ratelimit.Algorithm
+		err := got.UnmarshalText([]byte(written))
 		if err != nil || got.String() != want {
 			t.Errorf("%s: %v, %v", written, got, err)
 		}
 	}
-	_, err := ratelimit.ParseAlgorithm("hourglass")
+	err := new(ratelimit.Algorithm).UnmarshalText([]byte("hourglass"))
 	const want = `unknown algorithm "hourglass" (known: token_bucket, leaky_bucket, sliding_window, warm_up)`
 	if err == nil || err.Error() != want {
 		t.Errorf("error %v", err)

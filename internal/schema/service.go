@@ -53,24 +53,28 @@ func (t ServiceType) MarshalText() ([]byte, error) { return []byte(t.String()), 
 
 // UnmarshalText reads a service type in any of its spellings.
 func (t *ServiceType) UnmarshalText(text []byte) error {
-	parsed, err := ParseServiceType(string(text))
-	if err != nil {
-		return err
-	}
-	*t = parsed
-	return nil
+	return ReadName(t, "service type", string(text), serviceNames[:])
 }
 
 // ParseServiceType reads a service type in any of its spellings: imgGen,
 // img-gen, img_gen and IMG_GEN are the same.
-func ParseServiceType(name string) (ServiceType, error) {
+func ParseServiceType(name string) (t ServiceType, err error) {
+	err = t.UnmarshalText([]byte(name))
+	return t, err
+}
+
+// ReadName reads the name of a value into it, for types whose values are the indexes of
+// their names. It takes every spelling that Fold makes equal. The noun is what the error
+// calls a value; after an error the value is what it was.
+func ReadName[T ~uint8](into *T, noun, name string, names []string) error {
 	folded := Fold(name)
-	for i, known := range serviceNames {
+	for i, known := range names {
 		if folded == Fold(known) {
-			return ServiceType(i), nil
+			*into = T(i)
+			return nil
 		}
 	}
-	return 0, fmt.Errorf("unknown service type %q (known: %s)", name, strings.Join(serviceNames[:], ", "))
+	return fmt.Errorf("unknown %s %q (known: %s)", noun, name, strings.Join(names, ", "))
 }
 
 // Fold reduces a name to the form in which kebab-case, camelCase and snake_case

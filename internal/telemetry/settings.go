@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -45,13 +44,7 @@ func (p Protocol) MarshalText() ([]byte, error) { return []byte(p.String()), nil
 
 // UnmarshalText reads the name of a protocol in any case.
 func (p *Protocol) UnmarshalText(text []byte) error {
-	for i, known := range protocolNames {
-		if schema.Fold(string(text)) == known {
-			*p = Protocol(i)
-			return nil
-		}
-	}
-	return fmt.Errorf("unknown protocol %q (known: %s)", text, strings.Join(protocolNames[:], ", "))
+	return schema.ReadName(p, "protocol", string(text), protocolNames[:])
 }
 
 // Settings say where traces go.
