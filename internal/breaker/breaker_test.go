@@ -322,10 +322,10 @@ func TestOperatorsDecide(t *testing.T) {
 	r := newRig(t, small())
 	begun := r.acquire()
 	held := Hold{By: "ops", Since: r.now}
-	r.Force(ForcedOpen, "ops", r.now)
+	r.Force(ForcedOpen, Hold{By: "ops"}, r.now)
 	r.after(time.Hour)
 	r.refuses()
-	r.Force(ForcedOpen, "another", r.now) // it is held already
+	r.Force(ForcedOpen, Hold{By: "another"}, r.now) // it is held already
 	if s := r.Snapshot(); s.State != Open || s.Forced != ForcedOpen || !s.NextRetry.IsZero() || s.Hold != held {
 		t.Errorf("forced open: %+v", s)
 	}
@@ -334,7 +334,7 @@ func TestOperatorsDecide(t *testing.T) {
 	}
 	r.Done(begun, Failure, r.now)
 
-	r.Force(ForcedClosed, "", r.now)
+	r.Force(ForcedClosed, Hold{}, r.now)
 	for range 10 {
 		r.call(Failure)
 	}
@@ -344,14 +344,14 @@ func TestOperatorsDecide(t *testing.T) {
 		t.Errorf("held closed: %+v, %v", hold, open)
 	}
 
-	r.Force(Auto, "", r.now)
+	r.Force(Auto, Hold{}, r.now)
 	if s := r.Snapshot(); s.Hold != (Hold{}) {
 		t.Errorf("released, and still held by %+v", s.Hold)
 	}
 	r.Done(begun, Failure, r.now)
 	r.is(Closed, 0)
 	r.call(Failure, Failure, Failure)
-	r.Force(Auto, "", r.now) // nothing to release
+	r.Force(Auto, Hold{}, r.now) // nothing to release
 	r.is(Open, 3)
 	want := []string{"CLOSED>OPEN forced", "OPEN>CLOSED forced", "CLOSED>CLOSED", "CLOSED>OPEN"}
 	if diff := cmp.Diff(want, r.changes); diff != "" {
@@ -361,12 +361,12 @@ func TestOperatorsDecide(t *testing.T) {
 
 func TestForcingSurvivesSettings(t *testing.T) {
 	r := newRig(t, small())
-	r.Force(ForcedOpen, "", r.now)
+	r.Force(ForcedOpen, Hold{}, r.now)
 	off := small()
 	off.Enabled = false
 	r.Update(off, r.now)
 	r.refuses()
-	r.Force(Auto, "", r.now)
+	r.Force(Auto, Hold{}, r.now)
 	r.call(Failure, Failure, Failure, Failure)
 }
 
@@ -389,7 +389,7 @@ func TestRetryAfter(t *testing.T) {
 	waits(0)
 	r.acquire()
 	waits(trialsTakenPause)
-	r.Force(ForcedOpen, "", r.now)
+	r.Force(ForcedOpen, Hold{}, r.now)
 	waits(10 * time.Second)
 }
 
@@ -419,8 +419,8 @@ func TestObserverMayAskTheBreaker(t *testing.T) {
 	var seen []State
 	var b *Breaker
 	b = New(small(), now, func(Change) { seen = append(seen, b.Snapshot().State) })
-	b.Force(ForcedOpen, "", now)
-	b.Force(Auto, "", now)
+	b.Force(ForcedOpen, Hold{}, now)
+	b.Force(Auto, Hold{}, now)
 	if !slices.Equal(seen, []State{Open, Closed}) {
 		t.Errorf("saw %v", seen)
 	}

@@ -24,13 +24,9 @@ func (b *Breaker) Update(settings Settings, now time.Time) {
 
 // Force lets an operator decide about the state until Auto releases the breaker,
 // which then starts closed without failures. Asking for the present mode changes
-// nothing, so the operator who asked first stays on record.
-func (b *Breaker) Force(mode Mode, operator string, now time.Time) {
-	b.ForceFor(mode, Hold{By: operator}, now)
-}
-
-// ForceFor is Force with more about who decides.
-func (b *Breaker) ForceFor(mode Mode, hold Hold, now time.Time) {
+// nothing, so the operator who asked first stays on record, from the time at which
+// that was; Hold.Since is not read.
+func (b *Breaker) Force(mode Mode, hold Hold, now time.Time) {
 	b.change(now, func() {
 		if mode == b.mode {
 			return

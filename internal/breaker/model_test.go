@@ -187,7 +187,7 @@ func TestBreakerBehavesLikeItsModel(t *testing.T) {
 			},
 			"force": func(t *rapid.T) {
 				mode := Mode(rapid.IntRange(0, modeCount-1).Draw(t, "mode"))
-				b.Force(mode, "", now)
+				b.Force(mode, Hold{}, now)
 				if mode != m.mode {
 					m.mode = mode
 					m.clean()
@@ -238,7 +238,7 @@ func recovers(t *rapid.T, b *Breaker, settings Settings, out []issued, now time.
 	for _, p := range out {
 		b.Done(p.permit, Cancelled, now)
 	}
-	b.Force(Auto, "", now)
+	b.Force(Auto, Hold{}, now)
 	now = now.Add(settings.RecoveryTimeout.Std())
 	for range settings.SuccessThreshold {
 		permit, ok := b.Acquire(now)

@@ -81,7 +81,7 @@ func applyHolds(table *routing.Table, holds map[string]hold) {
 			continue
 		}
 		if instance := table.Service(service).Instance(id); instance != nil {
-			instance.Breaker.ForceFor(h.State, breaker.Hold{By: h.By, Reason: h.Reason}, h.Since)
+			instance.Breaker.Force(h.State, breaker.Hold{By: h.By, Reason: h.Reason}, h.Since)
 		}
 	}
 }

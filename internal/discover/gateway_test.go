@@ -148,7 +148,7 @@ func TestAModelWithTheTagLatestIsReachedUnderBothNames(t *testing.T) {
 		r.Chat(chatWith(model)).FailsWith(t, 503, "service_unavailable", "service_unavailable", "")
 	}
 	// Its fallbacks take over under all its names.
-	r.Instances("llama3.2")[0].Breaker.Force(breaker.ForcedOpen, "test", time.Now())
+	r.Instances("llama3.2")[0].Breaker.Force(breaker.ForcedOpen, breaker.Hold{By: "test"}, time.Now())
 	for _, model := range []string{"llama3.2", "llama3.2:latest", "fast"} {
 		reply := r.Chat(chatWith(model))
 		reply.Succeeds(t)

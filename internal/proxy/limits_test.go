@@ -39,7 +39,7 @@ func TestRefusedRequestsDoNotCountForLimits(t *testing.T) {
 	for name, prepare := range map[string]func(*desk){
 		"disabled":  func(d *desk) { d.edit(func(s *config.Service) { s.Instances[0].Enabled = false }) },
 		"no weight": func(d *desk) { d.edit(func(s *config.Service) { s.Instances[0].Weight = 0 }) },
-		"open":      func(d *desk) { d.pool().Instances[0].Breaker.Force(breaker.ForcedOpen, "", time.Now()) },
+		"open":      func(d *desk) { d.pool().Instances[0].Breaker.Force(breaker.ForcedOpen, breaker.Hold{}, time.Now()) },
 		"no slot": func(d *desk) {
 			d.edit(slots(1, waiting(0, time.Minute)))
 			permit, _ := d.pool().Instances[0].Acquire(time.Now())

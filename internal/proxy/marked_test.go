@@ -80,7 +80,7 @@ func checkPlights(t *testing.T, of []plight) {
 			i.Acquire(now)
 		}
 		if of[n].unfit {
-			i.Breaker.Force(breaker.ForcedOpen, "", now)
+			i.Breaker.Force(breaker.ForcedOpen, breaker.Hold{}, now)
 		}
 		if of[n].marked {
 			i.Health.Refused(now)

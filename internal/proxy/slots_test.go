@@ -276,8 +276,8 @@ func TestWaitersNoticeSlotsThatNoEndedCallFreed(t *testing.T) {
 	}{
 		"a breaker's pause is over": {trip, func(*desk) { <-time.After(10 * time.Second) }, time.Second},
 		"an operator closes a breaker": {
-			func(d *desk) { d.pool().Instances[1].Breaker.Force(breaker.ForcedOpen, "", time.Now()) },
-			func(d *desk) { d.pool().Instances[1].Breaker.Force(breaker.Auto, "", time.Now()) }, time.Second,
+			func(d *desk) { d.pool().Instances[1].Breaker.Force(breaker.ForcedOpen, breaker.Hold{}, time.Now()) },
+			func(d *desk) { d.pool().Instances[1].Breaker.Force(breaker.Auto, breaker.Hold{}, time.Now()) }, time.Second,
 		},
 		"an edit adds slots": {
 			func(d *desk) { d.edit(func(s *config.Service) { s.Instances[1].Enabled = false }) },

@@ -62,9 +62,9 @@ func TestSurveyKnowsWhatALookWouldFind(t *testing.T) {
 			case "overload":
 				i.Overloaded(now.Add(time.Hour))
 			case "force":
-				i.Breaker.Force(breaker.ForcedOpen, "", now)
+				i.Breaker.Force(breaker.ForcedOpen, breaker.Hold{}, now)
 			case "unforce":
-				i.Breaker.Force(breaker.Auto, "", now)
+				i.Breaker.Force(breaker.Auto, breaker.Hold{}, now)
 			case "exclude":
 				known, looked := d.surveys(&exclusions{called: []*backend.Instance{i}})
 				if !known.sameAs(&looked) {
@@ -115,9 +115,9 @@ func TestInstancesAreNotAskedWhileNothingChanges(t *testing.T) {
 		known("overloaded", false)
 		<-time.After(time.Minute)
 		known("no longer overloaded", true)
-		first.Breaker.Force(breaker.ForcedOpen, "", time.Now())
+		first.Breaker.Force(breaker.ForcedOpen, breaker.Hold{}, time.Now())
 		known("breaker open", false)
-		first.Breaker.Force(breaker.Auto, "", time.Now())
+		first.Breaker.Force(breaker.Auto, breaker.Hold{}, time.Now())
 		known("breaker closed", true)
 		d.pool().ForgetAllReady()
 		if d.pool().AllReady() {
@@ -181,7 +181,7 @@ func TestOnlyTheLowestTierThatIsReadyIsPicked(t *testing.T) {
 	if !d.pool().AllReady() {
 		t.Error("every instance is asked although the lowest tier is ready")
 	}
-	all[2].Breaker.Force(breaker.ForcedOpen, "", now)
+	all[2].Breaker.Force(breaker.ForcedOpen, breaker.Hold{}, now)
 	picked(0, 1)
 	if !d.pool().AllReady() {
 		t.Error("every instance is asked because one on standby is not ready")
@@ -192,7 +192,7 @@ func TestOnlyTheLowestTierThatIsReadyIsPicked(t *testing.T) {
 		t.Fatal("no slot")
 	}
 	picked(3) // tier 1 is held open
-	all[2].Breaker.Force(breaker.Auto, "", now)
+	all[2].Breaker.Force(breaker.Auto, breaker.Hold{}, now)
 	picked(2)
 	all[2].Overloaded(now.Add(time.Hour))
 	picked(3)

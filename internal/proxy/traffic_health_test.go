@@ -225,7 +225,7 @@ func TestMarkedInstanceIsTheLastResort(t *testing.T) {
 	permit, _ := other.Acquire(time.Now()) // waiting for it in vain is better than what is known to fail
 	r.Chat(gatewaytest.PlainHi).FailsWith(t, 429, "rate_limit_exceeded", "concurrency_limit_reached", "")
 	other.Release(permit, breaker.Cancelled, time.Now())
-	other.Breaker.Force(breaker.ForcedOpen, "", time.Now())
+	other.Breaker.Force(breaker.ForcedOpen, breaker.Hold{}, time.Now())
 	r.Chat(gatewaytest.PlainHi).FailsWith(t, 502, "api_error", "upstream_error", "") // better than nothing
 	back := restart(t, gone.URL())
 	r.Chat(gatewaytest.PlainHi).Succeeds(t)

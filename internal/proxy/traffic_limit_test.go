@@ -137,13 +137,13 @@ func TestEveryReplyShowsTheLimit(t *testing.T) {
 				}
 			}
 			open := r.Instances("m")[0].Breaker
-			open.Force(breaker.ForcedOpen, "", time.Now())
+			open.Force(breaker.ForcedOpen, breaker.Hold{}, time.Now())
 			answer := r.Chat(gatewaytest.PlainHi)
 			answer.FailsWith(t, 503, "circuit_breaker_open", "circuit_breaker_open", "")
 			if _, remaining, _ := answer.LimitOf(t); remaining < full {
 				t.Errorf("a refusal by the breaker cost something: %d before, %d after", full, remaining)
 			}
-			open.Force(breaker.Auto, "", time.Now())
+			open.Force(breaker.Auto, breaker.Hold{}, time.Now())
 			if _, remaining, _ := r.Chat(gatewaytest.StreamHi).Succeeds(t).LimitOf(t); remaining > full+50 || remaining < full-1 {
 				t.Errorf("%d left after a stream, %d before", remaining, full)
 			}

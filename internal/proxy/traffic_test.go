@@ -24,7 +24,7 @@ func TestIneligibleInstancesGetNothing(t *testing.T) {
 				gatewaytest.Instance("m", off.URL(), "enabled: false"), gatewaytest.Instance("m", none.URL(), "weight: 0"), gatewaytest.Instance("m", open.URL(), "weight: 100"),
 				gatewaytest.Instance("m", sick.URL(), "weight: 100"), gatewaytest.Instance("m", good.URL())))
 			all := r.Instances("m")
-			all[2].Breaker.Force(breaker.ForcedOpen, "", all[2].Since())
+			all[2].Breaker.Force(breaker.ForcedOpen, breaker.Hold{}, all[2].Since())
 			gatewaytest.Eventually(t, "the sick one is found out", func() bool { return !all[3].Health.Healthy() })
 			for n := range 40 {
 				r.Chat(gatewaytest.PlainHi, from(fmt.Sprintf("203.0.113.%d", n))...).Succeeds(t)

@@ -287,7 +287,7 @@ func (a *API) force(ctx context.Context, instance *backend.Instance, mode breake
 			return Reply{}, err
 		}
 	default:
-		instance.Breaker.ForceFor(mode, hold, time.Now())
+		instance.Breaker.Force(mode, hold, time.Now())
 	}
 	now := instance.Breaker.Snapshot()
 	return Reply{

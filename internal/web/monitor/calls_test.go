@@ -18,7 +18,7 @@ func TestCallsSayWhyTheInstanceAndWhatItSaid(t *testing.T) {
 	bad, good, held := gatewaytest.StartBackend(t), gatewaytest.StartBackend(t), gatewaytest.StartBackend(t)
 	bad.ScriptForever(simulator.Step{Status: 503, Body: `{"error":{"message":"out of memory, key sk-abcdefghijklmnopqrstuvwxyz"}}`, Header: gatewaytest.ContentType("application/json")})
 	r := gatewaytest.Start(t, gatewaytest.PoolYAML(bad, good, held))
-	r.Instances("m")[2].Breaker.Force(breaker.ForcedOpen, "somebody", time.Now())
+	r.Instances("m")[2].Breaker.Force(breaker.ForcedOpen, breaker.Hold{By: "somebody"}, time.Now())
 	reply := r.Chat(gatewaytest.PlainHi, "X-Request-Id", "one").Succeeds(t)
 	call := r.GetObject("/api/monitoring/calls/one")
 	if call["strategy"] != "round_robin" || call["clientIp"] != "127.0.0.1" || call["handle"] != reply.Header.Get("X-Router-Instance") {

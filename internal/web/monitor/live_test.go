@@ -104,7 +104,7 @@ func TestLiveFeedTellsStateChangesAndCalls(t *testing.T) {
 			t.Errorf("%s: %v", of, counted)
 		}
 	}
-	r.Instances("m")[0].Breaker.Force(breaker.ForcedOpen, "somebody", time.Now())
+	r.Instances("m")[0].Breaker.Force(breaker.ForcedOpen, breaker.Hold{By: "somebody"}, time.Now())
 	feed.await("change", func(c map[string]any) bool {
 		return c["kind"] == "breaker" && c["from"] == "CLOSED" && c["to"] == "OPEN" && c["forced"] == true && c["instanceId"] == "m@"+b.URL()
 	})
@@ -137,8 +137,8 @@ func TestLiveFeedResumesWhereTheReaderWas(t *testing.T) {
 	feed.await("call", has("requestId", "before"))
 	feed.cancel()
 	breakerOf := r.Instances("m")[0].Breaker
-	breakerOf.Force(breaker.ForcedOpen, "somebody", time.Now())
-	breakerOf.Force(breaker.Auto, "somebody", time.Now())
+	breakerOf.Force(breaker.ForcedOpen, breaker.Hold{By: "somebody"}, time.Now())
+	breakerOf.Force(breaker.Auto, breaker.Hold{By: "somebody"}, time.Now())
 	r.Chat(gatewaytest.PlainHi, "X-Request-Id", "meanwhile").Succeeds(t)
 	gatewaytest.Eventually(t, "the call is recorded", func() bool {
 		return r.Do(http.MethodGet, "/api/monitoring/calls/meanwhile", "").Status == http.StatusOK
@@ -313,7 +313,7 @@ func TestSharesAreExpectedAndActual(t *testing.T) {
 			t.Errorf("%v", share)
 		}
 	}
-	r.Instances("m")[0].Breaker.Force(breaker.ForcedOpen, "somebody", time.Now())
+	r.Instances("m")[0].Breaker.Force(breaker.ForcedOpen, breaker.Hold{By: "somebody"}, time.Now())
 	list = r.GetObject("/api/monitoring/shares")["shares"].([]any)
 	if list[0].(map[string]any)["expectedShare"] != 0.0 || list[0].(map[string]any)["reason"] == nil || list[1].(map[string]any)["expectedShare"] != 1.0 {
 		t.Errorf("%v", list)

@@ -54,7 +54,7 @@ func TestCountsAreExact(t *testing.T) {
 	list = append(list, gatewaytest.Instance("never", silent.URL()), gatewaytest.Instance("hangs", b.URL(), "timeouts: {first-byte: 20ms}"), gatewaytest.Instance("limited", b.URL(), "max-concurrency: 1"), gatewaytest.Instance("gone", simulator.DownURL))
 	r := gatewaytest.Start(t, "services: {chat: {circuit-breaker: {failure-threshold: 100000}, health-check: {enabled: false}, instances: [\n"+strings.Join(list, ",\n")+"]}}\n")
 	open := r.Instances("open")[0]
-	open.Breaker.Force(breaker.ForcedOpen, "", time.Now())
+	open.Breaker.Force(breaker.ForcedOpen, breaker.Hold{}, time.Now())
 
 	type want struct{ status, instance, reason string }
 	var mu sync.Mutex
@@ -328,7 +328,7 @@ func TestLivingStateOfRouting(t *testing.T) {
 		t.Errorf("%v adds up to %v requests and %v %%", view, requests, percentages)
 	}
 	i := r.Instances("m")[0]
-	i.Breaker.Force(breaker.ForcedOpen, "", time.Now())
+	i.Breaker.Force(breaker.ForcedOpen, breaker.Hold{}, time.Now())
 	if state := gatewaytest.At(t, r.GetObject("/api/monitoring/circuit-breaker"), "instances/0/state"); state != "OPEN" {
 		t.Errorf("breaker %v", state)
 	}
