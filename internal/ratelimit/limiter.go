@@ -40,8 +40,9 @@ type Decision struct {
 // points to outlive it where the algorithm stays the same.
 type plan struct {
 	settings Settings
-	shared   *sharedTally
-	clients  *clientTable
+	// whole counts all clients together, clients each of them; the settings say which.
+	whole   *wholeTally
+	clients *clientTable
 	// leases are in use where the limit is shared with other gateways, nil elsewhere.
 	leases *leaseTable
 }
@@ -57,7 +58,7 @@ func New(settings Settings, start time.Time) *Limiter {
 func (l *Limiter) newPlan(settings Settings, now int64) *plan {
 	return &plan{
 		settings: settings,
-		shared:   newSharedTally(newRules(settings, now, sharedMarks), now),
+		whole:    newWholeTally(newRules(settings, now, wholeMarks), now),
 		clients:  newClientTable(newRules(settings, now, clientMarks), maxClients),
 	}
 }
@@ -94,7 +95,7 @@ func (l *Limiter) decideBy(p *plan, client netip.Addr, now time.Time, spend bool
 	if p.settings.ClientIPEnable {
 		p.clients.decide(client, l.sinceStart(now), spend, &d)
 	} else {
-		p.shared.decide(l.sinceStart(now), spend, &d)
+		p.whole.decide(l.sinceStart(now), spend, &d)
 	}
 	return d
 }
@@ -110,11 +111,11 @@ func (l *Limiter) Update(settings Settings, now time.Time) {
 		return
 	}
 	at := l.sinceStart(now)
-	next := &plan{settings: settings, shared: old.shared, clients: old.clients}
+	next := &plan{settings: settings, whole: old.whole, clients: old.clients}
 	if settings.Algorithm != old.settings.Algorithm {
 		next = l.newPlan(settings, at)
 	} else {
-		old.shared.update(settings, at)
+		old.whole.update(settings, at)
 		old.clients.update(settings, at)
 	}
 	next.leases = l.shareAs(old.leases, settings)

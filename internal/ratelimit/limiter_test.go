@@ -138,9 +138,9 @@ func TestSlidingWindowSlides(t *testing.T) {
 
 // Beyond its marks a window shares them, and forgets late rather than early.
 func TestSlidingWindowOfALargeCapacity(t *testing.T) {
-	const capacity = 100 * sharedMarks
+	const capacity = 100 * wholeMarks
 	r := newRig(t, limit(SlidingWindow, capacity, capacity)) // in any second
-	half := time.Duration(r.plan.Load().shared.rules.grain / 2)
+	half := time.Duration(r.plan.Load().whole.rules.grain / 2)
 	if half > time.Millisecond/2 {
 		t.Errorf("a grain of %v", 2*half)
 	}
@@ -151,7 +151,7 @@ func TestSlidingWindowOfALargeCapacity(t *testing.T) {
 	r.burst(0) // the first request shares a mark with the others
 	r.after(half)
 	r.burst(capacity)
-	if n := len(r.plan.Load().shared.tally.window.ring); n > sharedMarks {
+	if n := len(r.plan.Load().whole.tally.window.ring); n > wholeMarks {
 		t.Errorf("%d marks", n)
 	}
 }

@@ -89,7 +89,7 @@ func TestBucketsNeverAllowMoreThanCapacityPlusRefill(t *testing.T) {
 	for _, algorithm := range []Algorithm{TokenBucket, LeakyBucket, WarmUp} {
 		t.Run(algorithm.String(), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
-				r := newRules(anyLimit(t, algorithm), 0, sharedMarks)
+				r := newRules(anyLimit(t, algorithm), 0, wholeMarks)
 				times := admitted(t, r, arrivals(t, r.window))
 				for i := range times {
 					for j := i; j < len(times); j++ {
@@ -122,7 +122,7 @@ func flow(r *rules, from, to int64) float64 {
 
 func TestNoWindowHoldsMoreThanItsCapacity(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		marks := rapid.SampledFrom([]int{3, 10, 50, sharedMarks}).Draw(t, "marks") // most share marks
+		marks := rapid.SampledFrom([]int{3, 10, 50, wholeMarks}).Draw(t, "marks") // most share marks
 		r := newRules(anyLimit(t, SlidingWindow), 0, marks)
 		times := admitted(t, r, arrivals(t, r.window))
 		for i := r.capacity; i < len(times); i++ {
@@ -137,7 +137,7 @@ func TestNoWindowHoldsMoreThanItsCapacity(t *testing.T) {
 func TestWindowWithEnoughMarksIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := anyLimit(t, SlidingWindow)
-		marks := rapid.SampledFrom([]int{s.Capacity, s.Capacity + 1, sharedMarks}).Draw(t, "marks")
+		marks := rapid.SampledFrom([]int{s.Capacity, s.Capacity + 1, wholeMarks}).Draw(t, "marks")
 		r := newRules(s, 0, marks)
 		var sum tally
 		sum.begin(r, 0)

@@ -56,7 +56,7 @@ type Settings struct {
 	// RefillRate is the number of requests a second that are allowed in the long run.
 	RefillRate int `json:"refillRate" minimum:"1" maximum:"1000000000"`
 	// ClientIPEnable gives every client address a limiter of its own, in place of
-	// the one that all share.
+	// the one for all clients together.
 	ClientIPEnable bool `json:"clientIpEnable"`
 	// WarmUpPeriod is how long WarmUp takes to reach the full rate.
 	WarmUpPeriod schema.Duration `json:"warmUpPeriod" minimum:"1"`

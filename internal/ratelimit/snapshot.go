@@ -11,7 +11,7 @@ type Snapshot struct {
 	Enabled    bool
 	Algorithm  Algorithm
 	Capacity   int
-	Remaining  int // of the limit that all share
+	Remaining  int // of the limit on all clients together
 	RefillRate int
 	// NextRefill is when one more request will be available; the present where
 	// nothing is spent.
@@ -19,7 +19,8 @@ type Snapshot struct {
 	// Shared says that the limit is one of several gateways together. Remaining is then
 	// what this gateway last heard of.
 	Shared bool
-	// PerClient says that each client has its own limit and none is shared.
+	// PerClient says that each client has its own limit, and that there is none on all
+	// clients together.
 	PerClient bool
 	// Clients are those that asked last, the latest first, without those that
 	// asked long ago.
@@ -41,12 +42,12 @@ type ClientSnapshot struct {
 func (l *Limiter) Snapshot(now time.Time, clients int) Snapshot {
 	p := l.plan.Load()
 	at := l.sinceStart(now)
-	shared, next := p.shared.peekNext(at)
+	whole, next := p.whole.peekNext(at)
 	s := Snapshot{
 		Enabled:    p.settings.Enabled,
 		Algorithm:  p.settings.Algorithm,
 		Capacity:   p.settings.Capacity,
-		Remaining:  shared.Remaining,
+		Remaining:  whole.Remaining,
 		RefillRate: p.settings.RefillRate,
 		NextRefill: now.Add(next),
 		PerClient:  p.settings.ClientIPEnable,

@@ -81,6 +81,6 @@ func (s *Spent) revise(now int64, change func(t *tally, r *rules, at, now int64)
 	if s.plan.settings.ClientIPEnable {
 		s.plan.clients.revise(s.client, s.at, now, change)
 	} else {
-		s.plan.shared.revise(s.at, now, change)
+		s.plan.whole.revise(s.at, now, change)
 	}
 }

@@ -116,7 +116,7 @@ func TestReturnsNeverRaiseTheLimit(t *testing.T) {
 				settings := anyLimit(t, algorithm)
 				start := time.Now()
 				l := New(settings, start)
-				rules := newRules(settings, 0, sharedMarks)
+				rules := newRules(settings, 0, wholeMarks)
 				type request struct {
 					Spent
 					taken int64

@@ -73,44 +73,44 @@ func (t *tally) adapt(old, new *rules, now int64) {
 	}
 }
 
-// sharedMarks bounds the memory of a window that all clients share to 64 KiB.
-const sharedMarks = 4096
+// wholeMarks bounds the memory of the window of all clients together to 64 KiB.
+const wholeMarks = 4096
 
-// sharedTally is the one that all clients of a service share.
-type sharedTally struct {
+// wholeTally is the one of all clients together.
+type wholeTally struct {
 	mu    sync.Mutex
 	rules *rules
 	tally tally
 }
 
-func newSharedTally(r *rules, now int64) *sharedTally {
-	s := &sharedTally{rules: r}
+func newWholeTally(r *rules, now int64) *wholeTally {
+	s := &wholeTally{rules: r}
 	s.tally.begin(r, now)
 	return s
 }
 
-func (s *sharedTally) decide(now int64, spend bool, d *Decision) {
+func (s *wholeTally) decide(now int64, spend bool, d *Decision) {
 	s.mu.Lock()
 	s.tally.decide(s.rules, now, spend, d)
 	s.mu.Unlock()
 }
 
-func (s *sharedTally) revise(at, now int64, change func(t *tally, r *rules, at, now int64)) {
+func (s *wholeTally) revise(at, now int64, change func(t *tally, r *rules, at, now int64)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	change(&s.tally, s.rules, at, now)
 }
 
-func (s *sharedTally) peekNext(now int64) (Decision, time.Duration) {
+func (s *wholeTally) peekNext(now int64) (Decision, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.tally.peek(s.rules, now), s.tally.untilNext(s.rules, now)
 }
 
-func (s *sharedTally) update(settings Settings, now int64) {
+func (s *wholeTally) update(settings Settings, now int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	next := newRules(settings, s.rules.warmStart, sharedMarks)
+	next := newRules(settings, s.rules.warmStart, wholeMarks)
 	s.tally.adapt(s.rules, next, now)
 	s.rules = next
 }
