@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/go-json-experiment/json"
-
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -156,12 +154,8 @@ func compareFields(at Difference, before, after map[string]any) []Difference {
 // fieldsOf returns the single values of settings by their names, such as
 // rateLimit.capacity; a list is one value. A name that is absent has no value.
 func fieldsOf(settings any) map[string]any {
-	// Settings can always be encoded.
-	data, _ := json.Marshal(settings)
-	var tree map[string]any
-	_ = json.Unmarshal(data, &tree)
 	flat := make(map[string]any)
-	flatten("", tree, flat)
+	flatten("", treeOf(settings), flat)
 	return flat
 }
 
