@@ -23,8 +23,8 @@ const (
 	helpDamaged  = "the key is right, but the stored version was changed; restore it from a backup"
 )
 
-// Rewriter is a store whose versions can be changed in place.
-type Rewriter interface {
+// rewriter is a store whose versions can be changed in place.
+type rewriter interface {
 	// Rewrite calls change with every version, and stores those again for which it
 	// returns true. An error of change ends it.
 	Rewrite(change func(*Version) (bool, error)) error
@@ -77,7 +77,7 @@ func (s sealedStore) Head() (Head, error) {
 // rewrite encrypts what is stored as plain text or with the previous key, after it has
 // found that everything can be read.
 func (s sealedStore) rewrite() (count int, err error) {
-	files, canRewrite := s.Store.(Rewriter)
+	files, canRewrite := s.Store.(rewriter)
 	if s.keys == nil || !canRewrite {
 		return 0, nil
 	}

@@ -272,9 +272,9 @@ type logTransaction struct {
 }
 
 // end ends the transaction, if there is one.
-func (s *logTransaction) end() {
-	if s != nil {
-		s.End()
+func (t *logTransaction) end() {
+	if t != nil {
+		t.End()
 	}
 }
 

@@ -45,12 +45,12 @@ func newValues(shared Shared, mu *sync.Mutex, log *slog.Logger) *Values {
 // OpenValues returns the values of a shared configuration for a program that is
 // no gateway, nil where no gateway has begun it yet.
 func OpenValues(ctx context.Context, shared Shared, log *slog.Logger) (*Values, error) {
-	s, err := newLogTransaction(ctx, shared, false)
+	tx, err := newLogTransaction(ctx, shared, false)
 	if err != nil {
 		return nil, err
 	}
-	defer s.End()
-	if s.head.Log == "" {
+	defer tx.End()
+	if tx.head.Log == "" {
 		return nil, nil
 	}
 	return newValues(shared, new(sync.Mutex), log), nil
@@ -76,28 +76,29 @@ func (v *Values) Follow(ctx context.Context, own map[string][]byte, followers ..
 
 // refresh reads the log. The caller has the lock.
 func (v *Values) refresh(ctx context.Context) error {
-	s, err := newLogTransaction(ctx, v.shared, false)
+	tx, err := newLogTransaction(ctx, v.shared, false)
 	if err != nil {
 		return err
 	}
-	err = v.catchUp(s)
-	s.End()
+	err = v.catchUp(tx)
+	tx.End()
 	if err != nil {
 		return err
 	}
 	return v.supplyMissing(ctx)
 }
 
-// catchUp tells the followers what changed. It does nothing without followers. The caller has the lock, and calls supplyMissing after the transaction.
-func (v *Values) catchUp(s *logTransaction) error {
-	if len(v.followers) == 0 || s.head.Log == "" {
+// catchUp tells the followers what changed. It does nothing without followers. The caller
+// has the lock, and calls supplyMissing after the transaction.
+func (v *Values) catchUp(tx *logTransaction) error {
+	if len(v.followers) == 0 || tx.head.Log == "" {
 		return nil
 	}
-	newest, err := s.NewestValue()
+	newest, err := tx.NewestValue()
 	if err != nil {
 		return fmt.Errorf("shared values: %w", err)
 	}
-	whole := v.origin != s.head.Log || newest < v.revision
+	whole := v.origin != tx.head.Log || newest < v.revision
 	if !whole && newest == v.revision {
 		return nil
 	}
@@ -105,7 +106,7 @@ func (v *Values) catchUp(s *logTransaction) error {
 	if whole {
 		since = 0
 	}
-	changed, err := s.Values(since)
+	changed, err := tx.Values(since)
 	if err != nil {
 		return fmt.Errorf("shared values: %w", err)
 	}
@@ -114,7 +115,7 @@ func (v *Values) catchUp(s *logTransaction) error {
 			return nil // the followers must not lose the values that supplyMissing will store
 		}
 	}
-	v.notifyFollowers(s.head.Log, newest, whole, changed)
+	v.notifyFollowers(tx.head.Log, newest, whole, changed)
 	return nil
 }
 
@@ -144,32 +145,32 @@ func (v *Values) supplyMissing(ctx context.Context) error {
 	if len(v.missing) == 0 {
 		return nil
 	}
-	s, err := newLogTransaction(ctx, v.shared, true)
+	tx, err := newLogTransaction(ctx, v.shared, true)
 	if err != nil {
 		return err
 	}
-	defer s.End()
-	newest, err := s.NewestValue()
+	defer tx.End()
+	newest, err := tx.NewestValue()
 	if err != nil {
 		return err
 	}
-	all, err := s.Values(0)
+	all, err := tx.Values(0)
 	if err != nil {
 		return err
 	}
 	// Another gateway may have been faster.
 	for name, value := range missingFrom(all, v.known) {
 		newest++
-		if err := s.PutValue(name, newest, value); err != nil {
+		if err := tx.PutValue(name, newest, value); err != nil {
 			return err
 		}
 		all[name] = value
 	}
-	if err := s.Commit(); err != nil {
+	if err := tx.Commit(); err != nil {
 		return err
 	}
 	v.missing = nil
-	v.notifyFollowers(s.head.Log, newest, true, all)
+	v.notifyFollowers(tx.head.Log, newest, true, all)
 	return nil
 }
 
@@ -189,20 +190,20 @@ func (v *Values) notifyFollowers(log string, newest int64, whole bool, changed m
 func (v *Values) Change(ctx context.Context, edit func() (name string, value []byte, err error)) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	s, err := v.beginWrite(ctx)
+	tx, err := v.beginWrite(ctx)
 	if err != nil {
 		return refuse(v.log, err)
 	}
-	defer s.End()
+	defer tx.End()
 	name, value, err := edit()
 	if err != nil {
 		return err
 	}
 	newest := v.revision + 1
-	if err := s.PutValue(name, newest, value); err != nil {
+	if err := tx.PutValue(name, newest, value); err != nil {
 		return refuse(v.log, err)
 	}
-	if err := s.Commit(); err != nil {
+	if err := tx.Commit(); err != nil {
 		_ = refuse(v.log, err)
 		return ErrUnconfirmed
 	}
@@ -217,18 +218,18 @@ func (v *Values) beginWrite(ctx context.Context) (*logTransaction, error) {
 			return nil, err
 		}
 	}
-	s, err := newLogTransaction(ctx, v.shared, true)
+	tx, err := newLogTransaction(ctx, v.shared, true)
 	if err != nil {
 		return nil, err
 	}
-	if s.head.Log == "" {
+	if tx.head.Log == "" {
 		err = errNoLog
-	} else if err = v.catchUp(s); err == nil && len(v.missing) > 0 {
+	} else if err = v.catchUp(tx); err == nil && len(v.missing) > 0 {
 		err = errors.New("the shared configuration was replaced a moment ago")
 	}
 	if err != nil {
-		s.End()
+		tx.End()
 		return nil, err
 	}
-	return s, nil
+	return tx, nil
 }
