@@ -62,8 +62,8 @@ type conn struct {
 	borrowed *[bufferSize]byte
 	r, w     int
 	reads    alarm
-	// wait and the members behind it are for reading without a buffer while
-	// nothing comes; see fill.
+	// wait is tryRead, which reads without a buffer while nothing comes, and waitErr is
+	// how it ended; see fill.
 	wait    func(fd uintptr) bool
 	waitErr error
 
@@ -117,9 +117,7 @@ func (c *conn) closeIn(state uint64) {
 // abort ends the request that is answered, if there is one, and closes the
 // connection.
 func (c *conn) abort() {
-	if request := c.request.Load(); request != nil {
-		request.cancel()
-	}
+	c.endRequest()
 	_ = c.nc.Close()
 }
 

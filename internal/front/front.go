@@ -64,7 +64,7 @@ type Server struct {
 
 // New returns a Server.
 func New(options Options) *Server {
-	s := &Server{
+	return &Server{
 		options: options,
 		rest:    newHandoff(),
 		conns:   make(map[*conn]struct{}),
@@ -73,7 +73,6 @@ func New(options Options) *Server {
 		stop:    make(chan struct{}),
 		buffers: sync.Pool{New: func() any { return new([bufferSize]byte) }},
 	}
-	return s
 }
 
 // Serve serves the connections of the listener until it fails or is closed, and

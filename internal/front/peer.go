@@ -70,9 +70,6 @@ func (c *conn) halfClosed() {
 	}
 }
 
-// reset is called when the client has left for sure.
-func (c *conn) reset() { c.endRequest() }
-
 // probeClient probes the client twice. One that cannot be probed is taken for gone.
 func (c *conn) probeClient() {
 	if !c.probeOnce() {

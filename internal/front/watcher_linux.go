@@ -105,8 +105,8 @@ func (w *watcher) tell(id uint64, events uint32) {
 	w.mu.Unlock()
 	switch {
 	case c == nil:
-	case events&eventReset != 0:
-		c.reset()
+	case events&eventReset != 0: // the client has left for sure
+		c.endRequest()
 	default:
 		c.halfClosed()
 	}
