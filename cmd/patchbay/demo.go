@@ -103,30 +103,28 @@ type demoInstance struct {
 	service schema.ServiceType
 	model   string
 	adapter string // empty means the one of the service
-	// responses says that the backend speaks the Responses API itself.
-	responses bool
 }
 
 // demoInstances lists what the demo has.
 func demoInstances() []demoInstance {
 	return []demoInstance{
-		{0, schema.Chat, simulator.DemoChat, "", false},
-		{1, schema.Chat, simulator.DemoChat, "", false},
-		{0, schema.Chat, simulator.DemoSlow, "", false},
-		{0, schema.Chat, simulator.DemoFlaky, "", false},
-		{0, schema.Chat, simulator.DemoCut, "", false},
-		{0, schema.Chat, simulator.DemoHang, "", false},
-		{0, schema.Chat, simulator.DemoDown, "", false},
-		{2, schema.Chat, simulator.DemoOllama, "ollama", false},
-		{2, schema.Chat, simulator.DemoClaude, "anthropic", false},
-		{2, schema.Chat, simulator.DemoGemini, "gemini", false},
-		{2, schema.Chat, simulator.DemoResponses, "openai", true},
-		{2, schema.Embedding, simulator.DemoEmbedding, "", false},
-		{2, schema.Rerank, simulator.DemoRerank, "", false},
-		{2, schema.TTS, simulator.DemoSpeech, "", false},
-		{2, schema.STT, simulator.DemoListen, "", false},
-		{2, schema.ImgGen, simulator.DemoImage, "", false},
-		{2, schema.ImgEdit, simulator.DemoImageEdit, "", false},
+		{0, schema.Chat, simulator.DemoChat, ""},
+		{1, schema.Chat, simulator.DemoChat, ""},
+		{0, schema.Chat, simulator.DemoSlow, ""},
+		{0, schema.Chat, simulator.DemoFlaky, ""},
+		{0, schema.Chat, simulator.DemoCut, ""},
+		{0, schema.Chat, simulator.DemoHang, ""},
+		{0, schema.Chat, simulator.DemoDown, ""},
+		{2, schema.Chat, simulator.DemoOllama, "ollama"},
+		{2, schema.Chat, simulator.DemoClaude, "anthropic"},
+		{2, schema.Chat, simulator.DemoGemini, "gemini"},
+		{2, schema.Chat, simulator.DemoResponses, "openai"},
+		{2, schema.Embedding, simulator.DemoEmbedding, ""},
+		{2, schema.Rerank, simulator.DemoRerank, ""},
+		{2, schema.TTS, simulator.DemoSpeech, ""},
+		{2, schema.STT, simulator.DemoListen, ""},
+		{2, schema.ImgGen, simulator.DemoImage, ""},
+		{2, schema.ImgEdit, simulator.DemoImageEdit, ""},
 	}
 }
 
@@ -144,8 +142,8 @@ func addDemo(doc *config.Document) ([]*simulator.Backend, error) {
 	for _, instance := range demoInstances() {
 		settings := backend.DefaultSettings()
 		settings.Name, settings.BaseURL, settings.Adapter = instance.model, started[instance.backend].URL(), instance.adapter
-		if instance.responses {
-			settings.Responses = &instance.responses
+		if instance.model == simulator.DemoResponses {
+			settings.Responses = new(true) // it speaks the Responses API itself
 		}
 		service := doc.Services[instance.service]
 		service.Instances = append(service.Instances, settings)
