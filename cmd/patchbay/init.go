@@ -75,13 +75,10 @@ func (f *initFlags) run(ctx context.Context, ask *questions, stdout, stderr io.W
 	if f.keyVariable != "" && !isVariable(f.keyVariable) {
 		return fmt.Errorf("--key-env: want the name of an environment variable, found %q", f.keyVariable)
 	}
-	schemaPath := filepath.Join(filepath.Dir(f.file), schemaFile)
-	for _, path := range []string{f.file, schemaPath} {
-		if _, err := os.Stat(path); err == nil && !f.force && path == f.file {
-			return failed(fmt.Errorf("%s is there already; --force replaces it", path))
-		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return failed(err)
-		}
+	if _, err := os.Stat(f.file); err == nil && !f.force {
+		return failed(fmt.Errorf("%s is there already; --force replaces it", f.file))
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return failed(err)
 	}
 	options := starter.Options{Schema: schemaFile, File: f.file}
 	var err error
@@ -102,6 +99,7 @@ func (f *initFlags) run(ctx context.Context, ask *questions, stdout, stderr io.W
 	}
 	data, err := settingsSchema()
 	if err == nil {
+		schemaPath := filepath.Join(filepath.Dir(f.file), schemaFile)
 		err = os.WriteFile(schemaPath, data, 0o644) //nolint:gosec // nothing in it is secret
 	}
 	if err == nil {
