@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/control"
@@ -66,8 +65,7 @@ the file.`,
 // unless the configuration says otherwise, and what is to be called when the program
 // ends. On a terminal every line is written at once.
 func newLog(stderr io.Writer, settings config.Log, env []string) (log *slog.Logger, end func()) {
-	f, ok := stderr.(*os.File)
-	isTerminal := ok && term.IsTerminal(int(f.Fd()))
+	_, isTerminal := terminalOf(stderr)
 	format := formatOf(settings.Format, isTerminal, env)
 	var level slog.Level
 	_ = level.UnmarshalText([]byte(settings.Level)) // the names are the same, and were checked
@@ -84,7 +82,7 @@ func formatOf(wanted config.LogFormat, isTerminal bool, env []string) logs.Forma
 	switch {
 	case wanted == config.FormatJSON || wanted == config.FormatAuto && !isTerminal:
 		return logs.JSON
-	case isTerminal && variable(env, "NO_COLOR") == "":
+	case isTerminal && mayColour(env):
 		return logs.Coloured
 	}
 	return logs.Text

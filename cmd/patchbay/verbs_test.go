@@ -274,6 +274,7 @@ func TestFormOfTheLog(t *testing.T) {
 		{config.FormatAuto, true, nil, logs.Coloured},
 		{config.FormatAuto, true, []string{"NO_COLOR="}, logs.Coloured},
 		{config.FormatAuto, true, []string{"NO_COLOR=1"}, logs.Text},
+		{config.FormatAuto, true, []string{"TERM=dumb"}, logs.Text},
 		{config.FormatText, true, nil, logs.Coloured},
 		{config.FormatText, true, []string{"NO_COLOR=1"}, logs.Text},
 		{config.FormatText, false, nil, logs.Text},

@@ -205,5 +205,10 @@ func terminalOf(w io.Writer) (*os.File, bool) {
 // forbids it.
 func isColourful(w io.Writer, env []string) bool {
 	_, isTerminal := terminalOf(w)
-	return isTerminal && variable(env, "NO_COLOR") == "" && variable(env, "TERM") != "dumb"
+	return isTerminal && mayColour(env)
+}
+
+// mayColour tells whether the environment allows colours on a terminal.
+func mayColour(env []string) bool {
+	return variable(env, "NO_COLOR") == "" && variable(env, "TERM") != "dumb"
 }
