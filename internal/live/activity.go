@@ -97,13 +97,14 @@ func activityOf(sum, second, last *counts) Activity {
 func windowOf(c *counts) Window {
 	return Window{
 		Requests: c.outcomes.Total(), Errors: c.outcomes.Failed + c.outcomes.BreakerOpen, TokensIn: c.tokensIn, TokensOut: c.tokensOut,
-		Latency:  both(&c.duration, (*metrics.Buckets).RequestQuantile),
-		TTFT:     both(&c.firstToken, (*metrics.Buckets).RequestQuantile),
-		Overhead: both(&c.overhead, (*metrics.Buckets).OverheadQuantile),
+		Latency:  quantilesOf(&c.duration, (*metrics.Buckets).RequestQuantile),
+		TTFT:     quantilesOf(&c.firstToken, (*metrics.Buckets).RequestQuantile),
+		Overhead: quantilesOf(&c.overhead, (*metrics.Buckets).OverheadQuantile),
 	}
 }
 
-func both(b *metrics.Buckets, of func(*metrics.Buckets, float64) (time.Duration, bool)) *Quantiles {
+// quantilesOf returns two quantiles in milliseconds, nil where there are no requests.
+func quantilesOf(b *metrics.Buckets, of func(*metrics.Buckets, float64) (time.Duration, bool)) *Quantiles {
 	p50, p95 := quantiles(b, of)
 	if p50 == nil {
 		return nil
@@ -126,7 +127,7 @@ func (s *Sampler) Usage(r Range) map[InstanceKey]Usage {
 	for key, own := range s.instances {
 		c := own.track.sum(r, last-shapes[r].points+1, last)
 		c.outcomes.Failed += c.failovers
-		used[key] = Usage{Calls: c.outcomes.Total(), Errors: c.outcomes.Failed, Latency: both(&c.duration, (*metrics.Buckets).RequestQuantile)}
+		used[key] = Usage{Calls: c.outcomes.Total(), Errors: c.outcomes.Failed, Latency: quantilesOf(&c.duration, (*metrics.Buckets).RequestQuantile)}
 	}
 	return used
 }

@@ -92,11 +92,11 @@ func difference(now, before *metrics.InstanceTotals) counts {
 
 // point is what was counted in one step of a range, in half the memory of counts.
 type point struct {
-	slot                                           int64 // which step it is; others are empty
-	answered, failed, breakerOpen, limited, reject uint32
-	failovers                                      uint32
-	tokensIn, tokensOut                            int64
-	duration, firstToken                           [len(metrics.Buckets{})]uint32
+	slot                                             int64 // which step it is; others are empty
+	answered, failed, breakerOpen, limited, rejected uint32
+	failovers                                        uint32
+	tokensIn, tokensOut                              int64
+	duration, firstToken                             [len(metrics.Buckets{})]uint32
 }
 
 func (p *point) add(c *counts) {
@@ -104,7 +104,7 @@ func (p *point) add(c *counts) {
 	p.failed += uint32(c.outcomes.Failed)
 	p.breakerOpen += uint32(c.outcomes.BreakerOpen)
 	p.limited += uint32(c.outcomes.Limited)
-	p.reject += uint32(c.outcomes.Rejected)
+	p.rejected += uint32(c.outcomes.Rejected)
 	p.failovers += uint32(c.failovers)
 	p.tokensIn += c.tokensIn
 	p.tokensOut += c.tokensOut
@@ -116,7 +116,7 @@ func (p *point) add(c *counts) {
 
 func (p *point) addTo(c *counts) {
 	c.outcomes.Add(metrics.Outcomes{
-		Answered: int64(p.answered), Failed: int64(p.failed), BreakerOpen: int64(p.breakerOpen), Limited: int64(p.limited), Rejected: int64(p.reject),
+		Answered: int64(p.answered), Failed: int64(p.failed), BreakerOpen: int64(p.breakerOpen), Limited: int64(p.limited), Rejected: int64(p.rejected),
 	})
 	c.failovers += int64(p.failovers)
 	c.tokensIn += p.tokensIn
