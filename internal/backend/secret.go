@@ -45,7 +45,7 @@ func (s Secret) IsReference() bool { return s.isReference }
 // IsEmpty tells whether the secret is the empty literal: there is none.
 func (s Secret) IsEmpty() bool { return s == Secret{} }
 
-// Equal is ==.
+// Equal is ==, for those who compare settings by reflection.
 func (s Secret) Equal(other Secret) bool { return s == other }
 
 // Reveal returns the secret as it is stored, for those who may see it: the
@@ -63,9 +63,6 @@ func (s Secret) Masked() string {
 
 // String keeps secrets out of texts that are printed by mistake.
 func (s Secret) String() string { return s.Masked() }
-
-// IsSealed tells whether the secret is encrypted.
-func (s Secret) IsSealed() bool { return s.isSealed }
 
 // resolve returns the text that is sent.
 func (s Secret) resolve(with Resolver) (string, error) {

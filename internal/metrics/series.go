@@ -56,8 +56,8 @@ var overheadBounds = []time.Duration{
 	50 * time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond, time.Second,
 }
 
-// Histogram counts lengths of time by their size. It is made by newHistogram
-// and must not be copied.
+// Histogram counts lengths of time by their size. Its bounds must be set before it is
+// used, and it must not be copied.
 type Histogram struct {
 	bounds       []time.Duration // the upper bounds of the buckets
 	counts       [maxBuckets + 1]atomic.Uint64
