@@ -16,6 +16,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/transport"
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 const (
@@ -306,7 +307,7 @@ func (s Settings) checkHeaders(report func(path, message string)) {
 		}
 		seen[lower] = name
 		switch {
-		case !isToken(name):
+		case !wire.IsToken(name):
 			report(path, "is not a valid header name")
 		case isGatewayHeader(lower):
 			report(path, "is a header that the gateway itself decides")
@@ -328,17 +329,6 @@ func valueFault(value Secret) string {
 		return "must not contain control characters or line breaks"
 	}
 	return ""
-}
-
-// isToken tells whether name is made of the characters of HTTP field names.
-func isToken(name string) bool {
-	if name == "" {
-		return false
-	}
-	return !strings.ContainsFunc(name, func(r rune) bool {
-		isAlphanumeric := r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
-		return !isAlphanumeric && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
-	})
 }
 
 // isGatewayHeader tells the headers that belong to the connection or to the body: with

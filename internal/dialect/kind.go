@@ -2,10 +2,10 @@ package dialect
 
 import (
 	"fmt"
+	"maps"
 	"net/url"
 	"regexp"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
@@ -220,7 +220,7 @@ func (k *Kind) Target(service schema.ServiceType, e Endpoint) (*Target, error) {
 // kind, and its credential.
 func (t *Target) addHeaders(k *Kind, e Endpoint) {
 	own := map[string]bool{}
-	for _, name := range sortedKeys(e.Headers) {
+	for _, name := range slices.Sorted(maps.Keys(e.Headers)) {
 		own[strings.ToLower(name)] = true
 		t.Header = append(t.Header, wire.Header{Name: name, Value: e.Headers[name]})
 	}
@@ -380,13 +380,4 @@ func nativePath(own, route, native string) string {
 		return path
 	}
 	return ""
-}
-
-func sortedKeys(m map[string]string) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
-	return keys
 }

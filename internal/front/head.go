@@ -109,7 +109,7 @@ func (h *head) parseRequestLine(line string, p *parsing) bool {
 		return false
 	}
 	h.method, h.target, p.minor = line[:space], line[space+1:end], line[len(line)-1]
-	if !wire.IsToken(h.method) || h.target[0] != '/' || strings.HasPrefix(h.target, "//") || !isVisible(h.target) || p.minor != '0' && p.minor != '1' {
+	if !wire.IsToken(h.method) || h.target[0] != '/' || strings.HasPrefix(h.target, "//") || !wire.IsVisible(h.target) || p.minor != '0' && p.minor != '1' {
 		return false
 	}
 	h.path, h.query, _ = strings.Cut(h.target, "?")
@@ -199,16 +199,6 @@ func trimBlanks(s string) string {
 		s = s[:len(s)-1]
 	}
 	return s
-}
-
-// isVisible tells whether s has nothing but visible ASCII characters.
-func isVisible(s string) bool {
-	for i := range len(s) {
-		if s[i] <= ' ' || s[i] >= 0x7f {
-			return false
-		}
-	}
-	return true
 }
 
 // isPlainHost tells whether s is a name or an address, with or without a port. What

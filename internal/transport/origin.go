@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"unique"
+
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 // Origin is where calls go: scheme, host and port. It is a comparable value,
@@ -102,7 +104,7 @@ func bracketed(name string) string {
 func validHost(name string) bool {
 	if strings.Contains(name, ":") {
 		addr, err := netip.ParseAddr(name)
-		return err == nil && addr.Is6() && visible(addr.Zone())
+		return err == nil && addr.Is6() && wire.IsVisible(addr.Zone())
 	}
 	if name == "" || len(name) > 253 {
 		return false
@@ -115,14 +117,4 @@ func validHost(name string) bool {
 		}
 	}
 	return name[0] != '.'
-}
-
-// visible reports whether s holds printable ASCII without spaces only.
-func visible(s string) bool {
-	for i := range len(s) {
-		if s[i] <= ' ' || s[i] >= 0x7f {
-			return false
-		}
-	}
-	return true
 }

@@ -66,7 +66,7 @@ func validate(to *Origin, call *wire.Call) error {
 	if !wire.IsToken(call.Method) {
 		return flaw("malformed method")
 	}
-	if !strings.HasPrefix(call.Path, "/") || !visible(call.Path) || strings.Contains(call.Path, "#") {
+	if !strings.HasPrefix(call.Path, "/") || !wire.IsVisible(call.Path) || strings.Contains(call.Path, "#") {
 		return flaw("malformed path")
 	}
 	for i := range call.Header {

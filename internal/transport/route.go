@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
@@ -155,9 +156,9 @@ func parseProxy(address string) (proxyAddress, error) {
 	port := u.Port()
 	switch u.Scheme {
 	case "http":
-		port = orDefault(port, "80")
+		port = cmp.Or(port, "80")
 	case "https":
-		port = orDefault(port, "443")
+		port = cmp.Or(port, "443")
 	default:
 		return proxyAddress{}, flaw("the address of the proxy must begin with http:// or https://")
 	}
@@ -177,13 +178,6 @@ func parseProxy(address string) (proxyAddress, error) {
 		p.auth = "Basic " + base64.StdEncoding.EncodeToString([]byte(u.User.Username()+":"+password))
 	}
 	return p, nil
-}
-
-func orDefault(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
 }
 
 // CheckProxy tells what is wrong with the address of a proxy.

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 // Values of headers that are the same in every reply. They are never modified.
@@ -60,31 +62,16 @@ func preflight(w http.ResponseWriter, r *http.Request) {
 // allowedHeaders lists the headers that are always allowed and those that the page asks
 // for, because official client libraries send a dozen of their own.
 func allowedHeaders(asked string) string {
-	const most = 40
+	const most, longest = 40, 100
 	allowed := []string{"Content-Type", "Authorization"}
 	seen := map[string]bool{"content-type": true, "authorization": true}
 	for name := range strings.SplitSeq(asked, ",") {
 		name = strings.ToLower(strings.TrimSpace(name))
-		if len(allowed) == most || seen[name] || !isToken(name) {
+		if len(allowed) == most || seen[name] || len(name) > longest || !wire.IsToken(name) {
 			continue
 		}
 		seen[name] = true
 		allowed = append(allowed, name)
 	}
 	return strings.Join(allowed, ", ")
-}
-
-// isToken reports whether name can be the name of a header.
-func isToken(name string) bool {
-	const longest = 100
-	if name == "" || len(name) > longest {
-		return false
-	}
-	for _, c := range []byte(name) {
-		alphanumeric := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
-		if !alphanumeric && !strings.ContainsRune("!#$%&'*+-.^_`|~", rune(c)) {
-			return false
-		}
-	}
-	return true
 }

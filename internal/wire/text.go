@@ -27,6 +27,16 @@ func isTokenByte(c byte) bool {
 	return false
 }
 
+// IsVisible tells whether s has nothing but visible ASCII characters, which excludes spaces.
+func IsVisible(s string) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] >= 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
 // IsText tells whether s has no control characters but tabs.
 func IsText(s string) bool {
 	for len(s) >= 8 {
