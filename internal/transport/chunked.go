@@ -9,8 +9,8 @@ const (
 	// maxChunkLine bounds a chunk-size line or trailer field. It must leave
 	// room in the buffer for reading on.
 	maxChunkLine = bufferSize / 2
-	// maxOverhead bounds all extensions and trailers of a body together: they
-	// are thrown away, so a backend that sends more is wasting us.
+	// maxOverhead bounds all extensions and trailers of a body together, which are
+	// read and not used.
 	maxOverhead = 16 << 10
 )
 

@@ -37,7 +37,8 @@ func (c *Client) dial(ctx context.Context, to Origin, limit time.Duration) (*con
 	return newConn(c, to.target, secured, socket), nil
 }
 
-// connectError tells the caller's end from our limit and both from a refusal.
+// connectError returns the error of a connection that was not made: the caller's context
+// has ended, the time for it is over, or it was refused.
 func connectError(ctx, bounded context.Context, to Origin, err error) error {
 	if ctx.Err() != nil {
 		return ended(ctx, stepConnect, to.addr)
@@ -66,6 +67,6 @@ func secureConfig(given *tls.Config) *tls.Config {
 	return config
 }
 
-// sessions is how many backends can be resumed with: more than any gateway
-// talks to, and small (a session is a few KiB).
+// sessions is how many TLS sessions are kept for resumption: more than there are
+// backends, and little memory (a session is a few KiB).
 const sessions = 256

@@ -110,8 +110,8 @@ func wrapError(ctx context.Context, step, addr string, err, timeout error) error
 	return &Error{Step: step, Addr: addr, class: ErrReset, cause: unexpectedEOF(err)}
 }
 
-// expired tells a deadline of ours from the kernel's own ETIMEDOUT, which
-// means a dead peer.
+// expired reports whether a deadline that was set here has passed. The kernel's own
+// ETIMEDOUT, which means that the peer is dead, is none.
 func expired(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
 
 // unexpectedEOF replaces io.EOF by io.ErrUnexpectedEOF.

@@ -9,12 +9,12 @@ import (
 )
 
 const (
-	// maxHead and maxFields bound what a backend can make us keep for one
-	// reply; real heads stay below 4 KiB and 40 fields.
+	// maxHead and maxFields bound what is kept for one reply; real heads stay below
+	// 4 KiB and 40 fields.
 	maxHead   = 64 << 10
 	maxFields = 200
-	// maxInterim bounds the 1xx replies before the real one: none is asked
-	// for, a few are legal, more are an endless reply.
+	// maxInterim bounds the 1xx replies before the final one. None is asked for and a
+	// few are legal; a backend that sends more may never send the final one.
 	maxInterim = 8
 )
 
@@ -84,8 +84,8 @@ func (r *Response) nextHead() ([]byte, error) {
 	}
 }
 
-// fillHead reads once. While a long request is still leaving, patience for its
-// reply has not begun to run out.
+// fillHead reads once. While a long request is still leaving, the time in which its
+// reply must begin has not started.
 func (r *Response) fillHead() error {
 	for {
 		due := r.headDue()
@@ -223,7 +223,7 @@ func (h *head) connection(value string) {
 	}
 }
 
-// maxKeepAlive bounds what a backend can make us keep.
+// maxKeepAlive bounds for how long a connection is kept, whatever the backend says.
 const maxKeepAlive = 2 * time.Minute
 
 // keepAliveFor reads how long the backend leaves an idle connection open. It is
