@@ -7,19 +7,6 @@ import (
 	"time"
 )
 
-const (
-	// A body must arrive, and a reply must be taken, within baseAllowance plus a
-	// second for every bytesPerSecond bytes: slow links are fine, connections that
-	// are held open by drops, or not at all, are not.
-	baseAllowance  = 30 * time.Second
-	bytesPerSecond = 64 << 10
-)
-
-// allowance returns how long so many bytes may take.
-func allowance(bytes int64) time.Duration {
-	return baseAllowance + time.Duration(bytes/bytesPerSecond)*time.Second
-}
-
 // body is the body of a request.
 type body struct {
 	conn  *conn
@@ -106,7 +93,7 @@ func (b *body) take(p []byte) (int, error) {
 }
 
 // due is when the body must have come.
-func (b *body) due() time.Time { return b.since.Add(allowance(b.came)) }
+func (b *body) due() time.Time { return b.since.Add(Allowance(b.came)) }
 
 // read reads once: into p if that is worth it, else over the buffer, because the
 // next request may follow.

@@ -391,7 +391,7 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 				<-time.After(10 * time.Second)
 				_, _ = io.WriteString(c, strings.Repeat("x", 1<<20))
 			}
-		}, 30*time.Second + (100<<20)/bytesPerSecond*time.Second},
+		}, 30*time.Second + (100<<20)/BytesPerSecond*time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -484,7 +484,7 @@ func TestRepliesThatNobodyReads(t *testing.T) {
 			}
 			began := time.Now()
 			say(t, c, post("stall"))
-			if err, took := <-ended, time.Since(began); !errors.Is(err, os.ErrDeadlineExceeded) || took > 2*baseAllowance {
+			if err, took := <-ended, time.Since(began); !errors.Is(err, os.ErrDeadlineExceeded) || took > 2*BaseAllowance {
 				t.Errorf("%v after %v", err, took)
 			}
 		})

@@ -36,11 +36,6 @@ const (
 // most; real ones have about twenty.
 const maxFields = 100
 
-const (
-	twoLengths = "The request has both Content-Length and Transfer-Encoding."
-	oldChunks  = "The request has Transfer-Encoding, which HTTP/1.0 does not know."
-)
-
 // parsing is the state of parsing one head.
 type parsing struct {
 	lengths, encodings, hosts int
@@ -67,9 +62,9 @@ func (h *head) parse(text string) (verdict, Refusal) {
 	}
 	switch {
 	case p.encodings > 0 && p.lengths > 0:
-		return refuse, Refusal{Status: http.StatusBadRequest, Framing: true, Message: twoLengths}
+		return refuse, Refusal{Status: http.StatusBadRequest, Framing: true, Message: TwoLengths}
 	case p.encodings > 0 && p.minor == '0':
-		return refuse, Refusal{Status: http.StatusBadRequest, Framing: true, Message: oldChunks}
+		return refuse, Refusal{Status: http.StatusBadRequest, Framing: true, Message: ChunkedHTTP10}
 	case p.flaw != "":
 		return refuse, Refusal{Status: http.StatusBadRequest, Message: "The request is not valid HTTP: " + p.flaw + "."}
 	case p.unusual, p.encodings > 0, p.hosts != 1, p.minor != '1', len(h.fields) > maxFields:

@@ -9,12 +9,6 @@ import (
 // for the reply. Nothing tells it from one that has left, until it is sent
 // something: then one that has left resets the connection.
 
-// probeAgain is when a client is probed a second time: a proxy on the way may take
-// the first one itself.
-const probeAgain = 50 * time.Millisecond
-
-const interim = "HTTP/1.1 100 Continue\r\n\r\n"
-
 // peer is what is known of the client while its request is answered.
 type peer struct {
 	mu      sync.Mutex
@@ -79,7 +73,7 @@ func (c *conn) probeClient() {
 	c.peer.mu.Lock()
 	defer c.peer.mu.Unlock()
 	if c.peer.busy && c.peer.probing == nil {
-		c.peer.probing = time.AfterFunc(probeAgain, func() { c.probeOnce() })
+		c.peer.probing = time.AfterFunc(ProbeAgain, func() { c.probeOnce() })
 	}
 }
 
@@ -102,7 +96,7 @@ func (c *conn) probeOnce() bool {
 		}
 		return probe != nil
 	}
-	err := c.write([]byte(interim))
+	err := c.write([]byte(Interim))
 	c.writing.Unlock()
 	return err == nil
 }

@@ -294,7 +294,7 @@ func (c *conn) writePieces(first, second, third []byte) error {
 // boundWrite bounds a write. Setting a deadline costs more than most writes, so it
 // is renewed only when a second of it is gone.
 func (c *conn) boundWrite(length int) {
-	now, allowed := time.Now(), allowance(int64(length))
+	now, allowed := time.Now(), Allowance(int64(length))
 	if c.deadline.Sub(now) < allowed-time.Second {
 		c.deadline = now.Add(allowed)
 		_ = c.nc.SetWriteDeadline(c.deadline) // it fails on closed connections, as the write will

@@ -4,19 +4,14 @@ import (
 	"net"
 	"sync"
 	"time"
-)
 
-const (
-	// A body must arrive, and a reply must be read, within baseAllowance plus a second
-	// for every bytesPerSecond bytes. That is enough for slow links, and closes
-	// connections that are kept open by a few bytes now and then.
-	baseAllowance  = 30 * time.Second
-	bytesPerSecond = 64 << 10
+	"github.com/patchbay-ai/patchbay/internal/front"
 )
 
 // deadlines bound how long a connection waits for its client while a request is being
-// answered; between requests the server does that. They are set only for reads and
-// writes of the network, so a body that arrived together with its head costs nothing.
+// answered, by front.Allowance; between requests the server does that. They are set only
+// for reads and writes of the network, so a body that arrived together with its head costs
+// nothing.
 type deadlines struct {
 	mu              sync.Mutex
 	since           time.Time // when the body was first waited for
@@ -33,7 +28,7 @@ func (d *deadlines) boundBodyRead(c interface{ SetReadDeadline(time.Time) error 
 		d.since = time.Now()
 	}
 	d.readDeadlineSet = true
-	_ = c.SetReadDeadline(d.since.Add(allowance(d.body))) // fails on a closed connection, as the read will
+	_ = c.SetReadDeadline(d.since.Add(front.Allowance(d.body))) // fails on a closed connection, as the read will
 }
 
 // received counts the bytes of a body that is waited for.
@@ -75,14 +70,9 @@ func (d *deadlines) forgetWriteDeadline() {
 func (d *deadlines) boundWrite(c net.Conn, n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	now, allowed := time.Now(), allowance(int64(n))
+	now, allowed := time.Now(), front.Allowance(int64(n))
 	if d.writeDeadline.Sub(now) < allowed-time.Second {
 		d.writeDeadline = now.Add(allowed)
 		_ = c.SetWriteDeadline(d.writeDeadline)
 	}
-}
-
-// allowance returns how long the transfer of so many bytes may take.
-func allowance(bytes int64) time.Duration {
-	return baseAllowance + time.Duration(bytes/bytesPerSecond)*time.Second
 }

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/front"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -82,7 +83,7 @@ func TestBodiesThatDoNotArriveTimeOut(t *testing.T) {
 				<-time.After(10 * time.Second)
 				_, _ = io.WriteString(c, strings.Repeat("x", 1<<20))
 			}
-		}, want: 30*time.Second + (100<<20)/bytesPerSecond*time.Second},
+		}, want: 30*time.Second + (100<<20)/front.BytesPerSecond*time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -117,7 +118,7 @@ func TestRepliesThatNobodyReadsTimeOut(t *testing.T) {
 			say(t, c, "GET / HTTP/1.1\r\nHost: h\r\n\r\n")
 			err := <-ended
 			// The head and the first bytes are a write of their own.
-			if took := time.Since(began); !errors.Is(err, os.ErrDeadlineExceeded) || took < baseAllowance || took > 2*baseAllowance+allowance(int64(size)) {
+			if took := time.Since(began); !errors.Is(err, os.ErrDeadlineExceeded) || took < front.BaseAllowance || took > 2*front.BaseAllowance+front.Allowance(int64(size)) {
 				t.Errorf("%d bytes: %v after %v", size, err, took)
 			}
 		})
@@ -154,7 +155,7 @@ func TestStalledReadersAreCutOffOnKeptConnections(t *testing.T) {
 			say(t, c, "GET /stall HTTP/1.1\r\nHost: h\r\n\r\n")
 			select {
 			case err := <-ended:
-				if took := time.Since(began); !errors.Is(err, os.ErrDeadlineExceeded) || took > 2*baseAllowance {
+				if took := time.Since(began); !errors.Is(err, os.ErrDeadlineExceeded) || took > 2*front.BaseAllowance {
 					t.Errorf("%v after %v", err, took)
 				}
 			case <-time.After(time.Hour):

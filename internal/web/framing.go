@@ -3,6 +3,8 @@ package web
 import (
 	"bytes"
 	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/front"
 )
 
 // framing parses the bytes that a client sends, just enough to find where each request
@@ -40,11 +42,8 @@ const (
 	trailerLine
 )
 
-const (
-	twoLengths    = "The request has both Content-Length and Transfer-Encoding."
-	chunkedHTTP10 = "The request has Transfer-Encoding, which HTTP/1.0 does not know."
-	unknownLength = "The length of the request's body cannot be told."
-)
+// unknownLength is why a request is refused whose end framing has not found.
+const unknownLength = "The length of the request's body cannot be told."
 
 // ambiguity returns why the end of a request, counted from 1, is ambiguous, or "" if it
 // is not.
@@ -156,9 +155,9 @@ func (f *framing) endHead() {
 	f.heads++
 	switch {
 	case f.length && f.encoding:
-		f.ambiguous, f.reason = f.heads, twoLengths
+		f.ambiguous, f.reason = f.heads, front.TwoLengths
 	case f.encoding && f.isHTTP10:
-		f.ambiguous, f.reason = f.heads, chunkedHTTP10
+		f.ambiguous, f.reason = f.heads, front.ChunkedHTTP10
 	case f.encoding:
 		f.part = chunkSize
 	case f.length && f.left > 0:

@@ -5,17 +5,13 @@ import (
 	"net/http"
 	"syscall"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/front"
 )
 
 // A client may close its sending side of the connection after its request and wait for
 // the reply. It looks like a client that has left until something is sent to it: a
 // client that has left then resets the connection.
-
-// probeAgain is when a client is probed a second time, because a proxy between the
-// gateway and the client may consume the first probe.
-const probeAgain = 50 * time.Millisecond
-
-var interim = []byte("HTTP/1.1 100 Continue\r\n\r\n")
 
 // ProbeWith sets the function that sends the client something harmless after the head
 // of the reply was sent; nil means that the body has no room for that.
@@ -41,7 +37,7 @@ func (c *Conn) halfClosed() error {
 	if _, ok := c.Conn.(syscall.Conn); !ok || !c.probeClient() {
 		return io.EOF
 	}
-	again := time.AfterFunc(probeAgain, func() { c.probeClient() })
+	again := time.AfterFunc(front.ProbeAgain, func() { c.probeClient() })
 	defer again.Stop()
 	return awaitReset(c.Conn)
 }
@@ -61,8 +57,8 @@ func (c *Conn) probeClient() bool {
 		}
 		return probe != nil
 	}
-	c.deadlines.boundWrite(c.Conn, len(interim))
-	_, err := c.Conn.Write(interim)
+	c.deadlines.boundWrite(c.Conn, len(front.Interim))
+	_, err := io.WriteString(c.Conn, front.Interim)
 	c.writing.Unlock()
 	return err == nil
 }

@@ -4,6 +4,8 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/front"
 )
 
 // stream bounds for a request of HTTP/2 what Conn bounds for one of HTTP/1.1: the time
@@ -22,7 +24,7 @@ func newStream(w http.ResponseWriter) *stream {
 // called. A deadline of the stream would not do: it ends the stream when it comes, even
 // if nothing is written then.
 func (s *stream) boundWrite(n int) (end func()) {
-	allowed := allowance(int64(n))
+	allowed := front.Allowance(int64(n))
 	if s.stalled == nil {
 		s.stalled = time.AfterFunc(allowed, func() { _ = s.control.SetWriteDeadline(time.Unix(1, 0)) })
 	} else {
@@ -33,7 +35,7 @@ func (s *stream) boundWrite(n int) (end func()) {
 
 // end bounds the time for which the server sends the rest of the reply after its
 // handler has returned.
-func (s *stream) end() { _ = s.control.SetWriteDeadline(time.Now().Add(baseAllowance)) }
+func (s *stream) end() { _ = s.control.SetWriteDeadline(time.Now().Add(front.BaseAllowance)) }
 
 // streamBody is the body of a request of HTTP/2.
 type streamBody struct {

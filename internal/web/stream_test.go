@@ -13,6 +13,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/front"
 )
 
 // oneConn is a listener of one connection, which is in memory.
@@ -64,7 +66,7 @@ func TestBodiesThatDoNotComeOverHTTP2(t *testing.T) {
 		client := overHTTP2(t, func(w http.ResponseWriter, r *http.Request) {
 			began := time.Now()
 			got, err := io.ReadAll(r.Body)
-			if !errors.Is(err, os.ErrDeadlineExceeded) || string(got) != "half" || time.Since(began) != baseAllowance {
+			if !errors.Is(err, os.ErrDeadlineExceeded) || string(got) != "half" || time.Since(began) != front.BaseAllowance {
 				t.Errorf("%q with %v after %s", got, err, time.Since(began))
 			}
 			w.WriteHeader(http.StatusRequestTimeout)
@@ -128,7 +130,7 @@ func TestReadersOverHTTP2(t *testing.T) {
 		_ = quiet.Body.Close()
 		began := time.Now()
 		full := get("/full")
-		if err := <-gaveUp; err == nil || time.Since(began) < baseAllowance || time.Since(began) > time.Minute {
+		if err := <-gaveUp; err == nil || time.Since(began) < front.BaseAllowance || time.Since(began) > time.Minute {
 			t.Errorf("after %s: %v", time.Since(began), err)
 		}
 		_ = full.Body.Close()
