@@ -60,8 +60,8 @@ func (s *Shell) log(c *calls.Call, r *http.Request) {
 // levelOf returns the level of a request's line. A client that left is not a warning.
 func levelOf(c *calls.Call, path string) slog.Level {
 	switch {
-	case !counts(path):
-		return slog.LevelDebug // probes come every few seconds
+	case isProbe(path):
+		return slog.LevelDebug
 	case c.Status >= http.StatusInternalServerError && !c.Gone:
 		return slog.LevelWarn
 	}

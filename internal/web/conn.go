@@ -218,5 +218,3 @@ func RefusalOf(status string, err *schema.Error) []byte {
 // MaxHeaderBytes is the largest head of a request, with room for long credentials and
 // trace headers.
 const MaxHeaderBytes = 64 << 10
-
-var _ http.Handler = (*Shell)(nil)

@@ -21,9 +21,10 @@ type inFlight struct {
 
 func newInFlight() *inFlight { return &inFlight{idle: make(chan struct{}, 1)} }
 
-// counts reports whether a shutdown waits for requests to a path. It does not wait for
-// health probes, which keep arriving.
-func counts(path string) bool { return !strings.HasPrefix(path, "/actuator") }
+// isProbe reports whether requests to a path come from programs that watch the gateway
+// and keep asking: a shutdown does not wait for them, and they are not worth a line in the
+// log.
+func isProbe(path string) bool { return strings.HasPrefix(path, "/actuator") }
 
 // enter counts a request and returns the counter that it was added to, for leave.
 func (f *inFlight) enter() *atomic.Int64 {

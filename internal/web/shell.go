@@ -15,6 +15,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 // Shell is the outermost handler. It does what every request needs before and after its
@@ -56,6 +57,8 @@ func (s *Shell) With(next http.Handler) *Shell {
 	return other
 }
 
+var _ http.Handler = (*Shell)(nil)
+
 // ServeHTTP runs one request.
 func (s *Shell) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	response := s.begin(w, r)
@@ -86,7 +89,7 @@ func (s *Shell) begin(w http.ResponseWriter, r *http.Request) *Response {
 
 // serve runs the handler of a request, unless its body has two possible ends.
 func (s *Shell) serve(w *Response, r *http.Request) {
-	if counts(r.URL.Path) {
+	if !isProbe(r.URL.Path) {
 		defer s.running.leave(s.running.enter())
 	}
 	defer s.finish(w, r)
@@ -168,15 +171,7 @@ func newRequestID() string {
 
 func isValidID(id string) bool {
 	const longest = 128
-	if id == "" || len(id) > longest {
-		return false
-	}
-	for i := range len(id) {
-		if id[i] <= ' ' || id[i] >= 0x7f {
-			return false
-		}
-	}
-	return true
+	return id != "" && len(id) <= longest && wire.IsVisible(id)
 }
 
 // cleanPath removes superfluous slashes from the path. A redirect to the clean path
