@@ -105,7 +105,7 @@ type keyCells struct {
 // acquire returns the cell of a window with a reference to it, and creates it if
 // necessary. It returns no cell if the keyCells is retired (gone), or if the
 // cellMap has no room for another cell of this key.
-func (k *keyCells) acquire(b *cellMap, w Window, start int64) (found *cell, gone bool) {
+func (k *keyCells) acquire(m *cellMap, w Window, start int64) (found *cell, gone bool) {
 	if c := k.newest[w].Load(); c != nil && c.start == start && c.acquire() {
 		return c, false
 	}
@@ -123,12 +123,12 @@ func (k *keyCells) acquire(b *cellMap, w Window, start int64) (found *cell, gone
 			return c, false
 		}
 	}
-	if b.cells.Load() >= b.cellLimit(&k.key) {
+	if m.cells.Load() >= m.cellLimit(&k.key) {
 		return nil, false
 	}
-	c := &cell{owner: k, writer: b.writerFor(w, start), window: w, start: start}
+	c := &cell{owner: k, writer: m.writerFor(w, start), window: w, start: start}
 	c.refs.Store(1)
-	b.cells.Add(1)
+	m.cells.Add(1)
 	if newest != nil && start < newest.start {
 		k.older = append(k.older, c)
 		return c, false
@@ -156,12 +156,12 @@ func (k *keyCells) each(f func(*cell)) {
 
 // prune removes the cells for which mayPrune is true and that no request uses.
 // It reports whether none is left; the keyCells is retired then.
-func (k *keyCells) prune(b *cellMap, mayPrune func(*cell) bool) (empty bool) {
+func (k *keyCells) prune(m *cellMap, mayPrune func(*cell) bool) (empty bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	kept := k.older[:0]
 	for _, c := range k.older {
-		if !b.retire(c, mayPrune) {
+		if !m.retire(c, mayPrune) {
 			kept = append(kept, c)
 		}
 	}
@@ -173,7 +173,7 @@ func (k *keyCells) prune(b *cellMap, mayPrune func(*cell) bool) (empty bool) {
 		if c == nil {
 			continue
 		}
-		if b.retire(c, mayPrune) {
+		if m.retire(c, mayPrune) {
 			k.newest[w].Store(nil)
 			continue
 		}

@@ -55,45 +55,45 @@ type shard struct {
 }
 
 func newCellMap(writer string) *cellMap {
-	b := &cellMap{writer: writer, maxKeys: maxKeys, maxCells: maxCells, spareCells: spareCells, seed: maphash.MakeSeed()}
-	for i := range b.latestPruned {
-		b.latestPruned[i].Store(-1 << 63)
+	m := &cellMap{writer: writer, maxKeys: maxKeys, maxCells: maxCells, spareCells: spareCells, seed: maphash.MakeSeed()}
+	for i := range m.latestPruned {
+		m.latestPruned[i].Store(-1 << 63)
 	}
-	return b
+	return m
 }
 
 // writerFor returns the writer of a new cell.
-func (b *cellMap) writerFor(w Window, start int64) string {
-	if start > b.latestPruned[w].Load() {
-		return b.writer
+func (m *cellMap) writerFor(w Window, start int64) string {
+	if start > m.latestPruned[w].Load() {
+		return m.writer
 	}
-	return b.writer + "." + strconv.FormatInt(b.writerSuffix.Add(1), 10)
+	return m.writer + "." + strconv.FormatInt(m.writerSuffix.Add(1), 10)
 }
 
 // acquire returns the cells of a subject in the windows that are counted, with a
 // reference to each. It reports whether there was room for all of them. It
 // allocates nothing for a subject that was seen before.
-func (b *cellMap) acquire(who *Subject, windows *[WindowCount]bool, second int64, to *[WindowCount]*cell) (all bool) {
-	found, folded := b.find(who), false
+func (m *cellMap) acquire(who *Subject, windows *[WindowCount]bool, second int64, to *[WindowCount]*cell) (all bool) {
+	found, folded := m.find(who), false
 	all = true
 	for w := Minute; int(w) < WindowCount; w++ {
 		to[w] = nil
 		if !windows[w] {
 			continue
 		}
-		start := b.calendar.start(w, second)
-		c, gone := found.acquire(b, w, start)
+		start := m.calendar.start(w, second)
+		c, gone := found.acquire(m, w, start)
 		for gone {
-			found = b.find(who)
-			c, gone = found.acquire(b, w, start)
+			found = m.find(who)
+			c, gone = found.acquire(m, w, start)
 		}
 		if c == nil {
-			c, folded = b.acquireFolded(found.key, w, start), true
+			c, folded = m.acquireFolded(found.key, w, start), true
 		}
 		to[w], all = c, all && c != nil
 	}
 	if folded {
-		b.overflowed.Add(1)
+		m.overflowed.Add(1)
 	}
 	return all
 }
@@ -101,46 +101,46 @@ func (b *cellMap) acquire(who *Subject, windows *[WindowCount]bool, second int64
 // acquireFolded returns the cell that counts all users together, or all tenants,
 // when a key has no room for a cell of its own. It returns nil when there is no
 // room for that cell either.
-func (b *cellMap) acquireFolded(key Key, w Window, start int64) *cell {
+func (m *cellMap) acquireFolded(key Key, w Window, start int64) *cell {
 	key.User = Overflow
-	if c := b.acquireKey(key, b.maxKeys+spareKeys, w, start); c != nil {
+	if c := m.acquireKey(key, m.maxKeys+spareKeys, w, start); c != nil {
 		return c
 	}
 	key.Tenant = Overflow
-	return b.acquireKey(key, unbounded, w, start)
+	return m.acquireKey(key, unbounded, w, start)
 }
 
-func (b *cellMap) acquireKey(key Key, maxKeys int64, w Window, start int64) *cell {
+func (m *cellMap) acquireKey(key Key, maxKeys int64, w Window, start int64) *cell {
 	for {
-		found := b.insert(key, maxKeys)
+		found := m.insert(key, maxKeys)
 		if found == nil {
 			return nil
 		}
-		if c, gone := found.acquire(b, w, start); !gone {
+		if c, gone := found.acquire(m, w, start); !gone {
 			return c
 		}
 	}
 }
 
 // cellLimit returns the number of cells at which a key gets no further cell.
-func (b *cellMap) cellLimit(key *Key) int64 {
+func (m *cellMap) cellLimit(key *Key) int64 {
 	if key.Tenant == Overflow {
-		return b.maxCells + 2*b.spareCells
+		return m.maxCells + 2*m.spareCells
 	}
 	if key.User == Overflow {
-		return b.maxCells + b.spareCells
+		return m.maxCells + m.spareCells
 	}
-	return b.maxCells
+	return m.maxCells
 }
 
 // reason returns why new cells are folded into Overflow, or "" if they are not.
-func (b *cellMap) reason() string {
-	held := b.cells.Load()
-	if held < b.maxCells {
+func (m *cellMap) reason() string {
+	held := m.cells.Load()
+	if held < m.maxCells {
 		return ""
 	}
 	reason := fmt.Sprintf("quota-memory-full: %d counts wait for the database; new ones are counted together as %s", held, Overflow)
-	if held >= b.maxCells+2*b.spareCells {
+	if held >= m.maxCells+2*m.spareCells {
 		reason += ", and where that cannot be, not at all"
 	}
 	return reason
@@ -149,51 +149,51 @@ func (b *cellMap) reason() string {
 // unbounded is the limit for folded keys, whose number the configuration bounds.
 const unbounded = 1 << 62
 
-func (b *cellMap) find(who *Subject) *keyCells {
-	s := b.shard(maphash.Bytes(b.seed, who.User), who.Tenant, who.APIKey, who.Model)
+func (m *cellMap) find(who *Subject) *keyCells {
+	s := m.shard(maphash.Bytes(m.seed, who.User), who.Tenant, who.APIKey, who.Model)
 	s.mu.RLock()
 	found := s.keys[Key{who.Tenant, who.APIKey, string(who.User), who.Service, who.Model}]
 	s.mu.RUnlock()
 	if found != nil {
 		return found
 	}
-	return b.findOrFold(who.key()) // also where a part is stored as its hash
+	return m.findOrFold(who.key()) // also where a part is stored as its hash
 }
 
-func (b *cellMap) shard(user uint64, tenant, key, model string) *shard {
+func (m *cellMap) shard(user uint64, tenant, key, model string) *shard {
 	// Rotated, so that equal parts do not cancel each other out.
-	h := user ^ bits.RotateLeft64(maphash.String(b.seed, tenant), 16) ^ bits.RotateLeft64(maphash.String(b.seed, key), 32) ^ bits.RotateLeft64(maphash.String(b.seed, model), 48)
-	return &b.shards[(h^h>>32)%shardCount]
+	h := user ^ bits.RotateLeft64(maphash.String(m.seed, tenant), 16) ^ bits.RotateLeft64(maphash.String(m.seed, key), 32) ^ bits.RotateLeft64(maphash.String(m.seed, model), 48)
+	return &m.shards[(h^h>>32)%shardCount]
 }
 
 // findOrFold returns the cells of a key. When there are too many keys it folds
 // the user, and then also the tenant, into Overflow.
-func (b *cellMap) findOrFold(key Key) *keyCells {
-	if found := b.insert(key, b.maxKeys); found != nil {
+func (m *cellMap) findOrFold(key Key) *keyCells {
+	if found := m.insert(key, m.maxKeys); found != nil {
 		return found
 	}
-	b.overflowed.Add(1)
+	m.overflowed.Add(1)
 	key.User = Overflow
-	if found := b.insert(key, b.maxKeys+spareKeys); found != nil {
+	if found := m.insert(key, m.maxKeys+spareKeys); found != nil {
 		return found
 	}
 	key.Tenant = Overflow
-	return b.insert(key, unbounded)
+	return m.insert(key, unbounded)
 }
 
 // insert returns the cells of a key, which it adds unless there are maxKeys
 // already; then it returns nil.
-func (b *cellMap) insert(key Key, maxKeys int64) *keyCells {
-	s := b.shard(maphash.String(b.seed, key.User), key.Tenant, key.APIKey, key.Model)
+func (m *cellMap) insert(key Key, maxKeys int64) *keyCells {
+	s := m.shard(maphash.String(m.seed, key.User), key.Tenant, key.APIKey, key.Model)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if found := s.keys[key]; found != nil {
 		return found
 	}
-	if b.keys.Load() >= maxKeys {
+	if m.keys.Load() >= maxKeys {
 		return nil
 	}
-	b.keys.Add(1)
+	m.keys.Add(1)
 	made := &keyCells{key: key}
 	if s.keys == nil {
 		s.keys = map[Key]*keyCells{}
@@ -203,9 +203,9 @@ func (b *cellMap) insert(key Key, maxKeys int64) *keyCells {
 }
 
 // restore adds the totals of other writers.
-func (b *cellMap) restore(rows []Row) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (m *cellMap) restore(rows []Row) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	owners := map[Key]*keyCells{}
 	for i := range rows {
 		row := &rows[i]
@@ -218,21 +218,21 @@ func (b *cellMap) restore(rows []Row) {
 		c.requests.Store(row.Requests)
 		c.tokens.Store(row.Tokens)
 		c.detail.raise(row.Detail)
-		b.recovered = append(b.recovered, c)
-		b.cells.Add(1)
+		m.recovered = append(m.recovered, c)
+		m.cells.Add(1)
 	}
 }
 
 // each calls f with every cell.
-func (b *cellMap) each(f func(*cell)) {
-	for i := range b.shards {
-		for _, k := range b.shards[i].all() {
+func (m *cellMap) each(f func(*cell)) {
+	for i := range m.shards {
+		for _, k := range m.shards[i].all() {
 			k.each(f)
 		}
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, c := range b.recovered {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, c := range m.recovered {
 		f(c)
 	}
 }
@@ -248,49 +248,49 @@ func (s *shard) all() []*keyCells {
 }
 
 // prune removes the cells for which mayPrune is true and that no request uses.
-func (b *cellMap) prune(mayPrune func(*cell) bool) {
-	for i := range b.shards {
-		s := &b.shards[i]
+func (m *cellMap) prune(mayPrune func(*cell) bool) {
+	for i := range m.shards {
+		s := &m.shards[i]
 		for _, k := range s.all() {
-			if !k.prune(b, mayPrune) {
+			if !k.prune(m, mayPrune) {
 				continue
 			}
 			s.mu.Lock()
 			delete(s.keys, k.key)
 			s.mu.Unlock()
-			b.keys.Add(-1)
+			m.keys.Add(-1)
 		}
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	kept := b.recovered[:0]
-	for _, c := range b.recovered {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	kept := m.recovered[:0]
+	for _, c := range m.recovered {
 		if mayPrune(c) {
-			b.cells.Add(-1)
+			m.cells.Add(-1)
 			continue
 		}
 		kept = append(kept, c)
 	}
-	clear(b.recovered[len(kept):])
-	b.recovered = kept
+	clear(m.recovered[len(kept):])
+	m.recovered = kept
 }
 
 // retire removes a cell if mayPrune allows it and no request uses it.
-func (b *cellMap) retire(c *cell, mayPrune func(*cell) bool) bool {
+func (m *cellMap) retire(c *cell, mayPrune func(*cell) bool) bool {
 	if !mayPrune(c) {
 		return false
 	}
 	// latestPruned is raised before the cell is retired: a request that finds the
 	// cell retired must find the new value, to choose another writer name.
-	before := b.latestPruned[c.window].Load()
-	b.latestPruned[c.window].Store(max(before, c.start))
+	before := m.latestPruned[c.window].Load()
+	m.latestPruned[c.window].Store(max(before, c.start))
 	if c.refs.CompareAndSwap(0, retired) {
 		if mayPrune(c) {
-			b.cells.Add(-1)
+			m.cells.Add(-1)
 			return true
 		}
 		c.refs.Store(0) // a request came in between
 	}
-	b.latestPruned[c.window].Store(before)
+	m.latestPruned[c.window].Store(before)
 	return false
 }

@@ -16,23 +16,23 @@ type component struct {
 	code string // of a failure, for Status
 }
 
-func (p *component) setError(err error) { p.setErrorCode(p.code, err) }
+func (c *component) setError(err error) { c.setErrorCode(c.code, err) }
 
-func (p *component) setErrorCode(code string, err error) {
+func (c *component) setErrorCode(code string, err error) {
 	if err == nil {
-		if p.Recover() {
-			p.log.Info("quota: " + p.name + " is back")
+		if c.Recover() {
+			c.log.Info("quota: " + c.name + " is back")
 		}
 		return
 	}
-	if p.Fail(code + ": " + err.Error()) {
-		p.log.Warn("quota: "+p.name+" failed", "error", err)
+	if c.Fail(code + ": " + err.Error()) {
+		c.log.Warn("quota: "+c.name+" failed", "error", err)
 	}
 }
 
 // reason returns why the component has failed, or "" if it has not.
-func (p *component) reason() string {
-	if failure := p.Failure(); failure != nil {
+func (c *component) reason() string {
+	if failure := c.Failure(); failure != nil {
 		return failure.Reason
 	}
 	return ""

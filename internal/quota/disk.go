@@ -29,30 +29,30 @@ type segment interface {
 // dirDisk is a disk in a directory that only its owner may read.
 type dirDisk struct{ path string }
 
-func (f dirDisk) open() error { return os.MkdirAll(f.path, 0o700) }
+func (d dirDisk) open() error { return os.MkdirAll(d.path, 0o700) }
 
-func (f dirDisk) create(name string) (segment, error) {
-	file, err := os.OpenFile(filepath.Join(f.path, name), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+func (d dirDisk) create(name string) (segment, error) {
+	file, err := os.OpenFile(filepath.Join(d.path, name), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	if err := f.sync(); err != nil {
-		return nil, errors.Join(err, file.Close(), f.remove(name))
+	if err := d.sync(); err != nil {
+		return nil, errors.Join(err, file.Close(), d.remove(name))
 	}
 	return newSegment(file), nil
 }
 
 // sync makes the directory's entries durable.
-func (f dirDisk) sync() error {
-	dir, err := os.Open(f.path)
+func (d dirDisk) sync() error {
+	dir, err := os.Open(d.path)
 	if err != nil {
 		return err
 	}
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-func (f dirDisk) names() ([]string, error) {
-	entries, err := os.ReadDir(f.path)
+func (d dirDisk) names() ([]string, error) {
+	entries, err := os.ReadDir(d.path)
 	names := make([]string, 0, len(entries))
 	for _, entry := range entries {
 		names = append(names, entry.Name())
@@ -60,12 +60,12 @@ func (f dirDisk) names() ([]string, error) {
 	return names, err
 }
 
-func (f dirDisk) read(name string) ([]byte, error) { return os.ReadFile(filepath.Join(f.path, name)) }
+func (d dirDisk) read(name string) ([]byte, error) { return os.ReadFile(filepath.Join(d.path, name)) }
 
-func (f dirDisk) remove(name string) error { return os.Remove(filepath.Join(f.path, name)) }
+func (d dirDisk) remove(name string) error { return os.Remove(filepath.Join(d.path, name)) }
 
-func (f dirDisk) rename(from, to string) error {
-	return os.Rename(filepath.Join(f.path, from), filepath.Join(f.path, to))
+func (d dirDisk) rename(from, to string) error {
+	return os.Rename(filepath.Join(d.path, from), filepath.Join(d.path, to))
 }
 
 const (

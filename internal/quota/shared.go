@@ -71,7 +71,7 @@ func newShared(s *session) *shared {
 	}
 }
 
-func (h *shared) isAway() bool { return h.available.Load() == nil }
+func (h *shared) isUnavailable() bool { return h.available.Load() == nil }
 
 // begin tries to connect before the first request comes.
 func (h *shared) begin() {
@@ -112,8 +112,8 @@ func (h *shared) probe(ctx context.Context) {
 		}
 		return
 	}
-	closedWhenAway := make(chan struct{})
-	h.available.CompareAndSwap(nil, &closedWhenAway)
+	closedWhenUnavailable := make(chan struct{})
+	h.available.CompareAndSwap(nil, &closedWhenUnavailable)
 	h.failures.Store(0)
 	h.state.setError(nil)
 }
@@ -138,7 +138,7 @@ func (h *shared) checkMark(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if mark != h.mark || h.lost.Load() || h.isAway() || time.Since(h.pushedAllAt) > h.pushAllEvery {
+	if mark != h.mark || h.lost.Load() || h.isUnavailable() || time.Since(h.pushedAllAt) > h.pushAllEvery {
 		h.lost.Store(false)
 		if err := h.pushAll(ctx); err != nil {
 			h.lost.Store(true)
@@ -346,7 +346,7 @@ func (h *shared) call(ctx context.Context, unavailable <-chan struct{}, ask func
 func (h *shared) fail(err error) {
 	code := redisUnavailable
 	if errors.Is(err, context.DeadlineExceeded) {
-		if h.failures.Add(1) < maxTimeouts && !h.isAway() {
+		if h.failures.Add(1) < maxTimeouts && !h.isUnavailable() {
 			return
 		}
 		code, err = redisTimeout, errTimeout
@@ -380,7 +380,7 @@ func (h *shared) enqueue(cells []*cell) {
 // drain pushes what was queued when it was called. What cannot be pushed stays
 // in the queue for the next time.
 func (h *shared) drain(ctx context.Context) {
-	if h.isAway() {
+	if h.isUnavailable() {
 		return // everything is pushed when the counter answers again
 	}
 	for left := h.queued(); left > 0; {
@@ -425,7 +425,7 @@ func (h *shared) dequeue(most int) []*cell {
 // read returns the counter's rows of windows.
 func (h *shared) read(ctx context.Context, windows []CalendarWindow) ([]Row, error) {
 	counter := h.counter.Load()
-	if counter == nil || h.isAway() {
+	if counter == nil || h.isUnavailable() {
 		return nil, errUnavailable
 	}
 	ctx, cancel := context.WithTimeout(ctx, backgroundTime)
@@ -435,7 +435,7 @@ func (h *shared) read(ctx context.Context, windows []CalendarWindow) ([]Row, err
 
 // idle reports whether nothing is queued, or the counter is unavailable.
 func (h *shared) idle() bool {
-	if h == nil || h.isAway() {
+	if h == nil || h.isUnavailable() {
 		return true
 	}
 	return h.queued() == 0
