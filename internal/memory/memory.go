@@ -7,6 +7,7 @@ import (
 	"context"
 	"math"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"sync/atomic"
@@ -22,6 +23,8 @@ const (
 	// checkEvery is short against the time in which a burst fills memory, and
 	// long against the microseconds that looking takes.
 	checkEvery = 50 * time.Millisecond
+	// collectEvery bounds how often Run has memory collected while it is short.
+	collectEvery = time.Second
 	// bodyShare is the part of the limit that bodies of requests, and what is made
 	// of them, may take together. The rest is for answers, connections, the program
 	// itself, and what the collector has not freed yet.
@@ -103,6 +106,8 @@ func (w *Watch) Short() bool { return w.short.Load() }
 func (w *Watch) Run(ctx context.Context) {
 	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
+	var cycles uint64       // of the collector, at the last look
+	var collected time.Time // when Run had memory collected
 	for {
 		ticks := tick.C
 		if w.limit.Load() == math.MaxInt64 {
@@ -116,7 +121,16 @@ func (w *Watch) Run(ctx context.Context) {
 			tick.Reset(checkEvery)
 		case <-ticks:
 		}
+		before := cycles
+		cycles = collections()
 		w.update(used())
+		// Refusals allocate so little that the collector may not run for minutes, and
+		// until it has, what ended requests leave behind counts as used.
+		if w.Short() && cycles == before && time.Since(collected) >= collectEvery {
+			runtime.GC()
+			cycles, collected = collections(), time.Now()
+			w.update(used())
+		}
 	}
 }
 
@@ -140,4 +154,11 @@ func used() uint64 {
 	}
 	metrics.Read(samples)
 	return samples[0].Value.Uint64() - samples[1].Value.Uint64() - samples[2].Value.Uint64()
+}
+
+// collections returns how often the garbage collector has run.
+func collections() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
 }

@@ -75,6 +75,45 @@ func TestLimitChangesWhileItIsWatched(t *testing.T) {
 	})
 }
 
+// What requests left behind does not keep memory short, although nobody allocates
+// enough for the collector to run by itself.
+func TestGarbageDoesNotKeepMemoryShort(t *testing.T) {
+	percent := debug.SetGCPercent(-1) // the collector runs only when it is asked to
+	t.Cleanup(func() { debug.SetGCPercent(percent) })
+	synctest.Test(t, func(t *testing.T) {
+		const left = 256 << 20
+		debug.FreeOSMemory()
+		w := new(Watch)
+		w.limit.Store(int64(float64(used()+left) / 0.95))
+		leaveBehind(left)
+		if w.update(used()); !w.Short() {
+			t.Fatal("memory is not short although the garbage was not collected")
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			w.Run(ctx)
+		}()
+		<-time.After(3 * checkEvery) // the clock of the bubble
+		synctest.Wait()
+		if w.Short() {
+			t.Error("memory is short although only garbage fills it")
+		}
+		cancel()
+		<-ended
+	})
+}
+
+// leaveBehind allocates memory that nobody holds afterwards.
+//
+//go:noinline
+func leaveBehind(size int) int {
+	garbage := make([]byte, size)
+	garbage[size/2] = 1
+	return int(garbage[size/2])
+}
+
 // Bodies together take no more than the budget, however many ask at once.
 func TestBudgetIsNeverExceeded(t *testing.T) {
 	w := new(Watch)
