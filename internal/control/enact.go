@@ -134,7 +134,11 @@ func (c *Control) save(p *proposal) (err error) {
 	if v == nil {
 		return nil
 	}
-	if c.has(v.Number) {
+	stored, err := c.store.Versions()
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrSave, err)
+	}
+	if slices.Contains(stored, v.Number) {
 		return fmt.Errorf("%w: version %d exists already", ErrSave, v.Number)
 	}
 	err = c.store.Save(v)

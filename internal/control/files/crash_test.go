@@ -98,6 +98,24 @@ func TestCrashPointsAndFaultsOfTheStore(t *testing.T) {
 	})
 }
 
+// A change that cannot be saved says why, also when the versions cannot even be listed.
+func TestDirectoryThatIsGoneIsTheReason(t *testing.T) {
+	dir := t.TempDir()
+	b := prepared(t, dir)
+	before := current(b)
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	_, err := b.Apply(t.Context(), control.Change{Origin: control.FromAPI}, add("new"))
+	if !errors.Is(err, control.ErrSave) || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the error is %v", err)
+	}
+	if now := current(b); now != before {
+		t.Errorf("%s became %s", before, now)
+	}
+	_ = b.store.Close()
+}
+
 func prepared(t *testing.T, dir string) *opened {
 	b := open(t, dir, config.Default())
 	mustChange(t, b, add("one"))
