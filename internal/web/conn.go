@@ -161,6 +161,11 @@ func (c *Conn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// SetReadDeadline replaces the read deadline that deadlines set. The server calls it
+// before it waits for the client to leave, and with a time long ago to end that wait,
+// which may be before the goroutine that waits has begun to.
+func (c *Conn) SetReadDeadline(t time.Time) error { return c.deadlines.replaceReadDeadline(c.Conn, t) }
+
 // SetWriteDeadline replaces the write deadline that deadlines set. The server calls it
 // between requests, to clear the deadline.
 func (c *Conn) SetWriteDeadline(t time.Time) error {
@@ -170,8 +175,7 @@ func (c *Conn) SetWriteDeadline(t time.Time) error {
 
 // SetDeadline is SetWriteDeadline and SetReadDeadline.
 func (c *Conn) SetDeadline(t time.Time) error {
-	c.deadlines.forgetWriteDeadline()
-	return c.Conn.SetDeadline(t)
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
 var (

@@ -51,6 +51,14 @@ func (d *deadlines) clearReadDeadline(c net.Conn) {
 	}
 }
 
+// replaceReadDeadline sets the read deadline of the caller. clearReadDeadline leaves it.
+func (d *deadlines) replaceReadDeadline(c net.Conn, t time.Time) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.readDeadlineSet = false
+	return c.SetReadDeadline(t)
+}
+
 // endRequest forgets the request that was answered.
 func (d *deadlines) endRequest() {
 	d.mu.Lock()

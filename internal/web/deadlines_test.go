@@ -63,6 +63,27 @@ func say(t *testing.T, c net.Conn, text string) {
 	}
 }
 
+// When a handler has answered, the server ends the read that waits for the client to
+// leave. That read may begin only then, and must not wait: the connection could not be
+// closed before the client closes it.
+func TestServerEndsItsWaitForTheClient(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		client, served := net.Pipe()
+		c := &Conn{Conn: served, busy: true}
+		go func() { _, _ = io.WriteString(client, "body") }()
+		if _, err := c.Read(make([]byte, 4)); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.SetReadDeadline(time.Unix(1, 0)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("the wait ends with %v", err)
+		}
+	})
+}
+
 func TestBodiesThatDoNotArriveTimeOut(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
