@@ -246,6 +246,7 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	requests := proxy.New(g.Current, g.Transport)
 	requests.SetRecorder(g.Recorder)
 	requests.SetLedger(g.Ledger)
+	requests.SetMemory(g.Memory)
 	requests.CommentAfter(options.KeepAlive)
 	api := v1.New(requests, g.Current, v1.Options{
 		Keys: g.credentials, Attempts: g.attempts,

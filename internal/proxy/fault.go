@@ -128,6 +128,19 @@ func apiError(code, message string) *schema.Error {
 	return &schema.Error{Message: message, Type: schema.TypeAPI, Code: code}
 }
 
+// noMemoryForReply says that the budget for bodies has too little left for an answer.
+func noMemoryForReply(size, budget int64) *schema.Error {
+	known := &schema.Error{
+		Message: "The gateway has no memory left for the backend's answer; try again shortly.",
+		Type:    schema.TypeServiceUnavailable, Code: schema.CodeOverloaded, RetryAfter: time.Second,
+	}
+	if size > budget {
+		known.Message = fmt.Sprintf("The backend's answer takes more memory than the %d bytes that this gateway has for all bodies together (half of limits.memory).", budget)
+		known.NoRetry = true
+	}
+	return known
+}
+
 // unknownModel says that no instance serves the model, and which configured names
 // are similar.
 func unknownModel(service *routing.Service, serviceType schema.ServiceType, name string) *schema.Error {

@@ -16,6 +16,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/calls"
+	"github.com/patchbay-ai/patchbay/internal/memory"
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -36,6 +37,8 @@ type Proxy struct {
 	recorder *calls.Recorder
 	// ledger counts what reaches a backend; nil counts nothing.
 	ledger *quota.Ledger
+	// memory has the budget for the bodies of large answers; nil means no limit.
+	memory *memory.Watch
 }
 
 // defaultSilence is the silence in a stream after which a comment is sent. It is long
@@ -63,6 +66,10 @@ func (p *Proxy) SetRecorder(recorder *calls.Recorder) { p.recorder = recorder }
 // SetLedger makes the proxy count every request that reaches a backend in the quota
 // ledger. It must be called before the first request.
 func (p *Proxy) SetLedger(ledger *quota.Ledger) { p.ledger = ledger }
+
+// SetMemory makes large answers that are read whole take from the budget for bodies. It
+// must be called before the first request.
+func (p *Proxy) SetMemory(watch *memory.Watch) { p.memory = watch }
 
 // Do answers a request through a sink. It returns nil if the sink was given an
 // answer, even one that ends with an error event. It returns ErrBrokenOff if the

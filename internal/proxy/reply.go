@@ -10,6 +10,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/memory"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/transport"
 )
@@ -29,10 +30,14 @@ type reply struct {
 	binary bool
 	plain  dialect.Reply
 	body   []byte // what was read of the response
-	events dialect.Events
-	framed dialect.FramedEvents // events, if it returns them as server-sent events
-	first  []byte               // the first event, which open read
-	sent   int                  // how many segments of plain next has returned
+	// memory has the budget for bodies, of which a large body has reserved a part; nil
+	// means that there is no limit.
+	memory   *memory.Watch
+	reserved int64
+	events   dialect.Events
+	framed   dialect.FramedEvents // events, if it returns them as server-sent events
+	first    []byte               // the first event, which open read
+	sent     int                  // how many segments of plain next has returned
 
 	firstByte time.Time // when the answer began
 	// arrived is when an answer that is read whole was complete. The time from then
@@ -98,7 +103,9 @@ func (r *reply) readBody(limit int) error {
 			return errReplyTooLarge
 		}
 		if len(r.body) == cap(r.body) {
-			r.body = slices.Grow(r.body, min(max(4<<10, len(r.body)), limit+1-len(r.body)))
+			if err := r.growBody(limit); err != nil {
+				return err
+			}
 		}
 		n, err := r.from.Read(r.body[len(r.body):cap(r.body)])
 		r.body = r.body[:len(r.body)+n]
@@ -108,6 +115,38 @@ func (r *reply) readBody(limit int) error {
 		if err != nil {
 			return err
 		}
+	}
+}
+
+// countedBody is the size from which the buffer of an answer counts in the budget for
+// bodies.
+const countedBody = 1 << 20
+
+// growBody makes room for more of the response. Of a large answer whose length is known
+// it makes room for the whole.
+func (r *reply) growBody(limit int) error {
+	size := min(len(r.body)+max(4<<10, len(r.body)), limit+1)
+	if len(r.body) >= countedBody && r.from.Length >= int64(len(r.body)) {
+		size = int(r.from.Length) + 1 // with room left, the end is read without another buffer
+	}
+	// Until it is copied the old buffer is there as well.
+	isCounted := r.memory != nil && size > countedBody
+	if isCounted && !r.memory.Take(int64(size)) {
+		return noMemoryForReply(int64(size), r.memory.Budget())
+	}
+	r.body = slices.Grow(r.body, size-len(r.body))
+	if isCounted {
+		r.returnMemory()
+		r.reserved = int64(size)
+	}
+	return nil
+}
+
+// returnMemory gives back what the body has reserved of the budget.
+func (r *reply) returnMemory() {
+	if r.reserved > 0 {
+		r.memory.Give(r.reserved)
+		r.reserved = 0
 	}
 }
 

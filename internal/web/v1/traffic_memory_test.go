@@ -1,11 +1,15 @@
 package v1_test
 
 import (
+	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/simulator"
 )
 
 // What a request took of the budget is given back when its memory is free: a
@@ -45,4 +49,39 @@ func TestRequestsWithoutBudgetAreRefused(t *testing.T) {
 	}
 	r.Memory.Give(all)
 	r.Chat(gatewaytest.PlainHi).Succeeds(t)
+}
+
+// A large answer takes from the same budget until the client has it, whether its length
+// is known or not. Without budget it is given up, which is no failure of the instance.
+func TestLargeAnswersTakeFromTheBudget(t *testing.T) {
+	t.Parallel()
+	text := strings.Repeat("x", 3<<20)
+	body := `{"id":"1","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"` + text + `"},"finish_reason":"stop"}]}`
+	for name, header := range map[string]string{
+		"known length":   fmt.Sprintf("Content-Length: %d\r\n", len(body)),
+		"unknown length": "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, b := gatewaytest.StartOne(t)
+			b.ScriptForever(simulator.Step{Raw: "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n" + header + "\r\n" + body})
+			for _, left := range slices.Repeat([]int64{2 << 20, 100 << 10}, 3) { // six failures would open the breaker
+				taken := r.Memory.Budget() - left
+				if !r.Memory.Take(taken) {
+					t.Fatal("the budget is not free")
+				}
+				answer := r.Chat(gatewaytest.PlainHi)
+				answer.FailsWith(t, http.StatusServiceUnavailable, "service_unavailable", "overloaded", "")
+				if answer.RetryOf(t) != time.Second {
+					t.Errorf("headers %v", answer.Header)
+				}
+				gatewaytest.Eventually(t, "the rest is free", func() bool { return r.Memory.Taken() == taken })
+				r.Memory.Give(taken)
+			}
+			if answer := r.Chat(gatewaytest.PlainHi); !strings.Contains(answer.Body, text) {
+				t.Errorf("status %d and %d bytes", answer.Status, len(answer.Body))
+			}
+			gatewaytest.Eventually(t, "all is free", func() bool { return r.Memory.Taken() == 0 })
+		})
+	}
 }
