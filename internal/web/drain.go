@@ -16,6 +16,7 @@ var ErrStopping = errors.New("the gateway is shutting down")
 type inFlight struct {
 	early, late atomic.Int64
 	draining    atomic.Bool
+	shut        atomic.Bool   // the early ones have ended, and no connection is accepted
 	idle        chan struct{} // is sent to when a count reaches zero during a drain
 }
 
@@ -62,11 +63,14 @@ func (f *inFlight) wait(ctx context.Context, count *atomic.Int64) error {
 // reply has "Connection: close", so that clients connect to another gateway. Drain
 // calls shut, which must close the listener, when the requests that ran at the
 // beginning have ended; without it new requests would keep the gateway from stopping.
+// Connections of HTTP/2 are told to end from then on only (GOAWAY), because some clients
+// give up every request on a connection that is told so.
 func (s *Shell) Drain(ctx context.Context, shut func()) error {
 	s.running.draining.Store(true)
 	if err := s.running.wait(ctx, &s.running.early); err != nil {
 		return err
 	}
+	s.running.shut.Store(true)
 	shut()
 	return s.running.wait(ctx, &s.running.late)
 }

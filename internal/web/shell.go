@@ -81,8 +81,9 @@ func (s *Shell) begin(w http.ResponseWriter, r *http.Request) *Response {
 	header["X-Request-Id"] = []string{call.RequestID}
 	header["X-Content-Type-Options"] = noSniff
 	s.origins.allow(header, r)
-	if r.ProtoMajor == 1 {
-		response.closing = &s.running.draining
+	response.closing = &s.running.draining
+	if r.ProtoMajor == 2 {
+		response.closing = &s.running.shut
 	}
 	return response
 }

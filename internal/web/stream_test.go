@@ -39,10 +39,16 @@ func (l *oneConn) Addr() net.Addr { return &net.TCPAddr{} }
 // with it, in the time of the test.
 func overHTTP2(t *testing.T, handler http.HandlerFunc) *http.Client {
 	t.Helper()
+	return clientOf(t, NewShell(handler, Options{Log: slog.New(slog.DiscardHandler)}))
+}
+
+// clientOf serves requests with a shell and returns a client that speaks HTTP/2 with it.
+func clientOf(t *testing.T, shell *Shell) *http.Client {
+	t.Helper()
 	var protocols http.Protocols
 	protocols.SetUnencryptedHTTP2(true)
 	listener := &oneConn{make(chan net.Conn, 1), make(chan struct{})}
-	server := &http.Server{Handler: NewShell(handler, Options{Log: slog.New(slog.DiscardHandler)}), Protocols: &protocols, ReadHeaderTimeout: time.Minute}
+	server := &http.Server{Handler: shell, Protocols: &protocols, ReadHeaderTimeout: time.Minute}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
 	transport := &http.Transport{Protocols: &protocols, DialContext: func(context.Context, string, string) (net.Conn, error) {
@@ -148,21 +154,86 @@ func TestUnreadBodiesLeaveConnectionsOfHTTP2Open(t *testing.T) {
 			}
 		})
 		for i, size := range []int{maxBody + 1, 1, maxBody + 1, 1} {
-			reused := false
-			ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { reused = c.Reused }})
-			request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://gateway.test/", strings.NewReader(strings.Repeat("x", size)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			response, err := client.Do(request)
-			if err != nil {
-				t.Fatal(err)
-			}
-			_ = response.Body.Close()
-			synctest.Wait()
+			response, reused := postOver(t, client, strings.Repeat("x", size))
 			if (response.StatusCode == http.StatusRequestEntityTooLarge) != (size > maxBody) || reused != (i > 0) {
 				t.Errorf("request %d: %s, on the same connection: %t", i+1, response.Status, reused)
 			}
+		}
+	})
+}
+
+// postOver posts a body and tells whether that was on a connection that was used before.
+func postOver(t *testing.T, client *http.Client, body string) (response *http.Response, reused bool) {
+	t.Helper()
+	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { reused = c.Reused }})
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://gateway.test/", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err = client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	synctest.Wait()
+	return response, reused
+}
+
+// A client of HTTP/2 that keeps a connection busy would else keep the gateway from
+// stopping until its requests are cut off. The requests that ran when the stop began end
+// first, because some clients give them up together with the connection.
+func TestConnectionsOfHTTP2EndWhileTheGatewayStops(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		release := map[string]chan struct{}{"early": make(chan struct{}), "late": make(chan struct{})}
+		shell := NewShell(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusOK)
+			_ = http.NewResponseController(w).Flush()
+			if body, _ := io.ReadAll(r.Body); release[string(body)] != nil {
+				<-release[string(body)]
+			}
+			_, _ = io.WriteString(w, "answer")
+		}), Options{Log: slog.New(slog.DiscardHandler)})
+		client := clientOf(t, shell)
+		answers := make(chan string, 2)
+		run := func(body string) {
+			response, err := client.Post("http://gateway.test/", "text/plain", strings.NewReader(body))
+			if err != nil {
+				answers <- err.Error()
+				return
+			}
+			defer response.Body.Close()
+			answer, _ := io.ReadAll(response.Body)
+			answers <- string(answer)
+		}
+		onSame := func(when string, want bool) {
+			t.Helper()
+			if _, reused := postOver(t, client, "short"); reused != want {
+				t.Errorf("%s: on the same connection: %t", when, reused)
+			}
+		}
+		go run("early")
+		synctest.Wait()
+		onSame("before", true)
+		stopped := make(chan error, 1)
+		go func() { stopped <- shell.Drain(t.Context(), func() {}) }()
+		synctest.Wait()
+		go run("late")
+		synctest.Wait()
+		onSame("while an early request runs", true)
+		onSame("while an early request runs", true)
+		close(release["early"])
+		synctest.Wait()
+		onSame("the first one after it", true) // its reply tells the client
+		onSame("the second one after it", false)
+		close(release["late"])
+		for range 2 {
+			if got := <-answers; got != "answer" {
+				t.Errorf("a request that ran: %q", got)
+			}
+		}
+		if err := <-stopped; err != nil {
+			t.Error(err)
 		}
 	})
 }
