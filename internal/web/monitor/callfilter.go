@@ -33,7 +33,7 @@ type callFilter struct {
 	query     url.Values
 	limit     int
 	from, to  time.Time
-	longest   time.Duration
+	shortest  time.Duration
 	text      string
 	before    string
 	isReached bool // the call was passed before which the page begins
@@ -59,7 +59,7 @@ func newCallFilter(r *http.Request) (*callFilter, error) {
 		if err != nil || !(milliseconds >= 0 && milliseconds < 1e12) {
 			return nil, invalid("minDurationMs: want a number of milliseconds from 0 on")
 		}
-		f.longest = time.Duration(milliseconds * float64(time.Millisecond))
+		f.shortest = time.Duration(milliseconds * float64(time.Millisecond))
 	}
 	return f, nil
 }
@@ -74,7 +74,7 @@ func (f *callFilter) wants(c *calls.Call) bool {
 	case !f.is("service", c.Service.String()), !f.is("model", c.Model), !f.is("instance", c.Instance), !f.is("status", string(statusOf(c))),
 		!f.is("requestId", c.RequestID), !f.is("errorCode", c.Code), !f.is("keyId", c.KeyID):
 		return false
-	case !f.from.IsZero() && c.Started.Before(f.from), !f.to.IsZero() && !c.Started.Before(f.to), c.Ended < f.longest:
+	case !f.from.IsZero() && c.Started.Before(f.from), !f.to.IsZero() && !c.Started.Before(f.to), c.Ended < f.shortest:
 		return false
 	}
 	return f.text == "" || f.mentions(c)
