@@ -193,10 +193,6 @@ func findCall[T any](a *API, r *http.Request, view func(*calls.Call) T) (found T
 	return found, &requestError{http.StatusNotFound, "No call of this id is remembered: it is too long ago, was not sampled, or did not happen."}
 }
 
-// feedSilence is the time between two comments, which keep proxies from closing
-// the connection.
-const feedSilence = 15 * time.Second
-
 // stream sends every call that is recorded from now on as a server-sent event. It ends
 // the stream of a client that reads too slowly.
 func (a *API) stream(w http.ResponseWriter, r *http.Request) {
@@ -210,35 +206,24 @@ func (a *API) stream(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer feed.Close()
-	header := w.Header()
-	header.Set("Content-Type", "text/event-stream; charset=utf-8")
-	header.Set("Cache-Control", "no-cache")
-	header.Set("X-Accel-Buffering", "no")
-	control := http.NewResponseController(w)
-	send := func(text []byte) bool {
-		if _, err := w.Write(text); err != nil {
-			return false
-		}
-		return control.Flush() == nil
-	}
-	silence := time.NewTicker(feedSilence)
-	defer silence.Stop()
-	alive := send([]byte(": calls as they end\n\n"))
-	for alive {
+	events := newEventStream(w)
+	events.begin()
+	events.write(": calls as they end\n\n")
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for events.flush() {
 		select {
 		case <-r.Context().Done():
 			return
-		case <-silence.C:
-			alive = send([]byte(": still here\n\n"))
+		case now := <-tick.C:
+			events.keepAlive(now)
 		case call, open := <-feed.Calls:
 			if !open {
 				return
 			}
-			data, err := web.Encode(viewOfCall(&call))
-			if err != nil {
-				continue // a view can always be encoded
+			if data, err := web.Encode(viewOfCall(&call)); err == nil { // a view can always be encoded
+				events.write("event: call\ndata: " + string(data) + "\n\n")
 			}
-			alive = send(append(append([]byte("event: call\ndata: "), data...), "\n\n"...))
 		}
 	}
 }
