@@ -53,7 +53,10 @@ func (c *Control) propose(doc *config.Document, terms *access.TermSet, change Ch
 		return nil, result, err
 	}
 	at := time.Now().UTC()
-	p := &proposal{next: &state{doc: doc, version: now.version, since: addedTimes(doc.Services, now.since, at), terms: terms, activations: now.activations}, check: validate, dryRun: change.DryRun, author: change.Author}
+	p := &proposal{
+		next:  &state{doc: doc, version: now.version, since: addedTimes(doc.Services, now.since, at), terms: terms, activations: now.activations},
+		check: validate, dryRun: change.DryRun, author: change.Author,
+	}
 	isNew := now.version == 0 || !config.EqualServices(doc.Services, now.doc.Services) || !sameTerms(terms, now.terms)
 	if isNew && now.version != 0 {
 		result.Differences = now.compare(p.next)

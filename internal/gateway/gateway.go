@@ -131,7 +131,11 @@ func New(doc *config.Document, log *slog.Logger, options Options) (_ *Gateway, e
 			opened.run()
 		}
 	}()
-	g := &Gateway{Parts: Parts{Document: doc, Current: new(routing.Current)}, log: log, build: options.Build, isDemo: options.Demo, more: options.Routes, served: make(chan struct{}), closeBook: func() {}}
+	g := &Gateway{
+		Parts: Parts{Document: doc, Current: new(routing.Current)},
+		log:   log, build: options.Build, isDemo: options.Demo, more: options.Routes,
+		served: make(chan struct{}), closeBook: func() {},
+	}
 	if options.FromFile {
 		g.file.begin()
 	}
