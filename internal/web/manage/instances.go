@@ -70,15 +70,17 @@ func named(q *Request, service config.Service) (int, error) {
 	if baseURL == "" {
 		return 0, invalidField("baseUrl", "is required")
 	}
-	n := indexOf(service.Instances, name, baseURL)
+	n := indexOf(service.Instances, name+"@"+baseURL)
 	if n < 0 {
 		return 0, fmt.Errorf("modelName, baseUrl: %w: no instance has this name and address", errNotFound)
 	}
 	return n, nil
 }
 
-func indexOf(instances []backend.Settings, name, baseURL string) int {
-	return slices.IndexFunc(instances, func(s backend.Settings) bool { return s.ID() == name+"@"+baseURL })
+// indexOf returns the index of the instance with an identifier, or -1. It compares whole
+// identifiers, because names and addresses may contain any character.
+func indexOf(instances []backend.Settings, id string) int {
+	return slices.IndexFunc(instances, func(s backend.Settings) bool { return s.ID() == id })
 }
 
 // AddInstance answers POST /api/config/instance/add/{serviceType}.
@@ -212,10 +214,9 @@ func (u update) check(given config.Given) error {
 	return nil
 }
 
-// find returns the index of an instance, or -1 and an error. It compares whole
-// identifiers, because names and addresses may contain any character.
+// find returns the index of an instance, or -1 and an error.
 func find(id string, service config.Service) (int, error) {
-	n := slices.IndexFunc(service.Instances, func(s backend.Settings) bool { return s.ID() == id })
+	n := indexOf(service.Instances, id)
 	if n < 0 {
 		return n, fmt.Errorf("instanceId: %w: no instance is called %q", errNotFound, web.Shorten(id))
 	}

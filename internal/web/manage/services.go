@@ -152,7 +152,7 @@ func inBody(err error, serviceType schema.ServiceType, name func(path string) st
 func keepAll(next []backend.Settings, stored config.Service, given config.Given, who access.Identity) error {
 	for i := range next {
 		var before *backend.Settings
-		if n := indexOf(stored.Instances, next[i].Name, next[i].BaseURL); n >= 0 {
+		if n := indexOf(stored.Instances, next[i].ID()); n >= 0 {
 			before = &stored.Instances[n]
 		}
 		keepAdapter(&next[i], before, stored.Adapter)

@@ -70,3 +70,17 @@ func TestMasksOfKeysInAnyScriptKeepTheKey(t *testing.T) {
 	r.API("PUT", gatewaytest.UpdateInstancePath+"chat", `{"instanceId":"m@`+simulator.DownURL+`","instance":{"apiKey":"****語のキー","weight":7}}`, operator...).Is(t, 200, `"changed":true`)
 	r.API("GET", gatewaytest.InstancesPath+"chat", "", "Authorization", "Bearer admin-token").Is(t, 200, `"apiKey":"`+key+`"`, `"X-H":"`+key+`"`, `"weight":7`)
 }
+
+// An instance whose models are found has no name, and keeps its key as any other one when
+// its service type is sent back as it was read, or with the key left out.
+func TestInstancesThatFindTheirModelsKeepTheKey(t *testing.T) {
+	t.Parallel()
+	const key = "key-of-the-backend"
+	yaml := "services: {chat: {instances: [{base-url: \"" + simulator.DownURL + "\", models: discover, api-key: " + key + "}]}}\n"
+	r := gatewaytest.Start(t, yaml+gatewaytest.SecuredYAML())
+	operator := []string{"Authorization", "Bearer operator-token"}
+	whole := r.API("GET", gatewaytest.TypesPath+"chat", "", operator...).Is(t, 200, `"apiKey":"****kend"`).Data
+	r.API("PUT", gatewaytest.TypesPath+"chat", string(whole), operator...).Is(t, 200, "Nothing changed")
+	r.API("PUT", gatewaytest.TypesPath+"chat", `{"instances":[{"baseUrl":"`+simulator.DownURL+`","models":["discover"],"weight":7}]}`, operator...).Is(t, 200, `"changed":true`)
+	r.API("GET", gatewaytest.InstancesPath+"chat", "", "Authorization", "Bearer admin-token").Is(t, 200, `"apiKey":"`+key+`"`, `"weight":7`)
+}
