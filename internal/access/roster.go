@@ -7,9 +7,12 @@ import (
 	"time"
 )
 
+// OpenName is the name of callers of the management API where no tokens are asked for.
+const OpenName = "open"
+
 // Identity is who asks for something at the management API.
 type Identity struct {
-	// Name is the name of the token, or "open" where nobody is asked for one.
+	// Name is the name of the token, or OpenName where nobody is asked for one.
 	Name string
 	Role Role
 	// SeesSecrets tells whether the stored keys of backends may be shown.

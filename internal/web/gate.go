@@ -133,7 +133,7 @@ func StillAdmitted(r *http.Request) bool {
 func (g *Gate) admit(r *http.Request, permission access.Permission) (access.Identity, func(http.ResponseWriter)) {
 	foreign := g.isCrossSite(r)
 	who, known, wait := g.identify(r, foreign)
-	isOpen := who.Name == openName
+	isOpen := who.Name == access.OpenName
 	switch {
 	case permission == access.Anyone:
 		return who, nil
@@ -168,15 +168,12 @@ func (g *Gate) admit(r *http.Request, permission access.Permission) (access.Iden
 // SessionCookie is the name of the cookie in which a browser keeps its session.
 const SessionCookie = "patchbay_session"
 
-// openName is the name of callers where no tokens are asked for.
-const openName = "open"
-
 // identify returns who sent a request, and how long a caller who presented too many
 // wrong tokens has to wait.
 func (g *Gate) identify(r *http.Request, foreign bool) (who access.Identity, known bool, wait time.Duration) {
 	roster := g.options.Roster()
 	if roster == nil {
-		who := access.Identity{Name: openName, Role: access.Admin}
+		who := access.Identity{Name: access.OpenName, Role: access.Admin}
 		forwarded := g.options.Loopback && isForwarded(r.Header)
 		if forwarded && !g.options.AllowOpen {
 			who.Role = 0 // routes that anyone may call show no details either

@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/config"
@@ -269,7 +270,7 @@ func (a *API) ForceBreaker(q *Request) (Reply, error) {
 		return Reply{}, fmt.Errorf("instanceId: %w: no instance is called %q", errNotFound, web.Shorten(wanted.InstanceID))
 	}
 	operator := q.who.Name
-	if operator == "open" {
+	if operator == access.OpenName {
 		operator = "" // no tokens are needed, so that the caller has no name
 	}
 	return a.force(q.Context(), instance, wanted.State, breaker.Hold{By: operator, Reason: wanted.Reason}, q.change.DryRun)
