@@ -145,17 +145,27 @@ func readKey(body []byte, now time.Time) (access.Key, error) {
 
 // checkKey returns what is wrong with a key that is to be issued or changed.
 func checkKey(key *access.Key, now time.Time) error {
-	var problems config.Problems
-	key.Check(func(path, message string) {
-		problems = append(problems, config.Problem{Path: path, Message: message})
+	return problemsOf(func(report func(path, message string)) {
+		key.Check(report)
+		checkEnd(key.ExpiresAt, now, report)
 	})
-	if expires, err := time.Parse(time.RFC3339, key.ExpiresAt); err == nil && now.After(expires) {
-		problems = append(problems, config.Problem{Path: "expiresAt", Message: "is in the past"})
-	}
+}
+
+// problemsOf returns what a check reports as config.Problems, nil if it reports nothing.
+func problemsOf(check func(report func(path, message string))) error {
+	var problems config.Problems
+	check(func(path, message string) { problems = append(problems, config.Problem{Path: path, Message: message}) })
 	if len(problems) > 0 {
 		return problems
 	}
 	return nil
+}
+
+// checkEnd reports a credential that would be useless from the beginning.
+func checkEnd(expiresAt string, now time.Time, report func(path, message string)) {
+	if expires, err := time.Parse(time.RFC3339, expiresAt); err == nil && now.After(expires) {
+		report("expiresAt", "is in the past")
+	}
 }
 
 // EditKey answers PUT /api/auth/keys/{id}.

@@ -335,9 +335,9 @@ func quotaQuery(r *Request) (quota.UsageQuery, error) {
 		q.Service = service.String()
 	}
 	if name := query.Get("window"); name != "" {
-		window, err := quota.ParseWindow(name)
+		window, err := quota.ParseWindow(web.Shorten(name))
 		if err != nil {
-			return q, invalidField("window", "%v", fmt.Errorf("unknown window %q (known: MINUTE, HOUR, DAY, MONTH)", web.Shorten(name)))
+			return q, invalidField("window", "%v", err)
 		}
 		q.Window = &window
 	}

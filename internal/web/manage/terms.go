@@ -81,10 +81,8 @@ func (a *API) editTerms(q *Request, message string, edit func(*access.TermSet) e
 		if err := edit(&terms); err != nil {
 			return err
 		}
-		var problems config.Problems
-		terms.Check(func(path, message string) { problems = append(problems, config.Problem{Path: path, Message: message}) })
-		if len(problems) > 0 {
-			return problems
+		if err := problemsOf(terms.Check); err != nil {
+			return err
 		}
 		doc.Security = doc.Security.WithTerms(terms)
 		return nil

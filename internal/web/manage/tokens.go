@@ -94,17 +94,10 @@ func readToken(body []byte, now time.Time) (access.IssuedToken, error) {
 		return access.IssuedToken{}, err
 	}
 	token := access.IssuedToken{Token: access.Token{Name: wanted.Name, Role: wanted.Role}, ExpiresAt: wanted.ExpiresAt}
-	var problems config.Problems
-	token.Check(func(path, message string) {
-		problems = append(problems, config.Problem{Path: path, Message: message})
+	return token, problemsOf(func(report func(path, message string)) {
+		token.Check(report)
+		checkEnd(token.ExpiresAt, now, report)
 	})
-	if expires, err := time.Parse(time.RFC3339, token.ExpiresAt); err == nil && now.After(expires) {
-		problems = append(problems, config.Problem{Path: "expiresAt", Message: "is in the past"})
-	}
-	if len(problems) > 0 {
-		return token, problems
-	}
-	return token, nil
 }
 
 // RotateToken answers POST /api/auth/tokens/{name}/rotate.
