@@ -36,8 +36,8 @@ func (c *Credentials) newCompiler() *compiler {
 	for i := range c.settings.Tenants {
 		tenant := &c.settings.Tenants[i]
 		k.tenants[tenant.Name] = compiledTenant{
-			newRule(&tenant.Terms), k.open("tenant/"+tenant.Name, &tenant.Terms),
-			k.book.Open("tenant/"+tenant.Name, budget.TenantSubject(tenant.Name), tenant.Budgets),
+			newRule(&tenant.Terms), k.open(allowance.TenantName(tenant.Name), &tenant.Terms),
+			k.book.Open(allowance.TenantName(tenant.Name), budget.TenantSubject(tenant.Name), tenant.Budgets),
 		}
 	}
 	return k
@@ -52,8 +52,8 @@ func (k *compiler) open(name string, t *Terms) *allowance.Account {
 func (k *compiler) compile(key Key) *Grant {
 	key.Terms = key.Terms.or(k.defaults)
 	g := &Grant{Key: key, ReserveTokens: k.reserve, rules: []rule{newRule(&key.Terms)}, activity: k.activityOf(key.ID)}
-	g.Accounts[0] = k.open("key/"+key.ID, &key.Terms)
-	g.Budgets[0] = k.book.Open("key/"+key.ID, budget.KeySubject(key.ID), key.Budgets)
+	g.Accounts[0] = k.open(allowance.KeyName(key.ID), &key.Terms)
+	g.Budgets[0] = k.book.Open(allowance.KeyName(key.ID), budget.KeySubject(key.ID), key.Budgets)
 	if tenant, known := k.tenants[key.Tenant]; known {
 		g.Accounts[1], g.Budgets[1] = tenant.account, tenant.budgets
 		g.rules = append(g.rules, tenant.rule)

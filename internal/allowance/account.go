@@ -1,15 +1,32 @@
 package allowance
 
 import (
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
+// tenantPrefix begins the names of the accounts of tenants.
+const tenantPrefix = "tenant/"
+
+// KeyName returns the name of the account of an API key, such as "key/team-a". Limits and
+// budgets use the same names, which operators see.
+func KeyName(id string) string { return "key/" + id }
+
+// TenantName returns the name of the account of a tenant, such as "tenant/acme".
+func TenantName(tenant string) string { return tenantPrefix + tenant }
+
+// TenantOf returns the tenant whose account has this name, and false if it is that of a
+// key.
+func TenantOf(account string) (tenant string, isTenant bool) {
+	return strings.CutPrefix(account, tenantPrefix)
+}
+
 // Account is a key or a tenant with its limits. It is immutable apart from its counts,
 // which it shares with the accounts of the same name that were made before it.
 type Account struct {
-	// Name is that of the account, such as "key/team-a" or "tenant/acme".
+	// Name is that of the account: see KeyName and TenantName.
 	Name   string
 	Limits Limits
 	*counts

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/allowance"
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -267,9 +268,9 @@ func isOwn(writer, own string) bool {
 // accountName returns the name of the account that a key of the ledger belongs to.
 func accountName(key *quota.Key) string {
 	if key.APIKey != "" {
-		return "key/" + key.APIKey
+		return allowance.KeyName(key.APIKey)
 	}
-	return "tenant/" + key.Tenant
+	return allowance.TenantName(key.Tenant)
 }
 
 // KeySubject and TenantSubject are how accounts are counted in the ledger.

@@ -11,7 +11,7 @@ import (
 
 // Use is how much of a budget is used.
 type Use struct {
-	// Account is whose budget it is: "key/ID" or "tenant/NAME".
+	// Account is whose budget it is: see allowance.KeyName and allowance.TenantName.
 	Account string
 	Window  quota.Window
 	Unit    int

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -147,7 +146,7 @@ func keyLimited(r *allowance.Refusal) *schema.Error {
 
 // ownerOf says, for a message, whose an account such as tenant/acme or key/team-a is.
 func ownerOf(account string) string {
-	if tenant, isTenant := strings.CutPrefix(account, "tenant/"); isTenant {
+	if tenant, isTenant := allowance.TenantOf(account); isTenant {
 		return "the tenant " + tenant
 	}
 	return "this API key"
