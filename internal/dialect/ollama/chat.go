@@ -1,5 +1,5 @@
-// Package ollama translates chat and embedding requests and answers into and out
-// of Ollama's own dialect.
+// Package ollama translates chat, completion and embedding requests and answers into and
+// out of Ollama's own dialect.
 package ollama
 
 import (
@@ -25,12 +25,7 @@ func (Chat) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error
 		return err
 	}
 	body := newRequestWriter(req, to)
-	// Streams are what Ollama sends when it is told nothing.
-	accept, stream := "application/json", "false"
-	if req.Stream {
-		accept, stream = "application/x-ndjson", "true"
-	}
-	body.top.Add("stream", []byte(stream))
+	accept := body.stream(req)
 	for _, translate := range []func(*schema.Request) error{
 		body.format, body.think, body.tools, body.sampling, body.chatExtensions,
 	} {

@@ -23,11 +23,7 @@ func (Generate) Call(req *schema.Request, to *dialect.Target, call *wire.Call) e
 		return err
 	}
 	body := newRequestWriter(req, to)
-	accept, stream := "application/json", "false"
-	if req.Stream {
-		accept, stream = "application/x-ndjson", "true"
-	}
-	body.top.Add("stream", []byte(stream))
+	accept := body.stream(req)
 	body.top.AddField("suffix", req.Field("suffix"))
 	if most, ok := req.Field("logprobs").Int(); ok {
 		body.top.Add("logprobs", []byte("true"))

@@ -28,6 +28,17 @@ func newRequestWriter(req *schema.Request, to *dialect.Target) *requestWriter {
 	return b
 }
 
+// stream says whether the answer is to be a stream, and returns the type of the answer.
+// Streams are what Ollama sends when it is told nothing.
+func (b *requestWriter) stream(req *schema.Request) (accept string) {
+	if req.Stream {
+		b.top.Add("stream", []byte("true"))
+		return "application/x-ndjson"
+	}
+	b.top.Add("stream", []byte("false"))
+	return "application/json"
+}
+
 // body returns the body in pieces; its last member has the given value, which is
 // not copied.
 func (b *requestWriter) body(segments [][]byte, name string, value []byte) [][]byte {
