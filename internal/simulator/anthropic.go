@@ -71,6 +71,12 @@ type anthropicRequest struct {
 		Type string `json:"type"`
 		Name string `json:"name"`
 	} `json:"tool_choice"`
+	OutputConfig struct {
+		Format struct {
+			Type   string         `json:"type"`
+			Schema jsontext.Value `json:"schema"`
+		} `json:"format"`
+	} `json:"output_config"`
 }
 
 type anthropicMessage struct {
@@ -141,6 +147,9 @@ func (r *anthropicRequest) check() string {
 // prompt converts the request to the prompt that all dialects share.
 func (r *anthropicRequest) prompt() (p *prompt, problem string) {
 	p = &prompt{limit: int(*r.MaxTokens), stops: r.StopSequences, wholeCalls: true}
+	if format := &r.OutputConfig.Format; format.Type == "json_schema" {
+		p.wantsJSON, p.jsonSchema = true, given(format.Schema)
+	}
 	if !readBlocks(r.System, func(block *anthropicBlock) { p.tokens += countTokens(block.Text) }) {
 		return nil, "system: Input should be a string or an array of blocks"
 	}

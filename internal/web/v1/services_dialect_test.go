@@ -249,6 +249,35 @@ func checkCall(t *testing.T, call toolCall) {
 	}
 }
 
+// The schema of an answer reaches backends of each dialect in the field that they have
+// for it, from every API that clients speak.
+func TestSchemasOfAnswersInForeignDialects(t *testing.T) {
+	t.Parallel()
+	const (
+		schema   = `{"type":"object","properties":{"name":{"type":"string"},"day":{"type":"integer"}},"required":["name","day"],"additionalProperties":false}`
+		asChat   = `{"model":"m","messages":[{"role":"user","content":"hi"}],"response_format":{"type":"json_schema","json_schema":{"name":"event","strict":true,"schema":` + schema + `}}}`
+		asAnswer = `{"model":"m","input":"hi","text":{"format":{"type":"json_schema","name":"event","strict":true,"schema":` + schema + `}}}`
+		asOutput = `{"model":"m","max_tokens":100,"messages":[{"role":"user","content":"hi"}],"output_config":{"format":{"type":"json_schema","schema":` + schema + `}}}`
+	)
+	everyOtherDialect(t, func(t *testing.T, _ otherDialect, r *gatewaytest.Gateway, _ *simulator.Backend) {
+		for _, ask := range []struct{ path, body, text string }{
+			{"/v1/chat/completions", asChat, "choices/0/message/content"},
+			{"/v1/responses", asAnswer, "output/0/content/0/text"},
+			{"/v1/messages", asOutput, "content/0/text"},
+		} {
+			reply := r.Do(http.MethodPost, ask.path, ask.body).Succeeds(t)
+			text, _ := gatewaytest.At(t, gatewaytest.DecodeObject(t, reply.Body), ask.text).(string)
+			var event struct {
+				Name string `json:"name"`
+				Day  int    `json:"day"`
+			}
+			if err := json.Unmarshal([]byte(text), &event, json.RejectUnknownMembers(true)); err != nil || event.Name == "" || event.Day == 0 {
+				t.Errorf("%s: %q, %v", ask.path, text, err)
+			}
+		}
+	})
+}
+
 func TestEmbeddingsInForeignDialects(t *testing.T) {
 	t.Parallel()
 	everyOtherDialect(t, func(t *testing.T, f otherDialect, r *gatewaytest.Gateway, b *simulator.Backend) {
