@@ -148,6 +148,14 @@ func TestEndpointsThatDoNotExist(t *testing.T) {
 			t.Errorf("%s: Allow %q", path, allow)
 		}
 	}
+	for _, path := range []string{"/v1/responses/compact", "/v1/responses/input_tokens", "/responses/compact"} {
+		answer := r.Do(http.MethodPost, path, `{"model":"m","input":"hi"}`)
+		answer.FailsWith(t, http.StatusNotFound, "not_found_error", "unknown_endpoint", "")
+		if allow := answer.Header.Get("Allow"); allow != "" {
+			t.Errorf("%s: Allow %q", path, allow)
+		}
+	}
+	r.Do(http.MethodPost, "/v1/responses/resp_1", "{}").FailsWith(t, http.StatusMethodNotAllowed, gatewaytest.InvalidRequest, "method_not_allowed", "")
 	for _, base := range []string{"/v1beta/models/", "/v1/models/"} {
 		answer := r.Do(http.MethodPost, base+"m:generateContent", "{}")
 		if message := gatewaytest.ErrorOf(t, answer.Body).Message; answer.Status < 400 || !strings.Contains(message, "Gemini's own API is not available here") {
