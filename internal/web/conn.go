@@ -29,6 +29,7 @@ type Conn struct {
 	answered int        // how many requests were answered before it
 	framing  framing
 	replied  bool   // the reply has begun
+	handled  bool   // the handler of the latest request has returned
 	isHTTP10 bool   // the request is HTTP/1.0, which has no interim replies
 	probe    func() // see ProbeWith
 
@@ -100,9 +101,40 @@ func ConnState(c net.Conn, state http.ConnState) {
 func (c *Conn) begin(r *http.Request) (ambiguity string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.busy, c.isHTTP10 = true, !r.ProtoAtLeast(1, 1)
+	c.busy, c.handled, c.isHTTP10 = true, false, !r.ProtoAtLeast(1, 1)
 	r.TLS = c.tls
 	return c.framing.ambiguity(c.answered + 1)
+}
+
+// noteHandled notes that the handler has returned.
+func (c *Conn) noteHandled() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.handled = true
+}
+
+// Close closes the connection. If its client still sends the body of a request that was
+// answered, as the server does not wait for it after "Connection: close", that is
+// discarded for a moment: a socket that is closed before all was read is reset, which
+// the client may take for the outcome instead of the reply.
+func (c *Conn) Close() error {
+	c.mu.Lock()
+	isSending := c.handled && c.framing.inBody()
+	c.mu.Unlock()
+	if isSending {
+		c.linger()
+	}
+	return c.Conn.Close()
+}
+
+func (c *Conn) linger() {
+	const longest = 500 * time.Millisecond
+	socket, ok := c.Conn.(interface{ CloseWrite() error })
+	if !ok || socket.CloseWrite() != nil {
+		return
+	}
+	_ = c.Conn.SetReadDeadline(time.Now().Add(longest))
+	_, _ = io.Copy(io.Discard, c.Conn)
 }
 
 // Read reads from the client and passes the bytes to framing. While a request is being

@@ -3,6 +3,7 @@ package web
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -37,6 +38,11 @@ func (p *pipes) Close() error { close(p.done); return nil }
 
 func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
+// halfPipe is a connection in memory one side of which can end before the other.
+type halfPipe struct{ net.Conn }
+
+func (halfPipe) CloseWrite() error { return nil }
+
 // talk serves a handler in a test's own time and returns a client's connection.
 func talk(t *testing.T, handler http.HandlerFunc) net.Conn {
 	t.Helper()
@@ -47,7 +53,7 @@ func talk(t *testing.T, handler http.HandlerFunc) net.Conn {
 	}
 	go func() { _ = server.Serve(Listener{listener}) }()
 	client, served := net.Pipe()
-	listener.conns <- served
+	listener.conns <- halfPipe{served}
 	t.Cleanup(func() {
 		_ = client.Close()
 		_ = server.Close()
@@ -82,6 +88,23 @@ func TestServerEndsItsWaitForTheClient(t *testing.T) {
 			t.Errorf("the wait ends with %v", err)
 		}
 	})
+}
+
+// A client that still sends a body which nobody wants gets the reply, and no error
+// before all of it was sent, also if it asked to close the connection.
+func TestClientsThatStillSendGetTheReply(t *testing.T) {
+	t.Parallel()
+	for _, length := range []int{10_000, 1_000_000} {
+		synctest.Test(t, func(t *testing.T) {
+			client := talk(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) })
+			say(t, client, fmt.Sprintf("POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n", length))
+			answer, err := http.ReadResponse(bufio.NewReader(client), nil)
+			if err != nil || answer.StatusCode != http.StatusNotFound {
+				t.Fatal(answer, err)
+			}
+			say(t, client, strings.Repeat("x", length))
+		})
+	}
 }
 
 func TestBodiesThatDoNotArriveTimeOut(t *testing.T) {

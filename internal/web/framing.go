@@ -57,6 +57,9 @@ func (f *framing) ambiguity(number int) string {
 	return ""
 }
 
+// inBody tells whether more of a body is to come.
+func (f *framing) inBody() bool { return f.part >= fixedBody }
+
 // write parses the next bytes.
 func (f *framing) write(p []byte) {
 	for len(p) > 0 && f.ambiguous == 0 {

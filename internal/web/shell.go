@@ -93,6 +93,9 @@ func (s *Shell) serve(w *Response, r *http.Request) {
 	if !isProbe(r.URL.Path) {
 		defer s.running.leave(s.running.enter())
 	}
+	if w.conn != nil {
+		defer w.conn.noteHandled()
+	}
 	defer s.finish(w, r)
 	if w.conn == nil || !s.refuseAmbiguous(w, r) {
 		s.next.ServeHTTP(w, cleanPath(r))
