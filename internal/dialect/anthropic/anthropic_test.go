@@ -45,6 +45,7 @@ func TestAnthropicRefusesByField(t *testing.T) {
 		"functions":                          `"functions":[{"name":"f"}]`,
 		"audio":                              `"audio":{"voice":"alloy","format":"wav"}`,
 		"web_search_options":                 `"web_search_options":{}`,
+		"moderation":                         `"moderation":{"model":"omni-moderation-latest"}`,
 		"max_completion_tokens":              `"max_completion_tokens":1.5`,
 		"reasoning_effort":                   `"reasoning_effort":7`,
 		"response_format.type":               `"response_format":{"type":"grammar"}`,

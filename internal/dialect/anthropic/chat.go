@@ -47,7 +47,7 @@ func (Chat) Refuse(req *schema.Request) error {
 	if n, ok := req.Field("n").Int(); ok && n > 1 {
 		return schema.InvalidValue("n", "'n' must be 1: this backend gives one answer.")
 	}
-	for _, name := range []string{"functions", "audio", "web_search_options"} {
+	for _, name := range []string{"functions", "audio", "moderation", "web_search_options"} {
 		if req.Field(name).Given() {
 			return schema.InvalidValue(name, "'"+name+"' is not supported by this backend.")
 		}

@@ -176,7 +176,8 @@ func isTranslated(name []byte) bool {
 		return true
 	case "n", "seed", "frequency_penalty", "presence_penalty", "logit_bias", "logprobs", "top_logprobs",
 		"store", "modalities", "prediction", "verbosity", "safety_identifier", "prompt_cache_key",
-		"prompt_cache_retention", "functions", "function_call", "audio", "web_search_options":
+		"prompt_cache_retention", "prompt_cache_options", "functions", "function_call", "audio", "moderation",
+		"web_search_options":
 		return true
 	}
 	return false

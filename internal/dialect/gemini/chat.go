@@ -104,6 +104,9 @@ func (Chat) Refuse(req *schema.Request) error {
 	if v := req.Field("logit_bias"); v.Given() && !v.Empty() {
 		return schema.InvalidValue("logit_bias", "'logit_bias' cannot be sent to this backend.")
 	}
+	if v := req.Field("moderation"); v.Given() && !v.Empty() {
+		return schema.InvalidValue("moderation", "'moderation' cannot be sent to this backend.")
+	}
 	if format := req.Field("response_format"); format.Given() {
 		switch string(format.Get("type").Text()) {
 		case "text", "json_object", "json_schema":

@@ -96,7 +96,8 @@ func isUnifiedField(name string) bool {
 		"presence_penalty", "frequency_penalty", "logprobs", "top_logprobs", "logit_bias",
 		"response_format", "tools", "tool_choice", "parallel_tool_calls", "functions", "function_call",
 		"reasoning_effort", "modalities", "audio", "store", "metadata", "service_tier", "prediction",
-		"safety_identifier", "prompt_cache_key", "prompt_cache_retention", "verbosity", "web_search_options":
+		"safety_identifier", "prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "moderation",
+		"verbosity", "web_search_options":
 		return true
 	}
 	return false

@@ -50,7 +50,7 @@ func (Chat) Refuse(req *schema.Request) error {
 			return schema.InvalidValue("n", "'n' must be 1: the backend of this model gives one answer per request.")
 		}
 	}
-	for _, name := range []string{"logit_bias", "functions", "web_search_options"} {
+	for _, name := range []string{"logit_bias", "functions", "moderation", "web_search_options"} {
 		if v := req.Field(name); v.Given() && !v.Empty() {
 			return schema.InvalidValue(name, "'"+name+"' is not supported by the backend of this model.")
 		}

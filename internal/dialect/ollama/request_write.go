@@ -136,7 +136,8 @@ func (b *requestWriter) chatExtensions(req *schema.Request) error {
 			"max_tokens", "max_completion_tokens", "stop", "temperature", "top_p", "top_k", "seed",
 			"presence_penalty", "frequency_penalty", "repeat_penalty", "repetition_penalty", "logit_bias",
 			"modalities", "audio", "prediction", "store", "metadata", "service_tier", "verbosity",
-			"safety_identifier", "prompt_cache_key", "prompt_cache_retention", "web_search_options":
+			"safety_identifier", "prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "moderation",
+			"web_search_options":
 			return notPassedOn
 		}
 		return amongOptions
