@@ -1,8 +1,10 @@
 package quota
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -85,6 +87,53 @@ func countOne(t *testing.T, l *Ledger) {
 		t.Error(err)
 	}
 	ticket.Settle(schema.Usage{Known: true, Total: 3})
+}
+
+// waitingSnapshots is a database whose first write takes until the caller gives up.
+type waitingSnapshots struct {
+	MemorySnapshots
+
+	began, isBack atomic.Bool
+}
+
+func (s *waitingSnapshots) Write(ctx context.Context, rows []Row) error {
+	if len(rows) > 0 && !s.isBack.Swap(true) {
+		s.began.Store(true)
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return s.MemorySnapshots.Write(ctx, rows)
+}
+
+// A write that a stop interrupts is no failure of the database: what it was to write is
+// written by the stop.
+func TestInterruptedWriteIsNoFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said bytes.Buffer
+		settings := DefaultSettings()
+		settings.Enabled, settings.FlushIntervalSeconds = true, 1
+		sql := new(waitingSnapshots)
+		l := New(settings, Options{
+			OpenSnapshots: func(context.Context) (Snapshots, error) { return sql, nil },
+			Log:           slog.New(slog.NewTextHandler(&said, nil)),
+			disk:          newMemoryDisk(),
+		})
+		countOne(t, l)
+		<-time.After(2 * time.Second) // the clock of the bubble
+		synctest.Wait()
+		if !sql.began.Load() {
+			t.Fatal("nothing was written")
+		}
+		if err := l.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if said.Len() > 0 {
+			t.Errorf("the log says %s", &said)
+		}
+		if len(sql.rows) != 4 {
+			t.Errorf("%d rows are written, want one of each window", len(sql.rows))
+		}
+	})
 }
 
 // TestCloseLeavesNothingRunning: calls to the shared counter that nobody waits for

@@ -78,10 +78,18 @@ func (s *session) check(ctx context.Context) error {
 		err = writeBatch(ctx, store, nil)
 	}
 	if err != nil {
-		s.storeState.setError(err)
-		s.closeFailedStore()
+		s.noteStoreError(ctx, err)
 	}
 	return err
+}
+
+// noteStoreError notes that the database failed. A call that ended because the session
+// stops says nothing about the database, and finish will write what it did not.
+func (s *session) noteStoreError(ctx context.Context, err error) {
+	if !errors.Is(ctx.Err(), context.Canceled) {
+		s.storeState.setError(err)
+	}
+	s.closeFailedStore()
 }
 
 // jitter varies a duration by a quarter, so that many gateways do not act at the
@@ -167,8 +175,7 @@ func (s *session) flush(ctx context.Context) error {
 	defer s.flushMu.Unlock()
 	began := time.Now()
 	if err := s.writeUnsaved(ctx); err != nil {
-		s.storeState.setError(err)
-		s.closeFailedStore()
+		s.noteStoreError(ctx, err)
 		return err
 	}
 	s.storeState.setError(nil)
