@@ -192,12 +192,8 @@ func worseBreaker(shown string, state breaker.State) string {
 func describe(i *backend.Instance) instanceHealth {
 	checked := i.Health.Snapshot()
 	view := instanceHealth{
-		ID: i.ID, URL: i.Settings.BaseURL, Status: up,
+		ID: i.ID, URL: i.Settings.BaseURL, Status: up, LastCheck: web.TimeOrNil(checked.LastCheck),
 		ResponseTime: float64(checked.ResponseTime.Microseconds()) / 1000,
-	}
-	if !checked.LastCheck.IsZero() {
-		at := web.Time(checked.LastCheck)
-		view.LastCheck = &at
 	}
 	switch {
 	case !i.Settings.Enabled:
