@@ -56,7 +56,7 @@ func (s *Screen) Lines(width, height int) []string {
 	instances := s.instances(width)
 	if most := max(height/2, 5); height > 0 && len(instances) > most && len(s.calls) > 0 { // calls need room too
 		hidden := len(instances) - most
-		instances = append(instances[:most:most], s.Style.paint(faint, fmt.Sprintf("… and %d more, which need no attention", hidden)))
+		instances = append(instances[:most:most], s.Style.paint(faint, fmt.Sprintf("… and %d more", hidden)))
 	}
 	lines = append(lines, instances...)
 	changes, calls := s.changes[:min(len(s.changes), 3)], s.calls

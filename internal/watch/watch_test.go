@@ -150,7 +150,7 @@ func TestManyInstancesLeaveRoomForCalls(t *testing.T) {
 	many := start + strings.Repeat(one, 50) + "data: {\"service\":\"chat\",\"model\":\"m\",\"id\":\"bad" + end
 	lines := screenOf(t, watch.Style{}, many, callEvent).Lines(120, 24)
 	page := strings.Join(lines, "\n")
-	if !strings.Contains(page, "chat      bad@") || !strings.Contains(page, "and 41 more") || !strings.Contains(page, "req_1") {
+	if !strings.Contains(page, "chat      bad@") || !strings.Contains(page, "… and 41 more\n") || !strings.Contains(page, "req_1") {
 		t.Errorf("%s", page)
 	}
 }
