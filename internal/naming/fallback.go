@@ -1,11 +1,9 @@
 package naming
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -107,14 +105,7 @@ func (r Reason) String() string { return reasonNames[r] }
 // MarshalText writes the name.
 func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// UnmarshalText reads a name in any case.
+// UnmarshalText reads a name in any case, with hyphens or underscores.
 func (r *Reason) UnmarshalText(text []byte) error {
-	folded := schema.Fold(string(text))
-	for n, name := range reasonNames {
-		if folded == name {
-			*r = Reason(n)
-			return nil
-		}
-	}
-	return errors.New("want one of " + strings.Join(reasonNames[:], ", "))
+	return schema.ReadName(r, "reason", string(text), reasonNames[:])
 }
