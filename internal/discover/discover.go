@@ -201,8 +201,7 @@ func read(body []byte, adapter string, mayRefine bool) ([]Model, string, error) 
 			break // llama.cpp lists its models in both ways
 		}
 		serviceType := model.serviceType(model.Name)
-		// Gemini says models/name, and Ollama name:latest; both take the name alone.
-		add(strings.TrimSuffix(strings.TrimPrefix(model.Name, "models/"), ":latest"), serviceType, false)
+		add(ShortName(model.Name), serviceType, false)
 	}
 	for i := range models {
 		if kinds.Check(adapter, models[i].ServiceType) != nil {
@@ -210,6 +209,12 @@ func read(body []byte, adapter string, mayRefine bool) ([]Model, string, error) 
 		}
 	}
 	return models, adapter, nil
+}
+
+// ShortName returns the name of a model as Ask lists it. Gemini lists models/name, and
+// Ollama name:latest; both take the name alone.
+func ShortName(name string) string {
+	return strings.TrimSuffix(strings.TrimPrefix(name, "models/"), ":latest")
 }
 
 // listedModel is an entry of the lists of Ollama, Gemini and llama.cpp.

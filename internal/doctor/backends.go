@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -159,7 +158,7 @@ func missingModels(area string, g *group, models []discover.Model) []Finding {
 	var findings []Finding
 	for _, instance := range g.instances {
 		name := cmp.Or(instance.UpstreamModel, instance.Name)
-		if name == "" || slices.Contains(names, name) || slices.Contains(names, strings.TrimSuffix(name, ":latest")) {
+		if name == "" || slices.Contains(names, name) || slices.Contains(names, discover.ShortName(name)) {
 			continue
 		}
 		fix := "correct name or upstream-model"

@@ -106,6 +106,10 @@ func TestBackendsAreJudged(t *testing.T) {
 		_, _ = w.Write([]byte(`{"data":[{"id":"m"}]}`))
 	}))
 	defer secured.Close()
+	gemini := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"models":[{"name":"models/gem"}]}`))
+	}))
+	defer gemini.Close()
 	overTLS := httptest.NewTLSServer(http.NotFoundHandler())
 	defer overTLS.Close()
 	at := func(name, url, more string) string {
@@ -116,6 +120,7 @@ func TestBackendsAreJudged(t *testing.T) {
 		at("bigg", good.URL(), ""),
 		at("m", secured.URL, ", api-key: wrong"),
 		at("n", secured.URL, ", api-key: right, upstream-model: m"),
+		at("g", gemini.URL, ", adapter: gemini, upstream-model: models/gem"),
 		at("m", simulator.DownURL, ", adapter: ollama"),
 		at("m", overTLS.URL, ""),
 		at("m", strings.Replace(good.URL(), "http:", "https:", 1), ""),
@@ -125,6 +130,10 @@ func TestBackendsAreJudged(t *testing.T) {
 	has(t, lines, "warn backend "+good.URL()+":", `does not list the model "bigg", but "big"`)
 	has(t, lines, "fail backend "+secured.URL+":", "refuses the key (status 401)", "api-key")
 	has(t, lines, "ok backend "+secured.URL+":", "has 1 models")
+	has(t, lines, "ok backend "+gemini.URL+":", "has 1 models")
+	if strings.Contains(lines, "warn backend "+gemini.URL) {
+		t.Errorf("the list of Gemini has the model under its long name:\n%s", lines)
+	}
 	has(t, lines, "fail backend "+simulator.DownURL+":", "refused", "ollama serve")
 	has(t, lines, "fail backend "+overTLS.URL+":", "tls.ca")
 	has(t, lines, "fail backend "+strings.Replace(good.URL(), "http:", "https:", 1)+":", "http:// in base-url")
