@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -271,13 +272,6 @@ func quantiles(durations []time.Duration) Quantiles {
 }
 
 func difference(a, b Quantiles) Quantiles {
-	round := func(x float64) float64 { return float64(int64(x*1000+0.5*sign(x))) / 1000 }
+	round := func(x float64) float64 { return math.Round(x*1000) / 1000 }
 	return Quantiles{round(a.P50 - b.P50), round(a.P99 - b.P99)}
-}
-
-func sign(x float64) float64 {
-	if x < 0 {
-		return -1
-	}
-	return 1
 }
