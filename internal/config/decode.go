@@ -244,7 +244,7 @@ func (d *decoder) mapKey(entry entry, path string, keyType reflect.Type) (key re
 		d.reportFaults(entry.value, joinWritten(path, entry.key))
 		return key, "", false
 	}
-	return key, join(path, kebab(fmt.Sprint(key.Interface()))), true
+	return key, join(path, Kebab(fmt.Sprint(key.Interface()))), true
 }
 
 // unknownName words the refusal of a name: with a suggestion where the type

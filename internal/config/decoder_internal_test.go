@@ -43,8 +43,8 @@ func TestPaths(t *testing.T) {
 		"instances[0].baseUrl": "instances[0].base-url", `headers["X-FooBar"]`: `headers["X-FooBar"]`,
 		`customTags["a]b"].someThing`: `custom-tags["a]b"].some-thing`, "fail_open": "fail-open", "a[": "a[",
 	} {
-		if got := kebab(camel); got != want {
-			t.Errorf("kebab(%s) is %s, want %s", camel, got, want)
+		if got := Kebab(camel); got != want {
+			t.Errorf("Kebab(%s) is %s, want %s", camel, got, want)
 		}
 	}
 	for path, want := range map[string]string{

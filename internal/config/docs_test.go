@@ -159,7 +159,7 @@ func plainText(value reflect.Value) string {
 			return err.Error()
 		}
 		if isNamed && strings.ToUpper(string(text)) != string(text) {
-			return kebab(string(text))
+			return Kebab(string(text))
 		}
 		return string(text)
 	case float64:

@@ -33,7 +33,7 @@ func fieldsOf(structType reflect.Type) []field {
 		if tag == "" || tag == "-" {
 			continue
 		}
-		fields = append(fields, field{name: kebab(tag), folded: schema.Fold(tag), index: []int{i}})
+		fields = append(fields, field{name: Kebab(tag), folded: schema.Fold(tag), index: []int{i}})
 	}
 	return fields
 }
@@ -56,9 +56,10 @@ func fieldNames(fields []field) []string {
 	return names
 }
 
-// kebab turns the camelCase and snake_case parts of a name or path into
-// kebab-case. What stands in brackets is somebody's own key and stays as it is.
-func kebab(name string) string {
+// Kebab turns the camelCase and snake_case parts of a name or path into kebab-case, as
+// configuration files have them. What stands in brackets is somebody's own key and stays
+// as it is.
+func Kebab(name string) string {
 	out := make([]byte, 0, len(name)+4)
 	for i := 0; i < len(name); i++ {
 		c := name[i]
@@ -148,7 +149,7 @@ func suggest(written string, known []string) string {
 func namesOf(valueType reflect.Type) (noun string, names []string) {
 	if valueType == reflect.TypeFor[schema.ServiceType]() {
 		for _, serviceType := range schema.ServiceTypes() {
-			names = append(names, kebab(serviceType.String()))
+			names = append(names, Kebab(serviceType.String()))
 		}
 		return "service type", names
 	}
@@ -159,8 +160,8 @@ func namesOf(valueType reflect.Type) (noun string, names []string) {
 	names = slices.Clone(named.Names())
 	for i, name := range names {
 		if name != strings.ToUpper(name) {
-			names[i] = kebab(name)
+			names[i] = Kebab(name)
 		}
 	}
-	return strings.ReplaceAll(kebab(valueType.Name()), "-", " "), names
+	return strings.ReplaceAll(Kebab(valueType.Name()), "-", " "), names
 }

@@ -38,7 +38,7 @@ func (p Problem) String() string {
 // InService returns the path of the setting inside a service type, in camelCase.
 // It reports false where the problem is not one of that service type.
 func (p Problem) InService(serviceType schema.ServiceType) (path string, ok bool) {
-	path, ok = strings.CutPrefix(p.Path, "services."+kebab(serviceType.String())+".")
+	path, ok = strings.CutPrefix(p.Path, "services."+Kebab(serviceType.String())+".")
 	return camel(path), ok
 }
 

@@ -149,7 +149,7 @@ func mapStep(keyType reflect.Type, written string) (step, error) {
 	if err := target.UnmarshalText([]byte(written)); err != nil {
 		return step{}, errors.New(unknownName(written, keyType, err))
 	}
-	return step{key: kebab(fmt.Sprint(key.Elem().Interface()))}, nil
+	return step{key: Kebab(fmt.Sprint(key.Elem().Interface()))}, nil
 }
 
 // find returns the value at the end of the steps, or nil where nothing was written.

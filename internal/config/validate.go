@@ -47,7 +47,7 @@ func (d *Document) ValidateServices(known AdapterCheck) Problems {
 	var problems Problems
 	for _, serviceType := range schema.ServiceTypes() {
 		if service, configured := d.Services[serviceType]; configured {
-			service.Check(serviceType, known, problems.under("services."+kebab(serviceType.String())))
+			service.Check(serviceType, known, problems.under("services."+Kebab(serviceType.String())))
 		}
 	}
 	return problems
@@ -56,7 +56,7 @@ func (d *Document) ValidateServices(known AdapterCheck) Problems {
 // under returns a callback for the settings below a path.
 func (p *Problems) under(base string) func(path, message string) {
 	return func(path, message string) {
-		*p = append(*p, Problem{Path: join(base, kebab(path)), Message: message})
+		*p = append(*p, Problem{Path: join(base, Kebab(path)), Message: message})
 	}
 }
 
@@ -150,7 +150,7 @@ func (s Server) checkAddresses(report func(path, message string)) {
 			if message := listen.Fault(address); message != "" {
 				report(at, message)
 			} else if other, twice := seen[address]; twice && !strings.HasSuffix(address, ":0") {
-				report(at, "is the same address as "+kebab(other))
+				report(at, "is the same address as "+Kebab(other))
 			}
 			seen[address] = at
 		}

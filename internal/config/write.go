@@ -29,7 +29,7 @@ func WriteServices(services map[schema.ServiceType]Service) ([]byte, error) {
 		if service == nil {
 			service = mappingNode() // the service type is configured, with all defaults
 		}
-		add(section, kebab(serviceType.String()), service)
+		add(section, Kebab(serviceType.String()), service)
 	}
 	root := mappingNode()
 	add(root, "services", section)

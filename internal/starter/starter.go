@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/balance"
+	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/discover"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -73,7 +74,10 @@ server:
 
 func writeServices(b *strings.Builder, backends []Backend) {
 	b.WriteString("services:\n")
-	kebabStrategies := strings.Split(strings.ReplaceAll(strings.Join(balance.RoundRobin.Names(), " "), "_", "-"), " ")
+	strategies := balance.RoundRobin.Names()
+	for i, name := range strategies {
+		strategies[i] = config.Kebab(name)
+	}
 	for _, serviceType := range schema.ServiceTypes() {
 		var lines []string
 		for _, backend := range backends {
@@ -82,9 +86,9 @@ func writeServices(b *strings.Builder, backends []Backend) {
 		if len(lines) == 0 && serviceType != schema.Chat {
 			continue
 		}
-		fmt.Fprintf(b, "  %s:\n", kebab(serviceType))
+		fmt.Fprintf(b, "  %s:\n", config.Kebab(serviceType.String()))
 		if serviceType == schema.Chat {
-			fmt.Fprintf(b, "    # load-balancer: %s  # or %s\n", kebabStrategies[0], strings.Join(kebabStrategies[1:], ", "))
+			fmt.Fprintf(b, "    # load-balancer: %s  # or %s\n", strategies[0], strings.Join(strategies[1:], ", "))
 			b.WriteString(`    # rate-limit: { capacity: 100, refill-rate: 10 }
     # circuit-breaker: { failure-threshold: 5, recovery-timeout: 30s, success-threshold: 3 }
 `)
@@ -160,15 +164,4 @@ func quote(text string) string {
 		return text
 	}
 	return strconv.Quote(text)
-}
-
-// kebab spells a service type as the file does.
-func kebab(serviceType schema.ServiceType) string {
-	switch serviceType {
-	case schema.ImgGen:
-		return "img-gen"
-	case schema.ImgEdit:
-		return "img-edit"
-	}
-	return serviceType.String()
 }

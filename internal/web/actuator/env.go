@@ -133,7 +133,7 @@ func flatten(to map[string]any, path string, value any) {
 		}
 	case map[string]any:
 		for key, member := range v {
-			name := kebab(key)
+			name := config.Kebab(key)
 			if path != "" {
 				name = path + "." + name
 			}
@@ -146,20 +146,6 @@ func flatten(to map[string]any, path string, value any) {
 	default:
 		to[path] = v
 	}
-}
-
-func kebab(name string) string {
-	var out strings.Builder
-	for i, c := range name {
-		if c >= 'A' && c <= 'Z' {
-			if i > 0 {
-				out.WriteByte('-')
-			}
-			c += 'a' - 'A'
-		}
-		out.WriteRune(c)
-	}
-	return out.String()
 }
 
 type envView struct {
