@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -177,4 +179,19 @@ func writtenText(text string, isReference bool) *yaml.Node {
 	node := new(yaml.Node)
 	node.SetString(text)
 	return node
+}
+
+// plainPattern matches texts that need no quotes in YAML, except for yamlWords.
+var plainPattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*$`)
+
+// yamlWords are read as other values than texts by some version of YAML.
+var yamlWords = []string{"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
+
+// QuoteYAML writes a text so that YAML reads it as that text, in quotes only where it
+// needs them.
+func QuoteYAML(text string) string {
+	if plainPattern.MatchString(text) && !slices.Contains(yamlWords, strings.ToLower(text)) {
+		return text
+	}
+	return strconv.Quote(text)
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/patchbay-ai/patchbay/internal/config"
 )
 
@@ -51,5 +53,14 @@ func TestWrittenServicesLeaveDefaultsOut(t *testing.T) {
 `
 	if err != nil || !strings.Contains(string(text), want) {
 		t.Errorf("%v\n%s", err, text)
+	}
+}
+
+func TestQuotedTextsAreReadAsTexts(t *testing.T) {
+	for _, text := range []string{"", "demo", "qwen2.5:7b", "org/name", "No", "null", "1.0", "${KEY}", `a "b" \c`, "a: b # c", "tab\tline\n", "ü", "-"} {
+		var read map[string]any
+		if err := yaml.Unmarshal([]byte("key: "+config.QuoteYAML(text)), &read); err != nil || read["key"] != text {
+			t.Errorf("%q is written as %s and read as %v, %v", text, config.QuoteYAML(text), read, err)
+		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -248,12 +249,12 @@ func (d *draft) writeServer(b *strings.Builder) {
 		b.WriteString("server:\n")
 	}
 	if d.listen != "" {
-		fmt.Fprintf(b, "  listen: %s\n", quote(d.listen))
+		fmt.Fprintf(b, "  listen: %s\n", config.QuoteYAML(d.listen))
 	}
 	if len(d.origins) > 0 {
 		var list []string
 		for _, origin := range d.origins {
-			list = append(list, quote(origin))
+			list = append(list, config.QuoteYAML(origin))
 		}
 		fmt.Fprintf(b, "  cors-origins: [%s]\n", strings.Join(list, ", "))
 	}
@@ -280,7 +281,7 @@ func (d *draft) writeSecurity(b *strings.Builder) {
 		if i == 0 {
 			b.WriteString("  tokens:\n")
 		}
-		fmt.Fprintf(b, "    - { name: %s, role: %s, token-sha256: %s }\n", quote(token.name), token.role, quote(token.hash))
+		fmt.Fprintf(b, "    - { name: %s, role: %s, token-sha256: %s }\n", config.QuoteYAML(token.name), token.role, config.QuoteYAML(token.hash))
 	}
 	for i, key := range d.keys {
 		if i == 0 {
@@ -288,9 +289,9 @@ func (d *draft) writeSecurity(b *strings.Builder) {
 		}
 		expires := ""
 		if key.expires != "" {
-			expires = ", expires-at: " + quote(key.expires)
+			expires = ", expires-at: " + config.QuoteYAML(key.expires)
 		}
-		fmt.Fprintf(b, "    - { id: %s, key-sha256: %s%s }\n", quote(key.name), quote(key.hash), expires)
+		fmt.Fprintf(b, "    - { id: %s, key-sha256: %s%s }\n", config.QuoteYAML(key.name), config.QuoteYAML(key.hash), expires)
 	}
 }
 
@@ -311,12 +312,12 @@ func (s *service) write(b *strings.Builder, serviceType schema.ServiceType) {
 	}
 	b.WriteString("    instances:\n")
 	for _, i := range s.instances {
-		fmt.Fprintf(b, "      - name: %s\n        base-url: %s\n", quote(i.name), quote(i.baseURL))
+		fmt.Fprintf(b, "      - name: %s\n        base-url: %s\n", config.QuoteYAML(i.name), config.QuoteYAML(i.baseURL))
 		for _, field := range []struct{ name, value string }{
 			{"adapter", i.adapter}, {"upstream-model", i.upstreamModel}, {"path", i.path}, {"api-key", i.apiKey},
 		} {
 			if field.value != "" {
-				fmt.Fprintf(b, "        %s: %s\n", field.name, quote(field.value))
+				fmt.Fprintf(b, "        %s: %s\n", field.name, config.QuoteYAML(field.value))
 			}
 		}
 		switch {
@@ -340,18 +341,10 @@ func (s *service) write(b *strings.Builder, serviceType schema.ServiceType) {
 		if len(i.headers) > 0 {
 			b.WriteString("        headers:\n")
 			for _, name := range slices.Sorted(maps.Keys(i.headers)) {
-				fmt.Fprintf(b, "          %s: %s\n", quote(name), quote(i.headers[name]))
+				fmt.Fprintf(b, "          %s: %s\n", config.QuoteYAML(name), config.QuoteYAML(i.headers[name]))
 			}
 		}
 	}
-}
-
-// quote writes a text so that YAML reads it as that text.
-func quote(text string) string {
-	if regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*$`).MatchString(text) && !slices.Contains([]string{"true", "false", "null", "yes", "no", "on", "off", "y", "n"}, strings.ToLower(text)) {
-		return text
-	}
-	return strconv.Quote(text)
 }
 
 // seconds writes seconds as a length of time.

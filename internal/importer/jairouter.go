@@ -7,6 +7,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -225,7 +226,7 @@ func (d *draft) jairouterBreaker(n *yaml.Node) string {
 // quoteNumber leaves numbers as they are, and quotes references.
 func quoteNumber(text string) string {
 	if strings.ContainsAny(text, "${}") {
-		return quote(text)
+		return config.QuoteYAML(text)
 	}
 	return text
 }
@@ -233,7 +234,7 @@ func quoteNumber(text string) string {
 // jairouterAdapter returns our name of an adapter.
 func (d *draft) jairouterAdapter(n *yaml.Node, setting, name string, serviceType schema.ServiceType) string {
 	if strings.Contains(name, "${") {
-		return quote(name)
+		return config.QuoteYAML(name)
 	}
 	err := kinds.Check(name, serviceType)
 	if err == nil {

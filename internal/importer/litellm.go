@@ -8,6 +8,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -68,13 +69,13 @@ func (d *draft) litellmFallback(e entry, setting string) {
 		var list []string
 		for _, name := range names {
 			if serves(name) && name != e.key {
-				list = append(list, quote(name))
+				list = append(list, config.QuoteYAML(name))
 			}
 		}
-		if len(list) == 0 || slices.ContainsFunc(s.fallbacks, func(f string) bool { return strings.HasPrefix(f, quote(e.key)+": ") }) {
+		if len(list) == 0 || slices.ContainsFunc(s.fallbacks, func(f string) bool { return strings.HasPrefix(f, config.QuoteYAML(e.key)+": ") }) {
 			break
 		}
-		s.fallbacks = append(s.fallbacks, quote(e.key)+": ["+strings.Join(list, ", ")+"]")
+		s.fallbacks = append(s.fallbacks, config.QuoteYAML(e.key)+": ["+strings.Join(list, ", ")+"]")
 		if len(list) == len(names) {
 			d.taken(e.value, setting, "fallbacks of %s", e.key)
 		} else {
@@ -95,7 +96,7 @@ func (d *draft) litellmAliases(n *yaml.Node) {
 		for _, serviceType := range schema.ServiceTypes() {
 			s := d.services[serviceType]
 			if s != nil && slices.ContainsFunc(s.instances, func(i instance) bool { return i.name == model }) {
-				s.aliases = append(s.aliases, quote(e.key)+": "+quote(model))
+				s.aliases = append(s.aliases, config.QuoteYAML(e.key)+": "+config.QuoteYAML(model))
 				found = true
 			}
 		}

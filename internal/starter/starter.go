@@ -4,8 +4,6 @@ package starter
 
 import (
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/balance"
@@ -62,7 +60,7 @@ server:
 #   max-attempts: 2               # instances that one request may try
 #   first-byte-timeout: 300s
 
-`, o.File, quote(o.Listen))
+`, o.File, config.QuoteYAML(o.Listen))
 	writeServices(&b, o.Backends)
 	writeSecurity(&b, o)
 	b.WriteString(`
@@ -119,9 +117,9 @@ func instancesOf(b Backend, serviceType schema.ServiceType) []string {
 		if len(lines) == 0 {
 			lines = append(lines, "# "+b.Title)
 		}
-		line := fmt.Sprintf("- { name: %s, base-url: %s, adapter: %s", quote(model.ID), quote(b.BaseURL), b.Adapter)
+		line := fmt.Sprintf("- { name: %s, base-url: %s, adapter: %s", config.QuoteYAML(model.ID), config.QuoteYAML(b.BaseURL), b.Adapter)
 		if b.KeyVariable != "" {
-			line += ", api-key: " + quote("${"+b.KeyVariable+"}")
+			line += ", api-key: " + config.QuoteYAML("${"+b.KeyVariable+"}")
 		}
 		lines = append(lines, line+" }")
 	}
@@ -152,16 +150,4 @@ security:
   keys:
     - { id: first, key-sha256: %s }
 `, o.TokenHash, o.KeyHash)
-}
-
-// quote writes a text so that YAML reads it as that text.
-func quote(text string) string {
-	plain := func(r rune) bool {
-		return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '-' || r == '_' || r == '/'
-	}
-	isPlain := text != "" && (text[0] >= 'a' && text[0] <= 'z' || text[0] >= 'A' && text[0] <= 'Z') && !strings.ContainsFunc(text, func(r rune) bool { return !plain(r) })
-	if isPlain && !slices.Contains([]string{"true", "false", "null", "yes", "no", "on", "off", "y", "n"}, strings.ToLower(text)) {
-		return text
-	}
-	return strconv.Quote(text)
 }
