@@ -179,7 +179,7 @@ var reasons = []reason{
 	{LiteLLM, "guardrails", "there are no guardrails"},
 	{LiteLLM, "mcp", "there is no MCP gateway"},
 	{LiteLLM, "tpm", "tokens are counted by the quota ledger; limits of them belong to keys"},
-	{LiteLLM, "_cost_per_", "prices are not settings of instances"},
+	{LiteLLM, "_cost_per_", "write it under prices; patchbay prices import makes that section of the price list of LiteLLM"},
 	{LiteLLM, "drop_params", "members that a dialect has no place for are left out or refused as docs/adapters.md says"},
 	{LiteLLM, "redis_", "set redis.url, and shared: true at the rate limits that gateways share; docs/scaling.md"},
 	{JAiRouter, "permissions", "a key is for /v1 only; issue management tokens with patchbay tokens"},
