@@ -152,6 +152,10 @@ func (c *Client) send(ctx context.Context, to *Origin, out *outgoing, limits Tim
 		if err == errStale {
 			continue
 		}
+		if err == nil && r.isIdleTimeout() {
+			r.discard()
+			return c.sendAgain(ctx, to, out, limits)
+		}
 		if err == nil || cn.replyBegun || cn.sent.Load() || !errors.Is(err, ErrReset) {
 			return r, err
 		}

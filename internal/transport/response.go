@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"strings"
 	"time"
 )
@@ -82,6 +83,13 @@ func attempt(ctx context.Context, c *conn, out *outgoing, limits Timeouts, now t
 		r.up.answered.Store(true)
 	}
 	return r, nil
+}
+
+// isIdleTimeout tells whether the reply is not one to the request: some servers say 408
+// before they close a connection that was idle for too long, and the request may have
+// been on its way then. Such a server has not taken the request.
+func (r *Response) isIdleTimeout() bool {
+	return r.Reused && r.Status == http.StatusRequestTimeout && !r.keep
 }
 
 // watch calls f when ctx ends, unless stop is called before. It is nil for contexts

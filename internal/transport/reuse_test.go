@@ -253,6 +253,42 @@ func TestSendingAgain(t *testing.T) {
 	}
 }
 
+// A server that says 408 and closes a connection which was idle for too long means no
+// request. One that was on its way then goes out again, once.
+func TestIdleTimeoutIsNoReply(t *testing.T) {
+	t.Parallel()
+	const timeout = "HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n"
+	for name, test := range map[string]struct {
+		first, fresh string // what the reused and the fresh connection say to the second request
+		want         int
+		resent       bool
+	}{
+		"closing":         {timeout + "Connection: close\r\n\r\n", ok, 200, true},
+		"closing, always": {timeout + "Connection: close\r\n\r\n", timeout + "Connection: close\r\n\r\n", 408, true},
+		"kept":            {timeout + "\r\n", ok, 408, false},
+	} {
+		for _, size := range []int{10, inlineLimit + 1} {
+			t.Run(fmt.Sprint(name, size), func(t *testing.T) {
+				to := backend(t, func(p *peer) {
+					p.request()
+					if p.n > 0 {
+						p.say(test.fresh)
+						return
+					}
+					p.say(ok)
+					p.request()
+					p.say(test.first)
+				})
+				c := client(t, Options{})
+				mustAsk(t, c, to, post("first"))
+				if r, _ := mustAsk(t, c, to, post(strings.Repeat("x", size))); r.Status != test.want || r.resent != test.resent {
+					t.Errorf("status %d, resent %v", r.Status, r.resent)
+				}
+			})
+		}
+	}
+}
+
 // A backend that read a request, worked on it and then broke the connection has
 // it once, also where the connection had served before.
 func TestWhatABackendReadIsNotSentAgain(t *testing.T) {
