@@ -20,7 +20,7 @@ NO_RACE  := Allocat|Goodput|Amplified
 # Packages that run without the race detector, which takes five to ten times as long:
 # those that share nothing between goroutines, and the surfaces (handlers and verbs),
 # whose goroutines meet in the packages below them. test-long runs the surfaces with it.
-PURE     := patchbay-ai/patchbay$$|/internal/(jsonscan|jsonwrite|wire|schema|dialect)(/|$$)
+PURE     := patchbay-ai/patchbay$$|/internal/(jsonscan|jsonwrite|wire|schema|dialect|config|control/files|control/merge|importer|naming|prices|seal)(/|$$)
 SURFACES := /cmd/patchbay$$|/internal/web(/|$$)
 # These take longest and so begin first, beside all others, instead of last and alone.
 SLOWEST  := ./internal/proxy ./internal/control ./internal/quota
@@ -28,6 +28,11 @@ SLOWEST  := ./internal/proxy ./internal/control ./internal/quota
 # once. Without debugging information, which no test reads, they are linked in half of
 # the time; what they print on a failure has its file names and lines all the same.
 TEST_FLAGS := -vet=off -ldflags=-w -parallel 8
+# The race detector's packages are compiled for tests only, and so without it, too.
+RACE       := -race -gcflags=all=-dwarf=false
+# The official clients are two packages of a hundred thousand generated lines, which
+# take half of the time to compile where nothing is inlined.
+CLIENTS_FLAGS := $(foreach sdk,github.com/openai/openai-go/... github.com/anthropics/anthropic-sdk-go/...,-gcflags='$(sdk)=-l -dwarf=false')
 BENCH    ?= .
 # The packages that decide, and the files of them that do more than that: those of
 # subpackages, and of quota what reads and writes stores.
@@ -129,7 +134,7 @@ test-short: ## Run the quick tests only, none of handlers and verbs
 .PHONY: test-long
 test-long: build $(CONSOLE)/node_modules/.package-lock.json ## Run what is too long for CI: all looks and flows of the console, 50,000 random histories and 200 kills of the ledger, 5,000 of shared rate limits
 	@cd $(CONSOLE) && PATCHBAY_BIN=$(CURDIR)/$(BINARY) node scripts/look.mjs --axe && PATCHBAY_BIN=$(CURDIR)/$(BINARY) node scripts/flows.mjs
-	@CGO_ENABLED=1 go test -race -count=1 -timeout 30m $(TEST_FLAGS) $$(go list ./... | grep -E '$(SURFACES)')
+	@CGO_ENABLED=1 go test $(RACE) -count=1 -timeout 30m $(TEST_FLAGS) $$(go list ./... | grep -E '$(SURFACES)')
 	@go test -count=1 -timeout 30m ./internal/quota -run EqualsAPlainCount -rapid.checks=50000
 	@go test -count=1 -timeout 30m ./internal/control -run PropertyRestart -rapid.checks=2000
 	@PATCHBAY_LIMIT_HISTORIES=5000 go test -count=1 -timeout 60m ./internal/ratelimit -run SharedLimitUnderFaults
@@ -154,7 +159,7 @@ lint: ## Run the linters
 .PHONY: clients
 clients: build ## Run the official clients against the binary
 	@echo "client tests in Go"
-	@cd $(CLIENTS) && PATCHBAY_BIN=$(CURDIR)/$(BINARY) go test -count=1 -timeout 3m ./...
+	@cd $(CLIENTS) && PATCHBAY_BIN=$(CURDIR)/$(BINARY) go test -count=1 -vet=off -ldflags=-w $(CLIENTS_FLAGS) -timeout 3m ./...
 	@if ! command -v npm >/dev/null; then \
 		$(call skip,$(notdir $(wildcard $(CLIENTS)/*.test.js)): npm is not installed); \
 	elif ! node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)'; then \
@@ -293,9 +298,9 @@ report = grep '^ok' $(1) || true; else grep -Ev '^(=== |PASS$$|\?)|^ *--- (PASS|
 unit:
 	@mkdir -p bin
 	@race=; \
-	if command -v $$(go env CC) >/dev/null; then race=-race; export CGO_ENABLED=1; \
+	if command -v $$(go env CC) >/dev/null; then race='$(RACE)'; export CGO_ENABLED=1; \
 	else $(call skip,race detector: no C compiler); fi; \
-	echo "go test $$race"; \
+	echo "go test $${race:+-race}"; \
 	if go test -v $$race -p 3 $(TEST_FLAGS) -timeout 20m $(SLOWEST) $$(go list ./... | grep -Ev '$(PURE)|$(SURFACES)') > bin/unit.log 2>&1; then $(call report,bin/unit.log)
 	@$(call skipped-tests,bin/unit.log)
 
