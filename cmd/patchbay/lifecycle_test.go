@@ -197,6 +197,34 @@ func TestChangeDuringTheStartIsSeen(t *testing.T) {
 	})
 }
 
+// A configuration may come from a pipe, as with --config /dev/stdin: it is read once at
+// the start, and a reload does not wait for more of it.
+func TestConfigurationFromAPipe(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "patchbay.yaml")
+	if err := syscall.Mkfifo(file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	written := make(chan error, 1)
+	go func() {
+		written <- os.WriteFile(file, []byte(gatewaytest.ChatYAML(gatewaytest.Instance("m", simulator.DownURL))), 0o600)
+	}()
+	flags := &settingFlags{file: file}
+	loaded, err := flags.loadFirst()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := <-written; err != nil {
+		t.Fatal(err)
+	}
+	if instances := loaded.Document.Services[schema.Chat].Instances; len(instances) != 1 {
+		t.Errorf("%d instances were read", len(instances))
+	}
+	if _, err := flags.loadAgain(); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+		t.Errorf("reading it again ends with %v", err)
+	}
+}
+
 func TestBadFileKeepsTheOldWorld(t *testing.T) {
 	t.Parallel()
 	b := gatewaytest.StartBackend(t)

@@ -106,8 +106,12 @@ func (f *settingFlags) load() (*config.Loaded, error) {
 	return loaded, nil
 }
 
-// loadAgain is load for a reload, which an empty file must not reset.
+// loadAgain is load for a reload, which an empty file must not reset and a pipe must not
+// keep waiting.
 func (f *settingFlags) loadAgain() (*config.Document, error) {
+	if info, err := os.Stat(f.path()); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file and cannot be read again", f.path())
+	}
 	if content, err := os.ReadFile(f.path()); err == nil && len(bytes.TrimSpace(content)) == 0 {
 		return nil, gateway.ErrEmptyFile
 	}

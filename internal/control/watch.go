@@ -92,11 +92,13 @@ func mayAffect(happened, path string) bool {
 }
 
 // FingerprintOf returns the fingerprint of a file. A file that cannot be read has that of
-// an empty one.
+// an empty one, and so has a pipe, which is not read because what it has comes only once.
 func FingerprintOf(path string) Fingerprint {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		data = nil
+	var data []byte
+	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+		if data, err = os.ReadFile(path); err != nil {
+			data = nil
+		}
 	}
 	return sha256.Sum256(data)
 }
