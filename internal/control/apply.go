@@ -147,11 +147,11 @@ func (c *Control) Delete(ctx context.Context, change Change, number int) (Result
 		}
 		head.Newest, head.Position = log.head.Newest, log.head.Position
 	}
-	if number == c.newest || log != nil {
+	if number == c.local.newest || log != nil {
 		err = c.setHead(head) // keeps the highest number, whose file is about to be removed
 	}
 	if err == nil {
-		if err = c.store.Remove(number); err != nil {
+		if err = c.local.store.Remove(number); err != nil {
 			err = fmt.Errorf("%w: %w", ErrSave, err)
 		}
 	}
@@ -165,20 +165,23 @@ func (c *Control) Delete(ctx context.Context, change Change, number int) (Result
 }
 
 // Versions returns the numbers of the stored versions in order.
-func (c *Control) Versions() ([]int, error) { return c.store.Versions() }
+func (c *Control) Versions() ([]int, error) { return c.local.store.Versions() }
+
+// has tells whether a version is stored, or may be.
+func (c *Control) has(number int) bool { return c.local.has(number) }
 
 // Load returns a stored version.
 func (c *Control) Load(number int) (*Version, error) {
 	if number < 1 {
 		return nil, fmt.Errorf("%w: %d", ErrNoVersion, number)
 	}
-	return c.store.Load(number)
+	return c.local.store.Load(number)
 }
 
 // Backup copies all versions into a new directory inside the data directory. A
 // dry run only says which ones.
 func (c *Control) Backup(change Change) (path string, files []string, err error) {
-	path, files, err = c.store.Backup(time.Now(), change.DryRun)
+	path, files, err = c.local.store.Backup(time.Now(), change.DryRun)
 	if err != nil {
 		return "", nil, fmt.Errorf("%w: %w", ErrSave, err)
 	}

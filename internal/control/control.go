@@ -20,7 +20,7 @@ import (
 
 // Control owns the configuration in force.
 type Control struct {
-	store   Store
+	local   localLog
 	keys    *seal.Keys // with which secrets are stored; nil means as they are
 	current *routing.Current
 	log     *slog.Logger
@@ -30,7 +30,6 @@ type Control struct {
 	state atomic.Pointer[state]
 
 	mu     sync.Mutex // serialises changes; requests never take it
-	newest int        // the highest number ever used; numbers are not reused
 	file   fileState  // the configuration file as it was last applied
 	static Services   // the services of the configuration file as it was last read
 	// fileTerms are the terms of keys in the configuration file as it was last read, and
@@ -44,9 +43,7 @@ type Control struct {
 	isLogSealed bool                // the versions of the shared log have been encrypted
 	values      *Values             // nil where nothing is shared
 	holds       map[string]hold     // the breakers that are held on all gateways
-	revision    atomic.Int64        // of position, for other goroutines
 	joined      atomic.Bool         // whether the shared configuration was ever read
-	position    Position            // the state of the shared log that is in force here
 	waiting     *config.Document    // a configuration file that is not in the shared log yet
 	following   condition.Condition // whether the database of the shared log can be read
 }
@@ -110,7 +107,7 @@ func open(store Store, doc *config.Document, current *routing.Current, log *slog
 		}
 	}
 	file := fileStateOf(doc)
-	c := &Control{store: store, keys: keys, unsealed: unsealed, current: current, log: log, file: file, static: doc.Clone().Services, shared: shared}
+	c := &Control{local: localLog{store: store, log: log}, keys: keys, unsealed: unsealed, current: current, log: log, file: file, static: doc.Clone().Services, shared: shared}
 	c.setFileTerms(doc)
 	if shared != nil {
 		c.values = newValues(shared, &c.mu, log)
@@ -124,9 +121,9 @@ func open(store Store, doc *config.Document, current *routing.Current, log *slog
 		return nil, damage
 	}
 	c.state.Store(&state{doc: doc.Clone(), activations: head.Activations})
-	c.newest = max(head.Version, head.Newest)
+	c.local.newest = max(head.Version, head.Newest)
 	if len(numbers) > 0 {
-		c.newest = max(c.newest, numbers[len(numbers)-1])
+		c.local.newest = max(c.local.newest, numbers[len(numbers)-1])
 	}
 	if damage != nil {
 		log.Warn("the record of the current version cannot be read; taking the newest version that can", "error", damage)
@@ -153,7 +150,7 @@ func open(store Store, doc *config.Document, current *routing.Current, log *slog
 // used.
 func (c *Control) takeFirst(file fileState, numbers []int) error {
 	if len(numbers) > 0 {
-		c.log.Warn("no stored version can be read; the configuration file becomes a new one", "version", c.newest+1)
+		c.log.Warn("no stored version can be read; the configuration file becomes a new one", "version", c.local.newest+1)
 	}
 	c.file = file
 	p, _, err := c.propose(c.state.Load().doc, nil, Change{Origin: FromFile, Author: system, Summary: "read from the configuration file"})
@@ -173,7 +170,7 @@ func (c *Control) resume(wanted int, numbers []int, isCurrent bool) (bool, error
 		candidates = append(candidates, wanted)
 	}
 	for _, number := range slices.Backward(candidates) {
-		v, err := c.store.Load(number)
+		v, err := c.local.store.Load(number)
 		if errors.Is(err, ErrMasterKey) {
 			return false, err
 		}
@@ -200,7 +197,7 @@ func (c *Control) Version() int { return c.state.Load().version }
 
 // Revision returns the state of the shared configuration that is in force, which rises
 // with every change; 0 where nothing is shared or nothing was read yet.
-func (c *Control) Revision() int64 { return c.revision.Load() }
+func (c *Control) Revision() int64 { return c.local.revision.Load() }
 
 // Document returns the configuration in force, which must not be changed, and its
 // version.

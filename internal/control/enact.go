@@ -65,12 +65,12 @@ func (c *Control) propose(doc *config.Document, terms *access.TermSet, change Ch
 		result.Summary = summarize(result.Differences)
 	}
 	if isNew {
-		p.next.version = c.newest + 1
+		p.next.version = c.local.newest + 1
 		p.added = &Version{
 			Number: p.next.version, CreatedAt: at, Origin: change.Origin, Author: change.Author,
 			Summary: result.Summary, Added: p.next.since, Services: doc.Services, Terms: terms,
 		}
-		p.surplus = c.surplus(doc.Store.KeepVersions)
+		p.surplus = c.local.surplus(doc.Store.KeepVersions)
 	}
 	if !p.dryRun {
 		result.Version = p.next.version
@@ -104,7 +104,7 @@ func (c *Control) enact(p *proposal) error {
 	}
 	c.swap(p, table)
 	if err == nil {
-		c.prune(p.surplus)
+		c.local.prune(p.surplus)
 		return nil
 	}
 	return c.unsaved(p.received, err)
@@ -126,34 +126,16 @@ func (c *Control) publish(p *proposal) error {
 	return c.commit(p.log, head, p.added, p.surplus)
 }
 
-// save stores the versions of a proposal. If saving fails and the version may be on
-// disk all the same, it is removed, and its number is not used again.
+// save stores the versions of a proposal.
 func (c *Control) save(p *proposal) (err error) {
 	if p.received {
-		p.surplus, err = c.copyVersions(p.log)
+		p.surplus, err = c.local.copyFrom(p.log)
 		return err
 	}
-	v := p.added
-	if v == nil {
+	if p.added == nil {
 		return nil
 	}
-	stored, err := c.store.Versions()
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrSave, err)
-	}
-	if slices.Contains(stored, v.Number) {
-		return fmt.Errorf("%w: version %d exists already", ErrSave, v.Number)
-	}
-	err = c.store.Save(v)
-	if err != nil && !c.has(v.Number) {
-		return fmt.Errorf("%w: %w", ErrSave, err)
-	}
-	c.newest = v.Number
-	if err != nil {
-		_ = c.store.Remove(v.Number)
-		return fmt.Errorf("%w: %w", ErrSave, err)
-	}
-	return nil
+	return c.local.add(p.added)
 }
 
 // setCurrent makes the version of a proposal the current one of the store.
@@ -175,28 +157,17 @@ func (c *Control) setCurrent(p *proposal) error {
 	}
 	err := c.setHead(head)
 	if err != nil && p.added != nil && !p.isPublished() {
-		_ = c.store.Remove(p.added.Number) // the change fails, so the version must not stay
+		_ = c.local.store.Remove(p.added.Number) // the change fails, so the version must not stay
 	}
 	return err
 }
 
-// setHead writes the head of the store. If that fails the old one is written
-// again, as far as the disk allows.
-func (c *Control) setHead(head Head) error {
-	if err := c.store.SetHead(head); err != nil {
-		if before := c.Version(); before != 0 {
-			_ = c.store.SetHead(c.head(before))
-		}
-		return fmt.Errorf("%w: %w", ErrSave, err)
-	}
-	c.newest, c.position = head.Newest, head.Position
-	c.revision.Store(head.Revision)
-	return nil
-}
+// setHead writes the head of the store, or leaves it as it is.
+func (c *Control) setHead(head Head) error { return c.local.setHead(head, c.head(c.Version())) }
 
 // head returns the head of the store with this version as the current one.
 func (c *Control) head(version int) Head {
-	return Head{Version: version, Newest: c.newest, Source: c.file.source, File: c.file.stored, Activations: c.state.Load().activations, Position: c.position}
+	return Head{Version: version, Newest: c.local.newest, Source: c.file.source, File: c.file.stored, Activations: c.state.Load().activations, Position: c.local.position}
 }
 
 // swap replaces the configuration in force by the proposal.
@@ -233,43 +204,12 @@ func (c *Control) Rebuild() error {
 // that was made here succeeded all the same, so unsaved only logs the error; for one
 // that was received it returns the error.
 func (c *Control) unsaved(received bool, err error) error {
-	c.position.Revision = 0
+	c.local.markIncomplete()
 	if received {
 		return fmt.Errorf("%w: %w", errUnsaved, err)
 	}
 	c.log.Error(errUnsaved.Error(), "error", err)
 	return nil
-}
-
-// surplus returns the versions that are too old to be kept once a new one is
-// stored.
-func (c *Control) surplus(keep int) []int {
-	if keep == 0 {
-		return nil
-	}
-	numbers, err := c.store.Versions()
-	if err != nil || len(numbers) < keep {
-		return nil // the next change tries again
-	}
-	return numbers[:len(numbers)-keep+1] // the new version is not among them yet
-}
-
-// prune removes versions that are not kept. A failure is tried again with the
-// next change.
-func (c *Control) prune(surplus []int) {
-	if len(surplus) == 0 {
-		return
-	}
-	if err := c.store.Remove(surplus...); err != nil {
-		c.log.Warn("old versions stay on disk until the next change", "error", err)
-	}
-}
-
-// has tells whether a version is stored, or may be: it is true if the store cannot be
-// listed.
-func (c *Control) has(number int) bool {
-	numbers, err := c.store.Versions()
-	return err != nil || slices.Contains(numbers, number)
 }
 
 // validate validates the services only: a change must not fail because of, for example,

@@ -41,7 +41,7 @@ func (c *Control) lastFile(last Head, numbers []int) fileState {
 	}
 	state.services = config.Default().Services // the edit then adds and changes, and removes nothing
 	for i := len(numbers) - 1; i >= 0; i-- {
-		v, err := c.store.Load(numbers[i])
+		v, err := c.local.store.Load(numbers[i])
 		if err == nil && (v.Origin == FromFile || v.Origin == FromReload || v.Origin == FromReset) {
 			state.services = v.Services
 			break

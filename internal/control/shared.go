@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	mathrand "math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/condition"
@@ -60,8 +59,7 @@ func (c *Control) resumeLog(head Head, doc *config.Document) (isWaiting bool) {
 	if c.shared == nil || head.Log == "" {
 		return false
 	}
-	c.position = head.Position
-	c.revision.Store(head.Revision)
+	c.local.setPosition(head.Position)
 	c.joined.Store(true)
 	if isSource(c.file.source, doc) {
 		return false
@@ -193,13 +191,13 @@ func (c *Control) refresh(ctx context.Context) error {
 // catchUp enacts what other gateways wrote to the log, and makes the files the
 // same as the log. The caller has the lock.
 func (c *Control) catchUp(log *logTransaction) error {
-	if c.position == log.head.Position {
+	if c.local.position == log.head.Position {
 		c.joined.Store(true)
 		return nil
 	}
 	p := &proposal{next: c.state.Load(), check: validateStored, log: log, received: true}
 	summary := ""
-	moved := !c.follows(log) || p.next.version != log.head.Version
+	moved := !c.local.isEarlierThan(log.head) || p.next.version != log.head.Version
 	if moved {
 		v, err := log.Load(log.head.Version)
 		if err != nil {
@@ -216,50 +214,6 @@ func (c *Control) catchUp(log *logTransaction) error {
 		c.log.Info("the shared configuration changed", "version", p.next.version, "summary", summary)
 	}
 	return err
-}
-
-// follows tells whether the files are an earlier state of the log.
-func (c *Control) follows(log *logTransaction) bool {
-	return c.position.Log == log.head.Log && c.position.Revision <= log.head.Revision
-}
-
-// copyVersions saves the versions of the log that the store lacks, and returns
-// those that the log lacks. Versions of another log are kept in a backup and then
-// replaced.
-func (c *Control) copyVersions(log *logTransaction) (surplus []int, err error) {
-	theirs, err := log.Versions()
-	if err != nil {
-		return nil, err
-	}
-	ours, err := c.store.Versions()
-	if err != nil {
-		return nil, err
-	}
-	replaced := !c.follows(log)
-	if replaced && len(ours) > 0 {
-		path, _, err := c.store.Backup(time.Now(), false)
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrSave, err)
-		}
-		c.log.Info("the versions of the shared configuration replace those of this gateway, which are kept", "backup", path)
-	}
-	for _, number := range theirs {
-		if !replaced && slices.Contains(ours, number) {
-			continue
-		}
-		v, err := log.Load(number)
-		if err != nil && number != log.head.Version {
-			c.log.Warn("a version of the shared configuration cannot be read", "version", number, "error", err)
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		if err := c.store.Save(v); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrSave, err)
-		}
-	}
-	return slices.DeleteFunc(ours, func(number int) bool { return slices.Contains(theirs, number) }), nil
 }
 
 // logTransaction is a transaction on the shared log.
@@ -317,26 +271,13 @@ func (c *Control) initialise(ctx context.Context) error {
 	if isFirst, err := log.Initialise(first); err != nil || !isFirst {
 		return err
 	}
-	numbers, err := c.store.Versions()
-	if err != nil {
+	if err := c.local.copyTo(log, first.Version); err != nil {
 		return err
-	}
-	for _, number := range numbers {
-		v, err := c.store.Load(number)
-		if err != nil && number != first.Version {
-			continue // a version that cannot be read is not copied
-		}
-		if err == nil {
-			err = log.Save(v)
-		}
-		if err != nil {
-			return err
-		}
 	}
 	if err := log.Commit(); err != nil {
 		return err
 	}
-	c.position = first.Position
+	c.local.position = first.Position
 	c.log.Info("the shared configuration was empty and begins with this gateway's", "version", first.Version)
 	return c.setHead(first)
 }
@@ -358,7 +299,7 @@ func (c *Control) begin(ctx context.Context, change Change) (log *logTransaction
 			log.end()
 			return nil, refuse(c.log, err)
 		}
-		c.newest = log.head.Newest
+		c.local.newest = log.head.Newest
 	}
 	if err := c.expect(change.IfVersions); err != nil {
 		log.end()
