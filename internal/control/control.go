@@ -42,7 +42,7 @@ type Control struct {
 	unsealed    Shared              // the same, with versions as they are stored
 	isLogSealed bool                // the versions of the shared log have been encrypted
 	values      *Values             // nil where nothing is shared
-	holds       map[string]hold     // the breakers that are held on all gateways
+	holds       holds               // the breakers that are held on all gateways
 	joined      atomic.Bool         // whether the shared configuration was ever read
 	waiting     *config.Document    // a configuration file that is not in the shared log yet
 	following   condition.Condition // whether the database of the shared log can be read
@@ -107,7 +107,7 @@ func open(store Store, doc *config.Document, current *routing.Current, log *slog
 		}
 	}
 	file := fileStateOf(doc)
-	c := &Control{local: localLog{store: store, log: log}, keys: keys, unsealed: unsealed, current: current, log: log, file: file, static: doc.Clone().Services, shared: shared}
+	c := &Control{local: localLog{store: store, log: log}, keys: keys, unsealed: unsealed, current: current, log: log, holds: holds{}, file: file, static: doc.Clone().Services, shared: shared}
 	c.setFileTerms(doc)
 	if shared != nil {
 		c.values = newValues(shared, &c.mu, log)

@@ -176,7 +176,7 @@ func (c *Control) swap(p *proposal, table *routing.Table) {
 		c.file = *p.file
 	}
 	c.warnOfFaults(table, c.current.Load())
-	applyHolds(table, c.holds)
+	c.holds.apply(table)
 	before := c.state.Swap(p.next)
 	c.current.Store(table)
 	if terms := p.next.doc.Security.TermSet(); c.termsChanged != nil && !terms.Equal(before.doc.Security.TermSet()) {
@@ -194,7 +194,7 @@ func (c *Control) Rebuild() error {
 	if err != nil {
 		return err
 	}
-	applyHolds(table, c.holds)
+	c.holds.apply(table)
 	c.current.Store(table)
 	return nil
 }

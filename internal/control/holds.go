@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -25,6 +26,10 @@ type hold struct {
 	Reason string `json:"reason,omitzero"`
 }
 
+// holds are the circuit breakers that are held on all gateways, by the names of their
+// values.
+type holds map[string]hold
+
 // HoldBreaker holds the circuit breaker of an instance on all gateways of the
 // shared configuration, or releases it.
 func (c *Control) HoldBreaker(ctx context.Context, service schema.ServiceType, instance string, mode breaker.Mode, operator, reason string) error {
@@ -34,14 +39,24 @@ func (c *Control) HoldBreaker(ctx context.Context, service schema.ServiceType, i
 	})
 }
 
-// TakeHolds is the Follower that applies held circuit breakers on this gateway.
+// TakeHolds is the Follower that applies held circuit breakers on this gateway. Values
+// calls its followers with the lock of Control.
 func (c *Control) TakeHolds(_ string, whole bool, values map[string][]byte) {
-	released := map[string]hold{}
+	released := c.holds.take(whole, values, c.log)
+	table := c.current.Load()
+	released.apply(table)
+	c.holds.apply(table)
+}
+
+// take takes values over, and returns the breakers that are not held any more. Whole says
+// that these are all values.
+func (h holds) take(whole bool, values map[string][]byte, log *slog.Logger) (released holds) {
+	released = holds{}
 	if whole {
-		for name := range c.holds {
+		for name := range h {
 			released[name] = hold{State: breaker.Auto}
 		}
-		c.holds = nil
+		clear(h)
 	}
 	for name, value := range values {
 		if !strings.HasPrefix(name, holdPrefix) {
@@ -49,39 +64,34 @@ func (c *Control) TakeHolds(_ string, whole bool, values map[string][]byte) {
 		}
 		var next hold
 		if err := json.Unmarshal(value, &next, strict()); err != nil {
-			c.log.Error("a shared circuit breaker cannot be read and stays as it is", "name", name, "error", err)
+			log.Error("a shared circuit breaker cannot be read and stays as it is", "name", name, "error", err)
 			continue
 		}
 		delete(released, name)
 		if next.State == breaker.Auto {
-			delete(c.holds, name)
+			delete(h, name)
 			released[name] = next
 			continue
 		}
-		if c.holds == nil {
-			c.holds = map[string]hold{}
-		}
-		c.holds[name] = next
+		h[name] = next
 	}
-	table := c.current.Load()
-	applyHolds(table, released)
-	applyHolds(table, c.holds)
+	return released
 }
 
-// applyHolds sets the circuit breakers of the instances that a table has. Those
+// apply sets the circuit breakers of the instances that a table has. Those
 // that are set already do not change.
-func applyHolds(table *routing.Table, holds map[string]hold) {
+func (h holds) apply(table *routing.Table) {
 	if table == nil {
 		return
 	}
-	for name, h := range holds {
+	for name, held := range h {
 		serviceName, id, _ := strings.Cut(strings.TrimPrefix(name, holdPrefix), "/")
 		service, err := schema.ParseServiceType(serviceName)
 		if err != nil {
 			continue
 		}
 		if instance := table.Service(service).Instance(id); instance != nil {
-			instance.Breaker.Force(h.State, breaker.Hold{By: h.By, Reason: h.Reason}, h.Since)
+			instance.Breaker.Force(held.State, breaker.Hold{By: held.By, Reason: held.Reason}, held.Since)
 		}
 	}
 }
