@@ -61,8 +61,8 @@ func (c *Control) Apply(ctx context.Context, change Change, edit func(*config.Do
 func (c *Control) Reset(ctx context.Context, change Change) (Result, error) {
 	return c.change(ctx, change, func(now *state) (*proposal, Result, error) {
 		doc := now.doc.Clone()
-		static := config.Document{Services: c.static}
-		doc.Services, doc.Security = static.Clone().Services, doc.Security.WithTerms(*c.fileTerms.Load())
+		static := config.Document{Services: c.file.services}
+		doc.Services, doc.Security = static.Clone().Services, doc.Security.WithTerms(*c.file.terms.Load())
 		if doc.Equal(now.doc) && now.terms == nil {
 			return nil, Result{}, nil
 		}

@@ -29,12 +29,9 @@ type Control struct {
 	// waits for a change that is being written.
 	state atomic.Pointer[state]
 
-	mu     sync.Mutex // serialises changes; requests never take it
-	file   fileState  // the configuration file as it was last applied
-	static Services   // the services of the configuration file as it was last read
-	// fileTerms are the terms of keys in the configuration file as it was last read, and
-	// termsChanged is called with those in force when they change.
-	fileTerms    atomic.Pointer[access.TermSet]
+	mu   sync.Mutex // serialises changes; requests never take it
+	file configFile
+	// termsChanged is called with the terms in force when they change.
 	termsChanged func(access.TermSet)
 
 	// The following fields are for gateways that share their configuration.
@@ -44,7 +41,6 @@ type Control struct {
 	values      *Values             // nil where nothing is shared
 	holds       holds               // the breakers that are held on all gateways
 	joined      atomic.Bool         // whether the shared configuration was ever read
-	waiting     *config.Document    // a configuration file that is not in the shared log yet
 	following   condition.Condition // whether the database of the shared log can be read
 }
 
@@ -106,9 +102,10 @@ func open(store Store, doc *config.Document, current *routing.Current, log *slog
 			log.Warn("the keys of backends are stored as plain text in the database of the shared configuration; set security.master-key to encrypt them")
 		}
 	}
-	file := fileStateOf(doc)
-	c := &Control{local: localLog{store: store, log: log}, keys: keys, unsealed: unsealed, current: current, log: log, holds: holds{}, file: file, static: doc.Clone().Services, shared: shared}
-	c.setFileTerms(doc)
+	file := appliedFileOf(doc)
+	c := &Control{local: localLog{store: store, log: log}, keys: keys, unsealed: unsealed, current: current, log: log, holds: holds{}, shared: shared}
+	c.file.applied = file
+	c.file.setRead(doc)
 	if shared != nil {
 		c.values = newValues(shared, &c.mu, log)
 	}
@@ -127,12 +124,12 @@ func open(store Store, doc *config.Document, current *routing.Current, log *slog
 	}
 	if damage != nil {
 		log.Warn("the record of the current version cannot be read; taking the newest version that can", "error", damage)
-		head.Source = c.file.source // whether the file has changed is not known; assuming that it has not loses no edit
+		head.Source = c.file.applied.source // whether the file has changed is not known; assuming that it has not loses no edit
 		head.Position = Position{}
 	}
 	isEdited := len(numbers) > 0 && !isSource(head.Source, doc)
 	if isEdited {
-		c.file = c.lastFile(head, numbers)
+		c.file.applied = lastApplied(store, head, numbers)
 	}
 	isInForce, err := c.resume(head.Version, numbers, damage == nil)
 	switch {
@@ -148,11 +145,11 @@ func open(store Store, doc *config.Document, current *routing.Current, log *slog
 
 // takeFirst makes a version of the configuration file, where no stored version can be
 // used.
-func (c *Control) takeFirst(file fileState, numbers []int) error {
+func (c *Control) takeFirst(file appliedFile, numbers []int) error {
 	if len(numbers) > 0 {
 		c.log.Warn("no stored version can be read; the configuration file becomes a new one", "version", c.local.newest+1)
 	}
-	c.file = file
+	c.file.applied = file
 	p, _, err := c.propose(c.state.Load().doc, nil, Change{Origin: FromFile, Author: system, Summary: "read from the configuration file"})
 	if err != nil {
 		return err

@@ -25,7 +25,7 @@ type proposal struct {
 	// added is next as a new version, nil where next is stored already.
 	added *Version
 	// file is the configuration file that is applied with next, nil where none is.
-	file *fileState
+	file *appliedFile
 	// log is the transaction on the shared log, nil where nothing is shared. The
 	// proposal is written to it unless it was received from it.
 	log      *logTransaction
@@ -167,13 +167,13 @@ func (c *Control) setHead(head Head) error { return c.local.setHead(head, c.head
 
 // head returns the head of the store with this version as the current one.
 func (c *Control) head(version int) Head {
-	return Head{Version: version, Newest: c.local.newest, Source: c.file.source, File: c.file.stored, Activations: c.state.Load().activations, Position: c.local.position}
+	return Head{Version: version, Newest: c.local.newest, Source: c.file.applied.source, File: c.file.applied.stored, Activations: c.state.Load().activations, Position: c.local.position}
 }
 
 // swap replaces the configuration in force by the proposal.
 func (c *Control) swap(p *proposal, table *routing.Table) {
 	if p.file != nil {
-		c.file = *p.file
+		c.file.applied = *p.file
 	}
 	c.warnOfFaults(table, c.current.Load())
 	c.holds.apply(table)

@@ -5,92 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"reflect"
 	"strings"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-
-	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/control/merge"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 )
-
-// fileState is the configuration file as it was last applied. The next edit of the file
-// is compared with it.
-type fileState struct {
-	// source identifies the services that the file gave.
-	source   string
-	services Services
-	// stored are the services as Head.File keeps them.
-	stored jsontext.Value
-}
-
-func fileStateOf(doc *config.Document) fileState {
-	services := doc.Clone().Services
-	return fileState{source: sourceOf(doc), services: services, stored: withoutDefaults(services)}
-}
-
-// lastFile returns the file as it was last applied, as far as that is known. Older
-// releases did not store it; for those it is the newest version that came from the file.
-func (c *Control) lastFile(last Head, numbers []int) fileState {
-	state := fileState{source: last.Source, stored: last.File}
-	if len(last.File) > 0 && json.Unmarshal(last.File, &state.services) == nil {
-		return state
-	}
-	state.services = config.Default().Services // the edit then adds and changes, and removes nothing
-	for i := len(numbers) - 1; i >= 0; i-- {
-		v, err := c.local.store.Load(numbers[i])
-		if err == nil && (v.Origin == FromFile || v.Origin == FromReload || v.Origin == FromReset) {
-			state.services = v.Services
-			break
-		}
-	}
-	state.stored = withoutDefaults(state.services)
-	return state
-}
-
-// withoutDefaults encodes services without the settings that have their defaults. A
-// release that changes a default then does not take that for an edit of the file.
-func withoutDefaults(services Services) jsontext.Value {
-	serviceDefaults, instanceDefaults := treeOf(config.DefaultService()), treeOf(backend.DefaultSettings())
-	tree := treeOf(services)
-	for _, value := range tree {
-		service, _ := value.(map[string]any)
-		instances, _ := service["instances"].([]any)
-		for _, instance := range instances {
-			if settings, ok := instance.(map[string]any); ok {
-				dropEqual(settings, instanceDefaults)
-			}
-		}
-		dropEqual(service, serviceDefaults)
-	}
-	data, _ := json.Marshal(tree, json.Deterministic(true)) // it came from JSON
-	return data
-}
-
-// treeOf returns settings as JSON has them. Settings can always be encoded.
-func treeOf(settings any) map[string]any {
-	data, _ := json.Marshal(settings)
-	var tree map[string]any
-	_ = json.Unmarshal(data, &tree)
-	return tree
-}
-
-// dropEqual removes the members that a tree has in common with another one.
-func dropEqual(from, defaults map[string]any) {
-	for name, value := range from {
-		inner, isGroup := value.(map[string]any)
-		innerDefaults, hasGroup := defaults[name].(map[string]any)
-		if isGroup && hasGroup {
-			dropEqual(inner, innerDefaults)
-		}
-		if reflect.DeepEqual(value, defaults[name]) || isGroup && hasGroup && len(inner) == 0 {
-			delete(from, name)
-		}
-	}
-}
 
 // Reload applies a document that was read from the configuration file again: its limits,
 // the edits of its services, and the secrets to which the configuration refers. It
@@ -99,16 +19,16 @@ func (c *Control) Reload(ctx context.Context, doc *config.Document) (changed boo
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	changed, err = c.reload(ctx, doc)
-	c.waiting = nil
+	c.file.waiting = nil
 	if errors.Is(err, ErrUnavailable) {
-		c.waiting = doc.Clone()
+		c.file.waiting = doc.Clone()
 	}
 	return changed, err
 }
 
 // reload is Reload for a caller that has the lock.
 func (c *Control) reload(ctx context.Context, doc *config.Document) (changed bool, err error) {
-	if isSource(c.file.source, doc) {
+	if c.file.isApplied(doc) {
 		return c.takeFile(nil, doc, FromReload) // only edits of the services are shared
 	}
 	log, err := c.begin(ctx, Change{})
@@ -126,12 +46,12 @@ func (c *Control) takeFile(log *logTransaction, doc *config.Document, origin str
 	next := now.doc.Clone()
 	next.Limits, next.Prices, next.Resolve = doc.Limits, doc.Prices.Clone(), doc.Resolve
 	c.takeFileTerms(now, next, doc)
-	var file *fileState
-	if !isSource(c.file.source, doc) {
-		taken := fileStateOf(doc)
+	var file *appliedFile
+	if !c.file.isApplied(doc) {
+		taken := appliedFileOf(doc)
 		file = &taken
 		if log == nil || !isSource(log.head.Source, doc) { // else another gateway has read the same file
-			next.Services = merge.Services(c.file.services, file.services, now.doc.Services)
+			next.Services = merge.Services(c.file.applied.services, file.services, now.doc.Services)
 		}
 	}
 	differences := Compare(now.doc.Services, next.Services)
@@ -145,8 +65,7 @@ func (c *Control) takeFile(log *logTransaction, doc *config.Document, origin str
 	if err := c.enact(p); err != nil {
 		return false, err
 	}
-	c.static = doc.Clone().Services
-	c.setFileTerms(doc)
+	c.file.setRead(doc)
 	if file == nil && next.Equal(now.doc) {
 		return c.reportRotated(table), nil
 	}

@@ -64,7 +64,7 @@ func (s sealedStore) Head() (Head, error) {
 	}
 	var services Services
 	if err := json.Unmarshal(head.File, &services); err != nil {
-		return head, nil //nolint:nilerr // lastFile finds out what to do about it
+		return head, nil //nolint:nilerr // lastApplied finds out what to do about it
 	}
 	services, err = services.opened(s.keys)
 	if err != nil {

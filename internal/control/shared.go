@@ -61,10 +61,10 @@ func (c *Control) resumeLog(head Head, doc *config.Document) (isWaiting bool) {
 	}
 	c.local.setPosition(head.Position)
 	c.joined.Store(true)
-	if isSource(c.file.source, doc) {
+	if c.file.isApplied(doc) {
 		return false
 	}
-	c.waiting = doc.Clone()
+	c.file.waiting = doc.Clone()
 	return true
 }
 
@@ -174,14 +174,14 @@ func (c *Control) refresh(ctx context.Context) error {
 	if err == nil {
 		err = c.sealLog(ctx)
 	}
-	if err != nil || c.waiting == nil {
+	if err != nil || c.file.waiting == nil {
 		return err
 	}
-	_, err = c.reload(ctx, c.waiting)
+	_, err = c.reload(ctx, c.file.waiting)
 	if errors.Is(err, ErrUnavailable) {
 		return err
 	}
-	c.waiting = nil
+	c.file.waiting = nil
 	if err != nil {
 		c.log.Error("the configuration file was not taken; the running configuration stays", "error", err)
 	}

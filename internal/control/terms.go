@@ -31,7 +31,7 @@ func (c *Control) DropTerms(ctx context.Context, change Change) (Result, error) 
 			return nil, Result{}, nil
 		}
 		doc := now.doc.Clone()
-		doc.Security = doc.Security.WithTerms(*c.fileTerms.Load())
+		doc.Security = doc.Security.WithTerms(*c.file.terms.Load())
 		return c.propose(doc, nil, change)
 	})
 }
@@ -62,14 +62,9 @@ func (c *Control) takeFileTerms(now *state, next, file *config.Document) {
 		next.Security = next.Security.WithTerms(terms)
 		return
 	}
-	if !terms.Equal(*c.fileTerms.Load()) {
+	if !terms.Equal(*c.file.terms.Load()) {
 		c.log.Warn("security.tenants and security.defaults of the configuration file changed and are not in force, because others were set by management; DELETE /api/config/terms ends that")
 	}
-}
-
-func (c *Control) setFileTerms(doc *config.Document) {
-	terms := doc.Security.TermSet()
-	c.fileTerms.Store(&terms)
 }
 
 // termsOf returns the terms that are in force with a version.
@@ -77,7 +72,7 @@ func (c *Control) termsOf(v *Version) access.TermSet {
 	if v.Terms != nil {
 		return *v.Terms
 	}
-	return *c.fileTerms.Load()
+	return *c.file.terms.Load()
 }
 
 // CompareVersions lists what must change in one version to get another one. A version
