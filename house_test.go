@@ -79,6 +79,7 @@ var packageOrder = []string{
 	"internal/live",
 	"internal/watch",
 	"internal/proxy",
+	"internal/control/filewatch",
 	"internal/control/merge",
 	"internal/control",
 	"internal/control/files",

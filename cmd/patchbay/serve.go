@@ -19,6 +19,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/control"
+	"github.com/patchbay-ai/patchbay/internal/control/filewatch"
 	"github.com/patchbay-ai/patchbay/internal/gateway"
 	"github.com/patchbay-ai/patchbay/internal/listen"
 	"github.com/patchbay-ai/patchbay/internal/logs"
@@ -149,7 +150,7 @@ func runGateway(flags *settingFlags, loaded *config.Loaded, log *slog.Logger, re
 	reload := func() { g.Reload(ctx, flags.loadAgain) }
 	if path != "" {
 		background.Go(func() {
-			if err := control.Watch(ctx, path, flags.seen, reload); err != nil {
+			if err := filewatch.Watch(ctx, path, flags.seen, reload); err != nil {
 				log.Warn("the configuration file is not watched; send SIGHUP after a change", "error", err)
 			}
 		})

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
-	"github.com/patchbay-ai/patchbay/internal/control"
+	"github.com/patchbay-ai/patchbay/internal/control/filewatch"
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/gateway"
 )
@@ -32,7 +32,7 @@ type settingFlags struct {
 	// extend adds what no file says, every time that one is read; it may be nil.
 	extend func(*config.Document)
 	// seen is the file as it was before it was read first.
-	seen control.Fingerprint
+	seen filewatch.Fingerprint
 }
 
 func (f *settingFlags) register(cmd *cobra.Command) {
@@ -73,7 +73,7 @@ func (f *settingFlags) path() string {
 
 // loadFirst is load for a program that goes on to watch the file.
 func (f *settingFlags) loadFirst() (*config.Loaded, error) {
-	f.seen = control.FingerprintOf(f.path())
+	f.seen = filewatch.FingerprintOf(f.path())
 	return f.load()
 }
 

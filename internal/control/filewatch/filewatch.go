@@ -1,4 +1,5 @@
-package control
+// Package filewatch decides when the content of a file has changed.
+package filewatch
 
 import (
 	"context"
