@@ -177,8 +177,8 @@ type localStore struct {
 	credentials *access.Credentials
 }
 
-// commandLine is the author of changes that are made without a gateway.
-const commandLine = "command line"
+// byCommand returns who makes a change without a gateway, and when.
+func byCommand() access.Change { return access.Change{By: "command line", At: time.Now()} }
 
 // checked returns everything that is wrong with a requested credential as one error.
 func checked(check func(report func(path, message string))) error {
@@ -200,12 +200,12 @@ func withTerms(key access.Key, terms map[string]any) (access.Key, error) {
 }
 
 func (s localStore) editKey(id string, terms map[string]any) (keyLine, error) {
-	edited, err := s.credentials.EditKey(s.ctx, id, func(before access.Issued) (access.Key, error) { return withTerms(before.Key, terms) }, false)
+	edited, err := s.credentials.Keys.Edit(s.ctx, id, func(before access.Issued) (access.Key, error) { return withTerms(before.Key, terms) }, byCommand())
 	return lineOf(&edited, time.Now()), err
 }
 
 func (s localStore) rotateKey(id string, overlap time.Duration) (text string, until time.Time, err error) {
-	text, rotated, err := s.credentials.RotateKey(s.ctx, id, overlap, time.Now(), false)
+	text, rotated, err := s.credentials.Keys.Rotate(s.ctx, id, overlap, byCommand())
 	return text, rotated.PreviousUntil, err
 }
 
@@ -214,21 +214,21 @@ func (s localStore) issueKey(id string, terms map[string]any) (issuedID, text st
 	if err != nil {
 		return "", "", err
 	}
-	text, issued, err := s.credentials.IssueKey(s.ctx, wanted, commandLine, time.Now(), false)
+	text, issued, err := s.credentials.Keys.Issue(s.ctx, access.Issued{Key: wanted}, byCommand())
 	return issued.ID, text, err
 }
 
 func (s localStore) keys() ([]keyLine, error) {
 	var lines []keyLine
 	now := time.Now()
-	for _, key := range s.credentials.Keys() {
+	for _, key := range s.credentials.Keys.List() {
 		lines = append(lines, lineOf(&key, now))
 	}
 	return lines, nil
 }
 
 func (s localStore) revokeKey(id string) (changed bool, err error) {
-	return unlessRevoked(s.credentials.RevokeKey(s.ctx, id, commandLine, time.Now(), false))
+	return unlessRevoked(s.credentials.Keys.Revoke(s.ctx, id, byCommand()))
 }
 
 func unlessRevoked(err error) (changed bool, _ error) {
@@ -242,26 +242,26 @@ func (s localStore) issueToken(wanted access.IssuedToken) (name, text string, er
 	if err := checked(wanted.Check); err != nil {
 		return "", "", err
 	}
-	text, issued, err := s.credentials.IssueToken(s.ctx, wanted, commandLine, time.Now(), false)
+	text, issued, err := s.credentials.Tokens.Issue(s.ctx, wanted, byCommand())
 	return issued.Name, text, err
 }
 
 func (s localStore) tokens() ([]tokenLine, error) {
 	var lines []tokenLine
 	now := time.Now()
-	for _, token := range s.credentials.Tokens() {
+	for _, token := range s.credentials.Tokens.List() {
 		lines = append(lines, tokenLine{token.Name, token.Role, token.ExpiresAt, token.Status(now), token.Source})
 	}
 	return lines, nil
 }
 
 func (s localStore) rotateToken(name string) (text string, err error) {
-	text, _, err = s.credentials.RotateToken(s.ctx, name, time.Now(), false)
+	text, _, err = s.credentials.Tokens.Rotate(s.ctx, name, byCommand())
 	return text, err
 }
 
 func (s localStore) revokeToken(name string) (changed bool, err error) {
-	return unlessRevoked(s.credentials.RevokeToken(s.ctx, name, commandLine, time.Now(), false))
+	return unlessRevoked(s.credentials.Tokens.Revoke(s.ctx, name, byCommand()))
 }
 
 // remoteStore asks a running gateway.

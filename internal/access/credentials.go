@@ -1,7 +1,6 @@
 package access
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -43,6 +42,9 @@ type Log interface {
 // is a copy of the shared log where gateways share their configuration. A change
 // takes effect at once. A nil Credentials has no guard and no roster.
 type Credentials struct {
+	Keys   Keys
+	Tokens Tokens
+
 	dir      *durable.Dir
 	settings Settings
 	report   *slog.Logger
@@ -59,10 +61,9 @@ type Credentials struct {
 	// origin names the shared log that the values are a copy of; it is empty for
 	// values of this gateway alone.
 	origin string
-	// values are what is stored, by name; keys and tokens are the same, decoded.
+	// values are what is stored, by name. The records of Keys and Tokens are the same,
+	// decoded, and guarded too.
 	values map[string]jsontext.Value
-	keys   map[string]Issued
-	tokens map[string]IssuedToken
 	// activities are how the keys were used, by their ids.
 	activities map[string]*activity
 	// sessionKey signs the sessions of browsers; nil before the first one.
@@ -82,8 +83,6 @@ var (
 
 const (
 	credentialsFile = "keys.json"
-	keyKind         = "key/"
-	tokenKind       = "token/"
 	keyPrefix       = "pb-"
 	tokenPrefix     = "pbt-"
 	secretBytes     = 32
@@ -106,6 +105,7 @@ func OpenCredentials(dir *durable.Dir, s Settings, report *slog.Logger) (*Creden
 // and tenants.
 func OpenCredentialsWith(dir *durable.Dir, s Settings, report *slog.Logger, newMeter func(name string, now time.Time) allowance.Meter) (*Credentials, error) {
 	c := &Credentials{dir: dir, settings: s, report: report, accounts: allowance.NewAccounts(newMeter), activities: map[string]*activity{}}
+	c.Keys, c.Tokens = newKeys(c), newTokens(c)
 	c.clearValues()
 	data, err := dir.Read(credentialsFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -132,7 +132,7 @@ func (c *Credentials) read(data []byte) error {
 	for _, key := range file.Keys {
 		value, err := json.Marshal(key, json.Deterministic(true))
 		if err == nil {
-			err = c.setValue(keyKind+key.ID, value)
+			err = c.setValue(c.Keys.storedName(key.ID), value)
 		}
 		if err != nil {
 			return err
@@ -149,7 +149,7 @@ func (c *Credentials) read(data []byte) error {
 }
 
 func (c *Credentials) clearValues() {
-	c.values, c.keys, c.tokens = map[string]jsontext.Value{}, map[string]Issued{}, map[string]IssuedToken{}
+	c.values, c.Keys.issued, c.Tokens.issued = map[string]jsontext.Value{}, map[string]Issued{}, map[string]IssuedToken{}
 	c.sessionKey = nil
 }
 
@@ -191,7 +191,7 @@ func (c *Credentials) Take(log string, whole bool, values map[string][]byte) {
 	}
 	changed := whole || c.origin != log
 	for name, value := range values {
-		if !strings.HasPrefix(name, keyKind) && !strings.HasPrefix(name, tokenKind) && !strings.HasPrefix(name, sessionKind) {
+		if !c.Keys.stores(name) && !c.Tokens.stores(name) && !strings.HasPrefix(name, sessionKind) {
 			continue
 		}
 		changed = true
@@ -236,22 +236,16 @@ func (c *Credentials) backUpOwn(theirs map[string][]byte) {
 // credential that no caller can present.
 func (c *Credentials) setValue(name string, value []byte) error {
 	c.values[name] = value
-	if id, isKey := strings.CutPrefix(name, keyKind); isKey {
-		key, err := decodeKey(id, value)
-		c.keys[id] = key
-		return err
-	}
-	if name == sessionKeyName {
-		var err error
-		c.sessionKey, err = decodeSessionKey(value)
-		return err
-	}
-	id, isToken := strings.CutPrefix(name, tokenKind)
-	if !isToken {
+	switch {
+	case c.Keys.stores(name):
+		return c.Keys.decode(name, value)
+	case c.Tokens.stores(name):
+		return c.Tokens.decode(name, value)
+	case name != sessionKeyName:
 		return fmt.Errorf("%s: %w", name, errUnreadable)
 	}
-	token, err := decodeToken(id, value)
-	c.tokens[id] = token
+	var err error
+	c.sessionKey, err = decodeSessionKey(value)
 	return err
 }
 
@@ -275,9 +269,8 @@ func (c *Credentials) Roster() *Roster { return c.roster.Load() }
 // Enforced reports whether credentials are required.
 func (c *Credentials) Enforced() bool { return c.settings.Enabled }
 
-// change runs an edit and stores the record that it returns. A dry run stores
-// nothing.
-func (c *Credentials) change(ctx context.Context, dryRun bool, edit func() (name string, record any, err error)) error {
+// change runs an edit and stores the record that it returns.
+func (c *Credentials) change(ctx context.Context, edit func() (name string, record any, err error)) error {
 	encoded := func() (string, []byte, error) {
 		name, record, err := edit()
 		if err != nil {
@@ -286,7 +279,7 @@ func (c *Credentials) change(ctx context.Context, dryRun bool, edit func() (name
 		value, err := json.Marshal(record, json.Deterministic(true))
 		return name, value, err
 	}
-	if c.log != nil && !dryRun {
+	if c.log != nil {
 		return c.log.Change(ctx, func() (string, []byte, error) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
@@ -296,7 +289,7 @@ func (c *Credentials) change(ctx context.Context, dryRun bool, edit func() (name
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	name, value, err := encoded()
-	if err != nil || dryRun {
+	if err != nil {
 		return err
 	}
 	next := maps.Clone(c.values)
@@ -362,13 +355,4 @@ func checkTenant(field, name string, report func(path, message string)) {
 	if !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
 		report(field, "must be text without control characters")
 	}
-}
-
-// sortedByCreation orders credentials by the time of their issue.
-func sortedByCreation[T any](all map[string]T, of func(T) (time.Time, string)) []T {
-	return slices.SortedFunc(maps.Values(all), func(a, b T) int {
-		aTime, aName := of(a)
-		bTime, bName := of(b)
-		return cmp.Or(aTime.Compare(bTime), strings.Compare(aName, bName))
-	})
 }

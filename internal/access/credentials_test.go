@@ -44,7 +44,7 @@ func TestIssuedKeysWorkAtOnceAndAreStoredAsHashesOnly(t *testing.T) {
 	if keys.Guard() != nil {
 		t.Error("there is a guard without a key")
 	}
-	text, issued, err := keys.IssueKey(t.Context(), access.Key{Tenant: "acme", Terms: access.Terms{Services: []schema.ServiceType{schema.Chat}}}, "ops", time.Now(), false)
+	text, issued, err := keys.Keys.Issue(t.Context(), access.Issued{Key: access.Key{Tenant: "acme", Terms: access.Terms{Services: []schema.ServiceType{schema.Chat}}}}, access.Change{By: "ops", At: time.Now()})
 	if err != nil || !strings.HasPrefix(text, "pb-") || len(text) != 3+43 || issued.ID == "" {
 		t.Fatalf("%q %+v %v", text, issued, err)
 	}
@@ -61,7 +61,7 @@ func TestIssuedKeysWorkAtOnceAndAreStoredAsHashesOnly(t *testing.T) {
 	if !lets(again, text) {
 		t.Error("a restart forgets the key")
 	}
-	if err := again.RevokeKey(t.Context(), issued.ID, "ops", time.Now(), false); err != nil {
+	if err := again.Keys.Revoke(t.Context(), issued.ID, access.Change{By: "ops", At: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	if lets(again, text) || again.Guard() == nil {
@@ -75,7 +75,7 @@ func TestIssuedKeysWorkAtOnceAndAreStoredAsHashesOnly(t *testing.T) {
 func TestKeysThatCannotBeIssuedOrRevoked(t *testing.T) {
 	keys := openKeys(t, t.TempDir(), access.Settings{Enabled: true, Keys: []access.Key{{ID: "static", KeySHA256: strings.Repeat("0a", 32)}}})
 	issue := func(id string) error {
-		_, _, err := keys.IssueKey(t.Context(), access.Key{ID: id}, "ops", time.Now(), false)
+		_, _, err := keys.Keys.Issue(t.Context(), access.Issued{Key: access.Key{ID: id}}, access.Change{By: "ops", At: time.Now()})
 		return err
 	}
 	if err := issue("a"); err != nil {
@@ -87,11 +87,11 @@ func TestKeysThatCannotBeIssuedOrRevoked(t *testing.T) {
 	}{ // one after the other
 		{"twice", issue("a"), access.ErrExists},
 		{"of the file", issue("static"), access.ErrExists},
-		{"revoke the file's", keys.RevokeKey(t.Context(), "static", "ops", time.Now(), false), nil},
-		{"revoke unknown", keys.RevokeKey(t.Context(), "nobody", "ops", time.Now(), false), access.ErrUnknown},
-		{"revoke, dry", keys.RevokeKey(t.Context(), "a", "ops", time.Now(), true), nil},
-		{"revoke", keys.RevokeKey(t.Context(), "a", "ops", time.Now(), false), nil},
-		{"revoke again", keys.RevokeKey(t.Context(), "a", "ops", time.Now(), false), access.ErrRevoked},
+		{"revoke the file's", keys.Keys.Revoke(t.Context(), "static", access.Change{By: "ops", At: time.Now()}), nil},
+		{"revoke unknown", keys.Keys.Revoke(t.Context(), "nobody", access.Change{By: "ops", At: time.Now()}), access.ErrUnknown},
+		{"revoke, dry", keys.Keys.Revoke(t.Context(), "a", access.Change{By: "ops", At: time.Now(), DryRun: true}), nil},
+		{"revoke", keys.Keys.Revoke(t.Context(), "a", access.Change{By: "ops", At: time.Now()}), nil},
+		{"revoke again", keys.Keys.Revoke(t.Context(), "a", access.Change{By: "ops", At: time.Now()}), access.ErrRevoked},
 	} {
 		if !errors.Is(step.got, step.want) {
 			t.Errorf("%s: %v, want %v", step.name, step.got, step.want)

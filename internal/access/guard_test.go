@@ -109,11 +109,11 @@ func TestKeysAndTokensAreGoodUntilTheyExpire(t *testing.T) {
 	const expiry = "2030-01-01T00:00:00Z"
 	end, _ := time.Parse(time.RFC3339, expiry)
 	c := openKeys(t, t.TempDir(), access.Settings{Enabled: true})
-	key, issued, err := c.IssueKey(t.Context(), access.Key{Terms: access.Terms{ExpiresAt: expiry}}, "ops", time.Now(), false)
+	key, issued, err := c.Keys.Issue(t.Context(), access.Issued{Key: access.Key{Terms: access.Terms{ExpiresAt: expiry}}}, access.Change{By: "ops", At: time.Now()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	token, issuedToken, err := c.IssueToken(t.Context(), access.IssuedToken{Token: access.Token{Role: access.Admin}, ExpiresAt: expiry}, "ops", time.Now(), false)
+	token, issuedToken, err := c.Tokens.Issue(t.Context(), access.IssuedToken{Token: access.Token{Role: access.Admin}, ExpiresAt: expiry}, access.Change{By: "ops", At: time.Now()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestKeysAndTokensAreGoodUntilTheyExpire(t *testing.T) {
 // A key in the file and a key that was issued are two, not none.
 func TestKeysOfTheFileAndIssuedOnesAreBothAskedFor(t *testing.T) {
 	c := openKeys(t, t.TempDir(), access.Settings{Enabled: true, Keys: []access.Key{{ID: "file", KeySHA256: access.HashOf("from-file")}}})
-	text, _, err := c.IssueKey(t.Context(), access.Key{}, "ops", time.Now(), false)
+	text, _, err := c.Keys.Issue(t.Context(), access.Issued{}, access.Change{By: "ops", At: time.Now()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func TestRosterKnowsWhetherItHasAnAdministrator(t *testing.T) {
 	} {
 		c := openKeys(t, t.TempDir(), access.Settings{Enabled: true, Tokens: test.tokens})
 		if test.issued.Role != 0 {
-			if _, _, err := c.IssueToken(t.Context(), test.issued, "ops", now, false); err != nil {
+			if _, _, err := c.Tokens.Issue(t.Context(), test.issued, access.Change{By: "ops", At: now}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -2,10 +2,7 @@ package access
 
 import (
 	"errors"
-	"fmt"
 	"time"
-
-	"github.com/go-json-experiment/json"
 )
 
 // Where a credential comes from.
@@ -69,50 +66,22 @@ func (l Life) status(hash, expiresAt string, now time.Time) string {
 	return "ACTIVE"
 }
 
-// decodeKey reads a stored key. One that cannot be read is returned with its id
-// alone, which no caller can present.
-func decodeKey(id string, value []byte) (Issued, error) {
-	var key Issued
-	err := json.Unmarshal(value, &key, json.RejectUnknownMembers(true))
-	if err == nil {
-		err = problemsOf(Settings{Keys: []Key{key.Key}})
+func (i *Issued) parts() parts      { return parts{&i.ID, &i.KeySHA256, &i.Life} }
+func (i *IssuedToken) parts() parts { return parts{&i.Name, &i.TokenSHA256, &i.Life} }
+
+func (i *Issued) checkStored(report func(path, message string)) {
+	Settings{Keys: []Key{i.Key}}.Check(report)
+	if i.PreviousSHA256 != "" {
+		checkHash(i.PreviousSHA256, "previousSha256", report)
 	}
-	if err == nil && key.PreviousSHA256 != "" {
-		err = problemsWith(func(report func(path, message string)) { checkHash(key.PreviousSHA256, "previousSha256", report) })
-	}
-	if err == nil && key.ID != id {
-		err = fmt.Errorf("the record of %s is called %s", id, key.ID)
-	}
-	if err != nil {
-		return Issued{Key: Key{ID: id}, Life: Life{Source: FromIssue}}, fmt.Errorf("key %s: %w", id, err)
-	}
-	key.Source = FromIssue
-	return key, nil
 }
 
-// decodeToken is decodeKey for tokens.
-func decodeToken(name string, value []byte) (IssuedToken, error) {
-	var token IssuedToken
-	err := json.Unmarshal(value, &token, json.RejectUnknownMembers(true))
-	if err == nil {
-		err = problemsOf(Settings{Tokens: []Token{token.Token}})
-	}
-	if err == nil {
-		err = problemsWith(func(report func(path, message string)) { checkExpiry("", token.ExpiresAt, report) })
-	}
-	if err == nil && token.Name != name {
-		err = fmt.Errorf("the record of %s is called %s", name, token.Name)
-	}
-	if err != nil {
-		return IssuedToken{Token: Token{Name: name}, Life: Life{Source: FromIssue}}, fmt.Errorf("token %s: %w", name, err)
-	}
-	token.Source = FromIssue
-	return token, nil
+func (i *IssuedToken) checkStored(report func(path, message string)) {
+	Settings{Tokens: []Token{i.Token}}.Check(report)
+	checkExpiry("", i.ExpiresAt, report)
 }
 
-func problemsOf(s Settings) error { return problemsWith(s.Check) }
-
-func problemsWith(check func(report func(path, message string))) error {
+func problemsOf(check func(report func(path, message string))) error {
 	var errs []error
 	check(func(path, message string) { errs = append(errs, errors.New(path+" "+message)) })
 	return errors.Join(errs...)

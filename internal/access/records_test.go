@@ -91,22 +91,22 @@ func TestKeysOfTheFileAreListedWithTheirState(t *testing.T) {
 	}
 	states := func(c *access.Credentials) string {
 		var all []string
-		for _, key := range c.Keys() {
+		for _, key := range c.Keys.List() {
 			all = append(all, key.ID+" "+key.Source+" "+key.Status(time.Now()))
 		}
 		return strings.Join(all, ", ")
 	}
 	c := openKeys(t, path, settings("one"))
-	if _, _, err := c.IssueKey(t.Context(), access.Key{ID: "issued"}, "ops", time.Now(), false); err != nil {
+	if _, _, err := c.Keys.Issue(t.Context(), access.Issued{Key: access.Key{ID: "issued"}}, access.Change{By: "ops", At: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	if got := states(c); got != "file config ACTIVE, issued issued ACTIVE" {
 		t.Errorf("keys %s", got)
 	}
-	if err := c.RevokeKey(t.Context(), "file", "ops", time.Now(), false); err != nil {
+	if err := c.Keys.Revoke(t.Context(), "file", access.Change{By: "ops", At: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.RevokeKey(t.Context(), "file", "ops", time.Now(), false); !errors.Is(err, access.ErrRevoked) {
+	if err := c.Keys.Revoke(t.Context(), "file", access.Change{By: "ops", At: time.Now()}); !errors.Is(err, access.ErrRevoked) {
 		t.Errorf("revoked again: %v", err)
 	}
 	if got := states(c); got != "file config REVOKED, issued issued ACTIVE" {
@@ -116,7 +116,7 @@ func TestKeysOfTheFileAreListedWithTheirState(t *testing.T) {
 	if got := states(renewed); got != "file config ACTIVE, issued issued ACTIVE" || !lets(renewed, "two") {
 		t.Errorf("keys after the file's was replaced %s", got)
 	}
-	if err := renewed.RevokeKey(t.Context(), "file", "ops", time.Now(), false); err != nil || lets(renewed, "two") {
+	if err := renewed.Keys.Revoke(t.Context(), "file", access.Change{By: "ops", At: time.Now()}); err != nil || lets(renewed, "two") {
 		t.Errorf("the key that took its place cannot be revoked: %v", err)
 	}
 	removed := openKeys(t, path, access.Settings{Enabled: true})
@@ -128,11 +128,16 @@ func TestKeysOfTheFileAreListedWithTheirState(t *testing.T) {
 func TestTokensThatCannotBeChanged(t *testing.T) {
 	log := &fakeLog{values: map[string][]byte{"token/new": []byte(`{"name":"new","limit":1}`)}}
 	c := log.join(openKeys(t, t.TempDir(), access.Settings{Enabled: true}))
-	if _, _, err := c.IssueToken(t.Context(), access.IssuedToken{Token: access.Token{Name: "t", Role: access.Viewer}}, "ops", time.Now(), false); err != nil {
+	if _, _, err := c.Tokens.Issue(t.Context(), access.IssuedToken{Token: access.Token{Name: "t", Role: access.Viewer}}, access.Change{By: "ops", At: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
-	rotate := func(name string) error { _, _, err := c.RotateToken(t.Context(), name, time.Now(), false); return err }
-	revoke := func(name string) error { return c.RevokeToken(t.Context(), name, "ops", time.Now(), false) }
+	rotate := func(name string) error {
+		_, _, err := c.Tokens.Rotate(t.Context(), name, access.Change{At: time.Now()})
+		return err
+	}
+	revoke := func(name string) error {
+		return c.Tokens.Revoke(t.Context(), name, access.Change{By: "ops", At: time.Now()})
+	}
 	unreadable := func(err error) bool {
 		return err != nil && strings.HasSuffix(err.Error(), "was written by another release and cannot be read")
 	}

@@ -64,7 +64,7 @@ func (c *Credentials) BeginSession(ctx context.Context, h http.Header, now time.
 		return "", end, ErrNoToken
 	}
 	if c.Roster().sessionKey == nil {
-		err := c.change(ctx, false, func() (string, any, error) {
+		err := c.change(ctx, func() (string, any, error) {
 			if c.sessionKey != nil {
 				return "", nil, errKeyExists
 			}

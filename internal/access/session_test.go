@@ -17,7 +17,7 @@ func TestSessionsAreGoodWhileTheirTokenIs(t *testing.T) {
 	path := t.TempDir()
 	one, two := log.join(openKeys(t, t.TempDir(), secured)), log.join(openKeys(t, path, secured))
 	now := time.Now()
-	token, issued, err := one.IssueToken(t.Context(), access.IssuedToken{Token: access.Token{Name: "t", Role: access.Operator}}, "ops", now, false)
+	token, issued, err := one.Tokens.Issue(t.Context(), access.IssuedToken{Token: access.Token{Name: "t", Role: access.Operator}}, access.Change{By: "ops", At: now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func TestSessionsAreGoodWhileTheirTokenIs(t *testing.T) {
 	if stranger := openKeys(t, t.TempDir(), secured); role(stranger, ofFile, now) != 0 {
 		t.Error("a gateway with the same token and another key knows the session")
 	}
-	if err := two.RevokeToken(t.Context(), issued.Name, "ops", now, false); err != nil {
+	if err := two.Tokens.Revoke(t.Context(), issued.Name, access.Change{By: "ops", At: now}); err != nil {
 		t.Fatal(err)
 	}
 	if role(one, session, now) != 0 || role(two, session, now) != 0 {
@@ -63,7 +63,7 @@ func TestSessionsEndWithTheirToken(t *testing.T) {
 	c := openKeys(t, t.TempDir(), access.Settings{Enabled: true})
 	now := time.Now()
 	expiry := now.Add(time.Hour).Truncate(time.Second)
-	token, _, err := c.IssueToken(t.Context(), access.IssuedToken{Token: access.Token{Name: "t", Role: access.Admin}, ExpiresAt: expiry.Format(time.RFC3339)}, "ops", now, false)
+	token, _, err := c.Tokens.Issue(t.Context(), access.IssuedToken{Token: access.Token{Name: "t", Role: access.Admin}, ExpiresAt: expiry.Format(time.RFC3339)}, access.Change{By: "ops", At: now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestSessionsEndWithTheirToken(t *testing.T) {
 	if _, known := c.Roster().Session(session, expiry.Add(time.Second)); known {
 		t.Error("the token has expired and its session has not")
 	}
-	rotated, _, err := c.RotateToken(t.Context(), "t", now, false)
+	rotated, _, err := c.Tokens.Rotate(t.Context(), "t", access.Change{At: now})
 	if err != nil || rotated == token {
 		t.Fatal(err)
 	}

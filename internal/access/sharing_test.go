@@ -50,11 +50,11 @@ func TestSharedCredentialsAreTheSameEverywhere(t *testing.T) {
 	secured := access.Settings{Enabled: true}
 	path := t.TempDir()
 	one, two := log.join(openKeys(t, t.TempDir(), secured)), log.join(openKeys(t, path, secured))
-	key, issued, err := one.IssueKey(t.Context(), access.Key{}, "ops", time.Now(), false)
+	key, issued, err := one.Keys.Issue(t.Context(), access.Issued{}, access.Change{By: "ops", At: time.Now()})
 	if err != nil || !lets(two, key) || lets(two, "wrong") {
 		t.Fatalf("%v: the key of one gateway is not that of the other", err)
 	}
-	token, _, err := two.IssueToken(t.Context(), access.IssuedToken{Token: access.Token{Name: "t", Role: access.Admin}}, "ops", time.Now(), false)
+	token, _, err := two.Tokens.Issue(t.Context(), access.IssuedToken{Token: access.Token{Name: "t", Role: access.Admin}}, access.Change{By: "ops", At: time.Now()})
 	if err != nil || roleOf(one, token) != access.Admin {
 		t.Error("the token of one gateway is not that of the other")
 	}
@@ -65,7 +65,7 @@ func TestSharedCredentialsAreTheSameEverywhere(t *testing.T) {
 
 	// Without the log the last known state is in force and cannot be changed.
 	log.away = errors.New("away")
-	if err := two.RevokeKey(t.Context(), issued.ID, "ops", time.Now(), false); !errors.Is(err, log.away) {
+	if err := two.Keys.Revoke(t.Context(), issued.ID, access.Change{By: "ops", At: time.Now()}); !errors.Is(err, log.away) {
 		t.Errorf("a change without the log: %v", err)
 	}
 	restarted := openKeys(t, path, secured)
@@ -79,7 +79,7 @@ func TestSharedCredentialsAreTheSameEverywhere(t *testing.T) {
 		t.Error("a gateway that never read the log believes that it knows who may be let in")
 	}
 	log.away = nil
-	if err := one.RevokeKey(t.Context(), issued.ID, "ops", time.Now(), false); err != nil || lets(two, key) || two.Guard() == nil {
+	if err := one.Keys.Revoke(t.Context(), issued.ID, access.Change{By: "ops", At: time.Now()}); err != nil || lets(two, key) || two.Guard() == nil {
 		t.Error("the key is revoked on one gateway and good on the other")
 	}
 }
@@ -89,13 +89,13 @@ func TestKeysOfAGatewayThatJoinsAreKeptAside(t *testing.T) {
 	secured := access.Settings{Enabled: true}
 	log := &fakeLog{values: map[string][]byte{}}
 	first := log.join(openKeys(t, t.TempDir(), secured))
-	shared, _, err := first.IssueKey(t.Context(), access.Key{ID: "shared"}, "ops", time.Now(), false)
+	shared, _, err := first.Keys.Issue(t.Context(), access.Issued{Key: access.Key{ID: "shared"}}, access.Change{By: "ops", At: time.Now()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	path := t.TempDir()
 	late := openKeys(t, path, secured)
-	own, _, err := late.IssueKey(t.Context(), access.Key{ID: "own"}, "ops", time.Now(), false)
+	own, _, err := late.Keys.Issue(t.Context(), access.Issued{Key: access.Key{ID: "own"}}, access.Change{By: "ops", At: time.Now()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,8 +118,8 @@ func TestRecordsThatCannotBeReadAreRefused(t *testing.T) {
 	log := &fakeLog{values: map[string][]byte{"key/new": []byte(`{"id":"new","keySha256":"` + access.HashOf("secret") + `","limit":1}`)}}
 	path := t.TempDir()
 	c := log.join(openKeys(t, path, access.Settings{Enabled: true}))
-	if c.Guard() == nil || lets(c, "secret") || c.Keys()[0].Status(time.Now()) != "UNREADABLE" {
-		t.Errorf("%+v", c.Keys())
+	if c.Guard() == nil || lets(c, "secret") || c.Keys.List()[0].Status(time.Now()) != "UNREADABLE" {
+		t.Errorf("%+v", c.Keys.List())
 	}
 	again := openKeys(t, path, access.Settings{Enabled: true})
 	if again.Guard() == nil || lets(again, "secret") {

@@ -24,39 +24,39 @@ func TestTokensAreIssuedRotatedAndRevokedAtOnce(t *testing.T) {
 	secured := access.Settings{Enabled: true, Tokens: []access.Token{{Name: "file", Role: access.Admin, TokenSHA256: access.HashOf("from-file")}}}
 	c := openKeys(t, path, secured)
 	wanted := access.IssuedToken{Token: access.Token{Name: "ops", Role: access.Operator}}
-	first, issued, err := c.IssueToken(t.Context(), wanted, "file", time.Now(), false)
+	first, issued, err := c.Tokens.Issue(t.Context(), wanted, access.Change{By: "file", At: time.Now()})
 	if err != nil || !strings.HasPrefix(first, "pbt-") || issued.CreatedBy != "file" || roleOf(c, first) != access.Operator {
 		t.Fatalf("%q %+v %v", first, issued, err)
 	}
-	if _, _, err := c.IssueToken(t.Context(), wanted, "file", time.Now(), false); !errors.Is(err, access.ErrExists) {
+	if _, _, err := c.Tokens.Issue(t.Context(), wanted, access.Change{By: "file", At: time.Now()}); !errors.Is(err, access.ErrExists) {
 		t.Errorf("the name twice: %v", err)
 	}
-	second, _, err := c.RotateToken(t.Context(), "ops", time.Now(), false)
+	second, _, err := c.Tokens.Rotate(t.Context(), "ops", access.Change{At: time.Now()})
 	if err != nil || roleOf(c, first) != 0 || roleOf(c, second) != access.Operator {
 		t.Errorf("rotated: %v, the old one has the role %q, the new one %q", err, roleOf(c, first), roleOf(c, second))
 	}
-	if text, _, err := c.RotateToken(t.Context(), "ops", time.Now(), true); text != "" || err != nil || roleOf(c, second) == 0 {
+	if text, _, err := c.Tokens.Rotate(t.Context(), "ops", access.Change{At: time.Now(), DryRun: true}); text != "" || err != nil || roleOf(c, second) == 0 {
 		t.Errorf("a dry run: %q %v", text, err)
 	}
-	if _, _, err := c.RotateToken(t.Context(), "file", time.Now(), false); !errors.Is(err, access.ErrStatic) {
+	if _, _, err := c.Tokens.Rotate(t.Context(), "file", access.Change{At: time.Now()}); !errors.Is(err, access.ErrStatic) {
 		t.Errorf("rotate the file's: %v", err)
 	}
 	expired := access.IssuedToken{Token: access.Token{Name: "old", Role: access.Admin}, ExpiresAt: "2001-01-01T00:00:00Z"}
-	if text, _, err := c.IssueToken(t.Context(), expired, "file", time.Now(), false); err != nil || roleOf(c, text) != 0 {
+	if text, _, err := c.Tokens.Issue(t.Context(), expired, access.Change{By: "file", At: time.Now()}); err != nil || roleOf(c, text) != 0 {
 		t.Errorf("an expired token is good: %v", err)
 	}
 	// The token of the file is revoked as well, and stays so after a restart.
-	if err := c.RevokeToken(t.Context(), "file", "ops", time.Now(), false); err != nil || roleOf(c, "from-file") != 0 {
+	if err := c.Tokens.Revoke(t.Context(), "file", access.Change{By: "ops", At: time.Now()}); err != nil || roleOf(c, "from-file") != 0 {
 		t.Errorf("the token of the file: %v", err)
 	}
 	again := openKeys(t, path, secured)
 	if roleOf(again, "from-file") != 0 || roleOf(again, second) != access.Operator {
 		t.Error("a restart brings back what was revoked, or forgets what was issued")
 	}
-	if err := again.RevokeToken(t.Context(), "file", "ops", time.Now(), false); !errors.Is(err, access.ErrRevoked) {
+	if err := again.Tokens.Revoke(t.Context(), "file", access.Change{By: "ops", At: time.Now()}); !errors.Is(err, access.ErrRevoked) {
 		t.Errorf("revoke again: %v", err)
 	}
-	if got := again.Tokens(); len(got) != 3 || got[0].Status(time.Now()) != "REVOKED" || got[0].Source != access.FromFile {
+	if got := again.Tokens.List(); len(got) != 3 || got[0].Status(time.Now()) != "REVOKED" || got[0].Source != access.FromFile {
 		t.Errorf("%+v", got)
 	}
 	// A new text under the same name, in the file, is another token.
@@ -110,7 +110,7 @@ func TestKeysOfEarlierReleases(t *testing.T) {
 	if !lets(c, "secret") || lets(c, "other") {
 		t.Error("the key is not in force")
 	}
-	if err := c.RevokeKey(t.Context(), "a", "ops", time.Now(), false); err != nil {
+	if err := c.Keys.Revoke(t.Context(), "a", access.Change{By: "ops", At: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	if again := openKeys(t, path, access.Settings{Enabled: true}); lets(again, "secret") {

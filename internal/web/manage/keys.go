@@ -49,7 +49,7 @@ type keyLimits struct {
 func (a *API) Keys(q *Request) (Reply, error) {
 	now := time.Now()
 	views := []keyView{}
-	for _, key := range a.options.Credentials.Keys() {
+	for _, key := range a.options.Credentials.Keys.List() {
 		view := viewKey(key, now)
 		view.LastUsedAt, view.CallsToday = a.options.Credentials.Activity(key.ID, now)
 		views = append(views, view)
@@ -117,7 +117,7 @@ func (a *API) IssueKey(q *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	text, issued, err := a.options.Credentials.IssueKey(q.Context(), wanted, q.change.Author, now, dryRun)
+	text, issued, err := a.options.Credentials.Keys.Issue(q.Context(), access.Issued{Key: wanted}, q.changeAt(now))
 	if err != nil {
 		return Reply{}, err
 	}
@@ -171,7 +171,7 @@ func checkEnd(expiresAt string, now time.Time, report func(path, message string)
 // EditKey answers PUT /api/auth/keys/{id}.
 func (a *API) EditKey(q *Request) (Reply, error) {
 	now, dryRun := time.Now(), q.change.DryRun
-	edited, err := a.options.Credentials.EditKey(q.Context(), q.PathValue("id"), func(before access.Issued) (access.Key, error) {
+	edited, err := a.options.Credentials.Keys.Edit(q.Context(), q.PathValue("id"), func(before access.Issued) (access.Key, error) {
 		wanted := termsOf(&before)
 		if _, err := config.DecodeJSON(q.body, &wanted); err != nil {
 			return access.Key{}, err
@@ -181,7 +181,7 @@ func (a *API) EditKey(q *Request) (Reply, error) {
 			now = time.Time{} // what is not changed may be in the past
 		}
 		return key, checkKey(&key, now)
-	}, dryRun)
+	}, q.changeAt(now))
 	if err != nil {
 		return Reply{}, err
 	}
@@ -216,7 +216,7 @@ func (a *API) RotateKey(q *Request) (Reply, error) {
 	if wanted.Overlap.Std() > mostOverlap || wanted.Overlap < 0 {
 		return Reply{}, invalidField("overlap", "want a time from 0 to 90 days (2160h)")
 	}
-	text, rotated, err := a.options.Credentials.RotateKey(q.Context(), q.PathValue("id"), wanted.Overlap.Std(), now, dryRun)
+	text, rotated, err := a.options.Credentials.Keys.Rotate(q.Context(), q.PathValue("id"), wanted.Overlap.Std(), q.changeAt(now))
 	if err != nil {
 		return Reply{}, err
 	}
@@ -238,7 +238,7 @@ func (a *API) RotateKey(q *Request) (Reply, error) {
 // RevokeKey answers DELETE /api/auth/keys/{id}.
 func (a *API) RevokeKey(q *Request) (Reply, error) {
 	id, dryRun := q.PathValue("id"), q.change.DryRun
-	err := a.options.Credentials.RevokeKey(q.Context(), id, q.change.Author, time.Now(), dryRun)
+	err := a.options.Credentials.Keys.Revoke(q.Context(), id, q.changeAt(time.Now()))
 	already := errors.Is(err, access.ErrRevoked)
 	if err != nil && !already {
 		return Reply{}, err

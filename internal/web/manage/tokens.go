@@ -38,7 +38,7 @@ func viewToken(token access.IssuedToken, now time.Time) tokenView {
 func (a *API) Tokens(q *Request) (Reply, error) {
 	now := time.Now()
 	views := []tokenView{}
-	for _, token := range a.options.Credentials.Tokens() {
+	for _, token := range a.options.Credentials.Tokens.List() {
 		views = append(views, viewToken(token, now))
 	}
 	data, err := list(q, views)
@@ -72,7 +72,7 @@ func (a *API) IssueToken(q *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	text, issued, err := a.options.Credentials.IssueToken(q.Context(), wanted, q.change.Author, now, dryRun)
+	text, issued, err := a.options.Credentials.Tokens.Issue(q.Context(), wanted, q.changeAt(now))
 	if err != nil {
 		return Reply{}, err
 	}
@@ -106,7 +106,7 @@ func (a *API) RotateToken(q *Request) (Reply, error) {
 	if err := a.refuseWhileOpen(); err != nil {
 		return Reply{}, err
 	}
-	text, rotated, err := a.options.Credentials.RotateToken(q.Context(), q.PathValue("name"), now, dryRun)
+	text, rotated, err := a.options.Credentials.Tokens.Rotate(q.Context(), q.PathValue("name"), q.changeAt(now))
 	if err != nil {
 		return Reply{}, err
 	}
@@ -125,7 +125,7 @@ func (a *API) RotateToken(q *Request) (Reply, error) {
 // RevokeToken answers DELETE /api/auth/tokens/{name}.
 func (a *API) RevokeToken(q *Request) (Reply, error) {
 	name, dryRun := q.PathValue("name"), q.change.DryRun
-	err := a.options.Credentials.RevokeToken(q.Context(), name, q.change.Author, time.Now(), dryRun)
+	err := a.options.Credentials.Tokens.Revoke(q.Context(), name, q.changeAt(time.Now()))
 	already := errors.Is(err, access.ErrRevoked)
 	if err != nil && !already {
 		return Reply{}, err

@@ -1,0 +1,244 @@
+package access
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+)
+
+// Change says who changes a credential, and when.
+type Change struct {
+	By string
+	At time.Time
+	// DryRun says that the change is checked, and not made.
+	DryRun bool
+}
+
+func (c Change) at() time.Time { return c.At.UTC().Truncate(time.Second) }
+
+// kind is one kind of credentials, keys or tokens: those of the configuration file, and
+// the records of those that were issued, rotated or revoked while the gateway ran.
+type kind[T any, P record[T]] struct {
+	owner  *Credentials
+	word   string // "key" or "token", in stored names, generated names and errors
+	prefix string // of the texts
+	static []T    // those of the configuration file
+	issued map[string]T
+}
+
+// record is a credential, as it is stored.
+type record[T any] interface {
+	*T
+	parts() parts
+	// checkStored reports what is wrong with a record that was read.
+	checkStored(report func(path, message string))
+}
+
+// parts are what the records of every kind have.
+type parts struct {
+	name, hash *string
+	life       *Life
+}
+
+// List returns the credentials of the configuration file, and then those that were
+// issued, in that order.
+func (k *kind[T, P]) List() []T {
+	k.owner.mu.Lock()
+	defer k.owner.mu.Unlock()
+	all := slices.Clone(k.static)
+	for i := range all {
+		P(&all[i]).parts().life.RevokedAt = k.revocation(&all[i])
+	}
+	byCreation := func(a, b T) int {
+		one, other := P(&a).parts(), P(&b).parts()
+		return cmp.Or(one.life.CreatedAt.Compare(other.life.CreatedAt), strings.Compare(*one.name, *other.name))
+	}
+	for _, issued := range slices.SortedFunc(maps.Values(k.issued), byCreation) {
+		if p := P(&issued).parts(); !p.life.Static || k.ofFile(*p.name) == nil {
+			all = append(all, issued)
+		}
+	}
+	return all
+}
+
+// ofFile returns a credential of the configuration file, nil where it has none of that
+// name.
+func (k *kind[T, P]) ofFile(name string) *T {
+	n := slices.IndexFunc(k.static, func(static T) bool { return *P(&static).parts().name == name })
+	if n < 0 {
+		return nil
+	}
+	return &k.static[n]
+}
+
+// revocation returns when a credential of the configuration file was revoked; zero means
+// that it was not, or that the file has another text for it since.
+func (k *kind[T, P]) revocation(static *T) time.Time {
+	p := P(static).parts()
+	found := k.issued[*p.name]
+	if of := P(&found).parts(); of.life.Static && *of.hash == *p.hash {
+		return of.life.RevokedAt
+	}
+	return time.Time{}
+}
+
+// Issue makes a credential as wanted, and returns its text, which is kept nowhere. One
+// without a name gets one. The name of a revoked credential may be used again. A dry run
+// returns no text.
+func (k *kind[T, P]) Issue(ctx context.Context, wanted T, change Change) (text string, issued T, err error) {
+	p := P(&wanted).parts()
+	if *p.name == "" {
+		*p.name = generatedName(k.word + "-")
+	}
+	text, *p.hash = newSecret(k.prefix)
+	*p.life = Life{CreatedAt: change.at(), CreatedBy: change.By, Source: FromIssue}
+	issued, err = k.store(ctx, change, func() (T, error) {
+		before, taken := k.issued[*p.name]
+		life := P(&before).parts().life
+		if k.ofFile(*p.name) != nil || taken && (life.Static || life.RevokedAt.IsZero()) {
+			return wanted, k.refusal(*p.name, ErrExists)
+		}
+		return wanted, nil
+	})
+	if err != nil || change.DryRun {
+		text = ""
+	}
+	return text, issued, err
+}
+
+// Revoke makes a credential useless, also one of the configuration file.
+func (k *kind[T, P]) Revoke(ctx context.Context, name string, change Change) error {
+	_, err := k.store(ctx, change, func() (T, error) {
+		static := k.ofFile(name)
+		if static == nil {
+			found, err := k.changeable(name)
+			P(&found).parts().life.RevokedAt = change.at()
+			return found, err
+		}
+		if !k.revocation(static).IsZero() {
+			return *static, k.refusal(name, ErrRevoked)
+		}
+		revoked := *static
+		*P(&revoked).parts().life = Life{CreatedAt: change.at(), CreatedBy: change.By, RevokedAt: change.at(), Static: true}
+		return revoked, nil
+	})
+	return err
+}
+
+// rotate gives a credential that was issued a new text, which it returns. Before that,
+// keep gets the record with the old one.
+func (k *kind[T, P]) rotate(ctx context.Context, name string, change Change, keep func(*T)) (text string, rotated T, err error) {
+	text, hash := newSecret(k.prefix)
+	rotated, err = k.edit(ctx, name, change, func(found *T) error {
+		keep(found)
+		p := P(found).parts()
+		*p.hash, p.life.RotatedAt = hash, change.at()
+		return nil
+	})
+	if err != nil || change.DryRun {
+		text = ""
+	}
+	return text, rotated, err
+}
+
+// edit changes the record of a credential that was issued.
+func (k *kind[T, P]) edit(ctx context.Context, name string, change Change, edit func(*T) error) (edited T, err error) {
+	return k.store(ctx, change, func() (T, error) {
+		if found := k.issued[name]; P(&found).parts().life.Static || k.ofFile(name) != nil {
+			return found, k.refusal(name, ErrStatic)
+		}
+		found, err := k.changeable(name)
+		if err == nil {
+			err = edit(&found)
+		}
+		return found, err
+	})
+}
+
+// changeable returns a credential that was issued and can be changed.
+func (k *kind[T, P]) changeable(name string) (T, error) {
+	found, known := k.issued[name]
+	p := P(&found).parts()
+	switch {
+	case !known:
+		return found, k.refusal(name, ErrUnknown)
+	case *p.hash == "":
+		return found, k.refusal(name, errUnreadable)
+	case !p.life.RevokedAt.IsZero():
+		return found, k.refusal(name, ErrRevoked)
+	}
+	return found, nil
+}
+
+func (k *kind[T, P]) refusal(name string, why error) error {
+	return fmt.Errorf("the %s %s %w", k.word, name, why)
+}
+
+// store runs an edit and stores the record that it returns. A dry run stores nothing.
+func (k *kind[T, P]) store(ctx context.Context, change Change, edit func() (T, error)) (stored T, err error) {
+	if change.DryRun {
+		k.owner.mu.Lock()
+		defer k.owner.mu.Unlock()
+		return edit()
+	}
+	err = k.owner.change(ctx, func() (string, any, error) {
+		stored, err = edit()
+		return k.storedName(*P(&stored).parts().name), stored, err
+	})
+	return stored, err
+}
+
+// storedName returns the name of the value in which a credential is stored.
+func (k *kind[T, P]) storedName(name string) string { return k.word + "/" + name }
+
+// stores reports whether a value is that of a credential of this kind.
+func (k *kind[T, P]) stores(value string) bool { return strings.HasPrefix(value, k.storedName("")) }
+
+// decode reads the value of a credential into its record. One that cannot be read becomes a
+// record that has a name alone, which no caller can present.
+func (k *kind[T, P]) decode(stored string, value []byte) error {
+	name := strings.TrimPrefix(stored, k.storedName(""))
+	var read T
+	p := P(&read).parts()
+	err := json.Unmarshal(value, &read, json.RejectUnknownMembers(true))
+	if err == nil {
+		err = problemsOf(P(&read).checkStored)
+	}
+	if err == nil && *p.name != name {
+		err = fmt.Errorf("the record of %s is called %s", name, *p.name)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s %s: %w", k.word, name, err)
+		read = *new(T)
+		*p.name = name
+	}
+	p.life.Source = FromIssue
+	k.issued[name] = read
+	return err
+}
+
+// inForce returns the credentials that are not revoked, those of the configuration file
+// last.
+func (k *kind[T, P]) inForce() []T {
+	var all []T
+	revoked := map[string]bool{}
+	for _, issued := range k.issued {
+		if p := P(&issued).parts(); p.life.RevokedAt.IsZero() {
+			all = append(all, issued)
+		} else {
+			revoked[*p.hash] = true
+		}
+	}
+	for _, static := range k.static {
+		if !revoked[*P(&static).parts().hash] {
+			all = append(all, static)
+		}
+	}
+	return all
+}
