@@ -200,7 +200,7 @@ func withTerms(key access.Key, terms map[string]any) (access.Key, error) {
 }
 
 func (s localStore) editKey(id string, terms map[string]any) (keyLine, error) {
-	edited, err := s.credentials.Keys.Edit(s.ctx, id, func(before access.Issued) (access.Key, error) { return withTerms(before.Key, terms) }, byCommand())
+	edited, err := s.credentials.Keys.Edit(s.ctx, id, func(before access.IssuedKey) (access.Key, error) { return withTerms(before.Key, terms) }, byCommand())
 	return lineOf(&edited, time.Now()), err
 }
 
@@ -214,7 +214,7 @@ func (s localStore) issueKey(id string, terms map[string]any) (issuedID, text st
 	if err != nil {
 		return "", "", err
 	}
-	text, issued, err := s.credentials.Keys.Issue(s.ctx, access.Issued{Key: wanted}, byCommand())
+	text, issued, err := s.credentials.Keys.Issue(s.ctx, access.IssuedKey{Key: wanted}, byCommand())
 	return issued.ID, text, err
 }
 

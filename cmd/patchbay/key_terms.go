@@ -137,7 +137,7 @@ type keyLine struct {
 	Source    string               `json:"source"`
 }
 
-func lineOf(key *access.Issued, now time.Time) keyLine {
+func lineOf(key *access.IssuedKey, now time.Time) keyLine {
 	return keyLine{key.ID, key.Tenant, key.Services, key.Models, key.Addresses, key.ExpiresAt, key.Limits, key.Budgets, key.Status(now), key.Source}
 }
 

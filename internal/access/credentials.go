@@ -92,7 +92,7 @@ const (
 type stored struct {
 	Log    string                    `json:"log,omitzero"`
 	Values map[string]jsontext.Value `json:"values,omitzero"`
-	Keys   []Issued                  `json:"keys,omitzero"`
+	Keys   []IssuedKey               `json:"keys,omitzero"`
 }
 
 // OpenCredentials reads the credentials that were issued. A file that cannot be
@@ -149,7 +149,7 @@ func (c *Credentials) read(data []byte) error {
 }
 
 func (c *Credentials) clearValues() {
-	c.values, c.Keys.issued, c.Tokens.issued = map[string]jsontext.Value{}, map[string]Issued{}, map[string]IssuedToken{}
+	c.values, c.Keys.issued, c.Tokens.issued = map[string]jsontext.Value{}, map[string]IssuedKey{}, map[string]IssuedToken{}
 	c.sessionKey = nil
 }
 

@@ -44,7 +44,7 @@ func TestIssuedKeysWorkAtOnceAndAreStoredAsHashesOnly(t *testing.T) {
 	if keys.Guard() != nil {
 		t.Error("there is a guard without a key")
 	}
-	text, issued, err := keys.Keys.Issue(t.Context(), access.Issued{Key: access.Key{Tenant: "acme", Terms: access.Terms{Services: []schema.ServiceType{schema.Chat}}}}, access.Change{By: "ops", At: time.Now()})
+	text, issued, err := keys.Keys.Issue(t.Context(), access.IssuedKey{Key: access.Key{Tenant: "acme", Terms: access.Terms{Services: []schema.ServiceType{schema.Chat}}}}, access.Change{By: "ops", At: time.Now()})
 	if err != nil || !strings.HasPrefix(text, "pb-") || len(text) != 3+43 || issued.ID == "" {
 		t.Fatalf("%q %+v %v", text, issued, err)
 	}
@@ -75,7 +75,7 @@ func TestIssuedKeysWorkAtOnceAndAreStoredAsHashesOnly(t *testing.T) {
 func TestKeysThatCannotBeIssuedOrRevoked(t *testing.T) {
 	keys := openKeys(t, t.TempDir(), access.Settings{Enabled: true, Keys: []access.Key{{ID: "static", KeySHA256: strings.Repeat("0a", 32)}}})
 	issue := func(id string) error {
-		_, _, err := keys.Keys.Issue(t.Context(), access.Issued{Key: access.Key{ID: id}}, access.Change{By: "ops", At: time.Now()})
+		_, _, err := keys.Keys.Issue(t.Context(), access.IssuedKey{Key: access.Key{ID: id}}, access.Change{By: "ops", At: time.Now()})
 		return err
 	}
 	if err := issue("a"); err != nil {

@@ -109,7 +109,7 @@ func TestKeysAndTokensAreGoodUntilTheyExpire(t *testing.T) {
 	const expiry = "2030-01-01T00:00:00Z"
 	end, _ := time.Parse(time.RFC3339, expiry)
 	c := openKeys(t, t.TempDir(), access.Settings{Enabled: true})
-	key, issued, err := c.Keys.Issue(t.Context(), access.Issued{Key: access.Key{Terms: access.Terms{ExpiresAt: expiry}}}, access.Change{By: "ops", At: time.Now()})
+	key, issued, err := c.Keys.Issue(t.Context(), access.IssuedKey{Key: access.Key{Terms: access.Terms{ExpiresAt: expiry}}}, access.Change{By: "ops", At: time.Now()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestKeysAndTokensAreGoodUntilTheyExpire(t *testing.T) {
 // A key in the file and a key that was issued are two, not none.
 func TestKeysOfTheFileAndIssuedOnesAreBothAskedFor(t *testing.T) {
 	c := openKeys(t, t.TempDir(), access.Settings{Enabled: true, Keys: []access.Key{{ID: "file", KeySHA256: access.HashOf("from-file")}}})
-	text, _, err := c.Keys.Issue(t.Context(), access.Issued{}, access.Change{By: "ops", At: time.Now()})
+	text, _, err := c.Keys.Issue(t.Context(), access.IssuedKey{}, access.Change{By: "ops", At: time.Now()})
 	if err != nil {
 		t.Fatal(err)
 	}

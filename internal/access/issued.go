@@ -28,8 +28,8 @@ type Life struct {
 	Source string `json:"-"`
 }
 
-// Issued is an API key and its life.
-type Issued struct {
+// IssuedKey is an API key and its life.
+type IssuedKey struct {
 	Key
 	Life
 	// PreviousSHA256 is the hash of the text that the key had before its last rotation,
@@ -48,9 +48,9 @@ type IssuedToken struct {
 
 // Status is ACTIVE, EXPIRED, REVOKED, or UNREADABLE for one that a newer release
 // wrote, which is refused.
-func (i Issued) Status(now time.Time) string { return i.status(i.KeySHA256, i.ExpiresAt, now) }
+func (i IssuedKey) Status(now time.Time) string { return i.status(i.KeySHA256, i.ExpiresAt, now) }
 
-// Status is that of Issued, for tokens.
+// Status is that of IssuedKey, for tokens.
 func (i IssuedToken) Status(now time.Time) string { return i.status(i.TokenSHA256, i.ExpiresAt, now) }
 
 func (l Life) status(hash, expiresAt string, now time.Time) string {
@@ -66,10 +66,10 @@ func (l Life) status(hash, expiresAt string, now time.Time) string {
 	return "ACTIVE"
 }
 
-func (i *Issued) parts() parts      { return parts{&i.ID, &i.KeySHA256, &i.Life} }
+func (i *IssuedKey) parts() parts   { return parts{&i.ID, &i.KeySHA256, &i.Life} }
 func (i *IssuedToken) parts() parts { return parts{&i.Name, &i.TokenSHA256, &i.Life} }
 
-func (i *Issued) checkStored(report func(path, message string)) {
+func (i *IssuedKey) checkStored(report func(path, message string)) {
 	Settings{Keys: []Key{i.Key}}.Check(report)
 	if i.PreviousSHA256 != "" {
 		checkHash(i.PreviousSHA256, "previousSha256", report)

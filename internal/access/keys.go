@@ -6,12 +6,12 @@ import (
 )
 
 // Keys are the API keys of the unified API.
-type Keys struct{ kind[Issued, *Issued] }
+type Keys struct{ kind[IssuedKey, *IssuedKey] }
 
 func newKeys(owner *Credentials) Keys {
-	k := Keys{kind[Issued, *Issued]{owner: owner, word: "key", prefix: keyPrefix}}
+	k := Keys{kind[IssuedKey, *IssuedKey]{owner: owner, word: "key", prefix: keyPrefix}}
 	for _, key := range owner.settings.Clone().Keys {
-		k.static = append(k.static, Issued{Key: key, Life: Life{Source: FromFile}})
+		k.static = append(k.static, IssuedKey{Key: key, Life: Life{Source: FromFile}})
 	}
 	return k
 }
@@ -26,8 +26,8 @@ func (k Key) Check(report func(path, message string)) {
 
 // Edit changes the tenant and the terms of a key that was issued; the edit gets the
 // key as it is. Requests that run are not affected.
-func (k *Keys) Edit(ctx context.Context, id string, edit func(Issued) (Key, error), change Change) (edited Issued, err error) {
-	return k.edit(ctx, id, change, func(key *Issued) error {
+func (k *Keys) Edit(ctx context.Context, id string, edit func(IssuedKey) (Key, error), change Change) (edited IssuedKey, err error) {
+	return k.edit(ctx, id, change, func(key *IssuedKey) error {
 		wanted, err := edit(*key)
 		key.Tenant, key.Terms = wanted.Tenant, wanted.Terms
 		return err
@@ -36,8 +36,8 @@ func (k *Keys) Edit(ctx context.Context, id string, edit func(Issued) (Key, erro
 
 // Rotate gives a key that was issued a new text, which it returns. The text before it
 // stays good for the overlap; one before that is useless from then on.
-func (k *Keys) Rotate(ctx context.Context, id string, overlap time.Duration, change Change) (text string, rotated Issued, err error) {
-	return k.rotate(ctx, id, change, func(key *Issued) {
+func (k *Keys) Rotate(ctx context.Context, id string, overlap time.Duration, change Change) (text string, rotated IssuedKey, err error) {
+	return k.rotate(ctx, id, change, func(key *IssuedKey) {
 		key.PreviousSHA256, key.PreviousUntil = "", time.Time{}
 		if overlap > 0 {
 			key.PreviousSHA256, key.PreviousUntil = key.KeySHA256, change.at().Add(overlap)

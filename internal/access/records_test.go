@@ -97,7 +97,7 @@ func TestKeysOfTheFileAreListedWithTheirState(t *testing.T) {
 		return strings.Join(all, ", ")
 	}
 	c := openKeys(t, path, settings("one"))
-	if _, _, err := c.Keys.Issue(t.Context(), access.Issued{Key: access.Key{ID: "issued"}}, access.Change{By: "ops", At: time.Now()}); err != nil {
+	if _, _, err := c.Keys.Issue(t.Context(), access.IssuedKey{Key: access.Key{ID: "issued"}}, access.Change{By: "ops", At: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	if got := states(c); got != "file config ACTIVE, issued issued ACTIVE" {

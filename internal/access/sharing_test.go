@@ -50,7 +50,7 @@ func TestSharedCredentialsAreTheSameEverywhere(t *testing.T) {
 	secured := access.Settings{Enabled: true}
 	path := t.TempDir()
 	one, two := log.join(openKeys(t, t.TempDir(), secured)), log.join(openKeys(t, path, secured))
-	key, issued, err := one.Keys.Issue(t.Context(), access.Issued{}, access.Change{By: "ops", At: time.Now()})
+	key, issued, err := one.Keys.Issue(t.Context(), access.IssuedKey{}, access.Change{By: "ops", At: time.Now()})
 	if err != nil || !lets(two, key) || lets(two, "wrong") {
 		t.Fatalf("%v: the key of one gateway is not that of the other", err)
 	}
@@ -89,13 +89,13 @@ func TestKeysOfAGatewayThatJoinsAreKeptAside(t *testing.T) {
 	secured := access.Settings{Enabled: true}
 	log := &fakeLog{values: map[string][]byte{}}
 	first := log.join(openKeys(t, t.TempDir(), secured))
-	shared, _, err := first.Keys.Issue(t.Context(), access.Issued{Key: access.Key{ID: "shared"}}, access.Change{By: "ops", At: time.Now()})
+	shared, _, err := first.Keys.Issue(t.Context(), access.IssuedKey{Key: access.Key{ID: "shared"}}, access.Change{By: "ops", At: time.Now()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	path := t.TempDir()
 	late := openKeys(t, path, secured)
-	own, _, err := late.Keys.Issue(t.Context(), access.Issued{Key: access.Key{ID: "own"}}, access.Change{By: "ops", At: time.Now()})
+	own, _, err := late.Keys.Issue(t.Context(), access.IssuedKey{Key: access.Key{ID: "own"}}, access.Change{By: "ops", At: time.Now()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,7 +58,7 @@ func (a *API) Keys(q *Request) (Reply, error) {
 	return Reply{message: "The API keys.", data: data}, err
 }
 
-func viewKey(key access.Issued, now time.Time) keyView {
+func viewKey(key access.IssuedKey, now time.Time) keyView {
 	return keyView{
 		ID: key.ID, Tenant: key.Tenant, Services: key.Services, Models: key.Models, Addresses: key.Addresses,
 		ExpiresAt: key.ExpiresAt, Limits: keyLimits(key.Limits), Budgets: key.Budgets, Status: key.Status(now), Source: key.Source,
@@ -102,7 +102,7 @@ func fieldsOfTerms(t access.Terms) termFields {
 	}
 }
 
-func termsOf(key *access.Issued) keyTerms { return keyTerms{key.Tenant, fieldsOfTerms(key.Terms)} }
+func termsOf(key *access.IssuedKey) keyTerms { return keyTerms{key.Tenant, fieldsOfTerms(key.Terms)} }
 
 // keyRequest is the body of a request to issue a key.
 type keyRequest struct {
@@ -117,7 +117,7 @@ func (a *API) IssueKey(q *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	text, issued, err := a.options.Credentials.Keys.Issue(q.Context(), access.Issued{Key: wanted}, q.changeAt(now))
+	text, issued, err := a.options.Credentials.Keys.Issue(q.Context(), access.IssuedKey{Key: wanted}, q.changeAt(now))
 	if err != nil {
 		return Reply{}, err
 	}
@@ -171,7 +171,7 @@ func checkEnd(expiresAt string, now time.Time, report func(path, message string)
 // EditKey answers PUT /api/auth/keys/{id}.
 func (a *API) EditKey(q *Request) (Reply, error) {
 	now, dryRun := time.Now(), q.change.DryRun
-	edited, err := a.options.Credentials.Keys.Edit(q.Context(), q.PathValue("id"), func(before access.Issued) (access.Key, error) {
+	edited, err := a.options.Credentials.Keys.Edit(q.Context(), q.PathValue("id"), func(before access.IssuedKey) (access.Key, error) {
 		wanted := termsOf(&before)
 		if _, err := config.DecodeJSON(q.body, &wanted); err != nil {
 			return access.Key{}, err
