@@ -1,8 +1,6 @@
 package manage
 
 import (
-	"errors"
-	"net/http"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
@@ -23,12 +21,7 @@ type keyView struct {
 	ExpiresAt string               `json:"expiresAt" doc:"Empty for a key that does not expire."`
 	Limits    keyLimits            `json:"limits"`
 	Budgets   budget.Budgets       `json:"budgets"`
-	Status    string               `json:"status" enum:"ACTIVE,EXPIRED,REVOKED,UNREADABLE"`
-	// Source is where the key is kept.
-	Source    string    `json:"source" enum:"config,issued"`
-	CreatedAt time.Time `json:"createdAt,omitzero"`
-	CreatedBy string    `json:"createdBy,omitzero"`
-	RotatedAt time.Time `json:"rotatedAt,omitzero"`
+	lifeView
 	// PreviousUntil is how long the text before the last rotation is good.
 	PreviousUntil time.Time `json:"previousUntil,omitzero"`
 	RevokedAt     time.Time `json:"revokedAt,omitzero"`
@@ -50,7 +43,7 @@ func (a *API) Keys(q *Request) (Reply, error) {
 	now := time.Now()
 	views := []keyView{}
 	for _, key := range a.options.Credentials.Keys.List() {
-		view := viewKey(key, now)
+		view := viewKey(q, key, "", now)
 		view.LastUsedAt, view.CallsToday = a.options.Credentials.Activity(key.ID, now)
 		views = append(views, view)
 	}
@@ -58,11 +51,12 @@ func (a *API) Keys(q *Request) (Reply, error) {
 	return Reply{message: "The API keys.", data: data}, err
 }
 
-func viewKey(key access.IssuedKey, now time.Time) keyView {
+// viewKey shows a key, and its text where it was just made.
+func viewKey(q *Request, key access.IssuedKey, text string, now time.Time) keyView {
 	return keyView{
 		ID: key.ID, Tenant: key.Tenant, Services: key.Services, Models: key.Models, Addresses: key.Addresses,
-		ExpiresAt: key.ExpiresAt, Limits: keyLimits(key.Limits), Budgets: key.Budgets, Status: key.Status(now), Source: key.Source,
-		CreatedAt: key.CreatedAt, CreatedBy: key.CreatedBy, RotatedAt: key.RotatedAt, RevokedAt: key.RevokedAt, PreviousUntil: key.PreviousUntil,
+		ExpiresAt: key.ExpiresAt, Limits: keyLimits(key.Limits), Budgets: key.Budgets, lifeView: viewLife(key.Life, key.Status(now)),
+		RevokedAt: key.RevokedAt, PreviousUntil: key.PreviousUntil, Key: text, DryRun: q.change.DryRun,
 	}
 }
 
@@ -112,43 +106,30 @@ type keyRequest struct {
 
 // IssueKey answers POST /api/auth/keys.
 func (a *API) IssueKey(q *Request) (Reply, error) {
-	now, dryRun := time.Now(), q.change.DryRun
+	now := time.Now()
 	wanted, err := readKey(q.body, now)
 	if err != nil {
 		return Reply{}, err
 	}
-	text, issued, err := a.options.Credentials.Keys.Issue(q.Context(), access.IssuedKey{Key: wanted}, q.changeAt(now))
+	text, issued, err := a.options.Credentials.Keys.Issue(q.Context(), wanted, q.changeAt(now))
 	if err != nil {
 		return Reply{}, err
 	}
-	view := viewKey(issued, now)
-	view.Key, view.DryRun = text, dryRun
-	answer := Reply{status: http.StatusCreated, message: "The key was issued. It is shown this once only.", data: view, change: "key " + issued.ID + " issued"}
-	switch {
-	case dryRun:
-		answer.status, answer.message = http.StatusOK, "Dry run: this key would be issued."
-	case !a.options.Credentials.Enforced():
-		answer.message += " Keys are not asked for while security.enabled is false."
+	message := "The key was issued. It is shown this once only."
+	if !a.options.Credentials.Enforced() {
+		message += " Keys are not asked for while security.enabled is false."
 	}
-	return answer, nil
+	return q.changedCredential("key", issued.ID, "issued", message, viewKey(q, issued, text, now)), nil
 }
 
-func readKey(body []byte, now time.Time) (access.Key, error) {
+func readKey(body []byte, now time.Time) (access.IssuedKey, error) {
 	var wanted keyRequest
 	if _, err := config.DecodeJSON(body, &wanted); err != nil {
-		return access.Key{}, err
+		return access.IssuedKey{}, err
 	}
-	key := wanted.key()
+	key := access.IssuedKey{Key: wanted.key()}
 	key.ID = wanted.ID
-	return key, checkKey(&key, now)
-}
-
-// checkKey returns what is wrong with a key that is to be issued or changed.
-func checkKey(key *access.Key, now time.Time) error {
-	return problemsOf(func(report func(path, message string)) {
-		key.Check(report)
-		checkEnd(key.ExpiresAt, now, report)
-	})
+	return key, checkCredential(key.Check, key.ExpiresAt, now)
 }
 
 // problemsOf returns what a check reports as config.Problems, nil if it reports nothing.
@@ -161,16 +142,9 @@ func problemsOf(check func(report func(path, message string))) error {
 	return nil
 }
 
-// checkEnd reports a credential that would be useless from the beginning.
-func checkEnd(expiresAt string, now time.Time, report func(path, message string)) {
-	if expires, err := time.Parse(time.RFC3339, expiresAt); err == nil && now.After(expires) {
-		report("expiresAt", "is in the past")
-	}
-}
-
 // EditKey answers PUT /api/auth/keys/{id}.
 func (a *API) EditKey(q *Request) (Reply, error) {
-	now, dryRun := time.Now(), q.change.DryRun
+	now := time.Now()
 	edited, err := a.options.Credentials.Keys.Edit(q.Context(), q.PathValue("id"), func(before access.IssuedKey) (access.Key, error) {
 		wanted := termsOf(&before)
 		if _, err := config.DecodeJSON(q.body, &wanted); err != nil {
@@ -178,20 +152,14 @@ func (a *API) EditKey(q *Request) (Reply, error) {
 		}
 		key := wanted.key()
 		if key.ExpiresAt == before.ExpiresAt {
-			now = time.Time{} // what is not changed may be in the past
+			return key, problemsOf(key.Check) // what is not changed may be in the past
 		}
-		return key, checkKey(&key, now)
+		return key, checkCredential(key.Check, key.ExpiresAt, now)
 	}, q.changeAt(now))
 	if err != nil {
 		return Reply{}, err
 	}
-	view := viewKey(edited, time.Now())
-	view.DryRun = dryRun
-	answer := Reply{message: "The key was changed; requests from now on are held to it.", data: view, change: "key " + edited.ID + " changed"}
-	if dryRun {
-		answer.message = "Dry run: this key would be changed."
-	}
-	return answer, nil
+	return q.changedCredential("key", edited.ID, "changed", "The key was changed; requests from now on are held to it.", viewKey(q, edited, "", now)), nil
 }
 
 // rotationRequest is the body of a request to rotate a key.
@@ -206,7 +174,7 @@ const (
 
 // RotateKey answers POST /api/auth/keys/{id}/rotate.
 func (a *API) RotateKey(q *Request) (Reply, error) {
-	now, dryRun := time.Now(), q.change.DryRun
+	now := time.Now()
 	wanted := rotationRequest{schema.Duration(usualOverlap)}
 	if len(q.body) > 0 {
 		if _, err := config.DecodeJSON(q.body, &wanted); err != nil {
@@ -220,37 +188,19 @@ func (a *API) RotateKey(q *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	view := viewKey(rotated, now)
-	view.Key, view.DryRun = text, dryRun
-	answer := Reply{
-		message: "The key has a new text, which is shown this once only; the old one is refused from now on.", data: view,
-		change: "key " + rotated.ID + " rotated",
+	old := "refused from now on."
+	if !rotated.PreviousUntil.IsZero() {
+		old = "good until " + rotated.PreviousUntil.Format(time.RFC3339) + "."
 	}
-	switch {
-	case dryRun:
-		answer.message = "Dry run: this key would be rotated."
-	case !rotated.PreviousUntil.IsZero():
-		answer.message = "The key has a new text, which is shown this once only; the old one is good until " + rotated.PreviousUntil.Format(time.RFC3339) + "."
-	}
-	return answer, nil
+	return q.changedCredential("key", rotated.ID, "rotated", "The key has a new text, which is shown this once only; the old one is "+old, viewKey(q, rotated, text, now)), nil
 }
 
 // RevokeKey answers DELETE /api/auth/keys/{id}.
 func (a *API) RevokeKey(q *Request) (Reply, error) {
-	id, dryRun := q.PathValue("id"), q.change.DryRun
-	err := a.options.Credentials.Keys.Revoke(q.Context(), id, q.changeAt(time.Now()))
-	already := errors.Is(err, access.ErrRevoked)
-	if err != nil && !already {
-		return Reply{}, err
-	}
-	message := "The key was revoked; it is refused from now on."
-	switch {
-	case already:
-		message = "The key was revoked before."
-	case dryRun:
-		message = "Dry run: this key would be revoked."
-	}
-	return Reply{message: message, change: "key " + id + " revoked", data: revokedKey{id, !already, dryRun}}, nil
+	id := q.PathValue("id")
+	answer, changed, err := q.revokeCredential("key", id, a.options.Credentials.Keys.Revoke)
+	answer.data = revokedKey{id, changed, q.change.DryRun}
+	return answer, err
 }
 
 // revokedKey is the data of the reply to a revocation.

@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -61,11 +60,6 @@ func (a *API) edit(q *Request, edit func(*config.Document) error) (control.Resul
 	return q.write(func(ctx context.Context, change control.Change) (control.Result, error) {
 		return a.options.Control.Apply(ctx, change, edit)
 	})
-}
-
-// changeAt returns who changes a credential now.
-func (q *Request) changeAt(now time.Time) access.Change {
-	return access.Change{By: q.change.Author, At: now, DryRun: q.change.DryRun}
 }
 
 // dryRunFlag is the query parameter that makes a write only validate.

@@ -1,9 +1,7 @@
 package manage
 
 import (
-	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
@@ -16,21 +14,17 @@ type tokenView struct {
 	Name      string      `json:"name"`
 	Role      access.Role `json:"role"`
 	ExpiresAt string      `json:"expiresAt" doc:"Empty for a token that does not expire."`
-	Status    string      `json:"status" enum:"ACTIVE,EXPIRED,REVOKED,UNREADABLE"`
-	// Source is where the token is kept.
-	Source    string    `json:"source" enum:"config,issued"`
-	CreatedAt time.Time `json:"createdAt,omitzero"`
-	CreatedBy string    `json:"createdBy,omitzero"`
-	RotatedAt time.Time `json:"rotatedAt,omitzero"`
+	lifeView
 	RevokedAt time.Time `json:"revokedAt,omitzero"`
 	Token     string    `json:"token,omitzero" doc:"Only in the reply that issues or rotates it."`
 	DryRun    bool      `json:"dryRun,omitzero"`
 }
 
-func viewToken(token access.IssuedToken, now time.Time) tokenView {
+// viewToken shows a token, and its text where it was just made.
+func viewToken(q *Request, token access.IssuedToken, text string, now time.Time) tokenView {
 	return tokenView{
-		Name: token.Name, Role: token.Role, ExpiresAt: token.ExpiresAt, Status: token.Status(now), Source: token.Source,
-		CreatedAt: token.CreatedAt, CreatedBy: token.CreatedBy, RotatedAt: token.RotatedAt, RevokedAt: token.RevokedAt,
+		Name: token.Name, Role: token.Role, ExpiresAt: token.ExpiresAt, lifeView: viewLife(token.Life, token.Status(now)),
+		RevokedAt: token.RevokedAt, Token: text, DryRun: q.change.DryRun,
 	}
 }
 
@@ -39,7 +33,7 @@ func (a *API) Tokens(q *Request) (Reply, error) {
 	now := time.Now()
 	views := []tokenView{}
 	for _, token := range a.options.Credentials.Tokens.List() {
-		views = append(views, viewToken(token, now))
+		views = append(views, viewToken(q, token, "", now))
 	}
 	data, err := list(q, views)
 	return Reply{message: "The management tokens.", data: data}, err
@@ -64,7 +58,7 @@ func (a *API) refuseWhileOpen() error {
 
 // IssueToken answers POST /api/auth/tokens.
 func (a *API) IssueToken(q *Request) (Reply, error) {
-	now, dryRun := time.Now(), q.change.DryRun
+	now := time.Now()
 	wanted, err := readToken(q.body, now)
 	if err == nil {
 		err = a.refuseWhileOpen()
@@ -76,15 +70,8 @@ func (a *API) IssueToken(q *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	view := viewToken(issued, now)
-	view.Token, view.DryRun = text, dryRun
-	answer := Reply{
-		status: http.StatusCreated, message: "The token was issued. It is shown this once only.", data: view,
-		change: "token " + issued.Name + " issued, role " + issued.Role.String(),
-	}
-	if dryRun {
-		answer.status, answer.message = http.StatusOK, "Dry run: this token would be issued."
-	}
+	answer := q.changedCredential("token", issued.Name, "issued", "The token was issued. It is shown this once only.", viewToken(q, issued, text, now))
+	answer.change += ", role " + issued.Role.String()
 	return answer, nil
 }
 
@@ -94,15 +81,12 @@ func readToken(body []byte, now time.Time) (access.IssuedToken, error) {
 		return access.IssuedToken{}, err
 	}
 	token := access.IssuedToken{Token: access.Token{Name: wanted.Name, Role: wanted.Role}, ExpiresAt: wanted.ExpiresAt}
-	return token, problemsOf(func(report func(path, message string)) {
-		token.Check(report)
-		checkEnd(token.ExpiresAt, now, report)
-	})
+	return token, checkCredential(token.Check, token.ExpiresAt, now)
 }
 
 // RotateToken answers POST /api/auth/tokens/{name}/rotate.
 func (a *API) RotateToken(q *Request) (Reply, error) {
-	now, dryRun := time.Now(), q.change.DryRun
+	now := time.Now()
 	if err := a.refuseWhileOpen(); err != nil {
 		return Reply{}, err
 	}
@@ -110,36 +94,19 @@ func (a *API) RotateToken(q *Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	view := viewToken(rotated, now)
-	view.Token, view.DryRun = text, dryRun
-	answer := Reply{
-		message: "The token has a new text, which is shown this once only; the old one is refused from now on.", data: view,
-		change: "token " + rotated.Name + " rotated",
-	}
-	if dryRun {
-		answer.message = "Dry run: this token would be rotated."
-	}
-	return answer, nil
+	return q.changedCredential("token", rotated.Name, "rotated",
+		"The token has a new text, which is shown this once only; the old one is refused from now on.", viewToken(q, rotated, text, now)), nil
 }
 
 // RevokeToken answers DELETE /api/auth/tokens/{name}.
 func (a *API) RevokeToken(q *Request) (Reply, error) {
-	name, dryRun := q.PathValue("name"), q.change.DryRun
-	err := a.options.Credentials.Tokens.Revoke(q.Context(), name, q.changeAt(time.Now()))
-	already := errors.Is(err, access.ErrRevoked)
-	if err != nil && !already {
-		return Reply{}, err
+	name := q.PathValue("name")
+	answer, changed, err := q.revokeCredential("token", name, a.options.Credentials.Tokens.Revoke)
+	answer.data = revokedToken{name, changed, q.change.DryRun}
+	if changed && !q.change.DryRun && a.options.Credentials.Enforced() && !a.options.Credentials.Roster().HasAdmin(time.Now()) {
+		answer.message += " It was the last one of the role ADMIN: issue another with patchbay tokens issue while the gateway is stopped."
 	}
-	message := "The token was revoked; it is refused from now on."
-	switch {
-	case already:
-		message = "The token was revoked before."
-	case dryRun:
-		message = "Dry run: this token would be revoked."
-	case a.options.Credentials.Enforced() && !a.options.Credentials.Roster().HasAdmin(time.Now()):
-		message += " It was the last one of the role ADMIN: issue another with patchbay tokens issue while the gateway is stopped."
-	}
-	return Reply{message: message, change: "token " + name + " revoked", data: revokedToken{name, !already, dryRun}}, nil
+	return answer, err
 }
 
 // revokedToken is the data of the reply to a revocation.
