@@ -81,6 +81,7 @@ var packageOrder = []string{
 	"internal/proxy",
 	"internal/control/filewatch",
 	"internal/control/merge",
+	"internal/control/stored",
 	"internal/control",
 	"internal/control/files",
 	"internal/control/pglog",

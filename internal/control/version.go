@@ -5,11 +5,10 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
-	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/control/stored"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -75,22 +74,14 @@ func addedTimes(services Services, before routing.Since, now time.Time) routing.
 // Services are the configured service types.
 type Services map[schema.ServiceType]config.Service
 
+// MarshalJSON writes services as they are stored.
+func (s Services) MarshalJSON() ([]byte, error) { return stored.Marshal(s) }
+
 // UnmarshalJSON reads services on top of their defaults, so that a version
 // written before a setting existed gets the setting's default.
-func (s *Services) UnmarshalJSON(data []byte) error {
-	var raw map[schema.ServiceType]jsontext.Value
-	if err := json.Unmarshal(data, &raw, strict()); err != nil {
-		return err
-	}
-	*s = make(Services, len(raw))
-	for serviceType, value := range raw {
-		service, err := readService(value)
-		if err != nil {
-			return err
-		}
-		(*s)[serviceType] = service
-	}
-	return nil
+func (s *Services) UnmarshalJSON(data []byte) (err error) {
+	*s, err = stored.Unmarshal(data)
+	return err
 }
 
 // asStored returns a document with its services as they are after they were
@@ -104,29 +95,9 @@ func asStored(doc *config.Document) (*config.Document, error) {
 	if err := json.Unmarshal(data, &services); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSave, err)
 	}
-	stored := *doc
-	stored.Services = services
-	return &stored, nil
-}
-
-func readService(data jsontext.Value) (config.Service, error) {
-	service := config.DefaultService()
-	if err := json.Unmarshal(data, &service, strict()); err != nil {
-		return service, err
-	}
-	var lists struct {
-		Instances []jsontext.Value `json:"instances"`
-	}
-	if err := json.Unmarshal(data, &lists); err != nil {
-		return service, err
-	}
-	for i, value := range lists.Instances {
-		service.Instances[i] = backend.DefaultSettings()
-		if err := json.Unmarshal(value, &service.Instances[i], strict()); err != nil {
-			return service, err
-		}
-	}
-	return service, nil
+	read := *doc
+	read.Services = services
+	return &read, nil
 }
 
 // strict refuses unknown members.

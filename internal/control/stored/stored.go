@@ -1,4 +1,6 @@
-package control
+// Package stored decides how services are written in a stored version, and what a version
+// of another release means.
+package stored
 
 import (
 	"bytes"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
 // The settings of a service type and of an instance that the last release knows. It
@@ -29,14 +32,14 @@ func knownOfInstances() []string {
 	}
 }
 
-// MarshalJSON writes services as they are stored.
-func (s Services) MarshalJSON() ([]byte, error) {
+// Marshal writes services as they are stored.
+func Marshal(of map[schema.ServiceType]config.Service) ([]byte, error) {
 	form, err := newStoredForm()
 	if err != nil {
 		return nil, err
 	}
-	services := make(map[string]jsontext.Value, len(s))
-	for serviceType, service := range s {
+	services := make(map[string]jsontext.Value, len(of))
+	for serviceType, service := range of {
 		value, err := form.serviceOf(service)
 		if err != nil {
 			return nil, err
@@ -45,6 +48,46 @@ func (s Services) MarshalJSON() ([]byte, error) {
 	}
 	return json.Marshal(services, json.Deterministic(true))
 }
+
+// Unmarshal reads services on top of their defaults. It refuses unknown members.
+func Unmarshal(data []byte) (map[schema.ServiceType]config.Service, error) {
+	var raw map[schema.ServiceType]jsontext.Value
+	if err := json.Unmarshal(data, &raw, strict()); err != nil {
+		return nil, err
+	}
+	services := make(map[schema.ServiceType]config.Service, len(raw))
+	for serviceType, value := range raw {
+		service, err := readService(value)
+		if err != nil {
+			return nil, err
+		}
+		services[serviceType] = service
+	}
+	return services, nil
+}
+
+func readService(data jsontext.Value) (config.Service, error) {
+	service := config.DefaultService()
+	if err := json.Unmarshal(data, &service, strict()); err != nil {
+		return service, err
+	}
+	var lists struct {
+		Instances []jsontext.Value `json:"instances"`
+	}
+	if err := json.Unmarshal(data, &lists); err != nil {
+		return service, err
+	}
+	for i, value := range lists.Instances {
+		service.Instances[i] = backend.DefaultSettings()
+		if err := json.Unmarshal(value, &service.Instances[i], strict()); err != nil {
+			return service, err
+		}
+	}
+	return service, nil
+}
+
+// strict refuses unknown members.
+func strict() json.Options { return json.RejectUnknownMembers(true) }
 
 // storedForm writes settings as they are stored: without those that are not known and
 // have their defaults. It encodes the defaults once for all services and instances.
