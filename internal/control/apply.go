@@ -92,19 +92,18 @@ func (c *Control) Use(ctx context.Context, change Change, number int) (Result, e
 func (c *Control) change(ctx context.Context, change Change, propose func(now *state) (*proposal, Result, error)) (Result, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	log, err := c.begin(ctx, change)
+	t, err := c.begin(ctx, change)
 	now := c.state.Load()
 	unchanged := Result{Before: now.version, Version: now.version}
 	if err != nil {
 		return unchanged, err
 	}
-	defer log.end()
+	defer t.end()
 	p, result, err := propose(now)
 	if err != nil || p == nil {
 		return unchanged, err
 	}
-	p.log = log
-	if err := c.enact(p); err != nil {
+	if err := c.enact(t, p); err != nil {
 		return unchanged, err
 	}
 	return result, nil
@@ -123,13 +122,13 @@ func (c *Control) expect(versions []int) error {
 func (c *Control) Delete(ctx context.Context, change Change, number int) (Result, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	log, err := c.begin(ctx, change)
+	t, err := c.begin(ctx, change)
 	now := c.Version()
 	unchanged := Result{Before: now, Version: now}
 	if err != nil {
 		return unchanged, err
 	}
-	defer log.end()
+	defer t.end()
 	if number < 1 || !c.has(number) {
 		return unchanged, fmt.Errorf("%w: %d", ErrNoVersion, number)
 	}
@@ -140,28 +139,34 @@ func (c *Control) Delete(ctx context.Context, change Change, number int) (Result
 	if change.DryRun {
 		return deleted, nil
 	}
-	head := c.head(now)
-	if log != nil {
-		if err := c.commit(log, log.head, nil, []int{number}); err != nil {
-			return unchanged, err
-		}
-		head.Newest, head.Position = log.head.Newest, log.head.Position
-	}
-	if number == c.local.newest || log != nil {
-		err = c.setHead(head) // keeps the highest number, whose file is about to be removed
-	}
-	if err == nil {
-		if err = c.local.store.Remove(number); err != nil {
-			err = fmt.Errorf("%w: %w", ErrSave, err)
-		}
-	}
-	if err != nil && log != nil {
-		err = c.unsaved(false, err)
-	}
-	if err != nil {
+	if err := t.publish(logEntry{removed: []int{number}}); err != nil {
 		return unchanged, err
 	}
+	if err := c.remove(t, number); err != nil {
+		if err = t.unsaved(err); err != nil {
+			return unchanged, err
+		}
+	}
 	return deleted, nil
+}
+
+// remove removes a version from the store.
+func (c *Control) remove(t transfer, number int) error {
+	head := c.head(c.Version())
+	shared, isShared := t.sharedHead()
+	if isShared {
+		head.Newest, head.Position = shared.Newest, shared.Position
+	}
+	if number == c.local.newest || isShared {
+		// The head keeps the highest number, whose file is about to be removed.
+		if err := c.setHead(head); err != nil {
+			return err
+		}
+	}
+	if err := c.local.store.Remove(number); err != nil {
+		return fmt.Errorf("%w: %w", ErrSave, err)
+	}
+	return nil
 }
 
 // Versions returns the numbers of the stored versions in order.

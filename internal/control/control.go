@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
-	"github.com/patchbay-ai/patchbay/internal/condition"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/seal"
@@ -21,7 +20,6 @@ import (
 // Control owns the configuration in force.
 type Control struct {
 	local   localLog
-	keys    *seal.Keys // with which secrets are stored; nil means as they are
 	current *routing.Current
 	log     *slog.Logger
 
@@ -34,14 +32,8 @@ type Control struct {
 	// termsChanged is called with the terms in force when they change.
 	termsChanged func(access.TermSet)
 
-	// The following fields are for gateways that share their configuration.
-	shared      Shared
-	unsealed    Shared              // the same, with versions as they are stored
-	isLogSealed bool                // the versions of the shared log have been encrypted
-	values      *Values             // nil where nothing is shared
-	holds       holds               // the breakers that are held on all gateways
-	joined      atomic.Bool         // whether the shared configuration was ever read
-	following   condition.Condition // whether the database of the shared log can be read
+	shared *sharedLog // nil where the configuration is not shared
+	holds  holds      // guarded by mu, too
 }
 
 // state is a configuration in force. It is never changed.
@@ -95,19 +87,12 @@ func open(store Store, doc *config.Document, current *routing.Current, log *slog
 		log.Info("the secrets of stored versions are encrypted now", "versions", count, "key", keys.ID())
 	}
 	store = sealing
-	unsealed := shared
-	if shared != nil {
-		shared = sealedShared{shared, keys}
-		if keys == nil {
-			log.Warn("the keys of backends are stored as plain text in the database of the shared configuration; set security.master-key to encrypt them")
-		}
-	}
 	file := appliedFileOf(doc)
-	c := &Control{local: localLog{store: store, log: log}, keys: keys, unsealed: unsealed, current: current, log: log, holds: holds{}, shared: shared}
+	c := &Control{local: localLog{store: store, log: log}, current: current, log: log, holds: holds{}}
 	c.file.applied = file
 	c.file.setRead(doc)
 	if shared != nil {
-		c.values = newValues(shared, &c.mu, log)
+		c.shared = newSharedLog(shared, keys, &c.mu, log)
 	}
 	numbers, err := store.Versions()
 	if err != nil {
@@ -138,7 +123,7 @@ func open(store Store, doc *config.Document, current *routing.Current, log *slog
 	case !isInForce:
 		return c, c.takeFirst(file, numbers)
 	case !c.resumeLog(head, doc) && isEdited:
-		_, err = c.takeFile(nil, doc, FromFile)
+		_, err = c.takeFile(unshared{&c.local}, doc, FromFile)
 	}
 	return c, err
 }
@@ -155,7 +140,7 @@ func (c *Control) takeFirst(file appliedFile, numbers []int) error {
 		return err
 	}
 	p.check = validateStored // the file was validated when it was read
-	return c.enact(p)
+	return c.enact(unshared{&c.local}, p)
 }
 
 // resume puts a stored version into force: the wanted one or, if that cannot be used,
@@ -172,7 +157,7 @@ func (c *Control) resume(wanted int, numbers []int, isCurrent bool) (bool, error
 			return false, err
 		}
 		if err == nil {
-			err = c.enact(&proposal{next: c.stateOf(v), check: validateStored, isCurrent: isCurrent})
+			err = c.enact(unshared{&c.local}, &proposal{next: c.stateOf(v), check: validateStored, isCurrent: isCurrent})
 			var problems config.Problems
 			if err != nil && !errors.As(err, &problems) {
 				return false, fmt.Errorf("version %d: %w", number, err)

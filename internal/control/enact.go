@@ -1,8 +1,6 @@
 package control
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -13,10 +11,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/routing"
 )
 
-// errUnsaved means that a shared configuration is in force and could not be saved on
-// this gateway.
-var errUnsaved = errors.New("the shared configuration has a change that could not be saved here; it is tried again")
-
 // proposal is a configuration that is to be put into force.
 type proposal struct {
 	next *state
@@ -26,10 +20,6 @@ type proposal struct {
 	added *Version
 	// file is the configuration file that is applied with next, nil where none is.
 	file *appliedFile
-	// log is the transaction on the shared log, nil where nothing is shared. The
-	// proposal is written to it unless it was received from it.
-	log      *logTransaction
-	received bool
 	// isCurrent says that the store has next as its current version already.
 	isCurrent bool
 	dryRun    bool
@@ -38,9 +28,6 @@ type proposal struct {
 	// surplus are the old versions that are removed when next is in force.
 	surplus []int
 }
-
-// isPublished tells whether the shared log has the proposal.
-func (p *proposal) isPublished() bool { return p.received || p.log != nil && p.log.committed }
 
 // propose makes a proposal of a changed document: a new version with these terms, unless
 // services and terms are those in force. The document is proposed in the form in which it
@@ -79,11 +66,11 @@ func (c *Control) propose(doc *config.Document, terms *access.TermSet, change Ch
 }
 
 // enact puts a proposal into force: it validates and compiles it, publishes it to the
-// shared log, saves it, makes it the current version of the store, and replaces the
-// configuration in force. If a step fails, nothing has changed, with one exception:
-// what the shared log has comes into force even if it cannot be saved here. The caller
-// holds the lock.
-func (c *Control) enact(p *proposal) error {
+// gateways that share the configuration, saves it, makes it the current version of the
+// store, and replaces the configuration in force. If a step fails, nothing has changed,
+// with one exception: what the shared log has comes into force even if it cannot be saved
+// here. The caller holds the lock.
+func (c *Control) enact(t transfer, p *proposal) error {
 	if err := p.check(p.next.doc); err != nil {
 		return err
 	}
@@ -92,54 +79,34 @@ func (c *Control) enact(p *proposal) error {
 		return err
 	}
 	p.next.activations = p.activated(c.Version(), time.Now())
-	if err := c.publish(p); err != nil {
+	if err := t.publish(p.logEntry()); err != nil {
 		return err
 	}
-	err = c.save(p)
+	err = t.save(p)
 	if err == nil {
-		err = c.setCurrent(p)
+		err = c.setCurrent(t, p)
 	}
-	if err != nil && !p.isPublished() {
+	if err != nil && !t.isPublished() {
 		return err
 	}
 	c.swap(p, table)
-	if err == nil {
-		c.local.prune(p.surplus)
-		return nil
+	if err != nil {
+		return t.unsaved(err)
 	}
-	return c.unsaved(p.received, err)
+	c.local.prune(p.surplus)
+	return nil
 }
 
-// publish writes a proposal to the shared log.
-func (c *Control) publish(p *proposal) error {
-	if p.log == nil || p.received {
-		return nil
-	}
-	head := p.log.head
-	head.Version, head.Newest = p.next.version, max(head.Newest, p.next.version)
+func (p *proposal) logEntry() logEntry {
+	entry := logEntry{version: p.next.version, added: p.added, removed: p.surplus}
 	if p.file != nil {
-		head.Source = p.file.source
+		entry.source = p.file.source
 	}
-	if p.added == nil && head.Version == p.log.head.Version && head.Source == p.log.head.Source {
-		return nil
-	}
-	return c.commit(p.log, head, p.added, p.surplus)
-}
-
-// save stores the versions of a proposal.
-func (c *Control) save(p *proposal) (err error) {
-	if p.received {
-		p.surplus, err = c.local.copyFrom(p.log)
-		return err
-	}
-	if p.added == nil {
-		return nil
-	}
-	return c.local.add(p.added)
+	return entry
 }
 
 // setCurrent makes the version of a proposal the current one of the store.
-func (c *Control) setCurrent(p *proposal) error {
+func (c *Control) setCurrent(t transfer, p *proposal) error {
 	if p.isCurrent {
 		return nil
 	}
@@ -149,14 +116,15 @@ func (c *Control) setCurrent(p *proposal) error {
 		head.Source, head.File = p.file.source, p.file.stored
 	}
 	if p.added != nil {
-		// Position is zero unless a shared log sets it below.
+		// A version that is not in the shared log makes the store differ from every
+		// state of it.
 		head.Newest, head.Position = p.added.Number, Position{}
 	}
-	if p.log != nil {
-		head.Newest, head.Position = p.log.head.Newest, p.log.head.Position
+	if shared, isShared := t.sharedHead(); isShared {
+		head.Newest, head.Position = shared.Newest, shared.Position
 	}
 	err := c.setHead(head)
-	if err != nil && p.added != nil && !p.isPublished() {
+	if err != nil && p.added != nil && !t.isPublished() {
 		_ = c.local.store.Remove(p.added.Number) // the change fails, so the version must not stay
 	}
 	return err
@@ -196,19 +164,6 @@ func (c *Control) Rebuild() error {
 	}
 	c.holds.apply(table)
 	c.current.Store(table)
-	return nil
-}
-
-// unsaved handles a configuration that is in force and could not be saved here. It
-// resets the position in the shared log, so that the next refresh saves it. A change
-// that was made here succeeded all the same, so unsaved only logs the error; for one
-// that was received it returns the error.
-func (c *Control) unsaved(received bool, err error) error {
-	c.local.markIncomplete()
-	if received {
-		return fmt.Errorf("%w: %w", errUnsaved, err)
-	}
-	c.log.Error(errUnsaved.Error(), "error", err)
 	return nil
 }
 

@@ -29,19 +29,18 @@ func (c *Control) Reload(ctx context.Context, doc *config.Document) (changed boo
 // reload is Reload for a caller that has the lock.
 func (c *Control) reload(ctx context.Context, doc *config.Document) (changed bool, err error) {
 	if c.file.isApplied(doc) {
-		return c.takeFile(nil, doc, FromReload) // only edits of the services are shared
+		return c.takeFile(unshared{&c.local}, doc, FromReload) // only edits of the services are shared
 	}
-	log, err := c.begin(ctx, Change{})
+	t, err := c.begin(ctx, Change{})
 	if err != nil {
 		return false, err
 	}
-	defer log.end()
-	return c.takeFile(log, doc, FromReload)
+	defer t.end()
+	return c.takeFile(t, doc, FromReload)
 }
 
-// takeFile applies what has changed in the configuration file. log is the transaction that
-// begin returned, nil where nothing is shared.
-func (c *Control) takeFile(log *logTransaction, doc *config.Document, origin string) (changed bool, err error) {
+// takeFile applies what has changed in the configuration file.
+func (c *Control) takeFile(t transfer, doc *config.Document, origin string) (changed bool, err error) {
 	now, table := c.state.Load(), c.current.Load()
 	next := now.doc.Clone()
 	next.Limits, next.Prices, next.Resolve = doc.Limits, doc.Prices.Clone(), doc.Resolve
@@ -50,7 +49,8 @@ func (c *Control) takeFile(log *logTransaction, doc *config.Document, origin str
 	if !c.file.isApplied(doc) {
 		taken := appliedFileOf(doc)
 		file = &taken
-		if log == nil || !isSource(log.head.Source, doc) { // else another gateway has read the same file
+		shared, isShared := t.sharedHead()
+		if !isShared || !isSource(shared.Source, doc) { // else another gateway has read the same file
 			next.Services = merge.Services(c.file.applied.services, file.services, now.doc.Services)
 		}
 	}
@@ -60,9 +60,9 @@ func (c *Control) takeFile(log *logTransaction, doc *config.Document, origin str
 		return false, err
 	}
 	p.check = validateStored // the file was validated when it was read, and the rest when it was stored
-	p.log, p.file = log, file
+	p.file = file
 	p.isCurrent = p.added == nil && file == nil
-	if err := c.enact(p); err != nil {
+	if err := c.enact(t, p); err != nil {
 		return false, err
 	}
 	c.file.setRead(doc)

@@ -48,9 +48,12 @@ func (l *localLog) setPosition(position Position) {
 // not all of it could be saved.
 func (l *localLog) markIncomplete() { l.position.Revision = 0 }
 
-// add saves a new version. If saving fails and the version may be on disk all the same,
-// it is removed, and its number is not used again.
+// add saves a new version, if there is one. If saving fails and the version may be on disk
+// all the same, it is removed, and its number is not used again.
 func (l *localLog) add(v *Version) error {
+	if v == nil {
+		return nil
+	}
 	stored, err := l.store.Versions()
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrSave, err)

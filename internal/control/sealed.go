@@ -133,25 +133,25 @@ func (t sealedTransaction) Load(number int) (*Version, error) {
 	return v.opened(t.keys)
 }
 
-// sealLog encrypts the versions of the shared log that are stored as plain text or with
+// seal encrypts the versions of the shared log that are stored as plain text or with
 // the previous key. The caller has the lock.
-func (c *Control) sealLog(ctx context.Context) error {
-	if c.keys == nil || c.isLogSealed {
+func (s *sharedLog) seal(ctx context.Context) error {
+	if s.keys == nil || s.isSealed {
 		return nil
 	}
-	todo, err := c.plainVersions(ctx)
+	todo, err := s.plainVersions(ctx)
 	if err == nil && len(todo) > 0 {
-		if err = c.replaceVersions(ctx, todo); err == nil {
-			c.log.Info("the secrets of the shared versions are encrypted now", "versions", len(todo), "key", c.keys.ID())
+		if err = s.replaceVersions(ctx, todo); err == nil {
+			s.log.Info("the secrets of the shared versions are encrypted now", "versions", len(todo), "key", s.keys.ID())
 		}
 	}
-	c.isLogSealed = err == nil
+	s.isSealed = err == nil
 	return err
 }
 
 // plainVersions returns the versions of the shared log that need it, encrypted.
-func (c *Control) plainVersions(ctx context.Context) ([]*Version, error) {
-	tx, err := c.unsealed.Begin(ctx, false)
+func (s *sharedLog) plainVersions(ctx context.Context) ([]*Version, error) {
+	tx, err := s.stored.Begin(ctx, false)
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +166,7 @@ func (c *Control) plainVersions(ctx context.Context) ([]*Version, error) {
 		if err != nil {
 			continue // those that cannot be read are reported when they are used
 		}
-		changed, err := v.reseal(c.keys)
+		changed, err := v.reseal(s.keys)
 		if err != nil {
 			return nil, err
 		}
@@ -178,8 +178,8 @@ func (c *Control) plainVersions(ctx context.Context) ([]*Version, error) {
 }
 
 // replaceVersions stores versions of the shared log again.
-func (c *Control) replaceVersions(ctx context.Context, versions []*Version) error {
-	tx, err := c.unsealed.Begin(ctx, true)
+func (s *sharedLog) replaceVersions(ctx context.Context, versions []*Version) error {
+	tx, err := s.stored.Begin(ctx, true)
 	if err != nil {
 		return err
 	}

@@ -46,11 +46,16 @@ func OpenShared(ctx context.Context, store Store, doc *config.Document, current 
 
 // Joined tells whether this gateway has read the shared configuration, in this run or an
 // earlier one. It is true where nothing is shared.
-func (c *Control) Joined() bool { return c.shared == nil || c.joined.Load() }
+func (c *Control) Joined() bool { return c.shared == nil || c.shared.joined.Load() }
 
 // Values returns the values that are shared beside the versions, nil where nothing is
 // shared.
-func (c *Control) Values() *Values { return c.values }
+func (c *Control) Values() *Values {
+	if c.shared == nil {
+		return nil
+	}
+	return c.shared.values
+}
 
 // resumeLog restores the position in the shared log that this gateway had when it
 // stopped. It returns whether the configuration file has changed since and waits to be
@@ -60,7 +65,7 @@ func (c *Control) resumeLog(head Head, doc *config.Document) (isWaiting bool) {
 		return false
 	}
 	c.local.setPosition(head.Position)
-	c.joined.Store(true)
+	c.shared.joined.Store(true)
 	if c.file.isApplied(doc) {
 		return false
 	}
@@ -138,12 +143,12 @@ func pause(ctx context.Context, long time.Duration) {
 // it can again.
 func (c *Control) reportFollowing(err error) {
 	if err == nil {
-		if c.following.Recover() {
+		if c.shared.following.Recover() {
 			c.log.Info("the shared configuration is followed again", "version", c.Version())
 		}
 		return
 	}
-	if c.following.Fail(err.Error()) {
+	if c.shared.following.Fail(err.Error()) {
 		c.log.Warn("the shared configuration cannot be followed; the last known one serves and nothing can be changed", "version", c.Version(), "error", err)
 	}
 }
@@ -154,7 +159,7 @@ func (c *Control) Following() *condition.Condition {
 	if c.shared == nil {
 		return nil
 	}
-	return &c.following
+	return &c.shared.following
 }
 
 // refresh applies what is new in the log, and then writes a configuration file that has
@@ -167,12 +172,12 @@ func (c *Control) refresh(ctx context.Context) error {
 		return err
 	}
 	// Credentials come first: a version that cannot be used must not delay them.
-	valuesErr := c.values.catchUp(log)
+	valuesErr := c.shared.values.catchUp(log)
 	err = c.catchUp(log)
-	log.end()
-	err = errors.Join(valuesErr, c.values.supplyMissing(ctx), err)
+	log.End()
+	err = errors.Join(valuesErr, c.shared.values.supplyMissing(ctx), err)
 	if err == nil {
-		err = c.sealLog(ctx)
+		err = c.shared.seal(ctx)
 	}
 	if err != nil || c.file.waiting == nil {
 		return err
@@ -192,10 +197,10 @@ func (c *Control) refresh(ctx context.Context) error {
 // same as the log. The caller has the lock.
 func (c *Control) catchUp(log *logTransaction) error {
 	if c.local.position == log.head.Position {
-		c.joined.Store(true)
+		c.shared.joined.Store(true)
 		return nil
 	}
-	p := &proposal{next: c.state.Load(), check: validateStored, log: log, received: true}
+	p := &proposal{next: c.state.Load(), check: validateStored}
 	summary := ""
 	moved := !c.local.isEarlierThan(log.head) || p.next.version != log.head.Version
 	if moved {
@@ -205,44 +210,15 @@ func (c *Control) catchUp(log *logTransaction) error {
 		}
 		p.next, summary = c.stateOf(v), v.Summary
 	}
-	err := c.enact(p)
+	err := c.enact(incoming{log, &c.local}, p)
 	if err != nil && !errors.Is(err, errUnsaved) {
 		return fmt.Errorf("version %d: %w", p.next.version, err)
 	}
-	c.joined.Store(true)
+	c.shared.joined.Store(true)
 	if moved {
 		c.log.Info("the shared configuration changed", "version", p.next.version, "summary", summary)
 	}
 	return err
-}
-
-// logTransaction is a transaction on the shared log.
-type logTransaction struct {
-	Transaction
-
-	head Head
-	// committed says that the log has what was written.
-	committed bool
-}
-
-// end ends the transaction, if there is one.
-func (t *logTransaction) end() {
-	if t != nil {
-		t.End()
-	}
-}
-
-func newLogTransaction(ctx context.Context, shared Shared, write bool) (*logTransaction, error) {
-	tx, err := shared.Begin(ctx, write)
-	if err != nil {
-		return nil, err
-	}
-	head, err := tx.Head()
-	if err != nil {
-		tx.End()
-		return nil, err
-	}
-	return &logTransaction{Transaction: tx, head: head}, nil
 }
 
 // beginLogTransaction begins a transaction on the shared log, which is not empty then.
@@ -251,7 +227,7 @@ func (c *Control) beginLogTransaction(ctx context.Context, write bool) (*logTran
 	if err != nil || log.head.Log != "" {
 		return log, err
 	}
-	log.end()
+	log.End()
 	if err := c.initialise(ctx); err != nil {
 		return nil, err
 	}
@@ -265,7 +241,7 @@ func (c *Control) initialise(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer log.end()
+	defer log.End()
 	first := c.head(c.Version())
 	first.Position = Position{Log: rand.Text(), Revision: 1}
 	if isFirst, err := log.Initialise(first); err != nil || !isFirst {
@@ -284,57 +260,34 @@ func (c *Control) initialise(ctx context.Context) error {
 
 // begin begins a change: where the configuration is shared it takes the log and
 // brings this gateway up to date, so that the change starts from what everybody
-// has. It returns no transaction where nothing is shared, and for a dry run. The
-// caller has the lock and ends the transaction.
-func (c *Control) begin(ctx context.Context, change Change) (log *logTransaction, err error) {
+// has. A dry run does neither. The caller has the lock and ends the transfer.
+func (c *Control) begin(ctx context.Context, change Change) (t transfer, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	t = unshared{&c.local}
 	if c.shared != nil && !change.DryRun {
-		log, err = c.beginLogTransaction(ctx, true)
-		if err == nil {
-			err = c.catchUp(log)
-		}
-		if err != nil {
-			log.end()
+		if t, err = c.takeLog(ctx); err != nil {
 			return nil, refuse(c.log, err)
 		}
-		c.local.newest = log.head.Newest
 	}
 	if err := c.expect(change.IfVersions); err != nil {
-		log.end()
+		t.end()
 		return nil, err
 	}
-	return log, nil
+	return t, nil
 }
 
-// commit writes a change to the log: a new version, if any, the next head, and
-// which versions are removed.
-func (c *Control) commit(log *logTransaction, next Head, added *Version, removed []int) (err error) {
-	next.Revision++
-	if added != nil {
-		err = log.Save(added)
-	}
-	if err == nil && len(removed) > 0 {
-		err = log.Remove(removed...)
-	}
-	if err == nil {
-		err = log.SetHead(next)
-	}
+// takeLog keeps all other writers out of the shared log, and applies what is new in it.
+func (c *Control) takeLog(ctx context.Context) (transfer, error) {
+	log, err := c.beginLogTransaction(ctx, true)
 	if err != nil {
-		return refuse(c.log, err)
+		return nil, err
 	}
-	if err := log.Commit(); err != nil {
-		_ = refuse(c.log, err)
-		return ErrUnconfirmed
+	if err := c.catchUp(log); err != nil {
+		log.End()
+		return nil, err
 	}
-	log.head, log.committed = next, true
-	return nil
-}
-
-// refuse logs why a change could not be written to the shared log, and returns
-// ErrUnavailable, which does not say why.
-func refuse(log *slog.Logger, err error) error {
-	log.Warn("a change was refused: the shared configuration cannot be written", "error", err)
-	return ErrUnavailable
+	c.local.newest = log.head.Newest
+	return &outgoing{log: log, local: &c.local}, nil
 }

@@ -18,7 +18,7 @@ type Values struct {
 	shared Shared
 	log    *slog.Logger
 
-	mu *sync.Mutex // guards shared and what follows
+	mu *sync.Mutex // guards shared and what follows; that of Control in a gateway
 	// origin is the log that was read last, empty before the first read, and
 	// revision the last change of it that this gateway knows.
 	origin   string
