@@ -69,12 +69,12 @@ func (w *requestWriter) endTurn() {
 	w.EndObject()
 }
 
-// content writes the content of a message as blocks. Empty texts stay out: the
-// backend refuses them.
+// content writes the content of a message as blocks. Texts without a word stay out: the
+// backend refuses them. Other models often begin a call with a few empty lines.
 func (w *requestWriter) content(role string, content jsonscan.Value) *schema.Error {
 	switch content.Kind() {
 	case jsonscan.String:
-		if len(dialect.RawText(content)) > 0 {
+		if !isBlank(content) {
 			w.block(role)
 			w.text(content, jsonscan.Value{})
 		}

@@ -8,10 +8,15 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
-// isEmptyText reports whether a content part is a text of nothing.
+// isEmptyText reports whether a content part is a text of nothing but white space.
 func isEmptyText(p jsonscan.Value) bool {
-	text := p.Get("text")
-	return string(p.Get("type").Text()) == "text" && text.Kind() == jsonscan.String && len(dialect.RawText(text)) == 0
+	return string(p.Get("type").Text()) == "text" && isBlank(p.Get("text"))
+}
+
+// isBlank reports whether a value is a string of nothing but white space.
+func isBlank(text jsonscan.Value) bool {
+	const longest = 256 // more blanks are no slip of a model, and cost to look at
+	return text.Kind() == jsonscan.String && len(dialect.RawText(text)) <= longest && len(bytes.TrimSpace(text.Text())) == 0
 }
 
 // part writes one content part as a block. Blocks in the backend's own
