@@ -63,6 +63,9 @@ func writeSource(w *jsonwrite.Writer, source jsonscan.Value, place string) error
 		if !comma || !isBase64 || len(mime) == 0 {
 			return schema.InvalidValue(place, "'"+place+"' must be a data URL with a media type and base64 content.")
 		}
+		if string(mime) == "image/jpg" {
+			mime = []byte("image/jpeg") // a common slip, which the backend refuses
+		}
 		writeInline(w, jsonwrite.AppendText(nil, mime), jsonwrite.AppendText(nil, data))
 		return nil
 	}
