@@ -30,6 +30,9 @@ type events struct {
 	segments [][]byte
 	edits    []jsonscan.Edit
 	template chunkTemplate
+	numbers  callNumbers
+	// renumbered are the edits that give the calls of the chunk their numbers.
+	renumbered []jsonscan.Edit
 
 	// The members that all chunks share, from the first chunk or made here, for
 	// chunks that lack them. They lie in the two arrays if they fit.
@@ -126,8 +129,8 @@ func (e *events) Rest() {
 		return
 	}
 	e.rested = true
-	e.doc, e.template.delta = jsonscan.Document{}, jsonscan.Document{}
-	e.out, e.segments, e.edits = nil, nil, nil
+	e.doc, e.template.delta, e.numbers.delta = jsonscan.Document{}, jsonscan.Document{}, jsonscan.Document{}
+	e.out, e.segments, e.edits, e.renumbered = nil, nil, nil, nil
 }
 
 // dropLarge gives back the memory of a large event, now that its chunk was used.
@@ -137,6 +140,7 @@ func (e *events) dropLarge() {
 	}
 	e.large = false
 	dialect.DropLarge(&e.doc)
+	dialect.DropLarge(&e.numbers.delta)
 	clear(e.segments)
 	e.out = dialect.Reuse(e.out)
 }
@@ -169,6 +173,7 @@ func (e *events) chunk(event dialect.Event) ([]byte, error) {
 func (e *events) pass(root jsonscan.Value) ([]byte, error) {
 	var m members
 	m.read(root)
+	e.renumbered = e.renumbered[:0]
 	if m.fault.Given() || string(m.object.Text()) == "error" || root.Kind() == jsonscan.Array {
 		if err := dialect.FailureIn(root); err != nil {
 			return nil, err
@@ -195,6 +200,10 @@ func (e *events) pass(root jsonscan.Value) ([]byte, error) {
 		}
 		if index, _ := c.Get("index").Int(); index < int64(e.wanted) { // without one it is the first
 			e.choices = max(e.choices, int(index)+1)
+		}
+		var hasCalls bool
+		if e.renumbered, hasCalls = e.numbers.mend(e.renumbered, c); hasCalls {
+			plain = false
 		}
 	}
 	e.begun = true
@@ -256,7 +265,7 @@ func (e *events) identify(m *members) {
 // model, with the members that clients require, and without a usage that stands
 // beside choices.
 func (e *events) edited(root jsonscan.Value, m *members) []byte {
-	e.edits = m.renameModel(e.edits[:0], root, e.model)
+	e.edits = append(m.renameModel(e.edits[:0], root, e.model), e.renumbered...)
 	if m.usage.Given() && !m.choices.Empty() {
 		e.edits = append(e.edits, withoutUsage(m))
 	}
