@@ -141,11 +141,15 @@ func (t *Target) PathFor(req *schema.Request) string {
 	if !t.modelInPath {
 		return t.Path
 	}
-	model := t.Model
-	if model == "" {
-		model = string(req.Model)
+	return strings.Replace(t.Path, modelMark, url.PathEscape(t.ModelFor(req)), 1)
+}
+
+// ModelFor returns the backend's name of the model that a request asks for.
+func (t *Target) ModelFor(req *schema.Request) string {
+	if t.Model != "" {
+		return t.Model
 	}
-	return strings.Replace(t.Path, modelMark, url.PathEscape(model), 1)
+	return string(req.Model)
 }
 
 // ForModel returns the target with this name as the backend's name for the model.

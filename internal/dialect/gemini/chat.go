@@ -51,11 +51,7 @@ func (Chat) Events(req *schema.Request, body io.Reader) dialect.Events {
 // modelOf returns the backend's name for the model, without the word that
 // the backend's own lists put before it.
 func modelOf(req *schema.Request, to *dialect.Target) string {
-	model := to.Model
-	if model == "" {
-		model = string(req.Model)
-	}
-	return strings.TrimPrefix(model, "models/")
+	return strings.TrimPrefix(to.ModelFor(req), "models/")
 }
 
 // pathOf fills the model into a path and chooses the method that streams or

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
@@ -46,7 +47,44 @@ func (Chat) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error
 			edits, set = askForUsage(edits, req.Body.Root())
 		}
 	}
+	if !req.Door.IsUnified() && wantsNewLimit(to.ModelFor(req)) {
+		edits = renameLimit(edits, req.Body.Root().Get("max_tokens"))
+	}
 	return dialect.PassJSON(req, to, call, accept, edits, set)
+}
+
+// wantsNewLimit reports whether a model is one of those of OpenAI that take the limit of
+// an answer only under its newer name, max_completion_tokens: o1 and what followed it, and
+// gpt-5 and what follows it.
+func wantsNewLimit(model string) bool {
+	model = strings.ToLower(model[strings.LastIndexByte(model, '/')+1:])
+	family, isGPT := strings.CutPrefix(model, "gpt-")
+	if !isGPT {
+		var isO bool
+		if family, isO = strings.CutPrefix(model, "o"); !isO {
+			return false
+		}
+	}
+	digits := len(family) - len(strings.TrimLeft(family, "0123456789"))
+	version, err := strconv.Atoi(family[:digits])
+	if err != nil {
+		return false
+	}
+	if isGPT {
+		const first, last = 5, 34 // gpt-35 is what Azure calls gpt-3.5
+		return version >= first && version <= last
+	}
+	return version >= 1 && (digits == len(family) || family[digits] == '-')
+}
+
+// renameLimit gives the limit that a client of another door set its newer name. Clients of
+// this dialect choose the name themselves.
+func renameLimit(edits []jsonscan.Edit, limit jsonscan.Value) []jsonscan.Edit {
+	if !limit.Given() {
+		return edits
+	}
+	start, end := limit.MemberSpan()
+	return append(edits, jsonscan.Edit{Start: start, End: end, With: append([]byte(`"max_completion_tokens":`), limit.Raw()...)})
 }
 
 // askForUsage makes a backend report usage although the caller did not ask:
