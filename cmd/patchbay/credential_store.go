@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"maps"
@@ -14,7 +13,6 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/spf13/cobra"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/config"
@@ -22,61 +20,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/control/files"
 	"github.com/patchbay-ai/patchbay/internal/control/pglog"
 )
-
-// credentialPlaces is the part of the help that keys and tokens share.
-const credentialPlaces = `While no gateway runs, they are changed in its data directory, and in the
-database of store.config where several gateways share it: use the flags that you
-start the gateway with. A running gateway is asked over its API with --url, and
-with --token or PATCHBAY_TOKEN for a management token of the role ADMIN where
-security is on. Changes take effect at once.`
-
-// credentialFlags say where keys and tokens are managed: in the data directory
-// of a gateway that does not run, or at one that does.
-type credentialFlags struct {
-	settingFlags
-	trust      trustFlags
-	url, token string
-	json       bool
-	// makes says that a data directory that is not there is made.
-	makes bool
-}
-
-func (f *credentialFlags) register(cmd *cobra.Command) {
-	f.settingFlags.register(cmd)
-	cmd.Flags().StringVar(&f.url, "url", "", "address of the running gateway, such as http://127.0.0.1:8080")
-	cmd.Flags().StringVar(&f.token, "token", "", "management token (default $PATCHBAY_TOKEN)")
-	f.trust.register(cmd)
-	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
-}
-
-// print writes a value as JSON where that was asked for, else the text.
-func (f *credentialFlags) print(to io.Writer, value any, format string, args ...any) error {
-	if !f.json {
-		_, err := fmt.Fprintf(to, format, args...)
-		return err
-	}
-	return writeJSON(to, value)
-}
-
-// oneArg returns the check that a verb has exactly one argument.
-func oneArg(field, thing, hint string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		switch len(args) {
-		case 0:
-			return fmt.Errorf("the %s of the %s is missing; %s", field, thing, hint)
-		case 1:
-			return nil
-		}
-		return fmt.Errorf("want the %s of one %s, found %d", field, thing, len(args))
-	}
-}
-
-func revokedLine(changed bool) string {
-	if changed {
-		return "revoked %s\n"
-	}
-	return "%s was revoked already\n"
-}
 
 // credentialStore is where keys and tokens are managed.
 type credentialStore interface {
@@ -279,15 +222,25 @@ const (
 	tokensPath = "/api/auth/tokens" //nolint:gosec // a path, no secret
 )
 
+// newText is what a gateway says of a key or a token whose text it made.
+type newText struct {
+	ID            string    `json:"id"`
+	Key           string    `json:"key"`
+	PreviousUntil time.Time `json:"previousUntil"`
+	Name          string    `json:"name"`
+	Token         string    `json:"token"`
+}
+
+func (s *remoteStore) makeText(path string, wanted map[string]any) (made newText, err error) {
+	err = s.ask(http.MethodPost, path, wanted, &made)
+	return made, err
+}
+
 func (s *remoteStore) issueKey(id string, terms map[string]any) (issuedID, text string, err error) {
-	var issued struct {
-		ID  string `json:"id"`
-		Key string `json:"key"`
-	}
 	wanted := maps.Clone(terms)
 	wanted["id"] = id
-	err = s.ask(http.MethodPost, keysPath, wanted, &issued)
-	return issued.ID, issued.Key, err
+	made, err := s.makeText(keysPath, wanted)
+	return made.ID, made.Key, err
 }
 
 func (s *remoteStore) editKey(id string, terms map[string]any) (line keyLine, err error) {
@@ -296,17 +249,13 @@ func (s *remoteStore) editKey(id string, terms map[string]any) (line keyLine, er
 }
 
 func (s *remoteStore) rotateKey(id string, overlap time.Duration) (text string, until time.Time, err error) {
-	var rotated struct {
-		Key           string    `json:"key"`
-		PreviousUntil time.Time `json:"previousUntil"`
-	}
-	err = s.ask(http.MethodPost, keysPath+"/"+url.PathEscape(id)+"/rotate", map[string]any{"overlap": overlap.String()}, &rotated)
-	return rotated.Key, rotated.PreviousUntil, err
+	made, err := s.makeText(keysPath+"/"+url.PathEscape(id)+"/rotate", map[string]any{"overlap": overlap.String()})
+	return made.Key, made.PreviousUntil, err
 }
 
-func (s *remoteStore) keys() ([]keyLine, error) {
-	var lines []keyLine
-	return lines, s.ask(http.MethodGet, keysPath, nil, &lines)
+func (s *remoteStore) keys() (lines []keyLine, err error) {
+	err = s.ask(http.MethodGet, keysPath, nil, &lines)
+	return lines, err
 }
 
 func (s *remoteStore) revokeKey(id string) (changed bool, err error) { return s.revoke(keysPath, id) }
@@ -320,25 +269,18 @@ func (s *remoteStore) revoke(path, name string) (changed bool, err error) {
 }
 
 func (s *remoteStore) issueToken(wanted access.IssuedToken) (name, text string, err error) {
-	var issued struct {
-		Name  string `json:"name"`
-		Token string `json:"token"`
-	}
-	err = s.ask(http.MethodPost, tokensPath, map[string]any{"name": wanted.Name, "role": wanted.Role, "expiresAt": wanted.ExpiresAt}, &issued)
-	return issued.Name, issued.Token, err
+	made, err := s.makeText(tokensPath, map[string]any{"name": wanted.Name, "role": wanted.Role, "expiresAt": wanted.ExpiresAt})
+	return made.Name, made.Token, err
 }
 
-func (s *remoteStore) tokens() ([]tokenLine, error) {
-	var lines []tokenLine
-	return lines, s.ask(http.MethodGet, tokensPath, nil, &lines)
+func (s *remoteStore) tokens() (lines []tokenLine, err error) {
+	err = s.ask(http.MethodGet, tokensPath, nil, &lines)
+	return lines, err
 }
 
 func (s *remoteStore) rotateToken(name string) (text string, err error) {
-	var rotated struct {
-		Token string `json:"token"`
-	}
-	err = s.ask(http.MethodPost, tokensPath+"/"+url.PathEscape(name)+"/rotate", nil, &rotated)
-	return rotated.Token, err
+	made, err := s.makeText(tokensPath+"/"+url.PathEscape(name)+"/rotate", nil)
+	return made.Token, err
 }
 
 func (s *remoteStore) revokeToken(name string) (changed bool, err error) {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -51,7 +50,7 @@ func newKeysCreate(env []string, stdout io.Writer) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return flags.print(stdout, map[string]string{"id": id, "key": text}, "id   %s\nkey  %s\n", id, text)
+				return flags.printText(stdout, keyWords, id, text)
 			})
 		},
 	}
@@ -60,8 +59,6 @@ func newKeysCreate(env []string, stdout io.Writer) *cobra.Command {
 	terms.register(cmd)
 	return cmd
 }
-
-const keyIDs = "patchbay keys list shows the ids"
 
 func newKeysEdit(env []string, stdout io.Writer) *cobra.Command {
 	flags := &credentialFlags{settingFlags: settingFlags{env: env}}
@@ -72,7 +69,7 @@ func newKeysEdit(env []string, stdout io.Writer) *cobra.Command {
 		Example: `  patchbay keys edit team-a --requests-per-minute 600 --budget month.cost=750
   patchbay keys edit team-a --model "" --expires ""         # all models, never ends
   patchbay keys edit team-a --budget day.tokens=0 --json    # as security.defaults says`,
-		Args: oneArg("id", "key", keyIDs),
+		Args: keyWords.oneArg(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			wanted, err := terms.patch(cmd, time.Now())
 			if err != nil {
@@ -102,7 +99,7 @@ func newKeysRotate(env []string, stdout io.Writer) *cobra.Command {
 		Use:     "rotate ID",
 		Short:   "Give a key a new text and print it, this once; the old one stays good for a while",
 		Example: "  patchbay keys rotate team-a --overlap 1h",
-		Args:    oneArg("id", "key", keyIDs),
+		Args:    keyWords.oneArg(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if overlap < 0 || overlap > 90*24*time.Hour {
 				return errors.New("--overlap: want a time from 0 to 90 days (2160h)")
@@ -139,52 +136,13 @@ func expiry(text string, now time.Time) (string, error) {
 }
 
 func newKeysList(env []string, stdout io.Writer) *cobra.Command {
-	flags := &credentialFlags{settingFlags: settingFlags{env: env}}
-	cmd := &cobra.Command{
-		Use:     "list",
-		Short:   "List the keys, without the keys themselves",
-		Example: "  patchbay keys list",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return flags.at(cmd.Context(), func(store credentialStore) error {
-				lines, err := store.keys()
-				if err != nil {
-					return err
-				}
-				if flags.json {
-					return flags.print(stdout, lines, "")
-				}
-				table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
-				fmt.Fprintln(table, "ID\tTENANT\tSTATUS\tSOURCE\tEXPIRES\tTERMS")
-				for i := range lines {
-					l := &lines[i]
-					fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", l.ID, l.Tenant, l.Status, l.Source, l.ExpiresAt, l.terms())
-				}
-				return table.Flush()
-			})
-		},
-	}
-	flags.register(cmd)
-	return cmd
+	cmd := &cobra.Command{Short: "List the keys, without the keys themselves", Example: "  patchbay keys list"}
+	return newCredentialList(env, stdout, cmd, credentialStore.keys, "ID\tTENANT\tSTATUS\tSOURCE\tEXPIRES\tTERMS", func(l *keyLine) []string {
+		return []string{l.ID, l.Tenant, l.Status, l.Source, l.ExpiresAt, l.terms()}
+	})
 }
 
 func newKeysRevoke(env []string, stdout io.Writer) *cobra.Command {
-	flags := &credentialFlags{settingFlags: settingFlags{env: env}}
-	cmd := &cobra.Command{
-		Use:     "revoke ID",
-		Short:   "Make a key useless",
-		Example: "  patchbay keys revoke team-a",
-		Args:    oneArg("id", "key", keyIDs),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return flags.at(cmd.Context(), func(store credentialStore) error {
-				changed, err := store.revokeKey(args[0])
-				if err != nil {
-					return err
-				}
-				return flags.print(stdout, map[string]any{"id": args[0], "changed": changed}, revokedLine(changed), args[0])
-			})
-		},
-	}
-	flags.register(cmd)
-	return cmd
+	cmd := &cobra.Command{Short: "Make a key useless", Example: "  patchbay keys revoke team-a"}
+	return newCredentialRevoke(env, stdout, keyWords, cmd, credentialStore.revokeKey)
 }

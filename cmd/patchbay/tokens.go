@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -54,7 +53,7 @@ func newTokensIssue(env []string, stdout io.Writer) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return flags.print(stdout, map[string]string{"name": name, "token": text}, "name   %s\ntoken  %s\n", name, text)
+				return flags.printText(stdout, tokenWords, name, text)
 			})
 		},
 	}
@@ -67,76 +66,31 @@ func newTokensIssue(env []string, stdout io.Writer) *cobra.Command {
 }
 
 func newTokensList(env []string, stdout io.Writer) *cobra.Command {
-	flags := &credentialFlags{settingFlags: settingFlags{env: env}}
-	cmd := &cobra.Command{
-		Use:     "list",
-		Short:   "List the tokens, without the tokens themselves",
-		Example: "  patchbay tokens list --json",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return flags.at(cmd.Context(), func(store credentialStore) error {
-				lines, err := store.tokens()
-				if err != nil {
-					return err
-				}
-				if flags.json {
-					return flags.print(stdout, lines, "")
-				}
-				table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
-				fmt.Fprintln(table, "NAME\tROLE\tSTATUS\tSOURCE\tEXPIRES")
-				for _, l := range lines {
-					fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", l.Name, l.Role, l.Status, l.Source, l.ExpiresAt)
-				}
-				return table.Flush()
-			})
-		},
-	}
-	flags.register(cmd)
-	return cmd
+	cmd := &cobra.Command{Short: "List the tokens, without the tokens themselves", Example: "  patchbay tokens list --json"}
+	return newCredentialList(env, stdout, cmd, credentialStore.tokens, "NAME\tROLE\tSTATUS\tSOURCE\tEXPIRES", func(l *tokenLine) []string {
+		return []string{l.Name, l.Role.String(), l.Status, l.Source, l.ExpiresAt}
+	})
 }
 
-const tokenNames = "patchbay tokens list shows the names" //nolint:gosec // a hint, no secret
-
 func newTokensRotate(env []string, stdout io.Writer) *cobra.Command {
-	flags := &credentialFlags{settingFlags: settingFlags{env: env}}
 	cmd := &cobra.Command{
 		Use:     "rotate NAME",
 		Short:   "Give a token a new text and print it, this once; the old one is refused from then on",
 		Example: "  patchbay tokens rotate ops",
-		Args:    oneArg("name", "token", tokenNames),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return flags.at(cmd.Context(), func(store credentialStore) error {
-				text, err := store.rotateToken(args[0])
-				if err != nil {
-					return err
-				}
-				return flags.print(stdout, map[string]string{"name": args[0], "token": text}, "name   %s\ntoken  %s\n", args[0], text)
-			})
-		},
+		Args:    tokenWords.oneArg(),
 	}
-	flags.register(cmd)
-	return cmd
+	return newCredentialVerb(env, cmd, func(flags *credentialFlags, store credentialStore, args []string) error {
+		text, err := store.rotateToken(args[0])
+		if err != nil {
+			return err
+		}
+		return flags.printText(stdout, tokenWords, args[0], text)
+	})
 }
 
 func newTokensRevoke(env []string, stdout io.Writer) *cobra.Command {
-	flags := &credentialFlags{settingFlags: settingFlags{env: env}}
-	cmd := &cobra.Command{
-		Use:     "revoke NAME",
-		Short:   "Make a token useless, also one of the configuration file",
-		Example: "  patchbay tokens revoke ops",
-		Args:    oneArg("name", "token", tokenNames),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return flags.at(cmd.Context(), func(store credentialStore) error {
-				changed, err := store.revokeToken(args[0])
-				if err != nil {
-					return err
-				}
-				return flags.print(stdout, map[string]any{"name": args[0], "changed": changed}, revokedLine(changed), args[0])
-			})
-		},
-	}
-	flags.register(cmd)
-	return cmd
+	cmd := &cobra.Command{Short: "Make a token useless, also one of the configuration file", Example: "  patchbay tokens revoke ops"}
+	return newCredentialRevoke(env, stdout, tokenWords, cmd, credentialStore.revokeToken)
 }
 
 func newTokensHash(stdout io.Writer) *cobra.Command {

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+)
+
+// credentialPlaces is the part of the help that keys and tokens share.
+const credentialPlaces = `While no gateway runs, they are changed in its data directory, and in the
+database of store.config where several gateways share it: use the flags that you
+start the gateway with. A running gateway is asked over its API with --url, and
+with --token or PATCHBAY_TOKEN for a management token of the role ADMIN where
+security is on. Changes take effect at once.`
+
+// credentialFlags say where keys and tokens are managed: in the data directory
+// of a gateway that does not run, or at one that does.
+type credentialFlags struct {
+	settingFlags
+	trust      trustFlags
+	url, token string
+	json       bool
+	// makes says that a data directory that is not there is made.
+	makes bool
+}
+
+func (f *credentialFlags) register(cmd *cobra.Command) {
+	f.settingFlags.register(cmd)
+	cmd.Flags().StringVar(&f.url, "url", "", "address of the running gateway, such as http://127.0.0.1:8080")
+	cmd.Flags().StringVar(&f.token, "token", "", "management token (default $PATCHBAY_TOKEN)")
+	f.trust.register(cmd)
+	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
+}
+
+// print writes a value as JSON where that was asked for, else the text.
+func (f *credentialFlags) print(to io.Writer, value any, format string, args ...any) error {
+	if !f.json {
+		_, err := fmt.Fprintf(to, format, args...)
+		return err
+	}
+	return writeJSON(to, value)
+}
+
+// credentialWords are what keys or tokens are called in commands, and which field names one.
+type credentialWords struct{ word, field string }
+
+// keyWords are those of keys, and tokenWords those of tokens.
+var (
+	keyWords   = credentialWords{"key", "id"}
+	tokenWords = credentialWords{"token", "name"}
+)
+
+// oneArg returns the check that a verb has exactly one argument.
+func oneArg(field, thing, hint string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		switch len(args) {
+		case 0:
+			return fmt.Errorf("the %s of the %s is missing; %s", field, thing, hint)
+		case 1:
+			return nil
+		}
+		return fmt.Errorf("want the %s of one %s, found %d", field, thing, len(args))
+	}
+}
+
+func (w credentialWords) oneArg() cobra.PositionalArgs {
+	return oneArg(w.field, w.word, "patchbay "+w.word+"s list shows the "+w.field+"s")
+}
+
+// printText prints the text of a credential that was just made.
+func (f *credentialFlags) printText(to io.Writer, w credentialWords, name, text string) error {
+	return f.print(to, map[string]string{w.field: name, w.word: text}, "%-*s  %s\n%s  %s\n", len(w.word), w.field, name, w.word, text)
+}
+
+// newCredentialVerb completes a command that has no flags of its own.
+func newCredentialVerb(env []string, cmd *cobra.Command, do func(flags *credentialFlags, store credentialStore, args []string) error) *cobra.Command {
+	flags := &credentialFlags{settingFlags: settingFlags{env: env}}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return flags.at(cmd.Context(), func(store credentialStore) error { return do(flags, store, args) })
+	}
+	flags.register(cmd)
+	return cmd
+}
+
+// newCredentialList completes a command that lists credentials: as a table with a head and
+// a row for each, or as JSON.
+func newCredentialList[Line any](env []string, stdout io.Writer, cmd *cobra.Command, list func(credentialStore) ([]Line, error), head string, row func(*Line) []string) *cobra.Command {
+	cmd.Use, cmd.Args = "list", cobra.NoArgs
+	return newCredentialVerb(env, cmd, func(flags *credentialFlags, store credentialStore, _ []string) error {
+		lines, err := list(store)
+		if err != nil {
+			return err
+		}
+		if flags.json {
+			return writeJSON(stdout, lines)
+		}
+		table := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(table, head)
+		for i := range lines {
+			fmt.Fprintln(table, strings.Join(row(&lines[i]), "\t"))
+		}
+		return table.Flush()
+	})
+}
+
+// newCredentialRevoke completes a command that revokes one credential. To revoke it again
+// is no error.
+func newCredentialRevoke(env []string, stdout io.Writer, w credentialWords, cmd *cobra.Command, revoke func(store credentialStore, name string) (changed bool, err error)) *cobra.Command {
+	cmd.Use, cmd.Args = "revoke "+strings.ToUpper(w.field), w.oneArg()
+	return newCredentialVerb(env, cmd, func(flags *credentialFlags, store credentialStore, args []string) error {
+		changed, err := revoke(store, args[0])
+		if err != nil {
+			return err
+		}
+		line := "revoked %s\n"
+		if !changed {
+			line = "%s was revoked already\n"
+		}
+		return flags.print(stdout, map[string]any{w.field: args[0], "changed": changed}, line, args[0])
+	})
+}
