@@ -143,7 +143,7 @@ func withTerms(key access.Key, terms map[string]any) (access.Key, error) {
 }
 
 func (s localStore) editKey(id string, terms map[string]any) (keyLine, error) {
-	edited, err := s.credentials.Keys.Edit(s.ctx, id, func(before access.IssuedKey) (access.Key, error) { return withTerms(before.Key, terms) }, byCommand())
+	edited, err := s.credentials.Keys.Edit(s.ctx, id, byCommand(), func(before access.IssuedKey) (access.Key, error) { return withTerms(before.Key, terms) })
 	return lineOf(&edited, time.Now()), err
 }
 

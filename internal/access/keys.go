@@ -26,7 +26,7 @@ func (k Key) Check(report func(path, message string)) {
 
 // Edit changes the tenant and the terms of a key that was issued; the edit gets the
 // key as it is. Requests that run are not affected.
-func (k *Keys) Edit(ctx context.Context, id string, edit func(IssuedKey) (Key, error), change Change) (edited IssuedKey, err error) {
+func (k *Keys) Edit(ctx context.Context, id string, change Change, edit func(IssuedKey) (Key, error)) (edited IssuedKey, err error) {
 	return k.edit(ctx, id, change, func(key *IssuedKey) error {
 		wanted, err := edit(*key)
 		key.Tenant, key.Terms = wanted.Tenant, wanted.Terms

@@ -145,7 +145,7 @@ func problemsOf(check func(report func(path, message string))) error {
 // EditKey answers PUT /api/auth/keys/{id}.
 func (a *API) EditKey(q *Request) (Reply, error) {
 	now := time.Now()
-	edited, err := a.options.Credentials.Keys.Edit(q.Context(), q.PathValue("id"), func(before access.IssuedKey) (access.Key, error) {
+	edited, err := a.options.Credentials.Keys.Edit(q.Context(), q.PathValue("id"), q.changeAt(now), func(before access.IssuedKey) (access.Key, error) {
 		wanted := termsOf(&before)
 		if _, err := config.DecodeJSON(q.body, &wanted); err != nil {
 			return access.Key{}, err
@@ -155,7 +155,7 @@ func (a *API) EditKey(q *Request) (Reply, error) {
 			return key, problemsOf(key.Check) // what is not changed may be in the past
 		}
 		return key, checkCredential(key.Check, key.ExpiresAt, now)
-	}, q.changeAt(now))
+	})
 	if err != nil {
 		return Reply{}, err
 	}
