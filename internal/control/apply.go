@@ -109,6 +109,26 @@ func (c *Control) change(ctx context.Context, change Change, propose func(now *s
 	return result, nil
 }
 
+// begin begins a change: where the configuration is shared it takes the log and
+// brings this gateway up to date, so that the change starts from what everybody
+// has. A dry run does neither. The caller has the lock and ends the transfer.
+func (c *Control) begin(ctx context.Context, change Change) (t transfer, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	t = unshared{&c.local}
+	if c.shared != nil && !change.DryRun {
+		if t, err = c.takeLog(ctx); err != nil {
+			return nil, refuse(c.log, err)
+		}
+	}
+	if err := c.expect(change.IfVersions); err != nil {
+		t.end()
+		return nil, err
+	}
+	return t, nil
+}
+
 // expect returns ErrMoved unless one of the versions is in force, or none is given.
 func (c *Control) expect(versions []int) error {
 	have := c.Version()

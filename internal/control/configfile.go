@@ -37,6 +37,16 @@ func (f *configFile) setRead(doc *config.Document) {
 // isApplied tells whether a file has the services that were last applied.
 func (f *configFile) isApplied(doc *config.Document) bool { return isSource(f.applied.source, doc) }
 
+// edited returns the file as it is after it was applied, or nil if its services are those
+// that were last applied.
+func (f *configFile) edited(doc *config.Document) *appliedFile {
+	if f.isApplied(doc) {
+		return nil
+	}
+	edited := appliedFileOf(doc)
+	return &edited
+}
+
 // appliedFile is the configuration file as it was last applied. The next edit of the file
 // is compared with it.
 type appliedFile struct {

@@ -1,8 +1,6 @@
 package control
 
 import (
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
@@ -33,16 +31,8 @@ func CompareTerms(from, to access.TermSet) []Difference {
 	return found
 }
 
-func compareTerms(of string, from, to access.Terms) (found []Difference) {
-	before, after := termFields(from), termFields(to)
-	all := maps.Clone(before)
-	maps.Copy(all, after)
-	for _, field := range slices.Sorted(maps.Keys(all)) {
-		if before[field] != after[field] {
-			found = append(found, Difference{Service: of, Field: field, Kind: Changed, From: before[field], To: after[field]})
-		}
-	}
-	return found
+func compareTerms(of string, from, to access.Terms) []Difference {
+	return compareFields(Difference{Service: of}, termFields(from), termFields(to))
 }
 
 // termFields returns the single values of terms by their names; a list is one value.

@@ -39,42 +39,47 @@ func (c *Control) reload(ctx context.Context, doc *config.Document) (changed boo
 	return c.takeFile(t, doc, FromReload)
 }
 
-// takeFile applies what has changed in the configuration file.
+// takeFile applies what has changed in the configuration file: its edits of the services
+// as a new version, the other settings without one.
 func (c *Control) takeFile(t transfer, doc *config.Document, origin string) (changed bool, err error) {
 	now, table := c.state.Load(), c.current.Load()
-	next := now.doc.Clone()
-	next.Limits, next.Prices, next.Resolve = doc.Limits, doc.Prices.Clone(), doc.Resolve
-	c.takeFileTerms(now, next, doc)
-	var file *appliedFile
-	if !c.file.isApplied(doc) {
-		taken := appliedFileOf(doc)
-		file = &taken
-		shared, isShared := t.sharedHead()
-		if !isShared || !isSource(shared.Source, doc) { // else another gateway has read the same file
-			next.Services = merge.Services(c.file.applied.services, file.services, now.doc.Services)
-		}
-	}
+	edited := c.file.edited(doc)
+	next := c.withFile(t, now, doc, edited)
 	differences := Compare(now.doc.Services, next.Services)
 	p, result, err := c.propose(next, now.terms, Change{Origin: origin, Author: system, Summary: summarizeFile(differences)})
 	if err != nil {
 		return false, err
 	}
 	p.check = validateStored // the file was validated when it was read, and the rest when it was stored
-	p.file = file
-	p.isCurrent = p.added == nil && file == nil
+	p.file = edited
+	p.isCurrent = p.added == nil && edited == nil
 	if err := c.enact(t, p); err != nil {
 		return false, err
 	}
 	c.file.setRead(doc)
-	if file == nil && next.Equal(now.doc) {
+	if edited == nil && next.Equal(now.doc) {
 		return c.reportRotated(table), nil
 	}
 	event := "configuration reloaded: "
 	if origin == FromFile {
 		event = "the configuration file changed since it was last read: "
 	}
-	c.log.Info(event+effect(differences, file != nil), "version", result.Version)
+	c.log.Info(event+effect(differences, edited != nil), "version", result.Version)
 	return true, nil
+}
+
+// withFile returns the configuration in force with what the configuration file says. The
+// edits of its services are merged, because others may have been made by management.
+func (c *Control) withFile(t transfer, now *state, doc *config.Document, edited *appliedFile) *config.Document {
+	next := now.doc.Clone()
+	next.Limits, next.Prices, next.Resolve = doc.Limits, doc.Prices.Clone(), doc.Resolve
+	c.takeFileTerms(now, next, doc)
+	shared, isShared := t.sharedHead()
+	isTaken := isShared && isSource(shared.Source, doc) // by another gateway, which has read the same file
+	if edited != nil && !isTaken {
+		next.Services = merge.Services(c.file.applied.services, edited.services, now.doc.Services)
+	}
+	return next
 }
 
 // effect describes what an edit of the file changed in the configuration in force.

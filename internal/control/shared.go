@@ -5,13 +5,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"log/slog"
 	mathrand "math/rand/v2"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/condition"
-	"github.com/patchbay-ai/patchbay/internal/config"
-	"github.com/patchbay-ai/patchbay/internal/routing"
 )
 
 // ErrUnavailable means that a change could not be written to the database of the shared
@@ -30,20 +27,6 @@ const (
 	maxRetryDelay = 3 * time.Second
 )
 
-// OpenShared is Open for a gateway that shares its configuration with others. The files
-// in the data directory are the last known state of the log, and are used while the
-// database cannot be reached. An empty log gets the versions of this gateway. Otherwise
-// the current version of the log comes into force. If this gateway has followed the log
-// before, and its configuration file has changed since, that change becomes a version.
-func OpenShared(ctx context.Context, store Store, doc *config.Document, current *routing.Current, log *slog.Logger, shared Shared) (*Control, error) {
-	c, err := open(store, doc, current, log, shared)
-	if err != nil {
-		return nil, err
-	}
-	c.reportFollowing(c.refresh(ctx))
-	return c, nil
-}
-
 // Joined tells whether this gateway has read the shared configuration, in this run or an
 // earlier one. It is true where nothing is shared.
 func (c *Control) Joined() bool { return c.shared == nil || c.shared.joined.Load() }
@@ -55,22 +38,6 @@ func (c *Control) Values() *Values {
 		return nil
 	}
 	return c.shared.values
-}
-
-// resumeLog restores the position in the shared log that this gateway had when it
-// stopped. It returns whether the configuration file has changed since and waits to be
-// written to the log.
-func (c *Control) resumeLog(head Head, doc *config.Document) (isWaiting bool) {
-	if c.shared == nil || head.Log == "" {
-		return false
-	}
-	c.local.setPosition(head.Position)
-	c.shared.joined.Store(true)
-	if c.file.isApplied(doc) {
-		return false
-	}
-	c.file.waiting = doc.Clone()
-	return true
 }
 
 // Follow keeps this gateway up to date with the log until the context ends. It
@@ -179,10 +146,19 @@ func (c *Control) refresh(ctx context.Context) error {
 	if err == nil {
 		err = c.shared.seal(ctx)
 	}
-	if err != nil || c.file.waiting == nil {
-		return err
+	if err == nil {
+		err = c.writeWaiting(ctx)
 	}
-	_, err = c.reload(ctx, c.file.waiting)
+	return err
+}
+
+// writeWaiting writes a configuration file that has been waiting to the log. A file that
+// is refused does not wait any longer.
+func (c *Control) writeWaiting(ctx context.Context) error {
+	if c.file.waiting == nil {
+		return nil
+	}
+	_, err := c.reload(ctx, c.file.waiting)
 	if errors.Is(err, ErrUnavailable) {
 		return err
 	}
@@ -256,26 +232,6 @@ func (c *Control) initialise(ctx context.Context) error {
 	c.local.position = first.Position
 	c.log.Info("the shared configuration was empty and begins with this gateway's", "version", first.Version)
 	return c.setHead(first)
-}
-
-// begin begins a change: where the configuration is shared it takes the log and
-// brings this gateway up to date, so that the change starts from what everybody
-// has. A dry run does neither. The caller has the lock and ends the transfer.
-func (c *Control) begin(ctx context.Context, change Change) (t transfer, err error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	t = unshared{&c.local}
-	if c.shared != nil && !change.DryRun {
-		if t, err = c.takeLog(ctx); err != nil {
-			return nil, refuse(c.log, err)
-		}
-	}
-	if err := c.expect(change.IfVersions); err != nil {
-		t.end()
-		return nil, err
-	}
-	return t, nil
 }
 
 // takeLog keeps all other writers out of the shared log, and applies what is new in it.

@@ -1,0 +1,183 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/routing"
+	"github.com/patchbay-ai/patchbay/internal/seal"
+)
+
+// Open puts the version into force that was current when the gateway stopped. If the
+// services of the configuration file have changed since it was last read, the
+// difference is applied as a new version.
+func Open(store Store, doc *config.Document, current *routing.Current, log *slog.Logger) (*Control, error) {
+	return open(store, doc, current, log, nil)
+}
+
+// OpenShared is Open for a gateway that shares its configuration with others. The files
+// in the data directory are the last known state of the log, and are used while the
+// database cannot be reached. An empty log gets the versions of this gateway. Otherwise
+// the current version of the log comes into force. If this gateway has followed the log
+// before, and its configuration file has changed since, that change becomes a version.
+func OpenShared(ctx context.Context, store Store, doc *config.Document, current *routing.Current, log *slog.Logger, shared Shared) (*Control, error) {
+	c, err := open(store, doc, current, log, shared)
+	if err != nil {
+		return nil, err
+	}
+	c.reportFollowing(c.refresh(ctx))
+	return c, nil
+}
+
+// open puts a version of the data directory into force, and then what was edited in the
+// configuration file since. It does not need the database of a shared configuration.
+func open(store Store, doc *config.Document, current *routing.Current, log *slog.Logger, shared Shared) (*Control, error) {
+	c, err := newControl(store, doc, current, log, shared)
+	if err != nil {
+		return nil, err
+	}
+	last, err := c.readStore()
+	if err != nil {
+		return nil, err
+	}
+	c.state.Store(&state{doc: doc.Clone(), activations: last.head.Activations})
+	isEdited := len(last.numbers) > 0 && !isSource(last.head.Source, doc)
+	if isEdited {
+		c.file.applied = lastApplied(c.local.store, last.head, last.numbers)
+	}
+	isInForce, err := c.resume(last)
+	if err != nil {
+		return nil, err
+	}
+	if !isInForce {
+		return c, c.takeFirst(doc, last)
+	}
+	hasJoined := c.resumePosition(last.head.Position)
+	switch {
+	case isEdited && hasJoined:
+		c.file.waiting = doc.Clone() // all gateways get the edit, when the log can be written
+	case isEdited:
+		_, err = c.takeFile(unshared{&c.local}, doc, FromFile)
+	}
+	return c, err
+}
+
+// newControl returns a Control with nothing in force. It encrypts the secrets of the store
+// that are stored as plain text or with the previous key.
+func newControl(store Store, doc *config.Document, current *routing.Current, log *slog.Logger, shared Shared) (*Control, error) {
+	keys, err := seal.New(doc.Security.MasterKey, doc.Security.PreviousMasterKey)
+	if err != nil {
+		return nil, fmt.Errorf("security.master-key: %w", err)
+	}
+	sealing := sealedStore{store, keys}
+	count, err := sealing.rewrite()
+	if err != nil {
+		return nil, err
+	}
+	if count > 0 {
+		log.Info("the secrets of stored versions are encrypted now", "versions", count, "key", keys.ID())
+	}
+	c := &Control{current: current, log: log, local: localLog{store: sealing, log: log}, holds: holds{}}
+	c.file.applied = appliedFileOf(doc)
+	c.file.setRead(doc)
+	if shared != nil {
+		c.shared = newSharedLog(shared, keys, &c.mu, log)
+	}
+	return c, nil
+}
+
+// storeContent is what the store has when a gateway starts.
+type storeContent struct {
+	numbers []int // of the versions, in order
+	head    Head
+	// isHeadRead is false where the head is damaged; it has only what could be read then.
+	isHeadRead bool
+}
+
+// readStore reads what the store has, and which number is the newest.
+func (c *Control) readStore() (last storeContent, err error) {
+	if last.numbers, err = c.local.store.Versions(); err != nil {
+		return last, fmt.Errorf("versions: %w", err)
+	}
+	last.head, err = c.local.store.Head()
+	if errors.Is(err, ErrMasterKey) {
+		return last, err
+	}
+	last.isHeadRead = err == nil
+	if err != nil {
+		c.log.Warn("the record of the current version cannot be read; taking the newest version that can", "error", err)
+		last.head.Source = c.file.applied.source // whether the file has changed is not known; assuming that it has not loses no edit
+		last.head.Position = Position{}
+	}
+	c.local.newest = slices.Max(append([]int{last.head.Version, last.head.Newest}, last.numbers...))
+	return last, nil
+}
+
+// candidates returns the versions that can come into force, the best first: the current
+// one, then the others from the newest to the oldest.
+func (s storeContent) candidates() []int {
+	found := slices.DeleteFunc(slices.Clone(s.numbers), func(number int) bool { return number == s.head.Version })
+	if s.head.Version != 0 {
+		found = append(found, s.head.Version)
+	}
+	slices.Reverse(found)
+	return found
+}
+
+// resume puts the first candidate into force that can be used. It does not remove those
+// that cannot, and leaves a head that can be read as it is, so that a release which can
+// use the current version finds it. It returns false if none can be used.
+func (c *Control) resume(last storeContent) (bool, error) {
+	for _, number := range last.candidates() {
+		v, err := c.local.store.Load(number)
+		if errors.Is(err, ErrMasterKey) {
+			return false, err
+		}
+		if err == nil {
+			err = c.enact(unshared{&c.local}, &proposal{next: c.stateOf(v), check: validateStored, isCurrent: last.isHeadRead})
+			var problems config.Problems
+			if err != nil && !errors.As(err, &problems) {
+				return false, fmt.Errorf("version %d: %w", number, err)
+			}
+		}
+		if err == nil {
+			if number != last.head.Version {
+				c.log.Warn("another version takes its place", "version", number)
+			}
+			return true, nil
+		}
+		c.log.Warn("a stored version cannot be used", "version", number, "error", err)
+	}
+	return false, nil
+}
+
+// takeFirst makes a version of the configuration file, where no stored version can be
+// used.
+func (c *Control) takeFirst(doc *config.Document, last storeContent) error {
+	if len(last.numbers) > 0 {
+		c.log.Warn("no stored version can be read; the configuration file becomes a new one", "version", c.local.newest+1)
+	}
+	c.file.applied = appliedFileOf(doc)
+	p, _, err := c.propose(c.state.Load().doc, nil, Change{Origin: FromFile, Author: system, Summary: "read from the configuration file"})
+	if err != nil {
+		return err
+	}
+	p.check = validateStored // the file was validated when it was read
+	return c.enact(unshared{&c.local}, p)
+}
+
+// resumePosition restores the position in the shared log that this gateway had when it
+// stopped. It returns false where nothing is shared, and where this gateway has never
+// read the log.
+func (c *Control) resumePosition(last Position) bool {
+	if c.shared == nil || last.Log == "" {
+		return false
+	}
+	c.local.setPosition(last)
+	c.shared.joined.Store(true)
+	return true
+}
