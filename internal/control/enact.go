@@ -13,6 +13,7 @@ import (
 
 // proposal is a configuration that is to be put into force.
 type proposal struct {
+	// next comes into force. Only the proposal has it, because enact completes it.
 	next *state
 	// check validates the document of next.
 	check func(*config.Document) error

@@ -176,7 +176,8 @@ func (c *Control) catchUp(log *logTransaction) error {
 		c.shared.joined.Store(true)
 		return nil
 	}
-	p := &proposal{next: c.state.Load(), check: validateStored}
+	now := *c.state.Load() // a copy: enact writes to what is proposed
+	p := &proposal{next: &now, check: validateStored}
 	summary := ""
 	moved := !c.local.isEarlierThan(log.head) || p.next.version != log.head.Version
 	if moved {

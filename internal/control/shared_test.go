@@ -136,6 +136,35 @@ func TestParallelWritersOfASharedConfigurationLoseNothing(t *testing.T) {
 	}
 }
 
+// The detector of races finds out whether what is in force is written to.
+func TestAVersionThatAnotherGatewayDeletesLeavesWhatIsInForceAlone(t *testing.T) {
+	db := storetest.Postgres(t)
+	one, _ := join(t, db.URL, t.TempDir(), config.Default())
+	two, _ := join(t, db.URL, t.TempDir(), config.Default())
+	if _, err := two.Apply(t.Context(), Change{Origin: FromAPI}, add("a")); err != nil {
+		t.Fatal(err)
+	}
+	soon(t, "the change is here", has(one, "a"))
+	before := one.Activations()
+	ctx, stop := context.WithCancel(context.Background())
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		for ctx.Err() == nil {
+			_ = one.Activations()
+			pause(ctx, time.Millisecond)
+		}
+	})
+	defer reading.Wait()
+	defer stop()
+	if _, err := two.Delete(t.Context(), Change{Origin: FromAPI}, 1); err != nil {
+		t.Fatal(err)
+	}
+	soon(t, "the version is gone here", func() bool { return !one.Has(1) })
+	if after := one.Activations(); !slices.Equal(after, before) {
+		t.Errorf("the activations were %v and are %v", before, after)
+	}
+}
+
 func TestASharedChangeIsEffectiveEverywhereWithinASecond(t *testing.T) {
 	db := storetest.Postgres(t)
 	one, _ := join(t, db.URL, t.TempDir(), config.Default())
