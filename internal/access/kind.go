@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -26,10 +25,10 @@ func (c Change) at() time.Time { return c.At.UTC().Truncate(time.Second) }
 // the records of those that were issued, rotated or revoked while the gateway ran.
 type kind[T any, P record[T]] struct {
 	owner  *Credentials
-	word   string // "key" or "token", in stored names, generated names and errors
-	prefix string // of the texts
-	static []T    // those of the configuration file
-	issued map[string]T
+	word   string       // "key" or "token", in stored names, generated names and errors
+	prefix string       // of the texts
+	static []T          // those of the configuration file
+	issued map[string]T // by name; owner.mu guards it
 }
 
 // record is a credential, as it is stored.
@@ -55,14 +54,17 @@ func (k *kind[T, P]) List() []T {
 	for i := range all {
 		P(&all[i]).parts().life.RevokedAt = k.revocation(&all[i])
 	}
-	byCreation := func(a, b T) int {
-		one, other := P(&a).parts(), P(&b).parts()
-		return cmp.Or(one.life.CreatedAt.Compare(other.life.CreatedAt), strings.Compare(*one.name, *other.name))
-	}
-	for _, issued := range slices.SortedFunc(maps.Values(k.issued), byCreation) {
-		if p := P(&issued).parts(); !p.life.Static || k.ofFile(*p.name) == nil {
-			all = append(all, issued)
+	var issued []P // pointers, so that comparing does not copy
+	for _, record := range k.issued {
+		if p := P(&record).parts(); !p.life.Static || k.ofFile(*p.name) == nil {
+			issued = append(issued, &record)
 		}
+	}
+	slices.SortFunc(issued, func(a, b P) int {
+		return cmp.Or(a.parts().life.CreatedAt.Compare(b.parts().life.CreatedAt), strings.Compare(*a.parts().name, *b.parts().name))
+	})
+	for _, record := range issued {
+		all = append(all, *record)
 	}
 	return all
 }
@@ -70,11 +72,12 @@ func (k *kind[T, P]) List() []T {
 // ofFile returns a credential of the configuration file, nil where it has none of that
 // name.
 func (k *kind[T, P]) ofFile(name string) *T {
-	n := slices.IndexFunc(k.static, func(static T) bool { return *P(&static).parts().name == name })
-	if n < 0 {
-		return nil
+	for i := range k.static {
+		if *P(&k.static[i]).parts().name == name {
+			return &k.static[i]
+		}
 	}
-	return &k.static[n]
+	return nil
 }
 
 // revocation returns when a credential of the configuration file was revoked; zero means
@@ -225,18 +228,18 @@ func (k *kind[T, P]) decode(stored string, value []byte) error {
 
 // inForce returns the credentials that are not revoked, those of the configuration file
 // last.
-func (k *kind[T, P]) inForce() []T {
-	var all []T
+func (k *kind[T, P]) inForce() []P {
+	all := make([]P, 0, len(k.issued)+len(k.static))
 	revoked := map[string]bool{}
 	for _, issued := range k.issued {
 		if p := P(&issued).parts(); p.life.RevokedAt.IsZero() {
-			all = append(all, issued)
+			all = append(all, &issued)
 		} else {
 			revoked[*p.hash] = true
 		}
 	}
-	for _, static := range k.static {
-		if !revoked[*P(&static).parts().hash] {
+	for i := range k.static {
+		if static := P(&k.static[i]); !revoked[*static.parts().hash] {
 			all = append(all, static)
 		}
 	}
