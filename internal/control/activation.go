@@ -21,7 +21,7 @@ type Activation struct {
 // another version.
 func (p *proposal) activated(before int, now time.Time) []Activation {
 	made := p.next.activations
-	if p.next.version == before || p.isCurrent {
+	if p.next.version == before || p.keepsHead {
 		return made
 	}
 	author := p.author

@@ -1,6 +1,18 @@
 // Package control is the one writer of the configuration. Every change, wherever
 // it comes from, goes through Control.enact, which validates and compiles a
 // document, publishes and saves it as a version, and only then puts it into force.
+//
+// In the order in which to read it:
+//   - control.go: what is in force, and what guards it
+//   - enact.go: the steps of a change, which are always the same
+//   - transfer.go: what differs in these steps where gateways share the configuration
+//   - log.go, local.go, sharedlog.go: the log in the data directory, which every gateway
+//     has, and the one in a database that gateways share
+//   - open.go, apply.go, file.go, shared.go: where changes come from, which is the start,
+//     management, the configuration file and other gateways
+//   - sealed.go: how both logs are encrypted, of which the other files know nothing
+//   - values.go, holds.go: what gateways share beside the versions
+//   - diff.go: what a change changed, in words
 package control
 
 import (
@@ -15,21 +27,23 @@ import (
 
 // Control owns the configuration in force.
 type Control struct {
-	local   localLog
+	log *slog.Logger
+
+	// What is in force. Both are replaced whole, by whoever has the lock, and read without
+	// it, so that reading never waits for a change that is being written.
 	current *routing.Current
-	log     *slog.Logger
+	state   atomic.Pointer[state]
 
-	// state is what is in force. It is replaced whole, so that reading it never
-	// waits for a change that is being written.
-	state atomic.Pointer[state]
-
-	mu   sync.Mutex // serialises changes; requests never take it
-	file configFile
+	// mu serialises changes. A change has it from its first look at what is in force until
+	// it is in force itself, also while it writes to the disk and to the database. It
+	// guards all that follows, except for what the types name. Requests never take it.
+	mu     sync.Mutex
+	local  localLog
+	file   configFile
+	shared *sharedLog // nil where the configuration is not shared; its Values take mu, too
+	holds  holds
 	// termsChanged is called with the terms in force when they change.
 	termsChanged func(access.TermSet)
-
-	shared *sharedLog // nil where the configuration is not shared
-	holds  holds      // guarded by mu, too
 }
 
 // state is a configuration in force. It is never changed.

@@ -21,8 +21,9 @@ type proposal struct {
 	added *Version
 	// file is the configuration file that is applied with next, nil where none is.
 	file *appliedFile
-	// isCurrent says that the store has next as its current version already.
-	isCurrent bool
+	// keepsHead says that the head of the store stays as it is: next is its current version
+	// already, or takes the place of one that cannot be used.
+	keepsHead bool
 	dryRun    bool
 	// author is who puts next into force, empty where that is not known.
 	author string
@@ -108,7 +109,7 @@ func (p *proposal) logEntry() logEntry {
 
 // setCurrent makes the version of a proposal the current one of the store.
 func (c *Control) setCurrent(t transfer, p *proposal) error {
-	if p.isCurrent {
+	if p.keepsHead {
 		return nil
 	}
 	head := c.head(p.next.version)

@@ -52,7 +52,7 @@ func (c *Control) takeFile(t transfer, doc *config.Document, origin string) (cha
 	}
 	p.check = validateStored // the file was validated when it was read, and the rest when it was stored
 	p.file = edited
-	p.isCurrent = p.added == nil && edited == nil
+	p.keepsHead = p.added == nil && edited == nil
 	if err := c.enact(t, p); err != nil {
 		return false, err
 	}

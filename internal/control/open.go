@@ -138,7 +138,7 @@ func (c *Control) resume(last storeContent) (bool, error) {
 			return false, err
 		}
 		if err == nil {
-			err = c.enact(unshared{&c.local}, &proposal{next: c.stateOf(v), check: validateStored, isCurrent: last.isHeadRead})
+			err = c.enact(unshared{&c.local}, &proposal{next: c.stateOf(v), check: validateStored, keepsHead: last.isHeadRead})
 			var problems config.Problems
 			if err != nil && !errors.As(err, &problems) {
 				return false, fmt.Errorf("version %d: %w", number, err)

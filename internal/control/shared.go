@@ -230,7 +230,7 @@ func (c *Control) initialise(ctx context.Context) error {
 	if err := log.Commit(); err != nil {
 		return err
 	}
-	c.local.position = first.Position
+	c.local.position = first.Position // even if the head cannot be saved: the store has the same versions
 	c.log.Info("the shared configuration was empty and begins with this gateway's", "version", first.Version)
 	return c.setHead(first)
 }
