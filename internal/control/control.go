@@ -12,7 +12,7 @@
 //     management, the configuration file and other gateways
 //   - sealed.go: how both logs are encrypted, of which the other files know nothing
 //   - values.go, holds.go: what gateways share beside the versions
-//   - diff.go: what a change changed, in words
+//   - diff.go, diff_terms.go, diff_file.go: what a change changed, in words
 package control
 
 import (

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -151,6 +152,23 @@ func (c *Control) swap(p *proposal, table *routing.Table) {
 	c.current.Store(table)
 	if terms := p.next.doc.Security.TermSet(); c.termsChanged != nil && !terms.Equal(before.doc.Security.TermSet()) {
 		c.termsChanged(terms)
+	}
+}
+
+// warnOfFaults logs the instances of a table whose secrets cannot be used, unless that
+// was so in the table before.
+func (c *Control) warnOfFaults(table, before *routing.Table) {
+	for _, instance := range table.Instances() {
+		if instance.Fault == "" {
+			continue
+		}
+		if before != nil {
+			if old := before.Service(instance.Service).Instance(instance.ID); old != nil && old.Fault == instance.Fault {
+				continue
+			}
+		}
+		c.log.Warn("an instance is out on this gateway: a secret to which it refers cannot be used",
+			slog.String("service", instance.Service.String()), slog.String("instance", shortID(instance.ID)), slog.String("reason", instance.Fault))
 	}
 }
 

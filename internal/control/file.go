@@ -3,8 +3,6 @@ package control
 import (
 	"context"
 	"errors"
-	"fmt"
-	"log/slog"
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
@@ -82,18 +80,6 @@ func (c *Control) withFile(t transfer, now *state, doc *config.Document, edited 
 	return next
 }
 
-// effect describes what an edit of the file changed in the configuration in force.
-func effect(differences []Difference, isEdited bool) string {
-	if len(differences) == 0 {
-		if isEdited {
-			return "the services in force say the same already"
-		}
-		return "settings beside the services changed"
-	}
-	added, changed, removed := namesByKind(differences)
-	return "added " + listNames(added) + "; changed " + listNames(changed) + "; removed " + listNames(removed)
-}
-
 // reportRotated tells whether the secrets to which the configuration refers have changed
 // since the table before, and logs of which instances. That makes no version, because
 // the references are the same.
@@ -109,65 +95,4 @@ func (c *Control) reportRotated(before *routing.Table) bool {
 	}
 	c.log.Info("configuration reloaded: secrets to which it refers changed and are in force", "instances", strings.Join(rotated, " "), "version", c.Version())
 	return true
-}
-
-// warnOfFaults logs the instances of a table whose secrets cannot be used, unless that
-// was so in the table before.
-func (c *Control) warnOfFaults(table, before *routing.Table) {
-	for _, instance := range table.Instances() {
-		if instance.Fault == "" {
-			continue
-		}
-		if before != nil {
-			if old := before.Service(instance.Service).Instance(instance.ID); old != nil && old.Fault == instance.Fault {
-				continue
-			}
-		}
-		c.log.Warn("an instance is out on this gateway: a secret to which it refers cannot be used",
-			slog.String("service", instance.Service.String()), slog.String("instance", shortID(instance.ID)), slog.String("reason", instance.Fault))
-	}
-}
-
-// summarizeFile is the summary of a version that an edit of the file made.
-func summarizeFile(differences []Difference) string {
-	if len(differences) == 0 {
-		return "the configuration file changed"
-	}
-	added, changed, removed := namesByKind(differences)
-	return fmt.Sprintf("the configuration file changed: %d added, %d changed, %d removed; %s",
-		len(added), len(changed), len(removed), summarize(differences))
-}
-
-func namesByKind(differences []Difference) (added, changed, removed []string) {
-	for _, d := range differences {
-		name := d.Service
-		if d.Instance != "" {
-			name += " " + shortID(d.Instance)
-		}
-		switch d.Kind {
-		case Added:
-			added = append(added, name)
-		case Removed:
-			removed = append(removed, name)
-		default:
-			if d.Field == "instances" {
-				changed = append(changed, name+" order of the instances")
-				continue
-			}
-			changed = append(changed, name+" "+d.change())
-		}
-	}
-	return added, changed, removed
-}
-
-// listNames counts names and gives the first of them.
-func listNames(names []string) string {
-	const most = 10
-	switch {
-	case len(names) == 0:
-		return "nothing"
-	case len(names) > most:
-		return fmt.Sprintf("%d (%s, …)", len(names), strings.Join(names[:most], ", "))
-	}
-	return fmt.Sprintf("%d (%s)", len(names), strings.Join(names, ", "))
 }

@@ -34,13 +34,13 @@ func knownOfInstances() []string {
 
 // Marshal writes services as they are stored.
 func Marshal(of map[schema.ServiceType]config.Service) ([]byte, error) {
-	form, err := newStoredForm()
+	w, err := newWriter()
 	if err != nil {
 		return nil, err
 	}
 	services := make(map[string]jsontext.Value, len(of))
 	for serviceType, service := range of {
-		value, err := form.serviceOf(service)
+		value, err := w.serviceOf(service)
 		if err != nil {
 			return nil, err
 		}
@@ -89,18 +89,19 @@ func readService(data jsontext.Value) (config.Service, error) {
 // strict refuses unknown members.
 func strict() json.Options { return json.RejectUnknownMembers(true) }
 
-// storedForm writes settings as they are stored: without those that are not known and
-// have their defaults. It encodes the defaults once for all services and instances.
-type storedForm struct {
+// writer writes settings as they are stored: without those that have their defaults and
+// that the last release does not know. It encodes the defaults once for all services and
+// instances.
+type writer struct {
 	service, instance map[string]jsontext.Value // the defaults, by member
 }
 
-func newStoredForm() (form storedForm, err error) {
-	if form.service, err = membersOf(config.DefaultService()); err != nil {
-		return form, err
+func newWriter() (w writer, err error) {
+	if w.service, err = membersOf(config.DefaultService()); err != nil {
+		return w, err
 	}
-	form.instance, err = membersOf(backend.DefaultSettings())
-	return form, err
+	w.instance, err = membersOf(backend.DefaultSettings())
+	return w, err
 }
 
 func membersOf(settings any) (map[string]jsontext.Value, error) {
@@ -112,10 +113,10 @@ func membersOf(settings any) (map[string]jsontext.Value, error) {
 	return members, json.Unmarshal(data, &members)
 }
 
-func (f storedForm) serviceOf(service config.Service) (jsontext.Value, error) {
+func (w writer) serviceOf(service config.Service) (jsontext.Value, error) {
 	instances := make([]jsontext.Value, 0, len(service.Instances))
 	for i := range service.Instances {
-		value, err := storedSettings(service.Instances[i], f.instance, knownOfInstances())
+		value, err := storedSettings(service.Instances[i], w.instance, knownOfInstances())
 		if err != nil {
 			return nil, err
 		}
@@ -126,7 +127,7 @@ func (f storedForm) serviceOf(service config.Service) (jsontext.Value, error) {
 		return nil, err
 	}
 	service.Instances = nil // they are in the list
-	value, err := storedSettings(service, f.service, knownOfServices())
+	value, err := storedSettings(service, w.service, knownOfServices())
 	if err != nil {
 		return nil, err
 	}
