@@ -1,6 +1,7 @@
 package responses
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
@@ -19,6 +20,9 @@ func (r *reader) content(content jsonscan.Value) ([]byte, *schema.Error) {
 		return nil, wrongContent(content)
 	}
 	list := dialect.Rescan(&r.parts, content)
+	if list.Empty() {
+		return []byte(`""`), nil
+	}
 	if first := list.First(); first.Next().Kind() == jsonscan.Absent {
 		if text := textOf(first); text.Kind() == jsonscan.String {
 			return text.Raw(), nil
@@ -35,6 +39,44 @@ func (r *reader) content(content jsonscan.Value) ([]byte, *schema.Error) {
 	}
 	w.EndArray()
 	return w.Out, nil
+}
+
+// output returns what a tool returned in the unified form, as JSON. That is text:
+// images and files in it go with the user's next message, because many backends take
+// them nowhere else.
+func (r *reader) output(output, call jsonscan.Value) ([]byte, *schema.Error) {
+	if output.Kind() != jsonscan.Array {
+		return r.content(output)
+	}
+	var texts jsonwrite.Writer
+	var text jsonscan.Value // the last of them
+	i, media := 0, 0
+	for p := dialect.Rescan(&r.parts, output).First(); p.Kind() != jsonscan.Absent; p = p.Next() {
+		to := &texts
+		if t := textOf(p); t.Kind() == jsonscan.String {
+			text = t
+		} else {
+			to = &r.media
+			if media++; media == 1 {
+				r.media.Open(`{"type":"text","text":`)
+				r.media.Text(slices.Concat([]byte("The output of the tool call "), call.Text(), []byte(":")))
+				r.media.EndObject()
+			}
+		}
+		if err := writePart(to, p); err != nil {
+			return nil, within("content["+strconv.Itoa(i)+"]", err)
+		}
+		i++
+	}
+	switch i - media {
+	case i:
+		return r.content(output)
+	case 0:
+		return []byte(`"The output is in the next message."`), nil
+	case 1:
+		return text.Raw(), nil
+	}
+	return slices.Concat([]byte("["), texts.Out, []byte("]")), nil
 }
 
 func wrongContent(content jsonscan.Value) *schema.Error {

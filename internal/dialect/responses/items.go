@@ -171,8 +171,7 @@ func (r *reader) outputItem(item jsonscan.Value) *schema.Error {
 	if len(dialect.RawText(id)) == 0 {
 		return schema.MissingParameter("call_id")
 	}
-	output := item.Get("output")
-	text, err := r.content(output)
+	text, err := r.output(item.Get("output"), id)
 	if err != nil {
 		return err
 	}

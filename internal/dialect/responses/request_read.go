@@ -26,11 +26,14 @@ type reader struct {
 	// reminder are the texts of the system between turns, which go with the user's next
 	// message; escaped.
 	reminder []byte
-	turn     turn             // what the model said, until something else follows
-	begun    bool             // a message was written
-	input    jsonwrite.Writer // see Request.Input
-	inputs   int
-	tools    toolList
+	// media are the images and files of tool outputs, which go with the user's next
+	// message: parts, as elements of an array.
+	media  jsonwrite.Writer
+	turn   turn             // what the model said, until something else follows
+	begun  bool             // a message was written
+	input  jsonwrite.Writer // see Request.Input
+	inputs int
+	tools  toolList
 }
 
 // Read reads a request into the unified form. The root is that of the body, an object
@@ -226,28 +229,41 @@ func (r *reader) readInput() error {
 func (r *reader) userMessage(content []byte) {
 	r.writeSystem()
 	r.Open(`{"role":"user","content":`)
+	isText := content[0] == '"'
 	switch {
-	case len(r.reminder) == 0:
+	case len(r.reminder)+len(r.media.Out) == 0:
 		r.Raw(content)
-	case content[0] == '"':
+	case isText && len(r.media.Out) == 0:
 		r.Escaped(append(dialect.AppendReminder(nil, r.reminder), content[1:len(content)-1]...))
 	default:
-		r.Open(`[{"type":"text","text":`)
-		r.Escaped(dialect.AppendReminder(nil, r.reminder))
-		r.EndObject()
-		if parts := bytes.TrimSpace(content[1 : len(content)-1]); len(parts) > 0 {
-			r.Raw(parts)
+		r.Array()
+		if len(r.media.Out) > 0 {
+			r.Raw(r.media.Out)
+		}
+		if len(r.reminder) > 0 {
+			r.Open(`{"type":"text","text":`)
+			r.Escaped(dialect.AppendReminder(nil, r.reminder))
+			r.EndObject()
+		}
+		switch inner := bytes.TrimSpace(content[1 : len(content)-1]); {
+		case isText && len(content) > len(`""`):
+			r.Open(`{"type":"text","text":`)
+			r.Raw(content)
+			r.EndObject()
+		case !isText && len(inner) > 0:
+			r.Raw(inner)
 		}
 		r.EndArray()
 	}
 	r.EndObject()
 	r.reminder = r.reminder[:0]
+	r.media = jsonwrite.Writer{}
 }
 
-// writeReminder writes the reminder as a message of its own, where the user says nothing
-// before the model does.
+// writeReminder writes the reminder and the media as a message of their own, where the
+// user says nothing before the model does.
 func (r *reader) writeReminder() {
-	if len(r.reminder) > 0 {
+	if len(r.reminder)+len(r.media.Out) > 0 {
 		r.userMessage([]byte(`""`))
 	}
 }
