@@ -75,10 +75,12 @@ func pathOf(path, model string, stream bool) string {
 	return path + "?alt=sse"
 }
 
+// newestGeneration is that of names without a number.
+const newestGeneration = 1000
+
 // generationOf tells the generation of a model by its name, 25 for 2.5. A
 // Gemini model without a number is one of the names that move on to the newest.
 func generationOf(model string) int {
-	const newest = 1000
 	rest, ok := strings.CutPrefix(model, "gemini-")
 	if !ok {
 		return 0
@@ -86,7 +88,7 @@ func generationOf(model string) int {
 	number, _, _ := strings.Cut(rest, "-")
 	version, err := strconv.ParseFloat(number, 64)
 	if err != nil || version < 1 || version > 99 {
-		return newest
+		return newestGeneration
 	}
 	return int(version * 10)
 }

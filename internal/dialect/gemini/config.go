@@ -147,6 +147,9 @@ func fillThinking(config *jsonwrite.Members, req *schema.Request, model string) 
 	if strings.HasPrefix(model, "gemini-") && generation < 25 {
 		return nil
 	}
+	if effort == "none" && req.EffortHint == effort && !takesNoThinking(model, generation) {
+		return nil
+	}
 	var thinking jsonwrite.Writer
 	thinking.Object()
 	if generation == 25 {
@@ -163,6 +166,13 @@ func fillThinking(config *jsonwrite.Members, req *schema.Request, model string) 
 	thinking.EndObject()
 	config.Add("thinkingConfig", thinking.Out)
 	return nil
+}
+
+// takesNoThinking reports whether a model is known to take the wish that it does not
+// think. Those that make images and open models refuse any wish about thinking, and which
+// generation a name that moves on means is not known.
+func takesNoThinking(model string, generation int) bool {
+	return generation >= 25 && generation < newestGeneration && !strings.Contains(model, "image")
 }
 
 // effortOf returns how hard the model should think, empty if the caller did

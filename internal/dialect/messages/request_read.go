@@ -202,8 +202,8 @@ func (u *unifier) writeFormat() *schema.Error {
 }
 
 // writeThinking writes how hard the model is to think. A budget asks for thinking;
-// where the model decides itself, or only an effort is given, the effort is a hint,
-// which it returns: many models refuse to be told an effort.
+// where the model decides itself, or is not to think, or only an effort is given, the
+// effort is a hint, which it returns: many models refuse to be told an effort.
 func (u *unifier) writeThinking() (hint string) {
 	effort := string(u.f[fieldOutputConfig].Get("effort").Text())
 	switch effort {
@@ -212,7 +212,11 @@ func (u *unifier) writeThinking() (hint string) {
 		effort = ""
 	}
 	thinking := u.f[fieldThinking]
-	if string(thinking.Get("type").Text()) != "enabled" {
+	switch string(thinking.Get("type").Text()) {
+	case "enabled":
+	case "disabled":
+		return "none"
+	default:
 		return effort
 	}
 	if effort == "" {

@@ -103,6 +103,9 @@ func (b *requestWriter) think(req *schema.Request) error {
 		effort = req.Field("reasoning").Get("effort")
 	}
 	if !effort.Given() {
+		if req.EffortHint == "none" {
+			b.top.Add("think", []byte("false")) // every model takes that
+		}
 		return nil
 	}
 	level := "true"
