@@ -140,13 +140,13 @@ func (t *userTurn) addText(text []byte) {
 		t.count, t.text = 1, text
 		return
 	}
-	writeTextPart(t.addPart(), text)
+	dialect.WriteTextPart(t.addPart(), text)
 }
 
 // addPart makes room for a part that is not the only text.
 func (t *userTurn) addPart() *jsonwrite.Writer {
 	if t.isText() {
-		writeTextPart(&t.parts, t.text)
+		dialect.WriteTextPart(&t.parts, t.text)
 		t.text = nil
 	}
 	t.count++
@@ -155,12 +155,6 @@ func (t *userTurn) addPart() *jsonwrite.Writer {
 
 // isText reports whether there is nothing but one text.
 func (t *userTurn) isText() bool { return t.count == 1 && len(t.parts.Out) == 0 }
-
-func writeTextPart(w *jsonwrite.Writer, text []byte) {
-	w.Open(`{"type":"text","text":`)
-	w.Escaped(text)
-	w.EndObject()
-}
 
 // endUser writes the user's turn that is open, if one is.
 func (u *unifier) endUser() {

@@ -1,12 +1,9 @@
 package responses
 
 import (
-	"bytes"
 	"crypto/rand"
 	"fmt"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
@@ -22,7 +19,7 @@ func writeEcho(w *jsonwrite.Writer, root jsonscan.Value) {
 	for _, m := range echoed {
 		if v := f[m.place]; v.Given() {
 			w.Name(string(v.Key()))
-			w.Raw(inOneLine(v))
+			w.Raw(dialect.InOneLine(v))
 		} else {
 			w.Literal(m.without)
 		}
@@ -68,20 +65,6 @@ var echoed = [...]struct {
 	{fieldTopP, `"top_p":null`},
 	{fieldTruncation, `"truncation":"disabled"`},
 	{fieldUser, `"user":null`},
-}
-
-// inOneLine returns a value as it came, or compact if it has line breaks, which would end
-// the line of an event.
-func inOneLine(v jsonscan.Value) []byte {
-	raw := v.Raw()
-	if k := v.Kind(); k != jsonscan.Object && k != jsonscan.Array || bytes.IndexByte(raw, '\n') < 0 && bytes.IndexByte(raw, '\r') < 0 {
-		return raw
-	}
-	compact := jsontext.Value(bytes.Clone(raw))
-	if compact.Compact(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) != nil {
-		return []byte("null") // the whole was scanned before: a part has no faults
-	}
-	return compact
 }
 
 // The states of a response and of its items.
@@ -268,7 +251,7 @@ func (a *answer) addMessage(message, logprobs jsonscan.Value) {
 		writeReasoningItem(&a.Writer, a.next(reasoningPrefix), thinking, &kept)
 	}
 	for image := message.Get("images").First(); image.Kind() != jsonscan.Absent; image = image.Next() {
-		if data := imageData(image); data != nil {
+		if data := dialect.ImageData(image); data != nil {
 			writeImageItem(&a.Writer, a.next(imagePrefix), data)
 		}
 	}
@@ -279,7 +262,7 @@ func (a *answer) addMessage(message, logprobs jsonscan.Value) {
 	if hasText || hasRefusal || !hasCalls && a.count == 0 {
 		beginMessageItem(&a.Writer, a.next(messagePrefix), a.status(!hasCalls))
 		if hasText || !hasRefusal {
-			writeTextPart(&a.Writer, dialect.RawText(content), elementsOf(logprobs), annotationsOf(message.Get("annotations")))
+			writeTextPart(&a.Writer, dialect.RawText(content), dialect.ElementsOf(logprobs), annotationsOf(message.Get("annotations")))
 		}
 		if hasRefusal {
 			writeRefusalPart(&a.Writer, dialect.RawText(refusal))
@@ -298,7 +281,7 @@ func (a *answer) addCall(c jsonscan.Value) {
 		id = newCallID()
 	}
 	made := a.req.madeCall(string(function.Get("name").Text()))
-	arguments := argumentsIn(function.Get("arguments"))
+	arguments := dialect.ArgumentsIn(function.Get("arguments"))
 	if made.custom {
 		input := customInput{}
 		input.add(jsonscan.Unescape(nil, arguments))
@@ -321,38 +304,6 @@ func (r *Request) madeCall(name string) tool {
 
 // newCallID returns an id for a call to which the backend gave none, as JSON.
 func newCallID() []byte { return []byte(`"call_` + rand.Text() + `"`) }
-
-// argumentsIn returns the arguments of a call as the content of a JSON string. Some
-// backends give an object where others give its text.
-func argumentsIn(v jsonscan.Value) []byte {
-	if v.Kind() == jsonscan.Object {
-		quoted := jsonwrite.AppendText(nil, v.Raw())
-		return quoted[1 : len(quoted)-1]
-	}
-	return dialect.RawText(v)
-}
-
-// imageData returns the content of an image, in base64, nil if there is none.
-func imageData(image jsonscan.Value) []byte {
-	address := image.Get("image_url")
-	if address.Kind() == jsonscan.Object {
-		address = address.Get("url")
-	}
-	_, data, found := bytes.Cut(dialect.RawText(address), []byte(";base64,"))
-	if !found {
-		return nil
-	}
-	return data
-}
-
-// elementsOf returns the elements of an array without its brackets.
-func elementsOf(v jsonscan.Value) []byte {
-	if v.Kind() != jsonscan.Array {
-		return nil
-	}
-	raw := v.Raw()
-	return bytes.TrimSpace(raw[1 : len(raw)-1])
-}
 
 // annotationsOf returns the sources that a text names, which lie one level deeper in the
 // unified form.

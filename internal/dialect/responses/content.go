@@ -58,9 +58,7 @@ func (r *reader) output(output, call jsonscan.Value) ([]byte, *schema.Error) {
 		} else {
 			to = &r.media
 			if media++; media == 1 {
-				r.media.Open(`{"type":"text","text":`)
-				r.media.Text(slices.Concat([]byte("The output of the tool call "), call.Text(), []byte(":")))
-				r.media.EndObject()
+				dialect.WriteTextPart(&r.media, slices.Concat([]byte("The output of the tool call "), dialect.RawText(call), []byte(":")))
 			}
 		}
 		if err := writePart(to, p); err != nil {
@@ -103,9 +101,7 @@ func writePart(w *jsonwrite.Writer, p jsonscan.Value) *schema.Error {
 		if text.Kind() != jsonscan.String {
 			return invalid("text", "The text of a part must be a string.")
 		}
-		w.Open(`{"type":"text","text":`)
-		w.Raw(text.Raw())
-		w.EndObject()
+		dialect.WriteTextPart(w, dialect.RawText(text))
 	case "refusal":
 		text := p.Get("refusal")
 		if text.Kind() != jsonscan.String {

@@ -148,7 +148,7 @@ func (s *Stream) addCall(c jsonscan.Value) error {
 		}
 		s.beginCall(c, function, index)
 	}
-	arguments := argumentsIn(function.Get("arguments"))
+	arguments := dialect.ArgumentsIn(function.Get("arguments"))
 	if len(arguments) == 0 {
 		return nil
 	}

@@ -137,7 +137,7 @@ func (s *Stream) addDelta(delta, logprobs jsonscan.Value) error {
 	}
 	if text := dialect.RawText(delta.Get("content")); len(text) > 0 {
 		s.beginPart(false)
-		if err := s.addText(text, elementsOf(logprobs)); err != nil {
+		if err := s.addText(text, dialect.ElementsOf(logprobs)); err != nil {
 			return err
 		}
 	}
@@ -345,7 +345,7 @@ func (s *Stream) closeItem(status string) {
 
 // addImage adds an item for an image that the model made.
 func (s *Stream) addImage(image jsonscan.Value) {
-	data := imageData(image)
+	data := dialect.ImageData(image)
 	if data == nil {
 		return
 	}

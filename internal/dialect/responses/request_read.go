@@ -241,15 +241,11 @@ func (r *reader) userMessage(content []byte) {
 			r.Raw(r.media.Out)
 		}
 		if len(r.reminder) > 0 {
-			r.Open(`{"type":"text","text":`)
-			r.Escaped(dialect.AppendReminder(nil, r.reminder))
-			r.EndObject()
+			dialect.WriteTextPart(&r.Writer, dialect.AppendReminder(nil, r.reminder))
 		}
 		switch inner := bytes.TrimSpace(content[1 : len(content)-1]); {
 		case isText && len(content) > len(`""`):
-			r.Open(`{"type":"text","text":`)
-			r.Raw(content)
-			r.EndObject()
+			dialect.WriteTextPart(&r.Writer, content[1:len(content)-1])
 		case !isText && len(inner) > 0:
 			r.Raw(inner)
 		}

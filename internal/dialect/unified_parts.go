@@ -1,0 +1,64 @@
+package dialect
+
+import (
+	"bytes"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/patchbay-ai/patchbay/internal/jsonscan"
+	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
+)
+
+// WriteTextPart writes a text, given as the content of a JSON string, as a part of a
+// unified message.
+func WriteTextPart(w *jsonwrite.Writer, text []byte) {
+	w.Open(`{"type":"text","text":`)
+	w.Escaped(text)
+	w.EndObject()
+}
+
+// InOneLine returns a value as it came, or compact if it has line breaks, which would end
+// the line of an event.
+func InOneLine(v jsonscan.Value) []byte {
+	raw := v.Raw()
+	if k := v.Kind(); k != jsonscan.Object && k != jsonscan.Array || bytes.IndexByte(raw, '\n') < 0 && bytes.IndexByte(raw, '\r') < 0 {
+		return raw
+	}
+	compact := jsontext.Value(bytes.Clone(raw))
+	if compact.Compact(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) != nil {
+		return []byte("null") // the whole was scanned before: a part has no faults
+	}
+	return compact
+}
+
+// ArgumentsIn returns the arguments of a call as the content of a JSON string. Some
+// backends give an object where others give its text.
+func ArgumentsIn(v jsonscan.Value) []byte {
+	if v.Kind() == jsonscan.Object {
+		quoted := jsonwrite.AppendText(nil, v.Raw())
+		return quoted[1 : len(quoted)-1]
+	}
+	return RawText(v)
+}
+
+// ImageData returns the content of an image, in base64, nil if there is none.
+func ImageData(image jsonscan.Value) []byte {
+	address := image.Get("image_url")
+	if address.Kind() == jsonscan.Object {
+		address = address.Get("url")
+	}
+	_, data, found := bytes.Cut(RawText(address), []byte(";base64,"))
+	if !found {
+		return nil
+	}
+	return data
+}
+
+// ElementsOf returns the elements of an array without its brackets.
+func ElementsOf(v jsonscan.Value) []byte {
+	if v.Kind() != jsonscan.Array {
+		return nil
+	}
+	raw := v.Raw()
+	return bytes.TrimSpace(raw[1 : len(raw)-1])
+}
