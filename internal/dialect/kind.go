@@ -82,6 +82,9 @@ func (r Route) isUsual(host string) bool {
 type Quirks struct {
 	// TextDocuments means that documents to rank must be texts, not objects.
 	TextDocuments bool
+	// UnwrapDocuments means that objects that have a text must be sent as that text, and
+	// that others are read as something else, such as images.
+	UnwrapDocuments bool
 }
 
 // ServesOpenAIChat reports whether a backend answers requests of OpenAI's chat API below

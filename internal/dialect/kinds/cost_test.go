@@ -220,7 +220,7 @@ func TestCostOfARequestGrowsWithItsSizeOnly(t *testing.T) {
 	for _, kind := range table {
 		for service, route := range kind.Routes {
 			// Kinds of one dialect differ in nothing else that costs anything.
-			name := fmt.Sprintf("%T %s %v", route.Adapter, service, service == schema.Rerank && kind.Quirks.TextDocuments)
+			name := fmt.Sprintf("%T %s %v", route.Adapter, service, service == schema.Rerank && kind.Quirks != (dialect.Quirks{}))
 			if read[service] == nil || speakers[name] {
 				continue
 			}

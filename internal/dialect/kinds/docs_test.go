@@ -16,7 +16,8 @@ const documentation = "../../../docs/adapters.md"
 
 // quirkTexts say in the documentation what a quirk means; every one has a text.
 var quirkTexts = map[string]string{
-	"TextDocuments": "documents are sent as texts",
+	"TextDocuments":   "documents are sent as texts",
+	"UnwrapDocuments": "documents with a text are sent as texts",
 }
 
 // routeRows are the rows of the table of routes: adapter by service type.
@@ -66,7 +67,7 @@ func row(cells ...string) string { return "| " + strings.Join(cells, " | ") + " 
 // quirksOf lists the quirks of a kind that matter for a service type.
 func quirksOf(t *testing.T, kind *dialect.Kind, service schema.ServiceType) string {
 	t.Helper()
-	about := map[string]schema.ServiceType{"TextDocuments": schema.Rerank}
+	about := map[string]schema.ServiceType{"TextDocuments": schema.Rerank, "UnwrapDocuments": schema.Rerank}
 	quirks := reflect.ValueOf(kind.Quirks)
 	var texts []string
 	for i := range quirks.NumField() {

@@ -86,6 +86,7 @@ var table = []*dialect.Kind{
 		Name:     "vllm",
 		TypeName: "VLLMAdapter",
 		Health:   "/health",
+		Quirks:   dialect.Quirks{UnwrapDocuments: true},
 		Native: map[schema.Door]dialect.Route{
 			schema.DoorResponses:    responsesRoute,
 			schema.DoorCompletions:  completionRoute,
@@ -103,6 +104,7 @@ var table = []*dialect.Kind{
 		Name:     "gpustack",
 		TypeName: "GPUStackAdapter",
 		Health:   "/v1/models",
+		Quirks:   dialect.Quirks{UnwrapDocuments: true},
 		// Its backends are those of others, whose words it passes on.
 		ErrorPatterns: [][]dialect.ErrorPattern{llamaErrors},
 		Native: map[schema.Door]dialect.Route{

@@ -22,11 +22,11 @@ type Rerank struct{}
 // Call passes the body on.
 func (Rerank) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error {
 	var set dialect.Field
-	if documents := req.Field("documents"); to.Quirks.TextDocuments && hasObjects(documents) {
+	if documents := req.Field("documents"); (to.Quirks.TextDocuments || to.Quirks.UnwrapDocuments) && hasObjects(documents) {
 		if err := dialect.ReserveTranslation(req); err != nil {
 			return err
 		}
-		set = dialect.Field{Name: "documents", Value: textArray(documents)}
+		set = dialect.Field{Name: "documents", Value: textArray(documents, to.Quirks.UnwrapDocuments)}
 	}
 	return dialect.PassJSON(req, to, call, "application/json", call.Edits[:0], set)
 }
@@ -185,12 +185,17 @@ func hasObjects(documents jsonscan.Value) bool {
 	return false
 }
 
-// textArray writes documents as an array of their texts.
-func textArray(documents jsonscan.Value) []byte {
+// textArray writes documents as an array of their texts. Those that have none may be
+// kept as they are.
+func textArray(documents jsonscan.Value, keepOthers bool) []byte {
 	var w jsonwrite.Writer
 	w.Array()
 	for v := documents.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
-		w.Raw(documentText(v))
+		if text, isText := textOf(v); isText || !keepOthers {
+			w.Raw(text)
+		} else {
+			w.Raw(v.Raw())
+		}
 	}
 	w.EndArray()
 	return w.Out
@@ -199,8 +204,14 @@ func textArray(documents jsonscan.Value) []byte {
 // documentText returns the text of a document as JSON; one that has no text is
 // ranked by all that it has.
 func documentText(v jsonscan.Value) []byte {
+	text, _ := textOf(v)
+	return text
+}
+
+// textOf is documentText, and reports whether the document has a text.
+func textOf(v jsonscan.Value) (text []byte, isText bool) {
 	if v.Kind() == jsonscan.String {
-		return v.Raw()
+		return v.Raw(), true
 	}
 	raw := v.Raw()
 	var deep jsonscan.Document // one within extra_body lies too deep to be looked into
@@ -208,7 +219,7 @@ func documentText(v jsonscan.Value) []byte {
 		v = deep.Root()
 	}
 	if text := v.Get("text"); text.Kind() == jsonscan.String {
-		return text.Raw()
+		return text.Raw(), true
 	}
-	return jsonwrite.AppendText(nil, raw)
+	return jsonwrite.AppendText(nil, raw), false
 }

@@ -36,6 +36,10 @@ func TestRequestsAreWritten(t *testing.T) {
 			Rerank{}, textsOnly, mixed,
 			`{"model":"m","query":"q","documents":["a","b\u00e9","{\"title\":\"c\"}"],"top_n":2,"x":1.50}`,
 		},
+		"texts of objects, for backends that read others as images": {
+			Rerank{}, dialect.Quirks{UnwrapDocuments: true}, mixed,
+			`{"model":"m","query":"q","documents":["a","b\u00e9",{"title":"c"}],"top_n":2,"x":1.50}`,
+		},
 		"texts stay as they are": {
 			Rerank{}, textsOnly, `{"model":"m","query":"q","documents":[ "a" , "b" ]}`, `{"model":"m","query":"q","documents":[ "a" , "b" ]}`,
 		},

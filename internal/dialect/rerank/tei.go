@@ -23,7 +23,7 @@ func (TEI) Call(req *schema.Request, to *dialect.Target, call *wire.Call) error 
 	var body jsonwrite.Writer
 	body.Object()
 	body.Member("query", req.Field("query").Raw())
-	body.Member("texts", textArray(req.Field("documents")))
+	body.Member("texts", textArray(req.Field("documents"), false))
 	for _, name := range []string{"truncate", "raw_scores", "truncation_direction"} {
 		body.Field(name, req.Field(name))
 	}
