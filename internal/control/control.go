@@ -6,11 +6,12 @@
 //   - control.go: what is in force, and what guards it
 //   - enact.go: the steps of a change, which are always the same
 //   - transfer.go: what differs in these steps where gateways share the configuration
-//   - log.go, local.go, sharedlog.go: the log in the data directory, which every gateway
-//     has, and the one in a database that gateways share
+//   - version.go, log.go, local.go, sharedlog.go: a version, the log of versions in the data
+//     directory, which every gateway has, and the one in a database that gateways share
 //   - open.go, apply.go, file.go, shared.go: where changes come from, which is the start,
 //     management, the configuration file and other gateways
-//   - sealed.go: how both logs are encrypted, of which the other files know nothing
+//   - configfile.go, source.go, terms.go: what the file last said, and what an edit of it is
+//   - sealed.go: how the secrets in both logs are encrypted, which open.go puts around them
 //   - values.go, holds.go: what gateways share beside the versions
 //   - diff.go, diff_terms.go, diff_file.go: what a change changed, in words
 package control
