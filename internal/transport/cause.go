@@ -37,6 +37,7 @@ const (
 	CauseTimeout          Cause = "response_timeout"
 	CauseIdleTimeout      Cause = "idle_timeout"
 	CauseNotHTTP          Cause = "not_http"
+	CauseHeadTooLarge     Cause = "head_too_large"
 	CauseForbidden        Cause = "forbidden_address"
 	CauseProxyUnreachable Cause = "proxy_unreachable"
 	CauseProxyRefused     Cause = "proxy_refused"
@@ -75,6 +76,8 @@ func (c Cause) Text() string {
 		return "it fell silent within the answer"
 	case CauseNotHTTP:
 		return "its answer is not HTTP"
+	case CauseHeadTooLarge:
+		return "the head of its answer has too many fields or is too long"
 	case CauseForbidden:
 		return "its address is link-local or that of a cloud's metadata service"
 	case CauseProxyUnreachable:
@@ -108,6 +111,8 @@ func CauseOf(err error) Cause {
 		return cause
 	}
 	switch {
+	case errors.Is(err, errHeadTooLong), errors.Is(err, errTooManyFields):
+		return CauseHeadTooLarge
 	case errors.Is(err, ErrProtocol):
 		return CauseNotHTTP
 	case isErrno(err, syscall.ECONNRESET, syscall.EPIPE, syscall.ECONNABORTED):

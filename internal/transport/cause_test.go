@@ -67,6 +67,8 @@ func TestCauses(t *testing.T) {
 		"plain server":   {to: origin(t, "https://"+impatient.Addr()), want: CauseNotTLS},
 		"closed":         {to: backend(t, func(p *peer) { p.request() }), want: CauseClosed},
 		"not HTTP":       {to: answering(t, "SSH-2.0-OpenSSH_9.9\r\n\r\n"), want: CauseNotHTTP},
+		"many fields":    {to: answering(t, "HTTP/1.1 200 OK\r\n"+strings.Repeat("X: y\r\n", maxFields+1)+"\r\n"), want: CauseHeadTooLarge},
+		"long head":      {to: answering(t, "HTTP/1.1 200 OK\r\nX: "+strings.Repeat("y", maxHead)+"\r\n\r\n"), want: CauseHeadTooLarge},
 		"silent":         {to: backend(t, func(p *peer) { p.request(); p.in.ReadByte() }), limits: Timeouts{FirstByte: time.Millisecond}, want: CauseTimeout},
 		"deaf": {to: origin(t, "http://h"), options: Options{Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			<-ctx.Done()

@@ -80,6 +80,12 @@ type flaw string
 
 func (f flaw) Error() string { return string(f) }
 
+// The flaws of a head that may be HTTP and exceeds a limit.
+const (
+	errHeadTooLong   flaw = "head too long"
+	errTooManyFields flaw = "too many fields"
+)
+
 // sourceError says that an upload gave less than its length. The text of the
 // cause is left out: it may name files.
 type sourceError struct{ cause error }

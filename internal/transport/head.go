@@ -73,7 +73,7 @@ func (r *Response) nextHead() ([]byte, error) {
 			line, from = end+1, end+1
 		}
 		if len(b) >= maxHead {
-			return nil, flaw("head too long")
+			return nil, errHeadTooLong
 		}
 		if len(b) > 0 && len(b) == len(c.buf) {
 			c.grow()
@@ -148,7 +148,7 @@ func parseHead(text string) (head, error) {
 			break
 		}
 		if n == maxFields {
-			return h, flaw("too many fields")
+			return h, errTooManyFields
 		}
 		colon := strings.IndexByte(line, ':')
 		if colon < 0 || !wire.IsToken(line[:colon]) {
