@@ -77,7 +77,18 @@ func (router *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		router.notFound(w, r) // a cleaned path would not be the one that was checked
 		return
 	}
+	if r.Method == http.MethodConnect {
+		router.refuseTunnel(w, r) // mux has an answer of its own to it
+		return
+	}
 	router.mux.ServeHTTP(w, r)
+}
+
+// refuseTunnel answers CONNECT, which has an address in place of a path.
+func (router *Router) refuseTunnel(w http.ResponseWriter, r *http.Request) {
+	const allow = "GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS"
+	w.Header().Set("Allow", allow)
+	router.wrongMethod(w, r, allow)
 }
 
 // unrouted answers requests that no route of Handle matches.

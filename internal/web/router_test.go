@@ -3,6 +3,7 @@ package web
 import (
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"testing"
 )
 
@@ -37,5 +38,27 @@ func TestLiteralPathHasOnlyItsOwnMethods(t *testing.T) {
 		if recorder.Code != test.status || recorder.Header().Get("Allow") != test.allow {
 			t.Errorf("%s %s: %d, Allow %q", test.method, test.path, recorder.Code, recorder.Header().Get("Allow"))
 		}
+	}
+}
+
+// CONNECT has an address in place of a path. It is refused in the form of the other
+// errors, and not by the multiplexer.
+func TestConnectIsRefusedInTheFormOfOtherErrors(t *testing.T) {
+	t.Parallel()
+	refused := 0
+	router := NewRouter(http.NotFound, func(w http.ResponseWriter, _ *http.Request, _ string) {
+		refused++
+		w.WriteHeader(http.StatusMethodNotAllowed)
+	})
+	router.Handle("GET /models", http.NotFound)
+	for _, target := range []url.URL{{Host: "backend.test:443"}, {Path: "/models"}} {
+		recorder := httptest.NewRecorder()
+		router.ServeHTTP(recorder, &http.Request{Method: http.MethodConnect, URL: &target, Host: target.Host})
+		if recorder.Code != http.StatusMethodNotAllowed || recorder.Header().Get("Allow") == "" || recorder.Body.Len() > 0 {
+			t.Errorf("%v: %d %v %q", target, recorder.Code, recorder.Header(), recorder.Body)
+		}
+	}
+	if refused != 2 {
+		t.Errorf("%d of 2 were refused by the function for that", refused)
 	}
 }
