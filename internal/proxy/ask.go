@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -27,10 +26,11 @@ type Question struct {
 	Path, Query string
 }
 
-// Ask puts a question to an instance that speaks the dialect of a door itself, and
-// returns the answer of the backend. The error is a *schema.Error or the cause with which
-// ctx ended; it is nil and the status 404 where there is no such instance any more.
-func (p *Proxy) Ask(ctx context.Context, q Question) (status int, body []byte, err error) {
+// Ask puts a question to an instance that speaks the dialect of a door itself, and calls
+// use with the body of the answer, whose memory counts in the budget for bodies until use
+// returns. found is false if the instance is gone or does not have what was asked for. The
+// error is a *schema.Error or the cause with which ctx ended.
+func (p *Proxy) Ask(ctx context.Context, q Question, use func(body []byte)) (found bool, err error) {
 	var instance *backend.Instance
 	for _, i := range p.current.Load().Instances() {
 		if i.ID == q.Instance && i.Service == q.Door.Service() {
@@ -38,11 +38,11 @@ func (p *Proxy) Ask(ctx context.Context, q Question) (status int, body []byte, e
 		}
 	}
 	if instance == nil || !instance.Settings.Enabled {
-		return http.StatusNotFound, nil, nil
+		return false, nil
 	}
 	target := instance.Target.Native(q.Door)
 	if target == nil {
-		return http.StatusNotFound, nil, nil
+		return false, nil
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, askTime, errTotal)
 	defer cancel()
@@ -52,15 +52,20 @@ func (p *Proxy) Ask(ctx context.Context, q Question) (status int, body []byte, e
 	})
 	if err == nil {
 		defer func() { _ = response.Close() }()
-		body, err = io.ReadAll(io.LimitReader(response, maxReply))
-	}
-	if err == nil {
-		return response.Status, body, nil
+		answer := reply{from: response, memory: p.memory}
+		defer answer.returnMemory()
+		if response.Status == http.StatusNotFound || response.Status == http.StatusGone {
+			return false, nil
+		}
+		if err = answer.readUnchecked(); err == nil {
+			use(answer.body)
+			return true, nil
+		}
 	}
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, errTotal) {
-		return 0, nil, cause
+		return false, cause
 	}
-	return 0, nil, classifier{instance, &schema.Request{Service: q.Door.Service()}}.classify(err, false).err
+	return false, classifier{instance, &schema.Request{Service: q.Door.Service()}}.classify(err, false).err
 }
 
 // extend adds to a path and to its query.

@@ -39,6 +39,7 @@ func (c classifier) classify(err error, begun bool) *fault {
 	var status *statusError
 	var failure *dialect.Failure
 	var count *dialect.CountError
+	var unusable *unusableError
 	switch {
 	case errors.As(err, &known): // the dialect cannot express the request
 		return neutralFault(known)
@@ -48,6 +49,10 @@ func (c classifier) classify(err error, begun bool) *fault {
 		return c.classifyReported(failure).markTooLong(failure)
 	case errors.As(err, &count):
 		return wrongCount(count)
+	case errors.As(err, &unusable):
+		known = apiError(schema.CodeUpstreamError, "The backend's answer could not be understood: "+unusable.reason+".")
+		known.Details = unusable.details
+		return backendFault(known)
 	case errors.Is(err, dialect.ErrFormat):
 		return neutralFault(apiError(schema.CodeUpstreamError, "The backend's answer has another form than the one that was asked for"+reasonIn(err)+"."))
 	case errors.Is(err, errReplyTooLarge):

@@ -2,8 +2,8 @@ package proxy
 
 import (
 	"errors"
-	"fmt"
 	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -50,11 +50,11 @@ type reply struct {
 // request succeeded.
 func (r *reply) open(req *request, adapter dialect.Adapter, from *transport.Response, deadline time.Time) error {
 	r.from = from
-	if from.Status < 200 || from.Status > 299 {
-		return r.readErrorStatus()
+	if err := r.checkHead(); err != nil {
+		return err
 	}
-	if encodingOf(from.Header("Content-Encoding")) != "" {
-		return fmt.Errorf("%w: it is compressed, which was not asked for", dialect.ErrInvalid)
+	if from.Status == http.StatusNoContent || from.Status == http.StatusResetContent {
+		return unusableStatus(from.Status, "which has no body")
 	}
 	contentType := strings.ToLower(from.Header("Content-Type"))
 	// The deadline holds until the first event or byte, not only for the head.
@@ -75,6 +75,29 @@ func (r *reply) open(req *request, adapter dialect.Adapter, from *transport.Resp
 	r.events, r.first, r.binary = opening.Events, opening.First, opening.Delivery == dialect.Binary
 	r.framed, _ = opening.Events.(dialect.FramedEvents)
 	return nil
+}
+
+// checkHead returns the error of a response whose status or encoding means that its body
+// is not an answer.
+func (r *reply) checkHead() error {
+	if r.from.Status < 200 || r.from.Status > 299 {
+		return r.readErrorStatus()
+	}
+	if encoding := encodingOf(r.from.Header("Content-Encoding")); encoding != "" {
+		return unusableEncoding(encoding)
+	}
+	return nil
+}
+
+// readUnchecked reads an answer that is passed on as it is.
+func (r *reply) readUnchecked() error {
+	if err := r.checkHead(); err != nil {
+		return err
+	}
+	if r.from.Length > maxReply {
+		return errReplyTooLarge
+	}
+	return r.readBody(maxReply)
 }
 
 // readWhole reads an answer that is sent only when all of it was read and checked.

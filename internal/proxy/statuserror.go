@@ -32,7 +32,10 @@ func (r *reply) readErrorStatus() error {
 	if status < 400 || status > 599 {
 		// Redirects are not followed: the instance's key must not be sent to an
 		// address that a backend chooses.
-		return fmt.Errorf("%w: status %d", dialect.ErrInvalid, status)
+		if status >= 300 && status < 400 {
+			return unusableStatus(status, "and redirects are not followed")
+		}
+		return unusableStatus(status, "which is not the status of an answer")
 	}
 	retryAfter := parseRetryAfter(r.from.Header, time.Now())
 	// A body that cannot be read whole still leaves the status to report.
@@ -40,6 +43,31 @@ func (r *reply) readErrorStatus() error {
 	_ = r.readBody(maxErrorBody)
 	text := decompressText(r.body, encodingOf(r.from.Header("Content-Encoding")))
 	return &statusError{Failure: dialect.ReadFailure(status, text), retryAfter: retryAfter}
+}
+
+// unusableError is a response whose head alone rules it out. The gateway wrote its text,
+// and its details contain nothing that the backend chose freely, so that callers see both.
+type unusableError struct {
+	reason  string
+	details map[string]any
+}
+
+func (e *unusableError) Error() string { return dialect.ErrInvalid.Error() + ": " + e.reason }
+func (e *unusableError) Unwrap() error { return dialect.ErrInvalid }
+
+func unusableStatus(status int, why string) error {
+	reason := fmt.Sprintf("its status is %d, %s", status, why)
+	return &unusableError{reason, map[string]any{"upstream_status": status, "reason": reason}}
+}
+
+func unusableEncoding(encoding string) error {
+	switch encoding {
+	case "gzip", "x-gzip", "deflate", "br", "zstd", "compress", "x-compress":
+	default:
+		encoding = "unknown"
+	}
+	reason := "it is compressed (" + encoding + "), which was not asked for"
+	return &unusableError{reason, map[string]any{"upstream_encoding": encoding, "reason": reason}}
 }
 
 // encodingOf returns the compression that a Content-Encoding field names, in lower

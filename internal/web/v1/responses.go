@@ -270,34 +270,32 @@ func (a *API) Response(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case found == nil:
 	case found.Instance != "":
-		if body, ok := a.askInstance(w, r, found, ""); ok {
-			writeBytes(w, body)
-		}
+		a.askInstance(w, r, found, "", func(body []byte) { writeBytes(w, body) })
 	default:
 		writeBytes(w, found.Response)
 	}
 }
 
-// askInstance passes a request for a response on to the instance that keeps it, and
-// returns what that answers. It answers with an error and returns false where there is no
+// askInstance passes a request for a response on to the instance that keeps it, and calls
+// use with what that answers. It answers with an error and returns false where there is no
 // such answer.
-func (a *API) askInstance(w http.ResponseWriter, r *http.Request, found *answers.Answer, more string) ([]byte, bool) {
-	status, body, err := a.proxy.Ask(r.Context(), proxy.Question{
+func (a *API) askInstance(w http.ResponseWriter, r *http.Request, found *answers.Answer, more string, use func(body []byte)) bool {
+	has, err := a.proxy.Ask(r.Context(), proxy.Question{
 		Instance: found.Instance, Door: schema.DoorResponses, Method: r.Method,
 		Path: "/" + url.PathEscape(found.ID) + more, Query: r.URL.RawQuery,
-	})
+	}, use)
 	var known *schema.Error
 	switch {
 	case errors.As(err, &known):
 		Fail(w, r, known)
 	case err != nil:
 		Fail(w, r, unexpected(err))
-	case status < 200 || status > 299:
+	case !has:
 		Fail(w, r, responseNotFound(found.ID))
 	default:
-		return body, true
+		return true
 	}
-	return nil, false
+	return false
 }
 
 // DeleteResponse answers DELETE /v1/responses/{id}.
@@ -307,7 +305,7 @@ func (a *API) DeleteResponse(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if found.Instance != "" {
-		if _, ok := a.askInstance(w, r, found, ""); !ok {
+		if !a.askInstance(w, r, found, "", func([]byte) {}) {
 			return
 		}
 	}
@@ -399,9 +397,7 @@ func (a *API) InputItems(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if found.Instance != "" {
-		if body, ok := a.askInstance(w, r, found, "/input_items"); ok {
-			writeBytes(w, body)
-		}
+		a.askInstance(w, r, found, "/input_items", func(body []byte) { writeBytes(w, body) })
 		return
 	}
 	items := itemsOf(found.Input)

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
@@ -17,6 +18,8 @@ type nativeBackend struct {
 	*httptest.Server
 	name string
 	cut  bool // streams break off
+	// kept is the answer to requests for what is kept, if it is set.
+	kept atomic.Pointer[http.HandlerFunc]
 
 	mu       sync.Mutex
 	made     int
@@ -39,7 +42,10 @@ func (b *nativeBackend) answer(w http.ResponseWriter, r *http.Request) {
 	b.requests = append(b.requests, r.Method+" "+r.URL.RequestURI()+" "+string(body))
 	b.mu.Unlock()
 	response := `{"id":"` + id + `","object":"response","created_at":1,"status":"completed","model":"theirs","output":[{"type":"web_search_call","id":"ws_1"}],"usage":{"input_tokens":1,"output_tokens":2,"total_tokens":3},"big":12345678901234567890}`
+	kept := b.kept.Load()
 	switch {
+	case r.Method != http.MethodPost && kept != nil:
+		(*kept)(w, r)
 	case r.Method != http.MethodPost:
 		_, _ = io.WriteString(w, `{"id":"`+strings.TrimPrefix(r.URL.Path, "/v1/responses/")+`","object":"response","created_at":1,"status":"completed","model":"theirs","output":[],"deleted":true}`)
 	case strings.Contains(string(body), `"stream":true`):
@@ -150,6 +156,47 @@ func TestPassedResponsesStickToTheirInstance(t *testing.T) {
 	if got := r.Do("GET", responsesPath+"/"+kept, ""); got.Status != 404 {
 		t.Errorf("of an instance that is gone: status %d", got.Status)
 	}
+}
+
+// A backend that cannot tell a response now has not lost it: its error is reported, and
+// the response is still known afterwards.
+func TestErrorsOfTheBackendThatKeepsAResponse(t *testing.T) {
+	t.Parallel()
+	b := startNative(t, "a")
+	r := gatewaytest.Start(t, gatewaytest.ChatYAML(nativeInstance(b)))
+	path := responsesPath + "/" + decodeResponse(t, r.Post(responsesPath, `{"model":"m","input":"a"}`).Succeeds(t).Body).ID
+	for sent, want := range map[int]int{500: 500, 503: 503, 429: 429, 400: 400, 401: 502, 302: 502, 404: 404, 410: 404} {
+		answer := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(sent) })
+		b.kept.Store(&answer)
+		for _, method := range []string{"GET", "DELETE"} {
+			if got := r.Do(method, path, ""); got.Status != want {
+				t.Errorf("%s where the backend says %d: status %d, want %d", method, sent, got.Status, want)
+			}
+		}
+	}
+	b.kept.Store(nil)
+	r.Do("GET", path, "").Succeeds(t)
+	r.Do("DELETE", path, "").Succeeds(t)
+}
+
+// What a backend keeps counts in the budget for bodies while it is passed on.
+func TestKeptResponsesTakeFromTheBudget(t *testing.T) {
+	t.Parallel()
+	b := startNative(t, "a")
+	r := gatewaytest.Start(t, gatewaytest.ChatYAML(nativeInstance(b)))
+	path := responsesPath + "/" + decodeResponse(t, r.Post(responsesPath, `{"model":"m","input":"a"}`).Succeeds(t).Body).ID
+	large := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"text":"`+strings.Repeat("x", 3<<20)+`"}`)
+	})
+	b.kept.Store(&large)
+	taken := r.Memory.Budget() - 2<<20
+	if !r.Memory.Take(taken) {
+		t.Fatal("the budget is not free")
+	}
+	r.Do("GET", path, "").FailsWith(t, http.StatusServiceUnavailable, "service_unavailable", "overloaded", "")
+	r.Memory.Give(taken)
+	r.Do("GET", path, "").Succeeds(t)
+	gatewaytest.Eventually(t, "all is free", func() bool { return r.Memory.Taken() == 0 })
 }
 
 func TestAPassedResponseOfAnotherModelIsRefusedWithTheReason(t *testing.T) {

@@ -30,12 +30,14 @@ func (a *API) Routes() []web.Route {
 		Query:   modelsQuery{}, Reply: anyModelList{}, Error: anyError{},
 	}, "/models")
 	add(http.MethodGet, "/v1/models/{id...}", a.Model, web.Operation{Summary: "One model", Reply: anyModel{}, Error: anyError{}}, "/models/{id...}")
+	// A response that its backend keeps is asked for there.
+	askErrors := []int{http.StatusBadRequest, http.StatusInternalServerError, http.StatusBadGateway, http.StatusGatewayTimeout}
 	add(http.MethodGet, "/v1/responses/{id}", a.Response, web.Operation{
-		Summary: "A response that is kept", Reply: response{},
+		Summary: "A response that is kept", Reply: response{}, Errors: askErrors,
 	}, "/responses/{id}")
-	add(http.MethodDelete, "/v1/responses/{id}", a.DeleteResponse, web.Operation{Summary: "Delete a response that is kept", Reply: deletedResponse{}}, "/responses/{id}")
+	add(http.MethodDelete, "/v1/responses/{id}", a.DeleteResponse, web.Operation{Summary: "Delete a response that is kept", Reply: deletedResponse{}, Errors: askErrors}, "/responses/{id}")
 	add(http.MethodGet, "/v1/responses/{id}/input_items", a.InputItems, web.Operation{
-		Summary: "The items that were sent for a response that is kept", Reply: itemList{}, Query: itemQuery{},
+		Summary: "The items that were sent for a response that is kept", Reply: itemList{}, Query: itemQuery{}, Errors: askErrors,
 	}, "/responses/{id}/input_items")
 	return append(routes, web.Route{Pattern: ErrorPagePattern, Permission: access.Anyone, Handler: a.ErrorPage, Operation: web.Operation{Undescribed: true}})
 }

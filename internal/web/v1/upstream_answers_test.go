@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -84,7 +85,29 @@ func TestStatusesThatAreNotJust200(t *testing.T) {
 				body = "Content-Length: 0\r\n\r\n"
 			}
 			r, _ := gatewaytest.StartOne(t, simulator.Step{Raw: "HTTP/1.1 " + status + " Odd\r\nContent-Type: application/json\r\n" + body})
-			r.Chat(gatewaytest.PlainHi).FailsWith(t, http.StatusBadGateway, "api_error", "upstream_error", "")
+			answer := r.Chat(gatewaytest.PlainHi)
+			answer.FailsWith(t, http.StatusBadGateway, "api_error", "upstream_error", "")
+			number, _ := strconv.Atoi(status)
+			if told := fmt.Sprintf(`"upstream_status":%d`, number); number >= 100 && !strings.Contains(answer.Body, told) {
+				t.Errorf("the status is not told: %s", answer.Body)
+			}
+		})
+	}
+}
+
+// A compressed answer is refused with the name of its encoding, and with no text of the
+// backend's choice.
+func TestCompressedAnswersAreRefusedByName(t *testing.T) {
+	t.Parallel()
+	for sent, told := range map[string]string{"br": "br", "GZIP": "gzip", "http://10.1.2.3/": "unknown"} {
+		t.Run(told, func(t *testing.T) {
+			t.Parallel()
+			r, _ := gatewaytest.StartOne(t, simulator.Step{Raw: "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Encoding: " + sent + "\r\nContent-Length: 2\r\n\r\n\x1f\x8b"})
+			answer := r.Chat(gatewaytest.PlainHi)
+			answer.FailsWith(t, http.StatusBadGateway, "api_error", "upstream_error", "")
+			if !strings.Contains(answer.Body, `"upstream_encoding":"`+told+`"`) || strings.Contains(answer.Body, "10.1.2.3") {
+				t.Errorf("reply %s", answer.Body)
+			}
 		})
 	}
 }
