@@ -25,10 +25,8 @@ func (Client) Reply(req *schema.Request, reply *dialect.Reply) error {
 	w.Name("content")
 	w.Array()
 	writeThinkingBlock(&w, ask, dialect.ThinkingIn(message), signatureText(message))
-	if text := message.Get("content"); len(dialect.RawText(text)) > 0 {
-		w.Open(`{"type":"text","text":`)
-		w.Raw(text.Raw())
-		w.EndObject()
+	if text := dialect.ContentIn(message); len(text) > 0 {
+		dialect.WriteTextPart(&w, text)
 	}
 	called := false
 	for call := message.Get("tool_calls").First(); call.Kind() != jsonscan.Absent; call = call.Next() {

@@ -166,7 +166,7 @@ func (e *clientEvents) chunk(root jsonscan.Value) {
 	if thought := dialect.ThinkingIn(delta); len(thought) > 0 && !e.ask.hidesThinking {
 		e.thought(thought)
 	}
-	if text := dialect.RawText(delta.Get("content")); len(text) > 0 {
+	if text := dialect.ContentIn(delta); len(text) > 0 {
 		e.openBlock(textBlock)
 		e.piece("text_delta", "text", text)
 		if !root.Get("usage").Given() && dialect.SaysOnlyText(choice, delta) {

@@ -255,14 +255,14 @@ func (a *answer) addMessage(message, logprobs jsonscan.Value) {
 			writeImageItem(&a.Writer, a.next(imagePrefix), data)
 		}
 	}
-	content, refusal := message.Get("content"), message.Get("refusal")
-	hasText := len(dialect.RawText(content)) > 0
+	content, refusal := dialect.ContentIn(message), message.Get("refusal")
+	hasText := len(content) > 0
 	hasRefusal := len(dialect.RawText(refusal)) > 0
 	hasCalls := calls.Kind() == jsonscan.Array && !calls.Empty()
 	if hasText || hasRefusal || !hasCalls && a.count == 0 {
 		beginMessageItem(&a.Writer, a.next(messagePrefix), a.status(!hasCalls))
 		if hasText || !hasRefusal {
-			writeTextPart(&a.Writer, dialect.RawText(content), dialect.ElementsOf(logprobs), annotationsOf(message.Get("annotations")))
+			writeTextPart(&a.Writer, content, dialect.ElementsOf(logprobs), annotationsOf(message.Get("annotations")))
 		}
 		if hasRefusal {
 			writeRefusalPart(&a.Writer, dialect.RawText(refusal))

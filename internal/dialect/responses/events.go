@@ -135,7 +135,7 @@ func (s *Stream) addDelta(delta, logprobs jsonscan.Value) error {
 	for image := delta.Get("images").First(); image.Kind() != jsonscan.Absent; image = image.Next() {
 		s.addImage(image)
 	}
-	if text := dialect.RawText(delta.Get("content")); len(text) > 0 {
+	if text := dialect.ContentIn(delta); len(text) > 0 {
 		s.beginPart(false)
 		if err := s.addText(text, dialect.ElementsOf(logprobs)); err != nil {
 			return err
