@@ -31,8 +31,8 @@ type events struct {
 	edits    []jsonscan.Edit
 	template chunkTemplate
 	numbers  callNumbers
-	// renumbered are the edits that give the calls of the chunk their numbers.
-	renumbered []jsonscan.Edit
+	// mended are the edits that the choices of the chunk need.
+	mended []jsonscan.Edit
 
 	// The members that all chunks share, from the first chunk or made here, for
 	// chunks that lack them. They lie in the two arrays if they fit.
@@ -49,7 +49,10 @@ type events struct {
 	rested    bool // nothing was scanned since Rest
 }
 
-var chunkObject = []byte(`"object":"chat.completion.chunk"`)
+var (
+	chunkObject = []byte(`"object":"chat.completion.chunk"`)
+	emptyDelta  = []byte(`"delta":{}`)
+)
 
 // Usage returns the last report; backends that repeat it send running totals.
 func (e *events) Usage() schema.Usage { return e.usage }
@@ -130,7 +133,7 @@ func (e *events) Rest() {
 	}
 	e.rested = true
 	e.doc, e.template.delta, e.numbers.delta = jsonscan.Document{}, jsonscan.Document{}, jsonscan.Document{}
-	e.out, e.segments, e.edits, e.renumbered = nil, nil, nil, nil
+	e.out, e.segments, e.edits, e.mended = nil, nil, nil, nil
 }
 
 // dropLarge gives back the memory of a large event, now that its chunk was used.
@@ -173,7 +176,7 @@ func (e *events) chunk(event dialect.Event) ([]byte, error) {
 func (e *events) pass(root jsonscan.Value) ([]byte, error) {
 	var m members
 	m.read(root)
-	e.renumbered = e.renumbered[:0]
+	e.mended = e.mended[:0]
 	if m.fault.Given() || string(m.object.Text()) == "error" || root.Kind() == jsonscan.Array {
 		if err := dialect.FailureIn(root); err != nil {
 			return nil, err
@@ -201,8 +204,12 @@ func (e *events) pass(root jsonscan.Value) ([]byte, error) {
 		if index, _ := c.Get("index").Int(); index < int64(e.wanted) { // without one it is the first
 			e.choices = max(e.choices, int(index)+1)
 		}
+		if delta := c.Get("delta"); !delta.Given() && !c.Get("text").Given() {
+			// A report of Azure's content filter, for example. Clients require one.
+			e.mended, plain = addMissingMember(e.mended, c, delta, emptyDelta), false
+		}
 		var hasCalls bool
-		if e.renumbered, hasCalls = e.numbers.mend(e.renumbered, c); hasCalls {
+		if e.mended, hasCalls = e.numbers.mend(e.mended, c); hasCalls {
 			plain = false
 		}
 	}
@@ -265,7 +272,7 @@ func (e *events) identify(m *members) {
 // model, with the members that clients require, and without a usage that stands
 // beside choices.
 func (e *events) edited(root jsonscan.Value, m *members) []byte {
-	e.edits = append(m.renameModel(e.edits[:0], root, e.model), e.renumbered...)
+	e.edits = append(m.renameModel(e.edits[:0], root, e.model), e.mended...)
 	if m.usage.Given() && !m.choices.Empty() {
 		e.edits = append(e.edits, withoutUsage(m))
 	}
