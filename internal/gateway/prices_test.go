@@ -148,6 +148,9 @@ func TestThingsUseUpBudgets(t *testing.T) {
 		"characters": {"characters: 0.015", "0.04", simulator.Step{}, "/v1/audio/speech", speech, 2, `"used":30000,`},
 		// The first one reserves a minute, and costs one and a half.
 		"minutes": {"minute: 0.6", "1.8", simulator.Step{Body: `{"text":"hi","usage":{"type":"duration","seconds":90}}`}, "/v1/audio/transcriptions", "", 2, `"used":1800000,`},
+		// Many backends report no length. What was reserved is then what it costs.
+		"minutes that are not reported":   {"minute: 0.6", "1.2", simulator.Step{Body: `{"text":"hi"}`}, "/v1/audio/transcriptions", "", 2, `"used":1200000,`},
+		"sound that is counted in tokens": {"minute: 0.6, input: 600000", "1.2", simulator.Step{Body: `{"text":"hi","usage":{"input_tokens":1,"output_tokens":1,"total_tokens":2}}`}, "/v1/audio/transcriptions", "", 2, `"used":1200000,`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

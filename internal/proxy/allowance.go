@@ -27,8 +27,9 @@ type taken struct {
 	charge  budget.Charge
 }
 
-// reservedSound is how many seconds of sound a request reserves that is to be transcribed.
-const reservedSound = 60
+// assumedSound is how many seconds a sound that is to be transcribed is taken to have until
+// the backend reports its length, or for good if it does not.
+const assumedSound = 60
 
 // take counts the request in the limits of its key and its tenant, or in none if one of
 // them is reached.
@@ -37,6 +38,9 @@ func (a *taken) take(r *request, price *prices.Price, now time.Time) error {
 	if a.counted = !r.req.Uncounted && (grant.CountsTokens() || price != nil); a.counted {
 		a.prompt = r.req.EstimatePrompt()
 		a.units.Images, a.units.Characters = r.req.RequestedUnits()
+		if r.req.Service == schema.STT {
+			a.units.Seconds = assumedSound
+		}
 	}
 	if grant == nil {
 		return nil
@@ -56,9 +60,6 @@ func (a *taken) take(r *request, price *prices.Price, now time.Time) error {
 	}
 	most := a.units
 	most.Prompt, most.Completion = a.prompt, answer
-	if r.req.Service == schema.STT {
-		most.Seconds = reservedSound // its length is not known before
-	}
 	refusal, err := a.charge.Reserve(grant.Budgets, budget.Amounts{1, a.prompt + answer, int64(price.Cost(most))}, r.record.Started)
 	switch {
 	case err != nil:
@@ -122,7 +123,10 @@ func (a *taken) cost(price *prices.Price, usage schema.Usage, answered bool) pri
 		return 0
 	}
 	used := a.units
-	used.Prompt, used.Cached, used.Completion, used.Seconds = usage.Prompt, usage.Cached, usage.Completion, usage.Seconds
+	used.Prompt, used.Cached, used.Completion = usage.Prompt, usage.Cached, usage.Completion
+	if usage.Total > 0 || usage.Seconds > 0 {
+		used.Seconds = usage.Seconds
+	}
 	if !usage.Known {
 		used.Prompt, used.Completion = a.prompt, a.answer.tokens()
 	}
