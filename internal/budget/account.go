@@ -47,10 +47,24 @@ type span struct {
 	// while the window is open, so that a store which loses its data costs nothing.
 	settled   map[string]Amounts
 	committed map[string]Committed
-	// While the store is away, outage is what was used and what this process had of it
-	// when that began.
+	// confirmed is what the store has confirmed of this process, in its last reply.
+	confirmed      Amounts
+	confirmedOrder int64
+	// While the store is away, outUsed is what was used and outOwn what this process had
+	// of it when that began.
 	isOut           bool
 	outUsed, outOwn Amounts
+}
+
+// beginOutage notes what was used when the store was last there. Reservations of this
+// process that the store did not confirm are not part of that: those of requests that run
+// at once belong to the share of this process, as later ones do.
+func (s *span) beginOutage(b *Book) {
+	if s.isOut {
+		return
+	}
+	s.isOut, s.outOwn = true, s.own().lesser(s.confirmed)
+	s.outUsed = s.used(b).minus(s.own()).plus(s.outOwn)
 }
 
 // own is what this process has spent and reserved.
@@ -171,6 +185,11 @@ func (a *Account) release(spans *[windowCount]*span, reserved Amounts) {
 func (a *Account) settle(spans *[windowCount]*span, reserved, spent Amounts) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	settleSpans(spans, reserved, spent)
+}
+
+// settleSpans is settle where mu is held.
+func settleSpans(spans *[windowCount]*span, reserved, spent Amounts) {
 	for _, one := range spans {
 		one.reserved = one.reserved.minus(reserved)
 		one.spent = one.spent.plus(spent)
@@ -219,6 +238,9 @@ func (s *state) take(spans []*span, own []Commitment, all []map[string]Committed
 				one.committed[writer] = committed
 			}
 		}
+		if own[i].Order > one.confirmedOrder {
+			one.confirmed, one.confirmedOrder = own[i].Amounts, own[i].Order
+		}
 		if s.book.isSettled() {
 			one.isOut = false
 		}
@@ -260,14 +282,14 @@ func (s *state) lose() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, one := range s.spans {
-		if !one.isOut {
-			one.isOut, one.outUsed, one.outOwn = true, one.used(s.book), one.own()
-		}
+		one.beginOutage(s.book)
 	}
 }
 
 // agree asks the store whether a reservation that was made is within the budgets of all
 // gateways. While the store is away, the reservation must be within the share of this one.
+// A reservation that is refused is given back at once, so that those of other requests that
+// wait for the same answer have its room.
 func (a *Account) agree(spans *[windowCount]*span, reserved Amounts) (*Refusal, error) {
 	if a.book.options.OpenStore == nil {
 		return nil, nil //nolint:nilnil // neither refused nor failed
@@ -283,14 +305,14 @@ func (a *Account) agree(spans *[windowCount]*span, reserved Amounts) (*Refusal, 
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i, one := range spans {
-		if err != nil && !one.isOut {
-			// What was used before this request.
-			one.isOut, one.outUsed, one.outOwn = true, one.used(a.book).minus(reserved), one.own().minus(reserved)
+		if err != nil {
+			one.beginOutage(a.book)
 		}
 		one.reserved = one.reserved.minus(reserved)
 		refused := a.refuse(one, a.limits[i], reserved)
 		one.reserved = one.reserved.plus(reserved)
 		if refused != nil {
+			settleSpans(spans, reserved, Amounts{})
 			return refused, nil
 		}
 	}

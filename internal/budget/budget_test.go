@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -390,4 +392,50 @@ func TestAGatewayKeepsToItsPartUntilAllHaveTold(t *testing.T) {
 			}
 		}
 	})
+}
+
+// gathering is a Store that fails all commitments at once when so many wait for an answer.
+type gathering struct {
+	*memoryStore
+	missing atomic.Int64
+	all     chan struct{}
+}
+
+func (g *gathering) Commit(context.Context, string, []Commitment) ([]map[string]Committed, error) {
+	if g.missing.Add(-1) == 0 {
+		close(g.all)
+	}
+	<-g.all
+	return nil, errFault
+}
+
+// Requests that wait for the store when it goes away are in the share of the gateway, as
+// later ones are: the store has confirmed none of them. Those that the share has no room
+// for leave it to the others.
+func TestRequestsThatWaitWhenTheStoreGoesAwayAreInTheShare(t *testing.T) {
+	t.Parallel()
+	const waiting, gateways, share = 12, 3, 4
+	store := &gathering{memoryStore: &memoryStore{}, all: make(chan struct{})}
+	store.missing.Store(waiting)
+	book := New(Options{
+		Ledger: &ledger{database: &database{map[string]quota.Row{}}, writer: "w"}, Degrade: true, Timeout: time.Hour,
+		OpenStore: func(context.Context) (Store, error) { return store, nil }, manual: true,
+	})
+	account := book.Open("key/k", KeySubject("k"), Budgets{Total: Budget{Requests: gateways * share}})
+	var opened Store = store
+	book.store.Store(&opened)
+	book.members.Store(gateways)
+	var passed atomic.Int64
+	var running sync.WaitGroup
+	for range waiting {
+		running.Go(func() {
+			if refused, err := new(Charge).Reserve([2]*Account{account}, Amounts{1, 0, 0}, time.Now()); refused == nil && err == nil {
+				passed.Add(1)
+			}
+		})
+	}
+	running.Wait()
+	if passed.Load() != share {
+		t.Errorf("%d of %d requests passed, want %d", passed.Load(), waiting, share)
+	}
 }

@@ -45,6 +45,9 @@ func (c *Charge) Reserve(accounts [maxAccounts]*Account, want Amounts, at time.T
 		}
 		c.parts[i].account, c.parts[i].spans = account, spans
 		refused, err := account.agree(&c.parts[i].spans, want)
+		if refused != nil { // agree has given it back
+			c.parts[i].account = nil
+		}
 		if refused != nil || err != nil {
 			account.noteRefused(refused)
 			c.GiveBack()

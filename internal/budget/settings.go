@@ -114,4 +114,11 @@ func (a Amounts) greater(b Amounts) Amounts {
 	return a
 }
 
+func (a Amounts) lesser(b Amounts) Amounts {
+	for i := range a {
+		a[i] = min(a[i], b[i])
+	}
+	return a
+}
+
 func (b *Budget) limits() Amounts { return Amounts{b.Requests, b.Tokens, int64(b.Cost)} }
