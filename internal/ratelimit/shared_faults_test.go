@@ -96,6 +96,7 @@ func history(t *testing.T, random *rand.Rand, settings ratelimit.Settings) {
 			flushed++
 		case 2:
 			n := random.IntN(3)
+			<-time.After(ratelimit.SilentAfter) // the store hears of it after an earlier outage
 			c.gateway(n).SetCutOff(true)
 			<-time.After(min(time.Duration(random.Int64N(int64(long))), ratelimit.ForgetAfter-2*time.Second))
 			c.gateway(n).SetCutOff(false)
@@ -174,5 +175,31 @@ func TestSharedLimitIsExactFiveSecondsAfterTheStoreIsBack(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// TestGatewayThatEndsInAnOutageTakesNothingFromTheOthers: when the store is back, they
+// have what is not kept for the gateway that is gone.
+func TestGatewayThatEndsInAnOutageTakesNothingFromTheOthers(t *testing.T) {
+	for _, algorithm := range []ratelimit.Algorithm{ratelimit.TokenBucket, ratelimit.SlidingWindow} {
+		t.Run(algorithm.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const rate = 60
+				c := newCluster(t, sharedLimit(algorithm, rate, rate))
+				defer c.close()
+				c.load(1, 5*time.Second, rate, rate, rate)
+				c.store.SetDown(true)
+				<-time.After(2 * time.Second)
+				c.gateways[2].SetCutOff(true)
+				<-time.After(time.Second)
+				c.store.SetDown(false)
+				c.load(2, 5*time.Second, 3*rate, 3*rate) // as long as it may take until all is exact
+				const long = 10 * time.Second
+				_, allowed := c.load(3, long, 3*rate, 3*rate)
+				if theirs := rate * int(long.Seconds()) * 2 / 3; allowed < theirs*9/10 || allowed > theirs*11/10 {
+					t.Errorf("%d were let in, of %d that are for the two gateways", allowed, theirs)
+				}
+			})
+		})
 	}
 }

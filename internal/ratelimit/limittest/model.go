@@ -29,17 +29,17 @@ type Model struct {
 }
 
 type mark struct {
-	id                    string
-	since, last, from, to int64
-	isNew                 bool
-	expected              int
-	low                   float64
-	till                  int64
+	id              string
+	since, last, to int64
+	isNew           bool
+	expected        int
+	shared          float64
 }
 
 type limit struct {
 	epoch    string
 	level    float64
+	shared   float64
 	at, born int64
 	marks    map[int64]int64 // by grain
 	leases   map[string]lease
@@ -153,11 +153,11 @@ func (c *Member) Exchange(ctx context.Context, members int, asks []ratelimit.Ask
 		read = m.Now
 	}
 	now := read().UnixMicro()
-	presence, part := m.beat(c, now, members)
+	presence, before, part := m.beat(c, now, members)
 	c.epoch = m.mark.id
 	var grants []ratelimit.Grant
 	for i := range asks {
-		grant, ok := m.ask(c.id, now, part, &asks[i])
+		grant, ok := m.ask(c.id, now, before, part, &asks[i])
 		if !ok {
 			return presence, nil, errors.New("an exchange that was delayed")
 		}
@@ -168,8 +168,10 @@ func (c *Member) Exchange(ctx context.Context, members int, asks []ratelimit.Ask
 
 func micro(d time.Duration) int64 { return d.Microseconds() }
 
-func (m *Model) beat(c *Member, now int64, expected int) (ratelimit.Presence, float64) {
-	var p, own ratelimit.Presence
+// beat notes that a gateway is there, and returns which part of the limits was for
+// gateways that are not cut off until now, and which part is from now on.
+func (m *Model) beat(c *Member, now int64, expected int) (p ratelimit.Presence, before, part float64) {
+	var own ratelimit.Presence
 	had := len(m.seen) > 0
 	for id, at := range m.seen {
 		age := now - at
@@ -200,17 +202,15 @@ func (m *Model) beat(c *Member, now int64, expected int) (ratelimit.Presence, fl
 		m.mark = k
 	}
 	if had && now-k.last > micro(ratelimit.SilentAfter) {
-		k.from, k.to, k.expected = k.last, now, expected
+		k.to, k.expected, before = now, expected, 1
+	} else {
+		_, before = k.divide(ratelimit.Presence{Members: p.Members + own.Members, Silent: p.Silent + own.Silent}, now)
+		k.shared += before * float64(max(0, now-k.last))
 	}
 	k.last = max(k.last, now)
-	if _, before := k.divide(ratelimit.Presence{Members: p.Members + own.Members, Silent: p.Silent + own.Silent}, now); before < 1 {
-		if k.till > 0 && now-k.till <= micro(ratelimit.ForgetAfter) {
-			before = min(before, k.low)
-		}
-		k.low, k.till = before, now
-	}
 	p.Members++
-	return k.divide(p, now)
+	p, part = k.divide(p, now)
+	return p, before, part
 }
 
 // divide returns which part of the limits is for gateways that are not cut off.
@@ -225,14 +225,14 @@ func (k *mark) divide(p ratelimit.Presence, now int64) (ratelimit.Presence, floa
 	return p, float64(p.Members-p.Silent) / float64(p.Members)
 }
 
-func (m *Model) ask(member string, now int64, part float64, a *ratelimit.Ask) (ratelimit.Grant, bool) {
+func (m *Model) ask(member string, now int64, before, part float64, a *ratelimit.Ask) (ratelimit.Grant, bool) {
 	const second = 1e6
 	k := m.mark
 	capacity, rate, window := float64(a.Capacity), float64(a.Rate), micro(a.Window)
 	l := m.limits[a.Name]
 	begins := l == nil || l.epoch != k.id
 	if begins {
-		l = &limit{epoch: k.id, born: now, at: now, marks: map[int64]int64{}, leases: map[string]lease{}}
+		l = &limit{epoch: k.id, born: now, at: now, shared: k.shared, marks: map[int64]int64{}, leases: map[string]lease{}}
 		m.limits[a.Name] = l
 	}
 	warmth := func(at int64) float64 {
@@ -296,11 +296,9 @@ func (m *Model) ask(member string, now int64, part float64, a *ratelimit.Ask) (r
 			retry = float64((oldest(l.marks)+1)*grain + window - now)
 		}
 	} else {
-		early := max(0, min(now, k.till)-l.at)
-		late := max(0, now-max(l.at, k.till))
-		early -= max(0, min(now, k.to)-max(l.at, k.from))
-		l.level += rate * (warmth(l.at) + warmth(now)) / 2 * (float64(max(0, early))*k.low + float64(late)*part) / second
-		l.level = min(l.level, max(0, full-float64(open+mineOpen))) + float64(returned)
+		l.level += rate * (warmth(l.at) + warmth(now)) / 2 * (k.shared - l.shared) / second
+		most := max(1, capacity*warmth(now)*min(before, part))
+		l.level = min(l.level, max(0, most-float64(open+mineOpen))) + float64(returned)
 		l.level = min(l.level, max(0, full-float64(open+a.Outstanding)))
 		left = l.level
 	}
@@ -313,7 +311,7 @@ func (m *Model) ask(member string, now int64, part float64, a *ratelimit.Ask) (r
 		l.level -= float64(grant)
 		retry = max(retry, max(0, 1-l.level)*second/max(0.001, rate*warmth(now)*part))
 	}
-	l.at = now
+	l.at, l.shared = now, k.shared
 	l.leases[member] = lease{granted + grant, a.Outstanding + grant, now + micro(ratelimit.LeaseTime), a.Number}
 	return ratelimit.Grant{
 		Epoch: k.id, Granted: granted + grant, Permits: grant, Left: left, Capacity: capacity * warmth(now), Rate: rate * warmth(now),

@@ -36,38 +36,37 @@ redis.call('HSET', KEYS[2], member, string.format('%.0f', now))
 redis.call('PEXPIRE', KEYS[2], KEEP)
 
 -- The epoch: how long the store has had its data.
-local mark = redis.call('HMGET', KEYS[1], 'id', 'since', 'new', 'seen', 'from', 'to', 'expected', 'low', 'till')
+local mark = redis.call('HMGET', KEYS[1], 'id', 'since', 'new', 'seen', 'to', 'expected', 'shared')
 local id, since, isNew, last = mark[1], number(mark[2]), mark[3] == '1', number(mark[4])
-local from, to = number(mark[5]), number(mark[6])
-local wanted, low, till = number(mark[7]), number(mark[8]), number(mark[9])
+local to, wanted, shared = number(mark[5]), number(mark[6]), number(mark[7])
 if not id or (known ~= '' and known ~= id and isNew) then
   isNew = not id and known == ''
-  id, since, last, from, to, wanted, low, till = fresh, now, now, 0, 0, 0, 0, 0
+  id, since, last, to, wanted, shared = fresh, now, now, 0, 0, 0
   if not isNew then wanted = expected end
   redis.call('DEL', KEYS[1])
 end
--- While no gateway was heard of, each took its share by itself. Gateways that left
--- in order are not among the members.
-if #seen > 0 and now - last > SILENT then from, to, wanted = last, now, expected end
 
--- Which part of the limits is for those gateways that are not cut off: until now, and
--- from now on. The lowest part of late counts for limits that were not used meanwhile.
+-- Which part of the limits is for those gateways that are not cut off.
 local function divide(all, gone)
   if wanted > all and now - math.max(since, to) < SETTLE then
     gone, all = gone + wanted - all, wanted
   end
   return all, gone, all > 0 and (all - gone) / all or 1
 end
-local _, _, before = divide(count + own, silent + ownSilent)
-if before < 1 then
-  if till > 0 and now - till <= FORGET then before = math.min(before, low) end
-  low, till = before, now
+-- The sum of all time, each with the part that was for those gateways then, by which
+-- limits grow. While no gateway was heard of, each took its share by itself; gateways
+-- that left in order are not among the members.
+local before, share = 1, 1
+if #seen > 0 and now - last > SILENT then
+  to, wanted = now, expected
+else
+  before = select(3, divide(count + own, silent + ownSilent))
+  shared = shared + before * math.max(0, now - last)
 end
-local share
 count, silent, share = divide(count + 1, silent)
 redis.call('HSET', KEYS[1], 'id', id, 'since', string.format('%.0f', since), 'new', isNew and '1' or '0',
-  'seen', string.format('%.0f', math.max(now, last)), 'from', string.format('%.0f', from), 'to', string.format('%.0f', to), 'expected', wanted,
-  'low', string.format('%.17g', low), 'till', string.format('%.0f', till))
+  'seen', string.format('%.0f', math.max(now, last)), 'to', string.format('%.0f', to), 'expected', wanted,
+  'shared', string.format('%.17g', shared))
 redis.call('PEXPIRE', KEYS[1], KEEP)
 if #KEYS < 3 then return {id, count, silent} end
 
@@ -105,9 +104,9 @@ for key, permits in string.gmatch(stored.marks or '', '(%d+):(%d+)') do
   if (at + 1) * grain + window > now then spend(at * grain, number(permits)) end
 end
 
-local level, at = number(stored.level), number(stored.at)
+local level, at, grown = number(stored.level), number(stored.at), number(stored.shared)
 if begins then
-  level, at = capacity * warmth(now), now
+  level, at, grown = capacity * warmth(now), now, shared
   if not isNew then level = math.min(level, rate * warmth(now) * share * (now - since) / 1000000) end
 end
 
@@ -172,12 +171,11 @@ if window > 0 then
   if not isNew and now - since < SETTLE then left = math.min(left, 0) end
   retry = oldest and ((oldest + 1) * grain + window - now) or 20000
 else
-  local early = math.max(0, math.min(now, till) - at)
-  local late = math.max(0, now - math.max(at, till))
-  early = early - math.max(0, math.min(now, to) - math.max(at, from))
   -- What this gateway spent makes room from now on only: when it was spent is not known.
-  level = level + rate * (warmth(at) + warmth(now)) / 2 * (math.max(0, early) * low + late * share) / 1000000
-  level = math.min(level, math.max(0, full - open - mineOpen)) + returned
+  level = level + rate * (warmth(at) + warmth(now)) / 2 * (shared - grown) / 1000000
+  -- A gateway that comes back had its own part of the capacity until now.
+  local most = math.max(1, capacity * warmth(now) * math.min(before, share))
+  level = math.min(level, math.max(0, most - open - mineOpen)) + returned
   level = math.min(level, math.max(0, full - open - outstanding))
   left = level
 end
@@ -194,7 +192,7 @@ for _, key in ipairs(order) do
   if marks[key] > 0 then text[#text + 1] = string.format('%.0f:%.0f', key, marks[key]) end
 end
 redis.call('HSET', KEYS[3], 'epoch', id, 'born', string.format('%.0f', born), 'level', string.format('%.9f', level),
-  'at', string.format('%.0f', now), 'marks', table.concat(text, ','),
+  'at', string.format('%.0f', now), 'shared', string.format('%.17g', shared), 'marks', table.concat(text, ','),
   'm:' .. member, string.format('%.0f %.0f %.0f %.0f', granted + grant, outstanding + grant, now + LEASE, serial))
 redis.call('PEXPIRE', KEYS[3], KEEP)
 return {id, count, silent, grant, string.format('%.6f', left), string.format('%.6f', capacity * warmth(now)),
