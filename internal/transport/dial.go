@@ -40,11 +40,15 @@ func (c *Client) dial(ctx context.Context, to Origin, limit time.Duration) (*con
 // connectError returns the error of a connection that was not made: the caller's context
 // has ended, the time for it is over, or it was refused.
 func connectError(ctx, bounded context.Context, to Origin, err error) error {
+	timeout, ok := errors.AsType[net.Error](err)
+	isLate := ok && timeout.Timeout()
+	if deadline, ok := ctx.Deadline(); ok && isLate && !time.Now().Before(deadline) {
+		<-ctx.Done() // the dialer has a timer of its own for the deadline, which may run first
+	}
 	if ctx.Err() != nil {
 		return ended(ctx, stepConnect, to.addr)
 	}
-	timeout, ok := errors.AsType[net.Error](err)
-	if bounded.Err() != nil || ok && timeout.Timeout() {
+	if bounded.Err() != nil || isLate {
 		return &Error{Step: stepConnect, Addr: to.addr, class: ErrConnectTimeout}
 	}
 	return &Error{Step: stepConnect, Addr: to.addr, class: ErrConnect, cause: err}
