@@ -31,9 +31,12 @@ type Pool struct {
 
 	// away says that the central store does not answer. It and outage, which counts how
 	// often that began, are changed with mu.
-	away    atomic.Bool
-	outage  atomic.Int64
-	contact atomic.Pointer[time.Time] // when the last exchange that succeeded was sent
+	away   atomic.Bool
+	outage atomic.Int64
+	// sent is when the last exchange was sent. The central store may have heard it even if
+	// it did not answer.
+	sent    atomic.Pointer[time.Time]
+	isHeard atomic.Bool // it has answered once
 	members atomic.Int64
 	state   condition.Condition
 
@@ -59,8 +62,8 @@ const (
 	// leaseValid is how long permits may be spent here. It is shorter than LeaseTime,
 	// because clocks differ.
 	leaseValid = LeaseTime * 4 / 5
-	// shareDelay is the time after the last contact from which this gateway's share
-	// grows: the others count it as cut off by then.
+	// shareDelay is the time after the last exchange was sent from which this gateway's
+	// share grows: the others count it as cut off by then.
 	shareDelay = SilentAfter + beatEvery
 	// openTime bounds connecting, and probeTime how long a probe waits for the answer.
 	openTime  = time.Second
@@ -173,6 +176,7 @@ func (p *Pool) exchange(ctx context.Context, leases []*Lease, isBeat bool) error
 	bounded, cancel := context.WithTimeout(ctx, p.options.Timeout)
 	defer cancel()
 	p.exchanges.Add(1)
+	p.sent.Store(&sent)
 	presence, grants, err := p.central.Exchange(bounded, members, asks)
 	if err != nil {
 		for i, l := range leases {
@@ -181,7 +185,7 @@ func (p *Pool) exchange(ctx context.Context, leases []*Lease, isBeat bool) error
 		return err
 	}
 	p.members.Store(int64(presence.Members))
-	p.contact.Store(&sent)
+	p.isHeard.Store(true)
 	if p.state.Recover() {
 		p.options.Log.Info("the shared rate limits are exact again", "gateways", presence.Members)
 	}
@@ -270,6 +274,15 @@ func (p *Pool) knownMembers() int {
 		known = max(known, p.options.Members())
 	}
 	return max(1, known)
+}
+
+// silentFrom returns from when on the others count this gateway as cut off.
+func (p *Pool) silentFrom() time.Time {
+	sent := p.sent.Load()
+	if sent == nil {
+		return time.Time{}
+	}
+	return sent.Add(max(shareDelay, SilentAfter+p.options.Timeout))
 }
 
 // PoolStats are counts of a Pool.

@@ -28,9 +28,9 @@ func (l *Lease) beginShare(now time.Time) {
 	if !now.Before(l.valid) {
 		l.permits = 0
 	}
-	at := now.Add(shareDelay)
-	if contact := l.pool.contact.Load(); contact != nil {
-		at = contact.Add(shareDelay)
+	at := l.pool.silentFrom()
+	if !l.pool.isHeard.Load() {
+		at = now.Add(shareDelay)
 	}
 	if at.Before(l.grown) {
 		at = l.grown
@@ -56,6 +56,9 @@ func (l *Lease) endShare(now time.Time, members int) {
 // growShare returns the permits of the share at a time.
 func (l *Lease) growShare(now time.Time) float64 {
 	s := &l.share
+	if from := l.pool.silentFrom(); s.at.Before(from) {
+		s.at = from // an exchange in the outage was not answered
+	}
 	if elapsed := now.Sub(s.at); elapsed > 0 {
 		s.level += elapsed.Seconds() * l.rate / s.members
 		s.at, l.grown = now, now

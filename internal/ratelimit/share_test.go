@@ -7,7 +7,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 )
 
-// shareAfter is when the share of a gateway begins to grow after its last contact.
+// shareAfter is when the share of a gateway begins to grow after its last exchange.
 const shareAfter = 1250 * time.Millisecond
 
 // cutOff makes the store fail, and the gateway notice it.
@@ -20,7 +20,7 @@ func (g *lone) cutOff() {
 }
 
 // TestShareOfABucket: a gateway of three that is cut off spends the permits that it has,
-// and 1.25 s after the last contact a third of the rate, up to a third of the capacity.
+// and 1.25 s after the last exchange, which was not answered, a third of the rate, up to a third of the capacity.
 func TestShareOfABucket(t *testing.T) {
 	alone(t, 3, func(t *testing.T, g *lone) {
 		l := g.pool.Lease("a", bucketOf(60, 6))
@@ -28,7 +28,7 @@ func TestShareOfABucket(t *testing.T) {
 		g.mustTake(l, 1)
 		pass(100 * time.Millisecond)
 		g.cutOff()
-		want := ratelimit.Decision{Limited: true, Allowed: true, Limit: 60, Remaining: 4, ResetAfter: shareAfter - 100*time.Millisecond + 8*time.Second + 1}
+		want := ratelimit.Decision{Limited: true, Allowed: true, Limit: 60, Remaining: 4, ResetAfter: shareAfter + 8*time.Second + 1}
 		if d := l.Peek(time.Now()); d != want {
 			t.Errorf("%+v, want %+v", d, want)
 		}
@@ -37,8 +37,8 @@ func TestShareOfABucket(t *testing.T) {
 		}
 		pass(100 * time.Millisecond)
 		d := g.take(l, 1).Decision
-		want = ratelimit.Decision{Limited: true, Limit: 60, ResetAfter: shareAfter - 200*time.Millisecond + 10*time.Second + 1,
-			RetryAfter: shareAfter - 200*time.Millisecond + time.Second/2 + 1}
+		want = ratelimit.Decision{Limited: true, Limit: 60, ResetAfter: shareAfter - 100*time.Millisecond + 10*time.Second + 1,
+			RetryAfter: shareAfter - 100*time.Millisecond + time.Second/2 + 1}
 		if d != want {
 			t.Errorf("%+v, want %+v", d, want)
 		}

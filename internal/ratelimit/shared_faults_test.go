@@ -46,7 +46,7 @@ func TestSharedLimitBelowItsRateIsNotNoticed(t *testing.T) {
 }
 
 // TestSharedLimitUnderFaults runs random histories of load, outages for all gateways or
-// one, lost data and gateways that are killed, and checks that no interval ever has more
+// one, lost answers, lost data and gateways that are killed, and checks that no interval ever has more
 // requests than the limit, apart from one lease for each gateway after data was lost.
 func TestSharedLimitUnderFaults(t *testing.T) {
 	histories := uint64(12)
@@ -82,7 +82,7 @@ func history(t *testing.T, random *rand.Rand, settings ratelimit.Settings) {
 		}
 		wg.Go(func() { c.load(uint64(step), long+time.Second, loads...) })
 		<-time.After(time.Duration(random.IntN(900)) * time.Millisecond)
-		switch random.IntN(6) {
+		switch random.IntN(7) {
 		case 0:
 			c.store.SetDown(true)
 			<-time.After(time.Duration(random.Int64N(int64(long))))
@@ -105,7 +105,13 @@ func history(t *testing.T, random *rand.Rand, settings ratelimit.Settings) {
 				c.gateway(n).SetDelay(time.Duration(random.IntN(40)) * time.Millisecond)
 			}
 		case 4:
+			<-time.After(ratelimit.SilentAfter) // the store hears what it used in an earlier outage
 			c.restart(random.IntN(3), settings)
+		case 5:
+			n := random.IntN(3)
+			c.gateway(n).SetDeaf(true)
+			<-time.After(min(time.Duration(random.Int64N(int64(long))), ratelimit.ForgetAfter-2*time.Second))
+			c.gateway(n).SetDeaf(false)
 		}
 		wg.Wait()
 		for n := range c.gateways {
@@ -202,4 +208,27 @@ func TestGatewayThatEndsInAnOutageTakesNothingFromTheOthers(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestLostAnswersDoNotRaiseTheLimit: the store has heard of a gateway that hears nothing,
+// and gives the others the whole limit for as long as it takes that one for present.
+func TestLostAnswersDoNotRaiseTheLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const capacity, rate = 30, 300
+		c := newCluster(t, sharedLimit(ratelimit.TokenBucket, capacity, rate))
+		defer c.close()
+		c.gateways[2].SetDelay(storeTimeout * 4 / 5)
+		var wg sync.WaitGroup
+		wg.Go(func() { c.load(1, 8*time.Second, 3*rate, 3*rate, 3*rate) })
+		for range 4 {
+			<-time.After(200 * time.Millisecond)
+			c.gateways[2].SetDeaf(true)
+			<-time.After(1500 * time.Millisecond)
+			c.gateways[2].SetDeaf(false)
+		}
+		wg.Wait()
+		if n := c.excess(capacity, rate); n > 0.001 {
+			t.Errorf("%.2f too many", n)
+		}
+	})
 }

@@ -83,6 +83,7 @@ type Member struct {
 	mu     sync.Mutex
 	delay  time.Duration // of each exchange
 	cutOff bool
+	deaf   bool
 }
 
 // SetDelay sets how long each exchange takes.
@@ -97,6 +98,26 @@ func (c *Member) SetCutOff(isCutOff bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.cutOff = isCutOff
+}
+
+// SetDeaf makes answers of the store to this gateway get lost, or arrive again. The store
+// does what it is asked all the same.
+func (c *Member) SetDeaf(isDeaf bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.deaf = isDeaf
+}
+
+// hear waits for ever where answers get lost.
+func (c *Member) hear(ctx context.Context) error {
+	c.mu.Lock()
+	isDeaf := c.deaf
+	c.mu.Unlock()
+	if !isDeaf {
+		return nil
+	}
+	<-ctx.Done()
+	return errDown
 }
 
 var errDown = errors.New("the store does not answer")
@@ -123,7 +144,7 @@ func (c *Member) reach(ctx context.Context) error {
 }
 
 // Ping tells whether the store answers.
-func (c *Member) Ping(ctx context.Context) error { return c.reach(ctx) }
+func (c *Member) Ping(ctx context.Context) error { return errors.Join(c.reach(ctx), c.hear(ctx)) }
 
 // Close does nothing.
 func (c *Member) Close() {}
@@ -144,7 +165,11 @@ func (c *Member) Exchange(ctx context.Context, members int, asks []ratelimit.Ask
 	if err := c.reach(ctx); err != nil {
 		return ratelimit.Presence{}, nil, err
 	}
-	m := c.model
+	presence, grants, err := c.model.exchange(c, members, asks)
+	return presence, grants, errors.Join(err, c.hear(ctx))
+}
+
+func (m *Model) exchange(c *Member, members int, asks []ratelimit.Ask) (ratelimit.Presence, []ratelimit.Grant, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.calls++
