@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,6 +19,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/storetest"
 )
 
@@ -135,6 +138,56 @@ func TestQuotaSurvivesKill(t *testing.T) {
 	t.Logf("%d answers in %d rounds", answered, len(all))
 	c.signal(syscall.SIGTERM)
 	c.exits(exitOK)
+}
+
+// TestQuotaSurvivesDamageToItsJournal truncates and removes the journal of a gateway
+// under load that may pass no request uncounted, and kills it when it has noticed.
+func TestQuotaSurvivesDamageToItsJournal(t *testing.T) {
+	t.Parallel()
+	t.Cleanup(http.DefaultClient.CloseIdleConnections) //nolint:forbidigo // a test's client
+	b := gatewaytest.StartBackend(t)
+	dir := t.TempDir()
+	args := []string{
+		"--data-dir", dir, "--set", "quota.enabled=true", "--set", "quota.fail-open=false", "--set", "quota.flush-interval-seconds=3600",
+		"--set", "log.access=false", "--set", "services.chat.instances=[{name: m, base-url: '" + b.URL() + "'}]",
+	}
+	c, k := serving(t, args...), &killClient{user: "everyone"}
+	flushed := regexp.MustCompile(`(?m)^model_router_quota_last_flush_seconds [^0\n]|^model_router_quota_last_flush_seconds 0[.]`)
+	gatewaytest.Eventually(t, "the first flush is over, and with it the last segment that a flush removes", func() bool {
+		return flushed.MatchString(c.ask(http.MethodGet, "/actuator/prometheus", "").Body)
+	})
+	clients := k.underLoad(t, c)
+	journal := filepath.Join(dir, quota.JournalDir)
+	repairs := 0
+	for _, damage := range []func(string) error{
+		func(path string) error { return os.Truncate(path, 0) },
+		os.Remove,
+		func(path string) error { return os.Truncate(path, 40) },
+		func(string) error { return os.RemoveAll(journal) },
+	} {
+		segments, err := filepath.Glob(filepath.Join(journal, "*.log"))
+		if err != nil || len(segments) == 0 {
+			t.Fatalf("segments %v, %v", segments, err)
+		}
+		for _, segment := range segments {
+			if err := damage(segment); err != nil {
+				t.Fatal(err)
+			}
+		}
+		repairs++
+		gatewaytest.Eventually(t, "the journal is written anew", func() bool {
+			return strings.Count(c.stderr.String(), "quota: the journal is back") == repairs
+		})
+		answered := k.whole.Load()
+		gatewaytest.Eventually(t, "requests pass", func() bool { return k.whole.Load() > answered+20 })
+	}
+	c.kill()
+	clients.Wait()
+	c = serving(t, args...)
+	requests, tokens := gatewaytest.Counted(t, c.ask(http.MethodGet, gatewaytest.LongAgo, ""))
+	if !k.counts(requests, tokens) {
+		t.Errorf("%d requests and %d tokens are counted; %v", requests, tokens, k)
+	}
 }
 
 // TestQuotaSurvivesKillWithSharedStores kills one of two gateways that share

@@ -18,9 +18,11 @@ type disk interface {
 	read(name string) ([]byte, error)
 	remove(name string) error
 	rename(from, to string) error
+	size(name string) (int64, error)
 }
 
-// segment is an open file of the journal.
+// segment is an open file of the journal. What was written to it has reached the
+// kernel, so that a crash of the process does not lose it.
 type segment interface {
 	io.WriteCloser
 	Sync() error
@@ -31,15 +33,18 @@ type dirDisk struct{ path string }
 
 func (d dirDisk) open() error { return os.MkdirAll(d.path, 0o700) }
 
+// create opens the file so that every write is appended. After something else has
+// truncated it, writes at the old offset would restore its size and leave zeros
+// before it, which journal.verify could not tell from what was written.
 func (d dirDisk) create(name string) (segment, error) {
-	file, err := os.OpenFile(filepath.Join(d.path, name), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	file, err := os.OpenFile(filepath.Join(d.path, name), os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	if err := d.sync(); err != nil {
 		return nil, errors.Join(err, file.Close(), d.remove(name))
 	}
-	return newSegment(file), nil
+	return file, nil
 }
 
 // sync makes the directory's entries durable.
@@ -66,6 +71,14 @@ func (d dirDisk) remove(name string) error { return os.Remove(filepath.Join(d.pa
 
 func (d dirDisk) rename(from, to string) error {
 	return os.Rename(filepath.Join(d.path, from), filepath.Join(d.path, to))
+}
+
+func (d dirDisk) size(name string) (int64, error) {
+	info, err := os.Stat(filepath.Join(d.path, name))
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
 }
 
 const (

@@ -154,6 +154,7 @@ type memoryDisk struct {
 	files                            map[string]*memoryFile
 	failCreate, failWrite, failSync  bool
 	failAfter                        int // bytes of a failing write that still arrive
+	room                             int // bytes for which there is room, 0 for any number
 	creates, writes, syncs, removals int
 }
 
@@ -195,8 +196,28 @@ func (f *memoryFile) Write(p []byte) (int, error) {
 		f.data = append(f.data, p[:n]...)
 		return n, errFault
 	}
+	if room := f.disk.room; room > 0 && f.disk.held()+len(p) > room {
+		return 0, errFault
+	}
 	f.data = append(f.data, p...)
 	return len(p), nil
+}
+
+// held returns how many bytes all files have; mu is held.
+func (d *memoryDisk) held() (bytes int) {
+	for _, f := range d.files {
+		bytes += len(f.data)
+	}
+	return bytes
+}
+
+func (d *memoryDisk) size(name string) (int64, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if f := d.files[name]; f != nil {
+		return int64(len(f.data)), nil
+	}
+	return 0, fs.ErrNotExist
 }
 
 func (f *memoryFile) Sync() error {

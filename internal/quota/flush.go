@@ -331,7 +331,7 @@ func (s *session) compact() {
 	}
 	boundary, err := s.journal.cut()
 	if err == nil {
-		err = s.rewrite()
+		_, err = s.rewrite()
 	}
 	if err == nil {
 		err = s.journal.syncAll()

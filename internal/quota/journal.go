@@ -18,8 +18,10 @@ type journal struct {
 	mu       sync.Mutex
 	file     segment
 	sequence uint64 // of the segment that is written
+	removed  uint64 // the segment that discard removed last
+	damaged  uint64 // the segment that verify found damaged last
 	ids      uint32 // cells defined in that segment
-	size     int64
+	size     int64  // of that segment, including its magic text
 	buf      []byte
 	position uint64 // appends so far
 
@@ -39,6 +41,7 @@ type oldSegment struct {
 	number  uint64
 	size    int64
 	corrupt bool
+	damaged bool // verify has reported it
 }
 
 // maxKeptBuffer is the largest buffer that is kept for the next append.
@@ -94,10 +97,10 @@ func (j *journal) rotate() error {
 	}
 	j.mu.Lock()
 	old, position := j.file, j.position
-	if j.sequence > 0 && (len(j.oldSegments) == 0 || j.oldSegments[len(j.oldSegments)-1].number < j.sequence) {
-		j.oldSegments = append(j.oldSegments, oldSegment{number: j.sequence, size: j.size})
+	if j.sequence > 0 && j.sequence != j.removed && (len(j.oldSegments) == 0 || j.oldSegments[len(j.oldSegments)-1].number < j.sequence) {
+		j.oldSegments = append(j.oldSegments, oldSegment{number: j.sequence, size: j.size, damaged: j.sequence == j.damaged})
 	}
-	j.file, j.sequence, j.ids, j.size = file, sequence, 0, 0
+	j.file, j.sequence, j.ids, j.size = file, sequence, 0, int64(len(segmentMagic))
 	j.failure.Store(nil)
 	j.mu.Unlock()
 	if old == nil {
@@ -279,12 +282,17 @@ func (j *journal) cut() (uint64, error) {
 		return 0, err
 	}
 	j.mu.Lock()
-	sequence, unused := j.sequence, j.size == 0 && j.file != nil
+	sequence, unused := j.sequence, j.size == int64(len(segmentMagic)) && j.file != nil
 	j.mu.Unlock()
 	if unused {
 		return sequence, nil
 	}
 	if err := j.rotate(); err != nil {
+		if j.sequence > sequence {
+			j.mu.Lock()
+			defer j.mu.Unlock()
+			err = j.fail(err) // the old segment may have lost what was written to it
+		}
 		return 0, err
 	}
 	return j.sequence, nil
@@ -308,13 +316,68 @@ func (j *journal) dropBefore(before uint64) error {
 		} else {
 			err = j.disk.remove(name)
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // one that is gone need not be removed
 			kept = append(kept, old)
 			failed = errors.Join(failed, err)
 		}
 	}
 	j.oldSegments = kept
 	return failed
+}
+
+// verify returns an error if a segment is not on the disk with the size that was
+// written, once for each. Memory has everything that was in it, so that session.repair
+// makes up for the loss.
+func (j *journal) verify() error {
+	j.maintenance.Lock()
+	defer j.maintenance.Unlock()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var found error
+	for i := range j.oldSegments {
+		if old := &j.oldSegments[i]; !old.damaged {
+			err := j.checkSize(old.number, old.size)
+			old.damaged = err != nil
+			found = errors.Join(found, err)
+		}
+	}
+	if j.file != nil && j.damaged != j.sequence {
+		if err := j.checkSize(j.sequence, j.size); err != nil {
+			j.damaged = j.sequence
+			found = errors.Join(found, err)
+		}
+	}
+	return found
+}
+
+func (j *journal) checkSize(number uint64, want int64) error {
+	name := segmentName(number)
+	got, err := j.disk.size(name)
+	if err == nil && got != want {
+		err = fmt.Errorf("%s has %d bytes and should have %d: something other than the gateway has changed it", name, got, want)
+	}
+	return err
+}
+
+// appends returns how many appends there were.
+func (j *journal) appends() uint64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.position
+}
+
+// discard removes the segment that was begun last, of a journal that has failed since.
+// Segments that a full disk cuts short would otherwise accumulate there.
+func (j *journal) discard() error {
+	j.maintenance.Lock()
+	defer j.maintenance.Unlock()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.file != nil {
+		return nil
+	}
+	j.removed = j.sequence
+	return j.disk.remove(segmentName(j.sequence))
 }
 
 // totalSize returns the size of all segments on the disk.
@@ -344,8 +407,11 @@ func (j *journal) close() error {
 	j.file = nil
 	closed := errJournalClosed
 	j.failure.Store(&closed)
-	if j.size == 0 {
-		err = errors.Join(err, j.disk.remove(segmentName(j.sequence)))
+	if j.size > int64(len(segmentMagic)) {
+		return err
+	}
+	if gone := j.disk.remove(segmentName(j.sequence)); !errors.Is(gone, fs.ErrNotExist) {
+		err = errors.Join(err, gone)
 	}
 	return err
 }

@@ -217,10 +217,13 @@ func (s *session) journalLoop(ctx context.Context) {
 	}
 }
 
-// maintainJournal repairs, compacts and syncs the journal, and requests a flush
-// when there are many cells.
+// maintainJournal checks, repairs, compacts and syncs the journal, and requests a
+// flush when there are many cells.
 func (s *session) maintainJournal() {
-	if s.journal.err() != nil {
+	if err := errors.Join(s.journal.err(), s.journal.verify()); err != nil {
+		if s.journalState.reason() == "" {
+			s.journalState.setError(err) // repair may succeed, and the failure is to be known
+		}
 		s.repair()
 		return
 	}
@@ -233,8 +236,8 @@ func (s *session) maintainJournal() {
 	}
 }
 
-// repair opens a journal that cannot be written, and writes all unsaved totals to
-// its new segment, because some of them could not be written before.
+// repair opens a journal that cannot be written or is damaged, and writes all unsaved
+// totals to its new segment, because older segments may lack some of them.
 func (s *session) repair() {
 	s.savedMu.Lock()
 	defer s.savedMu.Unlock()
@@ -243,9 +246,21 @@ func (s *session) repair() {
 		s.addRecovered(found)
 	}
 	if err == nil {
-		err = s.rewrite()
+		err = s.rewriteOrDiscard()
 	}
 	s.journalState.setError(err)
+}
+
+// rewriteOrDiscard appends all unsaved totals to the segment that was just begun. If
+// that fails, and no request was counted in the segment meanwhile, it removes it: older
+// segments have what was ever reported as written.
+func (s *session) rewriteOrDiscard() error {
+	before := s.journal.appends()
+	own, err := s.rewrite()
+	if err != nil && s.journal.appends() == before+own {
+		err = errors.Join(err, s.journal.discard())
+	}
+	return err
 }
 
 // addRecovered adds the totals of earlier processes and reports damaged segments.
@@ -274,13 +289,15 @@ func (s *session) addRecovered(found *recovery) {
 // rewriteBatch is how many cells are written at once; requests wait meanwhile.
 const rewriteBatch = 32
 
-// rewrite appends all unsaved totals to the current segment.
-func (s *session) rewrite() error {
+// rewrite appends all unsaved totals to the current segment, and returns how many
+// appends that took.
+func (s *session) rewrite() (appends uint64, err error) {
 	batch := make([]*cell, 0, rewriteBatch)
-	var failed error
 	write := func() {
-		if len(batch) > 0 && failed == nil {
-			failed = s.journal.append(batch, false)
+		if len(batch) > 0 && err == nil {
+			if err = s.journal.append(batch, false); err == nil {
+				appends++
+			}
 		}
 		batch = batch[:0]
 	}
@@ -293,5 +310,5 @@ func (s *session) rewrite() error {
 		}
 	})
 	write()
-	return failed
+	return appends, err
 }
