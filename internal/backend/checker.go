@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/transport"
 )
 
@@ -111,6 +112,7 @@ type member struct {
 	key      string // the headers that a probe sends, to notice a change of them
 	logged   Status // what the log was told
 	round    uint64 // the latest refresh that found the instance
+	served   int64  // how many calls had succeeded at the latest probe
 }
 
 // result is how a probe ended.
@@ -164,7 +166,7 @@ func (w *checkerRun) member(i *Instance) *member {
 	m := w.members[health]
 	if m == nil {
 		health.watch()
-		m = &member{health: health}
+		m = &member{health: health, served: i.Ended(breaker.Success)}
 		w.members[health] = m
 	}
 	return m
@@ -259,6 +261,9 @@ func (w *checkerRun) handleResult(r result) {
 		w.slow--
 	}
 	g.silent = r.finding == dead && r.took >= g.timeout
+	if g.servedCalls() && r.finding == dead && isStatus(r.cause) {
+		r.finding = contradicted
+	}
 	for _, m := range g.members {
 		w.logChange(m) // a change that traffic made meanwhile
 		m.applyResult(r)
@@ -278,6 +283,8 @@ func (m *member) applyResult(r result) {
 		m.instance.Breaker.Reachable(r.ended.Add(-r.took), r.ended)
 	case r.finding == loading:
 		m.health.Warming(r.ended, r.took)
+	case r.finding == contradicted:
+		m.health.Contradicted(r.ended, r.took, r.cause)
 	case r.finding == dead:
 		m.health.Failed(r.ended, r.took, r.cause, m.settings)
 	}

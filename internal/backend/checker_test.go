@@ -57,13 +57,15 @@ func TestAnOutageIsNoticedAndItsEndTooWithoutRestart(t *testing.T) {
 			t.Fatalf("%v after the first probe", f.status(i))
 		}
 		n.set("h:80", sayBroken)
-		pass(33 * time.Second)
+		for len(n.seen("h:80")) < 2 {
+			pass(100 * time.Millisecond)
+		}
 		if got := f.of(i).Snapshot(); got.Status != StatusHealthy || got.Cause != "status_500" {
 			t.Errorf("after one failure: %+v", got)
 		}
-		pass(33 * time.Second)
+		pass(1200 * time.Millisecond)
 		if f.of(i).Healthy() {
-			t.Error("still healthy after two failures")
+			t.Error("still healthy a second after the first failure")
 		}
 		n.set("h:80", sayOK)
 		pass(33 * time.Second)
@@ -77,6 +79,104 @@ func TestAnOutageIsNoticedAndItsEndTooWithoutRestart(t *testing.T) {
 		}, "\n") + "\n"
 		if got := f.logged(); got != want {
 			t.Errorf("log:\n%s\nwant:\n%s", got, want)
+		}
+	})
+}
+
+func TestAFailedCheckIsFollowedByAnotherWithinASecond(t *testing.T) {
+	t.Parallel()
+	for _, interval := range []time.Duration{500 * time.Millisecond, 4 * time.Second, 30 * time.Second} {
+		inBubble(t, func(t *testing.T, f *fleet, n *network) {
+			f.watch(func(s *HealthSettings) { s.Interval, s.UnhealthyThreshold = schema.Duration(interval), 3 })
+			n.set("h:80", sayOK)
+			f.add("m", "http://h")
+			pass(time.Second)
+			n.set("h:80", sayBroken)
+			before := len(n.seen("h:80"))
+			pass(2 * interval)
+			seen := n.seen("h:80")[before:]
+			if len(seen) < 2 {
+				t.Fatalf("every %v: %d checks of a backend that is broken", interval, len(seen))
+			}
+			if gap := seen[1].at.Sub(seen[0].at); gap > 1100*time.Millisecond {
+				t.Errorf("every %v: the second check came %v after the first that failed", interval, gap)
+			}
+		})
+	}
+}
+
+func TestTrafficThatSucceedsCountsForMoreThanAStatusOfTheCheck(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, f *fleet, n *network) {
+		n.set("h:80", sayOK)
+		busy, beside := f.add("busy", "http://h"), f.add("beside", "http://h")
+		pass(time.Second)
+		n.set("h:80", sayBroken)
+		serve := func(outcome breaker.Outcome) {
+			permit, ok := busy.Acquire(time.Now())
+			if !ok {
+				t.Fatal("not acquired")
+			}
+			busy.Release(permit, outcome, time.Now())
+		}
+		for range 2 * 60 * 10 {
+			serve(breaker.Success)
+			pass(100 * time.Millisecond)
+		}
+		for _, i := range []*Instance{busy, beside} {
+			if got := f.of(i).Snapshot(); got.Status != StatusHealthy || !f.of(i).Healthy() || got.Cause != "status_500" {
+				t.Errorf("%s: %+v while calls of its backend succeed", i.ID, got)
+			}
+		}
+		serve(breaker.Failure)
+		pass(35 * time.Second)
+		if !f.of(busy).Out() || !f.of(beside).Out() {
+			t.Error("still in, although calls and checks fail")
+		}
+	})
+}
+
+func TestTrafficDoesNotSpeakAgainstABackendThatIsGone(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, f *fleet, n *network) {
+		n.set("h:80", sayOK)
+		i := f.add("m", "http://h")
+		pass(time.Second)
+		permit, ok := i.Acquire(time.Now())
+		if !ok {
+			t.Fatal("not acquired")
+		}
+		i.Release(permit, breaker.Success, time.Now())
+		n.down("h:80")
+		pass(40 * time.Second)
+		if !f.of(i).Out() {
+			t.Errorf("%+v", f.of(i).Snapshot())
+		}
+	})
+}
+
+func TestAnInstanceMayNameThePathOfItsChecks(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, f *fleet, n *network) {
+		n.answer("h:80", func(r *http.Request) string {
+			if r.URL.Path == "/health" {
+				return sayOK
+			}
+			return sayBroken
+		})
+		listed := makeInstance(t, "openai", "listed", "http://h/v1", nil, nil)
+		named := makeInstance(t, "openai", "named", "http://h/v1", nil, func(s *Settings) { s.HealthPath = "/health" })
+		f.set(listed, named)
+		pass(time.Minute)
+		if !f.of(named).Healthy() || f.of(listed).Healthy() {
+			t.Errorf("named %v, listed %v", f.status(named), f.status(listed))
+		}
+		// The fleet keeps the health beside the instances; the reason is read in them.
+		listed.Health.watch()
+		listed.Health.Failed(time.Now(), 0, "status_500", HealthSettings{UnhealthyThreshold: 1})
+		want := "unhealthy: status 500 of GET /v1/models; if the backend serves requests all the same, set the instance's health-path to one that answers, such as /health"
+		if got := listed.HealthReason(); got != want {
+			t.Errorf("reason %q", got)
 		}
 	})
 }

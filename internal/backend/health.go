@@ -109,6 +109,20 @@ func (h *Health) Failed(now time.Time, took time.Duration, cause transport.Cause
 	}
 }
 
+// Contradicted notes a check that ended now with a status of failure, while calls of the
+// backend succeed. They count for more: some engines serve requests and cannot list their
+// models. The cause is kept for people who look.
+func (h *Health) Contradicted(now time.Time, took time.Duration, cause transport.Cause) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.recordCheck(now, took) {
+		return
+	}
+	h.good, h.bad = 0, 0
+	h.setStatus(StatusHealthy, cause)
+	h.setFlags(false, false)
+}
+
 // Warming notes a check that ended now and found the instance loading a model.
 // It gets no traffic, at once, because it said itself that it can serve none;
 // the first success brings it back.

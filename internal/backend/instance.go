@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
 	"maps"
 	"math"
 	"net/netip"
@@ -226,7 +227,13 @@ func (i *Instance) HealthStatus() Status {
 }
 
 // HealthReason says why the instance is not healthy, to those who may manage it.
-func (i *Instance) HealthReason() string { return cmp.Or(i.Fault, i.Health.Reason()) }
+func (i *Instance) HealthReason() string {
+	reason := cmp.Or(i.Fault, i.Health.Reason())
+	if checked := i.Health.Snapshot(); i.Fault == "" && checked.Status == StatusUnhealthy && isStatus(checked.Cause) {
+		reason += fmt.Sprintf(" of GET %s; if the backend serves requests all the same, set the instance's health-path to one that answers, such as /health", healthPath(i))
+	}
+	return reason
+}
 
 // Permit is the right to make one call to an instance.
 type Permit struct {

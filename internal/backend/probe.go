@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/transport"
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
@@ -24,6 +25,7 @@ const (
 	alive
 	loading
 	dead
+	contradicted // dead by its status, while calls of the backend succeed
 )
 
 // probeResult is a finding and, of a backend that is dead, the cause.
@@ -63,8 +65,14 @@ func (p *prober) probe(ctx context.Context, to transport.Origin, path string, he
 	if response.Status == 503 && saysLoading(response) {
 		return probeResult{finding: loading}
 	}
-	return probeResult{dead, transport.Cause("status_" + strconv.Itoa(response.Status))}
+	return probeResult{dead, transport.Cause(statusPrefix + strconv.Itoa(response.Status))}
 }
+
+// statusPrefix begins the cause of a check that failed with a status, such as status_500.
+const statusPrefix = "status_"
+
+// isStatus reports whether the backend answered the check, but with a status of failure.
+func isStatus(cause transport.Cause) bool { return strings.HasPrefix(string(cause), statusPrefix) }
 
 // saysLoading reports whether a 503 comes from a server that is loading a model.
 func saysLoading(response *transport.Response) bool {
@@ -95,8 +103,8 @@ func classify(err error) probeResult {
 	return probeResult{dead, transport.CauseOf(err)}
 }
 
-// healthPath is where the health of an instance is asked for, empty where its kind
-// has no such place.
+// healthPath returns where the health of an instance is asked for, empty where its kind
+// has no such place and the instance names none.
 func healthPath(i *Instance) string {
-	return i.Kind.HealthPath(i.Settings.BaseURL, i.Settings.APIVersion)
+	return i.Kind.HealthPath(dialect.Endpoint{BaseURL: i.Settings.BaseURL, APIVersion: i.Settings.APIVersion, HealthPath: i.Settings.HealthPath})
 }

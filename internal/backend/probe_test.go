@@ -80,6 +80,12 @@ func TestTheHealthPathRespectsTheBaseURL(t *testing.T) {
 			t.Errorf("%s at %s: %q, want %q", c.kind, c.base, got, c.want)
 		}
 	}
+	for base, want := range map[string]string{"http://h": "/ok?x=1", "http://h/v1": "/ok?x=1", "http://h/team/v1/": "/team/ok?x=1", "http://h/openai/v1": "/openai/ok?x=1"} {
+		i := makeInstance(t, "openai", "m", base, nil, func(s *Settings) { s.HealthPath = "/ok?x=1" })
+		if got := healthPath(i); got != want {
+			t.Errorf("a path of its own at %s: %q, want %q", base, got, want)
+		}
+	}
 	ownRoute := &Instance{Settings: Settings{BaseURL: "http://h/api"}, Kind: &dialect.Kind{Health: "/api/version"}}
 	if got := healthPath(ownRoute); got != "/api/version" {
 		t.Errorf("the first segment is doubled or lost: %q", got)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/transport"
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
@@ -101,17 +102,19 @@ func (g *group) plan(found finding, now time.Time) {
 	case found == loading:
 		g.pause = 0
 		delay = min(delay, warmingPause)
-	case found == alive && g.every(StatusHealthy):
+	case found == contradicted, found == alive && g.every(StatusHealthy):
 		g.pause = 0
 	case found == alive && g.pause > 0: // more successes are needed
 		g.pause = firstPause
 		delay = min(delay, firstPause)
-	case found == dead && (g.pause > 0 || g.any(StatusUnknown) || g.any(StatusUnhealthy)):
-		// A backend that failed is probed soon, to notice when it is back. So is one
-		// that was never seen alive, because it gets traffic until the checks decide.
-		pause := max(g.pause, firstPause)
-		delay = min(delay, pause)
-		g.pause = min(2*pause, max(g.interval, firstPause))
+	case found == dead && !g.any(StatusUnhealthy):
+		// It gets traffic until enough checks have failed, so these come soon.
+		g.pause = firstPause
+		delay = min(delay, firstPause)
+	case found == dead:
+		g.pause = max(g.pause, firstPause)
+		delay = min(delay, g.pause)
+		g.pause = min(2*g.pause, max(g.interval, firstPause))
 	}
 	g.due = now.Add(jitter(delay))
 }
@@ -122,6 +125,18 @@ func (g *group) publishDue() {
 	for _, m := range g.members {
 		m.health.setNextCheck(g.due)
 	}
+}
+
+// servedCalls reports whether a call of a member has succeeded since it was asked last,
+// and the latest one of that member did not fail.
+func (g *group) servedCalls() bool {
+	served := false
+	for _, m := range g.members {
+		now := m.instance.Ended(breaker.Success)
+		served = served || now > m.served && !m.instance.troubled.Load()
+		m.served = now
+	}
+	return served
 }
 
 func (g *group) any(status Status) bool {

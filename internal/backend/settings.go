@@ -37,6 +37,9 @@ type Settings struct {
 	// APIVersion is the query parameter api-version of every call; empty means that
 	// of the kind, which most do not have.
 	APIVersion string `json:"apiVersion" maxLength:"64" doc:"The query parameter api-version of every call, which Azure wants; empty for that of the adapter." example:"2024-10-21"`
+	// HealthPath is where the health of the backend is asked for; empty means where its
+	// kind has it.
+	HealthPath string `json:"healthPath" doc:"Replaces the path that the health checks call; empty for that of the adapter." example:"/health"`
 	APIKey     Secret `json:"apiKey"`
 	// Weight is the instance's share of the traffic; 0 means none.
 	Weight float64 `json:"weight" minimum:"0" maximum:"1000000"`
@@ -95,6 +98,7 @@ func (Settings) Patterns() map[string]string {
 		"proxy":         `^(none|https?://([A-Za-z0-9._~*-]+(:[A-Za-z0-9._~*-]*)?@)?` + host + `/?)?$`,
 		"apiVersion":    `^[A-Za-z0-9._-]*$`,
 		"path":          `^(/(` + segment + path + `)?(\?[!"$-~]*)?)?$`,
+		"healthPath":    `^(/(` + segment + path + `)?(\?[!"$-~]*)?)?$`,
 	}
 }
 
@@ -122,7 +126,7 @@ func (s Settings) ID() string {
 // Equal tells whether both settings describe the same instance alike.
 func (s Settings) Equal(other Settings) bool {
 	return s.Name == other.Name && slices.Equal(s.Models, other.Models) && s.BaseURL == other.BaseURL && s.Path == other.Path &&
-		s.APIVersion == other.APIVersion &&
+		s.APIVersion == other.APIVersion && s.HealthPath == other.HealthPath &&
 		s.APIKey == other.APIKey && s.Weight == other.Weight && s.Tier == other.Tier && s.Enabled == other.Enabled &&
 		s.Adapter == other.Adapter && s.UpstreamModel == other.UpstreamModel &&
 		s.ForwardAuthorization == other.ForwardAuthorization && s.MaxConcurrency == other.MaxConcurrency &&
@@ -174,6 +178,9 @@ func (s Settings) Check(report func(path, message string)) {
 	}
 	if message := pathFault(s.Path); message != "" {
 		report("path", message)
+	}
+	if message := pathFault(s.HealthPath); message != "" {
+		report("healthPath", message)
 	}
 	if len(s.APIVersion) > maxAPIVersion || strings.ContainsFunc(s.APIVersion, isNotInVersion) {
 		report("apiVersion", "must be a version such as 2024-10-21: letters, digits, dots, hyphens and underscores")

@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/url"
@@ -97,6 +98,7 @@ func (k *Kind) ServesOpenAIChat() bool {
 type Endpoint struct {
 	BaseURL              string
 	Path                 string
+	HealthPath           string // where its health is asked for; empty = where the kind has it
 	APIVersion           string // the query parameter api-version; empty = that of the kind
 	APIKey               string
 	Model                string // the backend's name for the model; empty = the caller's
@@ -292,26 +294,28 @@ func (k *Kind) path(base string, e Endpoint, fallback string) string {
 	return withAPIVersion(joinPath(base, e.Path, fallback), version)
 }
 
-// HealthPath returns where the health of an endpoint is asked for, empty where the
-// kind has no such place. A base address may end in /v1, under which calls are but
-// not every health check, or in the first segment of the path itself.
-func (k *Kind) HealthPath(baseURL, apiVersion string) string {
-	if k.Health == "" {
+// HealthPath returns where the health of an endpoint is asked for: at its own path, or
+// else at that of the kind; empty where there is neither. A base address may end in /v1,
+// under which calls are but not every health check, or in the first segment of the path
+// itself.
+func (k *Kind) HealthPath(e Endpoint) string {
+	health, version := cmp.Or(e.HealthPath, k.Health), e.APIVersion
+	if health == "" {
 		return ""
 	}
 	base := ""
-	if parsed, err := url.Parse(baseURL); err == nil {
+	if parsed, err := url.Parse(e.BaseURL); err == nil {
 		base = strings.TrimRight(parsed.EscapedPath(), "/")
 	}
-	if k.Deployments != "" && versionPattern.MatchString(lastSegment(base)) {
-		return withAPIVersion(base+"/"+lastSegment(k.Health), apiVersion)
+	if e.HealthPath == "" && k.Deployments != "" && versionPattern.MatchString(lastSegment(base)) {
+		return withAPIVersion(base+"/"+lastSegment(health), version)
 	}
-	if apiVersion == "" {
-		apiVersion = k.APIVersion
+	if version == "" {
+		version = k.APIVersion
 	}
 	base = strings.TrimSuffix(base, "/v1")
-	first, _, _ := strings.Cut(k.Health[1:], "/")
-	return withAPIVersion(strings.TrimSuffix(base, "/"+first)+k.Health, apiVersion)
+	first, _, _ := strings.Cut(health[1:], "/")
+	return withAPIVersion(strings.TrimSuffix(base, "/"+first)+health, version)
 }
 
 // withAPIVersion adds the query parameter api-version to a path that has none.

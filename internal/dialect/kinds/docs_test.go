@@ -53,7 +53,7 @@ func kindRows() []string {
 		}
 		health := "connecting is all that is tried"
 		if kind.Health != "" {
-			health = code("GET " + kind.HealthPath("http://backend.test", ""))
+			health = code("GET " + kind.HealthPath(dialect.Endpoint{BaseURL: "http://backend.test"}))
 		}
 		rows = append(rows, row(code(kind.Name), strings.Join(aliases, ", "), code(kind.TypeName), health, strings.Join(headers, ", ")))
 	}
