@@ -31,6 +31,9 @@ type Backend struct {
 	BaseURL string
 	APIKey  backend.Secret
 	Adapter string // empty: to be found out
+	// Known is what models are for by an earlier answer. The backend is not asked about
+	// these again.
+	Known map[string]schema.ServiceType
 }
 
 // Model is a model that a backend has.
@@ -47,11 +50,16 @@ type Found struct {
 	Adapter string // empty where no list of models was found
 	Models  []Model
 	Errors  []string // what was tried without success, in words for people
+
+	// isLlama means that the backend is llama.cpp, and certain that it told what its
+	// model is for.
+	isLlama, certain bool
 }
 
-// Send gets a list of models: it calls the path of the settings and returns status
-// and body. The service type is any that the adapter of the settings serves.
-type Send func(ctx context.Context, serviceType schema.ServiceType, settings backend.Settings) (status int, body []byte, err error)
+// Send calls the path of the settings and returns status and body of the answer. It posts
+// the JSON that it is given, or gets where that is empty. The service type is any that the
+// adapter of the settings serves.
+type Send func(ctx context.Context, serviceType schema.ServiceType, settings backend.Settings, post string) (status int, body []byte, err error)
 
 // BackendError is an error that a field of a Backend causes.
 type BackendError struct {
@@ -90,7 +98,7 @@ func Ask(ctx context.Context, send Send, b Backend) (Found, error) {
 	}
 	var found Found
 	for _, way := range ways {
-		models, adapter, err := ask(ctx, send, b, way)
+		told, err := ask(ctx, send, b, way)
 		switch {
 		case ctx.Err() != nil && errors.Is(ctx.Err(), context.Canceled):
 			return found, ctx.Err()
@@ -100,8 +108,8 @@ func Ask(ctx context.Context, send Send, b Backend) (Found, error) {
 			found.Errors = append(found.Errors, fmt.Sprintf("GET %s (%s): %v", way.path, way.adapter, err))
 			continue
 		}
-		found.Adapter, found.Models = adapter, models
-		return found, nil
+		told.Errors = found.Errors
+		return told, nil
 	}
 	return found, nil
 }
@@ -139,36 +147,54 @@ func listingsFor(b Backend) ([]listing, error) {
 	return general, nil
 }
 
-// ask asks a backend in one way, and returns its models and what kind it is.
-func ask(ctx context.Context, send Send, b Backend, way listing) ([]Model, string, error) {
-	kind, err := kinds.Lookup(way.adapter)
+// ask asks a backend in one way.
+func ask(ctx context.Context, send Send, b Backend, way listing) (Found, error) {
+	// A base URL may end in the first segment of the path.
+	first, _, _ := strings.Cut(way.path[1:], "/")
+	b.BaseURL = strings.TrimSuffix(strings.TrimRight(b.BaseURL, "/"), "/"+first)
+	call, err := callerOf(send, b, way.adapter)
 	if err != nil {
-		return nil, "", err
+		return Found{}, err
+	}
+	status, body, err := call(ctx, way.path, "")
+	switch {
+	case err != nil:
+		return Found{}, err
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		return Found{}, fmt.Errorf("the backend answered with status %d: it wants another key", status)
+	case status != http.StatusOK:
+		return Found{}, fmt.Errorf("the backend answered with status %d", status)
+	}
+	found, err := read(body, way.adapter, b.Adapter == "")
+	if err == nil && found.isLlama && len(found.Models) == 1 {
+		found.askLlama(ctx, call, b.Known)
+	}
+	return found, err
+}
+
+// caller calls a path of one backend, as a Send does.
+type caller func(ctx context.Context, path, post string) (status int, body []byte, err error)
+
+// callerOf returns a caller of the backend in the way of an adapter.
+func callerOf(send Send, b Backend, adapter string) (caller, error) {
+	kind, err := kinds.Lookup(adapter)
+	if err != nil {
+		return nil, err
 	}
 	var serviceType schema.ServiceType
 	for serviceType = range kind.Routes {
 		break // whichever: only address and headers matter
 	}
-	// A base URL may end in the first segment of the path.
-	first, _, _ := strings.Cut(way.path[1:], "/")
-	settings := backend.DefaultSettings()
-	settings.Name, settings.APIKey, settings.Adapter, settings.Path = "discovery", b.APIKey, way.adapter, way.path
-	settings.BaseURL = strings.TrimSuffix(strings.TrimRight(b.BaseURL, "/"), "/"+first)
-	status, body, err := send(ctx, serviceType, settings)
-	switch {
-	case err != nil:
-		return nil, "", err
-	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		return nil, "", fmt.Errorf("the backend answered with status %d: it wants another key", status)
-	case status != http.StatusOK:
-		return nil, "", fmt.Errorf("the backend answered with status %d", status)
-	}
-	return read(body, way.adapter, b.Adapter == "")
+	return func(ctx context.Context, path, post string) (int, []byte, error) {
+		settings := backend.DefaultSettings()
+		settings.Name, settings.BaseURL, settings.APIKey, settings.Adapter, settings.Path = "discovery", b.BaseURL, b.APIKey, adapter, path
+		return send(ctx, serviceType, settings, post)
+	}, nil
 }
 
 // read reads a list of models in any of the dialects. Where the adapter was not given,
 // the list may say a better one.
-func read(body []byte, adapter string, mayRefine bool) ([]Model, string, error) {
+func read(body []byte, adapter string, mayRefine bool) (Found, error) {
 	var list struct {
 		Data []struct {
 			ID      string `json:"id"`
@@ -177,12 +203,12 @@ func read(body []byte, adapter string, mayRefine bool) ([]Model, string, error) 
 		Models []listedModel `json:"models"`
 	}
 	if err := json.Unmarshal(body, &list, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)); err != nil || list.Data == nil && list.Models == nil {
-		return nil, "", errors.New("the answer is no list of models")
+		return Found{}, errors.New("the answer is no list of models")
 	}
-	var models []Model
+	found := Found{Adapter: adapter}
 	add := func(id string, serviceType schema.ServiceType, ofGateway bool) {
-		if id != "" && len(models) < maxModels {
-			models = append(models, Model{id, serviceType, ofGateway})
+		if id != "" && len(found.Models) < maxModels {
+			found.Models = append(found.Models, Model{id, serviceType, ofGateway})
 		}
 	}
 	byName := make(map[string]listedModel, len(list.Models))
@@ -190,11 +216,15 @@ func read(body []byte, adapter string, mayRefine bool) ([]Model, string, error) 
 		byName[model.Name] = model
 	}
 	for _, model := range list.Data {
-		if mayRefine && adapter == "openai" && slices.Contains([]string{"vllm", "llamacpp", "xinference"}, model.OwnedBy) {
-			adapter = model.OwnedBy
+		if mayRefine && adapter == "openai" && slices.Contains([]string{"vllm", llamaOwner, "xinference"}, model.OwnedBy) {
+			found.Adapter = model.OwnedBy
 		}
-		// llama.cpp says more about its models in the other list.
-		add(model.ID, byName[model.ID].serviceType(model.ID), model.OwnedBy == "patchbay")
+		details := byName[model.ID]
+		if model.OwnedBy == llamaOwner {
+			found.isLlama = true
+			details.Capabilities = nil // it says completion of every model
+		}
+		add(model.ID, details.serviceType(model.ID), model.OwnedBy == "patchbay")
 	}
 	for _, model := range list.Models {
 		if len(list.Data) > 0 {
@@ -203,12 +233,19 @@ func read(body []byte, adapter string, mayRefine bool) ([]Model, string, error) 
 		serviceType := model.serviceType(model.Name)
 		add(ShortName(model.Name), serviceType, false)
 	}
-	for i := range models {
-		if kinds.Check(adapter, models[i].ServiceType) != nil {
-			models[i].ServiceType = schema.Chat
-		}
+	for i := range found.Models {
+		found.serve(&found.Models[i], found.Models[i].ServiceType)
 	}
-	return models, adapter, nil
+	return found, nil
+}
+
+// serve sets what a model is for, which is chat where the kind of backend does not serve
+// the service type.
+func (f *Found) serve(model *Model, serviceType schema.ServiceType) {
+	if kinds.Check(f.Adapter, serviceType) != nil {
+		serviceType = schema.Chat
+	}
+	model.ServiceType = serviceType
 }
 
 // ShortName returns the name of a model as Ask lists it. Gemini lists models/name, and
@@ -221,7 +258,8 @@ func ShortName(name string) string {
 type listedModel struct {
 	Name    string   `json:"name"`
 	Methods []string `json:"supportedGenerationMethods"`
-	// Capabilities are told by llama.cpp, and by Ollama from some release on.
+	// Capabilities are told by Ollama from some release on. llama.cpp tells them too, but
+	// the same ones of every model.
 	Capabilities []string `json:"capabilities"`
 	Details      struct {
 		Family   string   `json:"family"`

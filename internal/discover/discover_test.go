@@ -96,7 +96,7 @@ func TestWhatWasTriedInVainIsTold(t *testing.T) {
 }
 
 func TestBadBackendsAreRefusedBeforeAnythingIsSent(t *testing.T) {
-	send := func(context.Context, schema.ServiceType, backend.Settings) (int, []byte, error) {
+	send := func(context.Context, schema.ServiceType, backend.Settings, string) (int, []byte, error) {
 		t.Error("something was sent")
 		return 0, nil, nil
 	}

@@ -26,6 +26,8 @@ const (
 	firstTime = 3 * time.Second
 	// maxAsking is how many backends are asked at a time.
 	maxAsking = 8
+	// maxOthers is how many models of other service types a line of the log names.
+	maxOthers = 10
 )
 
 // FinderOptions are what a Finder works with.
@@ -55,6 +57,9 @@ type progress struct {
 	due      time.Time
 	pause    time.Duration // 0 after a success
 	running  bool
+	// known is what the backend told its models are for. It is forgotten when the backend
+	// cannot be asked, because another one may come back.
+	known map[string]schema.ServiceType
 }
 
 // NewFinder returns a finder; Run starts it.
@@ -130,13 +135,13 @@ func (f *Finder) ask(ctx context.Context, source *routing.Source, p *progress) {
 	defer func() { <-f.asking }()
 	bounded, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	models, err := f.modelsOf(bounded, source)
+	models, others, err := f.modelsOf(bounded, source, p)
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return // the gateway stops
 	}
 	now := time.Now()
 	if err == nil {
-		f.found(source, models, now)
+		f.found(source, models, others, now)
 	} else {
 		f.failed(source, err, now)
 	}
@@ -163,9 +168,10 @@ func (f *Finder) plan(source *routing.Source, p *progress, told bool, now time.T
 	}
 }
 
-// modelsOf asks a backend for its models of the source's service type.
-func (f *Finder) modelsOf(ctx context.Context, source *routing.Source) ([]string, error) {
-	send := func(ctx context.Context, _ schema.ServiceType, settings backend.Settings) (int, []byte, error) {
+// modelsOf asks a backend for its models of the source's service type, and returns those of
+// other service types beside them.
+func (f *Finder) modelsOf(ctx context.Context, source *routing.Source, p *progress) (models, others []string, err error) {
+	send := func(ctx context.Context, _ schema.ServiceType, settings backend.Settings, post string) (int, []byte, error) {
 		instance, err := source.At(settings.BaseURL, settings.Path)
 		switch {
 		case err != nil:
@@ -173,32 +179,40 @@ func (f *Finder) modelsOf(ctx context.Context, source *routing.Source) ([]string
 		case instance.Fault != "":
 			return 0, nil, errors.New(instance.Fault)
 		}
-		return SendTo(ctx, f.options.Client, instance)
+		return SendTo(ctx, f.options.Client, instance, post)
 	}
-	told, err := Ask(ctx, send, Backend{BaseURL: source.Settings.BaseURL, Adapter: source.Adapter()})
+	told, err := Ask(ctx, send, Backend{BaseURL: source.Settings.BaseURL, Adapter: source.Adapter(), Known: p.known})
+	p.known = nil
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, nil, err
 	case told.Adapter == "":
-		return nil, errors.New(strings.Join(told.Errors, "; "))
+		return nil, nil, errors.New(strings.Join(told.Errors, "; "))
+	case told.certain:
+		p.known = map[string]schema.ServiceType{told.Models[0].ID: told.Models[0].ServiceType}
 	}
-	var names []string
 	for _, model := range told.Models {
 		if model.ServiceType == source.Service.Type {
-			names = append(names, model.ID)
+			models = append(models, model.ID)
+		} else {
+			others = append(others, model.ID+" ("+model.ServiceType.String()+")")
 		}
 	}
-	return names, nil
+	return models, others, nil
 }
 
 // found puts the models that a backend has into force.
-func (f *Finder) found(source *routing.Source, models []string, now time.Time) {
+func (f *Finder) found(source *routing.Source, models, others []string, now time.Time) {
 	table := f.options.Current.Load()
-	if !table.Found().Set(source.Key(), models, now) {
+	if !table.Found().Set(source.Key(), models, others, now) {
 		return
 	}
 	log := f.options.Log.With("instance", source.Settings.ID(), "service", source.Service.Type.String())
 	log.Info("the models of a backend changed", "models", len(models))
+	if len(models) == 0 && len(others) > 0 {
+		log.Warn("a backend has no models of the service type for which it is asked; move the instance, or give it a name",
+			"others", strings.Join(others[:min(len(others), maxOthers)], ", "))
+	}
 	served := 0
 	for _, model := range models {
 		if source.Settings.Models.Include(model) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,10 +19,21 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
-// SendTo gets the path of an instance, with its headers, and returns status and body.
-// The error says why the backend could not be asked, without its address.
-func SendTo(ctx context.Context, client *transport.Client, instance *backend.Instance) (status int, body []byte, err error) {
+// CallOf returns the call of a Send: of the path of an instance, with its headers.
+func CallOf(instance *backend.Instance, post string) *wire.Call {
 	call := &wire.Call{Method: http.MethodGet, Path: instance.Target.Path, Header: instance.Target.Header}
+	if post != "" {
+		call.Method = http.MethodPost
+		call.Header = append(slices.Clone(call.Header), wire.Header{Name: "Content-Type", Value: "application/json"})
+		call.Body = [][]byte{[]byte(post)}
+	}
+	return call
+}
+
+// SendTo calls the path of an instance as a Send does. The error says why the backend could
+// not be asked, without its address.
+func SendTo(ctx context.Context, client *transport.Client, instance *backend.Instance, post string) (status int, body []byte, err error) {
+	call := CallOf(instance, post)
 	response, err := client.Send(ctx, &instance.Origin, call,
 		transport.Timeouts{Connect: 5 * time.Second, FirstByte: 10 * time.Second, Idle: 10 * time.Second})
 	if err != nil {
@@ -45,7 +57,7 @@ func reachError(err error) error {
 
 // Direct returns a Send for programs without a gateway.
 func Direct(client *transport.Client) Send {
-	return func(ctx context.Context, serviceType schema.ServiceType, settings backend.Settings) (int, []byte, error) {
+	return func(ctx context.Context, serviceType schema.ServiceType, settings backend.Settings, post string) (int, []byte, error) {
 		service := config.DefaultService()
 		service.Instances = []backend.Settings{settings}
 		doc := config.Default()
@@ -58,6 +70,6 @@ func Direct(client *transport.Client) Send {
 		if err != nil {
 			return 0, nil, fmt.Errorf("%w: %w", ErrRefused, err)
 		}
-		return SendTo(ctx, client, table.Instances()[0])
+		return SendTo(ctx, client, table.Instances()[0], post)
 	}
 }

@@ -20,7 +20,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/transport"
-	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 // atOnce is how many backends are asked at a time.
@@ -119,7 +118,7 @@ type attempt struct {
 // sender asks a backend as the instances of a group would, with their headers, proxy and
 // certificates.
 func (e *examination) sender(g *group, reached *attempt) discover.Send {
-	return func(ctx context.Context, serviceType schema.ServiceType, asked backend.Settings) (int, []byte, error) {
+	return func(ctx context.Context, serviceType schema.ServiceType, asked backend.Settings, post string) (int, []byte, error) {
 		settings := g.settings.Clone()
 		settings.Name, settings.BaseURL, settings.Adapter, settings.Path = asked.Name, asked.BaseURL, asked.Adapter, asked.Path
 		service := config.DefaultService()
@@ -135,14 +134,16 @@ func (e *examination) sender(g *group, reached *attempt) discover.Send {
 			return 0, nil, fmt.Errorf("%w: %s", discover.ErrRefused, instance.Fault)
 		}
 		start := time.Now()
-		response, err := e.client.Send(ctx, &instance.Origin, &wire.Call{Method: http.MethodGet, Path: instance.Target.Path, Header: instance.Target.Header},
+		response, err := e.client.Send(ctx, &instance.Origin, discover.CallOf(instance, post),
 			transport.Timeouts{Connect: 5 * time.Second, FirstByte: 10 * time.Second, Idle: 10 * time.Second})
 		if err != nil {
 			reached.cause = cmp.Or(transport.CauseOf(err), transport.CauseNoConnection)
 			return 0, nil, errors.New(reached.cause.Text())
 		}
 		defer func() { _ = response.Close() }()
-		reached.status, reached.took = response.Status, time.Since(start).Round(100*time.Microsecond)
+		if post == "" { // what is posted is meant to be refused
+			reached.status, reached.took = response.Status, time.Since(start).Round(100*time.Microsecond)
+		}
 		e.heard(response.Header("Date"))
 		body, err := io.ReadAll(io.LimitReader(response, discover.MaxList))
 		return response.Status, body, err

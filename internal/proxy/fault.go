@@ -159,6 +159,8 @@ func unknownModel(service *routing.Service, serviceType schema.ServiceType, name
 	const shown = 5
 	near := schema.Nearest(name, known, shown)
 	switch {
+	case len(known) == 0 && service.Discovers():
+		err.Message += fmt.Sprintf(" The instances of %s find their models by asking their backends and have found none; the gateway's log says why.", serviceType)
 	case len(known) == 0:
 		err.Message += fmt.Sprintf(" No instances are configured for %s.", serviceType)
 	case len(near) > 0:

@@ -116,6 +116,8 @@ type List struct {
 	// Models are the names, sorted, whether or not the patterns of the source include
 	// them. They stay while the backend cannot be asked.
 	Models []string
+	// Others are models that the backend has for other service types.
+	Others []string
 	// Read is when the backend was asked last, and Error why it did not tell, empty if
 	// it did.
 	Read  time.Time
@@ -129,9 +131,10 @@ func (f *Found) Of(key string) List {
 	return f.lists[key]
 }
 
-// Set stores the models that a source has found, and reports whether they are others than
-// before. Names that no model can have are left out.
-func (f *Found) Set(key string, models []string, now time.Time) bool {
+// Set stores the models that a source has found, with those that its backend has for other
+// service types, and reports whether they differ from what was stored before. Names that
+// no model can have are left out.
+func (f *Found) Set(key string, models, others []string, now time.Time) bool {
 	models = slices.DeleteFunc(slices.Clone(models), func(name string) bool {
 		return naming.Fault(name) != "" || strings.Contains(name, "*")
 	})
@@ -143,8 +146,8 @@ func (f *Found) Set(key string, models []string, now time.Time) bool {
 		f.lists = make(map[string]List)
 	}
 	before := f.lists[key]
-	f.lists[key] = List{Models: models, Read: now}
-	return !slices.Equal(before.Models, models)
+	f.lists[key] = List{Models: models, Others: others, Read: now}
+	return !slices.Equal(before.Models, models) || !slices.Equal(before.Others, others)
 }
 
 // Failed notes that a backend did not tell its models. It returns what was noted before.
@@ -170,6 +173,11 @@ func (f *Found) Keep(keys map[string]bool) {
 			delete(f.lists, key)
 		}
 	}
+}
+
+// Discovers reports whether instances of the service type find their models.
+func (s *Service) Discovers() bool {
+	return s != nil && slices.ContainsFunc(s.Policy.Instances, func(settings backend.Settings) bool { return settings.Models.Given() })
 }
 
 // Found returns the models that instances of the service type have found, sorted.

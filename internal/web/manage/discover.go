@@ -66,8 +66,8 @@ func (a *API) Discover(q *Request) (Reply, error) {
 	return Reply{message: message, data: a.discoveryOf(&wanted, found), change: "asked a backend for its models"}, nil
 }
 
-// sendDiscovery asks for a list of models as an instance with these settings would.
-func (a *API) sendDiscovery(ctx context.Context, serviceType schema.ServiceType, settings backend.Settings) (status int, body []byte, err error) {
+// sendDiscovery asks a backend as an instance with these settings would.
+func (a *API) sendDiscovery(ctx context.Context, serviceType schema.ServiceType, settings backend.Settings, post string) (status int, body []byte, err error) {
 	current, err := a.compileOne(serviceType, config.DefaultService(), settings, "")
 	if err != nil {
 		if statusOf(err) == http.StatusBadRequest {
@@ -75,7 +75,7 @@ func (a *API) sendDiscovery(ctx context.Context, serviceType schema.ServiceType,
 		}
 		return 0, nil, err
 	}
-	return discover.SendTo(ctx, a.options.Client, current.Load().Instances()[0])
+	return discover.SendTo(ctx, a.options.Client, current.Load().Instances()[0], post)
 }
 
 // refusal ends the search for models with an error of the management API.
