@@ -24,13 +24,54 @@ func Open(store Store, doc *config.Document, current *routing.Current, log *slog
 // database cannot be reached. An empty log gets the versions of this gateway. Otherwise
 // the current version of the log comes into force. If this gateway has followed the log
 // before, and its configuration file has changed since, that change becomes a version.
+// If its secrets cannot be read, the error is ErrMasterKey and nothing has changed.
 func OpenShared(ctx context.Context, store Store, doc *config.Document, current *routing.Current, log *slog.Logger, shared Shared) (*Control, error) {
+	if err := tryKeys(ctx, doc, shared); err != nil {
+		shared.Close()
+		return nil, err
+	}
 	c, err := open(store, doc, current, log, shared)
 	if err != nil {
 		return nil, err
 	}
-	c.reportFollowing(c.refresh(ctx))
+	err = c.refresh(ctx)
+	if errors.Is(err, ErrMasterKey) {
+		c.Close()
+		return nil, err
+	}
+	c.reportFollowing(err)
 	return c, nil
+}
+
+// tryKeys returns ErrMasterKey where the secrets of the shared configuration cannot be
+// read. It comes before anything is written to the data directory, which would have been
+// encrypted with the wrong key.
+func tryKeys(ctx context.Context, doc *config.Document, shared Shared) error {
+	keys, err := newKeys(doc)
+	if err != nil {
+		return err
+	}
+	tx, err := newLogTransaction(ctx, sealedShared{shared, keys}, false)
+	if err != nil {
+		return nil //nolint:nilerr // refresh tries again, and its error is reported
+	}
+	defer tx.End()
+	if tx.head.Log == "" {
+		return nil
+	}
+	if _, err := tx.Load(tx.head.Version); errors.Is(err, ErrMasterKey) {
+		return err
+	}
+	return nil
+}
+
+// newKeys returns the keys with which secrets are encrypted, nil where there are none.
+func newKeys(doc *config.Document) (*seal.Keys, error) {
+	keys, err := seal.New(doc.Security.MasterKey, doc.Security.PreviousMasterKey)
+	if err != nil {
+		return nil, fmt.Errorf("security.master-key: %w", err)
+	}
+	return keys, nil
 }
 
 // open puts a version of the data directory into force, and then what was edited in the
@@ -69,9 +110,9 @@ func open(store Store, doc *config.Document, current *routing.Current, log *slog
 // newControl returns a Control with nothing in force. It encrypts the secrets of the store
 // that are stored as plain text or with the previous key.
 func newControl(store Store, doc *config.Document, current *routing.Current, log *slog.Logger, shared Shared) (*Control, error) {
-	keys, err := seal.New(doc.Security.MasterKey, doc.Security.PreviousMasterKey)
+	keys, err := newKeys(doc)
 	if err != nil {
-		return nil, fmt.Errorf("security.master-key: %w", err)
+		return nil, err
 	}
 	sealing := sealedStore{store, keys}
 	count, err := sealing.rewrite()

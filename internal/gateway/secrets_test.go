@@ -21,6 +21,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/seal"
 	"github.com/patchbay-ai/patchbay/internal/simulator"
 	"github.com/patchbay-ai/patchbay/internal/storetest"
 )
@@ -177,6 +178,38 @@ func TestSharedSecretsAreEncrypted(t *testing.T) {
 	})
 	if strings.Contains(records(t, database.URL), "sk-another-literal") || len(plainFiles(t, other.Document.Server.DataDir)) > 0 {
 		t.Error("the new key is stored as plain text")
+	}
+}
+
+// TestAWrongMasterKeyOfASharedConfigurationEndsTheStart: a gateway that cannot read the
+// secrets of the shared configuration does not start and names the key that is needed. It
+// writes nothing, so that it starts with the right key after that.
+func TestAWrongMasterKeyOfASharedConfigurationEndsTheStart(t *testing.T) {
+	t.Parallel()
+	database := storetest.Postgres(t)
+	b := gatewaytest.StartBackend(t)
+	yaml := fmt.Sprintf("store: {config: %s}\n", gatewaytest.Quote(database.URL)) +
+		gatewaytest.ChatYAML(gatewaytest.Instance("m", b.URL(), "api-key: "+backendKey))
+	right := rand.Text() + rand.Text()
+	gatewaytest.Start(t, masterKeys(right, "")+yaml).Halt()
+	keys, err := seal.New(right, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, wrong := range map[string]string{"wrong": masterKeys(rand.Text()+rand.Text(), ""), "missing": ""} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			_, err := gateway.New(gatewaytest.LoadDocument(t, wrong+yaml, dir), logs.New(new(gatewaytest.Buffer), logs.JSON, slog.LevelDebug), gateway.Options{})
+			if !errors.Is(err, control.ErrMasterKey) || !strings.Contains(err.Error(), keys.ID()) {
+				t.Fatalf("%v", err)
+			}
+			if numbers, err := filepath.Glob(filepath.Join(dir, "versions", "*")); err != nil || len(numbers) > 0 {
+				t.Errorf("%v is stored, %v", numbers, err)
+			}
+			r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: masterKeys(right, "") + yaml, DataDir: dir})
+			r.Chat(gatewaytest.PlainHi).Succeeds(t)
+		})
 	}
 }
 

@@ -89,7 +89,7 @@ func (g *Gate) Guard(route Route) http.HandlerFunc {
 
 // NotReadyMessage says why a gateway that does not know the credentials yet refuses
 // requests.
-const NotReadyMessage = "This gateway has not read the shared configuration yet and does not know whom to let in; it serves as soon as the database can be reached."
+const NotReadyMessage = "This gateway has not read the shared configuration yet and does not know whom to let in; it serves as soon as it has. Its log and configDatabase of /actuator/health say what is in the way."
 
 // whenReady refuses requests until the credentials are known.
 func (g *Gate) whenReady(next http.HandlerFunc) http.HandlerFunc {
