@@ -70,6 +70,7 @@ var packageOrder = []string{
 	"internal/listen",
 	"internal/config/references",
 	"internal/config",
+	"internal/config/lint",
 	"internal/routing",
 	"internal/discover",
 	"internal/starter",

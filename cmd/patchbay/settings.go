@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/config/lint"
 	"github.com/patchbay-ai/patchbay/internal/control/filewatch"
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/gateway"
@@ -100,6 +101,7 @@ func (f *settingFlags) load() (*config.Loaded, error) {
 	if err != nil {
 		return nil, &exitError{exitConfig, fmt.Errorf("the configuration has mistakes:\n%w", err)}
 	}
+	loaded.Warnings = append(loaded.Warnings, lint.Warnings(loaded)...)
 	if f.extend != nil {
 		f.extend(loaded.Document)
 	}

@@ -329,6 +329,9 @@ func HashOf(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
+// NobodysHash stands for a credential that is not there: no text is known to have it.
+const NobodysHash = "0000000000000000000000000000000000000000000000000000000000000000"
+
 // generatedName returns a random name for a credential that was issued without one.
 func generatedName(prefix string) string { return prefix + strings.ToLower(rand.Text()[:10]) }
 

@@ -43,7 +43,7 @@ func newRoster(sessionKey []byte) *Roster {
 // add lets the bearer of a token in until it expires; an empty time is never.
 func (r *Roster) add(token Token, expiresAt string) {
 	sum, ok := decodeHash(token.TokenSHA256)
-	if !ok {
+	if !ok || token.TokenSHA256 == NobodysHash {
 		return
 	}
 	expires, _ := time.Parse(time.RFC3339, expiresAt) // it was checked

@@ -187,7 +187,7 @@ func (f firstUse) check(value, path string, report func(path, message string)) {
 		report(path, "is required")
 		return
 	}
-	if first, taken := f[value]; taken {
+	if first, taken := f[value]; taken && value != NobodysHash {
 		report(path, "is the same as in "+first)
 		return
 	}

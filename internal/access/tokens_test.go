@@ -98,6 +98,24 @@ func TestMissingCredentialIsNeverAccepted(t *testing.T) {
 	}
 }
 
+func TestACredentialThatIsNotThereLetsNobodyIn(t *testing.T) {
+	c := openKeys(t, t.TempDir(), access.Settings{
+		Enabled: true, Tokens: []access.Token{{Name: "a", Role: access.Admin, TokenSHA256: access.NobodysHash}}, Keys: []access.Key{{ID: "k", KeySHA256: access.NobodysHash}},
+	})
+	for _, text := range []string{"", access.NobodysHash, "a", "k"} {
+		header := http.Header{"Authorization": {"Bearer " + text}}
+		if _, known, _ := c.Roster().Identify(header, time.Now()); known {
+			t.Errorf("%q is an administrator", text)
+		}
+		if _, err := c.Guard().Identify(header, time.Now()); err == nil {
+			t.Errorf("%q has a key", text)
+		}
+	}
+	if c.Roster().HasAdmin(time.Now()) {
+		t.Error("a token that nobody has counts as an administrator")
+	}
+}
+
 // What earlier releases wrote is read, and rewritten with the first change.
 func TestKeysOfEarlierReleases(t *testing.T) {
 	path := t.TempDir()

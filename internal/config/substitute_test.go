@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -18,23 +19,29 @@ func TestReferencesAreReplaced(t *testing.T) {
 	}
 	env := []string{"NAME=alpha", "EMPTY=", "DOTTED.NAME=d", "PRICE=5$", "REF=${NAME}"}
 	for written, want := range map[string]string{
-		"${NAME}":            "alpha",
-		"a-${NAME}-z":        "a-alpha-z",
-		"${NAME}${NAME}":     "alphaalpha",
-		"${NOPE:beta}":       "beta",
-		"${NOPE:-beta}":      "beta",
-		"${NOPE:a:b}":        "a:b",
-		"${EMPTY:beta}":      "",
-		"${EMPTY:-beta}":     "beta",
-		"${NOPE:${NAME}}":    "alpha",
-		"${NOPE:${NOPE:c}}d": "cd",
-		"${DOTTED.NAME}":     "d",
-		"$$NAME":             "$NAME",
-		"$${NAME}":           "${NAME}",
-		"$NAME costs 3$":     "$NAME costs 3$",
-		"${PRICE}":           "5$",
-		"${REF}":             "${NAME}",
-		"${file:key}":        "from-file",
+		"${NAME}":                  "alpha",
+		"a-${NAME}-z":              "a-alpha-z",
+		"${NAME}${NAME}":           "alphaalpha",
+		"${NOPE:beta}":             "beta",
+		"${NOPE:-beta}":            "beta",
+		"${NOPE:a:b}":              "a:b",
+		"${EMPTY:beta}":            "",
+		"${EMPTY:-beta}":           "beta",
+		"${NOPE:${NAME}}":          "alpha",
+		"${NOPE:${NOPE:c}}d":       "cd",
+		"${DOTTED.NAME}":           "d",
+		"$$NAME":                   "$NAME",
+		"$${NAME}":                 "${NAME}",
+		"$NAME costs 3$":           "$NAME costs 3$",
+		"${PRICE}":                 "5$",
+		"${REF}":                   "${NAME}",
+		"${file:key}":              "from-file",
+		"${sha256:NAME}":           "8ed3f6ad685b959ead7022518e1af76cd816f8e8ec7ccdda1ed4018e8f2223f8",
+		"${sha256:file:key}":       access.HashOf("from-file"),
+		"${sha256:NOPE:a:b}":       access.HashOf("a:b"),
+		"${sha256:NOPE:}":          access.NobodysHash,
+		"${sha256:EMPTY}":          access.NobodysHash,
+		"${sha256:EMPTY:-${NAME}}": access.HashOf("alpha"),
 		"<${file:" + filepath.Join(directory, "key") + "}>": "<from-file>",
 	} {
 		src := config.Source{

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/patchbay-ai/patchbay/internal/access"
 )
 
 // maxReferencedFile bounds what ${file:...} reads: it is meant for secrets.
@@ -29,7 +31,8 @@ type Result struct {
 }
 
 // Resolver replaces ${VAR}, ${VAR:default}, ${VAR:-default} and ${file:/path}
-// in texts. A doubled dollar sign stands for one.
+// in texts, and ${sha256:...} by the hash of what would replace it without sha256. A
+// doubled dollar sign stands for one.
 type Resolver struct {
 	Variables map[string]string
 	// Directory is where relative paths of files begin.
@@ -110,6 +113,9 @@ func (s Resolver) value(reference string) Result {
 	if path, isFile := strings.CutPrefix(reference, "file:"); isFile {
 		return s.readFile(path)
 	}
+	if hashed, isHash := strings.CutPrefix(reference, "sha256:"); isHash {
+		return s.hash(hashed)
+	}
 	name, fallback, hasFallback := strings.Cut(reference, ":")
 	if !isVariableName(name) {
 		return Result{Fault: fmt.Sprintf("%q is not a variable name", name)}
@@ -126,6 +132,20 @@ func (s Resolver) value(reference string) Result {
 		return Result{Fault: "variable " + name + " is not set and has no default"}
 	}
 	return s.Expand(fallback)
+}
+
+// hash returns the SHA-256 of the value of a reference. Nothing has the hash that no text
+// has, so that a credential which is not there lets nobody in.
+func (s Resolver) hash(reference string) Result {
+	value := s.value(reference)
+	switch {
+	case value.Fault != "":
+	case value.Text == "":
+		value.Text = access.NobodysHash
+	default:
+		value.Text = access.HashOf(value.Text)
+	}
+	return value
 }
 
 func isVariableName(name string) bool {

@@ -1,0 +1,79 @@
+// Package lint finds what a configuration may say and seldom means: credentials that
+// refer to nothing, and addresses that lead nowhere.
+package lint
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// Warnings returns a line for each finding, with the place where it was written.
+func Warnings(loaded *config.Loaded) []string {
+	var warnings []string
+	warn := func(path, message string) {
+		if origin := loaded.Origins[path]; origin != "" {
+			path = origin + "  " + path
+		}
+		warnings = append(warnings, path+": "+message)
+	}
+	for _, serviceType := range schema.ServiceTypes() {
+		for i, instance := range loaded.Document.Services[serviceType].Instances {
+			checkInstance(instance, loaded.Document.Resolve, func(setting, message string) {
+				warn(fmt.Sprintf("services.%s.instances[%d].%s", config.Kebab(serviceType.String()), i, setting), message)
+			})
+		}
+	}
+	for i, token := range loaded.Document.Security.Tokens {
+		if token.TokenSHA256 == access.NobodysHash {
+			warn(fmt.Sprintf("security.tokens[%d].token-sha256", i), "refers to nothing, so nobody has this token")
+		}
+	}
+	for i, key := range loaded.Document.Security.Keys {
+		if key.KeySHA256 == access.NobodysHash {
+			warn(fmt.Sprintf("security.keys[%d].key-sha256", i), "refers to nothing, so nobody has this key")
+		}
+	}
+	return warnings
+}
+
+func checkInstance(instance backend.Settings, resolve backend.Resolver, warn func(setting, message string)) {
+	if reference, isEmpty := emptyReference(instance.APIKey, resolve); isEmpty {
+		warn("api-key", reference+" resolves to nothing, so calls are sent without a key; set it, or leave the setting out")
+	}
+	for _, name := range slices.Sorted(maps.Keys(instance.Headers)) {
+		if reference, isEmpty := emptyReference(instance.Headers[name], resolve); isEmpty {
+			warn("headers["+strconv.Quote(name)+"]", reference+" resolves to nothing, so the header is sent without a value; set it, or leave the header out")
+		}
+	}
+	if leadsNowhere(instance.BaseURL) {
+		warn("base-url", "names that end in .invalid lead nowhere; set the variable, or write the address of the backend")
+	}
+}
+
+// emptyReference reports whether a secret is a reference to nothing, and returns it as it
+// was written. A scheme of authentication without a credential is nothing, too. What is
+// returned holds no secret, because all that it stands for is empty.
+func emptyReference(secret backend.Secret, resolve backend.Resolver) (reference string, isEmpty bool) {
+	if !secret.IsReference() || resolve == nil {
+		return "", false
+	}
+	text, err := resolve(secret.Reveal())
+	text = strings.TrimSpace(text)
+	return secret.Reveal(), err == nil && (text == "" || strings.EqualFold(text, "Bearer") || strings.EqualFold(text, "Basic"))
+}
+
+// leadsNowhere reports whether the host of an address has the ending that is reserved for
+// names which never exist.
+func leadsNowhere(address string) bool {
+	parsed, err := url.Parse(address)
+	return err == nil && strings.HasSuffix(strings.ToLower(parsed.Hostname()), ".invalid")
+}
