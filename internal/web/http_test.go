@@ -431,7 +431,7 @@ func TestModels(t *testing.T) { gatewaytest.BothWays(t, testModels) }
 
 func testModels(t *testing.T) {
 	b := gatewaytest.StartBackend(t)
-	names := []string{"org/model:7b", "qwen2:7b", "plain", "with space", "日本語", "a/b/c", "100%"}
+	names := []string{"org/model:7b", "qwen2:7b", "plain", "with space", "日本語", "a/b/c", "100%", "/srv/models/q4.gguf", "./models/q8.gguf", "../q2.gguf"}
 	var instances []string
 	for _, name := range names {
 		instances = append(instances, gatewaytest.Instance(name, b.URL()))
@@ -473,6 +473,11 @@ func testModels(t *testing.T) {
 		"/v1/models/org/model:7b": "org/model:7b", "/v1/models/org%2Fmodel:7b": "org/model:7b", "/v1/models/org%2fmodel%3A7b": "org/model:7b",
 		"/v1/models/a/b/c": "a/b/c", "/v1/models/a%2Fb/c": "a/b/c", "/v1/models/with%20space": "with space", "/v1/models/100%25": "100%",
 		"/v1/models/%E6%97%A5%E6%9C%AC%E8%AA%9E": "日本語",
+		"/v1/models//srv/models/q4.gguf":         "/srv/models/q4.gguf", "/models//srv/models/q4.gguf": "/srv/models/q4.gguf", "//v1///models//srv/models/q4.gguf": "/srv/models/q4.gguf",
+		"/v1/models/%2Fsrv%2Fmodels%2Fq4.gguf": "/srv/models/q4.gguf", "/v1/models/%2fsrv/models/q4.gguf": "/srv/models/q4.gguf", "/v1/models//srv/models/q4.gguf/": "/srv/models/q4.gguf",
+		"/v1/models/.%2Fmodels%2Fq8.gguf": "./models/q8.gguf", "/v1/models/./models/q8.gguf": "./models/q8.gguf", "/v1/models/..%2Fq2.gguf": "../q2.gguf",
+		// Slashes too many are harmless where no model has them in its name.
+		"/v1/models//plain": "plain", "/v1//models/plain": "plain", "/v1/models/plain/": "plain", "/v1/models/a//b/c": "a/b/c",
 	} {
 		conn := r.DialRaw()
 		if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path); err != nil {
@@ -483,7 +488,7 @@ func testModels(t *testing.T) {
 			t.Errorf("%s: %d %s", path, answer.Status, answer.Body)
 		}
 	}
-	for _, path := range []string{"/v1/models/nothing", "/v1/models/org", "/v1/models/PLAIN"} {
+	for _, path := range []string{"/v1/models/nothing", "/v1/models/org", "/v1/models/PLAIN", "/v1/models/srv/models/q4.gguf", "/v1/models//nothing"} {
 		r.Do(http.MethodGet, path, "").FailsWith(t, 404, "not_found_error", "model_not_found", "model")
 	}
 	if body := gatewaytest.Start(t, "").Do(http.MethodGet, "/v1/models", "").Succeeds(t).Body; body != `{"object":"list","data":[]}` {

@@ -2,6 +2,7 @@ package web
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 )
@@ -15,7 +16,10 @@ type Router struct {
 	// after mux, which would refuse them as conflicts.
 	rest *http.ServeMux
 	// literal has the paths of the routes without parameters, with their handlers.
-	literal     map[string][]methodHandler
+	literal map[string][]methodHandler
+	// named has what stands before the names in patterns such as
+	// "/v1/models/{id...}", once for each.
+	named       []string
 	notFound    func(w http.ResponseWriter, r *http.Request)
 	wrongMethod func(w http.ResponseWriter, r *http.Request, allow string)
 }
@@ -35,6 +39,11 @@ func NewRouter(notFound func(w http.ResponseWriter, r *http.Request), wrongMetho
 
 // Handle adds a route, such as "GET /v1/models/{id...}".
 func (router *Router) Handle(pattern string, handler http.HandlerFunc) {
+	if _, path, _ := strings.Cut(pattern, " "); strings.HasSuffix(path, "...}") {
+		if before, _, _ := strings.Cut(path, "{"); !slices.Contains(router.named, before) {
+			router.named = append(router.named, before)
+		}
+	}
 	router.mux.HandleFunc(pattern, router.exceptLiteral(pattern, handler))
 }
 
@@ -65,6 +74,7 @@ func (router *Router) HandleRest(pattern string, handler http.HandlerFunc) {
 
 // ServeHTTP passes a request to its handler.
 func (router *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	r, isNamed := router.clean(r)
 	// Most requests have a path without parameters, whose handler mux would find as
 	// well, but later.
 	for _, known := range router.literal[r.URL.Path] {
@@ -73,7 +83,7 @@ func (router *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	if hasDotSegment(r.URL.Path) {
+	if !isNamed && hasDotSegment(r.URL.Path) {
 		router.notFound(w, r) // a cleaned path would not be the one that was checked
 		return
 	}
@@ -82,6 +92,55 @@ func (router *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	router.mux.ServeHTTP(w, r)
+}
+
+// clean returns a request without superfluous slashes in its path. A redirect to the clean
+// path would not do, because clients do not repeat the body of a POST. A name that ends
+// the path, as in "/v1/models/{id...}", stays as it is, because the names of some models
+// are paths of files: "/v1/models//srv/m.gguf" has the name "/srv/m.gguf". isNamed says
+// that the path ends with such a name.
+func (router *Router) clean(r *http.Request) (cleaned *http.Request, isNamed bool) {
+	path := r.URL.Path
+	if !strings.Contains(path, "//") && !strings.Contains(path, "/.") && (len(path) < 2 || path[len(path)-1] != '/') {
+		return r, false
+	}
+	target := *r.URL
+	target.Path, target.RawPath = CollapseSlashes(path), CollapseSlashes(r.URL.RawPath)
+	for _, before := range router.named {
+		if name, found := cutName(path, before); found {
+			// Where its slashes are escaped, mux takes the name for one segment.
+			target.Path, target.RawPath, isNamed = before+name, before+url.PathEscape(name), true
+		}
+	}
+	changed := *r
+	changed.URL = &target
+	return &changed, isNamed
+}
+
+// cutName returns the name that follows a text such as "/v1/models/" in a path, and
+// whether there is one. Only in front of the name the path may have more slashes.
+func cutName(path, before string) (name string, found bool) {
+	for segment := range strings.SplitSeq(strings.Trim(before, "/"), "/") {
+		rest, has := strings.CutPrefix(strings.TrimLeft(path, "/"), segment)
+		if !has || !strings.HasPrefix(rest, "/") {
+			return "", false
+		}
+		path = rest
+	}
+	name = strings.TrimSuffix(path[1:], "/")
+	return name, name != ""
+}
+
+// CollapseSlashes returns a path in which one slash stands for each run of slashes, and
+// none at the end.
+func CollapseSlashes(path string) string {
+	for strings.Contains(path, "//") {
+		path = strings.ReplaceAll(path, "//", "/")
+	}
+	if len(path) > 1 {
+		path = strings.TrimSuffix(path, "/")
+	}
+	return path
 }
 
 // refuseTunnel answers CONNECT, which has an address in place of a path.

@@ -98,7 +98,7 @@ func (s *Shell) serve(w *Response, r *http.Request) {
 	}
 	defer s.finish(w, r)
 	if w.conn == nil || !s.refuseAmbiguous(w, r) {
-		s.next.ServeHTTP(w, cleanPath(r))
+		s.next.ServeHTTP(w, r)
 	}
 }
 
@@ -176,33 +176,6 @@ func newRequestID() string {
 func isValidID(id string) bool {
 	const longest = 128
 	return id != "" && len(id) <= longest && wire.IsVisible(id)
-}
-
-// cleanPath removes superfluous slashes from the path. A redirect to the clean path
-// would not do, because clients do not repeat the body of a POST.
-func cleanPath(r *http.Request) *http.Request {
-	path := r.URL.Path
-	if !strings.Contains(path, "//") && (len(path) < 2 || path[len(path)-1] != '/') {
-		return r
-	}
-	cleaned := *r
-	url := *r.URL
-	url.Path = collapse(url.Path)
-	if url.RawPath != "" {
-		url.RawPath = collapse(url.RawPath)
-	}
-	cleaned.URL = &url
-	return &cleaned
-}
-
-func collapse(path string) string {
-	for strings.Contains(path, "//") {
-		path = strings.ReplaceAll(path, "//", "/")
-	}
-	if len(path) > 1 {
-		path = strings.TrimSuffix(path, "/")
-	}
-	return path
 }
 
 // ClientAddr returns the address of the client: the socket's, or behind trusted

@@ -3,6 +3,7 @@ package v1
 import (
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
@@ -54,8 +55,11 @@ func (a *API) Model(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	id := r.PathValue("id")
-	listed := a.current.Load().ModelName(id)
-	if n := slices.IndexFunc(models, func(m model) bool { return m.ID == listed }); n >= 0 {
+	n := a.indexOf(models, id)
+	if n < 0 { // a client may have put a slash too many in front of the name, or into it
+		n = a.indexOf(models, strings.TrimPrefix(web.CollapseSlashes(id), "/"))
+	}
+	if n >= 0 {
 		w.Header()["X-Router-Attempts"] = attemptsText(0)
 		if speaksMessages(r) {
 			showRequestID(w.Header())
@@ -72,6 +76,12 @@ func (a *API) Model(w http.ResponseWriter, r *http.Request) {
 		Param:   &param,
 		Code:    schema.CodeModelNotFound,
 	})
+}
+
+// indexOf returns where the model with a name is in the list, -1 if it is not there.
+func (a *API) indexOf(models []model, name string) int {
+	listed := a.current.Load().ModelName(name)
+	return slices.IndexFunc(models, func(m model) bool { return m.ID == listed })
 }
 
 // models lists the models that the caller may use, each once.
