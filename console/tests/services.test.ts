@@ -1,10 +1,12 @@
+import { readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { ApiError, errorsAt, fieldErrors, toError } from '@/api/client'
 import type { Instance, Service } from '@/api/types'
 import { changes, label, parseHeaders, toForm, validate } from '@/pages/services/form'
 import { policyChanges, toPolicyForm } from '@/pages/services/policy'
 import { flat } from '@/ui/conflict'
-import { goString, pythonLiteral, shellQuote, snippet } from '@/lib/snippets'
+import { goString, pythonLiteral, shell, shellQuote, snippet } from '@/lib/snippets'
+import { curlOf } from '@/shell/api-calls'
 
 describe('the form of an instance', () => {
   const stored = { name: 'm', baseUrl: 'http://a:1', weight: 1, apiKey: '****1234', headers: { 'X-A': 'b' } } as unknown as Instance
@@ -87,6 +89,23 @@ describe('snippets', () => {
     expect(shellQuote("a'b")).toBe(`'a'\\''b'`)
     expect(goString('a`b')).toBe('"a`b"')
     expect(pythonLiteral({ a: [true, null, 'x'] })).toBe('{"a": [True, None, "x"]}')
+  })
+  it('quote every value of a line for a shell', () => {
+    expect(shell`curl ${'http://h/a$(id)'} -H ${"it's"} -s`).toBe(`curl 'http://h/a$(id)' -H 'it'\\''s' -s`)
+    const planted = '/api/monitoring/calls/`id`$(id);id|id&id>id#id'
+    expect(curlOf({ path: planted }, 'http://h', false)).toBe(`curl 'http://h${planted}'`)
+    const form = snippet('curl', { origin: 'http://h', path: '/v1/audio/speech', form: [{ name: 'prompt', value: '@/etc/passwd' }, { name: 'file', file: "a'b.wav" }], key: false })
+    expect(form).toContain(`--form-string 'prompt=@/etc/passwd'`)
+    expect(form).toContain(`-F 'file=@a'\\''b.wav'`)
+  })
+  it('are the only way in which pages write commands with values in them', () => {
+    const folder = new URL('../src/', import.meta.url)
+    const files = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((name) => /\.tsx?$/.test(name))
+    expect(files.length).toBeGreaterThan(100)
+    for (const name of files) {
+      const wild = [...readFileSync(new URL(name, folder), 'utf8').matchAll(/(\w*)`(?:curl|wget|patchbay|export) [^`]*\$\{/g)].filter((found) => found[1] !== 'shell' && !found[0].startsWith('`curl -X ${'))
+      expect(wild.map((found) => found[0]), name).toEqual([])
+    }
   })
   it('never write out the key', () => {
     for (const language of ['curl', 'python', 'node', 'go'] as const) {

@@ -19,6 +19,11 @@ export function shellQuote(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`
 }
 
+/** A line for a POSIX shell, in which every value that is put in is quoted: they may come from anybody. */
+export function shell(parts: TemplateStringsArray, ...values: string[]): string {
+  return parts.map((part, n) => (n === 0 ? part : shellQuote(values[n - 1]!) + part)).join('')
+}
+
 export function snippet(language: SnippetLanguage, request: SnippetRequest): string {
   switch (language) {
     case 'curl':
@@ -33,10 +38,11 @@ export function snippet(language: SnippetLanguage, request: SnippetRequest): str
 }
 
 function curl({ origin, path, json, form, key }: SnippetRequest): string {
-  const lines = [`curl -N ${shellQuote(origin + path)}`]
+  const lines = [shell`curl -N ${origin + path}`]
   if (key) lines.push(`-H "Authorization: Bearer $PATCHBAY_KEY"`)
-  if (json !== undefined) lines.push(`-H 'Content-Type: application/json'`, `-d ${shellQuote(JSON.stringify(json))}`)
-  for (const field of form ?? []) lines.push(`-F ${shellQuote(`${field.name}=${field.file !== undefined ? `@${field.file}` : (field.value ?? '')}`)}`)
+  if (json !== undefined) lines.push(`-H 'Content-Type: application/json'`, shell`-d ${JSON.stringify(json)}`)
+  // curl takes a value that begins with @ or < for the name of a file, unless it is a --form-string.
+  for (const { name, file, value } of form ?? []) lines.push(file !== undefined ? shell`-F ${`${name}=@${file}`}` : shell`--form-string ${`${name}=${value ?? ''}`}`)
   return lines.join(' \\\n  ')
 }
 

@@ -1,7 +1,7 @@
 // Every page as the calls of the API that it makes, to take away.
 import { createContext, useContext, useEffect } from 'react'
 import { useI18n } from '@/i18n'
-import { shellQuote } from '@/lib/snippets'
+import { shell } from '@/lib/snippets'
 import { Dialog } from '@/ui/overlay'
 import { CodeBox } from '@/ui/parts'
 import { useMe } from './session'
@@ -31,10 +31,10 @@ export function usePageCalls(calls: readonly ApiCall[]): void {
 
 /** The call as a command; the token is named and never written out. */
 export function curlOf({ method = 'GET', path, body, version }: ApiCall, origin: string, secured: boolean): string {
-  const words = [`curl${method === 'GET' ? '' : ` -X ${method}`} ${shellQuote(origin + path)}`]
+  const words = [(method === 'GET' ? 'curl' : `curl -X ${method}`) + shell` ${origin + path}`]
   if (secured) words.push('-H "Authorization: Bearer $PATCHBAY_TOKEN"')
-  if (version !== undefined) words.push(`-H ${shellQuote(`If-Match: "${version}"`)}`)
-  if (body !== undefined) words.push("-H 'Content-Type: application/json'", `-d ${shellQuote(JSON.stringify(body))}`)
+  if (version !== undefined) words.push(shell`-H ${`If-Match: "${version}"`}`)
+  if (body !== undefined) words.push("-H 'Content-Type: application/json'", shell`-d ${JSON.stringify(body)}`)
   return words.join(' \\\n  ')
 }
 

@@ -8,7 +8,9 @@ import type { Call } from '@/api/types'
 import { T, useI18n, type I18n, type Key } from '@/i18n'
 import { axis as label, duration, overhead, splitId, stamp, text } from '@/lib/format'
 import { outcome } from '@/live/series'
+import { curlOf } from '@/shell/api-calls'
 import { useDenied } from '@/shell/guard'
+import { useMe } from '@/shell/session'
 import { markStep } from '@/shell/steps'
 import { Drawer } from '@/ui/overlay'
 import { CopyButton, Value } from '@/ui/parts'
@@ -33,6 +35,7 @@ export function CallDrawer({ call, capture, onClose, onWalk }: { call: Call; cap
   const { t } = useI18n()
   const [json, setJson] = useState(false)
   const denied = useDenied('monitoring:content:manage')
+  const secured = useMe()?.securityEnabled === true
   const content = useQuery({
     queryKey: ['content', call.requestId, capture],
     enabled: denied === undefined && capture !== undefined && capture !== 'none',
@@ -77,7 +80,7 @@ export function CallDrawer({ call, capture, onClose, onWalk }: { call: Call; cap
               {t(again === null ? 'calls.replay' : 'calls.replaySame')}
             </Link>
           )}
-          <CopyButton text={`curl ${location.origin}/api/monitoring/calls/${call.requestId}`} label="curl" small={false} />
+          <CopyButton text={curlOf({ path: `/api/monitoring/calls/${encodeURIComponent(call.requestId)}` }, location.origin, secured)} label="curl" small={false} />
           <span className="grow" />
           <button type="button" className="btn ghost" aria-pressed={json} onClick={() => setJson(!json)}>
             {t('calls.json')}

@@ -7,6 +7,7 @@ import { monitoringConfig } from '@/api/queries'
 import { serviceTypes, type Call } from '@/api/types'
 import { useI18n } from '@/i18n'
 import { clock, duration, percent, shorten, splitId, text } from '@/lib/format'
+import { shell } from '@/lib/snippets'
 import { oneOf } from '@/lib/url'
 import { useLive } from '@/live/context'
 import { endOf, outcome } from '@/live/series'
@@ -135,7 +136,7 @@ export default function Calls() {
       {rows.length === 0 ? (
         <div className="panel empty">
           <h3>{calls.length === 0 ? t('calls.empty') : t('calls.noMatch')}</h3>
-          {calls.length === 0 && <CodeBox fold text={`curl ${location.origin}/v1/chat/completions -H 'Content-Type: application/json' -d '{"model":"demo-chat","messages":[{"role":"user","content":"hi"}]}'`} />}
+          {calls.length === 0 && <CodeBox fold text={shell`curl ${`${location.origin}/v1/chat/completions`} -H 'Content-Type: application/json' -d '{"model":"demo-chat","messages":[{"role":"user","content":"hi"}]}'`} />}
         </div>
       ) : (
         <CallTable rows={rows} selected={selected} onOpen={open} />

@@ -1,6 +1,7 @@
 import { useEffect, useMemo, useRef, useState, type FormEvent } from 'react'
 import { minimal } from '@/api/probe'
 import { useI18n } from '@/i18n'
+import { shell } from '@/lib/snippets'
 import { useLive } from '@/live/context'
 import { TextArea, TextField } from '@/ui/field'
 import { CopyButton } from '@/ui/parts'
@@ -62,9 +63,9 @@ export function Try({ document, operation }: { document: Document; operation: Op
     }
   }
   const command = [
-    `curl${operation.method === 'GET' ? '' : ` -X ${operation.method}`} '${location.origin}${addressOf(operation, values)}'`,
-    bearer === '' ? '' : `-H 'Authorization: Bearer $KEY'`,
-    schema === undefined ? '' : `-H 'Content-Type: application/json' -d '${text.replaceAll("'", "'\\''")}'`,
+    (operation.method === 'GET' ? 'curl' : `curl -X ${operation.method}`) + shell` ${location.origin + addressOf(operation, values)}`,
+    bearer === '' ? '' : '-H "Authorization: Bearer $KEY"',
+    schema === undefined ? '' : shell`-H 'Content-Type: application/json' -d ${text}`,
   ].filter((part) => part !== '').join(' \\\n  ')
   return (
     <form className="op" onSubmit={(event) => void send(event)}>

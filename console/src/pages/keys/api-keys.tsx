@@ -6,6 +6,7 @@ import { keys, security } from '@/api/queries'
 import type { Key } from '@/api/types'
 import { useI18n } from '@/i18n'
 import { ago, stamp } from '@/lib/format'
+import { shell } from '@/lib/snippets'
 import { useNow } from '@/live/context'
 import { usePageCalls } from '@/shell/api-calls'
 import { useSearchState } from '@/shell/search'
@@ -191,7 +192,7 @@ function IssuedKey({ issued, onClose }: { issued: Key; onClose(): void }) {
         <p className="soft">{t('key.once')}</p>
         <CodeBox fold text={issued.key ?? ''} />
         <p className="soft">{t('key.use')}</p>
-        <CodeBox fold text={`curl ${location.origin}/v1/models -H 'Authorization: Bearer ${issued.key ?? ''}'`} />
+        <CodeBox fold text={shell`curl ${`${location.origin}/v1/models`} -H ${`Authorization: Bearer ${issued.key ?? ''}`}`} />
         <div className="acts">
           <button type="button" className="btn pri" onClick={onClose}>
             {t('key.done')}

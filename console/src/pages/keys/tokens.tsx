@@ -6,6 +6,7 @@ import { tokens } from '@/api/queries'
 import type { Token, TokenInput } from '@/api/types'
 import { useI18n } from '@/i18n'
 import { stamp } from '@/lib/format'
+import { shell } from '@/lib/snippets'
 import { usePageCalls } from '@/shell/api-calls'
 import { useSearchState } from '@/shell/search'
 import { useMe } from '@/shell/session'
@@ -188,7 +189,7 @@ function IssuedToken({ token, onClose }: { token: Token; onClose(): void }) {
         <p className="soft">{t('key.once')}</p>
         <CodeBox fold text={token.token ?? ''} />
         <p className="soft">{t('key.tokenUse')}</p>
-        <CodeBox fold text={`curl ${location.origin}/api/auth/me -H 'Authorization: Bearer ${token.token ?? ''}'`} />
+        <CodeBox fold text={shell`curl ${`${location.origin}/api/auth/me`} -H ${`Authorization: Bearer ${token.token ?? ''}`}`} />
         <div className="acts">
           <button type="button" className="btn pri" onClick={onClose}>
             {t('key.done')}

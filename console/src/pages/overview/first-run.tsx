@@ -1,5 +1,6 @@
 import { useState } from 'react'
 import { useI18n } from '@/i18n'
+import { shell } from '@/lib/snippets'
 import { GuardedLink } from '@/shell/guard'
 import { CodeBox } from '@/ui/parts'
 
@@ -33,7 +34,7 @@ export function FirstRun() {
           <p>{t('overview.first.importText')}</p>
           <CodeBox
             fold
-            text={`curl -X POST ${location.origin}/api/config/type/services/chat -H 'Content-Type: application/json' -d '{"loadBalancer":"round_robin","instances":[{"name":"llama3.1:8b","baseUrl":"http://127.0.0.1:11434","adapter":"ollama"}]}'`}
+            text={shell`curl -X POST ${`${location.origin}/api/config/type/services/chat`} -H 'Content-Type: application/json' -d '{"loadBalancer":"round_robin","instances":[{"name":"llama3.1:8b","baseUrl":"http://127.0.0.1:11434","adapter":"ollama"}]}'`}
           />
         </div>
       )}
