@@ -179,7 +179,7 @@ func welcome(g *gateway.Gateway) string {
   API docs  %s/docs/api
 
 Try:
-  curl %s/v1/chat/completions -d '{"model":"demo-chat","messages":[{"role":"user","content":"hi"}]}'
+  curl %s -d '{"model":"demo-chat","messages":[{"role":"user","content":"hi"}]}'
 
 Ready:
   chat       /v1/chat/completions      %s
@@ -192,5 +192,5 @@ Ready:
 
 The demo sends itself a few requests a second (--traffic=false: none; log.access: true shows them).
 Ctrl-C stops
-`, version, base, base, base, base, base, base, strings.Join(demoChats(), " "))
+`, version, base, base, base, base, base, shellWord(base+"/v1/chat/completions"), strings.Join(demoChats(), " "))
 }

@@ -94,7 +94,7 @@ func (f *importFlags) run(file string, stdout, stderr io.Writer) error {
 		return failed(err)
 	}
 	if !f.dryRun && !f.json {
-		fmt.Fprintf(stdout, "\nwrote %s; next: patchbay check %s\n", f.output, f.output)
+		fmt.Fprintf(stdout, "\nwrote %s; next: patchbay check %s\n", f.output, shellWord(f.output))
 	}
 	if !result.Complete() {
 		return &exitError{exitPartly, errors.New("not everything is supported; the table says what, and why")}

@@ -80,7 +80,7 @@ func (f *initFlags) run(ctx context.Context, ask *questions, stdout, stderr io.W
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return failed(err)
 	}
-	options := starter.Options{Schema: schemaFile, File: f.file}
+	options := starter.Options{Schema: schemaFile, File: shellWord(f.file)}
 	var err error
 	if options.Backends, err = f.findBackends(ctx, ask, stderr); err != nil {
 		return failed(err)
@@ -169,7 +169,7 @@ func (f *initFlags) report(stdout io.Writer, o starter.Options, token, key strin
 	if token != "" {
 		fmt.Fprintf(stdout, "\nmanagement token  %s\nAPI key           %s\nThey are shown this once; the file has their hashes.\n", token, key)
 	}
-	fmt.Fprintf(stdout, "\nnext: patchbay serve %s\n", f.file)
+	fmt.Fprintf(stdout, "\nnext: patchbay serve %s\n", shellWord(f.file))
 	if models == 0 {
 		fmt.Fprintf(stdout, "then: patchbay add http://HOST:PORT, which adds the models of a backend\n")
 	}

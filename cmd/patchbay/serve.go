@@ -117,7 +117,7 @@ func introduce(g *gateway.Gateway, log *slog.Logger) {
 		header = ` -H "Authorization: Bearer $TOKEN"`
 	}
 	log.Info("no instances are configured: add them as services.chat.instances in the configuration, or one with: curl " +
-		management + "/api/config/instance/add/chat" + header + ` -d '{"name":"llama3","baseUrl":"http://127.0.0.1:11434","adapter":"ollama"}'`)
+		shellWord(management+"/api/config/instance/add/chat") + header + ` -d '{"name":"llama3","baseUrl":"http://127.0.0.1:11434","adapter":"ollama"}'`)
 }
 
 // runGateway runs a gateway until a signal stops it. The demo is nil where the

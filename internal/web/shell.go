@@ -15,7 +15,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/schema"
-	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 // Shell is the outermost handler. It does what every request needs before and after its
@@ -151,8 +150,7 @@ func (s *Shell) record(c *calls.Call, r *http.Request) {
 	s.log(c, r)
 }
 
-// requestID returns the caller's id if it can be used in logs and headers, else a new
-// one.
+// requestID returns the caller's id if it can stand anywhere, else a new one.
 func requestID(h http.Header) string {
 	if given := h["X-Request-Id"]; len(given) == 1 && isValidID(given[0]) {
 		return given[0]
@@ -173,9 +171,17 @@ func newRequestID() string {
 	return string(id[:])
 }
 
+// isValidID reports whether an id means nothing to a shell, a page or a log, in which
+// people who look into a request put it: [A-Za-z0-9._:-]{1,128}.
 func isValidID(id string) bool {
 	const longest = 128
-	return id != "" && len(id) <= longest && wire.IsVisible(id)
+	for i := range len(id) {
+		c := id[i]
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > ':') && c != '-' && c != '.' && c != '_' {
+			return false
+		}
+	}
+	return id != "" && len(id) <= longest
 }
 
 // ClientAddr returns the address of the client: the socket's, or behind trusted
