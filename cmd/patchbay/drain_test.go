@@ -110,3 +110,14 @@ func TestStopDoesNotWaitForHalfABody(t *testing.T) {
 		t.Errorf("a grace of 300 ms took %s", took)
 	}
 }
+
+// A stop that nothing runs at ends after its delay, and says how long that is.
+func TestTheDelayOfAStopEnds(t *testing.T) {
+	t.Parallel()
+	c := serving(t, "--set", "server.shutdown-delay=50ms")
+	c.signal(syscall.SIGTERM)
+	c.exits(exitOK)
+	if log := c.stderr.String(); !strings.Contains(log, `"delay":"50ms"`) {
+		t.Error(log)
+	}
+}

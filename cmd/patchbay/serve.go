@@ -184,7 +184,7 @@ func runGateway(flags *settingFlags, loaded *config.Loaded, log *slog.Logger, re
 				reload()
 				continue
 			}
-			log.Info("stopping", "signal", sig.String(), "grace", g.Document.Server.ShutdownGrace.String())
+			log.Info("stopping", "signal", sig.String(), "delay", g.Document.Server.ShutdownDelay.String(), "grace", g.Document.Server.ShutdownGrace.String())
 			endTraffic()
 			if err := manager.Stopping(); err != nil {
 				log.Warn("the service manager does not know that the gateway stops", "error", err)

@@ -63,7 +63,10 @@ type Server struct {
 	// only thing that is served on Listen; empty means that Listen has everything.
 	ManagementListen listen.Addresses `json:"managementListen"`
 	DataDir          string           `json:"dataDir"`
-	// ShutdownGrace is how long running requests may take to end after a stop.
+	// ShutdownDelay is how long everybody is served on after the signal to stop, so that
+	// load balancers see that the gateway is not ready before it refuses connections.
+	ShutdownDelay schema.Duration `json:"shutdownDelay"`
+	// ShutdownGrace is how long running requests may then take to end.
 	ShutdownGrace schema.Duration `json:"shutdownGrace"`
 	// TrustedProxies are the addresses whose word about the client's address counts.
 	TrustedProxies []netip.Prefix `json:"trustedProxies"`
@@ -307,7 +310,8 @@ func (d *Document) Differences(other *Document) []string {
 func (d *Document) Equal(other *Document) bool { return len(d.Differences(other)) == 0 }
 
 func (s Server) equal(other Server) bool {
-	return slices.Equal(s.Listen, other.Listen) && slices.Equal(s.ManagementListen, other.ManagementListen) && s.DataDir == other.DataDir && s.ShutdownGrace == other.ShutdownGrace &&
+	return slices.Equal(s.Listen, other.Listen) && slices.Equal(s.ManagementListen, other.ManagementListen) && s.DataDir == other.DataDir &&
+		s.ShutdownDelay == other.ShutdownDelay && s.ShutdownGrace == other.ShutdownGrace &&
 		slices.Equal(s.TrustedProxies, other.TrustedProxies) && slices.Equal(s.CORSOrigins, other.CORSOrigins) &&
 		s.TLS == other.TLS
 }

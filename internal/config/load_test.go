@@ -89,7 +89,7 @@ func TestSampleLoads(t *testing.T) {
 
 	want := config.Default()
 	want.Server = config.Server{
-		Listen: []string{"127.0.0.1:9090"}, DataDir: "/var/lib/patchbay", ShutdownGrace: seconds(45),
+		Listen: []string{"127.0.0.1:9090"}, DataDir: "/var/lib/patchbay", ShutdownDelay: seconds(5), ShutdownGrace: seconds(45),
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("192.0.2.7/32"),
 			netip.MustParsePrefix("::1/128"), netip.MustParsePrefix("::/64"),
 		},

@@ -116,9 +116,6 @@ func (s Server) check(report func(path, message string)) {
 	} else if strings.ContainsRune(s.DataDir, 0) {
 		report("dataDir", "must not contain a zero byte")
 	}
-	if s.ShutdownGrace < 0 {
-		report("shutdownGrace", "must not be negative")
-	}
 	for i, prefix := range s.TrustedProxies {
 		if !prefix.IsValid() {
 			report(indexed("trustedProxies", i), "is not an address range")

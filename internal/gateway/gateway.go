@@ -410,12 +410,14 @@ func (g *Gateway) closeListeners() {
 	}
 }
 
-// Stop waits for the running requests until ctx ends, then aborts them, and closes
-// everything. The listener stays open until the requests that ran at the beginning have
-// ended, so that probes see that the gateway is not ready.
+// Stop serves on for the delay of the configuration, waits for the running requests, then
+// aborts them, and closes everything. The end of ctx ends both waits. The listener stays
+// open until the requests that ran after the delay have ended, so that probes see that the
+// gateway is not ready.
 func (g *Gateway) Stop(ctx context.Context) {
 	g.close.Do(func() {
 		g.Actuator.Drain()
+		g.delay(ctx)
 		g.Recorder.EndStreams()
 		g.feed.Close()
 		grace, cancel := context.WithTimeout(ctx, g.Document.Server.ShutdownGrace.Std())
@@ -445,4 +447,14 @@ func (g *Gateway) Stop(ctx context.Context) {
 			g.log.Error("closing the store", "error", err)
 		}
 	})
+}
+
+// delay waits for as long as others may need to see that the gateway is not ready.
+func (g *Gateway) delay(ctx context.Context) {
+	over := time.NewTimer(g.Document.Server.ShutdownDelay.Std())
+	defer over.Stop()
+	select {
+	case <-over.C:
+	case <-ctx.Done():
+	}
 }

@@ -1,6 +1,9 @@
 package gateway_test
 
 import (
+	"context"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -246,5 +249,33 @@ func TestSameConfigurationMakesNoVersion(t *testing.T) {
 	doc := gatewaytest.LoadDocument(t, gatewaytest.ChatYAML(gatewaytest.Instance("one", simulator.DownURL)), t.TempDir())
 	if changed, err := r.Control.Reload(t.Context(), doc); changed || err != nil || r.Control.Version() != 1 {
 		t.Errorf("changed %t, %v, version %d", changed, err, r.Control.Version())
+	}
+}
+
+// With a delay the gateway serves on after the signal although nothing runs, on new
+// connections as well, so that nobody is refused by a gateway that a load balancer still
+// believes to be ready.
+func TestAStopServesOnForItsDelay(t *testing.T) {
+	t.Parallel()
+	b := gatewaytest.StartBackend(t)
+	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", b.URL()))+"server: {shutdown-delay: 10m, shutdown-grace: 10m}\n")
+	ctx, endDelay := context.WithCancel(t.Context())
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		r.Stop(ctx)
+	}()
+	gatewaytest.Eventually(t, "readiness is refused", func() bool { return r.Do(http.MethodGet, "/actuator/health/readiness", "").Status == 503 })
+	for range 3 {
+		answer := r.SendRaw(gatewaytest.RawPost(gatewaytest.PlainHi))
+		if answer.Status != 200 || answer.Closes {
+			t.Errorf("a new connection during the delay: %d, closes %t", answer.Status, answer.Closes)
+		}
+	}
+	endDelay()
+	<-stopped
+	if conn, err := new(net.Dialer).DialContext(gatewaytest.Deadline(t), "tcp", r.Address()); err == nil {
+		_ = conn.Close()
+		t.Error("the gateway still listens after the stop")
 	}
 }
