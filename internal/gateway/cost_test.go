@@ -56,6 +56,7 @@ func TestAllocationsPerChatRequest(t *testing.T) {
 	completion := `{"id":"1","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}}`
 	backend := replies(t, fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(completion), completion))
 	r := gatewaytest.Start(t, "services: {chat: {health-check: {enabled: false}, instances: [{name: m, base-url: \""+backend+"\"}]}}")
+	r.Post("/actuator/loggers/ROOT", `{"configuredLevel":"INFO"}`) // as a gateway has it that nobody debugs
 	c := r.DialRaw()
 	request := []byte(gatewaytest.RawPost(`{"model":"m","messages":[{"role":"user","content":"` + strings.Repeat("word ", 100) + `"}]}`))
 	answer := make([]byte, 16<<10)

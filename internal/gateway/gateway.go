@@ -251,6 +251,7 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	requests.SetRecorder(g.Recorder)
 	requests.SetLedger(g.Ledger)
 	requests.SetMemory(g.Memory)
+	requests.SetLog(g.log)
 	requests.CommentAfter(options.KeepAlive)
 	api := v1.New(requests, g.Current, v1.Options{
 		Keys: g.credentials, Attempts: g.attempts,

@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"context"
 	"hash/maphash"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -39,6 +40,8 @@ type Proxy struct {
 	ledger *quota.Ledger
 	// memory has the budget for the bodies of large answers; nil means no limit.
 	memory *memory.Watch
+	// log tells the steps of requests at DEBUG; nil tells nothing.
+	log *slog.Logger
 }
 
 // defaultSilence is the silence in a stream after which a comment is sent. It is long
@@ -124,6 +127,7 @@ func (r *run) callInstances(ctx context.Context) error {
 		err = r.choice.pick(ctx, &r.attempt)
 	}
 	r.choice.noteChoice()
+	r.tellChoice(ctx, err)
 	if err != nil {
 		return err
 	}
@@ -155,11 +159,14 @@ func (r *run) callInstances(ctx context.Context) error {
 func (r *run) callUntilAnswered(ctx context.Context) error {
 	for {
 		r.choice.noteCall(r.attempt.instance)
+		r.tellCall(ctx)
 		failed := r.attempt.call(ctx, &r.reply)
 		if failed == nil {
+			r.tellAnswer(ctx, nil)
 			return nil
 		}
 		r.attempt.noteFailure(ctx, failed)
+		r.tellAnswer(ctx, failed)
 		r.release(failed.outcome)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)

@@ -57,6 +57,18 @@ func (s *Shell) log(c *calls.Call, r *http.Request) {
 	_ = logs.WriteAttrs(r.Context(), s.access, c.Started.Add(c.Ended), level, "request", attrs) // a log that fails is no fault of the request
 }
 
+// logArrival writes at DEBUG that a request has come, so that one which does not end is
+// seen as well.
+func (s *Shell) logArrival(c *calls.Call, r *http.Request) {
+	if !s.options.AccessLog || isProbe(r.URL.Path) || !s.access.Enabled(r.Context(), slog.LevelDebug) {
+		return
+	}
+	_ = logs.WriteAttrs(r.Context(), s.access, c.Started, slog.LevelDebug, "request arrived", []slog.Attr{
+		slog.String("request_id", c.RequestID), slog.String("method", r.Method), slog.String("path", r.URL.Path),
+		slog.String("peer", r.RemoteAddr), slog.String("protocol", r.Proto), slog.Int64("length", r.ContentLength),
+	}) // a log that fails is no fault of the request
+}
+
 // levelOf returns the level of a request's line. A client that left is not a warning.
 func levelOf(c *calls.Call, path string) slog.Level {
 	switch {

@@ -96,6 +96,7 @@ func (s *Shell) serve(w *Response, r *http.Request) {
 		defer w.conn.noteHandled()
 	}
 	defer s.finish(w, r)
+	s.logArrival(w.call, r)
 	if w.conn == nil || !s.refuseAmbiguous(w, r) {
 		s.next.ServeHTTP(w, r)
 	}
