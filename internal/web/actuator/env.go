@@ -38,16 +38,17 @@ func (a *API) Describe(origins map[string]string, environ []string) {
 }
 
 func sourcesOf(doc *config.Document, origins map[string]string, environ []string) []source {
-	values := map[string]any{}
+	values, presets := map[string]any{}, map[string]any{}
 	flatten(values, "", doc)
+	flatten(presets, "", config.Default())
 	properties := map[string]map[string]property{}
 	for path, value := range values {
 		name, origin := sourceOf(origins[path])
 		if properties[name] == nil {
 			properties[name] = map[string]property{}
 		}
-		if !isHarmless(path) {
-			value = masked
+		if preset, known := presets[path]; !isHarmless(path, value) && !(known && value == preset) {
+			value = masked // no default is a secret: they are in the documentation
 		}
 		properties[name][path] = property{Value: value, Origin: origin}
 	}
@@ -101,23 +102,33 @@ func sourceOf(origin string) (name, shown string) {
 
 var position = regexp.MustCompile(`:\d+:\d+$`)
 
-// harmless matches the settings whose values contain no secrets, addresses or names of
-// people. All others are masked, so that a setting that is added later is not shown by
-// accident.
+// harmless matches the settings whose texts contain no secrets, addresses of backends and
+// stores, or names of people. The texts of all others are masked, so that a setting that is
+// added later is not shown by accident.
 var harmless = regexp.MustCompile(`^(` + strings.Join([]string{
-	`server\.(listen|shutdown-grace)`,
-	`limits\.[\w.-]+`,
-	`monitoring\.(enabled|prefix|collection-interval|enabled-categories\[\d+\]|calls|capture|sampling\.\w+|performance\.[\w-]+)`,
-	`quota\.(enabled|fail-open|flush-interval-seconds|windows\[\d+\]|retention\.\w+|distributed\.(enabled|timeout|degrade-to-local))`,
-	`security\.(enabled|allow-open)`,
-	`log\.[\w-]+`,
-	`telemetry\.(enabled|protocol|sample|metrics|service-name)`,
-	`services\.[\w-]+\.(load-balancer|adapter)`,
-	`services\.[\w-]+\.(rate-limit|circuit-breaker|health-check|queue|timeouts)\.[\w-]+`,
-	`services\.[\w-]+\.instances\[\d+\]\.(name|weight|enabled|adapter|api-version|upstream-model|max-concurrency|forward-authorization|timeouts\.[\w-]+)`,
-}, "|") + `)$`)
+	`server\.(listen|management-listen|data-dir|trusted-proxies|cors-origins|tls\.(certificate|key|client-ca))`, // names of files, not what they contain
+	`limits\.[\w-]+`, `responses\.max-bytes`, // sizes with their units
+	`monitoring\.(prefix|collection-interval|enabled-categories|capture|custom-tags\..+|performance\.flush-interval)`,
+	`quota\.(journal-sync|windows|retention\.\w+|distributed\.(key-prefix|timeout))`,
+	`redis\.key-prefix`,
+	`prices\.(currency|models\[\]\.[\w-]+)`,
+	`security\.(allowed-hosts|metrics|references)`,
+	`security\.(tokens\[\]\.role|(defaults|tenants\[\]|keys\[\])\.(services|models|expires-at))`,
+	`log\.(level|format)`,
+	`telemetry\.(protocol|service-name)`,
+	`services\.[\w-]+\.(load-balancer|adapter|fallback-on|aliases\..+|fallbacks\..+)`,
+	`services\.[\w-]+\.rate-limit\.(algorithm|scope)`,
+	`services\.[\w-]+\.instances\[\]\.(name|adapter|api-version|upstream-model|models|tls\.(ca|cert|key))`,
+}, "|") + `)(\[\])?$`)
 
-func isHarmless(path string) bool { return harmless.MatchString(path) }
+var index = regexp.MustCompile(`\[\d+\]`)
+
+// isHarmless reports whether a value may be shown. Switches and numbers may, and so may a
+// setting that is empty.
+func isHarmless(path string, value any) bool {
+	text, isText := value.(string)
+	return !isText || text == "" || harmless.MatchString(index.ReplaceAllString(path, "[]"))
+}
 
 // flatten lists the scalars of a document by their paths.
 func flatten(to map[string]any, path string, value any) {
