@@ -2,7 +2,6 @@ package manage_test
 
 import (
 	"net/http"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -12,32 +11,14 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
 
-// The examples of the documentation do what they say.
-func TestExamplesOfTheManagementDocumentation(t *testing.T) {
+// Every operation has an example. TestExamplesOfTheManagementDocumentation, of the program,
+// runs them.
+func TestEveryManagementOperationHasAnExample(t *testing.T) {
 	t.Parallel()
-	curl, err := exec.LookPath("curl")
-	if err != nil {
-		t.Skip("curl is not installed")
-	}
-	r, secured := gatewaytest.Start(t, ""), gatewaytest.Start(t, gatewaytest.SecuredYAML())
+	r := gatewaytest.Start(t, "")
 	content := string(gatewaytest.ReadFile(t, filepath.Join("..", "..", "..", "docs", "management.md")))
-	examples := regexp.MustCompile(`(?m)^curl (.*?) +# (\d+)$`).FindAllStringSubmatch(content, -1)
-	if len(examples) < 30 {
-		t.Fatalf("only %d examples", len(examples))
-	}
 	covered := map[string]bool{}
-	for _, example := range examples {
-		command := exec.CommandContext(gatewaytest.Deadline(t), "sh", "-c", curl+` -s -w '\n%{http_code}' `+example[1])
-		command.Env = []string{"B=" + r.URL}
-		if strings.Contains(example[1], "$TOKEN") {
-			command.Env = []string{"B=" + secured.URL, "TOKEN=admin-token"}
-		}
-		command.Dir = t.TempDir() // a download is saved where the command runs
-		output, err := command.CombinedOutput()
-		lines := strings.Split(strings.TrimSpace(string(output)), "\n")
-		if err != nil || lines[len(lines)-1] != example[2] {
-			t.Errorf("curl %s: %v, want %s: %s", example[1], err, example[2], output)
-		}
+	for _, example := range regexp.MustCompile(`(?m)^curl (.*?) +# \d+$`).FindAllStringSubmatch(content, -1) {
 		covered[patternOf(t, r.Routes, example[1])] = true
 	}
 	for _, route := range r.Routes {
@@ -66,7 +47,7 @@ func patternOf(t *testing.T, routes []web.Route, arguments string) string {
 	if found := regexp.MustCompile(`-X (\w+)`).FindStringSubmatch(arguments); found != nil {
 		method = found[1]
 	}
-	operation := method + " " + regexp.MustCompile(`\$B(/[^"?]*)`).FindStringSubmatch(arguments)[1]
+	operation := method + " " + regexp.MustCompile(`\$[BS](/[^"?]*)`).FindStringSubmatch(arguments)[1]
 	pattern := ""
 	for _, route := range routes {
 		matches := regexp.MustCompile("^" + gatewaytest.PathParameter.ReplaceAllString(route.Pattern, "[^/]+") + "$").MatchString(operation)
