@@ -26,6 +26,7 @@ const module = "github.com/patchbay-ai/patchbay"
 // here before its package exists.
 var packageOrder = []string{
 	"docs",
+	"internal/waittest",
 	"internal/jsonscan",
 	"internal/jsonwrite",
 	"internal/schema",

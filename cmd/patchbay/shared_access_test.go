@@ -11,6 +11,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/storetest"
+	"github.com/patchbay-ai/patchbay/internal/waittest"
 )
 
 // askAs is ask with a credential.
@@ -151,7 +152,7 @@ func TestNewGatewayWithoutTheSharedDatabaseIsNotReady(t *testing.T) {
 	upstream := gatewaytest.StartBackend(t)
 	file := filepath.Join(t.TempDir(), "patchbay.yaml")
 	gatewaytest.WriteFile(t, file, gatewaytest.PoolYAML(upstream))
-	g := serving(t, "--config", file, "--data-dir", t.TempDir(), "--set", "store.config=postgres://patchbay@"+storetest.FreeAddress(t)+"/postgres")
+	g := serving(t, "--config", file, "--data-dir", t.TempDir(), "--set", "store.config=postgres://patchbay@"+waittest.Nobody(t)+"/postgres")
 	for path, want := range map[string]int{"/actuator/health/readiness": 503, "/v1/models": 503, "/api/models": 503, "/actuator/health/liveness": 200} {
 		if got := g.ask(http.MethodGet, path, ""); got.Status != want {
 			t.Errorf("%s: %d %s", path, got.Status, got.Body)

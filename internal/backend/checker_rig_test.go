@@ -21,6 +21,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/transport"
+	"github.com/patchbay-ai/patchbay/internal/waittest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -227,7 +228,7 @@ func (f *fleet) await(end string) {
 		if !strings.HasSuffix(line, end+"\n") {
 			f.t.Fatalf("%q does not end in %q", line, end)
 		}
-	case <-time.After(patience):
+	case <-time.After(waittest.Limit):
 		f.t.Fatalf("no line for %q", end)
 	}
 }

@@ -22,12 +22,9 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/simulator"
 	"github.com/patchbay-ai/patchbay/internal/transport"
+	"github.com/patchbay-ai/patchbay/internal/waittest"
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
-
-// patience is how long a test waits for what must happen; only a failing test
-// ever waits for it.
-const patience = 20 * time.Second
 
 func TestEveryKindIsAskedInItsCheapestWay(t *testing.T) {
 	t.Parallel()
@@ -139,7 +136,7 @@ func TestStatusOfAProbeDecidesItsResult(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b.SetProbe(c.step)
 			i := makeInstance(t, "openai", "m", b.URL(), nil, nil)
-			if got := probeOnce(t, i, transport.Options{}, patience); got != c.want {
+			if got := probeOnce(t, i, transport.Options{}, waittest.Limit); got != c.want {
 				t.Errorf("%+v, want %+v", got, c.want)
 			}
 		})
@@ -168,7 +165,7 @@ func TestAProbeBringsTheInstancesKeyAndHeaders(t *testing.T) {
 		s.Headers = map[string]Secret{"X-Team": Literal("red")}
 		s.Path = "/elsewhere?api-version=1"
 	})
-	probeOnce(t, i, transport.Options{}, patience)
+	probeOnce(t, i, transport.Options{}, waittest.Limit)
 	seen := b.Probes()
 	if len(seen) != 1 || seen[0].Method != "GET" || seen[0].Path != "/v1/models" || seen[0].BodyLength != 0 ||
 		seen[0].Header.Get("Authorization") != "Bearer sk-right" || seen[0].Header.Get("X-Team") != "red" {
@@ -182,7 +179,7 @@ func TestACallThatWeCannotWriteIsNotTheBackendsFault(t *testing.T) {
 	i := makeInstance(t, "openai", "m", b.URL(), nil, func(s *Settings) {
 		s.Headers = map[string]Secret{"Accept-Encoding": Literal("gzip")}
 	})
-	if got := probeOnce(t, i, transport.Options{}, patience); got.finding != alive {
+	if got := probeOnce(t, i, transport.Options{}, waittest.Limit); got.finding != alive {
 		t.Errorf("%+v", got)
 	}
 }
@@ -191,14 +188,14 @@ func TestHostedBackendsAreOnlyConnectedTo(t *testing.T) {
 	t.Parallel()
 	b := startBackend(t, simulator.Options{})
 	i := makeInstance(t, "cohere", "m", b.URL(), nil, func(s *Settings) { s.APIKey = Literal("sk") })
-	if got := probeOnce(t, i, transport.Options{}, patience); got.finding != alive {
+	if got := probeOnce(t, i, transport.Options{}, waittest.Limit); got.finding != alive {
 		t.Errorf("%+v", got)
 	}
 	if len(b.Probes()) != 0 || b.Stats().Arrived != 0 {
 		t.Error("something was asked")
 	}
-	gone := makeInstance(t, "cohere", "m", "http://"+vacant(t), nil, nil)
-	if got := probeOnce(t, gone, transport.Options{}, patience); got != (probeResult{dead, "connection_refused"}) {
+	gone := makeInstance(t, "cohere", "m", "http://"+waittest.Nobody(t), nil, nil)
+	if got := probeOnce(t, gone, transport.Options{}, waittest.Limit); got != (probeResult{dead, "connection_refused"}) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -210,12 +207,12 @@ func TestConnectingIncludesTLS(t *testing.T) {
 	server.StartTLS()
 	defer server.Close()
 	i := makeInstance(t, "cohere", "m", server.URL, nil, nil)
-	if got := probeOnce(t, i, transport.Options{}, patience); got != (probeResult{dead, "unknown_authority"}) {
+	if got := probeOnce(t, i, transport.Options{}, waittest.Limit); got != (probeResult{dead, "unknown_authority"}) {
 		t.Errorf("a certificate nobody vouches for: %+v", got)
 	}
 	b := startBackend(t, simulator.Options{})
 	plain := makeInstance(t, "jina", "m", strings.Replace(b.URL(), "http:", "https:", 1), nil, nil)
-	if got := probeOnce(t, plain, transport.Options{}, patience); got != (probeResult{dead, "not_tls"}) {
+	if got := probeOnce(t, plain, transport.Options{}, waittest.Limit); got != (probeResult{dead, "not_tls"}) {
 		t.Errorf("no TLS there: %+v", got)
 	}
 }
@@ -261,7 +258,7 @@ func TestOnlyFailedConnectsAreRefusals(t *testing.T) {
 	t.Parallel()
 	client := transport.New(transport.Options{})
 	defer client.Close()
-	origin, err := transport.ParseOrigin("http://" + vacant(t))
+	origin, err := transport.ParseOrigin("http://" + waittest.Nobody(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -327,15 +324,4 @@ func startBackend(t *testing.T, options simulator.Options) *simulator.Backend {
 	}
 	t.Cleanup(b.Close)
 	return b
-}
-
-// vacant returns an address where nobody listens.
-func vacant(t *testing.T) string {
-	t.Helper()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/patchbay-ai/patchbay/internal/simulator"
+	"github.com/patchbay-ai/patchbay/internal/waittest"
 )
 
 // StartBackend starts a simulated backend that keeps the bodies it gets.
@@ -115,3 +116,11 @@ func ContentType(contentType string) http.Header { return http.Header{"Content-T
 const RawBody = `{ "zeta":1, "id":"x","object":"chat.completion","created":1,"model":"their-name",` +
 	`"choices":[{"index":0,"message":{"role":"assistant","content":"h\u00e9 \/","reasoning_content":"r"},"finish_reason":"stop","vendor":1e2}],` +
 	`"big":123456789012345678901234567890,"trailing":1.10,"neg":-0,"system_fingerprint":null,"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3,"extra":1.50}, "a" : [ ] }`
+
+// TakeAway closes a backend and keeps its address free, so that connections are refused
+// until it is started there again.
+func TakeAway(t *testing.T, b *simulator.Backend) {
+	t.Helper()
+	b.Close()
+	waittest.Vacate(t, strings.TrimPrefix(b.URL(), "http://"))
+}

@@ -5,39 +5,27 @@ import (
 	"context"
 	"os"
 	"testing"
-	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/waittest"
 )
 
-// Timeout is how long tests wait for anything that must happen. It is far longer than
-// needed, so that only a defect reaches it, even on a busy machine.
-const Timeout = 2 * time.Minute
+// Timeout is how long tests wait for anything that must happen.
+const Timeout = waittest.Limit
 
 // Never is a delay of a backend that is longer than any test: a request that ends
 // before the test's deadline was ended by something else.
-const Never = 10 * Timeout
+const Never = waittest.Never
 
-// Eventually waits until a condition holds, by polling. It is for state whose changes
-// cannot be waited for.
+// Eventually waits until a condition holds, by polling.
 func Eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.NewTimer(Timeout)
-	defer deadline.Stop()
-	look := time.NewTicker(2 * time.Millisecond)
-	defer look.Stop()
-	for !holds() {
-		select {
-		case <-look.C:
-		case <-deadline.C:
-			t.Fatalf("still waiting: %s", what)
-		}
-	}
+	waittest.Eventually(t, what, holds)
 }
 
 // Deadline returns a context that ends after Timeout.
 func Deadline(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), Timeout)
-	t.Cleanup(cancel)
-	return ctx
+	t.Helper()
+	return waittest.Context(t)
 }
 
 // WriteFile writes a file or ends the test.

@@ -7,10 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/simulator"
+	"github.com/patchbay-ai/patchbay/internal/waittest"
 )
 
 // LoadDocument makes a configuration of a file's content.
@@ -31,7 +33,23 @@ func parse(yaml, dataDir string) (*config.Document, error) {
 	if err != nil {
 		return nil, err
 	}
+	beGenerous(loaded.Document)
 	return loaded.Document, nil
+}
+
+// beGenerous lengthens the times that were left at their defaults and that a busy machine
+// may exceed, so that only tests which set them depend on them.
+func beGenerous(doc *config.Document) {
+	usual := config.Default().Limits
+	if doc.Limits.ConnectTimeout == usual.ConnectTimeout {
+		doc.Limits.ConnectTimeout = schema.Duration(waittest.Limit)
+	}
+	for serviceType, service := range doc.Services {
+		if service.HealthCheck.Timeout == backend.DefaultHealthSettings().Timeout {
+			service.HealthCheck.Timeout = schema.Duration(waittest.Limit)
+			doc.Services[serviceType] = service
+		}
+	}
 }
 
 // Quote returns a text as YAML that is read as that text.

@@ -220,7 +220,7 @@ func TestClosedIdleConnectionIsNoFailure(t *testing.T) {
 		t.Errorf("outcomes %d %d %d", success, failed, cancelled)
 	}
 	// A backend that restarts between two requests is the same case.
-	b.Close()
+	gatewaytest.TakeAway(t, b)
 	restart(t, b.URL())
 	r.Chat(gatewaytest.PlainHi).Succeeds(t)
 }

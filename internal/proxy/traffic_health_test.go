@@ -35,7 +35,7 @@ func TestRefusedConnectionMarksAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	i := r.Instances("m")[0]
-	gone.Close()
+	gatewaytest.TakeAway(t, gone)
 	for n := range 10 {
 		answer := r.Chat(gatewaytest.PlainHi).Succeeds(t)
 		if attempts := answer.Header.Get("X-Router-Attempts"); n > 1 && attempts != "1" {
@@ -148,7 +148,7 @@ func TestSoleBackendThatRestartsIsBackSoon(t *testing.T) {
 	r := gatewaytest.Start(t, gatewaytest.PolicyYAML("circuit-breaker: {failure-threshold: 2, recovery-timeout: 1h, success-threshold: 1}, health-check: {interval: 1h}", gatewaytest.Instance("m", b.URL())))
 	isWatched(r)
 	r.Chat(gatewaytest.PlainHi).Succeeds(t)
-	b.Close()
+	gatewaytest.TakeAway(t, b)
 	for range 2 {
 		r.Chat(gatewaytest.PlainHi).FailsWith(t, 502, "api_error", "upstream_error", "")
 	}
@@ -186,7 +186,7 @@ func TestInstanceConfirmedUnreachableIsNotCalled(t *testing.T) {
 			b := gatewaytest.StartBackend(t, simulator.Step{Status: 500})
 			r := gatewaytest.Start(t, gatewaytest.PolicyYAML("circuit-breaker: {"+row.breaker+"}, "+confirmed, gatewaytest.Instance("m", b.URL())))
 			r.Chat(gatewaytest.PlainHi).FailsWith(t, 500, "api_error", "upstream_error", "")
-			b.Close()
+			gatewaytest.TakeAway(t, b)
 			i := r.Instances("m")[0]
 			// A check that was under way when the backend closed has another reason.
 			gatewaytest.Eventually(t, "the checks have confirmed it", func() bool {
@@ -213,7 +213,7 @@ func TestMarkedInstanceIsTheLastResort(t *testing.T) {
 		gatewaytest.Instance("m", gone.URL()), gatewaytest.Instance("m", sibling.URL(), "max-concurrency: 1")))
 	isWatched(r)
 	marked, other := r.Instances("m")[0], r.Instances("m")[1]
-	gone.Close()
+	gatewaytest.TakeAway(t, gone)
 	gatewaytest.Eventually(t, "traffic has found out", func() bool {
 		r.Chat(gatewaytest.PlainHi).Succeeds(t)
 		return marked.Health.Marked()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/storetest"
+	"github.com/patchbay-ai/patchbay/internal/waittest"
 )
 
 // TestFrozenRedisCostsTheTimeoutAFewTimes: only requests that ask Redis can wait for
@@ -69,7 +70,7 @@ func TestRedisThatLosesEverythingIsFilledAgain(t *testing.T) {
 
 func TestRedisUnavailableAtStart(t *testing.T) {
 	t.Parallel()
-	g := startLedger(t, shape{redis: "redis://" + storetest.FreeAddress(t)})
+	g := startLedger(t, shape{redis: "redis://" + waittest.Nobody(t)})
 	g.requests(5)
 	status := g.Status(t.Context())
 	if !strings.HasPrefix(status.Reason, "quota-counter-redis-unavailable") || status.Probe.Reachable {
@@ -134,7 +135,7 @@ func TestRepliesThatGetLostDoNotCountTwice(t *testing.T) {
 			want++
 		}
 		way.Heal()
-		eventually(t, "Redis is back", func() bool { return g.Status(t.Context()).Reason == "" })
+		waittest.Eventually(t, "Redis is back", func() bool { return g.Status(t.Context()).Reason == "" })
 	}
 	exactSoon(t, redis.URL, want, g)
 }
@@ -149,7 +150,7 @@ func TestSlowRedis(t *testing.T) {
 	}
 	patient, hasty := start(5*time.Second), start(50*time.Millisecond)
 	patient.requests(1)
-	eventually(t, "Redis is there for both", func() bool { return hasty.Status(t.Context()).Reason == "" })
+	waittest.Eventually(t, "Redis is there for both", func() bool { return hasty.Status(t.Context()).Reason == "" })
 	way.Slow(40 * time.Millisecond)
 	patient.requests(10)
 	if status := patient.Status(t.Context()); status.Reason != "" || status.Degradations != 0 {
@@ -233,7 +234,7 @@ func TestFaultyConnectionsToBothStores(t *testing.T) {
 			way.Any()
 		}
 		before := counted.Load()
-		eventually(t, "requests pass", func() bool { return counted.Load() > before+100 })
+		waittest.Eventually(t, "requests pass", func() bool { return counted.Load() > before+100 })
 		for _, way := range ways {
 			way.Heal()
 		}
@@ -259,7 +260,7 @@ func TestDroppedTablesAreCreatedAgain(t *testing.T) {
 	postgres := storetest.Postgres(t)
 	g := startLedger(t, shape{sql: postgres.URL})
 	g.requests(10)
-	eventually(t, "written", func() bool { return g.Stats().RowsWritten > 0 })
+	waittest.Eventually(t, "written", func() bool { return g.Stats().RowsWritten > 0 })
 	db, err := sql.Open("pgx", postgres.URL)
 	if err != nil {
 		t.Fatal(err)
@@ -271,7 +272,7 @@ func TestDroppedTablesAreCreatedAgain(t *testing.T) {
 		}
 	}
 	g.requests(10)
-	eventually(t, "the new tables have it all", func() bool {
+	waittest.Eventually(t, "the new tables have it all", func() bool {
 		var requests, tokens int64
 		err := db.QueryRowContext(t.Context(), "SELECT sum(request_count), sum(token_count) FROM quota_usage WHERE window_type = 'MONTH'").Scan(&requests, &tokens)
 		return err == nil && requests == 20 && tokens == 20
@@ -308,7 +309,7 @@ func TestFrozenPostgresDelaysNobody(t *testing.T) {
 	postgres := storetest.Postgres(t)
 	g := startLedger(t, shape{sql: postgres.URL})
 	g.requests(10)
-	eventually(t, "written", func() bool { return g.Stats().RowsWritten > 0 })
+	waittest.Eventually(t, "written", func() bool { return g.Stats().RowsWritten > 0 })
 	median := func(requests int) time.Duration {
 		waits := make([]time.Duration, requests)
 		for i := range waits {
@@ -324,7 +325,7 @@ func TestFrozenPostgresDelaysNobody(t *testing.T) {
 	usual, total := median(500), 510
 	postgres.Freeze()
 	var frozen []time.Duration
-	eventually(t, "a flush hangs", func() bool {
+	waittest.Eventually(t, "a flush hangs", func() bool {
 		frozen = append(frozen, median(100))
 		total += 100
 		return time.Since(g.Stats().LastFlush) > 2*time.Second // one is due every second
@@ -335,7 +336,7 @@ func TestFrozenPostgresDelaysNobody(t *testing.T) {
 		t.Errorf("requests wait %v while a flush hangs, and %v before", most, usual)
 	}
 	postgres.Thaw()
-	eventually(t, "well again", func() bool { return g.Status(t.Context()).Reason == "" })
+	waittest.Eventually(t, "well again", func() bool { return g.Status(t.Context()).Reason == "" })
 	if err := g.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -351,16 +352,16 @@ func TestPostgresThatIsAwayLosesNothing(t *testing.T) {
 	postgres := storetest.Postgres(t)
 	g := startLedger(t, shape{sql: postgres.URL})
 	g.requests(10)
-	eventually(t, "written", func() bool { return g.Stats().RowsWritten > 0 })
+	waittest.Eventually(t, "written", func() bool { return g.Stats().RowsWritten > 0 })
 	postgres.Kill()
 	g.requests(10)
-	eventually(t, "degraded", func() bool { return strings.HasPrefix(g.Status(t.Context()).Reason, "quota-store-unavailable") })
+	waittest.Eventually(t, "degraded", func() bool { return strings.HasPrefix(g.Status(t.Context()).Reason, "quota-store-unavailable") })
 	g.requests(10)
 	if requests, _ := g.month(); requests != 30 {
 		t.Errorf("%d while it is away", requests)
 	}
 	postgres.Start()
-	eventually(t, "well again", func() bool { return g.Status(t.Context()).Reason == "" })
+	waittest.Eventually(t, "well again", func() bool { return g.Status(t.Context()).Reason == "" })
 	if err := g.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/quota/sqlstore"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/storetest"
+	"github.com/patchbay-ai/patchbay/internal/waittest"
 )
 
 // gateway is a ledger with its own journal, and stores that it may share.
@@ -63,7 +64,7 @@ func startLedger(t testing.TB, s shape) *gateway {
 		},
 	})
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), waittest.Limit)
 		defer cancel()
 		_ = g.Close(ctx)
 	})
@@ -103,7 +104,7 @@ func (g *gateway) month() (requests, tokens int64) {
 
 // inRedis returns what Redis alone has of the open month, over all writers.
 func inRedis(address string) (requests, tokens int64) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waittest.Limit)
 	defer cancel()
 	store, err := redisstore.Open(ctx, address, quota.DefaultSettings().Distributed.KeyPrefix)
 	if err != nil {
@@ -125,12 +126,12 @@ func inRedis(address string) (requests, tokens int64) {
 // TestSharedCounterIsExactFiveSecondsAfterItIsBack.
 func exactSoon(t testing.TB, redis string, want int64, gateways ...*gateway) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("Redis has %d", want), func() bool {
+	waittest.Eventually(t, fmt.Sprintf("Redis has %d", want), func() bool {
 		requests, tokens := inRedis(redis)
 		return requests == want && tokens == want
 	})
 	for i, g := range gateways {
-		eventually(t, fmt.Sprintf("gateway %d says %d", i, want), func() bool {
+		waittest.Eventually(t, fmt.Sprintf("gateway %d says %d", i, want), func() bool {
 			requests, tokens := g.month()
 			return requests == want && tokens == want && g.Status(t.Context()).Reason == ""
 		})
@@ -151,7 +152,7 @@ func TestGatewaysOnOneRedisAndOneDatabaseAddUp(t *testing.T) {
 	}
 	clients.Wait()
 	for i, g := range gateways {
-		eventually(t, fmt.Sprintf("gateway %d has the sum", i), func() bool {
+		waittest.Eventually(t, fmt.Sprintf("gateway %d has the sum", i), func() bool {
 			requests, tokens := g.month()
 			return requests == 1200 && tokens == 1200
 		})
@@ -196,7 +197,7 @@ func TestRedisBehindSentinels(t *testing.T) {
 	redis.Master.Kill()
 	redis.Replica.Thaw()
 	b.requests(10)
-	eventually(t, "the replica is the master", func() bool { return redis.Promoted() })
+	waittest.Eventually(t, "the replica is the master", func() bool { return redis.Promoted() })
 	exactSoon(t, redis.URL, 70, a, b)
 	if requests, tokens := inRedis(redis.Replica.URL); requests != 70 || tokens != 70 {
 		t.Errorf("the new master has %d/%d", requests, tokens)

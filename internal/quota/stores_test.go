@@ -21,6 +21,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/quota/sqlstore"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/storetest"
+	"github.com/patchbay-ai/patchbay/internal/waittest"
 )
 
 func row(writer, user string, w quota.Window, start time.Time, requests, tokens int64) quota.Row {
@@ -207,7 +208,7 @@ func TestDatabaseFilesAreReadableByTheirOwnerOnly(t *testing.T) {
 func TestErrorsOfStoresHoldNoPassword(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
-	nobody := storetest.FreeAddress(t)
+	nobody := waittest.Nobody(t)
 	for _, address := range []string{"postgres://u:hunter2@" + nobody + "/x", "postgres://u:hunter2@[::1/x", "postgres://u:hunter2@127.0.0.1:99999/x"} {
 		if _, err := sqlstore.Open(ctx, address, ""); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%v", err)

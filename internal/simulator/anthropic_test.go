@@ -7,6 +7,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/patchbay-ai/patchbay/internal/waittest"
 )
 
 type claudeBlock struct {
@@ -183,7 +185,7 @@ func TestAnthropicRefusals(t *testing.T) {
 			t.Errorf("%d: %+v", status, got)
 		}
 	}
-	if got := r.do(soon(t), http.MethodPost, "/v1/messages/none", ""); got.status != 404 || !strings.Contains(got.body, `"not_found_error"`) {
+	if got := r.do(waittest.Context(t), http.MethodPost, "/v1/messages/none", ""); got.status != 404 || !strings.Contains(got.body, `"not_found_error"`) {
 		t.Errorf("unknown path: %+v", got)
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/patchbay-ai/patchbay/internal/waittest"
 )
 
 func (r *rig) speak(rest string) reply {
@@ -214,7 +216,7 @@ func TestSpeechObeysTheStep(t *testing.T) {
 
 func TestClientThatLeavesSpeechIsNoticed(t *testing.T) {
 	r := newRig(t, Options{TokenDelay: 1 << 40})
-	ctx, leave := context.WithCancel(soon(t))
+	ctx, leave := context.WithCancel(waittest.Context(t))
 	request, _ := http.NewRequestWithContext(ctx, http.MethodPost, r.URL()+"/v1/audio/speech",
 		strings.NewReader(`{"model":"m","voice":"v","input":"a long story"}`))
 	response, err := r.client.Do(request)
@@ -226,7 +228,7 @@ func TestClientThatLeavesSpeechIsNoticed(t *testing.T) {
 		t.Fatal(err)
 	}
 	leave()
-	if err := r.WaitCancelled(soon(t), 1); err != nil {
+	if err := r.WaitCancelled(waittest.Context(t), 1); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -252,7 +254,7 @@ func formOf(parts ...part) (contentType, body string) {
 
 func (r *rig) send(path, contentType string, body io.Reader) reply {
 	r.t.Helper()
-	request, err := http.NewRequestWithContext(soon(r.t), http.MethodPost, r.URL()+path, body)
+	request, err := http.NewRequestWithContext(waittest.Context(r.t), http.MethodPost, r.URL()+path, body)
 	if err != nil {
 		r.t.Fatal(err)
 	}

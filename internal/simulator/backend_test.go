@@ -11,15 +11,17 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/patchbay-ai/patchbay/internal/waittest"
 )
 
 func TestProbesAndModels(t *testing.T) {
 	r := newRig(t, Options{Name: "alpha", Models: []string{"b", "a"}, Behaviours: map[string]Behaviour{"z": {}, "a": {}}})
 	r.Script(Step{Status: 500})
-	if got := r.do(soon(t), http.MethodGet, "/health", ""); got.status != 200 || got.body != `{"status":"ok"}` {
+	if got := r.do(waittest.Context(t), http.MethodGet, "/health", ""); got.status != 200 || got.body != `{"status":"ok"}` {
 		t.Errorf("health: %+v", got)
 	}
-	got := r.do(soon(t), http.MethodGet, "/v1/models", "")
+	got := r.do(waittest.Context(t), http.MethodGet, "/v1/models", "")
 	want := `{"object":"list","data":[` +
 		`{"id":"b","object":"model","created":1767225600,"owned_by":"alpha"},` +
 		`{"id":"a","object":"model","created":1767225600,"owned_by":"alpha"},` +
@@ -31,7 +33,7 @@ func TestProbesAndModels(t *testing.T) {
 		t.Errorf("probes touched the script or the requests: %+v", r.Stats())
 	}
 	r.SetProbe(Step{Status: 503})
-	if got := r.do(soon(t), http.MethodGet, "/health", ""); got.status != 503 {
+	if got := r.do(waittest.Context(t), http.MethodGet, "/health", ""); got.status != 503 {
 		t.Errorf("health: %+v", got)
 	}
 }
@@ -52,7 +54,7 @@ func TestKeyIsAskedForAndLeaked(t *testing.T) {
 		if test.path == "/health" {
 			method = http.MethodGet
 		}
-		request, _ := http.NewRequestWithContext(soon(t), method, r.URL()+test.path, strings.NewReader(hi))
+		request, _ := http.NewRequestWithContext(waittest.Context(t), method, r.URL()+test.path, strings.NewReader(hi))
 		request.Header.Set("Authorization", "Bearer "+test.key)
 		response, err := r.client.Do(request)
 		if err != nil {
@@ -92,9 +94,9 @@ func TestScriptsAreConsumedThenTheDefaultHolds(t *testing.T) {
 func TestJournalKeepsTheLatestRequests(t *testing.T) {
 	r := newRig(t, Options{Record: true, BodyCap: 5, JournalSize: 2})
 	for _, path := range []string{"/a", "/b", "/c?d=e"} {
-		r.do(soon(t), http.MethodPost, path, "123456789")
+		r.do(waittest.Context(t), http.MethodPost, path, "123456789")
 	}
-	if err := r.WaitIdle(soon(t)); err != nil {
+	if err := r.WaitIdle(waittest.Context(t)); err != nil {
 		t.Fatal(err)
 	}
 	got := r.Requests()
@@ -139,17 +141,17 @@ func TestClientsThatLeaveAreNoticed(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			r := newRig(t, Options{})
 			r.Script(test.step)
-			ctx, leave := context.WithCancel(soon(t))
+			ctx, leave := context.WithCancel(waittest.Context(t))
 			ended := make(chan reply)
 			go func() { ended <- r.do(ctx, http.MethodPost, "/v1/chat/completions", test.body) }()
-			if err := r.WaitRequests(soon(t), 1); err != nil {
+			if err := r.WaitRequests(waittest.Context(t), 1); err != nil {
 				t.Fatal(err)
 			}
 			leave()
 			if got := <-ended; !errors.Is(got.err, context.Canceled) {
 				t.Errorf("the client saw %+v", got)
 			}
-			if err := r.WaitCancelled(soon(t), 1); err != nil {
+			if err := r.WaitCancelled(waittest.Context(t), 1); err != nil {
 				t.Fatal(err)
 			}
 			if got := r.Requests()[0]; got.Cancelled.Before(got.Arrived) {
@@ -166,11 +168,11 @@ func TestClientThatLeavesInsideItsBodyIsNoticed(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _ = io.WriteString(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf")
-	if err := r.Wait(soon(t), func(s Stats) bool { return s.InFlight == 1 }); err != nil {
+	if err := r.Wait(waittest.Context(t), func(s Stats) bool { return s.InFlight == 1 }); err != nil {
 		t.Fatal(err)
 	}
 	conn.Close()
-	if err := r.WaitCancelled(soon(t), 1); err != nil {
+	if err := r.WaitCancelled(waittest.Context(t), 1); err != nil {
 		t.Fatal(err)
 	}
 	if got := r.Requests()[0]; string(got.Body) != "half" {
@@ -182,13 +184,13 @@ func TestClientThatLeavesAFastStreamIsNoticed(t *testing.T) {
 	for _, slice := range []int{0, 7} {
 		r := newRig(t, Options{})
 		r.Script(Step{Text: strings.Repeat(" word", 200_000), Slice: slice}) // more than sockets buffer
-		request, _ := http.NewRequestWithContext(soon(t), http.MethodPost, r.URL()+"/v1/chat/completions", strings.NewReader(hiStream))
+		request, _ := http.NewRequestWithContext(waittest.Context(t), http.MethodPost, r.URL()+"/v1/chat/completions", strings.NewReader(hiStream))
 		response, err := r.client.Do(request)
 		if err != nil {
 			t.Fatal(err)
 		}
 		response.Body.Close()
-		if err := r.WaitCancelled(soon(t), 1); err != nil {
+		if err := r.WaitCancelled(waittest.Context(t), 1); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -199,8 +201,8 @@ func TestCloseEndsEverythingUnderWay(t *testing.T) {
 		r := newRig(t, Options{})
 		r.Script(step)
 		ended := make(chan reply)
-		go func() { ended <- r.do(soon(t), http.MethodPost, "/v1/chat/completions", hiStream) }()
-		if err := r.WaitRequests(soon(t), 1); err != nil {
+		go func() { ended <- r.do(waittest.Context(t), http.MethodPost, "/v1/chat/completions", hiStream) }()
+		if err := r.WaitRequests(waittest.Context(t), 1); err != nil {
 			t.Fatal(err)
 		}
 		r.Close()
@@ -217,19 +219,19 @@ func TestCloseEndsEverythingUnderWay(t *testing.T) {
 func TestPeakInFlight(t *testing.T) {
 	r := newRig(t, Options{})
 	r.ScriptForever(Step{Hang: true})
-	ctx, leave := context.WithCancel(soon(t))
+	ctx, leave := context.WithCancel(waittest.Context(t))
 	ended := make(chan reply)
 	for range 5 {
 		go func() { ended <- r.do(ctx, http.MethodPost, "/v1/chat/completions", hi) }()
 	}
-	if err := r.Wait(soon(t), func(s Stats) bool { return s.InFlight == 5 }); err != nil {
+	if err := r.Wait(waittest.Context(t), func(s Stats) bool { return s.InFlight == 5 }); err != nil {
 		t.Fatal(err)
 	}
 	leave()
 	for range 5 {
 		<-ended
 	}
-	if err := r.WaitIdle(soon(t)); err != nil {
+	if err := r.WaitIdle(waittest.Context(t)); err != nil {
 		t.Fatal(err)
 	}
 	if got := r.Stats(); got.PeakInFlight != 5 || got.Cancelled != 5 {

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/patchbay-ai/patchbay/internal/waittest"
 )
 
 func TestDemoFaults(t *testing.T) {
@@ -50,17 +52,17 @@ func TestDemoFaults(t *testing.T) {
 
 func TestDemoHangsUntilTheClientLeaves(t *testing.T) {
 	r := newRig(t, Demo("demo", 0))
-	ctx, leave := context.WithCancel(soon(t))
+	ctx, leave := context.WithCancel(waittest.Context(t))
 	ended := make(chan reply)
 	go func() {
 		ended <- r.do(ctx, http.MethodPost, "/v1/chat/completions", strings.Replace(hi, `"m"`, `"demo-hang"`, 1))
 	}()
-	if err := r.WaitRequests(soon(t), 1); err != nil {
+	if err := r.WaitRequests(waittest.Context(t), 1); err != nil {
 		t.Fatal(err)
 	}
 	leave()
 	<-ended
-	if err := r.WaitCancelled(soon(t), 1); err != nil {
+	if err := r.WaitCancelled(waittest.Context(t), 1); err != nil {
 		t.Fatal(err)
 	}
 }

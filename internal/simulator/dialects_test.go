@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/patchbay-ai/patchbay/internal/waittest"
 )
 
 // tongue is how the tests speak a dialect of chat.
@@ -49,7 +51,7 @@ func (r *rig) talk(tongue *tongue, stream bool, header map[string]string) reply 
 	if stream {
 		path, body = tongue.stream, tongue.flow
 	}
-	request, err := http.NewRequestWithContext(soon(r.t), http.MethodPost, r.URL()+path, strings.NewReader(body))
+	request, err := http.NewRequestWithContext(waittest.Context(r.t), http.MethodPost, r.URL()+path, strings.NewReader(body))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -126,7 +128,7 @@ func TestClientsThatLeaveAreNoticedInEveryDialect(t *testing.T) {
 	for _, tongue := range tongues() {
 		r := newRig(t, Options{})
 		r.Script(Step{Text: strings.Repeat(" word", 200_000)}) // more than sockets buffer
-		request, _ := http.NewRequestWithContext(soon(t), http.MethodPost, r.URL()+tongue.stream,
+		request, _ := http.NewRequestWithContext(waittest.Context(t), http.MethodPost, r.URL()+tongue.stream,
 			strings.NewReader(strings.Replace(tongue.flow, `"max_tokens":500`, `"max_tokens":999999`, 1)))
 		for name, value := range tongue.header {
 			request.Header.Set(name, value)
@@ -136,7 +138,7 @@ func TestClientsThatLeaveAreNoticedInEveryDialect(t *testing.T) {
 			t.Fatal(err)
 		}
 		response.Body.Close()
-		if err := r.WaitCancelled(soon(t), 1); err != nil {
+		if err := r.WaitCancelled(waittest.Context(t), 1); err != nil {
 			t.Errorf("%s: %v", tongue.name, err)
 		}
 	}
@@ -195,11 +197,11 @@ func TestModelListsAndHealthPaths(t *testing.T) {
 		"/api/tags":      `{"name":"demo-embedding:latest","model":"demo-embedding:latest"`,
 		"/v1beta/models": `{"name":"models/demo-gemini"`,
 	} {
-		if got := r.do(soon(t), http.MethodGet, path, ""); got.status != 200 || !strings.Contains(got.body, want) {
+		if got := r.do(waittest.Context(t), http.MethodGet, path, ""); got.status != 200 || !strings.Contains(got.body, want) {
 			t.Errorf("%s: %+v", path, got)
 		}
 	}
-	got := read[struct{ Data []struct{ ID string } }](t, r.do(soon(t), http.MethodGet, "/v1/models", "").body)
+	got := read[struct{ Data []struct{ ID string } }](t, r.do(waittest.Context(t), http.MethodGet, "/v1/models", "").body)
 	var names []string
 	for _, model := range got.Data {
 		names = append(names, model.ID)

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/patchbay-ai/patchbay/internal/waittest"
 )
 
 type images struct {
@@ -84,7 +86,7 @@ func TestImagesHaveTheirSizeAndThePromptDrawn(t *testing.T) {
 
 func TestImageAddressesAreServed(t *testing.T) {
 	r := newRig(t, Options{Key: "secret"})
-	request, _ := http.NewRequestWithContext(soon(t), http.MethodPost, r.URL()+"/v1/images/generations",
+	request, _ := http.NewRequestWithContext(waittest.Context(t), http.MethodPost, r.URL()+"/v1/images/generations",
 		strings.NewReader(`{"model":"m","prompt":"three of them","n":3,"size":"64x64"}`))
 	request.Header.Set("Authorization", "Bearer secret")
 	response, err := r.client.Do(request)
@@ -100,7 +102,7 @@ func TestImageAddressesAreServed(t *testing.T) {
 		if !found || item.B64 != "" || !strings.HasPrefix(path, "/images/") || !strings.HasSuffix(path, ".png") {
 			t.Fatalf("item %+v", item)
 		}
-		got := r.do(soon(t), http.MethodGet, path, "") // addresses need no key
+		got := r.do(waittest.Context(t), http.MethodGet, path, "") // addresses need no key
 		if got.status != 200 || got.header.Get("Content-Type") != "image/png" || decodePNG(t, got.body).Bounds().Dx() != 64 {
 			t.Errorf("got %d %v", got.status, got.header)
 		}
@@ -109,7 +111,7 @@ func TestImageAddressesAreServed(t *testing.T) {
 	if len(seen) != 3 {
 		t.Errorf("%d different images", len(seen))
 	}
-	if got := r.do(soon(t), http.MethodGet, "/images/none.png", ""); got.status != 404 {
+	if got := r.do(waittest.Context(t), http.MethodGet, "/images/none.png", ""); got.status != 404 {
 		t.Errorf("got %+v", got)
 	}
 }

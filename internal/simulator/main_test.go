@@ -7,10 +7,11 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"go.uber.org/goleak"
+
+	"github.com/patchbay-ai/patchbay/internal/waittest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -64,7 +65,7 @@ func (r *rig) do(ctx context.Context, method, path, body string) reply {
 
 func (r *rig) chat(body string) reply {
 	r.t.Helper()
-	return r.do(soon(r.t), http.MethodPost, "/v1/chat/completions", body)
+	return r.do(waittest.Context(r.t), http.MethodPost, "/v1/chat/completions", body)
 }
 
 const (
@@ -72,13 +73,6 @@ const (
 	hiStream = `{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}`
 	hiUsage  = `{"model":"m","stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"hi"}]}`
 )
-
-// soon is a context that ends only if a test hangs.
-func soon(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	t.Cleanup(cancel)
-	return ctx
-}
 
 // completion is the part of a reply or chunk that the tests look at.
 type completion struct {

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/patchbay-ai/patchbay/internal/waittest"
 )
 
 type ollamaLine struct {
@@ -147,7 +149,7 @@ func TestOllamaRefusals(t *testing.T) {
 		{"unknown path", "/api/push", `{}`, 404, `{"error":"`},
 		{"only loads", "/api/chat", `{"model":"known:latest"}`, 200, `{"model":"known:latest"`},
 	} {
-		if got := r.do(soon(t), http.MethodPost, test.path, test.body); got.status != test.status || !strings.HasPrefix(got.body, test.start) {
+		if got := r.do(waittest.Context(t), http.MethodPost, test.path, test.body); got.status != test.status || !strings.HasPrefix(got.body, test.start) {
 			t.Errorf("%s: %+v", test.name, got)
 		}
 	}

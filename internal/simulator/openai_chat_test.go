@@ -9,6 +9,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/patchbay-ai/patchbay/internal/waittest"
 )
 
 func TestPlainChatSaysWhatItIsAndEchoes(t *testing.T) {
@@ -270,7 +272,7 @@ func TestBadRequestsAreRefusedInOpenAIShape(t *testing.T) {
 	r := newRig(t, Options{Models: []string{"known"}})
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			got := r.do(soon(t), http.MethodPost, test.path, test.body)
+			got := r.do(waittest.Context(t), http.MethodPost, test.path, test.body)
 			want := `"type":"invalid_request_error","param":` + test.param + `,"code":` + test.code + `}}`
 			if got.status != test.status || !strings.HasPrefix(got.body, `{"error":{"message":"`) || !strings.HasSuffix(got.body, want) {
 				t.Errorf("got %d %s", got.status, got.body)

@@ -10,6 +10,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/patchbay-ai/patchbay/internal/waittest"
 )
 
 // read decodes JSON that the simulator wrote.
@@ -24,7 +26,7 @@ func read[T any](t *testing.T, text string) T {
 
 func (r *rig) post(path, body string) reply {
 	r.t.Helper()
-	return r.do(soon(r.t), http.MethodPost, path, body)
+	return r.do(waittest.Context(r.t), http.MethodPost, path, body)
 }
 
 type embeddings struct {

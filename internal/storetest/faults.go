@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/waittest"
 )
 
 // Faults is a proxy between a test and a server. A fault holds for all
@@ -131,7 +133,7 @@ func (f *Faults) accept(listener net.Listener) {
 
 // serve connects a client with the server until one of them, or a fault, ends it.
 func (f *Faults) serve(client net.Conn) {
-	server, err := (&net.Dialer{Timeout: patience}).Dial("tcp", f.upstream)
+	server, err := (&net.Dialer{Timeout: waittest.Limit}).Dial("tcp", f.upstream)
 	if err != nil {
 		_ = client.Close() // the client sees that there is no server
 		return

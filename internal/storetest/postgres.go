@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/patchbay-ai/patchbay/internal/waittest"
 )
 
 // Postgres makes a database cluster in a temporary directory and starts it.
@@ -42,7 +44,7 @@ func Postgres(t testing.TB) *Server {
 		return command("postgres", "-h", host, "-p", port, "-k", dir, "-c", "fsync=off")
 	}
 	s.ready = func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, patience/4)
+		ctx, cancel := context.WithTimeout(ctx, waittest.Limit/4)
 		defer cancel()
 		conn, err := pgx.Connect(ctx, s.URL)
 		if err != nil {

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/patchbay-ai/patchbay/internal/waittest"
 )
 
 // Redis starts a Redis that keeps nothing on disk: a restart loses everything.
@@ -46,7 +48,7 @@ func FlushAll(t testing.TB, s *Server) {
 // redisCommand sends a command without arguments or with plain ones, and returns
 // the beginning of the answer.
 func redisCommand(ctx context.Context, address, command string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience/4)
+	ctx, cancel := context.WithTimeout(ctx, waittest.Limit/4)
 	defer cancel()
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 	if err != nil {

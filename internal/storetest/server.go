@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/waittest"
 )
 
 // Server is a server of a test's own, which ends with the test.
@@ -50,14 +52,10 @@ func (s *Server) Start() {
 	await(s.t, s.URL+" is ready", exited, s.ready)
 }
 
-// patience is far longer than anything takes, also on a machine that is busy with
-// other things.
-const patience = 2 * time.Minute
-
 // await waits until something is so, or what it depends on has ended.
 func await(t testing.TB, what string, ended <-chan struct{}, so func(context.Context) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waittest.Limit)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -134,7 +132,8 @@ func (s *Server) children() []int {
 	return children
 }
 
-// FreeAddress returns an address that nobody listens on.
+// FreeAddress returns an address for a server that the test starts. Where nobody is to
+// listen, waittest.Nobody is right.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	return net.JoinHostPort(freePort(t))

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/waittest"
 )
 
 // awaitBytes waits until something has come on the only idle connection,
@@ -21,7 +23,7 @@ func awaitBytes(t *testing.T, c *Client) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.conns[0].socket.SetReadDeadline(time.Now().Add(patience))
+		s.conns[0].socket.SetReadDeadline(time.Now().Add(waittest.Limit))
 		// Asked every time: the bytes may have come before anybody waited.
 		err = raw.Read(func(fd uintptr) bool {
 			var first [1]byte

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/waittest"
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
@@ -95,12 +96,12 @@ func TestCancel(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			ended := make(chan error, 1)
 			go func() { ended <- drainAll(ctx, c, to, ph.call) }()
-			await(t, "reaching the phase", ready)
+			waittest.Receive(t, "reaching the phase", ready)
 			cancel(errGone)
-			err := await(t, "end of the call", ended)
+			err := waittest.Receive(t, "end of the call", ended)
 			is(t, err, context.Canceled, errGone)
 			isNot(t, err, ErrReset, ErrTimeout, ErrConnect)
-			await(t, "backend noticing", gone)
+			waittest.Receive(t, "backend noticing", gone)
 			if n := idleCount(c); n != 0 {
 				t.Errorf("%d connections kept", n)
 			}
@@ -135,7 +136,7 @@ func TestCancelBetweenReads(t *testing.T) {
 	}
 	defer r.Close()
 	cancel()
-	await(t, "backend noticing", gone)
+	waittest.Receive(t, "backend noticing", gone)
 }
 
 func TestCancelWhileDialling(t *testing.T) {
@@ -149,12 +150,12 @@ func TestCancelWhileDialling(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		_, err := c.Send(ctx, new(origin(t, "http://h")), post("x"), Timeouts{Connect: patience})
+		_, err := c.Send(ctx, new(origin(t, "http://h")), post("x"), Timeouts{Connect: waittest.Limit})
 		ended <- err
 	}()
-	await(t, "dialling", dialling)
+	waittest.Receive(t, "dialling", dialling)
 	cancel(errGone)
-	err := await(t, "end of the call", ended)
+	err := waittest.Receive(t, "end of the call", ended)
 	is(t, err, context.Canceled, errGone)
 	isNot(t, err, ErrConnect)
 }
@@ -176,7 +177,7 @@ func TestContextDeadlineIsNotOurTimeout(t *testing.T) {
 	to := backend(t, func(p *peer) { p.request(); p.in.ReadByte() })
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	_, err := client(t, Options{}).Send(ctx, &to, post("x"), Timeouts{FirstByte: patience})
+	_, err := client(t, Options{}).Send(ctx, &to, post("x"), Timeouts{FirstByte: waittest.Limit})
 	is(t, err, context.DeadlineExceeded)
 	isNot(t, err, ErrTimeout)
 }
@@ -197,7 +198,7 @@ func TestBodyIsReleasedAtTheEnd(t *testing.T) {
 			c := client(t, Options{})
 			body := bytes.Repeat([]byte("x"), 32<<20)
 			for range 3 {
-				r, err := c.Send(t.Context(), &to, &wire.Call{Method: "POST", Path: "/", Body: [][]byte{body}}, Timeouts{FirstByte: patience})
+				r, err := c.Send(t.Context(), &to, &wire.Call{Method: "POST", Path: "/", Body: [][]byte{body}}, Timeouts{FirstByte: waittest.Limit})
 				if err == nil {
 					r.Close()
 				}
@@ -254,7 +255,7 @@ func TestCancelBeforeClose(t *testing.T) {
 		t.Errorf("got %q, %v", body, err)
 	}
 	cancel()
-	await(t, "backend noticing", gone)
+	waittest.Receive(t, "backend noticing", gone)
 	r.Close()
 	if n := idleCount(c); n != 0 {
 		t.Errorf("%d connections kept", n)
@@ -284,7 +285,7 @@ func TestCancelRaceDoesNotPoisonThePool(t *testing.T) {
 				if i%2 == 0 {
 					go cancel()
 				}
-				r, err := c.Send(ctx, &to, post(id), Timeouts{FirstByte: patience, Idle: patience})
+				r, err := c.Send(ctx, &to, post(id), Timeouts{FirstByte: waittest.Limit, Idle: waittest.Limit})
 				var body []byte
 				if err == nil {
 					body, err = io.ReadAll(r)

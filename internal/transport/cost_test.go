@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/patchbay-ai/patchbay/internal/waittest"
 )
 
 var (
@@ -42,7 +44,7 @@ func TestAllocationsPerCall(t *testing.T) {
 	to, call := origin(t, "http://h"), post(string(chatRequest))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	limits := Timeouts{Connect: patience, FirstByte: patience, Idle: patience}
+	limits := Timeouts{Connect: waittest.Limit, FirstByte: waittest.Limit, Idle: waittest.Limit}
 	buf := make([]byte, 4<<10)
 	n := testing.AllocsPerRun(200, func() {
 		r, err := c.Send(ctx, &to, call, limits)

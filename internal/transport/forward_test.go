@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/waittest"
 )
 
 // outlet uses whole lines, but none that begins with a star.
@@ -86,7 +88,7 @@ func TestForwardAndReadTogetherGetTheWholeBody(t *testing.T) {
 	})
 	c := client(t, Options{})
 	for range 20 {
-		r, err := c.Send(t.Context(), &to, post("x"), Timeouts{Connect: patience, FirstByte: patience, Idle: patience})
+		r, err := c.Send(t.Context(), &to, post("x"), Timeouts{Connect: waittest.Limit, FirstByte: waittest.Limit, Idle: waittest.Limit})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,7 +115,7 @@ func TestForwardFlushesBeforeItWaits(t *testing.T) {
 		}
 		p.say("0\r\n\r\n")
 	})
-	r, err := client(t, Options{}).Send(t.Context(), &to, post("x"), Timeouts{Connect: patience, FirstByte: patience})
+	r, err := client(t, Options{}).Send(t.Context(), &to, post("x"), Timeouts{Connect: waittest.Limit, FirstByte: waittest.Limit})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +127,7 @@ func TestForwardFlushesBeforeItWaits(t *testing.T) {
 		ended <- err
 	}()
 	want := ""
-	for got := await(t, "the first wait", out.flushed); len(want) < 8; got = await(t, "another wait", out.flushed) {
+	for got := waittest.Receive(t, "the first wait", out.flushed); len(want) < 8; got = waittest.Receive(t, "another wait", out.flushed) {
 		if got != want {
 			t.Fatalf("flushed %q, want %q", got, want)
 		}
@@ -133,7 +135,7 @@ func TestForwardFlushesBeforeItWaits(t *testing.T) {
 		want += "ab\n"
 	}
 	close(next)
-	if err := await(t, "the end", ended); err != io.EOF {
+	if err := waittest.Receive(t, "the end", ended); err != io.EOF {
 		t.Error(err)
 	}
 }
@@ -158,7 +160,7 @@ func TestForwardLeavesErrorsToRead(t *testing.T) {
 				p.say(chunkedHead)
 				c.script(p, silent)
 			})
-			limits := Timeouts{Connect: patience, FirstByte: patience, Idle: patience}
+			limits := Timeouts{Connect: waittest.Limit, FirstByte: waittest.Limit, Idle: waittest.Limit}
 			if name == "silence" {
 				limits.Idle = 50 * time.Millisecond
 			}
@@ -185,7 +187,7 @@ func TestForwardEndsWithItsContext(t *testing.T) {
 		<-silent
 	})
 	ctx, cancel := context.WithCancel(t.Context())
-	r, err := client(t, Options{}).Send(ctx, &to, post("x"), Timeouts{Connect: patience, FirstByte: patience, Idle: patience})
+	r, err := client(t, Options{}).Send(ctx, &to, post("x"), Timeouts{Connect: waittest.Limit, FirstByte: waittest.Limit, Idle: waittest.Limit})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,8 +198,8 @@ func TestForwardEndsWithItsContext(t *testing.T) {
 		_, err := forwardAll(r, out)
 		ended <- err
 	}()
-	for await(t, "the wait", out.flushed) != "line\n" {
+	for waittest.Receive(t, "the wait", out.flushed) != "line\n" {
 	}
 	cancel()
-	is(t, await(t, "the end", ended), context.Canceled)
+	is(t, waittest.Receive(t, "the end", ended), context.Canceled)
 }

@@ -11,18 +11,16 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
 
+	"github.com/patchbay-ai/patchbay/internal/waittest"
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// patience is how long a test waits for what must happen; only a failing test
-// ever waits for it.
-const patience = 10 * time.Second
 
 // peer is the backend's end of one connection.
 type peer struct {
@@ -111,6 +109,25 @@ func client(t testing.TB, o Options) *Client {
 	return c
 }
 
+// inMemory runs a test in a bubble of its own time, with a client whose connections are
+// pipes to script. What the test measures is exact there, however busy the machine is.
+func inMemory(t *testing.T, script func(in *bufio.Reader, out io.Writer), run func(t *testing.T, c *Client)) {
+	synctest.Test(t, func(t *testing.T) {
+		var peers sync.WaitGroup
+		defer peers.Wait()
+		c := New(Options{Dial: func(context.Context, string, string) (net.Conn, error) {
+			ours, theirs := net.Pipe()
+			peers.Go(func() {
+				defer theirs.Close()
+				script(bufio.NewReader(theirs), theirs)
+			})
+			return ours, nil
+		}})
+		defer c.Close()
+		run(t, c)
+	})
+}
+
 func post(body ...string) *wire.Call {
 	call := &wire.Call{Method: "POST", Path: "/v1/chat/completions"}
 	for _, s := range body {
@@ -122,7 +139,7 @@ func post(body ...string) *wire.Call {
 // ask sends a call and reads the whole reply.
 func ask(t testing.TB, c *Client, to Origin, call *wire.Call) (*Response, string, error) {
 	t.Helper()
-	r, err := c.Send(t.Context(), &to, call, Timeouts{Connect: patience, FirstByte: patience, Idle: patience})
+	r, err := c.Send(t.Context(), &to, call, Timeouts{Connect: waittest.Limit, FirstByte: waittest.Limit, Idle: waittest.Limit})
 	if err != nil {
 		return nil, "", err
 	}
@@ -149,18 +166,6 @@ func idleCount(c *Client) int {
 		n += len(s.conns)
 	}
 	return n
-}
-
-// await fails the test when ch stays silent.
-func await[T any](t testing.TB, what string, ch <-chan T) T {
-	t.Helper()
-	select {
-	case v := <-ch:
-		return v
-	case <-time.After(patience):
-		t.Fatalf("%s: nothing happened", what)
-		panic("unreachable")
-	}
 }
 
 // is checks the classes of an error, those it must not have with a nil before.

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"bufio"
 	"errors"
 	"io"
 	"strings"
@@ -217,27 +218,26 @@ func TestReplyIsReadAfterFailedWrite(t *testing.T) {
 // only begin when it has left.
 func TestSlowUploadIsNotATimeout(t *testing.T) {
 	t.Parallel()
-	const limit = time.Second // the upload lasts longer, and a tick may come late
-	to := backend(t, func(p *peer) {
-		p.SetReadBuffer(32 << 10)
-		tick := time.NewTicker(limit / 40)
-		defer tick.Stop()
-		buf := make([]byte, 256<<10)
-		for total := 0; total < 16<<20; {
-			n, err := p.in.Read(buf)
-			if err != nil {
+	const limit, size = time.Second, 1 << 20
+	slow := func(in *bufio.Reader, out io.Writer) {
+		for total := 0; total < size; total += size / 16 {
+			time.Sleep(limit * 9 / 10) //nolint:forbidigo // the time of a synctest bubble
+			if _, err := io.CopyN(io.Discard, in, size/16); err != nil {
 				return
 			}
-			if total += n; total < 4<<20 && n > 0 && total%(64<<10) < n {
-				<-tick.C
-			}
 		}
-		p.say("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
-	})
-	c := client(t, Options{})
-	r, err := c.Send(t.Context(), &to, post(strings.Repeat("x", 16<<20)), Timeouts{FirstByte: limit, Idle: limit})
-	if err != nil {
-		t.Fatal(err)
+		_, _ = io.WriteString(out, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
+		_, _ = io.Copy(io.Discard, in)
 	}
-	r.Close()
+	inMemory(t, slow, func(t *testing.T, c *Client) {
+		began := time.Now()
+		r, err := c.Send(t.Context(), new(origin(t, "http://h")), post(strings.Repeat("x", size)), Timeouts{FirstByte: limit, Idle: limit})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Close()
+		if took := time.Since(began); took < 10*limit {
+			t.Errorf("the upload took %v only", took)
+		}
+	})
 }

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/waittest"
 )
 
 func TestConnectionIsReused(t *testing.T) {
@@ -121,13 +123,13 @@ func TestCloseBeforeTheEnd(t *testing.T) {
 				t.Fatal(err)
 			}
 			close(more)
-			await(t, "rest of the reply", said)
+			waittest.Receive(t, "rest of the reply", said)
 			r.Close()
 			if kept := idleCount(c) == 1; kept != tt.kept {
 				t.Errorf("kept %v", kept)
 			}
 			if !tt.kept {
-				await(t, "backend noticing", gone)
+				waittest.Receive(t, "backend noticing", gone)
 			}
 		})
 	}
@@ -166,7 +168,7 @@ func TestStaleConnectionIsNotUsed(t *testing.T) {
 				// until the bytes are there.
 				awaitBytes(t, c)
 			} else {
-				await(t, "backend closing", closed)
+				waittest.Receive(t, "backend closing", closed)
 			}
 			r, body := mustAsk(t, c, to, post("2"))
 			if body != "ok" || r.Reused {
@@ -445,7 +447,7 @@ func TestIdleConnectionsExpire(t *testing.T) {
 	})
 	c := client(t, Options{IdleTimeout: 20 * time.Millisecond})
 	mustAsk(t, c, to, post("x"))
-	if err := await(t, "expiry", gone); err != io.EOF {
+	if err := waittest.Receive(t, "expiry", gone); err != io.EOF {
 		t.Errorf("backend saw %v", err)
 	}
 	if n := idleCount(c); n != 0 {
@@ -477,13 +479,13 @@ func TestClientClose(t *testing.T) {
 	mustAsk(t, c, to, post("x"))
 	c.Close()
 	c.Close()
-	await(t, "idle connection closing", gone)
+	waittest.Receive(t, "idle connection closing", gone)
 	close(hold)
 	if body, err := io.ReadAll(slow); err != nil || string(body) != "ok" {
 		t.Errorf("call under way was disturbed: %q, %v", body, err)
 	}
 	slow.Close()
-	await(t, "last connection closing", gone)
+	waittest.Receive(t, "last connection closing", gone)
 	_, err = c.Send(t.Context(), &to, post("x"), Timeouts{})
 	is(t, err, ErrConnect, net.ErrClosed)
 }

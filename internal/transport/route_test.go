@@ -15,6 +15,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/waittest"
 )
 
 // forwardProxy is a proxy that leads every name to one server and remembers what
@@ -173,8 +175,7 @@ func TestProxyThatSpeaksTLS(t *testing.T) {
 
 func TestFailuresOfProxies(t *testing.T) {
 	t.Parallel()
-	gone := startProxy(t, "127.0.0.1:1", false)
-	gone.Close()
+	gone := "http://" + waittest.Nobody(t)
 	wordless := backend(t, func(p *peer) { p.in.ReadString('\n') })
 	chatty := backend(t, func(p *peer) {
 		http.ReadRequest(bufio.NewReader(p.in))
@@ -189,8 +190,8 @@ func TestFailuresOfProxies(t *testing.T) {
 		base, proxy string
 		want        Cause
 	}{
-		"nobody there":              {"https://h", gone.URL, CauseProxyUnreachable},
-		"nobody there, http":        {"http://h", gone.URL, CauseProxyUnreachable},
+		"nobody there":              {"https://h", gone, CauseProxyUnreachable},
+		"nobody there, http":        {"http://h", gone, CauseProxyUnreachable},
 		"nobody behind it":          {"https://h", startProxy(t, "127.0.0.1:1", false).URL, CauseProxyRefused},
 		"forbidden":                 {"https://h", refusing(403), CauseProxyRefused},
 		"wants others":              {"https://h", refusing(401), CauseProxyAuthentication},
@@ -202,7 +203,7 @@ func TestFailuresOfProxies(t *testing.T) {
 		"metadata in another guise": {"http://0xa9fea9fe", refusing(500), CauseForbidden},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := client(t, Options{}).Send(t.Context(), new(via(t, c.base, Route{Proxy: c.proxy})), post("x"), Timeouts{Connect: patience})
+			_, err := client(t, Options{}).Send(t.Context(), new(via(t, c.base, Route{Proxy: c.proxy})), post("x"), Timeouts{Connect: waittest.Limit})
 			is(t, err, ErrConnect)
 			if got := CauseOf(err); got != c.want {
 				t.Errorf("%v is %q", err, got)
@@ -225,7 +226,7 @@ func TestSilentProxy(t *testing.T) {
 		ended <- err
 	}()
 	cancel()
-	if err := await(t, "end of the call", ended); !errors.Is(err, context.Canceled) {
+	if err := waittest.Receive(t, "end of the call", ended); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }
@@ -290,7 +291,7 @@ func TestTLSOfARoute(t *testing.T) {
 		CauseWrongName:        {CA: private.pem, Certificate: certificate, Key: key},
 		CauseTLS:              {CA: private.pem, ServerName: "llm.corp.test"},
 	} {
-		_, err := cl.Send(t.Context(), new(via(t, base, r)), post("x"), Timeouts{Connect: patience, FirstByte: patience})
+		_, err := cl.Send(t.Context(), new(via(t, base, r)), post("x"), Timeouts{Connect: waittest.Limit, FirstByte: waittest.Limit})
 		if got := CauseOf(err); got != want {
 			t.Errorf("%q, want %q: %v", got, want, err)
 		}

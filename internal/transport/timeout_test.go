@@ -1,16 +1,19 @@
 package transport
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/waittest"
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
@@ -33,12 +36,12 @@ func TestTimeouts(t *testing.T) {
 		{"write", func(p *peer) {}, post(strings.Repeat("x", 64<<20)), false, Timeouts{Idle: short}, ErrWriteTimeout, ErrReset},
 		{"write, by the first byte's limit", func(p *peer) {}, post(strings.Repeat("x", 64<<20)), false, Timeouts{FirstByte: short}, ErrWriteTimeout, ErrReset},
 		{"upload", func(p *peer) {}, uploading(64<<20, func() io.Reader { return strings.NewReader(strings.Repeat("x", 64<<20)) }), false, Timeouts{Idle: short}, ErrWriteTimeout, ErrReset},
-		{"first byte", func(p *peer) { p.request() }, post("x"), false, Timeouts{FirstByte: short, Idle: patience}, ErrFirstByteTimeout, ErrReset},
-		{"first byte after a long request", func(p *peer) { p.request() }, post(strings.Repeat("x", 1<<20)), false, Timeouts{FirstByte: short, Idle: patience}, ErrFirstByteTimeout, ErrWriteTimeout},
-		{"rest of the head", func(p *peer) { p.request(); p.say("HTTP/1.1 200") }, post("x"), false, Timeouts{FirstByte: short, Idle: patience}, ErrFirstByteTimeout, ErrReset},
-		{"after an interim reply", func(p *peer) { p.request(); p.say("HTTP/1.1 100 Continue\r\n\r\n") }, post("x"), false, Timeouts{FirstByte: short, Idle: patience}, ErrFirstByteTimeout, ErrReset},
-		{"idle", func(p *peer) { p.request(); p.say(chunkedHead + chunk("x")) }, post("x"), false, Timeouts{FirstByte: patience, Idle: short}, ErrIdleTimeout, ErrReset},
-		{"idle, fixed length", func(p *peer) { p.request(); p.say("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nx") }, post("x"), false, Timeouts{FirstByte: patience, Idle: short}, ErrIdleTimeout, ErrReset},
+		{"first byte", func(p *peer) { p.request() }, post("x"), false, Timeouts{FirstByte: short, Idle: waittest.Limit}, ErrFirstByteTimeout, ErrReset},
+		{"first byte after a long request", func(p *peer) { p.request() }, post(strings.Repeat("x", 1<<20)), false, Timeouts{FirstByte: short, Idle: waittest.Limit}, ErrFirstByteTimeout, ErrWriteTimeout},
+		{"rest of the head", func(p *peer) { p.request(); p.say("HTTP/1.1 200") }, post("x"), false, Timeouts{FirstByte: short, Idle: waittest.Limit}, ErrFirstByteTimeout, ErrReset},
+		{"after an interim reply", func(p *peer) { p.request(); p.say("HTTP/1.1 100 Continue\r\n\r\n") }, post("x"), false, Timeouts{FirstByte: short, Idle: waittest.Limit}, ErrFirstByteTimeout, ErrReset},
+		{"idle", func(p *peer) { p.request(); p.say(chunkedHead + chunk("x")) }, post("x"), false, Timeouts{FirstByte: waittest.Limit, Idle: short}, ErrIdleTimeout, ErrReset},
+		{"idle, fixed length", func(p *peer) { p.request(); p.say("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nx") }, post("x"), false, Timeouts{FirstByte: waittest.Limit, Idle: short}, ErrIdleTimeout, ErrReset},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -72,7 +75,7 @@ func TestTimeouts(t *testing.T) {
 			if n := idleCount(c); n != 0 {
 				t.Errorf("%d connections kept", n)
 			}
-			await(t, "backend noticing", gone)
+			waittest.Receive(t, "backend noticing", gone)
 		})
 	}
 }
@@ -90,12 +93,7 @@ func TestConnectTimeoutBoundsDialling(t *testing.T) {
 
 func TestConnectErrors(t *testing.T) {
 	t.Parallel()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ln.Close()
-	_, err = client(t, Options{}).Send(t.Context(), new(origin(t, "http://"+ln.Addr().String())), post("x"), Timeouts{Connect: patience})
+	_, err := client(t, Options{}).Send(t.Context(), new(origin(t, "http://"+waittest.Nobody(t))), post("x"), Timeouts{Connect: waittest.Limit})
 	is(t, err, ErrConnect, syscall.ECONNREFUSED)
 	isNot(t, err, ErrTimeout, ErrReset)
 
@@ -115,37 +113,35 @@ func TestConnectErrors(t *testing.T) {
 // event although the deadline of the connection was set long before.
 func TestIdleRunsFromTheLastEvent(t *testing.T) {
 	t.Parallel()
-	// A tick may come late by nine tenths of the limit; together they last longer.
 	const idle, events = time.Second, 12
-	last, gone := make(chan time.Time, 1), make(chan struct{})
-	to := backend(t, func(p *peer) {
-		p.request()
-		p.say(chunkedHead)
-		tick := time.NewTicker(idle / 10)
-		defer tick.Stop()
+	gone := make(chan struct{})
+	talk := func(in *bufio.Reader, out io.Writer) {
+		_, _ = http.ReadRequest(in)
+		_, _ = io.WriteString(out, chunkedHead)
 		for range events {
-			<-tick.C
-			p.say(chunk("data: x\n\n"))
+			time.Sleep(idle * 9 / 10) //nolint:forbidigo // the time of a synctest bubble
+			_, _ = io.WriteString(out, chunk("data: x\n\n"))
 		}
-		last <- time.Now()
-		p.in.ReadByte()
+		_, _ = io.Copy(io.Discard, in)
 		close(gone)
+	}
+	inMemory(t, talk, func(t *testing.T, c *Client) {
+		began := time.Now()
+		r, err := c.Send(t.Context(), new(origin(t, "http://h")), post("x"), Timeouts{Idle: idle})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		body, err := io.ReadAll(r)
+		is(t, err, ErrIdleTimeout)
+		if len(body) != events*len("data: x\n\n") {
+			t.Errorf("%d bytes came", len(body))
+		}
+		if took := time.Since(began); took != events*idle*9/10+idle {
+			t.Errorf("cut after %v", took)
+		}
+		<-gone // before Close
 	})
-	r, err := client(t, Options{}).Send(t.Context(), &to, post("x"), Timeouts{Idle: idle})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	body, err := io.ReadAll(r)
-	silence := time.Since(<-last)
-	is(t, err, ErrIdleTimeout)
-	if len(body) != events*len("data: x\n\n") {
-		t.Errorf("%d bytes came", len(body))
-	}
-	if silence < idle-5*time.Millisecond {
-		t.Errorf("cut after a silence of %v", silence)
-	}
-	await(t, "backend noticing before Close", gone)
 }
 
 // A deadline bounds all reads until it is taken back.
@@ -161,13 +157,13 @@ func TestSetDeadline(t *testing.T) {
 		p.in.ReadByte()
 	})
 	c := client(t, Options{})
-	r, err := c.Send(t.Context(), &to, post("x"), Timeouts{Idle: patience})
+	r, err := c.Send(t.Context(), &to, post("x"), Timeouts{Idle: waittest.Limit})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
 	buf := make([]byte, 10)
-	r.SetDeadline(time.Now().Add(patience))
+	r.SetDeadline(time.Now().Add(waittest.Limit))
 	next <- chunk("a")
 	if _, err := r.Read(buf); err != nil {
 		t.Fatal(err)
@@ -194,7 +190,7 @@ func TestOldDeadlinesDoNotReachTheNextCall(t *testing.T) {
 	t.Parallel()
 	to := answering(t, ok)
 	c := client(t, Options{})
-	for i, limits := range []Timeouts{{FirstByte: patience, Idle: patience}, {}, {FirstByte: patience, Idle: patience}, {FirstByte: 2 * patience, Idle: 2 * patience}} {
+	for i, limits := range []Timeouts{{FirstByte: waittest.Limit, Idle: waittest.Limit}, {}, {FirstByte: waittest.Limit, Idle: waittest.Limit}, {FirstByte: 2 * waittest.Limit, Idle: 2 * waittest.Limit}} {
 		r, err := c.Send(t.Context(), &to, post("x"), limits)
 		if err != nil {
 			t.Fatal(err)
@@ -242,7 +238,7 @@ func TestTimeoutIsNotSentAgain(t *testing.T) {
 	is(t, err, ErrFirstByteTimeout)
 	mustAsk(t, c, to, post("1"))
 	// The backend may be slow to see the second one, whose connection is another.
-	seen := []string{await(t, "a request", requests), await(t, "a request", requests), await(t, "a request", requests)}
+	seen := []string{waittest.Receive(t, "a request", requests), waittest.Receive(t, "a request", requests), waittest.Receive(t, "a request", requests)}
 	slices.Sort(seen)
 	if !slices.Equal(seen, []string{"1", "1", "2"}) || len(requests) != 0 {
 		t.Errorf("backend saw %q and %d more", seen, len(requests))

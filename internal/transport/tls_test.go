@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/waittest"
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
@@ -78,7 +79,7 @@ func TestTLSRefusals(t *testing.T) {
 	is(t, err, ErrConnect)
 
 	plain := answering(t, ok)
-	_, err = c.Send(t.Context(), new(origin(t, "https://"+plain.Addr())), post("x"), Timeouts{Connect: patience})
+	_, err = c.Send(t.Context(), new(origin(t, "https://"+plain.Addr())), post("x"), Timeouts{Connect: waittest.Limit})
 	is(t, err, ErrConnect)
 }
 
@@ -140,7 +141,7 @@ func TestTLSSmuggledReply(t *testing.T) {
 		io.Copy(io.Discard, nc)
 	}, nil)
 	for range 3 {
-		r, err := c.Send(t.Context(), &to, &wire.Call{Method: "GET", Path: "/"}, Timeouts{Idle: patience})
+		r, err := c.Send(t.Context(), &to, &wire.Call{Method: "GET", Path: "/"}, Timeouts{Idle: waittest.Limit})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/patchbay-ai/patchbay/internal/waittest"
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
@@ -59,7 +60,7 @@ func TestUploadEndsEarly(t *testing.T) {
 		if err != nil && strings.Contains(err.Error(), "disk") {
 			t.Errorf("text of the cause is shown: %v", err)
 		}
-		if n := await(t, "backend noticing", gone); n != 0 {
+		if n := waittest.Receive(t, "backend noticing", gone); n != 0 {
 			t.Errorf("%s: sent again", name)
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/waittest"
 )
 
 // watching watches a file until the test ends and returns what is told of it:
@@ -69,7 +71,7 @@ func put(t *testing.T, path, content string) {
 // much longer time.
 func tells(t *testing.T, told <-chan string, want string) {
 	t.Helper()
-	late := time.After(15 * time.Second)
+	late := time.After(waittest.Limit)
 	for {
 		select {
 		case got := <-told:

@@ -17,6 +17,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/control/pglog"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/storetest"
+	"github.com/patchbay-ai/patchbay/internal/waittest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -377,7 +378,7 @@ func TestAnAddressThatCannotBeReadIsNotRepeated(t *testing.T) {
 }
 
 func TestAServerThatIsNotThereIsAnError(t *testing.T) {
-	log, err := pglog.New("postgres://patchbay@" + storetest.FreeAddress(t) + "/postgres?sslmode=disable")
+	log, err := pglog.New("postgres://patchbay@" + waittest.Nobody(t) + "/postgres?sslmode=disable")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/storetest"
+	"github.com/patchbay-ai/patchbay/internal/waittest"
 )
 
 const (
@@ -189,7 +190,7 @@ func TestClusterAndSentinels(t *testing.T) {
 // TestRedisUnavailableAtStart: the gateway serves with its share, which begins empty.
 func TestRedisUnavailableAtStart(t *testing.T) {
 	t.Parallel()
-	g := start(t, "redis://"+storetest.FreeAddress(t), "g0", 100*time.Millisecond, limit(ratelimit.TokenBucket, 10, 1000))
+	g := start(t, "redis://"+waittest.Nobody(t), "g0", 100*time.Millisecond, limit(ratelimit.TokenBucket, 10, 1000))
 	divided(t, []*gateway{g})
 	deadline := time.Now().Add(time.Minute)
 	for {
