@@ -76,10 +76,10 @@ build: ## Build bin/patchbay, one static binary
 # run beside those of the first, and what they print is shown after them.
 STEPS_FIRST := test-deps fmt-check
 STEPS       := modules unit surfaces no-race
-STEPS_ASIDE := console-check console-look clients lint
+STEPS_ASIDE := console-check console-look clients
 
 .PHONY: test
-test: begin ## Run everything CI runs
+test: begin ## Run the tests; CI runs the linters too
 	+@began=$$(date +%s); \
 	$(call run-steps,$(STEPS_FIRST)); \
 	$(MAKE) --no-print-directory -j 2 LANES=yes lane lane-aside || echo lanes >> $(FAILED); \
@@ -144,8 +144,9 @@ test-long: build $(CONSOLE)/node_modules/.package-lock.json ## Run what is too l
 test-agents: build $(AGENTS)/node_modules/.package-lock.json ## Run Claude Code and Codex (800 MB, from npm) against the binary, on a scripted backend in each dialect
 	@cd $(AGENTS) && PATCHBAY_BIN=$(CURDIR)/$(BINARY) node --test --test-reporter=spec
 
-# One of the linters is go vet, which therefore is no step of its own: from cold it
-# compiles for a minute and more.
+# One of the linters is go vet, which therefore is no step of its own. golangci-lint is
+# built from source, 934 packages, which takes two cores longer than the tests: so it is
+# no step of test.
 .PHONY: lint
 lint: ## Run the linters
 	@mkdir -p bin
