@@ -190,8 +190,8 @@ func (c *completion) count(u *unifiedUsage) {
 func TestAnswersLoseNothingOnTheWay(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 1))
-	req := read(t, `{"model":"m","stream":false,"messages":[{"role":"user","content":"hi"}]}`)
-	stream := read(t, `{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}`)
+	req := read(t, `{"model":"m","max_tokens":9,"stream":false,"messages":[{"role":"user","content":"hi"}]}`)
+	stream := read(t, `{"model":"m","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"hi"}]}`)
 	unified := unifiedModel(stream)
 	for range 300 {
 		want := someCompletion(r)
@@ -380,9 +380,9 @@ func TestEstimatesGrowWithTheText(t *testing.T) {
 func FuzzUnify(f *testing.F) {
 	for _, body := range []string{
 		`{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"hi"}]}`,
-		`{"model":"m","stream":true,"system":[{"type":"text","text":"s"}],"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"image","source":{"type":"url","url":"u"}}]},{"role":"system","content":"s"}]}`,
-		`{"model":"m","messages":[{"role":"assistant","content":[{"type":"thinking","thinking":"t","signature":"pb1.g.x"},{"type":"tool_use","id":"toolu_pb1_eAB5","name":"f","input":{"a":1}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_pb1_eAB5","is_error":true,"content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"aGk="}}]}]}]}`,
-		`{"model":"m","messages":[{"role":"user","content":[{"type":"document","source":{"type":"content","content":[{"type":"text","text":"\ud83d"}]}},{"type":"search_result","content":[]}]}],"tools":[{"name":"f","input_schema":{}}],"tool_choice":{"type":"tool","name":"f","disable_parallel_tool_use":true},"thinking":{"type":"enabled","budget_tokens":1024},"output_config":{"effort":"low","format":{"type":"json_schema","schema":{}}},"stop_sequences":["a"],"metadata":{"user_id":"u"}}`,
+		`{"model":"m","max_tokens":9,"stream":true,"system":[{"type":"text","text":"s"}],"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"image","source":{"type":"url","url":"u"}}]},{"role":"system","content":"s"}]}`,
+		`{"model":"m","max_tokens":9,"messages":[{"role":"assistant","content":[{"type":"thinking","thinking":"t","signature":"pb1.g.x"},{"type":"tool_use","id":"toolu_pb1_eAB5","name":"f","input":{"a":1}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_pb1_eAB5","is_error":true,"content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"aGk="}}]}]}]}`,
+		`{"model":"m","max_tokens":9,"messages":[{"role":"user","content":[{"type":"document","source":{"type":"content","content":[{"type":"text","text":"\ud83d"}]}},{"type":"search_result","content":[]}]}],"tools":[{"name":"f","input_schema":{}}],"tool_choice":{"type":"tool","name":"f","disable_parallel_tool_use":true},"thinking":{"type":"enabled","budget_tokens":1024},"output_config":{"effort":"low","format":{"type":"json_schema","schema":{}}},"stop_sequences":["a"],"metadata":{"user_id":"u"}}`,
 	} {
 		f.Add([]byte(body))
 	}
@@ -418,7 +418,7 @@ func TestChunksAreRecognizedOnlyWithOtherTexts(t *testing.T) {
 	for delta, want := range map[string]bool{
 		`"a"`: true, `""`: true, `"a\"b"`: true, `"a\\"`: true, `"\\\""`: true, `"a\\","refusal":"b"`: false, `"a","refusal":"b"`: false, `"a","b":{"c":"d"},"e":"f"`: false,
 	} {
-		req := read(t, `{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}`)
+		req := read(t, `{"model":"m","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"hi"}]}`)
 		events := Client{}.Events(req, dialect.StoredEvents(schema.Usage{}, chunk(`"first"`))).(*clientEvents)
 		if _, err := events.Next(); err != nil {
 			t.Fatal(err)

@@ -42,6 +42,9 @@ const leastBudget = 1024
 
 // checkSampling checks how the answer is to be sampled and where it ends.
 func checkSampling(f *fields) error {
+	if !f[fieldMaxTokens].Given() {
+		return schema.MissingParameter("max_tokens")
+	}
 	if err := schema.CheckInteger("max_tokens", f[fieldMaxTokens], 0); err != nil {
 		return err
 	}

@@ -2,9 +2,22 @@ package v1
 
 // messageRequest describes requests to the Messages API.
 type messageRequest struct {
+	messageInput
+	MaxTokens int64 `json:"max_tokens" required:"true" minimum:"0" doc:"How many tokens the answer may have; 0 only fills the cache of prompts, at backends of the same API."`
+	more
+}
+
+// countRequest describes requests for the number of tokens of a message.
+type countRequest struct {
+	messageInput
+	MaxTokens int64 `json:"max_tokens"`
+	more
+}
+
+// messageInput is what both have in common.
+type messageInput struct {
 	Model         modelName        `json:"model" required:"true" example:"demo-chat"`
 	Messages      []messageTurn    `json:"messages" required:"true" minItems:"1"`
-	MaxTokens     int64            `json:"max_tokens"`
 	System        systemPrompt     `json:"system"`
 	Stream        bool             `json:"stream"`
 	Temperature   float64          `json:"temperature"`
@@ -15,7 +28,6 @@ type messageRequest struct {
 	ToolChoice    extra            `json:"tool_choice"`
 	Thinking      extra            `json:"thinking"`
 	Metadata      *messageMetadata `json:"metadata"`
-	more
 }
 
 type systemPrompt struct{}

@@ -131,7 +131,7 @@ var doors = []*door{
 		json: messages.ReadCountRequest, estimate: estimateTokens, errors: messages.Error,
 		operation: web.Operation{
 			Summary: "How many tokens a request to /v1/messages has; an estimate where the backend cannot tell. It is not counted",
-			Body:    messageRequest{}, Reply: tokenCount{}, Error: messages.ErrorBody{},
+			Body:    countRequest{}, Reply: tokenCount{}, Error: messages.ErrorBody{},
 		},
 	},
 }

@@ -103,6 +103,22 @@ func TestNumbersAreCheckedAtEveryDoor(t *testing.T) {
 			t.Errorf("%s: %s", body, reply.Body)
 		}
 	}
+	// The Messages API requires a limit, whatever backend the model has; only the count of
+	// tokens needs none.
+	for _, model := range []string{"translated", "messages"} {
+		for _, limit := range []string{"", `"max_tokens":null,`} {
+			for _, stream := range []string{"", `"stream":true,`} {
+				rest := `{"model":"` + model + `",` + limit + stream + `"messages":[{"role":"user","content":"hi"}]}`
+				before := len(b.Requests())
+				reply := r.Do("POST", "/v1/messages", rest)
+				failsAsMessage(t, reply, 400, "invalid_request_error", "missing_parameter")
+				if gatewaytest.At(t, gatewaytest.DecodeObject(t, reply.Body), "error/param") != "max_tokens" || len(b.Requests()) != before {
+					t.Errorf("%s: %s", rest, reply.Body)
+				}
+				r.Do("POST", "/v1/messages/count_tokens", rest).Succeeds(t)
+			}
+		}
+	}
 	// No other API has a request that only fills a cache.
 	failsAsMessage(t, r.Do("POST", "/v1/messages", `{"model":"translated","max_tokens":0,"messages":[{"role":"user","content":"hi"}]}`), 400, "invalid_request_error", "invalid_value")
 }

@@ -132,17 +132,17 @@ func TestEveryRefusalOfAMessageHasItsShape(t *testing.T) {
 	t.Run("request", func(t *testing.T) {
 		r := gatewaytest.Start(t, "limits: {json-body: 4KiB}\nservices: {"+chat+"}\n")
 		for body, code := range map[string]string{
-			`{`:                              "invalid_json",
-			`[]`:                             "invalid_json",
-			`{"model":"m"}`:                  "missing_parameter",
-			`{"messages":[]}`:                "missing_parameter",
-			`{"model":"m","messages":[]}`:    "invalid_value",
-			`{"model":"m","messages":"x"}`:   "invalid_value",
-			`{"model":"m","messages":["x"]}`: "invalid_value",
-			`{"model":"m","messages":[{"role":"user","content":[]}]}`:                                                               "invalid_value",
-			`{"model":"m","Model":"n","messages":[{"role":"user","content":"x"}]}`:                                                  "invalid_json",
-			`{"model":"m","messages":[{"role":"user","content":"x"}],"stream":1}`:                                                   "invalid_value",
-			`{"model":"m","messages":[{"role":"user","content":"x"}],"tools":[{"type":"web_search_20250305","name":"web_search"}]}`: "invalid_value",
+			`{`:                            "invalid_json",
+			`[]`:                           "invalid_json",
+			`{"model":"m"}`:                "missing_parameter",
+			`{"messages":[]}`:              "missing_parameter",
+			`{"model":"m","messages":[]}`:  "invalid_value",
+			`{"model":"m","messages":"x"}`: "invalid_value",
+			`{"model":"m","max_tokens":9,"messages":["x"]}`:                                                                                        "invalid_value",
+			`{"model":"m","max_tokens":9,"messages":[{"role":"user","content":[]}]}`:                                                               "invalid_value",
+			`{"model":"m","Model":"n","messages":[{"role":"user","content":"x"}]}`:                                                                 "invalid_json",
+			`{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"x"}],"stream":1}`:                                                   "invalid_value",
+			`{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"x"}],"tools":[{"type":"web_search_20250305","name":"web_search"}]}`: "invalid_value",
 		} {
 			failsAsMessage(t, r.Do("POST", "/v1/messages", body), 400, "invalid_request_error", code)
 		}
