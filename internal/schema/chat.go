@@ -39,16 +39,22 @@ func (r *Request) checkGeneration(found *fields) (err error) {
 			return err
 		}
 	}
-	for v := r.extra.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
-		// What stands at the top level comes before extra_body; see Field.
-		if err := checkSamplingField(v); err != nil && !r.Body.Root().Get(string(v.Key())).Given() {
+	return checkExtra(r.extra, r.Body.Root())
+}
+
+// checkExtra checks the members of extra_body that take part in the generation of the
+// answer. What stands at the top level comes before them; see Field.
+func checkExtra(extra, root jsonscan.Value) error {
+	for v := extra.First(); v.Kind() != jsonscan.Absent; v = v.Next() {
+		if err := checkSamplingField(v); err != nil && !root.Get(string(v.Key())).Given() {
 			return err
 		}
 	}
 	return nil
 }
 
-// checkSamplingField checks a field if it is a parameter of sampling.
+// checkSamplingField checks a field if it is about the length, the number or the sampling
+// of answers. What counts in limits must not be passed on without being understood here.
 func checkSamplingField(v jsonscan.Value) error {
 	if !v.Given() {
 		return nil
@@ -56,6 +62,12 @@ func checkSamplingField(v jsonscan.Value) error {
 	switch string(v.Key()) {
 	case "max_tokens":
 		return checkInteger("max_tokens", v)
+	case "max_completion_tokens":
+		return checkInteger("max_completion_tokens", v)
+	case "n":
+		return checkInteger("n", v)
+	case "best_of":
+		return checkInteger("best_of", v)
 	case "temperature":
 		return CheckNumber("temperature", v, 0, 2)
 	case "top_p":

@@ -29,10 +29,8 @@ func (r *Request) checkCompletion() error {
 	if err := r.optionalText("suffix"); err != nil {
 		return err
 	}
-	for _, name := range []string{"n", "best_of", "logprobs"} {
-		if err := r.integer(name); err != nil {
-			return err
-		}
+	if err := r.integer("logprobs"); err != nil {
+		return err
 	}
 	return r.checkGeneration(&found)
 }

@@ -6,7 +6,8 @@ import "github.com/patchbay-ai/patchbay/internal/jsonscan"
 // every request has some of them.
 type fields [fieldStop + 1]jsonscan.Value
 
-// The places of the fields. Those from fieldMaxTokens to fieldStop are about sampling.
+// The places of the fields. Those from fieldMaxTokens to fieldStop are about the length,
+// the number and the sampling of answers.
 const (
 	fieldModel = iota
 	fieldUser
@@ -15,6 +16,9 @@ const (
 	fieldStream
 	fieldStreamOptions
 	fieldMaxTokens
+	fieldMaxCompletionTokens
+	fieldN
+	fieldBestOf
 	fieldTemperature
 	fieldTopP
 	fieldTopK
@@ -28,8 +32,8 @@ const (
 // from a field only in case.
 var fieldNames = jsonscan.NewNames(
 	"model", "user", "extra_body", "messages", "stream", "stream_options",
-	"max_tokens", "temperature", "top_p", "top_k", "frequency_penalty", "presence_penalty", "stop",
-	"max_completion_tokens", "n", "seed", "response_format", "tools", "tool_choice", "parallel_tool_calls", "reasoning_effort",
+	"max_tokens", "max_completion_tokens", "n", "best_of", "temperature", "top_p", "top_k", "frequency_penalty", "presence_penalty", "stop",
+	"seed", "response_format", "tools", "tool_choice", "parallel_tool_calls", "reasoning_effort",
 	"logprobs", "top_logprobs", "metadata", "input", "encoding_format", "dimensions", "query", "documents", "top_n", "prompt",
 )
 

@@ -25,7 +25,7 @@ func readsField(service ServiceType, name []byte) bool {
 	case Chat:
 		switch string(name) {
 		case "messages", "stream", "stream_options", "max_tokens", "max_completion_tokens", "temperature", "top_p", "top_k",
-			"frequency_penalty", "presence_penalty", "stop", "stop_sequences", "n", "seed", "logprobs", "top_logprobs", "logit_bias", "response_format",
+			"frequency_penalty", "presence_penalty", "stop", "stop_sequences", "n", "best_of", "seed", "logprobs", "top_logprobs", "logit_bias", "response_format",
 			"tools", "tool_choice", "parallel_tool_calls", "functions", "function_call", "reasoning", "reasoning_effort", "thinking",
 			"modalities", "audio", "metadata", "service_tier", "system", "output_config", "web_search_options", "moderation", "google":
 			return true
@@ -63,7 +63,7 @@ func readsField(service ServiceType, name []byte) bool {
 // moderations.
 func readsCompletionField(_ ServiceType, name []byte) bool {
 	switch string(name) {
-	case "model", "user", "extra_body", "prompt", "suffix", "stream", "stream_options", "echo", "logprobs", "n", "best_of", "max_tokens",
+	case "model", "user", "extra_body", "prompt", "suffix", "stream", "stream_options", "echo", "logprobs", "n", "best_of", "max_tokens", "max_completion_tokens",
 		"temperature", "top_p", "top_k", "frequency_penalty", "presence_penalty", "stop", "seed", "logit_bias":
 		return true
 	}

@@ -44,7 +44,7 @@ var endpoints = map[string]endpoint{
 		accepts: map[string][]string{
 			"model": {`"x"`}, "messages": {}, "user": texts, "extra_body": objects,
 			"stream": booleans, "stream_options": objects, "stop": {`"x"`, `""`, `[]`, `["x"]`},
-			"max_tokens": integers, "top_k": integers,
+			"max_tokens": integers, "max_completion_tokens": integers, "n": integers, "best_of": integers, "top_k": integers,
 			"temperature": {`0`, `1`, `1.5`}, "top_p": {`0`, `1`},
 			"frequency_penalty": {`0`, `1`, `-1`, `1.5`}, "presence_penalty": {`0`, `1`, `-1`, `1.5`},
 		},
@@ -231,6 +231,9 @@ func TestRangesHoldAtTheirEdges(t *testing.T) {
 		{"chat", "frequency_penalty", []string{"-2", "2", "0"}, []string{"-2.01", "2.01"}},
 		{"chat", "presence_penalty", []string{"-2", "2", "0"}, []string{"-2.01", "2.01"}},
 		{"chat", "max_tokens", []string{"1", "-1", "1.0", "1e3", "9223372036854775807"}, []string{"1.5", "1e400", "9223372036854775808"}},
+		{"chat", "max_completion_tokens", []string{"1", "-1", "1e3"}, []string{"1.5", `"100000"`, "9223372036854775808"}},
+		{"chat", "n", []string{"1", "50", "5e1"}, []string{"1.5", `"50"`, `[50]`}},
+		{"chat", "best_of", []string{"1", "50"}, []string{"1.5", `"50"`}},
 		{"chat", "top_k", []string{"40", "-1"}, []string{"0.5"}},
 		{"speech", "speed", []string{"0.25", "4", "4.0"}, []string{"0.2499", "4.0001", "0", "-1"}},
 		{"rerank", "top_n", []string{"1", "1000000"}, []string{"0", "-1", "1.5"}},

@@ -68,6 +68,18 @@ func (r *Request) ParseSource(door Door, body []byte, names *jsonscan.Names, fou
 	return checkModelName(r.Model)
 }
 
+// CheckExtraBody checks the member extra_body of a request in another dialect than the
+// unified one, which is written into the unified shape as it is.
+func (r *Request) CheckExtraBody(extra jsonscan.Value) error {
+	if extra.Given() && extra.Kind() != jsonscan.Object {
+		return wrongType("extra_body", "an object")
+	}
+	if err := r.checkCase(extra, readsField); err != nil {
+		return err
+	}
+	return checkExtra(extra, jsonscan.Value{})
+}
+
 // Unify sets the body in the unified shape of a request that came in another one,
 // which write writes into the memory that it is given, or into other memory where that
 // is too small. Unify does nothing if the body is there, because only the first of

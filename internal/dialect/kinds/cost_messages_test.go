@@ -14,7 +14,9 @@ import (
 // messageShapes are requests of the Messages API that grow in one place.
 func messageShapes() map[string]costShape {
 	around := func(before, after string, item func(i int) string) costShape {
-		return func(size int) string { return `{"model":"m","max_tokens":9,` + before + repeat(size, item) + after + `}` }
+		return func(size int) string {
+			return `{"model":"m","max_tokens":9,` + before + repeat(size, item) + after + `}`
+		}
 	}
 	turn := `"messages":[{"role":"user","content":"x"}]`
 	block := func(text string) func(int) string {

@@ -23,6 +23,9 @@ func Parse(req *schema.Request, body []byte) error {
 	if err := checkKinds(&f); err != nil {
 		return err
 	}
+	if err := req.CheckExtraBody(f[fieldExtraBody]); err != nil {
+		return err
+	}
 	req.Stream = f[fieldStream].Kind() == jsonscan.True
 	req.IncludeUsage = true // the last event has the usage
 	for _, v := range []jsonscan.Value{f[fieldUser], f[fieldSafetyIdentifier]} {

@@ -49,6 +49,7 @@ func TestNumbersAreCheckedAtEveryDoor(t *testing.T) {
 				"include":           {`"x"`},
 				"tools":             {"{}"},
 				"text":              {`"x"`},
+				"extra_body":        {`"x"`},
 			},
 			map[string][]string{"max_output_tokens": {"1", "null"}, "temperature": {"0", "2"}, "top_p": {"1"}, "top_logprobs": {"0"}},
 		},
@@ -58,7 +59,7 @@ func TestNumbersAreCheckedAtEveryDoor(t *testing.T) {
 		},
 		{
 			"/v1/completions", `"prompt":"hi"`, []string{"translated"},
-			map[string][]string{"max_tokens": {`"7"`, "1.5"}, "temperature": {"2.1", `"x"`}, "top_p": {"1.1"}, "n": {`"x"`}, "stop": {"1"}},
+			map[string][]string{"max_tokens": {`"7"`, "1.5"}, "temperature": {"2.1", `"x"`}, "top_p": {"1.1"}, "n": {`"x"`, `"50"`}, "best_of": {`"50"`}, "max_completion_tokens": {`"50"`}, "stop": {"1"}},
 			map[string][]string{"max_tokens": {"1"}, "temperature": {"2"}},
 		},
 	} {
@@ -91,6 +92,17 @@ func TestNumbersAreCheckedAtEveryDoor(t *testing.T) {
 					send(field, value).Succeeds(t)
 				}
 			}
+		}
+	}
+	// What counts in limits is not passed on without being understood.
+	for _, field := range []string{"n", "best_of", "max_tokens", "max_completion_tokens"} {
+		before := len(b.Requests())
+		for path, rest := range map[string]string{"/v1/responses": `"input":"hi"`, "/v1/completions": `"prompt":"hi"`, "/v1/chat/completions": `"messages":[{"role":"user","content":"hi"}]`} {
+			reply := r.Do("POST", path, `{"model":"translated","extra_body":{"`+field+`":"50"},`+rest+`}`)
+			reply.FailsWith(t, 400, "invalid_request_error", "invalid_value", field)
+		}
+		if after := len(b.Requests()); after != before {
+			t.Errorf("%s: %d requests reached the backend", field, after-before)
 		}
 	}
 	for body, param := range map[string]string{

@@ -23,6 +23,9 @@ func wrongTypes() (rows []badBody) {
 	fields := []struct{ name, allowed string }{
 		{"stream", "true false"},
 		{"max_tokens", "7"},
+		{"max_completion_tokens", "7"},
+		{"n", "7"},
+		{"best_of", "7"},
 		{"temperature", "7 1.5"}, // 7 is out of range, which the ranges show
 		{"top_p", "7 1.5"},
 		{"top_k", "7"},
