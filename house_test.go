@@ -32,6 +32,7 @@ var packageOrder = []string{
 	"internal/schema",
 	"internal/naming",
 	"internal/prices",
+	"internal/estimate",
 	"internal/logs",
 	"internal/condition",
 	"internal/durable",

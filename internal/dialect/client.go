@@ -42,6 +42,14 @@ type InstanceBound interface {
 	RefuseInstance(id string) error
 }
 
+// Recaller is a Client that adds to its request what the gateway keeps of the conversation.
+type Recaller interface {
+	Client
+	// Recalled returns what is added, as JSON texts that nobody may change. It is for
+	// estimates: what cannot be read is left out, and Unify returns the error.
+	Recalled(req *schema.Request) [][]byte
+}
+
 // ClientEvents are FramedEvents of a dialect that has its own events for errors and
 // for keeping the connection alive.
 type ClientEvents interface {

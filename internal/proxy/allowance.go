@@ -1,15 +1,17 @@
 package proxy
 
 import (
-	"bytes"
 	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/allowance"
 	"github.com/patchbay-ai/patchbay/internal/budget"
+	"github.com/patchbay-ai/patchbay/internal/dialect"
+	"github.com/patchbay-ai/patchbay/internal/estimate"
 	"github.com/patchbay-ai/patchbay/internal/prices"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -17,50 +19,45 @@ import (
 // taken is what a request took from the limits of its key and its tenant.
 type taken struct {
 	use allowance.Use
-	// counted says that what the request uses matters to a limit or has a price. Then
-	// prompt is the estimate of the tokens that it sends, answer that of those that it was
-	// sent, and units what it asks for that is not counted in tokens.
+	// counted says that what the request uses matters to a limit or has a price. Then most
+	// is the most that it may use, and answer what it was sent.
 	counted bool
-	prompt  int64
-	answer  textMeter
-	units   prices.Quantity
+	door    schema.Door
+	most    estimate.Use
+	answer  estimate.Answer
 	charge  budget.Charge
+	// isBudgeted says that cost was reserved of the budgets of money. No model takes over
+	// that may cost more.
+	isBudgeted bool
+	cost       prices.Amount
 }
 
-// assumedSound is how many seconds a sound that is to be transcribed is taken to have until
-// the backend reports its length, or for good if it does not.
-const assumedSound = 60
-
-// take counts the request in the limits of its key and its tenant, or in none if one of
-// them is reached.
-func (a *taken) take(r *request, price *prices.Price, now time.Time) error {
-	grant := r.caller.Grant
-	if a.counted = !r.req.Uncounted && (grant.CountsTokens() || price != nil); a.counted {
-		a.prompt = r.req.EstimatePrompt()
-		a.units.Images, a.units.Characters = r.req.RequestedUnits()
-		if r.req.Service == schema.STT {
-			a.units.Seconds = assumedSound
+// takeAllowance counts the request in the limits of its key and its tenant, or in none if
+// one of them is reached.
+func (c *choice) takeAllowance(now time.Time) error {
+	a, grant := &c.taken, c.caller.Grant
+	if a.counted = grant.CountsTokens() || c.mayCost(); a.counted {
+		var unbounded int64
+		if grant != nil {
+			unbounded = grant.ReserveTokens
 		}
+		a.door, a.most = c.req.Door, estimate.Most(c.req, c.recalled(), unbounded)
 	}
 	if grant == nil {
 		return nil
 	}
-	var answer int64
-	if a.counted {
-		var said bool
-		if answer, said = r.req.MostAnswered(); !said {
-			answer = grant.ReserveTokens
-		}
-	}
-	if refusal := a.use.Take(grant.Accounts, a.prompt+answer, now); refusal != nil {
+	if refusal := a.use.Take(grant.Accounts, a.most.Tokens(), now); refusal != nil {
 		return keyLimited(refusal)
 	}
-	if !grant.HasBudgets() || r.req.Uncounted {
+	if !grant.HasBudgets() {
 		return nil
 	}
-	most := a.units
-	most.Prompt, most.Completion = a.prompt, answer
-	refusal, err := a.charge.Reserve(grant.Budgets, budget.Amounts{1, a.prompt + answer, int64(price.Cost(most))}, r.record.Started)
+	own, dearest := c.costs()
+	refusal, err := a.reserve(grant, dearest, c.record.Started)
+	if refusal != nil && refusal.Unit == budget.Cost && own < dearest {
+		// There is not enough for a model that may take over, so it does not.
+		refusal, err = a.reserve(grant, own, c.record.Started)
+	}
 	switch {
 	case err != nil:
 		return ledgerUnavailable()
@@ -70,18 +67,59 @@ func (a *taken) take(r *request, price *prices.Price, now time.Time) error {
 	return nil
 }
 
+// recalled returns what the gateway itself adds to the conversation.
+func (c *choice) recalled() [][]byte {
+	if client, ok := c.client.(dialect.Recaller); ok {
+		return client.Recalled(c.req)
+	}
+	return nil
+}
+
+// reserve reserves what the request may use of the budgets, with this cost.
+func (a *taken) reserve(grant *access.Grant, cost prices.Amount, at time.Time) (*budget.Refusal, error) {
+	a.isBudgeted, a.cost = true, cost
+	return a.charge.Reserve(grant.Budgets, budget.Amounts{1, a.most.Tokens(), int64(cost)}, at)
+}
+
+// allows tells whether what was reserved is enough for a model of this price.
+func (a *taken) allows(price *prices.Price) bool {
+	return !a.isBudgeted || price.Cost(a.most.Quantity) <= a.cost
+}
+
 // spent returns what the request used, as limits and budgets count it: what the backend
-// reported, or else an estimate of what was sent both ways. A request that no backend
+// reported, or else an estimate of what was sent both ways. Of an answer that is not
+// complete a backend may have reported less than it sent. A request that no backend
 // answered used nothing, unless the client did not wait for the answer.
-func (a *taken) spent(usage schema.Usage, answered bool) schema.Usage {
-	if usage.Known {
-		return usage
-	}
-	if !answered {
+func (a *taken) spent(reported schema.Usage, complete, answered bool) schema.Usage {
+	switch {
+	case reported.Known && complete:
+		return reported
+	case !answered:
 		return schema.Usage{}
+	case !estimate.IsCountedInTokens(a.door):
+		return reported
 	}
-	answer := a.answer.tokens()
-	return schema.Usage{Prompt: a.prompt, Completion: answer, Total: a.prompt + answer}
+	spent := reported
+	if !spent.Known {
+		spent = schema.Usage{Prompt: a.most.Prompt}
+	}
+	spent.Completion = max(spent.Completion, a.answer.Tokens()-a.most.Echoed)
+	spent.Total = max(spent.Total, spent.Prompt+spent.Completion)
+	return spent
+}
+
+// costOf returns what the request cost, by what it spent and what it asked for that is
+// not counted in tokens.
+func (a *taken) costOf(price *prices.Price, spent schema.Usage, answered bool) prices.Amount {
+	if price == nil || !answered {
+		return 0
+	}
+	used := a.most.Quantity
+	used.Prompt, used.Cached, used.Completion = spent.Prompt, spent.Cached, spent.Completion
+	if spent.Total > 0 || spent.Seconds > 0 {
+		used.Seconds = spent.Seconds
+	}
+	return price.Cost(used)
 }
 
 // budgetDetails are the details of the error of a budget that is used up.
@@ -117,22 +155,6 @@ func overBudget(r *budget.Refusal, now time.Time) *schema.Error {
 	return known
 }
 
-// cost returns what the request cost, by what the backend reported or else by estimates.
-func (a *taken) cost(price *prices.Price, usage schema.Usage, answered bool) prices.Amount {
-	if price == nil || !answered {
-		return 0
-	}
-	used := a.units
-	used.Prompt, used.Cached, used.Completion = usage.Prompt, usage.Cached, usage.Completion
-	if usage.Total > 0 || usage.Seconds > 0 {
-		used.Seconds = usage.Seconds
-	}
-	if !usage.Known {
-		used.Prompt, used.Completion = a.prompt, a.answer.tokens()
-	}
-	return price.Cost(used)
-}
-
 // keyLimited says that a limit of a key or a tenant is reached.
 func keyLimited(r *allowance.Refusal) *schema.Error {
 	what := "requests at a time"
@@ -155,59 +177,3 @@ func ownerOf(account string) string {
 	}
 	return "this API key"
 }
-
-// textMeter estimates the tokens of an answer from the JSON texts that a client is sent:
-// those that hold what a model wrote.
-type textMeter struct {
-	texts int // how many there were
-	bytes int
-}
-
-// textNames are the members that hold what a model wrote, in all forms of answers.
-var textNames = [...]string{"content", "text", "arguments", "partial_json", "thinking", "delta"}
-
-// add adds a part of an answer.
-func (m *textMeter) add(part []byte) {
-	for {
-		at := bytes.Index(part, []byte(`":`))
-		if at < 0 {
-			return
-		}
-		name := part[:at]
-		part = bytes.TrimLeft(part[at+2:], " ")
-		if len(part) == 0 || part[0] != '"' || !endsWithName(name) {
-			continue
-		}
-		length := textEnd(part[1:])
-		if length > 0 {
-			m.texts++
-			m.bytes += length
-		}
-		part = part[1+length:]
-	}
-}
-
-func endsWithName(text []byte) bool {
-	for _, name := range textNames {
-		if bytes.HasSuffix(text, []byte(name)) { // also reasoning_content and the like
-			return true
-		}
-	}
-	return false
-}
-
-// textEnd returns the length of a JSON text without its quotes.
-func textEnd(text []byte) int {
-	for i := 0; i < len(text); i++ {
-		switch text[i] {
-		case '\\':
-			i++
-		case '"':
-			return i
-		}
-	}
-	return len(text)
-}
-
-// tokens is at least one for each text: streams have about one token in each event.
-func (m *textMeter) tokens() int64 { return max(int64(m.texts), schema.EstimateText(m.bytes)) }

@@ -80,7 +80,7 @@ func (c *choice) admit() error {
 	if c.req.Uncounted {
 		return nil
 	}
-	if err := c.taken.take(c.request, c.pool.Price, c.last.now); err != nil {
+	if err := c.takeAllowance(c.last.now); err != nil {
 		return err
 	}
 	if err := c.limits.take(c.pool, c.caller.Addr, c.last.now); err != nil {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/naming"
+	"github.com/patchbay-ai/patchbay/internal/prices"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -86,16 +87,58 @@ func (c *choice) fallbacks(why naming.Reason) []routing.Fallback {
 func (c *choice) mayFallBack() bool { return c.fallback != "" || c.pool.HasFallbacks }
 
 // hasMoreFallbacks tells whether another model may yet take over.
-func (c *choice) hasMoreFallbacks() bool {
+func (c *choice) hasMoreFallbacks() bool { return len(c.moreFallbacks()) > 0 }
+
+// moreFallbacks returns the models that may yet take over, whatever the reason.
+func (c *choice) moreFallbacks() []routing.Fallback {
 	if !c.mayFallBack() {
-		return false
+		return nil
 	}
 	for _, why := range naming.Reasons() {
-		if len(c.fallbacks(why)) > c.nextFallback {
+		if list := c.fallbacks(why); len(list) > c.nextFallback { // it is the same for all reasons in force
+			return list[c.nextFallback:]
+		}
+	}
+	return nil
+}
+
+// mayUse tells whether the caller may use a fallback.
+func (c *choice) mayUse(to routing.Fallback) bool {
+	return c.caller.MayUse(c.req.Service, to.Name) || c.caller.MayUse(c.req.Service, to.Model)
+}
+
+// priceOf returns the price of a fallback, nil where it has none or cannot serve the
+// request.
+func (c *choice) priceOf(to routing.Fallback) *prices.Price {
+	pool := c.table.Service(c.req.Service).Find(to.Model)
+	if pool == nil || !c.mayUse(to) {
+		return nil
+	}
+	return pool.Price
+}
+
+// mayCost tells whether the model, or one that may take over from it, has a price.
+func (c *choice) mayCost() bool {
+	if c.pool.Price != nil {
+		return true
+	}
+	for _, to := range c.moreFallbacks() {
+		if c.priceOf(to) != nil {
 			return true
 		}
 	}
 	return false
+}
+
+// costs returns what the request may cost at its model, and at the dearest one that may
+// serve it.
+func (c *choice) costs() (own, dearest prices.Amount) {
+	own = c.pool.Price.Cost(c.taken.most.Quantity)
+	dearest = own
+	for _, to := range c.moreFallbacks() {
+		dearest = max(dearest, c.priceOf(to).Cost(c.taken.most.Quantity))
+	}
+	return own, dearest
 }
 
 // noteFallback notes that the model at an index of the fallbacks took over.
@@ -106,14 +149,14 @@ func (c *choice) noteFallback(n int, why naming.Reason) {
 }
 
 // moveTo moves the request to a model if the caller may use it, an instance can take the
-// request at once, or later if the request may wait, and its limit allows it. The caller
-// of moveTo restores what was before if it did not.
+// request at once, or later if the request may wait, its limit allows it, and it costs no
+// more than what was reserved. The caller of moveTo restores what was before if it did not.
 func (c *choice) moveTo(to routing.Fallback, mayWait bool) bool {
-	if !c.caller.MayUse(c.req.Service, to.Name) && !c.caller.MayUse(c.req.Service, to.Model) {
+	if !c.mayUse(to) {
 		return false
 	}
 	c.fallback, c.excluded.reason, c.calledHere = to.Model, nil, 0
-	if c.refreshPool() != nil {
+	if c.refreshPool() != nil || !c.taken.allows(c.pool.Price) {
 		return false
 	}
 	s := c.survey()

@@ -98,7 +98,7 @@ func (p *Proxy) Do(ctx context.Context, loan Loan, caller *access.Caller, record
 		r.noteEnd(err)
 		r.countShed()
 		// No attempt answered, so that none has a cost, unless the client did not wait.
-		r.settleWith(schema.Usage{}, r.record.Gone && len(r.choice.excluded.called) > 0)
+		r.settleWith(schema.Usage{}, false, r.record.Gone && len(r.choice.excluded.called) > 0)
 	}
 	panicked = false
 	return err

@@ -96,27 +96,27 @@ func ledgerUnavailable() *schema.Error {
 	}
 }
 
-// settle adds the tokens of the answer to the quota ledger; only the first call has
-// an effect. A complete answer of a service type that reports no tokens uses none.
-// For an incomplete answer, settle adds what the backend has reported so far.
+// settle ends the accounts of the request with what the backend has reported; only the
+// first call has an effect.
 func (r *run) settle(complete bool) {
-	usage := r.reply.usage()
-	usage.Known = usage.Known || complete && !r.record.Service.ReportsTokens()
-	r.settleWith(usage, !r.reply.firstByte.IsZero() || r.record.Gone)
+	r.settleWith(r.reply.usage(), complete, !r.reply.firstByte.IsZero() || r.record.Gone)
 }
 
-// settleWith ends the accounts of the request; only the first call has an effect. A
-// request that no backend answered cost nothing.
-func (r *run) settleWith(usage schema.Usage, answered bool) {
-	a := &r.choice.taken
+// settleWith ends the accounts of the request; only the first call has an effect. The
+// ledger gets what was reported: a complete answer of a service type that reports no
+// tokens uses none, and of an incomplete one it is what was reported so far. A request that
+// no backend answered cost nothing.
+func (r *run) settleWith(reported schema.Usage, complete, answered bool) {
+	a, counted := &r.choice.taken, reported
+	counted.Known = counted.Known || complete && !r.record.Service.ReportsTokens()
 	if r.settled || !a.counted {
-		r.ticket.Settle(usage)
+		r.ticket.Settle(counted)
 		return
 	}
 	r.settled = true
-	r.record.Cost = a.cost(r.choice.price(), usage, answered)
-	r.ticket.SettleCost(usage, int64(r.record.Cost))
-	spent := a.spent(usage, answered)
+	spent := a.spent(reported, complete, answered)
+	r.record.Cost = a.costOf(r.choice.price(), spent, answered)
+	r.ticket.SettleCost(counted, int64(r.record.Cost))
 	a.use.Settle(spent.Total, time.Now())
 	a.charge.Settle(spent, int64(r.record.Cost))
 }
@@ -156,7 +156,7 @@ func (r *run) returnLimits() {
 // against the instance, unless it had failed before.
 func (r *run) notePanic() {
 	if r.reply.firstByte.IsZero() {
-		r.settleWith(schema.Usage{}, false)
+		r.settleWith(schema.Usage{}, false, false)
 		r.reply.reset()
 	}
 	if !r.reply.outcome.Failed() {

@@ -70,13 +70,13 @@ func (r *run) forward(out body) {
 // measure estimates the tokens of a part of the answer. An answer that was read whole is
 // settled with its first part, so all its parts are measured then.
 func (r *run) measure(part []byte) {
-	meter := &r.choice.taken.answer
+	taken := &r.choice.taken
 	switch {
 	case r.reply.events != nil:
-		meter.add(part)
+		taken.answer.Add(taken.door, part)
 	case r.reply.whole && r.reply.sent <= 1:
 		for _, segment := range r.reply.plain.Segments {
-			meter.add(segment)
+			taken.answer.Add(taken.door, segment)
 		}
 	}
 }

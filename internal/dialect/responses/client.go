@@ -93,6 +93,8 @@ const mostLogprobs = 20
 type Client struct {
 	// Past is what the caller's earlier responses left behind; nil where nothing is kept.
 	Past Past
+	// Recall returns what Past adds to this input; see dialect.Recaller. It may be nil.
+	Recall func(input jsonscan.Value) [][]byte
 	// Keep is called with the response when it is complete and the request wants it to be
 	// kept, before the client has all of it. It may be nil.
 	Keep func(req *Request, response []byte)
@@ -129,13 +131,21 @@ func NamesTranslated(root jsonscan.Value) bool {
 		if bytes.HasPrefix(dialect.RawText(item.Get("encrypted_content")), []byte(statePrefix)) {
 			return true
 		}
-		if id, isReference := referenceIn(item); isReference {
+		if id, isReference := ReferenceIn(item); isReference {
 			if _, ours := ResponseOf(id); ours {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// Recalled returns what the gateway keeps of the conversation, unless a backend does.
+func (c *Client) Recalled(req *schema.Request) [][]byte {
+	if c.Recall == nil || !c.Translate {
+		return nil
+	}
+	return c.Recall(req.Source.Body.Root().Get("input"))
 }
 
 // Unify returns the body of the request in the unified form.

@@ -24,7 +24,7 @@ func (r *reader) inputItem(item jsonscan.Value) error {
 	if item.Kind() != jsonscan.Object {
 		return invalid("", "An input item must be an object.")
 	}
-	if id, ok := referenceIn(item); ok {
+	if id, ok := ReferenceIn(item); ok {
 		return r.reference(id)
 	}
 	if err := r.item(item); err != nil {
@@ -34,9 +34,9 @@ func (r *reader) inputItem(item jsonscan.Value) error {
 	return nil
 }
 
-// referenceIn returns the id of the item that an item refers to. The type of a reference
+// ReferenceIn returns the id of the item that an item refers to. The type of a reference
 // may be left out.
-func referenceIn(item jsonscan.Value) (id string, ok bool) {
+func ReferenceIn(item jsonscan.Value) (id string, ok bool) {
 	kind := item.Get("type")
 	if string(kind.Text()) != "item_reference" && (kind.Given() || item.Get("role").Given()) {
 		return "", false

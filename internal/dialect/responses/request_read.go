@@ -304,9 +304,7 @@ func (r *reader) writeSettings() *schema.Error {
 		user = f[fieldSafetyIdentifier]
 	}
 	r.Field("user", user)
-	if effort := f[fieldReasoning].Get("effort"); effort.Given() {
-		r.Field("reasoning_effort", effort)
-	}
+	r.Field("reasoning_effort", f[fieldReasoning].Get("effort"))
 	r.writeLogprobs()
 	return r.writeText()
 }

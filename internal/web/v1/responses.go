@@ -33,7 +33,7 @@ func (a *API) openResponses(x *exchange) (dialect.Client, error) {
 		ctx: x.r.Context(), store: a.options.Answers, owner: x.caller.KeyID,
 		limit: int(x.table.Limits.JSONBody), reserve: x.reserve,
 	}
-	client.Past = past
+	client.Past, client.Recall = past, past.recall
 	if root.Get("store").Kind() != jsonscan.False {
 		client.Keep = func(req *responses.Request, response []byte) {
 			a.keepAnswer(past.ctx, &answers.Answer{
@@ -99,6 +99,7 @@ type pastAnswers struct {
 
 	ids   []string // of the conversation, the first one first
 	chain []*answers.Answer
+	turns [][]byte // the items of the chain, once they were asked for; see elements
 	// instance is the id of the instance that keeps the conversation, if it is not here.
 	instance string
 	// items are those of the responses that were looked up, by response and id, and
@@ -171,15 +172,40 @@ func (p *pastAnswers) Conversation(string) ([]byte, error) {
 		return nil, err
 	}
 	w := jsonwrite.Writer{Out: make([]byte, 0, size)}
-	for _, a := range p.chain {
-		if len(a.Input) > 0 {
-			w.Raw(a.Input)
-		}
-		if output := outputOf(a); len(output) > 0 {
-			w.Raw(output)
-		}
+	for _, elements := range p.elements() {
+		w.Raw(elements)
 	}
 	return w.Out, nil
+}
+
+// elements returns the items of the conversation, in several parts that are elements of a
+// JSON array.
+func (p *pastAnswers) elements() [][]byte {
+	if p.turns != nil {
+		return p.turns
+	}
+	for _, a := range p.chain {
+		for _, elements := range [...][]byte{a.Input, outputOf(a)} {
+			if len(elements) > 0 {
+				p.turns = append(p.turns, elements)
+			}
+		}
+	}
+	return p.turns
+}
+
+// recall returns the conversation that find has found, and the items that an input refers
+// to, as JSON.
+func (p *pastAnswers) recall(input jsonscan.Value) [][]byte {
+	recalled := slices.Clip(p.elements())
+	for item := input.First(); item.Kind() != jsonscan.Absent; item = item.Next() {
+		if id, isReference := responses.ReferenceIn(item); isReference {
+			if item, err := p.findItem(id); err == nil && item != nil {
+				recalled = append(recalled, item)
+			}
+		}
+	}
+	return recalled
 }
 
 // outputOf returns the items of a response, as elements of a JSON array.
@@ -202,6 +228,18 @@ const mostReferred = 256
 // Item returns an item of a response, of its output or its input. What all references of a
 // request bring is bounded like a body: a short reference may stand for a long item.
 func (p *pastAnswers) Item(id string) ([]byte, error) {
+	item, err := p.findItem(id)
+	if item == nil || err != nil {
+		return nil, err
+	}
+	if p.used += len(item); p.used > p.limit {
+		return nil, schema.NewError(schema.CodeRequestTooLarge, "The items that 'input' refers to have more than the "+strconv.Itoa(p.limit)+" bytes that are allowed for a request.")
+	}
+	return item, p.reserve(3 * len(item))
+}
+
+// findItem returns an item of a response, nil where it is not known.
+func (p *pastAnswers) findItem(id string) ([]byte, error) {
 	response, ours := responses.ResponseOf(id)
 	if !ours {
 		return nil, nil
@@ -221,14 +259,7 @@ func (p *pastAnswers) Item(id string) ([]byte, error) {
 		}
 		p.items[response] = items
 	}
-	item := items[id]
-	if p.used += len(item); p.used > p.limit {
-		return nil, schema.NewError(schema.CodeRequestTooLarge, "The items that 'input' refers to have more than the "+strconv.Itoa(p.limit)+" bytes that are allowed for a request.")
-	}
-	if item == nil {
-		return nil, nil
-	}
-	return item, p.reserve(3 * len(item))
+	return items[id], nil
 }
 
 // itemsByID returns the items of a response, of its output and its input.

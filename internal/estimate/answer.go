@@ -1,0 +1,95 @@
+package estimate
+
+import (
+	"bytes"
+
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// Answer estimates the tokens of an answer from the JSON texts that a client is sent:
+// those that hold what a model wrote. The zero Answer is empty.
+type Answer struct {
+	// pieces is what came piece by piece, or all of an answer that came whole, and final
+	// what the last event of a response repeats of it.
+	pieces, final texts
+}
+
+// texts counts texts.
+type texts struct {
+	number int
+	bytes  int
+}
+
+// Add adds a part of an answer that is sent through a door. In answers of other services
+// than chat a model writes nothing that counts as tokens.
+func (a *Answer) Add(door schema.Door, part []byte) {
+	switch {
+	case door.Service() != schema.Chat || door == schema.DoorModerations:
+	case door == schema.DoorResponses && bytes.HasPrefix(part, eventName):
+		a.addResponseEvents(part)
+	default:
+		a.pieces.add(part)
+	}
+}
+
+var (
+	eventName = []byte("event: ")
+	eventEnd  = []byte("\n\n")
+	lineEnd   = []byte("\n")
+)
+
+// addResponseEvents adds events of the Responses API, which tell every text several times:
+// in pieces, and again with the end of the text, of its part, of its item and of the
+// response.
+func (a *Answer) addResponseEvents(part []byte) {
+	for len(part) > 0 {
+		var event []byte
+		event, part, _ = bytes.Cut(part, eventEnd)
+		name, data, _ := bytes.Cut(event, lineEnd)
+		switch name = bytes.TrimPrefix(name, eventName); {
+		case bytes.HasSuffix(name, []byte(".delta")):
+			a.pieces.add(data)
+		case string(name) == "response.completed", string(name) == "response.incomplete":
+			a.final.add(data)
+		}
+	}
+}
+
+// Tokens returns the estimate.
+func (a *Answer) Tokens() int64 { return max(a.pieces.tokens(), a.final.tokens()) }
+
+// textNames are the members that hold what a model wrote, in all forms of answers.
+var textNames = [...]string{"content", "text", "arguments", "partial_json", "thinking", "delta", "refusal"}
+
+// add adds the texts of a part of an answer.
+func (t *texts) add(part []byte) {
+	for {
+		at := bytes.Index(part, []byte(`":`))
+		if at < 0 {
+			return
+		}
+		name := part[:at]
+		part = bytes.TrimLeft(part[at+2:], " ")
+		if len(part) == 0 || part[0] != '"' || !endsWithName(name) {
+			continue
+		}
+		length := textEnd(part[1:])
+		if length > 0 {
+			t.number++
+			t.bytes += length
+		}
+		part = part[1+length:]
+	}
+}
+
+func endsWithName(text []byte) bool {
+	for _, name := range textNames {
+		if bytes.HasSuffix(text, []byte(name)) { // also reasoning_content and the like
+			return !bytes.HasSuffix(text, []byte("encrypted_content"))
+		}
+	}
+	return false
+}
+
+// tokens is at least one for each text: streams have about one token in each event.
+func (t *texts) tokens() int64 { return max(int64(t.number), tokensOf(t.bytes)) }
