@@ -65,13 +65,6 @@ func (g *Gate) Guard(route Route) http.HandlerFunc {
 	}
 	return func(w http.ResponseWriter, r *http.Request) {
 		who, refusal := g.admit(r, route.Permission)
-		if refusal == nil {
-			asked := r
-			r = r.WithContext(context.WithValue(r.Context(), identityKey{}, admission{who, func() bool {
-				_, refusal := g.admit(asked, route.Permission)
-				return refusal == nil
-			}}))
-		}
 		if !isSafe(r.Method) {
 			ChangeOf(w).Before = g.options.Version()
 			defer g.audit(w, r, route, who)
@@ -83,7 +76,18 @@ func (g *Gate) Guard(route Route) http.HandlerFunc {
 			refusal(w)
 			return
 		}
-		route.Handler(w, r)
+		known, admission := admitted(r, who)
+		defer admission.end(w)
+		if route.Permission != access.Anyone && isSafe(r.Method) {
+			// A change that has begun is made and told in any case: the caller may
+			// have changed the own token, whose new text is told once.
+			admission.follow(w, func() func(http.ResponseWriter) {
+				_, refusal := g.admit(r, route.Permission)
+				return refusal
+			})
+		}
+		route.Handler(w, known)
+		admission.finish(w)
 	}
 }
 
@@ -110,22 +114,10 @@ type identityKey struct{}
 // IdentityOf returns who sent a request, as the gate found. It is the zero value for an
 // unidentified caller of a route that anyone may call.
 func IdentityOf(r *http.Request) access.Identity {
-	admitted, _ := r.Context().Value(identityKey{}).(admission)
-	return admitted.who
-}
-
-// admission is what the gate found out about a request.
-type admission struct {
-	who access.Identity
-	// stillAllowed tells whether the gate would still let the request pass.
-	stillAllowed func() bool
-}
-
-// StillAdmitted tells whether the gate would still let a request pass that it let
-// pass before. Handlers of requests that last ask it: a token may be revoked.
-func StillAdmitted(r *http.Request) bool {
-	admitted, passed := r.Context().Value(identityKey{}).(admission)
-	return !passed || admitted.stillAllowed()
+	if admitted, ok := r.Context().Value(identityKey{}).(*admission); ok {
+		return admitted.who
+	}
+	return access.Identity{}
 }
 
 // admit decides whether a request may pass. If not, it returns the function that

@@ -21,6 +21,8 @@ type Response struct {
 
 	conn   *Conn
 	stream *stream // nil unless it is HTTP/2
+	// admission says whether the caller may still have the reply; nil means yes.
+	admission *admission
 	// closing says that the connection is closed after this reply; nil means never.
 	closing *atomic.Bool
 }
@@ -53,6 +55,9 @@ func ChangeOf(w http.ResponseWriter) *Change {
 
 // WriteHeader notes the status and writes the head of the reply.
 func (w *Response) WriteHeader(status int) {
+	if w.admission.isWithdrawn() {
+		return
+	}
 	if w.call.Status == 0 && status >= 200 {
 		w.begin(status)
 	}
@@ -75,6 +80,9 @@ func (w *Response) begin(status int) {
 
 // Write writes a part of the body.
 func (w *Response) Write(p []byte) (int, error) {
+	if err := w.admission.refuseWrite(); err != nil {
+		return 0, err
+	}
 	if w.call.Status == 0 {
 		w.begin(http.StatusOK)
 	}
@@ -92,6 +100,9 @@ func (w *Response) Flush() { _ = w.FlushError() }
 
 // FlushError is Flush, and tells whether the client could be reached.
 func (w *Response) FlushError() error {
+	if err := w.admission.refuseWrite(); err != nil {
+		return err
+	}
 	if w.call.Status == 0 {
 		w.begin(http.StatusOK)
 	}

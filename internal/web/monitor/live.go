@@ -185,9 +185,6 @@ func (s *liveStream) run(r *http.Request, resumes bool) {
 		case <-s.reader.Ready():
 			s.sendNews()
 		case now := <-tick.C:
-			if !web.StillAdmitted(r) {
-				return
-			}
 			s.sendDropped()
 			s.events.keepAlive(now)
 		}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/simulator"
@@ -223,24 +224,41 @@ func TestLiveFeedIsForThoseWhoMayReadIt(t *testing.T) {
 	}
 }
 
-func TestLiveFeedEndsWithItsToken(t *testing.T) {
-	t.Parallel()
+// Every feed of the management API ends when its token is revoked, also with its session,
+// and the others go on.
+func TestFeedsEndWithTheirToken(t *testing.T) { gatewaytest.BothWays(t, testFeedsEndWithTheirToken) }
+
+func testFeedsEndWithTheirToken(t *testing.T) {
 	r := gatewaytest.Start(t, gatewaytest.SecuredYAML())
 	admin := []string{"Authorization", "Bearer admin-token"}
 	issued := r.API(http.MethodPost, "/api/auth/tokens", `{"name":"page","role":"VIEWER"}`, admin...).Is(t, 201)
-	token := gatewaytest.DataOf[struct {
+	bearer := []string{"Authorization", "Bearer " + gatewaytest.DataOf[struct {
 		Token string `json:"token"`
-	}](t, issued).Token
-	feed := openLive(r, "?topics=change", "Authorization", "Bearer "+token)
+	}](t, issued).Token}
+	session := r.API(http.MethodPost, "/api/auth/session", "", bearer...).Is(t, 201)
+	cookie := []string{"Cookie", strings.Split(session.Header.Get("Set-Cookie"), ";")[0]}
+	var feeds []*http.Response
+	for _, route := range r.Routes {
+		method, path, _ := strings.Cut(route.Pattern, " ")
+		if _, isFeed := route.Media["text/event-stream"]; isFeed && route.Permission != access.ByKey {
+			for _, headers := range [][]string{bearer, cookie} {
+				feeds = append(feeds, r.Open(gatewaytest.Deadline(t), method, path, "", headers...))
+			}
+		}
+	}
+	if len(feeds) != 4 {
+		t.Fatalf("%d feeds", len(feeds))
+	}
+	other := openLive(r, "?topics=snapshot", admin...)
 	r.API(http.MethodDelete, "/api/auth/tokens/page", "", admin...).Is(t, 200)
-	for {
-		_, _, err := feed.next()
-		if errors.Is(err, io.EOF) {
-			return
+	for _, feed := range feeds {
+		if _, err := io.Copy(io.Discard, feed.Body); feed.StatusCode != http.StatusOK || err != nil {
+			t.Errorf("%s: %d %v", feed.Request.URL.Path, feed.StatusCode, err)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		_ = feed.Body.Close()
+	}
+	for range 3 {
+		other.await("snapshot", has("configVersion", 1.0))
 	}
 }
 

@@ -1,6 +1,7 @@
 package v1_test
 
 import (
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -462,5 +463,22 @@ func testLargeEvents(t *testing.T) {
 				t.Errorf("%d events, the last is %.200s", len(events), events[len(events)-1])
 			}
 		})
+	}
+}
+
+// Revoking a key refuses its next request. What a backend has begun to answer is paid for,
+// and the caller gets it.
+func TestAStreamGoesOnAfterItsKeyWasRevoked(t *testing.T) {
+	t.Parallel()
+	b := gatewaytest.StartHeldBackend(t)
+	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("m", b.URL))+"security: {enabled: true, tokens: [{name: a, role: ADMIN, token-sha256: "+gatewaytest.HashOf("admin")+"}], keys: [{id: k, key-sha256: "+gatewaytest.HashOf("key")+"}]}\n")
+	stream := r.Open(gatewaytest.Deadline(t), http.MethodPost, "/v1/chat/completions", gatewaytest.StreamHi, "Authorization", "Bearer key")
+	defer stream.Body.Close()
+	<-b.Entered
+	r.API(http.MethodDelete, "/api/auth/keys/k", "", "Authorization", "Bearer admin").Is(t, 200)
+	r.Chat(gatewaytest.PlainHi, "Authorization", "Bearer key").FailsWith(t, 401, "authentication_error", "invalid_api_key", "")
+	close(b.Open)
+	if events, err := io.ReadAll(stream.Body); err != nil || !strings.Contains(string(events), " last") || !strings.HasSuffix(string(events), simulator.DoneEvent) {
+		t.Errorf("%v %s", err, events)
 	}
 }
