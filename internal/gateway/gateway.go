@@ -329,6 +329,7 @@ func (g *Gateway) newRouterOf(port *Port) *web.Router {
 		AllowOpen:      settings.AllowOpen,
 		Loopback:       listen.IsLoopback(port.Address),
 		Hosts:          hosts,
+		Origins:        g.Document.Server.CORSOrigins,
 		TrustedProxies: g.Document.Server.TrustedProxies,
 		Version:        g.Control.Version,
 		Log:            g.log,

@@ -23,30 +23,56 @@ var (
 )
 
 // origins are the web origins whose pages may read replies. Browsers are never allowed
-// to add credentials, so a page learns nothing that its author could not ask for.
+// to add credentials, so a page learns nothing that its author could not ask for. That is
+// not so for management, which may be open to this machine: its replies are only for
+// origins that are named, and not for all where all are allowed.
 type origins struct {
-	any     bool
-	allowed []string
+	any   bool
+	named []string
 }
 
 func newOrigins(allowed []string) *origins {
-	return &origins{any: slices.Contains(allowed, anyOrigin[0]), allowed: allowed}
+	return &origins{
+		any:   slices.Contains(allowed, anyOrigin[0]),
+		named: slices.DeleteFunc(slices.Clone(allowed), func(origin string) bool { return origin == anyOrigin[0] }),
+	}
+}
+
+// names reports whether the origin of a request is one that is allowed by its name.
+func (o *origins) names(r *http.Request) bool {
+	given := r.Header["Origin"]
+	return len(given) == 1 && slices.ContainsFunc(o.named, func(origin string) bool { return strings.EqualFold(origin, given[0]) })
 }
 
 // allow adds the headers that let the page which sent a request read the reply, if its
 // origin is allowed.
 func (o *origins) allow(h http.Header, r *http.Request) {
-	if o.any {
+	if o.any && !isManaged(r.URL.Path) {
 		h["Access-Control-Allow-Origin"] = anyOrigin
 		h["Access-Control-Expose-Headers"] = exposed
 		return
 	}
 	h["Vary"] = originVary
-	given := r.Header["Origin"]
-	if len(given) == 1 && slices.ContainsFunc(o.allowed, func(origin string) bool { return strings.EqualFold(origin, given[0]) }) {
-		h["Access-Control-Allow-Origin"] = given[:1:1]
+	if o.names(r) {
+		h["Access-Control-Allow-Origin"] = r.Header["Origin"][:1:1]
 		h["Access-Control-Expose-Headers"] = exposed
 	}
+}
+
+// isManaged reports whether a path belongs to management: all below /api and /actuator
+// but for health, info and the scrape, which pages of all origins may read.
+func isManaged(path string) bool {
+	path = strings.TrimLeft(path, "/")
+	switch path {
+	case "actuator/health", "actuator/health/liveness", "actuator/health/readiness", "actuator/info", "actuator/prometheus":
+		return false
+	}
+	for _, root := range [...]string{"api", "actuator"} {
+		if rest, begins := strings.CutPrefix(path, root); begins && (rest == "" || rest[0] == '/') {
+			return true
+		}
+	}
+	return false
 }
 
 // preflight answers a CORS preflight request.

@@ -20,6 +20,7 @@ import (
 type Gate struct {
 	options   GateOptions
 	crossSite *http.CrossOriginProtection
+	origins   *origins
 }
 
 // GateOptions are the settings of a Gate.
@@ -42,6 +43,8 @@ type GateOptions struct {
 	// Hosts are the host names by which a gateway on loopback without tokens may be
 	// managed, beside localhost and the loopback addresses.
 	Hosts []string
+	// Origins are the web origins whose pages may use what the gate guards; "*" is none.
+	Origins []string
 	// TrustedProxies are the proxies whose X-Forwarded-For is believed.
 	TrustedProxies []netip.Prefix
 	// Version returns the version of the configuration in force.
@@ -55,7 +58,7 @@ func NewGate(options GateOptions) *Gate {
 	if options.Roster == nil {
 		options.Roster = func() *access.Roster { return nil }
 	}
-	return &Gate{options: options, crossSite: http.NewCrossOriginProtection()}
+	return &Gate{options: options, crossSite: http.NewCrossOriginProtection(), origins: newOrigins(options.Origins)}
 }
 
 // Guard returns a handler that calls the handler of a route if the caller may.
@@ -123,8 +126,9 @@ func IdentityOf(r *http.Request) access.Identity {
 // admit decides whether a request may pass. If not, it returns the function that
 // answers it.
 func (g *Gate) admit(r *http.Request, permission access.Permission) (access.Identity, func(http.ResponseWriter)) {
-	foreign := g.isCrossSite(r)
-	who, known, wait := g.identify(r, foreign)
+	crossSite := g.isCrossSite(r)
+	foreign := crossSite && !g.origins.names(r)
+	who, known, wait := g.identify(r, crossSite)
 	isOpen := who.Name == access.OpenName
 	switch {
 	case permission == access.Anyone:
@@ -139,8 +143,8 @@ func (g *Gate) admit(r *http.Request, permission access.Permission) (access.Iden
 			"set security.enabled: true with management tokens, or accept the risk with security.allow-open: true.")
 	case isOpen && g.options.Loopback && !g.isOwnHost(r.Host):
 		return who, forbid("This host name is not allowed for the management API; allow it with security.allowed-hosts.")
-	case foreign && !isSafe(r.Method):
-		return who, forbid("Changes that a page of another site asks for are refused.")
+	case foreign:
+		return who, forbid("What a page of another site asks for is refused here; server.cors-origins can name its origin.")
 	case wait > 0:
 		return who, func(w http.ResponseWriter) {
 			w.Header().Set("Retry-After", strconv.FormatInt(int64((wait+time.Second-1)/time.Second), 10))
@@ -162,22 +166,23 @@ const SessionCookie = "patchbay_session"
 
 // identify returns who sent a request, and how long a caller who presented too many
 // wrong tokens has to wait.
-func (g *Gate) identify(r *http.Request, foreign bool) (who access.Identity, known bool, wait time.Duration) {
+func (g *Gate) identify(r *http.Request, crossSite bool) (who access.Identity, known bool, wait time.Duration) {
 	roster := g.options.Roster()
 	if roster == nil {
 		who := access.Identity{Name: access.OpenName, Role: access.Admin}
 		forwarded := g.options.Loopback && isForwarded(r.Header)
-		if forwarded && !g.options.AllowOpen {
+		rebound := g.options.Loopback && !g.isOwnHost(r.Host)
+		if forwarded && !g.options.AllowOpen || rebound || crossSite && !g.origins.names(r) {
 			who.Role = 0 // routes that anyone may call show no details either
 		}
 		// On loopback the caller could read the files as well, unless it is a page in
 		// a browser, or on another machine.
-		who.SeesSecrets = g.options.Loopback && !foreign && !forwarded && g.isOwnHost(r.Host)
+		who.SeesSecrets = g.options.Loopback && !crossSite && !forwarded && !rebound
 		return who, true, 0
 	}
 	now := time.Now()
 	who, known, presents := roster.Identify(r.Header, now)
-	if session, err := r.Cookie(SessionCookie); !known && !presents && !foreign && err == nil {
+	if session, err := r.Cookie(SessionCookie); !known && !presents && !crossSite && err == nil {
 		// A page of another site, or of another port of this host, has a browser
 		// send the cookie too; it counts for our own pages only.
 		who, known = roster.Session(session.Value, now)

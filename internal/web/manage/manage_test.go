@@ -345,7 +345,7 @@ func TestUnknownManagementPathsAndMethods(t *testing.T) {
 	if a := r.API("POST", "/api/config/type/chat/models", "").Is(t, 405); !strings.Contains(a.Header.Get("Allow"), "GET") {
 		t.Errorf("Allow: %s", a.Header.Get("Allow"))
 	}
-	if a := r.Do(http.MethodOptions, gatewaytest.TypesPath+"chat", "", "Origin", "https://page.example"); a.Status != 204 || a.Header.Get("Access-Control-Allow-Origin") != "*" {
+	if a := r.Do(http.MethodOptions, gatewaytest.TypesPath+"chat", "", "Origin", "https://page.example"); a.Status != 204 || a.Header.Get("Access-Control-Allow-Origin") != "" {
 		t.Errorf("a preflight: %d %v", a.Status, a.Header)
 	}
 }

@@ -1,0 +1,80 @@
+package web_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
+)
+
+// Pages of other sites may read health, info, the scrape and what is not management, on
+// every path, known or not, and with every method; and management if they are named.
+func TestPagesOfOtherSites(t *testing.T) { gatewaytest.BothWays(t, testPagesOfOtherSites) }
+
+func testPagesOfOtherSites(t *testing.T) {
+	const evil, named = "https://evil.example", "https://dashboard.example"
+	open := gatewaytest.Start(t, "")
+	naming := gatewaytest.Start(t, "server: {cors-origins: ['*', '"+named+"']}\n")
+	paths := map[string]bool{"/api/nothing": false, "/actuator/nothing": false, "/api": false, "//api//nothing": false, "/apiary": true, "/v1/nothing": true}
+	for _, route := range open.Routes {
+		if method, path, _ := strings.Cut(route.Pattern, " "); method == http.MethodGet {
+			paths[gatewaytest.PathParameter.ReplaceAllString(path, "none")] = route.Permission == access.Anyone || route.Permission == access.ByKey
+		}
+	}
+	for path, isFree := range paths {
+		for _, test := range []struct {
+			r       *gatewaytest.Gateway
+			origin  string
+			allowed string
+		}{
+			{open, evil, map[bool]string{true: "*"}[isFree]},
+			{open, named, map[bool]string{true: "*"}[isFree]},
+			{naming, evil, map[bool]string{true: "*"}[isFree]},
+			{naming, named, map[bool]string{true: "*", false: named}[isFree]},
+		} {
+			page := []string{"Origin", test.origin, "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "cors"}
+			for _, method := range []string{http.MethodGet, http.MethodOptions} {
+				got := headOf(test.r.Open(gatewaytest.Deadline(t), method, path, "", append(page, "Access-Control-Request-Method", http.MethodGet)...))
+				if allowed := got.Header.Get("Access-Control-Allow-Origin"); allowed != test.allowed {
+					t.Errorf("%s %s of %s: allowed is %q, want %q", method, path, test.origin, allowed, test.allowed)
+				}
+				if isRefused := got.Status == http.StatusForbidden; method == http.MethodGet && isRefused != (test.allowed == "" && !strings.Contains(path, "nothing") && path != "/api") {
+					t.Errorf("%s of %s: %d %s", path, test.origin, got.Status, got.Body)
+				}
+			}
+		}
+	}
+}
+
+// headOf reads an answer, but no stream, which would not end.
+func headOf(response *http.Response) gatewaytest.Reply {
+	if strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream") {
+		_ = response.Body.Close()
+		return gatewaytest.Reply{Status: response.StatusCode, Header: response.Header}
+	}
+	return gatewaytest.ReadReply(response)
+}
+
+// The health of an open gateway shows its parts to nobody who may not manage it.
+func TestHealthShowsPagesOfOtherSitesItsStatusAlone(t *testing.T) {
+	t.Parallel()
+	r := gatewaytest.Start(t, "")
+	for name, test := range map[string]struct {
+		headers []string
+		parts   bool
+	}{
+		"nobody's":  {nil, true},
+		"own":       {[]string{"Sec-Fetch-Site", "same-origin"}, true},
+		"another's": {[]string{"Sec-Fetch-Site", "cross-site"}, false},
+		"old":       {[]string{"Origin", "https://evil.example"}, false},
+	} {
+		if got := r.Do(http.MethodGet, "/actuator/health", "", test.headers...).Succeeds(t); strings.Contains(got.Body, "components") != test.parts {
+			t.Errorf("%s page: %s", name, got.Body)
+		}
+	}
+	if got := r.SendRaw("GET /actuator/health HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n"); got.Status != 200 || strings.Contains(got.Body, "components") {
+		t.Errorf("by another name: %d %s", got.Status, got.Body)
+	}
+}
