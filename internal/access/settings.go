@@ -65,10 +65,13 @@ type Settings struct {
 	// MasterKey encrypts the keys and headers of backends where they are stored, and
 	// PreviousMasterKey is one with which they were encrypted before. Empty means that
 	// they are stored as they are.
-	MasterKey         string  `json:"masterKey"`
-	PreviousMasterKey string  `json:"previousMasterKey"`
-	Tokens            []Token `json:"tokens"`
-	Keys              []Key   `json:"keys"`
+	MasterKey         string `json:"masterKey"`
+	PreviousMasterKey string `json:"previousMasterKey"`
+	// References are the variables and files to which stored versions may refer, beside
+	// those that the services of the configuration file refer to.
+	References []string `json:"references"`
+	Tokens     []Token  `json:"tokens"`
+	Keys       []Key    `json:"keys"`
 	// Tenants are the groups of keys that have terms of their own.
 	Tenants []Tenant `json:"tenants"`
 	// Defaults are the terms of every key where it says nothing itself.
@@ -99,7 +102,7 @@ func DefaultSettings() Settings { return Settings{ReserveTokens: 1024} }
 // Equal tells whether both settings are the same.
 func (s Settings) Equal(other Settings) bool {
 	return s.Enabled == other.Enabled && s.AllowOpen == other.AllowOpen && s.SharedLimits == other.SharedLimits && s.MasterKey == other.MasterKey && s.PreviousMasterKey == other.PreviousMasterKey &&
-		slices.Equal(s.AllowedHosts, other.AllowedHosts) && slices.Equal(s.Tokens, other.Tokens) && slices.EqualFunc(s.Keys, other.Keys, Key.Equal) &&
+		slices.Equal(s.AllowedHosts, other.AllowedHosts) && slices.Equal(s.References, other.References) && slices.Equal(s.Tokens, other.Tokens) && slices.EqualFunc(s.Keys, other.Keys, Key.Equal) &&
 		s.TermSet().Equal(other.TermSet()) && s.ReserveTokens == other.ReserveTokens
 }
 
@@ -114,6 +117,7 @@ func (t Tenant) Equal(other Tenant) bool { return t.Name == other.Name && t.Term
 // Clone returns a copy that shares nothing with s.
 func (s Settings) Clone() Settings {
 	s.AllowedHosts = slices.Clone(s.AllowedHosts)
+	s.References = slices.Clone(s.References)
 	s.Tokens = slices.Clone(s.Tokens)
 	s.Keys = slices.Clone(s.Keys)
 	for i := range s.Keys {

@@ -153,6 +153,18 @@ func (s Settings) NeedsSealing(keys *seal.Keys) bool {
 	return needs
 }
 
+// References returns the references of the settings, as they are written.
+func (s Settings) References() []string {
+	var written []string
+	_, _ = s.mapSecrets("", func(_ string, secret Secret) (Secret, error) {
+		if secret.isReference {
+			written = append(written, secret.text)
+		}
+		return secret, nil
+	})
+	return written
+}
+
 // mapSecrets returns a copy of the settings with each secret replaced.
 func (s Settings) mapSecrets(place string, replace func(at string, secret Secret) (Secret, error)) (Settings, error) {
 	s = s.Clone()

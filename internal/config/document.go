@@ -45,8 +45,9 @@ type Document struct {
 	// It is empty where they were not read, or changed since.
 	Written string `json:"-"`
 	// Resolve finds what the secrets of the services refer to, in the environment
-	// and the files that this document was read with. It is nil where the
-	// document was not read.
+	// and the files that this document was read with. It resolves only the names that
+	// the document uses for its own services or lists in security.references. It is nil
+	// where the document was not read.
 	Resolve backend.Resolver `json:"-"`
 }
 

@@ -60,7 +60,7 @@ func Load(src Source) (*Loaded, error) {
 	decoder := newDecoder(&problems)
 	decoder.decode(root, "", reflect.ValueOf(document).Elem())
 	document.Quota.Normalize()
-	document.Resolve = resolver.Resolve
+	document.Resolve = decoder.limitReferences(resolver, document).Resolve
 	for _, problem := range document.withSecrets().Validate(src.KnownAdapter) {
 		decoder.locate(problem)
 	}

@@ -43,6 +43,10 @@ type Control struct {
 	file   configFile
 	shared *sharedLog // nil where the configuration is not shared; its Values take mu, too
 	holds  holds
+	// warned is the table whose faults were logged last, and isPassing says that what
+	// comes into force is replaced at once, so that its faults are nobody's concern.
+	warned    *routing.Table
+	isPassing bool
 	// termsChanged is called with the terms in force when they change.
 	termsChanged func(access.TermSet)
 }

@@ -146,7 +146,10 @@ func (c *Control) swap(p *proposal, table *routing.Table) {
 	if p.file != nil {
 		c.file.applied = *p.file
 	}
-	c.warnOfFaults(table, c.current.Load())
+	if !c.isPassing {
+		c.warnOfFaults(table, c.warned)
+		c.warned = table
+	}
 	c.holds.apply(table)
 	before := c.state.Swap(p.next)
 	c.current.Store(table)
@@ -156,7 +159,7 @@ func (c *Control) swap(p *proposal, table *routing.Table) {
 }
 
 // warnOfFaults logs the instances of a table whose secrets cannot be used, unless that
-// was so in the table before.
+// was so in an earlier table.
 func (c *Control) warnOfFaults(table, before *routing.Table) {
 	for _, instance := range table.Instances() {
 		if instance.Fault == "" {

@@ -90,10 +90,12 @@ func open(store Store, doc *config.Document, current *routing.Current, log *slog
 	if isEdited {
 		c.file.applied = lastApplied(c.local.store, last.head, last.numbers)
 	}
+	c.isPassing = isEdited && (shared == nil || last.head.Log == "")
 	isInForce, err := c.resume(last)
 	if err != nil {
 		return nil, err
 	}
+	c.isPassing = false
 	if !isInForce {
 		return c, c.takeFirst(doc, last)
 	}

@@ -3,13 +3,17 @@ package doctor_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
@@ -174,4 +178,54 @@ func TestStoresThatAnswer(t *testing.T) {
 	has(t, lines, "ok redis:", "answers in")
 	has(t, lines, "ok database:", "PostgreSQL")
 	has(t, lines, "ok cluster:", "the first gateway that starts")
+}
+
+// TestReferencesOfStoredVersions: names to which stored versions refer and the file does
+// not are found before a gateway starts, on disk and in PostgreSQL.
+func TestReferencesOfStoredVersions(t *testing.T) {
+	t.Parallel()
+	const version = `{"version": %d, "createdAt": "2026-01-01T00:00:00Z", "origin": "file", "summary": "", "services": {"chat": {"instances": [
+		{"name": "m", "baseUrl": "http://127.0.0.1:9", "apiKey": {"reference": "${%s}"}}]}}}`
+	chat := "services: {chat: {instances: [{name: m, base-url: 'http://127.0.0.1:9', api-key: '${USED:-x}'}]}}\n"
+	check := func(lines string) {
+		t.Helper()
+		has(t, lines, "fail references:", "current version (2) are out", ": CURRENT =>", "security.references")
+		has(t, lines, "warn references:", "after a rollback", ": OLDER =>")
+	}
+	dir := t.TempDir()
+	stored := filepath.Join(dir, "versions")
+	if err := os.MkdirAll(stored, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{
+		"00000001.json": fmt.Sprintf(version, 1, "OLDER"), "00000002.json": fmt.Sprintf(version, 2, "CURRENT"), "00000003.json": "damaged",
+		"current.json": `{"version": 2, "newest": 3, "source": ""}`,
+	} {
+		if err := os.WriteFile(filepath.Join(stored, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	here := func(o *doctor.Options) { o.Document.Server.DataDir = dir }
+	check(examine(t, free+chat, here))
+	has(t, examine(t, free+chat+"security: {references: [OLDER, CURRENT]}\n", here), "ok references:", "2 stored versions")
+	has(t, examine(t, free+chat, nil), "skip references:")
+
+	database := storetest.Postgres(t)
+	yaml := free + chat + "store: {config: '" + database.URL + "'}\n"
+	has(t, examine(t, yaml, nil), "skip references:")
+	conn, err := pgx.Connect(t.Context(), database.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(t.Context())) }()
+	for _, statement := range []string{
+		"CREATE TABLE patchbay_config_versions (version INTEGER, record TEXT)", "CREATE TABLE patchbay_config_current (version INTEGER)",
+		"INSERT INTO patchbay_config_versions VALUES (1, '" + fmt.Sprintf(version, 1, "OLDER") + "'), (2, '" + fmt.Sprintf(version, 2, "CURRENT") + "')",
+		"INSERT INTO patchbay_config_current VALUES (2)",
+	} {
+		if _, err := conn.Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check(examine(t, yaml, nil))
 }

@@ -54,6 +54,9 @@ func Open(path string) (*Dir, error) {
 	return &Dir{path: path}, err
 }
 
+// At returns a directory as it is, to be read only.
+func At(path string) *Dir { return &Dir{path: path} }
+
 // Path returns where a file of the directory is.
 func (d *Dir) Path(name string) string { return filepath.Join(d.path, name) }
 

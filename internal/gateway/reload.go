@@ -58,8 +58,10 @@ func needRestart(running, next *config.Document) []string {
 		switch section {
 		case "services", "limits", "prices":
 			return true
-		case "security": // the terms of keys are in force at once
-			return running.Security.WithTerms(next.Security.TermSet()).Equal(next.Security)
+		case "security": // the terms of keys, and what may be referred to, are in force at once
+			security := running.Security.WithTerms(next.Security.TermSet())
+			security.References = next.Security.References
+			return security.Equal(next.Security)
 		case "quota":
 			return running.Quota.SameUntilRestart(next.Quota)
 		case "responses":

@@ -42,6 +42,8 @@ type Gateway struct {
 	// BackendsLie means that backends give answers that the OpenAPI document does not
 	// allow, so that the replies are not compared with it.
 	BackendsLie bool
+
+	env []string
 }
 
 // Version is the version that a gateway under test reports.
@@ -52,6 +54,7 @@ const Version = "test"
 type Setup struct {
 	YAML      string
 	DataDir   string
+	Env       []string // NAME=value
 	KeepAlive time.Duration
 	HeadTime  time.Duration // replaces the time in which a request's head must arrive
 	FromFile  bool          // the configuration is treated as read from a file
@@ -88,7 +91,7 @@ func StartWith(t *testing.T, s Setup) *Gateway {
 	}
 	out := new(Buffer)
 	log := logs.New(out, logs.JSON, slog.LevelDebug)
-	g, err := gateway.New(LoadDocument(t, s.YAML, s.DataDir), log, gateway.Options{
+	g, err := gateway.New(LoadDocumentWith(t, s.YAML, s.DataDir, s.Env...), log, gateway.Options{
 		Build: actuator.Build{Version: Version}, KeepAlive: s.KeepAlive, FromFile: s.FromFile, Demo: s.Demo, Routes: s.Routes,
 		NetHTTP: slices.Contains(strings.Split(t.Name(), "/"), netHTTP),
 	})
@@ -100,7 +103,7 @@ func StartWith(t *testing.T, s Setup) *Gateway {
 	}
 	g.Start()
 	transport := &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 1000, TLSClientConfig: s.TLS, ForceAttemptHTTP2: s.HTTP2}
-	r := &Gateway{Gateway: g, T: t, URL: "http://" + g.Address(), Logs: out}
+	r := &Gateway{Gateway: g, T: t, URL: "http://" + g.Address(), Logs: out, env: s.Env}
 	if g.Document.Server.TLS.Enabled() {
 		r.URL = "https://" + g.Address()
 	}
@@ -132,7 +135,7 @@ func (r *Gateway) ReloadWith(yaml string) {
 		if strings.TrimSpace(yaml) == "" {
 			return nil, gateway.ErrEmptyFile
 		}
-		return parse(yaml, r.Document.Server.DataDir)
+		return parse(yaml, r.Document.Server.DataDir, r.env...)
 	})
 }
 

@@ -18,16 +18,22 @@ import (
 // LoadDocument makes a configuration of a file's content.
 func LoadDocument(t *testing.T, yaml, dataDir string) *config.Document {
 	t.Helper()
-	doc, err := parse(yaml, dataDir)
+	return LoadDocumentWith(t, yaml, dataDir)
+}
+
+// LoadDocumentWith is LoadDocument with an environment, as NAME=value.
+func LoadDocumentWith(t *testing.T, yaml, dataDir string, env ...string) *config.Document {
+	t.Helper()
+	doc, err := parse(yaml, dataDir, env...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return doc
 }
 
-func parse(yaml, dataDir string) (*config.Document, error) {
+func parse(yaml, dataDir string, env ...string) (*config.Document, error) {
 	loaded, err := config.Load(config.Source{
-		File: "test.yaml", Content: []byte(yaml), KnownAdapter: kinds.Check,
+		File: "test.yaml", Content: []byte(yaml), KnownAdapter: kinds.Check, Env: env,
 		Set: []string{"server.listen='127.0.0.1:0'", "server.data-dir=" + Quote(dataDir)},
 	})
 	if err != nil {

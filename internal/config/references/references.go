@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"unicode/utf8"
 
@@ -20,8 +19,10 @@ const maxReferencedFile = 1 << 20
 // Result is a text in which the references were replaced.
 type Result struct {
 	Text string
-	// Fault says why the text could not be completed.
-	Fault string
+	// Fault says why the text could not be completed, and Refused is set where that is
+	// because a limit does not allow it.
+	Fault   string
+	Refused *RefusedError
 	// FromOutside is set where a variable or a file contributed.
 	FromOutside bool
 	// HasReference is set where a reference was replaced, be it by its default.
@@ -37,6 +38,8 @@ type Resolver struct {
 	Variables map[string]string
 	// Directory is where relative paths of files begin.
 	Directory string
+
+	limit *limit // nil allows everything
 }
 
 // Expand replaces every reference in text. References may stand in the default
@@ -84,6 +87,9 @@ func (s Resolver) Expand(text string) Result {
 // Resolve is Expand for a secret that was kept as a reference.
 func (s Resolver) Resolve(reference string) (string, error) {
 	result := s.Expand(reference)
+	if result.Refused != nil {
+		return "", result.Refused
+	}
 	if result.Fault != "" {
 		return "", errors.New(result.Fault)
 	}
@@ -110,15 +116,18 @@ func referenceEnd(text string) int {
 
 // value returns the value of what stands between the braces.
 func (s Resolver) value(reference string) Result {
-	if path, isFile := strings.CutPrefix(reference, "file:"); isFile {
+	if path, isFile := strings.CutPrefix(reference, filePrefix); isFile {
 		return s.readFile(path)
 	}
-	if hashed, isHash := strings.CutPrefix(reference, "sha256:"); isHash {
+	if hashed, isHash := strings.CutPrefix(reference, hashPrefix); isHash {
 		return s.hash(hashed)
 	}
 	name, fallback, hasFallback := strings.Cut(reference, ":")
 	if !isVariableName(name) {
 		return Result{Fault: fmt.Sprintf("%q is not a variable name", name)}
+	}
+	if refused := s.limit.refuse(name); refused != nil {
+		return refusal(refused)
 	}
 	fallback, replacesEmpty := strings.CutPrefix(fallback, "-")
 	value, isSet := s.Variables[name]
@@ -126,7 +135,7 @@ func (s Resolver) value(reference string) Result {
 		return Result{Fault: "variable " + name + " is not UTF-8 text"}
 	}
 	if isSet && (value != "" || !replacesEmpty) {
-		return Result{Text: value, FromOutside: true}
+		return s.outside(name, value)
 	}
 	if !hasFallback {
 		return Result{Fault: "variable " + name + " is not set and has no default"}
@@ -148,6 +157,18 @@ func (s Resolver) hash(reference string) Result {
 	return value
 }
 
+// outside returns the text that a variable or a file contributes.
+func (s Resolver) outside(name, text string) Result {
+	if refused := s.limit.refuseText(name, text); refused != nil {
+		return refusal(refused)
+	}
+	return Result{Text: text, FromOutside: true}
+}
+
+func refusal(refused *RefusedError) Result {
+	return Result{Fault: refused.Error(), Refused: refused}
+}
+
 func isVariableName(name string) bool {
 	for i, r := range name {
 		isLetter := r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
@@ -159,8 +180,9 @@ func isVariableName(name string) bool {
 }
 
 func (s Resolver) readFile(path string) Result {
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(s.Directory, path)
+	path = s.fullPath(path)
+	if refused := s.limit.refuse(filePrefix + path); refused != nil {
+		return refusal(refused)
 	}
 	content, err := readSmallFile(path)
 	if err != nil {
@@ -170,7 +192,7 @@ func (s Resolver) readFile(path string) Result {
 		return Result{Fault: fmt.Sprintf("the file %q is not UTF-8 text", path)}
 	}
 	text := strings.TrimSuffix(strings.TrimSuffix(string(content), "\n"), "\r")
-	return Result{Text: text, FromOutside: true}
+	return s.outside(filePrefix+path, text)
 }
 
 func readSmallFile(path string) ([]byte, error) {

@@ -64,6 +64,12 @@ func Open(dataDir string) (*Store, error) {
 	return s, nil
 }
 
+// Peek returns the store in a data directory to be read only, by a program that has no
+// lock on it. It makes and removes nothing.
+func Peek(dataDir string) *Store {
+	return &Store{data: durable.At(dataDir), dir: durable.At(filepath.Join(dataDir, versionsDir))}
+}
+
 // Data returns the data directory, in which other packages keep files, too.
 func (s *Store) Data() *durable.Dir { return s.data }
 
