@@ -65,7 +65,7 @@ the file.`,
 // newLog returns the program's log, for people if standard error is a terminal,
 // unless the configuration says otherwise, and what is to be called when the program
 // ends. On a terminal every line is written at once.
-func newLog(stderr io.Writer, settings config.Log, env []string) (log *slog.Logger, end func()) {
+func newLog(stderr io.Writer, settings logs.Settings, env []string) (log *slog.Logger, end func()) {
 	_, isTerminal := terminalOf(stderr)
 	format := formatOf(settings.Format, isTerminal, env)
 	var level slog.Level
@@ -79,9 +79,9 @@ func newLog(stderr io.Writer, settings config.Log, env []string) (log *slog.Logg
 
 // formatOf returns the format of log lines. They are coloured only on a terminal, and
 // not where the environment forbids it.
-func formatOf(wanted config.LogFormat, isTerminal bool, env []string) logs.Format {
+func formatOf(wanted logs.LogFormat, isTerminal bool, env []string) logs.Format {
 	switch {
-	case wanted == config.FormatJSON || wanted == config.FormatAuto && !isTerminal:
+	case wanted == logs.FormatJSON || wanted == logs.FormatAuto && !isTerminal:
 		return logs.JSON
 	case isTerminal && mayColour(env):
 		return logs.Coloured

@@ -12,7 +12,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/logs"
 )
@@ -265,20 +264,20 @@ func TestExitCodesTellWrongUsageFromFailure(t *testing.T) {
 func TestFormOfTheLog(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		wanted     config.LogFormat
+		wanted     logs.LogFormat
 		isTerminal bool
 		env        []string
 		want       logs.Format
 	}{
-		{config.FormatAuto, false, nil, logs.JSON},
-		{config.FormatAuto, true, nil, logs.Coloured},
-		{config.FormatAuto, true, []string{"NO_COLOR="}, logs.Coloured},
-		{config.FormatAuto, true, []string{"NO_COLOR=1"}, logs.Text},
-		{config.FormatAuto, true, []string{"TERM=dumb"}, logs.Text},
-		{config.FormatText, true, nil, logs.Coloured},
-		{config.FormatText, true, []string{"NO_COLOR=1"}, logs.Text},
-		{config.FormatText, false, nil, logs.Text},
-		{config.FormatJSON, true, nil, logs.JSON},
+		{logs.FormatAuto, false, nil, logs.JSON},
+		{logs.FormatAuto, true, nil, logs.Coloured},
+		{logs.FormatAuto, true, []string{"NO_COLOR="}, logs.Coloured},
+		{logs.FormatAuto, true, []string{"NO_COLOR=1"}, logs.Text},
+		{logs.FormatAuto, true, []string{"TERM=dumb"}, logs.Text},
+		{logs.FormatText, true, nil, logs.Coloured},
+		{logs.FormatText, true, []string{"NO_COLOR=1"}, logs.Text},
+		{logs.FormatText, false, nil, logs.Text},
+		{logs.FormatJSON, true, nil, logs.JSON},
 	} {
 		if got := formatOf(c.wanted, c.isTerminal, c.env); got != c.want {
 			t.Errorf("%v on a terminal %v with %v: %v, want %v", c.wanted, c.isTerminal, c.env, got, c.want)

@@ -3,6 +3,8 @@ package config
 import (
 	"reflect"
 	"testing"
+
+	"github.com/patchbay-ai/patchbay/internal/logs"
 )
 
 func TestDecoderReadsPointersAndNamedMaps(t *testing.T) {
@@ -10,9 +12,9 @@ func TestDecoderReadsPointersAndNamedMaps(t *testing.T) {
 		Count int8 `json:"count"`
 	}
 	type outer struct {
-		Inner   *inner           `json:"inner"`
-		Absent  *inner           `json:"absent"`
-		ByLevel map[LogLevel]int `json:"byLevel"`
+		Inner   *inner                `json:"inner"`
+		Absent  *inner                `json:"absent"`
+		ByLevel map[logs.LogLevel]int `json:"byLevel"`
 		Ignored string
 	}
 	var problems Problems
@@ -20,7 +22,7 @@ func TestDecoderReadsPointersAndNamedMaps(t *testing.T) {
 	root := tree.readYAML([]byte("inner: {count: 5}\nabsent: null\nby_level: {WARN: 3, wrn: 1}\nignored: x\n"))
 	var got outer
 	newDecoder(&problems).decode(root, "", reflect.ValueOf(&got).Elem())
-	if got.Inner == nil || got.Inner.Count != 5 || got.Absent != nil || got.ByLevel[LevelWarn] != 3 {
+	if got.Inner == nil || got.Inner.Count != 5 || got.Absent != nil || got.ByLevel[logs.LevelWarn] != 3 {
 		t.Errorf("got %+v", got)
 	}
 	want := `f:3:21  by-level.wrn: unknown log level "wrn" (did you mean "warn"?)` + "\n" +

@@ -16,6 +16,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/listen"
+	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/naming"
 	"github.com/patchbay-ai/patchbay/internal/prices"
@@ -38,7 +39,7 @@ type Document struct {
 	Store      Store                          `json:"store"`
 	Redis      Redis                          `json:"redis"`
 	Security   access.Settings                `json:"security"`
-	Log        Log                            `json:"log"`
+	Log        logs.Settings                  `json:"log"`
 	Telemetry  telemetry.Settings             `json:"telemetry"`
 	Prices     prices.Settings                `json:"prices"`
 	// Written identifies the services as they were written, apart from defaults.
@@ -157,16 +158,6 @@ type Redis struct {
 	KeyPrefix string `json:"keyPrefix"`
 }
 
-// Log describes what is written to standard error, and how.
-type Log struct {
-	Level  LogLevel  `json:"level"`
-	Format LogFormat `json:"format"`
-	// Access writes a line for every request, and AccessSample is the part of
-	// those that went well that get one.
-	Access       bool    `json:"access"`
-	AccessSample float64 `json:"accessSample"`
-}
-
 // Default returns the document of a gateway that was told nothing: all seven
 // service types, no instances.
 func Default() *Document {
@@ -203,7 +194,7 @@ func Default() *Document {
 		Store:      Store{URL: "sqlite:quota.db", KeepVersions: 500},
 		Redis:      Redis{URL: "redis://127.0.0.1:6379/0", KeyPrefix: "patchbay"},
 		Security:   access.DefaultSettings(),
-		Log:        Log{Level: LevelInfo, Format: FormatAuto, Access: true, AccessSample: 1},
+		Log:        logs.DefaultSettings(),
 		Telemetry:  telemetry.DefaultSettings(),
 		Prices:     prices.DefaultSettings(),
 	}

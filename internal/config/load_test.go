@@ -17,6 +17,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/balance"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/logs"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
 	"github.com/patchbay-ai/patchbay/internal/naming"
 	"github.com/patchbay-ai/patchbay/internal/queue"
@@ -154,7 +155,7 @@ func TestSampleLoads(t *testing.T) {
 			},
 		}},
 	}
-	want.Log = config.Log{Level: config.LevelWarn, Format: config.FormatJSON, AccessSample: 1}
+	want.Log = logs.Settings{Level: logs.LevelWarn, Format: logs.FormatJSON, AccessSample: 1}
 	if diff := cmp.Diff(want, got, compare); diff != "" {
 		t.Error(diff)
 	}

@@ -35,7 +35,7 @@ func (d *Document) Validate(known AdapterCheck) Problems {
 	d.Store.check(problems.under("store"))
 	d.Redis.check(problems.under("redis"))
 	d.Security.Check(problems.under("security"))
-	d.Log.check(problems.under("log"))
+	d.Log.Check(problems.under("log"))
 	d.Telemetry.Check(problems.under("telemetry"))
 	d.Prices.Check(problems.under("prices"))
 	return problems
@@ -218,16 +218,4 @@ func (r Redis) check(report func(path, message string)) {
 
 func isPrintable(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return r == ' ' || !unicode.IsPrint(r) })
-}
-
-func (l Log) check(report func(path, message string)) {
-	if _, err := oneOf("log level", string(l.Level), l.Level.Names()); err != nil {
-		report("level", err.Error())
-	}
-	if _, err := oneOf("log format", string(l.Format), l.Format.Names()); err != nil {
-		report("format", err.Error())
-	}
-	if !(l.AccessSample >= 0 && l.AccessSample <= 1) { // written so that it catches NaN too
-		report("accessSample", "must be between 0 and 1")
-	}
 }

@@ -1,11 +1,39 @@
-package config
+package logs
 
 import (
 	"fmt"
 	"strings"
 )
 
-// LogLevel is how much is logged.
+// Settings describe what is written to standard error, and how.
+type Settings struct {
+	Level  LogLevel  `json:"level"`
+	Format LogFormat `json:"format"`
+	// Access writes a line for every request, and AccessSample is the part of
+	// those that went well that get one.
+	Access       bool    `json:"access"`
+	AccessSample float64 `json:"accessSample"`
+}
+
+// DefaultSettings returns what holds where nothing is configured.
+func DefaultSettings() Settings {
+	return Settings{Level: LevelInfo, Format: FormatAuto, Access: true, AccessSample: 1}
+}
+
+// Check reports every field that has a value it may not have.
+func (s Settings) Check(report func(path, message string)) {
+	if _, err := oneOf("log level", string(s.Level), s.Level.Names()); err != nil {
+		report("level", err.Error())
+	}
+	if _, err := oneOf("log format", string(s.Format), s.Format.Names()); err != nil {
+		report("format", err.Error())
+	}
+	if !(s.AccessSample >= 0 && s.AccessSample <= 1) { // written so that it catches NaN too
+		report("accessSample", "must be between 0 and 1")
+	}
+}
+
+// LogLevel is how much is logged, as it is configured.
 type LogLevel string
 
 // The log levels.
@@ -31,7 +59,7 @@ func (l *LogLevel) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// LogFormat is the shape of log lines.
+// LogFormat is the shape of log lines, as it is configured.
 type LogFormat string
 
 // The log formats. Auto is text on a terminal and JSON elsewhere.
