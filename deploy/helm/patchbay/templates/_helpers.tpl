@@ -47,6 +47,63 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end -}}
 
+{{- /* several is "yes" where more than one gateway may run. */ -}}
+{{- define "patchbay.several" -}}
+{{- if or (gt (int .Values.replicaCount) 1) (and .Values.autoscaling.enabled (gt (int .Values.autoscaling.maxReplicas) 1)) -}}yes{{- end -}}
+{{- end -}}
+
+{{- /* checkReplicas refuses more gateways than the rest of the values allows. */ -}}
+{{- define "patchbay.checkReplicas" -}}
+{{- if and .Values.autoscaling.enabled (gt (int .Values.autoscaling.minReplicas) (int .Values.autoscaling.maxReplicas)) -}}
+{{- fail "autoscaling.minReplicas is greater than autoscaling.maxReplicas." -}}
+{{- end -}}
+{{- if include "patchbay.several" . -}}
+{{- if .Values.persistence.enabled -}}
+{{- fail "persistence.enabled makes one volume, which only one gateway can use: set replicaCount to 1 and autoscaling.enabled to false, or turn persistence off. Several gateways keep what must last in config.store.config." -}}
+{{- end -}}
+{{- if not (or (dig "store" "config" "" .Values.config) .Values.allowSeparate) -}}
+{{- fail "More than one gateway needs config.store.config, a PostgreSQL database: without it each has versions, keys and limits of its own. Set it, or set replicaCount to 1 and autoscaling.enabled to false, or permit it with allowSeparate." -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* managementPort is the port of config.server.management-listen, empty where the port
+http has everything. */ -}}
+{{- define "patchbay.managementPort" -}}
+{{- $listen := dig "server" "management-listen" "" .Values.config -}}
+{{- if kindIs "slice" $listen -}}{{- $listen = first $listen -}}{{- end -}}
+{{- if $listen -}}
+{{- if not (regexMatch "^(0\\.0\\.0\\.0|\\[::\\])?:[1-9][0-9]*$" (toString $listen)) -}}
+{{- fail (printf "config.server.management-listen is %s, which the probes of Kubernetes do not reach: write 0.0.0.0 and a port, such as 0.0.0.0:9090." $listen) -}}
+{{- end -}}
+{{- $port := regexFind "[0-9]+$" (toString $listen) -}}
+{{- if eq $port "8080" -}}
+{{- fail "config.server.management-listen is the port 8080, where the unified API is: choose another one." -}}
+{{- end -}}
+{{- $port -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* probePort is the name of the port that has health and metrics. */ -}}
+{{- define "patchbay.probePort" -}}
+{{- if include "patchbay.managementPort" . -}}management{{- else -}}http{{- end -}}
+{{- end -}}
+
+{{- define "patchbay.scheme" -}}
+{{- if dig "server" "tls" "certificate" "" .Values.config -}}HTTPS{{- else -}}HTTP{{- end -}}
+{{- end -}}
+
+{{- /* probe asks for a state of health. Where clients must show certificates, which
+Kubernetes does not, it is only looked whether somebody listens. */ -}}
+{{- define "patchbay.probe" -}}
+{{- $port := include "patchbay.probePort" .root -}}
+{{- if dig "server" "tls" "client-ca" "" .root.Values.config -}}
+tcpSocket: { port: {{ $port }} }
+{{- else -}}
+httpGet: { path: /actuator/health/{{ .state }}, port: {{ $port }}, scheme: {{ include "patchbay.scheme" .root }} }
+{{- end -}}
+{{- end -}}
+
 {{- /* generates is "yes" where the chart makes the credentials that the configuration names. */ -}}
 {{- define "patchbay.generates" -}}
 {{- $config := toYaml .Values.config -}}
