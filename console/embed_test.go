@@ -4,10 +4,14 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"io/fs"
+	"maps"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/go-json-experiment/json"
 
 	"github.com/patchbay-ai/patchbay/console"
 )
@@ -55,6 +59,58 @@ func TestFilesLoadNothingFromElsewhere(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Whoever gets the console gets the licences of what is built into it, which is what the
+// lock names.
+func TestTheConsoleHasTheLicencesOfItsPackages(t *testing.T) {
+	files, err := console.Files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := fs.ReadFile(files, "assets/licenses.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var manifest struct {
+		Dependencies map[string]string `json:"dependencies"`
+	}
+	var lock struct {
+		Packages map[string]struct {
+			Version string `json:"version"`
+		} `json:"packages"`
+	}
+	for name, to := range map[string]any{"package.json": &manifest, "package-lock.json": &lock} {
+		content, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(content, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, texts, _ := strings.Cut(string(text), "\n\n=")
+	built := map[string]bool{}
+	for _, line := range regexp.MustCompile(`(?m)^(\S+) +(\d\S+) +\S+$`).FindAllStringSubmatch(list, -1) {
+		built[line[1]] = true
+		if locked := lock.Packages["node_modules/"+line[1]].Version; locked != line[2] {
+			t.Errorf("%s is %s, and the lock has %q; run 'make console'", line[1], line[2], locked)
+		}
+		if !strings.Contains(texts, "\n"+line[1]+" "+line[2]+"\n") {
+			t.Errorf("the licence of %s is missing", line[1])
+		}
+	}
+	for name := range manifest.Dependencies {
+		isPart := func(part string) bool { return strings.HasPrefix(part, "@"+name+"/") } // all of radix-ui
+		if !built[name] && !slices.ContainsFunc(slices.Collect(maps.Keys(built)), isPart) {
+			t.Errorf("%s is not in the list", name)
+		}
+	}
+	for _, notice := range []string{"Copyright (c) Meta Platforms, Inc. and affiliates.", "Leon Sorokin", "WorkOS", "Tanner Linsley", "Lucide"} {
+		if !strings.Contains(texts, notice) {
+			t.Errorf("the notice of %s is missing", notice)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import react from '@vitejs/plugin-react'
 import type { Plugin } from 'vite'
 import { defineConfig } from 'vitest/config'
 import { checksums } from './scripts/checksums.mjs'
+import { licenses } from './scripts/licenses.mjs'
 
 // During development the pages come from Vite and everything else from a real
 // gateway, by default that of `patchbay demo`.
@@ -31,8 +32,20 @@ function fingerprints(): Plugin {
   }
 }
 
+/** Writes the licences of all packages that are in the built files. */
+function notices(): Plugin {
+  return {
+    name: 'notices',
+    apply: 'build',
+    generateBundle(_, bundle) {
+      const modules = Object.values(bundle).flatMap((file) => (file.type === 'chunk' ? file.moduleIds : []))
+      this.emitFile({ type: 'asset', fileName: 'assets/licenses.txt', source: licenses(modules) })
+    },
+  }
+}
+
 export default defineConfig({
-  plugins: [react(), tailwindcss(), fingerprints()],
+  plugins: [react(), tailwindcss(), notices(), fingerprints()],
   resolve: { alias: { '@': fileURLToPath(new URL('./src', import.meta.url)) } },
   // Scripts name each other relative to their own address.
   experimental: { renderBuiltUrl: (_, { hostType }) => (hostType === 'js' ? { relative: true } : undefined) },

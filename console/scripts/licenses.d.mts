@@ -1,0 +1,1 @@
+export function licenses(modules: string[]): string
