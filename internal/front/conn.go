@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"runtime/debug"
 	"sync"
@@ -40,7 +39,9 @@ const (
 func stepOf(state uint64) step { return step(state & 3) }
 
 // conn is a connection of a client. One goroutine serves it; what others do to it
-// is in state, in the request's context and in the writing of interim replies.
+// is in state, in the request's context and in the writing of interim replies. What a
+// handler gets for a request is made for that request and never used again: the handler
+// may have started something that still holds it when the next request is served.
 type conn struct {
 	server *Server
 	nc     net.Conn
@@ -68,13 +69,8 @@ type conn struct {
 	waitErr error
 
 	head     head
-	url      url.URL       // of requests
-	header   http.Header   // of requests
-	values   []string      // of the fields of header
-	received *http.Request // the request, nil before the first one
-	context  *requestContext
-	body     body
-	response response
+	body     *body                          // of the latest request
+	response *response                      // to the latest request
 	request  atomic.Pointer[requestContext] // nil between requests
 	peer     peer
 
@@ -85,7 +81,7 @@ type conn struct {
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
-	c := &conn{server: s, nc: nc, remote: nc.RemoteAddr().String(), header: make(http.Header)}
+	c := &conn{server: s, nc: nc, remote: nc.RemoteAddr().String()}
 	c.raw, _ = socketOf(nc)
 	if encrypted, ok := nc.(*tls.Conn); ok {
 		state := encrypted.ConnectionState()
@@ -96,8 +92,6 @@ func newConn(s *Server, nc net.Conn) *conn {
 	c.reads.set = nc.SetReadDeadline
 	c.state.Store(uint64(reading)) // the first request is awaited already
 	c.wait = c.tryRead
-	c.response.conn = c
-	c.response.header = make(http.Header)
 	return c
 }
 
@@ -316,45 +310,35 @@ func (c *conn) answer() (goesOn bool) {
 			goesOn = false
 		}
 	}()
-	c.server.options.HTTP.Handler.ServeHTTP(&c.response, request)
+	c.server.options.HTTP.Handler.ServeHTTP(c.response, request)
 	return c.response.finish() && c.discardBody()
 }
 
 // begin prepares for the answer to the request that was read.
 func (c *conn) begin() *http.Request {
-	h := &c.head
-	c.fillHeader()
-	c.body = body{conn: c, left: h.length}
-	if h.length == 0 {
+	if c.head.length == 0 {
 		c.giveBackIfEmpty()
 	}
-	c.response.begin(h.close)
-	if c.received == nil {
-		c.context = newRequestContext(c.server.base, &c.server.serving)
-		c.received = new(http.Request).WithContext(c.context)
+	ctx := newRequestContext(c.server.base, &c.server.serving)
+	c.body = &body{conn: c, left: c.head.length}
+	c.response = &response{conn: c, header: make(http.Header), close: c.head.close}
+	request := c.newRequest(ctx)
+	c.head.reset()
+	c.request.Store(ctx)
+	if ctx.Context.Err() != nil {
+		ctx.cancel() // it ended before the context was known
 	}
-	c.context.begin()
-	c.request.Store(c.context)
-	if c.context.Context.Err() != nil {
-		c.context.cancel() // it ended before the context was known
-	}
-	c.peer.begin(c)
-	c.fillRequest()
-	return c.received
+	c.peer.begin(c, ctx)
+	return request
 }
 
-// end forgets the request. It tells whether the connection can have another one,
-// which is not so after a panic of the handler.
+// end ends the request. It tells whether the connection can have another one, which is
+// not so after a panic of the handler.
 func (c *conn) end(panicked any) bool {
 	c.peer.end()
-	c.request.Store(nil)
-	c.context.cancel()
-	c.response.reset()
-	clear(c.header)
-	clear(c.values)
-	clear(c.head.fields)
-	c.head, c.url = head{fields: c.head.fields[:0]}, url.URL{}
-	c.received.Method, c.received.RequestURI, c.received.Host = "", "", ""
+	c.request.Swap(nil).cancel()
+	c.response.end()
+	c.body.err = errEnded
 	if panicked == nil {
 		return true
 	}
@@ -364,6 +348,10 @@ func (c *conn) end(panicked any) bool {
 	}
 	return false
 }
+
+// errEnded is what a handler gets that reads a body or writes a reply when its request
+// has been answered.
+var errEnded = errors.New("the request has been answered")
 
 // endRequest ends the context of the request that is answered.
 func (c *conn) endRequest() {
@@ -382,7 +370,7 @@ func (c *conn) discardBody() bool {
 		c.linger()
 		return false
 	}
-	_, err := io.Copy(io.Discard, &c.body)
+	_, err := io.Copy(io.Discard, c.body)
 	return err == nil
 }
 

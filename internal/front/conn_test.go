@@ -64,11 +64,18 @@ func (halfClosing) CloseWrite() error { return nil }
 // listen serves a handler on a socket and returns a client's connection.
 func listen(t *testing.T, handler http.HandlerFunc) (*Server, net.Conn) {
 	t.Helper()
+	return listenWith(t, slog.New(slog.DiscardHandler), handler)
+}
+
+// listenWith is listen with a log.
+func listenWith(t *testing.T, log *slog.Logger, handler http.HandlerFunc) (*Server, net.Conn) {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := newServer(handler)
+	s.options.Log = log
 	s.Start(listener)
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve() }()
@@ -83,6 +90,16 @@ func listen(t *testing.T, handler http.HandlerFunc) (*Server, net.Conn) {
 		<-ended
 	})
 	return s, client
+}
+
+// logged are the lines of a log.
+type logged chan string
+
+func (l logged) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+func (l logged) Write(line []byte) (int, error) {
+	l <- string(line)
+	return len(line), nil
 }
 
 func say(t *testing.T, c net.Conn, text string) {
@@ -533,40 +550,5 @@ func TestEncryptedConnections(t *testing.T) {
 		if here := strings.HasPrefix(path, "/v1"); here && string(body) != "hi over TLS true" || !here && response.StatusCode != http.StatusNotImplemented {
 			t.Errorf("%s: %d %q", path, response.StatusCode, body)
 		}
-	}
-}
-
-// The request and its context are used again for the next request of the connection,
-// which sees nothing of the one before.
-func TestRequestsOfAConnectionShareNothingButMemory(t *testing.T) {
-	var contexts []context.Context
-	_, c := listen(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.Context().Err() != nil || r.Form != nil || r.Pattern != "" || r.Header.Get("X-Once") != "" && r.URL.RawQuery == "" {
-			t.Errorf("something is left: %v, %v, %q", r.Context().Err(), r.Form, r.Pattern)
-		}
-		select {
-		case <-r.Context().Done():
-			t.Error("the context has ended")
-		default:
-		}
-		contexts = append(contexts, r.Context())
-		if err := r.ParseForm(); err != nil {
-			t.Error(err)
-		}
-		r.Pattern = "POST /v1/x"
-		w.(interface{ AnnounceLength(int64) }).AnnounceLength(2)
-		_, _ = io.WriteString(w, "ok")
-	})
-	replies := bufio.NewReader(c)
-	for _, request := range []string{
-		"POST /v1/x?a=b HTTP/1.1\r\nHost: h\r\nX-Once: 1\r\nContent-Length: 2\r\n\r\n{}", post("{}"),
-	} {
-		say(t, c, request)
-		if response, text := hear(t, replies); response.ContentLength != 2 || len(response.TransferEncoding) > 0 || text != "ok" {
-			t.Errorf("%+v: %q", response, text)
-		}
-	}
-	if len(contexts) != 2 || contexts[0] != contexts[1] {
-		t.Errorf("%d contexts, or not the same", len(contexts))
 	}
 }

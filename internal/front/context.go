@@ -7,11 +7,10 @@ import (
 	"sync/atomic"
 )
 
-// requestContext is the context of the requests of one connection, one after the other.
-// It ends when the client leaves, with context.Canceled, or with the context of all
-// requests, whose cause it has then, or when the request has been answered. It is used
-// again for the next request, so that a handler must not keep it, as it must not keep the
-// request. Watching it costs little: see AfterFunc.
+// requestContext is the context of one request. It ends when the client leaves, with
+// context.Canceled, or with the context of all requests, whose cause it has then, or when
+// the request has been answered. Once it has ended it stays so: package context panics
+// where a context that has ended has no error. Watching it costs little: see AfterFunc.
 type requestContext struct {
 	context.Context                 // of all requests
 	calling         *sync.WaitGroup // what is called when the context ends
@@ -33,14 +32,6 @@ type watch struct {
 
 func newRequestContext(base context.Context, calling *sync.WaitGroup) *requestContext {
 	return &requestContext{Context: base, calling: calling}
-}
-
-// begin makes the context ready for a request.
-func (r *requestContext) begin() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.done = nil
-	r.ended.Store(false)
 }
 
 // Done returns a channel that is closed when the request has ended.

@@ -7,7 +7,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
-// head is what the head of a request says. It is used again for the next request.
+// head is what the head of a request says, in parts of its text. It is used again for the
+// next request.
 type head struct {
 	text   string // the whole head
 	method string
@@ -42,6 +43,12 @@ type parsing struct {
 	minor                     byte // of the HTTP version
 	unusual                   bool
 	flaw                      string // why the head is not valid, empty if it is
+}
+
+// reset forgets what the head said.
+func (h *head) reset() {
+	clear(h.fields)
+	*h = head{fields: h.fields[:0]}
 }
 
 // parse reads a head that is complete. What it serves it has understood fully and

@@ -83,15 +83,12 @@ func FuzzHeadsAreReadAsByNetHTTP(f *testing.F) {
 		if end < 0 {
 			return
 		}
-		c := &conn{header: make(http.Header)}
+		c := &conn{body: new(body)}
 		verdict, _ := c.head.parse(string(text[:end]))
 		if verdict != serve {
 			return
 		}
-		c.fillHeader()
-		c.received = new(http.Request)
-		c.fillRequest()
-		got := c.received
+		got := c.newRequest(t.Context())
 		want, err := http.ReadRequest(bufio.NewReader(io.MultiReader(bytes.NewReader(text[:end]), zeros{})))
 		if err != nil {
 			t.Fatalf("%q is served, and net/http does not take it: %v", text[:end], err)
@@ -103,8 +100,8 @@ func FuzzHeadsAreReadAsByNetHTTP(f *testing.F) {
 		if got.URL.RawQuery != want.URL.RawQuery || got.URL.Path != want.URL.Path || got.URL.ForceQuery != want.URL.ForceQuery || got.URL.Fragment != want.URL.Fragment {
 			t.Fatalf("%q: %#v, net/http has %#v", text[:end], got.URL, want.URL)
 		}
-		if !reflect.DeepEqual(c.header, want.Header) {
-			t.Fatalf("%q: %q, net/http has %q", text[:end], c.header, want.Header)
+		if !reflect.DeepEqual(got.Header, want.Header) {
+			t.Fatalf("%q: %q, net/http has %q", text[:end], got.Header, want.Header)
 		}
 	})
 }

@@ -12,21 +12,21 @@ import (
 // peer is what is known of the client while its request is answered.
 type peer struct {
 	mu      sync.Mutex
-	probe   func() // see response.ProbeWith
-	busy    bool   // a request is being answered
-	replied bool   // its reply has begun
-	ended   bool   // the client has ended its side
+	request *requestContext // that is being answered, nil between requests
+	probe   func()          // see response.ProbeWith
+	replied bool            // the reply has begun
+	ended   bool            // the client has ended its side
 	probing *time.Timer
 }
 
 // begin begins a request.
-func (p *peer) begin(c *conn) {
+func (p *peer) begin(c *conn, request *requestContext) {
 	p.mu.Lock()
-	p.busy = true
+	p.request = request
 	ended := p.ended
 	p.mu.Unlock()
 	if ended {
-		c.server.serving.Go(c.probeClient)
+		c.server.serving.Go(func() { c.probeClient(request) })
 	}
 }
 
@@ -34,7 +34,7 @@ func (p *peer) begin(c *conn) {
 func (p *peer) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.busy, p.replied, p.probe = false, false, nil
+	p.request, p.replied, p.probe = nil, false, nil
 	if p.probing != nil {
 		p.probing.Stop()
 		p.probing = nil
@@ -57,36 +57,37 @@ func (p *peer) probeWith(probe func()) {
 func (c *conn) halfClosed() {
 	c.peer.mu.Lock()
 	c.peer.ended = true
-	busy := c.peer.busy
+	request := c.peer.request
 	c.peer.mu.Unlock()
-	if busy {
-		c.server.serving.Go(c.probeClient) // writing may take long
+	if request != nil {
+		c.server.serving.Go(func() { c.probeClient(request) }) // writing may take long
 	}
 }
 
-// probeClient probes the client twice. One that cannot be probed is taken for gone.
-func (c *conn) probeClient() {
-	if !c.probeOnce() {
-		c.endRequest()
+// probeClient probes the client of a request twice. One that cannot be probed is taken
+// for gone.
+func (c *conn) probeClient(request *requestContext) {
+	if !c.probeOnce(request) {
+		request.cancel()
 		return
 	}
 	c.peer.mu.Lock()
 	defer c.peer.mu.Unlock()
-	if c.peer.busy && c.peer.probing == nil {
-		c.peer.probing = time.AfterFunc(ProbeAgain, func() { c.probeOnce() })
+	if c.peer.request == request && c.peer.probing == nil {
+		c.peer.probing = time.AfterFunc(ProbeAgain, func() { c.probeOnce(request) })
 	}
 }
 
-// probeOnce sends the client something that does not matter: an interim reply
-// before the head of the reply, later what the handler has for it. False means that
+// probeOnce sends the client of a request something that does not matter: an interim
+// reply before the head of the reply, later what the handler has for it. False means that
 // there is nothing that could be sent.
-func (c *conn) probeOnce() bool {
+func (c *conn) probeOnce(request *requestContext) bool {
 	c.writing.Lock()
 	c.peer.mu.Lock()
-	probe, busy, replied := c.peer.probe, c.peer.busy, c.peer.replied
+	probe, isAnswered, replied := c.peer.probe, c.peer.request != request, c.peer.replied
 	c.peer.mu.Unlock()
 	switch {
-	case !busy:
+	case isAnswered:
 		c.writing.Unlock()
 		return true
 	case replied:
@@ -98,5 +99,8 @@ func (c *conn) probeOnce() bool {
 	}
 	err := c.write([]byte(Interim))
 	c.writing.Unlock()
-	return err == nil
+	if err != nil {
+		request.cancel() // the client has left
+	}
+	return true
 }

@@ -1,37 +1,44 @@
 package front
 
-import "net/url"
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+)
 
-// fillRequest makes the request of the head that was read, as net/http would have read
-// it. Its memory is used again for the next request.
-func (c *conn) fillRequest() {
-	h, r := &c.head, c.received
-	c.url = url.URL{Path: h.path, RawQuery: h.query}
-	r.Method, r.URL, r.RequestURI, r.Host = h.method, &c.url, h.target, h.host
-	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/1.1", 1, 1
-	r.Header, r.ContentLength, r.Body, r.Close = c.header, h.length, &c.body, h.close
-	r.RemoteAddr, r.TLS = c.remote, c.tls
-	// What the handler of an earlier request may have set.
-	r.Form, r.PostForm, r.MultipartForm, r.Trailer, r.Pattern = nil, nil, nil, nil, ""
+// newRequest returns the request whose head was read, as net/http would have read it.
+// Each of its texts is a copy: an id or a name that is kept for longer than the request
+// must not keep the whole head in memory.
+func (c *conn) newRequest(ctx context.Context) *http.Request {
+	h := &c.head
+	target := strings.Clone(h.target)
+	path, query, _ := strings.Cut(target, "?")
+	r := &http.Request{
+		Method: strings.Clone(h.method), URL: &url.URL{Path: path, RawQuery: query}, RequestURI: target, Host: strings.Clone(h.host),
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: h.header(), ContentLength: h.length, Body: c.body, Close: h.close,
+		RemoteAddr: c.remote, TLS: c.tls,
+	}
+	return r.WithContext(ctx)
 }
 
-// fillHeader makes the header of a request from the fields of its head. The map and
-// the values are used again for the next request.
-func (c *conn) fillHeader() {
-	if cap(c.values) < len(c.head.fields) {
-		c.values = make([]string, 0, max(16, len(c.head.fields)))
-	}
-	c.values = c.values[:0]
-	for _, f := range c.head.fields {
+// header returns the fields of a head.
+func (h *head) header() http.Header {
+	header := make(http.Header, len(h.fields))
+	values := make([]string, 0, len(h.fields))
+	for _, f := range h.fields {
 		if f.name == "Host" {
 			continue
 		}
-		if given := c.header[f.name]; given != nil {
-			c.header[f.name] = append(given, f.value)
+		name, value := strings.Clone(f.name), strings.Clone(f.value)
+		if given := header[name]; given != nil {
+			header[name] = append(given, value)
 			continue
 		}
-		n := len(c.values)
-		c.values = append(c.values, f.value)
-		c.header[f.name] = c.values[n : n+1 : n+1]
+		n := len(values)
+		values = append(values, value)
+		header[name] = values[n : n+1 : n+1]
 	}
+	return header
 }

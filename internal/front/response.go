@@ -14,8 +14,7 @@ import (
 // sent together with what was collected, without being copied.
 const maxHeld = bufferSize
 
-// response is the reply to one request. It is an http.ResponseWriter, and is used
-// again for the next request of its connection.
+// response is the reply to one request. It is an http.ResponseWriter.
 type response struct {
 	conn   *conn
 	header http.Header
@@ -33,14 +32,10 @@ type response struct {
 	err       error
 }
 
-// begin prepares for a reply. The client may have asked for the connection's end.
-func (r *response) begin(closes bool) { r.close = closes }
-
-// reset forgets the reply.
-func (r *response) reset() {
-	clear(r.header)
+// end makes everything fail that a handler still does with the reply after its request.
+func (r *response) end() {
 	r.giveBack()
-	*r = response{conn: r.conn, header: r.header}
+	r.err = errEnded
 }
 
 // Header returns the header of the reply, which is sent with its first bytes.
@@ -110,6 +105,9 @@ func (r *response) chunkEnd() []byte {
 // FlushError sends what was written so far.
 func (r *response) FlushError() error {
 	r.WriteHeader(http.StatusOK)
+	if r.err != nil {
+		return r.err
+	}
 	if !r.hasHead {
 		r.writeHead(-1)
 	}
@@ -130,7 +128,11 @@ func (r *response) Flush() { _ = r.FlushError() }
 
 // ProbeWith sets what sends something harmless to the client once the head of the
 // reply is out; nil means that nothing can.
-func (r *response) ProbeWith(probe func()) { r.conn.peer.probeWith(probe) }
+func (r *response) ProbeWith(probe func()) {
+	if r.err == nil {
+		r.conn.peer.probeWith(probe)
+	}
+}
 
 // finish ends a reply. False means that the connection ends with it.
 func (r *response) finish() bool {

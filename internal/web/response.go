@@ -13,7 +13,7 @@ import (
 )
 
 // Response is the http.ResponseWriter of one request. It notes the status in the record
-// of the request. Both are used again when the handler has returned.
+// of the request.
 type Response struct {
 	http.ResponseWriter
 	call   *calls.Call
@@ -35,9 +35,8 @@ type Change struct {
 	DryRun        bool
 }
 
-// CallOf returns the record of the request that w answers. Its memory is used for
-// another request after the handler has returned. For a writer that no Shell made it
-// returns a new record, which nobody reads.
+// CallOf returns the record of the request that w answers. For a writer that no Shell
+// made it returns a new record, which nobody reads.
 func CallOf(w http.ResponseWriter) *calls.Call {
 	if response, ok := w.(*Response); ok {
 		return response.call

@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"runtime/debug"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/calls"
@@ -23,7 +22,6 @@ type Shell struct {
 	next    http.Handler
 	options Options
 	access  *slog.Logger
-	pool    sync.Pool // of *Response, each with a record
 	running *inFlight
 	origins *origins
 }
@@ -46,7 +44,7 @@ type Options struct {
 
 // NewShell returns a Shell around a handler.
 func NewShell(next http.Handler, options Options) *Shell {
-	return &Shell{next: next, options: options, access: logs.Named(options.Log, logs.Access), pool: sync.Pool{New: func() any { return &Response{call: new(calls.Call)} }}, running: newInFlight(), origins: newOrigins(options.Origins)}
+	return &Shell{next: next, options: options, access: logs.Named(options.Log, logs.Access), running: newInFlight(), origins: newOrigins(options.Origins)}
 }
 
 // With returns a shell around another handler. Both count their requests together.
@@ -72,10 +70,8 @@ func (s *Shell) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // begin returns the writer of a reply, with a record and with the headers that all replies
 // have.
 func (s *Shell) begin(w http.ResponseWriter, r *http.Request) *Response {
-	response := s.pool.Get().(*Response)
-	call := response.call
-	call.Started, call.RequestID = time.Now(), requestID(r.Header)
-	response.ResponseWriter, response.conn = w, connOf(r.Context())
+	call := &calls.Call{Started: time.Now(), RequestID: requestID(r.Header)}
+	response := &Response{ResponseWriter: w, call: call, conn: connOf(r.Context())}
 	header := w.Header()
 	header["X-Request-Id"] = []string{call.RequestID}
 	header["X-Content-Type-Options"] = noSniff
@@ -120,13 +116,8 @@ func (s *Shell) finish(w *Response, r *http.Request) {
 	p := recover()
 	if p == nil {
 		s.record(w.call, r)
-		w.call.Reset()
-		*w = Response{call: w.call}
-		s.pool.Put(w)
 		return
 	}
-	// Neither writer nor record are put back: the code that panicked may still point to
-	// them.
 	defer s.record(w.call, r)
 	if err, _ := p.(error); errors.Is(err, http.ErrAbortHandler) {
 		panic(p)
