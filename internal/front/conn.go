@@ -72,7 +72,10 @@ type conn struct {
 	body     *body                          // of the latest request
 	response *response                      // to the latest request
 	request  atomic.Pointer[requestContext] // nil between requests
-	peer     peer
+	// gone says that the client has reset the connection, perhaps before its request
+	// was known.
+	gone atomic.Bool
+	peer peer
 
 	writing  sync.Mutex // an interim reply is not written into another
 	deadline time.Time  // of writes
@@ -118,8 +121,9 @@ func (c *conn) abort() {
 // serve answers the requests of the connection, until it ends or goes to net/http.
 func (c *conn) serve() {
 	defer c.server.remove(c)
-	if c.server.watcher != nil {
-		c.server.watcher.add(c)
+	if watcher := c.server.watcher; watcher != nil && watcher.add(c) != nil {
+		c.handOver() // net/http watches it by itself
+		return
 	}
 	stop := context.AfterFunc(c.server.base, c.endRequest)
 	defer stop()
@@ -129,7 +133,7 @@ func (c *conn) serve() {
 			c.refuse(refusal)
 			break
 		}
-		if verdict == pass || !c.server.options.Serves(c.head.method, c.head.path) {
+		if verdict == pass || c.server.unwatched.Load() || !c.server.options.Serves(c.head.method, c.head.path) {
 			c.handOver()
 			return
 		}
@@ -325,8 +329,8 @@ func (c *conn) begin() *http.Request {
 	request := c.newRequest(ctx)
 	c.head.reset()
 	c.request.Store(ctx)
-	if ctx.Context.Err() != nil {
-		ctx.cancel() // it ended before the context was known
+	if c.gone.Load() || ctx.Context.Err() != nil {
+		ctx.cancel() // that happened before the context was known
 	}
 	c.peer.begin(c, ctx)
 	return request

@@ -49,6 +49,8 @@ type Server struct {
 	listener net.Listener
 	rest     *handoff
 	watcher  *watcher // nil where clients that leave cannot be watched for
+	// unwatched says that the watcher has failed: net/http serves all further requests.
+	unwatched atomic.Bool
 
 	mu      sync.Mutex
 	conns   map[*conn]struct{}
@@ -106,10 +108,22 @@ func (s *Server) Start(listener net.Listener) {
 		s.options.Log.Warn("clients that leave cannot be watched for; all requests are served by net/http", "error", err)
 	}
 	if s.watcher = watcher; watcher != nil {
-		s.serving.Go(watcher.run)
+		s.serving.Go(s.watch)
 	}
 	s.serving.Go(s.expire)
 	s.serving.Go(s.serveRest)
+}
+
+// watch watches for clients that leave. If that fails before the server is closed, those
+// whose requests run are noticed only when something is sent to them, and all further
+// requests are served by net/http.
+func (s *Server) watch() {
+	err := s.watcher.run()
+	if s.closing.Load() {
+		return
+	}
+	s.unwatched.Store(true)
+	s.options.Log.Error("clients that leave cannot be watched for any more; from now on all requests are served by net/http", "error", err)
 }
 
 // serveRest lets net/http serve what is handed to it.
@@ -144,7 +158,7 @@ func isTemporary(err error) bool {
 // be noticed.
 func (s *Server) accept(nc net.Conn) {
 	c := newConn(s, nc)
-	if c.raw == nil || s.watcher == nil || s.options.Serves == nil {
+	if c.raw == nil || s.watcher == nil || s.unwatched.Load() || s.options.Serves == nil {
 		s.rest.give(nc)
 		return
 	}

@@ -1,7 +1,7 @@
 package front
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"os"
 	"sync"
@@ -45,15 +45,16 @@ func newWatcher() (*watcher, error) {
 	return w, nil
 }
 
-// add watches a connection until it is closed or removed.
-func (w *watcher) add(c *conn) {
+// add watches a connection until it is closed or removed. It tells, too, what happened
+// to the connection before.
+func (w *watcher) add(c *conn) error {
 	w.mu.Lock()
 	w.last++
 	c.id = w.last
 	w.conns[c.id] = c
 	w.mu.Unlock()
 	event := syscall.EpollEvent{Events: eventHalfClosed | eventEdge, Fd: int32(c.id), Pad: int32(c.id >> 32)}
-	w.control(c, syscall.EPOLL_CTL_ADD, &event)
+	return w.control(c, syscall.EPOLL_CTL_ADD, &event)
 }
 
 // forget forgets a connection that is about to be closed; the kernel does by itself.
@@ -63,34 +64,41 @@ func (w *watcher) forget(c *conn) {
 	delete(w.conns, c.id)
 }
 
-// remove ends what add began, for a connection that goes on elsewhere.
+// remove ends what add began, for a connection that goes on elsewhere. That fails only
+// where there is nothing to end: add failed, or the connection is closed, which the kernel
+// has forgotten by itself.
 func (w *watcher) remove(c *conn) {
 	w.forget(c)
-	w.control(c, syscall.EPOLL_CTL_DEL, new(syscall.EpollEvent))
+	_ = w.control(c, syscall.EPOLL_CTL_DEL, new(syscall.EpollEvent))
 }
 
-// control changes what is polled for a connection. It fails for connections that
-// are closed, which the kernel has forgotten by itself.
-func (w *watcher) control(c *conn, operation int, event *syscall.EpollEvent) {
-	_ = w.raw.Control(func(poller uintptr) {
-		_ = c.raw.Control(func(socket uintptr) {
-			_ = syscall.EpollCtl(int(poller), operation, int(socket), event)
+// control changes what is polled for a connection.
+func (w *watcher) control(c *conn, operation int, event *syscall.EpollEvent) error {
+	var outer, inner, failure error
+	outer = w.raw.Control(func(poller uintptr) {
+		inner = c.raw.Control(func(socket uintptr) {
+			failure = syscall.EpollCtl(int(poller), operation, int(socket), event)
 		})
 	})
+	return cmp.Or(outer, inner, failure)
 }
 
-// run tells connections what happens to them, until the watcher is closed.
-func (w *watcher) run() {
+// run tells connections what happens to them, until the watcher is closed or its poller
+// fails, and returns why.
+func (w *watcher) run() error {
 	events := make([]syscall.EpollEvent, 64)
 	for {
 		var n int
 		var failure error
 		err := w.raw.Read(func(poller uintptr) bool {
-			n, failure = syscall.EpollWait(int(poller), events, 0)
-			return n > 0 || failure != nil && !errors.Is(failure, syscall.EINTR)
+			for {
+				if n, failure = syscall.EpollWait(int(poller), events, 0); failure != syscall.EINTR {
+					return n != 0 // also after a failure, which is -1
+				}
+			}
 		})
-		if err != nil || failure != nil {
-			return
+		if err = cmp.Or(err, failure); err != nil {
+			return fmt.Errorf("waiting for events of clients: %w", err)
 		}
 		for _, event := range events[:n] {
 			w.tell(uint64(uint32(event.Fd))|uint64(uint32(event.Pad))<<32, event.Events)
@@ -106,6 +114,7 @@ func (w *watcher) tell(id uint64, events uint32) {
 	switch {
 	case c == nil:
 	case events&eventReset != 0: // the client has left for sure
+		c.gone.Store(true) // before the request is looked for, which may begin just now
 		c.endRequest()
 	default:
 		c.halfClosed()

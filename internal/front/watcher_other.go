@@ -11,8 +11,8 @@ func newWatcher() (*watcher, error) {
 	return nil, errors.New("there is no poller for it on this system")
 }
 
-func (*watcher) add(*conn)    {}
-func (*watcher) forget(*conn) {}
-func (*watcher) remove(*conn) {}
-func (*watcher) run()         {}
-func (*watcher) close()       {}
+func (*watcher) add(*conn) error { return nil }
+func (*watcher) forget(*conn)    {}
+func (*watcher) remove(*conn)    {}
+func (*watcher) run() error      { return nil }
+func (*watcher) close()          {}
