@@ -29,14 +29,19 @@ const headSlop = 4 << 10
 type step uint64
 
 const (
-	idle    step = iota // it waits for the first byte of a request
+	fresh   step = iota // nothing has come yet
+	idle                // it waits for the first byte of the next request
 	reading             // it reads a head
 	busy                // it answers a request
 	closed              // another goroutine has closed it
+
+	stepBits = 3
+	// firstHead is the state of a connection that reads the head of its first request.
+	firstHead = 1<<stepBits | uint64(reading)
 )
 
 // stepOf returns the step in a state. The other bits count how often it changed.
-func stepOf(state uint64) step { return step(state & 3) }
+func stepOf(state uint64) step { return step(state & (1<<stepBits - 1)) }
 
 // conn is a connection of a client. One goroutine serves it; what others do to it
 // is in state, in the request's context and in the writing of interim replies. What a
@@ -54,7 +59,7 @@ type conn struct {
 	// state is changed by the goroutine that serves the connection, or once by the
 	// one that closes it.
 	state atomic.Uint64
-	// seen and since are of Server.expire: what it saw last, and when first.
+	// seen and since are of Server.expire: what it saw last, and since when.
 	seen  uint64
 	since time.Time
 
@@ -84,7 +89,7 @@ type conn struct {
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
-	c := &conn{server: s, nc: nc, remote: nc.RemoteAddr().String()}
+	c := &conn{server: s, nc: nc, remote: nc.RemoteAddr().String(), since: time.Now()}
 	c.raw, _ = socketOf(nc)
 	if encrypted, ok := nc.(*tls.Conn); ok {
 		state := encrypted.ConnectionState()
@@ -93,7 +98,6 @@ func newConn(s *Server, nc net.Conn) *conn {
 		c.plain = c.raw != nil
 	}
 	c.reads.set = nc.SetReadDeadline
-	c.state.Store(uint64(reading)) // the first request is awaited already
 	c.wait = c.tryRead
 	return c
 }
@@ -101,12 +105,12 @@ func newConn(s *Server, nc net.Conn) *conn {
 // move goes on to another step. False means that the connection was closed.
 func (c *conn) move(to step) bool {
 	state := c.state.Load()
-	return stepOf(state) != closed && c.state.CompareAndSwap(state, (state>>2+1)<<2|uint64(to))
+	return stepOf(state) != closed && c.state.CompareAndSwap(state, (state>>stepBits+1)<<stepBits|uint64(to))
 }
 
 // closeIn closes the connection if its state is still the given one.
 func (c *conn) closeIn(state uint64) {
-	if c.state.CompareAndSwap(state, state|uint64(closed)) {
+	if c.state.CompareAndSwap(state, state>>stepBits<<stepBits|uint64(closed)) {
 		_ = c.nc.Close()
 	}
 }
@@ -207,19 +211,23 @@ func (c *conn) readHead() bool {
 			c.head.text = string(came[:length])
 			return true
 		}
-		// An idle connection may wait longer than one that has begun a request.
-		if began := stepOf(c.state.Load()) == reading; !began && !c.move(stepFor(len(came))) || !c.fillHead() {
+		if !c.moveToWait(len(came)) || !c.fillHead() {
 			return false
 		}
 	}
 }
 
-// stepFor returns the step of a connection that waits for more than it has.
-func stepFor(has int) step {
-	if has == 0 {
-		return idle
+// moveToWait goes on to the step in which a connection waits for more of a head than it
+// has. An idle one may wait longer than one that has begun a request. False means that
+// the connection was closed.
+func (c *conn) moveToWait(has int) bool {
+	switch now := stepOf(c.state.Load()); {
+	case has > 0:
+		return now == reading || c.move(reading)
+	case now == fresh || now == reading: // an empty line may have come and was skipped
+		return true
 	}
-	return reading
+	return c.move(idle)
 }
 
 // fillHead reads once. False means that the connection ends.

@@ -341,7 +341,12 @@ func TestShutdownClosesIdleConnectionsAndLetsRequestsEnd(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, "reply")
 	})
-	resting, err := net.Dial("tcp", c.RemoteAddr().String())
+	silent, err := net.Dial("tcp", c.RemoteAddr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	resting, err := net.Dial("tcp", c.RemoteAddr().String()) // which is accepted after it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -353,8 +358,10 @@ func TestShutdownClosesIdleConnectionsAndLetsRequestsEnd(t *testing.T) {
 	<-began
 	ended := make(chan error, 1)
 	go func() { ended <- s.Shutdown(context.Background()) }()
-	if _, err := rest.ReadByte(); !errors.Is(err, io.EOF) {
-		t.Errorf("the idle connection: %v", err)
+	for name, from := range map[string]io.Reader{"idle": rest, "silent": silent} {
+		if _, err := from.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			t.Errorf("the %s connection: %v", name, err)
+		}
 	}
 	close(goOn)
 	if _, got := hear(t, bufio.NewReader(c)); got != "reply" {
@@ -375,6 +382,7 @@ func TestWaitingConnectionsAreClosed(t *testing.T) {
 		"half a head":       {"POST /v1/x HTTP/1.1\r\n", 15 * time.Second},
 		"after a request":   {post(""), 2 * time.Minute},
 		"half a head again": {post("") + "POST", 15 * time.Second},
+		"an empty line":     {"\r\n", 15 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

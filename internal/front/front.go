@@ -207,7 +207,7 @@ func (s *Server) isServing() bool {
 // others have ended theirs, or until the context ends. The listener has been closed.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.halt(func(c *conn) {
-		if state := c.state.Load(); stepOf(state) == idle {
+		if state := c.state.Load(); stepOf(state) == idle || stepOf(state) == fresh {
 			c.closeIn(state)
 		}
 	})
@@ -284,14 +284,16 @@ func (s *Server) expireNow(now time.Time) int {
 	for c := range s.conns {
 		state := c.state.Load()
 		if state != c.seen {
-			c.seen, c.since = state, now
-			continue
+			if state != firstHead { // which is awaited from the beginning on
+				c.since = now
+			}
+			c.seen = state
 		}
 		var allowed time.Duration
 		switch stepOf(state) {
 		case idle:
 			allowed = s.options.HTTP.IdleTimeout
-		case reading:
+		case fresh, reading:
 			allowed = s.options.HTTP.ReadHeaderTimeout
 		}
 		if allowed > 0 && now.Sub(c.since) >= allowed {
