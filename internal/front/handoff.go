@@ -65,6 +65,9 @@ func (b *begun) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+// HasBegun reports whether something was read that Read has not returned.
+func (b *begun) HasBegun() bool { return len(b.came) > 0 }
+
 // CloseWrite ends this side of the connection, so that the client can still read.
 func (b *begun) CloseWrite() error {
 	if socket, ok := b.Conn.(interface{ CloseWrite() error }); ok {

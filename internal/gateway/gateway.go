@@ -276,7 +276,8 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	})
 	g.base, g.abort = context.WithCancelCause(context.Background())
 	for _, port := range g.Ports {
-		port.Server = g.newServer(g.shell.With(g.newRouterOf(port)))
+		port.silent = new(web.Silent)
+		port.Server = g.newServer(g.shell.With(g.newRouterOf(port)), port.silent)
 		port.front = g.newFront(port.Server, options.NetHTTP || port.serves == onlyManagement)
 	}
 	return nil

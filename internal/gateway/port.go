@@ -23,6 +23,7 @@ type Port struct {
 	Address  string // as it was configured
 	Listener net.Listener
 	Server   *http.Server // serves what the front does not
+	silent   *web.Silent  // what the server has that nothing has come on
 	serves   portion
 	front    *front.Server
 	secure   *listen.Secure // nil without encryption
@@ -70,7 +71,7 @@ func noTLS() []byte {
 }
 
 // newServer returns an HTTP server, with the limits that are off by default.
-func (g *Gateway) newServer(handler http.Handler) *http.Server {
+func (g *Gateway) newServer(handler http.Handler, silent *web.Silent) *http.Server {
 	return &http.Server{
 		Handler: handler,
 		// A head that takes longer is an attack or a dead connection.
@@ -83,7 +84,10 @@ func (g *Gateway) newServer(handler http.Handler) *http.Server {
 		ErrorLog:       slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),
 		BaseContext:    func(net.Listener) context.Context { return g.base },
 		ConnContext:    web.ConnContext,
-		ConnState:      web.ConnState,
+		ConnState: func(c net.Conn, state http.ConnState) {
+			web.ConnState(c, state)
+			silent.ConnState(c, state)
+		},
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: 250,
 			// A client that is gone without a word is noticed even while nothing is
@@ -114,6 +118,7 @@ func (p *Port) serve() error { return p.front.Serve() }
 // shutdown lets running requests end until the context ends, and then ends them.
 func (p *Port) shutdown(ctx context.Context) {
 	_ = p.Listener.Close()
+	p.silent.Close()
 	_ = p.front.Shutdown(ctx)
 	p.front.Close()
 	p.http2.Wait()
