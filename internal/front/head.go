@@ -42,7 +42,7 @@ type parsing struct {
 	lengths, encodings, hosts int
 	minor                     byte // of the HTTP version
 	unusual                   bool
-	flaw                      string // why the head is not valid, empty if it is
+	flaw                      string // what the client is told if the head is not valid, else empty
 }
 
 // reset forgets what the head said.
@@ -73,7 +73,7 @@ func (h *head) parse(text string) (verdict, Refusal) {
 	case p.encodings > 0 && p.minor == '0':
 		return refuse, Refusal{Status: http.StatusBadRequest, Framing: true, Message: ChunkedHTTP10}
 	case p.flaw != "":
-		return refuse, Refusal{Status: http.StatusBadRequest, Message: "The request is not valid HTTP: " + p.flaw + "."}
+		return refuse, Refusal{Status: http.StatusBadRequest, Message: p.flaw}
 	case p.unusual, p.encodings > 0, p.hosts != 1, p.minor != '1', len(h.fields) > maxFields:
 		return pass, Refusal{}
 	}
@@ -88,7 +88,7 @@ func (p *parsing) line(text string) (line, rest string) {
 	}
 	line, rest = text[:end], text[end+1:]
 	if line == "" || line[len(line)-1] != '\r' {
-		p.fail("a line ends without a carriage return")
+		p.fail(BareLineFeed)
 		return line, rest
 	}
 	return line[:len(line)-1], rest
@@ -133,11 +133,11 @@ func (h *head) parseField(line string, p *parsing) {
 	}
 	name, value := line[:colon], trimBlanks(line[colon+1:])
 	if !wire.IsToken(name) {
-		p.fail("the name of a field has a space or another character that is not allowed")
+		p.fail("The request is not valid HTTP: the name of a field has a space or another character that is not allowed.")
 		return
 	}
 	if !wire.IsText(value) {
-		p.fail("the value of a field has a control character")
+		p.fail("The request is not valid HTTP: the value of a field has a control character.")
 		return
 	}
 	h.note(name, value, p)
@@ -168,7 +168,7 @@ func (h *head) note(name, value string, p *parsing) {
 			return
 		}
 		if p.lengths++; p.lengths > 1 {
-			p.fail("it has two lengths")
+			p.fail(RepeatedLength)
 		}
 		length, ok := wire.ParseLength(value)
 		h.length = length

@@ -19,10 +19,13 @@ const (
 	Interim = "HTTP/1.1 100 Continue\r\n\r\n"
 )
 
-// Why a request is refused that another server could take for a different one.
+// Why a request is refused that another server could take for a different one. The first
+// two are about the end of its body, the others about its head.
 const (
-	TwoLengths    = "The request has both Content-Length and Transfer-Encoding."
-	ChunkedHTTP10 = "The request has Transfer-Encoding, which HTTP/1.0 does not know."
+	TwoLengths     = "The request has both Content-Length and Transfer-Encoding."
+	ChunkedHTTP10  = "The request has Transfer-Encoding, which HTTP/1.0 does not know."
+	BareLineFeed   = "The request is not valid HTTP: a line ends without a carriage return."
+	RepeatedLength = "The request is not valid HTTP: it has two lengths."
 )
 
 // Allowance returns how long the transfer of so many bytes may take.

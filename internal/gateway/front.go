@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"net"
 	"net/http"
 	"strconv"
@@ -8,7 +9,6 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/front"
-	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
 
@@ -47,12 +47,6 @@ func (p paths) serves(method, path string) bool { return method == p[path] }
 // refuse is the reply to a request that the front refuses.
 func refuse(r front.Refusal) []byte {
 	status := strconv.Itoa(r.Status) + " " + http.StatusText(r.Status)
-	code, message := schema.CodeInvalidHTTP, r.Message
-	if r.Framing {
-		code = schema.CodeInvalidBody
-	}
-	if message == "" {
-		message = "The request is not valid HTTP (" + status + ")."
-	}
-	return web.RefusalOf(status, schema.NewError(code, message))
+	r.Message = cmp.Or(r.Message, "The request is not valid HTTP ("+status+").")
+	return web.RefusalOf(status, web.ErrorOf(r))
 }

@@ -12,12 +12,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/front"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
 // Conn is a client's connection as net/http's server sees it. It does three things
-// that the server cannot be configured to do: it detects a request with both
-// Content-Length and Transfer-Encoding, it replaces the plain text of the server's own
+// that the server cannot be configured to do: it detects requests that can be read in two
+// ways (see framing), it replaces the plain text of the server's own
 // refusals (400, 431 and so on, before any handler runs) by the error body of all other
 // refusals, and it bounds the time for which a client may send no body or read no
 // reply.
@@ -96,9 +97,9 @@ func ConnState(c net.Conn, state http.ConnState) {
 	conn.deadlines.endRequest()
 }
 
-// begin notes that a request is being answered. It returns why the end of the
-// request's body is ambiguous, or "" if it is not.
-func (c *Conn) begin(r *http.Request) (ambiguity string) {
+// begin notes that a request is being answered. It returns why the request can be read in
+// two ways, or nil if it cannot.
+func (c *Conn) begin(r *http.Request) *front.Refusal {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.busy, c.handled, c.isHTTP10 = true, false, !r.ProtoAtLeast(1, 1)
@@ -241,6 +242,15 @@ func refusedWith(p []byte) (status string, ok bool) {
 // refusal is the reply in place of the server's own.
 func refusal(status string) []byte {
 	return RefusalOf(status, schema.NewError(schema.CodeInvalidHTTP, "The request is not valid HTTP ("+status+")."))
+}
+
+// ErrorOf returns what a client is told whose request is refused by the front, or would be.
+func ErrorOf(r front.Refusal) *schema.Error {
+	code := schema.CodeInvalidHTTP
+	if r.Framing {
+		code = schema.CodeInvalidBody
+	}
+	return schema.NewError(code, r.Message)
 }
 
 // RefusalOf is the whole reply to a request that no handler gets, with its status

@@ -2,6 +2,8 @@ package web
 
 import (
 	"bytes"
+	"cmp"
+	"net/http"
 	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/front"
@@ -9,19 +11,22 @@ import (
 
 // framing parses the bytes that a client sends, just enough to find where each request
 // ends, however the bytes are split into reads and however many requests are
-// pipelined. The server parses requests by itself; framing detects what the server does
-// not report: a head whose body has two possible lengths.
+// pipelined. The server parses requests by itself; framing detects what the server
+// accepts although another one could read it differently: a head whose body has two
+// possible lengths, and lines that end without a carriage return. The front refuses the
+// same.
 type framing struct {
 	part  framingPart
 	heads int // how many heads have ended
-	// ambiguous is the number, from 1, of the first head whose body may end in two
-	// places, and reason says why. Nothing is parsed after it, because the connection
-	// ends with that request.
+	// ambiguous is the number, from 1, of the first head that can be read in two ways,
+	// and refusal says why. Nothing is parsed after it, because the connection ends with
+	// that request.
 	ambiguous int
-	reason    string
+	refusal   front.Refusal
 
-	length, encoding, isHTTP10 bool  // what the current head has
-	left                       int64 // bytes that are left of the body, or of its chunk
+	length, encoding, isHTTP10 bool   // what the current head has
+	flaw                       string // what is wrong with its lines, empty for nothing
+	left                       int64  // bytes that are left of the body, or of its chunk
 
 	line [64]byte // the beginning of the current line
 	n    int      // how many bytes of line are set
@@ -45,16 +50,16 @@ const (
 // unknownLength is why a request is refused whose end framing has not found.
 const unknownLength = "The length of the request's body cannot be told."
 
-// ambiguity returns why the end of a request, counted from 1, is ambiguous, or "" if it
-// is not.
-func (f *framing) ambiguity(number int) string {
+// ambiguity returns why a request, counted from 1, can be read in two ways, or nil if it
+// cannot.
+func (f *framing) ambiguity(number int) *front.Refusal {
 	switch {
 	case f.ambiguous != 0 && number >= f.ambiguous:
-		return f.reason
+		return &f.refusal
 	case number > f.heads: // the server found a head where framing found none
-		return unknownLength
+		return &front.Refusal{Status: http.StatusBadRequest, Framing: true, Message: unknownLength}
 	}
-	return ""
+	return nil
 }
 
 // inBody tells whether more of a body is to come.
@@ -98,9 +103,6 @@ func (f *framing) extend(p []byte) {
 	taken := copy(f.line[f.n:], p)
 	f.n += taken
 	f.long = f.long || taken < len(p)
-	if f.part != requestLine {
-		return
-	}
 	if len(p) < len(f.end) {
 		copy(f.end[:], f.end[len(p):])
 	}
@@ -111,11 +113,16 @@ func (f *framing) extend(p []byte) {
 func (f *framing) endLine() {
 	text := bytes.TrimSuffix(f.line[:f.n], []byte("\r"))
 	empty := len(text) == 0 && !f.long
+	end, isBare := f.end[:len(f.end)-1], f.end[len(f.end)-1] != '\r'
+	if isBare && (f.part == requestLine || f.part == fieldLine) {
+		f.flaw = cmp.Or(f.flaw, front.BareLineFeed)
+		end = f.end[:]
+	}
 	switch f.part {
 	case requestLine:
 		if !empty { // the server ignores an empty line before a request, too
 			f.length, f.encoding = false, false
-			f.isHTTP10 = bytes.HasSuffix(bytes.TrimSuffix(f.end[:], []byte("\r")), []byte("TP/1.0"))
+			f.isHTTP10 = bytes.HasSuffix(end, []byte("TP/1.0"))
 			f.part = fieldLine
 		}
 	case fieldLine:
@@ -135,6 +142,9 @@ func (f *framing) endLine() {
 		if empty {
 			f.part = requestLine
 		}
+		if isBare {
+			f.loseTrack()
+		}
 	}
 }
 
@@ -144,6 +154,9 @@ func (f *framing) field(text []byte) {
 	case hasFieldName(text, "transfer-encoding"):
 		f.encoding = true
 	case hasFieldName(text, "content-length"):
+		if f.length {
+			f.flaw = cmp.Or(f.flaw, front.RepeatedLength)
+		}
 		f.length = true
 		value := bytes.Trim(text[len("content-length:"):], " \t")
 		size, ok := parseSize(value, 10)
@@ -158,9 +171,11 @@ func (f *framing) endHead() {
 	f.heads++
 	switch {
 	case f.length && f.encoding:
-		f.ambiguous, f.reason = f.heads, front.TwoLengths
+		f.refuse(f.heads, front.Refusal{Framing: true, Message: front.TwoLengths})
 	case f.encoding && f.isHTTP10:
-		f.ambiguous, f.reason = f.heads, front.ChunkedHTTP10
+		f.refuse(f.heads, front.Refusal{Framing: true, Message: front.ChunkedHTTP10})
+	case f.flaw != "":
+		f.refuse(f.heads, front.Refusal{Message: f.flaw})
 	case f.encoding:
 		f.part = chunkSize
 	case f.length && f.left > 0:
@@ -187,7 +202,15 @@ func (f *framing) beginChunk(text []byte) {
 
 // loseTrack notes that the end of the current request cannot be found. The server
 // refuses such a request by itself; if it does not, the next request is refused.
-func (f *framing) loseTrack() { f.ambiguous, f.reason = f.heads+1, unknownLength }
+func (f *framing) loseTrack() {
+	f.refuse(f.heads+1, front.Refusal{Framing: true, Message: unknownLength})
+}
+
+// refuse notes that a request, counted from 1, and what follows it is refused.
+func (f *framing) refuse(number int, why front.Refusal) {
+	why.Status = http.StatusBadRequest
+	f.ambiguous, f.refusal = number, why
+}
 
 // parseSize parses a number of bytes that consists of digits only.
 func parseSize(digits []byte, base int64) (size int64, ok bool) {

@@ -83,7 +83,7 @@ func (s *Shell) begin(w http.ResponseWriter, r *http.Request) *Response {
 	return response
 }
 
-// serve runs the handler of a request, unless its body has two possible ends.
+// serve runs the handler of a request, unless the request can be read in two ways.
 func (s *Shell) serve(w *Response, r *http.Request) {
 	if !isProbe(r.URL.Path) {
 		defer s.running.leave(s.running.enter())
@@ -98,15 +98,15 @@ func (s *Shell) serve(w *Response, r *http.Request) {
 	}
 }
 
-// refuseAmbiguous refuses a request whose body has two possible ends, which can hide
-// another request from a proxy (request smuggling).
+// refuseAmbiguous refuses a request that can be read in two ways, which can hide another
+// request from a proxy (request smuggling).
 func (s *Shell) refuseAmbiguous(w *Response, r *http.Request) bool {
-	ambiguity := w.conn.begin(r)
-	if ambiguity == "" {
+	refusal := w.conn.begin(r)
+	if refusal == nil {
 		return false
 	}
 	w.Header().Set("Connection", "close")
-	s.options.Fail(w, r, schema.NewError(schema.CodeInvalidBody, ambiguity))
+	s.options.Fail(w, r, ErrorOf(*refusal))
 	return true
 }
 
