@@ -75,7 +75,9 @@ func (c *Captured) add(to *Content, contentType string, part []byte) {
 	if c.What < metrics.CaptureContent {
 		return
 	}
-	to.Type = contentType
+	if to.Type != contentType {
+		to.Type = strings.Clone(contentType) // it may be a part of a head
+	}
 	to.Bytes += int64(len(part))
 	if !isText(contentType) {
 		return

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/patchbay-ai/patchbay/internal/metrics"
 )
@@ -227,6 +228,23 @@ func TestRecordsAreReadWithoutWhatIsCaptured(t *testing.T) {
 	for c := range r.Calls() {
 		if c.Captured != nil {
 			t.Error("the list has it")
+		}
+	}
+}
+
+// The type of a body is a part of the head of a request, or of a backend's answer, which
+// must not be kept with it.
+func TestCapturedTypesAreTextsOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	head := "content-type: application/json; and so on"
+	contentType := head[len("content-type: "):]
+	captured := capturing(t, func(*metrics.Settings) {}).Capture()
+	captured.AddRequest(contentType, []byte("{}"))
+	captured.AddAnswer(contentType, []byte("{"))
+	captured.AddAnswer(contentType, []byte("}"))
+	for _, kept := range []string{captured.Request.Type, captured.Answer.Type} {
+		if kept != contentType || unsafe.StringData(kept) == unsafe.StringData(contentType) {
+			t.Errorf("%q is a part of the head", kept)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package calls
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -63,7 +64,7 @@ func (f *faults) note(component, operation, text string, count int64, now time.T
 		f.known[key] = fault
 	}
 	fault.Count += count
-	fault.LastError = text[:min(len(text), maxErrorText)]
+	fault.LastError = strings.Clone(text[:min(len(text), maxErrorText)])
 	fault.LastOccurred = now
 }
 

@@ -44,7 +44,31 @@ func (router *Router) Handle(pattern string, handler http.HandlerFunc) {
 			router.named = append(router.named, before)
 		}
 	}
-	router.mux.HandleFunc(pattern, router.exceptLiteral(pattern, handler))
+	router.mux.HandleFunc(pattern, router.exceptLiteral(pattern, withOwnValues(pattern, handler)))
+}
+
+// withOwnValues makes the values of the parameters of a path texts of their own. As parts
+// of the line of the request, a name that a handler keeps would keep that line, with its
+// query, in memory.
+func withOwnValues(pattern string, handler http.HandlerFunc) http.HandlerFunc {
+	var names []string
+	for rest := pattern; hasParameter(rest); {
+		var name string
+		_, rest, _ = strings.Cut(rest, "{")
+		name, rest, _ = strings.Cut(rest, "}")
+		if name = strings.TrimSuffix(name, "..."); name != "$" { // which has no value
+			names = append(names, name)
+		}
+	}
+	if names == nil {
+		return handler
+	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		for _, name := range names {
+			r.SetPathValue(name, strings.Clone(r.PathValue(name)))
+		}
+		handler(w, r)
+	}
 }
 
 // exceptLiteral notes the path of a pattern without parameters. Such a path has only
@@ -69,7 +93,7 @@ func hasParameter(pattern string) bool { return strings.Contains(pattern, "{") }
 
 // HandleRest adds a route for requests that no route of Handle matches.
 func (router *Router) HandleRest(pattern string, handler http.HandlerFunc) {
-	router.rest.HandleFunc(pattern, handler)
+	router.rest.HandleFunc(pattern, withOwnValues(pattern, handler))
 }
 
 // ServeHTTP passes a request to its handler.

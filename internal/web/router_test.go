@@ -4,7 +4,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strings"
 	"testing"
+	"unsafe"
 )
 
 // A path that is a route itself has the methods of its own routes only, although
@@ -60,5 +62,34 @@ func TestConnectIsRefusedInTheFormOfOtherErrors(t *testing.T) {
 	}
 	if refused != 2 {
 		t.Errorf("%d of 2 were refused by the function for that", refused)
+	}
+}
+
+// A handler may keep a name from the path, such as that of a tenant. It must not keep the
+// line of the request with it, which may have a long query.
+func TestValuesOfAPathAreTextsOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	router := NewRouter(http.NotFound, func(http.ResponseWriter, *http.Request, string) {})
+	calls := 0
+	check := func(_ http.ResponseWriter, r *http.Request) {
+		calls++
+		line := r.URL.Path
+		for name, want := range map[string]string{"id": "one", "rest": "two/three"} {
+			value := r.PathValue(name)
+			if value != want {
+				t.Errorf("%s is %q", name, value)
+			}
+			if strings.Contains(line, value) && unsafe.StringData(value) == unsafe.StringData(line[strings.Index(line, value):]) {
+				t.Errorf("%s is a part of the path", name)
+			}
+		}
+	}
+	router.Handle("GET /first/{id}/{rest...}", check)
+	router.HandleRest("GET /second/{id}/{rest...}", check)
+	for _, path := range []string{"/first/one/two/three", "/second/one/two/three"} {
+		router.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, nil))
+	}
+	if calls != 2 {
+		t.Errorf("%d calls", calls)
 	}
 }
