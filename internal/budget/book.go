@@ -183,7 +183,24 @@ func (b *Book) begin() {
 	if b.options.manual {
 		return
 	}
+	b.join(ctx)
 	b.running.Go(func() { b.loop(ctx) })
+}
+
+// join connects to the store that gateways share, so that the first request finds it
+// open. Where that fails, the exchange tries again.
+func (b *Book) join(ctx context.Context) {
+	if b.options.OpenStore == nil {
+		return
+	}
+	ctx, cancel := b.exchangeContext(ctx)
+	defer cancel()
+	b.setAway(b.meet(ctx))
+}
+
+// exchangeContext returns a context that bounds an exchange with the store.
+func (b *Book) exchangeContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, max(b.options.Timeout, beat))
 }
 
 // loop exchanges commitments and reads the database until the context ends.
@@ -287,7 +304,7 @@ func (b *Book) exchange(ctx context.Context) {
 	if b.options.OpenStore == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, max(b.options.Timeout, beat))
+	ctx, cancel := b.exchangeContext(ctx)
 	defer cancel()
 	err := b.meet(ctx)
 	if err == nil {

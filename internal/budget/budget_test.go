@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -60,12 +61,15 @@ func (l *ledger) Totals(_ context.Context, open []quota.CalendarWindow) ([]quota
 
 // memoryStore is a Store that can be away, and can lose its data.
 type memoryStore struct {
+	mu     sync.Mutex
 	down   bool
 	fields map[string]map[string]Committed
 	met    map[string]bool
 }
 
 func (m *memoryStore) Commit(_ context.Context, gateway string, own []Commitment) ([]map[string]Committed, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if m.down {
 		return nil, errFault
 	}
@@ -84,6 +88,8 @@ func (m *memoryStore) Commit(_ context.Context, gateway string, own []Commitment
 }
 
 func (m *memoryStore) Meet(_ context.Context, gateway string) (int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if m.down {
 		return 0, errFault
 	}
@@ -438,4 +444,27 @@ func TestRequestsThatWaitWhenTheStoreGoesAwayAreInTheShare(t *testing.T) {
 	if passed.Load() != share {
 		t.Errorf("%d of %d requests passed, want %d", passed.Load(), waiting, share)
 	}
+}
+
+// The first request does not come before the store is open, however long that takes: it is
+// neither refused nor counted as if the gateway were alone.
+func TestTheFirstRequestFindsTheStoreOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &memoryStore{fields: map[string]map[string]Committed{}, met: map[string]bool{"another gateway": true}}
+		book := New(Options{
+			Ledger: &ledger{database: &database{map[string]quota.Row{}}, writer: "w"}, Timeout: 50 * time.Millisecond, ReadEvery: time.Minute,
+			OpenStore: func(context.Context) (Store, error) {
+				<-time.After(500 * time.Millisecond)
+				return store, nil
+			},
+		})
+		defer book.Close(t.Context())
+		account := book.Open("key/k", subject, Budgets{Total: Budget{Tokens: 100}})
+		if refused, err := new(Charge).Reserve([2]*Account{account}, Amounts{1, 10, 0}, time.Now()); refused != nil || err != nil {
+			t.Errorf("refused with %+v, %v", refused, err)
+		}
+		if book.away.Load() || book.members.Load() != 2 {
+			t.Errorf("the store is away: %v, gateways: %d", book.away.Load(), book.members.Load())
+		}
+	})
 }
