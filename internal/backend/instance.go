@@ -277,6 +277,13 @@ func (i *Instance) Return(permit Permit, now time.Time) {
 	i.inFlight.Add(-1)
 }
 
+// Unsent says that a call did not reach the instance, so that it does not count for its
+// rate limit, and returns the permit with which the call is released.
+func (i *Instance) Unsent(permit Permit, now time.Time) Permit {
+	permit.spent.Return(now)
+	return permit
+}
+
 // Answered says that the answer to a call has begun, and returns the permit for
 // the rest of it.
 func (i *Instance) Answered(permit Permit, now time.Time) Permit {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/allowance"
+	"github.com/patchbay-ai/patchbay/internal/condition"
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -18,6 +19,7 @@ import (
 type Ledger interface {
 	Edit(edit quota.Edit)
 	Admit(ticket *quota.Ticket, who quota.Subject, arrived time.Time) error
+	JournalFailure() *condition.Failure
 	Totals(ctx context.Context, windows []quota.CalendarWindow) ([]quota.Row, string, error)
 	RecoveredWriters() []string
 }
@@ -224,6 +226,12 @@ func (b *Book) loop(ctx context.Context) {
 			b.mu.Unlock()
 		}
 	}
+}
+
+// mayCount reports whether requests may pass: what was spent before is known, and what
+// they spend will survive the process; or neither matters.
+func (b *Book) mayCount() bool {
+	return b.options.FailOpen || b.hasRead() && b.options.Ledger.JournalFailure() == nil
 }
 
 func (b *Book) hasRead() bool {

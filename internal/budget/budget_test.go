@@ -13,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/patchbay-ai/patchbay/internal/condition"
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -43,6 +44,7 @@ type ledger struct {
 func (l *ledger) Edit(quota.Edit)                                     {}
 func (l *ledger) Admit(*quota.Ticket, quota.Subject, time.Time) error { return nil }
 func (l *ledger) RecoveredWriters() []string                          { return l.recovered }
+func (l *ledger) JournalFailure() *condition.Failure                  { return nil }
 func (l *ledger) Totals(_ context.Context, open []quota.CalendarWindow) ([]quota.Row, string, error) {
 	var rows []quota.Row
 	for _, row := range l.rows {
@@ -158,13 +160,6 @@ func (w *world) reserve(rt *rapid.T) {
 		w.checkRefusal(rt, n, refused, want)
 		return
 	}
-	if err := r.charge.Admit(); err != nil {
-		rt.Fatal(err)
-	}
-	for _, window := range windows { // as the journal has it
-		w.data.add(n.ledger.writer, subject, window, window.Start(r.at), Amounts{1})
-		w.add(window, r.at, Amounts{1})
-	}
 	n.open = append(n.open, r)
 }
 
@@ -181,11 +176,26 @@ func (w *world) checkRefusal(rt *rapid.T, n *node, r *Refusal, want Amounts) {
 	used := w.spent[place{"key/k", r.Window, r.Window.Start(w.now).Unix()}]
 	for _, one := range n.open {
 		if r.Window.Start(one.at).Equal(r.Window.Start(w.now)) {
-			used = used.plus(Amounts{0, one.want[Tokens], one.want[Cost]})
+			used = used.plus(one.want)
 		}
 	}
 	if used[r.Unit] != r.Used || used[r.Unit]+want[r.Unit] <= r.Limit {
 		rt.Fatalf("refused with %+v, although %v are used and %v wanted", r, used, want)
+	}
+}
+
+// takeOpen takes one of the requests that run, of which there is at least one.
+func (n *node) takeOpen(rt *rapid.T) *request {
+	i := rapid.IntRange(0, len(n.open)-1).Draw(rt, "which")
+	r := n.open[i]
+	n.open = append(n.open[:i], n.open[i+1:]...)
+	return r
+}
+
+// giveBack ends a request that did not reach its backend.
+func (w *world) giveBack(rt *rapid.T) {
+	if n := w.pick(rt); len(n.open) > 0 {
+		n.takeOpen(rt).charge.GiveBack()
 	}
 }
 
@@ -194,9 +204,7 @@ func (w *world) settle(rt *rapid.T) {
 	if len(n.open) == 0 {
 		return
 	}
-	i := rapid.IntRange(0, len(n.open)-1).Draw(rt, "which")
-	r := n.open[i]
-	n.open = append(n.open[:i], n.open[i+1:]...)
+	r := n.takeOpen(rt)
 	tokens, cost := rapid.Int64Range(0, 300).Draw(rt, "used"), rapid.Int64Range(0, 300).Draw(rt, "paid")
 	if rapid.IntRange(0, 3).Draw(rt, "more") > 0 { // mostly no more than was reserved
 		tokens, cost = min(tokens, r.want[Tokens]), min(cost, r.want[Cost])
@@ -206,7 +214,7 @@ func (w *world) settle(rt *rapid.T) {
 		r.charge.Settle(schema.Usage{Total: tokens}, cost)
 		r.charge.GiveBack()
 	}
-	spent := Amounts{0, tokens, cost}
+	spent := Amounts{1, tokens, cost}
 	for _, window := range windows {
 		w.data.add(n.ledger.writer, subject, window, window.Start(r.at), spent)
 		w.add(window, r.at, spent)
@@ -273,11 +281,12 @@ func TestBudgetsHoldInRandomHistories(t *testing.T) {
 			"reserve3": w.reserve,
 			"settle":   w.settle,
 			"settle2":  w.settle,
+			"giveBack": w.giveBack,
 			"exchange": func(*rapid.T) { exchange() },
 			"clock": func(rt *rapid.T) {
 				w.now = w.now.Add(rapid.SampledFrom([]time.Duration{time.Minute, 3 * time.Hour, 26 * time.Hour}).Draw(rt, "by"))
 			},
-			"crash": func(rt *rapid.T) { // requests in flight are lost; one request each was counted
+			"crash": func(rt *rapid.T) { // requests in flight are lost, and free
 				if !away {
 					w.start(w.pick(rt))
 				}
@@ -339,6 +348,22 @@ func TestABudgetThatIsAddedLaterKeepsWhatWasSpent(t *testing.T) {
 		t.Errorf("budgets that are not known, fail closed: %v", err)
 	}
 }
+
+// While what is spent would not survive the process, requests pass only where they may pass
+// without budgets.
+func TestAJournalThatFailsRefusesRequestsThatMustBeCounted(t *testing.T) {
+	for _, failOpen := range []bool{true, false} {
+		book := New(Options{Ledger: &unwritable{ledger{database: &database{map[string]quota.Row{}}, writer: "w"}}, FailOpen: failOpen, manual: true})
+		refused, err := new(Charge).Reserve([2]*Account{book.Open("key/k", subject, Budgets{Day: Budget{Tokens: 10}})}, Amounts{1, 1, 0}, time.Now())
+		if refused != nil || errors.Is(err, ErrUnavailable) == failOpen {
+			t.Errorf("fail open %v: %+v, %v", failOpen, refused, err)
+		}
+	}
+}
+
+type unwritable struct{ ledger }
+
+func (*unwritable) JournalFailure() *condition.Failure { return &condition.Failure{Reason: "full"} }
 
 type failing struct{ ledger }
 

@@ -16,7 +16,6 @@ type Charge struct {
 	parts    [maxAccounts]part
 	reserved Amounts
 	at       time.Time
-	admitted bool
 }
 
 type part struct {
@@ -33,7 +32,7 @@ func (c *Charge) Reserve(accounts [maxAccounts]*Account, want Amounts, at time.T
 		if account == nil {
 			continue
 		}
-		if !account.book.options.FailOpen && !account.book.hasRead() {
+		if !account.book.mayCount() {
 			c.GiveBack()
 			return nil, ErrUnavailable
 		}
@@ -57,25 +56,10 @@ func (c *Charge) Reserve(accounts [maxAccounts]*Account, want Amounts, at time.T
 	return nil, nil //nolint:nilnil // neither refused nor failed
 }
 
-// Admit counts the request, because it is about to reach a backend. The only error is
-// ErrUnavailable, and then nothing was counted.
-func (c *Charge) Admit() error {
-	for i := range c.parts {
-		p := &c.parts[i]
-		if p.account == nil {
-			continue
-		}
-		if err := p.account.book.options.Ledger.Admit(&p.ticket, p.account.subject, c.at); err != nil {
-			c.GiveBack()
-			return ErrUnavailable
-		}
-		c.admitted = true
-	}
-	return nil
-}
-
 // Settle replaces the reservation by what the request cost. When it returns, a crash of the
-// process cannot undo it. Only the first call has an effect.
+// process cannot undo it. Only the first call has an effect. The request itself is counted
+// here and not before, because a count cannot be taken back and a request that does not
+// reach its backend is given back.
 func (c *Charge) Settle(usage schema.Usage, cost int64) {
 	usage.Known = true // what was not reported is estimated
 	for i := range c.parts {
@@ -83,7 +67,9 @@ func (c *Charge) Settle(usage schema.Usage, cost int64) {
 		if p.account == nil {
 			continue
 		}
-		p.ticket.SettleCost(usage, cost)
+		if p.account.book.options.Ledger.Admit(&p.ticket, p.account.subject, c.at) == nil {
+			p.ticket.SettleCost(usage, cost)
+		}
 		p.account.settle(&p.spans, c.reserved, Amounts{1, usage.Total, cost})
 		p.account = nil
 	}
@@ -96,9 +82,6 @@ func (c *Charge) GiveBack() {
 		p := &c.parts[i]
 		if p.account == nil {
 			continue
-		}
-		if c.admitted {
-			p.ticket.SettleCost(schema.Usage{Known: true}, 0)
 		}
 		p.account.release(&p.spans, c.reserved)
 		p.account = nil

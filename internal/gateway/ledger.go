@@ -46,6 +46,7 @@ func snapshotsOf(doc *config.Document) func(context.Context) (quota.Snapshots, e
 func newBook(doc *config.Document, log *slog.Logger) (*budget.Book, *quota.Ledger) {
 	settings := doc.Quota.Clone()
 	settings.Enabled, settings.Distributed.Enabled = false, false
+	settings.FailOpen = true // the book refuses requests, and what was spent is counted in any case
 	settings.Windows = []quota.Window{quota.BudgetDay, quota.BudgetMonth, quota.BudgetTotal}
 	ledger := quota.New(settings, quota.Options{
 		Dir:           filepath.Join(doc.Server.DataDir, budget.JournalDir),

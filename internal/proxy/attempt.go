@@ -78,7 +78,11 @@ func (a *attempt) call(ctx context.Context, reply *reply) *fault {
 			a.instance.Health.Refused(time.Now())
 		}
 		a.noteWait(time.Now())
-		return a.classifier().classify(err, false)
+		failed := a.classifier().classify(err, false)
+		if failed.unsent = transport.Unsent(err); failed.unsent {
+			a.permit = a.instance.Unsent(a.permit, time.Now())
+		}
+		return failed
 	}
 	a.response = response
 	err = reply.open(a.request, a.adapter, response, a.sent.Add(firstToken))

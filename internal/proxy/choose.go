@@ -31,9 +31,10 @@ type choice struct {
 	// where none did, and nextFallback the index of the first one that was not tried yet.
 	fallback     string
 	nextFallback int
-	// calledHere counts the attempts at instances of the model.
-	calledHere int
-	limited    bool // the request was counted in the limits
+	// calledHere counts the attempts at instances of the model, and reached those of all
+	// models that reached an instance.
+	calledHere, reached int
+	limited             bool // the request was counted in the limits
 }
 
 // refreshPool takes the pool of the model from the table that is in force now. It is
@@ -268,6 +269,7 @@ func (c *choice) acquire(a *attempt) bool {
 func (c *choice) noteCall(i *backend.Instance) {
 	c.excluded.called = append(c.excluded.called, i)
 	c.calledHere++
+	c.reached++
 }
 
 // isLastAttempt tells whether the request has made all attempts that it may make at

@@ -22,6 +22,7 @@ type fault struct {
 	outcome  breaker.Outcome // how the attempt counts for the instance's breaker
 	failover bool            // whether another instance may do better
 	tooLong  bool            // whether the request is too long for the model
+	unsent   bool            // whether the instance did not get the request
 	// overload is how long the instance is avoided because it is overloaded.
 	overload time.Duration
 }

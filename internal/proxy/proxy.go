@@ -98,7 +98,7 @@ func (p *Proxy) Do(ctx context.Context, loan Loan, caller *access.Caller, record
 		r.noteEnd(err)
 		r.countShed()
 		// No attempt answered, so that none has a cost, unless the client did not wait.
-		r.settleWith(schema.Usage{}, false, r.record.Gone && len(r.choice.excluded.called) > 0)
+		r.settleWith(schema.Usage{}, false, r.record.Gone && r.choice.reached > 0)
 	}
 	panicked = false
 	return err
@@ -164,6 +164,9 @@ func (r *run) callUntilAnswered(ctx context.Context) error {
 		if failed == nil {
 			r.tellAnswer(ctx, nil)
 			return nil
+		}
+		if failed.unsent {
+			r.choice.reached--
 		}
 		r.attempt.noteFailure(ctx, failed)
 		r.tellAnswer(ctx, failed)

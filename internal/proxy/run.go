@@ -67,14 +67,7 @@ func (r *run) releaseAt(outcome breaker.Outcome, now time.Time) {
 // windows in which it arrived. It is called when an instance was acquired, so that a
 // request that is refused before is not counted.
 func (r *run) count() error {
-	if r.req.Uncounted {
-		r.choice.taken.charge.GiveBack()
-		return nil
-	}
-	if r.choice.taken.charge.Admit() != nil {
-		return ledgerUnavailable()
-	}
-	if !r.proxy.ledger.On() {
+	if r.req.Uncounted || !r.proxy.ledger.On() {
 		return nil
 	}
 	err := r.proxy.ledger.Admit(&r.ticket, quota.Subject{
@@ -144,7 +137,7 @@ func (r *run) end(panicked bool) {
 // returnLimits gives back what the request took from the rate limits if it reached
 // no backend. Further calls have no effect.
 func (r *run) returnLimits() {
-	if len(r.choice.excluded.called) == 0 {
+	if r.choice.reached == 0 {
 		now := time.Now()
 		r.choice.limits.giveBack(now)
 		r.choice.taken.use.GiveBack(now)

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/condition"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -100,6 +101,15 @@ func (l *Ledger) Admit(ticket *Ticket, who Subject, arrived time.Time) error {
 		return nil
 	}
 	return on.admit(ticket, &who, arrived.Unix())
+}
+
+// JournalFailure returns why what is counted now would not survive the process; nil means
+// that it would, or that nothing is counted.
+func (l *Ledger) JournalFailure() *condition.Failure {
+	if on := l.active.Load(); on != nil {
+		return on.session.journalState.Failure()
+	}
+	return nil
 }
 
 // Edit is a change at run time. Fields that are nil stay as they are.

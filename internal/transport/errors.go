@@ -74,6 +74,13 @@ func (e *Error) Unwrap() []error {
 	return []error{e.class, e.cause}
 }
 
+// Unsent reports whether a call failed before a whole request had left, so that no backend
+// has worked on it: there was no connection, or the call could not be written.
+func Unsent(err error) bool {
+	broken, isOurs := errors.AsType[*Error](err)
+	return isOurs && (broken.Step == stepConnect || broken.class == ErrInvalidCall)
+}
+
 // flaw is what is wrong with a message; the texts are constants so that no
 // byte of the message can reach an error.
 type flaw string
