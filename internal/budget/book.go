@@ -11,6 +11,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/allowance"
 	"github.com/patchbay-ai/patchbay/internal/condition"
+	"github.com/patchbay-ai/patchbay/internal/durable"
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -40,15 +41,16 @@ type Commitment struct {
 	Account string
 	Window  quota.Window
 	Start   time.Time
-	// Order is greater for what is newer.
-	Order   int64
-	Amounts Amounts
+	Committed
 }
 
 // Committed is what a store has of one gateway.
 type Committed struct {
-	Order   int64
-	Amounts Amounts
+	// Order is greater for what is newer.
+	Order int64
+	// Amounts are what was spent and is reserved, and Reserved what of them is reserved;
+	// that of a gateway of the release before is not known and counts as spent.
+	Amounts, Reserved Amounts
 }
 
 // Book keeps the accounts that have budgets. While there are none it has no file, no
@@ -61,13 +63,14 @@ type Book struct {
 	mu       sync.Mutex
 	accounts map[string]*state
 	started  bool
-	// ended are the earlier processes of this gateway whose journal it has read. It is
-	// set before the first account exists.
+	// ended are the earlier processes of this gateway. It is set before the first account
+	// exists.
 	ended map[string]bool
 	// known holds the totals that others had spent when they were last read, by account
-	// and window; isKnown says that the database was read.
-	known   map[place]map[string]Amounts
-	isKnown bool
+	// and window.
+	known map[place]map[string]Amounts
+	// isKnown says that the journal and the database were read.
+	isKnown atomic.Bool
 
 	store   atomic.Pointer[Store]
 	away    atomic.Bool // the store does not answer
@@ -99,10 +102,14 @@ type Options struct {
 	// ReadEvery is the time between two reads of what others have written to the
 	// database.
 	ReadEvery time.Duration
-	Log       *slog.Logger
-	Now       func() time.Time
+	// Data is where the names of processes are kept; nil keeps none.
+	Data *durable.Dir
+	Log  *slog.Logger
+	Now  func() time.Time
 
 	manual bool // start no goroutines; a test calls what they would do
+	// pause waits before a retry; nil means for that time.
+	pause func(context.Context, time.Duration) error
 }
 
 // New returns a book without accounts.
@@ -112,6 +119,9 @@ func New(options Options) *Book {
 	}
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)
+	}
+	if options.pause == nil {
+		options.pause = pause
 	}
 	b := &Book{options: options, writer: rand.Text()[:13], accounts: map[string]*state{}, known: map[place]map[string]Amounts{}}
 	b.members.Store(1)
@@ -178,7 +188,7 @@ func (b *Book) begin() {
 		b.writer = found.own
 	}
 	b.ended = map[string]bool{}
-	for _, writer := range b.options.Ledger.RecoveredWriters() {
+	for _, writer := range append(b.rememberProcess(), b.options.Ledger.RecoveredWriters()...) {
 		b.ended[writer] = true
 	}
 	b.take(found)
@@ -218,7 +228,7 @@ func (b *Book) loop(ctx context.Context) {
 		case <-tick.C:
 		}
 		b.exchange(ctx)
-		if time.Since(read) >= b.options.ReadEvery || !b.hasRead() {
+		if time.Since(read) >= b.options.ReadEvery || !b.isKnown.Load() {
 			read = time.Now()
 			found := b.fetch(ctx)
 			b.mu.Lock()
@@ -231,14 +241,12 @@ func (b *Book) loop(ctx context.Context) {
 // mayCount reports whether requests may pass: what was spent before is known, and what
 // they spend will survive the process; or neither matters.
 func (b *Book) mayCount() bool {
-	return b.options.FailOpen || b.hasRead() && b.options.Ledger.JournalFailure() == nil
+	return b.options.FailOpen || b.isKnown.Load() && b.options.Ledger.JournalFailure() == nil
 }
 
-func (b *Book) hasRead() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.isKnown
-}
+// hasEnded reports whether a process is an earlier one of this gateway. All that it has
+// spent is known then, and what it had reserved is free.
+func (b *Book) hasEnded(process string) bool { return b.isKnown.Load() && b.ended[process] }
 
 // totals are what the ledger has of the windows that are open.
 type totals struct {
@@ -260,13 +268,12 @@ func (b *Book) fetch(ctx context.Context) (found totals) {
 // take takes over what other writers have spent: earlier processes of this gateway, and
 // other gateways that share its database. mu is held.
 func (b *Book) take(found totals) {
-	if found.err != nil && b.isKnown {
+	if found.err != nil && b.isKnown.Load() {
 		return // the ledger says that its database is away
 	}
 	if found.err != nil {
 		b.options.Log.Warn("what was spent of the budgets before cannot be read from the database", "error", found.err)
 	}
-	b.isKnown = found.err == nil
 	b.known = map[place]map[string]Amounts{}
 	for i := range found.rows {
 		row := &found.rows[i]
@@ -282,6 +289,7 @@ func (b *Book) take(found totals) {
 	for _, s := range b.accounts {
 		s.takeKnown(b.known)
 	}
+	b.isKnown.Store(found.err == nil)
 }
 
 // isOwn tells whether a writer is the one that counts now; one that had to count a window

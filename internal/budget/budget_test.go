@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/patchbay-ai/patchbay/internal/condition"
+	"github.com/patchbay-ai/patchbay/internal/durable"
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -82,7 +83,7 @@ func (m *memoryStore) Commit(_ context.Context, gateway string, own []Commitment
 			m.fields[name] = map[string]Committed{}
 		}
 		if known, there := m.fields[name][gateway]; !there || c.Order > known.Order {
-			m.fields[name][gateway] = Committed{c.Order, c.Amounts}
+			m.fields[name][gateway] = c.Committed
 		}
 		all = append(all, maps.Clone(m.fields[name]))
 	}
@@ -109,6 +110,7 @@ type world struct {
 	store   *memoryStore // nil where the gateways share nothing
 	budgets Budgets
 	nodes   []*node
+	away    bool // the store does not answer
 	started int
 	spent   map[place]Amounts
 	// beyond is how much requests cost more than they had reserved, and blind what was
@@ -132,11 +134,14 @@ type request struct {
 
 var subject = KeySubject("k")
 
+// noPause takes no time.
+func noPause(context.Context, time.Duration) error { return nil }
+
 func (w *world) start(n *node) {
 	w.started++
 	n.ledger = &ledger{database: w.data, writer: fmt.Sprintf("w%d", w.started), recovered: append([]string(nil), n.processes...)}
 	n.processes = append(n.processes, n.ledger.writer)
-	options := Options{Ledger: n.ledger, FailOpen: true, Degrade: true, Timeout: time.Minute, Now: func() time.Time { return w.now }, manual: true}
+	options := Options{Ledger: n.ledger, FailOpen: true, Degrade: true, Timeout: time.Minute, Now: func() time.Time { return w.now }, manual: true, pause: noPause}
 	if w.store != nil {
 		options.OpenStore = func(context.Context) (Store, error) { return w.store, nil }
 	}
@@ -152,7 +157,7 @@ func (w *world) reserve(rt *rapid.T) {
 	n := w.pick(rt)
 	want := Amounts{1, rapid.Int64Range(0, 300).Draw(rt, "tokens"), rapid.Int64Range(0, 300).Draw(rt, "cost")}
 	r := &request{charge: new(Charge), at: w.now, want: want}
-	refused, err := r.charge.Reserve([2]*Account{n.account}, want, w.now)
+	refused, err := r.charge.Reserve(context.Background(), [2]*Account{n.account}, want, w.now)
 	if err != nil {
 		rt.Fatal(err)
 	}
@@ -168,19 +173,25 @@ func (w *world) add(window quota.Window, at time.Time, spent Amounts) {
 	w.spent[p] = w.spent[p].plus(spent)
 }
 
-// checkRefusal checks that one gateway alone refuses only what does not fit.
+// checkRefusal checks that one gateway alone refuses only what does not fit, and that
+// several say that a budget is used up only when it is.
 func (w *world) checkRefusal(rt *rapid.T, n *node, r *Refusal, want Amounts) {
+	spent := w.spent[place{"key/k", r.Window, r.Window.Start(w.now).Unix()}][r.Unit]
+	leavesRoom := want[r.Unit] <= r.Limit-spent
+	if !r.Held && leavesRoom && !w.away {
+		rt.Fatalf("used up with %+v, although %d are spent and %v wanted", r, spent, want)
+	}
 	if len(w.nodes) > 1 {
 		return
 	}
-	used := w.spent[place{"key/k", r.Window, r.Window.Start(w.now).Unix()}]
+	var reserved int64
 	for _, one := range n.open {
 		if r.Window.Start(one.at).Equal(r.Window.Start(w.now)) {
-			used = used.plus(one.want)
+			reserved += one.want[r.Unit]
 		}
 	}
-	if used[r.Unit] != r.Used || used[r.Unit]+want[r.Unit] <= r.Limit {
-		rt.Fatalf("refused with %+v, although %v are used and %v wanted", r, used, want)
+	if spent != r.Used || reserved != r.Reserved || r.Held != leavesRoom || want[r.Unit] <= r.Limit-spent-reserved {
+		rt.Fatalf("refused with %+v, although %d are spent, %d reserved and %v wanted", r, spent, reserved, want)
 	}
 }
 
@@ -268,10 +279,11 @@ func TestBudgetsHoldInRandomHistories(t *testing.T) {
 				n.book.exchange(context.Background())
 			}
 		}
-		away := false
-		exchange := func() {
-			for _, n := range w.nodes {
-				n.book.exchange(context.Background())
+		exchange := func() { // twice, so that the first one learns what the last one tells
+			for range 2 {
+				for _, n := range w.nodes {
+					n.book.exchange(context.Background())
+				}
 			}
 		}
 		rt.Repeat(map[string]func(*rapid.T){
@@ -285,9 +297,10 @@ func TestBudgetsHoldInRandomHistories(t *testing.T) {
 			"exchange": func(*rapid.T) { exchange() },
 			"clock": func(rt *rapid.T) {
 				w.now = w.now.Add(rapid.SampledFrom([]time.Duration{time.Minute, 3 * time.Hour, 26 * time.Hour}).Draw(rt, "by"))
+				exchange() // there was one every second
 			},
 			"crash": func(rt *rapid.T) { // requests in flight are lost, and free
-				if !away {
+				if !w.away {
 					w.start(w.pick(rt))
 				}
 			},
@@ -295,20 +308,19 @@ func TestBudgetsHoldInRandomHistories(t *testing.T) {
 				if w.store == nil {
 					return
 				}
-				if !away {
+				if !w.away {
 					exchange() // the last second before it
 				}
-				away = !away
-				w.store.down = away
+				w.away = !w.away
+				w.store.down = w.away
 				exchange()
-				if !away {
-					exchange()
+				if !w.away {
 					w.now = w.now.Add(grace)
 					exchange()
 				}
 			},
 			"wipe": func(*rapid.T) {
-				if w.store != nil && !away {
+				if w.store != nil && !w.away {
 					exchange() // the second before it, and the one after it
 					clear(w.store.fields)
 					exchange()
@@ -327,24 +339,24 @@ func TestABudgetThatIsAddedLaterKeepsWhatWasSpent(t *testing.T) {
 	}
 	wide := [2]*Account{book.Open("key/k", subject, Budgets{Day: Budget{Tokens: 100}})}
 	var charge, more Charge
-	if refused, err := charge.Reserve(wide, Amounts{1, 60, 0}, now); refused != nil || err != nil {
+	if refused, err := charge.Reserve(context.Background(), wide, Amounts{1, 60, 0}, now); refused != nil || err != nil {
 		t.Fatal(refused, err)
 	}
 	narrow := [2]*Account{book.Open("key/k", subject, Budgets{Day: Budget{Tokens: 70}, Total: Budget{Requests: 1}})}
-	refused, err := more.Reserve(narrow, Amounts{1, 20, 0}, now)
-	if err != nil || refused == nil || refused.Used != 60 || refused.Limit != 70 || !refused.Reset.Equal(time.Date(2026, 5, 5, 0, 0, 0, 0, time.UTC)) {
+	refused, err := more.Reserve(context.Background(), narrow, Amounts{1, 20, 0}, now)
+	if err != nil || refused == nil || refused.Used != 0 || refused.Reserved != 60 || !refused.Held || refused.Limit != 70 || !refused.Reset.Equal(time.Date(2026, 5, 5, 0, 0, 0, 0, time.UTC)) {
 		t.Errorf("refused with %+v, %v", refused, err)
 	}
 	charge.GiveBack()
-	if refused, _ := more.Reserve(narrow, Amounts{1, 20, 0}, now); refused != nil {
+	if refused, _ := more.Reserve(context.Background(), narrow, Amounts{1, 20, 0}, now); refused != nil {
 		t.Errorf("what was given back is reserved: %+v", refused)
 	}
-	more.Settle(schema.Usage{Total: 5}, 0)
-	if refused, _ := more.Reserve(narrow, Amounts{1, 1, 0}, now); refused == nil || refused.Window != quota.BudgetTotal || !refused.Reset.IsZero() || refused.Unit != Requests {
+	more.Settle(schema.Usage{Total: 5}, 0) // and so the only request of all time
+	if refused, _ := more.Reserve(context.Background(), narrow, Amounts{1, 1, 0}, now); refused == nil || refused.Window != quota.BudgetTotal || !refused.Reset.IsZero() || refused.Unit != Requests || refused.Held || refused.Used != 1 {
 		t.Errorf("the total is not kept: %+v", refused)
 	}
 	closed := New(Options{Ledger: &failing{}, Now: func() time.Time { return now }, manual: true})
-	if _, err := new(Charge).Reserve([2]*Account{closed.Open("key/k", subject, Budgets{Day: Budget{Tokens: 1}})}, Amounts{1, 1, 0}, now); !errors.Is(err, ErrUnavailable) {
+	if _, err := new(Charge).Reserve(context.Background(), [2]*Account{closed.Open("key/k", subject, Budgets{Day: Budget{Tokens: 1}})}, Amounts{1, 1, 0}, now); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("budgets that are not known, fail closed: %v", err)
 	}
 }
@@ -354,7 +366,7 @@ func TestABudgetThatIsAddedLaterKeepsWhatWasSpent(t *testing.T) {
 func TestAJournalThatFailsRefusesRequestsThatMustBeCounted(t *testing.T) {
 	for _, failOpen := range []bool{true, false} {
 		book := New(Options{Ledger: &unwritable{ledger{database: &database{map[string]quota.Row{}}, writer: "w"}}, FailOpen: failOpen, manual: true})
-		refused, err := new(Charge).Reserve([2]*Account{book.Open("key/k", subject, Budgets{Day: Budget{Tokens: 10}})}, Amounts{1, 1, 0}, time.Now())
+		refused, err := new(Charge).Reserve(context.Background(), [2]*Account{book.Open("key/k", subject, Budgets{Day: Budget{Tokens: 10}})}, Amounts{1, 1, 0}, time.Now())
 		if refused != nil || errors.Is(err, ErrUnavailable) == failOpen {
 			t.Errorf("fail open %v: %+v, %v", failOpen, refused, err)
 		}
@@ -384,7 +396,7 @@ func TestAGatewayKeepsToItsPartUntilAllHaveTold(t *testing.T) {
 		w.start(second)
 		exchange := func(n *node) { n.book.exchange(context.Background()) }
 		takes := func(n *node, tokens int64) bool {
-			refused, err := new(Charge).Reserve([2]*Account{n.account}, Amounts{1, tokens, 0}, w.now)
+			refused, err := new(Charge).Reserve(context.Background(), [2]*Account{n.account}, Amounts{1, tokens, 0}, w.now)
 			return refused == nil && err == nil
 		}
 		for range rapid.IntRange(1, 3).Draw(rt, "outages") {
@@ -460,7 +472,7 @@ func TestRequestsThatWaitWhenTheStoreGoesAwayAreInTheShare(t *testing.T) {
 	var running sync.WaitGroup
 	for range waiting {
 		running.Go(func() {
-			if refused, err := new(Charge).Reserve([2]*Account{account}, Amounts{1, 0, 0}, time.Now()); refused == nil && err == nil {
+			if refused, err := new(Charge).Reserve(context.Background(), [2]*Account{account}, Amounts{1, 0, 0}, time.Now()); refused == nil && err == nil {
 				passed.Add(1)
 			}
 		})
@@ -485,11 +497,76 @@ func TestTheFirstRequestFindsTheStoreOpen(t *testing.T) {
 		})
 		defer book.Close(t.Context())
 		account := book.Open("key/k", subject, Budgets{Total: Budget{Tokens: 100}})
-		if refused, err := new(Charge).Reserve([2]*Account{account}, Amounts{1, 10, 0}, time.Now()); refused != nil || err != nil {
+		if refused, err := new(Charge).Reserve(context.Background(), [2]*Account{account}, Amounts{1, 10, 0}, time.Now()); refused != nil || err != nil {
 			t.Errorf("refused with %+v, %v", refused, err)
 		}
 		if book.away.Load() || book.members.Load() != 2 {
 			t.Errorf("the store is away: %v, gateways: %d", book.away.Load(), book.members.Load())
 		}
 	})
+}
+
+// What a process had reserved that was killed before it counted anything is free when the
+// next one of the gateway is there, for the other gateways as well.
+func TestReservationsOfAKilledProcessAreFree(t *testing.T) {
+	now := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
+	store := &memoryStore{fields: map[string]map[string]Committed{}, met: map[string]bool{}}
+	start := func(writer string, data *durable.Dir) *Account {
+		book := New(Options{
+			Ledger: &ledger{database: &database{map[string]quota.Row{}}, writer: writer}, FailOpen: true, Timeout: time.Minute, Now: func() time.Time { return now },
+			OpenStore: func(context.Context) (Store, error) { return store, nil }, Data: data, manual: true, pause: noPause,
+		})
+		account := book.Open("key/k", subject, Budgets{Total: Budget{Tokens: 100}})
+		book.exchange(t.Context())
+		return account
+	}
+	data := make([]*durable.Dir, 2)
+	for i := range data {
+		var err error
+		if data[i], err = durable.Open(t.TempDir()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other := start("other", data[1])
+	for round, writer := range []string{"first", "second", "third"} { // each is killed with its request
+		if refused, err := new(Charge).Reserve(t.Context(), [2]*Account{start(writer, data[0])}, Amounts{1, 70, 0}, now); refused != nil || err != nil {
+			t.Fatalf("round %d: %+v, %v", round, refused, err)
+		}
+	}
+	other.book.exchange(t.Context())
+	if use := other.book.Uses()[0]; use.Used != 0 || use.Reserved != 70 {
+		t.Errorf("%+v", use)
+	}
+	if names, err := data[0].Read(processesFile); string(names) != "first\nsecond\nthird\n" {
+		t.Errorf("remembered are %q, %v", names, err)
+	}
+}
+
+// A gateway that is not there any more says no more what became of its reservations: they
+// count as used, so that nobody waits for them.
+func TestReservationsOfAGatewayThatIsGoneAreUsed(t *testing.T) {
+	now := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
+	store := &memoryStore{fields: map[string]map[string]Committed{}, met: map[string]bool{}}
+	start := func(writer string) *Account {
+		book := New(Options{
+			Ledger: &ledger{database: &database{map[string]quota.Row{}}, writer: writer}, FailOpen: true, Timeout: time.Minute, Now: func() time.Time { return now },
+			OpenStore: func(context.Context) (Store, error) { return store, nil }, manual: true, pause: noPause,
+		})
+		return book.Open("key/k", subject, Budgets{Total: Budget{Tokens: 100}})
+	}
+	gone, here := start("gone"), start("here")
+	for _, account := range []*Account{gone, here} {
+		account.book.exchange(t.Context())
+	}
+	if refused, err := new(Charge).Reserve(t.Context(), [2]*Account{gone}, Amounts{1, 70, 0}, now); refused != nil || err != nil {
+		t.Fatal(refused, err)
+	}
+	for _, isGone := range []bool{false, true} {
+		refused, err := new(Charge).Reserve(t.Context(), [2]*Account{here}, Amounts{1, 40, 0}, now)
+		if err != nil || refused == nil || refused.Held == isGone || refused.Used+refused.Reserved != 70 || (refused.Used == 70) != isGone {
+			t.Errorf("gone %v: %+v, %v", isGone, refused, err)
+		}
+		now = now.Add(presence)
+		here.book.exchange(t.Context())
+	}
 }

@@ -1,6 +1,8 @@
 package budget
 
 import (
+	"context"
+	"math/rand/v2"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/quota"
@@ -24,9 +26,67 @@ type part struct {
 	ticket  quota.Ticket
 }
 
+// Gateways that reserve at the same moment see each other's reservations and may all give
+// way, although there is room for some of them. So a request that others left no room for
+// asks again, a few times, after random waits of which each may be twice as long as the one
+// before.
+const (
+	retries     = 3
+	longestWait = 40 * time.Millisecond // before the first retry
+)
+
 // Reserve reserves what a request may cost, in all accounts or in none; nil accounts have
-// no budgets. It returns the budget that has no room for it, or ErrUnavailable.
-func (c *Charge) Reserve(accounts [maxAccounts]*Account, want Amounts, at time.Time) (*Refusal, error) {
+// no budgets. It returns the budget that has no room for it, ErrUnavailable, or the cause
+// with which ctx ended.
+func (c *Charge) Reserve(ctx context.Context, accounts [maxAccounts]*Account, want Amounts, at time.Time) (*Refusal, error) {
+	for try := 0; ; try++ {
+		refused, err := c.reserveOnce(accounts, want, at)
+		if err != nil || refused == nil {
+			return nil, err
+		}
+		book := tell(accounts, refused)
+		if book == nil || try == retries {
+			return refused, nil
+		}
+		if err := book.options.pause(ctx, rand.N(longestWait<<try)); err != nil { //nolint:gosec // nobody gains by guessing it
+			return nil, err
+		}
+	}
+}
+
+// pause waits, or returns the cause with which ctx ended.
+func pause(ctx context.Context, wait time.Duration) error {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// tell tells other gateways what a request gave back that was refused because of
+// reservations, and learns what they have given back. It returns the book if a retry may
+// find room because of that.
+func tell(accounts [maxAccounts]*Account, refused *Refusal) (book *Book) {
+	if !refused.Held {
+		return nil
+	}
+	for _, account := range accounts {
+		if account == nil {
+			continue
+		}
+		if !account.exchange() {
+			return nil
+		}
+		book = account.book
+	}
+	return book
+}
+
+// reserveOnce is Reserve without retries.
+func (c *Charge) reserveOnce(accounts [maxAccounts]*Account, want Amounts, at time.Time) (*Refusal, error) {
 	c.reserved, c.at = want, at
 	for i, account := range accounts {
 		if account == nil {
@@ -37,23 +97,36 @@ func (c *Charge) Reserve(accounts [maxAccounts]*Account, want Amounts, at time.T
 			return nil, ErrUnavailable
 		}
 		spans, refused := account.reserve(want, at)
-		if refused != nil {
-			account.noteRefused(refused)
-			c.GiveBack()
-			return refused, nil
-		}
-		c.parts[i].account, c.parts[i].spans = account, spans
-		refused, err := account.agree(&c.parts[i].spans, want)
-		if refused != nil { // agree has given it back
-			c.parts[i].account = nil
+		var err error
+		if refused == nil {
+			c.parts[i].account, c.parts[i].spans = account, spans
+			if refused, err = account.agree(&c.parts[i].spans, want); refused != nil {
+				c.parts[i].account = nil // agree has given it back
+			}
 		}
 		if refused != nil || err != nil {
-			account.noteRefused(refused)
 			c.GiveBack()
-			return refused, err
+			return usedUpFirst(refused, accounts[i+1:], want, at), err
 		}
 	}
 	return nil, nil //nolint:nilnil // neither refused nor failed
+}
+
+// usedUpFirst returns the refusal, or that of a budget of other accounts that is used up
+// where the first one is only held: a client must not wait for what will not help it.
+func usedUpFirst(refused *Refusal, others []*Account, want Amounts, at time.Time) *Refusal {
+	if refused == nil || !refused.Held {
+		return refused
+	}
+	for _, account := range others {
+		if account == nil {
+			continue
+		}
+		if usedUp := account.isUsedUp(want, at); usedUp != nil {
+			return usedUp
+		}
+	}
+	return refused
 }
 
 // Settle replaces the reservation by what the request cost. When it returns, a crash of the

@@ -15,12 +15,13 @@ type Use struct {
 	Account string
 	Window  quota.Window
 	Unit    int
-	// Limit is the budget, and Used what was spent of it and is reserved for requests
-	// that run.
-	Limit, Used int64
-	// Refused counts the requests that this gateway refused because of the budget since it
-	// started.
-	Refused int64
+	// Limit is the budget, Used what was spent of it, and Reserved what requests may yet
+	// spend that run or wait to be let in. Of these some are refused, so that the sum of
+	// both may be more than the budget for a moment.
+	Limit, Used, Reserved int64
+	// Refused counts the requests that this gateway refused since it started because the
+	// budget was used up, and Deferred those for which what was left was reserved.
+	Refused, Deferred int64
 	// Reset is when the budget begins anew; zero means never.
 	Reset time.Time
 }
@@ -61,11 +62,11 @@ func (a *Account) uses(at time.Time) (uses []Use) {
 	spans := a.lockSpans(at)
 	defer a.mu.Unlock()
 	for i, one := range spans {
-		used := one.used(a.book)
+		spent, reserved := one.figures(a.book)
 		for unit, limit := range a.limits[i] {
 			if limit > 0 {
-				use := one.use(a.name, unit, limit, used[unit])
-				use.Refused = a.refused[i][unit].Load()
+				use := one.use(a.name, unit, limit, spent[unit], reserved[unit])
+				use.Refused, use.Deferred = a.refused[i][unit].Load(), a.deferred[i][unit].Load()
 				uses = append(uses, use)
 			}
 		}
@@ -73,20 +74,21 @@ func (a *Account) uses(at time.Time) (uses []Use) {
 	return uses
 }
 
-func (s *span) use(account string, unit int, limit, used int64) Use {
-	u := Use{Account: account, Window: s.window, Unit: unit, Limit: limit, Used: used}
+func (s *span) use(account string, unit int, limit, used, reserved int64) Use {
+	u := Use{Account: account, Window: s.window, Unit: unit, Limit: limit, Used: used, Reserved: reserved}
 	if s.window != quota.BudgetTotal {
 		u.Reset = s.window.End(time.Unix(s.start, 0))
 	}
 	return u
 }
 
-// noteRefused counts a request that was refused, if it was.
-func (s *state) noteRefused(r *Refusal) {
-	if r == nil {
-		return
+// Count counts the refusal of a request that is not tried in another way.
+func (r *Refusal) Count() {
+	counts := &r.state.refused
+	if r.Held {
+		counts = &r.state.deferred
 	}
 	if i := slices.Index(windows[:], r.Window); i >= 0 {
-		s.refused[i][r.Unit].Add(1)
+		counts[i][r.Unit].Add(1)
 	}
 }

@@ -121,9 +121,9 @@ func TestUseOfBudgetsIsShown(t *testing.T) {
 	r.Chat(gatewaytest.With(`"max_tokens":90`), bearer("secret")...).Succeeds(t)
 	shown := r.Do("GET", "/api/monitoring/budgets", "", "Authorization", "Bearer admin-token").Succeeds(t).Body
 	for _, want := range []string{
-		`{"of":"key/k","window":"DAY","unit":"tokens","limit":1000,"used":150,"reset":"20`,
-		`{"of":"key/k","window":"TOTAL","unit":"cost","limit":2500000,"used":200000,"reset":null}`,
-		`{"of":"tenant/acme","window":"MONTH","unit":"requests","limit":7,"used":1,"reset":"20`,
+		`{"of":"key/k","window":"DAY","unit":"tokens","limit":1000,"used":150,"reserved":0,"reset":"20`,
+		`{"of":"key/k","window":"TOTAL","unit":"cost","limit":2500000,"used":200000,"reserved":0,"reset":null}`,
+		`{"of":"tenant/acme","window":"MONTH","unit":"requests","limit":7,"used":1,"reserved":0,"reset":"20`,
 	} {
 		if !strings.Contains(shown, want) {
 			t.Errorf("no %s in %s", want, shown)
@@ -136,7 +136,9 @@ func TestUseOfBudgetsIsShown(t *testing.T) {
 		`model_router_budget_limit{of="key/k",unit="tokens",window="DAY"} 1000`,
 		`model_router_budget_used{of="key/k",unit="tokens",window="DAY"} 150`,
 		`model_router_budget_used{of="key/k",unit="cost",window="TOTAL"} 0.2`,
+		`model_router_budget_reserved{of="key/k",unit="tokens",window="DAY"} 0`,
 		`model_router_budget_refused_requests_total{of="key/k",unit="tokens",window="DAY"} 1`,
+		`model_router_budget_deferred_requests_total{of="key/k",unit="tokens",window="DAY"} 0`,
 		`model_router_budget_refused_requests_total{of="tenant/acme",unit="requests",window="MONTH"} 0`,
 	} {
 		if !strings.Contains(scraped, want) {

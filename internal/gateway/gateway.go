@@ -207,7 +207,7 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 	}
 	g.Control.FollowTerms(g.credentials.SetTerms)
 	if g.Document.Security.Enabled {
-		book, ledger := newBook(g.Document, g.log)
+		book, ledger := newBook(g.Document, g.Store.Data(), g.log)
 		g.closeBook = sync.OnceFunc(func() { closeBook(book, ledger, g.log) })
 		opened.add(g.closeBook)
 		g.credentials.SetBook(book)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/budget"
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/durable"
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/quota/redisstore"
 	"github.com/patchbay-ai/patchbay/internal/quota/sqlstore"
@@ -43,7 +44,7 @@ func snapshotsOf(doc *config.Document) func(context.Context) (quota.Snapshots, e
 
 // newBook returns the budgets of keys and tenants, with a ledger of their own beside that
 // of usage: it has the same stores, and a journal of its own.
-func newBook(doc *config.Document, log *slog.Logger) (*budget.Book, *quota.Ledger) {
+func newBook(doc *config.Document, data *durable.Dir, log *slog.Logger) (*budget.Book, *quota.Ledger) {
 	settings := doc.Quota.Clone()
 	settings.Enabled, settings.Distributed.Enabled = false, false
 	settings.FailOpen = true // the book refuses requests, and what was spent is counted in any case
@@ -55,7 +56,7 @@ func newBook(doc *config.Document, log *slog.Logger) (*budget.Book, *quota.Ledge
 	})
 	options := budget.Options{
 		Ledger: ledger, FailOpen: doc.Quota.FailOpen, Degrade: doc.Quota.Distributed.DegradeToLocal,
-		Timeout: doc.Quota.Distributed.Timeout.Std(), ReadEvery: time.Duration(doc.Quota.FlushIntervalSeconds) * time.Second, Log: log,
+		Timeout: doc.Quota.Distributed.Timeout.Std(), ReadEvery: time.Duration(doc.Quota.FlushIntervalSeconds) * time.Second, Data: data, Log: log,
 	}
 	if doc.Quota.Distributed.Enabled {
 		options.OpenStore = func(ctx context.Context) (budget.Store, error) {

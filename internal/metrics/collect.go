@@ -130,16 +130,19 @@ func (s *scrape) instance(m *mergedInstance) {
 	s.value(famHealthy, boolValue(m.Healthy), service, label)
 }
 
-// shared adds the rate limits that gateways share.
+// budgets adds the budgets of keys and tenants.
 func (s *scrape) budgets(view *BudgetsView) {
 	s.value(famBudgetAccounts, float64(view.Accounts))
 	for _, b := range view.Budgets {
 		s.value(famBudgetLimit, b.Limit, b.Of, b.Window, b.Unit)
 		s.value(famBudgetUsed, b.Used, b.Of, b.Window, b.Unit)
+		s.value(famBudgetReserved, b.Reserved, b.Of, b.Window, b.Unit)
 		s.value(famBudgetRefused, float64(b.Refused), b.Of, b.Window, b.Unit)
+		s.value(famBudgetDeferred, float64(b.Deferred), b.Of, b.Window, b.Unit)
 	}
 }
 
+// shared adds the rate limits that gateways share.
 func (s *scrape) shared(view *SharedView) {
 	s.value(famSharedHealthy, boolValue(view.Store.Healthy))
 	s.value(famSharedFailures, float64(view.Store.Failures))

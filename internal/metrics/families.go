@@ -78,7 +78,9 @@ const (
 	famQuotaFailures
 	famBudgetLimit
 	famBudgetUsed
+	famBudgetReserved
 	famBudgetRefused
+	famBudgetDeferred
 	famBudgetAccounts
 	famSharedHealthy
 	famSharedFailures
@@ -165,8 +167,10 @@ var families = [familyCount]Family{
 	famQuotaHealthy:      {"model_router_quota_store_healthy", "model.router.quota.store.healthy", "Whether a store of the quota ledger is well, or not in use: 1 or 0.", "", CategoryCustom, onStore, gauge},
 	famQuotaFailures:     {"model_router_quota_store_failures_total", "model.router.quota.store.failures.total", "Failures of a store of the quota ledger.", "failures", CategoryCustom, onStore, counter},
 	famBudgetLimit:       {"model_router_budget_limit", "model.router.budget.limit", "Budgets of keys and tenants, those of the fullest 100; costs in the unit of prices.currency.", "", CategoryCustom, onBudget, gauge},
-	famBudgetUsed:        {"model_router_budget_used", "model.router.budget.used", "What is spent of a budget or reserved for requests that run, on all gateways that share it, as this one knows it.", "", CategoryCustom, onBudget, gauge},
-	famBudgetRefused:     {"model_router_budget_refused_requests_total", "model.router.budget.refused.requests.total", "Requests that this gateway refused because the budget had no room for them.", "requests", CategoryCustom, onBudget, counter},
+	famBudgetUsed:        {"model_router_budget_used", "model.router.budget.used", "What is spent of a budget, on all gateways that share it, as this one knows it.", "", CategoryCustom, onBudget, gauge},
+	famBudgetReserved:    {"model_router_budget_reserved", "model.router.budget.reserved", "What requests may yet spend of a budget that have not ended or wait to be let in, on all gateways that share it, as this one knows it.", "", CategoryCustom, onBudget, gauge},
+	famBudgetRefused:     {"model_router_budget_refused_requests_total", "model.router.budget.refused.requests.total", "Requests that this gateway refused because what was used of the budget left no room for them.", "requests", CategoryCustom, onBudget, counter},
+	famBudgetDeferred:    {"model_router_budget_deferred_requests_total", "model.router.budget.deferred.requests.total", "Requests that this gateway told to come again, because others had reserved what was left of the budget.", "requests", CategoryCustom, onBudget, counter},
 	famBudgetAccounts:    {"model_router_budget_accounts", "model.router.budget.accounts", "Keys and tenants that have budgets, also those that are not shown one by one.", "", CategoryCustom, nil, gauge},
 	famSharedHealthy:     {"model_router_shared_limits_healthy", "model.router.shared.limits.healthy", "Whether the rate limits that gateways share are exact, or none is shared: 1 or 0. While it is 0, this gateway takes its share of each.", "", CategoryCustom, nil, gauge},
 	famSharedFailures:    {"model_router_shared_limits_failures_total", "model.router.shared.limits.failures.total", "Exchanges of shared rate limits that failed.", "failures", CategoryCustom, nil, counter},

@@ -44,9 +44,9 @@ type BudgetsView struct {
 
 // BudgetView is one budget.
 type BudgetView struct {
-	Of, Window, Unit string
-	Limit, Used      float64
-	Refused          int64
+	Of, Window, Unit      string
+	Limit, Used, Reserved float64
+	Refused, Deferred     int64
 }
 
 // SharedView is the state of the rate limits that gateways share.

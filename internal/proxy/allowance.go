@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -34,7 +36,7 @@ type taken struct {
 
 // takeAllowance counts the request in the limits of its key and its tenant, or in none if
 // one of them is reached.
-func (c *choice) takeAllowance(now time.Time) error {
+func (c *choice) takeAllowance(ctx context.Context, now time.Time) error {
 	a, grant := &c.taken, c.caller.Grant
 	if a.counted = grant.CountsTokens() || c.mayCost(); a.counted {
 		var unbounded int64
@@ -53,15 +55,18 @@ func (c *choice) takeAllowance(now time.Time) error {
 		return nil
 	}
 	own, dearest := c.costs()
-	refusal, err := a.reserve(grant, dearest, c.record.Started)
+	refusal, err := a.reserve(ctx, grant, dearest, c.record.Started)
 	if refusal != nil && refusal.Unit == budget.Cost && own < dearest {
 		// There is not enough for a model that may take over, so it does not.
-		refusal, err = a.reserve(grant, own, c.record.Started)
+		refusal, err = a.reserve(ctx, grant, own, c.record.Started)
 	}
 	switch {
-	case err != nil:
+	case errors.Is(err, budget.ErrUnavailable):
 		return ledgerUnavailable()
+	case err != nil:
+		return err
 	case refusal != nil:
+		refusal.Count()
 		return overBudget(refusal, now)
 	}
 	return nil
@@ -76,9 +81,9 @@ func (c *choice) recalled() [][]byte {
 }
 
 // reserve reserves what the request may use of the budgets, with this cost.
-func (a *taken) reserve(grant *access.Grant, cost prices.Amount, at time.Time) (*budget.Refusal, error) {
+func (a *taken) reserve(ctx context.Context, grant *access.Grant, cost prices.Amount, at time.Time) (*budget.Refusal, error) {
 	a.isBudgeted, a.cost = true, cost
-	return a.charge.Reserve(grant.Budgets, budget.Amounts{1, a.most.Tokens(), int64(cost)}, at)
+	return a.charge.Reserve(ctx, grant.Budgets, budget.Amounts{1, a.most.Tokens(), int64(cost)}, at)
 }
 
 // allows tells whether what was reserved is enough for a model of this price.
@@ -122,12 +127,13 @@ func (a *taken) costOf(price *prices.Price, spent schema.Usage, answered bool) p
 	return price.Cost(used)
 }
 
-// budgetDetails are the details of the error of a budget that is used up.
+// budgetDetails are the details of the error of a budget that has no room for a request.
 type budgetDetails struct {
 	Budget budgetView `json:"budget"`
-	// Used is what was spent and is reserved for requests that run.
-	Used  jsontext.Value `json:"used"`
-	Reset *time.Time     `json:"reset"`
+	// Used is what was spent, and Reserved what requests may yet spend that have not ended.
+	Used     jsontext.Value `json:"used"`
+	Reserved jsontext.Value `json:"reserved"`
+	Reset    *time.Time     `json:"reset"`
 }
 
 type budgetView struct {
@@ -137,21 +143,35 @@ type budgetView struct {
 	Limit  jsontext.Value `json:"limit"`
 }
 
-// overBudget says that a budget is used up, or has not enough left for the request.
+// overBudget says that a budget is used up, or has not enough left for the request; or
+// that there would be enough if others had not reserved it, which passes.
 func overBudget(r *budget.Refusal, now time.Time) *schema.Error {
 	window, unit := r.WindowName(), r.UnitName()
 	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	if r.Unit == budget.Cost {
 		number = func(n int64) string { return prices.Amount(n).String() }
 	}
-	details := budgetDetails{Budget: budgetView{r.Account, window, unit, jsontext.Value(number(r.Limit))}, Used: jsontext.Value(number(r.Used))}
-	known := schema.NewError(schema.CodeBudgetExceeded, fmt.Sprintf("The budget of %s (%s %s, %s) is used up, or what is left of it is less than this request may take; %s are used or reserved.",
-		ownerOf(r.Account), number(r.Limit), unit, window, number(r.Used)))
+	details := budgetDetails{
+		Budget: budgetView{r.Account, window, unit, jsontext.Value(number(r.Limit))},
+		Used:   jsontext.Value(number(r.Used)), Reserved: jsontext.Value(number(r.Reserved)),
+	}
 	if !r.Reset.IsZero() {
 		details.Reset = &r.Reset
-		known.RetryAfter = max(r.Reset.Sub(now), time.Second)
 	}
-	known.Details, known.NoRetry = details, true
+	budgetWords := fmt.Sprintf("budget of %s (%s %s, %s)", ownerOf(r.Account), number(r.Limit), unit, window)
+	var known *schema.Error
+	if r.Held {
+		known = schema.NewError(schema.CodeBudgetReserved, fmt.Sprintf("What is left of the %s is reserved for requests that have not ended, or kept for other gateways; try again shortly. %s are used and %s reserved.",
+			budgetWords, number(r.Used), number(r.Reserved)))
+		known.RetryAfter, known.Spread = defaultRetryAfter, true
+	} else {
+		known = schema.NewError(schema.CodeBudgetExceeded, fmt.Sprintf("The %s is used up, or what is left of it is less than this request may take; %s are used.", budgetWords, number(r.Used)))
+		known.NoRetry = true
+		if !r.Reset.IsZero() {
+			known.RetryAfter = max(r.Reset.Sub(now), time.Second)
+		}
+	}
+	known.Details = details
 	return known
 }
 

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"net/netip"
 	"testing"
 	"time"
@@ -46,7 +47,7 @@ func (p *Proxy) route(tb testing.TB, req *schema.Request, caller *access.Caller,
 	record.Reset()
 	record.Started = time.Now()
 	r := p.begin(Lend(req, nil), caller, record)
-	if err := r.admit(); err != nil {
+	if err := r.admit(context.Background()); err != nil {
 		tb.Fatal(err)
 	}
 	if !r.choice.acquire(&r.attempt) {

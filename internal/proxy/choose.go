@@ -70,7 +70,7 @@ func (c *choice) survey() *survey {
 // dialect can express it, and it is within the rate limits. The limits come last,
 // because a request that is refused for another reason must not count for them. A
 // fallback takes over from a model that cannot take the request now.
-func (c *choice) admit() error {
+func (c *choice) admit(ctx context.Context) error {
 	err := c.refuse()
 	if c.mayFallBack() && (err != nil || c.wouldWait()) && c.fallBack(err) {
 		err = nil
@@ -81,7 +81,7 @@ func (c *choice) admit() error {
 	if c.req.Uncounted {
 		return nil
 	}
-	if err := c.takeAllowance(c.last.now); err != nil {
+	if err := c.takeAllowance(ctx, c.last.now); err != nil {
 		return err
 	}
 	if err := c.limits.take(c.pool, c.caller.Addr, c.last.now); err != nil {

@@ -86,7 +86,7 @@ func (p *Proxy) Do(ctx context.Context, loan Loan, caller *access.Caller, record
 	r := p.begin(loan, caller, record)
 	panicked := true
 	defer func() { r.end(panicked) }()
-	err := r.admit()
+	err := r.admit(ctx)
 	if err == nil {
 		err = r.callInstances(ctx)
 	}
@@ -106,7 +106,7 @@ func (p *Proxy) Do(ctx context.Context, loan Loan, caller *access.Caller, record
 
 // admit finds the pool of the model and decides whether the request is let in. A
 // request that goes round in a loop is refused first, whether or not there is a pool.
-func (r *run) admit() error {
+func (r *run) admit(ctx context.Context) error {
 	found := r.choice.refreshPool()
 	if err := r.proxy.checkHops(r.caller.Hops); err != nil {
 		return err
@@ -114,7 +114,7 @@ func (r *run) admit() error {
 	if found != nil && !r.choice.fallBack(found) {
 		return found
 	}
-	return r.choice.admit()
+	return r.choice.admit(ctx)
 }
 
 // callInstances calls one instance after the other until one answers. Nothing was

@@ -93,7 +93,7 @@ func (d *desk) request(caller int) *run {
 // ask brings a request as far as its instance: limits, slots, queue.
 func (d *desk) ask(ctx context.Context, caller int) (*run, error) {
 	r := d.request(caller)
-	if err := r.admit(); err != nil {
+	if err := r.admit(ctx); err != nil {
 		return r, err
 	}
 	if err := r.choice.pick(ctx, &r.attempt); err != nil {

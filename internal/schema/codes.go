@@ -42,6 +42,7 @@ const (
 	CodeRateLimitExceeded  = "rate_limit_exceeded"
 	CodeKeyRateLimited     = "key_rate_limited"
 	CodeBudgetExceeded     = "budget_exceeded"
+	CodeBudgetReserved     = "budget_reserved"
 	CodeUpstreamError      = "upstream_error"
 	CodeUpstreamAuth       = "upstream_auth_failed"
 	CodeUpstreamRateLimit  = "upstream_rate_limited"
@@ -129,6 +130,7 @@ var errorClasses = [...]errorClass{
 	{CodeRateLimitExceeded, TypeRateLimit, http.StatusTooManyRequests, ResultRateLimited},
 	{CodeKeyRateLimited, TypeRateLimit, http.StatusTooManyRequests, ResultRateLimited},
 	{CodeBudgetExceeded, TypeInsufficientQuota, http.StatusTooManyRequests, ResultRateLimited},
+	{CodeBudgetReserved, TypeRateLimit, http.StatusTooManyRequests, ResultRateLimited},
 	{CodeUpstreamError, TypeAPI, http.StatusBadGateway, ResultFailed},
 	{CodeUpstreamAuth, TypeAPI, http.StatusBadGateway, ResultFailed},
 	{CodeUpstreamRateLimit, TypeRateLimit, http.StatusTooManyRequests, ResultFailed},

@@ -23,13 +23,19 @@ type Budgets struct {
 
 const (
 	// commitScript stores what a gateway has committed, unless there is something newer,
-	// and returns what all have.
+	// and returns what all have. What of it is reserved is a field of its own with one part
+	// more, which gateways of the release before pass over.
 	commitScript = `
 local known = redis.call('HGET', KEYS[1], ARGV[1])
 local order = -1
 if known then order = tonumber(string.match(known, '^(%d+) ')) or -1 end
 if tonumber(ARGV[2]) > order then
   redis.call('HSET', KEYS[1], ARGV[1], ARGV[2] .. ' ' .. ARGV[3])
+  if ARGV[5] == '' then
+    redis.call('HDEL', KEYS[1], ARGV[1] .. ':reserved')
+  else
+    redis.call('HSET', KEYS[1], ARGV[1] .. ':reserved', ARGV[2] .. ' ' .. ARGV[5] .. ' reserved')
+  end
   redis.call('EXPIREAT', KEYS[1], ARGV[4])
 end
 return redis.call('HGETALL', KEYS[1])
@@ -66,7 +72,7 @@ func (b *Budgets) Commit(ctx context.Context, gateway string, own []budget.Commi
 	calls := make([]rueidis.LuaExec, len(own))
 	for i, c := range own {
 		calls[i] = rueidis.LuaExec{Keys: []string{b.hash(&c)}, Args: []string{
-			gateway, number(c.Order), writeAmounts(c.Amounts), number(c.Window.End(c.Start).Add(keepBudget).Unix()),
+			gateway, number(c.Order), writeAmounts(c.Amounts), number(c.Window.End(c.Start).Add(keepBudget).Unix()), writeReserved(c.Reserved),
 		}}
 	}
 	all := make([]map[string]budget.Committed, len(own))
@@ -78,6 +84,7 @@ func (b *Budgets) Commit(ctx context.Context, gateway string, own []budget.Commi
 		all[i] = make(map[string]budget.Committed, len(fields))
 		for name, value := range fields {
 			if committed, ok := readCommitted(value); ok {
+				committed.Reserved = readReserved(fields[name+reservedSuffix], committed.Order)
 				all[i][name] = committed
 			}
 		}
@@ -97,6 +104,28 @@ func (b *Budgets) hash(c *budget.Commitment) string {
 		start = "all"
 	}
 	return fmt.Sprintf("%s:{%s}:%s:%s", b.prefix, c.Account, c.Window, start)
+}
+
+// reservedSuffix is what the field of reservations has behind the name of the gateway, and
+// the last part of its value.
+const reservedSuffix, reservedMark = ":reserved", " reserved"
+
+// writeReserved returns the reservations of a gateway, or nothing where it has none.
+func writeReserved(a budget.Amounts) string {
+	if a == (budget.Amounts{}) {
+		return ""
+	}
+	return writeAmounts(a)
+}
+
+// readReserved reads the field of reservations. One of another order belongs to something
+// else that the gateway committed, and none means that nothing is reserved.
+func readReserved(value string, order int64) budget.Amounts {
+	text, _ := strings.CutSuffix(value, reservedMark)
+	if reserved, ok := readCommitted(text); ok && reserved.Order == order {
+		return reserved.Amounts
+	}
+	return budget.Amounts{}
 }
 
 func writeAmounts(a budget.Amounts) string {

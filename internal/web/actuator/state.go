@@ -91,7 +91,8 @@ func (a *API) budgetsView() (view metrics.BudgetsView) {
 			unit = 1e12
 		}
 		shown := metrics.BudgetView{
-			Of: use.Account, Window: use.WindowName(), Unit: use.UnitName(), Limit: float64(use.Limit) / unit, Used: float64(use.Used) / unit, Refused: use.Refused,
+			Of: use.Account, Window: use.WindowName(), Unit: use.UnitName(), Limit: float64(use.Limit) / unit, Used: float64(use.Used) / unit,
+			Reserved: float64(use.Reserved) / unit, Refused: use.Refused, Deferred: use.Deferred,
 		}
 		one := accounts[len(accounts)-1]
 		one.fullest, one.budgets = max(one.fullest, shown.Used/shown.Limit), append(one.budgets, shown)

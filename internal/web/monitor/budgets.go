@@ -18,7 +18,9 @@ type budgetUse struct {
 	Window string `json:"window" enum:"DAY,MONTH,TOTAL"`
 	Unit   string `json:"unit" enum:"requests,tokens,cost"`
 	Limit  int64  `json:"limit" doc:"Of a cost in millionths of the currency's unit."`
-	Used   int64  `json:"used" doc:"What was spent, and what is reserved for requests that run."`
+	Used   int64  `json:"used" doc:"What was spent."`
+	// Reserved is beside Used, and the sum of both may be more than the limit.
+	Reserved int64 `json:"reserved" doc:"What requests may yet spend that have not ended, or wait to be let in; some of these are refused."`
 	// Reset is when the budget begins anew.
 	Reset *time.Time `json:"reset" doc:"When the budget begins anew; null for one of all time."`
 }
@@ -34,9 +36,9 @@ func (a *API) budgetUse(*http.Request) (budgetUses, error) {
 		return views, nil
 	}
 	for _, use := range a.budgets() {
-		view := budgetUse{Of: use.Account, Window: use.WindowName(), Unit: use.UnitName(), Limit: use.Limit, Used: use.Used}
+		view := budgetUse{Of: use.Account, Window: use.WindowName(), Unit: use.UnitName(), Limit: use.Limit, Used: use.Used, Reserved: use.Reserved}
 		if use.Unit == budget.Cost {
-			view.Limit, view.Used = prices.Amount(use.Limit).Micros(), prices.Amount(use.Used).Micros()
+			view.Limit, view.Used, view.Reserved = prices.Amount(use.Limit).Micros(), prices.Amount(use.Used).Micros(), prices.Amount(use.Reserved).Micros()
 		}
 		if !use.Reset.IsZero() {
 			reset := use.Reset.UTC()

@@ -1,0 +1,130 @@
+package budget
+
+import (
+	"context"
+	"time"
+)
+
+// commit tells the store what this process has committed in the spans of the account, and
+// takes over what the others have.
+func (s *state) commit(ctx context.Context) error {
+	store := s.book.store.Load()
+	if store == nil {
+		return ErrUnavailable
+	}
+	s.mu.Lock()
+	spans := append([]*span(nil), s.spans...)
+	own := make([]Commitment, len(spans))
+	order := s.book.order.Add(1)
+	for i, one := range spans {
+		own[i] = Commitment{s.name, one.window, time.Unix(one.start, 0).UTC(), Committed{order, one.own(), one.reserved}}
+	}
+	s.mu.Unlock()
+	if len(own) == 0 {
+		return nil
+	}
+	all, err := (*store).Commit(ctx, s.book.writer, own)
+	if err != nil {
+		return err
+	}
+	for _, missing := range s.take(spans, own, all) {
+		if _, err := (*store).Commit(ctx, missing.writer, []Commitment{missing.last}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take takes over what the store has of other processes, and returns what it lacks.
+func (s *state) take(spans []*span, own []Commitment, all []map[string]Committed) (lacking []lack) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.book.options.Now()
+	for i, one := range spans {
+		for writer, committed := range all[i] {
+			known, there := one.committed[writer]
+			// Replies may overtake each other.
+			if writer != s.book.writer && (!there || committed.Order > known.Order) {
+				one.committed[writer] = peer{committed, now}
+			}
+		}
+		if own[i].Order > one.confirmedOrder {
+			one.confirmed, one.confirmedOrder = own[i].Amounts, own[i].Order
+		}
+		if s.book.isSettled() {
+			one.isOut = false
+		}
+		lacking = append(lacking, one.lacking(s.book, own[i], all[i])...)
+	}
+	return lacking
+}
+
+// lose notes that the store is away: from now on this process keeps to its share.
+func (s *state) lose() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, one := range s.spans {
+		one.beginOutage(s.book)
+	}
+}
+
+// agree asks the store whether a reservation that was made is within the budgets of all
+// gateways. While the store is away, the reservation must be within the share of this one.
+// A reservation that is refused is given back at once, so that those of other requests that
+// wait for the same answer have its room.
+func (a *Account) agree(spans *[windowCount]*span, reserved Amounts) (*Refusal, error) {
+	if a.book.options.OpenStore == nil {
+		return nil, nil //nolint:nilnil // neither refused nor failed
+	}
+	err := ErrUnavailable
+	if !a.book.away.Load() {
+		err = a.ask()
+		a.book.setAway(err)
+	}
+	if err != nil && !a.book.options.Degrade && !a.book.options.FailOpen {
+		return nil, ErrUnavailable
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, one := range spans {
+		if err != nil {
+			one.beginOutage(a.book)
+		}
+		one.reserved = one.reserved.minus(reserved)
+	}
+	refused := a.refuse(spans, reserved)
+	for _, one := range spans {
+		one.reserved = one.reserved.plus(reserved)
+	}
+	if refused != nil {
+		settleSpans(spans, reserved, Amounts{})
+	}
+	return refused, nil
+}
+
+// exchange tells the store what this process has committed after it gave something back,
+// and reports whether others may have given something back as well: there are others, and
+// the store knows of them.
+func (a *Account) exchange() bool {
+	b := a.book
+	if b.options.OpenStore == nil || b.members.Load() <= 1 || !b.isSettled() {
+		return false
+	}
+	err := a.ask()
+	b.setAway(err)
+	return err == nil
+}
+
+// ask commits with the timeout of a request. The client library may return later.
+func (a *Account) ask() error {
+	ctx, cancel := context.WithTimeout(context.Background(), a.book.options.Timeout)
+	defer cancel()
+	answered := make(chan error, 1)
+	a.book.running.Go(func() { answered <- a.commit(ctx) })
+	select {
+	case err := <-answered:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,123 @@
+package budget
+
+import (
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/quota"
+)
+
+// span is one window of an account.
+type span struct {
+	window quota.Window
+	start  int64
+	// spent and reserved are those of this process.
+	spent, reserved Amounts
+	inFlight        int
+	// settled is what other writers have spent, by the database, and committed what they
+	// have spent and reserved, by the store that gateways share. Neither is ever forgotten
+	// while the window is open, so that a store which loses its data costs nothing.
+	settled   map[string]Amounts
+	committed map[string]peer
+	// confirmed is what the store has confirmed of this process, in its last reply.
+	confirmed      Amounts
+	confirmedOrder int64
+	// While the store is away, outUsed is what was used and outOwn what this process had
+	// of it when that began.
+	isOut           bool
+	outUsed, outOwn Amounts
+}
+
+// peer is what the store has of another process, and when that was last seen to change,
+// which it does with every exchange of a process that is there.
+type peer struct {
+	Committed
+	changed time.Time
+}
+
+// spent is what the process has spent, as far as it told. What one that is not there any
+// more had reserved counts as spent: nobody says what became of it.
+func (p peer) spent(now time.Time) Amounts {
+	if now.Sub(p.changed) >= presence {
+		return p.Amounts
+	}
+	return p.Amounts.minus(p.Reserved)
+}
+
+// beginOutage notes what was used when the store was last there. Reservations of this
+// process that the store did not confirm are not part of that: those of requests that run
+// at once belong to the share of this process, as later ones do.
+func (s *span) beginOutage(b *Book) {
+	if s.isOut {
+		return
+	}
+	s.isOut, s.outOwn = true, s.own().lesser(s.confirmed)
+	s.outUsed = s.used(b).minus(s.own()).plus(s.outOwn)
+}
+
+// own is what this process has spent and reserved.
+func (s *span) own() Amounts { return s.spent.plus(s.reserved) }
+
+// used is what all have spent and reserved, as far as it is known here.
+func (s *span) used(b *Book) Amounts {
+	used := s.own()
+	for name, amounts := range s.settled {
+		if !b.hasEnded(name) { // one that ended reserves nothing any more
+			amounts = amounts.greater(s.committed[name].Amounts)
+		}
+		used = used.plus(amounts)
+	}
+	for name, committed := range s.committed {
+		if _, counted := s.settled[name]; !counted && !b.hasEnded(name) {
+			used = used.plus(committed.Amounts)
+		}
+	}
+	return used
+}
+
+// figures is used in two parts: what was spent, and what is reserved.
+func (s *span) figures(b *Book) (spent, reserved Amounts) {
+	now := b.options.Now()
+	spent = s.spent
+	for name, amounts := range s.settled {
+		if !b.hasEnded(name) {
+			amounts = amounts.greater(s.committed[name].spent(now))
+		}
+		spent = spent.plus(amounts)
+	}
+	for name, committed := range s.committed {
+		if _, counted := s.settled[name]; !counted && !b.hasEnded(name) {
+			spent = spent.plus(committed.spent(now))
+		}
+	}
+	return spent, s.used(b).minus(spent)
+}
+
+// lack is a commitment of another process that the store does not have.
+type lack struct {
+	writer string
+	last   Commitment
+}
+
+// lastOrder is after every order of a process that runs.
+const lastOrder = 1 << 52
+
+// lacking returns what the store should know of other processes: what those of them that
+// ended had spent, without what they had reserved, and after it lost its data what was
+// known of all. mu is held.
+func (s *span) lacking(b *Book, like Commitment, reply map[string]Committed) (all []lack) {
+	for writer := range b.ended {
+		amounts, counted := s.settled[writer]
+		known, there := reply[writer]
+		if b.hasEnded(writer) && (counted || there) && known.Order < lastOrder {
+			like.Committed = Committed{Order: lastOrder, Amounts: amounts}
+			all = append(all, lack{writer, like})
+		}
+	}
+	for writer, committed := range s.committed {
+		if _, there := reply[writer]; !there && !b.hasEnded(writer) {
+			like.Committed = committed.Committed
+			all = append(all, lack{writer, like})
+		}
+	}
+	return all
+}
