@@ -71,7 +71,7 @@ func TestAliasesAreListedAndExplained(t *testing.T) {
 	}
 	r.Chat(chatFor("default")).Succeeds(t)
 	gatewaytest.Eventually(t, "the access log has both names", func() bool {
-		return gatewaytest.CountLines(r.Logs.String(), `"model":"m"`, `"asked":"default"`) == 1
+		return gatewaytest.CountLines(r.Logs.String(), `"logger":"access"`, `"model":"m"`, `"asked":"default"`) == 1
 	})
 	gatewaytest.Eventually(t, "the record of the call has both names", func() bool {
 		calls := r.Do(http.MethodGet, "/api/monitoring/calls", "").Body
