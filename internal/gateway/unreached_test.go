@@ -11,6 +11,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/waittest"
 )
 
 // doorRequest is a request of a door.
@@ -71,7 +72,7 @@ func usedBudgets(t *testing.T, r *gatewaytest.Gateway) map[string]int64 {
 // all slots are taken, or nothing serves the model.
 func TestWhatReachesNoBackendIsGivenBack(t *testing.T) {
 	t.Parallel()
-	const refusing = "http://127.0.0.1:1"
+	refusing := "http://" + waittest.Nobody(t)
 	for name, test := range map[string]struct {
 		policy, instance string
 		codes            string
