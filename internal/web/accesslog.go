@@ -25,8 +25,8 @@ func (s *Shell) log(c *calls.Call, r *http.Request) {
 	}
 	attrs := append(make([]slog.Attr, 0, 16),
 		slog.String("request_id", c.RequestID),
-		slog.String("method", r.Method),
-		slog.String("path", r.URL.Path),
+		slog.String("method", Shorten(r.Method)),
+		slog.String("path", loggedPath(r)),
 		slog.Int("status", status),
 		slog.Float64("duration_ms", milliseconds(c.Ended)))
 	if c.Unified {
@@ -64,9 +64,16 @@ func (s *Shell) logArrival(c *calls.Call, r *http.Request) {
 		return
 	}
 	_ = logs.WriteAttrs(r.Context(), s.access, c.Started, slog.LevelDebug, "request arrived", []slog.Attr{
-		slog.String("request_id", c.RequestID), slog.String("method", r.Method), slog.String("path", r.URL.Path),
+		slog.String("request_id", c.RequestID), slog.String("method", Shorten(r.Method)), slog.String("path", loggedPath(r)),
 		slog.String("peer", r.RemoteAddr), slog.String("protocol", r.Proto), slog.Int64("length", r.ContentLength),
 	}) // a log that fails is no fault of the request
+}
+
+// loggedPath returns the path of a request for a log, in which one may have no more than a
+// short line, whatever was sent.
+func loggedPath(r *http.Request) string {
+	const longest = 512
+	return CutText(r.URL.Path, longest)
 }
 
 // levelOf returns the level of a request's line. A client that left is not a warning.

@@ -241,7 +241,7 @@ func (g *Gate) audit(w http.ResponseWriter, r *http.Request, route Route, who ac
 		slog.String("role", who.Role.String()),
 		slog.String("from", ClientAddr(r, g.options.TrustedProxies).String()),
 		slog.String("what", route.Pattern),
-		slog.String("path", r.URL.Path),
+		slog.String("path", loggedPath(r)),
 		slog.Int("status", call.Status),
 		slog.Int("version_before", change.Before),
 		slog.Int("version_after", change.After),

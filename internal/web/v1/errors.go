@@ -76,7 +76,7 @@ func NotFound(w http.ResponseWriter, r *http.Request) {
 	for _, d := range doors {
 		paths = append(paths, d.path)
 	}
-	Fail(w, r, schema.NewError(schema.CodeUnknownEndpoint, "There is no endpoint "+r.Method+" "+shorten(r.URL.Path)+
+	Fail(w, r, schema.NewError(schema.CodeUnknownEndpoint, "There is no endpoint "+shorten(r.Method)+" "+shorten(r.URL.Path)+
 		". Available are POST "+strings.Join(paths, ", ")+", and GET /v1/models. GET /docs/api shows everything that there is."+geminiHint(r.URL.Path)))
 }
 
