@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -60,23 +61,35 @@ func Forbidden(addr netip.Addr) bool {
 	switch bytes {
 	case [16]byte{0: 0xfd, 2: 0x0e, 3: 0xc2, 14: 0x02, 15: 0x54}, // fd00:ec2::254, Amazon EC2
 		[16]byte{0: 0xfd, 2: 0x0e, 3: 0xc2, 15: 0x23},           // fd00:ec2::23, Amazon EKS
+		[16]byte{0: 0xfd, 3: 0x42, 15: 0x42},                    // fd00:42::42, Scaleway
 		[16]byte{0: 0xfd, 1: 0x20, 3: 0xce, 14: 0x02, 15: 0x54}: // fd20:ce::254, Google Cloud
 		return true
 	}
-	inner, ok := innerAddr(bytes)
-	return ok && Forbidden(inner)
+	return slices.ContainsFunc(innerAddrs(bytes), Forbidden)
 }
 
-// innerAddr returns the IPv4 address that an IPv6 address leads to: by 6to4,
-// NAT64, or as the old compatible form.
-func innerAddr(b [16]byte) (netip.Addr, bool) {
+// innerAddrs returns the IPv4 addresses to which an IPv6 address may lead: through a
+// translator or a tunnel, or as an old form of writing them. A translator may have a
+// prefix of its network, which nobody can know here.
+func innerAddrs(b [16]byte) []netip.Addr {
+	v4 := func(b0, b1, b2, b3 byte) netip.Addr { return netip.AddrFrom4([4]byte{b0, b1, b2, b3}) }
+	last := v4(b[12], b[13], b[14], b[15])
 	switch {
-	case b[0] == 0x20 && b[1] == 0x02:
-		return netip.AddrFrom4([4]byte(b[2:6])), true
-	case [12]byte(b[:12]) == [12]byte{0x00, 0x64, 0xff, 0x9b}, [12]byte(b[:12]) == [12]byte{}:
-		return netip.AddrFrom4([4]byte(b[12:])), true
+	case [12]byte(b[:12]) == [12]byte{}, // ::a.b.c.d, the old compatible form
+		[12]byte(b[:12]) == [12]byte{8: 0xff, 9: 0xff},              // ::ffff:0:a.b.c.d, translated (RFC 2765)
+		[12]byte(b[:12]) == [12]byte{1: 0x64, 2: 0xff, 3: 0x9b},     // 64:ff9b::/96, NAT64 (RFC 6052)
+		b[10] == 0x5e && b[11] == 0xfe && b[9] == 0 && b[8]&^2 == 0: // ISATAP (RFC 5214), in any network
+		return []netip.Addr{last}
+	case [6]byte(b[:6]) == [6]byte{1: 0x64, 2: 0xff, 3: 0x9b, 5: 1}:
+		// 64:ff9b:1::/48, NAT64 of a network (RFC 8215): the address stands behind a
+		// prefix of 48, 56, 64 or 96 bits, and passes over byte 8 (RFC 6052).
+		return []netip.Addr{v4(b[6], b[7], b[9], b[10]), v4(b[7], b[9], b[10], b[11]), v4(b[9], b[10], b[11], b[12]), last}
+	case b[0] == 0x20 && b[1] == 0x02: // 6to4 (RFC 3056)
+		return []netip.Addr{v4(b[2], b[3], b[4], b[5])}
+	case [4]byte(b[:4]) == [4]byte{0x20, 0x01}: // Teredo (RFC 4380): its server, and the client with all bits inverted
+		return []netip.Addr{v4(b[4], b[5], b[6], b[7]), v4(^b[12], ^b[13], ^b[14], ^b[15])}
 	}
-	return netip.Addr{}, false
+	return nil
 }
 
 // parseLoosely reads an IPv4 address as the C library does: one to four numbers,
