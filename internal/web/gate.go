@@ -68,7 +68,7 @@ func (g *Gate) Guard(route Route) http.HandlerFunc {
 	}
 	return func(w http.ResponseWriter, r *http.Request) {
 		who, refusal := g.admit(r, route.Permission)
-		if !isSafe(r.Method) {
+		if !isSafe(r.Method) || route.Audited {
 			ChangeOf(w).Before = g.options.Version()
 			defer g.audit(w, r, route, who)
 		}
@@ -226,13 +226,17 @@ func forbid(message string) func(http.ResponseWriter) {
 	return func(w http.ResponseWriter) { Refuse(w, http.StatusForbidden, message) }
 }
 
-// audit writes the audit log line of a change, or of the attempt at one.
+// audit writes the audit log line of a change, or of a read that shows what people sent or
+// what is secret; or of the attempt at one.
 func (g *Gate) audit(w http.ResponseWriter, r *http.Request, route Route, who access.Identity) {
 	call, change := CallOf(w), ChangeOf(w)
 	if change.After == 0 {
 		change.After = change.Before
 	}
-	level := slog.LevelInfo
+	level, message := slog.LevelInfo, "management write"
+	if isSafe(r.Method) {
+		message = "management read"
+	}
 	if call.Status >= http.StatusBadRequest {
 		level = slog.LevelWarn
 	}
@@ -253,5 +257,5 @@ func (g *Gate) audit(w http.ResponseWriter, r *http.Request, route Route, who ac
 	if change.DryRun {
 		attrs = append(attrs, slog.Bool("dry_run", true))
 	}
-	g.options.Log.LogAttrs(context.WithoutCancel(r.Context()), level, "management write", attrs...)
+	g.options.Log.LogAttrs(context.WithoutCancel(r.Context()), level, message, attrs...)
 }

@@ -44,6 +44,9 @@ type Operation struct {
 	// Versioned says that the operation changes the configuration, so that it
 	// obeys If-Match.
 	Versioned bool
+	// Audited says that the audit log has a line for each use of the operation, although
+	// it only reads.
+	Audited bool
 	// NoDryRun says that the operation refuses dryRun, because there is nothing to
 	// tell without doing it.
 	NoDryRun bool

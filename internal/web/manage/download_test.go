@@ -83,3 +83,16 @@ func TestVersionsAsAnArchive(t *testing.T) {
 	}
 	r.API("GET", "/api/config/backup?secrets=true", "", operator()...).Is(t, 400, "ADMIN")
 }
+
+func TestDownloadsOfAllVersionsAreAudited(t *testing.T) {
+	t.Parallel()
+	r := gatewaytest.Start(t, gatewaytest.SecuredYAML())
+	r.Do("GET", "/api/config/backup?secrets=true", "", "Authorization", "Bearer admin-token").Succeeds(t)
+	r.Do("GET", "/api/config/backup?secrets=true", "", "Authorization", "Bearer viewer-token")
+	for _, line := range []string{
+		`"msg":"management read","who":"a","role":"ADMIN","from":"127.0.0.1","what":"GET /api/config/backup","path":"/api/config/backup","status":200`,
+		`"msg":"management read","who":"v","role":"VIEWER","from":"127.0.0.1","what":"GET /api/config/backup","path":"/api/config/backup","status":400`,
+	} {
+		gatewaytest.Eventually(t, "the audit log has "+line, func() bool { return strings.Contains(r.Logs.String(), line) })
+	}
+}

@@ -139,7 +139,7 @@ func (t *routeTable) addVersions() {
 	t.versioned("POST /api/config/version/apply/{version}", access.WriteVersions, a.ApplyVersion, web.Operation{Summary: "Apply a version"})
 	t.versioned("DELETE /api/config/version/{version}", access.WriteVersions, a.DeleteVersion, web.Operation{Summary: "Delete a version that is not in force"})
 	t.unversioned("GET /api/config/backup", access.ReadVersions, a.DownloadBackup, web.Operation{
-		Summary: "All versions as an archive, one file each", Query: backupQuery{}, Media: map[string]any{mediaZIP: ""},
+		Summary: "All versions as an archive, one file each", Query: backupQuery{}, Media: map[string]any{mediaZIP: ""}, Audited: true,
 	})
 	t.unversioned("POST /api/config/merge/backup", access.WriteVersions, a.Backup, web.Operation{
 		Summary: "Copy all versions into a directory of their own", Reply: backup{},

@@ -157,3 +157,26 @@ func TestContentsAreForAdministrators(t *testing.T) {
 		t.Errorf("of an unknown call: %d", got.Status)
 	}
 }
+
+// Whoever reads what people sent leaves a line, and so does whoever tries.
+func TestReadingContentsIsAudited(t *testing.T) {
+	t.Parallel()
+	b := gatewaytest.StartBackend(t)
+	r := gatewaytest.Start(t, gatewaytest.PoolYAML(b)+gatewaytest.SecuredYAML()+"monitoring: {capture: content}\n")
+	r.Chat(gatewaytest.PlainHi, "X-Request-Id", "one").Succeeds(t)
+	for _, test := range []struct{ bearer, id, line string }{
+		{asAdmin, "one", `"level":"INFO","logger":"audit","msg":"management read","who":"a","role":"ADMIN","from":"127.0.0.1","what":"GET /api/monitoring/calls/{requestId}/content","path":"/api/monitoring/calls/one/content","status":200`},
+		{asAdmin, "two", `"path":"/api/monitoring/calls/two/content","status":404`},
+		{asViewer, "three", `"level":"WARN","logger":"audit","msg":"management read","who":"v","role":"VIEWER","from":"127.0.0.1","what":"GET /api/monitoring/calls/{requestId}/content","path":"/api/monitoring/calls/three/content","status":403`},
+		{"", "four", `"what":"GET /api/monitoring/calls/{requestId}/content","path":"/api/monitoring/calls/four/content","status":401`},
+	} {
+		r.Do(http.MethodGet, "/api/monitoring/calls/"+test.id+"/content", "", "Authorization", test.bearer)
+		gatewaytest.Eventually(t, "the audit log has "+test.line, func() bool { return strings.Contains(r.Logs.String(), test.line) })
+	}
+	r.Do(http.MethodGet, "/api/monitoring/calls/one", "", "Authorization", asAdmin).Succeeds(t)
+	r.Do(http.MethodPut, "/api/monitoring/config/capture", `{"capture":"none"}`, "Authorization", asAdmin).Succeeds(t)
+	gatewaytest.Eventually(t, "a later change is in the log", func() bool { return strings.Contains(r.Logs.String(), "content -> none") })
+	if n := strings.Count(r.Logs.String(), `"msg":"management read"`); n != 4 {
+		t.Errorf("%d lines of reads, want 4", n)
+	}
+}

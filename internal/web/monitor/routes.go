@@ -72,7 +72,9 @@ func (a *API) Routes() []web.Route {
 		Query:   callsQuery{}, Reply: callList{}, Media: map[string]any{mediaNDJSON: callView{}},
 	})
 	read(t, "/calls/{requestId}", access.ReadMetrics, a.call, "One call with its timeline", nil)
-	read(t, "/calls/{requestId}/content", access.ManageContents, a.content, "What is kept of the headers and bodies of a call, if anything is", nil)
+	t.add("GET "+root+"/calls/{requestId}/content", access.ManageContents, handle(a.content), web.Operation{
+		Summary: "What is kept of the headers and bodies of a call, if anything is", Reply: callContent{}, Audited: true,
+	})
 	read(t, "/problems", access.ReadMetrics, a.problems, "What failed lately, by kind; the latest first", problemsQuery{})
 	read(t, "/series", access.ReadMetrics, a.series, "The history of requests, latency, tokens and overhead", seriesQuery{})
 	read(t, "/shares", access.ReadMetrics, a.shares, "The share of each instance in the requests of its model: expected and actual", sharesQuery{})
