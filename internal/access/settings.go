@@ -59,6 +59,8 @@ type Settings struct {
 	// open gateway may be managed: a page in a browser that had its own name
 	// lead here is refused.
 	AllowedHosts []string `json:"allowedHosts"`
+	// Metrics says who may read the metrics for scrapers while Enabled is true.
+	Metrics MetricsAccess `json:"metrics"`
 	// SharedLimits makes the limits of keys and tenants, in requests and tokens a minute,
 	// those of all gateways that use the same Redis together.
 	SharedLimits bool `json:"sharedLimits"`
@@ -101,7 +103,7 @@ func DefaultSettings() Settings { return Settings{ReserveTokens: 1024} }
 
 // Equal tells whether both settings are the same.
 func (s Settings) Equal(other Settings) bool {
-	return s.Enabled == other.Enabled && s.AllowOpen == other.AllowOpen && s.SharedLimits == other.SharedLimits && s.MasterKey == other.MasterKey && s.PreviousMasterKey == other.PreviousMasterKey &&
+	return s.Enabled == other.Enabled && s.AllowOpen == other.AllowOpen && s.Metrics == other.Metrics && s.SharedLimits == other.SharedLimits && s.MasterKey == other.MasterKey && s.PreviousMasterKey == other.PreviousMasterKey &&
 		slices.Equal(s.AllowedHosts, other.AllowedHosts) && slices.Equal(s.References, other.References) && slices.Equal(s.Tokens, other.Tokens) && slices.EqualFunc(s.Keys, other.Keys, Key.Equal) &&
 		s.TermSet().Equal(other.TermSet()) && s.ReserveTokens == other.ReserveTokens
 }

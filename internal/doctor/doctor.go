@@ -53,7 +53,7 @@ func Run(ctx context.Context, o Options) {
 	defer client.Close()
 	e := &examination{Options: o, client: client}
 	areas := []func(context.Context) []Finding{
-		e.addresses, e.certificate, e.dataDirectory, e.descriptors,
+		e.addresses, e.certificate, e.metrics, e.dataDirectory, e.descriptors,
 		e.backends, e.redis, e.database, e.sharedConfiguration, e.storedReferences,
 	}
 	results := make([][]Finding, len(areas))

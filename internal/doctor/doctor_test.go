@@ -95,6 +95,13 @@ func TestAddressesThatCannotBeUsed(t *testing.T) {
 	has(t, examine(t, yaml, func(o *doctor.Options) { o.Running = func(context.Context) (string, error) { return "v0", nil } }), "warn listen:", "v0", "restart")
 }
 
+func TestMetricsThatEverybodyCanReadAreWarnedOf(t *testing.T) {
+	t.Parallel()
+	has(t, examine(t, free, nil), "skip security.metrics:")
+	has(t, examine(t, free+"security: {enabled: true}\n", nil), "warn security.metrics:", "what they spend", "security.metrics: token")
+	has(t, examine(t, free+"security: {enabled: true, metrics: token}\n", nil), "ok security.metrics:")
+}
+
 func TestBackendsAreJudged(t *testing.T) {
 	t.Parallel()
 	good, err := simulator.Start(simulator.Options{Models: []string{"m", "big"}})

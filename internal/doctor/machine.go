@@ -49,6 +49,19 @@ func (e *examination) addresses(ctx context.Context) []Finding {
 	return findings
 }
 
+// metrics tells whether everybody can read what keys spend.
+func (e *examination) metrics(context.Context) []Finding {
+	const area = "security.metrics"
+	switch settings := e.Document.Security; {
+	case !settings.Enabled:
+		return []Finding{skip(area, "security is off")}
+	case settings.ShowsSpending():
+		return []Finding{warn(area, "set security.metrics: token, and give Prometheus a management token of the role VIEWER (patchbay tokens issue)",
+			"anyone who reaches the gateway can read in its metrics which keys there are and what they spend")}
+	}
+	return []Finding{ok(area, "a management token is needed")}
+}
+
 // certificate looks at the certificate that the gateway shows.
 func (e *examination) certificate(context.Context) []Finding {
 	const area = "server.tls"

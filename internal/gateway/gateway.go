@@ -239,6 +239,10 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 // wire connects the parts that answer requests with what was opened.
 func (g *Gateway) wire(options Options, opened *cleanups) error {
 	g.warnOfMissingCredentials()
+	if g.Document.Security.ShowsSpending() {
+		g.log.Warn("security is on and the metrics are open: anyone who reaches this address can read which keys there are and what they spend; "+
+			"set security.metrics: token and give scrapers a management token of the role VIEWER", "address", strings.Join(g.metricsAddresses(), ", "))
+	}
 	g.nameProxies(transport.EnvironmentProxies())
 	g.Memory = memory.New(int64(g.Document.Limits.Memory))
 	g.checker = g.newChecker()
@@ -297,6 +301,14 @@ func (g *Gateway) warnOfMissingCredentials() {
 		g.log.Warn("security is on and there is no management token: nobody can use the management API; " +
 			"set security.tokens, or issue one with patchbay tokens issue while the gateway is stopped")
 	}
+}
+
+// metricsAddresses returns where the metrics are served.
+func (g *Gateway) metricsAddresses() []string {
+	if addresses := g.Document.Server.ManagementListen; len(addresses) > 0 {
+		return addresses
+	}
+	return g.Document.Server.Listen
 }
 
 // newPages returns the pages of the console.

@@ -247,7 +247,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Metrics for scrapers */
+        /** Metrics for scrapers; with security.metrics: token they take monitoring:metrics:read */
         get: operations["getActuatorPrometheus"];
         put?: never;
         post?: never;
@@ -1755,7 +1755,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Metrics for scrapers (the same as GET /actuator/prometheus) */
+        /** Metrics for scrapers; with security.metrics: token they take monitoring:metrics:read (the same as GET /actuator/prometheus) */
         get: operations["getMetrics"];
         put?: never;
         post?: never;
@@ -2799,6 +2799,32 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
+        CountRequest: {
+            /** Format: int64 */
+            max_tokens?: number | null;
+            messages: components["schemas"]["MessageTurnInput"][];
+            metadata?: components["schemas"]["MessageMetadataInput"] | null;
+            /** @example demo-chat */
+            model: string;
+            stop_sequences?: string[] | null;
+            stream?: boolean | null;
+            system?: (string | components["schemas"]["TextBlockInput"][]) | null;
+            temperature?: number | null;
+            thinking?: {
+                [key: string]: unknown;
+            } | null;
+            tool_choice?: {
+                [key: string]: unknown;
+            } | null;
+            tools?: {
+                [key: string]: unknown;
+            }[] | null;
+            /** Format: int64 */
+            top_k?: number | null;
+            top_p?: number | null;
+        } & {
+            [key: string]: unknown;
+        };
         Degradation: {
             autoModeEnabled: boolean;
             /** Format: int64 */
@@ -3168,6 +3194,11 @@ export interface components {
             headers: {
                 [key: string]: string;
             };
+            /**
+             * @description Replaces the path that the health checks call; empty for that of the adapter.
+             * @example /health
+             */
+            healthPath: string;
             /** Format: int64 */
             idleConnections: number;
             readonly instanceId: string;
@@ -3218,6 +3249,11 @@ export interface components {
             headers?: {
                 [key: string]: string | null;
             } | null;
+            /**
+             * @description Replaces the path that the health checks call; empty for that of the adapter.
+             * @example /health
+             */
+            healthPath?: string | null;
             /** Format: int64 */
             idleConnections?: number | null;
             readonly instanceId?: string | null;
@@ -3267,6 +3303,11 @@ export interface components {
             headers: {
                 [key: string]: string;
             };
+            /**
+             * @description Replaces the path that the health checks call; empty for that of the adapter.
+             * @example /health
+             */
+            healthPath: string;
             /** @description Why the instance gets no traffic. */
             healthReason?: string;
             healthStatus: components["schemas"]["BackendStatus"];
@@ -3325,6 +3366,11 @@ export interface components {
             headers?: {
                 [key: string]: string | null;
             } | null;
+            /**
+             * @description Replaces the path that the health checks call; empty for that of the adapter.
+             * @example /health
+             */
+            healthPath?: string | null;
             /** Format: int64 */
             idleConnections?: number | null;
             readonly instanceId?: string | null;
@@ -3860,8 +3906,11 @@ export interface components {
             [key: string]: unknown;
         };
         MessageRequest: {
-            /** Format: int64 */
-            max_tokens?: number | null;
+            /**
+             * Format: int64
+             * @description How many tokens the answer may have; 0 only fills the cache of prompts, at backends of the same API.
+             */
+            max_tokens: number;
             messages: components["schemas"]["MessageTurnInput"][];
             metadata?: components["schemas"]["MessageMetadataInput"] | null;
             /** @example demo-chat */
@@ -5615,6 +5664,33 @@ export interface operations {
                     "application/json": components["schemas"]["ActuatorError"];
                 };
             };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
             /** @description Internal Server Error */
             500: {
                 headers: {
@@ -5622,6 +5698,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ActuatorError"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
                 };
             };
         };
@@ -14413,7 +14498,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["MessageRequest"];
+                "application/json": components["schemas"]["CountRequest"];
             };
         };
         responses: {
@@ -14585,6 +14670,33 @@ export interface operations {
                     "application/json": components["schemas"]["ActuatorError"];
                 };
             };
+            /** @description Unauthorized */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Forbidden */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
+            /** @description Too Many Requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
+                };
+            };
             /** @description Internal Server Error */
             500: {
                 headers: {
@@ -14592,6 +14704,15 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ActuatorError"];
+                };
+            };
+            /** @description Service Unavailable */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Fault"];
                 };
             };
         };
@@ -16947,7 +17068,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["MessageRequest"];
+                "application/json": components["schemas"]["CountRequest"];
             };
         };
         responses: {

@@ -15,7 +15,14 @@ func (a *API) Routes() []web.Route {
 		routes = append(routes, web.Route{Pattern: pattern, Permission: permission, Handler: handler, Operation: op})
 	}
 	down := map[int]any{http.StatusServiceUnavailable: health{}} // 503 has the body of 200
-	metricFormats := map[string]any{"text/plain": "", "application/openmetrics-text": ""}
+	scrape := a.options.Document.Security.ScrapePermission()
+	metrics := web.Operation{
+		Summary: "Metrics for scrapers; with security.metrics: token they take monitoring:metrics:read", Query: scrapeQuery{},
+		Media: map[string]any{"text/plain": "", "application/openmetrics-text": ""}, Errors: []int{http.StatusInternalServerError},
+		Replies: map[int]any{ // of the gate, where a token is needed
+			http.StatusUnauthorized: web.Fault{}, http.StatusForbidden: web.Fault{}, http.StatusTooManyRequests: web.Fault{}, http.StatusServiceUnavailable: web.Fault{},
+		},
+	}
 	add("GET /actuator/health", access.Anyone, a.Health, web.Operation{Summary: "Health, and of what it is made", Reply: health{}, Replies: down})
 	add("GET /actuator/health/liveness", access.Anyone, a.Liveness, web.Operation{Summary: "Whether the process runs", Reply: health{}})
 	add("GET /actuator/health/readiness", access.Anyone, a.Readiness, web.Operation{Summary: "Whether requests are welcome", Reply: health{}, Replies: down})
@@ -23,12 +30,9 @@ func (a *API) Routes() []web.Route {
 	add("GET /actuator/health/{component}", access.ReadActuator, a.HealthComponent, web.Operation{Summary: "Health of one component", Reply: health{}, Replies: down})
 	add("GET /actuator", access.ReadActuator, a.Index, web.Operation{Summary: "Links to the endpoints", Reply: linkIndex{}})
 	add("GET /actuator/info", access.Anyone, a.Info, web.Operation{Summary: "What runs", Reply: info{}})
-	add("GET /actuator/prometheus", access.Anyone, a.Prometheus, web.Operation{
-		Summary: "Metrics for scrapers", Query: scrapeQuery{}, Media: metricFormats, Errors: []int{http.StatusInternalServerError},
-	})
-	add("GET /metrics", access.Anyone, a.Prometheus, web.Operation{
-		Summary: "Metrics for scrapers", AliasOf: "GET /actuator/prometheus", Query: scrapeQuery{}, Media: metricFormats, Errors: []int{http.StatusInternalServerError},
-	})
+	add("GET /actuator/prometheus", scrape, a.Prometheus, metrics)
+	metrics.AliasOf = "GET /actuator/prometheus"
+	add("GET /metrics", scrape, a.Prometheus, metrics)
 	add("GET /actuator/metrics", access.ReadMetrics, a.Metrics, web.Operation{Summary: "The names of all metrics", Reply: metricNames{}})
 	add("GET /actuator/metrics/{name}", access.ReadMetrics, a.Metric, web.Operation{Summary: "One metric", Query: metricQuery{}, Reply: metricView{}})
 	add("GET /actuator/env", access.ReadActuator, a.Env, web.Operation{
