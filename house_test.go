@@ -38,6 +38,7 @@ var packageOrder = []string{
 	"internal/durable",
 	"internal/cluster",
 	"internal/seal",
+	"internal/shares",
 	"internal/memory",
 	"internal/metrics",
 	"internal/calls",

@@ -254,7 +254,7 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	requests := proxy.New(g.Current, g.Transport)
 	requests.SetRecorder(g.Recorder)
 	requests.SetLedger(g.Ledger)
-	requests.SetMemory(g.Memory)
+	requests.SetBodies(g.Memory.Bodies())
 	requests.SetLog(g.log)
 	requests.CommentAfter(options.KeepAlive)
 	api := v1.New(requests, g.Current, v1.Options{

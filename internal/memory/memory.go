@@ -1,6 +1,6 @@
 // Package memory detects when the program is about to run out of memory, so that
-// new requests can be refused while running ones continue. It also manages the
-// budget of memory for the bodies of requests.
+// new requests can be refused while running ones continue. It also says how much of
+// the memory the bodies of requests may take.
 package memory
 
 import (
@@ -12,6 +12,8 @@ import (
 	"runtime/metrics"
 	"sync/atomic"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/shares"
 )
 
 const (
@@ -39,7 +41,7 @@ type Watch struct {
 	// changed wakes Run, which alone updates short.
 	changed chan struct{}
 	short   atomic.Bool
-	bodies  atomic.Int64 // bytes that were taken from the budget
+	bodies  shares.Pool
 }
 
 // New sets the limit that the collector works towards and returns the watch of
@@ -54,34 +56,13 @@ func New(limit int64) *Watch {
 	return w
 }
 
-// Take reserves bytes for the body of a request. It returns false if the budget has
-// not enough left.
-func (w *Watch) Take(bytes int64) bool {
-	most := w.Budget()
-	for {
-		taken := w.bodies.Load()
-		if bytes > most-taken {
-			return false
-		}
-		if w.bodies.CompareAndSwap(taken, taken+bytes) {
-			return true
-		}
+// Bodies returns the memory for the bodies of requests and of large answers, which
+// callers share. A nil Watch has no bound for it, and returns nil.
+func (w *Watch) Bodies() *shares.Pool {
+	if w == nil {
+		return nil
 	}
-}
-
-// Give returns bytes that Take reserved.
-func (w *Watch) Give(bytes int64) { w.bodies.Add(-bytes) }
-
-// Taken returns how many bytes of the budget are in use.
-func (w *Watch) Taken() int64 { return w.bodies.Load() }
-
-// Budget returns how many bytes the bodies of all requests may take together.
-func (w *Watch) Budget() int64 {
-	limit := w.limit.Load()
-	if limit == math.MaxInt64 {
-		return limit
-	}
-	return int64(bodyShare * float64(limit))
+	return &w.bodies
 }
 
 // SetLimit changes the limit, as New sets it, while the program runs.
@@ -93,6 +74,11 @@ func (w *Watch) SetLimit(limit int64) {
 		return
 	}
 	debug.SetMemoryLimit(limit)
+	bodies := int64(shares.Unlimited)
+	if limit != math.MaxInt64 {
+		bodies = int64(bodyShare * float64(limit))
+	}
+	w.bodies.SetLimit(bodies)
 	select {
 	case w.changed <- struct{}{}:
 	default: // Run has not seen the change before this one

@@ -4,11 +4,11 @@ import (
 	"context"
 	"math"
 	"runtime/debug"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/shares"
 )
 
 func TestMemoryIsShortBetweenTheMarks(t *testing.T) {
@@ -114,29 +114,23 @@ func leaveBehind(size int) int {
 	return int(garbage[size/2])
 }
 
-// Bodies together take no more than the budget, however many ask at once.
-func TestBudgetIsNeverExceeded(t *testing.T) {
-	w := new(Watch)
-	w.limit.Store(2000)
-	if w.Take(1001) || !w.Take(1000) || w.Take(1) {
-		t.Fatal("the budget is half of the limit")
+// Bodies have half of the memory, also when the limit changes.
+func TestBodiesHaveHalfOfTheMemory(t *testing.T) {
+	before := debug.SetMemoryLimit(-1)
+	t.Cleanup(func() { debug.SetMemoryLimit(before) })
+	w := New(2 << 40)
+	if got := w.Bodies().Limit(); got != 1<<40 {
+		t.Errorf("%d", got)
 	}
-	w.Give(1000)
-	var all sync.WaitGroup
-	var taken atomic.Int64
-	for range 50 {
-		all.Go(func() {
-			for w.Take(7) {
-				taken.Add(7)
-			}
-		})
+	w.SetLimit(4 << 40)
+	if got := w.Bodies().Limit(); got != 2<<40 {
+		t.Errorf("%d after a change", got)
 	}
-	all.Wait()
-	if taken.Load() != 994 || w.Taken() != 994 {
-		t.Errorf("%d of 1000 were taken, the watch says %d", taken.Load(), w.Taken())
+	w.SetLimit(math.MaxInt64)
+	if got := w.Bodies().Limit(); got != shares.Unlimited {
+		t.Errorf("%d without a limit", got)
 	}
-	w.limit.Store(math.MaxInt64)
-	if !w.Take(1 << 50) {
-		t.Error("without a limit there is no budget")
+	if none := (*Watch)(nil).Bodies(); none != nil {
+		t.Error("without a watch there is a bound")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -24,10 +25,12 @@ type Question struct {
 	Method   string
 	// Path is added to the path of the door at the backend, and Query to its query.
 	Path, Query string
+	// Client is the address of the caller.
+	Client netip.Addr
 }
 
 // Ask puts a question to an instance that speaks the dialect of a door itself, and calls
-// use with the body of the answer, whose memory counts in the budget for bodies until use
+// use with the body of the answer, whose memory counts in that for bodies until use
 // returns. found is false if the instance is gone or does not have what was asked for. The
 // error is a *schema.Error or the cause with which ctx ended.
 func (p *Proxy) Ask(ctx context.Context, q Question, use func(body []byte)) (found bool, err error) {
@@ -52,8 +55,8 @@ func (p *Proxy) Ask(ctx context.Context, q Question, use func(body []byte)) (fou
 	})
 	if err == nil {
 		defer func() { _ = response.Close() }()
-		answer := reply{from: response, memory: p.memory}
-		defer answer.returnMemory()
+		answer := reply{from: response, memory: p.bodies.Lease("", q.Client)}
+		defer answer.memory.Close()
 		if response.Status == http.StatusNotFound || response.Status == http.StatusGone {
 			return false, nil
 		}

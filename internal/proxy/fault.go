@@ -13,6 +13,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/shares"
 	"github.com/patchbay-ai/patchbay/internal/transport"
 )
 
@@ -134,15 +135,19 @@ func apiError(code, message string) *schema.Error {
 	return &schema.Error{Message: message, Type: schema.TypeAPI, Code: code}
 }
 
-// noMemoryForReply says that the budget for bodies has too little left for an answer.
-func noMemoryForReply(size, budget int64) *schema.Error {
+// noMemoryForReply says that there is too little memory for bodies left for an answer of
+// a size, where a caller may have so much of it at most.
+func noMemoryForReply(verdict shares.Verdict, size, most int64) *schema.Error {
 	known := &schema.Error{
 		Message: "The gateway has no memory left for the backend's answer; try again shortly.",
 		Type:    schema.TypeServiceUnavailable, Code: schema.CodeOverloaded, RetryAfter: time.Second,
 	}
-	if size > budget {
-		known.Message = fmt.Sprintf("The backend's answer takes more memory than the %d bytes that this gateway has for all bodies together (half of limits.memory).", budget)
+	switch {
+	case size > most:
+		known.Message = fmt.Sprintf("The backend's answer takes more memory than the %d bytes that one caller may have for bodies (a third of limits.memory).", most)
 		known.NoRetry = true
+	case verdict == shares.ShareUsed:
+		known.Message = "This caller's requests have as much of the gateway's memory as one caller may have now, and the backend's answer needs more; try again when some of them have ended."
 	}
 	return known
 }

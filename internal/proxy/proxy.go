@@ -17,10 +17,10 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/calls"
-	"github.com/patchbay-ai/patchbay/internal/memory"
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/shares"
 	"github.com/patchbay-ai/patchbay/internal/transport"
 )
 
@@ -38,8 +38,8 @@ type Proxy struct {
 	recorder *calls.Recorder
 	// ledger counts what reaches a backend; nil counts nothing.
 	ledger *quota.Ledger
-	// memory has the budget for the bodies of large answers; nil means no limit.
-	memory *memory.Watch
+	// bodies has the memory for large answers; nil means no limit.
+	bodies *shares.Pool
 	// log tells the steps of requests at DEBUG; nil tells nothing.
 	log *slog.Logger
 }
@@ -70,9 +70,9 @@ func (p *Proxy) SetRecorder(recorder *calls.Recorder) { p.recorder = recorder }
 // ledger. It must be called before the first request.
 func (p *Proxy) SetLedger(ledger *quota.Ledger) { p.ledger = ledger }
 
-// SetMemory makes large answers that are read whole take from the budget for bodies. It
+// SetBodies makes large answers that are read whole take from the memory for bodies. It
 // must be called before the first request.
-func (p *Proxy) SetMemory(watch *memory.Watch) { p.memory = watch }
+func (p *Proxy) SetBodies(bodies *shares.Pool) { p.bodies = bodies }
 
 // Do answers a request through a sink. It returns nil if the sink was given an
 // answer, even one that ends with an error event. It returns ErrBrokenOff if the

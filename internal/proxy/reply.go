@@ -4,14 +4,13 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
-	"github.com/patchbay-ai/patchbay/internal/memory"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/shares"
 	"github.com/patchbay-ai/patchbay/internal/transport"
 )
 
@@ -30,14 +29,12 @@ type reply struct {
 	binary bool
 	plain  dialect.Reply
 	body   []byte // what was read of the response
-	// memory has the budget for bodies, of which a large body has reserved a part; nil
-	// means that there is no limit.
-	memory   *memory.Watch
-	reserved int64
-	events   dialect.Events
-	framed   dialect.FramedEvents // events, if it returns them as server-sent events
-	first    []byte               // the first event, which open read
-	sent     int                  // how many segments of plain next has returned
+	// memory is what a large body has of the memory for bodies.
+	memory shares.Lease
+	events dialect.Events
+	framed dialect.FramedEvents // events, if it returns them as server-sent events
+	first  []byte               // the first event, which open read
+	sent   int                  // how many segments of plain next has returned
 
 	firstByte time.Time // when the answer began
 	// arrived is when an answer that is read whole was complete. The time from then
@@ -141,36 +138,28 @@ func (r *reply) readBody(limit int) error {
 	}
 }
 
-// countedBody is the size from which the buffer of an answer counts in the budget for
+// countedBody is the size from which the buffer of an answer counts in the memory for
 // bodies.
 const countedBody = 1 << 20
 
-// growBody makes room for more of the response. Of a large answer whose length is known
-// it makes room for the whole.
+// growBody makes room for more of the response: as much again as has arrived, and no more
+// than is left of an answer whose length is known.
 func (r *reply) growBody(limit int) error {
 	size := min(len(r.body)+max(4<<10, len(r.body)), limit+1)
-	if len(r.body) >= countedBody && r.from.Length >= int64(len(r.body)) {
-		size = int(r.from.Length) + 1 // with room left, the end is read without another buffer
+	if r.from.Length >= int64(len(r.body)) {
+		size = min(size, max(int(r.from.Length)+1, 4<<10)) // with room left, the end is read without another buffer
 	}
-	// Until it is copied the old buffer is there as well.
-	isCounted := r.memory != nil && size > countedBody
-	if isCounted && !r.memory.Take(int64(size)) {
-		return noMemoryForReply(int64(size), r.memory.Budget())
+	isCounted := size > countedBody
+	if isCounted { // until it is copied the old buffer is there as well
+		if verdict := r.memory.Take(int64(size)); verdict != shares.Granted {
+			return noMemoryForReply(verdict, int64(size), r.memory.Most())
+		}
 	}
-	r.body = slices.Grow(r.body, size-len(r.body))
+	r.body = append(make([]byte, 0, size), r.body...)
 	if isCounted {
-		r.returnMemory()
-		r.reserved = int64(size)
+		r.memory.Keep(int64(size))
 	}
 	return nil
-}
-
-// returnMemory gives back what the body has reserved of the budget.
-func (r *reply) returnMemory() {
-	if r.reserved > 0 {
-		r.memory.Give(r.reserved)
-		r.reserved = 0
-	}
 }
 
 // next returns the next part, which is valid until the following call, and io.EOF
@@ -241,6 +230,7 @@ const keepBody = 256 << 10
 // reset clears the reply and keeps its memory for the next request.
 func (r *reply) reset() {
 	r.plain.Reset()
+	r.memory.Close()
 	body := r.body[:0]
 	if cap(body) > keepBody {
 		body = nil

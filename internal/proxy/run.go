@@ -35,7 +35,7 @@ type run struct {
 func (p *Proxy) begin(loan Loan, caller *access.Caller, record *calls.Call) *run {
 	r := p.runs.Get().(*run)
 	r.proxy, r.Loan, r.caller = p, loan, caller
-	r.reply.memory = p.memory
+	r.reply.memory = p.bodies.Lease(caller.KeyID, caller.Addr)
 	r.choice.request, r.attempt.request = &r.request, &r.request
 	r.startRecord(record)
 	r.retryBudget().enter()
@@ -127,7 +127,7 @@ func (r *run) end(panicked bool) {
 	r.retryBudget().leave()
 	r.endRecord()
 	r.Return()
-	r.reply.returnMemory()
+	r.reply.memory.Close()
 	if p := r.proxy; !panicked {
 		r.reset()
 		p.runs.Put(r)

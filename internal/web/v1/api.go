@@ -31,6 +31,7 @@ type API struct {
 	options Options
 	pool    sync.Pool
 	inputs  sync.Pool
+	buffers buffers
 	running atomic.Int64
 	warned  atomic.Int64 // when it was logged that responses are not kept, in seconds
 	// errorPage explains the codes of errors.
@@ -176,7 +177,7 @@ func (a *API) begin(w http.ResponseWriter, r *http.Request, d *door) *exchange {
 	x := a.pool.Get().(*exchange)
 	x.w, x.r, x.call, x.door = w, r, web.CallOf(w), d
 	x.call.Unified, x.call.Service, x.call.Door = true, d.id.Service(), d.id
-	x.table, x.memory = a.current.Load(), a.options.Memory
+	x.table, x.buffers = a.current.Load(), &a.buffers
 	if captured := a.options.Recorder.Capture(); captured != nil {
 		captured.SetHeaders(maskedHeaders(r.Header))
 		x.call.Captured = captured
@@ -226,7 +227,11 @@ func (a *API) admit(x *exchange) error {
 		}
 		return err
 	}
-	return a.identify(x)
+	if err := a.identify(x); err != nil {
+		return err
+	}
+	x.memory = a.options.Memory.Bodies().Lease(x.caller.KeyID, x.caller.Addr)
+	return nil
 }
 
 // end puts the exchange back into the pool.

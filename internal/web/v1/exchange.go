@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,46 +13,39 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/calls"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
-	"github.com/patchbay-ai/patchbay/internal/memory"
 	"github.com/patchbay-ai/patchbay/internal/proxy"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/shares"
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
 
 // exchange is the client's side of one request: its head, its body, the writer
 // of the reply. Nothing else in this package knows the HTTP server.
 type exchange struct {
-	w        http.ResponseWriter
-	sender   web.Sender // w, once its head is written, if it has a shorter way
-	r        *http.Request
-	call     *calls.Call // the record of the request
-	door     *door
-	caller   access.Caller
-	table    *routing.Table // for limits of bodies; the proxy loads the table itself
-	request  schema.Request
-	body     []byte
-	input    *input
-	inputs   *sync.Pool
-	spool    spool
-	memory   *memory.Watch
-	reserved int64 // what the request has taken from the memory budget
+	w       http.ResponseWriter
+	sender  web.Sender // w, once its head is written, if it has a shorter way
+	r       *http.Request
+	call    *calls.Call // the record of the request
+	door    *door
+	caller  access.Caller
+	table   *routing.Table // for limits of bodies; the proxy loads the table itself
+	request schema.Request
+	body    []byte
+	input   *input
+	inputs  *sync.Pool
+	spool   spool
+	buffers *buffers
+	memory  shares.Lease // what the request has of the memory for bodies
 	// passed is the answer that a backend keeps, once it is known.
 	passed passedAnswer
 }
-
-// keepBuffer is the largest body buffer that is kept for the next request.
-const keepBuffer = 1 << 20
-
-// freeBody is the largest body for which only its length is taken from the memory
-// budget: what parsing a small body needs is small.
-const freeBody = 64 << 10
 
 // input is the memory that reading and scanning a request needs. An exchange has it only
 // for as long as the request is read, which for a stream is much shorter than the
 // exchange.
 type input struct {
-	body []byte
+	body []byte // no larger than smallBuffer
 	scan jsonscan.Document
 	// source is for the doors that are not unified.
 	source schema.Source
@@ -80,15 +72,13 @@ func (x *exchange) TakeBack() {
 	if x.input == nil {
 		return
 	}
-	x.giveBackBeyond(0)
+	x.memory.Close()
 	if source := x.request.Source; source != nil {
 		source.Reset()
 	}
 	x.request.Reset()
-	x.input.body, x.input.scan = x.body[:0], x.request.Body
-	if cap(x.body) > keepBuffer {
-		x.input.body = nil
-	}
+	x.input.scan = x.request.Body
+	x.buffers.put(x.body)
 	x.body, x.request = nil, schema.Request{}
 	x.inputs.Put(x.input)
 	x.input = nil
@@ -137,78 +127,6 @@ func (x *exchange) refuseCompressed() error {
 		return nil
 	}
 	return schema.NewError(schema.CodeUnsupportedMedia, "Compressed request bodies are not accepted; send the body as it is.")
-}
-
-var errTooLarge = errors.New("the body is too large")
-
-// readBody reads the body into memory that it reserves in the budget: all at once where
-// the length is known, else as the body grows.
-func (x *exchange) readBody(limit int64) error {
-	expected := max(x.r.ContentLength, 0)
-	x.body = slices.Grow(x.body[:0], int(min(expected, keepBuffer))+1)
-	if err := x.reserve(max(int(expected)+1, cap(x.body))); err != nil {
-		return err
-	}
-	for {
-		if len(x.body) == cap(x.body) {
-			room := len(x.body)
-			if missing := int(expected) - len(x.body); missing > 0 {
-				room = missing + 1
-			} else if err := x.reserve(len(x.body) + room); err != nil { // the old buffer stays in memory for a while
-				return err
-			}
-			x.body = append(make([]byte, 0, len(x.body)+room), x.body...)
-		}
-		n, err := x.r.Body.Read(x.body[len(x.body):cap(x.body)])
-		x.body = x.body[:len(x.body)+n]
-		if int64(len(x.body)) > limit {
-			return errTooLarge
-		}
-		if err == io.EOF {
-			x.giveBackBeyond(cap(x.body))
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
-// giveBackBeyond gives back to the budget what the request has reserved beyond so many
-// bytes.
-func (x *exchange) giveBackBeyond(bytes int) {
-	if more := x.reserved - int64(bytes); more > 0 {
-		x.memory.Give(more)
-		x.reserved -= more
-	}
-}
-
-// reserve takes memory for the request from the budget, until TakeBack.
-func (x *exchange) reserve(bytes int) error {
-	if x.memory == nil {
-		return nil
-	}
-	if x.memory.Take(int64(bytes)) {
-		x.reserved += int64(bytes)
-		return nil
-	}
-	known := overloaded("The gateway has no memory left for this request; try again shortly.")
-	if budget := x.memory.Budget(); x.reserved+int64(bytes) > budget {
-		known.Message = "The request takes more memory than the " + strconv.FormatInt(budget, 10) +
-			" bytes that this gateway has for all requests together (half of limits.memory)."
-		known.NoRetry = true
-	}
-	return known
-}
-
-func overloaded(message string) *schema.Error {
-	return &schema.Error{Message: message, Type: schema.TypeServiceUnavailable, Code: schema.CodeOverloaded, RetryAfter: time.Second}
-}
-
-// isOverloaded tells whether an error says that there is no memory.
-func isOverloaded(err error) bool {
-	var known *schema.Error
-	return errors.As(err, &known) && known.Code == schema.CodeOverloaded
 }
 
 // unread is an error after which the connection must be closed, because the body of the

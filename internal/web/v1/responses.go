@@ -313,7 +313,7 @@ func (a *API) Response(w http.ResponseWriter, r *http.Request) {
 func (a *API) askInstance(w http.ResponseWriter, r *http.Request, found *answers.Answer, more string, use func(body []byte)) bool {
 	has, err := a.proxy.Ask(r.Context(), proxy.Question{
 		Instance: found.Instance, Door: schema.DoorResponses, Method: r.Method,
-		Path: "/" + url.PathEscape(found.ID) + more, Query: r.URL.RawQuery,
+		Path: "/" + url.PathEscape(found.ID) + more, Query: r.URL.RawQuery, Client: web.ClientAddr(r, a.options.TrustedProxies),
 	}, use)
 	var known *schema.Error
 	switch {

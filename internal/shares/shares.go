@@ -1,0 +1,245 @@
+// Package shares divides an amount that is scarce, such as the memory for bodies, among
+// those who hold parts of it, so that one of them cannot keep it from the others.
+package shares
+
+import (
+	"math"
+	"net/netip"
+	"sync"
+)
+
+const (
+	// share is how many times that which is left free a holder may hold: a holder who
+	// is alone gets two thirds of the whole, and there is always something left for one
+	// who comes later, however many hold their shares already.
+	share = 2
+	// addressShare is the same for an address from which several keys come. It is so
+	// much larger that a key which holds its share leaves room for the others behind the
+	// same address, such as that of a proxy.
+	addressShare = 8
+)
+
+// Unlimited is the limit of a pool that has no limit.
+const Unlimited = math.MaxInt64
+
+// Pool is an amount that holders share. The zero Pool is empty: nothing can be taken.
+type Pool struct {
+	mu    sync.Mutex
+	limit int64
+	taken int64
+	// keys and addrs have the accounts of those who hold something.
+	keys  map[string]*account
+	addrs map[netip.Addr]*account
+}
+
+// account is what a holder has of a pool. It exists for as long as a lease uses it.
+type account struct {
+	held   int64
+	leases int
+}
+
+// NewPool returns a pool of an amount.
+func NewPool(limit int64) *Pool {
+	return &Pool{limit: limit}
+}
+
+// SetLimit changes the amount. What was taken stays taken, even if it is more than that.
+func (p *Pool) SetLimit(limit int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.limit = limit
+}
+
+// Limit returns the amount.
+func (p *Pool) Limit() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.limit
+}
+
+// Most returns how much one holder may have while there is no other.
+func (p *Pool) Most() int64 {
+	limit := p.Limit()
+	if limit == Unlimited {
+		return limit
+	}
+	return limit / (share + 1) * share
+}
+
+// Taken returns how much all holders have.
+func (p *Pool) Taken() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.taken
+}
+
+// Lease is what one request has of a pool. It must not be used concurrently. The zero
+// Lease is of no pool and takes whatever it is asked to.
+type Lease struct {
+	pool *Pool
+	key  string
+	addr netip.Addr
+	// byKey and byAddr are the accounts of the caller, from the first amount on.
+	byKey, byAddr *account
+	held          int64
+}
+
+// Lease returns a lease for a caller: the one with a key or, without one, whoever comes
+// from an address. It has to be closed. That of a nil Pool is the zero Lease.
+func (p *Pool) Lease(key string, addr netip.Addr) Lease {
+	return Lease{pool: p, key: key, addr: addr}
+}
+
+// open finds the accounts of the caller; mu is held.
+func (l *Lease) open() {
+	p := l.pool
+	if p.keys == nil {
+		p.keys, p.addrs = map[string]*account{}, map[netip.Addr]*account{}
+	}
+	if l.key != "" {
+		l.byKey = openAccount(p.keys, l.key, l.held)
+	}
+	l.addr = client(l.addr)
+	l.byAddr = openAccount(p.addrs, l.addr, l.held)
+}
+
+// openAccount returns the account of a holder for one more lease, which holds something
+// already if it is from before the pool had a limit.
+func openAccount[H comparable](accounts map[H]*account, who H, held int64) *account {
+	a := accounts[who]
+	if a == nil {
+		a = new(account)
+		accounts[who] = a
+	}
+	a.held += held
+	a.leases++
+	return a
+}
+
+// closeAccount ends the use of an account by a lease.
+func closeAccount[H comparable](accounts map[H]*account, who H, a *account) {
+	if a == nil {
+		return
+	}
+	if a.leases--; a.leases == 0 {
+		delete(accounts, who)
+	}
+}
+
+// client returns what counts as one address: an IPv4 address however it is written, or
+// the /64 network that an IPv6 subscriber can pick addresses from at will.
+func client(addr netip.Addr) netip.Addr {
+	addr = addr.Unmap()
+	if !addr.Is6() {
+		return addr
+	}
+	return netip.PrefixFrom(addr, 64).Masked().Addr()
+}
+
+// Verdict says whether a lease may take more.
+type Verdict uint8
+
+// The verdicts: it may, the pool has too little left, or the caller holds its share.
+const (
+	Granted Verdict = iota
+	Exhausted
+	ShareUsed
+)
+
+// Take takes an amount, unless the verdict is against it.
+func (l *Lease) Take(amount int64) Verdict {
+	p := l.pool
+	if p == nil {
+		return Granted
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	verdict := l.judge(amount)
+	if verdict == Granted {
+		l.add(amount)
+	}
+	return verdict
+}
+
+// May returns the verdict on an amount and takes nothing.
+func (l *Lease) May(amount int64) Verdict {
+	p := l.pool
+	if p == nil {
+		return Granted
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return l.judge(amount)
+}
+
+// judge returns the verdict on an amount; mu is held.
+func (l *Lease) judge(amount int64) Verdict {
+	if l.pool.limit == Unlimited {
+		return Granted
+	}
+	if l.byAddr == nil {
+		l.open()
+	}
+	left := l.pool.limit - l.pool.taken - amount
+	if left < 0 {
+		return Exhausted
+	}
+	ofAddress := int64(share)
+	if l.byKey != nil {
+		ofAddress = addressShare
+		if (l.byKey.held+amount)/share > left {
+			return ShareUsed
+		}
+	}
+	if (l.byAddr.held+amount)/ofAddress > left {
+		return ShareUsed
+	}
+	return Granted
+}
+
+// add adds an amount, which is negative for one that is given back; mu is held.
+func (l *Lease) add(amount int64) {
+	l.pool.taken += amount
+	l.held += amount
+	if l.byKey != nil {
+		l.byKey.held += amount
+	}
+	if l.byAddr != nil {
+		l.byAddr.held += amount
+	}
+}
+
+// Most returns how much of the pool the caller may have while there is no other.
+func (l *Lease) Most() int64 {
+	if l.pool == nil {
+		return Unlimited
+	}
+	return l.pool.Most()
+}
+
+// Held returns how much the lease has taken and not given back.
+func (l *Lease) Held() int64 { return l.held }
+
+// Keep gives back what the lease has beyond an amount.
+func (l *Lease) Keep(amount int64) {
+	if l.pool == nil || l.held <= amount {
+		return
+	}
+	l.pool.mu.Lock()
+	defer l.pool.mu.Unlock()
+	l.add(amount - l.held)
+}
+
+// Close gives everything back and ends the lease.
+func (l *Lease) Close() {
+	p := l.pool
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l.add(-l.held)
+	closeAccount(p.keys, l.key, l.byKey)
+	closeAccount(p.addrs, l.addr, l.byAddr)
+	*l = Lease{}
+}
