@@ -32,7 +32,7 @@ type result struct {
 	PerSec   float64 `json:"requestsPerSecond,omitempty"`
 	// CPU is the gateway's processor time for each request, in microseconds.
 	CPU float64 `json:"cpuMicroseconds,omitempty"`
-	// KiB is the resident memory for each stream, beyond what the gateway takes idle.
+	// KiB is the anonymous memory for each stream, beyond what the gateway takes idle.
 	KiB float64 `json:"kibPerStream,omitempty"`
 }
 
@@ -97,7 +97,7 @@ func measure(o options) error {
 func (g *gateway) run(w workload, slice time.Duration) (result, error) {
 	r := result{Workload: w.name, Gateway: g.name}
 	if w.memory {
-		before, err := g.rss()
+		before, err := g.memory()
 		if err != nil {
 			return r, err
 		}
@@ -158,7 +158,7 @@ func printTable(rig *rig, chosen []workload, results []result) {
 		fmt.Println()
 	}
 	printGrowth(rig, results)
-	fmt.Print("\nResident memory before any request, MiB:")
+	fmt.Print("\nAnonymous memory before any request, MiB:")
 	for _, g := range rig.gateways {
 		fmt.Printf(" %s %.0f", g.name, rig.idle[g.name])
 	}

@@ -18,7 +18,7 @@ type rig struct {
 	dir      string
 	started  []*exec.Cmd
 	gateways []*gateway
-	idle     map[string]float64 // resident MiB before any request, by gateway
+	idle     map[string]float64 // anonymous MiB before any request, by gateway
 }
 
 // gateway is one program that is measured.
@@ -110,7 +110,7 @@ func (r *rig) add(name string, command func(address string) ([]string, error)) e
 		time.Sleep(20 * time.Millisecond)
 	}
 	time.Sleep(200 * time.Millisecond) // what it does after it has begun to listen
-	idle, err := g.rss()
+	idle, err := g.memory()
 	r.idle[name] = float64(idle) / (1 << 20)
 	r.gateways = append(r.gateways, g)
 	return err
@@ -213,19 +213,22 @@ func family(pid int) []int {
 	return all
 }
 
-// rss returns the resident memory of the gateway and its children in bytes.
-func (g *gateway) rss() (int64, error) {
+// memory returns the anonymous memory (RssAnon) of the gateway and its children in bytes.
+// Pages of their files do not count: the system takes them back when it needs them.
+func (g *gateway) memory() (int64, error) {
 	var total int64
 	for _, pid := range family(g.pid) {
-		fields, err := statOf(pid)
+		status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
 		if err != nil {
 			return 0, err
 		}
-		pages, err := strconv.ParseInt(fields[21], 10, 64)
-		if err != nil {
-			return 0, err
+		_, rest, found := strings.Cut(string(status), "RssAnon:")
+		line, _, _ := strings.Cut(rest, " kB")
+		kib, err := strconv.ParseInt(strings.TrimSpace(line), 10, 64)
+		if !found || err != nil {
+			return 0, fmt.Errorf("process %d says nothing of its anonymous memory", pid)
 		}
-		total += pages * int64(os.Getpagesize())
+		total += kib << 10
 	}
 	return total, nil
 }
@@ -241,7 +244,7 @@ func (g *gateway) peakDuring(something func() error) (peak int64, err error) {
 		case err := <-done:
 			return peak, err
 		case <-ticker.C:
-			now, err := g.rss()
+			now, err := g.memory()
 			if err != nil {
 				return peak, err
 			}

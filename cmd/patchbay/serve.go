@@ -23,7 +23,6 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/gateway"
 	"github.com/patchbay-ai/patchbay/internal/listen"
 	"github.com/patchbay-ai/patchbay/internal/logs"
-	"github.com/patchbay-ai/patchbay/internal/memory"
 	"github.com/patchbay-ai/patchbay/internal/notify"
 	"github.com/patchbay-ai/patchbay/internal/web/demo"
 )
@@ -166,9 +165,6 @@ func runGateway(flags *settingFlags, loaded *config.Loaded, log *slog.Logger, re
 			log.Warn("the service manager gets no signs of life", "error", err)
 		}
 	})
-	if err := memory.ReleaseProgram(); err != nil {
-		log.Debug("more memory stays resident than is needed", "error", err)
-	}
 	traffic, endTraffic := context.WithCancel(ctx)
 	defer endTraffic()
 	if show != nil {
