@@ -73,7 +73,7 @@ type Book struct {
 	isKnown atomic.Bool
 
 	store   atomic.Pointer[Store]
-	away    atomic.Bool // the store does not answer
+	sharing condition.Condition // whether the store answers
 	members atomic.Int64
 	// membersAt is when there were last so many; only the exchange uses it.
 	membersAt time.Time
@@ -374,7 +374,7 @@ const presence = 10 * time.Second
 // because it divides what each may use while the store is away.
 func (b *Book) noteMembers(count int64) {
 	known, now := b.members.Load(), b.options.Now()
-	if count < known && (b.away.Load() || now.Sub(b.membersAt) < presence || now.Sub(time.Unix(0, b.backAt.Load())) < presence) {
+	if count < known && (b.isAway() || now.Sub(b.membersAt) < presence || now.Sub(time.Unix(0, b.backAt.Load())) < presence) {
 		return
 	}
 	b.membersAt = now
@@ -389,17 +389,42 @@ func (b *Book) setAway(err error) {
 	if errors.Is(err, context.Canceled) {
 		return
 	}
-	if before := b.away.Swap(err != nil); before == (err != nil) {
-		return
-	}
-	if err == nil {
-		b.backAt.Store(b.options.Now().UnixNano())
-	}
 	if err != nil {
-		b.options.Log.Warn("the budgets cannot be shared: each gateway keeps to its part of what was left", "gateways", b.members.Load(), "error", err)
+		if b.sharing.Fail(err.Error()) {
+			b.options.Log.Warn("the budgets cannot be shared: each gateway keeps to its part of what was left", "gateways", b.members.Load(), "error", err)
+		}
 		return
 	}
-	b.options.Log.Info("the budgets are shared again")
+	if b.isAway() {
+		b.backAt.Store(b.options.Now().UnixNano()) // before others see that it is back
+	}
+	if b.sharing.Recover() {
+		b.options.Log.Info("the budgets are shared again")
+	}
+}
+
+// isAway reports whether the store did not answer the last time.
+func (b *Book) isAway() bool { return b.sharing.Failure() != nil }
+
+// Sharing is the state of the store in which gateways tell each other what they spend.
+type Sharing struct {
+	// On says that there is one in use.
+	On bool
+	// Failure is why it does not answer; nil means that it does. Failures counts how often
+	// it did not.
+	Failure  *condition.Failure
+	Failures int64
+}
+
+// Sharing returns how the budgets are shared. A nil Book shares none.
+func (b *Book) Sharing() Sharing {
+	if b == nil {
+		return Sharing{}
+	}
+	b.mu.Lock()
+	started := b.started
+	b.mu.Unlock()
+	return Sharing{On: started && b.options.OpenStore != nil, Failure: b.sharing.Failure(), Failures: b.sharing.Failures()}
 }
 
 // grace is how long a gateway keeps to its part after the store is back: until then all
@@ -410,7 +435,7 @@ const grace = 3 * beat
 // it what they committed. The exchange that finds the store again is the first one of the
 // grace.
 func (b *Book) isSettled() bool {
-	return !b.away.Load() && b.options.Now().Sub(time.Unix(0, b.backAt.Load())) >= grace
+	return !b.isAway() && b.options.Now().Sub(time.Unix(0, b.backAt.Load())) >= grace
 }
 
 // Close tells the other gateways what was spent at last, and ends.

@@ -500,8 +500,8 @@ func TestTheFirstRequestFindsTheStoreOpen(t *testing.T) {
 		if refused, err := new(Charge).Reserve(context.Background(), [2]*Account{account}, Amounts{1, 10, 0}, time.Now()); refused != nil || err != nil {
 			t.Errorf("refused with %+v, %v", refused, err)
 		}
-		if book.away.Load() || book.members.Load() != 2 {
-			t.Errorf("the store is away: %v, gateways: %d", book.away.Load(), book.members.Load())
+		if book.isAway() || book.members.Load() != 2 {
+			t.Errorf("the store is away: %v, gateways: %d", book.isAway(), book.members.Load())
 		}
 	})
 }

@@ -77,7 +77,7 @@ func (a *Account) agree(spans *[windowCount]*span, reserved Amounts) (*Refusal, 
 		return nil, nil //nolint:nilnil // neither refused nor failed
 	}
 	err := ErrUnavailable
-	if !a.book.away.Load() {
+	if !a.book.isAway() {
 		err = a.ask()
 		a.book.setAway(err)
 	}

@@ -39,7 +39,7 @@ func (g *Gateway) clusterSource() string {
 	switch {
 	case g.Document.Store.Config != "":
 		return inPostgres
-	case g.Shared.Stats().Limits > 0, g.Ledger != nil && g.ledgerIsDistributed():
+	case g.Shared.Stats().Limits > 0, g.Ledger != nil && g.ledgerIsDistributed(), g.book.Sharing().On:
 		return inRedis
 	}
 	return ""
@@ -61,6 +61,9 @@ func (g *Gateway) member(started time.Time) cluster.Member {
 	}
 	if s := g.Shared.Stats(); s.Limits > 0 {
 		m.Stores["sharedLimits"] = s.Failure == nil
+	}
+	if s := g.book.Sharing(); s.On {
+		m.Stores["sharedBudgets"] = s.Failure == nil
 	}
 	if g.Ledger != nil {
 		if s := g.Ledger.Stats(); s.Enabled {

@@ -56,7 +56,8 @@ type Gateway struct {
 	// credentials are the API keys and management tokens, and attempts counts
 	// the wrong ones.
 	credentials  *access.Credentials
-	budgets      func() []budget.Use // nil where security is off
+	book         *budget.Book  // nil where security is off
+	spending     *quota.Ledger // that of the book, nil where there is none
 	closeBook    func()
 	attempts     *access.Attempts
 	traces       *telemetry.Exporter  // nil when no traces are sent
@@ -207,11 +208,10 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 	}
 	g.Control.FollowTerms(g.credentials.SetTerms)
 	if g.Document.Security.Enabled {
-		book, ledger := newBook(g.Document, g.Store.Data(), g.log)
-		g.closeBook = sync.OnceFunc(func() { closeBook(book, ledger, g.log) })
+		g.book, g.spending = newBook(g.Document, g.Store.Data(), g.log)
+		g.closeBook = sync.OnceFunc(func() { closeBook(g.book, g.spending, g.log) })
 		opened.add(g.closeBook)
-		g.credentials.SetBook(book)
-		g.budgets = book.Uses
+		g.credentials.SetBook(g.book)
 	}
 	g.attempts = access.NewAttempts(time.Now())
 	g.shareCredentials()
@@ -220,15 +220,22 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 	g.Recorder = calls.NewRecorder(g.Document.Monitoring)
 	g.Actuator, err = actuator.New(actuator.Options{
 		Current: g.Current, Recorder: g.Recorder, Levels: logs.LevelsOf(g.log), Document: g.Document,
-		Ledger:       func() quota.Stats { return g.Ledger.Stats() },
-		Budgets:      g.budgets,
-		Shared:       g.Shared.Stats,
-		Cluster:      g.Cluster.View,
-		Config:       g.sources,
-		Ready:        g.ready,
-		Build:        g.build,
-		Demo:         g.isDemo,
-		LinesDropped: logs.Dropped(g.log),
+		Ledger:  func() quota.Stats { return g.Ledger.Stats() },
+		Budgets: g.book.Uses,
+		BudgetLedger: func() quota.Stats {
+			if g.spending == nil {
+				return quota.Stats{}
+			}
+			return g.spending.Stats()
+		},
+		BudgetSharing: g.book.Sharing,
+		Shared:        g.Shared.Stats,
+		Cluster:       g.Cluster.View,
+		Config:        g.sources,
+		Ready:         g.ready,
+		Build:         g.build,
+		Demo:          g.isDemo,
+		LinesDropped:  logs.Dropped(g.log),
 	})
 	if err != nil {
 		return err
@@ -270,7 +277,7 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 		return err
 	}
 	monitoring := monitor.New(g.Recorder, g.Current, g.Control.Version)
-	monitoring.SetBudgets(g.budgets)
+	monitoring.SetBudgets(g.book.Uses)
 	g.feed = monitoring.Feed()
 	g.feed.Observe(g.Current, g.Recorder, g.Control.Version)
 	g.describe(surfaces{api, management, g.Actuator, openapi.NewPages(), monitoring, consolePages, peers.New(g.Cluster.View)})

@@ -133,6 +133,13 @@ func (s *scrape) instance(m *mergedInstance) {
 // budgets adds the budgets of keys and tenants.
 func (s *scrape) budgets(view *BudgetsView) {
 	s.value(famBudgetAccounts, float64(view.Accounts))
+	for _, store := range [...]struct {
+		name string
+		StoreView
+	}{{"journal", view.Journal}, {"database", view.Database}, {"redis", view.Redis}} {
+		s.value(famBudgetHealthy, boolValue(store.Healthy), store.name)
+		s.value(famBudgetFailures, float64(store.Failures), store.name)
+	}
 	for _, b := range view.Budgets {
 		s.value(famBudgetLimit, b.Limit, b.Of, b.Window, b.Unit)
 		s.value(famBudgetUsed, b.Used, b.Of, b.Window, b.Unit)

@@ -82,6 +82,8 @@ const (
 	famBudgetRefused
 	famBudgetDeferred
 	famBudgetAccounts
+	famBudgetHealthy
+	famBudgetFailures
 	famSharedHealthy
 	famSharedFailures
 	famSharedExchanges
@@ -172,6 +174,8 @@ var families = [familyCount]Family{
 	famBudgetRefused:     {"model_router_budget_refused_requests_total", "model.router.budget.refused.requests.total", "Requests that this gateway refused because what was used of the budget left no room for them.", "requests", CategoryCustom, onBudget, counter},
 	famBudgetDeferred:    {"model_router_budget_deferred_requests_total", "model.router.budget.deferred.requests.total", "Requests that this gateway told to come again, because others had reserved what was left of the budget.", "requests", CategoryCustom, onBudget, counter},
 	famBudgetAccounts:    {"model_router_budget_accounts", "model.router.budget.accounts", "Keys and tenants that have budgets, also those that are not shown one by one.", "", CategoryCustom, nil, gauge},
+	famBudgetHealthy:     {"model_router_budget_store_healthy", "model.router.budget.store.healthy", "Whether a store of the budgets is well, or not in use: 1 or 0. While redis is 0, this gateway keeps to its part of what was left.", "", CategoryCustom, onStore, gauge},
+	famBudgetFailures:    {"model_router_budget_store_failures_total", "model.router.budget.store.failures.total", "Failures of a store of the budgets.", "failures", CategoryCustom, onStore, counter},
 	famSharedHealthy:     {"model_router_shared_limits_healthy", "model.router.shared.limits.healthy", "Whether the rate limits that gateways share are exact, or none is shared: 1 or 0. While it is 0, this gateway takes its share of each.", "", CategoryCustom, nil, gauge},
 	famSharedFailures:    {"model_router_shared_limits_failures_total", "model.router.shared.limits.failures.total", "Exchanges of shared rate limits that failed.", "failures", CategoryCustom, nil, counter},
 	famSharedExchanges:   {"model_router_shared_limits_exchanges_total", "model.router.shared.limits.exchanges.total", "Round trips to the store of shared rate limits, each for all limits that need one.", "exchanges", CategoryCustom, nil, counter},

@@ -40,6 +40,8 @@ type BudgetsView struct {
 	// some of them.
 	Accounts int
 	Budgets  []BudgetView
+	// The stores of budgets; those that are not in use are well.
+	Journal, Database, Redis StoreView
 }
 
 // BudgetView is one budget.

@@ -3,9 +3,11 @@ package actuator
 import (
 	"time"
 
+	"github.com/patchbay-ai/patchbay/internal/budget"
 	"github.com/patchbay-ai/patchbay/internal/cluster"
 	"github.com/patchbay-ai/patchbay/internal/condition"
 	"github.com/patchbay-ai/patchbay/internal/metrics"
+	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
 
@@ -66,6 +68,13 @@ func (a *API) addDependencies(to map[string]health) {
 			}
 		}
 	}
+	if ledger, sharing := a.budgetStores(); ledger.Enabled {
+		add("budgetJournal", ledger.JournalFailure, ledger.JournalFailures)
+		add("budgetDatabase", ledger.StoreFailure, ledger.StoreFailures)
+		if sharing.On {
+			add("sharedBudgets", sharing.Failure, sharing.Failures)
+		}
+	}
 	if a.options.Shared != nil {
 		if s := a.options.Shared(); s.Limits > 0 {
 			add("sharedLimits", s.Failure, s.Failures)
@@ -88,6 +97,18 @@ func (a *API) addDependencies(to map[string]health) {
 		}
 		to["configFile"] = health{Status: status, Details: details}
 	}
+}
+
+// budgetStores returns the state of the stores of budgets. Where there are no budgets, the
+// ledger is not enabled.
+func (a *API) budgetStores() (ledger quota.Stats, sharing budget.Sharing) {
+	if a.options.BudgetLedger != nil {
+		ledger = a.options.BudgetLedger()
+	}
+	if a.options.BudgetSharing != nil {
+		sharing = a.options.BudgetSharing()
+	}
+	return ledger, sharing
 }
 
 // clusterDetails count the gateways that share something, by their states.

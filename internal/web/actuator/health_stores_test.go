@@ -30,10 +30,10 @@ type healthView struct {
 }
 
 // health returns the health of a gateway, which must be UP.
-func healthUp(r *gatewaytest.Gateway) healthView {
+func healthUp(r *gatewaytest.Gateway, headers ...string) healthView {
 	r.T.Helper()
 	var view healthView
-	answer := r.Do(http.MethodGet, "/actuator/health", "").Succeeds(r.T)
+	answer := r.Do(http.MethodGet, "/actuator/health", "", headers...).Succeeds(r.T)
 	if err := json.Unmarshal([]byte(answer.Body), &view); err != nil || view.Status != "UP" {
 		r.T.Fatalf("%v: %s", err, answer.Body)
 	}
@@ -108,13 +108,61 @@ store: {url: %q, config: %q}
 	gatewaytest.Eventually(t, "all stores are UP again", all("UP"))
 }
 
+// TestStoresOfBudgetsThatAreAwayDegradeHealth: the stores of budgets are shown also while
+// the ledger of usage is off, and a gateway without requests notices that they are away.
+func TestStoresOfBudgetsThatAreAwayDegradeHealth(t *testing.T) {
+	t.Parallel()
+	redis, database := storetest.Redis(t), storetest.Postgres(t)
+	b := gatewaytest.StartBackend(t)
+	r := gatewaytest.Start(t, gatewaytest.PoolYAML(b)+fmt.Sprintf(`
+quota: {enabled: false, flush-interval-seconds: 1, distributed: {enabled: true}}
+redis: {url: %q}
+store: {url: %q}
+security: {enabled: true, tokens: [{name: a, role: ADMIN, token-sha256: %s}], keys: [{id: k, key-sha256: %s, budgets: {day: {requests: 9}}}]}
+`, redis.URL, database.URL, gatewaytest.HashOf("admin-token"), gatewaytest.HashOf("secret")))
+	shown := func() healthView { return healthUp(r, "Authorization", "Bearer admin-token") }
+	stores := map[string]string{"budgetDatabase": "database", "sharedBudgets": "redis"}
+	all := func(status string) func() bool {
+		return func() bool {
+			view := shown()
+			for name := range stores {
+				if view.Components[name].Status != status {
+					return false
+				}
+			}
+			return true
+		}
+	}
+	gatewaytest.Eventually(t, "all stores are UP", all("UP"))
+	view := shown()
+	if _, there := view.Components["redis"]; there || view.Components["budgetJournal"].Status != "UP" || view.Components["cluster"].Status != "UP" {
+		t.Errorf("%+v", view.Components)
+	}
+	redis.Kill()
+	database.Kill()
+	gatewaytest.Eventually(t, "all stores are DEGRADED", all("DEGRADED"))
+	view = shown()
+	for name, store := range stores {
+		if d := view.Components[name].Details; d.Reason == "" || d.Failures == 0 || d.Since.IsZero() {
+			t.Errorf("%s: %+v", name, d)
+		}
+		series := fmt.Sprintf(`model_router_budget_store_healthy{store=%q}`, store)
+		if got := scraped(r, series); len(got) != 1 || !strings.HasSuffix(got[0], " 0") {
+			t.Errorf("%s: %v", series, got)
+		}
+	}
+	redis.Start()
+	database.Start()
+	gatewaytest.Eventually(t, "all stores are UP again", all("UP"))
+}
+
 // TestHealthShowsOnlyWhatIsConfigured: stores that are not in use have no component.
 func TestHealthShowsOnlyWhatIsConfigured(t *testing.T) {
 	t.Parallel()
 	r, _ := gatewaytest.StartOne(t)
 	names := func() (found []string) {
 		for name := range healthUp(r).Components {
-			if slices.Contains([]string{"redis", "ledgerJournal", "ledgerDatabase", "configDatabase", "configFile"}, name) {
+			if slices.Contains([]string{"redis", "ledgerJournal", "ledgerDatabase", "budgetJournal", "budgetDatabase", "sharedBudgets", "configDatabase", "configFile"}, name) {
 				found = append(found, name)
 			}
 		}

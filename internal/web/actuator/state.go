@@ -73,6 +73,10 @@ const shownBudgets = 100
 // budgetsView returns the budgets of the keys and tenants that have used the greatest part
 // of one, because these are about to be refused.
 func (a *API) budgetsView() (view metrics.BudgetsView) {
+	ledger, sharing := a.budgetStores()
+	view.Journal = metrics.StoreView{Healthy: ledger.JournalFailure == nil, Failures: ledger.JournalFailures}
+	view.Database = metrics.StoreView{Healthy: ledger.StoreFailure == nil, Failures: ledger.StoreFailures}
+	view.Redis = metrics.StoreView{Healthy: sharing.Failure == nil, Failures: sharing.Failures}
 	if a.options.Budgets == nil {
 		return view
 	}
