@@ -103,6 +103,9 @@ func TestASpentBudgetOfMoneyDoesNotStopFreeModels(t *testing.T) {
 	if used := usedOf(t, r, "key/k", "cost"); used != 201_000 {
 		t.Errorf("%d are used", used)
 	}
+	if refused := r.Scrape()[`model_router_budget_refused_requests_total{of="key/k",unit="cost",window="TOTAL"}`]; refused != 3 {
+		t.Errorf("%v requests count as refused, and 3 were", refused)
+	}
 }
 
 // What a fallback costs is counted also where the model that was asked for has no price.

@@ -1,0 +1,52 @@
+package budget
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/quota"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// A budget that is spent, or passed, refuses nothing that takes nothing of it: neither alone,
+// nor with a store, nor while that is away.
+func TestASpentBudgetLetsPassWhatTakesNothingOfIt(t *testing.T) {
+	t.Parallel()
+	for name, isShared := range map[string]bool{"alone": false, "shared": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := &memoryStore{fields: map[string]map[string]Committed{}, met: map[string]bool{}}
+			options := Options{Ledger: &ledger{database: &database{map[string]quota.Row{}}, writer: "w"}, FailOpen: true, Degrade: true, Timeout: time.Hour, manual: true}
+			if isShared {
+				options.OpenStore = func(context.Context) (Store, error) { return store, nil }
+			}
+			book := New(options)
+			account := book.Open("key/k", KeySubject("k"), Budgets{Day: Budget{Cost: 10}, Total: Budget{Cost: 10}})
+			book.exchange(t.Context())
+			passes := func(cost int64) (*Charge, bool) {
+				charge := new(Charge)
+				refused, err := charge.Reserve(t.Context(), [2]*Account{account}, Amounts{1, 100, cost}, time.Now())
+				return charge, refused == nil && err == nil
+			}
+			first, ok := passes(10)
+			if !ok {
+				t.Fatal("what fits is refused")
+			}
+			first.Settle(schema.Usage{Total: 100}, 15) // more than it had reserved
+			for _, away := range []bool{false, true} {
+				if store.down = away; away && isShared {
+					book.exchange(t.Context())
+				}
+				for range 3 {
+					if _, ok := passes(0); !ok {
+						t.Errorf("store away %t: a request that costs nothing is refused", away)
+					}
+				}
+				if _, ok := passes(1); ok {
+					t.Errorf("store away %t: a request that costs something passes", away)
+				}
+			}
+		})
+	}
+}
