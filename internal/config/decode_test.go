@@ -123,6 +123,7 @@ func TestWhatIsRefused(t *testing.T) {
 func TestLimitsHaveRanges(t *testing.T) {
 	good := []string{
 		"limits: {max-attempts: 1}", "limits: {max-attempts: 10}", "limits: {json-body: 1KiB}", "limits: {connect-timeout: 1}",
+		"limits: {uploads: 0}", "limits: {uploads: 384MiB}", "limits: {multipart-body: 2GiB}", "limits: {multipart-body: 1MiB, uploads: 1536KiB}",
 		"server: {listen: ':0'}", "server: {listen: '[::1]:8080'}", "server: {shutdown-grace: 0}", "limits: {json-body: 1024}",
 		"quota: {windows: []}", "quota: {distributed: {timeout: 0}}", "quota: {distributed: {timeout: 900us}}", "quota: {distributed: {timeout: 0.5ms}}",
 	}
@@ -131,6 +132,7 @@ func TestLimitsHaveRanges(t *testing.T) {
 	}
 	bad := []string{
 		"limits: {max-attempts: 0}", "limits: {max-attempts: 11}", "limits: {json-body: 1023}", "limits: {multipart-body: 1kB}",
+		"limits: {uploads: 383MiB}", "limits: {uploads: 1}", "limits: {multipart-body: 1GiB, uploads: 1GiB}",
 		"limits: {connect-timeout: 0}", "limits: {first-byte-timeout: 0s}", "limits: {idle-timeout: 0}",
 		"limits: {idle-timeout: -1s}", "limits: {json-body: 9999999999GiB}", "limits: {json-body: 1.5MiB}",
 		"server: {listen: '127.0.0.1:65536'}", "server: {listen: 'a b:1'}", "server: {listen: '8080'}",

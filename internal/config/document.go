@@ -81,8 +81,11 @@ type Server struct {
 
 // Limits bound what one request may cost.
 type Limits struct {
-	JSONBody         schema.Bytes    `json:"jsonBody"`
-	MultipartBody    schema.Bytes    `json:"multipartBody"`
+	JSONBody      schema.Bytes `json:"jsonBody"`
+	MultipartBody schema.Bytes `json:"multipartBody"`
+	// Uploads is how much of the disk the files of all forms may take together; 0 is
+	// four times MultipartBody.
+	Uploads          schema.Bytes    `json:"uploads"`
 	ConnectTimeout   schema.Duration `json:"connectTimeout"`
 	FirstByteTimeout schema.Duration `json:"firstByteTimeout"`
 	IdleTimeout      schema.Duration `json:"idleTimeout"`
@@ -100,6 +103,15 @@ type Limits struct {
 	// away; 0 leaves it to the environment's GOMEMLIMIT or, without that, takes a
 	// share of what the container or the machine has.
 	Memory schema.Bytes `json:"memory"`
+}
+
+// UploadSpace returns how much of the disk the files of all forms may take together.
+func (l *Limits) UploadSpace() int64 {
+	if l.Uploads > 0 {
+		return int64(l.Uploads)
+	}
+	const forms = 4
+	return forms * int64(l.MultipartBody)
 }
 
 // Timeouts are the limits on the phases of a call.

@@ -166,6 +166,9 @@ func (l Limits) check(report func(path, message string)) {
 	}
 	checkBodySize(l.JSONBody, "jsonBody", report)
 	checkBodySize(l.MultipartBody, "multipartBody", report)
+	if least := l.MultipartBody / 2 * 3; l.Uploads != 0 && l.Uploads < least {
+		report("uploads", fmt.Sprintf("must be at least %s, so that one caller's share has room for a form of limits.multipart-body, or 0", least))
+	}
 	checkTimeout(l.ConnectTimeout, "connectTimeout", report)
 	checkTimeout(l.FirstByteTimeout, "firstByteTimeout", report)
 	checkTimeout(l.IdleTimeout, "idleTimeout", report)

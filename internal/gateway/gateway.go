@@ -30,6 +30,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/quota"
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 	"github.com/patchbay-ai/patchbay/internal/routing"
+	"github.com/patchbay-ai/patchbay/internal/shares"
 	"github.com/patchbay-ai/patchbay/internal/telemetry"
 	"github.com/patchbay-ai/patchbay/internal/transport"
 	"github.com/patchbay-ai/patchbay/internal/web"
@@ -95,6 +96,7 @@ type Parts struct {
 	Cluster   *cluster.Watch  // the gateways that share something
 	Recorder  *calls.Recorder // counts requests and keeps the latest calls
 	Memory    *memory.Watch
+	Uploads   *shares.Pool // the space on disk for uploads
 	Actuator  *actuator.API
 	Routes    []web.Route // everything that is served
 	Ports     []*Port     // where it is served
@@ -252,6 +254,7 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	}
 	g.nameProxies(transport.EnvironmentProxies())
 	g.Memory = memory.New(int64(g.Document.Limits.Memory))
+	g.Uploads = shares.NewPool(g.Document.Limits.UploadSpace())
 	g.checker = g.newChecker()
 	g.finder = discover.NewFinder(discover.FinderOptions{Current: g.Current, Client: g.Transport, Rebuild: g.Control.Rebuild, Log: g.log})
 	g.Ledger = newLedger(g.Document, g.log)
@@ -266,7 +269,7 @@ func (g *Gateway) wire(options Options, opened *cleanups) error {
 	requests.CommentAfter(options.KeepAlive)
 	api := v1.New(requests, g.Current, v1.Options{
 		Keys: g.credentials, Attempts: g.attempts,
-		TrustedProxies: g.Document.Server.TrustedProxies, Memory: g.Memory,
+		TrustedProxies: g.Document.Server.TrustedProxies, Memory: g.Memory, Uploads: g.Uploads,
 		Answers: g.answers.Store, Recorder: g.Recorder, Log: g.log,
 	})
 	management := manage.New(manage.Options{

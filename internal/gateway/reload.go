@@ -46,6 +46,7 @@ func (g *Gateway) Reload(ctx context.Context, load func() (*config.Document, err
 	g.Ledger.Reload(doc.Quota)
 	g.answers.set(doc.Responses)
 	g.Memory.SetLimit(int64(doc.Limits.Memory))
+	g.Uploads.SetLimit(doc.Limits.UploadSpace())
 	if parts := needRestart(g.Document, doc); len(parts) > 0 {
 		g.log.Warn("these settings changed and take effect at the next start", "settings", parts)
 	}

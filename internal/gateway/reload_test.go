@@ -22,7 +22,7 @@ func TestReloadThatFailsChangesNothing(t *testing.T) {
 	if err := os.Rename(versions, versions+".away"); err != nil {
 		t.Fatal(err)
 	}
-	next := gatewaytest.ChatYAML(gatewaytest.Instance("two", simulator.DownURL)) + "quota: {enabled: true, windows: [DAY]}\nlimits: {memory: 64GiB}\nserver: {shutdown-grace: 7s}\n"
+	next := gatewaytest.ChatYAML(gatewaytest.Instance("two", simulator.DownURL)) + "quota: {enabled: true, windows: [DAY]}\nlimits: {memory: 64GiB, uploads: 5GiB}\nserver: {shutdown-grace: 7s}\n"
 	reload(next)
 	if !strings.Contains(r.Logs.String(), "the configuration was not taken") {
 		t.Fatalf("it did not fail:\n%s", r.Logs.String())
@@ -34,11 +34,14 @@ func TestReloadThatFailsChangesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	reload(next)
+	if r.Memory.Bodies().Limit() != 32<<30 || r.Uploads.Limit() != 5<<30 {
+		t.Errorf("%d bytes for bodies, %d for uploads", r.Memory.Bodies().Limit(), r.Uploads.Limit())
+	}
 	if !r.Ledger.On() || debug.SetMemoryLimit(-1) != 64<<30 || !strings.Contains(r.Logs.String(), `take effect at the next start","settings":["server"]`) {
 		t.Errorf("the ledger is on: %v, the memory limit is %d\n%s", r.Ledger.On(), debug.SetMemoryLimit(-1), r.Logs.String())
 	}
 	reload(gatewaytest.ChatYAML(gatewaytest.Instance("two", simulator.DownURL)))
-	if r.Ledger.On() || debug.SetMemoryLimit(-1) != before {
+	if r.Ledger.On() || debug.SetMemoryLimit(-1) != before || r.Uploads.Limit() != 1<<30 {
 		t.Errorf("the ledger is on: %v, the memory limit is %d", r.Ledger.On(), debug.SetMemoryLimit(-1))
 	}
 }

@@ -39,6 +39,7 @@ const (
 	CodeCircuitBreakerOpen = "circuit_breaker_open"
 	CodeNoSlot             = "concurrency_limit_reached"
 	CodeOverloaded         = "overloaded"
+	CodeUploadsFull        = "uploads_full"
 	CodeRateLimitExceeded  = "rate_limit_exceeded"
 	CodeKeyRateLimited     = "key_rate_limited"
 	CodeBudgetExceeded     = "budget_exceeded"
@@ -127,6 +128,7 @@ var errorClasses = [...]errorClass{
 	{CodeCircuitBreakerOpen, TypeCircuitBreakerOpen, http.StatusServiceUnavailable, ResultBreakerOpen},
 	{CodeNoSlot, TypeRateLimit, http.StatusTooManyRequests, ResultNoSlot},
 	{CodeOverloaded, TypeServiceUnavailable, http.StatusServiceUnavailable, ResultOverloaded},
+	{CodeUploadsFull, TypeServiceUnavailable, http.StatusServiceUnavailable, ResultOverloaded},
 	{CodeRateLimitExceeded, TypeRateLimit, http.StatusTooManyRequests, ResultRateLimited},
 	{CodeKeyRateLimited, TypeRateLimit, http.StatusTooManyRequests, ResultRateLimited},
 	{CodeBudgetExceeded, TypeInsufficientQuota, http.StatusTooManyRequests, ResultRateLimited},

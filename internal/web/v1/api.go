@@ -21,6 +21,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/proxy"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/shares"
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
 
@@ -49,6 +50,8 @@ type Options struct {
 	// Memory tells whether there is memory for more requests, and has the budget
 	// for their bodies; nil means that there is no bound.
 	Memory *memory.Watch
+	// Uploads is the space on disk that uploads share; nil means that there is no bound.
+	Uploads *shares.Pool
 	// Answers keeps the responses of the Responses API; nil keeps none.
 	Answers answers.Store
 	// Recorder says what is kept of requests beside their records; nil keeps nothing.
@@ -59,6 +62,9 @@ type Options struct {
 
 // New returns the unified API in front of a proxy.
 func New(p *proxy.Proxy, current *routing.Current, options Options) *API {
+	if options.Log == nil {
+		options.Log = slog.New(slog.DiscardHandler)
+	}
 	return &API{
 		proxy: p, current: current, options: options,
 		pool:      sync.Pool{New: func() any { return new(exchange) }},
@@ -177,7 +183,7 @@ func (a *API) begin(w http.ResponseWriter, r *http.Request, d *door) *exchange {
 	x := a.pool.Get().(*exchange)
 	x.w, x.r, x.call, x.door = w, r, web.CallOf(w), d
 	x.call.Unified, x.call.Service, x.call.Door = true, d.id.Service(), d.id
-	x.table, x.buffers = a.current.Load(), &a.buffers
+	x.table, x.buffers, x.log = a.current.Load(), &a.buffers, a.options.Log
 	if captured := a.options.Recorder.Capture(); captured != nil {
 		captured.SetHeaders(maskedHeaders(r.Header))
 		x.call.Captured = captured
@@ -231,6 +237,7 @@ func (a *API) admit(x *exchange) error {
 		return err
 	}
 	x.memory = a.options.Memory.Bodies().Lease(x.caller.KeyID, x.caller.Addr)
+	x.spool.space = a.options.Uploads.Lease(x.caller.KeyID, x.caller.Addr)
 	return nil
 }
 

@@ -3,6 +3,7 @@ package v1
 import (
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"strconv"
@@ -36,6 +37,7 @@ type exchange struct {
 	inputs  *sync.Pool
 	spool   spool
 	buffers *buffers
+	log     *slog.Logger
 	memory  shares.Lease // what the request has of the memory for bodies
 	// passed is the answer that a backend keeps, once it is known.
 	passed passedAnswer

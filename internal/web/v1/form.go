@@ -3,15 +3,17 @@ package v1
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"mime"
 	"mime/multipart"
 	"os"
+	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/shares"
 )
 
 const (
@@ -41,6 +43,11 @@ func (x *exchange) readForm(parse func(*schema.Request, *schema.Form) error) err
 	if x.r.ContentLength > limit {
 		return tooLarge(limit)
 	}
+	if x.r.ContentLength > smallFile {
+		if verdict := x.spool.space.May(x.r.ContentLength); verdict != shares.Granted {
+			return unread{x.spool.noSpace(verdict, x.r.ContentLength)}
+		}
+	}
 	body := &boundedReader{from: x.r.Body, left: limit}
 	x.spool.reserve = x.reserve
 	form, err := x.spool.readParts(multipart.NewReader(wholeForm(body), params["boundary"]))
@@ -62,8 +69,9 @@ func (x *exchange) readForm(parse func(*schema.Request, *schema.Form) error) err
 		return unread{err}
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return unreadable("The request body did not arrive in time.", schema.CodeRequestTimeout)
-	case errors.Is(err, errNoSpace):
-		return unexpected(err)
+	case errors.As(err, new(*spillError)):
+		x.log.Warn("an upload could not be stored", "error", err, "directory", os.TempDir())
+		return unread{spillFault(err)}
 	}
 	return unreadable("The form could not be read: "+formFault(err)+".", schema.CodeInvalidBody)
 }
@@ -72,8 +80,25 @@ var (
 	errTooManyParts = errors.New("it has too many parts")
 	errLongValue    = errors.New("its fields are too long")
 	errLongName     = errors.New("a name in it is too long")
-	errNoSpace      = errors.New("the upload could not be stored")
 )
+
+// spillError is why an upload could not be written to the temporary file.
+type spillError struct{ error }
+
+// Unwrap returns the error itself.
+func (e *spillError) Unwrap() error { return e.error }
+
+// spillFault returns what the caller is told of a spillError.
+func spillFault(err error) *schema.Error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return uploadsFull("The gateway's disk has no space left for this upload; try again later.")
+	}
+	return unexpected(err)
+}
+
+func uploadsFull(message string) *schema.Error {
+	return &schema.Error{Message: message, Type: schema.TypeServiceUnavailable, Code: schema.CodeUploadsFull, RetryAfter: time.Second}
+}
 
 // formFault says what is wrong with a form in words that do not depend on the version of
 // the standard library.
@@ -116,8 +141,9 @@ func (b *boundedReader) Read(p []byte) (int, error) {
 type spool struct {
 	file   *os.File
 	size   int64
-	values int // bytes of the fields that are no files
-	// reserve takes memory from the budget for what stays in memory.
+	space  shares.Lease // what the file has of the space for uploads
+	values int          // bytes of the fields that are no files
+	// reserve takes memory for what stays in memory.
 	reserve func(bytes int) error
 }
 
@@ -127,10 +153,26 @@ func (s *spool) close() {
 		_ = s.file.Close()
 		_ = os.Remove(s.file.Name()) // for systems where an open file cannot be removed
 	}
+	s.space.Close()
 	*s = spool{}
 }
 
-// take takes memory from the budget.
+// noSpace says why an upload gets no more space, of which it needs so many bytes.
+func (s *spool) noSpace(verdict shares.Verdict, bytes int64) *schema.Error {
+	known := uploadsFull("The gateway has no space left for this upload; try again shortly.")
+	most := s.space.Most()
+	switch {
+	case s.space.Held()+bytes > most:
+		known.Message = "The upload takes more than the " + strconv.FormatInt(most, 10) +
+			" bytes that one caller may have on the gateway's disk (two thirds of limits.uploads)."
+		known.NoRetry = true
+	case verdict == shares.ShareUsed:
+		known.Message = "Your uploads have as much of the gateway's disk as one caller may have now; try again when some of them have ended."
+	}
+	return known
+}
+
+// take takes memory for what stays in memory.
 func (s *spool) take(bytes int) error {
 	if s.reserve == nil {
 		return nil
@@ -219,24 +261,22 @@ func (s *spool) spill(file *schema.File, start []byte, rest io.Reader) error {
 	if s.file == nil {
 		temp, err := os.CreateTemp("", "patchbay-upload-*")
 		if err != nil {
-			return fmt.Errorf("%w: %w", errNoSpace, err)
+			return &spillError{err}
 		}
 		_ = os.Remove(temp.Name()) // fails where open files cannot be removed; close tries again
 		s.file = temp
 	}
 	offset := s.size
-	if _, err := s.file.Write(start); err != nil {
-		return fmt.Errorf("%w: %w", errNoSpace, err)
+	if err := s.write(start); err != nil {
+		return err
 	}
-	s.size += int64(len(start))
 	buffer := make([]byte, copyBuffer)
 	for {
 		n, err := rest.Read(buffer)
 		if n > 0 {
-			if _, err := s.file.Write(buffer[:n]); err != nil {
-				return fmt.Errorf("%w: %w", errNoSpace, err)
+			if err := s.write(buffer[:n]); err != nil {
+				return err
 			}
-			s.size += int64(n)
 		}
 		if err == io.EOF {
 			break
@@ -248,5 +288,18 @@ func (s *spool) spill(file *schema.File, start []byte, rest io.Reader) error {
 	file.Size = s.size - offset
 	temp := s.file
 	file.Open = func() io.Reader { return io.NewSectionReader(temp, offset, file.Size) }
+	return nil
+}
+
+// write writes to the temporary file what has arrived, and takes the space for it.
+func (s *spool) write(part []byte) error {
+	if verdict := s.space.Take(int64(len(part))); verdict != shares.Granted {
+		return s.noSpace(verdict, int64(len(part)))
+	}
+	n, err := s.file.Write(part)
+	s.size += int64(n)
+	if err != nil {
+		return &spillError{err}
+	}
 	return nil
 }

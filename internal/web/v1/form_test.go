@@ -7,6 +7,8 @@ import (
 	"io"
 	"mime"
 	"mime/multipart"
+	"net/http"
+	"net/netip"
 	"os"
 	"runtime"
 	"strings"
@@ -15,6 +17,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/shares"
 	"github.com/patchbay-ai/patchbay/internal/wire"
 )
 
@@ -282,5 +285,28 @@ func checkPassedOn(t *testing.T, form *schema.Form) {
 		if !bytes.Equal(was, is) {
 			t.Fatalf("file %d is %.200q, was %.200q", i, is, was)
 		}
+	}
+}
+
+// A full disk is told as one, and keeps nothing.
+func TestUploadOnAFullDisk(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_RDWR, 0)
+	if err != nil {
+		t.Skip("this system has no /dev/full")
+	}
+	pool := shares.NewPool(1 << 30)
+	s := spool{file: full, space: pool.Lease("a", netip.Addr{})}
+	_, err = readFormOf(&s, strings.NewReader(formOf(fileOf("file", "f", strings.Repeat("c", 3*smallFile)))), "x")
+	if !errors.As(err, new(*spillError)) {
+		t.Fatalf("error %v", err)
+	}
+	if fault := spillFault(err); fault.Code != schema.CodeUploadsFull || fault.HTTPStatus() != http.StatusServiceUnavailable || fault.RetryAfter == 0 {
+		t.Errorf("told %+v", fault)
+	}
+	s.file = nil // close would remove it
+	s.close()
+	_ = full.Close()
+	if pool.Taken() != 0 {
+		t.Errorf("%d bytes are taken", pool.Taken())
 	}
 }

@@ -77,7 +77,7 @@ func (p *passedAnswer) stick(instance string) {
 // too large, or that the store does not take, cannot be continued by its id.
 func (a *API) keepAnswer(ctx context.Context, answer *answers.Answer) {
 	err := a.options.Answers.Put(ctx, answer)
-	if err == nil || errors.Is(err, answers.ErrTooLarge) || ctx.Err() != nil || a.options.Log == nil {
+	if err == nil || errors.Is(err, answers.ErrTooLarge) || ctx.Err() != nil {
 		return
 	}
 	now := time.Now().Unix()
