@@ -2463,6 +2463,11 @@ export interface components {
             /** @description Whose budget it is: key/ID or tenant/NAME. */
             of: string;
             /**
+             * Format: int64
+             * @description What requests may yet spend that have not ended, or wait to be let in; some of these are refused.
+             */
+            reserved: number;
+            /**
              * Format: date-time
              * @description When the budget begins anew; null for one of all time.
              */
@@ -2471,7 +2476,7 @@ export interface components {
             unit: "requests" | "tokens" | "cost";
             /**
              * Format: int64
-             * @description What was spent, and what is reserved for requests that run.
+             * @description What was spent.
              */
             used: number;
             /** @enum {string} */
