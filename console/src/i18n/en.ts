@@ -690,6 +690,7 @@ export const en = {
   'quota.budgets': 'Budgets',
   'quota.budgetOf': 'Key or tenant',
   'quota.budgetUsed': 'Used',
+  'quota.budgetReserved': 'Reserved',
   'quota.budgetReset': 'Begins anew',
   'quota.budgetNever': 'never',
   'quota.budgetOfLimit': '{used} of {limit} {unit}',

@@ -691,6 +691,7 @@ export const zh: Dictionary = {
   'quota.budgets': '预算',
   'quota.budgetOf': '密钥或租户',
   'quota.budgetUsed': '已用',
+  'quota.budgetReserved': '已预留',
   'quota.budgetReset': '重新开始',
   'quota.budgetNever': '从不',
   'quota.budgetOfLimit': '{used} / {limit} {unit}',

@@ -4,7 +4,7 @@ import { useI18n } from '@/i18n'
 import { stamp } from '@/lib/format'
 import { Bar } from '@/ui/parts'
 
-/** How much of each budget is used; nothing where nobody has one. */
+/** How much of each budget is used and reserved; nothing where nobody has one. */
 export function Budgets() {
   const { t, locale } = useI18n()
   const query = useQuery({ ...budgets, refetchInterval: 3000 })
@@ -27,6 +27,7 @@ export function Budgets() {
               <th className="w-[120px]">
                 <span className="sr-only">{t('quota.budgetUsed')}</span>
               </th>
+              <th className="num">{t('quota.budgetReserved')}</th>
               <th>{t('quota.budgetReset')}</th>
             </tr>
           </thead>
@@ -45,6 +46,7 @@ export function Budgets() {
                   <td>
                     <Bar share={share} kind={share >= 0.9 ? 'wn' : ''} />
                   </td>
+                  <td className="num">{number(row.reserved, row.unit)}</td>
                   <td>{row.reset == null ? t('quota.budgetNever') : stamp(row.reset)}</td>
                 </tr>
               )
