@@ -325,8 +325,9 @@ skipped-tests = awk '/^=== (RUN|CONT|NAME)/ { test = $$3; next } \
 	/^ +[^ ]+\.go:[0-9]+: / { sub(/^ +[^ ]+ /, ""); why[test] = $$0; next } \
 	/^ *--- SKIP: / && $$3 !~ /$(NO_RACE)/ { print $$3 ": " why[$$3] }' $(1) >> $(SKIPS)
 
-# What is released: static binaries for six platforms, archives, Debian packages, bills
-# of materials, licences, manual pages, completions and checksums. One build at a time.
+# What is released: static binaries for six platforms, archives, Debian packages, container
+# images, the Helm chart, bills of materials, licences, manual pages, completions and
+# checksums; and in bin/image what is copied to a registry. One build at a time.
 DIST_FLAGS = -version $(VERSION) -commit $(COMMIT) -date $(DATE) -branch "$(BRANCH)"
 
 .PHONY: dist
@@ -338,9 +339,9 @@ dist: ## Build what is released into bin/dist (ONLY=linux/amd64 for one platform
 .PHONY: dist-check
 dist-check: ## Build the packages of one platform twice, in two places, and compare them (ONLY=linux/amd64)
 	@rm -rf bin/dist-check && mkdir -p bin/dist-check/second/tree
-	@cd deploy/dist && nice go run . $(DIST_FLAGS) -only "$(or $(ONLY),linux/amd64)" -out ../../bin/dist-check/first
+	@cd deploy/dist && nice go run . $(DIST_FLAGS) -only "$(or $(ONLY),linux/amd64)" -out ../../bin/dist-check/first -layout ../../bin/dist-check/image
 	@git archive HEAD | tar -x -C bin/dist-check/second/tree
-	@cd bin/dist-check/second/tree/deploy/dist && nice go run . $(DIST_FLAGS) -only "$(or $(ONLY),linux/amd64)" -out ../../../out
+	@cd bin/dist-check/second/tree/deploy/dist && nice go run . $(DIST_FLAGS) -only "$(or $(ONLY),linux/amd64)" -out ../../../out -layout ../../../image
 	@diff bin/dist-check/first/SHA256SUMS bin/dist-check/second/out/SHA256SUMS && echo "both builds are the same" && cat bin/dist-check/first/SHA256SUMS
 	@rm -rf bin/dist-check
 
@@ -348,9 +349,12 @@ dist-check: ## Build the packages of one platform twice, in two places, and comp
 docs: ## Make the documentation as a site with a search, which needs no network (bin/site/index.html)
 	@cd docs/site && go run . -out ../../bin/site
 
+# It is written as files (deploy/dist/image.go), so that it needs no container engine.
 .PHONY: image
-image: ## Build the container image with buildah, without a network
-	@deploy/container/build.sh $(VERSION)
+image: ## Build the container image of this machine's architecture, for docker load
+	@$(MAKE) --no-print-directory dist ONLY=linux/$$(go env GOARCH) >/dev/null
+	@echo "load it with: docker load --input bin/dist/$$(cd bin/dist && ls *_image_*.tar)"
+	@echo "and name it to the compose files: PATCHBAY_IMAGE=ghcr.io/patchbay-ai/patchbay:$(VERSION:v%=%)"
 
 .PHONY: helm-check
 helm-check: ## Lint and render the Helm chart, with helm

@@ -18,6 +18,7 @@ Priority: optional
 Architecture: %s
 Installed-Size: %d
 Maintainer: The Patchbay authors <patchbay@example.invalid>
+Homepage: %s
 Suggests: redis-server, postgresql
 Description: OpenAI-compatible gateway in front of AI model servers
  Patchbay routes chat, embedding, rerank, speech and image requests from one
@@ -70,9 +71,9 @@ func (r *release) writeDeb(arch string, binary []byte, extras []file) error {
 	for _, extra := range extras {
 		name, content := extra.name, extra.content
 		switch {
-		case name == "systemd/patchbay.service":
+		case name == "deploy/systemd/patchbay.service":
 			name = "usr/lib/systemd/system/patchbay.service"
-		case name == "systemd/patchbay.yaml":
+		case name == "deploy/systemd/patchbay.yaml":
 			name = "etc/patchbay/patchbay.yaml"
 		case strings.HasPrefix(name, "man/"):
 			name = "usr/share/man/man1/" + filepath.Base(name) + ".gz"
@@ -85,7 +86,7 @@ func (r *release) writeDeb(arch string, binary []byte, extras []file) error {
 			name = "usr/share/fish/vendor_completions.d/patchbay.fish"
 		case name == "LICENSE":
 			name = "usr/share/doc/patchbay/copyright"
-		case name == "THIRD_PARTY_LICENSES.txt":
+		case name == thirdParty:
 			name, content = "usr/share/doc/patchbay/THIRD_PARTY_LICENSES.txt.gz", gzipped(content)
 		default:
 			continue
@@ -105,7 +106,7 @@ func (r *release) writeDeb(arch string, binary []byte, extras []file) error {
 	}
 	meta, err := r.tarGz("./", []file{
 		{"conffiles", []byte("/etc/patchbay/patchbay.yaml\n"), 0o644},
-		{"control", fmt.Appendf(nil, control, r.debVersion(), arch, (size+1023)/1024), 0o644},
+		{"control", fmt.Appendf(nil, control, r.debVersion(), arch, (size+1023)/1024, r.home()), 0o644},
 		{"md5sums", []byte(sums.String()), 0o644},
 		{"postinst", []byte(postinst), 0o755},
 		{"postrm", []byte(postrm), 0o755},

@@ -12,7 +12,11 @@ import (
 
 func sample(t *testing.T) *release {
 	t.Helper()
-	return &release{out: t.TempDir(), version: "v1.2.3", date: time.Date(2030, 1, 31, 0, 0, 0, 0, time.UTC)}
+	r := &release{root: "../..", out: t.TempDir(), layout: filepath.Join(t.TempDir(), "image"), version: "v1.2.3", commit: "abc", date: time.Date(2030, 1, 31, 0, 0, 0, 0, time.UTC)}
+	if err := r.prepare(); err != nil {
+		t.Fatal(err)
+	}
+	return r
 }
 
 func TestArchivesAreTheSameEachTime(t *testing.T) {
@@ -21,7 +25,17 @@ func TestArchivesAreTheSameEachTime(t *testing.T) {
 		"x.tar.gz": func(r *release) error { return r.writeTarGz(filepath.Join(r.out, "x.tar.gz"), "x/", files) },
 		"x.zip":    func(r *release) error { return r.writeZip(filepath.Join(r.out, "x.zip"), "x", files) },
 		"patchbay_1.2.3_amd64.deb": func(r *release) error {
-			return r.writeDeb("amd64", []byte("binary"), []file{{"man/patchbay.1", []byte(".TH"), 0o644}, {"systemd/patchbay.yaml", []byte("a: b"), 0o644}})
+			return r.writeDeb("amd64", []byte("binary"), []file{{"man/patchbay.1", []byte(".TH"), 0o644}, {"deploy/systemd/patchbay.yaml", []byte("a: b"), 0o644}})
+		},
+		"patchbay_1.2.3_image_amd64.tar": func(r *release) error {
+			return r.packageFor("amd64", product{[]byte("binary"), []file{{"LICENSE", []byte("text"), 0o644}}}, blobs{}, new([]descriptor))
+		},
+		"patchbay-1.2.3.tgz": func(r *release) error {
+			documents, err := r.documents()
+			if err != nil {
+				return err
+			}
+			return r.writeChart(documents)
 		},
 	}
 	for name, build := range write {
@@ -49,7 +63,7 @@ func TestDebianReadsItsPackage(t *testing.T) {
 		t.Skip("dpkg-deb is not installed")
 	}
 	r := sample(t)
-	if err := r.writeDeb("arm64", []byte("binary"), []file{{"systemd/patchbay.service", []byte("[Unit]"), 0o644}, {"systemd/patchbay.yaml", []byte("a: b"), 0o644}}); err != nil {
+	if err := r.writeDeb("arm64", []byte("binary"), []file{{"deploy/systemd/patchbay.service", []byte("[Unit]"), 0o644}, {"deploy/systemd/patchbay.yaml", []byte("a: b"), 0o644}}); err != nil {
 		t.Fatal(err)
 	}
 	deb := filepath.Join(r.out, "patchbay_1.2.3_arm64.deb")

@@ -1,17 +1,18 @@
 // Command dist builds what is released: static binaries for every platform, archives,
-// Debian packages, a software bill of materials, the licences of all modules, and
-// checksums. The same commit always gives the same bytes.
+// Debian packages, container images, the Helm chart, a software bill of materials, the
+// licences of all parts, and checksums. The same commit always gives the same bytes.
 package main
 
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -28,6 +29,8 @@ var platforms = []platform{
 // release is what is built, and from what.
 type release struct {
 	root, out string // directories
+	layout    string // the directory of the image for a registry
+	module    string // the path of the module
 	version   string
 	commit    string
 	date      time.Time // of the commit; everything has this time
@@ -39,6 +42,7 @@ func main() {
 	only := flag.String("only", "", "one platform, such as linux/amd64")
 	flag.StringVar(&r.root, "root", "../..", "directory of the module")
 	flag.StringVar(&r.out, "out", "../../bin/dist", "directory to write to; it is emptied")
+	flag.StringVar(&r.layout, "layout", "../../bin/image", "directory to write the image of all architectures to, for a registry; it is emptied")
 	flag.StringVar(&r.version, "version", "dev", "version")
 	flag.StringVar(&r.commit, "commit", "unknown", "commit")
 	flag.StringVar(&r.branch, "branch", "", "branch")
@@ -55,13 +59,30 @@ func main() {
 	}
 }
 
-// build makes everything.
-func (r *release) build(ctx context.Context, only string) error {
-	var err error
-	if r.root, err = filepath.Abs(r.root); err != nil {
+// prepare makes the directories absolute, and reads where the project is at home.
+func (r *release) prepare() error {
+	for _, dir := range []*string{&r.root, &r.out, &r.layout} {
+		absolute, err := filepath.Abs(*dir)
+		if err != nil {
+			return err
+		}
+		*dir = absolute
+	}
+	content, err := os.ReadFile(filepath.Join(r.root, "go.mod"))
+	if err != nil {
 		return err
 	}
-	if r.out, err = filepath.Abs(r.out); err != nil {
+	found := modulePath.FindSubmatch(content)
+	if found == nil {
+		return errors.New("go.mod names no module")
+	}
+	r.module = string(found[1])
+	return nil
+}
+
+// build makes everything.
+func (r *release) build(ctx context.Context, only string) error {
+	if err := r.prepare(); err != nil {
 		return err
 	}
 	if err := os.RemoveAll(r.out); err != nil {
@@ -75,14 +96,27 @@ func (r *release) build(ctx context.Context, only string) error {
 	if err != nil {
 		return err
 	}
+	images, manifests := blobs{}, []descriptor(nil)
 	for _, p := range platforms {
 		if only != "" && only != p.os+"/"+p.arch {
 			continue
 		}
 		fmt.Println("building", p.os+"/"+p.arch)
-		if err := r.buildFor(ctx, work, p, extras); err != nil {
+		built, err := r.buildFor(ctx, work, p, extras)
+		if err == nil && p.os == "linux" {
+			err = r.packageFor(p.arch, built, images, &manifests)
+		}
+		if err != nil {
 			return fmt.Errorf("%s/%s: %w", p.os, p.arch, err)
 		}
+	}
+	if len(manifests) > 0 {
+		if err := r.writeLayout(images, manifests); err != nil {
+			return err
+		}
+	}
+	if err := r.writeChart(extras); err != nil {
+		return err
 	}
 	if err := os.RemoveAll(work); err != nil {
 		return err
@@ -90,37 +124,57 @@ func (r *release) build(ctx context.Context, only string) error {
 	return r.checksums()
 }
 
-// buildFor makes binary, archive and package for a platform.
-func (r *release) buildFor(ctx context.Context, work string, p platform, extras []file) error {
+// product is a binary and what stands beside it.
+type product struct {
+	binary []byte
+	extras []file
+}
+
+// buildFor makes binary, archive and bill of materials for a platform.
+func (r *release) buildFor(ctx context.Context, work string, p platform, extras []file) (product, error) {
 	name := "patchbay"
 	if p.os == "windows" {
 		name += ".exe"
 	}
 	binary := filepath.Join(work, p.os+"-"+p.arch, name)
 	if err := r.compile(ctx, binary, p.os, p.arch); err != nil {
-		return err
+		return product{}, err
 	}
 	content, err := os.ReadFile(binary)
 	if err != nil {
-		return err
+		return product{}, err
 	}
+	parts, err := r.partsOf(binary) // of which some are for one platform only
+	if err != nil {
+		return product{}, err
+	}
+	built := product{content, append(slices.Clip(extras), file{thirdParty, licences(parts), 0o644})}
+	sortFiles(built.extras)
 	base := fmt.Sprintf("patchbay_%s_%s_%s", r.plainVersion(), p.os, p.arch)
-	files := append([]file{{name, content, 0o755}}, extras...)
+	files := append([]file{{name, content, 0o755}}, built.extras...)
 	if p.os == "windows" {
 		err = r.writeZip(filepath.Join(r.out, base+".zip"), base, files)
 	} else {
 		err = r.writeTarGz(filepath.Join(r.out, base+".tar.gz"), base+"/", files)
 	}
 	if err != nil {
+		return product{}, err
+	}
+	return built, r.writeSBOM(filepath.Join(r.out, base+".cdx.json"), base, content, parts)
+}
+
+// packageFor makes the Debian package and the image for an architecture, with the binary
+// that is in the archive.
+func (r *release) packageFor(arch string, built product, images blobs, manifests *[]descriptor) error {
+	if err := r.writeDeb(arch, built.binary, built.extras); err != nil {
 		return err
 	}
-	if err := r.writeSBOM(filepath.Join(r.out, base+".cdx.json"), binary, base); err != nil {
+	manifest, err := r.addImage(images, arch, built.binary, built.extras)
+	if err != nil {
 		return err
 	}
-	if p.os != "linux" {
-		return nil
-	}
-	return r.writeDeb(p.arch, content, extras)
+	*manifests = append(*manifests, manifest)
+	return r.writeImage(images, manifest)
 }
 
 // compile builds the binary as the Makefile does.
@@ -144,35 +198,19 @@ func run(command *exec.Cmd) error {
 // plainVersion is the version without the v of its tag.
 func (r *release) plainVersion() string { return strings.TrimPrefix(r.version, "v") }
 
-// documents are the files that people read, and that README links to.
-var documents = []string{"LICENSE", "*.md", "docs/*.md", "docs/images/*"}
-
-// extras returns what stands beside the binary: documents, licences, manual pages,
-// completions, the unit and a configuration. The binary of this machine writes some of it.
+// extras returns what stands beside the binaries of all platforms: documents,
+// configurations, manual pages and completions. The binary of this machine writes some of
+// it.
 func (r *release) extras(ctx context.Context, work string) ([]file, error) {
 	host := filepath.Join(work, "host", "patchbay")
 	if err := r.compile(ctx, host, "", ""); err != nil {
 		return nil, err
 	}
-	var files []file
+	files, err := r.documents()
+	if err != nil {
+		return nil, err
+	}
 	add := func(name string, content []byte) { files = append(files, file{name, content, 0o644}) }
-	sources := map[string]string{"systemd/patchbay.service": "deploy/systemd/patchbay.service", "systemd/patchbay.yaml": "deploy/systemd/patchbay.yaml"}
-	for _, pattern := range documents {
-		found, err := fs.Glob(os.DirFS(r.root), pattern)
-		if err != nil {
-			return nil, err
-		}
-		for _, name := range found {
-			sources[name] = name
-		}
-	}
-	for name, source := range sources {
-		content, err := os.ReadFile(filepath.Join(r.root, source))
-		if err != nil {
-			return nil, err
-		}
-		add(name, content)
-	}
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
 		output, err := exec.CommandContext(ctx, host, "completion", shell).Output()
 		if err != nil {
@@ -195,11 +233,6 @@ func (r *release) extras(ctx context.Context, work string) ([]file, error) {
 		}
 		add("man/"+filepath.Base(page), content)
 	}
-	licences, err := r.licences(host)
-	if err != nil {
-		return nil, err
-	}
-	add("THIRD_PARTY_LICENSES.txt", licences)
 	sortFiles(files)
 	return files, nil
 }
