@@ -26,39 +26,70 @@ Description: OpenAI-compatible gateway in front of AI model servers
  over, limits, counts, and is changed while it runs.
 `
 
+// The scripts leave it to Debian's helpers whether the service is enabled and started, so
+// that what an administrator decided stays (systemctl disable, policy-rc.d), and so that the
+// package can be installed where no systemd runs, such as in an image.
+
+// postinst does not fail where the service does not start: another program may have its
+// port, or its configuration a mistake, which is for the administrator to change. A package
+// that fails would leave apt in the middle of its work.
 const postinst = `#!/bin/sh
 set -e
-if [ "$1" = configure ] && [ -d /run/systemd/system ]; then
-	systemctl --system daemon-reload
-	if [ -z "$2" ]; then
-		systemctl enable --now patchbay.service
-	else
-		systemctl try-restart patchbay.service
+unit=patchbay.service
+if [ "$1" = configure ]; then
+	if command -v deb-systemd-helper >/dev/null; then
+		deb-systemd-helper unmask "$unit" >/dev/null || true
+		if deb-systemd-helper --quiet was-enabled "$unit"; then
+			deb-systemd-helper enable "$unit" >/dev/null || true
+		else
+			deb-systemd-helper update-state "$unit" >/dev/null || true
+		fi
+	fi
+	if [ -d "${DPKG_ROOT:-}/run/systemd/system" ]; then
+		systemctl --system daemon-reload >/dev/null || true
+		action=start
+		if [ -n "$2" ]; then
+			action=try-restart
+		fi
+		if ! deb-systemd-invoke "$action" "$unit" >/dev/null 2>&1; then
+			echo "patchbay is installed, but its service does not run. Why:" >&2
+			echo "  journalctl --unit patchbay --lines 20" >&2
+			echo "The usual reasons are a port that another program has (server.listen) and a mistake in the" >&2
+			echo "configuration (patchbay check /etc/patchbay/patchbay.yaml). When it is mended:" >&2
+			echo "  systemctl restart patchbay" >&2
+		fi
 	fi
 fi
 `
 
 const prerm = `#!/bin/sh
 set -e
-if [ "$1" = remove ] && [ -d /run/systemd/system ]; then
-	systemctl disable --now patchbay.service
+if [ "$1" = remove ] && [ -d "${DPKG_ROOT:-}/run/systemd/system" ]; then
+	deb-systemd-invoke stop patchbay.service >/dev/null || true
 fi
 `
 
 const postrm = `#!/bin/sh
 set -e
-if [ -d /run/systemd/system ]; then
-	systemctl --system daemon-reload
+if [ "$1" = remove ] && [ -d "${DPKG_ROOT:-}/run/systemd/system" ]; then
+	systemctl --system daemon-reload >/dev/null || true
 fi
 if [ "$1" = purge ]; then
-	rm -rf /var/lib/private/patchbay /var/lib/patchbay
+	if command -v deb-systemd-helper >/dev/null; then
+		deb-systemd-helper purge patchbay.service >/dev/null || true
+		deb-systemd-helper unmask patchbay.service >/dev/null || true
+	fi
+	rm -rf "${DPKG_ROOT:-}/var/lib/private/patchbay" "${DPKG_ROOT:-}/var/lib/patchbay"
+	rm -f "${DPKG_ROOT:-}/etc/patchbay/environment"
+	rmdir "${DPKG_ROOT:-}/etc/patchbay" 2>/dev/null || true
 fi
 `
 
-// debVersion is the version in Debian's way: it begins with a digit, and a commit
-// without a tag comes before every release.
+// debVersion is the version in Debian's way: it begins with a digit, a commit without a
+// tag comes before every release, and so does 1.2.3-rc.1 before 1.2.3.
 func (r *release) debVersion() string {
-	version := regexp.MustCompile(`[^A-Za-z0-9.+~]+`).ReplaceAllString(r.plainVersion(), "+")
+	version := regexp.MustCompile(`^(\d+\.\d+\.\d+)-([A-Za-z])`).ReplaceAllString(r.plainVersion(), "$1~$2")
+	version = regexp.MustCompile(`[^A-Za-z0-9.+~]+`).ReplaceAllString(version, "+")
 	if version == "" || version[0] < '0' || version[0] > '9' || !strings.Contains(version, ".") {
 		return "0~" + version
 	}

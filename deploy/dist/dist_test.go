@@ -76,9 +76,19 @@ func TestDebianReadsItsPackage(t *testing.T) {
 }
 
 func TestVersionsOfDebian(t *testing.T) {
-	for version, want := range map[string]string{"v1.2.3": "1.2.3", "v1.2.3-4-gabc": "1.2.3+4+gabc", "a4dfe51": "0~a4dfe51", "4dfe51a": "0~4dfe51a", "dev": "0~dev"} {
+	for version, want := range map[string]string{
+		"v1.2.3": "1.2.3", "v1.2.3-4-gabc": "1.2.3+4+gabc", "v1.2.3-rc.1": "1.2.3~rc.1", "v1.2.3-rc.1-4-gabc": "1.2.3~rc.1+4+gabc",
+		"a4dfe51": "0~a4dfe51", "4dfe51a": "0~4dfe51a", "dev": "0~dev",
+	} {
 		if got := (&release{version: version}).debVersion(); got != want {
 			t.Errorf("%s is %s, want %s", version, got, want)
+		}
+	}
+	if dpkg, err := exec.LookPath("dpkg"); err == nil {
+		for _, order := range [][2]string{{"0~a4dfe51", "1.2.3~rc.1"}, {"1.2.3~rc.1", "1.2.3"}, {"1.2.3", "1.2.3+4+gabc"}, {"1.2.3+4+gabc", "1.2.4"}} {
+			if err := exec.Command(dpkg, "--compare-versions", order[0], "lt", order[1]).Run(); err != nil {
+				t.Errorf("%s does not come before %s", order[0], order[1])
+			}
 		}
 	}
 }
