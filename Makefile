@@ -288,8 +288,8 @@ fmt-check:
 modules:
 	@echo "small modules: bench, deploy/dist, docs/site"
 	@cd bench && go vet ./... && go test ./...
-	@cd deploy/dist && go vet . && go test .
-	@cd docs/site && go vet . && go test -count=1 . # it reads files outside of its module, which the cache does not know
+	@cd deploy/dist && go vet . && go test -count=1 . # these read files outside of their modules, which the cache does not know
+	@cd docs/site && go vet . && go test -count=1 .
 
 # The log of every test goes to a file; shown are the packages that passed, or
 # all but the passes when something failed.

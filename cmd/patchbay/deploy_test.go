@@ -93,8 +93,40 @@ func TestComposeFilesNameWhatIsThere(t *testing.T) {
 					t.Errorf("%s, %s: %s is open to other machines", file, name, port)
 				}
 			}
+			if name == "patchbay" && service.Image != "${PATCHBAY_IMAGE:-"+imageName+":latest}" {
+				t.Errorf("%s runs the image %s", file, service.Image)
+			}
 			if name == "patchbay" && (!service.ReadOnly || service.User != "65532:65532" || len(service.CapDrop) != 1 || strings.Join(service.Healthcheck.Test, " ") != "CMD /patchbay healthcheck") {
 				t.Errorf("%s: %+v", file, service)
+			}
+		}
+	}
+}
+
+// The image has one name, that of the project's home, wherever somebody is told to run it.
+// What deploy/dist builds and release.yml pushes has the same (TestTheImageThatIsLoaded).
+func TestTheImageHasOneName(t *testing.T) {
+	t.Parallel()
+	home := regexp.MustCompile(`(?m)^module github\.com/(\S+)$`).FindSubmatch(gatewaytest.ReadFile(t, filepath.Join(repository, "go.mod")))
+	if home == nil || imageName != "ghcr.io/"+string(home[1]) {
+		t.Errorf("the project is at home at %q", home)
+	}
+	var values struct{ Image struct{ Repository string } }
+	if err := yaml.Unmarshal(gatewaytest.ReadFile(t, filepath.Join(deploy, "helm/patchbay/values.yaml")), &values); err != nil {
+		t.Fatal(err)
+	}
+	if values.Image.Repository != imageName {
+		t.Errorf("the chart runs %s", values.Image.Repository)
+	}
+	pages, err := filepath.Glob(filepath.Join(repository, "docs/*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range append(pages, filepath.Join(repository, "README.md"), filepath.Join(repository, "Makefile")) {
+		text := string(gatewaytest.ReadFile(t, page))
+		for _, found := range regexp.MustCompile(`docker run [^\n]*?(\S+) (?:demo|serve)\b|(\S*patchbay:(?:latest|VERSION)\b)`).FindAllStringSubmatch(text, -1) {
+			if name := found[1] + found[2]; !strings.HasPrefix(strings.TrimPrefix(name, "`"), imageName+":") {
+				t.Errorf("%s names the image %s", page, name)
 			}
 		}
 	}
