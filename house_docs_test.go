@@ -46,9 +46,20 @@ func decisionsHaveTests(tr *tree) []string {
 	return found
 }
 
-// tests returns the names of all tests.
+// testOfAnotherModule matches the tests of modules of which only the texts are known.
+var testOfAnotherModule = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)[A-Za-z0-9_]+)\(`)
+
+// tests returns the names of all tests, those of other modules of the repository included.
 func (tr *tree) tests() map[string]bool {
 	known := map[string]bool{}
+	for _, file := range tr.texts {
+		if !strings.HasSuffix(file.path, "_test.go") {
+			continue
+		}
+		for _, found := range testOfAnotherModule.FindAllSubmatch(file.content, -1) {
+			known[string(found[1])] = true
+		}
+	}
 	for _, f := range tr.files {
 		for _, decl := range f.Decls {
 			if fn, ok := decl.(*ast.FuncDecl); ok && f.test && fn.Recv == nil {

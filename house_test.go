@@ -714,6 +714,7 @@ var page string
 		{"shell blocks are run", "no language", map[string]string{"docs/a.md": "```\ncurl http://x\n```\n"}, "a.md:2: these are commands"},
 		{"shell blocks are run", "marked", map[string]string{"docs/a.md": "```sh test\nls\n```\n```sh no-test: why\nls\n```\n```\n a box\n```\n"}, ""},
 		{"decisions have tests", "one that is gone", map[string]string{decisionsPage: "| a | b | c | `TestGone` |\n"}, "there is no TestGone"},
+		{"decisions have tests", "one of another module", map[string]string{decisionsPage: "| a | b | c | `TestThere` |\n", "other/go.mod": "module other\n", "other/a_test.go": "package other\n\nfunc TestThere(t *testing.T) {}\n"}, ""},
 		{"decisions have tests", "one that is there", map[string]string{
 			decisionsPage:               "| gap | choice | reason | pinned by |\n|---|---|---|---|\n| a | b | c | `TestHere` |\n## Libraries\n| a | b |\n",
 			"internal/schema/a_test.go": "package schema\nfunc TestHere() {}\n",

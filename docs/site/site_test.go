@@ -70,6 +70,17 @@ func TestTheSiteIsWhole(t *testing.T) {
 	if !slices.ContainsFunc(entries, func(e entry) bool { return e.Page == "errors.html" && e.Anchor == "circuit_breaker_open" }) {
 		t.Error("the search does not know the codes of errors")
 	}
+	// What these pages call otherwise is found by the words that people know as well.
+	for _, words := range []string{
+		"graceful", "high availability", "rate limiting", "zero downtime", "quick start", "load balancer", "failover", "health check",
+		"Kubernetes", "Docker", "Helm", "releases", "latency", "backup", "rollback", "Grafana", "TLS",
+	} {
+		if !slices.ContainsFunc(entries, func(e entry) bool {
+			return e.Page != "changelog.html" && strings.Contains(strings.ToLower(e.Heading+" "+e.Text), strings.ToLower(words))
+		}) {
+			t.Errorf("no page has the words %q", words)
+		}
+	}
 }
 
 func TestProblemsAreFound(t *testing.T) {
