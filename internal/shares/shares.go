@@ -30,7 +30,11 @@ type Pool struct {
 	// keys and addrs have the accounts of those who hold something.
 	keys  map[string]*account
 	addrs map[netip.Addr]*account
+	spare []*account // that nobody uses, for the next caller
 }
+
+// maxSpare is how many accounts a pool keeps for callers to come.
+const maxSpare = 64
 
 // account is what a holder has of a pool. It exists for as long as a lease uses it.
 type account struct {
@@ -97,18 +101,18 @@ func (l *Lease) open() {
 		p.keys, p.addrs = map[string]*account{}, map[netip.Addr]*account{}
 	}
 	if l.key != "" {
-		l.byKey = openAccount(p.keys, l.key, l.held)
+		l.byKey = openAccount(p, p.keys, l.key, l.held)
 	}
 	l.addr = client(l.addr)
-	l.byAddr = openAccount(p.addrs, l.addr, l.held)
+	l.byAddr = openAccount(p, p.addrs, l.addr, l.held)
 }
 
 // openAccount returns the account of a holder for one more lease, which holds something
 // already if it is from before the pool had a limit.
-func openAccount[H comparable](accounts map[H]*account, who H, held int64) *account {
+func openAccount[H comparable](p *Pool, accounts map[H]*account, who H, held int64) *account {
 	a := accounts[who]
 	if a == nil {
-		a = new(account)
+		a = p.newAccount()
 		accounts[who] = a
 	}
 	a.held += held
@@ -116,13 +120,29 @@ func openAccount[H comparable](accounts map[H]*account, who H, held int64) *acco
 	return a
 }
 
+// newAccount returns an empty account; mu is held.
+func (p *Pool) newAccount() *account {
+	last := len(p.spare) - 1
+	if last < 0 {
+		return new(account)
+	}
+	a := p.spare[last]
+	p.spare = p.spare[:last]
+	*a = account{}
+	return a
+}
+
 // closeAccount ends the use of an account by a lease.
-func closeAccount[H comparable](accounts map[H]*account, who H, a *account) {
+func closeAccount[H comparable](p *Pool, accounts map[H]*account, who H, a *account) {
 	if a == nil {
 		return
 	}
-	if a.leases--; a.leases == 0 {
-		delete(accounts, who)
+	if a.leases--; a.leases > 0 {
+		return
+	}
+	delete(accounts, who)
+	if len(p.spare) < maxSpare {
+		p.spare = append(p.spare, a)
 	}
 }
 
@@ -239,7 +259,7 @@ func (l *Lease) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	l.add(-l.held)
-	closeAccount(p.keys, l.key, l.byKey)
-	closeAccount(p.addrs, l.addr, l.byAddr)
+	closeAccount(p, p.keys, l.key, l.byKey)
+	closeAccount(p, p.addrs, l.addr, l.byAddr)
 	*l = Lease{}
 }
