@@ -164,3 +164,53 @@ func TestOnlyOneWholeBearerTokenIdentifies(t *testing.T) {
 		t.Error("an open gateway has a roster")
 	}
 }
+
+// Keys that had an id one after the other are told apart, also where all of it happens
+// within a second; a rotated key is the same one.
+func TestKeysThatAreIssuedAgainAreOtherKeys(t *testing.T) {
+	t.Parallel()
+	path := t.TempDir()
+	settings := access.Settings{Enabled: true, Keys: []access.Key{{ID: "file", KeySHA256: access.HashOf("one")}}}
+	keys := openKeys(t, path, settings)
+	now := time.Date(2030, 1, 1, 0, 0, 0, 5, time.UTC)
+	change := access.Change{By: "ops", At: now}
+	grantOf := func(keys *access.Credentials, text string) *access.Grant {
+		t.Helper()
+		grant, err := keys.Guard().Identify(http.Header{"Authorization": {"Bearer " + text}}, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return grant
+	}
+	issues := map[string]bool{}
+	var last time.Time
+	for range 3 {
+		text, _, err := keys.Keys.Issue(t.Context(), access.IssuedKey{Key: access.Key{ID: "team"}}, change)
+		if err != nil {
+			t.Fatal(err)
+		}
+		issued := grantOf(keys, text)
+		if issues[issued.Issue] || !issued.Since.After(last) {
+			t.Errorf("the issue %s since %s is one of %v until %s", issued.Issue, issued.Since, issues, last)
+		}
+		issues[issued.Issue], last = true, issued.Since
+		rotated, _, err := keys.Keys.Rotate(t.Context(), "team", time.Hour, change)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, again := range []*access.Grant{grantOf(keys, rotated), grantOf(keys, text), grantOf(openKeys(t, path, settings), rotated)} {
+			if again.Issue != issued.Issue || !again.Since.Equal(issued.Since) {
+				t.Errorf("after a rotation %s since %s", again.Issue, again.Since)
+			}
+		}
+		if err := keys.Keys.Revoke(t.Context(), "team", change); err != nil {
+			t.Fatal(err)
+		}
+	}
+	one := grantOf(keys, "one")
+	settings.Keys[0].KeySHA256 = access.HashOf("two")
+	two := grantOf(openKeys(t, t.TempDir(), settings), "two")
+	if one.Issue == "" || one.Issue == two.Issue || !one.Since.IsZero() || strings.Contains(access.HashOf("one"), strings.TrimPrefix(one.Issue, "file-")) {
+		t.Errorf("of the file: %s and %s", one.Issue, two.Issue)
+	}
+}

@@ -16,6 +16,11 @@ import (
 // needs no key, allows everything.
 type Grant struct {
 	Key
+	// Issue tells apart the keys that had the id one after the other, and Since is when
+	// this one was issued; zero for a key of the configuration file. A rotation changes
+	// neither.
+	Issue string
+	Since time.Time
 	// Accounts are those of the key and of its tenant, nil where there is no limit.
 	Accounts [2]*allowance.Account
 	// Budgets are those of the key and of its tenant, nil where there are none.

@@ -81,6 +81,16 @@ func (i *IssuedToken) checkStored(report func(path, message string)) {
 	checkExpiry("", i.ExpiresAt, report)
 }
 
+// issue returns what tells the key apart from those that had its id before, and when it was
+// issued. Keys that are issued one after the other have different times. What becomes of
+// a key of the configuration file is not known, so that another text there is another key.
+func (i *IssuedKey) issue() (issue string, since time.Time) {
+	if i.Source == FromFile {
+		return "file-" + HashOf("issue " + i.KeySHA256)[:16], time.Time{}
+	}
+	return "at-" + i.CreatedAt.UTC().Format(time.RFC3339), i.CreatedAt
+}
+
 func problemsOf(check func(report func(path, message string))) error {
 	var errs []error
 	check(func(path, message string) { errs = append(errs, errors.New(path+" "+message)) })

@@ -54,6 +54,7 @@ func (c *Credentials) newGuard() *Guard {
 	grants := c.newCompiler()
 	for _, key := range c.Keys.inForce() {
 		grant := grants.compile(key.Key)
+		grant.Issue, grant.Since = key.issue()
 		g.add(key.KeySHA256, grant)
 		if key.PreviousSHA256 != "" {
 			g.add(key.PreviousSHA256, grant.until(key.PreviousUntil))

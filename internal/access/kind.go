@@ -107,6 +107,9 @@ func (k *kind[T, P]) Issue(ctx context.Context, wanted T, change Change) (text s
 		if k.ofFile(*p.name) != nil || taken && (life.Static || life.RevokedAt.IsZero()) {
 			return wanted, k.refusal(*p.name, ErrExists)
 		}
+		if !p.life.CreatedAt.After(life.CreatedAt) {
+			p.life.CreatedAt = life.CreatedAt.Add(time.Second) // it tells both apart
+		}
 		return wanted, nil
 	})
 	if err != nil || change.DryRun {

@@ -1,18 +1,29 @@
 // Package answers keeps responses for a limited time, so that clients can continue,
 // read and delete them: in memory within a bound, or in a store that several gateways
-// share. What one key made, no other key can see.
+// share. What one key made, no other key can see, and none can take the room of others.
 package answers
 
 import (
 	"context"
 	"errors"
+	"time"
 )
+
+// Owner is the API key that made an answer. It is the zero value where no keys are
+// required.
+type Owner struct {
+	// Key is the id of the key.
+	Key string
+	// Issue tells apart the keys that had this id one after the other.
+	Issue string
+	// Since is when the key was issued; zero if that is not known.
+	Since time.Time
+}
 
 // Answer is a response that is kept.
 type Answer struct {
-	ID string
-	// Owner is the id of the API key that made it, empty where no keys are required.
-	Owner string
+	ID    string
+	Owner Owner
 	// Previous are the ids of the responses that it continues, the first one first.
 	Previous []string
 	// Input is what the client sent for it, as elements of a JSON array, and Response
@@ -24,7 +35,7 @@ type Answer struct {
 
 // size is the memory that the answer takes, apart from a constant.
 func (a *Answer) size() int64 {
-	n := len(a.ID) + len(a.Owner) + len(a.Input) + len(a.Response) + len(a.Instance)
+	n := len(a.ID) + len(a.Owner.Key) + len(a.Owner.Issue) + len(a.Input) + len(a.Response) + len(a.Instance)
 	for _, id := range a.Previous {
 		n += len(id)
 	}
@@ -38,9 +49,9 @@ type Store interface {
 	Put(ctx context.Context, a *Answer) error
 	// Get returns answers of an owner by their ids, in the same order, nil for those
 	// that are not there, and keeps them for as long as if they were new.
-	Get(ctx context.Context, owner string, ids ...string) ([]*Answer, error)
+	Get(ctx context.Context, owner Owner, ids ...string) ([]*Answer, error)
 	// Delete removes an answer and reports whether it was there.
-	Delete(ctx context.Context, owner, id string) (bool, error)
+	Delete(ctx context.Context, owner Owner, id string) (bool, error)
 }
 
 // ErrTooLarge means that an answer is too large to be kept.

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/redis/rueidis"
 
 	"github.com/patchbay-ai/patchbay/internal/answers"
 	"github.com/patchbay-ai/patchbay/internal/answers/redisanswers"
@@ -31,7 +34,7 @@ func eachStore(t *testing.T, test func(t *testing.T, s answers.Store)) {
 	})
 }
 
-func get(t *testing.T, s answers.Store, owner string, ids ...string) []*answers.Answer {
+func get(t *testing.T, s answers.Store, owner answers.Owner, ids ...string) []*answers.Answer {
 	t.Helper()
 	found, err := s.Get(t.Context(), owner, ids...)
 	if err != nil {
@@ -39,6 +42,9 @@ func get(t *testing.T, s answers.Store, owner string, ids ...string) []*answers.
 	}
 	return found
 }
+
+// key returns the owner with this id.
+func key(id string) answers.Owner { return answers.Owner{Key: id, Issue: "1"} }
 
 func put(t *testing.T, s answers.Store, a *answers.Answer) {
 	t.Helper()
@@ -50,13 +56,13 @@ func put(t *testing.T, s answers.Store, a *answers.Answer) {
 func TestAnAnswerIsFoundAsItWasPut(t *testing.T) {
 	eachStore(t, func(t *testing.T, s answers.Store) {
 		full := &answers.Answer{
-			ID: "resp_1", Owner: "key", Previous: []string{"resp_a", "resp_b"},
+			ID: "resp_1", Owner: key("key"), Previous: []string{"resp_a", "resp_b"},
 			Input: []byte(`{"role":"user","content":"\ud800 \u00e9"},{"a":1.0}`), Response: []byte(`{"id":"resp_1","output":[]}`),
 		}
-		passed := &answers.Answer{ID: "resp_2", Owner: "key", Instance: "a@http://b"}
+		passed := &answers.Answer{ID: "resp_2", Owner: key("key"), Instance: "a@http://b"}
 		put(t, s, full)
 		put(t, s, passed)
-		if diff := cmp.Diff([]*answers.Answer{passed, nil, full}, get(t, s, "key", "resp_2", "resp_3", "resp_1")); diff != "" {
+		if diff := cmp.Diff([]*answers.Answer{passed, nil, full}, get(t, s, key("key"), "resp_2", "resp_3", "resp_1")); diff != "" {
 			t.Error(diff)
 		}
 	})
@@ -64,16 +70,16 @@ func TestAnAnswerIsFoundAsItWasPut(t *testing.T) {
 
 func TestAnotherKeySeesNothing(t *testing.T) {
 	eachStore(t, func(t *testing.T, s answers.Store) {
-		put(t, s, &answers.Answer{ID: "b:resp_1", Owner: "a", Response: []byte("{}")})
-		for _, owner := range []string{"", "b", "a:b"} {
+		put(t, s, &answers.Answer{ID: "b:resp_1", Owner: key("a"), Response: []byte("{}")})
+		for _, owner := range []answers.Owner{{}, key("b"), key("a:b"), {Key: "a", Issue: "2"}, {Key: "a"}} {
 			if found := get(t, s, owner, "b:resp_1", "resp_1"); found[0] != nil || found[1] != nil {
-				t.Errorf("%q sees the answer of another key", owner)
+				t.Errorf("%v sees the answer of another key", owner)
 			}
 			if was, err := s.Delete(t.Context(), owner, "b:resp_1"); was || err != nil {
-				t.Errorf("%q deleted the answer of another key (%v)", owner, err)
+				t.Errorf("%v deleted the answer of another key (%v)", owner, err)
 			}
 		}
-		if get(t, s, "a", "b:resp_1")[0] == nil {
+		if get(t, s, key("a"), "b:resp_1")[0] == nil {
 			t.Error("its own key does not see it")
 		}
 	})
@@ -83,11 +89,11 @@ func TestADeletedAnswerIsGone(t *testing.T) {
 	eachStore(t, func(t *testing.T, s answers.Store) {
 		put(t, s, &answers.Answer{ID: "resp_1", Response: []byte("{}")})
 		for _, want := range []bool{true, false} {
-			if was, err := s.Delete(t.Context(), "", "resp_1"); was != want || err != nil {
+			if was, err := s.Delete(t.Context(), answers.Owner{}, "resp_1"); was != want || err != nil {
 				t.Errorf("deleted: %t (%v), want %t", was, err, want)
 			}
 		}
-		if get(t, s, "", "resp_1")[0] != nil {
+		if get(t, s, answers.Owner{}, "resp_1")[0] != nil {
 			t.Error("it is still there")
 		}
 	})
@@ -108,16 +114,16 @@ func TestMemoryForgetsWhatWasUnusedForItsTime(t *testing.T) {
 		put(t, s, &answers.Answer{ID: "used"})
 		put(t, s, &answers.Answer{ID: "unused"})
 		<-time.After(40 * time.Minute)
-		get(t, s, "", "used")
+		get(t, s, answers.Owner{}, "used")
 		<-time.After(40 * time.Minute)
 		if n, _ := s.Size(); n != 1 {
 			t.Errorf("%d answers are kept, want 1", n)
 		}
-		if found := get(t, s, "", "used", "unused"); found[0] == nil || found[1] != nil {
+		if found := get(t, s, answers.Owner{}, "used", "unused"); found[0] == nil || found[1] != nil {
 			t.Errorf("found %v", found)
 		}
 		<-time.After(2 * time.Hour)
-		if was, _ := s.Delete(context.Background(), "", "used"); was {
+		if was, _ := s.Delete(context.Background(), answers.Owner{}, "used"); was {
 			t.Error("an expired answer was there")
 		}
 	})
@@ -131,7 +137,7 @@ func TestMemoryIsBoundedByCountAndBytes(t *testing.T) {
 	if n, _ := s.Size(); n != 100 {
 		t.Errorf("%d answers are kept, want 100", n)
 	}
-	if get(t, s, "", "999")[0] == nil || get(t, s, "", "0")[0] != nil {
+	if get(t, s, answers.Owner{}, "999")[0] == nil || get(t, s, answers.Owner{}, "0")[0] != nil {
 		t.Error("not the oldest gave way")
 	}
 	for i := range 100 {
@@ -145,5 +151,128 @@ func TestMemoryIsBoundedByCountAndBytes(t *testing.T) {
 	s.Set(smaller)
 	if n, _ := s.Size(); n != 2 {
 		t.Errorf("%d answers are kept after the bound was lowered, want 2", n)
+	}
+}
+
+// One key can keep as much as there is room for, and pushes out its own answers, never
+// those of others.
+func TestNobodyPushesOutWhatOthersKeep(t *testing.T) {
+	eachStore(t, func(t *testing.T, s answers.Store) {
+		large := fmt.Appendf(nil, `"%0*d"`, 120<<10, 0) // nearly an eighth of what all may take
+		for _, id := range []string{"a", "b"} {
+			put(t, s, &answers.Answer{ID: id, Owner: key("small"), Response: []byte("{}")})
+		}
+		for n := range 40 {
+			put(t, s, &answers.Answer{ID: fmt.Sprint("large", n), Owner: key("hog"), Response: large})
+		}
+		for n := range 300 {
+			put(t, s, &answers.Answer{ID: fmt.Sprint("many", n), Owner: key("crowd"), Response: []byte("{}")})
+		}
+		if found := get(t, s, key("small"), "a", "b"); found[0] == nil || found[1] == nil {
+			t.Errorf("the answers of another key are gone: %v", found)
+		}
+		count := func(owner, prefix string, of int) (n int) {
+			ids := make([]string, of)
+			for i := range ids {
+				ids[i] = fmt.Sprint(prefix, i)
+			}
+			for i, found := range get(t, s, key(owner), ids...) {
+				if found == nil && i == of-1 {
+					t.Errorf("the newest of %s is gone", owner)
+				}
+				if found != nil {
+					n++
+				}
+			}
+			return n
+		}
+		if n := count("hog", "large", 40); n < 6 || n > 8 {
+			t.Errorf("%d large answers are kept", n)
+		}
+		if n := count("crowd", "many", 300); n < 80 || n > 100 {
+			t.Errorf("%d of many answers are kept", n)
+		}
+	})
+}
+
+// However many owners come and go, those that keep less than their share lose nothing, and
+// the bounds hold.
+func TestSharesHoldInRandomHistories(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a history that can be repeated
+		s := answers.NewMemory(settings())
+		modest := map[string]bool{}
+		for step := range 20_000 {
+			owner := fmt.Sprint(random.IntN(30))
+			id := fmt.Sprint(random.IntN(40))
+			switch {
+			case step%10 == 0: // ten owners keep four small answers each, which is less than a share
+				modestOwner, modestID := fmt.Sprint("modest", random.IntN(10)), fmt.Sprint(random.IntN(2))
+				put(t, s, &answers.Answer{ID: modestID, Owner: key(modestOwner), Response: make([]byte, random.IntN(1000))})
+				modest[modestOwner+"/"+modestID] = true
+			case random.IntN(5) == 0:
+				get(t, s, key(owner), id, "0", "1")
+			case random.IntN(10) == 0:
+				if _, err := s.Delete(t.Context(), key(owner), id); err != nil {
+					t.Fatal(err)
+				}
+			default:
+				put(t, s, &answers.Answer{ID: id, Owner: key(owner), Response: make([]byte, random.IntN(100<<10))})
+			}
+			if n, bytes := s.Size(); n > 100 || bytes > 1<<20 || n == 0 || bytes <= 0 {
+				t.Fatalf("step %d: %d answers take %d bytes", step, n, bytes)
+			}
+		}
+		for name := range modest {
+			owner, id, _ := strings.Cut(name, "/")
+			if get(t, s, key(owner), id)[0] == nil {
+				t.Errorf("%s is gone", name)
+			}
+		}
+		<-time.After(2 * time.Hour)
+		if n, bytes := s.Size(); n != 0 || bytes != 0 {
+			t.Errorf("%d answers take %d bytes after all have expired", n, bytes)
+		}
+	})
+}
+
+// An answer that the release before has stored is found by a key that is older than all
+// that a key of the same id may have left; and that release finds what is stored now.
+func TestAnswersOfTheReleaseBefore(t *testing.T) {
+	server := storetest.Redis(t)
+	store := redisanswers.New(server.URL, settings)
+	t.Cleanup(store.Close)
+	option, err := rueidis.ParseURL(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	option.DisableCache = true
+	client, err := rueidis.NewClient(option)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	const old = `{"input":[],"response":{"id":"resp_1"}}`
+	if err := client.Do(t.Context(), client.B().Set().Key("patchbay:responses:1:k:resp_1").Value(old).Px(time.Hour).Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	for _, test := range []struct {
+		name  string
+		owner answers.Owner
+		found bool
+	}{
+		{"of a new key", answers.Owner{Key: "k", Issue: "9", Since: now.Add(-59 * time.Minute)}, false},
+		{"of an old key", answers.Owner{Key: "k", Issue: "9", Since: now.Add(-61 * time.Minute)}, true},
+		{"of a key of the file", answers.Owner{Key: "k", Issue: "9"}, true},
+		{"of another key", answers.Owner{Key: "l", Issue: "9"}, false},
+	} {
+		if found := get(t, store, test.owner, "resp_1"); (found[0] != nil) != test.found {
+			t.Errorf("%s: %v", test.name, found)
+		}
+	}
+	put(t, store, &answers.Answer{ID: "resp_2", Owner: answers.Owner{Key: "k", Issue: "9"}, Response: []byte(`{"id":"resp_2"}`)})
+	if text, err := client.Do(t.Context(), client.B().Get().Key("patchbay:responses:1:k:resp_2").Build()).ToString(); err != nil || text != `{"issue":"9","input":[],"response":{"id":"resp_2"}}` {
+		t.Errorf("%s %v", text, err)
 	}
 }

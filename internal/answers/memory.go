@@ -1,37 +1,112 @@
 package answers
 
 import (
+	"container/heap"
 	"container/list"
 	"context"
 	"sync"
 	"time"
 )
 
-// Memory keeps answers in the memory of this process. Those that were unused for the
-// longest time give way to new ones.
+// Memory keeps answers in the memory of this process. What was unused for the longest
+// time gives way to new answers: that of the owner who has the most, so that nobody can
+// push out what others keep.
 type Memory struct {
 	mu       sync.Mutex
 	settings Settings
-	answers  map[memoryKey]*list.Element
-	// order has those that were used last at its front. All are kept for the same
-	// time, so that those which expire first are at its end.
+	answers  map[memoryKey]*kept
+	shelves  map[ownerKey]*shelf
+	// byBytes and byCount have the shelves, the one with the most at the top.
+	byBytes, byCount ranking
+	// order has all answers, those that were used last at its front. All are kept for
+	// the same time, so that those which expire first are at its end.
 	order list.List
 	bytes int64
 }
 
-type memoryKey struct{ owner, id string }
+type ownerKey struct{ key, issue string }
 
+type memoryKey struct {
+	owner ownerKey
+	id    string
+}
+
+// kept is an answer, and where it stands in the order of all and on its shelf.
 type kept struct {
 	*Answer
-	until time.Time
+	until          time.Time
+	inAll, onShelf *list.Element
+}
+
+// shelf has the answers of one owner, those that were used last at its front.
+type shelf struct {
+	owner ownerKey
+	order list.List
+	bytes int64
+	place [measures]int // in the rankings
+}
+
+// last returns the answer that was unused for the longest time.
+func (s *shelf) last() *kept { return s.order.Back().Value.(*kept) }
+
+// What shelves are ranked by.
+const (
+	inBytes = iota
+	inCount
+	measures
+)
+
+// ranking is a heap of shelves.
+type ranking struct {
+	shelves []*shelf
+	measure int
+}
+
+// Len returns the number of shelves.
+func (r *ranking) Len() int { return len(r.shelves) }
+
+// Less reports whether one shelf has more than another or, where both have the same, what
+// was unused for longer.
+func (r *ranking) Less(i, j int) bool {
+	a, b := r.shelves[i], r.shelves[j]
+	more := a.bytes - b.bytes
+	if r.measure == inCount {
+		more = int64(a.order.Len() - b.order.Len())
+	}
+	return more > 0 || more == 0 && a.last().until.Before(b.last().until)
+}
+
+// Swap exchanges two shelves.
+func (r *ranking) Swap(i, j int) {
+	r.shelves[i], r.shelves[j] = r.shelves[j], r.shelves[i]
+	r.shelves[i].place[r.measure], r.shelves[j].place[r.measure] = i, j
+}
+
+// Push adds a shelf at the end.
+func (r *ranking) Push(x any) {
+	s := x.(*shelf)
+	s.place[r.measure] = len(r.shelves)
+	r.shelves = append(r.shelves, s)
+}
+
+// Pop removes the shelf at the end.
+func (r *ranking) Pop() any {
+	end := len(r.shelves) - 1
+	s := r.shelves[end]
+	r.shelves[end] = nil
+	r.shelves = r.shelves[:end]
+	return s
 }
 
 // entrySize is about what an answer takes besides its texts.
-const entrySize = 400
+const entrySize = 500
 
 // NewMemory returns an empty store.
 func NewMemory(s Settings) *Memory {
-	return &Memory{settings: s, answers: map[memoryKey]*list.Element{}}
+	return &Memory{
+		settings: s, answers: map[memoryKey]*kept{}, shelves: map[ownerKey]*shelf{},
+		byBytes: ranking{measure: inBytes}, byCount: ranking{measure: inCount},
+	}
 }
 
 // Set changes how much is kept, and for how long from now on.
@@ -58,64 +133,107 @@ func (m *Memory) Put(_ context.Context, a *Answer) error {
 		return ErrTooLarge
 	}
 	now := time.Now()
-	key := memoryKey{a.Owner, a.ID}
+	key := keyOf(a.Owner, a.ID)
 	if old := m.answers[key]; old != nil {
 		m.remove(old)
 	}
-	m.answers[key] = m.order.PushFront(&kept{a, now.Add(m.settings.TTL.Std())})
-	m.bytes += a.size() + entrySize
+	s := m.shelves[key.owner]
+	isNew := s == nil
+	if isNew {
+		s = &shelf{owner: key.owner}
+		m.shelves[key.owner] = s
+	}
+	k := &kept{Answer: a, until: now.Add(m.settings.TTL.Std())}
+	k.inAll, k.onShelf = m.order.PushFront(k), s.order.PushFront(k)
+	m.answers[key] = k
+	s.bytes += k.size() + entrySize
+	m.bytes += k.size() + entrySize
+	if isNew {
+		heap.Push(&m.byBytes, s)
+		heap.Push(&m.byCount, s)
+	} else {
+		m.rank(s)
+	}
 	m.shrink(now)
 	return nil
 }
 
+func keyOf(o Owner, id string) memoryKey { return memoryKey{ownerKey{o.Key, o.Issue}, id} }
+
+// rank puts a shelf that has changed in its place.
+func (m *Memory) rank(s *shelf) {
+	heap.Fix(&m.byBytes, s.place[inBytes])
+	heap.Fix(&m.byCount, s.place[inCount])
+}
+
 // shrink removes what has expired and what is too much.
 func (m *Memory) shrink(now time.Time) {
-	for last := m.order.Back(); last != nil; last = m.order.Back() {
-		if m.bytes <= int64(m.settings.MaxBytes) && len(m.answers) <= m.settings.MaxResponses && last.Value.(*kept).until.After(now) {
-			return
-		}
-		m.remove(last)
+	for last := m.order.Back(); last != nil && !last.Value.(*kept).until.After(now); last = m.order.Back() {
+		m.remove(last.Value.(*kept))
+	}
+	for m.bytes > int64(m.settings.MaxBytes) {
+		m.remove(m.byBytes.shelves[0].last())
+	}
+	for len(m.answers) > m.settings.MaxResponses {
+		m.remove(m.byCount.shelves[0].last())
 	}
 }
 
-func (m *Memory) remove(e *list.Element) {
-	a := m.order.Remove(e).(*kept)
-	delete(m.answers, memoryKey{a.Owner, a.ID})
-	m.bytes -= a.size() + entrySize
+func (m *Memory) remove(k *kept) {
+	key := keyOf(k.Owner, k.ID)
+	delete(m.answers, key)
+	m.order.Remove(k.inAll)
+	m.bytes -= k.size() + entrySize
+	s := m.shelves[key.owner]
+	s.bytes -= k.size() + entrySize
+	s.order.Remove(k.onShelf)
+	if s.order.Len() > 0 {
+		m.rank(s)
+		return
+	}
+	heap.Remove(&m.byBytes, s.place[inBytes])
+	heap.Remove(&m.byCount, s.place[inCount])
+	delete(m.shelves, key.owner)
 }
 
 // Get returns answers of an owner.
-func (m *Memory) Get(_ context.Context, owner string, ids ...string) ([]*Answer, error) {
+func (m *Memory) Get(_ context.Context, owner Owner, ids ...string) ([]*Answer, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
 	found := make([]*Answer, len(ids))
 	for i, id := range ids {
-		e := m.answers[memoryKey{owner, id}]
-		if e == nil {
+		k := m.find(owner, id, now)
+		if k == nil {
 			continue
 		}
-		a := e.Value.(*kept)
-		if !a.until.After(now) {
-			m.remove(e)
-			continue
-		}
-		a.until = now.Add(m.settings.TTL.Std())
-		m.order.MoveToFront(e)
-		found[i] = a.Answer
+		k.until = now.Add(m.settings.TTL.Std())
+		s := m.shelves[ownerKey{owner.Key, owner.Issue}]
+		m.order.MoveToFront(k.inAll)
+		s.order.MoveToFront(k.onShelf)
+		m.rank(s)
+		found[i] = k.Answer
 	}
 	return found, nil
 }
 
 // Delete removes an answer.
-func (m *Memory) Delete(_ context.Context, owner, id string) (bool, error) {
+func (m *Memory) Delete(_ context.Context, owner Owner, id string) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e := m.answers[memoryKey{owner, id}]
-	if e == nil {
-		return false, nil
+	k := m.find(owner, id, time.Now())
+	if k != nil {
+		m.remove(k)
 	}
-	current := e.Value.(*kept).until.After(time.Now())
-	m.remove(e)
-	return current, nil
+	return k != nil, nil
+}
+
+// find returns an answer that has not expired.
+func (m *Memory) find(owner Owner, id string, now time.Time) *kept {
+	k := m.answers[keyOf(owner, id)]
+	if k != nil && !k.until.After(now) {
+		m.remove(k)
+		return nil
+	}
+	return k
 }

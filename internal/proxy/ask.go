@@ -18,7 +18,7 @@ import (
 const askTime = 30 * time.Second
 
 // Question is a call that asks for something small that an instance keeps. It is neither
-// balanced nor limited nor counted.
+// balanced nor counted, and limited only by the Visit within which it is asked.
 type Question struct {
 	Instance string // the id of the instance
 	Door     schema.Door

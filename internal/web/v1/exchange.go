@@ -160,7 +160,7 @@ func (x *exchange) fail(err error) {
 	}
 	x.call.Code = known.Code
 	if !x.call.Routed {
-		x.showLimit(proxy.PeekLimit(x.table.Service(x.call.Service), x.request.Model, x.caller.Addr))
+		showLimit(x.w.Header(), proxy.PeekLimit(x.table.Service(x.call.Service), x.request.Model, x.caller.Addr))
 	}
 	if errors.As(err, new(unread)) {
 		x.w.Header().Set("Connection", "close")

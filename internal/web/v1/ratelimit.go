@@ -1,6 +1,7 @@
 package v1
 
 import (
+	"net/http"
 	"strconv"
 	"time"
 
@@ -8,12 +9,18 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/ratelimit"
 )
 
-// showLimit adds the x-ratelimit headers for the limit that applies to the request.
-func (x *exchange) showLimit(d ratelimit.Decision) {
+// showLimits adds the headers for all limits that apply to a request.
+func showLimits(header http.Header, route *proxy.Route) {
+	showLimit(header, route.Limit)
+	showKeyLimits(header, route)
+}
+
+// showLimit adds the x-ratelimit headers for the limit of a service type, a model or an
+// instance.
+func showLimit(header http.Header, d ratelimit.Decision) {
 	if !d.Limited {
 		return
 	}
-	header := x.w.Header()
 	header["X-Ratelimit-Limit-Requests"] = []string{strconv.Itoa(d.Limit)}
 	header["X-Ratelimit-Remaining-Requests"] = []string{strconv.Itoa(d.Remaining)}
 	header["X-Ratelimit-Reset-Requests"] = []string{d.ResetAfter.Round(time.Millisecond).String()}
@@ -21,8 +28,7 @@ func (x *exchange) showLimit(d ratelimit.Decision) {
 
 // showKeyLimits adds the headers for the limits of the key and its tenant. Those for
 // requests replace the ones of the service unless less is left there.
-func (x *exchange) showKeyLimits(route *proxy.Route) {
-	header := x.w.Header()
+func showKeyLimits(header http.Header, route *proxy.Route) {
 	if state := &route.KeyRequests; state.Limit > 0 && !(route.Limit.Limited && int64(route.Limit.Remaining) < state.Remaining) {
 		header["X-Ratelimit-Limit-Requests"] = []string{strconv.FormatInt(state.Limit, 10)}
 		header["X-Ratelimit-Remaining-Requests"] = []string{strconv.FormatInt(state.Remaining, 10)}

@@ -3,22 +3,16 @@ package v1
 import (
 	"context"
 	"errors"
-	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"time"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/patchbay-ai/patchbay/internal/answers"
 	"github.com/patchbay-ai/patchbay/internal/dialect"
 	"github.com/patchbay-ai/patchbay/internal/dialect/responses"
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
 	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
-	"github.com/patchbay-ai/patchbay/internal/proxy"
 	"github.com/patchbay-ai/patchbay/internal/schema"
-	"github.com/patchbay-ai/patchbay/internal/web"
 )
 
 // openResponses returns the client of one request of the Responses API: what the request
@@ -30,7 +24,7 @@ func (a *API) openResponses(x *exchange) (dialect.Client, error) {
 		return client, nil
 	}
 	past := &pastAnswers{
-		ctx: x.r.Context(), store: a.options.Answers, owner: x.caller.KeyID,
+		ctx: x.r.Context(), store: a.options.Answers, owner: ownerOf(x.caller.Grant),
 		limit: int(x.table.Limits.JSONBody), reserve: x.reserve,
 	}
 	client.Past, client.Recall = past, past.recall
@@ -93,7 +87,7 @@ const warnEvery = 10
 type pastAnswers struct {
 	ctx     context.Context //nolint:containedctx // it lives as long as the request
 	store   answers.Store
-	owner   string
+	owner   answers.Owner
 	limit   int // how long a conversation may be
 	reserve func(bytes int) error
 
@@ -289,191 +283,4 @@ func itemsOf(elements []byte) []jsonscan.Value {
 		items = append(items, item)
 	}
 	return items
-}
-
-// Response answers GET /v1/responses/{id}.
-func (a *API) Response(w http.ResponseWriter, r *http.Request) {
-	if stream := r.URL.Query().Get("stream"); stream == "true" {
-		Fail(w, r, schema.InvalidValue("stream", "A response that is complete is not streamed again. Leave 'stream' out."))
-		return
-	}
-	found := a.findAnswer(w, r)
-	switch {
-	case found == nil:
-	case found.Instance != "":
-		a.askInstance(w, r, found, "", func(body []byte) { writeBytes(w, body) })
-	default:
-		writeBytes(w, found.Response)
-	}
-}
-
-// askInstance passes a request for a response on to the instance that keeps it, and calls
-// use with what that answers. It answers with an error and returns false where there is no
-// such answer.
-func (a *API) askInstance(w http.ResponseWriter, r *http.Request, found *answers.Answer, more string, use func(body []byte)) bool {
-	has, err := a.proxy.Ask(r.Context(), proxy.Question{
-		Instance: found.Instance, Door: schema.DoorResponses, Method: r.Method,
-		Path: "/" + url.PathEscape(found.ID) + more, Query: r.URL.RawQuery, Client: web.ClientAddr(r, a.options.TrustedProxies),
-	}, use)
-	var known *schema.Error
-	switch {
-	case errors.As(err, &known):
-		Fail(w, r, known)
-	case err != nil:
-		Fail(w, r, unexpected(err))
-	case !has:
-		Fail(w, r, responseNotFound(found.ID))
-	default:
-		return true
-	}
-	return false
-}
-
-// DeleteResponse answers DELETE /v1/responses/{id}.
-func (a *API) DeleteResponse(w http.ResponseWriter, r *http.Request) {
-	found := a.findAnswer(w, r)
-	if found == nil {
-		return
-	}
-	if found.Instance != "" {
-		if !a.askInstance(w, r, found, "", func([]byte) {}) {
-			return
-		}
-	}
-	was, err := a.options.Answers.Delete(r.Context(), found.Owner, found.ID)
-	switch {
-	case err != nil:
-		Fail(w, r, storeUnavailable())
-	case !was: // somebody else was faster
-		Fail(w, r, responseNotFound(found.ID))
-	default:
-		w.Header()["X-Router-Attempts"] = attemptsText(0)
-		web.WriteJSON(w, http.StatusOK, deletedResponse{found.ID, "response", true})
-	}
-}
-
-type deletedResponse struct {
-	ID      string `json:"id"`
-	Object  string `json:"object"`
-	Deleted bool   `json:"deleted"`
-}
-
-// findAnswer returns the response that a request names. It answers with an error and
-// returns nil where the caller has no such response.
-func (a *API) findAnswer(w http.ResponseWriter, r *http.Request) *answers.Answer {
-	owner := ""
-	if guard := a.options.Keys.Guard(); guard != nil {
-		grant, err := a.grantOf(guard, r.Header, web.ClientAddr(r, a.options.TrustedProxies))
-		if err != nil {
-			Fail(w, r, err)
-			return nil
-		}
-		owner = grant.ID
-	}
-	id := r.PathValue("id")
-	if a.options.Answers == nil {
-		Fail(w, r, responseNotFound(id))
-		return nil
-	}
-	found, err := a.options.Answers.Get(r.Context(), owner, id)
-	switch {
-	case err != nil:
-		Fail(w, r, storeUnavailable())
-		return nil
-	case found[0] == nil:
-		Fail(w, r, responseNotFound(id))
-		return nil
-	}
-	return found[0]
-}
-
-func responseNotFound(id string) *schema.Error {
-	return schema.NewError(schema.CodeResponseNotFound, "The response '"+shorten(id)+"' was not found. It may have expired, or it was made with another key or with 'store' set to false.")
-}
-
-func writeBytes(w http.ResponseWriter, body []byte) {
-	header := w.Header()
-	header["X-Router-Attempts"] = attemptsText(0)
-	header["Content-Type"] = contentJSON
-	header["Content-Length"] = []string{strconv.Itoa(len(body))}
-	w.WriteHeader(http.StatusOK)
-	_, _ = w.Write(body) // a client that left does not need it
-}
-
-// The number of input items in one list.
-const (
-	defaultItems = 20
-	mostItems    = 100
-)
-
-// InputItems answers GET /v1/responses/{id}/input_items.
-func (a *API) InputItems(w http.ResponseWriter, r *http.Request) {
-	query := r.URL.Query()
-	limit := defaultItems
-	if text := query.Get("limit"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 || n > mostItems {
-			Fail(w, r, schema.InvalidValue("limit", "'limit' must be between 1 and 100."))
-			return
-		}
-		limit = n
-	}
-	order := query.Get("order")
-	if order != "" && order != "asc" && order != "desc" {
-		Fail(w, r, schema.InvalidValue("order", "'order' must be asc or desc."))
-		return
-	}
-	found := a.findAnswer(w, r)
-	if found == nil {
-		return
-	}
-	if found.Instance != "" {
-		a.askInstance(w, r, found, "/input_items", func(body []byte) { writeBytes(w, body) })
-		return
-	}
-	items := itemsOf(found.Input)
-	if order != "asc" {
-		slices.Reverse(items)
-	}
-	if after := query.Get("after"); after != "" {
-		at := slices.IndexFunc(items, func(v jsonscan.Value) bool { return string(v.Get("id").Text()) == after })
-		if at < 0 {
-			Fail(w, r, schema.InvalidValue("after", "'after' must be the id of an input item of the response."))
-			return
-		}
-		items = items[at+1:]
-	}
-	list := items[:min(limit, len(items))]
-	var body jsonwrite.Writer
-	body.Open(`{"object":"list","data":[`)
-	for _, item := range list {
-		body.Raw(item.Raw())
-	}
-	body.EndArray()
-	body.Name("first_id")
-	writeIDOf(&body, list[:min(1, len(list))])
-	body.Name("last_id")
-	writeIDOf(&body, list[max(0, len(list)-1):])
-	body.Name("has_more")
-	body.Literal(strconv.FormatBool(len(items) > limit))
-	body.EndObject()
-	writeBytes(w, body.Out)
-}
-
-// writeIDOf writes the id of the only item in a list, or null.
-func writeIDOf(w *jsonwrite.Writer, list []jsonscan.Value) {
-	if len(list) == 0 {
-		w.Literal("null")
-		return
-	}
-	w.Raw(list[0].Get("id").Raw())
-}
-
-// itemList describes a list of items.
-type itemList struct {
-	Object  string           `json:"object"`
-	Data    []jsontext.Value `json:"data"`
-	FirstID *string          `json:"first_id"`
-	LastID  *string          `json:"last_id"`
-	HasMore bool             `json:"has_more"`
 }

@@ -35,8 +35,7 @@ func (x *exchange) Route(route proxy.Route) {
 		x.passed.stick(route.Instance.ID)
 	}
 	header["X-Router-Attempts"] = attemptsText(route.Attempts)
-	x.showLimit(route.Limit)
-	x.showKeyLimits(&route)
+	showLimits(header, &route)
 }
 
 // attemptsText returns the value of X-Router-Attempts. Small numbers take no memory.
