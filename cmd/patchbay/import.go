@@ -9,17 +9,17 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
-	"github.com/patchbay-ai/patchbay/internal/config"
-	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/importer"
 )
 
 // importFlags say what is read and what is written.
 type importFlags struct {
 	from, output, envFile string
+	profiles              []string
 	dryRun, force, json   bool
 }
 
@@ -30,57 +30,71 @@ func newImport(stdout, stderr io.Writer) *cobra.Command {
 		names = append(names, string(source))
 	}
 	cmd := &cobra.Command{
-		Use:   "import FILE",
+		Use:   "import FILE...",
 		Short: "Make a configuration out of one of another gateway",
 		Long: `Reads a configuration of JAiRouter (YAML), LiteLLM (YAML), Bifrost (JSON), or the
-channels of one-api or new-api (the reply of GET /api/channel as JSON, or the SQLite
-file), writes one of Patchbay, and prints what became of every setting: taken, changed,
-or not supported, with its line and what to do. Nothing is dropped silently.
+channels of one-api or new-api (the reply of GET /api/channel as JSON, a file for each
+page, or the SQLite file), writes one of Patchbay, and prints what became of every
+setting: taken, changed, not in force in the source either, or not supported, with its
+line and what to do. Nothing is dropped silently. Files that a configuration includes are
+read too; of several that say the same setting the one counts that counts in the source.
 
 Secrets do not get into the configuration: it refers to variables of the environment,
-and .env.example beside it names them. --env-file writes their values, for a file that
-only the gateway can read.
+and .env.example beside it names them. --env-file writes the values that the source has,
+for a file that only the gateway can read; variables that the source takes from the
+environment itself are not in it, so that those that are set stay as they are. What is
+missing is a warning of patchbay check.
 
-The exit code is 0 if everything was taken or changed, and 8 if something is not
-supported; the configuration is written in both cases.`,
+The exit code is 0 if everything that is in force was taken or changed, and 8 if
+something is not supported; the configuration is written in both cases.`,
 		Example: `  patchbay import --from litellm config.yaml -o patchbay.yaml
   patchbay import --from one-api one-api.db --env-file patchbay.env
-  patchbay import --from jairouter application.yml --dry-run`,
-		Args: oneArg("name", "file", "patchbay import --from litellm config.yaml"),
+  patchbay import --from new-api page1.json page2.json
+  patchbay import --from jairouter application.yml --profile prod --dry-run`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("name the file: patchbay import --from litellm config.yaml")
+			}
+			return nil
+		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			if flags.from != "" && !slices.Contains(names, flags.from) {
 				return fmt.Errorf("--from: want one of %s, found %q", strings.Join(names, ", "), flags.from)
 			}
-			return flags.run(args[0], stdout, stderr)
+			return flags.run(args, stdout, stderr)
 		},
 	}
 	cmd.Flags().StringVar(&flags.from, "from", "", "the gateway that the file is of: "+strings.Join(names, ", ")+" (default: it is found out)")
 	cmd.Flags().StringVarP(&flags.output, "output", "o", defaultFile, "configuration to write")
 	cmd.Flags().StringVar(&flags.envFile, "env-file", "", "file to write the values of the secrets to, with mode 0600")
+	cmd.Flags().StringSliceVar(&flags.profiles, "profile", nil, "profile of JAiRouter to read, in place of those that its configuration names; may be repeated")
 	cmd.Flags().BoolVar(&flags.dryRun, "dry-run", false, "write no file, and print the configuration to standard output")
 	cmd.Flags().BoolVar(&flags.force, "force", false, "replace files that are there")
 	cmd.Flags().BoolVar(&flags.json, "json", false, "print the table as JSON")
 	return cmd
 }
 
-func (f *importFlags) run(file string, stdout, stderr io.Writer) error {
-	content, err := os.ReadFile(file)
-	if err != nil {
-		return failed(err)
+func (f *importFlags) run(names []string, stdout, stderr io.Writer) error {
+	in := importer.Input{Profiles: f.profiles, Open: openBeside(names[0])}
+	for _, name := range names {
+		content, err := os.ReadFile(name)
+		if err != nil {
+			return failed(err)
+		}
+		in.Files = append(in.Files, importer.File{Name: name, Content: content})
 	}
 	source := importer.Source(f.from)
 	if source == "" {
-		if source, err = importer.Detect(file, content); err != nil {
+		var err error
+		if source, err = importer.Detect(in.Files[0]); err != nil {
 			return failed(err)
 		}
 	}
-	result, err := importer.Import(source, file, content, func(name string) ([]byte, error) {
-		return os.ReadFile(filepath.Join(filepath.Dir(file), filepath.FromSlash(name)))
-	})
-	if err != nil {
-		return failed(err)
+	if len(f.profiles) > 0 && source != importer.JAiRouter {
+		return fmt.Errorf("--profile: only configurations of %s have profiles", importer.JAiRouter)
 	}
-	if err := checkImported(result); err != nil {
+	result, err := importer.Import(source, in)
+	if err != nil {
 		return failed(err)
 	}
 	table := stdout
@@ -90,7 +104,7 @@ func (f *importFlags) run(file string, stdout, stderr io.Writer) error {
 	} else if err := f.write(result); err != nil {
 		return failed(err)
 	}
-	if err := f.print(table, result); err != nil {
+	if err := f.print(table, result, names); err != nil {
 		return failed(err)
 	}
 	if !f.dryRun && !f.json {
@@ -102,21 +116,20 @@ func (f *importFlags) run(file string, stdout, stderr io.Writer) error {
 	return nil
 }
 
-// checkImported makes sure that what is written can be read.
-func checkImported(result *importer.Result) error {
-	var env []string
-	for _, v := range result.Variables {
-		value := "value"
-		if strings.HasSuffix(v.Name, "_SHA256") {
-			value = strings.Repeat("0", 64)
+// openBeside returns a function that reads files by their paths from the directory of a
+// file.
+func openBeside(file string) importer.Open {
+	return func(name string) ([]byte, error) {
+		path := filepath.FromSlash(name)
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(filepath.Dir(file), path)
 		}
-		env = append(env, v.Name+"="+value)
+		return os.ReadFile(path)
 	}
-	if _, err := config.Load(config.Source{File: "result", Content: []byte(result.YAML), Env: env, KnownAdapter: kinds.Check}); err != nil {
-		return fmt.Errorf("the result would have mistakes, so nothing was written:\n%w\n%s", err, result.YAML)
-	}
-	return nil
 }
+
+// madeByImport begins files that may be replaced.
+const madeByImport = "# Made by patchbay import"
 
 func (f *importFlags) write(result *importer.Result) error {
 	example := filepath.Join(filepath.Dir(f.output), ".env.example")
@@ -124,32 +137,76 @@ func (f *importFlags) write(result *importer.Result) error {
 	if f.envFile != "" {
 		files = append(files, f.envFile)
 	}
+	if content, err := os.ReadFile(example); err == nil && !strings.HasPrefix(string(content), madeByImport) {
+		files = append(files, example)
+	}
 	for _, path := range files {
 		if _, err := os.Stat(path); err == nil && !f.force {
-			return fmt.Errorf("%s is there already; --force replaces it, -o names another one", path)
+			return fmt.Errorf("%s is there already; --force replaces it, -o names another place", path)
 		}
 	}
 	if err := os.WriteFile(f.output, []byte(result.YAML), 0o600); err != nil {
 		return err
 	}
-	if len(result.Variables) == 0 {
-		return nil
-	}
-	var names, values strings.Builder
-	for _, v := range result.Variables {
-		fmt.Fprintf(&names, "# %s\n%s=\n", v.From, v.Name)
-		fmt.Fprintf(&values, "%s=%s\n", v.Name, v.Value)
-	}
-	if err := os.WriteFile(example, []byte(names.String()), 0o644); err != nil { //nolint:gosec // it has names only
-		return err
+	names, values := environmentFiles(result.Variables)
+	if len(result.Variables) > 0 {
+		if err := os.WriteFile(example, []byte(names), 0o644); err != nil { //nolint:gosec // it has names only
+			return err
+		}
 	}
 	if f.envFile == "" {
 		return nil
 	}
-	return os.WriteFile(f.envFile, []byte(values.String()), 0o600)
+	if err := os.WriteFile(f.envFile, []byte(values), 0o600); err != nil {
+		return err
+	}
+	return os.Chmod(f.envFile, 0o600) // one that was there may be open to others
 }
 
-func (f *importFlags) print(to io.Writer, result *importer.Result) error {
+// environmentFiles returns the names of the variables to fill in, and the file that sets
+// those whose values are known. What the source itself takes from the environment is a
+// comment in both, because an empty value would hide one that is set.
+func environmentFiles(variables []importer.Variable) (names, values string) {
+	var n, v strings.Builder
+	fmt.Fprintf(&n, "%s: the variables that the configuration refers to.\n", madeByImport)
+	fmt.Fprintf(&v, "%s: the secrets that the configuration refers to.\n", madeByImport)
+	for _, variable := range variables {
+		from := oneLine(variable.From)
+		if variable.Value == "" {
+			fmt.Fprintf(&n, "# %s; take the mark away to set it here\n# %s=\n", from, variable.Name)
+			fmt.Fprintf(&v, "# %s is taken from the environment: %s\n", variable.Name, from)
+			continue
+		}
+		fmt.Fprintf(&n, "# %s\n%s=\n", from, variable.Name)
+		fmt.Fprintf(&v, "%s=%s\n", variable.Name, quoteForShell(variable.Value))
+	}
+	return n.String(), v.String()
+}
+
+// oneLine returns a text of the source without what ends a line, moves the cursor of a
+// terminal or separates columns.
+func oneLine(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, text)
+}
+
+// quoteForShell writes a value so that shells, systemd and compose read it as it is, in
+// quotes only where it needs them.
+func quoteForShell(value string) string {
+	isPlain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.:/+=@%,", r)
+	}
+	if !strings.ContainsFunc(value, func(r rune) bool { return !isPlain(r) }) {
+		return value
+	}
+	return "'" + strings.ReplaceAll(value, "'", `'\''`) + "'"
+}
+
+func (f *importFlags) print(to io.Writer, result *importer.Result, names []string) error {
 	if f.json {
 		return writeJSON(to, result.Rows)
 	}
@@ -160,13 +217,18 @@ func (f *importFlags) print(to io.Writer, result *importer.Result) error {
 		counts[row.Outcome]++
 		line := "-"
 		if row.Line > 0 {
-			line = fmt.Sprintf("%s:%d", filepath.Base(row.File), row.Line)
+			file := row.File
+			if slices.Contains(names, file) {
+				file = filepath.Base(file)
+			}
+			line = fmt.Sprintf("%s:%d", file, row.Line)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", row.Outcome, line, row.Setting, row.Text)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", row.Outcome, line, oneLine(row.Setting), oneLine(row.Text))
 	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(to, "\n%d taken, %d changed, %d not supported\n", counts[importer.Taken], counts[importer.Changed], counts[importer.Unsupported])
+	_, err := fmt.Fprintf(to, "\n%d taken, %d changed, %d not in force, %d not supported\n",
+		counts[importer.Taken], counts[importer.Changed], counts[importer.NotInForce], counts[importer.Unsupported])
 	return err
 }

@@ -2,37 +2,44 @@ package importer
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/discover"
+	"github.com/patchbay-ai/patchbay/internal/importer/reading"
+	"github.com/patchbay-ai/patchbay/internal/importer/reasons"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
 // draft is a configuration in the making.
 type draft struct {
+	*reading.Account
 	source    Source
-	file      string
-	open      Open
-	used      map[*yaml.Node]bool
-	rows      []Row
+	in        Input
 	variables []Variable
-	// reserved are the names of variables that the source refers to.
-	reserved map[string]bool
+	// reserved are the names of variables that the source refers to, and environment
+	// those to which it gives a value itself.
+	reserved    map[string]bool
+	environment map[string]string
+	// springRoot is the configuration in which settings of Spring find each other.
+	springRoot *yaml.Node
 
-	listen, jsonBody string
-	origins          []string
-	maxAttempts      int
-	totalTimeout     string
-	services         map[schema.ServiceType]*service
-	tokens, keys     []credential
+	listen, jsonBody                string
+	origins                         []string
+	maxAttempts                     int
+	totalTimeout, firstTokenTimeout string
+	services                        map[schema.ServiceType]*service
+	// isSecured says that callers need a key, although there may be none to write down;
+	// isOpen that the source does not ask for the keys that it has.
+	isSecured, isOpen bool
+	tokens, keys      []credential
+	tenants           []tenant
 }
 
 // service is what is written of a service type.
@@ -43,69 +50,75 @@ type service struct {
 	instances []instance
 }
 
-// instance is what is written of an instance; what is empty is left out.
+// instance is what is written of an instance; what is empty is left out. Its texts are
+// as the configuration has them, with references.
 type instance struct {
-	name, baseURL, path, adapter, upstreamModel string
-	apiKey                                      string
-	headers                                     map[string]string
-	weight                                      float64 // 0 is left out; noTraffic is 0
-	noTraffic, disabled                         bool
-	maxConcurrency, tier                        int
-	timeouts                                    []string
+	name                   string
+	models                 string // as it is written in place of a name
+	baseURL, path, adapter string
+	upstreamModel, apiKey  string
+	apiVersion, proxy      string
+	headers                map[string]string
+	weight                 float64 // 0 is left out; noTraffic is 0
+	noTraffic, disabled    bool
+	maxConcurrency, tier   int
+	timeouts               []string
 }
+
+// discovered is the name of instances that serve what their backend lists.
+const discovered = "*"
 
 // credential is a management token or an API key, by its hash.
-type credential struct{ name, role, hash, expires string }
-
-func newDraft(source Source, file string, open Open) *draft {
-	return &draft{source: source, file: file, open: open, used: map[*yaml.Node]bool{}, reserved: map[string]bool{}, services: map[schema.ServiceType]*service{}}
+type credential struct {
+	name, role, hash, tenant string
+	terms                    terms
 }
 
-// reserve notes the variables that a tree refers to, so that no other secret gets one of
-// their names.
-func (d *draft) reserve(n *yaml.Node) {
-	if n == nil {
-		return
+// tenant is a group of keys.
+type tenant struct {
+	name  string
+	terms terms
+}
+
+// terms are what a key or a tenant may use, and how much of it.
+type terms struct {
+	models    []string
+	expires   string
+	perMinute []string            // requests-per-minute: 5
+	budgets   map[string][]string // month: [cost: 5]
+}
+
+func newDraft(source Source, in Input) *draft {
+	return &draft{
+		Account: reading.NewAccount(in.Files[0].Name), source: source, in: in, reserved: map[string]bool{},
+		environment: map[string]string{}, services: map[schema.ServiceType]*service{},
 	}
-	if n.Kind == yaml.ScalarNode {
-		if name := referenceOf(n.Value); name != "" {
-			d.reserved[name] = true
-		}
+}
+
+// parse reads a file that has one document.
+func (d *draft) parse(file File) (*yaml.Node, error) {
+	documents, err := d.parseAll(file)
+	if err != nil {
+		return nil, err
 	}
-	for _, below := range n.Content {
-		d.reserve(below)
+	if len(documents) > 1 {
+		return nil, fmt.Errorf("%s has %d documents; a configuration of %s has one", file.Name, len(documents), d.source)
 	}
+	return documents[0], nil
 }
 
-// referenceOf returns the variable that a text of a source refers to, or nothing.
-func referenceOf(text string) string {
-	if springReference.MatchString(text) {
-		name, _, _ := strings.Cut(strings.Trim(text, "${}"), ":")
-		return name
+// parseAll reads all documents of a file.
+func (d *draft) parseAll(file File) ([]*yaml.Node, error) {
+	documents, err := d.Parse(file)
+	for _, root := range documents {
+		d.reserve(root)
 	}
-	for _, prefix := range []string{"os.environ/", "env."} {
-		if name, found := strings.CutPrefix(text, prefix); found && variableName.MatchString(name) {
-			return name
-		}
-	}
-	return ""
+	return documents, err
 }
 
-func (d *draft) add(outcome Outcome, file string, line int, setting, text string) {
-	d.rows = append(d.rows, Row{outcome, file, line, setting, text})
-}
-
-func (d *draft) taken(n *yaml.Node, setting, format string, args ...any) {
-	d.add(Taken, d.file, line(n), setting, fmt.Sprintf(format, args...))
-}
-
-func (d *draft) changed(n *yaml.Node, setting, format string, args ...any) {
-	d.add(Changed, d.file, line(n), setting, fmt.Sprintf(format, args...))
-}
-
-func (d *draft) unsupported(n *yaml.Node, setting, format string, args ...any) {
-	d.use(n)
-	d.add(Unsupported, d.file, line(n), setting, fmt.Sprintf(format, args...))
+// leftovers reports what of a tree was not looked at.
+func (d *draft) leftovers(root *yaml.Node, path string) {
+	d.Leftovers(root, path, func(path string) (string, bool) { return reasons.For(string(d.source), path) })
 }
 
 func (d *draft) service(serviceType schema.ServiceType) *service {
@@ -117,35 +130,112 @@ func (d *draft) service(serviceType schema.ServiceType) *service {
 	return s
 }
 
-// addInstance adds an instance. Instances are told apart by name and address here, so
-// that a second key for the same address needs another spelling of it.
-func (d *draft) addInstance(n *yaml.Node, setting string, serviceType schema.ServiceType, i instance) {
+// addPolicy adds a line to a service type, and reports whether it can stand there.
+func (d *draft) addPolicy(n *yaml.Node, setting string, serviceType schema.ServiceType, written string) bool {
+	if err := check("services:\n  " + config.Kebab(serviceType.String()) + ":\n    " + written + "\n"); err != nil {
+		d.Unsupported(n, setting, "%s", faultOf(err))
+		return false
+	}
 	s := d.service(serviceType)
-	taken := func(baseURL string) bool {
-		return slices.ContainsFunc(s.instances, func(other instance) bool { return other.name == i.name && other.baseURL == baseURL })
+	s.policy = append(s.policy, written)
+	return true
+}
+
+// faultOf returns the first mistake of a configuration, without its place.
+func faultOf(err error) string {
+	var problems config.Problems
+	if !errors.As(err, &problems) || len(problems) == 0 {
+		return err.Error()
 	}
-	if !taken(i.baseURL) {
-		s.instances = append(s.instances, i)
-		d.taken(n, setting, "%s instance %s at %s", serviceType, i.name, i.baseURL)
-		return
+	path := problems[0].Path
+	return path[strings.LastIndexByte(path, '.')+1:] + ": " + problems[0].Message
+}
+
+// maxWeight is the greatest that an instance can have.
+const maxWeight = 1e6
+
+// addInstance adds an instance, and reports whether it could be added. Instances are told
+// apart by name and address here, so that a second key for the same address needs another
+// spelling of it.
+func (d *draft) addInstance(n *yaml.Node, setting string, serviceType schema.ServiceType, i instance) bool {
+	if err := check("services:\n" + serviceWith(serviceType, i)); err != nil {
+		d.Partly(n, setting, "%s", faultOf(err))
+		return false
 	}
-	same := func(other instance) bool {
-		return other.name == i.name && other.apiKey == i.apiKey && other.upstreamModel == i.upstreamModel && other.path == i.path && strings.EqualFold(other.baseURL, i.baseURL)
-	}
-	if at := slices.IndexFunc(s.instances, same); at >= 0 {
-		s.instances[at].weight = cmp.Or(s.instances[at].weight, 1) + cmp.Or(i.weight, 1)
-		d.changed(n, setting, "is the instance %s once more: its weight was added to that of the first", i.name)
-		return
-	}
-	for _, spelling := range spellings(i.baseURL) {
-		if !taken(spelling) {
-			i.baseURL = spelling
-			s.instances = append(s.instances, i)
-			d.changed(n, setting, "%s instance %s at %s: the address is spelled differently, because name and address tell instances apart", serviceType, i.name, spelling)
-			return
+	s := d.service(serviceType)
+	subject := "instance " + i.name
+	if i.models != "" {
+		subject = "instances of the models that are listed"
+		if i.models != discoverAll {
+			subject = "instances of the models that are listed and match " + i.models
 		}
 	}
-	d.unsupported(n, setting, "there is no further spelling of this address that would tell the instance %s apart; give the backend another name", i.name)
+	if !s.has(i.name, i.baseURL) {
+		s.instances = append(s.instances, i)
+		d.Taken(n, setting, "%s %s at %s", serviceType, subject, i.baseURL)
+		return true
+	}
+	at := slices.IndexFunc(s.instances, i.isAgain)
+	if at >= 0 && d.source == JAiRouter {
+		d.NotInForce(n, setting, "is the %s once more, which the check of JAiRouter refuses", subject)
+		return false
+	}
+	if at >= 0 {
+		s.instances[at].weight = min(cmp.Or(s.instances[at].weight, 1)+cmp.Or(i.weight, 1), maxWeight)
+		d.Changed(n, setting, "is the %s once more: its weight was added to that of the first", subject)
+		return true
+	}
+	for _, spelling := range spellings(i.baseURL) {
+		if !s.has(i.name, spelling) {
+			i.baseURL = spelling
+			s.instances = append(s.instances, i)
+			d.Changed(n, setting, "%s %s at %s: the address is spelled differently, because name and address tell instances apart", serviceType, subject, spelling)
+			return true
+		}
+	}
+	d.Partly(n, setting, "there is no further spelling of this address that would tell the %s apart; give the backend another name", subject)
+	return false
+}
+
+// isAgain reports whether two instances are the same but for their weights.
+func (i instance) isAgain(other instance) bool {
+	return i.name == other.name && i.models == other.models && samePlace(i.baseURL, other.baseURL) && i.path == other.path && i.adapter == other.adapter &&
+		i.upstreamModel == other.upstreamModel && i.apiKey == other.apiKey && i.apiVersion == other.apiVersion && i.proxy == other.proxy && maps.Equal(i.headers, other.headers) &&
+		i.noTraffic == other.noTraffic && i.disabled == other.disabled && i.maxConcurrency == other.maxConcurrency && i.tier == other.tier && slices.Equal(i.timeouts, other.timeouts)
+}
+
+// samePlace reports whether two addresses are spellings of one.
+func samePlace(a, b string) bool {
+	return strings.EqualFold(strings.TrimSuffix(withDefaults(a), "/"), strings.TrimSuffix(withDefaults(b), "/"))
+}
+
+// has reports whether there is an instance of a name at an address, also where the
+// variables of addresses are not set.
+func (s *service) has(name, baseURL string) bool {
+	return s != nil && slices.ContainsFunc(s.instances, func(other instance) bool {
+		return other.name == name && (other.baseURL == baseURL || withDefaults(other.baseURL) == withDefaults(baseURL))
+	})
+}
+
+// serves reports whether there is an instance of a model.
+func (s *service) serves(model string) bool {
+	return s != nil && slices.ContainsFunc(s.instances, func(i instance) bool { return i.name == escaped(model) })
+}
+
+// servicesOf returns the service types that have a model: as an instance or, where there
+// is none, as one that their backend may list.
+func (d *draft) servicesOf(model string) []schema.ServiceType {
+	var found []schema.ServiceType
+	for _, serviceType := range schema.ServiceTypes() {
+		if d.services[serviceType].serves(model) {
+			found = append(found, serviceType)
+		}
+	}
+	guess := discover.GuessService(model)
+	if s := d.services[guess]; len(found) == 0 && s != nil && slices.ContainsFunc(s.instances, func(i instance) bool { return i.models == discoverAll }) {
+		return []schema.ServiceType{guess}
+	}
+	return found
 }
 
 // spellings returns other ways to write an address that lead to the same place.
@@ -156,201 +246,16 @@ func spellings(baseURL string) []string {
 	if slash := strings.IndexByte(baseURL[start:], '/'); slash >= 0 {
 		end = start + slash
 	}
+	if strings.Contains(baseURL, "${") {
+		return list // nobody knows the letters of its host
+	}
 	for at := start; at < end; at++ {
-		if c := baseURL[at]; c >= 'a' && c <= 'z' && !strings.Contains(baseURL, "${") {
+		if c := baseURL[at]; c >= 'a' && c <= 'z' {
 			list = append(list, baseURL[:at]+strings.ToUpper(string(c))+baseURL[at+1:])
 		}
 	}
 	return list
 }
 
-var (
-	springReference = regexp.MustCompile(`^\$\{[A-Za-z_][A-Za-z0-9_.-]*(:[^}]*)?\}$`)
-	variableName    = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	notInName       = regexp.MustCompile(`[^A-Z0-9]+`)
-)
-
-// secret returns a reference to a secret in the environment. The text is the secret, or
-// says in the way of the source which variable has it.
-func (d *draft) secret(text, from, proposed string) string {
-	if text == "" {
-		return ""
-	}
-	if name := referenceOf(text); name != "" {
-		d.variable(Variable{Name: name, From: from})
-		if springReference.MatchString(text) {
-			return text // with its default
-		}
-		return "${" + name + "}"
-	}
-	for _, known := range d.variables {
-		if known.Value == text {
-			return "${" + known.Name + "}"
-		}
-	}
-	name := strings.Trim(notInName.ReplaceAllString(strings.ToUpper(proposed), "_"), "_")
-	if name == "" || name[0] >= '0' && name[0] <= '9' {
-		name = "KEY_" + name
-	}
-	for base, n := name, 2; d.isTaken(name); n++ {
-		name = fmt.Sprintf("%s_%d", base, n)
-	}
-	d.variable(Variable{name, text, from})
-	return "${" + name + "}"
-}
-
-// isTaken tells whether a variable has another secret, or may have one.
-func (d *draft) isTaken(name string) bool {
-	return d.reserved[name] || slices.ContainsFunc(d.variables, func(v Variable) bool { return v.Name == name }) ||
-		slices.ContainsFunc(providers, func(p provider) bool { return p.variable == name })
-}
-
-func (d *draft) variable(v Variable) {
-	if !slices.ContainsFunc(d.variables, func(known Variable) bool { return known.Name == v.Name }) {
-		d.variables = append(d.variables, v)
-	}
-}
-
-// hash returns the hash of a credential, or a reference to a variable that has to hold
-// the hash, where only the source's environment has the credential.
-func (d *draft) hash(text, from string) string {
-	reference := referenceOf(text)
-	if reference == "" {
-		return access.HashOf(text)
-	}
-	name := reference + "_SHA256"
-	d.variable(Variable{Name: name, From: "the hash (patchbay tokens hash) of " + reference + ", " + from})
-	return "${" + name + "}"
-}
-
-// result writes the configuration.
-func (d *draft) result() (*Result, error) {
-	var b strings.Builder
-	fmt.Fprintf(&b, "# Made by patchbay import from a configuration of %s.\n", d.source)
-	if len(d.variables) > 0 {
-		b.WriteString("# The variables that it refers to must be set.\n")
-	}
-	d.writeServer(&b)
-	if len(d.services) > 0 {
-		b.WriteString("services:\n")
-	}
-	for _, serviceType := range schema.ServiceTypes() {
-		if s := d.services[serviceType]; s != nil {
-			s.write(&b, serviceType)
-		}
-	}
-	d.writeSecurity(&b)
-	slices.SortStableFunc(d.rows, func(x, y Row) int { return cmp.Or(strings.Compare(x.File, y.File), cmp.Compare(x.Line, y.Line)) })
-	return &Result{YAML: b.String(), Rows: d.rows, Variables: d.variables}, nil
-}
-
-func (d *draft) writeServer(b *strings.Builder) {
-	if d.listen != "" || len(d.origins) > 0 {
-		b.WriteString("server:\n")
-	}
-	if d.listen != "" {
-		fmt.Fprintf(b, "  listen: %s\n", config.QuoteYAML(d.listen))
-	}
-	if len(d.origins) > 0 {
-		var list []string
-		for _, origin := range d.origins {
-			list = append(list, config.QuoteYAML(origin))
-		}
-		fmt.Fprintf(b, "  cors-origins: [%s]\n", strings.Join(list, ", "))
-	}
-	if d.maxAttempts > 0 || d.totalTimeout != "" || d.jsonBody != "" {
-		b.WriteString("limits:\n")
-	}
-	if d.maxAttempts > 0 {
-		fmt.Fprintf(b, "  max-attempts: %d\n", d.maxAttempts)
-	}
-	if d.totalTimeout != "" {
-		fmt.Fprintf(b, "  total-timeout: %s\n", d.totalTimeout)
-	}
-	if d.jsonBody != "" {
-		fmt.Fprintf(b, "  json-body: %s\n", d.jsonBody)
-	}
-}
-
-func (d *draft) writeSecurity(b *strings.Builder) {
-	if len(d.tokens)+len(d.keys) == 0 {
-		return
-	}
-	b.WriteString("security:\n  enabled: true\n")
-	for i, token := range d.tokens {
-		if i == 0 {
-			b.WriteString("  tokens:\n")
-		}
-		fmt.Fprintf(b, "    - { name: %s, role: %s, token-sha256: %s }\n", config.QuoteYAML(token.name), token.role, config.QuoteYAML(token.hash))
-	}
-	for i, key := range d.keys {
-		if i == 0 {
-			b.WriteString("  keys:\n")
-		}
-		expires := ""
-		if key.expires != "" {
-			expires = ", expires-at: " + config.QuoteYAML(key.expires)
-		}
-		fmt.Fprintf(b, "    - { id: %s, key-sha256: %s%s }\n", config.QuoteYAML(key.name), config.QuoteYAML(key.hash), expires)
-	}
-}
-
-func (s *service) write(b *strings.Builder, serviceType schema.ServiceType) {
-	fmt.Fprintf(b, "  %s:\n", serviceType)
-	for _, line := range s.policy {
-		fmt.Fprintf(b, "    %s\n", line)
-	}
-	if len(s.aliases) > 0 {
-		fmt.Fprintf(b, "    aliases: { %s }\n", strings.Join(s.aliases, ", "))
-	}
-	if len(s.fallbacks) > 0 {
-		fmt.Fprintf(b, "    fallbacks: { %s }\n", strings.Join(s.fallbacks, ", "))
-	}
-	if len(s.instances) == 0 {
-		b.WriteString("    instances: []\n")
-		return
-	}
-	b.WriteString("    instances:\n")
-	for _, i := range s.instances {
-		fmt.Fprintf(b, "      - name: %s\n        base-url: %s\n", config.QuoteYAML(i.name), config.QuoteYAML(i.baseURL))
-		for _, field := range []struct{ name, value string }{
-			{"adapter", i.adapter}, {"upstream-model", i.upstreamModel}, {"path", i.path}, {"api-key", i.apiKey},
-		} {
-			if field.value != "" {
-				fmt.Fprintf(b, "        %s: %s\n", field.name, config.QuoteYAML(field.value))
-			}
-		}
-		switch {
-		case i.noTraffic:
-			b.WriteString("        weight: 0\n")
-		case i.weight != 0 && i.weight != 1:
-			fmt.Fprintf(b, "        weight: %s\n", strconv.FormatFloat(i.weight, 'g', -1, 64))
-		}
-		if i.disabled {
-			b.WriteString("        enabled: false\n")
-		}
-		if i.tier > 0 {
-			fmt.Fprintf(b, "        tier: %d\n", i.tier)
-		}
-		if i.maxConcurrency > 0 {
-			fmt.Fprintf(b, "        max-concurrency: %d\n", i.maxConcurrency)
-		}
-		if len(i.timeouts) > 0 {
-			fmt.Fprintf(b, "        timeouts: { %s }\n", strings.Join(i.timeouts, ", "))
-		}
-		if len(i.headers) > 0 {
-			b.WriteString("        headers:\n")
-			for _, name := range slices.Sorted(maps.Keys(i.headers)) {
-				fmt.Fprintf(b, "          %s: %s\n", config.QuoteYAML(name), config.QuoteYAML(i.headers[name]))
-			}
-		}
-	}
-}
-
-// seconds writes seconds as a length of time.
-func seconds(s float64) string {
-	if whole := int64(s); s == float64(whole) {
-		return strconv.FormatInt(whole, 10) + "s"
-	}
-	return strconv.FormatInt(int64(s*1000+0.5), 10) + "ms"
-}
+// discoverAll is what an instance says that serves all models of its backend.
+const discoverAll = "discover"

@@ -1,16 +1,15 @@
 // Package importer makes a configuration out of one of another gateway. It drops
-// nothing silently: every setting of the source is taken, changed, or named as not
-// supported, with its line and the reason.
+// nothing silently: every setting of the source is taken, changed, not in force there
+// either, or named as not supported, with its line and the reason.
 package importer
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
-	"go.yaml.in/yaml/v3"
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
+	"github.com/patchbay-ai/patchbay/internal/importer/reading"
 )
 
 // Source is a gateway whose configuration can be read.
@@ -28,26 +27,21 @@ const (
 // Sources returns all sources.
 func Sources() []Source { return []Source{JAiRouter, LiteLLM, OneAPI, NewAPI, Bifrost} }
 
+// Row says what became of a setting of the source.
+type Row = reading.Row
+
 // Outcome is what became of a setting.
-type Outcome string
+type Outcome = reading.Outcome
 
 // The outcomes.
 const (
-	Taken       Outcome = "taken"
-	Changed     Outcome = "changed"
-	Unsupported Outcome = "not supported"
+	Taken       = reading.Taken
+	Changed     = reading.Changed
+	NotInForce  = reading.NotInForce
+	Unsupported = reading.Unsupported
 )
 
-// Row says what became of a setting of the source.
-type Row struct {
-	Outcome Outcome `json:"outcome"`
-	File    string  `json:"file"`
-	Line    int     `json:"line"`
-	Setting string  `json:"setting"`
-	Text    string  `json:"text"` // what it became, or why not and what to do
-}
-
-// Variable is a secret of the source, to which the configuration refers.
+// Variable is a text of the source, mostly a secret, to which the configuration refers.
 type Variable struct {
 	Name  string
 	Value string // empty where the source itself had only a name
@@ -61,98 +55,61 @@ type Result struct {
 	Variables []Variable
 }
 
-// Complete tells whether everything was taken or changed.
+// Complete reports whether nothing is missing that is in force in the source.
 func (r *Result) Complete() bool {
 	return !slices.ContainsFunc(r.Rows, func(row Row) bool { return row.Outcome == Unsupported })
 }
 
+// File is a file of a source.
+type File = reading.File
+
 // Open reads a file that the source includes, by its name there.
 type Open func(name string) ([]byte, error)
 
+// Input is what is read.
+type Input struct {
+	// Files are the configuration. Several of them are pages of an export of channels.
+	Files []File
+	Open  Open
+	// Profiles of JAiRouter are read in place of those that its configuration names.
+	Profiles []string
+}
+
 // Import reads a configuration of a source.
-func Import(source Source, file string, content []byte, open Open) (*Result, error) {
-	d := newDraft(source, file, open)
-	if isSQLite(content) {
-		if source != OneAPI && source != NewAPI {
-			return nil, fmt.Errorf("%s is a SQLite database, which %s does not have as its configuration", file, source)
-		}
-		channels, err := readDatabase(file)
-		if err != nil {
-			return nil, err
-		}
-		d.channels(channels)
-		return d.result()
+func Import(source Source, in Input) (*Result, error) {
+	if len(in.Files) == 0 {
+		return nil, fmt.Errorf("there is no file of %s", source)
 	}
-	root, err := parse(file, content)
-	if err != nil {
-		return nil, err
+	d := newDraft(source, in)
+	if len(in.Files) > 1 && source != OneAPI && source != NewAPI {
+		return nil, fmt.Errorf("%s is read from one file, which names the others that belong to it", source)
 	}
-	d.reserve(root)
+	var err error
 	switch source {
 	case JAiRouter:
-		err = d.jairouter(root)
+		err = d.jairouter(in.Files[0])
 	case LiteLLM:
-		err = d.litellm(root)
+		err = d.litellm(in.Files[0])
 	case OneAPI, NewAPI:
-		err = d.oneAPI(root)
+		err = d.oneAPI(in.Files)
 	case Bifrost:
-		err = d.bifrost(root)
+		err = d.bifrost(in.Files[0])
 	default:
-		return nil, fmt.Errorf("unknown source %q", source)
+		err = fmt.Errorf("unknown source %q", source)
 	}
 	if err != nil {
 		return nil, err
 	}
-	d.leftovers(root, file)
-	return d.result()
+	result := d.result()
+	if err := check(result.YAML); err != nil {
+		return nil, fmt.Errorf("the result would have mistakes:\n%w\n%s", err, result.YAML)
+	}
+	return result, nil
 }
 
-// Detect finds out which source a file is of.
-func Detect(file string, content []byte) (Source, error) {
-	if isSQLite(content) {
-		return "", errors.New("one-api and new-api have the same tables with other meanings; say which with --from")
-	}
-	root, err := parse(file, content)
-	if err != nil {
-		return "", err
-	}
-	switch {
-	case at(root, "model_list") != nil || at(root, "litellm_settings") != nil:
-		return LiteLLM, nil
-	case at(root, "model", "services") != nil || at(root, "jairouter") != nil || at(root, "spring") != nil:
-		return JAiRouter, nil
-	case at(root, "providers") != nil:
-		return Bifrost, nil
-	case len(channelsOf(root)) > 0:
-		return "", errors.New("one-api and new-api number their channels differently; say which with --from")
-	}
-	return "", errors.New("this is the configuration of none of the known gateways; say which with --from")
-}
-
-func isSQLite(content []byte) bool { return bytes.HasPrefix(content, []byte("SQLite format 3\x00")) }
-
-// parse reads YAML or JSON, with the lines of everything.
-func parse(file string, content []byte) (*yaml.Node, error) {
-	text := bytes.TrimPrefix(content, []byte("\xef\xbb\xbf"))
-	if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 && (trimmed[0] == '{' || trimmed[0] == '[') {
-		text = spacesForTabs(text) // which YAML does not take for indentation
-	}
-	var document yaml.Node
-	if err := yaml.Unmarshal(text, &document); err != nil {
-		return nil, fmt.Errorf("%s: %s", file, strings.TrimPrefix(err.Error(), "yaml: "))
-	}
-	if len(document.Content) == 0 {
-		return nil, fmt.Errorf("%s says nothing", file)
-	}
-	return document.Content[0], nil
-}
-
-// spacesForTabs replaces the tabs at the beginning of lines.
-func spacesForTabs(text []byte) []byte {
-	lines := bytes.Split(text, []byte("\n"))
-	for i, line := range lines {
-		rest := bytes.TrimLeft(line, "\t ")
-		lines[i] = append(bytes.Repeat([]byte(" "), len(line)-len(rest)), rest...)
-	}
-	return bytes.Join(lines, []byte("\n"))
+// check reports what is wrong with a configuration, or a part of one, where none of the
+// variables is set that it refers to.
+func check(yaml string) error {
+	_, err := config.Load(config.Source{File: "result", Content: []byte(yaml), KnownAdapter: kinds.Check})
+	return err
 }

@@ -3,41 +3,71 @@ package importer_test
 import (
 	"database/sql"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
-	"github.com/patchbay-ai/patchbay/internal/config"
-	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
+	"github.com/patchbay-ai/patchbay/internal/config/references"
 	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/importer"
+	"github.com/patchbay-ai/patchbay/internal/simulator"
 )
 
 // The files were written for these tests after the public formats.
 var files = map[string]importer.Source{
-	"jairouter.yaml": importer.JAiRouter,
-	"litellm.yaml":   importer.LiteLLM,
-	"one-api.json":   importer.OneAPI,
-	"new-api.json":   importer.NewAPI,
-	"bifrost.json":   importer.Bifrost,
+	"jairouter.yaml":            importer.JAiRouter,
+	"jairouter/application.yml": importer.JAiRouter,
+	"litellm.yaml":              importer.LiteLLM,
+	"litellm-variables.yaml":    importer.LiteLLM,
+	"one-api.json":              importer.OneAPI,
+	"new-api.json":              importer.NewAPI,
+	"bifrost.json":              importer.Bifrost,
 }
 
-// callerKeys are keys in the files that callers of the gateway have.
-var callerKeys = map[string]string{"jairouter.yaml": "sk-jairouter-caller", "litellm.yaml": "sk-litellm-master", "bifrost.json": "sk-bf-team-a"}
+// callerKeys are keys in the files, or in the environment, that callers of the gateway have.
+var callerKeys = map[string]string{
+	"jairouter.yaml": "sk-jairouter-caller", "jairouter/application.yml": "sk-jairouter-caller", "litellm.yaml": "sk-litellm-master", "litellm-variables.yaml": environmentsText,
+	"bifrost.json": "sk-bf-team-a",
+}
 
-func imported(t *testing.T, file string, change func(string) string) *importer.Result {
+// environmentsText is what variables have whose values the source does not say.
+const environmentsText = "text-of-the-environment"
+
+// input returns a file of the test data, changed by a function.
+func input(t *testing.T, file string, change func(string) string) importer.Input {
 	t.Helper()
 	open := func(name string) ([]byte, error) {
-		content, err := os.ReadFile(filepath.Join("testdata", name))
+		content, err := os.ReadFile(filepath.Join("testdata", filepath.Dir(file), name))
 		return []byte(change(string(content))), err
 	}
-	content, err := open(file)
+	content, err := open(filepath.Base(file))
 	if err != nil {
 		t.Fatal(err)
 	}
-	result, err := importer.Import(files[file], file, content, open)
+	return importer.Input{Files: []importer.File{{Name: file, Content: content}}, Open: open}
+}
+
+func imported(t *testing.T, file string, change func(string) string) *importer.Result {
+	t.Helper()
+	result, err := importer.Import(files[file], input(t, file, change))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+// importedText imports a file of this content.
+func importedText(t *testing.T, source importer.Source, content ...string) *importer.Result {
+	t.Helper()
+	var in importer.Input
+	for i, text := range content {
+		in.Files = append(in.Files, importer.File{Name: fmt.Sprintf("file%d", i+1), Content: []byte(text)})
+	}
+	result, err := importer.Import(source, in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,6 +75,27 @@ func imported(t *testing.T, file string, change func(string) string) *importer.R
 }
 
 func same(text string) string { return text }
+
+// lastCall returns the last request that a backend was sent for an answer.
+func lastCall(t *testing.T, b *simulator.Backend) simulator.Request {
+	t.Helper()
+	for _, request := range slices.Backward(b.Requests()) {
+		if request.Method == http.MethodPost {
+			return request
+		}
+	}
+	t.Fatal("the backend got no request")
+	return simulator.Request{}
+}
+
+// rowOf returns the text of the row about a setting with an outcome.
+func rowOf(r *importer.Result, outcome importer.Outcome, setting string) string {
+	at := slices.IndexFunc(r.Rows, func(row importer.Row) bool { return row.Outcome == outcome && row.Setting == setting })
+	if at < 0 {
+		return ""
+	}
+	return r.Rows[at].Text
+}
 
 // rendered is a result as the golden files have it.
 func rendered(r *importer.Result) string {
@@ -81,26 +132,30 @@ func TestImportsAreAsTheyWere(t *testing.T) {
 
 func TestNoSecretGetsIntoAConfiguration(t *testing.T) {
 	for file := range files {
-		if found := regexp.MustCompile(`sk-[a-z]`).FindString(imported(t, file, same).YAML); found != "" {
+		result := imported(t, file, same)
+		text := result.YAML
+		for _, row := range result.Rows {
+			text += row.Setting + " " + row.Text + "\n"
+		}
+		if found := regexp.MustCompile(`sk-[a-z]+`).FindAllString(text, -1); len(found) > 0 {
 			t.Errorf("%s: %s", file, found)
 		}
 	}
 }
 
-// resolved puts values in the places of variables.
-func resolved(r *importer.Result) string {
-	yaml := r.YAML
+// resolved puts values in the places of variables: those that the source has, and the
+// same text for all others.
+func resolved(r *importer.Result, others string) string {
+	variables := map[string]string{}
 	for _, v := range r.Variables {
-		value := v.Value
-		switch {
-		case strings.HasSuffix(v.Name, "_SHA256"):
-			value = strings.Repeat("a", 64)
-		case value == "":
-			value = "key-of-the-environment"
+		if variables[v.Name] = v.Value; v.Value == "" && !strings.HasSuffix(v.Name, "_URL") && !strings.HasSuffix(v.Name, "_BASE") && !strings.HasSuffix(v.Name, "_ENDPOINT") && !strings.HasSuffix(v.Name, "_MODEL") {
+			variables[v.Name] = others
 		}
-		yaml = strings.ReplaceAll(yaml, "${"+v.Name+"}", value)
+		if variables[v.Name] == "" {
+			delete(variables, v.Name)
+		}
 	}
-	return yaml
+	return references.Resolver{Variables: variables}.Expand(r.YAML).Text
 }
 
 func TestImportedConfigurationsRouteTraffic(t *testing.T) {
@@ -111,11 +166,7 @@ func TestImportedConfigurationsRouteTraffic(t *testing.T) {
 			result := imported(t, file, func(text string) string {
 				return strings.ReplaceAll(text, "http://backend.example:8000", b.URL())
 			})
-			yaml := resolved(result)
-			if _, err := config.Load(config.Source{File: file, Content: []byte(yaml), KnownAdapter: kinds.Check}); err != nil {
-				t.Fatalf("%v in\n%s", err, yaml)
-			}
-			r := gatewaytest.Start(t, yaml)
+			r := gatewaytest.Start(t, resolved(result, environmentsText))
 			key := callerKeys[file]
 			if key != "" {
 				if got := r.Chat(gatewaytest.PlainHi, "Authorization", "Bearer nobody").Status; got != 401 {
@@ -123,9 +174,7 @@ func TestImportedConfigurationsRouteTraffic(t *testing.T) {
 				}
 			}
 			r.Chat(gatewaytest.PlainHi, "Authorization", "Bearer "+key).Succeeds(t)
-			if len(b.Requests()) == 0 {
-				t.Error("the backend got no request")
-			}
+			lastCall(t, b)
 		})
 	}
 }
@@ -136,7 +185,7 @@ func TestSourcesAreRecognised(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := importer.Detect(file, content)
+		got, err := importer.Detect(importer.File{Name: file, Content: content})
 		if want == importer.OneAPI || want == importer.NewAPI {
 			if err == nil || !strings.Contains(err.Error(), "--from") {
 				t.Errorf("%s: %s %v", file, got, err)
@@ -146,12 +195,12 @@ func TestSourcesAreRecognised(t *testing.T) {
 		}
 	}
 	for _, content := range []string{"", "a: b", "[1, 2]", "{", "SQLite format 3\x00"} {
-		if got, err := importer.Detect("x", []byte(content)); err == nil {
+		if got, err := importer.Detect(importer.File{Name: "x", Content: []byte(content)}); err == nil {
 			t.Errorf("%q is %s", content, got)
 		}
 	}
 	for _, source := range importer.Sources() {
-		if _, err := importer.Import(source, "x", []byte("a: b"), nil); err == nil {
+		if _, err := importer.Import(source, importer.Input{Files: []importer.File{{Name: "x", Content: []byte("a: b")}}}); err == nil {
 			t.Errorf("%s read nothing", source)
 		}
 	}
@@ -166,9 +215,9 @@ func TestChannelsOfADatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, statement := range []string{
-		"CREATE TABLE channels (id INTEGER PRIMARY KEY, type INTEGER, key TEXT, status INTEGER, name TEXT, weight INTEGER, base_url TEXT, models TEXT, model_mapping TEXT, priority INTEGER)",
-		"INSERT INTO channels VALUES (7, 8, 'sk-in-database', 1, 'own', NULL, '" + b.URL() + "', 'm', NULL, 0)",
-		"INSERT INTO channels VALUES (8, 999, 'x', 1, 'strange', NULL, NULL, 'y', NULL, 0)",
+		"CREATE TABLE channels (id INTEGER PRIMARY KEY, type INTEGER, key TEXT, status INTEGER, name TEXT, weight INTEGER, base_url TEXT, models TEXT, model_mapping TEXT, priority INTEGER, system_prompt TEXT)",
+		"INSERT INTO channels VALUES (7, 8, 'sk-in-database', 1, 'own', NULL, '" + b.URL() + "', 'm', NULL, 0, 'be kind')",
+		"INSERT INTO channels VALUES (8, 999, 'x', 1, 'strange', NULL, NULL, 'y', NULL, 0, NULL)",
 	} {
 		if _, err := db.ExecContext(t.Context(), statement); err != nil {
 			t.Fatal(err)
@@ -181,16 +230,18 @@ func TestChannelsOfADatabase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	result, err := importer.Import(importer.OneAPI, file, content, nil)
+	result, err := importer.Import(importer.OneAPI, importer.Input{Files: []importer.File{{Name: file, Content: content}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if result.Complete() || len(result.Rows) != 2 || result.Rows[1].Setting != "channel 8" {
-		t.Errorf("%+v", result.Rows)
+	for _, setting := range []string{"channels[1]", "channels[0].system_prompt"} {
+		if rowOf(result, importer.Unsupported, setting) == "" {
+			t.Errorf("%s: %+v", setting, result.Rows)
+		}
 	}
-	r := gatewaytest.Start(t, resolved(result))
+	r := gatewaytest.Start(t, resolved(result, ""))
 	r.Chat(gatewaytest.PlainHi).Succeeds(t)
-	if got := b.Requests()[0].Header.Get("Authorization"); got != "Bearer sk-in-database" {
+	if got := lastCall(t, b).Header.Get("Authorization"); got != "Bearer sk-in-database" {
 		t.Errorf("the backend was sent %q", got)
 	}
 }

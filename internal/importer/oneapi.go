@@ -18,124 +18,302 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/discover"
+	"github.com/patchbay-ai/patchbay/internal/importer/providers"
+	"github.com/patchbay-ai/patchbay/internal/importer/reading"
 )
 
 // channel is a channel of one-api or new-api.
 type channel struct {
-	node         *yaml.Node // nil for one of a database
-	setting      string
-	number       int // its type
-	name         string
-	key          string // several with line breaks between them
-	baseURL      string
-	models       string // with commas between them
-	modelMapping string // a JSON object
-	status       int
-	weight       float64
-	priority     int64
+	node    *yaml.Node
+	setting string
+	number  int // its type
+	name    string
+	keys    []string
+	keysOff map[int]bool // by their position
+	// isKeyless says that it has no key, although the others came with theirs.
+	isKeyless bool
+	variable  string // that has its key where the export has none
+	kind      providers.Channel
+	version   string // of the API of Azure
+	keepDots  bool   // in the names of deployments
+	mapping   map[string]string
+	headers   map[string]string
+	proxy     string
+	isOff     bool
+	weight    float64
+	priority  int64
 }
 
-// channelKind is what stands behind a channel of some type.
-type channelKind struct{ adapter, baseURL, variable string }
-
-// sharedKinds have the same numbers in both gateways; the others are below.
-var sharedKinds = map[int]channelKind{
-	1:  {"openai", "https://api.openai.com", "OPENAI_API_KEY"},
-	6:  {"openai", "https://api.openaimax.com", "OPENAIMAX_API_KEY"},
-	7:  {"openai", "https://api.ohmygpt.com", "OHMYGPT_API_KEY"},
-	8:  {"openai", "", "CUSTOM_API_KEY"},
-	14: {"anthropic", "https://api.anthropic.com", "ANTHROPIC_API_KEY"},
-	20: {"openai", "https://openrouter.ai/api", "OPENROUTER_API_KEY"},
-	24: {"gemini", "https://generativelanguage.googleapis.com", "GEMINI_API_KEY"},
-	25: {"openai", "https://api.moonshot.cn", "MOONSHOT_API_KEY"},
-	31: {"openai", "https://api.lingyiwanwu.com", "LINGYIWANWU_API_KEY"},
-}
-
-var oneAPIKinds = map[int]channelKind{
-	28: {"openai", "https://api.mistral.ai", "MISTRAL_API_KEY"},
-	29: {"openai", "https://api.groq.com/openai", "GROQ_API_KEY"},
-	30: {"ollama", "http://127.0.0.1:11434", "OLLAMA_API_KEY"},
-	32: {"openai", "https://api.stepfun.com", "STEPFUN_API_KEY"},
-	36: {"openai", "https://api.deepseek.com", "DEEPSEEK_API_KEY"},
-	39: {"openai", "https://api.together.xyz", "TOGETHERAI_API_KEY"},
-}
-
-var newAPIKinds = map[int]channelKind{
-	4:  {"ollama", "http://127.0.0.1:11434", "OLLAMA_API_KEY"},
-	38: {"jina", "https://api.jina.ai", "JINA_API_KEY"},
-	40: {"openai", "https://api.siliconflow.cn", "SILICONFLOW_API_KEY"},
-	42: {"openai", "https://api.mistral.ai", "MISTRAL_API_KEY"},
-	43: {"openai", "https://api.deepseek.com", "DEEPSEEK_API_KEY"},
-	47: {"xinference", "", "XINFERENCE_API_KEY"},
-	48: {"openai", "https://api.x.ai", "XAI_API_KEY"},
-}
-
-func (d *draft) kindOf(number int) (channelKind, bool) {
-	own := oneAPIKinds
-	if d.source == NewAPI {
-		own = newAPIKinds
-	}
-	if kind, known := own[number]; known {
-		return kind, true
-	}
-	kind, known := sharedKinds[number]
-	return kind, known
-}
-
-// channelsOf returns the list of channels in an export: the list itself, or the reply
-// of the gateway's API.
+// channelsOf returns the list of channels in a reply of the gateway's API, in a list of
+// such replies, or the list itself.
 func channelsOf(root *yaml.Node) []*yaml.Node {
-	for _, list := range []*yaml.Node{resolved(root), at(root, "data"), at(root, "data", "items"), at(root, "channels")} {
-		if found := items(list); len(found) > 0 && at(found[0], "models") != nil && at(found[0], "type") != nil {
+	for _, list := range []*yaml.Node{reading.Resolved(root), reading.At(root, "data"), reading.At(root, "data", "items"), reading.At(root, "channels")} {
+		if found := reading.Items(list); len(found) > 0 && reading.At(found[0], "models") != nil && reading.At(found[0], "type") != nil {
 			return found
 		}
 	}
+	var all []*yaml.Node
+	for _, page := range reading.Items(root) {
+		if reading.At(page, "data") != nil {
+			all = append(all, channelsOf(page)...)
+		}
+	}
+	return all
+}
+
+// oneAPI reads exports of channels, or a database.
+func (d *draft) oneAPI(files []File) error {
+	var pages, nodes []*yaml.Node
+	for _, file := range files {
+		documents, err := d.channelDocuments(file)
+		if err != nil {
+			return err
+		}
+		pages = append(pages, documents...)
+	}
+	for _, page := range pages {
+		list := channelsOf(page)
+		if list == nil && len(reading.Items(reading.At(page, "data"))) == 0 && reading.At(page, "data") == nil {
+			return errors.New("there is no list of channels: export the reply of GET /api/channel, or give the SQLite file (of MySQL and PostgreSQL, export the table channels as JSON)")
+		}
+		nodes = append(nodes, list...)
+		for _, reply := range append([]*yaml.Node{page}, reading.Items(page)...) {
+			for _, name := range []string{"success", "message", "page", "page_size", "type_counts"} {
+				d.Use(reading.At(reply, name))
+				d.Use(reading.At(reply, "data", name))
+			}
+		}
+	}
+	nodes = d.distinct(nodes)
+	d.pageNotes(pages, nodes)
+	var channels []channel
+	for i, n := range nodes {
+		if c, ok := d.readChannel(n, i); ok {
+			channels = append(channels, c)
+		}
+	}
+	d.nameKeys(channels)
+	d.channels(channels)
+	d.records(nodes)
+	for i, n := range nodes {
+		d.leftovers(n, fmt.Sprintf("channels[%d]", i))
+		d.Use(n)
+	}
+	for _, page := range pages {
+		d.leftovers(page, "")
+	}
 	return nil
 }
 
-// oneAPI reads an export of channels.
-func (d *draft) oneAPI(root *yaml.Node) error {
-	list := channelsOf(root)
-	if list == nil {
-		return errors.New("there is no list of channels: export the reply of GET /api/channel, or give the SQLite file (of MySQL and PostgreSQL, export the table channels as JSON)")
+// nameKeys says for channels that came without a key which variable has it. Where no
+// channel came with its key the export has none; else the others need none.
+func (d *draft) nameKeys(channels []channel) {
+	hasKeys := slices.ContainsFunc(channels, func(c channel) bool { return len(c.keys) > 0 })
+	users := map[string]int{}
+	for _, c := range channels {
+		users[c.kind.Variable]++
 	}
-	for _, name := range []string{"success", "message", "total", "page", "page_size", "type_counts"} {
-		d.use(at(root, name))
-		d.use(at(root, "data", name))
-	}
-	var channels []channel
-	for i, n := range list {
-		number, _ := d.number(n, "type")
-		status, hasStatus := d.number(n, "status")
-		if !hasStatus {
-			status = 1
+	for i := range channels {
+		c := &channels[i]
+		if c.isKeyless = hasKeys && len(c.keys) == 0; c.isKeyless || len(c.keys) > 0 {
+			continue
 		}
-		weight, _ := d.number(n, "weight")
-		priority, _ := d.number(n, "priority")
-		mapping := ""
-		if m := at(n, "model_mapping"); m != nil && m.Kind == yaml.MappingNode {
-			object := map[string]string{}
-			for _, e := range entries(m) {
-				object[e.key] = d.text(e.value)
+		if c.variable = c.kind.Variable; users[c.variable] > 1 {
+			c.variable = d.freeName(cmp.Or(c.name, c.setting) + "_API_KEY")
+		}
+		d.variable(Variable{Name: c.variable, From: c.setting + ".key"})
+		d.Changed(c.node, c.setting+".key", "an export has no keys: set the variable %s, or import the database", c.variable)
+		if size, given := d.Number(c.node, "channel_info", "multi_key_size"); given && size > 1 {
+			d.Unsupported(reading.At(c.node, "channel_info"), c.setting+".channel_info", "it has %d keys, of which there is room for one without the database", int(size))
+		}
+	}
+}
+
+// channelDocuments returns the replies of a file, or the channels of a database in the
+// same form.
+func (d *draft) channelDocuments(file File) ([]*yaml.Node, error) {
+	if !isSQLite(file.Content) {
+		return d.parseAll(file)
+	}
+	root, err := readDatabase(file.Name)
+	if err != nil {
+		return nil, err
+	}
+	d.Own(root, file.Name)
+	return []*yaml.Node{root}, nil
+}
+
+// distinct drops channels that are on several pages, because pages move while they are
+// read.
+func (d *draft) distinct(nodes []*yaml.Node) []*yaml.Node {
+	seen := map[string]bool{}
+	return slices.DeleteFunc(nodes, func(n *yaml.Node) bool {
+		id := d.Text(n, "id")
+		if id == "" || !seen[id] {
+			seen[id] = true
+			return false
+		}
+		d.NotInForce(n, "channel "+id, "it is in the export already")
+		return true
+	})
+}
+
+// onePage is how many channels a page of one-api has, which does not tell how many there
+// are.
+const onePage = 10
+
+// pageNotes tells of channels that are on pages which were not given.
+func (d *draft) pageNotes(pages, nodes []*yaml.Node) {
+	advice := "give the replies for ?p=0, ?p=1 and so on as further files, or import the database"
+	if d.source == NewAPI {
+		advice = "give the replies for ?page_size=100&p=1, &p=2 and so on as further files, or import the database"
+	}
+	total := 0
+	var where *yaml.Node
+	for _, page := range pages {
+		for _, reply := range append([]*yaml.Node{page}, reading.Items(page)...) {
+			for _, n := range []*yaml.Node{reading.At(reply, "data", "total"), reading.At(reply, "total")} {
+				if value, given := d.Number(n); given && int(value) > total {
+					total, where = int(value), n
+				}
 			}
-			data, _ := json.Marshal(object) // texts can be written
-			mapping = string(data)
-		} else {
-			mapping = d.text(n, "model_mapping")
-		}
-		channels = append(channels, channel{
-			node: n, setting: fmt.Sprintf("channels[%d]", i), number: int(number), name: d.text(n, "name"), key: d.text(n, "key"),
-			baseURL: d.text(n, "base_url"), models: d.text(n, "models"), modelMapping: mapping, status: int(status), weight: weight, priority: int64(priority),
-		})
-		if group := d.text(n, "group"); group != "" && group != "default" {
-			d.unsupported(at(n, "group"), fmt.Sprintf("channels[%d].group", i), "there are no groups of users; limit keys to models (patchbay keys create --model)")
-		}
-		for _, unused := range []string{"id", "created_time", "test_time", "response_time", "balance", "balance_updated_time", "used_quota", "tag", "auto_ban", "other", "other_info", "test_model", "channel_info"} {
-			d.use(at(n, unused))
 		}
 	}
-	d.channels(channels)
-	return nil
+	switch {
+	case total > len(nodes):
+		d.Unsupported(where, "total", "the export has %d of %d channels: %s", len(nodes), total, advice)
+	case total == 0 && d.source == OneAPI && len(pages) == 1 && len(nodes) == onePage && d.Text(nodes[0], "key") == "":
+		d.Changed(pages[0], "data", "%d channels are a whole page of one-api: if there are more, %s", onePage, advice)
+	}
+}
+
+// recorded are members of channels that are records of the old gateway and no settings.
+var recorded = []string{"id", "created_time", "test_time", "response_time", "balance", "balance_updated_time", "used_quota", "other_info"}
+
+// records names them once for all channels.
+func (d *draft) records(nodes []*yaml.Node) {
+	found := slices.DeleteFunc(slices.Clone(recorded), func(name string) bool {
+		return !slices.ContainsFunc(nodes, func(n *yaml.Node) bool { return !reading.IsEmpty(reading.At(n, name)) })
+	})
+	if len(found) > 0 {
+		d.Add(reading.NotInForce, d.in.Files[0].Name, 0, "channels", strings.Join(found, ", ")+": records of "+string(d.source)+", and no settings")
+	}
+}
+
+// readChannel reads a channel.
+func (d *draft) readChannel(n *yaml.Node, position int) (channel, bool) {
+	number, _ := d.Number(n, "type")
+	c := channel{node: n, setting: fmt.Sprintf("channels[%d]", position), number: int(number), name: d.Text(n, "name")}
+	c.mapping = d.object(n, c.setting, "model_mapping")
+	if status, given := d.Number(n, "status"); given {
+		c.isOff = status != 1
+	}
+	c.weight, _ = d.Number(n, "weight")
+	priority, _ := d.Number(n, "priority")
+	c.priority = int64(priority)
+	c.keys = strings.Fields(d.Text(n, "key"))
+	created, _ := d.Number(n, "created_time")
+	const dotsKeptFrom = 1746835200 // 10 May 2025: since then new-api leaves the names of deployments alone
+	c.keepDots = d.source == NewAPI && created >= dotsKeptFrom
+	for _, name := range recorded {
+		d.Use(reading.At(n, name))
+	}
+	for _, e := range reading.Entries(reading.At(n, "channel_info", "multi_key_status_list")) {
+		if index, err := strconv.Atoi(e.Key); err == nil && d.Text(e.Value) != "1" {
+			if c.keysOff == nil {
+				c.keysOff = map[int]bool{}
+			}
+			c.keysOff[index] = true
+		}
+	}
+	d.Use(reading.At(n, "channel_info"))
+	if group := d.Text(n, "group"); group != "" && group != "default" {
+		d.Unsupported(reading.At(n, "group"), c.setting+".group", "there are no groups of users; limit keys to models (patchbay keys create --model)")
+	}
+	if d.Text(n, "auto_ban") == "0" {
+		d.Unsupported(reading.At(n, "auto_ban"), c.setting+".auto_ban", "the breaker is set for a service type, not for an instance")
+	}
+	kind, known := providers.FindChannel(c.number, d.source == NewAPI)
+	if !known {
+		d.Unsupported(n, c.setting, "no adapter speaks to channels of type %d (%s); if it has an OpenAI-compatible endpoint, add it with that address", c.number, c.name)
+		return c, false
+	}
+	c.kind = kind
+	if base := d.Text(n, "base_url"); base != "" {
+		c.kind.BaseURL = strings.TrimRight(base, "/")
+	}
+	if c.kind.BaseURL == "" {
+		d.Unsupported(n, c.setting, "it has no base_url, and its type no usual address")
+		return c, false
+	}
+	d.channelDetails(n, &c)
+	return c, true
+}
+
+// channelDetails reads what only some channels have.
+func (d *draft) channelDetails(n *yaml.Node, c *channel) {
+	if c.kind.Adapter == "azure" {
+		other := d.Text(n, "other")
+		c.version = cmp.Or(d.object(n, c.setting, "config")["api_version"], other)
+		if d.source == NewAPI {
+			c.version = cmp.Or(other, "2025-04-01-preview") // what new-api takes without one
+		}
+	}
+	c.headers = map[string]string{}
+	if organization := d.Text(n, "openai_organization"); organization != "" {
+		c.headers["OpenAI-Organization"] = organization
+	}
+	overrides := d.object(n, c.setting, "header_override")
+	for _, name := range sortedKeys(overrides) {
+		if strings.Contains(overrides[name], "{") { // new-api puts the key or a header of the caller there
+			d.Partly(reading.At(n, "header_override"), c.setting+".header_override."+name, "headers have fixed values")
+			continue
+		}
+		c.headers[name] = overrides[name]
+	}
+	if proxy := d.object(n, c.setting, "setting")["proxy"]; strings.HasPrefix(proxy, "http://") || strings.HasPrefix(proxy, "https://") {
+		c.proxy = proxy
+	} else if proxy != "" {
+		d.Partly(reading.At(n, "setting"), c.setting+".setting.proxy", "only proxies that speak HTTP are used")
+	}
+	for _, name := range []string{"setting", "config"} {
+		members := d.object(n, c.setting, name)
+		for _, key := range sortedKeys(members) {
+			if value := members[key]; key != "proxy" && key != "api_version" && value != "" && value != "false" && value != "0" {
+				d.Partly(reading.At(n, name), c.setting+"."+name+"."+key, "there is no such setting here")
+			}
+		}
+	}
+}
+
+// object reads a mapping of texts, which may be a text of JSON itself. Members that are no
+// texts are written as JSON.
+func (d *draft) object(n *yaml.Node, setting, name string) map[string]string {
+	n = reading.At(n, name)
+	object := map[string]string{}
+	if n == nil || n.Kind == yaml.MappingNode {
+		for _, e := range reading.Entries(n) {
+			object[e.Key] = d.Text(e.Value)
+		}
+		return object
+	}
+	text := d.Text(n)
+	if text == "" {
+		return object
+	}
+	var members map[string]any
+	if err := json.Unmarshal([]byte(text), &members); err != nil {
+		d.Unsupported(n, setting+"."+name, "it is no object of JSON")
+		return object
+	}
+	for key, value := range members {
+		if text, isText := value.(string); isText {
+			object[key] = text
+		} else if data, err := json.Marshal(value, json.Deterministic(true)); err == nil && string(data) != "null" {
+			object[key] = string(data)
+		}
+	}
+	return object
 }
 
 // maxTier is the last tier that an instance can have.
@@ -150,77 +328,116 @@ func (d *draft) channels(channels []channel) {
 	slices.SortFunc(priorities, func(a, b int64) int { return cmp.Compare(b, a) })
 	priorities = slices.Compact(priorities)
 	for _, c := range channels {
-		tier := min(slices.Index(priorities, c.priority), maxTier)
-		kind, known := d.kindOf(c.number)
-		if !known {
-			d.unsupported(c.node, c.setting, "no adapter speaks to channels of type %d (%s); if it has an OpenAI-compatible endpoint, add it with that address", c.number, c.name)
-			continue
-		}
-		kind.baseURL = strings.TrimRight(firstOf(c.baseURL, kind.baseURL), "/")
-		if kind.baseURL == "" {
-			d.unsupported(c.node, c.setting, "it has no base_url, and its type no usual address")
-			continue
-		}
-		d.channel(c, kind, tier)
+		d.channel(c, min(slices.Index(priorities, c.priority), maxTier))
 	}
 }
 
-func (d *draft) channel(c channel, kind channelKind, tier int) {
-	mapping := map[string]string{}
-	if c.modelMapping != "" {
-		if err := json.Unmarshal([]byte(c.modelMapping), &mapping); err != nil {
-			d.unsupported(c.node, c.setting+".model_mapping", "it is no JSON object of texts")
+func (d *draft) channel(c channel, tier int) {
+	models := slices.DeleteFunc(strings.Split(d.Text(c.node, "models"), ","), func(model string) bool { return strings.TrimSpace(model) == "" })
+	for i := range models {
+		models[i] = strings.TrimSpace(models[i])
+	}
+	if len(models) == 0 {
+		d.Unsupported(c.node, c.setting, "it lists no models")
+		return
+	}
+	for _, name := range sortedKeys(c.mapping) {
+		if !slices.Contains(models, name) {
+			d.Partly(reading.At(c.node, "model_mapping"), c.setting+".model_mapping."+name, "the channel does not list this model, so nobody can ask for it")
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(mapping)) {
-		if !slices.ContainsFunc(strings.Split(c.models, ","), func(model string) bool { return strings.TrimSpace(model) == name }) {
-			d.unsupported(c.node, c.setting+".model_mapping."+name, "the channel does not list this model, so nobody can ask for it")
-		}
-	}
-	keys := strings.Fields(c.key)
+	keys := c.keys
 	if len(keys) == 0 {
-		d.changed(c.node, c.setting+".key", "an export has no keys: set the variable, or import the database")
-		keys = []string{"os.environ/" + kind.variable}
+		keys = []string{""}
 	}
-	for _, model := range strings.Split(c.models, ",") {
-		if model = strings.TrimSpace(model); model == "" {
-			continue
-		}
+	for _, model := range models {
 		serviceType := discover.GuessService(model)
-		if kinds.Check(kind.adapter, serviceType) != nil {
-			d.unsupported(c.node, c.setting+" "+model, "the adapter %s does not serve %s", kind.adapter, serviceType)
+		if kinds.Check(c.kind.Adapter, serviceType) != nil {
+			d.Partly(c.node, c.setting+" "+model, "the adapter %s does not serve %s", c.kind.Adapter, serviceType)
 			continue
 		}
-		for _, key := range keys {
-			i := instance{name: model, baseURL: kind.baseURL, adapter: kind.adapter, upstreamModel: mapping[model], weight: c.weight, tier: tier, disabled: c.status != 1}
-			i.apiKey = d.secret(key, c.setting+".key", c.name+"_API_KEY")
+		for position, key := range keys {
+			i := instance{
+				name: escaped(model), adapter: c.kind.Adapter, upstreamModel: escaped(c.upstream(model)), apiVersion: escaped(c.version),
+				weight: c.weight, tier: tier, disabled: c.isOff || c.keysOff[position], proxy: d.proxyOf(c),
+			}
+			baseURL, path := c.kind.Where(serviceType, c.upstream(model), model)
+			i.baseURL, i.path = escaped(baseURL), escaped(path)
+			if key != "" {
+				i.apiKey = d.secret(key, c.setting+".key", c.name+"_API_KEY")
+			} else if !c.isKeyless {
+				i.apiKey = "${" + c.variable + ":}"
+			}
+			for _, name := range sortedKeys(c.headers) {
+				if i.headers == nil {
+					i.headers = map[string]string{}
+				}
+				i.headers[name] = d.secret(c.headers[name], c.setting+".header_override."+name, c.name+"_"+name)
+			}
 			d.addInstance(c.node, c.setting, serviceType, i)
 		}
 	}
 }
 
-// readDatabase reads the channels of a SQLite file, which is not changed.
-func readDatabase(file string) ([]channel, error) {
+// upstream returns the name that a backend has for a model, empty where it is the same.
+func (c channel) upstream(model string) string {
+	name := cmp.Or(c.mapping[model], model)
+	if c.kind.Adapter == "azure" && !c.keepDots {
+		name = strings.ReplaceAll(name, ".", "") // as the gateway does it for deployments
+	}
+	if name == model {
+		return ""
+	}
+	return name
+}
+
+// proxyOf returns the proxy of a channel. A password in it is a secret.
+func (d *draft) proxyOf(c channel) string {
+	parsed, err := url.Parse(c.proxy)
+	if c.proxy == "" || err != nil || parsed.User == nil {
+		return escaped(c.proxy)
+	}
+	return d.secretProxy(c.proxy, c.setting+".setting.proxy", c.name+"_PROXY")
+}
+
+// readDatabase reads the channels of a SQLite file, which is not changed, with all of
+// their columns.
+func readDatabase(file string) (*yaml.Node, error) {
 	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: file}).EscapedPath()+"?mode=ro&immutable=1")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = db.Close() }()
-	rows, err := db.QueryContext(context.Background(), `SELECT id, type, COALESCE(name, ''), COALESCE(key, ''), COALESCE(base_url, ''), COALESCE(models, ''),
-		COALESCE(model_mapping, ''), COALESCE(status, 1), COALESCE(weight, 0), COALESCE(priority, 0) FROM channels ORDER BY id`)
+	rows, err := db.QueryContext(context.Background(), "SELECT * FROM channels ORDER BY id")
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	defer func() { _ = rows.Close() }()
-	var channels []channel
+	columns, err := rows.Columns()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	list := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
 	for rows.Next() {
-		var c channel
-		var id int64
-		if err := rows.Scan(&id, &c.number, &c.name, &c.key, &c.baseURL, &c.models, &c.modelMapping, &c.status, &c.weight, &c.priority); err != nil {
+		values, targets := make([]sql.NullString, len(columns)), make([]any, len(columns))
+		for i := range values {
+			targets[i] = &values[i]
+		}
+		if err := rows.Scan(targets...); err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
-		c.setting = "channel " + strconv.FormatInt(id, 10)
-		channels = append(channels, c)
+		row := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+		for i, column := range columns {
+			key, value := new(yaml.Node), new(yaml.Node)
+			key.SetString(column)
+			if value.SetString(values[i].String); !values[i].Valid {
+				*value = yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"}
+			}
+			row.Content = append(row.Content, key, value)
+		}
+		list.Content = append(list.Content, row)
 	}
-	return channels, rows.Err()
+	return list, rows.Err()
 }
+
+func sortedKeys(texts map[string]string) []string { return slices.Sorted(maps.Keys(texts)) }

@@ -54,8 +54,10 @@ func checkInstance(instance backend.Settings, resolve backend.Resolver, warn fun
 			warn("headers["+strconv.Quote(name)+"]", reference+" resolves to nothing, so the header is sent without a value; set it, or leave the header out")
 		}
 	}
-	if leadsNowhere(instance.BaseURL) {
-		warn("base-url", "names that end in .invalid lead nowhere; set the variable, or write the address of the backend")
+	for setting, address := range map[string]string{"base-url": instance.BaseURL, "proxy": instance.Proxy} {
+		if leadsNowhere(address) {
+			warn(setting, "names that end in .invalid lead nowhere; set the variable, or write the address")
+		}
 	}
 }
 

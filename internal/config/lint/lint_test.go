@@ -50,6 +50,13 @@ func TestAddressesThatLeadNowhereAreWarnedOf(t *testing.T) {
 			t.Errorf("%s: %v", address, lint.Warnings(loaded))
 		}
 	}
+	loaded, err := config.Load(config.Source{Content: []byte("services: {chat: {instances: [{name: m, base-url: 'http://h', proxy: 'http://proxy.invalid:3128'}]}}")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(lint.Warnings(loaded), "\n"); !strings.Contains(got, "services.chat.instances[0].proxy") {
+		t.Errorf("a proxy that leads nowhere: %q", got)
+	}
 }
 
 // TestCredentialsThatReferToNothingLetNobodyIn loads hashes of variables that are not set.

@@ -1,0 +1,100 @@
+// Package reading reads the documents of another gateway's configuration and keeps account
+// of what became of each of their settings, so that none is dropped without a word.
+package reading
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Outcome is what became of a setting.
+type Outcome string
+
+// The outcomes. NotInForce is a setting that has no effect in the source either, because
+// another one goes before it or it is switched off.
+const (
+	Taken       Outcome = "taken"
+	Changed     Outcome = "changed"
+	NotInForce  Outcome = "not in force"
+	Unsupported Outcome = "not supported"
+)
+
+// Row says what became of a setting of the source.
+type Row struct {
+	Outcome Outcome `json:"outcome"`
+	File    string  `json:"file"`
+	Line    int     `json:"line"`
+	Setting string  `json:"setting"`
+	Text    string  `json:"text"` // what it became, or why not and what to do
+}
+
+// Account is what was read, what of it was looked at, and what is said about it.
+type Account struct {
+	main  string                // the file of rows that are about none
+	files map[*yaml.Node]string // where each node was written
+	used  map[*yaml.Node]bool
+	rows  []Row
+}
+
+// NewAccount returns an empty account for a configuration that begins with a file.
+func NewAccount(main string) *Account {
+	return &Account{main: main, files: map[*yaml.Node]string{}, used: map[*yaml.Node]bool{}}
+}
+
+// FileOf returns the file in which a node was written.
+func (a *Account) FileOf(n *yaml.Node) string { return a.files[n] }
+
+// Derive notes that a node was made of another one.
+func (a *Account) Derive(made, of *yaml.Node) { a.files[made] = a.files[of] }
+
+// Add adds a row.
+func (a *Account) Add(outcome Outcome, file string, line int, setting, text string) {
+	a.rows = append(a.rows, Row{outcome, file, line, setting, text})
+}
+
+func (a *Account) row(outcome Outcome, n *yaml.Node, setting, format string, args ...any) {
+	a.Add(outcome, cmp.Or(a.files[n], a.main), Line(n), setting, fmt.Sprintf(format, args...))
+}
+
+// Taken says what a setting became.
+func (a *Account) Taken(n *yaml.Node, setting, format string, args ...any) {
+	a.row(Taken, n, setting, format, args...)
+}
+
+// Changed says what a setting became, and that it is not the same.
+func (a *Account) Changed(n *yaml.Node, setting, format string, args ...any) {
+	a.row(Changed, n, setting, format, args...)
+}
+
+// NotInForce names a setting, with all that is below it, that has no effect in the source.
+func (a *Account) NotInForce(n *yaml.Node, setting, format string, args ...any) {
+	a.Use(n)
+	a.row(NotInForce, n, setting, format, args...)
+}
+
+// Unsupported names a setting, with all that is below it, that has no place here.
+func (a *Account) Unsupported(n *yaml.Node, setting, format string, args ...any) {
+	a.Use(n)
+	a.row(Unsupported, n, setting, format, args...)
+}
+
+// Partly names a part of a setting that has no place here; the rest is read on.
+func (a *Account) Partly(n *yaml.Node, setting, format string, args ...any) {
+	a.row(Unsupported, n, setting, format, args...)
+}
+
+// Rows returns the rows in the order of files and lines, each once.
+func (a *Account) Rows() []Row {
+	rows := slices.Clone(a.rows)
+	slices.SortStableFunc(rows, func(x, y Row) int { return cmp.Or(strings.Compare(x.File, y.File), cmp.Compare(x.Line, y.Line)) })
+	seen := map[Row]bool{}
+	return slices.DeleteFunc(rows, func(row Row) bool {
+		again := seen[row]
+		seen[row] = true
+		return again
+	})
+}

@@ -1,0 +1,138 @@
+// Package reasons says why settings of other gateways have no place here, and what to do.
+package reasons
+
+import (
+	"fmt"
+	"strings"
+)
+
+// For says why a setting of a source has no place here, and what to do, and whether that is said
+// of this very setting.
+func For(source, path string) (text string, isKnown bool) {
+	for _, r := range known {
+		if (r.source == "" || r.source == source) && strings.Contains(path, r.part) {
+			return r.text, true
+		}
+	}
+	return "there is no such setting here; docs/configuration.md has those that there are", false
+}
+
+// ForProvider says why models of a provider cannot be served.
+func ForProvider(name string) string {
+	switch lower := strings.ToLower(name); {
+	case strings.HasPrefix(lower, "bedrock"), strings.HasPrefix(lower, "sagemaker"):
+		return fmt.Sprintf("requests to %s must be signed, which no adapter does; use an OpenAI-compatible endpoint", name)
+	case strings.HasPrefix(lower, "vertex"):
+		return fmt.Sprintf("%s needs tokens of Google Cloud, which no adapter gets; use the gemini adapter with an API key", name)
+	}
+	return fmt.Sprintf("no adapter speaks to the provider %s; if it has an OpenAI-compatible endpoint, add it with that address", name)
+}
+
+// reason is why settings whose path has a part have no place here.
+type reason struct {
+	source     string // empty: any
+	part, text string
+}
+
+// known are in the order in which they are tried.
+var known = []reason{
+	{"litellm", "general_settings.database", "keys are in the data directory, or in PostgreSQL with store.config"},
+	{"litellm", "master_key", "there is one master key"},
+	{"litellm", "_fallbacks", "write it as fallbacks of the service type, which take over for these reasons too; docs/traffic.md"},
+	{"litellm", "fallbacks", "write it as fallbacks of the service type; docs/traffic.md"},
+	{"litellm", "callback", "calls are in the access log, in OpenTelemetry traces and at /api/monitoring/calls"},
+	{"litellm", "otel", "set telemetry by hand"},
+	{"litellm", "alerting", "deploy/prometheus has alerts on the metrics"},
+	{"litellm", "cache", "there is no cache of answers"},
+	{"litellm", "redis", "set redis.url, and shared: true at the rate limits that gateways share; docs/scaling.md"},
+	{"litellm", "guardrails", "there are no guardrails"},
+	{"litellm", "policies", "there are no guardrails"},
+	{"litellm", "policy_attachments", "there are no guardrails"},
+	{"litellm", "mcp", "there is no MCP gateway"},
+	{"litellm", "_tools", "there are no tools of the gateway's own; those of the caller and of the backend pass"},
+	{"litellm", "interception", "there are no tools of the gateway's own; those of the caller and of the backend pass"},
+	{"litellm", "pass_through_endpoints", "only the endpoints of docs/clients.md are served"},
+	{"litellm", "finetune_settings", "there is no endpoint for fine-tuning"},
+	{"litellm", "files_settings", "there is no endpoint for files"},
+	{"litellm", "assistant_settings", "there is no endpoint for assistants"},
+	{"litellm", "credential_info", "there are no notes at credentials; comments of the file may have them"},
+	{"litellm", "credential_values", "the models that use this credential have no place for it"},
+	{"litellm", "credential_list", "no model that was imported refers to it"},
+	{"litellm", "custom_auth", "there is no code of users in the gateway; issue keys with patchbay keys create"},
+	{"litellm", "key_management", "variables of the environment and ${file:...} have the secrets; docs/configuration.md"},
+	{"litellm", "background_health_checks", "health checks run always, and never call a model; health-check of a service type sets them"},
+	{"litellm", "health_check", "health checks never call a model; health-check of a service type sets them"},
+	{"litellm", "tpm", "tokens a minute are limits of keys and tenants here"},
+	{"litellm", "rpm", "requests a minute are limits of keys, tenants and service types here"},
+	{"litellm", "_cost_per_", "write it under prices; patchbay prices import makes that section of the price list of LiteLLM"},
+	{"litellm", "input_cost", "write it under prices; patchbay prices import makes that section of the price list of LiteLLM"},
+	{"litellm", "output_cost", "write it under prices; patchbay prices import makes that section of the price list of LiteLLM"},
+	{"litellm", "drop_params", "members that a dialect has no place for are left out or refused as docs/adapters.md says"},
+	{"litellm", "set_verbose", "set log.level: debug"},
+	{"litellm", "telemetry", "nothing is reported to anybody"},
+	{"litellm", "default_team_settings", "there are no teams; tenants are groups of keys"},
+	{"litellm", "store_model_in_db", "versions of the configuration are in server.data-dir, or in PostgreSQL with store.config"},
+	{"litellm", "tags", "an instance is chosen by its model, not by tags"},
+	{"litellm", "tag_filtering", "an instance is chosen by its model, not by tags"},
+	{"litellm", "retries", "limits.max-attempts is for all models"},
+	{"litellm", "region_name", "an instance is chosen by its model, not by regions"},
+	{"litellm", "azure_ad", "tokens of Entra ID are not fetched; use a key"},
+	{"litellm", "tenant_id", "tokens of Entra ID are not fetched; use a key"},
+	{"litellm", "client_secret", "tokens of Entra ID are not fetched; use a key"},
+	{"litellm", "model_info", "what is said about a model is not shown to callers"},
+	{"litellm", "litellm_params.", "members of requests are what the caller sends; there are no defaults for them"},
+	{"", "].description", "there are no notes at keys; comments of the file may have them"},
+	{"jairouter", "permissions", "a key is for /v1 only; issue management tokens with patchbay tokens"},
+	{"jairouter", "persistence", "versions and state are files in server.data-dir, or in PostgreSQL and Redis; docs/scaling.md"},
+	{"jairouter", "fallback", "there is no answer in place of a failed one; failover tries other instances"},
+	{"jairouter", "api-key.cache", "keys are in memory, as hashes"},
+	{"jairouter", "default-expiration-days", "patchbay keys create --expires says it for each key"},
+	{"jairouter", "hash-algorithm", "ip-hash needs no choice of an algorithm"},
+	{"jairouter", "virtual-nodes", "ip-hash needs no virtual nodes"},
+	{"jairouter", "jwt", "issue management tokens with patchbay tokens"},
+	{"jairouter", "sanitization", "answers are not changed"},
+	{"jairouter", "audit", "changes are in the log and in the versions; docs/management.md"},
+	{"jairouter", "security.quota", "the ledger is off unless quota.enabled is set; docs/quota.md"},
+	{"jairouter", "adapter-definitions", "write adapter: openai and the header at the instances that use it"},
+	{"jairouter", "springdoc", "the documents of the API are at /docs/api"},
+	{"jairouter", "spring", "this is a setting of the Java framework"},
+	{"jairouter", "management", "the operational endpoints are always there; security guards them"},
+	{"jairouter", "logging", "set log.level, or a logger at /actuator/loggers"},
+	{"jairouter", "jairouter.loadbalancer", "which instance served a call is in the access log and at /api/monitoring/calls"},
+	{"jairouter", "tracing", "set telemetry by hand"},
+	{"jairouter", "monitor", "set monitoring by hand; the names of metrics differ"},
+	{"jairouter", "store", "versions are files in server.data-dir"},
+	{"jairouter", "webclient", "JAiRouter reads this and does not use it; limits.connect-timeout and limits.first-byte-timeout bound calls here"},
+	{"jairouter", "rate-limit", "limits are settings of a service type; those of instances are max-concurrency"},
+	{"jairouter", "circuit-breaker", "breakers are set for a service type"},
+	{"bifrost", "current_usage", "what was used before is not carried over"},
+	{"bifrost", "last_reset", "what was used before is not carried over"},
+	{"bifrost", "override_", "a budget has no temporary addition; patchbay keys edit changes it"},
+	{"bifrost", "mcp", "there is no MCP gateway"},
+	{"bifrost", "plugins", "there are no plugins; what governance does is in security"},
+	{"bifrost", "config_store", "versions are files in server.data-dir, or in PostgreSQL with store.config"},
+	{"bifrost", "logs_store", "calls are in the access log and at /api/monitoring/calls"},
+	{"bifrost", "vector_store", "there is no cache of answers"},
+	{"bifrost", "auth_config", "issue management tokens with patchbay tokens create"},
+	{"bifrost", "routing_rules", "a request goes to the instances of its model; aliases, fallbacks and tiers are in docs/traffic.md"},
+	{"bifrost", "model_configs", "a budget is that of a key or a tenant, not of a model"},
+	{"bifrost", "governance.providers", "a budget is that of a key or a tenant, not of a provider"},
+	{"bifrost", "governance.budgets", "no key and no tenant that was imported has this budget"},
+	{"bifrost", "governance.rate_limits", "no key and no tenant that was imported has this limit"},
+	{"bifrost", "provider_configs", "terms are those of a key and of its tenant, for all models together"},
+	{"bifrost", "use_for_batch_api", "there is no endpoint for batches"},
+	{"bifrost", "use_anthropic_endpoints", "adapter: anthropic at an instance says so"},
+	{"bifrost", "concurrency_and_buffer_size", "max-concurrency bounds each instance, and queue those who wait"},
+	{"bifrost", "ca_cert_pem", "write it to a file, which tls.ca of the instances names"},
+	{"bifrost", "insecure_skip_verify", "certificates are always checked; tls.ca names an authority of your own"},
+	{"bifrost", "client_secret", "tokens of Entra ID are not fetched; use a key"},
+	{"bifrost", "client_id", "tokens of Entra ID are not fetched; use a key"},
+	{"bifrost", "tenant_id", "tokens of Entra ID are not fetched; use a key"},
+	{"bifrost", "encryption_key", "security.master-key encrypts secrets that are stored"},
+	{"", "test_model", "health checks never call a model"},
+	{"", "system_prompt", "requests are passed on as the caller sends them"},
+	{"", "param_override", "requests are passed on as the caller sends them"},
+	{"", "status_code_mapping", "which status means what is in docs/adapters.md"},
+	{"", "].tag", "instances have no labels"},
+	{"", "].remark", "instances have no notes; comments of the file may have them"},
+}
