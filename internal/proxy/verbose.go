@@ -56,7 +56,8 @@ func (r *run) tellCall(ctx context.Context) {
 		slog.String("model", r.model))
 }
 
-// tellAnswer writes how a call went: its answer began, or it failed.
+// tellAnswer writes how a call went: its answer began, or it failed. What the backend said
+// is left out, because it may repeat what the client wrote.
 func (r *run) tellAnswer(ctx context.Context, failed *fault) {
 	if !r.isVerbose(ctx) {
 		return
@@ -70,6 +71,6 @@ func (r *run) tellAnswer(ctx context.Context, failed *fault) {
 		r.debug(ctx, "the answer begins", attrs...)
 		return
 	}
-	r.debug(ctx, "the call failed", append(attrs, slog.String("error_code", try.Code), slog.String("cause", try.Cause), slog.String("reason", try.Text),
+	r.debug(ctx, "the call failed", append(attrs, slog.String("error_code", try.Code), slog.String("cause", try.Cause),
 		slog.Bool("another_may_serve", failed.failover))...)
 }

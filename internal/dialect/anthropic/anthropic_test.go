@@ -46,7 +46,6 @@ func TestAnthropicRefusesByField(t *testing.T) {
 		"audio":                              `"audio":{"voice":"alloy","format":"wav"}`,
 		"web_search_options":                 `"web_search_options":{}`,
 		"moderation":                         `"moderation":{"model":"omni-moderation-latest"}`,
-		"max_completion_tokens":              `"max_completion_tokens":1.5`,
 		"reasoning_effort":                   `"reasoning_effort":7`,
 		"response_format.type":               `"response_format":{"type":"grammar"}`,
 		"response_format.json_schema.schema": `"response_format":{"type":"json_schema"}`,
