@@ -82,7 +82,7 @@ func newConn(client *Client, to target, nc, socket net.Conn) *conn {
 // begin prepares the connection for a call.
 func (c *conn) begin() {
 	c.sent.Store(false)
-	c.replyBegun = false
+	c.replyBegun, c.failed = false, nil
 	c.r, c.w = 0, 0
 }
 

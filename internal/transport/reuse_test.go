@@ -60,6 +60,21 @@ func TestIdleConnectionHoldsNoMemory(t *testing.T) {
 	}
 }
 
+// An error that an earlier call met and did not ask for is none of the next call's.
+func TestCallsDoNotInheritErrors(t *testing.T) {
+	t.Parallel()
+	c := client(t, Options{})
+	body := strings.Repeat("x", 4*socketBuffer)
+	to := answering(t, fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
+	mustAsk(t, c, to, post("x"))
+	cn := c.idle.pop(to.target)
+	cn.failed = io.EOF
+	c.idle.put(cn, time.Minute, time.Now())
+	if r, got := mustAsk(t, c, to, post("x")); !r.Reused || got != body {
+		t.Errorf("reused %v, %d bytes", r.Reused, len(got))
+	}
+}
+
 func TestCloseIsIdempotent(t *testing.T) {
 	t.Parallel()
 	c := client(t, Options{})
