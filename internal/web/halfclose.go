@@ -32,7 +32,7 @@ func ProbeWith(w http.ResponseWriter, probe func()) {
 }
 
 // halfClosed is called when the client has closed its sending side while a request is
-// being answered. It waits until the client has left, and returns io.EOF then.
+// being answered. It waits until the client has left, and returns an error then.
 func (c *Conn) halfClosed() error {
 	if _, ok := c.Conn.(syscall.Conn); !ok || !c.probeClient() {
 		return io.EOF
@@ -60,5 +60,10 @@ func (c *Conn) probeClient() bool {
 	c.deadlines.boundWrite(c.Conn, len(front.Interim))
 	_, err := io.WriteString(c.Conn, front.Interim)
 	c.writing.Unlock()
-	return err == nil
+	if err != nil {
+		// The client has left. A write takes the error of a socket, so that awaitReset
+		// may find none; closing ends it.
+		_ = c.Conn.Close()
+	}
+	return true
 }
