@@ -132,12 +132,13 @@ test-short: ## Run the quick tests only, none of handlers and verbs
 	@go test -short -p 4 $(TEST_FLAGS) $$(go list ./... | grep -Ev '$(SURFACES)')
 
 .PHONY: test-long
-test-long: build $(CONSOLE)/node_modules/.package-lock.json ## Run what is too long for CI: all looks and flows of the console, 50,000 random histories and 200 kills of the ledger, 5,000 of shared rate limits
+test-long: build $(CONSOLE)/node_modules/.package-lock.json ## Run what is too long for CI: all looks and flows of the console, 50,000 random histories and 200 kills of the ledger, 5,000 of shared rate limits, 100,000 clients that reset their connections
 	@cd $(CONSOLE) && PATCHBAY_BIN=$(CURDIR)/$(BINARY) node scripts/look.mjs --axe && PATCHBAY_BIN=$(CURDIR)/$(BINARY) node scripts/flows.mjs
 	@CGO_ENABLED=1 go test $(RACE) -count=1 -timeout 30m $(TEST_FLAGS) $$(go list ./... | grep -E '$(SURFACES)')
 	@go test -count=1 -timeout 30m ./internal/quota -run EqualsAPlainCount -rapid.checks=50000
 	@go test -count=1 -timeout 30m ./internal/control -run PropertyRestart -rapid.checks=2000
 	@PATCHBAY_LIMIT_HISTORIES=5000 go test -count=1 -timeout 60m ./internal/ratelimit -run SharedLimitUnderFaults
+	@PATCHBAY_RESETS=100000 go test -count=1 -timeout 60m ./internal/gateway -run RequestsThatAreReset
 	@PATCHBAY_KILL_ROUNDS=200 go test -count=1 -timeout 60m ./cmd/patchbay -run QuotaSurvivesKill
 
 .PHONY: test-agents
