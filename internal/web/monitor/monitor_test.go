@@ -552,10 +552,13 @@ func TestLoggersTakeEffect(t *testing.T) {
 	}
 	lines := func() int {
 		t.Helper()
-		before := strings.Count(r.Logs.String(), `"path":"/v1/chat/completions"`)
+		count := func() int {
+			return gatewaytest.CountLines(r.Logs.String(), `"msg":"request"`, `"path":"/v1/chat/completions"`)
+		}
+		before := count()
 		r.Chat(gatewaytest.PlainHi).Succeeds(t)
 		r.Do(http.MethodGet, "/actuator/health/liveness", "") // on the same connection, so the line was written
-		return strings.Count(r.Logs.String(), `"path":"/v1/chat/completions"`) - before
+		return count() - before
 	}
 	if n := lines(); n != 1 {
 		t.Errorf("%d lines", n)

@@ -20,7 +20,7 @@ func leadTo(r *gatewaytest.Gateway, url string) {
 
 // served returns how many chat requests a gateway has answered.
 func served(r *gatewaytest.Gateway) int {
-	return gatewaytest.CountLines(r.Logs.String(), `"path":"/v1/chat/completions"`)
+	return gatewaytest.CountLines(r.Logs.String(), `"msg":"request"`, `"path":"/v1/chat/completions"`)
 }
 
 // blameless checks that nothing is held against the first instance.
