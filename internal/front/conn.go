@@ -73,10 +73,11 @@ type conn struct {
 	wait    func(fd uintptr) bool
 	waitErr error
 
-	head     head
-	body     *body                          // of the latest request
-	response *response                      // to the latest request
-	request  atomic.Pointer[requestContext] // nil between requests
+	head head
+	// body, response and request are nil between requests.
+	body     *body
+	response *response
+	request  atomic.Pointer[requestContext]
 	// gone says that the client has reset the connection, perhaps before its request
 	// was known.
 	gone atomic.Bool
@@ -351,6 +352,7 @@ func (c *conn) end(panicked any) bool {
 	c.request.Swap(nil).cancel()
 	c.response.end()
 	c.body.err = errEnded
+	c.response, c.body = nil, nil
 	if panicked == nil {
 		return true
 	}
