@@ -51,7 +51,7 @@ func beGenerous(doc *config.Document) {
 		doc.Limits.ConnectTimeout = schema.Duration(waittest.Limit)
 	}
 	for serviceType, service := range doc.Services {
-		if service.HealthCheck.Timeout == backend.DefaultHealthSettings().Timeout {
+		if len(service.Instances) > 0 && service.HealthCheck.Timeout == backend.DefaultHealthSettings().Timeout {
 			service.HealthCheck.Timeout = schema.Duration(waittest.Limit)
 			doc.Services[serviceType] = service
 		}

@@ -119,7 +119,6 @@ func TestOllamaRefusalsNameTheParameter(t *testing.T) {
 		`{"model":"m","messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"x"}}]}]}`:                       "messages[0].tool_calls[0].function.arguments",
 		`{"model":"m","messages":[{"role":"assistant","function_call":{"name":"f","arguments":"[]"}}]}`:                                  "messages[0].function_call.arguments",
 		`{"model":"m","messages":[{"role":"user","content":"x"}],"options":{"top_k":"x"}}`:                                               "options.top_k",
-		`{"model":"m","messages":[{"role":"user","content":"x"}],"max_completion_tokens":"x"}`:                                           "max_completion_tokens",
 		`{"model":"m","messages":[{"role":"user","content":"x"}],"reasoning":{"effort":7}}`:                                              "reasoning.effort",
 		`{"model":"m","messages":[{"role":"user","content":"x"}],"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":1}`: "tool_choice",
 	} {
