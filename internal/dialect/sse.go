@@ -3,6 +3,7 @@ package dialect
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 
 	"github.com/patchbay-ai/patchbay/internal/jsonscan"
@@ -42,6 +43,13 @@ func DropLarge(docs ...*jsonscan.Document) {
 
 // ErrEventTooLarge means that an event of a stream exceeded MaxEvent.
 var ErrEventTooLarge = errors.New("an event of the backend's stream is too large")
+
+// MaxCalls is how many tool calls a stream may have. Something is kept of each of them
+// until the stream ends.
+const MaxCalls = 100_000
+
+// ErrTooManyCalls means that a stream has more than MaxCalls tool calls.
+var ErrTooManyCalls = fmt.Errorf("%w: it has more than %d tool calls", ErrInvalid, MaxCalls)
 
 // firstRead is the buffer that a stream begins with: most events are small, and
 // thousands of streams may wait at once.

@@ -20,7 +20,10 @@ type events struct {
 
 	usage  TokenCounts
 	chunks dialect.Completion
+	// tools are the tool calls, which are numbered by themselves, and blocks says which
+	// of them an index of a block stands for: blocks are numbered all together.
 	tools  []toolCall
+	blocks map[int64]int
 
 	// The thinking block that is open, which the caller gets once more as a whole
 	// when it ends: it must send it back as it was.
@@ -33,10 +36,8 @@ type events struct {
 	end      error // what every further call returns
 }
 
-// toolCall is a tool call of the stream: calls are numbered by themselves,
-// blocks all together.
+// toolCall is a tool call of the stream.
 type toolCall struct {
-	block     int64
 	arguments bool // some were sent
 }
 
@@ -111,7 +112,7 @@ func (e *events) chunk(event dialect.Event) ([]byte, error) {
 	case "content_block_delta":
 		return e.delta(root), nil
 	case "content_block_start":
-		return e.blockStart(root), nil
+		return e.blockStart(root)
 	case "content_block_stop":
 		return e.blockStop(root), nil
 	case "message_start":
@@ -210,7 +211,7 @@ func (e *events) inOpenThinking(root jsonscan.Value) bool {
 }
 
 // blockStart reads the beginning of a block.
-func (e *events) blockStart(root jsonscan.Value) []byte {
+func (e *events) blockStart(root jsonscan.Value) ([]byte, error) {
 	block := root.Get("content_block")
 	index, ok := root.Get("index").Int()
 	if !ok {
@@ -218,27 +219,30 @@ func (e *events) blockStart(root jsonscan.Value) []byte {
 	}
 	switch string(block.Get("type").Text()) {
 	case "text":
-		return e.text(dialect.RawText(block.Get("text")))
+		return e.text(dialect.RawText(block.Get("text"))), nil
 	case "thinking":
 		e.thinkingAt = index
 		e.thinking = dialect.Reuse(e.thinking)
 		e.signature = append(dialect.Reuse(e.signature), dialect.RawText(block.Get("signature"))...)
 		if text := dialect.RawText(block.Get("thinking")); len(text) > 0 {
-			return e.thought(root, text)
+			return e.thought(root, text), nil
 		}
-		return e.text(nil) // thinking may take long: the caller learns that it began
+		return e.text(nil), nil // thinking may take long: the caller learns that it began
 	case "redacted_thinking":
 		e.open()
 		e.chunks.List("thinking_blocks", block.Raw())
-		return e.close()
+		return e.close(), nil
 	case "tool_use":
 		return e.callStart(block, index)
 	}
-	return nil
+	return nil, nil
 }
 
 // callStart makes the chunk that begins a tool call.
-func (e *events) callStart(block jsonscan.Value, index int64) []byte {
+func (e *events) callStart(block jsonscan.Value, index int64) ([]byte, error) {
+	if len(e.tools) == dialect.MaxCalls {
+		return nil, dialect.ErrTooManyCalls
+	}
 	e.open()
 	if !e.begun {
 		e.chunks.NoContent()
@@ -256,16 +260,19 @@ func (e *events) callStart(block jsonscan.Value, index int64) []byte {
 	}
 	dialect.EndCall(w)
 	w.EndArray()
-	e.tools = append(e.tools, toolCall{block: index, arguments: whole})
-	return e.close()
+	if e.blocks == nil {
+		e.blocks = map[int64]int{}
+	}
+	e.blocks[index] = len(e.tools)
+	e.tools = append(e.tools, toolCall{arguments: whole})
+	return e.close(), nil
 }
 
 // call finds the tool call that an event belongs to, -1 if it is none.
 func (e *events) call(root jsonscan.Value) int {
-	index, ok := root.Get("index").Int()
-	for i := len(e.tools) - 1; ok && i >= 0; i-- {
-		if e.tools[i].block == index {
-			return i
+	if index, ok := root.Get("index").Int(); ok {
+		if call, known := e.blocks[index]; known {
+			return call
 		}
 	}
 	return -1

@@ -10,7 +10,8 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/jsonwrite"
 )
 
-// maxCandidates bounds what an answer may call the number of a candidate.
+// maxCandidates bounds the number of a candidate, whether the answer gives it or the
+// candidate's place.
 const maxCandidates = 128
 
 // partialAnswer is an answer as far as it was read: all of a plain one, or the
@@ -113,8 +114,8 @@ func (a *partialAnswer) candidate(c jsonscan.Value, position int64) error {
 		switch string(m.Key()) {
 		case "index":
 			var ok bool
-			if index, ok = m.Int(); !ok || index < 0 || index >= maxCandidates {
-				return fmt.Errorf("%w: a candidate without a proper index", dialect.ErrInvalid)
+			if index, ok = m.Int(); !ok {
+				index = -1
 			}
 		case "content":
 			content = m
@@ -125,6 +126,9 @@ func (a *partialAnswer) candidate(c jsonscan.Value, position int64) error {
 		case "finishMessage":
 			message = m
 		}
+	}
+	if index < 0 || index >= maxCandidates {
+		return fmt.Errorf("%w: a candidate without a proper index", dialect.ErrInvalid)
 	}
 	choice := a.choice(index)
 	if content.Kind() == jsonscan.Object {

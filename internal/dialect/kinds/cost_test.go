@@ -235,9 +235,9 @@ func TestCostOfARequestGrowsWithItsSizeOnly(t *testing.T) {
 						continue // the shape that shows most
 					}
 					t.Run(kind.Name+"/"+service.String()+"/"+shape, func(t *testing.T) {
-						growsLinearly(t, make, func(req *schema.Request, body []byte, call *wire.Call) {
-							if read[service](req, body) == nil {
-								_ = target.Adapter.Call(req, target, call) // a refusal has its cost, too
+						growsLinearly(t, make, func(body []byte) {
+							if req := new(schema.Request); read[service](req, body) == nil {
+								_ = target.Adapter.Call(req, target, new(wire.Call)) // a refusal has its cost, too
 							}
 						})
 					})
@@ -247,12 +247,12 @@ func TestCostOfARequestGrowsWithItsSizeOnly(t *testing.T) {
 	}
 }
 
-// growsLinearly compares the processor time of a large request with that of as
-// many bytes in small requests, each in memory of its own: what a cache or a page
+// growsLinearly compares the processor time of a large text, a request or an answer, with
+// that of as many bytes in small ones, each in memory of its own: what a cache or a page
 // fault adds for many bytes, it adds to both. Other programs on the machine make
 // both longer, so the best of several rounds counts, and another round is made
 // while it is not good enough.
-func growsLinearly(t *testing.T, shape costShape, do func(*schema.Request, []byte, *wire.Call)) {
+func growsLinearly(t *testing.T, shape costShape, do func(body []byte)) {
 	t.Helper()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -266,7 +266,7 @@ func growsLinearly(t *testing.T, shape costShape, do func(*schema.Request, []byt
 		runtime.GC()
 		before := threadTime(t)
 		for _, body := range bodies {
-			do(new(schema.Request), body, new(wire.Call))
+			do(body)
 		}
 		return threadTime(t) - before
 	}
@@ -277,7 +277,7 @@ func growsLinearly(t *testing.T, shape costShape, do func(*schema.Request, []byt
 			return
 		}
 	}
-	t.Errorf("%d requests of %d bytes took %v and one of %d bytes %v, which is %.0f times one of them",
+	t.Errorf("%d texts of %d bytes took %v and one of %d bytes %v, which is %.0f times one of them",
 		len(small), len(small[0]), cheap, len(large), dear, float64(len(small))*float64(dear)/float64(cheap))
 }
 

@@ -32,8 +32,9 @@ type clientEvents struct {
 	open     blockKind
 	index    int64 // of the block that is open or will be next
 
-	calls []streamedCall
-	ended int // the calls before this one are done
+	calls   []streamedCall
+	numbers map[int64]int // the latest call of each index among the calls in the chunks
+	ended   int           // the calls before this one are done
 	// call is the call whose block is open. Calls that began behind it wait, because
 	// a block must stop before the next one starts.
 	call int
@@ -60,7 +61,6 @@ const (
 
 // streamedCall is a tool call of the stream.
 type streamedCall struct {
-	number   int64 // its index among the calls in the chunks
 	id, name []byte
 	waiting  []byte // arguments that were not sent, escaped
 	scan     objectScan
@@ -127,7 +127,10 @@ func (e *clientEvents) Next() ([]byte, error) {
 			e.end = fmt.Errorf("%w: %w", dialect.ErrInvalid, err)
 			return nil, e.end
 		}
-		e.chunk(e.doc.Root())
+		if err := e.chunk(e.doc.Root()); err != nil {
+			e.end = err
+			return nil, err
+		}
 		if len(e.Out) > 0 {
 			return e.Out, nil
 		}
@@ -153,14 +156,14 @@ func (e *clientEvents) start(id jsonscan.Value) {
 }
 
 // chunk reads one chunk.
-func (e *clientEvents) chunk(root jsonscan.Value) {
+func (e *clientEvents) chunk(root jsonscan.Value) error {
 	e.start(root.Get("id"))
 	if usage := root.Get("usage"); usage.Given() {
 		e.counts = readCounts(usage)
 	}
 	choice := root.Get("choices").First()
 	if index, ok := choice.Get("index").Int(); ok && index > 0 {
-		return // one answer was asked for
+		return nil // one answer was asked for
 	}
 	delta := choice.Get("delta")
 	if thought := dialect.ThinkingIn(delta); len(thought) > 0 && !e.ask.hidesThinking {
@@ -176,7 +179,9 @@ func (e *clientEvents) chunk(root jsonscan.Value) {
 	}
 	e.refusal = append(e.refusal, dialect.RawText(delta.Get("refusal"))...)
 	for call := delta.Get("tool_calls").First(); call.Kind() != jsonscan.Absent; call = call.Next() {
-		e.toolCall(call)
+		if err := e.toolCall(call); err != nil {
+			return err
+		}
 	}
 	if signature := signatureText(delta); len(signature) > 0 {
 		e.signature = bytes.Clone(signature)
@@ -185,6 +190,7 @@ func (e *clientEvents) chunk(root jsonscan.Value) {
 		e.ending = e.ask.ending(choice, len(e.calls) > 0, len(e.refusal) > 0)
 		e.endBlocks()
 	}
+	return nil
 }
 
 // thought writes a piece of thinking. A client that does not want to read it still
@@ -239,7 +245,7 @@ func (e *clientEvents) closeBlock() {
 		e.piece("signature_delta", "signature", escape(markThinking(e.signature)))
 		e.signature = nil
 	case callBlock:
-		e.calls[e.call].done = true
+		e.calls[e.call] = streamedCall{done: true} // nothing else of it is needed
 	}
 	e.begin("content_block_stop")
 	e.Name("index")
@@ -256,22 +262,18 @@ func escape(text []byte) []byte {
 }
 
 // toolCall reads a piece of a tool call.
-func (e *clientEvents) toolCall(piece jsonscan.Value) {
+func (e *clientEvents) toolCall(piece jsonscan.Value) error {
 	function := piece.Get("function")
 	at := e.findCall(piece)
 	if at < 0 {
-		number, ok := piece.Get("index").Int()
-		if !ok {
-			number = int64(len(e.calls))
+		if len(e.calls) == dialect.MaxCalls {
+			return dialect.ErrTooManyCalls
 		}
-		at = len(e.calls)
-		e.calls = append(e.calls, streamedCall{
-			number: number, id: bytes.Clone(callID(piece)), name: bytes.Clone(dialect.RawText(function.Get("name"))),
-		})
+		at = e.addCall(piece, function)
 	}
 	call := &e.calls[at]
 	if call.done {
-		return // the backend goes on with arguments that were complete
+		return nil // the backend goes on with arguments that were complete
 	}
 	arguments := function.Get("arguments")
 	text := dialect.RawText(arguments)
@@ -283,7 +285,7 @@ func (e *clientEvents) toolCall(piece jsonscan.Value) {
 	if e.open == callBlock && at != e.call {
 		call.waiting = append(call.waiting, text...)
 		e.nextCalls()
-		return
+		return nil
 	}
 	if e.open != callBlock {
 		e.closeBlock()
@@ -293,6 +295,22 @@ func (e *clientEvents) toolCall(piece jsonscan.Value) {
 		e.piece("input_json_delta", "partial_json", text)
 	}
 	e.nextCalls()
+	return nil
+}
+
+// addCall adds the call that a piece begins, and returns where it is among the calls.
+func (e *clientEvents) addCall(piece, function jsonscan.Value) int {
+	at := len(e.calls)
+	number, ok := piece.Get("index").Int()
+	if !ok {
+		number = int64(at)
+	}
+	if e.numbers == nil {
+		e.numbers = map[int64]int{}
+	}
+	e.numbers[number] = at
+	e.calls = append(e.calls, streamedCall{id: bytes.Clone(callID(piece)), name: bytes.Clone(dialect.RawText(function.Get("name")))})
+	return at
 }
 
 // findCall returns the call that a piece belongs to, -1 for a new one. A piece
@@ -306,10 +324,8 @@ func (e *clientEvents) findCall(piece jsonscan.Value) int {
 		}
 		return len(e.calls) - 1
 	}
-	for i := len(e.calls) - 1; i >= 0; i-- {
-		if e.calls[i].number == number {
-			return i
-		}
+	if at, known := e.numbers[number]; known {
+		return at
 	}
 	return -1
 }

@@ -11,28 +11,42 @@ import (
 // callNumbers gives the tool calls of a stream the numbers by which clients put their
 // pieces together. Some backends give all calls of an answer the same number, as Ollama
 // does where it imitates this dialect, and some give none: clients would make one call
-// of several.
+// of several. What a piece costs does not depend on how many calls there are.
 type callNumbers struct {
-	calls []numberedCall
-	delta jsonscan.Document
+	choices map[int64]*choiceCalls // by their indexes
+	count   int                    // calls of all choices
+	delta   jsonscan.Document
+}
+
+// choiceCalls are the calls of one choice.
+type choiceCalls struct {
+	next   int64                   // above the numbers of all calls
+	taken  map[int64]bool          // the numbers that calls have
+	latest map[int64]*numberedCall // the latest call of each number that the backend gives
+	byID   map[givenID]int64       // the numbers of the calls that have ids
+}
+
+// givenID is the number that a backend gives to a call, and the call's id.
+type givenID struct {
+	given int64
+	id    string
 }
 
 // numberedCall is a call of the stream.
 type numberedCall struct {
-	choice int64
 	given  int64 // the number that the backend gives it, -1 if none
 	number int64 // the number that the client gets
-	id     []byte
+	hasID  bool
 }
 
 var toolCallsName = []byte(`"tool_calls"`)
 
 // mend adds the edits that a choice of a chunk needs, and reports whether it has pieces of
 // calls.
-func (n *callNumbers) mend(edits []jsonscan.Edit, choice jsonscan.Value) (mended []jsonscan.Edit, hasCalls bool) {
+func (n *callNumbers) mend(edits []jsonscan.Edit, choice jsonscan.Value) (mended []jsonscan.Edit, hasCalls bool, err error) {
 	delta := choice.Get("delta")
 	if delta.Kind() != jsonscan.Object || !bytes.Contains(delta.Raw(), toolCallsName) {
-		return edits, false
+		return edits, false, nil
 	}
 	which, _ := choice.Get("index").Int()
 	at, _ := delta.Span()
@@ -47,7 +61,10 @@ func (n *callNumbers) mend(edits []jsonscan.Edit, choice jsonscan.Value) (mended
 		if !isGiven {
 			given = -1
 		}
-		number := n.numberOf(which, given, piece)
+		number, err := n.numberOf(which, given, piece)
+		if err != nil {
+			return edits, true, err
+		}
 		if number == given {
 			continue
 		}
@@ -56,47 +73,56 @@ func (n *callNumbers) mend(edits []jsonscan.Edit, choice jsonscan.Value) (mended
 		edit.End += at
 		edits = append(edits, edit)
 	}
-	return edits, hasCalls
+	return edits, hasCalls, nil
 }
 
 // numberOf returns the number of the call that a piece belongs to.
-func (n *callNumbers) numberOf(choice, given int64, piece jsonscan.Value) int64 {
+func (n *callNumbers) numberOf(choice, given int64, piece jsonscan.Value) (int64, error) {
 	id := piece.Get("id").Text()
+	calls := n.choices[choice]
+	if calls == nil {
+		calls = &choiceCalls{taken: map[int64]bool{}, latest: map[int64]*numberedCall{}, byID: map[givenID]int64{}}
+		if n.choices == nil {
+			n.choices = map[int64]*choiceCalls{}
+		}
+		n.choices[choice] = calls
+	}
+	if len(id) > 0 {
+		if number, known := calls.byID[givenID{given, string(id)}]; known {
+			return number, nil
+		}
+	}
 	isNamed := len(piece.Get("function").Get("name").Text()) > 0
-	next, isTaken := int64(0), false
-	var last *numberedCall // of those with the same number
-	for i := range n.calls {
-		call := &n.calls[i]
-		if call.choice != choice {
-			continue
-		}
-		next = max(next, call.number+1)
-		isTaken = isTaken || call.number == given
-		if call.given != given {
-			continue
-		}
-		if len(id) > 0 && bytes.Equal(id, call.id) {
-			return call.number
-		}
-		last = call
+	if latest := calls.latest[given]; latest != nil && !latest.isFollowed(len(id) > 0, isNamed) {
+		return latest.number, nil
 	}
-	if last != nil && !last.isFollowed(id, isNamed) {
-		return last.number
+	if n.count++; n.count > dialect.MaxCalls {
+		return 0, dialect.ErrTooManyCalls
 	}
+	return calls.add(given, id), nil
+}
+
+// add adds a call and returns its number.
+func (c *choiceCalls) add(given int64, id []byte) int64 {
 	number := given
-	if given < 0 || isTaken {
-		number = next
+	if given < 0 || c.taken[given] {
+		number = c.next
 	}
-	n.calls = append(n.calls, numberedCall{choice, given, number, bytes.Clone(id)})
+	c.next = max(c.next, number+1)
+	c.taken[number] = true
+	c.latest[given] = &numberedCall{given: given, number: number, hasID: len(id) > 0}
+	if len(id) > 0 {
+		c.byID[givenID{given, string(id)}] = number
+	}
 	return number
 }
 
 // isFollowed reports whether a piece with the number of the call and another id begins the
 // next one. With a number, it takes a name and ids that differ: some backends repeat the
 // name with every piece.
-func (c *numberedCall) isFollowed(id []byte, isNamed bool) bool {
+func (c *numberedCall) isFollowed(hasID, isNamed bool) bool {
 	if c.given < 0 {
-		return isNamed || len(id) > 0
+		return isNamed || hasID
 	}
-	return isNamed && len(id) > 0 && len(c.id) > 0
+	return isNamed && hasID && c.hasID
 }

@@ -209,9 +209,11 @@ func (e *events) pass(root jsonscan.Value) ([]byte, error) {
 			e.mended, plain = addMissingMember(e.mended, c, delta, emptyDelta), false
 		}
 		var hasCalls bool
-		if e.mended, hasCalls = e.numbers.mend(e.mended, c); hasCalls {
-			plain = false
+		var err error
+		if e.mended, hasCalls, err = e.numbers.mend(e.mended, c); err != nil {
+			return nil, err
 		}
+		plain = plain && !hasCalls
 	}
 	e.begun = true
 	e.identify(&m)

@@ -10,10 +10,12 @@ import (
 // customInput finds the input of a custom tool in the arguments of the function that
 // stands for it, {"input":"..."}, while they arrive.
 type customInput struct {
-	all  []byte // the arguments so far
-	from int    // where the text begins, 0 until it was found
-	sent int    // up to where it was returned
-	done bool   // its closing quote was seen
+	all    []byte // the arguments so far
+	tokens int    // how many of those before the text were found
+	at     int    // where they end
+	from   int    // where the text begins, 0 until it was found
+	sent   int    // up to where it was returned
+	done   bool   // its closing quote was seen
 }
 
 // add adds a piece of the arguments and returns what of the input is new, escaped.
@@ -21,11 +23,8 @@ func (c *customInput) add(piece []byte) []byte {
 	c.all = append(c.all, piece...)
 	if c.from == 0 {
 		c.find()
-		if c.from == 0 {
-			return nil
-		}
 	}
-	if c.done {
+	if c.from == 0 || c.done {
 		return nil
 	}
 	start, end := c.sent, c.wholeUntil()
@@ -33,18 +32,19 @@ func (c *customInput) add(piece []byte) []byte {
 	return c.all[start:end]
 }
 
-// find looks for the beginning of the text.
+// find looks for the beginning of the text, from where it has stopped before.
 func (c *customInput) find() {
-	rest := c.all
-	for _, token := range []string{"{", `"input"`, ":", `"`} {
-		rest = bytes.TrimLeft(rest, " \t\r\n")
-		if !bytes.HasPrefix(rest, []byte(token)) {
+	before := [...]string{"{", `"input"`, ":", `"`}
+	for c.tokens < len(before) {
+		rest := bytes.TrimLeft(c.all[c.at:], " \t\r\n")
+		c.at = len(c.all) - len(rest)
+		if !bytes.HasPrefix(rest, []byte(before[c.tokens])) {
 			return
 		}
-		rest = rest[len(token):]
+		c.at += len(before[c.tokens])
+		c.tokens++
 	}
-	c.from = len(c.all) - len(rest)
-	c.sent = c.from
+	c.from, c.sent = c.at, c.at
 }
 
 // wholeUntil returns the place up to which the text has no half escapes.
