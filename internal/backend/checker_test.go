@@ -93,7 +93,7 @@ func TestAFailedCheckIsFollowedByAnotherWithinASecond(t *testing.T) {
 			pass(time.Second)
 			n.set("h:80", sayBroken)
 			before := len(n.seen("h:80"))
-			pass(2 * interval)
+			pass(2*interval + time.Second)
 			seen := n.seen("h:80")[before:]
 			if len(seen) < 2 {
 				t.Fatalf("every %v: %d checks of a backend that is broken", interval, len(seen))
