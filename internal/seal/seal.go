@@ -1,13 +1,16 @@
-// Package seal encrypts the secrets that are stored with the configuration, with a
-// master key that is not stored with them.
+// Package seal encrypts the secrets that are stored with the configuration, and signs
+// what is stored, with a master key that is not stored there.
 package seal
 
 import (
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -22,16 +25,21 @@ const (
 	version  = "v1"
 	keyBytes = 32
 	idBytes  = 4
+	// saltBytes is how much of a nonce is random; the rest of it is the mark.
+	saltBytes = 6
 )
 
-// ErrKey means that a secret was encrypted with a key that is not among the Keys.
-var ErrKey = errors.New("the secret was encrypted with another master key")
+// ErrKey means that a key was used that is not among the Keys.
+var ErrKey = errors.New("another master key is needed")
 
 // ErrDamaged means that a sealed secret was changed, or belongs somewhere else.
 var ErrDamaged = errors.New("the encrypted secret is damaged or was moved from another place")
 
-// Keys are the master keys: the one with which secrets are encrypted, and perhaps one
-// that was used before. Nil Keys encrypt nothing.
+// ErrForged means that a signature is not that of what it stands beside.
+var ErrForged = errors.New("the signature is wrong")
+
+// Keys are the master keys: the one with which secrets are encrypted and records signed,
+// and perhaps one that was used before. Nil Keys do neither.
 type Keys struct {
 	current *key
 	byID    map[string]*key
@@ -40,6 +48,8 @@ type Keys struct {
 type key struct {
 	id   string
 	aead cipher.AEAD
+	// marking makes the nonces of sealed texts, and signing the signatures.
+	marking, signing []byte
 }
 
 // New returns keys made of texts. Without a current one it returns nil; the previous one
@@ -66,23 +76,23 @@ func New(current, previous string) (*Keys, error) {
 }
 
 func newKey(text string) (*key, error) {
-	secret, err := hkdf.Key(sha256.New, []byte(text), nil, "patchbay secrets "+version, keyBytes)
+	derived := func(purpose string, length int) []byte {
+		// It fails for lengths of several kilobytes only.
+		made, _ := hkdf.Key(sha256.New, []byte(text), nil, purpose, length)
+		return made
+	}
+	block, err := aes.NewCipher(derived("patchbay secrets "+version, keyBytes))
 	if err != nil {
 		return nil, err
 	}
-	id, err := hkdf.Key(sha256.New, []byte(text), nil, "patchbay key id", idBytes)
+	aead, err := cipher.NewGCM(block)
 	if err != nil {
 		return nil, err
 	}
-	block, err := aes.NewCipher(secret)
-	if err != nil {
-		return nil, err
-	}
-	aead, err := cipher.NewGCMWithRandomNonce(block)
-	if err != nil {
-		return nil, err
-	}
-	return &key{id: hex.EncodeToString(id), aead: aead}, nil
+	return &key{
+		id: hex.EncodeToString(derived("patchbay key id", idBytes)), aead: aead,
+		marking: derived("patchbay marks "+version, keyBytes), signing: derived("patchbay signatures "+version, keyBytes),
+	}, nil
 }
 
 // ID names the current key without telling it.
@@ -95,31 +105,98 @@ func (k *Keys) ID() string {
 
 // Seal encrypts a text for a place. It can be opened for the same place only.
 func (k *Keys) Seal(place, text string) string {
-	sealed := k.current.aead.Seal(nil, nil, []byte(text), []byte(place))
-	return strings.Join([]string{version, k.current.id, base64.RawURLEncoding.EncodeToString(sealed)}, ".")
+	nonce := make([]byte, k.current.aead.NonceSize())
+	_, _ = rand.Read(nonce[:saltBytes]) // never fails
+	copy(nonce[saltBytes:], k.current.mark(nonce[:saltBytes], place, text))
+	sealed := k.current.aead.Seal(nonce, nonce, []byte(text), []byte(place))
+	return k.current.label(sealed)
 }
 
 // Open returns the text that was sealed for a place.
 func (k *Keys) Open(place, sealed string) (string, error) {
-	form, id, data := split(sealed)
-	if form != version {
-		return "", ErrDamaged
-	}
-	if k == nil || k.byID[id] == nil {
-		return "", fmt.Errorf("%w (its id is %s)", ErrKey, id)
-	}
-	bytes, err := base64.RawURLEncoding.DecodeString(data)
-	if err != nil {
-		return "", ErrDamaged
-	}
-	text, err := k.byID[id].aead.Open(nil, nil, bytes, []byte(place))
-	if err != nil {
-		return "", ErrDamaged
-	}
-	return string(text), nil
+	text, _, err := k.open(place, sealed)
+	return text, err
 }
 
-// IsCurrent tells whether a text was sealed with the current key.
+// IsMarked reports whether a text was sealed by a release that signs what it stores.
+// Earlier ones took a nonce that is random as a whole; these releases make a part of it
+// from the rest and the text, which is no less unique. Who does not have the key cannot
+// change a nonce, and so cannot pass a text off as one of an earlier release.
+func (k *Keys) IsMarked(place, sealed string) bool {
+	_, isMarked, err := k.open(place, sealed)
+	return err == nil && isMarked
+}
+
+func (k *Keys) open(place, sealed string) (text string, isMarked bool, err error) {
+	by, data, err := k.read(sealed)
+	if err != nil {
+		return "", false, err
+	}
+	size := by.aead.NonceSize()
+	if len(data) < size {
+		return "", false, ErrDamaged
+	}
+	plain, err := by.aead.Open(nil, data[:size], data[size:], []byte(place))
+	if err != nil {
+		return "", false, ErrDamaged
+	}
+	isMarked = hmac.Equal(data[saltBytes:size], by.mark(data[:saltBytes], place, string(plain)))
+	return string(plain), isMarked, nil
+}
+
+// mark returns the part of a nonce that tells the releases apart.
+func (k *key) mark(salt []byte, place, text string) []byte {
+	return sum(k.marking, []string{string(salt), place, text})[:k.aead.NonceSize()-saltBytes]
+}
+
+// Sign returns the signature of a record that consists of parts.
+func (k *Keys) Sign(parts ...string) string { return k.current.label(sum(k.current.signing, parts)) }
+
+// Verify returns ErrForged unless a signature is that of these parts. ErrKey means that
+// it was made with a key that is not among the Keys.
+func (k *Keys) Verify(signature string, parts ...string) error {
+	by, data, err := k.read(signature)
+	switch {
+	case errors.Is(err, ErrKey):
+		return err
+	case err != nil || !hmac.Equal(data, sum(by.signing, parts)):
+		return ErrForged
+	}
+	return nil
+}
+
+// sum returns the HMAC of parts, of which none can be taken for the end of another.
+func sum(key []byte, parts []string) []byte {
+	mac := hmac.New(sha256.New, key)
+	for _, part := range parts {
+		mac.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
+		mac.Write([]byte(part))
+	}
+	return mac.Sum(nil)
+}
+
+// label writes bytes as a text that names the key with which they were made, and read
+// returns both.
+func (k *key) label(data []byte) string {
+	return strings.Join([]string{version, k.id, base64.RawURLEncoding.EncodeToString(data)}, ".")
+}
+
+func (k *Keys) read(text string) (by *key, data []byte, err error) {
+	form, id, encoded := split(text)
+	if form != version {
+		return nil, nil, ErrDamaged
+	}
+	if k == nil || k.byID[id] == nil {
+		return nil, nil, fmt.Errorf("%w (its id is %s)", ErrKey, id)
+	}
+	data, err = base64.RawURLEncoding.DecodeString(encoded)
+	if err != nil {
+		return nil, nil, ErrDamaged
+	}
+	return k.byID[id], data, nil
+}
+
+// IsCurrent tells whether a text was sealed, or a signature made, with the current key.
 func (k *Keys) IsCurrent(sealed string) bool {
 	_, id, _ := split(sealed)
 	return k != nil && id == k.current.id
