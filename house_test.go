@@ -90,6 +90,8 @@ var packageOrder = []string{
 	"internal/control/filewatch",
 	"internal/control/merge",
 	"internal/control/stored",
+	"internal/control/vouch",
+	"internal/control/versions",
 	"internal/control",
 	"internal/control/files",
 	"internal/control/pglog",

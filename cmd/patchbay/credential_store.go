@@ -86,7 +86,7 @@ func (f *credentialFlags) inDirectory(ctx context.Context, doc *config.Document,
 		return err
 	}
 	if doc.Store.Config != "" {
-		values, err := sharedValues(ctx, doc.Store.Config, quiet)
+		values, err := sharedValues(ctx, doc, quiet)
 		if err != nil {
 			return err
 		}
@@ -102,12 +102,12 @@ func (f *credentialFlags) inDirectory(ctx context.Context, doc *config.Document,
 
 // sharedValues opens the values of the shared configuration. It returns nil if no gateway
 // has initialised it: the first one to do so will share what is in its data directory.
-func sharedValues(ctx context.Context, address string, log *slog.Logger) (*control.Values, error) {
-	shared, err := pglog.New(address)
+func sharedValues(ctx context.Context, doc *config.Document, log *slog.Logger) (*control.Values, error) {
+	shared, err := pglog.New(doc.Store.Config)
 	if err != nil {
 		return nil, err
 	}
-	values, err := control.OpenValues(ctx, shared, log)
+	values, err := control.OpenValues(ctx, doc, shared, log)
 	if err != nil {
 		return nil, fmt.Errorf("the database of the shared configuration: %w", err)
 	}
@@ -193,7 +193,7 @@ func (s localStore) tokens() ([]tokenLine, error) {
 	var lines []tokenLine
 	now := time.Now()
 	for _, token := range s.credentials.Tokens.List() {
-		lines = append(lines, tokenLine{token.Name, token.Role, token.ExpiresAt, token.Status(now), token.Source})
+		lines = append(lines, tokenLine{token.Name, token.RoleInForce(), token.ExpiresAt, token.Status(now), token.Source})
 	}
 	return lines, nil
 }

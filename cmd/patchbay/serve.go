@@ -17,9 +17,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/config"
-	"github.com/patchbay-ai/patchbay/internal/control"
 	"github.com/patchbay-ai/patchbay/internal/control/filewatch"
+	"github.com/patchbay-ai/patchbay/internal/control/versions"
 	"github.com/patchbay-ai/patchbay/internal/gateway"
 	"github.com/patchbay-ai/patchbay/internal/listen"
 	"github.com/patchbay-ai/patchbay/internal/logs"
@@ -215,7 +216,7 @@ func startFailure(err error) error {
 	var unsafe *gateway.UnsafeError
 	var inUse *listen.InUseError
 	switch {
-	case errors.As(err, &unsafe), errors.Is(err, control.ErrMasterKey):
+	case errors.As(err, &unsafe), errors.Is(err, versions.ErrMasterKey), errors.Is(err, versions.ErrForged), errors.Is(err, access.ErrMasterKey):
 		return &exitError{exitConfig, err}
 	case errors.As(err, &inUse):
 		return &exitError{exitPort, err}

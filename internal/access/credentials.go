@@ -25,6 +25,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/allowance"
 	"github.com/patchbay-ai/patchbay/internal/budget"
 	"github.com/patchbay-ai/patchbay/internal/durable"
+	"github.com/patchbay-ai/patchbay/internal/seal"
 )
 
 // Log is the part of a shared configuration in which gateways keep the
@@ -47,6 +48,7 @@ type Credentials struct {
 
 	dir      *durable.Dir
 	settings Settings
+	master   *seal.Keys // nil means that nothing is encrypted and signed
 	report   *slog.Logger
 	log      Log // nil where this gateway shares nothing
 
@@ -62,12 +64,15 @@ type Credentials struct {
 	// values of this gateway alone.
 	origin string
 	// values are what is stored, by name. The records of Keys and Tokens are the same,
-	// decoded, and guarded too.
-	values map[string]jsontext.Value
+	// decoded, and guarded too. Unsigned are those that nobody with the master key signed.
+	values   map[string]jsontext.Value
+	unsigned map[string]bool
+	// needsSigning says that a signature was made with the previous master key.
+	needsSigning bool
 	// activities are how the keys were used, by their ids.
 	activities map[string]*activity
-	// sessionKey signs the sessions of browsers; nil before the first one.
-	sessionKey []byte
+	// session signs the sessions of browsers.
+	session session
 }
 
 // Why a credential cannot be issued, rotated or revoked.
@@ -104,15 +109,23 @@ func OpenCredentials(dir *durable.Dir, s Settings, report *slog.Logger) (*Creden
 // OpenCredentialsWith is OpenCredentials with the function that makes the meters of keys
 // and tenants.
 func OpenCredentialsWith(dir *durable.Dir, s Settings, report *slog.Logger, newMeter func(name string, now time.Time) allowance.Meter) (*Credentials, error) {
-	c := &Credentials{dir: dir, settings: s, report: report, accounts: allowance.NewAccounts(newMeter), activities: map[string]*activity{}}
+	master, err := seal.New(s.MasterKey, s.PreviousMasterKey)
+	if err != nil {
+		return nil, fmt.Errorf("security.master-key: %w", err)
+	}
+	c := &Credentials{dir: dir, settings: s, master: master, report: report, accounts: allowance.NewAccounts(newMeter), activities: map[string]*activity{}}
 	c.Keys, c.Tokens = newKeys(c), newTokens(c)
 	c.clearValues()
+	signatures, err := c.readSealed()
+	if err != nil {
+		return nil, err
+	}
 	data, err := dir.Read(credentialsFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("keys: %w", err)
 	}
 	if err == nil {
-		if err := c.read(data); err != nil {
+		if err := c.read(data, signatures); err != nil {
 			return nil, fmt.Errorf("keys: %s: %w", credentialsFile, err)
 		}
 	}
@@ -121,7 +134,7 @@ func OpenCredentialsWith(dir *durable.Dir, s Settings, report *slog.Logger, newM
 	return c, nil
 }
 
-func (c *Credentials) read(data []byte) error {
+func (c *Credentials) read(data []byte, signatures map[string][]string) error {
 	var file stored
 	if err := json.Unmarshal(data, &file, json.RejectUnknownMembers(true)); err != nil {
 		return err
@@ -132,7 +145,7 @@ func (c *Credentials) read(data []byte) error {
 	for _, key := range file.Keys {
 		value, err := json.Marshal(key, json.Deterministic(true))
 		if err == nil {
-			err = c.setValue(c.Keys.storedName(key.ID), value)
+			err = c.setValue(c.Keys.storedName(key.ID), seal.Value{Data: value, IsTrusted: true})
 		}
 		if err != nil {
 			return err
@@ -140,7 +153,7 @@ func (c *Credentials) read(data []byte) error {
 	}
 	for name, value := range file.Values {
 		// A shared value of a newer release is refused, but does not prevent the start.
-		if err := c.setValue(name, value); err != nil && file.Log == "" {
+		if err := c.setValue(name, c.trusted(name, value, signatures[name])); err != nil && file.Log == "" {
 			return err
 		}
 	}
@@ -150,7 +163,7 @@ func (c *Credentials) read(data []byte) error {
 
 func (c *Credentials) clearValues() {
 	c.values, c.Keys.issued, c.Tokens.issued = map[string]jsontext.Value{}, map[string]IssuedKey{}, map[string]IssuedToken{}
-	c.sessionKey = nil
+	c.unsigned, c.session = map[string]bool{}, session{}
 }
 
 // SetBook makes the keys have their budgets. It must be called before requests are served.
@@ -165,14 +178,14 @@ func (c *Credentials) SetBook(book *budget.Book) {
 // the log that an earlier run made is in force; without such a copy Known is false.
 // Share returns the values of this gateway, for a log that has none. It must be
 // called before requests are served.
-func (c *Credentials) Share(log Log) map[string][]byte {
+func (c *Credentials) Share(log Log) map[string]seal.Value {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.log = log
 	c.known.Store(c.origin != "")
-	own := make(map[string][]byte, len(c.values))
+	own := make(map[string]seal.Value, len(c.values))
 	for name, value := range c.values {
-		own[name] = value
+		own[name] = seal.Value{Data: value, IsTrusted: !c.unsigned[name]}
 	}
 	return own
 }
@@ -182,7 +195,7 @@ func (c *Credentials) Known() bool { return c.known.Load() }
 
 // Take puts values of the shared log into force; whole says that these are all
 // that it has. Values of other kinds are passed over.
-func (c *Credentials) Take(log string, whole bool, values map[string][]byte) {
+func (c *Credentials) Take(log string, whole bool, values map[string]seal.Value) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if whole {
@@ -191,7 +204,7 @@ func (c *Credentials) Take(log string, whole bool, values map[string][]byte) {
 	}
 	changed := whole || c.origin != log
 	for name, value := range values {
-		if !c.Keys.stores(name) && !c.Tokens.stores(name) && !strings.HasPrefix(name, sessionKind) {
+		if !c.Keys.stores(name) && !c.Tokens.stores(name) && !strings.HasPrefix(name, sessionKind) && name != sealedSessionName {
 			continue
 		}
 		changed = true
@@ -212,10 +225,10 @@ func (c *Credentials) Take(log string, whole bool, values map[string][]byte) {
 
 // backUpOwn keeps a copy of the credentials that were issued here before the
 // gateway joined a shared configuration that has others.
-func (c *Credentials) backUpOwn(theirs map[string][]byte) {
+func (c *Credentials) backUpOwn(theirs map[string]seal.Value) {
 	var lost []string
 	for name := range c.values {
-		if _, shared := theirs[name]; !shared && name != sessionKeyName {
+		if _, shared := theirs[name]; !shared && name != sessionKeyName && name != sealedSessionName {
 			lost = append(lost, name)
 		}
 	}
@@ -234,19 +247,29 @@ func (c *Credentials) backUpOwn(theirs map[string][]byte) {
 
 // setValue stores and decodes a value. One that cannot be decoded becomes a
 // credential that no caller can present.
-func (c *Credentials) setValue(name string, value []byte) error {
-	c.values[name] = value
+func (c *Credentials) setValue(name string, value seal.Value) error {
+	if name == sessionKeyName && c.master != nil {
+		c.session.isPlain = true // whoever can read it makes sessions, so it makes none
+		return nil
+	}
+	c.values[name] = compacted(value.Data)
+	delete(c.unsigned, name)
+	if !value.IsTrusted {
+		c.unsigned[name] = true
+	}
 	switch {
 	case c.Keys.stores(name):
-		return c.Keys.decode(name, value)
+		return c.Keys.decode(name, value.Data)
 	case c.Tokens.stores(name):
-		return c.Tokens.decode(name, value)
-	case name != sessionKeyName:
-		return fmt.Errorf("%s: %w", name, errUnreadable)
+		err := c.Tokens.decode(name, value.Data)
+		c.Tokens.markUnsigned(name, !value.IsTrusted)
+		return err
+	case name == sessionKeyName:
+		return c.session.set(value.Data)
+	case name == sealedSessionName:
+		return c.session.open(c.master, value.Data)
 	}
-	var err error
-	c.sessionKey, err = decodeSessionKey(value)
-	return err
+	return fmt.Errorf("%s: %w", name, errUnreadable)
 }
 
 // rebuild builds guard and roster from the settings and the values.
@@ -295,23 +318,14 @@ func (c *Credentials) change(ctx context.Context, edit func() (name string, reco
 	next := maps.Clone(c.values)
 	next[name] = value
 	c.origin = ""
-	if err := c.save(next); err != nil {
+	if err := c.save(next, name); err != nil {
 		return fmt.Errorf("%w: %w", ErrSave, err)
 	}
-	if err := c.setValue(name, value); err != nil {
+	if err := c.setValue(name, seal.Value{Data: value, IsTrusted: true}); err != nil {
 		return err
 	}
 	c.rebuild()
 	return nil
-}
-
-// save writes the file.
-func (c *Credentials) save(values map[string]jsontext.Value) error {
-	data, err := json.Marshal(stored{Log: c.origin, Values: values}, json.Deterministic(true), jsontext.WithIndent("  "))
-	if err != nil {
-		return err
-	}
-	return c.dir.Write(credentialsFile, append(data, '\n'))
 }
 
 // newSecret makes the text of a credential and its hash.

@@ -44,6 +44,18 @@ type IssuedToken struct {
 	// ExpiresAt is an RFC 3339 time; empty means never.
 	ExpiresAt string `json:"expiresAt,omitzero"`
 	Life
+	// IsUnsigned says that there is a master key, and that nobody who has it signed the
+	// record.
+	IsUnsigned bool `json:"-"`
+}
+
+// RoleInForce returns what the bearer of the token may do. One that nobody signed may be
+// the work of somebody who wants a role.
+func (i IssuedToken) RoleInForce() Role {
+	if i.IsUnsigned {
+		return min(i.Role, Viewer)
+	}
+	return i.Role
 }
 
 // Status is ACTIVE, EXPIRED, REVOKED, or UNREADABLE for one that a newer release

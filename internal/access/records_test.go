@@ -178,11 +178,11 @@ func TestFaultsOfSharedCredentialsAreLogged(t *testing.T) {
 	c.Share(log)
 	good := func(text string) []byte { return []byte(`{"id":"k","keySha256":"` + access.HashOf(text) + `"}`) }
 	file := filepath.Join(path, "keys.json")
-	c.Take("log", true, map[string][]byte{"key/k": good("one"), "quota/x": []byte(`{}`)})
+	c.Take("log", true, trusted(map[string][]byte{"key/k": good("one"), "quota/x": []byte(`{}`)}))
 	if !lets(c, "one") || lets(c, "two") || logged.Len() > 0 {
 		t.Errorf("a good key is not in force, or a fault is logged: %s", logged.String())
 	}
-	c.Take("log", false, map[string][]byte{"key/new": []byte(`{"id":"new","limit":1}`)})
+	c.Take("log", false, trusted(map[string][]byte{"key/new": []byte(`{"id":"new","limit":1}`)}))
 	if !strings.Contains(logged.String(), "a shared credential is refused") || !strings.Contains(logged.String(), "key/new") {
 		t.Errorf("logged %s", logged.String())
 	}
@@ -191,7 +191,7 @@ func TestFaultsOfSharedCredentialsAreLogged(t *testing.T) {
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	c.Take("log", false, map[string][]byte{"quota/x": []byte(`{}`)})
+	c.Take("log", false, trusted(map[string][]byte{"quota/x": []byte(`{}`)}))
 	if _, err := os.Stat(file); err == nil {
 		t.Error("the copy is written although nothing changed")
 	}
@@ -204,7 +204,7 @@ func TestFaultsOfSharedCredentialsAreLogged(t *testing.T) {
 	if err := os.RemoveAll(path); err != nil {
 		t.Fatal(err)
 	}
-	c.Take("other", false, map[string][]byte{"key/k": good("two")})
+	c.Take("other", false, trusted(map[string][]byte{"key/k": good("two")}))
 	if !lets(c, "two") || lets(c, "one") || !strings.Contains(logged.String(), "could not be saved here") {
 		t.Errorf("the key is not in force, or the fault is not logged: %s", logged.String())
 	}

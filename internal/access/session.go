@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+
+	"github.com/patchbay-ai/patchbay/internal/seal"
 )
 
 // A session is what a browser holds in place of a management token. It consists
@@ -25,8 +27,11 @@ const SessionLife = 12 * time.Hour
 
 const (
 	sessionKind = "session/"
-	// sessionKeyName is the one value of that kind.
+	// sessionKeyName is the one value of that kind, the key as plain text. Where there is a
+	// master key it is not used, and the key is stored encrypted under sealedSessionName,
+	// which earlier releases do not read.
 	sessionKeyName    = sessionKind + "key"
+	sealedSessionName = sealedKind + "session"
 	sessionKeyBytes   = 32
 	sessionPrefix     = "s1."
 	fingerprintBytes  = 16
@@ -37,25 +42,83 @@ const (
 // ErrNoToken says that a session was asked for without a management token.
 var ErrNoToken = errors.New("a session is given for a management token only")
 
-// sessionKey is the stored key that signs sessions.
-type sessionKey struct {
-	Key []byte `json:"key"`
+// session is the key that signs sessions, and how it is stored.
+type session struct {
+	key []byte // nil before the first session
+	// isPlain says that there is a key as plain text, although there is a master key, and
+	// isStale that the key was encrypted with the previous master key.
+	isPlain, isStale bool
 }
 
-func decodeSessionKey(value []byte) ([]byte, error) {
-	var stored sessionKey
+// plainSessionKey and sealedSessionKey are how the key is stored.
+type (
+	plainSessionKey struct {
+		Key []byte `json:"key"`
+	}
+	sealedSessionKey struct {
+		Sealed string `json:"sealed"`
+	}
+)
+
+// set takes a key that is stored as plain text.
+func (s *session) set(value []byte) error {
+	var stored plainSessionKey
 	err := json.Unmarshal(value, &stored, json.RejectUnknownMembers(true))
 	if err == nil && len(stored.Key) != sessionKeyBytes {
 		err = fmt.Errorf("it has %d bytes", len(stored.Key))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the key of sessions: %w", err)
+		return fmt.Errorf("the key of sessions: %w", err)
 	}
-	return stored.Key, nil
+	s.key = stored.Key
+	return nil
+}
+
+// open takes a key that is stored encrypted.
+func (s *session) open(master *seal.Keys, value []byte) error {
+	var stored sealedSessionKey
+	err := json.Unmarshal(value, &stored, json.RejectUnknownMembers(true))
+	text := ""
+	if err == nil {
+		text, err = master.Open(sealedSessionName, stored.Sealed)
+	}
+	if err == nil && len(text) != sessionKeyBytes {
+		err = fmt.Errorf("it has %d bytes", len(text))
+	}
+	if err != nil {
+		return fmt.Errorf("the key of sessions: %w", err)
+	}
+	s.key, s.isStale = []byte(text), !master.IsCurrent(stored.Sealed)
+	return nil
+}
+
+// newSessionKey returns a new key as it is stored, with its name.
+func newSessionKey(master *seal.Keys) (name string, value any) {
+	key := make([]byte, sessionKeyBytes)
+	_, _ = rand.Read(key) // never fails
+	if master == nil {
+		return sessionKeyName, plainSessionKey{key}
+	}
+	return sealedSessionName, sealedSessionKey{master.Seal(sealedSessionName, string(key))}
 }
 
 // errKeyExists ends the making of a key where another gateway was faster.
 var errKeyExists = errors.New("the key of sessions exists")
+
+// makeSessionKey makes the key that signs sessions, unless there is one that is not stale.
+func (c *Credentials) makeSessionKey(ctx context.Context) error {
+	err := c.change(ctx, func() (string, any, error) {
+		if c.session.key != nil && !c.session.isStale {
+			return "", nil, errKeyExists
+		}
+		name, value := newSessionKey(c.master)
+		return name, value, nil
+	})
+	if errors.Is(err, errKeyExists) {
+		return nil
+	}
+	return err
+}
 
 // BeginSession returns a session for the bearer of the token that a request
 // presents, and when it ends. The first session makes the key that signs all.
@@ -64,15 +127,7 @@ func (c *Credentials) BeginSession(ctx context.Context, h http.Header, now time.
 		return "", end, ErrNoToken
 	}
 	if c.Roster().sessionKey == nil {
-		err := c.change(ctx, func() (string, any, error) {
-			if c.sessionKey != nil {
-				return "", nil, errKeyExists
-			}
-			key := make([]byte, sessionKeyBytes)
-			_, _ = rand.Read(key) // never fails
-			return sessionKeyName, sessionKey{key}, nil
-		})
-		if err != nil && !errors.Is(err, errKeyExists) {
+		if err := c.makeSessionKey(ctx); err != nil {
 			return "", end, err
 		}
 	}

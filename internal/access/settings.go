@@ -69,6 +69,9 @@ type Settings struct {
 	// they are stored as they are.
 	MasterKey         string `json:"masterKey"`
 	PreviousMasterKey string `json:"previousMasterKey"`
+	// SignExisting says that what was stored without signatures is signed at the first
+	// start with a master key.
+	SignExisting bool `json:"signExisting"`
 	// References are the variables and files to which stored versions may refer, beside
 	// those that the services of the configuration file refer to.
 	References []string `json:"references"`
@@ -99,11 +102,11 @@ type Key struct {
 }
 
 // DefaultSettings returns what holds where nothing is configured: an open gateway.
-func DefaultSettings() Settings { return Settings{ReserveTokens: 1024} }
+func DefaultSettings() Settings { return Settings{SignExisting: true, ReserveTokens: 1024} }
 
 // Equal tells whether both settings are the same.
 func (s Settings) Equal(other Settings) bool {
-	return s.Enabled == other.Enabled && s.AllowOpen == other.AllowOpen && s.Metrics == other.Metrics && s.SharedLimits == other.SharedLimits && s.MasterKey == other.MasterKey && s.PreviousMasterKey == other.PreviousMasterKey &&
+	return s.Enabled == other.Enabled && s.AllowOpen == other.AllowOpen && s.Metrics == other.Metrics && s.SharedLimits == other.SharedLimits && s.MasterKey == other.MasterKey && s.PreviousMasterKey == other.PreviousMasterKey && s.SignExisting == other.SignExisting &&
 		slices.Equal(s.AllowedHosts, other.AllowedHosts) && slices.Equal(s.References, other.References) && slices.Equal(s.Tokens, other.Tokens) && slices.EqualFunc(s.Keys, other.Keys, Key.Equal) &&
 		s.TermSet().Equal(other.TermSet()) && s.ReserveTokens == other.ReserveTokens
 }

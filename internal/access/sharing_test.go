@@ -3,7 +3,6 @@ package access_test
 import (
 	"context"
 	"errors"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
+	"github.com/patchbay-ai/patchbay/internal/seal"
 )
 
 // fakeLog is a shared log that gateways follow within one test.
@@ -30,17 +30,28 @@ func (l *fakeLog) Change(_ context.Context, edit func() (string, []byte, error))
 	}
 	l.values[name] = value
 	for _, c := range l.followers {
-		c.Take("log", false, map[string][]byte{name: value})
+		c.Take("log", false, trusted(map[string][]byte{name: value}))
 	}
 	return nil
+}
+
+// trusted returns values as they are read where they are all signed.
+func trusted(values map[string][]byte) map[string]seal.Value {
+	read := map[string]seal.Value{}
+	for name, value := range values {
+		read[name] = seal.Value{Data: value, IsTrusted: true}
+	}
+	return read
 }
 
 func (l *fakeLog) join(c *access.Credentials) *access.Credentials {
 	own := c.Share(l)
 	if len(l.values) == 0 {
-		maps.Copy(l.values, own)
+		for name, value := range own {
+			l.values[name] = value.Data
+		}
 	}
-	c.Take("log", true, l.values)
+	c.Take("log", true, trusted(l.values))
 	l.followers = append(l.followers, c)
 	return c
 }

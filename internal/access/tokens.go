@@ -1,6 +1,9 @@
 package access
 
-import "context"
+import (
+	"context"
+	"strings"
+)
 
 // Tokens are the tokens of the management API.
 type Tokens struct {
@@ -28,7 +31,16 @@ func (i IssuedToken) Check(report func(path, message string)) {
 // Rotate gives a token that was issued a new text, which it returns; the old one is
 // useless from then on.
 func (t *Tokens) Rotate(ctx context.Context, name string, change Change) (text string, rotated IssuedToken, err error) {
-	return t.rotate(ctx, name, change, func(*IssuedToken) {})
+	return t.rotate(ctx, name, change, func(token *IssuedToken) { token.IsUnsigned = false })
+}
+
+// markUnsigned notes whether the token of a stored value is not signed.
+func (t *Tokens) markUnsigned(stored string, isUnsigned bool) {
+	name := strings.TrimPrefix(stored, t.storedName(""))
+	if token, known := t.issued[name]; known {
+		token.IsUnsigned = isUnsigned
+		t.issued[name] = token
+	}
 }
 
 // newRoster makes the roster for the tokens of the configuration and those
@@ -37,9 +49,11 @@ func (c *Credentials) newRoster() *Roster {
 	if !c.settings.Enabled {
 		return nil
 	}
-	r := newRoster(c.sessionKey)
+	r := newRoster(c.session.key)
 	for _, token := range c.Tokens.inForce() {
-		r.add(token.Token, token.ExpiresAt)
+		valid := token.Token
+		valid.Role = token.RoleInForce()
+		r.add(valid, token.ExpiresAt)
 	}
 	return r
 }

@@ -164,6 +164,9 @@ func New(settings Settings, service schema.ServiceType, policy Policy, state *St
 // text that is no header: that must not keep the others, nor the other
 // instances, from working.
 func secretsOf(settings Settings, resolve Resolver) (key string, headers map[string]string, fault string) {
+	if settings.Doubt.Withholds() && settings.HasSecrets() {
+		return "", nil, settings.Doubt.reason()
+	}
 	resolved, err := settings.Resolved(resolve)
 	if err != nil {
 		return "", nil, err.Error()

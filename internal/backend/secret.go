@@ -143,24 +143,35 @@ func (s Settings) Opened(keys *seal.Keys, place string) (Settings, error) {
 }
 
 // NeedsSealing tells whether a secret is stored as plain text, or encrypted with another
-// key than the current one.
-func (s Settings) NeedsSealing(keys *seal.Keys) bool {
+// key than the current one or by a release that did not mark it.
+func (s Settings) NeedsSealing(keys *seal.Keys, place string) bool {
 	needs := false
-	_, _ = s.mapSecrets("", func(_ string, secret Secret) (Secret, error) {
-		needs = needs || !secret.isReference && secret.text != "" && !(secret.isSealed && keys.IsCurrent(secret.text))
-		return secret, nil
+	s.EachSecret(place, func(at string, secret Secret) {
+		if secret.isReference || secret.text == "" {
+			return
+		}
+		needs = needs || !secret.isSealed || !keys.IsCurrent(secret.text) || !keys.IsMarked(at, secret.text)
 	})
 	return needs
+}
+
+// HasMarkedSecrets tells whether a secret was encrypted by a release that signs what it
+// stores.
+func (s Settings) HasMarkedSecrets(keys *seal.Keys, place string) bool {
+	has := false
+	s.EachSecret(place, func(at string, secret Secret) {
+		has = has || secret.isSealed && keys.IsMarked(at, secret.text)
+	})
+	return has
 }
 
 // References returns the references of the settings, as they are written.
 func (s Settings) References() []string {
 	var written []string
-	_, _ = s.mapSecrets("", func(_ string, secret Secret) (Secret, error) {
+	s.EachSecret("", func(_ string, secret Secret) {
 		if secret.isReference {
 			written = append(written, secret.text)
 		}
-		return secret, nil
 	})
 	return written
 }

@@ -73,6 +73,8 @@ type Settings struct {
 	TLS   TLS    `json:"tls"`
 	// Timeouts replace those of the service where they are set.
 	Timeouts Timeouts `json:"timeouts"`
+	// Doubt is no setting. It is set where the secrets may not be sent.
+	Doubt Doubt `json:"-"`
 }
 
 // Patterns returns what the texts of an instance look like, as regular
@@ -132,7 +134,7 @@ func (s Settings) Equal(other Settings) bool {
 		s.ForwardAuthorization == other.ForwardAuthorization && s.MaxConcurrency == other.MaxConcurrency &&
 		sameSwitch(s.KeepAlive, other.KeepAlive) && sameSwitch(s.Responses, other.Responses) && s.IdleConnections == other.IdleConnections &&
 		s.Proxy == other.Proxy && s.TLS == other.TLS &&
-		s.Timeouts == other.Timeouts && maps.Equal(s.Headers, other.Headers)
+		s.Timeouts == other.Timeouts && s.Doubt == other.Doubt && maps.Equal(s.Headers, other.Headers)
 }
 
 // Clone returns a copy that shares nothing with s.

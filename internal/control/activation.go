@@ -8,15 +8,6 @@ import (
 // maxActivations is how many activations are kept.
 const maxActivations = 200
 
-// Activation is a moment at which a version came into force on this gateway: when it
-// was made, or later, by a rollback.
-type Activation struct {
-	Version int       `json:"version"`
-	At      time.Time `json:"at"`
-	// By is who did it, empty where that is not known because another gateway did.
-	By string `json:"by,omitzero"`
-}
-
 // activated returns the activations after a proposal came into force in the place of
 // another version.
 func (p *proposal) activated(before int, now time.Time) []Activation {

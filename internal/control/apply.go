@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/control/versions"
 )
 
 // Why a change is refused, apart from what is wrong with the configuration.
@@ -17,8 +18,6 @@ var (
 	ErrSave = errors.New("saving the configuration")
 	// ErrMoved means that the version in force is none of Change.IfVersions.
 	ErrMoved = errors.New("the configuration has changed meanwhile")
-	// ErrNoVersion means that there is no version of that number.
-	ErrNoVersion = errors.New("there is no such version")
 	// ErrCurrent means that the current version cannot be deleted.
 	ErrCurrent = errors.New("the current version cannot be deleted")
 )
@@ -150,7 +149,7 @@ func (c *Control) Delete(ctx context.Context, change Change, number int) (Result
 	}
 	defer t.end()
 	if number < 1 || !c.has(number) {
-		return unchanged, fmt.Errorf("%w: %d", ErrNoVersion, number)
+		return unchanged, fmt.Errorf("%w: %d", versions.ErrNoVersion, number)
 	}
 	if number == now {
 		return unchanged, fmt.Errorf("%w: %d", ErrCurrent, number)
@@ -198,7 +197,7 @@ func (c *Control) has(number int) bool { return c.local.has(number) }
 // Load returns a stored version.
 func (c *Control) Load(number int) (*Version, error) {
 	if number < 1 {
-		return nil, fmt.Errorf("%w: %d", ErrNoVersion, number)
+		return nil, fmt.Errorf("%w: %d", versions.ErrNoVersion, number)
 	}
 	return c.local.store.Load(number)
 }

@@ -1,15 +1,14 @@
 package control
 
 import (
-	"reflect"
 	"sync/atomic"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/patchbay-ai/patchbay/internal/access"
-	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/control/stored"
 )
 
 // configFile is what this gateway knows about its configuration file. Control.mu guards
@@ -22,6 +21,9 @@ type configFile struct {
 	// without the lock, too.
 	services Services
 	terms    atomic.Pointer[access.TermSet]
+	// references are the names to which stored versions may refer beside those of the
+	// services.
+	references []string
 	// waiting is a file whose edits are not in the shared log yet, because its database
 	// was away; nil where there is none.
 	waiting *config.Document
@@ -29,7 +31,7 @@ type configFile struct {
 
 // setRead remembers the file as it was read.
 func (f *configFile) setRead(doc *config.Document) {
-	f.services = doc.Clone().Services
+	f.services, f.references = doc.Clone().Services, doc.Security.References
 	terms := doc.Security.TermSet()
 	f.terms.Store(&terms)
 }
@@ -59,7 +61,7 @@ type appliedFile struct {
 
 func appliedFileOf(doc *config.Document) appliedFile {
 	services := doc.Clone().Services
-	return appliedFile{source: sourceOf(doc), services: services, stored: withoutDefaults(services)}
+	return appliedFile{source: sourceOf(doc), services: services, stored: stored.WithoutDefaults(services)}
 }
 
 // lastApplied returns the file as it was last applied, as far as that is known. Older
@@ -77,47 +79,6 @@ func lastApplied(store Store, last Head, numbers []int) appliedFile {
 			break
 		}
 	}
-	state.stored = withoutDefaults(state.services)
+	state.stored = stored.WithoutDefaults(state.services)
 	return state
-}
-
-// withoutDefaults encodes services without the settings that have their defaults. A
-// release that changes a default then does not take that for an edit of the file.
-func withoutDefaults(services Services) jsontext.Value {
-	serviceDefaults, instanceDefaults := treeOf(config.DefaultService()), treeOf(backend.DefaultSettings())
-	tree := treeOf(services)
-	for _, value := range tree {
-		service, _ := value.(map[string]any)
-		instances, _ := service["instances"].([]any)
-		for _, instance := range instances {
-			if settings, ok := instance.(map[string]any); ok {
-				dropEqual(settings, instanceDefaults)
-			}
-		}
-		dropEqual(service, serviceDefaults)
-	}
-	data, _ := json.Marshal(tree, json.Deterministic(true)) // it came from JSON
-	return data
-}
-
-// treeOf returns settings as JSON has them. Settings can always be encoded.
-func treeOf(settings any) map[string]any {
-	data, _ := json.Marshal(settings)
-	var tree map[string]any
-	_ = json.Unmarshal(data, &tree)
-	return tree
-}
-
-// dropEqual removes the members that a tree has in common with another one.
-func dropEqual(from, defaults map[string]any) {
-	for name, value := range from {
-		inner, isGroup := value.(map[string]any)
-		innerDefaults, hasGroup := defaults[name].(map[string]any)
-		if isGroup && hasGroup {
-			dropEqual(inner, innerDefaults)
-		}
-		if reflect.DeepEqual(value, defaults[name]) || isGroup && hasGroup && len(inner) == 0 {
-			delete(from, name)
-		}
-	}
 }

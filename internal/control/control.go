@@ -6,12 +6,12 @@
 //   - control.go: what is in force, and what guards it
 //   - enact.go: the steps of a change, which are always the same
 //   - transfer.go: what differs in these steps where gateways share the configuration
-//   - version.go, log.go, local.go, sharedlog.go: a version, the log of versions in the data
-//     directory, which every gateway has, and the one in a database that gateways share
+//   - local.go, sharedlog.go: the log of versions in the data directory, which every gateway
+//     has, and the one in a database that gateways share; package versions says what they
+//     are, how they are encrypted and signed, and what becomes of what is not
 //   - open.go, apply.go, file.go, shared.go: where changes come from, which is the start,
 //     management, the configuration file and other gateways
 //   - configfile.go, source.go, terms.go: what the file last said, and what an edit of it is
-//   - sealed.go: how the secrets in both logs are encrypted, which open.go puts around them
 //   - values.go, holds.go: what gateways share beside the versions
 //   - diff.go, diff_terms.go, diff_file.go: what a change changed, in words
 package control
@@ -23,6 +23,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/control/versions"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 )
 
@@ -43,6 +44,8 @@ type Control struct {
 	file   configFile
 	shared *sharedLog // nil where the configuration is not shared; its Values take mu, too
 	holds  holds
+	// signsExisting says that what is stored without signatures is signed once.
+	signsExisting bool
 	// warned is the table whose faults were logged last, and isPassing says that what
 	// comes into force is replaced at once, so that its faults are nobody's concern.
 	warned    *routing.Table
@@ -63,11 +66,15 @@ type state struct {
 	activations []Activation
 }
 
-// stateOf returns the state that has the services and terms of a version.
-func (c *Control) stateOf(v *Version) *state {
+// stateOf returns the state that has the services and terms of a version. If the version is
+// not signed, those of the store and of these logs vouch for the addresses that they have.
+func (c *Control) stateOf(v *Version, logs ...Log) *state {
 	now := c.state.Load()
-	next := &state{doc: now.doc.Clone(), version: v.Number, since: v.since(), terms: v.Terms, activations: now.activations}
-	next.doc.Services = v.Services
+	if v.IsUnsigned() {
+		c.log.Warn("a version without a signature comes into force: a gateway of an earlier release has written it, or somebody who does not have the master key", "version", v.Number)
+	}
+	next := &state{doc: now.doc.Clone(), version: v.Number, since: v.Since(), terms: v.Terms, activations: now.activations}
+	next.doc.Services = versions.Judge(v, c.file.services, c.file.references, append(logs, c.local.store)...)
 	next.doc.Security = next.doc.Security.WithTerms(c.termsOf(v))
 	return next
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config"
 	. "github.com/patchbay-ai/patchbay/internal/control" //nolint:revive // the tests stood in the package, and left it for its two logs
 	"github.com/patchbay-ai/patchbay/internal/control/files"
+	"github.com/patchbay-ai/patchbay/internal/control/versions"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
@@ -145,11 +146,11 @@ func TestRefusedChangesChangeNothing(t *testing.T) {
 			return err
 		}, io.EOF},
 		"a caller who left": {func() error { _, err := b.Apply(gone, Change{}, add("b")); return err }, context.Canceled},
-		"no such version":   {func() error { _, err := b.Use(t.Context(), Change{}, 9); return err }, ErrNoVersion},
-		"version 0":         {func() error { _, err := b.Use(t.Context(), Change{}, 0); return err }, ErrNoVersion},
+		"no such version":   {func() error { _, err := b.Use(t.Context(), Change{}, 9); return err }, versions.ErrNoVersion},
+		"version 0":         {func() error { _, err := b.Use(t.Context(), Change{}, 0); return err }, versions.ErrNoVersion},
 		"apply, moved":      {func() error { _, err := b.Use(t.Context(), Change{IfVersions: []int{7}}, 1); return err }, ErrMoved},
 		"delete current":    {func() error { _, err := b.Delete(t.Context(), Change{}, 2); return err }, ErrCurrent},
-		"delete unknown":    {func() error { _, err := b.Delete(t.Context(), Change{}, 99); return err }, ErrNoVersion},
+		"delete unknown":    {func() error { _, err := b.Delete(t.Context(), Change{}, 99); return err }, versions.ErrNoVersion},
 		"delete, moved":     {func() error { _, err := b.Delete(t.Context(), Change{IfVersions: []int{1}}, 1); return err }, ErrMoved},
 		"dry run":           {func() error { _, err := b.Apply(t.Context(), Change{DryRun: true}, add("b")); return err }, nil},
 		"dry run of use":    {func() error { _, err := b.Use(t.Context(), Change{DryRun: true}, 1); return err }, nil},

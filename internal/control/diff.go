@@ -10,6 +10,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/control/stored"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/transport"
 )
@@ -113,6 +114,9 @@ func withoutSecrets(s backend.Settings) backend.Settings {
 
 func compareSecrets(at Difference, before, after backend.Settings) []Difference {
 	var found []Difference
+	if before.Doubt != after.Doubt {
+		found = append(found, Difference{Service: at.Service, Instance: at.Instance, Field: "doubt", Kind: Changed, From: string(before.Doubt), To: string(after.Doubt)})
+	}
 	note := func(field string, from, to backend.Secret) {
 		if from == to {
 			return
@@ -155,7 +159,7 @@ func compareFields(at Difference, before, after map[string]any) []Difference {
 // rateLimit.capacity; a list is one value. A name that is absent has no value.
 func fieldsOf(settings any) map[string]any {
 	flat := make(map[string]any)
-	flatten("", treeOf(settings), flat)
+	flatten("", stored.Tree(settings), flat)
 	return flat
 }
 

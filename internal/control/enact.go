@@ -8,6 +8,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/control/versions"
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 )
@@ -44,7 +45,7 @@ func (c *Control) propose(doc *config.Document, terms *access.TermSet, change Ch
 	}
 	at := time.Now().UTC()
 	p := &proposal{
-		next:  &state{doc: doc, version: now.version, since: addedTimes(doc.Services, now.since, at), terms: terms, activations: now.activations},
+		next:  &state{doc: doc, version: now.version, since: versions.AddedTimes(doc.Services, now.since, at), terms: terms, activations: now.activations},
 		check: validate, dryRun: change.DryRun, author: change.Author,
 	}
 	isNew := now.version == 0 || !config.EqualServices(doc.Services, now.doc.Services) || !sameTerms(terms, now.terms)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/control/merge"
+	"github.com/patchbay-ai/patchbay/internal/control/versions"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 )
 
@@ -77,6 +78,7 @@ func (c *Control) withFile(t transfer, now *state, doc *config.Document, edited 
 	if edited != nil && !isTaken {
 		next.Services = merge.Services(c.file.applied.services, edited.services, now.doc.Services)
 	}
+	next.Services = versions.LiftDoubts(next.Services, doc.Services, doc.Security.References)
 	return next
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/breaker"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/seal"
 )
 
 // holdPrefix begins the names of the shared values that say which circuit breakers
@@ -41,7 +42,7 @@ func (c *Control) HoldBreaker(ctx context.Context, service schema.ServiceType, i
 
 // TakeHolds is the Follower that applies held circuit breakers on this gateway. Values
 // calls its followers with the lock of Control.
-func (c *Control) TakeHolds(_ string, whole bool, values map[string][]byte) {
+func (c *Control) TakeHolds(_ string, whole bool, values map[string]seal.Value) {
 	released := c.holds.take(whole, values, c.log)
 	table := c.current.Load()
 	released.apply(table)
@@ -50,7 +51,7 @@ func (c *Control) TakeHolds(_ string, whole bool, values map[string][]byte) {
 
 // take takes values over, and returns the breakers that are not held any more. Whole says
 // that these are all values.
-func (h holds) take(whole bool, values map[string][]byte, log *slog.Logger) (released holds) {
+func (h holds) take(whole bool, values map[string]seal.Value, log *slog.Logger) (released holds) {
 	released = holds{}
 	if whole {
 		for name := range h {
@@ -63,7 +64,7 @@ func (h holds) take(whole bool, values map[string][]byte, log *slog.Logger) (rel
 			continue
 		}
 		var next hold
-		if err := json.Unmarshal(value, &next, strict()); err != nil {
+		if err := json.Unmarshal(value.Data, &next, strict()); err != nil {
 			log.Error("a shared circuit breaker cannot be read and stays as it is", "name", name, "error", err)
 			continue
 		}

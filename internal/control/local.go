@@ -6,13 +6,15 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/control/versions"
 )
 
 // localLog is the log of versions in the data directory. Every gateway has one; where the
 // configuration is shared it is the last known state of the shared log. Control.mu guards
 // it, except that reading the store and revision needs no lock.
 type localLog struct {
-	store Store
+	store versions.SealedStore
 	log   *slog.Logger
 
 	// newest is the highest number ever used; numbers are not reused.

@@ -6,17 +6,32 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/control/versions"
 	"github.com/patchbay-ai/patchbay/internal/routing"
 	"github.com/patchbay-ai/patchbay/internal/seal"
 )
+
+// Opening is what a Control is opened with.
+type Opening struct {
+	Store    Store
+	Document *config.Document // the configuration, as it was read
+	Current  *routing.Current // gets the tables
+	Log      *slog.Logger
+	// Shared is the log that the gateway shares with others; nil means that it does not.
+	Shared Shared
+	// BeforeFirst is called before what the data directory has is signed for the first time;
+	// nil means no call. If it fails, nothing is signed.
+	BeforeFirst func() error
+}
 
 // Open puts the version into force that was current when the gateway stopped. If the
 // services of the configuration file have changed since it was last read, the
 // difference is applied as a new version.
 func Open(store Store, doc *config.Document, current *routing.Current, log *slog.Logger) (*Control, error) {
-	return open(store, doc, current, log, nil)
+	return Opening{Store: store, Document: doc, Current: current, Log: log}.open()
 }
 
 // OpenShared is Open for a gateway that shares its configuration with others. The files
@@ -24,18 +39,26 @@ func Open(store Store, doc *config.Document, current *routing.Current, log *slog
 // database cannot be reached. An empty log gets the versions of this gateway. Otherwise
 // the current version of the log comes into force. If this gateway has followed the log
 // before, and its configuration file has changed since, that change becomes a version.
-// If its secrets cannot be read, the error is ErrMasterKey and nothing has changed.
 func OpenShared(ctx context.Context, store Store, doc *config.Document, current *routing.Current, log *slog.Logger, shared Shared) (*Control, error) {
-	if err := tryKeys(ctx, doc, shared); err != nil {
-		shared.Close()
+	return Opening{Store: store, Document: doc, Current: current, Log: log, Shared: shared}.Open(ctx)
+}
+
+// Open is the function Open or, where a log is shared, OpenShared. If the master key does
+// not fit what the shared log has, the error is ErrMasterKey and nothing has changed.
+func (o Opening) Open(ctx context.Context) (*Control, error) {
+	if o.Shared == nil {
+		return o.open()
+	}
+	if err := tryKeys(ctx, o.Document, o.Shared); err != nil {
+		o.Shared.Close()
 		return nil, err
 	}
-	c, err := open(store, doc, current, log, shared)
+	c, err := o.open()
 	if err != nil {
 		return nil, err
 	}
 	err = c.refresh(ctx)
-	if errors.Is(err, ErrMasterKey) {
+	if errors.Is(err, versions.ErrMasterKey) || errors.Is(err, versions.ErrForged) && !c.Joined() {
 		c.Close()
 		return nil, err
 	}
@@ -51,7 +74,10 @@ func tryKeys(ctx context.Context, doc *config.Document, shared Shared) error {
 	if err != nil {
 		return err
 	}
-	tx, err := newLogTransaction(ctx, sealedShared{shared, keys}, false)
+	tx, err := newLogTransaction(ctx, versions.NewSealedShared(shared, keys), false)
+	if errors.Is(err, versions.ErrMasterKey) {
+		return err
+	}
 	if err != nil {
 		return nil //nolint:nilerr // refresh tries again, and its error is reported
 	}
@@ -59,7 +85,7 @@ func tryKeys(ctx context.Context, doc *config.Document, shared Shared) error {
 	if tx.head.Log == "" {
 		return nil
 	}
-	if _, err := tx.Load(tx.head.Version); errors.Is(err, ErrMasterKey) {
+	if _, err := tx.Load(tx.head.Version); errors.Is(err, versions.ErrMasterKey) {
 		return err
 	}
 	return nil
@@ -76,8 +102,9 @@ func newKeys(doc *config.Document) (*seal.Keys, error) {
 
 // open puts a version of the data directory into force, and then what was edited in the
 // configuration file since. It does not need the database of a shared configuration.
-func open(store Store, doc *config.Document, current *routing.Current, log *slog.Logger, shared Shared) (*Control, error) {
-	c, err := newControl(store, doc, current, log, shared)
+func (o Opening) open() (*Control, error) {
+	doc := o.Document
+	c, err := o.newControl()
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +117,7 @@ func open(store Store, doc *config.Document, current *routing.Current, log *slog
 	if isEdited {
 		c.file.applied = lastApplied(c.local.store, last.head, last.numbers)
 	}
-	c.isPassing = isEdited && (shared == nil || last.head.Log == "")
+	c.isPassing = isEdited && (o.Shared == nil || last.head.Log == "")
 	isInForce, err := c.resume(last)
 	if err != nil {
 		return nil, err
@@ -110,27 +137,45 @@ func open(store Store, doc *config.Document, current *routing.Current, log *slog
 }
 
 // newControl returns a Control with nothing in force. It encrypts the secrets of the store
-// that are stored as plain text or with the previous key.
-func newControl(store Store, doc *config.Document, current *routing.Current, log *slog.Logger, shared Shared) (*Control, error) {
-	keys, err := newKeys(doc)
+// that are stored as plain text or with the previous key, and signs its records.
+func (o Opening) newControl() (*Control, error) {
+	keys, err := newKeys(o.Document)
 	if err != nil {
 		return nil, err
 	}
-	sealing := sealedStore{store, keys}
-	count, err := sealing.rewrite()
-	if err != nil {
+	c := &Control{
+		current: o.Current, log: o.Log, local: localLog{store: versions.NewSealedStore(o.Store, keys), log: o.Log}, holds: holds{},
+		signsExisting: o.Document.Security.SignExisting,
+	}
+	c.file.applied = appliedFileOf(o.Document)
+	c.file.setRead(o.Document)
+	r := c.newRenewal("the data directory")
+	if err := c.local.store.Renew(r, o.BeforeFirst); err != nil {
 		return nil, err
 	}
-	if count > 0 {
-		log.Info("the secrets of stored versions are encrypted now", "versions", count, "key", keys.ID())
-	}
-	c := &Control{current: current, log: log, local: localLog{store: sealing, log: log}, holds: holds{}}
-	c.file.applied = appliedFileOf(doc)
-	c.file.setRead(doc)
-	if shared != nil {
-		c.shared = newSharedLog(shared, keys, &c.mu, log)
+	c.reportFound(r)
+	if o.Shared != nil {
+		c.shared = newSharedLog(o.Shared, keys, &c.mu, o.Log)
 	}
 	return c, nil
+}
+
+func (c *Control) newRenewal(where string) *versions.Renewal {
+	return &versions.Renewal{Log: c.log, Where: where, SignsExisting: c.signsExisting, File: c.file.services}
+}
+
+// reportFound logs the instances that are out because of what was stored before versions
+// were signed.
+func (c *Control) reportFound(r *versions.Renewal) {
+	var found []string
+	for _, instance := range r.Found() {
+		serviceType, id, _ := strings.Cut(instance, "/")
+		found = append(found, serviceType+" "+shortID(id))
+	}
+	if len(found) > 0 {
+		c.log.Warn("some instances of stored versions refer to secrets as the services of the configuration file do not, and may not send them; list the names in security.references if that is right",
+			"of", r.Where, "instances", strings.Join(found, ", "))
+	}
 }
 
 // storeContent is what the store has when a gateway starts.
@@ -147,7 +192,7 @@ func (c *Control) readStore() (last storeContent, err error) {
 		return last, fmt.Errorf("versions: %w", err)
 	}
 	last.head, err = c.local.store.Head()
-	if errors.Is(err, ErrMasterKey) {
+	if errors.Is(err, versions.ErrMasterKey) || errors.Is(err, versions.ErrForged) {
 		return last, err
 	}
 	last.isHeadRead = err == nil
@@ -177,7 +222,7 @@ func (s storeContent) candidates() []int {
 func (c *Control) resume(last storeContent) (bool, error) {
 	for _, number := range last.candidates() {
 		v, err := c.local.store.Load(number)
-		if errors.Is(err, ErrMasterKey) {
+		if errors.Is(err, versions.ErrMasterKey) || errors.Is(err, versions.ErrForged) && number == last.head.Version {
 			return false, err
 		}
 		if err == nil {

@@ -5,10 +5,12 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	mathrand "math/rand/v2"
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/condition"
+	"github.com/patchbay-ai/patchbay/internal/control/versions"
 )
 
 // ErrUnavailable means that a change could not be written to the database of the shared
@@ -115,8 +117,15 @@ func (c *Control) reportFollowing(err error) {
 		}
 		return
 	}
-	if c.shared.following.Fail(err.Error()) {
-		c.log.Warn("the shared configuration cannot be followed; the last known one serves and nothing can be changed", "version", c.Version(), "error", err)
+	level := slog.LevelWarn
+	before := c.shared.following.Failure()
+	isNew := c.shared.following.Fail(err.Error())
+	if errors.Is(err, versions.ErrForged) {
+		level = slog.LevelError
+		isNew = isNew || before.Reason != err.Error()
+	}
+	if isNew {
+		c.log.Log(context.Background(), level, "the shared configuration cannot be followed; the last known one serves and nothing can be changed", "version", c.Version(), "error", err)
 	}
 }
 
@@ -134,7 +143,7 @@ func (c *Control) Following() *condition.Condition {
 func (c *Control) refresh(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	log, err := c.beginLogTransaction(ctx, false)
+	log, err := c.beginRenewed(ctx)
 	if err != nil {
 		return err
 	}
@@ -143,9 +152,6 @@ func (c *Control) refresh(ctx context.Context) error {
 	err = c.catchUp(log)
 	log.End()
 	err = errors.Join(valuesErr, c.shared.values.supplyMissing(ctx), err)
-	if err == nil {
-		err = c.shared.seal(ctx)
-	}
 	if err == nil {
 		err = c.writeWaiting(ctx)
 	}
@@ -185,7 +191,7 @@ func (c *Control) catchUp(log *logTransaction) error {
 		if err != nil {
 			return err
 		}
-		p.next, summary = c.stateOf(v), v.Summary
+		p.next, summary = c.stateOf(v, log), v.Summary
 	}
 	err := c.enact(incoming{log, &c.local}, p)
 	if err != nil && !errors.Is(err, errUnsaved) {
@@ -196,6 +202,31 @@ func (c *Control) catchUp(log *logTransaction) error {
 		c.log.Info("the shared configuration changed", "version", p.next.version, "summary", summary)
 	}
 	return err
+}
+
+// beginRenewed begins a transaction to read the shared log, whose records were encrypted
+// and signed before.
+func (c *Control) beginRenewed(ctx context.Context) (*logTransaction, error) {
+	log, err := c.beginLogTransaction(ctx, false)
+	if err != nil || c.shared.isRenewed {
+		return log, err
+	}
+	log.End()
+	known := c.local.store.SignedLog() == log.head.Log
+	r := c.newRenewal("the shared configuration")
+	r.SignsExisting = r.SignsExisting && !known
+	if err := c.shared.Renew(ctx, r); err != nil {
+		return nil, err
+	}
+	c.reportFound(r)
+	if !known && r.IsSigned() {
+		c.local.store.SetSignedLog(log.head.Log)
+		if err := c.setHead(c.head(c.Version())); err != nil {
+			return nil, err
+		}
+	}
+	c.shared.isRenewed = true
+	return newLogTransaction(ctx, c.shared, false)
 }
 
 // beginLogTransaction begins a transaction on the shared log, which is not empty then.

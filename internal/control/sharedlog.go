@@ -7,18 +7,16 @@ import (
 	"sync/atomic"
 
 	"github.com/patchbay-ai/patchbay/internal/condition"
+	"github.com/patchbay-ai/patchbay/internal/control/versions"
 	"github.com/patchbay-ai/patchbay/internal/seal"
 )
 
 // sharedLog is the log of versions in the database that gateways share, as this gateway
 // uses it. Control.mu guards it, except that joined, following and Listen need no lock.
 type sharedLog struct {
-	Shared // with the secrets of versions as they are used
+	versions.SealedShared
 
-	stored   Shared     // the same log, with the secrets of versions as they are stored
-	keys     *seal.Keys // with which they are encrypted; nil means that they are not
-	isSealed bool       // all stored versions have been encrypted with the current key
-	log      *slog.Logger
+	isRenewed bool // what is stored has been encrypted and signed with the current key
 
 	values *Values
 	// joined tells whether this gateway has ever read the log.
@@ -32,8 +30,8 @@ func newSharedLog(shared Shared, keys *seal.Keys, mu *sync.Mutex, log *slog.Logg
 	if keys == nil {
 		log.Warn("the keys of backends are stored as plain text in the database of the shared configuration; set security.master-key to encrypt them")
 	}
-	sealing := sealedShared{shared, keys}
-	return &sharedLog{Shared: sealing, stored: shared, keys: keys, log: log, values: newValues(sealing, mu, log)}
+	sealed := versions.NewSealedShared(shared, keys)
+	return &sharedLog{SealedShared: sealed, isRenewed: keys == nil, values: newValues(sealed, keys, mu, log)}
 }
 
 // logTransaction is a transaction on the shared log, with the head that the log had when

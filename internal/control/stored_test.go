@@ -9,6 +9,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/balance"
 	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/control/stored"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 )
 
@@ -29,7 +30,7 @@ func TestPropertyTheFileIsStoredWithoutLoss(t *testing.T) {
 		}
 		services[schema.Chat] = chat
 		var read Services
-		if err := read.UnmarshalJSON(withoutDefaults(services)); err != nil {
+		if err := read.UnmarshalJSON(stored.WithoutDefaults(services)); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(services, read); diff != "" {

@@ -8,6 +8,10 @@ import (
 	"maps"
 	"strings"
 	"sync"
+
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/control/versions"
+	"github.com/patchbay-ai/patchbay/internal/seal"
 )
 
 // Values are what the gateways of a shared configuration have in common beside
@@ -16,6 +20,7 @@ import (
 // rollback does not bring back a key that was revoked.
 type Values struct {
 	shared Shared
+	keys   *seal.Keys // with which they are signed; nil means that they are not
 	log    *slog.Logger
 
 	mu *sync.Mutex // guards shared and what follows; that of Control in a gateway
@@ -25,27 +30,32 @@ type Values struct {
 	revision int64
 	// known has the values of the log or, before the first read, those of this
 	// gateway.
-	known map[string][]byte
+	known map[string]seal.Value
 	// missing has the values of this gateway of kinds of which the log has none.
-	missing   map[string][]byte
+	missing   map[string]seal.Value
 	followers []Follower
 }
 
 // Follower is told of values as they change; whole says that these are all that
 // the log with this name has. It must not call Values.
-type Follower func(log string, whole bool, values map[string][]byte)
+type Follower func(log string, whole bool, values map[string]seal.Value)
 
 // errNoLog means that no gateway has begun a shared configuration yet.
 var errNoLog = errors.New("the shared configuration is empty")
 
-func newValues(shared Shared, mu *sync.Mutex, log *slog.Logger) *Values {
-	return &Values{shared: shared, mu: mu, log: log, known: map[string][]byte{}}
+func newValues(shared Shared, keys *seal.Keys, mu *sync.Mutex, log *slog.Logger) *Values {
+	return &Values{shared: shared, keys: keys, mu: mu, log: log, known: map[string]seal.Value{}}
 }
 
-// OpenValues returns the values of a shared configuration for a program that is
-// no gateway, nil where no gateway has begun it yet.
-func OpenValues(ctx context.Context, shared Shared, log *slog.Logger) (*Values, error) {
-	tx, err := newLogTransaction(ctx, shared, false)
+// OpenValues returns the values of the shared configuration of a gateway for a program
+// that is none, nil where no gateway has begun it yet.
+func OpenValues(ctx context.Context, doc *config.Document, shared Shared, log *slog.Logger) (*Values, error) {
+	keys, err := newKeys(doc)
+	if err != nil {
+		return nil, err
+	}
+	sealed := versions.NewSealedShared(shared, keys)
+	tx, err := newLogTransaction(ctx, sealed, false)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +63,11 @@ func OpenValues(ctx context.Context, shared Shared, log *slog.Logger) (*Values, 
 	if tx.head.Log == "" {
 		return nil, nil
 	}
-	return newValues(shared, new(sync.Mutex), log), nil
+	// What is written without the key, or with another one, would not be trusted.
+	if _, err := tx.Load(tx.head.Version); errors.Is(err, versions.ErrMasterKey) {
+		return nil, err
+	}
+	return newValues(sealed, keys, new(sync.Mutex), log), nil
 }
 
 // Close closes the connection to the database.
@@ -66,7 +80,7 @@ func (v *Values) Close() {
 // Follow tells followers of all values and of every change from now on. The log
 // gets the own values of each kind of which it has none. An error means that the
 // log could not be read; a gateway that follows its configuration tries again.
-func (v *Values) Follow(ctx context.Context, own map[string][]byte, followers ...Follower) error {
+func (v *Values) Follow(ctx context.Context, own map[string]seal.Value, followers ...Follower) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.followers = followers
@@ -106,7 +120,7 @@ func (v *Values) catchUp(tx *logTransaction) error {
 	if whole {
 		since = 0
 	}
-	changed, err := tx.Values(since)
+	changed, err := v.read(tx, since)
 	if err != nil {
 		return fmt.Errorf("shared values: %w", err)
 	}
@@ -119,13 +133,32 @@ func (v *Values) catchUp(tx *logTransaction) error {
 	return nil
 }
 
+// read returns the values that changed after a change.
+func (v *Values) read(tx Transaction, since int64) (map[string]seal.Value, error) {
+	changed, err := tx.Values(since)
+	if err != nil {
+		return nil, err
+	}
+	var signatures map[string]string
+	if v.keys != nil {
+		if signatures, err = tx.ValueSignatures(); err != nil {
+			return nil, err
+		}
+	}
+	values := make(map[string]seal.Value, len(changed))
+	for name, data := range changed {
+		values[name] = v.keys.Trust(name, data, signatures[name])
+	}
+	return values, nil
+}
+
 // missingFrom returns this gateway's own values of the kinds of which others have none.
-func missingFrom(others, own map[string][]byte) map[string][]byte {
+func missingFrom(others, own map[string]seal.Value) map[string]seal.Value {
 	kinds := map[string]bool{}
 	for name := range others {
 		kinds[kindOf(name)] = true
 	}
-	missing := map[string][]byte{}
+	missing := map[string]seal.Value{}
 	for name, value := range own {
 		if !kinds[kindOf(name)] {
 			missing[name] = value
@@ -154,15 +187,20 @@ func (v *Values) supplyMissing(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	all, err := tx.Values(0)
+	all, err := v.read(tx, 0)
 	if err != nil {
 		return err
 	}
 	// Another gateway may have been faster.
 	for name, value := range missingFrom(all, v.known) {
 		newest++
-		if err := tx.PutValue(name, newest, value); err != nil {
+		if err := tx.PutValue(name, newest, value.Data); err != nil {
 			return err
+		}
+		if !value.IsTrusted {
+			if err := tx.SetValueSignature(name, ""); err != nil {
+				return err
+			}
 		}
 		all[name] = value
 	}
@@ -174,7 +212,7 @@ func (v *Values) supplyMissing(ctx context.Context) error {
 	return nil
 }
 
-func (v *Values) notifyFollowers(log string, newest int64, whole bool, changed map[string][]byte) {
+func (v *Values) notifyFollowers(log string, newest int64, whole bool, changed map[string]seal.Value) {
 	if whole {
 		clear(v.known)
 	}
@@ -186,7 +224,8 @@ func (v *Values) notifyFollowers(log string, newest int64, whole bool, changed m
 }
 
 // Change applies what is new in the log, calls edit, and stores the value that edit
-// returns. When Change returns, the followers on this gateway were told.
+// returns, or removes it where it is nil. When Change returns, the followers on this
+// gateway were told, unless it was removed.
 func (v *Values) Change(ctx context.Context, edit func() (name string, value []byte, err error)) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -200,14 +239,23 @@ func (v *Values) Change(ctx context.Context, edit func() (name string, value []b
 		return err
 	}
 	newest := v.revision + 1
-	if err := tx.PutValue(name, newest, value); err != nil {
+	if value == nil {
+		err = tx.RemoveValue(name)
+	} else {
+		err = tx.PutValue(name, newest, value)
+	}
+	if err != nil {
 		return refuse(v.log, err)
 	}
 	if err := tx.Commit(); err != nil {
 		_ = refuse(v.log, err)
 		return ErrUnconfirmed
 	}
-	v.notifyFollowers(v.origin, newest, false, map[string][]byte{name: value})
+	if value == nil {
+		delete(v.known, name)
+		return nil
+	}
+	v.notifyFollowers(v.origin, newest, false, map[string]seal.Value{name: {Data: value, IsTrusted: true}})
 	return nil
 }
 

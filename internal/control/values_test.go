@@ -11,6 +11,7 @@ import (
 
 	"github.com/patchbay-ai/patchbay/internal/config"
 	. "github.com/patchbay-ai/patchbay/internal/control" //nolint:revive // the tests stood in the package, and left it for its two logs
+	"github.com/patchbay-ai/patchbay/internal/seal"
 	"github.com/patchbay-ai/patchbay/internal/storetest"
 )
 
@@ -20,14 +21,14 @@ type copyOf struct {
 	values map[string]string
 }
 
-func (c *copyOf) take(_ string, whole bool, values map[string][]byte) {
+func (c *copyOf) take(_ string, whole bool, values map[string]seal.Value) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if whole || c.values == nil {
 		c.values = map[string]string{}
 	}
 	for name, value := range values {
-		c.values[name] = string(value)
+		c.values[name] = string(value.Data)
 	}
 }
 
@@ -42,7 +43,11 @@ func (c *copyOf) is(want map[string]string) func() bool {
 func followValues(t *testing.T, b *bench, own map[string][]byte) *copyOf {
 	t.Helper()
 	c := new(copyOf)
-	if err := b.Values().Follow(t.Context(), own, c.take); err != nil {
+	values := map[string]seal.Value{}
+	for name, value := range own {
+		values[name] = seal.Value{Data: value, IsTrusted: true}
+	}
+	if err := b.Values().Follow(t.Context(), values, c.take); err != nil {
 		t.Fatal(err)
 	}
 	return c

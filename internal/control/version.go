@@ -2,90 +2,39 @@ package control
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/config"
-	"github.com/patchbay-ai/patchbay/internal/control/stored"
-	"github.com/patchbay-ai/patchbay/internal/routing"
-	"github.com/patchbay-ai/patchbay/internal/schema"
+	"github.com/patchbay-ai/patchbay/internal/control/versions"
 )
 
-// Version is one stored state of the services.
-type Version struct {
-	Number    int       `json:"version"`
-	CreatedAt time.Time `json:"createdAt"`
-	// Origin says where the change came from, Author who made it, Summary what
-	// it changed.
-	Origin  string `json:"origin"`
-	Author  string `json:"author,omitzero"`
-	Summary string `json:"summary"`
-	// Added is when each instance was added.
-	Added    routing.Since `json:"added,omitzero"`
-	Services Services      `json:"services"`
-	// Terms are those of keys and tenants. Nil, as in versions of older programs, means
-	// those of the configuration file of each gateway.
-	Terms *access.TermSet `json:"terms,omitzero"`
-}
-
-// ReadVersion decodes a stored version, which must have this number. It refuses unknown
-// members: a setting of a version that a newer release wrote must not be dropped
-// silently.
-func ReadVersion(number int, data []byte) (*Version, error) {
-	v := new(Version)
-	if err := json.Unmarshal(data, v, strict()); err != nil {
-		return nil, fmt.Errorf("version %d: %w", number, err)
-	}
-	if v.Number != number {
-		return nil, fmt.Errorf("version %d: what is stored is version %d", number, v.Number)
-	}
-	return v, nil
-}
-
-// since returns when the instances of the version were added. Versions of older
-// programs do not say; their instances are as old as the version.
-func (v *Version) since() routing.Since {
-	return addedTimes(v.Services, v.Added, v.CreatedAt)
-}
-
-// addedTimes returns when each instance of the services was added: the time that
-// is known from before, or now for a new one.
-func addedTimes(services Services, before routing.Since, now time.Time) routing.Since {
-	since := make(routing.Since, len(services))
-	for serviceType, service := range services {
-		if len(service.Instances) == 0 {
-			continue
-		}
-		added := make(map[string]time.Time, len(service.Instances))
-		for _, instance := range service.Instances {
-			id := instance.ID()
-			added[id] = now
-			if known, ok := before[serviceType][id]; ok {
-				added[id] = known
-			}
-		}
-		since[serviceType] = added
-	}
-	return since
-}
-
-// Services are the configured service types.
-type Services map[schema.ServiceType]config.Service
-
-// MarshalJSON writes services as they are stored.
-func (s Services) MarshalJSON() ([]byte, error) { return stored.Marshal(s) }
-
-// UnmarshalJSON reads services on top of their defaults, so that a version
-// written before a setting existed gets the setting's default.
-func (s *Services) UnmarshalJSON(data []byte) (err error) {
-	*s, err = stored.Unmarshal(data)
-	return err
-}
+// What is stored, under the names that this package and its users have for it.
+type (
+	// Version is one stored state of the services.
+	Version = versions.Version
+	// Services are the configured service types.
+	Services = versions.Services
+	// Head is what a log says about itself.
+	Head = versions.Head
+	// Position is a point in the history of a shared log.
+	Position = versions.Position
+	// Activation is a moment at which a version came into force.
+	Activation = versions.Activation
+	// Log is a log of versions.
+	Log = versions.Log
+	// Store is the log in the data directory.
+	Store = versions.Store
+	// Shared is a log that several gateways follow.
+	Shared = versions.Shared
+	// Transaction is a transaction on a shared log.
+	Transaction = versions.Transaction
+	// Listener is notified of writes to a shared log.
+	Listener = versions.Listener
+)
 
 // asStored returns a document with its services as they are after they were
-// stored and read again.
+// stored and read again, with the doubts about them.
 func asStored(doc *config.Document) (*config.Document, error) {
 	data, err := json.Marshal(Services(doc.Services))
 	if err != nil {
@@ -94,6 +43,11 @@ func asStored(doc *config.Document) (*config.Document, error) {
 	var services Services
 	if err := json.Unmarshal(data, &services); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSave, err)
+	}
+	for serviceType := range services {
+		for i := range services[serviceType].Instances {
+			services[serviceType].Instances[i].Doubt = doc.Services[serviceType].Instances[i].Doubt
+		}
 	}
 	read := *doc
 	read.Services = services

@@ -10,20 +10,20 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/patchbay-ai/patchbay/internal/config/references"
-	"github.com/patchbay-ai/patchbay/internal/control"
 	"github.com/patchbay-ai/patchbay/internal/control/files"
+	"github.com/patchbay-ai/patchbay/internal/control/versions"
 )
 
 // storedReferences finds references of stored versions that this gateway does not
 // resolve, because nothing in its own configuration names them.
 func (e *examination) storedReferences(ctx context.Context) []Finding {
 	const area = "references"
-	versions, current, err := e.storedVersions(ctx)
-	if err != nil || len(versions) == 0 {
+	stored, current, err := e.storedVersions(ctx)
+	if err != nil || len(stored) == 0 {
 		return []Finding{skip(area, "there are no stored versions to look at")} // what is wrong with the store is said there
 	}
 	inForce, older, masterKey := map[string]bool{}, map[string]bool{}, map[string]bool{}
-	for _, v := range versions {
+	for _, v := range stored {
 		for _, service := range v.Services {
 			for _, instance := range service.Instances {
 				for _, reference := range instance.References() {
@@ -55,17 +55,55 @@ func (e *examination) storedReferences(ctx context.Context) []Finding {
 	if len(older) > 0 {
 		findings = append(findings, warn(area, fix, "older versions refer to what the services of the configuration file do not; after a rollback these instances would be out: %s", namesOf(older)))
 	}
+	if waiting := e.waiting(ctx, stored); len(waiting) > 0 {
+		findings = append(findings, warn(area, "list the names to which they refer in security.references before the first start, or have the same instances in the configuration file",
+			"the first start signs the stored versions, and instances that refer to secrets as the configuration file does not are out from then on: %s", strings.Join(waiting, ", ")))
+	}
 	if len(findings) == 0 {
-		findings = append(findings, ok(area, "all that %d stored versions refer to is known", len(versions)))
+		findings = append(findings, ok(area, "all that %d stored versions refer to is known", len(stored)))
 	}
 	return findings
+}
+
+// waiting returns the instances that will not get the secrets to which they refer once the
+// stored versions are signed. There are none where they are signed, or never will be.
+func (e *examination) waiting(ctx context.Context, stored []*versions.Version) []string {
+	if e.Document.Security.MasterKey == "" || e.isSigned(ctx) {
+		return nil
+	}
+	waiting := map[string]bool{}
+	for _, v := range stored {
+		found := versions.Found(v.Services, e.Document.Services, e.Document.Security.References)
+		for _, instance := range found {
+			waiting[instance] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(waiting))
+}
+
+// isSigned reports whether the stored versions are signed.
+func (e *examination) isSigned(ctx context.Context) (is bool) {
+	if e.Document.Store.Config == "" {
+		is, _ = files.Peek(e.Document.Server.DataDir).IsSigned()
+		return is
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkTime)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, e.Document.Store.Config)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	// An error means that no gateway that signs has made the table.
+	_ = conn.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM patchbay_config_signatures)").Scan(&is)
+	return is
 }
 
 func namesOf(set map[string]bool) string { return strings.Join(slices.Sorted(maps.Keys(set)), ", ") }
 
 // storedVersions returns the versions of this gateway that can be read, and the number of
 // the current one. It changes nothing, and takes no lock.
-func (e *examination) storedVersions(ctx context.Context) (versions []*control.Version, current int, err error) {
+func (e *examination) storedVersions(ctx context.Context) (found []*versions.Version, current int, err error) {
 	if e.Document.Store.Config != "" {
 		return sharedVersions(ctx, e.Document.Store.Config)
 	}
@@ -76,14 +114,14 @@ func (e *examination) storedVersions(ctx context.Context) (versions []*control.V
 	}
 	for _, number := range numbers {
 		if v, err := store.Load(number); err == nil {
-			versions = append(versions, v)
+			found = append(found, v)
 		}
 	}
 	head, err := store.Head()
-	return versions, head.Version, err
+	return found, head.Version, err
 }
 
-func sharedVersions(ctx context.Context, address string) (versions []*control.Version, current int, err error) {
+func sharedVersions(ctx context.Context, address string) (found []*versions.Version, current int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, address)
@@ -101,10 +139,10 @@ func sharedVersions(ctx context.Context, address string) (versions []*control.Ve
 	var number int
 	var record string
 	_, err = pgx.ForEachRow(rows, []any{&number, &record}, func() error {
-		if v, err := control.ReadVersion(number, []byte(record)); err == nil {
-			versions = append(versions, v)
+		if v, err := versions.ReadVersion(number, []byte(record)); err == nil {
+			found = append(found, v)
 		}
 		return nil
 	})
-	return versions, current, err
+	return found, current, err
 }

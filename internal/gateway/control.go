@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 
+	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/control"
 	"github.com/patchbay-ai/patchbay/internal/control/files"
@@ -12,14 +13,16 @@ import (
 )
 
 // openControl opens the configuration in the data directory, or the one that is
-// shared with other gateways.
-func openControl(store *files.Store, doc *config.Document, current *routing.Current, log *slog.Logger) (*control.Control, error) {
-	if doc.Store.Config == "" {
-		return control.Open(store, doc, current, log)
+// shared with other gateways. Credentials are signed before the configuration is, because
+// only that tells the first start from others.
+func openControl(store *files.Store, doc *config.Document, current *routing.Current, log *slog.Logger, credentials *access.Credentials) (*control.Control, error) {
+	opening := control.Opening{Store: store, Document: doc, Current: current, Log: log, BeforeFirst: credentials.SignExisting}
+	if doc.Store.Config != "" {
+		shared, err := pglog.New(doc.Store.Config)
+		if err != nil {
+			return nil, err
+		}
+		opening.Shared = shared
 	}
-	shared, err := pglog.New(doc.Store.Config)
-	if err != nil {
-		return nil, err
-	}
-	return control.OpenShared(context.Background(), store, doc, current, log, shared)
+	return opening.Open(context.Background())
 }

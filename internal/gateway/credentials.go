@@ -14,6 +14,14 @@ func (g *Gateway) shareCredentials() {
 	}
 }
 
+// renewCredentials brings the stored credentials up to date with the master key. What
+// cannot be written now is tried at the next start.
+func (g *Gateway) renewCredentials() {
+	if err := g.credentials.Renew(context.Background()); err != nil {
+		g.log.Warn("the keys of sessions and the signatures of credentials are as before; the next start tries again", "error", err)
+	}
+}
+
 // ready tells whether the gateway has read what it shares with others: the configuration
 // and, where security is on, the credentials.
 func (g *Gateway) ready() bool {

@@ -201,13 +201,13 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 	g.Cluster = g.newCluster(time.Now())
 	g.Shared = g.newSharedLimits()
 	g.Current.Share(g.Shared)
-	if g.Control, err = openControl(g.Store, g.Document, g.Current, g.log); err != nil {
-		return err
-	}
-	opened.add(g.Control.Close)
 	if g.credentials, err = access.OpenCredentialsWith(g.Store.Data(), g.Document.Security, g.log, g.newMeter()); err != nil {
 		return err
 	}
+	if g.Control, err = openControl(g.Store, g.Document, g.Current, g.log, g.credentials); err != nil {
+		return err
+	}
+	opened.add(g.Control.Close)
 	g.Control.FollowTerms(g.credentials.SetTerms)
 	if g.Document.Security.Enabled {
 		g.book, g.spending = newBook(g.Document, g.Store.Data(), g.log)
@@ -217,6 +217,7 @@ func (g *Gateway) open(opened *cleanups) (err error) {
 	}
 	g.attempts = access.NewAttempts(time.Now())
 	g.shareCredentials()
+	g.renewCredentials()
 	g.Transport = transport.New(transport.Options{Control: transport.RefuseMetadata})
 	opened.add(g.Transport.Close)
 	g.Recorder = calls.NewRecorder(g.Document.Monitoring)

@@ -17,7 +17,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/simulator"
 )
 
-func versions(r *gatewaytest.Gateway) []int {
+func numbersOf(r *gatewaytest.Gateway) []int {
 	r.T.Helper()
 	numbers, err := r.Store.Versions()
 	if err != nil {
@@ -65,8 +65,8 @@ func TestRestartKeepsTheCurrentVersion(t *testing.T) {
 	one, two := gatewaytest.ChatYAML(gatewaytest.Instance("one", simulator.DownURL)), gatewaytest.ChatYAML(gatewaytest.Instance("two", simulator.DownURL))
 
 	r := gatewaytest.StartWith(t, gatewaytest.Setup{YAML: one, DataDir: dir})
-	if r.Control.Version() != 1 || !slices.Equal(versions(r), []int{1}) || !slices.Equal(r.Models(), []string{"one"}) {
-		t.Fatalf("version %d of %v with %v", r.Control.Version(), versions(r), r.Models())
+	if r.Control.Version() != 1 || !slices.Equal(numbersOf(r), []int{1}) || !slices.Equal(r.Models(), []string{"one"}) {
+		t.Fatalf("version %d of %v with %v", r.Control.Version(), numbersOf(r), r.Models())
 	}
 	if version := rename(r, "edited"); version != 2 || !slices.Equal(r.Models(), []string{"edited"}) {
 		t.Fatalf("version %d with %v", version, r.Models())
@@ -74,8 +74,8 @@ func TestRestartKeepsTheCurrentVersion(t *testing.T) {
 	r.Halt()
 
 	r = gatewaytest.StartWith(t, gatewaytest.Setup{YAML: one, DataDir: dir}) // the file is what it was
-	if r.Control.Version() != 2 || !slices.Equal(r.Models(), []string{"edited"}) || !slices.Equal(versions(r), []int{1, 2}) {
-		t.Errorf("after a restart: version %d of %v with %v", r.Control.Version(), versions(r), r.Models())
+	if r.Control.Version() != 2 || !slices.Equal(r.Models(), []string{"edited"}) || !slices.Equal(numbersOf(r), []int{1, 2}) {
+		t.Errorf("after a restart: version %d of %v with %v", r.Control.Version(), numbersOf(r), r.Models())
 	}
 	r.Halt()
 
@@ -95,8 +95,8 @@ func TestRestartKeepsTheCurrentVersion(t *testing.T) {
 	r.Halt()
 
 	r = gatewaytest.StartWith(t, gatewaytest.Setup{YAML: two, DataDir: dir})
-	if r.Control.Version() != 3 || len(versions(r)) != 3 {
-		t.Errorf("a restart made version %d of %v", r.Control.Version(), versions(r))
+	if r.Control.Version() != 3 || len(numbersOf(r)) != 3 {
+		t.Errorf("a restart made version %d of %v", r.Control.Version(), numbersOf(r))
 	}
 }
 
@@ -243,8 +243,8 @@ func TestWeightEditKeepsRoundsAndCounts(t *testing.T) {
 func TestSameConfigurationMakesNoVersion(t *testing.T) {
 	t.Parallel()
 	r := gatewaytest.Start(t, gatewaytest.ChatYAML(gatewaytest.Instance("one", simulator.DownURL)))
-	if version := rename(r, "one"); version != 1 || len(versions(r)) != 1 {
-		t.Errorf("version %d of %v", version, versions(r))
+	if version := rename(r, "one"); version != 1 || len(numbersOf(r)) != 1 {
+		t.Errorf("version %d of %v", version, numbersOf(r))
 	}
 	doc := gatewaytest.LoadDocument(t, gatewaytest.ChatYAML(gatewaytest.Instance("one", simulator.DownURL)), t.TempDir())
 	if changed, err := r.Control.Reload(t.Context(), doc); changed || err != nil || r.Control.Version() != 1 {

@@ -16,7 +16,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/patchbay-ai/patchbay/internal/control"
+	"github.com/patchbay-ai/patchbay/internal/control/versions"
 	"github.com/patchbay-ai/patchbay/internal/gateway"
 	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
 	"github.com/patchbay-ai/patchbay/internal/logs"
@@ -116,7 +116,7 @@ func TestSecretsAreEncryptedAtRest(t *testing.T) {
 	before := contents(t, dir)
 	for _, wrong := range []string{"", masterKeys(rand.Text()+rand.Text(), ""), masterKeys(first, "")} {
 		_, err := gateway.New(gatewaytest.LoadDocument(t, wrong+yaml, dir), logs.New(new(gatewaytest.Buffer), logs.JSON, slog.LevelDebug), gateway.Options{})
-		if !errors.Is(err, control.ErrMasterKey) || !strings.Contains(err.Error(), "set security.master-key, or security.previous-master-key, to the key") {
+		if !errors.Is(err, versions.ErrMasterKey) || !strings.Contains(err.Error(), "set security.master-key, or security.previous-master-key, to the key") {
 			t.Errorf("%q: %v", wrong, err)
 		}
 	}
@@ -126,7 +126,7 @@ func TestSecretsAreEncryptedAtRest(t *testing.T) {
 	start(masterKeys(second, "")).Halt()
 	damageSealed(t, dir)
 	_, err := gateway.New(gatewaytest.LoadDocument(t, masterKeys(second, "")+yaml, dir), logs.New(new(gatewaytest.Buffer), logs.JSON, slog.LevelDebug), gateway.Options{})
-	if !errors.Is(err, control.ErrMasterKey) || strings.Contains(err.Error(), "set security.master-key") || !strings.Contains(err.Error(), "restore it from a backup") {
+	if !errors.Is(err, versions.ErrMasterKey) || strings.Contains(err.Error(), "set security.master-key") || !strings.Contains(err.Error(), "restore it from a backup") {
 		t.Errorf("a damaged secret: %v", err)
 	}
 }
@@ -201,7 +201,7 @@ func TestAWrongMasterKeyOfASharedConfigurationEndsTheStart(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			_, err := gateway.New(gatewaytest.LoadDocument(t, wrong+yaml, dir), logs.New(new(gatewaytest.Buffer), logs.JSON, slog.LevelDebug), gateway.Options{})
-			if !errors.Is(err, control.ErrMasterKey) || !strings.Contains(err.Error(), keys.ID()) {
+			if !errors.Is(err, versions.ErrMasterKey) || !strings.Contains(err.Error(), keys.ID()) {
 				t.Fatalf("%v", err)
 			}
 			if numbers, err := filepath.Glob(filepath.Join(dir, "versions", "*")); err != nil || len(numbers) > 0 {

@@ -1,7 +1,10 @@
 package gateway_test
 
 import (
+	"fmt"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json"
@@ -18,6 +21,12 @@ type intruder interface {
 	// put stores a version, and setCurrent makes one the current one.
 	put(t *testing.T, number int, record map[string]any)
 	setCurrent(t *testing.T, number int)
+	// signature returns that of a version, 0 for the head, and sign stores one, or removes
+	// it where it is empty.
+	signature(t *testing.T, number int) string
+	sign(t *testing.T, number int, signature string)
+	// unsign removes all signatures.
+	unsign(t *testing.T)
 }
 
 // publish stores an edited copy of a version as the next one, and makes it current.
@@ -78,6 +87,40 @@ func (d onDisk) setCurrent(t *testing.T, number int) {
 	gatewaytest.WriteFile(t, name, encode(t, head))
 }
 
+func (d onDisk) signatureFile(number int) string {
+	if number == 0 {
+		return filepath.Join(d.dir, "versions", "current.sig")
+	}
+	return strings.TrimSuffix(gatewaytest.VersionFile(d.dir, number), ".json") + ".sig"
+}
+
+func (d onDisk) signature(t *testing.T, number int) string {
+	t.Helper()
+	return string(gatewaytest.ReadFile(t, d.signatureFile(number)))
+}
+
+func (d onDisk) sign(t *testing.T, number int, signature string) {
+	t.Helper()
+	if signature != "" {
+		gatewaytest.WriteFile(t, d.signatureFile(number), signature)
+	} else if err := os.Remove(d.signatureFile(number)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (d onDisk) unsign(t *testing.T) {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(d.dir, "versions", "*.sig"))
+	if err != nil || len(found) == 0 {
+		t.Fatalf("%v, %v", found, err)
+	}
+	for _, name := range append(found, filepath.Join(d.dir, "keys.sealed.json")) {
+		if err := os.Remove(name); err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+	}
+}
+
 // inPostgres is an intruder in the database of a shared configuration.
 type inPostgres struct{ url string }
 
@@ -123,4 +166,29 @@ func (p inPostgres) setCurrent(t *testing.T, number int) {
 	t.Helper()
 	p.do(t, "UPDATE patchbay_config_current SET version = $1, newest = greatest(newest, $1), revision = revision + 1", number)
 	p.do(t, "SELECT pg_notify('patchbay_config', '')")
+}
+
+func signatureName(number int) string {
+	if number == 0 {
+		return "current"
+	}
+	return fmt.Sprintf("version/%d", number)
+}
+
+func (p inPostgres) signature(t *testing.T, number int) string {
+	t.Helper()
+	return p.text(t, "SELECT signature FROM patchbay_config_signatures WHERE name = $1", signatureName(number))
+}
+
+func (p inPostgres) sign(t *testing.T, number int, signature string) {
+	t.Helper()
+	p.do(t, "DELETE FROM patchbay_config_signatures WHERE name = $1", signatureName(number))
+	if signature != "" {
+		p.do(t, "INSERT INTO patchbay_config_signatures VALUES ($1, $2)", signatureName(number), signature)
+	}
+}
+
+func (p inPostgres) unsign(t *testing.T) {
+	t.Helper()
+	p.do(t, "DELETE FROM patchbay_config_signatures")
 }

@@ -196,6 +196,12 @@ func (k *Keys) read(text string) (by *key, data []byte, err error) {
 	return k.byID[id], data, nil
 }
 
+// Knows tells whether a text was sealed, or a signature made, with one of the keys.
+func (k *Keys) Knows(text string) bool {
+	_, id, _ := split(text)
+	return k != nil && k.byID[id] != nil
+}
+
 // IsCurrent tells whether a text was sealed, or a signature made, with the current key.
 func (k *Keys) IsCurrent(sealed string) bool {
 	_, id, _ := split(sealed)

@@ -16,13 +16,14 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/patchbay-ai/patchbay/internal/control"
+	"github.com/patchbay-ai/patchbay/internal/control/versions"
 	"github.com/patchbay-ai/patchbay/internal/durable"
 )
 
 // Store keeps versions as files in the data directory: one file for each, and
 // one that says which is current. Every write is complete or absent after a
-// crash. The files hold backend keys, so only their owner may read them.
+// crash. The files hold backend keys, so only their owner may read them. Signatures are in
+// files of their own, which releases that do not know them leave alone.
 type Store struct {
 	data *durable.Dir // the data directory
 	dir  *durable.Dir // the versions in it
@@ -31,8 +32,10 @@ type Store struct {
 
 const (
 	versionsDir = "versions"
-	currentFile = "current.json"
+	currentFile = "current" + recordSuffix
 	lockFile    = "lock"
+	// The names of records and of their signatures differ in what they end with.
+	recordSuffix, signatureSuffix = ".json", ".sig"
 	// backupPrefix begins the names of the directories with backups.
 	backupPrefix = "backup-"
 )
@@ -87,7 +90,7 @@ func (s *Store) Versions() ([]int, error) {
 	}
 	var numbers []int
 	for _, file := range names {
-		name, isVersion := strings.CutSuffix(file, ".json")
+		name, isVersion := strings.CutSuffix(file, recordSuffix)
 		if n, err := strconv.Atoi(name); isVersion && err == nil && n > 0 {
 			numbers = append(numbers, n)
 		}
@@ -97,26 +100,35 @@ func (s *Store) Versions() ([]int, error) {
 }
 
 // Load reads one version.
-func (s *Store) Load(number int) (*control.Version, error) {
+func (s *Store) Load(number int) (*versions.Version, error) {
 	data, err := s.dir.Read(fileOf(number))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: %d", control.ErrNoVersion, number)
+		return nil, fmt.Errorf("%w: %d", versions.ErrNoVersion, number)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return control.ReadVersion(number, data)
+	return versions.ReadVersion(number, data)
 }
 
 // Save writes a version.
-func (s *Store) Save(v *control.Version) error { return write(s.dir, fileOf(v.Number), v) }
+func (s *Store) Save(v *versions.Version) error { return write(s.dir, fileOf(v.Number), v) }
 
-// Remove removes versions for good. After an error some of them may be left.
-func (s *Store) Remove(numbers ...int) error { return s.dir.Remove(filesOf(numbers)...) }
+// Remove removes versions for good, and their signatures. After an error some of them may
+// be left.
+func (s *Store) Remove(numbers ...int) error {
+	names := filesOf(numbers)
+	for _, number := range numbers {
+		if name := signatureOf(fileOf(number)); exists(s.dir, name) {
+			names = append(names, name)
+		}
+	}
+	return s.dir.Remove(names...)
+}
 
 // Head reads which version is current; a store without one has the zero Head.
-func (s *Store) Head() (control.Head, error) {
-	var head control.Head
+func (s *Store) Head() (versions.Head, error) {
+	var head versions.Head
 	data, err := s.dir.Read(currentFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return head, nil
@@ -128,7 +140,7 @@ func (s *Store) Head() (control.Head, error) {
 }
 
 // SetHead writes which version is current.
-func (s *Store) SetHead(head control.Head) error { return write(s.dir, currentFile, head) }
+func (s *Store) SetHead(head versions.Head) error { return write(s.dir, currentFile, head) }
 
 // Backup copies every version into a directory of its own, which appears whole
 // or not at all. It returns its path and the names of the files; a dry run only
@@ -149,18 +161,20 @@ func (s *Store) Backup(now time.Time, dryRun bool) (path string, files []string,
 			_ = os.RemoveAll(s.data.Path(unfinished))
 		}
 	}()
-	for _, number := range numbers {
-		content, err := s.dir.Read(fileOf(number))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // deleted meanwhile
+	for _, name := range filesOf(numbers) {
+		for _, name := range []string{name, signatureOf(name)} {
+			content, err := s.dir.Read(name)
+			if errors.Is(err, fs.ErrNotExist) {
+				continue // deleted meanwhile, or not signed
+			}
+			if err != nil {
+				return "", nil, err
+			}
+			if err := to.Write(name, content); err != nil {
+				return "", nil, err
+			}
+			files = append(files, name)
 		}
-		if err != nil {
-			return "", nil, err
-		}
-		if err := to.Write(fileOf(number), content); err != nil {
-			return "", nil, err
-		}
-		files = append(files, fileOf(number))
 	}
 	if err := s.data.Move(unfinished, name); err != nil {
 		return "", nil, err
@@ -168,9 +182,25 @@ func (s *Store) Backup(now time.Time, dryRun bool) (path string, files []string,
 	return s.data.Path(name), files, nil
 }
 
+// Signature returns the signature of a record, empty where there is none.
+func (s *Store) Signature(of versions.Record) (string, error) {
+	return readSignature(s.dir, recordFile(of))
+}
+
+// SetSignature stores the signature of a record, or removes it where it is empty.
+func (s *Store) SetSignature(of versions.Record, signature string) error {
+	return writeSignature(s.dir, recordFile(of), signature)
+}
+
+// IsSigned reports whether there is any signature.
+func (s *Store) IsSigned() (bool, error) {
+	names, err := s.dir.Names()
+	return slices.ContainsFunc(names, func(name string) bool { return strings.HasSuffix(name, signatureSuffix) }), err
+}
+
 // Rewrite changes versions in place, also those of backups. Files that are no versions
 // are left alone.
-func (s *Store) Rewrite(change func(*control.Version) (bool, error)) error {
+func (s *Store) Rewrite(change func(*versions.Version, string) (*versions.Version, string, error)) error {
 	entries, err := os.ReadDir(s.data.Path(""))
 	if err != nil {
 		return err
@@ -194,13 +224,13 @@ func (s *Store) Rewrite(change func(*control.Version) (bool, error)) error {
 	return nil
 }
 
-func rewriteIn(dir *durable.Dir, change func(*control.Version) (bool, error)) error {
+func rewriteIn(dir *durable.Dir, change func(*versions.Version, string) (*versions.Version, string, error)) error {
 	names, err := dir.Names()
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
-		number, err := strconv.Atoi(strings.TrimSuffix(name, ".json"))
+		number, err := strconv.Atoi(strings.TrimSuffix(name, recordSuffix))
 		if err != nil || name != fileOf(number) {
 			continue
 		}
@@ -208,13 +238,20 @@ func rewriteIn(dir *durable.Dir, change func(*control.Version) (bool, error)) er
 		if err != nil {
 			return err
 		}
-		v, err := control.ReadVersion(number, data)
+		v, err := versions.ReadVersion(number, data)
 		if err != nil {
 			continue // the start says so when it needs it
 		}
-		changed, err := change(v)
-		if err == nil && changed {
-			err = write(dir, name, v)
+		signature, err := readSignature(dir, name)
+		if err != nil {
+			return err
+		}
+		next, nextSignature, err := change(v, signature)
+		if err == nil && nextSignature != signature {
+			err = writeSignature(dir, name, nextSignature)
+		}
+		if err == nil && next != nil {
+			err = write(dir, name, next)
 		}
 		if err != nil {
 			return err
@@ -223,7 +260,40 @@ func rewriteIn(dir *durable.Dir, change func(*control.Version) (bool, error)) er
 	return nil
 }
 
-func fileOf(number int) string { return fmt.Sprintf("%08d.json", number) }
+func recordFile(of versions.Record) string {
+	if of == versions.RecordHead {
+		return currentFile
+	}
+	return fileOf(int(of))
+}
+
+func signatureOf(file string) string { return strings.TrimSuffix(file, recordSuffix) + signatureSuffix }
+
+func readSignature(dir *durable.Dir, file string) (string, error) {
+	data, err := dir.Read(signatureOf(file))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return strings.TrimSpace(string(data)), err
+}
+
+func writeSignature(dir *durable.Dir, file, signature string) error {
+	name := signatureOf(file)
+	switch {
+	case signature != "":
+		return dir.Write(name, []byte(signature+"\n"))
+	case exists(dir, name):
+		return dir.Remove(name)
+	}
+	return nil
+}
+
+func exists(dir *durable.Dir, name string) bool {
+	_, err := os.Lstat(dir.Path(name))
+	return err == nil
+}
+
+func fileOf(number int) string { return fmt.Sprintf("%08d%s", number, recordSuffix) }
 
 func filesOf(numbers []int) []string {
 	names := make([]string, len(numbers))

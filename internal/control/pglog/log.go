@@ -10,8 +10,9 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/patchbay-ai/patchbay/internal/control"
+	"github.com/patchbay-ai/patchbay/internal/control/versions"
 )
 
 const (
@@ -31,6 +32,8 @@ type Log struct {
 	config *pgx.ConnConfig
 	conn   *pgx.Conn // nil before the first use, and after an error
 	ready  bool      // the tables exist
+	// signs says that there is a table of signatures.
+	signs bool
 }
 
 // New returns the log at the address of a PostgreSQL server. It connects when it
@@ -79,7 +82,7 @@ func (l *Log) connect(ctx context.Context) (*pgx.Conn, error) {
 
 // Begin opens a transaction that sees the log at one moment or, to write, keeps
 // all other writers out.
-func (l *Log) Begin(ctx context.Context, write bool) (control.Transaction, error) {
+func (l *Log) Begin(ctx context.Context, write bool) (versions.Transaction, error) {
 	reused := l.conn != nil && !l.conn.IsClosed()
 	tx, err := l.try(ctx, write)
 	if err != nil && reused && (l.conn == nil || l.conn.IsClosed()) && ctx.Err() == nil {
@@ -112,7 +115,7 @@ func (l *Log) try(ctx context.Context, write bool) (*transaction, error) {
 		options = pgx.TxOptions{IsoLevel: pgx.ReadCommitted}
 		query += " FOR UPDATE"
 	}
-	t := &transaction{ctx: ctx, conn: l.conn}
+	t := &transaction{ctx: ctx, conn: l.conn, signs: l.signs}
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	tx, err := l.conn.BeginTx(ctx, options)
@@ -129,42 +132,76 @@ func (l *Log) try(ctx context.Context, write bool) (*transaction, error) {
 	return t, nil
 }
 
+// tables are what the log consists of. Releases that do not sign do not know the last one,
+// and leave it alone.
+func tables() []string {
+	return []string{
+		`CREATE TABLE IF NOT EXISTS patchbay_config_versions (
+			version    INTEGER PRIMARY KEY,
+			created_at TIMESTAMPTZ NOT NULL,
+			origin     TEXT NOT NULL,
+			author     TEXT NOT NULL,
+			summary    TEXT NOT NULL,
+			record     TEXT NOT NULL
+		)`,
+		`CREATE TABLE IF NOT EXISTS patchbay_config_current (
+			single   BOOLEAN PRIMARY KEY DEFAULT TRUE CHECK (single),
+			log      TEXT NOT NULL,
+			revision BIGINT NOT NULL,
+			version  INTEGER NOT NULL,
+			newest   INTEGER NOT NULL,
+			source   TEXT NOT NULL
+		)`,
+		`CREATE TABLE IF NOT EXISTS patchbay_config_values (
+			name     TEXT PRIMARY KEY,
+			revision BIGINT NOT NULL,
+			value    TEXT NOT NULL
+		)`,
+		`CREATE INDEX IF NOT EXISTS patchbay_config_values_revision ON patchbay_config_values (revision)`,
+	}
+}
+
+const signatureTable = `CREATE TABLE IF NOT EXISTS patchbay_config_signatures (
+	name      TEXT PRIMARY KEY,
+	signature TEXT NOT NULL
+)`
+
 // makeTables makes the tables unless they are there: then the right to make
-// tables is not needed.
+// tables is not needed. Without that right there may be no table of signatures, which
+// only those need who have a master key.
 func (l *Log) makeTables(ctx context.Context) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	var there bool
-	err := l.conn.QueryRow(ctx, "SELECT to_regclass('patchbay_config_current') IS NOT NULL AND to_regclass('patchbay_config_values') IS NOT NULL").Scan(&there)
-	if err != nil || there {
+	err := l.conn.QueryRow(ctx, `SELECT to_regclass('patchbay_config_current') IS NOT NULL AND to_regclass('patchbay_config_values') IS NOT NULL,
+		to_regclass('patchbay_config_signatures') IS NOT NULL`).Scan(&there, &l.signs)
+	if err != nil {
 		return err
 	}
+	if !there {
+		if err := l.make(ctx, tables()...); err != nil {
+			return err
+		}
+	}
+	if l.signs {
+		return nil
+	}
+	err = l.make(ctx, signatureTable)
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) && refused.Code == insufficientPrivilege {
+		return nil
+	}
+	l.signs = err == nil
+	return err
+}
+
+// insufficientPrivilege is the code of an error that says that the user may not do that.
+const insufficientPrivilege = "42501"
+
+func (l *Log) make(ctx context.Context, statements ...string) error {
 	return pgx.BeginFunc(ctx, l.conn, func(tx pgx.Tx) error {
-		for _, statement := range []string{
-			fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", tablesLock),
-			`CREATE TABLE IF NOT EXISTS patchbay_config_versions (
-				version    INTEGER PRIMARY KEY,
-				created_at TIMESTAMPTZ NOT NULL,
-				origin     TEXT NOT NULL,
-				author     TEXT NOT NULL,
-				summary    TEXT NOT NULL,
-				record     TEXT NOT NULL
-			)`,
-			`CREATE TABLE IF NOT EXISTS patchbay_config_current (
-				single   BOOLEAN PRIMARY KEY DEFAULT TRUE CHECK (single),
-				log      TEXT NOT NULL,
-				revision BIGINT NOT NULL,
-				version  INTEGER NOT NULL,
-				newest   INTEGER NOT NULL,
-				source   TEXT NOT NULL
-			)`,
-			`CREATE TABLE IF NOT EXISTS patchbay_config_values (
-				name     TEXT PRIMARY KEY,
-				revision BIGINT NOT NULL,
-				value    TEXT NOT NULL
-			)`,
-			`CREATE INDEX IF NOT EXISTS patchbay_config_values_revision ON patchbay_config_values (revision)`,
-		} {
+		lock := fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", tablesLock)
+		for _, statement := range append([]string{lock}, statements...) {
 			if _, err := tx.Exec(ctx, statement); err != nil {
 				return err
 			}
@@ -177,7 +214,7 @@ func (l *Log) makeTables(ctx context.Context) error {
 type listener struct{ conn *pgx.Conn }
 
 // Listen opens a connection that is notified of every commit.
-func (l *Log) Listen(ctx context.Context) (control.Listener, error) {
+func (l *Log) Listen(ctx context.Context) (versions.Listener, error) {
 	conn, err := l.connect(ctx)
 	if err != nil {
 		return nil, err

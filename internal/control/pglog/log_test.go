@@ -15,6 +15,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/control"
 	"github.com/patchbay-ai/patchbay/internal/control/pglog"
+	"github.com/patchbay-ai/patchbay/internal/control/versions"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/storetest"
 	"github.com/patchbay-ai/patchbay/internal/waittest"
@@ -29,7 +30,7 @@ func TestLog(t *testing.T) {
 	server := storetest.Postgres(t)
 	for name, test := range map[string]func(t *testing.T, address string){
 		"an empty log":                 emptyLog,
-		"versions":                     versions,
+		"versions":                     versionsAreKept,
 		"the head":                     head,
 		"values":                       values,
 		"what is not committed":        notCommitted,
@@ -143,7 +144,7 @@ func emptyLog(t *testing.T, address string) {
 		if numbers := numbersOf(t, tx); len(numbers) != 0 {
 			t.Errorf("versions %v", numbers)
 		}
-		if _, err := tx.Load(1); !errors.Is(err, control.ErrNoVersion) {
+		if _, err := tx.Load(1); !errors.Is(err, versions.ErrNoVersion) {
 			t.Errorf("%v", err)
 		}
 		if newest, err := tx.NewestValue(); newest != 0 || err != nil {
@@ -152,7 +153,7 @@ func emptyLog(t *testing.T, address string) {
 	})
 }
 
-func versions(t *testing.T, address string) {
+func versionsAreKept(t *testing.T, address string) {
 	log := open(t, address)
 	write(t, log, func(tx control.Transaction) error {
 		return errors.Join(tx.Save(version(3, "three")), tx.Save(version(1, "one \x00")), tx.Save(version(2, "two")))
@@ -162,7 +163,7 @@ func versions(t *testing.T, address string) {
 		if numbers := numbersOf(t, tx); !slices.Equal(numbers, []int{1, 3}) {
 			t.Errorf("versions %v", numbers)
 		}
-		if _, err := tx.Load(2); !errors.Is(err, control.ErrNoVersion) {
+		if _, err := tx.Load(2); !errors.Is(err, versions.ErrNoVersion) {
 			t.Errorf("a version that was removed: %v", err)
 		}
 		got, err := tx.Load(3)

@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/patchbay-ai/patchbay/internal/control"
+	"github.com/patchbay-ai/patchbay/internal/control/versions"
 )
 
 // transaction is one transaction on the log.
@@ -17,7 +17,9 @@ type transaction struct {
 	ctx  context.Context // bounds the whole transaction, as in database/sql
 	conn *pgx.Conn
 	tx   pgx.Tx
-	head control.Head
+	head versions.Head
+	// signs says that there is a table of signatures.
+	signs bool
 }
 
 // End gives up what was not committed. It closes a connection that cannot even do
@@ -38,10 +40,10 @@ func (t *transaction) exec(statement string, args ...any) (rows int64, err error
 }
 
 // Head returns the head that the log had when the transaction began.
-func (t *transaction) Head() (control.Head, error) { return t.head, nil }
+func (t *transaction) Head() (versions.Head, error) { return t.head, nil }
 
 // SetHead writes the next head.
-func (t *transaction) SetHead(next control.Head) error {
+func (t *transaction) SetHead(next versions.Head) error {
 	rows, err := t.exec("UPDATE patchbay_config_current SET revision = $1, version = $2, newest = $3, source = $4",
 		next.Revision, next.Version, next.Newest, next.Source)
 	if err == nil && rows != 1 {
@@ -51,7 +53,7 @@ func (t *transaction) SetHead(next control.Head) error {
 }
 
 // Initialise makes the first head of an empty log.
-func (t *transaction) Initialise(first control.Head) (bool, error) {
+func (t *transaction) Initialise(first versions.Head) (bool, error) {
 	rows, err := t.exec("INSERT INTO patchbay_config_current (log, revision, version, newest, source) VALUES ($1, $2, $3, $4, $5) ON CONFLICT DO NOTHING",
 		first.Log, first.Revision, first.Version, first.Newest, first.Source)
 	return rows == 1, err
@@ -69,22 +71,22 @@ func (t *transaction) Versions() ([]int, error) {
 }
 
 // Load reads one version.
-func (t *transaction) Load(number int) (*control.Version, error) {
+func (t *transaction) Load(number int) (*versions.Version, error) {
 	ctx, cancel := bounded(t.ctx)
 	defer cancel()
 	var record []byte
 	err := t.tx.QueryRow(ctx, "SELECT record FROM patchbay_config_versions WHERE version = $1", number).Scan(&record)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, fmt.Errorf("%w: %d", control.ErrNoVersion, number)
+		return nil, fmt.Errorf("%w: %d", versions.ErrNoVersion, number)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("version %d: %w", number, err)
 	}
-	return control.ReadVersion(number, record)
+	return versions.ReadVersion(number, record)
 }
 
 // Save adds a version.
-func (t *transaction) Save(v *control.Version) error {
+func (t *transaction) Save(v *versions.Version) error {
 	record, err := json.Marshal(v, json.Deterministic(true))
 	if err != nil {
 		return err
@@ -95,7 +97,7 @@ func (t *transaction) Save(v *control.Version) error {
 }
 
 // Replace stores a version again.
-func (t *transaction) Replace(v *control.Version) error {
+func (t *transaction) Replace(v *versions.Version) error {
 	record, err := json.Marshal(v, json.Deterministic(true))
 	if err != nil {
 		return err
@@ -110,9 +112,17 @@ func plain(text string) string {
 	return strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", ""), "")
 }
 
-// Remove removes versions.
+// Remove removes versions and their signatures.
 func (t *transaction) Remove(numbers ...int) error {
 	_, err := t.exec("DELETE FROM patchbay_config_versions WHERE version = ANY($1)", numbers)
+	if err != nil || !t.signs {
+		return err
+	}
+	names := make([]string, len(numbers))
+	for i, number := range numbers {
+		names[i] = nameOf(versions.Record(number))
+	}
+	_, err = t.exec("DELETE FROM patchbay_config_signatures WHERE name = ANY($1)", names)
 	return err
 }
 
@@ -146,6 +156,96 @@ func (t *transaction) Values(since int64) (map[string][]byte, error) {
 func (t *transaction) PutValue(name string, revision int64, value []byte) error {
 	_, err := t.exec(`INSERT INTO patchbay_config_values (name, revision, value) VALUES ($1, $2, $3)
 		ON CONFLICT (name) DO UPDATE SET revision = excluded.revision, value = excluded.value`, name, revision, string(value))
+	return err
+}
+
+// RemoveValue removes a value and its signature.
+func (t *transaction) RemoveValue(name string) error {
+	if err := t.SetValueSignature(name, ""); err != nil {
+		return err
+	}
+	_, err := t.exec("DELETE FROM patchbay_config_values WHERE name = $1", name)
+	return err
+}
+
+// valuePrefix begins the names of the signatures of values.
+const valuePrefix = "value/"
+
+// nameOf names the signature of a record.
+func nameOf(record versions.Record) string {
+	if record == versions.RecordHead {
+		return "current"
+	}
+	return fmt.Sprintf("version/%d", record)
+}
+
+// Signature returns the signature of a record, empty where there is none.
+func (t *transaction) Signature(of versions.Record) (signature string, err error) {
+	if !t.signs {
+		return "", nil
+	}
+	ctx, cancel := bounded(t.ctx)
+	defer cancel()
+	err = t.tx.QueryRow(ctx, "SELECT signature FROM patchbay_config_signatures WHERE name = $1", nameOf(of)).Scan(&signature)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return "", nil
+	}
+	return signature, err
+}
+
+// SetSignature stores the signature of a record, or removes it where it is empty.
+func (t *transaction) SetSignature(of versions.Record, signature string) error {
+	return t.setSignature(nameOf(of), signature)
+}
+
+// ValueSignatures returns the signatures of all values, by their names.
+func (t *transaction) ValueSignatures() (map[string]string, error) {
+	signatures := map[string]string{}
+	if !t.signs {
+		return signatures, nil
+	}
+	ctx, cancel := bounded(t.ctx)
+	defer cancel()
+	rows, err := t.tx.Query(ctx, "SELECT name, signature FROM patchbay_config_signatures WHERE starts_with(name, $1)", valuePrefix)
+	if err != nil {
+		return nil, err
+	}
+	var name, signature string
+	_, err = pgx.ForEachRow(rows, []any{&name, &signature}, func() error {
+		signatures[strings.TrimPrefix(name, valuePrefix)] = signature
+		return nil
+	})
+	return signatures, err
+}
+
+// SetValueSignature stores the signature of a value, or removes it where it is empty.
+func (t *transaction) SetValueSignature(name, signature string) error {
+	return t.setSignature(valuePrefix+name, signature)
+}
+
+// IsSigned reports whether there is any signature.
+func (t *transaction) IsSigned() (is bool, err error) {
+	if !t.signs {
+		return false, nil
+	}
+	ctx, cancel := bounded(t.ctx)
+	defer cancel()
+	err = t.tx.QueryRow(ctx, "SELECT EXISTS (SELECT 1 FROM patchbay_config_signatures)").Scan(&is)
+	return is, err
+}
+
+func (t *transaction) setSignature(name, signature string) error {
+	if signature == "" {
+		if !t.signs {
+			return nil
+		}
+		_, err := t.exec("DELETE FROM patchbay_config_signatures WHERE name = $1", name)
+		return err
+	}
+	if !t.signs {
+		return errors.New("there is no table patchbay_config_signatures, and the user of the database may not make it; let the owner of the database make it: " + strings.Join(strings.Fields(signatureTable), " "))
+	}
+	_, err := t.exec("INSERT INTO patchbay_config_signatures (name, signature) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET signature = excluded.signature", name, signature)
 	return err
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/backend"
 	"github.com/patchbay-ai/patchbay/internal/config"
-	"github.com/patchbay-ai/patchbay/internal/control"
+	"github.com/patchbay-ai/patchbay/internal/control/versions"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/transport"
 	"github.com/patchbay-ai/patchbay/internal/web"
@@ -110,7 +110,7 @@ func (a *API) archive(to *bytes.Buffer, reader access.Identity) error {
 	files := zip.NewWriter(to)
 	for _, number := range numbers {
 		v, err := a.options.Control.Load(number)
-		if errors.Is(err, control.ErrNoVersion) {
+		if errors.Is(err, versions.ErrNoVersion) {
 			continue // it was deleted after the numbers were listed
 		}
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/control"
+	"github.com/patchbay-ai/patchbay/internal/control/versions"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
@@ -36,9 +37,9 @@ func statusOf(err error) int {
 	var problems config.Problems
 	switch {
 	case errors.As(err, &invalid), errors.As(err, &problems),
-		errors.Is(err, control.ErrCurrent), errors.Is(err, access.ErrExists), errors.Is(err, access.ErrStatic), errors.Is(err, access.ErrRevoked):
+		errors.Is(err, control.ErrCurrent), errors.Is(err, versions.ErrForged), errors.Is(err, access.ErrExists), errors.Is(err, access.ErrStatic), errors.Is(err, access.ErrRevoked):
 		return http.StatusBadRequest
-	case errors.Is(err, errNotFound), errors.Is(err, control.ErrNoVersion), errors.Is(err, access.ErrUnknown):
+	case errors.Is(err, errNotFound), errors.Is(err, versions.ErrNoVersion), errors.Is(err, access.ErrUnknown):
 		return http.StatusNotFound
 	case errors.Is(err, errOpen):
 		return http.StatusForbidden

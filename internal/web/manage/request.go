@@ -15,6 +15,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/access"
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/control"
+	"github.com/patchbay-ai/patchbay/internal/control/versions"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
@@ -120,7 +121,7 @@ func versionOf(field, text string) (int, error) {
 	}
 	number, err := strconv.Atoi(text)
 	if err != nil || number < 1 {
-		return 0, fmt.Errorf("%w: %s", control.ErrNoVersion, web.Shorten(text))
+		return 0, fmt.Errorf("%w: %s", versions.ErrNoVersion, web.Shorten(text))
 	}
 	return number, nil
 }

@@ -23,7 +23,7 @@ type tokenView struct {
 // viewToken shows a token, and its text where it was just made.
 func viewToken(q *Request, token access.IssuedToken, text string, now time.Time) tokenView {
 	return tokenView{
-		Name: token.Name, Role: token.Role, ExpiresAt: token.ExpiresAt, lifeView: viewLife(token.Life, token.Status(now)),
+		Name: token.Name, Role: token.RoleInForce(), ExpiresAt: token.ExpiresAt, lifeView: viewLife(token.Life, token.Status(now)),
 		RevokedAt: token.RevokedAt, Token: text, DryRun: q.change.DryRun,
 	}
 }

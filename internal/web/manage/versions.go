@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/patchbay-ai/patchbay/internal/control"
+	"github.com/patchbay-ai/patchbay/internal/control/versions"
 	"github.com/patchbay-ai/patchbay/internal/schema"
 	"github.com/patchbay-ai/patchbay/internal/web"
 )
@@ -120,7 +121,7 @@ func (a *API) detailed(q *Request, numbers []int) (any, error) {
 	views := []versionView{}
 	for _, number := range newest {
 		v, err := a.options.Control.Load(number)
-		if errors.Is(err, control.ErrNoVersion) {
+		if errors.Is(err, versions.ErrNoVersion) {
 			continue // it was deleted after the numbers were listed
 		}
 		if err != nil {

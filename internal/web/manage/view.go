@@ -109,12 +109,14 @@ func headerField(name string) string { return "headers[" + strconv.Quote(name) +
 // them: where apiKey or headers are absent or null, or have the mask or the reference
 // that a read shows. Any other text is a literal, even one that looks like a reference.
 // A caller who may not see a secret may not have it sent to a host of their choice
-// either. path is the prefix of the instance's fields in the body.
+// either. A doubt about the instance ends where all of its secrets are given anew. path is
+// the prefix of the instance's fields in the body.
 func keepSecrets(next, stored *backend.Settings, given config.Given, path string, who access.Identity) error {
 	var before backend.Settings
 	if stored != nil {
 		before = *stored
 	}
+	isKept := transport.IsMaskedProxy(next.Proxy)
 	if err := keepProxy(next, before, path); err != nil {
 		return err
 	}
@@ -130,6 +132,7 @@ func keepSecrets(next, stored *backend.Settings, given config.Given, path string
 		case moved && !who.SeesSecrets:
 			return secret, invalidField(field, "must be given again when baseUrl moves to another host or proxy changes, because your role may not see what is stored")
 		}
+		isKept = true
 		return secret, nil
 	}
 	var err error
@@ -153,6 +156,11 @@ func keepSecrets(next, stored *backend.Settings, given config.Given, path string
 	}
 	if next.ForwardAuthorization && (moved || !before.ForwardAuthorization) && !who.Role.Holds(access.ManageKeys) {
 		return invalidField(path+"forwardAuthorization", "sends the keys of callers to the host, so only ADMIN may turn it on or move it")
+	}
+	isKept = isKept || next.ForwardAuthorization && !given.Has(path+"forwardAuthorization")
+	next.Doubt = before.Doubt
+	if next.HasSecrets() && !isKept {
+		next.Doubt = ""
 	}
 	return nil
 }

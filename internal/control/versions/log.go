@@ -1,11 +1,22 @@
-package control
+// Package versions decides what a version of the configuration and a log of versions are,
+// how the secrets in a log are encrypted and its records signed, and what becomes of those
+// that nobody has signed.
+//
+// In the order in which to read it: version.go and log.go say what is stored, sealed.go
+// how, renew.go what the start does to what is there, and judge.go what an unsigned version
+// may do.
+package versions
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
+
+// ErrNoVersion means that there is no version of that number.
+var ErrNoVersion = errors.New("there is no such version")
 
 // Log is a log of versions: numbered states of the services, and a head that
 // says which of them is current.
@@ -20,8 +31,21 @@ type Log interface {
 	// Save adds a version. A Store replaces the one that has its number; a shared
 	// log refuses to, because only a wrong head leads there.
 	Save(v *Version) error
+	// Remove removes versions, with their signatures.
 	Remove(numbers ...int) error
+	// Signature returns the signature of a record, empty where there is none, and
+	// SetSignature stores it, or removes it where it is empty.
+	Signature(of Record) (string, error)
+	SetSignature(of Record, signature string) error
+	// IsSigned reports whether the log has any signature.
+	IsSigned() (bool, error)
 }
+
+// Record is what is signed of a log: a version by its number, or RecordHead.
+type Record int
+
+// RecordHead is the head of a log.
+const RecordHead Record = 0
 
 // Head is what a log says about itself.
 type Head struct {
@@ -42,6 +66,15 @@ type Head struct {
 	// Position is the state of the shared log to which this head belongs. It is zero
 	// for a gateway that shares nothing.
 	Position
+}
+
+// Activation is a moment at which a version came into force on this gateway: when it
+// was made, or later, by a rollback.
+type Activation struct {
+	Version int       `json:"version"`
+	At      time.Time `json:"at"`
+	// By is who did it, empty where that is not known because another gateway did.
+	By string `json:"by,omitzero"`
 }
 
 // Position is a point in the history of a shared log. Every write increments Revision.
@@ -85,6 +118,11 @@ type Transaction interface {
 	Values(since int64) (map[string][]byte, error)
 	// PutValue stores a value as the change with this number.
 	PutValue(name string, revision int64, value []byte) error
+	RemoveValue(name string) error
+	// ValueSignatures returns the signatures of values by their names, and
+	// SetValueSignature stores one, or removes it where it is empty.
+	ValueSignatures() (map[string]string, error)
+	SetValueSignature(name, signature string) error
 	// Commit commits, and notifies all listeners.
 	Commit() error
 	// End gives up what was not committed.

@@ -1,0 +1,80 @@
+package backend
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Doubt is why nobody vouches for the address of an instance: it was stored by somebody
+// who did not show that they have the master key. An instance in doubt sends none of its
+// secrets. The zero value is none.
+type Doubt string
+
+// The doubts.
+const (
+	// DoubtForeign is an instance of a version without a signature, at an address that no signed
+	// version has.
+	DoubtForeign Doubt = "foreign"
+	// DoubtBare is a foreign one that had no secrets to send, or only plain ones.
+	DoubtBare Doubt = "bare"
+	// DoubtFound is an instance that was stored before versions were signed, and that refers
+	// to secrets as nothing in the configuration file does.
+	DoubtFound Doubt = "found"
+)
+
+// Withholds reports whether an instance in this doubt may not send its secrets.
+func (d Doubt) Withholds() bool { return d == DoubtForeign || d == DoubtFound }
+
+// reason says why the secrets of an instance are not sent, and what to do.
+func (d Doubt) reason() string {
+	if d == DoubtFound {
+		return "the instance was stored before versions were signed, and the configuration file does not refer to this secret at this address: list its name in security.references, or give the key again"
+	}
+	return "the instance came with a version that is not signed with the master key, and no signed version has its address: see whether base-url, path, proxy, tls and headers are right, and give the key again"
+}
+
+// Route returns what decides where the calls of an instance go, apart from headers. Two
+// instances with the same route send their secrets to the same place.
+func (s Settings) Route() string {
+	return strings.Join([]string{s.BaseURL, s.Path, s.HealthPath, s.Proxy, s.TLS.CA, s.TLS.Cert, s.TLS.Key, s.TLS.ServerName}, "\x00")
+}
+
+// PlainHeaders returns the headers of stored settings that are not encrypted, by their
+// names. Somebody without the master key may have written them.
+func (s Settings) PlainHeaders() []string {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
+		if header := s.Headers[name]; !header.isSealed && !header.isReference {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Entrusts reports whether stored settings have something that only those may get whom a
+// holder of the master key chose: encrypted secrets, references, or the credentials of
+// callers.
+func (s Settings) Entrusts() bool {
+	entrusts := s.ForwardAuthorization
+	s.EachSecret("", func(_ string, secret Secret) {
+		entrusts = entrusts || secret.isSealed || secret.isReference
+	})
+	return entrusts
+}
+
+// HasSecrets reports whether settings have secrets, or send the credentials of callers.
+func (s Settings) HasSecrets() bool {
+	has := s.ForwardAuthorization
+	s.EachSecret("", func(_ string, secret Secret) { has = has || !secret.IsEmpty() })
+	return has
+}
+
+// EachSecret calls a function with every secret of the settings, and with where it
+// stands, in a fixed order.
+func (s Settings) EachSecret(place string, visit func(at string, secret Secret)) {
+	_, _ = s.mapSecrets(place, func(at string, secret Secret) (Secret, error) {
+		visit(at, secret)
+		return secret, nil
+	})
+}

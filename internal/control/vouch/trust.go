@@ -1,0 +1,149 @@
+package vouch
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/patchbay-ai/patchbay/internal/backend"
+	"github.com/patchbay-ai/patchbay/internal/config/references"
+	"github.com/patchbay-ai/patchbay/internal/schema"
+)
+
+// Trust knows the instances that holders of the master key have chosen: those of signed
+// versions, and those of the configuration file. The zero value knows none.
+type Trust struct{ routes map[string]*known }
+
+// known is what is known about the instances that have the same route.
+type known struct {
+	// references and headers have the setting and its text.
+	references, headers map[string]bool
+}
+
+// Add makes the instances of services known, unless they are in doubt.
+func (t *Trust) Add(services Services) {
+	if t.routes == nil {
+		t.routes = map[string]*known{}
+	}
+	each(services, func(_ schema.ServiceType, s *backend.Settings) {
+		if s.Doubt != "" {
+			return
+		}
+		at := t.routes[s.Route()]
+		if at == nil {
+			at = &known{references: map[string]bool{}, headers: map[string]bool{}}
+			t.routes[s.Route()] = at
+		}
+		eachSecret(s, func(setting string, secret backend.Secret) {
+			if secret.IsReference() {
+				at.references[setting+secret.Reveal()] = true
+			} else {
+				at.headers[setting+secret.Reveal()] = true
+			}
+		})
+	})
+}
+
+// has tells whether an instance may send its secrets: its route is known, its references
+// are known there, and so are the headers that are not encrypted where they are stored,
+// of which one could lead a backend to pass on what it gets.
+func (t *Trust) has(s, stored *backend.Settings) bool {
+	at := t.routes[s.Route()]
+	if at == nil {
+		return false
+	}
+	plain := stored.PlainHeaders()
+	has := true
+	eachSecret(s, func(setting string, secret backend.Secret) {
+		name, isHeader := strings.CutPrefix(strings.TrimSuffix(setting, "\x00"), "headers/")
+		switch {
+		case secret.IsReference():
+			has = has && at.references[setting+secret.Reveal()]
+		case isHeader && slices.Contains(plain, name):
+			has = has && at.headers[setting+secret.Reveal()]
+		}
+	})
+	return has
+}
+
+// eachSecret calls a function with every secret of an instance, and with its setting.
+func eachSecret(s *backend.Settings, visit func(setting string, secret backend.Secret)) {
+	prefix := "/" + s.ID() + "/"
+	s.EachSecret("", func(at string, secret backend.Secret) {
+		visit(strings.TrimPrefix(at, prefix)+"\x00", secret)
+	})
+}
+
+// Judge returns the services of a version that is not signed with the doubts about its
+// instances. Stored are the services as they are stored. More makes further instances
+// known, and returns false when there are no more; it is called as long as there are
+// doubts.
+func (t *Trust) Judge(services, stored Services, more func(*Trust) bool) Services {
+	for {
+		judged, hasDoubts := t.judge(services, stored)
+		if !hasDoubts || !more(t) {
+			return judged
+		}
+	}
+}
+
+func (t *Trust) judge(services, stored Services) (judged Services, hasDoubts bool) {
+	as := map[string]*backend.Settings{}
+	each(stored, func(serviceType schema.ServiceType, s *backend.Settings) { as[keyOf(serviceType, s)] = s })
+	judged, _ = mapInstances(services, func(serviceType schema.ServiceType, s backend.Settings) (backend.Settings, error) {
+		is := as[keyOf(serviceType, &s)]
+		switch {
+		case t.has(&s, is):
+			s.Doubt = ""
+		case is.Entrusts():
+			s.Doubt = backend.DoubtForeign
+		default:
+			s.Doubt = backend.DoubtBare
+		}
+		hasDoubts = hasDoubts || s.Doubt != ""
+		return s, nil
+	})
+	return judged, hasDoubts
+}
+
+// Lift returns the services of a signed version without the doubts that have ended: about
+// instances that are known meanwhile and, where they were found, about those that refer
+// to listed names only. More is that of Judge.
+func (t *Trust) Lift(services Services, listed []string, more func(*Trust) bool) Services {
+	for {
+		hasDoubts := false
+		lifted, _ := mapInstances(services, func(_ schema.ServiceType, s backend.Settings) (backend.Settings, error) {
+			if s.Doubt != "" && (t.has(&s, &s) || s.Doubt == backend.DoubtFound && refersTo(&s, listed)) {
+				s.Doubt = ""
+			}
+			hasDoubts = hasDoubts || s.Doubt != ""
+			return s, nil
+		})
+		if !hasDoubts || !more(t) {
+			return lifted
+		}
+	}
+}
+
+// Find returns the services of a version that was stored before versions were signed,
+// with doubts about the instances that refer to secrets as no known one does.
+func (t *Trust) Find(services Services) Services {
+	found, _ := mapInstances(services, func(_ schema.ServiceType, s backend.Settings) (backend.Settings, error) {
+		if len(s.References()) > 0 && !t.has(&s, &s) {
+			s.Doubt = backend.DoubtFound
+		}
+		return s, nil
+	})
+	return found
+}
+
+// refersTo tells whether an instance refers to nothing but these names.
+func refersTo(s *backend.Settings, names []string) bool {
+	for _, written := range s.References() {
+		for _, name := range references.Names(written) {
+			if !slices.Contains(names, name) {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,504 @@
+package gateway_test
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/control/versions"
+	"github.com/patchbay-ai/patchbay/internal/gateway"
+	"github.com/patchbay-ai/patchbay/internal/gatewaytest"
+	"github.com/patchbay-ai/patchbay/internal/logs"
+	"github.com/patchbay-ai/patchbay/internal/simulator"
+	"github.com/patchbay-ai/patchbay/internal/storetest"
+)
+
+// stored is a gateway with a master key whose instances were added over the API, so that
+// nothing but its versions has their keys and addresses.
+type stored struct {
+	setup gatewaytest.Setup
+	by    intruder
+	own   *simulator.Backend // gets what its instances send
+	spy   *spy               // belongs to the intruder
+}
+
+// spy is a backend and a proxy that notes what it is sent.
+type spy struct {
+	*httptest.Server
+	mu   sync.Mutex
+	seen []string
+}
+
+func newSpy(t *testing.T) *spy {
+	t.Helper()
+	s := new(spy)
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.seen = append(s.seen, fmt.Sprint(r.URL, r.Header))
+		w.WriteHeader(http.StatusBadGateway)
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// saw reports whether the spy was sent a text.
+func (s *spy) saw(text string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Contains(strings.Join(s.seen, "\n"), text)
+}
+
+const (
+	storedKey    = "sk-that-only-the-store-has"
+	storedHeader = "a-header-that-only-the-store-has"
+	ownVariable  = "the-value-of-the-variable-that-the-file-uses"
+)
+
+// signedStores returns a gateway that was started, got an instance over the API and was
+// stopped: on disk, and with a shared configuration. Its current version is 2. The file
+// refers to OWN_KEY for an instance of its own.
+func signedStores(t *testing.T, test func(t *testing.T, s *stored)) {
+	t.Helper()
+	for _, isShared := range []bool{false, true} {
+		t.Run(fmt.Sprintf("shared %t", isShared), func(t *testing.T) {
+			t.Parallel()
+			s := &stored{own: gatewaytest.StartBackend(t), spy: newSpy(t)}
+			s.setup = gatewaytest.Setup{
+				DataDir: t.TempDir(), Env: []string{"OWN_KEY=" + ownVariable, "MASTER=" + rand.Text() + rand.Text()},
+				YAML: "security: {master-key: '${MASTER}'}\n" + gatewaytest.ChatYAML(gatewaytest.Instance("of-file", s.own.URL(), "api-key: '${OWN_KEY}'")),
+			}
+			s.by = onDisk{s.setup.DataDir}
+			if isShared {
+				database := storetest.Postgres(t)
+				s.by = inPostgres{database.URL}
+				s.setup.YAML += fmt.Sprintf("store: {config: %s}\n", gatewaytest.Quote(database.URL))
+			}
+			r := s.start(t)
+			r.API(http.MethodPost, "/api/config/instance/add/chat",
+				fmt.Sprintf(`{"name": "m", "baseUrl": %q, "apiKey": %q, "headers": {"X-Team": %q}}`, s.own.URL(), storedKey, storedHeader)).Is(t, http.StatusCreated)
+			r.Halt()
+			test(t, s)
+		})
+	}
+}
+
+func (s *stored) start(t *testing.T) *gatewaytest.Gateway {
+	t.Helper()
+	return gatewaytest.StartWith(t, s.setup)
+}
+
+// refuses returns why a gateway does not start.
+func (s *stored) refuses(t *testing.T) error {
+	t.Helper()
+	g, err := gateway.New(gatewaytest.LoadDocumentWith(t, s.setup.YAML, s.setup.DataDir, s.setup.Env...), logs.New(new(gatewaytest.Buffer), logs.JSON, slog.LevelDebug), gateway.Options{})
+	if err == nil {
+		g.Start()
+		g.Stop(t.Context())
+		t.Fatal("the gateway starts")
+	}
+	return err
+}
+
+// instanceOf returns an instance of a version, by the name of its model.
+func instanceOf(t *testing.T, record map[string]any, name string) map[string]any {
+	t.Helper()
+	chat := record["services"].(map[string]any)["chat"].(map[string]any)
+	for _, instance := range chat["instances"].([]any) {
+		if settings := instance.(map[string]any); settings["name"] == name {
+			return settings
+		}
+	}
+	t.Fatalf("there is no instance %s", name)
+	return nil
+}
+
+// keepsSecrets sends requests for both models, and fails if the spy gets a secret.
+func (s *stored) keepsSecrets(t *testing.T, r *gatewaytest.Gateway) {
+	t.Helper()
+	for _, model := range []string{"m", "of-file"} {
+		r.Chat(chatFor(model))
+	}
+	for _, instance := range []string{"m@" + s.own.URL(), "of-file@" + s.own.URL(), "m@" + s.spy.URL} {
+		r.API(http.MethodPost, "/api/config/instance/test/chat", fmt.Sprintf(`{"instanceId": %q}`, instance))
+	}
+	for _, secret := range []string{storedKey, storedHeader, ownVariable} {
+		if s.spy.saw(secret) {
+			t.Errorf("the intruder got %s", secret)
+		}
+	}
+}
+
+// serves fails unless requests for a model reach its own backend with these credentials.
+func (s *stored) serves(t *testing.T, r *gatewaytest.Gateway, model, authorization string) {
+	t.Helper()
+	r.Chat(chatFor(model)).Succeeds(t)
+	if got := lastAuthorization(s.own); got != "Bearer "+authorization {
+		t.Errorf("the backend of %s got %q", model, got)
+	}
+}
+
+// attacks are ways to make an instance send its secrets to somebody else, by a version
+// that nobody signed.
+func attacks(s *stored) map[string]func(t *testing.T, record map[string]any) {
+	edit := func(name string, change func(instance map[string]any)) func(*testing.T, map[string]any) {
+		return func(t *testing.T, record map[string]any) { change(instanceOf(t, record, name)) }
+	}
+	host := strings.TrimPrefix(s.spy.URL, "http://")
+	return map[string]func(*testing.T, map[string]any){
+		"proxy":                   edit("m", func(i map[string]any) { i["proxy"] = s.spy.URL }),
+		"proxy of a reference":    edit("of-file", func(i map[string]any) { i["proxy"] = s.spy.URL }),
+		"address":                 edit("m", func(i map[string]any) { i["baseUrl"] = s.spy.URL }),
+		"address of a reference":  edit("of-file", func(i map[string]any) { i["baseUrl"] = s.spy.URL }),
+		"path that is an address": edit("m", func(i map[string]any) { i["path"] = "//" + host + "/" }),
+		"reference of another one": edit("m", func(i map[string]any) {
+			i["baseUrl"], i["apiKey"] = s.spy.URL, map[string]any{"reference": "${OWN_KEY}"}
+		}),
+		"reference in a header": edit("m", func(i map[string]any) {
+			i["baseUrl"], i["apiKey"], i["headers"] = s.spy.URL, "", map[string]any{"X-Key": map[string]any{"reference": "${OWN_KEY}"}}
+		}),
+		"a copy at another address": func(t *testing.T, record map[string]any) {
+			chat := record["services"].(map[string]any)["chat"].(map[string]any)
+			copied := decode(t, encode(t, instanceOf(t, record, "m")))
+			copied["baseUrl"] = s.spy.URL
+			chat["instances"] = append(chat["instances"].([]any), copied)
+		},
+	}
+}
+
+// movesASealedSecret tells the attacks that put an encrypted secret where it was not
+// encrypted for. Such a version cannot be opened at all.
+func movesASealedSecret(attack string) bool {
+	return attack == "address" || attack == "reference of another one" || attack == "a copy at another address"
+}
+
+func chatFor(model string) string {
+	return `{"model":"` + model + `",` + gatewaytest.SomeMessages + `}`
+}
+
+// TestUnsignedVersionsSendNoSecretsElsewhere: a version that nobody signed comes into
+// force, and gives none of the secrets of a gateway to an address that a signed one does
+// not have. A change that is made on top of it does not end that.
+func TestUnsignedVersionsSendNoSecretsElsewhere(t *testing.T) {
+	t.Parallel()
+	names := []string{}
+	for name := range attacks(&stored{spy: &spy{Server: &httptest.Server{}}}) {
+		names = append(names, name)
+	}
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			signedStores(t, func(t *testing.T, s *stored) {
+				record := s.by.record(t, 2)
+				attacks(s)[name](t, record)
+				record["version"] = 3
+				s.by.put(t, 3, record)
+				s.by.setCurrent(t, 3)
+				if movesASealedSecret(name) {
+					if err := s.refuses(t); !errors.Is(err, versions.ErrMasterKey) {
+						t.Error(err)
+					}
+					return
+				}
+				r := s.start(t)
+				if version := r.Control.Version(); version != 3 {
+					t.Fatalf("version %d is in force", version)
+				}
+				if !strings.Contains(r.Logs.String(), "a version without a signature comes into force") {
+					t.Error("the log does not say that the version is not signed")
+				}
+				s.keepsSecrets(t, r)
+				r.ChangeChat(func(chat *config.Service) { chat.RateLimit.Capacity++ })
+				s.keepsSecrets(t, r)
+				r.Halt()
+				r = s.start(t) // what was made on top of it is signed
+				s.keepsSecrets(t, r)
+			})
+		})
+	}
+}
+
+// forget gives a gateway an empty data directory, as a container without a volume has.
+// Where the configuration is not shared it has nothing else, and keeps it.
+func (s *stored) forget(t *testing.T) {
+	t.Helper()
+	if _, isShared := s.by.(inPostgres); isShared {
+		s.setup.DataDir = t.TempDir()
+	}
+}
+
+// TestForgedVersionsDoNotComeIntoForce: a version or a pointer to the current one whose
+// signature is wrong ends the start, whatever is wrong with it.
+func TestForgedVersionsDoNotComeIntoForce(t *testing.T) {
+	t.Parallel()
+	for name, forge := range map[string]func(t *testing.T, s *stored){
+		"a setting": func(t *testing.T, s *stored) {
+			record := s.by.record(t, 2)
+			instanceOf(t, record, "m")["proxy"] = s.spy.URL
+			s.by.put(t, 2, record)
+		},
+		"a plain header": func(t *testing.T, s *stored) {
+			record := s.by.record(t, 2)
+			instanceOf(t, record, "m")["headers"].(map[string]any)["X-Target"] = s.spy.URL
+			s.by.put(t, 2, record)
+		},
+		"a key": func(t *testing.T, s *stored) {
+			record := s.by.record(t, 2)
+			instanceOf(t, record, "m")["apiKey"] = "another"
+			s.by.put(t, 2, record)
+		},
+		"terms": func(t *testing.T, s *stored) {
+			record := s.by.record(t, 2)
+			record["terms"] = map[string]any{}
+			s.by.put(t, 2, record)
+		},
+		"the signature of another version": func(t *testing.T, s *stored) { s.by.sign(t, 2, s.by.signature(t, 1)) },
+		"another version with its signature": func(t *testing.T, s *stored) {
+			record := s.by.record(t, 1)
+			record["version"] = 2
+			s.by.put(t, 2, record)
+			s.by.sign(t, 2, s.by.signature(t, 1))
+		},
+		"no signature at all": func(t *testing.T, s *stored) { s.by.sign(t, 2, "{}") },
+		"the pointer": func(t *testing.T, s *stored) {
+			s.by.sign(t, 0, strings.Replace(s.by.signature(t, 0), `"mac":"v1.`, `"mac":"v2.`, 1))
+		},
+		"a doubt that is gone": func(t *testing.T, s *stored) {
+			s.by.sign(t, 2, strings.Replace(s.by.signature(t, 2), "}", `,"doubts":{"chat/x":"bare"}}`, 1))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			signedStores(t, func(t *testing.T, s *stored) {
+				forge(t, s)
+				s.forget(t)
+				if err := s.refuses(t); !errors.Is(err, versions.ErrForged) || !strings.Contains(err.Error(), "does not have the master key") {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// TestForgedVersionsLeaveRunningGatewaysAlone: a gateway that has a good configuration
+// keeps it, also over a restart, and says loudly what is wrong.
+func TestForgedVersionsLeaveRunningGatewaysAlone(t *testing.T) {
+	t.Parallel()
+	signedStores(t, func(t *testing.T, s *stored) {
+		if _, isShared := s.by.(inPostgres); !isShared {
+			t.Skip("only a shared configuration changes while a gateway runs")
+		}
+		r := s.start(t)
+		record := s.by.record(t, 2)
+		instanceOf(t, record, "m")["proxy"] = s.spy.URL
+		record["version"] = 3
+		s.by.put(t, 3, record)
+		s.by.sign(t, 3, s.by.signature(t, 2))
+		s.by.setCurrent(t, 3)
+		for range 2 {
+			gatewaytest.Eventually(t, "the forgery is reported", func() bool {
+				failure := r.Control.Following().Failure()
+				return failure != nil && strings.Contains(failure.Reason, "the signature is wrong")
+			})
+			if out := r.Logs.String(); !strings.Contains(out, `"level":"ERROR"`) || !strings.Contains(out, "the signature is wrong") {
+				t.Error("the log is silent")
+			}
+			if version := r.Control.Version(); version != 2 {
+				t.Errorf("version %d is in force", version)
+			}
+			s.serves(t, r, "m", storedKey)
+			s.keepsSecrets(t, r)
+			r.Halt()
+			r = s.start(t)
+		}
+	})
+}
+
+// TestRemovedSignaturesOpenNothing: who removes one signature or all of them gets no more
+// than the writer of an unsigned version does, also at the next start.
+func TestRemovedSignaturesOpenNothing(t *testing.T) {
+	t.Parallel()
+	for name, remove := range map[string]func(t *testing.T, s *stored){
+		"of the version": func(t *testing.T, s *stored) { s.by.sign(t, 2, "") },
+		"all":            func(t *testing.T, s *stored) { s.by.unsign(t) },
+	} {
+		for _, model := range []string{"m", "of-file"} {
+			t.Run(name+"/"+model, func(t *testing.T) {
+				t.Parallel()
+				signedStores(t, func(t *testing.T, s *stored) {
+					record := s.by.record(t, 2)
+					instanceOf(t, record, model)["proxy"] = s.spy.URL
+					s.by.put(t, 2, record)
+					remove(t, s)
+					s.forget(t)
+					for range 2 {
+						r := s.start(t)
+						s.keepsSecrets(t, r)
+						r.Halt()
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestEarlierVersionsComeBackAsTheyWere: moving the pointer to an earlier signed version,
+// without a signature or with the one that it had then, sends its secrets to the addresses
+// that it was signed with.
+func TestEarlierVersionsComeBackAsTheyWere(t *testing.T) {
+	t.Parallel()
+	signedStores(t, func(t *testing.T, s *stored) {
+		r := s.start(t)
+		r.ChangeChat(func(chat *config.Service) { chat.RateLimit.Capacity++ })
+		r.Halt()
+		s.by.setCurrent(t, 2)
+		r = s.start(t)
+		if version := r.Control.Version(); version != 2 {
+			t.Errorf("version %d is in force", version)
+		}
+		s.serves(t, r, "m", storedKey)
+		s.serves(t, r, "of-file", ownVariable)
+		s.keepsSecrets(t, r)
+	})
+}
+
+// TestUnsignedVersionsServeKnownAddresses: a gateway of an earlier release in the same
+// cluster may change what it likes, as long as the addresses stay.
+func TestUnsignedVersionsServeKnownAddresses(t *testing.T) {
+	t.Parallel()
+	signedStores(t, func(t *testing.T, s *stored) {
+		record := s.by.record(t, 2)
+		instanceOf(t, record, "m")["weight"] = 7
+		record["version"] = 3
+		s.by.put(t, 3, record)
+		s.by.setCurrent(t, 3)
+		s.forget(t)
+		r := s.start(t)
+		if version := r.Control.Version(); version != 3 {
+			t.Errorf("version %d is in force", version)
+		}
+		s.serves(t, r, "m", storedKey)
+		s.serves(t, r, "of-file", ownVariable)
+	})
+}
+
+// TestADoubtEndsWhenTheKeyIsGivenAgain: an instance whose address no signed version has
+// serves when somebody gives its secrets again, and not before.
+func TestADoubtEndsWhenTheKeyIsGivenAgain(t *testing.T) {
+	t.Parallel()
+	signedStores(t, func(t *testing.T, s *stored) {
+		record := s.by.record(t, 2)
+		instanceOf(t, record, "m")["path"] = "/v1/chat/completions"
+		record["version"] = 3
+		s.by.put(t, 3, record)
+		s.by.setCurrent(t, 3)
+		r := s.start(t)
+		update := func(instance string) {
+			t.Helper()
+			r.API(http.MethodPut, "/api/config/instance/update/chat", fmt.Sprintf(`{"instanceId": %q, "instance": %s}`, "m@"+s.own.URL(), instance)).Is(t, http.StatusOK)
+		}
+		for _, instance := range []string{`{"weight": 3}`, fmt.Sprintf(`{"apiKey": %q}`, storedKey)} { // the header is still the stored one
+			update(instance)
+			if reply := r.Chat(chatFor("m")); reply.Status != http.StatusServiceUnavailable {
+				t.Fatalf("%s: %d", instance, reply.Status)
+			}
+		}
+		update(fmt.Sprintf(`{"apiKey": %q, "headers": {"X-Team": %q}}`, storedKey, storedHeader))
+		s.serves(t, r, "m", storedKey)
+		r.Halt()
+		s.forget(t)
+		s.serves(t, s.start(t), "m", storedKey)
+	})
+}
+
+// TestSignaturesAreRotated: with the previous master key everything is signed anew, and
+// after that it is not needed any more.
+func TestSignaturesAreRotated(t *testing.T) {
+	t.Parallel()
+	signedStores(t, func(t *testing.T, s *stored) {
+		previous, yaml := s.setup.Env[1], s.setup.YAML
+		s.setup.Env[1] = "MASTER=" + rand.Text() + rand.Text()
+		if err := s.refuses(t); !errors.Is(err, versions.ErrMasterKey) {
+			t.Error(err)
+		}
+		s.setup.Env = append(s.setup.Env, "PREVIOUS="+strings.TrimPrefix(previous, "MASTER="))
+		s.setup.YAML = strings.Replace(yaml, "'${MASTER}'", "'${MASTER}', previous-master-key: '${PREVIOUS}'", 1)
+		r := s.start(t)
+		s.serves(t, r, "m", storedKey)
+		r.Halt()
+		s.setup.YAML = yaml
+		s.forget(t)
+		r = s.start(t)
+		s.serves(t, r, "m", storedKey)
+		if strings.Contains(r.Logs.String(), "without a signature") {
+			t.Error("a version has lost its signature")
+		}
+	})
+}
+
+// TestTheFirstStartSignsWhatItFindsOnce: what an earlier release stored is signed at the
+// first start with a master key, and what appears without a signature after that is not. A
+// reference that the file does not have is resolved only if it is listed.
+func TestTheFirstStartSignsWhatItFindsOnce(t *testing.T) {
+	t.Parallel()
+	signedStores(t, func(t *testing.T, s *stored) {
+		const line = "stored versions are signed now"
+		s.by.unsign(t)
+		record := s.by.record(t, 2)
+		for _, name := range []string{"m", "of-file"} { // an earlier release has these as plain text, or as references
+			instanceOf(t, record, name)["headers"] = map[string]any{}
+		}
+		instanceOf(t, record, "m")["apiKey"] = storedKey
+		s.by.put(t, 2, record)
+		first := s.by.record(t, 1)
+		instanceOf(t, first, "of-file")["headers"] = map[string]any{}
+		s.by.put(t, 1, first)
+		s.setup.DataDir = s.emptyOf(t, s.setup.DataDir)
+		instanceOf(t, record, "of-file")["path"] = "/v1/chat/completions"
+		s.by.put(t, 2, record)
+
+		yaml := s.setup.YAML
+		s.setup.YAML = strings.Replace(yaml, "security: {", "security: {sign-existing: false, ", 1)
+		r := s.start(t)
+		if strings.Contains(r.Logs.String(), line) {
+			t.Error("what exists is signed although it must not be")
+		}
+		r.Halt()
+		s.setup.DataDir = s.emptyOf(t, s.setup.DataDir)
+		s.by.unsign(t)
+		s.by.put(t, 2, record)
+		s.setup.YAML = yaml
+		r = s.start(t)
+		if !strings.Contains(r.Logs.String(), line) {
+			t.Error("nothing is signed")
+		}
+		s.serves(t, r, "m", storedKey)
+		if reply := r.Chat(chatFor("of-file")); reply.Status != http.StatusServiceUnavailable || !strings.Contains(r.Logs.String(), "security.references") {
+			t.Errorf("a reference that the file does not have: %d", reply.Status)
+		}
+		r.Halt()
+		s.setup.YAML = strings.Replace(yaml, "security: {", "security: {references: [OWN_KEY], ", 1)
+		r = s.start(t)
+		if strings.Contains(r.Logs.String(), line) {
+			t.Error("versions are signed a second time")
+		}
+		s.serves(t, r, "of-file", ownVariable)
+	})
+}
+
+// emptyOf returns a data directory for a gateway that has nothing but the shared
+// configuration, and otherwise the one that it has.
+func (s *stored) emptyOf(t *testing.T, dir string) string {
+	t.Helper()
+	if _, isShared := s.by.(inPostgres); isShared {
+		return t.TempDir()
+	}
+	return dir
+}
