@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/patchbay-ai/patchbay/internal/durable"
 	"github.com/patchbay-ai/patchbay/internal/importer"
 )
 
@@ -145,22 +146,19 @@ func (f *importFlags) write(result *importer.Result) error {
 			return fmt.Errorf("%s is there already; --force replaces it, -o names another place", path)
 		}
 	}
-	if err := os.WriteFile(f.output, []byte(result.YAML), 0o600); err != nil {
-		return err
-	}
+	// The configuration comes last: until all that it needs is there, the old one stays.
 	names, values := environmentFiles(result.Variables)
 	if len(result.Variables) > 0 {
-		if err := os.WriteFile(example, []byte(names), 0o644); err != nil { //nolint:gosec // it has names only
+		if err := durable.WriteFile(example, []byte(names), 0o644); err != nil { // it has names only
 			return err
 		}
 	}
-	if f.envFile == "" {
-		return nil
+	if f.envFile != "" {
+		if err := durable.WriteFile(f.envFile, []byte(values), 0o600); err != nil {
+			return err
+		}
 	}
-	if err := os.WriteFile(f.envFile, []byte(values), 0o600); err != nil {
-		return err
-	}
-	return os.Chmod(f.envFile, 0o600) // one that was there may be open to others
+	return durable.WriteFile(f.output, []byte(result.YAML), 0o600)
 }
 
 // environmentFiles returns the names of the variables to fill in, and the file that sets

@@ -17,6 +17,7 @@ import (
 	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/dialect/kinds"
 	"github.com/patchbay-ai/patchbay/internal/discover"
+	"github.com/patchbay-ai/patchbay/internal/durable"
 	"github.com/patchbay-ai/patchbay/internal/listen"
 	"github.com/patchbay-ai/patchbay/internal/starter"
 	"github.com/patchbay-ai/patchbay/internal/transport"
@@ -100,10 +101,10 @@ func (f *initFlags) run(ctx context.Context, ask *questions, stdout, stderr io.W
 	data, err := settingsSchema()
 	if err == nil {
 		schemaPath := filepath.Join(filepath.Dir(f.file), schemaFile)
-		err = os.WriteFile(schemaPath, data, 0o644) //nolint:gosec // nothing in it is secret
+		err = durable.WriteFile(schemaPath, data, 0o644) // nothing in it is secret
 	}
 	if err == nil {
-		err = os.WriteFile(f.file, []byte(content), 0o600)
+		err = durable.WriteFile(f.file, []byte(content), 0o600)
 	}
 	if err != nil {
 		return failed(err)

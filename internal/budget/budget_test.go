@@ -1,10 +1,13 @@
 package budget
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -539,6 +542,37 @@ func TestReservationsOfAKilledProcessAreFree(t *testing.T) {
 	}
 	if names, err := data[0].Read(processesFile); string(names) != "first\nsecond\nthird\n" {
 		t.Errorf("remembered are %q, %v", names, err)
+	}
+}
+
+// That the name of a process cannot be remembered is logged, and budgets hold without it.
+func TestProcessThatCannotBeRememberedIsTold(t *testing.T) {
+	data, err := durable.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := data.Write(processesFile, []byte("first\n")); err != nil {
+		t.Fatal(err)
+	}
+	data.Before = func(durable.Step) error { return errors.New("fault on purpose") }
+	var log bytes.Buffer
+	book := New(Options{
+		Ledger: &ledger{database: &database{map[string]quota.Row{}}, writer: "second"}, Timeout: time.Minute, Data: data, manual: true, pause: noPause,
+		OpenStore: func(context.Context) (Store, error) {
+			return &memoryStore{fields: map[string]map[string]Committed{}, met: map[string]bool{}}, nil
+		},
+		Log: slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	account := book.Open("key/k", subject, Budgets{Total: Budget{Tokens: 100}})
+	book.exchange(t.Context())
+	if !strings.Contains(log.String(), "cannot be remembered") || !strings.Contains(log.String(), "fault on purpose") {
+		t.Errorf("logged %s", log.String())
+	}
+	if names, err := data.Read(processesFile); string(names) != "first\n" {
+		t.Errorf("remembered are %q, %v", names, err)
+	}
+	if refused, err := new(Charge).Reserve(t.Context(), [2]*Account{account}, Amounts{1, 70, 0}, time.Now()); refused != nil || err != nil {
+		t.Errorf("%+v, %v", refused, err)
 	}
 }
 

@@ -5,6 +5,7 @@ package durable
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -81,7 +82,24 @@ func (d *Dir) Names() ([]string, error) {
 // Write gives a file new content: written to another file, synced, renamed, and the
 // rename synced too. After an error the file has its old content, unless the
 // last step failed: then it is unknown which content a crash would leave.
-func (d *Dir) Write(name string, content []byte) (err error) {
+func (d *Dir) Write(name string, content []byte) error { return d.write(name, content, ownerOnly) }
+
+const ownerOnly fs.FileMode = 0o600
+
+// WriteFile gives a file anywhere new content, as Dir.Write does, and these permissions.
+// Where the path is a link, the file that it leads to is written; what is no ordinary file,
+// such as /dev/stdout, is written as it is.
+func WriteFile(path string, content []byte, mode fs.FileMode) error {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return os.WriteFile(path, content, mode)
+	}
+	return At(filepath.Dir(path)).write(filepath.Base(path), content, mode)
+}
+
+func (d *Dir) write(name string, content []byte, mode fs.FileMode) (err error) {
 	if err := d.before(Create); err != nil {
 		return err
 	}
@@ -94,7 +112,13 @@ func (d *Dir) Write(name string, content []byte) (err error) {
 			_ = os.Remove(file.Name())
 		}
 	}()
-	if err = d.fill(file, content); err != nil {
+	if mode != ownerOnly {
+		err = file.Chmod(mode)
+	}
+	if err == nil {
+		err = d.fill(file, content)
+	}
+	if err != nil {
 		_ = file.Close()
 		return err
 	}

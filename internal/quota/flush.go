@@ -90,6 +90,20 @@ func (s *session) noteStoreError(ctx context.Context, err error) {
 		s.storeState.setError(err)
 	}
 	s.closeFailedStore()
+	if errors.Is(err, ErrReplaced) {
+		s.unsaveAll()
+	}
+}
+
+// unsaveAll makes all totals in memory those that the database does not have, and writes
+// them to the journal, whose segments were removed when it had them.
+func (s *session) unsaveAll() {
+	s.savedMu.Lock()
+	defer s.savedMu.Unlock()
+	s.cells.each(func(c *cell) { c.savedRequests, c.savedTokens, c.savedDetail = 0, 0, Detail{} })
+	if _, err := s.rewrite(); err != nil {
+		s.journalState.setError(err)
+	}
 }
 
 // jitter varies a duration by a quarter, so that many gateways do not act at the

@@ -2,6 +2,7 @@ package quota
 
 import (
 	"context"
+	"errors"
 	"time"
 )
 
@@ -30,11 +31,15 @@ func (d *Detail) raise(other Detail) {
 	d.Prompt, d.Completion, d.Cost = max(d.Prompt, other.Prompt), max(d.Completion, other.Completion), max(d.Cost, other.Cost)
 }
 
+// ErrReplaced means that a store has lost what was written to it before, because its files
+// were removed or replaced.
+var ErrReplaced = errors.New("the files of the database were removed or replaced")
+
 // Snapshots is the store that keeps totals for good.
 type Snapshots interface {
 	// Write stores rows, each with the greater of the stored and the given
-	// values. After an error any part of them may be stored. The slice is not
-	// retained.
+	// values. After an error any part of them may be stored; ErrReplaced says that
+	// rows which were stored before are gone as well. The slice is not retained.
 	Write(ctx context.Context, rows []Row) error
 	// Read returns the rows that match a filter.
 	Read(ctx context.Context, filter Filter) ([]Row, error)

@@ -205,6 +205,56 @@ func TestDatabaseFilesAreReadableByTheirOwnerOnly(t *testing.T) {
 	}
 }
 
+// TestRemovedDatabaseIsNoticed: what would be written to a file that nobody can open any
+// more is an error, after which the new file gets all that is known.
+func TestRemovedDatabaseIsNoticed(t *testing.T) {
+	t.Parallel()
+	for name, remove := range map[string]func(t *testing.T, path string){
+		"removed": func(t *testing.T, path string) {
+			for _, suffix := range []string{"", "-wal", "-shm"} {
+				if err := os.Remove(path + suffix); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+		"replaced": func(t *testing.T, path string) {
+			if err := os.Rename(path, path+".away"); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"without its log": func(t *testing.T, path string) {
+			if err := os.Remove(path + "-wal"); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			g := startLedger(t, shape{dir: dir})
+			g.requests(10)
+			waittest.Eventually(t, "written", func() bool { return g.Stats().RowsWritten > 0 })
+			remove(t, filepath.Join(dir, "quota.db"))
+			waittest.Eventually(t, "it is noticed", func() bool { return g.Stats().StoreFailures > 0 })
+			waittest.Eventually(t, "well again", func() bool { return g.Status(t.Context()).Reason == "" })
+			// Nothing was counted since, and nothing is left in the journal.
+			if err := g.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.RemoveAll(filepath.Join(dir, quota.JournalDir)); err != nil {
+				t.Fatal(err)
+			}
+			other := startLedger(t, shape{dir: dir})
+			if requests, tokens := other.month(); requests != 10 || tokens != 10 {
+				t.Errorf("%d/%d in the database, want 10", requests, tokens)
+			}
+		})
+	}
+}
+
 func TestErrorsOfStoresHoldNoPassword(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()

@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -24,6 +25,10 @@ import (
 type Store struct {
 	db       *sql.DB
 	postgres bool
+	// path is where the file of a SQLite database is, and file what was there when it
+	// was opened.
+	path string
+	file os.FileInfo
 }
 
 // Open opens the database at an address: "sqlite:" and a path, which is inside
@@ -64,7 +69,8 @@ func openSQLite(ctx context.Context, path, dataDir string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := file.Close(); err != nil {
+	info, err := file.Stat()
+	if err := errors.Join(err, file.Close()); err != nil {
 		return nil, err
 	}
 	// Commits must be synced, because the journal is removed after them.
@@ -74,7 +80,26 @@ func openSQLite(ctx context.Context, path, dataDir string) (*Store, error) {
 		return nil, err
 	}
 	db.SetMaxOpenConns(2) // one writes, one reads
-	return &Store{db: db}, closeOnError(useWAL(ctx, db), db)
+	return &Store{db: db, path: path, file: info}, closeOnError(useWAL(ctx, db), db)
+}
+
+// checkFiles returns an error if the files to which SQLite writes are not those that the
+// next one to open the database will find. SQLite itself does not notice.
+func (s *Store) checkFiles() error {
+	if s.file == nil {
+		return nil
+	}
+	now, err := os.Stat(s.path)
+	if err == nil {
+		_, err = os.Stat(s.path + "-wal") // it is there while the database is open
+	}
+	switch {
+	case err == nil && os.SameFile(now, s.file):
+		return nil
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	return quota.ErrReplaced
 }
 
 // useWAL enables write-ahead logging, so that writes do not block reads. It tries
@@ -151,7 +176,10 @@ func (s *Store) Write(ctx context.Context, rows []quota.Row) (err error) {
 	if err = s.write(ctx, tx, detailsTable, detailed, func(r *quota.Row) [3]int64 { return [...]int64{r.Prompt, r.Completion, r.Cost} }); err != nil {
 		return err
 	}
-	return tx.Commit()
+	if err = tx.Commit(); err != nil {
+		return err
+	}
+	return s.checkFiles()
 }
 
 // table is one of the tables with totals, and the columns that it has beside identity.
