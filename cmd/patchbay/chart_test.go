@@ -76,7 +76,7 @@ func TestTheChartRefuses(t *testing.T) {
 		{set("config.limit.max-attempts=3"), "limit"},
 		{set("config.limits.maxAttempts=3"), "maxAttempts"},
 		{set("config.services.chatt.load-balancer=random"), "chatt"},
-		{set("config.services.chat.instances[0].nmae=m"), "nmae"},
+		{set("config.services.chat.instances[0].namme=m"), "namme"},
 		{set("config.services.chat.instances[0].timeouts.conect=1s"), "conect"},
 		{set("config.security.keys[0].limits.requests=1"), "requests"},
 		{set("replicaCount=2"), "needs config.store.config"},

@@ -108,7 +108,7 @@ func TestComposeFilesNameWhatIsThere(t *testing.T) {
 func TestTheImageHasOneName(t *testing.T) {
 	t.Parallel()
 	home := regexp.MustCompile(`(?m)^module github\.com/(\S+)$`).FindSubmatch(gatewaytest.ReadFile(t, filepath.Join(repository, "go.mod")))
-	if home == nil || imageName != "ghcr.io/"+string(home[1]) {
+	if len(home) != 2 || imageName != "ghcr.io/"+string(home[1]) {
 		t.Errorf("the project is at home at %q", home)
 	}
 	var values struct{ Image struct{ Repository string } }

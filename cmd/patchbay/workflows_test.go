@@ -129,7 +129,7 @@ func runStep(t *testing.T, job, step, tag string, programs map[string]string) (c
 			t.Fatal(err)
 		}
 		gatewaytest.WriteFile(t, filepath.Join(bin, name), "#!/bin/sh\necho "+name+" \"$@\" >>'"+dir+"/calls'\n"+does+"\n")
-		if err := os.Chmod(filepath.Join(bin, name), 0o700); err != nil { //nolint:gosec // it is a program
+		if err := os.Chmod(filepath.Join(bin, name), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}

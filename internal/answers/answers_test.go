@@ -199,7 +199,7 @@ func TestNobodyPushesOutWhatOthersKeep(t *testing.T) {
 // the bounds hold.
 func TestSharesHoldInRandomHistories(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a history that can be repeated
+		random := rand.New(rand.NewPCG(1, 2))
 		s := answers.NewMemory(settings())
 		modest := map[string]bool{}
 		for step := range 20_000 {

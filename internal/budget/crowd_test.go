@@ -40,7 +40,7 @@ func TestManyRequestsAtOnceUseTheRoomThatThereIs(t *testing.T) {
 						Ledger: &ledger{database: &database{map[string]quota.Row{}}, writer: fmt.Sprint(i)}, Timeout: time.Minute, ReadEvery: time.Minute,
 						OpenStore: func(context.Context) (Store, error) { return store, nil },
 					})
-					defer book.Close(t.Context())
+					defer book.Close(t.Context()) //nolint:gocritic // three, and they are used until the end
 					accounts[i] = book.Open("key/k", subject, Budgets{Total: Budget{Requests: room}})
 				}
 				<-time.After(10 * time.Second)

@@ -3,6 +3,7 @@ package front
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"runtime"
@@ -33,7 +34,7 @@ func TestRequestsOfAConnectionShareNothing(t *testing.T) {
 			return
 		}
 		first := all[0]
-		if err := first.request.Context().Err(); err != context.Canceled {
+		if err := first.request.Context().Err(); !errors.Is(err, context.Canceled) {
 			t.Errorf("the context of the first request has ended with %v", err)
 		}
 		if err := r.Context().Err(); err != nil {
@@ -94,7 +95,7 @@ func TestContextsThatAreWatchedForLongerThanTheirRequest(t *testing.T) {
 		if len(children) == requests {
 			close(next)
 			for range requests - 1 {
-				if err := <-late; err != context.Canceled {
+				if err := <-late; !errors.Is(err, context.Canceled) {
 					t.Errorf("the context of an earlier request: %v", err)
 				}
 			}

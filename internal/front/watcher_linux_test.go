@@ -8,21 +8,22 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/patchbay-ai/patchbay/internal/waittest"
 )
 
 // watched returns what the watcher of a server watches, once that is one connection.
-func watched(t *testing.T, s *Server) *conn {
+func watched(t *testing.T, s *Server) (found *conn) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	waittest.Eventually(t, "a connection is watched", func() bool {
 		s.watcher.mu.Lock()
+		defer s.watcher.mu.Unlock()
 		for _, c := range s.watcher.conns {
-			s.watcher.mu.Unlock()
-			return c
+			found = c
 		}
-		s.watcher.mu.Unlock()
-	}
-	t.Fatal("no connection is watched")
-	return nil
+		return found != nil
+	})
+	return found
 }
 
 // A client may reset its connection before the request that it has sent was read. The

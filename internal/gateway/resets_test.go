@@ -119,15 +119,15 @@ func resetAfterAWhile(address string, encrypted bool, number int, left *atomic.I
 	}
 	to := c
 	if encrypted {
-		to = tls.Client(c, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // the client does not stay
+		to = tls.Client(c, &tls.Config{InsecureSkipVerify: true})
 	}
 	request := gatewaytest.RawPost(gatewaytest.PlainHi, fmt.Sprintf("X-Request-Id: %d\r\n", number))
 	if _, err := io.WriteString(to, request); err != nil {
 		return err
 	}
-	timer := time.NewTimer(rand.N(30 * time.Millisecond)) //nolint:gosec // any moment
+	timer := time.NewTimer(rand.N(30 * time.Millisecond))
 	<-timer.C
-	_ = c.(*net.TCPConn).SetLinger(0) //nolint:errcheck // it is one
+	_ = c.(*net.TCPConn).SetLinger(0)
 	left.Store(time.Now().UnixNano())
 	return c.Close()
 }

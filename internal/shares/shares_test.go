@@ -32,7 +32,7 @@ func TestOneHolderLeavesSomethingToOthers(t *testing.T) {
 			func(p *Pool) Lease { return p.Lease("a", here) }, func(p *Pool) Lease { return p.Lease("b", there) }, 600, 200,
 		},
 		"a key from anywhere": {
-			func(p *Pool) Lease { return p.Lease("a", netip.AddrFrom4([4]byte{10, 0, 0, byte(rand.N(255))})) }, //nolint:gosec // any will do
+			func(p *Pool) Lease { return p.Lease("a", netip.AddrFrom4([4]byte{10, 0, 0, byte(rand.N(255))})) },
 			func(p *Pool) Lease { return p.Lease("b", there) }, 600, 200,
 		},
 		"two addresses": {
@@ -43,11 +43,11 @@ func TestOneHolderLeavesSomethingToOthers(t *testing.T) {
 			func(p *Pool) Lease { return p.Lease("", netip.MustParseAddr("::ffff:192.0.2.1")) }, 600, 0,
 		},
 		"a network of IPv6": {
-			func(p *Pool) Lease { return p.Lease("", netip.MustParseAddr(fmt.Sprintf("2001:db8::%x", rand.N(9)+1))) }, //nolint:gosec // any will do
+			func(p *Pool) Lease { return p.Lease("", netip.MustParseAddr(fmt.Sprintf("2001:db8::%x", rand.N(9)+1))) },
 			func(p *Pool) Lease { return p.Lease("", netip.MustParseAddr("2001:db8::ffff")) }, 600, 0,
 		},
 		"many keys from one address": {
-			func(p *Pool) Lease { return p.Lease(fmt.Sprint("key-", rand.Int()), here) }, //nolint:gosec // any will do
+			func(p *Pool) Lease { return p.Lease(fmt.Sprint("key-", rand.Int()), here) },
 			func(p *Pool) Lease { return p.Lease("b", there) }, 800, 60,
 		},
 	} {
@@ -56,7 +56,7 @@ func TestOneHolderLeavesSomethingToOthers(t *testing.T) {
 			var got int64
 			for range 200 {
 				l := c.holder(p)
-				defer l.Close()
+				defer l.Close() //nolint:gocritic // what it holds counts until the end
 				if l.Take(10) == Granted {
 					got += 10
 				}
@@ -139,12 +139,12 @@ func TestLimitIsNeverExceeded(t *testing.T) {
 		all.Go(func() {
 			for range 2000 {
 				l := p.Lease(fmt.Sprint(n%3), here)
-				for l.Take(rand.Int64N(50)) == Granted { //nolint:gosec // any will do
+				for l.Take(rand.Int64N(50)) == Granted {
 					if taken := p.Taken(); taken > limit {
 						t.Errorf("%d are taken", taken)
 					}
 				}
-				l.Keep(rand.Int64N(50)) //nolint:gosec // any will do
+				l.Keep(rand.Int64N(50))
 				l.Close()
 			}
 		})

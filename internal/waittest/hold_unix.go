@@ -42,5 +42,5 @@ func hold(t testing.TB, address string) string {
 	if !ok {
 		t.Fatalf("%s is bound to %T", address, bound)
 	}
-	return netip.AddrPortFrom(at.Addr(), uint16(ipv4.Port)).String() //nolint:gosec // ports have 16 bits
+	return netip.AddrPortFrom(at.Addr(), uint16(ipv4.Port)).String()
 }

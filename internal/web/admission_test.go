@@ -3,6 +3,7 @@ package web_test
 import (
 	"cmp"
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -54,7 +55,10 @@ func (g revocable) serve(method string, permission access.Permission, handler ht
 		},
 	})
 	reply = httptest.NewRecorder()
-	defer func() { broken = recover() == http.ErrAbortHandler }()
+	defer func() {
+		err, _ := recover().(error)
+		broken = errors.Is(err, http.ErrAbortHandler)
+	}()
 	request := httptest.NewRequest(method, "http://localhost/api/x", nil)
 	request.Header.Set("Authorization", "Bearer secret")
 	shell.ServeHTTP(reply, request)
