@@ -23,7 +23,7 @@ NO_RACE  := Allocat|Goodput|Amplified
 PURE     := patchbay-ai/patchbay$$|/internal/(jsonscan|jsonwrite|wire|schema|dialect|config|control/files|control/merge|importer|naming|prices|seal)(/|$$)
 SURFACES := /cmd/patchbay$$|/internal/web(/|$$)
 # These take longest and so begin first, beside all others, instead of last and alone.
-SLOWEST  := ./internal/proxy ./internal/control ./internal/quota
+SLOWEST  := ./internal/gateway ./internal/proxy ./internal/control ./internal/quota
 # Most tests wait for something, so that more of them than there are cores can run at
 # once. Without debugging information, which no test reads, they are linked in half of
 # the time; what they print on a failure has its file names and lines all the same.
