@@ -33,23 +33,36 @@ const freeBody = 64 << 10
 
 // buffers keeps buffers for the bodies of later requests. Small ones are kept with the
 // rest of what reading a request needs, see input.
-type buffers struct{ medium, large sync.Pool }
+type buffers struct {
+	medium, large sync.Pool
+	// moving is held while a body moves to a buffer that is larger than large ones, so
+	// that only one request at a time needs memory for two.
+	moving sync.Mutex
+}
+
+// bufferSize returns the capacity of the buffer that get returns for a size.
+func bufferSize(size int) int {
+	switch {
+	case size > smallBuffer && size <= mediumBuffer:
+		return mediumBuffer
+	case size > mediumBuffer && size <= largeBuffer:
+		return largeBuffer
+	}
+	return size
+}
 
 // get returns an empty buffer of at least this size.
 func (b *buffers) get(size int) []byte {
-	switch {
-	case size <= smallBuffer:
-		return make([]byte, 0, size)
-	case size <= mediumBuffer:
+	size = bufferSize(size)
+	switch size {
+	case mediumBuffer:
 		if kept, ok := b.medium.Get().(*[mediumBuffer]byte); ok {
 			return kept[:0]
 		}
-		return make([]byte, 0, mediumBuffer)
-	case size <= largeBuffer:
+	case largeBuffer:
 		if kept, ok := b.large.Get().(*[largeBuffer]byte); ok {
 			return kept[:0]
 		}
-		return make([]byte, 0, largeBuffer)
 	}
 	return make([]byte, 0, size)
 }
@@ -122,12 +135,15 @@ func (x *exchange) growBody(announced int) error {
 	if size <= cap(x.body) {
 		return nil
 	}
-	next := x.buffers.get(size)
-	if err := x.reserve(cap(next)); err != nil {
-		x.buffers.put(next)
+	if size > largeBuffer {
+		x.buffers.moving.Lock()
+		defer x.buffers.moving.Unlock()
+	}
+	if err := x.reserve(bufferSize(size)); err != nil {
+		x.memory.Keep(0) // those that ask next get what this one had, and are not all refused
 		return err
 	}
-	x.setBody(append(next, x.body...))
+	x.setBody(append(x.buffers.get(size), x.body...))
 	x.memory.Keep(int64(cap(x.body)))
 	return nil
 }
