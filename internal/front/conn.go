@@ -74,7 +74,8 @@ type conn struct {
 	waitErr error
 
 	head head
-	// body, response and request are nil between requests.
+	// body and response are those of the present request, nil between requests, as is the
+	// context of the request.
 	body     *body
 	response *response
 	request  atomic.Pointer[requestContext]
@@ -332,10 +333,10 @@ func (c *conn) begin() *http.Request {
 	if c.head.length == 0 {
 		c.giveBackIfEmpty()
 	}
-	ctx := newRequestContext(c.server.base, &c.server.serving)
-	c.body = &body{conn: c, left: c.head.length}
-	c.response = &response{conn: c, header: make(http.Header), close: c.head.close}
-	request := c.newRequest(ctx)
+	x := c.newExchange()
+	ctx := &x.ctx
+	c.body, c.response = &x.body, &x.response
+	request := c.newRequest(x)
 	c.head.reset()
 	c.request.Store(ctx)
 	if c.gone.Load() || ctx.Context.Err() != nil {

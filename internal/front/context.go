@@ -30,10 +30,6 @@ type watch struct {
 	call   func()
 }
 
-func newRequestContext(base context.Context, calling *sync.WaitGroup) *requestContext {
-	return &requestContext{Context: base, calling: calling}
-}
-
 // Done returns a channel that is closed when the request has ended.
 func (r *requestContext) Done() <-chan struct{} {
 	r.mu.Lock()

@@ -36,7 +36,7 @@ func TestAllocationsPerRequest(t *testing.T) {
 			t.Fatalf("%q, %v", answer[:n], err)
 		}
 	})
-	if n > 24 {
+	if n > 12 {
 		t.Errorf("%v allocations", n)
 	}
 	t.Logf("%v allocations", n)

@@ -62,6 +62,8 @@ type Server struct {
 
 	buffers sync.Pool // *[bufferSize]byte
 	date    atomic.Pointer[date]
+	known   knownTexts
+	blank   http.Request // of which all requests are made
 }
 
 // New returns a Server.
@@ -74,6 +76,7 @@ func New(options Options) *Server {
 		none:    make(chan struct{}, 1),
 		stop:    make(chan struct{}),
 		buffers: sync.Pool{New: func() any { return new([bufferSize]byte) }},
+		known:   newKnownTexts(),
 	}
 }
 

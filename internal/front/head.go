@@ -142,7 +142,7 @@ func (h *head) parseField(line string, p *parsing) {
 	}
 	h.note(name, value, p)
 	if len(h.fields) <= maxFields {
-		h.fields = append(h.fields, field{canonical(name), value})
+		h.fields = append(h.fields, field{name, value})
 	}
 }
 
@@ -178,19 +178,6 @@ func (h *head) note(name, value string, p *parsing) {
 			p.encodings++
 		}
 	}
-}
-
-// canonical returns the name of a field as net/http writes it.
-func canonical(name string) string {
-	upper := true
-	for i := range len(name) {
-		c := name[i]
-		if upper && 'a' <= c && c <= 'z' || !upper && 'A' <= c && c <= 'Z' {
-			return http.CanonicalHeaderKey(name)
-		}
-		upper = c == '-'
-	}
-	return name
 }
 
 func trimBlanks(s string) string {

@@ -83,12 +83,12 @@ func FuzzHeadsAreReadAsByNetHTTP(f *testing.F) {
 		if end < 0 {
 			return
 		}
-		c := &conn{body: new(body)}
+		c := &conn{server: newServer(nil)}
 		verdict, _ := c.head.parse(string(text[:end]))
 		if verdict != serve {
 			return
 		}
-		got := c.newRequest(t.Context())
+		got := c.newRequest(c.newExchange())
 		want, err := http.ReadRequest(bufio.NewReader(io.MultiReader(bytes.NewReader(text[:end]), zeros{})))
 		if err != nil {
 			t.Fatalf("%q is served, and net/http does not take it: %v", text[:end], err)

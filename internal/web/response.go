@@ -16,7 +16,8 @@ import (
 // of the request.
 type Response struct {
 	http.ResponseWriter
-	call   *calls.Call
+	call   calls.Call
+	id     [1]string // the value of its header X-Request-Id
 	change Change
 
 	conn   *Conn
@@ -39,7 +40,7 @@ type Change struct {
 // made it returns a new record, which nobody reads.
 func CallOf(w http.ResponseWriter) *calls.Call {
 	if response, ok := w.(*Response); ok {
-		return response.call
+		return &response.call
 	}
 	return new(calls.Call)
 }

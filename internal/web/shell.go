@@ -70,10 +70,10 @@ func (s *Shell) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // begin returns the writer of a reply, with a record and with the headers that all replies
 // have.
 func (s *Shell) begin(w http.ResponseWriter, r *http.Request) *Response {
-	call := &calls.Call{Started: time.Now(), RequestID: requestID(r.Header)}
-	response := &Response{ResponseWriter: w, call: call, conn: connOf(r.Context())}
+	id := requestID(r.Header)
+	response := &Response{ResponseWriter: w, call: calls.Call{Started: time.Now(), RequestID: id}, id: [...]string{id}, conn: connOf(r.Context())}
 	header := w.Header()
-	header["X-Request-Id"] = []string{call.RequestID}
+	header["X-Request-Id"] = response.id[:]
 	header["X-Content-Type-Options"] = noSniff
 	s.origins.allow(header, r)
 	response.closing = &s.running.draining
@@ -92,7 +92,7 @@ func (s *Shell) serve(w *Response, r *http.Request) {
 		defer w.conn.noteHandled()
 	}
 	defer s.finish(w, r)
-	s.logArrival(w.call, r)
+	s.logArrival(&w.call, r)
 	if w.conn == nil || !s.refuseAmbiguous(w, r) {
 		s.next.ServeHTTP(w, r)
 	}
@@ -115,10 +115,10 @@ func (s *Shell) refuseAmbiguous(w *Response, r *http.Request) bool {
 func (s *Shell) finish(w *Response, r *http.Request) {
 	p := recover()
 	if p == nil {
-		s.record(w.call, r)
+		s.record(&w.call, r)
 		return
 	}
-	defer s.record(w.call, r)
+	defer s.record(&w.call, r)
 	if err, _ := p.(error); errors.Is(err, http.ErrAbortHandler) {
 		panic(p)
 	}
