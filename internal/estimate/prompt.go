@@ -67,7 +67,7 @@ func memberLength(m jsonscan.Value) int {
 		"reasoning", "reasoning_effort", "thinking", "verbosity", "modalities", "audio", "logit_bias", "include", "truncation",
 		"previous_response_id", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
 		"encoding_format", "task_type", "voice", "stream_format", "size", "quality", "style", "background", "options",
-		"generationConfig", "generation_config", "keep_alive", "chat_template_kwargs":
+		"generationConfig", "generation_config", "keep_alive":
 		return 0
 	}
 	return textLength(m.Raw(), false)
@@ -102,19 +102,50 @@ func textLength(raw []byte, withNames bool) (length int) {
 func lengthOf(name string, text []byte) int {
 	switch {
 	case name == "role":
-		return tokensPerMessage * bytesPerToken
-	case name == "type" || name == "format" || name == "media_type" || name == "signature":
-		return 0
-	case name == "data" || name == "file_data" || bytes.HasPrefix(text, []byte("data:")): // a file
+		return max(tokensPerMessage*bytesPerToken, len(text))
+	case name == "type" || name == "format" || name == "media_type":
+		if len(text) <= longestKind {
+			return 0
+		}
+	case name == "signature":
+		if isEncoded(text) {
+			return 0
+		}
+	case isFile(name, text):
 		return tokensPerFile * bytesPerToken
 	}
 	return len(text)
 }
 
-// isTokens reports whether an array has the ids of tokens, or arrays of them.
+const (
+	// longestKind is the length up to which a text can name the kind of something.
+	longestKind = 64
+	// longestURLHead is the length up to which what precedes the content of a data URL
+	// is looked at.
+	longestURLHead = 128
+)
+
+// isFile reports whether the text of a member is a file. What a model reads as text is
+// none, whatever it begins with.
+func isFile(name string, text []byte) bool {
+	switch name {
+	case "text", "content":
+		return false
+	case "data", "file_data":
+		return isEncoded(text)
+	}
+	return bytes.HasPrefix(text, []byte("data:")) && bytes.Contains(text[:min(len(text), longestURLHead)], []byte(";base64,")) && isEncoded(text)
+}
+
+// isEncoded reports whether a text may be encoded in base64, and not one that was written,
+// such as that of a plain document. Looking for a blank costs little, however long it is.
+func isEncoded(text []byte) bool { return bytes.IndexByte(text, ' ') < 0 }
+
+// isTokens reports whether an array has the ids of tokens, or arrays of them, and no texts,
+// which some backends read among them.
 func isTokens(raw []byte) bool {
 	first := bytes.TrimLeft(raw, "[ \t\r\n")
-	return len(first) > 0 && first[0] >= '0' && first[0] <= '9'
+	return len(first) > 0 && first[0] >= '0' && first[0] <= '9' && bytes.IndexByte(raw, '"') < 0
 }
 
 // textEnd returns the length of a JSON text up to the quote that ends it.
