@@ -48,7 +48,7 @@ func fromBase64(t *testing.T, text string) string {
 	return string(raw)
 }
 
-func TestImagesHaveTheirSizeAndThePromptDrawn(t *testing.T) {
+func TestImagesHaveTheirSizeAndAColourOfThePrompt(t *testing.T) {
 	r := newRig(t, Options{})
 	for _, test := range []struct {
 		size          string
@@ -211,27 +211,5 @@ func TestBadEdits(t *testing.T) {
 	}
 	if got := r.sendForm("/v1/images/edits", model, prompt, part{"image", "a.png", picture}); !strings.Contains(got.body, r.URL()+"/images/") {
 		t.Errorf("address: %+v", got)
-	}
-}
-
-func TestTextIsWrappedBetweenWords(t *testing.T) {
-	for _, test := range []struct {
-		text  string
-		width int
-		want  []string
-	}{
-		{"", 5, nil},
-		{"one two three", 7, []string{"one two", "three"}},
-		{"abcdefgh ij", 3, []string{"abc", "def", "gh", "ij"}},
-		{"你好 世界", 2, []string{"你好", "世界"}},
-	} {
-		if diff := cmp.Diff(test.want, wrap(test.text, test.width)); diff != "" {
-			t.Errorf("%q: %s", test.text, diff)
-		}
-	}
-	for r, rows := range letters {
-		if len(rows) != 5 || strings.Trim(rows, "01234567") != "" {
-			t.Errorf("letter %q is %q", r, rows)
-		}
 	}
 }

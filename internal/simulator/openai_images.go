@@ -37,7 +37,7 @@ func answerImages(x *exchange) {
 		return
 	}
 	x.sendImages(&request, func(i int) []byte {
-		return paint(width, height, excerpt(request.Prompt), seedOf(request.Prompt)+uint64(i))
+		return paint(width, height, seedOf(request.Prompt)+uint64(i))
 	}, 0)
 }
 
@@ -136,7 +136,7 @@ func (x *exchange) sendImages(request *imagesRequest, draw func(i int) []byte, u
 			x.backend.images.add(name, drawn)
 			out = appendString(append(out, `{"url":`...), x.backend.URL()+imagesPath+name)
 		}
-		out = appendString(append(out, `,"revised_prompt":`...), "A plain colour with the words: "+excerpt(request.Prompt))
+		out = appendString(append(out, `,"revised_prompt":`...), "A white frame on the colour of these words: "+excerpt(request.Prompt))
 		out = append(out, '}')
 	}
 	x.sendJSON(x.withUsage(append(out, ']'), imageUsage(countTokens(request.Prompt), uploads*imageTokens, n*imageTokens)))

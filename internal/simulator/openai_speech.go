@@ -1,7 +1,11 @@
 package simulator
 
 import (
+	"bytes"
+	_ "embed" // the word in its formats
+	"encoding/binary"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -21,8 +25,8 @@ type speechRequest struct {
 	Speed          *float64       `json:"speed"`
 }
 
-// answerSpeech serves POST /v1/audio/speech: a tone for every word, each sent
-// when it is made.
+// answerSpeech serves POST /v1/audio/speech: the same tone for every word, each
+// sent when it is made.
 func answerSpeech(x *exchange) {
 	var request speechRequest
 	if !x.decode(&request) || !x.serves(request.Model) {
@@ -46,73 +50,82 @@ func answerSpeech(x *exchange) {
 		x.refuse("speed", "'speed' must be between 0.25 and 4.")
 		return
 	}
-	audio, ok := newAudio(request.ResponseFormat, melodyOf(request.Input, speed))
-	if !ok {
+	words := countTokens(request.Input)
+	contentType, head, word := voice(request.ResponseFormat, words, speed)
+	if contentType == "" {
 		x.refuse("response_format", "'response_format' must be one of mp3, opus, aac, flac, wav, pcm.")
 		return
 	}
 	if x.step.Plain {
-		x.send(http.StatusOK, audio.contentType, audio.all())
+		x.send(http.StatusOK, contentType, append(head, bytes.Repeat(word, words)...))
 		return
 	}
-	s := x.streamAs(asBytes, audio.contentType)
-	for s.event(audio.next()) {
-		if len(audio.melody) == 0 {
-			s.done("", "")
+	s := x.streamAs(asBytes, contentType)
+	for i := range words {
+		if !s.event(append(head, word...)) {
 			return
+		}
+		if head = nil; i == words-1 {
+			s.done("", "")
 		}
 	}
 }
 
-// audio is a melody in a format, made note by note.
-type audio struct {
-	contentType string
-	melody      []note
-	head        []byte
-	appendNote  func(out []byte, n note, first int) []byte
-	played      int // beats
-}
+// One spoken word, in each format that is not made from the samples of the WAV file:
+// a tone of a quarter of a second, and as much silence in AAC and Opus.
+var (
+	//go:embed media/word.wav
+	wordWAV []byte
+	//go:embed media/word.mp3
+	wordMP3 []byte
+	//go:embed media/word.flac
+	wordFLAC []byte
+	//go:embed media/word.ogg
+	wordOpus []byte
+	//go:embed media/word.aac
+	wordAAC []byte
+)
 
-func newAudio(format string, melody []note) (*audio, bool) {
-	a := &audio{melody: melody}
-	samples := beatsOf(melody) * beat
+const (
+	sampleRate    = 24000
+	wavHeadLength = 44
+	flacHead      = 42 // the mark, and the description of a stream of unknown length
+)
+
+// voice returns how an audio file begins and how each word sounds in it. The frames of
+// MP3, AAC and FLAC and the streams of Ogg may follow each other. Only samples are spoken
+// at another speed. The type is empty where the format is not known.
+func voice(format string, words int, speed float64) (contentType string, head, word []byte) {
 	switch strings.ToLower(format) {
 	case "", "mp3":
-		a.contentType = "audio/mpeg"
-		a.appendNote = func(out []byte, n note, _ int) []byte { return appendMP3(out, n) }
+		return "audio/mpeg", nil, wordMP3
 	case "flac":
-		a.contentType, a.head = "audio/flac", flacHeader(samples)
-		a.appendNote = appendFLAC
-	case "pcm":
-		a.contentType = "audio/pcm"
-		a.appendNote = func(out []byte, n note, _ int) []byte { return appendPCM(out, n.samples()) }
+		return "audio/flac", slices.Clone(wordFLAC[:flacHead]), wordFLAC[flacHead:]
 	case "opus":
-		a.contentType, a.head = "audio/ogg", opusHeader()
-		total := beatsOf(melody)
-		a.appendNote = func(out []byte, n note, first int) []byte { return appendOpus(out, n, first, first+n.beats == total) }
+		return "audio/ogg", nil, wordOpus
 	case "aac":
-		a.contentType, a.appendNote = "audio/aac", appendAAC
+		return "audio/aac", nil, wordAAC
+	case "pcm":
+		return "audio/pcm", nil, samples(speed)
 	case "wav":
-		a.contentType, a.head = "audio/wav", wavHeader(samples)
-		a.appendNote = func(out []byte, n note, _ int) []byte { return appendPCM(out, n.samples()) }
-	default:
-		return nil, false
+		word = samples(speed)
+		return "audio/wav", wavHead(words * len(word)), word
 	}
-	return a, true
+	return "", nil, nil
 }
 
-// next returns the next piece of the file.
-func (a *audio) next() []byte {
-	n := a.melody[0]
-	out := a.appendNote(a.head, n, a.played)
-	a.head, a.melody, a.played = nil, a.melody[1:], a.played+n.beats
-	return out
+// samples returns a word as 16-bit numbers: the recorded one over and over, for as long
+// as it takes at that speed.
+func samples(speed float64) []byte {
+	recorded := wordWAV[wavHeadLength:]
+	length := 2 * int(float64(len(recorded)/2)/speed)
+	return bytes.Repeat(recorded, length/len(recorded)+1)[:length]
 }
 
-func (a *audio) all() []byte {
-	var out []byte
-	for len(a.melody) > 0 {
-		out = append(out, a.next()...)
-	}
-	return out
+// wavHead begins a WAV file with so many bytes of samples.
+func wavHead(length int) []byte {
+	head := slices.Clone(wordWAV[:wavHeadLength])
+	binary.LittleEndian.PutUint32(head[4:], uint32(wavHeadLength-8+length))
+	binary.LittleEndian.PutUint32(head[wavHeadLength-4:], uint32(length))
+	return head
 }

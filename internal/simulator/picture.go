@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"image"
 	"image/color"
+	"image/draw"
 	_ "image/gif"  // uploads may be GIF
 	_ "image/jpeg" // or JPEG
 	"image/png"
@@ -14,56 +15,24 @@ const (
 	mostPixels  = 16 << 20 // of an upload
 )
 
-// colourOf derives a strong colour from a seed, on which white text is readable: one
-// channel is high, one low and one anywhere in between.
+// colourOf derives a strong colour from a seed: one channel is high, one low and one
+// anywhere in between.
 func colourOf(seed uint64) color.RGBA {
 	const high, low = 180, 40
 	seed = mix(seed)
-	between := uint8(low + seed%(high-low))
-	switch seed >> 32 % 6 {
-	case 0:
-		return color.RGBA{high, between, low, 255}
-	case 1:
-		return color.RGBA{high, low, between, 255}
-	case 2:
-		return color.RGBA{between, high, low, 255}
-	case 3:
-		return color.RGBA{low, high, between, 255}
-	case 4:
-		return color.RGBA{between, low, high, 255}
-	}
-	return color.RGBA{low, between, high, 255}
+	channels := [3]uint8{high, low, uint8(low + seed%(high-low))}
+	order := [6][3]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}}[seed>>32%6]
+	return color.RGBA{channels[order[0]], channels[order[1]], channels[order[2]], 255}
 }
 
-// paint returns a PNG with a text on a background whose colour depends on the seed.
-func paint(width, height int, text string, seed uint64) []byte {
-	const ground, frame, ink = 0, 1, 2
-	back := colourOf(seed)
-	picture := image.NewPaletted(image.Rect(0, 0, width, height), color.Palette{
-		back, color.RGBA{back.R / 2, back.G / 2, back.B / 2, 255}, color.White,
-	})
-	border := max(1, min(width, height)/64)
-	fillBox(picture, 0, 0, width, height, frame)
-	fillBox(picture, border, border, width-2*border, height-2*border, ground)
-	lines, scale := fit(text, width-4*border, height-4*border)
-	longest := 0
-	for _, line := range lines {
-		longest = max(longest, len([]rune(line)))
-	}
-	x := (width - longest*letterWidth*scale + scale) / 2
-	y := (height - len(lines)*letterHeight*scale + scale) / 2
-	drawText(picture, max(x, 0), max(y, 0), scale, lines, ink)
+// paint returns a PNG with a white frame on a ground whose colour depends on the seed.
+func paint(width, height int, seed uint64) []byte {
+	bounds := image.Rect(0, 0, width, height)
+	picture := image.NewPaletted(bounds, color.Palette{colourOf(seed), color.White})
+	inset := min(width, height) / 4
+	draw.Draw(picture, bounds.Inset(inset), image.White, image.Point{}, draw.Src)
+	draw.Draw(picture, bounds.Inset(inset+inset/2), image.NewUniform(picture.Palette[0]), image.Point{}, draw.Src)
 	return encodePNG(picture)
-}
-
-// fit breaks a text into lines and finds the largest scale at which they fit.
-func fit(text string, width, height int) (lines []string, scale int) {
-	for scale = max(1, width/(letterWidth*12)); ; scale-- {
-		lines = wrap(text, max(1, width/(letterWidth*scale)))
-		if scale == 1 || len(lines)*letterHeight*scale <= height {
-			return lines, scale
-		}
-	}
 }
 
 // readPicture decodes an upload; ok is false if it is no picture or too large.
