@@ -180,8 +180,18 @@ clients: build ## Run the official clients against the binary
 
 # The built files are committed, so that nothing else here needs Node.
 .PHONY: console
-console: $(CONSOLE)/node_modules/.package-lock.json ## Build the console (console/dist) from its sources, with npm
+console: console-types ## Build the console (console/dist) from its sources, with npm
 	@cd $(CONSOLE) && npm run --silent build -- --logLevel warn
+
+# The types of the API, from the document that the binary prints. They are made again
+# where the document, but for its version, or the generator is another one.
+.PHONY: console-types
+console-types: build $(CONSOLE)/node_modules/.package-lock.json ## Make the console's types of the API (console/src/api/schema.ts) from the binary
+	@$(BINARY) openapi --demo | sed 's/"title":"Patchbay","version":"[^"]*"/"title":"Patchbay","version":"any"/' > bin/openapi.json
+	@sum=$$(cat bin/openapi.json $(CONSOLE)/scripts/generate-api.mjs $(CONSOLE)/package-lock.json | cksum); \
+	if test ! -e $(CONSOLE)/src/api/schema.ts || test "$$sum" != "$$(cat bin/openapi.sum 2>/dev/null)"; then \
+		(cd $(CONSOLE) && node scripts/generate-api.mjs) < bin/openapi.json && echo "$$sum" > bin/openapi.sum; \
+	fi
 
 # That the committed files are those of the sources, TestBuiltFilesMatchTheirSources
 # says without Node; here they are built once more and compared.
@@ -193,7 +203,7 @@ console-check:
 		$(call skip,console: Node is older than 20.19); \
 	else \
 		echo "console: types, lint, tests, build"; mkdir -p bin; \
-		$(MAKE) -s $(CONSOLE)/node_modules/.package-lock.json && cd $(CONSOLE) && PATH=$$PWD/node_modules/.bin:$$PATH && \
+		$(MAKE) -s console-types && cd $(CONSOLE) && PATH=$$PWD/node_modules/.bin:$$PATH && \
 		{ tsc --noEmit --incremental --tsBuildInfoFile ../bin/console.tsbuildinfo & types=$$!; vitest run --testTimeout 120000 --hookTimeout 120000 && eslint --cache --cache-strategy content --cache-location ../bin/console.eslint . && vite build --logLevel warn --outDir ../bin/console --emptyOutDir && wait $$types; } >../bin/console.log 2>&1 && \
 		diff -r dist ../bin/console || { tail -n 40 ../bin/console.log; exit 1; }; \
 	fi

@@ -2,24 +2,18 @@ package gatewaytest
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"maps"
 	"mime"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/patchbay-ai/patchbay/internal/config"
 	"github.com/patchbay-ai/patchbay/internal/gateway"
-	"github.com/patchbay-ai/patchbay/internal/web/actuator"
-	"github.com/patchbay-ai/patchbay/internal/web/openapi"
 )
 
 // Document is an OpenAPI document that replies are compared with.
@@ -49,20 +43,7 @@ type Operation struct {
 // its operations depend on no setting. It is made once for all tests of a
 // package, because that takes longer than most of them.
 var describe = sync.OnceValues(func() (*Document, error) {
-	dir, err := os.MkdirTemp("", "described")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = os.RemoveAll(dir) }() // a temporary directory; a failure harms no test
-	doc := config.Default()
-	doc.Server.Listen, doc.Server.DataDir = []string{"127.0.0.1:0"}, dir
-	g, err := gateway.New(doc, slog.New(slog.DiscardHandler), gateway.Options{Build: actuator.Build{Version: Version}})
-	if err != nil {
-		return nil, err
-	}
-	g.Start()
-	g.Stop(context.Background())
-	text, err := openapi.Document(Version, g.Routes)
+	text, err := gateway.OpenAPI(Version, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,27 @@
+package gateway
+
+import (
+	"github.com/patchbay-ai/patchbay/internal/calls"
+	"github.com/patchbay-ai/patchbay/internal/config"
+	"github.com/patchbay-ai/patchbay/internal/web"
+	"github.com/patchbay-ai/patchbay/internal/web/actuator"
+	"github.com/patchbay-ai/patchbay/internal/web/manage"
+	"github.com/patchbay-ai/patchbay/internal/web/monitor"
+	"github.com/patchbay-ai/patchbay/internal/web/openapi"
+	"github.com/patchbay-ai/patchbay/internal/web/pages"
+	"github.com/patchbay-ai/patchbay/internal/web/peers"
+	v1 "github.com/patchbay-ai/patchbay/internal/web/v1"
+)
+
+// OpenAPI returns the document that a gateway serves as /openapi.json, for those who have
+// none that runs. more are routes beside its own.
+func OpenAPI(version string, more []web.Route) ([]byte, error) {
+	settings := config.Default()
+	operations, err := actuator.New(actuator.Options{Document: settings, Recorder: calls.NewRecorder(settings.Monitoring)})
+	if err != nil {
+		return nil, err
+	}
+	// Nothing is asked of the others but which routes they have.
+	all := surfaces{new(v1.API), new(manage.API), operations, openapi.NewPages(), new(monitor.API), new(pages.Pages), new(peers.API)}
+	return openapi.Document(version, append(all.routes(), more...))
+}
